@@ -1,0 +1,30 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The arrows of docs/design.md, read from the includes: base ← snapshot ← engine ← render ← cmd,
+# symbols ← collect → snapshot; libbpf only below src/collect.
+set -eu
+cd "$(dirname "$0")/.."
+
+bad=0
+# forbid FOLDER REGEX: no file of src/FOLDER may include what matches
+forbid() {
+	if grep -nE "^#include [<\"]($2)" -r "src/$1"; then
+		echo "check-arrows: src/$1 must not include $2" >&2
+		bad=1
+	fi
+}
+
+libbpf='bpf/|linux/bpf|.*\.skel\.h'
+forbid base     "$libbpf|snapshot|engine|render|symbols/|collect/|cmd"
+forbid snapshot "$libbpf|engine|render|symbols/|collect/|cmd"
+forbid symbols  "$libbpf|snapshot|engine|render|collect/|cmd"
+forbid engine   "$libbpf|render|symbols/|collect/|cmd|stdio"
+forbid render   "$libbpf|symbols/|collect/|cmd"
+forbid collect  "engine|render|cmd"
+for file in src/*.c src/*.h; do
+	if grep -nE "^#include [<\"]($libbpf)" "$file"; then
+		echo "check-arrows: $file must not see libbpf" >&2
+		bad=1
+	fi
+done
+exit $bad

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_BASE_ARRAY_H
+#define ALLOCSNAP_BASE_ARRAY_H
+
+#include <errno.h>
+#include <stddef.h>
+
+/*
+ * A growing array is three variables: `type *item; size_t item_nr, item_alloc;`, all zero at
+ * first. array_reserve() makes room for `want` elements in all and returns 0 or -ENOMEM; on
+ * failure nothing has changed. free(item) ends it.
+ *
+ *	err = array_reserve(&t->frame, &t->frame_alloc, t->frame_nr + 1);
+ */
+int array_reserve_bytes(void **items, size_t *alloc, size_t want, size_t item_size);
+
+#define array_reserve(items, alloc, want) \
+	array_reserve_bytes((void **)(items), (alloc), (want), sizeof(**(items)))
+
+/* Appends `value` to the array whose parts are named item, item##_nr and item##_alloc. */
+#define array_push(owner, item, value) \
+	({ \
+		int push_err_ = array_reserve(&(owner)->item, &(owner)->item##_alloc, \
+					      (owner)->item##_nr + 1); \
+		if (!push_err_) \
+			(owner)->item[(owner)->item##_nr++] = (value); \
+		push_err_; \
+	})
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+#endif

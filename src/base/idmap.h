@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_BASE_IDMAP_H
+#define ALLOCSNAP_BASE_IDMAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Hash → small integer id, for a table that owns its rows and interns them.
+ *
+ * The map stores (hash, id) pairs only; `same` compares the row with that id against the key.
+ * Rows are never removed. A zeroed struct is an empty map.
+ *
+ *	id = idmap_find(&pool->ids, hash, same_string, &key, pool);
+ *	if (id == IDMAP_NONE)
+ *		err = idmap_add(&pool->ids, hash, new_id);
+ */
+struct idmap {
+	struct idmap_slot *slot;
+	size_t nr;
+	size_t slot_nr; /* a power of two, or 0 */
+};
+
+#define IDMAP_NONE UINT32_MAX
+
+typedef bool (*idmap_same_fn)(uint32_t id, const void *key, const void *table);
+
+/* The id whose row is the same as key, or IDMAP_NONE. */
+uint32_t idmap_find(const struct idmap *map, uint64_t hash, idmap_same_fn same, const void *key,
+		    const void *table);
+
+/* Adds an id that is not in the map. 0 or -ENOMEM, and then the map is as it was. */
+int idmap_add(struct idmap *map, uint64_t hash, uint32_t id);
+
+void idmap_release(struct idmap *map);
+
+/* A hash of bytes; not stable across builds, never stored. */
+uint64_t hash_bytes(const void *bytes, size_t len, uint64_t seed);
+
+#endif

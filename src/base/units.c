@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "base/units.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+const char *format_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	const size_t last = ARRAY_SIZE(units) - 1;
+
+	for (size_t i = 0; i <= last; i++, bytes /= 1024) {
+		bool decimal = fabs(bytes) < 100 && i > 0;
+
+		if (!decimal && fabs(bytes) >= 10 * 1024 && i < last)
+			continue;
+		snprintf(text, UNIT_TEXT_MAX, with_sign ? "%+.*f %s" : "%.*f %s", decimal ? 1 : 0,
+			 bytes, units[i]);
+		break;
+	}
+	return text;
+}
+
+static const struct {
+	const char *suffix;
+	double ns;
+} duration_units[] = {
+	{ "", 1e9 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 },
+};
+
+int parse_duration(const char *text, uint64_t *ret_ns)
+{
+	char *suffix;
+	double value;
+
+	if (!isdigit((unsigned char)text[0]))
+		return -EINVAL;
+	value = strtod(text, &suffix);
+	for (size_t i = 0; i < ARRAY_SIZE(duration_units); i++) {
+		if (strcmp(suffix, duration_units[i].suffix))
+			continue;
+		value *= duration_units[i].ns;
+		if (!(value >= 1 && value < 9e18))
+			return -EINVAL;
+		*ret_ns = value;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+int parse_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret_count)
+{
+	unsigned long long value;
+	char *end;
+
+	if (!isdigit((unsigned char)text[0]))
+		return -EINVAL;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (*end)
+		return -EINVAL;
+	if (errno || value < least || value > most)
+		return -ERANGE;
+	*ret_count = value;
+	return 0;
+}
+
+/* The length of the well-formed UTF-8 sequence at s (RFC 3629), or 0. */
+static size_t utf8_len(const unsigned char *s)
+{
+	size_t len = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 :
+		     s[0] < 0xf5 ? 4 : 0;
+
+	for (size_t i = 1; i < len; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return len;
+}
+
+/* C0, DEL and C1 (U+0080–U+009F): what a terminal may take as a command. */
+static bool is_control(const unsigned char *s)
+{
+	return s[0] < 0x20 || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0);
+}
+
+const char *clean_text(char *clean, size_t room, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	size_t out = 0;
+
+	while (*s) {
+		size_t len = utf8_len(s);
+		bool escape = !len || is_control(s);
+
+		if (out + (escape ? 4 : len) >= room)
+			break;
+		if (escape) {
+			out += snprintf(clean + out, room - out, "\\x%02x", *s++);
+			continue;
+		}
+		memcpy(clean + out, s, len);
+		out += len;
+		s += len;
+	}
+	clean[out] = '\0';
+	return clean;
+}

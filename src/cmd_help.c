@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cmd_help.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd.h"
+
+#define LEFT_MAX 64 /* room for "-o, --output DIR" */
+
+/* Columns that UTF-8 text takes: its code points. */
+static int text_width(const char *text)
+{
+	int width = 0;
+
+	for (; *text; text++)
+		width += (*text & 0xc0) != 0x80;
+	return width;
+}
+
+static void print_row(const char *left, int width, const char *help)
+{
+	printf("  %s%*s  %s\n", left, width - text_width(left), "", help);
+}
+
+static int most(int a, int b)
+{
+	return a > b ? a : b;
+}
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+static const char *option_left(char left[LEFT_MAX], const struct option_row *row)
+{
+	char letter[] = "    ";
+
+	if (row->letter)
+		snprintf(letter, sizeof(letter), "-%c, ", row->letter);
+	snprintf(left, LEFT_MAX, "%s--%s%s%s", letter, row->name, row->arg ? " " : "",
+		 row->arg ?: "");
+	return left;
+}
+
+static const struct option_row help_row[] = {
+	{ .name = "help", .letter = 'h', .help = "this text" },
+	{},
+};
+
+static int rows_width(const struct option_row *row)
+{
+	char left[LEFT_MAX];
+	int width = 0;
+
+	for (; row && row->name; row++)
+		width = most(width, text_width(option_left(left, row)));
+	return width;
+}
+
+static void print_rows(const struct option_row *row, int width)
+{
+	char left[LEFT_MAX];
+
+	for (; row && row->name; row++)
+		print_row(option_left(left, row), width, row->help);
+}
+
+static void print_options(const struct command *command)
+{
+	int width = rows_width(help_row);
+
+	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
+		width = most(width, rows_width(command->option[i].row));
+	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
+		print_rows(command->option[i].row, width);
+	print_rows(help_row, width);
+}
+
+/* ---- texts -------------------------------------------------------------------------------- */
+
+int print_command_help(const struct command *command)
+{
+	const char *order = command->stop_at_first_arg ? "[OPTION]... " : "";
+
+	printf("usage: allocsnap %s %s%s%s\n\n%s\n\n", command->name, order, command->args,
+	       *order ? "" : " [OPTION]...", command->help);
+	print_options(command);
+	if (command->detail)
+		printf("\n%s\n", command->detail);
+	return EXIT_DONE;
+}
+
+static const char *command_left(char left[LEFT_MAX], const struct command *command)
+{
+	snprintf(left, LEFT_MAX, "%s %s", command->name, command->args);
+	return left;
+}
+
+int print_program_help(const struct command *const *commands)
+{
+	char left[LEFT_MAX];
+	int width = 0;
+
+	puts("usage: allocsnap COMMAND ...\n\n"
+	     "Who allocated the memory of a native process: Python's tracemalloc for any running\n"
+	     "program.\n");
+	for (size_t i = 0; commands[i]; i++)
+		width = most(width, text_width(command_left(left, commands[i])));
+	for (size_t i = 0; commands[i]; i++)
+		print_row(command_left(left, commands[i]), width, commands[i]->help);
+	puts("\n'allocsnap COMMAND --help' lists the options of a command.\n"
+	     "'allocsnap --version' tells the version.");
+	return EXIT_DONE;
+}
+
+int print_version(void)
+{
+	puts("allocsnap " ALLOCSNAP_VERSION);
+	return EXIT_DONE;
+}

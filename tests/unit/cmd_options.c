@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+
+/* The commands are in no library. */
+#include "cmd.c"
+#include "cmd_help.c"
+
+struct shared {
+	bool quiet;
+	struct string_list label;
+};
+
+struct options {
+	uint64_t count;
+	const char *dir;
+	uint64_t interval_ns;
+	struct shared shared;
+	int level;
+};
+
+static struct options got;
+static char got_args[256], got_labels[256];
+
+static int parse_level(const char *text, void *field, struct reason *why)
+{
+	if (text)
+		return reason_set(why, -EINVAL, "no value is expected");
+	++*(int *)field;
+	return 0;
+}
+
+static const struct option_row shared_rows[] = {
+	{ "quiet", 'q', OPTION_FLAG, offsetof(struct shared, quiet), .help = "say less" },
+	{ "label", 'l', OPTION_LIST, offsetof(struct shared, label),
+	  .arg = "K=V", .help = "repeatable" },
+	{},
+};
+
+static const struct option_row rows[] = {
+	{ "count", 'n', OPTION_COUNT, offsetof(struct options, count),
+	  .arg = "N", .help = "how many", .least = 1, .most = 100 },
+	{ "output", 'o', OPTION_STRING, offsetof(struct options, dir),
+	  .arg = "DIR", .help = "where to" },
+	{ "interval", 0, OPTION_DURATION, offsetof(struct options, interval_ns),
+	  .arg = "TIME", .help = "how often", .least = 1000000, .most = 60000000000 },
+	{ "verbose", 'v', OPTION_CUSTOM, offsetof(struct options, level),
+	  .help = "say more", .parse = parse_level },
+	{},
+};
+
+static void append_all(char *text, const char *const *item, size_t nr)
+{
+	*text = '\0';
+	for (size_t i = 0; i < nr; i++)
+		strcat(strcat(text, i ? " " : ""), item[i]);
+}
+
+static int run_try(const void *options, const struct arguments *args)
+{
+	got = *(const struct options *)options;
+	append_all(got_args, args->item, args->item_nr);
+	append_all(got_labels, got.shared.label.item, got.shared.label.item_nr);
+	cr_expect_null(args->item[args->item_nr]);
+	return EXIT_DONE;
+}
+
+#define TRY \
+	.args = "FILE…", .help = "a command to try", .arg_min = 1, .arg_max = 3, \
+	.option = { { .row = rows }, { shared_rows, offsetof(struct options, shared) } }, \
+	.defaults = &(const struct options){ .count = 7, .dir = "here" }, \
+	.options_size = sizeof(struct options), .run = run_try
+
+static const struct command cmd_try = { .name = "try", TRY };
+static const struct command cmd_launch = { .name = "launch", TRY, .stop_at_first_arg = true };
+static const struct command *const commands[] = { &cmd_try, &cmd_launch, NULL };
+
+#define RUN(...) dispatch((char *[]){ "allocsnap", __VA_ARGS__, NULL }, commands)
+
+Test(cmd, defaults)
+{
+	cr_assert_eq(RUN("try", "a", "-", "b"), EXIT_DONE);
+	cr_expect_eq(got.count, 7);
+	cr_expect_str_eq(got.dir, "here");
+	cr_expect_not(got.shared.quiet);
+	cr_expect_str_eq(got_args, "a - b");
+}
+
+Test(cmd, every_form_of_an_option)
+{
+	cr_assert_eq(RUN("try", "--count=5", "a", "-o", "x", "--interval", "250ms", "-vqv", "-lk=1",
+			 "--label", "k=2", "-ql", "k=3"),
+		     EXIT_DONE);
+	cr_expect_eq(got.count, 5);
+	cr_expect_str_eq(got.dir, "x");
+	cr_expect_eq(got.interval_ns, 250000000);
+	cr_expect(got.shared.quiet);
+	cr_expect_eq(got.level, 2);
+	cr_expect_str_eq(got_labels, "k=1 k=2 k=3");
+	cr_expect_str_eq(got_args, "a");
+}
+
+Test(cmd, the_last_one_counts)
+{
+	cr_assert_eq(RUN("try", "-n1", "-n", "2", "--count=3", "a"), EXIT_DONE);
+	cr_expect_eq(got.count, 3);
+}
+
+Test(cmd, two_dashes_end_the_options)
+{
+	cr_assert_eq(RUN("try", "-q", "--", "-n", "--", "--help"), EXIT_DONE);
+	cr_expect_str_eq(got_args, "-n -- --help");
+}
+
+Test(cmd, a_launcher_leaves_its_programs_options_alone)
+{
+	cr_assert_eq(RUN("launch", "-q", "ls", "-n", "--help"), EXIT_DONE);
+	cr_expect(got.shared.quiet);
+	cr_expect_str_eq(got_args, "ls -n --help");
+	cr_assert_eq(RUN("launch", "--", "ls", "--", "-l"), EXIT_DONE);
+	cr_expect_str_eq(got_args, "ls -- -l");
+}
+
+#define SEE_TRY "; see 'allocsnap try --help'\n"
+
+Test(cmd, what_cannot_be_meant, .init = cr_redirect_stderr)
+{
+	cr_expect_eq(RUN("try"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "b", "c", "d\033"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "--coun", "1"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "--counts=1"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "-qx"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "--count"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "-n"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "--count=0"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "--count", "--quiet"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "--interval=soon"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "--interval=0.5ms"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "--interval=2m"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "--output="), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "--quiet=yes"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "a", "--verbose=2"), EXIT_REFUSED);
+	cr_expect_eq(RUN("tr"), EXIT_REFUSED);
+	cr_expect_eq(RUN("-q"), EXIT_REFUSED);
+	fflush(stderr);
+	cr_assert_stderr_eq_str(
+		"allocsnap: try: missing argument: try FILE…" SEE_TRY
+		"allocsnap: try: one argument too many, 'd\\x1b': try FILE…" SEE_TRY
+		"allocsnap: try: unknown option --coun" SEE_TRY
+		"allocsnap: try: unknown option --counts" SEE_TRY
+		"allocsnap: try: unknown option -x" SEE_TRY
+		"allocsnap: try: --count needs N" SEE_TRY
+		"allocsnap: try: -n needs N" SEE_TRY
+		"allocsnap: try: --count: '0' is not a whole number from 1 to 100" SEE_TRY
+		"allocsnap: try: --count: '--quiet' is not a whole number from 1 to 100"
+		SEE_TRY
+		"allocsnap: try: --interval: 'soon' is not a duration such as 250ms, 10s, 5m or 2h"
+		SEE_TRY
+		"allocsnap: try: --interval: '0.5ms' is less than 0.001s" SEE_TRY
+		"allocsnap: try: --interval: '2m' is more than 60s" SEE_TRY
+		"allocsnap: try: --output: DIR must not be empty" SEE_TRY
+		"allocsnap: try: --quiet takes no value" SEE_TRY
+		"allocsnap: try: --verbose takes no value" SEE_TRY
+		"allocsnap: unknown command tr; see 'allocsnap --help'\n"
+		"allocsnap: unknown option -q; see 'allocsnap --help'\n");
+}
+
+Test(cmd, help_is_made_from_the_rows, .init = cr_redirect_stdout)
+{
+	cr_expect_eq(RUN("launch", "--count=0x", "--help"), EXIT_REFUSED);
+	cr_expect_eq(RUN("launch", "-h"), EXIT_DONE);
+	fflush(stdout);
+	cr_assert_stdout_eq_str("usage: allocsnap launch [OPTION]... FILE…\n"
+				"\n"
+				"a command to try\n"
+				"\n"
+				"  -n, --count N        how many\n"
+				"  -o, --output DIR     where to\n"
+				"      --interval TIME  how often\n"
+				"  -v, --verbose        say more\n"
+				"  -q, --quiet          say less\n"
+				"  -l, --label K=V      repeatable\n"
+				"  -h, --help           this text\n");
+}
