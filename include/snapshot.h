@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SNAPSHOT_H
+#define ALLOCSNAP_SNAPSHOT_H
+
+/*
+ * A snapshot: every live block of one process at one time, with the traceback that allocated it.
+ *
+ * In memory and in the file a snapshot is the same few tables, joined by small integer ids,
+ * never by pointers. Id 0 means "none" in each of them (row 0 exists and is all zero; string 0
+ * is empty).
+ *
+ *	traces (columns)        tracebacks            frames               objects      strings
+ *	size[i]                 first, nframe ──────► filename ───────────────────────► "a.c"
+ *	traceback[i] ─────────► total_nframe,         lineno
+ *	domain[i] birth_ns[i]   flags                 function ───────────────────────► "leaf"
+ *	address[i] thread[i]                          object, offset ────► path, build_id ►
+ *
+ * The frames of a traceback are in traceback_frame[first … first + nframe), the most recent
+ * call first.
+ *
+ * The file. Little-endian, fixed-width, every section starts on a multiple of 8; the gaps
+ * between sections and the reserved fields are zero, and checked.
+ *
+ *	struct snap_header                          at 0
+ *	struct snap_section × header.section_nr     at header.header_size
+ *	the sections, in the order of their table
+ *
+ * Checksums are XXH3 (64 bits, seed 0, canonical specification of xxHash 0.8). The header's
+ * covers the header with that field zero, then the section table; a section's covers its
+ * bytes. So every byte of the file is covered or must be zero, and file_size must be the
+ * file's length. A column that was not recorded has no section. Readers refuse a version or a
+ * section type or an encoding that they do not know; writers only ever append to the enums.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct reason; /* src/base/reason.h: one line for the user, NULL if not wanted */
+
+#define SNAP_MAGIC "ALOCSNAP"
+#define SNAP_VERSION 1
+#define SNAP_TRACEBACK_MAX 65535 /* frames in one traceback; CPython's limit */
+
+struct snap_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t header_size; /* sizeof(struct snap_header) */
+	uint64_t file_size;
+	uint32_t section_nr;
+	uint32_t reserved;
+	uint64_t checksum;
+};
+_Static_assert(sizeof(struct snap_header) == 40, "snap_header is a file format");
+
+enum snap_section_type {
+	SNAP_METADATA = 1,	   /* struct snap_pair[] */
+	SNAP_COUNTERS = 2,	   /* struct snap_counter[] */
+	SNAP_PROBES = 3,	   /* struct snap_probe[] */
+	SNAP_STRING_START = 4,	   /* uint64_t[]: where each string begins in SNAP_STRING_BYTES */
+	SNAP_STRING_BYTES = 5,	   /* the strings, each followed by a NUL, none holding one */
+	SNAP_OBJECTS = 6,	   /* struct snap_object[] */
+	SNAP_FRAMES = 7,	   /* struct snap_frame[] */
+	SNAP_TRACEBACKS = 8,	   /* struct snap_traceback[] */
+	SNAP_TRACEBACK_FRAMES = 9, /* uint32_t[]: frame ids */
+	SNAP_TRACE_SIZE = 10,	   /* uint64_t[]: bytes asked for */
+	SNAP_TRACE_TRACEBACK = 11, /* uint32_t[]: traceback ids */
+	SNAP_TRACE_DOMAIN = 12,	   /* uint32_t[]; absent: all 0 */
+	SNAP_TRACE_BIRTH = 13,	   /* uint64_t[]: CLOCK_MONOTONIC at the allocation's return, ns */
+	SNAP_TRACE_ADDRESS = 14,   /* uint64_t[] */
+	SNAP_TRACE_THREAD = 15,	   /* uint32_t[]: the TID that allocated, in the root pid namespace */
+	SNAP_SECTION_TYPE_MAX,
+};
+
+enum snap_encoding {
+	SNAP_RAW = 0,
+};
+
+struct snap_section {
+	uint32_t type;	   /* enum snap_section_type; each at most once */
+	uint32_t encoding; /* enum snap_encoding */
+	uint64_t offset;   /* from the start of the file, a multiple of 8 */
+	uint64_t size;	   /* bytes in the file, padding not included */
+	uint64_t count;	   /* elements */
+	uint64_t checksum;
+};
+_Static_assert(sizeof(struct snap_section) == 40, "snap_section is a file format");
+
+/* One line of metadata, e.g. "pid" → "4711". Keys are unique; numbers are decimal text. */
+struct snap_pair {
+	uint32_t key;
+	uint32_t value;
+};
+_Static_assert(sizeof(struct snap_pair) == 8, "snap_pair is a file format");
+
+enum snap_counter_kind {
+	SNAP_COUNTED = 1, /* what happened: allocations, frees, traced bytes… */
+	SNAP_LOST = 2,	  /* an event that was lost, guessed or truncated */
+};
+
+struct snap_counter {
+	uint32_t name; /* string: the name in include/bpf_types.h, unique */
+	uint32_t kind; /* enum snap_counter_kind */
+	uint64_t value;
+};
+_Static_assert(sizeof(struct snap_counter) == 16, "snap_counter is a file format");
+
+/* One place where the recording was listening. */
+struct snap_probe {
+	uint32_t object;      /* object id */
+	uint32_t function;    /* string: the probed symbol */
+	uint64_t offset;      /* file offset of the function's first instruction */
+	uint32_t placement;   /* the probe sits on offset + placement */
+	uint32_t instruction; /* string: what is there, disassembled */
+};
+_Static_assert(sizeof(struct snap_probe) == 24, "snap_probe is a file format");
+
+struct snap_object {
+	uint32_t path;	   /* string: as the process saw it */
+	uint32_t build_id; /* string: lower-case hex, or 0 */
+};
+_Static_assert(sizeof(struct snap_object) == 8, "snap_object is a file format");
+
+enum snap_frame_flag {
+	SNAP_FRAME_INLINE = 1, /* inlined into the next older frame; both have the same offset */
+	SNAP_FRAME_SKIPPED = 2, /* no frame: one or more were passed over here, not known which */
+};
+
+struct snap_frame {
+	uint32_t filename; /* string: the source file, or the object's path where lineno is 0 */
+	uint32_t lineno;   /* 0: not known */
+	uint32_t function; /* string, demangled; 0: not known */
+	uint32_t object;   /* object id; 0: the address was in no file */
+	uint64_t offset;   /* file offset of the return address; an address where object is 0 */
+	uint32_t flags;	   /* enum snap_frame_flag */
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct snap_frame) == 32, "snap_frame is a file format");
+
+enum snap_traceback_flag {
+	SNAP_TRACEBACK_LIMITED = 1, /* cut at the traceback limit */
+	SNAP_TRACEBACK_BROKEN = 2,  /* cut where a frame could not be a return address */
+};
+
+struct snap_traceback {
+	uint64_t first;	       /* index into the traceback frames; row n + 1 starts where row n ends */
+	uint32_t nframe;       /* frames stored */
+	uint32_t total_nframe; /* frames there were (tracemalloc's word); 0: not known */
+	uint32_t flags;	       /* enum snap_traceback_flag */
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct snap_traceback) == 24, "snap_traceback is a file format");
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+struct snapshot; /* open, read-only, checked: every id and index in it is in range */
+
+/*
+ * The tables of an open snapshot. The pointers live as long as it does. A column that was not
+ * recorded is NULL.
+ */
+struct snapshot_tables {
+	const struct snap_pair *metadata;
+	const struct snap_counter *counter;
+	const struct snap_probe *probe;
+	const struct snap_object *object;
+	const struct snap_frame *frame;
+	const struct snap_traceback *traceback;
+	const uint32_t *traceback_frame;
+	uint32_t metadata_nr, counter_nr, probe_nr, object_nr, frame_nr, traceback_nr, string_nr;
+	uint64_t traceback_frame_nr;
+
+	uint64_t trace_nr;
+	const uint64_t *trace_size;	 /* never NULL where trace_nr > 0 */
+	const uint32_t *trace_traceback; /* never NULL where trace_nr > 0 */
+	const uint32_t *trace_domain;
+	const uint64_t *trace_birth_ns;
+	const uint64_t *trace_address;
+	const uint32_t *trace_thread;
+};
+
+/*
+ * Opens a file and checks all of it. NULL with errno set and a line in *why: the system's own
+ * errno where the file cannot be read (ENOENT, EISDIR…), EBADMSG where it is no whole
+ * snapshot, ENOTSUP where a later version wrote it.
+ */
+struct snapshot *snapshot__open(const char *path, struct reason *why);
+
+/* The same for a snapshot in memory, which must stay until close and be aligned to 8. */
+struct snapshot *snapshot__open_memory(const void *bytes, size_t len, struct reason *why);
+
+/* NULL is allowed. */
+void snapshot__close(struct snapshot *snapshot);
+
+const struct snapshot_tables *snapshot__tables(const struct snapshot *snapshot);
+
+/* A string by id; ids out of the tables are always in range. Lives as long as the snapshot. */
+const char *snapshot__string(const struct snapshot *snapshot, uint32_t id);
+
+/* The value of a metadata key, or NULL. */
+const char *snapshot__metadata(const struct snapshot *snapshot, const char *key);
+
+/* The same as a number; `otherwise` where it is absent or not a number. */
+uint64_t snapshot__metadata_u64(const struct snapshot *snapshot, const char *key, uint64_t otherwise);
+
+/* The value of a counter or a loss by name; 0 where it was not recorded. */
+uint64_t snapshot__counter(const struct snapshot *snapshot, const char *name);
+
+/* ---- building and writing ----------------------------------------------------------------- */
+
+struct snapshot_builder;
+
+/* One live block; traceback is an id that snapshot_builder__traceback() gave, or 0. */
+struct snap_trace {
+	uint64_t size;
+	uint64_t birth_ns;
+	uint64_t address;
+	uint32_t traceback;
+	uint32_t domain;
+	uint32_t thread;
+};
+
+/* The columns of struct snap_trace that are written, beside size and traceback. */
+enum snap_columns {
+	SNAP_WITH_DOMAIN = 1,
+	SNAP_WITH_BIRTH = 2,
+	SNAP_WITH_ADDRESS = 4,
+	SNAP_WITH_THREAD = 8,
+	SNAP_WITH_ALL = 15,
+};
+
+/*
+ * NULL and errno ENOMEM on failure. `columns` is a set of enum snap_columns. The functions
+ * below return 0 or a negative errno; equal strings, objects, frames and tracebacks get equal
+ * ids. After a failure the builder can only be freed.
+ */
+struct snapshot_builder *snapshot_builder__new(unsigned int columns);
+void snapshot_builder__free(struct snapshot_builder *builder);
+
+/* text is a C string; NULL and "" give id 0. */
+int snapshot_builder__string(struct snapshot_builder *builder, const char *text, uint32_t *ret_id);
+int snapshot_builder__object(struct snapshot_builder *builder, const struct snap_object *object,
+			     uint32_t *ret_id);
+int snapshot_builder__frame(struct snapshot_builder *builder, const struct snap_frame *frame,
+			    uint32_t *ret_id);
+
+/* frames: most recent call first. total_nframe and flags are part of what makes two equal. */
+int snapshot_builder__traceback(struct snapshot_builder *builder, const uint32_t *frame,
+				uint32_t nframe, uint32_t total_nframe, uint32_t flags,
+				uint32_t *ret_id);
+int snapshot_builder__trace(struct snapshot_builder *builder, const struct snap_trace *trace);
+
+/* A later value for a key or a name replaces the earlier one. */
+int snapshot_builder__metadata(struct snapshot_builder *builder, const char *key, const char *value);
+int snapshot_builder__counter(struct snapshot_builder *builder, enum snap_counter_kind kind,
+			      const char *name, uint64_t value);
+int snapshot_builder__probe(struct snapshot_builder *builder, const struct snap_probe *probe);
+
+/* The file's bytes, in memory that the caller frees with free(). */
+int snapshot_builder__serialize(struct snapshot_builder *builder, void **ret_bytes, size_t *ret_len);
+
+/*
+ * Writes the snapshot as DIR/NAME.snap, mode 0600, synced, and never half: it has no name until
+ * it is whole. An existing file is never replaced: NAME-2.snap, NAME-3.snap… are tried.
+ * dir must exist. *ret_path (the caller frees it) is the path that was written.
+ */
+int snapshot_builder__save(struct snapshot_builder *builder, const char *dir, const char *name,
+			   char **ret_path, struct reason *why);
+
+#endif

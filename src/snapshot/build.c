@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "snapshot/builder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+struct row_key {
+	const void *row;
+	size_t size;
+};
+
+struct traceback_key {
+	const uint32_t *frame;
+	uint32_t nframe, total_nframe, flags;
+};
+
+static bool same_row(uint32_t id, const void *key, const void *table)
+{
+	const struct row_key *want = key;
+	const struct snap_table *t = table;
+
+	return !memcmp((const char *)t->row + id * want->size, want->row, want->size);
+}
+
+static bool same_traceback(uint32_t id, const void *key, const void *builder)
+{
+	const struct snap_table *table = ((const struct snapshot_builder *)builder)->table;
+	const struct snap_traceback *row = table[SNAP_TRACEBACKS].row;
+	const uint32_t *frame = table[SNAP_TRACEBACK_FRAMES].row;
+	const struct traceback_key *want = key;
+
+	row += id;
+	return row->nframe == want->nframe && row->total_nframe == want->total_nframe &&
+	       row->flags == want->flags &&
+	       (!row->nframe ||
+		!memcmp(frame + row->first, want->frame, want->nframe * sizeof(*frame)));
+}
+
+static int append(struct snapshot_builder *b, uint32_t type, const void *row, size_t nr)
+{
+	struct snap_table *t = &b->table[type];
+	size_t size = snap_shapes[type].row_size;
+	int err;
+
+	if (!nr)
+		return 0;
+	if (snap_shapes[type].is_counted_32 && t->nr + nr >= IDMAP_NONE)
+		return -EOVERFLOW;
+	err = array_reserve_bytes(&t->row, &t->alloc, t->nr + nr, size);
+	if (err)
+		return err;
+	memcpy((char *)t->row + t->nr * size, row, nr * size);
+	t->nr += nr;
+	return 0;
+}
+
+static int intern(struct snapshot_builder *b, uint32_t type, const void *row, uint32_t *ret_id)
+{
+	struct row_key key = { .row = row, .size = snap_shapes[type].row_size };
+	struct snap_table *t = &b->table[type];
+	uint64_t hash = hash_bytes(key.row, key.size, 0);
+	uint32_t id = idmap_find(&t->ids, hash, same_row, &key, t);
+	int err = 0;
+
+	if (id == IDMAP_NONE) {
+		id = t->nr;
+		err = append(b, type, row, 1) ?: idmap_add(&t->ids, hash, id);
+	}
+	if (!err)
+		*ret_id = id;
+	return err;
+}
+
+static int add_traceback(struct snapshot_builder *b, const struct traceback_key *key, uint64_t hash)
+{
+	struct snap_table *t = &b->table[SNAP_TRACEBACKS];
+	struct snap_traceback row = {
+		.first = b->table[SNAP_TRACEBACK_FRAMES].nr,
+		.nframe = key->nframe,
+		.total_nframe = key->total_nframe,
+		.flags = key->flags,
+	};
+
+	return append(b, SNAP_TRACEBACKS, &row, 1) ?:
+	       append(b, SNAP_TRACEBACK_FRAMES, key->frame, key->nframe) ?:
+	       idmap_add(&t->ids, hash, t->nr - 1);
+}
+
+static int intern_traceback(struct snapshot_builder *b, const struct traceback_key *key,
+			    uint32_t *ret_id)
+{
+	struct snap_table *t = &b->table[SNAP_TRACEBACKS];
+	uint64_t seed = (uint64_t)key->total_nframe << 32 | key->flags;
+	uint64_t hash = hash_bytes(key->frame, key->nframe * sizeof(*key->frame), seed);
+	uint32_t id = idmap_find(&t->ids, hash, same_traceback, key, b);
+	int err = 0;
+
+	if (id == IDMAP_NONE) {
+		id = t->nr;
+		err = add_traceback(b, key, hash);
+	}
+	if (!err)
+		*ret_id = id;
+	return err;
+}
+
+struct snapshot_builder *snapshot_builder__new(unsigned int columns)
+{
+	struct snapshot_builder *b = calloc(1, sizeof(*b));
+	uint32_t zero;
+	int err = b ? 0 : -ENOMEM;
+
+	if (!err)
+		err = snapshot_builder__string(b, "", &zero);
+	if (!err)
+		err = intern(b, SNAP_OBJECTS, &(struct snap_object){ 0 }, &zero);
+	if (!err)
+		err = intern(b, SNAP_FRAMES, &(struct snap_frame){ 0 }, &zero);
+	if (!err)
+		err = intern_traceback(b, &(struct traceback_key){ 0 }, &zero);
+	if (err) {
+		snapshot_builder__free(b);
+		errno = ENOMEM;
+		return NULL;
+	}
+	b->columns = columns;
+	return b;
+}
+
+void snapshot_builder__free(struct snapshot_builder *b)
+{
+	if (!b)
+		return;
+	for (uint32_t type = 0; type < SNAP_SECTION_TYPE_MAX; type++) {
+		free(b->table[type].row);
+		idmap_release(&b->table[type].ids);
+	}
+	strpool_release(&b->string);
+	free(b);
+}
+
+static bool is_string(const struct snapshot_builder *b, uint32_t id)
+{
+	return id < b->string.start_nr;
+}
+
+static bool is_row(const struct snapshot_builder *b, uint32_t type, uint32_t id)
+{
+	return id < b->table[type].nr;
+}
+
+int snapshot_builder__string(struct snapshot_builder *b, const char *text, uint32_t *ret_id)
+{
+	text = text ?: "";
+	return strpool_add(&b->string, text, strlen(text), ret_id);
+}
+
+int snapshot_builder__object(struct snapshot_builder *b, const struct snap_object *object,
+			     uint32_t *ret_id)
+{
+	if (!is_string(b, object->path) || !is_string(b, object->build_id) ||
+	    !snap_is_build_id(strpool_get(&b->string, object->build_id)))
+		return -EINVAL;
+	return intern(b, SNAP_OBJECTS, object, ret_id);
+}
+
+int snapshot_builder__frame(struct snapshot_builder *b, const struct snap_frame *frame,
+			    uint32_t *ret_id)
+{
+	if (!is_string(b, frame->filename) || !is_string(b, frame->function) ||
+	    !is_row(b, SNAP_OBJECTS, frame->object) || frame->flags & ~SNAP_FRAME_FLAGS ||
+	    frame->reserved)
+		return -EINVAL;
+	return intern(b, SNAP_FRAMES, frame, ret_id);
+}
+
+int snapshot_builder__traceback(struct snapshot_builder *b, const uint32_t *frame, uint32_t nframe,
+				uint32_t total_nframe, uint32_t flags, uint32_t *ret_id)
+{
+	struct traceback_key key = {
+		.frame = frame, .nframe = nframe, .total_nframe = total_nframe, .flags = flags,
+	};
+
+	if (nframe > SNAP_TRACEBACK_MAX || (total_nframe && total_nframe < nframe) ||
+	    flags & ~SNAP_TRACEBACK_FLAGS)
+		return -EINVAL;
+	for (uint32_t i = 0; i < nframe; i++)
+		if (!frame[i] || !is_row(b, SNAP_FRAMES, frame[i]))
+			return -EINVAL;
+	return intern_traceback(b, &key, ret_id);
+}
+
+static int append_u64(struct snap_table *t, uint64_t value)
+{
+	int err = array_reserve((uint64_t **)&t->row, &t->alloc, t->nr + 1);
+
+	if (!err)
+		((uint64_t *)t->row)[t->nr++] = value;
+	return err;
+}
+
+static int append_u32(struct snap_table *t, uint32_t value)
+{
+	int err = array_reserve((uint32_t **)&t->row, &t->alloc, t->nr + 1);
+
+	if (!err)
+		((uint32_t *)t->row)[t->nr++] = value;
+	return err;
+}
+
+int snapshot_builder__trace(struct snapshot_builder *b, const struct snap_trace *trace)
+{
+	struct snap_table *t = b->table;
+	int err;
+
+	if (!is_row(b, SNAP_TRACEBACKS, trace->traceback))
+		return -EINVAL;
+	err = append_u64(&t[SNAP_TRACE_SIZE], trace->size) ?:
+	      append_u32(&t[SNAP_TRACE_TRACEBACK], trace->traceback);
+	if (!err && b->columns & SNAP_WITH_DOMAIN)
+		err = append_u32(&t[SNAP_TRACE_DOMAIN], trace->domain);
+	if (!err && b->columns & SNAP_WITH_BIRTH)
+		err = append_u64(&t[SNAP_TRACE_BIRTH], trace->birth_ns);
+	if (!err && b->columns & SNAP_WITH_ADDRESS)
+		err = append_u64(&t[SNAP_TRACE_ADDRESS], trace->address);
+	if (!err && b->columns & SNAP_WITH_THREAD)
+		err = append_u32(&t[SNAP_TRACE_THREAD], trace->thread);
+	b->domains |= trace->domain;
+	return err;
+}
+
+int snapshot_builder__metadata(struct snapshot_builder *b, const char *key, const char *value)
+{
+	struct snap_table *t = &b->table[SNAP_METADATA];
+	struct snap_pair *pair = t->row;
+	struct snap_pair row;
+	int err;
+
+	if (!key || !*key)
+		return -EINVAL;
+	err = snapshot_builder__string(b, key, &row.key) ?:
+	      snapshot_builder__string(b, value, &row.value);
+	if (err)
+		return err;
+	for (size_t i = 0; i < t->nr; i++) {
+		if (pair[i].key != row.key)
+			continue;
+		pair[i] = row;
+		return 0;
+	}
+	return append(b, SNAP_METADATA, &row, 1);
+}
+
+int snapshot_builder__counter(struct snapshot_builder *b, enum snap_counter_kind kind,
+			      const char *name, uint64_t value)
+{
+	struct snap_table *t = &b->table[SNAP_COUNTERS];
+	struct snap_counter row = { .kind = kind, .value = value };
+	struct snap_counter *counter = t->row;
+	int err;
+
+	if (!name || !*name || (kind != SNAP_COUNTED && kind != SNAP_LOST))
+		return -EINVAL;
+	err = snapshot_builder__string(b, name, &row.name);
+	if (err)
+		return err;
+	for (size_t i = 0; i < t->nr; i++) {
+		if (counter[i].name != row.name)
+			continue;
+		counter[i] = row;
+		return 0;
+	}
+	return append(b, SNAP_COUNTERS, &row, 1);
+}
+
+int snapshot_builder__probe(struct snapshot_builder *b, const struct snap_probe *probe)
+{
+	if (!is_row(b, SNAP_OBJECTS, probe->object) || !is_string(b, probe->function) ||
+	    !is_string(b, probe->instruction))
+		return -EINVAL;
+	return append(b, SNAP_PROBES, probe, 1);
+}

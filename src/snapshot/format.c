@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "snapshot/format.h"
+
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/units.h"
+
+#define ROWS(name_, type) { .name = name_, .row_size = sizeof(type), .is_counted_32 = true }
+#define IDS(name_, type) \
+	{ .name = name_, .row_size = sizeof(type), .is_counted_32 = true, .has_row_zero = true }
+#define BYTES(name_) { .name = name_, .row_size = 1, .has_row_zero = true }
+#define COLUMN(name_, type, column_) { .name = name_, .row_size = sizeof(type), .column = column_ }
+
+const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX] = {
+	[SNAP_METADATA] = ROWS("metadata", struct snap_pair),
+	[SNAP_COUNTERS] = ROWS("counters", struct snap_counter),
+	[SNAP_PROBES] = ROWS("probes", struct snap_probe),
+	[SNAP_STRING_START] = IDS("string starts", uint64_t),
+	[SNAP_STRING_BYTES] = BYTES("strings"),
+	[SNAP_OBJECTS] = IDS("objects", struct snap_object),
+	[SNAP_FRAMES] = IDS("frames", struct snap_frame),
+	[SNAP_TRACEBACKS] = IDS("tracebacks", struct snap_traceback),
+	[SNAP_TRACEBACK_FRAMES] = COLUMN("traceback frames", uint32_t, 0),
+	[SNAP_TRACE_SIZE] = COLUMN("trace sizes", uint64_t, 0),
+	[SNAP_TRACE_TRACEBACK] = COLUMN("trace tracebacks", uint32_t, 0),
+	[SNAP_TRACE_DOMAIN] = COLUMN("trace domains", uint32_t, SNAP_WITH_DOMAIN),
+	[SNAP_TRACE_BIRTH] = COLUMN("trace births", uint64_t, SNAP_WITH_BIRTH),
+	[SNAP_TRACE_ADDRESS] = COLUMN("trace addresses", uint64_t, SNAP_WITH_ADDRESS),
+	[SNAP_TRACE_THREAD] = COLUMN("trace threads", uint32_t, SNAP_WITH_THREAD),
+};
+
+uint64_t snap_checksum(const void *bytes, size_t len)
+{
+	return XXH3_64bits(bytes, len);
+}
+
+uint64_t snap_header_checksum(const struct snap_header *header, const struct snap_section *section)
+{
+	struct snap_header cleared = *header;
+	XXH3_state_t state;
+
+	cleared.checksum = 0;
+	XXH3_64bits_reset(&state);
+	XXH3_64bits_update(&state, &cleared, sizeof(cleared));
+	XXH3_64bits_update(&state, section, header->section_nr * sizeof(*section));
+	return XXH3_64bits_digest(&state);
+}
+
+bool snap_is_build_id(const char *text)
+{
+	return !text[strspn(text, "0123456789abcdef")];
+}
+
+const char *snap_clean_path(char name[SNAP_NAME_MAX], const char *path)
+{
+	const size_t shown = SNAP_NAME_MAX - 16;
+	size_t len = strlen(path);
+
+	return clean_text(name, SNAP_NAME_MAX, len > shown ? path + len - shown : path);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SNAPSHOT_FORMAT_H
+#define ALLOCSNAP_SNAPSHOT_FORMAT_H
+
+#include <stdbool.h>
+
+#include "snapshot.h"
+
+/* What the reader and the writer of the file share. The format itself is in snapshot.h. */
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "snapshot files are little-endian and used as they are"
+#endif
+
+#define SNAP_ALIGN 8
+#define SNAP_FRAME_FLAGS (SNAP_FRAME_INLINE | SNAP_FRAME_SKIPPED)
+#define SNAP_TRACEBACK_FLAGS (SNAP_TRACEBACK_LIMITED | SNAP_TRACEBACK_BROKEN)
+
+/* One row per section type. */
+struct snap_shape {
+	const char *name;   /* in messages */
+	uint32_t row_size;  /* bytes of an element */
+	uint32_t column;    /* enum snap_columns: written only if asked for; 0: always written */
+	bool has_row_zero;  /* the section must be there and not be empty */
+	bool is_counted_32; /* no more than UINT32_MAX rows */
+};
+
+extern const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX];
+
+uint64_t snap_checksum(const void *bytes, size_t len);
+
+/* Of the header, whose checksum field counts as zero, and its section table. */
+uint64_t snap_header_checksum(const struct snap_header *header, const struct snap_section *section);
+
+/* A build id is lower-case hex: it becomes part of paths and URLs. "" is none. */
+bool snap_is_build_id(const char *text);
+
+/* The end of a path as one clean line that leaves room for a message in a struct reason. */
+#define SNAP_NAME_MAX 256
+const char *snap_clean_path(char name[SNAP_NAME_MAX], const char *path);
+
+#endif

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "snapshot/reader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/reason.h"
+
+int snap_damaged(const struct snap_reading *r, uint32_t type, const char *fmt, ...)
+{
+	char what[160];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(what, sizeof(what), fmt, args);
+	va_end(args);
+	if (!type)
+		return reason_set(r->why, -EBADMSG, "%s: damaged: %s", r->name, what);
+	return reason_set(r->why, -EBADMSG, "%s: damaged: section %s: %s", r->name,
+			  snap_shapes[type].name, what);
+}
+
+bool snap_is_zero(const void *bytes, size_t len)
+{
+	const char *byte = bytes;
+
+	return !len || (!byte[0] && !memcmp(byte, byte + 1, len - 1));
+}
+
+int snap_check_start(const struct snap_reading *r, const struct snap_header *header)
+{
+	size_t magic_len = r->len < sizeof(header->magic) ? r->len : sizeof(header->magic);
+
+	if (!r->len)
+		return reason_set(r->why, -EBADMSG, "%s: not a snapshot: the file is empty",
+				  r->name);
+	if (memcmp(header->magic, SNAP_MAGIC, magic_len))
+		return reason_set(r->why, -EBADMSG, "%s: not a snapshot", r->name);
+	if (r->len < sizeof(*header))
+		return snap_damaged(r, 0, "the file ends in its header");
+	if (header->version > SNAP_VERSION)
+		return reason_set(r->why, -ENOTSUP,
+				  "%s: written by a later allocsnap: format version %u, "
+				  "this one reads up to %u", r->name, header->version,
+				  SNAP_VERSION);
+	if (!header->version)
+		return snap_damaged(r, 0, "format version 0");
+	if (header->file_size != r->len)
+		return snap_damaged(r, 0, "%" PRIu64 " bytes long, written as %" PRIu64, r->len,
+				    header->file_size);
+	return 0;
+}
+
+static int check_header(const struct snap_reading *r, const struct snap_header *header,
+			const struct snap_section *section)
+{
+	if (header->header_size != sizeof(*header))
+		return snap_damaged(r, 0, "a header of %u bytes", header->header_size);
+	if (header->section_nr > (r->len - sizeof(*header)) / sizeof(*section))
+		return snap_damaged(r, 0, "%u sections do not fit", header->section_nr);
+	if (header->checksum != snap_header_checksum(header, section))
+		return snap_damaged(r, 0, "wrong checksum of the header");
+	if (header->reserved)
+		return snap_damaged(r, 0, "a reserved field of the header is not zero");
+	return 0;
+}
+
+/* What the section is. */
+static int check_kind(const struct snap_reading *r, const struct snap_section *section)
+{
+	if (!section->type)
+		return snap_damaged(r, 0, "a section without a type");
+	if (section->type >= SNAP_SECTION_TYPE_MAX)
+		return reason_set(r->why, -ENOTSUP, "%s: written by a later allocsnap: "
+				  "section type %u is not known here", r->name, section->type);
+	if (section->encoding != SNAP_RAW)
+		return reason_set(r->why, -ENOTSUP, "%s: written by a later allocsnap: section %s: "
+				  "encoding %u is not known here", r->name,
+				  snap_shapes[section->type].name, section->encoding);
+	if (r->section[section->type])
+		return snap_damaged(r, section->type, "it is there twice");
+	return 0;
+}
+
+/* Where the section is; `end` is the end of what lies before it. */
+static int check_place(const struct snap_reading *r, const struct snap_section *section,
+		       uint64_t end)
+{
+	uint32_t type = section->type;
+	uint64_t size;
+
+	if (section->offset % SNAP_ALIGN)
+		return snap_damaged(r, type, "offset %" PRIu64 " is not aligned", section->offset);
+	if (section->offset < end)
+		return snap_damaged(r, type, "it overlaps what lies before it");
+	if (section->offset > r->len || section->size > r->len - section->offset)
+		return snap_damaged(r, type, "it reaches beyond the file's end");
+	if (__builtin_mul_overflow(section->count, snap_shapes[type].row_size, &size) ||
+	    size != section->size)
+		return snap_damaged(r, type, "%" PRIu64 " rows in %" PRIu64 " bytes",
+				    section->count, section->size);
+	if (snap_shapes[type].is_counted_32 && section->count > UINT32_MAX)
+		return snap_damaged(r, type, "%" PRIu64 " rows are too many", section->count);
+	if (!snap_is_zero(r->bytes + end, section->offset - end))
+		return snap_damaged(r, type, "the padding before it is not zero");
+	if (section->checksum != snap_checksum(r->bytes + section->offset, section->size))
+		return snap_damaged(r, type, "wrong checksum");
+	return 0;
+}
+
+static int check_presence(const struct snap_reading *r)
+{
+	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX; type++) {
+		const struct snap_section *section = r->section[type];
+
+		if (snap_shapes[type].has_row_zero && (!section || !section->count))
+			return snap_damaged(r, type, section ? "it is empty" : "it is missing");
+	}
+	return 0;
+}
+
+int snap_check_layout(struct snap_reading *r)
+{
+	const struct snap_header *header = (const void *)r->bytes;
+	const struct snap_section *section = (const void *)(header + 1);
+	uint64_t end;
+	int err;
+
+	err = check_header(r, header, section);
+	if (err)
+		return err;
+	end = sizeof(*header) + header->section_nr * sizeof(*section);
+	for (uint32_t i = 0; i < header->section_nr; i++, section++) {
+		err = check_kind(r, section) ?: check_place(r, section, end);
+		if (err)
+			return err;
+		r->section[section->type] = section;
+		end = section->offset + section->size;
+	}
+	if (!snap_is_zero(r->bytes + end, r->len - end))
+		return snap_damaged(r, 0, "the padding at the end is not zero");
+	return check_presence(r);
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The rows of a file whose sections are known to be whole: what the reader may rely on later. */
+#include "snapshot/reader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "base/units.h"
+
+static const void *rows_of(const struct snap_reading *r, uint32_t type)
+{
+	return r->section[type] ? r->bytes + r->section[type]->offset : NULL;
+}
+
+static uint64_t count_of(const struct snap_reading *r, uint32_t type)
+{
+	return r->section[type] ? r->section[type]->count : 0;
+}
+
+static int check_id(const struct snap_reading *r, uint32_t type, uint64_t row, const char *what,
+		    uint32_t id, uint32_t id_nr)
+{
+	if (id < id_nr)
+		return 0;
+	return snap_damaged(r, type, "row %" PRIu64 ": %s id %u of %u", row, what, id, id_nr);
+}
+
+static int check_row_zero(const struct snap_reading *r, uint32_t type)
+{
+	if (snap_is_zero(rows_of(r, type), snap_shapes[type].row_size))
+		return 0;
+	return snap_damaged(r, type, "row 0 is not zero");
+}
+
+/* A long column of ids: a loop without branches, and a second one to name the row. */
+static int check_id_column(const struct snap_reading *r, uint32_t type, const char *what,
+			   uint32_t least, uint32_t id_nr)
+{
+	const uint32_t *id = rows_of(r, type);
+	uint64_t nr = count_of(r, type);
+	uint32_t bad = 0;
+
+	for (uint64_t i = 0; i < nr; i++)
+		bad |= id[i] - least >= id_nr - least;
+	for (uint64_t i = 0; bad && i < nr; i++)
+		if (id[i] - least >= id_nr - least)
+			return snap_damaged(r, type, "row %" PRIu64 ": %s id %u of %u", i, what,
+					    id[i], id_nr);
+	return 0;
+}
+
+/* Each string starts where the one before ended, behind its only NUL. */
+static int check_strings(const struct snap_reading *r, const struct snapshot *s)
+{
+	uint64_t bytes_nr = count_of(r, SNAP_STRING_BYTES);
+	uint64_t nr = s->tables.string_nr;
+
+	if (s->string_start[0] || s->string_bytes[0])
+		return snap_damaged(r, SNAP_STRING_START, "string 0 is not empty");
+	for (uint64_t i = 0; i < nr; i++) {
+		uint64_t start = s->string_start[i];
+		uint64_t end = i + 1 < nr ? s->string_start[i + 1] : bytes_nr;
+
+		if (end <= start || end > bytes_nr)
+			return snap_damaged(r, SNAP_STRING_START, "string %" PRIu64 " from %" PRIu64
+					    " to %" PRIu64, i, start, end);
+		if (memchr(s->string_bytes + start, 0, end - start) != s->string_bytes + end - 1)
+			return snap_damaged(r, SNAP_STRING_BYTES,
+					    "string %" PRIu64 " does not end at its NUL", i);
+	}
+	return 0;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The rows begin with the string that must be unique, and not empty. */
+static int check_unique(const struct snap_reading *r, uint32_t type, const struct snapshot *s)
+{
+	const char *row = rows_of(r, type);
+	uint64_t nr = count_of(r, type);
+	const char **text = calloc(nr + 1, sizeof(*text));
+	char clean[64];
+	uint32_t id;
+	int err = 0;
+
+	if (!text)
+		return reason_set(r->why, -ENOMEM, "%s: %s", r->name, strerror(ENOMEM));
+	for (uint64_t i = 0; i < nr && !err; i++, row += snap_shapes[type].row_size) {
+		memcpy(&id, row, sizeof(id));
+		err = check_id(r, type, i, "string", id, s->tables.string_nr);
+		text[i] = err ? "" : snapshot__string(s, id);
+		if (!err && !*text[i])
+			err = snap_damaged(r, type, "row %" PRIu64 " has no name", i);
+	}
+	if (!err)
+		qsort(text, nr, sizeof(*text), compare_texts);
+	for (uint64_t i = 1; i < nr && !err; i++)
+		if (!strcmp(text[i - 1], text[i]))
+			err = snap_damaged(r, type, "%s is there twice",
+					   clean_text(clean, sizeof(clean), text[i]));
+	free(text);
+	return err;
+}
+
+static int check_metadata(const struct snap_reading *r, const struct snapshot *s)
+{
+	const struct snapshot_tables *t = &s->tables;
+	int err = check_unique(r, SNAP_METADATA, s);
+
+	for (uint32_t i = 0; i < t->metadata_nr && !err; i++)
+		err = check_id(r, SNAP_METADATA, i, "string", t->metadata[i].value, t->string_nr);
+	return err;
+}
+
+static int check_counters(const struct snap_reading *r, const struct snapshot *s)
+{
+	const struct snapshot_tables *t = &s->tables;
+
+	for (uint32_t i = 0; i < t->counter_nr; i++)
+		if (t->counter[i].kind != SNAP_COUNTED && t->counter[i].kind != SNAP_LOST)
+			return snap_damaged(r, SNAP_COUNTERS, "row %u: unknown kind %u", i,
+					    t->counter[i].kind);
+	return check_unique(r, SNAP_COUNTERS, s);
+}
+
+static int check_probes(const struct snap_reading *r, const struct snapshot *s)
+{
+	const struct snapshot_tables *t = &s->tables;
+	const uint32_t type = SNAP_PROBES;
+	int err = 0;
+
+	for (uint32_t i = 0; i < t->probe_nr && !err; i++)
+		err = check_id(r, type, i, "object", t->probe[i].object, t->object_nr) ?:
+		      check_id(r, type, i, "string", t->probe[i].function, t->string_nr) ?:
+		      check_id(r, type, i, "string", t->probe[i].instruction, t->string_nr);
+	return err;
+}
+
+static int check_objects(const struct snap_reading *r, const struct snapshot *s)
+{
+	const struct snapshot_tables *t = &s->tables;
+	const uint32_t type = SNAP_OBJECTS;
+	int err = check_row_zero(r, type);
+
+	for (uint32_t i = 0; i < t->object_nr && !err; i++) {
+		err = check_id(r, type, i, "string", t->object[i].path, t->string_nr) ?:
+		      check_id(r, type, i, "string", t->object[i].build_id, t->string_nr);
+		if (!err && !snap_is_build_id(snapshot__string(s, t->object[i].build_id)))
+			err = snap_damaged(r, type, "row %u: the build id is not one", i);
+	}
+	return err;
+}
+
+static int check_frames(const struct snap_reading *r, const struct snapshot *s)
+{
+	const struct snapshot_tables *t = &s->tables;
+	const uint32_t type = SNAP_FRAMES;
+	int err = check_row_zero(r, type);
+
+	for (uint32_t i = 0; i < t->frame_nr && !err; i++) {
+		const struct snap_frame *f = &t->frame[i];
+
+		err = check_id(r, type, i, "string", f->filename, t->string_nr) ?:
+		      check_id(r, type, i, "string", f->function, t->string_nr) ?:
+		      check_id(r, type, i, "object", f->object, t->object_nr);
+		if (!err && (f->flags & ~SNAP_FRAME_FLAGS || f->reserved))
+			err = snap_damaged(r, type, "row %u: unknown flags", i);
+	}
+	return err;
+}
+
+/* What the row itself says; `first` is where the row before ended. */
+static int check_traceback(const struct snap_reading *r, uint32_t i, const struct snap_traceback *t,
+			   uint64_t first)
+{
+	const uint32_t type = SNAP_TRACEBACKS;
+
+	if (t->first != first)
+		return snap_damaged(r, type, "row %u starts at %" PRIu64 ", not at %" PRIu64, i,
+				    t->first, first);
+	if (t->nframe > SNAP_TRACEBACK_MAX)
+		return snap_damaged(r, type, "row %u: %u frames are too many", i,
+				    t->nframe);
+	if (t->total_nframe && t->total_nframe < t->nframe)
+		return snap_damaged(r, type, "row %u: %u frames of %u", i, t->nframe,
+				    t->total_nframe);
+	if (t->flags & ~SNAP_TRACEBACK_FLAGS || t->reserved)
+		return snap_damaged(r, type, "row %u: unknown flags", i);
+	return 0;
+}
+
+static int check_tracebacks(const struct snap_reading *r, const struct snapshot *s)
+{
+	const struct snapshot_tables *t = &s->tables;
+	uint64_t end = 0;
+	int err = check_row_zero(r, SNAP_TRACEBACKS);
+
+	for (uint32_t i = 0; i < t->traceback_nr && !err; i++) {
+		err = check_traceback(r, i, &t->traceback[i], end);
+		end += t->traceback[i].nframe;
+	}
+	if (err)
+		return err;
+	if (end != t->traceback_frame_nr)
+		return snap_damaged(r, SNAP_TRACEBACKS, "they end at %" PRIu64 " of %" PRIu64
+				    " frames", end, t->traceback_frame_nr);
+	return check_id_column(r, SNAP_TRACEBACK_FRAMES, "frame", 1, t->frame_nr);
+}
+
+static int check_traces(const struct snap_reading *r, const struct snapshot *s)
+{
+	if (!r->section[SNAP_TRACE_SIZE] != !r->section[SNAP_TRACE_TRACEBACK])
+		return snap_damaged(r, r->section[SNAP_TRACE_SIZE] ? SNAP_TRACE_TRACEBACK :
+				    SNAP_TRACE_SIZE, "it is missing");
+	for (uint32_t type = SNAP_TRACE_SIZE; type <= SNAP_TRACE_THREAD; type++)
+		if (r->section[type] && (!r->section[SNAP_TRACE_SIZE] ||
+					 count_of(r, type) != s->tables.trace_nr))
+			return snap_damaged(r, type, "%" PRIu64 " rows for %" PRIu64 " traces",
+					    count_of(r, type), s->tables.trace_nr);
+	return check_id_column(r, SNAP_TRACE_TRACEBACK, "traceback", 0, s->tables.traceback_nr);
+}
+
+static void fill(const struct snap_reading *r, struct snapshot *s)
+{
+	s->string_start = rows_of(r, SNAP_STRING_START);
+	s->string_bytes = rows_of(r, SNAP_STRING_BYTES);
+	s->tables = (struct snapshot_tables){
+		.metadata = rows_of(r, SNAP_METADATA),
+		.counter = rows_of(r, SNAP_COUNTERS),
+		.probe = rows_of(r, SNAP_PROBES),
+		.object = rows_of(r, SNAP_OBJECTS),
+		.frame = rows_of(r, SNAP_FRAMES),
+		.traceback = rows_of(r, SNAP_TRACEBACKS),
+		.traceback_frame = rows_of(r, SNAP_TRACEBACK_FRAMES),
+		.metadata_nr = count_of(r, SNAP_METADATA),
+		.counter_nr = count_of(r, SNAP_COUNTERS),
+		.probe_nr = count_of(r, SNAP_PROBES),
+		.object_nr = count_of(r, SNAP_OBJECTS),
+		.frame_nr = count_of(r, SNAP_FRAMES),
+		.traceback_nr = count_of(r, SNAP_TRACEBACKS),
+		.string_nr = count_of(r, SNAP_STRING_START),
+		.traceback_frame_nr = count_of(r, SNAP_TRACEBACK_FRAMES),
+		.trace_nr = count_of(r, SNAP_TRACE_SIZE),
+		.trace_size = rows_of(r, SNAP_TRACE_SIZE),
+		.trace_traceback = rows_of(r, SNAP_TRACE_TRACEBACK),
+		.trace_domain = rows_of(r, SNAP_TRACE_DOMAIN),
+		.trace_birth_ns = rows_of(r, SNAP_TRACE_BIRTH),
+		.trace_address = rows_of(r, SNAP_TRACE_ADDRESS),
+		.trace_thread = rows_of(r, SNAP_TRACE_THREAD),
+	};
+}
+
+int snap_check_tables(const struct snap_reading *r, struct snapshot *s)
+{
+	fill(r, s);
+	return check_strings(r, s) ?: check_objects(r, s) ?: check_frames(r, s) ?:
+	       check_tracebacks(r, s) ?: check_traces(r, s) ?: check_probes(r, s) ?:
+	       check_metadata(r, s) ?: check_counters(r, s);
+}

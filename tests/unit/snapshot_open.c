@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "snapshot_sample.h"
+
+static char home[PATH_MAX];
+static char directory[] = "/tmp/snapshot_open.XXXXXX";
+
+/* Each test runs in a process of its own; relative names live in a directory of their own. */
+static void enter(void)
+{
+	cr_assert(getcwd(home, sizeof(home)));
+	cr_assert(mkdtemp(directory));
+	cr_assert_eq(chdir(directory), 0);
+}
+
+static void leave(void)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
+	if (chdir(home) || system(command))
+		abort();
+}
+
+TestSuite(snapshot_open, .init = enter, .fini = leave, .timeout = 20);
+
+static void write_file(const char *path, const void *bytes, size_t len)
+{
+	FILE *file = fopen(path, "w");
+
+	cr_assert(file && fwrite(bytes, 1, len, file) == len);
+	cr_assert_eq(fclose(file), 0);
+}
+
+static void expect_refused(const char *path, int err, const char *says)
+{
+	struct reason why = { "" };
+	struct snapshot *snapshot = snapshot__open(path, &why);
+
+	cr_expect_null(snapshot, "%s: was opened", path);
+	cr_expect_eq(errno, err, "%s: errno %d: %s", path, errno, why.text);
+	cr_expect_str_eq(why.text, says);
+	cr_expect_null(snapshot__open(path, NULL));
+	cr_expect_eq(errno, err, "%s: errno %d without a reason", path, errno);
+}
+
+Test(snapshot_open, a_file)
+{
+	struct sample sample = sample_make();
+	struct snapshot *snapshot;
+
+	write_file("a.snap", sample.bytes, sample.len);
+	sample_release(&sample);
+	snapshot = snapshot__open("a.snap", NULL);
+	cr_assert(snapshot);
+	write_file("a.snap", "", 0); /* what is open does not change any more */
+	cr_expect_str_eq(snapshot__metadata(snapshot, "pid"), "4711");
+	cr_expect_eq(snapshot__tables(snapshot)->trace_size[2], 300);
+	cr_expect_gt(sample_walk(snapshot), 0);
+	snapshot__close(snapshot);
+	snapshot__close(NULL);
+}
+
+Test(snapshot_open, no_files)
+{
+	cr_assert_eq(mkdir("dir.snap", 0700), 0);
+	cr_assert_eq(mkfifo("fifo.snap", 0600), 0);
+	expect_refused("none.snap", ENOENT, "none.snap: No such file or directory");
+	expect_refused("", ENOENT, ": No such file or directory");
+	expect_refused("dir.snap", EISDIR, "dir.snap: Is a directory");
+	expect_refused("fifo.snap", EINVAL, "fifo.snap: not a regular file");
+	expect_refused("/dev/zero", EINVAL, "/dev/zero: not a regular file");
+	expect_refused("/proc/self/status", EBADMSG,
+		       "/proc/self/status: not a snapshot: the file is empty");
+}
+
+static const struct {
+	const char *name, *bytes;
+	const char *says;
+} texts[] = {
+	{ "empty", "", "empty: not a snapshot: the file is empty" },
+	{ "short", "x", "short: not a snapshot" },
+	{ "text", "The quick brown fox jumps over the lazy dog, twice.", "text: not a snapshot" },
+	{ "magic", "ALOCSNAP", "magic: damaged: the file ends in its header" },
+	{ "begin", "ALOC", "begin: damaged: the file ends in its header" },
+	{ "two\nlines\x1b[31m", "x", "two\\x0alines\\x1b[31m: not a snapshot" },
+};
+
+Test(snapshot_open, not_snapshots)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		write_file(texts[i].name, texts[i].bytes, strlen(texts[i].bytes));
+		expect_refused(texts[i].name, EBADMSG, texts[i].says);
+	}
+}
+
+Test(snapshot_open, a_later_version)
+{
+	struct sample sample = sample_make();
+
+	sample_header(&sample)->version = 7;
+	write_file("later.snap", sample.bytes, sample.len);
+	expect_refused("later.snap", ENOTSUP, "later.snap: written by a later allocsnap: "
+		       "format version 7, this one reads up to 1");
+	sample_release(&sample);
+}
+
+Test(snapshot_open, damaged_files)
+{
+	struct sample sample = sample_make();
+	char says[128];
+
+	write_file("cut.snap", sample.bytes, 200);
+	snprintf(says, sizeof(says), "cut.snap: damaged: 200 bytes long, written as %zu",
+		 sample.len);
+	expect_refused("cut.snap", EBADMSG, says);
+	sample.bytes[sample_section(&sample, SNAP_FRAMES)->offset + 40] ^= 1;
+	write_file("bit.snap", sample.bytes, sample.len);
+	expect_refused("bit.snap", EBADMSG, "bit.snap: damaged: section frames: wrong checksum");
+	sample_release(&sample);
+}
+
+/* A file that says it is large is not believed, and one that is large is looked at first. */
+Test(snapshot_open, absurd_sizes)
+{
+	struct sample sample = sample_make();
+
+	sample_header(&sample)->file_size = 1ull << 60;
+	sample_seal(&sample);
+	write_file("claims.snap", sample.bytes, sample.len);
+	sample_release(&sample);
+	write_file("sparse.snap", "no", 2);
+	cr_assert_eq(truncate("sparse.snap", 1ll << 40), 0);
+	expect_refused("sparse.snap", EBADMSG, "sparse.snap: not a snapshot");
+	cr_expect_null(snapshot__open("claims.snap", NULL));
+	cr_expect_eq(errno, EBADMSG);
+}
+
+/* A long path keeps its end, and leaves room for what is wrong. */
+Test(snapshot_open, a_long_path)
+{
+	struct reason why = { "" };
+	char path[3000];
+
+	for (size_t i = 0; i < sizeof(path); i += 2)
+		memcpy(path + i, "./", 2);
+	strcpy(path + sizeof(path) - 8, "text.sn");
+	write_file(path, "nothing", 7);
+	cr_expect_null(snapshot__open(path, &why));
+	cr_expect(strstr(why.text, "./text.sn: not a snapshot"), "%s", why.text);
+}
+
+Test(snapshot_open, memory_must_be_aligned)
+{
+	struct sample sample = sample_make();
+	char *moved = malloc(sample.len + 1);
+	struct reason why = { "" };
+
+	memcpy(moved + 1, sample.bytes, sample.len);
+	cr_expect_null(snapshot__open_memory(moved + 1, sample.len, &why));
+	cr_expect_eq(errno, EINVAL);
+	cr_expect_str_eq(why.text, "snapshot: not aligned in memory");
+	free(moved);
+	sample_release(&sample);
+}

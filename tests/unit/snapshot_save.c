@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "snapshot/builder.h"
+#include "snapshot_sample.h"
+#include "skip.h"
+
+static char home[PATH_MAX];
+static char directory[] = "/tmp/snapshot_save.XXXXXX";
+static struct snapshot_builder *builder;
+
+static void enter(void)
+{
+	cr_assert(getcwd(home, sizeof(home)));
+	cr_assert(mkdtemp(directory));
+	cr_assert_eq(chdir(directory), 0);
+	cr_assert_eq(mkdir("d", 0700), 0);
+	builder = sample_builder(SNAP_WITH_ALL);
+}
+
+static void leave(void)
+{
+	char command[64];
+
+	snapshot_builder__free(builder);
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
+	if (chdir(home) || system(command))
+		abort();
+}
+
+TestSuite(snapshot_save, .init = enter, .fini = leave, .timeout = 20);
+
+/* The number of names in a directory, hidden ones too. */
+static int name_nr(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+	int nr = -2; /* . and .. */
+
+	cr_assert(dir);
+	while ((entry = readdir(dir)))
+		nr++;
+	closedir(dir);
+	return nr;
+}
+
+static void expect_whole(const char *path)
+{
+	struct reason why = { "" };
+	struct snapshot *snapshot = snapshot__open(path, &why);
+	struct stat st;
+
+	cr_assert_eq(stat(path, &st), 0);
+	cr_expect_eq(st.st_mode, S_IFREG | 0600, "%s: mode %o", path, st.st_mode);
+	cr_expect_eq(st.st_nlink, 1);
+	cr_assert(snapshot, "%s", why.text);
+	cr_expect_eq(snapshot__tables(snapshot)->trace_nr, 4);
+	snapshot__close(snapshot);
+}
+
+static void expect_saved(const char *dir, const char *want)
+{
+	struct reason why = { "" };
+	char *path = NULL;
+
+	cr_assert_eq(snapshot_builder__save(builder, dir, "a", &path, &why), 0, "%s", why.text);
+	cr_expect_str_eq(path, want);
+	expect_whole(path);
+	free(path);
+}
+
+static void expect_refused(const char *dir, const char *name, int err, const char *says)
+{
+	struct reason why = { "" };
+	char *path = NULL;
+
+	cr_expect_eq(snapshot_builder__save(builder, dir, name, &path, &why), err, "%s", why.text);
+	cr_expect_null(path);
+	cr_expect_str_eq(why.text, says);
+	cr_expect_eq(snapshot_builder__save(builder, dir, name, &path, NULL), err);
+}
+
+Test(snapshot_save, an_existing_file_stays)
+{
+	struct stat before, after;
+
+	expect_saved("d", "d/a.snap");
+	cr_assert_eq(stat("d/a.snap", &before), 0);
+	expect_saved("d", "d/a-2.snap");
+	expect_saved("d/", "d/a-3.snap");
+	cr_assert_eq(stat("d/a.snap", &after), 0);
+	cr_expect_eq(before.st_ino, after.st_ino);
+	cr_assert_eq(unlink("d/a-2.snap"), 0);
+	cr_assert_eq(symlink("/nowhere", "d/a-2.snap"), 0);
+	expect_saved("d", "d/a-4.snap");
+	cr_expect_eq(name_nr("d"), 4);
+}
+
+Test(snapshot_save, mode_0600_whatever_the_umask)
+{
+	umask(0);
+	expect_saved("d", "d/a.snap");
+	umask(0777);
+	expect_saved("d", "d/a-2.snap");
+}
+
+Test(snapshot_save, no_descriptor_stays_open)
+{
+	int before = name_nr("/proc/self/fd");
+
+	expect_saved("d", "d/a.snap");
+	expect_refused("none", "a", -ENOENT,
+		       "none: cannot write a.snap: No such file or directory");
+	cr_expect_eq(name_nr("/proc/self/fd"), before);
+}
+
+Test(snapshot_save, directories_that_are_none)
+{
+	close(open("file", O_CREAT | O_WRONLY, 0600));
+	expect_refused("file", "a", -ENOTDIR, "file: cannot write a.snap: Not a directory");
+	expect_refused("", "a", -ENOENT, ": cannot write a.snap: No such file or directory");
+}
+
+Test(snapshot_save, names_that_are_none)
+{
+	char name[NAME_MAX + 1];
+	char *path = NULL;
+
+	expect_refused("d", "", -EINVAL, "d: cannot write .snap: Invalid argument");
+	expect_refused("d", ".hidden", -EINVAL, "d: cannot write .hidden.snap: Invalid argument");
+	expect_refused("d", "../a", -EINVAL, "d: cannot write ../a.snap: Invalid argument");
+	memset(name, 'x', NAME_MAX);
+	name[NAME_MAX - 4] = '\0';
+	cr_expect_eq(snapshot_builder__save(builder, "d", name, &path, NULL), -ENAMETOOLONG);
+	cr_expect_eq(name_nr("d"), 0);
+	name[NAME_MAX - 5] = '\0';
+	cr_expect_eq(snapshot_builder__save(builder, "d", name, &path, NULL), 0);
+	cr_expect_eq(strlen(path), NAME_MAX + strlen("d/"));
+	cr_expect_eq(access(path, F_OK), 0);
+	free(path);
+}
+
+static int save_hidden(char name[NAME_MAX + 1])
+{
+	int dir_fd = open("d", O_RDONLY | O_DIRECTORY);
+	struct snap_image image;
+	int err;
+
+	cr_assert(dir_fd >= 0);
+	snap_image_make(&image, builder);
+	err = snap_image_save(&image, dir_fd, "a", true, name);
+	close(dir_fd);
+	return err;
+}
+
+Test(snapshot_save, without_nameless_files)
+{
+	char name[NAME_MAX + 1];
+
+	umask(0777);
+	cr_expect_eq(save_hidden(name), 0);
+	cr_expect_str_eq(name, "a.snap");
+	expect_whole("d/a.snap");
+	cr_expect_eq(save_hidden(name), 0);
+	cr_expect_str_eq(name, "a-2.snap");
+	expect_whole("d/a-2.snap");
+	cr_expect_eq(name_nr("d"), 2);
+}
+
+/* What an earlier process of our pid left behind is neither used nor touched. */
+Test(snapshot_save, a_stale_hidden_file)
+{
+	char name[NAME_MAX + 1], stale[64];
+	struct stat st;
+
+	snprintf(stale, sizeof(stale), "d/.a.tmp.%d", getpid());
+	cr_assert_eq(symlink("../victim", stale), 0);
+	cr_expect_eq(save_hidden(name), 0);
+	expect_whole("d/a.snap");
+	cr_expect_eq(lstat(stale, &st), 0);
+	cr_expect(access("victim", F_OK) && errno == ENOENT);
+	cr_expect_eq(name_nr("d"), 2);
+}
+
+/* The limit on a file's size ends the writing in the middle of the file. */
+Test(snapshot_save, a_write_that_fails_leaves_nothing)
+{
+	struct rlimit limit = { 1000, 1000 };
+	char name[NAME_MAX + 1];
+
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	cr_expect_eq(save_hidden(name), -EFBIG);
+	cr_expect_eq(name_nr("d"), 0);
+	expect_refused("d", "a", -EFBIG, "d: cannot write a.snap: File too large");
+	cr_expect_eq(name_nr("d"), 0);
+}
+
+/*
+ * In a mount namespace of its own; not everyone may have one. In a plain chroot / is no mount
+ * point and cannot be made private: then the mount is what the one above it is.
+ */
+static bool mount_small_disk(const char *where)
+{
+	if (unshare(CLONE_NEWNS))
+		return false;
+	mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+	return !mount("none", where, "tmpfs", 0, "size=16k");
+}
+
+static void add_many_traces(void)
+{
+	const struct snap_trace trace = { .size = 1 };
+
+	for (int i = 0; i < 10000; i++)
+		cr_assert_eq(snapshot_builder__trace(builder, &trace), 0);
+}
+
+Test(snapshot_save, a_full_disk)
+{
+	char name[NAME_MAX + 1];
+
+	if (!mount_small_disk("d"))
+		skip_because("may not mount a tmpfs");
+	expect_saved("d", "d/a.snap");
+	add_many_traces();
+	expect_refused("d", "b", -ENOSPC, "d: cannot write b.snap: No space left on device");
+	cr_expect_eq(save_hidden(name), -ENOSPC);
+	cr_expect_eq(name_nr("d"), 1);
+	expect_whole("d/a.snap");
+	umount("d");
+}
+
+Test(snapshot_save, a_read_only_disk)
+{
+	char name[NAME_MAX + 1];
+
+	if (!mount_small_disk("d") || mount("none", "d", NULL, MS_REMOUNT | MS_RDONLY, NULL))
+		skip_because("may not mount a tmpfs");
+	expect_refused("d", "a", -EROFS, "d: cannot write a.snap: Read-only file system");
+	cr_expect_eq(save_hidden(name), -EROFS);
+	cr_expect_eq(name_nr("d"), 0);
+	umount("d");
+}
+
+Test(snapshot_save, without_proc)
+{
+	if (!mount_small_disk("/proc"))
+		skip_because("may not mount a tmpfs");
+	expect_saved("d", "d/a.snap");
+	expect_saved("d", "d/a-2.snap");
+	cr_expect_eq(name_nr("d"), 2);
+	umount("/proc");
+}
