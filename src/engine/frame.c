@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "engine/frame.h"
+
+#include <string.h>
+
+#include "base/idmap.h"
+#include "snapshot.h"
+
+static const char *text_or_null(const char *text)
+{
+	return *text ? text : NULL;
+}
+
+struct frame_view frame_read(const struct snapshot *snapshot, uint32_t frame,
+			     enum key_type key_type)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	const struct snap_frame *row = &tables->frame[frame];
+	struct frame_view view = { .filename = "<unknown>" };
+
+	if (!frame)
+		return view;
+	view.filename = snapshot__string(snapshot, row->filename);
+	if (key_type == KEY_FILENAME)
+		return view;
+	view.lineno = row->lineno;
+	view.function = text_or_null(snapshot__string(snapshot, row->function));
+	view.object = text_or_null(snapshot__string(snapshot, tables->object[row->object].path));
+	view.offset = row->offset;
+	return view;
+}
+
+static uint64_t hash_text(const char *text, uint64_t seed)
+{
+	return text ? hash_bytes(text, strlen(text), seed) : seed;
+}
+
+uint64_t frame_hash(const struct frame_view *frame)
+{
+	uint64_t hash = hash_text(frame->filename, frame->lineno);
+
+	if (frame->lineno)
+		return hash;
+	hash = hash_text(frame->function, hash);
+	hash = hash_text(frame->object, hash);
+	return hash_bytes(&frame->offset, sizeof(frame->offset), hash);
+}
+
+static int compare_text(const char *a, const char *b)
+{
+	return a == b ? 0 : strcmp(a ?: "", b ?: "");
+}
+
+static int compare_number(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+int frame_compare(const struct frame_view *a, const struct frame_view *b)
+{
+	int order = compare_text(a->filename, b->filename) ?: compare_number(a->lineno, b->lineno);
+
+	if (order || a->lineno)
+		return order;
+	return compare_text(a->function, b->function) ?: compare_text(a->object, b->object) ?:
+	       compare_number(a->offset, b->offset);
+}
+
+int traceback_compare(const struct statistic *a, const struct statistic *b)
+{
+	for (uint32_t i = 0; i < a->nframe && i < b->nframe; i++) {
+		int order = frame_compare(&a->frame[i], &b->frame[i]);
+
+		if (order)
+			return order;
+	}
+	return compare_number(a->nframe, b->nframe);
+}
+
+void frame_merge(struct frame_view *into, const struct frame_view *other)
+{
+	if (compare_text(into->function, other->function))
+		into->function = NULL;
+	if (compare_text(into->object, other->object))
+		into->object = NULL;
+	if (into->offset != other->offset)
+		into->offset = 0;
+}

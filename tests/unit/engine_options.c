@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Key types by name, wrappers, ages, and sums that do not fit. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "engine/wrappers.h"
+#include "engine_data.h"
+
+Test(engine_options, key_types_by_name)
+{
+	struct reason why = {};
+	enum key_type key_type;
+
+	for (enum key_type i = 0; i < KEY_TYPE_NR; i++) {
+		cr_expect_eq(key_type_parse(key_type_name(i), &key_type, &why), 0);
+		cr_expect_eq(key_type, i);
+	}
+	cr_expect_eq(key_type_parse("line", &key_type, &why), -EINVAL);
+	cr_expect_str_eq(why.text,
+			 "unknown key type \"line\"; there are lineno, filename, traceback");
+	cr_expect_eq(key_type_parse("", &key_type, NULL), -EINVAL);
+	cr_expect_eq(key_type, KEY_TYPE_NR - 1, "outputs are untouched on failure");
+}
+
+Test(engine_options, key_type_out_of_range_is_refused)
+{
+	struct data_snapshot data = data_snapshot(NULL, 0, 0);
+	struct engine_options options = { .key_type = KEY_TYPE_NR };
+	struct statistics *statistics;
+
+	cr_expect_eq(snapshot_statistics(data.snapshot, &options, &statistics, NULL), -EINVAL);
+	data_release(&data);
+}
+
+Test(engine_options, which_functions_are_wrappers)
+{
+	static const char *const skip[] = { "x*alloc", "g_malloc*", "[!a]_new" };
+	const struct engine_options defaults = {};
+	const struct engine_options with_skip = { .skip = skip, .skip_nr = ARRAY_SIZE(skip) };
+	const struct engine_options keep = { .keep_wrappers = true, .skip = skip, .skip_nr = 1 };
+	static const struct {
+		const char *function;
+		bool by_default, with_skip;
+	} rows[] = {
+		{ "malloc", true, true },
+		{ "calloc", true, true },
+		{ "realloc", true, true },
+		{ "reallocarray", true, true },
+		{ "memalign", true, true },
+		{ "aligned_alloc", true, true },
+		{ "posix_memalign", true, true },
+		{ "valloc", true, true },
+		{ "pvalloc", true, true },
+		{ "__libc_malloc", true, true },
+		{ "__libc_memalign", true, true },
+		{ "__GI___libc_malloc", true, true },
+		{ "__posix_memalign", true, true },
+		{ "_int_malloc", true, true },
+		{ "_int_malloc.part.0", true, true },
+		{ "malloc@@GLIBC_2.2.5", true, true },
+		{ "je_malloc", true, true },
+		{ "je_mallocx", true, true },
+		{ "_rjem_realloc", true, true },
+		{ "tc_calloc", true, true },
+		{ "tc_newarray", true, true },
+		{ "mi_malloc", true, true },
+		{ "mi_heap_malloc", true, true },
+		{ "mi_new", true, true },
+		{ "operator new(unsigned long)", true, true },
+		{ "operator new[](unsigned long)", true, true },
+		{ "operator new(unsigned long, std::nothrow_t const&)", true, true },
+		{ "operator new(unsigned long, std::align_val_t)", true, true },
+		{ "operator new", true, true },
+		{ "operator new[]", true, true },
+		{ "_Znwm", true, true },
+		{ "_Znam", true, true },
+		{ "_ZnwmSt11align_val_t", true, true },
+		{ "_ZnamRKSt9nothrow_t", true, true },
+
+		{ NULL, false, false },
+		{ "", false, false },
+		{ "main", false, false },
+		{ "mallocate", false, false },
+		{ "my_malloc", false, false },
+		{ "free", false, false },
+		{ "_ZN3FoonwEm", false, false },
+		{ "Foo::operator new(unsigned long)", false, false },
+		{ "operator newer", false, false },
+		{ "std::allocator<int>::allocate(unsigned long)", false, false },
+		{ "__gnu_cxx::new_allocator<char>::allocate", false, false },
+		{ "mi_alloc_rec_buff", false, false },
+		{ "je_", false, false },
+		{ "__", false, false },
+
+		{ "xmalloc", false, true },
+		{ "xcalloc_array", false, false },
+		{ "g_malloc0", false, true },
+		{ "b_new", false, true },
+		{ "a_new", false, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const char *function = rows[i].function;
+
+		cr_expect_eq(function_is_wrapper(function, &defaults), rows[i].by_default, "%s",
+			     function);
+		cr_expect_eq(function_is_wrapper(function, &with_skip), rows[i].with_skip,
+			     "%s, skip", function);
+		cr_expect_not(function_is_wrapper(function, &keep), "%s, keep", function);
+	}
+}
+
+static const struct data_trace wrapped[] = {
+	/* the same block of code through malloc, new and nothing */
+	{ .size = 1, .frame = { { "n.cc", 5, "operator new(unsigned long)" }, { "a.c", 1 } } },
+	{ .size = 2, .frame = { { "m.c", 7, "je_malloc" }, { "n.cc", 5, "_Znwm" }, { "a.c", 1 } } },
+	{ .size = 4, .frame = { { "a.c", 1 } } },
+	/* only leading frames are passed over */
+	{ .size = 8, .frame = { { "x.c", 2, "xmalloc" }, { "m.c", 8, "malloc" }, { "a.c", 3 } } },
+	/* nothing but wrappers */
+	{ .size = 16, .frame = { { "m.c", 9, "malloc" }, { "n.cc", 5, "_Znam" } } },
+};
+
+Test(engine_options, tracebacks_start_after_wrappers)
+{
+	static const char *const skip[] = { "x*" };
+	struct engine_options options = { .key_type = KEY_TRACEBACK };
+	struct data_snapshot data = DATA_SNAPSHOT(wrapped);
+
+	DATA_EXPECT("traceback", NULL, data.snapshot, &options, { "n.cc:5 m.c:9", 16, 1 },
+		    { "a.c:3 m.c:8 x.c:2", 8, 1 }, { "a.c:1", 7, 3 });
+	options.skip = skip;
+	options.skip_nr = 1;
+	DATA_EXPECT("skip", NULL, data.snapshot, &options, { "n.cc:5 m.c:9", 16, 1 },
+		    { "a.c:3", 8, 1 }, { "a.c:1", 7, 3 });
+	options.keep_wrappers = true;
+	DATA_EXPECT("keep", NULL, data.snapshot, &options, { "n.cc:5 m.c:9", 16, 1 },
+		    { "a.c:3 m.c:8 x.c:2", 8, 1 }, { "a.c:1", 4, 1 },
+		    { "a.c:1 n.cc:5 m.c:7", 2, 1 }, { "a.c:1 n.cc:5", 1, 1 });
+	data_release(&data);
+}
+
+Test(engine_options, wrappers_with_the_other_keys)
+{
+	struct engine_options options = { .key_type = KEY_LINENO };
+	struct data_snapshot data = DATA_SNAPSHOT(wrapped);
+
+	DATA_EXPECT("lineno", NULL, data.snapshot, &options, { "m.c:9", 16, 1 }, { "x.c:2", 8, 1 },
+		    { "a.c:1", 7, 3 });
+	options.cumulative = true;
+	DATA_EXPECT("cumulative", NULL, data.snapshot, &options, { "n.cc:5", 16, 1 },
+		    { "m.c:9", 16, 1 }, { "x.c:2", 8, 1 }, { "m.c:8", 8, 1 }, { "a.c:3", 8, 1 },
+		    { "a.c:1", 7, 3 });
+	options = (struct engine_options){ .key_type = KEY_FILENAME, .keep_wrappers = true };
+	DATA_EXPECT("keep", NULL, data.snapshot, &options, { "m.c:0", 18, 2 }, { "x.c:0", 8, 1 },
+		    { "a.c:0", 4, 1 }, { "n.cc:0", 1, 1 });
+	data_release(&data);
+}
+
+Test(engine_options, a_skipped_frame_counts_where_another_traceback_keeps_it)
+{
+	static const struct data_trace traces[] = {
+		{ .size = 1, .frame = { { "m.c", 1, "malloc" }, { "a.c", 1 } } },
+		{ .size = 2, .frame = { { "h.c", 1 }, { "m.c", 1, "malloc" }, { "a.c", 1 } } },
+	};
+	const struct engine_options options = { .cumulative = true };
+	struct data_snapshot data = DATA_SNAPSHOT(traces);
+
+	DATA_EXPECT("cumulative", NULL, data.snapshot, &options, { "a.c:1", 3, 2 },
+		    { "m.c:1", 2, 1 }, { "h.c:1", 2, 1 });
+	data_release(&data);
+}
+
+static const struct data_trace aged[] = {
+	{ .size = 1, .frame = { { "a.c", 1 } }, .birth_ns = 0 },
+	{ .size = 2, .frame = { { "a.c", 1 } }, .birth_ns = 400 },
+	{ .size = 4, .frame = { { "a.c", 1 } }, .birth_ns = 900 },
+	{ .size = 8, .frame = { { "b.c", 1 } }, .birth_ns = 1000 },
+	{ .size = 16, .frame = { { "a.c", 1 } }, .birth_ns = 1001 },
+	{ .size = 32, .frame = { { "a.c", 1 } }, .birth_ns = UINT64_MAX },
+};
+
+Test(engine_options, min_age)
+{
+	static const struct {
+		uint64_t min_age_ns;
+		int64_t size;
+		size_t rows;
+	} rows[] = {
+		{ 0, 63, 2 },	{ 1, 7, 1 },	{ 100, 7, 1 },	      { 101, 3, 1 },
+		{ 600, 3, 1 },	{ 601, 1, 1 },	{ 1000, 1, 1 },	      { 1001, 0, 0 },
+		{ UINT64_MAX, 0, 0 },
+	};
+	struct data_snapshot data = data_snapshot(aged, ARRAY_SIZE(aged), 1000);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct engine_options options = { .min_age_ns = rows[i].min_age_ns };
+		struct statistics *statistics;
+
+		cr_assert_eq(snapshot_statistics(data.snapshot, &options, &statistics, NULL), 0);
+		cr_expect_eq(statistics->total.size, rows[i].size, "row %zu: %ld", i,
+			     statistics->total.size);
+		cr_expect_eq(statistics->statistic_nr, rows[i].rows, "row %zu", i);
+		statistics_free(statistics);
+	}
+	data_release(&data);
+}
+
+Test(engine_options, min_age_needs_birth_times)
+{
+	const struct engine_options options = { .min_age_ns = 1 };
+	struct data_snapshot data = data_snapshot(aged, ARRAY_SIZE(aged), 0);
+	struct statistics *statistics;
+	struct reason why = {};
+
+	cr_expect_eq(snapshot_statistics(data.snapshot, &options, &statistics, &why), -ENODATA);
+	cr_expect(strstr(why.text, "birth"), "%s", why.text);
+	data_release(&data);
+}
+
+#define SIZE(filename, size) { (size), { { (filename), 1 } } }
+
+Test(engine_options, sums_never_wrap)
+{
+	static const struct {
+		const char *what;
+		struct data_trace traces[2];
+		bool cumulative;
+		int err;
+	} rows[] = {
+		{ "the most", { SIZE("a.c", INT64_MAX - 1), SIZE("a.c", 1) }, false, 0 },
+		{ "one group", { SIZE("a.c", INT64_MAX), SIZE("a.c", 1) }, false, -ERANGE },
+		{ "one block", { SIZE("a.c", 1ull << 63) }, false, -ERANGE },
+		{ "the total", { SIZE("a.c", INT64_MAX), SIZE("b.c", 1) }, false, -ERANGE },
+		{ "a wrap to 0", { SIZE("a.c", UINT64_MAX), SIZE("a.c", 1) }, false, -ERANGE },
+		{ "recursion", { { 1ull << 62, { { "a.c", 1 }, { "a.c", 1 } } } }, true, -ERANGE },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct engine_options options = { .cumulative = rows[i].cumulative };
+		struct data_snapshot data = DATA_SNAPSHOT(rows[i].traces);
+		struct statistics *statistics = NULL;
+		struct reason why = {};
+
+		cr_expect_eq(snapshot_statistics(data.snapshot, &options, &statistics, &why),
+			     rows[i].err, "%s: %s", rows[i].what, why.text);
+		cr_expect_eq(!!why.text[0], !!rows[i].err, "%s", rows[i].what);
+		statistics_free(statistics);
+		data_release(&data);
+	}
+}
+
+Test(engine_options, a_diff_may_be_as_large_as_a_snapshot)
+{
+	static const struct data_trace traces[] = { SIZE("a.c", INT64_MAX) };
+	const struct engine_options options = {};
+	struct data_snapshot data = DATA_SNAPSHOT(traces), empty = data_snapshot(NULL, 0, 0);
+
+	DATA_EXPECT("gone", data.snapshot, empty.snapshot, &options,
+		    { "a.c:1", 0, 0, -INT64_MAX, -1 });
+	DATA_EXPECT("new", empty.snapshot, data.snapshot, &options,
+		    { "a.c:1", INT64_MAX, 1, INT64_MAX, 1 });
+	data_release(&data);
+	data_release(&empty);
+}
