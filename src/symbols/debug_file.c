@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "symbols/debug_file.h"
+
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define BUILD_ID_MIN 3
+#define BUILD_ID_MAX 64
+
+static bool climbs(const char *path)
+{
+	for (const char *up = strstr(path, ".."); up; up = strstr(up + 1, ".."))
+		if ((up == path || up[-1] == '/') && (!up[2] || up[2] == '/'))
+			return true;
+	return false;
+}
+
+/* O_NONBLOCK: a FIFO must not hold us up until we have seen that it is one. */
+static int open_regular(int root_fd, const char *path)
+{
+	struct stat st;
+	int fd;
+
+	while (*path == '/')
+		path++;
+	if (root_fd < 0 || !*path || climbs(path))
+		return -1;
+	fd = openat(root_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static bool has_build_id(int fd, const void *want, size_t want_len)
+{
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP_PRIVATE, NULL);
+	const void *build_id;
+	bool same = false;
+
+	if (elf_kind(elf) == ELF_K_ELF)
+		same = dwelf_elf_gnu_build_id(elf, &build_id) == (ssize_t)want_len &&
+		       !memcmp(build_id, want, want_len);
+	elf_end(elf);
+	return same;
+}
+
+static int keep_if(bool right, int fd)
+{
+	if (fd >= 0 && !right) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static int open_by_build_id(int root_fd, const uint8_t *build_id, size_t len)
+{
+	char path[sizeof(".build-id//.debug") + 2 * BUILD_ID_MAX];
+	size_t end;
+	int fd;
+
+	if (len < BUILD_ID_MIN || len > BUILD_ID_MAX)
+		return -1;
+	end = sprintf(path, ".build-id/%02x/", build_id[0]);
+	for (size_t i = 1; i < len; i++)
+		end += sprintf(path + end, "%02x", build_id[i]);
+	strcpy(path + end, ".debug");
+
+	fd = open_regular(root_fd, path);
+	return keep_if(fd >= 0 && has_build_id(fd, build_id, len), fd);
+}
+
+static bool has_checksum(int fd, uint32_t want)
+{
+	uint8_t block[1 << 16];
+	uLong sum = crc32(0, NULL, 0);
+	off_t at = 0;
+	ssize_t nr;
+
+	while ((nr = pread(fd, block, sizeof(block), at)) > 0) {
+		sum = crc32(sum, block, nr);
+		at += nr;
+	}
+	return !nr && sum == want;
+}
+
+static int open_by_link(int root_fd, const char *object_path, const char *name, uint32_t checksum)
+{
+	const char *slash = strrchr(object_path, '/');
+	char path[PATH_MAX];
+	int fd, len;
+
+	if (!slash || object_path[0] != '/' || strchr(name, '/'))
+		return -1;
+	len = snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - object_path), object_path, name);
+	if (len < 0 || (size_t)len >= sizeof(path))
+		return -1;
+	fd = open_regular(root_fd, path);
+	return keep_if(fd >= 0 && has_checksum(fd, checksum), fd);
+}
+
+int debug_file__open(int root_fd, Elf *object, const char *path)
+{
+	const void *build_id;
+	ssize_t len = dwelf_elf_gnu_build_id(object, &build_id);
+	GElf_Word checksum;
+	const char *link;
+	int fd = -1;
+
+	if (len > 0)
+		fd = open_by_build_id(root_fd, build_id, len);
+	if (fd >= 0)
+		return fd;
+	link = dwelf_elf_gnu_debuglink(object, &checksum);
+	return link ? open_by_link(root_fd, path, link, checksum) : -1;
+}
+
+int debug_file__open_shared(int root_fd, const char *name, const void *build_id,
+			    size_t build_id_len)
+{
+	int fd = open_by_build_id(root_fd, build_id, build_id_len);
+	const char *below = strstr(name, ".dwz/");
+
+	if (fd >= 0 || !below)
+		return fd;
+	fd = open_regular(root_fd, below);
+	return keep_if(fd >= 0 && has_build_id(fd, build_id, build_id_len), fd);
+}

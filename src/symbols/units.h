@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SYMBOLS_UNITS_H
+#define ALLOCSNAP_SYMBOLS_UNITS_H
+
+/*
+ * The compilation units of one DWARF: address → line, function and the calls inlined there.
+ *
+ *	address ──► unit ──► function ──► inlined call ──► inlined call
+ *	(ranges)    (read at first use)   (its call_line is the line in the frame around it)
+ *
+ * libdw's own address → unit search needs .debug_aranges, which clang does not write, and its
+ * dwarf_getscopes() walks a whole unit for every address; so units and functions are indexed.
+ *
+ * The DWARF may be hostile: dies are only ever walked forward, so that a unit costs no more than
+ * its length. Split DWARF: libdw would open the .dwo file that a skeleton unit names, wherever
+ * that is; so of skeleton units only the lines are used, which need nothing but the skeleton.
+ */
+
+#include <elfutils/libdw.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct units;
+
+/* One frame in libdw's own strings; NULL and 0 where not known. */
+struct place {
+	const char *linkage_name; /* mangled; NULL for C */
+	const char *name;
+	bool is_outermost;	  /* the function around all inlined calls */
+	const char *directory;	  /* where the compiler ran; a relative filename is relative to it */
+	const char *filename;
+	uint32_t lineno;
+};
+
+/* NULL and errno ENOMEM on failure. dwarf stays the caller's and must outlive the units. */
+struct units *units__new(Dwarf *dwarf);
+void units__free(struct units *units);
+
+/*
+ * The frames at an instruction, innermost first; of more than max the oldest are left out. 0 if
+ * the address belongs to no unit, or -ENOMEM.
+ */
+int units__lookup(struct units *units, uint64_t address, struct place *ret_place, int max);
+
+#endif

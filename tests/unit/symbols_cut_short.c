@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* A file that shrinks while it is mapped: `cp new.so old.so` under a running program. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
+#include "symbols/symbols.h"
+
+/* What libdw made of the file cannot be freed. */
+static void expect_leak(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+	__lsan_disable();
+#endif
+}
+
+static int copy_of_ourselves(void)
+{
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	char path[] = "/tmp/allocsnap-unit-XXXXXX";
+	int to = mkstemp(path);
+	ssize_t nr;
+
+	cr_assert(from >= 0 && to >= 0);
+	unlink(path);
+	do {
+		nr = sendfile(to, from, NULL, 1 << 20);
+	} while (nr > 0);
+	close(from);
+	return to;
+}
+
+Test(symbols_cut_short, costs_names_and_nothing_else)
+{
+	struct symbol frame[SYMBOL_INLINE_MAX] = {};
+	int fd = copy_of_ourselves();
+	struct symbols *symbols;
+	uint32_t object;
+
+	expect_leak();
+	symbols = symbols__new();
+	cr_assert_eq(symbols__object(symbols, "/x", "ab", fd, &object), 0);
+	cr_assert_eq(ftruncate(fd, 4096), 0);
+	/* Nothing is read before an offset in code is asked for. */
+	for (uint64_t offset = 0x1000; offset < 0x1000000; offset += 0x1000) {
+		cr_assert_eq(symbols__lookup(symbols, object, offset, frame), 1);
+		cr_assert_null(frame[0].function);
+	}
+	cr_expect_eq(symbols__cut_short_nr(symbols), 1, "once, and then it goes on");
+	symbols__free(symbols);
+	close(fd);
+}
