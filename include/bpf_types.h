@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_BPF_TYPES_H
+#define ALLOCSNAP_BPF_TYPES_H
+
+/*
+ * What crosses from the kernel to the loader: the keys and values of the maps (bpf/maps.bpf.h
+ * has the maps themselves) and the list of everything that is counted. Fixed width, no padding;
+ * the same header is read by the BPF programs, the loader and the renderers.
+ */
+
+#ifdef __VMLINUX_H__
+typedef __u32 bpf_u32;
+typedef __u64 bpf_u64;
+#else
+#include <stdint.h>
+typedef uint32_t bpf_u32;
+typedef uint64_t bpf_u64;
+#endif
+
+/* What happened in one process, since it was admitted or called exec. X(name, meaning). */
+#define ALLOCSNAP_COUNTERS(X) \
+	X(allocations, "blocks entered") \
+	X(allocated_bytes, "bytes of the blocks entered") \
+	X(frees, "blocks removed") \
+	X(freed_bytes, "bytes of the blocks removed") \
+	X(current_blocks, "blocks live in the kernel's books") \
+	X(current_bytes, "bytes live in the kernel's books") \
+	X(peak_bytes, "the most that current_bytes has been") \
+	X(unknown_frees, "frees of blocks not in the books: older ones; what glibc caches for a thread, at its end") \
+	X(failed_calls, "allocator calls that gave no block") \
+	X(nested_calls, "allocator calls inside an allocator call, counted with the outer one")
+
+/* What the recording does not know, by cause. X(name, meaning). Appended to, never reused. */
+#define ALLOCSNAP_LOSSES(X) \
+	X(blocks_dropped, "blocks not recorded: the block map was full or the kernel out of memory") \
+	X(blocks_replaced, "blocks whose free was not seen: their address was given out again") \
+	X(tracebacks_dropped, "blocks without a traceback: the traceback map was full") \
+	X(calls_unreturned, "calls that were never seen to return (longjmp, missed return probe, thread exit)") \
+	X(returns_unmatched, "returns of calls that were not seen to begin") \
+	X(threads_dropped, "calls not recorded: no memory for the state of their thread") \
+	X(results_unreadable, "calls not recorded: their result could not be read") \
+	X(tracebacks_limited, "tracebacks cut at the traceback limit") \
+	X(tracebacks_broken, "tracebacks cut at a frame that cannot be a return address") \
+	X(tracebacks_skipping, "tracebacks that lack callers: code without frame pointers") \
+	X(execs_unprobed, "execs by a thread, which end the probes: what was allocated till they were back") \
+	X(main_thread_ended, "the main thread has ended: the kernel may have removed the probes since") \
+	X(mappings_replaced, "other code came to lie where some was: tracebacks of before may have its names") \
+	X(tracebacks_missing, "blocks without a traceback: it was no longer in the map") \
+	X(objects_unreadable, "mapped files that could not be read: no names for their frames") \
+	X(functions_unprobed, "allocator functions that could not be probed") \
+	X(frames_unmapped, "frames in no file that the process maps: no names for them")
+
+enum counter {
+#define X(name, meaning) COUNTER_##name,
+	ALLOCSNAP_COUNTERS(X)
+#undef X
+	COUNTER_NR,
+};
+
+enum loss {
+#define X(name, meaning) LOSS_##name,
+	ALLOCSNAP_LOSSES(X)
+#undef X
+	LOSS_NR,
+};
+
+/*
+ * A process image: a process between two execs. Ids are given out by the kernel side, start at
+ * 1 and are never used twice, so neither pid reuse nor exec can mix two books.
+ */
+struct process {
+	bpf_u64 image;
+	bpf_u64 is_open;  /* blocks enter; before, only pending calls are noted */
+	bpf_u64 exec_cnt; /* execs since it was admitted */
+	bpf_u64 thread_exec_cnt; /* of these, by a thread that was not the main one */
+	bpf_u64 exit_ns;  /* CLOCK_MONOTONIC when its last thread ended; 0: it runs */
+	bpf_u64 exit_code; /* as waitpid() gives it, once exit_ns is set */
+	bpf_u64 counter[COUNTER_NR];
+	bpf_u64 loss[LOSS_NR];
+};
+_Static_assert(sizeof(struct process) == 8 * (6 + COUNTER_NR + LOSS_NR), "no padding");
+
+struct block_key {
+	bpf_u64 address;
+	bpf_u64 image;
+};
+_Static_assert(sizeof(struct block_key) == 16, "no padding");
+
+struct block {
+	bpf_u64 size;	   /* bytes asked for */
+	bpf_u64 traceback; /* key in the map of tracebacks; 0: none */
+	bpf_u64 birth_ns;  /* CLOCK_MONOTONIC */
+	bpf_u32 thread;	   /* TID */
+	bpf_u32 domain;
+};
+_Static_assert(sizeof(struct block) == 32, "no padding");
+
+#define TRACEBACK_LIMIT_MAX 127
+#define TRACEBACK_LIMIT_DEFAULT 64
+
+/* The map's values are cut after pc[traceback limit]. */
+struct traceback {
+	bpf_u32 nframe;	      /* frames in pc */
+	bpf_u32 total_nframe; /* frames found, counted up to 512 */
+	bpf_u64 pc[TRACEBACK_LIMIT_MAX]; /* return addresses, most recent call first */
+};
+_Static_assert(sizeof(struct traceback) == 8 + 8 * TRACEBACK_LIMIT_MAX, "no padding");
+
+/* How the arguments and the result of an allocator function are read. */
+enum call_shape {
+	SHAPE_MALLOC = 0,     /* p = f(size) */
+	SHAPE_CALLOC,	      /* p = f(n, size) */
+	SHAPE_REALLOC,	      /* p = f(p, size) */
+	SHAPE_REALLOCARRAY,   /* p = f(p, n, size) */
+	SHAPE_MEMALIGN,	      /* p = f(alignment, size) */
+	SHAPE_POSIX_MEMALIGN, /* error = f(&p, alignment, size) */
+	SHAPE_FREE,	      /* f(p) */
+	SHAPE_NR,
+};
+
+/* The attach cookie of a probe: which probe site it is, its call shape, its blocks' domain. */
+#define SITE_COOKIE(site, shape, domain) \
+	((bpf_u64)(site) << 32 | (bpf_u64)(shape) << 24 | (domain))
+#define COOKIE_SITE(cookie) ((bpf_u32)((cookie) >> 32))
+#define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 24) & 0xff)
+#define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xffffff)
+
+/* Set by the loader before the programs are loaded. */
+struct settings {
+	bpf_u64 traceback_limit;
+	bpf_u64 hash_seed; /* random, so that no target can prepare two stacks with one hash */
+};
+_Static_assert(sizeof(struct settings) == 16, "no padding");
+
+#endif

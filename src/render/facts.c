@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "render/facts.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "bpf_types.h"
+#include "snapshot.h"
+
+/* One call, whatever was inlined into it. */
+static bool is_one_call(const struct snapshot_tables *tables, const struct snap_traceback *traceback)
+{
+	const uint32_t *frame = &tables->traceback_frame[traceback->first];
+	uint32_t call_nr = 0;
+
+	for (uint32_t i = 0; i < traceback->nframe; i++)
+		call_nr += !tables->frame[frame[i]].flags;
+	return call_nr <= 1;
+}
+
+static uint64_t *share_of(struct traceback_shares *shares, const struct snapshot_tables *tables,
+			  const struct snap_traceback *traceback)
+{
+	if (!traceback->nframe)
+		return &shares->none;
+	if (traceback->flags & SNAP_TRACEBACK_BROKEN)
+		return &shares->broken;
+	if (traceback->flags & SNAP_TRACEBACK_LIMITED)
+		return &shares->limited;
+	return is_one_call(tables, traceback) ? &shares->caller_only : &shares->ended;
+}
+
+struct snapshot_facts snapshot_facts(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	struct snapshot_facts facts = { .blocks = tables->trace_nr };
+
+	for (uint64_t i = 0; i < tables->trace_nr; i++) {
+		facts.current_bytes += tables->trace_size[i];
+		++*share_of(&facts.shares, tables,
+			    &tables->traceback[tables->trace_traceback[i]]);
+	}
+	facts.peak_bytes = snapshot__counter(snapshot, "peak_bytes");
+	if (facts.peak_bytes < facts.current_bytes)
+		facts.peak_bytes = facts.current_bytes;
+	return facts;
+}
+
+const char *counter_meaning(const char *name)
+{
+	static const struct {
+		const char *name;
+		const char *meaning;
+	} list[] = {
+#define X(name, meaning) { #name, meaning },
+		ALLOCSNAP_COUNTERS(X)
+		ALLOCSNAP_LOSSES(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		if (!strcmp(list[i].name, name))
+			return list[i].meaning;
+	return NULL;
+}

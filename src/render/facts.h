@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_RENDER_FACTS_H
+#define ALLOCSNAP_RENDER_FACTS_H
+
+/* What `show` says of a snapshot beside its tables, whatever the format. */
+
+#include <stdint.h>
+
+struct snapshot;
+
+/* Blocks by how their traceback ended; the first that is true, from below. */
+struct traceback_shares {
+	uint64_t ended;	      /* the walk found no further frame; that may be the stack's root */
+	uint64_t caller_only; /* the same, and there is no frame but the allocator's caller */
+	uint64_t limited;
+	uint64_t broken;
+	uint64_t none;
+};
+
+struct snapshot_facts {
+	uint64_t blocks;
+	uint64_t current_bytes; /* the sum of the blocks' sizes */
+	uint64_t peak_bytes;	/* never less than current_bytes */
+	struct traceback_shares shares;
+};
+
+struct snapshot_facts snapshot_facts(const struct snapshot *snapshot);
+
+/* What a counter or a loss means, one line; NULL for a name that this version does not know. */
+const char *counter_meaning(const char *name);
+
+#endif

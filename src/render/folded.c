@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "render/clean.h"
+#include "render/formats.h"
+#include "render/frame_text.h"
+
+/* A single frame that is its group's key, not a function: "FILE", "FILE:LINE". */
+static char *key_name(const struct frame_view *frame, enum key_type key_type)
+{
+	char *text;
+
+	if (key_type == KEY_FILENAME)
+		return strdup(frame->filename);
+	if (key_type == KEY_TRACEBACK || !frame->lineno)
+		return frame_name(frame);
+	if (asprintf(&text, "%s:%" PRIu32, frame->filename, frame->lineno) < 0)
+		return NULL;
+	return text;
+}
+
+/* ';' separates frames, so that it cannot be part of one. Ends the name. */
+static int put_name(FILE *out, char *name)
+{
+	char *clean = name ? clean_copy(name) : NULL;
+	int err = 0;
+
+	free(name);
+	if (!clean)
+		return -ENOMEM;
+	for (char *at = clean; (at = strchr(at, ';'));)
+		*at = ':';
+	if (fputs(clean, out) < 0)
+		err = -errno ?: -EIO;
+	free(clean);
+	return err;
+}
+
+static int put_stack(FILE *out, const struct statistic *statistic, enum key_type key_type)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < statistic->nframe && !err; i++) {
+		if (i)
+			putc(';', out);
+		err = put_name(out, key_name(&statistic->frame[i], key_type));
+	}
+	return err;
+}
+
+int folded_report(FILE *out, const struct report *report)
+{
+	const struct statistics *statistics = report->statistics;
+	size_t shown = report_rows(report);
+	int err = 0;
+
+	for (size_t i = 0; i < shown && !err; i++) {
+		const struct statistic *statistic = &statistics->statistic[i];
+
+		err = put_stack(out, statistic, statistics->key_type);
+		if (err)
+			break;
+		if (statistics->is_diff)
+			fprintf(out, " %" PRId64, statistic->cost.size - statistic->diff.size);
+		if (fprintf(out, " %" PRId64 "\n", statistic->cost.size) < 0)
+			err = -errno ?: -EIO;
+	}
+	return err;
+}

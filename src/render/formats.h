@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_RENDER_FORMATS_H
+#define ALLOCSNAP_RENDER_FORMATS_H
+
+/* The functions behind the rows of the table of renderers (table.c). */
+
+#include "render.h"
+
+int text_report(FILE *out, const struct report *report);
+int text_show(FILE *out, const struct snapshot *snapshot);
+int json_report(FILE *out, const struct report *report);
+int json_show(FILE *out, const struct snapshot *snapshot);
+int folded_report(FILE *out, const struct report *report);
+
+/* How many of the statistics --top leaves. */
+size_t report_rows(const struct report *report);
+
+#endif

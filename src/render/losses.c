@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "render.h"
+#include "render/clean.h"
+#include "render/facts.h"
+#include "snapshot.h"
+
+static void put_losses(FILE *out, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	const char *before = "losses: ";
+
+	for (uint32_t i = 0; i < tables->counter_nr; i++) {
+		const struct snap_counter *loss = &tables->counter[i];
+		const char *name = snapshot__string(snapshot, loss->name);
+		const char *meaning = counter_meaning(name);
+
+		if (loss->kind != SNAP_LOST || !loss->value)
+			continue;
+		fprintf(out, "%s%s %" PRIu64, before, name, loss->value);
+		if (meaning)
+			fprintf(out, " (%s)", meaning);
+		before = ", ";
+	}
+}
+
+char *losses_line(const struct snapshot *snapshot)
+{
+	char *text = NULL, *line;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		return NULL;
+	put_losses(out, snapshot);
+	if (fclose(out)) {
+		free(text);
+		errno = ENOMEM;
+		return NULL;
+	}
+	line = len ? clean_copy(text) : NULL;
+	if (!len)
+		errno = 0;
+	free(text);
+	return line;
+}
+
+/* Memory in use when the recording began, of which part may still be: 0 where not known. */
+static uint64_t older_bytes(const struct snapshot *snapshot)
+{
+	uint64_t rss = snapshot__metadata_u64(snapshot, "rss_bytes", UINT64_MAX);
+	uint64_t at_start = snapshot__metadata_u64(snapshot, "rss_at_start_bytes", 0);
+
+	return at_start < rss ? at_start : rss;
+}
+
+int render_traced(FILE *out, const struct snapshot *snapshot)
+{
+	struct snapshot_facts facts = snapshot_facts(snapshot);
+	uint64_t rss = snapshot__metadata_u64(snapshot, "rss_bytes", 0);
+	uint64_t older = older_bytes(snapshot);
+	char traced_text[UNIT_TEXT_MAX], rss_text[UNIT_TEXT_MAX], older_text[UNIT_TEXT_MAX];
+
+	format_size(traced_text, facts.current_bytes, false);
+	format_size(rss_text, rss, false);
+	format_size(older_text, older, false);
+	return put_line(out, "traced %s in %" PRIu64 " block%s%s%s%s%s%s", traced_text,
+			facts.blocks, facts.blocks == 1 ? "" : "s",
+			rss ? ", of RSS " : "", rss ? rss_text : "",
+			older ? "; up to " : "", older ? older_text : "",
+			older ? " older than the recording" : "");
+}

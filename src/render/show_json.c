@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/units.h"
+#include "render/facts.h"
+#include "render/formats.h"
+#include "render/json_parts.h"
+#include "snapshot.h"
+
+/* Metadata that is a number: these keys, and those whose unit is their ending. */
+static bool is_number_key(const char *key)
+{
+	static const char *const keys[] = { "pid", "traceback_limit" };
+	static const char *const endings[] = { "_ns", "_bytes", "_ticks", "_count" };
+	size_t len = strlen(key);
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (!strcmp(key, keys[i]))
+			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
+		if (len > strlen(endings[i]) && !strcmp(key + len - strlen(endings[i]), endings[i]))
+			return true;
+	return false;
+}
+
+static int set_metadata(json_t *metadata, const char *key, const char *value)
+{
+	uint64_t number;
+
+	if (is_number_key(key) && !parse_count(value, 0, INT64_MAX, &number))
+		return json_set_uint(metadata, key, number);
+	return json_set_text(metadata, key, value);
+}
+
+static json_t *metadata_json(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	json_t *metadata = json_object();
+	int err = 0;
+
+	for (uint32_t i = 0; i < tables->metadata_nr && !err; i++)
+		err = set_metadata(metadata, snapshot__string(snapshot, tables->metadata[i].key),
+				   snapshot__string(snapshot, tables->metadata[i].value));
+	return json_unless(err, metadata);
+}
+
+static json_t *counters_json(const struct snapshot *snapshot, enum snap_counter_kind kind)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	json_t *counters = json_object();
+	int err = 0;
+
+	for (uint32_t i = 0; i < tables->counter_nr && !err; i++)
+		if (tables->counter[i].kind == kind)
+			err = json_set_uint(counters,
+					    snapshot__string(snapshot, tables->counter[i].name),
+					    tables->counter[i].value);
+	return json_unless(err, counters);
+}
+
+static json_t *probe_json(const struct snapshot *snapshot, const struct snap_probe *probe)
+{
+	const struct snap_object *object = &snapshot__tables(snapshot)->object[probe->object];
+	json_t *row = json_object();
+	int err = 0;
+
+	if (object->path)
+		err = json_set_text(row, "object", snapshot__string(snapshot, object->path));
+	err = err ?: json_set_text(row, "function", snapshot__string(snapshot, probe->function));
+	err = err ?: json_set_uint(row, "offset", probe->offset);
+	err = err ?: json_set_uint(row, "placement", probe->placement);
+	if (probe->instruction)
+		err = err ?: json_set_text(row, "instruction",
+					   snapshot__string(snapshot, probe->instruction));
+	return json_unless(err, row);
+}
+
+static json_t *probes_json(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	json_t *probes = json_array();
+	int err = 0;
+
+	for (uint32_t i = 0; i < tables->probe_nr && !err; i++)
+		if (json_array_append_new(probes, probe_json(snapshot, &tables->probe[i])))
+			err = -ENOMEM;
+	return json_unless(err, probes);
+}
+
+static json_t *traced_json(const struct snapshot_facts *facts)
+{
+	json_t *traced = json_object();
+	int err = json_set_uint(traced, "current", facts->current_bytes);
+
+	err = err ?: json_set_uint(traced, "peak", facts->peak_bytes);
+	return json_unless(err, traced);
+}
+
+static json_t *shares_json(const struct traceback_shares *shares)
+{
+	json_t *object = json_object();
+	int err = json_set_uint(object, "ended", shares->ended);
+
+	err = err ?: json_set_uint(object, "caller_only", shares->caller_only);
+	err = err ?: json_set_uint(object, "limited", shares->limited);
+	err = err ?: json_set_uint(object, "broken", shares->broken);
+	err = err ?: json_set_uint(object, "none", shares->none);
+	return json_unless(err, object);
+}
+
+int json_show(FILE *out, const struct snapshot *snapshot)
+{
+	struct snapshot_facts facts = snapshot_facts(snapshot);
+	json_t *show = json_object();
+	int err = json_set_text(show, "schema", "allocsnap.snapshot/1");
+
+	err = err ?: json_set(show, "metadata", metadata_json(snapshot));
+	err = err ?: json_set(show, "traced_memory", traced_json(&facts));
+	err = err ?: json_set_uint(show, "blocks", facts.blocks);
+	err = err ?: json_set(show, "counters", counters_json(snapshot, SNAP_COUNTED));
+	err = err ?: json_set(show, "losses", counters_json(snapshot, SNAP_LOST));
+	err = err ?: json_set(show, "probes", probes_json(snapshot));
+	err = err ?: json_set(show, "tracebacks", shares_json(&facts.shares));
+	err = json_put(out, json_unless(err, show), 0);
+	if (!err && putc('\n', out) < 0)
+		err = -errno ?: -EIO;
+	return err;
+}

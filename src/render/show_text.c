@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/units.h"
+#include "render/clean.h"
+#include "render/facts.h"
+#include "render/formats.h"
+#include "snapshot.h"
+
+#define NAME_WIDTH 30
+
+static int put_metadata(FILE *out, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	int err = put_line(out, "metadata");
+
+	for (uint32_t i = 0; i < tables->metadata_nr && !err; i++)
+		err = put_line(out, "  %-*s %s", NAME_WIDTH,
+			       snapshot__string(snapshot, tables->metadata[i].key),
+			       snapshot__string(snapshot, tables->metadata[i].value));
+	return err;
+}
+
+static int put_bytes(FILE *out, const char *name, uint64_t bytes)
+{
+	char text[UNIT_TEXT_MAX];
+
+	return put_line(out, "  %-*s %" PRIu64 " (%s)", NAME_WIDTH, name, bytes,
+			format_size(text, bytes, false));
+}
+
+static int put_memory(FILE *out, const struct snapshot *snapshot,
+		      const struct snapshot_facts *facts)
+{
+	int err = put_line(out, "traced memory");
+
+	err = err ?: put_bytes(out, "current", facts->current_bytes);
+	err = err ?: put_bytes(out, "peak", facts->peak_bytes);
+	err = err ?: put_line(out, "  %-*s %" PRIu64, NAME_WIDTH, "blocks", facts->blocks);
+	if (!err)
+		fputs("  ", out);
+	return err ?: render_traced(out, snapshot);
+}
+
+static int put_share(FILE *out, const char *name, uint64_t part, uint64_t blocks)
+{
+	if (!part)
+		return 0;
+	return put_line(out, "  %-*s %" PRIu64 " (%.1f %%)", NAME_WIDTH, name, part,
+			100.0 * part / blocks);
+}
+
+static int put_shares(FILE *out, const struct snapshot_facts *facts)
+{
+	const struct traceback_shares *shares = &facts->shares;
+	int err = put_line(out, "tracebacks, in blocks");
+
+	err = err ?: put_share(out, "no further frame found", shares->ended, facts->blocks);
+	err = err ?: put_share(out, "only the direct caller", shares->caller_only, facts->blocks);
+	err = err ?: put_share(out, "cut at the traceback limit", shares->limited, facts->blocks);
+	err = err ?: put_share(out, "broken", shares->broken, facts->blocks);
+	return err ?: put_share(out, "none", shares->none, facts->blocks);
+}
+
+static int put_counter(FILE *out, const struct snapshot *snapshot,
+		       const struct snap_counter *counter)
+{
+	const char *name = snapshot__string(snapshot, counter->name);
+	const char *meaning = counter_meaning(name);
+
+	return put_line(out, "  %-*s %-12" PRIu64 " %s", NAME_WIDTH, name, counter->value,
+			meaning ?: "(not known to this version)");
+}
+
+static int put_counters(FILE *out, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	int err = put_line(out, "counters");
+
+	for (uint32_t i = 0; i < tables->counter_nr && !err; i++)
+		if (tables->counter[i].kind == SNAP_COUNTED)
+			err = put_counter(out, snapshot, &tables->counter[i]);
+	return err;
+}
+
+static int put_losses(FILE *out, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	uint32_t watched = 0, lost = 0;
+	int err = put_line(out, "losses");
+
+	for (uint32_t i = 0; i < tables->counter_nr && !err; i++) {
+		if (tables->counter[i].kind != SNAP_LOST)
+			continue;
+		watched++;
+		if (!tables->counter[i].value)
+			continue;
+		lost++;
+		err = put_counter(out, snapshot, &tables->counter[i]);
+	}
+	if (err || lost)
+		return err;
+	if (!watched)
+		return put_line(out, "  not recorded");
+	return put_line(out, "  none, of %" PRIu32 " kinds that were counted", watched);
+}
+
+/* "malloc+3 (/usr/lib/libc.so.6+0x98103): je 0x9810a" */
+static int put_probe(FILE *out, const struct snapshot *snapshot, const struct snap_probe *probe)
+{
+	uint32_t path = snapshot__tables(snapshot)->object[probe->object].path;
+	char placement[16] = "";
+
+	if (probe->placement)
+		snprintf(placement, sizeof(placement), "+%" PRIu32, probe->placement);
+	return put_line(out, "  %s%s (%s+0x%" PRIx64 ")%s%s",
+			snapshot__string(snapshot, probe->function), placement,
+			snapshot__string(snapshot, path), probe->offset + probe->placement,
+			probe->instruction ? ": " : "",
+			snapshot__string(snapshot, probe->instruction));
+}
+
+static int put_probes(FILE *out, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	int err = put_line(out, "probes");
+
+	for (uint32_t i = 0; i < tables->probe_nr && !err; i++)
+		err = put_probe(out, snapshot, &tables->probe[i]);
+	if (!err && !tables->probe_nr)
+		err = put_line(out, "  not recorded");
+	return err;
+}
+
+int text_show(FILE *out, const struct snapshot *snapshot)
+{
+	struct snapshot_facts facts = snapshot_facts(snapshot);
+	int err = put_metadata(out, snapshot);
+
+	err = err ?: put_memory(out, snapshot, &facts);
+	err = err ?: put_shares(out, &facts);
+	err = err ?: put_counters(out, snapshot);
+	err = err ?: put_losses(out, snapshot);
+	return err ?: put_probes(out, snapshot);
+}

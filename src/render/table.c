@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "engine.h"
+#include "render/formats.h"
+
+static const struct renderer renderers[] = {
+	{ "text", "for people; a statistic reads as in Python's tracemalloc", 10,
+	  KEY_LINENO, text_report, text_show },
+	{ "json", "one object, exact integers", 10, KEY_LINENO, json_report, json_show },
+	{ "folded", "'oldest;...;most recent SIZE' for flame graphs; a diff gives 'OLD NEW'", 0,
+	  KEY_TRACEBACK, folded_report, NULL },
+};
+
+const struct renderer *renderer_table(size_t *ret_nr)
+{
+	*ret_nr = ARRAY_SIZE(renderers);
+	return renderers;
+}
+
+static void name_all(char *names, size_t room)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(renderers) && len < room; i++)
+		len += snprintf(names + len, room - len, "%s%s", i ? ", " : "", renderers[i].name);
+}
+
+const struct renderer *renderer_find(const char *name, struct reason *why)
+{
+	char names[256];
+
+	for (size_t i = 0; i < ARRAY_SIZE(renderers); i++)
+		if (!strcmp(renderers[i].name, name))
+			return &renderers[i];
+	name_all(names, sizeof(names));
+	reason_set(why, -EINVAL, "'%s' is none of %s", name, names);
+	return NULL;
+}
+
+size_t report_rows(const struct report *report)
+{
+	size_t nr = report->statistics->statistic_nr;
+
+	return report->top && report->top < nr ? report->top : nr;
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "engine.h"
+#include "render/clean.h"
+#include "render/formats.h"
+#include "render/frame_text.h"
+#include "render/statistic_text.h"
+
+/* Writes "INDENT TEXT" and ends the text. */
+static int put_text(FILE *out, const char *indent, char *text)
+{
+	int err = text ? put_line(out, "%s%s", indent, text) : -ENOMEM;
+
+	free(text);
+	return err;
+}
+
+static int put_extra(FILE *out, const struct frame_view *frame)
+{
+	char *extra = frame_extra(frame);
+
+	if (extra && !*extra) {
+		free(extra);
+		return 0;
+	}
+	return put_text(out, "    ", extra);
+}
+
+static int put_stack(FILE *out, const struct statistic *statistic, bool oldest_first)
+{
+	uint32_t nframe = statistic->nframe;
+	int err = 0;
+
+	for (uint32_t i = 0; i < nframe && !err; i++) {
+		uint32_t at = oldest_first ? i : nframe - 1 - i;
+
+		err = put_text(out, "    ", frame_text(&statistic->frame[at]));
+	}
+	return err ?: put_line(out, "%s", "");
+}
+
+static int put_statistic(FILE *out, const struct report *report, const struct statistic *statistic)
+{
+	const struct statistics *statistics = report->statistics;
+	int err = put_text(out, "", statistic_text(statistic, statistics->is_diff));
+
+	if (err)
+		return err;
+	if (statistics->key_type == KEY_TRACEBACK)
+		return put_stack(out, statistic, report->oldest_first);
+	if (statistics->key_type == KEY_LINENO)
+		return put_extra(out, &statistic->frame[0]);
+	return 0;
+}
+
+/* Parts of a total that the engine has found to be in range. */
+static void sum(struct cost *to, const struct cost *what)
+{
+	to->size += what->size;
+	to->count += what->count;
+}
+
+/* A cumulative sum counts a block once a frame: not a number of bytes that anyone has. */
+static int put_rest(FILE *out, const struct statistics *statistics, size_t shown)
+{
+	char size[UNIT_TEXT_MAX], costs[COST_TEXT_MAX];
+	size_t nr = statistics->statistic_nr - shown;
+	struct cost cost = {}, diff = {};
+
+	if (!nr)
+		return 0;
+	if (statistics->cumulative)
+		return put_line(out, "… and %zu more", nr);
+	for (size_t i = shown; i < statistics->statistic_nr; i++) {
+		sum(&cost, &statistics->statistic[i].cost);
+		sum(&diff, &statistics->statistic[i].diff);
+	}
+	if (statistics->is_diff)
+		return put_line(out, "… and %zu more (%s)", nr, cost_text(costs, &cost, &diff));
+	return put_line(out, "… and %zu more (%s in %jd block%s)", nr,
+			format_size(size, cost.size, false), (intmax_t)cost.count,
+			cost.count == 1 ? "" : "s");
+}
+
+int text_report(FILE *out, const struct report *report)
+{
+	const struct statistics *statistics = report->statistics;
+	size_t shown = report_rows(report);
+	char costs[COST_TEXT_MAX];
+	int err = 0;
+
+	for (size_t i = 0; i < shown && !err; i++)
+		err = put_statistic(out, report, &statistics->statistic[i]);
+	if (!err)
+		err = put_rest(out, statistics, shown);
+	if (err)
+		return err;
+	cost_text(costs, &statistics->total, statistics->is_diff ? &statistics->total_diff : NULL);
+	return put_line(out, "total: %s", costs);
+}

@@ -1,0 +1,1 @@
+allocsnap diff new.snap new.snap --top 1

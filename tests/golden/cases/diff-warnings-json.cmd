@@ -1,0 +1,1 @@
+allocsnap diff new.snap other.snap --top 1 --json

@@ -1,0 +1,1 @@
+allocsnap diff new.snap other.snap -g traceback --top 1

@@ -1,0 +1,1 @@
+allocsnap stats /dev/null; : >zero.snap; allocsnap stats zero.snap

@@ -1,0 +1,1 @@
+printf x >"$(printf 'a\033[31m')"; allocsnap stats "$(printf 'a\033[31m')"

@@ -1,0 +1,1 @@
+allocsnap show plain.snap; allocsnap show --format json plain.snap

@@ -1,0 +1,1 @@
+allocsnap stats new.snap --cumulative --group-by=filename --top 2

@@ -1,0 +1,1 @@
+allocsnap stats new.snap -g traceback --format folded

@@ -1,0 +1,1 @@
+allocsnap stats new.snap --skip 'x*' --skip cart_new

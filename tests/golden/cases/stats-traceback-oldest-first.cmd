@@ -1,0 +1,1 @@
+allocsnap stats -g traceback --oldest-first new.snap

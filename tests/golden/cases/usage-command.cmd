@@ -1,0 +1,1 @@
+allocsnap statistics new.snap

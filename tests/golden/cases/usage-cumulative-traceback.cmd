@@ -1,0 +1,1 @@
+allocsnap diff --cumulative -g traceback old.snap new.snap

@@ -1,0 +1,1 @@
+allocsnap stats --format xml new.snap

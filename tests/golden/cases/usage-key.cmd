@@ -1,0 +1,1 @@
+allocsnap stats --group-by line new.snap

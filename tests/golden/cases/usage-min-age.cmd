@@ -1,0 +1,1 @@
+allocsnap stats --min-age=old new.snap

@@ -1,0 +1,1 @@
+allocsnap stats --skip x --keep-wrappers new.snap

@@ -1,0 +1,1 @@
+allocsnap stats --top ten new.snap

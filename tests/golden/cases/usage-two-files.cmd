@@ -1,0 +1,1 @@
+allocsnap stats old.snap new.snap

@@ -1,0 +1,1 @@
+allocsnap --version | sed "s/ [0-9].*/ VERSION/"

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * make_snapshots DIR: the snapshots of the golden tests, the same bytes every time.
+ *
+ *	old.snap, new.snap	one process, 10 s apart
+ *	other.snap		another process, another program, another traceback limit
+ *	python.snap		the example of the manual of Python's tracemalloc
+ *	many.snap		12 call sites, more than --top shows
+ *	hostile.snap		names that steer a terminal, that are no UTF-8, that are long
+ *	empty.snap		nothing at all
+ *	plain.snap		no losses, no births, no metadata
+ *	damaged.snap, short.snap, text.snap, later.snap	no snapshots
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "snapshot.h"
+
+#define SEC 1000000000ull
+
+struct make {
+	struct snapshot_builder *builder;
+	const char *dir;
+};
+
+static void must(int err, const char *what)
+{
+	if (!err)
+		return;
+	fprintf(stderr, "make_snapshots: %s: %s\n", what, strerror(-err));
+	exit(1);
+}
+
+static uint32_t string(struct make *m, const char *text)
+{
+	uint32_t id;
+
+	must(snapshot_builder__string(m->builder, text, &id), "string");
+	return id;
+}
+
+static uint32_t object(struct make *m, const char *path, const char *build_id)
+{
+	struct snap_object row = { .path = string(m, path), .build_id = string(m, build_id) };
+	uint32_t id = 0;
+
+	if (path)
+		must(snapshot_builder__object(m->builder, &row, &id), "object");
+	return id;
+}
+
+/* A frame with line information, "FUNCTION at FILE:LINE". */
+static uint32_t line(struct make *m, const char *function, const char *filename, uint32_t lineno)
+{
+	struct snap_frame row = {
+		.filename = string(m, filename), .lineno = lineno,
+		.function = string(m, function),
+		.object = object(m, "/opt/shop/bin/shopd", "c0ffee01"),
+		.offset = 0x1000 + lineno,
+	};
+	uint32_t id;
+
+	must(snapshot_builder__frame(m->builder, &row, &id), "frame");
+	return id;
+}
+
+/* One without: only where it is. */
+static uint32_t place(struct make *m, const char *function, const char *path, uint64_t offset)
+{
+	struct snap_frame row = {
+		.filename = string(m, path ?: "<unknown>"), .function = string(m, function),
+		.object = object(m, path, NULL), .offset = offset,
+	};
+	uint32_t id;
+
+	must(snapshot_builder__frame(m->builder, &row, &id), "frame");
+	return id;
+}
+
+#define TRACEBACK(m, flags, ...) \
+	traceback(m, flags, (uint32_t[]){ __VA_ARGS__ }, \
+		  sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
+
+/* Most recent call first. */
+static uint32_t traceback(struct make *m, uint32_t flags, const uint32_t *frame, uint32_t nframe)
+{
+	uint32_t id;
+
+	must(snapshot_builder__traceback(m->builder, frame, nframe, nframe, flags, &id),
+	     "traceback");
+	return id;
+}
+
+static void blocks(struct make *m, uint32_t traceback, uint64_t size, unsigned int count,
+		   uint64_t birth_ns)
+{
+	static uint64_t address = 0x7f0000000000;
+
+	for (unsigned int i = 0; i < count; i++) {
+		struct snap_trace row = {
+			.size = size, .traceback = traceback, .birth_ns = birth_ns,
+			.address = address += 0x1000, .thread = 4711,
+		};
+
+		must(snapshot_builder__trace(m->builder, &row), "trace");
+	}
+}
+
+static void metadata(struct make *m, const char *key, const char *value)
+{
+	must(snapshot_builder__metadata(m->builder, key, value), "metadata");
+}
+
+static void count(struct make *m, enum snap_counter_kind kind, const char *name, uint64_t value)
+{
+	must(snapshot_builder__counter(m->builder, kind, name, value), "counter");
+}
+
+static void begin(struct make *m, unsigned int columns)
+{
+	m->builder = snapshot_builder__new(columns);
+	must(m->builder ? 0 : -errno, "builder");
+}
+
+static void write_file(const struct make *m, const char *name, const void *bytes, size_t len)
+{
+	char path[4096];
+	FILE *out;
+
+	snprintf(path, sizeof(path), "%s/%s.snap", m->dir, name);
+	out = fopen(path, "wb");
+	must(out && fwrite(bytes, 1, len, out) == len && !fclose(out) ? 0 : -errno, path);
+}
+
+static void end(struct make *m, const char *name)
+{
+	void *bytes;
+	size_t len;
+
+	must(snapshot_builder__serialize(m->builder, &bytes, &len), name);
+	write_file(m, name, bytes, len);
+	free(bytes);
+	snapshot_builder__free(m->builder);
+}
+
+/* ---- a shop's server ---------------------------------------------------------------------- */
+
+static void shop_metadata(struct make *m, const char *pid, const char *exe, const char *limit)
+{
+	metadata(m, "host", "shop-1");
+	metadata(m, "boot_id", "4be9d1a0-5cbb-4f0b-8a3e-0d1d7d4f2a11");
+	metadata(m, "pid", pid);
+	metadata(m, "start_time_ticks", "8800");
+	metadata(m, "comm", "shopd");
+	metadata(m, "exe", exe);
+	metadata(m, "cmdline", "shopd --port 80");
+	metadata(m, "allocsnap_version", "0.1.0");
+	metadata(m, "traceback_limit", limit);
+	metadata(m, "unwinder", "fp");
+	metadata(m, "rss_bytes", "83990938");
+	metadata(m, "rss_at_start_bytes", "10485760");
+	metadata(m, "end", "running");
+}
+
+static void shop_time(struct make *m, const char *wall_ns, const char *monotonic_ns)
+{
+	metadata(m, "wall_ns", wall_ns);
+	metadata(m, "monotonic_ns", monotonic_ns);
+}
+
+static void shop_counters(struct make *m, uint64_t allocations)
+{
+	count(m, SNAP_COUNTED, "allocations", allocations);
+	count(m, SNAP_COUNTED, "frees", 1000);
+	count(m, SNAP_COUNTED, "unknown_frees", 3);
+	count(m, SNAP_COUNTED, "peak_bytes", 70000000);
+}
+
+static void shop_probes(struct make *m)
+{
+	struct snap_probe probes[] = {
+		{ .object = object(m, "/usr/lib/libc.so.6", "abcdef"), .offset = 0x98100,
+		  .function = string(m, "malloc"), .placement = 4,
+		  .instruction = string(m, "push %r12") },
+		{ .object = object(m, "/usr/lib/libc.so.6", "abcdef"), .offset = 0x98700,
+		  .function = string(m, "free"), .placement = 0 },
+	};
+
+	for (size_t i = 0; i < 2; i++)
+		must(snapshot_builder__probe(m->builder, &probes[i]), "probe");
+}
+
+/* Born at 10 s and 55 s. */
+static void shop_blocks(struct make *m, unsigned int carts)
+{
+	uint32_t root = line(m, "main", "src/main.c", 70);
+	uint32_t loop = line(m, "serve", "src/serve.c", 210);
+	uint32_t cart = line(m, "cart_new", "src/cart.c", 31);
+	uint32_t wrapper = line(m, "xmalloc", "src/xmalloc.c", 9);
+	uint32_t allocator = place(m, "malloc", "/usr/lib/libc.so.6", 0x98110);
+	uint32_t stripped = place(m, NULL, "/usr/lib/libcrypto.so.3", 0x1a2b3c);
+	uint32_t named = place(m, "deflateInit2_", "/usr/lib/libz.so.1", 0x8f0);
+	uint32_t jit = place(m, NULL, NULL, 0x7f12345678);
+	uint32_t walk = line(m, "walk", "src/tree.c", 12);
+
+	blocks(m, TRACEBACK(m, 0, allocator, wrapper, cart, loop, root), 65536, carts, 10 * SEC);
+	blocks(m, TRACEBACK(m, 0, stripped, loop, root), 512, 40, 10 * SEC);
+	blocks(m, TRACEBACK(m, 0, named, loop, root), 7160, 2, 10 * SEC);
+	blocks(m, TRACEBACK(m, SNAP_TRACEBACK_BROKEN, jit), 33, 2, 10 * SEC);
+	blocks(m, TRACEBACK(m, SNAP_TRACEBACK_LIMITED, walk, walk, walk), 24, 100, 10 * SEC);
+	blocks(m, 0, 11, 3, 10 * SEC);
+}
+
+static void make_shop(struct make *m)
+{
+	uint32_t gone;
+
+	begin(m, SNAP_WITH_ALL);
+	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
+	shop_time(m, "1795237200123000000", "50000000000");
+	shop_counters(m, 1200);
+	count(m, SNAP_LOST, "blocks_dropped", 0);
+	count(m, SNAP_LOST, "tracebacks_limited", 100);
+	shop_blocks(m, 10);
+	gone = TRACEBACK(m, 0, line(m, "warm_up", "src/main.c", 40),
+			 line(m, "main", "src/main.c", 66));
+	blocks(m, gone, 100, 7, 10 * SEC);
+	end(m, "old");
+
+	begin(m, SNAP_WITH_ALL);
+	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
+	shop_time(m, "1795237210123000000", "60000000000");
+	shop_counters(m, 3000);
+	count(m, SNAP_LOST, "blocks_dropped", 12);
+	count(m, SNAP_LOST, "tracebacks_limited", 100);
+	count(m, SNAP_LOST, "loss_of_a_later_version", 1);
+	shop_probes(m);
+	shop_blocks(m, 1000);
+	blocks(m, TRACEBACK(m, 0, line(m, "session_new", "src/session.c", 5),
+			    line(m, "main", "src/main.c", 70)), 1, 1, 55 * SEC);
+	end(m, "new");
+
+	begin(m, SNAP_WITH_ALL);
+	shop_metadata(m, "4712", "/opt/shop/bin/shopd-2", "8");
+	metadata(m, "rss_at_start_bytes", "99999999");
+	shop_time(m, "1795237190123000000", "40000000000");
+	shop_counters(m, 1200);
+	shop_blocks(m, 11);
+	end(m, "other");
+}
+
+/* ---- the others --------------------------------------------------------------------------- */
+
+/* Lib/test/test_tracemalloc.py, create_snapshots(): the first of the two. */
+static void make_python(struct make *m)
+{
+	uint32_t a2 = line(m, NULL, "a.py", 2), b4 = line(m, NULL, "b.py", 4);
+	uint32_t ab = TRACEBACK(m, 0, a2, b4);
+
+	blocks(m, ab, 10, 3, 0);
+	blocks(m, TRACEBACK(m, 0, line(m, NULL, "a.py", 5), b4), 2, 1, 0);
+	blocks(m, TRACEBACK(m, 0, line(m, NULL, "b.py", 1)), 66, 1, 0);
+	blocks(m, TRACEBACK(m, 0, place(m, NULL, NULL, 0)), 7, 1, 0);
+}
+
+static void make_many(struct make *m)
+{
+	char function[32];
+
+	for (unsigned int i = 1; i <= 12; i++) {
+		snprintf(function, sizeof(function), "site_%u", i);
+		blocks(m, TRACEBACK(m, 0, line(m, function, "many.c", i)), 1000 * i, 1, 0);
+	}
+}
+
+static void make_hostile(struct make *m)
+{
+	static char long_name[10001];
+	uint32_t root = line(m, "main", "src/\xff\xfe.c", 1);
+
+	memset(long_name, 'x', sizeof(long_name) - 1);
+	metadata(m, "comm", "\033]0;owned\007");
+	metadata(m, "pid", "12; rm -rf /");
+	metadata(m, "rss_bytes", "99999999999999999999999");
+	count(m, SNAP_LOST, "evil\033[31m", UINT64_MAX);
+	count(m, SNAP_COUNTED, "peak_bytes", UINT64_MAX);
+	blocks(m, TRACEBACK(m, 0, line(m, "\033[2J\033[Hrm;ls\n", "a\r\nb.c", 2), root), 300, 1, 0);
+	blocks(m, TRACEBACK(m, 0, line(m, long_name, "long.c", 3), root), 200, 1, 0);
+	blocks(m, TRACEBACK(m, 0, line(m, "größe<\"\\>::λ", "ü;.c", UINT32_MAX), root), 100, 1,
+	       0);
+	blocks(m, TRACEBACK(m, 0, place(m, "\xc2\x9b" "31m%s%n", "/tmp/\xe2\x82 (deleted)",
+				      UINT64_MAX)), 50, 1, 0);
+}
+
+static void make_plain(struct make *m)
+{
+	blocks(m, TRACEBACK(m, 0, line(m, "main", "plain.c", 1)), 0, 1, 0);
+}
+
+static void make_one(struct make *m, const char *name, void (*fill)(struct make *m))
+{
+	begin(m, 0);
+	if (fill)
+		fill(m);
+	end(m, name);
+}
+
+/* What is refused: a changed byte, a cut file, no magic, a version that is not yet. */
+static void make_damaged(struct make *m)
+{
+	unsigned char *bytes;
+	uint32_t version = SNAP_VERSION + 1;
+	size_t len;
+
+	begin(m, 0);
+	make_many(m);
+	must(snapshot_builder__serialize(m->builder, (void **)&bytes, &len), "damaged");
+	snapshot_builder__free(m->builder);
+	write_file(m, "short", bytes, len - 100);
+	bytes[len - 3] ^= 1;
+	write_file(m, "damaged", bytes, len);
+	memcpy(bytes + offsetof(struct snap_header, version), &version, sizeof(version));
+	write_file(m, "later", bytes, len);
+	free(bytes);
+	write_file(m, "text", "hello\n", 6);
+}
+
+int main(int argc, char **argv)
+{
+	struct make make = { .dir = argv[1] };
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: make_snapshots DIR\n");
+		return 2;
+	}
+	make_shop(&make);
+	make_one(&make, "python", make_python);
+	make_one(&make, "many", make_many);
+	make_one(&make, "hostile", make_hostile);
+	make_one(&make, "plain", make_plain);
+	make_one(&make, "empty", NULL);
+	make_damaged(&make);
+	return 0;
+}

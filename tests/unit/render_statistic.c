@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "engine.h"
+#include "render/frame_text.h"
+#include "render/statistic_text.h"
+
+/* Texts that CPython 3.11 gave: str(Statistic(…)), str(StatisticDiff(…)). */
+Test(render_statistic, text_is_tracemallocs)
+{
+	static const struct {
+		const char *filename;
+		uint32_t lineno;
+		struct cost cost, diff;
+		bool is_diff;
+		const char *text;
+	} cases[] = {
+		{ "b.py", 1, { 66, 1 }, {}, false, "b.py:1: size=66 B, count=1, average=66 B" },
+		{ "a.py", 5, { 5002, 2 }, { 5000, 1 }, true,
+		  "a.py:5: size=5002 B (+5000 B), count=2 (+1), average=2501 B" },
+		{ "c.py", 578, { 400, 1 }, { 400, 1 }, true,
+		  "c.py:578: size=400 B (+400 B), count=1 (+1), average=400 B" },
+		{ "b.py", 1, { 0, 0 }, { -66, -1 }, true,
+		  "b.py:1: size=0 B (-66 B), count=0 (-1)" },
+		{ "a.py", 2, { 30, 3 }, { 0, 0 }, true,
+		  "a.py:2: size=30 B (+0 B), count=3 (+0), average=10 B" },
+		{ "b.c", 0, { 10, 3 }, {}, false, "b.c:0: size=10 B, count=3, average=3 B" },
+		{ "<unknown>", 0, { 0, 4 }, {}, false,
+		  "<unknown>:0: size=0 B, count=4, average=0 B" },
+		{ "x", UINT32_MAX, { INT64_MAX, 3 }, {}, false,
+		  "x:4294967295: size=8388608 TiB, count=3, average=2796203 TiB" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct frame_view frame = {
+			.filename = cases[i].filename,
+			.lineno = cases[i].lineno,
+		};
+		struct statistic row = { &frame, 1, cases[i].cost, cases[i].diff };
+		char *text = statistic_text(&row, cases[i].is_diff);
+
+		cr_expect_str_eq(text, cases[i].text);
+		free(text);
+	}
+}
+
+Test(render_statistic, a_traceback_is_named_by_its_oldest_frame)
+{
+	static const struct frame_view frames[] = {
+		{ .filename = "main.c", .lineno = 70 },
+		{ .filename = "cart.c", .lineno = 31 },
+	};
+	struct statistic row = { frames, 2, { 5, 1 }, {} };
+	char *text = statistic_text(&row, false);
+
+	cr_expect_str_eq(text, "main.c:70: size=5 B, count=1, average=5 B");
+	free(text);
+}
+
+Test(render_frame, says_as_much_as_is_known)
+{
+	static const struct {
+		struct frame_view frame;
+		const char *text, *name, *extra;
+	} cases[] = {
+		{ { "a.c", 3, "f", "/bin/a", 0x10 }, "f at a.c:3", "f", "in f" },
+		{ { "a.c", 3, NULL, "/bin/a", 0x10 }, "a.c:3", "a.c:3", "" },
+		{ { "/bin/a", 0, "f", "/bin/a", 0x10 }, "f (/bin/a+0x10)", "f",
+		  "in f (/bin/a+0x10)" },
+		{ { "/bin/a", 0, NULL, "/bin/a", 0x10 }, "/bin/a+0x10", "/bin/a+0x10",
+		  "/bin/a+0x10" },
+		{ { "/bin/a", 0, NULL, "/bin/a", 0 }, "/bin/a", "/bin/a", "/bin/a" },
+		{ { "<unknown>", 0, NULL, NULL, 0x7f00 }, "0x7f00", "0x7f00", "0x7f00" },
+		{ { "<unknown>", 0, "jitted", NULL, 0 }, "jitted", "jitted", "in jitted" },
+		{ { "<unknown>", 0, NULL, NULL, 0 }, "<unknown>", "<unknown>", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char *text = frame_text(&cases[i].frame);
+		char *name = frame_name(&cases[i].frame);
+		char *extra = frame_extra(&cases[i].frame);
+
+		cr_expect_str_eq(text, cases[i].text);
+		cr_expect_str_eq(name, cases[i].name);
+		cr_expect_str_eq(extra, cases[i].extra);
+		free(text);
+		free(name);
+		free(extra);
+	}
+}
