@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The probes: read the arguments of a call shape, call the bookkeeping. Which symbol of which
+ * allocator has which shape is a table of the loader (src/collect/allocators.c).
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "record.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+const volatile struct settings settings = {};
+__u64 mapping_generation = 0;
+
+/* The return address is popped by the return on x86, and was never on the stack on arm64. */
+#ifdef __TARGET_ARCH_x86
+#define RETURN_POPS 8
+#else
+#define RETURN_POPS 0
+#endif
+
+/* n * size, or where that overflows a size that no call can have: it will return NULL. */
+static __always_inline __u64 product(__u64 n, __u64 size)
+{
+	__u64 most = size ? ~0ULL / size : ~0ULL;
+
+	barrier_var(most); /* or clang makes it a 128-bit multiplication, which BPF has not */
+	return n > most ? ~0ULL : n * size;
+}
+
+/* Arguments by position; the names are those of enum call_shape's comments. */
+#define ARG1 PT_REGS_PARM1(ctx)
+#define ARG2 PT_REGS_PARM2(ctx)
+#define ARG3 PT_REGS_PARM3(ctx)
+
+/* One program for all shapes, so that all probes of a file can be attached at once. */
+SEC("uprobe")
+int BPF_KPROBE(enter_call)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u64 sp = PT_REGS_SP(ctx);
+
+	switch (COOKIE_SHAPE(cookie)) {
+	case SHAPE_MALLOC:
+		return call_begin(cookie, sp, ARG1, 0);
+	case SHAPE_CALLOC:
+		return call_begin(cookie, sp, product(ARG1, ARG2), 0);
+	case SHAPE_REALLOC:
+		return call_begin(cookie, sp, ARG2, ARG1);
+	case SHAPE_REALLOCARRAY:
+		return call_begin(cookie, sp, product(ARG2, ARG3), ARG1);
+	case SHAPE_MEMALIGN:
+		return call_begin(cookie, sp, ARG2, 0);
+	case SHAPE_POSIX_MEMALIGN:
+		return call_begin(cookie, sp, ARG3, ARG1);
+	case SHAPE_FREE:
+		return free_begin(sp, ARG1);
+	}
+	return 0;
+}
+
+SEC("uretprobe")
+int BPF_KPROBE(leave_call)
+{
+	return call_end(ctx, PT_REGS_SP(ctx) - RETURN_POPS, PT_REGS_RC(ctx));
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_MAPS_BPF_H
+#define ALLOCSNAP_MAPS_BPF_H
+
+/*
+ * Every map. They are weak because two objects define them and the BPF linker makes them one.
+ * Capacities marked * are set by the loader before loading.
+ *
+ *	map         key            value             capacity    written by        read by
+ *	processes   tgid           struct process    4096        loader, probes    loader
+ *	threads     task           struct thread     grows       probes            probes
+ *	blocks      block_key      struct block      * 4 M       probes            loader
+ *	tracebacks  hash           struct traceback  * 256 Ki    probes            loader
+ *
+ * When full: `processes` – the loader fails to admit and says so. `threads` – the call is
+ * not recorded (threads_dropped). `blocks` – the block is not recorded (blocks_dropped).
+ * `tracebacks` – the block is recorded without one (tracebacks_dropped).
+ *
+ * blocks and tracebacks are not preallocated: the memory of blocks follows what is live; the
+ * loader deletes tracebacks that no block has any more once half of their room is taken.
+ */
+
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "bpf_types.h"
+
+/* An allocator call that has not returned yet; none where sp is 0. */
+struct call {
+	__u64 sp;    /* the stack pointer at entry: it points at the return address */
+	__u64 image; /* of the process, at entry */
+	__u64 size;
+	__u64 pointer; /* realloc: the old block; posix_memalign: where the result goes */
+	__u32 shape;   /* enum call_shape */
+	__u32 site;
+	__u32 domain;
+	__u32 has_old;	  /* realloc: the old block was in the books, and is now in `old` */
+	struct block old; /* out of the map while realloc may give its address to another thread */
+};
+
+#define WINDOW_WORDS 256 /* a power of two */
+
+/* Scratch memory for a walk over the stack. */
+struct walk {
+	struct traceback traceback;
+	__u64 window_start; /* the stack pointer that window[0] was read from */
+	__u64 window[WINDOW_WORDS + 1]; /* the last one only pleases the verifier */
+};
+
+struct thread {
+	struct call call;
+	struct walk walk; /* per thread: nothing can preempt and overwrite it */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct process);
+} processes SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct block_key);
+	__type(value, struct block);
+} blocks SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, __u64);
+	__type(value, struct traceback);
+} tracebacks SEC(".maps") __weak;
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef FAKE_BPF_HELPERS_H
+#define FAKE_BPF_HELPERS_H
+
+/*
+ * libbpf's bpf_helpers.h for the native build: the same names, but the helpers are functions of
+ * fake.c and fake_maps.c. As in libbpf a map is a variable whose members' types say everything;
+ * here too both objects' weak definitions become one.
+ */
+#include "vmlinux.h"
+
+#define SEC(name)
+#define __uint(name, val) int(*name)[val]
+#define __type(name, val) typeof(val) *name
+
+#undef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#define __noinline __attribute__((noinline))
+#define __weak __attribute__((weak))
+
+#define barrier_var(var) asm volatile("" : "+r"(var))
+
+/* A map, the sizes of its keys and values, and its capacity unless fake_map_resize() set it. */
+struct fake_map_def {
+	const void *map;
+	__u32 type, key_bytes, value_bytes, max_entries;
+};
+
+#define FAKE_UINT(map, member) (sizeof(*(map)->member) / sizeof(int))
+#define FAKE_HASH(map) \
+	(struct fake_map_def) { (map), FAKE_UINT(map, type), sizeof(*(map)->key), \
+				sizeof(*(map)->value), FAKE_UINT(map, max_entries) }
+#define FAKE_STORAGE(map) \
+	(struct fake_map_def) { (map), FAKE_UINT(map, type), sizeof(*(map)->key), \
+				sizeof(*(map)->value), 0 }
+/* The pointer; the compiler warns where it is not of the map's type. */
+#define FAKE_TYPED(pointer, member) (1 ? (pointer) : (member))
+
+#define bpf_map_lookup_elem(map, k) \
+	((typeof((map)->value))fake_map_lookup(FAKE_HASH(map), FAKE_TYPED(k, (map)->key)))
+#define bpf_map_update_elem(map, k, v, flags) \
+	fake_map_update(FAKE_HASH(map), FAKE_TYPED(k, (map)->key), FAKE_TYPED(v, (map)->value), \
+			(flags))
+#define bpf_map_delete_elem(map, k) \
+	fake_map_delete(FAKE_HASH(map), FAKE_TYPED(k, (map)->key))
+#define bpf_task_storage_get(map, task, init, flags) \
+	((typeof((map)->value))fake_storage_get(FAKE_STORAGE(map), (task), (init), (flags)))
+
+void *fake_map_lookup(struct fake_map_def def, const void *key);
+long fake_map_update(struct fake_map_def def, const void *key, const void *value, __u64 flags);
+long fake_map_delete(struct fake_map_def def, const void *key);
+void *fake_storage_get(struct fake_map_def def, struct task_struct *task, void *init, __u64 flags);
+
+struct task_struct *bpf_get_current_task_btf(void);
+__u64 bpf_get_current_pid_tgid(void);
+__u64 bpf_ktime_get_ns(void);
+__u64 bpf_get_attach_cookie(void *ctx);
+long bpf_probe_read_user(void *to, __u32 bytes, const void *from);
+long bpf_find_vma(struct task_struct *task, __u64 address,
+		  long (*callback)(struct task_struct *, struct vm_area_struct *, void *),
+		  void *data, __u64 flags);
+
+#endif

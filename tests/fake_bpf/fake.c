@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The helpers that are not about maps. */
+#include "fake.h"
+#include <bpf/bpf_helpers.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_PAGE 4096
+
+struct fake_kernel fake = { .now_ns = 1000 };
+
+struct task_struct *bpf_get_current_task_btf(void)
+{
+	return fake.current;
+}
+
+__u64 bpf_get_current_pid_tgid(void)
+{
+	return (__u64)fake.current->tgid << 32 | (__u32)fake.current->pid;
+}
+
+__u64 bpf_ktime_get_ns(void)
+{
+	return fake.now_ns++;
+}
+
+__u64 bpf_get_attach_cookie(void *ctx)
+{
+	if (!ctx)
+		abort();
+	return fake.attach_cookie;
+}
+
+long bpf_probe_read_user(void *to, __u32 bytes, const void *from)
+{
+	uintptr_t address = (uintptr_t)from;
+
+	memset(to, 0, bytes);
+	if (address < FIRST_PAGE)
+		return -EFAULT;
+	if (fake.fault_address && address + bytes > fake.fault_address &&
+	    address <= fake.fault_address)
+		return -EFAULT;
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+long bpf_find_vma(struct task_struct *task, __u64 address,
+		  long (*callback)(struct task_struct *, struct vm_area_struct *, void *),
+		  void *data, __u64 flags)
+{
+	if (flags || task != fake.current)
+		abort();
+	if (fake.vma_busy)
+		return -EBUSY;
+	for (__u32 i = 0; i < fake.vma_nr; i++) {
+		struct vm_area_struct *vma = &fake.vma[i];
+
+		if (address >= vma->vm_start && address < vma->vm_end) {
+			callback(task, vma, data);
+			return 0;
+		}
+	}
+	return -ENOENT;
+}

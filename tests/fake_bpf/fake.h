@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef FAKE_H
+#define FAKE_H
+
+/*
+ * The kernel that the programs see, as far as a test steers it. One test is one process of
+ * Criterion's, so everything starts empty.
+ */
+#include "vmlinux.h"
+#include <stddef.h>
+
+#define FAKE_FRAMES 600
+#define FAKE_VMAS 16
+
+struct fake_kernel {
+	__u64 now_ns; /* moves on by 1 with each look at the clock */
+	__u64 attach_cookie;
+	struct task_struct *current;
+
+	/* User memory is real memory; below the first page and here it faults. 0: nowhere. */
+	__u64 fault_address;
+
+	/* The return addresses on the stack, the most recent call first. */
+	__u64 frame[FAKE_FRAMES];
+	__u32 frame_nr;
+
+	struct vm_area_struct vma[FAKE_VMAS];
+	__u32 vma_nr;
+	bool vma_busy; /* somebody holds the mmap lock */
+
+	bool out_of_memory; /* for new elements of maps and for the storage of new tasks */
+};
+extern struct fake_kernel fake;
+
+/* Capacity, which the loader sets; without it a map's is what its declaration says. */
+void fake_map_resize(const void *map, __u32 max_entries);
+__u32 fake_map_count(const void *map);
+
+/* Walks a map: false at the end. Start with a zeroed walk; do not change the map meanwhile. */
+struct fake_walk {
+	__u32 bucket;
+	const void *last;
+	const void *key;
+	void *value;
+};
+bool fake_map_walk(const void *map, struct fake_walk *walk);
+
+/* The end of a task takes its storage in every map. */
+void fake_task_free(struct task_struct *task);
+
+#endif

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "ledger.h"
+#include <bpf/bpf_helpers.h>
+
+struct ledger_room ledger_room;
+
+static __u32 variant_frames(__u32 variant, __u64 frame[])
+{
+	__u32 nr = 1 + variant % 5;
+
+	for (__u32 i = 0; i < nr; i++)
+		frame[i] = 0x400000 + variant * 0x1000 + i;
+	return nr;
+}
+
+void ledger_stack_use(__u32 variant)
+{
+	fake.frame_nr = variant_frames(variant, fake.frame);
+}
+
+void ledger_count(struct ledger *ledger, enum counter counter, __u64 n)
+{
+	if (ledger->admitted)
+		ledger->counter[counter] += n;
+}
+
+void ledger_lose(struct ledger *ledger, enum loss loss)
+{
+	if (ledger->admitted)
+		ledger->loss[loss]++;
+}
+
+static void entered(struct ledger *ledger, __u64 size)
+{
+	__u64 *counter = ledger->counter;
+
+	counter[COUNTER_allocations]++;
+	counter[COUNTER_allocated_bytes] += size;
+	counter[COUNTER_current_blocks]++;
+	counter[COUNTER_current_bytes] += size;
+	if (counter[COUNTER_current_bytes] > counter[COUNTER_peak_bytes])
+		counter[COUNTER_peak_bytes] = counter[COUNTER_current_bytes];
+}
+
+static void removed(struct ledger *ledger, __u64 size)
+{
+	__u64 *counter = ledger->counter;
+
+	counter[COUNTER_frees]++;
+	counter[COUNTER_freed_bytes] += size;
+	counter[COUNTER_current_blocks]--;
+	counter[COUNTER_current_bytes] -= size;
+}
+
+void ledger_enter(struct ledger *ledger, unsigned int slot, const struct ledger_block *block)
+{
+	struct ledger_block *at = &ledger->block[slot];
+
+	if (!ledger->admitted)
+		return;
+	if (at->live) {
+		ledger->loss[LOSS_blocks_replaced]++;
+		removed(ledger, at->size);
+		at->live = false;
+		ledger_room.used--;
+	}
+	if (ledger_room.used == ledger_room.capacity) {
+		ledger->loss[LOSS_blocks_dropped]++;
+		return;
+	}
+	*at = *block;
+	at->live = true;
+	ledger_room.used++;
+	entered(ledger, block->size);
+}
+
+void ledger_free(struct ledger *ledger, unsigned int slot)
+{
+	struct ledger_block old = ledger_take(ledger, slot);
+
+	ledger_taken_gone(ledger, &old);
+}
+
+struct ledger_block ledger_take(struct ledger *ledger, unsigned int slot)
+{
+	struct ledger_block old = ledger->block[slot];
+
+	ledger->block[slot].live = false;
+	ledger_room.used -= old.live;
+	return old;
+}
+
+void ledger_taken_gone(struct ledger *ledger, const struct ledger_block *old)
+{
+	if (old->live)
+		removed(ledger, old->size);
+	else
+		ledger_count(ledger, COUNTER_unknown_frees, 1);
+}
+
+void ledger_taken_back(struct ledger *ledger, unsigned int slot, const struct ledger_block *old)
+{
+	if (!old->live)
+		return;
+	if (ledger_room.used == ledger_room.capacity) {
+		ledger->loss[LOSS_blocks_dropped]++;
+		removed(ledger, old->size);
+		return;
+	}
+	ledger->block[slot] = *old;
+	ledger_room.used++;
+}
+
+/* Whoever was given the address meanwhile keeps it. */
+void ledger_taken_cut_off(struct ledger *ledger, unsigned int slot, const struct ledger_block *old)
+{
+	if (old->live && ledger->block[slot].live)
+		removed(ledger, old->size);
+	else
+		ledger_taken_back(ledger, slot, old);
+}
+
+/* The old blocks are cleared away by the loader, here at once. */
+void ledger_exec(struct ledger *ledger)
+{
+	for (int i = 0; i < SLOTS; i++)
+		ledger_room.used -= ledger->block[i].live;
+	*ledger = (struct ledger){ .admitted = ledger->admitted };
+}
+
+/* ---- Comparing ---- */
+
+static void block_compare(const struct ledger_block *want, const struct block *block,
+			  unsigned int slot)
+{
+	const struct traceback *traceback = bpf_map_lookup_elem(
+		&tracebacks, (typeof(tracebacks.key))&block->traceback);
+	__u64 frame[FAKE_FRAMES];
+	__u32 nr = variant_frames(want->stack_variant, frame);
+
+	cr_assert(block->size == want->size && block->birth_ns == want->birth_ns &&
+		  block->thread == want->thread && block->domain == want->domain,
+		  "slot %u has another block", slot);
+	cr_assert(traceback && traceback->nframe == nr, "slot %u has no such traceback", slot);
+	for (__u32 i = 0; i < nr; i++)
+		cr_assert(traceback->pc[i] == frame[i], "slot %u has another traceback", slot);
+}
+
+__u32 ledger_compare(const struct ledger *ledger, struct target_process *target)
+{
+	const struct process *book = book_of(target);
+	__u32 live_cnt = 0;
+
+	cr_assert(!book == !ledger->admitted);
+	if (!book)
+		return 0;
+	for (unsigned int slot = 0; slot < SLOTS; slot++) {
+		const struct block *block = block_of(target, slot_address(slot));
+
+		cr_assert(!block == !ledger->block[slot].live, "slot %u is %s", slot,
+			  block ? "live and should not be" : "not live and should be");
+		if (block)
+			block_compare(&ledger->block[slot], block, slot);
+		live_cnt += ledger->block[slot].live;
+	}
+	for (int i = 0; i < COUNTER_NR; i++)
+		cr_assert(book->counter[i] == ledger->counter[i], "counter %d is %llu, not %llu",
+			  i, book->counter[i], ledger->counter[i]);
+	for (int i = 0; i < LOSS_NR; i++)
+		cr_assert(loss_of(target, i) == ledger->loss[i], "loss %d is %llu, not %llu", i,
+			  book->loss[i], ledger->loss[i]);
+	return live_cnt;
+}

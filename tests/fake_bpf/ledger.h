@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LEDGER_H
+#define LEDGER_H
+
+/*
+ * The books as one would keep them with a pencil: an array of the addresses that there are. What
+ * a program does is written here as it is meant, and compared with what the probes made of it.
+ */
+#include "target.h"
+
+#define SLOTS 200
+#define SLOT_BYTES 64
+#define STACK_VARIANTS 16
+
+struct ledger_block {
+	bool live;
+	__u64 size, birth_ns;
+	__u32 thread, domain, stack_variant;
+};
+
+struct ledger {
+	bool admitted; /* else nothing is ever written */
+	struct ledger_block block[SLOTS];
+	__u64 counter[COUNTER_NR];
+	__u64 loss[LOSS_NR];
+};
+
+/* What the block map holds, of all ledgers, and how much it can. */
+struct ledger_room {
+	__u32 used, capacity;
+};
+extern struct ledger_room ledger_room;
+
+static inline __u64 slot_address(unsigned int slot)
+{
+	return 0x10000 + slot * SLOT_BYTES;
+}
+
+void ledger_stack_use(__u32 variant); /* what is on the stack */
+
+void ledger_count(struct ledger *ledger, enum counter counter, __u64 n);
+void ledger_lose(struct ledger *ledger, enum loss loss);
+
+void ledger_enter(struct ledger *ledger, unsigned int slot, const struct ledger_block *block);
+void ledger_free(struct ledger *ledger, unsigned int slot);
+
+/* realloc: the old block leaves the map, and later the books, or comes back to the map. */
+struct ledger_block ledger_take(struct ledger *ledger, unsigned int slot);
+void ledger_taken_gone(struct ledger *ledger, const struct ledger_block *old);
+void ledger_taken_back(struct ledger *ledger, unsigned int slot, const struct ledger_block *old);
+
+void ledger_taken_cut_off(struct ledger *ledger, unsigned int slot, const struct ledger_block *old);
+
+void ledger_exec(struct ledger *ledger);
+
+/* One assertion for each thing that differs. Returns the number of live blocks. */
+__u32 ledger_compare(const struct ledger *ledger, struct target_process *target);
+
+#endif

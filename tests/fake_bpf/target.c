@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "target.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int enter_call(struct pt_regs *ctx);
+int leave_call(struct pt_regs *ctx);
+int process_exec(unsigned long long *ctx), process_exit(unsigned long long *ctx);
+
+extern volatile struct settings settings; /* see bpf_alloc.c */
+extern __u64 next_image;
+
+struct target_process *process;
+struct target_thread *main_thread;
+__u32 site_offset, domain;
+
+#define PROCESSES 16
+static struct target_process *started[PROCESSES];
+
+void settings_set(__u32 traceback_limit, __u64 hash_seed)
+{
+	settings = (struct settings){
+		.traceback_limit = traceback_limit,
+		.hash_seed = hash_seed,
+	};
+}
+
+void world_init(void)
+{
+	settings_set(TRACEBACK_LIMIT_DEFAULT, 0x5eed);
+	fake_map_resize(&blocks, 1000);
+	fake_map_resize(&tracebacks, 1000);
+	stack_is(0x401000, 0x402000);
+	process = process_start(100);
+	main_thread = thread_start(process, 100);
+	process_admit(process);
+	thread_run(main_thread);
+}
+
+/* ---- Processes and threads ---- */
+
+static void *zeroed(size_t bytes)
+{
+	void *memory = calloc(1, bytes);
+
+	if (!memory)
+		abort();
+	return memory;
+}
+
+struct target_process *process_start(pid_t pid)
+{
+	struct target_process *target = zeroed(sizeof(*target));
+	int i = 0;
+
+	while (started[i])
+		if (++i == PROCESSES)
+			abort();
+	started[i] = target;
+	target->pid = pid;
+	target->xol.vaddr = TRAMPOLINE;
+	return target;
+}
+
+struct target_process *process_by_pid(pid_t pid)
+{
+	for (int i = 0; i < PROCESSES; i++)
+		if (started[i] && started[i]->pid == pid)
+			return started[i];
+	return NULL;
+}
+
+void process_admit(struct target_process *target)
+{
+	struct process book = {
+		.image = __sync_fetch_and_add(&next_image, 1),
+		.is_open = 1,
+	};
+	__u32 tgid = target->pid;
+
+	bpf_map_update_elem(&processes, &tgid, &book, BPF_ANY);
+}
+
+struct target_thread *thread_start(struct target_process *target, pid_t tid)
+{
+	struct target_thread *thread = zeroed(sizeof(*thread));
+
+	thread->process = target;
+	thread->task.pid = tid;
+	thread->task.tgid = target->pid;
+	thread->task.mm = &target->mm;
+	thread->task.signal = &target->signal;
+	target->signal.live.counter++;
+	vma_add(thread->stack, sizeof(thread->stack));
+	return thread;
+}
+
+void thread_run(struct target_thread *thread)
+{
+	fake.current = &thread->task;
+}
+
+/* The thread is gone from the kernel; its memory stays, for the tests to look at. */
+void thread_exit(struct target_thread *thread, int code)
+{
+	unsigned long long ctx[1] = { (uintptr_t)&thread->task };
+
+	thread_run(thread);
+	thread->task.exit_code = code;
+	thread->process->signal.live.counter--;
+	process_exit(ctx);
+	fake_task_free(&thread->task);
+}
+
+/* The new image has no place for return probes yet. */
+void thread_exec(struct target_thread *thread)
+{
+	thread_exec_from(thread, thread->task.pid);
+}
+
+void thread_exec_from(struct target_thread *thread, pid_t old_pid)
+{
+	unsigned long long ctx[2] = { (uintptr_t)&thread->task, old_pid };
+
+	thread_run(thread);
+	thread->process->mm.uprobes_state.xol_area = NULL;
+	process_exec(ctx);
+}
+
+void vma_add(const void *start, size_t bytes)
+{
+	unsigned long address = (uintptr_t)start;
+	__u32 i = 0;
+
+	while (i < fake.vma_nr && fake.vma[i].vm_start != address)
+		i++;
+	if (i == FAKE_VMAS)
+		abort();
+	fake.vma[i] = (struct vm_area_struct){ address, address + bytes };
+	if (i == fake.vma_nr)
+		fake.vma_nr++;
+}
+
+/* ---- Calls ---- */
+
+static struct target_thread *current_thread(void)
+{
+	return (struct target_thread *)fake.current;
+}
+
+__u64 sp_at(unsigned int depth)
+{
+	return (uintptr_t)&current_thread()->stack[STACK_SLOTS - 1 - depth];
+}
+
+__u64 alternate_sp_at(unsigned int depth)
+{
+	return (uintptr_t)&current_thread()->alternate_stack[STACK_SLOTS - 1 - depth];
+}
+
+static void cookie_set(enum call_shape shape)
+{
+	fake.attach_cookie = SITE_COOKIE(shape + site_offset, shape, domain);
+}
+
+/* What the kernel does after the entry probes, where there is a return probe too. */
+static void return_hijack(__u64 sp)
+{
+	struct target_process *target = current_thread()->process;
+
+	target->mm.uprobes_state.xol_area = &target->xol;
+	*(__u64 *)sp = TRAMPOLINE;
+}
+
+void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[3])
+{
+	struct pt_regs regs = {};
+
+	PT_REGS_SP(&regs) = sp;
+	PT_REGS_PARM1(&regs) = argument[0];
+	PT_REGS_PARM2(&regs) = argument[1];
+	PT_REGS_PARM3(&regs) = argument[2];
+	cookie_set(shape);
+	enter_call(&regs);
+	if (shape != SHAPE_FREE)
+		return_hijack(sp);
+}
+
+void call_enter(enum call_shape shape, __u64 sp, const __u64 argument[3])
+{
+	*(__u64 *)sp = RETURN_ADDRESS;
+	call_jump(shape, sp, argument);
+}
+
+/* The callers' frame records, one above the other, as frame pointers link them. */
+static __u64 frame_records_write(struct target_thread *thread)
+{
+	for (__u32 i = 1; i < fake.frame_nr; i++) {
+		__u64 *record = thread->frame_record[i - 1];
+
+		record[0] = i + 1 < fake.frame_nr ? (uintptr_t)thread->frame_record[i] : 0;
+		record[1] = fake.frame[i];
+	}
+	return fake.frame_nr > 1 ? (uintptr_t)thread->frame_record[0] : 0;
+}
+
+void leave(enum call_shape shape, __u64 sp, __u64 returned)
+{
+	leave_with(shape, sp, returned, frame_records_write(current_thread()));
+}
+
+void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_pointer)
+{
+	struct pt_regs regs = {};
+
+	PT_REGS_IP(&regs) = fake.frame[0];
+	PT_REGS_SP(&regs) = sp + RET_POPS;
+	PT_REGS_FP(&regs) = frame_pointer;
+	PT_REGS_RC(&regs) = returned;
+	cookie_set(shape);
+	leave_call(&regs);
+}
+
+void user_malloc(__u64 size, __u64 returned)
+{
+	enter(SHAPE_MALLOC, sp_at(1), size);
+	leave(SHAPE_MALLOC, sp_at(1), returned);
+}
+
+void user_calloc(__u64 n, __u64 size, __u64 returned)
+{
+	enter(SHAPE_CALLOC, sp_at(1), n, size);
+	leave(SHAPE_CALLOC, sp_at(1), returned);
+}
+
+void user_realloc(__u64 pointer, __u64 size, __u64 returned)
+{
+	enter(SHAPE_REALLOC, sp_at(1), pointer, size);
+	leave(SHAPE_REALLOC, sp_at(1), returned);
+}
+
+void user_reallocarray(__u64 pointer, __u64 n, __u64 size, __u64 returned)
+{
+	enter(SHAPE_REALLOCARRAY, sp_at(1), pointer, n, size);
+	leave(SHAPE_REALLOCARRAY, sp_at(1), returned);
+}
+
+void user_memalign(__u64 alignment, __u64 size, __u64 returned)
+{
+	enter(SHAPE_MEMALIGN, sp_at(1), alignment, size);
+	leave(SHAPE_MEMALIGN, sp_at(1), returned);
+}
+
+void user_free(__u64 pointer)
+{
+	enter(SHAPE_FREE, sp_at(1), pointer);
+}
+
+void stack_set(const __u64 *frame, __u32 nr)
+{
+	if (nr > FAKE_FRAMES)
+		abort();
+	memcpy(fake.frame, frame, nr * sizeof(*frame));
+	fake.frame_nr = nr;
+}

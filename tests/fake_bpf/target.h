@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef TARGET_H
+#define TARGET_H
+
+/*
+ * Programs that allocate, as the probes see them: processes, their threads, and calls that write
+ * return addresses on real stacks and have them hijacked. Nothing here decides what should be
+ * recorded; that is the tests' part.
+ */
+#include "fake.h"
+#include "maps.bpf.h"
+#include <criterion/criterion.h>
+
+#define STACK_SLOTS 512
+#define TRAMPOLINE 0x7fffffffe000ULL
+#define RETURN_ADDRESS 0x401234ULL
+
+struct target_process {
+	pid_t pid;
+	struct mm_struct mm;
+	struct signal_struct signal;
+	struct xol_area xol;
+	bool loss_expected[LOSS_NR]; /* expect_loss() looked at it; books_check() wants 0 of others */
+};
+
+#ifdef __TARGET_ARCH_x86
+#define RET_POPS 8
+#else
+#define RET_POPS 0
+#endif
+
+struct target_thread {
+	struct task_struct task; /* first: a task_struct of ours is a thread */
+	struct target_process *process;
+	__u64 stack[STACK_SLOTS];
+	__u64 alternate_stack[STACK_SLOTS]; /* in no mapping unless the test adds one */
+	__u64 frame_record[FAKE_FRAMES + 256][2]; /* saved frame pointer, return address; above sp */
+};
+
+/* Process 100, admitted; its main thread is the current one. Every test starts with them. */
+extern struct target_process *process;
+extern struct target_thread *main_thread;
+
+void world_init(void);
+void settings_set(__u32 traceback_limit, __u64 hash_seed);
+
+/* Not admitted, without threads. */
+struct target_process *process_start(pid_t pid);
+struct target_process *process_by_pid(pid_t pid); /* NULL: none */
+/* As the loader does it: an entry in `processes` with a new image. */
+void process_admit(struct target_process *target);
+struct target_thread *thread_start(struct target_process *target, pid_t tid);
+void thread_run(struct target_thread *thread); /* makes it the current one */
+void thread_exit(struct target_thread *thread, int code);
+void thread_exec(struct target_thread *thread);
+void thread_exec_from(struct target_thread *thread, pid_t old_pid); /* it had another TID before */
+
+/* The place of a return address on the current thread's stack: a deeper one is lower. */
+__u64 sp_at(unsigned int depth);
+__u64 alternate_sp_at(unsigned int depth);
+
+/*
+ * One call: enter() is the CALL instruction, the entry probe and the hijacking of the return
+ * address; leave() the return. jump() is a JMP: the return address stays as it is. The probe site
+ * is the shape, unless `site_offset` says otherwise.
+ */
+#define ARGUMENTS(...) ((const __u64[3]){ __VA_ARGS__ })
+#define enter(shape, sp, ...) call_enter(shape, sp, ARGUMENTS(__VA_ARGS__))
+#define jump(shape, sp, ...) call_jump(shape, sp, ARGUMENTS(__VA_ARGS__))
+void call_enter(enum call_shape shape, __u64 sp, const __u64 argument[3]);
+void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[3]);
+void leave(enum call_shape shape, __u64 sp, __u64 returned);
+void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_pointer);
+extern __u32 site_offset, domain;
+
+/* enter() and leave() in one, at depth 1. */
+void user_malloc(__u64 size, __u64 returned);
+void user_calloc(__u64 n, __u64 size, __u64 returned);
+void user_realloc(__u64 pointer, __u64 size, __u64 returned);
+void user_reallocarray(__u64 pointer, __u64 n, __u64 size, __u64 returned);
+void user_memalign(__u64 alignment, __u64 size, __u64 returned);
+void user_free(__u64 pointer);
+
+/* What the next tracebacks will be, most recent call first. */
+#define stack_is(...) \
+	stack_set((const __u64[]){ __VA_ARGS__ }, sizeof((const __u64[]){ __VA_ARGS__ }) / 8)
+void stack_set(const __u64 *frame, __u32 nr);
+
+void vma_add(const void *start, size_t bytes);
+
+/* ---- The books ---- */
+
+struct process *book_of(const struct target_process *target); /* NULL: not admitted */
+struct block *block_of(const struct target_process *target, __u64 address); /* NULL: none */
+struct block *block_at(__u64 address); /* of `process` */
+struct traceback *traceback_at(__u64 address); /* NULL: its block has none */
+__u64 loss_of(struct target_process *target, enum loss loss); /* and expects it */
+
+/* What must hold of all admitted processes after every test, whatever it did. */
+void books_check(void);
+
+#define expect_same(got, wanted, ...) \
+	do { \
+		__u64 got_ = (got), wanted_ = (wanted); \
+		cr_expect(got_ == wanted_, __VA_ARGS__ " is %llu, not %llu", got_, wanted_); \
+	} while (0)
+
+/* expect(frees, 3), expect_loss(blocks_dropped, 1): of `process`; expect_in for another one. */
+#define expect_in(target, name, n) expect_same(book_of(target)->counter[COUNTER_##name], n, #name)
+#define expect_loss_in(target, name, n) expect_same(loss_of(target, LOSS_##name), n, #name)
+#define expect(name, n) expect_in(process, name, n)
+#define expect_loss(name, n) expect_loss_in(process, name, n)
+
+#define expect_live(address, bytes) \
+	do { \
+		const struct block *block_ = block_at(address); \
+		cr_expect(block_ && block_->size == (bytes), #address " is not live with " #bytes); \
+	} while (0)
+#define expect_gone(address) cr_expect(!block_at(address), #address " is still live")
+
+/*
+ * A test with the world set up before it and the books checked after it: in its body, since
+ * Criterion ignores a failed assertion in .fini.
+ */
+#define BOOK_TEST(suite, name, ...) \
+	static void suite##_##name(void); \
+	Test(suite, name, ##__VA_ARGS__) \
+	{ \
+		world_init(); \
+		suite##_##name(); \
+		books_check(); \
+	} \
+	static void suite##_##name(void)
+
+#endif

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The call shapes: what a call that returns enters, and what a free removes. */
+#include "target.h"
+
+BOOK_TEST(calls, malloc_enters_a_block)
+{
+	user_malloc(24, 0x1000);
+
+	expect_live(0x1000, 24);
+	expect(allocations, 1);
+	expect(allocated_bytes, 24);
+	expect(current_blocks, 1);
+	expect(current_bytes, 24);
+	expect(peak_bytes, 24);
+}
+
+BOOK_TEST(calls, a_block_knows_its_birth_thread_and_domain)
+{
+	domain = 7;
+	fake.now_ns = 123456;
+	thread_run(thread_start(process, 101));
+	user_malloc(24, 0x1000);
+
+	cr_assert(block_at(0x1000));
+	expect_same(block_at(0x1000)->birth_ns, 123456, "birth_ns");
+	expect_same(block_at(0x1000)->thread, 101, "thread");
+	expect_same(block_at(0x1000)->domain, 7, "domain");
+}
+
+BOOK_TEST(calls, a_block_enters_only_when_the_call_returns)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 24);
+	expect_gone(0x1000);
+	expect(current_bytes, 0);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_live(0x1000, 24);
+}
+
+BOOK_TEST(calls, free_removes_the_block)
+{
+	user_malloc(24, 0x1000);
+	user_malloc(8, 0x2000);
+	user_free(0x1000);
+
+	expect_gone(0x1000);
+	expect_live(0x2000, 8);
+	expect(frees, 1);
+	expect(freed_bytes, 24);
+	expect(current_blocks, 1);
+	expect(current_bytes, 8);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(calls, another_thread_may_free)
+{
+	user_malloc(24, 0x1000);
+	thread_run(thread_start(process, 101));
+	user_free(0x1000);
+
+	expect_gone(0x1000);
+	expect(frees, 1);
+}
+
+BOOK_TEST(calls, malloc_of_0_bytes_is_a_block)
+{
+	user_malloc(0, 0x1000);
+
+	expect_live(0x1000, 0);
+	expect(current_blocks, 1);
+}
+
+BOOK_TEST(calls, a_failed_malloc_enters_nothing)
+{
+	user_malloc(24, 0);
+
+	expect(allocations, 0);
+	expect(failed_calls, 1);
+	expect(peak_bytes, 0);
+	cr_expect(fake_map_count(&blocks) == 0);
+}
+
+BOOK_TEST(calls, calloc_enters_the_product)
+{
+	user_calloc(3, 100, 0x1000);
+	user_calloc(0, 100, 0x2000);
+	user_calloc(100, 0, 0x3000);
+
+	expect_live(0x1000, 300);
+	expect_live(0x2000, 0);
+	expect_live(0x3000, 0);
+}
+
+BOOK_TEST(calls, the_product_may_use_all_64_bits)
+{
+	user_calloc(~0ULL, 1, 0x1000);
+	user_free(0x1000);
+	user_calloc(1ULL << 32, (1ULL << 32) - 1, 0x1000);
+
+	expect_live(0x1000, 0xffffffff00000000);
+}
+
+/* No allocator gives a block then; one that did would have a size that is plainly wrong. */
+BOOK_TEST(calls, calloc_that_overflows_does_not_wrap_around)
+{
+	user_calloc(1ULL << 32, 1ULL << 32, 0);
+	expect(failed_calls, 1);
+	expect(allocations, 0);
+
+	user_calloc((1ULL << 32) + 1, 1ULL << 32, 0x1000);
+	expect_live(0x1000, ~0ULL);
+}
+
+BOOK_TEST(calls, memalign_takes_the_second_argument)
+{
+	user_memalign(4096, 24, 0x1000);
+
+	expect_live(0x1000, 24);
+}
+
+BOOK_TEST(calls, free_of_null_is_nothing)
+{
+	user_free(0);
+
+	expect(frees, 0);
+	expect(unknown_frees, 0);
+	expect(nested_calls, 0);
+}
+
+BOOK_TEST(calls, an_unknown_free_is_counted_apart)
+{
+	user_free(0x1000);
+	user_malloc(24, 0x1000);
+	user_free(0x1000);
+	user_free(0x1000);
+
+	expect(unknown_frees, 2);
+	expect(frees, 1);
+	expect(current_blocks, 0);
+}
+
+BOOK_TEST(calls, the_peak_stays_when_blocks_go)
+{
+	user_malloc(100, 0x1000);
+	user_malloc(50, 0x2000);
+	user_free(0x1000);
+	user_malloc(60, 0x3000);
+	user_free(0x2000);
+	user_free(0x3000);
+
+	expect(peak_bytes, 150);
+	expect(current_bytes, 0);
+}
+
+BOOK_TEST(calls, a_missed_free_shows_when_the_address_is_given_out_again)
+{
+	user_malloc(24, 0x1000);
+	user_malloc(100, 0x1000);
+
+	expect_live(0x1000, 100);
+	expect_loss(blocks_replaced, 1);
+	expect(allocations, 2);
+	expect(allocated_bytes, 124);
+	expect(frees, 1);
+	expect(freed_bytes, 24);
+	expect(current_blocks, 1);
+	expect(peak_bytes, 100);
+}
+
+/* ---- posix_memalign: an error number is returned, the block is where the first argument says ---- */
+
+static __u64 result; /* of the target's, so it has an address */
+
+static void user_posix_memalign(__u64 size, __u64 stored, __u64 returned)
+{
+	enter(SHAPE_POSIX_MEMALIGN, sp_at(1), (__u64)&result, 64, size);
+	result = stored;
+	leave(SHAPE_POSIX_MEMALIGN, sp_at(1), returned);
+}
+
+BOOK_TEST(posix_memalign, enters_what_it_stored)
+{
+	result = 0x9000;
+	user_posix_memalign(24, 0x1000, 0);
+
+	expect_live(0x1000, 24);
+	expect_gone(0x9000);
+}
+
+BOOK_TEST(posix_memalign, enters_nothing_when_it_returns_an_error)
+{
+	user_posix_memalign(24, 0x1000, 12);
+
+	expect_gone(0x1000);
+	expect(failed_calls, 1);
+	expect(allocations, 0);
+}
+
+BOOK_TEST(posix_memalign, returns_an_int_whose_upper_half_is_anything)
+{
+	user_posix_memalign(24, 0x1000, 0xdeadbeef00000000);
+	user_posix_memalign(48, 0x2000, 0xdeadbeef0000000c);
+
+	expect_live(0x1000, 24);
+	expect_gone(0x2000);
+}
+
+BOOK_TEST(posix_memalign, that_stored_null_gave_no_block)
+{
+	user_posix_memalign(0, 0, 0);
+
+	expect(allocations, 0);
+	expect(failed_calls, 1);
+}
+
+BOOK_TEST(posix_memalign, is_lost_where_its_result_is_unreadable)
+{
+	fake.fault_address = (__u64)&result;
+	user_posix_memalign(24, 0x1000, 0);
+
+	expect_loss(results_unreadable, 1);
+	expect(allocations, 0);
+	expect(failed_calls, 0);
+
+	fake.fault_address = 0; /* and the thread goes on */
+	user_posix_memalign(24, 0x2000, 0);
+	expect_live(0x2000, 24);
+}

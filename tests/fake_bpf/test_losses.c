@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Every map full, every allocation of the kernel's failing: counted, never guessed. */
+#include "target.h"
+
+BOOK_TEST(losses, a_full_block_map_drops_blocks)
+{
+	fake_map_resize(&blocks, 2);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	user_malloc(4, 0x3000);
+
+	expect_gone(0x3000);
+	expect_loss(blocks_dropped, 1);
+	expect(allocations, 2);
+	expect(current_bytes, 3);
+	expect(peak_bytes, 3);
+
+	user_free(0x3000);
+	expect(unknown_frees, 1);
+	expect(frees, 0);
+}
+
+BOOK_TEST(losses, a_full_block_map_takes_blocks_again_after_a_free)
+{
+	fake_map_resize(&blocks, 1);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	user_free(0x1000);
+	user_malloc(4, 0x3000);
+
+	expect_live(0x3000, 4);
+	expect_loss(blocks_dropped, 1);
+}
+
+BOOK_TEST(losses, a_full_block_map_has_room_for_the_realloc_of_what_it_holds)
+{
+	fake_map_resize(&blocks, 1);
+	user_malloc(1, 0x1000);
+	user_realloc(0x1000, 2, 0x2000);
+
+	expect_live(0x2000, 2);
+}
+
+BOOK_TEST(losses, a_full_block_map_replaces_a_block_whose_free_was_missed)
+{
+	fake_map_resize(&blocks, 1);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x1000);
+
+	expect_live(0x1000, 2);
+	expect_loss(blocks_replaced, 1);
+	expect_loss(blocks_dropped, 0);
+}
+
+BOOK_TEST(losses, a_kernel_without_memory_drops_blocks)
+{
+	user_malloc(1, 0x1000);
+	fake.out_of_memory = true;
+	user_malloc(2, 0x2000);
+	fake.out_of_memory = false;
+
+	expect_gone(0x2000);
+	expect_loss(blocks_dropped, 1);
+	expect(current_blocks, 1);
+}
+
+BOOK_TEST(losses, without_memory_a_replaced_block_is_gone_and_the_new_one_dropped)
+{
+	user_malloc(1, 0x1000);
+	fake.out_of_memory = true;
+	user_malloc(2, 0x1000);
+	fake.out_of_memory = false;
+
+	expect_gone(0x1000);
+	expect_loss(blocks_replaced, 1);
+	expect_loss(blocks_dropped, 1);
+	expect(current_blocks, 0);
+}
+
+BOOK_TEST(losses, a_full_traceback_map_leaves_blocks_without_one)
+{
+	fake_map_resize(&tracebacks, 1);
+	stack_is(0x1);
+	user_malloc(1, 0x1000);
+	stack_is(0x2);
+	user_malloc(2, 0x2000);
+	stack_is(0x1);
+	user_malloc(3, 0x3000);
+
+	expect_live(0x2000, 2);
+	expect_same(block_at(0x2000)->traceback, 0, "traceback");
+	expect_loss(tracebacks_dropped, 1);
+	expect_same(block_at(0x3000)->traceback, block_at(0x1000)->traceback, "traceback");
+}
+
+BOOK_TEST(losses, a_thread_without_state_loses_its_calls)
+{
+	fake.out_of_memory = true;
+	enter(SHAPE_MALLOC, sp_at(1), 24);
+	fake.out_of_memory = false;
+
+	expect_loss(threads_dropped, 1);
+	expect_gone(0x1000);
+	user_malloc(8, 0x2000);
+	expect_live(0x2000, 8);
+}
+
+BOOK_TEST(losses, a_thread_without_state_still_frees)
+{
+	user_malloc(24, 0x1000);
+	thread_run(thread_start(process, 101));
+	fake.out_of_memory = true;
+	user_free(0x1000);
+
+	expect_gone(0x1000);
+	expect(frees, 1);
+}
+
+BOOK_TEST(losses, are_those_of_the_process_that_lost)
+{
+	struct target_process *other = process_start(200);
+
+	process_admit(other);
+	fake_map_resize(&blocks, 1);
+	user_malloc(1, 0x1000);
+	thread_run(thread_start(other, 200));
+	user_malloc(2, 0x2000);
+
+	expect_loss(blocks_dropped, 0);
+	expect_loss_in(other, blocks_dropped, 1);
+	expect_in(other, allocations, 0);
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Calls inside calls, calls that never return, returns of calls that never were. */
+#include "target.h"
+
+BOOK_TEST(nesting, a_nested_call_counts_with_the_outer_one)
+{
+	enter(SHAPE_CALLOC, sp_at(1), 3, 8);
+	enter(SHAPE_MALLOC, sp_at(4), 40);
+	leave(SHAPE_MALLOC, sp_at(4), 0x1000);
+	expect(allocations, 0);
+	leave(SHAPE_CALLOC, sp_at(1), 0x1010);
+
+	expect_gone(0x1000);
+	expect_live(0x1010, 24);
+	expect(allocations, 1);
+	expect(nested_calls, 1);
+}
+
+BOOK_TEST(nesting, goes_any_depth)
+{
+	for (int depth = 1; depth <= 5; depth++)
+		enter(SHAPE_MALLOC, sp_at(depth), depth);
+	for (int depth = 5; depth >= 1; depth--)
+		leave(SHAPE_MALLOC, sp_at(depth), 0x1000 * depth);
+
+	expect_live(0x1000, 1);
+	expect(allocations, 1);
+	expect(nested_calls, 4);
+}
+
+BOOK_TEST(nesting, a_nested_free_is_ignored_and_counted)
+{
+	user_malloc(24, 0x1000);
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	enter(SHAPE_FREE, sp_at(4), 0x1000);
+	enter(SHAPE_FREE, sp_at(4), 0x7000);
+	leave(SHAPE_MALLOC, sp_at(1), 0x2000);
+
+	expect_live(0x1000, 24);
+	expect(frees, 0);
+	expect(unknown_frees, 0);
+	expect(nested_calls, 2);
+}
+
+BOOK_TEST(nesting, is_a_matter_of_one_thread)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	thread_run(thread_start(process, 101));
+	user_malloc(24, 0x1000);
+	user_free(0x1000);
+	thread_run(main_thread);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_live(0x1000, 8);
+	expect(allocations, 2);
+	expect(nested_calls, 0);
+}
+
+BOOK_TEST(nesting, a_return_of_another_depth_is_not_the_calls_own)
+{
+	enter(SHAPE_MALLOC, sp_at(3), 8);
+	leave(SHAPE_MALLOC, sp_at(4), 0x2000);
+	leave(SHAPE_MALLOC, sp_at(2), 0x3000);
+	leave(SHAPE_MALLOC, sp_at(3), 0x1000);
+
+	expect_live(0x1000, 8);
+	expect(allocations, 1);
+}
+
+BOOK_TEST(nesting, a_return_of_another_site_is_not_the_calls_own)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	site_offset = 100;
+	leave(SHAPE_MALLOC, sp_at(1), 0x2000);
+	site_offset = 0;
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_live(0x1000, 8);
+	expect_gone(0x2000);
+	expect(allocations, 1);
+}
+
+/* Two allocators with one shape: the domain is part of the cookie and no part of the match. */
+BOOK_TEST(nesting, the_domain_is_the_entrys)
+{
+	domain = 4;
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	domain = 0;
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	cr_assert(block_at(0x1000));
+	expect_same(block_at(0x1000)->domain, 4, "domain");
+}
+
+/* ---- Calls that never return ---- */
+
+BOOK_TEST(stale, a_call_is_dropped_when_the_stack_is_above_it)
+{
+	enter(SHAPE_MALLOC, sp_at(5), 8);
+	enter(SHAPE_MALLOC, sp_at(4), 24);
+	leave(SHAPE_MALLOC, sp_at(4), 0x1000);
+
+	expect_live(0x1000, 24);
+	expect_loss(calls_unreturned, 1);
+	expect(allocations, 1);
+	expect(nested_calls, 0);
+}
+
+BOOK_TEST(stale, a_free_drops_it_too)
+{
+	user_malloc(24, 0x1000);
+	enter(SHAPE_MALLOC, sp_at(5), 8);
+	enter(SHAPE_FREE, sp_at(2), 0x1000);
+
+	expect_gone(0x1000);
+	expect_loss(calls_unreturned, 1);
+	expect(frees, 1);
+	expect(nested_calls, 0);
+}
+
+/* CALL has written a return address where the hijacked one was. */
+BOOK_TEST(stale, a_call_is_dropped_by_another_at_its_place)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	enter(SHAPE_MALLOC, sp_at(1), 24);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_live(0x1000, 24);
+	expect_loss(calls_unreturned, 1);
+	expect(nested_calls, 0);
+}
+
+/* No return probe has ever been hit in this process, so nothing can be hijacked. */
+BOOK_TEST(stale, a_call_is_dropped_where_there_is_no_trampoline)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	process->mm.uprobes_state.xol_area = NULL;
+	*(__u64 *)sp_at(1) = 0;
+	jump(SHAPE_MALLOC, sp_at(1), 24);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_live(0x1000, 24);
+	expect_loss(calls_unreturned, 1);
+}
+
+BOOK_TEST(stale, a_call_is_dropped_where_its_return_address_is_unreadable)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	fake.fault_address = sp_at(1);
+	jump(SHAPE_MALLOC, sp_at(1), 24);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_live(0x1000, 24);
+	expect_loss(calls_unreturned, 1);
+}
+
+BOOK_TEST(stale, its_late_return_is_unmatched)
+{
+	enter(SHAPE_MALLOC, sp_at(5), 8);
+	user_malloc(24, 0x1000);
+	leave(SHAPE_MALLOC, sp_at(5), 0x2000);
+
+	expect_gone(0x2000);
+	expect_loss(calls_unreturned, 1);
+	expect_loss(returns_unmatched, 1);
+}
+
+/* A signal handler allocates while malloc is under way; its stack is above or below. */
+static void malloc_in_handler(void)
+{
+	enter(SHAPE_MALLOC, sp_at(5), 8);
+	cr_assert(alternate_sp_at(5) > sp_at(5));
+	enter(SHAPE_MALLOC, alternate_sp_at(5), 24);
+	leave(SHAPE_MALLOC, alternate_sp_at(5), 0x2000);
+	leave(SHAPE_MALLOC, sp_at(5), 0x1000);
+
+	expect_live(0x1000, 8);
+	expect_gone(0x2000);
+	expect(nested_calls, 1);
+}
+
+BOOK_TEST(stale, a_call_stays_where_the_other_stack_is_the_alternate_one)
+{
+	/* One mapping, so that only the alternate stack tells them apart. */
+	vma_add(main_thread->stack, sizeof(main_thread->stack) * 2);
+	main_thread->task.sas_ss_sp = (__u64)main_thread->alternate_stack;
+	main_thread->task.sas_ss_size = sizeof(main_thread->alternate_stack);
+	malloc_in_handler();
+}
+
+BOOK_TEST(stale, a_call_stays_where_the_other_stack_is_another_mapping)
+{
+	vma_add(main_thread->alternate_stack, sizeof(main_thread->alternate_stack));
+	malloc_in_handler();
+}
+
+BOOK_TEST(stale, a_call_stays_where_its_stack_has_no_mapping)
+{
+	malloc_in_handler();
+}
+
+BOOK_TEST(stale, a_call_stays_where_the_mappings_cannot_be_looked_at)
+{
+	enter(SHAPE_MALLOC, sp_at(5), 8);
+	fake.vma_busy = true;
+	enter(SHAPE_MALLOC, sp_at(4), 24);
+	fake.vma_busy = false;
+	leave(SHAPE_MALLOC, sp_at(5), 0x1000);
+
+	expect_live(0x1000, 8);
+	expect(nested_calls, 1);
+}
+
+BOOK_TEST(stale, a_call_on_the_alternate_stack_is_dropped_on_the_alternate_stack)
+{
+	vma_add(main_thread->alternate_stack, sizeof(main_thread->alternate_stack));
+	main_thread->task.sas_ss_sp = (__u64)main_thread->alternate_stack;
+	main_thread->task.sas_ss_size = sizeof(main_thread->alternate_stack);
+	enter(SHAPE_MALLOC, alternate_sp_at(5), 8);
+	enter(SHAPE_MALLOC, alternate_sp_at(2), 24);
+	leave(SHAPE_MALLOC, alternate_sp_at(2), 0x1000);
+
+	expect_live(0x1000, 24);
+	expect_loss(calls_unreturned, 1);
+}
+
+/* ---- Returns without a call ---- */
+
+BOOK_TEST(unmatched, a_return_of_a_thread_that_never_called)
+{
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_gone(0x1000);
+	expect_loss(returns_unmatched, 1);
+}
+
+BOOK_TEST(unmatched, a_second_return)
+{
+	user_malloc(8, 0x1000);
+	leave(SHAPE_MALLOC, sp_at(1), 0x2000);
+
+	expect_live(0x1000, 8);
+	expect_gone(0x2000);
+	expect_loss(returns_unmatched, 1);
+	expect(allocations, 1);
+}

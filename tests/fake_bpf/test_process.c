@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which processes have books, and when a book begins and ends. */
+#include "target.h"
+
+BOOK_TEST(process, not_admitted_leaves_no_trace)
+{
+	struct target_process *other = process_start(200);
+	struct target_thread *thread = thread_start(other, 200);
+
+	thread_run(thread);
+	user_malloc(8, 0x1000);
+	user_realloc(0x1000, 16, 0x2000);
+	user_free(0x2000);
+	thread_exec(thread);
+	thread_exit(thread, 0);
+
+	cr_expect(!book_of(other));
+	cr_expect(fake_map_count(&processes) == 1);
+	cr_expect(fake_map_count(&threads) == 0);
+	cr_expect(fake_map_count(&blocks) == 0);
+	cr_expect(fake_map_count(&tracebacks) == 0);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(process, admitted_in_the_middle_of_a_call_has_an_unmatched_return)
+{
+	struct target_process *other = process_start(200);
+
+	thread_run(thread_start(other, 200));
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	process_admit(other);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_loss_in(other, returns_unmatched, 1);
+	expect_in(other, allocations, 0);
+}
+
+BOOK_TEST(process, two_may_have_blocks_at_one_address)
+{
+	struct target_process *other = process_start(200);
+
+	process_admit(other);
+	user_malloc(8, 0x1000);
+	thread_run(thread_start(other, 200));
+	user_malloc(16, 0x1000);
+
+	expect_live(0x1000, 8);
+	cr_expect(block_of(other, 0x1000)->size == 16);
+
+	user_free(0x1000);
+	expect_live(0x1000, 8);
+	cr_expect(!block_of(other, 0x1000));
+	expect(frees, 0);
+	expect_in(other, frees, 1);
+}
+
+/* ---- exec ---- */
+
+BOOK_TEST(exec, of_a_thread_is_a_loss_because_it_ends_the_probes)
+{
+	thread_exec(main_thread);
+	expect_same(book_of(process)->thread_exec_cnt, 0, "thread_exec_cnt");
+	thread_exec_from(main_thread, 101);
+	expect_same(book_of(process)->thread_exec_cnt, 1, "thread_exec_cnt");
+	expect_loss(execs_unprobed, 1);
+}
+
+BOOK_TEST(exec, begins_new_books)
+{
+	__u64 image = book_of(process)->image;
+
+	user_malloc(8, 0x1000);
+	user_free(0x9000);
+	user_malloc(8, 0x1000);
+	thread_exec(main_thread);
+
+	cr_expect(book_of(process)->image != image);
+	expect_same(book_of(process)->exec_cnt, 1, "exec_cnt");
+	for (int i = 0; i < COUNTER_NR; i++)
+		expect_same(book_of(process)->counter[i], 0, "a counter");
+	for (int i = 0; i < LOSS_NR; i++)
+		expect_same(book_of(process)->loss[i], 0, "a loss");
+}
+
+BOOK_TEST(exec, leaves_old_blocks_where_nobody_finds_them)
+{
+	user_malloc(8, 0x1000);
+	thread_exec(main_thread);
+	expect_gone(0x1000);
+	user_free(0x1000);
+	expect(unknown_frees, 1);
+	expect(frees, 0);
+
+	user_malloc(16, 0x1000); /* and no block is replaced */
+	expect_live(0x1000, 16);
+	cr_expect(fake_map_count(&blocks) == 2);
+}
+
+BOOK_TEST(exec, forgets_the_pending_call)
+{
+	enter(SHAPE_MALLOC, sp_at(5), 8);
+	thread_exec(main_thread);
+	enter(SHAPE_MALLOC, sp_at(7), 16);
+	leave(SHAPE_MALLOC, sp_at(7), 0x1000);
+
+	expect_live(0x1000, 16);
+	expect(nested_calls, 0);
+	expect_loss(calls_unreturned, 0);
+}
+
+BOOK_TEST(exec, in_the_middle_of_a_realloc_frees_nothing_in_the_new_books)
+{
+	user_malloc(8, 0x1000);
+	enter(SHAPE_REALLOC, sp_at(5), 0x1000, 16);
+	thread_exec(main_thread);
+	user_malloc(16, 0x2000);
+
+	expect(frees, 0);
+	expect(current_bytes, 16);
+}
+
+BOOK_TEST(exec, never_gives_an_image_twice)
+{
+	struct target_process *other = process_start(200);
+	__u64 image;
+
+	process_admit(other);
+	image = book_of(other)->image;
+	thread_exec(main_thread);
+	cr_expect(book_of(process)->image > image);
+	image = book_of(process)->image;
+	thread_exec(thread_start(other, 200));
+
+	cr_expect(book_of(other)->image > image);
+}
+
+/* ---- exit ---- */
+
+BOOK_TEST(exit, of_a_thread_in_a_call_drops_the_call)
+{
+	struct target_thread *thread = thread_start(process, 101);
+
+	user_malloc(8, 0x1000);
+	thread_run(thread);
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	thread_exit(thread, 0);
+
+	expect_loss(calls_unreturned, 1);
+	expect_same(book_of(process)->exit_ns, 0, "exit_ns");
+	expect_live(0x1000, 8);
+}
+
+BOOK_TEST(exit, of_a_thread_in_a_realloc_puts_the_old_block_back)
+{
+	struct target_thread *thread = thread_start(process, 101);
+
+	user_malloc(8, 0x1000);
+	thread_run(thread);
+	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 16);
+	thread_exit(thread, 0);
+
+	expect_loss(calls_unreturned, 1);
+	expect_live(0x1000, 8);
+	expect(frees, 0);
+}
+
+BOOK_TEST(exit, of_a_thread_in_a_realloc_spares_who_has_the_address_by_now)
+{
+	struct target_thread *thread = thread_start(process, 101);
+
+	user_malloc(8, 0x1000);
+	thread_run(thread);
+	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 16);
+	thread_run(main_thread);
+	user_malloc(24, 0x1000);
+	thread_run(thread);
+	thread_exit(thread, 0);
+
+	expect_loss(calls_unreturned, 1);
+	expect_live(0x1000, 24);
+	expect(frees, 1);
+}
+
+BOOK_TEST(exit, of_a_thread_outside_a_call_loses_nothing)
+{
+	struct target_thread *thread = thread_start(process, 101);
+
+	thread_run(thread);
+	user_malloc(8, 0x1000);
+	thread_exit(thread, 0);
+
+	expect_live(0x1000, 8);
+	expect_loss(calls_unreturned, 0);
+}
+
+BOOK_TEST(exit, of_the_last_thread_ends_the_book_and_keeps_it)
+{
+	struct target_thread *thread = thread_start(process, 101);
+
+	user_malloc(8, 0x1000);
+	thread_exit(main_thread, 0); /* the others go on, as with pthread_exit() in main */
+	expect_same(book_of(process)->exit_ns, 0, "exit_ns");
+	fake.now_ns = 777;
+	thread_exit(thread, 3 << 8);
+
+	expect_same(book_of(process)->exit_ns, 777, "exit_ns");
+	expect_same(book_of(process)->exit_code, 3 << 8, "exit_code");
+	expect_live(0x1000, 8);
+	expect(current_blocks, 1);
+}
+
+BOOK_TEST(exit, has_the_code_of_the_group_where_there_is_one)
+{
+	process->signal.group_exit_code = 9;
+	thread_exit(main_thread, 0);
+
+	expect_same(book_of(process)->exit_code, 9, "exit_code");
+}
