@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/allocators.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+#include "base/array.h"
+
+const struct allocator_function allocator_functions[] = {
+	{ "free", SHAPE_FREE },
+	{ "cfree", SHAPE_FREE },
+	{ "malloc", SHAPE_MALLOC },
+	{ "calloc", SHAPE_CALLOC },
+	{ "realloc", SHAPE_REALLOC },
+	{ "reallocarray", SHAPE_REALLOCARRAY },
+	{ "posix_memalign", SHAPE_POSIX_MEMALIGN },
+	{ "aligned_alloc", SHAPE_MEMALIGN },
+	{ "memalign", SHAPE_MEMALIGN },
+	{ "valloc", SHAPE_MALLOC },
+	{ "pvalloc", SHAPE_MALLOC },
+};
+const size_t allocator_function_nr = ARRAY_SIZE(allocator_functions);
+
+unsigned int shape_argument_nr(enum call_shape shape)
+{
+	static const unsigned int argument_nr[SHAPE_NR] = {
+		[SHAPE_MALLOC] = 1,	  [SHAPE_CALLOC] = 2,	[SHAPE_REALLOC] = 2,
+		[SHAPE_REALLOCARRAY] = 3, [SHAPE_MEMALIGN] = 2, [SHAPE_POSIX_MEMALIGN] = 3,
+		[SHAPE_FREE] = 1,
+	};
+
+	return argument_nr[shape];
+}
+
+static const struct allocator allocators[] = {
+	{ "glibc", "libc.so.6", 0 },
+	{ "glibc", "libc-2.*.so", 0 },
+	{ "musl", "ld-musl-*.so*", 0 },
+	{ "musl", "libc.musl-*.so*", 0 },
+	{ "jemalloc", "libjemalloc.so*", 2 },
+	{ "tcmalloc", "libtcmalloc*.so*", 3 },
+	{ "mimalloc", "libmimalloc*.so*", 4 },
+	{ "program", "*", 0 }, /* linked statically, or the program's own malloc */
+};
+
+const struct allocator *allocator_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+	const struct allocator *row = allocators;
+
+	while (fnmatch(row->object, name, 0))
+		row++;
+	return row;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_ALLOCATORS_H
+#define ALLOCSNAP_COLLECT_ALLOCATORS_H
+
+/*
+ * What we know of allocators: which function has which call shape, and which file's blocks
+ * belong to which domain. To add a function or an allocator, add a row in allocators.c.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf_types.h"
+
+struct allocator_function {
+	const char *name;
+	enum call_shape shape;
+};
+
+/* How many arguments a function of this shape has. */
+unsigned int shape_argument_nr(enum call_shape shape);
+
+extern const struct allocator_function allocator_functions[];
+extern const size_t allocator_function_nr;
+
+/*
+ * An allocator is known by the name of the file that defines its functions. Domains are
+ * tracemalloc's: 0 is the C library's heap, 1 is kept for mmap, the rest are stable numbers
+ * that end up in snapshots and are never given to another allocator.
+ */
+struct allocator {
+	const char *name;
+	const char *object; /* fnmatch(3) pattern on the file's base name */
+	uint32_t domain;
+};
+
+/* The allocator that a file is; never NULL, the last row matches everything. */
+const struct allocator *allocator_of(const char *path);
+
+#endif

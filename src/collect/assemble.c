@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/assemble.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "collect/describe.h"
+#include "collect/elf_object.h"
+#include "collect/resolve.h"
+#include "snapshot.h"
+#include "symbols/symbols.h"
+
+/* What one snapshot is made with; ids are those of its builder, indexed like the target's tables. */
+struct assembly {
+	struct target *target;
+	struct symbols *symbols;
+	struct snapshot_builder *builder;
+	uint32_t *object_id;	   /* of mappings.object[i] */
+	uint32_t *object_symbols;  /* index for symbols__lookup(); OBJECT_NONE: no file */
+	uint32_t *traceback_id;	   /* of target->traceback[i] + 1; 0: not added yet */
+	uint32_t *frame;	   /* of the traceback at hand */
+	size_t frame_nr, frame_alloc;
+	uint64_t tracebacks_missing;
+	uint64_t tracebacks_limited, tracebacks_broken, tracebacks_skipping;
+};
+
+/* Without a build-id the inode tells apart two files of one name. */
+static const char *object_identity(const struct object *object, char text[64])
+{
+	const char *build_id = object->elf ? elf_object__build_id(object->elf) : "";
+
+	if (*build_id)
+		return build_id;
+	snprintf(text, 64, "inode %llx:%llu", (unsigned long long)object->dev,
+		 (unsigned long long)object->inode);
+	return text;
+}
+
+static int add_object(struct assembly *assembly, size_t i)
+{
+	const struct object *object = &assembly->target->mappings.object[i];
+	struct snap_object row = {};
+	char text[64];
+	int err = snapshot_builder__string(assembly->builder, object->path, &row.path);
+
+	if (!err && object->elf)
+		err = snapshot_builder__string(assembly->builder,
+					       elf_object__build_id(object->elf), &row.build_id);
+	if (!err)
+		err = snapshot_builder__object(assembly->builder, &row, &assembly->object_id[i]);
+	assembly->object_symbols[i] = OBJECT_NONE;
+	if (err || !object->elf)
+		return err;
+	return symbols__object(assembly->symbols, object->path, object_identity(object, text),
+			       object->fd, &assembly->object_symbols[i]);
+}
+
+static int add_objects(struct assembly *assembly)
+{
+	size_t nr = assembly->target->mappings.object_nr;
+	int err = 0;
+
+	assembly->object_id = calloc(nr + 1, sizeof(*assembly->object_id));
+	assembly->object_symbols = calloc(nr + 1, sizeof(*assembly->object_symbols));
+	if (!assembly->object_id || !assembly->object_symbols)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr && !err; i++)
+		err = add_object(assembly, i);
+	return err;
+}
+
+/* Adds one frame to the traceback at hand. */
+static int add_frame(struct assembly *assembly, const struct code_place *place,
+		     const struct symbol *symbol, bool is_inline)
+{
+	bool in_object = place->object != OBJECT_NONE;
+	struct snap_frame frame = {
+		.lineno = symbol->lineno,
+		.object = in_object ? assembly->object_id[place->object] : 0,
+		.offset = place->offset,
+		.flags = is_inline ? SNAP_FRAME_INLINE : 0,
+	};
+	const char *path = in_object ? assembly->target->mappings.object[place->object].path :
+				       "[anonymous code]";
+	uint32_t id;
+	int err = snapshot_builder__string(assembly->builder,
+					   symbol->lineno ? symbol->filename : path,
+					   &frame.filename);
+
+	if (!err)
+		err = snapshot_builder__string(assembly->builder, symbol->function,
+					       &frame.function);
+	if (!err)
+		err = snapshot_builder__frame(assembly->builder, &frame, &id);
+	return err ?: array_push(assembly, frame, id);
+}
+
+static int add_skipped(struct assembly *assembly)
+{
+	struct snap_frame frame = { .flags = SNAP_FRAME_SKIPPED };
+	uint32_t id;
+	int err = snapshot_builder__string(assembly->builder, "<unknown>", &frame.filename);
+
+	if (!err)
+		err = snapshot_builder__string(assembly->builder, "[callers without frame pointer]",
+					       &frame.function);
+	if (!err)
+		err = snapshot_builder__frame(assembly->builder, &frame, &id);
+	return err ?: array_push(assembly, frame, id);
+}
+
+static int add_place(struct assembly *assembly, const struct code_place *place)
+{
+	struct symbol symbol[SYMBOL_INLINE_MAX] = {};
+	uint32_t object = OBJECT_NONE;
+	int nr = 1, err = 0;
+
+	if (place->object == OBJECT_SKIPPED)
+		return add_skipped(assembly);
+	if (place->object != OBJECT_NONE)
+		object = assembly->object_symbols[place->object];
+	if (object != OBJECT_NONE)
+		nr = symbols__lookup(assembly->symbols, object, place->offset, symbol);
+	if (nr < 0)
+		return nr;
+	for (int i = 0; i < nr && !err; i++)
+		err = add_frame(assembly, place, &symbol[i], i + 1 < nr);
+	return err;
+}
+
+/* Inlined calls are frames too: they lengthen the traceback and its total alike. */
+static int add_traceback(struct assembly *assembly, const struct known_traceback *known,
+			 uint32_t *ret_id)
+{
+	int err = 0;
+
+	assembly->frame_nr = 0;
+	for (uint32_t i = 0; i < known->nframe && !err; i++)
+		err = add_place(assembly, &assembly->target->place[known->first + i]);
+	if (err)
+		return err;
+	assembly->tracebacks_limited += !!(known->flags & SNAP_TRACEBACK_LIMITED);
+	assembly->tracebacks_broken += !!(known->flags & SNAP_TRACEBACK_BROKEN);
+	assembly->tracebacks_skipping += known->has_skipped;
+	return snapshot_builder__traceback(assembly->builder, assembly->frame, assembly->frame_nr,
+					   known->total_nframe + assembly->frame_nr - known->nframe,
+					   known->flags, ret_id);
+}
+
+static int traceback_of(struct assembly *assembly, uint64_t id, uint32_t *ret_id)
+{
+	const struct known_traceback *known = known_traceback_find(assembly->target, id);
+	uint32_t *added;
+	int err = 0;
+
+	*ret_id = 0;
+	if (!known) {
+		assembly->tracebacks_missing += id != 0;
+		return 0;
+	}
+	added = &assembly->traceback_id[known - assembly->target->traceback];
+	if (!*added)
+		err = add_traceback(assembly, known, added);
+	*ret_id = *added;
+	return err;
+}
+
+static int add_traces(struct assembly *assembly, const struct drain *drain, uint64_t image)
+{
+	int err = 0;
+
+	assembly->traceback_id = calloc(assembly->target->traceback_nr + 1,
+					sizeof(*assembly->traceback_id));
+	if (!assembly->traceback_id)
+		return -ENOMEM;
+	for (size_t i = 0; i < drain->blocks.nr && !err; i++) {
+		const struct block *block = drain_block(drain, i);
+		struct snap_trace trace = {
+			.size = block->size,
+			.birth_ns = block->birth_ns,
+			.address = drain_block_key(drain, i)->address,
+			.domain = block->domain,
+			.thread = block->thread,
+		};
+
+		if (drain_block_key(drain, i)->image != image)
+			continue;
+		err = traceback_of(assembly, block->traceback, &trace.traceback);
+		if (!err)
+			err = snapshot_builder__trace(assembly->builder, &trace);
+	}
+	return err;
+}
+
+static int add_losses(struct assembly *assembly, const struct process *books)
+{
+	uint64_t loss[LOSS_NR];
+
+	for (int i = 0; i < LOSS_NR; i++)
+		loss[i] = books->loss[i];
+	loss[LOSS_tracebacks_limited] = assembly->tracebacks_limited;
+	loss[LOSS_tracebacks_broken] = assembly->tracebacks_broken;
+	loss[LOSS_tracebacks_skipping] = assembly->tracebacks_skipping;
+	/* Seen once it may be a process that is just ending. */
+	loss[LOSS_main_thread_ended] = assembly->target->leaderless_nr > 1;
+	loss[LOSS_mappings_replaced] = assembly->target->mappings.replaced_nr;
+	loss[LOSS_tracebacks_missing] = assembly->tracebacks_missing;
+	loss[LOSS_functions_unprobed] = assembly->target->probes.failed_nr;
+	loss[LOSS_frames_unmapped] = assembly->target->frames_unmapped;
+	loss[LOSS_objects_unreadable] = symbols__cut_short_nr(assembly->symbols);
+	for (size_t i = 0; i < assembly->target->mappings.object_nr; i++)
+		loss[LOSS_objects_unreadable] += !!assembly->target->mappings.object[i].unreadable;
+	return describe_counters(assembly->builder, books->counter, loss);
+}
+
+static int fill(struct assembly *assembly, const struct process *books, const struct drain *drain,
+		const struct occasion *occasion)
+{
+	int err = describe_target(assembly->builder, assembly->target, books, occasion);
+
+	if (!err)
+		err = add_objects(assembly);
+	if (!err)
+		err = describe_probes(assembly->builder, &assembly->target->probes,
+				      assembly->object_id);
+	if (!err)
+		err = resolve_tracebacks(assembly->target, drain, books->image);
+	if (!err)
+		err = add_traces(assembly, drain, books->image);
+	return err ?: add_losses(assembly, books);
+}
+
+int assemble(struct target *target, const struct process *books, const struct drain *drain,
+	     const struct occasion *occasion, struct symbols *symbols,
+	     struct snapshot_builder **ret)
+{
+	struct assembly assembly = {
+		.target = target,
+		.symbols = symbols,
+		.builder = snapshot_builder__new(SNAP_WITH_ALL),
+	};
+	int err = assembly.builder ? fill(&assembly, books, drain, occasion) : -ENOMEM;
+
+	free(assembly.object_id);
+	free(assembly.object_symbols);
+	free(assembly.traceback_id);
+	free(assembly.frame);
+	if (err)
+		snapshot_builder__free(assembly.builder);
+	else
+		*ret = assembly.builder;
+	return err;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_ASSEMBLE_H
+#define ALLOCSNAP_COLLECT_ASSEMBLE_H
+
+/* What was drained of one process, with names → a snapshot. */
+
+#include "collect/drain.h"
+#include "collect/target.h"
+
+struct snapshot_builder;
+struct symbols;
+
+/* When and how a snapshot was taken; the same for all processes of one pass. */
+struct occasion {
+	uint64_t wall_ns;	/* CLOCK_REALTIME */
+	uint64_t monotonic_ns;	/* CLOCK_MONOTONIC, when the maps began to be read */
+	uint32_t traceback_limit;
+	const char *probe_kind; /* "uprobe_multi", "uprobe" */
+};
+
+/*
+ * books: the process's counters, read with the maps. 0 and a builder that the caller frees, or
+ * -ENOMEM.
+ */
+int assemble(struct target *target, const struct process *books, const struct drain *drain,
+	     const struct occasion *occasion, struct symbols *symbols,
+	     struct snapshot_builder **ret);
+
+#endif

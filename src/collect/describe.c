@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/describe.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "collect/proc.h"
+#include "snapshot.h"
+
+static const char *format_time(char text[32], uint64_t wall_ns, const char *format)
+{
+	time_t seconds = wall_ns / 1000000000;
+	struct tm utc;
+	size_t len;
+
+	gmtime_r(&seconds, &utc);
+	len = strftime(text, 32, format, &utc);
+	snprintf(text + len, 32 - len, ".%03uZ", (unsigned int)(wall_ns / 1000000 % 1000));
+	return text;
+}
+
+const char *format_time_compact(char text[32], uint64_t wall_ns)
+{
+	return format_time(text, wall_ns, "%Y%m%dT%H%M%S");
+}
+
+const char *format_time_rfc3339(char text[32], uint64_t wall_ns)
+{
+	return format_time(text, wall_ns, "%Y-%m-%dT%H:%M:%S");
+}
+
+/* How the process ended, from the code that waitpid() gives. */
+static void format_end(char text[64], const struct process *books)
+{
+	int status = books->exit_code;
+
+	if (!books->exit_ns)
+		snprintf(text, 64, "running");
+	else if (WIFSIGNALED(status))
+		snprintf(text, 64, "killed by signal %d", WTERMSIG(status));
+	else
+		snprintf(text, 64, "exited %d", WEXITSTATUS(status));
+}
+
+static int describe_machine(struct snapshot_builder *builder)
+{
+	char *boot_id = proc_text(0, "sys/kernel/random/boot_id");
+	struct utsname machine;
+	int err = boot_id ? 0 : -ENOMEM;
+
+	uname(&machine);
+	if (!err)
+		err = snapshot_builder__metadata(builder, "host", machine.nodename);
+	if (!err)
+		err = snapshot_builder__metadata(builder, "kernel", machine.release);
+	if (!err)
+		err = snapshot_builder__metadata(builder, "boot_id", boot_id);
+	free(boot_id);
+	return err;
+}
+
+struct number {
+	const char *key;
+	uint64_t value;
+};
+
+static int describe_numbers(struct snapshot_builder *builder, const struct number *number,
+			    size_t nr)
+{
+	char text[24];
+	int err = 0;
+
+	for (size_t i = 0; i < nr && !err; i++) {
+		snprintf(text, sizeof(text), "%" PRIu64, number[i].value);
+		err = snapshot_builder__metadata(builder, number[i].key, text);
+	}
+	return err;
+}
+
+static int describe_texts(struct snapshot_builder *builder, const struct target *target,
+			  const struct process *books, const struct occasion *occasion)
+{
+	char wall[32], end[64];
+	const struct {
+		const char *key, *value;
+	} text[] = {
+		{ "comm", target->comm },
+		{ "exe", target->exe },
+		{ "cmdline", target->cmdline },
+		{ "cgroup", target->cgroup },
+		{ "allocsnap_version", ALLOCSNAP_VERSION },
+		{ "unwinder", "fp" },
+		{ "probe_kind", occasion->probe_kind },
+		{ "wall_time", format_time_rfc3339(wall, occasion->wall_ns) },
+		{ "end", end },
+	};
+	int err = 0;
+
+	format_end(end, books);
+	for (size_t i = 0; i < ARRAY_SIZE(text) && !err; i++)
+		err = snapshot_builder__metadata(builder, text[i].key, text[i].value);
+	return err;
+}
+
+int describe_target(struct snapshot_builder *builder, const struct target *target,
+		    const struct process *books, const struct occasion *occasion)
+{
+	const struct number number[] = {
+		{ "pid", target->pid },
+		{ "start_time_ticks", target->start_ticks },
+		{ "exec_count", books->exec_cnt },
+		{ "wall_ns", occasion->wall_ns },
+		{ "monotonic_ns", occasion->monotonic_ns },
+		{ "recording_start_monotonic_ns", target->started_ns },
+		{ "traceback_limit", occasion->traceback_limit },
+		{ "rss_bytes", target->rss_bytes },
+		{ "rss_at_start_bytes", target->rss_at_start_bytes },
+	};
+	int err = describe_machine(builder);
+
+	if (!err)
+		err = describe_texts(builder, target, books, occasion);
+	return err ?: describe_numbers(builder, number, ARRAY_SIZE(number));
+}
+
+int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
+		      const uint64_t *loss)
+{
+	static const char *const counter_name[] = {
+#define X(name, meaning) #name,
+		ALLOCSNAP_COUNTERS(X)
+#undef X
+	};
+	static const char *const loss_name[] = {
+#define X(name, meaning) #name,
+		ALLOCSNAP_LOSSES(X)
+#undef X
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < COUNTER_NR && !err; i++)
+		err = snapshot_builder__counter(builder, SNAP_COUNTED, counter_name[i],
+						counter[i]);
+	for (size_t i = 0; i < LOSS_NR && !err; i++)
+		err = snapshot_builder__counter(builder, SNAP_LOST, loss_name[i], loss[i]);
+	return err;
+}
+
+int describe_probes(struct snapshot_builder *builder, const struct probes *probes,
+		    const uint32_t *object_id)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < probes->site_nr && !err; i++) {
+		const struct probe_site *site = &probes->site[i];
+		struct snap_probe row = {
+			.object = object_id[site->object],
+			.offset = site->offset,
+			.placement = site->placement.offset,
+		};
+
+		if (!site->is_attached)
+			continue;
+		err = snapshot_builder__string(builder, site->function, &row.function);
+		if (!err)
+			err = snapshot_builder__string(builder, site->placement.instruction,
+						       &row.instruction);
+		if (!err)
+			err = snapshot_builder__probe(builder, &row);
+	}
+	return err;
+}

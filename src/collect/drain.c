@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/drain.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/idmap.h"
+
+/*
+ * Bytes that one system call may bring, at least; a bucket with more asks for more (ENOSPC).
+ */
+#define BATCH_BYTES (1 << 20)
+
+/* A map that is being read. */
+struct map_read {
+	int fd;
+	struct map_copy *to;
+	uint32_t batch;	   /* entries to ask for */
+	uint64_t position; /* the kernel's: opaque */
+	bool started;
+};
+
+static int reserve_batch(struct map_read *read)
+{
+	struct map_copy *to = read->to;
+	size_t want = to->nr + read->batch;
+	int err = array_reserve_bytes(&to->key, &to->key_alloc, want, to->key_bytes);
+
+	return err ?: array_reserve_bytes(&to->value, &to->value_alloc, want, to->value_bytes);
+}
+
+/* One system call. 0 to go on, 1 at the end, or a negative errno. */
+static int read_batch(struct map_read *read)
+{
+	struct map_copy *to = read->to;
+	uint32_t nr = read->batch;
+	uint64_t next = 0;
+	int err = reserve_batch(read);
+
+	if (err)
+		return err;
+	err = bpf_map_lookup_batch(read->fd, read->started ? &read->position : NULL, &next,
+				   (char *)to->key + to->nr * to->key_bytes,
+				   (char *)to->value + to->nr * to->value_bytes, &nr, NULL);
+	if (err == -ENOSPC) {
+		read->batch *= 2;
+		return 0;
+	}
+	if (err && err != -ENOENT)
+		return err;
+	to->nr += nr;
+	read->position = next;
+	read->started = true;
+	return err ? 1 : 0;
+}
+
+static int read_map(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes)
+{
+	struct map_read read = {
+		.fd = fd,
+		.to = to,
+		.batch = BATCH_BYTES / (key_bytes + value_bytes),
+	};
+	int err;
+
+	to->nr = 0;
+	to->key_bytes = key_bytes;
+	to->value_bytes = value_bytes;
+	do {
+		err = read_batch(&read);
+	} while (!err || err == -EINTR);
+	return err > 0 ? 0 : err;
+}
+
+int drain_read(struct drain *drain, int blocks_fd, int tracebacks_fd, size_t traceback_bytes)
+{
+	int err = read_map(&drain->blocks, blocks_fd, sizeof(struct block_key),
+			   sizeof(struct block));
+
+	return err ?: read_map(&drain->tracebacks, tracebacks_fd, sizeof(uint64_t),
+			       traceback_bytes);
+}
+
+static bool has_ended(uint64_t image, const uint64_t *known, size_t known_nr)
+{
+	uint64_t newest = 0;
+
+	for (size_t i = 0; i < known_nr; i++) {
+		if (known[i] == image)
+			return false;
+		newest = known[i] > newest ? known[i] : newest;
+	}
+	return image < newest;
+}
+
+int drain_sweep(const struct drain *drain, int blocks_fd, const uint64_t *image, size_t image_nr)
+{
+	struct block_key *ended = NULL;
+	size_t nr = 0, alloc = 0;
+	uint32_t deleted;
+	int err = 0;
+
+	for (size_t i = 0; i < drain->blocks.nr && !err; i++) {
+		if (!has_ended(drain_block_key(drain, i)->image, image, image_nr))
+			continue;
+		err = array_reserve(&ended, &alloc, nr + 1);
+		if (!err)
+			ended[nr++] = *drain_block_key(drain, i);
+	}
+	deleted = nr;
+	if (!err && nr)
+		err = bpf_map_delete_batch(blocks_fd, ended, &deleted, NULL);
+	free(ended);
+	return err;
+}
+
+static bool same_id(uint32_t i, const void *key, const void *table)
+{
+	return drain_traceback_id(table, i) == *(const uint64_t *)key;
+}
+
+/* Marks in is_used[i] whether a block has traceback i. */
+static int mark_used(const struct drain *drain, bool *is_used)
+{
+	struct idmap ids = {};
+	int err = 0;
+
+	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++)
+		err = idmap_add(&ids, drain_traceback_id(drain, i), i);
+	for (size_t i = 0; i < drain->blocks.nr && !err; i++) {
+		uint64_t id = drain_block(drain, i)->traceback;
+		uint32_t found = idmap_find(&ids, id, same_id, &id, drain);
+
+		if (found != IDMAP_NONE)
+			is_used[found] = true;
+	}
+	idmap_release(&ids);
+	return err;
+}
+
+int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd)
+{
+	bool *is_used = calloc(drain->tracebacks.nr + 1, sizeof(*is_used));
+	uint64_t *unused = calloc(drain->tracebacks.nr + 1, sizeof(*unused));
+	uint32_t nr = 0;
+	int err = is_used && unused ? mark_used(drain, is_used) : -ENOMEM;
+
+	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++)
+		if (!is_used[i])
+			unused[nr++] = drain_traceback_id(drain, i);
+	if (!err && nr)
+		err = bpf_map_delete_batch(tracebacks_fd, unused, &nr, NULL);
+	free(is_used);
+	free(unused);
+	return err;
+}
+
+static void map_copy_release(struct map_copy *copy)
+{
+	free(copy->key);
+	free(copy->value);
+	memset(copy, 0, sizeof(*copy));
+}
+
+void drain_release(struct drain *drain)
+{
+	map_copy_release(&drain->blocks);
+	map_copy_release(&drain->tracebacks);
+}

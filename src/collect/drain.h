@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_DRAIN_H
+#define ALLOCSNAP_COLLECT_DRAIN_H
+
+/*
+ * Reading the maps out. bpf_map_lookup_batch() takes a bucket at a time under its lock, so that
+ * no entry is skipped or doubled because others change meanwhile; one system call brings
+ * thousands of entries.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf_types.h"
+
+/* A map's entries as two arrays. */
+struct map_copy {
+	void *key, *value;
+	size_t nr, key_alloc, value_alloc;
+	size_t key_bytes, value_bytes; /* of one */
+};
+
+/* One pass over the books of all processes. Zeroed: empty; can be filled again and again. */
+struct drain {
+	struct map_copy blocks;	    /* struct block_key → struct block */
+	struct map_copy tracebacks; /* id → struct traceback, cut after the traceback limit */
+};
+
+static inline const struct block_key *drain_block_key(const struct drain *drain, size_t i)
+{
+	return (const struct block_key *)drain->blocks.key + i;
+}
+
+static inline const struct block *drain_block(const struct drain *drain, size_t i)
+{
+	return (const struct block *)drain->blocks.value + i;
+}
+
+static inline uint64_t drain_traceback_id(const struct drain *drain, size_t i)
+{
+	return ((const uint64_t *)drain->tracebacks.key)[i];
+}
+
+/* Only nframe, total_nframe and pc[0 … nframe) may be looked at. */
+static inline const struct traceback *drain_traceback(const struct drain *drain, size_t i)
+{
+	return (const void *)((const char *)drain->tracebacks.value +
+			      i * drain->tracebacks.value_bytes);
+}
+
+/*
+ * Reads blocks, then tracebacks: so the traceback of each block read is there. 0, or the
+ * negative errno of the system call, -ENOMEM.
+ */
+int drain_read(struct drain *drain, int blocks_fd, int tracebacks_fd, size_t traceback_bytes);
+
+/*
+ * Deletes from the map what was read of process images that have ended: those not in image[]
+ * and older than the newest of it. (A newer one may have begun since image[] was read.)
+ */
+int drain_sweep(const struct drain *drain, int blocks_fd, const uint64_t *image, size_t image_nr);
+
+/*
+ * Deletes from the map the tracebacks that none of the blocks read has. A block that was entered
+ * since with one of them lacks it, until the same stack allocates again.
+ */
+int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd);
+
+void drain_release(struct drain *drain);
+
+#endif

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/elf_object_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/idmap.h"
+
+#define GNU_CHAIN_MAX (1u << 16)
+
+/* ---- symbol tables ---- */
+
+struct symbol_table {
+	const Elf64_Sym *symbol;
+	size_t symbol_nr;
+	const char *strings;
+	size_t strings_size;
+};
+
+static int symbol_table__load(struct symbol_table *table, const struct elf_object *obj,
+			      uint64_t symbols, uint64_t symbol_nr, uint64_t strings,
+			      uint64_t strings_size)
+{
+	Elf_Data *symbol_data, *string_data;
+
+	if (!symbol_nr)
+		return 0;
+	symbol_data = elf_object__chunk(obj, symbols, symbol_nr * sizeof(Elf64_Sym), ELF_T_SYM);
+	string_data = elf_object__chunk(obj, strings, strings_size, ELF_T_BYTE);
+	if (!symbol_data || !string_data)
+		return -ENOEXEC;
+	*table = (struct symbol_table){
+		.symbol = symbol_data->d_buf,
+		.symbol_nr = symbol_nr,
+		.strings = string_data->d_buf,
+		.strings_size = strings_size,
+	};
+	return 0;
+}
+
+/*
+ * The GNU hash table does not say how many symbols there are: the last is at the end of the
+ * chain of the highest bucket. Undefined ones come first and are not in it.
+ */
+static int count_gnu_hashed(const struct elf_object *obj, uint64_t offset, uint64_t *ret_nr)
+{
+	uint32_t head[4], word; /* buckets, first symbol, 8-byte words of the filter, shift */
+	uint64_t last = 0, at;
+	Elf_Data *data;
+
+	if (elf_object__read(obj, offset, head, sizeof(head)))
+		return -ENOEXEC;
+	at = offset + sizeof(head) + head[2] * 8ull;
+	data = elf_object__chunk(obj, at, head[0] * 4ull, ELF_T_WORD);
+	if (!data)
+		return -ENOEXEC;
+	for (uint32_t i = 0; i < head[0]; i++)
+		if (((const uint32_t *)data->d_buf)[i] > last)
+			last = ((const uint32_t *)data->d_buf)[i];
+	*ret_nr = 0;
+	if (last < head[1] || !last)
+		return 0;
+	at += head[0] * 4ull + (last - head[1]) * 4;
+	for (uint32_t i = 0; i < GNU_CHAIN_MAX; i++) {
+		if (elf_object__read(obj, at + i * 4ull, &word, sizeof(word)))
+			break;
+		*ret_nr = last + i + 1;
+		if (word & 1)
+			return 0;
+	}
+	return -ENOEXEC;
+}
+
+static int count_dynamic_symbols(const struct elf_object *obj, uint64_t hash, uint64_t gnu_hash,
+				 uint64_t *ret_nr)
+{
+	uint32_t head[2]; /* buckets, symbols */
+	uint64_t offset;
+
+	*ret_nr = 0;
+	if (!hash && !gnu_hash)
+		return 0;
+	if (elf_object__offset_of(obj, hash ?: gnu_hash, &offset))
+		return -ENOEXEC;
+	if (!hash)
+		return count_gnu_hashed(obj, offset, ret_nr);
+	if (elf_object__read(obj, offset, head, sizeof(head)))
+		return -ENOEXEC;
+	*ret_nr = head[1];
+	return 0;
+}
+
+/* Leaves an empty table where the file has no dynamic symbols. */
+static int load_dynamic_symbols(const struct elf_object *obj, struct symbol_table *table)
+{
+	uint64_t tag[DT_NUM] = { 0 }, gnu_hash = 0, symbol_nr, symbols, strings;
+	GElf_Phdr segment;
+	Elf_Data *data;
+	GElf_Dyn entry;
+	int err;
+
+	if (!elf_object__segment(obj, PT_DYNAMIC, &segment))
+		return 0;
+	data = elf_object__chunk(obj, segment.p_offset, segment.p_filesz, ELF_T_DYN);
+	for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++)
+		if (entry.d_tag > 0 && entry.d_tag < DT_NUM)
+			tag[entry.d_tag] = entry.d_un.d_val;
+		else if (entry.d_tag == DT_GNU_HASH)
+			gnu_hash = entry.d_un.d_ptr;
+	err = data ? count_dynamic_symbols(obj, tag[DT_HASH], gnu_hash, &symbol_nr) : -ENOEXEC;
+	if (err || !symbol_nr)
+		return err;
+	if (elf_object__offset_of(obj, tag[DT_SYMTAB], &symbols) ||
+	    elf_object__offset_of(obj, tag[DT_STRTAB], &strings))
+		return -ENOEXEC;
+	return symbol_table__load(table, obj, symbols, symbol_nr, strings, tag[DT_STRSZ]);
+}
+
+static int load_section_symbols(const struct elf_object *obj, struct symbol_table *table)
+{
+	GElf_Shdr section, strings;
+	Elf_Scn *scn = NULL;
+
+	while ((scn = elf_nextscn(obj->elf, scn)) && gelf_getshdr(scn, &section)) {
+		if (section.sh_type != SHT_SYMTAB)
+			continue;
+		if (!gelf_getshdr(elf_getscn(obj->elf, section.sh_link), &strings))
+			return -ENOEXEC;
+		return symbol_table__load(table, obj, section.sh_offset,
+					  section.sh_size / sizeof(Elf64_Sym), strings.sh_offset,
+					  strings.sh_size);
+	}
+	return 0;
+}
+
+/* ---- functions by name ---- */
+
+struct search {
+	const struct elf_object *obj;
+	const char *const *name;
+	struct idmap names; /* → index of name */
+	struct elf_function *function;
+	size_t function_nr, function_alloc;
+};
+
+struct name_key {
+	const char *bytes;
+	size_t len;
+};
+
+static bool same_name(uint32_t id, const void *key, const void *table)
+{
+	const struct search *search = table;
+	const struct name_key *want = key;
+
+	return !strncmp(search->name[id], want->bytes, want->len) && !search->name[id][want->len];
+}
+
+static uint32_t search__name(const struct search *search, const char *bytes, size_t len)
+{
+	struct name_key key = { .bytes = bytes, .len = len };
+
+	return idmap_find(&search->names, hash_bytes(bytes, len, 0), same_name, &key, search);
+}
+
+static int search__init(struct search *search, const struct elf_object *obj,
+			const char *const *name, size_t name_nr)
+{
+	int err = 0;
+
+	*search = (struct search){ .obj = obj, .name = name };
+	for (size_t i = 0; i < name_nr && !err; i++) {
+		size_t len = strlen(name[i]);
+
+		if (search__name(search, name[i], len) == IDMAP_NONE)
+			err = idmap_add(&search->names, hash_bytes(name[i], len, 0), i);
+	}
+	return err;
+}
+
+/* The symbol's name without its version; len 0 if it has none. */
+static struct name_key name_of(const struct symbol_table *table, const Elf64_Sym *symbol)
+{
+	struct name_key name = { .bytes = "" };
+	const char *bytes;
+
+	if (symbol->st_name >= table->strings_size)
+		return name;
+	bytes = table->strings + symbol->st_name;
+	if (!memchr(bytes, 0, table->strings_size - symbol->st_name))
+		return name;
+	name.bytes = bytes;
+	name.len = strchrnul(bytes, '@') - bytes;
+	return name;
+}
+
+static bool is_defined_function(const Elf64_Sym *symbol)
+{
+	unsigned int type = ELF64_ST_TYPE(symbol->st_info);
+
+	return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol->st_shndx != SHN_UNDEF &&
+	       symbol->st_shndx != SHN_ABS;
+}
+
+static int search__take(struct search *search, const Elf64_Sym *symbol, uint32_t name)
+{
+	struct elf_function function = {
+		.name = name,
+		.vaddr = symbol->st_value,
+		.is_ifunc = ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC,
+		.is_local = ELF64_ST_BIND(symbol->st_info) == STB_LOCAL,
+	};
+	uint64_t left;
+
+	if (elf_object__locate(search->obj, function.vaddr, PF_X, &function.offset, &left))
+		return 0;
+	function.size = symbol->st_size < left ? symbol->st_size : left;
+	if (search->function_nr >= 2 * ELF_FUNCTIONS_MAX)
+		return -E2BIG;
+	return array_push(search, function, function);
+}
+
+static int search__table(struct search *search, const struct symbol_table *table)
+{
+	for (size_t i = 0; i < table->symbol_nr; i++) {
+		struct name_key name;
+		uint32_t id;
+		int err;
+
+		if (!is_defined_function(&table->symbol[i]))
+			continue;
+		name = name_of(table, &table->symbol[i]);
+		id = name.len ? search__name(search, name.bytes, name.len) : IDMAP_NONE;
+		err = id != IDMAP_NONE ? search__take(search, &table->symbol[i], id) : 0;
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int by_name_and_address(const void *a, const void *b)
+{
+	const struct elf_function *x = a, *y = b;
+
+	if (x->name != y->name)
+		return x->name < y->name ? -1 : 1;
+	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
+}
+
+/* One of each (name, address): local only if all are, an ifunc if any is, of the largest size. */
+static void search__merge(struct search *search)
+{
+	struct elf_function *all = search->function;
+	size_t kept = 0;
+
+	if (search->function_nr)
+		qsort(all, search->function_nr, sizeof(*all), by_name_and_address);
+	for (size_t i = 0; i < search->function_nr; i++) {
+		if (!kept || by_name_and_address(&all[kept - 1], &all[i])) {
+			all[kept++] = all[i];
+			continue;
+		}
+		all[kept - 1].is_local &= all[i].is_local;
+		all[kept - 1].is_ifunc |= all[i].is_ifunc;
+		if (all[i].size > all[kept - 1].size)
+			all[kept - 1].size = all[i].size;
+	}
+	search->function_nr = kept;
+}
+
+int elf_object__find_functions(struct elf_object *obj, const char *const *name, size_t name_nr,
+			       struct elf_function **ret, size_t *ret_nr)
+{
+	struct symbol_table dynamic = { 0 }, section = { 0 };
+	struct search search;
+	int err;
+
+	err = search__init(&search, obj, name, name_nr);
+	err = err ?: load_dynamic_symbols(obj, &dynamic);
+	err = err ?: load_section_symbols(obj, &section);
+	err = err ?: search__table(&search, &dynamic);
+	err = err ?: search__table(&search, &section);
+	idmap_release(&search.names);
+	if (!err) {
+		search__merge(&search);
+		err = search.function_nr > ELF_FUNCTIONS_MAX ? -E2BIG : 0;
+	}
+	if (err) {
+		free(search.function);
+		return err;
+	}
+	*ret = search.function;
+	*ret_nr = search.function_nr;
+	return 0;
+}

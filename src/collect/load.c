@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/load.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/reason.h"
+#include "bpf_types.h"
+#include "collect/bpf.h"
+#include "collect/collector.h"
+#include "collect/uprobe_multi.h"
+
+#define MAX_BLOCKS_DEFAULT (4u << 20)
+#define MAX_TRACEBACKS_DEFAULT (256u << 10)
+
+/* include/linux/proc_ns.h, PROC_PID_INIT_INO */
+#define INITIAL_PID_NAMESPACE 0xEFFFFFFC
+
+/* libbpf's own words stay quiet; ALLOCSNAP_LIBBPF_DEBUG=1 lets them through. */
+static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list args)
+{
+	(void)level;
+	return getenv("ALLOCSNAP_LIBBPF_DEBUG") ? vfprintf(stderr, fmt, args) : 0;
+}
+
+static int check_machine(struct reason *why)
+{
+	struct stat st;
+
+	if (access("/sys/kernel/btf/vmlinux", F_OK))
+		return reason_set(why, -ENOTSUP,
+				  "this kernel has no BTF (/sys/kernel/btf/vmlinux): a kernel built with CONFIG_DEBUG_INFO_BTF=y is needed");
+	if (access("/sys/bus/event_source/devices/uprobe/type", F_OK))
+		return reason_set(why, -ENOTSUP,
+				  "this kernel has no uprobes (/sys/bus/event_source/devices/uprobe): CONFIG_UPROBE_EVENTS=y and a mounted /sys are needed");
+	if (!stat("/proc/self/ns/pid", &st) && st.st_ino != INITIAL_PID_NAMESPACE)
+		return reason_set(why, -ENOTSUP,
+				  "allocsnap runs in a pid namespace of its own: run it on the host, or in a container with --pid=host");
+	return 0;
+}
+
+static int say_load_failed(int err, struct reason *why)
+{
+	if (err == -EPERM || err == -EACCES)
+		return reason_set(why, err,
+				  "no permission to load BPF programs: run it as root (sudo allocsnap …), or with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN");
+	if (err == -E2BIG || err == -ENOMEM)
+		return reason_set(why, err,
+				  "not enough kernel memory for the maps: lower --max-blocks or --max-tracebacks");
+	return reason_set(why, err,
+			  "the kernel does not take the BPF programs: %s; ALLOCSNAP_LIBBPF_DEBUG=1 shows why",
+			  strerror(-err));
+}
+
+_Static_assert(COLLECTOR_TRACEBACK_LIMIT_MAX == TRACEBACK_LIMIT_MAX, "the same limit");
+
+static int configure(struct allocsnap_bpf *bpf, const struct collector_options *options,
+		     uint32_t traceback_limit)
+{
+	struct settings *settings = &bpf->rodata->settings;
+	struct traceback *traceback;
+	int err;
+
+	settings->traceback_limit = traceback_limit;
+	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
+		return -errno;
+	err = bpf_map__set_max_entries(bpf->maps.blocks,
+				       options->max_blocks ?: MAX_BLOCKS_DEFAULT);
+	if (!err)
+		err = bpf_map__set_max_entries(bpf->maps.tracebacks,
+					       options->max_tracebacks ?: MAX_TRACEBACKS_DEFAULT);
+	if (!err)
+		err = bpf_map__set_value_size(bpf->maps.tracebacks,
+					      offsetof(struct traceback, pc) +
+					      traceback_limit * sizeof(traceback->pc[0]));
+	return err;
+}
+
+static void use_uprobe_multi(struct allocsnap_bpf *bpf)
+{
+	bpf_program__set_expected_attach_type(bpf->progs.enter_call, UPROBE_MULTI_ATTACH_TYPE);
+	bpf_program__set_expected_attach_type(bpf->progs.leave_call, UPROBE_MULTI_ATTACH_TYPE);
+}
+
+static int attach_process_life(struct allocsnap_bpf *bpf)
+{
+	bpf->links.process_exec = bpf_program__attach(bpf->progs.process_exec);
+	if (bpf->links.process_exec)
+		bpf->links.process_exit = bpf_program__attach(bpf->progs.process_exit);
+	return bpf->links.process_exit ? 0 : -errno;
+}
+
+struct allocsnap_bpf *load_bpf(const struct collector_options *options, uint32_t traceback_limit,
+			       struct reason *why)
+{
+	struct allocsnap_bpf *bpf = NULL;
+	int err;
+
+	libbpf_set_print(print_libbpf);
+	err = check_machine(why);
+	if (err)
+		goto out;
+	bpf = allocsnap_bpf__open();
+	err = bpf ? configure(bpf, options, traceback_limit) : -errno;
+	if (!err && !getenv("ALLOCSNAP_NO_UPROBE_MULTI") && uprobe_multi_works())
+		use_uprobe_multi(bpf);
+	if (!err)
+		err = allocsnap_bpf__load(bpf);
+	if (!err)
+		err = attach_process_life(bpf);
+	if (err)
+		say_load_failed(err, why);
+out:
+	if (!err)
+		return bpf;
+	allocsnap_bpf__destroy(bpf);
+	errno = -err;
+	return NULL;
+}

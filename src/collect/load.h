@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_LOAD_H
+#define ALLOCSNAP_COLLECT_LOAD_H
+
+#include <stdint.h>
+
+struct allocsnap_bpf;
+struct collector_options;
+struct reason;
+
+/*
+ * Sizes the maps, loads the programs, attaches those that are not of one process. NULL and
+ * errno, with a line that says what this machine lacks and what to do about it.
+ *
+ * ALLOCSNAP_NO_UPROBE_MULTI=1 in the environment makes do without uprobe_multi.h, as an older
+ * kernel must; ALLOCSNAP_LIBBPF_DEBUG=1 lets libbpf say on stderr what it does.
+ */
+struct allocsnap_bpf *load_bpf(const struct collector_options *options, uint32_t traceback_limit,
+			       struct reason *why);
+
+#endif

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/placement.h"
+
+#include <capstone/capstone.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/array.h"
+
+#define CODE_MAX (64u << 10)
+
+/* A function's code and the one instruction that was decoded last. */
+struct code {
+	csh capstone;
+	cs_insn *insn;
+	const uint8_t *byte;
+	size_t size;
+	uint64_t address;
+	size_t argument_nr;
+};
+
+static bool code__decode(struct code *code, size_t at)
+{
+	const uint8_t *byte = code->byte + at;
+	size_t left = code->size - at;
+	uint64_t address = code->address + at;
+
+	return cs_disasm_iter(code->capstone, &byte, &left, &address, code->insn);
+}
+
+/*
+ * What every kernel since 6.1 emulates, by its bytes. Newer ones do more (long nops, some moves)
+ * and some prefixes would pass too; what is not here costs time, never a wrong count.
+ */
+static bool is_emulated(const cs_insn *insn)
+{
+	uint8_t op = insn->bytes[0], next = insn->bytes[1];
+
+	switch (op) {
+	case 0x50 ... 0x57: /* push */
+		return insn->size == 1;
+	case 0x41: /* push %r8 … %r15 */
+		return insn->size == 2 && next >= 0x50 && next <= 0x57;
+	case 0x70 ... 0x7f: /* jcc */
+	case 0x90:	    /* nop */
+	case 0xe8:	    /* call */
+	case 0xe9:	    /* jmp */
+	case 0xeb:
+		return true;
+	case 0x0f: /* jcc, near */
+		return next >= 0x80 && next <= 0x8f;
+	}
+	return false;
+}
+
+/* Every name of the stack pointer and of the argument registers, in the arguments' order. */
+static const x86_reg stack_pointer[] = { X86_REG_RSP, X86_REG_ESP, X86_REG_SP, X86_REG_SPL };
+static const x86_reg arguments[][5] = {
+	{ X86_REG_RDI, X86_REG_EDI, X86_REG_DI, X86_REG_DIL },
+	{ X86_REG_RSI, X86_REG_ESI, X86_REG_SI, X86_REG_SIL },
+	{ X86_REG_RDX, X86_REG_EDX, X86_REG_DX, X86_REG_DL, X86_REG_DH },
+	{ X86_REG_RCX, X86_REG_ECX, X86_REG_CX, X86_REG_CL, X86_REG_CH },
+	{ X86_REG_R8, X86_REG_R8D, X86_REG_R8W, X86_REG_R8B },
+	{ X86_REG_R9, X86_REG_R9D, X86_REG_R9W, X86_REG_R9B },
+};
+
+static bool is_among(unsigned int reg, const x86_reg *names, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (names[i] == reg)
+			return true;
+	return false;
+}
+
+static bool is_precious(unsigned int reg, size_t argument_nr)
+{
+	for (size_t i = 0; i < argument_nr; i++)
+		if (is_among(reg, arguments[i], ARRAY_SIZE(arguments[i])))
+			return true;
+	return is_among(reg, stack_pointer, ARRAY_SIZE(stack_pointer));
+}
+
+/* Instructions that change flags at most. */
+static bool only_looks(unsigned int id)
+{
+	switch (id) {
+	case X86_INS_ENDBR64:
+	case X86_INS_NOP:
+	case X86_INS_CMP:
+	case X86_INS_TEST:
+	case X86_INS_BT:
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Instructions whose one explicit result is their first operand. What compilers do between
+ * an entry and the first push or branch; capstone 4's own account of reads and writes has
+ * errors, so that an instruction that is not listed ends the line.
+ */
+static bool writes_first_operand(unsigned int id)
+{
+	static const x86_insn known[] = {
+		X86_INS_MOV,	X86_INS_MOVABS, X86_INS_MOVZX,	X86_INS_MOVSX,	X86_INS_MOVSXD,
+		X86_INS_LEA,	X86_INS_ADD,	X86_INS_SUB,	X86_INS_ADC,	X86_INS_SBB,
+		X86_INS_AND,	X86_INS_OR,	X86_INS_XOR,	X86_INS_NOT,	X86_INS_NEG,
+		X86_INS_INC,	X86_INS_DEC,	X86_INS_SHL,	X86_INS_SHR,	X86_INS_SAR,
+		X86_INS_ROL,	X86_INS_ROR,	X86_INS_BSF,	X86_INS_BSR,	X86_INS_LZCNT,
+		X86_INS_TZCNT,	X86_INS_POPCNT, X86_INS_BSWAP,	X86_INS_CMOVA,	X86_INS_CMOVAE,
+		X86_INS_CMOVB,	X86_INS_CMOVBE, X86_INS_CMOVE,	X86_INS_CMOVG,	X86_INS_CMOVGE,
+		X86_INS_CMOVL,	X86_INS_CMOVLE, X86_INS_CMOVNE, X86_INS_CMOVNO, X86_INS_CMOVNP,
+		X86_INS_CMOVNS, X86_INS_CMOVO,	X86_INS_CMOVP,	X86_INS_CMOVS,	X86_INS_SETA,
+		X86_INS_SETAE,	X86_INS_SETB,	X86_INS_SETBE,	X86_INS_SETE,	X86_INS_SETG,
+		X86_INS_SETGE,	X86_INS_SETL,	X86_INS_SETLE,	X86_INS_SETNE,	X86_INS_SETNO,
+		X86_INS_SETNP,	X86_INS_SETNS,	X86_INS_SETO,	X86_INS_SETP,	X86_INS_SETS,
+		X86_INS_MOVD,	X86_INS_MOVQ,	X86_INS_MOVAPS, X86_INS_MOVUPS, X86_INS_MOVDQA,
+		X86_INS_MOVDQU, X86_INS_PXOR,	X86_INS_XORPS,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (known[i] == id)
+			return true;
+	return false;
+}
+
+/*
+ * Whether a call goes on behind this instruction as it was made. A store ends the line too: an
+ * allocator may hand a block on by a plain store, and the probe of free() must come before that.
+ */
+static bool keeps_call(const struct code *code)
+{
+	const cs_insn *insn = code->insn;
+	const cs_x86 *x86 = &insn->detail->x86;
+
+	if (only_looks(insn->id))
+		return true;
+	if (!writes_first_operand(insn->id) || !x86->op_count)
+		return false;
+	return x86->operands[0].type == X86_OP_REG &&
+	       !is_precious(x86->operands[0].reg, code->argument_nr);
+}
+
+static bool is_branch(const cs_insn *insn)
+{
+	for (size_t i = 0; i < insn->detail->groups_count; i++)
+		switch (insn->detail->groups[i]) {
+		case X86_GRP_JUMP:
+		case X86_GRP_CALL:
+		case X86_GRP_BRANCH_RELATIVE:
+			return true;
+		}
+	return false;
+}
+
+/*
+ * Whether a direct branch anywhere in the function lands behind the entry and not behind the
+ * site. Jump tables are not seen: none leads to straight-line code at an entry in practice.
+ * Past bytes that do not decode every offset is tried, since the sweep is out of step there.
+ */
+static bool has_branch_into(struct code *code, size_t site)
+{
+	const cs_x86 *x86 = &code->insn->detail->x86;
+	bool in_step = true;
+
+	for (size_t at = 0; at < code->size;) {
+		if (!code__decode(code, at)) {
+			in_step = false;
+			at++;
+			continue;
+		}
+		if (is_branch(code->insn) && x86->op_count == 1 &&
+		    x86->operands[0].type == X86_OP_IMM &&
+		    (uint64_t)x86->operands[0].imm - code->address - 1 < site)
+			return true;
+		at += in_step ? code->insn->size : 1;
+	}
+	return false;
+}
+
+static void placement__set(struct placement *placement, size_t offset, enum placement_why why,
+			   const cs_insn *insn)
+{
+	*placement = (struct placement){ .offset = offset, .why = why };
+	if (insn)
+		snprintf(placement->instruction, sizeof(placement->instruction), "%.15s%s%.46s",
+			 insn->mnemonic, insn->op_str[0] ? " " : "", insn->op_str);
+}
+
+/*
+ * Follows the line with *at to the first emulated instruction, which code->insn then is.
+ * PLACEMENT_EMULATED, or why there is none.
+ */
+static enum placement_why follow_line(struct code *code, size_t *at)
+{
+	for (*at = 0; *at < code->size; *at += code->insn->size) {
+		if (!code__decode(code, *at))
+			return PLACEMENT_NOT_DECODED;
+		if (is_emulated(code->insn))
+			return PLACEMENT_EMULATED;
+		if (!keeps_call(code))
+			break;
+	}
+	return code->size ? PLACEMENT_NONE_IN_REACH : PLACEMENT_NOT_DECODED;
+}
+
+static void find(struct code *code, struct placement *ret)
+{
+	struct placement found;
+	enum placement_why why;
+	size_t at;
+
+	why = follow_line(code, &at);
+	if (why == PLACEMENT_EMULATED)
+		placement__set(&found, at, why, code->insn);
+	if (why == PLACEMENT_EMULATED && at) {
+		if (code->size == CODE_MAX) /* cut: what the rest branches to is not known */
+			why = PLACEMENT_NONE_IN_REACH;
+		else if (has_branch_into(code, at))
+			why = PLACEMENT_BRANCH_INTO;
+	}
+	if (why == PLACEMENT_EMULATED)
+		*ret = found;
+	else
+		placement__set(ret, 0, why,
+			       code->size && code__decode(code, 0) ? code->insn : NULL);
+}
+
+/*
+ * Other machines stay at the entry. On AArch64 that is where the return address is still in
+ * the link register, unsigned, which the return probe takes it from.
+ */
+int placement_find(const struct placement_function *function, struct placement *ret)
+{
+	struct code code = {
+		.byte = function->code,
+		.size = function->size < CODE_MAX ? function->size : CODE_MAX,
+		.address = function->address,
+		.argument_nr = function->argument_nr ?: ARRAY_SIZE(arguments),
+	};
+	cs_err err;
+
+	placement__set(ret, 0, PLACEMENT_NOT_DECODED, NULL);
+	if (function->elf_machine != EM_X86_64)
+		return 0;
+	err = cs_open(CS_ARCH_X86, CS_MODE_64, &code.capstone);
+	if (err)
+		return err == CS_ERR_MEM ? -ENOMEM : 0;
+	cs_option(code.capstone, CS_OPT_DETAIL, CS_OPT_ON);
+	code.insn = cs_malloc(code.capstone);
+	if (code.insn) {
+		find(&code, ret);
+		cs_free(code.insn, 1);
+	}
+	cs_close(&code.capstone);
+	return code.insn ? 0 : -ENOMEM;
+}

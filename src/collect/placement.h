@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_PLACEMENT_H
+#define ALLOCSNAP_COLLECT_PLACEMENT_H
+
+/*
+ * Where in a function its probe should sit.
+ *
+ * A uprobe replaces an instruction by int3. Where the kernel can emulate that instruction (x86:
+ * push, one-byte nop, jmp, jcc, call; arch/x86/kernel/uprobes.c, branch_setup_xol_ops and
+ * push_setup_xol_ops) a hit costs 0.7 µs; where it must single-step it, 9–10 µs in a virtual
+ * machine and about 3× an emulated one on bare metal. glibc's free() starts with
+ * `test %rdi,%rdi`; three bytes on is a `je`, which every call crosses.
+ *
+ * So the probe goes to the first emulated instruction on the straight line from the entry, if
+ *  - nothing before it writes memory, an argument's register or the stack pointer (so the probe
+ *    sees the call as it was made, and a return probe finds the return address at the stack
+ *    pointer),
+ *  - nothing before it leaves the line (branch, call, return, trap), and
+ *  - no branch of the function goes to it, or behind the entry and before it: it would count
+ *    a call twice.
+ * Otherwise it stays at the entry, where it is always right.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum placement_why {
+	PLACEMENT_EMULATED = 0,	  /* the instruction there is one that the kernel emulates */
+	PLACEMENT_NONE_IN_REACH,  /* at the entry: no emulated instruction that is safe */
+	PLACEMENT_BRANCH_INTO,	  /* at the entry: the function branches back to or before it */
+	PLACEMENT_NOT_DECODED,	  /* at the entry: bytes that are no code, or another machine */
+};
+
+struct placement {
+	uint32_t offset; /* bytes from the function's first instruction */
+	enum placement_why why;
+	char instruction[64]; /* what is there: "je 0x98f00" */
+};
+
+/* A function: code[0 … size) is its symbol's code, of which at most 64 KiB are looked at. */
+struct placement_function {
+	const void *code;
+	size_t size;
+	uint64_t address;	  /* only shows in the text */
+	uint16_t elf_machine;	  /* e_machine */
+	unsigned int argument_nr; /* arguments that the probe reads; 0: any of the six registers */
+};
+
+/* 0 or -ENOMEM. */
+int placement_find(const struct placement_function *function, struct placement *ret);
+
+#endif

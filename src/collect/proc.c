@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+
+#define PROC_FILE_MAX (64 << 20)
+
+static void proc_path(char path[PATH_MAX], pid_t pid, const char *name)
+{
+	if (pid)
+		snprintf(path, PATH_MAX, "/proc/%d/%s", pid, name);
+	else
+		snprintf(path, PATH_MAX, "/proc/%s", name);
+}
+
+struct text {
+	char *byte;
+	size_t byte_nr, byte_alloc;
+};
+
+/* Appends what fd gives to text, until its end or the limit. */
+static int read_all(int fd, struct text *text)
+{
+	ssize_t got;
+	int err;
+
+	do {
+		err = array_reserve(&text->byte, &text->byte_alloc, text->byte_nr + 4096);
+		if (err)
+			return err;
+		got = read(fd, text->byte + text->byte_nr, text->byte_alloc - text->byte_nr - 1);
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		text->byte_nr += got > 0 ? got : 0;
+	} while (got && text->byte_nr < PROC_FILE_MAX);
+	text->byte[text->byte_nr] = '\0';
+	return 0;
+}
+
+char *proc_read(pid_t pid, const char *name, size_t *ret_len)
+{
+	struct text text = {};
+	char path[PATH_MAX];
+	int fd, err;
+
+	proc_path(path, pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	err = read_all(fd, &text);
+	close(fd);
+	if (err) {
+		free(text.byte);
+		errno = -err;
+		return NULL;
+	}
+	if (ret_len)
+		*ret_len = text.byte_nr;
+	return text.byte;
+}
+
+char *proc_text(pid_t pid, const char *name)
+{
+	size_t len;
+	char *text = proc_read(pid, name, &len);
+
+	if (!text)
+		return strdup("");
+	if (len && text[len - 1] == '\n')
+		text[len - 1] = '\0';
+	return text;
+}
+
+char *proc_cgroup(pid_t pid)
+{
+	char *text = proc_text(pid, "cgroup"), *rest = text, *line, *path = NULL;
+
+	if (!text)
+		return NULL;
+	while (!path && (line = strsep(&rest, "\n")))
+		if (!strncmp(line, "0::", 3))
+			path = strdup(line + 3);
+	free(text);
+	return path ?: strdup("");
+}
+
+char *proc_link(pid_t pid, const char *name)
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	ssize_t len;
+
+	proc_path(path, pid, name);
+	len = readlink(path, target, sizeof(target) - 1);
+	target[len > 0 ? len : 0] = '\0';
+	return strdup(target);
+}
+
+char *proc_cmdline(pid_t pid)
+{
+	size_t len;
+	char *text = proc_read(pid, "cmdline", &len);
+
+	if (!text)
+		return strdup("");
+	while (len && !text[len - 1])
+		len--;
+	for (size_t i = 0; i < len; i++)
+		if (!text[i])
+			text[i] = ' ';
+	return text;
+}
+
+int proc_status(pid_t pid, const char *field, uint64_t *ret_value)
+{
+	char *text = proc_read(pid, "status", NULL);
+	size_t field_len = strlen(field);
+	int err = -ENOENT;
+
+	for (char *line = text; line && err; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, field, field_len) || line[field_len] != ':')
+			continue;
+		*ret_value = strtoull(line + field_len + 1, NULL, 10);
+		err = 0;
+	}
+	free(text);
+	return err;
+}
+
+/* Fields of stat count from 1; the second, in parentheses, may hold anything, even ") ". */
+#define STAT_STATE 3
+#define STAT_START_TIME 22
+
+static const char *stat_field(const char *text, int field)
+{
+	const char *at = strrchr(text, ')');
+
+	for (int i = 2; at && i < field; i++) {
+		at = strchr(at, ' ');
+		at = at ? at + 1 : NULL;
+	}
+	return at;
+}
+
+int proc_start_time(pid_t pid, uint64_t *ret_ticks)
+{
+	char *text = proc_read(pid, "stat", NULL);
+	const char *field = text ? stat_field(text, STAT_START_TIME) : NULL;
+	int err = field ? 0 : text ? -EINVAL : -errno;
+
+	if (field)
+		*ret_ticks = strtoull(field, NULL, 10);
+	free(text);
+	return err;
+}
+
+static bool thread_lives(pid_t pid, const char *tid)
+{
+	char name[NAME_MAX + 16];
+	const char *state;
+	bool lives;
+	char *text;
+
+	snprintf(name, sizeof(name), "task/%s/stat", tid);
+	text = proc_read(pid, name, NULL);
+	state = text ? stat_field(text, STAT_STATE) : NULL;
+	lives = state && *state != 'Z' && *state != 'X';
+	free(text);
+	return lives;
+}
+
+pid_t proc_live_thread(pid_t pid)
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	pid_t tid = 0;
+	DIR *dir;
+
+	proc_path(path, pid, "task");
+	dir = opendir(path);
+	while (dir && !tid && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && thread_lives(pid, entry->d_name))
+			tid = atoi(entry->d_name);
+	if (dir)
+		closedir(dir);
+	return tid;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_PROC_H
+#define ALLOCSNAP_COLLECT_PROC_H
+
+/* Reading /proc/PID. Its text comes from the process: nothing in it is taken for granted. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct reason;
+
+/*
+ * The whole of /proc/PID/NAME (pid 0: /proc/NAME) with a NUL added, in memory that the caller
+ * frees; at most 64 MiB of it. NULL and errno on failure. *ret_len may be NULL.
+ */
+char *proc_read(pid_t pid, const char *name, size_t *ret_len);
+
+/* That without its last newline; "" where it can't be read. NULL is ENOMEM. */
+char *proc_text(pid_t pid, const char *name);
+
+/* The path in the unified cgroup hierarchy, "" where there is none. */
+char *proc_cgroup(pid_t pid);
+
+/* Where the symbolic link /proc/PID/NAME points to; "" as above. */
+char *proc_link(pid_t pid, const char *name);
+
+/* /proc/PID/cmdline as one line, its arguments parted by spaces. */
+char *proc_cmdline(pid_t pid);
+
+/* A number from a "Name:\tvalue" line of /proc/PID/status. 0 or -ENOENT. */
+int proc_status(pid_t pid, const char *field, uint64_t *ret_value);
+
+/* Start time in clock ticks since boot: with the pid, it names a process for good. 0 or -errno. */
+int proc_start_time(pid_t pid, uint64_t *ret_ticks);
+
+/* A thread of the process that still runs; the leader if it does. 0 if there is none. */
+pid_t proc_live_thread(pid_t pid);
+
+#endif

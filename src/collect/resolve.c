@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/resolve.h"
+
+#include <errno.h>
+
+#include "base/array.h"
+#include "collect/elf_object.h"
+#include "collect/return_address.h"
+#include "snapshot.h"
+
+static bool same_known_id(uint32_t index, const void *key, const void *table)
+{
+	const struct target *target = table;
+
+	return target->traceback[index].id == *(const uint64_t *)key;
+}
+
+const struct known_traceback *known_traceback_find(const struct target *target, uint64_t id)
+{
+	uint32_t index = idmap_find(&target->traceback_ids, id, same_known_id, &id, target);
+
+	return index == IDMAP_NONE ? NULL : &target->traceback[index];
+}
+
+/* The code around a place, as far as the file has it, judged by return_address.h. */
+static bool follows_a_call(const struct object *object, uint64_t offset)
+{
+	uint8_t code[RETURN_ADDRESS_BEFORE + RETURN_ADDRESS_AFTER];
+	size_t before = RETURN_ADDRESS_BEFORE, after = RETURN_ADDRESS_AFTER;
+
+	if (!object->elf)
+		return true; /* nothing to judge by */
+	if (offset < before)
+		return false;
+	if (elf_object__read(object->elf, offset - before, code, sizeof(code))) {
+		after = 0;
+		if (elf_object__read(object->elf, offset - before, code, before))
+			return false;
+	}
+	return is_return_address(code + before, before, after, elf_object__machine(object->elf));
+}
+
+/*
+ * Where a return address lies. False: it can't be one. The direct caller (is_first) was taken
+ * from the return itself and is always right; what a walk by frame pointers found may be junk.
+ */
+static bool place_of(struct target *target, uint64_t pc, bool is_first, struct code_place *ret)
+{
+	const struct mapping *mapping = mappings_find(&target->mappings, pc);
+
+	*ret = (struct code_place){ .object = OBJECT_NONE, .offset = pc };
+	if (!mapping) {
+		target->frames_unmapped += is_first;
+		return is_first;
+	}
+	if (mapping->object == OBJECT_NONE)
+		return true; /* code made at run time */
+	ret->object = mapping->object;
+	ret->offset = pc - mapping->start + mapping->offset;
+	return is_first || follows_a_call(&target->mappings.object[ret->object], ret->offset);
+}
+
+/*
+ * A function without a frame pointer leaves its caller's in the register: what the walk finds
+ * next is the return address of that caller or of one further out.
+ */
+static bool hides_its_caller(struct target *target, const struct code_place *place)
+{
+	const struct object *object;
+
+	if (place->object == OBJECT_NONE)
+		return false;
+	object = &target->mappings.object[place->object];
+	return object->elf && !elf_object__keeps_frame_pointer(object->elf, place->offset);
+}
+
+static int add_skipped(struct target *target, struct known_traceback *known)
+{
+	struct code_place skipped = { .object = OBJECT_SKIPPED };
+
+	known->nframe++;
+	known->total_nframe++;
+	known->has_skipped = true;
+	return array_push(target, place, skipped);
+}
+
+static int resolve(struct target *target, uint64_t id, const struct traceback *traceback)
+{
+	struct known_traceback known = {
+		.id = id,
+		.first = target->place_nr,
+		.total_nframe = traceback->total_nframe,
+	};
+	struct code_place place = { .object = OBJECT_NONE }, next;
+	uint32_t found = 0;
+	int err = 0;
+
+	if (traceback->total_nframe > traceback->nframe)
+		known.flags |= SNAP_TRACEBACK_LIMITED;
+	for (; found < traceback->nframe && !err; found++) {
+		if (!place_of(target, traceback->pc[found], found == 0, &next)) {
+			known.flags = SNAP_TRACEBACK_BROKEN;
+			known.total_nframe = known.nframe;
+			break;
+		}
+		if (found && hides_its_caller(target, &place))
+			err = add_skipped(target, &known);
+		if (!err)
+			err = array_push(target, place, next);
+		known.nframe++;
+		place = next;
+	}
+	/* Deeper walks end in the C library's start-up code, where nobody is missed. */
+	if (!err && found == 1 && hides_its_caller(target, &place))
+		err = add_skipped(target, &known);
+	if (!err)
+		err = array_push(target, traceback, known);
+	return err ?: idmap_add(&target->traceback_ids, id, target->traceback_nr - 1);
+}
+
+static bool same_drained_id(uint32_t index, const void *key, const void *table)
+{
+	const struct drain *drain = table;
+
+	return drain_traceback_id(drain, index) == *(const uint64_t *)key;
+}
+
+static int index_drained(const struct drain *drain, struct idmap *ret)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++)
+		err = idmap_add(ret, drain_traceback_id(drain, i), i);
+	return err;
+}
+
+static int resolve_block(struct target *target, const struct drain *drain,
+			 const struct idmap *drained, uint64_t id)
+{
+	uint32_t index;
+
+	if (!id || known_traceback_find(target, id))
+		return 0;
+	index = idmap_find(drained, id, same_drained_id, &id, drain);
+	if (index == IDMAP_NONE)
+		return 0; /* the block is written without one, and counted */
+	return resolve(target, id, drain_traceback(drain, index));
+}
+
+int resolve_tracebacks(struct target *target, const struct drain *drain, uint64_t image)
+{
+	struct idmap drained = {};
+	int err = index_drained(drain, &drained);
+
+	for (size_t i = 0; i < drain->blocks.nr && !err; i++)
+		if (drain_block_key(drain, i)->image == image)
+			err = resolve_block(target, drain, &drained, drain_block(drain, i)->traceback);
+	idmap_release(&drained);
+	return err;
+}

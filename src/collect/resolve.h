@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_RESOLVE_H
+#define ALLOCSNAP_COLLECT_RESOLVE_H
+
+/*
+ * Tracebacks of addresses → places in objects, which stay true when the process unmaps a
+ * library, maps another one there, or ends.
+ */
+
+#include "collect/drain.h"
+#include "collect/target.h"
+
+/*
+ * Makes every traceback of the target's blocks in this drain known to the target; one that is
+ * known already is not looked at again. 0 or -ENOMEM.
+ */
+int resolve_tracebacks(struct target *target, const struct drain *drain, uint64_t image);
+
+/* The known traceback with this id, or NULL. */
+const struct known_traceback *known_traceback_find(const struct target *target, uint64_t id);
+
+#endif

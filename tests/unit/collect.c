@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/allocators.h"
+#include "collect/mappings.h"
+#include "collect/proc.h"
+#include "collect/store.h"
+
+Test(allocators, are_known_by_file_name)
+{
+	static const struct {
+		char path[64];
+		char name[16];
+		uint32_t domain;
+	} row[] = {
+		{ "/usr/lib/x86_64-linux-gnu/libc.so.6", "glibc", 0 },
+		{ "/lib/ld-musl-x86_64.so.1", "musl", 0 },
+		{ "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "jemalloc", 2 },
+		{ "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4", "tcmalloc", 3 },
+		{ "/opt/libmimalloc.so.2.0", "mimalloc", 4 },
+		{ "/usr/bin/busybox", "program", 0 },
+		{ "", "program", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		const struct allocator *found = allocator_of(row[i].path);
+
+		cr_expect_str_eq(found->name, row[i].name, "%s", row[i].path);
+		cr_expect_eq(found->domain, row[i].domain, "%s", row[i].path);
+	}
+}
+
+Test(proc, of_ourselves)
+{
+	uint64_t tgid = 0, ticks = 0;
+	char *comm = proc_text(getpid(), "comm"), *exe = proc_link(getpid(), "exe");
+
+	cr_expect_eq(proc_status(getpid(), "Tgid", &tgid), 0);
+	cr_expect_eq(tgid, (uint64_t)getpid());
+	cr_expect_eq(proc_status(getpid(), "Tgi", &tgid), -ENOENT, "a prefix is no field");
+	cr_expect_eq(proc_start_time(getpid(), &ticks), 0);
+	cr_expect_gt(ticks, 0);
+	cr_expect_eq(proc_live_thread(getpid()), getpid());
+	cr_expect_neq(*comm, '\0');
+	cr_expect_eq(*exe, '/');
+	free(comm);
+	free(exe);
+}
+
+Test(proc, of_nobody)
+{
+	char *line = proc_text(0x3fffffff, "comm");
+	uint64_t value;
+
+	cr_expect_str_eq(line, "");
+	cr_expect_null(proc_read(0x3fffffff, "maps", NULL));
+	cr_expect_eq(proc_status(0x3fffffff, "Tgid", &value), -ENOENT);
+	cr_expect_eq(proc_live_thread(0x3fffffff), 0);
+	free(line);
+}
+
+static void code_to_find(void)
+{
+}
+
+/* Needs CAP_CHECKPOINT_RESTORE or root for /proc/PID/map_files, as recording does. */
+Test(mappings, find_our_own_code)
+{
+	struct mappings mappings = {};
+	struct reason why = {};
+	const struct mapping *mapping;
+
+	cr_assert_eq(mappings_refresh(&mappings, getpid(), &why), 0, "%s", why.text);
+	mapping = mappings_find(&mappings, (uintptr_t)code_to_find);
+	cr_assert_not_null(mapping);
+	cr_assert_neq(mapping->object, OBJECT_NONE);
+	cr_expect_not_null(strstr(mappings.object[mapping->object].path, "unit"));
+	cr_expect_null(mappings_find(&mappings, 8));
+	cr_expect_null(mappings_find(&mappings, UINT64_MAX));
+	mappings_release(&mappings);
+}
+
+Test(mappings, keep_their_objects_when_read_again)
+{
+	struct mappings mappings = {};
+	size_t object_nr;
+
+	cr_assert_eq(mappings_refresh(&mappings, getpid(), NULL), 0);
+	object_nr = mappings.object_nr;
+	cr_assert_eq(mappings_refresh(&mappings, getpid(), NULL), 0);
+	cr_expect_eq(mappings.object_nr, object_nr);
+	cr_expect_eq(mappings_refresh(&mappings, 0x3fffffff, NULL), -ENOENT);
+	cr_expect_neq(mappings.mapping_nr, 0, "what was known stays");
+	mappings_release(&mappings);
+}
+
+Test(store, makes_folders_of_clean_names)
+{
+	char dir[] = "/tmp/allocsnap-unit-XXXXXX", command[64];
+	struct reason why = {};
+	char *folder, want[128];
+	struct stat st;
+
+	cr_assert_not_null(mkdtemp(dir));
+	folder = store_folder(dir, ".ho/st", "../a b\n\xff", 42, &why);
+	cr_assert_not_null(folder, "%s", why.text);
+	snprintf(want, sizeof(want), "%s/_ho_st/_._a_b__.42", dir);
+	cr_expect_str_eq(folder, want);
+	cr_assert_eq(stat(folder, &st), 0);
+	cr_expect_eq(st.st_mode & 07777, 0700);
+	free(folder);
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	cr_expect_eq(system(command), 0);
+}
+
+Test(store, refuses_a_file_in_the_way)
+{
+	struct reason why = {};
+
+	cr_expect_eq(store_check("/dev/null", &why), -ENOTDIR);
+	cr_expect_not_null(strstr(why.text, "/dev/null"));
+	cr_expect_eq(store_check("/dev/null/below", &why), -ENOTDIR);
+	cr_expect_eq(store_check("/proc/allocsnap", &why), -ENOENT);
+	cr_expect_eq(store_check("", &why), -EINVAL);
+}

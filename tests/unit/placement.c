@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/placement.h"
+
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+static int find(const void *code, size_t size, uint64_t address, uint16_t elf_machine,
+		struct placement *ret)
+{
+	return placement_find(&(struct placement_function){ code, size, address, elf_machine, 0 },
+			      ret);
+}
+
+/* free() has one argument; what was in rdx is nobody's. */
+Test(placement, protects_the_arguments_that_there_are)
+{
+	static const uint8_t code[] = { 0x31, 0xd2, 0x74, 0x00, 0xc3 }; /* xor edx, edx; je; ret */
+	struct placement_function function = { code, sizeof(code), 0, EM_X86_64, 0 };
+	static const uint32_t offset[] = { 0, 2, 2, 0, 0, 0, 0 }; /* by argument_nr */
+	struct placement got;
+
+	for (unsigned int i = 0; i < sizeof(offset) / sizeof(offset[0]); i++) {
+		function.argument_nr = i;
+		cr_assert_eq(placement_find(&function, &got), 0);
+		cr_expect_eq(got.offset, offset[i], "%u arguments: +%u", i, got.offset);
+	}
+}
+
+#define ADDRESS 0x1000
+
+/* Byte strings: sizeof - 1 bytes of code, which may hold NULs. */
+#define CODE(bytes) bytes, sizeof(bytes) - 1
+
+#define TEST "\x48\x85\xff" /* test rdi, rdi */
+#define JE "\x74\x10"	    /* je, to well behind */
+#define ENDBR64 "\xf3\x0f\x1e\xfa"
+#define RET "\xc3"
+
+static const struct {
+	const char *what;
+	const char *code;
+	size_t size;
+	uint32_t offset;
+	enum placement_why why;
+	const char *instruction;
+} row[] = {
+	/* emulated at the entry */
+	{ "push", CODE("\x55"), 0, PLACEMENT_EMULATED, "push rbp" },
+	{ "push r12", CODE("\x41\x54"), 0, PLACEMENT_EMULATED, "push r12" },
+	{ "nop", CODE("\x90"), 0, PLACEMENT_EMULATED, "nop" },
+	{ "jmp short", CODE("\xeb\x10"), 0, PLACEMENT_EMULATED, "jmp 0x1012" },
+	{ "jmp near", CODE("\xe9\x10\0\0\0"), 0, PLACEMENT_EMULATED, "jmp 0x1015" },
+	{ "call", CODE("\xe8\x10\0\0\0"), 0, PLACEMENT_EMULATED, "call 0x1015" },
+	{ "jcc", CODE("\x7f\x10"), 0, PLACEMENT_EMULATED, "jg 0x1012" },
+	{ "jcc near", CODE("\x0f\x84\0\x01\0\0"), 0, PLACEMENT_EMULATED, "je 0x1106" },
+
+	/* not emulated, or not by all kernels, and ending the line */
+	{ "rex push", CODE("\x40\x55" JE), 0, PLACEMENT_NONE_IN_REACH, "push rbp" },
+	{ "rex.w push r12", CODE("\x49\x54" JE), 0, PLACEMENT_NONE_IN_REACH, "push r12" },
+	{ "push imm", CODE("\x6a\x01" JE), 0, PLACEMENT_NONE_IN_REACH, "push 1" },
+	{ "push mem", CODE("\xff\x37" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "xchg r8, rax", CODE("\x49\x90" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "pause", CODE("\xf3\x90" JE), 0, PLACEMENT_NONE_IN_REACH, "pause" },
+	{ "bnd jmp", CODE("\xf2\xe9\x10\0\0\0"), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "data16 jmp", CODE("\x66\xe9\x10\0\0\0\0\0"), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "je, taken", CODE("\x3e\x74\x10" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "jrcxz", CODE(TEST "\xe3\x10" JE), 0, PLACEMENT_NONE_IN_REACH, "test rdi, rdi" },
+	{ "loop", CODE("\xe2\x10" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "jmp *mem", CODE("\xff\x25\x10\0\0\0" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "call *rax", CODE("\xff\xd0" JE), 0, PLACEMENT_NONE_IN_REACH, "call rax" },
+	{ "ret", CODE(RET "\x55"), 0, PLACEMENT_NONE_IN_REACH, "ret" },
+	{ "return 0", CODE("\x31\xc0" RET "\x55"), 0, PLACEMENT_NONE_IN_REACH, "xor eax, eax" },
+	{ "end without a ret", CODE(TEST), 0, PLACEMENT_NONE_IN_REACH, "test rdi, rdi" },
+	{ "int3", CODE("\xcc" JE), 0, PLACEMENT_NONE_IN_REACH, "int3" },
+	{ "ud2", CODE("\x0f\x0b" JE), 0, PLACEMENT_NONE_IN_REACH, "ud2" },
+	{ "syscall", CODE("\x0f\x05" JE), 0, PLACEMENT_NONE_IN_REACH, "syscall" },
+
+	/* on the line */
+	{ "test, je", CODE(TEST JE), 3, PLACEMENT_EMULATED, "je 0x1015" },
+	{ "test, je near", CODE(TEST "\x0f\x84\0\x01\0\0"), 3, PLACEMENT_EMULATED, "je 0x1109" },
+	{ "endbr64, push", CODE(ENDBR64 "\x53"), 4, PLACEMENT_EMULATED, "push rbx" },
+	{ "endbr64, jmp", CODE(ENDBR64 "\xe9\0\0\0\0"), 4, PLACEMENT_EMULATED, "jmp 0x1009" },
+	{ "long nop, push", CODE("\x0f\x1f\x40\0\x55"), 4, PLACEMENT_EMULATED, "push rbp" },
+	{ "data16 nop, push", CODE("\x66\x90\x55"), 2, PLACEMENT_EMULATED, "push rbp" },
+	{ "cmpb global, push", CODE("\x80\x3d\1\2\3\0\0\x41\x54"), 7, PLACEMENT_EMULATED,
+	  "push r12" },
+	{ "mov fs:0x28, je", CODE("\x64\x48\x8b\x04\x25\x28\0\0\0" JE), 9, PLACEMENT_EMULATED,
+	  NULL },
+	{ "cmov rax, je", CODE("\x48\x0f\x45\xc7" JE), 4, PLACEMENT_EMULATED, NULL },
+	{ "sete al, call", CODE("\x0f\x94\xc0\xe8\x10\0\0\0"), 3, PLACEMENT_EMULATED,
+	  "call 0x1018" },
+	{ "movq xmm0, rdi, push", CODE("\x66\x48\x0f\x6e\xc7\x55"), 5, PLACEMENT_EMULATED, NULL },
+
+	/* something before the branch that the probe must not miss */
+	{ "sub rsp", CODE("\x48\x83\xec\x08" JE), 0, PLACEMENT_NONE_IN_REACH, "sub rsp, 8" },
+	{ "lea rsp", CODE("\x48\x8d\x64\x24\xf8" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "pop", CODE("\x58" JE), 0, PLACEMENT_NONE_IN_REACH, "pop rax" },
+	{ "leave", CODE("\xc9" JE), 0, PLACEMENT_NONE_IN_REACH, "leave" },
+	{ "endbr64, mov edi, jmp", CODE(ENDBR64 "\xbf\1\0\0\0\xeb\x10"), 0,
+	  PLACEMENT_NONE_IN_REACH, "endbr64" },
+	{ "mul writes rdx", CODE("\x48\x89\xf8\x48\xf7\xe6\x70\x10"), 0, PLACEMENT_NONE_IN_REACH,
+	  "mov rax, rdi" },
+	{ "imul rsi", CODE("\x48\xf7\xee" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "div rcx", CODE("\x48\xf7\xf1" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "cqo", CODE("\x48\x99" JE), 0, PLACEMENT_NONE_IN_REACH, "cqo" },
+	{ "xchg rax, rdi", CODE("\x48\x97" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "xadd rax, rdi", CODE("\x48\x0f\xc1\xf8" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "cmpxchg rdi, rax", CODE("\x48\x0f\xb1\xc7" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "bts rdi, 1", CODE("\x48\x0f\xba\xef\x01" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "rep movsb", CODE("\xf3\xa4" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "lodsb", CODE("\xac" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "cpuid", CODE("\x0f\xa2" JE), 0, PLACEMENT_NONE_IN_REACH, "cpuid" },
+	{ "rdtsc", CODE("\x0f\x31" JE), 0, PLACEMENT_NONE_IN_REACH, "rdtsc" },
+	{ "cmovne rdi, rax", CODE("\x48\x0f\x45\xf8" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "sete dl", CODE("\x0f\x94\xc2" JE), 0, PLACEMENT_NONE_IN_REACH, "sete dl" },
+	{ "a store", CODE("\x48\xc7\x07\0\0\0\0" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "a locked store", CODE("\xf0\x48\xff\x07" JE), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "a spill below the stack", CODE("\x48\x89\x7c\x24\xf8" JE), 0, PLACEMENT_NONE_IN_REACH,
+	  NULL },
+
+	/* branches back: 0 test, 3 je, 5 dec rax, 8 jne, 10 ret */
+	{ "to the site", CODE(TEST JE "\x48\xff\xc8\x75\xf9" RET), 0, PLACEMENT_BRANCH_INTO,
+	  "test rdi, rdi" },
+	{ "before the site", CODE(ENDBR64 TEST JE "\x75\xf9" RET), 0, PLACEMENT_BRANCH_INTO,
+	  "endbr64" },
+	{ "behind the site", CODE(TEST JE "\x48\xff\xc8\x75\xfb" RET), 3, PLACEMENT_EMULATED,
+	  NULL },
+	{ "to the entry", CODE(TEST JE "\x48\xff\xc8\x75\xf6" RET), 3, PLACEMENT_EMULATED, NULL },
+	{ "near", CODE(TEST JE "\x0f\x85\xf8\xff\xff\xff" RET), 0, PLACEMENT_BRANCH_INTO, NULL },
+	{ "jmp", CODE(TEST JE "\xe9\xf9\xff\xff\xff"), 0, PLACEMENT_BRANCH_INTO, NULL },
+	{ "loop", CODE(TEST JE "\xe2\xfc" RET), 0, PLACEMENT_BRANCH_INTO, NULL },
+	{ "jrcxz", CODE(TEST JE "\xe3\xfc" RET), 0, PLACEMENT_BRANCH_INTO, NULL },
+	{ "xbegin", CODE(TEST JE "\xc7\xf8\xf8\xff\xff\xff" RET), 0, PLACEMENT_BRANCH_INTO, NULL },
+	{ "call", CODE(TEST JE "\xe8\xf9\xff\xff\xff" RET), 0, PLACEMENT_BRANCH_INTO, NULL },
+	{ "call of itself", CODE(TEST JE "\xe8\xf6\xff\xff\xff" RET), 3, PLACEMENT_EMULATED, NULL },
+	{ "the site to itself", CODE(TEST "\x74\xfe" RET), 0, PLACEMENT_BRANCH_INTO, NULL },
+	{ "behind garbage", CODE(TEST JE RET "\x06\xeb\xfa"), 0, PLACEMENT_BRANCH_INTO, NULL },
+	{ "out of step", CODE(TEST JE RET "\x06\xb8\xeb\xf9\0\0" RET), 0, PLACEMENT_BRANCH_INTO,
+	  NULL },
+	{ "inside a constant", CODE(TEST JE "\xb8\xeb\xfb\0\0" RET), 3, PLACEMENT_EMULATED, NULL },
+
+	/* no code */
+	{ "nothing", CODE(""), 0, PLACEMENT_NOT_DECODED, "" },
+	{ "garbage", CODE("\x06\x55"), 0, PLACEMENT_NOT_DECODED, "" },
+	{ "garbage on the line", CODE(TEST "\x06\x55"), 0, PLACEMENT_NOT_DECODED, "test rdi, rdi" },
+	{ "cut in the first", CODE("\x48\x85"), 0, PLACEMENT_NOT_DECODED, "" },
+	{ "cut in the branch", CODE(TEST "\x0f\x84\0"), 0, PLACEMENT_NOT_DECODED, "test rdi, rdi" },
+	{ "garbage behind", CODE(TEST JE "\x06\x06"), 3, PLACEMENT_EMULATED, "je 0x1015" },
+};
+
+Test(placement, rules)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct placement got;
+		/* A copy of the exact size, so that ASan sees a read behind it. */
+		char *code = memcpy(malloc(row[i].size ?: 1), row[i].code, row[i].size);
+
+		cr_assert_eq(find(code, row[i].size, ADDRESS, EM_X86_64, &got), 0);
+		cr_expect_eq(got.offset, row[i].offset, "%s: %u %s", row[i].what, got.offset,
+			     got.instruction);
+		cr_expect_eq(got.why, row[i].why, "%s: why %d", row[i].what, got.why);
+		if (row[i].instruction)
+			cr_expect_str_eq(got.instruction, row[i].instruction, "%s", row[i].what);
+		free(code);
+	}
+}
+
+/* mov of a constant to every general register in every width, then je. */
+static size_t encode_mov(uint8_t code[16], unsigned int reg, unsigned int width)
+{
+	uint8_t rex = 0x40 | (width == 64 ? 8 : 0) | (reg >> 3);
+	size_t nr = 0;
+
+	if (width == 16)
+		code[nr++] = 0x66;
+	code[nr++] = rex;
+	code[nr++] = (width == 8 ? 0xb0 : 0xb8) | (reg & 7);
+	memset(code + nr, 0, 8);
+	nr += width / 8;
+	memcpy(code + nr, JE, 2);
+	return nr;
+}
+
+Test(placement, writes_of_registers_in_every_width)
+{
+	for (unsigned int reg = 0; reg < 16; reg++)
+		for (unsigned int width = 8; width <= 64; width *= 2) {
+			bool precious = 0x03d6 >> reg & 1; /* cx dx sp si di r8 r9 */
+			struct placement got;
+			uint8_t code[16];
+			size_t nr = encode_mov(code, reg, width);
+
+			cr_assert_eq(find(code, nr + 2, ADDRESS, EM_X86_64, &got), 0);
+			cr_expect_eq(got.offset, precious ? 0 : nr, "register %u, %u bits: %s", reg,
+				     width, got.instruction);
+		}
+}
+
+Test(placement, writes_of_high_bytes)
+{
+	for (unsigned int reg = 4; reg < 8; reg++) { /* ah ch dh bh */
+		uint8_t code[] = { 0xb0 + reg, 1, 0x74, 0x10 };
+		struct placement got;
+
+		cr_assert_eq(find(code, sizeof(code), ADDRESS, EM_X86_64, &got), 0);
+		cr_expect_eq(got.offset, reg == 5 || reg == 6 ? 0 : 2, "register %u", reg);
+	}
+}
+
+Test(placement, other_machines_stay_at_the_entry)
+{
+	static const uint8_t code[] = { 0x48, 0x85, 0xff, 0x74, 0x10 };
+	struct placement got;
+
+	cr_assert_eq(find(code, sizeof(code), ADDRESS, EM_AARCH64, &got), 0);
+	cr_expect_eq(got.offset, 0);
+	cr_expect_eq(got.why, PLACEMENT_NOT_DECODED);
+	cr_expect_str_eq(got.instruction, "");
+}
+
+/* What lies behind the first 64 KiB could branch back: only smaller functions are moved. */
+Test(placement, large_functions_stay_at_the_entry)
+{
+	size_t size = 64 << 10;
+	uint8_t *code = malloc(size + 1);
+	struct placement got;
+
+	memset(code, 0x90, size + 1);
+	memcpy(code, TEST JE, 5);
+	cr_assert_eq(find(code, size - 1, ADDRESS, EM_X86_64, &got), 0);
+	cr_expect_eq(got.offset, 3);
+	cr_assert_eq(find(code, size, ADDRESS, EM_X86_64, &got), 0);
+	cr_expect_eq(got.offset, 0);
+	cr_assert_eq(find(code, size + 1, ADDRESS, EM_X86_64, &got), 0);
+	cr_expect_eq(got.offset, 0);
+	cr_expect_eq(got.why, PLACEMENT_NONE_IN_REACH);
+	code[0] = 0x55;
+	cr_assert_eq(find(code, size + 1, ADDRESS, EM_X86_64, &got), 0);
+	cr_expect_eq(got.why, PLACEMENT_EMULATED);
+	free(code);
+}
+
+Test(placement, random_bytes_do_no_harm)
+{
+	srand(1);
+	for (size_t round = 0; round < 20000; round++) {
+		size_t size = 1 + rand() % 48;
+		uint8_t *code = malloc(size);
+		struct placement got;
+
+		for (size_t i = 0; i < size; i++)
+			code[i] = rand();
+		cr_assert_eq(find(code, size, -16ull, EM_X86_64, &got), 0);
+		cr_assert_lt(got.offset, size);
+		free(code);
+	}
+}
