@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_RECORDING_H
+#define ALLOCSNAP_RECORDING_H
+
+/*
+ * The time between the first probe and the last snapshot, for commands that record: a snapshot
+ * each interval and on SIGUSR1, a last one when a process ends, on SIGINT, SIGTERM and SIGHUP,
+ * after a duration or a count. Paths go to stdout, one a line; a status line to stderr where
+ * that is a terminal; the top rows to stdout at the end where that is one.
+ */
+
+#include <stdint.h>
+
+struct collector;
+
+struct recording_options {
+	const char *dir;
+	uint64_t interval_ns;
+	uint64_t duration_ns; /* 0: until told to stop */
+	uint64_t count;	      /* of snapshots of each process; 0: the same */
+};
+
+/*
+ * Blocks the signals named above and returns a descriptor that delivers them, or -1 and errno.
+ * To be called before anything is recorded, so that none of them can end us half-way.
+ */
+int open_signals(void);
+
+/* Returns an exit status; what failed has been said, and was gone on from where possible. */
+int record_until_told(const struct recording_options *options, struct collector *collector,
+		      int signal_fd);
+
+#endif
