@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What the live tests stand on: processes that end, folders that go, allocsnap's answers.
+
+A test is a function test_NAME(bench). Everything it starts belongs to the bench and is ended,
+by its PID, when the test is over.
+"""
+import functools
+import json
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
+WORKLOADS = os.environ.get("WORKLOADS", ".output/workloads")
+PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+NEVER = "1h"  # an interval that no test waits for
+
+
+class Failure(Exception):
+    """What was expected and is not so."""
+
+
+class Skip(Exception):
+    """What this machine has not."""
+
+
+def check(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def check_equal(found, expected, what):
+    check(found == expected, f"{what}: {found!r}, expected {expected!r}")
+
+
+def tool(name):
+    path = shutil.which(name, path=PATH)
+    if not path:
+        raise Skip(f"{name} is not installed")
+    return path
+
+
+class Process:
+    """A child with its output read line by line; stderr goes to a file."""
+
+    def __init__(self, argv, stderr_path, **options):
+        self.stderr_path = stderr_path
+        with open(stderr_path, "wb") as stderr:
+            self.popen = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                          stderr=stderr, **options)
+        self.pid = self.popen.pid
+        self.buffer = b""
+
+    def line(self, seconds=15):
+        """The next line of stdout; None at its end."""
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self.buffer:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.popen.stdout], [], [], left)[0]:
+                raise Failure(f"{self.popen.args}: no line of output in {seconds} s; "
+                              f"stderr: {self.stderr()!r}")
+            more = os.read(self.popen.stdout.fileno(), 65536)
+            if not more:
+                return None
+            self.buffer += more
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return line.decode()
+
+    def write(self, text):
+        self.popen.stdin.write(text.encode())
+        self.popen.stdin.flush()
+
+    def wait(self, seconds=15):
+        try:
+            return self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{self.popen.args}: has not ended after {seconds} s") from None
+
+    def stderr(self):
+        return pathlib.Path(self.stderr_path).read_text(errors="replace")
+
+    def kill(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait()
+        self.popen.stdin.close()
+        self.popen.stdout.close()
+
+
+class Workload(Process):
+    """A program of tests/workloads: see workload.h."""
+
+    def ready(self):
+        line = self.line()
+        check(line and json.loads(line)["ready"] == self.pid, f"{self.popen.args}: not ready: {line}")
+        return self
+
+    def order(self, command):
+        """Its answers but the last, and what is in the last one, {"done": …}."""
+        answers = []
+        self.write(command + "\n")
+        while True:
+            line = self.line()
+            check(line is not None, f"{self.popen.args} ended instead of doing '{command}'")
+            answers.append(json.loads(line))
+            if "done" in answers[-1]:
+                return answers[:-1], answers[-1]["done"]
+
+    def is_unharmed(self):
+        check(self.popen.poll() is None, f"{self.popen.args} has ended: {self.popen.returncode}")
+        self.write("quit\n")
+        check_equal(self.wait(), 0, f"exit status of {self.popen.args}")
+
+
+class Recording(Process):
+    """A running `allocsnap attach`."""
+
+    def __init__(self, argv, stderr_path, folder, target_nr):
+        super().__init__(argv, stderr_path)
+        self.folder = folder
+        self.target_nr = target_nr
+
+    def ready(self):
+        """Waits until it records: it has set up its signals, then answers one."""
+        deadline = time.monotonic() + 15
+        bit = 1 << (signal.SIGUSR1 - 1)
+        while not signal_masks(self.pid) & bit:
+            check(self.popen.poll() is None, f"attach ended at once: {self.stderr()!r}")
+            check(time.monotonic() < deadline, "attach does not wait for SIGUSR1")
+            time.sleep(0.01)
+        self.snapshots()
+        return self
+
+    def snapshots(self):
+        """One of each process, now."""
+        self.popen.send_signal(signal.SIGUSR1)
+        return [self.path() for _ in range(self.target_nr)]
+
+    def snapshot(self):
+        return self.snapshots()[0]
+
+    def path(self):
+        line = self.line()
+        check(line is not None, f"attach ended: {self.stderr()!r}")
+        return line
+
+    def end(self, how=None, status=0):
+        """Its last snapshots, after signal `how`, or by itself."""
+        if how:
+            self.popen.send_signal(how)
+        paths = list(iter(self.line, None))
+        check_equal(self.wait(), status, f"exit status of attach (stderr {self.stderr()!r})")
+        return paths
+
+
+def signal_masks(pid):
+    """Signals that are caught or held back (for a signalfd)."""
+    masks = 0
+    try:
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith(("SigBlk:", "SigCgt:")):
+                masks |= int(line.split()[1], 16)
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return masks
+
+
+class Bench:
+    """What one test has started and made."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="allocsnap-live.")
+        self.processes = []
+        self.raw = []
+
+    def close(self):
+        for process in reversed(self.processes):
+            process.kill()
+        for process in self.raw:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def _next_stderr(self):
+        return self.path(f"stderr.{len(self.processes)}")
+
+    def start(self, argv, kind=Process, **options):
+        process = kind(argv, self._next_stderr(), **options)
+        self.processes.append(process)
+        return process
+
+    def start_raw(self, argv, **options):
+        """A plain Popen, for a test that gives it its own descriptors."""
+        process = subprocess.Popen(argv, **options)
+        self.raw.append(process)
+        return process
+
+    def workload(self, name, *args):
+        return self.start([os.path.join(WORKLOADS, name), *args], kind=Workload).ready()
+
+    def attach(self, targets, *options, wait=True, interval=NEVER):
+        """Starts recording; returns when it does."""
+        pids = [str(getattr(target, "pid", target)) for target in targets]
+        folder = tempfile.mkdtemp(prefix="out.", dir=self.folder)
+        argv = [ALLOCSNAP, "attach", *pids, "-o", folder, "--interval", interval, *options]
+        recording = self.start(argv, kind=Recording, folder=folder, target_nr=len(pids))
+        return recording.ready() if wait else recording
+
+    def run(self, argv, status=0, seconds=20):
+        """Runs to the end: (stdout, stderr)."""
+        process = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                 timeout=seconds, check=False)
+        check_equal(process.returncode, status,
+                    f"exit status of {' '.join(argv)} (stderr {process.stderr!r})")
+        return process.stdout, process.stderr
+
+    def allocsnap(self, *args, status=0):
+        return self.run([ALLOCSNAP, *args], status)
+
+    def json(self, *args):
+        return json.loads(self.allocsnap(*args, "--json")[0])
+
+    def stats(self, path, *options):
+        return self.json("stats", path, "--top", "0", *options)
+
+    def diff(self, old, new, *options):
+        return self.json("diff", old, new, "--top", "0", *options)
+
+    def show(self, path):
+        return self.json("show", path)
+
+
+def top_frame(row):
+    """The most recent call of a row."""
+    return row["traceback"][-1]
+
+
+def frame_text(frame):
+    """What a frame says of where it is, in one line to look into."""
+    return " ".join(str(frame.get(key, "")) for key in ("function", "filename", "lineno", "object"))
+
+
+def rows_of_file(statistics, name):
+    """{(function, line): (count, size)} of the call sites in one source file."""
+    rows = {}
+    for row in statistics["statistics"]:
+        frame = top_frame(row)
+        if os.path.basename(frame["filename"]) == name:
+            rows[frame.get("function"), frame["lineno"]] = row["count"], row["size"]
+    return rows
+
+
+def wait_for(condition, what, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < deadline, f"{what}: not within {seconds} s")
+        time.sleep(0.02)
+
+
+def executable_mappings(pid):
+    """(low, high, offset) of the code that a process maps from files."""
+    for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) r-xp ([0-9a-f]+) \S+ (\d+) +/", line)
+        if match and match[4] != "0":
+            yield tuple(int(match[i], 16) for i in (1, 2, 3))
+
+
+def changed_code(pid):
+    """How many bytes of a process's code differ from its files: the breakpoints in it."""
+    changed = 0
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for low, high, offset in executable_mappings(pid):
+            with open(f"/proc/{pid}/map_files/{low:x}-{high:x}", "rb") as file:
+                file.seek(offset)
+                original = file.read(high - low)
+            memory.seek(low)
+            found = memory.read(len(original))
+            if found != original:
+                changed += sum(a != b for a, b in zip(found, original))
+    return changed
+
+
+def bpf_ids(pid):
+    """{"prog": ids, "link": ids} that a process holds open."""
+    ids = {"prog": set(), "link": set()}
+    for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        for line in path.read_text().splitlines():
+            for kind, found in ids.items():
+                if line.startswith(f"{kind}_id:"):
+                    found.add(int(line.split()[1]))
+    return ids
+
+
+def bpf_ids_in_kernel(bench):
+    """{"prog": ids, "link": ids} that exist, whoever holds them."""
+    return {kind: {item["id"] for item in
+                   json.loads(bench.run([tool("bpftool"), "--json", kind, "list"])[0] or "[]")}
+            for kind in ("prog", "link")}
+
+
+@functools.cache
+def private_mounts():
+    """The command that runs another one with mounts of its own. Where / is no mount point, as in
+    a plain chroot, unshare can't make them private: they are what the mount above them is."""
+    unshare = [tool("unshare"), "-m"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        unshare += ["--propagation", "unchanged"]
+    return unshare
+
+
+def uprobe_events(bench):
+    """The lines of tracefs' uprobe_events; tracefs is mounted in a namespace of its own."""
+    script = ("mount -t tracefs none /sys/kernel/tracing && "
+              "cat /sys/kernel/tracing/uprobe_events")
+    return bench.run([*private_mounts(), "sh", "-c", script])[0].splitlines()

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The live tests: allocsnap attached to real processes, as root.
+
+    run.py [-l] [NAME…]     those whose names contain one of NAME; -l lists them
+
+Environment: ALLOCSNAP, the binary; WORKLOADS, the folder of the compiled tests/workloads.
+"""
+import importlib
+import os
+import pathlib
+import signal
+import sys
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+import harness  # pylint: disable=wrong-import-position
+
+TEST_SECONDS = 40
+ALL_SECONDS = 230
+
+
+def find_tests():
+    folder = pathlib.Path(__file__).parent
+    for path in sorted(folder.glob("test_*.py")):
+        module = importlib.import_module(path.stem)
+        for name, function in vars(module).items():
+            if name.startswith("test_"):
+                yield name, function
+
+
+def out_of_time(_signal, _frame):
+    raise harness.Failure(f"not done after {TEST_SECONDS} s")
+
+
+def reason_of(error):
+    """One line; where an assertion says nothing, the line that failed."""
+    if isinstance(error, harness.Failure):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(place.filename)}:{place.lineno}"
+    return f"{where}: {str(error) or place.line} ({type(error).__name__})"
+
+
+def run(name, function, deadline):
+    """"ok", "FAIL" or "skip", after its line is printed."""
+    verdict, reason = "ok", ""
+    bench = harness.Bench()
+    try:
+        if time.monotonic() > deadline:
+            raise harness.Failure(f"no time left: all tests together have {ALL_SECONDS} s")
+        signal.alarm(TEST_SECONDS)
+        function(bench)
+    except harness.Skip as skip:
+        verdict, reason = "skip", f": because {skip}"
+    except Exception as error:  # pylint: disable=broad-except
+        verdict, reason = "FAIL", f": {reason_of(error)}"
+    finally:
+        signal.alarm(0)
+        bench.close()
+    print(f"{verdict} {name}{reason}", flush=True)
+    return verdict
+
+
+def main():
+    names = [arg for arg in sys.argv[1:] if not arg.startswith("-")]
+    tests = [(name, function) for name, function in find_tests()
+             if not names or any(part in name for part in names)]
+    if "-l" in sys.argv:
+        print(*(name for name, _ in tests), sep="\n")
+        return 0
+    if os.geteuid() != 0:
+        sys.exit("live: these tests attach to processes: run them as root")
+    signal.signal(signal.SIGALRM, out_of_time)
+    deadline = time.monotonic() + ALL_SECONDS
+    verdicts = [run(name, function, deadline) for name, function in tests]
+    print(f"live: {verdicts.count('ok')} passed, {verdicts.count('FAIL')} failed, "
+          f"{verdicts.count('skip')} skipped")
+    return 1 if "FAIL" in verdicts or not tests else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Every way a recording ends, and what it leaves: snapshots, and nothing in the kernel."""
+import os
+import pathlib
+import re
+import signal
+import stat
+import time
+
+from harness import (WORKLOADS, bpf_ids, bpf_ids_in_kernel, changed_code, check, check_equal,
+                     rows_of_file, uprobe_events, wait_for)
+from load import Load, Sqlite
+from test_known import check_rows, check_totals, expected_rows
+
+
+def check_file(recording, path, comm, pid):
+    """DIR/HOST/COMM.PID/YYYYMMDDTHHMMSS.mmmZ.snap, for our eyes only."""
+    host = re.sub(r"^\.|[^A-Za-z0-9._-]", "_", os.uname().nodename)
+    folder, name = os.path.split(path)
+    check_equal(folder, f"{recording.folder}/{host}/{comm}.{pid}", "folder")
+    check(re.fullmatch(r"\d{8}T\d{6}\.\d{3}Z(-\d+)?\.snap", name), f"file name {name}")
+    check_equal(stat.S_IMODE(os.stat(path).st_mode), 0o600, "mode of the file")
+    for made in (folder, os.path.dirname(folder)):
+        check_equal(stat.S_IMODE(os.stat(made).st_mode), 0o700, f"mode of {made}")
+
+
+def snapshots_below(folder):
+    return sorted(str(path) for path in pathlib.Path(folder).rglob("*") if path.is_file())
+
+
+def check_last_snapshot(bench, recording, known, paths, done, printed_before=1):
+    """One more file, complete, with all that was live; and no other file than those printed."""
+    check_equal(len(paths), 1, "last snapshots")
+    check_file(recording, paths[0], "known", known.pid)
+    check_equal(len(snapshots_below(recording.folder)), printed_before + 1, "files")
+    check_totals(bench, paths[0], done)
+
+
+def end_by_signal(bench, how):
+    known = bench.workload("known")
+    recording = bench.attach([known])
+    _, done = known.order("go")
+    paths = recording.end(how)
+    check_last_snapshot(bench, recording, known, paths, done)
+    check_equal(changed_code(known.pid), 0, "changed code")
+    known.is_unharmed()
+
+
+def test_end_by_sigint(bench):
+    end_by_signal(bench, signal.SIGINT)
+
+
+def test_end_by_sigterm(bench):
+    end_by_signal(bench, signal.SIGTERM)
+
+
+def test_end_by_duration(bench):
+    known = bench.workload("known")
+    begun = time.monotonic()
+    recording = bench.attach([known], "--duration", "1500ms")
+    _, done = known.order("go")
+    paths = recording.end()
+    check(1.4 < time.monotonic() - begun < 6, "not within its duration")
+    check_last_snapshot(bench, recording, known, paths, done)
+    known.is_unharmed()
+
+
+def test_end_by_count(bench):
+    """N snapshots in all, the first after one interval."""
+    known = bench.workload("known")
+    begun = time.monotonic()
+    recording = bench.attach([known], "--count", "3", wait=False, interval="400ms")
+    paths = recording.end()
+    check(1.2 <= time.monotonic() - begun < 8, "not three intervals")
+    check_equal(len(paths), 3, "snapshots")
+    check_equal(snapshots_below(recording.folder), sorted(paths), "files")
+    for path in paths:
+        check_file(recording, path, "known", known.pid)
+    known.is_unharmed()
+
+
+def test_snapshot_now(bench):
+    """SIGUSR1 takes one and the recording goes on."""
+    known = bench.workload("known")
+    recording = bench.attach([known])
+    paths = [recording.snapshot() for _ in range(3)]
+    check_equal(len(set(paths)), 3, "different files")
+    for path in paths:
+        check_file(recording, path, "known", known.pid)
+    check(recording.popen.poll() is None, "SIGUSR1 has ended the recording")
+    check_equal(len(recording.end(signal.SIGINT)), 1, "last snapshots")
+
+
+def test_last_snapshot_is_of_the_end(bench):
+    """What happens between a snapshot and the signal that ends it is not lost."""
+    deep = bench.workload("deep")
+    for _ in range(4):
+        recording = bench.attach([deep])  # ready with a first snapshot
+        deep.order("go")
+        paths = recording.end(signal.SIGINT)
+        check_equal(len(paths), 1, "last snapshots")
+        check_equal(bench.show(paths[0])["blocks"], 7, "blocks in it")
+
+
+def end_by_target(bench, command, meaning, kill=None):
+    """The books outlive the process."""
+    known = bench.workload("known")
+    recording = bench.attach([known])
+    answers, done = known.order("go")
+    if command == "quit":  # a thread that ends frees once more what glibc has cached for it
+        del done["unknown_frees"]
+    if kill:
+        known.popen.send_signal(kill)
+    else:
+        known.write(command + "\n")
+    known.wait()
+    paths = recording.end()
+    check_last_snapshot(bench, recording, known, paths, done)
+    check_rows(rows_of_file(bench.stats(paths[0]), "known.c"), expected_rows(answers))
+    check(meaning in str(bench.show(paths[0])["metadata"].get("end", "")),
+          f"the snapshot does not say how it ended: {bench.show(paths[0])['metadata']}")
+
+
+def test_end_by_exit(bench):
+    end_by_target(bench, "quit", "exited 0")
+
+
+def test_end_by_crash(bench):
+    end_by_target(bench, "crash", f"signal {int(signal.SIGSEGV)}")
+
+
+def test_end_by_sigkill_of_target(bench):
+    end_by_target(bench, "", f"signal {int(signal.SIGKILL)}", kill=signal.SIGKILL)
+
+
+def test_exec(bench):
+    """exec clears the books; the new program is recorded under the same PID."""
+    known = bench.workload("known")
+    recording = bench.attach([known])
+    known.order("go")
+    known.write(f"exec {os.path.abspath(os.path.join(WORKLOADS, 'grow'))}\n")
+    known.ready()
+    wait_for(lambda: changed_code(known.pid) > 0, "probes in the new program")
+    time.sleep(0.3)
+    path = recording.snapshot()
+    check_equal(rows_of_file(bench.stats(path), "known.c"), {}, "rows of the program that is gone")
+    shown = bench.show(path)
+    check_equal(shown["metadata"]["comm"], "grow", "comm")
+    names = {function for function, _ in rows_of_file(bench.stats(path), "grow.c")}
+    check("grow_here" in names, f"the new program's sites are not named: {names}")
+    os.kill(known.pid, signal.SIGTERM)
+    paths = recording.end()
+    check_equal(len(paths), 1, "last snapshots")
+    shown = bench.show(paths[0])
+    check_equal(shown["blocks"], shown["counters"]["allocations"] - shown["counters"]["frees"],
+                "blocks")
+
+
+def test_thread_names_its_process(bench):
+    known = bench.workload("known")
+    thread = max(int(name) for name in os.listdir(f"/proc/{known.pid}/task"))
+    check(thread != known.pid, "the workload has no other thread")
+    recording = bench.attach([thread])
+    _, done = known.order("go")
+    paths = recording.end(signal.SIGINT)
+    check_last_snapshot(bench, recording, known, paths, done)
+    known.is_unharmed()
+
+
+def test_same_process_twice(bench):
+    """A PID and a TID of it, in one command: one process, one snapshot."""
+    known = bench.workload("known")
+    thread = max(int(name) for name in os.listdir(f"/proc/{known.pid}/task"))
+    recording = bench.attach([known, thread], wait=False)
+    recording.target_nr = 1
+    recording.ready()
+    _, done = known.order("go")
+    check_totals(bench, recording.end(signal.SIGINT)[0], done)
+
+
+def test_killed_recorder_leaves_nothing(bench):
+    """kill -9 of allocsnap: within a second the kernel has nothing of ours, the target goes on."""
+    events = uprobe_events(bench)
+    sqlite = Sqlite.start_on(bench)
+    recording = bench.attach([sqlite])
+    load = Load(sqlite.step)
+    wait_for(lambda: load.done > 10, "the load begins")
+    ours = bpf_ids(recording.pid)
+    here = bpf_ids_in_kernel(bench)
+    check_equal(len(ours["prog"]), 4, f"BPF programs that attach holds: {ours}")
+    check(all(ours[kind] <= here[kind] for kind in ours), "bpftool does not see them")
+    check(changed_code(sqlite.pid) > 0, "no breakpoint is seen in the code")
+    killed = time.monotonic()
+    recording.popen.kill()
+    wait_for(lambda: not any(ids & ours[kind] for kind, ids in bpf_ids_in_kernel(bench).items())
+             and not changed_code(sqlite.pid), "the end of programs, links and breakpoints")
+    seconds = time.monotonic() - killed
+    check(seconds < 1, f"something of ours was there for {seconds:.1f} s after kill -9")
+    check_equal(uprobe_events(bench), events, "uprobe events")
+    load.stop()
+    check_equal(sqlite.row_count(), load.done * Sqlite.ROWS, "rows in the table")
+    leftovers = [path for path in snapshots_below(recording.folder) if not path.endswith(".snap")]
+    check_equal(leftovers, [], "half a snapshot")
+
+
+def test_fork(bench):
+    """A child's blocks are its own affair, and the child lives."""
+    fork = bench.workload("fork")
+    recording = bench.attach([fork])
+    _, done = fork.order("go")
+    check_equal(done["vfork_status"], 0, "wait status of the vfork child")
+    path = recording.snapshot()
+    rows = {function: value for (function, _), value in
+            rows_of_file(bench.stats(path), "fork.c").items()}
+    check_equal(rows, {"parent_site": (done["count"], done["size"])}, "rows")
+    check_equal(bench.show(path)["counters"]["frees"], 0, "frees")
+    check_equal(fork.order("join")[1], {"status": 0}, "the child's end")
+    fork.order("go")  # once more, and the child outlives the recording
+    recording.end(signal.SIGINT)
+    children = pathlib.Path(f"/proc/{fork.pid}/task/{fork.pid}/children").read_text().split()
+    check_equal([changed_code(pid) for pid in children], [0], "breakpoints left in the child")
+    check_equal(fork.order("join")[1], {"status": 0}, "the second child's end")
+    fork.is_unharmed()

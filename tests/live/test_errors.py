@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What cannot work says why, in one line, with the right exit status."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+from harness import ALLOCSNAP, Skip, check, check_equal, private_mounts, tool
+
+FAILED, REFUSED = 1, 2
+
+
+def check_says(err, *words):
+    """One line, ours, that holds one of each of the words (a|b is a or b)."""
+    check_equal(err.count("\n"), 1, f"lines on stderr ({err!r})")
+    check(err.startswith("allocsnap: "), f"whose line is this: {err!r}")
+    for word in words:
+        check(any(part.lower() in err.lower() for part in word.split("|")),
+              f"{err!r} does not say '{word}'")
+
+
+def attach_fails(bench, target, *words, prefix=(), options=("--duration", "500ms"), status=FAILED):
+    pid = str(getattr(target, "pid", target))
+    argv = [*prefix, ALLOCSNAP, "attach", pid, "-o", bench.path("out"), *options]
+    out, err = bench.run(argv, status)
+    check_equal(out, "", "stdout")
+    check_says(err, *words)
+    return err
+
+
+def attach_refused(bench, *arguments):
+    out, err = bench.run([ALLOCSNAP, "attach", *arguments], REFUSED)
+    check_equal(out, "", "stdout")
+    check(err.startswith("allocsnap: "), f"whose line is this: {err!r}")
+    return err
+
+
+def ended_pid(bench):
+    process = bench.start(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_no_such_process(bench):
+    pid = ended_pid(bench)
+    attach_fails(bench, pid, str(pid), "no process|no such process")
+    check(not os.path.exists(bench.path("out")), "a directory was made for nothing")
+
+
+def test_kernel_thread(bench):
+    if pathlib.Path("/proc/2/comm").read_text().strip() != "kthreadd":
+        raise Skip("PID 2 is no kernel thread here")
+    attach_fails(bench, 2, "kernel thread", "2")
+
+
+def test_no_privilege(bench):
+    """As nobody: what to do is said."""
+    deep = bench.workload("deep")
+    os.chmod(bench.folder, 0o777)
+    binary = shutil.copy(ALLOCSNAP, bench.path("allocsnap"))
+    argv = [tool("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups", binary, "attach",
+            str(deep.pid), "-o", bench.path("out"), "--duration", "500ms"]
+    _, err = bench.run(argv, FAILED)
+    check_says(err, "root|CAP_BPF|privilege")
+    deep.is_unharmed()
+
+
+def test_no_btf(bench):
+    deep = bench.workload("deep")
+    script = 'mount -t tmpfs none /sys/kernel/btf && exec "$@"'
+    attach_fails(bench, deep, "BTF", prefix=[*private_mounts(), "sh", "-c", script, "sh"])
+    deep.is_unharmed()
+
+
+def test_no_allocator(bench):
+    """A static program without symbols."""
+    source, program = bench.path("still.c"), bench.path("still")
+    pathlib.Path(source).write_text("#include <unistd.h>\nint main(void) { return read(0, "
+                                    "&(char){ 0 }, 1) < 0; }\n", encoding="ascii")
+    compiled = subprocess.run([tool("gcc"), "-static", "-s", source, "-o", program],
+                              capture_output=True, check=False)
+    if compiled.returncode:
+        raise Skip("gcc -static does not work")
+    still = bench.start([program])
+    attach_fails(bench, still, "still", "malloc|allocator")
+    still.write("x")
+    check_equal(still.wait(), 0, "its exit status")
+
+
+def test_output_is_a_file(bench):
+    deep = bench.workload("deep")
+    pathlib.Path(bench.path("out")).write_text("not a directory\n", encoding="ascii")
+    attach_fails(bench, deep, "Not a directory|File exists", bench.path("out"))
+    deep.is_unharmed()
+
+
+def test_output_not_writable(bench):
+    """A file system that is read-only, which stops root too."""
+    deep = bench.workload("deep")
+    os.mkdir(bench.path("out"))
+    script = 'mount -t tmpfs -o ro none "$0" && exec "$@"'
+    attach_fails(bench, deep, "Read-only", bench.path("out"),
+                 prefix=[*private_mounts(), "sh", "-c", script, bench.path("out")])
+    deep.is_unharmed()
+
+
+def test_disk_full(bench):
+    """Said, exit 1, and no half snapshot left."""
+    known = bench.workload("known")
+    known.order("go")
+    os.mkdir(bench.path("out"))
+    script = ('mount -t tmpfs -o size=32k none "$0" || exit 99; '
+              'head -c 24k /dev/zero >"$0/ballast"; '
+              '"$@"; status=$?; find "$0" -type f ! -name ballast; exit $status')
+    argv = [*private_mounts(), "sh", "-c", script, bench.path("out"), ALLOCSNAP, "attach",
+            str(known.pid), "-o", bench.path("out")]
+    process = bench.start([*argv, "--duration", "3s"])
+    begun = time.monotonic()
+    while time.monotonic() < begun + 2:  # recorded somewhere in between
+        known.order("free")
+        known.order("go")
+    check_equal(process.wait(), FAILED, f"exit status ({process.stderr()!r})")
+    check_says(process.stderr(), "No space left")
+    check_equal(process.line(), None, "files left")
+    known.is_unharmed()
+
+
+def test_command_lines_that_cannot_be_meant(bench):
+    deep = bench.workload("deep")
+    pid = str(deep.pid)
+    for arguments, word in (
+            ([], "PID"),
+            (["12x"], "12x"),
+            (["0"], "0"),
+            (["-5"], "-5"),
+            ([pid, "--interval", "soon"], "soon"),
+            ([pid, "--interval", "0"], "interval"),
+            ([pid, "--duration", "-1s"], "-1s"),
+            ([pid, "--duration", "5 parsecs"], "parsecs"),
+            ([pid, "--duration", "99999999999999h"], "99999999999999h"),
+            ([pid, "--count", "0"], "count"),
+            ([pid, "--count", "many"], "many"),
+            ([pid, "--traceback-limit", "0"], "traceback-limit"),
+            ([pid, "--traceback-limit", "128"], "traceback-limit"),
+            ([pid, "--max-blocks", "0"], "max-blocks"),
+            ([pid, "-o", ""], "-o"),
+            ([pid, "--no-such-option"], "no-such-option"),
+            ([pid, "-o"], "-o")):
+        err = attach_refused(bench, *arguments)
+        check(word in err, f"attach {' '.join(arguments)}: {err!r} does not name {word}")
+    for argv in ([], ["attack", pid], ["--no-such-option"]):
+        _, err = bench.run([ALLOCSNAP, *argv], REFUSED)
+        check(err != "", f"allocsnap {' '.join(argv)} says nothing")
+    deep.is_unharmed()
+
+
+def test_help_and_version(bench):
+    for argv in (["--help"], ["attach", "--help"], ["stats", "--help"], ["diff", "--help"],
+                 ["show", "--help"], ["--version"]):
+        out, err = bench.run([ALLOCSNAP, *argv])
+        check(out and not err, f"{argv}: stdout {out!r}, stderr {err!r}")
+
+
+def test_files_that_are_no_snapshots(bench):
+    """Damaged in any place: one line, exit 1, and never an answer."""
+    deep = bench.workload("deep")
+    recording = bench.attach([deep])
+    deep.order("go")
+    whole = pathlib.Path(recording.end(signal.SIGINT)[-1]).read_bytes()
+    damaged = {"empty": b"", "text": b"hello\n" * 100, "short": whole[:-8], "half":
+               whole[:len(whole) // 2], "long": whole + bytes(8)}
+    for place in range(0, len(whole), max(1, len(whole) // 24)):
+        flipped = bytearray(whole)
+        flipped[place] ^= 0x10
+        damaged[f"flipped-{place}"] = bytes(flipped)
+    for name, content in damaged.items():
+        path = bench.path(name + ".snap")
+        pathlib.Path(path).write_bytes(content)
+        out, err = bench.allocsnap("stats", path, status=FAILED)
+        check_equal(out, "", f"stdout for {name}")
+        check_says(err, path)
+    for path in (bench.path("missing.snap"), bench.folder):
+        _, err = bench.allocsnap("show", path, status=FAILED)
+        check_says(err, path)
+
+
+def test_stdout_that_fails(bench):
+    """A full disk behind stdout is a failure, not a shorter answer."""
+    deep = bench.workload("deep")
+    recording = bench.attach([deep])
+    deep.order("go")
+    path = recording.end(signal.SIGINT)[-1]
+    for command in ("stats", "show"):
+        with open("/dev/full", "wb") as full:
+            status = subprocess.run([ALLOCSNAP, command, path], stdout=full, timeout=10,
+                                    stderr=subprocess.DEVNULL, check=False).returncode
+        check_equal(status, FAILED, f"exit status of {command} into a full disk")

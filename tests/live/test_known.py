@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Programs whose answers are known: their own books against ours, per call site."""
+import os
+import re
+import signal
+import time
+
+from harness import Failure, check, check_equal, rows_of_file, top_frame, frame_text
+
+# Seven threads; a third of these blocks is freed by another one.
+LEAF_A = (7 * (101 - 34), 7 * (101 - 34) * 53)
+
+
+def expected_rows(answers):
+    return {(row["function"], row["line"]): (row["count"], row["size"]) for row in answers}
+
+
+def check_rows(found, expected):
+    """Names the first call site that is wrong."""
+    for site in sorted(expected.keys() | found.keys(), key=str):
+        if found.get(site) != expected.get(site):
+            raise Failure(f"{site}: (count, size) {found.get(site)}, the program says "
+                          f"{expected.get(site)}")
+
+
+def check_totals(bench, path, done):
+    """Counters, totals of every grouping and the program's own totals agree."""
+    shown = bench.show(path)
+    counters = shown["counters"]
+    for name in done.keys() - {"count", "size"}:
+        check_equal(counters[name], done[name], name)
+    check_equal(shown["blocks"], done["count"], "blocks")
+    check_equal(counters["current_blocks"], done["count"], "current_blocks")
+    check_equal(counters["allocations"] - counters["frees"], done["count"], "allocations - frees")
+    check_equal(shown["traced_memory"]["current"], done["size"], "traced_memory.current")
+    check(shown["traced_memory"]["peak"] >= done["size"], "the peak is less than what is live")
+    check_equal({name: value for name, value in shown["losses"].items() if value}, {}, "losses")
+    for key in ("lineno", "filename", "traceback"):
+        total = bench.stats(path, "--group-by", key)["total"]
+        check_equal((total["count"], total["size"]), (done["count"], done["size"]),
+                    f"total by {key}")
+
+
+def test_known_totals_with_perf_uprobes(bench):
+    """As on a kernel before 6.13: one link for each probe."""
+    os.environ["ALLOCSNAP_NO_UPROBE_MULTI"] = "1"
+    try:
+        check_known_totals(bench, "uprobe")
+    finally:
+        del os.environ["ALLOCSNAP_NO_UPROBE_MULTI"]
+
+
+def test_known_totals_per_call_site(bench):
+    check_known_totals(bench, None)
+
+
+def check_known_totals(bench, probe_kind):
+    known = bench.workload("known")
+    recording = bench.attach([known])
+    answers, done = known.order("go")
+    path = recording.snapshot()
+    rows = rows_of_file(bench.stats(path), "known.c")
+    check_rows(rows, expected_rows(answers))
+    leaf_a = [value for (function, _), value in rows.items() if function == "leaf_a"]
+    check_equal(leaf_a, [LEAF_A], "leaf_a")
+    check_totals(bench, path, done)
+    if probe_kind:
+        check_equal(bench.show(path)["metadata"]["probe_kind"], probe_kind, "probe_kind")
+    check_rows(rows_of_file(bench.stats(path, "--keep-wrappers"), "known.c"), rows)
+
+    _, done = known.order("free")
+    path = recording.snapshot()
+    check_rows(rows_of_file(bench.stats(path), "known.c"), {})
+    check_totals(bench, path, done)
+    check_equal(len(recording.end(signal.SIGINT)), 1, "last snapshots")
+    known.is_unharmed()
+
+
+def test_known_rounds(bench):
+    """Work, free and work again: nothing drifts, and each diff is what happened between."""
+    known = bench.workload("known")
+    recording = bench.attach([known])
+    paths, totals = [], []
+    for command in ("go", "free", "go", "free", "go"):
+        _, done = known.order(command)
+        paths.append(recording.snapshot())
+        totals.append(done)
+        check_totals(bench, paths[-1], done)
+    for i in range(1, len(paths)):
+        diff = bench.diff(paths[i - 1], paths[i])["total"]
+        check_equal(diff["size_diff"], totals[i]["size"] - totals[i - 1]["size"], "size_diff")
+        check_equal(diff["count_diff"], totals[i]["count"] - totals[i - 1]["count"], "count_diff")
+    recording.end(signal.SIGINT)
+    known.is_unharmed()
+
+
+def test_grow_diff(bench):
+    """The growing line comes first; the churning ones have no growth, and are still there."""
+    grow = bench.workload("grow", "30")
+    recording = bench.attach([grow])
+    old = recording.snapshot()
+    time.sleep(1.5)
+    new = recording.snapshot()
+    rows = bench.diff(old, new)["statistics"]
+    frame = top_frame(rows[0])
+    check_equal(frame["function"], "grow_here", "the growing function")
+    check_equal(os.path.basename(frame["filename"]), "grow.c", "its file")
+    check(rows[0]["count_diff"] > 300, f"grew by {rows[0]['count_diff']} blocks only")
+    check_equal(rows[0]["size_diff"], 1021 * rows[0]["count_diff"], "its size_diff")
+    functions = {top_frame(row).get("function"): row for row in rows}
+    for name, size, most in (("churn_a", 499, 101), ("churn_b", 1999, 53)):
+        row = functions[name]
+        check_equal(row["size"], size * row["count"], f"size of {name}")
+        check(row["count"] <= most, f"{name}: {row['count']} blocks, at most {most} are live")
+    top = bench.diff(old, new, "--group-by", "traceback")["statistics"][0]["traceback"]
+    check_equal([frame.get("function") for frame in top][-2:], ["main", "grow_here"], "its callers")
+    recording.end(signal.SIGINT)
+    check(grow.popen.poll() is None, "grow has ended")
+
+
+def test_traceback_limit(bench):
+    deep = bench.workload("deep", "30")
+    recording = bench.attach([deep], "--traceback-limit", "5")
+    deep.order("go")
+    path = recording.snapshot()
+    rows = bench.stats(path, "--group-by", "traceback", "--keep-wrappers")["statistics"]
+    check_equal([(row["count"], row["size"]) for row in rows], [(7, 7 * 127)], "rows")
+    check_equal([frame.get("function") for frame in rows[0]["traceback"]],
+                ["descend"] * 4 + ["leaf_deep"], "frames")
+    shown = bench.show(path)
+    check_equal(shown["losses"]["tracebacks_limited"], 7, "tracebacks_limited")
+    check_equal(str(shown["metadata"]["traceback_limit"]), "5", "traceback_limit")
+    check("tracebacks_limited" in bench.allocsnap("stats", path)[1], "stats says nothing of it")
+    check(re.search(r"tracebacks_limited +7", bench.allocsnap("show", path)[0]), "nor does show")
+    recording.end(signal.SIGINT)
+    deep.is_unharmed()
+
+
+def test_deep_traceback_is_whole(bench):
+    """Up to the default limit every frame is there, in order, down to main."""
+    deep = bench.workload("deep", "40")
+    recording = bench.attach([deep])
+    deep.order("go")
+    path = recording.snapshot()
+    rows = bench.stats(path, "--group-by", "traceback")["statistics"]
+    check_equal(len(rows), 1, "rows")
+    functions = [frame.get("function") for frame in rows[0]["traceback"]]
+    check_equal(functions[-42:], ["main"] + ["descend"] * 40 + ["leaf_deep"], "functions")
+    check_equal(bench.show(path)["losses"]["tracebacks_limited"], 0, "tracebacks_limited")
+    recording.end(signal.SIGINT)
+
+
+def test_full_block_map(bench):
+    known = bench.workload("known")
+    recording = bench.attach([known], "--max-blocks", "1000")
+    known.order("go")
+    path = recording.snapshot()
+    shown = bench.show(path)
+    dropped = shown["losses"]["blocks_dropped"]
+    check(dropped > 400, f"blocks_dropped is {dropped}")
+    check(0 < shown["blocks"] <= 1000, f"{shown['blocks']} blocks in a map of 1000")
+    _, err = bench.allocsnap("stats", path)
+    check("blocks_dropped" in err and str(dropped) in err, f"stats says nothing of it: {err!r}")
+    recording.end(signal.SIGINT)
+    known.is_unharmed()
+
+
+def test_cxx_own_operator_new(bench):
+    """operator new is passed over; templates and namespaces are shown as they are written."""
+    cxx = bench.workload("cxx_new")
+    recording = bench.attach([cxx])
+    _, done = cxx.order("go")
+    path = recording.snapshot()
+    rows = {top_frame(row).get("function"): (row["count"], row["size"])
+            for row in bench.stats(path, "--group-by", "traceback")["statistics"]}
+    expected = {"shop::stock()": (done["items"], done["items"] * done["item_size"]),
+                "shop::Shelf<int>::fill(unsigned long)": (13, 13 * 53 * 4),
+                "shop::Shelf<shop::Item>::fill(unsigned long)": (3, 3 * 7 * done["item_size"])}
+    check_equal({name: rows.get(name) for name in expected}, expected, "rows")
+    check("shop::discard()" not in rows, "deleted blocks are live")
+    check("shop::refuse(int)" not in rows, "exceptions that were caught are live")
+    kept = [frame_text(top_frame(row)) for row in bench.stats(path, "--keep-wrappers")["statistics"]]
+    check(any("operator new" in text for text in kept), "--keep-wrappers shows no operator new")
+    recording.end(signal.SIGINT)
+    cxx.is_unharmed()
+
+
+def test_cxx_libstdcxx(bench):
+    """libstdc++'s operator new keeps no frame pointer: who called it is not made up."""
+    cxx = bench.workload("cxx")
+    recording = bench.attach([cxx])
+    _, done = cxx.order("go")
+    path = recording.snapshot()
+    rows = bench.stats(path, "--group-by", "traceback")["statistics"]
+    items = [row for row in rows if row["size"] == done["items"] * done["item_size"]
+             and any("shop::open_day" in frame_text(frame) for frame in row["traceback"])]
+    check_equal([row["count"] for row in items], [done["items"]], "rows of the items")
+    frames = [frame.get("function", "") for frame in reversed(items[0]["traceback"])]
+    check(frames[0].startswith("operator new("), f"the most recent frame: {frames}")
+    check_equal(frames[1], "[callers without frame pointer]", "the frame behind it")
+    check(bench.show(path)["losses"]["tracebacks_skipping"] > 0, "it is not counted")
+    recording.end(signal.SIGINT)
+    cxx.is_unharmed()
+
+
+def test_library_loaded_later(bench):
+    """A library that came by dlopen() during the recording is named."""
+    program = bench.workload("dlopen")
+    recording = bench.attach([program])
+    _, done = program.order("go")
+    check("error" not in done, done)
+    path = recording.snapshot()
+    size = sum(row["size"] for row in bench.stats(path)["statistics"]
+               if "libsqlite3" in frame_text(top_frame(row)))
+    check(done["size"] <= size <= done["size"] + 400000, f"libsqlite3 has {size} bytes")
+    recording.end(signal.SIGINT)
+    program.is_unharmed()
+
+
+def test_snapshot_of_nothing(bench):
+    """A process that allocates nothing: empty statistics, no error."""
+    known = bench.workload("known")
+    recording = bench.attach([known])
+    path = recording.end(signal.SIGINT)[-1]
+    check_equal(bench.stats(path)["statistics"], [], "statistics")
+    check_equal(bench.show(path)["blocks"], 0, "blocks")
+    known.is_unharmed()

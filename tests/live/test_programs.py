@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Real programs under load: the diff names what grows, and they go on unharmed."""
+import os
+import re
+import signal
+
+from harness import Skip, changed_code, check, check_equal, frame_text, tool, top_frame
+from load import Load, Python, Redis, Sqlite
+
+
+def check_growth(bench, old, new, object_name, least, most):
+    """The top growing row is in the object, has a name, and has grown as the load has."""
+    row = bench.diff(old, new)["statistics"][0]
+    frame = top_frame(row)
+    check(object_name in frame_text(frame), f"what grows most is {frame}, not in {object_name}")
+    check(least <= row["size_diff"] <= most,
+          f"{frame_text(frame)} grew by {row['size_diff']}, the load says {least} to {most}")
+    deeper = bench.diff(old, new, "--group-by", "traceback")["statistics"][0]
+    check(any(object_name in frame_text(frame) for frame in deeper["traceback"]),
+          f"no frame of {object_name} in the traceback that grows most")
+    return frame
+
+
+def check_losses_shown(bench, path):
+    """Every loss of the list is in the JSON, and what is not zero is in the text."""
+    losses = bench.show(path)["losses"]
+    check(len(losses) >= 10 and all(isinstance(n, int) for n in losses.values()), losses)
+    check_equal(losses["blocks_dropped"], 0, "blocks_dropped")
+    check_equal(losses["blocks_replaced"], 0, "blocks_replaced")
+    text = " ".join(bench.allocsnap("show", path))
+    for name, value in losses.items():
+        if value:
+            check(name in text and str(value) in text, f"show hides {value} {name}")
+
+
+def check_traced(bench, path, program):
+    """What is traced is not more than the process has in memory, give or take its caches."""
+    out, _ = bench.allocsnap("show", path)
+    check("RSS" in out, f"show does not compare with the RSS of {program}")
+    shown = bench.show(path)
+    check(0 < shown["traced_memory"]["current"] <= shown["traced_memory"]["peak"],
+          f"traced_memory {shown['traced_memory']}")
+
+
+def record_growth(bench, program, object_name, step_bytes):
+    """Attach, load, two snapshots, detach; the frame that grows and the number of steps."""
+    check_equal(changed_code(program.pid), 0, "changed code before")
+    recording = bench.attach([program])
+    check(changed_code(program.pid) > 0, "no breakpoint is seen in the code: the check is blind")
+    load = Load(program.step)
+    old, new, least, most = load.two_snapshots(recording)
+    check_equal(len(recording.end(signal.SIGINT)), 1, "last snapshots")
+    check_equal(changed_code(program.pid), 0, "changed code after detach")
+    load.stop()
+    frame = check_growth(bench, old, new, object_name, least * step_bytes * 0.95,
+                         most * step_bytes * 1.6 + 100000)
+    check_losses_shown(bench, new)
+    check_traced(bench, new, object_name)
+    return frame, load.done
+
+
+def test_sqlite3(bench):
+    sqlite = Sqlite.start_on(bench)
+    _, steps = record_growth(bench, sqlite, "libsqlite3", Sqlite.ROWS * Sqlite.ROW_BYTES)
+    check_equal(sqlite.row_count(), steps * Sqlite.ROWS, "rows in the table")
+    check_equal(sqlite.ask("PRAGMA integrity_check;"), "ok", "integrity_check")
+
+
+def test_redis_server(bench):
+    """Debian's links libjemalloc and exports its functions."""
+    redis = Redis.start_on(bench)
+    used_before = redis.used_memory()
+    frame, steps = record_growth(bench, redis, Redis.object_name(), Redis.KEYS * Redis.VALUE_BYTES)
+    check("malloc" in frame.get("function", ""), f"the frame that grows has no name: {frame}")
+    check(redis.used_memory() - used_before >= steps * Redis.KEYS * Redis.VALUE_BYTES,
+          "redis has less than it was given")
+    check_equal(int(redis.command(b"DBSIZE")), steps * Redis.KEYS, "keys in the database")
+    check_equal(redis.command(b"GET", redis.key(steps - 1, 7)), b"v" * Redis.VALUE_BYTES, "a value")
+
+
+def test_redis_used_memory(bench):
+    """Traced bytes follow redis's own books up and down."""
+    redis = Redis.start_on(bench)
+    recording = bench.attach([redis])
+    for i in range(40):
+        redis.step(i)
+    up, up_used = recording.snapshot(), redis.used_memory()
+    check_equal(redis.command(b"FLUSHALL"), b"OK", "FLUSHALL")
+    down, down_used = recording.snapshot(), redis.used_memory()
+    diff = bench.diff(up, down)["total"]["size_diff"]
+    used = down_used - up_used
+    check(used < -5000000, f"redis has freed {-used} bytes only")
+    check(1.25 * used <= diff <= 0.75 * used, f"size_diff {diff}, redis says {used}")
+    recording.end(signal.SIGINT)
+
+
+def test_python3(bench):
+    if not os.path.exists("/usr/bin/python3"):
+        raise Skip("there is no /usr/bin/python3")
+    python = Python.start_on(bench)
+    count, size = python.ask("step")
+    _, steps = record_growth(bench, python, "python3", size)
+    check_equal(python.ask("count"), ((steps + 1) * count, (steps + 1) * size), "what it keeps")
+
+
+def test_python3_counts_every_object(bench):
+    """Exactly the bytes that sys.getsizeof() says, in as many blocks."""
+    python = Python.start_on(bench)
+    recording = bench.attach([python])
+    old = recording.snapshot()
+    for _ in range(20):
+        count, size = python.ask("step")
+    new = recording.snapshot()
+    row = bench.diff(old, new)["statistics"][0]
+    # The list that holds them, and small objects from the same call site, come on top.
+    check(count <= row["count_diff"] <= count + 200, f"{row['count_diff']} blocks, not {count}")
+    check(size <= row["size_diff"] <= size * 1.02, f"{row['size_diff']} bytes, not {size}")
+    recording.end(signal.SIGINT)
+
+
+def test_python3_names_function_and_line(bench):
+    """Debian's stripped python3, its debug information in a separate file found by build-id."""
+    notes = bench.run([tool("readelf"), "-n", os.path.realpath("/usr/bin/python3")])[0]
+    build_id = re.search(r"Build ID: ([0-9a-f]+)", notes)[1]
+    if not os.path.exists(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"):
+        raise Skip("the debug information of /usr/bin/python3 (python3.11-dbg) is not installed")
+    python = Python.start_on(bench)
+    recording = bench.attach([python])
+    old = recording.snapshot()
+    python.ask("step")
+    top = top_frame(bench.diff(old, recording.end(signal.SIGINT)[-1])["statistics"][0])
+    check_equal(top["function"], "_PyBytes_FromSize", "the function that grows")
+    check(re.search(r"/Objects/bytesobject\.c$", top["filename"]), top["filename"])
+    check(top["lineno"] > 0, "the line")
+
+
+def test_several_processes(bench):
+    """Each has snapshots of its own; what one allocates is not in the other's books."""
+    sqlite, redis, grow = Sqlite.start_on(bench), Redis.start_on(bench), bench.workload("grow")
+    recording = bench.attach([sqlite, redis, grow])
+    pids = {"sqlite3": sqlite.pid, "redis-server": redis.pid, "grow": grow.pid}
+    sqlite.step(0)
+    redis.step(0)
+    paths = recording.snapshots()
+    shown = {bench.show(path)["metadata"]["comm"]: path for path in paths}
+    check_equal(sorted(shown), ["grow", "redis-server", "sqlite3"], "processes")
+    for comm, path in shown.items():
+        check_equal(int(bench.show(path)["metadata"]["pid"]), pids[comm], f"PID of {comm}")
+        objects = " ".join(frame_text(top_frame(row)) for row in bench.stats(path)["statistics"])
+        for other, word in (("grow", "grow_here"), ("redis-server", Redis.object_name()),
+                            ("sqlite3", "libsqlite3")):
+            check((word in objects) == (other == comm), f"{word} in the books of {comm}: {objects}")
+    check_equal(len(recording.end(signal.SIGINT)), 3, "last snapshots")

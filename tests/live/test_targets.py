@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Programs in unusual places: each answers as it does at home."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+
+from harness import (WORKLOADS, Skip, Workload, check, check_equal, private_mounts,
+                     rows_of_file, tool)
+from test_known import check_rows, check_totals, expected_rows
+
+KNOWN = os.path.join(WORKLOADS, "known")
+
+
+def check_answers(bench, known, recording):
+    """Its work is recorded exactly, with names and lines."""
+    answers, done = known.order("go")
+    path = recording.snapshot()
+    check_rows(rows_of_file(bench.stats(path), "known.c"), expected_rows(answers))
+    check_totals(bench, path, done)
+    recording.end(signal.SIGINT)
+    known.is_unharmed()
+
+
+def test_target_in_another_mount_namespace(bench):
+    """Its file is on a file system that we do not see."""
+    place = bench.path("place")
+    os.mkdir(place)
+    script = 'mount -t tmpfs none "$1" && cp "$0" "$1/known" && exec "$1/known"'
+    known = bench.start([*private_mounts(), "sh", "-c", script, KNOWN, place],
+                        kind=Workload).ready()
+    check(not os.path.exists(f"{place}/known"), "the mount is not private")
+    check_answers(bench, known, bench.attach([known]))
+
+
+def test_target_in_a_chroot(bench):
+    """Its libc is not ours, though it has the same path."""
+    root = bench.path("root")
+    objects = re.findall(r"(/\S+) \(0x", bench.run([tool("ldd"), KNOWN])[0])
+    for path in objects:
+        os.makedirs(root + os.path.dirname(path), exist_ok=True)
+        shutil.copy(path, root + path)
+    shutil.copy(KNOWN, root + "/known")
+    known = bench.start([tool("chroot"), root, "/known"], kind=Workload).ready()
+    check_answers(bench, known, bench.attach([known]))
+
+
+def test_target_in_another_pid_namespace(bench):
+    """It believes that it is PID 1; we know it by ours."""
+    outer = bench.start([tool("unshare"), "-p", "--fork", KNOWN], kind=Workload)
+    check_equal(json.loads(outer.line()), {"ready": 1}, "its own PID")
+    children = pathlib.Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text()
+    check_answers(bench, outer, bench.attach([int(children)]))
+
+
+def test_target_whose_file_is_replaced(bench):
+    """A package upgrade: what it runs is deleted, another program has its path."""
+    path = bench.path("program")
+    shutil.copy(KNOWN, path)
+    known = bench.start([path], kind=Workload).ready()
+    os.unlink(path)
+    shutil.copy(os.path.join(WORKLOADS, "grow"), path)
+    check_answers(bench, known, bench.attach([known]))
+
+
+def test_target_with_a_hostile_name(bench):
+    """The name of its folder is clean, and a terminal is not told anything."""
+    path = bench.path("..\x1b[2J\nknown")
+    shutil.copy(KNOWN, path)
+    known = bench.start([path], kind=Workload).ready()
+    recording = bench.attach([known])
+    snapshot = recording.snapshot()
+    check(f"/_.__2J_known.{known.pid}/" in snapshot, f"the path is {snapshot!r}")
+    out, _ = bench.allocsnap("show", snapshot)
+    check("\x1b" not in out, "show prints an escape sequence")
+    check_answers(bench, known, recording)
+
+
+def test_static_target_with_symbols(bench):
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads/known.c")
+    compiled = subprocess.run(
+        [tool("gcc"), "-static", "-g", "-O1", "-fno-omit-frame-pointer", "-pthread", source, "-o",
+         bench.path("known")], capture_output=True, check=False)
+    if compiled.returncode:
+        raise Skip("gcc -static does not work")
+    known = bench.start([bench.path("known")], kind=Workload).ready()
+    check_answers(bench, known, bench.attach([known]))
+
+
+def test_preloaded_jemalloc(bench):
+    """An allocator in place of libc's, with a domain of its own."""
+    library = next(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2"), None)
+    if not library:
+        raise Skip("libjemalloc.so.2 is not installed")
+    known = bench.start([KNOWN, "without-pvalloc"], kind=Workload,
+                        env=dict(os.environ, LD_PRELOAD=str(library))).ready()
+    check_answers(bench, known, bench.attach([known]))
+
+
+def test_stopped_target(bench):
+    known = bench.workload("known")
+    known.popen.send_signal(signal.SIGSTOP)
+    recording = bench.attach([known])
+    known.popen.send_signal(signal.SIGCONT)
+    check_answers(bench, known, recording)
+
+
+def test_two_recorders(bench):
+    """Of one process: neither disturbs the other, and the end of one is not felt."""
+    known = bench.workload("known")
+    first, second = bench.attach([known]), bench.attach([known])
+    _, done = known.order("go")
+    check_totals(bench, first.snapshot(), done)
+    first.end(signal.SIGINT)
+    _, done = known.order("free")
+    check_totals(bench, second.snapshot(), done)
+    second.end(signal.SIGINT)
+    known.is_unharmed()

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_WORKLOAD_BOOKS_H
+#define ALLOCSNAP_WORKLOAD_BOOKS_H
+
+/*
+ * The program's own books: what each of its threads has allocated and freed, and at which line.
+ * One file's lines only. Nothing here allocates.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "workload.h"
+
+#define KEPT_MAX 1024
+#define BOOK_LINES 1000
+
+struct kept {
+	void *pointer;
+	size_t size;
+	int line;
+};
+
+struct totals {
+	long allocations, allocated_bytes, frees, freed_bytes, failed_calls, unknown_frees;
+};
+
+/* Blocks that one thread keeps, and what it has done. Worker 0 is the main thread. */
+struct worker {
+	pthread_t thread;
+	int index;
+	int kept_nr;
+	struct kept kept[KEPT_MAX];
+	struct totals totals;
+};
+
+static const char *function_of_line[BOOK_LINES];
+
+static inline void entered(struct worker *w, size_t size)
+{
+	w->totals.allocations++;
+	w->totals.allocated_bytes += size;
+}
+
+static inline void removed(struct worker *w, size_t size)
+{
+	w->totals.frees++;
+	w->totals.freed_bytes += size;
+}
+
+SITE static struct kept *keep(struct worker *w, void *pointer, size_t size, const char *function,
+			      int line)
+{
+	struct kept *kept = &w->kept[w->kept_nr];
+
+	if (!pointer) {
+		w->totals.failed_calls++;
+		return NULL;
+	}
+	if (++w->kept_nr > KEPT_MAX)
+		abort();
+	*kept = (struct kept){ pointer, size, line };
+	function_of_line[line] = function;
+	entered(w, size);
+	return kept;
+}
+
+/* A realloc of a kept block: where it failed, the old one stays. */
+SITE static void move(struct worker *w, struct kept *old, void *pointer, size_t size,
+		      const char *function, int line)
+{
+	if (pointer) {
+		removed(w, old->size);
+		old->pointer = NULL;
+	}
+	keep(w, pointer, size, function, line);
+}
+
+#define KEEP(w, call, size) keep(w, call, size, __func__, __LINE__)
+#define MOVE(w, old, call, size) move(w, old, call, size, __func__, __LINE__)
+
+SITE static void drop(struct worker *w, struct kept *kept)
+{
+	if (!kept->pointer)
+		return;
+	removed(w, kept->size);
+	free(kept->pointer);
+	kept->pointer = NULL;
+}
+
+#endif

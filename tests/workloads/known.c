@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Several threads, prime counts and sizes, every allocator function, each at a line of its own;
+ * the program keeps its own books and answers with its exact totals per call site.
+ *
+ *	go          every thread does its work once; answers with the totals
+ *	free        frees all that is live
+ *	crash       a segmentation fault
+ *	exec PATH   becomes another program
+ *	quit
+ *
+ * "known without-pvalloc" is for allocators that have none: glibc's would give a block that they
+ * do not know.
+ */
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "books.h"
+#include "workload.h"
+
+#define WORKERS 7
+#define EARLY_NR 37
+#define SLOT_NR 211
+#define CHURN_ROUNDS 3001
+#define CHURN_SIZE 127
+
+static struct worker worker[1 + WORKERS];
+static void *early[EARLY_NR];
+static _Atomic(void *) slot[SLOT_NR];
+static int slot_line;
+static pthread_barrier_t begin, phase, end;
+static bool quitting;
+static bool has_pvalloc = true;
+
+/* Volatile, or the compiler would know that these calls fail. */
+static volatile size_t huge = SIZE_MAX / 4;
+static volatile size_t bad_alignment = 3;
+
+SITE static void leaf_a(struct worker *w)
+{
+	KEEP(w, malloc(53), 53);
+}
+
+SITE static void leaf_b(struct worker *w, size_t size)
+{
+	KEEP(w, malloc(size), size);
+}
+
+SITE static void leaf_two_lines(struct worker *w)
+{
+	KEEP(w, malloc(17), 17);
+	KEEP(w, malloc(19), 19);
+}
+
+SITE static void leaf_zero(struct worker *w)
+{
+	KEEP(w, malloc(0), 0);
+}
+
+SITE static void leaf_calloc(struct worker *w)
+{
+	KEEP(w, calloc(7, 89), 7 * 89);
+}
+
+SITE static void leaf_mapped(struct worker *w)
+{
+	KEEP(w, malloc(1000003), 1000003);
+}
+
+SITE static struct kept *leaf_to_grow(struct worker *w)
+{
+	return KEEP(w, malloc(307), 307);
+}
+
+SITE static void leaf_grow(struct worker *w, struct kept *old, size_t size)
+{
+	MOVE(w, old, realloc(old->pointer, size), size);
+}
+
+SITE static struct kept *leaf_to_shrink(struct worker *w)
+{
+	return KEEP(w, malloc(5003), 5003);
+}
+
+SITE static void leaf_shrink(struct worker *w, struct kept *old)
+{
+	MOVE(w, old, realloc(old->pointer, 61), 61);
+}
+
+SITE static struct kept *leaf_stays(struct worker *w)
+{
+	return KEEP(w, malloc(71), 71);
+}
+
+SITE static void leaf_realloc_fails(struct worker *w, struct kept *old)
+{
+	MOVE(w, old, realloc(old->pointer, huge), huge);
+	MOVE(w, old, reallocarray(old->pointer, huge, 8), 0);
+}
+
+SITE static void leaf_realloc_null(struct worker *w)
+{
+	KEEP(w, realloc(NULL, 211), 211);
+}
+
+SITE static void leaf_reallocarray(struct worker *w)
+{
+	struct kept *old = KEEP(w, reallocarray(NULL, 3, 41), 3 * 41);
+
+	MOVE(w, old, reallocarray(old->pointer, 5, 43), 5 * 43);
+}
+
+/* glibc frees the block and returns NULL. */
+SITE static void leaf_realloc_zero(struct worker *w)
+{
+	struct kept *old = KEEP(w, malloc(47), 47);
+
+	if (realloc(old->pointer, 0))
+		abort();
+	w->totals.failed_calls++;
+	removed(w, old->size);
+	old->pointer = NULL;
+}
+
+SITE static void leaf_posix_memalign(struct worker *w)
+{
+	void *pointer = NULL;
+
+	KEEP(w, posix_memalign(&pointer, 64, 149) ? NULL : pointer, 149);
+	if (!posix_memalign(&pointer, bad_alignment, 149))
+		abort();
+	w->totals.failed_calls++;
+}
+
+SITE static void leaf_aligned_alloc(struct worker *w)
+{
+	KEEP(w, aligned_alloc(64, 192), 192);
+}
+
+SITE static void leaf_memalign(struct worker *w)
+{
+	KEEP(w, memalign(32, 97), 97);
+}
+
+SITE static void leaf_valloc(struct worker *w)
+{
+	KEEP(w, valloc(137), 137);
+}
+
+SITE static void leaf_pvalloc(struct worker *w)
+{
+	KEEP(w, pvalloc(139), 139);
+}
+
+SITE static void leaf_fails(struct worker *w)
+{
+	KEEP(w, malloc(huge), 0);
+	KEEP(w, calloc(huge, 8), 0);
+}
+
+/* The slots are everybody's: a block is mostly freed by another thread than its own. */
+SITE static void *leaf_churn(void)
+{
+	slot_line = __LINE__ + 1;
+	return malloc(CHURN_SIZE);
+}
+
+static void churn(struct worker *w)
+{
+	for (int i = 0; i < CHURN_ROUNDS; i++) {
+		void *block = leaf_churn();
+		void *old;
+
+		memset(block, w->index, CHURN_SIZE);
+		entered(w, CHURN_SIZE);
+		old = atomic_exchange(&slot[(i * 31 + w->index) % SLOT_NR], block);
+		if (old)
+			removed(w, CHURN_SIZE);
+		free(old);
+	}
+}
+
+#define TIMES(n) for (int i_ = 0; i_ < (n); i_++)
+
+static void work_realloc(struct worker *w)
+{
+	TIMES(17)
+		leaf_grow(w, leaf_to_grow(w), 100003);
+	TIMES(2)
+		leaf_grow(w, &w->kept[w->kept_nr - 1], 400009); /* by mremap(2) */
+	TIMES(11)
+		leaf_shrink(w, leaf_to_shrink(w));
+	TIMES(5)
+		leaf_realloc_fails(w, leaf_stays(w));
+	TIMES(13)
+		leaf_realloc_null(w);
+	TIMES(29)
+		leaf_reallocarray(w);
+	TIMES(19)
+		leaf_realloc_zero(w);
+}
+
+static void work_aligned(struct worker *w)
+{
+	TIMES(3)
+		leaf_posix_memalign(w);
+	TIMES(5)
+		leaf_aligned_alloc(w);
+	TIMES(7)
+		leaf_memalign(w);
+	TIMES(2)
+		leaf_valloc(w);
+	if (has_pvalloc)
+		leaf_pvalloc(w);
+}
+
+static void work(struct worker *w)
+{
+	struct worker *next = &worker[1 + w->index % WORKERS];
+
+	TIMES(101)
+		leaf_a(w);
+	TIMES(31)
+		leaf_b(w, 1009 + i_);
+	TIMES(3)
+		leaf_two_lines(w);
+	TIMES(3)
+		leaf_zero(w);
+	TIMES(23)
+		leaf_calloc(w);
+	leaf_mapped(w);
+	TIMES(2)
+		leaf_fails(w);
+	work_realloc(w);
+	work_aligned(w);
+	free(NULL);
+	pthread_barrier_wait(&phase);
+	for (int i = 0; i < next->kept_nr; i += 3)
+		drop(w, &next->kept[i]);
+	churn(w);
+}
+
+static void *run(void *arg)
+{
+	struct worker *w = arg;
+
+	for (;;) {
+		pthread_barrier_wait(&begin);
+		if (quitting)
+			return NULL;
+		work(w);
+		pthread_barrier_wait(&end);
+	}
+}
+
+/* Blocks older than the recording. */
+SITE static void make_early(void)
+{
+	for (int i = 0; i < EARLY_NR; i++)
+		early[i] = malloc(67);
+}
+
+SITE static void leaf_late_realloc(struct worker *w)
+{
+	KEEP(w, realloc(early[0], 73), 73);
+}
+
+static void end_early(struct worker *w)
+{
+	if (!early[0])
+		return;
+	leaf_late_realloc(w);
+	for (int i = 1; i < EARLY_NR; i++)
+		free(early[i]);
+	early[0] = NULL;
+	w->totals.unknown_frees += EARLY_NR;
+}
+
+static void free_all(void)
+{
+	for (int i = 0; i <= WORKERS; i++) {
+		for (int k = 0; k < worker[i].kept_nr; k++)
+			drop(&worker[0], &worker[i].kept[k]);
+		worker[i].kept_nr = 0;
+	}
+	for (int i = 0; i < SLOT_NR; i++) {
+		void *block = atomic_exchange(&slot[i], NULL);
+
+		if (block)
+			removed(&worker[0], CHURN_SIZE);
+		free(block);
+	}
+}
+
+/* The program's own books. */
+static void report(void)
+{
+	static struct {
+		long count, size;
+	} live[BOOK_LINES], all;
+	struct totals sum = {};
+
+	memset(live, 0, sizeof(live));
+	memset(&all, 0, sizeof(all));
+	for (int i = 0; i <= WORKERS; i++) {
+		struct worker *w = &worker[i];
+
+		for (int k = 0; k < w->kept_nr; k++) {
+			live[w->kept[k].line].count += !!w->kept[k].pointer;
+			live[w->kept[k].line].size += w->kept[k].pointer ? w->kept[k].size : 0;
+		}
+		for (size_t k = 0; k < sizeof(sum) / sizeof(long); k++)
+			((long *)&sum)[k] += ((long *)&w->totals)[k];
+	}
+	for (int i = 0; i < SLOT_NR; i++)
+		live[slot_line].count += !!slot[i];
+	live[slot_line].size = live[slot_line].count * CHURN_SIZE;
+	function_of_line[slot_line] = "leaf_churn";
+	for (int line = 0; line < BOOK_LINES; line++) {
+		all.count += live[line].count;
+		all.size += live[line].size;
+		if (live[line].count)
+			answer("{\"function\": \"%s\", \"line\": %d, \"count\": %ld, \"size\": %ld}",
+			       function_of_line[line], line, live[line].count, live[line].size);
+	}
+	answer("{\"done\": {\"count\": %ld, \"size\": %ld, \"allocations\": %ld, "
+	       "\"allocated_bytes\": %ld, \"frees\": %ld, \"freed_bytes\": %ld, "
+	       "\"failed_calls\": %ld, \"unknown_frees\": %ld}}",
+	       all.count, all.size, sum.allocations, sum.allocated_bytes, sum.frees,
+	       sum.freed_bytes, sum.failed_calls, sum.unknown_frees);
+}
+
+static void go(void)
+{
+	end_early(&worker[0]);
+	pthread_barrier_wait(&begin);
+	pthread_barrier_wait(&end);
+}
+
+static void obey(void)
+{
+	static int *volatile nowhere;
+
+	for (;;) {
+		const char *command = next_command();
+
+		if (!strcmp(command, "quit"))
+			return;
+		if (!strcmp(command, "crash"))
+			*nowhere = 1;
+		if (!strncmp(command, "exec ", 5))
+			execl(command + 5, command + 5, NULL);
+		if (!strcmp(command, "go"))
+			go();
+		if (!strcmp(command, "free"))
+			free_all();
+		report();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	has_pvalloc = argc == 1 || strcmp(argv[1], "without-pvalloc");
+	make_early();
+	pthread_barrier_init(&begin, NULL, WORKERS + 1);
+	pthread_barrier_init(&phase, NULL, WORKERS);
+	pthread_barrier_init(&end, NULL, WORKERS + 1);
+	for (int i = 1; i <= WORKERS; i++) {
+		worker[i].index = i;
+		pthread_create(&worker[i].thread, NULL, run, &worker[i]);
+	}
+	ready();
+	obey();
+	quitting = true;
+	pthread_barrier_wait(&begin);
+	for (int i = 1; i <= WORKERS; i++)
+		pthread_join(worker[i].thread, NULL);
+	return 0;
+}
