@@ -3,8 +3,12 @@
 
 prefix  ?= /usr/local
 bindir  ?= $(prefix)/bin
+libdir  ?= $(prefix)/lib
+includedir ?= $(prefix)/include
 CC      := $(CROSS_COMPILE)gcc
 AR      := $(CROSS_COMPILE)ar
+LD      := $(CROSS_COMPILE)ld
+OBJCOPY := $(CROSS_COMPILE)objcopy
 CLANG   ?= clang
 STRIP   ?= llvm-strip
 BPFTOOL ?= $(or $(shell command -v bpftool),/usr/sbin/bpftool)
@@ -21,18 +25,18 @@ ALL_CFLAGS := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall 
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(if $(CI),-Werror) \
 	      -D__TARGET_ARCH_$(ARCH) -Ivmlinux -Iinclude -Ibpf
 
-LIB_LIBS     := -ldw -lelf -lz -liberty -ljansson -lm
+# What the installed library needs, and what the names of src/symbols need besides.
+API_LIBS     := -ljansson -lzstd -lm
+LIB_LIBS     := -ldw -lelf -lz -liberty $(API_LIBS)
 COLLECT_LIBS := -lbpf -lcapstone
 
 # Everything but src/collect and bpf is one library that never sees libbpf.
-LIB_SRC     := $(wildcard src/base/*.c src/snapshot/*.c src/engine/*.c src/render/*.c src/symbols/*.c)
+API_SRC     := $(wildcard src/base/*.c src/snapshot/*.c src/engine/*.c src/render/*.c)
+LIB_SRC     := $(API_SRC) $(wildcard src/symbols/*.c)
+PUBLIC      := $(addprefix include/,allocsnap.h engine.h reason.h render.h snapshot.h)
 COLLECT_SRC := $(wildcard src/collect/*.c)
 MAIN_SRC    := $(wildcard src/*.c)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
-UNIT_SRC    := $(wildcard tests/unit/*.c)
-FAKE_SRC    := $(wildcard tests/fake_bpf/*.c)
-WORKLOADS   := $(patsubst tests/workloads/%.c,$(OUT)/workloads/%,$(wildcard tests/workloads/*.c)) \
-	       $(patsubst tests/workloads/%.cc,$(OUT)/workloads/%,$(wildcard tests/workloads/*.cc))
 
 obj  = $(patsubst %.c,$(OUT)/%.o,$(1))
 LIB     := $(OUT)/liballocsnap.a
@@ -49,8 +53,7 @@ else
   MAKEFLAGS += --no-print-directory
 endif
 
-.PHONY: all check demo test test-unit test-golden test-live golden-update workloads arrows sizes \
-	install clean help
+.PHONY: all check demo arrows sizes install clean help
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
@@ -65,23 +68,6 @@ demo:			## install what is missing, then record a live sqlite3 (as root)
 	$(Q)scripts/install-deps.sh
 	$(Q)$(MAKE) all
 	$(Q)scripts/demo.sh
-
-test: test-unit test-golden	## the tests that need no privilege
-
-test-unit: $(OUT)/unit $(OUT)/unit-bpf
-	$(Q)ASAN_OPTIONS=abort_on_error=1 $(OUT)/unit $(UNIT_ARGS)
-	$(Q)ASAN_OPTIONS=abort_on_error=1 $(OUT)/unit-bpf $(UNIT_ARGS)
-
-test-golden: $(BIN) $(OUT)/golden-snapshots
-	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.sh
-
-golden-update: $(BIN) $(OUT)/golden-snapshots	## accept what the golden tests print now
-	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.sh --update
-
-test-live: $(BIN) workloads	## attach to real programs (as root)
-	$(Q)ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads) tests/live/run.py $(LIVE_ARGS)
-
-workloads: $(WORKLOADS)
 
 # ---- BPF: objects, linked into one, and its skeleton ----
 
@@ -103,8 +89,6 @@ $(SKEL): $(OUT)/allocsnap.bpf.o
 $(call obj,$(COLLECT_SRC)): | $(SKEL)
 $(call obj,$(COLLECT_SRC)): ALL_CFLAGS += -I$(OUT)
 
-$(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Ibpf
-
 $(OUT)/%.o: %.c VERSION
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -120,32 +104,6 @@ $(BIN): $(call obj,$(MAIN_SRC)) $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
 
-$(OUT)/unit: $(call obj,$(UNIT_SRC)) $(COLLECT) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -lcriterion -o $@
-
-$(OUT)/unit-bpf: $(call obj,$(FAKE_SRC))
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ -lcriterion -o $@
-
-$(OUT)/golden-snapshots: $(OUT)/tests/golden/make_snapshots.o $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(LIB_LIBS) -o $@
-	$(Q)rm -rf $@.d && mkdir -p $@.d && $@ $@.d
-
-# Frame pointers, line information, no inlining: programs whose answers are known.
-$(OUT)/workloads/%: tests/workloads/%.c $(wildcard tests/workloads/*.h)
-	$(call msg,CC,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $< -o $@ -ldl
-
-$(OUT)/workloads/%: tests/workloads/%.cc $(wildcard tests/workloads/*.h)
-	$(call msg,CXX,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CROSS_COMPILE)g++ -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $< -o $@
-
-$(OUT)/workloads/cxx_new: tests/workloads/cxx.cc
-
 $(OUT)/bpf:
 	$(Q)mkdir -p $@
 
@@ -154,8 +112,23 @@ arrows: $(LIB)		## the include arrows of docs/design.md hold
 
 # ---- the rest ----
 
-install: all		## install below $(DESTDIR)$(prefix)
+# One object in which only what include/ declares is visible: a program may have its own array.c.
+$(OUT)/install/liballocsnap.a: $(call obj,$(API_SRC)) $(PUBLIC)
+	$(call msg,AR,$@)
+	$(Q)mkdir -p $(@D) && rm -f $@
+	$(Q)$(LD) -r $(filter %.o,$^) -o $(@:.a=.o)
+	$(Q)scripts/public-names.sh $(filter %.h,$^) >$(@:.a=.names)
+	$(Q)$(OBJCOPY) --keep-global-symbols=$(@:.a=.names) $(@:.a=.o)
+	$(Q)$(AR) rcs $@ $(@:.a=.o)
+
+install: all $(OUT)/install/liballocsnap.a	## install below $(DESTDIR)$(prefix)
 	$(Q)install -D -m 755 allocsnap $(DESTDIR)$(bindir)/allocsnap
+	$(Q)install -m 755 scripts/tracemalloc-to-json $(DESTDIR)$(bindir)/tracemalloc-to-json
+	$(Q)install -D -m 644 $(OUT)/install/liballocsnap.a $(DESTDIR)$(libdir)/liballocsnap.a
+	$(Q)install -D -m 644 -t $(DESTDIR)$(includedir)/allocsnap $(PUBLIC)
+	$(Q)install -d $(DESTDIR)$(libdir)/pkgconfig
+	$(Q)sed 's|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|; s|@version@|$(VERSION)|; s|@libs@|$(API_LIBS)|' \
+		scripts/allocsnap.pc.in >$(DESTDIR)$(libdir)/pkgconfig/allocsnap.pc
 
 sizes:			## the longest files and functions
 	$(Q)scripts/sizes.sh
@@ -164,6 +137,8 @@ clean:			## remove what make made
 	$(Q)rm -rf .output allocsnap
 
 help:			## this list
-	$(Q)sed -nE 's/^([a-z-]+):.*	## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 24
+	$(Q)sed -nE 's/^([a-z-]+):.*	## (.*)/  make \1\t\2/p' Makefile tests/tests.mk tests/*/rules.mk 2>/dev/null | expand -t 24
+
+include tests/tests.mk
 
 -include $(shell find $(OUT) -type f -name '*.d' 2>/dev/null)

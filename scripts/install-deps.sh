@@ -8,8 +8,8 @@ set -eu
 packages='
 	make gcc g++ libc6-dev binutils
 	clang llvm bpftool libbpf-dev
-	libelf-dev libdw-dev libcapstone-dev libiberty-dev libjansson-dev libxxhash-dev zlib1g-dev
-	libcriterion-dev
+	libelf-dev libdw-dev libcapstone-dev libiberty-dev libjansson-dev libxxhash-dev libzstd-dev zlib1g-dev
+	libcriterion-dev libclang-rt-14-dev pkg-config
 	lld dwz libc6-dbg
 	python3 python3.11-dbg sqlite3 redis-server
 	mount util-linux

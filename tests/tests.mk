@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# How the tests are built and run; part of the Makefile.
+
+UNIT_SRC    := $(wildcard tests/unit/*.c)
+FAKE_SRC    := $(wildcard tests/fake_bpf/*.c)
+WORKLOADS   := $(patsubst tests/workloads/%.c,$(OUT)/workloads/%,$(wildcard tests/workloads/*.c)) \
+	       $(patsubst tests/workloads/%.cc,$(OUT)/workloads/%,$(wildcard tests/workloads/*.cc))
+
+.PHONY: test test-unit test-golden test-live golden-update workloads
+
+test: test-unit test-golden	## the tests that need no privilege
+
+test-unit: $(OUT)/unit $(OUT)/unit-bpf
+	$(Q)ASAN_OPTIONS=abort_on_error=1 $(OUT)/unit $(UNIT_ARGS)
+	$(Q)ASAN_OPTIONS=abort_on_error=1 $(OUT)/unit-bpf $(UNIT_ARGS)
+
+test-golden: $(BIN) $(OUT)/golden-snapshots
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.sh
+
+golden-update: $(BIN) $(OUT)/golden-snapshots	## accept what the golden tests print now
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.sh --update
+
+test-live: $(BIN) workloads	## attach to real programs (as root)
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads) tests/live/run.py $(LIVE_ARGS)
+
+workloads: $(WORKLOADS)
+
+# ---- what is built for them ----
+
+$(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Ibpf
+
+$(OUT)/unit: $(call obj,$(UNIT_SRC)) $(COLLECT) $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -lcriterion -o $@
+
+$(OUT)/unit-bpf: $(call obj,$(FAKE_SRC))
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ -lcriterion -o $@
+
+$(OUT)/golden-snapshots: $(OUT)/tests/golden/make_snapshots.o $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(LIB_LIBS) -o $@
+	$(Q)rm -rf $@.d && mkdir -p $@.d && $@ $@.d
+
+# Frame pointers, line information, no inlining: programs whose answers are known.
+$(OUT)/workloads/%: tests/workloads/%.c $(wildcard tests/workloads/*.h)
+	$(call msg,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $< -o $@ -ldl
+
+$(OUT)/workloads/%: tests/workloads/%.cc $(wildcard tests/workloads/*.h)
+	$(call msg,CXX,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CROSS_COMPILE)g++ -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $< -o $@
+
+$(OUT)/workloads/cxx_new: tests/workloads/cxx.cc
+
+# A suite that needs more has its own page.
+include $(wildcard tests/*/rules.mk)
