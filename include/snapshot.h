@@ -18,8 +18,8 @@
  * The frames of a traceback are in traceback_frame[first … first + nframe), the most recent
  * call first.
  *
- * The file. Little-endian, fixed-width, every section starts on a multiple of 8; the gaps
- * between sections and the reserved fields are zero, and checked.
+ * The file. Little-endian, fixed-width, every section starts on a multiple of 8; the gaps between
+ * sections, of 4,096 bytes at most, and the reserved fields are zero, and checked.
  *
  *	struct snap_header                          at 0
  *	struct snap_section × header.section_nr     at header.header_size
@@ -27,16 +27,19 @@
  *
  * Checksums are XXH3 (64 bits, seed 0, canonical specification of xxHash 0.8). The header's
  * covers the header with that field zero, then the section table; a section's covers its
- * bytes. So every byte of the file is covered or must be zero, and file_size must be the
- * file's length. A column that was not recorded has no section. Readers refuse a version or a
- * section type or an encoding that they do not know; writers only ever append to the enums.
+ * bytes as they are in the file. So every byte of the file is covered or must be zero, and
+ * file_size must be the file's length. A column that was not recorded has no section. Readers
+ * refuse a version or a section type or an encoding that they do not know, and a file whose rows
+ * take more than 1 GiB and 32 times its size; writers only ever append to the enums.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
-struct reason; /* src/base/reason.h: one line for the user, NULL if not wanted */
+#include "reason.h"
 
 #define SNAP_MAGIC "ALOCSNAP"
 #define SNAP_VERSION 1
@@ -54,8 +57,8 @@ struct snap_header {
 _Static_assert(sizeof(struct snap_header) == 40, "snap_header is a file format");
 
 enum snap_section_type {
-	SNAP_METADATA = 1,	   /* struct snap_pair[] */
-	SNAP_COUNTERS = 2,	   /* struct snap_counter[] */
+	SNAP_METADATA = 1,	   /* struct snap_pair[], up to 4,096 */
+	SNAP_COUNTERS = 2,	   /* struct snap_counter[], up to 4,096 */
 	SNAP_PROBES = 3,	   /* struct snap_probe[] */
 	SNAP_STRING_START = 4,	   /* uint64_t[]: where each string begins in SNAP_STRING_BYTES */
 	SNAP_STRING_BYTES = 5,	   /* the strings, each followed by a NUL, none holding one */
@@ -74,6 +77,7 @@ enum snap_section_type {
 
 enum snap_encoding {
 	SNAP_RAW = 0,
+	SNAP_ZSTD = 1, /* one zstd frame that holds exactly the section's rows and says so */
 };
 
 struct snap_section {
@@ -145,18 +149,33 @@ enum snap_traceback_flag {
 struct snap_traceback {
 	uint64_t first;	       /* index into the traceback frames; row n + 1 starts where row n ends */
 	uint32_t nframe;       /* frames stored */
-	uint32_t total_nframe; /* frames there were (tracemalloc's word); 0: not known */
+	uint32_t total_nframe; /* frames there were, by who recorded it; 0: not known */
 	uint32_t flags;	       /* enum snap_traceback_flag */
 	uint32_t reserved;
 };
 _Static_assert(sizeof(struct snap_traceback) == 24, "snap_traceback is a file format");
 
+/* One live block: a row of the trace columns. */
+struct snap_trace {
+	uint64_t size;
+	uint64_t birth_ns;
+	uint64_t address;
+	uint32_t traceback;
+	uint32_t domain;
+	uint32_t thread;
+};
+
 /* ---- reading ------------------------------------------------------------------------------ */
 
-struct snapshot; /* open, read-only, checked: every id and index in it is in range */
+/*
+ * A snapshot in memory, read-only and checked: every id and index in it is in range. It comes
+ * from a file, from bytes, from a builder, or from another snapshot; where from makes no
+ * difference afterwards.
+ */
+struct snapshot;
 
 /*
- * The tables of an open snapshot. The pointers live as long as it does. A column that was not
+ * The tables of a snapshot. The pointers live as long as it does. A column that was not
  * recorded is NULL.
  */
 struct snapshot_tables {
@@ -180,13 +199,14 @@ struct snapshot_tables {
 };
 
 /*
- * Opens a file and checks all of it. NULL with errno set and a line in *why: the system's own
- * errno where the file cannot be read (ENOENT, EISDIR…), EBADMSG where it is no whole
- * snapshot, ENOTSUP where a later version wrote it.
+ * Snapshot.load(): reads a file and checks all of it. NULL with errno set and a line in *why:
+ * the system's own errno where the file cannot be read (ENOENT, EISDIR…), EBADMSG where it is no
+ * whole snapshot, ENOTSUP where a later version wrote it, ENOMEM. Needs memory for the file (for
+ * its rows where sections are compressed), once.
  */
 struct snapshot *snapshot__open(const char *path, struct reason *why);
 
-/* The same for a snapshot in memory, which must stay until close and be aligned to 8. */
+/* The same for a file's bytes, which must stay until close and be aligned to 8. */
 struct snapshot *snapshot__open_memory(const void *bytes, size_t len, struct reason *why);
 
 /* NULL is allowed. */
@@ -197,8 +217,17 @@ const struct snapshot_tables *snapshot__tables(const struct snapshot *snapshot);
 /* A string by id; ids out of the tables are always in range. Lives as long as the snapshot. */
 const char *snapshot__string(const struct snapshot *snapshot, uint32_t id);
 
+/* Trace number `at` (below trace_nr); what was not recorded is 0. */
+struct snap_trace snapshot__trace(const struct snapshot *snapshot, uint64_t at);
+
 /* The value of a metadata key, or NULL. */
 const char *snapshot__metadata(const struct snapshot *snapshot, const char *key);
+
+/*
+ * Sets it, in a snapshot of one's own, before anybody else looks at it: strings and tables move. 0,
+ * -EINVAL (an empty key), -EOVERFLOW or -ENOMEM.
+ */
+int snapshot__set_metadata(struct snapshot *snapshot, const char *key, const char *value);
 
 /* The same as a number; `otherwise` where it is absent or not a number. */
 uint64_t snapshot__metadata_u64(const struct snapshot *snapshot, const char *key, uint64_t otherwise);
@@ -206,19 +235,63 @@ uint64_t snapshot__metadata_u64(const struct snapshot *snapshot, const char *key
 /* The value of a counter or a loss by name; 0 where it was not recorded. */
 uint64_t snapshot__counter(const struct snapshot *snapshot, const char *name);
 
-/* ---- building and writing ----------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------ */
+
+/* Zero is the default. */
+struct snapshot_save_options {
+	bool compress; /* zstd, for the sections that it makes smaller */
+};
+
+/*
+ * Snapshot.dump(): writes the file, mode 0600, synced, and never half: it takes the place of
+ * what had this name when it is whole. A path that is there and no regular file (a device, a
+ * pipe) is written to. options may be NULL. 0, or a negative errno with a line in *why, and then
+ * the old file is as it was.
+ */
+int snapshot__save(const struct snapshot *snapshot, const char *path,
+		   const struct snapshot_save_options *options, struct reason *why);
+
+/* The file's bytes, in memory that the caller frees with free(). 0 or -ENOMEM. */
+int snapshot__serialize(const struct snapshot *snapshot,
+			const struct snapshot_save_options *options, void **ret_bytes,
+			size_t *ret_len);
+
+/*
+ * A copy that holds only the traces `at` with keep[at] != 0 (keep NULL: all), in their order,
+ * and only the tracebacks, frames, objects and strings that these (and the probes) need. Metadata,
+ * counters, losses and probes stay. 0 or -ENOMEM.
+ */
+int snapshot__select(const struct snapshot *snapshot, const uint8_t *keep, struct snapshot **ret);
+
+/* ---- CPython's tuple form, as JSON -------------------------------------------------------- */
+
+/*
+ *	{"traceback_limit": N, "traces": [[domain, size, [[filename, lineno], …], total_nframe], …]}
+ *
+ * which is what tracemalloc.Snapshot holds: frames most recent call first; total_nframe may be
+ * missing or null (Python ≤ 3.8). Function names, objects, offsets, addresses, births and
+ * threads have no place in it.
+ */
+
+/*
+ * Reads it from memory. NULL with errno set and a line in *why that says where: EBADMSG where it
+ * is not JSON or not of this form, ERANGE where a number does not fit (domain, lineno and
+ * total_nframe 32 bits, size 63 bits, 65,535 frames) or one trace or other member is 2 GiB long,
+ * ENOMEM. name is the file's, for messages. Needs memory for what it makes, and for one trace.
+ */
+struct snapshot *snapshot__import_json(const char *text, size_t len, const char *name,
+				       struct reason *why);
+
+/*
+ * Writes it. Strings are exact; a byte that is not UTF-8 becomes \xNN. A trace without frames
+ * has CPython's frame ["<unknown>", 0]; total_nframe is left out where it is not known. 0 or a
+ * negative errno.
+ */
+int snapshot__export_json(const struct snapshot *snapshot, FILE *out);
+
+/* ---- building ----------------------------------------------------------------------------- */
 
 struct snapshot_builder;
-
-/* One live block; traceback is an id that snapshot_builder__traceback() gave, or 0. */
-struct snap_trace {
-	uint64_t size;
-	uint64_t birth_ns;
-	uint64_t address;
-	uint32_t traceback;
-	uint32_t domain;
-	uint32_t thread;
-};
 
 /* The columns of struct snap_trace that are written, beside size and traceback. */
 enum snap_columns {
@@ -241,6 +314,8 @@ void snapshot_builder__free(struct snapshot_builder *builder);
 int snapshot_builder__string(struct snapshot_builder *builder, const char *text, uint32_t *ret_id);
 int snapshot_builder__object(struct snapshot_builder *builder, const struct snap_object *object,
 			     uint32_t *ret_id);
+
+/* Never id 0: a frame of which nothing is known is still a frame. */
 int snapshot_builder__frame(struct snapshot_builder *builder, const struct snap_frame *frame,
 			    uint32_t *ret_id);
 
@@ -255,6 +330,11 @@ int snapshot_builder__metadata(struct snapshot_builder *builder, const char *key
 int snapshot_builder__counter(struct snapshot_builder *builder, enum snap_counter_kind kind,
 			      const char *name, uint64_t value);
 int snapshot_builder__probe(struct snapshot_builder *builder, const struct snap_probe *probe);
+
+/*
+ * What was built, as a snapshot. Frees the builder, also where it fails: 0 or a negative errno.
+ */
+int snapshot_builder__finish(struct snapshot_builder *builder, struct snapshot **ret);
 
 /* The file's bytes, in memory that the caller frees with free(). */
 int snapshot_builder__serialize(struct snapshot_builder *builder, void **ret_bytes, size_t *ret_len);

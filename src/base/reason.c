@@ -4,14 +4,18 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/units.h"
+
 int reason_set(struct reason *why, int err, const char *fmt, ...)
 {
+	char text[sizeof(why->text)];
 	va_list args;
 
 	if (!why)
 		return err;
 	va_start(args, fmt);
-	vsnprintf(why->text, sizeof(why->text), fmt, args);
+	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
+	clean_text(why->text, sizeof(why->text), text);
 	return err;
 }

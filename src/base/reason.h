@@ -2,18 +2,13 @@
 #ifndef ALLOCSNAP_BASE_REASON_H
 #define ALLOCSNAP_BASE_REASON_H
 
-/*
- * Why something failed, for a person to read.
- *
- * Library code never prints. A function that can fail in a way that a user must act upon takes
- * a `struct reason *why` (NULL: not wanted), returns a negative errno, and leaves one line
- * there, without a newline and without the program's name.
- */
-struct reason {
-	char text[512];
-};
+#include <reason.h> /* of include/ */
 
-/* Formats the line and returns err, so that `return reason_set(why, -EINVAL, …)` reads well. */
+/*
+ * Library code never prints: it leaves a line in a struct reason. This formats the line, makes
+ * visible in it what is no text, and returns err, so that `return reason_set(why, -EINVAL, …)`
+ * reads well. why may be NULL.
+ */
 __attribute__((format(printf, 3, 4)))
 int reason_set(struct reason *why, int err, const char *fmt, ...);
 

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #include "base/array.h"
 
-const char *format_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign)
+static void put_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
 	const size_t last = ARRAY_SIZE(units) - 1;
@@ -24,6 +25,19 @@ const char *format_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign)
 			 bytes, units[i]);
 		break;
 	}
+}
+
+/* The program that we are part of may be in a locale of decimal commas; Python's text has none. */
+const char *format_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign)
+{
+	locale_t plain = newlocale(LC_ALL_MASK, "C", NULL);
+	locale_t before = plain ? uselocale(plain) : NULL;
+
+	put_size(text, bytes, with_sign);
+	if (plain) {
+		uselocale(before);
+		freelocale(plain);
+	}
 	return text;
 }
 
@@ -32,6 +46,7 @@ static const struct {
 	double ns;
 } duration_units[] = {
 	{ "", 1e9 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 },
+	{ "d", 86400e9 },
 };
 
 int parse_duration(const char *text, uint64_t *ret_ns)
@@ -71,9 +86,9 @@ int parse_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret_c
 	return 0;
 }
 
-/* The length of the well-formed UTF-8 sequence at s (RFC 3629), or 0. */
-static size_t utf8_len(const unsigned char *s)
+size_t utf8_len(const char *text)
 {
+	const unsigned char *s = (const unsigned char *)text;
 	size_t len = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 :
 		     s[0] < 0xf5 ? 4 : 0;
 
@@ -98,7 +113,7 @@ const char *clean_text(char *clean, size_t room, const char *text)
 	size_t out = 0;
 
 	while (*s) {
-		size_t len = utf8_len(s);
+		size_t len = utf8_len((const char *)s);
 		bool escape = !len || is_control(s);
 
 		if (out + (escape ? 4 : len) >= room)
@@ -113,4 +128,11 @@ const char *clean_text(char *clean, size_t room, const char *text)
 	}
 	clean[out] = '\0';
 	return clean;
+}
+
+const char *clean_path(char *clean, size_t room, const char *path)
+{
+	size_t shown = room - 16, len = strlen(path);
+
+	return clean_text(clean, room, len > shown ? path + len - shown : path);
 }

@@ -28,4 +28,10 @@ int parse_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret_c
  */
 const char *clean_text(char *clean, size_t room, const char *text);
 
+/* The end of a path as clean text that leaves room for words about it: 16 bytes are not used. */
+const char *clean_path(char *clean, size_t room, const char *path);
+
+/* The length of the well-formed UTF-8 sequence that a C string begins with (RFC 3629), or 0. */
+size_t utf8_len(const char *text);
+
 #endif

@@ -1,9 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "snapshot/reader.h"
+#include "snapshot/private.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "base/units.h"
+
+void snap_fill_tables(struct snapshot *s)
+{
+	const struct snap_rows *rows = s->rows;
+
+	s->string_start = rows[SNAP_STRING_START].row;
+	s->string_bytes = rows[SNAP_STRING_BYTES].row;
+	s->tables = (struct snapshot_tables){
+		.metadata = rows[SNAP_METADATA].row,
+		.counter = rows[SNAP_COUNTERS].row,
+		.probe = rows[SNAP_PROBES].row,
+		.object = rows[SNAP_OBJECTS].row,
+		.frame = rows[SNAP_FRAMES].row,
+		.traceback = rows[SNAP_TRACEBACKS].row,
+		.traceback_frame = rows[SNAP_TRACEBACK_FRAMES].row,
+		.metadata_nr = rows[SNAP_METADATA].nr,
+		.counter_nr = rows[SNAP_COUNTERS].nr,
+		.probe_nr = rows[SNAP_PROBES].nr,
+		.object_nr = rows[SNAP_OBJECTS].nr,
+		.frame_nr = rows[SNAP_FRAMES].nr,
+		.traceback_nr = rows[SNAP_TRACEBACKS].nr,
+		.string_nr = rows[SNAP_STRING_START].nr,
+		.traceback_frame_nr = rows[SNAP_TRACEBACK_FRAMES].nr,
+		.trace_nr = rows[SNAP_TRACE_SIZE].nr,
+		.trace_size = rows[SNAP_TRACE_SIZE].row,
+		.trace_traceback = rows[SNAP_TRACE_TRACEBACK].row,
+		.trace_domain = rows[SNAP_TRACE_DOMAIN].row,
+		.trace_birth_ns = rows[SNAP_TRACE_BIRTH].row,
+		.trace_address = rows[SNAP_TRACE_ADDRESS].row,
+		.trace_thread = rows[SNAP_TRACE_THREAD].row,
+	};
+}
+
+void *snap_own_rows(struct snapshot *s, uint32_t type, uint64_t nr)
+{
+	size_t len = nr * snap_shapes[type].row_size;
+	void *row = pages_new(len);
+
+	if (!row)
+		return NULL;
+	s->memory[type] = (struct snap_memory){ row, len };
+	s->rows[type] = (struct snap_rows){ row, nr };
+	return row;
+}
+
+void snapshot__close(struct snapshot *snapshot)
+{
+	if (!snapshot)
+		return;
+	for (uint32_t i = 0; i < SNAP_SECTION_TYPE_MAX; i++)
+		pages_free(snapshot->memory[i].bytes, snapshot->memory[i].len);
+	free(snapshot);
+}
 
 const struct snapshot_tables *snapshot__tables(const struct snapshot *snapshot)
 {
@@ -13,6 +68,20 @@ const struct snapshot_tables *snapshot__tables(const struct snapshot *snapshot)
 const char *snapshot__string(const struct snapshot *snapshot, uint32_t id)
 {
 	return snapshot->string_bytes + snapshot->string_start[id];
+}
+
+struct snap_trace snapshot__trace(const struct snapshot *snapshot, uint64_t at)
+{
+	const struct snapshot_tables *t = &snapshot->tables;
+
+	return (struct snap_trace){
+		.size = t->trace_size[at],
+		.birth_ns = t->trace_birth_ns ? t->trace_birth_ns[at] : 0,
+		.address = t->trace_address ? t->trace_address[at] : 0,
+		.traceback = t->trace_traceback[at],
+		.domain = t->trace_domain ? t->trace_domain[at] : 0,
+		.thread = t->trace_thread ? t->trace_thread[at] : 0,
+	};
 }
 
 const char *snapshot__metadata(const struct snapshot *snapshot, const char *key)

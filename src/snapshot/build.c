@@ -47,7 +47,7 @@ static int append(struct snapshot_builder *b, uint32_t type, const void *row, si
 
 	if (!nr)
 		return 0;
-	if (snap_shapes[type].is_counted_32 && t->nr + nr >= IDMAP_NONE)
+	if (t->nr + nr > snap_shapes[type].row_max)
 		return -EOVERFLOW;
 	err = array_reserve_bytes(&t->row, &t->alloc, t->nr + nr, size);
 	if (err)
@@ -118,7 +118,7 @@ struct snapshot_builder *snapshot_builder__new(unsigned int columns)
 	if (!err)
 		err = intern(b, SNAP_OBJECTS, &(struct snap_object){ 0 }, &zero);
 	if (!err)
-		err = intern(b, SNAP_FRAMES, &(struct snap_frame){ 0 }, &zero);
+		err = append(b, SNAP_FRAMES, &(struct snap_frame){ 0 }, 1);
 	if (!err)
 		err = intern_traceback(b, &(struct traceback_key){ 0 }, &zero);
 	if (err) {
@@ -184,8 +184,7 @@ int snapshot_builder__traceback(struct snapshot_builder *b, const uint32_t *fram
 		.frame = frame, .nframe = nframe, .total_nframe = total_nframe, .flags = flags,
 	};
 
-	if (nframe > SNAP_TRACEBACK_MAX || (total_nframe && total_nframe < nframe) ||
-	    flags & ~SNAP_TRACEBACK_FLAGS)
+	if (nframe > SNAP_TRACEBACK_MAX || flags & ~SNAP_TRACEBACK_FLAGS)
 		return -EINVAL;
 	for (uint32_t i = 0; i < nframe; i++)
 		if (!frame[i] || !is_row(b, SNAP_FRAMES, frame[i]))

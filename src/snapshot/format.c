@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "snapshot/format.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/units.h"
 
-#define ROWS(name_, type) { .name = name_, .row_size = sizeof(type), .is_counted_32 = true }
+#define IDS_MAX (UINT32_MAX - 1)
+#define NAMES_MAX 4096
+
+#define ROWS(name_, type, max) { .name = name_, .row_size = sizeof(type), .row_max = (max) }
 #define IDS(name_, type) \
-	{ .name = name_, .row_size = sizeof(type), .is_counted_32 = true, .has_row_zero = true }
-#define BYTES(name_) { .name = name_, .row_size = 1, .has_row_zero = true }
-#define COLUMN(name_, type, column_) { .name = name_, .row_size = sizeof(type), .column = column_ }
+	{ .name = name_, .row_size = sizeof(type), .row_max = IDS_MAX, .has_row_zero = true }
+#define BYTES(name_) { .name = name_, .row_size = 1, .row_max = UINT64_MAX, .has_row_zero = true }
+#define COLUMN(name_, type, column_) \
+	{ .name = name_, .row_size = sizeof(type), .row_max = UINT64_MAX, .column = column_ }
 
 const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX] = {
-	[SNAP_METADATA] = ROWS("metadata", struct snap_pair),
-	[SNAP_COUNTERS] = ROWS("counters", struct snap_counter),
-	[SNAP_PROBES] = ROWS("probes", struct snap_probe),
+	[SNAP_METADATA] = ROWS("metadata", struct snap_pair, NAMES_MAX),
+	[SNAP_COUNTERS] = ROWS("counters", struct snap_counter, NAMES_MAX),
+	[SNAP_PROBES] = ROWS("probes", struct snap_probe, IDS_MAX),
 	[SNAP_STRING_START] = IDS("string starts", uint64_t),
 	[SNAP_STRING_BYTES] = BYTES("strings"),
 	[SNAP_OBJECTS] = IDS("objects", struct snap_object),
@@ -37,6 +41,35 @@ uint64_t snap_checksum(const void *bytes, size_t len)
 	return XXH3_64bits(bytes, len);
 }
 
+struct snap_sum {
+	XXH3_state_t state;
+};
+
+struct snap_sum *snap_sum__new(void)
+{
+	return aligned_alloc(_Alignof(struct snap_sum), sizeof(struct snap_sum));
+}
+
+void snap_sum__free(struct snap_sum *sum)
+{
+	free(sum);
+}
+
+void snap_sum__start(struct snap_sum *sum)
+{
+	XXH3_64bits_reset(&sum->state);
+}
+
+void snap_sum__add(struct snap_sum *sum, const void *bytes, size_t len)
+{
+	XXH3_64bits_update(&sum->state, bytes, len);
+}
+
+uint64_t snap_sum__end(const struct snap_sum *sum)
+{
+	return XXH3_64bits_digest(&sum->state);
+}
+
 uint64_t snap_header_checksum(const struct snap_header *header, const struct snap_section *section)
 {
 	struct snap_header cleared = *header;
@@ -54,10 +87,9 @@ bool snap_is_build_id(const char *text)
 	return !text[strspn(text, "0123456789abcdef")];
 }
 
-const char *snap_clean_path(char name[SNAP_NAME_MAX], const char *path)
+bool snap_expands_too_much(uint64_t row_bytes, uint64_t file_size)
 {
-	const size_t shown = SNAP_NAME_MAX - 16;
-	size_t len = strlen(path);
+	const uint64_t always = 1 << 30;
 
-	return clean_text(name, SNAP_NAME_MAX, len > shown ? path + len - shown : path);
+	return row_bytes > always && (row_bytes - always) / 32 > file_size;
 }

@@ -13,21 +13,30 @@
 #endif
 
 #define SNAP_ALIGN 8
+#define SNAP_GAP_MAX 4096 /* bytes between sections; ours are below SNAP_ALIGN */
 #define SNAP_FRAME_FLAGS (SNAP_FRAME_INLINE | SNAP_FRAME_SKIPPED)
 #define SNAP_TRACEBACK_FLAGS (SNAP_TRACEBACK_LIMITED | SNAP_TRACEBACK_BROKEN)
 
 /* One row per section type. */
 struct snap_shape {
-	const char *name;   /* in messages */
-	uint32_t row_size;  /* bytes of an element */
-	uint32_t column;    /* enum snap_columns: written only if asked for; 0: always written */
-	bool has_row_zero;  /* the section must be there and not be empty */
-	bool is_counted_32; /* no more than UINT32_MAX rows */
+	const char *name;  /* in messages */
+	uint32_t row_size; /* bytes of an element */
+	uint32_t column;   /* enum snap_columns: written only if asked for; 0: always written */
+	bool has_row_zero; /* the section must be there and not be empty */
+	uint64_t row_max;
 };
 
 extern const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX];
 
 uint64_t snap_checksum(const void *bytes, size_t len);
+
+/* The same, piece by piece. */
+struct snap_sum;
+struct snap_sum *snap_sum__new(void); /* NULL: no memory */
+void snap_sum__free(struct snap_sum *sum);
+void snap_sum__start(struct snap_sum *sum);
+void snap_sum__add(struct snap_sum *sum, const void *bytes, size_t len);
+uint64_t snap_sum__end(const struct snap_sum *sum);
 
 /* Of the header, whose checksum field counts as zero, and its section table. */
 uint64_t snap_header_checksum(const struct snap_header *header, const struct snap_section *section);
@@ -35,8 +44,13 @@ uint64_t snap_header_checksum(const struct snap_header *header, const struct sna
 /* A build id is lower-case hex: it becomes part of paths and URLs. "" is none. */
 bool snap_is_build_id(const char *text);
 
-/* The end of a path as one clean line that leaves room for a message in a struct reason. */
+/*
+ * Whether sections of row_bytes in all make more of a file than it may hold: what is compressed
+ * could be anything, and must not be a way to fill a reader's memory.
+ */
+bool snap_expands_too_much(uint64_t row_bytes, uint64_t file_size);
+
+/* A file's name in messages, cut so that it leaves room for one in a struct reason. */
 #define SNAP_NAME_MAX 256
-const char *snap_clean_path(char name[SNAP_NAME_MAX], const char *path);
 
 #endif

@@ -23,6 +23,11 @@ int snap_damaged(const struct snap_reading *r, uint32_t type, const char *fmt, .
 			  snap_shapes[type].name, what);
 }
 
+int snap_system_error(const struct snap_reading *r, int err)
+{
+	return reason_set(r->why, err, "%s: %s", r->name, strerror(-err));
+}
+
 bool snap_is_zero(const void *bytes, size_t len)
 {
 	const char *byte = bytes;
@@ -30,8 +35,9 @@ bool snap_is_zero(const void *bytes, size_t len)
 	return !len || (!byte[0] && !memcmp(byte, byte + 1, len - 1));
 }
 
-int snap_check_start(const struct snap_reading *r, const struct snap_header *header)
+int snap_check_start(const struct snap_reading *r)
 {
+	const struct snap_header *header = &r->header;
 	size_t magic_len = r->len < sizeof(header->magic) ? r->len : sizeof(header->magic);
 
 	if (!r->len)
@@ -54,16 +60,24 @@ int snap_check_start(const struct snap_reading *r, const struct snap_header *hea
 	return 0;
 }
 
-static int check_header(const struct snap_reading *r, const struct snap_header *header,
-			const struct snap_section *section)
+int snap_check_table_size(const struct snap_reading *r)
 {
+	const struct snap_header *header = &r->header;
+
 	if (header->header_size != sizeof(*header))
 		return snap_damaged(r, 0, "a header of %u bytes", header->header_size);
-	if (header->section_nr > (r->len - sizeof(*header)) / sizeof(*section))
+	if (header->section_nr > (r->len - sizeof(*header)) / sizeof(*r->table))
 		return snap_damaged(r, 0, "%u sections do not fit", header->section_nr);
-	if (header->checksum != snap_header_checksum(header, section))
+	if (header->section_nr > SNAP_TABLE_MAX)
+		return snap_damaged(r, 0, "%u sections are too many", header->section_nr);
+	return 0;
+}
+
+static int check_header(const struct snap_reading *r)
+{
+	if (r->header.checksum != snap_header_checksum(&r->header, r->table))
 		return snap_damaged(r, 0, "wrong checksum of the header");
-	if (header->reserved)
+	if (r->header.reserved)
 		return snap_damaged(r, 0, "a reserved field of the header is not zero");
 	return 0;
 }
@@ -76,7 +90,7 @@ static int check_kind(const struct snap_reading *r, const struct snap_section *s
 	if (section->type >= SNAP_SECTION_TYPE_MAX)
 		return reason_set(r->why, -ENOTSUP, "%s: written by a later allocsnap: "
 				  "section type %u is not known here", r->name, section->type);
-	if (section->encoding != SNAP_RAW)
+	if (section->encoding > SNAP_ZSTD)
 		return reason_set(r->why, -ENOTSUP, "%s: written by a later allocsnap: section %s: "
 				  "encoding %u is not known here", r->name,
 				  snap_shapes[section->type].name, section->encoding);
@@ -90,7 +104,6 @@ static int check_place(const struct snap_reading *r, const struct snap_section *
 		       uint64_t end)
 {
 	uint32_t type = section->type;
-	uint64_t size;
 
 	if (section->offset % SNAP_ALIGN)
 		return snap_damaged(r, type, "offset %" PRIu64 " is not aligned", section->offset);
@@ -98,16 +111,29 @@ static int check_place(const struct snap_reading *r, const struct snap_section *
 		return snap_damaged(r, type, "it overlaps what lies before it");
 	if (section->offset > r->len || section->size > r->len - section->offset)
 		return snap_damaged(r, type, "it reaches beyond the file's end");
-	if (__builtin_mul_overflow(section->count, snap_shapes[type].row_size, &size) ||
-	    size != section->size)
+	if (section->offset - end > SNAP_GAP_MAX)
+		return snap_damaged(r, type, "%" PRIu64 " bytes of nothing before it",
+				    section->offset - end);
+	return 0;
+}
+
+/* How many rows; *row_bytes counts what all sections together hold. */
+static int check_count(const struct snap_reading *r, const struct snap_section *section,
+		       uint64_t *row_bytes)
+{
+	uint32_t type = section->type;
+	uint64_t size;
+	bool fits = !__builtin_mul_overflow(section->count, snap_shapes[type].row_size, &size);
+
+	if (!fits || (section->encoding == SNAP_RAW && size != section->size))
 		return snap_damaged(r, type, "%" PRIu64 " rows in %" PRIu64 " bytes",
 				    section->count, section->size);
-	if (snap_shapes[type].is_counted_32 && section->count > UINT32_MAX)
+	if (section->count > snap_shapes[type].row_max)
 		return snap_damaged(r, type, "%" PRIu64 " rows are too many", section->count);
-	if (!snap_is_zero(r->bytes + end, section->offset - end))
-		return snap_damaged(r, type, "the padding before it is not zero");
-	if (section->checksum != snap_checksum(r->bytes + section->offset, section->size))
-		return snap_damaged(r, type, "wrong checksum");
+	if (__builtin_add_overflow(*row_bytes, size, row_bytes) ||
+	    snap_expands_too_much(*row_bytes, r->len))
+		return snap_damaged(r, type, "%" PRIu64 " rows are too many for a file of %" PRIu64
+				    " bytes", section->count, r->len);
 	return 0;
 }
 
@@ -124,23 +150,37 @@ static int check_presence(const struct snap_reading *r)
 
 int snap_check_layout(struct snap_reading *r)
 {
-	const struct snap_header *header = (const void *)r->bytes;
-	const struct snap_section *section = (const void *)(header + 1);
-	uint64_t end;
-	int err;
+	uint64_t end = sizeof(r->header) + r->header.section_nr * sizeof(*r->table);
+	uint64_t row_bytes = 0;
+	int err = check_header(r);
 
-	err = check_header(r, header, section);
-	if (err)
-		return err;
-	end = sizeof(*header) + header->section_nr * sizeof(*section);
-	for (uint32_t i = 0; i < header->section_nr; i++, section++) {
-		err = check_kind(r, section) ?: check_place(r, section, end);
+	for (uint32_t i = 0; i < r->header.section_nr && !err; i++) {
+		const struct snap_section *section = &r->table[i];
+
+		err = check_kind(r, section) ?: check_place(r, section, end) ?:
+		      check_count(r, section, &row_bytes);
 		if (err)
 			return err;
 		r->section[section->type] = section;
 		end = section->offset + section->size;
 	}
-	if (!snap_is_zero(r->bytes + end, r->len - end))
-		return snap_damaged(r, 0, "the padding at the end is not zero");
-	return check_presence(r);
+	if (!err && r->len - end > SNAP_GAP_MAX)
+		err = snap_damaged(r, 0, "%" PRIu64 " bytes of nothing at its end", r->len - end);
+	return err ?: check_presence(r);
+}
+
+int snap_check_gap(const struct snap_reading *r, uint32_t type, const void *bytes, size_t len)
+{
+	if (snap_is_zero(bytes, len))
+		return 0;
+	return snap_damaged(r, type, type ? "the padding before it is not zero" :
+			    "the padding at the end is not zero");
+}
+
+int snap_check_sum(const struct snap_reading *r, const struct snap_section *section,
+		   uint64_t checksum)
+{
+	if (checksum == section->checksum)
+		return 0;
+	return snap_damaged(r, section->type, "wrong checksum");
 }

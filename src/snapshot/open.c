@@ -5,8 +5,11 @@
  * A mapped file stays its owner's: one who truncates it while we read ends us with SIGBUS, one
  * who writes to it after the checks hands us ids that were never checked (MAP_PRIVATE does not
  * help: pages that we did not write follow the file). Snapshots come from people and hosts that
- * we do not trust, so what is checked must be what is used. All of it has to be read for the
- * checksums anyway; the copy costs a fraction of that.
+ * we do not trust, so what is checked must be what is used.
+ *
+ * The copy is cheap: it goes to huge pages, and block by block, each of which is summed up while
+ * the cache still holds it. So nothing is read twice for its checksum. Of a big file two threads
+ * read every other section.
  */
 #include "snapshot/reader.h"
 
@@ -17,12 +20,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/pages.h"
+#include "base/parallel.h"
 #include "base/reason.h"
+#include "base/units.h"
 
-static int system_error(const struct snap_reading *r, int err)
-{
-	return reason_set(r->why, err, "%s: %s", r->name, strerror(-err));
-}
+#define BLOCK_BYTES (1 << 20)
+
+/* Where the bytes of a file come from: a descriptor, or memory (fd -1). */
+struct source {
+	int fd;
+	char *bytes; /* all of them; from a descriptor they are there when they were read */
+	struct snap_sum *sum;
+};
 
 /* A descriptor or a negative errno. Never blocks: a FIFO or a device must not hold us up. */
 static int open_regular(struct snap_reading *r, const char *path)
@@ -32,11 +42,11 @@ static int open_regular(struct snap_reading *r, const char *path)
 	int err = 0;
 
 	if (fd < 0)
-		return system_error(r, -errno);
+		return snap_system_error(r, -errno);
 	if (fstat(fd, &st))
-		err = system_error(r, -errno);
+		err = snap_system_error(r, -errno);
 	else if (S_ISDIR(st.st_mode))
-		err = system_error(r, -EISDIR);
+		err = snap_system_error(r, -EISDIR);
 	else if (!S_ISREG(st.st_mode))
 		err = reason_set(r->why, -EINVAL, "%s: not a regular file", r->name);
 	if (err) {
@@ -47,15 +57,15 @@ static int open_regular(struct snap_reading *r, const char *path)
 	return fd;
 }
 
-static int read_all(const struct snap_reading *r, int fd, void *bytes, uint64_t len)
+static int read_at(const struct snap_reading *r, int fd, void *bytes, uint64_t from, uint64_t len)
 {
 	uint64_t done = 0;
 
 	while (done < len) {
-		ssize_t got = pread(fd, (char *)bytes + done, len - done, done);
+		ssize_t got = pread(fd, (char *)bytes + done, len - done, from + done);
 
 		if (got < 0 && errno != EINTR)
-			return system_error(r, -errno);
+			return snap_system_error(r, -errno);
 		if (!got)
 			return snap_damaged(r, 0, "it shrank while it was read");
 		done += got > 0 ? got : 0;
@@ -63,48 +73,158 @@ static int read_all(const struct snap_reading *r, int fd, void *bytes, uint64_t 
 	return 0;
 }
 
-/* The header is looked at first: what is no snapshot is not read, however large it is. */
-static int read_file(struct snap_reading *r, const char *path, void **ret_bytes)
+/* The bytes from … to are in source->bytes afterwards. */
+static int fetch(const struct snap_reading *r, const struct source *source, uint64_t from,
+		 uint64_t to)
 {
-	struct snap_header header = { 0 };
-	void *bytes = NULL;
-	int fd = open_regular(r, path);
-	int err;
-
-	if (fd < 0)
-		return fd;
-	err = read_all(r, fd, &header, r->len < sizeof(header) ? r->len : sizeof(header)) ?:
-	      snap_check_start(r, &header);
-	if (err)
-		goto out;
-	bytes = malloc(r->len);
-	err = bytes ? read_all(r, fd, bytes, r->len) : system_error(r, -ENOMEM);
-	if (err)
-		goto out;
-	*ret_bytes = bytes;
-	bytes = NULL;
-out:
-	free(bytes);
-	close(fd);
-	return err;
+	if (source->fd < 0)
+		return 0;
+	return read_at(r, source->fd, source->bytes + from, from, to - from);
 }
 
-static int check(struct snap_reading *r, struct snapshot **ret)
+static int read_gap(const struct snap_reading *r, const struct source *source, uint32_t type,
+		    uint64_t from, uint64_t to)
 {
-	struct snap_header header = { 0 };
-	struct snapshot *snapshot;
+	return fetch(r, source, from, to) ?:
+	       snap_check_gap(r, type, source->bytes + from, to - from);
+}
+
+static int read_section(const struct snap_reading *r, const struct source *source,
+			const struct snap_section *section)
+{
+	uint64_t end = section->offset + section->size, next;
+
+	snap_sum__start(source->sum);
+	for (uint64_t at = section->offset; at < end; at = next) {
+		int err;
+
+		next = end - at > BLOCK_BYTES ? at + BLOCK_BYTES : end;
+		err = fetch(r, source, at, next);
+		if (err)
+			return err;
+		snap_sum__add(source->sum, source->bytes + at, next - at);
+	}
+	return snap_check_sum(r, section, snap_sum__end(source->sum));
+}
+
+/* Where section number i may begin: behind the one before it, or the table. */
+static uint64_t end_before(const struct snap_reading *r, uint32_t i)
+{
+	if (!i)
+		return sizeof(r->header) + r->header.section_nr * sizeof(*r->table);
+	return r->table[i - 1].offset + r->table[i - 1].size;
+}
+
+/* Every section, or every other one, with a place for its own sum and its own reason. */
+struct share {
+	struct snap_reading r;
+	struct reason why;
+	struct source source;
+	uint32_t at, step; /* the section at hand; at the end the one that failed */
+	int err;
+};
+
+static void read_share(void *share_)
+{
+	struct share *share = share_;
+	const struct snap_reading *r = &share->r;
+
+	for (; share->at < r->header.section_nr; share->at += share->step) {
+		const struct snap_section *section = &r->table[share->at];
+
+		share->err = read_gap(r, &share->source, section->type, end_before(r, share->at),
+				      section->offset) ?:
+			     read_section(r, &share->source, section);
+		if (share->err)
+			return;
+	}
+}
+
+static int share_init(struct share *share, const struct snap_reading *r,
+		      const struct source *source)
+{
+	*share = (struct share){ .r = *r, .source = *source };
+	share->r.why = &share->why;
+	share->source.sum = snap_sum__new();
+	return share->source.sum ? 0 : snap_system_error(r, -ENOMEM);
+}
+
+/* What failed first in the file is what is said. */
+static int share_result(const struct share *share, const struct share *other,
+			const struct snap_reading *r)
+{
+	const struct share *first = other->err && (!share->err || other->at < share->at) ?
+				    other : share;
+
+	return first->err ? reason_set(r->why, first->err, "%s", first->why.text) : 0;
+}
+
+#define WORTH_A_THREAD (8 << 20) /* bytes */
+
+static int read_sections(const struct snap_reading *r, const struct source *source)
+{
+	bool in_two = r->len >= WORTH_A_THREAD && has_two_processors();
+	struct share even = { 0 }, odd = { 0 };
+	int err = share_init(&even, r, source) ?: share_init(&odd, r, source);
+
+	even.step = odd.step = in_two ? 2 : 1;
+	odd.at = in_two ? 1 : r->header.section_nr;
+	if (!err && in_two)
+		run_both(read_share, &even, &odd);
+	else if (!err)
+		read_share(&even);
+	snap_sum__free(even.source.sum);
+	snap_sum__free(odd.source.sum);
+	return err ?: share_result(&even, &odd, r) ?:
+	       read_gap(r, source, 0, end_before(r, r->header.section_nr), r->len);
+}
+
+/* The start of the file to a place of its own. */
+static int fetch_start(const struct snap_reading *r, const struct source *source, void *to,
+		       uint64_t from, uint64_t len)
+{
+	if (source->fd >= 0)
+		return read_at(r, source->fd, to, from, len);
+	if (len)
+		memcpy(to, source->bytes + from, len);
+	return 0;
+}
+
+/* What is no snapshot is not read, however large it is, and a table is believed when it holds. */
+static int read_start(struct snap_reading *r, const struct source *source)
+{
+	size_t len = r->len < sizeof(r->header) ? r->len : sizeof(r->header);
+	int err = fetch_start(r, source, &r->header, 0, len) ?: snap_check_start(r) ?:
+		  snap_check_table_size(r);
+
+	return err ?: fetch_start(r, source, r->table, sizeof(r->header),
+				  r->header.section_nr * sizeof(*r->table)) ?:
+	       snap_check_layout(r);
+}
+
+static int read_rest(const struct snap_reading *r, struct source *source, struct snapshot *s)
+{
 	int err;
 
-	memcpy(&header, r->bytes, r->len < sizeof(header) ? r->len : sizeof(header));
-	err = snap_check_start(r, &header) ?: snap_check_layout(r);
+	if (source->fd >= 0) {
+		source->bytes = pages_new(r->len);
+		s->memory[0] = (struct snap_memory){ source->bytes, r->len };
+	}
+	err = source->bytes ? read_sections(r, source) : snap_system_error(r, -ENOMEM);
+	return err ?: snap_unpack(r, source->bytes, s) ?: snap_check_tables(r, s);
+}
+
+static int open_source(struct snap_reading *r, struct source *source, struct snapshot **ret)
+{
+	struct snapshot *snapshot;
+	int err = read_start(r, source);
+
 	if (err)
 		return err;
 	snapshot = calloc(1, sizeof(*snapshot));
-	if (!snapshot)
-		return system_error(r, -ENOMEM);
-	err = snap_check_tables(r, snapshot);
+	err = snapshot ? read_rest(r, source, snapshot) : snap_system_error(r, -ENOMEM);
 	if (err)
-		free(snapshot);
+		snapshot__close(snapshot);
 	else
 		*ret = snapshot;
 	return err;
@@ -113,44 +233,32 @@ static int check(struct snap_reading *r, struct snapshot **ret)
 struct snapshot *snapshot__open(const char *path, struct reason *why)
 {
 	struct snap_reading r = { .why = why };
+	struct source source = { 0 };
 	struct snapshot *snapshot = NULL;
-	void *bytes = NULL;
-	int err;
+	int err = 0;
 
-	snap_clean_path(r.name, path);
-	err = read_file(&r, path, &bytes);
-	if (!err) {
-		r.bytes = bytes;
-		err = check(&r, &snapshot);
-	}
-	if (err) {
-		free(bytes);
+	clean_path(r.name, sizeof(r.name), path);
+	source.fd = open_regular(&r, path);
+	err = source.fd < 0 ? source.fd : open_source(&r, &source, &snapshot);
+	if (source.fd >= 0)
+		close(source.fd);
+	if (err)
 		errno = -err;
-		return NULL;
-	}
-	snapshot->owned = bytes;
 	return snapshot;
 }
 
 struct snapshot *snapshot__open_memory(const void *bytes, size_t len, struct reason *why)
 {
-	struct snap_reading r = { .name = "snapshot", .why = why, .bytes = bytes, .len = len };
+	struct snap_reading r = { .name = "snapshot", .why = why, .len = len };
+	struct source source = { .fd = -1, .bytes = (char *)bytes };
 	struct snapshot *snapshot = NULL;
 	int err;
 
 	if ((uintptr_t)bytes % SNAP_ALIGN)
 		err = reason_set(why, -EINVAL, "%s: not aligned in memory", r.name);
 	else
-		err = check(&r, &snapshot);
+		err = open_source(&r, &source, &snapshot);
 	if (err)
 		errno = -err;
 	return snapshot;
-}
-
-void snapshot__close(struct snapshot *snapshot)
-{
-	if (!snapshot)
-		return;
-	free(snapshot->owned);
-	free(snapshot);
 }

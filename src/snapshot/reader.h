@@ -2,40 +2,55 @@
 #ifndef ALLOCSNAP_SNAPSHOT_READER_H
 #define ALLOCSNAP_SNAPSHOT_READER_H
 
-#include "snapshot/format.h"
+#include "snapshot/private.h"
 
-struct snapshot {
-	struct snapshot_tables tables;
-	const uint64_t *string_start;
-	const char *string_bytes;
-	void *owned; /* the file's bytes, or NULL if they are the caller's */
-};
+#define SNAP_TABLE_MAX 64 /* sections in a file, those of later versions included */
 
 /*
- * A file while it is being checked, in three steps, each relying on the one before:
+ * A file while it is being checked, in steps that rely on the ones before:
  *
- *	snap_check_start    the fixed header: is it a snapshot, of our version, of its full length?
- *	snap_check_layout   checksums, sections and padding; fills `section`
- *	snap_check_tables   every row of every table
+ *	snap_check_start     the fixed header: is it a snapshot, of our version, of its full length?
+ *	snap_check_layout    the header's checksum, the section table; fills `section`
+ *	                     the sections and the gaps between them are read:
+ *	snap_check_gap         what lies between is zero
+ *	snap_check_sum         a section's checksum
+ *	snap_unpack          compressed sections; fills the snapshot's rows
+ *	snap_check_tables    every row of every table
  *
- * They return 0 or a negative errno with a line in *why.
+ * They return 0 or a negative errno with a line in *why. The header and the table are copies:
+ * what was checked is what is used.
  */
 struct snap_reading {
 	char name[SNAP_NAME_MAX];
 	struct reason *why;
-	const char *bytes;
 	uint64_t len;
+	struct snap_header header; /* where the file is shorter the rest is zero */
+	struct snap_section table[SNAP_TABLE_MAX];
 	const struct snap_section *section[SNAP_SECTION_TYPE_MAX]; /* NULL: not in the file */
 };
 
-/* header may be a copy; where the file is shorter the rest of it is zero. */
-int snap_check_start(const struct snap_reading *reading, const struct snap_header *header);
+int snap_check_start(const struct snap_reading *reading);
+
+/* Of a header that passed snap_check_start(): whether the table can be there, in our room. */
+int snap_check_table_size(const struct snap_reading *reading);
 int snap_check_layout(struct snap_reading *reading);
+
+/* type is that of the section behind the gap; 0: the end of the file. */
+int snap_check_gap(const struct snap_reading *reading, uint32_t type, const void *bytes,
+		   size_t len);
+int snap_check_sum(const struct snap_reading *reading, const struct snap_section *section,
+		   uint64_t checksum);
+
+/* bytes: the whole file. What is compressed is given back to the system where it is owned. */
+int snap_unpack(const struct snap_reading *reading, const char *bytes, struct snapshot *snapshot);
 int snap_check_tables(const struct snap_reading *reading, struct snapshot *snapshot);
 
 /* -EBADMSG and "NAME: damaged: section SECTION: …"; type 0: no section. */
 __attribute__((format(printf, 3, 4)))
 int snap_damaged(const struct snap_reading *reading, uint32_t type, const char *fmt, ...);
+
+/* "NAME: " and what the system says to err, which is returned. */
+int snap_system_error(const struct snap_reading *reading, int err);
 
 bool snap_is_zero(const void *bytes, size_t len);
 

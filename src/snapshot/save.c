@@ -1,35 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * Never half a snapshot under its name, and nothing left behind by whatever ends us: the file is
- * made without a name (O_TMPFILE) and linked when it is whole and on the disk. link, unlike
- * rename, never replaces a file that is there.
- */
-#include "snapshot/builder.h"
+#include "snapshot/image.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/draft.h"
+#include "base/file_replace.h"
 #include "base/reason.h"
+#include "base/units.h"
+#include "snapshot/builder.h"
 
 #define SUFFIX_MAX 100000 /* files of one name in one directory */
-#define STALE_MAX 100	  /* hidden files that an earlier process of our pid may have left */
-
-/* A file on its way; `hidden` is its temporary name, "" if it has none. */
-struct draft {
-	int dir_fd;
-	int fd;
-	char hidden[NAME_MAX + 1];
-};
-
-static int error_of(int result)
-{
-	return result < 0 ? -errno : 0;
-}
 
 static int write_all(int fd, const char *bytes, size_t len)
 {
@@ -46,120 +31,44 @@ static int write_all(int fd, const char *bytes, size_t len)
 	return 0;
 }
 
-static int open_nameless(struct draft *draft)
-{
-	draft->fd = openat(draft->dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-	return error_of(draft->fd);
-}
-
-static int open_hidden(struct draft *draft, const char *name)
-{
-	int err = -EEXIST;
-
-	for (int i = 1; i <= STALE_MAX && err == -EEXIST; i++) {
-		snprintf(draft->hidden, sizeof(draft->hidden), i > 1 ? ".%.200s.tmp.%d-%d" :
-			 ".%.200s.tmp.%d", name, getpid(), i);
-		draft->fd = openat(draft->dir_fd, draft->hidden,
-				   O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
-		err = error_of(draft->fd);
-	}
-	if (err)
-		draft->hidden[0] = '\0';
-	return err;
-}
-
-/* File systems without O_TMPFILE say so in several ways. */
-static int draft_open(struct draft *draft, const char *name, bool hidden)
-{
-	int err = hidden ? -EOPNOTSUPP : open_nameless(draft);
-
-	if (err == -EOPNOTSUPP || err == -EISDIR || err == -EINVAL || err == -ENOENT)
-		err = open_hidden(draft, name);
-	return err;
-}
-
-static void draft_close(struct draft *draft)
-{
-	if (draft->hidden[0])
-		unlinkat(draft->dir_fd, draft->hidden, 0);
-	if (draft->fd >= 0)
-		close(draft->fd);
-}
-
 static int draft_write(const struct draft *draft, const struct snap_image *image)
 {
-	int err = error_of(fchmod(draft->fd, 0600)); /* whatever the umask is */
+	int err = 0;
 
 	for (uint32_t i = 0; i < image->piece_nr && !err; i++)
 		err = write_all(draft->fd, image->piece[i].iov_base, image->piece[i].iov_len);
-	return err ?: error_of(fsync(draft->fd));
+	return err ?: draft_sync(draft);
 }
 
-/* The second way works without /proc but wants CAP_DAC_READ_SEARCH. */
-static int link_nameless(const struct draft *draft, const char *name)
-{
-	char path[64];
-	int err;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", draft->fd);
-	err = error_of(linkat(AT_FDCWD, path, draft->dir_fd, name, AT_SYMLINK_FOLLOW));
-	if (err == -ENOENT || err == -ENOTDIR)
-		err = error_of(linkat(draft->fd, "", draft->dir_fd, name, AT_EMPTY_PATH));
-	return err;
-}
-
-/* Where there are no links (FAT) the file is renamed, without replacing; both leave one name. */
-static int link_hidden(struct draft *draft, const char *name)
-{
-	int err = error_of(linkat(draft->dir_fd, draft->hidden, draft->dir_fd, name, 0));
-
-	if (err != -EPERM && err != -EOPNOTSUPP)
-		return err;
-	err = error_of(renameat2(draft->dir_fd, draft->hidden, draft->dir_fd, name,
-				 RENAME_NOREPLACE));
-	if (!err)
-		draft->hidden[0] = '\0';
-	return err;
-}
-
-static int draft_link(struct draft *draft, const char *name, char ret_name[NAME_MAX + 1])
+/* link, unlike rename, never replaces a file that is there. */
+static int link_free_name(struct draft *draft, char ret_name[NAME_MAX + 1])
 {
 	char tried[NAME_MAX + 1];
 	int err = -EEXIST;
 
 	for (int i = 1; i <= SUFFIX_MAX && err == -EEXIST; i++) {
-		int len = i > 1 ? snprintf(tried, sizeof(tried), "%s-%d.snap", name, i) :
-				  snprintf(tried, sizeof(tried), "%s.snap", name);
+		int len = i > 1 ? snprintf(tried, sizeof(tried), "%s-%d.snap", draft->name, i) :
+				  snprintf(tried, sizeof(tried), "%s.snap", draft->name);
 
 		if (len >= (int)sizeof(tried))
 			return -ENAMETOOLONG;
-		err = draft->hidden[0] ? link_hidden(draft, tried) : link_nameless(draft, tried);
+		err = draft_link(draft, tried);
 	}
 	if (!err)
 		strcpy(ret_name, tried);
 	return err;
 }
 
-/* Some file systems cannot sync a directory; it is not an error then. */
-static int sync_dir(int dir_fd)
-{
-	int err = error_of(fsync(dir_fd));
-
-	return err == -EINVAL || err == -EOPNOTSUPP ? 0 : err;
-}
-
 int snap_image_save(const struct snap_image *image, int dir_fd, const char *name,
 		    bool named_temporary, char ret_name[NAME_MAX + 1])
 {
-	struct draft draft = { .dir_fd = dir_fd, .fd = -1 };
 	char linked[NAME_MAX + 1];
+	struct draft draft;
 	int err;
 
-	err = draft_open(&draft, name, named_temporary);
+	err = draft_open(&draft, dir_fd, name, named_temporary);
 	if (!err)
-		err = draft_write(&draft, image);
-	if (!err)
-		err = draft_link(&draft, name, linked);
+		err = draft_write(&draft, image) ?: link_free_name(&draft, linked);
 	draft_close(&draft);
 	if (err)
 		return err;
@@ -189,6 +98,7 @@ static int prepare_path(const char *dir, char **ret_path)
 static int save_in(struct snapshot_builder *b, const char *dir, const char *name, char **ret_path)
 {
 	struct snap_image image;
+	struct snapshot view;
 	char *path = NULL;
 	int err, dir_len;
 	int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -198,8 +108,10 @@ static int save_in(struct snapshot_builder *b, const char *dir, const char *name
 	dir_len = err = prepare_path(dir, &path);
 	if (err < 0)
 		goto out;
-	snap_image_make(&image, b);
-	err = snap_image_save(&image, dir_fd, name, false, path + dir_len);
+	snap_view(b, &view);
+	err = snap_image_make(&image, &view, NULL) ?:
+	      snap_image_save(&image, dir_fd, name, false, path + dir_len);
+	snap_image_release(&image);
 	if (!err) {
 		*ret_path = path;
 		path = NULL;
@@ -218,6 +130,34 @@ int snapshot_builder__save(struct snapshot_builder *b, const char *dir, const ch
 
 	if (!err)
 		return 0;
-	return reason_set(why, err, "%s: cannot write %s.snap: %s", snap_clean_path(clean_dir, dir),
-			  snap_clean_path(clean_name, name), strerror(-err));
+	return reason_set(why, err, "%s: cannot write %s.snap: %s",
+			  clean_path(clean_dir, sizeof(clean_dir), dir),
+			  clean_path(clean_name, sizeof(clean_name), name), strerror(-err));
+}
+
+static int write_image(FILE *out, const void *what)
+{
+	const struct snap_image *image = what;
+
+	for (uint32_t i = 0; i < image->piece_nr; i++)
+		if (fwrite(image->piece[i].iov_base, 1, image->piece[i].iov_len, out) !=
+		    image->piece[i].iov_len)
+			return -errno;
+	return 0;
+}
+
+int snapshot__save(const struct snapshot *snapshot, const char *path,
+		   const struct snapshot_save_options *options, struct reason *why)
+{
+	char clean[SNAP_NAME_MAX];
+	struct snap_image image;
+	int err = snap_image_make(&image, snapshot, options);
+
+	if (err)
+		err = reason_set(why, err, "%s: cannot write: %s",
+				 clean_path(clean, sizeof(clean), path), strerror(-err));
+	else
+		err = file_replace(path, write_image, &image, why);
+	snap_image_release(&image);
+	return err;
 }

@@ -1,33 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "snapshot/builder.h"
+#include "snapshot/image.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct rows {
-	const void *row;
-	uint64_t nr;
-};
-
-static struct rows rows_of(const struct snapshot_builder *b, uint32_t type)
-{
-	if (type == SNAP_STRING_START)
-		return (struct rows){ b->string.start, b->string.start_nr };
-	if (type == SNAP_STRING_BYTES)
-		return (struct rows){ b->string.bytes, b->string.bytes_nr };
-	return (struct rows){ b->table[type].row, b->table[type].nr };
-}
-
-/* A column that was asked for is written even if it is empty; domains only where one is not 0. */
-static bool is_written(const struct snapshot_builder *b, uint32_t type)
-{
-	uint32_t column = snap_shapes[type].column;
-
-	if (type == SNAP_TRACE_DOMAIN && !b->domains)
-		return false;
-	return !column || b->columns & column;
-}
+#include "snapshot/builder.h"
 
 static void add_piece(struct snap_image *image, const void *bytes, size_t len)
 {
@@ -38,25 +16,31 @@ static void add_piece(struct snap_image *image, const void *bytes, size_t len)
 }
 
 static void add_section(struct snap_image *image, struct snap_section *section, uint32_t type,
-			const struct rows *rows)
+			const struct snap_rows *rows)
 {
 	static const char padding[SNAP_ALIGN];
+	bool is_packed = image->packed[type];
+	const void *bytes = is_packed ? image->packed[type] : rows->row;
 
 	*section = (struct snap_section){
 		.type = type,
-		.encoding = SNAP_RAW,
+		.encoding = is_packed ? SNAP_ZSTD : SNAP_RAW,
 		.offset = image->header.file_size,
-		.size = rows->nr * snap_shapes[type].row_size,
+		.size = is_packed ? image->packed_len[type] :
+				    rows->nr * snap_shapes[type].row_size,
 		.count = rows->nr,
 	};
-	section->checksum = snap_checksum(rows->row, section->size);
-	add_piece(image, rows->row, section->size);
+	section->checksum = snap_checksum(bytes, section->size);
+	add_piece(image, bytes, section->size);
 	add_piece(image, padding, -section->size % SNAP_ALIGN);
 }
 
-void snap_image_make(struct snap_image *image, const struct snapshot_builder *b)
+int snap_image_make(struct snap_image *image, const struct snapshot *snapshot,
+		    const struct snapshot_save_options *options)
 {
+	const struct snap_rows *rows = snapshot->rows;
 	struct snap_section *section = image->section;
+	int err;
 
 	*image = (struct snap_image){
 		.header = {
@@ -65,31 +49,49 @@ void snap_image_make(struct snap_image *image, const struct snapshot_builder *b)
 			.header_size = sizeof(image->header),
 		},
 	};
+	err = options && options->compress ? snap_image_pack(image, snapshot) : 0;
+	if (err)
+		return err;
 	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX; type++)
-		image->header.section_nr += is_written(b, type);
+		image->header.section_nr += !!rows[type].row;
 	add_piece(image, &image->header, sizeof(image->header));
 	add_piece(image, image->section, image->header.section_nr * sizeof(*section));
-	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX; type++) {
-		struct rows rows = rows_of(b, type);
-
-		if (is_written(b, type))
-			add_section(image, section++, type, &rows);
-	}
+	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX; type++)
+		if (rows[type].row)
+			add_section(image, section++, type, &rows[type]);
 	image->header.checksum = snap_header_checksum(&image->header, image->section);
+	return 0;
+}
+
+void snap_image_release(struct snap_image *image)
+{
+	for (uint32_t type = 0; type < SNAP_SECTION_TYPE_MAX; type++)
+		free(image->packed[type]);
+}
+
+int snapshot__serialize(const struct snapshot *snapshot,
+			const struct snapshot_save_options *options, void **ret_bytes,
+			size_t *ret_len)
+{
+	struct snap_image image;
+	int err = snap_image_make(&image, snapshot, options);
+	char *bytes = err ? NULL : malloc(image.header.file_size);
+	char *end = bytes;
+
+	if (bytes) {
+		for (uint32_t i = 0; i < image.piece_nr; i++)
+			end = mempcpy(end, image.piece[i].iov_base, image.piece[i].iov_len);
+		*ret_bytes = bytes;
+		*ret_len = image.header.file_size;
+	}
+	snap_image_release(&image);
+	return bytes ? 0 : -ENOMEM;
 }
 
 int snapshot_builder__serialize(struct snapshot_builder *b, void **ret_bytes, size_t *ret_len)
 {
-	struct snap_image image;
-	char *bytes, *end;
+	struct snapshot view;
 
-	snap_image_make(&image, b);
-	bytes = end = malloc(image.header.file_size);
-	if (!bytes)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < image.piece_nr; i++)
-		end = mempcpy(end, image.piece[i].iov_base, image.piece[i].iov_len);
-	*ret_bytes = bytes;
-	*ret_len = image.header.file_size;
-	return 0;
+	snap_view(b, &view);
+	return snapshot__serialize(&view, NULL, ret_bytes, ret_len);
 }

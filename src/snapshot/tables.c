@@ -10,16 +10,6 @@
 #include "base/reason.h"
 #include "base/units.h"
 
-static const void *rows_of(const struct snap_reading *r, uint32_t type)
-{
-	return r->section[type] ? r->bytes + r->section[type]->offset : NULL;
-}
-
-static uint64_t count_of(const struct snap_reading *r, uint32_t type)
-{
-	return r->section[type] ? r->section[type]->count : 0;
-}
-
 static int check_id(const struct snap_reading *r, uint32_t type, uint64_t row, const char *what,
 		    uint32_t id, uint32_t id_nr)
 {
@@ -28,19 +18,19 @@ static int check_id(const struct snap_reading *r, uint32_t type, uint64_t row, c
 	return snap_damaged(r, type, "row %" PRIu64 ": %s id %u of %u", row, what, id, id_nr);
 }
 
-static int check_row_zero(const struct snap_reading *r, uint32_t type)
+static int check_row_zero(const struct snap_reading *r, const struct snapshot *s, uint32_t type)
 {
-	if (snap_is_zero(rows_of(r, type), snap_shapes[type].row_size))
+	if (snap_is_zero(s->rows[type].row, snap_shapes[type].row_size))
 		return 0;
 	return snap_damaged(r, type, "row 0 is not zero");
 }
 
 /* A long column of ids: a loop without branches, and a second one to name the row. */
-static int check_id_column(const struct snap_reading *r, uint32_t type, const char *what,
-			   uint32_t least, uint32_t id_nr)
+static int check_id_column(const struct snap_reading *r, const struct snap_rows *rows,
+			   uint32_t type, const char *what, uint32_t least, uint32_t id_nr)
 {
-	const uint32_t *id = rows_of(r, type);
-	uint64_t nr = count_of(r, type);
+	const uint32_t *id = rows[type].row;
+	uint64_t nr = rows[type].nr;
 	uint32_t bad = 0;
 
 	for (uint64_t i = 0; i < nr; i++)
@@ -55,7 +45,7 @@ static int check_id_column(const struct snap_reading *r, uint32_t type, const ch
 /* Each string starts where the one before ended, behind its only NUL. */
 static int check_strings(const struct snap_reading *r, const struct snapshot *s)
 {
-	uint64_t bytes_nr = count_of(r, SNAP_STRING_BYTES);
+	uint64_t bytes_nr = s->rows[SNAP_STRING_BYTES].nr;
 	uint64_t nr = s->tables.string_nr;
 
 	if (s->string_start[0] || s->string_bytes[0])
@@ -76,21 +66,23 @@ static int check_strings(const struct snap_reading *r, const struct snapshot *s)
 
 static int compare_texts(const void *a, const void *b)
 {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
+	const char *const *left = a, *const *right = b;
+
+	return *left == *right ? 0 : strcmp(*left, *right);
 }
 
 /* The rows begin with the string that must be unique, and not empty. */
 static int check_unique(const struct snap_reading *r, uint32_t type, const struct snapshot *s)
 {
-	const char *row = rows_of(r, type);
-	uint64_t nr = count_of(r, type);
+	const char *row = s->rows[type].row;
+	uint64_t nr = s->rows[type].nr; /* not many, see snap_shapes */
 	const char **text = calloc(nr + 1, sizeof(*text));
 	char clean[64];
 	uint32_t id;
 	int err = 0;
 
 	if (!text)
-		return reason_set(r->why, -ENOMEM, "%s: %s", r->name, strerror(ENOMEM));
+		return snap_system_error(r, -ENOMEM);
 	for (uint64_t i = 0; i < nr && !err; i++, row += snap_shapes[type].row_size) {
 		memcpy(&id, row, sizeof(id));
 		err = check_id(r, type, i, "string", id, s->tables.string_nr);
@@ -146,7 +138,7 @@ static int check_objects(const struct snap_reading *r, const struct snapshot *s)
 {
 	const struct snapshot_tables *t = &s->tables;
 	const uint32_t type = SNAP_OBJECTS;
-	int err = check_row_zero(r, type);
+	int err = check_row_zero(r, s, type);
 
 	for (uint32_t i = 0; i < t->object_nr && !err; i++) {
 		err = check_id(r, type, i, "string", t->object[i].path, t->string_nr) ?:
@@ -161,7 +153,7 @@ static int check_frames(const struct snap_reading *r, const struct snapshot *s)
 {
 	const struct snapshot_tables *t = &s->tables;
 	const uint32_t type = SNAP_FRAMES;
-	int err = check_row_zero(r, type);
+	int err = check_row_zero(r, s, type);
 
 	for (uint32_t i = 0; i < t->frame_nr && !err; i++) {
 		const struct snap_frame *f = &t->frame[i];
@@ -187,9 +179,6 @@ static int check_traceback(const struct snap_reading *r, uint32_t i, const struc
 	if (t->nframe > SNAP_TRACEBACK_MAX)
 		return snap_damaged(r, type, "row %u: %u frames are too many", i,
 				    t->nframe);
-	if (t->total_nframe && t->total_nframe < t->nframe)
-		return snap_damaged(r, type, "row %u: %u frames of %u", i, t->nframe,
-				    t->total_nframe);
 	if (t->flags & ~SNAP_TRACEBACK_FLAGS || t->reserved)
 		return snap_damaged(r, type, "row %u: unknown flags", i);
 	return 0;
@@ -199,7 +188,7 @@ static int check_tracebacks(const struct snap_reading *r, const struct snapshot 
 {
 	const struct snapshot_tables *t = &s->tables;
 	uint64_t end = 0;
-	int err = check_row_zero(r, SNAP_TRACEBACKS);
+	int err = check_row_zero(r, s, SNAP_TRACEBACKS);
 
 	for (uint32_t i = 0; i < t->traceback_nr && !err; i++) {
 		err = check_traceback(r, i, &t->traceback[i], end);
@@ -210,7 +199,7 @@ static int check_tracebacks(const struct snap_reading *r, const struct snapshot 
 	if (end != t->traceback_frame_nr)
 		return snap_damaged(r, SNAP_TRACEBACKS, "they end at %" PRIu64 " of %" PRIu64
 				    " frames", end, t->traceback_frame_nr);
-	return check_id_column(r, SNAP_TRACEBACK_FRAMES, "frame", 1, t->frame_nr);
+	return check_id_column(r, s->rows, SNAP_TRACEBACK_FRAMES, "frame", 1, t->frame_nr);
 }
 
 static int check_traces(const struct snap_reading *r, const struct snapshot *s)
@@ -220,45 +209,15 @@ static int check_traces(const struct snap_reading *r, const struct snapshot *s)
 				    SNAP_TRACE_SIZE, "it is missing");
 	for (uint32_t type = SNAP_TRACE_SIZE; type <= SNAP_TRACE_THREAD; type++)
 		if (r->section[type] && (!r->section[SNAP_TRACE_SIZE] ||
-					 count_of(r, type) != s->tables.trace_nr))
+					 s->rows[type].nr != s->tables.trace_nr))
 			return snap_damaged(r, type, "%" PRIu64 " rows for %" PRIu64 " traces",
-					    count_of(r, type), s->tables.trace_nr);
-	return check_id_column(r, SNAP_TRACE_TRACEBACK, "traceback", 0, s->tables.traceback_nr);
-}
-
-static void fill(const struct snap_reading *r, struct snapshot *s)
-{
-	s->string_start = rows_of(r, SNAP_STRING_START);
-	s->string_bytes = rows_of(r, SNAP_STRING_BYTES);
-	s->tables = (struct snapshot_tables){
-		.metadata = rows_of(r, SNAP_METADATA),
-		.counter = rows_of(r, SNAP_COUNTERS),
-		.probe = rows_of(r, SNAP_PROBES),
-		.object = rows_of(r, SNAP_OBJECTS),
-		.frame = rows_of(r, SNAP_FRAMES),
-		.traceback = rows_of(r, SNAP_TRACEBACKS),
-		.traceback_frame = rows_of(r, SNAP_TRACEBACK_FRAMES),
-		.metadata_nr = count_of(r, SNAP_METADATA),
-		.counter_nr = count_of(r, SNAP_COUNTERS),
-		.probe_nr = count_of(r, SNAP_PROBES),
-		.object_nr = count_of(r, SNAP_OBJECTS),
-		.frame_nr = count_of(r, SNAP_FRAMES),
-		.traceback_nr = count_of(r, SNAP_TRACEBACKS),
-		.string_nr = count_of(r, SNAP_STRING_START),
-		.traceback_frame_nr = count_of(r, SNAP_TRACEBACK_FRAMES),
-		.trace_nr = count_of(r, SNAP_TRACE_SIZE),
-		.trace_size = rows_of(r, SNAP_TRACE_SIZE),
-		.trace_traceback = rows_of(r, SNAP_TRACE_TRACEBACK),
-		.trace_domain = rows_of(r, SNAP_TRACE_DOMAIN),
-		.trace_birth_ns = rows_of(r, SNAP_TRACE_BIRTH),
-		.trace_address = rows_of(r, SNAP_TRACE_ADDRESS),
-		.trace_thread = rows_of(r, SNAP_TRACE_THREAD),
-	};
+					    s->rows[type].nr, s->tables.trace_nr);
+	return check_id_column(r, s->rows, SNAP_TRACE_TRACEBACK, "traceback", 0, s->tables.traceback_nr);
 }
 
 int snap_check_tables(const struct snap_reading *r, struct snapshot *s)
 {
-	fill(r, s);
+	snap_fill_tables(s);
 	return check_strings(r, s) ?: check_objects(r, s) ?: check_frames(r, s) ?:
 	       check_tracebacks(r, s) ?: check_traces(r, s) ?: check_probes(r, s) ?:
 	       check_metadata(r, s) ?: check_counters(r, s);

@@ -67,5 +67,7 @@ Test(base_reason, sets_the_line_and_returns_the_error)
 	text[sizeof(text) - 1] = '\0';
 	cr_expect_eq(reason_set(&why, -1, "%s", text), -1);
 	cr_expect_eq(strlen(why.text), sizeof(why.text) - 1);
+	reason_set(&why, -1, "%s", "two\nlines\x1b[2J, \xff, é");
+	cr_expect_str_eq(why.text, "two\\x0alines\\x1b[2J, \\xff, é");
 	cr_expect_eq(reason_set(NULL, -ENOENT, "not wanted"), -ENOENT);
 }

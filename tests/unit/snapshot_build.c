@@ -222,12 +222,13 @@ Test(snapshot_build, equal_rows_get_equal_ids)
 	object.path = again;
 	cr_expect(!snapshot_builder__object(b, &object, &id));
 	cr_expect(!snapshot_builder__object(b, &object, &again) && id == again && id == 3);
-	cr_expect(!snapshot_builder__frame(b, &frame, &id) && id == 0);
+	cr_expect(!snapshot_builder__frame(b, &frame, &id) && id == 4); /* a frame is not "none" */
+	cr_expect(!snapshot_builder__frame(b, &frame, &again) && id == again);
 	frame.offset = 9;
 	cr_expect(!snapshot_builder__frame(b, &frame, &id));
-	cr_expect(!snapshot_builder__frame(b, &frame, &again) && id == again && id == 4);
+	cr_expect(!snapshot_builder__frame(b, &frame, &again) && id == again && id == 5);
 	frame.flags = SNAP_FRAME_INLINE;
-	cr_expect(!snapshot_builder__frame(b, &frame, &again) && again == 5);
+	cr_expect(!snapshot_builder__frame(b, &frame, &again) && again == 6);
 	snapshot_builder__free(b);
 }
 
@@ -249,6 +250,7 @@ static const struct {
 	{ { 2, 3, 1 }, 3, 3, 0, 1 },
 	{ { 2, 1 }, 2, 0, 0, 5 },
 	{ { 0 }, 0, 5, SNAP_TRACEBACK_BROKEN, 8 },
+	{ { 2, 3, 1 }, 3, 1, 0, 9 }, /* the recorder's word, not ours to judge */
 };
 
 Test(snapshot_build, equal_tracebacks_get_equal_ids)
@@ -267,7 +269,7 @@ Test(snapshot_build, equal_tracebacks_get_equal_ids)
 		cr_expect_eq(id, tracebacks[i].id, "row %zu: id %u", i, id);
 	}
 	got = read_back(builder);
-	cr_expect_eq(got.t->traceback_nr, 9);
+	cr_expect_eq(got.t->traceback_nr, 10);
 	release(&got);
 }
 
@@ -322,7 +324,6 @@ Test(snapshot_build, tracebacks_out_of_range)
 
 	cr_expect_eq(snapshot_builder__traceback(b, &none, 1, 0, 0, &id), -EINVAL);
 	cr_expect_eq(snapshot_builder__traceback(b, &far, 1, 0, 0, &id), -EINVAL);
-	cr_expect_eq(snapshot_builder__traceback(b, two, 2, 1, 0, &id), -EINVAL);
 	cr_expect_eq(snapshot_builder__traceback(b, two, 2, 2, 4, &id), -EINVAL);
 	cr_expect_eq(snapshot_builder__trace(b, &(struct snap_trace){ .traceback = 3 }), -EINVAL);
 	cr_expect_eq(id, 99, "an output changed on failure");

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "snapshot/format.h"
 #include "snapshot_sample.h"
 
 static char home[PATH_MAX];
@@ -172,4 +173,53 @@ Test(snapshot_open, memory_must_be_aligned)
 	cr_expect_str_eq(why.text, "snapshot: not aligned in memory");
 	free(moved);
 	sample_release(&sample);
+}
+
+Test(snapshot_open, no_memory_at_all)
+{
+	struct reason why = { "" };
+
+	cr_expect_null(snapshot__open_memory(NULL, 0, &why));
+	cr_expect_eq(errno, EBADMSG);
+	cr_expect_str_eq(why.text, "snapshot: not a snapshot: the file is empty");
+}
+
+/* Of a file that is read by two threads: each section is looked at, and the first fault is said. */
+Test(snapshot_open, a_big_file)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_ALL);
+	const struct snap_section *section;
+	struct snap_header *header;
+	struct snapshot *snapshot;
+	char says[128];
+	size_t len;
+	char *bytes;
+
+	cr_assert(builder);
+	for (uint64_t i = 0; i < 400000; i++) {
+		struct snap_trace trace = { .size = i, .birth_ns = i, .address = i, .thread = 1,
+					    .domain = i & 1 };
+
+		cr_assert_eq(snapshot_builder__trace(builder, &trace), 0);
+	}
+	cr_assert_eq(snapshot_builder__serialize(builder, (void **)&bytes, &len), 0);
+	snapshot_builder__free(builder);
+	cr_assert_gt(len, 12 << 20);
+	header = (struct snap_header *)bytes;
+	section = (const struct snap_section *)(header + 1);
+	write_file("big", bytes, len);
+	snapshot = snapshot__open("big", NULL);
+	cr_assert(snapshot);
+	cr_expect_eq(snapshot__tables(snapshot)->trace_size[399999], 399999);
+	snapshot__close(snapshot);
+	for (uint32_t i = header->section_nr; i--;) {
+		if (!section[i].size)
+			continue;
+		bytes[section[i].offset + section[i].size - 1] ^= 64;
+		write_file("big", bytes, len);
+		snprintf(says, sizeof(says), "big: damaged: section %s: wrong checksum",
+			 snap_shapes[section[i].type].name);
+		expect_refused("big", EBADMSG, says);
+	}
+	free(bytes);
 }

@@ -100,6 +100,25 @@ struct sample sample_make(void)
 	return sample;
 }
 
+struct snapshot *sample_finish(struct snapshot_builder *builder)
+{
+	struct snapshot *snapshot = NULL;
+
+	cr_assert_eq(snapshot_builder__finish(builder, &snapshot), 0);
+	return snapshot;
+}
+
+struct sample sample_serialize(const struct snapshot *snapshot,
+			       const struct snapshot_save_options *options)
+{
+	struct sample sample;
+	void *bytes;
+
+	cr_assert_eq(snapshot__serialize(snapshot, options, &bytes, &sample.len), 0);
+	sample.bytes = bytes;
+	return sample;
+}
+
 void sample_release(struct sample *sample)
 {
 	free(sample->bytes);

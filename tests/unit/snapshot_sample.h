@@ -22,6 +22,11 @@ struct sample {
 
 struct snapshot_builder *sample_builder(unsigned int columns);
 struct sample sample_make(void);
+
+/* snapshot_builder__finish() and snapshot__serialize(), which must not fail. */
+struct snapshot *sample_finish(struct snapshot_builder *builder);
+struct sample sample_serialize(const struct snapshot *snapshot,
+			       const struct snapshot_save_options *options);
 void sample_release(struct sample *sample);
 
 struct snap_header *sample_header(struct sample *sample);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "snapshot/builder.h"
+#include "snapshot/image.h"
 #include "snapshot_sample.h"
 #include "skip.h"
 
@@ -157,11 +158,14 @@ static int save_hidden(char name[NAME_MAX + 1])
 {
 	int dir_fd = open("d", O_RDONLY | O_DIRECTORY);
 	struct snap_image image;
+	struct snapshot view;
 	int err;
 
 	cr_assert(dir_fd >= 0);
-	snap_image_make(&image, builder);
+	snap_view(builder, &view);
+	cr_assert_eq(snap_image_make(&image, &view, NULL), 0);
 	err = snap_image_save(&image, dir_fd, "a", true, name);
+	snap_image_release(&image);
 	close(dir_fd);
 	return err;
 }
@@ -264,4 +268,72 @@ Test(snapshot_save, without_proc)
 	expect_saved("d", "d/a-2.snap");
 	cr_expect_eq(name_nr("d"), 2);
 	umount("/proc");
+}
+
+/* ---- to a path ------------------------------------------------------------------------------ */
+
+static struct snapshot *finished(void)
+{
+	struct snapshot *snapshot = sample_finish(builder);
+
+	builder = NULL;
+	return snapshot;
+}
+
+Test(snapshot_save, in_place_of_a_file)
+{
+	static const struct snapshot_save_options options[] = { { false }, { true } };
+	struct snapshot *snapshot = finished(), *opened;
+	struct reason why = { "" };
+
+	close(open("d/b", O_CREAT | O_WRONLY, 0644));
+	for (int i = 0; i < 2; i++) {
+		cr_expect_eq(snapshot__save(snapshot, "d/b", &options[i], &why), 0, "%s", why.text);
+		expect_whole("d/b");
+	}
+	opened = snapshot__open("d/b", NULL); /* and onto itself */
+	cr_expect_eq(snapshot__save(opened, "d/b", NULL, NULL), 0);
+	expect_whole("d/b");
+	cr_expect_eq(name_nr("d"), 1);
+	snapshot__close(opened);
+	snapshot__close(snapshot);
+}
+
+static void expect_not_saved(const struct snapshot *snapshot, const char *path, int err,
+			     const char *says)
+{
+	struct reason why = { "" };
+
+	cr_expect_eq(snapshot__save(snapshot, path, NULL, &why), err);
+	cr_expect_str_eq(why.text, says);
+	cr_expect_eq(snapshot__save(snapshot, path, NULL, NULL), err);
+}
+
+Test(snapshot_save, paths_that_are_none)
+{
+	struct snapshot *snapshot = finished();
+
+	expect_not_saved(snapshot, "d", -EISDIR, "d: cannot write: Is a directory");
+	expect_not_saved(snapshot, "no/b", -ENOENT, "no/b: cannot write: No such file or directory");
+	expect_not_saved(snapshot, "/dev/full", -ENOSPC,
+			 "/dev/full: cannot write: No space left on device");
+	cr_expect_eq(snapshot__save(snapshot, "/dev/null", NULL, NULL), 0);
+	snapshot__close(snapshot);
+}
+
+Test(snapshot_save, a_full_disk_keeps_the_old_file)
+{
+	struct snapshot *snapshot;
+
+	if (!mount_small_disk("d"))
+		skip_because("may not mount a tmpfs");
+	expect_saved("d", "d/a.snap");
+	add_many_traces();
+	snapshot = finished();
+	expect_not_saved(snapshot, "d/a.snap", -ENOSPC,
+			 "d/a.snap: cannot write: No space left on device");
+	cr_expect_eq(name_nr("d"), 1);
+	expect_whole("d/a.snap");
+	snapshot__close(snapshot);
+	umount("d");
 }

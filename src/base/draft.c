@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "base/draft.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STALE_MAX 100 /* hidden files that earlier processes of our pid may have left */
+
+static int error_of(int result)
+{
+	return result < 0 ? -errno : 0;
+}
+
+static void hidden_name(struct draft *draft, int nr)
+{
+	snprintf(draft->hidden, sizeof(draft->hidden), nr > 1 ? ".%.200s.tmp.%d-%d" :
+		 ".%.200s.tmp.%d", draft->name, getpid(), nr);
+}
+
+static int open_nameless(struct draft *draft)
+{
+	draft->fd = openat(draft->dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	return error_of(draft->fd);
+}
+
+static int open_hidden(struct draft *draft)
+{
+	int err = -EEXIST;
+
+	for (int i = 1; i <= STALE_MAX && err == -EEXIST; i++) {
+		hidden_name(draft, i);
+		draft->fd = openat(draft->dir_fd, draft->hidden,
+				   O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+		err = error_of(draft->fd);
+	}
+	if (err)
+		draft->hidden[0] = '\0';
+	return err;
+}
+
+/* File systems without O_TMPFILE say so in several ways. fchmod: whatever the umask is. */
+int draft_open(struct draft *draft, int dir_fd, const char *name, bool named)
+{
+	int err;
+
+	*draft = (struct draft){ .dir_fd = dir_fd, .fd = -1, .name = name };
+	err = named ? -EOPNOTSUPP : open_nameless(draft);
+	if (err == -EOPNOTSUPP || err == -EISDIR || err == -EINVAL || err == -ENOENT)
+		err = open_hidden(draft);
+	return err ?: error_of(fchmod(draft->fd, 0600));
+}
+
+void draft_close(struct draft *draft)
+{
+	if (draft->hidden[0])
+		unlinkat(draft->dir_fd, draft->hidden, 0);
+	if (draft->fd >= 0)
+		close(draft->fd);
+}
+
+int draft_sync(const struct draft *draft)
+{
+	return error_of(fsync(draft->fd));
+}
+
+/* The second way works without /proc but wants CAP_DAC_READ_SEARCH. */
+static int link_nameless(const struct draft *draft, const char *name)
+{
+	char path[64];
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", draft->fd);
+	err = error_of(linkat(AT_FDCWD, path, draft->dir_fd, name, AT_SYMLINK_FOLLOW));
+	if (err == -ENOENT || err == -ENOTDIR)
+		err = error_of(linkat(draft->fd, "", draft->dir_fd, name, AT_EMPTY_PATH));
+	return err;
+}
+
+/* Where there are no links (FAT) the file is renamed, without replacing; both leave one name. */
+static int link_hidden(struct draft *draft, const char *name)
+{
+	int err = error_of(linkat(draft->dir_fd, draft->hidden, draft->dir_fd, name, 0));
+
+	if (err != -EPERM && err != -EOPNOTSUPP)
+		return err;
+	err = error_of(renameat2(draft->dir_fd, draft->hidden, draft->dir_fd, name,
+				 RENAME_NOREPLACE));
+	if (!err)
+		draft->hidden[0] = '\0';
+	return err;
+}
+
+int draft_link(struct draft *draft, const char *name)
+{
+	return draft->hidden[0] ? link_hidden(draft, name) : link_nameless(draft, name);
+}
+
+/* rename replaces, link does not: what has no name gets a hidden one first. */
+static int hide(struct draft *draft)
+{
+	int err = -EEXIST;
+
+	for (int i = 1; i <= STALE_MAX && err == -EEXIST; i++) {
+		hidden_name(draft, i);
+		err = link_nameless(draft, draft->hidden);
+	}
+	if (err)
+		draft->hidden[0] = '\0';
+	return err;
+}
+
+int draft_replace(struct draft *draft)
+{
+	int err = draft->hidden[0] ? 0 : hide(draft);
+
+	if (!err)
+		err = error_of(renameat(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name));
+	if (!err)
+		draft->hidden[0] = '\0';
+	return err;
+}
+
+int sync_dir(int dir_fd)
+{
+	int err = error_of(fsync(dir_fd));
+
+	return err == -EINVAL || err == -EOPNOTSUPP ? 0 : err;
+}

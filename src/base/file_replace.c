@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "base/file_replace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/draft.h"
+#include "base/units.h"
+
+#define LINKS_MAX 40 /* as many as the kernel follows */
+
+struct writing {
+	int (*write)(FILE *out, const void *what);
+	const void *what;
+};
+
+static int error_of(int result)
+{
+	return result < 0 ? -errno : 0;
+}
+
+/* Through a stream of its own on the same open file; the descriptor stays the caller's. */
+static int write_to(int fd, const struct writing *writing)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0), err;
+	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
+
+	if (!out) {
+		err = -errno;
+		if (copy >= 0)
+			close(copy);
+		return err;
+	}
+	errno = 0;
+	err = writing->write(out, writing->what);
+	if (!err && (fflush(out) || ferror(out)))
+		err = -errno ?: -EIO;
+	return error_of(fclose(out)) && !err ? -errno : err;
+}
+
+/* ---- what the path stands for -------------------------------------------------------------- */
+
+/*
+ * In a folder such as /tmp a link of somebody else could have us replace any file that we may: the
+ * kernel does not follow it there (fs.protected_symlinks), and neither do we.
+ */
+static int check_link(const char *path, int dir_len, int link_fd)
+{
+	char *dir = dir_len ? strndup(path, dir_len) : strdup(".");
+	struct stat folder, link;
+	int err = dir ? error_of(stat(dir, &folder)) ?: error_of(fstat(link_fd, &link)) : -ENOMEM;
+
+	free(dir);
+	if (err || !(folder.st_mode & S_ISVTX) || !(folder.st_mode & S_IWOTH))
+		return err;
+	return link.st_uid == geteuid() || link.st_uid == folder.st_uid ? 0 : -EACCES;
+}
+
+/* The text of a link, below the folder of the link where it is relative. */
+static int follow(char **path, int link_fd)
+{
+	char target[PATH_MAX], *slash = strrchr(*path, '/'), *next;
+	ssize_t len = readlinkat(link_fd, "", target, sizeof(target) - 1);
+	int dir_len = slash ? slash + 1 - *path : 0;
+	int err = len < 0 ? -errno : check_link(*path, dir_len, link_fd);
+
+	if (err)
+		return err;
+	target[len] = '\0';
+	if (asprintf(&next, "%.*s%s", target[0] == '/' ? 0 : dir_len, *path, target) < 0)
+		return -ENOMEM;
+	free(*path);
+	*path = next;
+	return 0;
+}
+
+/*
+ * *ret_direct: to be written to, not to be replaced. The links of /proc/self/fd are open files
+ * of ours and not other names of them; /dev/stdout leads there.
+ */
+static int look(int fd, bool *ret_link, bool *ret_direct)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fstat(fd, &st) || fstatfs(fd, &fs))
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	*ret_direct = S_ISLNK(st.st_mode) ? fs.f_type == PROC_SUPER_MAGIC : !S_ISREG(st.st_mode);
+	*ret_link = S_ISLNK(st.st_mode) && !*ret_direct;
+	return 0;
+}
+
+static int resolve(char **path, bool *ret_direct)
+{
+	for (int i = 0; i <= LINKS_MAX; i++) {
+		int fd = open(*path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		bool is_link = false;
+		int err;
+
+		if (fd < 0)
+			return errno == ENOENT && **path ? 0 : -errno;
+		err = look(fd, &is_link, ret_direct);
+		if (!err && is_link)
+			err = follow(path, fd);
+		close(fd);
+		if (err || !is_link)
+			return err;
+	}
+	return -ELOOP;
+}
+
+/* ---- writing it ----------------------------------------------------------------------------- */
+
+/* O_APPEND: what /dev/stdout is redirected to keeps what it has. */
+static int write_directly(const char *path, const struct writing *writing)
+{
+	int fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
+	int err = fd < 0 ? -errno : write_to(fd, writing);
+
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static int replace_in(int dir_fd, const char *name, const struct writing *writing)
+{
+	struct draft draft;
+	int err = draft_open(&draft, dir_fd, name, false);
+
+	if (!err)
+		err = write_to(draft.fd, writing) ?: draft_sync(&draft) ?: draft_replace(&draft);
+	draft_close(&draft);
+	return err ?: sync_dir(dir_fd);
+}
+
+static int replace(char *path, const struct writing *writing)
+{
+	char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+	const char *dir = slash == path ? "/" : slash ? path : ".";
+	int dir_fd, err;
+
+	if (!*name)
+		return -EISDIR;
+	if (slash)
+		*slash = '\0';
+	dir_fd = open(*dir ? dir : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0)
+		return -errno;
+	err = replace_in(dir_fd, name, writing);
+	close(dir_fd);
+	return err;
+}
+
+int file_replace(const char *path, int (*write)(FILE *out, const void *what), const void *what,
+		 struct reason *why)
+{
+	const struct writing writing = { write, what };
+	char *real = strdup(path);
+	char clean[256];
+	bool direct = false;
+	int err = real ? resolve(&real, &direct) : -ENOMEM;
+
+	if (!err)
+		err = direct ? write_directly(real, &writing) : replace(real, &writing);
+	free(real);
+	if (!err)
+		return 0;
+	return reason_set(why, err, "%s: cannot write: %s",
+			  clean_path(clean, sizeof(clean), path), strerror(-err));
+}

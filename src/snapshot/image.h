@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SNAPSHOT_IMAGE_H
+#define ALLOCSNAP_SNAPSHOT_IMAGE_H
+
+#include <limits.h>
+#include <sys/uio.h>
+
+#include "snapshot/private.h"
+
+/*
+ * A file as a list of pieces, which point into the snapshot and into the image itself: neither
+ * may move or change while it is in use.
+ */
+struct snap_image {
+	struct snap_header header;
+	struct snap_section section[SNAP_SECTION_TYPE_MAX];
+	void *packed[SNAP_SECTION_TYPE_MAX]; /* by section type; NULL: as it is */
+	size_t packed_len[SNAP_SECTION_TYPE_MAX];
+	struct iovec piece[2 * SNAP_SECTION_TYPE_MAX + 2];
+	uint32_t piece_nr;
+};
+
+/* 0 or -ENOMEM; options may be NULL. Release it also where it fails. */
+int snap_image_make(struct snap_image *image, const struct snapshot *snapshot,
+		    const struct snapshot_save_options *options);
+void snap_image_release(struct snap_image *image);
+
+/* Compresses what gets smaller by it: packed and packed_len. 0 or -ENOMEM. */
+int snap_image_pack(struct snap_image *image, const struct snapshot *snapshot);
+
+/*
+ * Writes the image into a directory as NAME.snap, NAME-2.snap… and gives the name it got. The
+ * file is nameless until it is whole; with named_temporary, and where the file system knows no
+ * nameless files, it has a hidden name until then.
+ */
+int snap_image_save(const struct snap_image *image, int dir_fd, const char *name,
+		    bool named_temporary, char ret_name[NAME_MAX + 1]);
+
+#endif
