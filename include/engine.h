@@ -3,9 +3,20 @@
 #define ALLOCSNAP_ENGINE_H
 
 /*
- * What the engine answers: tracemalloc's Snapshot.statistics() and Snapshot.compare_to()
- * (CPython 3.11, Lib/tracemalloc.py), on snapshots of native programs. Pure: no I/O, no
- * globals; the snapshots are only read.
+ * What the engine answers: tracemalloc's Snapshot.statistics(), compare_to() and
+ * filter_traces() (CPython 3.11, Lib/tracemalloc.py), on snapshots of native programs. Pure: no
+ * I/O, no globals; the snapshots are only read.
+ *
+ *	tracemalloc			here
+ *	Snapshot.load, dump		snapshot__open, snapshot__save (snapshot.h)
+ *	Snapshot.traces, Trace		snapshot__trace (snapshot.h)
+ *	Traceback, Frame		traceback_read, struct frame_view
+ *	Filter, DomainFilter		struct filter
+ *	Snapshot.filter_traces		snapshot_filter_traces
+ *	Snapshot.statistics		snapshot_statistics
+ *	Snapshot.compare_to		snapshot_compare
+ *	Statistic, StatisticDiff	struct statistic
+ *	Traceback.format, str()		traceback_format, statistic_text, size_text (render.h)
  *
  * Frames. Two frames are equal if filename and lineno are. Where lineno is 0 (no line
  * information) function, object and offset count too, so that a stripped library is not one
@@ -15,23 +26,35 @@
  *
  * Wrappers. Leading frames of the allocator itself and of operator new, and those whose
  * function matches a `skip` pattern, are passed over: a traceback starts at the first frame
- * after them. One that holds nothing else is left whole.
+ * after them, for statistics and for filters. One that holds nothing else is left whole.
  *
  * A trace without a traceback belongs to tracemalloc's frame "<unknown>", line 0.
+ *
+ * Patterns are Python's fnmatch, not fnmatch(3): `*` crosses `/`, `[!x]` negates, `[^x]` does
+ * not, there are no escapes; `?` and `[…]` match code points (a byte that is not UTF-8 is one).
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct reason;
+#include "reason.h"
+
 struct snapshot;
 
-/* Append only: key_type_names[] in key_type.c follows it. */
+/* Append only: the rows of key_type.c follow it. */
 enum key_type {
 	KEY_LINENO = 0, /* the default of the command line */
 	KEY_FILENAME,
 	KEY_TRACEBACK,
+	/* Not tracemalloc's: the key is a text. */
+	KEY_FUNCTION,
+	KEY_OBJECT,
+	KEY_DOMAIN,
+	KEY_PROCESS,
+	KEY_SIZE_CLASS,
+	KEY_AGE,
+	KEY_THREAD,
 	KEY_TYPE_NR,
 };
 
@@ -39,13 +62,16 @@ enum key_type {
 const char *key_type_name(enum key_type key_type);
 int key_type_parse(const char *text, enum key_type *ret_key_type, struct reason *why);
 
+/* May it be cumulative? Where a key is no frame, a block has one key. */
+bool key_type_has_cumulative(enum key_type key_type);
+
 /* Blocks and their bytes; closed under + and −. */
 struct cost {
 	int64_t size; /* bytes */
 	int64_t count;
 };
 
-/* One frame of a statistic's key. NULL or 0 where not known. Strings live in the snapshots. */
+/* One frame of a traceback. NULL or 0 where not known. Strings live in the snapshots. */
 struct frame_view {
 	const char *filename; /* never NULL; "<unknown>" without a traceback */
 	uint32_t lineno;
@@ -55,14 +81,25 @@ struct frame_view {
 };
 
 /*
+ * tracemalloc's Traceback: the frames of a traceback id, oldest first, all of them (wrappers,
+ * too), in an array that the caller frees with free(). *ret_total_nframe is 0 where it is not
+ * known. 0 or -ENOMEM.
+ */
+int traceback_read(const struct snapshot *snapshot, uint32_t traceback,
+		   struct frame_view **ret_frame, uint32_t *ret_nframe,
+		   uint32_t *ret_total_nframe);
+
+/*
  * One group. For key_type filename and lineno its traceback is one frame, for traceback all of
- * them, oldest first (tracemalloc's order). diff is new − old; for statistics() it is 0.
+ * them, oldest first (tracemalloc's order). For the other key types it is empty, and the group
+ * is `key`. diff is new − old; for statistics() it is 0.
  */
 struct statistic {
 	const struct frame_view *frame;
 	uint32_t nframe;
 	struct cost cost;
 	struct cost diff;
+	const char *key; /* NULL for tracemalloc's key types */
 };
 
 struct statistics {
@@ -75,33 +112,100 @@ struct statistics {
 	struct cost total_diff;
 };
 
-/* Zero is the default. */
-struct engine_options {
-	enum key_type key_type;
-	bool cumulative;	 /* add a trace to all frames of its traceback; not for traceback */
-	bool keep_wrappers;	 /* and then `skip` is ignored */
-	const char *const *skip; /* fnmatch(3) patterns on function names: further wrappers */
-	size_t skip_nr;
-	uint64_t min_age_ns;	 /* leave out younger blocks; ages count from the snapshot's time */
+/* ---- filters ------------------------------------------------------------------------------ */
+
+/*
+ * tracemalloc's Filter and DomainFilter, with function and object. All that is asked of a frame
+ * must hold for the same frame: the most recent one or, with all_frames, any. inclusive: keeps the
+ * traces that match; otherwise keeps the others. A filter that asks nothing of frames is a
+ * DomainFilter. Of several, the inclusive ones are or-ed, and each exclusive one can veto.
+ */
+struct filter {
+	bool inclusive;
+	bool all_frames;
+	bool has_lineno;
+	bool has_domain;
+	uint32_t domain;
+	uint64_t lineno;	      /* 0 is a line like any other */
+	const char *filename_pattern; /* NULL: any; ".pyc" is read as ".py", on both sides */
+	const char *function_pattern; /* NULL: any; a function that is not known is "<unknown>" */
+	const char *object_pattern;   /* NULL: any; the path, "<unknown>" where there is none */
+	char *owned;		      /* of filter_parse(): what the patterns point into */
 };
 
 /*
- * Sorted by size, count, traceback, all descending. 0, -ENOMEM, -EINVAL (cumulative with
- * traceback), -ENODATA (an age asked of a snapshot without birth times), -ERANGE (sizes that add
- * up to 2^63 bytes or more), with a line in *why. The snapshot must outlive the result, the
- * options need not. Ends with statistics_free().
+ * A filter from the command line: PATTERN[:LINENO], or KEY=VALUE,… of the keys file, line, domain,
+ * function and object and the bare word all-frames. A comma separates only where all-frames or
+ * a known KEY= follows; after file= (function=, object=) the rest is the pattern, colon included;
+ * PATTERN:LINENO only where digits end it. 0, -ENOMEM, or -EINVAL with a line that says what is
+ * right. Ends with filter_release().
+ */
+int filter_parse(const char *spec, bool inclusive, struct filter *ret, struct reason *why);
+void filter_release(struct filter *filter);
+
+/* Which traces take part. Zero is the default: all of them. */
+struct selection {
+	const struct filter *filter;
+	size_t filter_nr;
+	/* and then */
+	uint64_t min_size; /* bytes, inclusive, both */
+	uint64_t max_size;
+	bool has_max_size;
+	uint64_t min_age_ns; /* ages count from the snapshot's time; inclusive, both; 0: not asked */
+	uint64_t max_age_ns;
+	uint32_t thread;     /* TID; 0: any */
+};
+
+/* tracemalloc's order is SORT_ABS; the others are for diffs. Append only. */
+enum sort_order {
+	SORT_ABS = 0,
+	SORT_GROWTH, /* size_diff, the biggest growth first; then count_diff, size, count, key */
+	SORT_SHRINK, /* size_diff, the biggest loss first; then count_diff alike, and the same */
+	SORT_ORDER_NR,
+};
+
+/* "abs"…; -EINVAL and a line that names the right ones if text is none of them. */
+int sort_order_parse(const char *text, enum sort_order *ret_order, struct reason *why);
+
+/* ---- questions ---------------------------------------------------------------------------- */
+
+/* Zero is the default. */
+struct engine_options {
+	enum key_type key_type;
+	bool cumulative;	 /* add a trace to all frames of its traceback */
+	bool keep_wrappers;	 /* and then `skip` is ignored */
+	const char *const *skip; /* patterns on function names: further wrappers */
+	size_t skip_nr;
+	struct selection select;
+	enum sort_order sort;	 /* of snapshot_compare() */
+};
+
+/*
+ * Sorted by size, count, traceback (or key), all descending. 0, -ENOMEM, -EINVAL (cumulative
+ * with a key type that has none), -ENODATA (an age or a thread asked of a snapshot that did not
+ * record it), -ERANGE (sizes that add up to 2^63 bytes or more), with a line in *why. The
+ * snapshot must outlive the result, the options need not. Ends with statistics_free().
  */
 int snapshot_statistics(const struct snapshot *snapshot, const struct engine_options *options,
 			struct statistics **ret, struct reason *why);
 
 /*
  * new compared to old: all groups of both, zero differences included. Sorted by |size_diff|,
- * size, |count_diff|, count, traceback, all descending. Errors as above.
+ * size, |count_diff|, count, traceback (or key), all descending. Errors as above.
  */
 int snapshot_compare(const struct snapshot *old_snapshot, const struct snapshot *new_snapshot,
 		     const struct engine_options *options, struct statistics **ret,
 		     struct reason *why);
 
 void statistics_free(struct statistics *statistics);
+
+/*
+ * A snapshot of the traces that options->select chooses; of the other options only those about
+ * wrappers count. Its metadata "filters" says that it is a part, if it may be; set it (with
+ * snapshot__set_metadata()) to something that says which. -ENOMEM, -ENODATA, or -EOVERFLOW (it has
+ * no room for that), with a line in *why.
+ */
+int snapshot_filter_traces(const struct snapshot *snapshot, const struct engine_options *options,
+			   struct snapshot **ret, struct reason *why);
 
 #endif

@@ -85,7 +85,7 @@ struct engine_options engine_options(const struct stats_options *options)
 		.keep_wrappers = options->keep_wrappers,
 		.skip = options->skip.item,
 		.skip_nr = options->skip.item_nr,
-		.min_age_ns = options->min_age_ns,
+		.select.min_age_ns = options->min_age_ns,
 	};
 }
 

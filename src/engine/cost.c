@@ -3,16 +3,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/array.h"
 #include "base/reason.h"
+#include "engine/add_all.h"
+#include "engine/selector.h"
 #include "snapshot.h"
-
-/* The traces that take part: [0, nr), and where birth is not NULL those born by `latest`. */
-struct part {
-	uint64_t nr;
-	const uint64_t *birth_ns;
-	uint64_t latest_ns;
-};
 
 static int too_much(struct reason *why)
 {
@@ -32,61 +29,97 @@ struct cost cost_sub(const struct cost *a, const struct cost *b)
 	return (struct cost){ .size = a->size - b->size, .count = a->count - b->count };
 }
 
-static int part_of(const struct snapshot *snapshot, uint64_t min_age_ns, struct part *ret,
-		   struct reason *why)
+/* False where the size does not fit; the count always does. */
+static bool add_trace(struct cost *cost, uint64_t size)
 {
-	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", UINT64_MAX);
+	cost->count++;
+	return !__builtin_add_overflow(cost->size, size, &cost->size);
+}
 
-	*ret = (struct part){ .nr = tables->trace_nr };
-	if (!min_age_ns || !tables->trace_nr)
-		return 0;
-	if (!tables->trace_birth_ns)
-		return reason_set(why, -ENODATA, "the snapshot has no birth times, hence no ages");
-	if (now_ns == UINT64_MAX)
-		return reason_set(why, -ENODATA, "the snapshot does not say when it was taken "
-						 "(monotonic_ns), hence no ages");
-	if (now_ns < min_age_ns)
-		ret->nr = 0;
-	ret->birth_ns = tables->trace_birth_ns;
-	ret->latest_ns = now_ns - min_age_ns;
+/* ---- by traceback ------------------------------------------------------------------------- */
+
+static void drop_tracebacks(struct costs *costs, struct selector *selector)
+{
+	for (size_t i = 0; i < costs->cost_nr; i++)
+		if (costs->cost[i].count && !selector_takes_traceback(selector, i))
+			costs->cost[i] = (struct cost){};
+}
+
+static int add_chosen(struct costs *costs, struct selector *selector, struct reason *why)
+{
+	const struct snapshot_tables *tables = selector->source->tables;
+
+	for (uint64_t i = 0; i < tables->trace_nr; i++)
+		if (selector_takes(selector, i) &&
+		    !add_trace(&costs->cost[tables->trace_traceback[i]], tables->trace_size[i]))
+			return too_much(why);
 	return 0;
 }
 
-/* False where a traceback's size does not fit; its count always does. */
-static bool add_traces(struct cost *cost, const struct snapshot_tables *tables,
-		       const struct part *part)
+static int add_by_traceback(struct costs *costs, struct selector *selector, struct reason *why)
 {
-	for (uint64_t i = 0; i < part->nr; i++) {
-		struct cost *to = &cost[tables->trace_traceback[i]];
+	const struct snapshot_tables *tables = selector->source->tables;
 
-		if (part->birth_ns && part->birth_ns[i] > part->latest_ns)
-			continue;
-		if (__builtin_add_overflow(to->size, tables->trace_size[i], &to->size))
-			return false;
-		to->count++;
+	costs->cost_nr = tables->traceback_nr ?: 1;
+	costs->cost = calloc(costs->cost_nr, sizeof(*costs->cost));
+	if (!costs->cost)
+		return -ENOMEM;
+	if (!selector->is_per_trace) {
+		if (add_all_traces(costs->cost, tables)) {
+			drop_tracebacks(costs, selector);
+			return 0;
+		}
+		memset(costs->cost, 0, costs->cost_nr * sizeof(*costs->cost));
 	}
-	return true;
+	return add_chosen(costs, selector, why);
 }
 
-int snapshot_costs(const struct snapshot *snapshot, const struct engine_options *options,
-		   struct cost **ret_cost, struct reason *why)
+/* ---- by class ----------------------------------------------------------------------------- */
+
+static int add_to_class(struct costs *costs, uint32_t class, uint64_t size, struct reason *why)
 {
-	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	struct cost *cost;
-	struct part part;
 	int err;
 
-	err = part_of(snapshot, options->min_age_ns, &part, why);
+	while (costs->cost_nr <= class) {
+		err = array_push(costs, cost, (struct cost){});
+		if (err)
+			return err;
+	}
+	return add_trace(&costs->cost[class], size) ? 0 : too_much(why);
+}
+
+static int add_by_class(struct costs *costs, struct selector *selector, struct classes *classes,
+			const struct class_type *type, struct reason *why)
+{
+	const struct snapshot_tables *tables = selector->source->tables;
+	int err = type->prepare ? type->prepare(classes, why) : 0;
+	uint32_t class;
+
+	for (uint64_t i = 0; i < tables->trace_nr && !err; i++) {
+		if (!selector_takes(selector, i))
+			continue;
+		err = type->find(classes, i, &class);
+		if (!err)
+			err = add_to_class(costs, class, tables->trace_size[i], why);
+	}
+	return err;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+int costs_fill(struct costs *costs, struct classes *classes, struct reason *why)
+{
+	const struct key_type_row *row = key_type_row(classes->source->options->key_type);
+	struct selector selector;
+	int err;
+
+	err = selector_init(&selector, classes->source, why);
 	if (err)
 		return err;
-	cost = calloc(tables->traceback_nr ?: 1, sizeof(*cost));
-	if (!cost)
-		return -ENOMEM;
-	if (!add_traces(cost, tables, &part)) {
-		free(cost);
-		return too_much(why);
-	}
-	*ret_cost = cost;
-	return 0;
+	if (row->kind == KEY_IS_CLASS)
+		err = add_by_class(costs, &selector, classes, row->classes, why);
+	else
+		err = add_by_traceback(costs, &selector, why);
+	selector_release(&selector);
+	return err;
 }

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_ENGINE_COST_H
 #define ALLOCSNAP_ENGINE_COST_H
 
-#include "engine.h"
+#include "engine/key_type.h"
 
 /* to += what. 0, or -ERANGE with a line in *why, and then `to` is of no use. */
 int cost_add(struct cost *to, const struct cost *what, struct reason *why);
@@ -10,11 +10,16 @@ int cost_add(struct cost *to, const struct cost *what, struct reason *why);
 /* a − b, of sums of blocks: both are at least 0. */
 struct cost cost_sub(const struct cost *a, const struct cost *b);
 
+/* By traceback id or, for a key type that has classes, by class. free(cost) ends it. */
+struct costs {
+	struct cost *cost;
+	size_t cost_nr, cost_alloc;
+};
+
 /*
- * What each traceback of the snapshot costs: an array by traceback id, of the traces that take
- * part in `options`; the caller frees it. Errors as in snapshot_statistics().
+ * Adds up the traces of classes->source that take part. Errors as in snapshot_statistics(); the
+ * costs can only be freed then.
  */
-int snapshot_costs(const struct snapshot *snapshot, const struct engine_options *options,
-		   struct cost **ret_cost, struct reason *why);
+int costs_fill(struct costs *costs, struct classes *classes, struct reason *why);
 
 #endif

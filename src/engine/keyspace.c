@@ -6,7 +6,6 @@
 
 #include "base/array.h"
 #include "engine/frame.h"
-#include "engine/wrappers.h"
 #include "snapshot.h"
 
 struct key_traceback {
@@ -14,21 +13,12 @@ struct key_traceback {
 	uint32_t nframe;
 };
 
-/* Frames of a snapshot, most recent call first. */
-struct frame_span {
-	const uint32_t *frame;
-	uint32_t nframe;
-};
-
-enum wrapper_memo {
-	WRAPPER_NOT_ASKED = 0,
-	WRAPPER_NO,
-	WRAPPER_YES,
-};
-
 void keyspace_init(struct keyspace *keys, const struct engine_options *options)
 {
-	*keys = (struct keyspace){ .options = options };
+	*keys = (struct keyspace){
+		.options = options,
+		.type = key_type_row(options->key_type),
+	};
 }
 
 void keyspace_release(struct keyspace *keys)
@@ -37,22 +27,21 @@ void keyspace_release(struct keyspace *keys)
 	free(keys->traceback);
 	free(keys->traceback_view);
 	free(keys->traceback_frame);
+	free(keys->scratch.bytes);
+	strpool_release(&keys->texts);
 	idmap_release(&keys->frame_ids);
 	idmap_release(&keys->traceback_ids);
 	memset(keys, 0, sizeof(*keys));
 }
 
-int key_source_init(struct key_source *source, const struct snapshot *snapshot)
+int key_source_init(struct key_source *source, struct source *traces)
 {
-	size_t frame_nr = snapshot__tables(snapshot)->frame_nr ?: 1;
+	size_t frame_nr = traces->tables->frame_nr ?: 1;
 
-	*source = (struct key_source){ .snapshot = snapshot };
+	*source = (struct key_source){ .traces = traces, .classes.source = traces };
 	source->frame_key = malloc(frame_nr * sizeof(*source->frame_key));
-	source->wrapper = calloc(frame_nr, sizeof(*source->wrapper));
-	if (!source->frame_key || !source->wrapper) {
-		key_source_release(source);
+	if (!source->frame_key)
 		return -ENOMEM;
-	}
 	for (size_t i = 0; i < frame_nr; i++)
 		source->frame_key[i] = IDMAP_NONE;
 	return 0;
@@ -61,45 +50,8 @@ int key_source_init(struct key_source *source, const struct snapshot *snapshot)
 void key_source_release(struct key_source *source)
 {
 	free(source->frame_key);
-	free(source->wrapper);
+	classes_release(&source->classes);
 	memset(source, 0, sizeof(*source));
-}
-
-/* ---- what a traceback is made of ---------------------------------------------------------- */
-
-static bool is_wrapper(const struct keyspace *keys, struct key_source *source, uint32_t frame)
-{
-	uint8_t *memo = &source->wrapper[frame];
-	struct frame_view view;
-	bool is;
-
-	if (*memo == WRAPPER_NOT_ASKED) {
-		view = frame_read(source->snapshot, frame, KEY_TRACEBACK);
-		is = function_is_wrapper(view.function, keys->options);
-		*memo = is ? WRAPPER_YES : WRAPPER_NO;
-	}
-	return *memo == WRAPPER_YES;
-}
-
-static struct frame_span frames_of(const struct keyspace *keys, struct key_source *source,
-				   uint32_t traceback)
-{
-	static const uint32_t none;
-	const struct snapshot_tables *tables = snapshot__tables(source->snapshot);
-	const struct snap_traceback *row = &tables->traceback[traceback];
-	const uint32_t *frame;
-	uint32_t skip = 0;
-
-	if (!row->nframe)
-		return (struct frame_span){ .frame = &none, .nframe = 1 };
-	frame = &tables->traceback_frame[row->first];
-	while (skip < row->nframe && is_wrapper(keys, source, frame[skip]))
-		skip++;
-	if (skip == row->nframe)
-		skip = 0;
-	else if (skip && tables->frame[frame[skip]].flags & SNAP_FRAME_SKIPPED)
-		skip--; /* the wrapper is all that is known of who asked */
-	return (struct frame_span){ .frame = frame + skip, .nframe = row->nframe - skip };
 }
 
 /* ---- canonical frames --------------------------------------------------------------------- */
@@ -143,6 +95,35 @@ static int intern_frame(struct keyspace *keys, const struct frame_view *view, ui
 	return 0;
 }
 
+/* ---- texts -------------------------------------------------------------------------------- */
+
+static int intern_scratch(struct keyspace *keys, uint32_t *ret_id)
+{
+	uint32_t string;
+	int err = strpool_add(&keys->texts, keys->scratch.bytes, keys->scratch.bytes_nr, &string);
+
+	if (!err)
+		*ret_id = string - 1;
+	return err;
+}
+
+static int intern_frame_text(struct keyspace *keys, const struct frame_view *view,
+			     uint32_t *ret_id)
+{
+	keys->scratch.bytes_nr = 0;
+	return keys->type->frame_text(view, &keys->scratch) ?: intern_scratch(keys, ret_id);
+}
+
+static int find_class(struct keyspace *keys, const struct key_source *source, uint32_t class,
+		      uint32_t *ret_id)
+{
+	keys->scratch.bytes_nr = 0;
+	return keys->type->classes->name(&source->classes, class, &keys->scratch) ?:
+	       intern_scratch(keys, ret_id);
+}
+
+/* ---- the key of a frame ------------------------------------------------------------------- */
+
 static int find_frame(struct keyspace *keys, struct key_source *source, uint32_t frame,
 		      uint32_t *ret_id)
 {
@@ -151,8 +132,9 @@ static int find_frame(struct keyspace *keys, struct key_source *source, uint32_t
 	int err = 0;
 
 	if (*memo == IDMAP_NONE) {
-		view = frame_read(source->snapshot, frame, keys->options->key_type);
-		err = intern_frame(keys, &view, memo);
+		view = frame_read(source->traces->snapshot, frame, keys->options->key_type);
+		err = keys->type->frame_text ? intern_frame_text(keys, &view, memo) :
+					       intern_frame(keys, &view, memo);
 	}
 	*ret_id = *memo;
 	return err;
@@ -204,7 +186,7 @@ static void view_traceback(struct keyspace *keys, const struct key_source *sourc
 			   const struct key_traceback *row, const uint32_t *frame)
 {
 	for (uint32_t i = 0; i < row->nframe; i++) {
-		struct frame_view view = frame_read(source->snapshot, frame[row->nframe - 1 - i],
+		struct frame_view view = frame_read(source->traces->snapshot, frame[row->nframe - 1 - i],
 						    KEY_TRACEBACK);
 		size_t at = row->first + i;
 
@@ -236,11 +218,11 @@ static int find_traceback(struct keyspace *keys, const struct key_source *source
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
-int keyspace_find(struct keyspace *keys, struct key_source *source, uint32_t traceback,
-		  struct key_list *list)
+static int find_in_traceback(struct keyspace *keys, struct key_source *source, uint32_t traceback,
+			     struct key_list *list)
 {
-	bool is_traceback = keys->options->key_type == KEY_TRACEBACK;
-	struct frame_span span = frames_of(keys, source, traceback);
+	bool is_traceback = keys->type->kind == KEY_IS_TRACEBACK;
+	struct frame_span span = source_frames(source->traces, traceback);
 	size_t nr = is_traceback || keys->options->cumulative ? span.nframe : 1;
 	int err = array_reserve(&list->id, &list->id_alloc, nr);
 
@@ -252,28 +234,60 @@ int keyspace_find(struct keyspace *keys, struct key_source *source, uint32_t tra
 	return is_traceback ? find_traceback(keys, source, &span, list) : 0;
 }
 
+int keyspace_find(struct keyspace *keys, struct key_source *source, uint32_t at,
+		  struct key_list *list)
+{
+	int err;
+
+	if (keys->type->kind != KEY_IS_CLASS)
+		return find_in_traceback(keys, source, at, list);
+	err = array_reserve(&list->id, &list->id_alloc, 1);
+	if (!err)
+		err = find_class(keys, source, at, &list->id[0]);
+	if (!err)
+		list->id_nr = 1;
+	return err;
+}
+
 size_t keyspace_nr(const struct keyspace *keys)
 {
-	return keys->options->key_type == KEY_TRACEBACK ? keys->traceback_nr : keys->frame_nr;
+	switch (keys->type->kind) {
+	case KEY_IS_FRAME:
+		return keys->frame_nr;
+	case KEY_IS_TRACEBACK:
+		return keys->traceback_nr;
+	case KEY_IS_FRAME_TEXT:
+	case KEY_IS_CLASS:
+		break;
+	}
+	return keys->texts.start_nr ? keys->texts.start_nr - 1 : 0;
 }
 
 void keyspace_view(const struct keyspace *keys, size_t key, struct statistic *statistic)
 {
-	if (keys->options->key_type == KEY_TRACEBACK) {
-		statistic->frame = keys->traceback_view + keys->traceback[key].first;
-		statistic->nframe = keys->traceback[key].nframe;
-	} else {
+	switch (keys->type->kind) {
+	case KEY_IS_FRAME:
 		statistic->frame = &keys->frame[key];
 		statistic->nframe = 1;
+		break;
+	case KEY_IS_TRACEBACK:
+		statistic->frame = keys->traceback_view + keys->traceback[key].first;
+		statistic->nframe = keys->traceback[key].nframe;
+		break;
+	case KEY_IS_FRAME_TEXT:
+	case KEY_IS_CLASS:
+		statistic->key = strpool_get(&keys->texts, key + 1);
+		break;
 	}
 }
 
-struct frame_view *keyspace_take_views(struct keyspace *keys)
+struct key_memory keyspace_take_memory(struct keyspace *keys)
 {
-	bool is_traceback = keys->options->key_type == KEY_TRACEBACK;
+	bool is_traceback = keys->type->kind == KEY_IS_TRACEBACK;
 	struct frame_view **views = is_traceback ? &keys->traceback_view : &keys->frame;
-	struct frame_view *taken = *views;
+	struct key_memory memory = { .views = *views, .texts = keys->texts.bytes };
 
 	*views = NULL;
-	return taken;
+	keys->texts.bytes = NULL;
+	return memory;
 }

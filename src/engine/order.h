@@ -4,10 +4,10 @@
 
 #include "engine.h"
 
-/*
- * tracemalloc's orders, all descending: size, count, traceback; and for a diff |size_diff|,
- * size, |count_diff|, count, traceback.
- */
-void statistics_sort(struct statistic *statistic, size_t nr, bool is_diff);
+/* By size, count, traceback or key, all descending. */
+void statistics_sort(struct statistic *statistic, size_t nr);
+
+/* The orders of a diff, as engine.h has them. */
+void statistics_sort_diff(struct statistic *statistic, size_t nr, enum sort_order order);
 
 #endif

@@ -12,7 +12,7 @@
 /* What the caller holds is the first member; the rest is what it points into. */
 struct result {
 	struct statistics statistics;
-	struct frame_view *views;
+	struct key_memory memory;
 };
 
 /* One snapshot's costs by key id. Keys beyond the end cost nothing. */
@@ -27,37 +27,43 @@ static struct cost column_get(const struct column *column, size_t key)
 	return key < column->cost_nr ? column->cost[key] : (struct cost){};
 }
 
+static int column_grow(struct column *column, uint32_t key)
+{
+	int err = array_reserve(&column->cost, &column->cost_alloc, key + 1ull);
+
+	while (!err && column->cost_nr <= key)
+		column->cost[column->cost_nr++] = (struct cost){};
+	return err;
+}
+
 static int column_add(struct column *column, const struct key_list *list, const struct cost *cost,
 		      struct reason *why)
 {
 	for (size_t i = 0; i < list->id_nr; i++) {
-		int err = array_reserve(&column->cost, &column->cost_alloc, list->id[i] + 1ull);
+		uint32_t key = list->id[i];
+		int err = key < column->cost_nr ? 0 : column_grow(column, key);
 
-		if (err)
-			return err;
-		while (column->cost_nr <= list->id[i])
-			column->cost[column->cost_nr++] = (struct cost){};
-		err = cost_add(&column->cost[list->id[i]], cost, why);
+		if (!err)
+			err = cost_add(&column->cost[key], cost, why);
 		if (err)
 			return err;
 	}
 	return cost_add(&column->total, cost, why);
 }
 
-static int column_add_tracebacks(struct column *column, struct keyspace *keys,
-				 struct key_source *source, const struct cost *cost,
-				 struct reason *why)
+static int column_add_costs(struct column *column, struct keyspace *keys,
+			    struct key_source *source, const struct costs *costs,
+			    struct reason *why)
 {
-	uint32_t nr = snapshot__tables(source->snapshot)->traceback_nr;
 	struct key_list list = {};
 	int err = 0;
 
-	for (uint32_t i = 0; i < nr && !err; i++) {
-		if (!cost[i].count)
+	for (size_t i = 0; i < costs->cost_nr && !err; i++) {
+		if (!costs->cost[i].count)
 			continue;
 		err = keyspace_find(keys, source, i, &list);
 		if (!err)
-			err = column_add(column, &list, &cost[i], why);
+			err = column_add(column, &list, &costs->cost[i], why);
 	}
 	free(list.id);
 	return err;
@@ -67,16 +73,20 @@ static int column_fill(struct column *column, struct keyspace *keys,
 		       const struct snapshot *snapshot, struct reason *why)
 {
 	struct key_source source = {};
-	struct cost *cost = NULL;
+	struct costs costs = {};
+	struct source traces;
 	int err;
 
-	err = snapshot_costs(snapshot, keys->options, &cost, why);
+	err = source_init(&traces, snapshot, keys->options);
 	if (!err)
-		err = key_source_init(&source, snapshot);
+		err = key_source_init(&source, &traces);
 	if (!err)
-		err = column_add_tracebacks(column, keys, &source, cost, why);
+		err = costs_fill(&costs, &source.classes, why);
+	if (!err)
+		err = column_add_costs(column, keys, &source, &costs, why);
 	key_source_release(&source);
-	free(cost);
+	source_release(&traces);
+	free(costs.cost);
 	return err;
 }
 
@@ -91,7 +101,10 @@ static void rows_fill(struct statistic *row, size_t nr, const struct keyspace *k
 		row[i].cost = now;
 		row[i].diff = cost_sub(&now, &before);
 	}
-	statistics_sort(row, nr, old != NULL);
+	if (old)
+		statistics_sort_diff(row, nr, keys->options->sort);
+	else
+		statistics_sort(row, nr);
 }
 
 static int result_make(struct keyspace *keys, const struct column *new, const struct column *old,
@@ -107,7 +120,7 @@ static int result_make(struct keyspace *keys, const struct column *new, const st
 		return -ENOMEM;
 	}
 	rows_fill(row, nr, keys, new, old);
-	result->views = keyspace_take_views(keys);
+	result->memory = keyspace_take_memory(keys);
 	result->statistics = (struct statistics){
 		.key_type = keys->options->key_type,
 		.cumulative = keys->options->cumulative,
@@ -125,9 +138,11 @@ static int check_options(const struct engine_options *options, struct reason *wh
 {
 	if ((unsigned int)options->key_type >= KEY_TYPE_NR)
 		return reason_set(why, -EINVAL, "no such key type: %u", options->key_type);
-	if (options->cumulative && options->key_type == KEY_TRACEBACK)
+	if ((unsigned int)options->sort >= SORT_ORDER_NR)
+		return reason_set(why, -EINVAL, "no such order: %u", options->sort);
+	if (options->cumulative && !key_type_has_cumulative(options->key_type))
 		return reason_set(why, -EINVAL, "cumulative mode cannot be used with key type "
-						"\"traceback\"");
+						"\"%s\"", key_type_name(options->key_type));
 	return 0;
 }
 
@@ -173,7 +188,8 @@ void statistics_free(struct statistics *statistics)
 
 	if (!result)
 		return;
-	free(result->views);
+	free(result->memory.views);
+	free(result->memory.texts);
 	free(statistics->statistic);
 	free(result);
 }

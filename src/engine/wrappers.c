@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "engine/wrappers.h"
 
-#include <fnmatch.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "engine.h"
+#include "engine/pattern.h"
 
 enum match {
 	EXACT,	  /* the whole name */
@@ -82,46 +82,55 @@ static const struct {
 	{ "_Zna", BEGINS },
 };
 
-static bool same(const char *name, const char *text, size_t len)
+/* A function's name as the table may have it: whole, or what follows one of prefixes[]. */
+struct spelling {
+	const char *text;
+	size_t len;
+};
+
+static bool same(const char *name, const struct spelling *spelling)
 {
-	return strlen(name) == len && !memcmp(name, text, len);
+	return name[0] == spelling->text[0] && !strncmp(name, spelling->text, spelling->len) &&
+	       !name[spelling->len];
 }
 
-static bool matches_prefixed(const char *name, const char *function, size_t len)
+/* The first is the whole name. */
+static size_t spell(const char *function, struct spelling spelling[1 + ARRAY_SIZE(prefixes)])
 {
+	/* without the symbol's version and the compiler's ".part.0" */
+	size_t len = strcspn(function, "@."), nr = 0;
+
+	spelling[nr++] = (struct spelling){ function, len };
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
 		size_t skip = strlen(prefixes[i]);
 
-		if (!strncmp(function, prefixes[i], skip) &&
-		    same(name, function + skip, len - skip))
-			return true;
+		if (!strncmp(function, prefixes[i], skip))
+			spelling[nr++] = (struct spelling){ function + skip, len - skip };
 	}
-	return same(name, function, len);
+	return nr;
+}
+
+static bool matches(const char *name, enum match match, const struct spelling *spelling, size_t nr)
+{
+	if (match == BEGINS)
+		return name[0] == spelling->text[0] &&
+		       !strncmp(spelling->text, name, strlen(name));
+	if (match == EXACT)
+		nr = 1;
+	for (size_t i = 0; i < nr; i++)
+		if (same(name, &spelling[i]))
+			return true;
+	return false;
 }
 
 static bool is_allocator(const char *function)
 {
-	/* without the symbol's version and the compiler's ".part.0" */
-	size_t len = strcspn(function, "@.");
+	struct spelling spelling[1 + ARRAY_SIZE(prefixes)];
+	size_t nr = spell(function, spelling);
 
-	for (size_t i = 0; i < ARRAY_SIZE(wrappers); i++) {
-		const char *name = wrappers[i].name;
-
-		switch (wrappers[i].match) {
-		case EXACT:
-			if (same(name, function, len))
-				return true;
-			break;
-		case PREFIXED:
-			if (matches_prefixed(name, function, len))
-				return true;
-			break;
-		case BEGINS:
-			if (!strncmp(function, name, strlen(name)))
-				return true;
-			break;
-		}
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(wrappers); i++)
+		if (matches(wrappers[i].name, wrappers[i].match, spelling, nr))
+			return true;
 	return false;
 }
 
@@ -130,7 +139,7 @@ bool function_is_wrapper(const char *function, const struct engine_options *opti
 	if (!function || options->keep_wrappers)
 		return false;
 	for (size_t i = 0; i < options->skip_nr; i++)
-		if (!fnmatch(options->skip[i], function, 0))
+		if (pattern_matches(options->skip[i], function))
 			return true;
 	return is_allocator(function);
 }

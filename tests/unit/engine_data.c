@@ -37,7 +37,12 @@ static uint32_t add_frame(struct snapshot_builder *builder, const struct data_fr
 
 static void add_trace(struct snapshot_builder *builder, const struct data_trace *trace)
 {
-	struct snap_trace row = { .size = trace->size, .birth_ns = trace->birth_ns };
+	struct snap_trace row = {
+		.size = trace->size,
+		.birth_ns = trace->birth_ns,
+		.domain = trace->domain,
+		.thread = trace->thread,
+	};
 	uint32_t frame[DATA_FRAMES], nframe = 0;
 	int err = 0;
 
@@ -53,15 +58,35 @@ static void add_trace(struct snapshot_builder *builder, const struct data_trace 
 		cr_assert_eq(snapshot_builder__trace(builder, &row), 0);
 }
 
+static unsigned int columns_of(const struct data_trace *trace, size_t nr)
+{
+	unsigned int columns = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		columns |= (trace[i].domain ? SNAP_WITH_DOMAIN : 0) |
+			   (trace[i].thread ? SNAP_WITH_THREAD : 0);
+	return columns;
+}
+
+static struct data_snapshot finish(struct snapshot_builder *builder)
+{
+	struct data_snapshot data;
+	struct reason why = {};
+	size_t len;
+
+	cr_assert_eq(snapshot_builder__serialize(builder, &data.bytes, &len), 0);
+	snapshot_builder__free(builder);
+	data.snapshot = snapshot__open_memory(data.bytes, len, &why);
+	cr_assert(data.snapshot, "%s", why.text);
+	return data;
+}
+
 struct data_snapshot data_snapshot(const struct data_trace *trace, size_t nr,
 				   uint64_t monotonic_ns)
 {
-	struct snapshot_builder *builder =
-		snapshot_builder__new(monotonic_ns ? SNAP_WITH_BIRTH : 0);
-	struct data_snapshot data;
-	struct reason why = {};
+	unsigned int columns = columns_of(trace, nr) | (monotonic_ns ? SNAP_WITH_BIRTH : 0);
+	struct snapshot_builder *builder = snapshot_builder__new(columns);
 	char text[32];
-	size_t len;
 
 	cr_assert(builder);
 	for (size_t i = 0; i < nr; i++)
@@ -69,11 +94,20 @@ struct data_snapshot data_snapshot(const struct data_trace *trace, size_t nr,
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)monotonic_ns);
 	if (monotonic_ns)
 		cr_assert_eq(snapshot_builder__metadata(builder, "monotonic_ns", text), 0);
-	cr_assert_eq(snapshot_builder__serialize(builder, &data.bytes, &len), 0);
-	snapshot_builder__free(builder);
-	data.snapshot = snapshot__open_memory(data.bytes, len, &why);
-	cr_assert(data.snapshot, "%s", why.text);
-	return data;
+	return finish(builder);
+}
+
+struct data_snapshot data_snapshot_with(const struct data_trace *trace, size_t nr,
+					const char *const *metadata)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(columns_of(trace, nr));
+
+	cr_assert(builder);
+	for (size_t i = 0; i < nr; i++)
+		add_trace(builder, &trace[i]);
+	for (; metadata[0]; metadata += 2)
+		cr_assert_eq(snapshot_builder__metadata(builder, metadata[0], metadata[1]), 0);
+	return finish(builder);
 }
 
 void data_release(struct data_snapshot *data)
@@ -87,6 +121,8 @@ const char *data_traceback_text(char text[512], const struct statistic *statisti
 	size_t len = 0;
 
 	text[0] = '\0';
+	if (statistic->key)
+		snprintf(text, 512, "[%.500s]", statistic->key);
 	for (uint32_t i = 0; i < statistic->nframe && len < 400; i++)
 		len += snprintf(text + len, 512 - len, "%s%.60s:%u", i ? " " : "",
 				statistic->frame[i].filename, statistic->frame[i].lineno);

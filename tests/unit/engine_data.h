@@ -28,9 +28,14 @@ struct data_trace {
 	unsigned int times;
 	uint32_t total_nframe;
 	uint64_t birth_ns;
+	uint32_t domain;
+	uint32_t thread;
 };
 
-/* A snapshot in memory; monotonic_ns 0 leaves out that metadata and the column of births. */
+/*
+ * A snapshot in memory; monotonic_ns 0 leaves out that metadata and the column of births. The
+ * columns of domains and threads are there where any is not 0.
+ */
 struct data_snapshot {
 	void *bytes;
 	struct snapshot *snapshot;
@@ -40,9 +45,13 @@ struct data_snapshot data_snapshot(const struct data_trace *trace, size_t nr,
 				   uint64_t monotonic_ns);
 void data_release(struct data_snapshot *data);
 
+/* The same with metadata: pairs of key and value, ended by a NULL. */
+struct data_snapshot data_snapshot_with(const struct data_trace *trace, size_t nr,
+					const char *const *metadata);
+
 #define DATA_SNAPSHOT(traces) data_snapshot((traces), sizeof(traces) / sizeof((traces)[0]), 0)
 
-/* One statistic; frames oldest first, "file:lineno file:lineno…" */
+/* One statistic; frames oldest first, "file:lineno file:lineno…", or the key in brackets */
 struct data_row {
 	const char *traceback;
 	int64_t size, count, size_diff, count_diff;
@@ -58,7 +67,7 @@ void data_expect(const char *what, const struct snapshot *old, const struct snap
 		data_expect(what, old, new, options, row_, sizeof(row_) / sizeof(row_[0])); \
 	} while (0)
 
-/* "file:lineno file:lineno…" of a statistic. Returns text. */
+/* The text of a struct data_row for a statistic. Returns text. */
 const char *data_traceback_text(char text[512], const struct statistic *statistic);
 
 #endif

@@ -228,7 +228,7 @@ Test(engine_frames, an_empty_snapshot_has_no_groups)
 	struct data_snapshot empty = data_snapshot(NULL, 0, 0);
 
 	for (enum key_type i = 0; i < KEY_TYPE_NR; i++) {
-		struct engine_options options = { .key_type = i, .min_age_ns = 1 };
+		struct engine_options options = { .key_type = i, .select.min_age_ns = 1 };
 
 		data_expect("statistics", NULL, empty.snapshot, &options, NULL, 0);
 		data_expect("diff", empty.snapshot, empty.snapshot, &options, NULL, 0);

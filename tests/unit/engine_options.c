@@ -8,6 +8,7 @@
 #include "base/reason.h"
 #include "engine/wrappers.h"
 #include "engine_data.h"
+#include "render.h"
 
 Test(engine_options, key_types_by_name)
 {
@@ -20,9 +21,26 @@ Test(engine_options, key_types_by_name)
 	}
 	cr_expect_eq(key_type_parse("line", &key_type, &why), -EINVAL);
 	cr_expect_str_eq(why.text,
-			 "unknown key type \"line\"; there are lineno, filename, traceback");
+			 "unknown key type \"line\"; there are lineno, filename, traceback, "
+			 "function, object, domain, process, size-class, age, thread");
 	cr_expect_eq(key_type_parse("", &key_type, NULL), -EINVAL);
 	cr_expect_eq(key_type, KEY_TYPE_NR - 1, "outputs are untouched on failure");
+}
+
+Test(engine_options, a_long_word_leaves_room_for_the_right_ones)
+{
+	char word[1000] = "";
+	enum key_type key_type;
+	enum sort_order order;
+	struct reason why;
+
+	memset(word, 'x', sizeof(word) - 1);
+	cr_expect_eq(key_type_parse(word, &key_type, &why), -EINVAL);
+	cr_expect(strstr(why.text, "there are lineno"), "%s", why.text);
+	cr_expect_eq(sort_order_parse(word, &order, &why), -EINVAL);
+	cr_expect(strstr(why.text, "there are abs, growth, shrink"), "%s", why.text);
+	cr_expect_null(renderer_find(word, &why));
+	cr_expect(strstr(why.text, "none of text, json, folded"), "%s", why.text);
 }
 
 Test(engine_options, key_type_out_of_range_is_refused)
@@ -197,7 +215,7 @@ Test(engine_options, min_age)
 	struct data_snapshot data = data_snapshot(aged, ARRAY_SIZE(aged), 1000);
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct engine_options options = { .min_age_ns = rows[i].min_age_ns };
+		struct engine_options options = { .select.min_age_ns = rows[i].min_age_ns };
 		struct statistics *statistics;
 
 		cr_assert_eq(snapshot_statistics(data.snapshot, &options, &statistics, NULL), 0);
@@ -211,7 +229,7 @@ Test(engine_options, min_age)
 
 Test(engine_options, min_age_needs_birth_times)
 {
-	const struct engine_options options = { .min_age_ns = 1 };
+	const struct engine_options options = { .select.min_age_ns = 1 };
 	struct data_snapshot data = data_snapshot(aged, ARRAY_SIZE(aged), 0);
 	struct statistics *statistics;
 	struct reason why = {};

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_ENGINE_AGE_H
+#define ALLOCSNAP_ENGINE_AGE_H
+
+#include "snapshot.h"
+
+/* When the snapshot was taken. 0, or -ENODATA with a line in *why: its blocks have no ages. */
+int age_now(const struct snapshot *snapshot, uint64_t *ret_now_ns, struct reason *why);
+
+/* How old the block is; one that was born later is new. */
+uint64_t age_of(const struct snapshot_tables *tables, uint64_t at, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_ENGINE_CLASSES_H
+#define ALLOCSNAP_ENGINE_CLASSES_H
+
+#include "base/idmap.h"
+#include "engine/key_text.h"
+#include "engine/source.h"
+
+/*
+ * The groups of key types whose key is no frame, in one snapshot: a trace is in one class, and
+ * classes count from 0. A zeroed struct is an empty one.
+ */
+struct classes {
+	struct source *source;
+	uint64_t now_ns;  /* where ages count from */
+	uint32_t *number; /* of each class: the domain, the thread */
+	size_t number_nr, number_alloc;
+	struct idmap number_ids;
+};
+
+/* A key type's way to make classes; a row of key_type.c points to it. */
+struct class_type {
+	/* NULL: nothing to prepare. 0, or -ENODATA with a line in *why. */
+	int (*prepare)(struct classes *classes, struct reason *why);
+	/* The class of trace number `at`. 0 or -ENOMEM. */
+	int (*find)(struct classes *classes, uint64_t at, uint32_t *ret_class);
+	/* Appends the key that the class is. 0 or -ENOMEM. */
+	int (*name)(const struct classes *classes, uint32_t class, struct key_text *text);
+};
+
+extern const struct class_type domain_classes, process_classes, size_classes, age_classes,
+			       thread_classes;
+
+void classes_release(struct classes *classes);
+
+#endif

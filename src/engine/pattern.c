@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "engine/pattern.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct text {
+	const unsigned char *at, *end;
+};
+
+static struct text text_of(const char *string)
+{
+	const unsigned char *at = (const unsigned char *)string;
+
+	return (struct text){ .at = at, .end = at + strlen(string) };
+}
+
+/* ---- code points -------------------------------------------------------------------------- */
+
+static const struct sequence {
+	uint8_t mask, lead; /* of the first byte */
+	uint8_t len;
+	uint32_t least; /* what would fit a shorter sequence is not UTF-8 */
+} sequences[] = {
+	{ 0x80, 0x00, 1, 0 },
+	{ 0xe0, 0xc0, 2, 0x80 },
+	{ 0xf0, 0xe0, 3, 0x800 },
+	{ 0xf8, 0xf0, 4, 0x10000 },
+	{ 0x00, 0x00, 0, 0 },
+};
+
+static bool is_scalar(uint32_t code)
+{
+	return code < 0xd800 || (code > 0xdfff && code < 0x110000);
+}
+
+static bool decode(const struct text *text, const struct sequence *row, uint32_t *ret_code)
+{
+	uint32_t code = text->at[0] & (uint8_t)~row->mask;
+
+	if (!row->len || text->end - text->at < row->len)
+		return false;
+	for (int i = 1; i < row->len; i++) {
+		if ((text->at[i] & 0xc0) != 0x80)
+			return false;
+		code = code << 6 | (text->at[i] & 0x3f);
+	}
+	*ret_code = code;
+	return code >= row->least && is_scalar(code);
+}
+
+/* The next code point of a text that is not at its end. */
+static uint32_t take(struct text *text)
+{
+	const struct sequence *row = sequences;
+	uint32_t code = *text->at;
+
+	if (code < 0x80) {
+		text->at++;
+		return code;
+	}
+	while ((*text->at & row->mask) != row->lead)
+		row++;
+	if (decode(text, row, &code)) {
+		text->at += row->len;
+		return code;
+	}
+	return 0xdc00 + *text->at++;
+}
+
+static bool starts_with(const struct text *text, char c)
+{
+	return text->at < text->end && *text->at == c;
+}
+
+/* ---- [sets] ------------------------------------------------------------------------------- */
+
+struct range {
+	uint32_t first, last;
+};
+
+/* One code point, or three where the second is a hyphen. Not at the end. */
+static struct range take_range(struct text *set)
+{
+	uint32_t first = take(set);
+	struct range range = { first, first };
+
+	if (starts_with(set, '-') && set->end - set->at > 1) {
+		set->at++;
+		range.last = take(set);
+	}
+	return range;
+}
+
+static bool is_empty(const struct range *range)
+{
+	return range->first > range->last;
+}
+
+static bool has(const struct range *range, uint32_t code)
+{
+	return range->first <= code && code <= range->last;
+}
+
+/*
+ * Python drops empty ranges first and then looks what is in front: [b-a!x] is [!x], and of
+ * [b-a!-x], where the ! would begin a range, the hyphen and the x are members.
+ */
+static bool set_has(struct text set, uint32_t code)
+{
+	bool negated = starts_with(&set, '!'), is_front = !negated, found = false;
+
+	set.at += negated;
+	while (set.at < set.end) {
+		const unsigned char *before = set.at;
+		struct range range = take_range(&set);
+
+		if (is_empty(&range))
+			continue;
+		if (is_front && range.first == '!') {
+			negated = true;
+			if (set.at - before > 1)
+				found |= code == '-' || code == range.last;
+		} else {
+			found |= has(&range, code);
+		}
+		is_front = false;
+	}
+	return found != negated;
+}
+
+/* What is between the brackets, and takes it; false where there is no end. */
+static bool take_set(struct text *pattern, struct text *ret_set)
+{
+	const unsigned char *close = pattern->at;
+
+	close += close < pattern->end && *close == '!';
+	close += close < pattern->end && *close == ']';
+	close = memchr(close, ']', pattern->end - close);
+	if (!close)
+		return false;
+	*ret_set = (struct text){ .at = pattern->at, .end = close };
+	pattern->at = close + 1;
+	return true;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+enum step {
+	STEP_FAILS,
+	STEP_TAKES, /* one code point of the name */
+	STEP_STAR,
+};
+
+/* Takes one element of a pattern that is not at its end, and what it matches of the name. */
+static enum step step(struct text *pattern, struct text *name)
+{
+	uint32_t element = take(pattern);
+	struct text set;
+	bool matches;
+
+	if (element == '*')
+		return STEP_STAR;
+	if (name->at == name->end)
+		return STEP_FAILS;
+	if (element == '?')
+		matches = take(name) > 0;
+	else if (element == '[' && take_set(pattern, &set))
+		matches = set_has(set, take(name));
+	else
+		matches = take(name) == element;
+	return matches ? STEP_TAKES : STEP_FAILS;
+}
+
+/*
+ * A later star makes up for whatever an earlier one could have taken: only the last one is ever
+ * tried again, with one code point more.
+ */
+static bool matches(struct text pattern, struct text name)
+{
+	struct text star = {}, star_name = {}; /* what follows the last star, and where it began */
+
+	for (;;) {
+		bool at_end = pattern.at == pattern.end;
+		enum step taken = at_end ? STEP_FAILS : step(&pattern, &name);
+
+		if (at_end && name.at == name.end)
+			return true;
+		if (taken == STEP_STAR) {
+			star = pattern;
+			star_name = name;
+		} else if (taken == STEP_FAILS) {
+			if (!star.at || star_name.at == star_name.end)
+				return false;
+			take(&star_name);
+			pattern = star;
+			name = star_name;
+		}
+	}
+}
+
+bool pattern_matches(const char *pattern, const char *name)
+{
+	return matches(text_of(pattern), text_of(name));
+}
+
+static struct text filename_of(const char *string)
+{
+	struct text text = text_of(string);
+
+	if (text.end - text.at >= 4 && !memcmp(text.end - 4, ".pyc", 4))
+		text.end--;
+	return text;
+}
+
+bool pattern_matches_filename(const char *pattern, const char *filename)
+{
+	return matches(filename_of(pattern), filename_of(filename));
+}

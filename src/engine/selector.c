@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "engine/selector.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "engine/age.h"
+#include "engine/filter.h"
+#include "engine/frame.h"
+#include "snapshot.h"
+
+enum memo {
+	NOT_ASKED = 0,
+	NO,
+	YES,
+};
+
+/* ---- what filters say of a traceback ------------------------------------------------------ */
+
+static bool matches_frame(struct selector *selector, size_t filter, uint32_t frame)
+{
+	uint8_t *memo = &selector->frame_match[filter * selector->source->tables->frame_nr + frame];
+	struct frame_view view;
+
+	if (*memo == NOT_ASKED) {
+		view = frame_read(selector->source->snapshot, frame, KEY_TRACEBACK);
+		*memo = filter_matches_frame(&selector->selection->filter[filter], &view) ? YES : NO;
+	}
+	return *memo == YES;
+}
+
+static bool matches_frames(struct selector *selector, size_t filter, const struct frame_span *span)
+{
+	uint32_t nr = selector->selection->filter[filter].all_frames ? span->nframe : 1;
+
+	for (uint32_t i = 0; i < nr; i++)
+		if (matches_frame(selector, filter, span->frame[i]))
+			return true;
+	return false;
+}
+
+static size_t domain_class(const struct selector *selector, uint32_t domain)
+{
+	size_t class = 0;
+
+	while (class < selector->domain_nr && selector->domain[class] != domain)
+		class++;
+	return class;
+}
+
+static bool decide(struct selector *selector, uint32_t traceback, size_t class)
+{
+	const struct selection *selection = selector->selection;
+	struct frame_span span = source_frames(selector->source, traceback);
+	bool is_asked = false, is_included = false;
+
+	for (size_t i = 0; i < selection->filter_nr; i++) {
+		const struct filter *filter = &selection->filter[i];
+		bool matches =
+			(!filter->has_domain || domain_class(selector, filter->domain) == class) &&
+			matches_frames(selector, i, &span);
+
+		if (matches && !filter->inclusive)
+			return false;
+		is_asked |= filter->inclusive;
+		is_included |= matches;
+	}
+	return is_included || !is_asked;
+}
+
+static bool filters_take(struct selector *selector, uint32_t traceback, uint32_t domain)
+{
+	size_t class = domain_class(selector, domain);
+	uint8_t *memo = &selector->verdict[traceback * (selector->domain_nr + 1) + class];
+
+	if (*memo == NOT_ASKED)
+		*memo = decide(selector, traceback, class) ? YES : NO;
+	return *memo == YES;
+}
+
+bool selector_takes_traceback(struct selector *selector, uint32_t traceback)
+{
+	return !selector->selection->filter_nr || filters_take(selector, traceback, 0);
+}
+
+/* ---- what depends on the trace ------------------------------------------------------------ */
+
+static bool age_fits(const struct selector *selector, uint64_t at)
+{
+	const struct selection *selection = selector->selection;
+	uint64_t age_ns;
+
+	if (!selector->has_age)
+		return true;
+	age_ns = age_of(selector->source->tables, at, selector->now_ns);
+	return age_ns >= selection->min_age_ns &&
+	       (!selection->max_age_ns || age_ns <= selection->max_age_ns);
+}
+
+bool selector_takes(struct selector *selector, uint64_t at)
+{
+	const struct selection *selection = selector->selection;
+	const struct snapshot_tables *tables = selector->source->tables;
+	uint64_t size = tables->trace_size[at];
+
+	if (size < selection->min_size || (selection->has_max_size && size > selection->max_size))
+		return false;
+	if (selection->thread && tables->trace_thread[at] != selection->thread)
+		return false;
+	return age_fits(selector, at) &&
+	       (!selection->filter_nr ||
+		filters_take(selector, tables->trace_traceback[at],
+			     tables->trace_domain ? tables->trace_domain[at] : 0));
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+int check_threads(const struct snapshot_tables *tables, struct reason *why)
+{
+	if (!tables->trace_nr || tables->trace_thread)
+		return 0;
+	return reason_set(why, -ENODATA,
+			  "the snapshot has no threads: it does not say which of them allocated");
+}
+
+static int check_columns(struct selector *selector, struct reason *why)
+{
+	const struct snapshot_tables *tables = selector->source->tables;
+	int err = selector->selection->thread ? check_threads(tables, why) : 0;
+
+	if (err || !tables->trace_nr)
+		return err;
+	return selector->has_age ?
+		       age_now(selector->source->snapshot, &selector->now_ns, why) : 0;
+}
+
+static int collect_domains(struct selector *selector)
+{
+	const struct selection *selection = selector->selection;
+
+	selector->domain = calloc(selection->filter_nr ?: 1, sizeof(*selector->domain));
+	if (!selector->domain)
+		return -ENOMEM;
+	for (size_t i = 0; i < selection->filter_nr; i++) {
+		const struct filter *filter = &selection->filter[i];
+
+		if (filter->has_domain &&
+		    domain_class(selector, filter->domain) == selector->domain_nr)
+			selector->domain[selector->domain_nr++] = filter->domain;
+	}
+	return 0;
+}
+
+static int make_memos(struct selector *selector)
+{
+	const struct snapshot_tables *tables = selector->source->tables;
+	size_t class_nr = selector->domain_nr + 1;
+
+	if (!selector->selection->filter_nr)
+		return 0;
+	selector->frame_match = calloc(selector->selection->filter_nr, tables->frame_nr ?: 1);
+	selector->verdict = calloc(class_nr, tables->traceback_nr ?: 1);
+	return selector->frame_match && selector->verdict ? 0 : -ENOMEM;
+}
+
+int selector_init(struct selector *selector, struct source *source, struct reason *why)
+{
+	const struct selection *selection = &source->options->select;
+	int err;
+
+	*selector = (struct selector){
+		.source = source,
+		.selection = selection,
+		.has_age = selection->min_age_ns || selection->max_age_ns,
+	};
+	err = check_columns(selector, why) ?: collect_domains(selector) ?: make_memos(selector);
+	if (err) {
+		selector_release(selector);
+		return err;
+	}
+	selector->is_per_trace = selection->min_size || selection->has_max_size ||
+				 selection->thread || selector->has_age ||
+				 (selector->domain_nr && source->tables->trace_domain);
+	return 0;
+}
+
+void selector_release(struct selector *selector)
+{
+	free(selector->frame_match);
+	free(selector->verdict);
+	free(selector->domain);
+	memset(selector, 0, sizeof(*selector));
+}
