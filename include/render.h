@@ -14,10 +14,7 @@
 #include <stdio.h>
 
 #include "engine.h"
-
-struct reason;
-struct snapshot;
-struct statistics;
+#include "reason.h"
 
 struct report {
 	const struct statistics *statistics;
@@ -27,6 +24,7 @@ struct report {
 	size_t warning_nr;
 	size_t top;		    /* rows to show; 0: all */
 	bool oldest_first;	    /* order of the frames of a text traceback */
+	const char *source_dir;	    /* source lines below the frames of text; NULL: none */
 };
 
 struct renderer {
@@ -45,6 +43,39 @@ const struct renderer *renderer_find(const char *name, struct reason *why);
 
 /* The table, for help texts. */
 const struct renderer *renderer_table(size_t *ret_nr);
+
+/* ---- tracemalloc's texts ------------------------------------------------------------------ */
+
+/* Room for any text of size_text(). */
+#define SIZE_TEXT_MAX 48
+
+/* tracemalloc's _format_size(): "66 B", "4.9 KiB", with_sign "+5000 B". Returns text. */
+const char *size_text(char text[SIZE_TEXT_MAX], double bytes, bool with_sign);
+
+/*
+ * tracemalloc's str(Statistic), str(StatisticDiff) where is_diff: a traceback is named by its
+ * oldest frame, a group that is no traceback by its key. Not cleaned; the caller frees it; NULL:
+ * no memory.
+ */
+char *statistic_text(const struct statistic *statistic, bool is_diff);
+
+/* Of Traceback.format(limit, most_recent_first). Zero is the default. */
+struct traceback_format_options {
+	bool has_limit;	       /* limit=None otherwise */
+	int64_t limit;	       /* > 0: the last `limit` frames; else frames[:limit] */
+	bool most_recent_first;
+	const char *source_dir; /* where source lines come from; NULL: there are none */
+};
+
+/*
+ * tracemalloc's Traceback.format(): the lines, joined by newlines and ended by one; "" where
+ * there is none. frame is oldest first. A source line is read only from a regular file below
+ * source_dir, found by the frame's filename or by what is left of it after leading directories;
+ * symbolic links that lead out are not followed. Lines that hold a NUL are no source. options
+ * may be NULL. Not cleaned; the caller frees it; NULL: no memory.
+ */
+char *traceback_format(const struct frame_view *frame, uint32_t nframe,
+		       const struct traceback_format_options *options);
 
 /*
  * The losses of a snapshot in one line for stderr, without its newline: only what is not zero.

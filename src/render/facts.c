@@ -15,7 +15,7 @@ static bool is_one_call(const struct snapshot_tables *tables, const struct snap_
 	const uint32_t *frame = &tables->traceback_frame[traceback->first];
 	uint32_t call_nr = 0;
 
-	for (uint32_t i = 0; i < traceback->nframe; i++)
+	for (uint32_t i = 0; i < traceback->nframe && call_nr < 2; i++)
 		call_nr += !tables->frame[frame[i]].flags;
 	return call_nr <= 1;
 }
@@ -27,9 +27,26 @@ static uint64_t *share_of(struct traceback_shares *shares, const struct snapshot
 		return &shares->none;
 	if (traceback->flags & SNAP_TRACEBACK_BROKEN)
 		return &shares->broken;
-	if (traceback->flags & SNAP_TRACEBACK_LIMITED)
+	if (traceback->flags & SNAP_TRACEBACK_LIMITED || traceback->total_nframe > traceback->nframe)
 		return &shares->limited;
 	return is_one_call(tables, traceback) ? &shares->caller_only : &shares->ended;
+}
+
+static bool has_counter(const struct snapshot *snapshot, const char *name)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+
+	for (uint32_t i = 0; i < tables->counter_nr; i++)
+		if (!strcmp(snapshot__string(snapshot, tables->counter[i].name), name))
+			return true;
+	return false;
+}
+
+/* Sizes that add up to more than 2^64 - 1 are that much, which no process has. */
+static void add_size(uint64_t *sum, uint64_t size)
+{
+	if (__builtin_add_overflow(*sum, size, sum))
+		*sum = UINT64_MAX;
 }
 
 struct snapshot_facts snapshot_facts(const struct snapshot *snapshot)
@@ -38,10 +55,11 @@ struct snapshot_facts snapshot_facts(const struct snapshot *snapshot)
 	struct snapshot_facts facts = { .blocks = tables->trace_nr };
 
 	for (uint64_t i = 0; i < tables->trace_nr; i++) {
-		facts.current_bytes += tables->trace_size[i];
+		add_size(&facts.current_bytes, tables->trace_size[i]);
 		++*share_of(&facts.shares, tables,
 			    &tables->traceback[tables->trace_traceback[i]]);
 	}
+	facts.has_peak = has_counter(snapshot, "peak_bytes");
 	facts.peak_bytes = snapshot__counter(snapshot, "peak_bytes");
 	if (facts.peak_bytes < facts.current_bytes)
 		facts.peak_bytes = facts.current_bytes;

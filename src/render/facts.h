@@ -4,6 +4,7 @@
 
 /* What `show` says of a snapshot beside its tables, whatever the format. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct snapshot;
@@ -20,7 +21,8 @@ struct traceback_shares {
 struct snapshot_facts {
 	uint64_t blocks;
 	uint64_t current_bytes; /* the sum of the blocks' sizes */
-	uint64_t peak_bytes;	/* never less than current_bytes */
+	bool has_peak;
+	uint64_t peak_bytes;	/* if it was recorded; never less than current_bytes */
 	struct traceback_shares shares;
 };
 

@@ -44,6 +44,8 @@ static int put_stack(FILE *out, const struct statistic *statistic, enum key_type
 {
 	int err = 0;
 
+	if (statistic->key)
+		return put_name(out, strdup(statistic->key));
 	for (uint32_t i = 0; i < statistic->nframe && !err; i++) {
 		if (i)
 			putc(';', out);

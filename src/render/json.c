@@ -45,8 +45,9 @@ static json_t *traceback_json(const struct statistic *statistic)
 static json_t *statistic_json(const struct statistic *statistic, bool is_diff)
 {
 	json_t *object = json_object();
-	int err = json_set(object, "traceback", traceback_json(statistic));
+	int err = json_set_text(object, "key", statistic->key);
 
+	err = err ?: json_set(object, "traceback", traceback_json(statistic));
 	err = err ?: set_cost(object, &statistic->cost, is_diff ? &statistic->diff : NULL);
 	return json_unless(err, object);
 }

@@ -94,7 +94,8 @@ static json_t *traced_json(const struct snapshot_facts *facts)
 	json_t *traced = json_object();
 	int err = json_set_uint(traced, "current", facts->current_bytes);
 
-	err = err ?: json_set_uint(traced, "peak", facts->peak_bytes);
+	if (facts->has_peak)
+		err = err ?: json_set_uint(traced, "peak", facts->peak_bytes);
 	return json_unless(err, traced);
 }
 

@@ -20,6 +20,8 @@ static int put_metadata(FILE *out, const struct snapshot *snapshot)
 		err = put_line(out, "  %-*s %s", NAME_WIDTH,
 			       snapshot__string(snapshot, tables->metadata[i].key),
 			       snapshot__string(snapshot, tables->metadata[i].value));
+	if (!err && !tables->metadata_nr)
+		err = put_line(out, "  not recorded");
 	return err;
 }
 
@@ -37,7 +39,8 @@ static int put_memory(FILE *out, const struct snapshot *snapshot,
 	int err = put_line(out, "traced memory");
 
 	err = err ?: put_bytes(out, "current", facts->current_bytes);
-	err = err ?: put_bytes(out, "peak", facts->peak_bytes);
+	if (facts->has_peak)
+		err = err ?: put_bytes(out, "peak", facts->peak_bytes);
 	err = err ?: put_line(out, "  %-*s %" PRIu64, NAME_WIDTH, "blocks", facts->blocks);
 	if (!err)
 		fputs("  ", out);
@@ -77,11 +80,17 @@ static int put_counter(FILE *out, const struct snapshot *snapshot,
 static int put_counters(FILE *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	uint32_t counted = 0;
 	int err = put_line(out, "counters");
 
-	for (uint32_t i = 0; i < tables->counter_nr && !err; i++)
-		if (tables->counter[i].kind == SNAP_COUNTED)
-			err = put_counter(out, snapshot, &tables->counter[i]);
+	for (uint32_t i = 0; i < tables->counter_nr && !err; i++) {
+		if (tables->counter[i].kind != SNAP_COUNTED)
+			continue;
+		counted++;
+		err = put_counter(out, snapshot, &tables->counter[i]);
+	}
+	if (!err && !counted)
+		err = put_line(out, "  not recorded");
 	return err;
 }
 

@@ -2,11 +2,7 @@
 #ifndef ALLOCSNAP_RENDER_STATISTIC_TEXT_H
 #define ALLOCSNAP_RENDER_STATISTIC_TEXT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 struct cost;
-struct statistic;
 
 #define COST_TEXT_MAX 256
 
@@ -15,11 +11,5 @@ struct statistic;
  * str(Statistic) where diff is NULL. Returns text.
  */
 const char *cost_text(char text[COST_TEXT_MAX], const struct cost *cost, const struct cost *diff);
-
-/*
- * tracemalloc's str(Statistic), str(StatisticDiff) where is_diff: a traceback is named by its
- * oldest frame. Uncleaned; the caller frees it; NULL: no memory.
- */
-char *statistic_text(const struct statistic *statistic, bool is_diff);
 
 #endif

@@ -11,7 +11,7 @@ static const struct renderer renderers[] = {
 	{ "text", "for people; a statistic reads as in Python's tracemalloc", 10,
 	  KEY_LINENO, text_report, text_show },
 	{ "json", "one object, exact integers", 10, KEY_LINENO, json_report, json_show },
-	{ "folded", "'oldest;...;most recent SIZE' for flame graphs; a diff gives 'OLD NEW'", 0,
+	{ "folded", "for flame graphs, 'oldest;...;most recent SIZE'; in a diff 'OLD NEW'", 0,
 	  KEY_TRACEBACK, folded_report, NULL },
 };
 
@@ -37,7 +37,7 @@ const struct renderer *renderer_find(const char *name, struct reason *why)
 		if (!strcmp(renderers[i].name, name))
 			return &renderers[i];
 	name_all(names, sizeof(names));
-	reason_set(why, -EINVAL, "'%s' is none of %s", name, names);
+	reason_set(why, -EINVAL, "'%.100s' is none of %s", name, names);
 	return NULL;
 }
 

@@ -7,6 +7,7 @@
 #include "render/clean.h"
 #include "render/formats.h"
 #include "render/frame_text.h"
+#include "render/source_tree.h"
 #include "render/statistic_text.h"
 
 /* Writes "INDENT TEXT" and ends the text. */
@@ -18,18 +19,28 @@ static int put_text(FILE *out, const char *indent, char *text)
 	return err;
 }
 
-static int put_extra(FILE *out, const struct frame_view *frame)
+/* The frame's source line, if there is one. */
+static int put_source(FILE *out, struct source_tree *tree, const struct frame_view *frame)
 {
-	char *extra = frame_extra(frame);
+	char *line = source_tree__line(tree, frame->filename, frame->lineno);
 
-	if (extra && !*extra) {
-		free(extra);
-		return 0;
-	}
-	return put_text(out, "    ", extra);
+	return line ? put_text(out, "        ", line) : 0;
 }
 
-static int put_stack(FILE *out, const struct statistic *statistic, bool oldest_first)
+static int put_extra(FILE *out, struct source_tree *tree, const struct frame_view *frame)
+{
+	char *extra = frame_extra(frame);
+	int err = 0;
+
+	if (extra && !*extra)
+		free(extra);
+	else
+		err = put_text(out, "    ", extra);
+	return err ?: put_source(out, tree, frame);
+}
+
+static int put_stack(FILE *out, struct source_tree *tree, const struct statistic *statistic,
+		     bool oldest_first)
 {
 	uint32_t nframe = statistic->nframe;
 	int err = 0;
@@ -38,11 +49,14 @@ static int put_stack(FILE *out, const struct statistic *statistic, bool oldest_f
 		uint32_t at = oldest_first ? i : nframe - 1 - i;
 
 		err = put_text(out, "    ", frame_text(&statistic->frame[at]));
+		if (!err)
+			err = put_source(out, tree, &statistic->frame[at]);
 	}
 	return err ?: put_line(out, "%s", "");
 }
 
-static int put_statistic(FILE *out, const struct report *report, const struct statistic *statistic)
+static int put_statistic(FILE *out, const struct report *report, struct source_tree *tree,
+			 const struct statistic *statistic)
 {
 	const struct statistics *statistics = report->statistics;
 	int err = put_text(out, "", statistic_text(statistic, statistics->is_diff));
@@ -50,10 +64,21 @@ static int put_statistic(FILE *out, const struct report *report, const struct st
 	if (err)
 		return err;
 	if (statistics->key_type == KEY_TRACEBACK)
-		return put_stack(out, statistic, report->oldest_first);
+		return put_stack(out, tree, statistic, report->oldest_first);
 	if (statistics->key_type == KEY_LINENO)
-		return put_extra(out, &statistic->frame[0]);
+		return put_extra(out, tree, &statistic->frame[0]);
 	return 0;
+}
+
+static int put_rows(FILE *out, const struct report *report, size_t nr)
+{
+	struct source_tree *tree = source_tree__open(report->source_dir);
+	int err = 0;
+
+	for (size_t i = 0; i < nr && !err; i++)
+		err = put_statistic(out, report, tree, &report->statistics->statistic[i]);
+	source_tree__close(tree);
+	return err;
 }
 
 /* Parts of a total that the engine has found to be in range. */
@@ -90,12 +115,9 @@ int text_report(FILE *out, const struct report *report)
 	const struct statistics *statistics = report->statistics;
 	size_t shown = report_rows(report);
 	char costs[COST_TEXT_MAX];
-	int err = 0;
+	int err = put_rows(out, report, shown);
 
-	for (size_t i = 0; i < shown && !err; i++)
-		err = put_statistic(out, report, &statistics->statistic[i]);
-	if (!err)
-		err = put_rest(out, statistics, shown);
+	err = err ?: put_rest(out, statistics, shown);
 	if (err)
 		return err;
 	cost_text(costs, &statistics->total, statistics->is_diff ? &statistics->total_diff : NULL);

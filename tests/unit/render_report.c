@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/reason.h"
@@ -89,6 +90,40 @@ Test(render_text, diff_of_lines)
 	       "total: size=321 B (+196 B), count=6 (+3)\n");
 }
 
+/* Also of a hostile file: what is shown is clean. */
+Test(render_text, source_lines_stand_below_their_frames)
+{
+	char dir[] = "/tmp/allocsnap-render-XXXXXX", path[64];
+	FILE *out;
+
+	cr_assert_not_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/main.c", dir);
+	out = fopen(path, "w");
+	for (int i = 1; i < 70; i++)
+		putc('\n', out);
+	fputs("\treturn run(\"\033[2J\");\n", out);
+	fclose(out);
+	expect("text", (struct report){ .top = 1, .source_dir = dir },
+	       "main.c:70: size=300 B, count=3, average=100 B\n"
+	       "    new<\"x\\\"> at a\\x0a\\xff.c:3\n"
+	       "    /lib/z.so+0x8f0\n"
+	       "    main;1 at main.c:70\n"
+	       "        return run(\"\\x1b[2J\");\n"
+	       "\n"
+	       "… and 2 more (21 B in 3 blocks)\n"
+	       "total: size=321 B, count=6\n");
+	statistics.key_type = KEY_LINENO;
+	rows[0].nframe = 1;
+	expect("text", (struct report){ .top = 1, .source_dir = dir },
+	       "main.c:70: size=300 B, count=3, average=100 B\n"
+	       "    in main;1\n"
+	       "        return run(\"\\x1b[2J\");\n"
+	       "… and 2 more (21 B in 3 blocks)\n"
+	       "total: size=321 B, count=6\n");
+	unlink(path);
+	rmdir(dir);
+}
+
 Test(render_folded, one_line_a_traceback)
 {
 	expect("folded", (struct report){},
@@ -116,6 +151,38 @@ Test(render_json, is_one_object_with_its_keys_in_order)
 	       "{\"filename\":\"a\\\\x0a\\\\xff.c\",\"lineno\":3,"
 	       "\"function\":\"new<\\\"x\\\\\\\">\",\"object\":\"/bin/shop\",\"offset\":512}],"
 	       "\"size\":300,\"count\":3,\"size_diff\":200,\"count_diff\":2}]}\n");
+}
+
+/* A group of an extension: a text and no frames. */
+static void use_keys(void)
+{
+	static struct statistic keyed[] = {
+		{ .cost = { 300, 3 }, .diff = { 200, 2 }, .key = "g\x1b_new;<T>" },
+		{ .cost = { 21, 3 }, .diff = { -5, 0 }, .key = "<unknown>" },
+	};
+
+	statistics.key_type = KEY_FUNCTION;
+	statistics.statistic = keyed;
+	statistics.statistic_nr = ARRAY_SIZE(keyed);
+}
+
+Test(render_key, groups_are_named_by_it, .init = use_keys)
+{
+	expect("text", (struct report){ .top = 1, .source_dir = "/" },
+	       "g\\x1b_new;<T>: size=300 B, count=3, average=100 B\n"
+	       "… and 1 more (21 B in 3 blocks)\n"
+	       "total: size=321 B, count=6\n");
+	expect("folded", (struct report){}, "g\\x1b_new:<T> 300\n<unknown> 21\n");
+	expect("json", (struct report){ .top = 1 },
+	       "{\"schema\":\"allocsnap.stats/1\",\"key_type\":\"function\",\"cumulative\":false,"
+	       "\"total\":{\"size\":321,\"count\":6},\"warnings\":[],\"losses\":{},"
+	       "\"statistics\":[{\"key\":\"g\\\\x1b_new;<T>\",\"traceback\":[],"
+	       "\"size\":300,\"count\":3}]}\n");
+	statistics.is_diff = true;
+	expect("text", (struct report){},
+	       "g\\x1b_new;<T>: size=300 B (+200 B), count=3 (+2), average=100 B\n"
+	       "<unknown>: size=21 B (-5 B), count=3 (+0), average=7 B\n"
+	       "total: size=321 B (+196 B), count=6 (+3)\n");
 }
 
 Test(render_json, integers_are_exact)

@@ -5,7 +5,7 @@
 #include "base/array.h"
 #include "engine.h"
 #include "render/frame_text.h"
-#include "render/statistic_text.h"
+#include "render.h"
 
 /* Texts that CPython 3.11 gave: str(Statistic(…)), str(StatisticDiff(…)). */
 Test(render_statistic, text_is_tracemallocs)
@@ -57,6 +57,27 @@ Test(render_statistic, a_traceback_is_named_by_its_oldest_frame)
 
 	cr_expect_str_eq(text, "main.c:70: size=5 B, count=1, average=5 B");
 	free(text);
+}
+
+Test(render_statistic, a_group_without_frames_is_named_by_its_key)
+{
+	struct statistic row = { NULL, 0, { 4096, 4 }, { -1, 0 }, .key = "512 B" };
+	char *text = statistic_text(&row, false);
+
+	cr_expect_str_eq(text, "512 B: size=4096 B, count=4, average=1024 B");
+	free(text);
+	text = statistic_text(&row, true);
+	cr_expect_str_eq(text, "512 B: size=4096 B (-1 B), count=4 (+0), average=1024 B");
+	free(text);
+}
+
+Test(render_statistic, sizes_as_tracemalloc_writes_them)
+{
+	char text[SIZE_TEXT_MAX];
+
+	cr_expect_str_eq(size_text(text, 66, false), "66 B");
+	cr_expect_str_eq(size_text(text, 5002, true), "+5002 B");
+	cr_expect_str_eq(size_text(text, -10240, true), "-10.0 KiB");
 }
 
 Test(render_frame, says_as_much_as_is_known)
