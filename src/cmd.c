@@ -108,9 +108,9 @@ static int parse_number(const struct found_option *option, const char *text, str
 	if (!err)
 		return 0;
 	if (!row->most)
-		return reason_set(why, err, "'%s' is not a whole number of at least %ju", text,
+		return reason_set(why, err, "'%.100s' is not a whole number of at least %ju", text,
 				  (uintmax_t)row->least);
-	return reason_set(why, err, "'%s' is not a whole number from %ju to %ju", text,
+	return reason_set(why, err, "'%.100s' is not a whole number from %ju to %ju", text,
 			  (uintmax_t)row->least, (uintmax_t)most);
 }
 
@@ -121,12 +121,13 @@ static int parse_time(const struct found_option *option, const char *text, struc
 	int err = parse_duration(text, &ns);
 
 	if (err)
-		return reason_set(why, err, "'%s' is not a duration such as 250ms, 10s, 5m or 2h",
-				  text);
+		return reason_set(why, err, "'%.100s' is not a duration such as 250ms, 10s, 5m, "
+					    "2h or 1d", text);
 	if (ns < row->least)
-		return reason_set(why, -ERANGE, "'%s' is less than %gs", text, row->least / 1e9);
+		return reason_set(why, -ERANGE, "'%.100s' is less than %gs", text,
+				  row->least / 1e9);
 	if (row->most && ns > row->most)
-		return reason_set(why, -ERANGE, "'%s' is more than %gs", text, row->most / 1e9);
+		return reason_set(why, -ERANGE, "'%.100s' is more than %gs", text, row->most / 1e9);
 	*(uint64_t *)option->field = ns;
 	return 0;
 }

@@ -75,6 +75,12 @@ enum option_kind {
 	OPTION_CUSTOM,	 /* whatever row->parse() writes */
 };
 
+/* A value that an option can have. */
+struct option_choice {
+	const char *name;
+	const char *help; /* one line, or NULL */
+};
+
 /* One option; a table of them ends with an empty row. */
 struct option_row {
 	const char *name; /* without the dashes */
@@ -91,6 +97,9 @@ struct option_row {
 	 * names what is right. text is NULL where the option has no value (arg is NULL).
 	 */
 	int (*parse)(const char *text, void *field, struct reason *why);
+
+	/* Listed below `help`: choice number `at` into *ret; false: there are no more. */
+	bool (*choice)(size_t at, struct option_choice *ret);
 };
 
 /* Options that several commands share lie in a struct of their own, at `base` of the command's. */

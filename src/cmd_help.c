@@ -7,6 +7,7 @@
 #include "cmd.h"
 
 #define LEFT_MAX 64 /* room for "-o, --output DIR" */
+#define LINE_WIDTH 90 /* of a list of choices */
 
 /* Columns that UTF-8 text takes: its code points. */
 static int text_width(const char *text)
@@ -56,12 +57,62 @@ static int rows_width(const struct option_row *row)
 	return width;
 }
 
+static int choices_width(const struct option_row *row)
+{
+	struct option_choice choice;
+	int width = 0;
+
+	for (size_t at = 0; row->choice(at, &choice); at++)
+		width = most(width, text_width(choice.name));
+	return width;
+}
+
+/* "NAME  HELP", a line each. */
+static void print_explained(const struct option_row *row, int indent)
+{
+	int width = choices_width(row);
+	struct option_choice choice;
+
+	for (size_t at = 0; row->choice(at, &choice); at++)
+		printf("%*s%-*s  %s\n", indent, "", width, choice.name, choice.help);
+}
+
+/* "NAME, NAME, NAME", in as many lines as it takes. */
+static void print_names(const struct option_row *row, int indent)
+{
+	struct option_choice choice, next;
+	int column = 0;
+
+	for (size_t at = 0; row->choice(at, &choice); at++) {
+		bool is_last = !row->choice(at + 1, &next);
+
+		if (column + text_width(choice.name) + 1 > LINE_WIDTH)
+			column = printf("\n") - 1;
+		column += printf("%*s%s%s", column ? 1 : indent, "", choice.name,
+				 is_last ? "\n" : ",");
+	}
+}
+
+static void print_choices(const struct option_row *row, int indent)
+{
+	struct option_choice first = {};
+
+	if (!row->choice || !row->choice(0, &first))
+		return;
+	if (first.help)
+		print_explained(row, indent);
+	else
+		print_names(row, indent);
+}
+
 static void print_rows(const struct option_row *row, int width)
 {
 	char left[LEFT_MAX];
 
-	for (; row && row->name; row++)
+	for (; row && row->name; row++) {
 		print_row(option_left(left, row), width, row->help);
+		print_choices(row, 2 + width + 2 + 2);
+	}
 }
 
 static void print_options(const struct command *command)

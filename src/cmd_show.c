@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <stdio.h>
+
 #include "cmd_stats.h"
+#include "input.h"
 #include "render.h"
 #include "snapshot.h"
 

@@ -2,10 +2,13 @@
 #include "cmd_stats.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/reason.h"
+#include "input.h"
 #include "render.h"
 #include "snapshot.h"
 
@@ -14,6 +17,14 @@
 static int parse_key_type(const char *text, void *field, struct reason *why)
 {
 	return key_type_parse(text, field, why);
+}
+
+static bool key_type_choice(size_t at, struct option_choice *ret)
+{
+	if (at >= KEY_TYPE_NR)
+		return false;
+	*ret = (struct option_choice){ .name = key_type_name(at) };
+	return true;
 }
 
 int parse_format(const char *text, void *field, struct reason *why)
@@ -32,81 +43,37 @@ int parse_json(const char *text, void *field, struct reason *why)
 	return parse_format("json", field, why);
 }
 
+static bool format_choice(size_t at, struct option_choice *ret)
+{
+	size_t nr;
+	const struct renderer *table = renderer_table(&nr);
+
+	if (at >= nr)
+		return false;
+	*ret = (struct option_choice){ table[at].name, table[at].help };
+	return true;
+}
+
 #define FIELD(name) offsetof(struct stats_options, name)
 
 const struct option_row stats_rows[] = {
 	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type,
-	  .arg = "KEY", .help = "lineno (default; traceback for folded), filename or traceback" },
+	  .choice = key_type_choice,
+	  .arg = "KEY", .help = "what makes a group (default lineno; traceback for folded):" },
 	{ "cumulative", 'c', OPTION_FLAG, FIELD(cumulative),
 	  .help = "add a block to every frame of its traceback, again in a recursion" },
 	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX,
 	  .arg = "N", .help = "rows to show (default 10, all for folded); 0: all" },
-	{ "min-age", 0, OPTION_DURATION, FIELD(min_age_ns),
-	  .arg = "TIME", .help = "only blocks that are older: 250ms, 10s, 5m, 2h" },
-	{ "skip", 0, OPTION_LIST, FIELD(skip),
-	  .arg = "GLOB", .help = "pass over functions such as xmalloc, g_*; repeatable" },
-	{ "keep-wrappers", 0, OPTION_FLAG, FIELD(keep_wrappers),
-	  .help = "start tracebacks at the allocator itself" },
 	{ "oldest-first", 0, OPTION_FLAG, FIELD(oldest_first),
 	  .help = "tracebacks in tracemalloc's order" },
+	{ "source", 0, OPTION_STRING, FIELD(source_dir),
+	  .arg = "DIR", .help = "show source lines, from the files below DIR" },
 	{ "format", 'f', OPTION_CUSTOM, FIELD(format), .parse = parse_format,
-	  .arg = "F", .help = "text (default), json or folded (flame graphs)" },
+	  .choice = format_choice, .arg = "F", .help = "how to write it (default text):" },
 	{ "json", 'j', OPTION_CUSTOM, FIELD(format), .parse = parse_json,
 	  .help = "the same as --format json" },
 	{},
 };
-
-const struct stats_options stats_defaults = { .key_type = KEY_TYPE_UNSAID, .top = TOP_UNSAID };
-
-enum key_type stats_key_type(const struct stats_options *options)
-{
-	if (options->key_type != KEY_TYPE_UNSAID)
-		return options->key_type;
-	return options->cumulative ? KEY_LINENO : format_or_text(options->format)->key_type;
-}
-
-int check_stats_options(const struct command *command, const struct stats_options *options)
-{
-	if (options->cumulative && stats_key_type(options) == KEY_TRACEBACK)
-		return say_refusal(command, "--cumulative goes with --group-by lineno or filename, "
-					    "not traceback");
-	if (options->cumulative && format_or_text(options->format)->key_type == KEY_TRACEBACK)
-		return say_refusal(command, "--cumulative and folded stacks exclude each other");
-	if (options->keep_wrappers && options->skip.item_nr)
-		return say_refusal(command, "--skip and --keep-wrappers exclude each other");
-	return 0;
-}
-
-struct engine_options engine_options(const struct stats_options *options)
-{
-	return (struct engine_options){
-		.key_type = stats_key_type(options),
-		.cumulative = options->cumulative,
-		.keep_wrappers = options->keep_wrappers,
-		.skip = options->skip.item,
-		.skip_nr = options->skip.item_nr,
-		.select.min_age_ns = options->min_age_ns,
-	};
-}
-
-/* ---- files in, text out ------------------------------------------------------------------- */
-
-struct snapshot *open_snapshot(const char *path)
-{
-	struct reason why = {};
-	struct snapshot *snapshot = snapshot__open(path, &why);
-	char *losses;
-
-	if (!snapshot) {
-		say("%s", why.text);
-		return NULL;
-	}
-	losses = losses_line(snapshot);
-	if (losses)
-		say("%s: %s", path, losses);
-	free(losses);
-	return snapshot;
-}
 
 const struct renderer *format_or_text(const struct renderer *format)
 {
@@ -114,6 +81,84 @@ const struct renderer *format_or_text(const struct renderer *format)
 
 	return format ?: renderer_table(&nr);
 }
+
+/* What to group by, also where the command line does not say. */
+static enum key_type key_type_of(const struct stats_options *options)
+{
+	if (options->key_type != KEY_TYPE_UNSAID)
+		return options->key_type;
+	return options->cumulative ? KEY_LINENO : format_or_text(options->format)->key_type;
+}
+
+/* ---- options that cannot be meant together ------------------------------------------------ */
+
+/* "lineno, filename or function": the key types that can be cumulative. */
+static void name_cumulative(char *names, size_t room)
+{
+	const char *name[KEY_TYPE_NR];
+	size_t nr = 0, len = 0;
+
+	for (enum key_type i = 0; i < KEY_TYPE_NR; i++)
+		if (key_type_has_cumulative(i))
+			name[nr++] = key_type_name(i);
+	for (size_t i = 0; i < nr && len < room; i++)
+		len += snprintf(names + len, room - len, "%s%s",
+				!i ? "" : i + 1 == nr ? " or " : ", ", name[i]);
+}
+
+static int check_cumulative(const struct command *command, const struct stats_options *options)
+{
+	enum key_type key_type = key_type_of(options);
+	char names[256] = "";
+
+	if (!options->cumulative)
+		return EXIT_DONE;
+	if (!key_type_has_cumulative(key_type)) {
+		name_cumulative(names, sizeof(names));
+		return say_refusal(command, "--cumulative goes with --group-by %s, not %s", names,
+				   key_type_name(key_type));
+	}
+	if (format_or_text(options->format)->key_type == KEY_TRACEBACK)
+		return say_refusal(command, "--cumulative and folded stacks exclude each other");
+	return EXIT_DONE;
+}
+
+static int check_source(const struct command *command, const struct stats_options *options)
+{
+	const struct renderer *format = format_or_text(options->format);
+	enum key_type key_type = key_type_of(options);
+	int fd;
+
+	if (!options->source_dir)
+		return EXIT_DONE;
+	if (format != format_or_text(NULL))
+		return say_refusal(command, "--source goes with --format text, not %s",
+				   format->name);
+	if (key_type != KEY_LINENO && key_type != KEY_TRACEBACK)
+		return say_refusal(command, "--source goes with --group-by lineno or traceback, "
+					    "not %s", key_type_name(key_type));
+	fd = open(options->source_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return say_failure("--source %s: %s", options->source_dir, strerror(errno));
+	close(fd);
+	return EXIT_DONE;
+}
+
+int stats_question(const struct command *command, const struct stats_options *options,
+		   struct chosen *ret)
+{
+	int status = choose(command, &options->select, ret);
+
+	if (!status)
+		status = check_cumulative(command, options);
+	if (!status)
+		status = check_source(command, options);
+	ret->engine.key_type = key_type_of(options);
+	ret->engine.cumulative = options->cumulative;
+	return status;
+}
+
+/* ---- text out ----------------------------------------------------------------------------- */
 
 int written(int err)
 {
@@ -124,47 +169,68 @@ int written(int err)
 	return say_failure("cannot write: %s", strerror(-err));
 }
 
-int print_report(const struct stats_options *options, struct report *report)
+int print_report(const struct stats_options *options, const struct chosen *chosen,
+		 struct report *report)
 {
 	const struct renderer *format = format_or_text(options->format);
 
+	if (!say_unmatched(&options->select, chosen, report->snapshot, report->snapshot_nr) &&
+	    is_selecting(&options->select) && !report->statistics->statistic_nr)
+		say("no block matches what was asked for");
 	report->top = options->top == TOP_UNSAID ? format->top : options->top;
 	report->oldest_first = options->oldest_first;
+	report->source_dir = options->source_dir;
 	return written(format->report(stdout, report));
 }
 
 /* ---- the command -------------------------------------------------------------------------- */
 
-static int print_statistics(const struct stats_options *options, const char *path,
-			    const struct snapshot *snapshot)
+static int print_statistics(const struct stats_options *options, const struct chosen *chosen,
+			    const struct snapshot *snapshot, const struct statistics *statistics)
 {
-	struct engine_options engine = engine_options(options);
-	struct report report = { .snapshot = &snapshot, .snapshot_nr = 1 };
+	const char *filters = snapshot__metadata(snapshot, "filters");
+	struct reason filtered;
+	const char *warning = filtered.text;
+	struct report report = {
+		.statistics = statistics,
+		.snapshot = &snapshot,
+		.snapshot_nr = 1,
+		.warning = &warning,
+		.warning_nr = filters ? 1 : 0,
+	};
+
+	reason_set(&filtered, 0, "filtered, not the whole: %.400s", filters ?: "");
+	return print_report(options, chosen, &report);
+}
+
+static int answer(const struct stats_options *options, const struct chosen *chosen,
+		  const char *path)
+{
+	struct snapshot *snapshot = open_snapshot(path);
 	struct statistics *statistics = NULL;
 	struct reason why = { "out of memory" };
 	int status;
 
-	if (snapshot_statistics(snapshot, &engine, &statistics, &why))
-		return say_failure("%s: %s", path, why.text);
-	report.statistics = statistics;
-	status = print_report(options, &report);
+	if (!snapshot)
+		return EXIT_FAILED;
+	if (snapshot_statistics(snapshot, &chosen->engine, &statistics, &why))
+		status = say_failure("%s: %s", path, why.text);
+	else
+		status = print_statistics(options, chosen, snapshot, statistics);
 	statistics_free(statistics);
+	snapshot__close(snapshot);
 	return status;
 }
 
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct stats_options *options = command_options;
-	int status = check_stats_options(&cmd_stats, options);
-	struct snapshot *snapshot;
+	struct chosen chosen;
+	int status = stats_question(&cmd_stats, options, &chosen);
 
-	if (status)
-		return status;
-	snapshot = open_snapshot(args->item[0]);
-	if (!snapshot)
-		return EXIT_FAILED;
-	status = print_statistics(options, args->item[0], snapshot);
-	snapshot__close(snapshot);
+	if (!status)
+		status = answer(options, &chosen, args->item[0]);
+	chosen_release(&chosen);
 	return status;
 }
 
@@ -174,8 +240,10 @@ const struct command cmd_stats = {
 	.arg_min = 1,
 	.arg_max = 1,
 	.help = "what holds the memory: live blocks by where they were allocated",
-	.option = { { .row = stats_rows } },
-	.defaults = &stats_defaults,
+	.detail = SELECT_DETAIL,
+	.option = { { .row = stats_rows },
+		    { select_rows, offsetof(struct stats_options, select) } },
+	.defaults = &(const struct stats_options){ STATS_DEFAULTS },
 	.options_size = sizeof(struct stats_options),
 	.run = run,
 };

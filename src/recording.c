@@ -54,6 +54,7 @@ struct recording {
 	bool has_status; /* a status line stands on the terminal */
 	bool is_fresh;	 /* snapshots of all have just been taken */
 	bool stop;
+	bool is_mute; /* standard output does not take what we write */
 	int status;
 };
 
@@ -115,6 +116,22 @@ static void fail(struct recording *recording, const struct reason *why)
 	recording->status = say_failure("%s", why->text);
 }
 
+/* A reader that went away (EPIPE) knows it; the snapshots are written either way. */
+static void say_path(struct recording *recording, const char *path)
+{
+	int err;
+
+	if (puts(path) >= 0 && !fflush(stdout))
+		return;
+	err = errno;
+	clearerr(stdout);
+	if (!recording->is_mute && err != EPIPE)
+		say_failure("cannot write to standard output: %s; the snapshots go on",
+			    strerror(err));
+	recording->is_mute = true;
+	recording->status = EXIT_FAILED;
+}
+
 static void save(struct recording *recording, size_t i)
 {
 	struct recorded *recorded = &recording->recorded[i];
@@ -126,8 +143,7 @@ static void save(struct recording *recording, size_t i)
 		return;
 	}
 	clear_status(recording);
-	puts(path);
-	fflush(stdout);
+	say_path(recording, path);
 	free(recorded->last_path);
 	recorded->last_path = path;
 }

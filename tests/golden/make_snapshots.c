@@ -9,142 +9,19 @@
  *	hostile.snap		names that steer a terminal, that are no UTF-8, that are long
  *	empty.snap		nothing at all
  *	plain.snap		no losses, no births, no metadata
+ *	mixed.snap		three threads, two domains, sizes and ages from small to large
+ *	packed.snap		the same, compressed
+ *	buffer.snap, enlarged.snap	one process, whose buffer has become bigger
+ *	rebuilt.snap		the same program from another build, sampled
  *	damaged.snap, short.snap, text.snap, later.snap	no snapshots
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/reason.h"
-#include "snapshot.h"
+#include "make.h"
 
 #define SEC 1000000000ull
-
-struct make {
-	struct snapshot_builder *builder;
-	const char *dir;
-};
-
-static void must(int err, const char *what)
-{
-	if (!err)
-		return;
-	fprintf(stderr, "make_snapshots: %s: %s\n", what, strerror(-err));
-	exit(1);
-}
-
-static uint32_t string(struct make *m, const char *text)
-{
-	uint32_t id;
-
-	must(snapshot_builder__string(m->builder, text, &id), "string");
-	return id;
-}
-
-static uint32_t object(struct make *m, const char *path, const char *build_id)
-{
-	struct snap_object row = { .path = string(m, path), .build_id = string(m, build_id) };
-	uint32_t id = 0;
-
-	if (path)
-		must(snapshot_builder__object(m->builder, &row, &id), "object");
-	return id;
-}
-
-/* A frame with line information, "FUNCTION at FILE:LINE". */
-static uint32_t line(struct make *m, const char *function, const char *filename, uint32_t lineno)
-{
-	struct snap_frame row = {
-		.filename = string(m, filename), .lineno = lineno,
-		.function = string(m, function),
-		.object = object(m, "/opt/shop/bin/shopd", "c0ffee01"),
-		.offset = 0x1000 + lineno,
-	};
-	uint32_t id;
-
-	must(snapshot_builder__frame(m->builder, &row, &id), "frame");
-	return id;
-}
-
-/* One without: only where it is. */
-static uint32_t place(struct make *m, const char *function, const char *path, uint64_t offset)
-{
-	struct snap_frame row = {
-		.filename = string(m, path ?: "<unknown>"), .function = string(m, function),
-		.object = object(m, path, NULL), .offset = offset,
-	};
-	uint32_t id;
-
-	must(snapshot_builder__frame(m->builder, &row, &id), "frame");
-	return id;
-}
-
-#define TRACEBACK(m, flags, ...) \
-	traceback(m, flags, (uint32_t[]){ __VA_ARGS__ }, \
-		  sizeof((uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
-
-/* Most recent call first. */
-static uint32_t traceback(struct make *m, uint32_t flags, const uint32_t *frame, uint32_t nframe)
-{
-	uint32_t id;
-
-	must(snapshot_builder__traceback(m->builder, frame, nframe, nframe, flags, &id),
-	     "traceback");
-	return id;
-}
-
-static void blocks(struct make *m, uint32_t traceback, uint64_t size, unsigned int count,
-		   uint64_t birth_ns)
-{
-	static uint64_t address = 0x7f0000000000;
-
-	for (unsigned int i = 0; i < count; i++) {
-		struct snap_trace row = {
-			.size = size, .traceback = traceback, .birth_ns = birth_ns,
-			.address = address += 0x1000, .thread = 4711,
-		};
-
-		must(snapshot_builder__trace(m->builder, &row), "trace");
-	}
-}
-
-static void metadata(struct make *m, const char *key, const char *value)
-{
-	must(snapshot_builder__metadata(m->builder, key, value), "metadata");
-}
-
-static void count(struct make *m, enum snap_counter_kind kind, const char *name, uint64_t value)
-{
-	must(snapshot_builder__counter(m->builder, kind, name, value), "counter");
-}
-
-static void begin(struct make *m, unsigned int columns)
-{
-	m->builder = snapshot_builder__new(columns);
-	must(m->builder ? 0 : -errno, "builder");
-}
-
-static void write_file(const struct make *m, const char *name, const void *bytes, size_t len)
-{
-	char path[4096];
-	FILE *out;
-
-	snprintf(path, sizeof(path), "%s/%s.snap", m->dir, name);
-	out = fopen(path, "wb");
-	must(out && fwrite(bytes, 1, len, out) == len && !fclose(out) ? 0 : -errno, path);
-}
-
-static void end(struct make *m, const char *name)
-{
-	void *bytes;
-	size_t len;
-
-	must(snapshot_builder__serialize(m->builder, &bytes, &len), name);
-	write_file(m, name, bytes, len);
-	free(bytes);
-	snapshot_builder__free(m->builder);
-}
 
 /* ---- a shop's server ---------------------------------------------------------------------- */
 
@@ -252,6 +129,66 @@ static void make_shop(struct make *m)
 	end(m, "other");
 }
 
+/* ---- what filters and keys tell apart ----------------------------------------------------- */
+
+static void mixed_blocks(struct make *m)
+{
+	uint32_t root = line(m, "main", "src/main.c", 70);
+	uint32_t worker = line(m, "work", "src/work.c", 90);
+	uint32_t item = line(m, "item_new", "src/item.c", 12);
+	uint32_t allocator = place(m, "malloc", "/usr/lib/libc.so.6", 0x98110);
+	uint32_t table = place(m, "g_hash_table_new", "/usr/lib/libglib-2.0.so.0", 0x3a1f0);
+	uint32_t pool = line(m, "pool_grow", "src/pool,arena.c", 44);
+	uint32_t stripped = place(m, NULL, "/usr/lib/libcrypto.so.3", 0x1a2b3c);
+
+	blocks(m, TRACEBACK(m, 0, allocator, item, root), 100, 3, 10 * SEC);
+	m->thread = 4720;
+	blocks(m, TRACEBACK(m, 0, allocator, item, worker), 4096, 5, 59 * SEC);
+	blocks(m, TRACEBACK(m, 0, allocator, table, worker), 65536, 1, 30 * SEC);
+	m->thread = 4721;
+	m->domain = 1;
+	blocks(m, TRACEBACK(m, 0, pool, worker), 1 << 20, 2, 50 * SEC);
+	m->domain = 0;
+	blocks(m, TRACEBACK(m, 0, stripped), 7, 2, 60 * SEC);
+	blocks(m, 0, 11, 1, 1 * SEC);
+	m->thread = 0;
+}
+
+static void make_mixed(struct make *m)
+{
+	begin(m, SNAP_WITH_ALL);
+	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
+	shop_time(m, "1795237210123000000", "60000000000");
+	shop_counters(m, 3000);
+	mixed_blocks(m);
+	end(m, "mixed");
+	pack(m, "mixed", "packed");
+}
+
+/* ---- what a comparison warns of ----------------------------------------------------------- */
+
+static void make_buffer(struct make *m, const char *name, uint64_t size, const char *wall_ns,
+			const char *sample_bytes)
+{
+	begin(m, SNAP_WITH_ALL);
+	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
+	shop_time(m, wall_ns, "60000000000");
+	if (sample_bytes)
+		metadata(m, "sample_bytes", sample_bytes);
+	blocks(m, TRACEBACK(m, 0, line(m, "log_append", "src/log.c", 8),
+			    line(m, "main", "src/main.c", 70)), size, 3, 10 * SEC);
+	end(m, name);
+}
+
+static void make_buffers(struct make *m)
+{
+	make_buffer(m, "buffer", 65536, "1795237200123000000", NULL);
+	make_buffer(m, "enlarged", 4 << 20, "1795237210123000000", NULL);
+	m->build_id = "c0ffee02";
+	make_buffer(m, "rebuilt", 4 << 20, "1795237210123000000", "524288");
+	m->build_id = NULL;
+}
+
 /* ---- the others --------------------------------------------------------------------------- */
 
 /* Lib/test/test_tracemalloc.py, create_snapshots(): the first of the two. */
@@ -337,6 +274,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	make_shop(&make);
+	make_mixed(&make);
+	make_buffers(&make);
 	make_one(&make, "python", make_python);
 	make_one(&make, "many", make_many);
 	make_one(&make, "hostile", make_hostile);

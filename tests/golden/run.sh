@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Runs each cases/NAME.cmd, a line of shell, in a copy of the snapshots' directory and compares
+# Runs each cases/NAME.cmd, a line of shell, in its own copy of the snapshots' directory and compares
 # what it prints with NAME.out, NAME.err and NAME.exit (none: empty, 0). --update accepts instead.
 #
 #	ALLOCSNAP=…/allocsnap SNAPSHOTS=DIR tests/golden/run.sh [--update] [NAME…]
@@ -16,7 +16,6 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp -R "$SNAPSHOTS" "$work/snapshots"
 LC_ALL=C
 export LC_ALL
 PATH=$(dirname "$ALLOCSNAP"):$PATH
@@ -37,6 +36,8 @@ accept() {
 }
 
 run_case() {
+	rm -rf "$work/snapshots"
+	cp -R "$SNAPSHOTS" "$work/snapshots"
 	(cd "$work/snapshots" && sh "$cases/$1.cmd") >"$work/out" 2>"$work/err" </dev/null
 	status=$?
 	: >"$work/exit"

@@ -154,7 +154,7 @@ Test(cmd, what_cannot_be_meant, .init = cr_redirect_stderr)
 		"allocsnap: try: --count: '0' is not a whole number from 1 to 100" SEE_TRY
 		"allocsnap: try: --count: '--quiet' is not a whole number from 1 to 100"
 		SEE_TRY
-		"allocsnap: try: --interval: 'soon' is not a duration such as 250ms, 10s, 5m or 2h"
+		"allocsnap: try: --interval: 'soon' is not a duration such as 250ms, 10s, 5m, 2h or 1d"
 		SEE_TRY
 		"allocsnap: try: --interval: '0.5ms' is less than 0.001s" SEE_TRY
 		"allocsnap: try: --interval: '2m' is more than 60s" SEE_TRY

@@ -1,0 +1,1 @@
+yes | allocsnap convert - -o never.snap; echo $?; allocsnap convert /dev/zero -o never.snap

@@ -1,0 +1,1 @@
+allocsnap convert new.snap -o out.json

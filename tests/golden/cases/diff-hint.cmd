@@ -1,0 +1,1 @@
+allocsnap diff buffer.snap enlarged.snap; allocsnap diff buffer.snap enlarged.snap --json

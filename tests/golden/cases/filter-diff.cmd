@@ -1,0 +1,1 @@
+allocsnap diff old.snap new.snap --include 'src/*' --exclude src/xmalloc.c

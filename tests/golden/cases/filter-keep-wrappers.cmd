@@ -1,0 +1,1 @@
+allocsnap stats mixed.snap --keep-wrappers --include 'function=malloc'; allocsnap stats mixed.snap --include 'function=malloc'

@@ -1,0 +1,1 @@
+allocsnap stats many.snap -g age

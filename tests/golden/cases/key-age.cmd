@@ -1,0 +1,1 @@
+allocsnap stats mixed.snap -g age

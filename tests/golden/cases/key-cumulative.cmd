@@ -1,0 +1,1 @@
+allocsnap stats mixed.snap -g function --cumulative; allocsnap stats mixed.snap -g object -c

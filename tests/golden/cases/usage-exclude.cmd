@@ -1,0 +1,1 @@
+allocsnap diff --exclude domain=all old.snap new.snap
