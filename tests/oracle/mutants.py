@@ -1,0 +1,284 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Does the comparison notice a broken engine? Each mutant is the program with one deliberate
+mistake; the oracle must fail for it. A mutant whose text is no longer in the source fails too.
+
+    mutants.py [NAME…]     those whose names contain one of NAME
+
+Environment: ORACLE, the server as it should be; ORACLE_CC, ORACLE_CFLAGS, ORACLE_OBJ,
+ORACLE_LIBS, how it is built.
+"""
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+# pylint: disable=wrong-import-position
+import run
+import sources
+from program import SERVER, Server
+from questions import Bench, difference
+
+SEEDS = range(301, 325)
+
+# name: (file, (old text, new text)…)
+MUTANTS = {
+    # statistics
+    "cumulative: a recursive frame counts once": (
+        "src/engine/statistics.c",
+        ("\t\tif (!err)\n\t\t\terr = cost_add(&column->cost[key], cost, why);",
+         "\t\tbool again = false;\n"
+         "\t\tfor (size_t j = 0; j < i; j++)\n"
+         "\t\t\tagain |= list->id[j] == key;\n"
+         "\t\tif (!err && !again)\n\t\t\terr = cost_add(&column->cost[key], cost, why);")),
+    "cumulative: the total counts a block once a frame": (
+        "src/engine/statistics.c",
+        ("return cost_add(&column->total, cost, why);",
+         "return cost_add(&column->total, &(struct cost){ cost->size * (int64_t)list->id_nr, "
+         "cost->count * (int64_t)list->id_nr }, why);")),
+    "compare_to: zero differences are dropped": (
+        "src/engine/statistics.c",
+        ("\trows_fill(row, nr, keys, new, old);",
+         "\trows_fill(row, nr, keys, new, old);\n"
+         "\tfor (size_t i = 0; old && i < nr;)\n"
+         "\t\tif (row[i].diff.size || row[i].diff.count)\n"
+         "\t\t\ti++;\n"
+         "\t\telse\n"
+         "\t\t\t__builtin_memmove(&row[i], &row[i + 1], (--nr - i) * sizeof(*row));")),
+    "compare_to: groups that are gone are dropped": (
+        "src/engine/statistics.c",
+        ("\trows_fill(row, nr, keys, new, old);",
+         "\trows_fill(row, nr, keys, new, old);\n"
+         "\tfor (size_t i = 0; old && i < nr;)\n"
+         "\t\tif (row[i].cost.count)\n"
+         "\t\t\ti++;\n"
+         "\t\telse\n"
+         "\t\t\t__builtin_memmove(&row[i], &row[i + 1], (--nr - i) * sizeof(*row));")),
+    "compare_to: the size is the old one": (
+        "src/engine/statistics.c", ("row[i].cost = now;", "row[i].cost = before;")),
+    "filename: the key keeps the line": (
+        "src/engine/frame.c", ("\tif (key_type == KEY_FILENAME)\n\t\treturn view;\n", "")),
+    "traceback: total_nframe takes part in equality": (
+        "src/engine/keyspace.c",
+        ("static int find_traceback(", "static uint32_t total;\n\nstatic int find_traceback("),
+        ("list->id_nr * sizeof(*list->id), 0);", "list->id_nr * sizeof(*list->id), total);"),
+        ("struct frame_span span = source_frames(source->traces, traceback);",
+         "struct frame_span span = (total = source->traces->tables->traceback[traceback].total_nframe, "
+         "source_frames(source->traces, traceback));")),
+    "lineno: the oldest frame instead of the most recent": (
+        "src/engine/keyspace.c",
+        ("span.frame[nr - 1 - i], &list->id[i]", "span.frame[span.nframe - 1 - i], &list->id[i]")),
+
+    # order
+    "order: ties ascend": (
+        "src/engine/order.c", ("traceback_compare(b, a)", "traceback_compare(a, b)")),
+    "order: count before size": (
+        "src/engine/order.c",
+        ("descending(a->cost.size, b->cost.size) ?:\n"
+         "\t       descending(a->cost.count, b->cost.count) ?: by_key",
+         "descending(a->cost.count, b->cost.count) ?:\n"
+         "\t       descending(a->cost.size, b->cost.size) ?: by_key")),
+    "order: size_diff without abs": (
+        "src/engine/order.c",
+        ("descending(llabs(a->diff.size), llabs(b->diff.size))",
+         "descending(a->diff.size, b->diff.size)")),
+    "order: count_diff without abs": (
+        "src/engine/order.c",
+        ("descending(llabs(a->diff.count), llabs(b->diff.count))",
+         "descending(a->diff.count, b->diff.count)")),
+    "order: a prefix is larger": (
+        "src/engine/frame.c",
+        ("return compare_number(a->nframe, b->nframe);", "return compare_number(b->nframe, a->nframe);")),
+    "order: tracebacks from the most recent frame": (
+        "src/engine/frame.c",
+        ("frame_compare(&a->frame[i], &b->frame[i])",
+         "frame_compare(&a->frame[a->nframe - 1 - i], &b->frame[b->nframe - 1 - i])")),
+    "order: lines as text": (
+        "src/engine/frame.c",
+        ("?: compare_number(a->lineno, b->lineno);",
+         "?: compare_number(__builtin_bswap32(a->lineno), __builtin_bswap32(b->lineno));")),
+
+    # filters
+    "filters: one exclusive filter that lets pass is enough": (
+        "src/engine/selector.c",
+        ("bool is_asked = false, is_included = false;",
+         "bool is_asked = false, is_included = false;\n\tint vetoes = 0, vetoers = 0;"),
+        ("\t\tif (matches && !filter->inclusive)\n\t\t\treturn false;\n",
+         "\t\tvetoers += !filter->inclusive;\n\t\tvetoes += matches && !filter->inclusive;\n"),
+        ("return is_included || !is_asked;",
+         "return (is_included || !is_asked) && (!vetoers || vetoes < vetoers);")),
+    "filters: inclusive ones are and-ed": (
+        "src/engine/selector.c",
+        ("\t\tif (matches && !filter->inclusive)", "\t\tif (matches != filter->inclusive)")),
+    "filters: a domain that nothing has keeps all": (
+        "src/engine/selector.c",
+        ("is_asked |= filter->inclusive;", "is_asked |= filter->inclusive && !filter->has_domain;")),
+    "filters: all_frames is ignored": (
+        "src/engine/selector.c",
+        ("selector->selection->filter[filter].all_frames ? span->nframe : 1", "1")),
+    "filters: the oldest frame instead of the most recent": (
+        "src/engine/selector.c",
+        ("matches_frame(selector, filter, span->frame[i])",
+         "matches_frame(selector, filter, span->frame[span->nframe - 1 - i])")),
+    "filters: an exclusive domain vetoes alone": (
+        "src/engine/selector.c",
+        ("\t\t\t(!filter->has_domain || domain_class(selector, filter->domain) == class) &&\n"
+         "\t\t\tmatches_frames(selector, i, &span);",
+         "\t\t\t!filter->has_domain || filter->inclusive\n"
+         "\t\t\t? (!filter->has_domain || domain_class(selector, filter->domain) == class) &&\n"
+         "\t\t\t\tmatches_frames(selector, i, &span)\n"
+         "\t\t\t: domain_class(selector, filter->domain) == class ||\n"
+         "\t\t\t\tmatches_frames(selector, i, &span);")),
+    "filters: line 0 is any line": (
+        "src/engine/filter.c", ("if (filter->has_lineno && ", "if (filter->lineno && ")),
+    "filters: lines have 32 bits": (
+        "src/engine/filter.c",
+        ("filter->lineno != frame->lineno", "(uint32_t)filter->lineno != frame->lineno")),
+    "filters: the smallest size is left out": (
+        "src/engine/selector.c", ("size < selection->min_size", "size <= selection->min_size")),
+    "SPEC: a line follows the first colon": (
+        "src/engine/filter_parse.c", ("strrchr(text, ':')", "strchr(text, ':')")),
+    "SPEC: a file ends at any comma": (
+        "src/engine/filter_parse.c", ("\t\tif (key_at(comma + 1)) {", "\t\t{")),
+
+    # patterns
+    "pattern: [^x] negates": (
+        "src/engine/pattern.c",
+        ("bool negated = starts_with(&set, '!'),",
+         "bool negated = starts_with(&set, '!') || starts_with(&set, '^'),")),
+    "pattern: .pyc is not .py": (
+        "src/engine/pattern.c", ("if (text.end - text.at >= 4 &&", "if (0 &&")),
+    "pattern: .pyc is .py in names only": (
+        "src/engine/pattern.c",
+        ("matches(filename_of(pattern), filename_of(filename))",
+         "matches(text_of(pattern), filename_of(filename))")),
+    "pattern: a range that is reversed is turned round": (
+        "src/engine/pattern.c",
+        ("return range->first > range->last;", "return false;"),
+        ("return range->first <= code && code <= range->last;",
+         "return (range->first <= code && code <= range->last) || "
+         "(range->last <= code && code <= range->first);")),
+    "pattern: * stops at /": (
+        "src/engine/pattern.c",
+        ("if (!star.at || star_name.at == star_name.end)",
+         "if (!star.at || star_name.at == star_name.end || *star_name.at == '/')")),
+    "pattern: ? is a byte": (
+        "src/engine/pattern.c", ("matches = take(name) > 0;", "matches = name->at++ != NULL;")),
+    "pattern: a backslash escapes": (
+        "src/engine/pattern.c",
+        ("\tif (element == '*')\n",
+         "\tif (element == '\\\\' && pattern->at < pattern->end) {\n"
+         "\t\telement = take(pattern);\n"
+         "\t\treturn name->at < name->end && take(name) == element ? STEP_TAKES : STEP_FAILS;\n"
+         "\t}\n"
+         "\tif (element == '*')\n")),
+    "pattern: a ] that is first ends a set": (
+        "src/engine/pattern.c", ("\tclose += close < pattern->end && *close == ']';\n", "")),
+    "pattern: an open [ matches nothing": (
+        "src/engine/pattern.c",
+        ("\telse if (element == '[' && take_set(pattern, &set))\n\t\tmatches =",
+         "\telse if (element == '[')\n\t\tmatches = take_set(pattern, &set) &&")),
+
+    # in, out, texts
+    "import: total_nframe is lost": (
+        "src/snapshot/json_import.c",
+        ("in->frame_nr, total_nframe, 0,", "in->frame_nr, 0, 0,")),
+    "export: frames oldest first": (
+        "src/snapshot/json_export.c",
+        ("t->traceback_frame[traceback->first + i]);\n\t}",
+         "t->traceback_frame[traceback->first + traceback->nframe - 1 - i]);\n\t}")),
+    "text: averages are whole": (
+        "src/render/statistic_text.c",
+        ("(double)cost->size / cost->count", "cost->size / cost->count")),
+    "text: 100 KiB have a decimal": (
+        "src/base/units.c", ("fabs(bytes) < 100 &&", "fabs(bytes) <= 100 &&")),
+    "format: limit takes the oldest": (
+        "src/render/traceback_format.c",
+        ("return (struct slice){ nframe - nr, nr };", "return (struct slice){ 0, nr };")),
+    "format: a negative limit counts as positive": (
+        "src/render/traceback_format.c", ("if (options->limit > 0)", "if (options->limit)")),
+}
+
+
+# ---- building ---------------------------------------------------------------------------------
+
+
+class Stale(Exception):
+    """The source has changed: the mutant must be written anew."""
+
+
+def words(name):
+    return shlex.split(os.environ[name])
+
+
+def mutated(path, edits):
+    text = pathlib.Path(path).read_text(encoding="utf-8")
+    for old, new in edits:
+        if text.count(old) != 1:
+            raise Stale(f"{path} has {text.count(old)} times {old!r}")
+        text = text.replace(old, new)
+    return text
+
+
+def build(folder, path, edits):
+    """The server with one changed object in front of the libraries that have the right one."""
+    source, changed, server = (os.path.join(folder, name) for name in ("mutant.c", "mutant.o", "serve"))
+    pathlib.Path(source).write_text(mutated(path, edits), encoding="utf-8")
+    flags = [flag for flag in words("ORACLE_CFLAGS") if flag not in ("-g", "-O2", "-Werror")]
+    compiler = words("ORACLE_CC")
+    subprocess.run([*compiler, *flags, "-w", "-c", source, "-o", changed], check=True)
+    subprocess.run([*compiler, *flags, *words("ORACLE_OBJ"), changed, *words("ORACLE_LIBS"),
+                    "-o", server], check=True)
+    return server
+
+
+# ---- asking -----------------------------------------------------------------------------------
+
+
+def first_failure(path):
+    """What the oracle notices of a server, or None."""
+    folder = run.memory_folder()
+    server = Server(path)
+    bench = Bench(server, folder)
+    try:
+        source = sources.make(os.path.join(folder, "source"))
+        for seed in SEEDS:
+            for question in run.questions_of_seed(seed, source):
+                found = difference(question, bench)
+                if found:
+                    return f"seed {seed}, {type(question).__name__}: {found}"
+            bench.forget()
+        return None
+    finally:
+        server.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def verdict(folder, path, *edits):
+    """None if the mutant is noticed, or why it fails."""
+    try:
+        server = build(folder, path, edits)
+    except Stale as stale:
+        return f"stale: {stale}"
+    except subprocess.CalledProcessError:
+        return "does not compile"
+    return None if first_failure(server) else f"not noticed in seeds {SEEDS[0]} to {SEEDS[-1]}"
+
+
+def main():
+    score = run.Score()
+    score.note("the server as it should be", first_failure(SERVER))
+    with tempfile.TemporaryDirectory(prefix="allocsnap-mutants.") as folder:
+        for name, mutant in MUTANTS.items():
+            if len(sys.argv) == 1 or any(part in name for part in sys.argv[1:]):
+                score.note(f"mutant '{name}'", verdict(folder, *mutant))
+    print(f"mutants: {score.passed} passed, {score.failed} failed")
+    return 1 if score.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
