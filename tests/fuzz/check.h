@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef TESTS_FUZZ_CHECK_H
+#define TESTS_FUZZ_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine.h"
+#include "snapshot.h"
+
+/* What must hold for every input; libFuzzer keeps the one for which it does not. */
+#define MUST(condition) ((condition) ? (void)0 : must_failed(#condition, __FILE__, __LINE__))
+_Noreturn void must_failed(const char *condition, const char *file, int line);
+
+/* What libFuzzer calls. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A refusal: one of the errors in the contract, and words that say why. */
+void check_refused(int err, const struct reason *why, const int *allowed);
+
+/* Words about a file, which is not to be trusted: one clean line. */
+void check_one_line(const struct reason *why);
+
+/* The statistics, checked in themselves; NULL where the engine may refuse (and says why). */
+struct statistics *check_statistics(const struct snapshot *snapshot,
+				    const struct engine_options *options);
+
+/* The same groups in the same order with the same costs. */
+void check_same(const struct statistics *a, const struct statistics *b);
+
+/* Both snapshots give the same statistics; false where there are none. */
+bool check_same_snapshots(const struct snapshot *a, const struct snapshot *b,
+			  const struct engine_options *options);
+
+/* Written and opened again it is the same. */
+void check_round_trip(const struct snapshot *snapshot, const struct engine_options *options);
+
+/* Written as JSON, it is read, and written again it is the same text. */
+void check_export(const struct snapshot *snapshot);
+
+/* What goes to people: UTF-8 without control characters, in whole lines. */
+void check_clean(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Fuzzing what reads files and command lines; clang's libFuzzer with ASan and UBSan.
+
+FUZZ         := .output/fuzz
+FUZZERS      := snapshot json filter
+FUZZ_SECONDS ?= 600
+FUZZ_CFLAGS  := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall -Iinclude -Isrc \
+		-g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
+		-fno-sanitize-recover=all
+fuzz_obj      = $(patsubst %.c,$(FUZZ)/%.o,$(1))
+FUZZ_COMMON  := $(call fuzz_obj,$(API_SRC) tests/fuzz/check.c)
+
+.PHONY: test-fuzz fuzz fuzzers
+.SECONDARY: $(FUZZ_COMMON) $(call fuzz_obj,$(addsuffix .c,$(addprefix tests/fuzz/,$(FUZZERS) mutate)))
+
+test-fuzz: fuzzers	## a few seconds of fuzzing, the same each time, and the inputs that once failed
+	$(Q)tests/fuzz/run.sh test $(FUZZ) $(FUZZERS)
+
+fuzz: fuzzers		## fuzzing for FUZZ_SECONDS a target; what it finds stays in .output/fuzz
+	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run.sh long $(FUZZ) $(FUZZERS)
+
+fuzzers: $(addprefix $(FUZZ)/fuzz-,$(FUZZERS)) $(FUZZ)/make-seeds $(OUT)/golden-snapshots
+	$(Q)mkdir -p $(FUZZ)/seeds/snapshot
+	$(Q)$(FUZZ)/make-seeds $(FUZZ)/seeds/snapshot $(wildcard $(OUT)/golden-snapshots.d/*.snap)
+
+$(FUZZ)/%.o: %.c VERSION
+	$(call msg,FUZZ-CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(FUZZ_CFLAGS) -MMD -MP -c $< -o $@
+
+$(FUZZ)/fuzz-snapshot: $(FUZZ)/tests/fuzz/mutate.o
+$(FUZZ)/fuzz-%: $(FUZZ)/tests/fuzz/%.o $(FUZZ_COMMON)
+	$(call msg,LINK,$@)
+	$(Q)$(CLANG) -fsanitize=fuzzer,address,undefined $^ $(API_LIBS) -o $@
+
+$(FUZZ)/make-seeds: $(OUT)/tests/fuzz/make_seeds.o $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(API_LIBS) -o $@
