@@ -52,7 +52,12 @@ suite() {
 suite unit count_criterion make test-unit
 suite san count_criterion make SAN=1 test-unit
 suite golden count_lines make test-golden
+suite oracle count_lines make test-oracle
+suite mutants count_lines make test-mutants
+suite example count_lines make test-example
 suite live count_lines make test-live
+suite fuzz count_lines make test-fuzz
+suite damage count_lines make test-damage
 
 echo
 printf '%s\n' "${lines[@]}"
