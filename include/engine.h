@@ -65,6 +65,19 @@ int key_type_parse(const char *text, enum key_type *ret_key_type, struct reason 
 /* May it be cumulative? Where a key is no frame, a block has one key. */
 bool key_type_has_cumulative(enum key_type key_type);
 
+/* What is added up. Append only. */
+enum measure {
+	MEASURE_LIVE = 0, /* the blocks that are there: tracemalloc's */
+	/* All blocks since the recording began, by traceback: selections of blocks do not apply. */
+	MEASURE_ALLOCATED, /* what was allocated */
+	MEASURE_TEMPORARY, /* what was freed before its thread allocated again */
+	MEASURE_NR,
+};
+
+/* "live"…; -EINVAL and a line that names the right ones if text is none of them. */
+const char *measure_name(enum measure measure);
+int measure_parse(const char *text, enum measure *ret_measure, struct reason *why);
+
 /* Blocks and their bytes; closed under + and −. */
 struct cost {
 	int64_t size; /* bytes */
@@ -104,6 +117,7 @@ struct statistic {
 
 struct statistics {
 	enum key_type key_type;
+	enum measure measure;
 	bool cumulative;
 	bool is_diff;
 	struct statistic *statistic; /* sorted, most important first */
@@ -177,13 +191,20 @@ struct engine_options {
 	const char *const *skip; /* patterns on function names: further wrappers */
 	size_t skip_nr;
 	struct selection select;
+	enum measure measure;
 	enum sort_order sort;	 /* of snapshot_compare() */
 };
 
 /*
+ * Whether the options can be meant together: 0, or -EINVAL with a line in *why. The questions
+ * below check it, too.
+ */
+int engine_options_check(const struct engine_options *options, struct reason *why);
+
+/*
  * Sorted by size, count, traceback (or key), all descending. 0, -ENOMEM, -EINVAL (cumulative
- * with a key type that has none), -ENODATA (an age or a thread asked of a snapshot that did not
- * record it), -ERANGE (sizes that add up to 2^63 bytes or more), with a line in *why. The
+ * with a key type that has none; a measure that is not by block with a domain, size, age or
+ * thread), -ENODATA (what is asked for was not recorded), -ERANGE (sizes that add up to 2^63 bytes or more), with a line in *why. The
  * snapshot must outlive the result, the options need not. Ends with statistics_free().
  */
 int snapshot_statistics(const struct snapshot *snapshot, const struct engine_options *options,

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "engine.h"
@@ -36,6 +37,8 @@ struct renderer {
 	int (*report)(FILE *out, const struct report *report);
 	/* `show`; NULL where the format has none. */
 	int (*show)(FILE *out, const struct snapshot *snapshot);
+	/* `show --address`: trace number `at`. NULL like show. */
+	int (*block)(FILE *out, const struct snapshot *snapshot, uint64_t at);
 };
 
 /* NULL and a line that names the right ones in *why if there is no such format. */

@@ -72,6 +72,7 @@ enum snap_section_type {
 	SNAP_TRACE_BIRTH = 13,	   /* uint64_t[]: CLOCK_MONOTONIC at the allocation's return, ns */
 	SNAP_TRACE_ADDRESS = 14,   /* uint64_t[] */
 	SNAP_TRACE_THREAD = 15,	   /* uint32_t[]: the TID that allocated, in the root pid namespace */
+	SNAP_TRACEBACK_CHURN = 16, /* struct snap_churn[]: of each traceback */
 	SNAP_SECTION_TYPE_MAX,
 };
 
@@ -155,6 +156,15 @@ struct snap_traceback {
 };
 _Static_assert(sizeof(struct snap_traceback) == 24, "snap_traceback is a file format");
 
+/* What came of a traceback since the recording began; blocks that are gone by now, too. */
+struct snap_churn {
+	uint64_t allocations;	  /* blocks */
+	uint64_t allocated_bytes;
+	uint64_t temporary;	  /* of these, freed before their thread allocated again */
+	uint64_t temporary_bytes;
+};
+_Static_assert(sizeof(struct snap_churn) == 32, "snap_churn is a file format");
+
 /* One live block: a row of the trace columns. */
 struct snap_trace {
 	uint64_t size;
@@ -185,6 +195,7 @@ struct snapshot_tables {
 	const struct snap_object *object;
 	const struct snap_frame *frame;
 	const struct snap_traceback *traceback;
+	const struct snap_churn *churn; /* of each traceback; NULL: not recorded */
 	const uint32_t *traceback_frame;
 	uint32_t metadata_nr, counter_nr, probe_nr, object_nr, frame_nr, traceback_nr, string_nr;
 	uint64_t traceback_frame_nr;
@@ -219,6 +230,12 @@ const char *snapshot__string(const struct snapshot *snapshot, uint32_t id);
 
 /* Trace number `at` (below trace_nr); what was not recorded is 0. */
 struct snap_trace snapshot__trace(const struct snapshot *snapshot, uint64_t at);
+
+/*
+ * tracemalloc's get_object_traceback(): the trace of the live block that holds an address, in *ret_at.
+ * 0, -ENOENT, or -ENODATA where addresses were not recorded.
+ */
+int snapshot__find_address(const struct snapshot *snapshot, uint64_t address, uint64_t *ret_at);
 
 /* The value of a metadata key, or NULL. */
 const char *snapshot__metadata(const struct snapshot *snapshot, const char *key);
@@ -259,7 +276,8 @@ int snapshot__serialize(const struct snapshot *snapshot,
 /*
  * A copy that holds only the traces `at` with keep[at] != 0 (keep NULL: all), in their order,
  * and only the tracebacks, frames, objects and strings that these (and the probes) need. Metadata,
- * counters, losses and probes stay. 0 or -ENOMEM.
+ * counters, losses and probes stay; churn, which is not of these traces alone, only where keep is
+ * NULL. 0 or -ENOMEM.
  */
 int snapshot__select(const struct snapshot *snapshot, const uint8_t *keep, struct snapshot **ret);
 
@@ -300,6 +318,7 @@ enum snap_columns {
 	SNAP_WITH_ADDRESS = 4,
 	SNAP_WITH_THREAD = 8,
 	SNAP_WITH_ALL = 15,
+	SNAP_WITH_CHURN = 16, /* no column of the traces, but optional, too */
 };
 
 /*
@@ -323,6 +342,10 @@ int snapshot_builder__frame(struct snapshot_builder *builder, const struct snap_
 int snapshot_builder__traceback(struct snapshot_builder *builder, const uint32_t *frame,
 				uint32_t nframe, uint32_t total_nframe, uint32_t flags,
 				uint32_t *ret_id);
+/* Adds to the churn of a traceback, which the builder must have been made with. */
+int snapshot_builder__churn(struct snapshot_builder *builder, uint32_t traceback,
+			    const struct snap_churn *churn);
+
 int snapshot_builder__trace(struct snapshot_builder *builder, const struct snap_trace *trace);
 
 /* A later value for a key or a name replaces the earlier one. */

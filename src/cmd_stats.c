@@ -27,6 +27,11 @@ static bool key_type_choice(size_t at, struct option_choice *ret)
 	return true;
 }
 
+static int parse_measure(const char *text, void *field, struct reason *why)
+{
+	return measure_parse(text, field, why);
+}
+
 int parse_format(const char *text, void *field, struct reason *why)
 {
 	const struct renderer *format = renderer_find(text, why);
@@ -62,6 +67,8 @@ const struct option_row stats_rows[] = {
 	  .arg = "KEY", .help = "what makes a group (default lineno; traceback for folded):" },
 	{ "cumulative", 'c', OPTION_FLAG, FIELD(cumulative),
 	  .help = "add a block to every frame of its traceback, again in a recursion" },
+	{ "measure", 'm', OPTION_CUSTOM, FIELD(measure), .parse = parse_measure,
+	  .arg = "M", .help = "what to add up: live (default), allocated or temporary blocks" },
 	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX,
 	  .arg = "N", .help = "rows to show (default 10, all for folded); 0: all" },
 	{ "oldest-first", 0, OPTION_FLAG, FIELD(oldest_first),
@@ -148,6 +155,7 @@ int stats_question(const struct command *command, const struct stats_options *op
 		   struct chosen *ret)
 {
 	int status = choose(command, &options->select, ret);
+	struct reason why;
 
 	if (!status)
 		status = check_cumulative(command, options);
@@ -155,6 +163,9 @@ int stats_question(const struct command *command, const struct stats_options *op
 		status = check_source(command, options);
 	ret->engine.key_type = key_type_of(options);
 	ret->engine.cumulative = options->cumulative;
+	ret->engine.measure = options->measure;
+	if (!status && engine_options_check(&ret->engine, &why))
+		status = say_refusal(command, "%s", why.text);
 	return status;
 }
 

@@ -18,6 +18,7 @@ struct report;
 struct stats_options {
 	enum key_type key_type; /* or KEY_TYPE_UNSAID */
 	bool cumulative;
+	enum measure measure;
 	uint64_t top; /* TOP_UNSAID: as the format has it */
 	bool oldest_first;
 	const char *source_dir;

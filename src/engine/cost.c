@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "engine/add_all.h"
+#include "engine/measure.h"
 #include "engine/selector.h"
 #include "snapshot.h"
 
@@ -116,7 +117,9 @@ int costs_fill(struct costs *costs, struct classes *classes, struct reason *why)
 	err = selector_init(&selector, classes->source, why);
 	if (err)
 		return err;
-	if (row->kind == KEY_IS_CLASS)
+	if (classes->source->options->measure)
+		err = measure_tracebacks(costs, &selector, classes->source->options->measure, why);
+	else if (row->kind == KEY_IS_CLASS)
 		err = add_by_class(costs, &selector, classes, row->classes, why);
 	else
 		err = add_by_traceback(costs, &selector, why);

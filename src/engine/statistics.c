@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "engine/cost.h"
 #include "engine/keyspace.h"
+#include "engine/measure.h"
 #include "engine/order.h"
 #include "snapshot.h"
 
@@ -123,6 +124,7 @@ static int result_make(struct keyspace *keys, const struct column *new, const st
 	result->memory = keyspace_take_memory(keys);
 	result->statistics = (struct statistics){
 		.key_type = keys->options->key_type,
+		.measure = keys->options->measure,
 		.cumulative = keys->options->cumulative,
 		.is_diff = old != NULL,
 		.statistic = row,
@@ -134,7 +136,7 @@ static int result_make(struct keyspace *keys, const struct column *new, const st
 	return 0;
 }
 
-static int check_options(const struct engine_options *options, struct reason *why)
+int engine_options_check(const struct engine_options *options, struct reason *why)
 {
 	if ((unsigned int)options->key_type >= KEY_TYPE_NR)
 		return reason_set(why, -EINVAL, "no such key type: %u", options->key_type);
@@ -143,7 +145,7 @@ static int check_options(const struct engine_options *options, struct reason *wh
 	if (options->cumulative && !key_type_has_cumulative(options->key_type))
 		return reason_set(why, -EINVAL, "cumulative mode cannot be used with key type "
 						"\"%s\"", key_type_name(options->key_type));
-	return 0;
+	return measure_check(options, why);
 }
 
 static int make_statistics(const struct snapshot *old, const struct snapshot *new,
@@ -154,7 +156,7 @@ static int make_statistics(const struct snapshot *old, const struct snapshot *ne
 	struct keyspace keys;
 	int err;
 
-	err = check_options(options, why);
+	err = engine_options_check(options, why);
 	if (err)
 		return err;
 	keyspace_init(&keys, options);

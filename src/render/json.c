@@ -18,36 +18,12 @@ static int set_cost(json_t *object, const struct cost *cost, const struct cost *
 	return err;
 }
 
-static json_t *frame_json(const struct frame_view *frame)
-{
-	json_t *object = json_object();
-	int err = json_set_text(object, "filename", frame->filename);
-
-	err = err ?: json_set_uint(object, "lineno", frame->lineno);
-	err = err ?: json_set_text(object, "function", frame->function);
-	err = err ?: json_set_text(object, "object", frame->object);
-	if (frame->offset)
-		err = err ?: json_set_uint(object, "offset", frame->offset);
-	return json_unless(err, object);
-}
-
-static json_t *traceback_json(const struct statistic *statistic)
-{
-	json_t *array = json_array();
-	int err = 0;
-
-	for (uint32_t i = 0; i < statistic->nframe && !err; i++)
-		if (json_array_append_new(array, frame_json(&statistic->frame[i])))
-			err = -ENOMEM;
-	return json_unless(err, array);
-}
-
 static json_t *statistic_json(const struct statistic *statistic, bool is_diff)
 {
 	json_t *object = json_object();
 	int err = json_set_text(object, "key", statistic->key);
 
-	err = err ?: json_set(object, "traceback", traceback_json(statistic));
+	err = err ?: json_set(object, "traceback", json_frames(statistic->frame, statistic->nframe));
 	err = err ?: set_cost(object, &statistic->cost, is_diff ? &statistic->diff : NULL);
 	return json_unless(err, object);
 }
@@ -116,6 +92,8 @@ static json_t *head_json(const struct report *report)
 	int err = json_set_text(head, "schema", schema);
 
 	err = err ?: json_set_text(head, "key_type", key_type_name(statistics->key_type));
+	if (statistics->measure)
+		err = err ?: json_set_text(head, "measure", measure_name(statistics->measure));
 	err = err ?: json_set(head, "cumulative", json_boolean(statistics->cumulative));
 	err = err ?: json_set(head, "total", total_json(statistics));
 	err = err ?: json_set(head, "warnings", warnings_json(report));

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "engine.h"
 #include "render/clean.h"
 
 int json_set(json_t *object, const char *key, json_t *value)
@@ -63,4 +64,28 @@ int json_put(FILE *out, json_t *value, size_t flags)
 		err = -errno ?: -EIO;
 	free(text);
 	return err;
+}
+
+static json_t *frame_json(const struct frame_view *frame)
+{
+	json_t *object = json_object();
+	int err = json_set_text(object, "filename", frame->filename);
+
+	err = err ?: json_set_uint(object, "lineno", frame->lineno);
+	err = err ?: json_set_text(object, "function", frame->function);
+	err = err ?: json_set_text(object, "object", frame->object);
+	if (frame->offset)
+		err = err ?: json_set_uint(object, "offset", frame->offset);
+	return json_unless(err, object);
+}
+
+json_t *json_frames(const struct frame_view *frame, uint32_t nframe)
+{
+	json_t *array = json_array();
+	int err = 0;
+
+	for (uint32_t i = 0; i < nframe && !err; i++)
+		if (json_array_append_new(array, frame_json(&frame[i])))
+			err = -ENOMEM;
+	return json_unless(err, array);
 }

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct frame_view;
+
 /*
  * jansson with this program's rules: strings are cleaned, so that they are UTF-8; what is not
  * known is left out; a key that is set twice keeps its last value. 0 or -ENOMEM.
@@ -21,6 +23,9 @@ int json_set(json_t *object, const char *key, json_t *value);
 
 /* A cleaned string; NULL: no memory. */
 json_t *json_clean_string(const char *text);
+
+/* Frames, in their order; NULL: no memory. */
+json_t *json_frames(const struct frame_view *frame, uint32_t nframe);
 
 /* Passes a new value on, or drops it after an error and returns NULL. */
 json_t *json_unless(int err, json_t *value);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "snapshot/private.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ void snap_fill_tables(struct snapshot *s)
 		.object = rows[SNAP_OBJECTS].row,
 		.frame = rows[SNAP_FRAMES].row,
 		.traceback = rows[SNAP_TRACEBACKS].row,
+		.churn = rows[SNAP_TRACEBACK_CHURN].row,
 		.traceback_frame = rows[SNAP_TRACEBACK_FRAMES].row,
 		.metadata_nr = rows[SNAP_METADATA].nr,
 		.counter_nr = rows[SNAP_COUNTERS].nr,
@@ -82,6 +84,24 @@ struct snap_trace snapshot__trace(const struct snapshot *snapshot, uint64_t at)
 		.domain = t->trace_domain ? t->trace_domain[at] : 0,
 		.thread = t->trace_thread ? t->trace_thread[at] : 0,
 	};
+}
+
+/* A block of 0 bytes holds its own address. */
+int snapshot__find_address(const struct snapshot *snapshot, uint64_t address, uint64_t *ret_at)
+{
+	const struct snapshot_tables *t = &snapshot->tables;
+
+	if (!t->trace_address)
+		return t->trace_nr ? -ENODATA : -ENOENT;
+	for (uint64_t i = 0; i < t->trace_nr; i++) {
+		uint64_t inside = address - t->trace_address[i];
+
+		if (inside && inside >= t->trace_size[i])
+			continue;
+		*ret_at = i;
+		return 0;
+	}
+	return -ENOENT;
 }
 
 const char *snapshot__metadata(const struct snapshot *snapshot, const char *key)

@@ -84,6 +84,12 @@ static int add_traceback(struct snapshot_builder *b, const struct traceback_key 
 		.flags = key->flags,
 	};
 
+	if (b->columns & SNAP_WITH_CHURN) {
+		int err = append(b, SNAP_TRACEBACK_CHURN, &(struct snap_churn){ 0 }, 1);
+
+		if (err)
+			return err;
+	}
 	return append(b, SNAP_TRACEBACKS, &row, 1) ?:
 	       append(b, SNAP_TRACEBACK_FRAMES, key->frame, key->nframe) ?:
 	       idmap_add(&t->ids, hash, t->nr - 1);
@@ -113,8 +119,10 @@ struct snapshot_builder *snapshot_builder__new(unsigned int columns)
 	uint32_t zero;
 	int err = b ? 0 : -ENOMEM;
 
-	if (!err)
+	if (!err) {
+		b->columns = columns;
 		err = snapshot_builder__string(b, "", &zero);
+	}
 	if (!err)
 		err = intern(b, SNAP_OBJECTS, &(struct snap_object){ 0 }, &zero);
 	if (!err)
@@ -126,7 +134,6 @@ struct snapshot_builder *snapshot_builder__new(unsigned int columns)
 		errno = ENOMEM;
 		return NULL;
 	}
-	b->columns = columns;
 	return b;
 }
 
@@ -190,6 +197,20 @@ int snapshot_builder__traceback(struct snapshot_builder *b, const uint32_t *fram
 		if (!frame[i] || !is_row(b, SNAP_FRAMES, frame[i]))
 			return -EINVAL;
 	return intern_traceback(b, &key, ret_id);
+}
+
+int snapshot_builder__churn(struct snapshot_builder *b, uint32_t traceback,
+			    const struct snap_churn *churn)
+{
+	struct snap_churn *row = b->table[SNAP_TRACEBACK_CHURN].row;
+
+	if (!is_row(b, SNAP_TRACEBACK_CHURN, traceback))
+		return -EINVAL;
+	row[traceback].allocations += churn->allocations;
+	row[traceback].allocated_bytes += churn->allocated_bytes;
+	row[traceback].temporary += churn->temporary;
+	row[traceback].temporary_bytes += churn->temporary_bytes;
+	return 0;
 }
 
 static int append_u64(struct snap_table *t, uint64_t value)

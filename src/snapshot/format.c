@@ -34,6 +34,7 @@ const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX] = {
 	[SNAP_TRACE_BIRTH] = COLUMN("trace births", uint64_t, SNAP_WITH_BIRTH),
 	[SNAP_TRACE_ADDRESS] = COLUMN("trace addresses", uint64_t, SNAP_WITH_ADDRESS),
 	[SNAP_TRACE_THREAD] = COLUMN("trace threads", uint32_t, SNAP_WITH_THREAD),
+	[SNAP_TRACEBACK_CHURN] = COLUMN("traceback churn", struct snap_churn, SNAP_WITH_CHURN),
 };
 
 uint64_t snap_checksum(const void *bytes, size_t len)

@@ -22,6 +22,12 @@ struct selection {
 
 /* ---- what is needed ------------------------------------------------------------------------- */
 
+/* It is of all traces: of a part it would say too much. */
+static bool has_churn(const struct selection *s)
+{
+	return !s->keep && s->t->churn;
+}
+
 static void mark_tracebacks(struct selection *s)
 {
 	const uint32_t *traceback = s->t->trace_traceback;
@@ -33,6 +39,8 @@ static void mark_tracebacks(struct selection *s)
 		s->traceback[traceback[i]] |= kept;
 		s->trace_nr += kept;
 	}
+	for (uint32_t i = 0; has_churn(s) && i < s->t->traceback_nr; i++)
+		s->traceback[i] |= s->t->churn[i].allocations != 0;
 }
 
 static void mark_frames(struct selection *s)
@@ -196,9 +204,26 @@ static int copy_traceback_frames(struct selection *s)
 	return 0;
 }
 
+/* The marks are new ids by now: that of a row that is not kept is 0. */
+static int copy_churn(struct selection *s)
+{
+	struct snap_churn *to;
+
+	if (!has_churn(s))
+		return 0;
+	to = snap_own_rows(s->to, SNAP_TRACEBACK_CHURN, s->to->rows[SNAP_TRACEBACKS].nr);
+	if (!to)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < s->t->traceback_nr; i++)
+		if (s->traceback[i] || !i)
+			to[s->traceback[i]] = s->t->churn[i];
+	return 0;
+}
+
 static int copy_tracebacks(struct selection *s)
 {
-	return copy_marked(s, SNAP_TRACEBACKS, s->traceback) ?: copy_traceback_frames(s);
+	return copy_marked(s, SNAP_TRACEBACKS, s->traceback) ?: copy_traceback_frames(s) ?:
+	       copy_churn(s);
 }
 
 /* Room for one row more: each row is written, and only a kept one counts. */

@@ -202,6 +202,16 @@ static int check_tracebacks(const struct snap_reading *r, const struct snapshot 
 	return check_id_column(r, s->rows, SNAP_TRACEBACK_FRAMES, "frame", 1, t->frame_nr);
 }
 
+static int check_churn(const struct snap_reading *r, const struct snapshot *s)
+{
+	const uint32_t type = SNAP_TRACEBACK_CHURN;
+
+	if (r->section[type] && s->rows[type].nr != s->tables.traceback_nr)
+		return snap_damaged(r, type, "%" PRIu64 " rows for %u tracebacks", s->rows[type].nr,
+				    s->tables.traceback_nr);
+	return 0;
+}
+
 static int check_traces(const struct snap_reading *r, const struct snapshot *s)
 {
 	if (!r->section[SNAP_TRACE_SIZE] != !r->section[SNAP_TRACE_TRACEBACK])
@@ -219,6 +229,6 @@ int snap_check_tables(const struct snap_reading *r, struct snapshot *s)
 {
 	snap_fill_tables(s);
 	return check_strings(r, s) ?: check_objects(r, s) ?: check_frames(r, s) ?:
-	       check_tracebacks(r, s) ?: check_traces(r, s) ?: check_probes(r, s) ?:
+	       check_tracebacks(r, s) ?: check_churn(r, s) ?: check_traces(r, s) ?: check_probes(r, s) ?:
 	       check_metadata(r, s) ?: check_counters(r, s);
 }
