@@ -34,9 +34,8 @@ static __always_inline __u64 product(__u64 n, __u64 size)
 #define ARG2 PT_REGS_PARM2(ctx)
 #define ARG3 PT_REGS_PARM3(ctx)
 
-/* One program for all shapes, so that all probes of a file can be attached at once. */
-SEC("uprobe")
-int BPF_KPROBE(enter_call)
+/* One function for all shapes, so that all probes of a file can be attached at once. */
+static __always_inline int enter(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u64 sp = PT_REGS_SP(ctx);
@@ -55,13 +54,55 @@ int BPF_KPROBE(enter_call)
 	case SHAPE_POSIX_MEMALIGN:
 		return call_begin(cookie, sp, ARG3, ARG1);
 	case SHAPE_FREE:
-		return free_begin(sp, ARG1);
+		return free_begin(cookie, sp, ARG1);
 	}
+	return 0;
+}
+
+static __always_inline int leave(struct pt_regs *ctx)
+{
+	return call_end(ctx, PT_REGS_SP(ctx) - RETURN_POPS, PT_REGS_RC(ctx));
+}
+
+SEC("uprobe")
+int BPF_KPROBE(enter_call)
+{
+	enter(ctx);
 	return 0;
 }
 
 SEC("uretprobe")
 int BPF_KPROBE(leave_call)
 {
-	return call_end(ctx, PT_REGS_SP(ctx) - RETURN_POPS, PT_REGS_RC(ctx));
+	return leave(ctx);
+}
+
+/*
+ * Where no return probe may be: a plain probe at each place where calls return. That is a `ret`, or
+ * a jump to a function that returns its first argument (src/collect/returns.h).
+ */
+SEC("uprobe")
+int BPF_KPROBE(leave_by_ret)
+{
+	__u64 argument = ARG1, returned = PT_REGS_RC(ctx);
+
+	barrier_var(argument); /* or clang computes an address in ctx, which BPF may not */
+	barrier_var(returned);
+	if (bpf_get_attach_cookie(ctx) == RESULT_IS_ARGUMENT)
+		returned = argument;
+	return call_end_by_ret(ctx, PT_REGS_SP(ctx), returned);
+}
+
+/*
+ * Both ends of a call as one session (kernel 6.13), which is safer: the entry decides whether the
+ * return address is hijacked. With the probe's address in ip it is the entry, since a return
+ * address follows a call instruction and a probe never does.
+ */
+SEC("uprobe")
+int BPF_KPROBE(session_call)
+{
+	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx))
+		return enter(ctx) != 0;
+	leave(ctx);
+	return 0;
 }

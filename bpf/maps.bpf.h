@@ -27,6 +27,7 @@
 /* An allocator call that has not returned yet; none where sp is 0. */
 struct call {
 	__u64 sp;    /* the stack pointer at entry: it points at the return address */
+	__u64 return_address; /* where nothing hijacks it; else 0 */
 	__u64 image; /* of the process, at entry */
 	__u64 size;
 	__u64 pointer; /* realloc: the old block; posix_memalign: where the result goes */
@@ -46,8 +47,17 @@ struct walk {
 	__u64 window[WINDOW_WORDS + 1]; /* the last one only pleases the verifier */
 };
 
+/* The latest free of a thread. An allocator that wraps another one passes it on. */
+struct freed {
+	__u64 address;
+	__u64 sp;
+	__u64 site;
+};
+
 struct thread {
 	struct call call;
+	__u64 newest; /* the block that the thread entered last, while it is live */
+	struct freed freed;
 	struct walk walk; /* per thread: nothing can preempt and overwrite it */
 };
 

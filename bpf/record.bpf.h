@@ -30,10 +30,10 @@ static __always_inline void lose(struct process *process, enum loss loss)
 
 #define PEAK_TRIES 8
 
-/* Raises the peak to current; one that loses 8 races in a row is left out. */
-static __always_inline void raise_peak(struct process *process, __u64 current)
+/* Raises a peak to current; one that loses 8 races in a row is left out. */
+static __always_inline void raise_peak(struct process *process, enum counter counter, __u64 current)
 {
-	__u64 *peak = &process->counter[COUNTER_peak_bytes];
+	__u64 *peak = &process->counter[counter];
 
 	for (int i = 0; i < PEAK_TRIES; i++) {
 		__u64 seen = *(volatile __u64 *)peak;
@@ -45,12 +45,14 @@ static __always_inline void raise_peak(struct process *process, __u64 current)
 
 static __always_inline void count_entered(struct process *process, __u64 size)
 {
-	__u64 before = __sync_fetch_and_add(&process->counter[COUNTER_current_bytes], size);
+	__u64 *current = process->counter;
+	__u64 bytes = __sync_fetch_and_add(&current[COUNTER_current_bytes], size);
+	__u64 blocks_before = __sync_fetch_and_add(&current[COUNTER_current_blocks], 1);
 
-	count(process, COUNTER_current_blocks, 1);
 	count(process, COUNTER_allocations, 1);
 	count(process, COUNTER_allocated_bytes, size);
-	raise_peak(process, before + size);
+	raise_peak(process, COUNTER_peak_bytes, bytes + size);
+	raise_peak(process, COUNTER_peak_blocks, blocks_before + 1);
 }
 
 static __always_inline void count_removed(struct process *process, __u64 size)
@@ -92,48 +94,100 @@ static __always_inline long block_put(struct process *process, __u64 address, st
 	return err;
 }
 
-/* The key of the current stack in the map of tracebacks, or 0. */
-static __always_inline __u64 traceback_record(struct pt_regs *ctx, struct process *process,
-					      struct walk *walk)
+/* The registers of who called the allocator, when the call has returned. */
+struct caller {
+	__u64 ip, sp, frame_pointer;
+};
+
+/* The current stack in the map of tracebacks, and its key; NULL and 0 where it does not fit. */
+static __always_inline struct traceback *traceback_record(const struct caller *caller,
+							  struct process *process,
+							  struct walk *walk, __u64 *ret_hash)
 {
+	struct traceback *known;
 	__u64 hash;
 	long err;
 
-	traceback_take(walk, PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx));
+	traceback_take(walk, caller->ip, caller->sp, caller->frame_pointer);
 	hash = traceback_hash(&walk->traceback, process->image);
-	if (bpf_map_lookup_elem(&tracebacks, &hash))
-		return hash;
+	*ret_hash = hash;
+	known = bpf_map_lookup_elem(&tracebacks, &hash);
+	if (known)
+		return known;
+	walk->traceback.image = process->image;
 	err = bpf_map_update_elem(&tracebacks, &hash, &walk->traceback, BPF_NOEXIST);
 	if (!err || err == -EEXIST)
-		return hash;
+		return bpf_map_lookup_elem(&tracebacks, &hash);
 	lose(process, LOSS_tracebacks_dropped);
-	return 0;
+	*ret_hash = 0;
+	return NULL;
 }
 
 /* A new block: the source of the event does not matter, only where it is and who asked for it. */
-static __always_inline void record_allocation(struct pt_regs *ctx, struct process *process,
+static __always_inline void record_allocation(const struct caller *caller, struct process *process,
 					      struct thread *thread, __u64 address)
 {
 	struct block block = {
 		.size = thread->call.size,
-		.traceback = traceback_record(ctx, process, &thread->walk),
 		.birth_ns = bpf_ktime_get_ns(),
 		.thread = (__u32)bpf_get_current_pid_tgid(),
 		.domain = thread->call.domain,
 	};
+	struct traceback *traceback = traceback_record(caller, process, &thread->walk,
+						       &block.traceback);
 
-	if (!block_put(process, address, &block))
-		count_entered(process, block.size);
+	thread->newest = 0;
+	if (block_put(process, address, &block))
+		return;
+	count_entered(process, block.size);
+	thread->newest = address;
+	if (!traceback)
+		return;
+	__sync_fetch_and_add(&traceback->churn.allocations, 1);
+	__sync_fetch_and_add(&traceback->churn.allocated_bytes, block.size);
 }
 
-static __always_inline void record_free(struct process *process, __u64 address)
+/* Freed before its thread entered another block; a realloc is neither here nor there. */
+static __always_inline void record_temporary(struct process *process, struct block *block)
+{
+	struct traceback *traceback = bpf_map_lookup_elem(&tracebacks, &block->traceback);
+
+	count(process, COUNTER_temporary_blocks, 1);
+	count(process, COUNTER_temporary_bytes, block->size);
+	if (!traceback)
+		return;
+	__sync_fetch_and_add(&traceback->churn.temporary, 1);
+	__sync_fetch_and_add(&traceback->churn.temporary_bytes, block->size);
+}
+
+/*
+ * A free inside a free of the same address by another function: the block has left with the outer
+ * one. Frees have no return probe, so of the outer one it is only known where it began.
+ */
+static __always_inline bool free_is_passed_on(const struct freed *outer, const struct freed *freed)
+{
+	return outer->address == freed->address && outer->site != freed->site &&
+	       freed->sp <= outer->sp;
+}
+
+/* thread: NULL where there is no memory for it. */
+static __always_inline void record_free(struct process *process, struct thread *thread,
+					const struct freed *freed)
 {
 	struct block block;
 
-	if (block_take(process, address, &block))
+	if (block_take(process, freed->address, &block)) {
 		count_removed(process, block.size);
-	else
+		if (thread && thread->newest == freed->address &&
+		    block.thread == (__u32)bpf_get_current_pid_tgid())
+			record_temporary(process, &block);
+	} else if (thread && free_is_passed_on(&thread->freed, freed)) {
+		count(process, COUNTER_nested_calls, 1);
+	} else {
 		count(process, COUNTER_unknown_frees, 1);
+	}
+	if (thread)
+		thread->freed = *freed;
 }
 
 /*
@@ -202,19 +256,34 @@ static __always_inline void call_cut_off(struct process *process, struct call *c
 }
 
 /* Whether the thread is inside a call that began earlier; drops one that can't return any more. */
-static __always_inline bool call_is_nested(struct process *process, struct call *call, __u64 sp)
+static __always_inline bool call_is_pending(struct process *process, struct call *call, __u64 sp,
+					    __u32 site)
 {
 	if (!call->sp)
 		return false;
-	if (call_is_stale(call->sp, sp)) {
-		call_abandon(process, call);
-		return false;
-	}
-	count(process, COUNTER_nested_calls, 1);
-	return true;
+	if (!call_is_stale(call, sp, site))
+		return true;
+	call_abandon(process, call);
+	return false;
 }
 
-/* Global, as there are many places that call it; it returns what a probe returns. */
+/*
+ * A call while one is pending. On the same stack it is the allocator's own business and counts
+ * with the outer one. On another stack (a signal handler's, a coroutine's) it is a call of its own
+ * that is not followed: to hijack its return address could cost the target its life.
+ */
+static __always_inline void call_decline(struct process *process, __u64 pending_sp, __u64 sp)
+{
+	if (same_stack(pending_sp, sp))
+		count(process, COUNTER_nested_calls, 1);
+	else
+		lose(process, LOSS_calls_declined);
+}
+
+/*
+ * Global, as there are many places that call it. 0, or 1 where nobody waits for the return, which
+ * is what a session returns so that the return address stays as it is.
+ */
 __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 pointer)
 {
 	struct process *process = current_process();
@@ -222,19 +291,22 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 	struct thread *thread;
 
 	if (!process)
-		return 0;
+		return 1;
 	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
 				      BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		lose(process, LOSS_threads_dropped);
-		if (pointer && shape != SHAPE_POSIX_MEMALIGN)
-			record_free(process, pointer); /* a realloc, most likely successful */
-		return 0;
+		if (pointer && shape != SHAPE_POSIX_MEMALIGN) /* a realloc, most likely successful */
+			record_free(process, NULL, &(struct freed){ .address = pointer });
+		return 1;
 	}
-	if (call_is_nested(process, &thread->call, sp))
-		return 0;
+	if (call_is_pending(process, &thread->call, sp, COOKIE_SITE(cookie))) {
+		call_decline(process, thread->call.sp, sp);
+		return 1;
+	}
 	thread->call = (struct call){
 		.sp = sp,
+		.return_address = process->by_ret ? return_address_at(sp) : 0,
 		.image = process->image,
 		.size = size,
 		.pointer = pointer,
@@ -260,7 +332,7 @@ static __always_inline bool call_result(const struct call *call, __u64 returned,
 	return !bpf_probe_read_user(ret_address, sizeof(*ret_address), (void *)call->pointer);
 }
 
-static __always_inline void call_finish(struct pt_regs *ctx, struct process *process,
+static __always_inline void call_finish(const struct caller *caller, struct process *process,
 					struct thread *thread, __u64 returned)
 {
 	struct call *call = &thread->call;
@@ -278,7 +350,7 @@ static __always_inline void call_finish(struct pt_regs *ctx, struct process *pro
 			realloc_fail(process, call);
 	}
 	if (address)
-		record_allocation(ctx, process, thread, address);
+		record_allocation(caller, process, thread, address);
 	else
 		count(process, COUNTER_failed_calls, 1);
 }
@@ -286,6 +358,7 @@ static __always_inline void call_finish(struct pt_regs *ctx, struct process *pro
 /* What the books of a process that is just being probed miss is older than the recording. */
 static __always_inline int call_end(struct pt_regs *ctx, __u64 entry_sp, __u64 returned)
 {
+	const struct caller caller = { PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx) };
 	struct process *process = current_process();
 	__u32 site = COOKIE_SITE(bpf_get_attach_cookie(ctx));
 	struct thread *thread;
@@ -294,29 +367,61 @@ static __always_inline int call_end(struct pt_regs *ctx, __u64 entry_sp, __u64 r
 		return 0;
 	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	if (!thread || !thread->call.sp) {
-		if (process->is_open)
+		if (process->is_open && !process->by_ret) /* a `ret` has seen it */
 			lose(process, LOSS_returns_unmatched);
 		return 0;
 	}
 	if (thread->call.sp != entry_sp || thread->call.site != site)
 		return 0; /* of a nested call */
 	if (process->is_open)
-		call_finish(ctx, process, thread, returned);
+		call_finish(&caller, process, thread, returned);
 	thread->call.sp = 0;
 	return 0;
 }
 
-static __always_inline int free_begin(__u64 sp, __u64 address)
+/*
+ * At a `ret`, or a jump that takes its place: what returns is the call whose return address the
+ * stack pointer points at. Others come by here too: nested ones, and the allocator's own parts.
+ */
+static __always_inline int call_end_by_ret(struct pt_regs *ctx, __u64 sp, __u64 returned)
+{
+	struct process *process = current_process();
+	struct caller caller = { .sp = sp + sizeof(__u64), .frame_pointer = PT_REGS_FP(ctx) };
+	struct thread *thread;
+
+	if (!process)
+		return 0;
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	if (!thread || !thread->call.sp || thread->call.sp != sp || !thread->call.return_address)
+		return 0;
+	caller.ip = thread->call.return_address;
+	if (!return_is_kept(&thread->call))
+		call_abandon(process, &thread->call);
+	else if (process->is_open)
+		call_finish(&caller, process, thread, returned);
+	thread->call.sp = 0;
+	return 0;
+}
+
+static __always_inline int free_begin(__u64 cookie, __u64 sp, __u64 address)
 {
 	struct process *process = current_process();
 	struct thread *thread;
 
 	if (!process || !process->is_open || !address)
 		return 0;
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
-	if (thread && call_is_nested(process, &thread->call, sp))
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
+				      BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (thread && call_is_pending(process, &thread->call, sp, COOKIE_SITE(cookie)) &&
+	    same_stack(thread->call.sp, sp)) {
+		count(process, COUNTER_nested_calls, 1);
 		return 0;
-	record_free(process, address);
+	}
+	record_free(process, thread, &(struct freed){
+		.address = address,
+		.sp = sp,
+		.site = COOKIE_SITE(cookie),
+	});
 	return 0;
 }
 

@@ -26,6 +26,9 @@ typedef uint64_t bpf_u64;
 	X(current_blocks, "blocks live in the kernel's books") \
 	X(current_bytes, "bytes live in the kernel's books") \
 	X(peak_bytes, "the most that current_bytes has been") \
+	X(peak_blocks, "the most that current_blocks has been") \
+	X(temporary_blocks, "blocks freed before their thread entered another one") \
+	X(temporary_bytes, "bytes of these") \
 	X(unknown_frees, "frees of blocks not in the books: older ones; what glibc caches for a thread, at its end") \
 	X(failed_calls, "allocator calls that gave no block") \
 	X(nested_calls, "allocator calls inside an allocator call, counted with the outer one")
@@ -48,7 +51,9 @@ typedef uint64_t bpf_u64;
 	X(tracebacks_missing, "blocks without a traceback: it was no longer in the map") \
 	X(objects_unreadable, "mapped files that could not be read: no names for their frames") \
 	X(functions_unprobed, "allocator functions that could not be probed") \
-	X(frames_unmapped, "frames in no file that the process maps: no names for them")
+	X(frames_unmapped, "frames in no file that the process maps: no names for them") \
+	X(calls_declined, "calls on another stack inside a call (signal handler, coroutine): not followed") \
+	X(functions_dropped, "allocator functions recorded no longer: a return probe could have ended the process")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -73,12 +78,14 @@ struct process {
 	bpf_u64 is_open;  /* blocks enter; before, only pending calls are noted */
 	bpf_u64 exec_cnt; /* execs since it was admitted */
 	bpf_u64 thread_exec_cnt; /* of these, by a thread that was not the main one */
+	bpf_u64 clear_cnt; /* times that its traces were cleared */
 	bpf_u64 exit_ns;  /* CLOCK_MONOTONIC when its last thread ended; 0: it runs */
 	bpf_u64 exit_code; /* as waitpid() gives it, once exit_ns is set */
+	bpf_u64 by_ret;	   /* returns are seen at `ret` instructions, not by return probes */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (6 + COUNTER_NR + LOSS_NR), "no padding");
+_Static_assert(sizeof(struct process) == 8 * (8 + COUNTER_NR + LOSS_NR), "no padding");
 
 struct block_key {
 	bpf_u64 address;
@@ -98,13 +105,24 @@ _Static_assert(sizeof(struct block) == 32, "no padding");
 #define TRACEBACK_LIMIT_MAX 127
 #define TRACEBACK_LIMIT_DEFAULT 64
 
+/* What came of a traceback, since the process image began or the loader last took it out. */
+struct churn {
+	bpf_u64 allocations; /* blocks entered with it */
+	bpf_u64 allocated_bytes;
+	bpf_u64 temporary; /* of these, freed before their thread entered another one */
+	bpf_u64 temporary_bytes;
+};
+_Static_assert(sizeof(struct churn) == 32, "no padding");
+
 /* The map's values are cut after pc[traceback limit]. */
 struct traceback {
+	struct churn churn;
+	bpf_u64 image;
 	bpf_u32 nframe;	      /* frames in pc */
 	bpf_u32 total_nframe; /* frames found, counted up to 512 */
 	bpf_u64 pc[TRACEBACK_LIMIT_MAX]; /* return addresses, most recent call first */
 };
-_Static_assert(sizeof(struct traceback) == 8 + 8 * TRACEBACK_LIMIT_MAX, "no padding");
+_Static_assert(sizeof(struct traceback) == 48 + 8 * TRACEBACK_LIMIT_MAX, "no padding");
 
 /* How the arguments and the result of an allocator function are read. */
 enum call_shape {
@@ -124,6 +142,21 @@ enum call_shape {
 #define COOKIE_SITE(cookie) ((bpf_u32)((cookie) >> 32))
 #define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 24) & 0xff)
 #define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xffffff)
+
+/* The cookie of a probe at a `ret` or a jump out of a function: where the result is. */
+#define RESULT_IS_RETURNED 0
+#define RESULT_IS_ARGUMENT 1 /* the first: what is jumped to returns it */
+
+/* What a walk over a process's threads tells the loader of one with an alternate signal stack. */
+struct alternate_stack {
+	bpf_u32 tid;
+};
+
+/* What the loader asks the programs clear_traces and reset_peak to do. */
+struct process_request {
+	bpf_u64 tgid;
+};
+_Static_assert(sizeof(struct process_request) == 8, "no padding");
 
 /* Set by the loader before the programs are loaded. */
 struct settings {

@@ -32,6 +32,7 @@ int open_signals(void)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN); /* who reads our paths may go; the last snapshot is still due */
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -78,6 +79,16 @@ static int terminal_width(void)
 	struct winsize size;
 
 	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+}
+
+void say_notes(struct collector *collector)
+{
+	char *note;
+
+	while ((note = collector__next_note(collector))) {
+		say("%s", note);
+		free(note);
+	}
 }
 
 static void show_status(struct recording *recording)
@@ -202,7 +213,26 @@ static uint64_t end_ns(const struct recording *recording)
 	return duration_ns ? recording->started_ns + duration_ns : UINT64_MAX;
 }
 
-/* SIGUSR1 asks for a snapshot now; the others for the last one. */
+/* The terminal has told the child itself; what somebody sent us is meant for it. */
+static void pass_on(const struct recording *recording, const struct signalfd_siginfo *info)
+{
+	if (info->ssi_code <= 0)
+		kill(recording->options->child, info->ssi_signo);
+}
+
+static void clear_traces(struct recording *recording)
+{
+	for (size_t i = 0; i < recording->target_nr; i++) {
+		int err = recording->recorded[i].is_done ? 0 :
+			  collector__clear_traces(recording->collector, i);
+
+		if (err && err != -ESRCH) /* it has just ended */
+			recording->status = say_failure("cannot clear the traces: %s",
+							strerror(-err));
+	}
+}
+
+/* SIGUSR1 asks for a snapshot now, SIGUSR2 to clear the traces; the others for the last one. */
 static void take_signals(struct recording *recording)
 {
 	struct signalfd_siginfo info;
@@ -210,6 +240,14 @@ static void take_signals(struct recording *recording)
 	while (read(recording->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR1) {
 			take_snapshots(recording, false);
+			continue;
+		}
+		if (info.ssi_signo == SIGUSR2) {
+			clear_traces(recording);
+			continue;
+		}
+		if (recording->options->child) {
+			pass_on(recording, &info);
 			continue;
 		}
 		recording->stop = true;
@@ -253,14 +291,28 @@ static void take_interval(struct recording *recording)
 		recording->next_ns = now_ns() + interval_ns;
 }
 
+static void say_notes_between(struct recording *recording)
+{
+	char *note = collector__next_note(recording->collector);
+
+	if (!note)
+		return;
+	clear_status(recording);
+	say("%s", note);
+	free(note);
+	say_notes(recording->collector);
+}
+
 static void record(struct recording *recording)
 {
+	say_notes(recording->collector);
 	recording->started_ns = now_ns();
 	recording->next_ns = recording->started_ns + recording->options->interval_ns;
 	while (!recording->stop && !all_done(recording)) {
 		show_status(recording);
 		wait_for_events(recording);
 		collector__refresh(recording->collector);
+		say_notes_between(recording);
 		recording->is_fresh = false;
 		take_signals(recording);
 		if (now_ns() >= end_ns(recording))
@@ -273,6 +325,7 @@ static void record(struct recording *recording)
 	if (!recording->is_fresh && !all_done(recording))
 		take_snapshots(recording, false);
 	clear_status(recording);
+	say_notes(recording->collector);
 }
 
 /* For who sits before it: where the memory is, without another command. */

@@ -5,11 +5,12 @@
 /*
  * The time between the first probe and the last snapshot, for commands that record: a snapshot
  * each interval and on SIGUSR1, a last one when a process ends, on SIGINT, SIGTERM and SIGHUP,
- * after a duration or a count. Paths go to stdout, one a line; a status line to stderr where
+ * after a duration or a count. SIGUSR2 clears the traces. Paths go to stdout, one a line; a status line to stderr where
  * that is a terminal; the top rows to stdout at the end where that is one.
  */
 
 #include <stdint.h>
+#include <sys/types.h>
 
 struct collector;
 
@@ -18,6 +19,7 @@ struct recording_options {
 	uint64_t interval_ns;
 	uint64_t duration_ns; /* 0: until told to stop */
 	uint64_t count;	      /* of snapshots of each process; 0: the same */
+	pid_t child;	      /* of `run`: signals are for it; 0: none */
 };
 
 /*
@@ -25,6 +27,9 @@ struct recording_options {
  * To be called before anything is recorded, so that none of them can end us half-way.
  */
 int open_signals(void);
+
+/* Says on stderr what the collector has noted. */
+void say_notes(struct collector *collector);
 
 /* Returns an exit status; what failed has been said, and was gone on from where possible. */
 int record_until_told(const struct recording_options *options, struct collector *collector,

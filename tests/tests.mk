@@ -13,6 +13,8 @@ test: test-unit test-golden	## the tests that need no privilege
 test-unit: $(OUT)/unit $(OUT)/unit-bpf
 	$(Q)ASAN_OPTIONS=abort_on_error=1 $(OUT)/unit $(UNIT_ARGS)
 	$(Q)ASAN_OPTIONS=abort_on_error=1 $(OUT)/unit-bpf $(UNIT_ARGS)
+	$(Q)ASAN_OPTIONS=abort_on_error=1 FAKE_SESSION=1 $(OUT)/unit-bpf $(UNIT_ARGS)
+	$(Q)ASAN_OPTIONS=abort_on_error=1 FAKE_RET=1 $(OUT)/unit-bpf $(UNIT_ARGS)
 
 test-golden: $(BIN) $(OUT)/golden-snapshots
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.sh

@@ -35,6 +35,7 @@ typedef _Bool bool;
 enum { false = 0, true = 1 };
 
 #define NULL ((void *)0)
+#define ESRCH 3
 #define EEXIST 17
 
 /* include/uapi/linux/bpf.h */
@@ -80,12 +81,17 @@ struct uprobes_state {
 };
 
 struct mm_struct {
+	unsigned long start_stack; /* in the main thread's stack */
 	struct uprobes_state uprobes_state;
 };
 
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
+};
+
+struct thread_struct {
+	unsigned long fsbase; /* x86: the thread's control block, at the top of a pthread's stack */
 };
 
 struct signal_struct {
@@ -101,6 +107,18 @@ struct task_struct {
 	unsigned long sas_ss_size;
 	struct mm_struct *mm;
 	struct signal_struct *signal;
+	struct thread_struct thread;
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 
 #ifndef BPF_NO_PRESERVE_ACCESS_INDEX

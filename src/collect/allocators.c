@@ -18,6 +18,38 @@ const struct allocator_function allocator_functions[] = {
 	{ "memalign", SHAPE_MEMALIGN },
 	{ "valloc", SHAPE_MALLOC },
 	{ "pvalloc", SHAPE_MALLOC },
+
+	/* C23: the size and the alignment that come with the block are not needed */
+	{ "free_sized", SHAPE_FREE },
+	{ "free_aligned_sized", SHAPE_FREE },
+
+	/* jemalloc: the last argument is a word of flags */
+	{ "mallocx", SHAPE_MALLOC },
+	{ "rallocx", SHAPE_REALLOC },
+	{ "dallocx", SHAPE_FREE },
+	{ "sdallocx", SHAPE_FREE },
+
+	/* operator new and delete, as the Itanium C++ ABI calls them where size_t is long */
+	{ "_Znwm", SHAPE_MALLOC, .own = true },
+	{ "_Znam", SHAPE_MALLOC, .own = true },
+	{ "_ZnwmRKSt9nothrow_t", SHAPE_MALLOC, .own = true },
+	{ "_ZnamRKSt9nothrow_t", SHAPE_MALLOC, .own = true },
+	{ "_ZnwmSt11align_val_t", SHAPE_MALLOC, .own = true },
+	{ "_ZnamSt11align_val_t", SHAPE_MALLOC, .own = true },
+	{ "_ZnwmSt11align_val_tRKSt9nothrow_t", SHAPE_MALLOC, .own = true },
+	{ "_ZnamSt11align_val_tRKSt9nothrow_t", SHAPE_MALLOC, .own = true },
+	{ "_ZdlPv", SHAPE_FREE, .own = true },
+	{ "_ZdaPv", SHAPE_FREE, .own = true },
+	{ "_ZdlPvm", SHAPE_FREE, .own = true },
+	{ "_ZdaPvm", SHAPE_FREE, .own = true },
+	{ "_ZdlPvRKSt9nothrow_t", SHAPE_FREE, .own = true },
+	{ "_ZdaPvRKSt9nothrow_t", SHAPE_FREE, .own = true },
+	{ "_ZdlPvSt11align_val_t", SHAPE_FREE, .own = true },
+	{ "_ZdaPvSt11align_val_t", SHAPE_FREE, .own = true },
+	{ "_ZdlPvmSt11align_val_t", SHAPE_FREE, .own = true },
+	{ "_ZdaPvmSt11align_val_t", SHAPE_FREE, .own = true },
+	{ "_ZdlPvSt11align_val_tRKSt9nothrow_t", SHAPE_FREE, .own = true },
+	{ "_ZdaPvSt11align_val_tRKSt9nothrow_t", SHAPE_FREE, .own = true },
 };
 const size_t allocator_function_nr = ARRAY_SIZE(allocator_functions);
 
@@ -33,10 +65,10 @@ unsigned int shape_argument_nr(enum call_shape shape)
 }
 
 static const struct allocator allocators[] = {
-	{ "glibc", "libc.so.6", 0 },
-	{ "glibc", "libc-2.*.so", 0 },
-	{ "musl", "ld-musl-*.so*", 0 },
-	{ "musl", "libc.musl-*.so*", 0 },
+	{ "glibc", "libc.so.6", 0, true },
+	{ "glibc", "libc-2.*.so", 0, true },
+	{ "musl", "ld-musl-*.so*", 0, true },
+	{ "musl", "libc.musl-*.so*", 0, true },
 	{ "jemalloc", "libjemalloc.so*", 2 },
 	{ "tcmalloc", "libtcmalloc*.so*", 3 },
 	{ "mimalloc", "libmimalloc*.so*", 4 },

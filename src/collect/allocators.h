@@ -7,6 +7,7 @@
  * belong to which domain. To add a function or an allocator, add a row in allocators.c.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@
 struct allocator_function {
 	const char *name;
 	enum call_shape shape;
+	bool own; /* only in a file that defines malloc, too: elsewhere it is a wrapper of malloc */
 };
 
 /* How many arguments a function of this shape has. */
@@ -32,6 +34,7 @@ struct allocator {
 	const char *name;
 	const char *object; /* fnmatch(3) pattern on the file's base name */
 	uint32_t domain;
+	bool is_c_library;
 };
 
 /* The allocator that a file is; never NULL, the last row matches everything. */

@@ -194,6 +194,31 @@ static int add_traces(struct assembly *assembly, const struct drain *drain, uint
 	return err;
 }
 
+/* Also of tracebacks that hold nothing any more. */
+static int add_churn(struct assembly *assembly)
+{
+	const struct target *target = assembly->target;
+	int err = 0;
+
+	for (size_t i = 0; i < target->traceback_nr && !err; i++) {
+		const struct churn *churn = &target->traceback[i].churn;
+		struct snap_churn row = {
+			.allocations = churn->allocations,
+			.allocated_bytes = churn->allocated_bytes,
+			.temporary = churn->temporary,
+			.temporary_bytes = churn->temporary_bytes,
+		};
+		uint32_t id;
+
+		if (!row.allocations)
+			continue;
+		err = traceback_of(assembly, target->traceback[i].id, &id);
+		if (!err)
+			err = snapshot_builder__churn(assembly->builder, id, &row);
+	}
+	return err;
+}
+
 static int add_losses(struct assembly *assembly, const struct process *books)
 {
 	uint64_t loss[LOSS_NR];
@@ -208,6 +233,7 @@ static int add_losses(struct assembly *assembly, const struct process *books)
 	loss[LOSS_mappings_replaced] = assembly->target->mappings.replaced_nr;
 	loss[LOSS_tracebacks_missing] = assembly->tracebacks_missing;
 	loss[LOSS_functions_unprobed] = assembly->target->probes.failed_nr;
+	loss[LOSS_functions_dropped] = assembly->target->probes.dropped_nr;
 	loss[LOSS_frames_unmapped] = assembly->target->frames_unmapped;
 	loss[LOSS_objects_unreadable] = symbols__cut_short_nr(assembly->symbols);
 	for (size_t i = 0; i < assembly->target->mappings.object_nr; i++)
@@ -226,9 +252,9 @@ static int fill(struct assembly *assembly, const struct process *books, const st
 		err = describe_probes(assembly->builder, &assembly->target->probes,
 				      assembly->object_id);
 	if (!err)
-		err = resolve_tracebacks(assembly->target, drain, books->image);
-	if (!err)
 		err = add_traces(assembly, drain, books->image);
+	if (!err)
+		err = add_churn(assembly);
 	return err ?: add_losses(assembly, books);
 }
 
@@ -239,7 +265,7 @@ int assemble(struct target *target, const struct process *books, const struct dr
 	struct assembly assembly = {
 		.target = target,
 		.symbols = symbols,
-		.builder = snapshot_builder__new(SNAP_WITH_ALL),
+		.builder = snapshot_builder__new(SNAP_WITH_ALL | SNAP_WITH_CHURN),
 	};
 	int err = assembly.builder ? fill(&assembly, books, drain, occasion) : -ENOMEM;
 

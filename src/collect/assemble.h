@@ -7,6 +7,7 @@
 #include "collect/drain.h"
 #include "collect/target.h"
 
+struct allocsnap_bpf;
 struct snapshot_builder;
 struct symbols;
 
@@ -15,10 +16,11 @@ struct occasion {
 	uint64_t wall_ns;	/* CLOCK_REALTIME */
 	uint64_t monotonic_ns;	/* CLOCK_MONOTONIC, when the maps began to be read */
 	uint32_t traceback_limit;
-	const char *probe_kind; /* "uprobe_multi", "uprobe" */
+	const struct allocsnap_bpf *bpf;
 };
 
 /*
+ * The drain's tracebacks must be known to the target (resolve.h).
  * books: the process's counters, read with the maps. 0 and a builder that the caller frees, or
  * -ENOMEM.
  */

@@ -16,7 +16,10 @@
 #include "collect/assemble.h"
 #include "collect/bpf.h"
 #include "collect/describe.h"
+#include "collect/hazards.h"
+#include "collect/launch.h"
 #include "collect/load.h"
+#include "collect/resolve.h"
 #include "collect/store.h"
 #include "collect/target.h"
 #include "snapshot.h"
@@ -28,6 +31,8 @@ struct collector {
 	uint32_t traceback_limit;
 	struct target **target;
 	size_t target_nr, target_alloc;
+	char **note; /* not taken yet */
+	size_t note_nr, note_alloc;
 
 	struct process *books; /* of target[i], as the last drain found them */
 	size_t books_alloc;
@@ -94,6 +99,9 @@ void collector__close(struct collector *collector)
 		return;
 	for (size_t i = 0; i < collector->target_nr; i++)
 		target_close(collector, collector->target[i]);
+	for (size_t i = 0; i < collector->note_nr; i++)
+		free(collector->note[i]);
+	free(collector->note);
 	free(collector->target);
 	free(collector->books);
 	drain_release(&collector->drain);
@@ -102,13 +110,86 @@ void collector__close(struct collector *collector)
 	free(collector);
 }
 
+/* ---- what return probes could do ---- */
+
+static void add_note(struct collector *collector, const struct reason *what)
+{
+	char *note = strdup(what->text);
+
+	if (note && array_push(collector, note, note))
+		free(note);
+}
+
+char *collector__next_note(struct collector *collector)
+{
+	char *note;
+
+	if (!collector->note_nr)
+		return NULL;
+	note = collector->note[0];
+	memmove(collector->note, collector->note + 1,
+		--collector->note_nr * sizeof(*collector->note));
+	return note;
+}
+
+/* 1 with a line, 0, or a negative errno. Of the objects, those that were not looked at yet. */
+static int find_hazard(const struct collector *collector, const struct target *target,
+		       struct reason *ret)
+{
+	const struct mappings *mappings = &target->mappings;
+	int found;
+
+	if (getenv("ALLOCSNAP_NO_UPROBE_RETURN")) {
+		reason_set(ret, 0, "ALLOCSNAP_NO_UPROBE_RETURN is set");
+		return 1;
+	}
+	found = hazard_of_threads(collector->bpf, target->pid, ret);
+	for (size_t i = target->object_probed_nr; i < mappings->object_nr && !found; i++)
+		found = hazard_of_object(&mappings->object[i], ret);
+	return found;
+}
+
+static void note_switch(struct collector *collector, const struct target *target,
+			const struct reason *hazard, const struct reason *dropped)
+{
+	struct reason note;
+
+	reason_set(&note, 0,
+		   "process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one, as it has no uprobe sessions%s%s",
+		   target->pid, target->comm, hazard->text, *dropped->text ? "; " : "",
+		   dropped->text);
+	add_note(collector, &note);
+}
+
+/* Before any of a process's objects is probed, and again while it is recorded. */
+static int avoid_hazards(struct collector *collector, struct target *target)
+{
+	struct reason hazard = {}, dropped = {};
+	int found, err;
+
+	if (probes_have_sessions(collector->bpf) || target->probes.by_ret)
+		return 0;
+	found = find_hazard(collector, target, &hazard);
+	if (found <= 0)
+		return found;
+	err = probes_switch(&target->probes, collector->bpf, target->pid, &target->mappings,
+			    &dropped);
+	if (err)
+		reason_set(&dropped, err, "its calls are recorded no longer: %s", strerror(-err));
+	if (err != -ESRCH)
+		note_switch(collector, target, &hazard, &dropped);
+	return err;
+}
+
 /* Looks for allocators in the objects that have not been looked at yet. */
 static int probe_new_objects(struct collector *collector, struct target *target,
 			     struct reason *why)
 {
 	struct mappings *mappings = &target->mappings;
-	int err = 0;
+	int err = avoid_hazards(collector, target);
 
+	if (err)
+		reason_set(why, err, "cannot probe process %d: %s", target->pid, strerror(-err));
 	for (; target->object_probed_nr < mappings->object_nr && !err; target->object_probed_nr++)
 		err = probes_attach(&target->probes, collector->bpf, target->pid,
 				    &mappings->object[target->object_probed_nr],
@@ -169,6 +250,7 @@ static int start(struct collector *collector, struct target *target, struct reas
 	if (err)
 		return err;
 	books.is_open = 1;
+	books.by_ret = target->probes.by_ret;
 	target->started_ns = now_ns(CLOCK_MONOTONIC);
 	err = write_books(collector, target, &books, why);
 	if (!err && has_ended(target)) /* its end may have been written over */
@@ -206,6 +288,70 @@ int collector__add(struct collector *collector, pid_t id, struct reason *why)
 	return err;
 }
 
+/* A target that is held while it is being started. */
+struct held {
+	struct collector *collector;
+	struct target *target;
+	int err;
+	struct reason *why;
+};
+
+static void probe_mapped(void *what)
+{
+	struct held *held = what;
+
+	if (!held->err)
+		held->err = target__refresh(held->target, held->why);
+	if (!held->err)
+		held->err = probe_new_objects(held->collector, held->target, held->why);
+}
+
+/* No call can be in flight: the books are open from the start. */
+static int start_held(struct held *held)
+{
+	struct collector *collector = held->collector;
+	struct target *target = held->target;
+	struct process books = {
+		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
+					    __ATOMIC_RELAXED),
+		.is_open = 1,
+	};
+
+	target->started_ns = now_ns(CLOCK_MONOTONIC);
+	held->err = write_books(collector, target, &books, held->why);
+	probe_mapped(held);
+	launch_release(target->pid, &target->mappings, probe_mapped, held);
+	if (!held->err && !probes_see_allocations(&target->probes))
+		held->err = say_nothing_found(target, held->why);
+	return held->err;
+}
+
+int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid,
+		   struct reason *why)
+{
+	struct held held = { .collector = collector, .why = why };
+	pid_t pid = launch_start(argv, why);
+	int err;
+
+	if (pid < 0)
+		return pid;
+	*ret_pid = pid;
+	held.target = target__open(pid, why);
+	if (!held.target) {
+		err = -errno;
+		launch_release(pid, &(struct mappings){}, NULL, NULL);
+		return err;
+	}
+	err = array_reserve(&collector->books, &collector->books_alloc, collector->target_nr + 1);
+	if (!err)
+		err = start_held(&held);
+	if (!err)
+		err = array_push(collector, target, held.target);
+	if (err)
+		target_close(collector, held.target);
+	return err;
+}
+
 size_t collector__target_nr(const struct collector *collector)
 {
 	return collector->target_nr;
@@ -239,6 +385,30 @@ int collector__view(const struct collector *collector, size_t i, struct target_v
 	for (int loss = 0; loss < LOSS_NR; loss++)
 		ret->lost += books.loss[loss];
 	return 0;
+}
+
+static int ask_kernel(const struct bpf_program *program, const struct target *target)
+{
+	struct process_request request = { .tgid = target->pid };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &request, .ctx_size_in = sizeof(request));
+	int err = bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
+
+	return err ?: (int)opts.retval;
+}
+
+int collector__clear_traces(struct collector *collector, size_t i)
+{
+	struct target *target = collector->target[i];
+	int err = ask_kernel(collector->bpf->progs.clear_traces, target);
+
+	if (!err)
+		target__forget_traces(target);
+	return err;
+}
+
+int collector__reset_peak(struct collector *collector, size_t i)
+{
+	return ask_kernel(collector->bpf->progs.reset_peak, collector->target[i]);
 }
 
 static void refresh(struct collector *collector, struct target *target)
@@ -303,6 +473,27 @@ static bool any_has_execed(const struct collector *collector)
 	return false;
 }
 
+/* Before anything is taken out of the map: what is taken out counts from then on as retired. */
+static int resolve_all(struct collector *collector)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < collector->target_nr && !err; i++)
+		err = resolve_tracebacks(collector->target[i], &collector->drain,
+					 collector->books[i].image);
+	return err;
+}
+
+static int retire(void *what, uint64_t id, const struct traceback *traceback)
+{
+	struct collector *collector = what;
+
+	for (size_t i = 0; i < collector->target_nr; i++)
+		if (collector->books[i].image == traceback->image)
+			return resolve_retired(collector->target[i], id, traceback);
+	return 0; /* of an image that is gone */
+}
+
 /* Stacks that hold nothing any more make room once half of it is taken. */
 static int trim_tracebacks(struct collector *collector)
 {
@@ -310,7 +501,7 @@ static int trim_tracebacks(struct collector *collector)
 
 	if (collector->drain.tracebacks.nr < bpf_map__max_entries(map) / 2)
 		return 0;
-	return drain_trim_tracebacks(&collector->drain, bpf_map__fd(map));
+	return drain_trim_tracebacks(&collector->drain, bpf_map__fd(map), retire, collector);
 }
 
 #define DRAIN_TRIES 3
@@ -330,7 +521,7 @@ int collector__drain(struct collector *collector, struct reason *why)
 			.wall_ns = now_ns(CLOCK_REALTIME),
 			.monotonic_ns = now_ns(CLOCK_MONOTONIC),
 			.traceback_limit = collector->traceback_limit,
-			.probe_kind = probes_kind(bpf),
+			.bpf = bpf,
 		};
 		err = read_all_books(collector);
 		if (!err)
@@ -341,6 +532,8 @@ int collector__drain(struct collector *collector, struct reason *why)
 		if (!any_has_execed(collector))
 			break;
 	}
+	if (!err)
+		err = resolve_all(collector);
 	if (!err)
 		err = sweep(collector);
 	if (!err)

@@ -49,6 +49,14 @@ void collector__close(struct collector *collector);
  */
 int collector__add(struct collector *collector, pid_t id, struct reason *why);
 
+/*
+ * Starts a program and records it from the C library's first allocation on; see launch.h. argv ends
+ * with NULL. *ret_pid is set as soon as it runs, also where recording it failed: it is ours to wait
+ * for (launch_wait()). Errors as above, and those of exec.
+ */
+int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid,
+		   struct reason *why);
+
 size_t collector__target_nr(const struct collector *collector);
 
 /* What a status line says of a process. Strings live until the next refresh. */
@@ -63,6 +71,21 @@ struct target_view {
 
 /* 0 or the negative errno of reading the map. */
 int collector__view(const struct collector *collector, size_t i, struct target_view *ret);
+
+/*
+ * What was decided while recording and should be told: a line that the caller frees, or NULL.
+ * Where return probes could end a process, it is recorded without them.
+ */
+char *collector__next_note(struct collector *collector);
+
+/*
+ * tracemalloc.clear_traces() of process i: its books begin anew, empty, at one instant; frees of
+ * blocks of before are unknown ones. 0 or a negative errno.
+ */
+int collector__clear_traces(struct collector *collector, size_t i);
+
+/* tracemalloc.reset_peak() of process i: the peaks are what is live now. */
+int collector__reset_peak(struct collector *collector, size_t i);
 
 /*
  * Reads what the processes map by now, probes allocators that have come, notices execs and ends.

@@ -96,7 +96,7 @@ static int describe_texts(struct snapshot_builder *builder, const struct target 
 		{ "cgroup", target->cgroup },
 		{ "allocsnap_version", ALLOCSNAP_VERSION },
 		{ "unwinder", "fp" },
-		{ "probe_kind", occasion->probe_kind },
+		{ "probe_kind", probes_kind(&target->probes, occasion->bpf) },
 		{ "wall_time", format_time_rfc3339(wall, occasion->wall_ns) },
 		{ "end", end },
 	};

@@ -142,20 +142,29 @@ static int mark_used(const struct drain *drain, bool *is_used)
 	return err;
 }
 
-int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd)
+/* One at a time, so that what is deleted is what was read. */
+static int take_out(int fd, uint64_t id, struct traceback *scratch, drain_retire_fn retire,
+		    void *what)
+{
+	int err = bpf_map_lookup_and_delete_elem(fd, &id, scratch);
+
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	return retire(what, id, scratch);
+}
+
+int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd, drain_retire_fn retire,
+			  void *what)
 {
 	bool *is_used = calloc(drain->tracebacks.nr + 1, sizeof(*is_used));
-	uint64_t *unused = calloc(drain->tracebacks.nr + 1, sizeof(*unused));
-	uint32_t nr = 0;
-	int err = is_used && unused ? mark_used(drain, is_used) : -ENOMEM;
+	struct traceback scratch;
+	int err = is_used ? mark_used(drain, is_used) : -ENOMEM;
 
 	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++)
 		if (!is_used[i])
-			unused[nr++] = drain_traceback_id(drain, i);
-	if (!err && nr)
-		err = bpf_map_delete_batch(tracebacks_fd, unused, &nr, NULL);
+			err = take_out(tracebacks_fd, drain_traceback_id(drain, i), &scratch,
+				       retire, what);
 	free(is_used);
-	free(unused);
 	return err;
 }
 

@@ -41,7 +41,7 @@ static inline uint64_t drain_traceback_id(const struct drain *drain, size_t i)
 	return ((const uint64_t *)drain->tracebacks.key)[i];
 }
 
-/* Only nframe, total_nframe and pc[0 … nframe) may be looked at. */
+/* Of pc only [0 … nframe) may be looked at. */
 static inline const struct traceback *drain_traceback(const struct drain *drain, size_t i)
 {
 	return (const void *)((const char *)drain->tracebacks.value +
@@ -60,11 +60,15 @@ int drain_read(struct drain *drain, int blocks_fd, int tracebacks_fd, size_t tra
  */
 int drain_sweep(const struct drain *drain, int blocks_fd, const uint64_t *image, size_t image_nr);
 
+/* Called with what is taken out of the map; valid until it returns. 0 or a negative errno. */
+typedef int (*drain_retire_fn)(void *what, uint64_t id, const struct traceback *traceback);
+
 /*
- * Deletes from the map the tracebacks that none of the blocks read has. A block that was entered
+ * Takes out of the map the tracebacks that none of the blocks read has. A block that was entered
  * since with one of them lacks it, until the same stack allocates again.
  */
-int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd);
+int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd, drain_retire_fn retire,
+			  void *what);
 
 void drain_release(struct drain *drain);
 

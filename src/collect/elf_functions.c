@@ -92,39 +92,57 @@ static int count_dynamic_symbols(const struct elf_object *obj, uint64_t hash, ui
 	return 0;
 }
 
-/* Leaves an empty table where the file has no dynamic symbols. */
-static int load_dynamic_symbols(const struct elf_object *obj, struct symbol_table *table)
+/* What PT_DYNAMIC says; all zero where there is none. */
+struct dynamic {
+	uint64_t tag[DT_NUM];
+	uint64_t gnu_hash;
+};
+
+static int load_dynamic(const struct elf_object *obj, struct dynamic *dynamic)
 {
-	uint64_t tag[DT_NUM] = { 0 }, gnu_hash = 0, symbol_nr, symbols, strings;
 	GElf_Phdr segment;
 	Elf_Data *data;
 	GElf_Dyn entry;
-	int err;
 
+	memset(dynamic, 0, sizeof(*dynamic));
 	if (!elf_object__segment(obj, PT_DYNAMIC, &segment))
 		return 0;
 	data = elf_object__chunk(obj, segment.p_offset, segment.p_filesz, ELF_T_DYN);
 	for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++)
 		if (entry.d_tag > 0 && entry.d_tag < DT_NUM)
-			tag[entry.d_tag] = entry.d_un.d_val;
+			dynamic->tag[entry.d_tag] = entry.d_un.d_val;
 		else if (entry.d_tag == DT_GNU_HASH)
-			gnu_hash = entry.d_un.d_ptr;
-	err = data ? count_dynamic_symbols(obj, tag[DT_HASH], gnu_hash, &symbol_nr) : -ENOEXEC;
-	if (err || !symbol_nr)
-		return err;
-	if (elf_object__offset_of(obj, tag[DT_SYMTAB], &symbols) ||
-	    elf_object__offset_of(obj, tag[DT_STRTAB], &strings))
-		return -ENOEXEC;
-	return symbol_table__load(table, obj, symbols, symbol_nr, strings, tag[DT_STRSZ]);
+			dynamic->gnu_hash = entry.d_un.d_ptr;
+	return data ? 0 : -ENOEXEC;
 }
 
-static int load_section_symbols(const struct elf_object *obj, struct symbol_table *table)
+/* Leaves an empty table where the file has no dynamic symbols. */
+static int load_dynamic_symbols(const struct elf_object *obj, struct symbol_table *table)
+{
+	uint64_t symbol_nr, symbols, strings;
+	struct dynamic dynamic;
+	int err;
+
+	err = load_dynamic(obj, &dynamic);
+	if (!err)
+		err = count_dynamic_symbols(obj, dynamic.tag[DT_HASH], dynamic.gnu_hash,
+					    &symbol_nr);
+	if (err || !symbol_nr)
+		return err;
+	if (elf_object__offset_of(obj, dynamic.tag[DT_SYMTAB], &symbols) ||
+	    elf_object__offset_of(obj, dynamic.tag[DT_STRTAB], &strings))
+		return -ENOEXEC;
+	return symbol_table__load(table, obj, symbols, symbol_nr, strings, dynamic.tag[DT_STRSZ]);
+}
+
+static int load_section_symbols(const struct elf_object *obj, uint32_t type,
+				struct symbol_table *table)
 {
 	GElf_Shdr section, strings;
 	Elf_Scn *scn = NULL;
 
 	while ((scn = elf_nextscn(obj->elf, scn)) && gelf_getshdr(scn, &section)) {
-		if (section.sh_type != SHT_SYMTAB)
+		if (section.sh_type != type)
 			continue;
 		if (!gelf_getshdr(elf_getscn(obj->elf, section.sh_link), &strings))
 			return -ENOEXEC;
@@ -279,7 +297,7 @@ int elf_object__find_functions(struct elf_object *obj, const char *const *name, 
 
 	err = search__init(&search, obj, name, name_nr);
 	err = err ?: load_dynamic_symbols(obj, &dynamic);
-	err = err ?: load_section_symbols(obj, &section);
+	err = err ?: load_section_symbols(obj, SHT_SYMTAB, &section);
 	err = err ?: search__table(&search, &dynamic);
 	err = err ?: search__table(&search, &section);
 	idmap_release(&search.names);
@@ -294,4 +312,142 @@ int elf_object__find_functions(struct elf_object *obj, const char *const *name, 
 	*ret = search.function;
 	*ret_nr = search.function_nr;
 	return 0;
+}
+
+/* ---- names of any kind ---- */
+
+static uint32_t name_in_table(const struct search *search, const struct symbol_table *table)
+{
+	for (size_t i = 0; i < table->symbol_nr; i++) {
+		struct name_key name = name_of(table, &table->symbol[i]);
+		uint32_t id = name.len ? search__name(search, name.bytes, name.len) : IDMAP_NONE;
+
+		if (id != IDMAP_NONE)
+			return id;
+	}
+	return IDMAP_NONE;
+}
+
+static uint32_t name_of_section(const struct search *search, const struct elf_object *obj)
+{
+	uint32_t id = IDMAP_NONE;
+	Elf_Scn *scn = NULL;
+	GElf_Shdr section;
+	size_t strings;
+
+	if (elf_getshdrstrndx(obj->elf, &strings))
+		return id;
+	while (id == IDMAP_NONE && (scn = elf_nextscn(obj->elf, scn)) &&
+	       gelf_getshdr(scn, &section)) {
+		const char *name = elf_strptr(obj->elf, strings, section.sh_name);
+
+		if (name)
+			id = search__name(search, name, strlen(name));
+	}
+	return id;
+}
+
+/* A GNU hash table leaves out the symbols that are only wanted, where none is defined. */
+static int load_all_dynamic_symbols(const struct elf_object *obj, struct symbol_table *table)
+{
+	int err = load_section_symbols(obj, SHT_DYNSYM, table);
+
+	return err || table->symbol_nr ? err : load_dynamic_symbols(obj, table);
+}
+
+int elf_object__find_name(struct elf_object *obj, const char *const *name, size_t name_nr,
+			  size_t *ret_name)
+{
+	struct symbol_table dynamic = { 0 }, section = { 0 };
+	uint32_t id = IDMAP_NONE;
+	struct search search;
+	int err;
+
+	err = search__init(&search, obj, name, name_nr);
+	err = err ?: load_all_dynamic_symbols(obj, &dynamic);
+	err = err ?: load_section_symbols(obj, SHT_SYMTAB, &section);
+	if (!err)
+		id = name_in_table(&search, &dynamic);
+	if (!err && id == IDMAP_NONE)
+		id = name_in_table(&search, &section);
+	if (!err && id == IDMAP_NONE)
+		id = name_of_section(&search, obj);
+	idmap_release(&search.names);
+	if (err)
+		return err;
+	*ret_name = id;
+	return id == IDMAP_NONE ? -ENOENT : 0;
+}
+
+/* ---- what the loader writes where ---- */
+
+static const Elf64_Rela *find_relocation(const struct elf_object *obj, uint64_t table,
+					 uint64_t bytes, uint64_t vaddr)
+{
+	uint64_t offset;
+	Elf_Data *data;
+
+	if (!bytes || elf_object__offset_of(obj, table, &offset))
+		return NULL;
+	data = elf_object__chunk(obj, offset, bytes, ELF_T_RELA);
+	for (size_t i = 0; data && i < data->d_size / sizeof(Elf64_Rela); i++) {
+		const Elf64_Rela *relocation = (const Elf64_Rela *)data->d_buf + i;
+
+		if (relocation->r_offset == vaddr)
+			return relocation;
+	}
+	return NULL;
+}
+
+/* A static program has no PT_DYNAMIC, but what its own start-up code writes. */
+static const Elf64_Rela *find_static_relocation(const struct elf_object *obj, uint64_t vaddr)
+{
+	const Elf64_Rela *found = NULL;
+	Elf_Scn *scn = NULL;
+	GElf_Shdr section;
+
+	while (!found && (scn = elf_nextscn(obj->elf, scn)) && gelf_getshdr(scn, &section))
+		if (section.sh_type == SHT_RELA && section.sh_flags & SHF_ALLOC)
+			found = find_relocation(obj, section.sh_addr, section.sh_size, vaddr);
+	return found;
+}
+
+static int name_of_symbol(const struct elf_object *obj, size_t index, char **ret_name)
+{
+	struct symbol_table table = { 0 };
+	struct name_key name;
+
+	if (load_dynamic_symbols(obj, &table) || index >= table.symbol_nr)
+		return -ENOENT;
+	name = name_of(&table, &table.symbol[index]);
+	if (!name.len)
+		return -ENOENT;
+	*ret_name = strndup(name.bytes, name.len);
+	return *ret_name ? 0 : -ENOMEM;
+}
+
+int elf_object__slot_function(const struct elf_object *obj, uint64_t vaddr, char **ret_name,
+			      uint64_t *ret_resolver)
+{
+	const Elf64_Rela *relocation;
+	struct dynamic dynamic;
+
+	*ret_name = NULL;
+	if (obj->header.e_machine != EM_X86_64 || load_dynamic(obj, &dynamic))
+		return -ENOENT;
+	relocation = find_relocation(obj, dynamic.tag[DT_JMPREL], dynamic.tag[DT_PLTRELSZ], vaddr) ?:
+		     find_relocation(obj, dynamic.tag[DT_RELA], dynamic.tag[DT_RELASZ], vaddr);
+	if (!relocation && !elf_object__is_dynamic(obj))
+		relocation = find_static_relocation(obj, vaddr);
+	if (!relocation)
+		return -ENOENT;
+	switch (ELF64_R_TYPE(relocation->r_info)) {
+	case R_X86_64_JUMP_SLOT:
+	case R_X86_64_GLOB_DAT:
+		return name_of_symbol(obj, ELF64_R_SYM(relocation->r_info), ret_name);
+	case R_X86_64_IRELATIVE:
+		*ret_resolver = relocation->r_addend;
+		return 0;
+	}
+	return -ENOENT;
 }

@@ -64,6 +64,31 @@ struct elf_function {
 int elf_object__find_functions(struct elf_object *obj, const char *const *name, size_t name_nr,
 			       struct elf_function **ret, size_t *ret_nr);
 
+/*
+ * Whether the file defines or wants a symbol, of whatever kind, under one of name[0 … name_nr), or
+ * has a section of one of these names: the index of the first found. -ENOENT, or as above.
+ */
+int elf_object__find_name(struct elf_object *obj, const char *const *name, size_t name_nr,
+			  size_t *ret_name);
+
+/*
+ * The function, or part of one, that an address belongs to, as .eh_frame_hdr tells it: where the
+ * unwinder looks. 0 or -ENOENT.
+ */
+int elf_object__extent(const struct elf_object *obj, uint64_t vaddr, uint64_t *ret_start,
+		       uint64_t *ret_end);
+
+/*
+ * What the loader writes to vaddr (a PLT's slot): the address of a function named *ret_name, which
+ * the caller frees, or where that is NULL what the resolver (STT_GNU_IFUNC) at *ret_resolver
+ * returns. 0; -ENOENT where no relocation says so, -ENOMEM.
+ */
+int elf_object__slot_function(const struct elf_object *obj, uint64_t vaddr, char **ret_name,
+			      uint64_t *ret_resolver);
+
+/* Reads up to len bytes at a virtual address: how many the file has there. */
+size_t elf_object__read_at(const struct elf_object *obj, uint64_t vaddr, void *buf, size_t len);
+
 /* Where a virtual address lies in the file. 0; -ENOENT if no loaded segment has it there. */
 int elf_object__offset_of(const struct elf_object *obj, uint64_t vaddr, uint64_t *ret_offset);
 

@@ -83,10 +83,21 @@ static int configure(struct allocsnap_bpf *bpf, const struct collector_options *
 	return err;
 }
 
-static void use_uprobe_multi(struct allocsnap_bpf *bpf)
+/* Sessions for calls, which have a return, and many probes in one link for frees; or plain probes. */
+static void choose_programs(struct allocsnap_bpf *bpf)
 {
+	bool sessions = !getenv("ALLOCSNAP_NO_UPROBE_SESSION") &&
+			!getenv("ALLOCSNAP_NO_UPROBE_RETURN") && uprobe_session_works();
+
+	bpf_program__set_autoload(bpf->progs.session_call, sessions);
+	bpf_program__set_autoload(bpf->progs.leave_call, !sessions);
+	bpf_program__set_autoload(bpf->progs.leave_by_ret, !sessions);
+	bpf_program__set_autoload(bpf->progs.process_switch, !sessions);
+	bpf_program__set_autoload(bpf->progs.alternate_stacks, !sessions);
+	if (!sessions)
+		return;
+	bpf_program__set_expected_attach_type(bpf->progs.session_call, UPROBE_SESSION_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.enter_call, UPROBE_MULTI_ATTACH_TYPE);
-	bpf_program__set_expected_attach_type(bpf->progs.leave_call, UPROBE_MULTI_ATTACH_TYPE);
 }
 
 static int attach_process_life(struct allocsnap_bpf *bpf)
@@ -109,10 +120,10 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options, uint32_t
 		goto out;
 	bpf = allocsnap_bpf__open();
 	err = bpf ? configure(bpf, options, traceback_limit) : -errno;
-	if (!err && !getenv("ALLOCSNAP_NO_UPROBE_MULTI") && uprobe_multi_works())
-		use_uprobe_multi(bpf);
-	if (!err)
+	if (!err) {
+		choose_programs(bpf);
 		err = allocsnap_bpf__load(bpf);
+	}
 	if (!err)
 		err = attach_process_life(bpf);
 	if (err)

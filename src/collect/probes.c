@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/probes.h"
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "collect/elf_object.h"
 #include "collect/mappings.h"
 #include "collect/proc.h"
+#include "collect/returns.h"
 #include "collect/uprobe_multi.h"
 
 #define ENOTSUPP 524 /* include/linux/errno.h: not for user space, but uprobes let it out */
@@ -54,6 +56,16 @@ static int place(struct elf_object *elf, const struct elf_function *function,
 	return err;
 }
 
+/* Does the file define malloc itself? Then its operator new need not come to a malloc that is probed. */
+static bool defines_malloc(const struct elf_function *function, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (!function[i].is_local &&
+		    !strcmp(allocator_functions[function[i].name].name, "malloc"))
+			return true;
+	return false;
+}
+
 static bool is_probed(const struct probes *probes, uint32_t object, uint64_t offset)
 {
 	for (size_t i = 0; i < probes->site_nr; i++)
@@ -72,6 +84,7 @@ static int add_site(struct probes *probes, const struct object *object, uint32_t
 		.shape = known->shape,
 		.domain = allocator_of(object->path)->domain,
 		.offset = function->offset,
+		.vaddr = function->vaddr,
 	};
 	int err;
 
@@ -85,14 +98,14 @@ static int add_site(struct probes *probes, const struct object *object, uint32_t
 	return err ?: array_push(probes, site, site);
 }
 
-static bool is_multi(const struct allocsnap_bpf *bpf)
+bool probes_have_sessions(const struct allocsnap_bpf *bpf)
 {
-	return bpf_program__expected_attach_type(bpf->progs.enter_call) == UPROBE_MULTI_ATTACH_TYPE;
+	return bpf_program__autoload(bpf->progs.session_call);
 }
 
-const char *probes_kind(const struct allocsnap_bpf *bpf)
+const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf *bpf)
 {
-	return is_multi(bpf) ? "uprobe_multi" : "uprobe";
+	return probes_have_sessions(bpf) ? "uprobe_session" : probes->by_ret ? "uprobe_ret" : "uprobe";
 }
 
 /* Where and to whom the sites first … site_nr are attached. */
@@ -100,9 +113,20 @@ struct attachment {
 	struct probes *probes;
 	const struct allocsnap_bpf *bpf;
 	pid_t pid;
+	const struct object *object;
 	char path[64];
 	size_t first;
 };
+
+/* /proc/self/fd leads to the very file that was looked at, whatever its path means by now. */
+static struct attachment attachment_to(struct probes *probes, const struct allocsnap_bpf *bpf,
+				       pid_t pid, const struct object *object)
+{
+	struct attachment at = { .probes = probes, .bpf = bpf, .pid = pid, .object = object };
+
+	snprintf(at.path, sizeof(at.path), "/proc/self/fd/%d", object->fd);
+	return at;
+}
 
 static uint64_t site_offset(const struct probe_site *site)
 {
@@ -116,16 +140,15 @@ static uint64_t site_cookie(const struct probes *probes, const struct probe_site
 
 /* ---- at once ---- */
 
-static int attach_multi_link(const struct attachment *at, bool is_return,
-			     struct uprobe_multi *uprobes)
+static int attach_multi_link(const struct attachment *at, bool frees, struct uprobe_multi *uprobes)
 {
-	struct bpf_program *program = is_return ? at->bpf->progs.leave_call :
-						  at->bpf->progs.enter_call;
+	struct bpf_program *program = frees ? at->bpf->progs.enter_call :
+					      at->bpf->progs.session_call;
 	int err, fd;
 
 	uprobes->path = at->path;
 	uprobes->pid = at->pid;
-	uprobes->is_return = is_return;
+	uprobes->attach_type = bpf_program__expected_attach_type(program);
 	fd = uprobe_multi_attach(bpf_program__fd(program), uprobes);
 	if (fd < 0)
 		return fd;
@@ -135,25 +158,22 @@ static int attach_multi_link(const struct attachment *at, bool is_return,
 	return err;
 }
 
-/* Frees first; returns only for what gives out blocks. */
-static int attach_multi(const struct attachment *at, bool is_return)
+static int attach_multi(const struct attachment *at, bool frees)
 {
 	struct probes *probes = at->probes;
 	size_t most = probes->site_nr - at->first;
 	uint64_t offset[most], cookie[most];
 	struct uprobe_multi uprobes = { .offset = offset, .cookie = cookie };
 
-	for (size_t pass = is_return; pass < 2; pass++) {
-		for (size_t i = at->first; i < probes->site_nr; i++) {
-			const struct probe_site *site = &probes->site[i];
+	for (size_t i = at->first; i < probes->site_nr; i++) {
+		const struct probe_site *site = &probes->site[i];
 
-			if ((site->shape == SHAPE_FREE) != !pass)
-				continue;
-			offset[uprobes.nr] = site_offset(site);
-			cookie[uprobes.nr++] = site_cookie(probes, site);
-		}
+		if ((site->shape == SHAPE_FREE) != frees)
+			continue;
+		offset[uprobes.nr] = site_offset(site);
+		cookie[uprobes.nr++] = site_cookie(probes, site);
 	}
-	return uprobes.nr ? attach_multi_link(at, is_return, &uprobes) : 0;
+	return uprobes.nr ? attach_multi_link(at, frees, &uprobes) : 0;
 }
 
 /* All or none. */
@@ -173,78 +193,159 @@ static int attach_all(const struct attachment *at)
 
 /* ---- one by one ---- */
 
-static int attach_link(const struct attachment *at, const struct probe_site *site, bool is_return)
+static int attach_session(const struct attachment *at, const struct probe_site *site)
 {
-	LIBBPF_OPTS(bpf_uprobe_opts, opts,
-		.retprobe = is_return,
-		.bpf_cookie = site_cookie(at->probes, site));
 	uint64_t offset = site_offset(site), cookie = site_cookie(at->probes, site);
 	struct uprobe_multi alone = { .nr = 1, .offset = &offset, .cookie = &cookie };
-	struct bpf_link *link;
+
+	return attach_multi_link(at, site->shape == SHAPE_FREE, &alone);
+}
+
+static int attach_link(const struct attachment *at, size_t site, enum probe_end end,
+		       uint64_t offset, uint64_t cookie)
+{
+	struct bpf_program *const program[] = {
+		[PROBE_ENTRY] = at->bpf->progs.enter_call,
+		[PROBE_RETURN] = at->bpf->progs.leave_call,
+		[PROBE_RET] = at->bpf->progs.leave_by_ret,
+	};
+	LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = end == PROBE_RETURN, .bpf_cookie = cookie);
+	struct probe_link link = { .site = site, .end = end };
 	int err;
 
-	if (is_multi(at->bpf))
-		return attach_multi_link(at, is_return, &alone);
-	link = bpf_program__attach_uprobe_opts(is_return ? at->bpf->progs.leave_call :
-							   at->bpf->progs.enter_call,
-					       proc_live_thread(at->pid), at->path,
-					       site_offset(site), &opts);
-	if (!link)
+	link.link = bpf_program__attach_uprobe_opts(program[end], proc_live_thread(at->pid),
+						    at->path, offset, &opts);
+	if (!link.link)
 		return -errno;
 	err = array_push(at->probes, link, link);
 	if (err)
-		bpf_link__destroy(link);
+		bpf_link__destroy(link.link);
 	return err;
 }
 
-/* The return probe first: an entry alone would leave a call pending for ever. */
-static int attach_site(const struct attachment *at, struct probe_site *site)
+static int attach_end(const struct attachment *at, const struct probe_site *site,
+		      enum probe_end end)
 {
-	int err = site->shape == SHAPE_FREE ? 0 : attach_link(at, site, true);
+	return attach_link(at, site - at->probes->site, end, site_offset(site),
+			   site_cookie(at->probes, site));
+}
+
+static bool is_ret_probed(const struct probes *probes, const struct probed_ret *ret)
+{
+	for (size_t i = 0; i < probes->ret_nr; i++)
+		if (probes->ret[i].object == ret->object && probes->ret[i].offset == ret->offset)
+			return true;
+	return false;
+}
+
+static int attach_ret(const struct attachment *at, const struct probe_site *site,
+		      const struct return_place *place, struct reason *why)
+{
+	struct probed_ret ret = { .object = site->object };
+	uint64_t cookie = place->is_in_argument ? RESULT_IS_ARGUMENT : RESULT_IS_RETURNED;
+	int err;
+
+	if (elf_object__offset_of(at->object->elf, place->vaddr, &ret.offset))
+		return reason_set(why, -ENOTSUP, "a return that is not in the file");
+	if (is_ret_probed(at->probes, &ret))
+		return 0;
+	if (ret.offset == site_offset(site))
+		return reason_set(why, -ENOTSUP, "it returns at its entry");
+	err = attach_link(at, site - at->probes->site, PROBE_RET, ret.offset, cookie);
+	if (err)
+		return reason_set(why, err, "%s", err == -ENOTSUPP ?
+				  "the kernel cannot probe its return" : strerror(-err));
+	return array_push(at->probes, ret, ret);
+}
+
+/* Wherever calls of the site's function return. */
+static int attach_rets(const struct attachment *at, const struct probe_site *site,
+		       struct reason *why)
+{
+	struct returns returns = {};
+	struct code_source source;
+	struct elf_code code;
+	int err = elf_code_open(&code, at->object->elf, &source);
 
 	if (!err)
-		err = attach_link(at, site, false);
+		err = returns_find(&source, site->vaddr, &returns, why);
+	for (size_t i = 0; i < returns.place_nr && !err; i++)
+		err = attach_ret(at, site, &returns.place[i], why);
+	returns_release(&returns);
+	return err;
+}
+
+/* The return first: an entry alone would leave a call pending for ever. */
+static int attach_pair(const struct attachment *at, const struct probe_site *site,
+		       struct reason *why)
+{
+	int err = 0;
+
+	if (site->shape != SHAPE_FREE)
+		err = at->probes->by_ret ? attach_rets(at, site, why) :
+					   attach_end(at, site, PROBE_RETURN);
+	return err ?: attach_end(at, site, PROBE_ENTRY);
+}
+
+static int attach_site(const struct attachment *at, struct probe_site *site, struct reason *why)
+{
+	int err = probes_have_sessions(at->bpf) ? attach_session(at, site) :
+						  attach_pair(at, site, why);
+
 	site->is_attached = !err;
 	return err;
 }
 
-static int attach_each(const struct attachment *at, bool frees, const struct object *object,
-		       struct reason *why)
+static void say_not_probed(const struct attachment *at, const struct probe_site *site, int err,
+			   const struct reason *why_not, struct reason *why)
+{
+	const char *what = *why_not->text    ? why_not->text :
+			   err == -ENOTSUPP ? "the kernel cannot probe its first instruction" :
+					      strerror(-err);
+
+	reason_set(why, err, "cannot probe %s in %s%s: %s", site->function, at->object->path,
+		   at->probes->by_ret ? " without return probes" : "", what);
+}
+
+static bool is_of_process(int err)
+{
+	return err == -EPERM || err == -EACCES || err == -ESRCH || err == -ENOMEM;
+}
+
+static int attach_each(const struct attachment *at, bool frees, struct reason *why)
 {
 	for (size_t i = at->first; i < at->probes->site_nr; i++) {
 		struct probe_site *site = &at->probes->site[i];
+		struct reason why_not = {};
 		int err;
 
 		if ((site->shape == SHAPE_FREE) != frees)
 			continue;
-		err = attach_site(at, site);
+		err = attach_site(at, site, &why_not);
 		if (!err)
 			continue;
 		at->probes->failed_nr++;
-		reason_set(why, err, "cannot probe %s in %s: %s", site->function, object->path,
-			   err == -ENOTSUPP ? "the kernel cannot probe its first instruction" :
-					      strerror(-err));
-		if (err == -EPERM || err == -EACCES || err == -ESRCH || err == -ENOMEM)
+		say_not_probed(at, site, err, &why_not, why);
+		if (is_of_process(err))
 			return err;
 	}
 	return 0;
 }
 
-/* /proc/self/fd leads to the very file that was looked at, whatever its path means by now. */
 static int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t pid,
 			const struct object *object, size_t first, struct reason *why)
 {
-	struct attachment at = { .probes = probes, .bpf = bpf, .pid = pid, .first = first };
+	struct attachment at = attachment_to(probes, bpf, pid, object);
 	int err;
 
-	snprintf(at.path, sizeof(at.path), "/proc/self/fd/%d", object->fd);
 	if (first == probes->site_nr)
 		return 0;
+	at.first = first;
 	/* Where one of them can't be probed, the others still can. */
-	if (is_multi(bpf) && !attach_all(&at))
+	if (probes_have_sessions(bpf) && !attach_all(&at))
 		return 0;
-	err = attach_each(&at, true, object, why);
-	return err ?: attach_each(&at, false, object, why);
+	err = attach_each(&at, true, why);
+	return err ?: attach_each(&at, false, why);
 }
 
 int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t pid,
@@ -264,7 +365,8 @@ int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t 
 		return 0;
 	}
 	for (size_t i = 0; i < nr && !err; i++)
-		err = add_site(probes, object, object_index, &function[i]);
+		if (!allocator_functions[function[i].name].own || defines_malloc(function, nr))
+			err = add_site(probes, object, object_index, &function[i]);
 	free(function);
 	return err ?: attach_sites(probes, bpf, pid, object, first, why);
 }
@@ -277,14 +379,85 @@ bool probes_see_allocations(const struct probes *probes)
 	return false;
 }
 
+/* ---- without return probes ---- */
+
+/* Only probes on returns are added, which do nothing yet: this can fail and leave all as it was. */
+static int attach_all_rets(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t pid,
+			   const struct mappings *mappings, struct reason *why)
+{
+	for (size_t i = 0; i < probes->site_nr; i++) {
+		struct probe_site *site = &probes->site[i];
+		struct attachment at = attachment_to(probes, bpf, pid,
+						     &mappings->object[site->object]);
+		struct reason why_not = {};
+		int err;
+
+		if (!site->is_attached || site->shape == SHAPE_FREE)
+			continue;
+		err = attach_rets(&at, site, &why_not);
+		if (is_of_process(err))
+			return err;
+		if (!err)
+			continue;
+		say_not_probed(&at, site, err, &why_not, why);
+		site->is_attached = false;
+		probes->dropped_nr++;
+	}
+	return 0;
+}
+
+static void detach_returns(struct probes *probes)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < probes->link_nr; i++) {
+		const struct probe_link *link = &probes->link[i];
+
+		if (link->end == PROBE_RETURN ||
+		    (link->end == PROBE_ENTRY && !probes->site[link->site].is_attached))
+			bpf_link__destroy(link->link);
+		else
+			probes->link[kept++] = *link;
+	}
+	probes->link_nr = kept;
+}
+
+static int tell_kernel(const struct allocsnap_bpf *bpf, pid_t pid)
+{
+	struct process_request args = { .tgid = pid };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
+	int err = bpf_prog_test_run_opts(bpf_program__fd(bpf->progs.process_switch), &opts);
+
+	return err ?: (int)opts.retval;
+}
+
+int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t pid,
+		  const struct mappings *mappings, struct reason *why)
+{
+	int err;
+
+	probes->by_ret = true;
+	err = attach_all_rets(probes, bpf, pid, mappings, why);
+	if (!err)
+		err = tell_kernel(bpf, pid);
+	for (size_t i = 0; i < probes->site_nr && err; i++) {
+		probes->dropped_nr += probes->site[i].is_attached &&
+				      probes->site[i].shape != SHAPE_FREE;
+		probes->site[i].is_attached &= probes->site[i].shape == SHAPE_FREE;
+	}
+	detach_returns(probes);
+	return err;
+}
+
 void probes_close(struct probes *probes)
 {
 	for (size_t i = 0; i < probes->multi_fd_nr; i++)
 		close(probes->multi_fd[i]);
 	for (size_t i = 0; i < probes->link_nr; i++)
-		bpf_link__destroy(probes->link[i]);
+		bpf_link__destroy(probes->link[i].link);
+	free(probes->ret);
 	free(probes->multi_fd);
 	free(probes->link);
 	free(probes->site);
-	memset(probes, 0, sizeof(*probes));
+	*probes = (struct probes){ .by_ret = probes->by_ret };
 }

@@ -15,11 +15,16 @@ static bool same_known_id(uint32_t index, const void *key, const void *table)
 	return target->traceback[index].id == *(const uint64_t *)key;
 }
 
-const struct known_traceback *known_traceback_find(const struct target *target, uint64_t id)
+static struct known_traceback *find(const struct target *target, uint64_t id)
 {
 	uint32_t index = idmap_find(&target->traceback_ids, id, same_known_id, &id, target);
 
 	return index == IDMAP_NONE ? NULL : &target->traceback[index];
+}
+
+const struct known_traceback *known_traceback_find(const struct target *target, uint64_t id)
+{
+	return find(target, id);
 }
 
 /* The code around a place, as far as the file has it, judged by return_address.h. */
@@ -118,43 +123,52 @@ static int resolve(struct target *target, uint64_t id, const struct traceback *t
 	return err ?: idmap_add(&target->traceback_ids, id, target->traceback_nr - 1);
 }
 
-static bool same_drained_id(uint32_t index, const void *key, const void *table)
+static struct churn churn_sum(const struct churn *a, const struct churn *b)
 {
-	const struct drain *drain = table;
-
-	return drain_traceback_id(drain, index) == *(const uint64_t *)key;
+	return (struct churn){
+		.allocations = a->allocations + b->allocations,
+		.allocated_bytes = a->allocated_bytes + b->allocated_bytes,
+		.temporary = a->temporary + b->temporary,
+		.temporary_bytes = a->temporary_bytes + b->temporary_bytes,
+	};
 }
 
-static int index_drained(const struct drain *drain, struct idmap *ret)
+/* The known traceback, resolved if it was not known. */
+static int make_known(struct target *target, uint64_t id, const struct traceback *traceback,
+		      struct known_traceback **ret)
 {
-	int err = 0;
+	int err = find(target, id) ? 0 : resolve(target, id, traceback);
 
-	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++)
-		err = idmap_add(ret, drain_traceback_id(drain, i), i);
+	if (!err)
+		*ret = find(target, id);
 	return err;
 }
 
-static int resolve_block(struct target *target, const struct drain *drain,
-			 const struct idmap *drained, uint64_t id)
+int resolve_retired(struct target *target, uint64_t id, const struct traceback *traceback)
 {
-	uint32_t index;
+	struct known_traceback *known;
+	int err = make_known(target, id, traceback, &known);
 
-	if (!id || known_traceback_find(target, id))
-		return 0;
-	index = idmap_find(drained, id, same_drained_id, &id, drain);
-	if (index == IDMAP_NONE)
-		return 0; /* the block is written without one, and counted */
-	return resolve(target, id, drain_traceback(drain, index));
+	if (!err)
+		known->retired = churn_sum(&known->retired, &traceback->churn);
+	return err;
 }
 
 int resolve_tracebacks(struct target *target, const struct drain *drain, uint64_t image)
 {
-	struct idmap drained = {};
-	int err = index_drained(drain, &drained);
+	struct known_traceback *known;
+	int err = 0;
 
-	for (size_t i = 0; i < drain->blocks.nr && !err; i++)
-		if (drain_block_key(drain, i)->image == image)
-			err = resolve_block(target, drain, &drained, drain_block(drain, i)->traceback);
-	idmap_release(&drained);
+	for (size_t i = 0; i < target->traceback_nr; i++)
+		target->traceback[i].churn = target->traceback[i].retired;
+	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++) {
+		const struct traceback *traceback = drain_traceback(drain, i);
+
+		if (traceback->image != image)
+			continue;
+		err = make_known(target, drain_traceback_id(drain, i), traceback, &known);
+		if (!err)
+			known->churn = churn_sum(&known->retired, &traceback->churn);
+	}
 	return err;
 }

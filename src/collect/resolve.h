@@ -11,10 +11,13 @@
 #include "collect/target.h"
 
 /*
- * Makes every traceback of the target's blocks in this drain known to the target; one that is
- * known already is not looked at again. 0 or -ENOMEM.
+ * Makes every traceback of a process image in this drain known to the target, with its churn; one
+ * that is known already is not resolved again. 0 or -ENOMEM.
  */
 int resolve_tracebacks(struct target *target, const struct drain *drain, uint64_t image);
+
+/* A traceback that has just been taken out of the map. 0 or -ENOMEM. */
+int resolve_retired(struct target *target, uint64_t id, const struct traceback *traceback);
 
 /* The known traceback with this id, or NULL. */
 const struct known_traceback *known_traceback_find(const struct target *target, uint64_t id);

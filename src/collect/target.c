@@ -119,14 +119,19 @@ int target__refresh(struct target *target, struct reason *why)
 	return mappings_refresh(&target->mappings, target->pid, why);
 }
 
-void target__forget_image(struct target *target)
+void target__forget_traces(struct target *target)
 {
-	target->mappings.mapping_nr = 0;
-	target->mappings.replaced_nr = target->replaced_nr = 0;
 	target->place_nr = 0;
 	target->traceback_nr = 0;
 	target->frames_unmapped = 0;
 	idmap_release(&target->traceback_ids);
+}
+
+void target__forget_image(struct target *target)
+{
+	target->mappings.mapping_nr = 0;
+	target->mappings.replaced_nr = target->replaced_nr = 0;
+	target__forget_traces(target);
 	read_identity(target);
 }
 

@@ -28,6 +28,8 @@ struct known_traceback {
 	uint32_t total_nframe;
 	uint32_t flags; /* enum snap_traceback_flag */
 	bool has_skipped;
+	struct churn retired; /* of the time before it was last taken out of the map */
+	struct churn churn;   /* all of it, as of the last drain */
 };
 
 struct target {
@@ -62,6 +64,9 @@ struct target *target__open(pid_t id, struct reason *why);
 
 /* Reads again what may change: mappings, RSS, command name. Harmless once it has ended. */
 int target__refresh(struct target *target, struct reason *why);
+
+/* After its traces have been cleared: tracebacks are not known any more. */
+void target__forget_traces(struct target *target);
 
 /* After an exec: nothing of the old image is known any more; the probes stay. */
 void target__forget_image(struct target *target);

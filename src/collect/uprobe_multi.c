@@ -9,9 +9,6 @@
 
 #include "base/array.h"
 
-#define UPROBE_SESSION_ATTACH_TYPE 57
-#define MULTI_RETURN 1 /* BPF_F_UPROBE_MULTI_RETURN */
-
 /* union bpf_attr for BPF_LINK_CREATE, include/uapi/linux/bpf.h; older headers end before this. */
 struct link_create {
 	uint32_t program_fd, target_fd, attach_type, flags;
@@ -41,7 +38,7 @@ static bool knows_type(int program_fd, uint32_t attach_type)
 	return link_create(&create) == -EBADF;
 }
 
-bool uprobe_multi_works(void)
+bool uprobe_session_works(void)
 {
 	static const struct bpf_insn return_0[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
@@ -61,12 +58,11 @@ int uprobe_multi_attach(int program_fd, const struct uprobe_multi *uprobes)
 {
 	struct link_create create = {
 		.program_fd = program_fd,
-		.attach_type = UPROBE_MULTI_ATTACH_TYPE,
+		.attach_type = uprobes->attach_type,
 		.path = (uintptr_t)uprobes->path,
 		.offsets = (uintptr_t)uprobes->offset,
 		.cookies = (uintptr_t)uprobes->cookie,
 		.nr = uprobes->nr,
-		.multi_flags = uprobes->is_return ? MULTI_RETURN : 0,
 		.pid = uprobes->pid,
 	};
 

@@ -32,6 +32,12 @@ __u64 bpf_get_attach_cookie(void *ctx)
 	return fake.attach_cookie;
 }
 
+__u64 bpf_get_func_ip(void *ctx)
+{
+	(void)ctx;
+	return fake.func_ip;
+}
+
 long bpf_probe_read_user(void *to, __u32 bytes, const void *from)
 {
 	uintptr_t address = (uintptr_t)from;

@@ -15,6 +15,7 @@
 struct fake_kernel {
 	__u64 now_ns; /* moves on by 1 with each look at the clock */
 	__u64 attach_cookie;
+	__u64 func_ip;
 	struct task_struct *current;
 
 	/* User memory is real memory; below the first page and here it faults. 0: nowhere. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "ledger.h"
 #include <bpf/bpf_helpers.h>
+#include <string.h>
 
 struct ledger_room ledger_room;
 
@@ -30,16 +31,24 @@ void ledger_lose(struct ledger *ledger, enum loss loss)
 		ledger->loss[loss]++;
 }
 
-static void entered(struct ledger *ledger, __u64 size)
+static void raise(__u64 *peak, __u64 current)
+{
+	*peak = current > *peak ? current : *peak;
+}
+
+static void entered(struct ledger *ledger, const struct ledger_block *block)
 {
 	__u64 *counter = ledger->counter;
+	__u64 size = block->size;
 
 	counter[COUNTER_allocations]++;
 	counter[COUNTER_allocated_bytes] += size;
 	counter[COUNTER_current_blocks]++;
 	counter[COUNTER_current_bytes] += size;
-	if (counter[COUNTER_current_bytes] > counter[COUNTER_peak_bytes])
-		counter[COUNTER_peak_bytes] = counter[COUNTER_current_bytes];
+	raise(&counter[COUNTER_peak_bytes], counter[COUNTER_current_bytes]);
+	raise(&counter[COUNTER_peak_blocks], counter[COUNTER_current_blocks]);
+	ledger->churn[block->stack_variant].allocations++;
+	ledger->churn[block->stack_variant].allocated_bytes += size;
 }
 
 static void removed(struct ledger *ledger, __u64 size)
@@ -71,14 +80,21 @@ void ledger_enter(struct ledger *ledger, unsigned int slot, const struct ledger_
 	*at = *block;
 	at->live = true;
 	ledger_room.used++;
-	entered(ledger, block->size);
+	entered(ledger, block);
 }
 
-void ledger_free(struct ledger *ledger, unsigned int slot)
+void ledger_free(struct ledger *ledger, unsigned int slot, __u64 newest_birth_ns)
 {
 	struct ledger_block old = ledger_take(ledger, slot);
+	struct churn *churn = &ledger->churn[old.stack_variant];
 
 	ledger_taken_gone(ledger, &old);
+	if (!old.live || old.birth_ns != newest_birth_ns)
+		return;
+	ledger->counter[COUNTER_temporary_blocks]++;
+	ledger->counter[COUNTER_temporary_bytes] += old.size;
+	churn->temporary++;
+	churn->temporary_bytes += old.size;
 }
 
 struct ledger_block ledger_take(struct ledger *ledger, unsigned int slot)
@@ -146,6 +162,26 @@ static void block_compare(const struct ledger_block *want, const struct block *b
 		cr_assert(traceback->pc[i] == frame[i], "slot %u has another traceback", slot);
 }
 
+/* The variant is in the first frame; see variant_frames(). */
+static void churn_compare(const struct ledger *ledger, __u64 image)
+{
+	struct churn found[STACK_VARIANTS] = {};
+	struct fake_walk walk = {};
+
+	while (fake_map_walk(&tracebacks, &walk)) {
+		const struct traceback *traceback = walk.value;
+		__u64 variant = (traceback->pc[0] - 0x400000) / 0x1000;
+
+		if (traceback->image == image && variant < STACK_VARIANTS)
+			found[variant] = traceback->churn;
+	}
+	for (int i = 0; i < STACK_VARIANTS; i++)
+		cr_assert(!memcmp(&found[i], &ledger->churn[i], sizeof(found[i])),
+			  "stack %d: allocations %llu, temporary %llu, not %llu, %llu", i,
+			  found[i].allocations, found[i].temporary, ledger->churn[i].allocations,
+			  ledger->churn[i].temporary);
+}
+
 __u32 ledger_compare(const struct ledger *ledger, struct target_process *target)
 {
 	const struct process *book = book_of(target);
@@ -163,6 +199,7 @@ __u32 ledger_compare(const struct ledger *ledger, struct target_process *target)
 			block_compare(&ledger->block[slot], block, slot);
 		live_cnt += ledger->block[slot].live;
 	}
+	churn_compare(ledger, book->image);
 	for (int i = 0; i < COUNTER_NR; i++)
 		cr_assert(book->counter[i] == ledger->counter[i], "counter %d is %llu, not %llu",
 			  i, book->counter[i], ledger->counter[i]);

@@ -21,6 +21,7 @@ struct ledger_block {
 struct ledger {
 	bool admitted; /* else nothing is ever written */
 	struct ledger_block block[SLOTS];
+	struct churn churn[STACK_VARIANTS];
 	__u64 counter[COUNTER_NR];
 	__u64 loss[LOSS_NR];
 };
@@ -42,7 +43,8 @@ void ledger_count(struct ledger *ledger, enum counter counter, __u64 n);
 void ledger_lose(struct ledger *ledger, enum loss loss);
 
 void ledger_enter(struct ledger *ledger, unsigned int slot, const struct ledger_block *block);
-void ledger_free(struct ledger *ledger, unsigned int slot);
+/* newest_birth_ns: of the block that the thread entered last. */
+void ledger_free(struct ledger *ledger, unsigned int slot, __u64 newest_birth_ns);
 
 /* realloc: the old block leaves the map, and later the books, or comes back to the map. */
 struct ledger_block ledger_take(struct ledger *ledger, unsigned int slot);

@@ -8,6 +8,9 @@
 
 int enter_call(struct pt_regs *ctx);
 int leave_call(struct pt_regs *ctx);
+int session_call(struct pt_regs *ctx);
+int leave_by_ret(struct pt_regs *ctx);
+int process_switch(struct process_request *args);
 int process_exec(unsigned long long *ctx), process_exit(unsigned long long *ctx);
 
 extern volatile struct settings settings; /* see bpf_alloc.c */
@@ -62,6 +65,7 @@ struct target_process *process_start(pid_t pid)
 	started[i] = target;
 	target->pid = pid;
 	target->xol.vaddr = TRAMPOLINE;
+	target->is_hijacking = !returns_are_probed();
 	return target;
 }
 
@@ -82,6 +86,16 @@ void process_admit(struct target_process *target)
 	__u32 tgid = target->pid;
 
 	bpf_map_update_elem(&processes, &tgid, &book, BPF_ANY);
+	if (returns_are_probed())
+		process_stop_hijacking(target);
+}
+
+void process_stop_hijacking(struct target_process *target)
+{
+	struct process_request args = { .tgid = target->pid };
+
+	cr_assert_eq(process_switch(&args), 0);
+	target->is_hijacking = false;
 }
 
 struct target_thread *thread_start(struct target_process *target, pid_t tid)
@@ -93,6 +107,9 @@ struct target_thread *thread_start(struct target_process *target, pid_t tid)
 	thread->task.tgid = target->pid;
 	thread->task.mm = &target->mm;
 	thread->task.signal = &target->signal;
+	thread->task.thread.fsbase = (uintptr_t)&thread->stack[STACK_SLOTS] - 1;
+	if (tid == target->pid)
+		target->mm.start_stack = thread->task.thread.fsbase;
 	target->signal.live.counter++;
 	vma_add(thread->stack, sizeof(thread->stack));
 	return thread;
@@ -175,6 +192,28 @@ static void return_hijack(__u64 sp)
 	*(__u64 *)sp = TRAMPOLINE;
 }
 
+bool returns_are_probed(void)
+{
+	return getenv("FAKE_RET");
+}
+
+/* With FAKE_SESSION=1 the probes of calls are sessions, else a pair of probes. */
+static bool is_session(enum call_shape shape)
+{
+	return getenv("FAKE_SESSION") && shape != SHAPE_FREE;
+}
+
+/* Whether the return address stays as it is. */
+static int run_entry(struct pt_regs *regs, enum call_shape shape)
+{
+	fake.func_ip = PROBE_ADDRESS;
+	PT_REGS_IP(regs) = PROBE_ADDRESS;
+	if (is_session(shape))
+		return session_call(regs);
+	enter_call(regs);
+	return shape == SHAPE_FREE;
+}
+
 void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[3])
 {
 	struct pt_regs regs = {};
@@ -184,14 +223,13 @@ void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[3])
 	PT_REGS_PARM2(&regs) = argument[1];
 	PT_REGS_PARM3(&regs) = argument[2];
 	cookie_set(shape);
-	enter_call(&regs);
-	if (shape != SHAPE_FREE)
+	if (!run_entry(&regs, shape) && current_thread()->process->is_hijacking)
 		return_hijack(sp);
 }
 
 void call_enter(enum call_shape shape, __u64 sp, const __u64 argument[3])
 {
-	*(__u64 *)sp = RETURN_ADDRESS;
+	*(__u64 *)sp = fake.frame[0];
 	call_jump(shape, sp, argument);
 }
 
@@ -212,16 +250,49 @@ void leave(enum call_shape shape, __u64 sp, __u64 returned)
 	leave_with(shape, sp, returned, frame_records_write(current_thread()));
 }
 
+/* Before the `ret`, not behind it. */
+static void leave_at_ret(__u64 sp, __u64 returned, __u64 frame_pointer)
+{
+	struct pt_regs regs = {};
+
+	PT_REGS_IP(&regs) = PROBE_ADDRESS;
+	PT_REGS_SP(&regs) = sp;
+	PT_REGS_FP(&regs) = frame_pointer;
+	PT_REGS_RC(&regs) = returned;
+	fake.attach_cookie = RESULT_IS_RETURNED;
+	leave_by_ret(&regs);
+}
+
+void leave_by_jump(__u64 sp, __u64 argument)
+{
+	struct pt_regs regs = {};
+
+	PT_REGS_SP(&regs) = sp;
+	PT_REGS_FP(&regs) = frame_records_write(current_thread());
+	PT_REGS_RC(&regs) = 0xbad;
+	PT_REGS_PARM1(&regs) = argument;
+	fake.attach_cookie = RESULT_IS_ARGUMENT;
+	leave_by_ret(&regs);
+}
+
 void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_pointer)
 {
 	struct pt_regs regs = {};
+
+	if (book_of(current_thread()->process) && book_of(current_thread()->process)->by_ret)
+		leave_at_ret(sp, returned, frame_pointer);
+	if (!current_thread()->process->is_hijacking)
+		return;
 
 	PT_REGS_IP(&regs) = fake.frame[0];
 	PT_REGS_SP(&regs) = sp + RET_POPS;
 	PT_REGS_FP(&regs) = frame_pointer;
 	PT_REGS_RC(&regs) = returned;
 	cookie_set(shape);
-	leave_call(&regs);
+	if (is_session(shape))
+		session_call(&regs);
+	else
+		leave_call(&regs);
 }
 
 void user_malloc(__u64 size, __u64 returned)

@@ -13,13 +13,14 @@
 
 #define STACK_SLOTS 512
 #define TRAMPOLINE 0x7fffffffe000ULL
-#define RETURN_ADDRESS 0x401234ULL
+#define PROBE_ADDRESS 0x7f0000001000ULL
 
 struct target_process {
 	pid_t pid;
 	struct mm_struct mm;
 	struct signal_struct signal;
 	struct xol_area xol;
+	bool is_hijacking; /* there are return probes */
 	bool loss_expected[LOSS_NR]; /* expect_loss() looked at it; books_check() wants 0 of others */
 };
 
@@ -49,6 +50,13 @@ struct target_process *process_start(pid_t pid);
 struct target_process *process_by_pid(pid_t pid); /* NULL: none */
 /* As the loader does it: an entry in `processes` with a new image. */
 void process_admit(struct target_process *target);
+
+/*
+ * With FAKE_RET=1 processes have no return probes, but probes where calls return; else with
+ * FAKE_SESSION=1 sessions. process_stop_hijacking() takes a process's return probes away.
+ */
+bool returns_are_probed(void);
+void process_stop_hijacking(struct target_process *target);
 struct target_thread *thread_start(struct target_process *target, pid_t tid);
 void thread_run(struct target_thread *thread); /* makes it the current one */
 void thread_exit(struct target_thread *thread, int code);
@@ -70,6 +78,7 @@ __u64 alternate_sp_at(unsigned int depth);
 void call_enter(enum call_shape shape, __u64 sp, const __u64 argument[3]);
 void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[3]);
 void leave(enum call_shape shape, __u64 sp, __u64 returned);
+void leave_by_jump(__u64 sp, __u64 argument); /* to a function that returns its argument */
 void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_pointer);
 extern __u32 site_offset, domain;
 
@@ -104,6 +113,11 @@ void books_check(void);
 		__u64 got_ = (got), wanted_ = (wanted); \
 		cr_expect(got_ == wanted_, __VA_ARGS__ " is %llu, not %llu", got_, wanted_); \
 	} while (0)
+
+/* Of a probe at a `ret` it is not known whether a call should have been there. */
+#define expect_unmatched_in(target, n) \
+	expect_loss_in(target, returns_unmatched, returns_are_probed() ? 0 : (n))
+#define expect_unmatched(n) expect_unmatched_in(process, n)
 
 /* expect(frees, 3), expect_loss(blocks_dropped, 1): of `process`; expect_in for another one. */
 #define expect_in(target, name, n) expect_same(book_of(target)->counter[COUNTER_##name], n, #name)

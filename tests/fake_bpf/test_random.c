@@ -17,6 +17,7 @@
 struct actor { /* a thread */
 	struct target_thread *thread;
 	__u64 result; /* of posix_memalign */
+	__u64 newest_birth_ns; /* of the block it entered last */
 
 	bool in_call;
 	enum call_shape shape;
@@ -135,6 +136,8 @@ static void call_starts(struct program *p, struct actor *a, unsigned int depth)
 	a->done = false;
 	a->made.thread = a->thread->task.pid;
 	a->made.domain = domain = below(3);
+	a->made.stack_variant = (a->made.stack_variant + 1 + below(STACK_VARIANTS - 1)) % STACK_VARIANTS;
+	ledger_stack_use(a->made.stack_variant);
 	call_enter(a->shape, sp_at(depth), argument);
 	a->old.live = false;
 	if (a->old_slot != NO_SLOT) {
@@ -180,7 +183,6 @@ static void call_returns(struct program *p, struct actor *a)
 	if (a->shape == SHAPE_POSIX_MEMALIGN)
 		returned = (__u64)below(1000) << 32 | (a->new_slot == NO_SLOT ? ENOMEM : 0);
 	a->made.birth_ns = fake.now_ns;
-	a->made.stack_variant = below(STACK_VARIANTS);
 	ledger_stack_use(a->made.stack_variant);
 	leave(a->shape, sp_at(a->depth), returned);
 	call_ends(p, a);
@@ -189,10 +191,12 @@ static void call_returns(struct program *p, struct actor *a)
 		ledger_taken_back(&p->ledger, a->old_slot, &a->old);
 	else if (a->old_slot != NO_SLOT)
 		ledger_taken_gone(&p->ledger, &a->old);
-	if (a->new_slot != NO_SLOT)
+	if (a->new_slot != NO_SLOT) {
 		ledger_enter(&p->ledger, a->new_slot, &a->made);
-	else
+		a->newest_birth_ns = p->ledger.block[a->new_slot].live ? a->made.birth_ns : 0;
+	} else {
 		ledger_count(&p->ledger, COUNTER_failed_calls, 1);
+	}
 }
 
 /* Its block, if it made one, is handed out and unknown. */
@@ -226,23 +230,23 @@ static void call_nests(struct program *p, struct actor *a)
 	} else {
 		enter(inner, sp, slot_address(below(SLOTS)), 8);
 	}
-	if (inner != SHAPE_FREE)
+	if (inner != SHAPE_FREE && !(sp == sp_at(a->depth) && returns_are_probed()))
 		leave(inner, sp, slot_address(below(SLOTS)));
-	else if (sp == sp_at(a->depth))
+	else if (sp == sp_at(a->depth) && !returns_are_probed())
 		*(__u64 *)sp = TRAMPOLINE;
 	ledger_count(&p->ledger, COUNTER_nested_calls, 1);
 }
 
 /* ---- What threads do ---- */
 
-static void frees(struct program *p)
+static void frees(struct program *p, const struct actor *a)
 {
 	unsigned int slot = used_slot(p);
 
 	enter(SHAPE_FREE, sp_at(1 + below(DEPTH_MAX)), address_or_null(slot));
 	if (slot == NO_SLOT)
 		return;
-	ledger_free(&p->ledger, slot);
+	ledger_free(&p->ledger, slot, a->newest_birth_ns);
 	p->handed_out[slot] = false;
 }
 
@@ -251,6 +255,7 @@ static void thread_ends(struct program *p, struct actor *a)
 	if (a->in_call)
 		call_is_cut_off(p, a);
 	thread_exit(a->thread, 0);
+	a->newest_birth_ns = 0;
 	a->thread->task.pid += 1000; /* and another one starts */
 	a->thread->process->signal.live.counter++;
 }
@@ -307,7 +312,7 @@ static void step_outside(struct program *p, struct actor *a)
 	if (dice < 650) {
 		call_starts(p, a, 1 + below(DEPTH_MAX));
 	} else if (dice < 960) {
-		frees(p);
+		frees(p, a);
 	} else {
 		slot = used_slot(p); /* freed without our seeing it */
 		if (slot != NO_SLOT)

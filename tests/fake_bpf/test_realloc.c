@@ -194,6 +194,7 @@ BOOK_TEST(realloc, that_never_returns_has_freed_the_old_block)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 100);
+	stack_is(0x403000); /* another call */
 	user_malloc(8, 0x3000);
 
 	expect_gone(0x1000);

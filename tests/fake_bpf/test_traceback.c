@@ -27,7 +27,7 @@ BOOK_TEST(traceback, has_the_frames_of_the_return)
 {
 	struct traceback *traceback;
 
-	stack_is(0x10009);
+	stack_is(0x10001, 0x10009);
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	stack_is(0x10001, 0x10002, 0x10003);
 	leave(SHAPE_MALLOC, sp_at(1), 0x1000);

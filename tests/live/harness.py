@@ -4,6 +4,7 @@
 A test is a function test_NAME(bench). Everything it starts belongs to the bench and is ended,
 by its PID, when the test is over.
 """
+import contextlib
 import functools
 import json
 import os
@@ -240,6 +241,18 @@ class Bench:
 
     def show(self, path):
         return self.json("show", path)
+
+
+@contextlib.contextmanager
+def environment(name):
+    """What is started meanwhile has NAME=1; None: nothing."""
+    if name:
+        os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if name:
+            del os.environ[name]
 
 
 def top_frame(row):

@@ -17,8 +17,8 @@ import traceback
 sys.dont_write_bytecode = True
 import harness  # pylint: disable=wrong-import-position
 
-TEST_SECONDS = 40
-ALL_SECONDS = 230
+TEST_SECONDS = 90
+ALL_SECONDS = 600
 
 
 def find_tests():

@@ -187,7 +187,7 @@ def test_killed_recorder_leaves_nothing(bench):
     wait_for(lambda: load.done > 10, "the load begins")
     ours = bpf_ids(recording.pid)
     here = bpf_ids_in_kernel(bench)
-    check_equal(len(ours["prog"]), 4, f"BPF programs that attach holds: {ours}")
+    check(len(ours["prog"]) >= 4 and ours["link"], f"what attach holds: {ours}")
     check(all(ours[kind] <= here[kind] for kind in ours), "bpftool does not see them")
     check(changed_code(sqlite.pid) > 0, "no breakpoint is seen in the code")
     killed = time.monotonic()

@@ -5,7 +5,7 @@ import re
 import signal
 import time
 
-from harness import Failure, check, check_equal, rows_of_file, top_frame, frame_text
+from harness import Failure, check, check_equal, environment, rows_of_file, top_frame, frame_text
 
 # Seven threads; a third of these blocks is freed by another one.
 LEAF_A = (7 * (101 - 34), 7 * (101 - 34) * 53)
@@ -35,6 +35,10 @@ def check_totals(bench, path, done):
     check_equal(shown["traced_memory"]["current"], done["size"], "traced_memory.current")
     check(shown["traced_memory"]["peak"] >= done["size"], "the peak is less than what is live")
     check_equal({name: value for name, value in shown["losses"].items() if value}, {}, "losses")
+    for measure, count, size in (("allocated", "allocations", "allocated_bytes"),
+                                 ("temporary", "temporary_blocks", "temporary_bytes")):
+        total = bench.stats(path, "--measure", measure)["total"]
+        check_equal((total["count"], total["size"]), (counters[count], counters[size]), measure)
     for key in ("lineno", "filename", "traceback"):
         total = bench.stats(path, "--group-by", key)["total"]
         check_equal((total["count"], total["size"]), (done["count"], done["size"]),
@@ -43,11 +47,13 @@ def check_totals(bench, path, done):
 
 def test_known_totals_with_perf_uprobes(bench):
     """As on a kernel before 6.13: one link for each probe."""
-    os.environ["ALLOCSNAP_NO_UPROBE_MULTI"] = "1"
-    try:
+    with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_known_totals(bench, "uprobe")
-    finally:
-        del os.environ["ALLOCSNAP_NO_UPROBE_MULTI"]
+
+
+def test_known_totals_without_return_probes(bench):
+    with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
+        check_known_totals(bench, "uprobe_ret")
 
 
 def test_known_totals_per_call_site(bench):

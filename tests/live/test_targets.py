@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 from harness import (WORKLOADS, Skip, Workload, check, check_equal, private_mounts,
-                     rows_of_file, tool)
+                     rows_of_file, tool, top_frame)
 from test_known import check_rows, check_totals, expected_rows
 
 KNOWN = os.path.join(WORKLOADS, "known")
@@ -98,6 +98,26 @@ def test_preloaded_jemalloc(bench):
     known = bench.start([KNOWN, "without-pvalloc"], kind=Workload,
                         env=dict(os.environ, LD_PRELOAD=str(library))).ready()
     check_answers(bench, known, bench.attach([known]))
+
+
+def test_operator_new_of_jemalloc(bench):
+    """It does not come to jemalloc's malloc: who called it is its direct caller."""
+    library = next(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2"), None)
+    if not library:
+        raise Skip("libjemalloc.so.2 is not installed")
+    cxx = bench.start([os.path.join(WORKLOADS, "cxx")], kind=Workload,
+                      env=dict(os.environ, LD_PRELOAD=str(library))).ready()
+    recording = bench.attach([cxx])
+    _, done = cxx.order("go")
+    path = recording.snapshot()
+    rows = {top_frame(row).get("function"): (row["count"], row["size"])
+            for row in bench.stats(path, "--group-by", "lineno")["statistics"]}
+    check_equal(rows.get("shop::stock()"), (done["items"], done["items"] * done["item_size"]),
+                "items")
+    check("shop::discard()" not in rows, "deleted blocks are live")
+    check_equal(bench.stats(path, "--group-by", "domain")["statistics"][0]["key"], "2", "domain")
+    recording.end(signal.SIGINT)
+    cxx.is_unharmed()
 
 
 def test_stopped_target(bench):

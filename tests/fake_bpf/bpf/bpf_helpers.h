@@ -55,6 +55,7 @@ struct task_struct *bpf_get_current_task_btf(void);
 __u64 bpf_get_current_pid_tgid(void);
 __u64 bpf_ktime_get_ns(void);
 __u64 bpf_get_attach_cookie(void *ctx);
+__u64 bpf_get_func_ip(void *ctx);
 long bpf_probe_read_user(void *to, __u32 bytes, const void *from);
 long bpf_find_vma(struct task_struct *task, __u64 address,
 		  long (*callback)(struct task_struct *, struct vm_area_struct *, void *),

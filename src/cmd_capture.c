@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "base/reason.h"
+#include "cmd_attach.h"
+#include "collect/collector.h"
+
+#define FIELD(name) offsetof(struct capture_options, name)
+
+const struct option_row capture_rows[] = {
+	{ "output", 'o', OPTION_STRING, FIELD(recording.dir), .arg = "DIR",
+	  .help = "write DIR/HOST/COMM.PID/TIME.snap (default ./allocsnap-data)" },
+	{ "interval", 'i', OPTION_DURATION, FIELD(recording.interval_ns),
+	  .arg = "TIME", .help = "a snapshot every TIME: 250ms 10s 5m 2h (default 10s)",
+	  .least = 10000000 },
+	{ "duration", 'd', OPTION_DURATION, FIELD(recording.duration_ns),
+	  .arg = "TIME", .help = "end after TIME, with a last snapshot" },
+	{ "count", 'n', OPTION_COUNT, FIELD(recording.count), .arg = "N",
+	  .help = "end with the Nth snapshot", .least = 1 },
+	{ "traceback-limit", 0, OPTION_COUNT, FIELD(traceback_limit),
+	  .arg = "N", .help = "frames kept of a traceback, 1 to 127 (default 64)", .least = 1,
+	  .most = COLLECTOR_TRACEBACK_LIMIT_MAX },
+	{ "max-blocks", 0, OPTION_COUNT, FIELD(max_blocks), .arg = "N",
+	  .help = "live blocks that the kernel keeps books of (default 4194304)", .least = 1,
+	  .most = 1 << 30 },
+	{ "max-tracebacks", 0, OPTION_COUNT, FIELD(max_tracebacks),
+	  .arg = "N", .help = "distinct tracebacks that the kernel keeps (default 262144)",
+	  .least = 1, .most = 1 << 26 },
+	{},
+};
+
+const struct capture_options capture_defaults = {
+	.recording = { .dir = "./allocsnap-data", .interval_ns = 10000000000 },
+};
+
+struct collector *open_collector(const struct capture_options *options)
+{
+	struct collector_options collector_options = {
+		.traceback_limit = options->traceback_limit,
+		.max_blocks = options->max_blocks,
+		.max_tracebacks = options->max_tracebacks,
+	};
+	struct reason why = { "out of memory" };
+	struct collector *collector = collector__open(&collector_options, &why);
+
+	if (!collector)
+		say_failure("%s", why.text);
+	return collector;
+}

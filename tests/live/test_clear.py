@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""SIGUSR2: tracemalloc's clear_traces() and reset_peak() on a running process."""
+import signal
+import time
+
+from harness import check, check_equal, rows_of_file
+from test_known import check_rows, expected_rows
+
+
+def test_clear_traces(bench):
+    """Nothing of before is left; what comes after is right, and frees of before are no losses."""
+    known = bench.workload("known")
+    recording = bench.attach([known])
+    known.order("go")
+    before = bench.show(recording.snapshot())
+    recording.popen.send_signal(signal.SIGUSR2)
+    time.sleep(0.2)
+    cleared = recording.snapshot()
+    shown = bench.show(cleared)
+    check_equal(shown["blocks"], 0, "blocks after clearing")
+    check_equal(shown["traced_memory"], {"current": 0, "peak": 0}, "traced memory")
+    check_equal(shown["counters"]["allocations"], 0, "allocations")
+    known.order("free")
+    shown = bench.show(recording.snapshot())
+    check_equal(shown["counters"]["unknown_frees"], before["blocks"], "frees of blocks of before")
+    check_equal({name for name, value in shown["losses"].items() if value}, set(), "losses")
+    answers, done = known.order("go")
+    path = recording.snapshot()
+    check_rows(rows_of_file(bench.stats(path), "known.c"), expected_rows(answers))
+    check_equal(bench.show(path)["blocks"], done["count"], "blocks after another round")
+    recording.end(signal.SIGINT)
+    check(known.popen.poll() is None, "the target has ended")
+    known.is_unharmed()

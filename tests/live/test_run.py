@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""allocsnap run: from the first allocation to the end, and the program's own exit status."""
+import os
+import pathlib
+import signal
+
+from harness import ALLOCSNAP, WORKLOADS, Process, check, check_equal, tool, wait_for
+
+
+def run(bench, *argv, status=0, options=()):
+    """The paths of the snapshots, and what the program wrote to stderr."""
+    stdout, stderr = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), *options, "--", *argv],
+                               status)
+    return [line for line in stdout.splitlines() if line.endswith(".snap")], stderr
+
+
+def test_run_from_the_first_allocation(bench):
+    """Nothing is older than the recording: every free is of a block in the books."""
+    for argv in ([tool("sqlite3"), ":memory:", "create table t(x); insert into t values(1);"],
+                 ["/usr/bin/python3", "-c", "print(sum(len(str(i)) for i in range(20000)))"],
+                 ["/bin/ls", "/"]):
+        paths, stderr = run(bench, *argv)
+        shown = bench.show(paths[-1])
+        check_equal(stderr.count("cannot"), 0, f"stderr of {argv[0]}: {stderr!r}")
+        check_equal(shown["counters"]["unknown_frees"], 0, f"unknown frees of {argv[0]}")
+        check(shown["counters"]["allocations"] > 10, f"{argv[0]} allocated nothing")
+        check_equal(shown["metadata"]["end"], "exited 0", "its end")
+
+
+def test_run_passes_the_exit_status(bench):
+    check_equal(len(run(bench, "/bin/sh", "-c", "exit 7", status=7)[0]), 1, "snapshots")
+    check_equal(len(run(bench, "/bin/sh", "-c", "kill -9 $$", status=137)[0]), 1, "snapshots")
+    check_equal(len(run(bench, "/bin/sh", "-c", "kill -11 $$", status=139)[0]), 1, "snapshots")
+
+
+def test_run_that_fails_is_125(bench):
+    for argv, said in ((["/no/such/program"], "No such file or directory"),
+                       (["/etc/passwd"], "Permission denied"),
+                       (["/"], "Permission denied")):
+        paths, stderr = run(bench, *argv, status=125)
+        check_equal(paths, [], "snapshots")
+        check(said in stderr and stderr.count("\n") == 1, f"{argv[0]}: {stderr!r}")
+    bench.allocsnap("run", status=2)
+
+
+def test_run_passes_arguments_and_signals_on(bench):
+    """SIGTERM is for the program; it is as it would be without us."""
+    script = "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
+    child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "/bin/sh", "-c", script,
+                         "-o", "--json"], kind=Process)
+    check_equal(child.line(), "ready", "its first line")
+    child.popen.send_signal(signal.SIGUSR1)
+    check(child.line().endswith(".snap"), "no snapshot on SIGUSR1")
+    child.popen.send_signal(signal.SIGTERM)
+    check_equal(child.line(), "told", "its last line")
+    check(child.line().endswith(".snap"), "no last snapshot")
+    check_equal(child.wait(), 5, "exit status")
+
+
+def test_run_leaves_no_trace_in_its_child(bench):
+    """No signal is blocked or ignored in it, no descriptor is left open."""
+    script = "grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd"
+    plain = bench.run(["/bin/sh", "-c", script])[0]
+    stdout = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "/bin/sh", "-c",
+                        script])[0]
+    seen = [line for line in stdout.splitlines() if not line.endswith(".snap")]
+    check_equal(seen, plain.splitlines(), "signals and descriptors")
+
+
+def test_run_is_killed(bench):
+    """The program goes on."""
+    mark = pathlib.Path(bench.path("mark"))
+    script = f"while [ ! -e {mark} ]; do sleep 0.05; done; echo went on >{mark}"
+    child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "/bin/sh", "-c", script,
+                         ], kind=Process)
+    wait_for(lambda: "sh" in children_of(child.pid), "its child")
+    child.popen.kill()
+    child.popen.wait()
+    mark.touch()
+    wait_for(lambda: mark.read_text() == "went on\n", "the program after our end")
+
+
+def children_of(pid):
+    names = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue
+        if int(text.rpartition(")")[2].split()[1]) == pid:
+            names.append(text[text.index("(") + 1:text.rindex(")")])
+    return names
+
+
+def test_run_known_totals(bench):
+    """A program with books of its own, from its first block to its last."""
+    child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--",
+                         os.path.join(WORKLOADS, "stacks")], kind=Process)
+    check("ready" in child.line(), "not ready")
+    child.write("nested 1000\n")
+    done = child.line()
+    child.write("quit\n")
+    shown = bench.show(child.line())
+    check_equal(child.wait(), 0, "exit status")
+    for name in ("allocations", "frees"):
+        check(f'"{name}": {shown["counters"][name]}' in done, f"{name}: {shown['counters'][name]}, "
+              f"the program says {done}")

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Allocator calls inside allocator calls on other stacks: the target lives, its books are right.
+
+A return probe on such a call can make the kernel lose the outer one's return address and end the
+process with SIGILL; see src/collect/uprobe_multi.h. Kernels before 6.13 have no sessions: there such
+a target is recorded without return probes.
+"""
+import os
+import signal
+
+from harness import WORKLOADS, Workload, check, check_equal, environment, tool
+
+OUTER_CALLS = int(os.environ.get("OUTER_CALLS", "20000"))
+UNWINDING = {"tracebacks_skipping", "tracebacks_broken"}
+NO_SESSION = "ALLOCSNAP_NO_UPROBE_SESSION"
+NO_RETURN = "ALLOCSNAP_NO_UPROBE_RETURN"
+
+
+def check_round(bench, stacks, recording, how, losses):
+    """One order, and whether the snapshot says what the program says; its metadata."""
+    _, done = stacks.order(how)
+    shown = bench.show(recording.snapshot())
+    for name in ("allocations", "frees", "unknown_frees"):
+        check_equal(shown["counters"][name], done[name], f"{how}: {name}")
+    check_equal(shown["blocks"], done["count"], f"{how}: blocks")
+    check_equal(shown["traced_memory"]["current"], done["size"], f"{how}: bytes")
+    lost = {name for name, value in shown["losses"].items() if value}
+    check_equal(lost - UNWINDING, losses, f"{how}: losses")
+    return shown["metadata"]
+
+
+def check_stacks(bench, how, losses, name=None, kind=None, outer_calls=OUTER_CALLS):
+    """Two rounds: blocks of the first are freed in the second."""
+    stacks = bench.workload("stacks")
+    with environment(name):
+        recording = bench.attach([stacks])
+    for _ in range(2):
+        metadata = check_round(bench, stacks, recording, f"{how} {outer_calls}", losses)
+    if kind:
+        check_equal(metadata["probe_kind"], kind, "probe_kind")
+    recording.end(signal.SIGINT)
+    stacks.is_unharmed()
+
+
+def test_handler_on_a_stack_above(bench):
+    check_stacks(bench, "above", {"calls_declined"})
+
+
+def test_handler_on_a_stack_below(bench):
+    check_stacks(bench, "below", {"calls_declined"})
+
+
+def test_coroutines_inside_calls(bench):
+    check_stacks(bench, "coroutines", {"calls_declined"})
+
+
+def test_calls_64_deep(bench):
+    check_stacks(bench, "nested", set())
+
+
+def test_handler_on_a_stack_above_without_sessions(bench):
+    check_stacks(bench, "above", {"calls_declined"}, NO_SESSION, "uprobe_ret")
+
+
+def test_handler_on_a_stack_below_without_sessions(bench):
+    check_stacks(bench, "below", {"calls_declined"}, NO_SESSION, "uprobe_ret")
+
+
+def test_coroutines_inside_calls_without_sessions(bench):
+    check_stacks(bench, "coroutines", {"calls_declined"}, NO_SESSION, "uprobe_ret")
+
+
+def test_calls_64_deep_without_return_probes(bench):
+    """Each outer call is 64, which are single-stepped at their ends."""
+    check_stacks(bench, "nested", set(), NO_RETURN, "uprobe_ret", OUTER_CALLS // 10)
+
+
+def test_coroutines_are_known_by_what_the_program_wants(bench):
+    """It defines no symbol and has no table of them: only that of the loader is left."""
+    stripped = bench.path("coroutine")
+    bench.run([tool("strip"), "-o", stripped, os.path.join(WORKLOADS, "coroutine")])
+    program = bench.start([stripped], kind=Workload).ready()
+    with environment(NO_SESSION):
+        recording = bench.attach([program])
+    _, done = program.order("go 5000")
+    shown = bench.show(recording.snapshot())
+    check_equal((shown["blocks"], shown["traced_memory"]["current"]), (done["count"], done["size"]),
+                "blocks, bytes")
+    check_equal(shown["metadata"]["probe_kind"], "uprobe_ret", "probe_kind")
+    check("swapcontext" in recording.stderr(), f"stderr: {recording.stderr()!r}")
+    recording.end(signal.SIGINT)
+    program.is_unharmed()
+
+
+def check_late(bench, how):
+    """Nothing tells in advance what the program will do: it is noticed when it has done it."""
+    stacks = bench.workload("stacks_late")
+    with environment(NO_SESSION):
+        recording = bench.attach([stacks])
+    metadata = check_round(bench, stacks, recording, "nested 100", set())
+    check_equal(metadata["probe_kind"], "uprobe", "probe_kind before")
+    metadata = check_round(bench, stacks, recording, f"{how} {OUTER_CALLS} 3", {"calls_declined"})
+    check_equal(metadata["probe_kind"], "uprobe_ret", "probe_kind after")
+    lines = recording.stderr().splitlines()
+    check(len(lines) == 1 and "alternate signal stack" in lines[0], f"stderr: {lines}")
+    recording.end(signal.SIGINT)
+    stacks.is_unharmed()
+
+
+def test_alternate_stack_that_comes_later(bench):
+    check_late(bench, "above")
+
+
+def test_switch_while_calls_are_made(bench):
+    """Return probes are taken away from a program that allocates all the time: no call is lost."""
+    stacks = bench.workload("stacks_late")
+    with environment(NO_SESSION):
+        recording = bench.attach([stacks])
+    metadata = check_round(bench, stacks, recording, "churn 4", set())
+    check_equal(metadata["probe_kind"], "uprobe_ret", "probe_kind")
+    recording.end(signal.SIGINT)
+    stacks.is_unharmed()

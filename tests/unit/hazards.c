@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which files say that their process switches stacks. */
+#include "collect/hazards.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/elf_object.h"
+#include "collect/mappings.h"
+#include "skip.h"
+
+/* What makes this program one of them. */
+int (*switch_stacks)(ucontext_t *, const ucontext_t *) = swapcontext;
+
+static int find(const char *file, const char *path, struct reason *ret)
+{
+	int fd = open(file, O_RDONLY | O_CLOEXEC), found;
+	struct object object = { .path = (char *)path };
+
+	if (fd < 0)
+		skip_because("no %s", file);
+	object.elf = elf_object__open(fd, NULL);
+	found = hazard_of_object(&object, ret);
+	elf_object__close(object.elf);
+	close(fd);
+	return found;
+}
+
+Test(hazards, a_program_that_wants_swapcontext)
+{
+	struct reason why = {};
+
+	cr_expect_eq(find("/proc/self/exe", "/opt/unit", &why), 1);
+	cr_expect_str_eq(why.text, "/opt/unit switches stacks (swapcontext)");
+}
+
+Test(hazards, a_c_library_only_offers_it)
+{
+	struct reason why = {};
+
+	cr_expect_eq(find("/usr/lib/x86_64-linux-gnu/libc.so.6", "/lib/libc.so.6", &why), 0);
+	cr_expect_eq(find("/usr/lib/x86_64-linux-gnu/libc.so.6", "/opt/program", &why), 1);
+}
+
+Test(hazards, openssl_switches_between_calls)
+{
+	cr_expect_eq(find("/proc/self/exe", "/usr/lib/libcrypto.so.3", NULL), 0);
+}
+
+Test(hazards, other_files_are_none)
+{
+	struct object vdso = { .path = (char *)"[vdso]" };
+
+	cr_expect_eq(find("/usr/lib/x86_64-linux-gnu/libz.so.1", "/lib/libz.so.1", NULL), 0);
+	cr_expect_eq(find("/usr/bin/env", "/usr/bin/env", NULL), 0);
+	cr_expect_eq(hazard_of_object(&vdso, NULL), 0);
+}
