@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Where the ledger begins: who the allocator is, and which file the books are. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "own.h"
+
+#define SLOT_NR (1ULL << 20)
+#define ENVIRONMENT_MAX (1 << 20)
+
+struct allocator next;
+struct books *books;
+
+void die(const char *what)
+{
+	static const char who[] = "ledger: ";
+
+	if (write(STDERR_FILENO, who, sizeof(who) - 1) >= 0 &&
+	    write(STDERR_FILENO, what, strlen(what)) >= 0)
+		_exit(99);
+	_exit(98);
+}
+
+/* From the kernel: this may run before the C library has its own environment. */
+static void find_folder(char *folder, size_t size)
+{
+	static char text[ENVIRONMENT_MAX];
+	int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+	ssize_t got;
+
+	while (fd >= 0 && len < sizeof(text) - 1 &&
+	       (got = read(fd, text + len, sizeof(text) - 1 - len)) > 0)
+		len += got;
+	if (fd >= 0)
+		close(fd);
+	for (char *line = text; line < text + len; line += strlen(line) + 1)
+		if (!strncmp(line, "LEDGER=", 7) && strlen(line + 7) < size)
+			strcpy(folder, line + 7);
+}
+
+static int create_file(const char *folder)
+{
+	char path[512];
+	int fd = -1;
+
+	for (int i = 0; i < 100 && fd < 0; i++) {
+		snprintf(path, sizeof(path), "%s/%d.%d", folder, getpid(), i);
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0 && errno != EEXIST)
+			break;
+	}
+	return fd;
+}
+
+static void open_books(void)
+{
+	size_t size = sizeof(struct books) + SLOT_NR * sizeof(struct ledger_block);
+	char folder[400] = "";
+	struct books *map;
+	int fd;
+
+	find_folder(folder, sizeof(folder));
+	if (!*folder)
+		return;
+	fd = create_file(folder);
+	if (fd < 0 || ftruncate(fd, size))
+		die("cannot create its file\n");
+	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (map == MAP_FAILED)
+		die("cannot map its file\n");
+	map->slot_nr = SLOT_NR;
+	map->pid = getpid();
+	__atomic_store_n(&map->magic, LEDGER_MAGIC, __ATOMIC_RELEASE);
+	books = map;
+}
+
+#define FIND(name) (next.name = dlsym(RTLD_NEXT, #name))
+
+static void find_next(void)
+{
+	FIND(calloc);
+	FIND(realloc);
+	FIND(reallocarray);
+	FIND(memalign);
+	FIND(aligned_alloc);
+	FIND(posix_memalign);
+	FIND(valloc);
+	FIND(pvalloc);
+	FIND(free);
+	if (!FIND(malloc))
+		die("there is no malloc\n");
+}
+
+void begin_books(void)
+{
+	static bool has_begun;
+
+	if (has_begun)
+		return;
+	has_begun = true;
+	find_next();
+	open_books();
+}
+
+static char early[1 << 16] __attribute__((aligned(16)));
+static size_t early_used;
+
+bool is_early(const void *p)
+{
+	return (const char *)p >= early && (const char *)p < early + sizeof(early);
+}
+
+void *early_malloc(size_t size)
+{
+	void *p = early + early_used;
+
+	early_used += (size + 15) & ~15UL;
+	if (early_used > sizeof(early))
+		die("too many calls while it looks for malloc\n");
+	return p;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_TESTS_LEDGER_OWN_H
+#define ALLOCSNAP_TESTS_LEDGER_OWN_H
+
+/* What the files of the ledger share; nothing of it is seen outside. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "ledger.h"
+
+/* Whoever defines the allocator's functions behind us. */
+struct allocator {
+	void *(*malloc)(size_t size);
+	void *(*calloc)(size_t n, size_t size);
+	void *(*realloc)(void *p, size_t size);
+	void *(*reallocarray)(void *p, size_t n, size_t size);
+	void *(*memalign)(size_t alignment, size_t size);
+	void *(*aligned_alloc)(size_t alignment, size_t size);
+	int (*posix_memalign)(void **p, size_t alignment, size_t size);
+	void *(*valloc)(size_t size);
+	void *(*pvalloc)(size_t size);
+	void (*free)(void *p);
+};
+
+extern struct allocator next;
+extern struct books *books; /* NULL: none are kept */
+
+/* ---- begin.c ---- */
+
+__attribute__((noreturn)) void die(const char *what);
+
+/* Finds the allocator and opens the books. Before there are threads; a second time it does nothing. */
+void begin_books(void);
+
+/* What is asked for while the allocator is being looked for; never freed. */
+void *early_malloc(size_t size);
+bool is_early(const void *p);
+
+/* ---- keep.c; `call` is the calling thread's ---- */
+
+void record_allocation(struct ledger_call *call, void *p, uint64_t size);
+void record_free(struct ledger_call *call, void *p);
+
+/* Whether the block was there; its size. */
+bool begin_realloc(void *p, uint64_t *ret_old_size);
+void end_realloc(struct ledger_call *call, bool was_there, uint64_t old_size, void *p,
+		 uint64_t size);
+
+/* The thread ends. */
+void forget_call(struct ledger_call *call);
+
+#endif

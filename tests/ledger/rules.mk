@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The ledger of tests/live/test_ledger.py: preloaded into programs, and compared with snapshots.
+
+LEDGER := $(OUT)/ledger/ledger.so $(OUT)/ledger/compare $(OUT)/ledger/halt
+
+test-live workloads: $(LEDGER)
+test-live: export LEDGER_FOLDER := $(abspath $(OUT)/ledger)
+
+LEDGER_SRC := $(addprefix tests/ledger/,ledger.c keep.c begin.c)
+
+$(OUT)/ledger/ledger.so: $(LEDGER_SRC) tests/ledger/ledger.h tests/ledger/own.h
+	$(call msg,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra $(if $(CI),-Werror) -fPIC -shared \
+		-fvisibility=hidden -fno-builtin -fno-omit-frame-pointer -pthread -Wl,-z,now $(LEDGER_SRC) -o $@
+
+$(OUT)/ledger/compare: $(OUT)/tests/ledger/compare.o $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(LIB_LIBS) -o $@
+
+$(OUT)/ledger/halt: $(OUT)/tests/ledger/halt.o
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ -o $@
+
+$(OUT)/tests/ledger/compare.o: ALL_CFLAGS += -Itests/ledger

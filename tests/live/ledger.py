@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Programs that are recorded with a ledger in them, and the comparison of the two books."""
+import contextlib
+import glob
+import json
+import os
+import signal
+
+from harness import ALLOCSNAP, NEVER, Process, Workload, check, check_equal, wait_for
+
+FOLDER = os.path.abspath(os.environ.get("LEDGER_FOLDER", ".output/ledger"))
+EXACT = ("allocations", "allocated_bytes", "frees", "freed_bytes", "current_blocks",
+         "current_bytes", "failed_calls")
+# Blocks that glibc keeps for a thread at most: 7 of each of 64 sizes, and where it notes them.
+THREAD_CACHE_MAX = 64 * 7 + 1
+# What is not known of a block's stack or of names says nothing about the books.
+NAMES = {"tracebacks_limited", "tracebacks_broken", "tracebacks_skipping", "frames_unmapped",
+         "mappings_replaced", "objects_unreadable"}
+
+
+def environment_of(bench, **others):
+    """What a program is to have in its environment to keep a ledger."""
+    os.makedirs(bench.path("ledger"), exist_ok=True)
+    return dict(os.environ, LD_PRELOAD=os.path.join(FOLDER, "ledger.so"),
+                LEDGER=bench.path("ledger"), LC_ALL="C.UTF-8", **others)
+
+
+def ledger_of(bench, pid):
+    """The books of the last program that the process has become."""
+    found = glob.glob(bench.path(f"ledger/{pid}.*"))
+    return max(found, key=lambda path: int(path.rpartition(".")[2])) if found else None
+
+
+def halt(bench, pid, after, *options):
+    """See halt.c."""
+    return int(bench.run([os.path.join(FOLDER, "halt"), str(pid), ledger_of(bench, pid),
+                          str(after), *options])[0])
+
+
+def compare(bench, pid, path):
+    """See compare.c."""
+    return json.loads(bench.run([os.path.join(FOLDER, "compare"), ledger_of(bench, pid), path])[0])
+
+
+class Recorded(Workload):
+    """`allocsnap run` of a program with the ledger in it; they share stdin and stdout."""
+
+    def __init__(self, argv, stderr_path, bench, name, **options):
+        super().__init__(argv, stderr_path, **options)
+        self.bench = bench
+        self.name = name
+        self.paths = []
+        self.said = []  # by the program, while a snapshot was waited for
+
+    def line(self, seconds=15):
+        """The program's next line; paths of snapshots are put aside."""
+        while True:
+            line = self.said.pop(0) if self.said else super().line(seconds)
+            if line is None or not line.endswith(".snap"):
+                return line
+            self.paths.append(line)
+
+    def ready(self):
+        line = self.line()
+        check(line and "ready" in line, f"{self.name}: not ready: {line}")
+        return self
+
+    def child(self):
+        """Its PID, or None: none yet, or it has ended."""
+        try:
+            with open(f"/proc/{self.pid}/task/{self.pid}/children", encoding="ascii") as file:
+                return int(file.read().split()[0])
+        except (OSError, IndexError):
+            return None
+
+    def ledger(self):
+        pid = self.child()
+        return pid and ledger_of(self.bench, pid)
+
+    def compare(self, pid, path, when, quiet=False):
+        comparison = Comparison(compare(self.bench, pid, path), f"{self.name}, {when}", quiet)
+        comparison.check()
+        return comparison
+
+    def halt(self, after, *options):
+        """Stops it, after so many allocations, where all threads stand still: its PID, and how
+        many threads are inside an allocator call."""
+        pid = self.child()
+        check(pid, f"{self.name}: has ended before it was stopped: {self.stderr()!r}")
+        return pid, halt(self.bench, pid, after, *options)
+
+    def stand_still(self, *options, after=0, quiet=False):
+        """A snapshot while it is stopped, and what the ledger says."""
+        pid, inside = self.halt(after, *options)
+        try:
+            return self.compare(pid, self.snapshot(), f"stopped with {inside} in a call", quiet)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def snapshot(self):
+        self.popen.send_signal(signal.SIGUSR1)
+        while True:
+            line = Process.line(self)
+            check(line is not None, f"{self.name}: no snapshot ({self.stderr()!r})")
+            if line.endswith(".snap"):
+                self.paths.append(line)
+                return line
+            self.said.append(line)
+
+    def kill(self):
+        """The program would go on without us."""
+        pid = self.child()
+        super().kill()
+        if pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def begun(self):
+        """Waits until the ledger is there."""
+        wait_for(self.ledger, f"{self.name}: its ledger")
+        return self
+
+    def end(self, pid, status=0, seconds=30):
+        """Its last snapshot against the ledger's last word."""
+        while self.line(seconds) is not None:
+            pass
+        check_equal(self.wait(), status, f"exit status of {self.name} ({self.stderr()!r})")
+        return self.compare(pid, self.paths[-1], "at its end")
+
+
+class Comparison:
+    """What compare.c found, and which of the differences have a cause."""
+
+    def __init__(self, found, what, is_quiet):
+        self.found = found
+        self.what = what
+        self.is_quiet = is_quiet  # the program itself says that no thread is in a call
+        self.ledger, self.snapshot = found["ledger"], found["snapshot"]
+        self.in_flight = found["in_flight"]
+        self.explained = []
+
+    def difference(self, name):
+        return self.snapshot[name] - self.ledger[name]
+
+    def check(self):
+        self.check_ledger()
+        self.check_losses()
+        self.check_blocks()
+        self.check_counters()
+        self.check_unknown_frees()
+        self.check_peak()
+        print(f"   ledger: {self.what}: {self.ledger['allocations']} allocations, "
+              f"{self.ledger['frees']} frees, {self.found['same']} blocks live of "
+              f"{self.ledger['current_bytes']} bytes, peak {self.ledger['peak_bytes']}, "
+              f"{self.ledger['threads']} threads; unexplained: 0; explained: "
+              f"{', '.join(self.explained) or '0'}", flush=True)
+
+    def check_ledger(self):
+        for name in ("blocks_replaced", "blocks_dropped"):
+            check_equal(self.ledger[name], 0, f"{self.what}: the ledger's own {name}")
+        if self.is_quiet:
+            check_equal(self.in_flight, 0, f"{self.what}: calls in flight")
+
+    def check_losses(self):
+        lost = {name: n for name, n in self.found["losses"].items() if n and name not in NAMES}
+        unreturned = lost.pop("calls_unreturned", 0)
+        check_equal(lost, {}, f"{self.what}: losses")
+        check(unreturned <= self.in_flight,
+              f"{self.what}: {unreturned} calls_unreturned, {self.in_flight} calls in flight")
+        if unreturned:
+            self.explained.append(f"{unreturned} calls_unreturned of {self.in_flight} in flight")
+
+    def check_blocks(self):
+        """Address and size of each block. In a call one of the books may be ahead by its own."""
+        for name in ("only_ledger", "only_snapshot", "other_size"):
+            differ = self.found[name]
+            check_equal(differ["explained"], differ["count"],
+                        f"{self.what}: {name}: those explained, of all; {self.found['examples']}")
+            if differ["count"]:
+                self.explained.append(f"{differ['count']} {name} of {self.in_flight} calls in "
+                                      "flight")
+        check(self.found["same"] or not self.snapshot["current_blocks"], f"{self.what}: no block")
+
+    def check_counters(self):
+        for name in EXACT:
+            most = self.in_flight
+            if name.endswith("bytes"):
+                most = self.ledger["most_in_flight"] if self.in_flight else 0
+            difference = self.difference(name)
+            check(abs(difference) <= most,
+                  f"{self.what}: {name}: {self.snapshot[name]}, the ledger has "
+                  f"{self.ledger[name]}; {self.in_flight} calls in flight")
+            if difference:
+                self.explained.append(f"{difference} {name} of {self.in_flight} calls in flight")
+
+    def check_unknown_frees(self):
+        """At a thread's end glibc frees what it has cached for it, again, and by itself."""
+        difference = self.difference("unknown_frees")
+        ended = self.ledger["threads_ended"]
+        check(-self.in_flight <= difference <= ended * THREAD_CACHE_MAX + self.in_flight,
+              f"{self.what}: unknown_frees: {self.snapshot['unknown_frees']}, the ledger has "
+              f"{self.ledger['unknown_frees']}; {ended} threads have ended")
+        if difference:
+            self.explained.append(f"{difference} unknown_frees: glibc's, of the caches of "
+                                  f"{ended} threads at their end")
+
+    def check_peak(self):
+        difference = self.difference("peak_bytes")
+        most = self.ledger["most_in_flight"] if self.ledger["threads"] > 1 else 0
+        check(abs(difference) <= most,
+              f"{self.what}: peak_bytes: {self.snapshot['peak_bytes']}, the ledger has "
+              f"{self.ledger['peak_bytes']}; {most} bytes were in flight at most")
+        if difference:
+            self.explained.append(f"{difference} peak_bytes of at most {most} in flight")
+
+
+def start(bench, argv, name=None, **environment):
+    run = [os.path.abspath(ALLOCSNAP), "run", "-o", bench.path("out"), "--interval", NEVER, "--"]
+    return bench.start([*run, *argv], kind=Recorded, bench=bench, cwd=bench.folder,
+                       env=environment_of(bench, **environment),
+                       name=name or os.path.basename(argv[0])).begun()
+
+
+def record(bench, argv, *after, name=None, **environment):
+    """To its end, with a comparison there and after so many allocations."""
+    program = start(bench, argv, name, **environment)
+    pid = program.child()
+    for allocations in after:
+        comparison = program.stand_still(after=allocations)
+        check_equal(comparison.in_flight, 0, "calls in flight")
+    return program.end(pid)
