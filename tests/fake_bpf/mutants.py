@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Does a test notice when a rule of the books is switched off? Each mutant is the BPF code with one
+deliberate mistake, compiled natively; the tests must fail for it in one of their three modes. A
+mutant whose text is no longer in the source fails too.
+
+    mutants.py [NAME…]     those whose names contain one of NAME
+
+Environment: FAKE_CC, FAKE_CFLAGS, FAKE_OBJ (the objects of the tests), how they are built.
+"""
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = ("bpf_alloc", "bpf_process")
+MODES = ({}, {"FAKE_SESSION": "1"}, {"FAKE_RET": "1"})
+
+# name: (file, old text, new text)
+MUTANTS = {
+    # which call is pending
+    "stale: a call that has gone stays": (
+        "stack.bpf.h", "\tif (!return_is_kept(call))\n\t\treturn true;\n", ""),
+    "stale: above on the same stack stays": (
+        "stack.bpf.h", "\treturn sp > call->sp && same_stack(call->sp, sp);", "\treturn false;"),
+    "stale: above on any stack is gone": (
+        "stack.bpf.h", "\treturn sp > call->sp && same_stack(call->sp, sp);",
+        "\treturn sp > call->sp;"),
+    "stale: a tail call ends its caller": (
+        "stack.bpf.h", "\t\treturn call->return_address && call->site == site;",
+        "\t\treturn true;"),
+    "stale: called again at its place without return probes": (
+        "stack.bpf.h", "\t\treturn call->return_address && call->site == site;",
+        "\t\treturn false;"),
+    "stacks: the alternate one is like any other": (
+        "stack.bpf.h", "\tif (alternate || on_alternate_stack(task, pending_sp))\n"
+        "\t\treturn alternate && on_alternate_stack(task, pending_sp);\n", ""),
+    "stacks: one mapping is one stack": (
+        "stack.bpf.h", "sp < end && pending_sp < end && pending_sp >= range.start && "
+        "end < range.end", "pending_sp >= range.start && pending_sp < range.end"),
+    "stacks: a busy mapping lock says another stack": (
+        "stack.bpf.h", "\t\treturn pending_sp - sp < NEAR_BYTES;", "\t\treturn false;"),
+    "pending: nothing nests": (
+        "record.bpf.h", "\tif (!call_is_stale(call, sp, site))\n\t\treturn true;\n", ""),
+    "pending: a dropped call is not counted": (
+        "record.bpf.h", "\tlose(process, LOSS_calls_unreturned);\n\tif (is_realloc(call))\n"
+        "\t\trealloc_succeed", "\tif (is_realloc(call))\n\t\trealloc_succeed"),
+    "nested: not counted": (
+        "record.bpf.h", "\tif (same_stack(pending_sp, sp))\n"
+        "\t\tcount(process, COUNTER_nested_calls, 1);\n\telse\n", "\tif (!same_stack(pending_sp, sp))\n"),
+    "nested: on another stack it is taken for the allocator's own": (
+        "record.bpf.h", "\telse\n\t\tlose(process, LOSS_calls_declined);",
+        "\telse\n\t\tcount(process, COUNTER_nested_calls, 1);"),
+    "nested: a free inside a call is a free": (
+        "record.bpf.h", "\t    same_stack(thread->call.sp, sp)) {\n"
+        "\t\tcount(process, COUNTER_nested_calls, 1);\n\t\treturn 0;\n\t}\n",
+        "\t    same_stack(thread->call.sp, sp)) {\n\t}\n"),
+    "nested: a free on another stack is none": (
+        "record.bpf.h", " &&\n\t    same_stack(thread->call.sp, sp)) {", ") {"),
+    "nested: a free that is passed on counts twice": (
+        "record.bpf.h", "thread && free_is_passed_on(&thread->freed, freed)", "0"),
+    "nested: any second free of an address is passed on": (
+        "record.bpf.h", "outer->address == freed->address && outer->site != freed->site &&\n"
+        "\t       freed->sp <= outer->sp", "outer->address == freed->address"),
+
+    # which return belongs to it
+    "return: of another depth": (
+        "record.bpf.h", "thread->call.sp != entry_sp || thread->call.site != site",
+        "thread->call.site != site"),
+    "return: of another function": (
+        "record.bpf.h", "thread->call.sp != entry_sp || thread->call.site != site",
+        "thread->call.sp != entry_sp"),
+    "return: the call stays pending": (
+        "record.bpf.h", "\t\tcall_finish(&caller, process, thread, returned);\n"
+        "\tthread->call.sp = 0;\n\treturn 0;\n}\n\n/*\n * At a `ret`",
+        "\t\tcall_finish(&caller, process, thread, returned);\n\treturn 0;\n}\n\n/*\n * At a `ret`"),
+    "return: without a call it is not counted": (
+        "record.bpf.h", "\t\t\tlose(process, LOSS_returns_unmatched);", "\t\t\t;"),
+    "return: a `ret` of another depth": (
+        "record.bpf.h", "thread->call.sp != sp || ", ""),
+    "return: nothing is popped": ("alloc.bpf.c", "#define RETURN_POPS 8", "#define RETURN_POPS 0"),
+    "return: into books that are closed": (
+        "record.bpf.h", "\tif (process->is_open)\n\t\tcall_finish", "\tcall_finish"),
+
+    # what a call does
+    "realloc: the old block leaves at the return": (
+        "record.bpf.h", "\tif (is_realloc(&thread->call))\n\t\trealloc_begin(process, &thread->call);\n",
+        ""),
+    "realloc: a failure loses the old block": (
+        "record.bpf.h", "\t\telse\n\t\t\trealloc_fail(process, call);", ""),
+    "realloc: to 0 that returns NULL is a failure": (
+        "record.bpf.h", "if (address || !call->size)", "if (address)"),
+    "realloc: an unknown block is not counted": (
+        "record.bpf.h", "\telse if (call->pointer)\n\t\tcount(process, COUNTER_unknown_frees, 1);", ""),
+    "realloc: the old block of other books": (
+        "record.bpf.h", "return call->has_old && call->image == process->image;",
+        "return call->has_old;"),
+    "realloc: reallocarray is none": (
+        "record.bpf.h", "call->shape == SHAPE_REALLOC || call->shape == SHAPE_REALLOCARRAY",
+        "call->shape == SHAPE_REALLOC"),
+    "realloc: a killed thread's block is gone": (
+        "record.bpf.h", "\terr = bpf_map_update_elem(&blocks, &key, &call->old, BPF_NOEXIST);",
+        "\terr = -1;"),
+    "realloc: a killed thread's block replaces another's": (
+        "record.bpf.h", "\terr = bpf_map_update_elem(&blocks, &key, &call->old, BPF_NOEXIST);",
+        "\terr = bpf_map_update_elem(&blocks, &key, &call->old, BPF_ANY);"),
+    "calloc: the product wraps": (
+        "alloc.bpf.c", "return n > most ? ~0ULL : n * size;", "return n * size;"),
+    "memalign: the alignment is the size": (
+        "alloc.bpf.c", "case SHAPE_MEMALIGN:\n\t\treturn call_begin(cookie, sp, ARG2, 0);",
+        "case SHAPE_MEMALIGN:\n\t\treturn call_begin(cookie, sp, ARG1, 0);"),
+    "posix_memalign: an error is 64 bits": (
+        "record.bpf.h", "if ((__u32)returned)", "if (returned)"),
+    "posix_memalign: its error is ignored": ("record.bpf.h", "if ((__u32)returned)", "if (0)"),
+    "a failed call is not counted": (
+        "record.bpf.h", "\telse\n\t\tcount(process, COUNTER_failed_calls, 1);", ""),
+    "free(NULL) is a free": (
+        "record.bpf.h", "!process->is_open || !address", "!process->is_open"),
+
+    # blocks
+    "blocks: two processes share an address": (
+        "record.bpf.h", ".address = address, .image = process->image };\n\tstruct block *found",
+        ".address = address, .image = 1 };\n\tstruct block *found"),
+    "blocks: a missed free is not noticed": (
+        "record.bpf.h", "&key, block, BPF_NOEXIST);", "&key, block, BPF_ANY);"),
+    "blocks: a missed free stays in the sums": (
+        "record.bpf.h", "\t\t\tcount_removed(process, missed.size);\n", ""),
+    "blocks: what has no room is counted": (
+        "record.bpf.h", "\tif (block_put(process, address, &block))\n\t\treturn;",
+        "\tblock_put(process, address, &block);"),
+    "blocks: what has no room is not said": (
+        "record.bpf.h", "\tif (err)\n\t\tlose(process, LOSS_blocks_dropped);\n\treturn err;",
+        "\treturn err;"),
+    "peak: it follows the current": ("record.bpf.h", "seen >= current || ", ""),
+    "peak: of blocks is not raised": (
+        "record.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks_before + 1);\n", ""),
+    "temporary: whoever frees it": (
+        "record.bpf.h", "thread->newest == freed->address &&", "thread->newest &&"),
+    "temporary: of another thread at the same address": (
+        "record.bpf.h", " &&\n\t\t    block.thread == (__u32)bpf_get_current_pid_tgid())", ")"),
+    "temporary: none is known": (
+        "record.bpf.h", "\tthread->newest = address;\n", ""),
+    "churn: blocks without room count": (
+        "record.bpf.h", "\tthread->newest = 0;\n\tif (block_put",
+        "\tif (traceback)\n\t\ttraceback->churn.allocations++;\n\tthread->newest = 0;\n\tif (block_put"),
+
+    # tracebacks
+    "tracebacks: what has no room is not said": (
+        "record.bpf.h", "\tlose(process, LOSS_tracebacks_dropped);\n", ""),
+    "tracebacks: two processes share one": (
+        "unwind.bpf.h", "settings.hash_seed ^ image", "settings.hash_seed"),
+    "tracebacks: only the first frame counts": (
+        "unwind.bpf.h", "i < traceback->nframe; i++)\n\t\thash",
+        "i < traceback->nframe && i < 1; i++)\n\t\thash"),
+    "tracebacks: the order of frames does not count": (
+        "unwind.bpf.h", "hash = mix(hash ^ traceback->pc[i]) + i;",
+        "hash += mix(traceback->pc[i]);"),
+    "tracebacks: the limit cuts the total, too": (
+        "unwind.bpf.h", "\twalk->traceback.total_nframe = nr;",
+        "\twalk->traceback.total_nframe = nr < settings.traceback_limit ? nr : settings.traceback_limit;"),
+    "tracebacks: any frame pointer will do": (
+        "unwind.bpf.h", "return !(frame_pointer & 7) && frame_pointer - above < FRAME_BYTES_MAX;",
+        "return true;"),
+
+    # the life of a process
+    "exec: the books go on": (
+        "process.bpf.c", "\tbegin_anew(process);\n\tprocess->exec_cnt++;", "\tprocess->exec_cnt++;"),
+    "exec: counters stay": (
+        "process.bpf.c", "\t__builtin_memset(process->counter, 0, sizeof(process->counter));\n", ""),
+    "exec: losses stay": (
+        "process.bpf.c", "\t__builtin_memset(process->loss, 0, sizeof(process->loss));\n", ""),
+    "exec: a call stays pending": (
+        "process.bpf.c", "\tif (thread) {\n\t\tthread->call.sp = 0;", "\tif (thread) {"),
+    "exit: a pending call is not dropped": (
+        "process.bpf.c", "\tif (thread && thread->call.sp)\n\t\tcall_cut_off(process, &thread->call);\n",
+        ""),
+    "exit: the first thread ends the process": (
+        "process.bpf.c", "\tif (task->signal->live.counter)\n\t\treturn 0;\n", ""),
+    "exit: the books stay open for who gets the pid": (
+        "admit.bpf.h", "process && !process->exit_ns ? process : NULL", "process"),
+    "threads: no memory for one is not said": (
+        "record.bpf.h", "\t\tlose(process, LOSS_threads_dropped);\n", ""),
+}
+
+
+def build(folder):
+    """The tests with the BPF code of folder/bpf; None: it does not compile."""
+    compiler = shlex.split(os.environ["FAKE_CC"])
+    flags = [f"-I{folder}/bpf"] + shlex.split(os.environ["FAKE_CFLAGS"]) + ["-w"]
+    objects = [path for path in shlex.split(os.environ["FAKE_OBJ"])
+               if pathlib.Path(path).stem not in PROGRAMS]
+    for name in PROGRAMS:
+        subprocess.run([*compiler, *flags, "-c", f"tests/fake_bpf/{name}.c", "-o",
+                        f"{folder}/{name}.o"], check=True)
+        objects.append(f"{folder}/{name}.o")
+    subprocess.run([*compiler, *flags, *objects, "-lcriterion", "-o", f"{folder}/unit-bpf"],
+                   check=True)
+    return f"{folder}/unit-bpf"
+
+
+def fails(program):
+    for mode in MODES:
+        run = subprocess.run([program, "-q"], env={**os.environ, **mode}, check=False,
+                             capture_output=True, timeout=300)
+        if run.returncode:
+            return True
+    return False
+
+
+def survives(name, folder):
+    """Why the mutant counts as a failure; None: a test noticed it."""
+    file, old, new = MUTANTS[name]
+    path = pathlib.Path(folder) / "bpf" / file
+    text = path.read_text(encoding="utf-8")
+    if old not in text:
+        return f"its text is no longer in {file}"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    return None if fails(build(folder)) else "no test noticed it"
+
+
+def main():
+    os.chdir(ROOT)
+    names = [name for name in MUTANTS
+             if len(sys.argv) < 2 or any(word in name for word in sys.argv[1:])]
+    failed = 0
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree("bpf", f"{folder}/bpf")
+            why = survives(name, folder)
+        if why:
+            failed += 1
+            print(f"mutant: {name}: {why}", flush=True)
+    print(f"book mutants: {len(names) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
