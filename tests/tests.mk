@@ -56,6 +56,7 @@ $(OUT)/workloads/%: tests/workloads/%.cc $(wildcard tests/workloads/*.h)
 	$(Q)$(CROSS_COMPILE)g++ -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $< -o $@
 
 $(OUT)/workloads/cxx_new: tests/workloads/cxx.cc
+$(OUT)/workloads/stacks_late: tests/workloads/stacks.c
 
 # A suite that needs more has its own page.
 include $(wildcard tests/*/rules.mk)

@@ -17,8 +17,8 @@ import traceback
 sys.dont_write_bytecode = True
 import harness  # pylint: disable=wrong-import-position
 
-TEST_SECONDS = 90
-ALL_SECONDS = 600
+TEST_SECONDS = 180
+ALL_SECONDS = 1200
 
 
 def find_tests():

@@ -22,6 +22,9 @@ def check_round(bench, stacks, recording, how, losses):
     shown = bench.show(recording.snapshot())
     for name in ("allocations", "frees", "unknown_frees"):
         check_equal(shown["counters"][name], done[name], f"{how}: {name}")
+    if how.startswith("nested"):
+        check(shown["counters"]["nested_calls"] >= int(how.split()[1]) * 126,
+              f"63 mallocs and 63 frees inside each call: {shown['counters']['nested_calls']}")
     check_equal(shown["blocks"], done["count"], f"{how}: blocks")
     check_equal(shown["traced_memory"]["current"], done["size"], f"{how}: bytes")
     lost = {name for name, value in shown["losses"].items() if value}

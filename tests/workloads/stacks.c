@@ -153,9 +153,12 @@ static unsigned int depth;
 
 static void go_deeper(void)
 {
+	char *volatile block; /* or the compiler leaves both calls out */
+
 	if (++depth < DEEP - 1)
 		inside = go_deeper;
-	free(malloc(8));
+	block = malloc(8);
+	free(block);
 }
 
 /* ---- the outer calls ---- */
