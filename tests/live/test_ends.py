@@ -10,7 +10,7 @@ import time
 from harness import (WORKLOADS, bpf_ids, bpf_ids_in_kernel, changed_code, check, check_equal,
                      rows_of_file, uprobe_events, wait_for)
 from load import Load, Sqlite
-from test_known import check_rows, check_totals, expected_rows
+from test_known import check_totals
 
 
 def check_file(recording, path, comm, pid):
@@ -28,12 +28,12 @@ def snapshots_below(folder):
     return sorted(str(path) for path in pathlib.Path(folder).rglob("*") if path.is_file())
 
 
-def check_last_snapshot(bench, recording, known, paths, done, printed_before=1):
+def check_last_snapshot(bench, recording, known, paths, done, losses=None):
     """One more file, complete, with all that was live; and no other file than those printed."""
     check_equal(len(paths), 1, "last snapshots")
     check_file(recording, paths[0], "known", known.pid)
-    check_equal(len(snapshots_below(recording.folder)), printed_before + 1, "files")
-    check_totals(bench, paths[0], done)
+    check_equal(len(snapshots_below(recording.folder)), 2, "files")
+    check_totals(bench, paths[0], done, losses)
 
 
 def end_by_signal(bench, how):
@@ -100,37 +100,6 @@ def test_last_snapshot_is_of_the_end(bench):
         paths = recording.end(signal.SIGINT)
         check_equal(len(paths), 1, "last snapshots")
         check_equal(bench.show(paths[0])["blocks"], 7, "blocks in it")
-
-
-def end_by_target(bench, command, meaning, kill=None):
-    """The books outlive the process."""
-    known = bench.workload("known")
-    recording = bench.attach([known])
-    answers, done = known.order("go")
-    if command == "quit":  # a thread that ends frees once more what glibc has cached for it
-        del done["unknown_frees"]
-    if kill:
-        known.popen.send_signal(kill)
-    else:
-        known.write(command + "\n")
-    known.wait()
-    paths = recording.end()
-    check_last_snapshot(bench, recording, known, paths, done)
-    check_rows(rows_of_file(bench.stats(paths[0]), "known.c"), expected_rows(answers))
-    check(meaning in str(bench.show(paths[0])["metadata"].get("end", "")),
-          f"the snapshot does not say how it ended: {bench.show(paths[0])['metadata']}")
-
-
-def test_end_by_exit(bench):
-    end_by_target(bench, "quit", "exited 0")
-
-
-def test_end_by_crash(bench):
-    end_by_target(bench, "crash", f"signal {int(signal.SIGSEGV)}")
-
-
-def test_end_by_sigkill_of_target(bench):
-    end_by_target(bench, "", f"signal {int(signal.SIGKILL)}", kill=signal.SIGKILL)
 
 
 def test_exec(bench):

@@ -5,9 +5,10 @@
  *
  *	go          every thread does its work once; answers with the totals
  *	free        frees all that is live
- *	crash       a segmentation fault
- *	exec PATH   becomes another program
- *	quit
+ *	oom         answers with the totals, then touches more memory than there may be
+ *	oom in realloc
+ *	            the same, by a realloc that has to copy
+ *	quit, or one of end_at_once()
  *
  * "known without-pvalloc" is for allocators that have none: glibc's would give a block that they
  * do not know.
@@ -25,6 +26,7 @@
 #define SLOT_NR 211
 #define CHURN_ROUNDS 3001
 #define CHURN_SIZE 127
+#define TOO_MUCH (256UL << 20)
 
 static struct worker worker[1 + WORKERS];
 static void *early[EARLY_NR];
@@ -158,6 +160,11 @@ SITE static void leaf_fails(struct worker *w)
 {
 	KEEP(w, malloc(huge), 0);
 	KEEP(w, calloc(huge, 8), 0);
+}
+
+SITE static struct kept *leaf_too_much(struct worker *w)
+{
+	return KEEP(w, malloc(TOO_MUCH), TOO_MUCH);
 }
 
 /* The slots are everybody's: a block is mostly freed by another thread than its own. */
@@ -339,19 +346,30 @@ static void go(void)
 	pthread_barrier_wait(&end);
 }
 
+static void run_out_of_memory(bool in_realloc)
+{
+	struct kept *kept;
+
+	mallopt(M_MMAP_MAX, 0); /* or realloc moves blocks without touching them */
+	kept = leaf_too_much(&worker[0]);
+	leaf_too_much(&worker[0]); /* is in its way */
+	report();
+	if (in_realloc)
+		leaf_grow(&worker[0], kept, 2 * TOO_MUCH);
+	else
+		memset(kept->pointer, 1, TOO_MUCH);
+}
+
 static void obey(void)
 {
-	static int *volatile nowhere;
-
 	for (;;) {
 		const char *command = next_command();
 
 		if (!strcmp(command, "quit"))
 			return;
-		if (!strcmp(command, "crash"))
-			*nowhere = 1;
-		if (!strncmp(command, "exec ", 5))
-			execl(command + 5, command + 5, NULL);
+		end_at_once(command);
+		if (!strncmp(command, "oom", 3))
+			run_out_of_memory(command[3]);
 		if (!strcmp(command, "go"))
 			go();
 		if (!strcmp(command, "free"))

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A memory cgroup for one process of a test: of version 2, or of 1 where that has the memory.
+
+It is made below our own group or, where version 2 does not let that have any, below the nearest one
+further up that may have some. Nobody is in it but the process that is put there, and it goes with
+the test.
+"""
+import contextlib
+import os
+import pathlib
+import signal
+
+from harness import Process, Skip, check_equal, private_mounts, wait_for
+
+# By version: what to write where, and which file counts the kills.
+LIMITS = {1: ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+          2: ("memory.max", "memory.swap.max")}
+KILLS = {1: "memory.oom_control", 2: "memory.events"}
+
+
+def own_path(version):
+    """Our own group, as the kernel names it."""
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0" if version == 2 else "memory" in controllers.split(","):
+            return path
+    return "/"
+
+
+def mounted():
+    """(version, mount point, folder of our own group) of each hierarchy that could do."""
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        root, point = left.split()[3:5]
+        kind, _, options = right.split()[:3]
+        version = 2 if kind == "cgroup2" else 1
+        if kind == "cgroup2" or kind == "cgroup" and "memory" in options.split(","):
+            own = pathlib.Path(point, os.path.relpath(own_path(version), root))
+            yield version, pathlib.Path(point), own if own.exists() else pathlib.Path(point)
+
+
+def has_memory(folder, file):
+    path = folder / file
+    return path.exists() and "memory" in path.read_text().split()
+
+
+def parent_of_v2(point, own):
+    """The nearest group that gives memory to its children; None: none does."""
+    for folder in (own, *own.parents):
+        if has_memory(folder, "cgroup.subtree_control"):
+            return folder
+        if folder == point:
+            break
+    return None
+
+
+@contextlib.contextmanager
+def mounted_for_us(bench):
+    """Version 2 in mounts of our own, on a machine that has none; its root gives memory."""
+    folder = bench.path("cgroup")
+    os.mkdir(folder)
+    holder = bench.start([*private_mounts(), "sh", "-c", f"mount -t cgroup2 none {folder} && "
+                          f"echo mounted && read line; umount {folder}"], kind=Process)
+    if holder.line() != "mounted":
+        raise Skip("no cgroup file system can be mounted")
+    root = pathlib.Path(f"/proc/{holder.pid}/root{folder}")
+    try:
+        if not has_memory(root, "cgroup.controllers"):
+            raise Skip("the kernel has no memory cgroups")
+        (root / "cgroup.subtree_control").write_text("+memory")
+        yield root
+        (root / "cgroup.subtree_control").write_text("-memory")
+    finally:
+        holder.write("\n")
+        holder.wait()
+
+
+@contextlib.contextmanager
+def parent_group(bench):
+    """(version, folder) in which a group with a memory limit can be made."""
+    found = sorted(mounted(), key=lambda place: place[0])
+    for version, point, own in found:
+        parent = own if version == 1 else parent_of_v2(point, own)
+        if parent:
+            yield version, parent
+            return
+    if any(version == 2 for version, _, _ in found):
+        raise Skip("no memory cgroup can be made: no group above ours gives memory to others")
+    with mounted_for_us(bench) as root:
+        yield 2, root
+
+
+class MemoryGroup:
+    """A group with a limit; swap does not get around it."""
+
+    def __init__(self, version, folder):
+        self.version, self.folder = version, folder
+
+    def limit(self, limit_bytes):
+        memory, swap = LIMITS[self.version]
+        (self.folder / memory).write_text(str(limit_bytes))
+        if (self.folder / swap).exists():  # version 1 counts memory and swap, 2 swap alone
+            (self.folder / swap).write_text(str(limit_bytes if self.version == 1 else 0))
+
+    def take_in(self, pid):
+        (self.folder / "cgroup.procs").write_text(str(pid))
+        check_equal(self.pids(), [pid], "who is in the memory cgroup")
+
+    def pids(self):
+        return [int(pid) for pid in (self.folder / "cgroup.procs").read_text().split()]
+
+    def kill_count(self):
+        words = (self.folder / KILLS[self.version]).read_text().split()
+        return int(words[words.index("oom_kill") + 1])
+
+    def remove(self):
+        for pid in self.pids():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not self.pids(), "the end of who is in the memory cgroup")
+        wait_for(self._is_removed, "the end of the memory cgroup")
+
+    def _is_removed(self):
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
+        return not self.folder.exists()
+
+
+@contextlib.contextmanager
+def memory_group(bench, limit_bytes):
+    with parent_group(bench) as (version, parent):
+        folder = parent / f"allocsnap-live.{os.getpid()}"
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise Skip(f"no memory cgroup can be made: {error.strerror}") from None
+        group = MemoryGroup(version, folder)
+        try:
+            group.limit(limit_bytes)
+            yield group
+        finally:
+            group.remove()
