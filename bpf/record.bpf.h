@@ -280,6 +280,12 @@ static __always_inline void call_decline(struct process *process, __u64 pending_
 		lose(process, LOSS_calls_declined);
 }
 
+/* Whether the call is seen to return without its return address being hijacked. */
+static __always_inline bool is_by_ret(const struct process *process, __u64 cookie)
+{
+	return process->by_ret || cookie & COOKIE_BY_RET;
+}
+
 /*
  * Global, as there are many places that call it. 0, or 1 where nobody waits for the return, which
  * is what a session returns so that the return address stays as it is.
@@ -306,7 +312,7 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 	}
 	thread->call = (struct call){
 		.sp = sp,
-		.return_address = process->by_ret ? return_address_at(sp) : 0,
+		.return_address = is_by_ret(process, cookie) ? return_address_at(sp) : 0,
 		.image = process->image,
 		.size = size,
 		.pointer = pointer,

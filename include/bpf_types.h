@@ -136,11 +136,15 @@ enum call_shape {
 	SHAPE_NR,
 };
 
-/* The attach cookie of a probe: which probe site it is, its call shape, its blocks' domain. */
+/*
+ * The attach cookie of a probe: which probe site it is, its call shape, its blocks' domain; and
+ * whether its returns are seen at `ret` instructions in a process that has return probes, too.
+ */
 #define SITE_COOKIE(site, shape, domain) \
 	((bpf_u64)(site) << 32 | (bpf_u64)(shape) << 24 | (domain))
 #define COOKIE_SITE(cookie) ((bpf_u32)((cookie) >> 32))
-#define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 24) & 0xff)
+#define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 24) & 0x7f)
+#define COOKIE_BY_RET (1ULL << 31)
 #define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xffffff)
 
 /* The cookie of a probe at a `ret` or a jump out of a function: where the result is. */

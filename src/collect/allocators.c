@@ -30,12 +30,12 @@ const struct allocator_function allocator_functions[] = {
 	{ "sdallocx", SHAPE_FREE },
 
 	/* operator new and delete, as the Itanium C++ ABI calls them where size_t is long */
-	{ "_Znwm", SHAPE_MALLOC, .own = true },
-	{ "_Znam", SHAPE_MALLOC, .own = true },
+	{ "_Znwm", SHAPE_MALLOC, .own = true, .throws = true },
+	{ "_Znam", SHAPE_MALLOC, .own = true, .throws = true },
 	{ "_ZnwmRKSt9nothrow_t", SHAPE_MALLOC, .own = true },
 	{ "_ZnamRKSt9nothrow_t", SHAPE_MALLOC, .own = true },
-	{ "_ZnwmSt11align_val_t", SHAPE_MALLOC, .own = true },
-	{ "_ZnamSt11align_val_t", SHAPE_MALLOC, .own = true },
+	{ "_ZnwmSt11align_val_t", SHAPE_MALLOC, .own = true, .throws = true },
+	{ "_ZnamSt11align_val_t", SHAPE_MALLOC, .own = true, .throws = true },
 	{ "_ZnwmSt11align_val_tRKSt9nothrow_t", SHAPE_MALLOC, .own = true },
 	{ "_ZnamSt11align_val_tRKSt9nothrow_t", SHAPE_MALLOC, .own = true },
 	{ "_ZdlPv", SHAPE_FREE, .own = true },

@@ -17,6 +17,7 @@ struct allocator_function {
 	const char *name;
 	enum call_shape shape;
 	bool own; /* only in a file that defines malloc, too: elsewhere it is a wrapper of malloc */
+	bool throws; /* exceptions leave it: its return address must stay as it is */
 };
 
 /* How many arguments a function of this shape has. */

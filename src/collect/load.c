@@ -91,13 +91,13 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 
 	bpf_program__set_autoload(bpf->progs.session_call, sessions);
 	bpf_program__set_autoload(bpf->progs.leave_call, !sessions);
-	bpf_program__set_autoload(bpf->progs.leave_by_ret, !sessions);
 	bpf_program__set_autoload(bpf->progs.process_switch, !sessions);
 	bpf_program__set_autoload(bpf->progs.alternate_stacks, !sessions);
 	if (!sessions)
 		return;
 	bpf_program__set_expected_attach_type(bpf->progs.session_call, UPROBE_SESSION_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.enter_call, UPROBE_MULTI_ATTACH_TYPE);
+	bpf_program__set_expected_attach_type(bpf->progs.leave_by_ret, UPROBE_MULTI_ATTACH_TYPE);
 }
 
 static int attach_process_life(struct allocsnap_bpf *bpf)

@@ -85,6 +85,7 @@ static int add_site(struct probes *probes, const struct object *object, uint32_t
 		.domain = allocator_of(object->path)->domain,
 		.offset = function->offset,
 		.vaddr = function->vaddr,
+		.throws = known->throws,
 	};
 	int err;
 
@@ -135,15 +136,15 @@ static uint64_t site_offset(const struct probe_site *site)
 
 static uint64_t site_cookie(const struct probes *probes, const struct probe_site *site)
 {
-	return SITE_COOKIE(site - probes->site, site->shape, site->domain);
+	return SITE_COOKIE(site - probes->site, site->shape, site->domain) |
+	       (site->throws ? COOKIE_BY_RET : 0);
 }
 
 /* ---- at once ---- */
 
-static int attach_multi_link(const struct attachment *at, bool frees, struct uprobe_multi *uprobes)
+static int attach_multi_link(const struct attachment *at, const struct bpf_program *program,
+			     struct uprobe_multi *uprobes)
 {
-	struct bpf_program *program = frees ? at->bpf->progs.enter_call :
-					      at->bpf->progs.session_call;
 	int err, fd;
 
 	uprobes->path = at->path;
@@ -158,6 +159,11 @@ static int attach_multi_link(const struct attachment *at, bool frees, struct upr
 	return err;
 }
 
+static const struct bpf_program *program_of(const struct attachment *at, bool frees)
+{
+	return frees ? at->bpf->progs.enter_call : at->bpf->progs.session_call;
+}
+
 static int attach_multi(const struct attachment *at, bool frees)
 {
 	struct probes *probes = at->probes;
@@ -168,12 +174,12 @@ static int attach_multi(const struct attachment *at, bool frees)
 	for (size_t i = at->first; i < probes->site_nr; i++) {
 		const struct probe_site *site = &probes->site[i];
 
-		if ((site->shape == SHAPE_FREE) != frees)
+		if ((site->shape == SHAPE_FREE) != frees || site->throws)
 			continue;
 		offset[uprobes.nr] = site_offset(site);
 		cookie[uprobes.nr++] = site_cookie(probes, site);
 	}
-	return uprobes.nr ? attach_multi_link(at, frees, &uprobes) : 0;
+	return uprobes.nr ? attach_multi_link(at, program_of(at, frees), &uprobes) : 0;
 }
 
 /* All or none. */
@@ -187,7 +193,7 @@ static int attach_all(const struct attachment *at)
 	while (err && at->probes->multi_fd_nr > link_nr)
 		close(at->probes->multi_fd[--at->probes->multi_fd_nr]);
 	for (size_t i = at->first; i < at->probes->site_nr && !err; i++)
-		at->probes->site[i].is_attached = true;
+		at->probes->site[i].is_attached = !at->probes->site[i].throws;
 	return err;
 }
 
@@ -198,7 +204,7 @@ static int attach_session(const struct attachment *at, const struct probe_site *
 	uint64_t offset = site_offset(site), cookie = site_cookie(at->probes, site);
 	struct uprobe_multi alone = { .nr = 1, .offset = &offset, .cookie = &cookie };
 
-	return attach_multi_link(at, site->shape == SHAPE_FREE, &alone);
+	return attach_multi_link(at, program_of(at, site->shape == SHAPE_FREE), &alone);
 }
 
 static int attach_link(const struct attachment *at, size_t site, enum probe_end end,
@@ -241,9 +247,11 @@ static bool is_ret_probed(const struct probes *probes, const struct probed_ret *
 static int attach_ret(const struct attachment *at, const struct probe_site *site,
 		      const struct return_place *place, struct reason *why)
 {
-	struct probed_ret ret = { .object = site->object };
-	uint64_t cookie = place->is_in_argument ? RESULT_IS_ARGUMENT : RESULT_IS_RETURNED;
-	int err;
+	struct probed_ret ret = {
+		.object = site->object,
+		.cookie = place->is_in_argument ? RESULT_IS_ARGUMENT : RESULT_IS_RETURNED,
+	};
+	int err = 0;
 
 	if (elf_object__offset_of(at->object->elf, place->vaddr, &ret.offset))
 		return reason_set(why, -ENOTSUP, "a return that is not in the file");
@@ -251,7 +259,8 @@ static int attach_ret(const struct attachment *at, const struct probe_site *site
 		return 0;
 	if (ret.offset == site_offset(site))
 		return reason_set(why, -ENOTSUP, "it returns at its entry");
-	err = attach_link(at, site - at->probes->site, PROBE_RET, ret.offset, cookie);
+	if (!probes_have_sessions(at->bpf)) /* else attach_throwing() attaches all at once */
+		err = attach_link(at, site - at->probes->site, PROBE_RET, ret.offset, ret.cookie);
 	if (err)
 		return reason_set(why, err, "%s", err == -ENOTSUPP ?
 				  "the kernel cannot probe its return" : strerror(-err));
@@ -282,8 +291,8 @@ static int attach_pair(const struct attachment *at, const struct probe_site *sit
 	int err = 0;
 
 	if (site->shape != SHAPE_FREE)
-		err = at->probes->by_ret ? attach_rets(at, site, why) :
-					   attach_end(at, site, PROBE_RETURN);
+		err = at->probes->by_ret || site->throws ? attach_rets(at, site, why) :
+							   attach_end(at, site, PROBE_RETURN);
 	return err ?: attach_end(at, site, PROBE_ENTRY);
 }
 
@@ -319,7 +328,8 @@ static int attach_each(const struct attachment *at, bool frees, struct reason *w
 		struct reason why_not = {};
 		int err;
 
-		if ((site->shape == SHAPE_FREE) != frees)
+		if ((site->shape == SHAPE_FREE) != frees ||
+		    (site->throws && probes_have_sessions(at->bpf)))
 			continue;
 		err = attach_site(at, site, &why_not);
 		if (!err)
@@ -332,6 +342,66 @@ static int attach_each(const struct attachment *at, bool frees, struct reason *w
 	return 0;
 }
 
+/* ---- functions that throw, where others have sessions ---- */
+
+/* Where it returns is noted; false: it can't be probed. */
+static bool note_rets(const struct attachment *at, const struct probe_site *site,
+		      struct reason *why)
+{
+	struct reason why_not = {};
+	int err = attach_rets(at, site, &why_not);
+
+	if (!err)
+		return true;
+	at->probes->failed_nr++;
+	say_not_probed(at, site, err, &why_not, why);
+	return false;
+}
+
+static int attach_noted_rets(const struct attachment *at, size_t first)
+{
+	const struct probes *probes = at->probes;
+	size_t nr = probes->ret_nr - first;
+	uint64_t offset[nr + 1], cookie[nr + 1];
+	struct uprobe_multi uprobes = { .nr = nr, .offset = offset, .cookie = cookie };
+
+	for (size_t i = 0; i < nr; i++) {
+		offset[i] = probes->ret[first + i].offset;
+		cookie[i] = probes->ret[first + i].cookie;
+	}
+	return nr ? attach_multi_link(at, at->bpf->progs.leave_by_ret, &uprobes) : 0;
+}
+
+/* The returns first, as with pairs. */
+static int attach_throwing(const struct attachment *at, struct reason *why)
+{
+	struct probes *probes = at->probes;
+	size_t first_ret = probes->ret_nr, most = probes->site_nr - at->first;
+	uint64_t offset[most], cookie[most];
+	struct uprobe_multi entries = { .offset = offset, .cookie = cookie };
+	int err;
+
+	for (size_t i = at->first; i < probes->site_nr; i++) {
+		struct probe_site *site = &probes->site[i];
+
+		if (!site->throws || !note_rets(at, site, why))
+			continue;
+		site->is_attached = true;
+		offset[entries.nr] = site_offset(site);
+		cookie[entries.nr++] = site_cookie(probes, site);
+	}
+	if (!entries.nr)
+		return 0;
+	err = attach_noted_rets(at, first_ret);
+	if (!err)
+		err = attach_multi_link(at, at->bpf->progs.enter_call, &entries);
+	for (size_t i = at->first; i < probes->site_nr && err; i++) {
+		probes->failed_nr += probes->site[i].throws && probes->site[i].is_attached;
+		probes->site[i].is_attached &= !probes->site[i].throws;
+	}
+	return is_of_process(err) ? err : 0;
+}
+
 static int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t pid,
 			const struct object *object, size_t first, struct reason *why)
 {
@@ -342,10 +412,10 @@ static int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf, 
 		return 0;
 	at.first = first;
 	/* Where one of them can't be probed, the others still can. */
-	if (probes_have_sessions(bpf) && !attach_all(&at))
-		return 0;
-	err = attach_each(&at, true, why);
-	return err ?: attach_each(&at, false, why);
+	err = probes_have_sessions(bpf) ? attach_all(&at) : -ENOTSUP;
+	if (err)
+		err = attach_each(&at, true, why) ?: attach_each(&at, false, why);
+	return err || !probes_have_sessions(bpf) ? err : attach_throwing(&at, why);
 }
 
 int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t pid,

@@ -8,7 +8,8 @@
  * all at once for each file where the kernel can (uprobe_multi.h), else one by one.
  *
  * Returns are seen by sessions; where the kernel has none by return probes; and where those could
- * end the process (hazards.h) by plain probes on the places where calls return (returns.h).
+ * end the process (hazards.h) by plain probes on the places where calls return (returns.h). So are
+ * always those of functions that throw: the unwinder finds no way through a hijacked return address.
  */
 
 #include <stdbool.h>
@@ -33,6 +34,7 @@ struct probe_site {
 	uint64_t offset; /* of the function in the file */
 	uint64_t vaddr;
 	struct placement placement;
+	bool throws;
 	bool is_attached;
 };
 
@@ -51,6 +53,7 @@ struct probe_link {
 struct probed_ret {
 	uint32_t object;
 	uint64_t offset; /* in the file */
+	uint64_t cookie;
 };
 
 /* Zeroed: none, and return probes allowed. */

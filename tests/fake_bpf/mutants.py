@@ -78,6 +78,8 @@ MUTANTS = {
         "record.bpf.h", "\t\tcall_finish(&caller, process, thread, returned);\n"
         "\tthread->call.sp = 0;\n\treturn 0;\n}\n\n/*\n * At a `ret`",
         "\t\tcall_finish(&caller, process, thread, returned);\n\treturn 0;\n}\n\n/*\n * At a `ret`"),
+    "return: a function that throws is not seen to return": (
+        "record.bpf.h", "process->by_ret || cookie & COOKIE_BY_RET", "process->by_ret"),
     "return: without a call it is not counted": (
         "record.bpf.h", "\t\t\tlose(process, LOSS_returns_unmatched);", "\t\t\t;"),
     "return: a `ret` of another depth": (

@@ -19,6 +19,7 @@ extern __u64 next_image;
 struct target_process *process;
 struct target_thread *main_thread;
 __u32 site_offset, domain;
+bool is_throwing;
 
 #define PROCESSES 16
 static struct target_process *started[PROCESSES];
@@ -180,7 +181,8 @@ __u64 alternate_sp_at(unsigned int depth)
 
 static void cookie_set(enum call_shape shape)
 {
-	fake.attach_cookie = SITE_COOKIE(shape + site_offset, shape, domain);
+	fake.attach_cookie = SITE_COOKIE(shape + site_offset, shape, domain) |
+			     (is_throwing ? COOKIE_BY_RET : 0);
 }
 
 /* What the kernel does after the entry probes, where there is a return probe too. */
@@ -208,10 +210,10 @@ static int run_entry(struct pt_regs *regs, enum call_shape shape)
 {
 	fake.func_ip = PROBE_ADDRESS;
 	PT_REGS_IP(regs) = PROBE_ADDRESS;
-	if (is_session(shape))
+	if (is_session(shape) && !is_throwing)
 		return session_call(regs);
 	enter_call(regs);
-	return shape == SHAPE_FREE;
+	return shape == SHAPE_FREE || is_throwing;
 }
 
 void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[3])
@@ -279,9 +281,10 @@ void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_poi
 {
 	struct pt_regs regs = {};
 
-	if (book_of(current_thread()->process) && book_of(current_thread()->process)->by_ret)
+	if (is_throwing || (book_of(current_thread()->process) &&
+			    book_of(current_thread()->process)->by_ret))
 		leave_at_ret(sp, returned, frame_pointer);
-	if (!current_thread()->process->is_hijacking)
+	if (is_throwing || !current_thread()->process->is_hijacking)
 		return;
 
 	PT_REGS_IP(&regs) = fake.frame[0];

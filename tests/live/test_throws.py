@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Exceptions that leave a probed function: the program catches them as it would without us.
+
+The unwinder reads return addresses. At one that a return probe has hijacked it finds no way on, and
+ends the program (std::terminate).
+"""
+import os
+import signal
+
+from harness import Skip, check, check_equal, environment, rows_of_file
+
+ROUNDS = 200
+MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_RETURN")
+
+
+def check_throws(bench, library):
+    """Attached to, in each of the three ways to see a return."""
+    path = f"/usr/lib/x86_64-linux-gnu/{library}"
+    if not os.path.exists(path):
+        raise Skip(f"{path} is not installed")
+    for mode in MODES:
+        os.environ["LD_PRELOAD"] = path
+        try:
+            throws = bench.workload("throws")
+        finally:
+            del os.environ["LD_PRELOAD"]
+        with environment(mode):
+            recording = bench.attach([throws])
+        for rounds in (1, 2):
+            _, done = throws.order(f"go {ROUNDS}")
+            check_equal(done["caught"], 2 * ROUNDS * rounds, "exceptions caught")
+        path_of_snapshot = recording.snapshot()
+        rows = {function: row for (function, _), row in
+                rows_of_file(bench.stats(path_of_snapshot), "throws.cc").items()}
+        check_equal(rows.get("keep()"), (done["count"], done["size"]), f"blocks kept ({mode})")
+        recording.end(signal.SIGINT)
+        throws.is_unharmed()
+
+
+def test_throws_jemalloc(bench):
+    check_throws(bench, "libjemalloc.so.2")
+
+
+def test_throws_tcmalloc(bench):
+    check_throws(bench, "libtcmalloc_minimal.so.4")

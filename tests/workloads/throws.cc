@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * operator new that throws: as it finds no memory, and as the handler that it asks for some throws.
+ * With an allocator preloaded that has an operator new of its own, the exception leaves a function
+ * that is probed; a hijacked return address would be the end of the way for it, and of the program.
+ *
+ *	go N    N rounds; answers with how many exceptions were caught, and with what is live since
+ *	quit
+ */
+#include <cstdint>
+#include <new>
+#include <stdexcept>
+
+#include "workload.h"
+
+#define KEPT_MAX 4096
+#define KEPT_SIZE 83
+
+static volatile size_t huge = SIZE_MAX / 4;
+static char *kept[KEPT_MAX];
+static long kept_nr, caught;
+
+SITE static void keep()
+{
+	if (kept_nr == KEPT_MAX)
+		abort();
+	kept[kept_nr++] = static_cast<char *>(operator new(KEPT_SIZE));
+}
+
+[[noreturn]] static void throwing_handler()
+{
+	throw std::logic_error("a handler that throws");
+}
+
+SITE static void ask_for_too_much()
+{
+	try {
+		operator delete(operator new(huge));
+	} catch (const std::exception &) {
+		caught++;
+	}
+}
+
+SITE static void ask_for_too_large_an_array()
+{
+	try {
+		operator delete[](operator new[](huge, std::align_val_t(64)), std::align_val_t(64));
+	} catch (const std::exception &) {
+		caught++;
+	}
+}
+
+static void go(long rounds)
+{
+	for (long i = 0; i < rounds; i++) {
+		std::set_new_handler(i % 3 ? nullptr : throwing_handler);
+		keep();
+		ask_for_too_much();
+		keep();
+		ask_for_too_large_an_array();
+	}
+}
+
+int main()
+{
+	long rounds;
+
+	ready();
+	while (sscanf(next_command(), "go %ld", &rounds) == 1) {
+		go(rounds);
+		answer("{\"done\": {\"caught\": %ld, \"count\": %ld, \"size\": %ld}}", caught, kept_nr,
+		       kept_nr * KEPT_SIZE);
+	}
+	return 0;
+}
