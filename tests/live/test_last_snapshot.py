@@ -9,9 +9,10 @@ import shutil
 import signal
 
 from cgroup import memory_group
-from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, rows_of_file, wait_for
+from harness import (ALLOCSNAP, WORKLOADS, Workload, changed_code, check, check_equal, environment,
+                     rows_of_file, wait_for)
 from test_ends import check_last_snapshot
-from test_known import check_rows, expected_rows
+from test_known import check_rows, check_totals, expected_rows
 
 MEMORY_LIMIT = 64 << 20  # a quarter of what the workload touches
 EARLY_SIZE = 67  # of the blocks that it makes before it is ready
@@ -209,3 +210,33 @@ def test_run_to_oom_kill(bench):
 
 def test_run_to_oom_kill_in_realloc(bench):
     end_of_run(bench, "oom_in_realloc")
+
+
+def check_pid_reuse(bench):
+    """Who gets a PID next is somebody else: nothing of it is in the books of the one before."""
+    known, other = bench.workload("known"), bench.workload("known")
+    recording = bench.attach([known, other])
+    answers, done = known.order("go")
+    os.kill(known.pid, signal.SIGKILL)
+    known.wait()
+    program = [os.path.join(WORKLOADS, name) for name in ("as_pid", "known")]
+    heir = bench.start([program[0], str(known.pid), program[1]], kind=Workload)
+    line = heir.line()
+    check(line and json.loads(line)["ready"] == known.pid, f"the PID could not be had: {line}")
+    heir.order("go")
+    other.order("go")
+    paths = recording.end(signal.SIGINT)
+    check_equal(changed_code(known.pid), 0, "breakpoints in the process that has the PID now")
+    path, = (path for path in paths if f"known.{known.pid}/" in path)
+    check_totals(bench, path, done)
+    check_end(bench, path, answers, "killed by signal 9")
+    heir.is_unharmed()
+
+
+def test_pid_reuse(bench):
+    check_pid_reuse(bench)
+
+
+def test_pid_reuse_without_sessions(bench):
+    with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
+        check_pid_reuse(bench)
