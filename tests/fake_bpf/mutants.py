@@ -49,6 +49,11 @@ MUTANTS = {
     "pending: a dropped call is not counted": (
         "record.bpf.h", "\tlose(process, LOSS_calls_unreturned);\n\tif (is_realloc(call))\n"
         "\t\trealloc_succeed", "\tif (is_realloc(call))\n\t\trealloc_succeed"),
+    "stacks: the main thread's ends where a thread's does": (
+        "stack.bpf.h", "\tif (task->pid == task->tgid)\n"
+        "\t\treturn BPF_CORE_READ(task, mm, start_stack);\n", ""),
+    "nested: its return address is hijacked in a session": (
+        "alloc.bpf.c", "\t\treturn enter(ctx) != 0;", "\t\treturn enter(ctx) & 0;"),
     "nested: not counted": (
         "record.bpf.h", "\tif (same_stack(pending_sp, sp))\n"
         "\t\tcount(process, COUNTER_nested_calls, 1);\n\telse\n", "\tif (!same_stack(pending_sp, sp))\n"),
@@ -87,6 +92,13 @@ MUTANTS = {
     "return: nothing is popped": ("alloc.bpf.c", "#define RETURN_POPS 8", "#define RETURN_POPS 0"),
     "return: into books that are closed": (
         "record.bpf.h", "\tif (process->is_open)\n\t\tcall_finish", "\tcall_finish"),
+    "return: a `ret` into books that are closed": (
+        "record.bpf.h", "\telse if (process->is_open)\n\t\tcall_finish", "\telse\n\t\tcall_finish"),
+    "return: a `ret` to elsewhere": (
+        "record.bpf.h", "\tif (!return_is_kept(&thread->call))\n"
+        "\t\tcall_abandon(process, &thread->call);\n\telse if (process", "\tif (process"),
+    "return: a result that is unreadable is not said": (
+        "record.bpf.h", "\t\tlose(process, LOSS_results_unreadable);\n", ""),
 
     # what a call does
     "realloc: the old block leaves at the return": (
@@ -96,6 +108,17 @@ MUTANTS = {
         "record.bpf.h", "\t\telse\n\t\t\trealloc_fail(process, call);", ""),
     "realloc: to 0 that returns NULL is a failure": (
         "record.bpf.h", "if (address || !call->size)", "if (address)"),
+    "realloc: an old block that has no room any more stays in the sums": (
+        "record.bpf.h", "realloc_has_old(process, call) && block_put(process, call->pointer, "
+        "&call->old))\n\t\tcount_removed(process, call->old.size);",
+        "realloc_has_old(process, call))\n\t\tblock_put(process, call->pointer, &call->old);"),
+    "realloc: one that never returns has kept its block": (
+        "record.bpf.h", "\tlose(process, LOSS_calls_unreturned);\n\tif (is_realloc(call))\n"
+        "\t\trealloc_succeed(process, call);", "\tlose(process, LOSS_calls_unreturned);\n"
+        "\tif (is_realloc(call))\n\t\trealloc_fail(process, call);"),
+    "realloc: a killed thread's block of other books": (
+        "record.bpf.h", "if (!is_realloc(call) || !realloc_has_old(process, call))",
+        "if (!is_realloc(call) || !call->has_old)"),
     "realloc: an unknown block is not counted": (
         "record.bpf.h", "\telse if (call->pointer)\n\t\tcount(process, COUNTER_unknown_frees, 1);", ""),
     "realloc: the old block of other books": (
@@ -120,6 +143,11 @@ MUTANTS = {
     "posix_memalign: its error is ignored": ("record.bpf.h", "if ((__u32)returned)", "if (0)"),
     "a failed call is not counted": (
         "record.bpf.h", "\telse\n\t\tcount(process, COUNTER_failed_calls, 1);", ""),
+    "free: into books that are closed": (
+        "record.bpf.h", "!process || !process->is_open || !address", "!process || !address"),
+    "free: an unknown block is not counted": (
+        "record.bpf.h", "\t\tcount(process, COUNTER_unknown_frees, 1);\n\t}\n\tif (thread)",
+        "\t}\n\tif (thread)"),
     "free(NULL) is a free": (
         "record.bpf.h", "!process->is_open || !address", "!process->is_open"),
 
@@ -175,15 +203,37 @@ MUTANTS = {
         "process.bpf.c", "\t__builtin_memset(process->counter, 0, sizeof(process->counter));\n", ""),
     "exec: losses stay": (
         "process.bpf.c", "\t__builtin_memset(process->loss, 0, sizeof(process->loss));\n", ""),
+    "exec: by a thread is not said": (
+        "process.bpf.c", "\t\tlose(process, LOSS_execs_unprobed);\n", ""),
+    "exec: a free of before is passed on": (
+        "process.bpf.c", "\t\tthread->freed.address = 0;\n", ""),
+    "exec: an image comes twice": (
+        "process.bpf.c", "__sync_fetch_and_add(&next_image, 1)", "next_image"),
+    "clear: the books go on": (
+        "process.bpf.c", "\tbegin_anew(process);\n\tprocess->clear_cnt++;",
+        "\tprocess->clear_cnt++;"),
+    "clear: the peak of bytes stays": (
+        "process.bpf.c", "process->counter[COUNTER_peak_bytes] = process->counter"
+        "[COUNTER_current_bytes];", ";"),
+    "clear: the peak of blocks stays": (
+        "process.bpf.c", "process->counter[COUNTER_peak_blocks] = process->counter"
+        "[COUNTER_current_blocks];", ";"),
     "exec: a call stays pending": (
         "process.bpf.c", "\tif (thread) {\n\t\tthread->call.sp = 0;", "\tif (thread) {"),
     "exit: a pending call is not dropped": (
         "process.bpf.c", "\tif (thread && thread->call.sp)\n\t\tcall_cut_off(process, &thread->call);\n",
         ""),
+    "exit: the code of the last thread is the process's": (
+        "process.bpf.c", "task->signal->group_exit_code ?: task->exit_code", "task->exit_code"),
     "exit: the first thread ends the process": (
         "process.bpf.c", "\tif (task->signal->live.counter)\n\t\treturn 0;\n", ""),
     "exit: the books stay open for who gets the pid": (
         "admit.bpf.h", "process && !process->exit_ns ? process : NULL", "process"),
+    "threads: without memory a realloc keeps its block": (
+        "record.bpf.h", "\t\t\trecord_free(process, NULL, &(struct freed){ .address = pointer });\n",
+        "\t\t\t;\n"),
+    "threads: without memory posix_memalign frees": (
+        "record.bpf.h", "pointer && shape != SHAPE_POSIX_MEMALIGN", "pointer"),
     "threads: no memory for one is not said": (
         "record.bpf.h", "\t\tlose(process, LOSS_threads_dropped);\n", ""),
 }

@@ -116,6 +116,20 @@ BOOK_TEST(losses, a_thread_without_state_still_frees)
 	expect(frees, 1);
 }
 
+/* Its first argument is where the block will be told: perhaps in one of the heap. */
+BOOK_TEST(losses, a_posix_memalign_without_state_frees_nothing)
+{
+	user_malloc(24, 0x1000);
+	thread_run(thread_start(process, 101));
+	fake.out_of_memory = true;
+	enter(SHAPE_POSIX_MEMALIGN, sp_at(1), 0x1000, 64, 8);
+	fake.out_of_memory = false;
+
+	expect_live(0x1000, 24);
+	expect_loss(threads_dropped, 1);
+	expect(unknown_frees, 0);
+}
+
 BOOK_TEST(losses, are_those_of_the_process_that_lost)
 {
 	struct target_process *other = process_start(200);

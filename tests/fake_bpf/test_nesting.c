@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Calls inside calls, calls that never return, returns of calls that never were. */
+#include <stdlib.h>
+
 #include "target.h"
 
 BOOK_TEST(nesting, a_nested_call_counts_with_the_outer_one)
@@ -14,6 +16,17 @@ BOOK_TEST(nesting, a_nested_call_counts_with_the_outer_one)
 	expect_live(0x1010, 24);
 	expect(allocations, 1);
 	expect(nested_calls, 1);
+}
+
+/* Where that is hijacked on a higher stack the kernel may end the process. */
+BOOK_TEST(nesting, in_a_session_the_nested_calls_return_address_stays)
+{
+	if (!getenv("FAKE_SESSION"))
+		return;
+	enter(SHAPE_CALLOC, sp_at(1), 3, 8);
+	enter(SHAPE_MALLOC, sp_at(4), 40);
+	expect_same(*(__u64 *)sp_at(1), TRAMPOLINE, "the outer return address");
+	expect_same(*(__u64 *)sp_at(4), 0x401000, "the inner return address");
 }
 
 BOOK_TEST(nesting, goes_any_depth)
@@ -181,6 +194,18 @@ BOOK_TEST(stale, a_call_is_dropped_when_the_stack_is_above_it)
 	expect_loss(calls_unreturned, 1);
 	expect(allocations, 1);
 	expect(nested_calls, 0);
+}
+
+/* Its stack ends where the kernel has put its arguments; its control block is anywhere. */
+BOOK_TEST(stale, a_call_of_the_main_thread_is_dropped_as_any)
+{
+	main_thread->task.thread.fsbase = 0x7000;
+	enter(SHAPE_MALLOC, sp_at(5), 8);
+	enter(SHAPE_MALLOC, sp_at(4), 24);
+	leave(SHAPE_MALLOC, sp_at(4), 0x1000);
+
+	expect_live(0x1000, 24);
+	expect_loss(calls_unreturned, 1);
 }
 
 BOOK_TEST(stale, a_free_drops_it_too)

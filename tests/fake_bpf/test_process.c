@@ -108,6 +108,19 @@ BOOK_TEST(exec, forgets_the_pending_call)
 	expect_loss(calls_unreturned, 0);
 }
 
+/* The new program's first free is no part of the old one's last. */
+BOOK_TEST(exec, forgets_the_last_free)
+{
+	enter(SHAPE_FREE, sp_at(1), 0x1000);
+	thread_exec(main_thread);
+	site_offset = 100;
+	enter(SHAPE_FREE, sp_at(2), 0x1000);
+	site_offset = 0;
+
+	expect(unknown_frees, 1);
+	expect(nested_calls, 0);
+}
+
 BOOK_TEST(exec, in_the_middle_of_a_realloc_frees_nothing_in_the_new_books)
 {
 	user_malloc(8, 0x1000);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Exceptions that leave a probed function: the program catches them as it would without us.
+"""Exceptions that leave a probed function: the program catches them as it would without us. Blocks
+of the same functions are freed with their size and alignment.
 
 The unwinder reads return addresses. At one that a return probe has hijacked it finds no way on, and
 ends the program (std::terminate).
@@ -11,6 +12,13 @@ from harness import Skip, check, check_equal, environment, rows_of_file
 
 ROUNDS = 200
 MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_RETURN")
+
+
+def kept(bench, path):
+    """(count, size) of what the program holds."""
+    rows = [row for (function, _), row in rows_of_file(bench.stats(path), "throws.cc").items()
+            if function in ("keep()", "keep_aligned()")]
+    return sum(count for count, _ in rows), sum(size for _, size in rows)
 
 
 def check_throws(bench, library):
@@ -29,10 +37,15 @@ def check_throws(bench, library):
         for rounds in (1, 2):
             _, done = throws.order(f"go {ROUNDS}")
             check_equal(done["caught"], 2 * ROUNDS * rounds, "exceptions caught")
-        path_of_snapshot = recording.snapshot()
-        rows = {function: row for (function, _), row in
-                rows_of_file(bench.stats(path_of_snapshot), "throws.cc").items()}
-        check_equal(rows.get("keep()"), (done["count"], done["size"]), f"blocks kept ({mode})")
+        full = recording.snapshot()
+        check_equal(kept(bench, full), (done["count"], done["size"]), f"blocks kept ({mode})")
+        throws.order("free")
+        empty = recording.snapshot()
+        check_equal(kept(bench, empty), (0, 0), f"blocks kept that were freed ({mode})")
+        counters = [bench.show(path)["counters"] for path in (full, empty)]
+        frees, unknown = (counters[1][name] - counters[0][name] for name in
+                          ("frees", "unknown_frees"))
+        check_equal((frees, unknown), (done["count"], 0), f"frees, unknown ones ({mode})")
         recording.end(signal.SIGINT)
         throws.is_unharmed()
 

@@ -93,6 +93,21 @@ SITE void free(void *block)
 		forget(header_of(block));
 }
 
+/* As in C23. */
+SITE void free_sized(void *block, size_t size)
+{
+	(void)size;
+	if (block && !pending)
+		forget(header_of(block));
+}
+
+SITE void free_aligned_sized(void *block, size_t alignment, size_t size)
+{
+	(void)alignment, (void)size;
+	if (block && !pending)
+		forget(header_of(block));
+}
+
 SITE void *realloc(void *old, size_t size)
 {
 	struct header *header = begin(size);
@@ -112,10 +127,16 @@ static void *(*volatile call_malloc)(size_t) = malloc; /* or the compiler knows 
 
 static void replace_kept(void)
 {
+	static unsigned int round;
 	void *old = kept;
 
 	kept = call_malloc(56);
-	free(old);
+	if (++round % 3 == 0)
+		free(old);
+	else if (round % 3 == 1)
+		free_sized(old, 56);
+	else
+		free_aligned_sized(old, 16, 56);
 }
 
 static void jump_out(void)

@@ -4,7 +4,8 @@
  * With an allocator preloaded that has an operator new of its own, the exception leaves a function
  * that is probed; a hijacked return address would be the end of the way for it, and of the program.
  *
- *	go N    N rounds; answers with how many exceptions were caught, and with what is live since
+ *	go N    N rounds; answers with how many exceptions were caught, and with what is live
+ *	free    frees all of it, with sizes and alignments
  *	quit
  */
 #include <cstdint>
@@ -17,14 +18,28 @@
 #define KEPT_SIZE 83
 
 static volatile size_t huge = SIZE_MAX / 4;
-static char *kept[KEPT_MAX];
+static void *kept[KEPT_MAX]; /* every second one is aligned */
 static long kept_nr, caught;
 
 SITE static void keep()
 {
 	if (kept_nr == KEPT_MAX)
 		abort();
-	kept[kept_nr++] = static_cast<char *>(operator new(KEPT_SIZE));
+	kept[kept_nr++] = operator new(KEPT_SIZE);
+}
+
+SITE static void keep_aligned()
+{
+	kept[kept_nr++] = operator new(KEPT_SIZE, std::align_val_t(64));
+}
+
+static void free_all()
+{
+	while (kept_nr)
+		if (--kept_nr % 2)
+			operator delete(kept[kept_nr], size_t(KEPT_SIZE), std::align_val_t(64));
+		else
+			operator delete(kept[kept_nr], size_t(KEPT_SIZE));
 }
 
 [[noreturn]] static void throwing_handler()
@@ -56,20 +71,25 @@ static void go(long rounds)
 		std::set_new_handler(i % 3 ? nullptr : throwing_handler);
 		keep();
 		ask_for_too_much();
-		keep();
+		keep_aligned();
 		ask_for_too_large_an_array();
 	}
 }
 
 int main()
 {
-	long rounds;
-
 	ready();
-	while (sscanf(next_command(), "go %ld", &rounds) == 1) {
-		go(rounds);
+	for (;;) {
+		const char *command = next_command();
+		long rounds;
+
+		if (!strcmp(command, "free"))
+			free_all();
+		else if (sscanf(command, "go %ld", &rounds) == 1)
+			go(rounds);
+		else
+			return 0;
 		answer("{\"done\": {\"caught\": %ld, \"count\": %ld, \"size\": %ld}}", caught, kept_nr,
 		       kept_nr * KEPT_SIZE);
 	}
-	return 0;
 }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* tracemalloc.clear_traces() and reset_peak(), which the loader asks for in between. */
+#include "target.h"
+
+#include <errno.h>
+
+int clear_traces(struct process_request *request);
+int reset_peak(struct process_request *request);
+
+static void clear(void)
+{
+	cr_assert_eq(clear_traces(&(struct process_request){ .tgid = process->pid }), 0);
+}
+
+BOOK_TEST(clear, begins_new_books)
+{
+	__u64 image = book_of(process)->image;
+
+	user_malloc(8, 0x1000);
+	user_malloc(0, 0);
+	clear();
+
+	cr_expect(book_of(process)->image != image);
+	expect_same(book_of(process)->clear_cnt, 1, "clear_cnt");
+	expect_same(book_of(process)->exec_cnt, 0, "exec_cnt");
+	for (int i = 0; i < COUNTER_NR; i++)
+		expect_same(book_of(process)->counter[i], 0, "a counter");
+}
+
+BOOK_TEST(clear, makes_what_was_there_unknown)
+{
+	user_malloc(8, 0x1000);
+	clear();
+	expect_gone(0x1000);
+	user_free(0x1000);
+	user_malloc(16, 0x1000);
+
+	expect(unknown_frees, 1);
+	expect(frees, 0);
+	expect_live(0x1000, 16);
+}
+
+/* The call is of the new books, its old block is not. */
+BOOK_TEST(clear, in_a_realloc_that_succeeds_frees_an_unknown_block)
+{
+	user_malloc(8, 0x1000);
+	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 16);
+	clear();
+	leave(SHAPE_REALLOC, sp_at(1), 0x2000);
+
+	expect_live(0x2000, 16);
+	expect(frees, 0);
+	expect(unknown_frees, 1);
+}
+
+BOOK_TEST(clear, in_a_realloc_that_fails_brings_nothing_back)
+{
+	user_malloc(8, 0x1000);
+	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 16);
+	clear();
+	leave(SHAPE_REALLOC, sp_at(1), 0);
+
+	expect_gone(0x1000);
+	expect(current_blocks, 0);
+}
+
+BOOK_TEST(clear, in_a_realloc_of_a_killed_thread_brings_nothing_back)
+{
+	struct target_thread *thread = thread_start(process, 101);
+
+	user_malloc(8, 0x1000);
+	thread_run(thread);
+	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 16);
+	clear();
+	thread_exit(thread, 0);
+
+	expect_gone(0x1000);
+	expect(current_blocks, 0);
+	expect_loss(calls_unreturned, 1);
+}
+
+BOOK_TEST(clear, of_the_peak_makes_it_what_there_is)
+{
+	struct process_request request = { .tgid = process->pid };
+
+	user_malloc(100, 0x1000);
+	user_malloc(50, 0x2000);
+	user_free(0x1000);
+	cr_assert_eq(reset_peak(&request), 0);
+	expect(peak_bytes, 50);
+	expect(peak_blocks, 1);
+	user_malloc(20, 0x1000);
+
+	expect(peak_bytes, 70);
+	expect(peak_blocks, 2);
+}
+
+BOOK_TEST(clear, of_a_process_without_books_is_refused)
+{
+	struct process_request request = { .tgid = 999 };
+
+	cr_expect_eq(clear_traces(&request), -ESRCH);
+	cr_expect_eq(reset_peak(&request), -ESRCH);
+}
