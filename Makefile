@@ -107,8 +107,9 @@ $(BIN): $(call obj,$(MAIN_SRC)) $(COLLECT) $(LIB)
 $(OUT)/bpf:
 	$(Q)mkdir -p $@
 
-arrows: $(LIB)		## the include arrows of docs/design.md hold
+arrows: $(LIB)		## the include arrows of docs/design.md hold, docs/rules.md names what there is
 	$(Q)scripts/check-arrows.sh
+	$(Q)scripts/check-rules.sh
 
 # ---- the rest ----
 

@@ -101,6 +101,20 @@ def test_known_rounds(bench):
     known.is_unharmed()
 
 
+def test_one_probe_for_an_address(bench):
+    """glibc's memalign and aligned_alloc are one function: two probes would be two calls."""
+    known = bench.workload("known")
+    recording = bench.attach([known])
+    _, done = known.order("go")
+    path = recording.end(signal.SIGINT)[-1]
+    probes = [(probe["object"], probe["offset"]) for probe in bench.show(path)["probes"]]
+    check(len(probes) > 8, f"probes: {probes}")
+    check_equal(len(set(probes)), len(probes), "places of probes")
+    names = {probe["function"] for probe in bench.show(path)["probes"]}
+    check_equal(len(names & {"memalign", "aligned_alloc"}), 1, "probes for memalign, aligned_alloc")
+    check_totals(bench, path, done)
+
+
 def test_grow_diff(bench):
     """The growing line comes first; the churning ones have no growth, and are still there."""
     grow = bench.workload("grow", "30")
