@@ -56,23 +56,31 @@ def parent_of_v2(point, own):
 
 @contextlib.contextmanager
 def mounted_for_us(bench):
-    """Version 2 in mounts of our own, on a machine that has none; its root gives memory."""
+    """Version 2 in mounts of our own, on a machine that has none."""
     folder = bench.path("cgroup")
     os.mkdir(folder)
     holder = bench.start([*private_mounts(), "sh", "-c", f"mount -t cgroup2 none {folder} && "
                           f"echo mounted && read line; umount {folder}"], kind=Process)
     if holder.line() != "mounted":
         raise Skip("no cgroup file system can be mounted")
-    root = pathlib.Path(f"/proc/{holder.pid}/root{folder}")
     try:
-        if not has_memory(root, "cgroup.controllers"):
-            raise Skip("the kernel has no memory cgroups")
-        (root / "cgroup.subtree_control").write_text("+memory")
-        yield root
-        (root / "cgroup.subtree_control").write_text("-memory")
+        yield pathlib.Path(f"/proc/{holder.pid}/root{folder}")
     finally:
         holder.write("\n")
         holder.wait()
+
+
+@contextlib.contextmanager
+def made_to_give(root):
+    """The root of version 2, which gives memory to its children for a while."""
+    if not has_memory(root, "cgroup.controllers"):
+        raise Skip("this machine has no memory cgroups")
+    control = root / "cgroup.subtree_control"
+    control.write_text("+memory")
+    try:
+        yield root
+    finally:
+        control.write_text("-memory")
 
 
 @contextlib.contextmanager
@@ -84,10 +92,9 @@ def parent_group(bench):
         if parent:
             yield version, parent
             return
-    if any(version == 2 for version, _, _ in found):
-        raise Skip("no memory cgroup can be made: no group above ours gives memory to others")
-    with mounted_for_us(bench) as root:
-        yield 2, root
+    with contextlib.ExitStack() as stack:
+        root = found[0][1] if found else stack.enter_context(mounted_for_us(bench))
+        yield 2, stack.enter_context(made_to_give(root))
 
 
 class MemoryGroup:
