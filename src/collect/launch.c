@@ -173,6 +173,7 @@ struct loader {
 	const struct mappings *mappings;
 	uint64_t base;
 	uint64_t end;		/* of its code */
+	uint64_t first_sp;	/* the program's first stack pointer; 0: not known */
 	bool is_mapping_code;	/* inside an mmap that will */
 };
 
@@ -197,6 +198,31 @@ static void find_code_end(struct loader *loader)
 	}
 }
 
+/* The stack pointer after an exec is the loader's first one and then the program's. */
+static uint64_t stack_pointer(pid_t pid)
+{
+	struct __ptrace_syscall_info info = {};
+
+	return ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) < 0 ? 0 : info.stack_pointer;
+}
+
+/*
+ * Where the loader is the C library, too (musl), its system calls go on for as long as the program
+ * runs. But what runs first calls its C part with the first stack pointer, and that return address
+ * is the loader's own until the program has begun.
+ */
+static bool program_has_begun(pid_t pid, const struct loader *loader)
+{
+	uint64_t return_address;
+
+	if (!loader->first_sp)
+		return false;
+	errno = 0;
+	return_address = ptrace(PTRACE_PEEKDATA, pid, loader->first_sp - sizeof(return_address), 0);
+	return !errno && !is_loader(loader, return_address) &&
+	       mappings_find(loader->mappings, return_address);
+}
+
 enum step {
 	STEP_GO_ON,
 	STEP_MAPPED,
@@ -215,7 +241,7 @@ static enum step look(pid_t pid, struct loader *loader)
 		return mapped ? STEP_MAPPED : STEP_GO_ON;
 	if (info.op != PTRACE_SYSCALL_INFO_ENTRY)
 		return STEP_GO_ON;
-	if (!is_loader(loader, info.instruction_pointer))
+	if (!is_loader(loader, info.instruction_pointer) || program_has_begun(pid, loader))
 		return STEP_LOADED;
 	loader->is_mapping_code = info.entry.nr == SYS_mmap && info.entry.args[2] & PROT_EXEC;
 	return STEP_GO_ON;
@@ -224,7 +250,11 @@ static enum step look(pid_t pid, struct loader *loader)
 void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
 		    void *what)
 {
-	struct loader loader = { .mappings = mappings, .base = loader_base(pid) };
+	struct loader loader = {
+		.mappings = mappings,
+		.base = loader_base(pid),
+		.first_sp = stack_pointer(pid),
+	};
 	enum step step = loader.base ? STEP_GO_ON : STEP_LOADED;
 	int status = 0;
 

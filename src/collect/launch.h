@@ -5,8 +5,9 @@
 /*
  * Starting a program so that it can be probed before it allocates. It is held (ptrace) after
  * its exec and each time that its loader has mapped code, and let go for good when the loader is
- * done: at the first system call that is not the loader's own. By then everything that the
- * program is linked to is mapped, and no constructor has run. If we die meanwhile, it goes on.
+ * done: at the first system call that is not the loader's own, or where the loader is the C
+ * library, too (musl), the first of the program. By then everything that the program is linked to
+ * is mapped, and no constructor has run. If we die meanwhile, it goes on.
  */
 
 #include <sys/types.h>

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """allocsnap run: from the first allocation to the end, and the program's own exit status."""
+import json
 import os
 import pathlib
 import signal
 
-from harness import ALLOCSNAP, WORKLOADS, Process, check, check_equal, tool, wait_for
+from harness import (ALLOCSNAP, WORKLOADS, Process, check, check_equal, environment, tool,
+                     wait_for)
+
+NO_RETURN = "ALLOCSNAP_NO_UPROBE_RETURN"
 
 
 def run(bench, *argv, status=0, options=()):
@@ -78,6 +82,29 @@ def test_run_is_killed(bench):
     child.popen.wait()
     mark.touch()
     wait_for(lambda: mark.read_text() == "went on\n", "the program after our end")
+
+
+def test_run_of_a_program_whose_loader_is_its_c_library(bench):
+    """musl: system calls of the loader never end, but it is held no longer than others."""
+    program = bench.path("deep")
+    bench.run([tool("musl-gcc"), "-D_GNU_SOURCE", "-g", "-o", program,
+               os.path.join(os.path.dirname(__file__), "../workloads/deep.c")])
+    with environment(NO_RETURN): # return probes make system calls elsewhere
+        child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--", program],
+                            kind=Process)
+    pid = json.loads(child.line())["ready"]
+    child.write("go\n")
+    check_equal(child.line(), '{"done": {"depth": 20}}', "its answer")
+    wait_for(lambda: "TracerPid:\t0\n" in pathlib.Path(f"/proc/{pid}/status").read_text(),
+             "its release")
+    child.popen.send_signal(signal.SIGUSR1)
+    path = child.line()
+    rows = [row["size"] for row in bench.stats(path)["statistics"] if row["count"] == 7]
+    check_equal(rows, [7 * 127], "bytes of the row of 7 blocks")
+    check_equal(bench.show(path)["metadata"]["probe_kind"], "uprobe_ret", "probe_kind")
+    child.write("quit\n")
+    check(child.line().endswith(".snap"), "no last snapshot")
+    check_equal(child.wait(), 0, "exit status")
 
 
 def children_of(pid):
