@@ -33,12 +33,13 @@ int processes_fd(const struct collector *collector)
 }
 
 /* Each mapped file is kept open, so that it can be named when the process is gone. */
-static void allow_many_files(void)
+static void allow_many_files(struct rlimit *ret_before)
 {
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return;
+	*ret_before = limit;
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
@@ -48,8 +49,8 @@ struct collector *collector__open(const struct collector_options *options, struc
 	struct collector *collector = calloc(1, sizeof(*collector));
 	int err = collector ? 0 : -ENOMEM;
 
-	allow_many_files();
 	if (!err) {
+		allow_many_files(&collector->files_before);
 		collector->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
 		collector->symbols = symbols__new();
 		collector->bpf = load_bpf(options, collector->traceback_limit, why);
@@ -308,7 +309,7 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 		   struct reason *why)
 {
 	struct held held = { .collector = collector, .why = why };
-	pid_t pid = launch_start(argv, why);
+	pid_t pid = launch_start(argv, &collector->files_before, why);
 	int err;
 
 	if (pid < 0)

@@ -35,7 +35,7 @@ static void close_pipe(int pipe[2])
 	}
 }
 
-static void child(const char *const argv[], struct pipes *pipes)
+static void child(const char *const argv[], const struct rlimit *files, struct pipes *pipes)
 {
 	sigset_t none;
 	char byte;
@@ -47,6 +47,7 @@ static void child(const char *const argv[], struct pipes *pipes)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
+	setrlimit(RLIMIT_NOFILE, files);
 	execvp(argv[0], (char *const *)argv);
 	err = errno;
 	if (write(pipes->error[1], &err, sizeof(err)) < 0)
@@ -132,7 +133,7 @@ static int hold(pid_t pid, struct pipes *pipes, const char *name, struct reason 
 	return err;
 }
 
-pid_t launch_start(const char *const argv[], struct reason *why)
+pid_t launch_start(const char *const argv[], const struct rlimit *files, struct reason *why)
 {
 	struct pipes pipes = { { -1, -1 }, { -1, -1 } };
 	pid_t pid = -1;
@@ -141,7 +142,7 @@ pid_t launch_start(const char *const argv[], struct reason *why)
 	if (pipe2(pipes.go, O_CLOEXEC) || pipe2(pipes.error, O_CLOEXEC) || (pid = fork()) < 0)
 		err = reason_set(why, -errno, "cannot start %s: %s", argv[0], strerror(errno));
 	else if (!pid)
-		child(argv, &pipes);
+		child(argv, files, &pipes);
 	else
 		err = hold(pid, &pipes, argv[0], why);
 	close_pipe(pipes.go);

@@ -10,6 +10,7 @@
  * is mapped, and no constructor has run. If we die meanwhile, it goes on.
  */
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 struct mappings;
@@ -18,9 +19,9 @@ struct reason;
 /*
  * Starts argv (which ends with NULL; found on PATH) and holds it before its first instruction:
  * its pid, or a negative errno with a line in *why: -ENOENT, -EACCES… as exec gave it. Signals
- * are unblocked in it, and SIGPIPE as it is by default.
+ * are unblocked in it, SIGPIPE is as it is by default, and `files` its RLIMIT_NOFILE.
  */
-pid_t launch_start(const char *const argv[], struct reason *why);
+pid_t launch_start(const char *const argv[], const struct rlimit *files, struct reason *why);
 
 /*
  * Lets it go on, and calls mapped(what) each time it has mapped code; *mappings must be up to date

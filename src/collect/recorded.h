@@ -7,6 +7,7 @@
  * at them meanwhile and makes snapshots.
  */
 
+#include <sys/resource.h>
 #include <time.h>
 
 #include "collect/assemble.h"
@@ -21,6 +22,7 @@ struct collector {
 	struct allocsnap_bpf *bpf;
 	struct symbols *symbols;
 	uint32_t traceback_limit;
+	struct rlimit files_before; /* RLIMIT_NOFILE before we raised it: what we start gets it */
 	struct target **target;
 	size_t target_nr, target_alloc;
 	char **note; /* not taken yet */

@@ -62,13 +62,14 @@ def test_run_passes_arguments_and_signals_on(bench):
 
 
 def test_run_leaves_no_trace_in_its_child(bench):
-    """No signal is blocked or ignored in it, no descriptor is left open."""
-    script = "grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd"
-    plain = bench.run(["/bin/sh", "-c", script])[0]
-    stdout = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "/bin/sh", "-c",
-                        script])[0]
+    """No signal is blocked or ignored in it, no descriptor is left open, no limit is other."""
+    script = "grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd; cat /proc/self/limits"
+    few_files = ["/bin/sh", "-c", 'ulimit -Sn 512; exec "$@"', "sh"]
+    plain = bench.run([*few_files, "/bin/sh", "-c", script])[0]
+    stdout = bench.run([*few_files, ALLOCSNAP, "run", "-o", bench.path("out"), "--", "/bin/sh",
+                        "-c", script])[0]
     seen = [line for line in stdout.splitlines() if not line.endswith(".snap")]
-    check_equal(seen, plain.splitlines(), "signals and descriptors")
+    check_equal(seen, plain.splitlines(), "signals, descriptors and limits")
 
 
 def test_run_is_killed(bench):
