@@ -42,8 +42,10 @@ static int run(const void *command_options, const struct arguments *args)
 	if (collector)
 		status = record(options, collector, args->item, signal_fd, &pid);
 	collector__close(collector);
-	if (pid)
+	if (pid) {
+		pass_signals_on(signal_fd, pid);
 		exit_status = launch_wait(pid);
+	}
 	close(signal_fd);
 	return status == EXIT_DONE && exit_status >= 0 ? exit_status : RUN_FAILED;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -214,10 +215,28 @@ static uint64_t end_ns(const struct recording *recording)
 }
 
 /* The terminal has told the child itself; what somebody sent us is meant for it. */
-static void pass_on(const struct recording *recording, const struct signalfd_siginfo *info)
+static void pass_on(pid_t child, const struct signalfd_siginfo *info)
 {
 	if (info->ssi_code <= 0)
-		kill(recording->options->child, info->ssi_signo);
+		kill(child, info->ssi_signo);
+}
+
+void pass_signals_on(int signal_fd, pid_t child)
+{
+	struct pollfd fds[] = {
+		{ .fd = signal_fd, .events = POLLIN },
+		{ .fd = syscall(SYS_pidfd_open, child, 0), .events = POLLIN },
+	};
+	struct signalfd_siginfo info;
+
+	while (fds[1].fd >= 0 && !fds[1].revents) {
+		poll(fds, 2, -1);
+		while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
+			if (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2)
+				pass_on(child, &info);
+	}
+	if (fds[1].fd >= 0)
+		close(fds[1].fd);
 }
 
 static void clear_traces(struct recording *recording)
@@ -247,7 +266,7 @@ static void take_signals(struct recording *recording)
 			continue;
 		}
 		if (recording->options->child) {
-			pass_on(recording, &info);
+			pass_on(recording->options->child, &info);
 			continue;
 		}
 		recording->stop = true;

@@ -28,6 +28,12 @@ struct recording_options {
  */
 int open_signals(void);
 
+/*
+ * What was sent to us (not by the terminal, which has told the child itself) goes on to the child of
+ * `run`, until its end; nothing is recorded meanwhile, so SIGUSR1 and SIGUSR2 do nothing.
+ */
+void pass_signals_on(int signal_fd, pid_t child);
+
 /* Says on stderr what the collector has noted. */
 void say_notes(struct collector *collector);
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 
 from harness import (ALLOCSNAP, WORKLOADS, Process, check, check_equal, environment, tool,
@@ -59,6 +60,28 @@ def test_run_passes_arguments_and_signals_on(bench):
     check_equal(child.line(), "told", "its last line")
     check(child.line().endswith(".snap"), "no last snapshot")
     check_equal(child.wait(), 5, "exit status")
+
+
+def test_run_passes_signals_on_when_nothing_is_recorded(bench):
+    """Neither when the last snapshot is written, nor where the program could not be recorded."""
+    script = "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
+    ended = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--duration", "100ms", "--",
+                         "/bin/sh", "-c", script], kind=Process)
+    check({"ready", True} == {line.endswith(".snap") or line for line in
+                              (ended.line(), ended.line())}, "neither ready nor recorded")
+    unknown = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--", loader_of("/bin/sh"),
+                           "/bin/sh", "-c", script], kind=Process)
+    check_equal(unknown.line(), "ready", "its first line")
+    for child, status in ((ended, 5), (unknown, 125)):
+        child.popen.send_signal(signal.SIGTERM)
+        check_equal(child.line(), "told", "its last line")
+        check_equal(child.wait(), status, "exit status")
+
+
+def loader_of(program):
+    """Started by hand it is what the kernel knows: a program that allocates nothing it names."""
+    text = pathlib.Path(program).read_bytes()
+    return re.search(rb"/lib[^\0]*/ld-[^\0]*", text)[0].decode()
 
 
 def test_run_leaves_no_trace_in_its_child(bench):
