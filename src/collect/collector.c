@@ -309,9 +309,12 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 		   struct reason *why)
 {
 	struct held held = { .collector = collector, .why = why };
-	pid_t pid = launch_start(argv, &collector->files_before, why);
-	int err;
+	int err = array_reserve(&collector->books, &collector->books_alloc, collector->target_nr + 1);
+	pid_t pid;
 
+	if (err) /* before there is somebody who would be held for ever */
+		return err;
+	pid = launch_start(argv, &collector->files_before, why);
 	if (pid < 0)
 		return pid;
 	*ret_pid = pid;
@@ -321,9 +324,7 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 		launch_release(pid, &(struct mappings){}, NULL, NULL);
 		return err;
 	}
-	err = array_reserve(&collector->books, &collector->books_alloc, collector->target_nr + 1);
-	if (!err)
-		err = start_held(&held);
+	err = start_held(&held);
 	if (!err)
 		err = array_push(collector, target, held.target);
 	if (err)
