@@ -12,7 +12,8 @@
 #include "base/reason.h"
 
 #define INSN_BYTES_MAX 15
-#define INSN_MAX 100000 /* followed for one function */
+#define INSN_MAX 100000 /* followed for one function; as many again to find where switches lead */
+#define SLOT_MAX 256	/* looked up for one function: each costs a walk over the symbols */
 #define WINDOW_BYTES 4096
 #define NEAR_BYTES 64
 
@@ -49,6 +50,8 @@ struct finder {
 	bool leads_to_probed;
 
 	struct extent extent; /* of the instruction being looked at */
+	struct extent swept; /* by follow_all(), the last time */
+	size_t swept_nr, slot_nr;
 	struct earlier earlier[EARLIER_NR]; /* on the line before it, the last one first */
 };
 
@@ -58,6 +61,33 @@ static int refuse(struct finder *finder, const char *what, uint64_t vaddr)
 }
 
 /* ---- decoding ---- */
+
+static bool is_in_group(const cs_insn *insn, unsigned int group)
+{
+	for (size_t i = 0; i < insn->detail->groups_count; i++)
+		if (insn->detail->groups[i] == group)
+			return true;
+	return false;
+}
+
+/* They always fault, and capstone does not know how long those with operands are. */
+static bool is_undefined(const cs_insn *insn)
+{
+	return insn->id == X86_INS_UD0 || insn->id == X86_INS_UD2B; /* the latter is ud1 */
+}
+
+/*
+ * A near branch of 16 bits is one on AMD's processors; Intel's take the prefix for nothing and read
+ * two bytes more, so that it is not known what comes next.
+ */
+static bool is_ambiguous(const cs_insn *insn)
+{
+	const uint8_t rex_w = 8;
+
+	return insn->detail->x86.prefix[2] == 0x66 && !(insn->detail->x86.rex & rex_w) &&
+	       (is_in_group(insn, X86_GRP_JUMP) || is_in_group(insn, X86_GRP_CALL) ||
+		is_in_group(insn, X86_GRP_BRANCH_RELATIVE));
+}
 
 static bool decode(struct finder *finder, uint64_t vaddr)
 {
@@ -74,7 +104,8 @@ static bool decode(struct finder *finder, uint64_t vaddr)
 	}
 	byte = finder->window + at;
 	left = finder->window_bytes - at;
-	return left && cs_disasm_iter(finder->capstone, &byte, &left, &address, finder->insn);
+	return left && cs_disasm_iter(finder->capstone, &byte, &left, &address, finder->insn) &&
+	       !is_ambiguous(finder->insn);
 }
 
 static void find_extent(struct finder *finder, uint64_t vaddr)
@@ -192,6 +223,14 @@ static bool is_plt(struct finder *finder, uint64_t vaddr, uint64_t *ret_slot)
 	return is_slot(finder->insn, ret_slot);
 }
 
+static enum exit_kind follow_slot(struct finder *finder, uint64_t slot, uint64_t *ret_target)
+{
+	const struct code_source *source = finder->source;
+
+	return finder->slot_nr++ < SLOT_MAX ? source->slot(source->object, slot, ret_target) :
+					      EXIT_UNKNOWN;
+}
+
 static int follow_target(struct finder *finder, bool always)
 {
 	const struct code_source *source = finder->source;
@@ -204,7 +243,7 @@ static int follow_target(struct finder *finder, bool always)
 	if (source->returns_argument(source->object, target))
 		kind = EXIT_RETURNS_ARGUMENT;
 	else if (is_plt(finder, target, &slot))
-		kind = source->slot(source->object, slot, &target);
+		kind = follow_slot(finder, slot, &target);
 	return follow_exit(finder, kind, target, from, always);
 }
 
@@ -239,8 +278,13 @@ static int follow_all(struct finder *finder)
 	struct extent extent = finder->extent;
 	int err = 0;
 
+	if (finder->swept.start == extent.start && finder->swept.end == extent.end)
+		return 0;
+	finder->swept = extent;
 	for (uint64_t at = extent.start; at < extent.end && !err; at += finder->insn->size) {
-		if (!decode(finder, at))
+		if (finder->swept_nr++ == INSN_MAX)
+			return refuse(finder, "too much code", at);
+		if (!decode(finder, at) || is_undefined(finder->insn))
 			return refuse(finder, "data between the code of a switch", at);
 		err = array_push(finder, todo, at);
 	}
@@ -249,7 +293,6 @@ static int follow_all(struct finder *finder)
 
 static int follow_indirect(struct finder *finder)
 {
-	const struct code_source *source = finder->source;
 	const cs_insn *insn = finder->insn;
 	const cs_x86_op *op = &insn->detail->x86.operands[0];
 	uint64_t at = insn->address, slot, target = 0;
@@ -257,7 +300,7 @@ static int follow_indirect(struct finder *finder)
 	bool is_table;
 
 	if (is_slot(insn, &slot)) {
-		kind = source->slot(source->object, slot, &target);
+		kind = follow_slot(finder, slot, &target);
 		return follow_exit(finder, kind, target, at, true);
 	}
 	is_table = op->type == X86_OP_REG ? is_offset_table(finder, op->reg) :
@@ -281,14 +324,6 @@ static int check_call(struct finder *finder)
 	return 0;
 }
 
-static bool is_in_group(const cs_insn *insn, unsigned int group)
-{
-	for (size_t i = 0; i < insn->detail->groups_count; i++)
-		if (insn->detail->groups[i] == group)
-			return true;
-	return false;
-}
-
 /* *step is STEP_GO_ON before. */
 static int look(struct finder *finder, enum step *step)
 {
@@ -299,6 +334,7 @@ static int look(struct finder *finder, enum step *step)
 		*step = STEP_END;
 		return add_place(finder, insn->address, false);
 	case X86_INS_UD0:
+	case X86_INS_UD2B:
 	case X86_INS_UD2:
 	case X86_INS_HLT:
 	case X86_INS_INT3:

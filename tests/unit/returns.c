@@ -93,6 +93,10 @@ static const struct {
 	  FOUND(2) },
 	{ "ret inside a constant", CODE("\xb8\xc3\xc3\xc3\xc3" RET), FOUND(5) },
 	{ "data behind", CODE(RET "\x06\x06\xc3"), FOUND(0) },
+	/* taken for shorter than they are, they would have a `ret` in the instruction behind */
+	{ "ud1 ends", CODE("\x74\x05\x67\x0f\xb9\x40\x02\x48\x8b\xc3" RET), FOUND(10) },
+	{ "a jump of 16 or 32 bits", CODE("\x74\x06\x66\xe9\0\0\xc3\0" RET),
+	  .why = "no known instruction" },
 	{ "ud2 ends", CODE("\x74\x02\x0f\x0b" RET), FOUND(4) },
 
 	/* out of the function and back */
@@ -129,6 +133,8 @@ static const struct {
 	  .has_no_extents = true, .why = "from a register" },
 	{ "with data in it", CODE(TABLE_LOAD TABLE_ADD "\xff\xe0" RET "\x06" RET), .is_whole = true,
 	  .why = "data" },
+	{ "with a ud1 in it", CODE(TABLE_LOAD TABLE_ADD "\xff\xe0\x67\x0f\xb9\x40\x02\x48\x8b\xc3" RET),
+	  .is_whole = true, .why = "data" },
 	{ "without the table", CODE(TABLE_ADD "\xff\xe0" RET), .is_whole = true,
 	  .why = "from a register" },
 	{ "of another register", CODE(TABLE_LOAD TABLE_ADD "\xff\xe1" RET), .is_whole = true,
@@ -227,6 +233,66 @@ Test(returns, endless_code_is_refused)
 	cr_expect(strstr(why.text, "too much code"), "%s", why.text);
 	returns_release(&returns);
 	free(bytes);
+}
+
+/* A switch in a function of 64 MiB, most of it a hole of a file: `add %al,(%rax)`. */
+static size_t read_nr;
+
+static size_t read_hole(void *object, uint64_t vaddr, void *buf, size_t len)
+{
+	static const char code[] = TABLE_LOAD TABLE_ADD "\xff\xe0";
+	const struct fake_code *hole = object;
+
+	if (vaddr - BASE >= hole->size)
+		return 0;
+	read_nr++;
+	memset(buf, 0, len);
+	if (vaddr == BASE)
+		memcpy(buf, code, sizeof(code) - 1);
+	return len;
+}
+
+Test(returns, endless_switches_are_refused)
+{
+	struct fake_code code = { .size = 64 << 20, .is_whole = true };
+	const struct code_source source = {
+		&code, EM_X86_64, read_hole, fake_extent, fake_slot, fake_returns_argument,
+	};
+	struct returns returns = {};
+	struct reason why = {};
+	int err = returns_find(&source, BASE, &returns, &why);
+
+	cr_expect_eq(err, -ENOTSUP, "%d", err);
+	cr_expect(strstr(why.text, "too much code"), "%s", why.text);
+	cr_expect_lt(read_nr, 1000, "%zu windows were read", read_nr);
+	returns_release(&returns);
+}
+
+/* Jumps through 2000 slots: no slot takes long to look up, but all of them would. */
+static size_t slot_nr;
+
+static enum exit_kind count_slots(void *object, uint64_t vaddr, uint64_t *ret_vaddr)
+{
+	slot_nr++;
+	return fake_slot(object, vaddr, ret_vaddr);
+}
+
+Test(returns, endless_slots_are_refused)
+{
+	enum { NR = 2000 };
+	static char bytes[NR * 16];
+	struct fake_code code = { .code = bytes, .size = sizeof(bytes), .slot = EXIT_PROBED };
+	const struct code_source source = {
+		&code, EM_X86_64, fake_read, fake_extent, count_slots, fake_returns_argument,
+	};
+	struct returns returns = {};
+	struct reason why = {};
+
+	for (size_t at = 0; at < sizeof(bytes); at += 16) /* je to the next; jmp *slot */
+		memcpy(bytes + at, "\x74\x0e\xff\x25\0\0\0\0", 8);
+	cr_expect_eq(returns_find(&source, BASE + 64, &returns, &why), -ENOTSUP);
+	cr_expect_lt(slot_nr, 1000, "%zu slots were looked up", slot_nr);
+	returns_release(&returns);
 }
 
 Test(returns, random_bytes_do_no_harm)
