@@ -9,6 +9,7 @@
 #include "base/idmap.h"
 
 #define GNU_CHAIN_MAX (1u << 16)
+#define NAME_BYTES_MAX 4096 /* longer ones are none of ours, nor worth the time */
 
 /* ---- symbol tables ---- */
 
@@ -198,16 +199,18 @@ static int search__init(struct search *search, const struct elf_object *obj,
 	return err;
 }
 
-/* The symbol's name without its version; len 0 if it has none. */
+/* The symbol's name without its version; len 0 if it has none, or one of endless length. */
 static struct name_key name_of(const struct symbol_table *table, const Elf64_Sym *symbol)
 {
 	struct name_key name = { .bytes = "" };
 	const char *bytes;
+	size_t left;
 
 	if (symbol->st_name >= table->strings_size)
 		return name;
 	bytes = table->strings + symbol->st_name;
-	if (!memchr(bytes, 0, table->strings_size - symbol->st_name))
+	left = table->strings_size - symbol->st_name;
+	if (!memchr(bytes, 0, left < NAME_BYTES_MAX ? left : NAME_BYTES_MAX))
 		return name;
 	name.bytes = bytes;
 	name.len = strchrnul(bytes, '@') - bytes;
@@ -402,13 +405,19 @@ static const Elf64_Rela *find_relocation(const struct elf_object *obj, uint64_t 
 /* A static program has no PT_DYNAMIC, but what its own start-up code writes. */
 static const Elf64_Rela *find_static_relocation(const struct elf_object *obj, uint64_t vaddr)
 {
+	uint64_t left = ELF_TABLE_MAX; /* sections may lie over each other */
 	const Elf64_Rela *found = NULL;
 	Elf_Scn *scn = NULL;
 	GElf_Shdr section;
 
-	while (!found && (scn = elf_nextscn(obj->elf, scn)) && gelf_getshdr(scn, &section))
-		if (section.sh_type == SHT_RELA && section.sh_flags & SHF_ALLOC)
-			found = find_relocation(obj, section.sh_addr, section.sh_size, vaddr);
+	while (!found && (scn = elf_nextscn(obj->elf, scn)) && gelf_getshdr(scn, &section)) {
+		if (section.sh_type != SHT_RELA || !(section.sh_flags & SHF_ALLOC))
+			continue;
+		if (section.sh_size > left)
+			break;
+		left -= section.sh_size;
+		found = find_relocation(obj, section.sh_addr, section.sh_size, vaddr);
+	}
 	return found;
 }
 

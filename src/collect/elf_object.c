@@ -16,7 +16,7 @@
 #define MACHINE EM_X86_64
 #endif
 
-#define NOTES_MAX (1u << 20)
+#define NOTES_MAX (1u << 20) /* bytes of all notes: libelf keeps what it has read */
 
 /* ---- bytes and segments ---- */
 
@@ -99,13 +99,18 @@ uint16_t elf_object__machine(const struct elf_object *obj)
 
 /* ---- build-id ---- */
 
-static bool read_build_id(struct elf_object *obj, uint64_t offset, uint64_t size, uint64_t align)
+static bool read_build_id(struct elf_object *obj, uint64_t offset, uint64_t size, uint64_t align,
+			  uint64_t *left)
 {
 	Elf_Type type = align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR;
-	Elf_Data *notes = size <= NOTES_MAX ? elf_object__chunk(obj, offset, size, type) : NULL;
 	size_t at = 0, name, desc;
+	Elf_Data *notes = NULL;
 	GElf_Nhdr note;
 
+	if (size <= *left) {
+		notes = elf_object__chunk(obj, offset, size, type);
+		*left -= size;
+	}
 	while (notes && (at = gelf_getnote(notes, at, &note, &name, &desc)) > 0) {
 		const unsigned char *bytes = notes->d_buf;
 
@@ -122,17 +127,20 @@ static bool read_build_id(struct elf_object *obj, uint64_t offset, uint64_t size
 
 static void find_build_id(struct elf_object *obj)
 {
+	uint64_t left = NOTES_MAX;
 	Elf_Scn *scn = NULL;
 	GElf_Phdr segment;
 	GElf_Shdr section;
 
 	for (size_t i = 0; i < obj->segment_nr && gelf_getphdr(obj->elf, i, &segment); i++)
 		if (segment.p_type == PT_NOTE &&
-		    read_build_id(obj, segment.p_offset, segment.p_filesz, segment.p_align))
+		    read_build_id(obj, segment.p_offset, segment.p_filesz, segment.p_align,
+				  &left))
 			return;
 	while ((scn = elf_nextscn(obj->elf, scn)) && gelf_getshdr(scn, &section))
 		if (section.sh_type == SHT_NOTE &&
-		    read_build_id(obj, section.sh_offset, section.sh_size, section.sh_addralign))
+		    read_build_id(obj, section.sh_offset, section.sh_size, section.sh_addralign,
+				  &left))
 			return;
 }
 
