@@ -78,6 +78,29 @@ def test_calls_64_deep_without_return_probes(bench):
     check_stacks(bench, "nested", set(), NO_RETURN, "uprobe_ret", OUTER_CALLS // 10)
 
 
+def test_all_stacks_one_after_another_without_return_probes(bench):
+    stacks = bench.workload("stacks")
+    with environment(NO_RETURN):
+        recording = bench.attach([stacks])
+    for how in ("above", "below", "coroutines", "nested"):
+        calls = OUTER_CALLS // (20 if how == "nested" else 4)
+        metadata = check_round(bench, stacks, recording, f"{how} {calls}", {"calls_declined"})
+    check_equal(metadata["probe_kind"], "uprobe_ret", "probe_kind")
+    recording.end(signal.SIGINT)
+    stacks.is_unharmed()
+
+
+def test_calls_64_deep_at_return_probes(bench):
+    """The kernel hijacks no more than 64 return addresses of a thread at once."""
+    stacks = bench.workload("stacks_late")
+    with environment(NO_SESSION):
+        recording = bench.attach([stacks])
+    metadata = check_round(bench, stacks, recording, f"nested {OUTER_CALLS // 10}", set())
+    check_equal(metadata["probe_kind"], "uprobe", "probe_kind")
+    recording.end(signal.SIGINT)
+    stacks.is_unharmed()
+
+
 def test_coroutines_are_known_by_what_the_program_wants(bench):
     """It defines no symbol and has no table of them: only that of the loader is left."""
     stripped = bench.path("coroutine")
