@@ -133,6 +133,11 @@ Test(returns_libraries, mimalloc)
 	judge_library(LIB "libmimalloc.so.2.0");
 }
 
+Test(returns_libraries, musl)
+{
+	judge_library("/usr/lib/x86_64-linux-musl/libc.so");
+}
+
 /* ---- .eh_frame_hdr against the sizes of symbols ---- */
 
 Test(returns_libraries, functions_end_where_their_symbols_say)
