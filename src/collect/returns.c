@@ -47,8 +47,6 @@ struct finder {
 	uint64_t *todo; /* where branches lead */
 	size_t todo_nr, todo_alloc;
 
-	bool leads_to_probed;
-
 	struct extent extent; /* of the instruction being looked at */
 	struct extent swept; /* by follow_all(), the last time */
 	size_t swept_nr, slot_nr;
@@ -191,7 +189,7 @@ static int follow_exit(struct finder *finder, enum exit_kind kind, uint64_t targ
 	case EXIT_FOLLOW:
 		return array_push(finder, todo, target);
 	case EXIT_PROBED:
-		finder->leads_to_probed = true;
+		finder->returns->leads_to_probed = true;
 		return 0;
 	case EXIT_RETURNS_ARGUMENT:
 		if (always)
@@ -413,7 +411,7 @@ static int find(struct finder *finder, uint64_t entry)
 
 	while (!err && finder->todo_nr)
 		err = follow_line(finder, finder->todo[--finder->todo_nr]);
-	if (!err && !finder->returns->place_nr && !finder->leads_to_probed)
+	if (!err && !finder->returns->place_nr && !finder->returns->leads_to_probed)
 		err = refuse(finder, "no return of the function that begins", entry);
 	sort(finder->returns);
 	return err;

@@ -53,6 +53,8 @@ struct return_place {
 struct returns {
 	struct return_place *place; /* sorted, each once */
 	size_t place_nr, place_alloc;
+	/* Some calls go on in a probed function and return there: it needs its own places found. */
+	bool leads_to_probed;
 };
 
 /*

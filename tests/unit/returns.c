@@ -197,6 +197,8 @@ Test(returns, rules)
 		else
 			cr_expect_eq(returns.place_nr, row[i].nr, "%s: %zu", row[i].what,
 				     returns.place_nr);
+		cr_expect_eq(returns.leads_to_probed, row[i].slot == EXIT_PROBED, "%s",
+			     row[i].what);
 		for (size_t k = 0; !err && k < row[i].nr && k < returns.place_nr; k++)
 			check_place(i, &returns.place[k], row[i].place[k]);
 		returns_release(&returns);
