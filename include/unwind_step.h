@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_UNWIND_STEP_H
+#define ALLOCSNAP_UNWIND_STEP_H
+
+/*
+ * From a function to its caller, by a rule. Compiles for BPF and natively: who includes this
+ * defines first
+ *
+ *	struct unwind_memory;
+ *	static int unwind_memory__read(struct unwind_memory *memory, bpf_u64 address,
+ *				       bpf_u64 *ret_word);	0, or not and *ret_word as it was
+ */
+
+#include "unwind_lookup.h"
+
+/* What came of a step. X(name, meaning). */
+#define UNWIND_ENDS(X) \
+	X(GOES_ON, "the frame is the caller's now") \
+	X(ROOT, "the stack begins here: nobody called this function") \
+	X(NO_RULE, "code without call frame information") \
+	X(UNSUPPORTED, "call frame information of a kind that is not followed") \
+	X(UNREADABLE, "the stack could not be read") \
+	X(BACKWARDS, "the caller's frame would not lie above this one") \
+	X(NO_FP, "the frame pointer is needed, and was lost on the way")
+
+enum unwind_end {
+#define X(name, meaning) UNWIND_##name,
+	UNWIND_ENDS(X)
+#undef X
+	UNWIND_END_NR,
+};
+
+struct unwind_frame {
+	bpf_u64 pc, sp, fp;
+	bpf_u32 is_exact; /* pc is where the thread was interrupted, not where a call returns to */
+	bpf_u32 is_fp_lost;
+};
+
+/*
+ * The address whose rule holds for a frame. A call may be its function's last instruction, and
+ * then its return address is the next function's first byte, or nobody's.
+ */
+UNWIND_INLINE bpf_u64 unwind_rule_address(const struct unwind_frame *frame)
+{
+	return frame->pc - !frame->is_exact;
+}
+
+UNWIND_INLINE int unwind_rule_needs_fp(struct unwind_rule rule)
+{
+	return rule.cfa_kind == UNWIND_CFA_FP || rule.cfa_kind == UNWIND_CFA_FP_DEREF;
+}
+
+/* The CFA; of the kinds that have one. */
+UNWIND_INLINE int unwind_cfa(struct unwind_rule rule, const struct unwind_frame *frame,
+			     struct unwind_memory *memory, bpf_u64 *ret_cfa)
+{
+	bpf_u64 base = unwind_rule_needs_fp(rule) ? frame->fp : frame->sp;
+	bpf_u64 cfa = base + (bpf_u64)(long long)rule.cfa_off;
+
+	if (rule.cfa_kind == UNWIND_CFA_PLT && (frame->pc & 15) >= rule.addend)
+		cfa += 8;
+	if (rule.cfa_kind >= UNWIND_CFA_SP_DEREF) {
+		if (unwind_memory__read(memory, cfa, &cfa))
+			return UNWIND_UNREADABLE;
+		cfa += rule.addend;
+	}
+	*ret_cfa = cfa;
+	return UNWIND_GOES_ON;
+}
+
+/* The frame pointer that the caller had, into the frame. */
+UNWIND_INLINE int unwind_restore_fp(struct unwind_rule rule, struct unwind_frame *frame,
+				    struct unwind_memory *memory, bpf_u64 cfa)
+{
+	bpf_u64 base = rule.fp_kind == UNWIND_FP_AT_CFA ? cfa : frame->fp;
+
+	if (rule.fp_kind == UNWIND_FP_SAME)
+		return UNWIND_GOES_ON;
+	if (rule.fp_kind == UNWIND_FP_LOST ||
+	    (rule.fp_kind == UNWIND_FP_AT_FP && frame->is_fp_lost)) {
+		frame->is_fp_lost = 1;
+		return UNWIND_GOES_ON;
+	}
+	frame->is_fp_lost = 0;
+	if (unwind_memory__read(memory, base + (bpf_u64)(long long)rule.fp_off, &frame->fp))
+		return UNWIND_UNREADABLE;
+	return UNWIND_GOES_ON;
+}
+
+/* Out of a signal handler: what the kernel saved is what was interrupted, on any stack. */
+UNWIND_INLINE int unwind_step_signal(struct unwind_rule rule, struct unwind_frame *frame,
+				     struct unwind_memory *memory)
+{
+	bpf_u64 saved_sp = frame->sp + (bpf_u64)(long long)rule.cfa_off;
+	bpf_u64 saved_fp = frame->sp + (bpf_u64)(long long)rule.fp_off;
+
+	if (unwind_memory__read(memory, saved_sp, &frame->sp) ||
+	    unwind_memory__read(memory, saved_sp + 8, &frame->pc) ||
+	    unwind_memory__read(memory, saved_fp, &frame->fp))
+		return UNWIND_UNREADABLE;
+	frame->is_exact = 1;
+	frame->is_fp_lost = 0;
+	return UNWIND_GOES_ON;
+}
+
+UNWIND_INLINE int unwind_step_call(struct unwind_rule rule, struct unwind_frame *frame,
+				   struct unwind_memory *memory)
+{
+	bpf_u64 cfa;
+
+	if (unwind_rule_needs_fp(rule) && frame->is_fp_lost)
+		return UNWIND_NO_FP;
+	if (unwind_cfa(rule, frame, memory, &cfa))
+		return UNWIND_UNREADABLE;
+	if (cfa <= frame->sp)
+		return UNWIND_BACKWARDS;
+	if (unwind_memory__read(memory, cfa - 8, &frame->pc) ||
+	    unwind_restore_fp(rule, frame, memory, cfa))
+		return UNWIND_UNREADABLE;
+	frame->sp = cfa;
+	frame->is_exact = 0;
+	return UNWIND_GOES_ON;
+}
+
+/*
+ * The frame becomes its caller's: UNWIND_GOES_ON. Anything else is why there is no next frame,
+ * and then frame is of no more use. `cfa - 8`, the slot of the return address, is the new sp - 8,
+ * but for a signal's.
+ */
+UNWIND_INLINE int unwind_step(struct unwind_rule rule, struct unwind_frame *frame,
+			      struct unwind_memory *memory)
+{
+	switch (rule.cfa_kind) {
+	case UNWIND_CFA_NONE:
+		return UNWIND_NO_RULE;
+	case UNWIND_CFA_ROOT:
+		return UNWIND_ROOT;
+	case UNWIND_CFA_UNSUPPORTED:
+		return UNWIND_UNSUPPORTED;
+	case UNWIND_CFA_SIGNAL:
+		return unwind_step_signal(rule, frame, memory);
+	default:
+		return unwind_step_call(rule, frame, memory);
+	}
+}
+
+#endif

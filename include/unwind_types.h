@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_UNWIND_TYPES_H
+#define ALLOCSNAP_UNWIND_TYPES_H
+
+/*
+ * How the caller of a function is found, for each address of an ELF file: what src/unwind compiles
+ * from call frame information, and unwind_lookup.h and unwind_step.h use, in the kernel too.
+ *
+ *	vaddr ─┬─ >> 16 ──► page[] ──► the rows of 64 KiB ─┐
+ *	       └─ & 0xffff ────────────────────────────────┴─ search ──► rule id ──► rule[]
+ *
+ * A row is in force from its address to the next row's. Every page has one at its first byte,
+ * so a search never leaves its page: rows [page[i], page[i + 1]), at least 1 and at most 65536.
+ */
+
+#include "bpf_types.h"
+
+/*
+ * The low 16 bits of an address above the id of a rule: rows compare as numbers do, and two fill
+ * a value of a BPF array, whose stride is 8 bytes.
+ */
+typedef bpf_u32 unwind_row;
+_Static_assert(sizeof(unwind_row) == 4, "two to a word");
+
+#define UNWIND_PAGE_SHIFT 16
+#define UNWIND_PAGE_MASK ((1u << UNWIND_PAGE_SHIFT) - 1)
+#define UNWIND_ROW(address, rule) ((unwind_row)(address) << UNWIND_PAGE_SHIFT | (rule))
+#define UNWIND_ROW_ADDRESS(row) ((row) >> UNWIND_PAGE_SHIFT) /* in its page */
+#define UNWIND_ROW_RULE(row) ((row) & UNWIND_PAGE_MASK)
+
+#define UNWIND_SEARCH_STEPS 16	   /* halve a page's rows to one */
+#define UNWIND_RULES_MAX (1u << 16) /* of one object; all of Debian 12 has 4,800 */
+
+/*
+ * The canonical frame address (CFA) is the caller's stack pointer; the return address lies in the
+ * word below. The first three have no caller to go to.
+ */
+enum unwind_cfa {
+	UNWIND_CFA_NONE = 0,	/* the file says nothing of this code */
+	UNWIND_CFA_ROOT,	/* nobody called this: the return address is undefined */
+	UNWIND_CFA_UNSUPPORTED, /* the file says something that is not in this list */
+	UNWIND_CFA_SP,		/* sp + cfa_off */
+	UNWIND_CFA_FP,		/* fp + cfa_off */
+	UNWIND_CFA_PLT,		/* sp + cfa_off, 8 more from byte `addend` of a 16-byte slot on */
+	UNWIND_CFA_SP_DEREF,	/* *(sp + cfa_off) + addend */
+	UNWIND_CFA_FP_DEREF,	/* *(fp + cfa_off) + addend */
+	UNWIND_CFA_SIGNAL,	/* *(sp + cfa_off), pc is the word above, fp is *(sp + fp_off) */
+	UNWIND_CFA_NR,
+};
+
+/* Where the caller's frame pointer is. */
+enum unwind_fp {
+	UNWIND_FP_SAME = 0, /* still in the register */
+	UNWIND_FP_AT_CFA,   /* *(cfa + fp_off) */
+	UNWIND_FP_AT_FP,    /* *(fp + fp_off) */
+	UNWIND_FP_LOST,	    /* undefined, or where a rule can't say */
+	UNWIND_FP_NR,
+};
+
+#define UNWIND_OFFSET_MAX ((1 << 23) - 1)
+#define UNWIND_OFFSET_MIN (-(1 << 23))
+#define UNWIND_ADDEND_MAX 255
+
+/* All zero: UNWIND_CFA_NONE. What its kinds do not use is 0, so equal rules are equal words. */
+struct unwind_rule {
+	bpf_u32 cfa_kind : 4;
+	bpf_u32 fp_kind : 4;
+	int cfa_off : 24;
+	int fp_off : 24;
+	bpf_u32 addend : 8;
+};
+_Static_assert(sizeof(struct unwind_rule) == 8, "a word");
+_Static_assert(UNWIND_CFA_NR <= 16 && UNWIND_FP_NR <= 16, "a kind has 4 bits");
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_UNWIND_OBJECT_CFI_H
+#define ALLOCSNAP_UNWIND_OBJECT_CFI_H
+
+/* Where an ELF object has its code, and its call frame information. */
+
+#include <libelf.h>
+
+#include "base/reason.h"
+#include "unwind/entries.h"
+
+#define CFI_SECTIONS_MAX 2
+
+struct object_cfi {
+	uint64_t text_start, text_end; /* all executable segments, and what lies between them */
+	uint32_t section_nr;
+	struct cfi_section section[CFI_SECTIONS_MAX]; /* what the earlier one says goes first */
+};
+
+/* Valid as long as elf is. 0 or a negative errno as unwind_table__from_file() has it. */
+int object_cfi_find(Elf *elf, struct object_cfi *ret, struct reason *why);
+
+#endif
