@@ -68,11 +68,19 @@ UNWIND_INLINE int unwind_cfa(struct unwind_rule rule, const struct unwind_frame 
 	return UNWIND_GOES_ON;
 }
 
+UNWIND_INLINE bpf_u64 unwind_fp_base(struct unwind_rule rule, const struct unwind_frame *frame,
+				     bpf_u64 cfa)
+{
+	if (rule.fp_kind == UNWIND_FP_AT_CFA)
+		return cfa;
+	return rule.fp_kind == UNWIND_FP_AT_SP ? frame->sp : frame->fp;
+}
+
 /* The frame pointer that the caller had, into the frame. */
 UNWIND_INLINE int unwind_restore_fp(struct unwind_rule rule, struct unwind_frame *frame,
 				    struct unwind_memory *memory, bpf_u64 cfa)
 {
-	bpf_u64 base = rule.fp_kind == UNWIND_FP_AT_CFA ? cfa : frame->fp;
+	bpf_u64 saved = unwind_fp_base(rule, frame, cfa) + (bpf_u64)(long long)rule.fp_off;
 
 	if (rule.fp_kind == UNWIND_FP_SAME)
 		return UNWIND_GOES_ON;
@@ -82,9 +90,7 @@ UNWIND_INLINE int unwind_restore_fp(struct unwind_rule rule, struct unwind_frame
 		return UNWIND_GOES_ON;
 	}
 	frame->is_fp_lost = 0;
-	if (unwind_memory__read(memory, base + (bpf_u64)(long long)rule.fp_off, &frame->fp))
-		return UNWIND_UNREADABLE;
-	return UNWIND_GOES_ON;
+	return unwind_memory__read(memory, saved, &frame->fp) ? UNWIND_UNREADABLE : UNWIND_GOES_ON;
 }
 
 /* Out of a signal handler: what the kernel saved is what was interrupted, on any stack. */

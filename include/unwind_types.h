@@ -15,6 +15,15 @@
 
 #include "bpf_types.h"
 
+/* Addresses are as in the file: a place in a mapping is an offset in the file, and then one. */
+struct unwind_segment {
+	bpf_u64 offset, end; /* [offset, end) of the file is code */
+	bpf_u64 delta;	     /* address - offset */
+};
+_Static_assert(sizeof(struct unwind_segment) == 24, "no padding");
+
+#define UNWIND_SEGMENTS_MAX 8 /* executable ones of one object; 1, or 2 to 4 after a BOLT */
+
 /*
  * The low 16 bits of an address above the id of a rule: rows compare as numbers do, and two fill
  * a value of a BPF array, whose stride is 8 bytes.
@@ -53,6 +62,7 @@ enum unwind_fp {
 	UNWIND_FP_SAME = 0, /* still in the register */
 	UNWIND_FP_AT_CFA,   /* *(cfa + fp_off) */
 	UNWIND_FP_AT_FP,    /* *(fp + fp_off) */
+	UNWIND_FP_AT_SP,    /* *(sp + fp_off) */
 	UNWIND_FP_LOST,	    /* undefined, or where a rule can't say */
 	UNWIND_FP_NR,
 };

@@ -58,6 +58,7 @@ suite example count_lines make test-example
 suite live count_lines make test-live
 suite fuzz count_lines make test-fuzz
 suite damage count_lines make test-damage
+suite unwind count_lines make test-unwind
 
 echo
 printf '%s\n' "${lines[@]}"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "unwind/unwind_table.h"
 
+#include <errno.h>
+
 struct unwind_rows {
 	const unwind_row *row;
 };
@@ -23,6 +25,19 @@ struct unwind_rule unwind_table__rule(const struct unwind_table *table, uint64_t
 	first = table->page[page];
 	return table->rule[UNWIND_ROW_RULE(
 		unwind_find_row(&rows, first, table->page[page + 1] - first, vaddr))];
+}
+
+int unwind_table__vaddr(const struct unwind_table *table, uint64_t offset, uint64_t *ret_vaddr)
+{
+	for (uint32_t i = 0; i < table->segment_nr; i++) {
+		const struct unwind_segment *segment = &table->segment[i];
+
+		if (offset < segment->offset || offset >= segment->end)
+			continue;
+		*ret_vaddr = offset + segment->delta;
+		return 0;
+	}
+	return -ENOENT;
 }
 
 /* ---- a table that somebody else made ---- */
@@ -50,7 +65,7 @@ static bool is_page_sound(const struct unwind_table *table, uint32_t page)
 
 bool unwind_table__is_sound(const struct unwind_table *table)
 {
-	if (!table->page_nr || !table->rule_nr || table->rule_nr > UNWIND_RULES_MAX ||
+	if (table->segment_nr > UNWIND_SEGMENTS_MAX || !table->page_nr || !table->rule_nr || table->rule_nr > UNWIND_RULES_MAX ||
 	    table->page_nr > UNWIND_PAGES_MAX || table->row_nr > UNWIND_ROWS_MAX ||
 	    table->page[0] || table->page[table->page_nr] != table->row_nr)
 		return false;

@@ -39,6 +39,16 @@ static bool next_segment(Elf *elf, size_t *at, uint32_t type, uint32_t flags, GE
 	return false;
 }
 
+static void add_segment(struct object_cfi *cfi, const GElf_Phdr *segment)
+{
+	if (cfi->segment_nr == UNWIND_SEGMENTS_MAX)
+		return;
+	cfi->segment[cfi->segment_nr++] = (struct unwind_segment){
+		.offset = segment->p_offset, .end = segment->p_offset + segment->p_filesz,
+		.delta = segment->p_vaddr - segment->p_offset,
+	};
+}
+
 static int find_text(Elf *elf, struct object_cfi *cfi, struct reason *why)
 {
 	GElf_Phdr segment;
@@ -53,6 +63,7 @@ static int find_text(Elf *elf, struct object_cfi *cfi, struct reason *why)
 			cfi->text_start = segment.p_vaddr;
 		if (end > cfi->text_end)
 			cfi->text_end = end;
+		add_segment(cfi, &segment);
 	}
 	if (cfi->text_start >= cfi->text_end)
 		return reason_set(why, -ENODATA, "no code");
@@ -124,7 +135,7 @@ static bool find_section(Elf *elf, const char *name, Elf_Scn **ret, GElf_Shdr *r
 	while ((*ret = elf_nextscn(elf, *ret)) && gelf_getshdr(*ret, ret_header)) {
 		const char *its = elf_strptr(elf, names, ret_header->sh_name);
 
-		if (its && !strcmp(its, name) && ret_header->sh_type != SHT_NOBITS)
+		if (its && !strcmp(its, name))
 			return true;
 	}
 	return false;
@@ -141,20 +152,40 @@ static bool unpack(Elf_Scn *scn, const GElf_Shdr *header)
 	       elf_compress(scn, 0, 0) >= 0;
 }
 
-static bool find_by_name(Elf *elf, const char *name, struct cfi_section *ret)
+/* In a separate debug file .eh_frame is there, but has no bytes. */
+static bool read_section(Elf_Scn *scn, const GElf_Shdr *header, struct cfi_section *ret)
 {
-	GElf_Shdr header;
 	Elf_Data *data;
-	Elf_Scn *scn;
 
-	if (!find_section(elf, name, &scn, &header) || header.sh_size > UNWIND_SECTION_MAX ||
-	    !unpack(scn, &header))
+	if (header->sh_type == SHT_NOBITS || header->sh_size > UNWIND_SECTION_MAX ||
+	    !unpack(scn, header))
 		return false;
 	data = elf_rawdata(scn, NULL);
 	if (!data || !data->d_buf || !data->d_size)
 		return false;
 	*ret = (struct cfi_section){ .bytes = data->d_buf, .size = data->d_size,
-				     .vaddr = header.sh_addr };
+				     .vaddr = header->sh_addr };
+	return true;
+}
+
+static bool find_eh_frame(Elf *elf, struct cfi_section *ret)
+{
+	GElf_Shdr header;
+	Elf_Scn *scn;
+
+	if (find_section(elf, ".eh_frame", &scn, &header))
+		return read_section(scn, &header, ret);
+	return find_by_header(elf, ret);
+}
+
+static bool find_debug_frame(Elf *elf, struct cfi_section *ret)
+{
+	GElf_Shdr header;
+	Elf_Scn *scn;
+
+	if (!find_section(elf, ".debug_frame", &scn, &header) || !read_section(scn, &header, ret))
+		return false;
+	ret->is_debug_frame = true;
 	return true;
 }
 
@@ -167,11 +198,8 @@ int object_cfi_find(Elf *elf, struct object_cfi *ret, struct reason *why)
 		err = find_text(elf, &cfi, why);
 	if (err)
 		return err;
-	if (find_by_name(elf, ".eh_frame", &cfi.section[0]) ||
-	    find_by_header(elf, &cfi.section[0]))
-		cfi.section_nr++;
-	if (find_by_name(elf, ".debug_frame", &cfi.section[cfi.section_nr]))
-		cfi.section[cfi.section_nr++].is_debug_frame = true;
+	cfi.section_nr += find_eh_frame(elf, &cfi.section[0]);
+	cfi.section_nr += find_debug_frame(elf, &cfi.section[cfi.section_nr]);
 	if (!cfi.section_nr)
 		return reason_set(why, -ENODATA, "no call frame information");
 	*ret = cfi;

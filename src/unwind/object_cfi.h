@@ -8,11 +8,14 @@
 
 #include "base/reason.h"
 #include "unwind/entries.h"
+#include "unwind_types.h"
 
 #define CFI_SECTIONS_MAX 2
 
 struct object_cfi {
 	uint64_t text_start, text_end; /* all executable segments, and what lies between them */
+	uint32_t segment_nr;
+	struct unwind_segment segment[UNWIND_SEGMENTS_MAX];
 	uint32_t section_nr;
 	struct cfi_section section[CFI_SECTIONS_MAX]; /* what the earlier one says goes first */
 };

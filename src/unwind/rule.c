@@ -146,8 +146,8 @@ static void set_fp(const struct column *fp, struct unwind_rule *rule)
 		rule->fp_kind = UNWIND_FP_AT_CFA;
 		rule->fp_off = fp->offset;
 	} else if (fp->kind == COLUMN_AT_EXPRESSION && read_place(fp->expression, &place) &&
-		   place.reg == REG_FP && !place.is_deref) {
-		rule->fp_kind = UNWIND_FP_AT_FP;
+		   (place.reg == REG_FP || place.reg == REG_SP) && !place.is_deref) {
+		rule->fp_kind = place.reg == REG_FP ? UNWIND_FP_AT_FP : UNWIND_FP_AT_SP;
 		rule->fp_off = place.offset;
 	}
 }

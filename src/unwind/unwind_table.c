@@ -73,6 +73,8 @@ static int compile(struct compiler *c, struct unwind_table *table)
 		err = compile_fdes(c);
 	if (!err)
 		err = rows_finish(&c->rows, table);
+	table->segment_nr = c->cfi.segment_nr;
+	memcpy(table->segment, c->cfi.segment, sizeof(table->segment));
 	table->fde_nr = c->entries.fde_nr;
 	table->outside_nr = c->entries.outside;
 	table->not_understood_nr = c->entries.not_understood;

@@ -29,6 +29,8 @@ struct unwind_table {
 	uint32_t *page; /* page_nr + 1: its first row, and the end */
 	struct unwind_rule *rule; /* rule[0] is UNWIND_CFA_NONE */
 	unwind_row *row;
+	uint32_t segment_nr;
+	struct unwind_segment segment[UNWIND_SEGMENTS_MAX]; /* of more only the first */
 
 	/* What it was made from. */
 	uint32_t fde_nr;
@@ -46,6 +48,9 @@ int unwind_table__from_file(int fd, struct unwind_table **ret, struct reason *wh
 int unwind_table__from_memory(const void *image, size_t size, struct unwind_table **ret,
 			      struct reason *why);
 void unwind_table__free(struct unwind_table *table); /* NULL is fine */
+
+/* Where an offset of the file is, if it is code. 0 or -ENOENT. */
+int unwind_table__vaddr(const struct unwind_table *table, uint64_t offset, uint64_t *ret_vaddr);
 
 /* The rule at an address as in the file; UNWIND_CFA_NONE where the table has nothing. */
 struct unwind_rule unwind_table__rule(const struct unwind_table *table, uint64_t vaddr);

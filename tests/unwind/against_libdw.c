@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * against_libdw FILE…: our tables and elfutils' libdw, one step each, at the first byte of every
+ * row of ours and of libdw's, the byte before and the byte behind. A line for each file:
+ *
+ *	STATUS TAB rows TAB addresses TAB unsupported TAB no fp TAB differences TAB FILE [TAB why]
+ *
+ * STATUS is same, differs, none (no call frame information: libdw finds none either) or error.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "evaluate.h"
+#include "unwind/unwind_table.h"
+
+/* ---- invented registers, and a memory whose words are all above them ---- */
+
+#define MEMORY_ABOVE 0x700000000000ULL
+
+static bool invented(void *memory, uint64_t address, uint64_t *ret)
+{
+	(void)memory;
+	*ret = MEMORY_ABOVE | (address * 0x9e3779b97f4a7c15ULL) >> 20;
+	return true;
+}
+
+static struct registers registers_at(uint64_t pc)
+{
+	return (struct registers){ .pc = pc, .sp = 0x100000000000ULL, .fp = 0x200000000000ULL };
+}
+
+struct unwind_memory {
+	int unused;
+};
+
+static int unwind_memory__read(struct unwind_memory *memory, bpf_u64 address, bpf_u64 *ret_word)
+{
+	return !invented(memory, address, ret_word);
+}
+
+struct unwind_rows {
+	const unwind_row *row;
+};
+
+static unwind_row unwind_rows__at(const struct unwind_rows *rows, bpf_u32 index)
+{
+	return rows->row[index];
+}
+
+#include "unwind_step.h"
+
+/* ---- what libdw says ---- */
+
+struct libdw {
+	Elf *elf;
+	Dwarf *dwarf;
+	Dwarf_CFI *eh_frame, *debug_frame;
+	Dwarf_Frame *frame; /* the last one asked for, for addresses [start, end) */
+	Dwarf_Addr start, end;
+	bool is_signal;
+};
+
+static void libdw__open(struct libdw *libdw, int fd)
+{
+	*libdw = (struct libdw){ .elf = elf_begin(fd, ELF_C_READ_MMAP, NULL) };
+	libdw->eh_frame = dwarf_getcfi_elf(libdw->elf);
+	libdw->dwarf = dwarf_begin_elf(libdw->elf, DWARF_C_READ, NULL);
+	if (libdw->dwarf)
+		libdw->debug_frame = dwarf_getcfi(libdw->dwarf);
+}
+
+static void libdw__close(struct libdw *libdw)
+{
+	free(libdw->frame);
+	dwarf_cfi_end(libdw->eh_frame);
+	dwarf_end(libdw->dwarf); /* debug_frame is its */
+	elf_end(libdw->elf);
+}
+
+static Dwarf_Frame *libdw__frame(struct libdw *libdw, uint64_t address)
+{
+	if (libdw->frame && address >= libdw->start && address < libdw->end)
+		return libdw->frame;
+	free(libdw->frame);
+	libdw->frame = NULL;
+	if (dwarf_cfi_addrframe(libdw->eh_frame, address, &libdw->frame) &&
+	    dwarf_cfi_addrframe(libdw->debug_frame, address, &libdw->frame))
+		libdw->frame = NULL;
+	if (libdw->frame)
+		dwarf_frame_info(libdw->frame, &libdw->start, &libdw->end, &libdw->is_signal);
+	return libdw->frame;
+}
+
+/* ---- one address ---- */
+
+struct file {
+	const char *path;
+	struct unwind_table *table;
+	struct libdw libdw;
+	uint64_t addresses, unsupported, no_fp, differences;
+};
+
+/* Whether rules could say it: the return address lies below a CFA made of sp, fp and memory. */
+static bool can_be_said(Dwarf_Frame *frame, const struct registers *registers, uint64_t *ret_cfa,
+			uint64_t *ret_pc, bool is_signal)
+{
+	uint64_t pc_at;
+
+	return evaluate_cfa(frame, registers, invented, NULL, ret_cfa) == TOLD &&
+	       evaluate_register(frame, 16, registers, invented, NULL, ret_pc, &pc_at) == TOLD &&
+	       (is_signal || pc_at == *ret_cfa - 8);
+}
+
+static bool same_fp(struct file *file, Dwarf_Frame *frame, const struct registers *registers,
+		    const struct unwind_frame *ours)
+{
+	uint64_t fp, at;
+	enum told told = evaluate_register(frame, 6, registers, invented, NULL, &fp, &at);
+
+	file->no_fp += ours->is_fp_lost;
+	return ours->is_fp_lost ? told != TOLD : told == TOLD && ours->fp == fp;
+}
+
+static bool same_caller(struct file *file, Dwarf_Frame *frame, const struct registers *registers,
+			int end, const struct unwind_frame *ours)
+{
+	bool is_signal = file->libdw.is_signal;
+	uint64_t cfa, pc;
+
+	if (!can_be_said(frame, registers, &cfa, &pc, is_signal)) {
+		file->unsupported++;
+		return end == UNWIND_UNSUPPORTED;
+	}
+	if (!is_signal && cfa <= registers->sp)
+		return end == UNWIND_BACKWARDS;
+	return end == UNWIND_GOES_ON && ours->pc == pc && ours->sp == cfa &&
+	       ours->is_exact == is_signal && same_fp(file, frame, registers, ours);
+}
+
+static bool same_step(struct file *file, uint64_t address)
+{
+	const struct registers registers = registers_at(address);
+	struct unwind_frame ours = {
+		.pc = registers.pc, .sp = registers.sp, .fp = registers.fp, .is_exact = 1,
+	};
+	struct unwind_rule rule = unwind_table__rule(file->table, unwind_rule_address(&ours));
+	int end = unwind_step(rule, &ours, NULL);
+	Dwarf_Frame *frame = libdw__frame(&file->libdw, address);
+	uint64_t pc, at;
+
+	if (!frame)
+		return end == UNWIND_NO_RULE;
+	if (evaluate_register(frame, 16, &registers, invented, NULL, &pc, &at) == TOLD_UNDEFINED)
+		return end == UNWIND_ROOT;
+	return same_caller(file, frame, &registers, end, &ours);
+}
+
+/* ---- a file ---- */
+
+#define SHOWN_MAX 5
+
+static void check(struct file *file, uint64_t address)
+{
+	file->addresses++;
+	if (same_step(file, address))
+		return;
+	if (file->differences++ < SHOWN_MAX)
+		fprintf(stderr, "%s: %#" PRIx64 ": cfa kind %u, libdw has %s\n", file->path, address,
+			unwind_table__rule(file->table, address).cfa_kind,
+			libdw__frame(&file->libdw, address) ? "a row" : "nothing");
+}
+
+/* Behind an address and before the next one, each row that libdw has; where it has none, none. */
+static void check_between(struct file *file, uint64_t address, uint64_t next)
+{
+	while (libdw__frame(&file->libdw, address) && file->libdw.end < next) {
+		address = file->libdw.end;
+		check(file, address);
+	}
+}
+
+static void check_row(struct file *file, uint64_t address, uint64_t *last)
+{
+	for (uint64_t at = address ? address - 1 : 0; at <= address + 1; at++) {
+		if (at <= *last)
+			continue;
+		check_between(file, *last, at);
+		check(file, at);
+		*last = at;
+	}
+}
+
+static void check_rows(struct file *file)
+{
+	const struct unwind_table *table = file->table;
+	uint64_t last = 0;
+
+	for (uint32_t page = 0; page < table->page_nr; page++)
+		for (uint32_t row = table->page[page]; row < table->page[page + 1]; row++)
+			check_row(file,
+				  (table->first_page + page) << UNWIND_PAGE_SHIFT |
+					  UNWIND_ROW_ADDRESS(table->row[row]),
+				  &last);
+}
+
+static void say(const struct file *file, const char *status, const char *why)
+{
+	printf("%s\t%u\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\n", status,
+	       file->table ? file->table->row_nr : 0, file->addresses, file->unsupported, file->no_fp,
+	       file->differences, file->path, why);
+	fflush(stdout);
+}
+
+static void compare(struct file *file, int fd)
+{
+	const struct unwind_table *table = file->table;
+
+	libdw__open(&file->libdw, fd);
+	check_rows(file);
+	libdw__close(&file->libdw);
+	file->differences += table->not_understood_nr + !unwind_table__is_sound(table);
+	say(file, file->differences ? "differs" : "same",
+	    table->not_understood_nr ? "entries that were not understood" : "");
+}
+
+static void run(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct file file = { .path = path };
+	struct reason why = { "" };
+	int err = fd < 0 ? -errno : unwind_table__from_file(fd, &file.table, &why);
+
+	if (!err)
+		compare(&file, fd);
+	else
+		say(&file, err == -ENODATA ? "none" : "error", *why.text ? why.text : strerror(-err));
+	unwind_table__free(file.table);
+	if (fd >= 0)
+		close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	elf_version(EV_CURRENT);
+	for (int i = 1; i < argc; i++)
+		run(argv[i]);
+	return 0;
+}

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The programs whose live threads are unwound, and what keeps them busy."""
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+
+QUERY = ("with recursive c(x) as (values(1) union all select x + 1 from c where x < 300000) "
+         "select count(*) from (select x, printf('%d-%s', x, hex(x)) as y from c order by y);")
+SCRIPT = """
+import json, re, threading
+def work():
+    while True:
+        text = json.dumps({str(i): list(range(i % 50)) for i in range(300)})
+        sorted(re.findall("[0-9]+", text)); json.loads(text)
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+work()
+"""
+NODE = "for (;;) { JSON.parse(JSON.stringify(Array.from({length: 999}, (_, i) => [i, 'x' + i]))) }"
+
+# Much to compile, without a header of anybody's.
+BIG = "\n".join(f"""
+struct s{i} {{ int a[{i % 7 + 2}]; struct s{i} *next; double d; }};
+double f{i}(struct s{i} *s, int n) {{
+    double sum = 0;
+    for (int i = 0; i < n; i++, s = s->next) {{
+        switch (s->a[i % {i % 7 + 2}] % 5) {{
+        case 0: sum += s->d * n; break;
+        case 1: sum -= s->d / (n + 1); break;
+        case 2: sum *= 1.5; break;
+        case 3: for (int j = 0; j < n; j++) sum += s->a[j % 2] * j; break;
+        }}
+    }}
+    return sum;
+}}""" for i in range(300))
+
+
+@contextlib.contextmanager
+def nothing(_folder):
+    yield
+
+
+@contextlib.contextmanager
+def redis_load(folder):
+    """Until the server is gone for good; redis-benchmark ends whenever it loses its connection."""
+    loop = subprocess.Popen(
+        ["sh", "-c", "while :; do timeout 60 redis-benchmark -s redis.sock -n 1000000 -c 10 -P 8 "
+                     "-t set,lpush,hset,zadd,lrange -r 10000 -q; sleep 0.2; done"],
+        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield
+    finally:
+        os.killpg(loop.pid, 9)
+        loop.wait()
+
+
+def cc1():
+    done = subprocess.run(["gcc", "-print-prog-name=cc1"], capture_output=True, text=True,
+                          check=False)
+    return done.stdout.strip() or "cc1"
+
+
+def table(folder):
+    """(name, command, context that keeps it busy, whether it is complete in nearly all stacks)."""
+    own = os.environ["UNWIND"]
+    workloads = os.environ["WORKLOADS"]
+    folder = pathlib.Path(folder)
+    (folder / "big.c").write_text(BIG, encoding="utf-8")
+    return [
+        ("frames", [f"{own}/frames"], nothing, True),
+        ("exceptions", [f"{workloads}/exceptions", "100000"], nothing, True),
+        ("sqlite3", ["sqlite3", ":memory:", QUERY], nothing, True),
+        ("python3", ["/usr/bin/python3", "-c", SCRIPT], nothing, True),
+        ("git", ["git", "diff", "--no-index", "--stat", "-M", "/usr/include", "/usr/lib/gcc"],
+         nothing, True),
+        ("cc1", [cc1(), "-quiet", "-O2", "big.c", "-o", "/dev/null"], nothing, True),
+        ("clang", ["clang", "-O2", "-c", "big.c", "-o", "/dev/null"], nothing, True),
+        ("redis-server", ["redis-server", "--port", "0", "--unixsocket", "redis.sock", "--save", "",
+                          "--io-threads", "2"], redis_load, True),
+        # What V8 compiles has no call frame information: most of its stacks stop there.
+        ("node", ["node", "-e", NODE], nothing, False),
+    ]
+
+
+def is_there(command):
+    return shutil.which(command[0]) is not None

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Unwind tables and steps, beside elfutils' libdw (all rows of files) and libdwfl (live threads).
+
+UNWIND := $(OUT)/unwind
+UNWIND_TOOLS := $(addprefix $(UNWIND)/,against_libdw against_dwfl frames load_bpf in_bpf.o)
+
+.PHONY: test-unwind
+
+# UNWIND_FILES=all: every ELF file below /usr/bin, /usr/sbin and /usr/lib. UNWIND_STACKS=n a program.
+test-unwind: export UNWIND_FILES := $(UNWIND_FILES)
+test-unwind: export UNWIND_STACKS := $(UNWIND_STACKS)
+test-unwind: $(BIN) workloads $(UNWIND_TOOLS)	## compare unwind tables and stacks with elfutils (as root)
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads) \
+		UNWIND=$(abspath $(UNWIND)) tests/unwind/run.py $(UNWIND_ARGS)
+
+$(UNWIND)/against_libdw: $(addprefix $(OUT)/tests/unwind/,against_libdw.o evaluate.o) $(LIB)
+$(UNWIND)/against_dwfl: $(addprefix $(OUT)/tests/unwind/,against_dwfl.o target.o threads.o) $(LIB)
+$(UNWIND)/against_%:
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(LIB_LIBS) -o $@
+
+$(UNWIND)/load_bpf: $(OUT)/tests/unwind/load_bpf.o
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ -lbpf -o $@
+
+# As distributions build: optimized, without frame pointers.
+$(UNWIND)/%: tests/unwind/targets/%.c
+	$(call msg,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -O2 -fomit-frame-pointer -pthread -Wl,-z,lazy -Wall -Wextra $(if $(CI),-Werror) $< -o $@ -ldl
+
+$(UNWIND)/in_bpf.o: tests/unwind/in_bpf.bpf.c $(wildcard include/unwind_*.h)
+	$(call msg,CLANG,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
