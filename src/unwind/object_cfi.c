@@ -72,8 +72,8 @@ static int find_text(Elf *elf, struct object_cfi *cfi, struct reason *why)
 	return 0;
 }
 
-/* What the file has from an address to the end of its segment. */
-static bool bytes_at(Elf *elf, uint64_t vaddr, struct cfi_section *ret)
+/* What the file has from an address to the end of its segment, but no more than max. */
+static bool bytes_at(Elf *elf, uint64_t vaddr, uint64_t max, struct cfi_section *ret)
 {
 	GElf_Phdr segment;
 	Elf_Data *data;
@@ -86,8 +86,7 @@ static bool bytes_at(Elf *elf, uint64_t vaddr, struct cfi_section *ret)
 			continue;
 		left = segment.p_filesz - into;
 		data = elf_getdata_rawchunk(elf, segment.p_offset + into,
-					    left > UNWIND_SECTION_MAX ? UNWIND_SECTION_MAX : left,
-					    ELF_T_BYTE);
+					    left < max ? left : max, ELF_T_BYTE);
 		if (!data || !data->d_buf)
 			return false;
 		*ret = (struct cfi_section){ .bytes = data->d_buf, .size = data->d_size,
@@ -99,6 +98,8 @@ static bool bytes_at(Elf *elf, uint64_t vaddr, struct cfi_section *ret)
 
 /* ---- PT_GNU_EH_FRAME: a version, three encodings, and where .eh_frame is ---- */
 
+#define HEADER_MAX 16
+
 static bool find_by_header(Elf *elf, struct cfi_section *ret)
 {
 	struct cfi_section header;
@@ -109,7 +110,7 @@ static bool find_by_header(Elf *elf, struct cfi_section *ret)
 	size_t at = 0;
 
 	if (!next_segment(elf, &at, PT_GNU_EH_FRAME, 0, &segment) ||
-	    !bytes_at(elf, segment.p_vaddr, &header))
+	    !bytes_at(elf, segment.p_vaddr, HEADER_MAX, &header))
 		return false;
 	cursor = (struct cursor){ header.bytes, header.bytes + header.size };
 	if (cursor_u8(&cursor) != 1)
@@ -117,7 +118,7 @@ static bool find_by_header(Elf *elf, struct cfi_section *ret)
 	encoding = cursor_u8(&cursor);
 	cursor_uint(&cursor, 2);
 	if (!encoded_pointer(&header, &cursor, encoding, &vaddr) || cursor.is_cut ||
-	    !bytes_at(elf, vaddr, ret))
+	    !bytes_at(elf, vaddr, UNWIND_SECTION_MAX, ret))
 		return false;
 	ret->ends_at_zero = true;
 	return true;
@@ -200,8 +201,6 @@ int object_cfi_find(Elf *elf, struct object_cfi *ret, struct reason *why)
 		return err;
 	cfi.section_nr += find_eh_frame(elf, &cfi.section[0]);
 	cfi.section_nr += find_debug_frame(elf, &cfi.section[cfi.section_nr]);
-	if (!cfi.section_nr)
-		return reason_set(why, -ENODATA, "no call frame information");
 	*ret = cfi;
 	return 0;
 }

@@ -20,7 +20,7 @@ struct object_cfi {
 	struct cfi_section section[CFI_SECTIONS_MAX]; /* what the earlier one says goes first */
 };
 
-/* Valid as long as elf is. 0 or a negative errno as unwind_table__from_file() has it. */
+/* Valid as long as elf is; there may be no sections. 0 or a negative errno as unwind_table__from_file() has it. */
 int object_cfi_find(Elf *elf, struct object_cfi *ret, struct reason *why);
 
 #endif

@@ -18,8 +18,8 @@
 #include "base/reason.h"
 #include "unwind_types.h"
 
-#define UNWIND_SECTION_MAX (128u << 20) /* bytes of call frame information */
-#define UNWIND_PAGES_MAX (1u << 16)	/* from the first to the last byte of the code */
+#define UNWIND_SECTION_MAX (64u << 20) /* bytes of call frame information, unpacked */
+#define UNWIND_PAGES_MAX (1u << 16)    /* from the first to the last byte of the code */
 #define UNWIND_ROWS_MAX (1u << 24)
 
 /* Plain arrays: they can be written to a file or sent to another process as they are. */

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What compiling unwind tables costs.
- *
- *	unwind FILE…	a line for each file, then their sum
- *	unwind -s FILE…	the sum only
+ * unwind PATH…: what compiling unwind tables costs, a line for each file, or for all files below a
+ * folder together.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "unwind/unwind_table.h"
 
-struct sum {
-	uint64_t files, fdes, rows, bytes, outside, not_understood, unsupported;
+static struct sum {
+	uint64_t files, fdes, rows, bytes, unsupported;
 	uint32_t rules_max;
-	double ms;
-};
+	double ms, cpu_ms;
+} all;
 
-static double now_ms(void)
+static double clock_ms(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return now.tv_sec * 1e3 + now.tv_nsec / 1e6;
 }
 
@@ -38,63 +38,83 @@ static uint64_t bytes_of(const struct unwind_table *table)
 
 static void print(const char *name, const struct sum *sum)
 {
-	printf("%-40s %8" PRIu64 " FDEs %9" PRIu64 " rows %5" PRIu32 " rules %10" PRIu64
-	       " bytes %5.2f/row %9.2f ms %6.2f Mrow/s",
-	       name, sum->fdes, sum->rows, sum->rules_max, sum->bytes,
-	       (double)sum->bytes / (double)sum->rows, sum->ms, (double)sum->rows / sum->ms / 1e3);
-	printf("  unsupported %" PRIu64 " outside %" PRIu64 " not understood %" PRIu64 "\n",
-	       sum->unsupported, sum->outside, sum->not_understood);
+	printf("%-32s %5" PRIu64 " files %8" PRIu64 " FDEs %9" PRIu64 " rows %4" PRIu32
+	       " rules %5.2f bytes/row %7.1f ms, CPU %6.1f ms, %5.1f Mrow/s; %" PRIu64 " unsupported\n",
+	       name, sum->files, sum->fdes, sum->rows, sum->rules_max,
+	       (double)sum->bytes / (double)sum->rows, sum->ms, sum->cpu_ms,
+	       (double)sum->rows / sum->cpu_ms / 1e3,
+	       sum->unsupported);
 }
 
-static void add(struct sum *sum, const struct unwind_table *table, double ms)
+/* To the one and to all. */
+static void add(struct sum *one, const struct unwind_table *table)
 {
-	sum->files++;
-	sum->fdes += table->fde_nr;
-	sum->rows += table->row_nr;
-	sum->bytes += bytes_of(table);
-	sum->outside += table->outside_nr;
-	sum->not_understood += table->not_understood_nr;
-	sum->unsupported += table->unsupported_nr;
-	if (table->rule_nr > sum->rules_max)
-		sum->rules_max = table->rule_nr;
-	sum->ms += ms;
+	struct sum *const to[] = { one, &all };
+
+	for (int i = 0; i < 2; i++) {
+		to[i]->files++;
+		to[i]->fdes += table->fde_nr;
+		to[i]->rows += table->row_nr;
+		to[i]->bytes += bytes_of(table);
+		to[i]->unsupported += table->unsupported_nr;
+		if (table->rule_nr > to[i]->rules_max)
+			to[i]->rules_max = table->rule_nr;
+	}
 }
 
-/* -ENODATA, -ENOTSUP: nothing for us to do. */
-static int measure(const char *path, bool is_quiet, struct sum *all)
+static void measure(const char *path, bool is_quiet)
 {
 	struct unwind_table *table = NULL;
 	struct sum one = { 0 };
 	struct reason why = { "" };
-	double begun = now_ms();
+	double begun = clock_ms(CLOCK_MONOTONIC), cpu_begun = clock_ms(CLOCK_PROCESS_CPUTIME_ID);
 	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
 
 	err = fd < 0 ? -errno : unwind_table__from_file(fd, &table, &why);
 	if (fd >= 0)
 		close(fd);
-	if (err) {
-		all->ms += now_ms() - begun;
-		if (!is_quiet || (err != -ENODATA && err != -ENOTSUP && err != -ENOEXEC))
-			fprintf(stderr, "unwind: %s: %s\n", path, *why.text ? why.text : strerror(-err));
-		return err;
-	}
-	add(&one, table, now_ms() - begun);
-	add(all, table, one.ms);
-	if (!is_quiet)
+	one.ms = clock_ms(CLOCK_MONOTONIC) - begun;
+	one.cpu_ms = clock_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu_begun;
+	if (err && !is_quiet)
+		fprintf(stderr, "unwind: %s: %s\n", path, *why.text ? why.text : strerror(-err));
+	all.ms += one.ms;
+	all.cpu_ms += one.cpu_ms;
+	if (!err)
+		add(&one, table);
+	if (!err && !is_quiet)
 		print(strrchr(path, '/') ? strrchr(path, '/') + 1 : path, &one);
 	unwind_table__free(table);
+}
+
+/* What is no program or library costs time too, and is not mentioned. */
+static int visit(const char *path, const struct stat *st, int kind, struct FTW *unused)
+{
+	(void)unused;
+	if (kind == FTW_F && S_ISREG(st->st_mode))
+		measure(path, true);
 	return 0;
+}
+
+static void measure_below(const char *folder)
+{
+	struct sum before = all, here;
+
+	all = (struct sum){ 0 };
+	nftw(folder, visit, 64, FTW_PHYS);
+	here = all;
+	print(folder, &here);
+	all = before;
 }
 
 int main(int argc, char **argv)
 {
-	bool is_quiet = argc > 1 && !strcmp(argv[1], "-s");
-	struct sum all = { 0 };
-	char name[64];
+	for (int i = 1; i < argc; i++) {
+		struct stat st;
 
-	for (int i = 1 + is_quiet; i < argc; i++)
-		measure(argv[i], is_quiet, &all);
-	snprintf(name, sizeof(name), "all %" PRIu64, all.files);
-	print(name, &all);
-	return all.rows == 0;
+		if (!stat(argv[i], &st) && S_ISDIR(st.st_mode))
+			measure_below(argv[i]);
+		else
+			measure(argv[i], false);
+	}
+	return 0;
 }

@@ -2,7 +2,7 @@
 # Fuzzing what reads files and command lines; clang's libFuzzer with ASan and UBSan.
 
 FUZZ         := .output/fuzz
-FUZZERS      := snapshot json filter
+FUZZERS      := snapshot json filter cfi
 FUZZ_SECONDS ?= 600
 FUZZ_CFLAGS  := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall -Iinclude -Isrc \
 		-g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
@@ -21,6 +21,7 @@ fuzz: fuzzers		## fuzzing for FUZZ_SECONDS a target; what it finds stays in .out
 
 fuzzers: $(addprefix $(FUZZ)/fuzz-,$(FUZZERS)) $(FUZZ)/make-seeds $(OUT)/golden-snapshots
 	$(Q)mkdir -p $(FUZZ)/seeds/snapshot
+	$(Q)tests/fuzz/cfi_seeds.sh $(FUZZ)/seeds/cfi tests/unwind/targets/frames.c
 	$(Q)$(FUZZ)/make-seeds $(FUZZ)/seeds/snapshot $(wildcard $(OUT)/golden-snapshots.d/*.snap)
 
 $(FUZZ)/%.o: %.c VERSION
@@ -29,9 +30,10 @@ $(FUZZ)/%.o: %.c VERSION
 	$(Q)$(CLANG) $(FUZZ_CFLAGS) -MMD -MP -c $< -o $@
 
 $(FUZZ)/fuzz-snapshot: $(FUZZ)/tests/fuzz/mutate.o
+$(FUZZ)/fuzz-cfi: $(call fuzz_obj,$(wildcard src/unwind/*.c))
 $(FUZZ)/fuzz-%: $(FUZZ)/tests/fuzz/%.o $(FUZZ_COMMON)
 	$(call msg,LINK,$@)
-	$(Q)$(CLANG) -fsanitize=fuzzer,address,undefined $^ $(API_LIBS) -o $@
+	$(Q)$(CLANG) -fsanitize=fuzzer,address,undefined $^ $(API_LIBS) -lelf -o $@
 
 $(FUZZ)/make-seeds: $(OUT)/tests/fuzz/make_seeds.o $(LIB)
 	$(call msg,LINK,$@)

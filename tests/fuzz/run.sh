@@ -21,6 +21,7 @@ runs_of() {
 	snapshot) echo 4000 ;;
 	json) echo 40000 ;;
 	filter) echo 30000 ;;
+	cfi) echo 60000 ;;
 	esac
 }
 
@@ -30,6 +31,7 @@ limits_of() {
 	snapshot) echo "-max_len=16384" ;;
 	json) echo "-max_len=4096 -dict=$tests/json.dict" ;;
 	filter) echo "-max_len=256 -dict=$tests/filter.dict" ;;
+	cfi) echo "-max_len=2048" ;;
 	esac
 }
 

@@ -94,7 +94,7 @@ Test(unwind_hostile, a_cie_that_is_wrong_is_not_the_next_ones_fault)
 	FDE(&image, 0x1000, 0x10, 0);
 	image_usual_cie(&image);
 	FDE(&image, 0x2000, 0x10, 0);
-	CIE(&image, "zR", ADVANCE(1));
+	CIE(&image, "zR", DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1, ADVANCE(1));
 	FDE(&image, 0x3000, 0x10, 0);
 	table = image_table(&image);
 	expect_rule(table, 0x1000, UNSUPPORTED);

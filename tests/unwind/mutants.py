@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Does a unit test notice when a rule of unwinding is switched off? Each mutant is src/unwind and
+the headers with one deliberate mistake. One whose text is no longer in the source fails too.
+
+    mutants.py [NAME…]     those whose names contain one of NAME
+
+Environment: UNWIND_CC, UNWIND_CFLAGS, how the tests are built; UNWIND_LIB, the rest of the library.
+"""
+import glob
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# name: (file, old text, new text)
+MUTANTS = {
+    # looking up
+    "lookup: a row's own address is the row before's": (
+        "include/unwind_lookup.h", "<= last;", "<= (last & ~UNWIND_PAGE_MASK) - 1;"),
+    "lookup: not enough steps for a full page": (
+        "include/unwind_types.h", "#define UNWIND_SEARCH_STEPS 16", "#define UNWIND_SEARCH_STEPS 15"),
+    "lookup: the next page has no end": (
+        "src/unwind/lookup.c", "if (page >= table->page_nr)", "if (page > table->page_nr)"),
+
+    # stepping
+    "step: a return address is looked up itself": (
+        "include/unwind_step.h", "frame->pc - !frame->is_exact", "frame->pc"),
+    "step: so is the one before where a signal interrupted": (
+        "include/unwind_step.h", "frame->pc - !frame->is_exact", "frame->pc - 1"),
+    "step: a signal's frame is a call's": (
+        "include/unwind_step.h", "\tframe->is_exact = 1;\n", "\tframe->is_exact = 0;\n"),
+    "step: exact for ever": ("include/unwind_step.h", "\tframe->is_exact = 0;\n", ""),
+    "step: the frame may stand still": ("include/unwind_step.h", "cfa <= frame->sp", "cfa < frame->sp"),
+    "step: the frame may go back": ("include/unwind_step.h", "cfa <= frame->sp", "0"),
+    "step: no rule is the root": ("include/unwind_step.h", "return UNWIND_NO_RULE;", "return UNWIND_ROOT;"),
+    "step: PLT slots push early": ("include/unwind_step.h", "(frame->pc & 15) >=", "(frame->pc & 15) + 1 >="),
+    "step: PLT slots push late": ("include/unwind_step.h", "(frame->pc & 15) >=", "(frame->pc & 15) >"),
+    "step: nothing is added to what is read": ("include/unwind_step.h", "\t\tcfa += rule.addend;\n", ""),
+    "step: a lost frame pointer is used": (
+        "include/unwind_step.h", "unwind_rule_needs_fp(rule) && frame->is_fp_lost", "0"),
+    "step: a lost frame pointer's frame is read": (
+        "include/unwind_step.h", "rule.fp_kind == UNWIND_FP_AT_FP && frame->is_fp_lost", "0"),
+    "step: a lost frame pointer stays lost": (
+        "include/unwind_step.h", "\tframe->is_fp_lost = 0;\n\treturn unwind_memory__read",
+        "\treturn unwind_memory__read"),
+    "step: a signal gives no frame pointer back": (
+        "include/unwind_step.h", "\tframe->is_exact = 1;\n\tframe->is_fp_lost = 0;\n",
+        "\tframe->is_exact = 1;\n"),
+    "step: fp is read from the CFA": (
+        "include/unwind_step.h", "rule.fp_kind == UNWIND_FP_AT_SP ? frame->sp : frame->fp", "cfa"),
+
+    # rows and pages
+    "rows: a page has no first row": (
+        "src/unwind/rows.c", "\t\t\terr = push_row(rows, 0, rows->current);\n", "\t\t\terr = 0;\n"),
+    "rows: a page begins with nothing": (
+        "src/unwind/rows.c", "push_row(rows, 0, rows->current)", "push_row(rows, 0, 0)"),
+    "rows: equal neighbours": (
+        "src/unwind/rows.c", "if (err || id == rows->current)", "if (err)"),
+    "rows: two at one address": (
+        "src/unwind/rows.c", "if (!has_row_at(rows, address))", "if (1)"),
+    "rows: rules without end": (
+        "src/unwind/rows.c", "\tif (rows->rule_nr >= UNWIND_RULES_MAX - 1)\n", "\tif (0)\n"),
+    "rows: the last pages are missing": (
+        "src/unwind/rows.c", "int err = begin_pages(rows, rows->page_max);", "int err = 0;"),
+
+    # functions
+    "functions: no end": (
+        "src/unwind/unwind_table.c", "if (!err && fde->end < next)", "if (0)"),
+    "functions: over the next one": (
+        "src/unwind/unwind_table.c", "fde->end < next ? fde->end : next;", "fde->end;"),
+    "functions: a CIE's rows are the last one's": (
+        "src/unwind/unwind_table.c", "if (c->program.cie != cie)", "if (!c->program.cie)"),
+    "functions: as they come": ("src/unwind/entries.c", "\tif (is_sorted(entries))\n", "\tif (1)\n"),
+    "functions: twice at one address": (
+        "src/unwind/entries.c", "!kept || entries->fde[kept - 1].start != entries->fde[i].start", "1"),
+    "functions: before the code": (
+        "src/unwind/entries.c", "fde.start < entries->text_start || fde.start >= fde.end ||",
+        "fde.start < entries->text_start ||"),
+    "functions: behind the code": (
+        "src/unwind/entries.c", "\n\t    fde.end > entries->text_end", " 0"),
+    "entries: an unknown form is like any other": (
+        "src/unwind/entries.c", "\t\tdefault:\n\t\t\tdata.is_cut = true;", "\t\tdefault:\n\t\t\tbreak;"),
+    "entries: addresses are absolute": (
+        "src/unwind/entries.c", "\t\t*ret += here;\n", ""),
+
+    # instructions
+    "program: states are not restored": (
+        "src/unwind/program.c", "program->row = program->remembered[--program->remembered_nr];",
+        "--program->remembered_nr;"),
+    "program: states without end": (
+        "src/unwind/program.c", "program->remembered_nr == REMEMBERED_MAX",
+        "program->remembered_nr == REMEMBERED_MAX - 1"),
+    "program: long CIEs": (
+        "src/unwind/program.c", "cursor_left(&cie->program) > CIE_PROGRAM_MAX", "0"),
+    "program: registers are not restored": (
+        "src/unwind/program.c", "*column_of(program, &program->initial, low);",
+        "*column_of(program, &program->row, low);"),
+    "program: what makes no sense is passed over": (
+        "src/unwind/program.c", "\t\telse\n\t\t\tprogram->is_wrong = true;\n\t}", "\t}"),
+    "program: what is cut off is whole": (
+        "src/unwind/program.c", "\tprogram->is_wrong |= program->code.is_cut;\n", ""),
+    "program: addresses go back": ("src/unwind/program.c", "program->address < before", "0"),
+    "program: offsets overflow": (
+        "src/unwind/program.c", "&product) ? INT64_MAX :\n\t\t\t\t\t\t\t\t\t\t    product",
+        "&product) ? 16 :\n\t\t\t\t\t\t\t\t\t\t    product"),
+    "program: a CIE that advances": (
+        "src/unwind/program.c", "program->is_wrong || program->address;", "program->is_wrong;"),
+
+    # rules
+    "rule: large offsets are cut": ("src/unwind/rule.c", "return offset >= UNWIND_OFFSET_MIN &&", "return 1 ||"),
+    "rule: any register": (
+        "src/unwind/rule.c", "(cfa->reg != REG_SP && cfa->reg != REG_FP) ||", ""),
+    "rule: the return address is anywhere": (
+        "src/unwind/rule.c", " || row->return_address.offset != -8", ""),
+    "rule: the return address is somewhere": (
+        "src/unwind/rule.c", "row->return_address.kind != COLUMN_AT_CFA || ", ""),
+    "rule: the stack pointer is not the CFA": (
+        "src/unwind/rule.c", "\t    row->sp.kind != COLUMN_UNSAID || ", "\t    "),
+    "rule: the root goes on": (
+        "src/unwind/rule.c", "row->return_address.kind == COLUMN_UNDEFINED", "0"),
+    "rule: any function may look like a signal's": (
+        "src/unwind/rule.c", "program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row)",
+        "row->cfa.kind == COLUMN_IS_EXPRESSION ? rule_of_signal(row) : rule_of_call(row)"),
+    "rule: a signal's function is like any other": (
+        "src/unwind/rule.c", "program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row)",
+        "rule_of_call(row)"),
+    "rule: a signal's pc is anywhere": (
+        "src/unwind/rule.c", " ||\n\t    return_offset != rule.cfa_off + 8", ""),
+    "rule: any PLT": (
+        "src/unwind/rule.c", "literal >= DW_OP_lit0 && literal <= DW_OP_lit15 &&\n\t       ", ""),
+    "rule: a lost frame pointer is the same": (
+        "src/unwind/rule.c", "rule->fp_kind = UNWIND_FP_LOST;", "rule->fp_kind = UNWIND_FP_SAME;"),
+
+    # the object
+    "object: any machine": (
+        "src/unwind/object_cfi.c", "header.e_machine != EM_X86_64 || ", ""),
+    "object: any size": (
+        "src/unwind/object_cfi.c", ">> UNWIND_PAGE_SHIFT >= UNWIND_PAGES_MAX - 1", "== 0"),
+}
+
+
+def build(folder):
+    sources = [*glob.glob("tests/unit/unwind_*.c"), *glob.glob(f"{folder}/src/unwind/*.c")]
+    program = f"{folder}/unit"
+    subprocess.run([*shlex.split(os.environ["UNWIND_CC"]), f"-I{folder}/include", f"-I{folder}/src",
+                    *shlex.split(os.environ["UNWIND_CFLAGS"]), "-O1", "-w", *sources,
+                    os.environ["UNWIND_LIB"], "-lelf", "-lcriterion", "-o", program], check=True)
+    return program
+
+
+def survives(name, folder):
+    """Why the mutant counts as a failure; None: a test noticed it."""
+    file, old, new = MUTANTS[name]
+    path = pathlib.Path(folder) / file
+    text = path.read_text(encoding="utf-8")
+    if old not in text:
+        return f"its text is no longer in {file}"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    run = subprocess.run([build(folder), "-q"], check=False, capture_output=True, timeout=300)
+    return None if run.returncode else "no test noticed it"
+
+
+def main():
+    os.chdir(ROOT)
+    names = [name for name in MUTANTS
+             if len(sys.argv) < 2 or any(word in name for word in sys.argv[1:])]
+    failed = 0
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree("include", f"{folder}/include")
+            shutil.copytree("src/unwind", f"{folder}/src/unwind")
+            why = survives(name, folder)
+        if why:
+            failed += 1
+            print(f"mutant: {name}: {why}", flush=True)
+    print(f"unwind mutants: {len(names) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
