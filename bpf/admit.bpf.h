@@ -2,7 +2,10 @@
 #ifndef ALLOCSNAP_ADMIT_BPF_H
 #define ALLOCSNAP_ADMIT_BPF_H
 
-/* What we look at. Probes are attached per process; its books open when all are in place. */
+/*
+ * What we look at. Probes are attached per process; its books open when all are in place. Where
+ * children are followed, probes are hit by everybody, and only who has books is recorded.
+ */
 
 #include "maps.bpf.h"
 
@@ -14,9 +17,17 @@ static __always_inline struct process *process_of(__u32 tgid)
 	return process && !process->exit_ns ? process : NULL;
 }
 
+/* The books of the memory that it runs in: of its parent, between vfork and exec. */
+static __always_inline struct process *books_of(struct process *process)
+{
+	return process->memory_of ? process_of(process->memory_of) : process;
+}
+
 static __always_inline struct process *current_process(void)
 {
-	return process_of(bpf_get_current_pid_tgid() >> 32);
+	struct process *process = process_of(bpf_get_current_pid_tgid() >> 32);
+
+	return process ? books_of(process) : NULL;
 }
 
 #endif

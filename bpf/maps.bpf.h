@@ -11,10 +11,13 @@
  *	threads     task           struct thread     grows       probes            probes
  *	blocks      block_key      struct block      * 4 M       probes            loader
  *	tracebacks  hash           struct traceback  * 256 Ki    probes            loader
+ *	doorbell    ring buffer    TGID              4 Ki        probes            loader
  *
  * When full: `processes` – the loader fails to admit and says so. `threads` – the call is
  * not recorded (threads_dropped). `blocks` – the block is not recorded (blocks_dropped).
- * `tracebacks` – the block is recorded without one (tracebacks_dropped).
+ * `tracebacks` – the block is recorded without one (tracebacks_dropped). `doorbell` – nothing: it
+ * only wakes the loader, to look at `processes`. A child is not followed where that is full
+ * (processes_dropped).
  *
  * blocks and tracebacks are not preallocated: the memory of blocks follows what is live; the
  * loader deletes tracebacks that no block has any more once half of their room is taken.
@@ -67,6 +70,11 @@ struct {
 	__type(key, __u32);
 	__type(value, struct process);
 } processes SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} doorbell SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

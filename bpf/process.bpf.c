@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The life of an admitted process: exec begins new books, the exit of the last thread ends them. */
+/*
+ * The life of an admitted process: exec begins new books, the exit of the last thread ends them;
+ * where its children are followed, a fork begins books of their own.
+ */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -17,6 +20,7 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 static __always_inline void begin_anew(struct process *process)
 {
 	process->image = __sync_fetch_and_add(&next_image, 1);
+	process->is_forked = 0;
 	__builtin_memset(process->counter, 0, sizeof(process->counter));
 	__builtin_memset(process->loss, 0, sizeof(process->loss));
 }
@@ -46,6 +50,66 @@ int reset_peak(struct process_request *request)
 	return 0;
 }
 
+/* Wakes the loader. A full ring has been heard already. */
+static __always_inline void ring(__u32 tgid)
+{
+	bpf_ringbuf_output(&doorbell, &tgid, sizeof(tgid), 0);
+}
+
+static const struct process no_books;
+
+/* Before the child runs. Its books are not looked at while they have no image. */
+static __always_inline long admit_child(struct process *parent, __u32 parent_tgid,
+					struct task_struct *child, bool shares_memory)
+{
+	__u32 tgid = child->tgid;
+	long err = bpf_map_update_elem(&processes, &tgid, &no_books, BPF_NOEXIST);
+	struct process *process = err ? NULL : bpf_map_lookup_elem(&processes, &tgid);
+
+	if (!process)
+		return -ENOSPC;
+	process->is_open = 1;
+	process->by_ret = parent->by_ret;
+	process->follows = 1;
+	process->parent = parent_tgid;
+	if (shares_memory)
+		process->memory_of = parent->memory_of ?: parent_tgid;
+	process->forked_ns = bpf_ktime_get_ns();
+	process->start_boottime_ns = child->start_boottime;
+	bpf_get_current_comm(process->comm, sizeof(process->comm));
+	process->args_bytes = parent->args_bytes;
+	__builtin_memcpy(process->args, parent->args, sizeof(process->args));
+	process->is_forked = !shares_memory;
+	process->image = __sync_fetch_and_add(&next_image, 1);
+	return 0;
+}
+
+/* Runs in the parent, for each process and each thread that begins. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct process *process = process_of(parent->tgid);
+
+	if (!process || !process->follows || child->tgid == parent->tgid)
+		return 0;
+	if (admit_child(process, parent->tgid, child, child->mm == parent->mm))
+		lose(process, LOSS_processes_dropped);
+	ring(child->tgid);
+	return 0;
+}
+
+/* A program may be over before anybody can read /proc/PID/cmdline. */
+static __always_inline void read_args(struct process *process, struct task_struct *task)
+{
+	__u64 start = task->mm->arg_start, bytes = task->mm->arg_end - start;
+
+	if (bytes > ARGS_BYTES)
+		bytes = ARGS_BYTES;
+	process->args_bytes = bytes;
+	if (bpf_probe_read_user(process->args, bytes, (void *)start))
+		process->args_bytes = 0;
+}
+
 /*
  * The old memory is gone: its blocks keep the old image and are cleared away by the next drain.
  * Probes are tied to the task that was the main thread; where another thread calls exec it takes
@@ -61,7 +125,10 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 		return 0;
 	begin_anew(process);
 	process->exec_cnt++;
-	if (old_pid != task->pid) {
+	process->memory_of = 0;
+	bpf_get_current_comm(process->comm, sizeof(process->comm));
+	read_args(process, task);
+	if (old_pid != task->pid && !process->follows) {
 		process->thread_exec_cnt++;
 		lose(process, LOSS_execs_unprobed);
 	}
@@ -70,6 +137,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 		thread->call.sp = 0;
 		thread->freed.address = 0;
 	}
+	ring(task->tgid);
 	return 0;
 }
 
@@ -89,14 +157,17 @@ int process_switch(struct process_request *args)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
-	struct process *process = process_of(task->tgid);
+	struct process *process = process_of(task->tgid), *books;
 	struct thread *thread;
 
 	if (!process)
 		return 0;
+	books = books_of(process);
 	thread = thread_of(task);
-	if (thread && thread->call.sp)
-		call_cut_off(process, &thread->call);
+	if (books && thread && thread->call.sp)
+		call_cut_off(books, &thread->call);
+	if (task->pid == task->tgid)
+		bpf_get_current_comm(process->comm, sizeof(process->comm));
 	if (task->signal->live.counter)
 		return 0;
 	process->exit_code = task->signal->group_exit_code ?: task->exit_code;

@@ -170,6 +170,15 @@ static __always_inline bool free_is_passed_on(const struct freed *outer, const s
 	       freed->sp <= outer->sp;
 }
 
+/* All that a forked process has allocated is in its books: what is not there came with the fork. */
+static __always_inline void count_unknown_free(struct process *process)
+{
+	if (process->is_forked)
+		count(process, COUNTER_inherited_frees, 1);
+	else
+		count(process, COUNTER_unknown_frees, 1);
+}
+
 /* thread: NULL where there is no memory for it. */
 static __always_inline void record_free(struct process *process, struct thread *thread,
 					const struct freed *freed)
@@ -184,7 +193,7 @@ static __always_inline void record_free(struct process *process, struct thread *
 	} else if (thread && free_is_passed_on(&thread->freed, freed)) {
 		count(process, COUNTER_nested_calls, 1);
 	} else {
-		count(process, COUNTER_unknown_frees, 1);
+		count_unknown_free(process);
 	}
 	if (thread)
 		thread->freed = *freed;
@@ -212,7 +221,7 @@ static __always_inline void realloc_succeed(struct process *process, struct call
 	if (realloc_has_old(process, call))
 		count_removed(process, call->old.size);
 	else if (call->pointer)
-		count(process, COUNTER_unknown_frees, 1);
+		count_unknown_free(process);
 }
 
 static __always_inline void realloc_fail(struct process *process, struct call *call)

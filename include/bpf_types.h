@@ -30,6 +30,7 @@ typedef uint64_t bpf_u64;
 	X(temporary_blocks, "blocks freed before their thread entered another one") \
 	X(temporary_bytes, "bytes of these") \
 	X(unknown_frees, "frees of blocks not in the books: older ones; what glibc caches for a thread, at its end") \
+	X(inherited_frees, "frees in a forked process of blocks that it has from its parent") \
 	X(failed_calls, "allocator calls that gave no block") \
 	X(nested_calls, "allocator calls inside an allocator call, counted with the outer one")
 
@@ -53,7 +54,11 @@ typedef uint64_t bpf_u64;
 	X(functions_unprobed, "allocator functions that could not be probed") \
 	X(frames_unmapped, "frames in no file that the process maps: no names for them") \
 	X(calls_declined, "calls on another stack inside a call (signal handler, coroutine): not followed") \
-	X(functions_dropped, "allocator functions recorded no longer: a return probe could have ended the process")
+	X(functions_dropped, "allocator functions recorded no longer: a return probe could have ended the process") \
+	X(processes_dropped, "children not followed: no room, or the books of an ended process with their PID were not read yet") \
+	X(mappings_missed, "records of what is mapped, of any process, that the kernel dropped: names may lack") \
+	X(functions_late, "allocator functions probed after the process had mapped them: what they gave till then is not known") \
+	X(process_events_missed, "forks, execs and exits, of any process, that the kernel passed over: it was at one already")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -69,12 +74,15 @@ enum loss {
 	LOSS_NR,
 };
 
+#define COMM_BYTES 16
+#define ARGS_BYTES 256
+
 /*
  * A process image: a process between two execs. Ids are given out by the kernel side, start at
  * 1 and are never used twice, so neither pid reuse nor exec can mix two books.
  */
 struct process {
-	bpf_u64 image;
+	bpf_u64 image;	  /* 0: it is just being admitted */
 	bpf_u64 is_open;  /* blocks enter; before, only pending calls are noted */
 	bpf_u64 exec_cnt; /* execs since it was admitted */
 	bpf_u64 thread_exec_cnt; /* of these, by a thread that was not the main one */
@@ -82,10 +90,19 @@ struct process {
 	bpf_u64 exit_ns;  /* CLOCK_MONOTONIC when its last thread ended; 0: it runs */
 	bpf_u64 exit_code; /* as waitpid() gives it, once exit_ns is set */
 	bpf_u64 by_ret;	   /* returns are seen at `ret` instructions, not by return probes */
+	bpf_u64 follows;   /* its children are admitted too; no probe is tied to a process */
+	bpf_u64 parent;	   /* TGID of the one that it was admitted as a child of; 0: none */
+	bpf_u64 memory_of; /* TGID of the one in whose memory it runs till its exec (vfork); 0: its own */
+	bpf_u64 is_forked; /* no exec yet: blocks that it got from its parent are not in its books */
+	bpf_u64 forked_ns; /* CLOCK_MONOTONIC, of a child */
+	bpf_u64 start_boottime_ns; /* of a child; as /proc/PID/stat has it in ticks */
+	bpf_u64 args_bytes;	   /* of args; 0: not known */
+	char args[ARGS_BYTES];	   /* what exec passed, each ending with a NUL; the first of them */
+	char comm[COMM_BYTES];	   /* at fork, exec, and the main thread's end */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (8 + COUNTER_NR + LOSS_NR), "no padding");
+_Static_assert(sizeof(struct process) == 8 * (15 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 struct block_key {
 	bpf_u64 address;

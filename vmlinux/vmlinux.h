@@ -37,11 +37,13 @@ enum { false = 0, true = 1 };
 #define NULL ((void *)0)
 #define ESRCH 3
 #define EEXIST 17
+#define ENOSPC 28
 
 /* include/uapi/linux/bpf.h */
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
@@ -81,6 +83,7 @@ struct uprobes_state {
 };
 
 struct mm_struct {
+	unsigned long arg_start, arg_end;
 	unsigned long start_stack; /* in the main thread's stack */
 	struct uprobes_state uprobes_state;
 };
@@ -103,6 +106,7 @@ struct task_struct {
 	pid_t pid;
 	pid_t tgid;
 	int exit_code;
+	__u64 start_boottime;
 	unsigned long sas_ss_sp; /* the alternate signal stack */
 	unsigned long sas_ss_size;
 	struct mm_struct *mm;

@@ -17,6 +17,10 @@ struct fake_kernel {
 	__u64 attach_cookie;
 	__u64 func_ip;
 	struct task_struct *current;
+	char comm[16]; /* of the current one */
+
+	__u32 rung_for; /* the TGID that the loader was woken for last */
+	__u32 ring_cnt;
 
 	/* User memory is real memory; below the first page and here it faults. 0: nowhere. */
 	__u64 fault_address;

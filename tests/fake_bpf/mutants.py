@@ -208,7 +208,8 @@ MUTANTS = {
     "exec: a free of before is passed on": (
         "process.bpf.c", "\t\tthread->freed.address = 0;\n", ""),
     "exec: an image comes twice": (
-        "process.bpf.c", "__sync_fetch_and_add(&next_image, 1)", "next_image"),
+        "process.bpf.c", "process->image = __sync_fetch_and_add(&next_image, 1);\n\tprocess->is_forked",
+        "process->image = next_image;\n\tprocess->is_forked"),
     "clear: the books go on": (
         "process.bpf.c", "\tbegin_anew(process);\n\tprocess->clear_cnt++;",
         "\tprocess->clear_cnt++;"),
@@ -236,6 +237,37 @@ MUTANTS = {
         "record.bpf.h", "pointer && shape != SHAPE_POSIX_MEMALIGN", "pointer"),
     "threads: no memory for one is not said": (
         "record.bpf.h", "\t\tlose(process, LOSS_threads_dropped);\n", ""),
+    # children
+    "fork: everybody's children are followed": (
+        "process.bpf.c", "!process->follows || ", ""),
+    "fork: a thread is a child": (
+        "process.bpf.c", " || child->tgid == parent->tgid", ""),
+    "fork: the child is in its parent's books": (
+        "process.bpf.c", "\tprocess->image = __sync_fetch_and_add(&next_image, 1);\n\treturn 0;",
+        "\tprocess->image = parent->image;\n\treturn 0;"),
+    "fork: takes over the books of its pid": (
+        "process.bpf.c", "&no_books, BPF_NOEXIST", "&no_books, BPF_ANY"),
+    "fork: a child without books is not counted": (
+        "process.bpf.c", "\t\tlose(process, LOSS_processes_dropped);\n", "\t\t;\n"),
+    "fork: children's children are not followed": (
+        "process.bpf.c", "\tprocess->follows = 1;\n", ""),
+    "fork: inherited blocks are unknown": (
+        "process.bpf.c", "\tprocess->is_forked = !shares_memory;\n", ""),
+    "fork: inherited after an exec": (
+        "process.bpf.c", "\tprocess->is_forked = 0;\n", ""),
+    "fork: the loader is not woken": (
+        "process.bpf.c", "\tring(child->tgid);\n", ""),
+    "fork: sees returns in another way": (
+        "process.bpf.c", "\tprocess->by_ret = parent->by_ret;\n", ""),
+    "vfork: books of its own": (
+        "process.bpf.c", "\tif (shares_memory)\n\t\tprocess->memory_of = parent->memory_of ?: "
+        "parent_tgid;\n", ""),
+    "vfork: of a vforked one": (
+        "process.bpf.c", "parent->memory_of ?: parent_tgid", "parent_tgid"),
+    "vfork: its parent's after the exec": (
+        "process.bpf.c", "\tprocess->memory_of = 0;\n", ""),
+    "vfork: a call cut off is its own": (
+        "process.bpf.c", "\tbooks = books_of(process);\n", "\tbooks = process;\n"),
 }
 
 

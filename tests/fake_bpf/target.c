@@ -12,6 +12,7 @@ int session_call(struct pt_regs *ctx);
 int leave_by_ret(struct pt_regs *ctx);
 int process_switch(struct process_request *args);
 int process_exec(unsigned long long *ctx), process_exit(unsigned long long *ctx);
+int process_fork(unsigned long long *ctx);
 
 extern volatile struct settings settings; /* see bpf_alloc.c */
 extern __u64 next_image;
@@ -121,6 +122,31 @@ void thread_run(struct target_thread *thread)
 	fake.current = &thread->task;
 }
 
+static struct target_thread *fork_current(pid_t pid, bool shares_memory)
+{
+	struct target_thread *parent = (struct target_thread *)fake.current;
+	struct target_process *child = process_start(pid);
+	struct target_thread *thread = thread_start(child, pid);
+	unsigned long long ctx[2] = { (uintptr_t)&parent->task, (uintptr_t)&thread->task };
+
+	child->is_hijacking = parent->process->is_hijacking;
+	if (shares_memory)
+		thread->task.mm = parent->task.mm;
+	thread->task.start_boottime = fake.now_ns;
+	process_fork(ctx);
+	return thread;
+}
+
+struct target_thread *thread_fork(pid_t pid)
+{
+	return fork_current(pid, false);
+}
+
+struct target_thread *thread_vfork(pid_t pid)
+{
+	return fork_current(pid, true);
+}
+
 /* The thread is gone from the kernel; its memory stays, for the tests to look at. */
 void thread_exit(struct target_thread *thread, int code)
 {
@@ -144,6 +170,7 @@ void thread_exec_from(struct target_thread *thread, pid_t old_pid)
 	unsigned long long ctx[2] = { (uintptr_t)&thread->task, old_pid };
 
 	thread_run(thread);
+	thread->task.mm = &thread->process->mm;
 	thread->process->mm.uprobes_state.xol_area = NULL;
 	process_exec(ctx);
 }

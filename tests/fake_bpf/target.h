@@ -61,6 +61,10 @@ struct target_thread *thread_start(struct target_process *target, pid_t tid);
 void thread_run(struct target_thread *thread); /* makes it the current one */
 void thread_exit(struct target_thread *thread, int code);
 void thread_exec(struct target_thread *thread);
+
+/* From the current thread: a new process and its main thread, which is not yet the current one. */
+struct target_thread *thread_fork(pid_t pid);
+struct target_thread *thread_vfork(pid_t pid); /* in the parent's memory, till its exec */
 void thread_exec_from(struct target_thread *thread, pid_t old_pid); /* it had another TID before */
 
 /* The place of a return address on the current thread's stack: a deeper one is lower. */

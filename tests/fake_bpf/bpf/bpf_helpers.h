@@ -46,6 +46,9 @@ struct fake_map_def {
 #define bpf_task_storage_get(map, task, init, flags) \
 	((typeof((map)->value))fake_storage_get(FAKE_STORAGE(map), (task), (init), (flags)))
 
+/* A ring buffer: what is in it does not matter, only that it was rung. */
+#define bpf_ringbuf_output(map, data, bytes, flags) fake_ring((map), (data), (bytes))
+
 void *fake_map_lookup(struct fake_map_def def, const void *key);
 long fake_map_update(struct fake_map_def def, const void *key, const void *value, __u64 flags);
 long fake_map_delete(struct fake_map_def def, const void *key);
@@ -56,6 +59,8 @@ __u64 bpf_get_current_pid_tgid(void);
 __u64 bpf_ktime_get_ns(void);
 __u64 bpf_get_attach_cookie(void *ctx);
 __u64 bpf_get_func_ip(void *ctx);
+long bpf_get_current_comm(void *to, __u32 bytes);
+long fake_ring(const void *map, const void *data, __u64 bytes);
 long bpf_probe_read_user(void *to, __u32 bytes, const void *from);
 long bpf_find_vma(struct task_struct *task, __u64 address,
 		  long (*callback)(struct task_struct *, struct vm_area_struct *, void *),
