@@ -9,10 +9,9 @@
 
 #include "base/reason.h"
 #include "base/units.h"
-#include "base/reason.h"
-#include "base/units.h"
-#include "collect/collector.h"
+#include "collect.h"
 #include "collect/store.h"
+#include "recording_show.h"
 
 extern const struct command cmd_attach;
 
@@ -24,7 +23,7 @@ static int add_targets(struct collector *collector, const struct arguments *args
 	for (size_t i = 0; i < args->item_nr; i++) {
 		if (parse_count(args->item[i], 1, INT32_MAX, &id))
 			return say_refusal(&cmd_attach, "'%s' is no PID", args->item[i]);
-		if (collector__add(collector, id, &why)) {
+		if (collector__start(collector, id, &why)) {
 			say_notes(collector);
 			return say_failure("%s", why.text);
 		}
@@ -60,7 +59,8 @@ const struct command cmd_attach = {
 	.help = "record running processes: a snapshot of every live block, each interval",
 	.detail = "Ends with a last snapshot on Ctrl-C, SIGTERM, after --duration or --count, and when the\n"
 		  "processes have ended. SIGUSR1 takes a snapshot now, SIGUSR2 clears the traces and the peak.\n"
-		  "The paths of the files written go to standard output, one a line.\n",
+		  "The paths of the files written go to standard output, one a line.\n"
+		  FOLLOW_FORKS_DETAIL,
 	.option = { { capture_rows } },
 	.defaults = &capture_defaults,
 	.options_size = sizeof(struct capture_options),

@@ -12,7 +12,12 @@ struct collector;
 struct capture_options {
 	struct recording_options recording;
 	uint64_t traceback_limit, max_blocks, max_tracebacks;
+	bool follow_forks;
 };
+
+#define FOLLOW_FORKS_DETAIL \
+	"With --follow-forks every process of the machine that uses the same allocator pays for the\n" \
+	"probes, though only those that are followed are recorded.\n"
 
 extern const struct command cmd_attach, cmd_run;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "base/reason.h"
 #include "cmd_attach.h"
-#include "collect/collector.h"
+#include "collect.h"
 
 #define FIELD(name) offsetof(struct capture_options, name)
 
@@ -15,6 +15,8 @@ const struct option_row capture_rows[] = {
 	  .arg = "TIME", .help = "end after TIME, with a last snapshot" },
 	{ "count", 'n', OPTION_COUNT, FIELD(recording.count), .arg = "N",
 	  .help = "end with the Nth snapshot", .least = 1 },
+	{ "follow-forks", 'f', OPTION_FLAG, FIELD(follow_forks),
+	  .help = "record the processes that it starts, too, each with snapshots of its own" },
 	{ "traceback-limit", 0, OPTION_COUNT, FIELD(traceback_limit),
 	  .arg = "N", .help = "frames kept of a traceback, 1 to 127 (default 64)", .least = 1,
 	  .most = COLLECTOR_TRACEBACK_LIMIT_MAX },
@@ -37,6 +39,7 @@ struct collector *open_collector(const struct capture_options *options)
 		.traceback_limit = options->traceback_limit,
 		.max_blocks = options->max_blocks,
 		.max_tracebacks = options->max_tracebacks,
+		.follow_forks = options->follow_forks,
 	};
 	struct reason why = { "out of memory" };
 	struct collector *collector = collector__open(&collector_options, &why);

@@ -7,9 +7,10 @@
 #include <unistd.h>
 
 #include "base/reason.h"
-#include "collect/collector.h"
+#include "collect.h"
 #include "collect/launch.h"
 #include "collect/store.h"
+#include "recording_show.h"
 
 #define RUN_FAILED 125 /* ours, and not the program's: as env(1) and docker(1) have it */
 
@@ -60,7 +61,8 @@ const struct command cmd_run = {
 	.detail = "The program is held while its allocator is being probed. Exits as the program did, with\n"
 		  "128 + N where signal N ended it, and with 125 if allocsnap itself failed. Signals sent to\n"
 		  "allocsnap are passed on to the program, but for SIGUSR1, which takes a snapshot now, and\n"
-		  "SIGUSR2, which clears the traces and the peak.\n",
+		  "SIGUSR2, which clears the traces and the peak.\n"
+		  FOLLOW_FORKS_DETAIL,
 	.option = { { capture_rows } },
 	.defaults = &capture_defaults,
 	.options_size = sizeof(struct capture_options),

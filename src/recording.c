@@ -7,22 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/reason.h"
-#include "base/units.h"
 #include "cmd.h"
-#include "collect/collector.h"
-#include "engine.h"
-#include "render.h"
-#include "snapshot.h"
+#include "collect.h"
+#include "recording_show.h"
 
 #define SECOND_NS 1000000000ULL
-#define TOP_AT_END 10
 
 int open_signals(void)
 {
@@ -39,21 +34,22 @@ int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* One of the collector's targets. */
-struct recorded {
+/* A process that was named, for the rows that are shown when all is over. */
+struct named {
+	pid_t pid;
 	char *last_path;
-	bool is_done; /* it has ended and its last snapshot is written */
 };
 
 struct recording {
 	const struct recording_options *options;
 	struct collector *collector;
-	struct recorded *recorded; /* of each of the collector's targets */
-	size_t target_nr;
+	struct named *named;
+	size_t named_nr;
 	int signal_fd;
 	uint64_t started_ns, next_ns;
+	uint64_t ended_ns; /* when the ended were last seen to */
 	uint64_t passes;
-	bool has_status; /* a status line stands on the terminal */
+	struct status_line line;
 	bool is_fresh;	 /* snapshots of all have just been taken */
 	bool stop;
 	bool is_mute; /* standard output does not take what we write */
@@ -68,63 +64,9 @@ static uint64_t now_ns(void)
 	return now.tv_sec * SECOND_NS + now.tv_nsec;
 }
 
-static void clear_status(struct recording *recording)
-{
-	if (recording->has_status)
-		fputs("\r\033[K", stderr);
-	recording->has_status = false;
-}
-
-static int terminal_width(void)
-{
-	struct winsize size;
-
-	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
-}
-
-void say_notes(struct collector *collector)
-{
-	char *note;
-
-	while ((note = collector__next_note(collector))) {
-		say("%s", note);
-		free(note);
-	}
-}
-
-static void show_status(struct recording *recording)
-{
-	uint64_t bytes = 0, blocks = 0, allocations = 0, lost = 0;
-	char size[UNIT_TEXT_MAX], comm[64] = "", line[256];
-	struct target_view view = {};
-
-	if (!isatty(STDERR_FILENO))
-		return;
-	for (size_t i = 0; i < recording->target_nr; i++) {
-		if (collector__view(recording->collector, i, &view))
-			continue;
-		bytes += view.current_bytes;
-		blocks += view.current_blocks;
-		allocations += view.allocations;
-		lost += view.lost;
-	}
-	clear_status(recording);
-	if (recording->target_nr == 1)
-		clean_text(comm, sizeof(comm), view.comm ?: "");
-	else
-		snprintf(comm, sizeof(comm), "%zu processes", recording->target_nr);
-	snprintf(line, sizeof(line),
-		 "recording %s: %s in %llu blocks, %llu allocations, %llu lost, %llu s [Ctrl-C ends]",
-		 comm, format_size(size, bytes, false), (unsigned long long)blocks,
-		 (unsigned long long)allocations, (unsigned long long)lost,
-		 (unsigned long long)((now_ns() - recording->started_ns) / SECOND_NS));
-	fprintf(stderr, "%.*s", terminal_width() - 1, line); /* a wrapped line can't be cleared */
-	recording->has_status = true;
-}
-
 static void fail(struct recording *recording, const struct reason *why)
 {
-	clear_status(recording);
+	status_line_clear(&recording->line);
 	recording->status = say_failure("%s", why->text);
 }
 
@@ -144,55 +86,70 @@ static void say_path(struct recording *recording, const char *path)
 	recording->status = EXIT_FAILED;
 }
 
-static void save(struct recording *recording, size_t i)
+static void remember(struct recording *recording, pid_t pid, char *path)
 {
-	struct recorded *recorded = &recording->recorded[i];
+	for (size_t i = 0; i < recording->named_nr; i++) {
+		struct named *named = &recording->named[i];
+
+		if (named->pid != pid)
+			continue;
+		free(named->last_path);
+		named->last_path = path;
+		return;
+	}
+	free(path);
+}
+
+static void save(struct recording *recording, pid_t pid)
+{
 	struct reason why = {};
 	char *path;
 
-	if (collector__save(recording->collector, i, recording->options->dir, &path, &why)) {
+	if (collector__save(recording->collector, pid, recording->options->dir, &path, &why)) {
 		fail(recording, &why);
 		return;
 	}
-	clear_status(recording);
+	status_line_clear(&recording->line);
 	say_path(recording, path);
-	free(recorded->last_path);
-	recorded->last_path = path;
+	remember(recording, pid, path);
 }
 
-static bool has_ended(const struct recording *recording, size_t i)
+static void save_all(struct recording *recording, bool only_ended)
 {
-	struct target_view view;
+	for (size_t i = 0; i < collector__process_nr(recording->collector); i++) {
+		struct process_view view;
 
-	return !collector__view(recording->collector, i, &view) && view.has_ended;
+		collector__view(recording->collector, i, &view);
+		if (!view.is_vforked && view.is_drained && (view.is_final || !only_ended))
+			save(recording, view.pid);
+	}
 }
 
 /* There is no later chance for those: to try again would be to try for ever. */
-static void give_up_ended(struct recording *recording)
+static void stop_ended(struct recording *recording, bool drained)
 {
-	for (size_t i = 0; i < recording->target_nr; i++)
-		recording->recorded[i].is_done |= has_ended(recording, i);
+	for (size_t i = collector__process_nr(recording->collector); i-- > 0;) {
+		struct process_view view;
+
+		collector__view(recording->collector, i, &view);
+		if (drained ? view.is_final : view.has_ended)
+			collector__stop(recording->collector, view.pid);
+	}
 }
 
 /* One pass over all books, and a snapshot of each process, or of those that have ended. */
 static void take_snapshots(struct recording *recording, bool only_ended)
 {
 	struct reason why = {};
+	bool drained = !collector__drain(recording->collector, &why);
 
-	if (collector__drain(recording->collector, &why)) {
+	if (drained)
+		save_all(recording, only_ended);
+	else
 		fail(recording, &why);
-		give_up_ended(recording);
-		return;
-	}
-	for (size_t i = 0; i < recording->target_nr; i++) {
-		bool ended = has_ended(recording, i);
-
-		if (recording->recorded[i].is_done || (only_ended && !ended))
-			continue;
-		save(recording, i);
-		recording->recorded[i].is_done = ended;
-	}
-	if (only_ended)
+	stop_ended(recording, drained);
+	recording->ended_ns = now_ns();
+	if (only_ended || !drained)
 		return;
 	recording->is_fresh = true;
 	if (++recording->passes == recording->options->count)
@@ -201,10 +158,7 @@ static void take_snapshots(struct recording *recording, bool only_ended)
 
 static bool all_done(const struct recording *recording)
 {
-	for (size_t i = 0; i < recording->target_nr; i++)
-		if (!recording->recorded[i].is_done)
-			return false;
-	return true;
+	return !collector__process_nr(recording->collector);
 }
 
 static uint64_t end_ns(const struct recording *recording)
@@ -239,12 +193,23 @@ void pass_signals_on(int signal_fd, pid_t child)
 		close(fds[1].fd);
 }
 
+/* Once it has ended, and only those that it started are left, signals are for us. */
+static bool is_for_child(const struct recording *recording)
+{
+	pid_t child = recording->options->child;
+
+	return child && collector__is_tracing(recording->collector, child);
+}
+
 static void clear_traces(struct recording *recording)
 {
-	for (size_t i = 0; i < recording->target_nr; i++) {
-		int err = recording->recorded[i].is_done ? 0 :
-			  collector__clear_traces(recording->collector, i);
+	for (size_t i = 0; i < collector__process_nr(recording->collector); i++) {
+		struct process_view view;
+		int err;
 
+		collector__view(recording->collector, i, &view);
+		err = view.is_vforked ? 0 :
+					collector__clear_traces(recording->collector, view.pid);
 		if (err && err != -ESRCH) /* it has just ended */
 			recording->status = say_failure("cannot clear the traces: %s",
 							strerror(-err));
@@ -265,7 +230,7 @@ static void take_signals(struct recording *recording)
 			clear_traces(recording);
 			continue;
 		}
-		if (recording->options->child) {
+		if (is_for_child(recording)) {
 			pass_on(recording->options->child, &info);
 			continue;
 		}
@@ -274,30 +239,45 @@ static void take_signals(struct recording *recording)
 	}
 }
 
-/* Sleeps until something is due or happens; a second at most. */
-static void wait_for_events(const struct recording *recording)
-{
-	struct pollfd fds[1 + recording->target_nr];
-	uint64_t now = now_ns(), due = now + SECOND_NS;
-	struct target_view view;
-	size_t nr = 0;
-
-	due = recording->next_ns < due ? recording->next_ns : due;
-	due = end_ns(recording) < due ? end_ns(recording) : due;
-	fds[nr++] = (struct pollfd){ .fd = recording->signal_fd, .events = POLLIN };
-	for (size_t i = 0; i < recording->target_nr; i++)
-		if (!recording->recorded[i].is_done &&
-		    !collector__view(recording->collector, i, &view))
-			fds[nr++] = (struct pollfd){ .fd = view.pidfd, .events = POLLIN };
-	poll(fds, nr, due > now ? (due - now + 999999) / 1000000 : 0);
-}
+/* Processes that end one after another are seen to together. */
+#define ENDED_EVERY_NS (SECOND_NS / 10)
 
 static bool any_ended(const struct recording *recording)
 {
-	for (size_t i = 0; i < recording->target_nr; i++)
-		if (!recording->recorded[i].is_done && has_ended(recording, i))
+	struct process_view view;
+
+	for (size_t i = 0; i < collector__process_nr(recording->collector); i++) {
+		collector__view(recording->collector, i, &view);
+		if (view.has_ended && !view.is_vforked)
 			return true;
+	}
 	return false;
+}
+
+/* When the ended are to be seen to: at once, unless some just were. */
+static uint64_t ended_due_ns(const struct recording *recording)
+{
+	return any_ended(recording) ? recording->ended_ns + ENDED_EVERY_NS : UINT64_MAX;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Sleeps until something is due or happens; a second at most. */
+static void wait_for_events(const struct recording *recording)
+{
+	uint64_t now = now_ns(), ended = ended_due_ns(recording), due = now + SECOND_NS;
+	struct pollfd fds[] = {
+		{ .fd = recording->signal_fd, .events = POLLIN },
+		{ .fd = collector__event_fd(recording->collector), .events = POLLIN },
+	};
+
+	due = least(due, least(recording->next_ns, end_ns(recording)));
+	due = least(due, ended);
+	/* Who has ended is readable till then. */
+	poll(fds, ended == UINT64_MAX ? 2 : 1, due > now ? (due - now + 999999) / 1000000 : 0);
 }
 
 static void take_interval(struct recording *recording)
@@ -316,7 +296,7 @@ static void say_notes_between(struct recording *recording)
 
 	if (!note)
 		return;
-	clear_status(recording);
+	status_line_clear(&recording->line);
 	say("%s", note);
 	free(note);
 	say_notes(recording->collector);
@@ -328,7 +308,8 @@ static void record(struct recording *recording)
 	recording->started_ns = now_ns();
 	recording->next_ns = recording->started_ns + recording->options->interval_ns;
 	while (!recording->stop && !all_done(recording)) {
-		show_status(recording);
+		status_line_show(&recording->line, recording->collector,
+				 (now_ns() - recording->started_ns) / SECOND_NS);
 		wait_for_events(recording);
 		collector__refresh(recording->collector);
 		say_notes_between(recording);
@@ -336,44 +317,30 @@ static void record(struct recording *recording)
 		take_signals(recording);
 		if (now_ns() >= end_ns(recording))
 			recording->stop = true;
-		else if (!recording->stop && any_ended(recording))
+		else if (!recording->stop && now_ns() >= ended_due_ns(recording))
 			take_snapshots(recording, true);
 		else if (!recording->stop && now_ns() >= recording->next_ns)
 			take_interval(recording);
 	}
 	if (!recording->is_fresh && !all_done(recording))
 		take_snapshots(recording, false);
-	clear_status(recording);
+	status_line_clear(&recording->line);
 	say_notes(recording->collector);
 }
 
-/* For who sits before it: where the memory is, without another command. */
-static int show_top(const char *path)
+static int name_all(struct recording *recording)
 {
-	struct engine_options options = {};
-	struct snapshot *snapshot = snapshot__open(path, NULL);
-	const struct renderer *text = renderer_find("text", NULL);
-	struct statistics *statistics = NULL;
-	int err = snapshot ? snapshot_statistics(snapshot, &options, &statistics, NULL) : -errno;
-	const struct snapshot *snapshots[] = { snapshot };
-	struct report report = {
-		.statistics = statistics,
-		.snapshot = snapshots,
-		.snapshot_nr = 1,
-		.top = TOP_AT_END,
-	};
-	char *losses = err ? NULL : losses_line(snapshot);
+	struct process_view view;
 
-	if (!err)
-		err = text->report(stdout, &report);
-	if (!err)
-		err = render_traced(stdout, snapshot);
-	if (losses)
-		say("%s: %s", path, losses);
-	free(losses);
-	statistics_free(statistics);
-	snapshot__close(snapshot);
-	return err;
+	recording->named_nr = collector__process_nr(recording->collector);
+	recording->named = calloc(recording->named_nr + 1, sizeof(*recording->named));
+	if (!recording->named)
+		return -ENOMEM;
+	for (size_t i = 0; i < recording->named_nr; i++) {
+		collector__view(recording->collector, i, &view);
+		recording->named[i].pid = view.pid;
+	}
+	return 0;
 }
 
 int record_until_told(const struct recording_options *options, struct collector *collector,
@@ -382,21 +349,19 @@ int record_until_told(const struct recording_options *options, struct collector 
 	struct recording recording = {
 		.options = options,
 		.collector = collector,
-		.target_nr = collector__target_nr(collector),
 		.signal_fd = signal_fd,
 	};
 
-	recording.recorded = calloc(recording.target_nr, sizeof(*recording.recorded));
-	if (!recording.recorded)
+	if (name_all(&recording))
 		return say_failure("out of memory");
 	record(&recording);
-	for (size_t i = 0; i < recording.target_nr; i++) {
-		char *path = recording.recorded[i].last_path;
+	for (size_t i = 0; i < recording.named_nr; i++) {
+		char *path = recording.named[i].last_path;
 
 		if (path && isatty(STDOUT_FILENO))
 			show_top(path);
 		free(path);
 	}
-	free(recording.recorded);
+	free(recording.named);
 	return recording.status;
 }

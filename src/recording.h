@@ -34,9 +34,6 @@ int open_signals(void);
  */
 void pass_signals_on(int signal_fd, pid_t child);
 
-/* Says on stderr what the collector has noted. */
-void say_notes(struct collector *collector);
-
 /* Returns an exit status; what failed has been said, and was gone on from where possible. */
 int record_until_told(const struct recording_options *options, struct collector *collector,
 		      int signal_fd);

@@ -17,7 +17,7 @@ struct assembly {
 	struct target *target;
 	struct symbols *symbols;
 	struct snapshot_builder *builder;
-	uint32_t *object_id;	   /* of mappings.object[i] */
+	uint32_t *object_id;	   /* of objects.object[i], where the process uses it */
 	uint32_t *object_symbols;  /* index for symbols__lookup(); OBJECT_NONE: no file */
 	uint32_t *traceback_id;	   /* of target->traceback[i] + 1; 0: not added yet */
 	uint32_t *frame;	   /* of the traceback at hand */
@@ -38,9 +38,14 @@ static const char *object_identity(const struct object *object, char text[64])
 	return text;
 }
 
+static const struct object *object_at(const struct assembly *assembly, uint32_t i)
+{
+	return assembly->target->mappings.objects->object[i];
+}
+
 static int add_object(struct assembly *assembly, size_t i)
 {
-	const struct object *object = &assembly->target->mappings.object[i];
+	const struct object *object = object_at(assembly, i);
 	struct snap_object row = {};
 	char text[64];
 	int err = snapshot_builder__string(assembly->builder, object->path, &row.path);
@@ -59,15 +64,16 @@ static int add_object(struct assembly *assembly, size_t i)
 
 static int add_objects(struct assembly *assembly)
 {
-	size_t nr = assembly->target->mappings.object_nr;
+	const struct mappings *mappings = &assembly->target->mappings;
+	size_t nr = mappings->objects->object_nr;
 	int err = 0;
 
 	assembly->object_id = calloc(nr + 1, sizeof(*assembly->object_id));
 	assembly->object_symbols = calloc(nr + 1, sizeof(*assembly->object_symbols));
 	if (!assembly->object_id || !assembly->object_symbols)
 		return -ENOMEM;
-	for (size_t i = 0; i < nr && !err; i++)
-		err = add_object(assembly, i);
+	for (size_t i = 0; i < mappings->used_nr && !err; i++)
+		err = add_object(assembly, mappings->used[i]);
 	return err;
 }
 
@@ -82,7 +88,7 @@ static int add_frame(struct assembly *assembly, const struct code_place *place,
 		.offset = place->offset,
 		.flags = is_inline ? SNAP_FRAME_INLINE : 0,
 	};
-	const char *path = in_object ? assembly->target->mappings.object[place->object].path :
+	const char *path = in_object ? object_at(assembly, place->object)->path :
 				       "[anonymous code]";
 	uint32_t id;
 	int err = snapshot_builder__string(assembly->builder,
@@ -219,8 +225,11 @@ static int add_churn(struct assembly *assembly)
 	return err;
 }
 
-static int add_losses(struct assembly *assembly, const struct process *books)
+static int add_losses(struct assembly *assembly, const struct process *books,
+		      const struct occasion *occasion)
 {
+	const struct mappings *mappings = &assembly->target->mappings;
+	const struct probes *probes = assembly->target->probes;
 	uint64_t loss[LOSS_NR];
 
 	for (int i = 0; i < LOSS_NR; i++)
@@ -232,12 +241,16 @@ static int add_losses(struct assembly *assembly, const struct process *books)
 	loss[LOSS_main_thread_ended] = assembly->target->leaderless_nr > 1;
 	loss[LOSS_mappings_replaced] = assembly->target->mappings.replaced_nr;
 	loss[LOSS_tracebacks_missing] = assembly->tracebacks_missing;
-	loss[LOSS_functions_unprobed] = assembly->target->probes.failed_nr;
-	loss[LOSS_functions_dropped] = assembly->target->probes.dropped_nr;
+	loss[LOSS_functions_unprobed] = probes_lost_in(probes->failed, probes->failed_nr, mappings);
+	loss[LOSS_functions_dropped] = probes_lost_in(probes->dropped, probes->dropped_nr, mappings);
+	loss[LOSS_processes_dropped] += assembly->target->children_dropped_nr;
+	loss[LOSS_functions_late] = assembly->target->late_nr;
+	loss[LOSS_mappings_missed] = occasion->mappings_missed - assembly->target->missed_at_start;
+	loss[LOSS_process_events_missed] = occasion->process_events_missed;
 	loss[LOSS_frames_unmapped] = assembly->target->frames_unmapped;
 	loss[LOSS_objects_unreadable] = symbols__cut_short_nr(assembly->symbols);
-	for (size_t i = 0; i < assembly->target->mappings.object_nr; i++)
-		loss[LOSS_objects_unreadable] += !!assembly->target->mappings.object[i].unreadable;
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		loss[LOSS_objects_unreadable] += !!mappings_used(mappings, i)->unreadable;
 	return describe_counters(assembly->builder, books->counter, loss);
 }
 
@@ -249,13 +262,13 @@ static int fill(struct assembly *assembly, const struct process *books, const st
 	if (!err)
 		err = add_objects(assembly);
 	if (!err)
-		err = describe_probes(assembly->builder, &assembly->target->probes,
+		err = describe_probes(assembly->builder, assembly->target->probes,
 				      assembly->object_id);
 	if (!err)
 		err = add_traces(assembly, drain, books->image);
-	if (!err)
+	if (!err && occasion->has_churn)
 		err = add_churn(assembly);
-	return err ?: add_losses(assembly, books);
+	return err ?: add_losses(assembly, books, occasion);
 }
 
 int assemble(struct target *target, const struct process *books, const struct drain *drain,
@@ -265,7 +278,8 @@ int assemble(struct target *target, const struct process *books, const struct dr
 	struct assembly assembly = {
 		.target = target,
 		.symbols = symbols,
-		.builder = snapshot_builder__new(SNAP_WITH_ALL | SNAP_WITH_CHURN),
+		.builder = snapshot_builder__new(SNAP_WITH_ALL |
+						 (occasion->has_churn ? SNAP_WITH_CHURN : 0)),
 	};
 	int err = assembly.builder ? fill(&assembly, books, drain, occasion) : -ENOMEM;
 

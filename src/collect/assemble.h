@@ -4,6 +4,8 @@
 
 /* What was drained of one process, with names → a snapshot. */
 
+#include <stdbool.h>
+
 #include "collect/drain.h"
 #include "collect/target.h"
 
@@ -16,6 +18,9 @@ struct occasion {
 	uint64_t wall_ns;	/* CLOCK_REALTIME */
 	uint64_t monotonic_ns;	/* CLOCK_MONOTONIC, when the maps began to be read */
 	uint32_t traceback_limit;
+	bool has_churn;		  /* what was drained is all that there is */
+	uint64_t mappings_missed; /* since the collector was opened */
+	uint64_t process_events_missed; /* the same */
 	const struct allocsnap_bpf *bpf;
 };
 

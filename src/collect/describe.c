@@ -96,7 +96,7 @@ static int describe_texts(struct snapshot_builder *builder, const struct target 
 		{ "cgroup", target->cgroup },
 		{ "allocsnap_version", ALLOCSNAP_VERSION },
 		{ "unwinder", "fp" },
-		{ "probe_kind", probes_kind(&target->probes, occasion->bpf) },
+		{ "probe_kind", probes_kind(target->probes, occasion->bpf) },
 		{ "wall_time", format_time_rfc3339(wall, occasion->wall_ns) },
 		{ "end", end },
 	};
@@ -122,11 +122,14 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		{ "rss_bytes", target->rss_bytes },
 		{ "rss_at_start_bytes", target->rss_at_start_bytes },
 	};
+	const struct number parent = { "parent_pid", target->books.parent };
 	int err = describe_machine(builder);
 
 	if (!err)
 		err = describe_texts(builder, target, books, occasion);
-	return err ?: describe_numbers(builder, number, ARRAY_SIZE(number));
+	if (!err)
+		err = describe_numbers(builder, number, ARRAY_SIZE(number));
+	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);
 }
 
 int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
@@ -165,7 +168,7 @@ int describe_probes(struct snapshot_builder *builder, const struct probes *probe
 			.placement = site->placement.offset,
 		};
 
-		if (!site->is_attached)
+		if (!site->is_attached || !row.object)
 			continue;
 		err = snapshot_builder__string(builder, site->function, &row.function);
 		if (!err)

@@ -15,7 +15,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
 		      const uint64_t *loss);
 
-/* object_id: of each of the mappings' objects. */
+/* object_id: of each object of struct objects, 0 where the process does not use it. */
 int describe_probes(struct snapshot_builder *builder, const struct probes *probes,
 		    const uint32_t *object_id);
 

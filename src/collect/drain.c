@@ -58,7 +58,7 @@ static int read_batch(struct map_read *read)
 	return err ? 1 : 0;
 }
 
-static int read_map(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes)
+int map_copy_read(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes)
 {
 	struct map_read read = {
 		.fd = fd,
@@ -78,26 +78,23 @@ static int read_map(struct map_copy *to, int fd, size_t key_bytes, size_t value_
 
 int drain_read(struct drain *drain, int blocks_fd, int tracebacks_fd, size_t traceback_bytes)
 {
-	int err = read_map(&drain->blocks, blocks_fd, sizeof(struct block_key),
+	int err = map_copy_read(&drain->blocks, blocks_fd, sizeof(struct block_key),
 			   sizeof(struct block));
 
-	return err ?: read_map(&drain->tracebacks, tracebacks_fd, sizeof(uint64_t),
+	return err ?: map_copy_read(&drain->tracebacks, tracebacks_fd, sizeof(uint64_t),
 			       traceback_bytes);
 }
 
-static bool has_ended(uint64_t image, const uint64_t *known, size_t known_nr)
+static bool has_ended(uint64_t image, const uint64_t *known, size_t known_nr, uint64_t next)
 {
-	uint64_t newest = 0;
-
-	for (size_t i = 0; i < known_nr; i++) {
+	for (size_t i = 0; i < known_nr; i++)
 		if (known[i] == image)
 			return false;
-		newest = known[i] > newest ? known[i] : newest;
-	}
-	return image < newest;
+	return image < next;
 }
 
-int drain_sweep(const struct drain *drain, int blocks_fd, const uint64_t *image, size_t image_nr)
+int drain_sweep(const struct drain *drain, int blocks_fd, const uint64_t *image, size_t image_nr,
+		uint64_t next)
 {
 	struct block_key *ended = NULL;
 	size_t nr = 0, alloc = 0;
@@ -105,7 +102,8 @@ int drain_sweep(const struct drain *drain, int blocks_fd, const uint64_t *image,
 	int err = 0;
 
 	for (size_t i = 0; i < drain->blocks.nr && !err; i++) {
-		if (!has_ended(drain_block_key(drain, i)->image, image, image_nr))
+		if (!has_ended(drain_block_key(drain, i)->image, image, image_nr,
+			       next))
 			continue;
 		err = array_reserve(&ended, &alloc, nr + 1);
 		if (!err)
@@ -168,7 +166,7 @@ int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd, drain_re
 	return err;
 }
 
-static void map_copy_release(struct map_copy *copy)
+void map_copy_release(struct map_copy *copy)
 {
 	free(copy->key);
 	free(copy->value);

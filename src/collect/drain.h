@@ -48,6 +48,11 @@ static inline const struct traceback *drain_traceback(const struct drain *drain,
 			      i * drain->tracebacks.value_bytes);
 }
 
+/* Reads a map of keys and values of these sizes. 0, or as below. */
+int map_copy_read(struct map_copy *copy, int fd, size_t key_bytes, size_t value_bytes);
+
+void map_copy_release(struct map_copy *copy);
+
 /*
  * Reads blocks, then tracebacks: so the traceback of each block read is there. 0, or the
  * negative errno of the system call, -ENOMEM.
@@ -56,9 +61,10 @@ int drain_read(struct drain *drain, int blocks_fd, int tracebacks_fd, size_t tra
 
 /*
  * Deletes from the map what was read of process images that have ended: those not in image[]
- * and older than the newest of it. (A newer one may have begun since image[] was read.)
+ * and older than `next`, the id that was due when image[] was read.
  */
-int drain_sweep(const struct drain *drain, int blocks_fd, const uint64_t *image, size_t image_nr);
+int drain_sweep(const struct drain *drain, int blocks_fd, const uint64_t *image, size_t image_nr,
+		uint64_t next);
 
 /* Called with what is taken out of the map; valid until it returns. 0 or a negative errno. */
 typedef int (*drain_retire_fn)(void *what, uint64_t id, const struct traceback *traceback);

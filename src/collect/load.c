@@ -13,8 +13,8 @@
 
 #include "base/reason.h"
 #include "bpf_types.h"
+#include "collect.h"
 #include "collect/bpf.h"
-#include "collect/collector.h"
 #include "collect/uprobe_multi.h"
 
 #define MAX_BLOCKS_DEFAULT (4u << 20)
@@ -100,12 +100,21 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 	bpf_program__set_expected_attach_type(bpf->progs.leave_by_ret, UPROBE_MULTI_ATTACH_TYPE);
 }
 
+static int attach(struct bpf_program *program, struct bpf_link **ret_link)
+{
+	if (!bpf_program__autoload(program))
+		return 0;
+	*ret_link = bpf_program__attach(program);
+	return *ret_link ? 0 : -errno;
+}
+
 static int attach_process_life(struct allocsnap_bpf *bpf)
 {
-	bpf->links.process_exec = bpf_program__attach(bpf->progs.process_exec);
-	if (bpf->links.process_exec)
-		bpf->links.process_exit = bpf_program__attach(bpf->progs.process_exit);
-	return bpf->links.process_exit ? 0 : -errno;
+	int err = attach(bpf->progs.process_exec, &bpf->links.process_exec);
+
+	if (!err)
+		err = attach(bpf->progs.process_exit, &bpf->links.process_exit);
+	return err ?: attach(bpf->progs.process_fork, &bpf->links.process_fork);
 }
 
 struct allocsnap_bpf *load_bpf(const struct collector_options *options, uint32_t traceback_limit,
@@ -122,6 +131,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options, uint32_t
 	err = bpf ? configure(bpf, options, traceback_limit) : -errno;
 	if (!err) {
 		choose_programs(bpf);
+		bpf_program__set_autoload(bpf->progs.process_fork, options->follow_forks);
 		err = allocsnap_bpf__load(bpf);
 	}
 	if (!err)

@@ -2,18 +2,14 @@
 #include "collect/mappings.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/elf_object.h"
 #include "collect/proc.h"
 
 /* One line of /proc/PID/maps (fs/proc/task_mmu.c, show_map_vma). */
@@ -37,114 +33,32 @@ static bool parse_line(char *text, struct maps_line *line)
 	return true;
 }
 
-/*
- * Opens a regular file only: opening a device or a FIFO that the target maps or names could
- * have effects. O_PATH opens nothing yet.
- */
-static int open_regular(const char *path)
+static bool uses(const struct mappings *mappings, uint32_t object)
 {
-	int at = open(path, O_PATH | O_CLOEXEC), fd = -1;
-	char again[64];
-	struct stat st;
-
-	if (at < 0)
-		return -1;
-	snprintf(again, sizeof(again), "/proc/self/fd/%d", at);
-	if (fstat(at, &st))
-		; /* errno is set */
-	else if (!S_ISREG(st.st_mode))
-		errno = ENODEV;
-	else
-		fd = open(again, O_RDONLY | O_CLOEXEC);
-	close(at);
-	return fd;
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (mappings->used[i] == object)
+			return true;
+	return false;
 }
 
-static int open_mapped(pid_t pid, const struct maps_line *line)
+static int use(struct mappings *mappings, uint32_t object)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, line->start,
-		 line->end);
-	return open_regular(path);
-}
-
-static char *object_path(const char *path)
-{
-	static const char deleted[] = " (deleted)";
-	size_t len = strlen(path), tail = sizeof(deleted) - 1;
-
-	if (len > tail && !strcmp(path + len - tail, deleted))
-		len -= tail;
-	return strndup(path, len);
-}
-
-static int object_open(struct object *object, pid_t pid, const struct maps_line *line)
-{
-	struct reason why = {};
-
-	*object = (struct object){ .dev = line->dev, .inode = line->inode, .fd = -1 };
-	object->path = object_path(line->path);
-	if (!object->path)
-		return -ENOMEM;
-	if (!line->inode)
+	if (object == OBJECT_NONE || uses(mappings, object))
 		return 0;
-	object->fd = open_mapped(pid, line);
-	if (object->fd < 0)
-		reason_set(&why, 0, "%s", strerror(errno));
-	else
-		object->elf = elf_object__open(object->fd, &why);
-	if (!object->elf)
-		object->unreadable = strdup(why.text);
-	return 0;
+	return array_push(mappings, used, object);
 }
 
-static void object_release(struct object *object)
+const struct object *mappings_used(const struct mappings *mappings, size_t i)
 {
-	elf_object__close(object->elf);
-	if (object->fd >= 0)
-		close(object->fd);
-	free(object->path);
-	free(object->unreadable);
+	return mappings->objects->object[mappings->used[i]];
 }
 
-static bool is_object(const struct object *object, const struct maps_line *line)
-{
-	if (line->inode)
-		return object->inode == line->inode && object->dev == line->dev;
-	return !object->inode && !strcmp(object->path, line->path);
-}
-
-/* Code of the kernel's own, the same at the same offset in every process. */
-static bool is_vdso(const struct maps_line *line)
-{
-	return !strcmp(line->path, "[vdso]") || !strcmp(line->path, "[vsyscall]");
-}
-
-/* The index of the line's object, opened if it is new. */
-static int object_of(struct mappings *mappings, pid_t pid, const struct maps_line *line,
+static int object_of(struct mappings *mappings, const struct mapped_file *file,
 		     uint32_t *ret_object)
 {
-	struct object object;
-	int err;
+	int err = objects_get(mappings->objects, file, ret_object);
 
-	*ret_object = OBJECT_NONE;
-	if (!line->inode && !is_vdso(line))
-		return 0;
-	for (size_t i = 0; i < mappings->object_nr; i++)
-		if (is_object(&mappings->object[i], line)) {
-			*ret_object = i;
-			return 0;
-		}
-	err = object_open(&object, pid, line);
-	if (!err)
-		err = array_push(mappings, object, object);
-	if (err) {
-		object_release(&object);
-		return err;
-	}
-	*ret_object = mappings->object_nr - 1;
-	return 0;
+	return err ?: use(mappings, *ret_object);
 }
 
 static int add_line(struct mappings *mappings, pid_t pid, const struct maps_line *line)
@@ -154,8 +68,18 @@ static int add_line(struct mappings *mappings, pid_t pid, const struct maps_line
 		.end = line->end,
 		.offset = line->offset,
 	};
-	int err = object_of(mappings, pid, line, &mapping.object);
+	const struct mapped_file file = {
+		.pid = pid,
+		.start = line->start,
+		.end = line->end,
+		.dev = line->inode ? line->dev : 0,
+		.inode = line->inode,
+		.path = line->path,
+	};
+	int err = object_of(mappings, &file, &mapping.object);
 
+	if (err == -ENOENT)
+		return 0; /* unmapped since the line was read */
 	return err ?: array_push(mappings, mapping, mapping);
 }
 
@@ -220,34 +144,113 @@ static int read_lines(struct mappings *mappings, pid_t pid, char *text)
 	return err;
 }
 
+/* Anew, and what was known besides. */
+static int read_anew(struct mappings *mappings, pid_t pid, char *text)
+{
+	struct mappings before = *mappings;
+	int err;
+
+	mappings->mapping = NULL;
+	mappings->mapping_nr = mappings->mapping_alloc = 0;
+	err = read_lines(mappings, pid, text);
+	for (size_t i = 0; i < before.mapping_nr && !err; i++)
+		err = keep_unmapped(mappings, &before.mapping[i]);
+	if (err) {
+		free(mappings->mapping);
+		mappings->mapping = before.mapping;
+		mappings->mapping_nr = before.mapping_nr;
+		mappings->mapping_alloc = before.mapping_alloc;
+		return err;
+	}
+	if (mappings->mapping_nr)
+		qsort(mappings->mapping, mappings->mapping_nr, sizeof(*mappings->mapping),
+		      by_address);
+	free(before.mapping);
+	return 0;
+}
+
 int mappings_refresh(struct mappings *mappings, pid_t pid, struct reason *why)
 {
 	char *text = proc_read(pid, "maps", NULL);
-	struct mappings before = *mappings;
 	int err = 0;
 
 	if (!text)
 		return reason_set(why, -errno, "cannot read /proc/%d/maps: %s", pid,
 				  strerror(errno));
-	if (*text) {
-		mappings->mapping = NULL;
-		mappings->mapping_nr = mappings->mapping_alloc = 0;
-		err = read_lines(mappings, pid, text);
-		for (size_t i = 0; i < before.mapping_nr && !err; i++)
-			err = keep_unmapped(mappings, &before.mapping[i]);
-		qsort(mappings->mapping, mappings->mapping_nr, sizeof(*mappings->mapping),
-		      by_address);
-		free(before.mapping);
-	}
+	if (*text)
+		err = read_anew(mappings, pid, text);
 	free(text);
+	return err == -ESRCH ? 0 : err;
+}
+
+/* ---- one by one ---- */
+
+/* What is left of an old mapping below and above a new one. */
+static int keep_around(struct mappings *mappings, const struct mapping *old,
+		       const struct mapping *new)
+{
+	struct mapping below = *old, above = *old;
+	int err = 0;
+
+	below.end = new->start;
+	above.start = new->end;
+	above.offset += new->end - old->start;
+	if (old->start < new->start)
+		err = array_push(mappings, mapping, below);
+	if (!err && old->end > new->end)
+		err = array_push(mappings, mapping, above);
 	return err;
+}
+
+int mappings_add(struct mappings *mappings, const struct mapped_file *file, uint64_t offset)
+{
+	struct mapping new = { .start = file->start, .end = file->end, .offset = offset };
+	size_t old_nr = mappings->mapping_nr, kept = 0;
+	int err = object_of(mappings, file, &new.object);
+
+	/* Whole ones first, as they move down; then what is left of those that were cut. */
+	if (!err)
+		err = array_push(mappings, mapping, new);
+	for (size_t i = 0; i < old_nr && !err; i++) {
+		struct mapping old = mappings->mapping[i];
+
+		if (!overlaps(&old, &new)) {
+			mappings->mapping[kept++] = old;
+			continue;
+		}
+		mappings->replaced_nr += !is_the_same_code(&new, &old);
+		err = keep_around(mappings, &old, &new);
+	}
+	if (err)
+		return err;
+	memmove(mappings->mapping + kept, mappings->mapping + old_nr,
+		(mappings->mapping_nr - old_nr) * sizeof(new));
+	mappings->mapping_nr -= old_nr - kept;
+	qsort(mappings->mapping, mappings->mapping_nr, sizeof(new), by_address);
+	return 0;
+}
+
+int mappings_copy(struct mappings *to, const struct mappings *from)
+{
+	int err = 0;
+
+	to->objects = from->objects;
+	for (size_t i = 0; i < from->mapping_nr && !err; i++)
+		err = array_push(to, mapping, from->mapping[i]);
+	for (size_t i = 0; i < from->used_nr && !err; i++)
+		err = array_push(to, used, from->used[i]);
+	return err;
+}
+
+void mappings_forget(struct mappings *mappings)
+{
+	mappings->mapping_nr = 0;
+	mappings->replaced_nr = 0;
 }
 
 void mappings_release(struct mappings *mappings)
 {
-	for (size_t i = 0; i < mappings->object_nr; i++)
-		object_release(&mappings->object[i]);
-	free(mappings->object);
 	free(mappings->mapping);
+	free(mappings->used);
 	memset(mappings, 0, sizeof(*mappings));
 }

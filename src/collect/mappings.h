@@ -3,28 +3,17 @@
 #define ALLOCSNAP_COLLECT_MAPPINGS_H
 
 /*
- * The code that a process maps: address → object and file offset.
- *
- * Files are opened through /proc/PID/map_files, which leads to the mapped file itself: a
- * deleted, replaced or containerised one too, and never to one that the process only names.
- * The objects stay open and known after the process has unmapped them or has ended.
+ * The code that a process maps: address → object and file offset. What is unmapped stays known,
+ * until something else is mapped there.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-struct elf_object;
-struct reason;
+#include "collect/objects.h"
 
-/* A file (or the vdso) that is or was mapped executable. */
-struct object {
-	char *path; /* as the process sees it, without " (deleted)" */
-	uint64_t dev, inode; /* as /proc/PID/maps has them; 0 for the vdso */
-	int fd;		     /* -1: could not be opened */
-	struct elf_object *elf; /* NULL: is none, or could not be read */
-	char *unreadable;	/* why fd is -1 or elf NULL, else NULL */
-};
+struct reason;
 
 struct mapping {
 	uint64_t start, end;
@@ -32,15 +21,14 @@ struct mapping {
 	uint32_t object; /* index, or OBJECT_NONE for anonymous code */
 };
 
-#define OBJECT_NONE UINT32_MAX
-
-/* Zeroed: nothing known. */
+/* Zeroed but for objects: nothing known. */
 struct mappings {
+	struct objects *objects; /* shared, not owned */
 	struct mapping *mapping; /* sorted by address; also what is unmapped by now */
 	size_t mapping_nr, mapping_alloc;
 	uint64_t replaced_nr; /* mappings that have come in the place of others */
-	struct object *object; /* grows only; indices stay */
-	size_t object_nr, object_alloc;
+	uint32_t *used; /* objects that it has or had, each once; grows only */
+	size_t used_nr, used_alloc;
 };
 
 /*
@@ -48,6 +36,18 @@ struct mappings {
  * 0, -ENOMEM, or the errno of reading the file, with a line in *why.
  */
 int mappings_refresh(struct mappings *mappings, pid_t pid, struct reason *why);
+
+/* Adds one that is known from elsewhere, in the place of what was there. 0 or -ENOMEM. */
+int mappings_add(struct mappings *mappings, const struct mapped_file *file, uint64_t offset);
+
+/* What a forked process begins with; to has nothing yet. 0 or -ENOMEM. */
+int mappings_copy(struct mappings *to, const struct mappings *from);
+
+/* After an exec: all is gone. */
+void mappings_forget(struct mappings *mappings);
+
+/* used[i]. */
+const struct object *mappings_used(const struct mappings *mappings, size_t i);
 
 /* The mapping that holds an address, or NULL. */
 const struct mapping *mappings_find(const struct mappings *mappings, uint64_t address);

@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/probes.h"
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/reason.h"
 #include "collect/allocators.h"
+#include "collect/attach.h"
 #include "collect/bpf.h"
 #include "collect/elf_object.h"
 #include "collect/mappings.h"
-#include "collect/proc.h"
-#include "collect/returns.h"
-#include "collect/uprobe_multi.h"
-
-#define ENOTSUPP 524 /* include/linux/errno.h: not for user space, but uprobes let it out */
 
 /* Code that is looked at to place a probe; functions are far smaller. */
 #define CODE_MAX (64 << 10)
@@ -91,10 +85,8 @@ static int add_site(struct probes *probes, const struct object *object, uint32_t
 
 	if (function->is_local || is_probed(probes, object_index, function->offset))
 		return 0;
-	if (function->is_ifunc) {
-		probes->failed_nr++;
-		return 0;
-	}
+	if (function->is_ifunc)
+		return array_push(probes, failed, object_index);
 	err = place(object->elf, function, shape_argument_nr(known->shape), &site.placement);
 	return err ?: array_push(probes, site, site);
 }
@@ -109,336 +101,74 @@ const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf 
 	return probes_have_sessions(bpf) ? "uprobe_session" : probes->by_ret ? "uprobe_ret" : "uprobe";
 }
 
-/* Where and to whom the sites first … site_nr are attached. */
-struct attachment {
-	struct probes *probes;
-	const struct allocsnap_bpf *bpf;
-	pid_t pid;
-	const struct object *object;
-	char path[64];
-	size_t first;
-};
-
-/* /proc/self/fd leads to the very file that was looked at, whatever its path means by now. */
-static struct attachment attachment_to(struct probes *probes, const struct allocsnap_bpf *bpf,
-				       pid_t pid, const struct object *object)
+uint64_t probes_since_ns(const struct probes *probes, uint32_t object)
 {
-	struct attachment at = { .probes = probes, .bpf = bpf, .pid = pid, .object = object };
-
-	snprintf(at.path, sizeof(at.path), "/proc/self/fd/%d", object->fd);
-	return at;
+	for (size_t i = 0; i < probes->looked_nr; i++)
+		if (probes->looked[i].object == object)
+			return probes->looked[i].time_ns;
+	return UINT64_MAX;
 }
 
-static uint64_t site_offset(const struct probe_site *site)
+bool probes_have_looked(const struct probes *probes, uint32_t object)
 {
-	return site->offset + site->placement.offset;
+	return probes_since_ns(probes, object) != UINT64_MAX;
 }
 
-static uint64_t site_cookie(const struct probes *probes, const struct probe_site *site)
+static uint64_t now_ns(void)
 {
-	return SITE_COOKIE(site - probes->site, site->shape, site->domain) |
-	       (site->throws ? COOKIE_BY_RET : 0);
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* ---- at once ---- */
-
-static int attach_multi_link(const struct attachment *at, const struct bpf_program *program,
-			     struct uprobe_multi *uprobes)
-{
-	int err, fd;
-
-	uprobes->path = at->path;
-	uprobes->pid = at->pid;
-	uprobes->attach_type = bpf_program__expected_attach_type(program);
-	fd = uprobe_multi_attach(bpf_program__fd(program), uprobes);
-	if (fd < 0)
-		return fd;
-	err = array_push(at->probes, multi_fd, fd);
-	if (err)
-		close(fd);
-	return err;
-}
-
-static const struct bpf_program *program_of(const struct attachment *at, bool frees)
-{
-	return frees ? at->bpf->progs.enter_call : at->bpf->progs.session_call;
-}
-
-static int attach_multi(const struct attachment *at, bool frees)
-{
-	struct probes *probes = at->probes;
-	size_t most = probes->site_nr - at->first;
-	uint64_t offset[most], cookie[most];
-	struct uprobe_multi uprobes = { .offset = offset, .cookie = cookie };
-
-	for (size_t i = at->first; i < probes->site_nr; i++) {
-		const struct probe_site *site = &probes->site[i];
-
-		if ((site->shape == SHAPE_FREE) != frees || site->throws)
-			continue;
-		offset[uprobes.nr] = site_offset(site);
-		cookie[uprobes.nr++] = site_cookie(probes, site);
-	}
-	return uprobes.nr ? attach_multi_link(at, program_of(at, frees), &uprobes) : 0;
-}
-
-/* All or none. */
-static int attach_all(const struct attachment *at)
-{
-	size_t link_nr = at->probes->multi_fd_nr;
-	int err = attach_multi(at, true);
-
-	if (!err)
-		err = attach_multi(at, false);
-	while (err && at->probes->multi_fd_nr > link_nr)
-		close(at->probes->multi_fd[--at->probes->multi_fd_nr]);
-	for (size_t i = at->first; i < at->probes->site_nr && !err; i++)
-		at->probes->site[i].is_attached = !at->probes->site[i].throws;
-	return err;
-}
-
-/* ---- one by one ---- */
-
-static int attach_session(const struct attachment *at, const struct probe_site *site)
-{
-	uint64_t offset = site_offset(site), cookie = site_cookie(at->probes, site);
-	struct uprobe_multi alone = { .nr = 1, .offset = &offset, .cookie = &cookie };
-
-	return attach_multi_link(at, program_of(at, site->shape == SHAPE_FREE), &alone);
-}
-
-static int attach_link(const struct attachment *at, size_t site, enum probe_end end,
-		       uint64_t offset, uint64_t cookie)
-{
-	struct bpf_program *const program[] = {
-		[PROBE_ENTRY] = at->bpf->progs.enter_call,
-		[PROBE_RETURN] = at->bpf->progs.leave_call,
-		[PROBE_RET] = at->bpf->progs.leave_by_ret,
-	};
-	LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = end == PROBE_RETURN, .bpf_cookie = cookie);
-	struct probe_link link = { .site = site, .end = end };
-	int err;
-
-	link.link = bpf_program__attach_uprobe_opts(program[end], proc_live_thread(at->pid),
-						    at->path, offset, &opts);
-	if (!link.link)
-		return -errno;
-	err = array_push(at->probes, link, link);
-	if (err)
-		bpf_link__destroy(link.link);
-	return err;
-}
-
-static int attach_end(const struct attachment *at, const struct probe_site *site,
-		      enum probe_end end)
-{
-	return attach_link(at, site - at->probes->site, end, site_offset(site),
-			   site_cookie(at->probes, site));
-}
-
-static bool is_ret_probed(const struct probes *probes, const struct probed_ret *ret)
-{
-	for (size_t i = 0; i < probes->ret_nr; i++)
-		if (probes->ret[i].object == ret->object && probes->ret[i].offset == ret->offset)
-			return true;
-	return false;
-}
-
-static int attach_ret(const struct attachment *at, const struct probe_site *site,
-		      const struct return_place *place, struct reason *why)
-{
-	struct probed_ret ret = {
-		.object = site->object,
-		.cookie = place->is_in_argument ? RESULT_IS_ARGUMENT : RESULT_IS_RETURNED,
-	};
-	int err = 0;
-
-	if (elf_object__offset_of(at->object->elf, place->vaddr, &ret.offset))
-		return reason_set(why, -ENOTSUP, "a return that is not in the file");
-	if (is_ret_probed(at->probes, &ret))
-		return 0;
-	if (ret.offset == site_offset(site))
-		return reason_set(why, -ENOTSUP, "it returns at its entry");
-	if (!probes_have_sessions(at->bpf)) /* else attach_throwing() attaches all at once */
-		err = attach_link(at, site - at->probes->site, PROBE_RET, ret.offset, ret.cookie);
-	if (err)
-		return reason_set(why, err, "%s", err == -ENOTSUPP ?
-				  "the kernel cannot probe its return" : strerror(-err));
-	return array_push(at->probes, ret, ret);
-}
-
-/* Wherever calls of the site's function return. */
-static int attach_rets(const struct attachment *at, const struct probe_site *site,
-		       struct reason *why)
-{
-	struct returns returns = {};
-	struct code_source source;
-	struct elf_code code;
-	int err = elf_code_open(&code, at->object->elf, &source);
-
-	if (!err)
-		err = returns_find(&source, site->vaddr, &returns, why);
-	for (size_t i = 0; i < returns.place_nr && !err; i++)
-		err = attach_ret(at, site, &returns.place[i], why);
-	returns_release(&returns);
-	return err;
-}
-
-/* The return first: an entry alone would leave a call pending for ever. */
-static int attach_pair(const struct attachment *at, const struct probe_site *site,
-		       struct reason *why)
-{
-	int err = 0;
-
-	if (site->shape != SHAPE_FREE)
-		err = at->probes->by_ret || site->throws ? attach_rets(at, site, why) :
-							   attach_end(at, site, PROBE_RETURN);
-	return err ?: attach_end(at, site, PROBE_ENTRY);
-}
-
-static int attach_site(const struct attachment *at, struct probe_site *site, struct reason *why)
-{
-	int err = probes_have_sessions(at->bpf) ? attach_session(at, site) :
-						  attach_pair(at, site, why);
-
-	site->is_attached = !err;
-	return err;
-}
-
-static void say_not_probed(const struct attachment *at, const struct probe_site *site, int err,
-			   const struct reason *why_not, struct reason *why)
-{
-	const char *what = *why_not->text    ? why_not->text :
-			   err == -ENOTSUPP ? "the kernel cannot probe its first instruction" :
-					      strerror(-err);
-
-	reason_set(why, err, "cannot probe %s in %s%s: %s", site->function, at->object->path,
-		   at->probes->by_ret ? " without return probes" : "", what);
-}
-
-static bool is_of_process(int err)
-{
-	return err == -EPERM || err == -EACCES || err == -ESRCH || err == -ENOMEM;
-}
-
-static int attach_each(const struct attachment *at, bool frees, struct reason *why)
-{
-	for (size_t i = at->first; i < at->probes->site_nr; i++) {
-		struct probe_site *site = &at->probes->site[i];
-		struct reason why_not = {};
-		int err;
-
-		if ((site->shape == SHAPE_FREE) != frees ||
-		    (site->throws && probes_have_sessions(at->bpf)))
-			continue;
-		err = attach_site(at, site, &why_not);
-		if (!err)
-			continue;
-		at->probes->failed_nr++;
-		say_not_probed(at, site, err, &why_not, why);
-		if (is_of_process(err))
-			return err;
-	}
-	return 0;
-}
-
-/* ---- functions that throw, where others have sessions ---- */
-
-/* Where it returns is noted; false: it can't be probed. */
-static bool note_rets(const struct attachment *at, const struct probe_site *site,
-		      struct reason *why)
-{
-	struct reason why_not = {};
-	int err = attach_rets(at, site, &why_not);
-
-	if (!err)
-		return true;
-	at->probes->failed_nr++;
-	say_not_probed(at, site, err, &why_not, why);
-	return false;
-}
-
-static int attach_noted_rets(const struct attachment *at, size_t first)
-{
-	const struct probes *probes = at->probes;
-	size_t nr = probes->ret_nr - first;
-	uint64_t offset[nr + 1], cookie[nr + 1];
-	struct uprobe_multi uprobes = { .nr = nr, .offset = offset, .cookie = cookie };
-
-	for (size_t i = 0; i < nr; i++) {
-		offset[i] = probes->ret[first + i].offset;
-		cookie[i] = probes->ret[first + i].cookie;
-	}
-	return nr ? attach_multi_link(at, at->bpf->progs.leave_by_ret, &uprobes) : 0;
-}
-
-/* The returns first, as with pairs. */
-static int attach_throwing(const struct attachment *at, struct reason *why)
-{
-	struct probes *probes = at->probes;
-	size_t first_ret = probes->ret_nr, most = probes->site_nr - at->first;
-	uint64_t offset[most], cookie[most];
-	struct uprobe_multi entries = { .offset = offset, .cookie = cookie };
-	int err;
-
-	for (size_t i = at->first; i < probes->site_nr; i++) {
-		struct probe_site *site = &probes->site[i];
-
-		if (!site->throws || !note_rets(at, site, why))
-			continue;
-		site->is_attached = true;
-		offset[entries.nr] = site_offset(site);
-		cookie[entries.nr++] = site_cookie(probes, site);
-	}
-	if (!entries.nr)
-		return 0;
-	err = attach_noted_rets(at, first_ret);
-	if (!err)
-		err = attach_multi_link(at, at->bpf->progs.enter_call, &entries);
-	for (size_t i = at->first; i < probes->site_nr && err; i++) {
-		probes->failed_nr += probes->site[i].throws && probes->site[i].is_attached;
-		probes->site[i].is_attached &= !probes->site[i].throws;
-	}
-	return is_of_process(err) ? err : 0;
-}
-
-static int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t pid,
-			const struct object *object, size_t first, struct reason *why)
-{
-	struct attachment at = attachment_to(probes, bpf, pid, object);
-	int err;
-
-	if (first == probes->site_nr)
-		return 0;
-	at.first = first;
-	/* Where one of them can't be probed, the others still can. */
-	err = probes_have_sessions(bpf) ? attach_all(&at) : -ENOTSUP;
-	if (err)
-		err = attach_each(&at, true, why) ?: attach_each(&at, false, why);
-	return err || !probes_have_sessions(bpf) ? err : attach_throwing(&at, why);
-}
-
-int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t pid,
-		  const struct object *object, uint32_t object_index, struct reason *why)
+/* The sites of an object; symbols that make no sense are one failure. */
+static int add_sites(struct probes *probes, const struct object *object, uint32_t index)
 {
 	struct elf_function *function;
-	size_t nr, first = probes->site_nr;
-	int err;
+	size_t nr;
+	int err = find_functions(object->elf, &function, &nr);
 
-	if (!object->elf)
-		return 0;
-	err = find_functions(object->elf, &function, &nr);
-	if (err == -ENOMEM)
-		return err;
-	if (err) { /* symbols that make no sense */
-		probes->failed_nr++;
-		return 0;
-	}
+	if (err)
+		return err == -ENOMEM ? err : array_push(probes, failed, index);
 	for (size_t i = 0; i < nr && !err; i++)
 		if (!allocator_functions[function[i].name].own || defines_malloc(function, nr))
-			err = add_site(probes, object, object_index, &function[i]);
+			err = add_site(probes, object, index, &function[i]);
 	free(function);
-	return err ?: attach_sites(probes, bpf, pid, object, first, why);
+	return err;
+}
+
+size_t probes_count_functions(const struct object *object)
+{
+	struct probes found = {};
+	size_t nr = object->elf && !add_sites(&found, object, 0) ? found.site_nr : 0;
+
+	probes_close(&found);
+	return nr;
+}
+
+int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
+		  const struct objects *objects, uint32_t index, struct reason *why)
+{
+	const struct object *object = objects->object[index];
+	struct looked looked = { .object = index, .time_ns = now_ns() };
+	size_t first = probes->site_nr;
+	int err;
+
+	if (probes_have_looked(probes, index))
+		return 0;
+	err = array_push(probes, looked, looked);
+	if (err || !object->elf)
+		return err;
+	err = add_sites(probes, object, index);
+	if (!err)
+		err = attach_sites(probes, bpf, object, first, why);
+	for (size_t i = first; i < probes->site_nr && !err; i++)
+		if (!probes->site[i].is_attached && !probes->site[i].is_another)
+			err = array_push(probes, failed, index);
+	probes->looked[probes->looked_nr - 1].time_ns = now_ns();
+	probes->looked_nr -= err != 0; /* once more, next time */
+	return err;
 }
 
 bool probes_see_allocations(const struct probes *probes)
@@ -449,74 +179,14 @@ bool probes_see_allocations(const struct probes *probes)
 	return false;
 }
 
-/* ---- without return probes ---- */
-
-/* Only probes on returns are added, which do nothing yet: this can fail and leave all as it was. */
-static int attach_all_rets(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t pid,
-			   const struct mappings *mappings, struct reason *why)
+uint64_t probes_lost_in(const uint32_t *object, size_t nr, const struct mappings *mappings)
 {
-	for (size_t i = 0; i < probes->site_nr; i++) {
-		struct probe_site *site = &probes->site[i];
-		struct attachment at = attachment_to(probes, bpf, pid,
-						     &mappings->object[site->object]);
-		struct reason why_not = {};
-		int err;
+	uint64_t lost = 0;
 
-		if (!site->is_attached || site->shape == SHAPE_FREE)
-			continue;
-		err = attach_rets(&at, site, &why_not);
-		if (is_of_process(err))
-			return err;
-		if (!err)
-			continue;
-		say_not_probed(&at, site, err, &why_not, why);
-		site->is_attached = false;
-		probes->dropped_nr++;
-	}
-	return 0;
-}
-
-static void detach_returns(struct probes *probes)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < probes->link_nr; i++) {
-		const struct probe_link *link = &probes->link[i];
-
-		if (link->end == PROBE_RETURN ||
-		    (link->end == PROBE_ENTRY && !probes->site[link->site].is_attached))
-			bpf_link__destroy(link->link);
-		else
-			probes->link[kept++] = *link;
-	}
-	probes->link_nr = kept;
-}
-
-static int tell_kernel(const struct allocsnap_bpf *bpf, pid_t pid)
-{
-	struct process_request args = { .tgid = pid };
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
-	int err = bpf_prog_test_run_opts(bpf_program__fd(bpf->progs.process_switch), &opts);
-
-	return err ?: (int)opts.retval;
-}
-
-int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t pid,
-		  const struct mappings *mappings, struct reason *why)
-{
-	int err;
-
-	probes->by_ret = true;
-	err = attach_all_rets(probes, bpf, pid, mappings, why);
-	if (!err)
-		err = tell_kernel(bpf, pid);
-	for (size_t i = 0; i < probes->site_nr && err; i++) {
-		probes->dropped_nr += probes->site[i].is_attached &&
-				      probes->site[i].shape != SHAPE_FREE;
-		probes->site[i].is_attached &= probes->site[i].shape == SHAPE_FREE;
-	}
-	detach_returns(probes);
-	return err;
+	for (size_t i = 0; i < nr; i++)
+		for (size_t j = 0; j < mappings->used_nr; j++)
+			lost += mappings->used[j] == object[i];
+	return lost;
 }
 
 void probes_close(struct probes *probes)
@@ -529,5 +199,8 @@ void probes_close(struct probes *probes)
 	free(probes->multi_fd);
 	free(probes->link);
 	free(probes->site);
-	*probes = (struct probes){ .by_ret = probes->by_ret };
+	free(probes->looked);
+	free(probes->failed);
+	free(probes->dropped);
+	*probes = (struct probes){ .pid = probes->pid, .by_ret = probes->by_ret };
 }

@@ -3,9 +3,10 @@
 #define ALLOCSNAP_COLLECT_PROBES_H
 
 /*
- * The probes of one process. Functions at one address (glibc's memalign and aligned_alloc) are
- * one probe site; where in the function it sits is placement.h's decision. Sites are attached
- * all at once for each file where the kernel can (uprobe_multi.h), else one by one.
+ * The probes of one process, or where children are followed those of everybody. Functions at one
+ * address (glibc's memalign and aligned_alloc) are one probe site; where in the function it sits is
+ * placement.h's decision. Sites are attached all at once for each file where the kernel can
+ * (uprobe_multi.h), else one by one.
  *
  * Returns are seen by sessions; where the kernel has none by return probes; and where those could
  * end the process (hazards.h) by plain probes on the places where calls return (returns.h). So are
@@ -24,10 +25,11 @@ struct allocsnap_bpf;
 struct bpf_link;
 struct mappings;
 struct object;
+struct objects;
 struct reason;
 
 struct probe_site {
-	uint32_t object;      /* index into the mappings' objects */
+	uint32_t object;      /* index into struct objects */
 	const char *function; /* the first of its names */
 	enum call_shape shape;
 	uint32_t domain;
@@ -36,6 +38,7 @@ struct probe_site {
 	struct placement placement;
 	bool throws;
 	bool is_attached;
+	bool is_another; /* not attached: all its calls go on in another function, which is probed */
 };
 
 enum probe_end {
@@ -56,8 +59,15 @@ struct probed_ret {
 	uint64_t cookie;
 };
 
-/* Zeroed: none, and return probes allowed. */
+/* An object that was looked at, and since when what it has is probed. */
+struct looked {
+	uint32_t object;
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+};
+
+/* Zeroed: none, of everybody, and return probes allowed. */
 struct probes {
+	pid_t pid; /* 0: every process that maps the files hits them */
 	struct probe_site *site; /* its index is the site of the attach cookie */
 	size_t site_nr, site_alloc;
 	struct probe_link *link;
@@ -67,18 +77,32 @@ struct probes {
 	bool by_ret; /* no return probes */
 	int *multi_fd;
 	size_t multi_fd_nr, multi_fd_alloc;
-	uint64_t failed_nr; /* functions found that could not be probed: a loss */
-	uint64_t dropped_nr; /* functions that probes_switch() has left without probes: a loss */
+	struct looked *looked;
+	size_t looked_nr, looked_alloc;
+	uint32_t *failed; /* the object of each function found that could not be probed: a loss */
+	size_t failed_nr, failed_alloc;
+	uint32_t *dropped; /* the same, that probes_switch() has left without probes: a loss */
+	size_t dropped_nr, dropped_alloc;
 };
 
 /*
- * Finds the allocator functions that an object defines and probes them in this process; frees
- * first, so that no block can enter that could leave unseen. An object without any, or without
- * a readable file, is fine. A function that cannot be probed is counted, with a line in *why.
+ * Finds the allocator functions that an object defines and probes them; frees first, so that no
+ * block can enter that could leave unseen. An object without any, or without a readable file, is
+ * fine, and so is one that has been looked at. A function that cannot be probed is counted, with a
+ * line in *why.
  * 0, -ENOMEM, or what attaching gave where it can't be had at all (-EPERM, -ESRCH).
  */
-int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t pid,
-		  const struct object *object, uint32_t object_index, struct reason *why);
+int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
+		  const struct objects *objects, uint32_t object, struct reason *why);
+
+/* Whether an object was looked at. */
+bool probes_have_looked(const struct probes *probes, uint32_t object);
+
+/* Since when its functions are probed, those that can be; UINT64_MAX: it was not looked at. */
+uint64_t probes_since_ns(const struct probes *probes, uint32_t object);
+
+/* How many allocator functions an object has that probes_attach() would probe. */
+size_t probes_count_functions(const struct object *object);
 
 /* Whether the kernel has sessions: then no process has anything to fear. */
 bool probes_have_sessions(const struct allocsnap_bpf *bpf);
@@ -88,14 +112,17 @@ bool probes_have_sessions(const struct allocsnap_bpf *bpf);
  * probed so is recorded no longer, and counted (dropped_nr), with a line in *why. 0, or -errno
  * where the process is no more or the kernel refuses: the return probes are gone then, too.
  */
-int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf, pid_t pid,
-		  const struct mappings *mappings, struct reason *why);
+int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf,
+		  const struct objects *objects, struct reason *why);
 
 /* How they are attached: "uprobe_session", "uprobe", "uprobe_ret". */
 const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf *bpf);
 
 /* Whether a function that gives out blocks is among them. */
 bool probes_see_allocations(const struct probes *probes);
+
+/* Of failed[] or dropped[], how many are in objects that a process maps. */
+uint64_t probes_lost_in(const uint32_t *object, size_t nr, const struct mappings *mappings);
 
 /* Detaches all; what is attached later is attached as before. */
 void probes_close(struct probes *probes);

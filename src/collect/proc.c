@@ -105,18 +105,30 @@ char *proc_link(pid_t pid, const char *name)
 	return strdup(target);
 }
 
+char *proc_join_args(const char *args, size_t len)
+{
+	char *text;
+
+	while (len && !args[len - 1])
+		len--;
+	text = malloc(len + 1);
+	if (!text)
+		return NULL;
+	for (size_t i = 0; i < len; i++)
+		text[i] = args[i] ?: ' ';
+	text[len] = '\0';
+	return text;
+}
+
 char *proc_cmdline(pid_t pid)
 {
 	size_t len;
-	char *text = proc_read(pid, "cmdline", &len);
+	char *args = proc_read(pid, "cmdline", &len), *text;
 
-	if (!text)
+	if (!args)
 		return strdup("");
-	while (len && !text[len - 1])
-		len--;
-	for (size_t i = 0; i < len; i++)
-		if (!text[i])
-			text[i] = ' ';
+	text = proc_join_args(args, len);
+	free(args);
 	return text;
 }
 

@@ -25,7 +25,10 @@ char *proc_cgroup(pid_t pid);
 /* Where the symbolic link /proc/PID/NAME points to; "" as above. */
 char *proc_link(pid_t pid, const char *name);
 
-/* /proc/PID/cmdline as one line, its arguments parted by spaces. */
+/* Arguments that each end with a NUL as one line, parted by spaces. NULL is ENOMEM. */
+char *proc_join_args(const char *args, size_t len);
+
+/* /proc/PID/cmdline like that. */
 char *proc_cmdline(pid_t pid);
 
 /* A number from a "Name:\tvalue" line of /proc/PID/status. 0 or -ENOENT. */

@@ -1,239 +1,252 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What happens to the processes that are recorded: children, execs, ends, new code. */
 #include "collect/recorded.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/utsname.h>
 
-#include "base/array.h"
-#include "base/reason.h"
-#include "collect/describe.h"
-#include "collect/resolve.h"
-#include "collect/store.h"
-#include "snapshot.h"
-#include "symbols/symbols.h"
+#define SECOND_NS 1000000000ULL
 
-size_t collector__target_nr(const struct collector *collector)
+/* ---- the books, as they are now ---- */
+
+static pid_t pid_of(const struct collector *collector, size_t i)
 {
-	return collector->target_nr;
+	return ((const uint32_t *)collector->processes.key)[i];
 }
 
-static int read_books(const struct collector *collector, const struct target *target,
-		      struct process *ret)
+static const struct process *books_of(const struct collector *collector, size_t i)
 {
-	uint32_t tgid = target->pid;
-
-	return bpf_map_lookup_elem(processes_fd(collector), &tgid, ret);
+	return (const struct process *)collector->processes.value + i;
 }
 
-int collector__view(const struct collector *collector, size_t i, struct target_view *ret)
+/* A child with the same pid as one that was traced before is another process: the map says which. */
+static struct target *target_of(const struct collector *collector, size_t i)
 {
-	const struct target *target = collector->target[i];
-	struct process books;
-	int err = read_books(collector, target, &books);
-
-	if (err)
-		return err;
-	*ret = (struct target_view){
-		.pid = target->pid,
-		.comm = target->comm,
-		.has_ended = target->has_ended,
-		.pidfd = target->pidfd,
-		.current_bytes = books.counter[COUNTER_current_bytes],
-		.current_blocks = books.counter[COUNTER_current_blocks],
-		.allocations = books.counter[COUNTER_allocations],
-	};
-	for (int loss = 0; loss < LOSS_NR; loss++)
-		ret->lost += books.loss[loss];
-	return 0;
+	return find_target(collector, pid_of(collector, i));
 }
 
-static int ask_kernel(const struct bpf_program *program, const struct target *target)
+static int take_event(void *what, const struct mapping_event *event)
 {
-	struct process_request request = { .tgid = target->pid };
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &request, .ctx_size_in = sizeof(request));
-	int err = bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
+	struct target *target = find_target(what, event->pid);
 
-	return err ?: (int)opts.retval;
+	return target ? target__take_event(target, event) : 0;
 }
 
-int collector__clear_traces(struct collector *collector, size_t i)
+static void forget_child(struct collector *collector, pid_t pid)
 {
-	struct target *target = collector->target[i];
-	int err = ask_kernel(collector->bpf->progs.clear_traces, target);
+	uint32_t tgid = pid;
 
-	if (!err)
-		target__forget_traces(target);
-	return err;
+	bpf_map_delete_elem(processes_fd(collector), &tgid);
 }
 
-int collector__reset_peak(struct collector *collector, size_t i)
+/* One that could not be taken in has no snapshot: its parent's says so. */
+static void adopt(struct collector *collector, size_t i)
 {
-	return ask_kernel(collector->bpf->progs.reset_peak, collector->target[i]);
+	const struct process *books = books_of(collector, i);
+	struct target *parent = find_target(collector, books->parent);
+	struct target *target = target__adopt(pid_of(collector, i), books, parent,
+					      &collector->objects);
+
+	if (target)
+		target->probes = &collector->everybody;
+	if (target && !add_target(collector, target))
+		return;
+	target__free(target);
+	forget_child(collector, pid_of(collector, i));
+	if (parent)
+		parent->children_dropped_nr++;
 }
 
-static void refresh(struct collector *collector, struct target *target)
+static bool is_new_child(const struct collector *collector, size_t i)
 {
-	struct process books;
+	const struct process *books = books_of(collector, i);
 
-	if (!read_books(collector, target, &books) && books.exec_cnt != target->exec_cnt) {
-		target->exec_cnt = books.exec_cnt;
-		target__forget_image(target);
-		if (books.thread_exec_cnt != target->thread_exec_cnt) {
-			target->thread_exec_cnt = books.thread_exec_cnt;
-			probes_close(&target->probes);
-			target->object_probed_nr = 0;
-		}
+	return books->image && books->parent && !target_of(collector, i);
+}
+
+struct new_child {
+	uint64_t forked_ns;
+	size_t at; /* in processes */
+};
+
+static int by_fork(const void *a, const void *b)
+{
+	const struct new_child *x = a, *y = b;
+
+	return (x->forked_ns > y->forked_ns) - (x->forked_ns < y->forked_ns);
+}
+
+/* Oldest first; none where there is no memory: the next look is soon. */
+static struct new_child *find_children(const struct collector *collector, size_t *ret_nr)
+{
+	struct new_child *child = calloc(collector->processes.nr + 1, sizeof(*child));
+	size_t nr = 0;
+
+	for (size_t i = 0; i < collector->processes.nr && child; i++)
+		if (is_new_child(collector, i))
+			child[nr++] = (struct new_child){ books_of(collector, i)->forked_ns, i };
+	if (nr)
+		qsort(child, nr, sizeof(*child), by_fork);
+	*ret_nr = nr;
+	return child;
+}
+
+/* What a child maps at first is what its parent did at that time. */
+static void take_in_children(struct collector *collector)
+{
+	size_t nr;
+	struct new_child *child = find_children(collector, &nr);
+
+	for (size_t i = 0; i < nr; i++) {
+		mapping_events__hand_out(collector->events, child[i].forked_ns, take_event,
+					 collector);
+		adopt(collector, child[i].at);
 	}
-	target->has_ended = target_has_ended(target);
-	if (target->has_ended || target__refresh(target, NULL))
+	free(child);
+}
+
+static void read_books(struct collector *collector)
+{
+	if (map_copy_read(&collector->processes, processes_fd(collector), sizeof(uint32_t),
+			  sizeof(struct process)))
+		return; /* as they were: the next look is soon */
+	for (size_t i = 0; i < collector->processes.nr; i++) {
+		struct target *target = target_of(collector, i);
+
+		if (target && books_of(collector, i)->image)
+			target->books = *books_of(collector, i);
+	}
+	take_in_children(collector);
+}
+
+/* ---- what they map ---- */
+
+/* An exec by another thread than the main one ends probes that are tied to that one's task. */
+static void take_exec(struct target *target)
+{
+	target__forget_image(target);
+	if (target->books.thread_exec_cnt == target->thread_exec_cnt)
+		return;
+	target->thread_exec_cnt = target->books.thread_exec_cnt;
+	probes_close(&target->own_probes);
+}
+
+/*
+ * What was probed after the process had mapped it, for its own sake or another's, or what could not
+ * be before it was over.
+ */
+static void count_late(const struct collector *collector, struct target *target)
+{
+	for (; target->judged_nr < target->seen_nr; target->judged_nr++) {
+		const struct seen_object *seen = &target->seen[target->judged_nr];
+
+		if (!target->has_ended && !probes_have_looked(target->probes, seen->object))
+			return; /* it will be, next time */
+		if (probes_since_ns(target->probes, seen->object) > seen->since_ns)
+			target->late_nr += probes_count_functions(
+				collector->objects.object[seen->object]);
+	}
+}
+
+/* Probes of everybody are in time for who comes next. */
+static void see_to_end(struct collector *collector, struct target *target)
+{
+	target__read_identity(target);
+	if (target->probes == &collector->everybody)
+		probe_new_objects(collector, target, NULL);
+	count_late(collector, target);
+}
+
+static void refresh(struct collector *collector, struct target *target, bool whole)
+{
+	if (target->books.exec_cnt != target->exec_cnt)
+		take_exec(target);
+	if (target->has_ended)
+		see_to_end(collector, target);
+	if (target->has_ended || !(whole || target->is_touched))
+		return;
+	target->is_touched = false;
+	if (target__refresh(target, NULL))
 		return;
 	if (target->mappings.replaced_nr != target->replaced_nr) {
 		target->replaced_nr = target->mappings.replaced_nr;
 		__atomic_fetch_add(&collector->bpf->bss->mapping_generation, 1, __ATOMIC_RELAXED);
 	}
 	probe_new_objects(collector, target, NULL);
+	count_late(collector, target);
+}
+
+/* It has never become a program of its own: nothing is to be told of it. */
+static bool is_stillborn(const struct target *target)
+{
+	return target->books.memory_of && target->has_ended;
+}
+
+void take_news(struct collector *collector)
+{
+	ring_buffer__consume(collector->doorbell);
+	mapping_events__collect(collector->events);
+	read_books(collector);
+	mapping_events__hand_out(collector->events, UINT64_MAX, take_event, collector);
+}
+
+/*
+ * Ends first, then events, then the books: so the books of who has ended are final, and whose
+ * events have come is known.
+ */
+static void look(struct collector *collector, bool whole)
+{
+	for (size_t i = 0; i < collector->target_nr; i++)
+		collector->target[i]->has_ended = target__is_over(collector->target[i]);
+	take_news(collector);
+	for (size_t i = 0; i < collector->target_nr; i++)
+		refresh(collector, collector->target[i], whole);
+	for (size_t i = collector->target_nr; i-- > 0;)
+		if (is_stillborn(collector->target[i]))
+			remove_target(collector, i);
+	if (whole)
+		collector->refreshed_ns = collector_now_ns(CLOCK_MONOTONIC);
+}
+
+void refresh_all(struct collector *collector)
+{
+	look(collector, true);
 }
 
 void collector__refresh(struct collector *collector)
 {
-	for (size_t i = 0; i < collector->target_nr; i++)
-		refresh(collector, collector->target[i]);
+	look(collector, collector_now_ns(CLOCK_MONOTONIC) - collector->refreshed_ns >= SECOND_NS);
 }
 
-static int read_all_books(struct collector *collector)
-{
-	int err = 0;
+/* ---- for others ---- */
 
-	for (size_t i = 0; i < collector->target_nr && !err; i++)
-		err = read_books(collector, collector->target[i], &collector->books[i]);
-	return err;
+int collector__event_fd(const struct collector *collector)
+{
+	return collector->event_fd;
 }
 
-/* What processes left behind that have called exec since. */
-static int sweep(struct collector *collector)
+size_t collector__process_nr(const struct collector *collector)
 {
-	uint64_t *image = calloc(collector->target_nr, sizeof(*image));
-	int err;
-
-	if (!image)
-		return -ENOMEM;
-	for (size_t i = 0; i < collector->target_nr; i++)
-		image[i] = collector->books[i].image;
-	err = drain_sweep(&collector->drain, bpf_map__fd(collector->bpf->maps.blocks), image,
-			  collector->target_nr);
-	free(image);
-	return err;
+	return collector->target_nr;
 }
 
-static bool any_has_execed(const struct collector *collector)
+void collector__view(const struct collector *collector, size_t i, struct process_view *ret)
 {
-	for (size_t i = 0; i < collector->target_nr; i++)
-		if (collector->books[i].exec_cnt != collector->target[i]->exec_cnt)
-			return true;
-	return false;
-}
+	const struct target *target = collector->target[i];
 
-/* Before anything is taken out of the map: what is taken out counts from then on as retired. */
-static int resolve_all(struct collector *collector)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < collector->target_nr && !err; i++)
-		err = resolve_tracebacks(collector->target[i], &collector->drain,
-					 collector->books[i].image);
-	return err;
-}
-
-static int retire(void *what, uint64_t id, const struct traceback *traceback)
-{
-	struct collector *collector = what;
-
-	for (size_t i = 0; i < collector->target_nr; i++)
-		if (collector->books[i].image == traceback->image)
-			return resolve_retired(collector->target[i], id, traceback);
-	return 0; /* of an image that is gone */
-}
-
-/* Stacks that hold nothing any more make room once half of it is taken. */
-static int trim_tracebacks(struct collector *collector)
-{
-	const struct bpf_map *map = collector->bpf->maps.tracebacks;
-
-	if (collector->drain.tracebacks.nr < bpf_map__max_entries(map) / 2)
-		return 0;
-	return drain_trim_tracebacks(&collector->drain, bpf_map__fd(map), retire, collector);
-}
-
-#define DRAIN_TRIES 3
-
-/*
- * What the processes map is read before, so that the names are of before, and after, so that
- * nothing recorded meanwhile lacks one; if one has called exec in between, all is read again.
- */
-int collector__drain(struct collector *collector, struct reason *why)
-{
-	const struct allocsnap_bpf *bpf = collector->bpf;
-	int err = 0;
-
-	for (int i = 0; i < DRAIN_TRIES && !err; i++) {
-		collector__refresh(collector);
-		collector->occasion = (struct occasion){
-			.wall_ns = collector_now_ns(CLOCK_REALTIME),
-			.monotonic_ns = collector_now_ns(CLOCK_MONOTONIC),
-			.traceback_limit = collector->traceback_limit,
-			.bpf = bpf,
-		};
-		err = read_all_books(collector);
-		if (!err)
-			err = drain_read(&collector->drain, bpf_map__fd(bpf->maps.blocks),
-					 bpf_map__fd(bpf->maps.tracebacks),
-					 bpf_map__value_size(bpf->maps.tracebacks));
-		collector__refresh(collector);
-		if (!any_has_execed(collector))
-			break;
-	}
-	if (!err)
-		err = resolve_all(collector);
-	if (!err)
-		err = sweep(collector);
-	if (!err)
-		err = trim_tracebacks(collector);
-	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;
-}
-
-static int save(const struct target *target, struct snapshot_builder *builder, const char *dir,
-		uint64_t wall_ns, char **ret_path, struct reason *why)
-{
-	struct utsname machine;
-	char time_text[32];
-	char *folder;
-	int err;
-
-	uname(&machine);
-	folder = store_folder(dir, machine.nodename, target->comm, target->pid, why);
-	if (!folder)
-		return -errno;
-	err = snapshot_builder__save(builder, folder, format_time_compact(time_text, wall_ns),
-				     ret_path, why);
-	free(folder);
-	return err;
-}
-
-int collector__save(struct collector *collector, size_t i, const char *dir, char **ret_path,
-		    struct reason *why)
-{
-	struct snapshot_builder *builder;
-	int err = assemble(collector->target[i], &collector->books[i], &collector->drain,
-			   &collector->occasion, collector->symbols, &builder);
-
-	if (err)
-		return reason_set(why, err, "cannot make the snapshot of process %d: %s",
-				  collector->target[i]->pid, strerror(-err));
-	err = save(collector->target[i], builder, dir, collector->occasion.wall_ns, ret_path, why);
-	snapshot_builder__free(builder);
-	return err;
+	*ret = (struct process_view){
+		.pid = target->pid,
+		.parent = target->books.parent,
+		.comm = target->comm,
+		.has_ended = target->has_ended,
+		.is_drained = target->drained.image != 0,
+		.is_final = target->is_final,
+		.is_vforked = target->books.memory_of != 0,
+	};
+	read_traced_memory(collector, target, &ret->memory);
+	ret->allocations = target->books.counter[COUNTER_allocations];
+	for (int loss = 0; loss < LOSS_NR; loss++)
+		ret->lost += target->books.loss[loss];
 }

@@ -3,24 +3,33 @@
 #define ALLOCSNAP_COLLECT_RECORDED_H
 
 /*
- * A collector from inside: collector.c begins and ends the recording of processes, recorded.c looks
- * at them meanwhile and makes snapshots.
+ * A collector from inside: start.c begins the recording of a process, recorded.c looks at it
+ * meanwhile, drained.c makes snapshots, traced.c answers for one process.
  */
 
 #include <sys/resource.h>
 #include <time.h>
 
+#include "collect.h"
 #include "collect/assemble.h"
 #include "collect/bpf.h"
-#include "collect/collector.h"
 #include "collect/drain.h"
+#include "collect/mapping_events.h"
+#include "collect/objects.h"
 #include "collect/target.h"
 
+struct ring_buffer;
 struct symbols;
 
 struct collector {
 	struct allocsnap_bpf *bpf;
 	struct symbols *symbols;
+	struct objects objects;
+	struct probes everybody; /* where children are followed */
+	struct mapping_events *events;
+	struct ring_buffer *doorbell;
+	int event_fd; /* epoll: doorbell, events, pidfds */
+	bool follow_forks;
 	uint32_t traceback_limit;
 	struct rlimit files_before; /* RLIMIT_NOFILE before we raised it: what we start gets it */
 	struct target **target;
@@ -28,8 +37,8 @@ struct collector {
 	char **note; /* not taken yet */
 	size_t note_nr, note_alloc;
 
-	struct process *books; /* of target[i], as the last drain found them */
-	size_t books_alloc;
+	uint64_t refreshed_ns;	    /* when all were looked at */
+	struct map_copy processes;  /* as last read: tgid → struct process */
 	struct drain drain;
 	struct occasion occasion;
 };
@@ -37,9 +46,35 @@ struct collector {
 uint64_t collector_now_ns(clockid_t clock);
 int processes_fd(const struct collector *collector);
 
+/* NULL: not traced. */
+struct target *find_target(const struct collector *collector, pid_t pid);
+
+/* Of the books as they are now, or as last seen. */
+void read_traced_memory(const struct collector *collector, const struct target *target,
+			struct traced_memory *ret);
+
+/* Takes a target that is open in; the collector's from now on, where 0 is returned. */
+int add_target(struct collector *collector, struct target *target);
+
+/* One that is not among target[]: its books and its own probes go. */
+void close_target(struct collector *collector, struct target *target);
+
+/* Forgets it; its probes are taken away. */
+void remove_target(struct collector *collector, size_t i);
+
+/* See collector__next_note(). */
+void add_note(struct collector *collector, const char *what);
+
 /* Looks for allocators in the objects that have not been looked at yet. 0 or a negative errno. */
 int probe_new_objects(struct collector *collector, struct target *target, struct reason *why);
 
-bool target_has_ended(const struct target *target);
+/* Looks at all processes, at what they map and at what they are, whatever has happened. */
+void refresh_all(struct collector *collector);
+
+/* Events and books only: children and execs are known, but not what the new images map. */
+void take_news(struct collector *collector);
+
+/* "cannot …: process PID is not traced", tracemalloc's sentence. */
+int say_not_tracing(pid_t pid, struct reason *why);
 
 #endif

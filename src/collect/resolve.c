@@ -62,7 +62,7 @@ static bool place_of(struct target *target, uint64_t pc, bool is_first, struct c
 		return true; /* code made at run time */
 	ret->object = mapping->object;
 	ret->offset = pc - mapping->start + mapping->offset;
-	return is_first || follows_a_call(&target->mappings.object[ret->object], ret->offset);
+	return is_first || follows_a_call(target->mappings.objects->object[ret->object], ret->offset);
 }
 
 /*
@@ -75,7 +75,7 @@ static bool hides_its_caller(struct target *target, const struct code_place *pla
 
 	if (place->object == OBJECT_NONE)
 		return false;
-	object = &target->mappings.object[place->object];
+	object = target->mappings.objects->object[place->object];
 	return object->elf && !elf_object__keeps_frame_pointer(object->elf, place->offset);
 }
 
@@ -142,6 +142,13 @@ static int make_known(struct target *target, uint64_t id, const struct traceback
 	if (!err)
 		*ret = find(target, id);
 	return err;
+}
+
+int resolve_traceback(struct target *target, uint64_t id, const struct traceback *traceback)
+{
+	struct known_traceback *known;
+
+	return make_known(target, id, traceback, &known);
 }
 
 int resolve_retired(struct target *target, uint64_t id, const struct traceback *traceback)

@@ -16,6 +16,9 @@
  */
 int resolve_tracebacks(struct target *target, const struct drain *drain, uint64_t image);
 
+/* One traceback of it, and no churn. 0 or -ENOMEM. */
+int resolve_traceback(struct target *target, uint64_t id, const struct traceback *traceback);
+
 /* A traceback that has just been taken out of the map. 0 or -ENOMEM. */
 int resolve_retired(struct target *target, uint64_t id, const struct traceback *traceback);
 

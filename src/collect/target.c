@@ -2,11 +2,15 @@
 #include "collect/target.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "collect/proc.h"
 
@@ -60,13 +64,35 @@ static int replace(char **known, char *text)
 	return 0;
 }
 
-static int read_identity(struct target *target)
+/* Of one that is gone the kernel has kept what it was called, and with what. */
+static int read_kept_identity(struct target *target)
 {
-	int err = replace(&target->comm, proc_text(target->pid, "comm"));
+	const struct process *books = &target->books;
+	int err = replace(&target->comm, strndup(books->comm, COMM_BYTES));
 
+	if (err || *target->cmdline)
+		return err;
+	return replace(&target->cmdline, proc_join_args(books->args, books->args_bytes));
+}
+
+int target__read_identity(struct target *target)
+{
+	int err;
+
+	if (target__is_over(target))
+		return read_kept_identity(target);
+	err = replace(&target->comm, proc_text(target->pid, "comm"));
 	if (!err)
 		err = replace(&target->exe, proc_link(target->pid, "exe"));
 	return err ?: replace(&target->cmdline, proc_cmdline(target->pid));
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static int open_process(struct target *target, pid_t id, struct reason *why)
@@ -83,7 +109,7 @@ static int open_process(struct target *target, pid_t id, struct reason *why)
 	if (!err && proc_start_time(target->pid, &target->start_ticks))
 		err = reason_set(why, -ESRCH, "process %d has ended", target->pid);
 	if (!err)
-		err = read_identity(target);
+		err = target__read_identity(target);
 	if (err)
 		return err;
 	target->cgroup = proc_cgroup(target->pid);
@@ -91,14 +117,106 @@ static int open_process(struct target *target, pid_t id, struct reason *why)
 	return target->cgroup ? target__refresh(target, why) : -ENOMEM;
 }
 
-struct target *target__open(pid_t id, struct reason *why)
+static struct target *target_new(struct objects *objects)
 {
 	struct target *target = calloc(1, sizeof(*target));
+
+	if (!target)
+		return NULL;
+	target->pidfd = -1;
+	target->mappings.objects = objects;
+	target->probes = &target->own_probes;
+	return target;
+}
+
+struct target *target__open(pid_t id, struct objects *objects, struct reason *why)
+{
+	struct target *target = target_new(objects);
+	int err = target ? open_process(target, id, why) : -ENOMEM;
+
+	if (!err)
+		return target;
+	target__free(target);
+	errno = -err;
+	return NULL;
+}
+
+/* ---- a child ---- */
+
+/* /proc/PID/stat has the start time in these (fs/proc/array.c, nsec_to_clock_t). */
+static uint64_t ticks_of(uint64_t ns)
+{
+	return ns / (1000000000 / sysconf(_SC_CLK_TCK));
+}
+
+/* Whether the pid is still of the process that it was given to. */
+static bool open_child(struct target *target)
+{
+	uint64_t ticks;
+
+	target->pidfd = syscall(SYS_pidfd_open, target->pid, 0);
+	if (target->pidfd < 0)
+		return false;
+	if (!proc_start_time(target->pid, &ticks) && ticks == target->start_ticks)
+		return true;
+	close(target->pidfd);
+	target->pidfd = -1;
+	return false;
+}
+
+static int see(struct target *target, uint32_t object, uint64_t since_ns)
+{
+	struct seen_object seen = { .object = object, .since_ns = since_ns };
+
+	if (object == OBJECT_NONE)
+		return 0;
+	for (size_t i = 0; i < target->seen_nr; i++)
+		if (target->seen[i].object == object)
+			return 0;
+	return array_push(target, seen, seen);
+}
+
+static int see_all(struct target *target, uint64_t since_ns)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < target->mappings.mapping_nr && !err; i++)
+		err = see(target, target->mappings.mapping[i].object, since_ns);
+	return err;
+}
+
+/* What the parent has mapped since the fork, or with another program, does no harm. */
+static int inherit(struct target *target, const struct target *parent)
+{
+	bool is_same = parent && parent->execed_ns < target->mapped_ns;
+	int err;
+
+	target->comm = strndup(target->books.comm, COMM_BYTES);
+	target->exe = strdup(is_same ? parent->exe : "");
+	target->cmdline = strdup(is_same ? parent->cmdline : "");
+	target->cgroup = strdup(parent ? parent->cgroup : "");
+	err = target->comm && target->exe && target->cmdline && target->cgroup ? 0 : -ENOMEM;
+	if (!err && is_same)
+		err = mappings_copy(&target->mappings, &parent->mappings);
+	return err ?: see_all(target, target->mapped_ns);
+}
+
+struct target *target__adopt(pid_t pid, const struct process *books, const struct target *parent,
+			     struct objects *objects)
+{
+	struct target *target = target_new(objects);
 	int err = target ? 0 : -ENOMEM;
 
 	if (!err) {
-		target->pidfd = -1;
-		err = open_process(target, id, why);
+		target->pid = pid;
+		target->books = *books;
+		target->start_ticks = ticks_of(books->start_boottime_ns);
+		target->started_ns = target->mapped_ns = books->forked_ns;
+		err = inherit(target, parent);
+	}
+	if (!err && open_child(target)) {
+		err = target__read_identity(target);
+		target->is_touched = true;
 	}
 	if (!err)
 		return target;
@@ -107,16 +225,88 @@ struct target *target__open(pid_t id, struct reason *why)
 	return NULL;
 }
 
+/* ---- what changes ---- */
+
 int target__refresh(struct target *target, struct reason *why)
 {
-	uint64_t rss_bytes = read_rss_bytes(target->pid);
+	uint64_t rss_bytes = read_rss_bytes(target->pid), begun_ns;
+	int err;
 
 	if (!rss_bytes) { /* it has ended, or only its main thread has */
 		target->leaderless_nr += proc_live_thread(target->pid) != 0;
 		return 0;
 	}
 	target->rss_bytes = rss_bytes;
-	return mappings_refresh(&target->mappings, target->pid, why);
+	begun_ns = now_ns();
+	err = mappings_refresh(&target->mappings, target->pid, why);
+	if (!err)
+		err = see_all(target, target->mapped_ns);
+	/* Where it ends meanwhile, the text may be cut: the events have the rest. */
+	if (!err && read_rss_bytes(target->pid))
+		target->mapped_ns = begun_ns;
+	return err;
+}
+
+/* What the parent was called with is not what the new program was. */
+static int begin_image(struct target *target, uint64_t time_ns)
+{
+	mappings_forget(&target->mappings);
+	target->seen_nr = target->judged_nr = target->late_nr = 0;
+	target->execed_ns = time_ns;
+	target->is_exe_due = true;
+	*target->exe = *target->cmdline = '\0';
+	return target__read_identity(target);
+}
+
+/* The files of a process that is gone are most likely where its parent's are. */
+static void find_root(char root[32], const struct target *target)
+{
+	snprintf(root, 32, "/proc/%d/root", (int)target->books.parent);
+	if (!target->books.parent || access(root, F_OK))
+		strcpy(root, "/");
+}
+
+int target__take_event(struct target *target, const struct mapping_event *event)
+{
+	char root[32];
+	const struct mapped_file file = {
+		.pid = target->pid,
+		.start = event->start,
+		.end = event->end,
+		.dev = event->dev,
+		.inode = event->inode,
+		.build_id = *event->build_id ? event->build_id : NULL,
+		.path = event->path,
+		.root = root,
+	};
+	const struct mapping *mapping;
+	int err = 0;
+
+	if (event->time_ns < target->started_ns ||
+	    (target->books.exit_ns && event->time_ns > target->books.exit_ns))
+		return 0; /* of another process with its pid */
+	target->is_touched = true;
+	if (event->time_ns > target->execed_ns) /* else the books have told of it before */
+		target->exec_event_cnt += event->is_exec;
+	if (event->time_ns < target->mapped_ns)
+		return 0;
+	if (event->is_exec)
+		return begin_image(target, event->time_ns);
+	find_root(root, target);
+	if (target->is_exe_due && *event->path == '/')
+		err = replace(&target->exe, strdup(event->path));
+	target->is_exe_due &= *event->path != '/';
+	if (!err)
+		err = mappings_add(&target->mappings, &file, event->offset);
+	mapping = err ? NULL : mappings_find(&target->mappings, event->start);
+	return mapping ? see(target, mapping->object, event->time_ns) : err;
+}
+
+bool target__is_over(const struct target *target)
+{
+	struct pollfd end = { .fd = target->pidfd, .events = POLLIN };
+
+	return target->pidfd < 0 ? target->books.exit_ns != 0 : poll(&end, 1, 0) > 0;
 }
 
 void target__forget_traces(struct target *target)
@@ -127,12 +317,16 @@ void target__forget_traces(struct target *target)
 	idmap_release(&target->traceback_ids);
 }
 
-void target__forget_image(struct target *target)
+int target__forget_image(struct target *target)
 {
-	target->mappings.mapping_nr = 0;
-	target->mappings.replaced_nr = target->replaced_nr = 0;
+	target->exec_cnt = target->books.exec_cnt;
+	target->replaced_nr = 0;
+	target->is_touched = true;
 	target__forget_traces(target);
-	read_identity(target);
+	if (target->exec_event_cnt >= target->exec_cnt)
+		return target__read_identity(target);
+	target->exec_event_cnt = target->exec_cnt;
+	return begin_image(target, now_ns());
 }
 
 void target__free(struct target *target)
@@ -143,6 +337,7 @@ void target__free(struct target *target)
 		close(target->pidfd);
 	mappings_release(&target->mappings);
 	idmap_release(&target->traceback_ids);
+	free(target->seen);
 	free(target->place);
 	free(target->traceback);
 	free(target->comm);

@@ -8,6 +8,7 @@
  */
 
 #include "base/idmap.h"
+#include "collect/mapping_events.h"
 #include "collect/mappings.h"
 #include "collect/probes.h"
 
@@ -32,6 +33,12 @@ struct known_traceback {
 	struct churn churn;   /* all of it, as of the last drain */
 };
 
+/* An object that the image has mapped, and since when: what is probed later is probed late. */
+struct seen_object {
+	uint32_t object;
+	uint64_t since_ns;
+};
+
 struct target {
 	pid_t pid;
 	int pidfd; /* readable once the process has ended */
@@ -39,13 +46,27 @@ struct target {
 	char *comm, *exe, *cmdline, *cgroup;
 	uint64_t started_ns; /* CLOCK_MONOTONIC when it was admitted */
 	uint64_t rss_bytes, rss_at_start_bytes;
-	uint64_t exec_cnt, thread_exec_cnt; /* seen so far */
+	struct process books;	/* as last looked at */
+	struct process drained; /* as of the last drain */
+	uint64_t exec_cnt, thread_exec_cnt; /* seen so far, in the books */
+	uint64_t exec_event_cnt; /* of these, told by events: mappings are of the new image */
 	bool has_ended;
+	bool is_final; /* it had ended before the last drain */
+	bool is_touched; /* what it maps, or what it is, has changed */
+	uint64_t late_nr; /* functions probed when the process may have called them already */
+	struct seen_object *seen; /* each once */
+	size_t seen_nr, seen_alloc;
+	size_t judged_nr; /* of these, those whose late functions are in late_nr */
+	uint64_t children_dropped_nr; /* that could not be followed: no memory */
 	uint64_t leaderless_nr; /* refreshes that found threads, but not the main one */
 
 	struct mappings mappings;
-	struct probes probes;
-	size_t object_probed_nr; /* objects of mappings that were looked at for allocators */
+	uint64_t mapped_ns; /* when mappings were read, or begun: events of before are in them */
+	uint64_t execed_ns; /* its last exec that an event told of */
+	bool is_exe_due;    /* the next file mapped is the program */
+	uint64_t missed_at_start; /* events of mappings, dropped by the kernel */
+	struct probes own_probes;
+	struct probes *probes; /* own_probes, or those of everybody */
 	uint64_t frames_unmapped;
 	uint64_t replaced_nr; /* mappings.replaced_nr that has been seen to */
 
@@ -60,16 +81,35 @@ struct target {
  * Opens the process that a PID or a TID belongs to. NULL and errno, with a line in *why: ESRCH
  * no such process, ENOTSUP a kernel thread, EPERM…
  */
-struct target *target__open(pid_t id, struct reason *why);
+struct target *target__open(pid_t id, struct objects *objects, struct reason *why);
 
-/* Reads again what may change: mappings, RSS, command name. Harmless once it has ended. */
+/*
+ * A process that began with a fork, by its books; it may be over already. Maps at first what its
+ * parent does (NULL: that is not known). NULL and errno ENOMEM.
+ */
+struct target *target__adopt(pid_t pid, const struct process *books, const struct target *parent,
+			     struct objects *objects);
+
+/* Reads again what may change: mappings, RSS. Harmless once it has ended. */
 int target__refresh(struct target *target, struct reason *why);
+
+/* Reads again what it is called. 0 or -ENOMEM. */
+int target__read_identity(struct target *target);
+
+/* Takes in what the kernel has told of its mappings. 0 or -ENOMEM. */
+int target__take_event(struct target *target, const struct mapping_event *event);
 
 /* After its traces have been cleared: tracebacks are not known any more. */
 void target__forget_traces(struct target *target);
 
-/* After an exec: nothing of the old image is known any more; the probes stay. */
-void target__forget_image(struct target *target);
+/*
+ * After an exec that the books have: nothing of the old image is known any more; the probes stay.
+ * 0 or -ENOMEM.
+ */
+int target__forget_image(struct target *target);
+
+/* Whether it has ended. */
+bool target__is_over(const struct target *target);
 
 /* NULL is allowed; probes must have been closed. */
 void target__free(struct target *target);

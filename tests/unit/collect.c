@@ -74,7 +74,8 @@ static void code_to_find(void)
 /* Needs CAP_CHECKPOINT_RESTORE or root for /proc/PID/map_files, as recording does. */
 Test(mappings, find_our_own_code)
 {
-	struct mappings mappings = {};
+	struct objects objects = {};
+	struct mappings mappings = { .objects = &objects };
 	struct reason why = {};
 	const struct mapping *mapping;
 
@@ -82,24 +83,27 @@ Test(mappings, find_our_own_code)
 	mapping = mappings_find(&mappings, (uintptr_t)code_to_find);
 	cr_assert_not_null(mapping);
 	cr_assert_neq(mapping->object, OBJECT_NONE);
-	cr_expect_not_null(strstr(mappings.object[mapping->object].path, "unit"));
+	cr_expect_not_null(strstr(objects.object[mapping->object]->path, "unit"));
 	cr_expect_null(mappings_find(&mappings, 8));
 	cr_expect_null(mappings_find(&mappings, UINT64_MAX));
 	mappings_release(&mappings);
+	objects_release(&objects);
 }
 
 Test(mappings, keep_their_objects_when_read_again)
 {
-	struct mappings mappings = {};
+	struct objects objects = {};
+	struct mappings mappings = { .objects = &objects };
 	size_t object_nr;
 
 	cr_assert_eq(mappings_refresh(&mappings, getpid(), NULL), 0);
-	object_nr = mappings.object_nr;
+	object_nr = objects.object_nr;
 	cr_assert_eq(mappings_refresh(&mappings, getpid(), NULL), 0);
-	cr_expect_eq(mappings.object_nr, object_nr);
+	cr_expect_eq(objects.object_nr, object_nr);
 	cr_expect_eq(mappings_refresh(&mappings, 0x3fffffff, NULL), -ENOENT);
 	cr_expect_neq(mappings.mapping_nr, 0, "what was known stays");
 	mappings_release(&mappings);
+	objects_release(&objects);
 }
 
 Test(store, makes_folders_of_clean_names)

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_H
+#define ALLOCSNAP_COLLECT_H
+
+/*
+ * Recording live processes (liballocsnap-collect): the half of tracemalloc's module that works on a
+ * running program. Where Python's functions speak of their own process, these name one by its PID.
+ *
+ *	tracemalloc                  here
+ *	start(nframe)                collector__open(), collector__start() or collector__run()
+ *	stop()                       collector__stop()
+ *	is_tracing()                 collector__is_tracing()
+ *	take_snapshot()              collector__take_snapshot()
+ *	clear_traces()               collector__clear_traces()
+ *	reset_peak()                 collector__reset_peak()
+ *	get_traced_memory()          collector__get_traced_memory()
+ *	get_traceback_limit()        collector__get_traceback_limit()
+ *	get_object_traceback()       collector__get_object_traceback()
+ *	get_tracemalloc_memory()     collector__get_tracemalloc_memory()
+ *
+ * As there (CPython 3.11, Lib/tracemalloc.py and Modules/_tracemalloc.c): after stop and clear
+ * the traced memory is (0, 0), frees of blocks that were cleared change nothing, to start twice is
+ * to start once, and to take a snapshot without tracing fails with tracemalloc's sentence.
+ * Otherwise than there the traceback limit is 64 unless another is asked for, and a process that
+ * has ended is traced until it is stopped: its last snapshot is to be had till then.
+ *
+ *	collector = collector__open(&options, &why);
+ *	err = collector__start(collector, pid, &why);
+ *	while (…) {
+ *		poll(collector__event_fd(collector), a second at most)
+ *		collector__refresh(collector);
+ *		err = collector__take_snapshot(collector, pid, &snapshot, &why);
+ *	}
+ *	collector__close(collector);
+ *
+ * What is asked of a snapshot then is in allocsnap.h; tests/example/heapwatch.c has all of this.
+ *
+ * Everything in the kernel belongs to descriptors of this process: when it ends, in whatever way,
+ * nothing stays behind. Root is needed (or CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and
+ * CAP_SYS_PTRACE), and the pid namespace of the machine. Not for several threads at once. Of the
+ * whole program it raises the limit of open files and silences libbpf, and while names are read it
+ * catches SIGBUS.
+ * Functions that return int return 0 or a negative errno, with a line in *why that says what to
+ * do; outputs are untouched then. Where a pid is not traced, that is -ESRCH.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct reason;
+struct snapshot;
+
+#define COLLECTOR_TRACEBACK_LIMIT_MAX 127
+
+/* Zero is the default. */
+struct collector_options {
+	uint32_t traceback_limit; /* frames, COLLECTOR_TRACEBACK_LIMIT_MAX at most; 64 */
+	uint32_t max_blocks;	  /* live blocks, of all processes together; 4,194,304 */
+	uint32_t max_tracebacks;  /* distinct tracebacks; 262,144 */
+
+	/*
+	 * Processes that a traced one forks are traced too, from their first allocation on, each
+	 * with books of its own. Probes are then in the files for everybody: every process of the
+	 * machine that uses the same allocator pays for a trap, though only who is traced is recorded.
+	 */
+	bool follow_forks;
+};
+
+struct collector;
+
+/* options may be NULL. NULL and errno: EPERM no privilege, ENOTSUP no BTF, EINVAL… */
+struct collector *collector__open(const struct collector_options *options, struct reason *why);
+
+/* Stops all, forgets. NULL is allowed. */
+void collector__close(struct collector *collector);
+
+/* ---- tracemalloc ---- */
+
+/*
+ * Traces the process that a PID or TID belongs to; one that is traced already is left as it is.
+ * -ESRCH no such process, -ENOENT no allocator function found in what it maps, -EEXIST the pid is
+ * still traced for a process that has ended…
+ */
+int collector__start(struct collector *collector, pid_t id, struct reason *why);
+
+/*
+ * Starts a program and traces it from the C library's first allocation on. argv ends with NULL.
+ * *ret_pid is set as soon as it runs, also where tracing it failed: it is the caller's child, to be
+ * waited for. Errors as above, and those of exec.
+ */
+int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid,
+		   struct reason *why);
+
+/*
+ * Takes its probes away (those for everybody with the last process) and forgets its traces; nothing
+ * where it is not traced. Children that were followed go on.
+ */
+void collector__stop(struct collector *collector, pid_t pid);
+
+bool collector__is_tracing(const struct collector *collector, pid_t pid);
+
+/*
+ * All live blocks of the process, in memory; the caller closes it with snapshot__close()
+ * (snapshot.h). -ESRCH with tracemalloc's sentence where it is not traced.
+ */
+int collector__take_snapshot(struct collector *collector, pid_t pid, struct snapshot **ret,
+			     struct reason *why);
+
+/*
+ * Its books begin anew, empty, at one instant; frees of blocks of before are unknown ones. What
+ * clear and stop leave in the kernel's maps goes with the next drain or snapshot: a program that
+ * takes none must drain now and then. -ESRCH also where it has ended: its last snapshot is to
+ * be had until it is stopped.
+ */
+int collector__clear_traces(struct collector *collector, pid_t pid);
+
+/* The peak is what is live now. -ESRCH also where it has ended. */
+int collector__reset_peak(struct collector *collector, pid_t pid);
+
+struct traced_memory {
+	uint64_t current_bytes, peak_bytes;
+	uint64_t current_blocks, peak_blocks;
+};
+
+/* Zeros where it is not traced, as in tracemalloc: no error. */
+void collector__get_traced_memory(const struct collector *collector, pid_t pid,
+				  struct traced_memory *ret);
+
+/* Frames at most. */
+uint32_t collector__get_traceback_limit(const struct collector *collector);
+
+/*
+ * Where a block was allocated: a snapshot with this one trace, and without churn. -ENOENT where no
+ * traced block begins at the address (tracemalloc's None). Looks at all processes first: for many
+ * addresses take a snapshot.
+ */
+int collector__get_object_traceback(struct collector *collector, pid_t pid, uint64_t address,
+				    struct snapshot **ret, struct reason *why);
+
+/*
+ * Bytes that the kernel's maps take for all that is traced. Before kernel 6.4, which does not tell,
+ * what they could take.
+ */
+uint64_t collector__get_tracemalloc_memory(const struct collector *collector);
+
+/* ---- what a recorder needs besides ---- */
+
+/* How many processes are traced; view i is of the ith, in no order that lasts. */
+size_t collector__process_nr(const struct collector *collector);
+
+struct process_view {
+	pid_t pid;
+	pid_t parent; /* whose fork it was followed from; 0: it was started by the caller */
+	const char *comm; /* until the next refresh */
+	bool has_ended;
+	bool is_drained; /* the last drain has it; else it came later, and there is nothing to save */
+	bool is_final; /* the last drain was after its end */
+	bool is_vforked; /* it runs in its parent's memory and has nothing of its own yet */
+	struct traced_memory memory;
+	uint64_t allocations;
+	uint64_t lost; /* the kernel's losses, all together */
+};
+
+void collector__view(const struct collector *collector, size_t i, struct process_view *ret);
+
+/* Becomes readable when a process has ended, forked or called exec: time to refresh. */
+int collector__event_fd(const struct collector *collector);
+
+/*
+ * Sees what has happened: children, execs, ends, allocators that have come. Once a second at
+ * least. What cannot be had is counted in the snapshots.
+ */
+void collector__refresh(struct collector *collector);
+
+/*
+ * Reads the books of all processes, once for as many collector__save() as there are processes. The
+ * snapshots are of this moment.
+ */
+int collector__drain(struct collector *collector, struct reason *why);
+
+/*
+ * Writes the snapshot of a process as DIR/HOST/COMM.PID/TIME.snap (folders are made, mode
+ * 0700). The caller frees *ret_path.
+ */
+int collector__save(struct collector *collector, pid_t pid, const char *dir, char **ret_path,
+		    struct reason *why);
+
+/*
+ * What was decided while recording and should be told: a line that the caller frees, or NULL.
+ * Where return probes could end a process, it is recorded without them.
+ */
+char *collector__next_note(struct collector *collector);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

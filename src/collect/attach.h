@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_ATTACH_H
+#define ALLOCSNAP_COLLECT_ATTACH_H
+
+/* How probe sites become probes: sessions, pairs of probes, probes where calls return. */
+
+#include "collect/probes.h"
+
+/*
+ * Attaches site[first … site_nr), all of this object; frees first. One that can't be is not
+ * attached (is_attached), with a line in *why. 0, -ENOMEM, or what attaching gave where it can't be
+ * had at all (-EPERM, -ESRCH).
+ */
+int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf,
+		 const struct object *object, size_t first, struct reason *why);
+
+#endif

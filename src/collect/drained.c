@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* One pass over the books of all processes, and the snapshots that come of it. */
+#include "collect/recorded.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/describe.h"
+#include "collect/resolve.h"
+#include "collect/store.h"
+#include "snapshot.h"
+
+/* What processes left behind that have called exec, or are traced no longer. */
+static int sweep(struct collector *collector, uint64_t next_image)
+{
+	uint64_t *image = calloc(collector->target_nr + 1, sizeof(*image));
+	int err;
+
+	if (!image)
+		return -ENOMEM;
+	for (size_t i = 0; i < collector->target_nr; i++)
+		image[i] = collector->target[i]->drained.image;
+	err = drain_sweep(&collector->drain, bpf_map__fd(collector->bpf->maps.blocks), image,
+			  collector->target_nr, next_image);
+	free(image);
+	return err;
+}
+
+/*
+ * What is known of its mappings may be of another image than what was drained. Of one that came
+ * after that nothing was drained.
+ */
+static bool has_execed(const struct target *target)
+{
+	if (!target->drained.image)
+		return false;
+	return target->books.exec_cnt != target->drained.exec_cnt ||
+	       target->exec_event_cnt > target->drained.exec_cnt;
+}
+
+static bool any_has_execed(const struct collector *collector)
+{
+	for (size_t i = 0; i < collector->target_nr; i++)
+		if (has_execed(collector->target[i]))
+			return true;
+	return false;
+}
+
+/*
+ * Before anything is taken out of the map: what is taken out counts from then on as retired. Names
+ * of another image would be wrong ones: those blocks have no traceback, which is counted.
+ */
+static int resolve_all(struct collector *collector)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < collector->target_nr && !err; i++)
+		if (!has_execed(collector->target[i]))
+			err = resolve_tracebacks(collector->target[i], &collector->drain,
+						 collector->target[i]->drained.image);
+	return err;
+}
+
+static int retire(void *what, uint64_t id, const struct traceback *traceback)
+{
+	struct collector *collector = what;
+
+	for (size_t i = 0; i < collector->target_nr; i++)
+		if (collector->target[i]->drained.image == traceback->image)
+			return resolve_retired(collector->target[i], id, traceback);
+	return 0; /* of an image that is gone */
+}
+
+/* Stacks that hold nothing any more make room once half of it is taken. */
+static int trim_tracebacks(struct collector *collector)
+{
+	const struct bpf_map *map = collector->bpf->maps.tracebacks;
+
+	if (collector->drain.tracebacks.nr < bpf_map__max_entries(map) / 2)
+		return 0;
+	return drain_trim_tracebacks(&collector->drain, bpf_map__fd(map), retire, collector);
+}
+
+/*
+ * The counters of what has ended since are final. A child that is not known yet is looked at next
+ * time: its blocks are not older than the image that is due.
+ */
+static void keep_books(struct collector *collector)
+{
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		collector->target[i]->drained = collector->target[i]->books;
+		collector->target[i]->is_final = collector->target[i]->has_ended;
+	}
+}
+
+/*
+ * A tracing program is passed over where it has been preempted on the same processor (kernel/trace/
+ * bpf_trace.c, __bpf_trace_run()).
+ */
+static uint64_t missed_by(const struct bpf_program *program)
+{
+	struct bpf_prog_info info = {};
+	uint32_t bytes = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &bytes) ?
+		       0 : info.recursion_misses;
+}
+
+static int read_maps(struct collector *collector)
+{
+	const struct allocsnap_bpf *bpf = collector->bpf;
+	const struct bpf_program *const life[] = { bpf->progs.process_fork, bpf->progs.process_exec,
+						   bpf->progs.process_exit };
+	uint64_t missed = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(life); i++)
+		missed += missed_by(life[i]);
+
+	collector->occasion = (struct occasion){
+		.wall_ns = collector_now_ns(CLOCK_REALTIME),
+		.monotonic_ns = collector_now_ns(CLOCK_MONOTONIC),
+		.traceback_limit = collector->traceback_limit,
+		.has_churn = true,
+		.mappings_missed = mapping_events__missed(collector->events),
+		.process_events_missed = missed,
+		.bpf = bpf,
+	};
+	return drain_read(&collector->drain, bpf_map__fd(bpf->maps.blocks),
+			  bpf_map__fd(bpf->maps.tracebacks),
+			  bpf_map__value_size(bpf->maps.tracebacks));
+}
+
+#define DRAIN_TRIES 3
+
+/*
+ * What the processes map is read before, so that the names are of before, and after, so that
+ * nothing recorded meanwhile lacks one; if one has called exec in between, all is read again.
+ */
+int collector__drain(struct collector *collector, struct reason *why)
+{
+	uint64_t next_image = 0;
+	int err = 0;
+
+	for (int i = 0; i < DRAIN_TRIES && !err; i++) {
+		next_image = __atomic_load_n(&collector->bpf->data->next_image, __ATOMIC_ACQUIRE);
+		refresh_all(collector);
+		keep_books(collector);
+		err = read_maps(collector);
+		refresh_all(collector);
+		take_news(collector); /* of an exec before its mappings were read */
+		if (!any_has_execed(collector))
+			break;
+	}
+	if (!err)
+		err = resolve_all(collector);
+	if (!err)
+		err = sweep(collector, next_image);
+	if (!err)
+		err = trim_tracebacks(collector);
+	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;
+}
+
+static int save(const struct target *target, struct snapshot_builder *builder, const char *dir,
+		uint64_t wall_ns, char **ret_path, struct reason *why)
+{
+	struct utsname machine;
+	char time_text[32];
+	char *folder;
+	int err;
+
+	uname(&machine);
+	folder = store_folder(dir, machine.nodename, target->comm, target->pid, why);
+	if (!folder)
+		return -errno;
+	err = snapshot_builder__save(builder, folder, format_time_compact(time_text, wall_ns),
+				     ret_path, why);
+	free(folder);
+	return err;
+}
+
+static int say_not_made(pid_t pid, int err, struct reason *why)
+{
+	return reason_set(why, err, "cannot make the snapshot of process %d: %s", pid,
+			  strerror(-err));
+}
+
+static int build(struct collector *collector, pid_t pid, struct target **ret_target,
+		 struct snapshot_builder **ret, struct reason *why)
+{
+	struct target *target = find_target(collector, pid);
+	int err;
+
+	if (!target)
+		return say_not_tracing(pid, why);
+	*ret_target = target;
+	err = assemble(target, &target->drained, &collector->drain, &collector->occasion,
+		       collector->symbols, ret);
+	return err ? say_not_made(pid, err, why) : 0;
+}
+
+int collector__save(struct collector *collector, pid_t pid, const char *dir, char **ret_path,
+		    struct reason *why)
+{
+	struct snapshot_builder *builder;
+	struct target *target;
+	int err = build(collector, pid, &target, &builder, why);
+
+	if (err)
+		return err;
+	err = save(target, builder, dir, collector->occasion.wall_ns, ret_path, why);
+	snapshot_builder__free(builder);
+	return err;
+}
+
+int collector__take_snapshot(struct collector *collector, pid_t pid, struct snapshot **ret,
+			     struct reason *why)
+{
+	struct snapshot_builder *builder;
+	struct target *target;
+	int err = find_target(collector, pid) ? collector__drain(collector, why) : 0;
+
+	if (!err)
+		err = build(collector, pid, &target, &builder, why);
+	if (err)
+		return err;
+	err = snapshot_builder__finish(builder, ret);
+	return err ? say_not_made(pid, err, why) : 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_OBJECTS_H
+#define ALLOCSNAP_COLLECT_OBJECTS_H
+
+/*
+ * The files that processes run code from, each opened once for all of them. They stay open and
+ * known after who mapped them has unmapped them or has ended, so that there are names then.
+ *
+ * A file is found through /proc/PID/map_files, which leads to the mapped file itself: a deleted,
+ * replaced or containerised one too, and never to one that the process only names. Only when the
+ * process is gone does its path have to do, and then only for a file with the build-id that the
+ * kernel has seen mapped.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct elf_object;
+
+/* A file (or the vdso) that is or was mapped executable. */
+struct object {
+	char *path; /* as the process sees it, without " (deleted)" */
+	uint64_t dev, inode; /* as /proc/PID/maps has them; 0 for the vdso */
+	int fd;		     /* -1: could not be opened */
+	struct elf_object *elf; /* NULL: is none, or could not be read */
+	char *unreadable;	/* why fd is -1 or elf NULL, else NULL */
+	char *told_build_id;	/* in hexadecimal, of one that is unreadable; or NULL */
+};
+
+#define OBJECT_NONE UINT32_MAX
+
+/* Zeroed: none. An object's index stays. */
+struct objects {
+	struct object **object;
+	size_t object_nr, object_alloc;
+};
+
+/* What tells of a mapped file: a line of /proc/PID/maps, or an event of the kernel's. */
+struct mapped_file {
+	pid_t pid;
+	uint64_t start, end; /* where it is mapped */
+	uint64_t dev, inode; /* 0: not told */
+	const char *build_id; /* in hexadecimal; NULL: not told */
+	const char *path;
+	const char *root; /* the directory that the path begins in, for when the process is gone; or NULL */
+};
+
+/*
+ * The object's index, opened if it is new; OBJECT_NONE for memory without a file. 0 or -ENOMEM;
+ * without a root also -ENOENT: it is not mapped there any more, -ESRCH: the process has ended.
+ */
+int objects_get(struct objects *objects, const struct mapped_file *file, uint32_t *ret_object);
+
+void objects_release(struct objects *objects);
+
+#endif

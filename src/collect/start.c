@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* How the recording of a process begins. */
+#include "collect/recorded.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "collect/hazards.h"
+#include "collect/launch.h"
+
+/* ---- what return probes could do ---- */
+
+/* 1 with a line, 0, or a negative errno. Of the objects, those that were not looked at yet. */
+static int find_hazard(const struct collector *collector, const struct target *target,
+		       struct reason *ret)
+{
+	const struct mappings *mappings = &target->mappings;
+	int found;
+
+	if (getenv("ALLOCSNAP_NO_UPROBE_RETURN")) {
+		reason_set(ret, 0, "ALLOCSNAP_NO_UPROBE_RETURN is set");
+		return 1;
+	}
+	found = hazard_of_threads(collector->bpf, target->pid, ret);
+	for (size_t i = 0; i < mappings->used_nr && !found; i++)
+		if (!probes_have_looked(target->probes, mappings->used[i]))
+			found = hazard_of_object(mappings_used(mappings, i), ret);
+	return found;
+}
+
+static void note_switch(struct collector *collector, const struct target *target,
+			const struct reason *hazard, const struct reason *dropped)
+{
+	struct reason note;
+
+	reason_set(&note, 0,
+		   "process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one, as it has no uprobe sessions%s%s",
+		   target->pid, target->comm, hazard->text, *dropped->text ? "; " : "",
+		   dropped->text);
+	add_note(collector, note.text);
+}
+
+/* Before any of a process's objects is probed, and again while it is recorded. */
+static int avoid_hazards(struct collector *collector, struct target *target)
+{
+	struct reason hazard = {}, dropped = {};
+	int found, err;
+
+	if (probes_have_sessions(collector->bpf) || target->probes->by_ret)
+		return 0;
+	found = find_hazard(collector, target, &hazard);
+	if (found <= 0)
+		return found;
+	err = probes_switch(target->probes, collector->bpf, &collector->objects, &dropped);
+	if (err)
+		reason_set(&dropped, err, "its calls are recorded no longer: %s", strerror(-err));
+	if (err != -ESRCH)
+		note_switch(collector, target, &hazard, &dropped);
+	return err;
+}
+
+/* Looks for allocators in the objects that have not been looked at yet. */
+int probe_new_objects(struct collector *collector, struct target *target, struct reason *why)
+{
+	struct mappings *mappings = &target->mappings;
+	int err = avoid_hazards(collector, target);
+
+	if (err)
+		reason_set(why, err, "cannot probe process %d: %s", target->pid, strerror(-err));
+	for (size_t i = 0; i < mappings->used_nr && !err; i++)
+		err = probes_attach(target->probes, collector->bpf, &collector->objects,
+				    mappings->used[i], why);
+	return err;
+}
+
+static int say_nothing_found(const struct target *target, struct reason *why)
+{
+	const struct mappings *mappings = &target->mappings;
+
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (mappings_used(mappings, i)->unreadable)
+			return reason_set(why, -ENOENT,
+					  "process %d (%s): found no allocator function; cannot read %s: %s",
+					  target->pid, target->comm, mappings_used(mappings, i)->path,
+					  mappings_used(mappings, i)->unreadable);
+	if (target->probes->failed_nr && why && *why->text)
+		return -ENOENT;
+	return reason_set(why, -ENOENT,
+			  "process %d (%s): no file that it maps defines malloc or another known allocator function; a static program without symbols cannot be traced",
+			  target->pid, target->comm);
+}
+
+static int write_books(struct collector *collector, const struct target *target,
+		       const struct process *books, struct reason *why)
+{
+	uint32_t tgid = target->pid;
+	int err = bpf_map_update_elem(processes_fd(collector), &tgid, books, BPF_ANY);
+
+	return err ? reason_set(why, err, "cannot record process %d: %s", target->pid,
+				err == -E2BIG ? "too many processes" : strerror(-err)) : 0;
+}
+
+/*
+ * The books are there, closed, while probes are placed one after another, so that the probes
+ * note the calls in flight; a block that only some of the probes could follow must not enter.
+ */
+static int start(struct collector *collector, struct target *target, struct reason *why)
+{
+	struct process books = {
+		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
+					    __ATOMIC_RELAXED),
+	};
+	int err = write_books(collector, target, &books, why);
+
+	if (!err)
+		err = probe_new_objects(collector, target, why);
+	if (!err && !probes_see_allocations(target->probes))
+		err = say_nothing_found(target, why);
+	if (err)
+		return err;
+	books.is_open = 1;
+	books.by_ret = target->probes->by_ret;
+	books.follows = collector->follow_forks;
+	target->started_ns = collector_now_ns(CLOCK_MONOTONIC);
+	err = write_books(collector, target, &books, why);
+	target->judged_nr = target->seen_nr; /* nothing of before is in the books anyway */
+	if (!err && target__is_over(target)) /* its end may have been written over */
+		err = reason_set(why, -ESRCH, "process %d ended while it was being probed",
+				 target->pid);
+	return err;
+}
+
+static void choose_probes(struct collector *collector, struct target *target)
+{
+	target->own_probes.pid = target->pid;
+	if (collector->follow_forks)
+		target->probes = &collector->everybody;
+}
+
+/* A pid is given out again; the last snapshot of who had it is not thrown away unasked. */
+static int check_is_same(const struct target *traced, const struct target *target,
+			 struct reason *why)
+{
+	if (traced->start_ticks == target->start_ticks)
+		return 0;
+	return reason_set(why, -EEXIST,
+			  "process %d is another one than the one traced, which has ended: stop that first",
+			  target->pid);
+}
+
+int collector__start(struct collector *collector, pid_t id, struct reason *why)
+{
+	struct target *target;
+	int err;
+
+	if (collector->follow_forks)
+		refresh_all(collector); /* it may be a child that is not known yet */
+	target = target__open(id, &collector->objects, why);
+	if (!target)
+		return -errno;
+	if (find_target(collector, target->pid)) {
+		err = check_is_same(find_target(collector, target->pid), target, why);
+		target__free(target);
+		return err;
+	}
+	choose_probes(collector, target);
+	err = start(collector, target, why);
+	if (!err)
+		err = add_target(collector, target);
+	if (err)
+		close_target(collector, target);
+	return err;
+}
+
+/* A target that is held while it is being started. */
+struct held {
+	struct collector *collector;
+	struct target *target;
+	int err;
+	struct reason *why;
+};
+
+static void probe_mapped(void *what)
+{
+	struct held *held = what;
+
+	if (!held->err)
+		held->err = target__refresh(held->target, held->why);
+	if (!held->err)
+		held->err = probe_new_objects(held->collector, held->target, held->why);
+}
+
+/* No call can be in flight: the books are open from the start. */
+static int start_held(struct held *held)
+{
+	struct collector *collector = held->collector;
+	struct target *target = held->target;
+	struct process books = {
+		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
+					    __ATOMIC_RELAXED),
+		.is_open = 1,
+		.by_ret = target->probes->by_ret,
+		.follows = collector->follow_forks,
+	};
+
+	target->started_ns = collector_now_ns(CLOCK_MONOTONIC);
+	held->err = write_books(collector, target, &books, held->why);
+	probe_mapped(held);
+	launch_release(target->pid, &target->mappings, probe_mapped, held);
+	target->judged_nr = target->seen_nr; /* it was held meanwhile */
+	if (!held->err && !probes_see_allocations(target->probes))
+		held->err = say_nothing_found(target, held->why);
+	return held->err;
+}
+
+int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid,
+		   struct reason *why)
+{
+	struct held held = { .collector = collector, .why = why };
+	pid_t pid = launch_start(argv, &collector->files_before, why);
+	int err;
+
+	if (pid < 0)
+		return pid;
+	*ret_pid = pid;
+	held.target = target__open(pid, &collector->objects, why);
+	if (!held.target) {
+		err = -errno;
+		launch_release(pid, &(struct mappings){}, NULL, NULL);
+		return err;
+	}
+	choose_probes(collector, held.target);
+	err = start_held(&held);
+	if (!err)
+		err = add_target(collector, held.target);
+	if (err)
+		close_target(collector, held.target);
+	return err;
+}

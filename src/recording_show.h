@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_RECORDING_SHOW_H
+#define ALLOCSNAP_RECORDING_SHOW_H
+
+/* What somebody at a terminal sees of a recording. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct collector;
+
+/* The last line of stderr. Zeroed: there is none. */
+struct status_line {
+	bool is_there;
+};
+
+/* Writes it anew, where stderr is a terminal. */
+void status_line_show(struct status_line *line, const struct collector *collector, uint64_t seconds);
+
+/* Before anything else is written there. */
+void status_line_clear(struct status_line *line);
+
+/* Says on stderr what the collector has noted. */
+void say_notes(struct collector *collector);
+
+/*
+ * The top rows of a snapshot, on stdout: where the memory is, without another command. 0 or a
+ * negative errno.
+ */
+int show_top(const char *path);
+
+#endif

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/reason.h"
+#include "collect/elf_object.h"
+#include "collect/mapping_events.h"
+#include "collect/mappings.h"
+
+#define NO_PROCESS 0x3fffffff
+
+struct fixture {
+	struct objects objects;
+	struct mappings mappings;
+};
+
+static struct fixture *new_fixture(void)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	fixture->mappings.objects = &fixture->objects;
+	return fixture;
+}
+
+static void free_fixture(struct fixture *fixture)
+{
+	mappings_release(&fixture->mappings);
+	objects_release(&fixture->objects);
+	free(fixture);
+}
+
+/* Memory without a file. */
+static void add(struct fixture *fixture, uint64_t start, uint64_t end, uint64_t offset)
+{
+	const struct mapped_file file = { .pid = NO_PROCESS, .start = start, .end = end,
+					  .path = "[vdso]" };
+
+	cr_assert_eq(mappings_add(&fixture->mappings, &file, offset), 0);
+}
+
+static void expect_at(struct fixture *fixture, uint64_t address, uint64_t offset)
+{
+	const struct mapping *mapping = mappings_find(&fixture->mappings, address);
+
+	cr_assert(mapping, "nothing at 0x%llx", (unsigned long long)address);
+	cr_expect_eq(address - mapping->start + mapping->offset, offset,
+		     "0x%llx is not at offset 0x%llx", (unsigned long long)address,
+		     (unsigned long long)offset);
+}
+
+static void expect_nothing_at(struct fixture *fixture, uint64_t address)
+{
+	cr_expect_null(mappings_find(&fixture->mappings, address));
+}
+
+Test(mappings, a_new_one_takes_the_place_of_what_was_there)
+{
+	struct fixture *fixture = new_fixture();
+
+	add(fixture, 0x1000, 0x9000, 0x10000);
+	add(fixture, 0x3000, 0x5000, 0x50000);
+	expect_at(fixture, 0x1000, 0x10000);
+	expect_at(fixture, 0x2fff, 0x11fff);
+	expect_at(fixture, 0x3000, 0x50000);
+	expect_at(fixture, 0x4fff, 0x51fff);
+	expect_at(fixture, 0x5000, 0x14000);
+	expect_at(fixture, 0x8fff, 0x17fff);
+	expect_nothing_at(fixture, 0x9000);
+	cr_expect_eq(fixture->mappings.replaced_nr, 1);
+	free_fixture(fixture);
+}
+
+Test(mappings, several_at_once_can_be_replaced)
+{
+	struct fixture *fixture = new_fixture();
+
+	add(fixture, 0x1000, 0x3000, 0x10000);
+	add(fixture, 0x3000, 0x4000, 0x20000);
+	add(fixture, 0x6000, 0x8000, 0x30000);
+	add(fixture, 0x2000, 0x7000, 0x80000);
+	cr_expect_eq(fixture->mappings.mapping_nr, 3);
+	expect_at(fixture, 0x1fff, 0x10fff);
+	expect_at(fixture, 0x2000, 0x80000);
+	expect_at(fixture, 0x6fff, 0x84fff);
+	expect_at(fixture, 0x7000, 0x31000);
+	cr_expect_eq(fixture->mappings.replaced_nr, 3);
+	free_fixture(fixture);
+}
+
+Test(mappings, the_same_again_replaces_nothing)
+{
+	struct fixture *fixture = new_fixture();
+
+	add(fixture, 0x1000, 0x3000, 0x10000);
+	add(fixture, 0x1000, 0x3000, 0x10000);
+	add(fixture, 0x2000, 0x3000, 0x11000); /* a part of it */
+	expect_at(fixture, 0x1000, 0x10000);
+	expect_at(fixture, 0x2000, 0x11000);
+	cr_expect_eq(fixture->mappings.replaced_nr, 0);
+	free_fixture(fixture);
+}
+
+Test(mappings, a_copy_goes_its_own_way)
+{
+	struct fixture *fixture = new_fixture();
+	struct mappings copy = {};
+
+	add(fixture, 0x1000, 0x3000, 0x10000);
+	cr_assert_eq(mappings_copy(&copy, &fixture->mappings), 0);
+	mappings_forget(&fixture->mappings);
+	cr_expect_not_null(mappings_find(&copy, 0x1000));
+	cr_expect_eq(copy.used_nr, 1);
+	expect_nothing_at(fixture, 0x1000);
+	mappings_release(&copy);
+	free_fixture(fixture);
+}
+
+/* ---- files ---- */
+
+/* The build-id of this very program. */
+static void read_own_build_id(char text[BUILD_ID_TEXT_MAX])
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct elf_object *elf = elf_object__open(fd, NULL);
+
+	cr_assert_not_null(elf);
+	snprintf(text, BUILD_ID_TEXT_MAX, "%s", elf_object__build_id(elf));
+	cr_assert_neq(*text, '\0');
+	elf_object__close(elf);
+	close(fd);
+}
+
+static char own_path[4096];
+
+static const struct object *get(struct objects *objects, const char *path, const char *build_id)
+{
+	const struct mapped_file file = { .pid = NO_PROCESS, .start = 0x1000, .end = 0x2000,
+					  .dev = build_id ? 0 : 1, .inode = build_id ? 0 : 1,
+					  .path = path, .build_id = build_id, .root = "/" };
+	uint32_t object;
+
+	cr_assert_eq(objects_get(objects, &file, &object), 0);
+	cr_assert_neq(object, OBJECT_NONE);
+	return objects->object[object];
+}
+
+static void find_ourselves(char build_id[BUILD_ID_TEXT_MAX])
+{
+	read_own_build_id(build_id);
+	cr_assert_gt(readlink("/proc/self/exe", own_path, sizeof(own_path) - 1), 0);
+}
+
+Test(objects, of_a_process_that_is_gone_are_opened_by_path)
+{
+	char build_id[BUILD_ID_TEXT_MAX];
+	struct objects objects = {};
+	const struct object *object;
+
+	find_ourselves(build_id);
+	object = get(&objects, own_path, build_id);
+	cr_expect_not_null(object->elf);
+	cr_expect_null(object->unreadable);
+	cr_expect_eq(get(&objects, own_path, build_id), object, "opened once");
+	objects_release(&objects);
+}
+
+Test(objects, are_not_what_has_their_path_by_now)
+{
+	char build_id[BUILD_ID_TEXT_MAX];
+	struct objects objects = {};
+	const struct object *object;
+
+	find_ourselves(build_id);
+	build_id[0] = build_id[0] == '0' ? '1' : '0';
+	object = get(&objects, own_path, build_id);
+	cr_expect_null(object->elf);
+	cr_expect_not_null(object->unreadable);
+	cr_expect_str_eq(object->path, own_path);
+	object = get(&objects, own_path, NULL);
+	cr_expect_null(object->elf, "a path alone says nothing");
+	objects_release(&objects);
+}
+
+/* A program that was built anew between two runs, both over before anybody looked. */
+Test(objects, that_were_replaced_are_not_their_successors)
+{
+	char build_id[BUILD_ID_TEXT_MAX], old_id[BUILD_ID_TEXT_MAX];
+	struct objects objects = {};
+	const struct object *old, *new;
+
+	find_ourselves(build_id);
+	strcpy(old_id, build_id);
+	old_id[0] = build_id[0] == '0' ? '1' : '0';
+	old = get(&objects, own_path, old_id);
+	new = get(&objects, own_path, build_id);
+	cr_expect_neq(old, new);
+	cr_expect_null(old->elf);
+	cr_expect_not_null(new->elf);
+	cr_expect_eq(get(&objects, own_path, old_id), old, "its names are not those of the new one");
+	cr_expect_eq(objects.object_nr, 2);
+	objects_release(&objects);
+}
+
+/* Where our code is mapped, as /proc/PID/maps has it. */
+static struct mapped_file own_line(void)
+{
+	struct mapped_file file = { .pid = getpid(), .path = own_path };
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned int major, minor;
+	char line[8192];
+
+	cr_assert_not_null(maps);
+	while (!file.inode && fgets(line, sizeof(line), maps))
+		if (!strstr(line, own_path) ||
+		    sscanf(line, "%lx-%lx r-xp %*x %x:%x %lu", &file.start, &file.end, &major,
+			   &minor, &file.inode) != 5)
+			file.inode = 0;
+	fclose(maps);
+	cr_assert_neq(file.inode, 0);
+	file.dev = (uint64_t)major << 32 | minor;
+	return file;
+}
+
+/* First told of by an event, with a build-id; then it stands in the maps, with an inode. */
+Test(objects, are_opened_once_however_they_are_told_of)
+{
+	char build_id[BUILD_ID_TEXT_MAX];
+	struct objects objects = {};
+	struct mapped_file line;
+	uint32_t object;
+
+	find_ourselves(build_id);
+	get(&objects, own_path, build_id);
+	line = own_line();
+	cr_assert_eq(objects_get(&objects, &line, &object), 0);
+	cr_expect_eq(object, 0);
+	line.pid = NO_PROCESS; /* nothing can be opened there */
+	cr_expect_eq(objects_get(&objects, &line, &object), 0, "opened again");
+	cr_expect_eq(object, 0);
+	objects_release(&objects);
+}
+
+Test(objects, a_fifo_or_a_device_is_not_opened)
+{
+	char path[] = "/tmp/allocsnap-unit-XXXXXX", fifo[64], build_id[BUILD_ID_TEXT_MAX];
+	struct objects objects = {};
+
+	read_own_build_id(build_id);
+	cr_assert_not_null(mkdtemp(path));
+	snprintf(fifo, sizeof(fifo), "%s/fifo", path);
+	cr_assert_eq(mkfifo(fifo, 0600), 0);
+	cr_expect_not_null(get(&objects, fifo, build_id)->unreadable);
+	cr_expect_not_null(get(&objects, "/dev/zero", build_id)->unreadable);
+	cr_expect_not_null(get(&objects, "/no/such/file", build_id)->unreadable);
+	objects_release(&objects);
+	unlink(fifo);
+	rmdir(path);
+}
+
+Test(objects, that_are_not_mapped_any_more_are_no_objects)
+{
+	const struct mapped_file gone = { .pid = NO_PROCESS, .start = 0x1000, .end = 0x2000,
+					  .dev = 1, .inode = 2, .path = "/bin/true" };
+	const struct mapped_file unmapped = { .pid = getpid(), .start = 0x1000, .end = 0x2000,
+					      .dev = 1, .inode = 2, .path = "/bin/true" };
+	struct objects objects = {};
+	uint32_t object;
+
+	cr_expect_eq(objects_get(&objects, &gone, &object), -ENOENT);
+	cr_expect_eq(objects_get(&objects, &unmapped, &object), -ENOENT);
+	cr_expect_eq(objects.object_nr, 0);
+	objects_release(&objects);
+}
+
+/* ---- events; needs root, as recording does ---- */
+
+struct seen {
+	pid_t pid;
+	unsigned int execs, mappings, named, out_of_order;
+	uint64_t last_ns;
+	char build_id[BUILD_ID_TEXT_MAX];
+	char path[4096];
+};
+
+static int see(void *what, const struct mapping_event *event)
+{
+	struct seen *seen = what;
+
+	seen->out_of_order += event->time_ns < seen->last_ns;
+	seen->last_ns = event->time_ns;
+	if (event->pid != seen->pid)
+		return 0;
+	seen->execs += event->is_exec;
+	seen->mappings += !event->is_exec;
+	if (!event->is_exec && *event->path == '/' && *event->build_id) {
+		seen->named++;
+		if (seen->named == 1)
+			snprintf(seen->path, sizeof(seen->path), "%s", event->path);
+	}
+	return 0;
+}
+
+static pid_t run_true(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		execl("/bin/true", "true", NULL);
+		_exit(127);
+	}
+	waitpid(pid, NULL, 0);
+	return pid;
+}
+
+static struct mapping_events *open_events(void)
+{
+	struct reason why = {};
+	struct mapping_events *events = mapping_events__open(&why);
+
+	cr_assert_not_null(events, "%s", why.text);
+	return events;
+}
+
+Test(mapping_events, tell_of_a_program_that_is_over)
+{
+	struct mapping_events *events = open_events();
+	struct seen seen = { .pid = run_true() };
+
+	cr_assert_eq(mapping_events__collect(events), 0);
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &seen), 0);
+	cr_expect_eq(seen.execs, 1);
+	cr_expect_geq(seen.named, 3, "itself, the loader, the C library: %u", seen.named);
+	cr_expect_not_null(strstr(seen.path, "/true"), "the program comes first: %s", seen.path);
+	cr_expect_eq(seen.out_of_order, 0);
+	seen.execs = 0;
+	cr_assert_eq(mapping_events__collect(events), 0);
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &seen), 0);
+	cr_expect_eq(seen.execs, 0, "each is handed out once");
+	mapping_events__close(events);
+}
+
+Test(mapping_events, can_be_handed_out_up_to_a_time)
+{
+	struct mapping_events *events = open_events();
+	struct seen first = { .pid = run_true() }, second = {};
+	struct timespec between;
+
+	clock_gettime(CLOCK_MONOTONIC, &between);
+	second.pid = run_true();
+	cr_assert_eq(mapping_events__collect(events), 0);
+	mapping_events__hand_out(events, between.tv_sec * 1000000000ULL + between.tv_nsec, see,
+				 &first);
+	cr_expect_eq(first.execs, 1);
+	mapping_events__hand_out(events, between.tv_sec * 1000000000ULL + between.tv_nsec, see,
+				 &second);
+	cr_expect_eq(second.execs, 0);
+	mapping_events__hand_out(events, UINT64_MAX, see, &second);
+	cr_expect_eq(second.execs, 1);
+	mapping_events__close(events);
+}
+
+/* The rings are smaller than this: the thread has emptied them. */
+#define MORE_THAN_FITS 8000
+
+static void map_ourselves(unsigned int nr)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	for (unsigned int i = 0; i < nr; i++) {
+		void *page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+		cr_assert_neq(page, MAP_FAILED);
+		munmap(page, 4096);
+		if (i % 100 == 0)
+			sched_yield();
+	}
+	close(fd);
+}
+
+static void expect_most(struct mapping_events *events)
+{
+	struct seen seen = { .pid = getpid() };
+
+	cr_assert_eq(mapping_events__collect(events), 0);
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &seen), 0);
+	cr_expect_geq(seen.mappings + mapping_events__missed(events), MORE_THAN_FITS,
+		      "%u seen, %llu missed", seen.mappings,
+		      (unsigned long long)mapping_events__missed(events));
+	cr_expect_gt(seen.mappings, MORE_THAN_FITS / 2, "%u seen", seen.mappings);
+}
+
+Test(mapping_events, are_kept_while_nobody_asks)
+{
+	struct mapping_events *events = open_events();
+
+	map_ourselves(MORE_THAN_FITS);
+	expect_most(events);
+	mapping_events__close(events);
+}
+
+static int be_slow(void *what, const struct mapping_event *event)
+{
+	bool *is_done = what;
+
+	(void)event;
+	if (!*is_done)
+		map_ourselves(MORE_THAN_FITS);
+	*is_done = true;
+	return 0;
+}
+
+/* Who is told of one may have to open and read a large file. */
+Test(mapping_events, are_kept_while_one_is_handed_out)
+{
+	struct mapping_events *events = open_events();
+	bool is_done = false;
+
+	run_true();
+	cr_assert_eq(mapping_events__collect(events), 0);
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, be_slow, &is_done), 0);
+	cr_expect(is_done);
+	expect_most(events);
+	mapping_events__close(events);
+}
