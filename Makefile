@@ -25,15 +25,15 @@ ALL_CFLAGS := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall 
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(if $(CI),-Werror) \
 	      -D__TARGET_ARCH_$(ARCH) -Ivmlinux -Iinclude -Ibpf
 
-# What the installed library needs, and what the names of src/symbols need besides.
+# What the installed libraries need: the names of src/symbols, and recording, are the second one's.
 API_LIBS     := -ljansson -lzstd -lm
-LIB_LIBS     := -ldw -lelf -lz -liberty $(API_LIBS)
+SYMBOLS_LIBS := -ldw -lelf -lz -liberty
+LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS)
 COLLECT_LIBS := -lbpf -lcapstone
 
 # Everything but src/collect and bpf is one library that never sees libbpf.
 API_SRC     := $(wildcard src/base/*.c src/snapshot/*.c src/engine/*.c src/render/*.c)
 LIB_SRC     := $(API_SRC) $(wildcard src/symbols/*.c src/unwind/*.c)
-PUBLIC      := $(addprefix include/,allocsnap.h engine.h reason.h render.h snapshot.h)
 COLLECT_SRC := $(wildcard src/collect/*.c)
 MAIN_SRC    := $(wildcard src/*.c)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
@@ -113,23 +113,7 @@ arrows: $(LIB)		## the include arrows of docs/design.md hold, docs/rules.md name
 
 # ---- the rest ----
 
-# One object in which only what include/ declares is visible: a program may have its own array.c.
-$(OUT)/install/liballocsnap.a: $(call obj,$(API_SRC)) $(PUBLIC)
-	$(call msg,AR,$@)
-	$(Q)mkdir -p $(@D) && rm -f $@
-	$(Q)$(LD) -r $(filter %.o,$^) -o $(@:.a=.o)
-	$(Q)scripts/public-names.sh $(filter %.h,$^) >$(@:.a=.names)
-	$(Q)$(OBJCOPY) --keep-global-symbols=$(@:.a=.names) $(@:.a=.o)
-	$(Q)$(AR) rcs $@ $(@:.a=.o)
-
-install: all $(OUT)/install/liballocsnap.a	## install below $(DESTDIR)$(prefix)
-	$(Q)install -D -m 755 allocsnap $(DESTDIR)$(bindir)/allocsnap
-	$(Q)install -m 755 scripts/tracemalloc-to-json $(DESTDIR)$(bindir)/tracemalloc-to-json
-	$(Q)install -D -m 644 $(OUT)/install/liballocsnap.a $(DESTDIR)$(libdir)/liballocsnap.a
-	$(Q)install -D -m 644 -t $(DESTDIR)$(includedir)/allocsnap $(PUBLIC)
-	$(Q)install -d $(DESTDIR)$(libdir)/pkgconfig
-	$(Q)sed 's|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|; s|@version@|$(VERSION)|; s|@libs@|$(API_LIBS)|' \
-		scripts/allocsnap.pc.in >$(DESTDIR)$(libdir)/pkgconfig/allocsnap.pc
+include scripts/install.mk
 
 sizes:			## the longest files and functions
 	$(Q)scripts/sizes.sh
@@ -138,7 +122,7 @@ clean:			## remove what make made
 	$(Q)rm -rf .output allocsnap
 
 help:			## this list
-	$(Q)sed -nE 's/^([a-z-]+):.*	## (.*)/  make \1\t\2/p' Makefile tests/tests.mk tests/*/rules.mk 2>/dev/null | expand -t 24
+	$(Q)sed -nE 's/^([a-z-]+):.*	## (.*)/  make \1\t\2/p' Makefile scripts/install.mk tests/tests.mk tests/*/rules.mk 2>/dev/null | expand -t 24
 
 include tests/tests.mk
 

@@ -5,7 +5,8 @@
 #	scripts/public-names.sh HEADER…
 #
 # A name in front of the first parenthesis of a declaration at the top level, without comments,
-# preprocessor lines, attributes and what is in braces; typedefs declare no function.
+# preprocessor lines, attributes and what is in braces but those of extern "C"; typedefs declare
+# no function.
 set -eu
 [ $# -gt 0 ] || { echo "public-names: which headers?" >&2; exit 1; }
 
@@ -27,6 +28,7 @@ awk '
 		while (gsub(/\\\n/, " ", text)) ;
 		text = "\n" text
 		gsub(/\n[ \t]*#[^\n]*/, "", text)
+		gsub(/extern "C" \{/, " ", text)
 		while (gsub(/\{[^{}]*\}/, " ", text)) ;
 		while (gsub(/__attribute__[ \t\n]*\(\(([^()]|\([^()]*\))*\)\)/, " ", text)) ;
 		nr = split(text, declaration, ";")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# A program that uses the library as installed.
+# Programs that use the libraries as installed.
 
 .PHONY: test-example
 
-test-example: $(BIN) $(OUT)/install/liballocsnap.a	## install, and build a program with the library
-	$(Q)MAKE='$(MAKE)' CC='$(CC)' tests/example/run.sh
+test-example: $(BIN) $(INSTALL_LIBS) workloads	## install, and build programs with the libraries
+	$(Q)MAKE='$(MAKE)' CC='$(CC)' WORKLOADS=$(abspath $(OUT)/workloads) tests/example/run.sh

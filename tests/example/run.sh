@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Installs into a folder of its own and uses the library from there, as another program would.
-# Environment: MAKE, CC.
+# Installs into a folder of its own and uses the libraries from there, as another program would.
+# Environment: MAKE, CC, WORKLOADS (the folder of the compiled tests/workloads).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-: "${MAKE:=make}" "${CC:=cc}"
+: "${MAKE:=make}" "${CC:=cc}" "${WORKLOADS:=.output/workloads}"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -15,6 +15,7 @@ export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
 
 passed=0
 failed=0
+skipped=0
 
 # check WHAT COMMAND…: it must succeed; what it says is shown if it does not
 check() {
@@ -33,6 +34,7 @@ check() {
 
 is_installed() {
 	for file in bin/allocsnap lib/liballocsnap.a lib/pkgconfig/allocsnap.pc \
+		lib/liballocsnap-collect.a lib/pkgconfig/allocsnap-collect.pc include/allocsnap/collect.h \
 		include/allocsnap/allocsnap.h include/allocsnap/engine.h include/allocsnap/reason.h \
 		include/allocsnap/render.h include/allocsnap/snapshot.h; do
 		[ -s "$installed/$file" ] || { echo "$file is not there"; return 1; }
@@ -42,24 +44,36 @@ is_installed() {
 says_version() {
 	version=$(cat VERSION)
 	[ "$(pkg-config --modversion allocsnap)" = "$version" ] &&
+		[ "$(pkg-config --modversion allocsnap-collect)" = "$version" ] &&
 		"$installed/bin/allocsnap" --version | grep -F "$version"
 }
 
 knows_prefix() {
-	[ "$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=prefix allocsnap)" = "$prefix" ] || return 1
-	! grep -n '@' "$installed/lib/pkgconfig/allocsnap.pc"
+	for name in allocsnap allocsnap-collect; do
+		[ "$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=prefix $name)" = "$prefix" ] || return 1
+	done
+	! grep -n '@' "$installed"/lib/pkgconfig/*.pc
+}
+
+# exports LIBRARY HEADER…
+exports() {
+	nm --extern-only --defined-only -f posix "$installed/lib/$1" |
+		awk 'NF > 1 { print $1 }' | LC_ALL=C sort >"$work/exported"
+	shift
+	scripts/public-names.sh "$@" >"$work/declared"
+	[ -s "$work/declared" ] && diff "$work/declared" "$work/exported"
 }
 
 exports_public_names() {
-	nm --extern-only --defined-only -f posix "$installed/lib/liballocsnap.a" |
-		awk 'NF > 1 { print $1 }' | LC_ALL=C sort >"$work/exported"
-	scripts/public-names.sh "$installed"/include/allocsnap/*.h >"$work/declared"
-	[ -s "$work/declared" ] && diff "$work/declared" "$work/exported"
+	(cd "$installed/include/allocsnap" && ls | grep -v '^collect\.h$') >"$work/headers"
+	exports liballocsnap.a $(sed "s|^|$installed/include/allocsnap/|" "$work/headers") &&
+		exports liballocsnap-collect.a "$installed/include/allocsnap/collect.h"
 }
 
 # What compilers take for a declaration is what the script takes for one.
 names_all() {
-	printf '#include <allocsnap/allocsnap.h>\n' >"$work/all.c"
+	printf '#include <allocsnap/allocsnap.h>\n#include <allocsnap/collect.h>\n' >"$work/all.c"
+	scripts/public-names.sh "$installed"/include/allocsnap/*.h >"$work/declared"
 	"$CC" $(pkg-config --cflags allocsnap) -fsyntax-only -aux-info "$work/aux" "$work/all.c" &&
 		grep -F "/* $installed/" "$work/aux" | sed -E 's/^[^*]*\*\/ //; s/ \(.*//; s/.*[ *]//' |
 		LC_ALL=C sort -u >"$work/known" && diff "$work/known" "$work/declared"
@@ -77,17 +91,21 @@ headers_compile() {
 }
 
 headers_compile_as_cxx() {
-	printf '#include <allocsnap/allocsnap.h>\nint main() { return sizeof(struct filter) == 0; }\n' \
-		>"$work/header.cc"
-	"${CC%gcc}g++" -std=c++17 -Wall -Wextra -Werror $(pkg-config --cflags allocsnap) \
-		-fsyntax-only "$work/header.cc"
+	for order in 'allocsnap collect' 'collect allocsnap'; do
+		printf '#include <allocsnap/%s.h>\n' $order >"$work/header.cc"
+		echo 'int main() { return sizeof(filter) == 0 || !collector__open(nullptr, nullptr); }' \
+			>>"$work/header.cc"
+		"${CC%gcc}g++" -std=c++17 -Wall -Wextra -Wpedantic -Werror "$work/header.cc" \
+			$(pkg-config --cflags --libs allocsnap-collect) -o "$work/header" || return 1
+	done
 }
 
 # ---- programs ----
 
+# compile NAME PACKAGE
 compile() {
 	"$CC" -std=c11 -O1 -Wall -Wextra -Wpedantic -Werror "tests/example/$1.c" \
-		$(pkg-config --cflags --libs allocsnap) -o "$work/$1"
+		$(pkg-config --cflags --libs "$2") -o "$work/$1"
 }
 
 write_snapshots() {
@@ -137,6 +155,65 @@ refuses() {
 	[ $? = 1 ] && [ "$(wc -l <"$work/err")" = 1 ] && grep -F none.snap "$work/err"
 }
 
+# until_line FILE PATTERN NR: the NRth line that matches has come
+until_line() {
+	tries=300
+	until [ "$(grep -c "$2" "$1")" -ge "$3" ]; do
+		[ $((tries -= 1)) -gt 0 ] || { echo "no line '$2' in:"; cat "$1"; return 1; }
+		sleep 0.1
+	done
+}
+
+# What it says of four blocks, and that it begins anew with the next two.
+converse() {
+	until_line "$work/blocks.out" ready 1 || return 1
+	"$work/heapwatch" "$blocks" <"$work/watch.in" >"$work/watch.out" 2>&1 3>&- &
+	watch=$!
+	exec 4>"$work/watch.in"
+	until_line "$work/watch.out" tracing 1 || return 1
+	for nr in 1 2; do
+		echo "make $((nr * 10)) $((6 - 2 * nr)) 1009" >&3
+		until_line "$work/blocks.out" done $nr || return 1
+		echo >&4
+		until_line "$work/watch.out" cleared $nr || return 1
+	done
+	exec 4>&-
+	wait "$watch"
+}
+
+heapwatch() {
+	mkfifo "$work/blocks.in" "$work/watch.in" && : >"$work/watch.out" || return 1
+	"$WORKLOADS/blocks" <"$work/blocks.in" >"$work/blocks.out" &
+	blocks=$!
+	exec 3>"$work/blocks.in"
+	converse
+	status=$?
+	exec 3>&- 4>&-
+	wait "$blocks" || status=1
+	[ $status = 0 ] || return 1
+	cat >"$work/expected" <<-EOF
+	tracing $blocks
+	traced: 4036 B in 4 blocks, peak 4036 B
+	blocks.c:LINE: size=4036 B, count=4, average=1009 B
+	ADDRESS:
+	cleared
+	traced: 2018 B in 2 blocks, peak 2018 B
+	blocks.c:LINE: size=2018 B, count=2, average=1009 B
+	ADDRESS:
+	cleared
+	traced: 0 B in 0 blocks, peak 0 B
+	EOF
+	grep -v '^  File' "$work/watch.out" |
+		sed -E 's|^/.*/blocks\.c:[1-9][0-9]*:|blocks.c:LINE:|; s|^0x[0-9a-f]+:|ADDRESS:|' |
+		diff "$work/expected" - &&
+		[ "$(grep -c '^  File ".*/blocks\.c", line [1-9]' "$work/watch.out")" -ge 2 ]
+}
+
+refuses_to_watch() {
+	"$work/heapwatch" "$1" 2>"$work/err"
+	[ $? = 1 ] && [ "$(wc -l <"$work/err")" = 1 ] && grep -F "$2" "$work/err"
+}
+
 own_names() {
 	[ "$("$work/own_names")" = 'both are there' ]
 }
@@ -150,13 +227,22 @@ check 'the archive exports what the headers declare' exports_public_names
 check 'public-names.sh finds what the compiler finds' names_all
 check 'each header compiles by itself' headers_compile
 check 'they are for C++, too' headers_compile_as_cxx
-check 'heapdiff.c compiles' compile heapdiff
+check 'heapdiff.c compiles' compile heapdiff allocsnap
 check 'snapshots from JSON' write_snapshots
 check 'heapdiff runs' heapdiff
 check 'heapdiff agrees with allocsnap diff' agrees_with_diff
 check 'heapdiff saves what convert saves' saves_part
 check 'heapdiff says what it cannot open' refuses
-check 'a program with names of its own links' compile own_names
+check 'a program with names of its own links' compile own_names allocsnap-collect
 check 'and calls its own' own_names
-echo "example: $passed passed, $failed failed"
+check 'heapwatch.c compiles' compile heapwatch allocsnap-collect
+if [ "$(id -u)" = 0 ]; then
+	check 'heapwatch follows what a process does' heapwatch
+	check 'and says that there is no such process' refuses_to_watch 4194305 'no process 4194305'
+else
+	skipped=2
+	echo 'skip example: heapwatch follows what a process does: because it needs root'
+fi
+check 'and that it needs a PID' refuses_to_watch '' 'which PID?'
+echo "example: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What other programs get; part of the Makefile.
+
+PUBLIC         := $(addprefix include/,allocsnap.h engine.h reason.h render.h snapshot.h)
+PUBLIC_COLLECT := include/collect.h
+INSTALL_LIBS   := $(addprefix $(OUT)/install/,liballocsnap.a liballocsnap-collect.a)
+
+# The second library asks the first one for its snapshots.
+$(OUT)/install/liballocsnap.a: $(call obj,$(API_SRC)) $(PUBLIC)
+$(OUT)/install/liballocsnap-collect.a: \
+	$(call obj,$(COLLECT_SRC) $(filter-out $(API_SRC),$(LIB_SRC)) $(wildcard src/base/*.c)) $(PUBLIC_COLLECT)
+
+# One object in which only what the headers declare is visible: a program may have its own array.c.
+$(INSTALL_LIBS): scripts/public-names.sh
+	$(call msg,AR,$@)
+	$(Q)mkdir -p $(@D) && rm -f $@
+	$(Q)$(LD) -r $(filter %.o,$^) -o $(@:.a=.o)
+	$(Q)scripts/public-names.sh $(filter %.h,$^) >$(@:.a=.names)
+	$(Q)$(OBJCOPY) --keep-global-symbols=$(@:.a=.names) $(@:.a=.o)
+	$(Q)$(AR) rcs $@ $(@:.a=.o)
+
+# pc NAME,LIBS: its pkg-config file
+pc = sed 's|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|; s|@version@|$(VERSION)|; s|@libs@|$(2)|' \
+	scripts/$(1).pc.in >$(DESTDIR)$(libdir)/pkgconfig/$(1).pc
+
+install: all $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
+	$(Q)install -D -m 755 allocsnap $(DESTDIR)$(bindir)/allocsnap
+	$(Q)install -m 755 scripts/tracemalloc-to-json $(DESTDIR)$(bindir)/tracemalloc-to-json
+	$(Q)install -D -m 644 -t $(DESTDIR)$(libdir) $(INSTALL_LIBS)
+	$(Q)install -D -m 644 -t $(DESTDIR)$(includedir)/allocsnap $(PUBLIC) $(PUBLIC_COLLECT)
+	$(Q)install -d $(DESTDIR)$(libdir)/pkgconfig
+	$(Q)$(call pc,allocsnap,$(API_LIBS))
+	$(Q)$(call pc,allocsnap-collect,$(COLLECT_LIBS) $(SYMBOLS_LIBS))
