@@ -53,8 +53,9 @@ $(OUT)/workloads/%: tests/workloads/%.c $(wildcard tests/workloads/*.h)
 $(OUT)/workloads/%: tests/workloads/%.cc $(wildcard tests/workloads/*.h)
 	$(call msg,CXX,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CROSS_COMPILE)g++ -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $< -o $@
+	$(Q)$(CROSS_COMPILE)g++ -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $(WORKLOAD_FLAGS) $< -o $@
 
+$(OUT)/workloads/%.so: WORKLOAD_FLAGS := -shared -fPIC -O2 -fomit-frame-pointer -foptimize-sibling-calls
 $(OUT)/workloads/cxx_new: tests/workloads/cxx.cc
 $(OUT)/workloads/stacks_late: tests/workloads/stacks.c
 

@@ -15,6 +15,7 @@
 
 struct allocator next;
 struct books *books;
+bool has_vforked;
 
 void die(const char *what)
 {
@@ -39,9 +40,11 @@ static void find_folder(char *folder, size_t size)
 		len += got;
 	if (fd >= 0)
 		close(fd);
-	for (char *line = text; line < text + len; line += strlen(line) + 1)
+	for (char *line = text; line < text + len; line += strlen(line) + 1) {
+		has_vforked |= !strcmp(line, "LEDGER_VFORK=");
 		if (!strncmp(line, "LEDGER=", 7) && strlen(line + 7) < size)
 			strcpy(folder, line + 7);
+	}
 }
 
 static int create_file(const char *folder)
@@ -98,6 +101,31 @@ static void find_next(void)
 		die("there is no malloc\n");
 }
 
+static volatile char *mark; /* the kernel wipes it in a forked child, and only there */
+
+static void set_mark(void)
+{
+	void *page = mark ? (void *)mark :
+			    mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED || madvise(page, 4096, MADV_WIPEONFORK))
+		die("cannot know when it is forked\n");
+	mark = page;
+	*mark = 1;
+}
+
+bool is_forked(void)
+{
+	return !*mark;
+}
+
+void begin_fork(void)
+{
+	books = NULL;
+	set_mark();
+	open_books();
+}
+
 void begin_books(void)
 {
 	static bool has_begun;
@@ -106,6 +134,7 @@ void begin_books(void)
 		return;
 	has_begun = true;
 	find_next();
+	set_mark();
 	open_books();
 }
 

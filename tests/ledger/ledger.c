@@ -9,7 +9,8 @@
  *	LD_PRELOAD=ledger.so LEDGER=DIR PROGRAM…
  *
  * The books are the file DIR/PID.N, for the Nth program that the process has become, while they are
- * kept; see ledger.h. A forked child, and a vforked one, is not in the books. Calls are passed on
+ * kept; see ledger.h. A forked child has books of its own; what a vforked one
+ * does in its parent's memory is in none, or with LEDGER_VFORK= in its parent's. Calls are passed on
  * to whoever defines the function next, which may be another allocator than libc.
  *
  * Nothing here calls out of the library between a call's first instruction and is_inside = 1, nor
@@ -41,10 +42,18 @@ static inline pid_t kernel_says(long nr)
 #endif
 }
 
-/* Not in a forked child, nor in a vforked one, which has our memory. */
+/* Not in a vforked child, which has our memory; a forked one begins anew. */
 static inline bool is_ours(void)
 {
-	return books && kernel_says(SYS_getpid) == (pid_t)books->pid;
+	if (!books)
+		return false;
+	if (is_forked()) {
+		is_inside = true;
+		call = NULL;
+		begin_fork();
+		is_inside = false;
+	}
+	return has_vforked || kernel_says(SYS_getpid) == (pid_t)books->pid;
 }
 
 static void thread_end(void *unused)

@@ -25,6 +25,7 @@ struct allocator {
 
 extern struct allocator next;
 extern struct books *books; /* NULL: none are kept */
+extern bool has_vforked; /* the books are those of the memory */
 
 /* ---- begin.c ---- */
 
@@ -32,6 +33,10 @@ __attribute__((noreturn)) void die(const char *what);
 
 /* Finds the allocator and opens the books. Before there are threads; a second time it does nothing. */
 void begin_books(void);
+
+/* Whether the process is a fork of the one that began the books; begins its own then. */
+bool is_forked(void);
+void begin_fork(void);
 
 /* What is asked for while the allocator is being looked for; never freed. */
 void *early_malloc(size_t size);

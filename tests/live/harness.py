@@ -219,10 +219,10 @@ class Bench:
         recording = self.start(argv, kind=Recording, folder=folder, target_nr=len(pids))
         return recording.ready() if wait else recording
 
-    def run(self, argv, status=0, seconds=20):
+    def run(self, argv, status=0, seconds=20, **options):
         """Runs to the end: (stdout, stderr)."""
         process = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                 timeout=seconds, check=False)
+                                 timeout=seconds, check=False, **options)
         check_equal(process.returncode, status,
                     f"exit status of {' '.join(argv)} (stderr {process.stderr!r})")
         return process.stdout, process.stderr

@@ -42,6 +42,22 @@ def compare(bench, pid, path):
     return json.loads(bench.run([os.path.join(FOLDER, "compare"), ledger_of(bench, pid), path])[0])
 
 
+def compare_all(bench, paths, name):
+    """Snapshots of processes that have ended, each with its own ledger: one for each command."""
+    seen = {}
+    for path in paths:
+        shown = bench.show(path)
+        pid, comm = int(shown["metadata"]["pid"]), shown["metadata"]["comm"]
+        if not ledger_of(bench, pid):
+            check_equal(shown["counters"]["allocations"], 0, f"{name}: {comm}, without a ledger")
+            continue
+        comparison = Comparison(compare(bench, pid, path), f"{name}: {comm}", True,
+                                shown["counters"]["inherited_frees"])
+        comparison.check()
+        seen.setdefault(comm, []).append(comparison)
+    return seen
+
+
 class Recorded(Workload):
     """`allocsnap run` of a program with the ledger in it; they share stdin and stdout."""
 
@@ -131,8 +147,9 @@ class Recorded(Workload):
 class Comparison:
     """What compare.c found, and which of the differences have a cause."""
 
-    def __init__(self, found, what, is_quiet):
+    def __init__(self, found, what, is_quiet, inherited=0):
         self.found = found
+        self.inherited = inherited  # frees of blocks that a forked process had from its parent
         self.what = what
         self.is_quiet = is_quiet  # the program itself says that no thread is in a call
         self.ledger, self.snapshot = found["ledger"], found["snapshot"]
@@ -179,7 +196,7 @@ class Comparison:
             if differ["count"]:
                 self.explained.append(f"{differ['count']} {name} of {self.in_flight} calls in "
                                       "flight")
-        check(self.found["same"] or not self.snapshot["current_blocks"], f"{self.what}: no block")
+        check(self.found["same"] or not self.ledger["current_blocks"], f"{self.what}: no block")
 
     def check_counters(self):
         for name in EXACT:
@@ -195,7 +212,7 @@ class Comparison:
 
     def check_unknown_frees(self):
         """At a thread's end glibc frees what it has cached for it, again, and by itself."""
-        difference = self.difference("unknown_frees")
+        difference = self.difference("unknown_frees") + self.inherited
         ended = self.ledger["threads_ended"]
         check(-self.in_flight <= difference <= ended * THREAD_CACHE_MAX + self.in_flight,
               f"{self.what}: unknown_frees: {self.snapshot['unknown_frees']}, the ledger has "

@@ -8,7 +8,7 @@ ends the program (std::terminate).
 import os
 import signal
 
-from harness import Skip, check, check_equal, environment, rows_of_file
+from harness import WORKLOADS, Skip, check, check_equal, environment, rows_of_file
 
 ROUNDS = 200
 MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_RETURN")
@@ -21,11 +21,15 @@ def kept(bench, path):
     return sum(count for count, _ in rows), sum(size for _, size in rows)
 
 
-def check_throws(bench, library):
-    """Attached to, in each of the three ways to see a return."""
+def installed(library):
     path = f"/usr/lib/x86_64-linux-gnu/{library}"
     if not os.path.exists(path):
         raise Skip(f"{path} is not installed")
+    return path
+
+
+def check_throws(bench, path):
+    """Attached to, in each of the three ways to see a return."""
     for mode in MODES:
         os.environ["LD_PRELOAD"] = path
         try:
@@ -51,8 +55,26 @@ def check_throws(bench, library):
 
 
 def test_throws_jemalloc(bench):
-    check_throws(bench, "libjemalloc.so.2")
+    check_throws(bench, installed("libjemalloc.so.2"))
 
 
 def test_throws_tcmalloc(bench):
-    check_throws(bench, "libtcmalloc_minimal.so.4")
+    check_throws(bench, installed("libtcmalloc_minimal.so.4"))
+
+
+def test_operator_new_that_jumps_to_malloc(bench):
+    """Its calls are malloc's: one of its own that is pending would hide malloc's return."""
+    os.environ["LD_PRELOAD"] = os.path.abspath(os.path.join(WORKLOADS, "own_new.so"))
+    try:
+        workload = bench.workload("throws")
+    finally:
+        del os.environ["LD_PRELOAD"]
+    for mode in MODES:
+        with environment(mode):
+            recording = bench.attach([workload])
+        workload.order(f"go {ROUNDS}")
+        rows = rows_of_file(bench.stats(recording.snapshot()), "throws.cc")
+        found = [value for (function, _), value in rows.items() if function == "keep()"]
+        check_equal(found, [(ROUNDS, ROUNDS * 83)], f"blocks of keep() ({mode})")
+        recording.end(signal.SIGINT)
+    workload.is_unharmed()

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""--follow-forks: children are recorded from their first allocation on, each with books and
+snapshots of its own, and with names however short they live."""
+import collections
+import os
+import pathlib
+import resource
+import signal
+import time
+
+from harness import (ALLOCSNAP, WORKLOADS, Process, changed_code, check, check_equal, environment,
+                     rows_of_file, tool, wait_for)
+from ledger import compare_all, environment_of
+
+NAMELESS = ("frames_unmapped", "objects_unreadable", "mappings_missed", "processes_dropped",
+            "functions_late")
+
+
+def follow(bench, argv, seconds=60, options=(), **popen):
+    """`allocsnap run --follow-forks` to the end: the paths of the snapshots."""
+    folder = bench.path(f"out.{len(os.listdir(bench.folder))}")
+    stdout, _ = bench.run([os.path.abspath(ALLOCSNAP), "run", "--follow-forks", "-o", folder,
+                           *options, "--", *argv], seconds=seconds, **popen)
+    paths = [line for line in stdout.splitlines() if line.endswith(".snap")]
+    check_equal(len(set(paths)), len(paths), "different files")
+    return paths
+
+
+def check_named(bench, paths):
+    """Nobody was too short-lived to have names, arguments and an end: how many of each command."""
+    seen = collections.Counter()
+    for path in paths:
+        shown = bench.show(path)
+        metadata = shown["metadata"]
+        lost = {name: shown["losses"].get(name, 0) for name in NAMELESS}
+        check_equal(lost, dict.fromkeys(NAMELESS, 0), f"{path}: losses of names")
+        for key in ("comm", "exe", "cmdline", "start_time_ticks"):
+            check(metadata.get(key), f"{path}: no {key}")
+        check(metadata["end"].startswith(("exited", "killed")), f"{path}: {metadata['end']}")
+        check_equal(metadata["comm"], os.path.basename(os.path.dirname(path)).rpartition(".")[0],
+                    "the folder's name")
+        seen[metadata["comm"]] += 1
+    return seen
+
+
+def test_follow_an_allocator_that_is_new(bench):
+    """Its probes come too late for all that run already, not only for the one they are placed for.
+    allocsnap is held till two have allocated; the third comes when the probes are there."""
+    own = os.path.join(os.path.abspath(WORKLOADS), "own_malloc")
+    script = (f"kill -STOP $PPID; ({own} 500000 & {own} 500000 & wait) | "
+              f"(read one; read two; kill -CONT $PPID); {own} 0 >/dev/null")
+    paths = follow(bench, ["/bin/sh", "-c", script])
+    seen = sorted((shown["counters"]["allocations"], shown["losses"].get("functions_late", 0))
+                  for shown in (bench.show(path) for path in paths if "/own_malloc." in path))
+    check_equal(seen, [(0, 2), (0, 2), (1000, 0)], "allocations, functions late")
+
+
+# ---- who is followed ----
+
+def sites(bench, path):
+    rows = rows_of_file(bench.stats(path), "fork.c")
+    return {function: value for (function, _), value in rows.items()}
+
+
+def child_of(bench, paths, pid):
+    """The snapshots of children of pid, by their PIDs."""
+    shown = {int(one["metadata"]["pid"]): (path, one) for path, one in
+             ((path, bench.show(path)) for path in paths)}
+    return {child: one for child, one in shown.items()
+            if one[1]["metadata"].get("parent_pid") == str(pid)}
+
+
+def check_children(bench, recording, fork, done):
+    """The parent, its forked child, and /bin/true, which was vforked and is over."""
+    paths = [recording.path()]  # of true, at once
+    recording.target_nr = 2
+    paths += recording.snapshots()
+    children = child_of(bench, paths, fork.pid)
+    path, shown = children[done["child"]]
+    check_equal(sites(bench, path), {"child_site": (1009, 1009 * 89)}, "the child's rows")
+    check_equal(shown["counters"]["inherited_frees"], 5, "inherited frees")
+    check_equal(shown["counters"]["unknown_frees"], 0, "unknown frees")
+    others = [one for child, one in children.items() if child != done["child"]]
+    check_equal([one[1]["metadata"]["comm"] for one in others], ["true"], "other children")
+    check_equal(others[0][1]["metadata"]["end"], "exited 0", "its end")
+    return paths
+
+
+def follow_fork(bench):
+    fork = bench.workload("fork")
+    recording = bench.attach([fork], "--follow-forks")
+    _, done = fork.order("go")
+    check_equal(done["vfork_status"], 0, "wait status of the vfork child")
+    paths = check_children(bench, recording, fork, done)
+    parent = next(path for path in paths if f"fork.{fork.pid}/" in path)
+    check_equal(sites(bench, parent), {"parent_site": (done["count"], done["size"])}, "the parent's rows")
+    check_equal(fork.order("join")[1], {"status": 0}, "the child's end")
+    last = recording.path()
+    check_equal(bench.show(last)["metadata"]["end"], "exited 0", "its last snapshot")
+    fork.order("go")  # once more, and the child outlives the recording
+    check(recording.path(), "the second true")
+    recording.end(signal.SIGINT)
+    children = pathlib.Path(f"/proc/{fork.pid}/task/{fork.pid}/children").read_text().split()
+    check_equal([changed_code(pid) for pid in children], [0], "breakpoints left in the child")
+    check_equal(fork.order("join")[1], {"status": 0}, "the second child's end")
+    fork.is_unharmed()
+
+
+def test_follow_fork(bench):
+    follow_fork(bench)
+
+
+def test_follow_fork_without_sessions(bench):
+    with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
+        follow_fork(bench)
+
+
+def test_follow_is_of_children_only(bench):
+    """Who shares the allocator's file is not recorded, and comes to no harm."""
+    stranger, grow = bench.workload("known"), bench.workload("grow")
+    recording = bench.attach([grow], "--follow-forks")
+    stranger.order("go")
+    check_equal(len(recording.end(signal.SIGINT)), 1, "snapshots")
+    stranger.is_unharmed()
+
+
+def test_follow_goes_on_after_its_first_process(bench):
+    """A program that forks itself into the background: Ctrl-C is for us then."""
+    mark = bench.path("mark")
+    script = f"(while [ ! -e {mark} ]; do sleep 0.05; done; sleep 100 & echo $! >{mark}.pid; wait) >/dev/null &"
+    child = bench.start([ALLOCSNAP, "run", "-f", "-o", bench.path("out"), "--", "/bin/sh", "-c",
+                         script], kind=Process)
+    check("/sh." in child.line(), "no snapshot of the first process")
+    pathlib.Path(mark).touch()
+    wait_for(lambda: os.path.exists(mark + ".pid") and os.path.getsize(mark + ".pid"), "sleep")
+    time.sleep(0.1)
+    child.popen.send_signal(signal.SIGINT)
+    lines = list(iter(child.line, None))
+    check(any("/sleep." in line for line in lines), f"no snapshot of what goes on: {lines}")
+    check_equal(child.wait(), 0, "exit status")
+    os.kill(int(pathlib.Path(mark + ".pid").read_text()), signal.SIGKILL)
+
+
+# ---- however short they live ----
+
+def test_follow_short_lived(bench):
+    script = "i=0; while [ $i -lt 40 ]; do /bin/true; /bin/echo $i; i=$((i + 1)); done; ls /"
+    seen = check_named(bench, follow(bench, ["/bin/sh", "-c", script]))
+    check_equal(seen, {"sh": 1, "true": 40, "echo": 40, "ls": 1}, "processes")
+
+
+def test_follow_names_their_functions(bench):
+    """Blocks that a program has when it is over, though it lived for a millisecond."""
+    paths = follow(bench, ["/bin/sh", "-c", f"{tool('git')} --version; :"])
+    path = next(path for path in paths if "/git." in path)
+    rows = bench.stats(path)["statistics"]
+    check(rows, "git has left no block")
+    unnamed = [row for row in rows if not row["traceback"][-1].get("object")]
+    check_equal(unnamed, [], "rows without an object")
+
+
+def test_follow_does_not_mix_up_images(bench):
+    """Who calls exec all the time: names are of the image that has the blocks, or there are none
+    and that is counted."""
+    execs, other = (os.path.join(os.path.abspath(WORKLOADS), name)
+                    for name in ("execs", "execs_other"))
+    paths = follow(bench, [execs, "2000", other], options=["--interval", "50ms"])
+    check(len(paths) > 10, f"{len(paths)} snapshots")
+    for path in paths:
+        names = {row["traceback"][-1].get("function") for row in bench.stats(path)["statistics"]
+                 if row["size"]}
+        check(len(names) < 2 and names <= {"the_site", "the_other_site", None},
+              f"{path}: {names}")
+        missing = bench.show(path)["losses"].get("tracebacks_missing", 0)
+        check(None not in names or missing, f"{path}: not counted")
+
+
+def test_follow_more_programs_than_descriptors(bench):
+    """Files stay open for their names: where there are too many, names go, and never snapshots."""
+    programs = 300
+    script = (f"i=0; while [ $i -lt {programs} ]; do cp /bin/true {bench.folder}/t$i; "
+              f"{bench.folder}/t$i; i=$((i + 1)); done")
+    paths = follow(bench, ["/bin/sh", "-c", script], preexec_fn=lambda: resource.setrlimit(
+        resource.RLIMIT_NOFILE, (300, 300)))
+    check_equal(len(paths), 2 * programs + 1, "snapshots")
+    lost = [bench.show(path)["losses"].get("objects_unreadable", 0) for path in paths]
+    check(any(lost), "no name was lost: too few programs")
+
+
+# ---- exact books ----
+
+C_SOURCE = "\n".join(f"int f{i}(int a) {{ return a * {i} + f{i}(a - 1); }}" for i in range(50))
+
+
+def test_follow_gcc(bench):
+    """Each program that the driver starts has a ledger of its own: they agree exactly."""
+    source = bench.path("source.c")
+    pathlib.Path(source).write_text(C_SOURCE + "\nint main(void) { return 0; }\n")
+    paths = follow(bench, [tool("gcc"), source, "-o", bench.path("a.out")],
+                   env=environment_of(bench, LEDGER_VFORK=""))
+    check_named(bench, paths)
+    seen = compare_all(bench, paths, "gcc")
+    check_equal({comm: len(found) for comm, found in seen.items()},
+                {"gcc": 1, "cc1": 1, "as": 1, "collect2": 1, "ld": 1}, "programs")
+
+
+PYTHON = """
+import os
+kept = [bytearray(1000 + i) for i in range(300)]
+for n in range(3):
+    if not (pid := os.fork()):
+        del kept[:100]
+        more = [bytearray(2000 + i) for i in range(100 * n)]
+        if not os.fork():
+            del more, kept
+            os._exit(0)
+        os.wait()
+        os._exit(3)
+    os.waitpid(pid, 0)
+"""
+
+
+def test_follow_python3_forks(bench):
+    """Children of children, without an exec: what they free of their parents' is inherited."""
+    paths = follow(bench, ["/usr/bin/python3", "-sSBc", PYTHON],
+                   env=environment_of(bench, LEDGER_VFORK="", PYTHONMALLOC="malloc"))
+    check_named(bench, paths)
+    seen = compare_all(bench, paths, "python3")
+    check_equal({comm: len(found) for comm, found in seen.items()}, {"python3": 7}, "processes")
+    inherited = sorted(comparison.inherited for comparison in seen["python3"])
+    check_equal(inherited[0], 0, "what the first process has inherited")
+    check(inherited[1] >= 100, f"inherited frees: {inherited}")
+
+
+def test_follow_make(bench):
+    """Many at once, by vfork and by fork."""
+    tool("make")
+    pathlib.Path(bench.path("Makefile")).write_text(
+        "all: $(patsubst %,%.o,$(shell seq 12))\n"
+        ".PHONY: all\n"
+        "%.o:\n\techo 'int f$*(int a) { return a; }' >$*.c && gcc -c -o $@ $*.c\n")
+    paths = follow(bench, [tool("make"), "-s", "-j2", "-C", bench.folder],
+                   env=environment_of(bench, LEDGER_VFORK=""))
+    check_named(bench, paths)
+    seen = compare_all(bench, paths, "make")
+    for comm in ("gcc", "cc1", "as"):
+        check_equal(len(seen[comm]), 12, comm)
