@@ -120,7 +120,7 @@ MUTANTS = {
         "record.bpf.h", "if (!is_realloc(call) || !realloc_has_old(process, call))",
         "if (!is_realloc(call) || !call->has_old)"),
     "realloc: an unknown block is not counted": (
-        "record.bpf.h", "\telse if (call->pointer)\n\t\tcount(process, COUNTER_unknown_frees, 1);", ""),
+        "record.bpf.h", "\telse if (call->pointer)\n\t\tcount_unknown_free(process);", ""),
     "realloc: the old block of other books": (
         "record.bpf.h", "return call->has_old && call->image == process->image;",
         "return call->has_old;"),
@@ -146,7 +146,7 @@ MUTANTS = {
     "free: into books that are closed": (
         "record.bpf.h", "!process || !process->is_open || !address", "!process || !address"),
     "free: an unknown block is not counted": (
-        "record.bpf.h", "\t\tcount(process, COUNTER_unknown_frees, 1);\n\t}\n\tif (thread)",
+        "record.bpf.h", "\t\tcount_unknown_free(process);\n\t}\n\tif (thread)",
         "\t}\n\tif (thread)"),
     "free(NULL) is a free": (
         "record.bpf.h", "!process->is_open || !address", "!process->is_open"),
@@ -222,7 +222,7 @@ MUTANTS = {
     "exec: a call stays pending": (
         "process.bpf.c", "\tif (thread) {\n\t\tthread->call.sp = 0;", "\tif (thread) {"),
     "exit: a pending call is not dropped": (
-        "process.bpf.c", "\tif (thread && thread->call.sp)\n\t\tcall_cut_off(process, &thread->call);\n",
+        "process.bpf.c", "\tif (books && thread && thread->call.sp)\n\t\tcall_cut_off(books, &thread->call);\n",
         ""),
     "exit: the code of the last thread is the process's": (
         "process.bpf.c", "task->signal->group_exit_code ?: task->exit_code", "task->exit_code"),
