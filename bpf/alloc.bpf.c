@@ -12,6 +12,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct settings settings = {};
 __u64 mapping_generation = 0;
+__u64 code_generation = 0;
+__u64 tables_wanted = 0;
 
 /* The return address is popped by the return on x86, and was never on the stack on arm64. */
 #ifdef __TARGET_ARCH_x86

@@ -13,11 +13,17 @@
  *	tracebacks  hash           struct traceback  * 256 Ki    probes            loader
  *	doorbell    ring buffer    TGID              4 Ki        probes            loader
  *
+ *	unwind_objects  unwind_file  struct unwind_object   4096     loader, probes   both
+ *	unwind_slabs    number       array of words         * 128    loader   probes
+ *	unwind_places   place_key    struct unwind_place     64 Ki    probes, loader   probes
+ *	unwind_cache    hash of pc   struct unwind_cached   64 Ki    probes   probes
+ *
  * When full: `processes` – the loader fails to admit and says so. `threads` – the call is
  * not recorded (threads_dropped). `blocks` – the block is not recorded (blocks_dropped).
  * `tracebacks` – the block is recorded without one (tracebacks_dropped). `doorbell` – nothing: it
  * only wakes the loader, to look at `processes`. A child is not followed where that is full
- * (processes_dropped).
+ * (processes_dropped). `unwind_objects`, `unwind_slabs` – the file has no table (unwind_tables_missing).
+ * `unwind_places`, `unwind_cache` – what they have is written over.
  *
  * blocks and tracebacks are not preallocated: the memory of blocks follows what is live; the
  * loader deletes tracebacks that no block has any more once half of their room is taken.
@@ -26,6 +32,8 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "bpf_types.h"
+#include "unwind_types.h"
+#include "unwind_frame.h"
 
 /* An allocator call that has not returned yet; none where sp is 0. */
 struct call {
@@ -46,8 +54,28 @@ struct call {
 /* Scratch memory for a walk over the stack. */
 struct walk {
 	struct traceback traceback;
+	struct unwind_frame frame;
+	__u64 image;
+	__u64 salt;	  /* of the keys in unwind_cache: the process image, and its mappings' generation */
+	__u64 trampoline; /* where return probes make calls return to; 0: nowhere yet */
+	__u64 rule;	  /* struct unwind_rule as a word: what was found last */
+	__u64 may_guess;  /* that there is no table is for good */
+	__u64 is_guessed; /* the frame was found by a frame pointer */
+	__u64 word;	    /* read last */
 	__u64 window_start; /* the stack pointer that window[0] was read from */
+	__u64 window_words; /* read */
 	__u64 window[WINDOW_WORDS + 1]; /* the last one only pleases the verifier */
+};
+
+#define UNWIND_CACHE_ENTRIES (1u << 16)
+
+/*
+ * Shared by all processors, without a lock: what two of them write at once, each a half, has a
+ * check that does not fit.
+ */
+struct unwind_cached {
+	__u64 check; /* key ^ rule */
+	__u64 rule;
 };
 
 /* The latest free of a thread. An allocator that wraps another one passes it on. */
@@ -98,5 +126,43 @@ struct {
 	__type(key, __u64);
 	__type(value, struct traceback);
 } tracebacks SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, struct unwind_file);
+	__type(value, struct unwind_object);
+} unwind_objects SEC(".maps") __weak;
+
+struct unwind_slab {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, UNWIND_SLAB_WORDS);
+	__type(key, __u32);
+	__type(value, __u64);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, UNWIND_SLABS_MAX);
+	__type(key, __u32);
+	__type(value, __u32);
+	__array(values, struct unwind_slab);
+} unwind_slabs SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct place_key);
+	__type(value, struct unwind_place);
+} unwind_places SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, UNWIND_CACHE_ENTRIES);
+	__type(key, __u32);
+	__type(value, struct unwind_cached);
+} unwind_cache SEC(".maps") __weak;
 
 #endif

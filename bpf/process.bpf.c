@@ -50,12 +50,6 @@ int reset_peak(struct process_request *request)
 	return 0;
 }
 
-/* Wakes the loader. A full ring has been heard already. */
-static __always_inline void ring(__u32 tgid)
-{
-	bpf_ringbuf_output(&doorbell, &tgid, sizeof(tgid), 0);
-}
-
 static const struct process no_books;
 
 /* Before the child runs. Its books are not looked at while they have no image. */
@@ -138,6 +132,27 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 		thread->freed.address = 0;
 	}
 	ring(task->tgid);
+	return 0;
+}
+
+/*
+ * Code has been mapped: what is known of the addresses where it lies now is known no longer, and a
+ * file may be new to the loader.
+ */
+SEC("fentry/perf_event_mmap")
+int BPF_PROG(code_mapped, struct vm_area_struct *vma)
+{
+	struct process *process;
+
+	if (!(vma->vm_flags & VM_EXEC))
+		return 0;
+	process = current_process();
+	if (!process)
+		return 0;
+	note_code(process, vma);
+	__sync_fetch_and_add(&process->code_cnt, 1);
+	if (vma->vm_file)
+		ring(bpf_get_current_pid_tgid() >> 32);
 	return 0;
 }
 

@@ -108,6 +108,9 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 	__u64 hash;
 	long err;
 
+	walk->image = process->image;
+	walk->salt = mix(mix(settings.hash_seed ^ process->image) ^
+			 (process->code_cnt + code_generation));
 	traceback_take(walk, caller->ip, caller->sp, caller->frame_pointer);
 	hash = traceback_hash(&walk->traceback, process->image);
 	*ret_hash = hash;

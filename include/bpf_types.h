@@ -58,6 +58,16 @@ typedef uint64_t bpf_u64;
 	X(processes_dropped, "children not followed: no room, or the books of an ended process with their PID were not read yet") \
 	X(mappings_missed, "records of what is mapped, of any process, that the kernel dropped: names may lack") \
 	X(functions_late, "allocator functions probed after the process had mapped them: what they gave till then is not known") \
+	X(tracebacks_guessed, "tracebacks with callers found by frame pointer, in code without unwind tables") \
+	X(tracebacks_no_rule, "tracebacks cut in code that its file has no call frame information of") \
+	X(tracebacks_unsupported, "tracebacks cut at call frame information of a kind that is not followed") \
+	X(tracebacks_unreadable, "tracebacks cut where the stack could not be read") \
+	X(tracebacks_backwards, "tracebacks cut where the caller's frame would not lie above") \
+	X(tracebacks_no_fp, "tracebacks cut where a frame pointer was needed and not known") \
+	X(tracebacks_no_table, "tracebacks cut in code without an unwind table, or before it was there") \
+	X(tracebacks_no_code, "tracebacks cut at a return address that is not in code") \
+	X(tracebacks_busy, "tracebacks cut where the mappings could not be looked at just then") \
+	X(unwind_tables_missing, "mapped files whose unwind tables could not be made, or did not fit") \
 	X(process_events_missed, "forks, execs and exits, of any process, that the kernel passed over: it was at one already")
 
 enum counter {
@@ -88,6 +98,7 @@ struct process {
 	bpf_u64 thread_exec_cnt; /* of these, by a thread that was not the main one */
 	bpf_u64 clear_cnt; /* times that its traces were cleared */
 	bpf_u64 exit_ns;  /* CLOCK_MONOTONIC when its last thread ended; 0: it runs */
+	bpf_u64 code_cnt; /* mappings of code that were made */
 	bpf_u64 exit_code; /* as waitpid() gives it, once exit_ns is set */
 	bpf_u64 by_ret;	   /* returns are seen at `ret` instructions, not by return probes */
 	bpf_u64 follows;   /* its children are admitted too; no probe is tied to a process */
@@ -102,7 +113,7 @@ struct process {
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (15 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (16 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 struct block_key {
 	bpf_u64 address;
@@ -137,9 +148,12 @@ struct traceback {
 	bpf_u64 image;
 	bpf_u32 nframe;	      /* frames in pc */
 	bpf_u32 total_nframe; /* frames found, counted up to 512 */
+	bpf_u32 end;	      /* enum unwind_end; 0: 512 were counted, or it was by frame pointers only */
+	bpf_u32 by_tables;    /* callers were found by unwind tables */
+	bpf_u64 guessed[2];   /* bit i: pc[i] was found by a frame pointer, in code without a table */
 	bpf_u64 pc[TRACEBACK_LIMIT_MAX]; /* return addresses, most recent call first */
 };
-_Static_assert(sizeof(struct traceback) == 48 + 8 * TRACEBACK_LIMIT_MAX, "no padding");
+_Static_assert(sizeof(struct traceback) == 72 + 8 * TRACEBACK_LIMIT_MAX, "no padding");
 
 /* How the arguments and the result of an allocator function are read. */
 enum call_shape {
@@ -179,11 +193,19 @@ struct process_request {
 };
 _Static_assert(sizeof(struct process_request) == 8, "no padding");
 
+/* How callers are found. */
+enum unwinder {
+	UNWINDER_AUTO = 0, /* by unwind tables; by frame pointers in code that has none */
+	UNWINDER_DWARF,	   /* by unwind tables only */
+	UNWINDER_FP,	   /* by frame pointers only */
+};
+
 /* Set by the loader before the programs are loaded. */
 struct settings {
 	bpf_u64 traceback_limit;
 	bpf_u64 hash_seed; /* random, so that no target can prepare two stacks with one hash */
+	bpf_u64 unwinder;  /* enum unwinder */
 };
-_Static_assert(sizeof(struct settings) == 16, "no padding");
+_Static_assert(sizeof(struct settings) == 24, "no padding");
 
 #endif

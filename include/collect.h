@@ -58,8 +58,16 @@ struct snapshot;
 
 #define COLLECTOR_TRACEBACK_LIMIT_MAX 127
 
+/* How callers are found. */
+enum collector_unwinder {
+	COLLECTOR_UNWIND_AUTO = 0, /* by unwind tables; in code that has none by frame pointers */
+	COLLECTOR_UNWIND_DWARF,	   /* by unwind tables only */
+	COLLECTOR_UNWIND_FP,	   /* by frame pointers only */
+};
+
 /* Zero is the default. */
 struct collector_options {
+	enum collector_unwinder unwinder;
 	uint32_t traceback_limit; /* frames, COLLECTOR_TRACEBACK_LIMIT_MAX at most; 64 */
 	uint32_t max_blocks;	  /* live blocks, of all processes together; 4,194,304 */
 	uint32_t max_tracebacks;  /* distinct tracebacks; 262,144 */

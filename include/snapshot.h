@@ -129,6 +129,7 @@ _Static_assert(sizeof(struct snap_object) == 8, "snap_object is a file format");
 enum snap_frame_flag {
 	SNAP_FRAME_INLINE = 1, /* inlined into the next older frame; both have the same offset */
 	SNAP_FRAME_SKIPPED = 2, /* no frame: one or more were passed over here, not known which */
+	SNAP_FRAME_GUESSED = 4, /* found by a frame pointer, in code without unwind tables */
 };
 
 struct snap_frame {
@@ -145,7 +146,34 @@ _Static_assert(sizeof(struct snap_frame) == 32, "snap_frame is a file format");
 enum snap_traceback_flag {
 	SNAP_TRACEBACK_LIMITED = 1, /* cut at the traceback limit */
 	SNAP_TRACEBACK_BROKEN = 2,  /* cut where a frame could not be a return address */
+	SNAP_TRACEBACK_END = 0xff00, /* enum snap_traceback_end << 8 */
 };
+
+/*
+ * How the walk over the stack ended, also where fewer frames are stored. X(NAME, name, meaning).
+ * Appended to, never reused.
+ */
+#define SNAP_TRACEBACK_ENDS(X) \
+	X(UNKNOWN, unknown, "it was walked by frame pointers, or is not of a recording") \
+	X(ROOT, complete, "nobody called the last function") \
+	X(NO_RULE, no_rule, "code that its file has no call frame information of") \
+	X(UNSUPPORTED, unsupported, "call frame information of a kind that is not followed") \
+	X(UNREADABLE, unreadable, "the stack could not be read") \
+	X(BACKWARDS, backwards, "the caller's frame would not lie above") \
+	X(NO_FP, no_fp, "a frame pointer was needed and not known") \
+	X(NO_TABLE, no_table, "code without an unwind table, or before it was there") \
+	X(NO_CODE, no_code, "a return address that is not in code") \
+	X(BUSY, busy, "the mappings could not be looked at just then")
+
+enum snap_traceback_end {
+#define X(NAME, name, meaning) SNAP_END_##NAME,
+	SNAP_TRACEBACK_ENDS(X)
+#undef X
+	SNAP_END_NR,
+};
+
+#define SNAP_TRACEBACK_END_FLAG(end) ((uint32_t)(end) << 8)
+#define SNAP_TRACEBACK_END_OF(flags) (((flags) & SNAP_TRACEBACK_END) >> 8)
 
 struct snap_traceback {
 	uint64_t first;	       /* index into the traceback frames; row n + 1 starts where row n ends */

@@ -11,30 +11,8 @@
  *				       bpf_u64 *ret_word);	0, or not and *ret_word as it was
  */
 
+#include "unwind_frame.h"
 #include "unwind_lookup.h"
-
-/* What came of a step. X(name, meaning). */
-#define UNWIND_ENDS(X) \
-	X(GOES_ON, "the frame is the caller's now") \
-	X(ROOT, "the stack begins here: nobody called this function") \
-	X(NO_RULE, "code without call frame information") \
-	X(UNSUPPORTED, "call frame information of a kind that is not followed") \
-	X(UNREADABLE, "the stack could not be read") \
-	X(BACKWARDS, "the caller's frame would not lie above this one") \
-	X(NO_FP, "the frame pointer is needed, and was lost on the way")
-
-enum unwind_end {
-#define X(name, meaning) UNWIND_##name,
-	UNWIND_ENDS(X)
-#undef X
-	UNWIND_END_NR,
-};
-
-struct unwind_frame {
-	bpf_u64 pc, sp, fp;
-	bpf_u32 is_exact; /* pc is where the thread was interrupted, not where a call returns to */
-	bpf_u32 is_fp_lost;
-};
 
 /*
  * The address whose rule holds for a frame. A call may be its function's last instruction, and

@@ -82,4 +82,50 @@ struct unwind_rule {
 _Static_assert(sizeof(struct unwind_rule) == 8, "a word");
 _Static_assert(UNWIND_CFA_NR <= 16 && UNWIND_FP_NR <= 16, "a kind has 4 bits");
 
+/*
+ * In the kernel all tables lie in one space of words, slab behind slab; slabs are added as tables
+ * come. A table's three arrays begin at a word each; pages and rows are two to a word.
+ */
+#define UNWIND_SLAB_WORDS (1u << 17) /* 1 MiB */
+#define UNWIND_SLABS_MAX 128
+
+/* A file as the kernel knows it, whatever stat() says of it. */
+struct unwind_file {
+	bpf_u64 device; /* dev_t of the kernel: major << 20 | minor; 0: the vDSO, with inode 0 */
+	bpf_u64 inode;
+};
+_Static_assert(sizeof(struct unwind_file) == 16, "no padding");
+
+/*
+ * What a process maps as code, for each 64 KiB of it: the kernel's own books are locked while others
+ * change them.
+ */
+#define UNWIND_REGION_SHIFT 16
+
+struct place_key {
+	bpf_u64 image;
+	bpf_u64 region; /* address >> UNWIND_REGION_SHIFT */
+};
+_Static_assert(sizeof(struct place_key) == 16, "no padding");
+
+struct unwind_place {
+	struct unwind_file file;
+	bpf_u64 start, end; /* of the mapping; 0, 0: there is no code */
+	bpf_u64 offset;	    /* of start, in the file */
+	bpf_u64 is_anonymous;
+};
+_Static_assert(sizeof(struct unwind_place) == 48, "no padding");
+
+struct unwind_object {
+	/* Of a file that the loader has no table of yet, or not under these numbers: who maps it, where. */
+	bpf_u64 wanted_by, wanted_at; /* TGID or 0; address */
+	bpf_u64 first_page;
+	bpf_u32 page_nr; /* 0: there is no table */
+	bpf_u32 page_at, rule_at, row_at; /* words */
+	bpf_u32 segment_nr, reserved;
+	bpf_u64 entry, entry_end; /* code without a rule here is where the program begins */
+	struct unwind_segment segment[UNWIND_SEGMENTS_MAX];
+};
+_Static_assert(sizeof(struct unwind_object) == 64 + 24 * UNWIND_SEGMENTS_MAX, "no padding");
+
 #endif

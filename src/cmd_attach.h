@@ -5,6 +5,7 @@
 /* What the commands that record share. */
 
 #include "cmd.h"
+#include "collect.h"
 #include "recording.h"
 
 struct collector;
@@ -13,6 +14,7 @@ struct capture_options {
 	struct recording_options recording;
 	uint64_t traceback_limit, max_blocks, max_tracebacks;
 	bool follow_forks;
+	enum collector_unwinder unwinder;
 };
 
 #define FOLLOW_FORKS_DETAIL \

@@ -1,9 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
 #include "base/reason.h"
 #include "cmd_attach.h"
 #include "collect.h"
 
 #define FIELD(name) offsetof(struct capture_options, name)
+
+static const struct {
+	const char *name, *help;
+	enum collector_unwinder unwinder;
+} unwinders[] = {
+	{ "auto", "unwind tables; frame pointers in code without any (default)",
+	  COLLECTOR_UNWIND_AUTO },
+	{ "dwarf", "unwind tables only", COLLECTOR_UNWIND_DWARF },
+	{ "fp", "frame pointers only", COLLECTOR_UNWIND_FP },
+};
+
+static bool unwinder_choice(size_t at, struct option_choice *ret)
+{
+	if (at >= ARRAY_SIZE(unwinders))
+		return false;
+	*ret = (struct option_choice){ unwinders[at].name, unwinders[at].help };
+	return true;
+}
+
+static int parse_unwinder(const char *text, void *field, struct reason *why)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(unwinders); i++) {
+		if (strcmp(text, unwinders[i].name))
+			continue;
+		*(enum collector_unwinder *)field = unwinders[i].unwinder;
+		return 0;
+	}
+	return reason_set(why, -EINVAL, "'%.100s' is none of auto, dwarf, fp", text);
+}
 
 const struct option_row capture_rows[] = {
 	{ "output", 'o', OPTION_STRING, FIELD(recording.dir), .arg = "DIR",
@@ -20,6 +54,8 @@ const struct option_row capture_rows[] = {
 	{ "traceback-limit", 0, OPTION_COUNT, FIELD(traceback_limit),
 	  .arg = "N", .help = "frames kept of a traceback, 1 to 127 (default 64)", .least = 1,
 	  .most = COLLECTOR_TRACEBACK_LIMIT_MAX },
+	{ "unwind", 0, OPTION_CUSTOM, FIELD(unwinder), .arg = "HOW",
+	  .help = "how callers are found:", .parse = parse_unwinder, .choice = unwinder_choice },
 	{ "max-blocks", 0, OPTION_COUNT, FIELD(max_blocks), .arg = "N",
 	  .help = "live blocks that the kernel keeps books of (default 4194304)", .least = 1,
 	  .most = 1 << 30 },
@@ -33,9 +69,21 @@ const struct capture_options capture_defaults = {
 	.recording = { .dir = "./allocsnap-data", .interval_ns = 10000000000 },
 };
 
+/* What the command line says, or else ALLOCSNAP_UNWIND: the tests run in all modes. */
+static enum collector_unwinder choose_unwinder(const struct capture_options *options)
+{
+	const char *text = getenv("ALLOCSNAP_UNWIND");
+	enum collector_unwinder unwinder = options->unwinder;
+
+	if (text && unwinder == capture_defaults.unwinder)
+		parse_unwinder(text, &unwinder, NULL);
+	return unwinder;
+}
+
 struct collector *open_collector(const struct capture_options *options)
 {
 	struct collector_options collector_options = {
+		.unwinder = choose_unwinder(options),
 		.traceback_limit = options->traceback_limit,
 		.max_blocks = options->max_blocks,
 		.max_tracebacks = options->max_tracebacks,

@@ -37,12 +37,16 @@ enum { false = 0, true = 1 };
 #define NULL ((void *)0)
 #define ESRCH 3
 #define EEXIST 17
+#define EBUSY 16
 #define ENOSPC 28
+#define VM_EXEC 4
 
 /* include/uapi/linux/bpf.h */
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
@@ -53,7 +57,7 @@ enum {
 	BPF_EXIST = 2,
 };
 
-enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1024 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
 #if defined(__TARGET_ARCH_x86)
@@ -82,15 +86,47 @@ struct uprobes_state {
 	struct xol_area *xol_area;
 };
 
+typedef struct {
+	void *vdso;
+} mm_context_t;
+
 struct mm_struct {
+	mm_context_t context; /* x86 */
 	unsigned long arg_start, arg_end;
 	unsigned long start_stack; /* in the main thread's stack */
 	struct uprobes_state uprobes_state;
 };
 
+struct super_block {
+	unsigned int s_dev;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
+	unsigned long vm_flags;
+	unsigned long vm_pgoff;
+	struct file *vm_file;
+};
+
+/* A call whose return address a return probe has replaced. */
+struct return_instance {
+	unsigned long stack; /* where that lay */
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next; /* older */
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
 };
 
 struct thread_struct {
@@ -111,6 +147,7 @@ struct task_struct {
 	unsigned long sas_ss_size;
 	struct mm_struct *mm;
 	struct signal_struct *signal;
+	struct uprobe_task *utask;
 	struct thread_struct thread;
 };
 

@@ -23,7 +23,8 @@ struct assembly {
 	uint32_t *frame;	   /* of the traceback at hand */
 	size_t frame_nr, frame_alloc;
 	uint64_t tracebacks_missing;
-	uint64_t tracebacks_limited, tracebacks_broken, tracebacks_skipping;
+	uint64_t tracebacks_limited, tracebacks_broken, tracebacks_skipping, tracebacks_guessed;
+	uint64_t tracebacks_ended[SNAP_END_NR];
 };
 
 /* Without a build-id the inode tells apart two files of one name. */
@@ -86,7 +87,8 @@ static int add_frame(struct assembly *assembly, const struct code_place *place,
 		.lineno = symbol->lineno,
 		.object = in_object ? assembly->object_id[place->object] : 0,
 		.offset = place->offset,
-		.flags = is_inline ? SNAP_FRAME_INLINE : 0,
+		.flags = (is_inline ? SNAP_FRAME_INLINE : 0) |
+			 (place->is_guessed ? SNAP_FRAME_GUESSED : 0),
 	};
 	const char *path = in_object ? object_at(assembly, place->object)->path :
 				       "[anonymous code]";
@@ -150,6 +152,8 @@ static int add_traceback(struct assembly *assembly, const struct known_traceback
 	assembly->tracebacks_limited += !!(known->flags & SNAP_TRACEBACK_LIMITED);
 	assembly->tracebacks_broken += !!(known->flags & SNAP_TRACEBACK_BROKEN);
 	assembly->tracebacks_skipping += known->has_skipped;
+	assembly->tracebacks_guessed += known->has_guessed;
+	assembly->tracebacks_ended[SNAP_TRACEBACK_END_OF(known->flags)]++;
 	return snapshot_builder__traceback(assembly->builder, assembly->frame, assembly->frame_nr,
 					   known->total_nframe + assembly->frame_nr - known->nframe,
 					   known->flags, ret_id);
@@ -225,6 +229,24 @@ static int add_churn(struct assembly *assembly)
 	return err;
 }
 
+static void count_ends(const struct assembly *assembly, uint64_t *loss)
+{
+	static const int loss_of[SNAP_END_NR] = {
+		[SNAP_END_NO_RULE] = LOSS_tracebacks_no_rule,
+		[SNAP_END_UNSUPPORTED] = LOSS_tracebacks_unsupported,
+		[SNAP_END_UNREADABLE] = LOSS_tracebacks_unreadable,
+		[SNAP_END_BACKWARDS] = LOSS_tracebacks_backwards,
+		[SNAP_END_NO_FP] = LOSS_tracebacks_no_fp,
+		[SNAP_END_NO_TABLE] = LOSS_tracebacks_no_table,
+		[SNAP_END_NO_CODE] = LOSS_tracebacks_no_code,
+		[SNAP_END_BUSY] = LOSS_tracebacks_busy,
+	};
+
+	for (int end = SNAP_END_ROOT + 1; end < SNAP_END_NR; end++)
+		loss[loss_of[end]] = assembly->tracebacks_ended[end];
+	loss[LOSS_tracebacks_guessed] = assembly->tracebacks_guessed;
+}
+
 static int add_losses(struct assembly *assembly, const struct process *books,
 		      const struct occasion *occasion)
 {
@@ -234,6 +256,8 @@ static int add_losses(struct assembly *assembly, const struct process *books,
 
 	for (int i = 0; i < LOSS_NR; i++)
 		loss[i] = books->loss[i];
+	count_ends(assembly, loss);
+	loss[LOSS_unwind_tables_missing] = unwind_tables_missing(occasion->unwind_tables, mappings);
 	loss[LOSS_tracebacks_limited] = assembly->tracebacks_limited;
 	loss[LOSS_tracebacks_broken] = assembly->tracebacks_broken;
 	loss[LOSS_tracebacks_skipping] = assembly->tracebacks_skipping;

@@ -8,6 +8,7 @@
 
 #include "collect/drain.h"
 #include "collect/target.h"
+#include "collect/unwind_tables.h"
 
 struct allocsnap_bpf;
 struct snapshot_builder;
@@ -20,6 +21,7 @@ struct occasion {
 	uint32_t traceback_limit;
 	bool has_churn;		  /* what was drained is all that there is */
 	uint64_t mappings_missed; /* since the collector was opened */
+	const struct unwind_tables *unwind_tables;
 	uint64_t process_events_missed; /* the same */
 	const struct allocsnap_bpf *bpf;
 };

@@ -111,6 +111,8 @@ static int open_all(struct collector *collector, const struct collector_options 
 	collector->bpf = load_bpf(options, collector->traceback_limit, why);
 	if (!collector->bpf)
 		return -errno;
+	if (options->unwinder != COLLECTOR_UNWIND_FP)
+		collector->unwind_tables.bpf = collector->bpf;
 	err = open_events(collector, why);
 	if (!err && collector->follow_forks)
 		prepare_to_follow(collector);
@@ -162,6 +164,7 @@ void collector__close(struct collector *collector)
 	if (collector->event_fd >= 0)
 		close(collector->event_fd);
 	allocsnap_bpf__destroy(collector->bpf);
+	unwind_tables_release(&collector->unwind_tables);
 	objects_release(&collector->objects);
 	free(collector);
 }

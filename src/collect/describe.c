@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "collect/bpf.h"
 #include "collect/proc.h"
 #include "snapshot.h"
 
@@ -83,6 +84,17 @@ static int describe_numbers(struct snapshot_builder *builder, const struct numbe
 	return err;
 }
 
+static const char *unwinder_name(const struct allocsnap_bpf *bpf)
+{
+	static const char *const name[] = {
+		[UNWINDER_AUTO] = "auto",
+		[UNWINDER_DWARF] = "dwarf",
+		[UNWINDER_FP] = "fp",
+	};
+
+	return name[bpf->rodata->settings.unwinder];
+}
+
 static int describe_texts(struct snapshot_builder *builder, const struct target *target,
 			  const struct process *books, const struct occasion *occasion)
 {
@@ -95,7 +107,7 @@ static int describe_texts(struct snapshot_builder *builder, const struct target 
 		{ "cmdline", target->cmdline },
 		{ "cgroup", target->cgroup },
 		{ "allocsnap_version", ALLOCSNAP_VERSION },
-		{ "unwinder", "fp" },
+		{ "unwinder", unwinder_name(occasion->bpf) },
 		{ "probe_kind", probes_kind(target->probes, occasion->bpf) },
 		{ "wall_time", format_time_rfc3339(wall, occasion->wall_ns) },
 		{ "end", end },

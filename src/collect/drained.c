@@ -128,6 +128,7 @@ static int read_maps(struct collector *collector)
 		.traceback_limit = collector->traceback_limit,
 		.has_churn = true,
 		.mappings_missed = mapping_events__missed(collector->events),
+		.unwind_tables = &collector->unwind_tables,
 		.process_events_missed = missed,
 		.bpf = bpf,
 	};

@@ -92,6 +92,11 @@ bool elf_object__is_dynamic(const struct elf_object *obj)
 	return elf_object__segment(obj, PT_DYNAMIC, &segment);
 }
 
+uint64_t elf_object__entry(const struct elf_object *obj)
+{
+	return obj->header.e_entry;
+}
+
 uint16_t elf_object__machine(const struct elf_object *obj)
 {
 	return obj->header.e_machine;

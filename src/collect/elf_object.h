@@ -34,6 +34,7 @@ void elf_object__close(struct elf_object *obj); /* NULL is fine */
 const char *elf_object__build_id(const struct elf_object *obj);
 
 uint16_t elf_object__machine(const struct elf_object *obj); /* e_machine */
+uint64_t elf_object__entry(const struct elf_object *obj);   /* the vaddr where it begins to run; 0: none */
 
 /* Has PT_DYNAMIC: a library, a program that uses some, or a static PIE. */
 bool elf_object__is_dynamic(const struct elf_object *obj);

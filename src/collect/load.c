@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/load.h"
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stddef.h>
@@ -69,6 +70,7 @@ static int configure(struct allocsnap_bpf *bpf, const struct collector_options *
 	int err;
 
 	settings->traceback_limit = traceback_limit;
+	settings->unwinder = options->unwinder;
 	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
 		return -errno;
 	err = bpf_map__set_max_entries(bpf->maps.blocks,
@@ -100,6 +102,25 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 	bpf_program__set_expected_attach_type(bpf->progs.leave_by_ret, UPROBE_MULTI_ATTACH_TYPE);
 }
 
+/* Whether functions of the kernel can be traced: not where it is built or locked down otherwise. */
+static bool fentry_works(void)
+{
+	static const struct bpf_insn nothing[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K }, /* r0 = 0 */
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY);
+	int id = libbpf_find_vmlinux_btf_id("perf_event_mmap", BPF_TRACE_FENTRY), fd;
+
+	if (id < 0)
+		return false;
+	options.attach_btf_id = id;
+	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_works", "GPL", nothing, 2, &options);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 static int attach(struct bpf_program *program, struct bpf_link **ret_link)
 {
 	if (!bpf_program__autoload(program))
@@ -114,6 +135,8 @@ static int attach_process_life(struct allocsnap_bpf *bpf)
 
 	if (!err)
 		err = attach(bpf->progs.process_exit, &bpf->links.process_exit);
+	if (!err)
+		err = attach(bpf->progs.code_mapped, &bpf->links.code_mapped);
 	return err ?: attach(bpf->progs.process_fork, &bpf->links.process_fork);
 }
 
@@ -132,6 +155,9 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options, uint32_t
 	if (!err) {
 		choose_programs(bpf);
 		bpf_program__set_autoload(bpf->progs.process_fork, options->follow_forks);
+		bpf_program__set_autoload(bpf->progs.code_mapped,
+					  options->unwinder != COLLECTOR_UNWIND_FP &&
+						  fentry_works());
 		err = allocsnap_bpf__load(bpf);
 	}
 	if (!err)

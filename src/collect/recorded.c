@@ -29,9 +29,16 @@ static struct target *target_of(const struct collector *collector, size_t i)
 
 static int take_event(void *what, const struct mapping_event *event)
 {
-	struct target *target = find_target(what, event->pid);
+	struct collector *collector = what;
+	struct target *target = find_target(collector, event->pid);
 
-	return target ? target__take_event(target, event) : 0;
+	if (!target)
+		return 0;
+	if (!event->is_exec)
+		unwind_tables_forget(&collector->unwind_tables, event->start, event->end,
+				     target->books.image);
+	__atomic_fetch_add(&collector->bpf->bss->code_generation, 1, __ATOMIC_RELAXED);
+	return target__take_event(target, event);
 }
 
 static void forget_child(struct collector *collector, pid_t pid)
@@ -184,6 +191,13 @@ static bool is_stillborn(const struct target *target)
 	return target->books.memory_of && target->has_ended;
 }
 
+static const struct mappings *mappings_of(void *what, pid_t pid)
+{
+	struct target *target = find_target(what, pid);
+
+	return target ? &target->mappings : NULL;
+}
+
 void take_news(struct collector *collector)
 {
 	ring_buffer__consume(collector->doorbell);
@@ -203,6 +217,7 @@ static void look(struct collector *collector, bool whole)
 	take_news(collector);
 	for (size_t i = 0; i < collector->target_nr; i++)
 		refresh(collector, collector->target[i], whole);
+	unwind_tables_answer(&collector->unwind_tables, mappings_of, collector);
 	for (size_t i = collector->target_nr; i-- > 0;)
 		if (is_stillborn(collector->target[i]))
 			remove_target(collector, i);

@@ -17,6 +17,7 @@
 #include "collect/mapping_events.h"
 #include "collect/objects.h"
 #include "collect/target.h"
+#include "collect/unwind_tables.h"
 
 struct ring_buffer;
 struct symbols;
@@ -25,6 +26,7 @@ struct collector {
 	struct allocsnap_bpf *bpf;
 	struct symbols *symbols;
 	struct objects objects;
+	struct unwind_tables unwind_tables;
 	struct probes everybody; /* where children are followed */
 	struct mapping_events *events;
 	struct ring_buffer *doorbell;

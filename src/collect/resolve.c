@@ -7,6 +7,7 @@
 #include "collect/elf_object.h"
 #include "collect/return_address.h"
 #include "snapshot.h"
+#include "unwind_frame.h"
 
 static bool same_known_id(uint32_t index, const void *key, const void *table)
 {
@@ -45,24 +46,32 @@ static bool follows_a_call(const struct object *object, uint64_t offset)
 	return is_return_address(code + before, before, after, elf_object__machine(object->elf));
 }
 
+static bool is_guessed(const struct traceback *traceback, uint32_t at)
+{
+	if (traceback->by_tables)
+		return traceback->guessed[at / 64] >> at % 64 & 1;
+	return at > 0;
+}
+
 /*
- * Where a return address lies. False: it can't be one. The direct caller (is_first) was taken
- * from the return itself and is always right; what a walk by frame pointers found may be junk.
+ * Where a return address lies. False: it can't be one. The direct caller was taken from the return
+ * itself and is always right, as is what tables say (is_sure); what a walk by frame pointers found
+ * may be junk.
  */
-static bool place_of(struct target *target, uint64_t pc, bool is_first, struct code_place *ret)
+static bool place_of(struct target *target, uint64_t pc, bool is_sure, struct code_place *ret)
 {
 	const struct mapping *mapping = mappings_find(&target->mappings, pc);
 
 	*ret = (struct code_place){ .object = OBJECT_NONE, .offset = pc };
 	if (!mapping) {
-		target->frames_unmapped += is_first;
-		return is_first;
+		target->frames_unmapped += is_sure;
+		return is_sure;
 	}
 	if (mapping->object == OBJECT_NONE)
 		return true; /* code made at run time */
 	ret->object = mapping->object;
 	ret->offset = pc - mapping->start + mapping->offset;
-	return is_first || follows_a_call(target->mappings.objects->object[ret->object], ret->offset);
+	return is_sure || follows_a_call(target->mappings.objects->object[ret->object], ret->offset);
 }
 
 /*
@@ -89,12 +98,30 @@ static int add_skipped(struct target *target, struct known_traceback *known)
 	return array_push(target, place, skipped);
 }
 
+static uint32_t end_flag(const struct traceback *traceback)
+{
+	static const uint8_t ends[UNWIND_END_NR] = {
+		[UNWIND_ROOT] = SNAP_END_ROOT,
+		[UNWIND_NO_RULE] = SNAP_END_NO_RULE,
+		[UNWIND_UNSUPPORTED] = SNAP_END_UNSUPPORTED,
+		[UNWIND_UNREADABLE] = SNAP_END_UNREADABLE,
+		[UNWIND_BACKWARDS] = SNAP_END_BACKWARDS,
+		[UNWIND_NO_FP] = SNAP_END_NO_FP,
+		[UNWIND_NO_TABLE] = SNAP_END_NO_TABLE,
+		[UNWIND_NO_CODE] = SNAP_END_NO_CODE,
+		[UNWIND_BUSY] = SNAP_END_BUSY,
+	};
+
+	return SNAP_TRACEBACK_END_FLAG(traceback->end < UNWIND_END_NR ? ends[traceback->end] : 0);
+}
+
 static int resolve(struct target *target, uint64_t id, const struct traceback *traceback)
 {
 	struct known_traceback known = {
 		.id = id,
 		.first = target->place_nr,
 		.total_nframe = traceback->total_nframe,
+		.flags = end_flag(traceback),
 	};
 	struct code_place place = { .object = OBJECT_NONE }, next;
 	uint32_t found = 0;
@@ -103,12 +130,16 @@ static int resolve(struct target *target, uint64_t id, const struct traceback *t
 	if (traceback->total_nframe > traceback->nframe)
 		known.flags |= SNAP_TRACEBACK_LIMITED;
 	for (; found < traceback->nframe && !err; found++) {
-		if (!place_of(target, traceback->pc[found], found == 0, &next)) {
+		bool is_guess = is_guessed(traceback, found);
+
+		if (!place_of(target, traceback->pc[found], !is_guess, &next)) {
 			known.flags = SNAP_TRACEBACK_BROKEN;
 			known.total_nframe = known.nframe;
 			break;
 		}
-		if (found && hides_its_caller(target, &place))
+		next.is_guessed = is_guess && traceback->by_tables;
+		known.has_guessed |= next.is_guessed;
+		if (found && !traceback->by_tables && hides_its_caller(target, &place))
 			err = add_skipped(target, &known);
 		if (!err)
 			err = array_push(target, place, next);
@@ -116,7 +147,7 @@ static int resolve(struct target *target, uint64_t id, const struct traceback *t
 		place = next;
 	}
 	/* Deeper walks end in the C library's start-up code, where nobody is missed. */
-	if (!err && found == 1 && hides_its_caller(target, &place))
+	if (!err && found == 1 && !traceback->by_tables && hides_its_caller(target, &place))
 		err = add_skipped(target, &known);
 	if (!err)
 		err = array_push(target, traceback, known);

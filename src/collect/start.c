@@ -62,12 +62,25 @@ static int avoid_hazards(struct collector *collector, struct target *target)
 	return err;
 }
 
+static void tell_mappings(struct collector *collector, const struct target *target)
+{
+	uint32_t tgid = target->pid;
+	struct process books;
+
+	if (!bpf_map_lookup_elem(processes_fd(collector), &tgid, &books))
+		unwind_tables_tell(&collector->unwind_tables, &target->mappings, books.image);
+}
+
 /* Looks for allocators in the objects that have not been looked at yet. */
 int probe_new_objects(struct collector *collector, struct target *target, struct reason *why)
 {
 	struct mappings *mappings = &target->mappings;
-	int err = avoid_hazards(collector, target);
+	int err = unwind_tables_add(&collector->unwind_tables, mappings, target->pid);
 
+	if (!err)
+		tell_mappings(collector, target);
+	if (!err)
+		err = avoid_hazards(collector, target);
 	if (err)
 		reason_set(why, err, "cannot probe process %d: %s", target->pid, strerror(-err));
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)

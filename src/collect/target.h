@@ -19,6 +19,7 @@
 #define OBJECT_SKIPPED (OBJECT_NONE - 1)
 struct code_place {
 	uint32_t object;
+	bool is_guessed;
 	uint64_t offset;
 };
 
@@ -28,7 +29,7 @@ struct known_traceback {
 	uint32_t first, nframe; /* in target->place */
 	uint32_t total_nframe;
 	uint32_t flags; /* enum snap_traceback_flag */
-	bool has_skipped;
+	bool has_skipped, has_guessed;
 	struct churn retired; /* of the time before it was last taken out of the map */
 	struct churn churn;   /* all of it, as of the last drain */
 };

@@ -16,7 +16,7 @@ static bool is_one_call(const struct snapshot_tables *tables, const struct snap_
 	uint32_t call_nr = 0;
 
 	for (uint32_t i = 0; i < traceback->nframe && call_nr < 2; i++)
-		call_nr += !tables->frame[frame[i]].flags;
+		call_nr += !(tables->frame[frame[i]].flags & ~SNAP_FRAME_GUESSED);
 	return call_nr <= 1;
 }
 
@@ -29,6 +29,8 @@ static uint64_t *share_of(struct traceback_shares *shares, const struct snapshot
 		return &shares->broken;
 	if (traceback->flags & SNAP_TRACEBACK_LIMITED || traceback->total_nframe > traceback->nframe)
 		return &shares->limited;
+	if (traceback->flags & SNAP_TRACEBACK_END)
+		return &shares->end[SNAP_TRACEBACK_END_OF(traceback->flags)];
 	return is_one_call(tables, traceback) ? &shares->caller_only : &shares->ended;
 }
 

@@ -7,10 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct snapshot;
+#include "snapshot.h"
 
 /* Blocks by how their traceback ended; the first that is true, from below. */
 struct traceback_shares {
+	uint64_t end[SNAP_END_NR]; /* by tables: how; [0] is none of these */
 	uint64_t ended;	      /* the walk found no further frame; that may be the stack's root */
 	uint64_t caller_only; /* the same, and there is no frame but the allocator's caller */
 	uint64_t limited;

@@ -99,11 +99,30 @@ static json_t *traced_json(const struct snapshot_facts *facts)
 	return json_unless(err, traced);
 }
 
+/* Blocks by how the walk over the stack ended, where tables told the way. */
+static json_t *ends_json(const struct traceback_shares *shares)
+{
+	static const char *const name[] = {
+#define X(NAME, name, meaning) #name,
+		SNAP_TRACEBACK_ENDS(X)
+#undef X
+	};
+	json_t *object = json_object();
+	int err = 0;
+
+	for (int end = SNAP_END_ROOT + 1; end < SNAP_END_NR && !err; end++)
+		if (shares->end[end])
+			err = json_set_uint(object, name[end], shares->end[end]);
+	return json_unless(err, object);
+}
+
 static json_t *shares_json(const struct traceback_shares *shares)
 {
 	json_t *object = json_object();
-	int err = json_set_uint(object, "ended", shares->ended);
+	int err = json_set_uint(object, "complete", shares->end[SNAP_END_ROOT]);
 
+	err = err ?: json_set(object, "stopped", ends_json(shares));
+	err = err ?: json_set_uint(object, "ended", shares->ended);
 	err = err ?: json_set_uint(object, "caller_only", shares->caller_only);
 	err = err ?: json_set_uint(object, "limited", shares->limited);
 	err = err ?: json_set_uint(object, "broken", shares->broken);

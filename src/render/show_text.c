@@ -55,14 +55,28 @@ static int put_share(FILE *out, const char *name, uint64_t part, uint64_t blocks
 			100.0 * part / blocks);
 }
 
+static int put_stopped(FILE *out, enum snap_traceback_end end, uint64_t part, uint64_t blocks)
+{
+	static const char *const stopped[] = {
+#define X(NAME, name, meaning) "stopped: " #name,
+		SNAP_TRACEBACK_ENDS(X)
+#undef X
+	};
+
+	return put_share(out, stopped[end], part, blocks);
+}
+
 static int put_shares(FILE *out, const struct snapshot_facts *facts)
 {
 	const struct traceback_shares *shares = &facts->shares;
 	int err = put_line(out, "tracebacks, in blocks");
 
+	err = err ?: put_share(out, "complete", shares->end[SNAP_END_ROOT], facts->blocks);
 	err = err ?: put_share(out, "no further frame found", shares->ended, facts->blocks);
 	err = err ?: put_share(out, "only the direct caller", shares->caller_only, facts->blocks);
 	err = err ?: put_share(out, "cut at the traceback limit", shares->limited, facts->blocks);
+	for (int end = SNAP_END_ROOT + 1; end < SNAP_END_NR && !err; end++)
+		err = put_stopped(out, end, shares->end[end], facts->blocks);
 	err = err ?: put_share(out, "broken", shares->broken, facts->blocks);
 	return err ?: put_share(out, "none", shares->none, facts->blocks);
 }

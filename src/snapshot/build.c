@@ -191,7 +191,7 @@ int snapshot_builder__traceback(struct snapshot_builder *b, const uint32_t *fram
 		.frame = frame, .nframe = nframe, .total_nframe = total_nframe, .flags = flags,
 	};
 
-	if (nframe > SNAP_TRACEBACK_MAX || flags & ~SNAP_TRACEBACK_FLAGS)
+	if (nframe > SNAP_TRACEBACK_MAX || !snap_traceback_flags_are_known(flags))
 		return -EINVAL;
 	for (uint32_t i = 0; i < nframe; i++)
 		if (!frame[i] || !is_row(b, SNAP_FRAMES, frame[i]))

@@ -14,8 +14,15 @@
 
 #define SNAP_ALIGN 8
 #define SNAP_GAP_MAX 4096 /* bytes between sections; ours are below SNAP_ALIGN */
-#define SNAP_FRAME_FLAGS (SNAP_FRAME_INLINE | SNAP_FRAME_SKIPPED)
-#define SNAP_TRACEBACK_FLAGS (SNAP_TRACEBACK_LIMITED | SNAP_TRACEBACK_BROKEN)
+#define SNAP_FRAME_FLAGS (SNAP_FRAME_INLINE | SNAP_FRAME_SKIPPED | SNAP_FRAME_GUESSED)
+#define SNAP_TRACEBACK_FLAGS \
+	(SNAP_TRACEBACK_LIMITED | SNAP_TRACEBACK_BROKEN | SNAP_TRACEBACK_END)
+
+/* Of a traceback: a set of what is known, with an end that is known. */
+static inline bool snap_traceback_flags_are_known(uint32_t flags)
+{
+	return !(flags & ~SNAP_TRACEBACK_FLAGS) && SNAP_TRACEBACK_END_OF(flags) < SNAP_END_NR;
+}
 
 /* One row per section type. */
 struct snap_shape {

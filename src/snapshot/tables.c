@@ -179,7 +179,7 @@ static int check_traceback(const struct snap_reading *r, uint32_t i, const struc
 	if (t->nframe > SNAP_TRACEBACK_MAX)
 		return snap_damaged(r, type, "row %u: %u frames are too many", i,
 				    t->nframe);
-	if (t->flags & ~SNAP_TRACEBACK_FLAGS || t->reserved)
+	if (!snap_traceback_flags_are_known(t->flags) || t->reserved)
 		return snap_damaged(r, type, "row %u: unknown flags", i);
 	return 0;
 }

@@ -67,6 +67,17 @@ long bpf_probe_read_user(void *to, __u32 bytes, const void *from)
 	return 0;
 }
 
+long bpf_loop(__u32 nr, long (*callback)(__u32, void *), void *data, __u64 flags)
+{
+	__u32 i = 0;
+
+	if (flags)
+		abort();
+	while (i < nr && !callback(i, data))
+		i++;
+	return i;
+}
+
 long bpf_find_vma(struct task_struct *task, __u64 address,
 		  long (*callback)(struct task_struct *, struct vm_area_struct *, void *),
 		  void *data, __u64 flags)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Hash maps and task storage. Keys and values have memory of their own that is freed with the
+ * Hash maps, arrays and task storage. Keys and values have memory of their own that is freed with the
  * element, so that ASan sees a program that reads or writes past a value or after a delete.
  */
 #include "fake.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAPS 16
+#define MAPS 32
 #define BUCKETS 1024
 
 struct element {
@@ -102,15 +102,20 @@ static void element_free(struct map *map, struct element **at)
 
 void *fake_map_lookup(struct fake_map_def def, const void *key)
 {
-	struct element *element = *element_at(map_open(&def, BPF_MAP_TYPE_HASH), key);
+	struct map *map = map_open(&def, def.type);
+	struct element **at = element_at(map, key);
 
-	return element ? element->value : NULL;
+	if (*at || def.type == BPF_MAP_TYPE_HASH || def.type == BPF_MAP_TYPE_LRU_HASH)
+		return *at ? (*at)->value : NULL;
+	if (def.type != BPF_MAP_TYPE_ARRAY && def.type != BPF_MAP_TYPE_ARRAY_OF_MAPS)
+		abort();
+	return *(const __u32 *)key < def.max_entries ? element_new(map, at, key, NULL)->value : NULL;
 }
 
 /* In the kernel's order: flags, then capacity, then memory. */
 long fake_map_update(struct fake_map_def def, const void *key, const void *value, __u64 flags)
 {
-	struct map *map = map_open(&def, BPF_MAP_TYPE_HASH);
+	struct map *map = map_open(&def, def.type);
 	struct element **at = element_at(map, key);
 	__u32 capacity = map->capacity ? map->capacity : def.max_entries;
 
@@ -133,7 +138,7 @@ long fake_map_update(struct fake_map_def def, const void *key, const void *value
 
 long fake_map_delete(struct fake_map_def def, const void *key)
 {
-	struct map *map = map_open(&def, BPF_MAP_TYPE_HASH);
+	struct map *map = map_open(&def, def.type);
 	struct element **at = element_at(map, key);
 
 	if (!*at)

@@ -20,6 +20,7 @@ extern __u64 next_image;
 struct target_process *process;
 struct target_thread *main_thread;
 __u32 site_offset, domain;
+enum unwinder unwinder = UNWINDER_FP;
 bool is_throwing;
 
 #define PROCESSES 16
@@ -30,6 +31,7 @@ void settings_set(__u32 traceback_limit, __u64 hash_seed)
 	settings = (struct settings){
 		.traceback_limit = traceback_limit,
 		.hash_seed = hash_seed,
+		.unwinder = unwinder,
 	};
 }
 

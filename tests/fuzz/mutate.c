@@ -241,7 +241,7 @@ static void mend_tracebacks(struct tables *tables)
 		row[i].first = at;
 		if (row[i].nframe > frames->nr - at || i == table->nr - 1)
 			row[i].nframe = frames->nr - at;
-		row[i].flags &= SNAP_TRACEBACK_FLAGS;
+		row[i].flags &= SNAP_TRACEBACK_LIMITED | SNAP_TRACEBACK_BROKEN | 0x700;
 		row[i].reserved = 0;
 		at += row[i].nframe;
 	}

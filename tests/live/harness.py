@@ -20,6 +20,13 @@ import time
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
 WORKLOADS = os.environ.get("WORKLOADS", ".output/workloads")
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+# The suite passes in both modes; the environment chooses, as for allocsnap itself.
+BY_FRAME_POINTERS = os.environ.get("ALLOCSNAP_UNWIND") == "fp"
+# Losses that say something of callers only, not of the books: code without call frame information, or
+# that was run before its table was there.
+UNWINDING = {"tracebacks_" + name for name in (
+    "skipping", "broken", "guessed", "no_rule", "unsupported", "unreadable", "backwards", "no_fp",
+    "no_table", "no_code", "busy")}
 NEVER = "1h"  # an interval that no test waits for
 
 

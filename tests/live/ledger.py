@@ -6,7 +6,7 @@ import json
 import os
 import signal
 
-from harness import ALLOCSNAP, NEVER, Process, Workload, check, check_equal, wait_for
+from harness import ALLOCSNAP, NEVER, UNWINDING, Process, Workload, check, check_equal, wait_for
 
 FOLDER = os.path.abspath(os.environ.get("LEDGER_FOLDER", ".output/ledger"))
 EXACT = ("allocations", "allocated_bytes", "frees", "freed_bytes", "current_blocks",
@@ -14,8 +14,8 @@ EXACT = ("allocations", "allocated_bytes", "frees", "freed_bytes", "current_bloc
 # Blocks that glibc keeps for a thread at most: 7 of each of 64 sizes, and where it notes them.
 THREAD_CACHE_MAX = 64 * 7 + 1
 # What is not known of a block's stack or of names says nothing about the books.
-NAMES = {"tracebacks_limited", "tracebacks_broken", "tracebacks_skipping", "frames_unmapped",
-         "mappings_replaced", "objects_unreadable"}
+NAMES = UNWINDING | {"tracebacks_limited", "frames_unmapped", "mappings_replaced",
+                     "objects_unreadable", "unwind_tables_missing"}
 
 
 def environment_of(bench, **others):

@@ -6,10 +6,9 @@ three ways to see a return.
 """
 import signal
 
-from harness import check_equal, environment
+from harness import UNWINDING, check_equal, environment
 
 MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_RETURN")
-UNWINDING = {"tracebacks_skipping", "tracebacks_broken"}
 
 
 def check_leaves(bench, how, number):

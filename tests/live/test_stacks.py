@@ -8,10 +8,9 @@ a target is recorded without return probes.
 import os
 import signal
 
-from harness import WORKLOADS, Workload, check, check_equal, environment, tool
+from harness import UNWINDING, WORKLOADS, Workload, check, check_equal, environment, tool
 
 OUTER_CALLS = int(os.environ.get("OUTER_CALLS", "20000"))
-UNWINDING = {"tracebacks_skipping", "tracebacks_broken"}
 NO_SESSION = "ALLOCSNAP_NO_UPROBE_SESSION"
 NO_RETURN = "ALLOCSNAP_NO_UPROBE_RETURN"
 

@@ -2,7 +2,7 @@
 # Unwind tables and steps, beside elfutils' libdw (all rows of files) and libdwfl (live threads).
 
 UNWIND := $(OUT)/unwind
-UNWIND_TOOLS := $(addprefix $(UNWIND)/,against_libdw against_dwfl frames load_bpf in_bpf.o)
+UNWIND_TOOLS := $(addprefix $(UNWIND)/,against_libdw against_dwfl against_bpf stopper.so frames load_bpf in_bpf.o)
 
 .PHONY: test-unwind
 
@@ -19,6 +19,18 @@ $(UNWIND)/against_%:
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(LIB_LIBS) -o $@
+
+$(OUT)/tests/unwind/against_bpf.o: ALL_CFLAGS += -I$(OUT)
+$(OUT)/tests/unwind/against_bpf.o: | $(SKEL)
+$(UNWIND)/against_bpf: $(OUT)/tests/unwind/against_bpf.o $(COLLECT) $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+
+$(UNWIND)/stopper.so: tests/unwind/stopper.c tests/unwind/stopper.h
+	$(call msg,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -O2 -shared -fPIC -Wall -Wextra $(if $(CI),-Werror) $< -o $@
 
 $(UNWIND)/load_bpf: $(OUT)/tests/unwind/load_bpf.o
 	$(call msg,LINK,$@)

@@ -12,6 +12,7 @@
 #define SEC(name)
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
+#define __array(name, val) typeof(val) *name[]
 
 #undef __always_inline
 #define __always_inline inline __attribute__((always_inline))
@@ -49,6 +50,10 @@ struct fake_map_def {
 /* A ring buffer: what is in it does not matter, only that it was rung. */
 #define bpf_ringbuf_output(map, data, bytes, flags) fake_ring((map), (data), (bytes))
 
+/*
+ * Elements of arrays are there as soon as somebody asks for them, and zero. A map in a map is known
+ * by the address of its place in the outer one, and has a value of any type there.
+ */
 void *fake_map_lookup(struct fake_map_def def, const void *key);
 long fake_map_update(struct fake_map_def def, const void *key, const void *value, __u64 flags);
 long fake_map_delete(struct fake_map_def def, const void *key);
@@ -62,6 +67,7 @@ __u64 bpf_get_func_ip(void *ctx);
 long bpf_get_current_comm(void *to, __u32 bytes);
 long fake_ring(const void *map, const void *data, __u64 bytes);
 long bpf_probe_read_user(void *to, __u32 bytes, const void *from);
+long bpf_loop(__u32 nr, long (*callback)(__u32, void *), void *data, __u64 flags);
 long bpf_find_vma(struct task_struct *task, __u64 address,
 		  long (*callback)(struct task_struct *, struct vm_area_struct *, void *),
 		  void *data, __u64 flags);

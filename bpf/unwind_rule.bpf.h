@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_UNWIND_RULE_BPF_H
+#define ALLOCSNAP_UNWIND_RULE_BPF_H
+
+/*
+ * Address → rule. First a cache for all processes; where it has nothing, the mapping that holds the
+ * address says which file it is, and the loader's tables have the rule. No books are kept of what a
+ * process maps: fork, exec and dlopen need nothing but the table of a file not seen before.
+ */
+
+#include <bpf/bpf_core_read.h>
+#include "admit.bpf.h"
+#include "maps.bpf.h"
+
+/* How often a table was asked for that the loader has not told of. */
+extern __u64 tables_wanted;
+
+/* A word of the tables; 0 beyond their end. Global, so that the verifier looks into it once. */
+__weak __noinline __u64 unwind_word(__u32 index)
+{
+	__u32 slab_nr = index / UNWIND_SLAB_WORDS, at = index % UNWIND_SLAB_WORDS;
+	struct unwind_slab *slab = (void *)bpf_map_lookup_elem(&unwind_slabs, &slab_nr);
+	__u64 *word;
+
+	if (!slab)
+		return 0;
+	word = bpf_map_lookup_elem(slab, &at);
+	return word ? *word : 0;
+}
+
+/* Of an array of 4-byte values that begins at a word. */
+static __always_inline __u32 unwind_half_word(__u32 start, __u32 index)
+{
+	return unwind_word(start + index / 2) >> 32 * (index & 1);
+}
+
+struct unwind_rows {
+	__u32 start;
+};
+
+static __always_inline unwind_row unwind_rows__at(const struct unwind_rows *rows, bpf_u32 index)
+{
+	return unwind_half_word(rows->start, index);
+}
+
+#include "unwind_lookup.h"
+
+/* The id of the rule at an address as in the file. */
+__weak __noinline int unwind_find_id(__u32 page_at, __u32 row_at, __u32 page, __u64 address)
+{
+	const struct unwind_rows rows = { row_at };
+	__u32 first = unwind_half_word(page_at, page);
+	__u32 next = unwind_half_word(page_at, page + 1);
+
+	return UNWIND_ROW_RULE(unwind_find_row(&rows, first, next - first, address));
+}
+
+static __always_inline void place_of(struct task_struct *task, struct vm_area_struct *vma,
+				     struct unwind_place *place)
+{
+	struct file *file = vma->vm_file;
+	struct inode *inode;
+
+	if (!(vma->vm_flags & VM_EXEC))
+		return;
+	place->start = vma->vm_start;
+	place->end = vma->vm_end;
+	if (!file) {
+		/* the vDSO is where the kernel says, and has no file */
+		place->is_anonymous = (__u64)task->mm->context.vdso != place->start;
+		return;
+	}
+	inode = file->f_inode;
+	place->offset = vma->vm_pgoff << 12;
+	place->file.device = inode->i_sb->s_dev;
+	place->file.inode = inode->i_ino;
+}
+
+static long take_place(struct task_struct *task, struct vm_area_struct *vma, void *data)
+{
+	place_of(task, vma, data);
+	return 0;
+}
+
+/* The address as in the file; false: not in its code. */
+static __always_inline bool unwind_address(const struct unwind_object *object, __u64 offset,
+					   __u64 *ret_address)
+{
+	for (__u32 i = 0; i < UNWIND_SEGMENTS_MAX; i++) {
+		const struct unwind_segment *segment = &object->segment[i];
+
+		if (i >= object->segment_nr)
+			return false;
+		if (offset < segment->offset || offset >= segment->end)
+			continue;
+		*ret_address = offset + segment->delta;
+		return true;
+	}
+	return false;
+}
+
+/* The rule of a known file's code. What begins a program may say nothing, and has no caller. */
+static __always_inline int rule_in_object(struct walk *walk, const struct unwind_object *object,
+					  __u64 offset)
+{
+	const struct unwind_rule root = { .cfa_kind = UNWIND_CFA_ROOT };
+	__u64 address, page;
+
+	if (!object->page_nr) {
+		walk->may_guess = 1;
+		return UNWIND_NO_TABLE;
+	}
+	walk->rule = 0;
+	if (!unwind_address(object, offset, &address))
+		return UNWIND_GOES_ON;
+	page = (address >> UNWIND_PAGE_SHIFT) - object->first_page;
+	if (page < object->page_nr)
+		walk->rule = unwind_word(object->rule_at + unwind_find_id(object->page_at,
+							object->row_at, page, address));
+	if (!(walk->rule & 0xf) && address - object->entry < object->entry_end - object->entry)
+		__builtin_memcpy(&walk->rule, &root, sizeof(root));
+	return UNWIND_GOES_ON;
+}
+
+#define BUSY_TRIES 8
+
+/* Which mapping holds an address. What the kernel's own books say is kept for the next one. */
+static __always_inline int find_place(struct walk *walk, __u64 address, struct unwind_place *ret)
+{
+	struct place_key key = { walk->image, address >> UNWIND_REGION_SHIFT };
+	struct unwind_place *known = bpf_map_lookup_elem(&unwind_places, &key);
+	long err = -EBUSY;
+
+	if (known && address - known->start < known->end - known->start) {
+		*ret = *known;
+		return UNWIND_GOES_ON;
+	}
+	for (int i = 0; i < BUSY_TRIES && err == -EBUSY; i++)
+		err = bpf_find_vma(bpf_get_current_task_btf(), address, take_place, ret, 0);
+	if (err == -EBUSY)
+		return UNWIND_BUSY;
+	if (err || !ret->end)
+		return UNWIND_NO_CODE;
+	if (!ret->is_anonymous)
+		bpf_map_update_elem(&unwind_places, &key, ret, BPF_ANY);
+	return UNWIND_GOES_ON;
+}
+
+struct new_code {
+	struct place_key key;
+	struct unwind_place place;
+};
+
+static long note_region(__u32 nr, void *data)
+{
+	struct new_code *code = data;
+	struct place_key key = { code->key.image, code->key.region + nr };
+
+	if (code->place.is_anonymous)
+		bpf_map_delete_elem(&unwind_places, &key);
+	else
+		bpf_map_update_elem(&unwind_places, &key, &code->place, BPF_ANY);
+	return 0;
+}
+
+/* Code has been mapped, in the place of what may have been there. */
+static __always_inline void note_code(const struct process *process, struct vm_area_struct *vma)
+{
+	struct new_code code = { .key.image = process->image };
+	__u64 last;
+
+	place_of(bpf_get_current_task_btf(), vma, &code.place);
+	code.key.region = code.place.start >> UNWIND_REGION_SHIFT;
+	last = (code.place.end - 1) >> UNWIND_REGION_SHIFT;
+	bpf_loop(last - code.key.region + 1, note_region, &code, 0);
+}
+
+/* Once for each file; should there be no room, the loader finds out in its own time. */
+static __always_inline void want_table(const struct unwind_place *place)
+{
+	struct unwind_object wanted = {
+		.wanted_by = bpf_get_current_pid_tgid() >> 32,
+		.wanted_at = place->start,
+	};
+
+	if (bpf_map_update_elem(&unwind_objects, &place->file, &wanted, BPF_NOEXIST))
+		return;
+	__sync_fetch_and_add(&tables_wanted, 1);
+	ring(wanted.wanted_by);
+}
+
+/* Finds walk->rule for an address. UNWIND_GOES_ON, or why there is none; then may_guess is set. */
+__weak __noinline int unwind_find_rule(struct walk *walk, __u64 address)
+{
+	struct unwind_place place = {};
+	struct unwind_object *object;
+	int end;
+
+	if (!walk)
+		return UNWIND_NO_TABLE;
+	walk->may_guess = 0;
+	end = find_place(walk, address, &place);
+	if (end != UNWIND_GOES_ON)
+		return end;
+	if (place.is_anonymous) {
+		walk->may_guess = 1;
+		return UNWIND_NO_TABLE;
+	}
+	object = bpf_map_lookup_elem(&unwind_objects, &place.file);
+	if (object && !object->wanted_by)
+		return rule_in_object(walk, object, address - place.start + place.offset);
+	if (!object)
+		want_table(&place);
+	return UNWIND_NO_TABLE;
+}
+
+/* As unwind_find_rule(), by the cache. Only what a table says is kept: that does not change. */
+static __always_inline int unwind_rule_at(struct walk *walk, __u64 address)
+{
+	__u64 key = mix(walk->salt ^ address);
+	__u32 at = key % UNWIND_CACHE_ENTRIES;
+	struct unwind_cached *cached = bpf_map_lookup_elem(&unwind_cache, &at);
+	int end;
+
+	if (!cached)
+		return UNWIND_NO_TABLE;
+	walk->rule = *(volatile __u64 *)&cached->rule;
+	if ((*(volatile __u64 *)&cached->check ^ walk->rule) == key)
+		return UNWIND_GOES_ON;
+	end = unwind_find_rule(walk, address);
+	if (end != UNWIND_GOES_ON)
+		return end;
+	cached->rule = walk->rule;
+	cached->check = key ^ walk->rule;
+	return UNWIND_GOES_ON;
+}
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_UNWIND_WALK_BPF_H
+#define ALLOCSNAP_UNWIND_WALK_BPF_H
+
+/*
+ * The walk by unwind tables. The steps are one global function, called in a loop: what the
+ * verifier would follow inline for each step it looks at once.
+ */
+
+#include "unwind_rule.bpf.h"
+#include "stack_window.bpf.h"
+
+struct unwind_memory {
+	struct walk walk;
+};
+
+static __always_inline int unwind_memory__read(struct unwind_memory *memory, bpf_u64 address,
+					       bpf_u64 *ret_word)
+{
+	return window_word(&memory->walk, address, ret_word);
+}
+
+#include "unwind_step.h"
+
+/*
+ * What `push %rbp; mov %rsp, %rbp` leaves behind a call: a guess, for code of which nobody says
+ * anything.
+ */
+static __always_inline int step_by_frame_pointer(struct walk *walk)
+{
+	struct unwind_frame *frame = &walk->frame;
+	__u64 at = frame->fp;
+
+	if (frame->is_fp_lost)
+		return UNWIND_NO_FP;
+	if (!frame_pointer_is_sane(at, frame->sp))
+		return UNWIND_NO_TABLE;
+	if (window_word(walk, at, &frame->fp) || window_word(walk, at + 8, &frame->pc))
+		return UNWIND_UNREADABLE;
+	frame->sp = at + 16;
+	frame->is_exact = 0;
+	walk->is_guessed = 1;
+	return UNWIND_GOES_ON;
+}
+
+#define RETURN_INSTANCES_MAX 64 /* the kernel's own limit */
+
+/*
+ * Return probes, ours or others', have put their trampoline in the place of a return address; the
+ * kernel remembers what was there, by the place.
+ */
+__weak __noinline int restore_return_address(struct walk *walk)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);
+
+	if (!walk)
+		return UNWIND_NO_CODE;
+	for (int i = 0; i < RETURN_INSTANCES_MAX && instance; i++) {
+		if (BPF_CORE_READ(instance, stack) == walk->frame.sp - 8) {
+			walk->frame.pc = BPF_CORE_READ(instance, orig_ret_vaddr);
+			return UNWIND_GOES_ON;
+		}
+		instance = BPF_CORE_READ(instance, next);
+	}
+	return UNWIND_NO_CODE;
+}
+
+#define TRAMPOLINE_SYSCALL 11 /* offset of the instruction */
+#define TRAMPOLINE_SYSCALL_END 13
+#define TRAMPOLINE_BYTES 17
+
+/*
+ * A signal came while the thread was in the trampoline, which pushes three registers, calls the
+ * kernel and pops two of them (6.11 and later: uretprobe_trampoline_entry in arch/x86). Before the
+ * kernel was called it alone knows the return address; after that it is on the stack.
+ */
+static __always_inline int step_from_trampoline(struct walk *walk)
+{
+	__u64 at = walk->frame.pc - walk->trampoline;
+	__u64 pushed = at < 2 ? at : at < 4 ? 2 : at < 15 ? 3 : at < 16 ? 2 : 1;
+
+	walk->frame.sp += 8 * pushed;
+	walk->frame.is_exact = 0;
+	if (at <= TRAMPOLINE_SYSCALL)
+		return restore_return_address(walk);
+	if (at < TRAMPOLINE_SYSCALL_END ||
+	    window_word(walk, walk->frame.sp - 8, &walk->frame.pc))
+		return UNWIND_UNREADABLE;
+	return UNWIND_GOES_ON;
+}
+
+static __always_inline int step_by_rule(struct walk *walk)
+{
+	struct unwind_rule rule;
+
+	__builtin_memcpy(&rule, &walk->rule, sizeof(rule));
+	return unwind_step(rule, &walk->frame, (struct unwind_memory *)walk);
+}
+
+static __always_inline bool is_in_trampoline(const struct walk *walk)
+{
+	return walk->frame.is_exact && walk->trampoline &&
+	       walk->frame.pc - walk->trampoline < TRAMPOLINE_BYTES;
+}
+
+/* From the frame to its caller's. UNWIND_GOES_ON, or why there is none. */
+__weak __noinline int unwind_one(struct walk *walk)
+{
+	int end;
+
+	if (!walk)
+		return UNWIND_NO_TABLE;
+	walk->is_guessed = 0;
+	if (is_in_trampoline(walk))
+		return step_from_trampoline(walk);
+	end = unwind_rule_at(walk, unwind_rule_address(&walk->frame));
+	if (end == UNWIND_GOES_ON)
+		end = step_by_rule(walk);
+	else if (end == UNWIND_NO_TABLE && walk->may_guess && settings.unwinder == UNWINDER_AUTO)
+		end = step_by_frame_pointer(walk);
+	if (end == UNWIND_GOES_ON && walk->trampoline && walk->frame.pc == walk->trampoline)
+		end = restore_return_address(walk);
+	return end;
+}
+
+static __always_inline __u64 trampoline_of(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+}
+
+/* Not a caller, but what a guess has found in its place. */
+static __always_inline bool is_misled(int end, bool is_guessed)
+{
+	return is_guessed && end == UNWIND_NO_CODE;
+}
+
+/* Fills walk->traceback; walk->frame and walk->salt are set. */
+static __always_inline void traceback_by_tables(struct walk *walk)
+{
+	struct traceback *traceback = &walk->traceback;
+	bool is_guessed = false;
+	int end = UNWIND_GOES_ON;
+	__u32 nr = 0;
+
+	walk->trampoline = trampoline_of(bpf_get_current_task_btf());
+	window_read(walk, walk->frame.sp);
+	for (; nr < STEPS_MAX && end == UNWIND_GOES_ON; nr++) {
+		if (nr < settings.traceback_limit && nr < TRACEBACK_LIMIT_MAX) {
+			traceback->pc[nr] = walk->frame.pc;
+			if (is_guessed)
+				traceback->guessed[nr / 64] |= 1ULL << nr % 64;
+		}
+		end = unwind_one(walk);
+		if (is_misled(end, is_guessed))
+			break;
+		is_guessed = walk->is_guessed;
+	}
+	traceback->total_nframe = nr;
+	traceback->end = end;
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_UNWIND_FRAME_H
+#define ALLOCSNAP_UNWIND_FRAME_H
+
+/* Where an unwinder stands, and what came of its steps (unwind_step.h). */
+
+#include "unwind_types.h"
+
+/*
+ * What came of a step. The last three are of who looks for the rule, not of unwind_step(). X(name,
+ * meaning).
+ */
+#define UNWIND_ENDS(X) \
+	X(GOES_ON, "the frame is the caller's now") \
+	X(ROOT, "the stack begins here: nobody called this function") \
+	X(NO_RULE, "code without call frame information") \
+	X(UNSUPPORTED, "call frame information of a kind that is not followed") \
+	X(UNREADABLE, "the stack could not be read") \
+	X(BACKWARDS, "the caller's frame would not lie above this one") \
+	X(NO_FP, "the frame pointer is needed, and was lost on the way") \
+	X(NO_TABLE, "code of a file whose unwind table was not there, or made at run time") \
+	X(NO_CODE, "the return address is not in code") \
+	X(BUSY, "the mappings could not be looked at just then")
+
+enum unwind_end {
+#define X(name, meaning) UNWIND_##name,
+	UNWIND_ENDS(X)
+#undef X
+	UNWIND_END_NR,
+};
+
+struct unwind_frame {
+	bpf_u64 pc, sp, fp;
+	bpf_u32 is_exact; /* pc is where the thread was interrupted, not where a call returns to */
+	bpf_u32 is_fp_lost;
+};
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_TESTS_UNWIND_STOPPER_H
+#define ALLOCSNAP_TESTS_UNWIND_STOPPER_H
+
+#include <stdint.h>
+
+/* What a program with stopper.so in it tells when it has stopped: the file named by STOPPER. */
+struct stop {
+	uint64_t address; /* of the block that it has just got */
+	uint64_t caller;  /* where the call of the allocator returns to */
+	uint32_t tid;
+	uint32_t every; /* how many calls it lets pass; 0: it stops no more */
+	uint32_t is_taken, call_nr;
+};
+
+#endif
