@@ -24,9 +24,9 @@ static __always_inline int unwind_memory__read(struct unwind_memory *memory, bpf
 
 /*
  * What `push %rbp; mov %rsp, %rbp` leaves behind a call: a guess, for code of which nobody says
- * anything.
+ * anything. What the tables have ended with stands where it can't be.
  */
-static __always_inline int step_by_frame_pointer(struct walk *walk)
+static __always_inline int step_by_frame_pointer(struct walk *walk, int end)
 {
 	struct unwind_frame *frame = &walk->frame;
 	__u64 at = frame->fp;
@@ -34,7 +34,7 @@ static __always_inline int step_by_frame_pointer(struct walk *walk)
 	if (frame->is_fp_lost)
 		return UNWIND_NO_FP;
 	if (!frame_pointer_is_sane(at, frame->sp))
-		return UNWIND_NO_TABLE;
+		return end;
 	if (window_word(walk, at, &frame->fp) || window_word(walk, at + 8, &frame->pc))
 		return UNWIND_UNREADABLE;
 	frame->sp = at + 16;
@@ -104,6 +104,16 @@ static __always_inline bool is_in_trampoline(const struct walk *walk)
 	       walk->frame.pc - walk->trampoline < TRAMPOLINE_BYTES;
 }
 
+/*
+ * Code made at run time, a file without call frame information, or one that has none of this code:
+ * V8's builtins lie in the text of node. Not a table that is still to come.
+ */
+static __always_inline bool may_guess(const struct walk *walk, int end)
+{
+	return settings.unwinder == UNWINDER_AUTO &&
+	       (end == UNWIND_NO_RULE || (end == UNWIND_NO_TABLE && walk->may_guess));
+}
+
 /* From the frame to its caller's. UNWIND_GOES_ON, or why there is none. */
 __weak __noinline int unwind_one(struct walk *walk)
 {
@@ -117,8 +127,8 @@ __weak __noinline int unwind_one(struct walk *walk)
 	end = unwind_rule_at(walk, unwind_rule_address(&walk->frame));
 	if (end == UNWIND_GOES_ON)
 		end = step_by_rule(walk);
-	else if (end == UNWIND_NO_TABLE && walk->may_guess && settings.unwinder == UNWINDER_AUTO)
-		end = step_by_frame_pointer(walk);
+	if (may_guess(walk, end))
+		end = step_by_frame_pointer(walk, end);
 	if (end == UNWIND_GOES_ON && walk->trampoline && walk->frame.pc == walk->trampoline)
 		end = restore_return_address(walk);
 	return end;

@@ -139,6 +139,7 @@ static int assemble_one(struct collector *collector, struct target *target,
 		.monotonic_ns = collector_now_ns(CLOCK_MONOTONIC),
 		.traceback_limit = collector->traceback_limit,
 		.mappings_missed = mapping_events__missed(collector->events),
+		.unwind_tables = &collector->unwind_tables,
 		.bpf = collector->bpf,
 	};
 	struct snapshot_builder *builder;

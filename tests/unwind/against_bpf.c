@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * against_bpf STOPPER.SO STACKS EVERY HOW COMMAND…: runs and records a command that stops behind
- * every EVERYth allocation (stopper.c), and compares the traceback that the kernel's side has taken
- * of that block with what elfutils' libdwfl says of the stopped thread. HOW is auto, dwarf or fp.
- * Prints, with tabs:
+ * against_bpf STOPPER.SO STACKS EVERY SECONDS HOW COMMAND…: runs and records a command that stops
+ * behind every EVERYth allocation (stopper.c), and compares the traceback that the kernel's side has
+ * taken of that block with what elfutils' libdwfl says of the stopped thread. HOW is auto, dwarf or
+ * fp. It ends with the command, after STACKS stacks or SECONDS. Prints, with tabs:
  *
  *	stacks, complete, limited, same, false complete, guessed, frames, NAME=stacks for each other end
  *
  * complete: it says that it found the root. same: frame by frame what libdwfl says, as far as it
- * goes. false complete: it says so, and libdwfl went on. Status 1 if a stack is not the same.
+ * goes. false complete: it says so, and libdwfl does not. Whoever reads the numbers judges them. The
+ * command's own output goes nowhere.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -65,25 +66,33 @@ static int take_frame(Dwfl_Frame *frame, void *context)
 	return DWARF_CB_OK;
 }
 
-/* Frames from the allocator's caller on. */
-static Dwfl *ask_dwfl(pid_t pid, const struct stop *stop, struct stack *stack)
+/* What is mapped by now; the files that it knows already stay open. */
+static void look(Dwfl *dwfl, pid_t pid)
 {
-	Dwfl *dwfl = dwfl_begin(&callbacks);
+	static pid_t attached;
+
+	dwfl_report_begin(dwfl);
+	if (!dwfl_linux_proc_report(dwfl, pid) && !dwfl_report_end(dwfl, NULL, NULL) &&
+	    (attached == pid || dwfl_linux_proc_attach(dwfl, pid, false) >= 0)) {
+		attached = pid;
+		return;
+	}
+	fprintf(stderr, "against_bpf: %s\n", dwfl_errmsg(-1));
+	exit(2);
+}
+
+/* Frames from the allocator's caller on. */
+static void ask_dwfl(Dwfl *dwfl, pid_t pid, const struct stop *stop, struct stack *stack)
+{
 	uint32_t first = 0;
 
 	stack->nr = 0;
-	dwfl_report_begin(dwfl);
-	if (dwfl_linux_proc_report(dwfl, pid) || dwfl_report_end(dwfl, NULL, NULL) ||
-	    dwfl_linux_proc_attach(dwfl, pid, false) < 0) {
-		fprintf(stderr, "against_bpf: %s\n", dwfl_errmsg(-1));
-		exit(2);
-	}
+	look(dwfl, pid);
 	dwfl_getthread_frames(dwfl, stop->tid, take_frame, stack);
 	while (first < stack->nr && stack->pc[first] != stop->caller)
 		first++;
 	stack->nr -= first;
 	memmove(stack->pc, stack->pc + first, stack->nr * sizeof(*stack->pc));
-	return dwfl;
 }
 
 /* ---- the kernel's side ---- */
@@ -148,15 +157,16 @@ static void sample(struct result *result, const struct collector *collector, pid
 		   const struct stop *stop)
 {
 	static struct stack theirs;
+	static Dwfl *dwfl;
 	struct traceback ours;
-	Dwfl *dwfl;
 
 	if (!find_traceback(collector, pid, stop->address, &ours))
 		return; /* of before the recording */
-	dwfl = ask_dwfl(pid, stop, &theirs);
+	if (!dwfl)
+		dwfl = dwfl_begin(&callbacks);
+	ask_dwfl(dwfl, pid, stop, &theirs);
 	if (theirs.nr)
 		compare(result, &ours, &theirs, dwfl);
-	dwfl_end(dwfl);
 }
 
 /* ---- running ---- */
@@ -175,21 +185,25 @@ static struct stop *make_stop(const char *path)
 	return stop;
 }
 
+static pid_t running;
+
+static void time_is_up(int signal)
+{
+	(void)signal;
+	kill(running, SIGKILL);
+}
+
 static void follow(struct result *result, struct collector *collector, pid_t pid,
 		   struct stop *stop, uint64_t stacks)
 {
 	int status;
 
-	while (waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status)) {
+	/* the alarm ends the program, and with it the wait */
+	while (TEMP_FAILURE_RETRY(waitpid(pid, &status, WUNTRACED)) == pid && WIFSTOPPED(status)) {
 		collector__refresh(collector);
-		if (stop->is_taken)
+		if (__atomic_load_n(&stop->is_whole, __ATOMIC_ACQUIRE))
 			sample(result, collector, pid, stop);
-		if (result->stacks >= stacks) {
-			kill(pid, SIGKILL);
-			waitpid(pid, &status, 0);
-			return;
-		}
-		kill(pid, SIGCONT);
+		kill(pid, result->stacks < stacks ? SIGCONT : SIGKILL);
 	}
 }
 
@@ -204,35 +218,62 @@ static void print(const struct result *result)
 	putchar('\n');
 }
 
+static enum collector_unwinder unwinder_of(const char *how)
+{
+	return !strcmp(how, "fp")    ? COLLECTOR_UNWIND_FP :
+	       !strcmp(how, "dwarf") ? COLLECTOR_UNWIND_DWARF :
+				       COLLECTOR_UNWIND_AUTO;
+}
+
+static void give_nowhere_to_write(void)
+{
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+
+	stdout = fdopen(own, "w");
+	dup2(null, STDOUT_FILENO);
+}
+
+/* The command, recorded from its begin on. */
+static struct collector *start(char **argv, pid_t *ret_pid)
+{
+	const struct collector_options options = {
+		.traceback_limit = COLLECTOR_TRACEBACK_LIMIT_MAX,
+		.unwinder = unwinder_of(argv[5]),
+	};
+	struct reason why = { "" };
+	struct collector *collector = collector__open(&options, &why);
+
+	if (collector && !collector__run(collector, (const char *const *)argv + 6, ret_pid, &why))
+		return collector;
+	fprintf(stderr, "against_bpf: %s\n", why.text);
+	collector__close(collector);
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
-	struct collector_options options = { .traceback_limit = COLLECTOR_TRACEBACK_LIMIT_MAX };
 	char path[] = "/tmp/allocsnap-stop.XXXXXX";
 	struct result result = { 0 };
-	struct reason why = { "" };
 	struct collector *collector;
 	struct stop *stop;
-	pid_t pid = -1;
 
-	if (argc < 6)
+	if (argc < 7)
 		return 2;
-	options.unwinder = !strcmp(argv[4], "fp")    ? COLLECTOR_UNWIND_FP :
-			   !strcmp(argv[4], "dwarf") ? COLLECTOR_UNWIND_DWARF :
-						       COLLECTOR_UNWIND_AUTO;
+	give_nowhere_to_write();
 	close(mkstemp(path));
 	stop = make_stop(path);
 	stop->every = atoi(argv[3]);
 	setenv("STOPPER", path, 1);
 	setenv("LD_PRELOAD", argv[1], 1);
-	collector = collector__open(&options, &why);
-	if (!collector || collector__run(collector, (const char *const *)argv + 5, &pid, &why)) {
-		fprintf(stderr, "against_bpf: %s\n", why.text);
-		unlink(path);
-		return 2;
+	collector = start(argv, &running);
+	if (collector) {
+		signal(SIGALRM, time_is_up);
+		alarm(atoi(argv[4]));
+		follow(&result, collector, running, stop, strtoull(argv[2], NULL, 10));
+		collector__close(collector);
+		print(&result);
 	}
-	follow(&result, collector, pid, stop, strtoull(argv[2], NULL, 10));
-	collector__close(collector);
 	unlink(path);
-	print(&result);
-	return result.same != result.stacks || result.false_complete;
+	return collector ? 0 : 2;
 }

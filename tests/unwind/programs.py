@@ -18,7 +18,13 @@ for _ in range(2):
     threading.Thread(target=work, daemon=True).start()
 work()
 """
-NODE = "for (;;) { JSON.parse(JSON.stringify(Array.from({length: 999}, (_, i) => [i, 'x' + i]))) }"
+NODE = """
+function work(n) {
+    const text = JSON.stringify(Array.from({length: 99}, (_, i) => [i, "x" + i]));
+    return JSON.parse(text).reduce((sum, pair) => sum + new ArrayBuffer(pair[0] + n).byteLength, 0);
+}
+for (let n = 0;; n++) work(n % 99);
+"""
 
 # Much to compile, without a header of anybody's.
 BIG = "\n".join(f"""

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Our unwind tables beside libdw's, and our stacks of live threads beside libdwfl's.
+"""Our unwind tables beside libdw's, and our stacks of live threads, and those that the kernel's side
+takes, beside libdwfl's.
 
-    run.py [files] [live] [bpf]     only these parts
+    run.py [files] [live] [bpf] [walk]     only these parts
 
 Environment: UNWIND, the compiled programs; ALLOCSNAP; WORKLOADS; UNWIND_FILES=all, every ELF file
-below /usr/bin, /usr/sbin and /usr/lib; UNWIND_STACKS (300), stacks of each program.
+below /usr/bin, /usr/sbin and /usr/lib; UNWIND_STACKS (300), stacks of each program; UNWIND_HOW
+(auto), as allocsnap's --unwind.
 """
+import collections
 import os
 import subprocess
 import sys
@@ -23,6 +26,10 @@ os.environ.setdefault("WORKLOADS", os.path.abspath(".output/workloads"))
 ALLOCSNAP = os.path.abspath(os.environ.get("ALLOCSNAP", "./allocsnap"))
 STACKS = int(os.environ.get("UNWIND_STACKS") or 300)
 SECONDS = 20 + STACKS // 20
+# Walks by the kernel's side: every 997th allocation and so on, from which spacing an equal share.
+SPACINGS = 997, 331, 61, 7
+WALK_SECONDS = 5 + STACKS // 40
+HOW = os.environ.get("UNWIND_HOW") or "auto"
 COMPLETE_PERCENT = 90  # of the stacks of a program, at least; the rest are in code without CFI
 AT_ONCE = 40  # files to one process
 
@@ -118,6 +125,74 @@ def check_program(score, folder, name, command, busy, is_complete):
 
 # ---- the kernel -------------------------------------------------------------------------------
 
+WALKED = "stacks", "complete", "limited", "same", "false_complete", "guessed", "frames"
+
+
+def walk_once(score_name, folder, command, stacks, spacing):
+    """Counter of one recording: WALKED, and by name the other ends."""
+    done = subprocess.run([f"{UNWIND}/against_bpf", f"{UNWIND}/stopper.so", str(stacks),
+                           str(spacing), str(WALK_SECONDS), HOW, *command],
+                          cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+    fields = done.stdout.split()
+    if done.returncode or len(fields) < len(WALKED):
+        print(f"unwind: {score_name}, every {spacing}: status {done.returncode}")
+        return collections.Counter()
+    found = collections.Counter(dict(zip(WALKED, map(int, fields))))
+    for field in fields[len(WALKED):]:
+        name, number = field.split("=")
+        found[name] += int(number)
+    return found
+
+
+def walk_fault_of(found):
+    stacks = found["stacks"]
+    if stacks < STACKS:
+        return f"only {stacks} stacks"
+    if found["false_complete"]:
+        return f"{found['false_complete']} are not complete and say so"
+    if found["same"] * 1000 < stacks * 999:
+        return f"{stacks - found['same']} of {stacks} differ"
+    if (found["complete"] + found["limited"]) * 100 < stacks * 99:
+        return f"only {found['complete']} of {stacks} are complete, {found['limited']} limited"
+    return ""
+
+
+def walk_line(name, found):
+    def share(key):
+        return f"{100 * found[key] / max(found['stacks'], 1):6.2f} % {key}"
+    ends = [f"{key}={number}" for key, number in found.items()
+            if key not in WALKED and key != "ROOT"]
+    return " ".join([f"unwind: kernel: {name:13} {found['stacks']:6} stacks "
+                     f"{found['frames'] / max(found['stacks'], 1):6.1f} frames", share("same"),
+                     share("complete"), share("limited"), share("guessed"),
+                     f" {found['false_complete']} false complete", *ends])
+
+
+def walk_program(score, folder, name, command, busy):
+    """Stacks from the program's begin, and from ever further on."""
+    if not programs.is_there(command):
+        score.skip(name, f"because {command[0]} is not installed")
+        return collections.Counter()
+    found = collections.Counter()
+    with busy(folder):
+        for left, spacing in zip(range(len(SPACINGS), 0, -1), SPACINGS):
+            found += walk_once(name, folder, command, -(-(STACKS - found["stacks"]) // left),
+                               spacing)
+    print(walk_line(name, found))
+    score.add(f"{name}, in the kernel", walk_fault_of(found))
+    return found
+
+
+def check_walk(score, folder):
+    if os.geteuid():
+        score.skip("the kernel's walk", "because not root")
+        return
+    total = collections.Counter()
+    for name, command, busy, _ in programs.table(folder):
+        total += walk_program(score, folder, name, command, busy)
+    print(walk_line("all", total))
+
+
 def check_bpf(score):
     """clang for BPF has made it of the same headers; the verifier must let it pass."""
     if os.geteuid():
@@ -130,7 +205,7 @@ def check_bpf(score):
 
 
 def main():
-    parts = sys.argv[1:] or ["files", "live", "bpf"]
+    parts = sys.argv[1:] or ["files", "live", "bpf", "walk"]
     score = Score()
     with tempfile.TemporaryDirectory() as folder:
         if "files" in parts:
@@ -138,6 +213,8 @@ def main():
             check_made(score, folder)
         if "bpf" in parts:
             check_bpf(score)
+        if "walk" in parts:
+            check_walk(score, folder)
         if "live" in parts:
             for program in programs.table(folder):
                 check_program(score, folder, *program)

@@ -5,6 +5,7 @@
  */
 #include "stopper.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,9 +13,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t nr, size_t size);
-void *__libc_realloc(void *block, size_t size);
+/*
+ * What the dynamic linker takes for malloc is no function to who looks for allocators: the call that
+ * is recorded is the one that is made from here, and it has returned when the program stops.
+ */
+#define STANDS_FOR(name) \
+	__asm__(".text\n.globl " #name "\n" #name ": jmp stopping_" #name "\n"); \
+	__attribute__((used))
 
 static struct stop *stop;
 
@@ -41,22 +46,41 @@ static __attribute__((noinline)) void *pass(void *block, void *caller)
 	stop->address = (uintptr_t)block;
 	stop->caller = (uintptr_t)caller;
 	stop->tid = syscall(SYS_gettid);
+	__atomic_store_n(&stop->is_whole, 1, __ATOMIC_RELEASE);
 	kill(getpid(), SIGSTOP);
+	__atomic_store_n(&stop->is_whole, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&stop->is_taken, 0, __ATOMIC_RELEASE);
 	return block;
 }
 
-void *malloc(size_t size)
+/* The one that the program would have without us, which may be another library's than the C one. */
+static void *next(void **function, const char *name)
 {
-	return pass(__libc_malloc(size), __builtin_return_address(0));
+	if (!*function)
+		*function = dlsym(RTLD_NEXT, name);
+	return *function;
 }
 
-void *calloc(size_t nr, size_t size)
+STANDS_FOR(malloc) static void *stopping_malloc(size_t size)
 {
-	return pass(__libc_calloc(nr, size), __builtin_return_address(0));
+	static void *function;
+	void *(*call)(size_t) = next(&function, "malloc");
+
+	return pass(call(size), __builtin_return_address(0));
 }
 
-void *realloc(void *block, size_t size)
+STANDS_FOR(calloc) static void *stopping_calloc(size_t nr, size_t size)
 {
-	return pass(__libc_realloc(block, size), __builtin_return_address(0));
+	static void *function;
+	void *(*call)(size_t, size_t) = next(&function, "calloc");
+
+	return pass(call(nr, size), __builtin_return_address(0));
+}
+
+STANDS_FOR(realloc) static void *stopping_realloc(void *block, size_t size)
+{
+	static void *function;
+	void *(*call)(void *, size_t) = next(&function, "realloc");
+
+	return pass(call(block, size), __builtin_return_address(0));
 }
