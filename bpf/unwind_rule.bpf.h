@@ -82,21 +82,23 @@ static long take_place(struct task_struct *task, struct vm_area_struct *vma, voi
 	return 0;
 }
 
-/* The address as in the file; false: not in its code. */
-static __always_inline bool unwind_address(const struct unwind_object *object, __u64 offset,
-					   __u64 *ret_address)
+#define NO_ADDRESS (~0ULL)
+
+/*
+ * The address as in the file; NO_ADDRESS: not in its code. One value and not a flag beside it: clang 19
+ * makes of that what the verifier of 6.1 takes for a register that was never written.
+ */
+static __always_inline __u64 unwind_address(const struct unwind_object *object, __u64 offset)
 {
 	for (__u32 i = 0; i < UNWIND_SEGMENTS_MAX; i++) {
 		const struct unwind_segment *segment = &object->segment[i];
 
 		if (i >= object->segment_nr)
-			return false;
-		if (offset < segment->offset || offset >= segment->end)
-			continue;
-		*ret_address = offset + segment->delta;
-		return true;
+			return NO_ADDRESS;
+		if (offset >= segment->offset && offset < segment->end)
+			return offset + segment->delta;
 	}
-	return false;
+	return NO_ADDRESS;
 }
 
 /* The rule of a known file's code. What begins a program may say nothing, and has no caller. */
@@ -104,14 +106,14 @@ static __always_inline int rule_in_object(struct walk *walk, const struct unwind
 					  __u64 offset)
 {
 	const struct unwind_rule root = { .cfa_kind = UNWIND_CFA_ROOT };
-	__u64 address, page;
+	__u64 address = unwind_address(object, offset), page;
 
 	if (!object->page_nr) {
 		walk->may_guess = 1;
 		return UNWIND_NO_TABLE;
 	}
 	walk->rule = 0;
-	if (!unwind_address(object, offset, &address))
+	if (address == NO_ADDRESS)
 		return UNWIND_GOES_ON;
 	page = (address >> UNWIND_PAGE_SHIFT) - object->first_page;
 	if (page < object->page_nr)
@@ -175,18 +177,27 @@ static __always_inline void note_code(const struct process *process, struct vm_a
 	bpf_loop(last - code.key.region + 1, note_region, &code, 0);
 }
 
-/* Once for each file; should there be no room, the loader finds out in its own time. */
+/* As long as it is not said by whom and where, nobody finds anything there. */
+static const struct unwind_object wanted_object = { .wanted_by = 1 };
+
+/*
+ * Once for each file; should there be no room, the loader finds out in its own time. An object is too
+ * much for the 512 bytes of stack that all functions of a program have together.
+ */
 static __always_inline void want_table(const struct unwind_place *place)
 {
-	struct unwind_object wanted = {
-		.wanted_by = bpf_get_current_pid_tgid() >> 32,
-		.wanted_at = place->start,
-	};
+	struct unwind_object *wanted;
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 
-	if (bpf_map_update_elem(&unwind_objects, &place->file, &wanted, BPF_NOEXIST))
+	if (bpf_map_update_elem(&unwind_objects, &place->file, &wanted_object, BPF_NOEXIST))
 		return;
+	wanted = bpf_map_lookup_elem(&unwind_objects, &place->file);
+	if (!wanted)
+		return;
+	wanted->wanted_at = place->start;
+	wanted->wanted_by = tgid;
 	__sync_fetch_and_add(&tables_wanted, 1);
-	ring(wanted.wanted_by);
+	ring(tgid);
 }
 
 /* Finds walk->rule for an address. UNWIND_GOES_ON, or why there is none; then may_guess is set. */

@@ -26,8 +26,8 @@ os.environ.setdefault("WORKLOADS", os.path.abspath(".output/workloads"))
 ALLOCSNAP = os.path.abspath(os.environ.get("ALLOCSNAP", "./allocsnap"))
 STACKS = int(os.environ.get("UNWIND_STACKS") or 300)
 SECONDS = 20 + STACKS // 20
-# Walks by the kernel's side: every 997th allocation and so on, from which spacing an equal share.
-SPACINGS = 997, 331, 61, 7
+# Walks by the kernel's side: every 1499th allocation and so on, from which spacing an equal share.
+SPACINGS = 1499, 331, 61, 7
 WALK_SECONDS = 5 + STACKS // 40
 HOW = os.environ.get("UNWIND_HOW") or "auto"
 COMPLETE_PERCENT = 90  # of the stacks of a program, at least; the rest are in code without CFI
