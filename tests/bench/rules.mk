@@ -12,13 +12,23 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 		/usr/bin/python3.11 /usr
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
-.PHONY: bench bench-unwind
+.PHONY: bench bench-unwind bench-first-stack
 
 bench: $(BENCH_MADE)/made $(BENCH)/measure bench-unwind	## how long questions take, and CPython
 	$(Q)$(PYTHON) tests/bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
 
 bench-unwind: $(BENCH)/unwind	## what compiling unwind tables costs
 	$(Q)for path in $(UNWIND_BENCH); do $(BENCH)/unwind $$path; done; echo $(UNWIND_AIMS)
+
+bench-first-stack: $(BENCH)/first_stack	## how long new code has no complete tracebacks (as root)
+	$(Q)$(BENCH)/first_stack
+
+$(OUT)/tests/bench/first_stack.o: ALL_CFLAGS += -I$(OUT) -fomit-frame-pointer
+$(OUT)/tests/bench/first_stack.o: | $(SKEL)
+$(BENCH)/first_stack: $(OUT)/tests/bench/first_stack.o $(COLLECT) $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -ldl -o $@
 
 $(BENCH_MADE)/made: $(BENCH)/make_traces
 	$(call msg,TRACES,$(BENCH_MADE))

@@ -20,8 +20,10 @@ import time
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
 WORKLOADS = os.environ.get("WORKLOADS", ".output/workloads")
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-# The suite passes in both modes; the environment chooses, as for allocsnap itself.
+# The suite passes in all modes; the environment chooses, as for allocsnap itself.
 BY_FRAME_POINTERS = os.environ.get("ALLOCSNAP_UNWIND") == "fp"
+NO_RETURNS = "ALLOCSNAP_NO_UPROBE_RETURN" in os.environ
+NO_SESSIONS = NO_RETURNS or "ALLOCSNAP_NO_UPROBE_SESSION" in os.environ
 # Losses that say something of callers only, not of the books: code without call frame information, or
 # that was run before its table was there.
 UNWINDING = {"tracebacks_" + name for name in (

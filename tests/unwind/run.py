@@ -47,7 +47,7 @@ class Score:
 
     def skip(self, name, why):
         self.skipped += 1
-        print(f"unwind: {name} skipped: {why}")
+        print(f"unwind: {name} skipped, because {why}")
 
 
 # ---- tables -----------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def walk_line(name, found):
 def walk_program(score, folder, name, command, busy):
     """Stacks from the program's begin, and from ever further on."""
     if not programs.is_there(command):
-        score.skip(name, f"because {command[0]} is not installed")
+        score.skip(name, f"{command[0]} is not installed")
         return collections.Counter()
     found = collections.Counter()
     with busy(folder):
@@ -185,7 +185,7 @@ def walk_program(score, folder, name, command, busy):
 
 def check_walk(score, folder):
     if os.geteuid():
-        score.skip("the kernel's walk", "because not root")
+        score.skip("the kernel's walk", "this is not run as root")
         return
     total = collections.Counter()
     for name, command, busy, _ in programs.table(folder):
@@ -196,7 +196,7 @@ def check_walk(score, folder):
 def check_bpf(score):
     """clang for BPF has made it of the same headers; the verifier must let it pass."""
     if os.geteuid():
-        score.skip("the verifier", "not root")
+        score.skip("the verifier", "this is not run as root")
         return
     done = subprocess.run([f"{UNWIND}/load_bpf", f"{UNWIND}/in_bpf.o"], capture_output=True,
                           text=True, check=False)
