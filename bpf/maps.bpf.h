@@ -60,7 +60,8 @@ struct walk {
 	__u64 trampoline; /* where return probes make calls return to; 0: nowhere yet */
 	__u64 rule;	  /* struct unwind_rule as a word: what was found last */
 	__u64 may_guess;  /* that there is no table is for good */
-	__u64 is_guessed; /* the frame was found by a frame pointer */
+	__u64 guessed;	  /* 0, or why the frame was found by a frame pointer: enum unwind_end */
+	__u64 is_junk;	  /* what was found is not in code */
 	__u64 word;	    /* read last */
 	__u64 window_start; /* the stack pointer that window[0] was read from */
 	__u64 window_words; /* read */

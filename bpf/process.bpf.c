@@ -156,6 +156,22 @@ int BPF_PROG(code_mapped, struct vm_area_struct *vma)
 	return 0;
 }
 
+/*
+ * In the place of code_mapped where functions of the kernel can't be traced: the kernel has found room
+ * for a mapping. Code that is loaded gets all of its room at once, and then its parts are put there.
+ */
+SEC("tp_btf/vm_unmapped_area")
+int BPF_PROG(room_found, unsigned long address, struct vm_unmapped_area_info *info)
+{
+	struct process *process = current_process();
+
+	if (!process || (long)address < 0)
+		return 0;
+	forget_code(process, address, info->length);
+	__sync_fetch_and_add(&process->code_cnt, 1);
+	return 0;
+}
+
 /* Run by the loader: from now on calls that begin are seen to return at `ret` instructions. */
 SEC("syscall")
 int process_switch(struct process_request *args)

@@ -47,6 +47,7 @@ __weak __noinline __u64 traceback_hash(struct traceback *traceback, __u64 image)
 		return 0;
 	hash = mix(hash ^ traceback->total_nframe ^ mapping_generation << 32);
 	hash = mix(hash ^ traceback->end) + (traceback->guessed[0] ^ traceback->guessed[1]);
+	hash = mix(hash) + (traceback->exact[0] ^ traceback->exact[1]);
 	for (__u32 i = 0; i < TRACEBACK_LIMIT_MAX && i < traceback->nframe; i++)
 		hash = mix(hash ^ traceback->pc[i]) + i;
 	return hash ? hash : 1;
@@ -91,6 +92,7 @@ __weak __noinline int traceback_take(struct walk *walk, __u64 ip, __u64 sp, __u6
 	traceback->end = 0;
 	traceback->by_tables = settings.unwinder != UNWINDER_FP;
 	traceback->guessed[0] = traceback->guessed[1] = 0;
+	traceback->exact[0] = traceback->exact[1] = 0;
 	walk->frame = (struct unwind_frame){ .pc = ip, .sp = sp, .fp = frame_pointer };
 	if (traceback->by_tables)
 		traceback_by_tables(walk);

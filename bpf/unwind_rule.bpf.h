@@ -177,6 +177,26 @@ static __always_inline void note_code(const struct process *process, struct vm_a
 	bpf_loop(last - code.key.region + 1, note_region, &code, 0);
 }
 
+#define FORGET_MAX (1u << 16) /* regions: 4 GiB */
+
+static long forget_region(__u32 nr, void *data)
+{
+	const struct place_key *first = data;
+	struct place_key key = { first->image, first->region + nr };
+
+	bpf_map_delete_elem(&unwind_places, &key);
+	return 0;
+}
+
+/* Something will be mapped there, and it is not known what. */
+static __always_inline void forget_code(const struct process *process, __u64 start, __u64 bytes)
+{
+	struct place_key first = { process->image, start >> UNWIND_REGION_SHIFT };
+	__u64 nr = ((start + bytes - 1) >> UNWIND_REGION_SHIFT) - first.region + 1;
+
+	bpf_loop(nr < FORGET_MAX ? nr : FORGET_MAX, forget_region, &first, 0);
+}
+
 /* As long as it is not said by whom and where, nobody finds anything there. */
 static const struct unwind_object wanted_object = { .wanted_by = 1 };
 

@@ -39,7 +39,7 @@ static __always_inline int step_by_frame_pointer(struct walk *walk, int end)
 		return UNWIND_UNREADABLE;
 	frame->sp = at + 16;
 	frame->is_exact = 0;
-	walk->is_guessed = 1;
+	walk->guessed = end;
 	return UNWIND_GOES_ON;
 }
 
@@ -121,15 +121,18 @@ __weak __noinline int unwind_one(struct walk *walk)
 
 	if (!walk)
 		return UNWIND_NO_TABLE;
-	walk->is_guessed = 0;
+	walk->guessed = walk->is_junk = 0;
 	if (is_in_trampoline(walk))
 		return step_from_trampoline(walk);
 	end = unwind_rule_at(walk, unwind_rule_address(&walk->frame));
 	if (end == UNWIND_GOES_ON)
 		end = step_by_rule(walk);
+	else if (end == UNWIND_NO_CODE)
+		walk->is_junk = !walk->frame.is_exact;
 	if (may_guess(walk, end))
 		end = step_by_frame_pointer(walk, end);
-	if (end == UNWIND_GOES_ON && walk->trampoline && walk->frame.pc == walk->trampoline)
+	if (end == UNWIND_GOES_ON && !walk->frame.is_exact && walk->trampoline &&
+	    walk->frame.pc == walk->trampoline)
 		end = restore_return_address(walk);
 	return end;
 }
@@ -139,32 +142,37 @@ static __always_inline __u64 trampoline_of(struct task_struct *task)
 	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
 }
 
-/* Not a caller, but what a guess has found in its place. */
-static __always_inline bool is_misled(int end, bool is_guessed)
+static __always_inline void set_bit(__u64 bits[2], __u32 nr)
 {
-	return is_guessed && end == UNWIND_NO_CODE;
+	bits[nr / 64 & 1] |= 1ULL << nr % 64;
 }
 
 /* Fills walk->traceback; walk->frame and walk->salt are set. */
 static __always_inline void traceback_by_tables(struct walk *walk)
 {
 	struct traceback *traceback = &walk->traceback;
-	bool is_guessed = false;
-	int end = UNWIND_GOES_ON;
+	int end = UNWIND_GOES_ON, guessed = 0;
 	__u32 nr = 0;
 
 	walk->trampoline = trampoline_of(bpf_get_current_task_btf());
 	window_read(walk, walk->frame.sp);
 	for (; nr < STEPS_MAX && end == UNWIND_GOES_ON; nr++) {
-		if (nr < settings.traceback_limit && nr < TRACEBACK_LIMIT_MAX) {
+		bool has_room = nr < settings.traceback_limit && nr < TRACEBACK_LIMIT_MAX;
+		bool is_exact = walk->frame.is_exact;
+
+		if (has_room)
 			traceback->pc[nr] = walk->frame.pc;
-			if (is_guessed)
-				traceback->guessed[nr / 64] |= 1ULL << nr % 64;
-		}
 		end = unwind_one(walk);
-		if (is_misled(end, is_guessed))
+		if (walk->is_junk && nr) {
+			end = guessed ?: end; /* a wrong guess says nothing */
 			break;
-		is_guessed = walk->is_guessed;
+		}
+		if (has_room && guessed)
+			set_bit(traceback->guessed, nr);
+		/* a signal's handler returns to code that nobody has called */
+		if (has_room && (is_exact || walk->frame.is_exact))
+			set_bit(traceback->exact, nr);
+		guessed = walk->guessed;
 	}
 	traceback->total_nframe = nr;
 	traceback->end = end;

@@ -98,7 +98,7 @@ struct process {
 	bpf_u64 thread_exec_cnt; /* of these, by a thread that was not the main one */
 	bpf_u64 clear_cnt; /* times that its traces were cleared */
 	bpf_u64 exit_ns;  /* CLOCK_MONOTONIC when its last thread ended; 0: it runs */
-	bpf_u64 code_cnt; /* mappings of code that were made */
+	bpf_u64 code_cnt; /* mappings of code that were made, or may have been */
 	bpf_u64 exit_code; /* as waitpid() gives it, once exit_ns is set */
 	bpf_u64 by_ret;	   /* returns are seen at `ret` instructions, not by return probes */
 	bpf_u64 follows;   /* its children are admitted too; no probe is tied to a process */
@@ -151,9 +151,10 @@ struct traceback {
 	bpf_u32 end;	      /* enum unwind_end; 0: 512 were counted, or it was by frame pointers only */
 	bpf_u32 by_tables;    /* callers were found by unwind tables */
 	bpf_u64 guessed[2];   /* bit i: pc[i] was found by a frame pointer, in code without a table */
+	bpf_u64 exact[2];     /* bit i: pc[i] is no return address: a signal came there, or returns there */
 	bpf_u64 pc[TRACEBACK_LIMIT_MAX]; /* return addresses, most recent call first */
 };
-_Static_assert(sizeof(struct traceback) == 72 + 8 * TRACEBACK_LIMIT_MAX, "no padding");
+_Static_assert(sizeof(struct traceback) == 88 + 8 * TRACEBACK_LIMIT_MAX, "no padding");
 
 /* How the arguments and the result of an allocator function are read. */
 enum call_shape {

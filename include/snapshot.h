@@ -130,6 +130,7 @@ enum snap_frame_flag {
 	SNAP_FRAME_INLINE = 1, /* inlined into the next older frame; both have the same offset */
 	SNAP_FRAME_SKIPPED = 2, /* no frame: one or more were passed over here, not known which */
 	SNAP_FRAME_GUESSED = 4, /* found by a frame pointer, in code without unwind tables */
+	SNAP_FRAME_EXACT = 8, /* a signal came at offset, or its handler returns there: no call before it */
 };
 
 struct snap_frame {

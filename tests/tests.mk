@@ -49,7 +49,7 @@ $(OUT)/golden-snapshots: $(OUT)/tests/golden/make_snapshots.o $(LIB)
 $(OUT)/workloads/%: tests/workloads/%.c $(wildcard tests/workloads/*.h)
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $< -o $@ -ldl
+	$(Q)$(CC) -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $(WORKLOAD_FLAGS) $< -o $@ -ldl
 
 $(OUT)/workloads/%: tests/workloads/%.cc $(wildcard tests/workloads/*.h)
 	$(call msg,CXX,$@)
@@ -57,6 +57,7 @@ $(OUT)/workloads/%: tests/workloads/%.cc $(wildcard tests/workloads/*.h)
 	$(Q)$(CROSS_COMPILE)g++ -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $(WORKLOAD_FLAGS) $< -o $@
 
 $(OUT)/workloads/%.so: WORKLOAD_FLAGS := -shared -fPIC -O2 -fomit-frame-pointer -foptimize-sibling-calls
+$(OUT)/workloads/unwind_%: WORKLOAD_FLAGS := -O2 -fomit-frame-pointer
 $(OUT)/workloads/cxx_new: tests/workloads/cxx.cc
 $(OUT)/workloads/stacks_late: tests/workloads/stacks.c
 

@@ -110,6 +110,11 @@ struct file {
 	struct inode *f_inode;
 };
 
+struct vm_unmapped_area_info {
+	long unsigned int flags;
+	long unsigned int length;
+};
+
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;

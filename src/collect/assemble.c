@@ -88,7 +88,8 @@ static int add_frame(struct assembly *assembly, const struct code_place *place,
 		.object = in_object ? assembly->object_id[place->object] : 0,
 		.offset = place->offset,
 		.flags = (is_inline ? SNAP_FRAME_INLINE : 0) |
-			 (place->is_guessed ? SNAP_FRAME_GUESSED : 0),
+			 (place->is_guessed ? SNAP_FRAME_GUESSED : 0) |
+			 (place->is_exact ? SNAP_FRAME_EXACT : 0),
 	};
 	const char *path = in_object ? object_at(assembly, place->object)->path :
 				       "[anonymous code]";
@@ -130,7 +131,8 @@ static int add_place(struct assembly *assembly, const struct code_place *place)
 	if (place->object != OBJECT_NONE)
 		object = assembly->object_symbols[place->object];
 	if (object != OBJECT_NONE)
-		nr = symbols__lookup(assembly->symbols, object, place->offset, symbol);
+		nr = symbols__lookup(assembly->symbols, object, place->offset + place->is_exact,
+				     symbol);
 	if (nr < 0)
 		return nr;
 	for (int i = 0; i < nr && !err; i++)

@@ -121,6 +121,16 @@ static bool fentry_works(void)
 	return fd >= 0;
 }
 
+/* Who tells that other code has come to lie where some was, at once. */
+static void choose_watch(struct allocsnap_bpf *bpf, const struct collector_options *options)
+{
+	bool has_tables = options->unwinder != COLLECTOR_UNWIND_FP;
+	bool fentry = has_tables && fentry_works();
+
+	bpf_program__set_autoload(bpf->progs.code_mapped, fentry);
+	bpf_program__set_autoload(bpf->progs.room_found, has_tables && !fentry);
+}
+
 static int attach(struct bpf_program *program, struct bpf_link **ret_link)
 {
 	if (!bpf_program__autoload(program))
@@ -137,6 +147,8 @@ static int attach_process_life(struct allocsnap_bpf *bpf)
 		err = attach(bpf->progs.process_exit, &bpf->links.process_exit);
 	if (!err)
 		err = attach(bpf->progs.code_mapped, &bpf->links.code_mapped);
+	if (!err)
+		err = attach(bpf->progs.room_found, &bpf->links.room_found);
 	return err ?: attach(bpf->progs.process_fork, &bpf->links.process_fork);
 }
 
@@ -155,9 +167,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options, uint32_t
 	if (!err) {
 		choose_programs(bpf);
 		bpf_program__set_autoload(bpf->progs.process_fork, options->follow_forks);
-		bpf_program__set_autoload(bpf->progs.code_mapped,
-					  options->unwinder != COLLECTOR_UNWIND_FP &&
-						  fentry_works());
+		choose_watch(bpf, options);
 		err = allocsnap_bpf__load(bpf);
 	}
 	if (!err)

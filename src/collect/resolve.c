@@ -53,6 +53,11 @@ static bool is_guessed(const struct traceback *traceback, uint32_t at)
 	return at > 0;
 }
 
+static bool is_exact(const struct traceback *traceback, uint32_t at)
+{
+	return traceback->exact[at / 64] >> at % 64 & 1;
+}
+
 /*
  * Where a return address lies. False: it can't be one. The direct caller was taken from the return
  * itself and is always right, as is what tables say (is_sure); what a walk by frame pointers found
@@ -138,6 +143,7 @@ static int resolve(struct target *target, uint64_t id, const struct traceback *t
 			break;
 		}
 		next.is_guessed = is_guess && traceback->by_tables;
+		next.is_exact = is_exact(traceback, found);
 		known.has_guessed |= next.is_guessed;
 		if (found && !traceback->by_tables && hides_its_caller(target, &place))
 			err = add_skipped(target, &known);

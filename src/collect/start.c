@@ -62,13 +62,25 @@ static int avoid_hazards(struct collector *collector, struct target *target)
 	return err;
 }
 
-static void tell_mappings(struct collector *collector, const struct target *target)
+/* No code has been mapped since before the mappings were read. */
+static bool are_mappings_current(const struct collector *collector, const struct target *target)
 {
 	uint32_t tgid = target->pid;
 	struct process books;
 
-	if (!bpf_map_lookup_elem(processes_fd(collector), &tgid, &books))
-		unwind_tables_tell(&collector->unwind_tables, &target->mappings, books.image);
+	return !bpf_map_lookup_elem(processes_fd(collector), &tgid, &books) &&
+	       books.image == target->books.image && books.code_cnt == target->books.code_cnt;
+}
+
+/* What comes in between is the kernel side's to find out: an old mapping must not hide it. */
+static void tell_mappings(struct collector *collector, const struct target *target)
+{
+	if (!are_mappings_current(collector, target))
+		return;
+	unwind_tables_tell(&collector->unwind_tables, &target->mappings, target->books.image, true);
+	if (!are_mappings_current(collector, target))
+		unwind_tables_tell(&collector->unwind_tables, &target->mappings, target->books.image,
+				   false);
 }
 
 /* Looks for allocators in the objects that have not been looked at yet. */

@@ -20,6 +20,7 @@
 struct code_place {
 	uint32_t object;
 	bool is_guessed;
+	bool is_exact; /* not a return address */
 	uint64_t offset;
 };
 

@@ -239,9 +239,11 @@ int unwind_tables_add(struct unwind_tables *tables, const struct mappings *mappi
 
 /* ---- what is mapped ---- */
 
-static int add_regions(struct unwind_tables *tables, const struct mapping *mapping,
-		       uint64_t image)
+/* What the kernel's side has noted itself is younger than what we have read. */
+static void tell_regions(const struct unwind_tables *tables, const struct mapping *mapping,
+			 uint64_t image, bool is_true)
 {
+	int fd = bpf_map__fd(tables->bpf->maps.unwind_places);
 	const struct unwind_place place = {
 		.file = tables->entry[mapping->object].file,
 		.start = mapping->start,
@@ -249,34 +251,24 @@ static int add_regions(struct unwind_tables *tables, const struct mapping *mappi
 		.offset = mapping->offset,
 	};
 	struct place_key key = { image, mapping->start >> UNWIND_REGION_SHIFT };
-	int err = 0;
 
-	for (; !err && key.region <= (mapping->end - 1) >> UNWIND_REGION_SHIFT; key.region++) {
-		err = array_push(tables, key, key);
-		if (!err)
-			err = array_push(tables, place, place);
-	}
-	return err;
+	for (; key.region <= (mapping->end - 1) >> UNWIND_REGION_SHIFT; key.region++)
+		if (is_true)
+			bpf_map_update_elem(fd, &key, &place, BPF_NOEXIST);
+		else
+			bpf_map_delete_elem(fd, &key);
 }
 
 void unwind_tables_tell(struct unwind_tables *tables, const struct mappings *mappings,
-			uint64_t image)
+			uint64_t image, bool is_true)
 {
-	uint32_t nr;
-
-	tables->key_nr = tables->place_nr = 0;
-	for (size_t i = 0; i < mappings->mapping_nr; i++) {
+	for (size_t i = 0; tables->bpf && i < mappings->mapping_nr; i++) {
 		const struct mapping *mapping = &mappings->mapping[i];
 
 		if (mapping->object < tables->entry_nr &&
-		    tables->entry[mapping->object].is_published &&
-		    add_regions(tables, mapping, image))
-			return;
+		    tables->entry[mapping->object].is_published)
+			tell_regions(tables, mapping, image, is_true);
 	}
-	nr = tables->place_nr;
-	if (tables->bpf && nr)
-		bpf_map_update_batch(bpf_map__fd(tables->bpf->maps.unwind_places), tables->key,
-				     tables->place, &nr, NULL);
 }
 
 void unwind_tables_forget(struct unwind_tables *tables, uint64_t start, uint64_t end,
@@ -300,6 +292,15 @@ static struct unwind_table_entry *entry_at(const struct unwind_tables *tables,
 	return &tables->entry[mapping->object];
 }
 
+/*
+ * Other numbers are those of another file system (overlayfs, btrfs), which leaves at least the lower
+ * half of the inode; else another file has come to lie there since.
+ */
+static bool may_be_same(const struct unwind_table_entry *entry, struct unwind_file file)
+{
+	return (uint32_t)entry->file.inode == (uint32_t)file.inode;
+}
+
 /* Nothing where it is not known (yet) what is mapped there: it may be asked for again. */
 static void answer(struct unwind_tables *tables, struct unwind_file file,
 		   const struct unwind_object *wanted, const struct mappings *mappings)
@@ -307,7 +308,7 @@ static void answer(struct unwind_tables *tables, struct unwind_file file,
 	int fd = bpf_map__fd(tables->bpf->maps.unwind_objects);
 	struct unwind_table_entry *entry = entry_at(tables, mappings, wanted->wanted_at);
 
-	if (!entry || entry->state == UNWIND_TABLE_UNSEEN)
+	if (!entry || entry->state == UNWIND_TABLE_UNSEEN || !may_be_same(entry, file))
 		bpf_map_delete_elem(fd, &file);
 	else if (entry->state != UNWIND_TABLE_MISSING && !publish(tables, file, &entry->object))
 		entry->file = file;
@@ -350,7 +351,5 @@ void unwind_tables_release(struct unwind_tables *tables)
 	for (uint32_t i = 0; i < tables->slab_nr; i++)
 		munmap(tables->slab[i], SLAB_BYTES);
 	free(tables->entry);
-	free(tables->key);
-	free(tables->place);
 	memset(tables, 0, sizeof(*tables));
 }

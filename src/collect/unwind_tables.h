@@ -38,9 +38,6 @@ struct unwind_tables {
 		struct unwind_object object; /* as the kernel has it */
 	} *entry; /* of each object */
 	size_t entry_nr, entry_alloc;
-	struct place_key *key; /* scratch memory for unwind_tables_tell() */
-	struct unwind_place *place;
-	size_t key_nr, key_alloc, place_nr, place_alloc;
 	uint64_t answered; /* of what the kernel's side has asked for */
 };
 
@@ -49,10 +46,10 @@ int unwind_tables_add(struct unwind_tables *tables, const struct mappings *mappi
 
 /*
  * What a process image maps, told to the kernel's side, as far as its tables are there. Needs no
- * answer: what it does not know it finds out.
+ * answer: what it does not know it finds out. is_true: or it is taken back.
  */
 void unwind_tables_tell(struct unwind_tables *tables, const struct mappings *mappings,
-			uint64_t image);
+			uint64_t image, bool is_true);
 
 /* Code has been mapped: what was told of these addresses holds no more. */
 void unwind_tables_forget(struct unwind_tables *tables, uint64_t start, uint64_t end,

@@ -16,7 +16,7 @@ static bool is_one_call(const struct snapshot_tables *tables, const struct snap_
 	uint32_t call_nr = 0;
 
 	for (uint32_t i = 0; i < traceback->nframe && call_nr < 2; i++)
-		call_nr += !(tables->frame[frame[i]].flags & ~SNAP_FRAME_GUESSED);
+		call_nr += !(tables->frame[frame[i]].flags & (SNAP_FRAME_INLINE | SNAP_FRAME_SKIPPED));
 	return call_nr <= 1;
 }
 

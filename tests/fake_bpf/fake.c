@@ -64,6 +64,8 @@ long bpf_probe_read_user(void *to, __u32 bytes, const void *from)
 	    address <= fake.fault_address)
 		return -EFAULT;
 	memcpy(to, from, bytes);
+	if (fake.on_read && bytes > 64)
+		fake.on_read();
 	return 0;
 }
 

@@ -24,6 +24,7 @@ struct fake_kernel {
 
 	/* User memory is real memory; below the first page and here it faults. 0: nowhere. */
 	__u64 fault_address;
+	void (*on_read)(void); /* after a read of a whole window: somebody else runs */
 
 	/* The return addresses on the stack, the most recent call first. */
 	__u64 frame[FAKE_FRAMES];

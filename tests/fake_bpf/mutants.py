@@ -268,6 +268,99 @@ MUTANTS = {
         "process.bpf.c", "\tprocess->memory_of = 0;\n", ""),
     "vfork: a call cut off is its own": (
         "process.bpf.c", "\tbooks = books_of(process);\n", "\tbooks = process;\n"),
+
+    # callers by unwind tables
+    "walk: return addresses are looked up themselves": (
+        "unwind_walk.bpf.h", "unwind_rule_at(walk, unwind_rule_address(&walk->frame))",
+        "unwind_rule_at(walk, walk->frame.pc)"),
+    "walk: what was interrupted is looked up one byte before": (
+        "unwind_walk.bpf.h", "unwind_rule_at(walk, unwind_rule_address(&walk->frame))",
+        "unwind_rule_at(walk, walk->frame.pc - 1)"),
+    "walk: what was interrupted is a return address": (
+        "unwind_walk.bpf.h", "is_exact || walk->frame.is_exact", "0"),
+    "walk: a signal's trampoline was called": (
+        "unwind_walk.bpf.h", "is_exact || walk->frame.is_exact", "is_exact"),
+    "walk: what is not code is a frame": (
+        "unwind_walk.bpf.h", "if (walk->is_junk && nr)", "if (0)"),
+    "walk: what is not code is the root": (
+        "unwind_rule.bpf.h", "\t\treturn UNWIND_NO_CODE;\n", "\t\treturn UNWIND_ROOT;\n"),
+    "hijacked: by order": (
+        "unwind_walk.bpf.h", "BPF_CORE_READ(instance, stack) == walk->frame.sp - 8", "1"),
+    "hijacked: not restored": (
+        "unwind_walk.bpf.h", "\t\tend = restore_return_address(walk);\n\treturn end;", "\t\t;\n\treturn end;"),
+    "hijacked: only the newest": (
+        "unwind_walk.bpf.h", "i < RETURN_INSTANCES_MAX && instance", "i < RETURN_INSTANCES_MAX - 1 && instance"),
+    "hijacked: a lost one takes its callee along": (
+        "unwind_walk.bpf.h", "if (walk->is_junk && nr)", "if (end == UNWIND_NO_CODE && nr)"),
+    "trampoline: it is code like any other": (
+        "unwind_walk.bpf.h", "\tif (is_in_trampoline(walk))\n\t\treturn step_from_trampoline(walk);\n", ""),
+    "trampoline: nothing is pushed": (
+        "unwind_walk.bpf.h", "\twalk->frame.sp += 8 * pushed;\n", ""),
+    "trampoline: pushed to the end": (
+        "unwind_walk.bpf.h", "at < 15 ? 3 : at < 16 ? 2 : 1", "3"),
+    "trampoline: pushed from the start": (
+        "unwind_walk.bpf.h", "at < 2 ? at : at < 4 ? 2 : at < 15", "at < 15"),
+    "trampoline: the kernel knows after the call, too": (
+        "unwind_walk.bpf.h", "\tif (at <= TRAMPOLINE_SYSCALL)\n\t\treturn", "\tif (1)\n\t\treturn"),
+    "trampoline: the stack has it before the call, too": (
+        "unwind_walk.bpf.h", "\tif (at <= TRAMPOLINE_SYSCALL)\n\t\treturn", "\tif (0)\n\t\treturn"),
+    "trampoline: its first instruction is a hijacked address": (
+        "unwind_walk.bpf.h", "end == UNWIND_GOES_ON && !walk->frame.is_exact && ", "end == UNWIND_GOES_ON && "),
+    "trampoline: what it returns to was interrupted": (
+        "unwind_walk.bpf.h", "\twalk->frame.sp += 8 * pushed;\n\twalk->frame.is_exact = 0;\n",
+        "\twalk->frame.sp += 8 * pushed;\n"),
+    "guess: not marked": ("unwind_walk.bpf.h", "\twalk->guessed = end;\n", ""),
+    "guess: a wrong one is the end": (
+        "unwind_walk.bpf.h", "end = guessed ?: end;", ";"),
+    "guess: for all that follows": (
+        "unwind_walk.bpf.h", "\twalk->guessed = walk->is_junk = 0;\n", "\twalk->is_junk = 0;\n"),
+    "guess: also where only tables count": (
+        "unwind_walk.bpf.h", "settings.unwinder == UNWINDER_AUTO &&", "1 &&"),
+    "guess: while the table is being made": (
+        "unwind_walk.bpf.h", "(end == UNWIND_NO_TABLE && walk->may_guess)", "end == UNWIND_NO_TABLE"),
+    "guess: not in files with a table": (
+        "unwind_walk.bpf.h", "end == UNWIND_NO_RULE || (", "("),
+    "guess: never": (
+        "unwind_walk.bpf.h", "\t\tend = step_by_frame_pointer(walk, end);\n", "\t\t;\n"),
+    "guess: any frame pointer": (
+        "unwind_walk.bpf.h", "\tif (!frame_pointer_is_sane(at, frame->sp))\n\t\treturn end;\n", ""),
+    "code: what is cached holds for ever": (
+        "record.bpf.h", "(process->code_cnt + code_generation)", "code_generation"),
+    "code: what is cached holds for all images": (
+        "record.bpf.h", "mix(settings.hash_seed ^ process->image) ^\n\t\t\t (process",
+        "mix(settings.hash_seed) ^\n\t\t\t (process"),
+    "code: places hold for all images": (
+        "unwind_rule.bpf.h", "struct place_key key = { walk->image, address", "struct place_key key = { 0, address"),
+    "code: a new mapping is not noted": (
+        "process.bpf.c", "\tnote_code(process, vma);\n", ""),
+    "code: a new mapping does not end what is cached": (
+        "process.bpf.c", "\t__sync_fetch_and_add(&process->code_cnt, 1);\n\tif (vma->vm_file)",
+        "\tif (vma->vm_file)"),
+    "code: found room is still what it was": (
+        "process.bpf.c", "\tforget_code(process, address, info->length);\n", ""),
+    "code: found room does not end what is cached": (
+        "process.bpf.c", "info->length);\n\t__sync_fetch_and_add(&process->code_cnt, 1);\n",
+        "info->length);\n"),
+    "code: a place is not remembered": (
+        "unwind_rule.bpf.h", "\t\tbpf_map_update_elem(&unwind_places, &key, ret, BPF_ANY);\n\treturn", "\t\t;\n\treturn"),
+    "code: what is not known yet is not asked for": (
+        "unwind_rule.bpf.h", "\tif (!object)\n\t\twant_table(&place);\n", ""),
+    "code: what is asked for is an empty table": (
+        "unwind_rule.bpf.h", "if (object && !object->wanted_by)", "if (object)"),
+    "stack: what cannot be read is 0": (
+        "stack_window.bpf.h", "\tif (window_fetch(walk, address))\n\t\treturn -1;\n",
+        "\tif (window_fetch(walk, address))\n\t\twalk->word = 0;\n"),
+    "stack: only what the window has": (
+        "stack_window.bpf.h", "return bpf_probe_read_user(&walk->word, sizeof(walk->word), (void *)address);",
+        "return -1;"),
+    "stack: a part of the window is all of it": (
+        "stack_window.bpf.h", "\twalk->window_words = in_page / 8;\n", ""),
+    "stack: the window stays": (
+        "stack_window.bpf.h", "\t\twindow_read(walk, address - SAVED_BYTES);\n\tif (window_has(walk, address, &walk->word))\n\t\treturn 0;\n\treturn bpf_probe_read_user(&walk->word, sizeof(walk->word), (void *)address);",
+        "\t\t;\n\tif (window_has(walk, address, &walk->word))\n\t\treturn 0;\n\treturn -1;"),
+    "walk: its memory is the processor's": (
+        "record.bpf.h", "traceback_record(caller, process, &thread->walk,",
+        "traceback_record(caller, process, ({ static struct walk of_cpu; &of_cpu; }),"),
 }
 
 

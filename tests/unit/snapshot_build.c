@@ -300,7 +300,7 @@ Test(snapshot_build, objects_and_frames_out_of_range)
 	struct snapshot_builder *b = sample_builder(0);
 	uint32_t id = 99, not_hex;
 	const struct snap_frame frame[] = {
-		{ .filename = 999 }, { .function = 999 }, { .object = 3 }, { .flags = 8 },
+		{ .filename = 999 }, { .function = 999 }, { .object = 3 }, { .flags = 16 },
 		{ .reserved = 1 },
 	};
 

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Callers by unwind tables: what the walk makes of rules, of hijacked return addresses, of signals. */
+#include "code.h"
+
+#define RED_ZONE 16 /* words of the stack that belong to nobody here */
+
+static struct code_file code;
+
+/* Functions 0 and 1 have frames of 16 and 32 bytes, 2 begins the stack; 3 is a signal's trampoline. */
+static const struct unwind_rule rules[FUNCTIONS] = {
+	SP_PLUS(16), SP_PLUS(32), STACK_ROOT,
+	{ .cfa_kind = UNWIND_CFA_SIGNAL, .cfa_off = 8, .fp_off = 0 },
+	SP_PLUS(9000),
+};
+
+static void begin(enum unwinder how)
+{
+	tables_begin(how);
+	code_file_init(&code, 1, rules);
+	code_map(CODE, &code);
+	word_at(1) = IN_FUNCTION(1); /* 0 has 16 bytes, */
+	word_at(5) = IN_FUNCTION(2); /* 1 has 32 more */
+}
+
+BOOK_TEST(unwind, goes_by_rules_to_the_root)
+{
+	begin(UNWINDER_DWARF);
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(1),
+		      IN_FUNCTION(2));
+}
+
+BOOK_TEST(unwind, looks_at_the_call_and_not_behind_it)
+{
+	begin(UNWINDER_DWARF);
+	word_at(1) = CODE + 2 * FUNCTION_BYTES; /* the last instruction of 1 was the call */
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0),
+		      CODE + 2 * FUNCTION_BYTES, IN_FUNCTION(2));
+}
+
+BOOK_TEST(unwind, ends_before_what_is_not_code)
+{
+	begin(UNWINDER_DWARF);
+	word_at(5) = OTHER_CODE;
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_NO_CODE, IN_FUNCTION(0), IN_FUNCTION(1));
+}
+
+BOOK_TEST(unwind, says_where_nothing_is_said_of_the_code)
+{
+	begin(UNWINDER_AUTO);
+	word_at(5) = IN_FUNCTION(7);
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_NO_RULE, IN_FUNCTION(0), IN_FUNCTION(1),
+		      IN_FUNCTION(7));
+}
+
+BOOK_TEST(unwind, ends_where_the_stack_cannot_be_read)
+{
+	begin(UNWINDER_DWARF);
+	fake.fault_address = stack_pointer() + 5 * 8;
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_UNREADABLE, IN_FUNCTION(0),
+		      IN_FUNCTION(1));
+}
+
+BOOK_TEST(unwind, reads_up_to_the_end_of_the_stack)
+{
+	begin(UNWINDER_DWARF);
+	fake.fault_address = stack_pointer() + 6 * 8;
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(1),
+		      IN_FUNCTION(2));
+}
+
+/* Of the window only four words can be read at once: the next page is not there as a whole. */
+BOOK_TEST(unwind, reads_over_the_end_of_a_page)
+{
+	for (stack_depth = 0; stack_pointer() % 4096 != 4096 - 4 * 8; stack_depth++)
+		;
+	begin(UNWINDER_DWARF);
+	fake.fault_address = stack_pointer() + 4 * 8 + 512;
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(1),
+		      IN_FUNCTION(2));
+}
+
+BOOK_TEST(unwind, goes_over_frames_that_are_larger_than_the_window)
+{
+	begin(UNWINDER_DWARF);
+	word_at(1) = IN_FUNCTION(4);
+	word_at(2 + 9000 / 8 - 1) = IN_FUNCTION(2);
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(4),
+		      IN_FUNCTION(2));
+}
+
+BOOK_TEST(unwind, says_when_the_mappings_are_busy)
+{
+	begin(UNWINDER_AUTO);
+	fake.vma_busy = true;
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_BUSY, IN_FUNCTION(0));
+}
+
+BOOK_TEST(unwind, asks_for_a_table_once_and_does_not_guess_meanwhile)
+{
+	struct code_file fresh = { .super.s_dev = 7, .inode = { &fresh.super, 99 }, .file = { &fresh.inode } };
+	struct unwind_file file = { 7, 99 };
+	struct unwind_object *wanted;
+	__u32 before;
+
+	begin(UNWINDER_AUTO);
+	code_map(CODE, &fresh);
+	before = fake.ring_cnt;
+	word_at(9) = IN_FUNCTION(2); /* what a guess would find */
+	for (__u64 address = 0x1000; address < 0x1020; address += 16)
+		expect_frames(traceback_of_malloc(address, stack_pointer() + 64), UNWIND_NO_TABLE,
+			      IN_FUNCTION(0));
+	wanted = bpf_map_lookup_elem(&unwind_objects, &file);
+	cr_assert(wanted);
+	expect_same(wanted->wanted_by, 100, "who maps it");
+	expect_same(wanted->wanted_at, CODE, "where");
+	expect_same(fake.ring_cnt, before + 1, "rings");
+}
+
+/* ---- return addresses that are not there ---- */
+
+static struct uprobe_task utask;
+
+static void hijack(__u32 word, struct return_instance *instance)
+{
+	instance->stack = (unsigned long)&word_at(word);
+	instance->orig_ret_vaddr = word_at(word);
+	instance->next = utask.return_instances;
+	utask.return_instances = instance;
+	main_thread->task.utask = &utask;
+	word_at(word) = TRAMPOLINE;
+}
+
+BOOK_TEST(unwind, finds_hijacked_return_addresses_by_their_place)
+{
+	struct return_instance left_over = { 4096, IN_FUNCTION(5) }, one, two;
+
+	begin(UNWINDER_DWARF);
+	hijack(1, &one); /* in no order */
+	hijack(5, &two);
+	left_over.next = utask.return_instances;
+	utask.return_instances = &left_over; /* of a longjmp */
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(1),
+		      IN_FUNCTION(2));
+}
+
+BOOK_TEST(unwind, finds_the_oldest_of_64)
+{
+	struct return_instance oldest, newer[63] = {};
+
+	begin(UNWINDER_DWARF);
+	hijack(5, &oldest);
+	for (int i = 0; i < 63; i++) {
+		newer[i].next = utask.return_instances;
+		utask.return_instances = &newer[i];
+	}
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(1),
+		      IN_FUNCTION(2));
+}
+
+BOOK_TEST(unwind, keeps_who_was_called_where_the_kernel_knows_no_return_address)
+{
+	begin(UNWINDER_DWARF);
+	word_at(5) = TRAMPOLINE;
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_NO_CODE, IN_FUNCTION(0), IN_FUNCTION(1));
+}
+
+/* ---- signals ---- */
+
+/* A handler's frame below what the signal has interrupted: at pc, with the stack pointer there. */
+static void interrupt(__u64 pc, __u64 sp)
+{
+	word_at(1) = CODE + 3 * FUNCTION_BYTES + 1; /* the trampoline's: fp, sp, pc */
+	word_at(2) = 0;
+	word_at(3) = sp;
+	word_at(4) = pc;
+}
+
+BOOK_TEST(unwind, marks_what_was_interrupted_and_looks_there)
+{
+	struct traceback *traceback;
+
+	begin(UNWINDER_DWARF);
+	interrupt(CODE + FUNCTION_BYTES, (unsigned long)&word_at(RED_ZONE)); /* the first byte of 1 */
+	word_at(RED_ZONE + 3) = IN_FUNCTION(2);
+	traceback = traceback_of_malloc(0x1000, 0);
+	expect_frames(traceback, UNWIND_ROOT, IN_FUNCTION(0), CODE + 3 * FUNCTION_BYTES + 1,
+		      CODE + FUNCTION_BYTES, IN_FUNCTION(2));
+	expect_same(traceback->exact[0], 6, "frames that are no return addresses");
+}
+
+/* What the kernel's trampoline has pushed before each of its instructions. */
+BOOK_TEST(unwind, goes_on_from_any_instruction_of_the_trampoline)
+{
+	static const __u64 at[] = { 0, 1, 2, 4, 11, 13, 15, 16 }, pushed[] = { 0, 1, 2, 3, 3, 3, 2, 1 };
+	const __u64 behind_1 = CODE + 2 * FUNCTION_BYTES; /* its last instruction is the call */
+	struct return_instance instance = {};
+	__u64 address = 0x1000;
+
+	begin(UNWINDER_DWARF);
+	instance.stack = (unsigned long)&word_at(RED_ZONE);
+	instance.orig_ret_vaddr = behind_1;
+	main_thread->task.utask = &utask;
+	word_at(RED_ZONE + 4) = IN_FUNCTION(2);
+	for (int i = 0; i < 8; i++, address += 16) {
+		bool is_behind = at[i] > 11;
+
+		interrupt(TRAMPOLINE + at[i], (unsigned long)&word_at(RED_ZONE + 1 - pushed[i]));
+		utask.return_instances = is_behind ? NULL : &instance;
+		word_at(RED_ZONE) = is_behind ? behind_1 : 0xbad;
+		expect_frames(traceback_of_malloc(address, 0), UNWIND_ROOT, IN_FUNCTION(0),
+			      CODE + 3 * FUNCTION_BYTES + 1, TRAMPOLINE + at[i], behind_1,
+			      IN_FUNCTION(2));
+	}
+}
+
+/* ---- guesses ---- */
+
+/* Function 0 is called by code of no file, with a frame pointer, and that by function 2. */
+static __u64 anonymous_caller(__u64 its_caller)
+{
+	code_map(OTHER_CODE, NULL);
+	word_at(1) = OTHER_CODE + 8;
+	word_at(8) = 0;
+	word_at(9) = its_caller;
+	return (unsigned long)&word_at(8);
+}
+
+BOOK_TEST(unwind, goes_through_code_of_no_file_by_a_guess)
+{
+	struct traceback *traceback;
+
+	begin(UNWINDER_AUTO);
+	word_at(13) = IN_FUNCTION(2);
+	traceback = traceback_of_malloc(0x1000, anonymous_caller(IN_FUNCTION(1)));
+	expect_frames(traceback, UNWIND_ROOT, IN_FUNCTION(0), OTHER_CODE + 8, IN_FUNCTION(1),
+		      IN_FUNCTION(2));
+	expect_same(traceback->guessed[0], 4, "frames that were guessed");
+}
+
+BOOK_TEST(unwind, does_not_guess_where_only_tables_count)
+{
+	begin(UNWINDER_DWARF);
+	expect_frames(traceback_of_malloc(0x1000, anonymous_caller(IN_FUNCTION(2))), UNWIND_NO_TABLE,
+		      IN_FUNCTION(0), OTHER_CODE + 8);
+}
+
+/* V8's builtins lie in the text of node, where its table has nothing. */
+BOOK_TEST(unwind, guesses_where_nothing_is_said_of_the_code)
+{
+	struct traceback *traceback;
+
+	begin(UNWINDER_AUTO);
+	word_at(1) = IN_FUNCTION(7);
+	word_at(9) = IN_FUNCTION(2);
+	traceback = traceback_of_malloc(0x1000, (unsigned long)&word_at(8));
+	expect_frames(traceback, UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(7), IN_FUNCTION(2));
+	expect_same(traceback->guessed[0], 4, "frames that were guessed");
+}
+
+BOOK_TEST(unwind, drops_a_guess_that_is_not_code)
+{
+	begin(UNWINDER_AUTO);
+	expect_frames(traceback_of_malloc(0x1000, anonymous_caller(0xbadbad)), UNWIND_NO_TABLE,
+		      IN_FUNCTION(0), OTHER_CODE + 8);
+}
+
+BOOK_TEST(unwind, guesses_no_frame_that_lies_below)
+{
+	begin(UNWINDER_AUTO);
+	anonymous_caller(IN_FUNCTION(2));
+	expect_frames(traceback_of_malloc(0x1000, stack_pointer() - 64), UNWIND_NO_TABLE,
+		      IN_FUNCTION(0), OTHER_CODE + 8);
+}

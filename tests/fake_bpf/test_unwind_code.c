@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What the walk remembers of code, when other code comes; and who runs while it walks. */
+#include "code.h"
+
+int code_mapped(unsigned long long *ctx), room_found(unsigned long long *ctx);
+
+static struct code_file small, large;
+
+/* Two files that differ in the frame of function 0. */
+static void begin(void)
+{
+	static const struct unwind_rule small_rules[FUNCTIONS] = { SP_PLUS(16), [2] = STACK_ROOT },
+					large_rules[FUNCTIONS] = { SP_PLUS(32), [3] = STACK_ROOT };
+
+	tables_begin(UNWINDER_DWARF);
+	code_file_init(&small, 1, small_rules);
+	code_file_init(&large, 2, large_rules);
+	code_map(CODE, &small);
+	word_at(1) = IN_FUNCTION(2);
+	word_at(3) = IN_FUNCTION(3);
+}
+
+static void expect_small(__u64 address)
+{
+	expect_frames(traceback_of_malloc(address, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(2));
+}
+
+static void expect_large(__u64 address)
+{
+	expect_frames(traceback_of_malloc(address, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(3));
+}
+
+BOOK_TEST(unwind_code, is_forgotten_when_other_code_is_mapped_there)
+{
+	unsigned long long ctx[1];
+
+	begin();
+	expect_small(0x1000);
+	ctx[0] = (unsigned long)code_map(CODE, &large);
+	code_mapped(ctx);
+	expect_large(0x2000);
+}
+
+BOOK_TEST(unwind_code, is_forgotten_when_room_is_found_there)
+{
+	struct vm_unmapped_area_info info = { .length = CODE_BYTES };
+	unsigned long long ctx[2] = { CODE, (unsigned long)&info };
+
+	begin();
+	expect_small(0x1000);
+	room_found(ctx);
+	code_map(CODE, &large);
+	expect_large(0x2000);
+}
+
+BOOK_TEST(unwind_code, is_that_of_the_image_that_runs)
+{
+	begin();
+	expect_small(0x1000);
+	thread_exec(main_thread);
+	code_map(CODE, &large);
+	expect_large(0x2000);
+}
+
+BOOK_TEST(unwind_code, is_remembered_when_the_mappings_are_busy)
+{
+	begin();
+	expect_small(0x1000);
+	fake.vma_busy = true;
+	word_at(1) = IN_FUNCTION(2) + 1; /* nobody has been here */
+	expect_frames(traceback_of_malloc(0x2000, 0), UNWIND_ROOT, IN_FUNCTION(0),
+		      IN_FUNCTION(2) + 1);
+}
+
+/* A mapping that is noted when it is made is not looked for later. */
+BOOK_TEST(unwind_code, is_known_from_its_mapping_on)
+{
+	unsigned long long ctx[1];
+
+	begin();
+	ctx[0] = (unsigned long)code_map(CODE, &small);
+	code_mapped(ctx);
+	fake.vma_busy = true;
+	expect_small(0x1000);
+}
+
+/* ---- two threads on one processor ---- */
+
+static struct target_thread *other;
+
+/* In the middle of a walk another thread runs, and allocates on a stack of its own. */
+static void preempt(void)
+{
+	fake.on_read = NULL;
+	thread_run(other);
+	word_at(1) = IN_FUNCTION(4);
+	traceback_of_malloc(0x2000, 0);
+	thread_run(main_thread);
+}
+
+BOOK_TEST(unwind_code, of_a_walk_is_its_threads_own)
+{
+	begin();
+	other = thread_start(process, 101);
+	stack_is(IN_FUNCTION(0));
+	enter(SHAPE_MALLOC, sp_at(stack_depth), 8);
+	fake.on_read = preempt;
+	leave_with(SHAPE_MALLOC, sp_at(stack_depth), 0x1000, 0);
+	cr_assert(!fake.on_read, "nobody ran in between");
+	expect_frames(traceback_at(0x1000), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(2));
+	expect_frames(traceback_at(0x2000), UNWIND_NO_RULE, IN_FUNCTION(0), IN_FUNCTION(4));
+}

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Tracebacks of programs that were linked in other ways, and where they were found to begin."""
+import os
+
+from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, tool
+from unwinding import (BELOW_MAIN, build, build_library, chains, check_chain, check_ends, needs_tables,
+                       record)
+
+CHAIN = ["chain6", "chain4", "chain3", "chain2", "chain1", "obey_orders", "main"]
+
+
+def check_built(bench, below, *flags, compiler="gcc", stopped=None):
+    needs_tables()
+    program = build(bench, "unwind_chain.c", "chain", *flags, compiler=compiler)
+    workload = bench.start([program], kind=Workload).ready()
+    path = record(bench, workload, ["chain"])
+    check_chain(bench, path, 201, CHAIN + below, 1)
+    check_ends(bench, path, stopped)
+    workload.is_unharmed()
+
+
+def test_unwind_linked_by_lld(bench):
+    """Its code has other addresses than offsets in the file."""
+    tool("ld.lld")
+    check_built(bench, BELOW_MAIN, "-fuse-ld=lld")
+
+
+def test_unwind_static_pie(bench):
+    check_built(bench, BELOW_MAIN, "-static-pie", "-DALLOCATE(size)=calloc(1,size)")
+
+
+def test_unwind_musl(bench):
+    """Debian's musl has no call frame information: it begins the program, and ends the walk."""
+    check_built(bench, ["libc.so"], compiler="musl-gcc", stopped={"no_rule": 1})
+
+
+def test_unwind_a_vforked_child(bench):
+    """It runs in its parent's memory, and is in its parent's books."""
+    needs_tables()
+    folder = bench.path("out")
+    process = bench.start([ALLOCSNAP, "run", "--follow-forks", "-o", folder, "--",
+                           os.path.join(WORKLOADS, "unwind_stacks")])
+    process.write("vfork\n")
+    process.popen.stdin.close()
+    paths = [line for line in iter(process.line, None) if line.endswith(".snap")]
+    check_equal(process.wait(), 0, "its exit status")
+    found = [row for path in paths for row in chains(bench, path, 305)]
+    check_equal(found, [(["in_child", "vforks", "obey_orders", "main", *BELOW_MAIN], 1)],
+                "the child's block")
+
+
+def test_unwind_a_lazy_binding_that_allocates(bench):
+    """The first call of a function runs code of the library's that says which one it is. The linker's
+    way there has a frame that is found by rbx, which the walk does not follow: it says so."""
+    needs_tables()
+    library = build_library(bench, "chooses.so", "-DIFUNC", "-Wl,-z,lazy")
+    workload = bench.start([os.path.join(WORKLOADS, "unwind_code"), library, library],
+                           kind=Workload).ready()
+    workload.order("lazy")
+    path = record(bench, workload, ["bind"])
+    (chain, count), = chains(bench, path, 404)
+    check_equal(count, 1, "blocks")
+    check(chain[-2] == "_dl_fixup" and chain[-1].startswith("_dl_runtime_resolve"), f"junk: {chain}")
+    check_ends(bench, path, {"unsupported": 1})
+    workload.is_unharmed()

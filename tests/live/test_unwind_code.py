@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Tracebacks through code that comes and goes, or that no file has: workloads/unwind_code.c."""
+import os
+
+from harness import Workload, check, check_equal, private_mounts, WORKLOADS
+from unwinding import (BELOW_MAIN, build, build_library, chains, check_chain, check_ends,
+                       needs_tables, record)
+
+FROM_MAIN = ["obey_orders", "main", *BELOW_MAIN]
+TURNS = 20
+
+
+def start(bench, *libraries, command=()):
+    program = os.path.abspath(os.path.join(WORKLOADS, "unwind_code"))
+    return bench.start([*command, program, *libraries], kind=Workload).ready()
+
+
+def test_unwind_libraries_in_turn_at_one_address(bench):
+    """What is remembered of an address is forgotten when other code comes to lie there."""
+    needs_tables()
+    workload = start(bench, build_library(bench, "a.so", "-DFRAME_BYTES=1000"),
+                     build_library(bench, "b.so", "-DFRAME_BYTES=3000"))
+    recording = bench.attach([workload])
+    workload.order("look")
+    recording.snapshot()
+    workload.order("turns")
+    path = recording.snapshot()
+    check_ends(bench, path)
+    for size in (402, 405):
+        check_chain(bench, path, size,
+                    [f"allocate_{size}", "through", "turn", "turns", *FROM_MAIN], TURNS)
+    workload.is_unharmed()
+
+
+def test_unwind_after_exec_at_the_same_addresses(bench):
+    needs_tables()
+    small, large = (build(bench, "unwind/execs.c", name, f"-DFRAME_BYTES={frame_bytes}", "-no-pie",
+                          "-fno-pie") for name, frame_bytes in (("small", 1000), ("large", 3000)))
+    workload = bench.start([small, large], kind=Workload).ready()
+    recording = bench.attach([workload])
+    workload.order("go")
+    check_chain(bench, recording.snapshot(), 501, ["go", *FROM_MAIN], 1)
+    workload.write("exec\n")
+    workload.ready()
+    recording.snapshot()
+    workload.order("go")
+    check_chain(bench, recording.snapshot(), 501, ["go", *FROM_MAIN], 1)
+    workload.is_unharmed()
+
+
+def test_unwind_a_constructor_of_a_new_library(bench):
+    """Its blocks come before anybody can have its table: counted, and good soon after."""
+    needs_tables()
+    library = build_library(bench, "new.so", "-DCONSTRUCTOR")
+    workload = start(bench, library, library)
+    recording = bench.attach([workload])
+    workload.order("load")
+    path = recording.snapshot()
+    early = [(chain, count) for chain, count in chains(bench, path, 403)
+             if chain != ["allocate", "through", "constructed"] + chain[3:] or len(chain) < 4]
+    shown = bench.show(path)
+    check_equal([count for _, count in early], [1], "constructor's blocks without all callers")
+    check(early[0][0] in (["allocate"], ["allocate", "through"]), f"junk: {early}")
+    check(shown["losses"]["tracebacks_no_table"], "it is not counted")
+    workload.order("through")
+    check_chain(bench, recording.snapshot(), 401, ["allocate_401", "through", "through", *FROM_MAIN],
+                1)
+    workload.is_unharmed()
+
+
+def check_guessed(bench, before, order, size, chain):
+    """Through code of no file: a guess, and said to be; not taken where only tables count."""
+    needs_tables()
+    for how, guessed, stopped, found in (("auto", 1, {}, chain),
+                                         ("dwarf", 0, {"no_table": 1}, chain[:2])):
+        workload = start(bench)
+        for early in before:
+            workload.order(early)
+        path = record(bench, workload, [order], options=["--unwind", how])
+        check_chain(bench, path, size, found, 1)
+        check_ends(bench, path, stopped, guessed)
+        workload.is_unharmed()
+
+
+def test_unwind_code_made_at_run_time(bench):
+    check_guessed(bench, [], "jit", 406, ["allocate_406", "[anonymous code]", "jit", *FROM_MAIN])
+
+
+def test_unwind_code_moved_to_huge_pages(bench):
+    check_guessed(bench, ["huge"], "moved", 407,
+                  ["allocate_407", "[anonymous code]", "moved", *FROM_MAIN])
+
+
+def check_loaded(bench, change):
+    """Of a library that was changed after it had been loaded, and before the recording."""
+    needs_tables()
+    library = build_library(bench, "a.so")
+    workload = start(bench, library, library)
+    workload.order("load")
+    change(library)
+    path = record(bench, workload, ["through"])
+    check_chain(bench, path, 401, ["allocate_401", "through", "through", *FROM_MAIN], 1)
+    check_ends(bench, path)
+    workload.is_unharmed()
+
+
+def test_unwind_a_library_that_was_deleted(bench):
+    check_loaded(bench, os.unlink)
+
+
+def test_unwind_a_library_that_was_replaced(bench):
+    """By one whose frames are larger: its table is not the one."""
+    other = build_library(bench, "b.so", "-DFRAME_BYTES=3000")
+    check_loaded(bench, lambda library: os.replace(other, library))
+
+
+def test_unwind_on_an_overlay(bench):
+    """There /proc/PID/maps has other numbers of files than the kernel's mappings."""
+    needs_tables()
+    folders = [bench.path(name) for name in ("lower", "upper", "work", "merged")]
+    for folder in folders:
+        os.mkdir(folder)
+    build(bench, "unwind_chain.c", "lower/chain")
+    lower, upper, work, merged = folders
+    script = (f"mount -t overlay none -o lowerdir={lower},upperdir={upper},workdir={work} {merged}"
+              f" && exec {merged}/chain")
+    workload = bench.start([*private_mounts(), "sh", "-c", script], kind=Workload)
+    workload.ready()
+    path = record(bench, workload, ["chain"])
+    check_chain(bench, path, 201, ["chain6", "chain4", "chain3", "chain2", "chain1", *FROM_MAIN], 1)
+    check_ends(bench, path)
+    workload.is_unharmed()

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Others' return probes put their trampoline in the place of return addresses: the tracebacks are
+those that there would be without. workloads/unwind_chain.c."""
+from foreign import return_probes
+from harness import check, environment
+from unwinding import (BELOW_MAIN, NO_RETURN, NO_SESSION, chains, check_chain, check_ends,
+                       needs_tables)
+
+FROM_MAIN = ["obey_orders", "main", *BELOW_MAIN]
+CHAIN = ["chain6", "chain4", "chain3", "chain2", "chain1", *FROM_MAIN]
+DEEP = ["descend"] * 40 + ["deep", *FROM_MAIN]
+EVERY_SECOND = ["chain1", "chain3", "chain5"]
+# A function that jumps to a hijacked one, and several in a row.
+IN_A_ROW = ["chain1", "chain2", "chain4", "chain5", "chain6"]
+TRAMPOLINE = "[anonymous code]"
+
+
+def check_storm(bench, path):
+    """Handlers that came anywhere, some in the trampoline; none has lost who called."""
+    found = [chain for chain, _ in chains(bench, path, 203)]
+    for chain in found:
+        check(chain[:2] == ["on_alarm", "__restore_rt"] and
+              chain[2:] in (["storm", *FROM_MAIN], ["spun", "storm", *FROM_MAIN],
+                            [TRAMPOLINE, "storm", *FROM_MAIN]), f"traceback of a handler: {chain}")
+    check(any(TRAMPOLINE in chain for chain in found), "no signal came in the trampoline")
+
+
+def check_hijacked(bench, mode):
+    """Each once with nobody's probes but ours, then with others': one traceback."""
+    needs_tables()
+    workload = bench.workload("unwind_chain")
+    with environment(mode):
+        recording = bench.attach([workload])
+    workload.order("chain")
+    workload.order("deep")
+    for functions, order in ((EVERY_SECOND, "chain"), (IN_A_ROW, "chain"), (["descend"], "deep"),
+                             (["spun"], "storm")):
+        with return_probes(bench, workload, functions):
+            workload.order(order)
+    path = recording.snapshot()
+    check_chain(bench, path, 201, CHAIN, 3)
+    check_chain(bench, path, 202, DEEP, 2)
+    check_storm(bench, path)
+    check_ends(bench, path)
+    workload.is_unharmed()
+
+
+def test_unwind_hijacked(bench):
+    check_hijacked(bench, None)
+
+
+def test_unwind_hijacked_without_sessions(bench):
+    check_hijacked(bench, NO_SESSION)
+
+
+def test_unwind_hijacked_without_return_probes(bench):
+    check_hijacked(bench, NO_RETURN)
