@@ -137,9 +137,12 @@ __weak __noinline int unwind_one(struct walk *walk)
 	return end;
 }
 
+/* Pointers are followed as they are, and not read one by one: that costs as much as three frames. */
 static __always_inline __u64 trampoline_of(struct task_struct *task)
 {
-	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+	struct xol_area *area = task->mm->uprobes_state.xol_area;
+
+	return area ? area->vaddr : 0;
 }
 
 static __always_inline void set_bit(__u64 bits[2], __u32 nr)
