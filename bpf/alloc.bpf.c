@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The probes: read the arguments of a call shape, call the bookkeeping. Which symbol of which
- * allocator has which shape is a table of the loader (src/collect/allocators.c).
+ * allocator has which shape is a table of the loader (src/elf/allocators.c).
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -81,7 +81,7 @@ int BPF_KPROBE(leave_call)
 
 /*
  * Where no return probe may be: a plain probe at each place where calls return. That is a `ret`, or
- * a jump to a function that returns its first argument (src/collect/returns.h).
+ * a jump to a function that returns its first argument (src/elf/returns.h).
  */
 SEC("uprobe")
 int BPF_KPROBE(leave_by_ret)

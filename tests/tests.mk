@@ -13,6 +13,7 @@ test: test-unit test-golden	## the tests that need no privilege
 test-unit: $(OUT)/unit $(OUT)/unit-bpf
 	$(Q)tests/current_mutants.py
 	$(Q)ASAN_OPTIONS=abort_on_error=1 $(OUT)/unit $(UNIT_ARGS)
+	$(Q)ASAN_OPTIONS=abort_on_error=1 SYMBOLS_PARSER=1 $(OUT)/unit --filter 'symbols_*/*' $(UNIT_ARGS)
 	$(Q)ASAN_OPTIONS=abort_on_error=1 $(OUT)/unit-bpf $(UNIT_ARGS)
 	$(Q)ASAN_OPTIONS=abort_on_error=1 FAKE_SESSION=1 $(OUT)/unit-bpf $(UNIT_ARGS)
 	$(Q)ASAN_OPTIONS=abort_on_error=1 FAKE_RET=1 $(OUT)/unit-bpf $(UNIT_ARGS)

@@ -4,10 +4,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "collect/describe.h"
-#include "collect/elf_object.h"
+#include "elf/object_facts.h"
 #include "collect/resolve.h"
 #include "snapshot.h"
 #include "symbols/symbols.h"
@@ -30,7 +31,7 @@ struct assembly {
 /* Without a build-id the inode tells apart two files of one name. */
 static const char *object_identity(const struct object *object, char text[64])
 {
-	const char *build_id = object->elf ? elf_object__build_id(object->elf) : "";
+	const char *build_id = object->facts ? object->facts->build_id : "";
 
 	if (*build_id)
 		return build_id;
@@ -51,13 +52,12 @@ static int add_object(struct assembly *assembly, size_t i)
 	char text[64];
 	int err = snapshot_builder__string(assembly->builder, object->path, &row.path);
 
-	if (!err && object->elf)
-		err = snapshot_builder__string(assembly->builder,
-					       elf_object__build_id(object->elf), &row.build_id);
+	if (!err && object->facts)
+		err = snapshot_builder__string(assembly->builder, object->facts->build_id,
+					       &row.build_id);
 	if (!err)
 		err = snapshot_builder__object(assembly->builder, &row, &assembly->object_id[i]);
-	assembly->object_symbols[i] = OBJECT_NONE;
-	if (err || !object->elf)
+	if (err || !object->facts)
 		return err;
 	return symbols__object(assembly->symbols, object->path, object_identity(object, text),
 			       object->fd, &assembly->object_symbols[i]);
@@ -73,6 +73,8 @@ static int add_objects(struct assembly *assembly)
 	assembly->object_symbols = calloc(nr + 1, sizeof(*assembly->object_symbols));
 	if (!assembly->object_id || !assembly->object_symbols)
 		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++)
+		assembly->object_symbols[i] = OBJECT_NONE;
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
 		err = add_object(assembly, mappings->used[i]);
 	return err;
@@ -120,23 +122,72 @@ static int add_skipped(struct assembly *assembly)
 	return err ?: array_push(assembly, frame, id);
 }
 
+/* Whether names can be asked for; and of which object of symbols. */
+static bool has_names(const struct assembly *assembly, const struct code_place *place,
+		      uint32_t *ret_object)
+{
+	if (place->object >= OBJECT_SKIPPED)
+		return false;
+	*ret_object = assembly->object_symbols[place->object];
+	return *ret_object != OBJECT_NONE;
+}
+
 static int add_place(struct assembly *assembly, const struct code_place *place)
 {
 	struct symbol symbol[SYMBOL_INLINE_MAX] = {};
-	uint32_t object = OBJECT_NONE;
+	uint32_t object;
 	int nr = 1, err = 0;
 
 	if (place->object == OBJECT_SKIPPED)
 		return add_skipped(assembly);
-	if (place->object != OBJECT_NONE)
-		object = assembly->object_symbols[place->object];
-	if (object != OBJECT_NONE)
+	if (has_names(assembly, place, &object))
 		nr = symbols__lookup(assembly->symbols, object, place->offset + place->is_exact,
 				     symbol);
 	if (nr < 0)
 		return nr;
 	for (int i = 0; i < nr && !err; i++)
 		err = add_frame(assembly, place, &symbol[i], i + 1 < nr);
+	return err;
+}
+
+/* The offsets of all places, object by object: those of i end before end[i]. */
+static void sort_offsets(const struct assembly *assembly, size_t *end, size_t end_nr,
+			 uint64_t *offset)
+{
+	const struct target *target = assembly->target;
+	size_t sum = 0;
+	uint32_t object;
+
+	for (size_t i = 0; i < target->place_nr; i++)
+		if (has_names(assembly, &target->place[i], &object))
+			end[object]++;
+	for (size_t i = 0; i < end_nr; i++) {
+		size_t nr = end[i];
+
+		end[i] = sum;
+		sum += nr;
+	}
+	for (size_t i = 0; i < target->place_nr; i++)
+		if (has_names(assembly, &target->place[i], &object))
+			offset[end[object]++] = target->place[i].offset;
+}
+
+/* Asks for the names of all frames at once, object by object: one by one each would be a round trip. */
+static int look_ahead(struct assembly *assembly)
+{
+	size_t end_nr = symbols__object_nr(assembly->symbols), first = 0;
+	size_t *end = calloc(end_nr + 1, sizeof(*end));
+	uint64_t *offset = calloc(assembly->target->place_nr + 1, sizeof(*offset));
+	int err = end && offset ? 0 : -ENOMEM;
+
+	if (!err)
+		sort_offsets(assembly, end, end_nr, offset);
+	for (size_t i = 0; i < end_nr && !err; i++) {
+		err = symbols__look_ahead(assembly->symbols, i, offset + first, end[i] - first);
+		first = end[i];
+	}
+	free(end);
+	free(offset);
 	return err;
 }
 
@@ -231,6 +282,15 @@ static int add_churn(struct assembly *assembly)
 	return err;
 }
 
+/* By us, who look for functions in it, or by who looks for names in it. */
+static bool is_unreadable(const struct assembly *assembly, uint32_t i)
+{
+	uint32_t object = assembly->object_symbols[i];
+
+	return object_at(assembly, i)->unreadable ||
+	       (object != OBJECT_NONE && symbols__unreadable(assembly->symbols, object));
+}
+
 static void count_ends(const struct assembly *assembly, uint64_t *loss)
 {
 	static const int loss_of[SNAP_END_NR] = {
@@ -274,9 +334,8 @@ static int add_losses(struct assembly *assembly, const struct process *books,
 	loss[LOSS_mappings_missed] = occasion->mappings_missed - assembly->target->missed_at_start;
 	loss[LOSS_process_events_missed] = occasion->process_events_missed;
 	loss[LOSS_frames_unmapped] = assembly->target->frames_unmapped;
-	loss[LOSS_objects_unreadable] = symbols__cut_short_nr(assembly->symbols);
 	for (size_t i = 0; i < mappings->used_nr; i++)
-		loss[LOSS_objects_unreadable] += !!mappings_used(mappings, i)->unreadable;
+		loss[LOSS_objects_unreadable] += is_unreadable(assembly, mappings->used[i]);
 	return describe_counters(assembly->builder, books->counter, loss);
 }
 
@@ -287,6 +346,8 @@ static int fill(struct assembly *assembly, const struct process *books, const st
 
 	if (!err)
 		err = add_objects(assembly);
+	if (!err)
+		err = look_ahead(assembly);
 	if (!err)
 		err = describe_probes(assembly->builder, assembly->target->probes,
 				      assembly->object_id);

@@ -11,11 +11,11 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/bpf.h"
-#include "collect/elf_object.h"
 #include "collect/objects.h"
 #include "collect/proc.h"
-#include "collect/returns.h"
+#include "elf/object_facts.h"
 #include "collect/uprobe_multi.h"
+#include "parser/parser.h"
 
 #define ENOTSUPP 524 /* include/linux/errno.h: not for user space, but uprobes let it out */
 
@@ -23,6 +23,7 @@
 struct attachment {
 	struct probes *probes;
 	const struct allocsnap_bpf *bpf;
+	struct parser *parser;
 	const struct object *object;
 	char path[64];
 	size_t first;
@@ -30,9 +31,12 @@ struct attachment {
 
 /* /proc/self/fd leads to the very file that was looked at, whatever its path means by now. */
 static struct attachment attachment_to(struct probes *probes, const struct allocsnap_bpf *bpf,
-				       const struct object *object)
+				       const struct objects *objects, uint32_t index)
 {
-	struct attachment at = { .probes = probes, .bpf = bpf, .object = object };
+	const struct object *object = objects->object[index];
+	struct attachment at = {
+		.probes = probes, .bpf = bpf, .parser = objects->parser, .object = object,
+	};
 
 	snprintf(at.path, sizeof(at.path), "/proc/self/fd/%d", object->fd);
 	return at;
@@ -160,16 +164,15 @@ static bool is_ret_probed(const struct probes *probes, const struct probed_ret *
 }
 
 static int attach_ret(const struct attachment *at, const struct probe_site *site,
-		      const struct return_place *place, struct reason *why)
+		      const struct object_return *place, struct reason *why)
 {
 	struct probed_ret ret = {
 		.object = site->object,
+		.offset = place->offset,
 		.cookie = place->is_in_argument ? RESULT_IS_ARGUMENT : RESULT_IS_RETURNED,
 	};
 	int err = 0;
 
-	if (elf_object__offset_of(at->object->elf, place->vaddr, &ret.offset))
-		return reason_set(why, -ENOTSUP, "a return that is not in the file");
 	if (is_ret_probed(at->probes, &ret))
 		return 0;
 	if (ret.offset == site_offset(site))
@@ -187,7 +190,7 @@ static int attach_ret(const struct attachment *at, const struct probe_site *site
  * not seen to while a call of this one is pending. -EALREADY: all its calls are that one's.
  */
 static int check_jumps(const struct attachment *at, const struct probe_site *site,
-		       const struct returns *returns, struct reason *why)
+		       const struct object_returns *returns, struct reason *why)
 {
 	if (!site->throws || at->probes->by_ret || !returns->leads_to_probed)
 		return 0;
@@ -200,18 +203,14 @@ static int check_jumps(const struct attachment *at, const struct probe_site *sit
 static int attach_rets(const struct attachment *at, const struct probe_site *site,
 		       struct reason *why)
 {
-	struct returns returns = {};
-	struct code_source source;
-	struct elf_code code;
-	int err = elf_code_open(&code, at->object->elf, &source);
+	struct object_returns returns = {};
+	int err = parser__returns(at->parser, at->object->fd, site->vaddr, &returns, why);
 
 	if (!err)
-		err = returns_find(&source, site->vaddr, &returns, why);
-	if (!err)
 		err = check_jumps(at, site, &returns, why);
-	for (size_t i = 0; i < returns.place_nr && !err; i++)
+	for (uint32_t i = 0; i < returns.place_nr && !err; i++)
 		err = attach_ret(at, site, &returns.place[i], why);
-	returns_release(&returns);
+	object_returns_release(&returns);
 	return err;
 }
 
@@ -330,13 +329,14 @@ static int attach_throwing(const struct attachment *at, struct reason *why)
 }
 
 int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf,
-			const struct object *object, size_t first, struct reason *why)
+		 const struct objects *objects, size_t first, struct reason *why)
 {
-	struct attachment at = attachment_to(probes, bpf, object);
+	struct attachment at;
 	int err;
 
 	if (first == probes->site_nr)
 		return 0;
+	at = attachment_to(probes, bpf, objects, probes->site[first].object);
 	at.first = first;
 	/* Where one of them can't be probed, the others still can. */
 	err = probes_have_sessions(bpf) ? attach_all(&at) : -ENOTSUP;
@@ -359,7 +359,7 @@ static int attach_all_rets(struct probes *probes, const struct allocsnap_bpf *bp
 {
 	for (size_t i = 0; i < probes->site_nr; i++) {
 		struct probe_site *site = &probes->site[i];
-		struct attachment at = attachment_to(probes, bpf, objects->object[site->object]);
+		struct attachment at = attachment_to(probes, bpf, objects, site->object);
 		struct reason why_not = {};
 		int err;
 

@@ -15,6 +15,7 @@
 #include "base/reason.h"
 #include "collect/bpf.h"
 #include "collect/load.h"
+#include "parser/parser.h"
 #include "symbols/symbols.h"
 
 uint64_t collector_now_ns(clockid_t clock)
@@ -105,14 +106,21 @@ static int open_all(struct collector *collector, const struct collector_options 
 				  COLLECTOR_TRACEBACK_LIMIT_MAX);
 	collector->follow_forks = options->follow_forks;
 	collector->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
-	collector->symbols = symbols__new();
+	/* It forks: before there are BPF maps in our memory, and a thread. */
+	collector->parser = parser__open(&(struct parser_options){}, why);
+	if (!collector->parser)
+		return -errno;
+	collector->objects.parser = collector->parser;
+	collector->symbols = symbols__new_from(parser__source(collector->parser));
 	if (!collector->symbols)
 		return -ENOMEM;
 	collector->bpf = load_bpf(options, collector->traceback_limit, why);
 	if (!collector->bpf)
 		return -errno;
-	if (options->unwinder != COLLECTOR_UNWIND_FP)
+	if (options->unwinder != COLLECTOR_UNWIND_FP) {
 		collector->unwind_tables.bpf = collector->bpf;
+		collector->unwind_tables.cache = unwind_cache__open(0);
+	}
 	err = open_events(collector, why);
 	if (!err && collector->follow_forks)
 		prepare_to_follow(collector);
@@ -159,6 +167,7 @@ void collector__close(struct collector *collector)
 	map_copy_release(&collector->processes);
 	drain_release(&collector->drain);
 	symbols__free(collector->symbols);
+	parser__close(collector->parser);
 	mapping_events__close(collector->events);
 	ring_buffer__free(collector->doorbell);
 	if (collector->event_fd >= 0)

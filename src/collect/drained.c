@@ -15,6 +15,7 @@
 #include "collect/resolve.h"
 #include "collect/store.h"
 #include "snapshot.h"
+#include "symbols/symbols.h"
 
 /* What processes left behind that have called exec, or are traced no longer. */
 static int sweep(struct collector *collector, uint64_t next_image)
@@ -185,6 +186,18 @@ static int save(const struct target *target, struct snapshot_builder *builder, c
 	return err;
 }
 
+static void tell_unreadable(struct collector *collector)
+{
+	const char *path, *why;
+
+	while (symbols__next_unreadable(collector->symbols, &path, &why)) {
+		struct reason line;
+
+		reason_set(&line, 0, "no more names for %s: %s", path, why);
+		add_note(collector, line.text);
+	}
+}
+
 static int say_not_made(pid_t pid, int err, struct reason *why)
 {
 	return reason_set(why, err, "cannot make the snapshot of process %d: %s", pid,
@@ -202,6 +215,7 @@ static int build(struct collector *collector, pid_t pid, struct target **ret_tar
 	*ret_target = target;
 	err = assemble(target, &target->drained, &collector->drain, &collector->occasion,
 		       collector->symbols, ret);
+	tell_unreadable(collector);
 	return err ? say_not_made(pid, err, why) : 0;
 }
 

@@ -11,10 +11,10 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "bpf_types.h"
-#include "collect/allocators.h"
 #include "collect/bpf.h"
-#include "collect/elf_object.h"
 #include "collect/mappings.h"
+#include "elf/allocators.h"
+#include "parser/parser.h"
 
 /* ---- threads ---- */
 
@@ -58,37 +58,6 @@ int hazard_of_threads(const struct allocsnap_bpf *bpf, pid_t pid, struct reason 
 
 /* ---- objects ---- */
 
-/* What only objects have that switch stacks: symbols defined or wanted, and sections. */
-static const struct stack_switch {
-	const char *name;
-	const char *what;
-} stack_switches[] = {
-	{ "swapcontext", "switches stacks (swapcontext)" },
-	{ "makecontext", "switches stacks (makecontext)" },
-	{ "jump_fcontext", "switches stacks (Boost.Context)" },
-	{ "make_fcontext", "switches stacks (Boost.Context)" },
-	{ "ontop_fcontext", "switches stacks (Boost.Context)" },
-	{ "bthread_jump_fcontext", "switches stacks (bthread)" },
-	{ "co_switch", "switches stacks (libco)" },
-	{ "coctx_swap", "switches stacks (libco)" },
-	{ "acosw", "switches stacks (libaco)" },
-	{ "coro_transfer", "switches stacks (libcoro)" },
-	{ "_mco_switch", "switches stacks (minicoro)" },
-	{ "coroutine_transfer", "switches stacks (Ruby's fibers)" },
-	{ "qemu_coroutine_switch", "switches stacks (QEMU's coroutines)" },
-	{ "pth_yield", "switches stacks (GNU Pth)" },
-	{ "st_thread_create", "switches stacks (State Threads)" },
-	{ "__splitstack_getcontext", "switches stacks (split stacks)" },
-	{ "__morestack", "switches stacks (split stacks)" },
-	{ "runtime.morestack", "is a Go program" },
-	{ "runtime.mcall", "is a Go program" },
-	{ ".note.go.buildid", "is a Go program" },
-	{ ".go.buildinfo", "is a Go program" },
-	{ ".gopclntab", "is a Go program" },
-	{ ".data.rel.ro.gopclntab", "is a Go program" },
-	{ ".go.module", "is a Go program" },
-};
-
 /*
  * Those have such names and switch stacks between allocator calls only, and where asked to: the
  * asynchronous jobs of OpenSSL.
@@ -105,19 +74,18 @@ static bool is_harmless(const char *path)
 	return allocator_of(path)->is_c_library;
 }
 
-int hazard_of_object(const struct object *object, struct reason *ret)
+int hazard_of_object(struct parser *parser, const struct object *object, struct reason *ret)
 {
-	const char *name[ARRAY_SIZE(stack_switches)];
-	size_t found;
+	const char *what;
 	int err;
 
-	if (!object->elf || is_harmless(object->path))
+	if (!object->facts || is_harmless(object->path))
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(stack_switches); i++)
-		name[i] = stack_switches[i].name;
-	err = elf_object__find_name(object->elf, name, ARRAY_SIZE(name), &found);
-	if (err)
+	err = parser__stack_switch(parser, object->fd, &what);
+	if (err == -EIO)
+		what = "may switch stacks, and reading it has failed";
+	else if (err)
 		return err == -ENOMEM ? err : 0;
-	reason_set(ret, 0, "%s %s", object->path, stack_switches[found].what);
+	reason_set(ret, 0, "%s %s", object->path, what);
 	return 1;
 }

@@ -11,6 +11,7 @@
 
 struct allocsnap_bpf;
 struct object;
+struct parser;
 struct reason;
 
 /*
@@ -20,6 +21,6 @@ struct reason;
 int hazard_of_threads(const struct allocsnap_bpf *bpf, pid_t pid, struct reason *ret);
 
 /* 1 with a line, or 0; -ENOMEM. A C library that only offers to switch stacks is none. */
-int hazard_of_object(const struct object *object, struct reason *ret);
+int hazard_of_object(struct parser *parser, const struct object *object, struct reason *ret);
 
 #endif

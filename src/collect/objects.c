@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/openat2.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,9 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/elf_object.h"
+#include "elf/object_facts.h"
+#include "parser/parser.h"
+#include "unwind/unwind_table.h"
 
 /*
  * What is mapped stays open. A quarter of the descriptors is for what must go on when there are too
@@ -91,11 +94,20 @@ static char *object_path(const char *path)
 	return strndup(path, len);
 }
 
+static void drop_facts(struct object *object)
+{
+	if (object->facts)
+		object_facts_release(object->facts);
+	free(object->facts);
+	object->facts = NULL;
+}
+
 static void object_free(struct object *object)
 {
 	if (!object)
 		return;
-	elf_object__close(object->elf);
+	drop_facts(object);
+	unwind_table__free(object->table);
 	if (object->fd >= 0)
 		close(object->fd);
 	free(object->path);
@@ -104,33 +116,42 @@ static void object_free(struct object *object)
 	free(object);
 }
 
-static void take_elf(struct object *object, struct reason *why)
+static void take_facts(struct objects *objects, struct object *object, struct reason *why)
 {
-	if (object->fd < 0)
+	int err;
+
+	if (object->fd < 0) {
 		reason_set(why, 0, "%s", strerror(errno));
-	else
-		object->elf = elf_object__open(object->fd, why);
+		return;
+	}
+	object->facts = calloc(1, sizeof(*object->facts));
+	err = object->facts ? parser__facts(objects->parser, object->fd, object->facts, why) : -ENOMEM;
+	if (err)
+		drop_facts(object);
+	object->is_given_up = err == -EIO;
+	if (object->is_given_up)
+		objects_note(objects, "nothing in %s is probed: %s", object->path, why->text);
 }
 
 static bool has_build_id(const struct object *object, const char *build_id)
 {
-	return object->elf && !strcmp(elf_object__build_id(object->elf), build_id);
+	return object->facts && !strcmp(object->facts->build_id, build_id);
 }
 
 /* By its name, when the process has ended: only what it is known to have mapped. */
-static void open_by_path(struct object *object, const struct mapped_file *file, struct reason *why)
+static void open_by_path(struct objects *objects, struct object *object,
+			 const struct mapped_file *file, struct reason *why)
 {
 	if (!file->build_id) {
 		reason_set(why, 0, "the process ended too soon to see which file it was");
 		return;
 	}
 	object->fd = open_below(file->root, object->path);
-	take_elf(object, why);
+	take_facts(objects, object, why);
 	if (object->fd < 0 || has_build_id(object, file->build_id))
 		return;
 	reason_set(why, 0, "it is another file by now");
-	elf_object__close(object->elf);
-	object->elf = NULL;
+	drop_facts(object);
 	close(object->fd); /* or it would pass for that other one */
 	object->fd = -1;
 }
@@ -156,7 +177,8 @@ static struct object *object_new(const struct mapped_file *file)
 }
 
 /* 0 also where it cannot be read; -ESRCH, -ENOENT: it is not mapped any more. */
-static int object_open(struct object *object, const struct mapped_file *file)
+static int object_open(struct objects *objects, struct object *object,
+		       const struct mapped_file *file)
 {
 	struct reason why = {};
 
@@ -164,12 +186,12 @@ static int object_open(struct object *object, const struct mapped_file *file)
 		return 0;
 	object->fd = open_mapped(file);
 	if (object->fd < 0 && file->root)
-		open_by_path(object, file, &why);
+		open_by_path(objects, object, file, &why);
 	else if (object->fd < 0 && (errno == ESRCH || errno == ENOENT))
 		return -errno;
 	else
-		take_elf(object, &why);
-	if (object->elf)
+		take_facts(objects, object, &why);
+	if (object->facts)
 		return 0;
 	object->unreadable = strdup(why.text);
 	object->told_build_id = file->build_id ? strdup(file->build_id) : NULL;
@@ -178,12 +200,20 @@ static int object_open(struct object *object, const struct mapped_file *file)
 
 /* ---- which are known ---- */
 
+static bool is_as_told(const struct object *object, const char *build_id, const char *path)
+{
+	return object->told_build_id && !strcmp(object->told_build_id, build_id) &&
+	       !strcmp(object->path, path);
+}
+
 static bool is_of(const struct object *object, const struct mapped_file *file)
 {
 	if (file->inode)
 		return object->inode == file->inode && object->dev == file->dev;
 	if (!file->build_id)
 		return !object->inode && !strcmp(object->path, file->path);
+	if (object->is_given_up && is_as_told(object, file->build_id, file->path))
+		return true;
 	return has_build_id(object, file->build_id) && !strcmp(object->path, file->path);
 }
 
@@ -207,8 +237,7 @@ static uint32_t find(const struct objects *objects, const struct mapped_file *fi
 /* What could not be read is tried again each time that it is mapped, and is one object still. */
 static bool is_as_unreadable(const struct object *a, const struct object *b)
 {
-	return a->told_build_id && b->told_build_id && !strcmp(a->told_build_id, b->told_build_id) &&
-	       !strcmp(a->path, b->path);
+	return b->told_build_id && is_as_told(a, b->told_build_id, b->path);
 }
 
 static uint32_t find_same(const struct objects *objects, const struct object *object)
@@ -260,7 +289,7 @@ int objects_get(struct objects *objects, const struct mapped_file *file, uint32_
 	if (*ret_object != OBJECT_NONE)
 		return 0;
 	object = object_new(file);
-	err = object ? object_open(object, file) : -ENOMEM;
+	err = object ? object_open(objects, object, file) : -ENOMEM;
 	if (!err)
 		err = take_in(objects, object, ret_object);
 	else
@@ -268,10 +297,52 @@ int objects_get(struct objects *objects, const struct mapped_file *file, uint32_
 	return err;
 }
 
+int objects_note(struct objects *objects, const char *fmt, ...)
+{
+	va_list values;
+	char *note;
+	int err;
+
+	va_start(values, fmt);
+	err = vasprintf(&note, fmt, values) < 0 ? -ENOMEM : array_push(objects, note, note);
+	va_end(values);
+	return err;
+}
+
+/* ---- what is in them ---- */
+
+size_t object_read(const struct object *object, uint64_t offset, void *to, size_t bytes)
+{
+	ssize_t got = object->fd < 0 || offset > INT64_MAX ? 0 : pread(object->fd, to, bytes, offset);
+
+	return got < 0 ? 0 : got;
+}
+
+bool objects_keeps_frame_pointer(struct objects *objects, uint32_t i, uint64_t return_offset)
+{
+	struct object *object = objects->object[i];
+	struct unwind_rule rule;
+	uint64_t vaddr;
+
+	if (!object->facts || object->has_no_table || !return_offset)
+		return true;
+	if (!object->table)
+		object->has_no_table = parser__unwind_table(objects->parser, object->fd,
+							    &object->table, NULL);
+	if (object->has_no_table || unwind_table__vaddr(object->table, return_offset - 1, &vaddr))
+		return true;
+	rule = unwind_table__rule(object->table, vaddr);
+	return rule.cfa_kind == UNWIND_CFA_FP || rule.cfa_kind == UNWIND_CFA_NONE ||
+	       rule.cfa_kind == UNWIND_CFA_ROOT;
+}
+
 void objects_release(struct objects *objects)
 {
 	for (size_t i = 0; i < objects->object_nr; i++)
 		object_free(objects->object[i]);
+	for (size_t i = 0; i < objects->note_nr; i++)
+		free(objects->note[i]);
+	free(objects->note);
 	free(objects->object);
 	memset(objects, 0, sizeof(*objects));
 }

@@ -12,19 +12,25 @@
  * kernel has seen mapped.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-struct elf_object;
+struct object_facts;
+struct parser;
+struct unwind_table;
 
 /* A file (or the vdso) that is or was mapped executable. */
 struct object {
 	char *path; /* as the process sees it, without " (deleted)" */
 	uint64_t dev, inode; /* as /proc/PID/maps has them; 0 for the vdso */
 	int fd;		     /* -1: could not be opened */
-	struct elf_object *elf; /* NULL: is none, or could not be read */
-	char *unreadable;	/* why fd is -1 or elf NULL, else NULL */
+	struct object_facts *facts; /* NULL: is no ELF file, or could not be read */
+	char *unreadable;	    /* why fd is -1 or facts NULL, else NULL */
+	bool is_given_up;	    /* reading it has failed, and is not tried again */
+	struct unwind_table *table; /* for objects_keeps_frame_pointer() */
+	bool has_no_table;
 	char *told_build_id;	/* in hexadecimal, of one that is unreadable; or NULL */
 };
 
@@ -32,6 +38,9 @@ struct object {
 
 /* Zeroed: none. An object's index stays. */
 struct objects {
+	struct parser *parser; /* reads them */
+	char **note;	       /* what there is to say of those that were given up */
+	size_t note_nr, note_alloc;
 	struct object **object;
 	size_t object_nr, object_alloc;
 };
@@ -51,6 +60,19 @@ struct mapped_file {
  * without a root also -ENOENT: it is not mapped there any more, -ESRCH: the process has ended.
  */
 int objects_get(struct objects *objects, const struct mapped_file *file, uint32_t *ret_object);
+
+/* Notes something that is to be said to who records, once. 0 or -ENOMEM. */
+__attribute__((format(printf, 2, 3)))
+int objects_note(struct objects *objects, const char *fmt, ...);
+
+/*
+ * Whether the function that a call returns into, at this file offset, has set up a frame pointer
+ * by then, as the call frame information tells it. True where that does not tell.
+ */
+bool objects_keeps_frame_pointer(struct objects *objects, uint32_t object, uint64_t return_offset);
+
+/* Up to `bytes` of the file from an offset on; how many there are. */
+size_t object_read(const struct object *object, uint64_t offset, void *to, size_t bytes);
 
 void objects_release(struct objects *objects);
 

@@ -9,53 +9,17 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "collect/allocators.h"
+#include "elf/allocators.h"
 #include "collect/attach.h"
 #include "collect/bpf.h"
-#include "collect/elf_object.h"
+#include "elf/object_facts.h"
 #include "collect/mappings.h"
 
-/* Code that is looked at to place a probe; functions are far smaller. */
-#define CODE_MAX (64 << 10)
-
-/* The functions that an object defines, named by allocator_functions[]. */
-static int find_functions(struct elf_object *elf, struct elf_function **ret, size_t *ret_nr)
-{
-	const char *name[allocator_function_nr];
-
-	for (size_t i = 0; i < allocator_function_nr; i++)
-		name[i] = allocator_functions[i].name;
-	return elf_object__find_functions(elf, name, allocator_function_nr, ret, ret_nr);
-}
-
-static int place(struct elf_object *elf, const struct elf_function *function,
-		 unsigned int argument_nr, struct placement *ret)
-{
-	size_t size = function->size < CODE_MAX ? function->size : CODE_MAX;
-	uint8_t *code = malloc(size ?: 1);
-	int err;
-
-	if (!code)
-		return -ENOMEM;
-	if (elf_object__read(elf, function->offset, code, size))
-		size = 0; /* nothing to decode: the entry */
-	err = placement_find(&(struct placement_function){
-		.code = code,
-		.size = size,
-		.address = function->vaddr,
-		.elf_machine = elf_object__machine(elf),
-		.argument_nr = argument_nr,
-	}, ret);
-	free(code);
-	return err;
-}
-
 /* Does the file define malloc itself? Then its operator new need not come to a malloc that is probed. */
-static bool defines_malloc(const struct elf_function *function, size_t nr)
+static bool defines_malloc(const struct object_facts *facts)
 {
-	for (size_t i = 0; i < nr; i++)
-		if (!function[i].is_local &&
-		    !strcmp(allocator_functions[function[i].name].name, "malloc"))
+	for (uint32_t i = 0; i < facts->function_nr; i++)
+		if (!strcmp(allocator_functions[facts->function[i].name].name, "malloc"))
 			return true;
 	return false;
 }
@@ -69,7 +33,7 @@ static bool is_probed(const struct probes *probes, uint32_t object, uint64_t off
 }
 
 static int add_site(struct probes *probes, const struct object *object, uint32_t object_index,
-		    const struct elf_function *function)
+		    const struct object_function *function)
 {
 	const struct allocator_function *known = &allocator_functions[function->name];
 	struct probe_site site = {
@@ -79,16 +43,15 @@ static int add_site(struct probes *probes, const struct object *object, uint32_t
 		.domain = allocator_of(object->path)->domain,
 		.offset = function->offset,
 		.vaddr = function->vaddr,
+		.placement = function->placement,
 		.throws = known->throws,
 	};
-	int err;
 
-	if (function->is_local || is_probed(probes, object_index, function->offset))
+	if (is_probed(probes, object_index, function->offset))
 		return 0;
 	if (function->is_ifunc)
 		return array_push(probes, failed, object_index);
-	err = place(object->elf, function, shape_argument_nr(known->shape), &site.placement);
-	return err ?: array_push(probes, site, site);
+	return array_push(probes, site, site);
 }
 
 bool probes_have_sessions(const struct allocsnap_bpf *bpf)
@@ -125,23 +88,21 @@ static uint64_t now_ns(void)
 /* The sites of an object; symbols that make no sense are one failure. */
 static int add_sites(struct probes *probes, const struct object *object, uint32_t index)
 {
-	struct elf_function *function;
-	size_t nr;
-	int err = find_functions(object->elf, &function, &nr);
+	const struct object_facts *facts = object->facts;
+	int err = 0;
 
-	if (err)
-		return err == -ENOMEM ? err : array_push(probes, failed, index);
-	for (size_t i = 0; i < nr && !err; i++)
-		if (!allocator_functions[function[i].name].own || defines_malloc(function, nr))
-			err = add_site(probes, object, index, &function[i]);
-	free(function);
+	if (facts->functions_err)
+		return array_push(probes, failed, index);
+	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
+		if (!allocator_functions[facts->function[i].name].own || defines_malloc(facts))
+			err = add_site(probes, object, index, &facts->function[i]);
 	return err;
 }
 
 size_t probes_count_functions(const struct object *object)
 {
 	struct probes found = {};
-	size_t nr = object->elf && !add_sites(&found, object, 0) ? found.site_nr : 0;
+	size_t nr = object->facts && !add_sites(&found, object, 0) ? found.site_nr : 0;
 
 	probes_close(&found);
 	return nr;
@@ -158,11 +119,11 @@ int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 	if (probes_have_looked(probes, index))
 		return 0;
 	err = array_push(probes, looked, looked);
-	if (err || !object->elf)
+	if (err || !object->facts)
 		return err;
 	err = add_sites(probes, object, index);
 	if (!err)
-		err = attach_sites(probes, bpf, object, first, why);
+		err = attach_sites(probes, bpf, objects, first, why);
 	for (size_t i = first; i < probes->site_nr && !err; i++)
 		if (!probes->site[i].is_attached && !probes->site[i].is_another)
 			err = array_push(probes, failed, index);

@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 #include "bpf_types.h"
-#include "collect/placement.h"
+#include "elf/placement.h"
 
 struct allocsnap_bpf;
 struct bpf_link;

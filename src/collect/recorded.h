@@ -19,11 +19,13 @@
 #include "collect/target.h"
 #include "collect/unwind_tables.h"
 
+struct parser;
 struct ring_buffer;
 struct symbols;
 
 struct collector {
 	struct allocsnap_bpf *bpf;
+	struct parser *parser; /* reads ELF and DWARF, without our privileges */
 	struct symbols *symbols;
 	struct objects objects;
 	struct unwind_tables unwind_tables;

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/resolve.h"
 
+#include <elf.h>
 #include <errno.h>
 
 #include "base/array.h"
-#include "collect/elf_object.h"
 #include "collect/return_address.h"
 #include "snapshot.h"
 #include "unwind_frame.h"
+
+/* Files of another one have no facts. */
+#ifdef __aarch64__
+#define OUR_MACHINE EM_AARCH64
+#else
+#define OUR_MACHINE EM_X86_64
+#endif
 
 static bool same_known_id(uint32_t index, const void *key, const void *table)
 {
@@ -32,18 +39,14 @@ const struct known_traceback *known_traceback_find(const struct target *target, 
 static bool follows_a_call(const struct object *object, uint64_t offset)
 {
 	uint8_t code[RETURN_ADDRESS_BEFORE + RETURN_ADDRESS_AFTER];
-	size_t before = RETURN_ADDRESS_BEFORE, after = RETURN_ADDRESS_AFTER;
+	size_t before = RETURN_ADDRESS_BEFORE, got;
 
-	if (!object->elf)
+	if (!object->facts)
 		return true; /* nothing to judge by */
 	if (offset < before)
 		return false;
-	if (elf_object__read(object->elf, offset - before, code, sizeof(code))) {
-		after = 0;
-		if (elf_object__read(object->elf, offset - before, code, before))
-			return false;
-	}
-	return is_return_address(code + before, before, after, elf_object__machine(object->elf));
+	got = object_read(object, offset - before, code, sizeof(code));
+	return got >= before && is_return_address(code + before, before, got - before, OUR_MACHINE);
 }
 
 static bool is_guessed(const struct traceback *traceback, uint32_t at)
@@ -85,12 +88,8 @@ static bool place_of(struct target *target, uint64_t pc, bool is_sure, struct co
  */
 static bool hides_its_caller(struct target *target, const struct code_place *place)
 {
-	const struct object *object;
-
-	if (place->object == OBJECT_NONE)
-		return false;
-	object = target->mappings.objects->object[place->object];
-	return object->elf && !elf_object__keeps_frame_pointer(object->elf, place->offset);
+	return place->object != OBJECT_NONE &&
+	       !objects_keeps_frame_pointer(target->mappings.objects, place->object, place->offset);
 }
 
 static int add_skipped(struct target *target, struct known_traceback *known)

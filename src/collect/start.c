@@ -27,7 +27,7 @@ static int find_hazard(const struct collector *collector, const struct target *t
 	found = hazard_of_threads(collector->bpf, target->pid, ret);
 	for (size_t i = 0; i < mappings->used_nr && !found; i++)
 		if (!probes_have_looked(target->probes, mappings->used[i]))
-			found = hazard_of_object(mappings_used(mappings, i), ret);
+			found = hazard_of_object(collector->parser, mappings_used(mappings, i), ret);
 	return found;
 }
 
@@ -62,6 +62,18 @@ static int avoid_hazards(struct collector *collector, struct target *target)
 	return err;
 }
 
+static void tell_given_up(struct collector *collector)
+{
+	struct objects *objects = &collector->objects;
+
+	while (objects->note_nr) {
+		char *note = objects->note[--objects->note_nr];
+
+		add_note(collector, note);
+		free(note);
+	}
+}
+
 /* No code has been mapped since before the mappings were read. */
 static bool are_mappings_current(const struct collector *collector, const struct target *target)
 {
@@ -93,6 +105,7 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 		tell_mappings(collector, target);
 	if (!err)
 		err = avoid_hazards(collector, target);
+	tell_given_up(collector);
 	if (err)
 		reason_set(why, err, "cannot probe process %d: %s", target->pid, strerror(-err));
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)

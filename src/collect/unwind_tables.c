@@ -15,7 +15,8 @@
 
 #include "base/array.h"
 #include "collect/bpf.h"
-#include "collect/elf_object.h"
+#include "elf/object_facts.h"
+#include "parser/parser.h"
 #include "unwind/unwind_table.h"
 
 #define SLAB_BYTES (UNWIND_SLAB_WORDS * sizeof(uint64_t))
@@ -158,7 +159,8 @@ static int publish(struct unwind_tables *tables, struct unwind_file file,
 
 /* ---- where tables come from ---- */
 
-static int table_of_vdso(const struct mapping *mapping, pid_t pid, struct unwind_table **ret)
+static int table_of_vdso(struct parser *parser, const struct mapping *mapping, pid_t pid,
+			 struct unwind_table **ret, struct reason *why)
 {
 	size_t bytes = mapping->end - mapping->start;
 	void *image = malloc(bytes);
@@ -170,10 +172,27 @@ static int table_of_vdso(const struct mapping *mapping, pid_t pid, struct unwind
 	if (!image || fd < 0 || pread(fd, image, bytes, mapping->start) != (ssize_t)bytes)
 		err = image ? -ESRCH : -ENOMEM;
 	else
-		err = unwind_table__from_memory(image, bytes, ret, NULL);
+		err = parser__image_table(parser, image, bytes, ret, why);
 	if (fd >= 0)
 		close(fd);
 	free(image);
+	return err;
+}
+
+static int table_of_file(struct unwind_tables *tables, struct parser *parser, int fd,
+			 struct unwind_table **ret, struct reason *why)
+{
+	struct unwind_cache_key key;
+	bool is_kept = unwind_cache__key(tables->cache, fd, &key);
+	int err;
+
+	if (is_kept)
+		*ret = unwind_cache__load(tables->cache, &key);
+	if (is_kept && *ret)
+		return 0;
+	err = parser__unwind_table(parser, fd, ret, why);
+	if (!err && is_kept)
+		unwind_cache__store(tables->cache, &key, fd, *ret);
 	return err;
 }
 
@@ -185,16 +204,18 @@ static const struct mapping *mapping_of(const struct mappings *mappings, uint32_
 	return NULL;
 }
 
-static int make_table(const struct mappings *mappings, uint32_t i, pid_t pid,
-		      struct unwind_table **ret)
+static int make_table(struct unwind_tables *tables, const struct mappings *mappings, uint32_t i,
+		      pid_t pid, struct unwind_table **ret, struct reason *why)
 {
 	const struct object *object = mappings->objects->object[i];
 	const struct mapping *mapping = mapping_of(mappings, i);
 
+	if (object->facts)
+		return table_of_file(tables, mappings->objects->parser, object->fd, ret, why);
 	if (object->fd >= 0)
-		return unwind_table__from_file(object->fd, ret, NULL);
+		return object->is_given_up ? -EIO : -ENOEXEC;
 	if (!strcmp(object->path, "[vdso]") && mapping)
-		return table_of_vdso(mapping, pid, ret);
+		return table_of_vdso(mappings->objects->parser, mapping, pid, ret, why);
 	return -ENOENT;
 }
 
@@ -204,14 +225,15 @@ static int add_one(struct unwind_tables *tables, const struct mappings *mappings
 	const struct object *object = mappings->objects->object[i];
 	struct unwind_table_entry *entry = &tables->entry[i];
 	struct unwind_table *table = NULL;
-	int err = make_table(mappings, i, pid, &table);
+	struct reason why = {};
+	int err = make_table(tables, mappings, i, pid, &table, &why);
 	bool has_none = err == -ENODATA || err == -ENOEXEC;
 
 	if (err == -ESRCH || !strcmp(object->path, "[vsyscall]"))
 		return 0; /* the vDSO of the next process will do; from the other nobody calls */
 	if (!err)
 		err = upload(tables, table,
-			     object->elf ? elf_object__entry(object->elf) : 0, &entry->object);
+			     object->facts ? object->facts->entry : 0, &entry->object);
 	unwind_table__free(table);
 	entry->file = file_of(object);
 	if (!err || has_none)
@@ -220,6 +242,9 @@ static int add_one(struct unwind_tables *tables, const struct mappings *mappings
 	entry->state = err	? UNWIND_TABLE_MISSING :
 		       has_none ? UNWIND_TABLE_NONE :
 				  UNWIND_TABLE_THERE;
+	if (err == -EIO && *why.text)
+		err = objects_note(mappings->objects, "no unwind table for %s: %s", object->path,
+				   why.text);
 	return err == -ENOMEM ? err : 0;
 }
 
@@ -348,6 +373,7 @@ uint64_t unwind_tables_missing(const struct unwind_tables *tables, const struct 
 
 void unwind_tables_release(struct unwind_tables *tables)
 {
+	unwind_cache__close(tables->cache);
 	for (uint32_t i = 0; i < tables->slab_nr; i++)
 		munmap(tables->slab[i], SLAB_BYTES);
 	free(tables->entry);

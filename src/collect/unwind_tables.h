@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "collect/mappings.h"
+#include "collect/unwind_cache.h"
 #include "unwind_types.h"
 
 struct allocsnap_bpf;
@@ -28,6 +29,7 @@ enum unwind_table_state {
 /* Zeroed: none, and nothing is done. */
 struct unwind_tables {
 	const struct allocsnap_bpf *bpf; /* NULL: tables are not used */
+	struct unwind_cache *cache;
 	uint64_t *slab[UNWIND_SLABS_MAX];
 	uint32_t slab_nr;
 	uint32_t word_nr; /* taken */

@@ -11,9 +11,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define BUILD_ID_MIN 3
-#define BUILD_ID_MAX 64
-
 static bool climbs(const char *path)
 {
 	for (const char *up = strstr(path, ".."); up; up = strstr(up + 1, ".."))
@@ -63,23 +60,6 @@ static int keep_if(bool right, int fd)
 	return fd;
 }
 
-static int open_by_build_id(int root_fd, const uint8_t *build_id, size_t len)
-{
-	char path[sizeof(".build-id//.debug") + 2 * BUILD_ID_MAX];
-	size_t end;
-	int fd;
-
-	if (len < BUILD_ID_MIN || len > BUILD_ID_MAX)
-		return -1;
-	end = sprintf(path, ".build-id/%02x/", build_id[0]);
-	for (size_t i = 1; i < len; i++)
-		end += sprintf(path + end, "%02x", build_id[i]);
-	strcpy(path + end, ".debug");
-
-	fd = open_regular(root_fd, path);
-	return keep_if(fd >= 0 && has_build_id(fd, build_id, len), fd);
-}
-
 static bool has_checksum(int fd, uint32_t want)
 {
 	uint8_t block[1 << 16];
@@ -94,45 +74,97 @@ static bool has_checksum(int fd, uint32_t want)
 	return !nr && sum == want;
 }
 
-static int open_by_link(int root_fd, const char *object_path, const char *name, uint32_t checksum)
+/* ---- candidates ---- */
+
+static int open_by_build_id(int root_fd, const uint8_t *build_id, size_t len)
+{
+	char path[sizeof(".build-id//.debug") + 2 * BUILD_ID_MAX];
+	size_t end;
+
+	if (len < BUILD_ID_MIN || len > BUILD_ID_MAX)
+		return -1;
+	end = sprintf(path, ".build-id/%02x/", build_id[0]);
+	for (size_t i = 1; i < len; i++)
+		end += sprintf(path + end, "%02x", build_id[i]);
+	strcpy(path + end, ".debug");
+	return open_regular(root_fd, path);
+}
+
+static int open_by_link(int root_fd, const char *object_path, const char *name)
 {
 	const char *slash = strrchr(object_path, '/');
 	char path[PATH_MAX];
-	int fd, len;
+	int len;
 
 	if (!slash || object_path[0] != '/' || strchr(name, '/'))
 		return -1;
 	len = snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - object_path), object_path, name);
 	if (len < 0 || (size_t)len >= sizeof(path))
 		return -1;
-	fd = open_regular(root_fd, path);
-	return keep_if(fd >= 0 && has_checksum(fd, checksum), fd);
+	return open_regular(root_fd, path);
 }
 
-int debug_file__open(int root_fd, Elf *object, const char *path)
+static int open_shared(int root_fd, const char *name)
+{
+	const char *below = strstr(name, ".dwz/");
+
+	return below ? open_regular(root_fd, below) : -1;
+}
+
+int debug_file__candidate(int root_fd, const char *object_path, const struct debug_want *want)
+{
+	switch (want->kind) {
+	case DEBUG_BY_BUILD_ID:
+		return open_by_build_id(root_fd, want->build_id, want->build_id_len);
+	case DEBUG_BY_LINK:
+		return open_by_link(root_fd, object_path, want->name);
+	case DEBUG_SHARED:
+		return open_shared(root_fd, want->name);
+	}
+	return -1;
+}
+
+/* ---- what is wanted, and whether it was found ---- */
+
+static int ask_by_build_id(const struct debug_opener *opener, const char *path,
+			   const void *build_id, size_t len)
+{
+	const struct debug_want want = {
+		.kind = DEBUG_BY_BUILD_ID, .build_id = build_id, .build_id_len = len,
+	};
+	int fd = opener->open(opener->self, path, &want);
+
+	return keep_if(fd >= 0 && has_build_id(fd, build_id, len), fd);
+}
+
+int debug_file__open(const struct debug_opener *opener, Elf *object, const char *path)
 {
 	const void *build_id;
 	ssize_t len = dwelf_elf_gnu_build_id(object, &build_id);
+	struct debug_want want = { .kind = DEBUG_BY_LINK };
 	GElf_Word checksum;
-	const char *link;
 	int fd = -1;
 
 	if (len > 0)
-		fd = open_by_build_id(root_fd, build_id, len);
+		fd = ask_by_build_id(opener, path, build_id, len);
 	if (fd >= 0)
 		return fd;
-	link = dwelf_elf_gnu_debuglink(object, &checksum);
-	return link ? open_by_link(root_fd, path, link, checksum) : -1;
+	want.name = dwelf_elf_gnu_debuglink(object, &checksum);
+	if (want.name)
+		fd = opener->open(opener->self, path, &want);
+	return keep_if(fd >= 0 && has_checksum(fd, checksum), fd);
 }
 
-int debug_file__open_shared(int root_fd, const char *name, const void *build_id,
-			    size_t build_id_len)
+int debug_file__open_shared(const struct debug_opener *opener, const char *name,
+			    const void *build_id, size_t build_id_len)
 {
-	int fd = open_by_build_id(root_fd, build_id, build_id_len);
-	const char *below = strstr(name, ".dwz/");
+	const struct debug_want want = {
+		.kind = DEBUG_SHARED, .name = name,
+		.build_id = build_id, .build_id_len = build_id_len,
+	};
+	int fd = ask_by_build_id(opener, "", build_id, build_id_len);
 
-	if (fd >= 0 || !below)
-		return fd;
-	fd = open_regular(root_fd, below);
+	if (fd < 0)
+		fd = opener->open(opener->self, "", &want);
 	return keep_if(fd >= 0 && has_build_id(fd, build_id, build_id_len), fd);
 }

@@ -16,6 +16,9 @@
  *	                              build-id or from ".dwz/" on in its name; the id must agree
  *
  * Only regular files are opened. Symbolic links below the directory are root's, and followed.
+ *
+ * Who reads the object only says what it wants (struct debug_want); whoever may open files
+ * looks for a candidate, which is then checked by who asked.
  */
 
 #include <gelf.h>
@@ -23,15 +26,36 @@
 #include <stdint.h>
 
 #define DEBUG_FILE_ROOT "/usr/lib/debug"
+#define BUILD_ID_MIN 3
+#define BUILD_ID_MAX 64
 
-/*
- * The debug file of an object, open for reading; the caller closes it. -1 if there is none.
- * root_fd is the open directory (-1: none), path the object's name in its process.
- */
-int debug_file__open(int root_fd, Elf *object, const char *path);
+enum debug_kind {
+	DEBUG_BY_BUILD_ID,
+	DEBUG_BY_LINK,
+	DEBUG_SHARED,
+};
+
+struct debug_want {
+	enum debug_kind kind;
+	const uint8_t *build_id; /* of all but links */
+	size_t build_id_len;
+	const char *name; /* of all but build-ids */
+};
+
+/* Opens a candidate for an object of this path; the caller closes it. -1 if there is none. */
+struct debug_opener {
+	int (*open)(void *self, const char *object_path, const struct debug_want *want);
+	void *self;
+};
+
+/* What an opener does that may open files, below the open directory root_fd (-1: none). */
+int debug_file__candidate(int root_fd, const char *object_path, const struct debug_want *want);
+
+/* The debug file of an object, checked; the caller closes it. -1 if there is none. */
+int debug_file__open(const struct debug_opener *opener, Elf *object, const char *path);
 
 /* The shared part that a debug file names, likewise. */
-int debug_file__open_shared(int root_fd, const char *name, const void *build_id,
-			    size_t build_id_len);
+int debug_file__open_shared(const struct debug_opener *opener, const char *name,
+			    const void *build_id, size_t build_id_len);
 
 #endif

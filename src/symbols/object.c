@@ -3,6 +3,7 @@
 
 #include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct segment {
 
 struct object {
 	char *path;
-	int debug_root_fd;
+	const struct debug_opener *opener;
 
 	Dwfl *dwfl; /* NULL: no ELF, no names */
 	Dwfl_Module *module;
@@ -50,7 +51,7 @@ static int find_debug_file(Dwfl_Module *, void **userdata, const char *, Dwarf_A
 	errno = 0;
 	if (link != dwelf_elf_gnu_debuglink(object->elf, &checksum))
 		return -1;
-	return debug_file__open(object->debug_root_fd, object->elf, object->path);
+	return debug_file__open(object->opener, object->elf, object->path);
 }
 
 static int find_no_elf(Dwfl_Module *, void **, const char *, Dwarf_Addr, char **, Elf **)
@@ -130,20 +131,62 @@ static int open_module(struct object *object, int fd)
 	return read_segments(object);
 }
 
-struct object *object__open(int fd, const char *path, int debug_root_fd)
+/* What a section says that it unpacks to; 0: it is not compressed. */
+static uint64_t unpacked_bytes(Elf *elf, Elf_Scn *section)
+{
+	GElf_Shdr header;
+	GElf_Chdr packed;
+	const char *name;
+	Elf_Data *gnu; /* "ZLIB", and the size, big-endian */
+	uint64_t bytes;
+	size_t names;
+
+	if (!gelf_getshdr(section, &header) || header.sh_type == SHT_NOBITS)
+		return 0;
+	if (header.sh_flags & SHF_COMPRESSED)
+		return gelf_getchdr(section, &packed) ? packed.ch_size : 0;
+	name = elf_getshdrstrndx(elf, &names) ? NULL : elf_strptr(elf, names, header.sh_name);
+	if (!name || strncmp(name, ".zdebug", strlen(".zdebug")))
+		return 0;
+	gnu = elf_getdata_rawchunk(elf, header.sh_offset, 4 + sizeof(bytes), ELF_T_BYTE);
+	if (!gnu || memcmp(gnu->d_buf, "ZLIB", 4))
+		return 0;
+	memcpy(&bytes, (char *)gnu->d_buf + 4, sizeof(bytes));
+	return be64toh(bytes);
+}
+
+static int check_unpacked(Elf *elf, struct reason *why)
+{
+	Elf_Scn *section = NULL;
+	uint64_t sum = 0;
+
+	while (sum <= OBJECT_UNPACKED_MAX && (section = elf_nextscn(elf, section))) {
+		uint64_t bytes = unpacked_bytes(elf, section);
+
+		sum = bytes > OBJECT_UNPACKED_MAX ? bytes : sum + bytes;
+	}
+	if (sum <= OBJECT_UNPACKED_MAX)
+		return 0;
+	return reason_set(why, -EIO, "its compressed sections would unpack to more than 2 GiB");
+}
+
+struct object *object__open(int fd, const char *path, const struct debug_opener *opener,
+			    struct reason *why)
 {
 	struct object *object = calloc(1, sizeof(*object));
 	int err = 0;
 
 	if (!object)
 		return NULL;
-	object->debug_root_fd = debug_root_fd;
+	object->opener = opener;
 	object->shared_fd = -1;
 	object->path = strdup(path);
 	if (!object->path)
 		err = -ENOMEM;
 	else if (is_program_or_library(fd))
 		err = open_module(object, fd);
+	if (!err && object->elf)
+		err = check_unpacked(object->elf, why);
 	if (err) {
 		object__close(object);
 		errno = -err;
@@ -179,7 +222,7 @@ static bool load_shared(struct object *object, Dwarf *dwarf)
 
 	if (len <= 0)
 		return true;
-	object->shared_fd = debug_file__open_shared(object->debug_root_fd, name, build_id, len);
+	object->shared_fd = debug_file__open_shared(object->opener, name, build_id, len);
 	if (object->shared_fd < 0)
 		return false;
 	object->shared = dwarf_begin(object->shared_fd, DWARF_C_READ);

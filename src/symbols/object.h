@@ -10,16 +10,23 @@
 
 #include <stdint.h>
 
+#include "base/reason.h"
 #include "symbols/symbols.h"
 #include "symbols/units.h"
 
 struct object;
+struct debug_opener;
+
+/* What compressed sections of an object may claim to unpack to, all together. */
+#define OBJECT_UNPACKED_MAX (2ull << 30)
 
 /*
- * fd stays the caller's; debug_root_fd must stay open as long as the object. A file that is no
- * ELF program or library gives an object without names. NULL and errno ENOMEM on failure.
+ * fd stays the caller's; opener must live as long as the object. A file that is no ELF program or
+ * library gives an object without names. NULL and errno on failure: ENOMEM; EIO with a line in *why
+ * for what would unpack to too much.
  */
-struct object *object__open(int fd, const char *path, int debug_root_fd);
+struct object *object__open(int fd, const char *path, const struct debug_opener *opener,
+			    struct reason *why);
 void object__close(struct object *object);
 
 /*

@@ -11,14 +11,17 @@
 #include "base/array.h"
 #include "base/idmap.h"
 #include "symbols/debug_file.h"
-#include "symbols/guard.h"
-#include "symbols/names.h"
-#include "symbols/object.h"
+#include "symbols/direct.h"
 #include "symbols/symbols_below.h"
+
+#define OBJECT_TEXT_MAX (64u << 20) /* bytes of names of one object; more is no program's */
 
 struct known_object {
 	char *path, *build_id;
-	struct object *object;
+	int fd; /* -1: no file, no names */
+	uint64_t text_bytes;
+	char *unreadable; /* why, else NULL */
+	bool is_told;
 };
 
 struct result {
@@ -28,34 +31,56 @@ struct result {
 	struct symbol *frame;
 };
 
-/* What a raw name reads as; each is worked out once and keeps its address. */
-struct name {
-	const char *directory; /* of a source file; the DWARF's string, NULL for a function */
-	char *raw, *readable;
-	bool is_function;
-};
-
 struct symbols {
+	const struct symbol_source *source;
+	struct symbol_source own; /* where nobody else reads */
+	struct debug_opener opener;
 	int debug_root_fd; /* -1: there is no such directory */
-	uint64_t cut_short_nr;
 	struct known_object *object;
 	size_t object_nr, object_alloc;
 	struct result *result;
 	size_t result_nr, result_alloc;
 	struct idmap result_ids;
-	struct name *name;
-	size_t name_nr, name_alloc;
-	struct idmap name_ids;
+	char **text; /* each once */
+	size_t text_nr, text_alloc;
+	struct idmap text_ids;
 };
 
-struct symbols *symbols__new_below(const char *debug_root)
+struct symbols *symbols__new_from(const struct symbol_source *source)
 {
 	struct symbols *symbols = calloc(1, sizeof(*symbols));
 
-	elf_version(EV_CURRENT);
-	if (symbols)
-		symbols->debug_root_fd = open(debug_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (symbols) {
+		symbols->source = source;
+		symbols->debug_root_fd = -1;
+	}
 	return symbols;
+}
+
+static int open_candidate(void *self, const char *object_path, const struct debug_want *want)
+{
+	const struct symbols *symbols = self;
+
+	return debug_file__candidate(symbols->debug_root_fd, object_path, want);
+}
+
+struct symbols *symbols__new_below(const char *debug_root)
+{
+	struct symbols *symbols = symbols__new_from(NULL);
+
+	if (!symbols)
+		return NULL;
+	symbols->debug_root_fd = open(debug_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	symbols->opener = (struct debug_opener){ .open = open_candidate, .self = symbols };
+	symbols->own = (struct symbol_source){
+		.look_up = direct__look_up,
+		.self = direct__new(&symbols->opener),
+	};
+	symbols->source = &symbols->own;
+	if (symbols->own.self)
+		return symbols;
+	symbols__free(symbols);
+	return NULL;
 }
 
 struct symbols *symbols__new(void)
@@ -65,9 +90,9 @@ struct symbols *symbols__new(void)
 
 static void release_object(struct known_object *known)
 {
-	object__close(known->object);
 	free(known->path);
 	free(known->build_id);
+	free(known->unreadable);
 }
 
 void symbols__free(struct symbols *symbols)
@@ -78,62 +103,33 @@ void symbols__free(struct symbols *symbols)
 		release_object(&symbols->object[i]);
 	for (size_t i = 0; i < symbols->result_nr; i++)
 		free(symbols->result[i].frame);
-	for (size_t i = 0; i < symbols->name_nr; i++) {
-		free(symbols->name[i].raw);
-		free(symbols->name[i].readable);
-	}
+	for (size_t i = 0; i < symbols->text_nr; i++)
+		free(symbols->text[i]);
 	idmap_release(&symbols->result_ids);
-	idmap_release(&symbols->name_ids);
+	idmap_release(&symbols->text_ids);
 	free(symbols->object);
 	free(symbols->result);
-	free(symbols->name);
+	free(symbols->text);
+	direct__free(symbols->own.self);
 	if (symbols->debug_root_fd >= 0)
 		close(symbols->debug_root_fd);
 	free(symbols);
 }
 
-uint64_t symbols__cut_short_nr(const struct symbols *symbols)
-{
-	return symbols->cut_short_nr;
-}
-
 /* ---- objects ---- */
 
-struct open_job {
-	int fd, debug_root_fd;
-	const char *path;
-	struct object *object;
-};
-
-static void open_object(void *job)
+static int set_unreadable(struct known_object *known, const char *why)
 {
-	struct open_job *open = job;
-
-	open->object = object__open(open->fd, open->path, open->debug_root_fd);
-}
-
-/* fd -1 is no file: an object without names. */
-static struct object *open_guarded(struct symbols *symbols, const char *path, int fd)
-{
-	struct open_job job = { .fd = fd, .debug_root_fd = symbols->debug_root_fd, .path = path };
-
-	if (!guard_run(open_object, &job)) {
-		symbols->cut_short_nr++;
-		job.object = object__open(-1, path, symbols->debug_root_fd);
-	}
-	return job.object;
+	known->unreadable = strdup(why);
+	return known->unreadable ? 0 : -ENOMEM;
 }
 
 static int add_object(struct symbols *symbols, const char *path, const char *build_id, int fd)
 {
-	struct known_object known = {
-		.path = strdup(path),
-		.build_id = strdup(build_id),
-		.object = open_guarded(symbols, path, fd),
-	};
-	int err = -ENOMEM;
+	struct known_object known = { .path = strdup(path), .build_id = strdup(build_id), .fd = fd };
+	int err = known.path && known.build_id ? 0 : -ENOMEM;
 
-	if (known.path && known.build_id && known.object)
+	if (!err)
 		err = array_push(symbols, object, known);
 	if (err)
 		release_object(&known);
@@ -159,72 +155,67 @@ int symbols__object(struct symbols *symbols, const char *path, const char *build
 	return 0;
 }
 
-/* ---- names ---- */
-
-static bool same_name(uint32_t id, const void *key, const void *table)
+size_t symbols__object_nr(const struct symbols *symbols)
 {
-	const struct name *name = &((const struct symbols *)table)->name[id], *want = key;
-
-	return name->is_function == want->is_function && name->directory == want->directory &&
-	       !strcmp(name->raw, want->raw);
+	return symbols->object_nr;
 }
 
-static int add_name(struct symbols *symbols, const struct name *key, uint64_t hash)
+const char *symbols__unreadable(const struct symbols *symbols, uint32_t object)
 {
-	struct name name = *key;
-	int err = -ENOMEM;
+	return symbols->object[object].unreadable;
+}
 
-	name.raw = strdup(key->raw);
-	name.readable = key->is_function ? function_name(key->raw) :
-					   source_name(key->directory, key->raw);
-	if (name.raw && name.readable)
-		err = array_reserve(&symbols->name, &symbols->name_alloc, symbols->name_nr + 1);
-	if (!err)
-		err = idmap_add(&symbols->name_ids, hash, symbols->name_nr);
-	if (err) {
-		free(name.raw);
-		free(name.readable);
-		return err;
+bool symbols__next_unreadable(struct symbols *symbols, const char **ret_path, const char **ret_why)
+{
+	for (size_t i = 0; i < symbols->object_nr; i++) {
+		struct known_object *known = &symbols->object[i];
+
+		if (!known->unreadable || known->is_told)
+			continue;
+		known->is_told = true;
+		*ret_path = known->path;
+		*ret_why = known->unreadable;
+		return true;
 	}
-	symbols->name[symbols->name_nr++] = name;
-	return 0;
+	return false;
 }
 
-/* The readable form in *ret, or NULL there if there is no name. 0 or -ENOMEM. */
-static int read_name(struct symbols *symbols, const struct name *key, const char **ret)
+/* ---- texts ---- */
+
+static bool same_text(uint32_t id, const void *key, const void *table)
 {
+	return !strcmp(((const struct symbols *)table)->text[id], key);
+}
+
+/* Replaces *text, if it is not NULL, by our own copy. 0, -ENOMEM, or -EFBIG. */
+static int keep_text(struct symbols *symbols, struct known_object *known, const char **text)
+{
+	size_t len = *text ? strlen(*text) : 0;
 	uint64_t hash;
 	uint32_t id;
+	char *copy;
 	int err;
 
-	*ret = NULL;
-	if (!key->raw || !*key->raw)
+	if (!*text)
 		return 0;
-	hash = hash_bytes(key->raw, strlen(key->raw), key->is_function);
-	id = idmap_find(&symbols->name_ids, hash, same_name, key, symbols);
-	if (id == IDMAP_NONE) {
-		id = symbols->name_nr;
-		err = add_name(symbols, key, hash);
-		if (err)
-			return err;
+	hash = hash_bytes(*text, len, 0);
+	id = idmap_find(&symbols->text_ids, hash, same_text, *text, symbols);
+	if (id != IDMAP_NONE) {
+		*text = symbols->text[id];
+		return 0;
 	}
-	*ret = symbols->name[id].readable;
-	return 0;
-}
-
-static int read_place(struct symbols *symbols, const struct place *place, struct symbol *ret)
-{
-	struct name function = {
-		.raw = (char *)(place->linkage_name ? place->linkage_name : place->name),
-		.is_function = true,
-	};
-	struct name source = { .raw = (char *)place->filename, .directory = place->directory };
-	int err = read_name(symbols, &function, &ret->function);
-
+	known->text_bytes += len;
+	if (known->text_bytes > OBJECT_TEXT_MAX)
+		return -EFBIG;
+	copy = strdup(*text);
+	err = copy ? idmap_add(&symbols->text_ids, hash, symbols->text_nr) : -ENOMEM;
+	if (!err)
+		err = array_push(symbols, text, copy);
 	if (err)
-		return err;
-	ret->lineno = place->lineno;
-	return read_name(symbols, &source, &ret->filename);
+		free(copy);
+	else
+		*text = copy;
+	return err;
 }
 
 /* ---- lookup ---- */
@@ -236,85 +227,140 @@ static bool same_result(uint32_t id, const void *key, const void *table)
 	return result->object == want->object && result->return_offset == want->return_offset;
 }
 
-static int look_up(struct symbols *symbols, struct result *result)
+static uint64_t hash_of(uint32_t object, uint64_t return_offset)
 {
-	struct place place[SYMBOL_INLINE_MAX];
-	int nr, err = 0;
-
-	nr = object__lookup(symbols->object[result->object].object, result->return_offset, place);
-	if (nr < 0)
-		return nr;
-	result->frame = calloc(nr, sizeof(*result->frame));
-	if (!result->frame)
-		return -ENOMEM;
-	result->frame_nr = nr;
-	for (int i = 0; i < nr && !err; i++)
-		err = read_place(symbols, &place[i], &result->frame[i]);
-	return err;
+	return hash_bytes(&return_offset, sizeof(return_offset), object);
 }
 
-struct lookup_job {
+static const struct result *find_result(const struct symbols *symbols, uint32_t object,
+					uint64_t return_offset)
+{
+	struct result key = { .object = object, .return_offset = return_offset };
+	uint32_t id = idmap_find(&symbols->result_ids, hash_of(object, return_offset), same_result,
+				 &key, symbols);
+
+	return id == IDMAP_NONE ? NULL : &symbols->result[id];
+}
+
+struct questions {
 	struct symbols *symbols;
-	struct result *result;
-	int err;
+	uint32_t object;
+	uint64_t *return_offset;
 };
 
-static void run_lookup(void *job)
+static int take_result(void *taker, size_t i, const struct symbol *frame, int frame_nr)
 {
-	struct lookup_job *lookup = job;
+	struct questions *questions = taker;
+	struct symbols *symbols = questions->symbols;
+	struct result result = {
+		.object = questions->object,
+		.return_offset = questions->return_offset[i],
+		.frame_nr = frame_nr,
+		.frame = calloc(frame_nr, sizeof(*frame)),
+	};
+	int err = result.frame ? 0 : -ENOMEM;
 
-	lookup->err = look_up(lookup->symbols, lookup->result);
-}
+	for (int f = 0; f < frame_nr && !err; f++) {
+		struct known_object *known = &symbols->object[result.object];
 
-/* An object that was cut short goes on without names; what libdw made of it is lost with it. */
-static int look_up_guarded(struct symbols *symbols, struct result *result)
-{
-	struct lookup_job job = { .symbols = symbols, .result = result };
-	struct known_object *known = &symbols->object[result->object];
-
-	if (guard_run(run_lookup, &job))
-		return job.err;
-	symbols->cut_short_nr++;
-	known->object = object__open(-1, known->path, symbols->debug_root_fd);
-	result->frame = calloc(1, sizeof(*result->frame));
-	result->frame_nr = 1;
-	return known->object && result->frame ? 0 : -ENOMEM;
-}
-
-static int add_result(struct symbols *symbols, const struct result *key, uint64_t hash)
-{
-	struct result result = *key;
-	int err = look_up_guarded(symbols, &result);
-
+		result.frame[f] = frame[f];
+		err = keep_text(symbols, known, &result.frame[f].function);
+		if (!err)
+			err = keep_text(symbols, known, &result.frame[f].filename);
+	}
 	if (!err)
 		err = array_reserve(&symbols->result, &symbols->result_alloc,
 				    symbols->result_nr + 1);
 	if (!err)
-		err = idmap_add(&symbols->result_ids, hash, symbols->result_nr);
-	if (err) {
+		err = idmap_add(&symbols->result_ids, hash_of(result.object, result.return_offset),
+				symbols->result_nr);
+	if (err)
 		free(result.frame);
+	else
+		symbols->result[symbols->result_nr++] = result;
+	return err;
+}
+
+static int ask(struct symbols *symbols, uint32_t object, uint64_t *return_offset, size_t nr)
+{
+	struct questions questions = { symbols, object, return_offset };
+	struct known_object *known = &symbols->object[object];
+	struct source_object of = { .id = object, .fd = known->fd, .path = known->path };
+	struct reason why = {};
+	int err = symbols->source->look_up(symbols->source->self, &of, return_offset, nr,
+					   take_result, &questions, &why);
+
+	if (err == -EFBIG)
+		return set_unreadable(known, "its names take more than 64 MiB");
+	return err == -EIO ? set_unreadable(known, why.text) : err;
+}
+
+static int compare_offsets(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+/* Those that are not known yet, each once, in *ret; the caller frees it. Their number or -ENOMEM. */
+static ssize_t choose_new(const struct symbols *symbols, uint32_t object,
+			  const uint64_t *return_offset, size_t nr, uint64_t **ret)
+{
+	struct { uint64_t *offset; size_t offset_nr, offset_alloc; } new = {};
+	size_t kept = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < nr && !err; i++)
+		if (!find_result(symbols, object, return_offset[i]))
+			err = array_push(&new, offset, return_offset[i]);
+	if (err) {
+		free(new.offset);
 		return err;
 	}
-	symbols->result[symbols->result_nr++] = result;
-	return 0;
+	if (new.offset_nr)
+		qsort(new.offset, new.offset_nr, sizeof(*new.offset), compare_offsets);
+	for (size_t i = 0; i < new.offset_nr; i++)
+		if (!kept || new.offset[i] != new.offset[kept - 1])
+			new.offset[kept++] = new.offset[i];
+	*ret = new.offset;
+	return kept;
+}
+
+int symbols__look_ahead(struct symbols *symbols, uint32_t object, const uint64_t *return_offset,
+			size_t nr)
+{
+	const struct known_object *known = &symbols->object[object];
+	uint64_t *new = NULL;
+	ssize_t new_nr;
+	int err = 0;
+
+	if (known->fd < 0 || known->unreadable || !nr)
+		return 0;
+	new_nr = choose_new(symbols, object, return_offset, nr, &new);
+	if (new_nr < 0)
+		return new_nr;
+	if (new_nr)
+		err = ask(symbols, object, new, new_nr);
+	free(new);
+	return err;
 }
 
 int symbols__lookup(struct symbols *symbols, uint32_t object, uint64_t return_offset,
 		    struct symbol ret_frame[SYMBOL_INLINE_MAX])
 {
-	struct result key = { .object = object, .return_offset = return_offset };
-	uint64_t hash = hash_bytes(&return_offset, sizeof(return_offset), object);
-	uint32_t id;
+	const struct result *result = find_result(symbols, object, return_offset);
 	int err;
 
-	id = idmap_find(&symbols->result_ids, hash, same_result, &key, symbols);
-	if (id == IDMAP_NONE) {
-		id = symbols->result_nr;
-		err = add_result(symbols, &key, hash);
+	if (!result) {
+		err = symbols__look_ahead(symbols, object, &return_offset, 1);
 		if (err)
 			return err;
+		result = find_result(symbols, object, return_offset);
 	}
-	memcpy(ret_frame, symbols->result[id].frame,
-	       symbols->result[id].frame_nr * sizeof(*ret_frame));
-	return symbols->result[id].frame_nr;
+	if (!result) {
+		ret_frame[0] = (struct symbol){};
+		return 1;
+	}
+	memcpy(ret_frame, result->frame, result->frame_nr * sizeof(*ret_frame));
+	return result->frame_nr;
 }

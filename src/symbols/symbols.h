@@ -8,22 +8,32 @@
  * .gnu_debuglink) below /usr/lib/debug. Nothing is fetched from the network.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct symbols; /* the objects opened so far, each read once */
+struct symbol_source;
 
-struct symbols *symbols__new(void); /* NULL and errno ENOMEM on failure */
+/*
+ * NULL and errno ENOMEM on failure. The first reads the files in this process, which is to have no
+ * privileges; the second leaves that to another one, which must outlive it (source.h).
+ */
+struct symbols *symbols__new(void);
+struct symbols *symbols__new_from(const struct symbol_source *source);
 void symbols__free(struct symbols *symbols);
 
 /*
  * Makes an object known. fd is open for reading on exactly the file that the process maps and
- * stays the caller's; path is its name in the process, build_id its id in hex ("" if none):
- * objects with the same path and build-id are opened once. A file that cannot be parsed is an
- * object without names, not an error. 0 and an index from 0 in *ret_object, or -ENOMEM.
+ * stays the caller's, and open as long as names are asked for; path is its name in the process,
+ * build_id its id in hex ("" if none): objects with the same path and build-id are opened once. A
+ * file that cannot be parsed is an object without names, not an error. 0 and an index from 0 in *ret_object, or -ENOMEM.
  */
 int symbols__object(struct symbols *symbols, const char *path, const char *build_id, int fd,
 		    uint32_t *ret_object);
+
+/* How many are known: indices are below it. */
+size_t symbols__object_nr(const struct symbols *symbols);
 
 /* One frame; strings live as long as `symbols`. NULL and 0 where not known. */
 struct symbol {
@@ -42,8 +52,21 @@ struct symbol {
 int symbols__lookup(struct symbols *symbols, uint32_t object, uint64_t return_offset,
 		    struct symbol ret_frame[SYMBOL_INLINE_MAX]);
 
-/* Objects whose file was cut short while it was being read: they have no more names. */
-uint64_t symbols__cut_short_nr(const struct symbols *symbols);
+/*
+ * Asks for many return addresses at once, so that looking them up costs nothing more. Any order,
+ * doubles and known ones too. 0 or -ENOMEM.
+ */
+int symbols__look_ahead(struct symbols *symbols, uint32_t object, const uint64_t *return_offset,
+			size_t nr);
+
+/*
+ * Why an object could not be read to the end (its file was cut short, whoever read it crashed or took
+ * too long): it has no more names than were looked up before. NULL where it could.
+ */
+const char *symbols__unreadable(const struct symbols *symbols, uint32_t object);
+
+/* The next such object, each told once; false: there is none. */
+bool symbols__next_unreadable(struct symbols *symbols, const char **ret_path, const char **ret_why);
 
 /* A C++, Rust or D name in readable form, or the name itself; the caller frees it. */
 char *symbol_demangle(const char *name);

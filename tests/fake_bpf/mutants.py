@@ -193,7 +193,7 @@ MUTANTS = {
         "unwind.bpf.h", "\twalk->traceback.total_nframe = nr;",
         "\twalk->traceback.total_nframe = nr < settings.traceback_limit ? nr : settings.traceback_limit;"),
     "tracebacks: any frame pointer will do": (
-        "unwind.bpf.h", "return !(frame_pointer & 7) && frame_pointer - above < FRAME_BYTES_MAX;",
+        "stack_window.bpf.h", "return !(frame_pointer & 7) && frame_pointer - above < FRAME_BYTES_MAX;",
         "return true;"),
 
     # the life of a process

@@ -2,7 +2,7 @@
 # Fuzzing what reads files and command lines; clang's libFuzzer with ASan and UBSan.
 
 FUZZ         := .output/fuzz
-FUZZERS      := snapshot json filter cfi
+FUZZERS      := snapshot json filter cfi elf answer
 FUZZ_SECONDS ?= 600
 FUZZ_CFLAGS  := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall -Iinclude -Isrc \
 		-g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
@@ -19,8 +19,10 @@ test-fuzz: fuzzers	## a few seconds of fuzzing, the same each time, and the inpu
 fuzz: fuzzers		## fuzzing for FUZZ_SECONDS a target; what it finds stays in .output/fuzz
 	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run.sh long $(FUZZ) $(FUZZERS)
 
-fuzzers: $(addprefix $(FUZZ)/fuzz-,$(FUZZERS)) $(FUZZ)/make-seeds $(OUT)/golden-snapshots
-	$(Q)mkdir -p $(FUZZ)/seeds/snapshot
+fuzzers: $(addprefix $(FUZZ)/fuzz-,$(FUZZERS)) $(FUZZ)/make-seeds $(FUZZ)/answer-seeds $(OUT)/golden-snapshots
+	$(Q)mkdir -p $(FUZZ)/seeds/snapshot $(FUZZ)/seeds/answer
+	$(Q)$(FUZZ)/answer-seeds $(FUZZ)/seeds/answer
+	$(Q)tests/fuzz/elf_seeds.sh $(FUZZ)/seeds/elf
 	$(Q)tests/fuzz/cfi_seeds.sh $(FUZZ)/seeds/cfi tests/unwind/targets/frames.c
 	$(Q)$(FUZZ)/make-seeds $(FUZZ)/seeds/snapshot $(wildcard $(OUT)/golden-snapshots.d/*.snap)
 
@@ -31,9 +33,17 @@ $(FUZZ)/%.o: %.c VERSION
 
 $(FUZZ)/fuzz-snapshot: $(FUZZ)/tests/fuzz/mutate.o
 $(FUZZ)/fuzz-cfi: $(call fuzz_obj,$(wildcard src/unwind/*.c))
+$(FUZZ)/fuzz-elf: $(call fuzz_obj,$(wildcard src/elf/*.c))
+# All of the parser but the process at its other end.
+$(FUZZ)/fuzz-answer: $(call fuzz_obj,$(wildcard src/elf/*.c src/symbols/*.c src/unwind/*.c) \
+	$(filter-out src/parser/spawner.c src/parser/confine.c $(wildcard src/parser/serve*.c),$(wildcard src/parser/*.c)))
 $(FUZZ)/fuzz-%: $(FUZZ)/tests/fuzz/%.o $(FUZZ_COMMON)
 	$(call msg,LINK,$@)
-	$(Q)$(CLANG) -fsanitize=fuzzer,address,undefined $^ $(API_LIBS) -lelf -o $@
+	$(Q)$(CLANG) -fsanitize=fuzzer,address,undefined $^ $(API_LIBS) $(SYMBOLS_LIBS) -lcapstone -o $@
+
+$(FUZZ)/answer-seeds: $(OUT)/tests/fuzz/answer_seeds.o
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ -o $@
 
 $(FUZZ)/make-seeds: $(OUT)/tests/fuzz/make_seeds.o $(LIB)
 	$(call msg,LINK,$@)

@@ -22,6 +22,8 @@ runs_of() {
 	json) echo 40000 ;;
 	filter) echo 30000 ;;
 	cfi) echo 60000 ;;
+	elf) echo 10000 ;;
+	answer) echo 10000 ;;
 	esac
 }
 
@@ -32,6 +34,8 @@ limits_of() {
 	json) echo "-max_len=4096 -dict=$tests/json.dict" ;;
 	filter) echo "-max_len=256 -dict=$tests/filter.dict" ;;
 	cfi) echo "-max_len=2048" ;;
+	elf) echo "-max_len=16384" ;;
+	answer) echo "-max_len=4096" ;;
 	esac
 }
 

@@ -53,6 +53,8 @@ static inline bool is_ours(void)
 		begin_fork();
 		is_inside = false;
 	}
+	if (!books)
+		return false; /* forked into a process that cannot read its environment */
 	return has_vforked || kernel_says(SYS_getpid) == (pid_t)books->pid;
 }
 

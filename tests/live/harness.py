@@ -169,6 +169,24 @@ class Recording(Process):
         return paths
 
 
+def children_of(pid):
+    """[(PID, comm)] of the children that the main thread has started."""
+    found = []
+    with contextlib.suppress(OSError):
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                found.append((int(child), pathlib.Path(f"/proc/{child}/comm").read_text().strip()))
+    return found
+
+
+def reader_of(recording):
+    """The PID of the process that reads ELF files for a recording; None: it has none now."""
+    for child, comm in children_of(recording.pid):
+        if comm == "allocsnap-spawn":
+            return next((pid for pid, comm in children_of(child) if comm == "allocsnap-names"), None)
+    return None
+
+
 def signal_masks(pid):
     """Signals that are caught or held back (for a signalfd)."""
     masks = 0

@@ -6,7 +6,8 @@ import json
 import os
 import signal
 
-from harness import ALLOCSNAP, NEVER, UNWINDING, Process, Workload, check, check_equal, wait_for
+from harness import (ALLOCSNAP, NEVER, UNWINDING, Process, Workload, check, check_equal,
+                     children_of, wait_for)
 
 FOLDER = os.path.abspath(os.environ.get("LEDGER_FOLDER", ".output/ledger"))
 EXACT = ("allocations", "allocated_bytes", "frees", "freed_bytes", "current_blocks",
@@ -83,11 +84,7 @@ class Recorded(Workload):
 
     def child(self):
         """Its PID, or None: none yet, or it has ended."""
-        try:
-            with open(f"/proc/{self.pid}/task/{self.pid}/children", encoding="ascii") as file:
-                return int(file.read().split()[0])
-        except (OSError, IndexError):
-            return None
+        return next((pid for pid, comm in children_of(self.pid) if comm != "allocsnap-spawn"), None)
 
     def ledger(self):
         pid = self.child()

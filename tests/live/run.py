@@ -11,6 +11,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 import time
 import traceback
 
@@ -73,6 +74,13 @@ def main():
     if os.geteuid() != 0:
         sys.exit("live: these tests attach to processes: run them as root")
     signal.signal(signal.SIGALRM, out_of_time)
+    with tempfile.TemporaryDirectory(prefix="allocsnap-live-cache.") as folder:
+        os.environ.setdefault("ALLOCSNAP_CACHE_DIR", folder)
+        return run_all(tests)
+
+
+def run_all(tests):
+    """The exit status."""
     deadline = time.monotonic() + ALL_SECONDS
     verdicts = [run(name, function, deadline) for name, function in tests]
     print(f"live: {verdicts.count('ok')} passed, {verdicts.count('FAIL')} failed, "

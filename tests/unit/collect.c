@@ -9,7 +9,8 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/allocators.h"
+#include "elf/allocators.h"
+#include "parser_fixture.h"
 #include "collect/mappings.h"
 #include "collect/proc.h"
 #include "collect/store.h"
@@ -74,7 +75,7 @@ static void code_to_find(void)
 /* Needs CAP_CHECKPOINT_RESTORE or root for /proc/PID/map_files, as recording does. */
 Test(mappings, find_our_own_code)
 {
-	struct objects objects = {};
+	struct objects objects = { .parser = parser_with(NULL, 0) };
 	struct mappings mappings = { .objects = &objects };
 	struct reason why = {};
 	const struct mapping *mapping;
@@ -87,12 +88,13 @@ Test(mappings, find_our_own_code)
 	cr_expect_null(mappings_find(&mappings, 8));
 	cr_expect_null(mappings_find(&mappings, UINT64_MAX));
 	mappings_release(&mappings);
+	parser__close(objects.parser);
 	objects_release(&objects);
 }
 
 Test(mappings, keep_their_objects_when_read_again)
 {
-	struct objects objects = {};
+	struct objects objects = { .parser = parser_with(NULL, 0) };
 	struct mappings mappings = { .objects = &objects };
 	size_t object_nr;
 
@@ -103,6 +105,7 @@ Test(mappings, keep_their_objects_when_read_again)
 	cr_expect_eq(mappings_refresh(&mappings, 0x3fffffff, NULL), -ENOENT);
 	cr_expect_neq(mappings.mapping_nr, 0, "what was known stays");
 	mappings_release(&mappings);
+	parser__close(objects.parser);
 	objects_release(&objects);
 }
 

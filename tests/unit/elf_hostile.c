@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* ELF files that are made to cost time and memory: what makes no sense is not gone through. */
-#include "collect/elf_object.h"
+#include "elf/elf_object.h"
 
 #include <criterion/criterion.h>
 #include <elf.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Real ELF files of this machine, judged by what readelf says of them. */
-#include "collect/elf_object.h"
+#include "elf/elf_object.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

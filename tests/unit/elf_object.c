@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/elf_object.h"
+#include "elf/elf_object.h"
 
 #include <criterion/criterion.h>
 #include <elf.h>

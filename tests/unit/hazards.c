@@ -11,7 +11,8 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/elf_object.h"
+#include "elf/object_facts.h"
+#include "parser_fixture.h"
 #include "collect/mappings.h"
 #include "skip.h"
 
@@ -21,13 +22,15 @@ int (*switch_stacks)(ucontext_t *, const ucontext_t *) = swapcontext;
 static int find(const char *file, const char *path, struct reason *ret)
 {
 	int fd = open(file, O_RDONLY | O_CLOEXEC), found;
-	struct object object = { .path = (char *)path };
+	struct object_facts facts = {};
+	struct object object = { .path = (char *)path, .fd = fd, .facts = &facts };
+	struct parser *parser;
 
 	if (fd < 0)
 		skip_because("no %s", file);
-	object.elf = elf_object__open(fd, NULL);
-	found = hazard_of_object(&object, ret);
-	elf_object__close(object.elf);
+	parser = parser_with(NULL, 0);
+	found = hazard_of_object(parser, &object, ret);
+	parser__close(parser);
 	close(fd);
 	return found;
 }
@@ -59,5 +62,5 @@ Test(hazards, other_files_are_none)
 
 	cr_expect_eq(find("/usr/lib/x86_64-linux-gnu/libz.so.1", "/lib/libz.so.1", NULL), 0);
 	cr_expect_eq(find("/usr/bin/env", "/usr/bin/env", NULL), 0);
-	cr_expect_eq(hazard_of_object(&vdso, NULL), 0);
+	cr_expect_eq(hazard_of_object(NULL, &vdso, NULL), 0);
 }

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #include "base/reason.h"
-#include "collect/elf_object.h"
+#include "elf/elf_object.h"
+#include "parser_fixture.h"
 #include "collect/mapping_events.h"
 #include "collect/mappings.h"
 
@@ -24,10 +25,22 @@ struct fixture {
 	struct mappings mappings;
 };
 
+static struct objects new_objects(void)
+{
+	return (struct objects){ .parser = parser_with(NULL, 0) };
+}
+
+static void release(struct objects *objects)
+{
+	parser__close(objects->parser);
+	objects_release(objects);
+}
+
 static struct fixture *new_fixture(void)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
 
+	fixture->objects = new_objects();
 	fixture->mappings.objects = &fixture->objects;
 	return fixture;
 }
@@ -35,7 +48,7 @@ static struct fixture *new_fixture(void)
 static void free_fixture(struct fixture *fixture)
 {
 	mappings_release(&fixture->mappings);
-	objects_release(&fixture->objects);
+	release(&fixture->objects);
 	free(fixture);
 }
 
@@ -163,39 +176,39 @@ static void find_ourselves(char build_id[BUILD_ID_TEXT_MAX])
 Test(objects, of_a_process_that_is_gone_are_opened_by_path)
 {
 	char build_id[BUILD_ID_TEXT_MAX];
-	struct objects objects = {};
+	struct objects objects = new_objects();
 	const struct object *object;
 
 	find_ourselves(build_id);
 	object = get(&objects, own_path, build_id);
-	cr_expect_not_null(object->elf);
+	cr_expect_not_null(object->facts);
 	cr_expect_null(object->unreadable);
 	cr_expect_eq(get(&objects, own_path, build_id), object, "opened once");
-	objects_release(&objects);
+	release(&objects);
 }
 
 Test(objects, are_not_what_has_their_path_by_now)
 {
 	char build_id[BUILD_ID_TEXT_MAX];
-	struct objects objects = {};
+	struct objects objects = new_objects();
 	const struct object *object;
 
 	find_ourselves(build_id);
 	build_id[0] = build_id[0] == '0' ? '1' : '0';
 	object = get(&objects, own_path, build_id);
-	cr_expect_null(object->elf);
+	cr_expect_null(object->facts);
 	cr_expect_not_null(object->unreadable);
 	cr_expect_str_eq(object->path, own_path);
 	object = get(&objects, own_path, NULL);
-	cr_expect_null(object->elf, "a path alone says nothing");
-	objects_release(&objects);
+	cr_expect_null(object->facts, "a path alone says nothing");
+	release(&objects);
 }
 
 /* A program that was built anew between two runs, both over before anybody looked. */
 Test(objects, that_were_replaced_are_not_their_successors)
 {
 	char build_id[BUILD_ID_TEXT_MAX], old_id[BUILD_ID_TEXT_MAX];
-	struct objects objects = {};
+	struct objects objects = new_objects();
 	const struct object *old, *new;
 
 	find_ourselves(build_id);
@@ -204,11 +217,11 @@ Test(objects, that_were_replaced_are_not_their_successors)
 	old = get(&objects, own_path, old_id);
 	new = get(&objects, own_path, build_id);
 	cr_expect_neq(old, new);
-	cr_expect_null(old->elf);
-	cr_expect_not_null(new->elf);
+	cr_expect_null(old->facts);
+	cr_expect_not_null(new->facts);
 	cr_expect_eq(get(&objects, own_path, old_id), old, "its names are not those of the new one");
 	cr_expect_eq(objects.object_nr, 2);
-	objects_release(&objects);
+	release(&objects);
 }
 
 /* Where our code is mapped, as /proc/PID/maps has it. */
@@ -235,7 +248,7 @@ static struct mapped_file own_line(void)
 Test(objects, are_opened_once_however_they_are_told_of)
 {
 	char build_id[BUILD_ID_TEXT_MAX];
-	struct objects objects = {};
+	struct objects objects = new_objects();
 	struct mapped_file line;
 	uint32_t object;
 
@@ -247,13 +260,13 @@ Test(objects, are_opened_once_however_they_are_told_of)
 	line.pid = NO_PROCESS; /* nothing can be opened there */
 	cr_expect_eq(objects_get(&objects, &line, &object), 0, "opened again");
 	cr_expect_eq(object, 0);
-	objects_release(&objects);
+	release(&objects);
 }
 
 Test(objects, a_fifo_or_a_device_is_not_opened)
 {
 	char path[] = "/tmp/allocsnap-unit-XXXXXX", fifo[64], build_id[BUILD_ID_TEXT_MAX];
-	struct objects objects = {};
+	struct objects objects = new_objects();
 
 	read_own_build_id(build_id);
 	cr_assert_not_null(mkdtemp(path));
@@ -262,7 +275,7 @@ Test(objects, a_fifo_or_a_device_is_not_opened)
 	cr_expect_not_null(get(&objects, fifo, build_id)->unreadable);
 	cr_expect_not_null(get(&objects, "/dev/zero", build_id)->unreadable);
 	cr_expect_not_null(get(&objects, "/no/such/file", build_id)->unreadable);
-	objects_release(&objects);
+	release(&objects);
 	unlink(fifo);
 	rmdir(path);
 }
@@ -273,13 +286,13 @@ Test(objects, that_are_not_mapped_any_more_are_no_objects)
 					  .dev = 1, .inode = 2, .path = "/bin/true" };
 	const struct mapped_file unmapped = { .pid = getpid(), .start = 0x1000, .end = 0x2000,
 					      .dev = 1, .inode = 2, .path = "/bin/true" };
-	struct objects objects = {};
+	struct objects objects = new_objects();
 	uint32_t object;
 
 	cr_expect_eq(objects_get(&objects, &gone, &object), -ENOENT);
 	cr_expect_eq(objects_get(&objects, &unmapped, &object), -ENOENT);
 	cr_expect_eq(objects.object_nr, 0);
-	objects_release(&objects);
+	release(&objects);
 }
 
 /* ---- events; needs root, as recording does ---- */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Placement in the libraries of this machine, judged by what objdump says of them. */
-#include "collect/placement.h"
+#include "elf/placement.h"
 
 #include <criterion/criterion.h>
 #include <elf.h>
@@ -12,7 +12,7 @@
 
 #include "base/array.h"
 #include "binutils.h"
-#include "collect/elf_object.h"
+#include "elf/elf_object.h"
 #include "skip.h"
 
 #define LIB "/usr/lib/x86_64-linux-gnu/"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Where calls return, in crafted code. */
-#include "collect/returns.h"
+#include "elf/returns.h"
 
 #include <criterion/criterion.h>
 #include <elf.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Where calls of the allocators of this machine return, judged by what objdump says of them. */
-#include "collect/returns.h"
+#include "elf/returns.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -13,8 +13,8 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "binutils.h"
-#include "collect/allocators.h"
-#include "collect/elf_object.h"
+#include "elf/allocators.h"
+#include "elf/elf_object.h"
 #include "skip.h"
 
 #define LIB "/usr/lib/x86_64-linux-gnu/"

@@ -57,14 +57,14 @@ static void expect_build(struct symbols *symbols, const char *command, size_t ro
 
 Test(symbols_calls, have_the_names_and_lines_of_other_tools)
 {
-	struct symbols *symbols = symbols__new();
+	struct symbols *symbols = names_new(NULL);
 
 	if (!workshop_can("llvm-addr2line --version >/dev/null 2>&1"))
 		skip_because("llvm-addr2line is not installed");
 	workshop_write_programs();
 	for (size_t i = 0; i < ARRAY_SIZE(build); i++)
 		expect_build(symbols, build[i], i);
-	symbols__free(symbols);
+	names_free(symbols);
 }
 
 /* 40 functions, each inlined in the next; the innermost calls puts. */
@@ -83,7 +83,7 @@ static void write_deep_program(void)
 
 Test(symbols_calls, inlined_deeper_than_the_limit_lose_the_oldest_frames)
 {
-	struct symbols *symbols = symbols__new();
+	struct symbols *symbols = names_new(NULL);
 	struct symbol frame[SYMBOL_INLINE_MAX], again[SYMBOL_INLINE_MAX];
 	struct call *call;
 	size_t call_nr, deep_nr = 0;
@@ -110,5 +110,5 @@ Test(symbols_calls, inlined_deeper_than_the_limit_lose_the_oldest_frames)
 	}
 	cr_expect_eq(deep_nr, 1);
 	free(call);
-	symbols__free(symbols);
+	names_free(symbols);
 }

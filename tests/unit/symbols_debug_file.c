@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "symbols/symbols_below.h"
 #include "symbols_fixture.h"
 #include "skip.h"
 
@@ -29,13 +28,13 @@ static void build_library(void)
 	workshop_run("gcc -O2 -g -shared -fPIC -Wl,--build-id -o full.so hidden.c");
 	workshop_run("strip -o stripped.so full.so && objcopy --only-keep-debug full.so full.debug");
 	workshop_run("mkdir debug");
-	symbols = symbols__new_below(workshop_path("debug"));
+	symbols = names_new(workshop_path("debug"));
 	cr_assert(symbols);
 }
 
 static void remove_library(void)
 {
-	symbols__free(symbols);
+	names_free(symbols);
 	workshop_close();
 }
 

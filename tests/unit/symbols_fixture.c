@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "symbols/symbols_below.h"
 
 static char workshop[64];
 
@@ -305,6 +306,46 @@ void expect_same(struct symbols *symbols, const char *file, const struct call *c
 	expect_as(is_c ? &c_names : &cxx_names, symbols, object, call, call_nr);
 }
 
+/* ---- both ways ---- */
+
+static struct both { struct symbols *symbols; struct parser *parser; } both[4];
+
+static struct both *of(const struct symbols *symbols)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(both); i++)
+		if (both[i].symbols == symbols)
+			return &both[i];
+	cr_assert_fail("too many at once");
+	return NULL;
+}
+
+struct symbols *names_new(const char *debug_root)
+{
+	const struct parser_options options = { .debug_root = debug_root };
+	struct both *new = of(NULL);
+	struct reason why;
+
+	new->parser = NULL;
+	if (getenv("SYMBOLS_PARSER")) {
+		new->parser = parser__open(&options, &why);
+		cr_assert(new->parser, "%s", why.text);
+		new->symbols = symbols__new_from(parser__source(new->parser));
+	} else {
+		new->symbols = debug_root ? symbols__new_below(debug_root) : symbols__new();
+	}
+	cr_assert(new->symbols);
+	return new->symbols;
+}
+
+void names_free(struct symbols *symbols)
+{
+	struct both *old = of(symbols);
+
+	old->symbols = NULL;
+	symbols__free(symbols);
+	parser__close(old->parser);
+}
+
 /* ---- single questions ---- */
 
 uint32_t open_object(struct symbols *symbols, const char *file, const char *path)
@@ -314,8 +355,7 @@ uint32_t open_object(struct symbols *symbols, const char *file, const char *path
 
 	cr_assert(fd >= 0, "%s", file);
 	cr_assert(!symbols__object(symbols, path, "", fd, &object));
-	close(fd);
-	return object;
+	return object; /* fd stays open: there are names to be had */
 }
 
 uint64_t offset_in(const char *file, const char *nm_file, const char *function)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "parser/parser.h"
 #include "symbols/symbols.h"
 
 void workshop_open(void);
@@ -55,6 +56,13 @@ void expect_same(struct symbols *symbols, const char *file, const struct call *c
 /* The number of frames and their lines only; for tools that do not look for debug files. */
 void expect_same_lines(struct symbols *symbols, const char *file, const char *debug_file,
 		       const struct call *call, size_t call_nr);
+
+/*
+ * symbols__new(), or with SYMBOLS_PARSER set in the environment one that leaves reading to a process
+ * without privileges: all tests of names are run both ways. NULL: debug files where they always are.
+ */
+struct symbols *names_new(const char *debug_root);
+void names_free(struct symbols *symbols);
 
 /* A file as an object; it must open. */
 uint32_t open_object(struct symbols *symbols, const char *file, const char *path);

@@ -48,7 +48,7 @@ static const char *const exported[] = {
 
 Test(symbols_libc, exported_functions_have_their_public_names)
 {
-	struct symbols *symbols = symbols__new();
+	struct symbols *symbols = names_new(NULL);
 	const char *libc = libc_path();
 	uint32_t object = open_object(symbols, libc, libc);
 
@@ -63,7 +63,7 @@ Test(symbols_libc, exported_functions_have_their_public_names)
 		cr_expect(name && !strcmp(name, exported[i]), "%s is called %s", exported[i], name);
 		free(text);
 	}
-	symbols__free(symbols);
+	names_free(symbols);
 }
 
 static const char *const hidden[] = {
@@ -72,7 +72,7 @@ static const char *const hidden[] = {
 
 Test(symbols_libc, static_functions_have_names_and_lines)
 {
-	struct symbols *symbols = symbols__new();
+	struct symbols *symbols = names_new(NULL);
 	struct symbol frame[SYMBOL_INLINE_MAX];
 	const char *libc = libc_path();
 	char *debug_file = libc_debug_file(libc);
@@ -88,13 +88,13 @@ Test(symbols_libc, static_functions_have_names_and_lines)
 		cr_expect(frame[nr - 1].lineno > 100, "%s", hidden[i]);
 	}
 	free(debug_file);
-	symbols__free(symbols);
+	names_free(symbols);
 }
 
 /* Every tenth call of the library; all inlined frames of it too. */
 Test(symbols_libc, lines_are_those_of_other_tools, .timeout = 120)
 {
-	struct symbols *symbols = symbols__new();
+	struct symbols *symbols = names_new(NULL);
 	const char *libc = libc_path();
 	char *debug_file = libc_debug_file(libc);
 	struct call *call;
@@ -107,5 +107,5 @@ Test(symbols_libc, lines_are_those_of_other_tools, .timeout = 120)
 	expect_same_lines(symbols, libc, debug_file, call, kept);
 	free(call);
 	free(debug_file);
-	symbols__free(symbols);
+	names_free(symbols);
 }

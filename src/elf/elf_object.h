@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_ELF_OBJECT_H
-#define ALLOCSNAP_COLLECT_ELF_OBJECT_H
+#ifndef ALLOCSNAP_ELF_OBJECT_H
+#define ALLOCSNAP_ELF_OBJECT_H
 
 /*
  * What probing needs to know of an ELF file that a process maps: its build-id, where given
@@ -92,12 +92,6 @@ size_t elf_object__read_at(const struct elf_object *obj, uint64_t vaddr, void *b
 
 /* Where a virtual address lies in the file. 0; -ENOENT if no loaded segment has it there. */
 int elf_object__offset_of(const struct elf_object *obj, uint64_t vaddr, uint64_t *ret_offset);
-
-/*
- * Whether the function that a call returns into, at this file offset, has set up a frame pointer
- * by then, as .eh_frame tells it. True where that does not tell.
- */
-bool elf_object__keeps_frame_pointer(struct elf_object *obj, uint64_t return_offset);
 
 /* Reads exactly len bytes at a file offset. 0, -ENODATA if the file ends before, or -errno. */
 int elf_object__read(const struct elf_object *obj, uint64_t offset, void *buf, size_t len);

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "collect/allocators.h"
-#include "collect/elf_object_private.h"
-#include "collect/returns.h"
+#include "elf/allocators.h"
+#include "elf/elf_object_private.h"
+#include "elf/returns.h"
 
 size_t elf_object__read_at(const struct elf_object *obj, uint64_t vaddr, void *buf, size_t len)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_PLACEMENT_H
-#define ALLOCSNAP_COLLECT_PLACEMENT_H
+#ifndef ALLOCSNAP_ELF_PLACEMENT_H
+#define ALLOCSNAP_ELF_PLACEMENT_H
 
 /*
  * Where in a function its probe should sit.

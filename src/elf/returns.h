@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_RETURNS_H
-#define ALLOCSNAP_COLLECT_RETURNS_H
+#ifndef ALLOCSNAP_ELF_RETURNS_H
+#define ALLOCSNAP_ELF_RETURNS_H
 
 /*
  * The places through which calls of a function return: its `ret` instructions. A probe on each of

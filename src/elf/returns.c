@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/returns.h"
+#include "elf/returns.h"
 
 #include <capstone/capstone.h>
 #include <elf.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_ELF_OBJECT_PRIVATE_H
-#define ALLOCSNAP_COLLECT_ELF_OBJECT_PRIVATE_H
+#ifndef ALLOCSNAP_ELF_OBJECT_PRIVATE_H
+#define ALLOCSNAP_ELF_OBJECT_PRIVATE_H
 
 /* What elf_object.c and elf_functions.c share; nobody else includes this. */
 
 #include <gelf.h>
 
-#include "collect/elf_object.h"
+#include "elf/elf_object.h"
 
 #define ELF_BUILD_ID_MAX 64
 #define ELF_TABLE_MAX (128u << 20) /* bytes of one table that we are willing to read */
@@ -18,8 +18,6 @@ struct elf_object {
 	size_t segment_nr;
 	uint64_t file_size;
 	char build_id[2 * ELF_BUILD_ID_MAX + 1];
-	bool cfi_read;
-	struct Dwarf_CFI_s *cfi; /* NULL: none, or none that can be read */
 };
 
 /* That part of the file as an array of `type`, living as long as obj; NULL if the file has none. */

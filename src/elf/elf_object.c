@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/elf_object_private.h"
+#include "elf/elf_object_private.h"
 
-#include <elfutils/libdw.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -213,7 +212,6 @@ void elf_object__close(struct elf_object *obj)
 {
 	if (!obj)
 		return;
-	dwarf_cfi_end(obj->cfi);
 	elf_end(obj->elf);
 	if (obj->fd >= 0)
 		close(obj->fd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/allocators.h"
+#include "elf/allocators.h"
 
 #include <fnmatch.h>
 #include <string.h>

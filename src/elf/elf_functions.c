@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/elf_object_private.h"
+#include "elf/elf_object_private.h"
 
 #include <errno.h>
 #include <stdlib.h>

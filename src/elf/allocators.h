@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_ALLOCATORS_H
-#define ALLOCSNAP_COLLECT_ALLOCATORS_H
+#ifndef ALLOCSNAP_ELF_ALLOCATORS_H
+#define ALLOCSNAP_ELF_ALLOCATORS_H
 
 /*
  * What we know of allocators: which function has which call shape, and which file's blocks

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "elf/object_facts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/allocators.h"
+#include "elf/elf_object.h"
+
+/* Code that is looked at to place a probe; functions are far smaller. */
+#define CODE_MAX (64 << 10)
+
+static int place(struct elf_object *elf, const struct elf_function *function, struct placement *ret)
+{
+	size_t size = function->size < CODE_MAX ? function->size : CODE_MAX;
+	uint8_t *code = malloc(size ?: 1);
+	int err;
+
+	if (!code)
+		return -ENOMEM;
+	if (elf_object__read(elf, function->offset, code, size))
+		size = 0; /* nothing to decode: the entry */
+	err = placement_find(&(struct placement_function){
+		.code = code,
+		.size = size,
+		.address = function->vaddr,
+		.elf_machine = elf_object__machine(elf),
+		.argument_nr = shape_argument_nr(allocator_functions[function->name].shape),
+	}, ret);
+	free(code);
+	return err;
+}
+
+/* The functions that the file defines, named by allocator_functions[]. */
+static int find_functions(struct elf_object *elf, struct elf_function **ret, size_t *ret_nr)
+{
+	const char *name[allocator_function_nr];
+
+	for (size_t i = 0; i < allocator_function_nr; i++)
+		name[i] = allocator_functions[i].name;
+	return elf_object__find_functions(elf, name, allocator_function_nr, ret, ret_nr);
+}
+
+static int take_functions(struct elf_object *elf, const struct elf_function *found, size_t nr,
+			  struct object_facts *ret)
+{
+	int err = 0;
+
+	ret->function = calloc(nr + 1, sizeof(*ret->function));
+	if (!ret->function)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr && !err; i++) {
+		struct object_function *function = &ret->function[ret->function_nr];
+
+		if (found[i].is_local)
+			continue;
+		function->vaddr = found[i].vaddr;
+		function->offset = found[i].offset;
+		function->name = found[i].name;
+		function->is_ifunc = found[i].is_ifunc;
+		ret->function_nr++;
+		if (!found[i].is_ifunc)
+			err = place(elf, &found[i], &function->placement);
+	}
+	return err;
+}
+
+static int read_functions(struct elf_object *elf, struct object_facts *ret)
+{
+	struct elf_function *found;
+	size_t nr;
+	int err = find_functions(elf, &found, &nr);
+
+	if (err == -ENOMEM)
+		return err;
+	ret->functions_err = err;
+	if (err)
+		return 0;
+	err = take_functions(elf, found, nr, ret);
+	free(found);
+	return err;
+}
+
+int object_facts_read(int fd, struct object_facts *ret, struct reason *why)
+{
+	struct elf_object *elf = elf_object__open(fd, why);
+	int err;
+
+	if (!elf)
+		return -errno;
+	*ret = (struct object_facts){ .entry = elf_object__entry(elf) };
+	strcpy(ret->build_id, elf_object__build_id(elf));
+	err = read_functions(elf, ret);
+	if (err)
+		object_facts_release(ret);
+	elf_object__close(elf);
+	return err ? reason_set(why, err, "%s", strerror(-err)) : 0;
+}
+
+void object_facts_release(struct object_facts *facts)
+{
+	free(facts->function);
+	memset(facts, 0, sizeof(*facts));
+}
+
+/* ---- what came from elsewhere ---- */
+
+static bool is_hex(const char *text, size_t room)
+{
+	size_t len = strspn(text, "0123456789abcdef");
+
+	return len < room && !text[len] && len % 2 == 0;
+}
+
+static bool is_sound_placement(const struct placement *placement)
+{
+	return placement->why <= PLACEMENT_NOT_DECODED && placement->offset < CODE_MAX &&
+	       (placement->why == PLACEMENT_EMULATED || !placement->offset) &&
+	       memchr(placement->instruction, '\0', sizeof(placement->instruction));
+}
+
+static bool is_sound_function(const struct object_function *function, uint64_t file_bytes)
+{
+	uint64_t left = function->offset < file_bytes ? file_bytes - function->offset : 0;
+
+	return function->name < allocator_function_nr && function->is_ifunc <= 1 &&
+	       is_sound_placement(&function->placement) && function->placement.offset < left;
+}
+
+bool object_facts_are_sound(const struct object_facts *facts, uint64_t file_bytes)
+{
+	if (!memchr(facts->build_id, '\0', sizeof(facts->build_id)) ||
+	    !is_hex(facts->build_id, sizeof(facts->build_id)) ||
+	    facts->function_nr > OBJECT_FUNCTIONS_MAX)
+		return false;
+	if (facts->functions_err &&
+	    (facts->function_nr ||
+	     (facts->functions_err != -ENOEXEC && facts->functions_err != -E2BIG)))
+		return false;
+	for (uint32_t i = 0; i < facts->function_nr; i++)
+		if (!is_sound_function(&facts->function[i], file_bytes))
+			return false;
+	return true;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_ELF_OBJECT_FACTS_H
+#define ALLOCSNAP_ELF_OBJECT_FACTS_H
+
+/*
+ * All that recording wants to know of an ELF file but its names and its unwind table: found by who
+ * has no privileges, and plain numbers, so that it can be sent to who has some.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/reason.h"
+#include "elf/placement.h"
+
+#define OBJECT_BUILD_ID_BYTES 64
+#define OBJECT_FUNCTIONS_MAX 4096
+#define OBJECT_RETURNS_MAX 4096 /* of one function; honest ones have a few */
+
+/* An allocator function that the file defines for others too (not a static one). */
+struct object_function {
+	uint64_t vaddr;
+	uint64_t offset;    /* in the file */
+	uint32_t name;	    /* index into allocator_functions[] */
+	uint32_t is_ifunc;  /* the code is a resolver that returns the function: nothing to probe */
+	struct placement placement;
+};
+
+struct object_facts {
+	char build_id[2 * OBJECT_BUILD_ID_BYTES + 1]; /* lower-case hex, "" if there is none */
+	uint64_t entry;	       /* the vaddr where it begins to run; 0: none */
+	int32_t functions_err; /* -ENOEXEC, -E2BIG: its symbols make no sense, or too much */
+	uint32_t function_nr;  /* sorted by name, then address */
+	struct object_function *function;
+};
+
+/*
+ * 0; -ENOEXEC not an ELF program or library (or a broken one), -ENOTSUP 32-bit, or for another
+ * machine; what dup or fstat gave, or -ENOMEM.
+ */
+int object_facts_read(int fd, struct object_facts *ret, struct reason *why);
+void object_facts_release(struct object_facts *facts);
+
+/* For what came from another process: text is text, and the numbers lie in a file of this size. */
+bool object_facts_are_sound(const struct object_facts *facts, uint64_t file_bytes);
+
+/* Where calls of a function return (returns.h). */
+struct object_return {
+	uint64_t offset;	 /* in the file */
+	uint64_t is_in_argument; /* the result: in the first argument's register, at a jump */
+};
+
+struct object_returns {
+	struct object_return *place;
+	uint32_t place_nr;
+	uint32_t leads_to_probed; /* some calls go on in a probed function and return there */
+};
+
+/* As returns_find(), and object_facts_read(). Places are ENOTSUP where they are not in the file. */
+int object_returns_read(int fd, uint64_t vaddr, struct object_returns *ret, struct reason *why);
+void object_returns_release(struct object_returns *returns);
+
+bool object_returns_are_sound(const struct object_returns *returns, uint64_t file_bytes);
+
+#endif

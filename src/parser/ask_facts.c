@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What is asked of a file to place probes. */
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "elf/object_facts.h"
+#include "elf/stack_switches.h"
+#include "parser/ask_file.h"
+
+static uint64_t bytes_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_size;
+}
+
+/* ---- functions ---- */
+
+/*
+ * A reader may be taken over by one file and then lie about the next, and a probe in the middle of an
+ * instruction would be the end of its target. So who says where probes go has read nothing before.
+ */
+
+static int take_facts(struct file_answer *answer, void *ret)
+{
+	struct object_facts *facts = ret;
+	int err = file_answer__bytes(answer, facts, sizeof(*facts));
+
+	facts->function = NULL;
+	if (!err)
+		err = file_answer__array(answer, facts->function_nr, sizeof(*facts->function), &facts->function);
+	return err || object_facts_are_sound(facts, bytes_of(answer->fd)) ? err : -EPROTO;
+}
+
+int parser__facts(struct parser *parser, int fd, struct object_facts *ret, struct reason *why)
+{
+	const struct file_question question = {
+		.question = ASK_FACTS, .answer = FACTS, .fd = fd, .take = take_facts,
+		.answer_max = sizeof(*ret) + OBJECT_FUNCTIONS_MAX * sizeof(*ret->function),
+	};
+	struct object_facts facts = {};
+	bool is_fresh = !parser->has_read;
+	int err = ask_file(parser, &question, &facts, why);
+
+	if (!err && facts.function_nr && !is_fresh) {
+		object_facts_release(&facts);
+		parser->is_spent = true;
+		err = ask_file(parser, &question, &facts, why);
+	}
+	if (err)
+		object_facts_release(&facts);
+	else
+		*ret = facts;
+	return err;
+}
+
+/* ---- where they return ---- */
+
+static int take_returns(struct file_answer *answer, void *ret)
+{
+	struct object_returns *returns = ret;
+	int err = file_answer__bytes(answer, returns, sizeof(*returns));
+
+	returns->place = NULL;
+	if (!err)
+		err = file_answer__array(answer, returns->place_nr, sizeof(*returns->place), &returns->place);
+	return err || object_returns_are_sound(returns, bytes_of(answer->fd)) ? err : -EPROTO;
+}
+
+int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object_returns *ret,
+		    struct reason *why)
+{
+	const struct returns_question asked = { .vaddr = vaddr };
+	const struct file_question question = {
+		.question = ASK_RETURNS, .answer = RETURNS, .fd = fd, .take = take_returns,
+		.asked = &asked, .asked_bytes = sizeof(asked),
+		.answer_max = sizeof(*ret) + OBJECT_RETURNS_MAX * sizeof(*ret->place),
+	};
+	struct object_returns returns = {};
+	int err;
+
+	parser->is_spent |= parser->has_read;
+	err = ask_file(parser, &question, &returns, why);
+
+	if (err)
+		object_returns_release(&returns);
+	else
+		*ret = returns;
+	return err;
+}
+
+/* ---- what is dangerous to probe ---- */
+
+static int take_switch(struct file_answer *answer, void *ret)
+{
+	uint32_t *index = ret;
+	int err = file_answer__bytes(answer, index, sizeof(*index));
+
+	return !err && *index >= stack_switch_nr ? -EPROTO : err;
+}
+
+int parser__stack_switch(struct parser *parser, int fd, const char **ret_what)
+{
+	const struct file_question question = {
+		.question = ASK_SWITCH, .answer = SWITCH, .fd = fd, .take = take_switch,
+		.answer_max = sizeof(uint32_t),
+	};
+	uint32_t index = 0;
+	int err = ask_file(parser, &question, &index, NULL);
+
+	if (!err)
+		*ret_what = stack_switches[index].what;
+	return err;
+}

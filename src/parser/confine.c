@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "parser/confine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/array.h"
+
+#define NOBODY 65534
+
+/* ---- who it is ---- */
+
+static int keep_only(int fd)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	if (null < 0)
+		return -errno;
+	fd = fcntl(fd, F_DUPFD, 10); /* out of the way */
+	for (int i = 0; i < CONFINED_FD; i++)
+		if (dup2(null, i) < 0)
+			return -errno;
+	if (fd < 0 || dup2(fd, CONFINED_FD) < 0)
+		return -errno;
+	return syscall(SYS_close_range, CONFINED_FD + 1, ~0u, 0) ? -errno : 0;
+}
+
+/* Those that a terminal or a service manager sends to all of us are the recording's to answer. */
+static void ignore_signals(void)
+{
+	static const int ignored[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2 };
+	sigset_t none;
+
+	for (int i = 1; i < NSIG; i++)
+		signal(i, SIG_DFL);
+	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static int drop_user(void)
+{
+	if (geteuid())
+		return 0;
+	if (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
+	    setresuid(NOBODY, NOBODY, NOBODY))
+		return -errno;
+	return 0;
+}
+
+static int drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	return syscall(SYS_capset, &header, none) ? -errno : 0;
+}
+
+int confine_become_nobody(int fd)
+{
+	int err = keep_only(fd);
+
+	ignore_signals();
+	if (!err)
+		err = drop_user();
+	if (!err)
+		err = drop_capabilities();
+	if (!err && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)))
+		err = -errno;
+	return err;
+}
+
+/* ---- what it may do ---- */
+
+/* A sanitizer's shadow memory is far above any limit. */
+#if defined(__SANITIZE_ADDRESS__)
+#define HAS_SHADOW 1
+#else
+#define HAS_SHADOW 0
+#endif
+
+/* What there is already, of the program that was forked: it may be somebody else's, with much. */
+static uint64_t data_bytes(void)
+{
+	unsigned long long data_pages = 0;
+	char text[256] = "";
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
+		sscanf(text, "%*u %*u %*u %*u %*u %llu", &data_pages);
+	if (fd >= 0)
+		close(fd);
+	return data_pages * sysconf(_SC_PAGESIZE);
+}
+
+static int limit_resources(uint64_t memory_bytes)
+{
+	const struct { int what; uint64_t most; } limits[] = {
+		{ RLIMIT_NPROC, 0 },
+		{ RLIMIT_FSIZE, 0 },
+		{ RLIMIT_CORE, 0 },
+		{ RLIMIT_MEMLOCK, 0 },
+		{ RLIMIT_MSGQUEUE, 0 },
+		{ RLIMIT_DATA, memory_bytes && !HAS_SHADOW ? memory_bytes + data_bytes() : RLIM_INFINITY },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		struct rlimit limit = { limits[i].most, limits[i].most };
+
+		if (limit.rlim_max != RLIM_INFINITY && setrlimit(limits[i].what, &limit))
+			return -errno;
+	}
+	return 0;
+}
+
+enum condition {
+	ALWAYS,
+	EQUALS,	 /* an argument is the value */
+	WITHOUT, /* an argument has none of these bits */
+};
+
+/* What is in the list is allowed. A call may have several rows. */
+static const struct allowed {
+	int call;
+	enum condition condition;
+	int argument;
+	uint32_t value;
+} allowed[] = {
+	{ __NR_read }, { __NR_readv }, { __NR_pread64 }, { __NR_lseek }, { __NR_fstat },
+	{ __NR_newfstatat, EQUALS, 3, AT_EMPTY_PATH }, /* the C library's fstat() */
+	{ __NR_close }, { __NR_dup },
+	{ __NR_fcntl, EQUALS, 1, F_DUPFD_CLOEXEC },
+	{ __NR_fcntl, EQUALS, 1, F_GETFD },
+	{ __NR_fcntl, EQUALS, 1, F_GETFL },
+	{ __NR_mmap, WITHOUT, 2, PROT_EXEC },
+	{ __NR_mprotect, WITHOUT, 2, PROT_EXEC },
+	{ __NR_munmap }, { __NR_mremap }, { __NR_brk }, { __NR_madvise },
+	{ __NR_recvmsg }, { __NR_sendmsg },
+	{ __NR_futex }, { __NR_sched_yield },
+	{ __NR_clock_gettime }, { __NR_gettimeofday }, { __NR_getrandom }, { __NR_sysinfo },
+	{ __NR_getpid }, { __NR_gettid },
+	{ __NR_rt_sigaction }, { __NR_rt_sigprocmask }, { __NR_rt_sigreturn }, /* guard.h */
+	{ __NR_restart_syscall },
+	{ __NR_exit }, { __NR_exit_group },
+};
+
+#if defined(__x86_64__)
+#define OUR_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define OUR_ARCH AUDIT_ARCH_AARCH64
+#endif
+
+#define ROW_STEPS 5
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (field))
+#define SKIP_IF(test, value, yes, no) BPF_JUMP(BPF_JMP | (test) | BPF_K, (value), (yes), (no))
+#define RETURN(what) BPF_STMT(BPF_RET | BPF_K, (what))
+#define CALL_NUMBER offsetof(struct seccomp_data, nr)
+#define ARGUMENT(i) (offsetof(struct seccomp_data, args) + 8 * (i)) /* its low half: little-endian */
+
+/* The call's number is loaded; so it is behind the row, where that does not allow. */
+static size_t add_row(struct sock_filter *step, const struct allowed *row)
+{
+	const struct sock_filter always[] = {
+		SKIP_IF(BPF_JEQ, row->call, 0, 1), RETURN(SECCOMP_RET_ALLOW),
+	};
+	const struct sock_filter conditional[ROW_STEPS] = {
+		SKIP_IF(BPF_JEQ, row->call, 0, 4), LOAD(ARGUMENT(row->argument)),
+		row->condition == EQUALS ? (struct sock_filter)SKIP_IF(BPF_JEQ, row->value, 0, 1) :
+					   (struct sock_filter)SKIP_IF(BPF_JSET, row->value, 1, 0),
+		RETURN(SECCOMP_RET_ALLOW), LOAD(CALL_NUMBER),
+	};
+	size_t nr = row->condition == ALWAYS ? ARRAY_SIZE(always) : ARRAY_SIZE(conditional);
+
+	for (size_t i = 0; i < nr; i++)
+		step[i] = row->condition == ALWAYS ? always[i] : conditional[i];
+	return nr;
+}
+
+static int filter_calls(void)
+{
+	struct sock_filter step[5 + ROW_STEPS * ARRAY_SIZE(allowed)] = {
+		LOAD(offsetof(struct seccomp_data, arch)), SKIP_IF(BPF_JEQ, OUR_ARCH, 1, 0),
+		RETURN(SECCOMP_RET_KILL_PROCESS), LOAD(CALL_NUMBER),
+	};
+	struct sock_fprog program = { .filter = step };
+	size_t nr = 4;
+
+	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++)
+		nr += add_row(step + nr, &allowed[i]);
+	step[nr++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+	program.len = nr;
+	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) ? -errno : 0;
+}
+
+#define LANDLOCK_ALL ((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1) /* of its first version */
+
+/* A second lock behind the filter, where the kernel has it: no path leads anywhere. */
+static void close_file_systems(void)
+{
+	const struct landlock_ruleset_attr nothing = { .handled_access_fs = LANDLOCK_ALL };
+	int fd = syscall(SYS_landlock_create_ruleset, &nothing, sizeof(nothing), 0);
+
+	if (fd < 0)
+		return;
+	syscall(SYS_landlock_restrict_self, fd, 0);
+	close(fd);
+}
+
+int confine_to_reading(uint64_t memory_bytes, int parent)
+{
+	int err = limit_resources(memory_bytes);
+
+	if (!err && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
+		err = -errno;
+	if (!err && getppid() != parent)
+		err = -ESRCH; /* it has ended before */
+	close_file_systems();
+	return err ?: filter_calls();
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_PARSER_CONFINE_H
+#define ALLOCSNAP_PARSER_CONFINE_H
+
+/*
+ * What a process gives up before it reads what others have written. Both are for a process that has
+ * just been forked, and can't be undone. 0 or a negative errno: then it must not go on.
+ */
+
+#include <stdint.h>
+
+#define CONFINED_FD 3 /* what stays open; 0, 1 and 2 are /dev/null */
+
+/*
+ * Keeps no descriptor but fd, as CONFINED_FD; heeds no signal that can be ignored; becomes nobody
+ * where it is root, without groups or capabilities, for good; is closed to debuggers and core files.
+ */
+int confine_become_nobody(int fd);
+
+/*
+ * No more memory than this besides what it has (0: any), no files, no processes, and no system call but those that
+ * reading, allocating memory and using the sockets that are there take (the list in confine.c): the
+ * others fail with EPERM. Ends with its parent.
+ */
+int confine_to_reading(uint64_t memory_bytes, int parent);
+
+#endif

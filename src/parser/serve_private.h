@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_PARSER_SERVE_PRIVATE_H
+#define ALLOCSNAP_PARSER_SERVE_PRIVATE_H
+
+/* Inside the reader: each answers a question whose head has been received. 0: go on. */
+
+struct channel;
+struct direct;
+
+int serve_names(const struct channel *channel, struct direct *direct, int fd);
+int serve_table(const struct channel *channel, int fd);
+int serve_facts(const struct channel *channel, int fd);
+int serve_returns(const struct channel *channel, int fd);
+int serve_switch(const struct channel *channel, int fd);
+
+#endif

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "parser/spawner.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "parser/channel.h"
+#include "parser/confine.h"
+
+#define PATIENCE_SLICES (10000 / CHANNEL_SLICE_MS) /* it has little to do */
+
+struct renewed {
+	int32_t pid; /* or a negative errno */
+	int32_t status;
+};
+
+/* ---- in the spawner ---- */
+
+static __attribute__((noreturn)) void be_reader(int fd, read_fn read, uint64_t memory_bytes,
+						pid_t parent)
+{
+	prctl(PR_SET_NAME, "allocsnap-names");
+	if (dup2(fd, CONFINED_FD) < 0 || syscall(SYS_close_range, CONFINED_FD + 1, ~0u, 0) ||
+	    confine_to_reading(memory_bytes, parent))
+		_exit(127);
+	if (!channel__send(&(struct channel){ .fd = CONFINED_FD }, READY, NULL, 0, -1))
+		read(CONFINED_FD);
+	_exit(0);
+}
+
+/* For ps, which else shows what we were started with: in its place, as much as there is room for. */
+static void show_as(const char *text)
+{
+	unsigned long long start = 0, end = 0;
+	char stat[2048];
+	FILE *file = fopen("/proc/self/stat", "re");
+	const char *at = file && fgets(stat, sizeof(stat), file) ? strrchr(stat, ')') : NULL;
+
+	for (int field = 2; at && field < 48; field++)
+		at = strchr(at + 1, ' ');
+	if (at && sscanf(at, "%llu %llu", &start, &end) == 2 && start && start < end) {
+		memset((char *)(uintptr_t)start, 0, end - start);
+		strncpy((char *)(uintptr_t)start, text, end - start - 1);
+	}
+	if (file)
+		fclose(file);
+}
+
+/* False: who records has ended. Its end of the socket may live on, in what it has forked. */
+static bool has_order(int recording)
+{
+	struct pollfd fds[] = {
+		{ .fd = CONFINED_FD, .events = POLLIN }, { .fd = recording, .events = POLLIN },
+	};
+
+	return poll(fds, 2, -1) > 0 && !fds[1].revents;
+}
+
+/* If it has ended before, how is still to be had. */
+static void end_reader(pid_t reader, int *ret_status)
+{
+	if (reader <= 0)
+		return;
+	kill(reader, SIGKILL);
+	waitpid(reader, ret_status, 0);
+}
+
+static __attribute__((noreturn)) void be_spawner(int fd, read_fn read, uint64_t memory_bytes)
+{
+	const struct channel orders = { .fd = CONFINED_FD };
+	struct renewed renewed = { .status = -1 };
+	pid_t reader = 0, self = getpid(), parent = getppid();
+	struct message order;
+	int end, recording;
+
+	prctl(PR_SET_NAME, "allocsnap-spawn");
+	show_as("allocsnap: reads ELF files, without privileges");
+	if (confine_become_nobody(fd))
+		_exit(127);
+	recording = syscall(SYS_pidfd_open, parent, 0);
+	while (has_order(recording) && !channel__head(&orders, &order, &end)) {
+		end_reader(reader, &renewed.status);
+		reader = end < 0 ? -EBADF : fork();
+		if (!reader)
+			be_reader(end, read, memory_bytes, self);
+		close(end);
+		renewed.pid = reader < 0 ? -EAGAIN : reader;
+		if (channel__send(&orders, HERE_IS, &(struct iovec){ &renewed, sizeof(renewed) }, 1, -1))
+			break;
+	}
+	end_reader(reader, &renewed.status);
+	_exit(0);
+}
+
+/* ---- in the recording ---- */
+
+int spawner__start(struct spawner *spawner, read_fn read, uint64_t memory_bytes)
+{
+	int end[2];
+	int err = channel__pair(end);
+
+	spawner->fd = -1;
+	if (err)
+		return err;
+	spawner->pid = fork();
+	if (!spawner->pid)
+		be_spawner(end[1], read, memory_bytes);
+	close(end[1]);
+	if (spawner->pid < 0) {
+		err = -errno;
+		close(end[0]);
+		return err;
+	}
+	spawner->fd = end[0];
+	return 0;
+}
+
+static int is_too_long(void *slices)
+{
+	return ++*(int *)slices > PATIENCE_SLICES ? -ETIMEDOUT : 0;
+}
+
+int spawner__renew(struct spawner *spawner, int fd, pid_t *ret_pid, int *ret_status)
+{
+	int slices = 0;
+	const struct channel orders = { spawner->fd, is_too_long, &slices };
+	struct renewed renewed;
+	struct message head;
+	int err = spawner->fd < 0 ? -EPIPE : channel__send(&orders, HERE_IS, NULL, 0, fd);
+
+	if (!err)
+		err = channel__head(&orders, &head, NULL);
+	if (!err && head.bytes != sizeof(renewed))
+		err = -EPROTO;
+	if (!err)
+		err = channel__receive(&orders, &renewed, sizeof(renewed));
+	if (!err && renewed.pid < 0)
+		err = renewed.pid;
+	if (err)
+		return err;
+	*ret_pid = renewed.pid;
+	*ret_status = renewed.status;
+	return 0;
+}
+
+void spawner__stop(struct spawner *spawner)
+{
+	if (spawner->fd < 0)
+		return;
+	close(spawner->fd);
+	spawner->fd = -1;
+	kill(spawner->pid, SIGCONT); /* if somebody has stopped it */
+	waitpid(spawner->pid, NULL, 0);
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "symbols/direct.h"
+
+#include <errno.h>
+#include <gelf.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/idmap.h"
+#include "symbols/guard.h"
+#include "symbols/names.h"
+#include "symbols/object.h"
+
+/* What a raw name reads as; each is worked out once and keeps its address. */
+struct name {
+	const char *directory; /* of a source file; the DWARF's string, NULL for a function */
+	char *raw, *readable;
+	bool is_function;
+};
+
+struct direct {
+	const struct debug_opener *opener;
+	struct object **object; /* NULL: not opened */
+	size_t object_nr, object_alloc;
+	struct name *name;
+	size_t name_nr, name_alloc;
+	struct idmap name_ids;
+};
+
+struct direct *direct__new(const struct debug_opener *opener)
+{
+	struct direct *direct = calloc(1, sizeof(*direct));
+
+	elf_version(EV_CURRENT);
+	if (direct)
+		direct->opener = opener;
+	return direct;
+}
+
+void direct__free(struct direct *direct)
+{
+	if (!direct)
+		return;
+	for (size_t i = 0; i < direct->object_nr; i++)
+		object__close(direct->object[i]);
+	for (size_t i = 0; i < direct->name_nr; i++) {
+		free(direct->name[i].raw);
+		free(direct->name[i].readable);
+	}
+	idmap_release(&direct->name_ids);
+	free(direct->object);
+	free(direct->name);
+	free(direct);
+}
+
+/* ---- names ---- */
+
+static bool same_name(uint32_t id, const void *key, const void *table)
+{
+	const struct name *name = &((const struct direct *)table)->name[id], *want = key;
+
+	return name->is_function == want->is_function && name->directory == want->directory &&
+	       !strcmp(name->raw, want->raw);
+}
+
+static int add_name(struct direct *direct, const struct name *key, uint64_t hash)
+{
+	struct name name = *key;
+	int err = -ENOMEM;
+
+	name.raw = strdup(key->raw);
+	name.readable = key->is_function ? function_name(key->raw) :
+					   source_name(key->directory, key->raw);
+	if (name.raw && name.readable)
+		err = array_reserve(&direct->name, &direct->name_alloc, direct->name_nr + 1);
+	if (!err)
+		err = idmap_add(&direct->name_ids, hash, direct->name_nr);
+	if (err) {
+		free(name.raw);
+		free(name.readable);
+		return err;
+	}
+	direct->name[direct->name_nr++] = name;
+	return 0;
+}
+
+/* The readable form in *ret, or NULL there if there is no name. 0 or -ENOMEM. */
+static int read_name(struct direct *direct, const struct name *key, const char **ret)
+{
+	uint64_t hash;
+	uint32_t id;
+	int err;
+
+	*ret = NULL;
+	if (!key->raw || !*key->raw)
+		return 0;
+	hash = hash_bytes(key->raw, strlen(key->raw), key->is_function);
+	id = idmap_find(&direct->name_ids, hash, same_name, key, direct);
+	if (id == IDMAP_NONE) {
+		id = direct->name_nr;
+		err = add_name(direct, key, hash);
+		if (err)
+			return err;
+	}
+	*ret = direct->name[id].readable;
+	return 0;
+}
+
+static int read_place(struct direct *direct, const struct place *place, struct symbol *ret)
+{
+	struct name function = {
+		.raw = (char *)(place->linkage_name ? place->linkage_name : place->name),
+		.is_function = true,
+	};
+	struct name source = { .raw = (char *)place->filename, .directory = place->directory };
+	int err = read_name(direct, &function, &ret->function);
+
+	if (err)
+		return err;
+	ret->lineno = place->lineno;
+	return read_name(direct, &source, &ret->filename);
+}
+
+/* ---- objects ---- */
+
+struct job {
+	struct direct *direct;
+	const struct source_object *object;
+	uint64_t return_offset;
+	struct symbol frame[SYMBOL_INLINE_MAX];
+	int frame_nr; /* or -ENOMEM */
+	struct reason *why;
+};
+
+static int open_object(struct direct *direct, const struct source_object *object,
+		       struct reason *why)
+{
+	struct object *opened;
+	int err = 0;
+
+	while (!err && direct->object_nr <= object->id)
+		err = array_push(direct, object, NULL);
+	if (err || direct->object[object->id])
+		return err;
+	opened = object__open(object->fd, object->path, direct->opener, why);
+	direct->object[object->id] = opened;
+	return opened ? 0 : -errno;
+}
+
+static void run(void *data)
+{
+	struct job *job = data;
+	struct place place[SYMBOL_INLINE_MAX];
+	int nr = open_object(job->direct, job->object, job->why), err = 0;
+
+	if (!nr)
+		nr = object__lookup(job->direct->object[job->object->id], job->return_offset, place);
+	for (int i = 0; i < nr && !err; i++)
+		err = read_place(job->direct, &place[i], &job->frame[i]);
+	job->frame_nr = err ?: nr;
+}
+
+int direct__look_up(void *self, const struct source_object *object, const uint64_t *return_offset,
+		    size_t nr, take_frames_fn take, void *taker, struct reason *why)
+{
+	struct job job = { .direct = self, .object = object, .why = why };
+	int err = 0;
+
+	for (size_t i = 0; i < nr && !err; i++) {
+		job.return_offset = return_offset[i];
+		if (!guard_run(run, &job)) {
+			/* What libdw made of it is lost with it. */
+			job.direct->object[object->id] = NULL;
+			return reason_set(why, -EIO, "it was cut short while it was being read");
+		}
+		err = job.frame_nr < 0 ? job.frame_nr : take(taker, i, job.frame, job.frame_nr);
+	}
+	return err;
+}

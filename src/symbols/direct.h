@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SYMBOLS_DIRECT_H
+#define ALLOCSNAP_SYMBOLS_DIRECT_H
+
+/*
+ * Objects read in the process that calls: what libdw makes of a hostile file happens here. So a
+ * process with privileges leaves it to one that has none (parser/parser.h).
+ */
+
+#include "symbols/source.h"
+
+struct direct;
+struct debug_opener;
+
+/* NULL and errno ENOMEM on failure. opener must outlive it. */
+struct direct *direct__new(const struct debug_opener *opener);
+void direct__free(struct direct *direct);
+
+/* symbol_source's look_up; strings live as long as `self`, a struct direct. */
+int direct__look_up(void *self, const struct source_object *object, const uint64_t *return_offset,
+		    size_t nr, take_frames_fn take, void *taker, struct reason *why);
+
+#endif

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What the process without privileges says, which something may have taken over: KIND, then its
+ * answer, with or without the head of a message. Whatever it says is given up in words, or sound. And
+ * tables that lie on disk, whose checksum is right.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/idmap.h"
+#include "check.h"
+#include "elf/object_facts.h"
+#include "parser/channel.h"
+#include "parser/parser.h"
+#include "parser/serve.h"
+#include "unwind/packed_table.h"
+
+#define KIND_QUESTIONS 6
+#define KIND_WITHOUT_HEAD 0x80 /* what is said begins with one */
+
+static const uint8_t *said;
+static size_t said_bytes;
+static uint32_t said_kind; /* 0: no head of ours */
+static int readers_end = -1;
+
+/* ---- who answers, in place of spawner.c ---- */
+
+void serve(int fd)
+{
+	close(fd);
+}
+
+int spawner__start(struct spawner *spawner, read_fn, uint64_t)
+{
+	spawner->fd = -1;
+	return 0;
+}
+
+void spawner__stop(struct spawner *)
+{
+}
+
+int spawner__renew(struct spawner *, int fd, pid_t *ret_pid, int *ret_status)
+{
+	const struct message ready = { .kind = READY };
+	const struct message head = { said_kind, said_bytes };
+
+	if (readers_end >= 0)
+		close(readers_end);
+	readers_end = dup(fd);
+	send(fd, &ready, sizeof(ready), MSG_DONTWAIT);
+	if (said_kind)
+		send(fd, &head, sizeof(head), MSG_DONTWAIT);
+	if (said_bytes)
+		send(fd, said, said_bytes, MSG_DONTWAIT);
+	shutdown(fd, SHUT_WR);
+	*ret_pid = getpid();
+	*ret_status = -1;
+	return 0;
+}
+
+/* ---- questions ---- */
+
+static const int allowed[] = { -ENOEXEC, -ENOTSUP, -E2BIG, -ENODATA, -ENOENT, -EISDIR, -EIO, 0 };
+
+static void expect_refused(int err, const struct reason *why)
+{
+	check_refused(err, why, allowed);
+	check_one_line(why);
+}
+
+static void ask_table(struct parser *parser, int fd)
+{
+	struct unwind_table *table = NULL;
+	struct reason why = { "" };
+	int err = parser__unwind_table(parser, fd, &table, &why);
+
+	if (err)
+		expect_refused(err, &why);
+	else
+		MUST(unwind_table__is_sound(table));
+	unwind_table__free(table);
+}
+
+static void ask_facts(struct parser *parser, int fd)
+{
+	struct object_facts facts = {};
+	struct reason why = { "" };
+	int err = parser__facts(parser, fd, &facts, &why);
+
+	if (err)
+		expect_refused(err, &why);
+	for (uint32_t i = 0; i < facts.function_nr; i++)
+		MUST(facts.function[i].offset < 1 << 16);
+	object_facts_release(&facts);
+}
+
+static void ask_returns(struct parser *parser, int fd)
+{
+	struct object_returns returns = {};
+	struct reason why = { "" };
+	int err = parser__returns(parser, fd, 0x1000, &returns, &why);
+
+	if (err)
+		expect_refused(err, &why);
+	for (uint32_t i = 0; i < returns.place_nr; i++)
+		MUST(returns.place[i].offset < 1 << 16);
+	object_returns_release(&returns);
+}
+
+static void ask_switch(struct parser *parser, int fd)
+{
+	const char *what = NULL;
+	int err = parser__stack_switch(parser, fd, &what);
+
+	MUST(err ? !what : *what);
+}
+
+static int take(void *, size_t i, const struct symbol *frame, int frame_nr)
+{
+	MUST(i < 3 && frame_nr >= 1 && frame_nr <= SYMBOL_INLINE_MAX);
+	for (int f = 0; f < frame_nr; f++) {
+		MUST(!frame[f].filename == !frame[f].lineno);
+		MUST(!frame[f].filename || strlen(frame[f].filename) < 1 << 16);
+		MUST(!frame[f].function || strlen(frame[f].function) < 1 << 16);
+	}
+	return 0;
+}
+
+static void ask_names(struct parser *parser, int fd)
+{
+	const struct source_object object = { .fd = fd, .path = "/usr/bin/x" };
+	const struct symbol_source *source = parser__source(parser);
+	const uint64_t offset[] = { 1, 2, 3 };
+	struct reason why = { "" };
+	int err = source->look_up(source->self, &object, offset, 3, take, NULL, &why);
+
+	if (err)
+		expect_refused(err, &why);
+}
+
+static void (*const ask[])(struct parser *parser, int fd) = {
+	ask_table, ask_facts, ask_returns, ask_switch, ask_names,
+};
+static const uint32_t answers[] = { TABLE, FACTS, RETURNS, SWITCH, NAMES };
+
+/* ---- what lies on disk ---- */
+
+static void open_packed(void)
+{
+	size_t bytes = said_bytes < sizeof(struct packed_table) ? sizeof(struct packed_table) : said_bytes;
+	struct packed_table *packed = calloc(1, bytes);
+	struct unwind_table *table = NULL;
+	size_t from = offsetof(struct packed_table, key);
+
+	MUST(packed);
+	if (said_bytes)
+		memcpy(packed, said, said_bytes);
+	memcpy(packed->magic, "ASUNWIND", sizeof(packed->magic));
+	packed->version = PACKED_TABLE_VERSION;
+	packed->head_bytes = sizeof(*packed);
+	packed->bytes = bytes;
+	packed->checksum = hash_bytes((char *)packed + from, bytes - from, 0);
+	if (!packed_table_open(packed, bytes, packed->key, &table))
+		MUST(unwind_table__is_sound(table));
+	unwind_table__free(table);
+	free(packed);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static int file = -1; /* 64 KiB */
+	struct parser_options options = { .debug_root = "/nowhere" };
+	size_t kind = size ? (*data & ~KIND_WITHOUT_HEAD) % KIND_QUESTIONS : 0;
+	struct parser *parser;
+
+	if (file < 0) {
+		file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+		MUST(file >= 0 && !ftruncate(file, 1 << 16));
+	}
+	said = size ? data + 1 : NULL;
+	said_bytes = size ? size - 1 : 0;
+	said_kind = size && *data & KIND_WITHOUT_HEAD ? 0 : answers[kind % 5];
+	if (kind == KIND_QUESTIONS - 1) {
+		open_packed();
+		return 0;
+	}
+	parser = parser__open(&options, NULL);
+	MUST(parser);
+	ask[kind](parser, file);
+	parser__close(parser);
+	return 0;
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What is looked for in a file to place probes: WHERE (2 bytes: a function), then the file. Whatever
+ * comes of it is refused in words, or lies in the file.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "elf/elf_object.h"
+#include "elf/object_facts.h"
+#include "elf/stack_switches.h"
+
+static const int allowed[] = { -ENOEXEC, -ENOTSUP, -E2BIG, -ENOMEM, 0 };
+
+static void look_for_returns(int fd, uint64_t vaddr, uint64_t bytes)
+{
+	struct object_returns returns = {};
+	struct reason why = { "" };
+
+	if (!object_returns_read(fd, vaddr, &returns, &why))
+		MUST(object_returns_are_sound(&returns, bytes));
+	object_returns_release(&returns);
+}
+
+static void look_for_switch(int fd)
+{
+	struct elf_object *elf = elf_object__open(fd, NULL);
+	size_t found;
+
+	if (elf && !stack_switch_find(elf, &found))
+		MUST(found < stack_switch_nr);
+	elf_object__close(elf);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint64_t where = size > 2 ? data[0] | data[1] << 8 : 0, bytes = size > 2 ? size - 2 : 0;
+	struct object_facts facts = {};
+	struct reason why = { "" };
+	int fd = memfd_create("elf", MFD_CLOEXEC), err;
+
+	MUST(fd >= 0 && write(fd, data + size - bytes, bytes) == (ssize_t)bytes);
+	err = object_facts_read(fd, &facts, &why);
+	if (err) {
+		check_refused(err, &why, allowed);
+		check_one_line(&why);
+	} else {
+		MUST(object_facts_are_sound(&facts, bytes));
+		for (uint32_t i = 0; i < facts.function_nr && i < 4; i++)
+			look_for_returns(fd, facts.function[i].vaddr, bytes);
+		look_for_returns(fd, where, bytes);
+		look_for_switch(fd);
+	}
+	object_facts_release(&facts);
+	close(fd);
+	return 0;
+}

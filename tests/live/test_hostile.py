@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Files made to break who reads them: what each costs, while the recording goes on."""
+import os
+import pathlib
+import signal
+import time
+
+from harness import check, check_equal, reader_of, tool, wait_for
+from hostile import HOSTILE, build, unpacks_to_a_tebibyte
+
+SIZE = 777001
+READER_MEMORY = 256 << 20  # far below its limit: a program is read with less than 10 MiB
+
+LOADS = """
+import ctypes, sys
+libraries = []
+print("ready", flush=True)
+for line in sys.stdin:
+    path, size = line.split()
+    libraries.append(ctypes.CDLL(path))
+    libraries[-1].grab(ctypes.c_size_t(int(size)))
+    print("done", flush=True)
+"""
+
+
+def start_loader(bench):
+    target = bench.start([tool("python3"), "-c", LOADS])
+    check_equal(target.line(), "ready", "what the target says")
+    return target
+
+
+def load(target, path, size):
+    target.write(f"{path} {size}\n")
+    check_equal(target.line(), "done", f"loading {path}")
+
+
+def row_of(bench, path, size):
+    """The block of that size: the functions have one name and place, and so one row together."""
+    rows = bench.stats(path, "--min-size", str(size), "--max-size", str(size))["statistics"]
+    check_equal([row["count"] for row in rows], [1], f"blocks of {size} bytes")
+    return rows[0]
+
+
+def peak_memory(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def test_hostile_libraries(bench):
+    """Each is loaded while the recording runs; its block is recorded, and so is the next one's."""
+    target = start_loader(bench)
+    recording = bench.attach([target])
+    for i, hostile in enumerate(HOSTILE):
+        path = build(bench.folder, hostile.__name__, hostile)
+        began = time.monotonic()
+        load(target, path, SIZE + i)
+        frame = row_of(bench, recording.snapshot(), SIZE + i)["traceback"][-1]
+        check(hostile.__name__ in frame.get("object", frame["filename"]),
+              f"{hostile.__name__}: the block is of {frame}")
+        check(time.monotonic() - began < 60, f"{hostile.__name__} has taken a minute")
+        check(peak_memory(reader_of(recording)) < READER_MEMORY, f"{hostile.__name__}: memory")
+    load(target, build(bench.folder, "honest"), SIZE - 1)
+    path = recording.snapshot()
+    check_equal(row_of(bench, path, SIZE - 1)["traceback"][-1]["function"], "grab",
+                "a function of an honest library after them")
+    for i in range(len(HOSTILE)):
+        row_of(bench, path, SIZE + i)
+    recording.end(signal.SIGINT)
+    check(target.popen.poll() is None, "the target has ended")
+
+
+def test_hostile_bomb_is_said_once(bench):
+    target = start_loader(bench)
+    recording = bench.attach([target])
+    path = build(bench.folder, "bomb", unpacks_to_a_tebibyte)
+    for i in range(3):
+        load(target, path, SIZE + i)
+        snapshot = recording.snapshot()
+    lines = [line for line in recording.stderr().splitlines() if "libbomb.so" in line]
+    check_equal(len(lines), 1, f"lines about it ({recording.stderr()!r})")
+    check("unpack" in lines[0], f"it says {lines[0]!r}")
+    check_equal(bench.show(snapshot)["losses"].get("objects_unreadable"), 1, "unreadable objects")
+    recording.end(signal.SIGINT)
+
+
+def test_hostile_end_of_the_reader(bench):
+    """It is killed again and again: the next one has names for all that comes."""
+    target = start_loader(bench)
+    recording = bench.attach([target])
+    for i, how in enumerate((signal.SIGKILL, signal.SIGSEGV, signal.SIGKILL)):
+        reader = reader_of(recording)
+        os.kill(reader, how)
+        wait_for(lambda: not os.path.exists(f"/proc/{reader}/fd/0"), "the end of the reader")
+        load(target, build(bench.folder, f"honest{i}"), SIZE + i)
+        check_equal(row_of(bench, recording.snapshot(), SIZE + i)["traceback"][-1]["function"],
+                    "grab", "a function's name after that")
+    recording.end(signal.SIGINT)
+    check_equal(recording.stderr(), "", "what was said")
+
+
+def test_hostile_end_of_the_recording(bench):
+    """Neither the reader nor who starts readers outlives it."""
+    target = start_loader(bench)
+    recording = bench.attach([target])
+    reader = reader_of(recording)
+    spawner = int(pathlib.Path(f"/proc/{reader}/stat").read_text().split()[3])
+    recording.popen.kill()
+    recording.popen.wait()
+    for pid in (reader, spawner):
+        wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}/fd/0"), f"the end of {pid}")
+    check(target.popen.poll() is None, "the target has ended")

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* A reader that crashes, hangs, lies or is killed: what that costs. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "parser_fixture.h"
+
+static struct parser *parser;
+static struct symbols *symbols;
+
+static void begin(read_fn read, uint64_t cpu_ns)
+{
+	parser = parser_with(read, cpu_ns);
+	symbols = symbols__new_from(parser__source(parser));
+	cr_assert(symbols);
+}
+
+static void end(void)
+{
+	symbols__free(symbols);
+	parser__close(parser);
+}
+
+TestSuite(parser_crash, .fini = end, .timeout = 120);
+
+static uint32_t object(const char *path)
+{
+	return open_object(symbols, "/proc/self/exe", path);
+}
+
+static void expect_given_up(uint32_t object, const char *reason)
+{
+	const char *why = symbols__unreadable(symbols, object), *path;
+
+	cr_assert_not_null(why, "not given up, and not because %s", reason);
+	cr_expect(strstr(why, reason), "%s, not %s", why, reason);
+	cr_expect(symbols__next_unreadable(symbols, &path, &why));
+	cr_expect(!symbols__next_unreadable(symbols, &path, &why), "it is said once");
+}
+
+static const char *name_at(uint32_t object, uint64_t offset)
+{
+	return function_at(symbols, object, offset);
+}
+
+/* ---- crashes ---- */
+
+static volatile int *volatile nowhere = (int *)64;
+
+/* Every second object is its end. */
+static void crash_at_odd(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	struct message head;
+	int file;
+
+	for (;;) {
+		struct names_question question = parser_question(&channel, &head, &file);
+
+		if (question.object % 2) {
+			signal(SIGSEGV, SIG_DFL); /* not a sanitizer's */
+			*nowhere = 0;
+		}
+		parser_answer_name(&channel, question.offset_nr, "fine");
+	}
+}
+
+Test(parser_crash, costs_the_object_that_was_being_read)
+{
+	uint32_t first, second, third;
+
+	begin(crash_at_odd, 0);
+	first = object("/first");
+	second = object("/second");
+	third = object("/third");
+	cr_expect_str_eq(name_at(first, 1), "fine");
+	cr_expect_null(name_at(second, 1));
+	cr_expect_null(name_at(second, 2));
+	expect_given_up(second, "signal 11");
+	cr_expect_str_eq(name_at(third, 1), "fine");
+	cr_expect_str_eq(name_at(first, 2), "fine");
+	cr_expect_null(symbols__unreadable(symbols, first));
+	cr_expect_null(symbols__unreadable(symbols, third));
+}
+
+static bool is_dead(pid_t pid)
+{
+	char path[64], state;
+	FILE *file;
+	bool is;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "r");
+	is = !file || fscanf(file, "%*d %*s %c", &state) != 1 || state == 'Z';
+	if (file)
+		fclose(file);
+	return is;
+}
+
+Test(parser_crash, of_one_that_has_nothing_to_do_costs_nothing)
+{
+	static const int how[] = { SIGKILL, SIGSEGV, SIGABRT };
+	uint64_t in_main;
+	uint32_t program;
+
+	workshop_open();
+	workshop_write_programs();
+	workshop_run("gcc -g -O1 program.c -o program");
+	begin(NULL, 0);
+	in_main = offset_in(workshop_path("program"), workshop_path("program"), "main");
+	program = open_object(symbols, workshop_path("program"), "/program");
+	for (size_t i = 0; i < ARRAY_SIZE(how); i++) {
+		const char *name = name_at(program, in_main + i);
+		pid_t reader = parser_reader();
+
+		cr_assert(name && !strcmp(name, "main"), "after %zu: %s", i, name);
+		cr_assert(!kill(reader, how[i]));
+		while (!is_dead(reader))
+			usleep(1000);
+	}
+	cr_expect_str_eq(name_at(program, in_main + 3), "main");
+	cr_expect_null(symbols__unreadable(symbols, program));
+	workshop_close();
+}
+
+/* A service manager ends all of a service with SIGTERM, a terminal with SIGINT: we have work left. */
+Test(parser_crash, is_not_what_signals_to_the_recording_do)
+{
+	static const int how[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
+	pid_t reader;
+
+	begin(crash_at_odd, 0);
+	reader = parser_reader();
+	for (size_t i = 0; i < ARRAY_SIZE(how); i++) {
+		cr_assert(!kill(reader, how[i]));
+		cr_assert(!kill(parser_spawner(), how[i]));
+	}
+	cr_expect_str_eq(name_at(object("/x"), 1), "fine");
+	cr_expect_eq(parser_reader(), reader);
+}
+
+Test(parser_crash, without_a_spawner_there_are_no_more_names)
+{
+	pid_t spawner, reader;
+
+	begin(crash_at_odd, 0);
+	spawner = parser_spawner();
+	reader = parser_reader();
+	cr_assert(!kill(spawner, SIGKILL));
+	cr_assert_eq(waitid(P_PID, spawner, &(siginfo_t){}, WNOWAIT | WEXITED), 0);
+	while (!kill(reader, 0))
+		usleep(1000); /* it ends with its parent */
+	cr_expect_null(name_at(object("/x"), 1));
+	expect_given_up(0, "is gone");
+}
+
+/* ---- too long ---- */
+
+static void spin(int fd)
+{
+	for (;;)
+		__asm__ volatile("" : : "r"(fd));
+}
+
+static void sleep_for_ever(int fd)
+{
+	char byte;
+
+	while (fd >= 0)
+		if (read(CHANNEL_PIECES_MAX + 100, &byte, 1) < 0 && errno != EBADF)
+			break; /* nothing else that it may do takes time */
+}
+
+Test(parser_crash, one_that_computes_for_ever_is_ended)
+{
+	begin(spin, 200000000);
+	cr_expect_null(name_at(object("/x"), 1));
+	expect_given_up(0, "too long");
+}
+
+Test(parser_crash, one_that_makes_system_calls_for_ever_is_ended)
+{
+	begin(sleep_for_ever, 200000000);
+	cr_expect_null(name_at(object("/x"), 1));
+	expect_given_up(0, "too long");
+}
+
+/* Takes the question, and then waits for another one that never comes. */
+static void forget(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	struct message head;
+	int file;
+
+	for (;;)
+		parser_question(&channel, &head, &file);
+}
+
+Test(parser_crash, one_that_waits_for_ever_is_ended)
+{
+	begin(forget, 200000000);
+	cr_expect_null(name_at(object("/x"), 1));
+	expect_given_up(0, "too long");
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What another process has found out about files, to place probes. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "elf/allocators.h"
+#include "elf/object_facts.h"
+#include "elf/stack_switches.h"
+#include "parser_fixture.h"
+
+static const char *const files[] = {
+	"/proc/self/exe", "/bin/sh", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/etc/passwd", "/dev/null",
+};
+
+/* ---- are the same ---- */
+
+static void expect_same_returns(struct parser *parser, int fd, uint64_t vaddr)
+{
+	struct object_returns ours = {}, theirs = {};
+	struct reason why = {}, their_why = {};
+	int err = object_returns_read(fd, vaddr, &ours, &why);
+
+	cr_expect_eq(parser__returns(parser, fd, vaddr, &theirs, &their_why), err);
+	cr_expect_str_eq(their_why.text, why.text);
+	cr_assert_eq(theirs.place_nr, ours.place_nr);
+	cr_expect_eq(theirs.leads_to_probed, ours.leads_to_probed);
+	for (uint32_t i = 0; i < ours.place_nr; i++)
+		cr_expect_eq(theirs.place[i].offset, ours.place[i].offset);
+	object_returns_release(&ours);
+	object_returns_release(&theirs);
+}
+
+static void expect_same_facts(const struct object_facts *ours, const struct object_facts *theirs)
+{
+	cr_expect_str_eq(theirs->build_id, ours->build_id);
+	cr_expect_eq(theirs->entry, ours->entry);
+	cr_assert_eq(theirs->function_nr, ours->function_nr);
+	for (uint32_t i = 0; i < ours->function_nr; i++) {
+		const struct object_function *a = &ours->function[i], *b = &theirs->function[i];
+
+		cr_expect(a->name == b->name && a->offset == b->offset && a->vaddr == b->vaddr);
+		cr_expect_eq(a->placement.offset, b->placement.offset);
+		cr_expect_str_eq(a->placement.instruction, b->placement.instruction);
+	}
+}
+
+Test(parser_facts, are_those_that_are_found_here)
+{
+	struct parser *parser = parser_with(NULL, 0);
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		struct object_facts ours = {}, theirs = {};
+		struct reason why = {}, their_why = {};
+		int fd = open(files[i], O_RDONLY | O_CLOEXEC);
+		int err = object_facts_read(fd, &ours, &why);
+
+		cr_expect_eq(parser__facts(parser, fd, &theirs, &their_why), err, "%s: %s", files[i],
+			     their_why.text);
+		cr_expect_str_eq(their_why.text, why.text);
+		if (!err)
+			expect_same_facts(&ours, &theirs);
+		for (uint32_t f = 0; f < ours.function_nr && f < 5; f++)
+			expect_same_returns(parser, fd, ours.function[f].vaddr);
+		object_facts_release(&ours);
+		object_facts_release(&theirs);
+		close(fd);
+	}
+	parser__close(parser);
+}
+
+Test(parser_facts, tell_who_switches_stacks)
+{
+	struct parser *parser = parser_with(NULL, 0);
+	int sh = open("/bin/sh", O_RDONLY | O_CLOEXEC);
+	int libc = open("/usr/lib/x86_64-linux-gnu/libc.so.6", O_RDONLY | O_CLOEXEC);
+	const char *what = NULL;
+
+	cr_expect_eq(parser__stack_switch(parser, sh, &what), -ENOENT);
+	cr_expect_eq(parser__stack_switch(parser, libc, &what), 0);
+	cr_expect(what && strstr(what, "context"), "%s", what);
+	parser__close(parser);
+}
+
+/* ---- who says where probes go has read nothing before ---- */
+
+static uint32_t shared_reads; /* in the reader */
+
+/* The first answer is true to its place in the reader's life: the offset is how many came before. */
+static void count(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	struct object_facts facts = { .function_nr = 1 };
+	struct object_function function = {};
+	struct verdict verdict = {};
+	const struct iovec piece[] = {
+		{ &verdict, sizeof(verdict) }, { &facts, sizeof(facts) }, { &function, sizeof(function) },
+	};
+	struct message head;
+	int object;
+
+	for (;;) {
+		parser_question(&channel, &head, &object);
+		function.offset = shared_reads++;
+		channel__send(&channel, FACTS, piece, ARRAY_SIZE(piece), -1);
+	}
+}
+
+Test(parser_facts, of_what_is_probed_are_a_new_readers)
+{
+	struct parser *parser = parser_with(count, 0);
+	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
+
+	for (int i = 0; i < 3; i++) {
+		struct object_facts facts = {};
+
+		cr_assert_eq(parser__facts(parser, fd, &facts, NULL), 0);
+		cr_expect_eq(facts.function[0].offset, 0);
+		object_facts_release(&facts);
+	}
+	parser__close(parser);
+}
+
+/* ---- are not believed ---- */
+
+static const struct lie {
+	const char *name;
+	int err; /* that comes of it */
+	struct object_facts facts;
+	struct object_function function; /* one goes with it */
+	int claimed_err;
+} lies[] = {
+	{ "nothing", 0, { .function_nr = 1 } },
+	{ "no build-id", -EIO, { .build_id = "../../etc", .function_nr = 1 } },
+	{ "half a byte", -EIO, { .build_id = "abc", .function_nr = 1 } },
+	{ "fewer functions", -EIO, { .function_nr = 0 } },
+	{ "more functions", -EIO, { .function_nr = 2 } },
+	{ "all functions", -EIO, { .function_nr = UINT32_MAX } },
+	{ "a function of none", -EIO, { .function_nr = 1 }, { .name = UINT32_MAX } },
+	{ "one behind the file", -EIO, { .function_nr = 1 }, { .offset = 1ull << 40 } },
+	{ "one that begins behind it", -EIO, { .function_nr = 1 }, { .offset = UINT64_MAX } },
+	{ "a place far away", -EIO, { .function_nr = 1 }, { .placement.offset = 1u << 20 } },
+	{ "a place that is none", -EIO, { .function_nr = 1 },
+	  { .placement = { .offset = 1, .why = PLACEMENT_BRANCH_INTO } } },
+	{ "a reason that is none", -EIO, { .function_nr = 1 }, { .placement.why = 77 } },
+	{ "an odd resolver", -EIO, { .function_nr = 1 }, { .is_ifunc = 2 } },
+	{ "functions and an error", -EIO, { .functions_err = -ENOEXEC, .function_nr = 1 } },
+	{ "an error that is ours", -EIO, { .functions_err = -ENOMEM } },
+	{ "pointers", 0, { .function = (void *)64, .function_nr = 1 } },
+	{ "that we are short of memory", -EIO, {}, {}, -ENOMEM },
+	{ "that the process is gone", -EIO, {}, {}, -ESRCH },
+	{ "that it must be tried again", -EIO, {}, {}, -EINTR },
+};
+
+static const struct lie *lie; /* the reader's from its fork on */
+
+static void tell(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	struct verdict verdict = { .err = lie->claimed_err };
+	const struct iovec piece[] = {
+		{ &verdict, sizeof(verdict) }, { (void *)&lie->facts, sizeof(lie->facts) },
+		{ (void *)&lie->function, sizeof(lie->function) },
+	};
+	struct message head;
+	int object;
+
+	for (;;) {
+		parser_question(&channel, &head, &object);
+		channel__send(&channel, FACTS, piece, lie->claimed_err ? 1 : ARRAY_SIZE(piece), -1);
+	}
+}
+
+Test(parser_facts, are_not_believed, .timeout = 120)
+{
+	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
+
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
+		struct object_facts facts = {};
+		struct reason why = {};
+		struct parser *parser;
+
+		lie = &lies[i];
+		parser = parser_with(tell, 0);
+		cr_expect_eq(parser__facts(parser, fd, &facts, &why), lie->err, "%s: %s", lie->name,
+			     why.text);
+		cr_expect(!lie->err || *why.text, "%s", lie->name);
+		object_facts_release(&facts);
+		parser__close(parser);
+	}
+	close(fd);
+}
+
+/* ---- do not come for ever ---- */
+
+/* A byte of a long answer each 20 ms; waiting is done by reading what is not there. */
+static void trickle(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	const struct message long_one = { FACTS, sizeof(struct verdict) + sizeof(struct object_facts) };
+	struct message head;
+	const char *at = (const char *)&long_one;
+	int object;
+
+	parser_question(&channel, &head, &object);
+	for (size_t i = 0;; i++) {
+		struct iovec byte = { (void *)(at + i % sizeof(long_one)), 1 };
+		struct msghdr msg = { .msg_iov = &byte, .msg_iovlen = 1 };
+
+		if (i >= sizeof(long_one))
+			byte.iov_base = (void *)"";
+		if (sendmsg(fd, &msg, MSG_NOSIGNAL) < 0)
+			_exit(0);
+		for (volatile int pause = 0; pause < 10000000; pause++)
+			;
+	}
+}
+
+Test(parser_facts, that_trickle_in_are_given_up, .timeout = 60)
+{
+	struct parser *parser = parser_with(trickle, 100000000);
+	struct object_facts facts = {};
+	struct reason why = {};
+	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
+
+	cr_expect_eq(parser__facts(parser, fd, &facts, &why), -EIO);
+	cr_expect(strstr(why.text, "too long"), "%s", why.text);
+	close(fd);
+	parser__close(parser);
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "parser_fixture.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+
+struct parser *parser_with(read_fn read, uint64_t cpu_ns)
+{
+	const struct parser_options options = { .read = read, .cpu_ns = cpu_ns };
+	struct reason why;
+	struct parser *parser = parser__open(&options, &why);
+
+	cr_assert(parser, "%s", why.text);
+	return parser;
+}
+
+/* The only child of a process. */
+static pid_t child_of(pid_t pid)
+{
+	char path[64];
+	int child = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	file = fopen(path, "r");
+	cr_assert(file && fscanf(file, "%d", &child) == 1);
+	fclose(file);
+	return child;
+}
+
+pid_t parser_spawner(void)
+{
+	return child_of(getpid());
+}
+
+pid_t parser_reader(void)
+{
+	return child_of(parser_spawner());
+}
+
+/* ---- in the reader ---- */
+
+struct names_question parser_question(const struct channel *channel, struct message *ret_head,
+				      int *ret_object)
+{
+	struct { struct names_question question; uint64_t offset[QUESTION_OFFSETS_MAX]; } all = {};
+
+	if (channel__head(channel, ret_head, ret_object) ||
+	    channel__receive(channel, &all, ret_head->bytes))
+		_exit(0);
+	return all.question;
+}
+
+void parser_answer_name(const struct channel *channel, uint32_t nr, const char *name)
+{
+	struct names_answer answer = { 0, nr, nr, strlen(name) + 1 };
+	uint32_t frames_of[QUESTION_OFFSETS_MAX];
+	struct wire_frame frame[QUESTION_OFFSETS_MAX];
+	const struct iovec piece[] = {
+		{ &answer, sizeof(answer) }, { frames_of, nr * sizeof(*frames_of) },
+		{ frame, nr * sizeof(*frame) }, { (void *)name, answer.text_bytes },
+	};
+
+	for (uint32_t i = 0; i < nr; i++) {
+		frames_of[i] = 1;
+		frame[i] = (struct wire_frame){ .function = 1 };
+	}
+	channel__send(channel, NAMES, piece, ARRAY_SIZE(piece), -1);
+}
+
+void parser_answer_why(const struct channel *channel, const char *why)
+{
+	struct names_answer answer = { .err = -EIO, .text_bytes = strlen(why) + 1 };
+	const struct iovec piece[] = {
+		{ &answer, sizeof(answer) }, { (void *)why, answer.text_bytes },
+	};
+
+	channel__send(channel, NAMES, piece, ARRAY_SIZE(piece), -1);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_TESTS_PARSER_FIXTURE_H
+#define ALLOCSNAP_TESTS_PARSER_FIXTURE_H
+
+/* Parsers whose reader does what a test wants instead of its work; and where its processes are. */
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "parser/channel.h"
+#include "parser/parser.h"
+#include "symbols_fixture.h"
+
+/* read NULL: its work; cpu_ns 0: the default. It must open. */
+struct parser *parser_with(read_fn read, uint64_t cpu_ns);
+
+pid_t parser_spawner(void);
+pid_t parser_reader(void);
+
+/* In the reader: the next question with all that belongs to it; ends the process if there is none. */
+struct names_question parser_question(const struct channel *channel, struct message *ret_head,
+				      int *ret_object);
+
+/* Answers each offset with a function of this name, or gives up with a reason. */
+void parser_answer_name(const struct channel *channel, uint32_t nr, const char *name);
+void parser_answer_why(const struct channel *channel, const char *why);
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Answers that no reader gives unless something has taken it over. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "parser_fixture.h"
+#include "unwind/unwind_table.h"
+
+/* ---- names ---- */
+
+/* An answer to one question. Whatever is not said is as it should be. */
+static struct lie {
+	const char *name;
+	struct names_answer head;
+	uint32_t frames_of[2];
+	struct wire_frame frame;
+	uint32_t kind, bytes; /* of the message */
+} lies[] = {
+	{ "that is none", { 0, 0, 0, 5 }, { 1 } },
+	{ "of more than was asked", { 0, 2, 2, 5 }, { 1, 1 } },
+	{ "without frames", { 0, 1, 0, 5 }, { 0 } },
+	{ "of too many frames", { 0, 1, 33, 5 }, { 33 } },
+	{ "of fewer frames than it has", { 0, 1, 2, 5 }, { 1 } },
+	{ "of billions of frames", { 0, 1, UINT32_MAX, 5 }, { 1 } },
+	{ "of billions of answers", { 0, UINT32_MAX, 1, 5 }, { 1 } },
+	{ "of more text than it has", { 0, 1, 1, UINT32_MAX }, { 1 } },
+	{ "of less text than it has", { 0, 1, 1, 4 }, { 1 } },
+	{ "with a name outside", { 0, 1, 1, 5 }, { 1 }, { .function = 6 } },
+	{ "with a name far outside", { 0, 1, 1, 5 }, { 1 }, { .function = UINT32_MAX } },
+	{ "with a file outside", { 0, 1, 1, 5 }, { 1 }, { .filename = 7, .lineno = 1 } },
+	{ "with a line and no file", { 0, 1, 1, 5 }, { 1 }, { .lineno = 1 } },
+	{ "with a file and no line", { 0, 1, 1, 5 }, { 1 }, { .filename = 1 } },
+	{ "with a line above all", { 0, 1, 1, 5 }, { 1 }, { .filename = 1, .lineno = 1u << 31 } },
+	{ "of an error that there is not", { -1, 0, 0, 5 }, { 1 } },
+	{ "of another kind", { 0, 1, 1, 5 }, { 1 }, .kind = TABLE },
+	{ "of no kind", { 0, 1, 1, 5 }, { 1 }, .kind = 4711 },
+	{ "that wants what is too short", { 0, 1, 1, 5 }, { 1 }, .kind = WANT_FILE },
+};
+
+static const struct lie *lie; /* the reader's from its fork on */
+
+static void tell(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	struct iovec piece[5] = {
+		{ (void *)&lie->head, sizeof(lie->head) },
+		{ (void *)lie->frames_of, sizeof(uint32_t) * (lie->head.answer_nr == 2 ? 2 : 1) },
+	};
+	struct message asked;
+	int piece_nr = 2, object;
+
+	parser_question(&channel, &asked, &object);
+	for (uint32_t i = 0; i < lie->head.frame_nr && i < 2; i++)
+		piece[piece_nr++] = (struct iovec){ (void *)&lie->frame, sizeof(lie->frame) };
+	piece[piece_nr++] = (struct iovec){ (void *)"name", 5 };
+	channel__send(&channel, lie->kind ?: NAMES, piece, piece_nr, -1);
+	parser_question(&channel, &asked, &object);
+}
+
+/* The head of a message with nothing behind it. */
+static void tell_of_too_much(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	const struct message head = { NAMES, UINT32_MAX };
+	struct iovec piece = { (void *)&head, sizeof(head) };
+	struct message asked;
+	int object;
+
+	parser_question(&channel, &asked, &object);
+	sendmsg(fd, &(struct msghdr){ .msg_iov = &piece, .msg_iovlen = 1 }, 0);
+	parser_question(&channel, &asked, &object);
+}
+
+/* Wants one file after another. */
+static void want(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	const struct file_wanted wanted = { .kind = DEBUG_BY_LINK, .name = "x" };
+	struct message head;
+	int object;
+
+	parser_question(&channel, &head, &object);
+	for (;;)
+		if (channel__send(&channel, WANT_FILE, &(struct iovec){ (void *)&wanted, sizeof(wanted) },
+				  1, -1) || channel__head(&channel, &head, &object))
+			_exit(0);
+}
+
+static void expect_disbelief(read_fn read, const char *name)
+{
+	struct parser *parser = parser_with(read, 0);
+	struct symbols *symbols = symbols__new_from(parser__source(parser));
+	uint32_t object = open_object(symbols, "/proc/self/exe", "/x");
+	struct symbol frame[SYMBOL_INLINE_MAX];
+	const char *why;
+
+	cr_expect_eq(symbols__lookup(symbols, object, 1, frame), 1);
+	cr_expect_null(frame[0].function, "%s", name);
+	why = symbols__unreadable(symbols, object);
+	cr_expect(why && strstr(why, "makes no sense"), "an answer %s: %s", name, why);
+	symbols__free(symbols);
+	parser__close(parser);
+}
+
+Test(parser_lies, about_names_are_not_believed, .timeout = 120)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
+		lie = &lies[i];
+		expect_disbelief(tell, lie->name);
+	}
+	expect_disbelief(tell_of_too_much, "of too many bytes");
+	expect_disbelief(want, "that wants file after file");
+}
+

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Unwind tables that another process has made. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "parser_fixture.h"
+#include "unwind/unwind_table.h"
+
+/* ---- are the same ---- */
+
+static const char *const files[] = {
+	"/proc/self/exe", "/bin/sh", "/usr/bin/python3", "/etc/passwd", "/dev/null", "/",
+};
+
+static void expect_same_table(const struct unwind_table *a, const struct unwind_table *b)
+{
+	cr_expect_eq(a->first_page, b->first_page);
+	cr_assert_eq(a->page_nr, b->page_nr);
+	cr_assert_eq(a->rule_nr, b->rule_nr);
+	cr_assert_eq(a->row_nr, b->row_nr);
+	cr_expect(!memcmp(a->page, b->page, (a->page_nr + 1) * sizeof(*a->page)));
+	cr_expect(!memcmp(a->rule, b->rule, a->rule_nr * sizeof(*a->rule)));
+	cr_expect(!memcmp(a->row, b->row, a->row_nr * sizeof(*a->row)));
+	cr_expect_eq(a->segment_nr, b->segment_nr);
+	cr_expect(!memcmp(a->segment, b->segment, sizeof(a->segment)));
+	cr_expect_eq(a->fde_nr, b->fde_nr);
+	cr_expect_eq(a->unsupported_nr, b->unsupported_nr);
+}
+
+Test(parser_table, is_the_one_that_is_made_here)
+{
+	struct parser *parser = parser_with(NULL, 0);
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		struct unwind_table *ours = NULL, *theirs = NULL;
+		struct reason why = {}, their_why = {};
+		int fd = open(files[i], O_RDONLY | O_CLOEXEC);
+		int err = unwind_table__from_file(fd, &ours, &why);
+
+		cr_expect_eq(parser__unwind_table(parser, fd, &theirs, &their_why), err, "%s: %s",
+			     files[i], their_why.text);
+		cr_expect_str_eq(their_why.text, why.text);
+		cr_assert(!ours == !theirs);
+		if (ours)
+			expect_same_table(ours, theirs);
+		unwind_table__free(ours);
+		unwind_table__free(theirs);
+		close(fd);
+	}
+	parser__close(parser);
+}
+
+/* ---- are not believed ---- */
+
+/* What goes with it: two words of pages, one rule, one row. */
+static const struct lie {
+	const char *name;
+	int err; /* that comes of it */
+	struct unwind_table table;
+	uint32_t page_end;
+	int claimed_err;
+} lies[] = {
+	{ "none", 0, { .page_nr = 1, .rule_nr = 1, .row_nr = 1 }, 1 },
+	{ "pages that go too far", -EIO, { .page_nr = 1, .rule_nr = 1, .row_nr = 1 }, 2 },
+	{ "more pages", -EIO, { .page_nr = 2, .rule_nr = 1, .row_nr = 1 }, 1 },
+	{ "all pages", -EIO, { .page_nr = UINT32_MAX, .rule_nr = 1, .row_nr = 1 }, 1 },
+	{ "no pages", -EIO, { .page_nr = 0, .rule_nr = 1, .row_nr = 1 }, 1 },
+	{ "more rules", -EIO, { .page_nr = 1, .rule_nr = 2, .row_nr = 1 }, 1 },
+	{ "all rules", -EIO, { .page_nr = 1, .rule_nr = UINT32_MAX, .row_nr = 1 }, 1 },
+	{ "no rules", -EIO, { .page_nr = 1, .rule_nr = 0, .row_nr = 1 }, 1 },
+	{ "more rows", -EIO, { .page_nr = 1, .rule_nr = 1, .row_nr = 2 }, 1 },
+	{ "all rows", -EIO, { .page_nr = 1, .rule_nr = 1, .row_nr = UINT32_MAX }, 1 },
+	{ "no rows", -EIO, { .page_nr = 1, .rule_nr = 1, .row_nr = 0 }, 0 },
+	{ "too many segments", -EIO,
+	  { .page_nr = 1, .rule_nr = 1, .row_nr = 1, .segment_nr = UNWIND_SEGMENTS_MAX + 1 }, 1 },
+	{ "pointers", 0,
+	  { .page_nr = 1, .rule_nr = 1, .row_nr = 1, .page = (void *)64, .row = (void *)64 }, 1 },
+	{ "an error and a table", -EIO, { .page_nr = 1, .rule_nr = 1, .row_nr = 1 }, 1, -ENODATA },
+	{ "success above all", -EIO, { .page_nr = 1, .rule_nr = 1, .row_nr = 1 }, 1, 1 },
+};
+
+static const struct lie *lie; /* the reader's from its fork on */
+
+static void tell(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	struct verdict verdict = { .err = lie->claimed_err };
+	struct unwind_rule rule = {};
+	uint32_t page[2] = { 0, lie->page_end };
+	unwind_row row = 0;
+	const struct iovec piece[] = {
+		{ &verdict, sizeof(verdict) }, { (void *)&lie->table, sizeof(lie->table) }, { page, sizeof(page) }, { &rule, sizeof(rule) },
+		{ &row, sizeof(row) },
+	};
+	struct message head;
+	int object;
+
+	parser_question(&channel, &head, &object);
+	channel__send(&channel, TABLE, piece, ARRAY_SIZE(piece), -1);
+	parser_question(&channel, &head, &object);
+}
+
+Test(parser_table, is_not_believed, .timeout = 120)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
+		struct unwind_table *table = NULL;
+		struct reason why = {};
+		struct parser *parser;
+
+		lie = &lies[i];
+		parser = parser_with(tell, 0);
+		cr_expect_eq(parser__unwind_table(parser, 0, &table, &why), lie->err, "%s: %s",
+			     lie->name, why.text);
+		cr_expect_eq(!table, !!lie->err, "%s", lie->name);
+		cr_expect(!lie->err || strstr(why.text, "makes no sense"), "%s", why.text);
+		unwind_table__free(table);
+		parser__close(parser);
+	}
+}
