@@ -30,6 +30,10 @@ static int take_table(struct file_answer *answer, void *ret)
 	return err || unwind_table__is_sound(table) ? err : -EPROTO;
 }
 
+/*
+ * Tables are kept for later recordings. A reader that one file has taken over must not make those of
+ * the next files, or one hostile file would spoil the C library's for good.
+ */
 static int ask(struct parser *parser, int fd, bool is_image, struct unwind_table **ret,
 	       struct reason *why)
 {
@@ -39,8 +43,11 @@ static int ask(struct parser *parser, int fd, bool is_image, struct unwind_table
 		.fd = fd, .answer_max = TABLE_BYTES_MAX, .take = take_table,
 	};
 	struct unwind_table *table = calloc(1, sizeof(*table));
-	int err = table ? ask_file(parser, &question, table, why) :
-			  reason_set(why, -ENOMEM, "out of memory");
+	int err;
+
+	parser->is_spent |= parser->has_read;
+	err = table ? ask_file(parser, &question, table, why) :
+		      reason_set(why, -ENOMEM, "out of memory");
 
 	if (err)
 		unwind_table__free(table);

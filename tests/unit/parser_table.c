@@ -120,3 +120,46 @@ Test(parser_table, is_not_believed, .timeout = 120)
 		parser__close(parser);
 	}
 }
+
+/* ---- who makes one has read nothing before ---- */
+
+static uint32_t answers_nr; /* in the reader */
+
+/* Says how many answers it has given before. */
+static void count(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	struct unwind_table said = { .page_nr = 1, .rule_nr = 1, .row_nr = 1 };
+	struct verdict verdict = {};
+	struct unwind_rule rule = {};
+	uint32_t page[2] = { 0, 1 };
+	unwind_row row = 0;
+	const struct iovec piece[] = {
+		{ &verdict, sizeof(verdict) }, { &said, sizeof(said) }, { page, sizeof(page) },
+		{ &rule, sizeof(rule) }, { &row, sizeof(row) },
+	};
+	struct message head;
+	int object;
+
+	for (;;) {
+		parser_question(&channel, &head, &object);
+		said.first_page = answers_nr++;
+		channel__send(&channel, TABLE, piece, ARRAY_SIZE(piece), -1);
+	}
+}
+
+Test(parser_table, is_a_new_readers)
+{
+	struct parser *parser = parser_with(count, 0);
+	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
+
+	for (int i = 0; i < 3; i++) {
+		struct unwind_table *table = NULL;
+
+		cr_assert_eq(parser__unwind_table(parser, fd, &table, NULL), 0);
+		cr_expect_eq(table->first_page, 0, "file %d", i);
+		unwind_table__free(table);
+	}
+	close(fd);
+	parser__close(parser);
+}
