@@ -109,6 +109,8 @@ static uint64_t data_bytes(void)
 	return data_pages * sysconf(_SC_PAGESIZE);
 }
 
+#define STACK_BYTES (64u << 20)
+
 static int limit_resources(uint64_t memory_bytes)
 {
 	const struct { int what; uint64_t most; } limits[] = {
@@ -117,12 +119,19 @@ static int limit_resources(uint64_t memory_bytes)
 		{ RLIMIT_CORE, 0 },
 		{ RLIMIT_MEMLOCK, 0 },
 		{ RLIMIT_MSGQUEUE, 0 },
+		{ RLIMIT_STACK, STACK_BYTES },
 		{ RLIMIT_DATA, memory_bytes && !HAS_SHADOW ? memory_bytes + data_bytes() : RLIM_INFINITY },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		struct rlimit limit = { limits[i].most, limits[i].most };
+		struct rlimit limit;
 
+		if (getrlimit(limits[i].what, &limit))
+			return -errno;
+		/* A lower one is somebody's wish, and can't be raised by nobody. */
+		if (limit.rlim_max > limits[i].most)
+			limit.rlim_max = limits[i].most;
+		limit.rlim_cur = limit.rlim_max;
 		if (limit.rlim_max != RLIM_INFINITY && setrlimit(limits[i].what, &limit))
 			return -errno;
 	}
@@ -133,6 +142,7 @@ enum condition {
 	ALWAYS,
 	EQUALS,	 /* an argument is the value */
 	WITHOUT, /* an argument has none of these bits */
+	NEVER_WITH, /* the call is refused where an argument has one of them, whatever rows follow */
 };
 
 /* What is in the list is allowed. A call may have several rows. */
@@ -148,6 +158,7 @@ static const struct allowed {
 	{ __NR_fcntl, EQUALS, 1, F_DUPFD_CLOEXEC },
 	{ __NR_fcntl, EQUALS, 1, F_GETFD },
 	{ __NR_fcntl, EQUALS, 1, F_GETFL },
+	{ __NR_mmap, NEVER_WITH, 3, MAP_SHARED | MAP_GROWSDOWN }, /* RLIMIT_DATA does not see those */
 	{ __NR_mmap, WITHOUT, 2, PROT_EXEC },
 	{ __NR_mprotect, WITHOUT, 2, PROT_EXEC },
 	{ __NR_munmap }, { __NR_mremap }, { __NR_brk }, { __NR_madvise },
@@ -170,6 +181,7 @@ static const struct allowed {
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (field))
 #define SKIP_IF(test, value, yes, no) BPF_JUMP(BPF_JMP | (test) | BPF_K, (value), (yes), (no))
 #define RETURN(what) BPF_STMT(BPF_RET | BPF_K, (what))
+#define REFUSE (SECCOMP_RET_ERRNO | EPERM)
 #define CALL_NUMBER offsetof(struct seccomp_data, nr)
 #define ARGUMENT(i) (offsetof(struct seccomp_data, args) + 8 * (i)) /* its low half: little-endian */
 
@@ -179,11 +191,15 @@ static size_t add_row(struct sock_filter *step, const struct allowed *row)
 	const struct sock_filter always[] = {
 		SKIP_IF(BPF_JEQ, row->call, 0, 1), RETURN(SECCOMP_RET_ALLOW),
 	};
+	const struct sock_filter test[] = {
+		[EQUALS] = SKIP_IF(BPF_JEQ, row->value, 0, 1),
+		[WITHOUT] = SKIP_IF(BPF_JSET, row->value, 1, 0),
+		[NEVER_WITH] = SKIP_IF(BPF_JSET, row->value, 0, 1),
+	};
 	const struct sock_filter conditional[ROW_STEPS] = {
 		SKIP_IF(BPF_JEQ, row->call, 0, 4), LOAD(ARGUMENT(row->argument)),
-		row->condition == EQUALS ? (struct sock_filter)SKIP_IF(BPF_JEQ, row->value, 0, 1) :
-					   (struct sock_filter)SKIP_IF(BPF_JSET, row->value, 1, 0),
-		RETURN(SECCOMP_RET_ALLOW), LOAD(CALL_NUMBER),
+		test[row->condition],
+		RETURN(row->condition == NEVER_WITH ? REFUSE : SECCOMP_RET_ALLOW), LOAD(CALL_NUMBER),
 	};
 	size_t nr = row->condition == ALWAYS ? ARRAY_SIZE(always) : ARRAY_SIZE(conditional);
 
@@ -203,7 +219,7 @@ static int filter_calls(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++)
 		nr += add_row(step + nr, &allowed[i]);
-	step[nr++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+	step[nr++] = (struct sock_filter)RETURN(REFUSE);
 	program.len = nr;
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) ? -errno : 0;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -65,6 +66,9 @@ static const struct attempt {
 	TRY(setrlimit, 6 /* RLIMIT_NPROC */, (long)page),
 	TRY(prlimit64, 0, 6, (long)page, 0),
 	TRY(mmap, 0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+	TRY(mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+	TRY(mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_ANONYMOUS, -1, 0),
+	TRY(mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN, -1, 0),
 	TRY(mprotect, (long)page, 4096, PROT_READ | PROT_EXEC),
 	TRY(write, 1, (long)page, 1),
 	TRY(ioctl, 1, 0),
@@ -179,4 +183,18 @@ Test(parser_confined, is_nobody_with_one_socket)
 	cr_expect(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "nobody is left");
 	cr_expect(kill(pid[1], 0) && errno == ESRCH, "nor its child");
 	close(fd);
+}
+
+/* A service may have limits of its own, below those that we would set. */
+Test(parser_confined, comes_to_terms_with_lower_limits)
+{
+	const struct rlimit low = { 4 << 20, 4 << 20 };
+	struct rlimit limit;
+	struct parser *parser;
+
+	cr_assert(!setrlimit(RLIMIT_STACK, &low));
+	parser = parser_with(NULL, 0);
+	cr_assert(!prlimit(parser_reader(), RLIMIT_STACK, NULL, &limit));
+	cr_expect_eq(limit.rlim_max, low.rlim_max);
+	parser__close(parser);
 }
