@@ -13,6 +13,7 @@
 #define SECOND_NS 1000000000ull
 #define START_NS (10 * SECOND_NS) /* a reader that is not ready by then never will be */
 #define WAIT_FACTOR 5		  /* of waiting for processor time: the machine may be busy */
+#define IDLE_NS (5 * SECOND_NS)   /* of waiting for nothing that could come */
 #define FAILURES_MAX 6		  /* that count: 2^6 times less time */
 #define SLICE_NS (CHANNEL_SLICE_MS * 1000000ull)
 
@@ -54,13 +55,37 @@ static uint64_t now_ns(void)
 	return now.tv_sec * SECOND_NS + now.tv_nsec;
 }
 
+/* Who reads files computes, or waits for a disk. This one sleeps, or somebody has stopped it. */
+static bool is_idle(pid_t pid)
+{
+	char path[64], state = '\0';
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (fscanf(file, "%*d %*s %c", &state) != 1)
+		state = '\0';
+	fclose(file);
+	return state == 'S' || state == 'T' || state == 't';
+}
+
 /* If we have been stopped for a while, that is not its fault. */
 static void count_waiting(struct parser *parser)
 {
 	uint64_t now = now_ns(), step = now - parser->looked_at_ns;
 
-	parser->waited_ns += step < 2 * SLICE_NS ? step : 2 * SLICE_NS;
+	if (step > 2 * SLICE_NS)
+		step = 2 * SLICE_NS;
 	parser->looked_at_ns = now;
+	parser->waited_ns += step;
+	parser->unjudged_ns += step;
+	if (parser->unjudged_ns < SLICE_NS)
+		return;
+	if (is_idle(parser->reader))
+		parser->idle_ns += parser->unjudged_ns;
+	parser->unjudged_ns = 0;
 }
 
 static int is_too_long(void *who)
@@ -71,6 +96,8 @@ static int is_too_long(void *who)
 	count_waiting(parser);
 	if (used <= UINT64_MAX / 2 && used > parser->cpu_ns_left)
 		return -ETIMEDOUT;
+	if (parser->idle_ns > IDLE_NS)
+		return -ETIMEDOUT;
 	return parser->waited_ns > SECOND_NS + parser->cpu_ns_left * WAIT_FACTOR ? -ETIMEDOUT : 0;
 }
 
@@ -78,7 +105,7 @@ static void begin_waiting(struct parser *parser, uint64_t cpu_ns_left, uint64_t 
 {
 	parser->cpu_ns_left = cpu_ns_left;
 	parser->cpu_ns_at_start = cpu_ns_at_start;
-	parser->waited_ns = 0;
+	parser->waited_ns = parser->unjudged_ns = parser->idle_ns = 0;
 	parser->looked_at_ns = now_ns();
 }
 

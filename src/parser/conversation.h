@@ -36,6 +36,7 @@ struct parser {
 	const char *object_path;
 	uint64_t cpu_ns_left, cpu_ns_at_start;
 	uint64_t waited_ns, looked_at_ns;
+	uint64_t unjudged_ns, idle_ns; /* of waiting: whether it does something; that it did not */
 	uint64_t rss_at_start;
 	unsigned int wants;
 };

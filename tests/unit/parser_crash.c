@@ -208,3 +208,11 @@ Test(parser_crash, one_that_waits_for_ever_is_ended)
 	cr_expect_null(name_at(object("/x"), 1));
 	expect_given_up(0, "too long");
 }
+
+/* It need not be given all the time that it may compute for: a minute and more. */
+Test(parser_crash, one_that_waits_is_ended_long_before_its_time, .timeout = 60)
+{
+	begin(forget, 0);
+	cr_expect_null(name_at(object("/x"), 1));
+	expect_given_up(0, "too long");
+}
