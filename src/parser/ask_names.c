@@ -167,13 +167,14 @@ static int ask(struct parser *parser, const struct source_object *object,
 	err = send_question(parser, object, return_offset, nr);
 	if (!err)
 		err = receive(parser, nr, names, &given_up);
-	if (err == -EIO && *given_up.text) {
-		*why = given_up;
-		return err;
-	}
+	if (err == -EIO && *given_up.text)
+		err = 0; /* of the file: the reader is fine */
 	err = conversation__end(parser, err, &cpu_ns, why);
 	asked->cpu_ns += cpu_ns;
-	return err;
+	if (err || !*given_up.text)
+		return err;
+	*why = given_up;
+	return -EIO;
 }
 
 int ask_names(void *self, const struct source_object *object, const uint64_t *return_offset,

@@ -111,23 +111,33 @@ static void begin_waiting(struct parser *parser, uint64_t cpu_ns_left, uint64_t 
 
 /*
  * All the while that a reader is waited for, nothing else is done. So each that fails leaves the next
- * one half of its time; a minute makes up for one.
+ * one half of its time; a minute makes up for one. So do many that don't, if they take long together.
  */
 static uint64_t share_of(struct parser *parser, uint64_t cpu_ns)
 {
 	uint64_t minutes = (now_ns() - parser->failed_at_ns) / (60 * SECOND_NS);
 
 	parser->failed_at_ns += minutes * 60 * SECOND_NS;
+	if (minutes)
+		parser->read_ns = 0;
 	parser->failed_nr -= minutes < parser->failed_nr ? minutes : parser->failed_nr;
 	return cpu_ns >> (parser->failed_nr < FAILURES_MAX ? parser->failed_nr : FAILURES_MAX);
 }
 
 static void count_failure(struct parser *parser)
 {
+	parser->read_ns = 0;
 	if (!parser->failed_nr)
 		parser->failed_at_ns = now_ns();
 	if (parser->failed_nr < FAILURES_MAX)
 		parser->failed_nr++;
+}
+
+static void count_reading(struct parser *parser, uint64_t cpu_ns)
+{
+	parser->read_ns += cpu_ns;
+	if (parser->read_ns > parser->options.cpu_ns / 2)
+		count_failure(parser);
 }
 
 /* ---- readers ---- */
@@ -292,8 +302,10 @@ int conversation__end(struct parser *parser, int err, uint64_t *ret_cpu_ns, stru
 	*ret_cpu_ns = now > parser->cpu_ns_at_start ? now - parser->cpu_ns_at_start : 0;
 	if (!err)
 		err = check_memory(parser);
-	if (!err)
+	if (!err) {
+		count_reading(parser, *ret_cpu_ns);
 		return 0;
+	}
 	count_failure(parser);
 	renew(parser, &status);
 	return describe_end(parser, err, status, why);

@@ -31,6 +31,7 @@ struct parser {
 	size_t asked_nr, asked_alloc;
 	unsigned int failed_nr; /* readers, less those that time has made up for */
 	uint64_t failed_at_ns;
+	uint64_t read_ns; /* processor time that reading took without failing, in this minute */
 
 	/* The question at hand. */
 	const char *object_path;

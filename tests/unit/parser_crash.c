@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -215,4 +216,30 @@ Test(parser_crash, one_that_waits_is_ended_long_before_its_time, .timeout = 60)
 	begin(forget, 0);
 	cr_expect_null(name_at(object("/x"), 1));
 	expect_given_up(0, "too long");
+}
+
+/* Computes for four fifths of the time that there is, and answers. */
+static void dawdle(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	struct message head;
+	int file;
+
+	for (;;) {
+		struct names_question question = parser_question(&channel, &head, &file);
+		clock_t end = clock() + CLOCKS_PER_SEC / 5 * 4;
+
+		while (clock() < end)
+			;
+		parser_answer_name(&channel, question.offset_nr, "fine");
+	}
+}
+
+/* Each would be in time, but all together would hold the recording for ever. */
+Test(parser_crash, many_that_take_long_are_not_waited_for)
+{
+	begin(dawdle, 1000000000);
+	cr_expect_str_eq(name_at(object("/first"), 1), "fine");
+	cr_expect_null(name_at(object("/second"), 1));
+	expect_given_up(1, "too long");
 }
