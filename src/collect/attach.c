@@ -199,13 +199,27 @@ static int check_jumps(const struct attachment *at, const struct probe_site *sit
 	return reason_set(why, -ENOTSUP, "some of its calls go on in another allocator function");
 }
 
+#define RETS_MAX 1000 /* of an object; then no more functions: each new one is compared with all */
+
+static size_t rets_of(const struct probes *probes, uint32_t object)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < probes->ret_nr; i++)
+		nr += probes->ret[i].object == object;
+	return nr;
+}
+
 /* Wherever calls of the site's function return. */
 static int attach_rets(const struct attachment *at, const struct probe_site *site,
 		       struct reason *why)
 {
 	struct object_returns returns = {};
-	int err = parser__returns(at->parser, at->object->fd, site->vaddr, &returns, why);
+	int err;
 
+	if (rets_of(at->probes, site->object) > RETS_MAX)
+		return reason_set(why, -ENOTSUP, "its file has too many returns");
+	err = parser__returns(at->parser, at->object->fd, site->vaddr, &returns, why);
 	if (!err)
 		err = check_jumps(at, site, &returns, why);
 	for (uint32_t i = 0; i < returns.place_nr && !err; i++)

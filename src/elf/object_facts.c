@@ -55,6 +55,8 @@ static int take_functions(struct elf_object *elf, const struct elf_function *fou
 
 		if (found[i].is_local)
 			continue;
+		if (ret->function_nr == OBJECT_FUNCTIONS_MAX)
+			return -E2BIG;
 		function->vaddr = found[i].vaddr;
 		function->offset = found[i].offset;
 		function->name = found[i].name;
@@ -74,12 +76,19 @@ static int read_functions(struct elf_object *elf, struct object_facts *ret)
 
 	if (err == -ENOMEM)
 		return err;
+	if (!err) {
+		err = take_functions(elf, found, nr, ret);
+		free(found);
+	}
+	if (err == -ENOMEM)
+		return err;
 	ret->functions_err = err;
-	if (err)
-		return 0;
-	err = take_functions(elf, found, nr, ret);
-	free(found);
-	return err;
+	if (err) {
+		free(ret->function);
+		ret->function = NULL;
+		ret->function_nr = 0;
+	}
+	return 0;
 }
 
 int object_facts_read(int fd, struct object_facts *ret, struct reason *why)

@@ -15,7 +15,7 @@
 #include "elf/placement.h"
 
 #define OBJECT_BUILD_ID_BYTES 64
-#define OBJECT_FUNCTIONS_MAX 4096
+#define OBJECT_FUNCTIONS_MAX 256 /* each is asked about apart; honest files have some forty */
 #define OBJECT_RETURNS_MAX 4096 /* of one function; honest ones have a few */
 
 /* An allocator function that the file defines for others too (not a static one). */

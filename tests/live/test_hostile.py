@@ -6,7 +6,7 @@ import signal
 import time
 
 from harness import check, check_equal, reader_of, tool, wait_for
-from hostile import HOSTILE, build, unpacks_to_a_tebibyte
+from hostile import HOSTILE, RETURNS, build, returns_everywhere, unpacks_to_a_tebibyte
 
 SIZE = 777001
 READER_MEMORY = 256 << 20  # far below its limit: a program is read with less than 10 MiB
@@ -67,6 +67,20 @@ def test_hostile_libraries(bench):
                 "a function of an honest library after them")
     for i in range(len(HOSTILE)):
         row_of(bench, path, SIZE + i)
+    recording.end(signal.SIGINT)
+    check(target.popen.poll() is None, "the target has ended")
+
+
+def test_hostile_library_that_returns_everywhere(bench):
+    """What is probed of it is bounded, and the recording goes on."""
+    target = start_loader(bench)
+    recording = bench.attach([target])
+    load(target, build(bench.folder, "returns", returns_everywhere, RETURNS), SIZE)
+    row_of(bench, recording.snapshot(), SIZE)
+    load(target, build(bench.folder, "honest"), SIZE + 1)
+    path = recording.snapshot()
+    row_of(bench, path, SIZE + 1)
+    check("functions_unprobed" in bench.show(path)["losses"], "what was not probed is counted")
     recording.end(signal.SIGINT)
     check(target.popen.poll() is None, "the target has ended")
 
