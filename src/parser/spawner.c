@@ -107,7 +107,7 @@ int spawner__start(struct spawner *spawner, read_fn read, uint64_t memory_bytes)
 	int end[2];
 	int err = channel__pair(end);
 
-	spawner->fd = -1;
+	*spawner = (struct spawner){ .fd = -1 };
 	if (err)
 		return err;
 	spawner->pid = fork();
@@ -125,23 +125,48 @@ int spawner__start(struct spawner *spawner, read_fn read, uint64_t memory_bytes)
 
 static int is_too_long(void *slices)
 {
-	return ++*(int *)slices > PATIENCE_SLICES ? -ETIMEDOUT : 0;
+	return --*(int *)slices < 0 ? -ETIMEDOUT : 0;
+}
+
+static int receive_renewed(const struct channel *orders, struct renewed *ret)
+{
+	struct message head;
+	int err = channel__head(orders, &head, NULL);
+
+	if (!err && head.bytes != sizeof(*ret))
+		err = -EPROTO;
+	return err ?: channel__receive(orders, ret, sizeof(*ret));
+}
+
+/*
+ * The answer that was given up last time must not pass for this one's: it has another process. While
+ * there is none (somebody has stopped the spawner) that is a short wait for each file.
+ */
+static int catch_up(struct spawner *spawner)
+{
+	struct renewed late;
+	int slices = 0;
+	int err = receive_renewed(&(struct channel){ spawner->fd, is_too_long, &slices }, &late);
+
+	spawner->owes_answer = err;
+	return err;
 }
 
 int spawner__renew(struct spawner *spawner, int fd, pid_t *ret_pid, int *ret_status)
 {
-	int slices = 0;
+	int slices = PATIENCE_SLICES;
 	const struct channel orders = { spawner->fd, is_too_long, &slices };
 	struct renewed renewed;
-	struct message head;
-	int err = spawner->fd < 0 ? -EPIPE : channel__send(&orders, HERE_IS, NULL, 0, fd);
+	int err = spawner->fd < 0 ? -EPIPE : 0;
 
+	if (!err && spawner->owes_answer)
+		err = catch_up(spawner);
 	if (!err)
-		err = channel__head(&orders, &head, NULL);
-	if (!err && head.bytes != sizeof(renewed))
-		err = -EPROTO;
-	if (!err)
-		err = channel__receive(&orders, &renewed, sizeof(renewed));
+		err = channel__send(&orders, HERE_IS, NULL, 0, fd);
+	if (!err) {
+		err = receive_renewed(&orders, &renewed);
+		spawner->owes_answer = err;
+	}
 	if (!err && renewed.pid < 0)
 		err = renewed.pid;
 	if (err)

@@ -23,6 +23,7 @@ typedef void (*read_fn)(int fd);
 struct spawner {
 	pid_t pid;
 	int fd; /* -1: there is none */
+	bool owes_answer; /* to an order that was waited for in vain */
 };
 
 /* 0 or a negative errno. */

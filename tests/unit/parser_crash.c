@@ -161,6 +161,42 @@ Test(parser_crash, without_a_spawner_there_are_no_more_names)
 	expect_given_up(0, "is gone");
 }
 
+static int oom_score_of(pid_t pid)
+{
+	char path[64];
+	int score = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", pid);
+	file = fopen(path, "r");
+	cr_assert(file && fscanf(file, "%d", &score) == 1);
+	fclose(file);
+	return score;
+}
+
+/* Anybody who is nobody can stop it. What it says later is of a reader that is no more. */
+Test(parser_crash, a_spawner_that_was_stopped_goes_on)
+{
+	pid_t spawner, reader;
+
+	begin(crash_at_odd, 0);
+	spawner = parser_spawner();
+	reader = parser_reader();
+	cr_assert(!kill(spawner, SIGSTOP) && !kill(reader, SIGKILL));
+	while (!is_dead(reader))
+		usleep(1000);
+	cr_expect_null(name_at(object("/first"), 1));
+	expect_given_up(0, "is gone");
+	object("/odd"); /* the reader crashes at its number */
+	cr_expect_null(name_at(object("/third"), 1));
+	cr_assert(!kill(spawner, SIGCONT));
+	while (!kill(reader, 0))
+		usleep(1000); /* it does what it was told in vain */
+	object("/odder");
+	cr_expect_str_eq(name_at(object("/fifth"), 1), "fine");
+	cr_expect_eq(oom_score_of(parser_reader()), 1000, "the one that is used is known");
+}
+
 /* ---- too long ---- */
 
 static void spin(int fd)
