@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/major.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +161,7 @@ bool unwind_cache__key(const struct unwind_cache *cache, int fd, struct unwind_c
 	ret->word[3] = st.stx_mtime.tv_sec;
 	ret->word[4] = st.stx_ctime.tv_sec;
 	ret->word[5] = (uint64_t)st.stx_mtime.tv_nsec << 32 | st.stx_ctime.tv_nsec;
-	if (st.stx_dev_major)
+	if (st.stx_dev_major && st.stx_dev_major != LOOP_MAJOR)
 		return true;
 	ret->word[7] = st.stx_mnt_id;
 	return st.stx_mask & STATX_MOUNT_ID_UNIQUE && add_boot(ret);

@@ -11,8 +11,9 @@
  * with the C library's build-id, and would spoil the table of the real one for everybody. To hash what
  * the file holds takes as long as to make most tables. Device, inode, size and the times of the last
  * change, of which one is the kernel's to set, nobody can give another file on the same disk. Where a
- * device number means something only while it is mounted (overlays, FUSE, tmpfs), the mount and the
- * boot belong to it; without a number for the mount (before kernel 6.8) such files are not kept.
+ * device number means something only while it is mounted (overlays, FUSE, tmpfs; loop devices, whose
+ * images say themselves when files were changed), the mount and the boot belong to it; without a
+ * number for the mount (before kernel 6.8) such files are not kept.
  * A file that has changed just now may change again within the same tick, so it is not kept yet.
  *
  * What is found there is used if the folder is nobody else's to read or write, the file is root's,
