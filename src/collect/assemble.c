@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/array.h"
 #include "collect/describe.h"
@@ -28,15 +29,20 @@ struct assembly {
 	uint64_t tracebacks_ended[SNAP_END_NR];
 };
 
-/* Without a build-id the inode tells apart two files of one name. */
+/*
+ * Root's files of one path and build-id are one file, in however many containers. Anybody else can
+ * write one with the C library's, and have it at that path in a mount namespace of his own: such
+ * files, and those without a build-id, are told apart by their inodes.
+ */
 static const char *object_identity(const struct object *object, char text[64])
 {
-	const char *build_id = object->facts ? object->facts->build_id : "";
+	const char *build_id = object->facts->build_id;
+	struct stat st;
 
-	if (*build_id)
+	if (fstat(object->fd, &st) || (*build_id && !st.st_uid && !(st.st_mode & 022)))
 		return build_id;
-	snprintf(text, 64, "inode %llx:%llu", (unsigned long long)object->dev,
-		 (unsigned long long)object->inode);
+	snprintf(text, 64, "inode %llx:%llu", (unsigned long long)st.st_dev,
+		 (unsigned long long)st.st_ino);
 	return text;
 }
 

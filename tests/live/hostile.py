@@ -117,6 +117,23 @@ def returns_everywhere(library):
     library.name_functions(lambda name: name[:1] == "f" and name[1:].isdigit(), "_Znwm")
 
 
+TWIN = """
+#include <stdlib.h>
+void *volatile kept;
+__attribute__((noinline)) static void INNER(size_t n) { kept = malloc(n); }
+void grab(size_t n) { INNER(n); kept = 0; }
+"""
+
+
+def build_twin(folder, inner):
+    """Libraries of one path, build-id and layout, and another name for the function that allocates."""
+    path = f"{folder}/libtwin.so"
+    subprocess.run([tool("gcc"), "-g", "-O1", "-shared", "-fPIC", f"-DINNER={inner}",
+                    "-Wl,--build-id=0x0123456789abcdef", "-xc", "-", "-o", path],
+                   input=TWIN, text=True, check=True)
+    return path
+
+
 def build(folder, name, hostile=None, assembly=""):
     """The path of a library that has grab(), and this code; hostile() is done to it."""
     path = f"{folder}/lib{name}.so"

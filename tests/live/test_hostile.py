@@ -5,8 +5,8 @@ import pathlib
 import signal
 import time
 
-from harness import check, check_equal, reader_of, tool, wait_for
-from hostile import HOSTILE, RETURNS, build, returns_everywhere, unpacks_to_a_tebibyte
+from harness import check, check_equal, private_mounts, reader_of, tool, wait_for
+from hostile import HOSTILE, RETURNS, build, build_twin, returns_everywhere, unpacks_to_a_tebibyte
 
 SIZE = 777001
 READER_MEMORY = 256 << 20  # far below its limit: a program is read with less than 10 MiB
@@ -23,8 +23,8 @@ for line in sys.stdin:
 """
 
 
-def start_loader(bench):
-    target = bench.start([tool("python3"), "-c", LOADS])
+def start_loader(bench, prefix=()):
+    target = bench.start([*prefix, tool("python3"), "-c", LOADS])
     check_equal(target.line(), "ready", "what the target says")
     return target
 
@@ -83,6 +83,25 @@ def test_hostile_library_that_returns_everywhere(bench):
     check("functions_unprobed" in bench.show(path)["losses"], "what was not probed is counted")
     recording.end(signal.SIGINT)
     check(target.popen.poll() is None, "the target has ended")
+
+
+def test_hostile_twin(bench):
+    """Anybody's file, in mounts of his own, with the path and the build-id of one of root's."""
+    place = f"{bench.folder}/place"
+    os.mkdir(place)
+    os.mkdir(f"{place}.other")
+    path = build_twin(place, "honest")
+    os.chown(build_twin(f"{place}.other", "twisty"), 65534, 65534)
+    script = f"mount --bind {place}.other {place} && exec \"$@\""
+    targets = [start_loader(bench, [*private_mounts(), "sh", "-c", script, "sh"]),
+               start_loader(bench)]
+    recording = bench.attach(targets)
+    for target in targets:
+        load(target, path, SIZE)
+    found = sorted(row_of(bench, snapshot, SIZE)["traceback"][-1]["function"]
+                   for snapshot in recording.snapshots())
+    check_equal(found, ["honest", "twisty"], "who has allocated")
+    recording.end(signal.SIGINT)
 
 
 def test_hostile_bomb_is_said_once(bench):
