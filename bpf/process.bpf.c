@@ -137,19 +137,24 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 
 /*
  * Code has been mapped: what is known of the addresses where it lies now is known no longer, and a
- * file may be new to the loader.
+ * file may be new to the loader. A child that calls exec after vfork has left its parent's memory by
+ * then, and its books are still its parent's: nothing is said of that one's code.
  */
 SEC("fentry/perf_event_mmap")
 int BPF_PROG(code_mapped, struct vm_area_struct *vma)
 {
-	struct process *process;
+	struct process *own, *process;
 
 	if (!(vma->vm_flags & VM_EXEC))
 		return 0;
-	process = current_process();
+	own = process_of(bpf_get_current_pid_tgid() >> 32);
+	process = own ? books_of(own) : NULL;
 	if (!process)
 		return 0;
-	note_code(process, vma);
+	if (own->memory_of)
+		forget_code(process, vma->vm_start, vma->vm_end - vma->vm_start);
+	else
+		note_code(process, vma);
 	__sync_fetch_and_add(&process->code_cnt, 1);
 	if (vma->vm_file)
 		ring(bpf_get_current_pid_tgid() >> 32);

@@ -332,7 +332,9 @@ MUTANTS = {
     "code: places hold for all images": (
         "unwind_rule.bpf.h", "struct place_key key = { walk->image, address", "struct place_key key = { 0, address"),
     "code: a new mapping is not noted": (
-        "process.bpf.c", "\tnote_code(process, vma);\n", ""),
+        "process.bpf.c", "\t\tnote_code(process, vma);\n", "\t\t;\n"),
+    "code: a vforked child's exec is its parent's": (
+        "process.bpf.c", "if (own->memory_of)\n\t\tforget", "if (0)\n\t\tforget"),
     "code: a new mapping does not end what is cached": (
         "process.bpf.c", "\t__sync_fetch_and_add(&process->code_cnt, 1);\n\tif (vma->vm_file)",
         "\tif (vma->vm_file)"),

@@ -53,6 +53,26 @@ BOOK_TEST(unwind_code, is_forgotten_when_room_is_found_there)
 	expect_large(0x2000);
 }
 
+/* Its exec maps code in memory of its own, while its books are its parent's still. */
+BOOK_TEST(unwind_code, of_a_vforked_childs_exec_is_not_its_parents)
+{
+	struct target_thread *child;
+	unsigned long long ctx[1];
+
+	begin();
+	expect_small(0x1000);
+	book_of(process)->follows = 1;
+	child = thread_vfork(200);
+	thread_run(child);
+	ctx[0] = (unsigned long)code_map(CODE, &large);
+	code_mapped(ctx);
+	thread_exec(child);
+
+	thread_run(main_thread);
+	code_map(CODE, &small);
+	expect_small(0x2000);
+}
+
 BOOK_TEST(unwind_code, is_that_of_the_image_that_runs)
 {
 	begin();

@@ -2,7 +2,7 @@
 """Tracebacks through code that comes and goes, or that no file has: workloads/unwind_code.c."""
 import os
 
-from harness import Workload, check, check_equal, private_mounts, WORKLOADS
+from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, private_mounts
 from unwinding import (BELOW_MAIN, build, build_library, chains, check_chain, check_ends,
                        needs_tables, record)
 
@@ -46,6 +46,23 @@ def test_unwind_after_exec_at_the_same_addresses(bench):
     workload.order("go")
     check_chain(bench, recording.snapshot(), 501, ["go", *FROM_MAIN], 1)
     workload.is_unharmed()
+
+
+def test_unwind_after_a_vforked_child_ran_another_program(bench):
+    """Which has its code at the same addresses, as Debian's gcc, cc1 and python3 have. It was noted
+    as the parent's where functions of the kernel can be traced (load.c, fentry_works())."""
+    needs_tables()
+    small, large = (build(bench, "unwind/execs.c", name, f"-DFRAME_BYTES={frame_bytes}", "-no-pie",
+                          "-fno-pie") for name, frame_bytes in (("small", 1000), ("large", 3000)))
+    process = bench.start([ALLOCSNAP, "run", "--follow-forks", "-o", bench.path("out"), "--", small,
+                           large])
+    process.write("go\nspawn\ngo\n")
+    process.popen.stdin.close()
+    paths = [line for line in iter(process.line, None) if line.endswith(".snap")]
+    check_equal(process.wait(), 0, "its exit status")
+    path, = (path for path in paths if "/small." in path)
+    check_chain(bench, path, 501, ["go", *FROM_MAIN], 2)
+    check_ends(bench, path)
 
 
 def test_unwind_a_constructor_of_a_new_library(bench):
