@@ -153,31 +153,35 @@ struct new_code {
 	struct unwind_place place;
 };
 
+/* What can't be noted must not stay what it was. */
 static long note_region(__u32 nr, void *data)
 {
 	struct new_code *code = data;
 	struct place_key key = { code->key.image, code->key.region + nr };
 
-	if (code->place.is_anonymous)
+	if (code->place.is_anonymous ||
+	    bpf_map_update_elem(&unwind_places, &key, &code->place, BPF_ANY))
 		bpf_map_delete_elem(&unwind_places, &key);
-	else
-		bpf_map_update_elem(&unwind_places, &key, &code->place, BPF_ANY);
 	return 0;
+}
+
+/* How many regions are looked at of [start, end): a program may reserve more than there can be code in. */
+static __always_inline __u32 regions_of(__u64 start, __u64 end)
+{
+	__u64 nr = ((end - 1) >> UNWIND_REGION_SHIFT) - (start >> UNWIND_REGION_SHIFT) + 1;
+
+	return nr < UNWIND_REGIONS_MAX ? nr : UNWIND_REGIONS_MAX;
 }
 
 /* Code has been mapped, in the place of what may have been there. */
 static __always_inline void note_code(const struct process *process, struct vm_area_struct *vma)
 {
 	struct new_code code = { .key.image = process->image };
-	__u64 last;
 
 	place_of(bpf_get_current_task_btf(), vma, &code.place);
 	code.key.region = code.place.start >> UNWIND_REGION_SHIFT;
-	last = (code.place.end - 1) >> UNWIND_REGION_SHIFT;
-	bpf_loop(last - code.key.region + 1, note_region, &code, 0);
+	bpf_loop(regions_of(code.place.start, code.place.end), note_region, &code, 0);
 }
-
-#define FORGET_MAX (1u << 16) /* regions: 4 GiB */
 
 static long forget_region(__u32 nr, void *data)
 {
@@ -192,9 +196,8 @@ static long forget_region(__u32 nr, void *data)
 static __always_inline void forget_code(const struct process *process, __u64 start, __u64 bytes)
 {
 	struct place_key first = { process->image, start >> UNWIND_REGION_SHIFT };
-	__u64 nr = ((start + bytes - 1) >> UNWIND_REGION_SHIFT) - first.region + 1;
 
-	bpf_loop(nr < FORGET_MAX ? nr : FORGET_MAX, forget_region, &first, 0);
+	bpf_loop(regions_of(start, start + bytes), forget_region, &first, 0);
 }
 
 /* As long as it is not said by whom and where, nobody finds anything there. */

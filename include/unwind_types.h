@@ -101,6 +101,7 @@ _Static_assert(sizeof(struct unwind_file) == 16, "no padding");
  * change them.
  */
 #define UNWIND_REGION_SHIFT 16
+#define UNWIND_REGIONS_MAX (1u << 16) /* of one mapping, from its start on: 4 GiB */
 
 struct place_key {
 	bpf_u64 image;

@@ -264,6 +264,14 @@ int unwind_tables_add(struct unwind_tables *tables, const struct mappings *mappi
 
 /* ---- what is mapped ---- */
 
+/* Of [start, end), or of what is kept of it: a program may reserve more than anybody can go through. */
+static uint64_t last_region(uint64_t start, uint64_t end)
+{
+	uint64_t first = start >> UNWIND_REGION_SHIFT, last = (end - 1) >> UNWIND_REGION_SHIFT;
+
+	return last - first < UNWIND_REGIONS_MAX ? last : first + UNWIND_REGIONS_MAX - 1;
+}
+
 /* What the kernel's side has noted itself is younger than what we have read. */
 static void tell_regions(const struct unwind_tables *tables, const struct mapping *mapping,
 			 uint64_t image, bool is_true)
@@ -276,8 +284,9 @@ static void tell_regions(const struct unwind_tables *tables, const struct mappin
 		.offset = mapping->offset,
 	};
 	struct place_key key = { image, mapping->start >> UNWIND_REGION_SHIFT };
+	uint64_t last = last_region(mapping->start, mapping->end);
 
-	for (; key.region <= (mapping->end - 1) >> UNWIND_REGION_SHIFT; key.region++)
+	for (; key.region <= last; key.region++)
 		if (is_true)
 			bpf_map_update_elem(fd, &key, &place, BPF_NOEXIST);
 		else
@@ -300,8 +309,9 @@ void unwind_tables_forget(struct unwind_tables *tables, uint64_t start, uint64_t
 			  uint64_t image)
 {
 	struct place_key key = { image, start >> UNWIND_REGION_SHIFT };
+	uint64_t last = last_region(start, end);
 
-	for (; tables->bpf && key.region <= (end - 1) >> UNWIND_REGION_SHIFT; key.region++)
+	for (; tables->bpf && key.region <= last; key.region++)
 		bpf_map_delete_elem(bpf_map__fd(tables->bpf->maps.unwind_places), &key);
 }
 

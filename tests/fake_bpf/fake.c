@@ -69,12 +69,16 @@ long bpf_probe_read_user(void *to, __u32 bytes, const void *from)
 	return 0;
 }
 
+#define BPF_MAX_LOOPS (8u << 20)
+
 long bpf_loop(__u32 nr, long (*callback)(__u32, void *), void *data, __u64 flags)
 {
 	__u32 i = 0;
 
 	if (flags)
 		abort();
+	if (nr > BPF_MAX_LOOPS)
+		return -E2BIG;
 	while (i < nr && !callback(i, data))
 		i++;
 	return i;

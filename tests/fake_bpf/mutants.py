@@ -335,6 +335,8 @@ MUTANTS = {
         "process.bpf.c", "\t\tnote_code(process, vma);\n", "\t\t;\n"),
     "code: a vforked child's exec is its parent's": (
         "process.bpf.c", "if (own->memory_of)\n\t\tforget", "if (0)\n\t\tforget"),
+    "code: a mapping may be too large": (
+        "unwind_rule.bpf.h", "return nr < UNWIND_REGIONS_MAX ? nr : UNWIND_REGIONS_MAX;", "return nr;"),
     "code: a new mapping does not end what is cached": (
         "process.bpf.c", "\t__sync_fetch_and_add(&process->code_cnt, 1);\n\tif (vma->vm_file)",
         "\tif (vma->vm_file)"),

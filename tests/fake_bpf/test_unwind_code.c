@@ -53,6 +53,21 @@ BOOK_TEST(unwind_code, is_forgotten_when_room_is_found_there)
 	expect_large(0x2000);
 }
 
+/* Of a mapping that is larger than the kernel lets a program look at, too. */
+BOOK_TEST(unwind_code, is_forgotten_when_very_much_is_mapped_there)
+{
+	unsigned long long ctx[1];
+	struct vm_area_struct *vma;
+
+	begin();
+	expect_small(0x1000);
+	vma = code_map(CODE, &large);
+	vma->vm_end = CODE + (1ULL << 45);
+	ctx[0] = (unsigned long)vma;
+	code_mapped(ctx);
+	expect_large(0x2000);
+}
+
 /* Its exec maps code in memory of its own, while its books are its parent's still. */
 BOOK_TEST(unwind_code, of_a_vforked_childs_exec_is_not_its_parents)
 {

@@ -65,6 +65,15 @@ def test_unwind_after_a_vforked_child_ran_another_program(bench):
     check_ends(bench, path)
 
 
+def test_unwind_code_of_64_tebibytes(bench):
+    """Nobody goes through all of it: the next snapshot is there, and whole."""
+    needs_tables()
+    workload = start(bench)
+    path = record(bench, workload, ["vast", "jit"])
+    check_chain(bench, path, 406, ["allocate_406", "[anonymous code]", "jit", *FROM_MAIN], 1)
+    workload.is_unharmed()
+
+
 def test_unwind_a_constructor_of_a_new_library(bench):
     """Its blocks come before anybody can have its table: counted, and good soon after."""
     needs_tables()

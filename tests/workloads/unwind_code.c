@@ -8,6 +8,7 @@
  *	turns		20 times each in turn is loaded at the same address: blocks of 402, 405 by OTHER
  *	look		each is loaded once for a while, for the loader to learn of
  *	jit		one of 406 from code made here, with a frame pointer; its callee has none
+ *	vast		64 TiB are mapped, as if for code, at no address that matters
  *	huge, moved	our own code is copied to anonymous memory in its place; one of 407 through it
  */
 #define _GNU_SOURCE
@@ -137,6 +138,13 @@ SITE static void jit(void)
 	((through_fn *)memory)(allocate_406);
 }
 
+static void vast(void)
+{
+	if (mmap(NULL, 1UL << 46, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		 -1, 0) == MAP_FAILED)
+		_exit(1);
+}
+
 /* A page of code for itself, as compilers make functions for those who want frame pointers. */
 __asm__("\t.text\n"
 	"\t.p2align 12\n"
@@ -189,6 +197,7 @@ int main(int argc, char **argv)
 		{ "turns", turns },
 		{ "look", look },
 		{ "jit", jit },
+		{ "vast", vast },
 		{ "huge", huge },
 		{ "moved", moved },
 		{},
