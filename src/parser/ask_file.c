@@ -2,6 +2,7 @@
 #include "parser/ask_file.h"
 
 #include <errno.h>
+#include <string.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -58,7 +59,7 @@ static int receive(struct parser *parser, const struct file_question *question,
 		return -E2BIG; /* the reader's memory is limited, ours is not short */
 	if (!head->err)
 		err = question->take(&answer, ret);
-	else if (!is_of_file(head->err) || !*head->why)
+	else if (!is_of_file(head->err))
 		err = -EPROTO;
 	return !err && answer.left ? -EPROTO : err;
 }
@@ -77,5 +78,7 @@ int ask_file(struct parser *parser, const struct file_question *question, void *
 	if (!err)
 		err = receive(parser, question, &head, ret);
 	err = conversation__end(parser, err, &cpu_ns, why);
-	return !err && head.err ? reason_set(why, head.err, "%s", head.why) : err;
+	if (err || !head.err)
+		return err;
+	return reason_set(why, head.err, "%s", *head.why ? head.why : strerror(-head.err));
 }
