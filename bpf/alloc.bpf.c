@@ -13,6 +13,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile struct settings settings = {};
 __u64 mapping_generation = 0;
 __u64 code_generation = 0;
+__u64 epoch = 1;
+__u64 cut = 0;
 __u64 tables_wanted = 0;
 
 /* The return address is popped by the return on x86, and was never on the stack on arm64. */

@@ -10,6 +10,7 @@
  *	processes   tgid           struct process    4096        loader, probes    loader
  *	threads     task           struct thread     grows       probes            probes
  *	blocks      block_key      struct block      * 4 M       probes            loader
+ *	handed_blocks  handed_key  struct handed_block  * as blocks  probes         loader
  *	tracebacks  hash           struct traceback  * 256 Ki    probes            loader
  *	doorbell    ring buffer    TGID              4 Ki        probes            loader
  *
@@ -20,6 +21,7 @@
  *
  * When full: `processes` – the loader fails to admit and says so. `threads` – the call is
  * not recorded (threads_dropped). `blocks` – the block is not recorded (blocks_dropped).
+ * `handed_blocks` – the block may lack in the snapshot that is being taken (blocks_not_handed).
  * `tracebacks` – the block is recorded without one (tracebacks_dropped). `doorbell` – nothing: it
  * only wakes the loader, to look at `processes`. A child is not followed where that is full
  * (processes_dropped). `unwind_objects`, `unwind_slabs` – the file has no table (unwind_tables_missing).
@@ -87,6 +89,7 @@ struct freed {
 };
 
 struct thread {
+	__u64 call_cnt; /* calls begun; counted before call is written */
 	struct call call;
 	__u64 newest; /* the block that the thread entered last, while it is live */
 	struct freed freed;
@@ -119,6 +122,14 @@ struct {
 	__type(key, struct block_key);
 	__type(value, struct block);
 } blocks SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct handed_key);
+	__type(value, struct handed_block);
+} handed_blocks SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

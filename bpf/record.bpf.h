@@ -15,6 +15,7 @@
 #include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
 #include "admit.bpf.h"
+#include "cut.bpf.h"
 #include "stack.bpf.h"
 #include "unwind.bpf.h"
 
@@ -64,7 +65,8 @@ static __always_inline void count_removed(struct process *process, __u64 size)
 }
 
 /* Takes a block out of the map, into *block, without counting. */
-static __always_inline bool block_take(struct process *process, __u64 address, struct block *block)
+static __always_inline bool block_take(struct process *process, __u64 address, struct block *block,
+				       __u64 now)
 {
 	struct block_key key = { .address = address, .image = process->image };
 	struct block *found = bpf_map_lookup_elem(&blocks, &key);
@@ -72,18 +74,20 @@ static __always_inline bool block_take(struct process *process, __u64 address, s
 	if (!found)
 		return false;
 	*block = *found;
+	hand_over(process, &key, block, now);
 	return bpf_map_delete_elem(&blocks, &key) == 0;
 }
 
 /* Puts a block under its address; one that is still there was freed without our seeing it. */
-static __always_inline long block_put(struct process *process, __u64 address, struct block *block)
+static __always_inline long block_put(struct process *process, __u64 address, struct block *block,
+				      __u64 now)
 {
 	struct block_key key = { .address = address, .image = process->image };
 	struct block missed;
 	long err = bpf_map_update_elem(&blocks, &key, block, BPF_NOEXIST);
 
 	if (err == -EEXIST) {
-		if (block_take(process, address, &missed)) {
+		if (block_take(process, address, &missed, now)) {
 			lose(process, LOSS_blocks_replaced);
 			count_removed(process, missed.size);
 		}
@@ -128,19 +132,20 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 
 /* A new block: the source of the event does not matter, only where it is and who asked for it. */
 static __always_inline void record_allocation(const struct caller *caller, struct process *process,
-					      struct thread *thread, __u64 address)
+					      struct thread *thread, __u64 address, __u64 now)
 {
 	struct block block = {
 		.size = thread->call.size,
 		.birth_ns = bpf_ktime_get_ns(),
 		.thread = (__u32)bpf_get_current_pid_tgid(),
 		.domain = thread->call.domain,
+		.epoch = now,
 	};
 	struct traceback *traceback = traceback_record(caller, process, &thread->walk,
 						       &block.traceback);
 
 	thread->newest = 0;
-	if (block_put(process, address, &block))
+	if (block_put(process, address, &block, now))
 		return;
 	count_entered(process, block.size);
 	thread->newest = address;
@@ -188,7 +193,7 @@ static __always_inline void record_free(struct process *process, struct thread *
 {
 	struct block block;
 
-	if (block_take(process, freed->address, &block)) {
+	if (block_take(process, freed->address, &block, read_epoch())) {
 		count_removed(process, block.size);
 		if (thread && thread->newest == freed->address &&
 		    block.thread == (__u32)bpf_get_current_pid_tgid())
@@ -210,7 +215,17 @@ static __always_inline void record_free(struct process *process, struct thread *
 static __always_inline void realloc_begin(struct process *process, struct call *call)
 {
 	if (call->pointer)
-		call->has_old = block_take(process, call->pointer, &call->old);
+		call->has_old = block_take(process, call->pointer, &call->old, read_epoch());
+}
+
+/* The call will not have it any longer. */
+static __always_inline void realloc_hand_over(struct process *process, const struct call *call,
+					      __u64 now)
+{
+	const struct block_key key = { .address = call->pointer, .image = call->image };
+
+	if (call->has_old)
+		hand_over(process, &key, &call->old, now);
 }
 
 /* The books may have begun anew since. */
@@ -219,17 +234,19 @@ static __always_inline bool realloc_has_old(const struct process *process, const
 	return call->has_old && call->image == process->image;
 }
 
-static __always_inline void realloc_succeed(struct process *process, struct call *call)
+static __always_inline void realloc_succeed(struct process *process, struct call *call, __u64 now)
 {
+	realloc_hand_over(process, call, now);
 	if (realloc_has_old(process, call))
 		count_removed(process, call->old.size);
 	else if (call->pointer)
 		count_unknown_free(process);
 }
 
-static __always_inline void realloc_fail(struct process *process, struct call *call)
+static __always_inline void realloc_fail(struct process *process, struct call *call, __u64 now)
 {
-	if (realloc_has_old(process, call) && block_put(process, call->pointer, &call->old))
+	realloc_hand_over(process, call, now);
+	if (realloc_has_old(process, call) && block_put(process, call->pointer, &call->old, now))
 		count_removed(process, call->old.size);
 }
 
@@ -243,7 +260,7 @@ static __always_inline void call_abandon(struct process *process, struct call *c
 {
 	lose(process, LOSS_calls_unreturned);
 	if (is_realloc(call))
-		realloc_succeed(process, call);
+		realloc_succeed(process, call, read_epoch());
 	call->sp = 0;
 }
 
@@ -257,6 +274,7 @@ static __always_inline void call_cut_off(struct process *process, struct call *c
 	long err;
 
 	lose(process, LOSS_calls_unreturned);
+	realloc_hand_over(process, call, read_epoch());
 	call->sp = 0;
 	if (!is_realloc(call) || !realloc_has_old(process, call))
 		return;
@@ -322,6 +340,8 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 		call_decline(process, thread->call.sp, sp);
 		return 1;
 	}
+	thread->call_cnt++;
+	barrier();
 	thread->call = (struct call){
 		.sp = sp,
 		.return_address = is_by_ret(process, cookie) ? return_address_at(sp) : 0,
@@ -354,7 +374,7 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 					struct thread *thread, __u64 returned)
 {
 	struct call *call = &thread->call;
-	__u64 address;
+	__u64 now = read_epoch(), address;
 
 	if (!call_result(call, returned, &address)) {
 		lose(process, LOSS_results_unreadable);
@@ -363,12 +383,12 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 	if (is_realloc(call)) {
 		/* realloc(p, 0) that returns NULL has freed p (glibc, jemalloc). */
 		if (address || !call->size)
-			realloc_succeed(process, call);
+			realloc_succeed(process, call, now);
 		else
-			realloc_fail(process, call);
+			realloc_fail(process, call, now);
 	}
 	if (address)
-		record_allocation(caller, process, thread, address);
+		record_allocation(caller, process, thread, address, now);
 	else
 		count(process, COUNTER_failed_calls, 1);
 }

@@ -68,6 +68,7 @@ typedef uint64_t bpf_u64;
 	X(tracebacks_no_code, "tracebacks cut at a return address that is not in code") \
 	X(tracebacks_busy, "tracebacks cut where the mappings could not be looked at just then") \
 	X(unwind_tables_missing, "mapped files whose unwind tables could not be made, or did not fit") \
+	X(blocks_not_handed, "blocks that left while a snapshot was taken, and may be missing in it: no memory for a copy") \
 	X(process_events_missed, "forks, execs and exits, of any process, that the kernel passed over: it was at one already")
 
 enum counter {
@@ -127,8 +128,30 @@ struct block {
 	bpf_u64 birth_ns;  /* CLOCK_MONOTONIC */
 	bpf_u32 thread;	   /* TID */
 	bpf_u32 domain;
+	bpf_u64 epoch;	   /* of its birth */
 };
-_Static_assert(sizeof(struct block) == 32, "no padding");
+_Static_assert(sizeof(struct block) == 40, "no padding");
+
+/* Which block: an address that a realloc has freed may be another thread's before it returns. */
+struct handed_key {
+	struct block_key key;
+	bpf_u64 birth_ns;
+};
+_Static_assert(sizeof(struct handed_key) == 24, "no padding");
+
+/* What left while a snapshot was taken that it belongs to. */
+struct handed_block {
+	struct block block;
+	bpf_u64 left; /* epoch */
+};
+_Static_assert(sizeof(struct handed_block) == 48, "no padding");
+
+/* What is inside a realloc, and in no map. */
+struct pending_block {
+	struct block_key key;
+	struct block block;
+};
+_Static_assert(sizeof(struct pending_block) == 56, "no padding");
 
 #define TRACEBACK_LIMIT_MAX 127
 #define TRACEBACK_LIMIT_DEFAULT 64

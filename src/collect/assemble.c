@@ -24,6 +24,7 @@ struct assembly {
 	uint32_t *traceback_id;	   /* of target->traceback[i] + 1; 0: not added yet */
 	uint32_t *frame;	   /* of the traceback at hand */
 	size_t frame_nr, frame_alloc;
+	uint64_t bytes, blocks; /* live at the cut */
 	uint64_t tracebacks_missing;
 	uint64_t tracebacks_limited, tracebacks_broken, tracebacks_skipping, tracebacks_guessed;
 	uint64_t tracebacks_ended[SNAP_END_NR];
@@ -256,6 +257,8 @@ static int add_traces(struct assembly *assembly, const struct drain *drain, uint
 
 		if (drain_block_key(drain, i)->image != image)
 			continue;
+		assembly->bytes += block->size;
+		assembly->blocks++;
 		err = traceback_of(assembly, block->traceback, &trace.traceback);
 		if (!err)
 			err = snapshot_builder__trace(assembly->builder, &trace);
@@ -315,12 +318,23 @@ static void count_ends(const struct assembly *assembly, uint64_t *loss)
 	loss[LOSS_tracebacks_guessed] = assembly->tracebacks_guessed;
 }
 
+/* What is live is what is in the snapshot; the other counters are of an instant near it. */
+static void count_live(const struct assembly *assembly, uint64_t *counter)
+{
+	counter[COUNTER_current_bytes] = assembly->bytes;
+	counter[COUNTER_current_blocks] = assembly->blocks;
+	if (counter[COUNTER_peak_bytes] < assembly->bytes)
+		counter[COUNTER_peak_bytes] = assembly->bytes;
+	if (counter[COUNTER_peak_blocks] < assembly->blocks)
+		counter[COUNTER_peak_blocks] = assembly->blocks;
+}
+
 static int add_losses(struct assembly *assembly, const struct process *books,
 		      const struct occasion *occasion)
 {
 	const struct mappings *mappings = &assembly->target->mappings;
 	const struct probes *probes = assembly->target->probes;
-	uint64_t loss[LOSS_NR];
+	uint64_t counter[COUNTER_NR], loss[LOSS_NR];
 
 	for (int i = 0; i < LOSS_NR; i++)
 		loss[i] = books->loss[i];
@@ -342,7 +356,10 @@ static int add_losses(struct assembly *assembly, const struct process *books,
 	loss[LOSS_frames_unmapped] = assembly->target->frames_unmapped;
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		loss[LOSS_objects_unreadable] += is_unreadable(assembly, mappings->used[i]);
-	return describe_counters(assembly->builder, books->counter, loss);
+	memcpy(counter, books->counter, sizeof(counter));
+	if (occasion->has_churn)
+		count_live(assembly, counter);
+	return describe_counters(assembly->builder, counter, loss);
 }
 
 static int fill(struct assembly *assembly, const struct process *books, const struct drain *drain,

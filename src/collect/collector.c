@@ -165,6 +165,7 @@ void collector__close(struct collector *collector)
 	free(collector->note);
 	free(collector->target);
 	map_copy_release(&collector->processes);
+	cut_release(&collector->cut);
 	drain_release(&collector->drain);
 	symbols__free(collector->symbols);
 	parser__close(collector->parser);

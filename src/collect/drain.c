@@ -18,6 +18,7 @@
 /* A map that is being read. */
 struct map_read {
 	int fd;
+	bool takes; /* out of the map what it reads */
 	struct map_copy *to;
 	uint32_t batch;	   /* entries to ask for */
 	uint64_t position; /* the kernel's: opaque */
@@ -36,6 +37,8 @@ static int reserve_batch(struct map_read *read)
 /* One system call. 0 to go on, 1 at the end, or a negative errno. */
 static int read_batch(struct map_read *read)
 {
+	typeof(bpf_map_lookup_batch) *batch = read->takes ? bpf_map_lookup_and_delete_batch :
+							    bpf_map_lookup_batch;
 	struct map_copy *to = read->to;
 	uint32_t nr = read->batch;
 	uint64_t next = 0;
@@ -43,9 +46,9 @@ static int read_batch(struct map_read *read)
 
 	if (err)
 		return err;
-	err = bpf_map_lookup_batch(read->fd, read->started ? &read->position : NULL, &next,
-				   (char *)to->key + to->nr * to->key_bytes,
-				   (char *)to->value + to->nr * to->value_bytes, &nr, NULL);
+	err = batch(read->fd, read->started ? &read->position : NULL, &next,
+		    (char *)to->key + to->nr * to->key_bytes,
+		    (char *)to->value + to->nr * to->value_bytes, &nr, NULL);
 	if (err == -ENOSPC) {
 		read->batch *= 2;
 		return 0;
@@ -58,10 +61,11 @@ static int read_batch(struct map_read *read)
 	return err ? 1 : 0;
 }
 
-int map_copy_read(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes)
+static int read_map(struct map_copy *to, int fd, bool takes, size_t key_bytes, size_t value_bytes)
 {
 	struct map_read read = {
 		.fd = fd,
+		.takes = takes,
 		.to = to,
 		.batch = BATCH_BYTES / (key_bytes + value_bytes),
 	};
@@ -76,13 +80,33 @@ int map_copy_read(struct map_copy *to, int fd, size_t key_bytes, size_t value_by
 	return err > 0 ? 0 : err;
 }
 
-int drain_read(struct drain *drain, int blocks_fd, int tracebacks_fd, size_t traceback_bytes)
+int map_copy_read(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes)
 {
-	int err = map_copy_read(&drain->blocks, blocks_fd, sizeof(struct block_key),
-			   sizeof(struct block));
+	return read_map(to, fd, false, key_bytes, value_bytes);
+}
 
-	return err ?: map_copy_read(&drain->tracebacks, tracebacks_fd, sizeof(uint64_t),
-			       traceback_bytes);
+int map_copy_take(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes)
+{
+	return read_map(to, fd, true, key_bytes, value_bytes);
+}
+
+int map_copy_add(struct map_copy *to, const void *key, const void *value)
+{
+	int err = array_reserve_bytes(&to->key, &to->key_alloc, to->nr + 1, to->key_bytes);
+
+	if (!err)
+		err = array_reserve_bytes(&to->value, &to->value_alloc, to->nr + 1, to->value_bytes);
+	if (err)
+		return err;
+	memcpy((char *)to->key + to->nr * to->key_bytes, key, to->key_bytes);
+	memcpy((char *)to->value + to->nr * to->value_bytes, value, to->value_bytes);
+	to->nr++;
+	return 0;
+}
+
+int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceback_bytes)
+{
+	return map_copy_read(&drain->tracebacks, tracebacks_fd, sizeof(uint64_t), traceback_bytes);
 }
 
 static bool has_ended(uint64_t image, const uint64_t *known, size_t known_nr, uint64_t next)

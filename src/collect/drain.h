@@ -51,13 +51,19 @@ static inline const struct traceback *drain_traceback(const struct drain *drain,
 /* Reads a map of keys and values of these sizes. 0, or as below. */
 int map_copy_read(struct map_copy *copy, int fd, size_t key_bytes, size_t value_bytes);
 
+/* The same, and takes out of the map what was read. */
+int map_copy_take(struct map_copy *copy, int fd, size_t key_bytes, size_t value_bytes);
+
+/* Appends an entry. 0 or -ENOMEM. */
+int map_copy_add(struct map_copy *copy, const void *key, const void *value);
+
 void map_copy_release(struct map_copy *copy);
 
 /*
- * Reads blocks, then tracebacks: so the traceback of each block read is there. 0, or the
+ * Reads the tracebacks, after the blocks: so the traceback of each block read is there. 0, or the
  * negative errno of the system call, -ENOMEM.
  */
-int drain_read(struct drain *drain, int blocks_fd, int tracebacks_fd, size_t traceback_bytes);
+int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceback_bytes);
 
 /*
  * Deletes from the map what was read of process images that have ended: those not in image[]

@@ -119,6 +119,7 @@ static int read_maps(struct collector *collector)
 	const struct bpf_program *const life[] = { bpf->progs.process_fork, bpf->progs.process_exec,
 						   bpf->progs.process_exit };
 	uint64_t missed = 0;
+	int err;
 
 	for (size_t i = 0; i < ARRAY_SIZE(life); i++)
 		missed += missed_by(life[i]);
@@ -133,9 +134,9 @@ static int read_maps(struct collector *collector)
 		.process_events_missed = missed,
 		.bpf = bpf,
 	};
-	return drain_read(&collector->drain, bpf_map__fd(bpf->maps.blocks),
-			  bpf_map__fd(bpf->maps.tracebacks),
-			  bpf_map__value_size(bpf->maps.tracebacks));
+	err = cut_read_blocks(&collector->cut, bpf, &collector->drain);
+	return err ?: drain_read_tracebacks(&collector->drain, bpf_map__fd(bpf->maps.tracebacks),
+					    bpf_map__value_size(bpf->maps.tracebacks));
 }
 
 #define DRAIN_TRIES 3

@@ -76,6 +76,9 @@ static int configure(struct allocsnap_bpf *bpf, const struct collector_options *
 	err = bpf_map__set_max_entries(bpf->maps.blocks,
 				       options->max_blocks ?: MAX_BLOCKS_DEFAULT);
 	if (!err)
+		err = bpf_map__set_max_entries(bpf->maps.handed_blocks,
+					       bpf_map__max_entries(bpf->maps.blocks));
+	if (!err)
 		err = bpf_map__set_max_entries(bpf->maps.tracebacks,
 					       options->max_tracebacks ?: MAX_TRACEBACKS_DEFAULT);
 	if (!err)

@@ -13,6 +13,7 @@
 #include "collect.h"
 #include "collect/assemble.h"
 #include "collect/bpf.h"
+#include "collect/cut.h"
 #include "collect/drain.h"
 #include "collect/mapping_events.h"
 #include "collect/objects.h"
@@ -43,6 +44,7 @@ struct collector {
 
 	uint64_t refreshed_ns;	    /* when all were looked at */
 	struct map_copy processes;  /* as last read: tgid → struct process */
+	struct cut cut;
 	struct drain drain;
 	struct occasion occasion;
 };

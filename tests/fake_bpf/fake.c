@@ -69,6 +69,15 @@ long bpf_probe_read_user(void *to, __u32 bytes, const void *from)
 	return 0;
 }
 
+long bpf_seq_write(struct seq_file *seq, const void *data, __u32 bytes)
+{
+	if (seq || bytes > sizeof(fake.seq))
+		abort();
+	memcpy(fake.seq, data, bytes);
+	fake.seq_bytes = bytes;
+	return 0;
+}
+
 #define BPF_MAX_LOOPS (8u << 20)
 
 long bpf_loop(__u32 nr, long (*callback)(__u32, void *), void *data, __u64 flags)

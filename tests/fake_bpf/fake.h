@@ -34,6 +34,11 @@ struct fake_kernel {
 	__u32 vma_nr;
 	bool vma_busy; /* somebody holds the mmap lock */
 
+	char seq[256]; /* what an iterator has written last */
+	__u64 seq_bytes;
+
+	void (*before_map)(const void *map); /* a program is about to look at it, or to change it */
+
 	bool out_of_memory; /* for new elements of maps and for the storage of new tasks */
 };
 extern struct fake_kernel fake;

@@ -43,6 +43,8 @@ static struct map *map_open(const struct fake_map_def *def, enum bpf_map_type ty
 	if (def->type != type)
 		abort();
 	map->def = *def;
+	if (fake.before_map)
+		fake.before_map(def->map);
 	return map;
 }
 

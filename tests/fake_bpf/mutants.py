@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = ("bpf_alloc", "bpf_process")
+PROGRAMS = ("bpf_alloc", "bpf_pending", "bpf_process")
 MODES = ({}, {"FAKE_SESSION": "1"}, {"FAKE_RET": "1"})
 
 # name: (file, old text, new text)
@@ -105,17 +105,17 @@ MUTANTS = {
         "record.bpf.h", "\tif (is_realloc(&thread->call))\n\t\trealloc_begin(process, &thread->call);\n",
         ""),
     "realloc: a failure loses the old block": (
-        "record.bpf.h", "\t\telse\n\t\t\trealloc_fail(process, call);", ""),
+        "record.bpf.h", "\t\telse\n\t\t\trealloc_fail(process, call, now);", ""),
     "realloc: to 0 that returns NULL is a failure": (
         "record.bpf.h", "if (address || !call->size)", "if (address)"),
     "realloc: an old block that has no room any more stays in the sums": (
         "record.bpf.h", "realloc_has_old(process, call) && block_put(process, call->pointer, "
-        "&call->old))\n\t\tcount_removed(process, call->old.size);",
-        "realloc_has_old(process, call))\n\t\tblock_put(process, call->pointer, &call->old);"),
+        "&call->old, now))\n\t\tcount_removed(process, call->old.size);",
+        "realloc_has_old(process, call))\n\t\tblock_put(process, call->pointer, &call->old, now);"),
     "realloc: one that never returns has kept its block": (
         "record.bpf.h", "\tlose(process, LOSS_calls_unreturned);\n\tif (is_realloc(call))\n"
-        "\t\trealloc_succeed(process, call);", "\tlose(process, LOSS_calls_unreturned);\n"
-        "\tif (is_realloc(call))\n\t\trealloc_fail(process, call);"),
+        "\t\trealloc_succeed(process, call, read_epoch());", "\tlose(process, LOSS_calls_unreturned);\n"
+        "\tif (is_realloc(call))\n\t\trealloc_fail(process, call, read_epoch());"),
     "realloc: a killed thread's block of other books": (
         "record.bpf.h", "if (!is_realloc(call) || !realloc_has_old(process, call))",
         "if (!is_realloc(call) || !call->has_old)"),
@@ -151,6 +151,25 @@ MUTANTS = {
     "free(NULL) is a free": (
         "record.bpf.h", "!process->is_open || !address", "!process->is_open"),
 
+    # one instant
+    "cut: what leaves the map is not handed over": (
+        "record.bpf.h", "\thand_over(process, &key, block, now);\n\treturn", "\treturn"),
+    "cut: what leaves a realloc is not handed over": (
+        "record.bpf.h", "\tif (call->has_old)\n\t\thand_over(process, &key, &call->old, now);\n", ""),
+    "cut: a realloc that fails hands nothing over": (
+        "record.bpf.h", "\trealloc_hand_over(process, call, now);\n\tif (realloc_has_old", "\tif (realloc_has_old"),
+    "cut: a thread that is killed hands nothing over": (
+        "record.bpf.h", "\trealloc_hand_over(process, call, read_epoch());\n", ""),
+    "cut: by address only": (
+        "cut.bpf.h", ".birth_ns = block->birth_ns", ".birth_ns = 0"),
+    "cut: blocks have no epoch": (
+        "record.bpf.h", "\t\t.epoch = now,\n", ""),
+
+    "cut: a realloc that is over is looked into": (
+        "pending.bpf.c", "return call->sp && ", "return "),
+    "cut: a call without a block is looked into": (
+        "pending.bpf.c", "\tif (!call->has_old)\n\t\treturn false;\n", ""),
+
     # blocks
     "blocks: two processes share an address": (
         "record.bpf.h", ".address = address, .image = process->image };\n\tstruct block *found",
@@ -160,8 +179,8 @@ MUTANTS = {
     "blocks: a missed free stays in the sums": (
         "record.bpf.h", "\t\t\tcount_removed(process, missed.size);\n", ""),
     "blocks: what has no room is counted": (
-        "record.bpf.h", "\tif (block_put(process, address, &block))\n\t\treturn;",
-        "\tblock_put(process, address, &block);"),
+        "record.bpf.h", "\tif (block_put(process, address, &block, now))\n\t\treturn;",
+        "\tblock_put(process, address, &block, now);"),
     "blocks: what has no room is not said": (
         "record.bpf.h", "\tif (err)\n\t\tlose(process, LOSS_blocks_dropped);\n\treturn err;",
         "\treturn err;"),

@@ -22,6 +22,7 @@ struct target_thread *main_thread;
 __u32 site_offset, domain;
 enum unwinder unwinder = UNWINDER_FP;
 bool is_throwing;
+void (*at_program)(bool begins);
 
 #define PROCESSES 16
 static struct target_process *started[PROCESSES];
@@ -234,14 +235,26 @@ static bool is_session(enum call_shape shape)
 	return getenv("FAKE_SESSION") && shape != SHAPE_FREE;
 }
 
+static int run(int (*program)(struct pt_regs *), struct pt_regs *regs)
+{
+	int result;
+
+	if (at_program)
+		at_program(true);
+	result = program(regs);
+	if (at_program)
+		at_program(false);
+	return result;
+}
+
 /* Whether the return address stays as it is. */
 static int run_entry(struct pt_regs *regs, enum call_shape shape)
 {
 	fake.func_ip = PROBE_ADDRESS;
 	PT_REGS_IP(regs) = PROBE_ADDRESS;
 	if (is_session(shape) && !is_throwing)
-		return session_call(regs);
-	enter_call(regs);
+		return run(session_call, regs);
+	run(enter_call, regs);
 	return shape == SHAPE_FREE || is_throwing;
 }
 
@@ -291,7 +304,7 @@ static void leave_at_ret(__u64 sp, __u64 returned, __u64 frame_pointer)
 	PT_REGS_FP(&regs) = frame_pointer;
 	PT_REGS_RC(&regs) = returned;
 	fake.attach_cookie = RESULT_IS_RETURNED;
-	leave_by_ret(&regs);
+	run(leave_by_ret, &regs);
 }
 
 void leave_by_jump(__u64 sp, __u64 argument)
@@ -322,9 +335,9 @@ void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_poi
 	PT_REGS_RC(&regs) = returned;
 	cookie_set(shape);
 	if (is_session(shape))
-		session_call(&regs);
+		run(session_call, &regs);
 	else
-		leave_call(&regs);
+		run(leave_call, &regs);
 }
 
 void user_malloc(__u64 size, __u64 returned)

@@ -86,6 +86,7 @@ void leave_by_jump(__u64 sp, __u64 argument); /* to a function that returns its 
 void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_pointer);
 extern __u32 site_offset, domain;
 extern enum unwinder unwinder; /* for settings_set(); by frame pointers unless a test says otherwise */
+extern void (*at_program)(bool begins); /* called around each program at a probe; NULL: nobody */
 extern bool is_throwing; /* the function: nobody hijacks its return address */
 
 /* enter() and leave() in one, at depth 1. */

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The program that the tests of the C API talk to; it has the libraries as they are installed.
+# Programs that record by the C API; they have the libraries as they are installed.
 
-test-live workloads: $(OUT)/workloads/collect_api
+LIVE_PROGRAMS := $(addprefix $(OUT)/workloads/,collect_api take_instants)
 
-$(OUT)/workloads/collect_api: $(OUT)/tests/live/collect_api.o $(OUT)/install/liballocsnap-collect.a \
+test-live workloads: $(LIVE_PROGRAMS)
+
+$(LIVE_PROGRAMS): $(OUT)/workloads/%: $(OUT)/tests/live/%.o $(OUT)/install/liballocsnap-collect.a \
 			      $(OUT)/install/liballocsnap.a
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)

@@ -19,6 +19,7 @@
 #define __noinline __attribute__((noinline))
 #define __weak __attribute__((weak))
 
+#define barrier() asm volatile("" ::: "memory")
 #define barrier_var(var) asm volatile("" : "+r"(var))
 
 /* A map, the sizes of its keys and values, and its capacity unless fake_map_resize() set it. */
@@ -66,6 +67,7 @@ __u64 bpf_get_attach_cookie(void *ctx);
 __u64 bpf_get_func_ip(void *ctx);
 long bpf_get_current_comm(void *to, __u32 bytes);
 long fake_ring(const void *map, const void *data, __u64 bytes);
+long bpf_seq_write(struct seq_file *seq, const void *data, __u32 bytes);
 long bpf_probe_read_user(void *to, __u32 bytes, const void *from);
 long bpf_loop(__u32 nr, long (*callback)(__u32, void *), void *data, __u64 flags);
 long bpf_find_vma(struct task_struct *task, __u64 address,

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The blocks that are inside a realloc and in no map; run by the loader, read as a file. A call
+ * that changes meanwhile began or ended after the cut, and has handed its block over.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "maps.bpf.h"
+
+static __always_inline bool read_pending(struct thread *thread, struct pending_block *ret)
+{
+	volatile struct call *call = &thread->call;
+	__u64 call_cnt = *(volatile __u64 *)&thread->call_cnt;
+
+	if (!call->has_old)
+		return false;
+	ret->key.address = call->pointer;
+	ret->key.image = call->image;
+	barrier();
+	ret->block = thread->call.old;
+	barrier();
+	return call->sp && *(volatile __u64 *)&thread->call_cnt == call_cnt;
+}
+
+SEC("iter/task")
+int pending_blocks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct pending_block found;
+	struct thread *thread;
+
+	if (!task)
+		return 0;
+	thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (thread && read_pending(thread, &found))
+		bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	return 0;
+}
