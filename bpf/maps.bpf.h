@@ -47,7 +47,9 @@ struct call {
 	__u32 shape;   /* enum call_shape */
 	__u32 site;
 	__u32 domain;
+	__u32 layer;
 	__u32 has_old;	  /* realloc: the old block was in the books, and is now in `old` */
+	__u32 unused;
 	struct block old; /* out of the map while realloc may give its address to another thread */
 };
 
@@ -88,11 +90,16 @@ struct freed {
 	__u64 site;
 };
 
-struct thread {
+/* Of a thread in one layer. */
+struct calls {
 	__u64 call_cnt; /* calls begun; counted before call is written */
 	struct call call;
 	__u64 newest; /* the block that the thread entered last, while it is live */
 	struct freed freed;
+};
+
+struct thread {
+	struct calls layer[LAYER_NR];
 	struct walk walk; /* per thread: nothing can preempt and overwrite it */
 };
 

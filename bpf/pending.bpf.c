@@ -7,19 +7,18 @@
 #include <bpf/bpf_helpers.h>
 #include "maps.bpf.h"
 
-static __always_inline bool read_pending(struct thread *thread, struct pending_block *ret)
+static __always_inline bool read_pending(struct calls *calls, struct pending_block *ret)
 {
-	volatile struct call *call = &thread->call;
-	__u64 call_cnt = *(volatile __u64 *)&thread->call_cnt;
+	volatile struct call *call = &calls->call;
+	__u64 call_cnt = *(volatile __u64 *)&calls->call_cnt;
 
 	if (!call->has_old)
 		return false;
-	ret->key.address = call->pointer;
-	ret->key.image = call->image;
+	ret->key = block_key_of(call->pointer, call->image, call->layer);
 	barrier();
-	ret->block = thread->call.old;
+	ret->block = calls->call.old;
 	barrier();
-	return call->sp && *(volatile __u64 *)&thread->call_cnt == call_cnt;
+	return call->sp && *(volatile __u64 *)&calls->call_cnt == call_cnt;
 }
 
 SEC("iter/task")
@@ -32,7 +31,8 @@ int pending_blocks(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
-	if (thread && read_pending(thread, &found))
-		bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	for (int i = 0; thread && i < LAYER_NR; i++)
+		if (read_pending(&thread->layer[i], &found))
+			bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
 	return 0;
 }

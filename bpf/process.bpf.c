@@ -127,9 +127,9 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 		lose(process, LOSS_execs_unprobed);
 	}
 	thread = thread_of(task);
-	if (thread) {
-		thread->call.sp = 0;
-		thread->freed.address = 0;
+	for (int i = 0; thread && i < LAYER_NR; i++) {
+		thread->layer[i].call.sp = 0;
+		thread->layer[i].freed.address = 0;
 	}
 	ring(task->tgid);
 	return 0;
@@ -200,8 +200,9 @@ int BPF_PROG(process_exit, struct task_struct *task)
 		return 0;
 	books = books_of(process);
 	thread = thread_of(task);
-	if (books && thread && thread->call.sp)
-		call_cut_off(books, &thread->call);
+	for (int i = 0; books && thread && i < LAYER_NR; i++)
+		if (thread->layer[i].call.sp)
+			call_cut_off(books, &thread->layer[i].call);
 	if (task->pid == task->tgid)
 		bpf_get_current_comm(process->comm, sizeof(process->comm));
 	if (task->signal->live.counter)

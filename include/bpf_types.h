@@ -116,21 +116,52 @@ struct process {
 };
 _Static_assert(sizeof(struct process) == 8 * (16 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
+/*
+ * A pool takes its memory from a heap, a heap takes it from mappings. A block of one may begin
+ * exactly where a block of the next begins. A call inside a call of its own layer is the
+ * allocator's own business; inside one of a lower-numbered layer it is a call like any other.
+ */
+enum layer {
+	LAYER_POOL = 0,
+	LAYER_HEAP,
+	LAYER_MAPPING,
+	LAYER_NR,
+};
+
 struct block_key {
 	bpf_u64 address;
-	bpf_u64 image;
+	bpf_u64 image; /* the process image; its layer in the top byte, which no id reaches */
 };
 _Static_assert(sizeof(struct block_key) == 16, "no padding");
 
+#define BLOCK_KEY_LAYER_SHIFT 56
+
+static inline __attribute__((always_inline)) struct block_key
+block_key_of(bpf_u64 address, bpf_u64 image, bpf_u32 layer)
+{
+	return (struct block_key){ address, image | (bpf_u64)layer << BLOCK_KEY_LAYER_SHIFT };
+}
+
+static inline __attribute__((always_inline)) bpf_u64 block_key_image(const struct block_key *key)
+{
+	return key->image & ((1ULL << BLOCK_KEY_LAYER_SHIFT) - 1);
+}
+
+static inline __attribute__((always_inline)) bpf_u32 block_key_layer(const struct block_key *key)
+{
+	return key->image >> BLOCK_KEY_LAYER_SHIFT;
+}
+
+/* With its key and the map's own fields 96 bytes, a size that the kernel's allocator has. */
 struct block {
 	bpf_u64 size;	   /* bytes asked for */
 	bpf_u64 traceback; /* key in the map of tracebacks; 0: none */
 	bpf_u64 birth_ns;  /* CLOCK_MONOTONIC */
-	bpf_u32 thread;	   /* TID */
-	bpf_u32 domain;
-	bpf_u64 epoch;	   /* of its birth */
+	bpf_u32 thread : 24; /* TID: below 2^22 */
+	bpf_u32 domain : 8;
+	bpf_u32 epoch;	   /* of its birth; a cut each 10 ms would take 497 days to come to the end */
 };
-_Static_assert(sizeof(struct block) == 40, "no padding");
+_Static_assert(sizeof(struct block) == 32, "no padding");
 
 /* Which block: an address that a realloc has freed may be another thread's before it returns. */
 struct handed_key {
@@ -144,14 +175,14 @@ struct handed_block {
 	struct block block;
 	bpf_u64 left; /* epoch */
 };
-_Static_assert(sizeof(struct handed_block) == 48, "no padding");
+_Static_assert(sizeof(struct handed_block) == 40, "no padding");
 
 /* What is inside a realloc, and in no map. */
 struct pending_block {
 	struct block_key key;
 	struct block block;
 };
-_Static_assert(sizeof(struct pending_block) == 56, "no padding");
+_Static_assert(sizeof(struct pending_block) == 48, "no padding");
 
 #define TRACEBACK_LIMIT_MAX 127
 #define TRACEBACK_LIMIT_DEFAULT 64
@@ -191,16 +222,31 @@ enum call_shape {
 	SHAPE_NR,
 };
 
+/* Whether a call of this shape only frees: nobody waits for its return. */
+static inline __attribute__((always_inline)) int shape_is_free(bpf_u32 shape)
+{
+	return shape == SHAPE_FREE;
+}
+
+#define DOMAIN_MAPPING 1
+#define DOMAIN_CUSTOM 16 /* the first of those of --probe */
+#define DOMAIN_MAX 255
+
 /*
- * The attach cookie of a probe: which probe site it is, its call shape, its blocks' domain; and
- * whether its returns are seen at `ret` instructions in a process that has return probes, too.
+ * The attach cookie of a probe: which probe site it is, its call shape, its blocks' layer and
+ * domain; whether its returns are seen at `ret` instructions in a process that has return probes,
+ * too; and for custom functions where three arguments are, by positions from 1 on, 0: nowhere.
+ *
+ *	site:24 | by_ret:1 | shape:7 | 13 spare | arguments:3×3 | layer:2 | domain:8
  */
-#define SITE_COOKIE(site, shape, domain) \
-	((bpf_u64)(site) << 32 | (bpf_u64)(shape) << 24 | (domain))
-#define COOKIE_SITE(cookie) ((bpf_u32)((cookie) >> 32))
-#define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 24) & 0x7f)
-#define COOKIE_BY_RET (1ULL << 31)
-#define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xffffff)
+#define SITE_COOKIE(site, shape, layer, domain) \
+	((bpf_u64)(site) << 40 | (bpf_u64)(shape) << 32 | (bpf_u64)(layer) << 8 | (domain))
+#define COOKIE_SITE(cookie) ((bpf_u32)((cookie) >> 40))
+#define COOKIE_BY_RET (1ULL << 39)
+#define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 32) & 0x7f)
+#define COOKIE_ARGUMENT(cookie, i) ((bpf_u32)((cookie) >> (10 + 3 * (i))) & 7)
+#define COOKIE_LAYER(cookie) ((bpf_u32)((cookie) >> 8) & 3)
+#define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xff)
 
 /* The cookie of a probe at a `ret` or a jump out of a function: where the result is. */
 #define RESULT_IS_RETURNED 0

@@ -255,7 +255,7 @@ static int add_traces(struct assembly *assembly, const struct drain *drain, uint
 			.thread = block->thread,
 		};
 
-		if (drain_block_key(drain, i)->image != image)
+		if (block_key_image(drain_block_key(drain, i)) != image)
 			continue;
 		assembly->bytes += block->size;
 		assembly->blocks++;

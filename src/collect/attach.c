@@ -49,7 +49,7 @@ static uint64_t site_offset(const struct probe_site *site)
 
 static uint64_t site_cookie(const struct probes *probes, const struct probe_site *site)
 {
-	return SITE_COOKIE(site - probes->site, site->shape, site->domain) |
+	return SITE_COOKIE(site - probes->site, site->shape, site->layer, site->domain) |
 	       (site->throws ? COOKIE_BY_RET : 0);
 }
 
@@ -87,7 +87,7 @@ static int attach_multi(const struct attachment *at, bool frees)
 	for (size_t i = at->first; i < probes->site_nr; i++) {
 		const struct probe_site *site = &probes->site[i];
 
-		if ((site->shape == SHAPE_FREE) != frees || site->throws)
+		if (shape_is_free(site->shape) != frees || site->throws)
 			continue;
 		offset[uprobes.nr] = site_offset(site);
 		cookie[uprobes.nr++] = site_cookie(probes, site);
@@ -117,7 +117,7 @@ static int attach_session(const struct attachment *at, const struct probe_site *
 	uint64_t offset = site_offset(site), cookie = site_cookie(at->probes, site);
 	struct uprobe_multi alone = { .nr = 1, .offset = &offset, .cookie = &cookie };
 
-	return attach_multi_link(at, program_of(at, site->shape == SHAPE_FREE), &alone);
+	return attach_multi_link(at, program_of(at, shape_is_free(site->shape)), &alone);
 }
 
 /* A perf event belongs to a task; -1: to all. */
@@ -234,7 +234,7 @@ static int attach_pair(const struct attachment *at, const struct probe_site *sit
 {
 	int err = 0;
 
-	if (site->shape != SHAPE_FREE)
+	if (!shape_is_free(site->shape))
 		err = at->probes->by_ret || site->throws ? attach_rets(at, site, why) :
 							   attach_end(at, site, PROBE_RETURN);
 	return err ?: attach_end(at, site, PROBE_ENTRY);
@@ -273,7 +273,7 @@ static int attach_each(const struct attachment *at, bool frees, struct reason *w
 		struct reason why_not = {};
 		int err;
 
-		if ((site->shape == SHAPE_FREE) != frees ||
+		if (shape_is_free(site->shape) != frees ||
 		    (site->throws && probes_have_sessions(at->bpf)))
 			continue;
 		err = attach_site(at, site, &why_not);
@@ -377,7 +377,7 @@ static int attach_all_rets(struct probes *probes, const struct allocsnap_bpf *bp
 		struct reason why_not = {};
 		int err;
 
-		if (!site->is_attached || site->shape == SHAPE_FREE)
+		if (!site->is_attached || shape_is_free(site->shape))
 			continue;
 		err = attach_rets(&at, site, &why_not);
 		if (is_of_process(err))
@@ -427,7 +427,7 @@ int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf,
 	if (!err)
 		err = tell_kernel(probes, bpf);
 	for (size_t i = 0; i < probes->site_nr && err; i++)
-		if (probes->site[i].is_attached && probes->site[i].shape != SHAPE_FREE)
+		if (probes->site[i].is_attached && !shape_is_free(probes->site[i].shape))
 			drop_site(probes, &probes->site[i]);
 	detach_returns(probes);
 	return err;

@@ -126,7 +126,7 @@ int drain_sweep(const struct drain *drain, int blocks_fd, const uint64_t *image,
 	int err = 0;
 
 	for (size_t i = 0; i < drain->blocks.nr && !err; i++) {
-		if (!has_ended(drain_block_key(drain, i)->image, image, image_nr,
+		if (!has_ended(block_key_image(drain_block_key(drain, i)), image, image_nr,
 			       next))
 			continue;
 		err = array_reserve(&ended, &alloc, nr + 1);

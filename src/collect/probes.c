@@ -40,6 +40,7 @@ static int add_site(struct probes *probes, const struct object *object, uint32_t
 		.object = object_index,
 		.function = known->name,
 		.shape = known->shape,
+		.layer = LAYER_HEAP,
 		.domain = allocator_of(object->path)->domain,
 		.offset = function->offset,
 		.vaddr = function->vaddr,
@@ -135,7 +136,7 @@ int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 bool probes_see_allocations(const struct probes *probes)
 {
 	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].is_attached && probes->site[i].shape != SHAPE_FREE)
+		if (probes->site[i].is_attached && !shape_is_free(probes->site[i].shape))
 			return true;
 	return false;
 }

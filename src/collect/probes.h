@@ -32,6 +32,7 @@ struct probe_site {
 	uint32_t object;      /* index into struct objects */
 	const char *function; /* the first of its names */
 	enum call_shape shape;
+	enum layer layer;
 	uint32_t domain;
 	uint64_t offset; /* of the function in the file */
 	uint64_t vaddr;

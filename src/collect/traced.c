@@ -112,16 +112,20 @@ static int copy_one(struct map_copy *copy, const void *key, size_t key_bytes, co
 	return 0;
 }
 
-/* A drain of that block and its traceback. */
+/* A drain of that block and its traceback; of several that begin there the smallest. */
 static int find_block(struct collector *collector, const struct target *target, uint64_t address,
 		      struct drain *ret)
 {
 	const struct allocsnap_bpf *bpf = collector->bpf;
-	struct block_key key = { .address = address, .image = target->books.image };
 	struct traceback traceback;
+	struct block_key key;
 	struct block block;
-	int err = bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block);
+	int err = -ENOENT;
 
+	for (uint32_t layer = 0; layer < LAYER_NR && err == -ENOENT; layer++) {
+		key = block_key_of(address, target->books.image, layer);
+		err = bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block);
+	}
 	if (!err)
 		err = copy_one(&ret->blocks, &key, sizeof(key), &block, sizeof(block));
 	if (err || bpf_map_lookup_elem(bpf_map__fd(bpf->maps.tracebacks), &block.traceback,

@@ -122,7 +122,7 @@ static bool source_returns_argument(void *object, uint64_t vaddr)
 static bool is_probed(const char *name)
 {
 	for (size_t i = 0; i < allocator_function_nr; i++)
-		if (allocator_functions[i].shape != SHAPE_FREE && !allocator_functions[i].own &&
+		if (!shape_is_free(allocator_functions[i].shape) && !allocator_functions[i].own &&
 		    !strcmp(allocator_functions[i].name, name))
 			return true;
 	return false;

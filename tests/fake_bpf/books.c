@@ -12,7 +12,12 @@ struct process *book_of(const struct target_process *target)
 
 struct block *block_of(const struct target_process *target, __u64 address)
 {
-	struct block_key key = { .address = address, .image = book_of(target)->image };
+	return block_in(target, LAYER_HEAP, address);
+}
+
+struct block *block_in(const struct target_process *target, enum layer layer, __u64 address)
+{
+	struct block_key key = block_key_of(address, book_of(target)->image, layer);
 
 	return bpf_map_lookup_elem(&blocks, &key);
 }
@@ -48,7 +53,7 @@ static void sum_mapped(struct sum *sum, __u64 image)
 		const struct block_key *key = walk.key;
 		struct block *block = walk.value;
 
-		if (key->image != image)
+		if (block_key_image(key) != image)
 			continue;
 		sum->block_cnt++;
 		sum->bytes += block->size;
@@ -58,6 +63,14 @@ static void sum_mapped(struct sum *sum, __u64 image)
 	}
 }
 
+static void sum_in_call(struct sum *sum, const struct call *call)
+{
+	if (!call->sp || !call->has_old)
+		return;
+	sum->block_cnt++;
+	sum->bytes += call->old.size;
+}
+
 /* The old blocks of reallocs that are under way are live but not in the map. */
 static void sum_in_realloc(struct sum *sum, pid_t tgid)
 {
@@ -65,12 +78,10 @@ static void sum_in_realloc(struct sum *sum, pid_t tgid)
 
 	while (fake_map_walk(&threads, &walk)) {
 		struct task_struct *task = *(struct task_struct *const *)walk.key;
-		const struct call *call = &((struct thread *)walk.value)->call;
+		const struct thread *thread = walk.value;
 
-		if (task->tgid != tgid || !call->sp || !call->has_old)
-			continue;
-		sum->block_cnt++;
-		sum->bytes += call->old.size;
+		for (int i = 0; i < LAYER_NR && task->tgid == tgid; i++)
+			sum_in_call(sum, &thread->layer[i].call);
 	}
 }
 

@@ -71,10 +71,10 @@ long bpf_probe_read_user(void *to, __u32 bytes, const void *from)
 
 long bpf_seq_write(struct seq_file *seq, const void *data, __u32 bytes)
 {
-	if (seq || bytes > sizeof(fake.seq))
+	if (seq || bytes > sizeof(fake.seq) - fake.seq_bytes)
 		abort();
-	memcpy(fake.seq, data, bytes);
-	fake.seq_bytes = bytes;
+	memcpy(fake.seq + fake.seq_bytes, data, bytes);
+	fake.seq_bytes += bytes;
 	return 0;
 }
 

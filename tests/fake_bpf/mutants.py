@@ -45,7 +45,8 @@ MUTANTS = {
     "stacks: a busy mapping lock says another stack": (
         "stack.bpf.h", "\t\treturn pending_sp - sp < NEAR_BYTES;", "\t\treturn false;"),
     "pending: nothing nests": (
-        "record.bpf.h", "\tif (!call_is_stale(call, sp, site))\n\t\treturn true;\n", ""),
+        "calls.bpf.h", "\tif (!call_is_stale(call, sp, site))\n"
+        "\t\treturn same_stack(call->sp, sp) ? PENDING_HERE : PENDING_ELSEWHERE;\n", ""),
     "pending: a dropped call is not counted": (
         "record.bpf.h", "\tlose(process, LOSS_calls_unreturned);\n\tif (is_realloc(call))\n"
         "\t\trealloc_succeed", "\tif (is_realloc(call))\n\t\trealloc_succeed"),
@@ -55,63 +56,85 @@ MUTANTS = {
     "nested: its return address is hijacked in a session": (
         "alloc.bpf.c", "\t\treturn enter(ctx) != 0;", "\t\treturn enter(ctx) & 0;"),
     "nested: not counted": (
-        "record.bpf.h", "\tif (same_stack(pending_sp, sp))\n"
-        "\t\tcount(process, COUNTER_nested_calls, 1);\n\telse\n", "\tif (!same_stack(pending_sp, sp))\n"),
+        "calls.bpf.h",
+        "i >= COOKIE_LAYER(cookie)) {\n\t\t\tcount(process, COUNTER_nested_calls, 1);\n",
+        "i >= COOKIE_LAYER(cookie)) {\n"),
     "nested: on another stack it is taken for the allocator's own": (
-        "record.bpf.h", "\telse\n\t\tlose(process, LOSS_calls_declined);",
-        "\telse\n\t\tcount(process, COUNTER_nested_calls, 1);"),
+        "calls.bpf.h", "\t\t\tlose(process, LOSS_calls_declined);",
+        "\t\t\tcount(process, COUNTER_nested_calls, 1);"),
     "nested: a free inside a call is a free": (
-        "record.bpf.h", "\t    same_stack(thread->call.sp, sp)) {\n"
-        "\t\tcount(process, COUNTER_nested_calls, 1);\n\t\treturn 0;\n\t}\n",
-        "\t    same_stack(thread->call.sp, sp)) {\n\t}\n"),
+        "calls.bpf.h", "call_pending(thread, i, sp, cookie) != PENDING_HERE)", "call_pending(thread, i, sp, cookie) < 3)"),
     "nested: a free on another stack is none": (
-        "record.bpf.h", " &&\n\t    same_stack(thread->call.sp, sp)) {", ") {"),
+        "calls.bpf.h", "call_pending(thread, i, sp, cookie) != PENDING_HERE)", "!call_pending(thread, i, sp, cookie))"),
     "nested: a free that is passed on counts twice": (
-        "record.bpf.h", "thread && free_is_passed_on(&thread->freed, freed)", "0"),
+        "record.bpf.h", "calls && free_is_passed_on(&calls->freed, freed)", "0"),
+    "layers: a call of the layer below is the caller's own": (
+        "calls.bpf.h", "if (pending == PENDING_HERE && i >= COOKIE_LAYER(cookie)) {", "if (pending == PENDING_HERE) {"),
+    "layers: a call of the layer above counts": (
+        "calls.bpf.h", "if (pending == PENDING_HERE && i >= COOKIE_LAYER(cookie)) {",
+        "if (pending == PENDING_HERE && i == COOKIE_LAYER(cookie)) {"),
+    "layers: a free of the layer above counts": (
+        "calls.bpf.h", "if (i < COOKIE_LAYER(cookie) ||", "if (i != COOKIE_LAYER(cookie) ||"),
+    "layers: a free of the layer below is the caller's own": (
+        "calls.bpf.h", "if (i < COOKIE_LAYER(cookie) ||", "if ("),
+    "layers: a call on another stack is hijacked where its layer is another": (
+        "calls.bpf.h", "if (pending == PENDING_ELSEWHERE) {", "if (pending == PENDING_ELSEWHERE && i == COOKIE_LAYER(cookie)) {"),
+    "layers: one `ret` ends one call": (
+        "calls.bpf.h", "\t\t\tend_by_ret_in(i, sp, PT_REGS_FP(ctx), returned);",
+        "\t\t\treturn end_by_ret_in(i, sp, PT_REGS_FP(ctx), returned);"),
+    "layers: one book for all": (
+        "record.bpf.h", "block_key_of(freed->address, process->image, layer)",
+        "block_key_of(freed->address, process->image, LAYER_HEAP)"),
+    "layers: a return in a call of another is a missed one": (
+        "calls.bpf.h", "\tif (!is_in_call(thread)) {", "\tif (!thread || !thread->layer[layer].call.sp) {"),
+    "layers: only the heap's reallocs are looked into": (
+        "pending.bpf.c", "for (int i = 0; thread && i < LAYER_NR; i++)", "for (int i = LAYER_HEAP; thread && i < LAYER_MAPPING; i++)"),
+    "layers: only the heap's call is dropped at the end": (
+        "process.bpf.c", "for (int i = 0; books && thread && i < LAYER_NR; i++)",
+        "for (int i = LAYER_HEAP; books && thread && i < LAYER_MAPPING; i++)"),
+    "layers: only the heap's call is dropped by exec": (
+        "process.bpf.c", "for (int i = 0; thread && i < LAYER_NR; i++)", "for (int i = LAYER_HEAP; thread && i < LAYER_MAPPING; i++)"),
     "nested: any second free of an address is passed on": (
         "record.bpf.h", "outer->address == freed->address && outer->site != freed->site &&\n"
         "\t       freed->sp <= outer->sp", "outer->address == freed->address"),
 
     # which return belongs to it
     "return: of another depth": (
-        "record.bpf.h", "thread->call.sp != entry_sp || thread->call.site != site",
-        "thread->call.site != site"),
+        "calls.bpf.h", "calls->call.sp != entry_sp || ", ""),
     "return: of another function": (
-        "record.bpf.h", "thread->call.sp != entry_sp || thread->call.site != site",
-        "thread->call.sp != entry_sp"),
+        "calls.bpf.h", " || calls->call.site != COOKIE_SITE(cookie)", ""),
     "return: the call stays pending": (
-        "record.bpf.h", "\t\tcall_finish(&caller, process, thread, returned);\n"
-        "\tthread->call.sp = 0;\n\treturn 0;\n}\n\n/*\n * At a `ret`",
-        "\t\tcall_finish(&caller, process, thread, returned);\n\treturn 0;\n}\n\n/*\n * At a `ret`"),
+        "calls.bpf.h", "calls, returned);\n\tcalls->call.sp = 0;\n\treturn 0;\n}\n\n/*\n * At a `ret`",
+        "calls, returned);\n\treturn 0;\n}\n\n/*\n * At a `ret`"),
     "return: a function that throws is not seen to return": (
-        "record.bpf.h", "process->by_ret || cookie & COOKIE_BY_RET", "process->by_ret"),
+        "calls.bpf.h", "process->by_ret || cookie & COOKIE_BY_RET", "process->by_ret"),
     "return: without a call it is not counted": (
-        "record.bpf.h", "\t\t\tlose(process, LOSS_returns_unmatched);", "\t\t\t;"),
+        "calls.bpf.h", "\t\t\tlose(process, LOSS_returns_unmatched);", "\t\t\t;"),
     "return: a `ret` of another depth": (
-        "record.bpf.h", "thread->call.sp != sp || ", ""),
+        "calls.bpf.h", "call->sp == sp && ", ""),
     "return: nothing is popped": ("alloc.bpf.c", "#define RETURN_POPS 8", "#define RETURN_POPS 0"),
     "return: into books that are closed": (
-        "record.bpf.h", "\tif (process->is_open)\n\t\tcall_finish", "\tcall_finish"),
+        "calls.bpf.h", "\tif (process->is_open)\n\t\tcall_finish", "\tcall_finish"),
     "return: a `ret` into books that are closed": (
-        "record.bpf.h", "\telse if (process->is_open)\n\t\tcall_finish", "\telse\n\t\tcall_finish"),
+        "calls.bpf.h", "\telse if (process->is_open)\n\t\tcall_finish", "\telse\n\t\tcall_finish"),
     "return: a `ret` to elsewhere": (
-        "record.bpf.h", "\tif (!return_is_kept(&thread->call))\n"
-        "\t\tcall_abandon(process, &thread->call);\n\telse if (process", "\tif (process"),
+        "calls.bpf.h", "\tif (!return_is_kept(&calls->call))\n"
+        "\t\tcall_abandon(process, &calls->call);\n\telse if (process", "\tif (process"),
     "return: a result that is unreadable is not said": (
-        "record.bpf.h", "\t\tlose(process, LOSS_results_unreadable);\n", ""),
+        "calls.bpf.h", "\t\tlose(process, LOSS_results_unreadable);\n", ""),
 
     # what a call does
     "realloc: the old block leaves at the return": (
-        "record.bpf.h", "\tif (is_realloc(&thread->call))\n\t\trealloc_begin(process, &thread->call);\n",
+        "calls.bpf.h", "\tif (is_realloc(&calls->call))\n\t\trealloc_begin(process, &calls->call);\n",
         ""),
     "realloc: a failure loses the old block": (
-        "record.bpf.h", "\t\telse\n\t\t\trealloc_fail(process, call, now);", ""),
+        "calls.bpf.h", "\t\telse\n\t\t\trealloc_fail(process, call, now);", ""),
     "realloc: to 0 that returns NULL is a failure": (
-        "record.bpf.h", "if (address || !call->size)", "if (address)"),
+        "calls.bpf.h", "if (address || !call->size)", "if (address)"),
     "realloc: an old block that has no room any more stays in the sums": (
-        "record.bpf.h", "realloc_has_old(process, call) && block_put(process, call->pointer, "
+        "record.bpf.h", "realloc_has_old(process, call) && block_put(process, &key, "
         "&call->old, now))\n\t\tcount_removed(process, call->old.size);",
-        "realloc_has_old(process, call))\n\t\tblock_put(process, call->pointer, &call->old, now);"),
+        "realloc_has_old(process, call))\n\t\tblock_put(process, &key, &call->old, now);"),
     "realloc: one that never returns has kept its block": (
         "record.bpf.h", "\tlose(process, LOSS_calls_unreturned);\n\tif (is_realloc(call))\n"
         "\t\trealloc_succeed(process, call, read_epoch());", "\tlose(process, LOSS_calls_unreturned);\n"
@@ -139,21 +162,21 @@ MUTANTS = {
         "alloc.bpf.c", "case SHAPE_MEMALIGN:\n\t\treturn call_begin(cookie, sp, ARG2, 0);",
         "case SHAPE_MEMALIGN:\n\t\treturn call_begin(cookie, sp, ARG1, 0);"),
     "posix_memalign: an error is 64 bits": (
-        "record.bpf.h", "if ((__u32)returned)", "if (returned)"),
-    "posix_memalign: its error is ignored": ("record.bpf.h", "if ((__u32)returned)", "if (0)"),
+        "calls.bpf.h", "if ((__u32)returned)", "if (returned)"),
+    "posix_memalign: its error is ignored": ("calls.bpf.h", "if ((__u32)returned)", "if (0)"),
     "a failed call is not counted": (
-        "record.bpf.h", "\telse\n\t\tcount(process, COUNTER_failed_calls, 1);", ""),
+        "calls.bpf.h", "\telse\n\t\tcount(process, COUNTER_failed_calls, 1);", ""),
     "free: into books that are closed": (
-        "record.bpf.h", "!process || !process->is_open || !address", "!process || !address"),
+        "calls.bpf.h", "!process || !process->is_open || !address", "!process || !address"),
     "free: an unknown block is not counted": (
-        "record.bpf.h", "\t\tcount_unknown_free(process);\n\t}\n\tif (thread)",
-        "\t}\n\tif (thread)"),
+        "record.bpf.h", "\t\tcount_unknown_free(process);\n\t}\n\tif (calls)",
+        "\t}\n\tif (calls)"),
     "free(NULL) is a free": (
-        "record.bpf.h", "!process->is_open || !address", "!process->is_open"),
+        "calls.bpf.h", "!process->is_open || !address", "!process->is_open"),
 
     # one instant
     "cut: what leaves the map is not handed over": (
-        "record.bpf.h", "\thand_over(process, &key, block, now);\n\treturn", "\treturn"),
+        "books.bpf.h", "\thand_over(process, key, block, now);\n\treturn", "\treturn"),
     "cut: what leaves a realloc is not handed over": (
         "record.bpf.h", "\tif (call->has_old)\n\t\thand_over(process, &key, &call->old, now);\n", ""),
     "cut: a realloc that fails hands nothing over": (
@@ -172,30 +195,30 @@ MUTANTS = {
 
     # blocks
     "blocks: two processes share an address": (
-        "record.bpf.h", ".address = address, .image = process->image };\n\tstruct block *found",
-        ".address = address, .image = 1 };\n\tstruct block *found"),
+        "record.bpf.h", "block_key_of(freed->address, process->image, layer)",
+        "block_key_of(freed->address, 1, layer)"),
     "blocks: a missed free is not noticed": (
-        "record.bpf.h", "&key, block, BPF_NOEXIST);", "&key, block, BPF_ANY);"),
+        "books.bpf.h", "key, block, BPF_NOEXIST);", "key, block, BPF_ANY);"),
     "blocks: a missed free stays in the sums": (
-        "record.bpf.h", "\t\t\tcount_removed(process, missed.size);\n", ""),
+        "books.bpf.h", "\t\t\tcount_removed(process, missed.size);\n", ""),
     "blocks: what has no room is counted": (
-        "record.bpf.h", "\tif (block_put(process, address, &block, now))\n\t\treturn;",
-        "\tblock_put(process, address, &block, now);"),
+        "record.bpf.h", "\tif (block_put(process, &key, &block, now))\n\t\treturn;",
+        "\tblock_put(process, &key, &block, now);"),
     "blocks: what has no room is not said": (
-        "record.bpf.h", "\tif (err)\n\t\tlose(process, LOSS_blocks_dropped);\n\treturn err;",
+        "books.bpf.h", "\tif (err)\n\t\tlose(process, LOSS_blocks_dropped);\n\treturn err;",
         "\treturn err;"),
-    "peak: it follows the current": ("record.bpf.h", "seen >= current || ", ""),
+    "peak: it follows the current": ("books.bpf.h", "seen >= current || ", ""),
     "peak: of blocks is not raised": (
-        "record.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks_before + 1);\n", ""),
+        "books.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks_before + 1);\n", ""),
     "temporary: whoever frees it": (
-        "record.bpf.h", "thread->newest == freed->address &&", "thread->newest &&"),
+        "record.bpf.h", "calls->newest == freed->address &&", "calls->newest &&"),
     "temporary: of another thread at the same address": (
         "record.bpf.h", " &&\n\t\t    block.thread == (__u32)bpf_get_current_pid_tgid())", ")"),
     "temporary: none is known": (
-        "record.bpf.h", "\tthread->newest = address;\n", ""),
+        "record.bpf.h", "\tcalls->newest = address;\n", ""),
     "churn: blocks without room count": (
-        "record.bpf.h", "\tthread->newest = 0;\n\tif (block_put",
-        "\tif (traceback)\n\t\ttraceback->churn.allocations++;\n\tthread->newest = 0;\n\tif (block_put"),
+        "record.bpf.h", "\tcalls->newest = 0;\n\tif (block_put",
+        "\tif (traceback)\n\t\ttraceback->churn.allocations++;\n\tcalls->newest = 0;\n\tif (block_put"),
 
     # tracebacks
     "tracebacks: what has no room is not said": (
@@ -225,7 +248,7 @@ MUTANTS = {
     "exec: by a thread is not said": (
         "process.bpf.c", "\t\tlose(process, LOSS_execs_unprobed);\n", ""),
     "exec: a free of before is passed on": (
-        "process.bpf.c", "\t\tthread->freed.address = 0;\n", ""),
+        "process.bpf.c", "\t\tthread->layer[i].freed.address = 0;\n", ""),
     "exec: an image comes twice": (
         "process.bpf.c", "process->image = __sync_fetch_and_add(&next_image, 1);\n\tprocess->is_forked",
         "process->image = next_image;\n\tprocess->is_forked"),
@@ -239,10 +262,11 @@ MUTANTS = {
         "process.bpf.c", "process->counter[COUNTER_peak_blocks] = process->counter"
         "[COUNTER_current_blocks];", ";"),
     "exec: a call stays pending": (
-        "process.bpf.c", "\tif (thread) {\n\t\tthread->call.sp = 0;", "\tif (thread) {"),
+        "process.bpf.c", "\t\tthread->layer[i].call.sp = 0;\n\t\tthread->layer[i].freed",
+        "\t\tthread->layer[i].freed"),
     "exit: a pending call is not dropped": (
-        "process.bpf.c", "\tif (books && thread && thread->call.sp)\n\t\tcall_cut_off(books, &thread->call);\n",
-        ""),
+        "process.bpf.c", "\t\tif (thread->layer[i].call.sp)\n\t\t\tcall_cut_off(books, &thread->layer[i].call);\n",
+        "\t\t;\n"),
     "exit: the code of the last thread is the process's": (
         "process.bpf.c", "task->signal->group_exit_code ?: task->exit_code", "task->exit_code"),
     "exit: the first thread ends the process": (
@@ -250,12 +274,12 @@ MUTANTS = {
     "exit: the books stay open for who gets the pid": (
         "admit.bpf.h", "process && !process->exit_ns ? process : NULL", "process"),
     "threads: without memory a realloc keeps its block": (
-        "record.bpf.h", "\t\t\trecord_free(process, NULL, &(struct freed){ .address = pointer });\n",
+        "calls.bpf.h", "\t\t\trecord_free(process, layer, NULL, &(struct freed){ .address = pointer });\n",
         "\t\t\t;\n"),
     "threads: without memory posix_memalign frees": (
-        "record.bpf.h", "pointer && shape != SHAPE_POSIX_MEMALIGN", "pointer"),
+        "calls.bpf.h", "pointer && shape != SHAPE_POSIX_MEMALIGN", "pointer"),
     "threads: no memory for one is not said": (
-        "record.bpf.h", "\t\tlose(process, LOSS_threads_dropped);\n", ""),
+        "calls.bpf.h", "\t\tlose(process, LOSS_threads_dropped);\n", ""),
     # children
     "fork: everybody's children are followed": (
         "process.bpf.c", "!process->follows || ", ""),
@@ -382,7 +406,7 @@ MUTANTS = {
         "stack_window.bpf.h", "\t\twindow_read(walk, address - SAVED_BYTES);\n\tif (window_has(walk, address, &walk->word))\n\t\treturn 0;\n\treturn bpf_probe_read_user(&walk->word, sizeof(walk->word), (void *)address);",
         "\t\t;\n\tif (window_has(walk, address, &walk->word))\n\t\treturn 0;\n\treturn -1;"),
     "walk: its memory is the processor's": (
-        "record.bpf.h", "traceback_record(caller, process, &thread->walk,",
+        "record.bpf.h", "traceback_record(caller, process, walk,",
         "traceback_record(caller, process, ({ static struct walk of_cpu; &of_cpu; }),"),
 }
 

@@ -20,6 +20,7 @@ extern __u64 next_image;
 struct target_process *process;
 struct target_thread *main_thread;
 __u32 site_offset, domain;
+enum layer layer = LAYER_HEAP;
 enum unwinder unwinder = UNWINDER_FP;
 bool is_throwing;
 void (*at_program)(bool begins);
@@ -211,7 +212,7 @@ __u64 alternate_sp_at(unsigned int depth)
 
 static void cookie_set(enum call_shape shape)
 {
-	fake.attach_cookie = SITE_COOKIE(shape + site_offset, shape, domain) |
+	fake.attach_cookie = SITE_COOKIE(shape + site_offset, shape, layer, domain) |
 			     (is_throwing ? COOKIE_BY_RET : 0);
 }
 

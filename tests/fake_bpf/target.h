@@ -85,6 +85,7 @@ void leave(enum call_shape shape, __u64 sp, __u64 returned);
 void leave_by_jump(__u64 sp, __u64 argument); /* to a function that returns its argument */
 void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_pointer);
 extern __u32 site_offset, domain;
+extern enum layer layer; /* the function's; of the heap unless a test says otherwise */
 extern enum unwinder unwinder; /* for settings_set(); by frame pointers unless a test says otherwise */
 extern void (*at_program)(bool begins); /* called around each program at a probe; NULL: nobody */
 extern bool is_throwing; /* the function: nobody hijacks its return address */
@@ -107,7 +108,8 @@ void vma_add(const void *start, size_t bytes);
 /* ---- The books ---- */
 
 struct process *book_of(const struct target_process *target); /* NULL: not admitted */
-struct block *block_of(const struct target_process *target, __u64 address); /* NULL: none */
+struct block *block_of(const struct target_process *target, __u64 address); /* of the heap; NULL: none */
+struct block *block_in(const struct target_process *target, enum layer layer, __u64 address);
 struct block *block_at(__u64 address); /* of `process` */
 struct traceback *traceback_at(__u64 address); /* NULL: its block has none */
 __u64 loss_of(struct target_process *target, enum loss loss); /* and expects it */

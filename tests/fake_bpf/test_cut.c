@@ -88,8 +88,8 @@ static void read_pending_of(struct target_thread *thread)
 
 	fake.seq_bytes = 0;
 	pending_blocks(&ctx);
-	if (fake.seq_bytes)
-		find(&((const struct pending_block *)fake.seq)->block);
+	for (__u64 i = 0; i < fake.seq_bytes / sizeof(struct pending_block); i++)
+		find(&((const struct pending_block *)fake.seq)[i].block);
 }
 
 static void read_pending(void)

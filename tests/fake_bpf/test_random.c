@@ -263,7 +263,7 @@ static void thread_ends(struct program *p, struct actor *a)
 static void stale_blocks_clear(const struct program *p, __u64 image)
 {
 	for (unsigned int slot = 0; slot < SLOTS; slot++) {
-		struct block_key key = { .address = slot_address(slot), .image = image };
+		struct block_key key = block_key_of(slot_address(slot), image, LAYER_HEAP);
 
 		if (p->ledger.admitted)
 			bpf_map_delete_elem(&blocks, &key);

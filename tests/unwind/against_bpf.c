@@ -101,14 +101,14 @@ static bool find_traceback(const struct collector *collector, pid_t pid, uint64_
 			   struct traceback *ret)
 {
 	const struct allocsnap_bpf *bpf = collector->bpf;
-	struct block_key key = { .address = address };
+	struct block_key key;
 	struct process process;
 	struct block block;
 	uint32_t tgid = pid;
 
 	if (bpf_map_lookup_elem(bpf_map__fd(bpf->maps.processes), &tgid, &process))
 		return false;
-	key.image = process.image;
+	key = block_key_of(address, process.image, LAYER_HEAP);
 	return !bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block) &&
 	       !bpf_map_lookup_elem(bpf_map__fd(bpf->maps.tracebacks), &block.traceback, ret);
 }

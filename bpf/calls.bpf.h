@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_CALLS_BPF_H
+#define ALLOCSNAP_CALLS_BPF_H
+
+/*
+ * Which call it is: at an entry, whether one is pending and which counts; at a return, which call
+ * has returned.
+ */
+
+#include <bpf/bpf_tracing.h>
+#include "record.bpf.h"
+#include "stack.bpf.h"
+
+enum pending {
+	PENDING_NONE = 0,
+	PENDING_HERE,	   /* on the stack that the new call is on */
+	PENDING_ELSEWHERE, /* on another one */
+};
+
+/*
+ * Whether the thread is inside a call of a layer that began earlier; drops one that can't return
+ * any more. Global, as it is asked of each layer.
+ */
+__weak __noinline int pending_in(__u32 layer, __u64 sp, __u32 site)
+{
+	struct process *process = current_process();
+	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct call *call;
+
+	if (!process || !thread || layer >= LAYER_NR)
+		return PENDING_NONE;
+	call = &thread->layer[layer].call;
+	if (!call_is_stale(call, sp, site))
+		return same_stack(call->sp, sp) ? PENDING_HERE : PENDING_ELSEWHERE;
+	call_abandon(process, call);
+	return PENDING_NONE;
+}
+
+/* The same, cheap where nothing is pending. */
+static __always_inline enum pending call_pending(const struct thread *thread, __u32 layer, __u64 sp,
+						 __u64 cookie)
+{
+	return thread->layer[layer].call.sp ? pending_in(layer, sp, COOKIE_SITE(cookie)) :
+					      PENDING_NONE;
+}
+
+/*
+ * A call while one is pending. On the same stack it is the allocator's own business and counts with
+ * the outer one, unless that is of a lower layer. On another stack (a signal handler's, a
+ * coroutine's) it is a call of its own that is not followed, whatever its layer: to hijack its
+ * return address could cost the target its life.
+ */
+static __always_inline bool call_is_declined(struct process *process, const struct thread *thread,
+					     __u64 sp, __u64 cookie)
+{
+	for (__u32 i = 0; i < LAYER_NR; i++) {
+		enum pending pending = call_pending(thread, i, sp, cookie);
+
+		if (pending == PENDING_ELSEWHERE) {
+			lose(process, LOSS_calls_declined);
+			return true;
+		}
+		if (pending == PENDING_HERE && i >= COOKIE_LAYER(cookie)) {
+			count(process, COUNTER_nested_calls, 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A free on another stack than a pending call is a free like any other. */
+static __always_inline bool free_is_nested(struct process *process, const struct thread *thread,
+					   __u64 sp, __u64 cookie)
+{
+	for (__u32 i = 0; i < LAYER_NR; i++) {
+		if (i < COOKIE_LAYER(cookie) ||
+		    call_pending(thread, i, sp, cookie) != PENDING_HERE)
+			continue;
+		count(process, COUNTER_nested_calls, 1);
+		return true;
+	}
+	return false;
+}
+
+/* Whether the call is seen to return without its return address being hijacked. */
+static __always_inline bool is_by_ret(const struct process *process, __u64 cookie)
+{
+	return process->by_ret || cookie & COOKIE_BY_RET;
+}
+
+/* Of the thread that runs; NULL where there is no memory for it. */
+static __always_inline struct thread *own_thread(void)
+{
+	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+/*
+ * Global, as there are many places that call it. 0, or 1 where nobody waits for the return, which
+ * is what a session returns so that the return address stays as it is.
+ */
+__weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 pointer)
+{
+	struct process *process = current_process();
+	enum call_shape shape = COOKIE_SHAPE(cookie);
+	__u32 layer = COOKIE_LAYER(cookie);
+	struct thread *thread;
+	struct calls *calls;
+
+	if (!process || layer >= LAYER_NR)
+		return 1;
+	thread = own_thread();
+	if (!thread) {
+		lose(process, LOSS_threads_dropped);
+		if (pointer && shape != SHAPE_POSIX_MEMALIGN) /* a realloc, most likely successful */
+			record_free(process, layer, NULL, &(struct freed){ .address = pointer });
+		return 1;
+	}
+	if (call_is_declined(process, thread, sp, cookie))
+		return 1;
+	calls = &thread->layer[layer];
+	calls->call_cnt++;
+	barrier();
+	calls->call = (struct call){
+		.sp = sp,
+		.return_address = is_by_ret(process, cookie) ? return_address_at(sp) : 0,
+		.image = process->image,
+		.size = size,
+		.pointer = pointer,
+		.shape = shape,
+		.site = COOKIE_SITE(cookie),
+		.domain = COOKIE_DOMAIN(cookie),
+		.layer = layer,
+	};
+	if (is_realloc(&calls->call))
+		realloc_begin(process, &calls->call);
+	return 0;
+}
+
+/* The block that a call has made, or 0; false: not to be known. */
+static __always_inline bool call_result(const struct call *call, __u64 returned, __u64 *ret_address)
+{
+	if (call->shape != SHAPE_POSIX_MEMALIGN) {
+		*ret_address = returned;
+		return true;
+	}
+	*ret_address = 0;
+	if ((__u32)returned) /* an error number: an int, the upper half is anything */
+		return true;
+	return !bpf_probe_read_user(ret_address, sizeof(*ret_address), (void *)call->pointer);
+}
+
+static __always_inline void call_finish(const struct caller *caller, struct process *process,
+					struct walk *walk, struct calls *calls, __u64 returned)
+{
+	struct call *call = &calls->call;
+	__u64 now = read_epoch(), address;
+
+	if (!call_result(call, returned, &address)) {
+		lose(process, LOSS_results_unreadable);
+		return;
+	}
+	if (is_realloc(call)) {
+		/* realloc(p, 0) that returns NULL has freed p (glibc, jemalloc). */
+		if (address || !call->size)
+			realloc_succeed(process, call, now);
+		else
+			realloc_fail(process, call, now);
+	}
+	if (address)
+		record_allocation(caller, process, walk, calls, address, now);
+	else
+		count(process, COUNTER_failed_calls, 1);
+}
+
+static __always_inline bool is_in_call(const struct thread *thread)
+{
+	return thread && (thread->layer[LAYER_POOL].call.sp || thread->layer[LAYER_HEAP].call.sp ||
+			  thread->layer[LAYER_MAPPING].call.sp);
+}
+
+/* What the books of a process that is just being probed miss is older than the recording. */
+static __always_inline int call_end(struct pt_regs *ctx, __u64 entry_sp, __u64 returned)
+{
+	const struct caller caller = { PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx) };
+	struct process *process = current_process();
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u32 layer = COOKIE_LAYER(cookie);
+	struct thread *thread;
+	struct calls *calls;
+
+	if (!process || layer >= LAYER_NR)
+		return 0;
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	if (!is_in_call(thread)) {
+		if (process->is_open && !process->by_ret) /* a `ret` has seen it */
+			lose(process, LOSS_returns_unmatched);
+		return 0;
+	}
+	calls = &thread->layer[layer];
+	if (calls->call.sp != entry_sp || calls->call.site != COOKIE_SITE(cookie))
+		return 0; /* of a nested call */
+	if (process->is_open)
+		call_finish(&caller, process, &thread->walk, calls, returned);
+	calls->call.sp = 0;
+	return 0;
+}
+
+/*
+ * At a `ret`, or a jump that takes its place: what returns is the call whose return address the
+ * stack pointer points at. Others come by here too: nested ones, and the allocator's own parts.
+ * Global, as calls of several layers may end there, where one jumps to another.
+ */
+__weak __noinline int end_by_ret_in(__u32 layer, __u64 sp, __u64 frame_pointer, __u64 returned)
+{
+	struct process *process = current_process();
+	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct caller caller = { .sp = sp + sizeof(__u64), .frame_pointer = frame_pointer };
+	struct calls *calls;
+
+	if (!process || !thread || layer >= LAYER_NR)
+		return 0;
+	calls = &thread->layer[layer];
+	caller.ip = calls->call.return_address;
+	if (!return_is_kept(&calls->call))
+		call_abandon(process, &calls->call);
+	else if (process->is_open)
+		call_finish(&caller, process, &thread->walk, calls, returned);
+	calls->call.sp = 0;
+	return 0;
+}
+
+static __always_inline int call_end_by_ret(struct pt_regs *ctx, __u64 sp, __u64 returned)
+{
+	struct thread *thread;
+
+	if (!current_process())
+		return 0;
+	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	for (int i = LAYER_NR - 1; thread && i >= 0; i--) {
+		const struct call *call = &thread->layer[i].call;
+
+		if (call->sp && call->sp == sp && call->return_address)
+			end_by_ret_in(i, sp, PT_REGS_FP(ctx), returned);
+	}
+	return 0;
+}
+
+static __always_inline int free_begin(__u64 cookie, __u64 sp, __u64 address)
+{
+	struct process *process = current_process();
+	__u32 layer = COOKIE_LAYER(cookie);
+	struct thread *thread;
+
+	if (!process || !process->is_open || !address || layer >= LAYER_NR)
+		return 0;
+	thread = own_thread();
+	if (thread && free_is_nested(process, thread, sp, cookie))
+		return 0;
+	record_free(process, layer, thread ? &thread->layer[layer] : NULL, &(struct freed){
+		.address = address,
+		.sp = sp,
+		.site = COOKIE_SITE(cookie),
+	});
+	return 0;
+}
+
+#endif
