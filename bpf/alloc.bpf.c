@@ -17,13 +17,6 @@ __u64 epoch = 1;
 __u64 cut = 0;
 __u64 tables_wanted = 0;
 
-/* The return address is popped by the return on x86, and was never on the stack on arm64. */
-#ifdef __TARGET_ARCH_x86
-#define RETURN_POPS 8
-#else
-#define RETURN_POPS 0
-#endif
-
 /* n * size, or where that overflows a size that no call can have: it will return NULL. */
 static __always_inline __u64 product(__u64 n, __u64 size)
 {
@@ -37,6 +30,15 @@ static __always_inline __u64 product(__u64 n, __u64 size)
 #define ARG1 PT_REGS_PARM1(ctx)
 #define ARG2 PT_REGS_PARM2(ctx)
 #define ARG3 PT_REGS_PARM3(ctx)
+#define ARG4 PT_REGS_PARM4(ctx)
+
+#define KEEP_OLD 4 /* MREMAP_DONTUNMAP */
+
+/* The old range, which leaves if the call succeeds; 0: it stays, or the call must fail. */
+static __always_inline __u64 mremap_old(__u64 address, __u64 bytes, __u64 flags)
+{
+	return range_is_sound(address, bytes) && !(flags & KEEP_OLD) ? address : 0;
+}
 
 /* One function for all shapes, so that all probes of a file can be attached at once. */
 static __always_inline int enter(struct pt_regs *ctx)
@@ -46,26 +48,33 @@ static __always_inline int enter(struct pt_regs *ctx)
 
 	switch (COOKIE_SHAPE(cookie)) {
 	case SHAPE_MALLOC:
-		return call_begin(cookie, sp, ARG1, 0);
+		return call_begin(cookie, sp, ARG1, 0, 0);
 	case SHAPE_CALLOC:
-		return call_begin(cookie, sp, product(ARG1, ARG2), 0);
+		return call_begin(cookie, sp, product(ARG1, ARG2), 0, 0);
 	case SHAPE_REALLOC:
-		return call_begin(cookie, sp, ARG2, ARG1);
+		return call_begin(cookie, sp, ARG2, ARG1, 0);
 	case SHAPE_REALLOCARRAY:
-		return call_begin(cookie, sp, product(ARG2, ARG3), ARG1);
+		return call_begin(cookie, sp, product(ARG2, ARG3), ARG1, 0);
 	case SHAPE_MEMALIGN:
-		return call_begin(cookie, sp, ARG2, 0);
+		return call_begin(cookie, sp, ARG2, 0, 0);
 	case SHAPE_POSIX_MEMALIGN:
-		return call_begin(cookie, sp, ARG3, ARG1);
+		return call_begin(cookie, sp, ARG3, ARG1, 0);
 	case SHAPE_FREE:
-		return free_begin(cookie, sp, ARG1);
+		return free_begin(cookie, sp, ARG1, 0);
+	case SHAPE_MMAP:
+		return call_begin(cookie, sp, ARG2, 0, 0);
+	case SHAPE_MUNMAP:
+		return range_is_sound(ARG1, ARG2) ? free_begin(cookie, sp, ARG1, ARG2) : 0;
+	case SHAPE_MREMAP:
+		return call_begin(cookie, sp, ARG3, mremap_old(ARG1, ARG2, ARG4), ARG2);
 	}
 	return 0;
 }
 
 static __always_inline int leave(struct pt_regs *ctx)
 {
-	return call_end(ctx, PT_REGS_SP(ctx) - RETURN_POPS, PT_REGS_RC(ctx));
+	return call_end(bpf_get_attach_cookie(ctx), PT_REGS_IP(ctx), PT_REGS_SP(ctx),
+			PT_REGS_FP(ctx), PT_REGS_RC(ctx));
 }
 
 SEC("uprobe")

@@ -11,6 +11,13 @@
 #include "record.bpf.h"
 #include "stack.bpf.h"
 
+/* The return address is popped by the return on x86, and was never on the stack on arm64. */
+#ifdef __TARGET_ARCH_x86
+#define RETURN_POPS 8
+#else
+#define RETURN_POPS 0
+#endif
+
 enum pending {
 	PENDING_NONE = 0,
 	PENDING_HERE,	   /* on the stack that the new call is on */
@@ -95,11 +102,22 @@ static __always_inline struct thread *own_thread(void)
 				    BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
+/* There is no memory for the state of the thread. Global, so that its callers need less of the stack. */
+__weak __noinline int free_unthreaded(__u32 layer, __u64 address)
+{
+	struct process *process = current_process();
+
+	if (process && layer != LAYER_MAPPING)
+		record_free(process, layer, NULL, &(struct freed){ .address = address });
+	return 0;
+}
+
 /*
  * Global, as there are many places that call it. 0, or 1 where nobody waits for the return, which
  * is what a session returns so that the return address stays as it is.
  */
-__weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 pointer)
+__weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 pointer,
+				 __u64 old_bytes)
 {
 	struct process *process = current_process();
 	enum call_shape shape = COOKIE_SHAPE(cookie);
@@ -113,7 +131,7 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 	if (!thread) {
 		lose(process, LOSS_threads_dropped);
 		if (pointer && shape != SHAPE_POSIX_MEMALIGN) /* a realloc, most likely successful */
-			record_free(process, layer, NULL, &(struct freed){ .address = pointer });
+			free_unthreaded(layer, pointer);
 		return 1;
 	}
 	if (call_is_declined(process, thread, sp, cookie))
@@ -127,6 +145,8 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 		.image = process->image,
 		.size = size,
 		.pointer = pointer,
+		.old_bytes = old_bytes,
+		.begin_ns = old_bytes ? bpf_ktime_get_ns() : 0,
 		.shape = shape,
 		.site = COOKIE_SITE(cookie),
 		.domain = COOKIE_DOMAIN(cookie),
@@ -137,11 +157,14 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 	return 0;
 }
 
+#define ERRORS 4095 /* MAP_FAILED is one of them, as a raw system call's -errno is */
+
 /* The block that a call has made, or 0; false: not to be known. */
 static __always_inline bool call_result(const struct call *call, __u64 returned, __u64 *ret_address)
 {
 	if (call->shape != SHAPE_POSIX_MEMALIGN) {
-		*ret_address = returned;
+		*ret_address = call->layer == LAYER_MAPPING && returned >= -(__u64)ERRORS ?
+				       0 : returned;
 		return true;
 	}
 	*ret_address = 0;
@@ -162,7 +185,7 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 	}
 	if (is_realloc(call)) {
 		/* realloc(p, 0) that returns NULL has freed p (glibc, jemalloc). */
-		if (address || !call->size)
+		if (address || (!call->size && call->shape != SHAPE_MREMAP))
 			realloc_succeed(process, call, now);
 		else
 			realloc_fail(process, call, now);
@@ -179,12 +202,15 @@ static __always_inline bool is_in_call(const struct thread *thread)
 			  thread->layer[LAYER_MAPPING].call.sp);
 }
 
-/* What the books of a process that is just being probed miss is older than the recording. */
-static __always_inline int call_end(struct pt_regs *ctx, __u64 entry_sp, __u64 returned)
+/*
+ * What the books of a process that is just being probed miss is older than the recording. Global, so
+ * that the programs themselves need none of the 512 bytes of stack.
+ */
+__weak __noinline int call_end(__u64 cookie, __u64 ip, __u64 sp, __u64 frame_pointer,
+			       __u64 returned)
 {
-	const struct caller caller = { PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx) };
+	const struct caller caller = { ip, sp, frame_pointer };
 	struct process *process = current_process();
-	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u32 layer = COOKIE_LAYER(cookie);
 	struct thread *thread;
 	struct calls *calls;
@@ -198,7 +224,7 @@ static __always_inline int call_end(struct pt_regs *ctx, __u64 entry_sp, __u64 r
 		return 0;
 	}
 	calls = &thread->layer[layer];
-	if (calls->call.sp != entry_sp || calls->call.site != COOKIE_SITE(cookie))
+	if (calls->call.sp != sp - RETURN_POPS || calls->call.site != COOKIE_SITE(cookie))
 		return 0; /* of a nested call */
 	if (process->is_open)
 		call_finish(&caller, process, &thread->walk, calls, returned);
@@ -246,7 +272,7 @@ static __always_inline int call_end_by_ret(struct pt_regs *ctx, __u64 sp, __u64 
 	return 0;
 }
 
-static __always_inline int free_begin(__u64 cookie, __u64 sp, __u64 address)
+__weak __noinline int free_begin(__u64 cookie, __u64 sp, __u64 address, __u64 bytes)
 {
 	struct process *process = current_process();
 	__u32 layer = COOKIE_LAYER(cookie);
@@ -255,10 +281,15 @@ static __always_inline int free_begin(__u64 cookie, __u64 sp, __u64 address)
 	if (!process || !process->is_open || !address || layer >= LAYER_NR)
 		return 0;
 	thread = own_thread();
-	if (thread && free_is_nested(process, thread, sp, cookie))
+	if (!thread && layer == LAYER_MAPPING)
+		lose(process, LOSS_threads_dropped);
+	if (!thread)
+		return free_unthreaded(layer, address);
+	if (free_is_nested(process, thread, sp, cookie))
 		return 0;
-	record_free(process, layer, thread ? &thread->layer[layer] : NULL, &(struct freed){
+	record_free(process, layer, &thread->layer[layer], &(struct freed){
 		.address = address,
+		.bytes = bytes,
 		.sp = sp,
 		.site = COOKIE_SITE(cookie),
 	});

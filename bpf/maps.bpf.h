@@ -12,6 +12,7 @@
  *	blocks      block_key      struct block      * 4 M       probes            loader
  *	handed_blocks  handed_key  struct handed_block  * as blocks  probes         loader
  *	tracebacks  hash           struct traceback  * 256 Ki    probes            loader
+ *	mapping_starts  start_key  word of bits        * 256 Ki    probes            loader
  *	doorbell    ring buffer    TGID              4 Ki        probes            loader
  *
  *	unwind_objects  unwind_file  struct unwind_object   4096     loader, probes   both
@@ -22,6 +23,7 @@
  * When full: `processes` – the loader fails to admit and says so. `threads` – the call is
  * not recorded (threads_dropped). `blocks` – the block is not recorded (blocks_dropped).
  * `handed_blocks` – the block may lack in the snapshot that is being taken (blocks_not_handed).
+ * `mapping_starts` – the mapping is not recorded (blocks_dropped).
  * `tracebacks` – the block is recorded without one (tracebacks_dropped). `doorbell` – nothing: it
  * only wakes the loader, to look at `processes`. A child is not followed where that is full
  * (processes_dropped). `unwind_objects`, `unwind_slabs` – the file has no table (unwind_tables_missing).
@@ -44,6 +46,8 @@ struct call {
 	__u64 image; /* of the process, at entry */
 	__u64 size;
 	__u64 pointer; /* realloc: the old block; posix_memalign: where the result goes */
+	__u64 old_bytes; /* mremap: of the old range */
+	__u64 begin_ns;	 /* mremap */
 	__u32 shape;   /* enum call_shape */
 	__u32 site;
 	__u32 domain;
@@ -86,8 +90,21 @@ struct unwind_cached {
 /* The latest free of a thread. An allocator that wraps another one passes it on. */
 struct freed {
 	__u64 address;
+	__u64 bytes; /* munmap */
 	__u64 sp;
 	__u64 site;
+};
+
+/* Pages that are taken away (ranges.bpf.h). */
+struct range {
+	__u64 image, start, end;
+	__u64 newest;	   /* of the thread's blocks; 0: it does not matter */
+	__u64 born_before; /* 0: whenever */
+	__u64 now;	   /* epoch */
+	__u64 before;	   /* the page below which blocks are looked for */
+	__u32 is_done;
+	__u32 cut_nr; /* blocks that lost pages */
+	struct block block;
 };
 
 /* Of a thread in one layer. */
@@ -100,6 +117,7 @@ struct calls {
 
 struct thread {
 	struct calls layer[LAYER_NR];
+	struct range range; /* scratch memory; on the stack it would be too much before kernel 6.13 */
 	struct walk walk; /* per thread: nothing can preempt and overwrite it */
 };
 
@@ -137,6 +155,14 @@ struct {
 	__type(key, struct handed_key);
 	__type(value, struct handed_block);
 } handed_blocks SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct start_key);
+	__type(value, __u64);
+} mapping_starts SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -15,6 +15,7 @@
 
 #include "admit.bpf.h"
 #include "books.bpf.h"
+#include "ranges.bpf.h"
 #include "unwind.bpf.h"
 
 /* The registers of who called the allocator, when the call has returned. */
@@ -49,6 +50,14 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 	return NULL;
 }
 
+/* 0, or the block has no room. What mappings cover leaves first. newest: see record_temporary(). */
+static __always_inline long block_enter(struct process *process, struct block_key *key,
+					struct block *block, __u64 newest, __u64 now)
+{
+	return block_key_layer(key) == LAYER_MAPPING ? range_put(key, block, newest, now) :
+						       block_put(process, key, block, now);
+}
+
 /* A new block: the source of the event does not matter, only where it is and who asked for it. */
 static __always_inline void record_allocation(const struct caller *caller, struct process *process,
 					      struct walk *walk, struct calls *calls,
@@ -64,28 +73,16 @@ static __always_inline void record_allocation(const struct caller *caller, struc
 	};
 	struct traceback *traceback = traceback_record(caller, process, walk, &block.traceback);
 
-	calls->newest = 0;
-	if (block_put(process, &key, &block, now))
+	if (block_enter(process, &key, &block, calls->newest, now)) {
+		calls->newest = 0;
 		return;
+	}
 	count_entered(process, block.size);
 	calls->newest = address;
 	if (!traceback)
 		return;
 	__sync_fetch_and_add(&traceback->churn.allocations, 1);
 	__sync_fetch_and_add(&traceback->churn.allocated_bytes, block.size);
-}
-
-/* Freed before its thread entered another block; a realloc is neither here nor there. */
-static __always_inline void record_temporary(struct process *process, struct block *block)
-{
-	struct traceback *traceback = bpf_map_lookup_elem(&tracebacks, &block->traceback);
-
-	count(process, COUNTER_temporary_blocks, 1);
-	count(process, COUNTER_temporary_bytes, block->size);
-	if (!traceback)
-		return;
-	__sync_fetch_and_add(&traceback->churn.temporary, 1);
-	__sync_fetch_and_add(&traceback->churn.temporary_bytes, block->size);
 }
 
 /*
@@ -107,18 +104,32 @@ static __always_inline void count_unknown_free(struct process *process)
 		count(process, COUNTER_unknown_frees, 1);
 }
 
+/* Whether there was a block. newest: of the thread's. */
+static __always_inline bool free_block(struct process *process, __u32 layer, __u64 address,
+				       __u64 newest)
+{
+	struct block_key key = block_key_of(address, process->image, layer);
+	struct block block;
+
+	if (!block_take(process, &key, &block, read_epoch()))
+		return false;
+	count_removed(process, block.size);
+	if (newest == address && block.thread == (__u32)bpf_get_current_pid_tgid())
+		record_temporary(process, &block);
+	return true;
+}
+
 /* calls: NULL where there is no memory for the thread's. */
 static __always_inline void record_free(struct process *process, __u32 layer, struct calls *calls,
 					const struct freed *freed)
 {
-	struct block_key key = block_key_of(freed->address, process->image, layer);
-	struct block block;
+	__u64 newest = calls ? calls->newest : 0;
+	bool is_known = layer == LAYER_MAPPING ?
+				range_remove(freed->address, freed->bytes, newest, 0, read_epoch()) :
+				free_block(process, layer, freed->address, newest);
 
-	if (block_take(process, &key, &block, read_epoch())) {
-		count_removed(process, block.size);
-		if (calls && calls->newest == freed->address &&
-		    block.thread == (__u32)bpf_get_current_pid_tgid())
-			record_temporary(process, &block);
+	if (is_known) {
+		; /* counted */
 	} else if (calls && free_is_passed_on(&calls->freed, freed)) {
 		count(process, COUNTER_nested_calls, 1);
 	} else {
@@ -135,10 +146,15 @@ static __always_inline void record_free(struct process *process, __u32 layer, st
  */
 static __always_inline void realloc_begin(struct process *process, struct call *call)
 {
-	const struct block_key key = block_key_of(call->pointer, call->image, call->layer);
+	struct block_key key = block_key_of(call->pointer, call->image, call->layer);
+	struct block old = {};
 
-	if (call->pointer)
-		call->has_old = block_take(process, &key, &call->old, read_epoch());
+	if (!call->pointer)
+		return;
+	call->has_old = call->layer == LAYER_MAPPING ?
+				range_take(&key, call->old_bytes, &old, read_epoch()) :
+				block_take(process, &key, &old, read_epoch());
+	call->old = old;
 }
 
 /* The call will not have it any longer. */
@@ -157,35 +173,55 @@ static __always_inline bool realloc_has_old(const struct process *process, const
 	return call->has_old && call->image == process->image;
 }
 
-static __always_inline void realloc_succeed(struct process *process, struct call *call, __u64 now)
+/* mremap of a part of a block, or of several: they could not leave at entry. */
+static __always_inline bool realloc_cuts(const struct call *call, __u64 now)
+{
+	return call->layer == LAYER_MAPPING &&
+	       range_remove(call->pointer, call->old_bytes, 0, call->begin_ns, now);
+}
+
+/* The old block is free, if it was known. */
+static __always_inline bool realloc_free_old(struct process *process, struct call *call, __u64 now)
 {
 	realloc_hand_over(process, call, now);
-	if (realloc_has_old(process, call))
-		count_removed(process, call->old.size);
-	else if (call->pointer)
+	if (!realloc_has_old(process, call))
+		return false;
+	count_removed(process, call->old.size);
+	return true;
+}
+
+static __always_inline void realloc_succeed(struct process *process, struct call *call, __u64 now)
+{
+	if (!realloc_free_old(process, call, now) && call->pointer && !realloc_cuts(call, now))
 		count_unknown_free(process);
 }
 
 static __always_inline void realloc_fail(struct process *process, struct call *call, __u64 now)
 {
-	const struct block_key key = block_key_of(call->pointer, call->image, call->layer);
+	struct block_key key = block_key_of(call->pointer, call->image, call->layer);
+	struct block old = call->old;
 
 	realloc_hand_over(process, call, now);
-	if (realloc_has_old(process, call) && block_put(process, &key, &call->old, now))
+	if (realloc_has_old(process, call) && block_enter(process, &key, &old, 0, now))
 		count_removed(process, call->old.size);
 }
 
 static __always_inline bool is_realloc(const struct call *call)
 {
-	return call->shape == SHAPE_REALLOC || call->shape == SHAPE_REALLOCARRAY;
+	return call->shape == SHAPE_REALLOC || call->shape == SHAPE_REALLOCARRAY ||
+	       call->shape == SHAPE_MREMAP;
 }
 
 /* The call will never be seen to return. A realloc has most likely succeeded. */
 static __always_inline void call_abandon(struct process *process, struct call *call)
 {
 	lose(process, LOSS_calls_unreturned);
-	if (is_realloc(call))
-		realloc_succeed(process, call, read_epoch());
+	if (is_realloc(call) && !realloc_free_old(process, call, read_epoch()) && call->pointer) {
+		if (call->layer == LAYER_MAPPING) /* to look for it would need too much of the stack */
+			lose(process, LOSS_ranges_missed);
+		else
+			count_unknown_free(process);
+	}
 	call->sp = 0;
 }
 
@@ -196,6 +232,7 @@ static __always_inline void call_abandon(struct process *process, struct call *c
 static __always_inline void call_cut_off(struct process *process, struct call *call)
 {
 	struct block_key key = block_key_of(call->pointer, process->image, call->layer);
+	struct block old = call->old;
 	long err;
 
 	lose(process, LOSS_calls_unreturned);
@@ -203,7 +240,9 @@ static __always_inline void call_cut_off(struct process *process, struct call *c
 	call->sp = 0;
 	if (!is_realloc(call) || !realloc_has_old(process, call))
 		return;
-	err = bpf_map_update_elem(&blocks, &key, &call->old, BPF_NOEXIST);
+	err = call->layer == LAYER_MAPPING ?
+		      range_put_back(&key, &old) :
+		      bpf_map_update_elem(&blocks, &key, &old, BPF_NOEXIST);
 	if (err)
 		count_removed(process, call->old.size);
 	if (err && err != -EEXIST)

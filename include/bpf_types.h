@@ -69,7 +69,8 @@ typedef uint64_t bpf_u64;
 	X(tracebacks_busy, "tracebacks cut where the mappings could not be looked at just then") \
 	X(unwind_tables_missing, "mapped files whose unwind tables could not be made, or did not fit") \
 	X(blocks_not_handed, "blocks that left while a snapshot was taken, and may be missing in it: no memory for a copy") \
-	X(process_events_missed, "forks, execs and exits, of any process, that the kernel passed over: it was at one already")
+	X(process_events_missed, "forks, execs and exits, of any process, that the kernel passed over: it was at one already") \
+	X(ranges_missed, "mappings made or taken away that could not be recorded: others were being recorded for too long, or they were too many")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -109,12 +110,13 @@ struct process {
 	bpf_u64 forked_ns; /* CLOCK_MONOTONIC, of a child */
 	bpf_u64 start_boottime_ns; /* of a child; as /proc/PID/stat has it in ticks */
 	bpf_u64 args_bytes;	   /* of args; 0: not known */
+	bpf_u64 mappings_lock;	   /* 1: a thread changes what is known of mappings */
 	char args[ARGS_BYTES];	   /* what exec passed, each ending with a NUL; the first of them */
 	char comm[COMM_BYTES];	   /* at fork, exec, and the main thread's end */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (16 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (17 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 /*
  * A pool takes its memory from a heap, a heap takes it from mappings. A block of one may begin
@@ -151,6 +153,16 @@ static inline __attribute__((always_inline)) bpf_u32 block_key_layer(const struc
 {
 	return key->image >> BLOCK_KEY_LAYER_SHIFT;
 }
+
+/* A word of the tree of places where mappings begin (bpf/starts.bpf.h). */
+struct start_key {
+	bpf_u64 image;
+	bpf_u64 word; /* its number on its level; the level in the top byte */
+};
+_Static_assert(sizeof(struct start_key) == 16, "no padding");
+
+#define START_LEVEL_SHIFT 56
+#define START_LEVELS 8 /* of 6 bits each: pages of 4 KiB up to 2^60 bytes */
 
 /* With its key and the map's own fields 96 bytes, a size that the kernel's allocator has. */
 struct block {
@@ -219,13 +231,21 @@ enum call_shape {
 	SHAPE_MEMALIGN,	      /* p = f(alignment, size) */
 	SHAPE_POSIX_MEMALIGN, /* error = f(&p, alignment, size) */
 	SHAPE_FREE,	      /* f(p) */
+	SHAPE_MMAP,	      /* p = f(any, size, …), -1: failed */
+	SHAPE_MUNMAP,	      /* f(p, size), from p on, whatever blocks lie there */
+	SHAPE_MREMAP,	      /* p = f(p, old size, size, flags, …), -1: failed */
 	SHAPE_NR,
 };
 
 /* Whether a call of this shape only frees: nobody waits for its return. */
 static inline __attribute__((always_inline)) int shape_is_free(bpf_u32 shape)
 {
-	return shape == SHAPE_FREE;
+	return shape == SHAPE_FREE || shape == SHAPE_MUNMAP;
+}
+
+static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
+{
+	return shape == SHAPE_MMAP || shape == SHAPE_MUNMAP || shape == SHAPE_MREMAP;
 }
 
 #define DOMAIN_MAPPING 1

@@ -65,8 +65,20 @@ enum collector_unwinder {
 	COLLECTOR_UNWIND_FP,	   /* by frame pointers only */
 };
 
+/* Whose blocks are recorded: bits. */
+enum collector_domains {
+	COLLECTOR_MALLOC = 1, /* all heaps */
+	COLLECTOR_MMAP = 2,   /* mmap, munmap, mremap, also those that a heap makes */
+	COLLECTOR_GLIBC = 4,  /* of the heaps this one only, as are the next */
+	COLLECTOR_MUSL = 8,
+	COLLECTOR_JEMALLOC = 16,
+	COLLECTOR_TCMALLOC = 32,
+	COLLECTOR_MIMALLOC = 64,
+};
+
 /* Zero is the default. */
 struct collector_options {
+	uint32_t domains;	  /* enum collector_domains; COLLECTOR_MALLOC */
 	enum collector_unwinder unwinder;
 	uint32_t traceback_limit; /* frames, COLLECTOR_TRACEBACK_LIMIT_MAX at most; 64 */
 	uint32_t max_blocks;	  /* live blocks, of all processes together; 4,194,304 */

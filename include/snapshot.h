@@ -261,7 +261,8 @@ const char *snapshot__string(const struct snapshot *snapshot, uint32_t id);
 struct snap_trace snapshot__trace(const struct snapshot *snapshot, uint64_t at);
 
 /*
- * tracemalloc's get_object_traceback(): the trace of the live block that holds an address, in *ret_at.
+ * tracemalloc's get_object_traceback(): the trace of the live block that holds an address, in *ret_at;
+ * of several, such as a heap's block in a mapping, the smallest.
  * 0, -ENOENT, or -ENODATA where addresses were not recorded.
  */
 int snapshot__find_address(const struct snapshot *snapshot, uint64_t address, uint64_t *ret_at);

@@ -15,6 +15,7 @@ struct capture_options {
 	uint64_t traceback_limit, max_blocks, max_tracebacks;
 	bool follow_forks;
 	enum collector_unwinder unwinder;
+	uint32_t domains; /* enum collector_domains; 0: not said */
 };
 
 #define FOLLOW_FORKS_DETAIL \

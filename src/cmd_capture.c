@@ -39,6 +39,56 @@ static int parse_unwinder(const char *text, void *field, struct reason *why)
 	return reason_set(why, -EINVAL, "'%.100s' is none of auto, dwarf, fp", text);
 }
 
+static const struct {
+	const char *name, *help;
+	enum collector_domains domain;
+} domains[] = {
+	{ "malloc", "all heaps (default)", COLLECTOR_MALLOC },
+	{ "mmap", "mmap, munmap, mremap, also those that a heap makes", COLLECTOR_MMAP },
+	{ "glibc", "that heap only", COLLECTOR_GLIBC },
+	{ "musl", "that heap only", COLLECTOR_MUSL },
+	{ "jemalloc", "that heap only", COLLECTOR_JEMALLOC },
+	{ "tcmalloc", "that heap only", COLLECTOR_TCMALLOC },
+	{ "mimalloc", "that heap only", COLLECTOR_MIMALLOC },
+};
+
+static bool domain_choice(size_t at, struct option_choice *ret)
+{
+	if (at >= ARRAY_SIZE(domains))
+		return false;
+	*ret = (struct option_choice){ domains[at].name, domains[at].help };
+	return true;
+}
+
+/* 0: there is none of that name. */
+static uint32_t domain_named(const char *name, size_t bytes)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(domains); i++)
+		if (strlen(domains[i].name) == bytes && !memcmp(domains[i].name, name, bytes))
+			return domains[i].domain;
+	return 0;
+}
+
+static int parse_domains(const char *text, void *field, struct reason *why)
+{
+	uint32_t found = 0;
+
+	for (const char *name = text;; name++) {
+		size_t bytes = strcspn(name, ",");
+		uint32_t domain = domain_named(name, bytes);
+
+		if (!domain)
+			return reason_set(why, -EINVAL, "'%.*s' is none of malloc, mmap, glibc, musl, jemalloc, tcmalloc, mimalloc",
+					  (int)(bytes < 100 ? bytes : 100), name);
+		found |= domain;
+		name += bytes;
+		if (!*name)
+			break;
+	}
+	*(uint32_t *)field = found;
+	return 0;
+}
+
 const struct option_row capture_rows[] = {
 	{ "output", 'o', OPTION_STRING, FIELD(recording.dir), .arg = "DIR",
 	  .help = "write DIR/HOST/COMM.PID/TIME.snap (default ./allocsnap-data)" },
@@ -56,6 +106,9 @@ const struct option_row capture_rows[] = {
 	  .most = COLLECTOR_TRACEBACK_LIMIT_MAX },
 	{ "unwind", 0, OPTION_CUSTOM, FIELD(unwinder), .arg = "HOW",
 	  .help = "how callers are found:", .parse = parse_unwinder, .choice = unwinder_choice },
+	{ "domain", 0, OPTION_CUSTOM, FIELD(domains), .arg = "NAMES",
+	  .help = "whose blocks are recorded, one or several with commas:", .parse = parse_domains,
+	  .choice = domain_choice },
 	{ "max-blocks", 0, OPTION_COUNT, FIELD(max_blocks), .arg = "N",
 	  .help = "live blocks that the kernel keeps books of (default 4194304)", .least = 1,
 	  .most = 1 << 30 },
@@ -84,6 +137,7 @@ struct collector *open_collector(const struct capture_options *options)
 {
 	struct collector_options collector_options = {
 		.unwinder = choose_unwinder(options),
+		.domains = options->domains,
 		.traceback_limit = options->traceback_limit,
 		.max_blocks = options->max_blocks,
 		.max_tracebacks = options->max_tracebacks,

@@ -111,6 +111,7 @@ static int open_all(struct collector *collector, const struct collector_options 
 	if (!collector->parser)
 		return -errno;
 	collector->objects.parser = collector->parser;
+	collector->objects.domains = options->domains ?: COLLECTOR_MALLOC;
 	collector->symbols = symbols__new_from(parser__source(collector->parser));
 	if (!collector->symbols)
 		return -ENOMEM;

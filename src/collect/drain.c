@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/idmap.h"
+#include "collect/bpf.h"
 
 /*
  * Bytes that one system call may bring, at least; a bucket with more asks for more (ENOSPC).
@@ -117,8 +118,22 @@ static bool has_ended(uint64_t image, const uint64_t *known, size_t known_nr, ui
 	return image < next;
 }
 
-int drain_sweep(const struct drain *drain, int blocks_fd, const uint64_t *image, size_t image_nr,
-		uint64_t next)
+/* The words on the way to where a mapping of an image that has ended begins (bpf/starts.bpf.h). */
+static void forget_start(int starts_fd, const struct block_key *block)
+{
+	uint64_t page = block->address >> 12;
+
+	for (uint64_t level = 0; level < START_LEVELS; level++) {
+		struct start_key key = { block_key_image(block),
+					 page / 64 | level << START_LEVEL_SHIFT };
+
+		bpf_map_delete_elem(starts_fd, &key);
+		page /= 64;
+	}
+}
+
+int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf, const uint64_t *image,
+		size_t image_nr, uint64_t next)
 {
 	struct block_key *ended = NULL;
 	size_t nr = 0, alloc = 0;
@@ -135,7 +150,10 @@ int drain_sweep(const struct drain *drain, int blocks_fd, const uint64_t *image,
 	}
 	deleted = nr;
 	if (!err && nr)
-		err = bpf_map_delete_batch(blocks_fd, ended, &deleted, NULL);
+		err = bpf_map_delete_batch(bpf_map__fd(bpf->maps.blocks), ended, &deleted, NULL);
+	for (size_t i = 0; i < nr; i++)
+		if (block_key_layer(&ended[i]) == LAYER_MAPPING)
+			forget_start(bpf_map__fd(bpf->maps.mapping_starts), &ended[i]);
 	free(ended);
 	return err;
 }

@@ -13,6 +13,8 @@
 
 #include "bpf_types.h"
 
+struct allocsnap_bpf;
+
 /* A map's entries as two arrays. */
 struct map_copy {
 	void *key, *value;
@@ -69,8 +71,8 @@ int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceba
  * Deletes from the map what was read of process images that have ended: those not in image[]
  * and older than `next`, the id that was due when image[] was read.
  */
-int drain_sweep(const struct drain *drain, int blocks_fd, const uint64_t *image, size_t image_nr,
-		uint64_t next);
+int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf, const uint64_t *image,
+		size_t image_nr, uint64_t next);
 
 /* Called with what is taken out of the map; valid until it returns. 0 or a negative errno. */
 typedef int (*drain_retire_fn)(void *what, uint64_t id, const struct traceback *traceback);

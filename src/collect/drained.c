@@ -27,8 +27,8 @@ static int sweep(struct collector *collector, uint64_t next_image)
 		return -ENOMEM;
 	for (size_t i = 0; i < collector->target_nr; i++)
 		image[i] = collector->target[i]->drained.image;
-	err = drain_sweep(&collector->drain, bpf_map__fd(collector->bpf->maps.blocks), image,
-			  collector->target_nr, next_image);
+	err = drain_sweep(&collector->drain, collector->bpf, image, collector->target_nr,
+			  next_image);
 	free(image);
 	return err;
 }

@@ -20,6 +20,7 @@
 
 #define MAX_BLOCKS_DEFAULT (4u << 20)
 #define MAX_TRACEBACKS_DEFAULT (256u << 10)
+#define MAPPING_STARTS (256u << 10)
 
 /* include/linux/proc_ns.h, PROC_PID_INIT_INO */
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFC
@@ -78,6 +79,8 @@ static int configure(struct allocsnap_bpf *bpf, const struct collector_options *
 	if (!err)
 		err = bpf_map__set_max_entries(bpf->maps.handed_blocks,
 					       bpf_map__max_entries(bpf->maps.blocks));
+	if (!err && options->domains & COLLECTOR_MMAP)
+		err = bpf_map__set_max_entries(bpf->maps.mapping_starts, MAPPING_STARTS);
 	if (!err)
 		err = bpf_map__set_max_entries(bpf->maps.tracebacks,
 					       options->max_tracebacks ?: MAX_TRACEBACKS_DEFAULT);

@@ -39,6 +39,7 @@ struct object {
 /* Zeroed: none. An object's index stays. */
 struct objects {
 	struct parser *parser; /* reads them */
+	uint32_t domains;      /* enum collector_domains: which functions are probed */
 	char **note;	       /* what there is to say of those that were given up */
 	size_t note_nr, note_alloc;
 	struct object **object;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "collect.h"
 #include "elf/allocators.h"
 #include "collect/attach.h"
 #include "collect/bpf.h"
@@ -32,23 +33,45 @@ static bool is_probed(const struct probes *probes, uint32_t object, uint64_t off
 	return false;
 }
 
-static int add_site(struct probes *probes, const struct object *object, uint32_t object_index,
+/* Domain 0 is that of several C libraries; they are known by their files. */
+static bool is_wanted(uint32_t domains, const struct probe_site *site, const struct object *object)
+{
+	static const uint32_t of_domain[] = {
+		[DOMAIN_MAPPING] = COLLECTOR_MMAP,
+		[2] = COLLECTOR_MALLOC | COLLECTOR_JEMALLOC,
+		[3] = COLLECTOR_MALLOC | COLLECTOR_TCMALLOC,
+		[4] = COLLECTOR_MALLOC | COLLECTOR_MIMALLOC,
+	};
+	const char *name = allocator_of(object->path)->name;
+
+	if (site->domain >= ARRAY_SIZE(of_domain))
+		return true; /* a custom one's */
+	if (site->domain)
+		return domains & of_domain[site->domain];
+	return domains & (COLLECTOR_MALLOC | (!strcmp(name, "glibc") ? COLLECTOR_GLIBC : 0) |
+			  (!strcmp(name, "musl") ? COLLECTOR_MUSL : 0));
+}
+
+static int add_site(struct probes *probes, const struct objects *objects, uint32_t object_index,
 		    const struct object_function *function)
 {
+	const struct object *object = objects->object[object_index];
 	const struct allocator_function *known = &allocator_functions[function->name];
 	struct probe_site site = {
 		.object = object_index,
 		.function = known->name,
 		.shape = known->shape,
-		.layer = LAYER_HEAP,
-		.domain = allocator_of(object->path)->domain,
+		.layer = shape_is_mapping(known->shape) ? LAYER_MAPPING : LAYER_HEAP,
+		.domain = shape_is_mapping(known->shape) ? DOMAIN_MAPPING :
+							   allocator_of(object->path)->domain,
 		.offset = function->offset,
 		.vaddr = function->vaddr,
 		.placement = function->placement,
 		.throws = known->throws,
 	};
 
-	if (is_probed(probes, object_index, function->offset))
+	if (!is_wanted(objects->domains, &site, object) ||
+	    is_probed(probes, object_index, function->offset))
 		return 0;
 	if (function->is_ifunc)
 		return array_push(probes, failed, object_index);
@@ -87,23 +110,24 @@ static uint64_t now_ns(void)
 }
 
 /* The sites of an object; symbols that make no sense are one failure. */
-static int add_sites(struct probes *probes, const struct object *object, uint32_t index)
+static int add_sites(struct probes *probes, const struct objects *objects, uint32_t index)
 {
-	const struct object_facts *facts = object->facts;
+	const struct object_facts *facts = objects->object[index]->facts;
 	int err = 0;
 
 	if (facts->functions_err)
 		return array_push(probes, failed, index);
 	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
 		if (!allocator_functions[facts->function[i].name].own || defines_malloc(facts))
-			err = add_site(probes, object, index, &facts->function[i]);
+			err = add_site(probes, objects, index, &facts->function[i]);
 	return err;
 }
 
-size_t probes_count_functions(const struct object *object)
+size_t probes_count_functions(const struct objects *objects, uint32_t object)
 {
 	struct probes found = {};
-	size_t nr = object->facts && !add_sites(&found, object, 0) ? found.site_nr : 0;
+	size_t nr = objects->object[object]->facts && !add_sites(&found, objects, object) ?
+			    found.site_nr : 0;
 
 	probes_close(&found);
 	return nr;
@@ -122,7 +146,7 @@ int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 	err = array_push(probes, looked, looked);
 	if (err || !object->facts)
 		return err;
-	err = add_sites(probes, object, index);
+	err = add_sites(probes, objects, index);
 	if (!err)
 		err = attach_sites(probes, bpf, objects, first, why);
 	for (size_t i = first; i < probes->site_nr && !err; i++)

@@ -103,7 +103,7 @@ bool probes_have_looked(const struct probes *probes, uint32_t object);
 uint64_t probes_since_ns(const struct probes *probes, uint32_t object);
 
 /* How many allocator functions an object has that probes_attach() would probe. */
-size_t probes_count_functions(const struct object *object);
+size_t probes_count_functions(const struct objects *objects, uint32_t object);
 
 /* Whether the kernel has sessions: then no process has anything to fear. */
 bool probes_have_sessions(const struct allocsnap_bpf *bpf);

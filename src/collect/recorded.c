@@ -152,8 +152,8 @@ static void count_late(const struct collector *collector, struct target *target)
 		if (!target->has_ended && !probes_have_looked(target->probes, seen->object))
 			return; /* it will be, next time */
 		if (probes_since_ns(target->probes, seen->object) > seen->since_ns)
-			target->late_nr += probes_count_functions(
-				collector->objects.object[seen->object]);
+			target->late_nr += probes_count_functions(&collector->objects,
+								  seen->object);
 	}
 }
 

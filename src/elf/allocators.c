@@ -23,6 +23,12 @@ const struct allocator_function allocator_functions[] = {
 	{ "free_sized", SHAPE_FREE },
 	{ "free_aligned_sized", SHAPE_FREE },
 
+	/* those of the C library, or in its place; what a heap takes goes through them, too */
+	{ "munmap", SHAPE_MUNMAP },
+	{ "mmap", SHAPE_MMAP },
+	{ "mmap64", SHAPE_MMAP },
+	{ "mremap", SHAPE_MREMAP },
+
 	/* jemalloc: the last argument is a word of flags */
 	{ "mallocx", SHAPE_MALLOC },
 	{ "rallocx", SHAPE_REALLOC },
@@ -58,7 +64,8 @@ unsigned int shape_argument_nr(enum call_shape shape)
 	static const unsigned int argument_nr[SHAPE_NR] = {
 		[SHAPE_MALLOC] = 1,	  [SHAPE_CALLOC] = 2,	[SHAPE_REALLOC] = 2,
 		[SHAPE_REALLOCARRAY] = 3, [SHAPE_MEMALIGN] = 2, [SHAPE_POSIX_MEMALIGN] = 3,
-		[SHAPE_FREE] = 1,
+		[SHAPE_FREE] = 1,	  [SHAPE_MMAP] = 2,	[SHAPE_MUNMAP] = 2,
+		[SHAPE_MREMAP] = 4,
 	};
 
 	return argument_nr[shape];

@@ -90,18 +90,20 @@ struct snap_trace snapshot__trace(const struct snapshot *snapshot, uint64_t at)
 int snapshot__find_address(const struct snapshot *snapshot, uint64_t address, uint64_t *ret_at)
 {
 	const struct snapshot_tables *t = &snapshot->tables;
+	int err = -ENOENT;
 
 	if (!t->trace_address)
 		return t->trace_nr ? -ENODATA : -ENOENT;
 	for (uint64_t i = 0; i < t->trace_nr; i++) {
 		uint64_t inside = address - t->trace_address[i];
 
-		if (inside && inside >= t->trace_size[i])
+		if ((inside && inside >= t->trace_size[i]) ||
+		    (!err && t->trace_size[i] >= t->trace_size[*ret_at]))
 			continue;
 		*ret_at = i;
-		return 0;
+		err = 0;
 	}
-	return -ENOENT;
+	return err;
 }
 
 const char *snapshot__metadata(const struct snapshot *snapshot, const char *key)

@@ -48,8 +48,7 @@ MUTANTS = {
         "calls.bpf.h", "\tif (!call_is_stale(call, sp, site))\n"
         "\t\treturn same_stack(call->sp, sp) ? PENDING_HERE : PENDING_ELSEWHERE;\n", ""),
     "pending: a dropped call is not counted": (
-        "record.bpf.h", "\tlose(process, LOSS_calls_unreturned);\n\tif (is_realloc(call))\n"
-        "\t\trealloc_succeed", "\tif (is_realloc(call))\n\t\trealloc_succeed"),
+        "record.bpf.h", "\tlose(process, LOSS_calls_unreturned);\n\tif (is_realloc(call) && !", "\tif (is_realloc(call) && !"),
     "stacks: the main thread's ends where a thread's does": (
         "stack.bpf.h", "\tif (task->pid == task->tgid)\n"
         "\t\treturn BPF_CORE_READ(task, mm, start_stack);\n", ""),
@@ -83,8 +82,8 @@ MUTANTS = {
         "calls.bpf.h", "\t\t\tend_by_ret_in(i, sp, PT_REGS_FP(ctx), returned);",
         "\t\t\treturn end_by_ret_in(i, sp, PT_REGS_FP(ctx), returned);"),
     "layers: one book for all": (
-        "record.bpf.h", "block_key_of(freed->address, process->image, layer)",
-        "block_key_of(freed->address, process->image, LAYER_HEAP)"),
+        "record.bpf.h", "block_key_of(address, process->image, layer)",
+        "block_key_of(address, process->image, LAYER_HEAP)"),
     "layers: a return in a call of another is a missed one": (
         "calls.bpf.h", "\tif (!is_in_call(thread)) {", "\tif (!thread || !thread->layer[layer].call.sp) {"),
     "layers: only the heap's reallocs are looked into": (
@@ -100,7 +99,7 @@ MUTANTS = {
 
     # which return belongs to it
     "return: of another depth": (
-        "calls.bpf.h", "calls->call.sp != entry_sp || ", ""),
+        "calls.bpf.h", "calls->call.sp != sp - RETURN_POPS || ", ""),
     "return: of another function": (
         "calls.bpf.h", " || calls->call.site != COOKIE_SITE(cookie)", ""),
     "return: the call stays pending": (
@@ -112,7 +111,7 @@ MUTANTS = {
         "calls.bpf.h", "\t\t\tlose(process, LOSS_returns_unmatched);", "\t\t\t;"),
     "return: a `ret` of another depth": (
         "calls.bpf.h", "call->sp == sp && ", ""),
-    "return: nothing is popped": ("alloc.bpf.c", "#define RETURN_POPS 8", "#define RETURN_POPS 0"),
+    "return: nothing is popped": ("calls.bpf.h", "#define RETURN_POPS 8", "#define RETURN_POPS 0"),
     "return: into books that are closed": (
         "calls.bpf.h", "\tif (process->is_open)\n\t\tcall_finish", "\tcall_finish"),
     "return: a `ret` into books that are closed": (
@@ -130,37 +129,36 @@ MUTANTS = {
     "realloc: a failure loses the old block": (
         "calls.bpf.h", "\t\telse\n\t\t\trealloc_fail(process, call, now);", ""),
     "realloc: to 0 that returns NULL is a failure": (
-        "calls.bpf.h", "if (address || !call->size)", "if (address)"),
+        "calls.bpf.h", "if (address || (!call->size && call->shape != SHAPE_MREMAP))", "if (address)"),
     "realloc: an old block that has no room any more stays in the sums": (
-        "record.bpf.h", "realloc_has_old(process, call) && block_put(process, &key, "
-        "&call->old, now))\n\t\tcount_removed(process, call->old.size);",
-        "realloc_has_old(process, call))\n\t\tblock_put(process, &key, &call->old, now);"),
+        "record.bpf.h", "realloc_has_old(process, call) && block_enter(process, &key, "
+        "&old, 0, now))\n\t\tcount_removed(process, call->old.size);",
+        "realloc_has_old(process, call))\n\t\tblock_enter(process, &key, &old, 0, now);"),
     "realloc: one that never returns has kept its block": (
-        "record.bpf.h", "\tlose(process, LOSS_calls_unreturned);\n\tif (is_realloc(call))\n"
-        "\t\trealloc_succeed(process, call, read_epoch());", "\tlose(process, LOSS_calls_unreturned);\n"
-        "\tif (is_realloc(call))\n\t\trealloc_fail(process, call, read_epoch());"),
+        "record.bpf.h", "if (is_realloc(call) && !realloc_free_old(process, call, read_epoch()) && call->pointer) {",
+        "if (is_realloc(call))\n\t\trealloc_fail(process, call, read_epoch());\n\telse if (0) {"),
     "realloc: a killed thread's block of other books": (
         "record.bpf.h", "if (!is_realloc(call) || !realloc_has_old(process, call))",
         "if (!is_realloc(call) || !call->has_old)"),
     "realloc: an unknown block is not counted": (
-        "record.bpf.h", "\telse if (call->pointer)\n\t\tcount_unknown_free(process);", ""),
+        "record.bpf.h", "call->pointer && !realloc_cuts(call, now))\n\t\tcount_unknown_free(process);",
+        "call->pointer)\n\t\trealloc_cuts(call, now);"),
     "realloc: the old block of other books": (
         "record.bpf.h", "return call->has_old && call->image == process->image;",
         "return call->has_old;"),
     "realloc: reallocarray is none": (
-        "record.bpf.h", "call->shape == SHAPE_REALLOC || call->shape == SHAPE_REALLOCARRAY",
-        "call->shape == SHAPE_REALLOC"),
+        "record.bpf.h", "call->shape == SHAPE_REALLOC || call->shape == SHAPE_REALLOCARRAY ||",
+        "call->shape == SHAPE_REALLOC ||"),
     "realloc: a killed thread's block is gone": (
-        "record.bpf.h", "\terr = bpf_map_update_elem(&blocks, &key, &call->old, BPF_NOEXIST);",
-        "\terr = -1;"),
+        "record.bpf.h", "bpf_map_update_elem(&blocks, &key, &old, BPF_NOEXIST);", "-1;"),
     "realloc: a killed thread's block replaces another's": (
-        "record.bpf.h", "\terr = bpf_map_update_elem(&blocks, &key, &call->old, BPF_NOEXIST);",
-        "\terr = bpf_map_update_elem(&blocks, &key, &call->old, BPF_ANY);"),
+        "record.bpf.h", "bpf_map_update_elem(&blocks, &key, &old, BPF_NOEXIST);",
+        "bpf_map_update_elem(&blocks, &key, &old, BPF_ANY);"),
     "calloc: the product wraps": (
         "alloc.bpf.c", "return n > most ? ~0ULL : n * size;", "return n * size;"),
     "memalign: the alignment is the size": (
-        "alloc.bpf.c", "case SHAPE_MEMALIGN:\n\t\treturn call_begin(cookie, sp, ARG2, 0);",
-        "case SHAPE_MEMALIGN:\n\t\treturn call_begin(cookie, sp, ARG1, 0);"),
+        "alloc.bpf.c", "case SHAPE_MEMALIGN:\n\t\treturn call_begin(cookie, sp, ARG2, 0, 0);",
+        "case SHAPE_MEMALIGN:\n\t\treturn call_begin(cookie, sp, ARG1, 0, 0);"),
     "posix_memalign: an error is 64 bits": (
         "calls.bpf.h", "if ((__u32)returned)", "if (returned)"),
     "posix_memalign: its error is ignored": ("calls.bpf.h", "if ((__u32)returned)", "if (0)"),
@@ -193,17 +191,90 @@ MUTANTS = {
     "cut: a call without a block is looked into": (
         "pending.bpf.c", "\tif (!call->has_old)\n\t\treturn false;\n", ""),
 
+    # ranges
+    "ranges: a cut at the head": ("ranges.bpf.h", "address < range->start ? range->start - address : 0", "0"),
+    "ranges: a cut at the tail": (
+        "ranges.bpf.h", "range->end < end ? end - range->end : 0", "0"),
+    "ranges: the rest is whole pages": (
+        "ranges.bpf.h", "range->end < end ? end - range->end : 0",
+        "range->end < end ? page_up(end) - range->end : 0"),
+    "ranges: the rest has the old epoch": ("ranges.bpf.h", "\trange->block.epoch = range->now;\n", ""),
+    "ranges: a split is not an allocation": (
+        "ranges.bpf.h", "\tcount(process, COUNTER_allocations, 1);\n\traise", "\traise"),
+    "ranges: a split is not of its traceback": (
+        "ranges.bpf.h", "\t\t__sync_fetch_and_add(&traceback->churn.allocations, 1);\n", "\t\t;\n"),
+    "ranges: a split does not raise the peak": (
+        "ranges.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks + 1);\n", ""),
+    "ranges: a part is not freed": (
+        "ranges.bpf.h", "\tcount(process, COUNTER_freed_bytes, size - head - tail);\n", ""),
+    "ranges: only the nearest is cut": (
+        "ranges.bpf.h", "\t\tcut_block(process, range, key.address);\n\treturn 0;",
+        "\t\tcut_block(process, range, key.address);\n\treturn range->is_done = 1;"),
+    "ranges: what came meanwhile is cut": (
+        "ranges.bpf.h", "range->born_before && block->birth_ns >= range->born_before", "0"),
+    "ranges: what cannot be is done": (
+        "ranges.bpf.h", "bytes && !(address & PAGE_MASK) && address < ADDRESS_MAX &&\n"
+        "\t       bytes <= ADDRESS_MAX - address", "1"),
+    "ranges: unaligned ones are rounded": ("ranges.bpf.h", "!(address & PAGE_MASK) && ", ""),
+    "ranges: to the end of all addresses": (
+        "ranges.bpf.h", " &&\n\t       bytes <= ADDRESS_MAX - address", ""),
+    "ranges: the lock is not asked for": (
+        "ranges.bpf.h", "__sync_val_compare_and_swap(&process->mappings_lock, 0, 1)", "0"),
+    "ranges: the lock is kept": (
+        "ranges.bpf.h", "\trange_cut(process, range);\n\tmappings_unlock(process);", "\trange_cut(process, range);"),
+    "ranges: a lock not had is not said": (
+        "ranges.bpf.h", "\tif (!is_ours)\n\t\tlose(process, LOSS_ranges_missed);\n", ""),
+    "ranges: without room for its start it is there": (
+        "ranges.bpf.h", "if (!starts_add(range->image, address >> PAGE_SHIFT) &&",
+        "starts_add(range->image, address >> PAGE_SHIFT);\n\tif (1 &&"),
+    "ranges: without room its start stays": (
+        "ranges.bpf.h", "\t\treturn 0;\n\tstarts_remove(range->image, address >> PAGE_SHIFT);\n", "\t\treturn 0;\n"),
+    "ranges: what has no room is not said": (
+        "ranges.bpf.h", "\tlose(process, LOSS_blocks_dropped);\n\treturn -1;", "\treturn -1;"),
+    "ranges: a rest without room stays in the sums": (
+        "ranges.bpf.h", "\t\tcount_removed(process, bytes);\n}", "\t\t;\n}"),
+    "ranges: an mremap that never returns is not said": (
+        "record.bpf.h", "\t\t\tlose(process, LOSS_ranges_missed);", "\t\t\t;"),
+    "ranges: without memory for the thread it is not said": (
+        "calls.bpf.h", "\tif (!thread && layer == LAYER_MAPPING)\n\t\tlose(process, LOSS_threads_dropped);\n", ""),
+    "ranges: mmap goes over what is there": (
+        "ranges.bpf.h", "\trange_cut(process, range);\n\trange->block = *block;\n", "\trange->block = *block;\n"),
+    "ranges: mremap takes what is larger": (
+        "ranges.bpf.h", "found && page_up(found->size) == page_up(bytes) && ", "found && "),
+    "ranges: mremap leaves its start": (
+        "ranges.bpf.h", "\t\tstarts_remove(block_key_image(&own), own.address >> PAGE_SHIFT);\n\t\ttaken", "\t\ttaken"),
+    "ranges: mremap leaves a part where it was": (
+        "record.bpf.h", "return call->layer == LAYER_MAPPING &&\n", "return 0 &&\n"),
+    "ranges: mremap to 0 is a success": (
+        "calls.bpf.h", "(!call->size && call->shape != SHAPE_MREMAP)", "!call->size"),
+    "ranges: mremap always takes the old one": (
+        "alloc.bpf.c", " && !(flags & KEEP_OLD) ? address : 0", " ? address : 0"),
+    "ranges: a killed mremap puts back over others": (
+        "ranges.bpf.h", "return below && key.address + below->size > start;", "return false;"),
+    "ranges: a killed mremap forgets the start": (
+        "ranges.bpf.h", "else if (starts_add(image, own.address >> PAGE_SHIFT) ||", "else if ("),
+    "ranges: MAP_FAILED is a mapping": ("calls.bpf.h", "returned >= -(__u64)ERRORS ?", "0 ?"),
+    "ranges: only MAP_FAILED is a failure": (
+        "calls.bpf.h", "returned >= -(__u64)ERRORS ?", "returned == ~0ULL ?"),
+    "ranges: temporary, whoever unmaps": ("ranges.bpf.h", "if (address == range->newest &&", "if (range->newest &&"),
+    "ranges: none is temporary": ("ranges.bpf.h", "if (address == range->newest &&", "if (0 &&"),
+    "starts: words that are empty stay": (
+        "starts.bpf.h", "\t\tbpf_map_delete_elem(&mapping_starts, &key);\n", ""),
+    "starts: only the lowest level": (
+        "starts.bpf.h", "\t\tif (bpf_map_update_elem(&mapping_starts,", "\t\tif (level == 0 && bpf_map_update_elem(&mapping_starts,"),
+    "starts: the lowest bit": ("starts.bpf.h", "if (word >> step) {", "if (step == 1 && word >> step) {"),
+
     # blocks
     "blocks: two processes share an address": (
-        "record.bpf.h", "block_key_of(freed->address, process->image, layer)",
-        "block_key_of(freed->address, 1, layer)"),
+        "record.bpf.h", "block_key_of(address, process->image, layer)",
+        "block_key_of(address, 1, layer)"),
     "blocks: a missed free is not noticed": (
         "books.bpf.h", "key, block, BPF_NOEXIST);", "key, block, BPF_ANY);"),
     "blocks: a missed free stays in the sums": (
         "books.bpf.h", "\t\t\tcount_removed(process, missed.size);\n", ""),
     "blocks: what has no room is counted": (
-        "record.bpf.h", "\tif (block_put(process, &key, &block, now))\n\t\treturn;",
-        "\tblock_put(process, &key, &block, now);"),
+        "record.bpf.h", "\tif (block_enter(process, &key, &block, calls->newest, now)) {",
+        "\tif (block_enter(process, &key, &block, calls->newest, now), 0) {"),
     "blocks: what has no room is not said": (
         "books.bpf.h", "\tif (err)\n\t\tlose(process, LOSS_blocks_dropped);\n\treturn err;",
         "\treturn err;"),
@@ -211,14 +282,14 @@ MUTANTS = {
     "peak: of blocks is not raised": (
         "books.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks_before + 1);\n", ""),
     "temporary: whoever frees it": (
-        "record.bpf.h", "calls->newest == freed->address &&", "calls->newest &&"),
+        "record.bpf.h", "newest == address &&", "newest &&"),
     "temporary: of another thread at the same address": (
-        "record.bpf.h", " &&\n\t\t    block.thread == (__u32)bpf_get_current_pid_tgid())", ")"),
+        "record.bpf.h", " && block.thread == (__u32)bpf_get_current_pid_tgid())", ")"),
     "temporary: none is known": (
         "record.bpf.h", "\tcalls->newest = address;\n", ""),
     "churn: blocks without room count": (
-        "record.bpf.h", "\tcalls->newest = 0;\n\tif (block_put",
-        "\tif (traceback)\n\t\ttraceback->churn.allocations++;\n\tcalls->newest = 0;\n\tif (block_put"),
+        "record.bpf.h", "\tif (block_enter(process, &key, &block, calls->newest",
+        "\tif (traceback)\n\t\ttraceback->churn.allocations++;\n\tif (block_enter(process, &key, &block, calls->newest"),
 
     # tracebacks
     "tracebacks: what has no room is not said": (
@@ -274,8 +345,7 @@ MUTANTS = {
     "exit: the books stay open for who gets the pid": (
         "admit.bpf.h", "process && !process->exit_ns ? process : NULL", "process"),
     "threads: without memory a realloc keeps its block": (
-        "calls.bpf.h", "\t\t\trecord_free(process, layer, NULL, &(struct freed){ .address = pointer });\n",
-        "\t\t\t;\n"),
+        "calls.bpf.h", "\t\t\tfree_unthreaded(layer, pointer);\n", "\t\t\t;\n"),
     "threads: without memory posix_memalign frees": (
         "calls.bpf.h", "pointer && shape != SHAPE_POSIX_MEMALIGN", "pointer"),
     "threads: no memory for one is not said": (
@@ -428,8 +498,11 @@ def build(folder):
 
 def fails(program):
     for mode in MODES:
-        run = subprocess.run([program, "-q"], env={**os.environ, **mode}, check=False,
-                             capture_output=True, timeout=300)
+        try:
+            run = subprocess.run([program, "-q"], env={**os.environ, **mode}, check=False,
+                                 capture_output=True, timeout=300)
+        except subprocess.TimeoutExpired:
+            return True  # a lock that is never given back
         if run.returncode:
             return True
     return False

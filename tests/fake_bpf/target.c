@@ -22,6 +22,7 @@ struct target_thread *main_thread;
 __u32 site_offset, domain;
 enum layer layer = LAYER_HEAP;
 enum unwinder unwinder = UNWINDER_FP;
+__u64 fourth_argument;
 bool is_throwing;
 void (*at_program)(bool begins);
 
@@ -42,6 +43,7 @@ void world_init(void)
 	settings_set(TRACEBACK_LIMIT_DEFAULT, 0x5eed);
 	fake_map_resize(&blocks, 1000);
 	fake_map_resize(&tracebacks, 1000);
+	fake_map_resize(&mapping_starts, 10000);
 	stack_is(0x401000, 0x402000);
 	process = process_start(100);
 	main_thread = thread_start(process, 100);
@@ -233,7 +235,7 @@ bool returns_are_probed(void)
 /* With FAKE_SESSION=1 the probes of calls are sessions, else a pair of probes. */
 static bool is_session(enum call_shape shape)
 {
-	return getenv("FAKE_SESSION") && shape != SHAPE_FREE;
+	return getenv("FAKE_SESSION") && !shape_is_free(shape);
 }
 
 static int run(int (*program)(struct pt_regs *), struct pt_regs *regs)
@@ -256,7 +258,7 @@ static int run_entry(struct pt_regs *regs, enum call_shape shape)
 	if (is_session(shape) && !is_throwing)
 		return run(session_call, regs);
 	run(enter_call, regs);
-	return shape == SHAPE_FREE || is_throwing;
+	return shape_is_free(shape) || is_throwing;
 }
 
 void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[3])
@@ -267,6 +269,7 @@ void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[3])
 	PT_REGS_PARM1(&regs) = argument[0];
 	PT_REGS_PARM2(&regs) = argument[1];
 	PT_REGS_PARM3(&regs) = argument[2];
+	PT_REGS_PARM4(&regs) = fourth_argument;
 	cookie_set(shape);
 	if (!run_entry(&regs, shape) && current_thread()->process->is_hijacking)
 		return_hijack(sp);
@@ -374,6 +377,44 @@ void user_memalign(__u64 alignment, __u64 size, __u64 returned)
 void user_free(__u64 pointer)
 {
 	enter(SHAPE_FREE, sp_at(1), pointer);
+}
+
+void mapping_enter(enum call_shape shape, __u64 sp, const __u64 argument[3])
+{
+	enum layer before = layer;
+	__u32 domain_before = domain;
+
+	layer = LAYER_MAPPING;
+	domain = DOMAIN_MAPPING;
+	call_enter(shape, sp, argument);
+	layer = before;
+	domain = domain_before;
+}
+
+void mapping_leave(enum call_shape shape, __u64 sp, __u64 returned)
+{
+	enum layer before = layer;
+
+	layer = LAYER_MAPPING;
+	leave(shape, sp, returned);
+	layer = before;
+}
+
+void user_mmap(__u64 size, __u64 returned)
+{
+	mapping_enter(SHAPE_MMAP, sp_at(1), ARGUMENTS(0, size));
+	mapping_leave(SHAPE_MMAP, sp_at(1), returned);
+}
+
+void user_munmap(__u64 address, __u64 size)
+{
+	mapping_enter(SHAPE_MUNMAP, sp_at(1), ARGUMENTS(address, size));
+}
+
+void user_mremap(__u64 address, __u64 old_size, __u64 size, __u64 returned)
+{
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(address, old_size, size));
+	mapping_leave(SHAPE_MREMAP, sp_at(1), returned);
 }
 
 void stack_set(const __u64 *frame, __u32 nr)

@@ -12,6 +12,7 @@
 #include <criterion/criterion.h>
 
 #define STACK_SLOTS 512
+#define MAP_FAILED (~0ULL)
 #define TRAMPOLINE 0x7fffffffe000ULL
 #define PROBE_ADDRESS 0x7f0000001000ULL
 
@@ -88,6 +89,7 @@ extern __u32 site_offset, domain;
 extern enum layer layer; /* the function's; of the heap unless a test says otherwise */
 extern enum unwinder unwinder; /* for settings_set(); by frame pointers unless a test says otherwise */
 extern void (*at_program)(bool begins); /* called around each program at a probe; NULL: nobody */
+extern __u64 fourth_argument; /* of each call: mremap's flags */
 extern bool is_throwing; /* the function: nobody hijacks its return address */
 
 /* enter() and leave() in one, at depth 1. */
@@ -97,6 +99,13 @@ void user_realloc(__u64 pointer, __u64 size, __u64 returned);
 void user_reallocarray(__u64 pointer, __u64 n, __u64 size, __u64 returned);
 void user_memalign(__u64 alignment, __u64 size, __u64 returned);
 void user_free(__u64 pointer);
+
+/* In the layer and the domain of mappings. */
+void user_mmap(__u64 size, __u64 returned);
+void user_munmap(__u64 address, __u64 size);
+void user_mremap(__u64 address, __u64 old_size, __u64 size, __u64 returned);
+void mapping_enter(enum call_shape shape, __u64 sp, const __u64 argument[3]);
+void mapping_leave(enum call_shape shape, __u64 sp, __u64 returned);
 
 /* What the next tracebacks will be, most recent call first. */
 #define stack_is(...) \

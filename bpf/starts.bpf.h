@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_STARTS_BPF_H
+#define ALLOCSNAP_STARTS_BPF_H
+
+/*
+ * Where the mappings of a process image begin, in order: a munmap may cut a mapping anywhere, and a
+ * hash map does not tell which block an address lies in.
+ *
+ * A tree of words. Bit i of a word on level 0 says that a mapping begins at page 64 × word + i; of a
+ * word on the next level, that word 64 × word + i of the level below is not 0. Words that are 0 are
+ * not in the map. The nearest start below an address takes 2 × START_LEVELS look-ups at most, however
+ * many there are.
+ *
+ *	level 1            …0000 0001…
+ *	                        │
+ *	level 0    …0000 0100 0001 0000…       mappings at two pages
+ *
+ * Changed and read under the lock of the process (ranges.bpf.h) only.
+ */
+
+#include "maps.bpf.h"
+
+#define PAGE_SHIFT 12
+#define NO_START (~0ULL)
+
+static __always_inline struct start_key start_key_of(__u64 image, __u32 level, __u64 word)
+{
+	return (struct start_key){ image, word | (__u64)level << START_LEVEL_SHIFT };
+}
+
+/* The number of the highest bit that is set. */
+static __always_inline __u64 highest_bit(__u64 word)
+{
+	__u64 nr = 0;
+
+	for (__u32 step = 32; step; step /= 2) {
+		if (word >> step) {
+			word >>= step;
+			nr += step;
+		}
+	}
+	return nr;
+}
+
+/* Global, as are the others, so that the verifier looks into each once. */
+__weak __noinline int starts_remove(__u64 image, __u64 page)
+{
+	for (__u32 level = 0; level < START_LEVELS; level++) {
+		struct start_key key = start_key_of(image, level, page / 64);
+		__u64 *word = bpf_map_lookup_elem(&mapping_starts, &key);
+
+		if (!word)
+			return 0;
+		*word &= ~(1ULL << (page & 63));
+		if (*word)
+			return 0;
+		bpf_map_delete_elem(&mapping_starts, &key);
+		page /= 64;
+	}
+	return 0;
+}
+
+/* 0, or not where there is no room: then what was added is to be removed. */
+__weak __noinline int starts_add(__u64 image, __u64 page)
+{
+	for (__u32 level = 0; level < START_LEVELS; level++) {
+		struct start_key key = start_key_of(image, level, page / 64);
+		__u64 bit = 1ULL << (page & 63);
+		__u64 *word = bpf_map_lookup_elem(&mapping_starts, &key);
+
+		if (word) {
+			*word |= bit;
+			return 0;
+		}
+		if (bpf_map_update_elem(&mapping_starts, &key, &bit, BPF_NOEXIST))
+			return -1;
+		page /= 64;
+	}
+	return 0;
+}
+
+/* The nearest start before a page, or NO_START. */
+__weak __noinline __u64 starts_before(__u64 image, __u64 page)
+{
+	__u32 found = START_LEVELS;
+
+	for (__u32 level = 0; level < START_LEVELS; level++) {
+		struct start_key key = start_key_of(image, level, page / 64);
+		__u64 *word = bpf_map_lookup_elem(&mapping_starts, &key);
+		__u64 below = word ? *word & ((1ULL << (page & 63)) - 1) : 0;
+
+		page /= 64;
+		if (below) {
+			page = page * 64 + highest_bit(below);
+			found = level;
+			break;
+		}
+	}
+	if (found == START_LEVELS)
+		return NO_START;
+	for (__u32 down = 1; down < START_LEVELS; down++) {
+		struct start_key key = start_key_of(image, found - down, page);
+		__u64 *word;
+
+		if (down > found)
+			break;
+		word = bpf_map_lookup_elem(&mapping_starts, &key);
+		if (!word || !*word)
+			return NO_START;
+		page = page * 64 + highest_bit(*word);
+	}
+	return page;
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef CUT_ORDERS_H
+#define CUT_ORDERS_H
+
+/*
+ * A snapshot is one instant (bpf/cut.bpf.h), in every order in which the loader's steps can fall
+ * between what programs do to the maps: a script is run again and again, with all of them. A second
+ * thread's call may come anywhere in it, and is over before the first one goes on.
+ *
+ * Blocks are known by their sizes, each a bit of its own: what is live is a number. At first there are
+ * a heap's blocks of 1 at 0x1000 and of 2 at 0x2000. The loader looks at 0x1000, 0x2000 and 0x3000.
+ */
+#include "target.h"
+
+#define PLACES 3
+
+enum step {
+	STEP_SET_CUT,
+	STEP_NEXT_EPOCH,
+	STEP_WAIT,
+	STEP_READ_PLACES,
+	STEP_READ_PENDING = STEP_READ_PLACES + PLACES,
+	STEP_CUT_IS_OVER,
+	STEP_TAKE_HANDED,
+	STEPS,
+};
+
+extern enum step left_out; /* by a loader that is wrong */
+extern __u64 mapping_size; /* of one that is there from the begin, at 0x1000; 0: none */
+extern struct target_thread *other_thread;
+
+/* The other thread's one call. */
+struct intrusion {
+	void (*call)(void);
+	__u64 adds, removes;
+};
+
+/* What is live after each of the script's calls. */
+void now_live(__u64 sizes);
+
+/* Around what is a program, but not at a probe. */
+void note_program(bool begins);
+
+/* How many are wrong of all orders, which are at least so many: else nobody would have stood still. */
+unsigned int wrong_orders(void (*script)(void), const struct intrusion *by, unsigned int least);
+void run_all_orders(void (*script)(void), const struct intrusion *by, unsigned int least);
+
+#endif

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* mmap, munmap, mremap: blocks that are ranges of pages, and can be cut anywhere. */
+#include "target.h"
+#include <bpf/bpf_helpers.h>
+
+#define MAP 0x7f0000100000ULL
+#define PAGE 4096ULL
+
+static struct block *mapping_at(__u64 address)
+{
+	return block_in(process, LAYER_MAPPING, address);
+}
+
+#define expect_mapped(address, bytes) \
+	do { \
+		const struct block *block_ = mapping_at(address); \
+		cr_expect(block_ && block_->size == (bytes), #address " has not " #bytes); \
+	} while (0)
+#define expect_unmapped(address) cr_expect(!mapping_at(address), #address " is still live")
+
+BOOK_TEST(ranges, mmap_is_a_block_of_the_size_asked_for)
+{
+	user_mmap(100, MAP);
+
+	expect_mapped(MAP, 100);
+	expect_same(mapping_at(MAP)->domain, DOMAIN_MAPPING, "domain");
+	expect(current_bytes, 100);
+	user_munmap(MAP, 1);
+	expect_unmapped(MAP);
+	expect(frees, 1);
+	expect(freed_bytes, 100);
+	expect(temporary_blocks, 1);
+	expect(temporary_bytes, 100);
+}
+
+BOOK_TEST(ranges, mmap_that_fails_is_none)
+{
+	user_mmap(PAGE, MAP_FAILED);
+	user_mmap(PAGE, -12ULL); /* an interposer's raw system call */
+
+	expect(allocations, 0);
+	expect(failed_calls, 2);
+}
+
+BOOK_TEST(ranges, of_a_heaps_call_are_blocks_of_their_own)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 1 << 20);
+	mapping_enter(SHAPE_MMAP, sp_at(10), ARGUMENTS(0, (1 << 20) + PAGE));
+	mapping_leave(SHAPE_MMAP, sp_at(10), MAP);
+	leave(SHAPE_MALLOC, sp_at(1), MAP + 16);
+
+	expect_live(MAP + 16, 1 << 20);
+	expect_mapped(MAP, (1 << 20) + PAGE);
+	enter(SHAPE_FREE, sp_at(1), MAP + 16);
+	mapping_enter(SHAPE_MUNMAP, sp_at(10), ARGUMENTS(MAP, (1 << 20) + PAGE));
+	expect(allocations, 2);
+	expect(frees, 2);
+	expect(unknown_frees, 0);
+	expect(nested_calls, 0);
+}
+
+BOOK_TEST(ranges, munmap_takes_the_head)
+{
+	user_mmap(3 * PAGE + 5, MAP);
+	user_munmap(MAP, PAGE);
+
+	expect_unmapped(MAP);
+	expect_mapped(MAP + PAGE, 2 * PAGE + 5);
+	expect(allocations, 1);
+	expect(frees, 0);
+	expect(freed_bytes, PAGE);
+	expect(temporary_blocks, 0);
+	user_munmap(MAP + 2 * PAGE, 2 * PAGE);
+	expect_mapped(MAP + PAGE, PAGE);
+}
+
+BOOK_TEST(ranges, munmap_takes_the_tail)
+{
+	user_mmap(3 * PAGE + 5, MAP);
+	user_munmap(MAP + 2 * PAGE, 10 * PAGE);
+
+	expect_mapped(MAP, 2 * PAGE);
+	expect(freed_bytes, PAGE + 5);
+	expect(current_blocks, 1);
+}
+
+BOOK_TEST(ranges, munmap_of_the_middle_makes_two)
+{
+	struct block whole;
+
+	stack_is(0x1, 0x2);
+	user_mmap(4 * PAGE, MAP);
+	whole = *mapping_at(MAP);
+	stack_is(0x3);
+	thread_run(thread_start(process, 101));
+	user_munmap(MAP + PAGE, PAGE + 1);
+
+	expect_mapped(MAP, PAGE);
+	expect_mapped(MAP + 3 * PAGE, PAGE);
+	cr_expect(mapping_at(MAP)->traceback == whole.traceback);
+	cr_expect(mapping_at(MAP + 3 * PAGE)->birth_ns == whole.birth_ns);
+	expect_same(mapping_at(MAP + 3 * PAGE)->thread, 100, "thread");
+	expect(allocations, 2);
+	expect(allocated_bytes, 4 * PAGE);
+	expect(peak_blocks, 2);
+	expect(peak_bytes, 4 * PAGE);
+	expect(freed_bytes, 2 * PAGE);
+	expect_same(((struct traceback *)bpf_map_lookup_elem(&tracebacks, &whole.traceback))
+			    ->churn.allocations, 2, "churn");
+}
+
+BOOK_TEST(ranges, munmap_takes_several)
+{
+	user_mmap(2 * PAGE, MAP);
+	user_mmap(PAGE, MAP + 2 * PAGE);
+	user_mmap(100, MAP + 5 * PAGE);
+	user_mmap(2 * PAGE, MAP + 6 * PAGE);
+	user_munmap(MAP + PAGE, 6 * PAGE);
+
+	expect_mapped(MAP, PAGE);
+	expect_unmapped(MAP + 2 * PAGE);
+	expect_unmapped(MAP + 5 * PAGE);
+	expect_mapped(MAP + 7 * PAGE, PAGE);
+	expect(current_blocks, 2);
+	expect(frees, 2);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(ranges, munmap_that_must_fail_takes_nothing)
+{
+	user_mmap(2 * PAGE, MAP);
+	user_munmap(MAP, 0);
+	user_munmap(MAP + 8, PAGE);
+	user_munmap(MAP, -PAGE);
+	user_munmap(1ULL << 60, PAGE);
+
+	expect_mapped(MAP, 2 * PAGE);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(ranges, munmap_of_unknown_memory_is_an_unknown_free)
+{
+	user_mmap(PAGE, MAP);
+	user_munmap(MAP + PAGE, 100 * PAGE);
+	user_munmap(MAP - 10 * PAGE, 10 * PAGE);
+
+	expect_mapped(MAP, PAGE);
+	expect(unknown_frees, 2);
+	expect(frees, 0);
+}
+
+BOOK_TEST(ranges, a_munmap_that_is_passed_on_counts_once)
+{
+	user_mmap(PAGE, MAP);
+	mapping_enter(SHAPE_MUNMAP, sp_at(1), ARGUMENTS(MAP, PAGE));
+	site_offset = 100;
+	mapping_enter(SHAPE_MUNMAP, sp_at(5), ARGUMENTS(MAP, PAGE));
+	site_offset = 0;
+
+	expect(frees, 1);
+	expect(nested_calls, 1);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(ranges, mmap_over_others_frees_what_it_covers)
+{
+	user_mmap(4 * PAGE, MAP);
+	user_mmap(PAGE, MAP + 4 * PAGE);
+	user_mmap(3 * PAGE, MAP + 2 * PAGE);
+
+	expect_mapped(MAP, 2 * PAGE);
+	expect_mapped(MAP + 2 * PAGE, 3 * PAGE);
+	expect_unmapped(MAP + 4 * PAGE);
+	expect(frees, 1);
+	expect(current_bytes, 5 * PAGE);
+	user_mmap(7, MAP);
+	expect_mapped(MAP, 7);
+	expect_mapped(MAP + PAGE, PAGE);
+	expect_loss(blocks_replaced, 0);
+}
+
+BOOK_TEST(ranges, mremap_in_place_is_a_free_and_an_allocation)
+{
+	user_mmap(PAGE, MAP);
+	user_mremap(MAP, PAGE, 3 * PAGE, MAP);
+	expect_mapped(MAP, 3 * PAGE);
+	user_mremap(MAP, 3 * PAGE, 2 * PAGE, MAP);
+
+	expect_mapped(MAP, 2 * PAGE);
+	expect(allocations, 3);
+	expect(frees, 2);
+	expect(current_bytes, 2 * PAGE);
+	expect(temporary_blocks, 0);
+}
+
+BOOK_TEST(ranges, mremap_that_moves_has_the_old_range_leave_at_entry)
+{
+	struct target_thread *other = thread_start(process, 101);
+
+	user_mmap(2 * PAGE, MAP);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, 2 * PAGE, 8 * PAGE));
+	expect(current_bytes, 2 * PAGE);
+	thread_run(other);
+	user_mmap(3 * PAGE, MAP - PAGE);
+	thread_run(main_thread);
+	mapping_leave(SHAPE_MREMAP, sp_at(1), MAP + 0x100000);
+
+	expect_mapped(MAP - PAGE, 3 * PAGE);
+	expect_mapped(MAP + 0x100000, 8 * PAGE);
+	expect(frees, 1);
+	expect(freed_bytes, 2 * PAGE);
+}
+
+BOOK_TEST(ranges, mremap_that_fails_keeps_the_old_one_as_it_was)
+{
+	struct block before;
+
+	user_mmap(PAGE + 1, MAP);
+	before = *mapping_at(MAP);
+	user_mremap(MAP, 2 * PAGE, 1ULL << 50, MAP_FAILED);
+	user_mremap(MAP, 2 * PAGE, 0, MAP_FAILED);
+	user_mremap(MAP + 8, 2 * PAGE, 5 * PAGE, MAP_FAILED);
+
+	cr_expect(mapping_at(MAP) && !memcmp(mapping_at(MAP), &before, sizeof(before)));
+	expect(failed_calls, 3);
+	expect(allocations, 1);
+	user_munmap(MAP + PAGE, PAGE);
+	expect_mapped(MAP, PAGE);
+}
+
+BOOK_TEST(ranges, mremap_may_keep_the_old_one)
+{
+	user_mmap(PAGE, MAP);
+	user_mremap(MAP, 0, PAGE, MAP + 0x10000);
+	fourth_argument = 5; /* MREMAP_MAYMOVE | MREMAP_DONTUNMAP */
+	user_mremap(MAP, PAGE, PAGE, MAP + 0x20000);
+
+	expect_mapped(MAP, PAGE);
+	expect_mapped(MAP + 0x10000, PAGE);
+	expect_mapped(MAP + 0x20000, PAGE);
+	expect(frees, 0);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(ranges, mremap_of_a_part_leaves_the_rest)
+{
+	user_mmap(4 * PAGE, MAP);
+	user_mremap(MAP + PAGE, 2 * PAGE, 5 * PAGE, MAP + 0x10000);
+
+	expect_mapped(MAP, PAGE);
+	expect_mapped(MAP + 3 * PAGE, PAGE);
+	expect_mapped(MAP + 0x10000, 5 * PAGE);
+	expect(current_bytes, 7 * PAGE);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(ranges, mremap_of_several_spares_what_came_there_meanwhile)
+{
+	struct target_thread *other = thread_start(process, 101);
+
+	user_mmap(PAGE, MAP);
+	user_mmap(PAGE, MAP + PAGE);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, 2 * PAGE, 3 * PAGE));
+	thread_run(other);
+	user_mmap(100, MAP);
+	thread_run(main_thread);
+	mapping_leave(SHAPE_MREMAP, sp_at(1), MAP + 0x10000);
+
+	expect_mapped(MAP, 100);
+	expect_unmapped(MAP + PAGE);
+	expect_mapped(MAP + 0x10000, 3 * PAGE);
+}
+
+BOOK_TEST(ranges, mremap_that_never_returns_has_freed_the_old_one)
+{
+	user_mmap(PAGE, MAP);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, PAGE, 3 * PAGE));
+	stack_is(0x403000); /* another call */
+	user_mmap(PAGE, MAP + 0x10000);
+	expect_unmapped(MAP);
+	expect(frees, 1);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP + 0x20000, PAGE, 3 * PAGE));
+	stack_is(0x404000);
+	user_mmap(PAGE, MAP + 0x30000);
+
+	expect(frees, 1);
+	expect_loss(calls_unreturned, 2);
+	expect_loss(ranges_missed, 1);
+}
+
+BOOK_TEST(ranges, mremap_of_unknown_memory_is_an_unknown_free)
+{
+	user_mremap(MAP, PAGE, 2 * PAGE, MAP);
+
+	expect_mapped(MAP, 2 * PAGE);
+	expect(unknown_frees, 1);
+}
+
+BOOK_TEST(ranges, mremap_over_others_frees_what_it_covers)
+{
+	user_mmap(PAGE, MAP);
+	user_mmap(4 * PAGE, MAP + 0x10000);
+	user_mremap(MAP, PAGE, 2 * PAGE, MAP + 0x11000);
+
+	expect_mapped(MAP + 0x10000, PAGE);
+	expect_mapped(MAP + 0x11000, 2 * PAGE);
+	expect_mapped(MAP + 0x13000, PAGE);
+	expect(current_blocks, 3);
+}
+
+BOOK_TEST(ranges, a_thread_killed_in_mremap_still_has_the_old_one)
+{
+	struct target_thread *other = thread_start(process, 101);
+
+	user_mmap(2 * PAGE, MAP);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, 2 * PAGE, 8 * PAGE));
+	thread_exit(main_thread, 9);
+
+	expect_mapped(MAP, 2 * PAGE);
+	expect_loss(calls_unreturned, 1);
+	thread_run(other);
+	user_munmap(MAP + PAGE, PAGE);
+	expect_mapped(MAP, PAGE);
+}
+
+BOOK_TEST(ranges, a_thread_killed_in_mremap_gives_way_to_who_has_the_range)
+{
+	struct target_thread *other = thread_start(process, 101);
+
+	user_mmap(2 * PAGE, MAP);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, 2 * PAGE, 8 * PAGE));
+	thread_run(other);
+	user_mmap(PAGE, MAP + PAGE);
+	thread_exit(main_thread, 9);
+
+	expect_unmapped(MAP);
+	expect_mapped(MAP + PAGE, PAGE);
+	expect_loss(calls_unreturned, 1);
+}
+
+BOOK_TEST(ranges, without_memory_for_the_thread_stay_and_that_is_said)
+{
+	user_mmap(2 * PAGE, MAP);
+	thread_run(thread_start(process, 101));
+	fake.out_of_memory = true;
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, 2 * PAGE, 8 * PAGE));
+	expect_loss(threads_dropped, 1);
+	user_munmap(MAP, PAGE);
+
+	expect_mapped(MAP, 2 * PAGE);
+	expect_loss(threads_dropped, 2);
+}
+
+BOOK_TEST(ranges, what_is_being_changed_for_too_long_is_said)
+{
+	user_mmap(2 * PAGE, MAP);
+	book_of(process)->mappings_lock = 1;
+	user_munmap(MAP, 2 * PAGE);
+	user_mmap(PAGE, MAP + 0x10000);
+	book_of(process)->mappings_lock = 0;
+
+	expect_mapped(MAP, 2 * PAGE);
+	expect_unmapped(MAP + 0x10000);
+	expect_loss(ranges_missed, 2);
+}
+
+BOOK_TEST(ranges, that_have_no_room_are_said)
+{
+	user_mmap(2 * PAGE, MAP);
+	fake_map_resize(&mapping_starts, fake_map_count(&mapping_starts));
+	user_mmap(PAGE, MAP + (1ULL << 30));
+	expect_unmapped(MAP + (1ULL << 30));
+	expect_loss(blocks_dropped, 1);
+	fake_map_resize(&blocks, 1);
+	user_mmap(PAGE, MAP + 2 * PAGE);
+	expect_unmapped(MAP + 2 * PAGE);
+	expect_loss(blocks_dropped, 2);
+	user_munmap(MAP + PAGE, 10 * PAGE);
+	expect_mapped(MAP, PAGE);
+	expect(current_blocks, 1);
+}
+
+BOOK_TEST(ranges, whose_rest_has_no_room_are_said)
+{
+	user_mmap(3 * PAGE, MAP);
+	fake_map_resize(&blocks, 1);
+	user_munmap(MAP + PAGE, PAGE);
+
+	expect_mapped(MAP, PAGE);
+	expect_loss(blocks_dropped, 1);
+	expect(current_blocks, 1);
+	expect(current_bytes, PAGE);
+}
+
+BOOK_TEST(ranges, of_before_an_exec_are_unknown)
+{
+	user_mmap(3 * PAGE, MAP);
+	thread_exec(main_thread);
+	user_munmap(MAP, PAGE);
+	user_mmap(PAGE, MAP + PAGE);
+
+	expect_mapped(MAP + PAGE, PAGE);
+	expect(unknown_frees, 1);
+	expect(frees, 0);
+}
+
+BOOK_TEST(ranges, that_came_with_a_fork_are_inherited)
+{
+	struct target_thread *child;
+
+	book_of(process)->follows = 1;
+	user_mmap(3 * PAGE, MAP);
+	child = thread_fork(200);
+	thread_run(child);
+	user_munmap(MAP, 3 * PAGE);
+
+	expect_mapped(MAP, 3 * PAGE);
+	expect_in(child->process, inherited_frees, 1);
+}
+
+BOOK_TEST(ranges, leave_no_trace_of_where_they_began)
+{
+	for (int i = 0; i < 48; i++)
+		user_mmap(PAGE, PAGE << i);
+	cr_expect(fake_map_count(&mapping_starts) > 8);
+	user_munmap(PAGE, (1ULL << 56) - PAGE);
+
+	expect(current_blocks, 4); /* at 2^56 and above there are no programs */
+	expect(frees, 44);
+}

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The domain of mappings: a program with known answers, and a real one beside strace."""
+import collections
+import os
+import re
+import signal
+import sys
+
+from harness import Process, check, check_equal, environment, tool, top_frame, wait_for
+
+PAGE = 4096
+DOMAIN = ("--include", "domain=1")
+
+# {function: (blocks, bytes)} of workloads/mappings.c. mmap is called by `map`, one frame below it.
+LEFT = {
+    "leaf_whole": (3, 3 * 10007),
+    "leaf_trimmed": (2, (101 - 11 - 20 - 5) * PAGE),
+    "leaf_shrunk": (1, 7 * PAGE + 1),
+    "leaf_moved": (1, 5 * PAGE),
+    "leaf_under": (3, (17 - 4 - 5) * PAGE),
+    "leaf_over": (1, 4 * PAGE),
+    "leaf_many": (53 - 29, (53 - 29) * PAGE),
+    "leaf_shared": (2048, 2048 * PAGE),
+    "leaf_malloc": (1, (1 << 20) + PAGE),
+}
+
+
+def leaf_of(row):
+    for frame in row["traceback"]:
+        if (frame.get("function") or "").startswith("leaf_"):
+            return frame["function"]
+    return frame_name(top_frame(row))
+
+
+def frame_name(frame):
+    return frame.get("function") or frame["filename"]
+
+
+def rows_by_leaf(statistics):
+    rows = collections.defaultdict(lambda: (0, 0))
+    for row in statistics["statistics"]:
+        count, size = rows[leaf_of(row)]
+        rows[leaf_of(row)] = count + row["count"], size + row["size"]
+    return dict(rows)
+
+
+def check_mappings(bench, *options):
+    mappings = bench.workload("mappings")
+    recording = bench.attach([mappings], "--domain", "malloc,mmap", *options)
+    mappings.order("go")
+    path = recording.snapshot()
+    check_equal(rows_by_leaf(bench.stats(path, "--group-by", "traceback", *DOMAIN)), LEFT, "mappings")
+    heap = rows_by_leaf(bench.stats(path, "--group-by", "traceback", "--include", "domain=0"))
+    check_equal(heap, {"leaf_malloc": (1, 1 << 20)}, "heap")
+    shown = bench.show(path)
+    counters = shown["counters"]
+    check_equal((counters["current_blocks"], counters["current_bytes"]),
+                (1 + sum(count for count, _ in LEFT.values()),
+                 (1 << 20) + sum(size for _, size in LEFT.values())), "current")
+    check_equal(counters["allocations"] - counters["frees"], counters["current_blocks"], "blocks")
+    check_equal(counters["allocated_bytes"] - counters["freed_bytes"], counters["current_bytes"],
+                "bytes")
+    check_equal(counters["failed_calls"], 2, "failed_calls")
+    check_equal({name: value for name, value in shown["losses"].items() if value}, {}, "losses")
+    recording.end(signal.SIGINT)
+    mappings.is_unharmed()
+
+
+def test_mmap_known(bench):
+    check_mappings(bench)
+
+
+def test_mmap_known_with_perf_uprobes(bench):
+    with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
+        check_mappings(bench)
+
+
+def test_mmap_known_without_return_probes(bench):
+    with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
+        check_mappings(bench)
+
+
+def test_mmap_only_where_asked_for(bench):
+    mappings = bench.workload("mappings")
+    recording = bench.attach([mappings])
+    mappings.order("go")
+    shown = bench.show(recording.snapshot())
+    check_equal(shown["counters"]["allocations"], 1, "allocations")
+    check_equal(shown["counters"]["nested_calls"], 0, "nested_calls")
+    check(not [probe for probe in shown["probes"] if "mmap" in str(probe)], "mmap is probed")
+
+
+def test_mmap_without_heaps(bench):
+    mappings = bench.workload("mappings")
+    recording = bench.attach([mappings], "--domain", "mmap")
+    mappings.order("go")
+    totals = bench.stats(recording.snapshot())["total"]
+    check_equal((totals["count"], totals["size"]),
+                tuple(sum(column) for column in zip(*LEFT.values())), "mappings")
+
+
+def test_mmap_unknown_domain(bench):
+    _, text = bench.allocsnap("attach", "--domain", "malloc,heap", "1", status=2)
+    for name in ("'heap'", "malloc", "mmap", "glibc", "musl", "jemalloc", "tcmalloc", "mimalloc"):
+        check(name in text, f"{name} is not in {text!r}")
+
+
+# ---- beside strace ----
+
+PYTHON = """
+import mmap, sys, threading
+def work():
+    kept = [bytes(300000 + i) for i in range(40)]
+    small = [bytes(1000) for i in range(3000)]
+    del kept[::3]
+    maps = [mmap.mmap(-1, 50000 + i) for i in range(20)]
+    for i, one in enumerate(maps[:10]):
+        one.resize(4096 * (i + 1) * 7)
+    for one in maps[15:]:
+        one.close()
+    return kept, small[::2], maps
+all = []
+print("ready", flush=True)
+for line in sys.stdin:
+    threads = [threading.Thread(target=lambda: all.append(work())) for _ in range(3)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    all.append(work())
+    if len(all) > 8: del all[:4]
+    print("done", flush=True)
+"""
+
+CALL = re.compile(r"(\d+) +(?:<\.\.\. )?(mmap|munmap|mremap)(.*)")
+
+
+class Ledger:
+    """Whose each page is, as strace tells it: mappings of before are not known."""
+
+    def __init__(self):
+        self.page = {}  # number: (call, bytes that were asked for)
+        self.call_nr = 0
+
+    def take(self, address, size):
+        for page in range(address // PAGE, (address + size + PAGE - 1) // PAGE):
+            self.page.pop(page, None)
+
+    def give(self, address, size):
+        self.take(address, size)
+        self.call_nr += 1
+        for offset in range(0, size, PAGE):
+            self.page[(address + offset) // PAGE] = self.call_nr, min(PAGE, size - offset)
+
+    def read(self, name, arguments, result):
+        numbers = [int(text, 0) if re.match(r"(0x)?[0-9a-f]+$", text) else 0
+                   for text in arguments.split(", ")]
+        if result.startswith("-1"):
+            return
+        if name == "mmap":
+            self.give(int(result, 16), numbers[1])
+        elif name == "munmap":
+            self.take(numbers[0], numbers[1])
+        else:
+            self.take(numbers[0], numbers[1])
+            self.give(int(result, 16), numbers[2])
+
+    def read_file(self, path):
+        begun = {}
+        with open(path, encoding="utf-8") as lines:
+            for line in lines:
+                match = CALL.match(line)
+                if not match:
+                    continue
+                thread, name, rest = match.groups()
+                if "<unfinished" in rest:
+                    begun[thread] = rest[:rest.index("<unfinished")].rstrip()
+                    if name == "munmap":  # it has left when the call begins
+                        self.read(name, begun[thread][1:], "0")
+                    continue
+                is_resumed = " resumed>" in rest
+                rest = rest.replace(" resumed>", begun.pop(thread, "")) if is_resumed else rest
+                call, _, result = rest.rpartition("=")
+                if not (is_resumed and name == "munmap"):
+                    self.read(name, call.strip()[1:-1], result.split()[0])
+
+    def totals(self):
+        blocks = [page for page, (call, _) in self.page.items()
+                  if self.page.get(page - 1, (0, 0))[0] != call]
+        return len(blocks), sum(size for _, size in self.page.values())
+
+
+def test_mmap_python3_beside_strace(bench):
+    """What libc maps for a program that runs, by the system calls themselves."""
+    strace, trace = tool("strace"), bench.path("strace.txt")
+    python = bench.start([sys.executable, "-c", PYTHON], kind=Process)
+    check_equal(python.line(), "ready", "its first line")
+    recording = bench.attach([python], "--domain", "malloc,mmap")
+    tracer = bench.start([strace, "-f", "-p", str(python.pid), "-o", trace, "-e",
+                          "trace=mmap,munmap,mremap"])
+    wait_for(lambda: "attached" in tracer.stderr(), "strace is attached")
+    for _ in range(3):
+        python.write("go\n")
+        check_equal(python.line(60), "done", "its answer")
+    path = recording.snapshot()
+    tracer.popen.send_signal(signal.SIGINT)
+    tracer.wait()
+    ledger = Ledger()
+    ledger.read_file(trace)
+    found = bench.stats(path, "--group-by", "domain", *DOMAIN)["total"]
+    check_equal((found["count"], found["size"]), ledger.totals(), "(blocks, bytes) of mappings")
+    check(found["count"] > 50, f"only {found['count']} mappings")
+    check_equal(bench.show(path)["losses"].get("ranges_missed", 0), 0, "ranges_missed")
+    check(os.path.getsize(trace) > 10000, "strace saw hardly anything")
