@@ -11,11 +11,20 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct settings settings = {};
+const volatile struct custom_call custom_calls[CUSTOM_CALLS_MAX] = {};
 __u64 mapping_generation = 0;
 __u64 code_generation = 0;
 __u64 epoch = 1;
 __u64 cut = 0;
 __u64 tables_wanted = 0;
+
+#ifndef PT_REGS_PARM6 /* Debian 12's libbpf has five */
+#ifdef __TARGET_ARCH_x86
+#define PT_REGS_PARM6(ctx) ((ctx)->r9)
+#else
+#define PT_REGS_PARM6(ctx) (((const struct user_pt_regs *)(ctx))->regs[5])
+#endif
+#endif
 
 /* n * size, or where that overflows a size that no call can have: it will return NULL. */
 static __always_inline __u64 product(__u64 n, __u64 size)
@@ -31,6 +40,49 @@ static __always_inline __u64 product(__u64 n, __u64 size)
 #define ARG2 PT_REGS_PARM2(ctx)
 #define ARG3 PT_REGS_PARM3(ctx)
 #define ARG4 PT_REGS_PARM4(ctx)
+#define ARG5 PT_REGS_PARM5(ctx)
+#define ARG6 PT_REGS_PARM6(ctx)
+
+#define ARGUMENT_CASE(position, value) \
+	case position: \
+		argument = value; \
+		barrier_var(argument); /* or clang computes an address in ctx, which BPF may not */ \
+		break
+
+/* 0 where there is none. */
+static __noinline __u64 argument_at(struct pt_regs *ctx, __u32 position)
+{
+	__u64 argument = 0;
+
+	switch (position) {
+		ARGUMENT_CASE(1, ARG1);
+		ARGUMENT_CASE(2, ARG2);
+		ARGUMENT_CASE(3, ARG3);
+		ARGUMENT_CASE(4, ARG4);
+		ARGUMENT_CASE(5, ARG5);
+		ARGUMENT_CASE(6, ARG6);
+	}
+	return argument;
+}
+
+/* Not inlined: the programs stay as short as they are for those that have no custom allocators. */
+static __noinline int enter_custom(struct pt_regs *ctx, __u64 cookie)
+{
+	__u32 index = COOKIE_CUSTOM_CALL(cookie);
+	__u64 sp = PT_REGS_SP(ctx), size, pointer;
+	const volatile struct custom_call *call;
+
+	if (index >= CUSTOM_CALLS_MAX)
+		return 0;
+	call = &custom_calls[index];
+	size = call->size ? argument_at(ctx, call->size) : call->bytes;
+	if (call->count)
+		size = product(argument_at(ctx, call->count), size);
+	pointer = argument_at(ctx, call->pointer);
+	if (COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)
+		return free_begin(cookie, sp, pointer, 0);
+	return call_begin(cookie, sp, size, pointer, 0);
+}
 
 #define KEEP_OLD 4 /* MREMAP_DONTUNMAP */
 
@@ -46,6 +98,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u64 sp = PT_REGS_SP(ctx);
 
+	if (COOKIE_SHAPE(cookie) >= SHAPE_CUSTOM_ALLOC)
+		return enter_custom(ctx, cookie);
 	switch (COOKIE_SHAPE(cookie)) {
 	case SHAPE_MALLOC:
 		return call_begin(cookie, sp, ARG1, 0, 0);

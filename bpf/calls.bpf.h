@@ -102,6 +102,12 @@ static __always_inline struct thread *own_thread(void)
 				    BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
+/* The call returns an error number, and stores the block's address where its argument points. */
+static __always_inline bool is_stored(enum call_shape shape)
+{
+	return shape == SHAPE_POSIX_MEMALIGN || shape == SHAPE_CUSTOM_OUT;
+}
+
 /* There is no memory for the state of the thread. Global, so that its callers need less of the stack. */
 __weak __noinline int free_unthreaded(__u32 layer, __u64 address)
 {
@@ -130,7 +136,7 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 	thread = own_thread();
 	if (!thread) {
 		lose(process, LOSS_threads_dropped);
-		if (pointer && shape != SHAPE_POSIX_MEMALIGN) /* a realloc, most likely successful */
+		if (pointer && !is_stored(shape)) /* a realloc, most likely successful */
 			free_unthreaded(layer, pointer);
 		return 1;
 	}
@@ -162,7 +168,7 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 /* The block that a call has made, or 0; false: not to be known. */
 static __always_inline bool call_result(const struct call *call, __u64 returned, __u64 *ret_address)
 {
-	if (call->shape != SHAPE_POSIX_MEMALIGN) {
+	if (!is_stored(call->shape)) {
 		*ret_address = call->layer == LAYER_MAPPING && returned >= -(__u64)ERRORS ?
 				       0 : returned;
 		return true;

@@ -234,13 +234,19 @@ enum call_shape {
 	SHAPE_MMAP,	      /* p = f(any, size, …), -1: failed */
 	SHAPE_MUNMAP,	      /* f(p, size), from p on, whatever blocks lie there */
 	SHAPE_MREMAP,	      /* p = f(p, old size, size, flags, …), -1: failed */
+
+	/* Of custom allocators: where their arguments are says struct custom_call. */
+	SHAPE_CUSTOM_ALLOC,   /* p = f(…size…) */
+	SHAPE_CUSTOM_OUT,     /* error = f(…&p…size…) */
+	SHAPE_CUSTOM_REALLOC, /* p = f(…p…size…) */
+	SHAPE_CUSTOM_FREE,    /* f(…p…) */
 	SHAPE_NR,
 };
 
 /* Whether a call of this shape only frees: nobody waits for its return. */
 static inline __attribute__((always_inline)) int shape_is_free(bpf_u32 shape)
 {
-	return shape == SHAPE_FREE || shape == SHAPE_MUNMAP;
+	return shape == SHAPE_FREE || shape == SHAPE_MUNMAP || shape == SHAPE_CUSTOM_FREE;
 }
 
 static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
@@ -255,18 +261,33 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 /*
  * The attach cookie of a probe: which probe site it is, its call shape, its blocks' layer and
  * domain; whether its returns are seen at `ret` instructions in a process that has return probes,
- * too; and for custom functions where three arguments are, by positions from 1 on, 0: nowhere.
+ * too; and for custom functions which row of custom_calls[] says where their arguments are.
  *
- *	site:24 | by_ret:1 | shape:7 | 13 spare | arguments:3×3 | layer:2 | domain:8
+ *	site:24 | by_ret:1 | shape:7 | 13 spare | custom_call:9 | layer:2 | domain:8
  */
 #define SITE_COOKIE(site, shape, layer, domain) \
 	((bpf_u64)(site) << 40 | (bpf_u64)(shape) << 32 | (bpf_u64)(layer) << 8 | (domain))
 #define COOKIE_SITE(cookie) ((bpf_u32)((cookie) >> 40))
 #define COOKIE_BY_RET (1ULL << 39)
 #define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 32) & 0x7f)
-#define COOKIE_ARGUMENT(cookie, i) ((bpf_u32)((cookie) >> (10 + 3 * (i))) & 7)
+#define CUSTOM_CALL_COOKIE(index) ((bpf_u64)(index) << 10)
+#define COOKIE_CUSTOM_CALL(cookie) ((bpf_u32)((cookie) >> 10) & 0x1ff)
 #define COOKIE_LAYER(cookie) ((bpf_u32)((cookie) >> 8) & 3)
 #define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xff)
+
+/* How a function of a custom allocator is called: positions of arguments, from 1; 0: has none. */
+struct custom_call {
+	bpf_u32 size;
+	bpf_u32 count;	 /* what size is multiplied by */
+	bpf_u32 pointer; /* the block that it takes, or where it stores what it gives */
+	bpf_u32 reserved;
+	bpf_u64 bytes;	 /* the size where no argument is */
+};
+_Static_assert(sizeof(struct custom_call) == 24, "no padding");
+
+#define CUSTOM_ARGUMENT_MAX 6
+#define CUSTOM_CALLS_MAX 128 /* of all custom allocators together */
+#define CUSTOM_ALLOCATORS_MAX 64
 
 /* The cookie of a probe at a `ret` or a jump out of a function: where the result is. */
 #define RESULT_IS_RETURNED 0

@@ -90,6 +90,14 @@ struct collector_options {
 	 * machine that uses the same allocator pays for a trap, though only who is traced is recorded.
 	 */
 	bool follow_forks;
+
+	/*
+	 * Allocators of the programs' own, each told in a line as --probe takes it:
+	 * "name=NAME,object=FILE,alloc=SYM(size=N),free=SYM(ptr=N)". Their blocks are in domains
+	 * from 16 on, in this order. The strings may go when the collector is open.
+	 */
+	const char *const *probe;
+	size_t probe_nr;
 };
 
 struct collector;
@@ -104,7 +112,8 @@ void collector__close(struct collector *collector);
 
 /*
  * Traces the process that a PID or TID belongs to; one that is traced already is left as it is.
- * -ESRCH no such process, -ENOENT no allocator function found in what it maps, -EEXIST the pid is
+ * -ESRCH no such process, -ENOENT no allocator function, or none of one of options.probe, found in
+ * the files that it maps, -EEXIST the pid is
  * still traced for a process that has ended…
  */
 int collector__start(struct collector *collector, pid_t id, struct reason *why);

@@ -140,6 +140,7 @@ struct filter {
 	bool has_lineno;
 	bool has_domain;
 	uint32_t domain;
+	const char *domain_name;      /* NULL: domain says it; else what the snapshot calls it */
 	uint64_t lineno;	      /* 0 is a line like any other */
 	const char *filename_pattern; /* NULL: any; ".pyc" is read as ".py", on both sides */
 	const char *function_pattern; /* NULL: any; a function that is not known is "<unknown>" */
@@ -149,7 +150,8 @@ struct filter {
 
 /*
  * A filter from the command line: PATTERN[:LINENO], or KEY=VALUE,… of the keys file, line, domain,
- * function and object and the bare word all-frames. A comma separates only where all-frames or
+ * function and object and the bare word all-frames. A domain is a number, or begins with a letter: a
+ * name, and a snapshot that has none of that name is -ENODATA for who asks. A comma separates only where all-frames or
  * a known KEY= follows; after file= (function=, object=) the rest is the pattern, colon included;
  * PATTERN:LINENO only where digits end it. 0, -ENOMEM, or -EINVAL with a line that says what is
  * right. Ends with filter_release().

@@ -73,6 +73,7 @@ enum snap_section_type {
 	SNAP_TRACE_ADDRESS = 14,   /* uint64_t[] */
 	SNAP_TRACE_THREAD = 15,	   /* uint32_t[]: the TID that allocated, in the root pid namespace */
 	SNAP_TRACEBACK_CHURN = 16, /* struct snap_churn[]: of each traceback */
+	SNAP_PROBE_DOMAIN = 17,	   /* uint32_t[]: of each probe: its blocks' */
 	SNAP_SECTION_TYPE_MAX,
 };
 
@@ -91,7 +92,10 @@ struct snap_section {
 };
 _Static_assert(sizeof(struct snap_section) == 40, "snap_section is a file format");
 
-/* One line of metadata, e.g. "pid" → "4711". Keys are unique; numbers are decimal text. */
+/*
+ * One line of metadata, e.g. "pid" → "4711". Keys are unique; numbers are decimal text. What a domain
+ * is called is one, too: "domain.16" → "pool".
+ */
 struct snap_pair {
 	uint32_t key;
 	uint32_t value;
@@ -221,6 +225,7 @@ struct snapshot_tables {
 	const struct snap_pair *metadata;
 	const struct snap_counter *counter;
 	const struct snap_probe *probe;
+	const uint32_t *probe_domain; /* of each probe; NULL: not recorded */
 	const struct snap_object *object;
 	const struct snap_frame *frame;
 	const struct snap_traceback *traceback;
@@ -278,6 +283,9 @@ int snapshot__set_metadata(struct snapshot *snapshot, const char *key, const cha
 
 /* The same as a number; `otherwise` where it is absent or not a number. */
 uint64_t snapshot__metadata_u64(const struct snapshot *snapshot, const char *key, uint64_t otherwise);
+
+/* What a domain is called, or NULL. */
+const char *snapshot__domain_name(const struct snapshot *snapshot, uint32_t domain);
 
 /* The value of a counter or a loss by name; 0 where it was not recorded. */
 uint64_t snapshot__counter(const struct snapshot *snapshot, const char *name);
@@ -349,6 +357,7 @@ enum snap_columns {
 	SNAP_WITH_THREAD = 8,
 	SNAP_WITH_ALL = 15,
 	SNAP_WITH_CHURN = 16, /* no column of the traces, but optional, too */
+	SNAP_WITH_PROBE_DOMAIN = 32, /* the same */
 };
 
 /*
@@ -383,6 +392,9 @@ int snapshot_builder__metadata(struct snapshot_builder *builder, const char *key
 int snapshot_builder__counter(struct snapshot_builder *builder, enum snap_counter_kind kind,
 			      const char *name, uint64_t value);
 int snapshot_builder__probe(struct snapshot_builder *builder, const struct snap_probe *probe);
+/* The domain of the probe added last, 0 unless it is said; -EINVAL where there is none. */
+int snapshot_builder__probe_domain(struct snapshot_builder *builder, uint32_t domain);
+int snapshot_builder__domain_name(struct snapshot_builder *builder, uint32_t domain, const char *name);
 
 /*
  * What was built, as a snapshot. Frees the builder, also where it fails: 0 or a negative errno.

@@ -34,10 +34,13 @@ static int add_targets(struct collector *collector, const struct arguments *args
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct capture_options *options = command_options;
-	int signal_fd = open_signals(), status;
+	int signal_fd, status = check_capture(&cmd_attach, options);
 	struct collector *collector;
 	struct reason why = {};
 
+	if (status)
+		return status;
+	signal_fd = open_signals();
 	if (signal_fd < 0)
 		return say_failure("cannot wait for signals: %s", strerror(errno));
 	collector = open_collector(options);
@@ -60,7 +63,7 @@ const struct command cmd_attach = {
 	.detail = "Ends with a last snapshot on Ctrl-C, SIGTERM, after --duration or --count, and when the\n"
 		  "processes have ended. SIGUSR1 takes a snapshot now, SIGUSR2 clears the traces and the peak.\n"
 		  "The paths of the files written go to standard output, one a line.\n"
-		  FOLLOW_FORKS_DETAIL,
+		  FOLLOW_FORKS_DETAIL PROBE_DETAIL,
 	.option = { { capture_rows } },
 	.defaults = &capture_defaults,
 	.options_size = sizeof(struct capture_options),

@@ -15,6 +15,7 @@ struct capture_options {
 	uint64_t traceback_limit, max_blocks, max_tracebacks;
 	bool follow_forks;
 	enum collector_unwinder unwinder;
+	struct string_list probe;
 	uint32_t domains; /* enum collector_domains; 0: not said */
 };
 
@@ -22,10 +23,23 @@ struct capture_options {
 	"With --follow-forks every process of the machine that uses the same allocator pays for the\n" \
 	"probes, though only those that are followed are recorded.\n"
 
+#define PROBE_DETAIL \
+	"\n" \
+	"--probe SPEC names an allocator: name=NAME,object=FILE and functions, with commas between.\n" \
+	"FILE is a path, a pattern of it or of its base name, or exe, the program itself. A function is\n" \
+	"alloc=SYM(size=N), alloc=SYM(count=N,size=M), alloc=SYM(bytes=NUMBER), realloc=SYM(ptr=N,size=M)\n" \
+	"or free=SYM(ptr=N); N is an argument's position, 1 to 6, out=N where the block's address is\n" \
+	"stored. The word wraps says that malloc inside it is not to be counted, too, the word throws\n" \
+	"that C++ exceptions leave its functions (known of symbols that are C++'s):\n" \
+	"  --probe 'name=pool,object=exe,alloc=pool_alloc(size=2),free=pool_free(ptr=2)'\n"
+
 extern const struct command cmd_attach, cmd_run;
 
 extern const struct option_row capture_rows[];
 extern const struct capture_options capture_defaults;
+
+/* An exit status: EXIT_REFUSED, with a line, where --probe cannot be meant. */
+int check_capture(const struct command *command, const struct capture_options *options);
 
 /* NULL: it failed, and that has been said. */
 struct collector *open_collector(const struct capture_options *options);

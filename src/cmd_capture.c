@@ -7,6 +7,7 @@
 #include "base/reason.h"
 #include "cmd_attach.h"
 #include "collect.h"
+#include "elf/custom_allocators.h"
 
 #define FIELD(name) offsetof(struct capture_options, name)
 
@@ -115,6 +116,8 @@ const struct option_row capture_rows[] = {
 	{ "max-tracebacks", 0, OPTION_COUNT, FIELD(max_tracebacks),
 	  .arg = "N", .help = "distinct tracebacks that the kernel keeps (default 262144)",
 	  .least = 1, .most = 1 << 26 },
+	{ "probe", 0, OPTION_LIST, FIELD(probe), .arg = "SPEC",
+	  .help = "an allocator of the program's own (see below); repeatable" },
 	{},
 };
 
@@ -133,6 +136,22 @@ static enum collector_unwinder choose_unwinder(const struct capture_options *opt
 	return unwinder;
 }
 
+int check_capture(const struct command *command, const struct capture_options *options)
+{
+	struct custom_allocators *custom = calloc(1, sizeof(*custom));
+	struct reason why = { "out of memory" };
+	int err = custom ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < options->probe.item_nr && !err; i++)
+		err = custom_allocators_add(custom, options->probe.item[i], &why);
+	if (custom)
+		custom_allocators_release(custom);
+	free(custom);
+	if (err == -ENOMEM)
+		return say_failure("%s", why.text);
+	return err ? say_refusal(command, "--probe: %s", why.text) : EXIT_DONE;
+}
+
 struct collector *open_collector(const struct capture_options *options)
 {
 	struct collector_options collector_options = {
@@ -142,6 +161,8 @@ struct collector *open_collector(const struct capture_options *options)
 		.max_blocks = options->max_blocks,
 		.max_tracebacks = options->max_tracebacks,
 		.follow_forks = options->follow_forks,
+		.probe = options->probe.item,
+		.probe_nr = options->probe.item_nr,
 	};
 	struct reason why = { "out of memory" };
 	struct collector *collector = collector__open(&collector_options, &why);

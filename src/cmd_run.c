@@ -31,10 +31,14 @@ static int record(const struct capture_options *options, struct collector *colle
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct capture_options *options = command_options;
-	int signal_fd = open_signals(), status = EXIT_FAILED, exit_status = RUN_FAILED;
+	int status = check_capture(&cmd_run, options), exit_status = RUN_FAILED, signal_fd;
 	struct collector *collector;
 	pid_t pid = 0;
 
+	if (status)
+		return status;
+	signal_fd = open_signals();
+	status = EXIT_FAILED;
 	if (signal_fd < 0) {
 		say_failure("cannot wait for signals: %s", strerror(errno));
 		return RUN_FAILED;
@@ -62,7 +66,7 @@ const struct command cmd_run = {
 		  "128 + N where signal N ended it, and with 125 if allocsnap itself failed. Signals sent to\n"
 		  "allocsnap are passed on to the program, but for SIGUSR1, which takes a snapshot now, and\n"
 		  "SIGUSR2, which clears the traces and the peak.\n"
-		  FOLLOW_FORKS_DETAIL,
+		  FOLLOW_FORKS_DETAIL PROBE_DETAIL,
 	.option = { { capture_rows } },
 	.defaults = &capture_defaults,
 	.options_size = sizeof(struct capture_options),

@@ -138,6 +138,21 @@ static bool check_filters(const struct comparison *pair, struct reason *ret)
 		    new_value(pair, "filters") ?: "all");
 }
 
+/* Custom allocators have their numbers by the order in which they were named. */
+static bool check_domains(const struct comparison *pair, struct reason *ret)
+{
+	const struct snapshot_tables *tables = snapshot__tables(pair->old);
+
+	for (uint32_t i = 0; i < tables->metadata_nr; i++) {
+		const char *key = snapshot__string(pair->old, tables->metadata[i].key);
+
+		if (!strncmp(key, "domain.", 7) && differs(pair, key))
+			return warn(ret, "domain %.20s is %.100s in the first snapshot and %.100s in the "
+					 "second", key + 7, old_value(pair, key), new_value(pair, key));
+	}
+	return false;
+}
+
 static bool check_enlarged(const struct comparison *pair, struct reason *ret)
 {
 	const struct cost *diff = &pair->diff->total_diff;
@@ -155,7 +170,7 @@ static const struct {
 	bool is_hint;
 } checks[] = {
 	{ check_process }, { check_program }, { check_source }, { check_order }, { check_traceback_limit },
-	{ check_sampling }, { check_filters }, { check_enlarged, .is_hint = true },
+	{ check_sampling }, { check_filters }, { check_domains }, { check_enlarged, .is_hint = true },
 };
 _Static_assert(ARRAY_SIZE(checks) <= COMPARISON_CHECK_NR, "room for every check");
 

@@ -15,7 +15,7 @@ struct comparison {
 	const struct statistics *diff;
 };
 
-#define COMPARISON_CHECK_NR 8
+#define COMPARISON_CHECK_NR 9
 
 struct warnings {
 	struct reason text[COMPARISON_CHECK_NR];

@@ -372,8 +372,7 @@ static int fill(struct assembly *assembly, const struct process *books, const st
 	if (!err)
 		err = look_ahead(assembly);
 	if (!err)
-		err = describe_probes(assembly->builder, assembly->target->probes,
-				      assembly->object_id);
+		err = describe_probes(assembly->builder, assembly->target, assembly->object_id);
 	if (!err)
 		err = add_traces(assembly, drain, books->image);
 	if (!err && occasion->has_churn)
@@ -388,7 +387,7 @@ int assemble(struct target *target, const struct process *books, const struct dr
 	struct assembly assembly = {
 		.target = target,
 		.symbols = symbols,
-		.builder = snapshot_builder__new(SNAP_WITH_ALL |
+		.builder = snapshot_builder__new(SNAP_WITH_ALL | SNAP_WITH_PROBE_DOMAIN |
 						 (occasion->has_churn ? SNAP_WITH_CHURN : 0)),
 	};
 	int err = assembly.builder ? fill(&assembly, books, drain, occasion) : -ENOMEM;

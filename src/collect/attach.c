@@ -50,7 +50,7 @@ static uint64_t site_offset(const struct probe_site *site)
 static uint64_t site_cookie(const struct probes *probes, const struct probe_site *site)
 {
 	return SITE_COOKIE(site - probes->site, site->shape, site->layer, site->domain) |
-	       (site->throws ? COOKIE_BY_RET : 0);
+	       CUSTOM_CALL_COOKIE(site->custom_call) | (site->throws ? COOKIE_BY_RET : 0);
 }
 
 /* ---- at once ---- */

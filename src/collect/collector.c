@@ -95,6 +95,18 @@ static void prepare_to_follow(struct collector *collector)
 	add_note(collector, "children are followed without return probes, which is slower: the kernel could end other processes at one, as it has no uprobe sessions");
 }
 
+static int read_custom(struct collector *collector, const struct collector_options *options,
+		       struct reason *why)
+{
+	struct reason what = { "out of memory" };
+	int err = 0;
+
+	for (size_t i = 0; i < options->probe_nr && !err; i++)
+		err = custom_allocators_add(&collector->custom, options->probe[i], &what);
+	collector->objects.custom = &collector->custom;
+	return err ? reason_set(why, err, "--probe: %s", what.text) : 0;
+}
+
 static int open_all(struct collector *collector, const struct collector_options *options,
 		    struct reason *why)
 {
@@ -104,6 +116,9 @@ static int open_all(struct collector *collector, const struct collector_options 
 	if (options->traceback_limit > COLLECTOR_TRACEBACK_LIMIT_MAX)
 		return reason_set(why, -EINVAL, "the number of frames must be in range [1; %d]",
 				  COLLECTOR_TRACEBACK_LIMIT_MAX);
+	err = read_custom(collector, options, why);
+	if (err)
+		return err;
 	collector->follow_forks = options->follow_forks;
 	collector->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
 	/* It forks: before there are BPF maps in our memory, and a thread. */
@@ -115,7 +130,7 @@ static int open_all(struct collector *collector, const struct collector_options 
 	collector->symbols = symbols__new_from(parser__source(collector->parser));
 	if (!collector->symbols)
 		return -ENOMEM;
-	collector->bpf = load_bpf(options, collector->traceback_limit, why);
+	collector->bpf = load_bpf(options, &collector->custom, collector->traceback_limit, why);
 	if (!collector->bpf)
 		return -errno;
 	if (options->unwinder != COLLECTOR_UNWIND_FP) {
@@ -177,6 +192,7 @@ void collector__close(struct collector *collector)
 	allocsnap_bpf__destroy(collector->bpf);
 	unwind_tables_release(&collector->unwind_tables);
 	objects_release(&collector->objects);
+	custom_allocators_release(&collector->custom);
 	free(collector);
 }
 

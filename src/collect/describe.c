@@ -12,6 +12,8 @@
 #include "base/array.h"
 #include "collect/bpf.h"
 #include "collect/proc.h"
+#include "elf/allocators.h"
+#include "elf/custom_allocators.h"
 #include "snapshot.h"
 
 static const char *format_time(char text[32], uint64_t wall_ns, const char *format)
@@ -167,9 +169,19 @@ int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
 	return err;
 }
 
-int describe_probes(struct snapshot_builder *builder, const struct probes *probes,
+/* Of those of --probe who records has told the names. */
+static const char *name_of_domain(const struct target *target, const struct probe_site *site)
+{
+	const struct custom_allocators *custom = target->mappings.objects->custom;
+
+	return site->is_custom ? custom->allocator[site->domain - DOMAIN_CUSTOM].name :
+				 domain_name(site->domain);
+}
+
+int describe_probes(struct snapshot_builder *builder, const struct target *target,
 		    const uint32_t *object_id)
 {
+	const struct probes *probes = target->probes;
 	int err = 0;
 
 	for (size_t i = 0; i < probes->site_nr && !err; i++) {
@@ -188,6 +200,11 @@ int describe_probes(struct snapshot_builder *builder, const struct probes *probe
 						       &row.instruction);
 		if (!err)
 			err = snapshot_builder__probe(builder, &row);
+		if (!err)
+			err = snapshot_builder__probe_domain(builder, site->domain);
+		if (!err)
+			err = snapshot_builder__domain_name(builder, site->domain,
+							    name_of_domain(target, site));
 	}
 	return err;
 }

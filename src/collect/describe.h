@@ -16,7 +16,7 @@ int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
 		      const uint64_t *loss);
 
 /* object_id: of each object of struct objects, 0 where the process does not use it. */
-int describe_probes(struct snapshot_builder *builder, const struct probes *probes,
+int describe_probes(struct snapshot_builder *builder, const struct target *target,
 		    const uint32_t *object_id);
 
 /* "20261121T031500.123Z", "2026-11-21T03:15:00.123Z": UTC, in text[32]. */

@@ -17,6 +17,7 @@
 #include "collect.h"
 #include "collect/bpf.h"
 #include "collect/uprobe_multi.h"
+#include "elf/custom_allocators.h"
 
 #define MAX_BLOCKS_DEFAULT (4u << 20)
 #define MAX_TRACEBACKS_DEFAULT (256u << 10)
@@ -62,6 +63,12 @@ static int say_load_failed(int err, struct reason *why)
 }
 
 _Static_assert(COLLECTOR_TRACEBACK_LIMIT_MAX == TRACEBACK_LIMIT_MAX, "the same limit");
+
+static void configure_custom(struct allocsnap_bpf *bpf, const struct custom_allocators *custom)
+{
+	for (size_t i = 0; i < custom->function_nr; i++)
+		bpf->rodata->custom_calls[i] = custom->function[i].call;
+}
 
 static int configure(struct allocsnap_bpf *bpf, const struct collector_options *options,
 		     uint32_t traceback_limit)
@@ -158,7 +165,8 @@ static int attach_process_life(struct allocsnap_bpf *bpf)
 	return err ?: attach(bpf->progs.process_fork, &bpf->links.process_fork);
 }
 
-struct allocsnap_bpf *load_bpf(const struct collector_options *options, uint32_t traceback_limit,
+struct allocsnap_bpf *load_bpf(const struct collector_options *options,
+			       const struct custom_allocators *custom, uint32_t traceback_limit,
 			       struct reason *why)
 {
 	struct allocsnap_bpf *bpf = NULL;
@@ -171,6 +179,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options, uint32_t
 	bpf = allocsnap_bpf__open();
 	err = bpf ? configure(bpf, options, traceback_limit) : -errno;
 	if (!err) {
+		configure_custom(bpf, custom);
 		choose_programs(bpf);
 		bpf_program__set_autoload(bpf->progs.process_fork, options->follow_forks);
 		choose_watch(bpf, options);

@@ -6,6 +6,7 @@
 
 struct allocsnap_bpf;
 struct collector_options;
+struct custom_allocators;
 struct reason;
 
 /*
@@ -16,7 +17,8 @@ struct reason;
  * an older kernel must, and ALLOCSNAP_NO_UPROBE_RETURN=1 without return probes too, as if every
  * process had something to fear from them (hazards.h). ALLOCSNAP_LIBBPF_DEBUG=1 lets libbpf say on stderr what it does.
  */
-struct allocsnap_bpf *load_bpf(const struct collector_options *options, uint32_t traceback_limit,
+struct allocsnap_bpf *load_bpf(const struct collector_options *options,
+			       const struct custom_allocators *custom, uint32_t traceback_limit,
 			       struct reason *why);
 
 #endif

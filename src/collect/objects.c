@@ -17,6 +17,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "elf/custom_allocators.h"
 #include "elf/object_facts.h"
 #include "parser/parser.h"
 #include "unwind/unwind_table.h"
@@ -116,6 +117,16 @@ static void object_free(struct object *object)
 	free(object);
 }
 
+static int read_facts(const struct objects *objects, struct object *object, struct reason *why)
+{
+	const struct custom_allocators *custom = objects->custom;
+	bool wants = custom && custom_allocators_may_be_in(custom, object->path);
+
+	object->facts = calloc(1, sizeof(*object->facts));
+	return object->facts ? parser__facts(objects->parser, object->fd, wants ? &custom->wanted : NULL,
+					     object->facts, why) : -ENOMEM;
+}
+
 static void take_facts(struct objects *objects, struct object *object, struct reason *why)
 {
 	int err;
@@ -124,8 +135,7 @@ static void take_facts(struct objects *objects, struct object *object, struct re
 		reason_set(why, 0, "%s", strerror(errno));
 		return;
 	}
-	object->facts = calloc(1, sizeof(*object->facts));
-	err = object->facts ? parser__facts(objects->parser, object->fd, object->facts, why) : -ENOMEM;
+	err = read_facts(objects, object, why);
 	if (err)
 		drop_facts(object);
 	object->is_given_up = err == -EIO;

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct custom_allocators;
 struct object_facts;
 struct parser;
 struct unwind_table;
@@ -28,6 +29,7 @@ struct object {
 	int fd;		     /* -1: could not be opened */
 	struct object_facts *facts; /* NULL: is no ELF file, or could not be read */
 	char *unreadable;	    /* why fd is -1 or facts NULL, else NULL */
+	bool is_program;	    /* that a process runs, not a library of it */
 	bool is_given_up;	    /* reading it has failed, and is not tried again */
 	struct unwind_table *table; /* for objects_keeps_frame_pointer() */
 	bool has_no_table;
@@ -40,6 +42,7 @@ struct object {
 struct objects {
 	struct parser *parser; /* reads them */
 	uint32_t domains;      /* enum collector_domains: which functions are probed */
+	const struct custom_allocators *custom; /* to look for; or NULL */
 	char **note;	       /* what there is to say of those that were given up */
 	size_t note_nr, note_alloc;
 	struct object **object;

@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "collect.h"
 #include "elf/allocators.h"
+#include "elf/custom_allocators.h"
 #include "collect/attach.h"
 #include "collect/bpf.h"
 #include "elf/object_facts.h"
@@ -20,7 +21,8 @@
 static bool defines_malloc(const struct object_facts *facts)
 {
 	for (uint32_t i = 0; i < facts->function_nr; i++)
-		if (!strcmp(allocator_functions[facts->function[i].name].name, "malloc"))
+		if (facts->function[i].name < allocator_function_nr &&
+		    !strcmp(allocator_functions[facts->function[i].name].name, "malloc"))
 			return true;
 	return false;
 }
@@ -52,30 +54,69 @@ static bool is_wanted(uint32_t domains, const struct probe_site *site, const str
 			  (!strcmp(name, "musl") ? COLLECTOR_MUSL : 0));
 }
 
-static int add_site(struct probes *probes, const struct objects *objects, uint32_t object_index,
+static int add_site(struct probes *probes, struct probe_site site, uint32_t object,
 		    const struct object_function *function)
 {
-	const struct object *object = objects->object[object_index];
+	site.object = object;
+	site.offset = function->offset;
+	site.vaddr = function->vaddr;
+	site.placement = function->placement;
+	if (is_probed(probes, object, function->offset))
+		return 0;
+	if (function->is_ifunc || function->is_ambiguous)
+		return array_push(probes, failed, object);
+	return array_push(probes, site, site);
+}
+
+static int add_known(struct probes *probes, const struct objects *objects, uint32_t index,
+		     const struct object_function *function)
+{
+	const struct object *object = objects->object[index];
 	const struct allocator_function *known = &allocator_functions[function->name];
-	struct probe_site site = {
-		.object = object_index,
+	const struct probe_site site = {
 		.function = known->name,
 		.shape = known->shape,
 		.layer = shape_is_mapping(known->shape) ? LAYER_MAPPING : LAYER_HEAP,
 		.domain = shape_is_mapping(known->shape) ? DOMAIN_MAPPING :
 							   allocator_of(object->path)->domain,
-		.offset = function->offset,
-		.vaddr = function->vaddr,
-		.placement = function->placement,
 		.throws = known->throws,
 	};
 
-	if (!is_wanted(objects->domains, &site, object) ||
-	    is_probed(probes, object_index, function->offset))
+	if ((known->own && !defines_malloc(object->facts)) ||
+	    !is_wanted(objects->domains, &site, object))
 		return 0;
-	if (function->is_ifunc)
-		return array_push(probes, failed, object_index);
-	return array_push(probes, site, site);
+	return add_site(probes, site, index, function);
+}
+
+bool custom_allocator_applies(const struct custom_allocator *allocator, const struct object *object)
+{
+	return custom_allocator_is_in(allocator, object->path, object->is_program);
+}
+
+/* Of several allocators that share the function the first has it. */
+static int add_custom(struct probes *probes, const struct objects *objects, uint32_t index,
+		      const struct object_function *function)
+{
+	const struct custom_allocators *custom = objects->custom;
+	uint32_t wanted = function->name - allocator_function_nr;
+
+	for (size_t i = 0; i < custom->function_nr; i++) {
+		const struct custom_function *named = &custom->function[i];
+		const struct custom_allocator *allocator = &custom->allocator[named->allocator];
+		const struct probe_site site = {
+			.function = named->symbol,
+			.shape = named->shape,
+			.layer = allocator->wraps ? LAYER_HEAP : LAYER_POOL,
+			.domain = DOMAIN_CUSTOM + named->allocator,
+			.custom_call = i,
+			.throws = custom_function_throws(custom, i),
+			.is_custom = true,
+		};
+
+		if (named->wanted == wanted && custom_allocator_applies(allocator, objects->object[index]))
+			return add_site(probes, site, index, function);
+	}
+	return 0;
 }
 
 bool probes_have_sessions(const struct allocsnap_bpf *bpf)
@@ -118,8 +159,9 @@ static int add_sites(struct probes *probes, const struct objects *objects, uint3
 	if (facts->functions_err)
 		return array_push(probes, failed, index);
 	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
-		if (!allocator_functions[facts->function[i].name].own || defines_malloc(facts))
-			err = add_site(probes, objects, index, &facts->function[i]);
+		err = facts->function[i].name < allocator_function_nr ?
+			      add_known(probes, objects, index, &facts->function[i]) :
+			      add_custom(probes, objects, index, &facts->function[i]);
 	return err;
 }
 

@@ -23,6 +23,7 @@
 
 struct allocsnap_bpf;
 struct bpf_link;
+struct custom_allocator;
 struct mappings;
 struct object;
 struct objects;
@@ -37,6 +38,8 @@ struct probe_site {
 	uint64_t offset; /* of the function in the file */
 	uint64_t vaddr;
 	struct placement placement;
+	uint32_t custom_call; /* index into custom_calls[] */
+	bool is_custom;
 	bool throws;
 	bool is_attached;
 	bool is_another; /* not attached: all its calls go on in another function, which is probed */
@@ -104,6 +107,9 @@ uint64_t probes_since_ns(const struct probes *probes, uint32_t object);
 
 /* How many allocator functions an object has that probes_attach() would probe. */
 size_t probes_count_functions(const struct objects *objects, uint32_t object);
+
+/* Whether an allocator of --probe is one that this file defines. */
+bool custom_allocator_applies(const struct custom_allocator *allocator, const struct object *object);
 
 /* Whether the kernel has sessions: then no process has anything to fear. */
 bool probes_have_sessions(const struct allocsnap_bpf *bpf);

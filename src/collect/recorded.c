@@ -2,6 +2,8 @@
 /* What happens to the processes that are recorded: children, execs, ends, new code. */
 #include "collect/recorded.h"
 
+#include "collect/custom.h"
+
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -157,6 +159,16 @@ static void count_late(const struct collector *collector, struct target *target)
 	}
 }
 
+static void probe_what_came(struct collector *collector, struct target *target)
+{
+	size_t looked_nr = target->probes->looked_nr;
+
+	if (probe_new_objects(collector, target, NULL))
+		return;
+	for (size_t i = looked_nr; i < target->probes->looked_nr; i++)
+		custom_tell(collector, target, target->probes->looked[i].object);
+}
+
 /* Probes of everybody are in time for who comes next. */
 static void see_to_end(struct collector *collector, struct target *target)
 {
@@ -181,7 +193,7 @@ static void refresh(struct collector *collector, struct target *target, bool who
 		target->replaced_nr = target->mappings.replaced_nr;
 		__atomic_fetch_add(&collector->bpf->bss->mapping_generation, 1, __ATOMIC_RELAXED);
 	}
-	probe_new_objects(collector, target, NULL);
+	probe_what_came(collector, target);
 	count_late(collector, target);
 }
 

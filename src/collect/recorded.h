@@ -19,6 +19,7 @@
 #include "collect/objects.h"
 #include "collect/target.h"
 #include "collect/unwind_tables.h"
+#include "elf/custom_allocators.h"
 
 struct parser;
 struct ring_buffer;
@@ -28,6 +29,7 @@ struct collector {
 	struct allocsnap_bpf *bpf;
 	struct parser *parser; /* reads ELF and DWARF, without our privileges */
 	struct symbols *symbols;
+	struct custom_allocators custom;
 	struct objects objects;
 	struct unwind_tables unwind_tables;
 	struct probes everybody; /* where children are followed */

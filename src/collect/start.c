@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/reason.h"
+#include "collect/custom.h"
 #include "collect/hazards.h"
 #include "collect/launch.h"
 
@@ -95,6 +96,24 @@ static void tell_mappings(struct collector *collector, const struct target *targ
 				   false);
 }
 
+/* The kernel says " (deleted)" of it where that is so. */
+static bool is_path_of(const char *path, const char *exe)
+{
+	size_t len = strlen(path);
+
+	return !strncmp(path, exe, len) && (!exe[len] || !strcmp(exe + len, " (deleted)"));
+}
+
+/* Known by its name, since some file systems number a file otherwise where it is mapped. */
+static void mark_program(const struct collector *collector, const struct target *target)
+{
+	const struct mappings *mappings = &target->mappings;
+
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (is_path_of(mappings_used(mappings, i)->path, target->exe))
+			collector->objects.object[mappings->used[i]]->is_program = true;
+}
+
 /* Looks for allocators in the objects that have not been looked at yet. */
 int probe_new_objects(struct collector *collector, struct target *target, struct reason *why)
 {
@@ -106,6 +125,7 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 	if (!err)
 		err = avoid_hazards(collector, target);
 	tell_given_up(collector);
+	mark_program(collector, target);
 	if (err)
 		reason_set(why, err, "cannot probe process %d: %s", target->pid, strerror(-err));
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
@@ -157,6 +177,8 @@ static int start(struct collector *collector, struct target *target, struct reas
 		err = probe_new_objects(collector, target, why);
 	if (!err && !probes_see_allocations(target->probes))
 		err = say_nothing_found(target, why);
+	if (!err)
+		err = custom_check(collector, target, why);
 	if (err)
 		return err;
 	books.is_open = 1;
@@ -251,6 +273,8 @@ static int start_held(struct held *held)
 	target->judged_nr = target->seen_nr; /* it was held meanwhile */
 	if (!held->err && !probes_see_allocations(target->probes))
 		held->err = say_nothing_found(target, held->why);
+	if (!held->err)
+		held->err = custom_check(collector, target, held->why);
 	return held->err;
 }
 

@@ -71,6 +71,27 @@ unsigned int shape_argument_nr(enum call_shape shape)
 	return argument_nr[shape];
 }
 
+bool shape_takes(enum call_shape shape)
+{
+	switch (shape) {
+	case SHAPE_FREE:
+	case SHAPE_REALLOC:
+	case SHAPE_REALLOCARRAY:
+	case SHAPE_MUNMAP:
+	case SHAPE_MREMAP:
+	case SHAPE_CUSTOM_FREE:
+	case SHAPE_CUSTOM_REALLOC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool shape_gives(enum call_shape shape)
+{
+	return !shape_is_free(shape);
+}
+
 static const struct allocator allocators[] = {
 	{ "glibc", "libc.so.6", 0, true },
 	{ "glibc", "libc-2.*.so", 0, true },
@@ -91,4 +112,24 @@ const struct allocator *allocator_of(const char *path)
 	while (fnmatch(row->object, name, 0))
 		row++;
 	return row;
+}
+
+const char *domain_name(uint32_t domain)
+{
+	static const char *const names[] = { "malloc", [DOMAIN_MAPPING] = "mmap" };
+
+	if (domain < ARRAY_SIZE(names))
+		return names[domain];
+	for (size_t i = 0; i < ARRAY_SIZE(allocators); i++)
+		if (allocators[i].domain == domain)
+			return allocators[i].name;
+	return "unknown";
+}
+
+bool allocator_is_named(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(allocators); i++)
+		if (!strcmp(allocators[i].name, name))
+			return true;
+	return !strcmp(name, "malloc") || !strcmp(name, "mmap");
 }

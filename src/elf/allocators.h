@@ -23,6 +23,10 @@ struct allocator_function {
 /* How many arguments a function of this shape has. */
 unsigned int shape_argument_nr(enum call_shape shape);
 
+/* Whether a call can give out a block; take one back. A realloc does both. */
+bool shape_gives(enum call_shape shape);
+bool shape_takes(enum call_shape shape);
+
 extern const struct allocator_function allocator_functions[];
 extern const size_t allocator_function_nr;
 
@@ -40,5 +44,11 @@ struct allocator {
 
 /* The allocator that a file is; never NULL, the last row matches everything. */
 const struct allocator *allocator_of(const char *path);
+
+/* What a domain of the table is called: the heap's is "malloc", whichever C library it is. */
+const char *domain_name(uint32_t domain);
+
+/* Whether a name is that of an allocator in the table, or of a domain. */
+bool allocator_is_named(const char *name);
 
 #endif

@@ -11,7 +11,19 @@
 /* Code that is looked at to place a probe; functions are far smaller. */
 #define CODE_MAX (64 << 10)
 
-static int place(struct elf_object *elf, const struct elf_function *function, struct placement *ret)
+static size_t wanted_nr(const struct functions_wanted *wanted)
+{
+	return wanted ? wanted->nr : 0;
+}
+
+static unsigned int argument_nr(const struct functions_wanted *wanted, size_t name)
+{
+	return name < allocator_function_nr ? shape_argument_nr(allocator_functions[name].shape) :
+					      wanted->function[name - allocator_function_nr].argument_nr;
+}
+
+static int place(struct elf_object *elf, const struct functions_wanted *wanted,
+		 const struct elf_function *function, struct placement *ret)
 {
 	size_t size = function->size < CODE_MAX ? function->size : CODE_MAX;
 	uint8_t *code = malloc(size ?: 1);
@@ -26,24 +38,50 @@ static int place(struct elf_object *elf, const struct elf_function *function, st
 		.size = size,
 		.address = function->vaddr,
 		.elf_machine = elf_object__machine(elf),
-		.argument_nr = shape_argument_nr(allocator_functions[function->name].shape),
+		.argument_nr = argument_nr(wanted, function->name),
 	}, ret);
 	free(code);
 	return err;
 }
 
-/* The functions that the file defines, named by allocator_functions[]. */
-static int find_functions(struct elf_object *elf, struct elf_function **ret, size_t *ret_nr)
+/* The functions that the file defines, named by allocator_functions[] and those wanted. */
+static int find_functions(struct elf_object *elf, const struct functions_wanted *wanted,
+			  struct elf_function **ret, size_t *ret_nr)
 {
-	const char *name[allocator_function_nr];
+	size_t nr = allocator_function_nr + wanted_nr(wanted);
+	const char *name[nr];
 
 	for (size_t i = 0; i < allocator_function_nr; i++)
 		name[i] = allocator_functions[i].name;
-	return elf_object__find_functions(elf, name, allocator_function_nr, ret, ret_nr);
+	for (size_t i = allocator_function_nr; i < nr; i++)
+		name[i] = wanted->function[i - allocator_function_nr].name;
+	return elf_object__find_functions(elf, name, nr, ret, ret_nr);
 }
 
-static int take_functions(struct elf_object *elf, const struct elf_function *found, size_t nr,
-			  struct object_facts *ret)
+/* Functions of one name: those for others go before static ones, of which the first stands for all. */
+static bool is_passed_over(const struct elf_function *found, size_t nr, size_t i)
+{
+	size_t first = i;
+
+	if (!found[i].is_local)
+		return false;
+	if (found[i].name < allocator_function_nr)
+		return true;
+	while (first && found[first - 1].name == found[i].name)
+		first--;
+	for (size_t j = first; j < nr && found[j].name == found[i].name; j++)
+		if (!found[j].is_local || j < i)
+			return true;
+	return false;
+}
+
+static bool is_ambiguous(const struct elf_function *found, size_t nr, size_t i)
+{
+	return found[i].is_local && i + 1 < nr && found[i + 1].name == found[i].name;
+}
+
+static int take_functions(struct elf_object *elf, const struct functions_wanted *wanted,
+			  const struct elf_function *found, size_t nr, struct object_facts *ret)
 {
 	int err = 0;
 
@@ -53,7 +91,7 @@ static int take_functions(struct elf_object *elf, const struct elf_function *fou
 	for (size_t i = 0; i < nr && !err; i++) {
 		struct object_function *function = &ret->function[ret->function_nr];
 
-		if (found[i].is_local)
+		if (is_passed_over(found, nr, i))
 			continue;
 		if (ret->function_nr == OBJECT_FUNCTIONS_MAX)
 			return -E2BIG;
@@ -61,23 +99,25 @@ static int take_functions(struct elf_object *elf, const struct elf_function *fou
 		function->offset = found[i].offset;
 		function->name = found[i].name;
 		function->is_ifunc = found[i].is_ifunc;
+		function->is_ambiguous = is_ambiguous(found, nr, i);
 		ret->function_nr++;
-		if (!found[i].is_ifunc)
-			err = place(elf, &found[i], &function->placement);
+		if (!found[i].is_ifunc && !function->is_ambiguous)
+			err = place(elf, wanted, &found[i], &function->placement);
 	}
 	return err;
 }
 
-static int read_functions(struct elf_object *elf, struct object_facts *ret)
+static int read_functions(struct elf_object *elf, const struct functions_wanted *wanted,
+			  struct object_facts *ret)
 {
 	struct elf_function *found;
 	size_t nr;
-	int err = find_functions(elf, &found, &nr);
+	int err = find_functions(elf, wanted, &found, &nr);
 
 	if (err == -ENOMEM)
 		return err;
 	if (!err) {
-		err = take_functions(elf, found, nr, ret);
+		err = take_functions(elf, wanted, found, nr, ret);
 		free(found);
 	}
 	if (err == -ENOMEM)
@@ -91,7 +131,8 @@ static int read_functions(struct elf_object *elf, struct object_facts *ret)
 	return 0;
 }
 
-int object_facts_read(int fd, struct object_facts *ret, struct reason *why)
+int object_facts_read(int fd, const struct functions_wanted *wanted, struct object_facts *ret,
+		      struct reason *why)
 {
 	struct elf_object *elf = elf_object__open(fd, why);
 	int err;
@@ -100,7 +141,7 @@ int object_facts_read(int fd, struct object_facts *ret, struct reason *why)
 		return -errno;
 	*ret = (struct object_facts){ .entry = elf_object__entry(elf) };
 	strcpy(ret->build_id, elf_object__build_id(elf));
-	err = read_functions(elf, ret);
+	err = read_functions(elf, wanted, ret);
 	if (err)
 		object_facts_release(ret);
 	elf_object__close(elf);
@@ -129,15 +170,18 @@ static bool is_sound_placement(const struct placement *placement)
 	       memchr(placement->instruction, '\0', sizeof(placement->instruction));
 }
 
-static bool is_sound_function(const struct object_function *function, uint64_t file_bytes)
+static bool is_sound_function(const struct object_function *function,
+			      const struct functions_wanted *wanted, uint64_t file_bytes)
 {
 	uint64_t left = function->offset < file_bytes ? file_bytes - function->offset : 0;
 
-	return function->name < allocator_function_nr && function->is_ifunc <= 1 &&
+	return function->name < allocator_function_nr + wanted_nr(wanted) &&
+	       function->is_ifunc <= 1 && function->is_ambiguous <= 1 &&
 	       is_sound_placement(&function->placement) && function->placement.offset < left;
 }
 
-bool object_facts_are_sound(const struct object_facts *facts, uint64_t file_bytes)
+bool object_facts_are_sound(const struct object_facts *facts,
+			    const struct functions_wanted *wanted, uint64_t file_bytes)
 {
 	if (!memchr(facts->build_id, '\0', sizeof(facts->build_id)) ||
 	    !is_hex(facts->build_id, sizeof(facts->build_id)) ||
@@ -148,7 +192,7 @@ bool object_facts_are_sound(const struct object_facts *facts, uint64_t file_byte
 	     (facts->functions_err != -ENOEXEC && facts->functions_err != -E2BIG)))
 		return false;
 	for (uint32_t i = 0; i < facts->function_nr; i++)
-		if (!is_sound_function(&facts->function[i], file_bytes))
+		if (!is_sound_function(&facts->function[i], wanted, file_bytes))
 			return false;
 	return true;
 }

@@ -16,14 +16,28 @@
 
 #define OBJECT_BUILD_ID_BYTES 64
 #define OBJECT_FUNCTIONS_MAX 256 /* each is asked about apart; honest files have some forty */
+#define FUNCTION_NAME_MAX 256	 /* bytes, with the NUL */
+#define FUNCTIONS_WANTED_MAX 128
 #define OBJECT_RETURNS_MAX 4096 /* of one function; honest ones have a few */
 
-/* An allocator function that the file defines for others too (not a static one). */
+/* Functions to look for besides those of allocator_functions[], each once; static ones, too. */
+struct function_wanted {
+	char name[FUNCTION_NAME_MAX];
+	uint32_t argument_nr; /* the probe reads arguments up to this one */
+};
+
+struct functions_wanted {
+	uint32_t nr;
+	struct function_wanted function[FUNCTIONS_WANTED_MAX];
+};
+
+/* An allocator function that the file defines for others too (not a static one), or one wanted. */
 struct object_function {
 	uint64_t vaddr;
 	uint64_t offset;    /* in the file */
-	uint32_t name;	    /* index into allocator_functions[] */
-	uint32_t is_ifunc;  /* the code is a resolver that returns the function: nothing to probe */
+	uint32_t name;	    /* index into allocator_functions[], and then into those wanted */
+	uint16_t is_ifunc;  /* the code is a resolver that returns the function: nothing to probe */
+	uint16_t is_ambiguous; /* several static ones have this name: the first, without a placement */
 	struct placement placement;
 };
 
@@ -37,13 +51,15 @@ struct object_facts {
 
 /*
  * 0; -ENOEXEC not an ELF program or library (or a broken one), -ENOTSUP 32-bit, or for another
- * machine; what dup or fstat gave, or -ENOMEM.
+ * machine; what dup or fstat gave, or -ENOMEM. wanted may be NULL.
  */
-int object_facts_read(int fd, struct object_facts *ret, struct reason *why);
+int object_facts_read(int fd, const struct functions_wanted *wanted, struct object_facts *ret,
+		      struct reason *why);
 void object_facts_release(struct object_facts *facts);
 
 /* For what came from another process: text is text, and the numbers lie in a file of this size. */
-bool object_facts_are_sound(const struct object_facts *facts, uint64_t file_bytes);
+bool object_facts_are_sound(const struct object_facts *facts,
+			    const struct functions_wanted *wanted, uint64_t file_bytes);
 
 /* Where calls of a function return (returns.h). */
 struct object_return {

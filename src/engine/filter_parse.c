@@ -43,13 +43,20 @@ static int set_line(struct spec *spec, const char *value)
 	return 0;
 }
 
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 static int set_domain(struct spec *spec, const char *value)
 {
-	uint64_t domain;
+	uint64_t domain = 0;
 
-	if (parse_count(value, 0, UINT32_MAX, &domain))
+	if (is_letter(*value))
+		spec->filter.domain_name = value;
+	else if (parse_count(value, 0, UINT32_MAX, &domain))
 		return reason_set(spec->why, -EINVAL,
-				  "a domain is a whole number below 2^32, not \"%s\"", value);
+				  "a domain is a name or a whole number below 2^32, not \"%s\"", value);
 	spec->filter.has_domain = true;
 	spec->filter.domain = domain;
 	return 0;

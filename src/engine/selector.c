@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/reason.h"
+#include "base/units.h"
 #include "engine/age.h"
 #include "engine/filter.h"
 #include "engine/frame.h"
@@ -59,7 +60,7 @@ static bool decide(struct selector *selector, uint32_t traceback, size_t class)
 	for (size_t i = 0; i < selection->filter_nr; i++) {
 		const struct filter *filter = &selection->filter[i];
 		bool matches =
-			(!filter->has_domain || domain_class(selector, filter->domain) == class) &&
+			(!filter->has_domain || domain_class(selector, selector->filter_domain[i]) == class) &&
 			matches_frames(selector, i, &span);
 
 		if (matches && !filter->inclusive)
@@ -136,21 +137,54 @@ static int check_columns(struct selector *selector, struct reason *why)
 		       age_now(selector->source->snapshot, &selector->now_ns, why) : 0;
 }
 
-static int collect_domains(struct selector *selector)
+/* The number is the name's behind "domain.", which is none of an import's. */
+static int find_domain(const struct selector *selector, const char *name, uint32_t *ret,
+		       struct reason *why)
 {
-	const struct selection *selection = selector->selection;
+	static const char prefix[] = "domain.";
+	const struct snapshot *snapshot = selector->source->snapshot;
+	const struct snapshot_tables *tables = selector->source->tables;
+	uint64_t domain;
 
-	selector->domain = calloc(selection->filter_nr ?: 1, sizeof(*selector->domain));
-	if (!selector->domain)
-		return -ENOMEM;
-	for (size_t i = 0; i < selection->filter_nr; i++) {
-		const struct filter *filter = &selection->filter[i];
+	for (uint32_t i = 0; i < tables->metadata_nr; i++) {
+		const char *key = snapshot__string(snapshot, tables->metadata[i].key);
 
-		if (filter->has_domain &&
-		    domain_class(selector, filter->domain) == selector->domain_nr)
-			selector->domain[selector->domain_nr++] = filter->domain;
+		if (strncmp(key, prefix, strlen(prefix)) ||
+		    strcmp(snapshot__string(snapshot, tables->metadata[i].value), name) ||
+		    parse_count(key + strlen(prefix), 0, UINT32_MAX, &domain))
+			continue;
+		*ret = domain;
+		return 0;
 	}
+	return reason_set(why, -ENODATA, "no domain of the snapshot is called %.100s", name);
+}
+
+static int collect_domain(struct selector *selector, size_t i, struct reason *why)
+{
+	const struct filter *filter = &selector->selection->filter[i];
+	uint32_t domain = filter->domain;
+	int err = filter->domain_name ? find_domain(selector, filter->domain_name, &domain, why) : 0;
+
+	if (err || !filter->has_domain)
+		return err;
+	selector->filter_domain[i] = domain;
+	if (domain_class(selector, domain) == selector->domain_nr)
+		selector->domain[selector->domain_nr++] = domain;
 	return 0;
+}
+
+static int collect_domains(struct selector *selector, struct reason *why)
+{
+	size_t nr = selector->selection->filter_nr;
+	int err = 0;
+
+	selector->domain = calloc(nr ?: 1, sizeof(*selector->domain));
+	selector->filter_domain = calloc(nr ?: 1, sizeof(*selector->filter_domain));
+	if (!selector->domain || !selector->filter_domain)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr && !err; i++)
+		err = collect_domain(selector, i, why);
+	return err;
 }
 
 static int make_memos(struct selector *selector)
@@ -175,7 +209,7 @@ int selector_init(struct selector *selector, struct source *source, struct reaso
 		.selection = selection,
 		.has_age = selection->min_age_ns || selection->max_age_ns,
 	};
-	err = check_columns(selector, why) ?: collect_domains(selector) ?: make_memos(selector);
+	err = check_columns(selector, why) ?: collect_domains(selector, why) ?: make_memos(selector);
 	if (err) {
 		selector_release(selector);
 		return err;
@@ -191,5 +225,6 @@ void selector_release(struct selector *selector)
 	free(selector->frame_match);
 	free(selector->verdict);
 	free(selector->domain);
+	free(selector->filter_domain);
 	memset(selector, 0, sizeof(*selector));
 }

@@ -18,6 +18,7 @@ struct selector {
 	const struct selection *selection;
 	uint8_t *frame_match;
 	uint8_t *verdict;
+	uint32_t *filter_domain; /* of each filter that has one */
 	uint32_t *domain;
 	size_t domain_nr;
 	uint64_t now_ns;   /* where ages count from */

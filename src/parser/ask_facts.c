@@ -21,36 +21,46 @@ static uint64_t bytes_of(int fd)
  * instruction would be the end of its target. So who says where probes go has read nothing before.
  */
 
+struct facts_asked {
+	const struct functions_wanted *wanted;
+	struct object_facts facts;
+};
+
 static int take_facts(struct file_answer *answer, void *ret)
 {
-	struct object_facts *facts = ret;
+	struct facts_asked *asked = ret;
+	struct object_facts *facts = &asked->facts;
 	int err = file_answer__bytes(answer, facts, sizeof(*facts));
 
 	facts->function = NULL;
 	if (!err)
 		err = file_answer__array(answer, facts->function_nr, sizeof(*facts->function), &facts->function);
-	return err || object_facts_are_sound(facts, bytes_of(answer->fd)) ? err : -EPROTO;
+	return err || object_facts_are_sound(facts, asked->wanted, bytes_of(answer->fd)) ? err : -EPROTO;
 }
 
-int parser__facts(struct parser *parser, int fd, struct object_facts *ret, struct reason *why)
+int parser__facts(struct parser *parser, int fd, const struct functions_wanted *wanted,
+		  struct object_facts *ret, struct reason *why)
 {
+	static const struct functions_wanted none;
+	struct facts_asked asked = { .wanted = wanted ?: &none };
 	const struct file_question question = {
 		.question = ASK_FACTS, .answer = FACTS, .fd = fd, .take = take_facts,
+		.asked = asked.wanted,
+		.asked_bytes = offsetof(struct functions_wanted, function[asked.wanted->nr]),
 		.answer_max = sizeof(*ret) + OBJECT_FUNCTIONS_MAX * sizeof(*ret->function),
 	};
-	struct object_facts facts = {};
 	bool is_fresh = !parser->has_read;
-	int err = ask_file(parser, &question, &facts, why);
+	int err = ask_file(parser, &question, &asked, why);
 
-	if (!err && facts.function_nr && !is_fresh) {
-		object_facts_release(&facts);
+	if (!err && asked.facts.function_nr && !is_fresh) {
+		object_facts_release(&asked.facts);
 		parser->is_spent = true;
-		err = ask_file(parser, &question, &facts, why);
+		err = ask_file(parser, &question, &asked, why);
 	}
 	if (err)
-		object_facts_release(&facts);
+		object_facts_release(&asked.facts);
 	else
-		*ret = facts;
+		*ret = asked.facts;
 	return err;
 }
 

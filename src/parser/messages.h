@@ -23,7 +23,7 @@ enum message_kind {
 	READY = 1, /* the first that a reader says, when it is confined */
 	ASK_NAMES, /* struct names_question, its offsets; with the object */
 	ASK_TABLE,   /* struct table_question; with the object */
-	ASK_FACTS,   /* nothing more; with the object */
+	ASK_FACTS,   /* struct functions_wanted, as many as there are; with the object */
 	ASK_RETURNS, /* struct returns_question; with the object */
 	ASK_SWITCH,  /* nothing more; with the object */
 	HERE_IS,     /* a file */

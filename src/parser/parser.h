@@ -17,6 +17,7 @@
 #include "parser/spawner.h"
 #include "symbols/source.h"
 
+struct functions_wanted;
 struct object_facts;
 struct object_returns;
 struct unwind_table;
@@ -53,8 +54,9 @@ int parser__unwind_table(struct parser *parser, int fd, struct unwind_table **re
 int parser__image_table(struct parser *parser, const void *image, size_t bytes,
 			struct unwind_table **ret, struct reason *why);
 
-/* The caller frees *ret with object_facts_release(), object_returns_release(). */
-int parser__facts(struct parser *parser, int fd, struct object_facts *ret, struct reason *why);
+/* The caller frees *ret with object_facts_release(), object_returns_release(). wanted may be NULL. */
+int parser__facts(struct parser *parser, int fd, const struct functions_wanted *wanted,
+		  struct object_facts *ret, struct reason *why);
 int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object_returns *ret,
 		    struct reason *why);
 

@@ -70,13 +70,26 @@ int serve_table(const struct channel *channel, int fd)
 
 /* ---- probes ---- */
 
+static int receive_wanted(const struct channel *channel, struct functions_wanted *ret)
+{
+	int err = channel__receive(channel, &ret->nr, sizeof(ret->nr));
+
+	if (!err && ret->nr > ARRAY_SIZE(ret->function))
+		err = -EPROTO;
+	return err ?: channel__receive(channel, ret->function, ret->nr * sizeof(*ret->function));
+}
+
 int serve_facts(const struct channel *channel, int fd)
 {
+	static struct functions_wanted wanted;
 	struct object_facts facts = {};
 	struct reason why = {};
 	struct iovec piece[3];
-	int err = object_facts_read(fd, &facts, &why);
+	int err = receive_wanted(channel, &wanted);
 
+	if (err)
+		return err;
+	err = object_facts_read(fd, &wanted, &facts, &why);
 	piece[1] = (struct iovec){ &facts, sizeof(facts) };
 	piece[2] = (struct iovec){ facts.function, facts.function_nr * sizeof(*facts.function) };
 	err = send_answer(channel, FACTS, err, &why, piece, ARRAY_SIZE(piece));

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "engine.h"
 #include "render/clean.h"
+#include "render/domains.h"
 #include "render/formats.h"
 #include "render/frame_text.h"
 #include "render/json_parts.h"
@@ -31,17 +32,18 @@ static int block_read(const struct snapshot *snapshot, uint64_t at, struct block
 			      &ret->total_nframe);
 }
 
-static int put_facts(FILE *out, const struct block *block)
+static int put_facts(FILE *out, const struct snapshot *snapshot, const struct block *block)
 {
 	const struct snap_trace *trace = &block->trace;
-	char size[UNIT_TEXT_MAX], age[32] = "", thread[32] = "";
+	char size[UNIT_TEXT_MAX], age[32] = "", thread[32] = "", domain[DOMAIN_TEXT_MAX];
 
 	if (block->has_age)
 		snprintf(age, sizeof(age), ", %.3f s old", block->age_ns / 1e9);
 	if (trace->thread)
 		snprintf(thread, sizeof(thread), ", by thread %" PRIu32, trace->thread);
-	return put_line(out, "0x%" PRIx64 ": %s in domain %" PRIu32 "%s%s", trace->address,
-			format_size(size, trace->size, false), trace->domain, thread, age);
+	return put_line(out, "0x%" PRIx64 ": %s in domain %s%s%s", trace->address,
+			format_size(size, trace->size, false),
+			domain_text(domain, snapshot, trace->domain), thread, age);
 }
 
 int text_block(FILE *out, const struct snapshot *snapshot, uint64_t at)
@@ -50,7 +52,7 @@ int text_block(FILE *out, const struct snapshot *snapshot, uint64_t at)
 	int err = block_read(snapshot, at, &block);
 
 	if (!err)
-		err = put_facts(out, &block);
+		err = put_facts(out, snapshot, &block);
 	for (uint32_t i = block.nframe; i-- && !err;) {
 		char *text = frame_text(&block.frame[i]);
 

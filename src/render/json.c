@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "engine.h"
+#include "render/domains.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
 #include "snapshot.h"
@@ -18,11 +19,13 @@ static int set_cost(json_t *object, const struct cost *cost, const struct cost *
 	return err;
 }
 
-static json_t *statistic_json(const struct statistic *statistic, bool is_diff)
+static json_t *statistic_json(const struct report *report, const struct statistic *statistic)
 {
+	bool is_diff = report->statistics->is_diff;
 	json_t *object = json_object();
 	int err = json_set_text(object, "key", statistic->key);
 
+	err = err ?: json_set_text(object, "name", statistic_domain_name(report, statistic));
 	err = err ?: json_set(object, "traceback", json_frames(statistic->frame, statistic->nframe));
 	err = err ?: set_cost(object, &statistic->cost, is_diff ? &statistic->diff : NULL);
 	return json_unless(err, object);
@@ -113,8 +116,7 @@ int json_report(FILE *out, const struct report *report)
 	for (size_t i = 0; i < shown && !err; i++) {
 		if (i)
 			putc(',', out);
-		err = json_put(out, statistic_json(&statistics->statistic[i], statistics->is_diff),
-			       0);
+		err = json_put(out, statistic_json(report, &statistics->statistic[i]), 0);
 	}
 	if (!err && fputs("]}\n", out) < 0)
 		err = -errno ?: -EIO;

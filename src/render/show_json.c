@@ -60,9 +60,11 @@ static json_t *counters_json(const struct snapshot *snapshot, enum snap_counter_
 	return json_unless(err, counters);
 }
 
-static json_t *probe_json(const struct snapshot *snapshot, const struct snap_probe *probe)
+static json_t *probe_json(const struct snapshot *snapshot, uint32_t at)
 {
-	const struct snap_object *object = &snapshot__tables(snapshot)->object[probe->object];
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	const struct snap_probe *probe = &tables->probe[at];
+	const struct snap_object *object = &tables->object[probe->object];
 	json_t *row = json_object();
 	int err = 0;
 
@@ -74,6 +76,8 @@ static json_t *probe_json(const struct snapshot *snapshot, const struct snap_pro
 	if (probe->instruction)
 		err = err ?: json_set_text(row, "instruction",
 					   snapshot__string(snapshot, probe->instruction));
+	if (tables->probe_domain)
+		err = err ?: json_set_uint(row, "domain", tables->probe_domain[at]);
 	return json_unless(err, row);
 }
 
@@ -84,7 +88,7 @@ static json_t *probes_json(const struct snapshot *snapshot)
 	int err = 0;
 
 	for (uint32_t i = 0; i < tables->probe_nr && !err; i++)
-		if (json_array_append_new(probes, probe_json(snapshot, &tables->probe[i])))
+		if (json_array_append_new(probes, probe_json(snapshot, i)))
 			err = -ENOMEM;
 	return json_unless(err, probes);
 }

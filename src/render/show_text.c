@@ -5,6 +5,7 @@
 #include "base/array.h"
 #include "base/units.h"
 #include "render/clean.h"
+#include "render/domains.h"
 #include "render/facts.h"
 #include "render/formats.h"
 #include "snapshot.h"
@@ -130,19 +131,24 @@ static int put_losses(FILE *out, const struct snapshot *snapshot)
 	return put_line(out, "  none, of %" PRIu32 " kinds that were counted", watched);
 }
 
-/* "malloc+3 (/usr/lib/libc.so.6+0x98103): je 0x9810a" */
-static int put_probe(FILE *out, const struct snapshot *snapshot, const struct snap_probe *probe)
+/* "malloc+3 (/usr/lib/libc.so.6+0x98103): je 0x9810a, domain 0 (malloc)" */
+static int put_probe(FILE *out, const struct snapshot *snapshot, uint32_t at)
 {
-	uint32_t path = snapshot__tables(snapshot)->object[probe->object].path;
-	char placement[16] = "";
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	const struct snap_probe *probe = &tables->probe[at];
+	uint32_t path = tables->object[probe->object].path;
+	char placement[16] = "", domain[DOMAIN_TEXT_MAX] = "";
 
 	if (probe->placement)
 		snprintf(placement, sizeof(placement), "+%" PRIu32, probe->placement);
-	return put_line(out, "  %s%s (%s+0x%" PRIx64 ")%s%s",
+	if (tables->probe_domain)
+		domain_text(domain, snapshot, tables->probe_domain[at]);
+	return put_line(out, "  %s%s (%s+0x%" PRIx64 ")%s%s%s%s",
 			snapshot__string(snapshot, probe->function), placement,
 			snapshot__string(snapshot, path), probe->offset + probe->placement,
 			probe->instruction ? ": " : "",
-			snapshot__string(snapshot, probe->instruction));
+			snapshot__string(snapshot, probe->instruction), *domain ? ", domain " : "",
+			domain);
 }
 
 static int put_probes(FILE *out, const struct snapshot *snapshot)
@@ -151,7 +157,7 @@ static int put_probes(FILE *out, const struct snapshot *snapshot)
 	int err = put_line(out, "probes");
 
 	for (uint32_t i = 0; i < tables->probe_nr && !err; i++)
-		err = put_probe(out, snapshot, &tables->probe[i]);
+		err = put_probe(out, snapshot, i);
 	if (!err && !tables->probe_nr)
 		err = put_line(out, "  not recorded");
 	return err;

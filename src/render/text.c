@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "engine.h"
 #include "render/clean.h"
+#include "render/domains.h"
 #include "render/formats.h"
 #include "render/frame_text.h"
 #include "render/source_tree.h"
@@ -55,11 +56,28 @@ static int put_stack(FILE *out, struct source_tree *tree, const struct statistic
 	return err ?: put_line(out, "%s", "");
 }
 
+/* A copy whose key says what a domain is called. */
+static char *domain_statistic_text(const struct report *report, const struct statistic *statistic)
+{
+	struct statistic named = *statistic;
+	const char *name = statistic_domain_name(report, statistic);
+	char *key, *text;
+
+	if (!name)
+		return statistic_text(statistic, report->statistics->is_diff);
+	if (asprintf(&key, "%s (%s)", statistic->key, name) < 0)
+		return NULL;
+	named.key = key;
+	text = statistic_text(&named, report->statistics->is_diff);
+	free(key);
+	return text;
+}
+
 static int put_statistic(FILE *out, const struct report *report, struct source_tree *tree,
 			 const struct statistic *statistic)
 {
 	const struct statistics *statistics = report->statistics;
-	int err = put_text(out, "", statistic_text(statistic, statistics->is_diff));
+	int err = put_text(out, "", domain_statistic_text(report, statistic));
 
 	if (err)
 		return err;

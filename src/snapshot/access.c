@@ -18,6 +18,7 @@ void snap_fill_tables(struct snapshot *s)
 		.metadata = rows[SNAP_METADATA].row,
 		.counter = rows[SNAP_COUNTERS].row,
 		.probe = rows[SNAP_PROBES].row,
+		.probe_domain = rows[SNAP_PROBE_DOMAIN].row,
 		.object = rows[SNAP_OBJECTS].row,
 		.frame = rows[SNAP_FRAMES].row,
 		.traceback = rows[SNAP_TRACEBACKS].row,
@@ -114,6 +115,13 @@ const char *snapshot__metadata(const struct snapshot *snapshot, const char *key)
 		if (!strcmp(snapshot__string(snapshot, t->metadata[i].key), key))
 			return snapshot__string(snapshot, t->metadata[i].value);
 	return NULL;
+}
+
+const char *snapshot__domain_name(const struct snapshot *snapshot, uint32_t domain)
+{
+	char key[SNAP_DOMAIN_KEY_MAX];
+
+	return snapshot__metadata(snapshot, snap_domain_key(key, domain));
 }
 
 uint64_t snapshot__metadata_u64(const struct snapshot *snapshot, const char *key,

@@ -301,5 +301,23 @@ int snapshot_builder__probe(struct snapshot_builder *b, const struct snap_probe 
 	if (!is_row(b, SNAP_OBJECTS, probe->object) || !is_string(b, probe->function) ||
 	    !is_string(b, probe->instruction))
 		return -EINVAL;
-	return append(b, SNAP_PROBES, probe, 1);
+	return append(b, SNAP_PROBES, probe, 1) ?:
+	       append(b, SNAP_PROBE_DOMAIN, &(uint32_t){ 0 }, 1);
+}
+
+int snapshot_builder__probe_domain(struct snapshot_builder *b, uint32_t domain)
+{
+	struct snap_table *t = &b->table[SNAP_PROBE_DOMAIN];
+
+	if (!t->nr)
+		return -EINVAL;
+	((uint32_t *)t->row)[t->nr - 1] = domain;
+	return 0;
+}
+
+int snapshot_builder__domain_name(struct snapshot_builder *b, uint32_t domain, const char *name)
+{
+	char key[SNAP_DOMAIN_KEY_MAX];
+
+	return snapshot_builder__metadata(b, snap_domain_key(key, domain), name);
 }

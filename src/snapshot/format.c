@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "snapshot/format.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +37,7 @@ const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX] = {
 	[SNAP_TRACE_ADDRESS] = COLUMN("trace addresses", uint64_t, SNAP_WITH_ADDRESS),
 	[SNAP_TRACE_THREAD] = COLUMN("trace threads", uint32_t, SNAP_WITH_THREAD),
 	[SNAP_TRACEBACK_CHURN] = COLUMN("traceback churn", struct snap_churn, SNAP_WITH_CHURN),
+	[SNAP_PROBE_DOMAIN] = COLUMN("probe domains", uint32_t, SNAP_WITH_PROBE_DOMAIN),
 };
 
 uint64_t snap_checksum(const void *bytes, size_t len)
@@ -81,6 +84,12 @@ uint64_t snap_header_checksum(const struct snap_header *header, const struct sna
 	XXH3_64bits_update(&state, &cleared, sizeof(cleared));
 	XXH3_64bits_update(&state, section, header->section_nr * sizeof(*section));
 	return XXH3_64bits_digest(&state);
+}
+
+const char *snap_domain_key(char key[SNAP_DOMAIN_KEY_MAX], uint32_t domain)
+{
+	snprintf(key, SNAP_DOMAIN_KEY_MAX, "domain.%" PRIu32, domain);
+	return key;
 }
 
 bool snap_is_build_id(const char *text)

@@ -58,6 +58,10 @@ bool snap_is_build_id(const char *text);
  */
 bool snap_expands_too_much(uint64_t row_bytes, uint64_t file_size);
 
+/* The metadata key of a domain's name. Returns key. */
+#define SNAP_DOMAIN_KEY_MAX 32
+const char *snap_domain_key(char key[SNAP_DOMAIN_KEY_MAX], uint32_t domain);
+
 /* A file's name in messages, cut so that it leaves room for one in a struct reason. */
 #define SNAP_NAME_MAX 256
 

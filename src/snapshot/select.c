@@ -278,8 +278,10 @@ static int copy_descriptions(struct selection *s)
 	struct snap_counter *counter;
 	struct snap_pair *metadata;
 	struct snap_probe *probe;
+	uint32_t *domain;
 	int err = copy_all(s, SNAP_METADATA, &metadata) ?:
-		  copy_all(s, SNAP_COUNTERS, &counter) ?: copy_all(s, SNAP_PROBES, &probe);
+		  copy_all(s, SNAP_COUNTERS, &counter) ?: copy_all(s, SNAP_PROBES, &probe) ?:
+		  copy_all(s, SNAP_PROBE_DOMAIN, &domain);
 
 	if (err)
 		return err;

@@ -127,6 +127,9 @@ static int check_probes(const struct snap_reading *r, const struct snapshot *s)
 	const uint32_t type = SNAP_PROBES;
 	int err = 0;
 
+	if (t->probe_domain && s->rows[SNAP_PROBE_DOMAIN].nr != t->probe_nr)
+		return snap_damaged(r, SNAP_PROBE_DOMAIN, "%" PRIu64 " rows for %u probes",
+				    s->rows[SNAP_PROBE_DOMAIN].nr, t->probe_nr);
 	for (uint32_t i = 0; i < t->probe_nr && !err; i++)
 		err = check_id(r, type, i, "object", t->probe[i].object, t->object_nr) ?:
 		      check_id(r, type, i, "string", t->probe[i].function, t->string_nr) ?:

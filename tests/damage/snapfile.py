@@ -34,8 +34,9 @@ ROWS = {
     "trace births": ("<Q", {"": (0, 8)}),
     "trace addresses": ("<Q", {"": (0, 8)}),
     "trace threads": ("<I", {"": (0, 4)}),
+    "probe domains": ("<I", {"": (0, 4)}),
 }
-TYPES = {name: number for number, name in enumerate(ROWS, 1)}
+TYPES = {name: number for number, name in enumerate(ROWS, 1)} | {"probe domains": 17}
 
 
 def sample():
@@ -48,7 +49,7 @@ def sample():
     return {
         "metadata": [(at["pid"], at["4711"]), (at["comm"], at["app"])],
         "counters": [(at["allocations"], 1, 17), (at["lost"], 2, 0)],
-        "probes": [(1, at["malloc"], 0x98, 3, at["push %rbp"])],
+        "probes": [(1, at["malloc"], 0x98, 3, at["push %rbp"]), (2, at["push"], 0x10, 0, 0)],
         "string starts": [(start,) for start in starts],
         "strings": [(byte,) for byte in b"".join(encoded)],
         "objects": [(0, 0), (at["/lib/libc.so"], at["0a1b"]), (at["/bin/app"], 0)],
@@ -63,6 +64,7 @@ def sample():
         "trace births": [(11,), (12,), (13,), (14,)],
         "trace addresses": [(0x1000,), (0x2000,), (0x3000,), (0x4000,)],
         "trace threads": [(41,), (42,), (41,), (43,)],
+        "probe domains": [(0,), (16,)],
     }
 
 

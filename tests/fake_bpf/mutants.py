@@ -172,6 +172,22 @@ MUTANTS = {
     "free(NULL) is a free": (
         "calls.bpf.h", "!process->is_open || !address", "!process->is_open"),
 
+    # custom allocators
+    "custom: another position": (
+        "alloc.bpf.c", "argument_at(ctx, call->size)", "argument_at(ctx, call->size % 6 + 1)"),
+    "custom: the count is none": ("alloc.bpf.c", "\tif (call->count)\n", "\tif (0)\n"),
+    "custom: the count's product may overflow": (
+        "alloc.bpf.c", "product(argument_at(ctx, call->count), size)",
+        "argument_at(ctx, call->count) * size"),
+    "custom: a size that no argument is, is 0": ("alloc.bpf.c", " : call->bytes;", " : 0;"),
+    "custom: the first row is for all": ("alloc.bpf.c", "&custom_calls[index]", "&custom_calls[0]"),
+    "custom: a free gives out a block": (
+        "alloc.bpf.c", "if (COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)", "if (0)"),
+    "custom: what is stored is what is returned": (
+        "calls.bpf.h", " || shape == SHAPE_CUSTOM_OUT;", ";"),
+    "custom: a realloc keeps its old block": (
+        "record.bpf.h", " || call->shape == SHAPE_CUSTOM_REALLOC;", ";"),
+
     # one instant
     "cut: what leaves the map is not handed over": (
         "books.bpf.h", "\thand_over(process, key, block, now);\n\treturn", "\treturn"),
@@ -347,7 +363,7 @@ MUTANTS = {
     "threads: without memory a realloc keeps its block": (
         "calls.bpf.h", "\t\t\tfree_unthreaded(layer, pointer);\n", "\t\t\t;\n"),
     "threads: without memory posix_memalign frees": (
-        "calls.bpf.h", "pointer && shape != SHAPE_POSIX_MEMALIGN", "pointer"),
+        "calls.bpf.h", "pointer && !is_stored(shape)", "pointer"),
     "threads: no memory for one is not said": (
         "calls.bpf.h", "\t\tlose(process, LOSS_threads_dropped);\n", ""),
     # children

@@ -19,7 +19,7 @@ extern __u64 next_image;
 
 struct target_process *process;
 struct target_thread *main_thread;
-__u32 site_offset, domain;
+__u32 site_offset, domain, custom_call;
 enum layer layer = LAYER_HEAP;
 enum unwinder unwinder = UNWINDER_FP;
 __u64 fourth_argument;
@@ -215,6 +215,7 @@ __u64 alternate_sp_at(unsigned int depth)
 static void cookie_set(enum call_shape shape)
 {
 	fake.attach_cookie = SITE_COOKIE(shape + site_offset, shape, layer, domain) |
+			     CUSTOM_CALL_COOKIE(custom_call) |
 			     (is_throwing ? COOKIE_BY_RET : 0);
 }
 
@@ -261,7 +262,7 @@ static int run_entry(struct pt_regs *regs, enum call_shape shape)
 	return shape_is_free(shape) || is_throwing;
 }
 
-void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[3])
+void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[6])
 {
 	struct pt_regs regs = {};
 
@@ -269,13 +270,15 @@ void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[3])
 	PT_REGS_PARM1(&regs) = argument[0];
 	PT_REGS_PARM2(&regs) = argument[1];
 	PT_REGS_PARM3(&regs) = argument[2];
-	PT_REGS_PARM4(&regs) = fourth_argument;
+	PT_REGS_PARM4(&regs) = argument[3] ?: fourth_argument;
+	PT_REGS_PARM5(&regs) = argument[4];
+	PT_REGS_PARM6(&regs) = argument[5];
 	cookie_set(shape);
 	if (!run_entry(&regs, shape) && current_thread()->process->is_hijacking)
 		return_hijack(sp);
 }
 
-void call_enter(enum call_shape shape, __u64 sp, const __u64 argument[3])
+void call_enter(enum call_shape shape, __u64 sp, const __u64 argument[6])
 {
 	*(__u64 *)sp = fake.frame[0];
 	call_jump(shape, sp, argument);
@@ -379,7 +382,7 @@ void user_free(__u64 pointer)
 	enter(SHAPE_FREE, sp_at(1), pointer);
 }
 
-void mapping_enter(enum call_shape shape, __u64 sp, const __u64 argument[3])
+void mapping_enter(enum call_shape shape, __u64 sp, const __u64 argument[6])
 {
 	enum layer before = layer;
 	__u32 domain_before = domain;

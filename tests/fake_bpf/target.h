@@ -77,15 +77,16 @@ __u64 alternate_sp_at(unsigned int depth);
  * address; leave() the return. jump() is a JMP: the return address stays as it is. The probe site
  * is the shape, unless `site_offset` says otherwise.
  */
-#define ARGUMENTS(...) ((const __u64[3]){ __VA_ARGS__ })
+#define ARGUMENTS(...) ((const __u64[6]){ __VA_ARGS__ })
 #define enter(shape, sp, ...) call_enter(shape, sp, ARGUMENTS(__VA_ARGS__))
 #define jump(shape, sp, ...) call_jump(shape, sp, ARGUMENTS(__VA_ARGS__))
-void call_enter(enum call_shape shape, __u64 sp, const __u64 argument[3]);
-void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[3]);
+void call_enter(enum call_shape shape, __u64 sp, const __u64 argument[6]);
+void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[6]);
 void leave(enum call_shape shape, __u64 sp, __u64 returned);
 void leave_by_jump(__u64 sp, __u64 argument); /* to a function that returns its argument */
 void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_pointer);
-extern __u32 site_offset, domain;
+extern __u32 site_offset, domain, custom_call;
+extern volatile struct custom_call custom_calls[CUSTOM_CALLS_MAX]; /* see bpf_alloc.c */
 extern enum layer layer; /* the function's; of the heap unless a test says otherwise */
 extern enum unwinder unwinder; /* for settings_set(); by frame pointers unless a test says otherwise */
 extern void (*at_program)(bool begins); /* called around each program at a probe; NULL: nobody */
@@ -104,7 +105,7 @@ void user_free(__u64 pointer);
 void user_mmap(__u64 size, __u64 returned);
 void user_munmap(__u64 address, __u64 size);
 void user_mremap(__u64 address, __u64 old_size, __u64 size, __u64 returned);
-void mapping_enter(enum call_shape shape, __u64 sp, const __u64 argument[3]);
+void mapping_enter(enum call_shape shape, __u64 sp, const __u64 argument[6]);
 void mapping_leave(enum call_shape shape, __u64 sp, __u64 returned);
 
 /* What the next tracebacks will be, most recent call first. */

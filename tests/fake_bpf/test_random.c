@@ -90,7 +90,7 @@ static bool reallocates(const struct actor *a)
 
 /* ---- A call: it begins, the allocator does its work, it returns or never does ---- */
 
-static void arguments_choose(struct program *p, struct actor *a, __u64 argument[3])
+static void arguments_choose(struct program *p, struct actor *a, __u64 argument[6])
 {
 	__u64 n = below(5), size = below(1000);
 
@@ -127,7 +127,7 @@ static void arguments_choose(struct program *p, struct actor *a, __u64 argument[
 
 static void call_starts(struct program *p, struct actor *a, unsigned int depth)
 {
-	__u64 argument[3] = {};
+	__u64 argument[6] = {};
 
 	a->shape = below(SHAPE_FREE);
 	a->depth = depth;

@@ -13,6 +13,7 @@
 
 #include "base/idmap.h"
 #include "check.h"
+#include "elf/allocators.h"
 #include "elf/object_facts.h"
 #include "parser/channel.h"
 #include "parser/parser.h"
@@ -86,16 +87,19 @@ static void ask_table(struct parser *parser, int fd)
 	unwind_table__free(table);
 }
 
+static const struct functions_wanted wanted = { 2, { { "pool_alloc", 2 }, { "pool_free", 6 } } };
+
 static void ask_facts(struct parser *parser, int fd)
 {
 	struct object_facts facts = {};
 	struct reason why = { "" };
-	int err = parser__facts(parser, fd, &facts, &why);
+	int err = parser__facts(parser, fd, &wanted, &facts, &why);
 
 	if (err)
 		expect_refused(err, &why);
 	for (uint32_t i = 0; i < facts.function_nr; i++)
-		MUST(facts.function[i].offset < 1 << 16);
+		MUST(facts.function[i].offset < 1 << 16 &&
+		     facts.function[i].name < allocator_function_nr + wanted.nr);
 	object_facts_release(&facts);
 }
 

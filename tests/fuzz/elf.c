@@ -16,6 +16,8 @@
 
 static const int allowed[] = { -ENOEXEC, -ENOTSUP, -E2BIG, -ENOMEM, 0 };
 
+static const struct functions_wanted wanted = { 2, { { "main", 6 }, { "frame_dummy", 1 } } };
+
 static void look_for_returns(int fd, uint64_t vaddr, uint64_t bytes)
 {
 	struct object_returns returns = {};
@@ -44,12 +46,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int fd = memfd_create("elf", MFD_CLOEXEC), err;
 
 	MUST(fd >= 0 && write(fd, data + size - bytes, bytes) == (ssize_t)bytes);
-	err = object_facts_read(fd, &facts, &why);
+	err = object_facts_read(fd, &wanted, &facts, &why);
 	if (err) {
 		check_refused(err, &why, allowed);
 		check_one_line(&why);
 	} else {
-		MUST(object_facts_are_sound(&facts, bytes));
+		MUST(object_facts_are_sound(&facts, &wanted, bytes));
 		for (uint32_t i = 0; i < facts.function_nr && i < 4; i++)
 			look_for_returns(fd, facts.function[i].vaddr, bytes);
 		look_for_returns(fd, where, bytes);

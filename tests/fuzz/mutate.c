@@ -181,7 +181,7 @@ static bool is_column(uint32_t type)
 /* Every trace column gets as many rows as the sizes have; new rows repeat the old ones. */
 static void resize_traces(struct tables *tables, uint64_t nr)
 {
-	for (uint32_t type = SNAP_TRACE_SIZE; type < SNAP_SECTION_TYPE_MAX; type++) {
+	for (uint32_t type = SNAP_TRACE_SIZE; type <= SNAP_TRACE_THREAD; type++) {
 		struct table *column = &tables->of[type];
 		uint32_t width = row_size(type);
 

@@ -2,7 +2,7 @@
 # Fuzzing what reads files and command lines; clang's libFuzzer with ASan and UBSan.
 
 FUZZ         := .output/fuzz
-FUZZERS      := snapshot json filter cfi elf answer
+FUZZERS      := snapshot json filter cfi elf answer custom
 FUZZ_SECONDS ?= 600
 FUZZ_CFLAGS  := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall -Iinclude -Isrc \
 		-g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
@@ -33,7 +33,7 @@ $(FUZZ)/%.o: %.c VERSION
 
 $(FUZZ)/fuzz-snapshot: $(FUZZ)/tests/fuzz/mutate.o
 $(FUZZ)/fuzz-cfi: $(call fuzz_obj,$(wildcard src/unwind/*.c))
-$(FUZZ)/fuzz-elf: $(call fuzz_obj,$(wildcard src/elf/*.c))
+$(FUZZ)/fuzz-elf $(FUZZ)/fuzz-custom: $(call fuzz_obj,$(wildcard src/elf/*.c))
 # All of the parser but the process at its other end.
 $(FUZZ)/fuzz-answer: $(call fuzz_obj,$(wildcard src/elf/*.c src/symbols/*.c src/unwind/*.c) \
 	$(filter-out src/parser/spawner.c src/parser/confine.c $(wildcard src/parser/serve*.c),$(wildcard src/parser/*.c)))

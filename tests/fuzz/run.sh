@@ -24,6 +24,7 @@ runs_of() {
 	cfi) echo 60000 ;;
 	elf) echo 10000 ;;
 	answer) echo 10000 ;;
+	custom) echo 200000 ;;
 	esac
 }
 
@@ -36,6 +37,7 @@ limits_of() {
 	cfi) echo "-max_len=2048" ;;
 	elf) echo "-max_len=16384" ;;
 	answer) echo "-max_len=4096" ;;
+	custom) echo "-max_len=512 -dict=$tests/custom.dict" ;;
 	esac
 }
 

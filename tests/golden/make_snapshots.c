@@ -11,6 +11,7 @@
  *	plain.snap		no losses, no births, no metadata
  *	mixed.snap		three threads, two domains, sizes and ages from small to large
  *	packed.snap		the same, compressed
+ *	pooled.snap, renamed.snap	with an allocator of its own, under two names
  *	buffer.snap, enlarged.snap	one process, whose buffer has become bigger
  *	rebuilt.snap		the same program from another build, sampled
  *	damaged.snap, short.snap, text.snap, later.snap	no snapshots
@@ -165,6 +166,23 @@ static void make_mixed(struct make *m)
 	pack(m, "mixed", "packed");
 }
 
+/* ---- an allocator of the program's own: with libc's, in the order that it was named ------------ */
+
+static void make_pooled(struct make *m, const char *name, const char *domain_name)
+{
+	begin(m, SNAP_WITH_ALL | SNAP_WITH_PROBE_DOMAIN);
+	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
+	shop_probes(m);
+	must(snapshot_builder__probe_domain(m->builder, 16), "probe domain");
+	must(snapshot_builder__domain_name(m->builder, 0, "malloc"), "domain name");
+	must(snapshot_builder__domain_name(m->builder, 16, domain_name), "domain name");
+	mixed_blocks(m);
+	m->domain = 16;
+	blocks(m, TRACEBACK(m, 0, line(m, "cart_new", "src/cart.c", 31)), 48, 10, 10 * SEC);
+	m->domain = 0;
+	end(m, name);
+}
+
 /* ---- what a comparison warns of ----------------------------------------------------------- */
 
 static void make_buffer(struct make *m, const char *name, uint64_t size, const char *wall_ns,
@@ -275,6 +293,8 @@ int main(int argc, char **argv)
 	}
 	make_shop(&make);
 	make_mixed(&make);
+	make_pooled(&make, "pooled", "pool");
+	make_pooled(&make, "renamed", "carts");
 	make_buffers(&make);
 	make_one(&make, "python", make_python);
 	make_one(&make, "many", make_many);

@@ -17,6 +17,7 @@ static bool same_filter(const struct filter *a, const struct filter *b)
 	return a->inclusive == b->inclusive && a->all_frames == b->all_frames &&
 	       a->has_lineno == b->has_lineno && a->lineno == b->lineno &&
 	       a->has_domain == b->has_domain && a->domain == b->domain &&
+	       same_text(a->domain_name, b->domain_name) &&
 	       same_text(a->filename_pattern, b->filename_pattern) &&
 	       same_text(a->function_pattern, b->function_pattern) &&
 	       same_text(a->object_pattern, b->object_pattern);
@@ -77,6 +78,7 @@ Test(engine_filter_parse, what_is_meant)
 		{ "line=18446744073709551615", ANY_FILE(UINT64_MAX) },
 		{ "domain=3", { .has_domain = true, .domain = 3 } },
 		{ "domain=0", { .has_domain = true } },
+		{ "domain=pool", { .has_domain = true, .domain_name = "pool" } },
 		{ "domain=4294967295", { .has_domain = true, .domain = UINT32_MAX } },
 		{ "function=std::map<int, int>::find", { .function_pattern = "std::map<int, int>::find" } },
 		{ "function=f:5", { .function_pattern = "f:5" } },
@@ -130,7 +132,7 @@ Test(engine_filter_parse, what_is_refused)
 		{ "line=18446744073709551616", "2^64" },
 		{ "a.c:18446744073709551616", "2^64" },
 		{ "domain=", "whole number" },
-		{ "domain=malloc", "\"malloc\"" },
+		{ "domain=-1", "\"-1\"" },
 		{ "domain=4294967296", "2^32" },
 		{ "file=a,file=b", "twice" },
 		{ "a,file=b", "twice" },

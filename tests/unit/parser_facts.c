@@ -56,9 +56,9 @@ Test(parser_facts, are_those_that_are_found_here)
 		struct object_facts ours = {}, theirs = {};
 		struct reason why = {}, their_why = {};
 		int fd = open(files[i], O_RDONLY | O_CLOEXEC);
-		int err = object_facts_read(fd, &ours, &why);
+		int err = object_facts_read(fd, NULL, &ours, &why);
 
-		cr_expect_eq(parser__facts(parser, fd, &theirs, &their_why), err, "%s: %s", files[i],
+		cr_expect_eq(parser__facts(parser, fd, NULL, &theirs, &their_why), err, "%s: %s", files[i],
 			     their_why.text);
 		cr_expect_str_eq(their_why.text, why.text);
 		if (!err)
@@ -70,6 +70,66 @@ Test(parser_facts, are_those_that_are_found_here)
 		close(fd);
 	}
 	parser__close(parser);
+}
+
+/* ---- of functions that are wanted ---- */
+
+static __attribute__((noinline, used)) int static_once(int a, int b)
+{
+	return a * b;
+}
+
+/* Another one is in custom_allocators.c. */
+static __attribute__((noinline, used)) int static_twice(void)
+{
+	return 2;
+}
+
+static const struct functions_wanted wanted = {
+	4, { { "static_once", 2 }, { "static_twice", 0 }, { "parser_with", 6 }, { "not_there", 1 } },
+};
+
+static const struct object_function *function_wanted(const struct object_facts *facts, uint32_t i)
+{
+	for (uint32_t f = 0; f < facts->function_nr; f++)
+		if (facts->function[f].name == allocator_function_nr + i)
+			return &facts->function[f];
+	return NULL;
+}
+
+Test(parser_facts, find_what_is_wanted_static_or_not)
+{
+	struct parser *parser = parser_with(NULL, 0);
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct object_facts facts = {}, without = {};
+	struct reason why = {};
+
+	cr_assert_eq(parser__facts(parser, fd, &wanted, &facts, &why), 0, "%s", why.text);
+	cr_assert_eq(parser__facts(parser, fd, NULL, &without, &why), 0, "%s", why.text);
+	cr_expect_eq(facts.function_nr, without.function_nr + 3);
+	for (uint32_t i = 0; i < 3; i++)
+		cr_assert(function_wanted(&facts, i), "%s", wanted.function[i].name);
+	cr_expect_null(function_wanted(&facts, 3));
+	cr_expect(!function_wanted(&facts, 0)->is_ambiguous);
+	cr_expect(function_wanted(&facts, 1)->is_ambiguous);
+	cr_expect(!function_wanted(&facts, 2)->is_ambiguous);
+	cr_expect(*function_wanted(&facts, 0)->placement.instruction);
+	object_facts_release(&facts);
+	object_facts_release(&without);
+	parser__close(parser);
+}
+
+/* The same numbers make no sense for who has asked for nothing. */
+Test(parser_facts, of_functions_that_nobody_wants_make_no_sense)
+{
+	struct object_function function = { .name = allocator_function_nr + 3 };
+	struct object_facts facts = { .function_nr = 1, .function = &function };
+
+	cr_expect(object_facts_are_sound(&facts, &wanted, 1));
+	function.name++;
+	cr_expect(!object_facts_are_sound(&facts, &wanted, 1));
+	function.name = allocator_function_nr;
+	cr_expect(!object_facts_are_sound(&facts, NULL, 1));
 }
 
 Test(parser_facts, tell_who_switches_stacks)
@@ -117,7 +177,7 @@ Test(parser_facts, of_what_is_probed_are_a_new_readers)
 	for (int i = 0; i < 3; i++) {
 		struct object_facts facts = {};
 
-		cr_assert_eq(parser__facts(parser, fd, &facts, NULL), 0);
+		cr_assert_eq(parser__facts(parser, fd, NULL, &facts, NULL), 0);
 		cr_expect_eq(facts.function[0].offset, 0);
 		object_facts_release(&facts);
 	}
@@ -147,6 +207,7 @@ static const struct lie {
 	  { .placement = { .offset = 1, .why = PLACEMENT_BRANCH_INTO } } },
 	{ "a reason that is none", -EIO, { .function_nr = 1 }, { .placement.why = 77 } },
 	{ "an odd resolver", -EIO, { .function_nr = 1 }, { .is_ifunc = 2 } },
+	{ "an odd doubt", -EIO, { .function_nr = 1 }, { .is_ambiguous = 2 } },
 	{ "functions and an error", -EIO, { .functions_err = -ENOEXEC, .function_nr = 1 } },
 	{ "an error that is ours", -EIO, { .functions_err = -ENOMEM } },
 	{ "pointers", 0, { .function = (void *)64, .function_nr = 1 } },
@@ -185,7 +246,7 @@ Test(parser_facts, are_not_believed, .timeout = 120)
 
 		lie = &lies[i];
 		parser = parser_with(tell, 0);
-		cr_expect_eq(parser__facts(parser, fd, &facts, &why), lie->err, "%s: %s", lie->name,
+		cr_expect_eq(parser__facts(parser, fd, NULL, &facts, &why), lie->err, "%s: %s", lie->name,
 			     why.text);
 		cr_expect(!lie->err || *why.text, "%s", lie->name);
 		object_facts_release(&facts);
@@ -226,7 +287,7 @@ Test(parser_facts, that_trickle_in_are_given_up, .timeout = 60)
 	struct reason why = {};
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 
-	cr_expect_eq(parser__facts(parser, fd, &facts, &why), -EIO);
+	cr_expect_eq(parser__facts(parser, fd, NULL, &facts, &why), -EIO);
 	cr_expect(strstr(why.text, "too long"), "%s", why.text);
 	close(fd);
 	parser__close(parser);

@@ -1,1 +1,1 @@
-allocsnap diff --exclude domain=all old.snap new.snap
+allocsnap diff --exclude domain=4294967296 old.snap new.snap

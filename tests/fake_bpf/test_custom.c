@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Functions of custom allocators: where their arguments are says a row of custom_calls[]. */
+#include "target.h"
+
+#define POOL_DOMAIN DOMAIN_CUSTOM
+
+enum {
+	ROW_OTHER, /* what a probe without a row would read */
+	ROW,
+};
+
+static void row_set(struct custom_call call)
+{
+	custom_calls[ROW_OTHER] = (struct custom_call){ .bytes = 7777 };
+	custom_calls[ROW] = call;
+}
+
+static void pool_enter(enum call_shape shape, __u64 sp, const __u64 argument[6])
+{
+	layer = LAYER_POOL;
+	domain = POOL_DOMAIN;
+	custom_call = ROW;
+	call_enter(shape, sp, argument);
+	layer = LAYER_HEAP;
+	domain = custom_call = 0;
+}
+
+static void pool_leave(enum call_shape shape, __u64 sp, __u64 returned)
+{
+	layer = LAYER_POOL;
+	domain = POOL_DOMAIN;
+	custom_call = ROW;
+	leave(shape, sp, returned);
+	layer = LAYER_HEAP;
+	domain = custom_call = 0;
+}
+
+#define pool_call(shape, returned, ...) \
+	do { \
+		pool_enter(shape, sp_at(1), ARGUMENTS(__VA_ARGS__)); \
+		pool_leave(shape, sp_at(1), returned); \
+	} while (0)
+
+static void pool_free(__u64 pointer)
+{
+	row_set((struct custom_call){ .pointer = 2 });
+	pool_enter(SHAPE_CUSTOM_FREE, sp_at(1), ARGUMENTS(1, pointer, 3, 4, 5, 6));
+}
+
+static void expect_object(__u64 address, __u64 size)
+{
+	const struct block *block = block_in(process, LAYER_POOL, address);
+
+	cr_assert(block, "%#llx is not live", address);
+	expect_same(block->size, size, "size");
+	expect_same(block->domain, POOL_DOMAIN, "domain");
+}
+
+BOOK_TEST(custom, a_size_in_each_position)
+{
+	for (__u32 i = 1; i <= 6; i++) {
+		row_set((struct custom_call){ .size = i });
+		pool_call(SHAPE_CUSTOM_ALLOC, 0x1000 * i, 11, 12, 13, 14, 15, 16);
+		expect_object(0x1000 * i, 10 + i);
+	}
+	expect(allocations, 6);
+}
+
+BOOK_TEST(custom, a_count_in_another)
+{
+	row_set((struct custom_call){ .count = 6, .size = 3 });
+	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 1, 2, 30, 4, 5, 60);
+	expect_object(0x1000, 1800);
+}
+
+/* To 0 bytes it would have freed its block. */
+BOOK_TEST(custom, a_count_that_overflows_is_not_0_bytes)
+{
+	row_set((struct custom_call){ .size = 1 });
+	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
+	row_set((struct custom_call){ .count = 1, .size = 2, .pointer = 3 });
+	pool_call(SHAPE_CUSTOM_REALLOC, 0, 1ULL << 32, 1ULL << 32, 0x1000);
+	expect_object(0x1000, 24);
+	expect(failed_calls, 1);
+}
+
+BOOK_TEST(custom, a_size_that_no_argument_is)
+{
+	row_set((struct custom_call){ .bytes = 192 });
+	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 1, 2, 3, 4, 5, 6);
+	expect_object(0x1000, 192);
+
+	row_set((struct custom_call){ .bytes = 100, .count = 2 });
+	pool_call(SHAPE_CUSTOM_ALLOC, 0x2000, 1, 5);
+	expect_object(0x2000, 500);
+}
+
+BOOK_TEST(custom, a_result_that_is_stored)
+{
+	__u64 stored = 0x1000;
+
+	row_set((struct custom_call){ .pointer = 3, .size = 1 });
+	pool_call(SHAPE_CUSTOM_OUT, 0, 24, 0, (__u64)&stored);
+	expect_object(0x1000, 24);
+	cr_expect(!block_in(process, LAYER_POOL, (__u64)&stored));
+
+	stored = 0x2000;
+	pool_call(SHAPE_CUSTOM_OUT, 0xffffffff0000000cULL, 24, 0, (__u64)&stored); /* an int */
+	cr_expect(!block_in(process, LAYER_POOL, 0x2000));
+	expect(failed_calls, 1);
+	pool_call(SHAPE_CUSTOM_OUT, 0, 24, 0, 8);
+	expect_loss(results_unreadable, 1);
+}
+
+BOOK_TEST(custom, a_free_in_its_position)
+{
+	row_set((struct custom_call){ .size = 1 });
+	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
+	pool_free(0x1000);
+	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
+	expect(frees, 1);
+	pool_free(0);
+	expect(unknown_frees, 0);
+	pool_free(0x1000);
+	expect(unknown_frees, 1);
+}
+
+BOOK_TEST(custom, a_realloc_moves_its_block)
+{
+	row_set((struct custom_call){ .size = 1 });
+	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
+	row_set((struct custom_call){ .pointer = 2, .size = 4, .count = 3 });
+	pool_call(SHAPE_CUSTOM_REALLOC, 0x2000, 1, 0x1000, 2, 40, 5, 6);
+
+	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
+	expect_object(0x2000, 80);
+	expect(frees, 1);
+
+	pool_call(SHAPE_CUSTOM_REALLOC, 0, 1, 0x2000, 2, 400);
+	expect_object(0x2000, 80); /* it has failed */
+	pool_call(SHAPE_CUSTOM_REALLOC, 0, 1, 0x2000, 2, 0);
+	cr_expect(!block_in(process, LAYER_POOL, 0x2000));
+	expect(frees, 2);
+}
+
+/* While it runs the old address may be given to somebody else. */
+BOOK_TEST(custom, a_realloc_has_its_old_block_out_of_the_books)
+{
+	row_set((struct custom_call){ .size = 1 });
+	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
+	row_set((struct custom_call){ .pointer = 2, .size = 1 });
+	pool_enter(SHAPE_CUSTOM_REALLOC, sp_at(1), ARGUMENTS(48, 0x1000));
+	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
+	pool_leave(SHAPE_CUSTOM_REALLOC, sp_at(1), 0x3000);
+	expect_object(0x3000, 48);
+	expect_loss(blocks_replaced, 0);
+}
+
+/* The pool's chunk is malloc's block, and its first object begins where that does. */
+BOOK_TEST(custom, its_chunk_counts_as_malloc_s)
+{
+	row_set((struct custom_call){ .size = 1 });
+	pool_enter(SHAPE_CUSTOM_ALLOC, sp_at(1), ARGUMENTS(24));
+	enter(SHAPE_MALLOC, sp_at(5), 4096);
+	leave(SHAPE_MALLOC, sp_at(5), 0x1000);
+	pool_leave(SHAPE_CUSTOM_ALLOC, sp_at(1), 0x1000);
+
+	expect_object(0x1000, 24);
+	expect_live(0x1000, 4096);
+	expect_same(block_at(0x1000)->domain, 0, "the chunk's domain");
+	expect(nested_calls, 0);
+	pool_free(0x1000);
+	expect_live(0x1000, 4096);
+}
+
+/* What is stored is no block that a realloc takes. */
+BOOK_TEST(custom, without_memory_for_the_thread_only_a_realloc_frees)
+{
+	__u64 stored = 0;
+
+	row_set((struct custom_call){ .size = 1 });
+	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
+	pool_call(SHAPE_CUSTOM_ALLOC, (__u64)&stored, 24);
+	thread_run(thread_start(process, 101));
+	fake.out_of_memory = true;
+	row_set((struct custom_call){ .pointer = 1, .size = 2 });
+	pool_enter(SHAPE_CUSTOM_OUT, sp_at(1), ARGUMENTS((__u64)&stored, 24));
+	expect_object((__u64)&stored, 24);
+	pool_enter(SHAPE_CUSTOM_REALLOC, sp_at(1), ARGUMENTS(0x1000, 24));
+	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
+	expect_loss(threads_dropped, 2);
+	fake.out_of_memory = false;
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What --probe says of allocators, a line each: what is not taken is refused in words and leaves
+ * nothing behind; what is taken is whole.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "elf/allocators.h"
+#include "elf/custom_allocators.h"
+
+static const int allowed[] = { -EINVAL, 0 };
+
+static void check_function(const struct custom_allocators *custom, size_t i)
+{
+	const struct custom_function *function = &custom->function[i];
+	const struct custom_call *call = &function->call;
+	bool takes = shape_takes(function->shape);
+
+	MUST(function->allocator < custom->allocator_nr && function->wanted < custom->wanted.nr);
+	MUST(!strcmp(custom->wanted.function[function->wanted].name, function->symbol));
+	MUST(*function->symbol && call->size <= 6 && call->count <= 6 && call->pointer <= 6);
+	MUST(!shape_gives(function->shape) || !call->size != !call->bytes);
+	MUST(!takes || call->pointer);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct custom_allocators custom = {};
+	char *text = strndup((const char *)data, size), *rest = text;
+
+	while (rest) {
+		size_t allocators = custom.allocator_nr, functions = custom.function_nr;
+		struct reason why = { "" };
+		int err = custom_allocators_add(&custom, strsep(&rest, "\n"), &why);
+
+		if (err)
+			check_refused(err, &why, allowed);
+		MUST(custom.allocator_nr == allocators + !err);
+		MUST(!err || custom.function_nr == functions);
+	}
+	for (size_t i = 0; i < custom.function_nr; i++)
+		check_function(&custom, i);
+	custom_allocators_release(&custom);
+	free(text);
+	return 0;
+}

@@ -1,0 +1,1 @@
+allocsnap diff pooled.snap renamed.snap -g domain --top 2

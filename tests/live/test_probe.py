@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""--probe: allocators that only their program knows of, each in a domain of its own."""
+import os
+import pathlib
+import re
+import signal
+
+from harness import (ALLOCSNAP, WORKLOADS, Workload, check, check_equal, environment, tool, wait_for)
+
+POOL = ",".join(("alloc=pool_alloc(size=2)", "alloc=pool_calloc(count=1,size=2)",
+                 "alloc=connection_new(bytes=192)", "alloc=pool_get(out=3,size=1)",
+                 "realloc=pool_realloc(ptr=2,size=4)", "free=pool_free(ptr=3)"))
+SQLITE = "name=sqlite,object=libsqlite3.so*,alloc=sqlite3_malloc(size=1),free=sqlite3_free(ptr=1)"
+
+
+def spec(*words, functions=POOL, file="exe"):
+    return ",".join(("name=pool", f"object={file}", functions) + words)
+
+
+def by_domain(bench, path):
+    """{number: (count, size)} and {number: name}."""
+    rows = bench.stats(path, "--group-by", "domain")["statistics"]
+    return ({int(row["key"]): [row["count"], row["size"]] for row in rows},
+            {int(row["key"]): row.get("name") for row in rows})
+
+
+def without_zeros(domains):
+    return {domain: cost for domain, cost in domains.items() if cost[0]}
+
+
+# ---- a pool with known answers ----
+
+def check_pool(bench, *words):
+    """Objects of the pool in domain 16, what malloc gave in domain 0; each time what is expected of
+    malloc is what expected(done) says."""
+    pool = bench.workload("pool")
+    recording = bench.attach([pool], "--probe", spec(*words))
+    found = []
+    for order in ("go 100", "free", "go 37", "free"):
+        _, done = pool.order(order)
+        found.append((done, recording.snapshot()))
+    recording.end(signal.SIGINT)
+    pool.is_unharmed()
+    return found
+
+
+def check_layered(bench):
+    for done, path in check_pool(bench):
+        costs, names = by_domain(bench, path)
+        expected = without_zeros({0: done["malloc"], 16: done["objects"]})
+        check_equal(costs, expected, "(count, size) by domain")
+        check_equal(names, {domain: ("malloc", "pool")[domain > 0] for domain in expected}, "names")
+        shown = bench.show(path)
+        check_equal(shown["counters"]["unknown_frees"], done["foreign"], "frees of foreign pointers")
+        check_equal({name: n for name, n in shown["losses"].items() if n}, {}, "losses")
+
+
+def test_probe_pool(bench):
+    check_layered(bench)
+
+
+def test_probe_pool_with_perf_uprobes(bench):
+    with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
+        check_layered(bench)
+
+
+def test_probe_pool_without_return_probes(bench):
+    with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
+        check_layered(bench)
+
+
+def test_probe_pool_that_wraps(bench):
+    """What malloc gives inside it does not count. A chunk from outside is in the way of the object that
+    begins where it does: that is said."""
+    for done, path in check_pool(bench, "wraps"):
+        costs, _ = by_domain(bench, path)
+        replaced = bench.show(path)["losses"].get("blocks_replaced", 0)
+        outside = [done["outside"][0] - replaced, done["outside"][1] - 16384 * replaced]
+        check_equal(costs, without_zeros({0: outside, 16: done["objects"]}), "by domain")
+        check_equal(replaced, done["outside"][0], "chunks replaced")
+        check_equal(bench.show(path)["counters"]["unknown_frees"], 0, "unknown frees")
+
+
+def test_probe_says_domains(bench):
+    """In show, and where a block is asked for."""
+    pool = bench.workload("pool")
+    recording = bench.attach([pool], "--probe", spec())
+    pool.order("go 10")
+    path = recording.snapshot()
+    recording.end(signal.SIGINT)
+    text = bench.allocsnap("show", path)[0]
+    check(re.search(r"^  domain\.16 +pool$", text, re.M), "show does not name domain 16")
+    check(re.search(r"^  pool_free\+3 .*, domain 16 \(pool\)$", text, re.M), "nor of which a probe is")
+    check(re.search(r"^  malloc .*, domain 0 \(malloc\)$", text, re.M), "nor what malloc's is")
+    probes = {row["function"]: row["domain"] for row in bench.show(path)["probes"]}
+    check_equal((probes["connection_new"], probes["malloc"]), (16, 0), "domains of probes")
+    for domain in ("domain=16", "domain=pool"):
+        total = bench.stats(path, "--include", domain)["total"]
+        check_equal([total["count"], total["size"]], by_domain(bench, path)[0][16], domain)
+
+
+# ---- several ----
+
+def test_probe_two_allocators(bench):
+    """Domains in the order of the options; who is named twice is the first's."""
+    pool = bench.workload("pool")
+    first = "name=connections,object=*/pool,alloc=connection_new(bytes=192),free=pool_free(ptr=3)"
+    functions = POOL.replace("alloc=connection_new(bytes=192),", "")
+    recording = bench.attach([pool], "--probe", first, "--probe",
+                             spec(functions=functions.replace("free=pool_free", "free=give_back")
+                                  .replace("ptr=3", "ptr=2")))
+    _, done = pool.order("go 100")
+    costs, names = by_domain(bench, recording.snapshot())
+    recording.end(signal.SIGINT)
+    check_equal(names, {0: "malloc", 16: "connections", 17: "pool"}, "names")
+    check_equal(costs[16][0] + costs[17][0], done["objects"][0], "objects")
+    check_equal(costs[16][1] + costs[17][1], done["objects"][1], "bytes of objects")
+
+
+def check_follows(bench, file, note):
+    pool = os.path.abspath(os.path.join(WORKLOADS, "pool"))
+    script = f"for n in 11 25; do (sleep 1; echo go $n) | {pool} & done; wait"
+    stdout, stderr = bench.run([ALLOCSNAP, "run", "-f", "-o", bench.path("out"), "--probe",
+                                spec(file=file), "--", "/bin/sh", "-c", script], seconds=60)
+    answers = sorted(re.findall(r'"objects": \[(\d+), (\d+)\]', stdout))
+    paths = [line for line in stdout.splitlines() if line.endswith(".snap") and "/pool." in line]
+    found = sorted(tuple(map(str, by_domain(bench, path)[0][16])) for path in paths)
+    check_equal(found, answers, "objects of each process")
+    check_equal(len(found), 2, "processes")
+    check(note in stderr, f"not said: {stderr!r}")
+
+
+def test_probe_follows_forks(bench):
+    """Each process that maps the file, not only the first. Of what is new probes come a moment later."""
+    check_follows(bench, "*/pool", "maps no */pool yet: it is waited for")
+
+
+def test_probe_follows_programs(bench):
+    """The shell that starts them has no pool of its own."""
+    check_follows(bench, "exe", f"no symbol pool_alloc in {os.path.realpath('/bin/sh')}")
+
+
+def test_probe_waits_for_dlopen(bench):
+    """A library that comes later. What is allocated in the first second may be missed, and is said."""
+    target = bench.workload("dlopen")
+    recording = bench.attach([target], "--probe", SQLITE)
+    check("maps no libsqlite3.so* yet: it is waited for" in recording.stderr(), recording.stderr())
+    target.order("go")
+    recording.snapshot()
+    _, done = target.order("go")
+    path = recording.snapshot()
+    costs, names = by_domain(bench, path)
+    late = bench.show(path)["losses"]["functions_late"]
+    recording.end(signal.SIGINT)
+    check_equal(late, 2, "functions_late")
+    check_equal(names[16], "sqlite", "name")
+    check(done["count"] <= costs[16][0] <= 2 * done["count"], f"blocks: {costs}")
+    check_equal(costs[16][1], costs[16][0] * done["size"] // done["count"], "bytes")
+
+
+# ---- exceptions ----
+
+def check_throws(bench, *words):
+    """Attached to, in each of the three ways to see a return."""
+    functions = ("alloc=_ZN4Pool3getEm(size=2)", "alloc=pool_get(size=2)", "free=_ZN4Pool3putEPv(ptr=2)")
+    for mode in (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_RETURN"):
+        pool = bench.workload("pool_throws")
+        with environment(mode):
+            recording = bench.attach([pool], "--probe", spec(*words, functions=",".join(functions)))
+        for rounds in (1, 2):
+            _, done = pool.order("go 200")
+            check_equal(done["caught"], 200 * rounds, "exceptions caught")
+            path = recording.snapshot()
+            check_equal(by_domain(bench, path)[0][16], done["objects"], f"objects ({mode})")
+        pool.order("free")
+        path = recording.snapshot()
+        check(16 not in by_domain(bench, path)[0], f"objects that were given back ({mode})")
+        check_equal(bench.show(path)["losses"]["calls_unreturned"], 400, f"calls left ({mode})")
+        recording.end(signal.SIGINT)
+        pool.is_unharmed()
+
+
+def test_probe_pool_that_throws(bench):
+    """The program catches them as it would without us. That a C++ function may throw is known by its
+    symbol, of others it is said."""
+    check_throws(bench, "throws")
+
+
+# ---- what is wrong ----
+
+def refused(bench, target, *options, status=1):
+    argv = [ALLOCSNAP, "attach", str(target.pid), "-o", bench.path("out"), *options]
+    stderr = bench.run(argv, status)[1]
+    check_equal(stderr.count("\n"), 1, f"lines of {stderr!r}")
+    return stderr
+
+
+def test_probe_that_cannot_be_meant(bench):
+    pool = bench.workload("pool")
+    stderr = refused(bench, pool, "--probe", "name=p,object=exe,free=pool_free", status=2)
+    check("--probe: free=pool_free: ptr= is missing;" in stderr, stderr)
+    stderr = refused(bench, pool, "--probe", spec(), "--probe", spec(), status=2)
+    check("--probe: name=pool: that is another allocator's name;" in stderr, stderr)
+    bench.run([ALLOCSNAP, "run", "--probe", "name=p", "--", "/bin/true"], status=2)
+
+
+def test_probe_without_its_functions(bench):
+    pool = bench.workload("pool")
+    path = os.path.realpath(f"/proc/{pool.pid}/exe")
+    stderr = refused(bench, pool, "--probe", spec(functions="alloc=pool_new(size=1),free=pool_free(ptr=3)"))
+    check(f"--probe: pool: no symbol pool_new in {path}: static and inlined, or stripped?" in stderr,
+          stderr)
+    stderr = refused(bench, pool, "--probe", spec(functions="alloc=pool_alloc(size=2),free=no(ptr=1)"))
+    check(f"no symbol no in {path}: static and inlined, or stripped? "
+          "(nothing would be seen to leave)" in stderr, stderr)
+    recording = bench.attach([pool], "--probe", spec("alloc=not_there(size=1)"))
+    check(f"no symbol not_there in {path}: static and inlined, or stripped?" in recording.stderr(),
+          recording.stderr())
+    recording.end(signal.SIGINT)
+    pool.is_unharmed()
+
+
+# ---- a real one ----
+
+def python_functions():
+    """Python's three families. In Debian's python3 they are inlined here and there, so that some frees
+    are not seen; in its debug build they are not."""
+    for prefix in ("PyObject_", "PyMem_", "PyMem_Raw"):
+        yield (f"alloc={prefix}Malloc(size=1),alloc={prefix}Calloc(count=1,size=2),"
+               f"realloc={prefix}Realloc(ptr=1,size=2),free={prefix}Free(ptr=1)")
+
+
+def in_read(process):
+    """In system call 0, of descriptor 0."""
+    return pathlib.Path(f"/proc/{process.pid}/syscall").read_text().startswith("0 0x0 ")
+
+
+def test_probe_python_as_tracemalloc_counts(bench):
+    """Between two moments as many bytes come and go as tracemalloc says, in that process."""
+    script = pathlib.Path(__file__).parent.parent / "workloads" / "python_memory.py"
+    python = bench.start([tool("python3.11d"), "-S", str(script)], kind=Workload,
+                         env={**os.environ, "PYTHONMALLOC": "pymalloc"}).ready()
+    recording = bench.attach([python], "--probe",
+                             f"name=python,object=exe,{','.join(python_functions())}")
+    sizes = []
+    for order in ("begin", "still", "build", "clear"):
+        _, done = python.order(order)
+        wait_for(lambda: in_read(python), "the next os.read()")
+        path = recording.snapshot()
+        sizes.append((by_domain(bench, path)[0][16][1], done["size"]))
+    recording.end(signal.SIGINT)
+    check_equal(bench.show(path)["losses"].get("blocks_replaced", 0), 0, "blocks_replaced")
+    _, (our_start, their_start), *later = sizes
+    for ours, theirs in later:
+        check_equal(ours - our_start, theirs - their_start, "bytes more than at the start")
+    check(later[0][1] > 900000 > later[1][1] > 500000, f"it has done little: {sizes}")
+    python.order("leave")
+    check_equal(python.wait(), 0, "exit status")

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What --probe says of an allocator. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "elf/custom_allocators.h"
+
+/* Another one is in parser_facts.c, which looks for it. */
+static __attribute__((noinline, used)) int static_twice(void)
+{
+	return 1;
+}
+
+static struct custom_allocators read_specs(const char *const *spec)
+{
+	struct custom_allocators custom = {};
+	struct reason why = {};
+
+	for (; *spec; spec++)
+		cr_assert_eq(custom_allocators_add(&custom, *spec, &why), 0, "%s: %s", *spec, why.text);
+	return custom;
+}
+
+#define SPECS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+static void expect_function(const struct custom_function *function, const char *symbol,
+			    enum call_shape shape, struct custom_call call)
+{
+	cr_expect_str_eq(function->symbol, symbol);
+	cr_expect_eq(function->shape, shape, "%s", symbol);
+	cr_expect_eq(function->call.size, call.size, "%s", symbol);
+	cr_expect_eq(function->call.count, call.count, "%s", symbol);
+	cr_expect_eq(function->call.pointer, call.pointer, "%s", symbol);
+	cr_expect_eq(function->call.bytes, call.bytes, "%s", symbol);
+}
+
+Test(custom_allocators, each_kind_of_function)
+{
+	struct custom_allocators custom = read_specs(SPECS(
+		"name=p,object=/usr/lib/x.so,alloc=a(size=2),alloc=b(count=1,size=3),"
+		"alloc=c(bytes=192),alloc=d(count=6,bytes=8),alloc=e(out=1,size=2),"
+		"realloc=f(ptr=2,size=4),realloc=g(ptr=1,size=2,count=3),free=h(ptr=2),wraps"));
+	const struct custom_function *function = custom.function;
+
+	cr_assert_eq(custom.allocator_nr, 1);
+	cr_assert_eq(custom.function_nr, 8);
+	cr_expect_str_eq(custom.allocator[0].name, "p");
+	cr_expect_str_eq(custom.allocator[0].object, "/usr/lib/x.so");
+	cr_expect(custom.allocator[0].wraps && !custom.allocator[0].throws);
+	expect_function(&function[0], "a", SHAPE_CUSTOM_ALLOC, (struct custom_call){ .size = 2 });
+	expect_function(&function[1], "b", SHAPE_CUSTOM_ALLOC,
+			(struct custom_call){ .count = 1, .size = 3 });
+	expect_function(&function[2], "c", SHAPE_CUSTOM_ALLOC, (struct custom_call){ .bytes = 192 });
+	expect_function(&function[3], "d", SHAPE_CUSTOM_ALLOC,
+			(struct custom_call){ .count = 6, .bytes = 8 });
+	expect_function(&function[4], "e", SHAPE_CUSTOM_OUT,
+			(struct custom_call){ .pointer = 1, .size = 2 });
+	expect_function(&function[5], "f", SHAPE_CUSTOM_REALLOC,
+			(struct custom_call){ .pointer = 2, .size = 4 });
+	expect_function(&function[6], "g", SHAPE_CUSTOM_REALLOC,
+			(struct custom_call){ .pointer = 1, .size = 2, .count = 3 });
+	expect_function(&function[7], "h", SHAPE_CUSTOM_FREE, (struct custom_call){ .pointer = 2 });
+	custom_allocators_release(&custom);
+}
+
+/* Functions of one name are looked for once, with all the arguments that either needs. */
+Test(custom_allocators, several)
+{
+	struct custom_allocators custom = read_specs(SPECS(
+		"name=p,object=a.so,alloc=get(size=1),free=put(ptr=1)",
+		"free=put(ptr=4),alloc=get(size=3),object=exe,name=q.2",
+		"name=lua,object=*lua*,realloc=l_alloc(ptr=2,size=4)"));
+
+	cr_assert_eq(custom.allocator_nr, 3);
+	cr_assert_eq(custom.function_nr, 5);
+	cr_expect(!custom.allocator[1].wraps);
+	cr_expect_eq(custom.function[2].allocator, 1);
+	cr_expect_eq(custom.function[4].allocator, 2);
+	cr_assert_eq(custom.wanted.nr, 3);
+	cr_expect_str_eq(custom.wanted.function[custom.function[2].wanted].name, "put");
+	cr_expect_eq(custom.function[1].wanted, custom.function[2].wanted);
+	cr_expect_eq(custom.wanted.function[custom.function[0].wanted].argument_nr, 3);
+	cr_expect_eq(custom.wanted.function[custom.function[1].wanted].argument_nr, 4);
+	cr_expect_eq(custom.wanted.function[custom.function[4].wanted].argument_nr, 4);
+	custom_allocators_release(&custom);
+}
+
+Test(custom_allocators, those_that_exceptions_leave)
+{
+	struct custom_allocators custom = read_specs(SPECS(
+		"name=p,object=x,alloc=_ZN4Pool3getEm(size=2),alloc=get(size=1),free=_ZN4Pool3putEPv(ptr=2)",
+		"name=q,object=x,throws,alloc=get(size=1),free=put(ptr=1)"));
+	const bool throws[] = { true, false, false, true, false };
+
+	for (size_t i = 0; i < ARRAY_SIZE(throws); i++)
+		cr_expect_eq(custom_function_throws(&custom, i), throws[i], "%zu", i);
+	custom_allocators_release(&custom);
+}
+
+#define REST ",alloc=a(size=1),free=f(ptr=1)"
+#define SPEC(functions) "name=p,object=x," functions
+
+Test(custom_allocators, what_cannot_be_meant)
+{
+	static const struct {
+		const char *spec, *why;
+	} rows[] = {
+		{ "", "'' is none of name=, object=, alloc=, realloc=, free=, throws and wraps" },
+		{ "object=x" REST, "name= is missing" },
+		{ "name=p" REST, "object= is missing" },
+		{ "name=p,object=x,free=f(ptr=1)", "alloc= (or realloc=) is missing" },
+		{ "name=p,object=x,alloc=a(size=1)", "free= (or realloc=) is missing" },
+		{ "name=p,object=x", "alloc= (or realloc=) is missing" },
+		{ "name=,object=x" REST, "name= is empty" },
+		{ "name=p,object=" REST, "object= is empty" },
+		{ "name=p,name=q,object=x" REST, "name=q: it is there twice" },
+		{ "name=p,object=x,object=y" REST, "object=y: it is there twice" },
+		{ "name=a/b,object=x" REST,
+		  "name=a/b: a name is up to 32 letters, digits, '.', '_' and '-', and no number" },
+		{ "name=16,object=x" REST,
+		  "name=16: a name is up to 32 letters, digits, '.', '_' and '-', and no number" },
+		{ "name=malloc,object=x" REST, "name=malloc: that is another allocator's name" },
+		{ "name=jemalloc,object=x" REST, "name=jemalloc: that is another allocator's name" },
+		{ "name=taken,object=x" REST, "name=taken: that is another allocator's name" },
+		{ "name=p,object=x,wrap" REST,
+		  "'wrap' is none of name=, object=, alloc=, realloc=, free=, throws and wraps" },
+		{ "name=p,object=x," REST,
+		  "'' is none of name=, object=, alloc=, realloc=, free=, throws and wraps" },
+		{ SPEC("free=pool_free"), "free=pool_free: ptr= is missing" },
+		{ SPEC("free=f()"), "free=f: ptr= is missing" },
+		{ SPEC("free=f(ptr=1,size=2)"), "free=f: 'size=2' is none of ptr=" },
+		{ SPEC("alloc=a"), "alloc=a: size= (or bytes=) is missing" },
+		{ SPEC("alloc=a(count=1)"), "alloc=a: size= (or bytes=) is missing" },
+		{ SPEC("alloc=a(size=1,bytes=8)"), "alloc=a: size= and bytes= exclude each other" },
+		{ SPEC("alloc=a(ptr=1)"), "alloc=a: 'ptr=1' is none of size=, count=, bytes= and out=" },
+		{ SPEC("alloc=a(size)"), "alloc=a: 'size' is none of size=, count=, bytes= and out=" },
+		{ SPEC("alloc=a(size=1,)"), "alloc=a: '' is none of size=, count=, bytes= and out=" },
+		{ SPEC("alloc=a(size=0)"), "alloc=a: size=0: an argument's position is 1 to 6" },
+		{ SPEC("alloc=a(size=7)"), "alloc=a: size=7: an argument's position is 1 to 6" },
+		{ SPEC("alloc=a(size=-1)"), "alloc=a: size=-1: an argument's position is 1 to 6" },
+		{ SPEC("alloc=a(size=)"), "alloc=a: size=: an argument's position is 1 to 6" },
+		{ SPEC("alloc=a(size=1,size=2)"), "alloc=a: size= is there twice" },
+		{ SPEC("alloc=a(size=1,count=1)"), "alloc=a: argument 1 has two meanings" },
+		{ SPEC("alloc=a(out=2,size=2)"), "alloc=a: argument 2 has two meanings" },
+		{ SPEC("alloc=a(bytes=0)"), "alloc=a: bytes=0 is no number of bytes" },
+		{ SPEC("alloc=a(bytes=4K)"), "alloc=a: bytes=4K is no number of bytes" },
+		{ SPEC("realloc=r(size=1)"), "realloc=r: ptr= is missing" },
+		{ SPEC("realloc=r(ptr=1)"), "realloc=r: size= is missing" },
+		{ SPEC("alloc=(size=1)"), "alloc=: the function's name is missing" },
+		{ SPEC("alloc=a(size=1"), "alloc=a(size=1: ')' is missing" },
+		{ SPEC("alloc=a(size=1)x"), "alloc=a(size=1)x: nothing belongs behind ')'" },
+		{ SPEC("alloc=a)"), "alloc=a): nothing belongs behind ')'" },
+		{ SPEC("alloc=a(size=1),free=a(ptr=1)"), "free=a: the function is there twice" },
+		{ SPEC("alloc=malloc(size=1)"),
+		  "alloc=malloc: that function is known, and recorded without --probe" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct custom_allocators custom =
+			read_specs(SPECS("name=taken,object=y,realloc=z(ptr=1,size=2)"));
+		struct reason why = { "" };
+		int err = custom_allocators_add(&custom, rows[i].spec, &why);
+
+		cr_expect_eq(err, -EINVAL, "%s", rows[i].spec);
+		cr_expect_str_eq(why.text, rows[i].why, "%s: %s", rows[i].spec, why.text);
+		cr_expect_eq(custom.allocator_nr, 1);
+		cr_expect_eq(custom.function_nr, 1);
+		cr_expect_eq(custom.wanted.nr, 1);
+		custom_allocators_release(&custom);
+	}
+}
+
+Test(custom_allocators, are_limited)
+{
+	struct custom_allocators custom = {};
+	struct reason why = {};
+	char spec[128];
+	int err = 0, nr = 0;
+
+	for (; !err && nr <= CUSTOM_ALLOCATORS_MAX; nr++) {
+		snprintf(spec, sizeof(spec), "name=p%d,object=x,realloc=r(ptr=1,size=2)", nr);
+		err = custom_allocators_add(&custom, spec, &why);
+	}
+	cr_expect_eq(err, -EINVAL);
+	cr_expect_eq(custom.allocator_nr, CUSTOM_ALLOCATORS_MAX);
+	cr_expect_str_eq(why.text, "more than 64 allocators");
+	custom_allocators_release(&custom);
+}
+
+Test(custom_allocators, more_functions_than_there_is_room_for)
+{
+	struct custom_allocators custom = {};
+	struct reason why = {};
+	char spec[4096] = "name=p,object=x,free=f(ptr=1)";
+	size_t len = strlen(spec);
+
+	for (int i = 0; i < CUSTOM_CALLS_MAX; i++)
+		len += sprintf(spec + len, ",alloc=a%d(size=1)", i);
+	cr_expect_eq(custom_allocators_add(&custom, spec, &why), -EINVAL);
+	cr_expect_str_eq(why.text, "more than 128 functions");
+	*strrchr(spec, ',') = '\0';
+	cr_expect_eq(custom_allocators_add(&custom, spec, &why), 0, "%s", why.text);
+	custom_allocators_release(&custom);
+}
+
+Test(custom_allocators, are_in_the_files_that_they_name)
+{
+	static const struct {
+		const char *object, *path;
+		bool is_exe, is_in;
+	} rows[] = {
+		{ "/usr/lib/libp.so.1", "/usr/lib/libp.so.1", false, true },
+		{ "/usr/lib/libp.so.1", "/opt/usr/lib/libp.so.1", false, false },
+		{ "libp.so.1", "/usr/lib/libp.so.1", false, true },
+		{ "libp.so*", "/usr/lib/libp.so.1", false, true },
+		{ "*/lib/libp*", "/usr/lib/libp.so.1", false, true },
+		{ "libp", "/usr/lib/libp.so.1", false, false },
+		{ "lib", "/usr/lib/libp.so.1", false, false },
+		{ "a[b]", "/a[b]", false, true },
+		{ "exe", "/usr/bin/p", true, true },
+		{ "exe", "/usr/bin/p", false, false },
+		{ "exe", "/usr/bin/exe", false, false },
+		{ "p", "/usr/bin/p", true, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct custom_allocator allocator = { .object = (char *)rows[i].object };
+
+		cr_expect_eq(custom_allocator_is_in(&allocator, rows[i].path, rows[i].is_exe),
+			     rows[i].is_in, "%s in %s", rows[i].object, rows[i].path);
+	}
+}
