@@ -92,4 +92,10 @@ char *losses_line(const struct snapshot *snapshot);
  */
 int render_traced(FILE *out, const struct snapshot *snapshot);
 
+/*
+ * What RSS is made of, in lines that begin with margin: "RSS 80.1 MiB = 62.5 MiB traced + 4.0 MiB of
+ * heaps not traced + …"; nothing where the snapshot does not know it. 0 or a negative errno.
+ */
+int render_rss(FILE *out, const struct snapshot *snapshot, const char *margin);
+
 #endif

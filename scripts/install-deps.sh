@@ -11,7 +11,7 @@ packages='
 	libelf-dev libdw-dev libcapstone-dev libiberty-dev libjansson-dev libxxhash-dev libzstd-dev zlib1g-dev
 	libcriterion-dev libclang-rt-14-dev pkg-config
 	lld dwz libc6-dbg musl-tools libtcmalloc-minimal4 libmimalloc2.0
-	python3 python3.11-dbg sqlite3 redis-server redis-tools jq git
+	python3 python3.11-dbg sqlite3 redis-server redis-tools jq git gh ripgrep
 	mount util-linux
 '
 

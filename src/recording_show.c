@@ -103,6 +103,8 @@ int show_top(const char *path)
 		err = text->report(stdout, &report);
 	if (!err)
 		err = render_traced(stdout, snapshot);
+	if (!err)
+		err = render_rss(stdout, snapshot, "");
 	if (losses)
 		say("%s: %s", path, losses);
 	free(losses);

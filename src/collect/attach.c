@@ -60,6 +60,8 @@ static int attach_multi_link(const struct attachment *at, const struct bpf_progr
 {
 	int err, fd;
 
+	if (at->probes->is_trial)
+		return 0;
 	uprobes->path = at->path;
 	uprobes->pid = at->probes->pid;
 	uprobes->attach_type = bpf_program__expected_attach_type(program);
@@ -138,6 +140,8 @@ static int attach_link(const struct attachment *at, size_t site, enum probe_end 
 	struct probe_link link = { .site = site, .end = end };
 	int err;
 
+	if (at->probes->is_trial)
+		return 0;
 	link.link = bpf_program__attach_uprobe_opts(program[end], task_of(at->probes), at->path,
 						    offset, &opts);
 	if (!link.link)
@@ -412,8 +416,11 @@ static int tell_kernel(const struct probes *probes, const struct allocsnap_bpf *
 {
 	struct process_request args = { .tgid = probes->pid };
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
-	int err = bpf_prog_test_run_opts(bpf_program__fd(bpf->progs.process_switch), &opts);
+	int err;
 
+	if (probes->is_trial)
+		return 0;
+	err = bpf_prog_test_run_opts(bpf_program__fd(bpf->progs.process_switch), &opts);
 	return err ?: (int)opts.retval;
 }
 

@@ -122,6 +122,30 @@ static int describe_texts(struct snapshot_builder *builder, const struct target 
 	return err;
 }
 
+/* Only the classes that were told apart; what is 0 is so, too. */
+static int describe_rss(struct snapshot_builder *builder, const struct rss *rss)
+{
+	static const char *const key[] = {
+#define X(NAME, name) "rss_" #name "_bytes",
+		RSS_CLASSES(X)
+#undef X
+	};
+	const struct number number[] = {
+		{ "rss_huge_bytes", rss->huge_bytes },
+		{ "rss_swap_bytes", rss->swap_bytes },
+		{ "rss_monotonic_ns", rss->time_ns },
+	};
+	int err = 0;
+
+	if (!rss->time_ns)
+		return 0;
+	for (int i = 0; i < RSS_CLASS_NR && !err; i++)
+		if (i == RSS_FILES || i == RSS_SHARED || (i != RSS_ANONYMOUS) == rss->is_close)
+			err = describe_numbers(builder, &(struct number){ key[i], rss->bytes[i] }, 1);
+	return err ?: describe_numbers(builder, number + !rss->is_close,
+				       ARRAY_SIZE(number) - !rss->is_close);
+}
+
 int describe_target(struct snapshot_builder *builder, const struct target *target,
 		    const struct process *books, const struct occasion *occasion)
 {
@@ -143,6 +167,8 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		err = describe_texts(builder, target, books, occasion);
 	if (!err)
 		err = describe_numbers(builder, number, ARRAY_SIZE(number));
+	if (!err)
+		err = describe_rss(builder, &target->rss);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);
 }
 

@@ -139,6 +139,21 @@ static int read_maps(struct collector *collector)
 					    bpf_map__value_size(bpf->maps.tracebacks));
 }
 
+/* What else the process's memory is; of one that has ended, what it last was. */
+static int read_rss(struct collector *collector)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < collector->target_nr && err != -ENOMEM; i++) {
+		struct target *target = collector->target[i];
+
+		err = target__is_over(target) ? -ESRCH : rss_read(target->pid, &target->rss);
+		if (!err)
+			target->rss_bytes = rss_total(&target->rss);
+	}
+	return err == -ENOMEM ? err : 0;
+}
+
 #define DRAIN_TRIES 3
 
 /*
@@ -160,6 +175,8 @@ int collector__drain(struct collector *collector, struct reason *why)
 		if (!any_has_execed(collector))
 			break;
 	}
+	if (!err)
+		err = read_rss(collector);
 	if (!err)
 		err = resolve_all(collector);
 	if (!err)

@@ -115,8 +115,7 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 	bpf_program__set_expected_attach_type(bpf->progs.leave_by_ret, UPROBE_MULTI_ATTACH_TYPE);
 }
 
-/* Whether functions of the kernel can be traced: not where it is built or locked down otherwise. */
-static bool fentry_works(void)
+bool fentry_works(void)
 {
 	static const struct bpf_insn nothing[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K }, /* r0 = 0 */
@@ -195,4 +194,15 @@ out:
 	allocsnap_bpf__destroy(bpf);
 	errno = -err;
 	return NULL;
+}
+
+struct allocsnap_bpf *open_bpf(void)
+{
+	struct allocsnap_bpf *bpf;
+
+	libbpf_set_print(print_libbpf);
+	bpf = allocsnap_bpf__open();
+	if (bpf)
+		choose_programs(bpf);
+	return bpf;
 }

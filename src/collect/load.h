@@ -2,6 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_LOAD_H
 #define ALLOCSNAP_COLLECT_LOAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct allocsnap_bpf;
@@ -20,5 +21,13 @@ struct reason;
 struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 			       const struct custom_allocators *custom, uint32_t traceback_limit,
 			       struct reason *why);
+
+/*
+ * The programs without the kernel: to decide what would be done with them. NULL: no memory.
+ */
+struct allocsnap_bpf *open_bpf(void);
+
+/* Whether functions of the kernel can be traced: not where it is built or locked down otherwise. */
+bool fentry_works(void);
 
 #endif

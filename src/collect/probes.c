@@ -230,5 +230,7 @@ void probes_close(struct probes *probes)
 	free(probes->looked);
 	free(probes->failed);
 	free(probes->dropped);
-	*probes = (struct probes){ .pid = probes->pid, .by_ret = probes->by_ret };
+	*probes = (struct probes){
+		.pid = probes->pid, .by_ret = probes->by_ret, .is_trial = probes->is_trial,
+	};
 }

@@ -79,6 +79,7 @@ struct probes {
 	struct probed_ret *ret;
 	size_t ret_nr, ret_alloc;
 	bool by_ret; /* no return probes */
+	bool is_trial; /* nothing is attached, and all is decided as if it were */
 	int *multi_fd;
 	size_t multi_fd_nr, multi_fd_alloc;
 	struct looked *looked;

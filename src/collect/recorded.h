@@ -76,6 +76,12 @@ void add_note(struct collector *collector, const char *what);
 /* Looks for allocators in the objects that have not been looked at yet. 0 or a negative errno. */
 int probe_new_objects(struct collector *collector, struct target *target, struct reason *why);
 
+/*
+ * That, and -ENOENT with a line where nothing that gives out blocks was found: what a recording begins
+ * with. Where target->probes are a trial's, nothing is attached.
+ */
+int find_probes(struct collector *collector, struct target *target, struct reason *why);
+
 /* Looks at all processes, at what they map and at what they are, whatever has happened. */
 void refresh_all(struct collector *collector);
 

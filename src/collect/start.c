@@ -151,6 +151,15 @@ static int say_nothing_found(const struct target *target, struct reason *why)
 			  target->pid, target->comm);
 }
 
+int find_probes(struct collector *collector, struct target *target, struct reason *why)
+{
+	int err = probe_new_objects(collector, target, why);
+
+	if (!err && !probes_see_allocations(target->probes))
+		err = say_nothing_found(target, why);
+	return err;
+}
+
 static int write_books(struct collector *collector, const struct target *target,
 		       const struct process *books, struct reason *why)
 {
@@ -174,9 +183,7 @@ static int start(struct collector *collector, struct target *target, struct reas
 	int err = write_books(collector, target, &books, why);
 
 	if (!err)
-		err = probe_new_objects(collector, target, why);
-	if (!err && !probes_see_allocations(target->probes))
-		err = say_nothing_found(target, why);
+		err = find_probes(collector, target, why);
 	if (!err)
 		err = custom_check(collector, target, why);
 	if (err)

@@ -11,6 +11,7 @@
 #include "collect/mapping_events.h"
 #include "collect/mappings.h"
 #include "collect/probes.h"
+#include "collect/rss.h"
 
 /*
  * A frame: where in which object; an address where object is OBJECT_NONE. OBJECT_SKIPPED stands
@@ -48,6 +49,7 @@ struct target {
 	char *comm, *exe, *cmdline, *cgroup;
 	uint64_t started_ns; /* CLOCK_MONOTONIC when it was admitted */
 	uint64_t rss_bytes, rss_at_start_bytes;
+	struct rss rss; /* as of the last drain at which it ran */
 	struct process books;	/* as last looked at */
 	struct process drained; /* as of the last drain */
 	uint64_t exec_cnt, thread_exec_cnt; /* seen so far, in the books */

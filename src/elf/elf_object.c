@@ -39,6 +39,15 @@ int elf_object__read(const struct elf_object *obj, uint64_t offset, void *buf, s
 	return 0;
 }
 
+size_t elf_object__read_some(const struct elf_object *obj, uint64_t offset, void *buf, size_t len)
+{
+	uint64_t left = offset < obj->file_size ? obj->file_size - offset : 0;
+
+	if (len > left)
+		len = left;
+	return elf_object__read(obj, offset, buf, len) ? 0 : len;
+}
+
 Elf_Data *elf_object__chunk(const struct elf_object *obj, uint64_t offset, uint64_t size,
 			    Elf_Type type)
 {

@@ -96,4 +96,7 @@ int elf_object__offset_of(const struct elf_object *obj, uint64_t vaddr, uint64_t
 /* Reads exactly len bytes at a file offset. 0, -ENODATA if the file ends before, or -errno. */
 int elf_object__read(const struct elf_object *obj, uint64_t offset, void *buf, size_t len);
 
+/* Up to len bytes there: how many the file has. */
+size_t elf_object__read_some(const struct elf_object *obj, uint64_t offset, void *buf, size_t len);
+
 #endif

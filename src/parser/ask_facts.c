@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "elf/object_facts.h"
+#include "elf/object_traits.h"
 #include "elf/stack_switches.h"
 #include "parser/ask_file.h"
 
@@ -120,5 +121,29 @@ int parser__stack_switch(struct parser *parser, int fd, const char **ret_what)
 
 	if (!err)
 		*ret_what = stack_switches[index].what;
+	return err;
+}
+
+/* ---- what it is like ---- */
+
+static int take_traits(struct file_answer *answer, void *ret)
+{
+	struct object_traits *traits = ret;
+	int err = file_answer__bytes(answer, traits, sizeof(*traits));
+
+	return !err && traits->bits >> TRAIT_NR ? -EPROTO : err;
+}
+
+int parser__traits(struct parser *parser, int fd, struct object_traits *ret, struct reason *why)
+{
+	const struct file_question question = {
+		.question = ASK_TRAITS, .answer = TRAITS, .fd = fd, .take = take_traits,
+		.answer_max = sizeof(*ret),
+	};
+	struct object_traits traits = {};
+	int err = ask_file(parser, &question, &traits, why);
+
+	if (!err)
+		*ret = traits;
 	return err;
 }

@@ -26,6 +26,7 @@ enum message_kind {
 	ASK_FACTS,   /* struct functions_wanted, as many as there are; with the object */
 	ASK_RETURNS, /* struct returns_question; with the object */
 	ASK_SWITCH,  /* nothing more; with the object */
+	ASK_TRAITS,  /* nothing more; with the object */
 	HERE_IS,     /* a file */
 	HERE_IS_NONE,
 	WANT_FILE, /* struct file_wanted */
@@ -34,6 +35,7 @@ enum message_kind {
 	FACTS,	   /* struct verdict, likewise struct object_facts, then its functions */
 	RETURNS,   /* struct verdict, likewise struct object_returns, then its places */
 	SWITCH,	   /* struct verdict, likewise uint32_t, the index of a row of stack_switches[] */
+	TRAITS,	   /* struct verdict, likewise struct object_traits */
 };
 
 struct message {

@@ -20,6 +20,7 @@
 struct functions_wanted;
 struct object_facts;
 struct object_returns;
+struct object_traits;
 struct unwind_table;
 
 /* Zero is the default. */
@@ -62,5 +63,8 @@ int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object
 
 /* What the object does that only who switches stacks does; -ENOENT: nothing. */
 int parser__stack_switch(struct parser *parser, int fd, const char **ret_what);
+
+/* object_traits.h: for words only, nothing is done because of it. */
+int parser__traits(struct parser *parser, int fd, struct object_traits *ret, struct reason *why);
 
 #endif

@@ -38,6 +38,7 @@ static int (*const serve_file[])(const struct channel *channel, int fd) = {
 	[ASK_FACTS] = serve_facts,
 	[ASK_RETURNS] = serve_returns,
 	[ASK_SWITCH] = serve_switch,
+	[ASK_TRAITS] = serve_traits,
 };
 
 void serve(int fd)

@@ -9,6 +9,7 @@
 #include "base/reason.h"
 #include "elf/elf_object.h"
 #include "elf/object_facts.h"
+#include "elf/object_traits.h"
 #include "elf/stack_switches.h"
 #include "parser/channel.h"
 #include "parser/serve_private.h"
@@ -128,4 +129,15 @@ int serve_switch(const struct channel *channel, int fd)
 	err = send_answer(channel, SWITCH, err, &why, piece, ARRAY_SIZE(piece));
 	elf_object__close(elf);
 	return err;
+}
+
+int serve_traits(const struct channel *channel, int fd)
+{
+	struct object_traits traits = {};
+	struct reason why = {};
+	struct iovec piece[2];
+	int err = object_traits_read(fd, &traits, &why);
+
+	piece[1] = (struct iovec){ &traits, sizeof(traits) };
+	return send_answer(channel, TRAITS, err, &why, piece, ARRAY_SIZE(piece));
 }

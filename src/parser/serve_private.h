@@ -12,5 +12,6 @@ int serve_table(const struct channel *channel, int fd);
 int serve_facts(const struct channel *channel, int fd);
 int serve_returns(const struct channel *channel, int fd);
 int serve_switch(const struct channel *channel, int fd);
+int serve_traits(const struct channel *channel, int fd);
 
 #endif

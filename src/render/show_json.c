@@ -7,6 +7,7 @@
 #include "render/facts.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
+#include "render/rss.h"
 #include "snapshot.h"
 
 /* Metadata that is a number: these keys, and those whose unit is their ending. */
@@ -103,6 +104,25 @@ static json_t *traced_json(const struct snapshot_facts *facts)
 	return json_unless(err, traced);
 }
 
+static json_t *rss_json(const struct rss_facts *facts)
+{
+	json_t *rss = json_object();
+	int err = json_set_uint(rss, "total", facts->total);
+
+	err = err ?: json_set_uint(rss, "traced", facts->traced_resident);
+	err = err ?: json_set_uint(rss, facts->is_close ? "heap_not_traced" : "anonymous_not_traced",
+				   facts->untraced);
+	for (int i = RSS_PART_HEAP + 1; i < RSS_PART_NR && !err; i++)
+		if (facts->is_close || i == RSS_PART_FILES || i == RSS_PART_SHARED)
+			err = json_set_uint(rss, rss_part_name(i), facts->part[i]);
+	err = err ?: json_set_uint(rss, "traced_not_resident", facts->not_resident);
+	err = err ?: json_set_uint(rss, "swap", facts->swap);
+	if (facts->is_close)
+		err = err ?: json_set_uint(rss, "huge", facts->huge);
+	err = err ?: json_set_uint(rss, "age_ns", facts->age_ns);
+	return json_unless(err, rss);
+}
+
 /* Blocks by how the walk over the stack ended, where tables told the way. */
 static json_t *ends_json(const struct traceback_shares *shares)
 {
@@ -137,11 +157,14 @@ static json_t *shares_json(const struct traceback_shares *shares)
 int json_show(FILE *out, const struct snapshot *snapshot)
 {
 	struct snapshot_facts facts = snapshot_facts(snapshot);
+	struct rss_facts rss = rss_facts(snapshot);
 	json_t *show = json_object();
 	int err = json_set_text(show, "schema", "allocsnap.snapshot/1");
 
 	err = err ?: json_set(show, "metadata", metadata_json(snapshot));
 	err = err ?: json_set(show, "traced_memory", traced_json(&facts));
+	if (rss.is_known)
+		err = err ?: json_set(show, "rss", rss_json(&rss));
 	err = err ?: json_set_uint(show, "blocks", facts.blocks);
 	err = err ?: json_set(show, "counters", counters_json(snapshot, SNAP_COUNTED));
 	err = err ?: json_set(show, "losses", counters_json(snapshot, SNAP_LOST));

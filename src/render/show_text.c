@@ -45,7 +45,8 @@ static int put_memory(FILE *out, const struct snapshot *snapshot,
 	err = err ?: put_line(out, "  %-*s %" PRIu64, NAME_WIDTH, "blocks", facts->blocks);
 	if (!err)
 		fputs("  ", out);
-	return err ?: render_traced(out, snapshot);
+	err = err ?: render_traced(out, snapshot);
+	return err ?: render_rss(out, snapshot, "  ");
 }
 
 static int put_share(FILE *out, const char *name, uint64_t part, uint64_t blocks)

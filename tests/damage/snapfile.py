@@ -41,13 +41,13 @@ TYPES = {name: number for number, name in enumerate(ROWS, 1)} | {"probe domains"
 
 def sample():
     """Rows for every section: three frames, two tracebacks, four traces."""
-    texts = ["", "pid", "4711", "comm", "app", "allocations", "lost", "malloc", "push %rbp",
+    texts = ["", "pid", "4711", "rss_files_bytes", "4096", "allocations", "lost", "malloc", "push %rbp",
              "/lib/libc.so", "0a1b", "/bin/app", "main.c", "main", "list.c", "push"]
     at = {text: number for number, text in enumerate(texts)}
     encoded = [text.encode() + b"\0" for text in texts]
     starts = [sum(map(len, encoded[:i])) for i in range(len(encoded))]
     return {
-        "metadata": [(at["pid"], at["4711"]), (at["comm"], at["app"])],
+        "metadata": [(at["pid"], at["4711"]), (at["rss_files_bytes"], at["4096"])],
         "counters": [(at["allocations"], 1, 17), (at["lost"], 2, 0)],
         "probes": [(1, at["malloc"], 0x98, 3, at["push %rbp"]), (2, at["push"], 0x10, 0, 0)],
         "string starts": [(start,) for start in starts],

@@ -11,16 +11,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/idmap.h"
 #include "check.h"
 #include "elf/allocators.h"
 #include "elf/object_facts.h"
+#include "elf/object_traits.h"
 #include "parser/channel.h"
 #include "parser/parser.h"
 #include "parser/serve.h"
 #include "unwind/packed_table.h"
 
-#define KIND_QUESTIONS 6
+#define KIND_PACKED 5 /* no question: what lies on disk */
 #define KIND_WITHOUT_HEAD 0x80 /* what is said begins with one */
 
 static const uint8_t *said;
@@ -124,6 +126,17 @@ static void ask_switch(struct parser *parser, int fd)
 	MUST(err ? !what : *what);
 }
 
+static void ask_traits(struct parser *parser, int fd)
+{
+	struct object_traits traits = {};
+	struct reason why = { "" };
+	int err = parser__traits(parser, fd, &traits, &why);
+
+	if (err)
+		expect_refused(err, &why);
+	MUST(traits.bits < 1ull << TRAIT_NR);
+}
+
 static int take(void *, size_t i, const struct symbol *frame, int frame_nr)
 {
 	MUST(i < 3 && frame_nr >= 1 && frame_nr <= SYMBOL_INLINE_MAX);
@@ -148,9 +161,9 @@ static void ask_names(struct parser *parser, int fd)
 }
 
 static void (*const ask[])(struct parser *parser, int fd) = {
-	ask_table, ask_facts, ask_returns, ask_switch, ask_names,
+	ask_table, ask_facts, ask_returns, ask_switch, ask_names, NULL, ask_traits,
 };
-static const uint32_t answers[] = { TABLE, FACTS, RETURNS, SWITCH, NAMES };
+static const uint32_t answers[] = { TABLE, FACTS, RETURNS, SWITCH, NAMES, 0, TRAITS };
 
 /* ---- what lies on disk ---- */
 
@@ -179,7 +192,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int file = -1; /* 64 KiB */
 	struct parser_options options = { .debug_root = "/nowhere" };
-	size_t kind = size ? (*data & ~KIND_WITHOUT_HEAD) % KIND_QUESTIONS : 0;
+	size_t kind = size ? (*data & ~KIND_WITHOUT_HEAD) % ARRAY_SIZE(ask) : 0;
 	struct parser *parser;
 
 	if (file < 0) {
@@ -188,8 +201,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	said = size ? data + 1 : NULL;
 	said_bytes = size ? size - 1 : 0;
-	said_kind = size && *data & KIND_WITHOUT_HEAD ? 0 : answers[kind % 5];
-	if (kind == KIND_QUESTIONS - 1) {
+	said_kind = size && *data & KIND_WITHOUT_HEAD ? 0 : answers[kind];
+	if (kind == KIND_PACKED) {
 		open_packed();
 		return 0;
 	}

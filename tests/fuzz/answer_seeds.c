@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "elf/object_facts.h"
+#include "elf/object_traits.h"
 #include "parser/messages.h"
 #include "unwind/packed_table.h"
 
@@ -29,6 +30,8 @@ static const struct {
 } returns = { { .place_nr = 2 }, { { 8, 0 }, { 9, 1 } } };
 
 static const uint32_t index_of_switch = 1;
+
+static const struct object_traits traits = { TRAIT_BIT(DYNAMIC) | TRAIT_BIT(GO) };
 
 static const struct {
 	struct names_answer head;
@@ -66,5 +69,6 @@ int main(int, char **argv)
 	write_seed(argv[1], 3, &no_error, sizeof(no_error), &index_of_switch, sizeof(uint32_t));
 	write_seed(argv[1], 4, &names, sizeof(names), NULL, 0);
 	write_seed(argv[1], 5, packed, sizeof(packed), &table, sizeof(table));
+	write_seed(argv[1], 6, &no_error, sizeof(no_error), &traits, sizeof(traits));
 	return 0;
 }

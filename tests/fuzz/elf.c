@@ -12,6 +12,7 @@
 #include "check.h"
 #include "elf/elf_object.h"
 #include "elf/object_facts.h"
+#include "elf/object_traits.h"
 #include "elf/stack_switches.h"
 
 static const int allowed[] = { -ENOEXEC, -ENOTSUP, -E2BIG, -ENOMEM, 0 };
@@ -38,6 +39,17 @@ static void look_for_switch(int fd)
 	elf_object__close(elf);
 }
 
+static void look_for_traits(int fd)
+{
+	struct object_traits traits = {};
+	struct reason why = { "" };
+	int err = object_traits_read(fd, &traits, &why);
+
+	if (err)
+		check_refused(err, &why, allowed);
+	MUST(traits.bits < 1ull << TRAIT_NR);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint64_t where = size > 2 ? data[0] | data[1] << 8 : 0, bytes = size > 2 ? size - 2 : 0;
@@ -56,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			look_for_returns(fd, facts.function[i].vaddr, bytes);
 		look_for_returns(fd, where, bytes);
 		look_for_switch(fd);
+		look_for_traits(fd);
 	}
 	object_facts_release(&facts);
 	close(fd);

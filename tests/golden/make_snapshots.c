@@ -13,6 +13,7 @@
  *	packed.snap		the same, compressed
  *	pooled.snap, renamed.snap	with an allocator of its own, under two names
  *	buffer.snap, enlarged.snap	one process, whose buffer has become bigger
+ *	rss.snap, sparse.snap, afar.snap, rss-hostile.snap	what RSS is made of
  *	rebuilt.snap		the same program from another build, sampled
  *	damaged.snap, short.snap, text.snap, later.snap	no snapshots
  */
@@ -250,6 +251,52 @@ static void make_hostile(struct make *m)
 				      UINT64_MAX)), 50, 1, 0);
 }
 
+/* ---- what RSS is made of ------------------------------------------------------------------- */
+
+static void resident(struct make *m, const char *heap, const char *files, uint32_t block_nr)
+{
+	metadata(m, "rss_at_start_bytes", "10485760");
+	metadata(m, "rss_heap_bytes", heap);
+	metadata(m, "rss_files_bytes", files);
+	blocks(m, TRACEBACK(m, 0, line(m, "main", "main.c", 1)), 1 << 20, block_nr, 0);
+}
+
+/* 60 of 300 MiB are traced. */
+static void make_rss(struct make *m)
+{
+	resident(m, "262144000", "41943040", 60);
+	metadata(m, "rss_shared_bytes", "1048576");
+	metadata(m, "rss_stacks_bytes", "524288");
+	metadata(m, "rss_other_bytes", "8912896");
+	metadata(m, "rss_huge_bytes", "209715200");
+	metadata(m, "rss_swap_bytes", "4096");
+	metadata(m, "rss_monotonic_ns", "1000000000");
+	metadata(m, "monotonic_ns", "3500000000");
+}
+
+/* What is traced is more than what is there. */
+static void make_sparse(struct make *m)
+{
+	resident(m, "1048576", "4096", 3);
+}
+
+static void make_afar(struct make *m)
+{
+	metadata(m, "rss_at_start_bytes", "10485760");
+	metadata(m, "rss_files_bytes", "4096");
+	metadata(m, "rss_shared_bytes", "0");
+	metadata(m, "rss_anonymous_bytes", "2097152");
+	blocks(m, TRACEBACK(m, 0, line(m, "main", "main.c", 1)), 1 << 20, 1, 0);
+}
+
+static void make_rss_hostile(struct make *m)
+{
+	resident(m, "18446744073709551615", "18446744073709551615", 1);
+	metadata(m, "rss_shared_bytes", "-1");
+	metadata(m, "rss_stacks_bytes", "\033[2J");
+	metadata(m, "rss_monotonic_ns", "18446744073709551615");
+}
+
 static void make_plain(struct make *m)
 {
 	blocks(m, TRACEBACK(m, 0, line(m, "main", "plain.c", 1)), 0, 1, 0);
@@ -302,5 +349,9 @@ int main(int argc, char **argv)
 	make_one(&make, "plain", make_plain);
 	make_one(&make, "empty", NULL);
 	make_damaged(&make);
+	make_one(&make, "rss", make_rss);
+	make_one(&make, "sparse", make_sparse);
+	make_one(&make, "afar", make_afar);
+	make_one(&make, "rss-hostile", make_rss_hostile);
 	return 0;
 }

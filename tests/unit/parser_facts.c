@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "elf/allocators.h"
 #include "elf/object_facts.h"
+#include "elf/object_traits.h"
 #include "elf/stack_switches.h"
 #include "parser_fixture.h"
 
@@ -142,6 +143,24 @@ Test(parser_facts, tell_who_switches_stacks)
 	cr_expect_eq(parser__stack_switch(parser, sh, &what), -ENOENT);
 	cr_expect_eq(parser__stack_switch(parser, libc, &what), 0);
 	cr_expect(what && strstr(what, "context"), "%s", what);
+	parser__close(parser);
+}
+
+Test(parser_facts, tell_what_a_file_is_like)
+{
+	struct parser *parser = parser_with(NULL, 0);
+	int sh = open("/bin/sh", O_RDONLY | O_CLOEXEC), own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int libc = open("/usr/lib/x86_64-linux-gnu/libc.so.6", O_RDONLY | O_CLOEXEC);
+	uint64_t linked = TRAIT_BIT(DYNAMIC) | TRAIT_BIT(EH_FRAME) | TRAIT_BIT(INTERPRETER);
+	struct object_traits traits = {};
+
+	cr_expect_eq(parser__traits(parser, sh, &traits, NULL), 0);
+	cr_expect_eq(traits.bits, linked, "/bin/sh: %jx", (uintmax_t)traits.bits);
+	cr_expect_eq(parser__traits(parser, libc, &traits, NULL), 0);
+	cr_expect_eq(traits.bits & ~TRAIT_BIT(INTERPRETER), linked & ~TRAIT_BIT(INTERPRETER));
+	cr_expect_eq(parser__traits(parser, own, &traits, NULL), 0);
+	linked |= TRAIT_BIT(SYMTAB) | TRAIT_BIT(DEBUG_INFO);
+	cr_expect_eq(traits.bits, linked, "this program: %jx", (uintmax_t)traits.bits);
 	parser__close(parser);
 }
 

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What the machine lets us do. */
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "collect/diagnosis.h"
+#include "collect/load.h"
+#include "collect/proc.h"
+#include "collect/trials.h"
+
+static enum check_state say(struct check *check, enum check_state state, const char *text)
+{
+	reason_set(&check->found, 0, "%s", text);
+	return state;
+}
+
+/* Of a trial. Without privilege it tells nothing of the kernel. */
+static enum check_state tried(struct check *check, int err, enum check_state if_not,
+			      const char *without)
+{
+	if (!err)
+		return say(check, CHECK_GOOD, "works, tried on allocsnap itself");
+	if (err == -EPERM || err == -EACCES)
+		return say(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
+	reason_set(&check->found, 0, "does not work (%s): %s", strerror(-err), without);
+	return if_not;
+}
+
+/* ---- the kernel ---- */
+
+static enum check_state check_btf(struct check *check)
+{
+	if (!access("/sys/kernel/btf/vmlinux", R_OK))
+		return say(check, CHECK_GOOD, "/sys/kernel/btf/vmlinux is there");
+	return say(check, CHECK_BAD,
+		   "no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF=y and a mounted /sys are needed");
+}
+
+static enum check_state check_programs(struct check *check)
+{
+	return tried(check, trial_load(), CHECK_BAD, "the kernel takes no BPF program of ours");
+}
+
+static enum check_state check_uprobe(struct check *check)
+{
+	return tried(check, trial_uprobe(), CHECK_BAD, "CONFIG_UPROBE_EVENTS=y is needed");
+}
+
+static enum check_state check_uretprobe(struct check *check)
+{
+	return tried(check, trial_uretprobe(), CHECK_COSTS,
+		     "returns are seen by probes on `ret` instructions, which is slower");
+}
+
+static enum check_state check_multi(struct check *check)
+{
+	return tried(check, trial_uprobe_multi(), CHECK_COSTS,
+		     "a kernel before 6.6; each probe takes a tenth of a second to detach");
+}
+
+static enum check_state check_session(struct check *check)
+{
+	return tried(check, trial_uprobe_session(), CHECK_COSTS,
+		     "a kernel before 6.13; processes with several stacks are recorded without return probes, which is slower");
+}
+
+static enum check_state check_fentry(struct check *check)
+{
+	if (trial_load())
+		return say(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
+	if (fentry_works())
+		return say(check, CHECK_GOOD, "functions of the kernel can be traced");
+	return say(check, CHECK_COSTS,
+		   "functions of the kernel cannot be traced: new code is noticed by another way, which may guess more");
+}
+
+static enum check_state check_lockdown(struct check *check)
+{
+	FILE *file = fopen("/sys/kernel/security/lockdown", "re");
+	char text[128] = "";
+
+	if (file) {
+		fgets(text, sizeof(text), file);
+		fclose(file);
+	}
+	if (strstr(text, "[confidentiality]"))
+		return say(check, CHECK_BAD,
+			   "confidentiality: BPF programs may not read memory; boot with lockdown=integrity or none");
+	if (*text)
+		return say(check, CHECK_GOOD, "does not keep programs from reading memory");
+	return say(check, CHECK_GOOD, "none that is visible");
+}
+
+static enum check_state check_tracefs(struct check *check)
+{
+	return say(check, CHECK_GOOD, "not needed: probes are perf events and BPF links");
+}
+
+/* ---- privileges ---- */
+
+static bool has_capability(int number)
+{
+	char *text = proc_read(getpid(), "status", NULL);
+	const char *line = text ? strstr(text, "\nCapEff:") : NULL;
+	bool has = line && strtoull(line + strlen("\nCapEff:"), NULL, 16) >> number & 1;
+
+	free(text);
+	return has;
+}
+
+static enum check_state check_capability(struct check *check, int number, enum check_state if_not,
+					 const char *without)
+{
+	if (has_capability(number))
+		return say(check, CHECK_GOOD, "held");
+	reason_set(&check->found, 0, "missing: %s", without);
+	return if_not;
+}
+
+static enum check_state check_cap_bpf(struct check *check)
+{
+	if (has_capability(CAP_SYS_ADMIN))
+		return say(check, CHECK_GOOD, "held, or stood for by CAP_SYS_ADMIN");
+	return check_capability(check, CAP_BPF, CHECK_BAD, "no BPF programs or maps");
+}
+
+static enum check_state check_cap_perfmon(struct check *check)
+{
+	if (has_capability(CAP_SYS_ADMIN))
+		return say(check, CHECK_GOOD, "held, or stood for by CAP_SYS_ADMIN");
+	return check_capability(check, CAP_PERFMON, CHECK_BAD, "no probes, no news of mappings");
+}
+
+static enum check_state check_cap_sys_admin(struct check *check)
+{
+	return check_capability(check, CAP_SYS_ADMIN, CHECK_BAD,
+				"mapped files cannot be opened (/proc/PID/map_files), nor all programs loaded");
+}
+
+static enum check_state check_cap_sys_ptrace(struct check *check)
+{
+	return check_capability(check, CAP_SYS_PTRACE, CHECK_COSTS,
+				"of processes of other users nothing can be looked at");
+}
+
+/* Each mapped file is kept open. */
+#define FILES_ENOUGH 1024
+
+static enum check_state check_cap_sys_resource(struct check *check)
+{
+	struct rlimit limit = {};
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (has_capability(CAP_SYS_RESOURCE) || limit.rlim_max >= FILES_ENOUGH)
+		return say(check, CHECK_GOOD, "not needed: enough files may be open");
+	return check_capability(check, CAP_SYS_RESOURCE, CHECK_COSTS,
+				"few files may be open: of more mapped ones there are no names");
+}
+
+static enum check_state check_paranoid(struct check *check)
+{
+	char *text = proc_text(0, "sys/kernel/perf_event_paranoid");
+	int level = text ? atoi(text) : 0;
+
+	reason_set(&check->found, 0, "%s%s", text && *text ? text : "not readable",
+		   has_capability(CAP_PERFMON) || has_capability(CAP_SYS_ADMIN) ?
+			   ": does not matter with CAP_PERFMON" : ": forbids probes without CAP_PERFMON");
+	free(text);
+	return has_capability(CAP_PERFMON) || has_capability(CAP_SYS_ADMIN) || level < 0 ?
+		       CHECK_GOOD : CHECK_BAD;
+}
+
+static enum check_state check_unprivileged_bpf(struct check *check)
+{
+	char *text = proc_text(0, "sys/kernel/unprivileged_bpf_disabled");
+	bool may = has_capability(CAP_BPF) || has_capability(CAP_SYS_ADMIN);
+
+	reason_set(&check->found, 0, "%s%s", text && *text ? text : "not readable",
+		   may ? ": does not matter with CAP_BPF" : "; probes need CAP_BPF anyway");
+	free(text);
+	return CHECK_GOOD;
+}
+
+/* Since 5.11 maps are charged to the memory cgroup. */
+static enum check_state check_memlock(struct check *check)
+{
+	return say(check, CHECK_GOOD, "does not matter: maps are charged to the memory cgroup");
+}
+
+/* include/linux/proc_ns.h, PROC_PID_INIT_INO */
+#define INITIAL_PID_NAMESPACE 0xEFFFFFFC
+
+static enum check_state check_pid_namespace(struct check *check)
+{
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st))
+		return say(check, CHECK_UNKNOWN, "/proc/self/ns/pid cannot be read");
+	if (st.st_ino == INITIAL_PID_NAMESPACE)
+		return say(check, CHECK_GOOD, "the machine's own");
+	return say(check, CHECK_BAD,
+		   "not the machine's: run allocsnap on the host, or in a container with --pid=host");
+}
+
+static enum check_state check_open_files(struct check *check)
+{
+	struct rlimit limit = {};
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	reason_set(&check->found, 0, "at most %llu, of which three quarters are for mapped files",
+		   (unsigned long long)limit.rlim_max);
+	return limit.rlim_max < FILES_ENOUGH ? CHECK_COSTS : CHECK_GOOD;
+}
+
+/* ---- all ---- */
+
+static const struct {
+	const char *name;
+	enum check_state (*look)(struct check *check);
+} rows[] = {
+	{ "BTF", check_btf },
+	{ "BPF programs", check_programs },
+	{ "uprobe", check_uprobe },
+	{ "return probe", check_uretprobe },
+	{ "many uprobes in a link", check_multi },
+	{ "uprobe session", check_session },
+	{ "fentry", check_fentry },
+	{ "lockdown", check_lockdown },
+	{ "tracefs", check_tracefs },
+	{ "CAP_BPF", check_cap_bpf },
+	{ "CAP_PERFMON", check_cap_perfmon },
+	{ "CAP_SYS_ADMIN", check_cap_sys_admin },
+	{ "CAP_SYS_PTRACE", check_cap_sys_ptrace },
+	{ "CAP_SYS_RESOURCE", check_cap_sys_resource },
+	{ "perf_event_paranoid", check_paranoid },
+	{ "unprivileged_bpf_disabled", check_unprivileged_bpf },
+	{ "locked memory", check_memlock },
+	{ "pid namespace", check_pid_namespace },
+	{ "open files", check_open_files },
+};
+
+int diagnose_machine(struct diagnosed_machine *machine)
+{
+	struct utsname names;
+	int err = 0;
+
+	uname(&names);
+	snprintf(machine->kernel, sizeof(machine->kernel), "%s", names.release);
+	for (size_t i = 0; i < ARRAY_SIZE(rows) && !err; i++) {
+		struct check check = { .name = rows[i].name };
+
+		check.state = rows[i].look(&check);
+		err = array_push(machine, check, check);
+	}
+	return err;
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/trials.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "collect/mappings.h"
+#include "collect/proc.h"
+#include "collect/uprobe_multi.h"
+
+/* What is probed: nobody calls it. */
+__attribute__((noinline)) static int nobody(int value)
+{
+	return value + 1;
+}
+
+/* Where it lies in our own file; 0: not known. */
+static uint64_t own_offset(void)
+{
+	uint64_t address = (uintptr_t)nobody, start, end, offset = 0, found = 0;
+	char *text = proc_read(getpid(), "maps", NULL), *rest = text, *line;
+
+	while (!found && (line = strsep(&rest, "\n")))
+		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &offset) == 3 &&
+		    address >= start && address < end)
+			found = address - start + offset;
+	free(text);
+	return found;
+}
+
+static int load(uint32_t attach_type)
+{
+	static const struct bpf_insn return_0[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = attach_type);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "allocsnap_trial", "GPL", return_0,
+			       ARRAY_SIZE(return_0), &opts);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int close_after(int fd)
+{
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+int trial_load(void)
+{
+	return close_after(load(0));
+}
+
+/* ---- perf ---- */
+
+#define PMU "/sys/bus/event_source/devices/uprobe/"
+
+/* The number in a file of the uprobe PMU, behind a prefix. */
+static int read_pmu(const char *name, const char *format, unsigned int *ret)
+{
+	FILE *file = fopen(name, "re");
+	int err = file && fscanf(file, format, ret) == 1 ? 0 : -ENOENT;
+
+	if (file)
+		fclose(file);
+	return err;
+}
+
+static int open_event(bool is_return)
+{
+	unsigned int type, bit;
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.config1 = (uintptr_t)"/proc/self/exe",
+		.config2 = own_offset(),
+	};
+	int err = read_pmu(PMU "type", "%u", &type), fd;
+
+	if (!err)
+		err = read_pmu(PMU "format/retprobe", "config:%u", &bit);
+	if (err)
+		return err;
+	attr.type = type;
+	attr.config = (uint64_t)is_return << bit;
+	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int try_event(bool is_return)
+{
+	int program = load(0), event, err = 0;
+
+	if (program < 0)
+		return program;
+	event = open_event(is_return);
+	if (event < 0)
+		err = event;
+	else if (ioctl(event, PERF_EVENT_IOC_SET_BPF, program))
+		err = -errno;
+	if (event >= 0)
+		close(event);
+	close(program);
+	return err;
+}
+
+int trial_uprobe(void)
+{
+	return try_event(false);
+}
+
+int trial_uretprobe(void)
+{
+	return try_event(true);
+}
+
+/* ---- links ---- */
+
+static int try_link(uint32_t attach_type)
+{
+	uint64_t offset = own_offset(), cookie = 0;
+	struct uprobe_multi uprobes = {
+		.path = "/proc/self/exe",
+		.pid = getpid(),
+		.attach_type = attach_type,
+		.nr = 1,
+		.offset = &offset,
+		.cookie = &cookie,
+	};
+	int program = load(attach_type), err;
+
+	if (program < 0)
+		return program;
+	err = close_after(uprobe_multi_attach(program, &uprobes));
+	close(program);
+	return err;
+}
+
+int trial_uprobe_multi(void)
+{
+	return try_link(UPROBE_MULTI_ATTACH_TYPE);
+}
+
+int trial_uprobe_session(void)
+{
+	return try_link(UPROBE_SESSION_ATTACH_TYPE);
+}

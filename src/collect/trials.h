@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_TRIALS_H
+#define ALLOCSNAP_COLLECT_TRIALS_H
+
+/*
+ * What this kernel lets us do, by doing it to ourselves for a moment. Each is 0 or what the kernel
+ * said, a negative errno.
+ */
+int trial_load(void);	      /* a program */
+int trial_uprobe(void);	      /* a perf uprobe on a function of ours */
+int trial_uretprobe(void);    /* the same, on its return */
+int trial_uprobe_multi(void); /* many in one link */
+int trial_uprobe_session(void);
+
+#endif

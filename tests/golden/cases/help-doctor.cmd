@@ -1,0 +1,1 @@
+allocsnap doctor --help
