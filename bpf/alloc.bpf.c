@@ -16,6 +16,7 @@ __u64 mapping_generation = 0;
 __u64 code_generation = 0;
 __u64 epoch = 1;
 __u64 cut = 0;
+__u64 any_dropped = 0;
 __u64 tables_wanted = 0;
 
 #ifndef PT_REGS_PARM6 /* Debian 12's libbpf has five */

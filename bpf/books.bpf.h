@@ -6,6 +6,7 @@
 
 #include "maps.bpf.h"
 #include "cut.bpf.h"
+#include "dropped.bpf.h"
 
 static __always_inline void count(struct process *process, enum counter counter, __u64 n)
 {
@@ -70,7 +71,11 @@ static __always_inline long block_put(struct process *process, const struct bloc
 				      const struct block *block, __u64 now)
 {
 	struct block missed;
-	long err = bpf_map_update_elem(&blocks, key, block, BPF_NOEXIST);
+	long err;
+
+	if (dropped_free(process, key))
+		lose(process, LOSS_blocks_replaced);
+	err = bpf_map_update_elem(&blocks, key, block, BPF_NOEXIST);
 
 	if (err == -EEXIST) {
 		if (block_take(process, key, &missed, now)) {
@@ -80,7 +85,7 @@ static __always_inline long block_put(struct process *process, const struct bloc
 		err = bpf_map_update_elem(&blocks, key, block, BPF_ANY);
 	}
 	if (err)
-		lose(process, LOSS_blocks_dropped);
+		dropped_enter(process, key, block->size);
 	return err;
 }
 

@@ -10,7 +10,8 @@
  *	processes   tgid           struct process    4096        loader, probes    loader
  *	threads     task           struct thread     grows       probes            probes
  *	blocks      block_key      struct block      * 4 M       probes            loader
- *	handed_blocks  handed_key  struct handed_block  * as blocks  probes         loader
+ *	handed_blocks  handed_key  struct handed_block  * 1/4 of it  probes         loader
+ *	dropped_blocks hash        struct dropped_block * 1/4 of it  probes         loader
  *	tracebacks  hash           struct traceback  * 256 Ki    probes            loader
  *	mapping_starts  start_key  word of bits        * 256 Ki    probes            loader
  *	doorbell    ring buffer    TGID              4 Ki        probes            loader
@@ -22,6 +23,7 @@
  *
  * When full: `processes` – the loader fails to admit and says so. `threads` – the call is
  * not recorded (threads_dropped). `blocks` – the block is not recorded (blocks_dropped).
+ * `dropped_blocks` – the block's free is an unknown one (drops_unnoted).
  * `handed_blocks` – the block may lack in the snapshot that is being taken (blocks_not_handed).
  * `mapping_starts` – the mapping is not recorded (blocks_dropped).
  * `tracebacks` – the block is recorded without one (tracebacks_dropped). `doorbell` – nothing: it
@@ -53,7 +55,7 @@ struct call {
 	__u32 domain;
 	__u32 layer;
 	__u32 has_old;	  /* realloc: the old block was in the books, and is now in `old` */
-	__u32 unused;
+	__u32 has_dropped; /* the old block was noted as dropped: old.size, nothing else */
 	struct block old; /* out of the map while realloc may give its address to another thread */
 };
 
@@ -163,6 +165,14 @@ struct {
 	__type(key, struct start_key);
 	__type(value, __u64);
 } mapping_starts SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, __u64);
+	__type(value, struct dropped_block);
+} dropped_blocks SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

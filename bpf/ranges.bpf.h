@@ -107,7 +107,7 @@ static __always_inline int range_enter(struct process *process, struct range *ra
 	    !bpf_map_update_elem(&blocks, &key, &range->block, BPF_NOEXIST))
 		return 0;
 	starts_remove(range->image, address >> PAGE_SHIFT);
-	lose(process, LOSS_blocks_dropped);
+	drop_unnoted(process);
 	return -1;
 }
 

@@ -112,7 +112,7 @@ static __always_inline bool free_block(struct process *process, __u32 layer, __u
 	struct block block;
 
 	if (!block_take(process, &key, &block, read_epoch()))
-		return false;
+		return dropped_free(process, &key);
 	count_removed(process, block.size);
 	if (newest == address && block.thread == (__u32)bpf_get_current_pid_tgid())
 		record_temporary(process, &block);
@@ -155,6 +155,8 @@ static __always_inline void realloc_begin(struct process *process, struct call *
 				range_take(&key, call->old_bytes, &old, read_epoch()) :
 				block_take(process, &key, &old, read_epoch());
 	call->old = old;
+	if (!call->has_old)
+		call->has_dropped = dropped_take(process, &key, &call->old.size);
 }
 
 /* The call will not have it any longer. */
@@ -173,6 +175,12 @@ static __always_inline bool realloc_has_old(const struct process *process, const
 	return call->has_old && call->image == process->image;
 }
 
+static __always_inline bool realloc_has_dropped(const struct process *process,
+						const struct call *call)
+{
+	return call->has_dropped && call->image == process->image;
+}
+
 /* mremap of a part of a block, or of several: they could not leave at entry. */
 static __always_inline bool realloc_cuts(const struct call *call, __u64 now)
 {
@@ -184,9 +192,12 @@ static __always_inline bool realloc_cuts(const struct call *call, __u64 now)
 static __always_inline bool realloc_free_old(struct process *process, struct call *call, __u64 now)
 {
 	realloc_hand_over(process, call, now);
-	if (!realloc_has_old(process, call))
+	if (realloc_has_old(process, call))
+		count_removed(process, call->old.size);
+	else if (realloc_has_dropped(process, call))
+		dropped_count_freed(process, call->old.size);
+	else
 		return false;
-	count_removed(process, call->old.size);
 	return true;
 }
 
@@ -204,6 +215,8 @@ static __always_inline void realloc_fail(struct process *process, struct call *c
 	realloc_hand_over(process, call, now);
 	if (realloc_has_old(process, call) && block_enter(process, &key, &old, 0, now))
 		count_removed(process, call->old.size);
+	else if (realloc_has_dropped(process, call))
+		dropped_put_back(process, &key, call->old.size);
 }
 
 static __always_inline bool is_realloc(const struct call *call)
@@ -238,15 +251,21 @@ static __always_inline void call_cut_off(struct process *process, struct call *c
 	lose(process, LOSS_calls_unreturned);
 	realloc_hand_over(process, call, read_epoch());
 	call->sp = 0;
-	if (!is_realloc(call) || !realloc_has_old(process, call))
+	if (!is_realloc(call))
 		return;
-	err = call->layer == LAYER_MAPPING ?
-		      range_put_back(&key, &old) :
-		      bpf_map_update_elem(&blocks, &key, &old, BPF_NOEXIST);
+	if (realloc_has_dropped(process, call))
+		dropped_put_back(process, &key, call->old.size);
+	if (!realloc_has_old(process, call))
+		return;
+	if (call->layer == LAYER_MAPPING)
+		err = range_put_back(&key, &old);
+	else
+		err = dropped_is_noted(process, &key) ?
+		      -EEXIST : bpf_map_update_elem(&blocks, &key, &old, BPF_NOEXIST);
 	if (err)
 		count_removed(process, call->old.size);
 	if (err && err != -EEXIST)
-		lose(process, LOSS_blocks_dropped);
+		dropped_enter(process, &key, call->old.size);
 }
 
 #endif

@@ -32,7 +32,10 @@ typedef uint64_t bpf_u64;
 	X(unknown_frees, "frees of blocks not in the books: older ones; what glibc caches for a thread, at its end") \
 	X(inherited_frees, "frees in a forked process of blocks that it has from its parent") \
 	X(failed_calls, "allocator calls that gave no block") \
-	X(nested_calls, "allocator calls inside an allocator call, counted with the outer one")
+	X(nested_calls, "allocator calls inside an allocator call, counted with the outer one") \
+	X(dropped_frees, "blocks not recorded (blocks_dropped) that were freed since") \
+	X(dropped_blocks, "blocks not recorded that are live") \
+	X(dropped_bytes, "bytes of the blocks not recorded that are live")
 
 /* What the recording does not know, by cause. X(name, meaning). Appended to, never reused. */
 #define ALLOCSNAP_LOSSES(X) \
@@ -70,7 +73,8 @@ typedef uint64_t bpf_u64;
 	X(unwind_tables_missing, "mapped files whose unwind tables could not be made, or did not fit") \
 	X(blocks_not_handed, "blocks that left while a snapshot was taken, and may be missing in it: no memory for a copy") \
 	X(process_events_missed, "forks, execs and exits, of any process, that the kernel passed over: it was at one already") \
-	X(ranges_missed, "mappings made or taken away that could not be recorded: others were being recorded for too long, or they were too many")
+	X(ranges_missed, "mappings made or taken away that could not be recorded: others were being recorded for too long, or they were too many") \
+	X(drops_unnoted, "blocks not recorded that could not even be noted: their frees are unknown ones")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -188,6 +192,16 @@ struct handed_block {
 	bpf_u64 left; /* epoch */
 };
 _Static_assert(sizeof(struct handed_block) == 40, "no padding");
+
+/* A block that had no room (bpf/dropped.bpf.h), under a hash of its key. */
+struct dropped_block {
+	bpf_u64 size : 40;
+	bpf_u64 image : 24; /* the lower bits of the id, for who clears away what has ended */
+};
+_Static_assert(sizeof(struct dropped_block) == 8, "no padding");
+
+#define DROPPED_SIZE_MAX ((1ULL << 40) - 1)
+#define DROPPED_IMAGE_MASK ((1ULL << 24) - 1)
 
 /* What is inside a realloc, and in no map. */
 struct pending_block {

@@ -57,6 +57,7 @@ struct reason;
 struct snapshot;
 
 #define COLLECTOR_TRACEBACK_LIMIT_MAX 127
+#define COLLECTOR_MAX_BLOCKS_MOST (1u << 27) /* the kernel's limit of a hash map (htab_map_alloc()) */
 
 /* How callers are found. */
 enum collector_unwinder {

@@ -387,6 +387,14 @@ int snapshot_builder__churn(struct snapshot_builder *builder, uint32_t traceback
 
 int snapshot_builder__trace(struct snapshot_builder *builder, const struct snap_trace *trace);
 
+/*
+ * Many: makes room for nr traces, the first of them in *ret_first, all zero; then they are set, different
+ * ones by several threads at once if the caller likes.
+ */
+int snapshot_builder__add_traces(struct snapshot_builder *builder, uint64_t nr, uint64_t *ret_first);
+int snapshot_builder__set_traces(struct snapshot_builder *builder, uint64_t first,
+				 const struct snap_trace *trace, size_t nr);
+
 /* A later value for a key or a name replaces the earlier one. */
 int snapshot_builder__metadata(struct snapshot_builder *builder, const char *key, const char *value);
 int snapshot_builder__counter(struct snapshot_builder *builder, enum snap_counter_kind kind,

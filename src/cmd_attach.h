@@ -15,8 +15,8 @@ struct capture_options {
 	uint64_t traceback_limit, max_blocks, max_tracebacks;
 	bool follow_forks;
 	enum collector_unwinder unwinder;
-	struct string_list probe;
 	uint32_t domains; /* enum collector_domains; 0: not said */
+	struct string_list probe;
 };
 
 #define FOLLOW_FORKS_DETAIL \

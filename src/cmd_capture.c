@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/parse_size.h"
 #include "base/reason.h"
 #include "cmd_attach.h"
 #include "collect.h"
@@ -38,6 +39,17 @@ static int parse_unwinder(const char *text, void *field, struct reason *why)
 		return 0;
 	}
 	return reason_set(why, -EINVAL, "'%.100s' is none of auto, dwarf, fp", text);
+}
+
+static int parse_max_blocks(const char *text, void *field, struct reason *why)
+{
+	uint64_t blocks;
+
+	if (parse_size(text, &blocks) || !blocks || blocks > COLLECTOR_MAX_BLOCKS_MOST)
+		return reason_set(why, -EINVAL, "'%.100s' is no number from 1 to 128M (%u)", text,
+				  COLLECTOR_MAX_BLOCKS_MOST);
+	*(uint64_t *)field = blocks;
+	return 0;
 }
 
 static const struct {
@@ -110,9 +122,9 @@ const struct option_row capture_rows[] = {
 	{ "domain", 0, OPTION_CUSTOM, FIELD(domains), .arg = "NAMES",
 	  .help = "whose blocks are recorded, one or several with commas:", .parse = parse_domains,
 	  .choice = domain_choice },
-	{ "max-blocks", 0, OPTION_COUNT, FIELD(max_blocks), .arg = "N",
-	  .help = "live blocks that the kernel keeps books of (default 4194304)", .least = 1,
-	  .most = 1 << 30 },
+	{ "max-blocks", 0, OPTION_CUSTOM, FIELD(max_blocks), .arg = "N",
+	  .help = "live blocks that the kernel keeps books of: 1000000, 10M, up to 128M (default 4M)",
+	  .parse = parse_max_blocks },
 	{ "max-tracebacks", 0, OPTION_COUNT, FIELD(max_tracebacks),
 	  .arg = "N", .help = "distinct tracebacks that the kernel keeps (default 262144)",
 	  .least = 1, .most = 1 << 26 },

@@ -33,6 +33,14 @@ void pages_free(void *pages, size_t len)
 		munmap(pages, len);
 }
 
+void pages_will_be_used(void *bytes, size_t len)
+{
+	size_t page = sysconf(_SC_PAGESIZE), skipped = -(size_t)bytes % page;
+
+	if (len >= 2 * HUGE_LEAST)
+		madvise((char *)bytes + skipped, len - skipped, MADV_HUGEPAGE);
+}
+
 void pages_drop(void *pages, size_t len, size_t from, size_t to)
 {
 	size_t page = sysconf(_SC_PAGESIZE);

@@ -2,15 +2,13 @@
 #include "collect/assemble.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/array.h"
+#include "collect/assemble_traces.h"
 #include "collect/describe.h"
 #include "elf/object_facts.h"
-#include "collect/resolve.h"
 #include "snapshot.h"
 #include "symbols/symbols.h"
 
@@ -21,7 +19,7 @@ struct assembly {
 	struct snapshot_builder *builder;
 	uint32_t *object_id;	   /* of objects.object[i], where the process uses it */
 	uint32_t *object_symbols;  /* index for symbols__lookup(); OBJECT_NONE: no file */
-	uint32_t *traceback_id;	   /* of target->traceback[i] + 1; 0: not added yet */
+	uint32_t *traceback_id;	   /* of target->traceback[i]; 0: not added yet */
 	uint32_t *frame;	   /* of the traceback at hand */
 	size_t frame_nr, frame_alloc;
 	uint64_t bytes, blocks; /* live at the cut */
@@ -29,23 +27,6 @@ struct assembly {
 	uint64_t tracebacks_limited, tracebacks_broken, tracebacks_skipping, tracebacks_guessed;
 	uint64_t tracebacks_ended[SNAP_END_NR];
 };
-
-/*
- * Root's files of one path and build-id are one file, in however many containers. Anybody else can
- * write one with the C library's, and have it at that path in a mount namespace of his own: such
- * files, and those without a build-id, are told apart by their inodes.
- */
-static const char *object_identity(const struct object *object, char text[64])
-{
-	const char *build_id = object->facts->build_id;
-	struct stat st;
-
-	if (fstat(object->fd, &st) || (*build_id && !st.st_uid && !(st.st_mode & 022)))
-		return build_id;
-	snprintf(text, 64, "inode %llx:%llu", (unsigned long long)st.st_dev,
-		 (unsigned long long)st.st_ino);
-	return text;
-}
 
 static const struct object *object_at(const struct assembly *assembly, uint32_t i)
 {
@@ -219,50 +200,55 @@ static int add_traceback(struct assembly *assembly, const struct known_traceback
 					   known->flags, ret_id);
 }
 
-static int traceback_of(struct assembly *assembly, uint64_t id, uint32_t *ret_id)
+static int add_known(struct assembly *assembly, size_t i)
 {
-	const struct known_traceback *known = known_traceback_find(assembly->target, id);
-	uint32_t *added;
+	uint32_t *added = &assembly->traceback_id[i];
+
+	return *added ? 0 : add_traceback(assembly, &assembly->target->traceback[i], added);
+}
+
+static int add_wanted(struct assembly *assembly, const bool *is_wanted)
+{
 	int err = 0;
 
-	*ret_id = 0;
-	if (!known) {
-		assembly->tracebacks_missing += id != 0;
-		return 0;
-	}
-	added = &assembly->traceback_id[known - assembly->target->traceback];
-	if (!*added)
-		err = add_traceback(assembly, known, added);
-	*ret_id = *added;
+	for (size_t i = 0; i < assembly->target->traceback_nr && !err; i++)
+		if (is_wanted[i])
+			err = add_known(assembly, i);
 	return err;
+}
+
+/* Most tracebacks have been added with their churn; if not all, then a second time. */
+static int add_traces_of(struct assembly *assembly, struct traces *traces)
+{
+	struct traces_sum sum;
+	int err = snapshot_builder__add_traces(assembly->builder, traces->blocks->nr,
+					       &traces->first) ?: set_traces(traces, &sum);
+
+	if (!err && sum.is_incomplete)
+		err = add_wanted(assembly, traces->is_wanted) ?: set_traces(traces, &sum);
+	if (err)
+		return err;
+	assembly->bytes = sum.bytes;
+	assembly->blocks = traces->blocks->nr;
+	assembly->tracebacks_missing += sum.tracebacks_missing;
+	return 0;
 }
 
 static int add_traces(struct assembly *assembly, const struct drain *drain, uint64_t image)
 {
-	int err = 0;
+	struct traces traces = {
+		.blocks = drained_blocks_of(&drain->blocks, image),
+		.target = assembly->target,
+		.builder = assembly->builder,
+		.traceback_id = assembly->traceback_id,
+	};
+	int err;
 
-	assembly->traceback_id = calloc(assembly->target->traceback_nr + 1,
-					sizeof(*assembly->traceback_id));
-	if (!assembly->traceback_id)
-		return -ENOMEM;
-	for (size_t i = 0; i < drain->blocks.nr && !err; i++) {
-		const struct block *block = drain_block(drain, i);
-		struct snap_trace trace = {
-			.size = block->size,
-			.birth_ns = block->birth_ns,
-			.address = drain_block_key(drain, i)->address,
-			.domain = block->domain,
-			.thread = block->thread,
-		};
-
-		if (block_key_image(drain_block_key(drain, i)) != image)
-			continue;
-		assembly->bytes += block->size;
-		assembly->blocks++;
-		err = traceback_of(assembly, block->traceback, &trace.traceback);
-		if (!err)
-			err = snapshot_builder__trace(assembly->builder, &trace);
-	}
+	if (!traces.blocks)
+		return 0;
+	traces.is_wanted = calloc(assembly->target->traceback_nr + 1, sizeof(*traces.is_wanted));
+	err = traces.is_wanted ? add_traces_of(assembly, &traces) : -ENOMEM;
+	free(traces.is_wanted);
 	return err;
 }
 
@@ -280,13 +266,13 @@ static int add_churn(struct assembly *assembly)
 			.temporary = churn->temporary,
 			.temporary_bytes = churn->temporary_bytes,
 		};
-		uint32_t id;
 
 		if (!row.allocations)
 			continue;
-		err = traceback_of(assembly, target->traceback[i].id, &id);
+		err = add_known(assembly, i);
 		if (!err)
-			err = snapshot_builder__churn(assembly->builder, id, &row);
+			err = snapshot_builder__churn(assembly->builder,
+						      assembly->traceback_id[i], &row);
 	}
 	return err;
 }
@@ -373,10 +359,14 @@ static int fill(struct assembly *assembly, const struct process *books, const st
 		err = look_ahead(assembly);
 	if (!err)
 		err = describe_probes(assembly->builder, assembly->target, assembly->object_id);
-	if (!err)
-		err = add_traces(assembly, drain, books->image);
+	assembly->traceback_id = calloc(assembly->target->traceback_nr + 1,
+					sizeof(*assembly->traceback_id));
+	if (!err && !assembly->traceback_id)
+		err = -ENOMEM;
 	if (!err && occasion->has_churn)
 		err = add_churn(assembly);
+	if (!err)
+		err = add_traces(assembly, drain, books->image);
 	return err ?: add_losses(assembly, books, occasion);
 }
 

@@ -11,7 +11,9 @@
 
 #include "base/array.h"
 #include "base/idmap.h"
+#include "base/parallel.h"
 #include "collect/bpf.h"
+#include "collect/read_blocks.h"
 
 /* ---- the grace period ---- */
 
@@ -88,24 +90,48 @@ static uint64_t hash_of(const struct block_key *key)
 	return hash_bytes(key, sizeof(*key), 0);
 }
 
+/* What was found elsewhere than in the map of blocks, or in two parts of it. */
+struct others {
+	const struct cut *cut;
+	struct idmap ids; /* into cut->pending */
+};
+
+struct other_key {
+	const struct block_key *key;
+	uint64_t birth_ns;
+};
+
 /* By place and birth: while a realloc is not over, its block's address may be another block's. */
 static bool same_pending(uint32_t i, const void *key, const void *table)
 {
-	const struct pending_block *one = (const struct pending_block *)table + i, *other = key;
+	const struct pending_block *one = (const struct pending_block *)table + i;
+	const struct other_key *other = key;
 
-	return !memcmp(&one->key, &other->key, sizeof(one->key)) &&
-	       one->block.birth_ns == other->block.birth_ns;
+	return !memcmp(&one->key, other->key, sizeof(one->key)) &&
+	       one->block.birth_ns == other->birth_ns;
 }
 
-static bool is_among(const struct cut *cut, const struct idmap *ids,
-		     const struct pending_block *block)
+static bool is_new(const void *others_, const struct block_key *key, uint64_t birth_ns)
 {
-	return ids->nr && idmap_find(ids, hash_of(&block->key), same_pending, block,
-				     cut->pending) != IDMAP_NONE;
+	const struct others *others = others_;
+	const struct other_key other = { key, birth_ns };
+
+	return idmap_find(&others->ids, hash_of(key), same_pending, &other, others->cut->pending) ==
+	       IDMAP_NONE;
 }
 
-/* All that was found elsewhere than in the map of blocks, each once, in cut->pending. */
-static int gather(struct cut *cut, uint64_t last, struct idmap *ids)
+static int append_border(struct cut *cut, const struct blocks_read *read)
+{
+	int err = array_reserve(&cut->pending, &cut->pending_alloc,
+				cut->pending_nr + read->border_nr);
+
+	for (size_t i = 0; i < read->border_nr && !err; i++)
+		cut->pending[cut->pending_nr++] = read->border[i];
+	return err;
+}
+
+/* All that was found elsewhere than in the parts of the map, each once, in cut->pending. */
+static int gather(struct cut *cut, uint64_t last, struct others *others)
 {
 	const struct handed_key *key = cut->handed.key;
 	const struct handed_block *handed = cut->handed.value;
@@ -119,42 +145,40 @@ static int gather(struct cut *cut, uint64_t last, struct idmap *ids)
 			(struct pending_block){ key[i - read_nr].key, handed[i - read_nr].block };
 
 		if ((!is_read && handed[i - read_nr].left <= last) || block.block.epoch > last ||
-		    is_among(cut, ids, &block))
+		    !is_new(others, &block.key, block.block.birth_ns))
 			continue;
 		cut->pending[cut->pending_nr] = block;
-		err = idmap_add(ids, hash_of(&block.key), cut->pending_nr++);
+		err = idmap_add(&others->ids, hash_of(&block.key), cut->pending_nr++);
 	}
 	return err;
 }
 
-/* Leaves out what was born after the cut, and in the map what is among the others. */
-static size_t keep_of_map(const struct cut *cut, const struct drain *drain, uint64_t last,
-			  const struct idmap *ids)
-{
-	struct block_key *key = drain->blocks.key;
-	struct block *block = drain->blocks.value;
-	size_t kept = 0;
+struct part {
+	const struct others *others;
+	struct drained_blocks *blocks;
+};
 
-	for (size_t i = 0; i < drain->blocks.nr; i++) {
-		if (block[i].epoch > last ||
-		    is_among(cut, ids, &(struct pending_block){ key[i], block[i] }))
-			continue;
-		key[kept] = key[i];
-		block[kept++] = block[i];
-	}
-	return kept;
+static void leave_out_others(void *part_)
+{
+	const struct part *part = part_;
+
+	drained_blocks_filter(part->blocks, is_new, part->others);
 }
 
-static int unite(struct cut *cut, struct drain *drain, uint64_t last)
+static int unite(struct cut *cut, struct drain *drain, uint64_t last, struct blocks_read *read)
 {
-	struct idmap ids = {};
-	int err = gather(cut, last, &ids);
+	struct others others = { .cut = cut };
+	struct part part[2] = { { &others, &read->part[0] }, { &others, &read->part[1] } };
+	int err = append_border(cut, read) ?: gather(cut, last, &others);
 
-	if (!err)
-		drain->blocks.nr = keep_of_map(cut, drain, last, &ids);
+	if (!err && others.ids.nr)
+		run_both(leave_out_others, &part[0], &part[1]);
+	for (int i = 0; i < 2 && !err; i++)
+		err = drained_blocks_move(&drain->blocks, &read->part[i]);
 	for (size_t i = 0; i < cut->pending_nr && !err; i++)
-		err = map_copy_add(&drain->blocks, &cut->pending[i].key, &cut->pending[i].block);
-	idmap_release(&ids);
+		err = drained_blocks_add(&drain->blocks, &cut->pending[i].key,
+					 &cut->pending[i].block);
+	idmap_release(&others.ids);
 	return err;
 }
 
@@ -165,24 +189,42 @@ static void set(__u64 *where, uint64_t value)
 	__atomic_store_n(where, value, __ATOMIC_SEQ_CST);
 }
 
+/* ALLOCSNAP_ONE_READER=1: as on a kernel whose positions are something else. */
+static struct block_source source_of(struct cut *cut, const struct bpf_map *map)
+{
+	struct block_source source = block_source(bpf_map__fd(map), bpf_map__max_entries(map));
+
+	if (cut->readers == READERS_UNKNOWN)
+		cut->readers = has_two_processors() && !getenv("ALLOCSNAP_ONE_READER") &&
+			       block_source_has_positions() ? READERS_TWO : READERS_ONE;
+	if (cut->readers == READERS_ONE)
+		source.bucket_nr = 0;
+	return source;
+}
+
 int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, struct drain *drain)
 {
+	struct block_source source = source_of(cut, bpf->maps.blocks);
+	struct blocks_read read = {};
 	uint64_t last = bpf->data->epoch;
 	int err;
 
+	drained_blocks_release(&drain->blocks);
 	set(&bpf->bss->cut, last);
 	set(&bpf->data->epoch, last + 1);
 	err = wait_for_programs(cut);
 	if (!err)
-		err = map_copy_read(&drain->blocks, bpf_map__fd(bpf->maps.blocks),
-				    sizeof(struct block_key), sizeof(struct block));
+		err = read_blocks(&source, last, &read);
 	if (!err)
 		err = read_pending(cut, bpf);
 	set(&bpf->bss->cut, 0);
 	if (!err)
 		err = map_copy_take(&cut->handed, bpf_map__fd(bpf->maps.handed_blocks),
 				    sizeof(struct handed_key), sizeof(struct handed_block));
-	return err ?: unite(cut, drain, last);
+	if (!err)
+		err = unite(cut, drain, last, &read);
+	blocks_read_release(&read);
+	return err;
 }
 
 void cut_release(struct cut *cut)

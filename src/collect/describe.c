@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/describe.h"
 
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -157,6 +158,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		{ "monotonic_ns", occasion->monotonic_ns },
 		{ "recording_start_monotonic_ns", target->started_ns },
 		{ "traceback_limit", occasion->traceback_limit },
+		{ "max_blocks", bpf_map__max_entries(occasion->bpf->maps.blocks) },
 		{ "rss_bytes", target->rss_bytes },
 		{ "rss_at_start_bytes", target->rss_at_start_bytes },
 	};

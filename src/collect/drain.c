@@ -91,20 +91,6 @@ int map_copy_take(struct map_copy *to, int fd, size_t key_bytes, size_t value_by
 	return read_map(to, fd, true, key_bytes, value_bytes);
 }
 
-int map_copy_add(struct map_copy *to, const void *key, const void *value)
-{
-	int err = array_reserve_bytes(&to->key, &to->key_alloc, to->nr + 1, to->key_bytes);
-
-	if (!err)
-		err = array_reserve_bytes(&to->value, &to->value_alloc, to->nr + 1, to->value_bytes);
-	if (err)
-		return err;
-	memcpy((char *)to->key + to->nr * to->key_bytes, key, to->key_bytes);
-	memcpy((char *)to->value + to->nr * to->value_bytes, value, to->value_bytes);
-	to->nr++;
-	return 0;
-}
-
 int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceback_bytes)
 {
 	return map_copy_read(&drain->tracebacks, tracebacks_fd, sizeof(uint64_t), traceback_bytes);
@@ -132,35 +118,97 @@ static void forget_start(int starts_fd, const struct block_key *block)
 	}
 }
 
+/* The kernel stops at a key that is not there: what was handed over, for one. */
+static int delete_all(int fd, const void *key, size_t key_bytes, size_t nr)
+{
+	size_t done = 0;
+
+	while (done < nr) {
+		uint32_t deleted = nr - done;
+		int err = bpf_map_delete_batch(fd, (const char *)key + done * key_bytes, &deleted,
+					       NULL);
+
+		if (err && err != -ENOENT)
+			return err;
+		done += deleted + !!err;
+	}
+	return 0;
+}
+
+static int delete_chunk(const struct image_blocks *image, const struct block_chunk *chunk,
+			const struct allocsnap_bpf *bpf)
+{
+	struct block_key *key = calloc(chunk->nr + 1, sizeof(*key));
+	int err = key ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < chunk->nr && !err; i++)
+		key[i] = drained_block_key(image, &chunk->block[i]);
+	if (!err)
+		err = delete_all(bpf_map__fd(bpf->maps.blocks), key, sizeof(*key), chunk->nr);
+	for (size_t i = 0; i < chunk->nr && key; i++)
+		if (block_key_layer(&key[i]) == LAYER_MAPPING)
+			forget_start(bpf_map__fd(bpf->maps.mapping_starts), &key[i]);
+	free(key);
+	return err;
+}
+
 int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf, const uint64_t *image,
 		size_t image_nr, uint64_t next)
 {
-	struct block_key *ended = NULL;
-	size_t nr = 0, alloc = 0;
-	uint32_t deleted;
 	int err = 0;
 
-	for (size_t i = 0; i < drain->blocks.nr && !err; i++) {
-		if (!has_ended(block_key_image(drain_block_key(drain, i)), image, image_nr,
-			       next))
+	for (size_t i = 0; i < drain->blocks.image_nr && !err; i++) {
+		const struct image_blocks *of = &drain->blocks.image[i];
+
+		if (!has_ended(of->image, image, image_nr, next))
 			continue;
-		err = array_reserve(&ended, &alloc, nr + 1);
-		if (!err)
-			ended[nr++] = *drain_block_key(drain, i);
+		for (const struct block_chunk *chunk = of->chunk; chunk && !err; chunk = chunk->next)
+			err = delete_chunk(of, chunk, bpf);
 	}
-	deleted = nr;
-	if (!err && nr)
-		err = bpf_map_delete_batch(bpf_map__fd(bpf->maps.blocks), ended, &deleted, NULL);
-	for (size_t i = 0; i < nr; i++)
-		if (block_key_layer(&ended[i]) == LAYER_MAPPING)
-			forget_start(bpf_map__fd(bpf->maps.mapping_starts), &ended[i]);
-	free(ended);
+	return err;
+}
+
+/* The lower bits of an id are known: those of images that are there, or of one that came later. */
+static bool may_be_live(uint32_t lower, const uint64_t *image, size_t image_nr, uint64_t next)
+{
+	for (size_t i = 0; i < image_nr; i++)
+		if (lower == (image[i] & DROPPED_IMAGE_MASK))
+			return true;
+	return ((lower - next) & DROPPED_IMAGE_MASK) <= DROPPED_IMAGE_MASK / 2;
+}
+
+int drain_sweep_dropped(int dropped_fd, const uint64_t *image, size_t image_nr, uint64_t next)
+{
+	struct map_copy notes = {};
+	int err = map_copy_read(&notes, dropped_fd, sizeof(uint64_t), sizeof(struct dropped_block));
+	const struct dropped_block *dropped = notes.value;
+	uint64_t *hash = notes.key;
+	size_t nr = 0;
+
+	for (size_t i = 0; i < notes.nr; i++)
+		if (!may_be_live(dropped[i].image, image, image_nr, next))
+			hash[nr++] = hash[i];
+	if (!err)
+		err = delete_all(dropped_fd, hash, sizeof(*hash), nr);
+	map_copy_release(&notes);
 	return err;
 }
 
 static bool same_id(uint32_t i, const void *key, const void *table)
 {
 	return drain_traceback_id(table, i) == *(const uint64_t *)key;
+}
+
+static void mark_chunk(const struct drain *drain, const struct block_chunk *chunk,
+		       const struct idmap *ids, bool *is_used)
+{
+	for (size_t i = 0; i < chunk->nr; i++) {
+		uint64_t id = chunk->block[i].traceback;
+		uint32_t found = idmap_find(ids, id, same_id, &id, drain);
+
+		if (found != IDMAP_NONE)
+			is_used[found] = true;
+	}
 }
 
 /* Marks in is_used[i] whether a block has traceback i. */
@@ -171,13 +219,10 @@ static int mark_used(const struct drain *drain, bool *is_used)
 
 	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++)
 		err = idmap_add(&ids, drain_traceback_id(drain, i), i);
-	for (size_t i = 0; i < drain->blocks.nr && !err; i++) {
-		uint64_t id = drain_block(drain, i)->traceback;
-		uint32_t found = idmap_find(&ids, id, same_id, &id, drain);
-
-		if (found != IDMAP_NONE)
-			is_used[found] = true;
-	}
+	for (size_t i = 0; i < drain->blocks.image_nr && !err; i++)
+		for (const struct block_chunk *chunk = drain->blocks.image[i].chunk; chunk;
+		     chunk = chunk->next)
+			mark_chunk(drain, chunk, &ids, is_used);
 	idmap_release(&ids);
 	return err;
 }
@@ -217,6 +262,6 @@ void map_copy_release(struct map_copy *copy)
 
 void drain_release(struct drain *drain)
 {
-	map_copy_release(&drain->blocks);
+	drained_blocks_release(&drain->blocks);
 	map_copy_release(&drain->tracebacks);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "bpf_types.h"
+#include "collect/drained_blocks.h"
 
 struct allocsnap_bpf;
 
@@ -24,19 +25,9 @@ struct map_copy {
 
 /* One pass over the books of all processes. Zeroed: empty; can be filled again and again. */
 struct drain {
-	struct map_copy blocks;	    /* struct block_key → struct block */
+	struct drained_blocks blocks;
 	struct map_copy tracebacks; /* id → struct traceback, cut after the traceback limit */
 };
-
-static inline const struct block_key *drain_block_key(const struct drain *drain, size_t i)
-{
-	return (const struct block_key *)drain->blocks.key + i;
-}
-
-static inline const struct block *drain_block(const struct drain *drain, size_t i)
-{
-	return (const struct block *)drain->blocks.value + i;
-}
 
 static inline uint64_t drain_traceback_id(const struct drain *drain, size_t i)
 {
@@ -56,9 +47,6 @@ int map_copy_read(struct map_copy *copy, int fd, size_t key_bytes, size_t value_
 /* The same, and takes out of the map what was read. */
 int map_copy_take(struct map_copy *copy, int fd, size_t key_bytes, size_t value_bytes);
 
-/* Appends an entry. 0 or -ENOMEM. */
-int map_copy_add(struct map_copy *copy, const void *key, const void *value);
-
 void map_copy_release(struct map_copy *copy);
 
 /*
@@ -73,6 +61,9 @@ int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceba
  */
 int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf, const uint64_t *image,
 		size_t image_nr, uint64_t next);
+
+/* The same for the notes of blocks that had no room. */
+int drain_sweep_dropped(int dropped_fd, const uint64_t *image, size_t image_nr, uint64_t next);
 
 /* Called with what is taken out of the map; valid until it returns. 0 or a negative errno. */
 typedef int (*drain_retire_fn)(void *what, uint64_t id, const struct traceback *traceback);

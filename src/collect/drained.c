@@ -17,6 +17,21 @@
 #include "snapshot.h"
 #include "symbols/symbols.h"
 
+/* The notes are only looked at where there were some, and where something may have ended since. */
+static int sweep_dropped(struct collector *collector, const uint64_t *image, uint64_t next_image)
+{
+	uint64_t state = next_image + ((uint64_t)collector->target_nr << 48);
+	int err;
+
+	if (!collector->bpf->bss->any_dropped || state == collector->swept_state)
+		return 0;
+	err = drain_sweep_dropped(bpf_map__fd(collector->bpf->maps.dropped_blocks), image,
+				  collector->target_nr, next_image);
+	if (!err)
+		collector->swept_state = state;
+	return err;
+}
+
 /* What processes left behind that have called exec, or are traced no longer. */
 static int sweep(struct collector *collector, uint64_t next_image)
 {
@@ -28,7 +43,8 @@ static int sweep(struct collector *collector, uint64_t next_image)
 	for (size_t i = 0; i < collector->target_nr; i++)
 		image[i] = collector->target[i]->drained.image;
 	err = drain_sweep(&collector->drain, collector->bpf, image, collector->target_nr,
-			  next_image);
+			  next_image) ?:
+	      sweep_dropped(collector, image, next_image);
 	free(image);
 	return err;
 }

@@ -21,6 +21,7 @@
 
 #define MAX_BLOCKS_DEFAULT (4u << 20)
 #define MAX_TRACEBACKS_DEFAULT (256u << 10)
+#define REST_LEAST (64u << 10)
 #define MAPPING_STARTS (256u << 10)
 
 /* include/linux/proc_ns.h, PROC_PID_INIT_INO */
@@ -70,9 +71,19 @@ static void configure_custom(struct allocsnap_bpf *bpf, const struct custom_allo
 		bpf->rodata->custom_calls[i] = custom->function[i].call;
 }
 
+/*
+ * Room for blocks that leave during a drain, and for those that had no room: a map takes 16 bytes for
+ * each that it may hold, though it holds none. What does not fit is counted.
+ */
+static uint32_t rest_of(uint32_t max_blocks)
+{
+	return max_blocks / 4 > REST_LEAST ? max_blocks / 4 : REST_LEAST;
+}
+
 static int configure(struct allocsnap_bpf *bpf, const struct collector_options *options,
 		     uint32_t traceback_limit)
 {
+	uint32_t max_blocks = options->max_blocks ?: MAX_BLOCKS_DEFAULT;
 	struct settings *settings = &bpf->rodata->settings;
 	struct traceback *traceback;
 	int err;
@@ -81,11 +92,11 @@ static int configure(struct allocsnap_bpf *bpf, const struct collector_options *
 	settings->unwinder = options->unwinder;
 	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
 		return -errno;
-	err = bpf_map__set_max_entries(bpf->maps.blocks,
-				       options->max_blocks ?: MAX_BLOCKS_DEFAULT);
+	err = bpf_map__set_max_entries(bpf->maps.blocks, max_blocks);
 	if (!err)
-		err = bpf_map__set_max_entries(bpf->maps.handed_blocks,
-					       bpf_map__max_entries(bpf->maps.blocks));
+		err = bpf_map__set_max_entries(bpf->maps.handed_blocks, rest_of(max_blocks));
+	if (!err)
+		err = bpf_map__set_max_entries(bpf->maps.dropped_blocks, rest_of(max_blocks));
 	if (!err && options->domains & COLLECTOR_MMAP)
 		err = bpf_map__set_max_entries(bpf->maps.mapping_starts, MAPPING_STARTS);
 	if (!err)

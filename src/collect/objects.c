@@ -356,3 +356,15 @@ void objects_release(struct objects *objects)
 	free(objects->object);
 	memset(objects, 0, sizeof(*objects));
 }
+
+const char *object_identity(const struct object *object, char text[64])
+{
+	const char *build_id = object->facts->build_id;
+	struct stat st;
+
+	if (fstat(object->fd, &st) || (*build_id && !st.st_uid && !(st.st_mode & 022)))
+		return build_id;
+	snprintf(text, 64, "inode %llx:%llu", (unsigned long long)st.st_dev,
+		 (unsigned long long)st.st_ino);
+	return text;
+}

@@ -80,4 +80,11 @@ size_t object_read(const struct object *object, uint64_t offset, void *to, size_
 
 void objects_release(struct objects *objects);
 
+/*
+ * Root's files of one path and build-id are one file, in however many containers. Anybody else can
+ * write one with the C library's, and have it at that path in a mount namespace of his own: such
+ * files, and those without a build-id, are told apart by their inodes. In text, or the build-id itself.
+ */
+const char *object_identity(const struct object *object, char text[64]);
+
 #endif

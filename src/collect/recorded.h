@@ -49,6 +49,7 @@ struct collector {
 	struct cut cut;
 	struct drain drain;
 	struct occasion occasion;
+	uint64_t swept_state; /* of images and processes, when notes of dropped blocks were swept */
 };
 
 uint64_t collector_now_ns(clockid_t clock);

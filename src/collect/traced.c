@@ -127,7 +127,7 @@ static int find_block(struct collector *collector, const struct target *target, 
 		err = bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block);
 	}
 	if (!err)
-		err = copy_one(&ret->blocks, &key, sizeof(key), &block, sizeof(block));
+		err = drained_blocks_add(&ret->blocks, &key, &block);
 	if (err || bpf_map_lookup_elem(bpf_map__fd(bpf->maps.tracebacks), &block.traceback,
 				       &traceback))
 		return err;

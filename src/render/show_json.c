@@ -13,7 +13,7 @@
 /* Metadata that is a number: these keys, and those whose unit is their ending. */
 static bool is_number_key(const char *key)
 {
-	static const char *const keys[] = { "pid", "traceback_limit" };
+	static const char *const keys[] = { "pid", "traceback_limit", "max_blocks" };
 	static const char *const endings[] = { "_ns", "_bytes", "_ticks", "_count" };
 	size_t len = strlen(key);
 

@@ -173,5 +173,6 @@ int text_show(FILE *out, const struct snapshot *snapshot)
 	err = err ?: put_shares(out, &facts);
 	err = err ?: put_counters(out, snapshot);
 	err = err ?: put_losses(out, snapshot);
+	err = err ?: text_dropped(out, snapshot);
 	return err ?: put_probes(out, snapshot);
 }

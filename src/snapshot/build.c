@@ -213,45 +213,6 @@ int snapshot_builder__churn(struct snapshot_builder *b, uint32_t traceback,
 	return 0;
 }
 
-static int append_u64(struct snap_table *t, uint64_t value)
-{
-	int err = array_reserve((uint64_t **)&t->row, &t->alloc, t->nr + 1);
-
-	if (!err)
-		((uint64_t *)t->row)[t->nr++] = value;
-	return err;
-}
-
-static int append_u32(struct snap_table *t, uint32_t value)
-{
-	int err = array_reserve((uint32_t **)&t->row, &t->alloc, t->nr + 1);
-
-	if (!err)
-		((uint32_t *)t->row)[t->nr++] = value;
-	return err;
-}
-
-int snapshot_builder__trace(struct snapshot_builder *b, const struct snap_trace *trace)
-{
-	struct snap_table *t = b->table;
-	int err;
-
-	if (!is_row(b, SNAP_TRACEBACKS, trace->traceback))
-		return -EINVAL;
-	err = append_u64(&t[SNAP_TRACE_SIZE], trace->size) ?:
-	      append_u32(&t[SNAP_TRACE_TRACEBACK], trace->traceback);
-	if (!err && b->columns & SNAP_WITH_DOMAIN)
-		err = append_u32(&t[SNAP_TRACE_DOMAIN], trace->domain);
-	if (!err && b->columns & SNAP_WITH_BIRTH)
-		err = append_u64(&t[SNAP_TRACE_BIRTH], trace->birth_ns);
-	if (!err && b->columns & SNAP_WITH_ADDRESS)
-		err = append_u64(&t[SNAP_TRACE_ADDRESS], trace->address);
-	if (!err && b->columns & SNAP_WITH_THREAD)
-		err = append_u32(&t[SNAP_TRACE_THREAD], trace->thread);
-	b->domains |= trace->domain;
-	return err;
-}
-
 int snapshot_builder__metadata(struct snapshot_builder *b, const char *key, const char *value)
 {
 	struct snap_table *t = &b->table[SNAP_METADATA];

@@ -12,13 +12,16 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 		/usr/bin/python3.11 /usr
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
-.PHONY: bench bench-unwind bench-walk bench-first-stack
+.PHONY: bench bench-capacity bench-unwind bench-walk bench-first-stack
 
-bench: $(BENCH_MADE)/made $(BENCH)/measure bench-unwind bench-walk bench-first-stack	## how long questions take, and CPython
+bench: $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack	## how long questions take, and CPython
 	$(Q)$(PYTHON) tests/bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
 
 bench-unwind: $(BENCH)/unwind	## what compiling unwind tables costs
 	$(Q)for path in $(UNWIND_BENCH); do $(BENCH)/unwind $$path; done; echo $(UNWIND_AIMS)
+
+bench-capacity: $(BENCH)/capacity $(BENCH)/measure	## ten million live blocks: to the file, and what that takes (as root)
+	$(Q)tests/bench/capacity.py $^ $(BENCH)/capacity.d $(BENCH_TRACES)
 
 bench-first-stack: $(BENCH)/first_stack	## how long new code has no complete tracebacks (as root)
 	$(Q)$(BENCH)/first_stack
@@ -29,6 +32,12 @@ $(BENCH)/first_stack: $(OUT)/tests/bench/first_stack.o $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -ldl -o $@
+
+$(OUT)/tests/bench/capacity.o: ALL_CFLAGS += -fomit-frame-pointer
+$(BENCH)/capacity: $(OUT)/tests/bench/capacity.o $(COLLECT) $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
 
 bench-walk: $(addprefix $(BENCH)/,walk walk_target walk_target_fp)	## what a traceback costs, as root
 	$(Q)$(BENCH)/walk $(BENCH)/walk_target $(BENCH)/walk_target_fp

@@ -63,16 +63,32 @@ static void sum_mapped(struct sum *sum, __u64 image)
 	}
 }
 
-static void sum_in_call(struct sum *sum, const struct call *call)
+static void sum_in_call(struct sum *live, struct sum *dropped, const struct call *call)
 {
-	if (!call->sp || !call->has_old)
+	struct sum *sum = call->has_old ? live : dropped;
+
+	if (!call->sp || !(call->has_old || call->has_dropped))
 		return;
 	sum->block_cnt++;
 	sum->bytes += call->old.size;
 }
 
-/* The old blocks of reallocs that are under way are live but not in the map. */
-static void sum_in_realloc(struct sum *sum, pid_t tgid)
+static void sum_dropped(struct sum *sum, __u64 image)
+{
+	struct fake_walk walk = {};
+
+	while (fake_map_walk(&dropped_blocks, &walk)) {
+		const struct dropped_block *dropped = walk.value;
+
+		if (dropped->image != (image & DROPPED_IMAGE_MASK))
+			continue;
+		sum->block_cnt++;
+		sum->bytes += dropped->size;
+	}
+}
+
+/* The old blocks of reallocs that are under way are live but not in the maps. */
+static void sum_in_realloc(struct sum *live, struct sum *dropped, pid_t tgid)
 {
 	struct fake_walk walk = {};
 
@@ -81,7 +97,7 @@ static void sum_in_realloc(struct sum *sum, pid_t tgid)
 		const struct thread *thread = walk.value;
 
 		for (int i = 0; i < LAYER_NR && task->tgid == tgid; i++)
-			sum_in_call(sum, &thread->layer[i].call);
+			sum_in_call(live, dropped, &thread->layer[i].call);
 	}
 }
 
@@ -101,10 +117,16 @@ static void losses_check(const struct process *book, const struct target_process
 
 static void book_check(const struct process *book, __u32 tgid)
 {
-	struct sum live = {};
+	struct sum live = {}, dropped = {};
 
 	sum_mapped(&live, book->image);
-	sum_in_realloc(&live, tgid);
+	sum_dropped(&dropped, book->image);
+	sum_in_realloc(&live, &dropped, tgid);
+	expect_same(book->counter[COUNTER_dropped_blocks], dropped.block_cnt, "dropped_blocks");
+	expect_same(book->counter[COUNTER_dropped_bytes], dropped.bytes, "dropped_bytes");
+	expect_same(book->loss[LOSS_blocks_dropped] - book->counter[COUNTER_dropped_frees] -
+		    book->loss[LOSS_drops_unnoted], dropped.block_cnt,
+		    "blocks_dropped - dropped_frees - drops_unnoted");
 	expect_same(book->counter[COUNTER_current_blocks], live.block_cnt, "current_blocks");
 	expect_same(book->counter[COUNTER_current_bytes], live.bytes, "current_bytes");
 	expect_same(book->counter[COUNTER_allocations] - book->counter[COUNTER_frees],

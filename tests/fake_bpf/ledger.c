@@ -61,12 +61,57 @@ static void removed(struct ledger *ledger, __u64 size)
 	counter[COUNTER_current_bytes] -= size;
 }
 
+static void count_dropped(struct ledger *ledger, int blocks, __u64 size)
+{
+	ledger->counter[COUNTER_dropped_blocks] += blocks;
+	ledger->counter[COUNTER_dropped_bytes] += blocks * size;
+}
+
+static void dropped_freed(struct ledger *ledger, __u64 size)
+{
+	count_dropped(ledger, -1, size);
+	ledger->counter[COUNTER_dropped_frees]++;
+}
+
+/* What is counted as live already is so from an earlier note, which was taken away. */
+static void note(struct ledger *ledger, unsigned int slot, __u64 size)
+{
+	if (ledger_room.noted == ledger_room.note_capacity) {
+		ledger->loss[LOSS_drops_unnoted]++;
+		count_dropped(ledger, -1, size);
+		return;
+	}
+	ledger->block[slot] = (struct ledger_block){ .dropped = true, .size = size };
+	ledger_room.noted++;
+}
+
+static void drop(struct ledger *ledger, unsigned int slot, __u64 size)
+{
+	ledger->loss[LOSS_blocks_dropped]++;
+	count_dropped(ledger, 1, size);
+	note(ledger, slot, size);
+}
+
+/* The address is given out though its block was not freed. */
+static void replace_dropped(struct ledger *ledger, unsigned int slot)
+{
+	struct ledger_block *at = &ledger->block[slot];
+
+	if (!at->dropped)
+		return;
+	ledger->loss[LOSS_blocks_replaced]++;
+	dropped_freed(ledger, at->size);
+	at->dropped = false;
+	ledger_room.noted--;
+}
+
 void ledger_enter(struct ledger *ledger, unsigned int slot, const struct ledger_block *block)
 {
 	struct ledger_block *at = &ledger->block[slot];
 
 	if (!ledger->admitted)
 		return;
+	replace_dropped(ledger, slot);
 	if (at->live) {
 		ledger->loss[LOSS_blocks_replaced]++;
 		removed(ledger, at->size);
@@ -74,7 +119,7 @@ void ledger_enter(struct ledger *ledger, unsigned int slot, const struct ledger_
 		ledger_room.used--;
 	}
 	if (ledger_room.used == ledger_room.capacity) {
-		ledger->loss[LOSS_blocks_dropped]++;
+		drop(ledger, slot, block->size);
 		return;
 	}
 	*at = *block;
@@ -102,7 +147,9 @@ struct ledger_block ledger_take(struct ledger *ledger, unsigned int slot)
 	struct ledger_block old = ledger->block[slot];
 
 	ledger->block[slot].live = false;
+	ledger->block[slot].dropped = false;
 	ledger_room.used -= old.live;
+	ledger_room.noted -= old.dropped;
 	return old;
 }
 
@@ -110,16 +157,29 @@ void ledger_taken_gone(struct ledger *ledger, const struct ledger_block *old)
 {
 	if (old->live)
 		removed(ledger, old->size);
+	else if (old->dropped)
+		dropped_freed(ledger, old->size);
 	else
 		ledger_count(ledger, COUNTER_unknown_frees, 1);
 }
 
+static void dropped_taken_back(struct ledger *ledger, unsigned int slot, __u64 size)
+{
+	if (ledger->block[slot].live || ledger->block[slot].dropped)
+		dropped_freed(ledger, size);
+	else
+		note(ledger, slot, size);
+}
+
 void ledger_taken_back(struct ledger *ledger, unsigned int slot, const struct ledger_block *old)
 {
+	if (old->dropped)
+		dropped_taken_back(ledger, slot, old->size);
 	if (!old->live)
 		return;
+	replace_dropped(ledger, slot);
 	if (ledger_room.used == ledger_room.capacity) {
-		ledger->loss[LOSS_blocks_dropped]++;
+		drop(ledger, slot, old->size);
 		removed(ledger, old->size);
 		return;
 	}
@@ -130,7 +190,7 @@ void ledger_taken_back(struct ledger *ledger, unsigned int slot, const struct le
 /* Whoever was given the address meanwhile keeps it. */
 void ledger_taken_cut_off(struct ledger *ledger, unsigned int slot, const struct ledger_block *old)
 {
-	if (old->live && ledger->block[slot].live)
+	if (old->live && (ledger->block[slot].live || ledger->block[slot].dropped))
 		removed(ledger, old->size);
 	else
 		ledger_taken_back(ledger, slot, old);
@@ -139,8 +199,10 @@ void ledger_taken_cut_off(struct ledger *ledger, unsigned int slot, const struct
 /* The old blocks are cleared away by the loader, here at once. */
 void ledger_exec(struct ledger *ledger)
 {
-	for (int i = 0; i < SLOTS; i++)
+	for (int i = 0; i < SLOTS; i++) {
 		ledger_room.used -= ledger->block[i].live;
+		ledger_room.noted -= ledger->block[i].dropped;
+	}
 	*ledger = (struct ledger){ .admitted = ledger->admitted };
 }
 

@@ -14,6 +14,7 @@
 
 struct ledger_block {
 	bool live;
+	bool dropped; /* not recorded, but noted: only the size counts */
 	__u64 size, birth_ns;
 	__u32 thread, domain, stack_variant;
 };
@@ -26,9 +27,10 @@ struct ledger {
 	__u64 loss[LOSS_NR];
 };
 
-/* What the block map holds, of all ledgers, and how much it can. */
+/* What the block map holds, of all ledgers, and how much it can; the same of the notes of others. */
 struct ledger_room {
 	__u32 used, capacity;
+	__u32 noted, note_capacity;
 };
 extern struct ledger_room ledger_room;
 

@@ -138,8 +138,7 @@ MUTANTS = {
         "record.bpf.h", "if (is_realloc(call) && !realloc_free_old(process, call, read_epoch()) && call->pointer) {",
         "if (is_realloc(call))\n\t\trealloc_fail(process, call, read_epoch());\n\telse if (0) {"),
     "realloc: a killed thread's block of other books": (
-        "record.bpf.h", "if (!is_realloc(call) || !realloc_has_old(process, call))",
-        "if (!is_realloc(call) || !call->has_old)"),
+        "record.bpf.h", "\tif (!realloc_has_old(process, call))", "\tif (!call->has_old)"),
     "realloc: an unknown block is not counted": (
         "record.bpf.h", "call->pointer && !realloc_cuts(call, now))\n\t\tcount_unknown_free(process);",
         "call->pointer)\n\t\trealloc_cuts(call, now);"),
@@ -246,7 +245,7 @@ MUTANTS = {
     "ranges: without room its start stays": (
         "ranges.bpf.h", "\t\treturn 0;\n\tstarts_remove(range->image, address >> PAGE_SHIFT);\n", "\t\treturn 0;\n"),
     "ranges: what has no room is not said": (
-        "ranges.bpf.h", "\tlose(process, LOSS_blocks_dropped);\n\treturn -1;", "\treturn -1;"),
+        "ranges.bpf.h", "\tdrop_unnoted(process);\n\treturn -1;", "\treturn -1;"),
     "ranges: a rest without room stays in the sums": (
         "ranges.bpf.h", "\t\tcount_removed(process, bytes);\n}", "\t\t;\n}"),
     "ranges: an mremap that never returns is not said": (
@@ -292,8 +291,57 @@ MUTANTS = {
         "record.bpf.h", "\tif (block_enter(process, &key, &block, calls->newest, now)) {",
         "\tif (block_enter(process, &key, &block, calls->newest, now), 0) {"),
     "blocks: what has no room is not said": (
-        "books.bpf.h", "\tif (err)\n\t\tlose(process, LOSS_blocks_dropped);\n\treturn err;",
+        "books.bpf.h", "\tif (err)\n\t\tdropped_enter(process, key, block->size);\n\treturn err;",
         "\treturn err;"),
+
+    # blocks that had no room
+    "dropped: it is not counted": (
+        "dropped.bpf.h", "\t__sync_fetch_and_add(&process->loss[LOSS_blocks_dropped], 1);\n\tcount_dropped",
+        "\tcount_dropped"),
+    "dropped: it is not noted": (
+        "dropped.bpf.h", "\tif (!dropped_note(key, size, BPF_ANY))\n\t\treturn;\n", ""),
+    "dropped: what could not be noted is said to be live": (
+        "dropped.bpf.h", "BPF_ANY))\n\t\treturn;\n\tcount_dropped(process, -1, -size);",
+        "BPF_ANY))\n\t\treturn;"),
+    "dropped: what could not be noted is not said": (
+        "dropped.bpf.h", "\tcount_dropped(process, -1, -size);\n\t__sync_fetch_and_add("
+        "&process->loss[LOSS_drops_unnoted], 1);\n", "\tcount_dropped(process, -1, -size);\n"),
+    "dropped: its free is unknown": (
+        "record.bpf.h", "return dropped_free(process, &key);", "return false;"),
+    "dropped: its note stays": (
+        "dropped.bpf.h", "return !bpf_map_delete_elem(&dropped_blocks, &hash);", "return true;"),
+    "dropped: whatever its process": (
+        "dropped.bpf.h", "mix(settings.hash_seed ^ key->image)", "mix(settings.hash_seed)"),
+    "dropped: its free is not counted": (
+        "dropped.bpf.h", "\t__sync_fetch_and_add(&process->counter[COUNTER_dropped_frees], 1);\n",
+        ""),
+    "dropped: it is live for ever": (
+        "dropped.bpf.h", "{\n\tcount_dropped(process, -1, -size);\n"
+        "\t__sync_fetch_and_add(&process->counter", "{\n\t__sync_fetch_and_add(&process->counter"),
+    "dropped: a missed free is not noticed": (
+        "books.bpf.h", "\tif (dropped_free(process, key))\n\t\tlose(process, LOSS_blocks_replaced);\n",
+        ""),
+    "dropped: its realloc frees an unknown block": (
+        "record.bpf.h", "\tif (!call->has_old)\n\t\tcall->has_dropped =",
+        "\tif (0)\n\t\tcall->has_dropped ="),
+    "dropped: its realloc frees it at once": (
+        "record.bpf.h", "call->has_dropped = dropped_take(process, &key, &call->old.size);",
+        "dropped_free(process, &key);"),
+    "dropped: a failing realloc has freed it": (
+        "record.bpf.h", "count_removed(process, call->old.size);\n\telse if (realloc_has_dropped("
+        "process, call))\n\t\tdropped_put_back(process, &key, call->old.size);",
+        "count_removed(process, call->old.size);"),
+    "dropped: it comes back where another one lies": (
+        "dropped.bpf.h", "bpf_map_lookup_elem(&blocks, key) ? -EEXIST :", "0 ? -EEXIST :"),
+    "dropped: a killed thread's realloc has freed it": (
+        "record.bpf.h", "\tif (realloc_has_dropped(process, call))\n\t\tdropped_put_back("
+        "process, &key, call->old.size);\n\tif (!realloc_has_old", "\tif (!realloc_has_old"),
+    "dropped: a killed thread's block lies where a dropped one is": (
+        "record.bpf.h", "dropped_is_noted(process, &key) ?", "0 ?"),
+    "dropped: a huge one is cut": (
+        "dropped.bpf.h", "size > DROPPED_SIZE_MAX || ", ""),
+    "dropped: a mapping is noted": (
+        "dropped.bpf.h", " || block_key_layer(key) == LAYER_MAPPING", ""),
     "peak: it follows the current": ("books.bpf.h", "seen >= current || ", ""),
     "peak: of blocks is not raised": (
         "books.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks_before + 1);\n", ""),

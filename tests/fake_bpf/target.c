@@ -22,7 +22,6 @@ struct target_thread *main_thread;
 __u32 site_offset, domain, custom_call;
 enum layer layer = LAYER_HEAP;
 enum unwinder unwinder = UNWINDER_FP;
-__u64 fourth_argument;
 bool is_throwing;
 void (*at_program)(bool begins);
 
@@ -270,7 +269,7 @@ void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[6])
 	PT_REGS_PARM1(&regs) = argument[0];
 	PT_REGS_PARM2(&regs) = argument[1];
 	PT_REGS_PARM3(&regs) = argument[2];
-	PT_REGS_PARM4(&regs) = argument[3] ?: fourth_argument;
+	PT_REGS_PARM4(&regs) = argument[3];
 	PT_REGS_PARM5(&regs) = argument[4];
 	PT_REGS_PARM6(&regs) = argument[5];
 	cookie_set(shape);

@@ -2,9 +2,15 @@
 /* Every map full, every allocation of the kernel's failing: counted, never guessed. */
 #include "target.h"
 
+static void have_room_for(__u32 block_cnt, __u32 note_cnt)
+{
+	fake_map_resize(&blocks, block_cnt);
+	fake_map_resize(&dropped_blocks, note_cnt);
+}
+
 BOOK_TEST(losses, a_full_block_map_drops_blocks)
 {
-	fake_map_resize(&blocks, 2);
+	have_room_for(2, 8);
 	user_malloc(1, 0x1000);
 	user_malloc(2, 0x2000);
 	user_malloc(4, 0x3000);
@@ -14,10 +20,215 @@ BOOK_TEST(losses, a_full_block_map_drops_blocks)
 	expect(allocations, 2);
 	expect(current_bytes, 3);
 	expect(peak_bytes, 3);
+	expect(dropped_blocks, 1);
+	expect(dropped_bytes, 4);
+}
 
+BOOK_TEST(losses, a_dropped_block_is_known_when_it_is_freed)
+{
+	have_room_for(1, 8);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	user_malloc(4, 0x3000);
+	user_free(0x2000);
+
+	expect_loss(blocks_dropped, 2);
+	expect(dropped_frees, 1);
+	expect(dropped_blocks, 1);
+	expect(dropped_bytes, 4);
+	expect(unknown_frees, 0);
+	expect(frees, 0);
+
+	user_free(0x2000);
+	expect(unknown_frees, 1);
+	expect(dropped_frees, 1);
+}
+
+BOOK_TEST(losses, a_dropped_block_is_that_of_its_process)
+{
+	struct target_process *other = process_start(200);
+
+	process_admit(other);
+	have_room_for(1, 8);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	thread_run(thread_start(other, 200));
+	user_malloc(4, 0x3000);
+	user_free(0x2000);
+
+	expect_loss(blocks_dropped, 1);
+	expect(dropped_blocks, 1);
+	expect(dropped_frees, 0);
+	expect_loss_in(other, blocks_dropped, 1);
+	expect_in(other, dropped_blocks, 1);
+	expect_in(other, unknown_frees, 1);
+}
+
+BOOK_TEST(losses, a_dropped_block_whose_address_comes_again_was_freed)
+{
+	have_room_for(1, 8);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	user_malloc(4, 0x2000);
+
+	expect_loss(blocks_dropped, 2);
+	expect_loss(blocks_replaced, 1);
+	expect(dropped_frees, 1);
+	expect(dropped_blocks, 1);
+	expect(dropped_bytes, 4);
+
+	user_free(0x1000);
+	user_malloc(8, 0x2000);
+	expect_live(0x2000, 8);
+	expect_loss(blocks_replaced, 2);
+	expect(dropped_frees, 2);
+	expect(dropped_blocks, 0);
+}
+
+BOOK_TEST(losses, a_realloc_of_a_dropped_block_frees_it)
+{
+	have_room_for(1, 8);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	enter(SHAPE_REALLOC, sp_at(1), 0x2000, 8);
+	expect(dropped_blocks, 1);
+	leave(SHAPE_REALLOC, sp_at(1), 0x3000);
+
+	expect_loss(blocks_dropped, 2);
+	expect(dropped_frees, 1);
+	expect(dropped_blocks, 1);
+	expect(dropped_bytes, 8);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(losses, a_realloc_of_a_dropped_block_that_fails_keeps_it)
+{
+	have_room_for(1, 8);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	user_realloc(0x2000, 8, 0);
+
+	expect_loss(blocks_dropped, 1);
+	expect(dropped_frees, 0);
+	expect(dropped_blocks, 1);
+	user_free(0x2000);
+	expect(dropped_frees, 1);
+	expect(dropped_bytes, 0);
+}
+
+/* realloc had freed it all the same. */
+BOOK_TEST(losses, a_dropped_block_does_not_come_back_where_another_one_lies)
+{
+	have_room_for(2, 8);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	user_malloc(4, 0x3000);
+	user_free(0x1000);
+	enter(SHAPE_REALLOC, sp_at(1), 0x3000, 8);
+	thread_run(thread_start(process, 101));
+	user_malloc(16, 0x3000);
+	thread_run(main_thread);
+	leave(SHAPE_REALLOC, sp_at(1), 0);
+
+	expect_loss(blocks_dropped, 1);
+	expect(dropped_frees, 1);
+	expect(dropped_blocks, 0);
+	expect_live(0x3000, 16);
+}
+
+BOOK_TEST(losses, a_dropped_block_outlives_a_thread_killed_in_its_realloc)
+{
+	struct target_thread *other = thread_start(process, 101);
+
+	have_room_for(1, 8);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	thread_run(other);
+	enter(SHAPE_REALLOC, sp_at(1), 0x2000, 8);
+	thread_exit(other, 9);
+
+	expect_loss(blocks_dropped, 1);
+	expect_loss(calls_unreturned, 1);
+	expect(dropped_blocks, 1);
+	expect(dropped_frees, 0);
+}
+
+BOOK_TEST(losses, a_killed_threads_block_does_not_come_back_where_a_dropped_one_lies)
+{
+	struct target_thread *other = thread_start(process, 101);
+
+	have_room_for(1, 8);
+	user_malloc(1, 0x1000);
+	thread_run(other);
+	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 8);
+	thread_run(main_thread);
+	user_malloc(2, 0x2000);
+	user_malloc(4, 0x1000);
+	user_free(0x2000);
+	thread_exit(other, 9);
+
+	expect_gone(0x1000);
+	expect_loss(calls_unreturned, 1);
+	expect_loss(blocks_dropped, 1);
+	expect(dropped_bytes, 4);
+	expect(frees, 2);
+}
+
+BOOK_TEST(losses, a_realloc_that_fails_and_finds_no_room_drops_the_old_block)
+{
+	have_room_for(1, 8);
+	user_malloc(1, 0x1000);
+	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 8);
+	thread_run(thread_start(process, 101));
+	user_malloc(2, 0x2000);
+	thread_run(main_thread);
+	leave(SHAPE_REALLOC, sp_at(1), 0);
+
+	expect_loss(blocks_dropped, 1);
+	expect(dropped_blocks, 1);
+	expect(dropped_bytes, 1);
+	user_free(0x1000);
+	expect(dropped_frees, 1);
+}
+
+BOOK_TEST(losses, a_block_that_cannot_be_noted_is_counted)
+{
+	have_room_for(1, 1);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	user_malloc(4, 0x3000);
+
+	expect_loss(blocks_dropped, 2);
+	expect_loss(drops_unnoted, 1);
+	expect(dropped_blocks, 1);
+	expect(dropped_bytes, 2);
 	user_free(0x3000);
 	expect(unknown_frees, 1);
-	expect(frees, 0);
+}
+
+BOOK_TEST(losses, a_block_of_a_tebibyte_that_is_dropped_is_not_noted)
+{
+	have_room_for(1, 8);
+	user_malloc(1, 0x1000);
+	user_malloc(1ULL << 40, 0x2000);
+
+	expect_loss(blocks_dropped, 1);
+	expect_loss(drops_unnoted, 1);
+	expect(dropped_bytes, 0);
+}
+
+BOOK_TEST(losses, exec_forgets_what_was_dropped)
+{
+	have_room_for(1, 8);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	thread_exec(main_thread);
+	user_free(0x2000);
+
+	expect_loss(blocks_dropped, 0);
+	expect(dropped_blocks, 0);
+	expect(dropped_frees, 0);
+	expect(unknown_frees, 1);
 }
 
 BOOK_TEST(losses, a_full_block_map_takes_blocks_again_after_a_free)
@@ -61,6 +272,7 @@ BOOK_TEST(losses, a_kernel_without_memory_drops_blocks)
 
 	expect_gone(0x2000);
 	expect_loss(blocks_dropped, 1);
+	expect_loss(drops_unnoted, 1);
 	expect(current_blocks, 1);
 }
 
@@ -74,6 +286,7 @@ BOOK_TEST(losses, without_memory_a_replaced_block_is_gone_and_the_new_one_droppe
 	expect_gone(0x1000);
 	expect_loss(blocks_replaced, 1);
 	expect_loss(blocks_dropped, 1);
+	expect_loss(drops_unnoted, 1);
 	expect(current_blocks, 0);
 }
 

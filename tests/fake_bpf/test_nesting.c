@@ -80,6 +80,21 @@ BOOK_TEST(nesting, a_free_that_is_passed_on_counts_once)
 	expect(nested_calls, 4);
 }
 
+BOOK_TEST(nesting, a_free_of_a_dropped_block_that_is_passed_on_counts_once)
+{
+	fake_map_resize(&blocks, 1);
+	fake_map_resize(&dropped_blocks, 8);
+	user_malloc(24, 0x1000);
+	user_malloc(32, 0x2000);
+	free_from(1, 100, 0x2000);
+	free_from(2, 0, 0x2000);
+
+	expect_loss(blocks_dropped, 1);
+	expect(dropped_frees, 1);
+	expect(nested_calls, 1);
+	expect(unknown_frees, 0);
+}
+
 BOOK_TEST(nesting, a_free_of_another_address_is_not_passed_on)
 {
 	user_malloc(24, 0x1000);

@@ -12,6 +12,7 @@
 #define STEPS 100000
 #define CHECK_EVERY 1000
 #define NO_SLOT SLOTS
+#define MOST_BLOCKS 300 /* that there ever are at least, of all programs */
 #define DEPTH_MAX 100
 
 struct actor { /* a thread */
@@ -270,6 +271,21 @@ static void stale_blocks_clear(const struct program *p, __u64 image)
 	}
 }
 
+static void stale_notes_clear(__u64 image)
+{
+	struct fake_walk walk = {};
+
+	while (fake_map_walk(&dropped_blocks, &walk)) {
+		const struct dropped_block *dropped = walk.value;
+		__u64 hash = *(const __u64 *)walk.key;
+
+		if (dropped->image != (image & DROPPED_IMAGE_MASK))
+			continue;
+		bpf_map_delete_elem(&dropped_blocks, &hash);
+		walk = (struct fake_walk){};
+	}
+}
+
 /* The other threads end first, as in the kernel. */
 static void execs(struct program *p, struct actor *a)
 {
@@ -283,6 +299,7 @@ static void execs(struct program *p, struct actor *a)
 	a->in_call = false;
 	ledger_exec(&p->ledger);
 	stale_blocks_clear(p, image);
+	stale_notes_clear(image);
 	memset(p->handed_out, 0, sizeof(p->handed_out));
 	memset(p->in_realloc, 0, sizeof(p->in_realloc));
 }
@@ -360,22 +377,25 @@ static void compare_all(void)
 		live_cnt += ledger_compare(&program[i].ledger, program[i].target);
 	cr_assert(live_cnt == fake_map_count(&blocks));
 	cr_assert(live_cnt == ledger_room.used);
+	cr_assert(fake_map_count(&dropped_blocks) == ledger_room.noted);
 	books_check();
 }
 
-static bool blocks_were_dropped(void)
+static bool any_lost(enum loss loss)
 {
 	for (int i = 0; i < PROCESS_NR; i++)
-		if (program[i].ledger.loss[LOSS_blocks_dropped])
+		if (program[i].ledger.loss[loss])
 			return true;
 	return false;
 }
 
-static void run_at_random(__u64 seed, __u32 capacity, bool gets_full)
+static void run_at_random(__u64 seed, __u32 capacity, __u32 note_capacity)
 {
 	random_state = seed * 0x9e3779b97f4a7c15ULL;
 	ledger_room.capacity = capacity;
+	ledger_room.note_capacity = note_capacity;
 	fake_map_resize(&blocks, capacity);
+	fake_map_resize(&dropped_blocks, note_capacity);
 	fake_map_resize(&tracebacks, 100000);
 	programs_start();
 	for (int i = 0; i < STEPS; i++) {
@@ -384,30 +404,31 @@ static void run_at_random(__u64 seed, __u32 capacity, bool gets_full)
 			compare_all();
 	}
 	compare_all();
-	cr_expect(blocks_were_dropped() == gets_full);
+	cr_expect(any_lost(LOSS_blocks_dropped) == (capacity < MOST_BLOCKS));
+	cr_expect(any_lost(LOSS_drops_unnoted) == (capacity + note_capacity < MOST_BLOCKS));
 }
 
 BOOK_TEST(random, program_1)
 {
-	run_at_random(1, 10000, false);
+	run_at_random(1, 10000, 10000);
 }
 
 BOOK_TEST(random, program_2)
 {
-	run_at_random(2, 10000, false);
+	run_at_random(2, 10000, 10000);
 }
 
 BOOK_TEST(random, program_3)
 {
-	run_at_random(3, 10000, false);
+	run_at_random(3, 10000, 10000);
 }
 
 BOOK_TEST(random, full_1)
 {
-	run_at_random(4, 100, true);
+	run_at_random(4, 100, 10000);
 }
 
 BOOK_TEST(random, full_2)
 {
-	run_at_random(5, 200, true);
+	run_at_random(5, 200, 50);
 }

@@ -5,6 +5,8 @@
 
 #define MAP 0x7f0000100000ULL
 #define PAGE 4096ULL
+#define MAY_MOVE 1 /* MREMAP_MAYMOVE */
+#define KEEP_OLD 4 /* MREMAP_DONTUNMAP */
 
 static struct block *mapping_at(__u64 address)
 {
@@ -232,8 +234,8 @@ BOOK_TEST(ranges, mremap_may_keep_the_old_one)
 {
 	user_mmap(PAGE, MAP);
 	user_mremap(MAP, 0, PAGE, MAP + 0x10000);
-	fourth_argument = 5; /* MREMAP_MAYMOVE | MREMAP_DONTUNMAP */
-	user_mremap(MAP, PAGE, PAGE, MAP + 0x20000);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, PAGE, PAGE, KEEP_OLD | MAY_MOVE));
+	mapping_leave(SHAPE_MREMAP, sp_at(1), MAP + 0x20000);
 
 	expect_mapped(MAP, PAGE);
 	expect_mapped(MAP + 0x10000, PAGE);
@@ -371,10 +373,12 @@ BOOK_TEST(ranges, that_have_no_room_are_said)
 	user_mmap(PAGE, MAP + (1ULL << 30));
 	expect_unmapped(MAP + (1ULL << 30));
 	expect_loss(blocks_dropped, 1);
+	expect_loss(drops_unnoted, 1);
 	fake_map_resize(&blocks, 1);
 	user_mmap(PAGE, MAP + 2 * PAGE);
 	expect_unmapped(MAP + 2 * PAGE);
 	expect_loss(blocks_dropped, 2);
+	expect_loss(drops_unnoted, 2);
 	user_munmap(MAP + PAGE, 10 * PAGE);
 	expect_mapped(MAP, PAGE);
 	expect(current_blocks, 1);
@@ -388,6 +392,7 @@ BOOK_TEST(ranges, whose_rest_has_no_room_are_said)
 
 	expect_mapped(MAP, PAGE);
 	expect_loss(blocks_dropped, 1);
+	expect_loss(drops_unnoted, 1);
 	expect(current_blocks, 1);
 	expect(current_bytes, PAGE);
 }

@@ -147,6 +147,8 @@ def test_command_lines_that_cannot_be_meant(bench):
             ([pid, "--traceback-limit", "0"], "traceback-limit"),
             ([pid, "--traceback-limit", "128"], "traceback-limit"),
             ([pid, "--max-blocks", "0"], "max-blocks"),
+            ([pid, "--max-blocks", "10X"], "10X"),
+            ([pid, "--max-blocks", "134217729"], "128M"),
             ([pid, "-o", ""], "-o"),
             ([pid, "--no-such-option"], "no-such-option"),
             ([pid, "-o"], "-o")):

@@ -22,6 +22,11 @@ def test_instants(_bench):
     check_instants(SNAPSHOTS)
 
 
+def test_instants_by_one_reader(_bench):
+    with environment("ALLOCSNAP_ONE_READER"):
+        check_instants(SNAPSHOTS // 4)
+
+
 def test_instants_without_return_probes(_bench):
     with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
         check_instants(SNAPSHOTS // 4)

@@ -172,21 +172,6 @@ def test_deep_traceback_is_whole(bench):
     recording.end(signal.SIGINT)
 
 
-def test_full_block_map(bench):
-    known = bench.workload("known")
-    recording = bench.attach([known], "--max-blocks", "1000")
-    known.order("go")
-    path = recording.snapshot()
-    shown = bench.show(path)
-    dropped = shown["losses"]["blocks_dropped"]
-    check(dropped > 400, f"blocks_dropped is {dropped}")
-    check(0 < shown["blocks"] <= 1000, f"{shown['blocks']} blocks in a map of 1000")
-    _, err = bench.allocsnap("stats", path)
-    check("blocks_dropped" in err and str(dropped) in err, f"stats says nothing of it: {err!r}")
-    recording.end(signal.SIGINT)
-    known.is_unharmed()
-
-
 def test_cxx_own_operator_new(bench):
     """operator new is passed over; templates and namespaces are shown as they are written."""
     cxx = bench.workload("cxx_new")

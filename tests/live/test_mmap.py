@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The domain of mappings: a program with known answers, and a real one beside strace."""
 import collections
+import json
 import os
+import pathlib
 import re
 import signal
 import sys
 
-from harness import Process, check, check_equal, environment, tool, top_frame, wait_for
+from harness import (Failure, Process, check, check_equal, environment, tool, top_frame, wait_for)
 
 PAGE = 4096
 DOMAIN = ("--include", "domain=1")
@@ -23,6 +25,9 @@ LEFT = {
     "leaf_shared": (2048, 2048 * PAGE),
     "leaf_malloc": (1, (1 << 20) + PAGE),
 }
+
+
+LEFT_TOTAL = tuple(sum(column) for column in zip(*LEFT.values()))
 
 
 def leaf_of(row):
@@ -55,8 +60,7 @@ def check_mappings(bench, *options):
     shown = bench.show(path)
     counters = shown["counters"]
     check_equal((counters["current_blocks"], counters["current_bytes"]),
-                (1 + sum(count for count, _ in LEFT.values()),
-                 (1 << 20) + sum(size for _, size in LEFT.values())), "current")
+                (1 + LEFT_TOTAL[0], (1 << 20) + LEFT_TOTAL[1]), "current")
     check_equal(counters["allocations"] - counters["frees"], counters["current_blocks"], "blocks")
     check_equal(counters["allocated_bytes"] - counters["freed_bytes"], counters["current_bytes"],
                 "bytes")
@@ -95,14 +99,37 @@ def test_mmap_without_heaps(bench):
     recording = bench.attach([mappings], "--domain", "mmap")
     mappings.order("go")
     totals = bench.stats(recording.snapshot())["total"]
-    check_equal((totals["count"], totals["size"]),
-                tuple(sum(column) for column in zip(*LEFT.values())), "mappings")
+    check_equal((totals["count"], totals["size"]), LEFT_TOTAL, "mappings")
 
 
 def test_mmap_unknown_domain(bench):
     _, text = bench.allocsnap("attach", "--domain", "malloc,heap", "1", status=2)
     for name in ("'heap'", "malloc", "mmap", "glibc", "musl", "jemalloc", "tcmalloc", "mimalloc"):
         check(name in text, f"{name} is not in {text!r}")
+
+
+def words_of_starts(bench, recording):
+    """How many there are in the map of places where mappings begin: the only one of such a shape."""
+    for path in pathlib.Path(f"/proc/{recording.pid}/fdinfo").iterdir():
+        info = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+        if (info.get("key_size", "").strip(), info.get("value_size", "").strip()) == ("16", "8"):
+            dump = [tool("bpftool"), "--json", "map", "dump", "id", info["map_id"].strip()]
+            return len(json.loads(bench.run(dump)[0]))
+    raise Failure("the map is not there")
+
+
+def test_mmap_clear_forgets_where_they_began(bench):
+    mappings = bench.workload("mappings")
+    recording = bench.attach([mappings], "--domain", "mmap")
+    mappings.order("go")
+    check(words_of_starts(bench, recording) > 60, "hardly anything was mapped")
+    recording.popen.send_signal(signal.SIGUSR2)
+    wait_for(lambda: bench.show(recording.snapshot())["blocks"] == 0, "they are cleared")
+    recording.snapshot()
+    check_equal(words_of_starts(bench, recording), 0, "words")
+    mappings.order("go")
+    totals = bench.stats(recording.snapshot())["total"]
+    check_equal((totals["count"], totals["size"]), LEFT_TOTAL, "mappings")
 
 
 # ---- beside strace ----

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_DROPPED_BPF_H
+#define ALLOCSNAP_DROPPED_BPF_H
+
+/*
+ * Blocks that had no room in the map of blocks. What is noted of them is enough to know them again when
+ * they are freed, so that their frees are not those of unknown blocks, and to say how much they are:
+ *
+ *	blocks_dropped = dropped_frees + dropped_blocks (live) + drops_unnoted
+ *
+ * Mappings have no notes, as their pages may leave one by one.
+ */
+
+#include "maps.bpf.h"
+#include "unwind.bpf.h"
+
+extern __u64 any_dropped; /* for the loader: whether there was ever one */
+
+/*
+ * Of one image no two blocks have the same: mix() is one to one. Of two images they might, by a
+ * chance of one in 400,000 where there are ten million notes.
+ */
+static __always_inline __u64 dropped_key(const struct block_key *key)
+{
+	return mix(key->address ^ mix(settings.hash_seed ^ key->image));
+}
+
+static __always_inline void count_dropped(struct process *process, __s64 blocks, __s64 bytes)
+{
+	__sync_fetch_and_add(&process->counter[COUNTER_dropped_blocks], blocks);
+	__sync_fetch_and_add(&process->counter[COUNTER_dropped_bytes], bytes);
+}
+
+static __always_inline long dropped_note(const struct block_key *key, __u64 size, __u64 flags)
+{
+	const struct dropped_block dropped = { size, block_key_image(key) };
+	__u64 hash = dropped_key(key);
+
+	if (size > DROPPED_SIZE_MAX || block_key_layer(key) == LAYER_MAPPING)
+		return -ENOSPC;
+	return bpf_map_update_elem(&dropped_blocks, &hash, &dropped, flags);
+}
+
+/* Of which nothing is known from now on. */
+static __always_inline void drop_unnoted(struct process *process)
+{
+	__sync_fetch_and_add(&process->loss[LOSS_blocks_dropped], 1);
+	__sync_fetch_and_add(&process->loss[LOSS_drops_unnoted], 1);
+}
+
+/* It is counted first: who frees it looks for a note only where there are some. */
+static __always_inline void dropped_enter(struct process *process, const struct block_key *key,
+					  __u64 size)
+{
+	__sync_fetch_and_add(&process->loss[LOSS_blocks_dropped], 1);
+	count_dropped(process, 1, size);
+	if (!any_dropped)
+		any_dropped = 1;
+	if (!dropped_note(key, size, BPF_ANY))
+		return;
+	count_dropped(process, -1, -size);
+	__sync_fetch_and_add(&process->loss[LOSS_drops_unnoted], 1);
+}
+
+static __always_inline struct dropped_block *dropped_find(struct process *process, const __u64 *hash)
+{
+	return process->counter[COUNTER_dropped_blocks] ?
+		       bpf_map_lookup_elem(&dropped_blocks, hash) : NULL;
+}
+
+static __always_inline bool dropped_is_noted(struct process *process, const struct block_key *key)
+{
+	__u64 hash = dropped_key(key);
+
+	return dropped_find(process, &hash);
+}
+
+/* Takes the note away, without counting. */
+static __always_inline bool dropped_take(struct process *process, const struct block_key *key,
+					 __u64 *ret_size)
+{
+	__u64 hash = dropped_key(key);
+	struct dropped_block *found = dropped_find(process, &hash);
+
+	if (!found)
+		return false;
+	*ret_size = found->size;
+	return !bpf_map_delete_elem(&dropped_blocks, &hash);
+}
+
+static __always_inline void dropped_count_freed(struct process *process, __u64 size)
+{
+	count_dropped(process, -1, -size);
+	__sync_fetch_and_add(&process->counter[COUNTER_dropped_frees], 1);
+}
+
+static __always_inline bool dropped_free(struct process *process, const struct block_key *key)
+{
+	__u64 size;
+
+	if (!dropped_take(process, key, &size))
+		return false;
+	dropped_count_freed(process, size);
+	return true;
+}
+
+/* What was taken comes back: the block was not freed. If somebody else has its address, it was. */
+static __always_inline void dropped_put_back(struct process *process, const struct block_key *key,
+					     __u64 size)
+{
+	long err = bpf_map_lookup_elem(&blocks, key) ? -EEXIST :
+						       dropped_note(key, size, BPF_NOEXIST);
+
+	if (err == -EEXIST) {
+		dropped_count_freed(process, size);
+	} else if (err) {
+		count_dropped(process, -1, -size);
+		__sync_fetch_and_add(&process->loss[LOSS_drops_unnoted], 1);
+	}
+}
+
+#endif

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What is known of the blocks that had no room in the recording's books, in one sentence. */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "render/clean.h"
+#include "render/formats.h"
+#include "snapshot.h"
+
+static bool has_counter(const struct snapshot *snapshot, const char *name)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+
+	for (uint32_t i = 0; i < tables->counter_nr; i++)
+		if (!strcmp(snapshot__string(snapshot, tables->counter[i].name), name))
+			return true;
+	return false;
+}
+
+/* "4000 blocks not recorded: the block map was full (--max-blocks 1000) …; 1500 of them freed since" */
+int text_dropped(FILE *out, const struct snapshot *snapshot)
+{
+	uint64_t dropped = snapshot__counter(snapshot, "blocks_dropped");
+	const char *most = snapshot__metadata(snapshot, "max_blocks");
+	char text[UNIT_TEXT_MAX];
+
+	if (!dropped)
+		return 0;
+	fprintf(out, "  %" PRIu64 " block%s not recorded: the block map was full%s%s%s, or the kernel out of memory",
+		dropped, dropped == 1 ? "" : "s", most ? " (--max-blocks " : "", most ?: "",
+		most ? ")" : "");
+	if (has_counter(snapshot, "dropped_frees"))
+		fprintf(out, "; %" PRIu64 " of them freed since, %" PRIu64 " live (%s)",
+			snapshot__counter(snapshot, "dropped_frees"),
+			snapshot__counter(snapshot, "dropped_blocks"),
+			format_size(text, snapshot__counter(snapshot, "dropped_bytes"), false));
+	return put_line(out, "%s", "");
+}

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""More blocks than fit, and very many."""
+import re
+import signal
+import time
+
+from harness import check, check_equal, environment
+
+LIMIT = 1000
+MANY = 1 << 20  # as many as tests/workloads/blocks.c has
+
+
+def check_counts(shown, **expected):
+    found = shown["counters"] | shown["losses"]
+    check_equal({name: found[name] for name in expected}, expected, "counters and losses")
+
+
+def check_sums(shown):
+    """What docs/rules.md says of blocks that had no room."""
+    counter, loss = shown["counters"], shown["losses"]
+    check_equal(counter["allocations"] - counter["frees"], counter["current_blocks"], "blocks")
+    check_equal(counter["allocated_bytes"] - counter["freed_bytes"], counter["current_bytes"],
+                "bytes")
+    check_equal(loss["blocks_dropped"], counter["dropped_frees"] + counter["dropped_blocks"] +
+                loss["drops_unnoted"], "blocks_dropped")
+
+
+def test_full_block_map(bench):
+    """A thousand are kept, the others counted, and known again when they are freed."""
+    blocks = bench.workload("blocks")
+    recording = bench.attach([blocks], "--max-blocks", str(LIMIT))
+    blocks.order("make 0 5000 64")
+    path = recording.snapshot()
+    shown = bench.show(path)
+    check_equal(shown["blocks"], LIMIT, "blocks in the snapshot")
+    check_equal(shown["traced_memory"]["current"], 64 * LIMIT, "traced bytes")
+    check_counts(shown, allocations=LIMIT, frees=0, blocks_dropped=4000, dropped_blocks=4000,
+                 dropped_bytes=4000 * 64, dropped_frees=0, drops_unnoted=0, unknown_frees=0)
+    _, err = bench.allocsnap("stats", path)
+    check("blocks_dropped 4000" in err, f"stats says nothing of it: {err!r}")
+
+    blocks.order("drop 0 2500")
+    path = recording.snapshot()
+    shown = bench.show(path)
+    check_counts(shown, allocations=LIMIT, frees=LIMIT, current_blocks=0, blocks_dropped=4000,
+                 dropped_blocks=2500, dropped_bytes=2500 * 64, dropped_frees=1500, unknown_frees=0)
+    check_sums(shown)
+    text = bench.allocsnap("show", path)[0]
+    check(re.search(r"4000 blocks not recorded: the block map was full \(--max-blocks 1000\).*; "
+                    r"1500 of them freed since, 2500 live", text), f"show: {text}")
+
+    blocks.order("make 0 100 32")
+    blocks.order("drop 0 5000")
+    shown = bench.show(recording.end(signal.SIGINT)[-1])
+    check_counts(shown, allocations=LIMIT + 100, frees=LIMIT + 100, current_blocks=0,
+                 blocks_dropped=4000, dropped_blocks=0, dropped_bytes=0, dropped_frees=4000,
+                 drops_unnoted=0, unknown_frees=0)
+    check_sums(shown)
+    blocks.is_unharmed()
+
+
+def record_known(bench, *options):
+    """What `known` does, all of it: reallocs, failures, alignments."""
+    known = bench.workload("known")
+    recording = bench.attach([known], *options)
+    known.order("go")
+    full = bench.show(recording.snapshot())
+    known.order("free")
+    empty = bench.show(recording.end(signal.SIGINT)[-1])
+    known.is_unharmed()
+    return full, empty
+
+
+def test_full_block_map_known_totals(bench):
+    """With any limit, what was dropped and what was not are together what there is without one."""
+    for all_of, part in zip(record_known(bench), record_known(bench, "--max-blocks", "100")):
+        counter, loss, whole = part["counters"], part["losses"], all_of["counters"]
+        check(loss["blocks_dropped"] > 400, f"blocks_dropped is {loss['blocks_dropped']}")
+        check(part["blocks"] <= 100, f"{part['blocks']} blocks in a map of 100")
+        check_sums(part)
+        for name, dropped in (("allocations", loss["blocks_dropped"]),
+                              ("frees", counter["dropped_frees"]),
+                              ("current_blocks", counter["dropped_blocks"]),
+                              ("current_bytes", counter["dropped_bytes"]),
+                              ("unknown_frees", 0), ("failed_calls", 0)):
+            check_equal(counter[name] + dropped, whole[name], f"{name} and what was dropped")
+
+
+def test_full_block_map_and_clear(bench):
+    """New books know nothing of what was dropped before; notes are cleared away."""
+    blocks = bench.workload("blocks")
+    recording = bench.attach([blocks], "--max-blocks", "10")
+    blocks.order("make 0 50 64")
+    check_counts(bench.show(recording.snapshot()), blocks_dropped=40, dropped_blocks=40)
+    recording.popen.send_signal(signal.SIGUSR2)
+    time.sleep(0.5)
+    blocks.order("drop 0 50")
+    shown = bench.show(recording.snapshot())
+    check_counts(shown, blocks_dropped=0, dropped_blocks=0, dropped_frees=0, unknown_frees=50)
+    recording.end(signal.SIGINT)
+    blocks.is_unharmed()
+
+
+def check_many(bench):
+    blocks = bench.workload("blocks")
+    recording = bench.attach([blocks], "--max-blocks", "1M")
+    half = MANY // 2
+    blocks.order(f"make 0 {half} 16")
+    blocks.order(f"more {half} {half} 32")
+    path = recording.snapshot()
+    rows = {row["traceback"][-1]["function"]: (row["count"], row["size"])
+            for row in bench.stats(path)["statistics"]}
+    check_equal(rows, {"make_here": (half, 16 * half), "make_there": (half, 32 * half)}, "rows")
+    check_counts(bench.show(path), allocations=MANY, current_blocks=MANY, blocks_dropped=0)
+    blocks.order(f"drop 1000 {half}")
+    shown = bench.show(recording.end(signal.SIGINT)[-1])
+    check_counts(shown, current_blocks=half, current_bytes=1000 * 16 + (half - 1000) * 32)
+    blocks.is_unharmed()
+
+
+def test_a_million_blocks(bench):
+    check_many(bench)
+
+
+def test_a_million_blocks_by_one_reader(bench):
+    with environment("ALLOCSNAP_ONE_READER"):
+        check_many(bench)
