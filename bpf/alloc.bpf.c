@@ -93,6 +93,25 @@ static __always_inline __u64 mremap_old(__u64 address, __u64 bytes, __u64 flags)
 	return range_is_sound(address, bytes) && !(flags & KEEP_OLD) ? address : 0;
 }
 
+/* The first argument is a heap, so those of the shape are one further. Not inlined: it is seldom. */
+static __noinline int enter_of_heap(struct pt_regs *ctx, __u64 cookie)
+{
+	__u64 sp = PT_REGS_SP(ctx);
+
+	switch (COOKIE_SHAPE(cookie)) {
+	case SHAPE_MALLOC:
+		return call_begin(cookie, sp, ARG2, 0, 0);
+	case SHAPE_CALLOC:
+		return call_begin(cookie, sp, product(ARG2, ARG3), 0, 0);
+	case SHAPE_REALLOC:
+	case SHAPE_REALLOCF:
+		return call_begin(cookie, sp, ARG3, ARG2, 0);
+	case SHAPE_REALLOCARRAY:
+		return call_begin(cookie, sp, product(ARG3, ARG4), ARG2, 0);
+	}
+	return 0;
+}
+
 /* One function for all shapes, so that all probes of a file can be attached at once. */
 static __always_inline int enter(struct pt_regs *ctx)
 {
@@ -101,12 +120,16 @@ static __always_inline int enter(struct pt_regs *ctx)
 
 	if (COOKIE_SHAPE(cookie) >= SHAPE_CUSTOM_ALLOC)
 		return enter_custom(ctx, cookie);
+	if (cookie & COOKIE_OF_HEAP)
+		return enter_of_heap(ctx, cookie);
 	switch (COOKIE_SHAPE(cookie)) {
 	case SHAPE_MALLOC:
 		return call_begin(cookie, sp, ARG1, 0, 0);
 	case SHAPE_CALLOC:
 		return call_begin(cookie, sp, product(ARG1, ARG2), 0, 0);
 	case SHAPE_REALLOC:
+	case SHAPE_REALLOCF:
+	case SHAPE_XALLOCX:
 		return call_begin(cookie, sp, ARG2, ARG1, 0);
 	case SHAPE_REALLOCARRAY:
 		return call_begin(cookie, sp, product(ARG2, ARG3), ARG1, 0);

@@ -51,13 +51,20 @@ static __always_inline enum pending call_pending(const struct thread *thread, __
 					      PENDING_NONE;
 }
 
+/* A call that is left by a jump to another function: the block will be from where that has it. */
+static __always_inline void call_passes_on(struct call *call, __u64 sp, __u64 cookie)
+{
+	if (call->sp == sp)
+		call->domain = COOKIE_DOMAIN(cookie);
+}
+
 /*
  * A call while one is pending. On the same stack it is the allocator's own business and counts with
  * the outer one, unless that is of a lower layer. On another stack (a signal handler's, a
  * coroutine's) it is a call of its own that is not followed, whatever its layer: to hijack its
  * return address could cost the target its life.
  */
-static __always_inline bool call_is_declined(struct process *process, const struct thread *thread,
+static __always_inline bool call_is_declined(struct process *process, struct thread *thread,
 					     __u64 sp, __u64 cookie)
 {
 	for (__u32 i = 0; i < LAYER_NR; i++) {
@@ -68,6 +75,8 @@ static __always_inline bool call_is_declined(struct process *process, const stru
 			return true;
 		}
 		if (pending == PENDING_HERE && i >= COOKIE_LAYER(cookie)) {
+			if (i == COOKIE_LAYER(cookie))
+				call_passes_on(&thread->layer[i].call, sp, cookie);
 			count(process, COUNTER_nested_calls, 1);
 			return true;
 		}
@@ -168,6 +177,8 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 /* The block that a call has made, or 0; false: not to be known. */
 static __always_inline bool call_result(const struct call *call, __u64 returned, __u64 *ret_address)
 {
+	if (call->shape == SHAPE_XALLOCX)
+		returned = returned < call->size ? 0 : call->pointer;
 	if (!is_stored(call->shape)) {
 		*ret_address = call->layer == LAYER_MAPPING && returned >= -(__u64)ERRORS ?
 				       0 : returned;
@@ -191,7 +202,8 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 	}
 	if (is_realloc(call)) {
 		/* realloc(p, 0) that returns NULL has freed p (glibc, jemalloc). */
-		if (address || (!call->size && call->shape != SHAPE_MREMAP))
+		if (address || (!call->size && call->shape != SHAPE_MREMAP) ||
+		    call->shape == SHAPE_REALLOCF)
 			realloc_succeed(process, call, now);
 		else
 			realloc_fail(process, call, now);

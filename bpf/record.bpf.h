@@ -222,7 +222,8 @@ static __always_inline void realloc_fail(struct process *process, struct call *c
 static __always_inline bool is_realloc(const struct call *call)
 {
 	return call->shape == SHAPE_REALLOC || call->shape == SHAPE_REALLOCARRAY ||
-	       call->shape == SHAPE_MREMAP || call->shape == SHAPE_CUSTOM_REALLOC;
+	       call->shape == SHAPE_MREMAP || call->shape == SHAPE_REALLOCF ||
+	       call->shape == SHAPE_XALLOCX || call->shape == SHAPE_CUSTOM_REALLOC;
 }
 
 /* The call will never be seen to return. A realloc has most likely succeeded. */

@@ -50,7 +50,8 @@ static uint64_t site_offset(const struct probe_site *site)
 static uint64_t site_cookie(const struct probes *probes, const struct probe_site *site)
 {
 	return SITE_COOKIE(site - probes->site, site->shape, site->layer, site->domain) |
-	       CUSTOM_CALL_COOKIE(site->custom_call) | (site->throws ? COOKIE_BY_RET : 0);
+	       CUSTOM_CALL_COOKIE(site->custom_call) | (site->of_heap ? COOKIE_OF_HEAP : 0) |
+	       (site->throws ? COOKIE_BY_RET : 0);
 }
 
 /* ---- at once ---- */
@@ -244,10 +245,21 @@ static int attach_pair(const struct attachment *at, const struct probe_site *sit
 	return err ?: attach_end(at, site, PROBE_ENTRY);
 }
 
+/* The kernel removes perf uprobes one after another: of mimalloc's 84 functions that took 39 s. */
+static int attach_alone(const struct attachment *at, const struct probe_site *site,
+			struct reason *why)
+{
+	if (probes_have_sessions(at->bpf))
+		return attach_session(at, site);
+	if (site->is_seldom)
+		return reason_set(why, -ENOTSUP, "it is seldom called, and without uprobe sessions "
+						 "each probe takes long to remove");
+	return attach_pair(at, site, why);
+}
+
 static int attach_site(const struct attachment *at, struct probe_site *site, struct reason *why)
 {
-	int err = probes_have_sessions(at->bpf) ? attach_session(at, site) :
-						  attach_pair(at, site, why);
+	int err = attach_alone(at, site, why);
 
 	site->is_attached = !err;
 	site->is_another = err == -EALREADY;

@@ -151,7 +151,7 @@ static int add_probe(struct diagnosis *diagnosis, const struct probe_site *site)
 		return 0;
 	file = &process->file[probe.file];
 	file->probe_nr += probe.is_placed;
-	file->allocator = allocator_of(file->path)->name;
+	file->allocator = site->domain ? domain_name(site->domain) : allocator_of(file->path)->name;
 	file->domain = site->domain;
 	return array_push(process, probe, probe);
 }

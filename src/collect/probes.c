@@ -14,18 +14,9 @@
 #include "elf/custom_allocators.h"
 #include "collect/attach.h"
 #include "collect/bpf.h"
+#include "elf/heap.h"
 #include "elf/object_facts.h"
 #include "collect/mappings.h"
-
-/* Does the file define malloc itself? Then its operator new need not come to a malloc that is probed. */
-static bool defines_malloc(const struct object_facts *facts)
-{
-	for (uint32_t i = 0; i < facts->function_nr; i++)
-		if (facts->function[i].name < allocator_function_nr &&
-		    !strcmp(allocator_functions[facts->function[i].name].name, "malloc"))
-			return true;
-	return false;
-}
 
 static bool is_probed(const struct probes *probes, uint32_t object, uint64_t offset)
 {
@@ -69,21 +60,23 @@ static int add_site(struct probes *probes, struct probe_site site, uint32_t obje
 }
 
 static int add_known(struct probes *probes, const struct objects *objects, uint32_t index,
-		     const struct object_function *function)
+		     uint32_t i)
 {
 	const struct object *object = objects->object[index];
+	const struct object_function *function = &object->facts->function[i];
 	const struct allocator_function *known = &allocator_functions[function->name];
 	const struct probe_site site = {
 		.function = known->name,
 		.shape = known->shape,
 		.layer = shape_is_mapping(known->shape) ? LAYER_MAPPING : LAYER_HEAP,
 		.domain = shape_is_mapping(known->shape) ? DOMAIN_MAPPING :
-							   allocator_of(object->path)->domain,
+							   heap_domain(object->facts, i, object->path),
+		.of_heap = known->of_heap,
+		.is_seldom = heap_is_seldom_called(object->facts, i),
 		.throws = known->throws,
 	};
 
-	if ((known->own && !defines_malloc(object->facts)) ||
-	    !is_wanted(objects->domains, &site, object))
+	if (!is_wanted(objects->domains, &site, object))
 		return 0;
 	return add_site(probes, site, index, function);
 }
@@ -160,7 +153,7 @@ static int add_sites(struct probes *probes, const struct objects *objects, uint3
 		return array_push(probes, failed, index);
 	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
 		err = facts->function[i].name < allocator_function_nr ?
-			      add_known(probes, objects, index, &facts->function[i]) :
+			      add_known(probes, objects, index, i) :
 			      add_custom(probes, objects, index, &facts->function[i]);
 	return err;
 }

@@ -40,6 +40,8 @@ struct probe_site {
 	struct placement placement;
 	uint32_t custom_call; /* index into custom_calls[] */
 	bool is_custom;
+	bool of_heap;
+	bool is_seldom; /* heap_is_seldom_called() */
 	bool throws;
 	bool is_attached;
 	bool is_another; /* not attached: all its calls go on in another function, which is probed */

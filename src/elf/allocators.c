@@ -6,13 +6,46 @@
 
 #include "base/array.h"
 
+#define JEMALLOC 2
+#define TCMALLOC 3
+#define MIMALLOC 4
+
+/* The C library's functions under names that only one allocator gives them. */
+#define C_FUNCTIONS(start, of) \
+	{ start "free", SHAPE_FREE, .prefix = start, .domain = of }, \
+	{ start "malloc", SHAPE_MALLOC, .prefix = start, .domain = of }, \
+	{ start "calloc", SHAPE_CALLOC, .prefix = start, .domain = of }, \
+	{ start "realloc", SHAPE_REALLOC, .prefix = start, .domain = of }, \
+	{ start "posix_memalign", SHAPE_POSIX_MEMALIGN, .prefix = start, .domain = of }, \
+	{ start "aligned_alloc", SHAPE_MEMALIGN, .prefix = start, .domain = of }, \
+	{ start "memalign", SHAPE_MEMALIGN, .prefix = start, .domain = of }, \
+	{ start "valloc", SHAPE_MALLOC, .prefix = start, .domain = of }, \
+	{ start "pvalloc", SHAPE_MALLOC, .prefix = start, .domain = of }, \
+	{ start "cfree", SHAPE_FREE, .prefix = start, .domain = of }
+
+/* jemalloc's own: the last argument is a word of flags. */
+#define X_FUNCTIONS(start) \
+	{ start "mallocx", SHAPE_MALLOC, .prefix = start, .domain = JEMALLOC }, \
+	{ start "rallocx", SHAPE_REALLOC, .prefix = start, .domain = JEMALLOC }, \
+	{ start "xallocx", SHAPE_XALLOCX, .prefix = start, .domain = JEMALLOC }, \
+	{ start "dallocx", SHAPE_FREE, .prefix = start, .domain = JEMALLOC }, \
+	{ start "sdallocx", SHAPE_FREE, .prefix = start, .domain = JEMALLOC }
+
+#define TC(name, shape, ...) \
+	{ "tc_" name, shape, .prefix = "tc_", .domain = TCMALLOC, .own = true, ##__VA_ARGS__ }
+#define MI(name, shape, ...) \
+	{ "mi_" name, shape, .prefix = "mi_", .domain = MIMALLOC, .own = true, ##__VA_ARGS__ }
+#define MI_HEAP(name, shape, ...) MI("heap_" name, shape, .of_heap = true, ##__VA_ARGS__)
+
 const struct allocator_function allocator_functions[] = {
 	{ "free", SHAPE_FREE },
 	{ "cfree", SHAPE_FREE },
+	{ "vfree", SHAPE_FREE, .own = true },
 	{ "malloc", SHAPE_MALLOC },
 	{ "calloc", SHAPE_CALLOC },
 	{ "realloc", SHAPE_REALLOC },
 	{ "reallocarray", SHAPE_REALLOCARRAY },
+	{ "reallocf", SHAPE_REALLOCF },
 	{ "posix_memalign", SHAPE_POSIX_MEMALIGN },
 	{ "aligned_alloc", SHAPE_MEMALIGN },
 	{ "memalign", SHAPE_MEMALIGN },
@@ -29,11 +62,7 @@ const struct allocator_function allocator_functions[] = {
 	{ "mmap64", SHAPE_MMAP },
 	{ "mremap", SHAPE_MREMAP },
 
-	/* jemalloc: the last argument is a word of flags */
-	{ "mallocx", SHAPE_MALLOC },
-	{ "rallocx", SHAPE_REALLOC },
-	{ "dallocx", SHAPE_FREE },
-	{ "sdallocx", SHAPE_FREE },
+	X_FUNCTIONS(""),
 
 	/* operator new and delete, as the Itanium C++ ABI calls them where size_t is long */
 	{ "_Znwm", SHAPE_MALLOC, .own = true, .throws = true },
@@ -56,6 +85,101 @@ const struct allocator_function allocator_functions[] = {
 	{ "_ZdaPvmSt11align_val_t", SHAPE_FREE, .own = true },
 	{ "_ZdlPvSt11align_val_tRKSt9nothrow_t", SHAPE_FREE, .own = true },
 	{ "_ZdaPvSt11align_val_tRKSt9nothrow_t", SHAPE_FREE, .own = true },
+
+	/* jemalloc as programs bring it along: redis, and Rust's tikv-jemallocator */
+	C_FUNCTIONS("je_", JEMALLOC),
+	X_FUNCTIONS("je_"),
+	C_FUNCTIONS("_rjem_", JEMALLOC),
+	X_FUNCTIONS("_rjem_"),
+
+	/* gperftools: second names of the functions above, and Google's newer tcmalloc's for malloc */
+	C_FUNCTIONS("tc_", TCMALLOC),
+	TC("malloc_skip_new_handler", SHAPE_MALLOC),
+	TC("free_sized", SHAPE_FREE),
+	TC("new", SHAPE_MALLOC, .throws = true),
+	TC("newarray", SHAPE_MALLOC, .throws = true),
+	TC("new_nothrow", SHAPE_MALLOC),
+	TC("newarray_nothrow", SHAPE_MALLOC),
+	TC("new_aligned", SHAPE_MALLOC, .throws = true),
+	TC("newarray_aligned", SHAPE_MALLOC, .throws = true),
+	TC("new_aligned_nothrow", SHAPE_MALLOC),
+	TC("newarray_aligned_nothrow", SHAPE_MALLOC),
+	TC("delete", SHAPE_FREE),
+	TC("deletearray", SHAPE_FREE),
+	TC("delete_nothrow", SHAPE_FREE),
+	TC("deletearray_nothrow", SHAPE_FREE),
+	TC("delete_sized", SHAPE_FREE),
+	TC("deletearray_sized", SHAPE_FREE),
+	TC("delete_aligned", SHAPE_FREE),
+	TC("deletearray_aligned", SHAPE_FREE),
+	TC("delete_aligned_nothrow", SHAPE_FREE),
+	TC("deletearray_aligned_nothrow", SHAPE_FREE),
+	TC("delete_sized_aligned", SHAPE_FREE),
+	TC("deletearray_sized_aligned", SHAPE_FREE),
+	{ "TCMallocInternalMalloc", SHAPE_MALLOC, .prefix = "TCMallocInternal", .domain = TCMALLOC },
+
+	/* mimalloc's own: the size comes before the alignment */
+	C_FUNCTIONS("mi_", MIMALLOC),
+	MI("free_size", SHAPE_FREE),
+	MI("free_aligned", SHAPE_FREE),
+	MI("free_size_aligned", SHAPE_FREE),
+	MI("zalloc", SHAPE_MALLOC),
+	MI("malloc_small", SHAPE_MALLOC),
+	MI("zalloc_small", SHAPE_MALLOC),
+	MI("malloc_aligned", SHAPE_MALLOC),
+	MI("malloc_aligned_at", SHAPE_MALLOC),
+	MI("zalloc_aligned", SHAPE_MALLOC),
+	MI("zalloc_aligned_at", SHAPE_MALLOC),
+	MI("new", SHAPE_MALLOC, .throws = true),
+	MI("new_nothrow", SHAPE_MALLOC),
+	MI("new_aligned", SHAPE_MALLOC, .throws = true),
+	MI("new_aligned_nothrow", SHAPE_MALLOC),
+	MI("new_n", SHAPE_CALLOC, .throws = true),
+	MI("mallocn", SHAPE_CALLOC),
+	MI("calloc_aligned", SHAPE_CALLOC),
+	MI("calloc_aligned_at", SHAPE_CALLOC),
+	MI("rezalloc", SHAPE_REALLOC),
+	MI("reallocf", SHAPE_REALLOCF),
+	MI("expand", SHAPE_REALLOC),
+	MI("new_realloc", SHAPE_REALLOC, .throws = true),
+	MI("realloc_aligned", SHAPE_REALLOC),
+	MI("realloc_aligned_at", SHAPE_REALLOC),
+	MI("rezalloc_aligned", SHAPE_REALLOC),
+	MI("rezalloc_aligned_at", SHAPE_REALLOC),
+	MI("reallocn", SHAPE_REALLOCARRAY),
+	MI("reallocarray", SHAPE_REALLOCARRAY),
+	MI("recalloc", SHAPE_REALLOCARRAY),
+	MI("recalloc_aligned", SHAPE_REALLOCARRAY),
+	MI("recalloc_aligned_at", SHAPE_REALLOCARRAY),
+	MI("aligned_recalloc", SHAPE_REALLOCARRAY),
+	MI("aligned_offset_recalloc", SHAPE_REALLOCARRAY),
+	MI("new_reallocn", SHAPE_REALLOCARRAY, .throws = true),
+
+	/* ... in a heap that the first argument names */
+	MI_HEAP("malloc", SHAPE_MALLOC),
+	MI_HEAP("zalloc", SHAPE_MALLOC),
+	MI_HEAP("malloc_small", SHAPE_MALLOC),
+	MI_HEAP("malloc_aligned", SHAPE_MALLOC),
+	MI_HEAP("malloc_aligned_at", SHAPE_MALLOC),
+	MI_HEAP("zalloc_aligned", SHAPE_MALLOC),
+	MI_HEAP("zalloc_aligned_at", SHAPE_MALLOC),
+	MI_HEAP("alloc_new", SHAPE_MALLOC, .throws = true),
+	MI_HEAP("alloc_new_n", SHAPE_CALLOC, .throws = true),
+	MI_HEAP("calloc", SHAPE_CALLOC),
+	MI_HEAP("calloc_aligned", SHAPE_CALLOC),
+	MI_HEAP("calloc_aligned_at", SHAPE_CALLOC),
+	MI_HEAP("mallocn", SHAPE_CALLOC),
+	MI_HEAP("realloc", SHAPE_REALLOC),
+	MI_HEAP("realloc_aligned", SHAPE_REALLOC),
+	MI_HEAP("realloc_aligned_at", SHAPE_REALLOC),
+	MI_HEAP("reallocf", SHAPE_REALLOCF),
+	MI_HEAP("rezalloc", SHAPE_REALLOC),
+	MI_HEAP("rezalloc_aligned", SHAPE_REALLOC),
+	MI_HEAP("rezalloc_aligned_at", SHAPE_REALLOC),
+	MI_HEAP("reallocn", SHAPE_REALLOCARRAY),
+	MI_HEAP("recalloc", SHAPE_REALLOCARRAY),
+	MI_HEAP("recalloc_aligned", SHAPE_REALLOCARRAY),
+	MI_HEAP("recalloc_aligned_at", SHAPE_REALLOCARRAY),
 };
 const size_t allocator_function_nr = ARRAY_SIZE(allocator_functions);
 
@@ -65,7 +189,7 @@ unsigned int shape_argument_nr(enum call_shape shape)
 		[SHAPE_MALLOC] = 1,	  [SHAPE_CALLOC] = 2,	[SHAPE_REALLOC] = 2,
 		[SHAPE_REALLOCARRAY] = 3, [SHAPE_MEMALIGN] = 2, [SHAPE_POSIX_MEMALIGN] = 3,
 		[SHAPE_FREE] = 1,	  [SHAPE_MMAP] = 2,	[SHAPE_MUNMAP] = 2,
-		[SHAPE_MREMAP] = 4,
+		[SHAPE_MREMAP] = 4,	  [SHAPE_REALLOCF] = 2,	[SHAPE_XALLOCX] = 2,
 	};
 
 	return argument_nr[shape];
@@ -97,9 +221,9 @@ static const struct allocator allocators[] = {
 	{ "glibc", "libc-2.*.so", 0, true },
 	{ "musl", "ld-musl-*.so*", 0, true },
 	{ "musl", "libc.musl-*.so*", 0, true },
-	{ "jemalloc", "libjemalloc.so*", 2 },
-	{ "tcmalloc", "libtcmalloc*.so*", 3 },
-	{ "mimalloc", "libmimalloc*.so*", 4 },
+	{ "jemalloc", "libjemalloc.so*", JEMALLOC },
+	{ "tcmalloc", "libtcmalloc*.so*", TCMALLOC },
+	{ "mimalloc", "libmimalloc*.so*", MIMALLOC },
 	{ "program", "*", 0 }, /* linked statically, or the program's own malloc */
 };
 

@@ -16,7 +16,10 @@
 struct allocator_function {
 	const char *name;
 	enum call_shape shape;
-	bool own; /* only in a file that defines malloc, too: elsewhere it is a wrapper of malloc */
+	const char *prefix; /* what a name that only one allocator has begins with; NULL: a common name */
+	uint32_t domain;    /* of such an allocator; 0: whose the file's malloc is (heap.h) */
+	bool own; /* only in a file that defines malloc or free, too: elsewhere it is a wrapper, or no heap's */
+	bool of_heap; /* the first argument is a heap, those of the shape come behind it */
 	bool throws; /* exceptions leave it: its return address must stay as it is */
 };
 
@@ -31,7 +34,7 @@ extern const struct allocator_function allocator_functions[];
 extern const size_t allocator_function_nr;
 
 /*
- * An allocator is known by the name of the file that defines its functions. Domains are
+ * An allocator is known by its functions' names (heap.h), else by that of their file. Domains are
  * tracemalloc's: 0 is the C library's heap, 1 is kept for mmap, the rest are stable numbers
  * that end up in snapshots and are never given to another allocator.
  */
@@ -42,7 +45,7 @@ struct allocator {
 	bool is_c_library;
 };
 
-/* The allocator that a file is; never NULL, the last row matches everything. */
+/* The allocator that a file's name says it is; never NULL, the last row matches everything. */
 const struct allocator *allocator_of(const char *path);
 
 /* What a domain of the table is called: the heap's is "malloc", whichever C library it is. */

@@ -119,12 +119,15 @@ static bool source_returns_argument(void *object, uint64_t vaddr)
 	return false;
 }
 
+/* Wherever it is. One with a name of its allocator's own is followed: it need not be probed. */
 static bool is_probed(const char *name)
 {
-	for (size_t i = 0; i < allocator_function_nr; i++)
-		if (!shape_is_free(allocator_functions[i].shape) && !allocator_functions[i].own &&
-		    !strcmp(allocator_functions[i].name, name))
-			return true;
+	for (size_t i = 0; i < allocator_function_nr; i++) {
+		const struct allocator_function *row = &allocator_functions[i];
+
+		if (!strcmp(row->name, name))
+			return !shape_is_free(row->shape) && !row->own && !row->prefix;
+	}
 	return false;
 }
 
@@ -180,7 +183,7 @@ int elf_code_open(struct elf_code *code, struct elf_object *elf, struct code_sou
 	if (err)
 		return err;
 	for (size_t i = 0; i < nr && code->returning_nr < RETURNING_MAX; i++)
-		if (!function[i].is_local)
+		if (!function[i].is_local || function[i].is_ifunc) /* a static PIE's memset is local */
 			code->returning[code->returning_nr++] = function[i].vaddr;
 	free(function);
 	*ret = (struct code_source){

@@ -7,6 +7,7 @@
 
 #include "elf/allocators.h"
 #include "elf/elf_object.h"
+#include "elf/heap.h"
 
 /* Code that is looked at to place a probe; functions are far smaller. */
 #define CODE_MAX (64 << 10)
@@ -18,7 +19,9 @@ static size_t wanted_nr(const struct functions_wanted *wanted)
 
 static unsigned int argument_nr(const struct functions_wanted *wanted, size_t name)
 {
-	return name < allocator_function_nr ? shape_argument_nr(allocator_functions[name].shape) :
+	const struct allocator_function *known = &allocator_functions[name];
+
+	return name < allocator_function_nr ? shape_argument_nr(known->shape) + known->of_heap :
 					      wanted->function[name - allocator_function_nr].argument_nr;
 }
 
@@ -63,10 +66,8 @@ static bool is_passed_over(const struct elf_function *found, size_t nr, size_t i
 {
 	size_t first = i;
 
-	if (!found[i].is_local)
+	if (!found[i].is_local || found[i].name < allocator_function_nr)
 		return false;
-	if (found[i].name < allocator_function_nr)
-		return true;
 	while (first && found[first - 1].name == found[i].name)
 		first--;
 	for (size_t j = first; j < nr && found[j].name == found[i].name; j++)
@@ -117,6 +118,7 @@ static int read_functions(struct elf_object *elf, const struct functions_wanted 
 	if (err == -ENOMEM)
 		return err;
 	if (!err) {
+		nr = heap_functions(found, nr);
 		err = take_functions(elf, wanted, found, nr, ret);
 		free(found);
 	}

@@ -15,7 +15,7 @@
 #include "elf/placement.h"
 
 #define OBJECT_BUILD_ID_BYTES 64
-#define OBJECT_FUNCTIONS_MAX 256 /* each is asked about apart; honest files have some forty */
+#define OBJECT_FUNCTIONS_MAX 256 /* each is asked about apart; honest files have some hundred */
 #define FUNCTION_NAME_MAX 256	 /* bytes, with the NUL */
 #define FUNCTIONS_WANTED_MAX 128
 #define OBJECT_RETURNS_MAX 4096 /* of one function; honest ones have a few */
@@ -31,7 +31,7 @@ struct functions_wanted {
 	struct function_wanted function[FUNCTIONS_WANTED_MAX];
 };
 
-/* An allocator function that the file defines for others too (not a static one), or one wanted. */
+/* An allocator function that the file defines (heap.h says which local ones are), or one wanted. */
 struct object_function {
 	uint64_t vaddr;
 	uint64_t offset;    /* in the file */

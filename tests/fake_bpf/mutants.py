@@ -55,9 +55,13 @@ MUTANTS = {
     "nested: its return address is hijacked in a session": (
         "alloc.bpf.c", "\t\treturn enter(ctx) != 0;", "\t\treturn enter(ctx) & 0;"),
     "nested: not counted": (
-        "calls.bpf.h",
-        "i >= COOKIE_LAYER(cookie)) {\n\t\t\tcount(process, COUNTER_nested_calls, 1);\n",
-        "i >= COOKIE_LAYER(cookie)) {\n"),
+        "calls.bpf.h", "\t\t\t\tcall_passes_on(&thread->layer[i].call, sp, cookie);\n"
+        "\t\t\tcount(process, COUNTER_nested_calls, 1);\n",
+        "\t\t\t\tcall_passes_on(&thread->layer[i].call, sp, cookie);\n"),
+    "nested: a tail call's block is its caller's": (
+        "calls.bpf.h", "\t\tcall->domain = COOKIE_DOMAIN(cookie);\n", "\t\t;\n"),
+    "nested: any call says whose the block is": (
+        "calls.bpf.h", "\tif (call->sp == sp)\n\t\tcall->domain", "\tif (sp)\n\t\tcall->domain"),
     "nested: on another stack it is taken for the allocator's own": (
         "calls.bpf.h", "\t\t\tlose(process, LOSS_calls_declined);",
         "\t\t\tcount(process, COUNTER_nested_calls, 1);"),
@@ -129,7 +133,17 @@ MUTANTS = {
     "realloc: a failure loses the old block": (
         "calls.bpf.h", "\t\telse\n\t\t\trealloc_fail(process, call, now);", ""),
     "realloc: to 0 that returns NULL is a failure": (
-        "calls.bpf.h", "if (address || (!call->size && call->shape != SHAPE_MREMAP))", "if (address)"),
+        "calls.bpf.h", "if (address || (!call->size && call->shape != SHAPE_MREMAP) ||",
+        "if (address ||"),
+    "realloc: a reallocf that fails keeps its block": (
+        "calls.bpf.h", " ||\n\t\t    call->shape == SHAPE_REALLOCF)", ")"),
+    "realloc: an xallocx always succeeds": (
+        "calls.bpf.h", "returned = returned < call->size ? 0 : call->pointer;", "returned = call->pointer;"),
+    "realloc: an xallocx returns its block": (
+        "calls.bpf.h", "\tif (call->shape == SHAPE_XALLOCX)\n"
+        "\t\treturned = returned < call->size ? 0 : call->pointer;\n", ""),
+    "heaps: the heap is an argument of the shape": (
+        "alloc.bpf.c", "\tif (cookie & COOKIE_OF_HEAP)\n\t\treturn enter_of_heap(ctx, cookie);\n", ""),
     "realloc: an old block that has no room any more stays in the sums": (
         "record.bpf.h", "realloc_has_old(process, call) && block_enter(process, &key, "
         "&old, 0, now))\n\t\tcount_removed(process, call->old.size);",

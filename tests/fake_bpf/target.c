@@ -22,6 +22,7 @@ struct target_thread *main_thread;
 __u32 site_offset, domain, custom_call;
 enum layer layer = LAYER_HEAP;
 enum unwinder unwinder = UNWINDER_FP;
+bool of_heap;
 bool is_throwing;
 void (*at_program)(bool begins);
 
@@ -214,7 +215,7 @@ __u64 alternate_sp_at(unsigned int depth)
 static void cookie_set(enum call_shape shape)
 {
 	fake.attach_cookie = SITE_COOKIE(shape + site_offset, shape, layer, domain) |
-			     CUSTOM_CALL_COOKIE(custom_call) |
+			     CUSTOM_CALL_COOKIE(custom_call) | (of_heap ? COOKIE_OF_HEAP : 0) |
 			     (is_throwing ? COOKIE_BY_RET : 0);
 }
 

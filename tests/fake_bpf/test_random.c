@@ -227,6 +227,9 @@ static void call_nests(struct program *p, struct actor *a)
 
 	if (inner != a->shape && percent(20)) {
 		sp = sp_at(a->depth);
+		domain = below(3);
+		if (inner != SHAPE_FREE)
+			a->made.domain = domain;
 		jump(inner, sp, slot_address(below(SLOTS)), 8);
 	} else {
 		enter(inner, sp, slot_address(below(SLOTS)), 8);

@@ -148,6 +148,119 @@ BOOK_TEST(realloc, of_null_that_calls_malloc_counts_once)
 	expect(nested_calls, 1);
 }
 
+/* glibc's reallocarray jumps to the realloc of a preloaded allocator: the block is that one's. */
+BOOK_TEST(realloc, that_is_jumped_to_says_whose_the_block_is)
+{
+	domain = 0;
+	enter(SHAPE_REALLOCARRAY, sp_at(1), 0, 3, 8);
+	domain = 2;
+	jump(SHAPE_REALLOC, sp_at(1), 0, 24);
+	leave(SHAPE_REALLOC, sp_at(1), 0x1000);
+	domain = 0;
+	leave(SHAPE_REALLOCARRAY, sp_at(1), 0x1000);
+
+	expect_live(0x1000, 24);
+	expect_same(block_at(0x1000)->domain, 2, "domain");
+}
+
+BOOK_TEST(realloc, that_is_called_does_not_say_whose_the_block_is)
+{
+	domain = 4;
+	enter(SHAPE_REALLOCARRAY, sp_at(1), 0, 3, 8);
+	domain = 2;
+	enter(SHAPE_REALLOC, sp_at(5), 0, 24);
+	leave(SHAPE_REALLOC, sp_at(5), 0x1000);
+	domain = 4;
+	leave(SHAPE_REALLOCARRAY, sp_at(1), 0x1000);
+
+	expect_same(block_at(0x1000)->domain, 4, "domain");
+}
+
+BOOK_TEST(realloc, by_reallocf_that_fails_has_freed)
+{
+	user_malloc(24, 0x1000);
+	enter(SHAPE_REALLOCF, sp_at(1), 0x1000, 1ULL << 60);
+	leave(SHAPE_REALLOCF, sp_at(1), 0);
+
+	expect_gone(0x1000);
+	expect(frees, 1);
+	expect(failed_calls, 1);
+	expect(current_bytes, 0);
+}
+
+BOOK_TEST(realloc, by_reallocf_that_moves_is_a_free_and_an_allocation)
+{
+	user_malloc(24, 0x1000);
+	enter(SHAPE_REALLOCF, sp_at(1), 0x1000, 100);
+	leave(SHAPE_REALLOCF, sp_at(1), 0x2000);
+
+	expect_gone(0x1000);
+	expect_live(0x2000, 100);
+	expect(frees, 1);
+}
+
+/* It returns how large the block is now. */
+BOOK_TEST(realloc, by_xallocx_stays_where_it_is)
+{
+	user_malloc(24, 0x1000);
+	enter(SHAPE_XALLOCX, sp_at(1), 0x1000, 100);
+	leave(SHAPE_XALLOCX, sp_at(1), 112);
+
+	expect_live(0x1000, 100);
+	expect(allocations, 2);
+	expect(frees, 1);
+	expect(current_bytes, 100);
+}
+
+BOOK_TEST(realloc, by_xallocx_that_finds_no_room_keeps_the_block)
+{
+	user_malloc(24, 0x1000);
+	enter(SHAPE_XALLOCX, sp_at(1), 0x1000, 100);
+	leave(SHAPE_XALLOCX, sp_at(1), 32);
+
+	expect_live(0x1000, 24);
+	expect(allocations, 1);
+	expect(frees, 0);
+	expect(failed_calls, 1);
+}
+
+static void enter_of_heap(enum call_shape shape, __u64 first, __u64 second, __u64 third)
+{
+	of_heap = true;
+	enter(shape, sp_at(1), 0x7777, first, second, third);
+	of_heap = false;
+}
+
+static void leave_of_heap(enum call_shape shape, __u64 returned)
+{
+	of_heap = true;
+	leave(shape, sp_at(1), returned);
+	of_heap = false;
+}
+
+/* mi_heap_malloc, _calloc, _realloc, _reallocn: the heap comes first. */
+BOOK_TEST(heaps, come_before_the_arguments)
+{
+	enter_of_heap(SHAPE_MALLOC, 24, 0, 0);
+	leave_of_heap(SHAPE_MALLOC, 0x1000);
+	enter_of_heap(SHAPE_CALLOC, 3, 10, 0);
+	leave_of_heap(SHAPE_CALLOC, 0x2000);
+	expect_live(0x1000, 24);
+	expect_live(0x2000, 30);
+	enter_of_heap(SHAPE_REALLOC, 0x1000, 50, 0);
+	leave_of_heap(SHAPE_REALLOC, 0x3000);
+	enter_of_heap(SHAPE_REALLOCARRAY, 0x2000, 7, 10);
+	leave_of_heap(SHAPE_REALLOCARRAY, 0x4000);
+	expect_gone(0x1000);
+	expect_gone(0x2000);
+	expect_live(0x3000, 50);
+	expect_live(0x4000, 70);
+	enter_of_heap(SHAPE_REALLOCF, 0x4000, 80, 0);
+	leave_of_heap(SHAPE_REALLOCF, 0);
+	expect_gone(0x4000);
+	expect(current_bytes, 50);
+}
+
 BOOK_TEST(realloc, to_0_bytes_that_returns_null_has_freed)
 {
 	user_malloc(24, 0x1000);

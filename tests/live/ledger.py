@@ -22,8 +22,8 @@ NAMES = UNWINDING | {"tracebacks_limited", "frames_unmapped", "mappings_replaced
 def environment_of(bench, **others):
     """What a program is to have in its environment to keep a ledger."""
     os.makedirs(bench.path("ledger"), exist_ok=True)
-    return dict(os.environ, LD_PRELOAD=os.path.join(FOLDER, "ledger.so"),
-                LEDGER=bench.path("ledger"), LC_ALL="C.UTF-8", **others)
+    return dict(os.environ, **{"LD_PRELOAD": os.path.join(FOLDER, "ledger.so"),
+                               "LEDGER": bench.path("ledger"), "LC_ALL": "C.UTF-8", **others})
 
 
 def ledger_of(bench, pid):

@@ -80,13 +80,47 @@ SITE static void move(struct worker *w, struct kept *old, void *pointer, size_t 
 #define KEEP(w, call, size) keep(w, call, size, __func__, __LINE__)
 #define MOVE(w, old, call, size) move(w, old, call, size, __func__, __LINE__)
 
-SITE static void drop(struct worker *w, struct kept *kept)
+[[gnu::unused]] SITE static void drop(struct worker *w, struct kept *kept)
 {
 	if (!kept->pointer)
 		return;
 	removed(w, kept->size);
 	free(kept->pointer);
 	kept->pointer = NULL;
+}
+
+/* What the workers keep, for each line, and the totals. */
+[[gnu::unused]] static void report_books(const struct worker *worker, int nr)
+{
+	static struct {
+		long count, size;
+	} live[BOOK_LINES], all;
+	struct totals sum = {};
+
+	memset(live, 0, sizeof(live));
+	memset(&all, 0, sizeof(all));
+	for (int i = 0; i < nr; i++) {
+		for (int k = 0; k < worker[i].kept_nr; k++) {
+			const struct kept *kept = &worker[i].kept[k];
+
+			live[kept->line].count += !!kept->pointer;
+			live[kept->line].size += kept->pointer ? kept->size : 0;
+		}
+		for (size_t k = 0; k < sizeof(sum) / sizeof(long); k++)
+			((long *)&sum)[k] += ((long *)&worker[i].totals)[k];
+	}
+	for (int line = 0; line < BOOK_LINES; line++) {
+		all.count += live[line].count;
+		all.size += live[line].size;
+		if (live[line].count)
+			answer("{\"function\": \"%s\", \"line\": %d, \"count\": %ld, \"size\": %ld}",
+			       function_of_line[line], line, live[line].count, live[line].size);
+	}
+	answer("{\"done\": {\"count\": %ld, \"size\": %ld, \"allocations\": %ld, "
+	       "\"allocated_bytes\": %ld, \"frees\": %ld, \"freed_bytes\": %ld, "
+	       "\"failed_calls\": %ld, \"unknown_frees\": %ld}}",
+	       all.count, all.size, sum.allocations, sum.allocated_bytes, sum.frees,
+	       sum.freed_bytes, sum.failed_calls, sum.unknown_frees);
 }
 
 #endif

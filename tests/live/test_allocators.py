@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Each allocator in each way of linking: the program's own books against ours, to the byte, attached to
+it and from its start, and each block in its allocator's domain.
+"""
+import os
+import signal
+import subprocess
+
+from harness import (ALLOCSNAP, NEVER, NO_SESSIONS, UNWINDING, Workload, check_equal, rows_of_file, tool)
+from ledger import Recorded
+from test_known import check_rows, check_totals, expected_rows
+
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads/allocators.c")
+FLAGS = ["-g", "-O1", "-fno-omit-frame-pointer", "-fno-inline", "-fno-optimize-sibling-calls", "-pthread"]
+TOTALS = ("allocations", "allocated_bytes", "frees", "freed_bytes", "failed_calls", "unknown_frees")
+
+DOMAIN = {"glibc": "0", "musl": "0", "jemalloc": "2", "tcmalloc": "3", "mimalloc": "4"}
+# Which parts of the workload an allocator has (allocators.c).
+PARTS = {
+    "glibc": ["c", "pvalloc", "reallocarray", "new"],
+    "musl": ["c", "reallocarray"],
+    "jemalloc": ["c", "reallocarray", "new", "new_fails", "x"],
+    "tcmalloc": ["c", "pvalloc", "reallocarray", "cfree", "new", "new_fails", "tc"],
+    "mimalloc": ["c", "pvalloc", "reallocarray", "cfree", "new", "new_fails", "mi", "heap"],
+}
+# Of a library that is called by the common names: not probed, and counted, without uprobe sessions.
+SELDOM = {"mi", "heap"}
+PRELOAD = {
+    "jemalloc": f"{LIBRARIES}/libjemalloc.so.2",
+    "tcmalloc": f"{LIBRARIES}/libtcmalloc_minimal.so.4",
+    "mimalloc": f"{LIBRARIES}/libmimalloc.so.2",
+}
+
+CALLERS = UNWINDING | ({"functions_unprobed"} if NO_SESSIONS else set())  # what says nothing of these books
+
+
+def whole(archive, *libraries):
+    return ["-Wl,--whole-archive", f"{LIBRARIES}/{archive}", "-Wl,--no-whole-archive", *libraries]
+
+
+JEMALLOC_A = whole("libjemalloc.a", "-lm", "-lstdc++")
+JEMALLOC_PIC_A = whole("libjemalloc_pic.a", "-lm", "-lstdc++")
+TCMALLOC_A = whole("libtcmalloc_minimal.a", "-lm", "-lstdc++")
+NEW = ["-DONLY_GLIBC", "-Wl,--no-as-needed", "-lstdc++"]
+
+# How the program is linked. What is not here: glibc and musl are the C library, which is not preloaded
+# in the place of another one; their archives make a static program, since a second C library in a
+# process is none. Of mimalloc Debian has no archive.
+LINKED = {
+    "glibc": {"dynamic": NEW, "static": ["-static", *NEW], "static PIE": ["-static-pie", *NEW]},
+    "musl": {"dynamic": [], "static": ["-static"], "static PIE": ["-static-pie"]},
+    "jemalloc": {
+        "dynamic": ["-Wl,--no-as-needed", "-ljemalloc"], "archive": JEMALLOC_A,
+        "static": ["-static", *JEMALLOC_A], "static PIE": ["-static-pie", *JEMALLOC_PIC_A],
+        "hidden archive": ["-Wl,--exclude-libs,ALL", *JEMALLOC_A],
+    },
+    "tcmalloc": {
+        "dynamic": ["-Wl,--no-as-needed", "-ltcmalloc_minimal"], "archive": TCMALLOC_A,
+        "static": ["-static", *TCMALLOC_A], "static PIE": ["-static-pie", *TCMALLOC_A],
+        "hidden archive": ["-Wl,--exclude-libs,ALL", *TCMALLOC_A],
+    },
+    "mimalloc": {"dynamic": ["-Wl,--no-as-needed", "-lmimalloc", "-lstdc++"]},
+}
+
+
+def parts(allocator, linking):
+    """glibc's reallocarray would come to glibc's realloc, and not to a hidden one."""
+    without = {"reallocarray"} if linking == "hidden archive" else set()
+    if NO_SESSIONS:
+        without |= SELDOM
+    return [part for part in PARTS[allocator] if part not in without]
+
+
+def build(bench, allocator, linking):
+    path = bench.path(f"{allocator}-{linking}".replace(" ", "-"))
+    compiler = tool("musl-gcc" if allocator == "musl" else "gcc")
+    bench.run([compiler, *FLAGS, SOURCE, "-o", path, *LINKED[allocator][linking]], seconds=60)
+    return path
+
+
+def check_domain(bench, path, allocator, done, what):
+    rows = {row["key"]: (row["count"], row["size"])
+            for row in bench.stats(path, "--group-by", "domain")["statistics"]}
+    check_equal(rows, {DOMAIN[allocator]: (done["count"], done["size"])}, f"{what}: domains")
+
+
+def losses_of_callers(shown):
+    """musl has code without call frame information."""
+    return {name: n for name, n in shown["losses"].items()
+            if n and name in CALLERS - {"tracebacks_busy"}}
+
+
+def losses_of_books(shown):
+    return {name: n for name, n in shown["losses"].items() if n and name not in CALLERS}
+
+
+def check_attached(bench, argv, allocator, what, **options):
+    """Of a program that runs; nothing but what it says is in the books."""
+    program = bench.start(argv, kind=Workload, **options).ready()
+    recording = bench.attach([program])
+    for command in ("go", "go", "free"):
+        answers, done = program.order(command)
+        path = recording.snapshot()
+        check_rows(rows_of_file(bench.stats(path), "allocators.c"), expected_rows(answers))
+        check_totals(bench, path, done, losses_of_callers(bench.show(path)))
+        if command == "go":
+            check_domain(bench, path, allocator, done, what)
+    recording.end(signal.SIGINT)
+    program.is_unharmed()
+
+
+
+def check_run(bench, argv, allocator, what, **options):
+    """From its start on; what it had allocated before its books begin comes on top."""
+    run = [os.path.abspath(ALLOCSNAP), "run", "-o", bench.path("out"), "--interval", NEVER, "--", *argv]
+    program = bench.start(run, kind=Recorded, bench=bench, name=what, **options).ready()
+    before = bench.show(program.snapshot())
+    for command in ("go", "free"):
+        answers, done = program.order(command)
+        path = program.snapshot()
+        shown = bench.show(path)
+        check_rows(rows_of_file(bench.stats(path), "allocators.c"), expected_rows(answers))
+        for name in TOTALS:
+            check_equal(shown["counters"][name] - before["counters"][name], done[name],
+                        f"{what}: {name} since it was ready")
+        check_equal(shown["blocks"] - before["blocks"], done["count"], f"{what}: blocks")
+        check_equal(losses_of_books(shown), {}, f"{what}: losses")
+    program.write("quit\n")
+    check_equal(program.line(), None, f"{what}: what it says at its end")
+    check_equal(program.wait(), 0, f"{what}: exit status")
+
+
+def check_allocator(bench, allocator):
+    ways = {linking: ([build(bench, allocator, linking)], {}) for linking in LINKED[allocator]}
+    if allocator in PRELOAD:
+        ways["preloaded"] = ([build(bench, "glibc", "dynamic")],
+                             {"env": dict(os.environ, LD_PRELOAD=PRELOAD[allocator])})
+    for linking, (argv, options) in ways.items():
+        for check_way in (check_attached, check_run):
+            what = f"{allocator}, {linking}, {check_way.__name__}"
+            check_way(bench, [*argv, *parts(allocator, linking)], allocator, what, **options)
+            print(f"   {what}: exact", flush=True)
+
+
+def test_allocator_glibc(bench):
+    check_allocator(bench, "glibc")
+
+
+def test_allocator_musl(bench):
+    check_allocator(bench, "musl")
+
+
+def test_allocator_jemalloc(bench):
+    check_allocator(bench, "jemalloc")
+
+
+def test_allocator_tcmalloc(bench):
+    check_allocator(bench, "tcmalloc")
+
+
+def test_allocator_mimalloc(bench):
+    check_allocator(bench, "mimalloc")

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Two heaps in one process, one of them loaded by dlopen(), before the recording or meanwhile: each
+is exact, in its own domain.
+"""
+import os
+import signal
+
+from harness import WORKLOADS, Workload, check, check_equal, tool, wait_for
+from test_allocators import LIBRARIES, PRELOAD, losses_of_books
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads/plugin_heap.so.c")
+ARCHIVE = f"{LIBRARIES}/libjemalloc_pic.a"
+# What a prefixed jemalloc is made of here: the archive with its functions renamed.
+RENAMED = ("malloc", "free", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign", "valloc",
+           "mallocx", "rallocx", "xallocx", "sallocx", "dallocx", "sdallocx", "nallocx")
+RACE_NR = 2003
+
+
+def library_of(bench, name, argument):
+    """Its path and the names of two of its functions."""
+    return {"library": lambda: argument, "plugin": lambda: [hidden_plugin(bench), *argument],
+            "prefixed": lambda: [prefixed_plugin(bench), *argument]}[name]()
+
+
+def hidden_plugin(bench):
+    path = bench.path("hidden.so")
+    bench.run([tool("gcc"), "-shared", "-fPIC", "-O2", SOURCE, "-o", path, "-Wl,--exclude-libs,ALL",
+               ARCHIVE, "-lm", "-lstdc++"], seconds=60)
+    return path
+
+
+def prefixed_plugin(bench):
+    path, archive = bench.path("prefixed.so"), bench.path("prefixed.a")
+    renamed = [f"--redefine-sym={name}=je_{name}" for name in RENAMED]
+    bench.run([tool("objcopy"), *renamed, ARCHIVE, archive])
+    bench.run([tool("gcc"), "-shared", "-o", path, "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive",
+               "-lm", "-lstdc++"], seconds=60)
+    return path
+
+
+# kind of library, what is called in it, its domain
+HEAPS = {
+    "jemalloc": ("library", [PRELOAD["jemalloc"], "mallocx", "dallocx"], "2"),
+    "tcmalloc": ("library", [PRELOAD["tcmalloc"], "tc_malloc", "tc_free"], "3"),
+    "mimalloc": ("library", [PRELOAD["mimalloc"], "mi_malloc", "mi_free"], "4"),
+    "a plugin with a hidden jemalloc": ("plugin", ["plugin_allocate", "plugin_release"], "2"),
+    "a plugin with a prefixed jemalloc": ("prefixed", ["je_malloc", "je_free"], "2"),
+}
+
+
+def start(bench, heap):
+    kind, argument, domain = HEAPS[heap]
+    argv = [os.path.join(WORKLOADS, "two_heaps"), *library_of(bench, kind, argument)]
+    # jemalloc wants more thread-local memory than glibc keeps for what is loaded later
+    program = bench.start(argv, kind=Workload, env=dict(
+        os.environ, GLIBC_TUNABLES="glibc.rtld.optional_static_tls=16384")).ready()
+    return program, argv[1], domain
+
+
+def domains(bench, path):
+    return {row["key"]: (row["count"], row["size"])
+            for row in bench.stats(path, "--group-by", "domain")["statistics"]}
+
+
+def check_both(bench, path, done, domain, before, what):
+    """All that is live since `before`, by domain; the rest of the books is no loss."""
+    now = domains(bench, path)
+    for name, key in (("c", "0"), ("loaded", domain)):
+        found = [now.get(key, (0, 0))[i] - before.get(key, (0, 0))[i] for i in range(2)]
+        check_equal(found, done[name], f"{what}: {name}'s blocks and bytes, in domain {key}")
+    check_equal(set(now) - {"0", domain}, set(), f"{what}: other domains")
+
+
+def check_work(bench, program, recording, domain, what):
+    before = recording.snapshot()
+    losses = losses_of_books(bench.show(before))
+    for command in ("go", "free"):
+        _, done = program.order(command)
+        path = recording.snapshot()
+        check_both(bench, path, done, domain, domains(bench, before), f"{what}, {command}")
+    shown = bench.show(path)
+    check_equal(losses_of_books(shown), losses, f"{what}: losses")
+    check_equal(shown["counters"]["unknown_frees"], bench.show(before)["counters"]["unknown_frees"],
+                f"{what}: unknown frees")
+    recording.end(signal.SIGINT)
+    program.is_unharmed()
+    print(f"   {what}: exact", flush=True)
+
+
+def test_two_heaps(bench):
+    for heap in HEAPS:
+        program, _, domain = start(bench, heap)
+        program.order("load")
+        recording = bench.attach([program])
+        check_equal(losses_of_books(bench.show(recording.snapshot())), {}, "losses")
+        check_work(bench, program, recording, domain, f"malloc and {heap}")
+
+
+def is_probed(bench, path, library):
+    return any(library in str(probe) for probe in bench.show(path)["probes"])
+
+
+def test_heap_loaded_later(bench):
+    """From when it is probed on it is exact; what it had given out before is said to be unknown."""
+    for heap in HEAPS:
+        program, library, domain = start(bench, heap)
+        recording = bench.attach([program])
+        program.order("load")
+        wait_for(lambda: is_probed(bench, recording.snapshot(), os.path.basename(os.path.realpath(library))),
+                 f"{library} is probed")
+        late = bench.show(recording.snapshot())["losses"]["functions_late"]
+        check(late > 0, f"{heap}: what it gave before is not said to be unknown")
+        check_work(bench, program, recording, domain, f"{heap}, loaded later")
+
+
+def test_heap_loaded_in_a_race(bench):
+    """It is used at once: each block from some moment on is recorded, none of before."""
+    for heap in HEAPS:
+        program, _, domain = start(bench, heap)
+        recording = bench.attach([program])
+        _, done = program.order("race")
+        check_equal(done["loaded"][0], RACE_NR, "blocks of the program")
+        path = recording.snapshot()
+        count, size = domains(bench, path).get(domain, (0, 0))
+        first = RACE_NR - count
+        check(count, f"{heap}: none of its blocks is recorded")
+        check_equal(size, sum(range(first, RACE_NR)), f"{heap}: bytes of the last {count} blocks")
+        check(not first or bench.show(path)["losses"]["functions_late"], f"{heap}: nothing is said")
+        recording.end(signal.SIGINT)
+        program.is_unharmed()
+        print(f"   {heap}: probed after {first} blocks, one a millisecond", flush=True)

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which functions are an allocator's, and whose. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "elf/allocators.h"
+#include "elf/elf_object.h"
+#include "elf/heap.h"
+#include "elf/object_facts.h"
+
+#define FUNCTIONS_MAX 12
+
+struct named {
+	char name[24]; /* of a row of allocator_functions[] */
+	uint64_t vaddr;
+	bool is_local;
+};
+
+static size_t index_of(const char *name)
+{
+	for (size_t i = 0; i < allocator_function_nr; i++)
+		if (!strcmp(allocator_functions[i].name, name))
+			return i;
+	cr_assert_fail("there is no row %s", name);
+	return 0;
+}
+
+static int by_name_and_address(const void *a, const void *b)
+{
+	const struct elf_function *x = a, *y = b;
+
+	if (x->name != y->name)
+		return x->name < y->name ? -1 : 1;
+	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
+}
+
+static size_t find(const struct named *named, struct elf_function *ret)
+{
+	size_t nr = 0;
+
+	for (; nr < FUNCTIONS_MAX && *named[nr].name; nr++)
+		ret[nr] = (struct elf_function){
+			.name = index_of(named[nr].name),
+			.vaddr = named[nr].vaddr,
+			.is_local = named[nr].is_local,
+		};
+	qsort(ret, nr, sizeof(*ret), by_name_and_address);
+	return nr;
+}
+
+static bool is_among(const struct elf_function *function, size_t nr, const char *name)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (!strcmp(allocator_functions[function[i].name].name, name))
+			return true;
+	return false;
+}
+
+#define WHOLE(is_local) \
+	{ "malloc", 1, is_local }, { "free", 2, is_local }, { "calloc", 3, is_local }, \
+	{ "realloc", 4, is_local }
+
+Test(heap, is_whole_where_its_functions_are_local)
+{
+	static const struct {
+		char what[48];
+		size_t nr;
+		char taken[24], left[24];
+		struct named function[FUNCTIONS_MAX];
+	} row[] = {
+		{ "a C library", 4, "malloc", "", { WHOLE(false) } },
+		{ "glibc's static PIE", 5, "malloc", "",
+		  { { "malloc", 1, true }, { "free", 2 }, { "calloc", 3 }, { "realloc", 4 },
+		    { "valloc", 5 } } },
+		{ "a hidden archive", 5, "_Znwm", "", { WHOLE(true), { "_Znwm", 5, true } } },
+		{ "a static function called malloc", 0, "", "malloc", { { "malloc", 1, true } } },
+		{ "static malloc and free", 0, "", "malloc",
+		  { { "malloc", 1, true }, { "free", 2, true } } },
+		{ "a static malloc beside the real one", 4, "malloc", "",
+		  { WHOLE(false), { "malloc", 9, true } } },
+		{ "two static ones", 1, "free", "calloc",
+		  { { "malloc", 1, true }, { "malloc", 9, true }, { "free", 2 }, { "calloc", 3, true },
+		    { "realloc", 4, true } } },
+		{ "two static frees", 0, "", "free", { WHOLE(true), { "free", 9, true } } },
+		{ "a second static memalign", 4, "malloc", "memalign",
+		  { WHOLE(true), { "memalign", 5, true }, { "memalign", 6, true } } },
+		{ "stubs at one address", 0, "", "malloc",
+		  { { "malloc", 1, true }, { "free", 1, true }, { "calloc", 1, true },
+		    { "realloc", 1, true } } },
+		{ "whole, but of another prefix", 4, "malloc", "je_malloc",
+		  { WHOLE(true), { "je_malloc", 5, true } } },
+		{ "a prefix's own", 4, "je_malloc", "malloc",
+		  { { "je_malloc", 1, true }, { "je_free", 2, true }, { "je_calloc", 3, true },
+		    { "je_realloc", 4, true }, { "malloc", 5, true } } },
+		{ "operator new without a malloc", 0, "", "_Znwm", { { "_Znwm", 1 } } },
+		{ "somebody's tc_new", 0, "", "tc_new", { { "tc_new", 1 }, } },
+		{ "tcmalloc's tc_new", 2, "tc_new", "", { { "tc_new", 1 }, { "tc_free", 2 } } },
+		{ "mi_malloc_aligned, all that Rust has", 2, "mi_malloc_aligned", "",
+		  { { "mi_malloc_aligned", 1 }, { "mi_free", 2 } } },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct elf_function function[FUNCTIONS_MAX];
+		size_t nr = heap_functions(function, find(row[i].function, function));
+
+		/* a local one beside a public one of its name is left out, the public one stays */
+		cr_expect_eq(nr, row[i].nr, "%s: %zu functions", row[i].what, nr);
+		if (*row[i].taken)
+			cr_expect(is_among(function, nr, row[i].taken), "%s: no %s", row[i].what,
+				  row[i].taken);
+		if (*row[i].left)
+			cr_expect(!is_among(function, nr, row[i].left), "%s: %s", row[i].what,
+				  row[i].left);
+	}
+}
+
+Test(heap, leaves_names_that_are_not_of_the_table)
+{
+	struct elf_function function[] = { { .name = allocator_function_nr, .is_local = true } };
+
+	cr_expect_eq(heap_functions(function, 1), 1);
+	cr_expect_eq(heap_functions(function, 0), 0);
+}
+
+static void facts_of(const struct named *named, struct object_function *function,
+		     struct object_facts *ret)
+{
+	*ret = (struct object_facts){ .function = function };
+	for (; ret->function_nr < FUNCTIONS_MAX && *named[ret->function_nr].name; ret->function_nr++)
+		function[ret->function_nr] = (struct object_function){
+			.name = index_of(named[ret->function_nr].name),
+			.vaddr = named[ret->function_nr].vaddr,
+		};
+}
+
+/* Asked of the first function. */
+Test(heap, is_the_allocators_that_names_or_file_tell)
+{
+	static const struct {
+		char path[32];
+		uint32_t domain;
+		struct named function[FUNCTIONS_MAX];
+	} row[] = {
+		{ "/lib/libc.so.6", 0, { WHOLE(false) } },
+		{ "/usr/bin/program", 0, { WHOLE(false) } },
+		{ "/usr/lib/libjemalloc.so.2", 2, { WHOLE(false) } },
+		{ "/usr/bin/with-jemalloc", 2, { WHOLE(false), { "mallocx", 9 } } },
+		{ "/usr/bin/with-jemalloc", 2, { { "_Znwm", 8 }, WHOLE(false), { "mallocx", 9 } } },
+		{ "/usr/bin/with-je_malloc", 0, { WHOLE(false), { "je_malloc", 9 }, { "je_mallocx", 8 } } },
+		{ "/usr/bin/with-je_malloc", 2, { { "je_malloc", 9 }, WHOLE(false) } },
+		{ "/usr/bin/with-tcmalloc", 3, { WHOLE(false), { "tc_malloc", 1 } } },
+		{ "/usr/bin/with-tcmalloc", 3, { { "_Znwm", 8 }, WHOLE(false), { "tc_malloc", 1 } } },
+		{ "/usr/bin/with-new-tcmalloc", 3, { WHOLE(false), { "TCMallocInternalMalloc", 1 } } },
+		{ "/usr/bin/with-mimalloc", 4, { WHOLE(false), { "mi_malloc", 1 } } },
+		{ "/usr/bin/with-mi_malloc", 0, { WHOLE(false), { "mi_malloc", 9 } } },
+		{ "/usr/bin/with-mi_malloc", 4, { { "mi_malloc", 9 }, WHOLE(false) } },
+		{ "/usr/lib/libjemalloc.so.2", 4, { { "mi_malloc", 9 } } },
+		{ "/usr/bin/without-malloc", 0, { { "_Znwm", 8 }, { "mallocx", 9 } } },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct object_function function[FUNCTIONS_MAX];
+		struct object_facts facts;
+
+		facts_of(row[i].function, function, &facts);
+		cr_expect_eq(heap_domain(&facts, 0, row[i].path), row[i].domain, "row %zu: %s", i,
+			     row[i].path);
+	}
+}
+
+Test(heap, says_what_a_library_has_besides)
+{
+	static const struct named named[] = {
+		{ "mi_zalloc", 5 }, { "mi_malloc", 1 }, WHOLE(false), { "", 0 },
+	};
+	struct object_function function[FUNCTIONS_MAX];
+	struct object_facts facts;
+
+	facts_of(named, function, &facts);
+	cr_expect(heap_is_seldom_called(&facts, 0), "mi_zalloc");
+	cr_expect(!heap_is_seldom_called(&facts, 1), "mi_malloc is malloc");
+	cr_expect(!heap_is_seldom_called(&facts, 2), "malloc");
+	facts.entry = 1;
+	cr_expect(!heap_is_seldom_called(&facts, 0), "a program may call its own");
+	facts.entry = 0;
+	facts.function_nr = 2;
+	cr_expect(!heap_is_seldom_called(&facts, 0), "there is no other name to call");
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* A library that brings an allocator along, linked into it and hidden: nobody else sees its malloc. */
+#include <stdlib.h>
+
+__attribute__((visibility("default"), noipa)) void *plugin_allocate(size_t size)
+{
+	return malloc(size);
+}
+
+__attribute__((visibility("default"), noipa)) void plugin_release(void *block)
+{
+	free(block);
+}
