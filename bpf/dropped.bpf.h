@@ -12,18 +12,8 @@
  */
 
 #include "maps.bpf.h"
-#include "unwind.bpf.h"
 
 extern __u64 any_dropped; /* for the loader: whether there was ever one */
-
-/*
- * Of one image no two blocks have the same: mix() is one to one. Of two images they might, by a
- * chance of one in 400,000 where there are ten million notes.
- */
-static __always_inline __u64 dropped_key(const struct block_key *key)
-{
-	return mix(key->address ^ mix(settings.hash_seed ^ key->image));
-}
 
 static __always_inline void count_dropped(struct process *process, __s64 blocks, __s64 bytes)
 {
@@ -33,12 +23,9 @@ static __always_inline void count_dropped(struct process *process, __s64 blocks,
 
 static __always_inline long dropped_note(const struct block_key *key, __u64 size, __u64 flags)
 {
-	const struct dropped_block dropped = { size, block_key_image(key) };
-	__u64 hash = dropped_key(key);
-
-	if (size > DROPPED_SIZE_MAX || block_key_layer(key) == LAYER_MAPPING)
+	if (block_key_layer(key) == LAYER_MAPPING)
 		return -ENOSPC;
-	return bpf_map_update_elem(&dropped_blocks, &hash, &dropped, flags);
+	return bpf_map_update_elem(&dropped_blocks, key, &size, flags);
 }
 
 /* Of which nothing is known from now on. */
@@ -62,30 +49,23 @@ static __always_inline void dropped_enter(struct process *process, const struct 
 	__sync_fetch_and_add(&process->loss[LOSS_drops_unnoted], 1);
 }
 
-static __always_inline struct dropped_block *dropped_find(struct process *process, const __u64 *hash)
+/* Its size; NULL: there is no note. */
+static __always_inline __u64 *dropped_find(struct process *process, const struct block_key *key)
 {
 	return process->counter[COUNTER_dropped_blocks] ?
-		       bpf_map_lookup_elem(&dropped_blocks, hash) : NULL;
-}
-
-static __always_inline bool dropped_is_noted(struct process *process, const struct block_key *key)
-{
-	__u64 hash = dropped_key(key);
-
-	return dropped_find(process, &hash);
+		       bpf_map_lookup_elem(&dropped_blocks, key) : NULL;
 }
 
 /* Takes the note away, without counting. */
 static __always_inline bool dropped_take(struct process *process, const struct block_key *key,
 					 __u64 *ret_size)
 {
-	__u64 hash = dropped_key(key);
-	struct dropped_block *found = dropped_find(process, &hash);
+	__u64 *found = dropped_find(process, key);
 
 	if (!found)
 		return false;
-	*ret_size = found->size;
-	return !bpf_map_delete_elem(&dropped_blocks, &hash);
+	*ret_size = *found;
+	return !bpf_map_delete_elem(&dropped_blocks, key);
 }
 
 static __always_inline void dropped_count_freed(struct process *process, __u64 size)

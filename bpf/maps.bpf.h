@@ -11,7 +11,7 @@
  *	threads     task           struct thread     grows       probes            probes
  *	blocks      block_key      struct block      * 4 M       probes            loader
  *	handed_blocks  handed_key  struct handed_block  * 1/4 of it  probes         loader
- *	dropped_blocks hash        struct dropped_block * 1/4 of it  probes         loader
+ *	dropped_blocks block_key   size              * 1/4 of it  probes         loader
  *	tracebacks  hash           struct traceback  * 256 Ki    probes            loader
  *	mapping_starts  start_key  word of bits        * 256 Ki    probes            loader
  *	doorbell    ring buffer    TGID              4 Ki        probes            loader
@@ -170,8 +170,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
-	__type(key, __u64);
-	__type(value, struct dropped_block);
+	__type(key, struct block_key);
+	__type(value, __u64);
 } dropped_blocks SEC(".maps") __weak;
 
 struct {

@@ -261,7 +261,7 @@ static __always_inline void call_cut_off(struct process *process, struct call *c
 	if (call->layer == LAYER_MAPPING)
 		err = range_put_back(&key, &old);
 	else
-		err = dropped_is_noted(process, &key) ?
+		err = dropped_find(process, &key) ?
 		      -EEXIST : bpf_map_update_elem(&blocks, &key, &old, BPF_NOEXIST);
 	if (err)
 		count_removed(process, call->old.size);

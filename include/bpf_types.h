@@ -168,7 +168,7 @@ _Static_assert(sizeof(struct start_key) == 16, "no padding");
 #define START_LEVEL_SHIFT 56
 #define START_LEVELS 8 /* of 6 bits each: pages of 4 KiB up to 2^60 bytes */
 
-/* With its key and the map's own fields 96 bytes, a size that the kernel's allocator has. */
+/* With its key and the map's own fields 96 bytes; the kernel adds 8, and its allocator takes 128. */
 struct block {
 	bpf_u64 size;	   /* bytes asked for */
 	bpf_u64 traceback; /* key in the map of tracebacks; 0: none */
@@ -192,16 +192,6 @@ struct handed_block {
 	bpf_u64 left; /* epoch */
 };
 _Static_assert(sizeof(struct handed_block) == 40, "no padding");
-
-/* A block that had no room (bpf/dropped.bpf.h), under a hash of its key. */
-struct dropped_block {
-	bpf_u64 size : 40;
-	bpf_u64 image : 24; /* the lower bits of the id, for who clears away what has ended */
-};
-_Static_assert(sizeof(struct dropped_block) == 8, "no padding");
-
-#define DROPPED_SIZE_MAX ((1ULL << 40) - 1)
-#define DROPPED_IMAGE_MASK ((1ULL << 24) - 1)
 
 /* What is inside a realloc, and in no map. */
 struct pending_block {

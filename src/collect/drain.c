@@ -168,28 +168,18 @@ int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf, cons
 	return err;
 }
 
-/* The lower bits of an id are known: those of images that are there, or of one that came later. */
-static bool may_be_live(uint32_t lower, const uint64_t *image, size_t image_nr, uint64_t next)
-{
-	for (size_t i = 0; i < image_nr; i++)
-		if (lower == (image[i] & DROPPED_IMAGE_MASK))
-			return true;
-	return ((lower - next) & DROPPED_IMAGE_MASK) <= DROPPED_IMAGE_MASK / 2;
-}
-
 int drain_sweep_dropped(int dropped_fd, const uint64_t *image, size_t image_nr, uint64_t next)
 {
 	struct map_copy notes = {};
-	int err = map_copy_read(&notes, dropped_fd, sizeof(uint64_t), sizeof(struct dropped_block));
-	const struct dropped_block *dropped = notes.value;
-	uint64_t *hash = notes.key;
+	int err = map_copy_read(&notes, dropped_fd, sizeof(struct block_key), sizeof(uint64_t));
+	struct block_key *key = notes.key;
 	size_t nr = 0;
 
 	for (size_t i = 0; i < notes.nr; i++)
-		if (!may_be_live(dropped[i].image, image, image_nr, next))
-			hash[nr++] = hash[i];
+		if (has_ended(block_key_image(&key[i]), image, image_nr, next))
+			key[nr++] = key[i];
 	if (!err)
-		err = delete_all(dropped_fd, hash, sizeof(*hash), nr);
+		err = delete_all(dropped_fd, key, sizeof(*key), nr);
 	map_copy_release(&notes);
 	return err;
 }

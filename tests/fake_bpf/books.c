@@ -78,12 +78,10 @@ static void sum_dropped(struct sum *sum, __u64 image)
 	struct fake_walk walk = {};
 
 	while (fake_map_walk(&dropped_blocks, &walk)) {
-		const struct dropped_block *dropped = walk.value;
-
-		if (dropped->image != (image & DROPPED_IMAGE_MASK))
+		if (block_key_image(walk.key) != image)
 			continue;
 		sum->block_cnt++;
-		sum->bytes += dropped->size;
+		sum->bytes += *(const __u64 *)walk.value;
 	}
 }
 

@@ -206,17 +206,6 @@ BOOK_TEST(losses, a_block_that_cannot_be_noted_is_counted)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(losses, a_block_of_a_tebibyte_that_is_dropped_is_not_noted)
-{
-	have_room_for(1, 8);
-	user_malloc(1, 0x1000);
-	user_malloc(1ULL << 40, 0x2000);
-
-	expect_loss(blocks_dropped, 1);
-	expect_loss(drops_unnoted, 1);
-	expect(dropped_bytes, 0);
-}
-
 BOOK_TEST(losses, exec_forgets_what_was_dropped)
 {
 	have_room_for(1, 8);

@@ -279,12 +279,11 @@ static void stale_notes_clear(__u64 image)
 	struct fake_walk walk = {};
 
 	while (fake_map_walk(&dropped_blocks, &walk)) {
-		const struct dropped_block *dropped = walk.value;
-		__u64 hash = *(const __u64 *)walk.key;
+		struct block_key key = *(const struct block_key *)walk.key;
 
-		if (dropped->image != (image & DROPPED_IMAGE_MASK))
+		if (block_key_image(&key) != image)
 			continue;
-		bpf_map_delete_elem(&dropped_blocks, &hash);
+		bpf_map_delete_elem(&dropped_blocks, &key);
 		walk = (struct fake_walk){};
 	}
 }
