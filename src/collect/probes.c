@@ -122,12 +122,19 @@ const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf 
 	return probes_have_sessions(bpf) ? "uprobe_session" : probes->by_ret ? "uprobe_ret" : "uprobe";
 }
 
-uint64_t probes_since_ns(const struct probes *probes, uint32_t object)
+static struct looked *find_looked(const struct probes *probes, uint32_t object)
 {
 	for (size_t i = 0; i < probes->looked_nr; i++)
 		if (probes->looked[i].object == object)
-			return probes->looked[i].time_ns;
-	return UINT64_MAX;
+			return &probes->looked[i];
+	return NULL;
+}
+
+uint64_t probes_since_ns(const struct probes *probes, uint32_t object)
+{
+	const struct looked *looked = find_looked(probes, object);
+
+	return looked ? looked->time_ns : UINT64_MAX;
 }
 
 bool probes_have_looked(const struct probes *probes, uint32_t object)
@@ -143,6 +150,17 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static int add_customs(struct probes *probes, const struct objects *objects, uint32_t index)
+{
+	const struct object_facts *facts = objects->object[index]->facts;
+	int err = 0;
+
+	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
+		if (facts->function[i].name >= allocator_function_nr)
+			err = add_custom(probes, objects, index, &facts->function[i]);
+	return err;
+}
+
 /* The sites of an object; symbols that make no sense are one failure. */
 static int add_sites(struct probes *probes, const struct objects *objects, uint32_t index)
 {
@@ -152,10 +170,9 @@ static int add_sites(struct probes *probes, const struct objects *objects, uint3
 	if (facts->functions_err)
 		return array_push(probes, failed, index);
 	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
-		err = facts->function[i].name < allocator_function_nr ?
-			      add_known(probes, objects, index, i) :
-			      add_custom(probes, objects, index, &facts->function[i]);
-	return err;
+		if (facts->function[i].name < allocator_function_nr)
+			err = add_known(probes, objects, index, i);
+	return err ?: add_customs(probes, objects, index);
 }
 
 size_t probes_count_functions(const struct objects *objects, uint32_t object)
@@ -168,28 +185,67 @@ size_t probes_count_functions(const struct objects *objects, uint32_t object)
 	return nr;
 }
 
-int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
-		  const struct objects *objects, uint32_t index, struct reason *why)
+static int attach_new(struct probes *probes, const struct allocsnap_bpf *bpf,
+		      const struct objects *objects, uint32_t index, size_t first,
+		      struct reason *why)
+{
+	int err = attach_sites(probes, bpf, objects, first, why);
+
+	for (size_t i = first; i < probes->site_nr && !err; i++)
+		if (!probes->site[i].is_attached && !probes->site[i].is_another)
+			err = array_push(probes, failed, index);
+	return err;
+}
+
+/*
+ * A process may have been seen to map its program before it was seen to have called exec; or it is
+ * a library that somebody runs.
+ */
+static int look_as_program(struct probes *probes, const struct allocsnap_bpf *bpf,
+			   const struct objects *objects, uint32_t index, struct reason *why)
+{
+	struct looked *looked = find_looked(probes, index);
+	size_t first = probes->site_nr;
+	int err = objects->object[index]->facts ? add_customs(probes, objects, index) : 0;
+
+	if (!err && probes->site_nr > first) {
+		err = attach_new(probes, bpf, objects, index, first, why);
+		looked->time_ns = now_ns();
+	}
+	looked->as_program = !err;
+	return err;
+}
+
+static int look(struct probes *probes, const struct allocsnap_bpf *bpf,
+		const struct objects *objects, uint32_t index, struct reason *why)
 {
 	const struct object *object = objects->object[index];
-	struct looked looked = { .object = index, .time_ns = now_ns() };
+	struct looked looked = {
+		.object = index, .time_ns = now_ns(), .as_program = object->is_program,
+	};
 	size_t first = probes->site_nr;
-	int err;
+	int err = array_push(probes, looked, looked);
 
-	if (probes_have_looked(probes, index))
-		return 0;
-	err = array_push(probes, looked, looked);
 	if (err || !object->facts)
 		return err;
 	err = add_sites(probes, objects, index);
 	if (!err)
-		err = attach_sites(probes, bpf, objects, first, why);
-	for (size_t i = first; i < probes->site_nr && !err; i++)
-		if (!probes->site[i].is_attached && !probes->site[i].is_another)
-			err = array_push(probes, failed, index);
+		err = attach_new(probes, bpf, objects, index, first, why);
 	probes->looked[probes->looked_nr - 1].time_ns = now_ns();
 	probes->looked_nr -= err != 0; /* once more, next time */
 	return err;
+}
+
+int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
+		  const struct objects *objects, uint32_t index, struct reason *why)
+{
+	const struct looked *looked = find_looked(probes, index);
+
+	if (!looked)
+		return look(probes, bpf, objects, index, why);
+	if (objects->custom && objects->object[index]->is_program && !looked->as_program)
+		return look_as_program(probes, bpf, objects, index, why);
+	return 0;
 }
 
 bool probes_see_allocations(const struct probes *probes)

@@ -69,6 +69,7 @@ struct probed_ret {
 struct looked {
 	uint32_t object;
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	bool as_program;  /* known as the program of a process by then: --probe may name it so */
 };
 
 /* Zeroed: none, of everybody, and return probes allowed. */

@@ -242,8 +242,10 @@ int target__refresh(struct target *target, struct reason *why)
 	if (!err)
 		err = see_all(target, target->mapped_ns);
 	/* Where it ends meanwhile, the text may be cut: the events have the rest. */
-	if (!err && read_rss_bytes(target->pid))
+	if (!err && read_rss_bytes(target->pid)) {
 		target->mapped_ns = begun_ns;
+		target->is_exe_due &= !*target->exe; /* the program was mapped first */
+	}
 	return err;
 }
 
