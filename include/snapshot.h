@@ -94,7 +94,8 @@ _Static_assert(sizeof(struct snap_section) == 40, "snap_section is a file format
 
 /*
  * One line of metadata, e.g. "pid" → "4711". Keys are unique; numbers are decimal text. What a domain
- * is called is one, too: "domain.16" → "pool".
+ * is called is one, too: "domain.16" → "pool"; and whether such a domain's blocks lie in blocks of the
+ * heap or take their place: "layer.16" → "pool" or "heap".
  */
 struct snap_pair {
 	uint32_t key;

@@ -206,6 +206,22 @@ static const char *name_of_domain(const struct target *target, const struct prob
 				 domain_name(site->domain);
 }
 
+/* A custom allocator that wraps the heap has blocks like the heap's: they are not inside of these. */
+static int describe_domain(struct snapshot_builder *builder, const struct target *target,
+			   const struct probe_site *site)
+{
+	char key[32];
+	int err = snapshot_builder__probe_domain(builder, site->domain);
+
+	if (!err)
+		err = snapshot_builder__domain_name(builder, site->domain,
+						    name_of_domain(target, site));
+	if (err || !site->is_custom)
+		return err;
+	snprintf(key, sizeof(key), "layer.%u", site->domain);
+	return snapshot_builder__metadata(builder, key, site->layer == LAYER_POOL ? "pool" : "heap");
+}
+
 int describe_probes(struct snapshot_builder *builder, const struct target *target,
 		    const uint32_t *object_id)
 {
@@ -229,10 +245,7 @@ int describe_probes(struct snapshot_builder *builder, const struct target *targe
 		if (!err)
 			err = snapshot_builder__probe(builder, &row);
 		if (!err)
-			err = snapshot_builder__probe_domain(builder, site->domain);
-		if (!err)
-			err = snapshot_builder__domain_name(builder, site->domain,
-							    name_of_domain(target, site));
+			err = describe_domain(builder, target, site);
 	}
 	return err;
 }

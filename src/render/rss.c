@@ -2,6 +2,8 @@
 #include "render/rss.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <string.h>
 
 #include "base/units.h"
 #include "render.h"
@@ -20,7 +22,7 @@ static const struct {
 };
 
 #define DOMAIN_MMAP 1
-#define DOMAIN_POOLS 16 /* from here on */
+#define DOMAIN_CUSTOM 16 /* from here on */
 
 const char *rss_part_name(enum rss_part part)
 {
@@ -34,15 +36,32 @@ static uint64_t add(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
+static bool is_of_heap(const struct snapshot *snapshot, uint32_t domain)
+{
+	char key[32];
+	const char *layer;
+
+	if (domain < DOMAIN_CUSTOM)
+		return domain != DOMAIN_MMAP;
+	snprintf(key, sizeof(key), "layer.%" PRIu32, domain);
+	layer = snapshot__metadata(snapshot, key);
+	return layer && !strcmp(layer, "heap");
+}
+
 static uint64_t heap_blocks_bytes(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	uint32_t latest = DOMAIN_MMAP;
+	bool counts = false;
 	uint64_t bytes = 0;
 
 	for (uint64_t i = 0; i < tables->trace_nr; i++) {
 		uint32_t domain = tables->trace_domain ? tables->trace_domain[i] : 0;
 
-		if (domain != DOMAIN_MMAP && domain < DOMAIN_POOLS)
+		if (domain != latest)
+			counts = is_of_heap(snapshot, domain);
+		latest = domain;
+		if (counts)
 			bytes = add(bytes, tables->trace_size[i]);
 	}
 	return bytes;

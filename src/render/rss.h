@@ -5,7 +5,7 @@
 /*
  * What a process's resident memory (RSS) is made of, from a snapshot's metadata: parts that add up to
  * it exactly. Traced are the blocks of heaps: those of mappings hold blocks, or are counted
- * elsewhere, and those of pools lie in heap blocks.
+ * elsewhere, and those of pools lie in heap blocks, unless they wrap the heap.
  */
 
 #include <stdbool.h>

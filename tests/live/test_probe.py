@@ -53,6 +53,13 @@ def check_layered(bench):
         shown = bench.show(path)
         check_equal(shown["counters"]["unknown_frees"], done["foreign"], "frees of foreign pointers")
         check_equal({name: n for name, n in shown["losses"].items() if n}, {}, "losses")
+        check_traced(shown, done["malloc"][1])
+
+
+def check_traced(shown, expected):
+    """What is traced of RSS: objects of a pool lie in malloc's blocks, unless it wraps malloc."""
+    rss = shown["rss"]
+    check_equal(rss["traced"] + rss.get("traced_not_resident", 0), expected, f"traced: {rss}")
 
 
 def test_probe_pool(bench):
@@ -78,7 +85,9 @@ def test_probe_pool_that_wraps(bench):
         outside = [done["outside"][0] - replaced, done["outside"][1] - 16384 * replaced]
         check_equal(costs, without_zeros({0: outside, 16: done["objects"]}), "by domain")
         check_equal(replaced, done["outside"][0], "chunks replaced")
-        check_equal(bench.show(path)["counters"]["unknown_frees"], 0, "unknown frees")
+        shown = bench.show(path)
+        check_equal(shown["counters"]["unknown_frees"], 0, "unknown frees")
+        check_traced(shown, sum(size for _, size in costs.values()))
 
 
 def test_probe_says_domains(bench):
