@@ -2,22 +2,12 @@
 /* What is known of the blocks that had no room in the recording's books, in one sentence. */
 #include <inttypes.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/units.h"
 #include "render/clean.h"
+#include "render/facts.h"
 #include "render/formats.h"
 #include "snapshot.h"
-
-static bool has_counter(const struct snapshot *snapshot, const char *name)
-{
-	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-
-	for (uint32_t i = 0; i < tables->counter_nr; i++)
-		if (!strcmp(snapshot__string(snapshot, tables->counter[i].name), name))
-			return true;
-	return false;
-}
 
 /* "4000 blocks not recorded: the block map was full (--max-blocks 1000) …; 1500 of them freed since" */
 int text_dropped(FILE *out, const struct snapshot *snapshot)

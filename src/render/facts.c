@@ -34,7 +34,7 @@ static uint64_t *share_of(struct traceback_shares *shares, const struct snapshot
 	return is_one_call(tables, traceback) ? &shares->caller_only : &shares->ended;
 }
 
-static bool has_counter(const struct snapshot *snapshot, const char *name)
+bool has_counter(const struct snapshot *snapshot, const char *name)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 

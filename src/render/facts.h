@@ -32,4 +32,7 @@ struct snapshot_facts snapshot_facts(const struct snapshot *snapshot);
 /* What a counter or a loss means, one line; NULL for a name that this version does not know. */
 const char *counter_meaning(const char *name);
 
+/* Whether the snapshot has a counter or loss of this name, if only to say 0. */
+bool has_counter(const struct snapshot *snapshot, const char *name);
+
 #endif
