@@ -384,6 +384,31 @@ BOOK_TEST(ranges, that_have_no_room_are_said)
 	expect(current_blocks, 1);
 }
 
+#define FAR (MAP + (1ULL << 40)) /* no word tells of both */
+
+BOOK_TEST(ranges, that_have_no_room_leave_no_trace)
+{
+	size_t starts;
+
+	user_mmap(PAGE, MAP);
+	starts = fake_map_count(&mapping_starts);
+	fake_map_resize(&blocks, 1);
+	user_mmap(PAGE, FAR);
+
+	cr_expect_eq(fake_map_count(&mapping_starts), starts);
+	expect_loss(blocks_dropped, 1);
+	expect_loss(drops_unnoted, 1);
+}
+
+BOOK_TEST(ranges, mremap_leaves_no_trace_of_where_they_began)
+{
+	user_mmap(PAGE, MAP);
+	user_mremap(MAP, PAGE, 2 * PAGE, FAR);
+	user_munmap(FAR, 2 * PAGE);
+
+	cr_expect_eq(fake_map_count(&mapping_starts), 0);
+}
+
 BOOK_TEST(ranges, whose_rest_has_no_room_are_said)
 {
 	user_mmap(3 * PAGE, MAP);
