@@ -58,8 +58,8 @@ static const struct {
 } domains[] = {
 	{ "malloc", "all heaps (default)", COLLECTOR_MALLOC },
 	{ "mmap", "mmap, munmap, mremap, also those that a heap makes", COLLECTOR_MMAP },
-	{ "glibc", "that heap only", COLLECTOR_GLIBC },
-	{ "musl", "that heap only", COLLECTOR_MUSL },
+	{ "glibc", "that heap only; malloc where it is linked statically", COLLECTOR_GLIBC },
+	{ "musl", "that heap only; malloc where it is linked statically", COLLECTOR_MUSL },
 	{ "jemalloc", "that heap only", COLLECTOR_JEMALLOC },
 	{ "tcmalloc", "that heap only", COLLECTOR_TCMALLOC },
 	{ "mimalloc", "that heap only", COLLECTOR_MIMALLOC },

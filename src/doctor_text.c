@@ -50,9 +50,9 @@ static int put_process_verdict(FILE *out, const struct diagnosis *diagnosis)
 		if (process->unseen[i].is_grave)
 			add_word(but, sizeof(but), process->unseen[i].what);
 	if (process->records)
-		return put_line(out, "process %d (%s) can be recorded%s%s: %zu probes would be placed",
+		return put_line(out, "process %d (%s) can be recorded%s%s: %zu probe%s would be placed",
 				process->pid, process->comm, *but ? ", but not " : "", but,
-				placed(process));
+				placed(process), placed(process) == 1 ? "" : "s");
 	if (*process->why.text)
 		return put_line(out, "cannot be recorded: %s", process->why.text);
 	return put_line(out, "process %d (%s) cannot be recorded on this machine", process->pid,
@@ -154,8 +154,9 @@ static int put_allocators(FILE *out, const struct diagnosed_process *process)
 		const struct diagnosed_file *file = &process->file[i];
 
 		if (file->allocator)
-			err = put_line(out, "  %s (domain %" PRIu32 "): %zu probes in %s",
-				       file->allocator, file->domain, file->probe_nr, file->path);
+			err = put_line(out, "  %s (domain %" PRIu32 "): %zu probe%s in %s",
+				       file->allocator, file->domain, file->probe_nr,
+				       file->probe_nr == 1 ? "" : "s", file->path);
 	}
 	return err;
 }

@@ -1,8 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "cmd.h"
 
 extern const struct command cmd_attach, cmd_run, cmd_stats, cmd_diff, cmd_show, cmd_convert,
 	cmd_doctor;
+
+/*
+ * A standard descriptor that is closed would be given to a file or a probe of ours, and get what is
+ * said. These can't be written to either, and a program that is run gets none, as without us.
+ */
+static void keep_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+}
 
 int main(int argc, char **argv)
 {
@@ -12,5 +26,6 @@ int main(int argc, char **argv)
 		&cmd_doctor, NULL,
 	};
 
+	keep_standard_descriptors();
 	return commands_main(argc, argv, commands);
 }

@@ -11,6 +11,7 @@
 #include "collect/custom.h"
 #include "collect/hazards.h"
 #include "collect/launch.h"
+#include "elf/allocators.h"
 
 /* ---- what return probes could do ---- */
 
@@ -134,10 +135,38 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 	return err;
 }
 
-static int say_nothing_found(const struct target *target, struct reason *why)
+static bool has_heap(const struct object *object)
+{
+	const struct object_facts *facts = object->facts;
+
+	for (size_t i = 0; facts && i < facts->function_nr; i++)
+		if (facts->function[i].name < allocator_function_nr &&
+		    !shape_is_mapping(allocator_functions[facts->function[i].name].shape))
+			return true;
+	return false;
+}
+
+/* A file that would be probed if all heaps were to be recorded; NULL: none, or they are. */
+static const char *heap_left_out(const struct collector *collector, const struct mappings *mappings)
+{
+	if (collector->objects.domains & COLLECTOR_MALLOC)
+		return NULL;
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (has_heap(mappings_used(mappings, i)))
+			return mappings_used(mappings, i)->path;
+	return NULL;
+}
+
+static int say_nothing_found(const struct collector *collector, const struct target *target,
+			     struct reason *why)
 {
 	const struct mappings *mappings = &target->mappings;
+	const char *left_out = heap_left_out(collector, mappings);
 
+	if (left_out)
+		return reason_set(why, -ENOENT,
+				  "process %d (%s): has none of the chosen domains; domain malloc would record the heap of %s",
+				  target->pid, target->comm, left_out);
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		if (mappings_used(mappings, i)->unreadable)
 			return reason_set(why, -ENOENT,
@@ -156,7 +185,7 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 	int err = probe_new_objects(collector, target, why);
 
 	if (!err && !probes_see_allocations(target->probes))
-		err = say_nothing_found(target, why);
+		err = say_nothing_found(collector, target, why);
 	return err;
 }
 
@@ -279,7 +308,7 @@ static int start_held(struct held *held)
 	launch_release(target->pid, &target->mappings, probe_mapped, held);
 	target->judged_nr = target->seen_nr; /* it was held meanwhile */
 	if (!held->err && !probes_see_allocations(target->probes))
-		held->err = say_nothing_found(target, held->why);
+		held->err = say_nothing_found(collector, target, held->why);
 	if (!held->err)
 		held->err = custom_check(collector, target, held->why);
 	return held->err;

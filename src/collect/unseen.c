@@ -144,7 +144,7 @@ static bool has_own_allocator(const struct diagnosed_file *file)
 static bool is_renamed(const struct diagnosed_process *process, struct reason *why)
 {
 	return name_files(process, has_own_allocator, why,
-			  "has jemalloc, tcmalloc or mimalloc under names of its own (je_malloc, mi_malloc, …), which are not probed by themselves");
+			  "has jemalloc, tcmalloc or mimalloc, but its functions under none of the names that are known");
 }
 
 static bool has_inlined(const struct diagnosed_process *process, struct reason *why)

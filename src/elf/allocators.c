@@ -221,6 +221,7 @@ static const struct allocator allocators[] = {
 	{ "glibc", "libc-2.*.so", 0, true },
 	{ "musl", "ld-musl-*.so*", 0, true },
 	{ "musl", "libc.musl-*.so*", 0, true },
+	{ "musl", "libc.so", 0, true }, /* Debian's; glibc's of that name is a linker script */
 	{ "jemalloc", "libjemalloc.so*", JEMALLOC },
 	{ "tcmalloc", "libtcmalloc*.so*", TCMALLOC },
 	{ "mimalloc", "libmimalloc*.so*", MIMALLOC },

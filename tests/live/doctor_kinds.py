@@ -134,16 +134,16 @@ def build_id(bench, path):
 
 
 def functions(bench, path):
-    """{name: offset in the file} of the global functions that a file defines."""
+    """{name: offset in the file} of the functions that a file defines; of one name the global one."""
     loads = [tuple(int(text, 16) for text in match) for match in re.findall(
         r"LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+)", readelf(bench, "--program-headers", path))]
     found = {}
-    for match in re.finditer(r"^ *\d+: (\w+) +\d+ FUNC +(?:GLOBAL|WEAK) +\w+ +\d+ (\w+)",
+    for match in re.finditer(r"^ *\d+: (\w+) +\d+ FUNC +(GLOBAL|WEAK|LOCAL) +\w+ +\d+ (\w+)",
                              readelf(bench, "--symbols", path), re.M):
         address = int(match[1], 16)
         for offset, start, size in loads:
-            if start <= address < start + size:
-                found[match[2]] = address - start + offset
+            if start <= address < start + size and (match[2] != "LOCAL" or match[3] not in found):
+                found[match[3]] = address - start + offset
     return found
 
 

@@ -151,6 +151,17 @@ def test_allocator_musl(bench):
     check_allocator(bench, "musl")
 
 
+def test_domain_musl(bench):
+    """Also where the distribution calls it libc.so, as Debian does."""
+    argv = [build(bench, "musl", "dynamic"), *parts("musl", "dynamic")]
+    program = bench.start(argv, kind=Workload).ready()
+    recording = bench.attach([program], "--domain", "musl")
+    _, done = program.order("go")
+    check_domain(bench, recording.snapshot(), "musl", done, "musl, by its name")
+    recording.end(signal.SIGINT)
+    program.is_unharmed()
+
+
 def test_allocator_jemalloc(bench):
     check_allocator(bench, "jemalloc")
 

@@ -226,6 +226,20 @@ def test_doctor_java(bench):
     check_as_attach_does(bench, process["pid"], process)
 
 
+def test_doctor_one_probe(bench):
+    """Of musl only what is called is linked in."""
+    source, program = bench.path("one.c"), bench.path("one")
+    pathlib.Path(source).write_text("#include <stdlib.h>\n#include <unistd.h>\nint main(void) "
+                                    "{ return read(0, malloc(9), 1) < 0; }\n", encoding="ascii")
+    bench.run([tool("musl-gcc"), "-O2", "-fno-builtin", "-static", source, "-o", program])
+    one = bench.start([program])
+    text = bench.allocsnap("doctor", str(one.pid))[0]
+    check(text.splitlines()[0].endswith(": 1 probe would be placed"), text.splitlines()[0])
+    check(f"\n  program (domain 0): 1 probe in {program}\n" in text, "the allocators")
+    one.write("x")
+    check_equal(one.wait(), 0, "its exit status")
+
+
 def test_doctor_redis(bench):
     path = tool("redis-server")
     process = started(bench, [path, "--port", "0", "--save", "", "--unixsocket", bench.path("s")])
@@ -252,12 +266,19 @@ def test_doctor_mimalloc(bench):
     check_recorded(bench, process, path, allocators={"mimalloc": 4, "glibc": 0})
 
 
-def test_doctor_renamed_jemalloc(bench):
+def test_doctor_renamed_mimalloc(bench):
     """Functions that no table knows are said to be there."""
-    source = kinds.WAITS + ("void *je_malloc(size_t size) { return malloc(size); }\n"
-                            "int mi_malloc(void) { return 0; }\n")
+    source = kinds.WAITS + "void *_mi_malloc_generic(size_t size) { return malloc(size); }\n"
     path = compiled(bench, "renamed", source=source)
     check("renamed-allocator" in unseen(doctor(bench, started(bench, [path]).pid)), "it is not said")
+
+
+def test_doctor_prefixed_jemalloc(bench):
+    """Names that the table knows are probed, and there is nothing to say."""
+    source = kinds.WAITS + "void *je_malloc(size_t size) { return malloc(size); }\n"
+    process = doctor(bench, started(bench, [compiled(bench, "prefixed", source=source)]).pid)
+    check("renamed-allocator" not in unseen(process), "it is said")
+    check("je_malloc" in [row["function"] for row in process["probes"]], "it is not probed")
 
 
 # ---- elsewhere -----------------------------------------------------------------------------------

@@ -91,6 +91,12 @@ def test_no_allocator(bench):
     check_equal(still.wait(), 0, "its exit status")
 
 
+def test_none_of_the_chosen_domains(bench):
+    known = bench.workload("known")
+    attach_fails(bench, known, "known", "none of the chosen domains", "libc",
+                 options=("--domain", "jemalloc,mimalloc", "--duration", "500ms"))
+
+
 def test_output_is_a_file(bench):
     deep = bench.workload("deep")
     pathlib.Path(bench.path("out")).write_text("not a directory\n", encoding="ascii")
@@ -201,3 +207,15 @@ def test_stdout_that_fails(bench):
             status = subprocess.run([ALLOCSNAP, command, path], stdout=full, timeout=10,
                                     stderr=subprocess.DEVNULL, check=False).returncode
         check_equal(status, FAILED, f"exit status of {command} into a full disk")
+
+
+def test_stdout_that_is_closed(bench):
+    """Nothing of ours has its place: not a probe, nor the snapshot that is being written."""
+    known = bench.workload("known")
+    folder = bench.path("closed")
+    argv = [ALLOCSNAP, "attach", str(known.pid), "-o", folder, "--duration", "500ms"]
+    _, err = bench.run(["sh", "-c", 'exec "$@" >&-', "sh", *argv], status=FAILED)
+    check_says(err, "standard output: Bad file descriptor")
+    paths = list(pathlib.Path(folder).rglob("*.snap"))
+    check_equal(len(paths), 1, "snapshots")
+    check_equal(bench.show(str(paths[0]))["metadata"]["comm"], "known", "whose it is")

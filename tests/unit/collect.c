@@ -24,6 +24,7 @@ Test(allocators, are_known_by_file_name)
 	} row[] = {
 		{ "/usr/lib/x86_64-linux-gnu/libc.so.6", "glibc", 0 },
 		{ "/lib/ld-musl-x86_64.so.1", "musl", 0 },
+		{ "/usr/lib/x86_64-linux-musl/libc.so", "musl", 0 },
 		{ "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "jemalloc", 2 },
 		{ "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4", "tcmalloc", 3 },
 		{ "/opt/libmimalloc.so.2.0", "mimalloc", 4 },
