@@ -360,6 +360,8 @@ int record_until_told(const struct recording_options *options, struct collector 
 
 		if (path && isatty(STDOUT_FILENO))
 			show_top(path);
+		else if (path)
+			say_dropped(path);
 		free(path);
 	}
 	free(recording.named);

@@ -113,3 +113,14 @@ int show_top(const char *path)
 	return err;
 }
 
+void say_dropped(const char *path)
+{
+	struct snapshot *snapshot = snapshot__open(path, NULL);
+	bool is_whole = !snapshot || !snapshot__counter(snapshot, "blocks_dropped");
+	char *losses = is_whole ? NULL : losses_line(snapshot);
+
+	if (losses)
+		say("%s: %s", path, losses);
+	free(losses);
+	snapshot__close(snapshot);
+}

@@ -29,4 +29,7 @@ void say_notes(struct collector *collector);
  */
 int show_top(const char *path);
 
+/* Says the snapshot's losses where blocks are among them: there was no room for all. */
+void say_dropped(const char *path);
+
 #endif

@@ -409,6 +409,16 @@ BOOK_TEST(ranges, mremap_leaves_no_trace_of_where_they_began)
 	cr_expect_eq(fake_map_count(&mapping_starts), 0);
 }
 
+BOOK_TEST(ranges, only_the_latest_of_a_thread_is_temporary)
+{
+	user_mmap(PAGE, MAP);
+	user_mmap(PAGE, FAR);
+	user_munmap(MAP, PAGE);
+	expect(temporary_blocks, 0);
+	user_munmap(FAR, PAGE);
+	expect(temporary_blocks, 1);
+}
+
 BOOK_TEST(ranges, whose_rest_has_no_room_are_said)
 {
 	user_mmap(3 * PAGE, MAP);

@@ -56,6 +56,7 @@ def test_full_block_map(bench):
                  blocks_dropped=4000, dropped_blocks=0, dropped_bytes=0, dropped_frees=4000,
                  drops_unnoted=0, unknown_frees=0)
     check_sums(shown)
+    check("blocks_dropped 4000" in recording.stderr(), "attach says nothing of it at its end")
     blocks.is_unharmed()
 
 
