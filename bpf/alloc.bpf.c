@@ -66,6 +66,13 @@ static __noinline __u64 argument_at(struct pt_regs *ctx, __u32 position)
 	return argument;
 }
 
+static __always_inline __u64 number_at(struct pt_regs *ctx, __u32 position, bool is_narrow)
+{
+	__u64 argument = argument_at(ctx, position);
+
+	return is_narrow ? (__u32)argument : argument;
+}
+
 /* Not inlined: the programs stay as short as they are for those that have no custom allocators. */
 static __noinline int enter_custom(struct pt_regs *ctx, __u64 cookie)
 {
@@ -76,9 +83,9 @@ static __noinline int enter_custom(struct pt_regs *ctx, __u64 cookie)
 	if (index >= CUSTOM_CALLS_MAX)
 		return 0;
 	call = &custom_calls[index];
-	size = call->size ? argument_at(ctx, call->size) : call->bytes;
+	size = call->size ? number_at(ctx, call->size, call->narrow & NARROW_SIZE) : call->bytes;
 	if (call->count)
-		size = product(argument_at(ctx, call->count), size);
+		size = product(number_at(ctx, call->count, call->narrow & NARROW_COUNT), size);
 	pointer = argument_at(ctx, call->pointer);
 	if (COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)
 		return free_begin(cookie, sp, pointer, 0);

@@ -172,7 +172,8 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 	return 0;
 }
 
-#define ERRORS 4095 /* MAP_FAILED is one of them, as a raw system call's -errno is */
+/* MAP_FAILED is one of them, as a raw system call's -errno is, and what a pool returns so; no block is there. */
+#define ERRORS 4095
 
 /* The block that a call has made, or 0; false: not to be known. */
 static __always_inline bool call_result(const struct call *call, __u64 returned, __u64 *ret_address)
@@ -180,8 +181,7 @@ static __always_inline bool call_result(const struct call *call, __u64 returned,
 	if (call->shape == SHAPE_XALLOCX)
 		returned = returned < call->size ? 0 : call->pointer;
 	if (!is_stored(call->shape)) {
-		*ret_address = call->layer == LAYER_MAPPING && returned >= -(__u64)ERRORS ?
-				       0 : returned;
+		*ret_address = returned >= -(__u64)ERRORS ? 0 : returned;
 		return true;
 	}
 	*ret_address = 0;

@@ -282,12 +282,18 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 #define COOKIE_LAYER(cookie) ((bpf_u32)((cookie) >> 8) & 3)
 #define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xff)
 
+/* Arguments that are an int or unsigned: callers leave anything in the upper half of the register. */
+enum narrow_argument {
+	NARROW_SIZE = 1 << 0,
+	NARROW_COUNT = 1 << 1,
+};
+
 /* How a function of a custom allocator is called: positions of arguments, from 1; 0: has none. */
 struct custom_call {
 	bpf_u32 size;
 	bpf_u32 count;	 /* what size is multiplied by */
 	bpf_u32 pointer; /* the block that it takes, or where it stores what it gives */
-	bpf_u32 reserved;
+	bpf_u32 narrow;	 /* enum narrow_argument */
 	bpf_u64 bytes;	 /* the size where no argument is */
 };
 _Static_assert(sizeof(struct custom_call) == 24, "no padding");

@@ -18,6 +18,8 @@
  *	wraps		its blocks are malloc's, made larger perhaps: malloc inside it does not count
  *
  * size=, count=, ptr= and out= are positions of arguments, from 1 to 6; bytes= is a number of bytes.
+ * A size or count whose C type is int or unsigned is told so: size=2:32. Callers leave anything in the
+ * upper half of its register; without the width that would be part of the size.
  * Functions come in any number and order; at least one gives out blocks and one takes them back,
  * which a realloc does both. Symbols are the file's own, static ones too, as nm(1) prints them. A
  * comma ends FILE. A realloc to 0 bytes that returns NULL has freed its block.

@@ -19,9 +19,11 @@ enum argument_id {
 static const struct argument_key {
 	const char *name;
 	enum argument_id id;
+	enum narrow_argument narrow; /* with ":32"; 0: it has no width */
 } argument_keys[] = {
-	{ "size", ARGUMENT_SIZE }, { "count", ARGUMENT_COUNT }, { "ptr", ARGUMENT_PTR },
-	{ "out", ARGUMENT_OUT },   { "bytes", ARGUMENT_BYTES },
+	{ "size", ARGUMENT_SIZE, NARROW_SIZE }, { "count", ARGUMENT_COUNT, NARROW_COUNT },
+	{ "ptr", ARGUMENT_PTR },		{ "out", ARGUMENT_OUT },
+	{ "bytes", ARGUMENT_BYTES },
 };
 
 static const struct function_kind {
@@ -55,13 +57,32 @@ static const struct argument_key *argument_key_at(const char *text, size_t len)
 	return NULL;
 }
 
-static int set_position(struct reading *reading, const struct argument_key *key, const char *value)
+/* "2:32" is the lower half of the second argument's register. Cuts off the width. */
+static int take_width(struct reading *reading, const struct argument_key *key, char *value)
+{
+	char *width = strchr(value, ':');
+
+	if (!width)
+		return 0;
+	if (!key->narrow || strcmp(width, ":32"))
+		return reason_set(reading->why, -EINVAL,
+				  "%s: %s=%.40s: ':32' may follow the position of a size or a count, and nothing else",
+				  reading->name, key->name, value);
+	reading->function.call.narrow |= key->narrow;
+	*width = '\0';
+	return 0;
+}
+
+static int set_position(struct reading *reading, const struct argument_key *key, char *value)
 {
 	struct custom_call *call = &reading->function.call;
 	uint32_t *field = key->id == ARGUMENT_SIZE ? &call->size :
 			  key->id == ARGUMENT_COUNT ? &call->count : &call->pointer;
 	uint64_t position;
+	int err = take_width(reading, key, value);
 
+	if (err)
+		return err;
 	if (parse_count(value, 1, CUSTOM_ARGUMENT_MAX, &position))
 		return reason_set(reading->why, -EINVAL,
 				  "%s: %s=%.40s: an argument's position is 1 to %d", reading->name,

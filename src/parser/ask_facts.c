@@ -110,6 +110,7 @@ static int take_switch(struct file_answer *answer, void *ret)
 	return !err && *index >= stack_switch_nr ? -EPROTO : err;
 }
 
+/* That a file has none lets return probes be placed, which would end a target that has: a new reader's, too. */
 int parser__stack_switch(struct parser *parser, int fd, const char **ret_what)
 {
 	const struct file_question question = {
@@ -117,8 +118,10 @@ int parser__stack_switch(struct parser *parser, int fd, const char **ret_what)
 		.answer_max = sizeof(uint32_t),
 	};
 	uint32_t index = 0;
-	int err = ask_file(parser, &question, &index, NULL);
+	int err;
 
+	parser->is_spent |= parser->has_read;
+	err = ask_file(parser, &question, &index, NULL);
 	if (!err)
 		*ret_what = stack_switches[index].what;
 	return err;

@@ -34,7 +34,7 @@ struct fake_kernel {
 	__u32 vma_nr;
 	bool vma_busy; /* somebody holds the mmap lock */
 
-	char seq[256]; /* what iterators have written */
+	_Alignas(__u64) char seq[256]; /* what iterators have written */
 	__u64 seq_bytes;
 
 	void (*before_map)(const void *map); /* a program is about to look at it, or to change it */

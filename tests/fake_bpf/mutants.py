@@ -187,11 +187,15 @@ MUTANTS = {
 
     # custom allocators
     "custom: another position": (
-        "alloc.bpf.c", "argument_at(ctx, call->size)", "argument_at(ctx, call->size % 6 + 1)"),
+        "alloc.bpf.c", "number_at(ctx, call->size,", "number_at(ctx, call->size % 6 + 1,"),
     "custom: the count is none": ("alloc.bpf.c", "\tif (call->count)\n", "\tif (0)\n"),
+    "custom: a size is as wide as its register": (
+        "alloc.bpf.c", "call->narrow & NARROW_SIZE", "0"),
+    "custom: a count is as wide as its register": (
+        "alloc.bpf.c", "call->narrow & NARROW_COUNT", "0"),
     "custom: the count's product may overflow": (
-        "alloc.bpf.c", "product(argument_at(ctx, call->count), size)",
-        "argument_at(ctx, call->count) * size"),
+        "alloc.bpf.c", "size = product(number_at(ctx, call->count, call->narrow & NARROW_COUNT), size);",
+        "size *= number_at(ctx, call->count, call->narrow & NARROW_COUNT);"),
     "custom: a size that no argument is, is 0": ("alloc.bpf.c", " : call->bytes;", " : 0;"),
     "custom: the first row is for all": ("alloc.bpf.c", "&custom_calls[index]", "&custom_calls[0]"),
     "custom: a free gives out a block": (

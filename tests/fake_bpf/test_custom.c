@@ -73,6 +73,18 @@ BOOK_TEST(custom, a_count_in_another)
 	expect_object(0x1000, 1800);
 }
 
+/* An int, with what the caller had in the upper half of its register. */
+BOOK_TEST(custom, a_narrow_argument)
+{
+	row_set((struct custom_call){ .size = 1, .narrow = NARROW_SIZE });
+	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 0xabcd00000018ULL);
+	expect_object(0x1000, 24);
+
+	row_set((struct custom_call){ .size = 1, .count = 2, .narrow = NARROW_COUNT });
+	pool_call(SHAPE_CUSTOM_ALLOC, 0x2000, 1ULL << 33, 0xabcd00000003ULL);
+	expect_object(0x2000, 3ULL << 33);
+}
+
 /* To 0 bytes it would have freed its block. */
 BOOK_TEST(custom, a_count_that_overflows_is_not_0_bytes)
 {
@@ -141,6 +153,21 @@ BOOK_TEST(custom, a_realloc_moves_its_block)
 	pool_call(SHAPE_CUSTOM_REALLOC, 0, 1, 0x2000, 2, 0);
 	cr_expect(!block_in(process, LAYER_POOL, 0x2000));
 	expect(frees, 2);
+}
+
+/* (void *)-1, or an error number as the kernel's allocators return it. */
+BOOK_TEST(custom, an_error_is_no_block)
+{
+	row_set((struct custom_call){ .size = 1 });
+	pool_call(SHAPE_CUSTOM_ALLOC, -1ULL, 24);
+	pool_call(SHAPE_CUSTOM_ALLOC, -12ULL, 24);
+	expect(allocations, 0);
+	expect(failed_calls, 2);
+
+	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
+	row_set((struct custom_call){ .pointer = 2, .size = 1 });
+	pool_call(SHAPE_CUSTOM_REALLOC, -12ULL, 48, 0x1000);
+	expect_object(0x1000, 24);
 }
 
 /* While it runs the old address may be given to somebody else. */

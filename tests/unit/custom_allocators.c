@@ -35,6 +35,7 @@ static void expect_function(const struct custom_function *function, const char *
 	cr_expect_eq(function->call.count, call.count, "%s", symbol);
 	cr_expect_eq(function->call.pointer, call.pointer, "%s", symbol);
 	cr_expect_eq(function->call.bytes, call.bytes, "%s", symbol);
+	cr_expect_eq(function->call.narrow, call.narrow, "%s", symbol);
 }
 
 Test(custom_allocators, each_kind_of_function)
@@ -63,6 +64,22 @@ Test(custom_allocators, each_kind_of_function)
 	expect_function(&function[6], "g", SHAPE_CUSTOM_REALLOC,
 			(struct custom_call){ .pointer = 1, .size = 2, .count = 3 });
 	expect_function(&function[7], "h", SHAPE_CUSTOM_FREE, (struct custom_call){ .pointer = 2 });
+	custom_allocators_release(&custom);
+}
+
+Test(custom_allocators, a_width)
+{
+	struct custom_allocators custom = read_specs(SPECS(
+		"name=p,object=x,alloc=a(size=2:32),alloc=b(count=1:32,size=6),"
+		"realloc=c(ptr=1,count=2:32,size=3:32),free=d(ptr=1)"));
+
+	expect_function(&custom.function[0], "a", SHAPE_CUSTOM_ALLOC,
+			(struct custom_call){ .size = 2, .narrow = NARROW_SIZE });
+	expect_function(&custom.function[1], "b", SHAPE_CUSTOM_ALLOC,
+			(struct custom_call){ .count = 1, .size = 6, .narrow = NARROW_COUNT });
+	expect_function(&custom.function[2], "c", SHAPE_CUSTOM_REALLOC,
+			(struct custom_call){ .pointer = 1, .count = 2, .size = 3,
+					      .narrow = NARROW_SIZE | NARROW_COUNT });
 	custom_allocators_release(&custom);
 }
 
@@ -142,6 +159,14 @@ Test(custom_allocators, what_cannot_be_meant)
 		{ SPEC("alloc=a(size=7)"), "alloc=a: size=7: an argument's position is 1 to 6" },
 		{ SPEC("alloc=a(size=-1)"), "alloc=a: size=-1: an argument's position is 1 to 6" },
 		{ SPEC("alloc=a(size=)"), "alloc=a: size=: an argument's position is 1 to 6" },
+		{ SPEC("alloc=a(size=1:16)"),
+		  "alloc=a: size=1:16: ':32' may follow the position of a size or a count, and nothing else" },
+		{ SPEC("alloc=a(size=1:32:32)"),
+		  "alloc=a: size=1:32:32: ':32' may follow the position of a size or a count, and nothing else" },
+		{ SPEC("alloc=a(size=:32)"), "alloc=a: size=: an argument's position is 1 to 6" },
+		{ SPEC("alloc=a(size=1:32,count=1)"), "alloc=a: argument 1 has two meanings" },
+		{ SPEC("free=f(ptr=1:32)"),
+		  "free=f: ptr=1:32: ':32' may follow the position of a size or a count, and nothing else" },
 		{ SPEC("alloc=a(size=1,size=2)"), "alloc=a: size= is there twice" },
 		{ SPEC("alloc=a(size=1,count=1)"), "alloc=a: argument 1 has two meanings" },
 		{ SPEC("alloc=a(out=2,size=2)"), "alloc=a: argument 2 has two meanings" },

@@ -203,6 +203,35 @@ Test(parser_facts, of_what_is_probed_are_a_new_readers)
 	parser__close(parser);
 }
 
+static void count_switches(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	struct verdict verdict = {};
+	const struct iovec piece[] = {
+		{ &verdict, sizeof(verdict) }, { &shared_reads, sizeof(shared_reads) },
+	};
+	struct message head;
+	int object;
+
+	for (;; shared_reads++) {
+		parser_question(&channel, &head, &object);
+		channel__send(&channel, SWITCH, piece, ARRAY_SIZE(piece), -1);
+	}
+}
+
+Test(parser_facts, of_who_switches_stacks_are_a_new_readers)
+{
+	struct parser *parser = parser_with(count_switches, 0);
+	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
+	const char *what;
+
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(parser__stack_switch(parser, fd, &what), 0);
+		cr_expect_str_eq(what, stack_switches[0].what, "the answer of one that has read before");
+	}
+	parser__close(parser);
+}
+
 /* ---- are not believed ---- */
 
 static const struct lie {
