@@ -29,8 +29,9 @@ struct capture_options {
 	"FILE is a path, a pattern of it or of its base name, or exe, the program itself. A function is\n" \
 	"alloc=SYM(size=N), alloc=SYM(count=N,size=M), alloc=SYM(bytes=NUMBER), realloc=SYM(ptr=N,size=M)\n" \
 	"or free=SYM(ptr=N); N is an argument's position, 1 to 6, out=N where the block's address is\n" \
-	"stored. The word wraps says that malloc inside it is not to be counted, too, the word throws\n" \
-	"that C++ exceptions leave its functions (known of symbols that are C++'s):\n" \
+	"stored; size=N:32 is an int or unsigned. The word wraps says that malloc inside it is\n" \
+	"not to be counted, too, the word throws that C++ exceptions leave its functions (known of\n" \
+	"symbols that are C++'s):\n" \
 	"  --probe 'name=pool,object=exe,alloc=pool_alloc(size=2),free=pool_free(ptr=2)'\n"
 
 extern const struct command cmd_attach, cmd_run;
