@@ -149,7 +149,9 @@ static __always_inline int enter(struct pt_regs *ctx)
 	case SHAPE_MMAP:
 		return call_begin(cookie, sp, ARG2, 0, 0);
 	case SHAPE_MUNMAP:
-		return range_is_sound(ARG1, ARG2) ? free_begin(cookie, sp, ARG1, ARG2) : 0;
+		if (!range_is_sound(ARG1, ARG2) || munmap_fails(ARG1, ARG2))
+			return 0;
+		return free_begin(cookie, sp, ARG1, ARG2);
 	case SHAPE_MREMAP:
 		return call_begin(cookie, sp, ARG3, mremap_old(ARG1, ARG2, ARG4), ARG2);
 	}

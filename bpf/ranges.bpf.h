@@ -18,7 +18,10 @@
 
 #include "admit.bpf.h"
 #include "books.bpf.h"
+#include "stack.bpf.h"
 #include "starts.bpf.h"
+
+extern const volatile struct settings settings;
 
 #define PAGE_MASK ((1ULL << PAGE_SHIFT) - 1)
 #define ADDRESS_MAX (1ULL << 56) /* no address of a program is above */
@@ -213,6 +216,24 @@ __weak __noinline int range_remove(__u64 address, __u64 bytes, __u64 newest, __u
 	range_cut(process, range);
 	mappings_unlock(process);
 	return range->cut_nr;
+}
+
+/*
+ * Whether munmap will fail though the range is sound: it would part a mapping of the kernel's (which are
+ * larger than blocks, where neighbours are of one kind) and the process has as many as it may
+ * (mm/vma.c, vms_gather_munmap_vmas()). Where that can't be looked at it counts as freed, and is said.
+ */
+__weak __noinline int munmap_fails(__u64 address, __u64 bytes)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct process *process = current_process();
+	struct vma_range vma = {};
+
+	if (!process || (__u32)BPF_CORE_READ(task, mm, map_count) < settings.max_map_count)
+		return 0;
+	if (bpf_find_vma(task, address, vma_range_of, &vma, 0) == -EBUSY)
+		lose(process, LOSS_ranges_missed);
+	return vma.start < address && address + page_up(bytes) < vma.end;
 }
 
 /* ---- blocks as a whole ---- */

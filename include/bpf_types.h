@@ -329,7 +329,8 @@ struct settings {
 	bpf_u64 traceback_limit;
 	bpf_u64 hash_seed; /* random, so that no target can prepare two stacks with one hash */
 	bpf_u64 unwinder;  /* enum unwinder */
+	bpf_u64 max_map_count; /* vm.max_map_count: mappings that a process may have */
 };
-_Static_assert(sizeof(struct settings) == 24, "no padding");
+_Static_assert(sizeof(struct settings) == 32, "no padding");
 
 #endif

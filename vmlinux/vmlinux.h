@@ -94,6 +94,7 @@ struct mm_struct {
 	mm_context_t context; /* x86 */
 	unsigned long arg_start, arg_end;
 	unsigned long start_stack; /* in the main thread's stack */
+	int map_count;
 	struct uprobes_state uprobes_state;
 };
 

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +81,19 @@ static uint32_t rest_of(uint32_t max_blocks)
 	return max_blocks / 4 > REST_LEAST ? max_blocks / 4 : REST_LEAST;
 }
 
+/* Unlimited where it cannot be read: then an munmap is taken to succeed. */
+static uint64_t max_map_count(void)
+{
+	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+	uint64_t most = UINT64_MAX;
+
+	if (file && fscanf(file, "%" SCNu64, &most) != 1)
+		most = UINT64_MAX;
+	if (file)
+		fclose(file);
+	return most;
+}
+
 static int configure(struct allocsnap_bpf *bpf, const struct collector_options *options,
 		     uint32_t traceback_limit)
 {
@@ -90,6 +104,7 @@ static int configure(struct allocsnap_bpf *bpf, const struct collector_options *
 
 	settings->traceback_limit = traceback_limit;
 	settings->unwinder = options->unwinder;
+	settings->max_map_count = max_map_count();
 	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
 		return -errno;
 	err = bpf_map__set_max_entries(bpf->maps.blocks, max_blocks);

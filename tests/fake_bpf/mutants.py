@@ -258,6 +258,12 @@ MUTANTS = {
     "ranges: without room for its start it is there": (
         "ranges.bpf.h", "if (!starts_add(range->image, address >> PAGE_SHIFT) &&",
         "starts_add(range->image, address >> PAGE_SHIFT);\n\tif (1 &&"),
+    "ranges: munmap always succeeds": (
+        "alloc.bpf.c", " || munmap_fails(ARG1, ARG2)", ""),
+    "ranges: munmap fails at the limit, whatever it parts": (
+        "ranges.bpf.h", "return vma.start < address && address + page_up(bytes) < vma.end;", "return 1;"),
+    "ranges: munmap may fail unsaid": (
+        "ranges.bpf.h", "&vma, 0) == -EBUSY)\n\t\tlose(process, LOSS_ranges_missed);", "&vma, 0))\n\t\t;"),
     "ranges: without room its start stays": (
         "ranges.bpf.h", "\t\treturn 0;\n\tstarts_remove(range->image, address >> PAGE_SHIFT);\n", "\t\treturn 0;\n"),
     "ranges: what has no room is not said": (

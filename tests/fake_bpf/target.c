@@ -35,6 +35,7 @@ void settings_set(__u32 traceback_limit, __u64 hash_seed)
 		.traceback_limit = traceback_limit,
 		.hash_seed = hash_seed,
 		.unwinder = unwinder,
+		.max_map_count = 65530,
 	};
 }
 

@@ -140,6 +140,37 @@ BOOK_TEST(ranges, munmap_that_must_fail_takes_nothing)
 	expect(unknown_frees, 0);
 }
 
+/* The kernel's mapping is larger than the block: its neighbours are of one kind. */
+BOOK_TEST(ranges, munmap_that_would_part_one_mapping_too_many_takes_nothing)
+{
+	vma_add((void *)MAP, 4 * PAGE);
+	user_mmap(3 * PAGE, MAP);
+	process->mm.map_count = 65529;
+	user_munmap(MAP + PAGE, PAGE);
+	expect(current_blocks, 2);
+	process->mm.map_count = 65530;
+	user_munmap(MAP + 2 * PAGE, PAGE);
+	expect_mapped(MAP + 2 * PAGE, PAGE);
+	user_munmap(MAP + PAGE, PAGE);
+	expect(current_blocks, 2);
+	user_munmap(MAP, PAGE);
+	expect_unmapped(MAP);
+	user_munmap(MAP + 2 * PAGE, 2 * PAGE);
+	expect_unmapped(MAP + 2 * PAGE);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(ranges, munmap_that_may_fail_is_said)
+{
+	user_mmap(3 * PAGE, MAP);
+	process->mm.map_count = 65530;
+	fake.vma_busy = true;
+	user_munmap(MAP + PAGE, PAGE);
+
+	expect(current_blocks, 2);
+	expect_loss(ranges_missed, 1);
+}
+
 BOOK_TEST(ranges, munmap_of_unknown_memory_is_an_unknown_free)
 {
 	user_mmap(PAGE, MAP);

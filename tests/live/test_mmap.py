@@ -84,6 +84,19 @@ def test_mmap_known_without_return_probes(bench):
         check_mappings(bench)
 
 
+def test_mmap_too_many(bench):
+    """More holes than a process may have mappings: munmaps that fail take nothing."""
+    most = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text(encoding="ascii"))
+    holes = bench.workload("holes")
+    recording = bench.attach([holes], "--domain", "mmap")
+    _, done = holes.order(f"go {most + 100}")
+    check(done["failed"] >= 100, f"only {done['failed']} munmaps failed")
+    total = bench.stats(recording.snapshot(), *DOMAIN)["total"]
+    check_equal((total["count"], total["size"]), (done["count"], done["size"]), "blocks, bytes")
+    recording.end(signal.SIGINT)
+    holes.is_unharmed()
+
+
 def test_mmap_only_where_asked_for(bench):
     mappings = bench.workload("mappings")
     recording = bench.attach([mappings])
