@@ -31,7 +31,7 @@ def test_address(bench):
         check(0 < block["age_ns"] < 60e9, f"its age: {block['age_ns']}")
         check(block["traceback"], "no traceback")
     text = bench.allocsnap("show", path, "--address", str(address))[0]
-    check(text.startswith(f"{hex(address)}: 121 KiB in domain 0, by thread {thread}, "), text)
+    check(text.startswith(f"{hex(address)}: 121 KiB in domain 0 (malloc), by thread {thread}, "), text)
     check("ffi" in text, f"not called through libffi: {text}")
     bench.allocsnap("show", path, "--address", hex(address + 123457 + ctypes.sizeof(
         ctypes.c_size_t)), status=1)

@@ -126,12 +126,12 @@ MUTANTS = {
          "matches_frame(selector, filter, span->frame[span->nframe - 1 - i])")),
     "filters: an exclusive domain vetoes alone": (
         "src/engine/selector.c",
-        ("\t\t\t(!filter->has_domain || domain_class(selector, filter->domain) == class) &&\n"
+        ("\t\t\t(!filter->has_domain || domain_class(selector, selector->filter_domain[i]) == class) &&\n"
          "\t\t\tmatches_frames(selector, i, &span);",
          "\t\t\t!filter->has_domain || filter->inclusive\n"
-         "\t\t\t? (!filter->has_domain || domain_class(selector, filter->domain) == class) &&\n"
+         "\t\t\t? (!filter->has_domain || domain_class(selector, selector->filter_domain[i]) == class) &&\n"
          "\t\t\t\tmatches_frames(selector, i, &span)\n"
-         "\t\t\t: domain_class(selector, filter->domain) == class ||\n"
+         "\t\t\t: domain_class(selector, selector->filter_domain[i]) == class ||\n"
          "\t\t\t\tmatches_frames(selector, i, &span);")),
     "filters: line 0 is any line": (
         "src/engine/filter.c", ("if (filter->has_lineno && ", "if (filter->lineno && ")),
