@@ -89,16 +89,14 @@ SITE static void move(struct worker *w, struct kept *old, void *pointer, size_t 
 	kept->pointer = NULL;
 }
 
-/* What the workers keep, for each line, and the totals. */
-[[gnu::unused]] static void report_books(const struct worker *worker, int nr)
-{
-	static struct {
-		long count, size;
-	} live[BOOK_LINES], all;
-	struct totals sum = {};
+struct live {
+	long count, size;
+};
 
-	memset(live, 0, sizeof(live));
-	memset(&all, 0, sizeof(all));
+/* What the workers keep, for each line, and the totals. */
+[[gnu::unused]] static void add_up(const struct worker *worker, int nr, struct live live[BOOK_LINES],
+				   struct totals *sum)
+{
 	for (int i = 0; i < nr; i++) {
 		for (int k = 0; k < worker[i].kept_nr; k++) {
 			const struct kept *kept = &worker[i].kept[k];
@@ -106,9 +104,15 @@ SITE static void move(struct worker *w, struct kept *old, void *pointer, size_t 
 			live[kept->line].count += !!kept->pointer;
 			live[kept->line].size += kept->pointer ? kept->size : 0;
 		}
-		for (size_t k = 0; k < sizeof(sum) / sizeof(long); k++)
-			((long *)&sum)[k] += ((long *)&worker[i].totals)[k];
+		for (size_t k = 0; k < sizeof(*sum) / sizeof(long); k++)
+			((long *)sum)[k] += ((long *)&worker[i].totals)[k];
 	}
+}
+
+[[gnu::unused]] static void answer_books(const struct live live[BOOK_LINES], const struct totals *sum)
+{
+	struct live all = {};
+
 	for (int line = 0; line < BOOK_LINES; line++) {
 		all.count += live[line].count;
 		all.size += live[line].size;
@@ -119,8 +123,18 @@ SITE static void move(struct worker *w, struct kept *old, void *pointer, size_t 
 	answer("{\"done\": {\"count\": %ld, \"size\": %ld, \"allocations\": %ld, "
 	       "\"allocated_bytes\": %ld, \"frees\": %ld, \"freed_bytes\": %ld, "
 	       "\"failed_calls\": %ld, \"unknown_frees\": %ld}}",
-	       all.count, all.size, sum.allocations, sum.allocated_bytes, sum.frees,
-	       sum.freed_bytes, sum.failed_calls, sum.unknown_frees);
+	       all.count, all.size, sum->allocations, sum->allocated_bytes, sum->frees,
+	       sum->freed_bytes, sum->failed_calls, sum->unknown_frees);
+}
+
+[[gnu::unused]] static void report_books(const struct worker *worker, int nr)
+{
+	static struct live live[BOOK_LINES];
+	struct totals sum = {};
+
+	memset(live, 0, sizeof(live));
+	add_up(worker, nr, live, &sum);
+	answer_books(live, &sum);
 }
 
 #endif

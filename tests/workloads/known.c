@@ -304,39 +304,16 @@ static void free_all(void)
 /* The program's own books. */
 static void report(void)
 {
-	static struct {
-		long count, size;
-	} live[BOOK_LINES], all;
+	static struct live live[BOOK_LINES];
 	struct totals sum = {};
 
 	memset(live, 0, sizeof(live));
-	memset(&all, 0, sizeof(all));
-	for (int i = 0; i <= WORKERS; i++) {
-		struct worker *w = &worker[i];
-
-		for (int k = 0; k < w->kept_nr; k++) {
-			live[w->kept[k].line].count += !!w->kept[k].pointer;
-			live[w->kept[k].line].size += w->kept[k].pointer ? w->kept[k].size : 0;
-		}
-		for (size_t k = 0; k < sizeof(sum) / sizeof(long); k++)
-			((long *)&sum)[k] += ((long *)&w->totals)[k];
-	}
+	add_up(worker, WORKERS + 1, live, &sum);
 	for (int i = 0; i < SLOT_NR; i++)
 		live[slot_line].count += !!slot[i];
 	live[slot_line].size = live[slot_line].count * CHURN_SIZE;
 	function_of_line[slot_line] = "leaf_churn";
-	for (int line = 0; line < BOOK_LINES; line++) {
-		all.count += live[line].count;
-		all.size += live[line].size;
-		if (live[line].count)
-			answer("{\"function\": \"%s\", \"line\": %d, \"count\": %ld, \"size\": %ld}",
-			       function_of_line[line], line, live[line].count, live[line].size);
-	}
-	answer("{\"done\": {\"count\": %ld, \"size\": %ld, \"allocations\": %ld, "
-	       "\"allocated_bytes\": %ld, \"frees\": %ld, \"freed_bytes\": %ld, "
-	       "\"failed_calls\": %ld, \"unknown_frees\": %ld}}",
-	       all.count, all.size, sum.allocations, sum.allocated_bytes, sum.frees,
-	       sum.freed_bytes, sum.failed_calls, sum.unknown_frees);
+	answer_books(live, &sum);
 }
 
 static void go(void)
