@@ -14,6 +14,7 @@
  *	traceback[i] ─────────► total_nframe,         lineno
  *	domain[i] birth_ns[i]   flags                 function ───────────────────────► "leaf"
  *	address[i] thread[i]                          object, offset ────► path, build_id ►
+ *	weight[i]
  *
  * The frames of a traceback are in traceback_frame[first … first + nframe), the most recent
  * call first.
@@ -74,6 +75,8 @@ enum snap_section_type {
 	SNAP_TRACE_THREAD = 15,	   /* uint32_t[]: the TID that allocated, in the root pid namespace */
 	SNAP_TRACEBACK_CHURN = 16, /* struct snap_churn[]: of each traceback */
 	SNAP_PROBE_DOMAIN = 17,	   /* uint32_t[]: of each probe: its blocks' */
+	SNAP_TRACE_WEIGHT = 18,	   /* double[] (binary64): see struct snap_trace; absent: all 1 */
+	SNAP_GAPS = 19,		   /* struct snap_gap[], ascending, none within another */
 	SNAP_SECTION_TYPE_MAX,
 };
 
@@ -199,7 +202,20 @@ struct snap_churn {
 };
 _Static_assert(sizeof(struct snap_churn) == 32, "snap_churn is a file format");
 
-/* One live block: a row of the trace columns. */
+/*
+ * A time when nothing was recorded, CLOCK_MONOTONIC. A block that was born before the last gap
+ * began lived through one: it may be gone. start_ns < end_ns, and that is at most the next one's start.
+ */
+struct snap_gap {
+	uint64_t start_ns, end_ns;
+};
+_Static_assert(sizeof(struct snap_gap) == 16, "snap_gap is a file format");
+
+/*
+ * One live block: a row of the trace columns. Where the recording took samples of the blocks, it
+ * stands for `weight` blocks of its size and traceback, one over the probability that it was taken:
+ * finite, and at least 1.
+ */
 struct snap_trace {
 	uint64_t size;
 	uint64_t birth_ns;
@@ -207,6 +223,7 @@ struct snap_trace {
 	uint32_t traceback;
 	uint32_t domain;
 	uint32_t thread;
+	double weight; /* to a builder 0 is 1 */
 };
 
 /* ---- reading ------------------------------------------------------------------------------ */
@@ -234,6 +251,8 @@ struct snapshot_tables {
 	const uint32_t *traceback_frame;
 	uint32_t metadata_nr, counter_nr, probe_nr, object_nr, frame_nr, traceback_nr, string_nr;
 	uint64_t traceback_frame_nr;
+	const struct snap_gap *gap;
+	uint32_t gap_nr;
 
 	uint64_t trace_nr;
 	const uint64_t *trace_size;	 /* never NULL where trace_nr > 0 */
@@ -242,6 +261,7 @@ struct snapshot_tables {
 	const uint64_t *trace_birth_ns;
 	const uint64_t *trace_address;
 	const uint32_t *trace_thread;
+	const double *trace_weight; /* NULL: every block was recorded, each stands for itself */
 };
 
 /*
@@ -263,7 +283,7 @@ const struct snapshot_tables *snapshot__tables(const struct snapshot *snapshot);
 /* A string by id; ids out of the tables are always in range. Lives as long as the snapshot. */
 const char *snapshot__string(const struct snapshot *snapshot, uint32_t id);
 
-/* Trace number `at` (below trace_nr); what was not recorded is 0. */
+/* Trace number `at` (below trace_nr); what was not recorded is 0, a weight 1. */
 struct snap_trace snapshot__trace(const struct snapshot *snapshot, uint64_t at);
 
 /*
@@ -315,7 +335,7 @@ int snapshot__serialize(const struct snapshot *snapshot,
 /*
  * A copy that holds only the traces `at` with keep[at] != 0 (keep NULL: all), in their order,
  * and only the tracebacks, frames, objects and strings that these (and the probes) need. Metadata,
- * counters, losses and probes stay; churn, which is not of these traces alone, only where keep is
+ * counters, losses, probes and gaps stay; churn, which is not of these traces alone, only where keep is
  * NULL. 0 or -ENOMEM.
  */
 int snapshot__select(const struct snapshot *snapshot, const uint8_t *keep, struct snapshot **ret);
@@ -326,15 +346,18 @@ int snapshot__select(const struct snapshot *snapshot, const uint8_t *keep, struc
  *	{"traceback_limit": N, "traces": [[domain, size, [[filename, lineno], …], total_nframe], …]}
  *
  * which is what tracemalloc.Snapshot holds: frames most recent call first; total_nframe may be
- * missing or null (Python ≤ 3.8). Function names, objects, offsets, addresses, births and
+ * missing or null (Python ≤ 3.8). Function names, objects, offsets, addresses, births, gaps and
  * threads have no place in it.
+ *
+ * Where the snapshot has weights, a trace has its weight as a fifth element, after a total_nframe or
+ * null. CPython does not look at it: to it these are the samples alone.
  */
 
 /*
  * Reads it from memory. NULL with errno set and a line in *why that says where: EBADMSG where it
  * is not JSON or not of this form, ERANGE where a number does not fit (domain, lineno and
- * total_nframe 32 bits, size 63 bits, 65,535 frames) or one trace or other member is 2 GiB long,
- * ENOMEM. name is the file's, for messages. Needs memory for what it makes, and for one trace.
+ * total_nframe 32 bits, size 63 bits, a weight at least 1, 65,535 frames) or one trace or other member
+ * is 2 GiB long, ENOMEM. The snapshot has weights where a trace has one. name is the file's, for messages. Needs memory for what it makes, and for one trace.
  */
 struct snapshot *snapshot__import_json(const char *text, size_t len, const char *name,
 				       struct reason *why);
@@ -359,6 +382,7 @@ enum snap_columns {
 	SNAP_WITH_ALL = 15,
 	SNAP_WITH_CHURN = 16, /* no column of the traces, but optional, too */
 	SNAP_WITH_PROBE_DOMAIN = 32, /* the same */
+	SNAP_WITH_WEIGHT = 64, /* of samples only: whoever reads it takes sums for estimates */
 };
 
 /*
@@ -386,6 +410,7 @@ int snapshot_builder__traceback(struct snapshot_builder *builder, const uint32_t
 int snapshot_builder__churn(struct snapshot_builder *builder, uint32_t traceback,
 			    const struct snap_churn *churn);
 
+/* -EINVAL where its weight is none. */
 int snapshot_builder__trace(struct snapshot_builder *builder, const struct snap_trace *trace);
 
 /*
@@ -404,6 +429,9 @@ int snapshot_builder__probe(struct snapshot_builder *builder, const struct snap_
 /* The domain of the probe added last, 0 unless it is said; -EINVAL where there is none. */
 int snapshot_builder__probe_domain(struct snapshot_builder *builder, uint32_t domain);
 int snapshot_builder__domain_name(struct snapshot_builder *builder, uint32_t domain, const char *name);
+
+/* Nothing was recorded from start_ns to end_ns. -EINVAL: it is empty, or begins before the last one ended. */
+int snapshot_builder__gap(struct snapshot_builder *builder, uint64_t start_ns, uint64_t end_ns);
 
 /*
  * What was built, as a snapshot. Frees the builder, also where it fails: 0 or a negative errno.

@@ -59,9 +59,18 @@ static int save_snap(const struct snapshot *snapshot, const struct convert_optio
 	return snapshot__save(snapshot, options->output, &save_options, why);
 }
 
+/* Python would take the samples for all there was. */
+static void warn_of_weights(const struct snapshot *snapshot)
+{
+	if (snapshot__tables(snapshot)->trace_weight)
+		say("warning: Python's tracemalloc reads no weights: it will add up the sizes of the "
+		    "samples alone");
+}
+
 static int print_json(const struct snapshot *snapshot, const struct convert_options *options)
 {
 	(void)options;
+	warn_of_weights(snapshot);
 	return snapshot__export_json(snapshot, stdout);
 }
 
@@ -73,6 +82,7 @@ static int write_json(FILE *out, const void *what)
 static int save_json(const struct snapshot *snapshot, const struct convert_options *options,
 		     struct reason *why)
 {
+	warn_of_weights(snapshot);
 	return file_replace(options->output, write_json, snapshot, why);
 }
 

@@ -32,6 +32,8 @@ void snap_fill_tables(struct snapshot *s)
 		.traceback_nr = rows[SNAP_TRACEBACKS].nr,
 		.string_nr = rows[SNAP_STRING_START].nr,
 		.traceback_frame_nr = rows[SNAP_TRACEBACK_FRAMES].nr,
+		.gap = rows[SNAP_GAPS].row,
+		.gap_nr = rows[SNAP_GAPS].nr,
 		.trace_nr = rows[SNAP_TRACE_SIZE].nr,
 		.trace_size = rows[SNAP_TRACE_SIZE].row,
 		.trace_traceback = rows[SNAP_TRACE_TRACEBACK].row,
@@ -39,6 +41,7 @@ void snap_fill_tables(struct snapshot *s)
 		.trace_birth_ns = rows[SNAP_TRACE_BIRTH].row,
 		.trace_address = rows[SNAP_TRACE_ADDRESS].row,
 		.trace_thread = rows[SNAP_TRACE_THREAD].row,
+		.trace_weight = rows[SNAP_TRACE_WEIGHT].row,
 	};
 }
 
@@ -84,6 +87,7 @@ struct snap_trace snapshot__trace(const struct snapshot *snapshot, uint64_t at)
 		.traceback = t->trace_traceback[at],
 		.domain = t->trace_domain ? t->trace_domain[at] : 0,
 		.thread = t->trace_thread ? t->trace_thread[at] : 0,
+		.weight = t->trace_weight ? t->trace_weight[at] : 1,
 	};
 }
 

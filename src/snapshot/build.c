@@ -276,6 +276,17 @@ int snapshot_builder__probe_domain(struct snapshot_builder *b, uint32_t domain)
 	return 0;
 }
 
+int snapshot_builder__gap(struct snapshot_builder *b, uint64_t start_ns, uint64_t end_ns)
+{
+	const struct snap_table *t = &b->table[SNAP_GAPS];
+	const struct snap_gap *gap = t->row;
+	struct snap_gap row = { start_ns, end_ns };
+
+	if (start_ns >= end_ns || (t->nr && start_ns < gap[t->nr - 1].end_ns))
+		return -EINVAL;
+	return append(b, SNAP_GAPS, &row, 1);
+}
+
 int snapshot_builder__domain_name(struct snapshot_builder *b, uint32_t domain, const char *name)
 {
 	char key[SNAP_DOMAIN_KEY_MAX];

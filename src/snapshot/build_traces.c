@@ -12,6 +12,7 @@
 static const uint32_t trace_columns[] = {
 	SNAP_TRACE_SIZE, SNAP_TRACE_TRACEBACK, SNAP_TRACE_DOMAIN,
 	SNAP_TRACE_BIRTH, SNAP_TRACE_ADDRESS, SNAP_TRACE_THREAD,
+	SNAP_TRACE_WEIGHT,
 };
 
 static bool has_column(const struct snapshot_builder *b, uint32_t type)
@@ -62,6 +63,39 @@ int snapshot_builder__add_traces(struct snapshot_builder *b, uint64_t nr, uint64
 	return err;
 }
 
+static bool is_weight(double weight)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &weight, sizeof(bits));
+	return snap_is_weight(bits);
+}
+
+static double weight_of(const struct snap_trace *trace)
+{
+	return trace->weight != 0 ? trace->weight : 1;
+}
+
+/* Where weights are not recorded they may be anything: nobody will know of them. */
+static bool weights_are_good(const struct snapshot_builder *b, const struct snap_trace *trace,
+			     size_t nr)
+{
+	bool good = true;
+
+	for (size_t i = 0; has_column(b, SNAP_TRACE_WEIGHT) && i < nr; i++)
+		good &= is_weight(weight_of(&trace[i]));
+	return good;
+}
+
+static void set_weights(struct snapshot_builder *b, uint64_t first, const struct snap_trace *trace,
+			size_t nr)
+{
+	double *weight = b->table[SNAP_TRACE_WEIGHT].row;
+
+	for (size_t i = 0; has_column(b, SNAP_TRACE_WEIGHT) && i < nr; i++)
+		weight[first + i] = weight_of(&trace[i]);
+}
+
 /* Each column by itself: what is written then lies side by side. */
 #define SET_COLUMN(b, type, element, first, trace, nr, field) \
 	do { \
@@ -80,7 +114,8 @@ int snapshot_builder__set_traces(struct snapshot_builder *b, uint64_t first,
 		domains |= trace[i].domain;
 		most = trace[i].traceback > most ? trace[i].traceback : most;
 	}
-	if (first > has || nr > has - first || most >= b->table[SNAP_TRACEBACKS].nr)
+	if (first > has || nr > has - first || most >= b->table[SNAP_TRACEBACKS].nr ||
+	    !weights_are_good(b, trace, nr))
 		return -EINVAL;
 	SET_COLUMN(b, SNAP_TRACE_SIZE, uint64_t, first, trace, nr, size);
 	SET_COLUMN(b, SNAP_TRACE_TRACEBACK, uint32_t, first, trace, nr, traceback);
@@ -89,6 +124,7 @@ int snapshot_builder__set_traces(struct snapshot_builder *b, uint64_t first,
 	SET_COLUMN(b, SNAP_TRACE_BIRTH, uint64_t, first, trace, nr, birth_ns);
 	SET_COLUMN(b, SNAP_TRACE_ADDRESS, uint64_t, first, trace, nr, address);
 	SET_COLUMN(b, SNAP_TRACE_THREAD, uint32_t, first, trace, nr, thread);
+	set_weights(b, first, trace, nr);
 	__atomic_fetch_or(&b->domains, domains, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -97,7 +133,7 @@ int snapshot_builder__trace(struct snapshot_builder *b, const struct snap_trace 
 {
 	uint64_t first;
 
-	if (trace->traceback >= b->table[SNAP_TRACEBACKS].nr)
+	if (trace->traceback >= b->table[SNAP_TRACEBACKS].nr || !weights_are_good(b, trace, 1))
 		return -EINVAL;
 	return snapshot_builder__add_traces(b, 1, &first) ?:
 	       snapshot_builder__set_traces(b, first, trace, 1);

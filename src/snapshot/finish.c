@@ -20,12 +20,17 @@ static struct snap_rows rows_of(const struct snapshot_builder *b, uint32_t type)
 	return (struct snap_rows){ row ?: &none, nr };
 }
 
-/* A column that was asked for is recorded even if it is empty; domains only where one is not 0. */
+/*
+ * A column that was asked for is recorded even if it is empty; domains only where one is not 0, and
+ * gaps where there are any.
+ */
 static bool is_recorded(const struct snapshot_builder *b, uint32_t type)
 {
 	uint32_t column = snap_shapes[type].column;
 
 	if (type == SNAP_TRACE_DOMAIN && !b->domains)
+		return false;
+	if (type == SNAP_GAPS && !b->table[type].nr)
 		return false;
 	return !column || b->columns & column;
 }

@@ -38,6 +38,8 @@ const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX] = {
 	[SNAP_TRACE_THREAD] = COLUMN("trace threads", uint32_t, SNAP_WITH_THREAD),
 	[SNAP_TRACEBACK_CHURN] = COLUMN("traceback churn", struct snap_churn, SNAP_WITH_CHURN),
 	[SNAP_PROBE_DOMAIN] = COLUMN("probe domains", uint32_t, SNAP_WITH_PROBE_DOMAIN),
+	[SNAP_TRACE_WEIGHT] = COLUMN("trace weights", double, SNAP_WITH_WEIGHT),
+	[SNAP_GAPS] = ROWS("gaps", struct snap_gap, IDS_MAX),
 };
 
 uint64_t snap_checksum(const void *bytes, size_t len)

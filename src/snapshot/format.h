@@ -25,6 +25,18 @@ static inline bool snap_traceback_flags_are_known(uint32_t flags)
 	return !(flags & ~SNAP_TRACEBACK_FLAGS) && SNAP_TRACEBACK_END_OF(flags) < SNAP_END_NR;
 }
 
+/*
+ * Whether a weight, as bits, is a number, and at least 1: from 1 on the bits of finite doubles are in
+ * their order, up to infinity's.
+ */
+#define SNAP_WEIGHT_ONE 0x3ff0000000000000ull
+#define SNAP_WEIGHT_INFINITE 0x7ff0000000000000ull
+
+static inline bool snap_is_weight(uint64_t bits)
+{
+	return bits - SNAP_WEIGHT_ONE < SNAP_WEIGHT_INFINITE - SNAP_WEIGHT_ONE;
+}
+
 /* One row per section type. */
 struct snap_shape {
 	const char *name;  /* in messages */

@@ -63,7 +63,7 @@ static void put_frame(const struct export *e, FILE *out, uint32_t id)
 	fprintf(out, ", %" PRIu32 "]", frame->lineno);
 }
 
-/* From the frames' list to the trace's end. */
+/* From the frames' list on; what follows it must find its place, a weight behind a total. */
 static void put_traceback(const struct export *e, FILE *out, uint32_t id)
 {
 	const struct snapshot_tables *t = &e->snapshot->tables;
@@ -80,7 +80,20 @@ static void put_traceback(const struct export *e, FILE *out, uint32_t id)
 	putc_unlocked(']', out);
 	if (traceback->total_nframe)
 		fprintf(out, ", %" PRIu32, traceback->total_nframe);
-	putc_unlocked(']', out);
+	else if (t->trace_weight)
+		fputs(", null", out);
+}
+
+/* The shortest digits that are read as the same number, as in Python. */
+static void put_weight(FILE *out, double weight)
+{
+	char text[32];
+	int digits = 1;
+
+	do {
+		snprintf(text, sizeof(text), "%.*g", digits, weight);
+	} while (strtod(text, NULL) != weight && digits++ < 17);
+	fprintf(out, ", %s", text);
 }
 
 /* No less than the text's length. */
@@ -126,6 +139,9 @@ static void put_trace(struct export *e, uint64_t at)
 		put(e->out, e->text + e->traceback[traceback].start, e->traceback[traceback].len);
 	else
 		put_traceback(e, e->out, traceback);
+	if (t->trace_weight)
+		put_weight(e->out, t->trace_weight[at]);
+	putc_unlocked(']', e->out);
 }
 
 static uint64_t limit_of(const struct snapshot *snapshot)

@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "base/units.h"
-#include "snapshot/format.h"
+#include "snapshot/builder.h"
 #include "snapshot/json_tails.h"
 #include "snapshot/json_text.h"
 
@@ -23,6 +23,7 @@ struct import {
 	uint32_t *frame; /* of the trace that is read */
 	size_t frame_nr, frame_alloc;
 	uint32_t nframe_max; /* of all traces */
+	bool has_weight;     /* has any of them one? */
 	int trace_err;	     /* of the first bad trace; reported if all is JSON */
 };
 
@@ -127,7 +128,22 @@ static int read_numbers(const struct import *in, const struct place *place, cons
 	return err;
 }
 
-static int read_trace(struct import *in, size_t at, const json_t *value, uint32_t *ret_traceback)
+static int read_weight(struct import *in, const struct place *place, const json_t *value,
+		       double *ret)
+{
+	if (!value)
+		return 0;
+	if (!json_is_number(value))
+		return refuse(in, -EBADMSG, place, "weight is not a number");
+	if (json_number_value(value) < 1)
+		return refuse(in, -ERANGE, place, "weight is less than 1");
+	*ret = json_number_value(value);
+	in->has_weight = true;
+	return 0;
+}
+
+/* Its traceback and its weight go to *tail. */
+static int read_trace(struct import *in, size_t at, const json_t *value, struct json_tail *tail)
 {
 	const struct place place = { at, NO_FRAME };
 	const json_t *total = json_array_get(value, 3);
@@ -135,18 +151,20 @@ static int read_trace(struct import *in, size_t at, const json_t *value, uint32_
 	struct snap_trace trace;
 	int err;
 
-	if (json_array_size(value) != 3 && json_array_size(value) != 4)
+	if (json_array_size(value) < 3 || json_array_size(value) > 5)
 		return refuse(in, -EBADMSG, &place, "not [domain, size, frames, total_nframe]");
 	err = read_numbers(in, &place, value, &trace);
 	if (!err && total && !json_is_null(total))
 		err = whole_number(in, &place, total, "total_nframe", UINT32_MAX, &total_nframe);
-	err = err ?: read_frames(in, at, json_array_get(value, 2));
+	err = err ?: read_weight(in, &place, json_array_get(value, 4), &trace.weight) ?:
+	      read_frames(in, at, json_array_get(value, 2));
 	if (err)
 		return err;
 	err = snapshot_builder__traceback(in->builder, in->frame, in->frame_nr, total_nframe, 0,
 					  &trace.traceback) ?:
 	      snapshot_builder__trace(in->builder, &trace);
-	*ret_traceback = trace.traceback;
+	tail->traceback = trace.traceback;
+	tail->weight = trace.weight;
 	return err ? no_memory(in) : 0;
 }
 
@@ -175,6 +193,7 @@ static int read_known(struct import *in, const struct json_tail *tail)
 	if (!known || !read_head(in, tail->text, &trace))
 		return 0;
 	trace.traceback = known->traceback;
+	trace.weight = known->weight;
 	in->text.at = tail->text + tail->len;
 	return snapshot_builder__trace(in->builder, &trace) ? no_memory(in) : 1;
 }
@@ -207,7 +226,7 @@ static int read_new(struct import *in, size_t at, struct json_tail *tail)
 	if (!value)
 		return syntax_error(in);
 	if (!in->trace_err) {
-		err = read_trace(in, at, value, &tail->traceback);
+		err = read_trace(in, at, value, tail);
 		if (!err && tail->len && tail->text + tail->len == in->text.at &&
 		    json_tails__add(&in->tails, tail))
 			err = no_memory(in);
@@ -347,7 +366,7 @@ static int import(struct import *in, struct snapshot **ret)
 	int err;
 
 	in->member = json_object();
-	in->builder = snapshot_builder__new(SNAP_WITH_DOMAIN);
+	in->builder = snapshot_builder__new(SNAP_WITH_DOMAIN | SNAP_WITH_WEIGHT);
 	err = in->member && in->builder ? read_root(in) : no_memory(in);
 	json_decref(in->member);
 	json_tails__release(&in->tails);
@@ -356,6 +375,8 @@ static int import(struct import *in, struct snapshot **ret)
 		snapshot_builder__free(in->builder);
 		return err;
 	}
+	if (!in->has_weight)
+		in->builder->columns &= ~SNAP_WITH_WEIGHT;
 	return snapshot_builder__finish(in->builder, ret) ? no_memory(in) : 0;
 }
 

@@ -6,13 +6,14 @@
 
 /*
  * What follows the first two numbers of a trace in the text, with the closing bracket: its frames,
- * and how many there were. Many traces have the same to the byte, and so the same traceback.
+ * how many there were, its weight. Many traces have the same to the byte, and so the same traceback.
  */
 struct json_tail {
 	const char *text;
 	size_t len; /* 0: none was found */
 	uint64_t hash;
 	uint32_t traceback;
+	double weight;
 };
 
 /* The tails that were read. A zeroed struct is empty. */

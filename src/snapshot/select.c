@@ -270,7 +270,8 @@ static int copy_traces(struct selection *s)
 	       copy_column_u32(s, SNAP_TRACE_DOMAIN, NULL) ?:
 	       copy_column_u64(s, SNAP_TRACE_BIRTH) ?:
 	       copy_column_u64(s, SNAP_TRACE_ADDRESS) ?:
-	       copy_column_u32(s, SNAP_TRACE_THREAD, NULL);
+	       copy_column_u32(s, SNAP_TRACE_THREAD, NULL) ?:
+	       copy_column_u64(s, SNAP_TRACE_WEIGHT); /* the bits are all the same to it */
 }
 
 static int copy_descriptions(struct selection *s)
@@ -278,10 +279,11 @@ static int copy_descriptions(struct selection *s)
 	struct snap_counter *counter;
 	struct snap_pair *metadata;
 	struct snap_probe *probe;
+	struct snap_gap *gap;
 	uint32_t *domain;
 	int err = copy_all(s, SNAP_METADATA, &metadata) ?:
 		  copy_all(s, SNAP_COUNTERS, &counter) ?: copy_all(s, SNAP_PROBES, &probe) ?:
-		  copy_all(s, SNAP_PROBE_DOMAIN, &domain);
+		  copy_all(s, SNAP_PROBE_DOMAIN, &domain) ?: copy_all(s, SNAP_GAPS, &gap);
 
 	if (err)
 		return err;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "base/units.h"
 
@@ -215,16 +216,56 @@ static int check_churn(const struct snap_reading *r, const struct snapshot *s)
 	return 0;
 }
 
+/* Without branches, as ids. */
+static int check_weights(const struct snap_reading *r, const struct snapshot *s)
+{
+	const uint64_t *bits = s->rows[SNAP_TRACE_WEIGHT].row;
+	uint64_t nr = s->rows[SNAP_TRACE_WEIGHT].nr;
+	bool good = true;
+
+	for (uint64_t i = 0; i < nr; i++)
+		good &= snap_is_weight(bits[i]);
+	for (uint64_t i = 0; !good && i < nr; i++)
+		if (!snap_is_weight(bits[i]))
+			return snap_damaged(r, SNAP_TRACE_WEIGHT, "row %" PRIu64 ": %g is no weight",
+					    i, s->tables.trace_weight[i]);
+	return 0;
+}
+
+static int check_gaps(const struct snap_reading *r, const struct snapshot *s)
+{
+	const struct snap_gap *gap = s->tables.gap;
+	uint64_t end_ns = 0;
+
+	for (uint32_t i = 0; i < s->tables.gap_nr; i++) {
+		if (gap[i].start_ns < end_ns || gap[i].end_ns <= gap[i].start_ns)
+			return snap_damaged(r, SNAP_GAPS, "row %u from %" PRIu64 " to %" PRIu64
+					    " comes after %" PRIu64, i, gap[i].start_ns,
+					    gap[i].end_ns, end_ns);
+		end_ns = gap[i].end_ns;
+	}
+	return 0;
+}
+
+/* The columns: what of a section there is one row for each trace. */
+static const uint32_t columns[] = {
+	SNAP_TRACE_SIZE, SNAP_TRACE_TRACEBACK, SNAP_TRACE_DOMAIN, SNAP_TRACE_BIRTH,
+	SNAP_TRACE_ADDRESS, SNAP_TRACE_THREAD, SNAP_TRACE_WEIGHT,
+};
+
 static int check_traces(const struct snap_reading *r, const struct snapshot *s)
 {
 	if (!r->section[SNAP_TRACE_SIZE] != !r->section[SNAP_TRACE_TRACEBACK])
 		return snap_damaged(r, r->section[SNAP_TRACE_SIZE] ? SNAP_TRACE_TRACEBACK :
 				    SNAP_TRACE_SIZE, "it is missing");
-	for (uint32_t type = SNAP_TRACE_SIZE; type <= SNAP_TRACE_THREAD; type++)
+	for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
+		uint32_t type = columns[i];
+
 		if (r->section[type] && (!r->section[SNAP_TRACE_SIZE] ||
 					 s->rows[type].nr != s->tables.trace_nr))
 			return snap_damaged(r, type, "%" PRIu64 " rows for %" PRIu64 " traces",
 					    s->rows[type].nr, s->tables.trace_nr);
+	}
 	return check_id_column(r, s->rows, SNAP_TRACE_TRACEBACK, "traceback", 0, s->tables.traceback_nr);
 }
 
@@ -232,6 +273,6 @@ int snap_check_tables(const struct snap_reading *r, struct snapshot *s)
 {
 	snap_fill_tables(s);
 	return check_strings(r, s) ?: check_objects(r, s) ?: check_frames(r, s) ?:
-	       check_tracebacks(r, s) ?: check_churn(r, s) ?: check_traces(r, s) ?: check_probes(r, s) ?:
-	       check_metadata(r, s) ?: check_counters(r, s);
+	       check_tracebacks(r, s) ?: check_churn(r, s) ?: check_traces(r, s) ?: check_weights(r, s) ?:
+	       check_gaps(r, s) ?: check_probes(r, s) ?: check_metadata(r, s) ?: check_counters(r, s);
 }

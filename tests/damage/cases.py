@@ -32,18 +32,24 @@ BAD_ROWS = (
     ("traceback frames", 0, "", 4), ("traceback frames", 4, "", 0),
     ("traceback frames", 2, "", U32),
     ("trace tracebacks", 3, "", 3), ("trace tracebacks", 0, "", U32),
+    # 0, the next below 1, infinity, no number, -1
+    ("trace weights", 0, "", 0), ("trace weights", 3, "", 0x3fefffffffffffff),
+    ("trace weights", 1, "", 0x7ff << 52), ("trace weights", 1, "", 0x7ff8 << 48),
+    ("trace weights", 2, "", 0xbff << 52),
+    ("gaps", 0, "end_ns", 5), ("gaps", 0, "start_ns", 8), ("gaps", 1, "start_ns", 6),
+    ("gaps", 2, "start_ns", 8), ("gaps", 2, "end_ns", 0), ("gaps", 0, "start_ns", U64),
 )
 
 BAD_HEADERS = (
     ("magic", 0), ("version", 0), ("version", 2), ("version", U32), ("header_size", 0),
     ("header_size", 48), ("header_size", U32), ("file_size", 0), ("file_size", 8),
-    ("file_size", U63), ("file_size", U64), ("section_nr", 0), ("section_nr", 15),
-    ("section_nr", 17), ("section_nr", U32), ("reserved", 1),
+    ("file_size", U63), ("file_size", U64), ("section_nr", 0), ("section_nr", 17),
+    ("section_nr", 19), ("section_nr", U32), ("reserved", 1),
 )
 
 # of every section's entry
 BAD_ENTRIES = (
-    ("type", 0), ("type", 18), ("type", U32), ("encoding", 2), ("encoding", U32),
+    ("type", 0), ("type", 20), ("type", U32), ("encoding", 2), ("encoding", U32),
     ("offset", 0), ("offset", HEADER.size), ("offset", 1 << 40), ("offset", U63), ("offset", -8),
     ("size", 1 << 40), ("size", U63), ("size", U64), ("size", U32),
     ("count", U32), ("count", 1 << 32), ("count", U63), ("count", U64), ("count", 1 << 61),
@@ -100,6 +106,8 @@ def absences():
         del tables[name]
         yield f"no {name}", file_of(sections_of(tables)), True
     for name in list(ROWS)[9:]:
+        if name == "gaps":
+            continue  # fewer are good ones
         tables = sample()
         tables[name] = tables[name][:len(tables[name]) // 2]
         yield f"short {name}", file_of(sections_of(tables)), True
@@ -225,7 +233,8 @@ def trace_texts():
                    "[[2, 2]]", '[["a.py", "2"]]', '[["a.py", -1]]', '[["a.py", 4294967296]]',
                    '[["a\\u0000.py", 2]]', '[["\\ud800", 2]]', "[" + "[" * 5000):
         yield f"[0, 1, {frames}, 1]"
-    yield from ("[]", "[0]", "[0, 1]", "0", '"x"', "{}", "null", f"[0, 1, {frame}, 1, 1]")
+    yield from ("[]", "[0]", "[0, 1]", "0", '"x"', "{}", "null", f"[0, 1, {frame}, 1, 1, 1]",
+                *(f"[0, 1, {frame}, 1, {weight}]" for weight in ("0", "0.99", "-1", "null", '"1"', "1e400")))
     frames = ", ".join(['["a.py", 2]'] * 65536)
     yield f"[0, 1, [{frames}], 65536]"
 

@@ -35,8 +35,11 @@ ROWS = {
     "trace addresses": ("<Q", {"": (0, 8)}),
     "trace threads": ("<I", {"": (0, 4)}),
     "probe domains": ("<I", {"": (0, 4)}),
+    "trace weights": ("<d", {"": (0, 8)}),
+    "gaps": ("<QQ", {"start_ns": (0, 8), "end_ns": (8, 8)}),
 }
-TYPES = {name: number for number, name in enumerate(ROWS, 1)} | {"probe domains": 17}
+TYPES = {name: number for number, name in enumerate(ROWS, 1)} | \
+    {"probe domains": 17, "trace weights": 18, "gaps": 19}
 
 
 def sample():
@@ -65,6 +68,8 @@ def sample():
         "trace addresses": [(0x1000,), (0x2000,), (0x3000,), (0x4000,)],
         "trace threads": [(41,), (42,), (41,), (43,)],
         "probe domains": [(0,), (16,)],
+        "trace weights": [(1.0,), (5243.38,), (1.5,), (524288.5,)],
+        "gaps": [(5, 7), (7, 9), (12, 13)],
     }
 
 

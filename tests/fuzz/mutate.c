@@ -175,17 +175,22 @@ static size_t put_together(const struct tables *tables, uint8_t *data, size_t ma
 
 static bool is_column(uint32_t type)
 {
-	return type >= SNAP_TRACE_SIZE;
+	return type >= SNAP_TRACE_SIZE && type != SNAP_GAPS;
+}
+
+static bool is_of_traces(uint32_t type)
+{
+	return (type >= SNAP_TRACE_SIZE && type <= SNAP_TRACE_THREAD) || type == SNAP_TRACE_WEIGHT;
 }
 
 /* Every trace column gets as many rows as the sizes have; new rows repeat the old ones. */
 static void resize_traces(struct tables *tables, uint64_t nr)
 {
-	for (uint32_t type = SNAP_TRACE_SIZE; type <= SNAP_TRACE_THREAD; type++) {
+	for (uint32_t type = SNAP_TRACE_SIZE; type < SNAP_SECTION_TYPE_MAX; type++) {
 		struct table *column = &tables->of[type];
 		uint32_t width = row_size(type);
 
-		if (!column->nr)
+		if (!column->nr || !is_of_traces(type))
 			continue;
 		for (uint64_t i = column->nr; i < nr; i++)
 			memcpy(column->row + i * width, column->row + (i - column->nr) * width,
@@ -284,6 +289,30 @@ static void mend_frames(struct tables *tables)
 	MEND(tables, SNAP_FRAMES, snap_frame, object, SNAP_OBJECTS);
 }
 
+/* What is no weight becomes one, and most of them such that sums fit. */
+static void mend_weights(struct tables *tables)
+{
+	struct table *table = &tables->of[SNAP_TRACE_WEIGHT];
+	uint64_t *bits = (uint64_t *)table->row;
+
+	for (uint64_t i = 0; i < table->nr; i++)
+		if (!snap_is_weight(bits[i]))
+			bits[i] = SNAP_WEIGHT_ONE + bits[i] % (32ull << 52);
+}
+
+/* Gaps in which nothing was recorded, one after the other. */
+static void mend_gaps(struct tables *tables)
+{
+	struct table *table = &tables->of[SNAP_GAPS];
+	struct snap_gap *gap = (struct snap_gap *)table->row;
+	uint64_t end_ns = 0;
+
+	for (uint64_t i = 0; i < table->nr; i++) {
+		gap[i].start_ns = end_ns + gap[i].start_ns % 1000;
+		end_ns = gap[i].end_ns = gap[i].start_ns + 1 + gap[i].end_ns % 1000;
+	}
+}
+
 static void mend(struct tables *tables)
 {
 	mend_strings(tables);
@@ -299,6 +328,8 @@ static void mend(struct tables *tables)
 	MEND(tables, SNAP_OBJECTS, snap_object, build_id, SNAP_STRING_START);
 	mend_ids(tables, SNAP_TRACEBACK_FRAMES, 0, 1, SNAP_FRAMES);
 	mend_ids(tables, SNAP_TRACE_TRACEBACK, 0, 0, SNAP_TRACEBACKS);
+	mend_weights(tables);
+	mend_gaps(tables);
 }
 
 static size_t mutate_table(uint8_t *data, size_t size, size_t max_size, unsigned int seed)

@@ -79,6 +79,13 @@ static const struct {
 	{ "{\"\xf0\x9f\x90\x8d\":\"\xc3\xa9\","
 	  "\"traces\":[[0,1,[[\"\xc3\xa9\",1]]],[0,1,[[\"\",0]]]],\"n\":1e1}",
 	  ALL("1", "\n[0, 1, [[\"\xc3\xa9\", 1]]],\n[0, 1, [[\"\", 0]]]\n") },
+	{ ONE("[0, 1, [[\"a.py\", 1]], 1, 1]"), NULL },
+	{ ONE("[0, 1, [[\"a.py\", 1]], null, 524288.5]"), NULL },
+	{ ALL("1", "\n[0, 9, [[\"a\", 1]], 1, 58254.72236111112],\n[0, 8, [[\"a\", 1]], 1, 1.1]\n"),
+	  NULL },
+	{ ALL("1", "[0, 9, [[\"a\", 1]]], [0, 9, [[\"a\", 1]], 1, 2e0], [1, 2, [[\"a\", 1]], 1, 2e0]"),
+	  ALL("1", "\n[0, 9, [[\"a\", 1]], null, 1],\n[0, 9, [[\"a\", 1]], 1, 2],\n"
+		   "[1, 2, [[\"a\", 1]], 1, 2]\n") },
 	{ ALL("1", "[0,1,[[\"]\\\"\",1]],2],"
 		   "[ 3 , 4 ,[[\"]\\\"\",1]],2],[0,1,[[\"]\\\"\",1]],3]"),
 	  ALL("1", "\n[0, 1, [[\"]\\\"\", 1]], 2],\n[3, 4, [[\"]\\\"\", 1]], 2],\n"
@@ -142,7 +149,12 @@ static const struct {
 	{ "{\"traces\": [], \"traceback_limit\": -1}", "traceback_limit is negative", ERANGE },
 	{ TRACE("1"), "traces[1]: not [domain, size, frames, total_nframe]", 0 },
 	{ TRACE("[0, 1]"), "traces[1]: not [domain, size, frames, total_nframe]", 0 },
-	{ TRACE("[0, 1, [], 1, 1]"), "traces[1]: not [domain, size, frames, total_nframe]", 0 },
+	{ TRACE("[0, 1, [], 1, 1, 1]"), "traces[1]: not [domain, size, frames, total_nframe]", 0 },
+	{ TRACE("[0, 1, [], 1, \"1\"]"), "traces[1]: weight is not a number", 0 },
+	{ TRACE("[0, 1, [], 1, null]"), "traces[1]: weight is not a number", 0 },
+	{ TRACE("[0, 1, [], 1, 0.9999]"), "traces[1]: weight is less than 1", ERANGE },
+	{ TRACE("[0, 1, [], 1, -1]"), "traces[1]: weight is less than 1", ERANGE },
+	{ TRACE("[0, 1, [], 1, 1e400]"), "real number overflow", ERANGE },
 	{ TRACE("{\"a\": 1}"), "traces[1]: not [domain, size, frames, total_nframe]", 0 },
 	{ TRACE("[0, 1.0, []]"), "traces[1]: size is not a whole number", 0 },
 	{ TRACE("[0, \"1\", []]"), "traces[1]: size is not a whole number", 0 },
