@@ -30,6 +30,10 @@
  *
  * A trace without a traceback belongs to tracemalloc's frame "<unknown>", line 0.
  *
+ * Samples. Where a snapshot has weights, sizes and counts are estimates (Horvitz and Thompson's):
+ * sums of size * weight and of weight, rounded, and each comes with an interval. Where it has none, or
+ * all are 1, they are tracemalloc's, to the last byte.
+ *
  * Patterns are Python's fnmatch, not fnmatch(3): `*` crosses `/`, `[!x]` negates, `[^x]` does
  * not, there are no escapes; `?` and `[…]` match code points (a byte that is not UTF-8 is one).
  */
@@ -102,6 +106,25 @@ int traceback_read(const struct snapshot *snapshot, uint32_t traceback,
 		   struct frame_view **ret_frame, uint32_t *ret_nframe,
 		   uint32_t *ret_total_nframe);
 
+/* Both ends are in it. */
+struct interval {
+	int64_t low, high;
+};
+
+/*
+ * How far to trust what was estimated. In 95 of 100 recordings of the same the intervals hold what a
+ * recording of every block would have had, from some 30 samples on; with fewer it may be in fewer. It
+ * is never less than the samples themselves add up to, and is the number itself where nothing was
+ * left to chance. In a diff a block that is in both snapshots is the same sample in both: it adds
+ * nothing to the error of the difference.
+ */
+struct estimate {
+	uint64_t samples;     /* traces that the group has, each once; of a diff, in the new snapshot */
+	uint64_t old_samples; /* and in the old one */
+	struct interval size, count;
+	struct interval size_diff, count_diff; /* of a diff */
+};
+
 /*
  * One group. For key_type filename and lineno its traceback is one frame, for traceback all of
  * them, oldest first (tracemalloc's order). For the other key types it is empty, and the group
@@ -113,6 +136,7 @@ struct statistic {
 	struct cost cost;
 	struct cost diff;
 	const char *key; /* NULL for tracemalloc's key types */
+	const struct estimate *estimate; /* NULL: see struct statistics */
 };
 
 struct statistics {
@@ -124,6 +148,11 @@ struct statistics {
 	size_t statistic_nr;
 	struct cost total; /* of the traces that took part, each once */
 	struct cost total_diff;
+	/*
+	 * Also of every statistic. NULL where neither snapshot has weights, and for a measure that is not
+	 * by block: that was estimated while it was recorded, and nobody knows how well.
+	 */
+	const struct estimate *total_estimate;
 };
 
 /* ---- filters ------------------------------------------------------------------------------ */
@@ -170,6 +199,7 @@ struct selection {
 	uint64_t min_age_ns; /* ages count from the snapshot's time; inclusive, both; 0: not asked */
 	uint64_t max_age_ns;
 	uint32_t thread;     /* TID; 0: any */
+	bool no_gap_blocks;  /* none that lived through a gap in the recording: they may be gone */
 };
 
 /* tracemalloc's order is SORT_ABS; the others are for diffs. Append only. */
@@ -206,8 +236,8 @@ int engine_options_check(const struct engine_options *options, struct reason *wh
 /*
  * Sorted by size, count, traceback (or key), all descending. 0, -ENOMEM, -EINVAL (cumulative
  * with a key type that has none; a measure that is not by block with a domain, size, age or
- * thread), -ENODATA (what is asked for was not recorded), -ERANGE (sizes that add up to 2^63 bytes or more), with a line in *why. The
- * snapshot must outlive the result, the options need not. Ends with statistics_free().
+ * thread), -ENODATA (what is asked for was not recorded), -ERANGE (sizes that add up to 2^63 bytes or more, or
+ * estimates that do), with a line in *why. The snapshot must outlive the result, the options need not. Ends with statistics_free().
  */
 int snapshot_statistics(const struct snapshot *snapshot, const struct engine_options *options,
 			struct statistics **ret, struct reason *why);
@@ -221,6 +251,13 @@ int snapshot_compare(const struct snapshot *old_snapshot, const struct snapshot 
 		     struct reason *why);
 
 void statistics_free(struct statistics *statistics);
+
+/*
+ * The blocks among those that options->select chooses that lived through a gap in the recording, as
+ * a cost, estimated where there are weights: nobody saw whether they were freed in it. Errors as above.
+ */
+int snapshot_gap_blocks(const struct snapshot *snapshot, const struct engine_options *options,
+			struct cost *ret, struct reason *why);
 
 /*
  * A snapshot of the traces that options->select chooses; of the other options only those about

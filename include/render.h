@@ -23,6 +23,7 @@ struct report {
 	size_t snapshot_nr;
 	const char *const *warning; /* one line each */
 	size_t warning_nr;
+	struct cost gap_blocks[2];  /* of each snapshot; snapshot_gap_blocks() */
 	size_t top;		    /* rows to show; 0: all */
 	bool oldest_first;	    /* order of the frames of a text traceback */
 	const char *source_dir;	    /* source lines below the frames of text; NULL: none */
@@ -57,7 +58,8 @@ const char *size_text(char text[SIZE_TEXT_MAX], double bytes, bool with_sign);
 
 /*
  * tracemalloc's str(Statistic), str(StatisticDiff) where is_diff: a traceback is named by its
- * oldest frame, a group that is no traceback by its key. Not cleaned; the caller frees it; NULL:
+ * oldest frame, a group that is no traceback by its key. Numbers that are estimates have what they may
+ * be off behind them: "size=66.0 KiB ±12.1 KiB, count=132 ±24, average=512 B". Not cleaned; the caller frees it; NULL:
  * no memory.
  */
 char *statistic_text(const struct statistic *statistic, bool is_diff);

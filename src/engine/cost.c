@@ -12,7 +12,7 @@
 #include "engine/selector.h"
 #include "snapshot.h"
 
-static int too_much(struct reason *why)
+int cost_too_much(struct reason *why)
 {
 	return reason_set(why, -ERANGE, "the sizes add up to more than 2^63 - 1 bytes");
 }
@@ -21,7 +21,7 @@ int cost_add(struct cost *to, const struct cost *what, struct reason *why)
 {
 	if (__builtin_add_overflow(to->size, what->size, &to->size) ||
 	    __builtin_add_overflow(to->count, what->count, &to->count))
-		return too_much(why);
+		return cost_too_much(why);
 	return 0;
 }
 
@@ -53,7 +53,7 @@ static int add_chosen(struct costs *costs, struct selector *selector, struct rea
 	for (uint64_t i = 0; i < tables->trace_nr; i++)
 		if (selector_takes(selector, i) &&
 		    !add_trace(&costs->cost[tables->trace_traceback[i]], tables->trace_size[i]))
-			return too_much(why);
+			return cost_too_much(why);
 	return 0;
 }
 
@@ -86,7 +86,7 @@ static int add_to_class(struct costs *costs, uint32_t class, uint64_t size, stru
 		if (err)
 			return err;
 	}
-	return add_trace(&costs->cost[class], size) ? 0 : too_much(why);
+	return add_trace(&costs->cost[class], size) ? 0 : cost_too_much(why);
 }
 
 static int add_by_class(struct costs *costs, struct selector *selector, struct classes *classes,
@@ -106,9 +106,37 @@ static int add_by_class(struct costs *costs, struct selector *selector, struct c
 	return err;
 }
 
+/* ---- estimates ---------------------------------------------------------------------------- */
+
+/* Once more through the traces, which are few where they are samples. */
+static int add_sums(struct costs *costs, struct selector *selector, struct classes *classes,
+		    const struct class_type *type, const uint8_t *pairs)
+{
+	const struct snapshot_tables *tables = selector->source->tables;
+	int err = 0;
+
+	costs->sums = calloc(costs->cost_nr ?: 1, sizeof(*costs->sums));
+	if (!costs->sums)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < tables->trace_nr && !err; i++) {
+		uint32_t at = tables->trace_traceback[i];
+
+		if (!selector_takes(selector, i))
+			continue;
+		if (type)
+			err = type->find(classes, i, &at);
+		if (!err)
+			sums_add_block(&costs->sums[at], &costs->total, tables->trace_size[i],
+				       tables->trace_weight ? tables->trace_weight[i] : 1,
+				       pairs ? pairs[i] : 0);
+	}
+	return err;
+}
+
 /* ---- the whole ---------------------------------------------------------------------------- */
 
-int costs_fill(struct costs *costs, struct classes *classes, struct reason *why)
+int costs_fill(struct costs *costs, struct classes *classes, const struct weighing *weighing,
+	       struct reason *why)
 {
 	const struct key_type_row *row = key_type_row(classes->source->options->key_type);
 	struct selector selector;
@@ -123,6 +151,15 @@ int costs_fill(struct costs *costs, struct classes *classes, struct reason *why)
 		err = add_by_class(costs, &selector, classes, row->classes, why);
 	else
 		err = add_by_traceback(costs, &selector, why);
+	if (!err && weighing->is_asked)
+		err = add_sums(costs, &selector, classes, row->classes, weighing->pairs);
 	selector_release(&selector);
 	return err;
+}
+
+void costs_release(struct costs *costs)
+{
+	free(costs->cost);
+	free(costs->sums);
+	*costs = (struct costs){};
 }

@@ -48,7 +48,7 @@ static int select_traces(struct selector *selector, struct snapshot **ret)
 static bool is_selecting(const struct selection *select)
 {
 	return select->filter_nr || select->min_size || select->has_max_size ||
-	       select->min_age_ns || select->max_age_ns || select->thread;
+	       select->min_age_ns || select->max_age_ns || select->thread || select->no_gap_blocks;
 }
 
 /* Nobody must take a part for the whole. */

@@ -100,6 +100,13 @@ static bool age_fits(const struct selector *selector, uint64_t at)
 	       (!selection->max_age_ns || age_ns <= selection->max_age_ns);
 }
 
+bool selector_is_gap_block(const struct selector *selector, uint64_t at)
+{
+	const uint64_t *birth_ns = selector->source->tables->trace_birth_ns;
+
+	return birth_ns && birth_ns[at] && birth_ns[at] < selector->gap_ns;
+}
+
 bool selector_takes(struct selector *selector, uint64_t at)
 {
 	const struct selection *selection = selector->selection;
@@ -109,6 +116,8 @@ bool selector_takes(struct selector *selector, uint64_t at)
 	if (size < selection->min_size || (selection->has_max_size && size > selection->max_size))
 		return false;
 	if (selection->thread && tables->trace_thread[at] != selection->thread)
+		return false;
+	if (selection->no_gap_blocks && selector_is_gap_block(selector, at))
 		return false;
 	return age_fits(selector, at) &&
 	       (!selection->filter_nr ||
@@ -133,6 +142,9 @@ static int check_columns(struct selector *selector, struct reason *why)
 
 	if (err || !tables->trace_nr)
 		return err;
+	if (selector->selection->no_gap_blocks && tables->gap_nr && !tables->trace_birth_ns)
+		return reason_set(why, -ENODATA, "the snapshot has gaps, but no birth times: it does "
+						 "not say which blocks lived through one");
 	return selector->has_age ?
 		       age_now(selector->source->snapshot, &selector->now_ns, why) : 0;
 }
@@ -202,12 +214,14 @@ static int make_memos(struct selector *selector)
 int selector_init(struct selector *selector, struct source *source, struct reason *why)
 {
 	const struct selection *selection = &source->options->select;
+	const struct snapshot_tables *tables = source->tables;
 	int err;
 
 	*selector = (struct selector){
 		.source = source,
 		.selection = selection,
 		.has_age = selection->min_age_ns || selection->max_age_ns,
+		.gap_ns = tables->gap_nr ? tables->gap[tables->gap_nr - 1].start_ns : 0,
 	};
 	err = check_columns(selector, why) ?: collect_domains(selector, why) ?: make_memos(selector);
 	if (err) {
@@ -216,7 +230,8 @@ int selector_init(struct selector *selector, struct source *source, struct reaso
 	}
 	selector->is_per_trace = selection->min_size || selection->has_max_size ||
 				 selection->thread || selector->has_age ||
-				 (selector->domain_nr && source->tables->trace_domain);
+				 (selection->no_gap_blocks && selector->gap_ns) ||
+				 (selector->domain_nr && tables->trace_domain);
 	return 0;
 }
 

@@ -22,6 +22,7 @@ struct selector {
 	uint32_t *domain;
 	size_t domain_nr;
 	uint64_t now_ns;   /* where ages count from */
+	uint64_t gap_ns;   /* what was born before lived through a gap; 0: there was none */
 	bool is_per_trace; /* does it depend on more than the traceback? */
 	bool has_age;	   /* is an age asked? */
 };
@@ -35,6 +36,9 @@ void selector_release(struct selector *selector);
 
 /* Does trace number `at` take part? */
 bool selector_takes(struct selector *selector, uint64_t at);
+
+/* Did it live through a gap, whether it takes part or not? */
+bool selector_is_gap_block(const struct selector *selector, uint64_t at);
 
 /* Do the traces of the traceback? Where it is not per trace. */
 bool selector_takes_traceback(struct selector *selector, uint32_t traceback);

@@ -8,12 +8,14 @@
 #include "engine/keyspace.h"
 #include "engine/measure.h"
 #include "engine/order.h"
+#include "engine/pairing.h"
 #include "snapshot.h"
 
 /* What the caller holds is the first member; the rest is what it points into. */
 struct result {
 	struct statistics statistics;
 	struct key_memory memory;
+	struct estimate *estimate; /* of each key, then of the total; NULL where none are asked for */
 };
 
 /* One snapshot's costs by key id. Keys beyond the end cost nothing. */
@@ -21,7 +23,14 @@ struct column {
 	struct cost *cost;
 	size_t cost_nr, cost_alloc;
 	struct cost total;
+	struct sums_column sums; /* where estimates are asked for */
 };
+
+static void column_release(struct column *column)
+{
+	free(column->cost);
+	sums_column_release(&column->sums);
+}
 
 static struct cost column_get(const struct column *column, size_t key)
 {
@@ -65,13 +74,17 @@ static int column_add_costs(struct column *column, struct keyspace *keys,
 		err = keyspace_find(keys, source, i, &list);
 		if (!err)
 			err = column_add(column, &list, &costs->cost[i], why);
+		if (!err && costs->sums)
+			err = sums_column_add(&column->sums, &list, &costs->sums[i]);
 	}
+	column->sums.total = costs->total;
 	free(list.id);
 	return err;
 }
 
 static int column_fill(struct column *column, struct keyspace *keys,
-		       const struct snapshot *snapshot, struct reason *why)
+		       const struct snapshot *snapshot, const struct weighing *weighing,
+		       struct reason *why)
 {
 	struct key_source source = {};
 	struct costs costs = {};
@@ -82,16 +95,82 @@ static int column_fill(struct column *column, struct keyspace *keys,
 	if (!err)
 		err = key_source_init(&source, &traces);
 	if (!err)
-		err = costs_fill(&costs, &source.classes, why);
+		err = costs_fill(&costs, &source.classes, weighing, why);
 	if (!err)
 		err = column_add_costs(column, keys, &source, &costs, why);
 	key_source_release(&source);
 	source_release(&traces);
-	free(costs.cost);
+	costs_release(&costs);
 	return err;
 }
 
-/* old is NULL for statistics(), here and below. */
+/* ---- estimates ---------------------------------------------------------------------------- */
+
+/* What a column has of a key, or of all. */
+static int side_get(struct estimate_side *side, const struct column *column, size_t key, bool is_total,
+		    struct reason *why)
+{
+	side->sampled = is_total ? column->total : column_get(column, key);
+	side->sums = is_total ? column->sums.total : sums_column_get(&column->sums, key);
+	side->cost = side->sampled;
+	return estimate_cost(&side->cost, &side->sums, why);
+}
+
+/* old is NULL for statistics(), here and below. The costs, of samples until now, become estimates. */
+static int estimate_one(struct estimate *estimate, const struct column *new,
+			const struct column *old, size_t key, bool is_total, struct cost ret_cost[2],
+			struct reason *why)
+{
+	struct estimate_side now, before;
+	int err = side_get(&now, new, key, is_total, why) ?:
+		  side_get(&before, old ?: new, key, is_total, why);
+
+	if (err)
+		return err;
+	*estimate = estimate_make(&now, old ? &before : NULL);
+	ret_cost[0] = now.cost;
+	ret_cost[1] = before.cost;
+	return 0;
+}
+
+static int estimate_rows(struct statistic *row, size_t nr, struct estimate *estimate,
+			 const struct column *new, const struct column *old, struct reason *why)
+{
+	struct cost cost[2];
+
+	for (size_t i = 0; i < nr; i++) {
+		int err = estimate_one(&estimate[i], new, old, i, false, cost, why);
+
+		if (err)
+			return err;
+		row[i].cost = cost[0];
+		row[i].diff = cost_sub(&cost[0], &cost[1]);
+		row[i].estimate = &estimate[i];
+	}
+	return 0;
+}
+
+static int estimate_all(struct result *result, struct statistic *row, size_t nr,
+			const struct column *new, const struct column *old, struct reason *why)
+{
+	struct cost cost[2];
+	int err;
+
+	result->estimate = calloc(nr + 1, sizeof(*result->estimate));
+	if (!result->estimate)
+		return -ENOMEM;
+	err = estimate_rows(row, nr, result->estimate, new, old, why) ?:
+	      estimate_one(&result->estimate[nr], new, old, 0, true, cost, why);
+	if (err)
+		return err;
+	result->statistics.total = cost[0];
+	result->statistics.total_diff = cost_sub(&cost[0], &cost[1]);
+	result->statistics.total_estimate = &result->estimate[nr];
+	return 0;
+}
+
+/* ---- the result --------------------------------------------------------------------------- */
+
 static void rows_fill(struct statistic *row, size_t nr, const struct keyspace *keys,
 		      const struct column *new, const struct column *old)
 {
@@ -102,24 +181,20 @@ static void rows_fill(struct statistic *row, size_t nr, const struct keyspace *k
 		row[i].cost = now;
 		row[i].diff = cost_sub(&now, &before);
 	}
+}
+
+static void rows_sort(struct statistic *row, size_t nr, const struct keyspace *keys,
+		      const struct column *old)
+{
 	if (old)
 		statistics_sort_diff(row, nr, keys->options->sort);
 	else
 		statistics_sort(row, nr);
 }
 
-static int result_make(struct keyspace *keys, const struct column *new, const struct column *old,
-		       struct statistics **ret)
+static void result_fill(struct result *result, struct keyspace *keys, struct statistic *row,
+			size_t nr, const struct column *new, const struct column *old)
 {
-	size_t nr = keyspace_nr(keys);
-	struct statistic *row = calloc(nr ?: 1, sizeof(*row));
-	struct result *result = calloc(1, sizeof(*result));
-
-	if (!row || !result) {
-		free(row);
-		free(result);
-		return -ENOMEM;
-	}
 	rows_fill(row, nr, keys, new, old);
 	result->memory = keyspace_take_memory(keys);
 	result->statistics = (struct statistics){
@@ -132,6 +207,29 @@ static int result_make(struct keyspace *keys, const struct column *new, const st
 		.total = new->total,
 		.total_diff = cost_sub(&new->total, old ? &old->total : &new->total),
 	};
+}
+
+static int result_make(struct keyspace *keys, const struct column *new, const struct column *old,
+		       const struct weighing *weighing, struct statistics **ret, struct reason *why)
+{
+	size_t nr = keyspace_nr(keys);
+	struct statistic *row = calloc(nr ?: 1, sizeof(*row));
+	struct result *result = calloc(1, sizeof(*result));
+	int err = 0;
+
+	if (!row || !result) {
+		free(row);
+		free(result);
+		return -ENOMEM;
+	}
+	result_fill(result, keys, row, nr, new, old);
+	if (weighing->is_asked)
+		err = estimate_all(result, row, nr, new, old, why);
+	if (err) {
+		statistics_free(&result->statistics);
+		return err;
+	}
+	rows_sort(row, result->statistics.statistic_nr, keys, old);
 	*ret = &result->statistics;
 	return 0;
 }
@@ -148,26 +246,47 @@ int engine_options_check(const struct engine_options *options, struct reason *wh
 	return measure_check(options, why);
 }
 
-static int make_statistics(const struct snapshot *old, const struct snapshot *new,
-			   const struct engine_options *options, struct statistics **ret,
-			   struct reason *why)
+static bool has_weights(const struct snapshot *snapshot)
 {
+	return snapshot && snapshot__tables(snapshot)->trace_weight;
+}
+
+static int fill_and_make(const struct snapshot *old, const struct snapshot *new,
+			 const struct engine_options *options, const struct pairing *pairing,
+			 struct statistics **ret, struct reason *why)
+{
+	bool is_asked = !options->measure && (has_weights(old) || has_weights(new));
+	const struct weighing weighing = { is_asked, pairing->new_pairs };
+	const struct weighing old_weighing = { is_asked, pairing->old_pairs };
 	struct column before = {}, now = {};
 	struct keyspace keys;
 	int err;
 
-	err = engine_options_check(options, why);
-	if (err)
-		return err;
 	keyspace_init(&keys, options);
-	err = column_fill(&now, &keys, new, why);
+	err = column_fill(&now, &keys, new, &weighing, why);
 	if (!err && old)
-		err = column_fill(&before, &keys, old, why);
+		err = column_fill(&before, &keys, old, &old_weighing, why);
 	if (!err)
-		err = result_make(&keys, &now, old ? &before : NULL, ret);
-	free(now.cost);
-	free(before.cost);
+		err = result_make(&keys, &now, old ? &before : NULL, &weighing, ret, why);
+	column_release(&now);
+	column_release(&before);
 	keyspace_release(&keys);
+	return err;
+}
+
+static int make_statistics(const struct snapshot *old, const struct snapshot *new,
+			   const struct engine_options *options, struct statistics **ret,
+			   struct reason *why)
+{
+	struct pairing pairing = {};
+	int err;
+
+	err = engine_options_check(options, why);
+	if (!err && has_weights(old) && has_weights(new) && !options->measure)
+		err = pairing_find(&pairing, old, new, options, why);
+	if (!err)
+		err = fill_and_make(old, new, options, &pairing, ret, why);
+	pairing_release(&pairing);
 	return err == -ENOMEM ? reason_set(why, err, "out of memory") : err;
 }
 
@@ -192,6 +311,7 @@ void statistics_free(struct statistics *statistics)
 		return;
 	free(result->memory.views);
 	free(result->memory.texts);
+	free(result->estimate);
 	free(statistics->statistic);
 	free(result);
 }

@@ -19,6 +19,32 @@ static int set_cost(json_t *object, const struct cost *cost, const struct cost *
 	return err;
 }
 
+static json_t *interval_json(const struct interval *interval)
+{
+	json_t *array = json_array();
+	int err = json_array_append_new(array, json_integer(interval->low)) ||
+		  json_array_append_new(array, json_integer(interval->high)) ? -ENOMEM : 0;
+
+	return json_unless(err, array);
+}
+
+static int set_estimate(json_t *object, const struct estimate *estimate, bool is_diff)
+{
+	int err;
+
+	if (!estimate)
+		return 0;
+	err = json_set_uint(object, "samples", estimate->samples);
+	if (is_diff)
+		err = err ?: json_set_uint(object, "old_samples", estimate->old_samples);
+	err = err ?: json_set(object, "size_interval", interval_json(&estimate->size));
+	err = err ?: json_set(object, "count_interval", interval_json(&estimate->count));
+	if (!is_diff)
+		return err;
+	err = err ?: json_set(object, "size_diff_interval", interval_json(&estimate->size_diff));
+	return err ?: json_set(object, "count_diff_interval", interval_json(&estimate->count_diff));
+}
+
 static json_t *statistic_json(const struct report *report, const struct statistic *statistic)
 {
 	bool is_diff = report->statistics->is_diff;
@@ -28,6 +54,7 @@ static json_t *statistic_json(const struct report *report, const struct statisti
 	err = err ?: json_set_text(object, "name", statistic_domain_name(report, statistic));
 	err = err ?: json_set(object, "traceback", json_frames(statistic->frame, statistic->nframe));
 	err = err ?: set_cost(object, &statistic->cost, is_diff ? &statistic->diff : NULL);
+	err = err ?: set_estimate(object, statistic->estimate, is_diff);
 	return json_unless(err, object);
 }
 
@@ -35,8 +62,54 @@ static json_t *total_json(const struct statistics *statistics)
 {
 	const struct cost *diff = statistics->is_diff ? &statistics->total_diff : NULL;
 	json_t *object = json_object();
+	int err = set_cost(object, &statistics->total, diff);
 
-	return json_unless(set_cost(object, &statistics->total, diff), object);
+	err = err ?: set_estimate(object, statistics->total_estimate, statistics->is_diff);
+	return json_unless(err, object);
+}
+
+/* An object of one snapshot, an array of two; each of some() of the snapshot at that place. */
+static json_t *of_each(const struct report *report,
+		       json_t *(*some)(const struct report *report, size_t at))
+{
+	json_t *array;
+	int err = 0;
+
+	if (report->snapshot_nr == 1)
+		return some(report, 0);
+	array = json_array();
+	for (size_t i = 0; i < report->snapshot_nr && !err; i++)
+		if (json_array_append_new(array, some(report, i)))
+			err = -ENOMEM;
+	return json_unless(err, array);
+}
+
+static json_t *sampling_of(const struct report *report, size_t at)
+{
+	return json_sampling(report->snapshot[at]);
+}
+
+static json_t *gap_blocks_of(const struct report *report, size_t at)
+{
+	json_t *object = json_object();
+
+	return json_unless(set_cost(object, &report->gap_blocks[at], NULL), object);
+}
+
+static int set_sampling(json_t *head, const struct report *report)
+{
+	bool is_sampled = false, has_gap_blocks = false;
+	int err = 0;
+
+	for (size_t i = 0; i < report->snapshot_nr; i++) {
+		is_sampled |= snapshot__tables(report->snapshot[i])->trace_weight != NULL;
+		has_gap_blocks |= report->gap_blocks[i].count > 0;
+	}
+	if (is_sampled)
+		err = json_set(head, "sampling", of_each(report, sampling_of));
+	if (has_gap_blocks)
+		err = err ?: json_set(head, "gap_blocks", of_each(report, gap_blocks_of));
+	return err;
 }
 
 static json_t *warnings_json(const struct report *report)
@@ -98,6 +171,7 @@ static json_t *head_json(const struct report *report)
 	if (statistics->measure)
 		err = err ?: json_set_text(head, "measure", measure_name(statistics->measure));
 	err = err ?: json_set(head, "cumulative", json_boolean(statistics->cumulative));
+	err = err ?: set_sampling(head, report);
 	err = err ?: json_set(head, "total", total_json(statistics));
 	err = err ?: json_set(head, "warnings", warnings_json(report));
 	err = err ?: json_set(head, "losses", losses_json(report));

@@ -6,6 +6,7 @@
 
 #include "engine.h"
 #include "render/clean.h"
+#include "snapshot.h"
 
 int json_set(json_t *object, const char *key, json_t *value)
 {
@@ -54,7 +55,7 @@ int json_set_uint(json_t *object, const char *key, uint64_t value)
 
 int json_put(FILE *out, json_t *value, size_t flags)
 {
-	char *text = value ? json_dumps(value, JSON_COMPACT | flags) : NULL;
+	char *text = value ? json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(16) | flags) : NULL;
 	int err = 0;
 
 	json_decref(value);
@@ -64,6 +65,20 @@ int json_put(FILE *out, json_t *value, size_t flags)
 		err = -errno ?: -EIO;
 	free(text);
 	return err;
+}
+
+json_t *json_sampling(const struct snapshot *snapshot)
+{
+	bool is_sampled = snapshot__tables(snapshot)->trace_weight;
+	uint64_t bytes = snapshot__metadata_u64(snapshot, "sample_bytes", 0);
+	json_t *object = json_object();
+	int err = 0;
+
+	if (!is_sampled || bytes)
+		err = json_set_uint(object, "bytes", is_sampled ? bytes : 0);
+	if (is_sampled)
+		err = err ?: json_set(object, "confidence", json_real(0.95));
+	return json_unless(err, object);
 }
 
 static json_t *frame_json(const struct frame_view *frame)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 struct frame_view;
+struct snapshot;
 
 /*
  * jansson with this program's rules: strings are cleaned, so that they are UTF-8; what is not
@@ -26,6 +27,9 @@ json_t *json_clean_string(const char *text);
 
 /* Frames, in their order; NULL: no memory. */
 json_t *json_frames(const struct frame_view *frame, uint32_t nframe);
+
+/* {"bytes":524288,"confidence":0.95}; {"bytes":0} of one that has every block. NULL: no memory. */
+json_t *json_sampling(const struct snapshot *snapshot);
 
 /* Passes a new value on, or drops it after an error and returns NULL. */
 json_t *json_unless(int err, json_t *value);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/units.h"
@@ -10,6 +11,7 @@
 #include "render/frame_text.h"
 #include "render/source_tree.h"
 #include "render/statistic_text.h"
+#include "snapshot.h"
 
 /* Writes "INDENT TEXT" and ends the text. */
 static int put_text(FILE *out, const char *indent, char *text)
@@ -99,11 +101,13 @@ static int put_rows(FILE *out, const struct report *report, size_t nr)
 	return err;
 }
 
-/* Parts of a total that the engine has found to be in range. */
+/* Parts of a total that the engine has found to be in range; each estimate is rounded for itself. */
 static void sum(struct cost *to, const struct cost *what)
 {
-	to->size += what->size;
-	to->count += what->count;
+	if (__builtin_add_overflow(to->size, what->size, &to->size))
+		to->size = INT64_MAX;
+	if (__builtin_add_overflow(to->count, what->count, &to->count))
+		to->count = INT64_MAX;
 }
 
 /* A cumulative sum counts a block once a frame: not a number of bytes that anyone has. */
@@ -122,10 +126,42 @@ static int put_rest(FILE *out, const struct statistics *statistics, size_t shown
 		sum(&diff, &statistics->statistic[i].diff);
 	}
 	if (statistics->is_diff)
-		return put_line(out, "… and %zu more (%s)", nr, cost_text(costs, &cost, &diff));
+		return put_line(out, "… and %zu more (%s)", nr, cost_text(costs, &cost, &diff, NULL));
 	return put_line(out, "… and %zu more (%s in %jd block%s)", nr,
 			format_size(size, cost.size, false), (intmax_t)cost.count,
 			cost.count == 1 ? "" : "s");
+}
+
+/* "1200 samples, one in 512 KiB", "every block" */
+static void put_samples(FILE *out, const struct snapshot *snapshot, uint64_t samples)
+{
+	uint64_t bytes = snapshot__metadata_u64(snapshot, "sample_bytes", 0);
+	char rate[UNIT_TEXT_MAX];
+
+	if (!snapshot__tables(snapshot)->trace_weight) {
+		fputs("every block", out);
+		return;
+	}
+	fprintf(out, "%" PRIu64 " sample%s", samples, samples == 1 ? "" : "s");
+	if (bytes)
+		fprintf(out, ", one in %s", format_size(rate, bytes, false));
+}
+
+/* Nothing in a report of blocks that were all recorded: that is tracemalloc's. */
+static int put_sampling(FILE *out, const struct report *report)
+{
+	const struct estimate *estimate = report->statistics->total_estimate;
+
+	if (!estimate)
+		return 0;
+	fputs("estimated from ", out);
+	put_samples(out, report->snapshot[report->snapshot_nr - 1], estimate->samples);
+	if (report->statistics->is_diff) {
+		fputs(" (before: ", out);
+		put_samples(out, report->snapshot[0], estimate->old_samples);
+		fputs(")", out);
+	}
+	return put_line(out, "; ± is how far off it may be, with 95 %% confidence");
 }
 
 int text_report(FILE *out, const struct report *report)
@@ -133,11 +169,13 @@ int text_report(FILE *out, const struct report *report)
 	const struct statistics *statistics = report->statistics;
 	size_t shown = report_rows(report);
 	char costs[COST_TEXT_MAX];
-	int err = put_rows(out, report, shown);
+	int err = put_sampling(out, report);
 
+	err = err ?: put_rows(out, report, shown);
 	err = err ?: put_rest(out, statistics, shown);
 	if (err)
 		return err;
-	cost_text(costs, &statistics->total, statistics->is_diff ? &statistics->total_diff : NULL);
+	cost_text(costs, &statistics->total, statistics->is_diff ? &statistics->total_diff : NULL,
+		  statistics->total_estimate);
 	return put_line(out, "total: %s", costs);
 }

@@ -63,6 +63,21 @@ static bool is_before_or_equal(const struct cost *a, const struct cost *b)
 	return a->size != b->size ? a->size > b->size : a->count >= b->count;
 }
 
+static void check_interval(const struct interval *interval, int64_t number)
+{
+	MUST(interval->low <= number && number <= interval->high);
+}
+
+/* What is estimated lies in its interval; an exact snapshot has none. */
+static void check_estimate(const struct estimate *estimate, const struct cost *cost)
+{
+	if (!estimate)
+		return;
+	MUST(estimate->size.low >= 0 && estimate->count.low >= (int64_t)!!estimate->samples);
+	check_interval(&estimate->size, cost->size);
+	check_interval(&estimate->count, cost->count);
+}
+
 static void check_one(const struct statistics *s)
 {
 	struct cost sum = { 0 };
@@ -71,6 +86,8 @@ static void check_one(const struct statistics *s)
 		const struct statistic *group = &s->statistic[i];
 
 		MUST(group->cost.size >= 0 && group->cost.count > 0);
+		MUST(!group->estimate == !s->total_estimate);
+		check_estimate(group->estimate, &group->cost);
 		MUST(group->key ? !group->nframe : !!group->nframe);
 		MUST(!i || is_before_or_equal(&s->statistic[i - 1].cost, &group->cost));
 		if (s->cumulative)
@@ -78,7 +95,9 @@ static void check_one(const struct statistics *s)
 		sum.size += group->cost.size;
 		sum.count += group->cost.count;
 	}
-	MUST(s->cumulative || (sum.size == s->total.size && sum.count == s->total.count));
+	MUST(s->cumulative || s->total_estimate ||
+	     (sum.size == s->total.size && sum.count == s->total.count));
+	check_estimate(s->total_estimate, &s->total);
 }
 
 struct statistics *check_statistics(const struct snapshot *snapshot,

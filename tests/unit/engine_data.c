@@ -42,6 +42,8 @@ static void add_trace(struct snapshot_builder *builder, const struct data_trace 
 		.birth_ns = trace->birth_ns,
 		.domain = trace->domain,
 		.thread = trace->thread,
+		.address = trace->address,
+		.weight = trace->weight,
 	};
 	uint32_t frame[DATA_FRAMES], nframe = 0;
 	int err = 0;
@@ -64,7 +66,9 @@ static unsigned int columns_of(const struct data_trace *trace, size_t nr)
 
 	for (size_t i = 0; i < nr; i++)
 		columns |= (trace[i].domain ? SNAP_WITH_DOMAIN : 0) |
-			   (trace[i].thread ? SNAP_WITH_THREAD : 0);
+			   (trace[i].thread ? SNAP_WITH_THREAD : 0) |
+			   (trace[i].address ? SNAP_WITH_ADDRESS | SNAP_WITH_BIRTH : 0) |
+			   (trace[i].weight > 0 ? SNAP_WITH_WEIGHT : 0);
 	return columns;
 }
 

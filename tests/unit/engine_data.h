@@ -30,11 +30,13 @@ struct data_trace {
 	uint64_t birth_ns;
 	uint32_t domain;
 	uint32_t thread;
+	uint64_t address;
+	double weight;
 };
 
 /*
  * A snapshot in memory; monotonic_ns 0 leaves out that metadata and the column of births. The
- * columns of domains and threads are there where any is not 0.
+ * columns of domains, threads, addresses (with births) and weights are there where any is not 0.
  */
 struct data_snapshot {
 	void *bytes;

@@ -88,7 +88,7 @@ Test(engine_measure, what_is_not_counted_by_block)
 		options.measure = MEASURE_TEMPORARY;
 		cr_expect_eq(engine_options_check(&options, &why), -EINVAL, "%zu", i);
 		cr_expect_str_eq(why.text, "measure \"temporary\" is counted by traceback, and not by "
-					   "domain, process, size, age or thread");
+					   "domain, process, size, age, thread or gap");
 	}
 }
 

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "engine/estimate.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "engine/keyspace.h"
+
+/* ---- sums --------------------------------------------------------------------------------- */
+
+static struct moments moments_of(double size, double weight)
+{
+	double beyond = size * (weight - 1);
+
+	return (struct moments){
+		.beyond = beyond,
+		.variance = size * weight * beyond,
+		.covariance = size * weight * beyond * beyond,
+	};
+}
+
+/* Of blocks that are there `times` times, all by the same chance. */
+static void moments_add(struct moments *to, const struct moments *what, double times)
+{
+	to->beyond += times * what->beyond;
+	to->variance += times * times * what->variance;
+	to->covariance += times * times * times * what->covariance;
+}
+
+static void spread_add(struct spread *to, const struct spread *what)
+{
+	moments_add(&to->size, &what->size, 1);
+	moments_add(&to->count, &what->count, 1);
+}
+
+void sums_add_block(struct sums *group, struct sums *total, uint64_t size, double weight,
+		    uint8_t pair)
+{
+	const struct spread block = { moments_of(size, weight), moments_of(1, weight) };
+
+	group->samples++;
+	total->samples++;
+	spread_add(&group->all, &block);
+	spread_add(&total->all, &block);
+	if (!(pair & PAIR_IN_GROUP))
+		spread_add(&group->apart, &block);
+	if (!(pair & PAIR_IN_TOTAL))
+		spread_add(&total->apart, &block);
+}
+
+/* ---- by key ------------------------------------------------------------------------------- */
+
+static int column_reserve(struct sums_column *column, uint32_t key)
+{
+	int err = 0;
+
+	while (!err && column->key_nr <= key)
+		err = array_push(column, key, (struct sums){});
+	while (!err && column->times_nr <= key)
+		err = array_push(column, times, 0);
+	return err;
+}
+
+static int count_times(struct sums_column *column, const struct key_list *list)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < list->id_nr && !err; i++) {
+		err = column_reserve(column, list->id[i]);
+		if (!err)
+			column->times[list->id[i]]++;
+	}
+	return err;
+}
+
+static void spread_add_times(struct spread *to, const struct spread *what, double times)
+{
+	moments_add(&to->size, &what->size, times);
+	moments_add(&to->count, &what->count, times);
+}
+
+int sums_column_add(struct sums_column *column, const struct key_list *list,
+		    const struct sums *sums)
+{
+	int err = count_times(column, list);
+
+	for (size_t i = 0; i < list->id_nr && !err; i++) {
+		struct sums *to = &column->key[list->id[i]];
+		uint32_t *times = &column->times[list->id[i]];
+
+		if (!*times)
+			continue; /* it was there before */
+		to->samples += sums->samples;
+		spread_add_times(&to->all, &sums->all, *times);
+		spread_add_times(&to->apart, &sums->apart, *times);
+		*times = 0;
+	}
+	return err;
+}
+
+struct sums sums_column_get(const struct sums_column *column, size_t key)
+{
+	return key < column->key_nr ? column->key[key] : (struct sums){};
+}
+
+void sums_column_release(struct sums_column *column)
+{
+	free(column->key);
+	free(column->times);
+	*column = (struct sums_column){};
+}
+
+/* ---- estimates ---------------------------------------------------------------------------- */
+
+/* False where it does not fit; so does what is no number. */
+static bool add_beyond(int64_t *sampled, double beyond)
+{
+	return beyond < 0x1p62 && !__builtin_add_overflow(*sampled, llround(beyond), sampled);
+}
+
+int estimate_cost(struct cost *cost, const struct sums *sums, struct reason *why)
+{
+	if (add_beyond(&cost->size, sums->all.size.beyond) &&
+	    add_beyond(&cost->count, sums->all.count.beyond))
+		return 0;
+	return reason_set(why, -ERANGE, "the estimates add up to more than 2^63 - 1");
+}
+
+static int64_t to_int(double number)
+{
+	return number >= 0x1p63 ? INT64_MAX : number <= -0x1p63 ? INT64_MIN : (int64_t)number;
+}
+
+/*
+ * Where the truth may be, by the score: not how far the estimate lies from the truth in units of
+ * its own standard deviation (Wald's interval), but in units of the deviation that it would have if
+ * the truth were at the interval's end. A sample that happens to be small makes both the estimate and
+ * its variance small, and the interval that needs to be wide narrow: with 30 samples of mixed sizes
+ * Wald's holds the truth in 87 of 100 cases. How the variance follows the estimate is a line, whose
+ * slope is the covariance over the variance; the ends t are the roots of
+ *
+ *	(t - centre)^2 = z^2 (variance + slope (t - centre))
+ *
+ * For blocks of one size that is Wilson's interval of the binomial distribution.
+ */
+static struct interval around(double centre, const struct moments *moments, int64_t estimate)
+{
+	const double z = 1.959963984540054; /* 95 % of a normal distribution */
+	struct interval interval = { estimate, estimate };
+	double shift, half;
+
+	if (!(moments->variance > 0))
+		return interval;
+	shift = z * z * moments->covariance / moments->variance / 2;
+	half = sqrt(z * z * moments->variance + shift * shift);
+	interval.low = to_int(floor(centre + shift - half));
+	interval.high = to_int(ceil(centre + shift + half));
+	if (interval.low > estimate)
+		interval.low = estimate;
+	if (interval.high < estimate)
+		interval.high = estimate;
+	return interval;
+}
+
+static struct interval interval_of(int64_t sampled, int64_t estimate, const struct moments *moments)
+{
+	struct interval interval = around(sampled + moments->beyond, moments, estimate);
+
+	if (interval.low < sampled)
+		interval.low = sampled;
+	return interval;
+}
+
+/* Of a difference: variances add up, what the one has more the other has less. */
+static struct interval interval_of_diff(int64_t sampled, int64_t estimate,
+					const struct moments *now, const struct moments *old)
+{
+	const struct moments moments = {
+		.beyond = now->beyond - old->beyond,
+		.variance = now->variance + old->variance,
+		.covariance = now->covariance - old->covariance,
+	};
+
+	return around(sampled + moments.beyond, &moments, estimate);
+}
+
+struct estimate estimate_make(const struct estimate_side *now, const struct estimate_side *old)
+{
+	const struct sums *sums = &now->sums;
+	struct estimate estimate = {
+		.samples = sums->samples,
+		.size = interval_of(now->sampled.size, now->cost.size, &sums->all.size),
+		.count = interval_of(now->sampled.count, now->cost.count, &sums->all.count),
+	};
+
+	if (!old)
+		return estimate;
+	estimate.old_samples = old->sums.samples;
+	estimate.size_diff = interval_of_diff(now->sampled.size - old->sampled.size,
+					      now->cost.size - old->cost.size, &sums->apart.size,
+					      &old->sums.apart.size);
+	estimate.count_diff = interval_of_diff(now->sampled.count - old->sampled.count,
+					       now->cost.count - old->cost.count,
+					       &sums->apart.count, &old->sums.apart.count);
+	return estimate;
+}
