@@ -199,7 +199,11 @@ struct selection {
 	uint64_t min_age_ns; /* ages count from the snapshot's time; inclusive, both; 0: not asked */
 	uint64_t max_age_ns;
 	uint32_t thread;     /* TID; 0: any */
-	bool no_gap_blocks;  /* none that lived through a gap in the recording: they may be gone */
+	/*
+	 * None that lived through a gap in the recording: they may be gone. In a diff of one process, from
+	 * neither snapshot what lived through a gap of either: it would seem to come or go with the gap.
+	 */
+	bool no_gap_blocks;
 };
 
 /* tracemalloc's order is SORT_ABS; the others are for diffs. Append only. */

@@ -53,7 +53,7 @@ static int say_engine_failure(const struct arguments *args, const struct snapsho
 static int print_diff(const struct diff_options *options, const struct chosen *chosen,
 		      const struct arguments *args, const struct snapshot *const both[2])
 {
-	struct comparison comparison = { both[0], both[1] };
+	struct comparison comparison = { both[0], both[1], .options = &chosen->engine };
 	struct report report = { .snapshot = both, .snapshot_nr = 2 };
 	struct statistics *statistics = NULL;
 	struct reason why = { "out of memory" };
@@ -64,6 +64,7 @@ static int print_diff(const struct diff_options *options, const struct chosen *c
 	if (err)
 		return say_engine_failure(args, both[0], &chosen->engine, err, &why);
 	comparison.diff = statistics;
+	comparison.gap_blocks = report.gap_blocks;
 	compare_warnings(&comparison, &warnings);
 	say_warnings(&warnings);
 	report.statistics = statistics;

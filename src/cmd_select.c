@@ -66,6 +66,8 @@ const struct option_row select_rows[] = {
 	  .arg = "TIME", .help = "only blocks that are at most so old" },
 	{ "thread", 0, OPTION_CUSTOM, FIELD(thread), .parse = parse_thread,
 	  .arg = "TID", .help = "only blocks that this thread allocated" },
+	{ "no-gap-blocks", 0, OPTION_FLAG, FIELD(no_gap_blocks),
+	  .help = "no blocks that may be gone: that lived through a gap in the recording" },
 	{ "skip", 0, OPTION_LIST, FIELD(skip),
 	  .arg = "GLOB", .help = "pass over functions such as xmalloc, g_*; repeatable" },
 	{ "keep-wrappers", 0, OPTION_FLAG, FIELD(keep_wrappers),
@@ -143,6 +145,7 @@ int choose(const struct command *command, const struct select_options *options, 
 				.min_age_ns = options->min_age.value,
 				.max_age_ns = options->max_age.value,
 				.thread = options->thread.value,
+				.no_gap_blocks = options->no_gap_blocks,
 			},
 		},
 	};
@@ -247,7 +250,7 @@ bool is_selecting(const struct select_options *options)
 {
 	return options->include.item_nr || options->exclude.item_nr || options->min_size.text ||
 	       options->max_size.text || options->min_age.text || options->max_age.text ||
-	       options->thread.text;
+	       options->thread.text || options->no_gap_blocks;
 }
 
 char *select_text(const struct select_options *options)

@@ -24,6 +24,7 @@ struct select_options {
 	struct said min_size, max_size; /* bytes */
 	struct said min_age, max_age;	/* ns */
 	struct said thread;
+	bool no_gap_blocks;
 	struct string_list skip;
 	bool keep_wrappers;
 };

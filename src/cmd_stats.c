@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/reason.h"
+#include "doubts.h"
 #include "input.h"
 #include "render.h"
 #include "snapshot.h"
@@ -196,21 +197,36 @@ int print_report(const struct stats_options *options, const struct chosen *chose
 
 /* ---- the command -------------------------------------------------------------------------- */
 
+#define STATS_WARNING_NR 3
+
+static size_t make_warnings(const struct snapshot *snapshot, const struct engine_options *engine,
+			    struct cost *ret_gap_blocks, struct reason line[STATS_WARNING_NR])
+{
+	const char *filters = snapshot__metadata(snapshot, "filters");
+	size_t nr = 0;
+
+	if (filters) /* said when the file was read */
+		reason_set(&line[nr++], 0, "filtered, not the whole: %.400s", filters);
+	if (gap_warning(snapshot, engine, "", ret_gap_blocks, &line[nr]))
+		say("warning: %s", line[nr++].text);
+	if (measure_warning(snapshot, engine, &line[nr]))
+		say("warning: %s", line[nr++].text);
+	return nr;
+}
+
 static int print_statistics(const struct stats_options *options, const struct chosen *chosen,
 			    const struct snapshot *snapshot, const struct statistics *statistics)
 {
-	const char *filters = snapshot__metadata(snapshot, "filters");
-	struct reason filtered;
-	const char *warning = filtered.text;
+	struct reason line[STATS_WARNING_NR];
+	const char *warning[] = { line[0].text, line[1].text, line[2].text };
 	struct report report = {
 		.statistics = statistics,
 		.snapshot = &snapshot,
 		.snapshot_nr = 1,
-		.warning = &warning,
-		.warning_nr = filters ? 1 : 0,
+		.warning = warning,
 	};
 
-	reason_set(&filtered, 0, "filtered, not the whole: %.400s", filters ?: "");
+	report.warning_nr = make_warnings(snapshot, &chosen->engine, report.gap_blocks, line);
 	return print_report(options, chosen, &report);
 }
 

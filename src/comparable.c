@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "doubts.h"
 #include "render.h"
 #include "snapshot.h"
 
@@ -129,6 +130,45 @@ static bool check_sampling(const struct comparison *pair, struct reason *ret)
 		    rate_text(new, new_value(pair, "sample_bytes")));
 }
 
+/* 0 is not said. */
+static bool number_differs(const struct comparison *pair, const char *key)
+{
+	return snapshot__metadata_u64(pair->old, key, 0) != snapshot__metadata_u64(pair->new, key, 0);
+}
+
+/* What the recording left out by its size. */
+static bool check_min_size(const struct comparison *pair, struct reason *ret)
+{
+	if (!number_differs(pair, "min_size"))
+		return false;
+	return warn(ret, "the smallest blocks that were recorded differ: of %.20s and %.20s bytes",
+		    old_value(pair, "min_size") ?: "0", new_value(pair, "min_size") ?: "0");
+}
+
+static bool check_max_size(const struct comparison *pair, struct reason *ret)
+{
+	if (!number_differs(pair, "max_size"))
+		return false;
+	return warn(ret, "the largest blocks that were recorded differ: of %.20s and %.20s bytes",
+		    old_value(pair, "max_size") ?: "any", new_value(pair, "max_size") ?: "any");
+}
+
+static bool check_old_gaps(const struct comparison *pair, struct reason *ret)
+{
+	return gap_warning(pair->old, pair->options, "the first snapshot: ", &pair->gap_blocks[0], ret);
+}
+
+static bool check_new_gaps(const struct comparison *pair, struct reason *ret)
+{
+	return gap_warning(pair->new, pair->options, "the second snapshot: ", &pair->gap_blocks[1], ret);
+}
+
+static bool check_measure(const struct comparison *pair, struct reason *ret)
+{
+	return measure_warning(pair->old, pair->options, ret) ||
+	       measure_warning(pair->new, pair->options, ret);
+}
+
 static bool check_filters(const struct comparison *pair, struct reason *ret)
 {
 	if (!differs_from_none(pair, "filters"))
@@ -170,7 +210,8 @@ static const struct {
 	bool is_hint;
 } checks[] = {
 	{ check_process }, { check_program }, { check_source }, { check_order }, { check_traceback_limit },
-	{ check_sampling }, { check_filters }, { check_domains }, { check_enlarged, .is_hint = true },
+	{ check_sampling }, { check_min_size }, { check_max_size }, { check_measure }, { check_old_gaps },
+	{ check_new_gaps }, { check_filters }, { check_domains }, { check_enlarged, .is_hint = true },
 };
 _Static_assert(ARRAY_SIZE(checks) <= COMPARISON_CHECK_NR, "room for every check");
 

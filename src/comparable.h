@@ -13,9 +13,11 @@ struct snapshot;
 struct comparison {
 	const struct snapshot *old, *new;
 	const struct statistics *diff;
+	const struct engine_options *options; /* that it was asked with */
+	struct cost *gap_blocks; /* two: of either, those of the answer that may be gone; set by the checks */
 };
 
-#define COMPARISON_CHECK_NR 9
+#define COMPARISON_CHECK_NR 14
 
 struct warnings {
 	struct reason text[COMPARISON_CHECK_NR];

@@ -31,10 +31,11 @@ struct sums {
 	struct spread apart; /* of the blocks that the other snapshot of a diff does not have */
 };
 
-/* Whether sums are asked for, and of which traces the other snapshot of a diff has them, too. */
+/* Whether sums are asked for, and what the other snapshot of a diff says of this one's traces. */
 struct weighing {
 	bool is_asked;
-	const uint8_t *pairs; /* of each trace a set of enum pair; NULL: the other has none */
+	const uint8_t *pairs; /* of each a set of enum pair; NULL: the other has none of them */
+	uint64_t gap_ns;      /* those born before lived through a gap of the other; 0: not known */
 };
 
 enum pair {

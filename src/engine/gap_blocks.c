@@ -38,7 +38,7 @@ int snapshot_gap_blocks(const struct snapshot *snapshot, const struct engine_opt
 	err = source_init(&source, snapshot, options);
 	if (!err)
 		err = selector_init(&selector, &source, why);
-	if (!err && selector.gap_ns)
+	if (!err && source.gap_ns)
 		err = add_gap_blocks(&selector, &cost, &sums, why);
 	if (!err)
 		err = estimate_cost(&cost, &sums, why);

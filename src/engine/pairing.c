@@ -40,6 +40,22 @@ static bool has_identities(const struct snapshot *snapshot)
 	return tables->trace_address && tables->trace_birth_ns;
 }
 
+static uint64_t last_gap_ns(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+
+	return tables->gap_nr ? tables->gap[tables->gap_nr - 1].start_ns : 0;
+}
+
+uint64_t pairing_gap_ns(const struct snapshot *old, const struct snapshot *new)
+{
+	uint64_t of_old = last_gap_ns(old), of_new = last_gap_ns(new);
+
+	if (!is_same_process(old, new))
+		return 0;
+	return of_old > of_new ? of_old : of_new;
+}
+
 /* ---- what takes part ------------------------------------------------------------------------ */
 
 /* Of a trace that takes part 1 + the number of its age, where a block's group changes with time. */
@@ -61,7 +77,7 @@ static int mark_chosen(uint8_t *mark, struct selector *selector, struct classes 
 
 /* The marks become the pairs. 0, -ENOMEM, -ENODATA with a line in *why. */
 static int mark_traces(uint8_t **ret, const struct snapshot *snapshot,
-		       const struct engine_options *options, struct reason *why)
+		       const struct engine_options *options, uint64_t gap_ns, struct reason *why)
 {
 	struct selector selector = {};
 	struct classes classes = {};
@@ -72,6 +88,7 @@ static int mark_traces(uint8_t **ret, const struct snapshot *snapshot,
 	if (!*ret)
 		return -ENOMEM;
 	err = source_init(&source, snapshot, options);
+	source.gap_ns = gap_ns;
 	if (!err)
 		err = selector_init(&selector, &source, why);
 	classes.source = &source;
@@ -139,14 +156,15 @@ static void pair_off(struct pairing *pairing, const struct idmap *ids, const str
 int pairing_find(struct pairing *pairing, const struct snapshot *old, const struct snapshot *new,
 		 const struct engine_options *options, struct reason *why)
 {
+	uint64_t gap_ns = pairing_gap_ns(old, new);
 	struct idmap ids = {};
 	int err;
 
 	if (!is_same_process(old, new) || !has_identities(old) || !has_identities(new))
 		return 0;
-	err = mark_traces(&pairing->new_pairs, new, options, why);
+	err = mark_traces(&pairing->new_pairs, new, options, gap_ns, why);
 	if (!err)
-		err = mark_traces(&pairing->old_pairs, old, options, why);
+		err = mark_traces(&pairing->old_pairs, old, options, gap_ns, why);
 	if (!err)
 		err = index_blocks(&ids, old, pairing->old_pairs);
 	if (!err)

@@ -12,6 +12,9 @@ struct pairing {
 	uint8_t *old_pairs, *new_pairs;
 };
 
+/* When the last gap of either began, on the clock of both; 0: there was none, or they have no clock in common. */
+uint64_t pairing_gap_ns(const struct snapshot *old_snapshot, const struct snapshot *new_snapshot);
+
 /* Of traces that the options select. Errors as in snapshot_compare(); release it also then. */
 int pairing_find(struct pairing *pairing, const struct snapshot *old_snapshot,
 		 const struct snapshot *new_snapshot, const struct engine_options *options,

@@ -104,7 +104,7 @@ bool selector_is_gap_block(const struct selector *selector, uint64_t at)
 {
 	const uint64_t *birth_ns = selector->source->tables->trace_birth_ns;
 
-	return birth_ns && birth_ns[at] && birth_ns[at] < selector->gap_ns;
+	return birth_ns && birth_ns[at] && birth_ns[at] < selector->source->gap_ns;
 }
 
 bool selector_takes(struct selector *selector, uint64_t at)
@@ -142,7 +142,7 @@ static int check_columns(struct selector *selector, struct reason *why)
 
 	if (err || !tables->trace_nr)
 		return err;
-	if (selector->selection->no_gap_blocks && tables->gap_nr && !tables->trace_birth_ns)
+	if (selector->selection->no_gap_blocks && selector->source->gap_ns && !tables->trace_birth_ns)
 		return reason_set(why, -ENODATA, "the snapshot has gaps, but no birth times: it does "
 						 "not say which blocks lived through one");
 	return selector->has_age ?
@@ -214,14 +214,12 @@ static int make_memos(struct selector *selector)
 int selector_init(struct selector *selector, struct source *source, struct reason *why)
 {
 	const struct selection *selection = &source->options->select;
-	const struct snapshot_tables *tables = source->tables;
 	int err;
 
 	*selector = (struct selector){
 		.source = source,
 		.selection = selection,
 		.has_age = selection->min_age_ns || selection->max_age_ns,
-		.gap_ns = tables->gap_nr ? tables->gap[tables->gap_nr - 1].start_ns : 0,
 	};
 	err = check_columns(selector, why) ?: collect_domains(selector, why) ?: make_memos(selector);
 	if (err) {
@@ -230,8 +228,8 @@ int selector_init(struct selector *selector, struct source *source, struct reaso
 	}
 	selector->is_per_trace = selection->min_size || selection->has_max_size ||
 				 selection->thread || selector->has_age ||
-				 (selection->no_gap_blocks && selector->gap_ns) ||
-				 (selector->domain_nr && tables->trace_domain);
+				 (selection->no_gap_blocks && source->gap_ns) ||
+				 (selector->domain_nr && source->tables->trace_domain);
 	return 0;
 }
 

@@ -22,7 +22,6 @@ struct selector {
 	uint32_t *domain;
 	size_t domain_nr;
 	uint64_t now_ns;   /* where ages count from */
-	uint64_t gap_ns;   /* what was born before lived through a gap; 0: there was none */
 	bool is_per_trace; /* does it depend on more than the traceback? */
 	bool has_age;	   /* is an age asked? */
 };

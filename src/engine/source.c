@@ -22,6 +22,8 @@ int source_init(struct source *source, const struct snapshot *snapshot,
 		.tables = snapshot__tables(snapshot),
 		.options = options,
 	};
+	if (source->tables->gap_nr)
+		source->gap_ns = source->tables->gap[source->tables->gap_nr - 1].start_ns;
 	source->wrapper = calloc(source->tables->string_nr ?: 1, sizeof(*source->wrapper));
 	return source->wrapper ? 0 : -ENOMEM;
 }

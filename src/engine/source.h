@@ -9,6 +9,7 @@ struct source {
 	const struct snapshot *snapshot;
 	const struct snapshot_tables *tables;
 	const struct engine_options *options;
+	uint64_t gap_ns;  /* what was born before lived through a gap; 0: there was none */
 	uint8_t *wrapper; /* by string id: is a function so called? 0 until asked for */
 };
 

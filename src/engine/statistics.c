@@ -92,6 +92,8 @@ static int column_fill(struct column *column, struct keyspace *keys,
 	int err;
 
 	err = source_init(&traces, snapshot, keys->options);
+	if (weighing->gap_ns)
+		traces.gap_ns = weighing->gap_ns;
 	if (!err)
 		err = key_source_init(&source, &traces);
 	if (!err)
@@ -256,8 +258,9 @@ static int fill_and_make(const struct snapshot *old, const struct snapshot *new,
 			 struct statistics **ret, struct reason *why)
 {
 	bool is_asked = !options->measure && (has_weights(old) || has_weights(new));
-	const struct weighing weighing = { is_asked, pairing->new_pairs };
-	const struct weighing old_weighing = { is_asked, pairing->old_pairs };
+	uint64_t gap_ns = old ? pairing_gap_ns(old, new) : 0;
+	const struct weighing weighing = { is_asked, pairing->new_pairs, gap_ns };
+	const struct weighing old_weighing = { is_asked, pairing->old_pairs, gap_ns };
 	struct column before = {}, now = {};
 	struct keyspace keys;
 	int err;

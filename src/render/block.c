@@ -35,15 +35,17 @@ static int block_read(const struct snapshot *snapshot, uint64_t at, struct block
 static int put_facts(FILE *out, const struct snapshot *snapshot, const struct block *block)
 {
 	const struct snap_trace *trace = &block->trace;
-	char size[UNIT_TEXT_MAX], age[32] = "", thread[32] = "", domain[DOMAIN_TEXT_MAX];
+	char size[UNIT_TEXT_MAX], age[32] = "", thread[32] = "", domain[DOMAIN_TEXT_MAX], weight[64] = "";
 
 	if (block->has_age)
 		snprintf(age, sizeof(age), ", %.3f s old", block->age_ns / 1e9);
 	if (trace->thread)
 		snprintf(thread, sizeof(thread), ", by thread %" PRIu32, trace->thread);
-	return put_line(out, "0x%" PRIx64 ": %s in domain %s%s%s", trace->address,
+	if (trace->weight > 1)
+		snprintf(weight, sizeof(weight), "; a sample, which stands for %.7g blocks", trace->weight);
+	return put_line(out, "0x%" PRIx64 ": %s in domain %s%s%s%s", trace->address,
 			format_size(size, trace->size, false),
-			domain_text(domain, snapshot, trace->domain), thread, age);
+			domain_text(domain, snapshot, trace->domain), thread, age, weight);
 }
 
 int text_block(FILE *out, const struct snapshot *snapshot, uint64_t at)
@@ -73,6 +75,8 @@ static int set_facts(json_t *object, const struct block *block)
 	err = err ?: json_set_uint(object, "domain", trace->domain);
 	if (trace->thread)
 		err = err ?: json_set_uint(object, "thread", trace->thread);
+	if (trace->weight > 1)
+		err = err ?: json_set(object, "weight", json_real(trace->weight));
 	if (block->has_age)
 		err = err ?: json_set_uint(object, "age_ns", block->age_ns);
 	if (block->total_nframe)

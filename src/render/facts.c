@@ -3,9 +3,11 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/units.h"
 #include "bpf_types.h"
 #include "snapshot.h"
 
@@ -51,16 +53,48 @@ static void add_size(uint64_t *sum, uint64_t size)
 		*sum = UINT64_MAX;
 }
 
+double bytes_beyond(const struct snapshot_tables *tables, uint64_t at)
+{
+	return tables->trace_weight ? tables->trace_size[at] * (tables->trace_weight[at] - 1) : 0;
+}
+
+uint64_t with_beyond(uint64_t samples, double beyond)
+{
+	uint64_t sum = samples;
+
+	if (!(beyond < 0x1p64) || __builtin_add_overflow(sum, (uint64_t)(beyond + 0.5), &sum))
+		return UINT64_MAX;
+	return sum;
+}
+
+const char *rate_text(char text[RATE_TEXT_MAX], const struct snapshot *snapshot)
+{
+	uint64_t bytes = snapshot__metadata_u64(snapshot, "sample_bytes", 0);
+	char rate[UNIT_TEXT_MAX];
+
+	*text = '\0';
+	if (bytes)
+		snprintf(text, RATE_TEXT_MAX, "one in %s", format_size(rate, bytes, false));
+	return text;
+}
+
 struct snapshot_facts snapshot_facts(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	struct snapshot_facts facts = { .blocks = tables->trace_nr };
+	struct snapshot_facts facts = {
+		.samples = tables->trace_nr, .is_estimated = tables->trace_weight,
+	};
+	double bytes = 0, blocks = 0;
 
 	for (uint64_t i = 0; i < tables->trace_nr; i++) {
 		add_size(&facts.current_bytes, tables->trace_size[i]);
+		bytes += bytes_beyond(tables, i);
+		blocks += tables->trace_weight ? tables->trace_weight[i] - 1 : 0;
 		++*share_of(&facts.shares, tables,
 			    &tables->traceback[tables->trace_traceback[i]]);
 	}
+	facts.current_bytes = with_beyond(facts.current_bytes, bytes);
+	facts.blocks = with_beyond(tables->trace_nr, blocks);
 	facts.has_peak = has_counter(snapshot, "peak_bytes");
 	facts.peak_bytes = snapshot__counter(snapshot, "peak_bytes");
 	if (facts.peak_bytes < facts.current_bytes)

@@ -9,7 +9,7 @@
 
 #include "snapshot.h"
 
-/* Blocks by how their traceback ended; the first that is true, from below. */
+/* Traces by how their traceback ended; the first that is true, from below. */
 struct traceback_shares {
 	uint64_t end[SNAP_END_NR]; /* by tables: how; [0] is none of these */
 	uint64_t ended;	      /* the walk found no further frame; that may be the stack's root */
@@ -20,6 +20,8 @@ struct traceback_shares {
 };
 
 struct snapshot_facts {
+	uint64_t samples;	/* traces */
+	bool is_estimated;	/* the two below: each trace stands for several blocks */
 	uint64_t blocks;
 	uint64_t current_bytes; /* the sum of the blocks' sizes */
 	bool has_peak;
@@ -28,6 +30,16 @@ struct snapshot_facts {
 };
 
 struct snapshot_facts snapshot_facts(const struct snapshot *snapshot);
+
+/* What trace number `at` stands for, beside itself, in bytes. */
+double bytes_beyond(const struct snapshot_tables *tables, uint64_t at);
+
+/* The sum of samples and what they stand for beside themselves; at most UINT64_MAX. */
+uint64_t with_beyond(uint64_t samples, double beyond);
+
+/* "one in 512 KiB", or "" where the snapshot does not say. Returns text. */
+#define RATE_TEXT_MAX 64
+const char *rate_text(char text[RATE_TEXT_MAX], const struct snapshot *snapshot);
 
 /* What a counter or a loss means, one line; NULL for a name that this version does not know. */
 const char *counter_meaning(const char *name);

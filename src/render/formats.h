@@ -9,6 +9,8 @@
 int text_report(FILE *out, const struct report *report);
 int text_show(FILE *out, const struct snapshot *snapshot);
 int text_dropped(FILE *out, const struct snapshot *snapshot);
+int text_gaps(FILE *out, const struct snapshot *snapshot);
+int text_cost(FILE *out, const struct snapshot *snapshot);
 int text_block(FILE *out, const struct snapshot *snapshot, uint64_t at);
 int json_block(FILE *out, const struct snapshot *snapshot, uint64_t at);
 int json_report(FILE *out, const struct report *report);

@@ -31,6 +31,10 @@ json_t *json_frames(const struct frame_view *frame, uint32_t nframe);
 /* {"bytes":524288,"confidence":0.95}; {"bytes":0} of one that has every block. NULL: no memory. */
 json_t *json_sampling(const struct snapshot *snapshot);
 
+/* Set "gaps" and "cost", where there are any and it is known. 0 or -ENOMEM. */
+int json_set_gaps(json_t *show, const struct snapshot *snapshot);
+int json_set_cost(json_t *show, const struct snapshot *snapshot);
+
 /* Passes a new value on, or drops it after an error and returns NULL. */
 json_t *json_unless(int err, json_t *value);
 

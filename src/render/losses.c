@@ -68,7 +68,8 @@ int render_traced(FILE *out, const struct snapshot *snapshot)
 	format_size(traced_text, facts.current_bytes, false);
 	format_size(rss_text, rss, false);
 	format_size(older_text, older, false);
-	return put_line(out, "traced %s in %" PRIu64 " block%s%s%s%s%s%s%s", traced_text,
+	return put_line(out, "traced %s%s in %" PRIu64 " block%s%s%s%s%s%s%s",
+			facts.is_estimated ? "about " : "", traced_text,
 			facts.blocks, facts.blocks == 1 ? "" : "s",
 			snapshot__metadata(snapshot, "filters") ? " (filtered)" : "",
 			rss ? ", of RSS " : "", rss ? rss_text : "",

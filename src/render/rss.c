@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "render.h"
 #include "render/clean.h"
+#include "render/facts.h"
 #include "snapshot.h"
 
 /* In the order of the sentence. */
@@ -54,6 +55,7 @@ static uint64_t heap_blocks_bytes(const struct snapshot *snapshot)
 	uint32_t latest = DOMAIN_MMAP;
 	bool counts = false;
 	uint64_t bytes = 0;
+	double beyond = 0;
 
 	for (uint64_t i = 0; i < tables->trace_nr; i++) {
 		uint32_t domain = tables->trace_domain ? tables->trace_domain[i] : 0;
@@ -61,10 +63,12 @@ static uint64_t heap_blocks_bytes(const struct snapshot *snapshot)
 		if (domain != latest)
 			counts = is_of_heap(snapshot, domain);
 		latest = domain;
-		if (counts)
-			bytes = add(bytes, tables->trace_size[i]);
+		if (!counts)
+			continue;
+		bytes = add(bytes, tables->trace_size[i]);
+		beyond += bytes_beyond(tables, i);
 	}
-	return bytes;
+	return with_beyond(bytes, beyond);
 }
 
 /* A part of the blocks says nothing of the rest. */

@@ -13,7 +13,10 @@
 /* Metadata that is a number: these keys, and those whose unit is their ending. */
 static bool is_number_key(const char *key)
 {
-	static const char *const keys[] = { "pid", "traceback_limit", "max_blocks" };
+	static const char *const keys[] = {
+		"pid", "traceback_limit", "max_blocks", "min_size", "max_size",
+		"max_overhead_percent", "probes_stepped",
+	};
 	static const char *const endings[] = { "_ns", "_bytes", "_ticks", "_count" };
 	size_t len = strlen(key);
 
@@ -154,6 +157,30 @@ static json_t *shares_json(const struct traceback_shares *shares)
 	return json_unless(err, object);
 }
 
+/* Which blocks were recorded, where not all were. */
+static int set_recorded(json_t *show, const struct snapshot *snapshot,
+			const struct snapshot_facts *facts)
+{
+	uint64_t min = snapshot__metadata_u64(snapshot, "min_size", 0);
+	uint64_t max = snapshot__metadata_u64(snapshot, "max_size", 0);
+	json_t *filter = json_object();
+	int err = 0;
+
+	if (min)
+		err = json_set_uint(filter, "min", min);
+	if (max)
+		err = err ?: json_set_uint(filter, "max", max);
+	filter = json_unless(err, filter);
+	if (min || max)
+		err = json_set(show, "size_filter", filter);
+	else
+		json_decref(filter);
+	if (!facts->is_estimated)
+		return err;
+	err = err ?: json_set_uint(show, "samples", facts->samples);
+	return err ?: json_set(show, "sampling", json_sampling(snapshot));
+}
+
 int json_show(FILE *out, const struct snapshot *snapshot)
 {
 	struct snapshot_facts facts = snapshot_facts(snapshot);
@@ -166,6 +193,9 @@ int json_show(FILE *out, const struct snapshot *snapshot)
 	if (rss.is_known)
 		err = err ?: json_set(show, "rss", rss_json(&rss));
 	err = err ?: json_set_uint(show, "blocks", facts.blocks);
+	err = err ?: set_recorded(show, snapshot, &facts);
+	err = err ?: json_set_gaps(show, snapshot);
+	err = err ?: json_set_cost(show, snapshot);
 	err = err ?: json_set(show, "counters", counters_json(snapshot, SNAP_COUNTED));
 	err = err ?: json_set(show, "losses", counters_json(snapshot, SNAP_LOST));
 	err = err ?: json_set(show, "probes", probes_json(snapshot));

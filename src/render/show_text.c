@@ -34,6 +34,34 @@ static int put_bytes(FILE *out, const char *name, uint64_t bytes)
 			format_size(text, bytes, false));
 }
 
+static int put_sampling(FILE *out, const struct snapshot *snapshot,
+			const struct snapshot_facts *facts)
+{
+	char rate[RATE_TEXT_MAX];
+
+	if (!facts->is_estimated)
+		return 0;
+	rate_text(rate, snapshot);
+	return put_line(out, "  estimated from %" PRIu64 " sampled block%s%s%s", facts->samples,
+			facts->samples == 1 ? "" : "s", *rate ? ", " : "", rate);
+}
+
+/* What was not recorded for its size. */
+static int put_size_filter(FILE *out, const struct snapshot *snapshot)
+{
+	uint64_t min = snapshot__metadata_u64(snapshot, "min_size", 0);
+	uint64_t max = snapshot__metadata_u64(snapshot, "max_size", 0);
+	char least[UNIT_TEXT_MAX], most[UNIT_TEXT_MAX];
+
+	if (!min && !max)
+		return 0;
+	format_size(least, min, false);
+	format_size(most, max, false);
+	return put_line(out, "  only blocks of %s%s%s%s were recorded", min ? least : "",
+			min ? max ? " to " : " or more" : "", max ? most : "",
+			min ? "" : " or less");
+}
+
 static int put_memory(FILE *out, const struct snapshot *snapshot,
 		      const struct snapshot_facts *facts)
 {
@@ -43,6 +71,8 @@ static int put_memory(FILE *out, const struct snapshot *snapshot,
 	if (facts->has_peak)
 		err = err ?: put_bytes(out, "peak", facts->peak_bytes);
 	err = err ?: put_line(out, "  %-*s %" PRIu64, NAME_WIDTH, "blocks", facts->blocks);
+	err = err ?: put_sampling(out, snapshot, facts);
+	err = err ?: put_size_filter(out, snapshot);
 	if (!err)
 		fputs("  ", out);
 	err = err ?: render_traced(out, snapshot);
@@ -71,16 +101,16 @@ static int put_stopped(FILE *out, enum snap_traceback_end end, uint64_t part, ui
 static int put_shares(FILE *out, const struct snapshot_facts *facts)
 {
 	const struct traceback_shares *shares = &facts->shares;
-	int err = put_line(out, "tracebacks, in blocks");
+	int err = put_line(out, "tracebacks, in %sblocks", facts->is_estimated ? "sampled " : "");
 
-	err = err ?: put_share(out, "complete", shares->end[SNAP_END_ROOT], facts->blocks);
-	err = err ?: put_share(out, "no further frame found", shares->ended, facts->blocks);
-	err = err ?: put_share(out, "only the direct caller", shares->caller_only, facts->blocks);
-	err = err ?: put_share(out, "cut at the traceback limit", shares->limited, facts->blocks);
+	err = err ?: put_share(out, "complete", shares->end[SNAP_END_ROOT], facts->samples);
+	err = err ?: put_share(out, "no further frame found", shares->ended, facts->samples);
+	err = err ?: put_share(out, "only the direct caller", shares->caller_only, facts->samples);
+	err = err ?: put_share(out, "cut at the traceback limit", shares->limited, facts->samples);
 	for (int end = SNAP_END_ROOT + 1; end < SNAP_END_NR && !err; end++)
-		err = put_stopped(out, end, shares->end[end], facts->blocks);
-	err = err ?: put_share(out, "broken", shares->broken, facts->blocks);
-	return err ?: put_share(out, "none", shares->none, facts->blocks);
+		err = put_stopped(out, end, shares->end[end], facts->samples);
+	err = err ?: put_share(out, "broken", shares->broken, facts->samples);
+	return err ?: put_share(out, "none", shares->none, facts->samples);
 }
 
 static int put_counter(FILE *out, const struct snapshot *snapshot,
@@ -170,6 +200,8 @@ int text_show(FILE *out, const struct snapshot *snapshot)
 	int err = put_metadata(out, snapshot);
 
 	err = err ?: put_memory(out, snapshot, &facts);
+	err = err ?: text_gaps(out, snapshot);
+	err = err ?: text_cost(out, snapshot);
 	err = err ?: put_shares(out, &facts);
 	err = err ?: put_counters(out, snapshot);
 	err = err ?: put_losses(out, snapshot);

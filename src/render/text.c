@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "render/clean.h"
 #include "render/domains.h"
+#include "render/facts.h"
 #include "render/formats.h"
 #include "render/frame_text.h"
 #include "render/source_tree.h"
@@ -135,16 +136,15 @@ static int put_rest(FILE *out, const struct statistics *statistics, size_t shown
 /* "1200 samples, one in 512 KiB", "every block" */
 static void put_samples(FILE *out, const struct snapshot *snapshot, uint64_t samples)
 {
-	uint64_t bytes = snapshot__metadata_u64(snapshot, "sample_bytes", 0);
-	char rate[UNIT_TEXT_MAX];
+	char rate[RATE_TEXT_MAX];
 
 	if (!snapshot__tables(snapshot)->trace_weight) {
 		fputs("every block", out);
 		return;
 	}
-	fprintf(out, "%" PRIu64 " sample%s", samples, samples == 1 ? "" : "s");
-	if (bytes)
-		fprintf(out, ", one in %s", format_size(rate, bytes, false));
+	rate_text(rate, snapshot);
+	fprintf(out, "%" PRIu64 " sample%s%s%s", samples, samples == 1 ? "" : "s", *rate ? ", " : "",
+		rate);
 }
 
 /* Nothing in a report of blocks that were all recorded: that is tracemalloc's. */

@@ -15,6 +15,8 @@
  *	buffer.snap, enlarged.snap	one process, whose buffer has become bigger
  *	rss.snap, sparse.snap, afar.snap, rss-hostile.snap	what RSS is made of
  *	rebuilt.snap		the same program from another build, sampled
+ *	sampled-old.snap, sampled.snap	one process, samples of its blocks, the second with gaps
+ *	gaps.snap		every block, but for gaps
  *	damaged.snap, short.snap, text.snap, later.snap	no snapshots
  */
 #include <stdio.h>
@@ -22,6 +24,7 @@
 #include <string.h>
 
 #include "make.h"
+#include "make_sampled.h"
 
 #define SEC 1000000000ull
 
@@ -353,5 +356,8 @@ int main(int argc, char **argv)
 	make_one(&make, "sparse", make_sparse);
 	make_one(&make, "afar", make_afar);
 	make_one(&make, "rss-hostile", make_rss_hostile);
+	make_sampled_old(&make);
+	make_sampled(&make);
+	make_gaps(&make);
 	return 0;
 }

@@ -335,3 +335,33 @@ Test(engine_estimates, blocks_that_lived_through_a_gap)
 	snapshot__close(sampled);
 	snapshot__close(without_births);
 }
+
+/* What is left out of the new one must not seem to have been freed. */
+Test(engine_estimates, differences_leave_out_the_same)
+{
+	static const char *const keys[] = { "pid", "boot_id", "start_time_ticks" };
+	const struct engine_options without = { .select = { .no_gap_blocks = true } };
+	struct snapshot *snapshot[2];
+	struct statistics *got;
+
+	for (int i = 0; i < 2; i++) {
+		struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_BIRTH);
+
+		for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
+			cr_assert_eq(snapshot_builder__metadata(builder, keys[k], "7"), 0);
+		for (uint64_t birth_ns = 10; birth_ns < 30; birth_ns += 10)
+			cr_assert_eq(snapshot_builder__trace(builder, &(struct snap_trace){
+				.size = birth_ns, .birth_ns = birth_ns }), 0);
+		if (i)
+			cr_assert_eq(snapshot_builder__gap(builder, 15, 16), 0);
+		cr_assert_eq(snapshot_builder__finish(builder, &snapshot[i]), 0);
+	}
+	got = ask(snapshot[0], snapshot[1], &without);
+	cr_expect(got->total.size == 20 && got->total_diff.size == 0);
+	statistics_free(got);
+	got = ask(snapshot[1], snapshot[0], &without);
+	cr_expect(got->total.size == 20 && got->total_diff.size == 0);
+	statistics_free(got);
+	snapshot__close(snapshot[0]);
+	snapshot__close(snapshot[1]);
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* `show`: what the recording took from the program. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "render/clean.h"
+#include "render/facts.h"
+#include "render/formats.h"
+#include "render/json_parts.h"
+#include "snapshot.h"
+
+#define NAME_WIDTH 30 /* as show_text.c */
+
+struct own_cost {
+	bool is_known, is_estimated;
+	uint64_t cost_ns, cpu_ns; /* the first is part of the second */
+	uint64_t budget_percent;  /* 0: none */
+};
+
+static struct own_cost read_cost(const struct snapshot *snapshot)
+{
+	const char *is_estimated = snapshot__metadata(snapshot, "cost_is_estimated");
+	struct own_cost cost = {
+		.cost_ns = snapshot__metadata_u64(snapshot, "cost_ns", UINT64_MAX),
+		.cpu_ns = snapshot__metadata_u64(snapshot, "cpu_ns", UINT64_MAX),
+		.budget_percent = snapshot__metadata_u64(snapshot, "max_overhead_percent", 0),
+		.is_estimated = is_estimated && !strcmp(is_estimated, "1"),
+	};
+
+	cost.is_known = cost.cost_ns != UINT64_MAX && cost.cpu_ns != UINT64_MAX;
+	return cost;
+}
+
+static double share_of(const struct own_cost *cost)
+{
+	return (double)cost->cost_ns / cost->cpu_ns;
+}
+
+/* Of the program's own time; 0: not known. */
+static double slowdown_of(const struct own_cost *cost)
+{
+	if (cost->cost_ns >= cost->cpu_ns)
+		return 0;
+	return (double)cost->cpu_ns / (cost->cpu_ns - cost->cost_ns);
+}
+
+/* Each kind of trap: its counter, and the metadata that says how long one takes. */
+static const struct {
+	const char *counter, *price, *json_price;
+} traps[] = {
+	{ "entry_traps", "cost_entry_ns", "entry_trap_ns" },
+	{ "stepped_traps", "cost_stepped_ns", "stepped_trap_ns" },
+	{ "return_traps", "cost_return_ns", "return_trap_ns" },
+};
+
+/* ---- as text ------------------------------------------------------------------------------ */
+
+static int put_share(FILE *out, const struct own_cost *cost)
+{
+	double slowdown = slowdown_of(cost);
+	char slowed[64] = "";
+
+	if (!cost->cpu_ns)
+		return put_line(out, "  the program has not run since");
+	if (slowdown > 0)
+		snprintf(slowed, sizeof(slowed), ": it ran %.3g times as long", slowdown);
+	return put_line(out, "  recording took %s%.1f %% of the program's CPU time, %.3f s of %.3f s%s",
+			cost->is_estimated ? "about " : "", 100 * share_of(cost), cost->cost_ns / 1e9,
+			cost->cpu_ns / 1e9, slowed);
+}
+
+static int put_traps(FILE *out, const struct snapshot *snapshot, size_t kind)
+{
+	uint64_t nr = snapshot__counter(snapshot, traps[kind].counter);
+	uint64_t price_ns = snapshot__metadata_u64(snapshot, traps[kind].price, 0);
+	char price[48] = "";
+
+	if (!has_counter(snapshot, traps[kind].counter))
+		return 0;
+	if (price_ns)
+		snprintf(price, sizeof(price), " of %" PRIu64 " ns", price_ns);
+	return put_line(out, "  %-*s %" PRIu64 "%s", NAME_WIDTH, traps[kind].counter, nr, price);
+}
+
+static int put_stepped(FILE *out, const struct snapshot *snapshot)
+{
+	uint64_t nr = snapshot__metadata_u64(snapshot, "probes_stepped", UINT64_MAX);
+	uint32_t probe_nr = snapshot__tables(snapshot)->probe_nr;
+
+	if (nr == UINT64_MAX)
+		return 0;
+	return put_line(out, "  %-*s %" PRIu64 " of %" PRIu32, NAME_WIDTH, "probes single-stepped", nr,
+			probe_nr);
+}
+
+int text_cost(FILE *out, const struct snapshot *snapshot)
+{
+	struct own_cost cost = read_cost(snapshot);
+	int err;
+
+	if (!cost.is_known)
+		return 0;
+	err = put_line(out, "cost") ?: put_share(out, &cost);
+	for (size_t i = 0; i < ARRAY_SIZE(traps) && !err; i++)
+		err = put_traps(out, snapshot, i);
+	if (has_counter(snapshot, "program_ns"))
+		err = err ?: put_line(out, "  %-*s %.3f s", NAME_WIDTH, "program time",
+				      snapshot__counter(snapshot, "program_ns") / 1e9);
+	err = err ?: put_stepped(out, snapshot);
+	if (cost.budget_percent)
+		err = err ?: put_line(out, "  %-*s %" PRIu64 " %% of the program's own CPU time",
+				      NAME_WIDTH, "budget", cost.budget_percent);
+	return err;
+}
+
+/* ---- as JSON ------------------------------------------------------------------------------ */
+
+static int set_traps(json_t *object, const struct snapshot *snapshot, size_t kind)
+{
+	uint64_t price_ns = snapshot__metadata_u64(snapshot, traps[kind].price, 0);
+	int err = 0;
+
+	if (has_counter(snapshot, traps[kind].counter))
+		err = json_set_uint(object, traps[kind].counter,
+				    snapshot__counter(snapshot, traps[kind].counter));
+	if (price_ns)
+		err = err ?: json_set_uint(object, traps[kind].json_price, price_ns);
+	return err;
+}
+
+static int set_times(json_t *object, const struct own_cost *cost)
+{
+	int err = json_set_uint(object, "cpu_ns", cost->cpu_ns);
+
+	err = err ?: json_set_uint(object, "cost_ns", cost->cost_ns);
+	if (cost->cpu_ns)
+		err = err ?: json_set(object, "share", json_real(share_of(cost)));
+	if (slowdown_of(cost) > 0)
+		err = err ?: json_set(object, "slowdown", json_real(slowdown_of(cost)));
+	return err ?: json_set(object, "is_estimated", json_boolean(cost->is_estimated));
+}
+
+int json_set_cost(json_t *show, const struct snapshot *snapshot)
+{
+	uint64_t stepped = snapshot__metadata_u64(snapshot, "probes_stepped", UINT64_MAX);
+	struct own_cost cost = read_cost(snapshot);
+	json_t *object;
+	int err;
+
+	if (!cost.is_known)
+		return 0;
+	object = json_object();
+	err = set_times(object, &cost);
+	for (size_t i = 0; i < ARRAY_SIZE(traps) && !err; i++)
+		err = set_traps(object, snapshot, i);
+	if (has_counter(snapshot, "program_ns"))
+		err = err ?: json_set_uint(object, "program_ns",
+					   snapshot__counter(snapshot, "program_ns"));
+	if (stepped != UINT64_MAX)
+		err = err ?: json_set_uint(object, "probes_stepped", stepped);
+	if (cost.budget_percent)
+		err = err ?: json_set_uint(object, "max_overhead_percent", cost.budget_percent);
+	return json_set(show, "cost", json_unless(err, object));
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* `show`: the times when nothing was recorded. */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "render/clean.h"
+#include "render/formats.h"
+#include "render/json_parts.h"
+#include "snapshot.h"
+
+#define LATEST_NR 5 /* in text */
+
+/* They do not overlap: the sum fits. */
+static uint64_t sum_ns(const struct snapshot_tables *tables)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < tables->gap_nr; i++)
+		sum += tables->gap[i].end_ns - tables->gap[i].start_ns;
+	return sum;
+}
+
+/* How long it was recorded until the snapshot, gaps included; 0: not known. */
+static uint64_t recording_ns(const struct snapshot *snapshot)
+{
+	uint64_t start_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", UINT64_MAX);
+	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
+
+	return start_ns < now_ns ? now_ns - start_ns : 0;
+}
+
+static int put_gap(FILE *out, const struct snapshot *snapshot, const struct snap_gap *gap)
+{
+	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
+	double length = (gap->end_ns - gap->start_ns) / 1e9;
+
+	if (now_ns < gap->end_ns) /* it does not say, or is hostile */
+		return put_line(out, "  %.3f s from %.3f s on the monotonic clock", length,
+				gap->start_ns / 1e9);
+	return put_line(out, "  %.3f s, %.3f s before the snapshot", length,
+			(now_ns - gap->start_ns) / 1e9);
+}
+
+int text_gaps(FILE *out, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	uint64_t all_ns = recording_ns(snapshot);
+	uint32_t from = tables->gap_nr > LATEST_NR ? tables->gap_nr - LATEST_NR : 0;
+	char share[48] = "";
+	int err;
+
+	if (!tables->gap_nr)
+		return 0;
+	if (all_ns)
+		snprintf(share, sizeof(share), ", %.1f %% of the recording",
+			 100.0 * sum_ns(tables) / all_ns);
+	err = put_line(out, "gaps in the recording: %" PRIu32 ", %.3f s together%s", tables->gap_nr,
+		       sum_ns(tables) / 1e9, share);
+	if (from)
+		err = err ?: put_line(out, "  the last %d:", LATEST_NR);
+	for (uint32_t i = from; i < tables->gap_nr && !err; i++)
+		err = put_gap(out, snapshot, &tables->gap[i]);
+	return err;
+}
+
+static json_t *gap_json(const struct snap_gap *gap)
+{
+	json_t *object = json_object();
+	int err = json_set_uint(object, "start_ns", gap->start_ns);
+
+	err = err ?: json_set_uint(object, "end_ns", gap->end_ns);
+	return json_unless(err, object);
+}
+
+int json_set_gaps(json_t *show, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	json_t *gaps;
+	int err = 0;
+
+	if (!tables->gap_nr)
+		return 0;
+	gaps = json_array();
+	for (uint32_t i = 0; i < tables->gap_nr && !err; i++)
+		if (json_array_append_new(gaps, gap_json(&tables->gap[i])))
+			err = -ENOMEM;
+	return json_set(show, "gaps", json_unless(err, gaps));
+}

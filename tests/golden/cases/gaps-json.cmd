@@ -1,0 +1,1 @@
+allocsnap stats gaps.snap --json; allocsnap diff gaps.snap gaps.snap --json

@@ -1,0 +1,1 @@
+allocsnap show gaps.snap | head -20

@@ -1,0 +1,1 @@
+allocsnap stats gaps.snap; allocsnap stats gaps.snap --no-gap-blocks; allocsnap stats gaps.snap --measure allocated

@@ -1,0 +1,1 @@
+allocsnap diff sampled-old.snap sampled.snap

@@ -1,0 +1,1 @@
+allocsnap show sampled.snap; allocsnap show sampled.snap --json

@@ -1,0 +1,1 @@
+allocsnap stats sampled.snap --cumulative --top 2

@@ -1,0 +1,1 @@
+allocsnap stats sampled.snap --group-by traceback --top 1

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_GOLDEN_MAKE_SAMPLED_H
+#define ALLOCSNAP_GOLDEN_MAKE_SAMPLED_H
+
+/* Snapshots of samples, and with gaps. The weights are those of 1 in 512 KiB. */
+
+#include "make.h"
+
+#define SECOND_NS 1000000000ull
+
+/* What is there under the same number in two snapshots is one block. */
+static void samples(struct make *m, uint32_t traceback, uint64_t size, double weight,
+		    unsigned int first, unsigned int nr)
+{
+	for (unsigned int i = first; i < first + nr; i++) {
+		struct snap_trace row = {
+			.size = size, .traceback = traceback, .birth_ns = (10 + i) * SECOND_NS,
+			.address = 0x7f0000000000 + 0x100000000 * traceback + 0x10000 * i,
+			.thread = 4711, .weight = weight,
+		};
+
+		must(snapshot_builder__trace(m->builder, &row), "sample");
+	}
+}
+
+static void sampled_metadata(struct make *m, const char *monotonic_ns)
+{
+	metadata(m, "boot_id", "4be9d1a0-5cbb-4f0b-8a3e-0d1d7d4f2a11");
+	metadata(m, "pid", "4711");
+	metadata(m, "start_time_ticks", "8800");
+	metadata(m, "comm", "shopd");
+	metadata(m, "recording_start_monotonic_ns", "5000000000");
+	metadata(m, "monotonic_ns", monotonic_ns);
+	metadata(m, "sample_bytes", "524288");
+	metadata(m, "rss_bytes", "83990938");
+}
+
+static void make_sampled_old(struct make *m)
+{
+	uint32_t root;
+
+	begin(m, SNAP_WITH_ALL | SNAP_WITH_WEIGHT);
+	root = line(m, "main", "src/main.c", 70);
+	sampled_metadata(m, "50000000000");
+	samples(m, TRACEBACK(m, 0, line(m, "cart_new", "src/cart.c", 31), root), 64, 8192.5000101725, 0, 35);
+	samples(m, TRACEBACK(m, 0, line(m, "db_row", "src/db.c", 12), root), 4096, 128.500651041, 0, 30);
+	samples(m, TRACEBACK(m, 0, line(m, "cache_page", "src/cache.c", 9), root), 1 << 20, 1.1565176427, 0, 3);
+	end(m, "sampled-old");
+}
+
+static void sampled_cost(struct make *m)
+{
+	metadata(m, "min_size", "16");
+	metadata(m, "max_size", "1048576");
+	metadata(m, "max_overhead_percent", "20");
+	metadata(m, "cost_ns", "1600000000");
+	metadata(m, "cpu_ns", "10000000000");
+	metadata(m, "cost_entry_ns", "712");
+	metadata(m, "cost_stepped_ns", "9434");
+	metadata(m, "cost_return_ns", "1033");
+	metadata(m, "cost_is_estimated", "1");
+	metadata(m, "probes_stepped", "0");
+	count(m, SNAP_COUNTED, "entry_traps", 1500000);
+	count(m, SNAP_COUNTED, "stepped_traps", 0);
+	count(m, SNAP_COUNTED, "return_traps", 120000);
+	count(m, SNAP_COUNTED, "program_ns", 400000000);
+}
+
+/* Ten carts more, five are gone; the other places are as they were; and a new one. */
+static void make_sampled(struct make *m)
+{
+	uint32_t root;
+
+	begin(m, SNAP_WITH_ALL | SNAP_WITH_WEIGHT);
+	root = line(m, "main", "src/main.c", 70);
+	sampled_metadata(m, "60000000000");
+	sampled_cost(m);
+	samples(m, TRACEBACK(m, 0, line(m, "cart_new", "src/cart.c", 31), root), 64, 8192.5000101725, 5, 40);
+	samples(m, TRACEBACK(m, 0, line(m, "db_row", "src/db.c", 12), root), 4096, 128.500651041, 0, 30);
+	samples(m, TRACEBACK(m, 0, line(m, "cache_page", "src/cache.c", 9), root), 1 << 20, 1.1565176427, 0, 3);
+	samples(m, TRACEBACK(m, 0, line(m, "log_line", "src/log.c", 8), root), 16, 32768.5000025, 30, 2);
+	must(snapshot_builder__gap(m->builder, 20 * SECOND_NS, 21500000000), "gap");
+	must(snapshot_builder__gap(m->builder, 30 * SECOND_NS, 32 * SECOND_NS), "gap");
+	end(m, "sampled");
+}
+
+/* Every block, as far as it was looked. */
+static void make_gaps(struct make *m)
+{
+	begin(m, SNAP_WITH_ALL | SNAP_WITH_CHURN);
+	metadata(m, "pid", "4711");
+	blocks(m, TRACEBACK(m, 0, line(m, "cart_new", "src/cart.c", 31)), 64, 3, 10 * SECOND_NS);
+	blocks(m, TRACEBACK(m, 0, line(m, "cart_new", "src/cart.c", 31)), 64, 2, 30 * SECOND_NS);
+	for (unsigned int i = 1; i < 8; i++)
+		must(snapshot_builder__gap(m->builder, (10 + 2 * i) * SECOND_NS, (11 + 2 * i) * SECOND_NS), "gap");
+	end(m, "gaps");
+}
+
+#endif
