@@ -156,8 +156,8 @@ static struct interval around(double centre, const struct moments *moments, int6
 		return interval;
 	shift = z * z * moments->covariance / moments->variance / 2;
 	half = sqrt(z * z * moments->variance + shift * shift);
-	interval.low = to_int(floor(centre + shift - half));
-	interval.high = to_int(ceil(centre + shift + half));
+	interval.low = to_int(ceil(centre + shift - half)); /* the truth is whole */
+	interval.high = to_int(floor(centre + shift + half));
 	if (interval.low > estimate)
 		interval.low = estimate;
 	if (interval.high < estimate)

@@ -46,8 +46,15 @@ class Snapshot:
         """What JSON makes of it: lists, and total_nframe only where it is known."""
         return {"traceback_limit": self.traceback_limit,
                 "traces": [[domain, size, [list(frame) for frame in frames]] +
-                           ([] if total is None else [total])
-                           for domain, size, frames, total in self.traces]}
+                           self.tail(total, getattr(trace, "weight", None))
+                           for trace in self.traces for domain, size, frames, total in (trace,)]}
+
+    @staticmethod
+    def tail(total, weight):
+        """A sample's weight is behind its total_nframe."""
+        if weight is None:
+            return [] if total is None else [total]
+        return [total, weight]
 
     def json(self, rng=None):
         """In one of the spellings that JSON allows; always the same one without rng."""

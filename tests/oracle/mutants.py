@@ -102,6 +102,63 @@ MUTANTS = {
         ("?: compare_number(a->lineno, b->lineno);",
          "?: compare_number(__builtin_bswap32(a->lineno), __builtin_bswap32(b->lineno));")),
 
+    # samples
+    "estimates: weights are ignored": (
+        "src/engine/estimate.c", ("double beyond = size * (weight - 1);", "double beyond = 0 * size * weight;")),
+    "estimates: what is beyond the samples is cut": (
+        "src/engine/estimate.c", ("llround(beyond)", "(int64_t)beyond")),
+    "estimates: a frame that is there twice is there by two chances": (
+        "src/engine/estimate.c",
+        ("to->variance += times * times * what->variance;", "to->variance += times * what->variance;")),
+    "estimates: a frame that is there twice skews like two": (
+        "src/engine/estimate.c", ("times * times * times * what->covariance", "times * what->covariance")),
+    "estimates: a frame that is there twice is two samples": (
+        "src/engine/estimate.c",
+        ("to->samples += sums->samples;", "to->samples += *times * sums->samples;")),
+    "intervals: Wald's": (
+        "src/engine/estimate.c",
+        ("shift = z * z * moments->covariance / moments->variance / 2;", "shift = 0;")),
+    "intervals: of 90 %": ("src/engine/estimate.c", ("1.959963984540054", "1.6448536269514722")),
+    "intervals: may be below the samples": (
+        "src/engine/estimate.c", ("if (interval.low < sampled)", "if (0 && interval.low < sampled)")),
+    "intervals: the variance is that of a Poisson process": (
+        "src/engine/estimate.c",
+        (".variance = size * weight * beyond,", ".variance = size * weight * size * weight,")),
+    "intervals: of a difference, variances are subtracted": (
+        "src/engine/estimate.c",
+        (".variance = now->variance + old->variance,", ".variance = now->variance - old->variance,")),
+    "intervals: of a difference, both skew the same way": (
+        "src/engine/estimate.c",
+        (".covariance = now->covariance - old->covariance,",
+         ".covariance = now->covariance + old->covariance,")),
+    "pairs: a block in both is two samples": (
+        "src/engine/statistics.c",
+        ("if (!err && has_weights(old) && has_weights(new) && !options->measure)", "if (0)")),
+    "pairs: the new one's alone are paired": (
+        "src/engine/pairing.c", ("pairing->old_pairs[at] = pair << 4;", "pairing->old_pairs[at] = 0;")),
+    "pairs: an address is enough": (
+        "src/engine/pairing.c",
+        ("\t       trace.size == want->size && trace.domain == want->domain &&\n",
+         "\t       trace.domain == want->domain &&\n")),
+    "pairs: a block of another allocator is the same": (
+        "src/engine/pairing.c",
+        ("trace.size == want->size && trace.domain == want->domain &&", "trace.size == want->size &&")),
+    "pairs: a block of another weight is the same": (
+        "src/engine/pairing.c",
+        ("trace.thread == want->thread && trace.weight == want->weight",
+         "trace.thread == want->thread")),
+    "import: weights are lost": (
+        "src/snapshot/json_import.c", ("*ret = json_number_value(value);", "*ret = 1;")),
+    "import: what ends alike weighs 1": (
+        "src/snapshot/json_import.c", ("trace.weight = known->weight;", "trace.weight = 1;")),
+    "export: weights have six digits": (
+        "src/snapshot/json_export.c", ("&& digits++ < 17", "&& digits++ < 6")),
+    "select: weights stay where they were": (
+        "src/snapshot/select.c",
+        ("copy_column_u64(s, SNAP_TRACE_WEIGHT)",
+         "(s->from->rows[SNAP_TRACE_WEIGHT].row ? copy_all(s, SNAP_TRACE_WEIGHT, &(void *){ 0 }) ?: "
+         "(s->to->rows[SNAP_TRACE_WEIGHT].nr = s->to->rows[SNAP_TRACE_SIZE].nr, 0) : 0)")),
+
     # filters
     "filters: one exclusive filter that lets pass is enough": (
         "src/engine/selector.c",

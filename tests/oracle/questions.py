@@ -22,6 +22,7 @@ KEYS = (("lineno", False), ("filename", False), ("traceback", False),
 INT64 = 2**63 - 1
 # What CPython leaves to the reader, and we say on stderr.
 REMARKS = re.compile(r"(allocsnap: (hint: size grew|warning: the traceback limits differ|"
+                     r"warning: Python's tracemalloc reads no weights|"
                      r"[^\n]*: filtered, not the whole: |no block matches what was asked for|"
                      r"--(in|ex)clude [^\n]* matches no block)[^\n]*\n)*")
 
@@ -52,6 +53,9 @@ class Bench:
             compress = ["--compress"] if rng and rng.random() < 0.3 else []
             self.text(["allocsnap", "convert", source, "-o", path, *compress])
             os.unlink(source)
+            blocks = [getattr(trace, "block", 0) for trace in snapshot.traces]
+            if any(blocks):
+                self.text(["blocks", path, *map(str, blocks)])
             known = self.paths[id(snapshot)] = snapshot, path
         return known[1]
 

@@ -8,6 +8,7 @@ A failure prints its seed, and a small snapshot and command that show it. Enviro
 the program; ORACLE, the server made of tests/oracle/serve.c.
 """
 import argparse
+import itertools
 import os
 import random
 import shutil
@@ -22,10 +23,12 @@ import dumps
 import sources
 from generate import EMPTY, Palette, long_tracebacks, many, near_the_end, random_filters
 from program import Program, Server
+from estimates import Estimates, questions_about_samples
 from questions import (ALL, KEYS, Bench, Formatted, Lines, Rows, Selection, Straight, Traces,
                        difference, reproducer, smaller)
 
 FAILURES_SHOWN = 10
+ASKED_OF_SERVER = Formatted, Estimates  # whose words are not all of the command line
 REAL_EVERY = 400  # one question in so many also goes to a process of its own
 
 
@@ -85,6 +88,8 @@ def questions_of(rng, source):
         yield from about_pair(rng, pair)
     yield from about_selection(rng, palette, snapshots)
     yield from about_formats(rng, sources.snapshot(rng, source), source)
+    blocks = itertools.count(1) if rng.random() < 0.7 else None
+    yield from questions_about_samples(rng, palette, snapshots, blocks)
 
 
 def questions_of_long(rng, nframe):
@@ -152,7 +157,7 @@ def run_seed(seed, bench, real, source, score):
             except Exception as error:  # pylint: disable=broad-except
                 score.note(what, f"cannot import: {error}", lambda q=question: reproducer(q))
         score.note(what, difference(question, bench), lambda q=question: explanation(q, bench))
-        if real and not isinstance(question, Formatted) and rng.randrange(REAL_EVERY) == 0:
+        if real and not isinstance(question, ASKED_OF_SERVER) and rng.randrange(REAL_EVERY) == 0:
             score.note(f"{what}, as a process", difference(question, real),
                        lambda q=question: explanation(q, real))
     bench.forget()

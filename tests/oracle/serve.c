@@ -11,6 +11,9 @@
  *	format SNAP SOURCE LIMIT ORDER		traceback_format() of each trace, each followed by a
  *						NUL; SOURCE "" is none, LIMIT "None" is none, ORDER
  *						is oldest-first or most-recent-first
+ *	blocks SNAP NUMBER…			gives each trace an address and a birth, and the
+ *						snapshot a process; other columns are lost but the
+ *						domain and the weight
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -81,6 +84,58 @@ static int format_main(char **word)
 	return status;
 }
 
+/* ---- blocks that have an identity ---------------------------------------------------------- */
+
+static int copy_traceback(struct snapshot_builder *builder, const struct snapshot *from, uint32_t id,
+			  uint32_t *ret_id)
+{
+	const struct snapshot_tables *tables = snapshot__tables(from);
+	const struct snap_traceback *row = &tables->traceback[id];
+	uint32_t *frame = calloc(row->nframe + 1, sizeof(*frame));
+	int err = frame ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < row->nframe && !err; i++) {
+		struct snap_frame copy = tables->frame[tables->traceback_frame[row->first + i]];
+
+		err = snapshot_builder__string(builder, snapshot__string(from, copy.filename),
+					       &copy.filename) ?:
+		      snapshot_builder__frame(builder, &copy, &frame[i]);
+	}
+	err = err ?: snapshot_builder__traceback(builder, frame, row->nframe, row->total_nframe, 0, ret_id);
+	free(frame);
+	return err;
+}
+
+static int copy_blocks(struct snapshot_builder *builder, const struct snapshot *from, char **number)
+{
+	static const char *const keys[] = { "pid", "boot_id", "start_time_ticks" };
+	const char *limit = snapshot__metadata(from, "traceback_limit");
+	int err = snapshot_builder__metadata(builder, "traceback_limit", limit) ?:
+		  snapshot_builder__metadata(builder, "source", snapshot__metadata(from, "source"));
+
+	for (int i = 0; i < 3 && !err; i++)
+		err = snapshot_builder__metadata(builder, keys[i], "1");
+	for (uint64_t i = 0; i < snapshot__tables(from)->trace_nr && !err; i++) {
+		struct snap_trace trace = snapshot__trace(from, i);
+
+		trace.address = trace.birth_ns = strtoull(number[i], NULL, 10);
+		err = copy_traceback(builder, from, trace.traceback, &trace.traceback) ?:
+		      snapshot_builder__trace(builder, &trace);
+	}
+	return err;
+}
+
+static int blocks_main(int argc, char **word)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_ALL | SNAP_WITH_WEIGHT);
+	struct snapshot *from = snapshot__open(word[1], NULL), *to = NULL;
+
+	if (!from || snapshot__tables(from)->trace_nr != (uint64_t)argc - 2 ||
+	    copy_blocks(builder, from, word + 2) || snapshot_builder__finish(builder, &to))
+		return 1;
+	return snapshot__save(to, word[1], NULL, NULL) ? 1 : 0;
+}
+
 /* ---- the server --------------------------------------------------------------------------- */
 
 /* Where the children write. */
@@ -94,6 +149,8 @@ static int run_words(int argc, char **word)
 		return allocsnap_main(argc, word);
 	if (!strcmp(word[0], "format") && argc == 5)
 		return format_main(word);
+	if (!strcmp(word[0], "blocks") && argc >= 2)
+		return blocks_main(argc, word);
 	return 125;
 }
 

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Recordings of populations that are known, a thousand of each: do the estimates meet the truth on
+ * average, and do the intervals hold it in 95 of 100? The seeds are fixed: it goes the same way each
+ * time.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "engine.h"
+#include "snapshot.h"
+
+TestSuite(engine_coverage, .timeout = 120);
+
+#define SAMPLE_BYTES 524288.0
+#define RUN_NR 1000
+#define SIZE_MAX_NR 5
+#define ENOUGH 30 /* samples of a row, from which on intervals are held to account */
+
+/* Blocks of a size: in both snapshots, in the old one only, in the new one only. */
+struct group {
+	uint64_t size;
+	uint32_t stay, go, come;
+};
+
+/* One call site. */
+struct site {
+	const char *name;
+	struct group group[SIZE_MAX_NR];
+};
+
+/* How often the intervals held the truth. */
+struct tally {
+	unsigned int run_nr, held_size, held_count;
+	double size_sum, size_squares; /* of the errors, in truths */
+};
+
+/* ---- recordings ----------------------------------------------------------------------------- */
+
+static double uniform(uint64_t *random)
+{
+	*random ^= *random << 13;
+	*random ^= *random >> 7;
+	*random ^= *random << 17;
+	return (*random >> 11) * 0x1p-53;
+}
+
+/* How many of nr blocks are taken, each with probability p: from one to the next that is. */
+static uint32_t take(uint64_t *random, uint32_t nr, double p)
+{
+	double at = 0;
+	uint32_t taken = 0;
+
+	for (;;) {
+		at += 1 + floor(log(1 - uniform(random)) / log1p(-p));
+		if (at > nr)
+			return taken;
+		taken++;
+	}
+}
+
+static void add(struct snapshot_builder *builder, uint32_t traceback, uint64_t size, uint32_t nr,
+		uint64_t *identity)
+{
+	struct snap_trace trace = {
+		.size = size, .traceback = traceback, .weight = -1 / expm1(-(size / SAMPLE_BYTES)),
+	};
+
+	for (uint32_t i = 0; i < nr; i++) {
+		trace.address = trace.birth_ns = ++*identity;
+		cr_assert_eq(snapshot_builder__trace(builder, &trace), 0);
+	}
+}
+
+static uint32_t site_traceback(struct snapshot_builder *builder, const char *name)
+{
+	struct snap_frame frame = { .lineno = 1 };
+	uint32_t id;
+
+	cr_assert_eq(snapshot_builder__string(builder, name, &frame.filename), 0);
+	cr_assert_eq(snapshot_builder__frame(builder, &frame, &id), 0);
+	cr_assert_eq(snapshot_builder__traceback(builder, &id, 1, 1, 0, &id), 0);
+	return id;
+}
+
+static struct snapshot_builder *begin(void)
+{
+	static const char *const keys[] = { "pid", "boot_id", "start_time_ticks" };
+	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_ALL | SNAP_WITH_WEIGHT);
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		cr_assert_eq(snapshot_builder__metadata(builder, keys[i], "1"), 0);
+	return builder;
+}
+
+/* The same samples of what stays go into both. */
+static void record(const struct site *site, uint64_t *random, struct snapshot *ret[2])
+{
+	struct snapshot_builder *old = begin(), *new = begin();
+	uint32_t in_old = site_traceback(old, site->name), in_new = site_traceback(new, site->name);
+	uint64_t identity = 0;
+
+	for (int i = 0; i < SIZE_MAX_NR && site->group[i].size; i++) {
+		const struct group *group = &site->group[i];
+		double p = -expm1(-(group->size / SAMPLE_BYTES));
+		uint32_t stay = take(random, group->stay, p);
+		uint64_t again = identity;
+
+		add(old, in_old, group->size, stay, &again);
+		add(new, in_new, group->size, stay, &identity);
+		add(old, in_old, group->size, take(random, group->go, p), &identity);
+		add(new, in_new, group->size, take(random, group->come, p), &identity);
+	}
+	cr_assert_eq(snapshot_builder__finish(old, &ret[0]), 0);
+	cr_assert_eq(snapshot_builder__finish(new, &ret[1]), 0);
+}
+
+/* ---- what came of them ------------------------------------------------------------------------ */
+
+static void note(struct tally *tally, const struct interval interval[2], const struct cost *estimate,
+		 const struct cost *truth)
+{
+	double error = ((double)estimate->size - truth->size) / (truth->size ?: 1);
+
+	tally->run_nr++;
+	tally->held_size += interval[0].low <= truth->size && truth->size <= interval[0].high;
+	tally->held_count += interval[1].low <= truth->count && truth->count <= interval[1].high;
+	tally->size_sum += error;
+	tally->size_squares += error * error;
+}
+
+static void add_cost(struct cost *cost, uint64_t size, uint32_t nr, int sign)
+{
+	cost->size += sign * (int64_t)(size * nr);
+	cost->count += sign * (int64_t)nr;
+}
+
+static struct cost truth_of(const struct site *site, bool is_diff)
+{
+	struct cost truth = {};
+
+	for (int i = 0; i < SIZE_MAX_NR; i++) {
+		const struct group *group = &site->group[i];
+
+		add_cost(&truth, group->size, group->come, 1);
+		if (is_diff)
+			add_cost(&truth, group->size, group->go, -1);
+		else
+			add_cost(&truth, group->size, group->stay, 1);
+	}
+	return truth;
+}
+
+static void ask(const struct site *site, uint64_t *random, struct tally *live, struct tally *diff)
+{
+	const struct cost truth = truth_of(site, false), diff_truth = truth_of(site, true);
+	struct snapshot *snapshot[2];
+	struct statistics *got = NULL;
+	const struct estimate *estimate;
+
+	record(site, random, snapshot);
+	cr_assert_eq(snapshot_compare(snapshot[0], snapshot[1], &(struct engine_options){}, &got, NULL), 0);
+	estimate = got->total_estimate;
+	if (estimate->samples >= ENOUGH)
+		note(live, (struct interval[2]){ estimate->size, estimate->count }, &got->total, &truth);
+	if (estimate->samples >= ENOUGH)
+		note(diff, (struct interval[2]){ estimate->size_diff, estimate->count_diff },
+		     &got->total_diff, &diff_truth);
+	statistics_free(got);
+	snapshot__close(snapshot[0]);
+	snapshot__close(snapshot[1]);
+}
+
+/* Of the mean's own standard deviations: 4.5 of them happen once in 150,000. */
+static void expect_unbiased(const char *name, const struct tally *tally)
+{
+	double mean = tally->size_sum / tally->run_nr;
+	double variance = tally->size_squares / tally->run_nr - mean * mean;
+
+	cr_expect_lt(fabs(mean), 4.5 * sqrt(variance / tally->run_nr), "%s: off by %.4f of the truth",
+		     name, mean);
+}
+
+static void expect_held(const char *what, const char *name, unsigned int held, unsigned int run_nr,
+			double least, double most)
+{
+	double share = (double)held / run_nr;
+
+	cr_expect(share >= least && share <= most, "%s of %s: %.4f of %u are held", what, name, share,
+		  run_nr);
+}
+
+static void add_up(struct tally *all, const struct tally *one)
+{
+	all->run_nr += one->run_nr;
+	all->held_size += one->held_size;
+	all->held_count += one->held_count;
+}
+
+static void run(const struct site *site, size_t nr, bool is_diff)
+{
+	struct tally all = {};
+
+	for (size_t i = 0; i < nr; i++) {
+		struct tally live = {}, diff = {}, *tally = is_diff ? &diff : &live;
+		uint64_t random = 88172645463325252ull + i;
+
+		for (int k = 0; k < RUN_NR; k++)
+			ask(&site[i], &random, &live, &diff);
+		cr_expect_geq(tally->run_nr, RUN_NR * 95 / 100, "%s: too few samples", site[i].name);
+		expect_unbiased(site[i].name, tally);
+		expect_held("sizes", site[i].name, tally->held_size, tally->run_nr, 0.93, 0.98);
+		expect_held("counts", site[i].name, tally->held_count, tally->run_nr, 0.93, 0.98);
+		add_up(&all, tally);
+	}
+	expect_held("sizes", "all", all.held_size, all.run_nr, 0.93, 0.97);
+	expect_held("counts", "all", all.held_count, all.run_nr, 0.93, 0.97);
+}
+
+/* ---- populations --------------------------------------------------------------------------------- */
+
+static const struct site of_one_size[] = {
+	{ "64 bytes, 45 samples", { { 64, 0, 0, 368640 } } },
+	{ "64 bytes, 100", { { 64, 0, 0, 819200 } } },
+	{ "4 KiB, 50", { { 4096, 0, 0, 6400 } } },
+	{ "256 KiB, 60 of 152", { { 262144, 0, 0, 152 } } },
+	{ "1 MiB, 50 of 58", { { 1048576, 0, 0, 58 } } },
+};
+
+Test(engine_coverage, blocks_of_one_size)
+{
+	run(of_one_size, ARRAY_SIZE(of_one_size), false);
+}
+
+static const struct site of_many_sizes[] = {
+	{ "64 bytes and 4 KiB", { { 64, 0, 0, 204800 }, { 4096, 0, 0, 3200 } } },
+	{ "16 bytes to 64 KiB",
+	  { { 16, 0, 0, 327680 }, { 128, 0, 0, 40960 }, { 1024, 0, 0, 5120 }, { 8192, 0, 0, 640 },
+	    { 65536, 0, 0, 80 } } },
+	{ "a few small ones", { { 16, 0, 0, 163840 }, { 65536, 0, 0, 400 } } },
+	{ "large ones, hardly a sample", { { 64, 0, 0, 81920 }, { 1048576, 0, 0, 46 } } },
+	{ "1 KiB and 64 KiB", { { 1024, 0, 0, 30720 }, { 65536, 0, 0, 480 } } },
+};
+
+Test(engine_coverage, blocks_of_many_sizes)
+{
+	run(of_many_sizes, ARRAY_SIZE(of_many_sizes), false);
+}
+
+/* What stays is most of it: were its error in the difference, all intervals would hold the truth. */
+static const struct site changing[] = {
+	{ "more of the same", { { 64, 1638400, 0, 409600 } } },
+	{ "as many go as come", { { 4096, 25600, 6400, 6400 } } },
+	{ "more go than come", { { 512, 102400, 81920, 40960 } } },
+	{ "small ones come, large ones go", { { 64, 819200, 81920, 409600 }, { 65536, 800, 400, 160 } } },
+	{ "all are replaced", { { 1024, 0, 30720, 40960 } } },
+};
+
+Test(engine_coverage, differences)
+{
+	run(changing, ARRAY_SIZE(changing), true);
+}
