@@ -131,15 +131,27 @@ static void check_same_frames(const struct statistic *a, const struct statistic 
 	}
 }
 
+static void check_same_estimates(const struct estimate *a, const struct estimate *b)
+{
+	MUST(!a == !b);
+	if (!a)
+		return;
+	MUST(a->samples == b->samples);
+	MUST(a->size.low == b->size.low && a->size.high == b->size.high);
+	MUST(a->count.low == b->count.low && a->count.high == b->count.high);
+}
+
 void check_same(const struct statistics *a, const struct statistics *b)
 {
 	MUST(a->statistic_nr == b->statistic_nr);
+	check_same_estimates(a->total_estimate, b->total_estimate);
 	MUST(a->total.size == b->total.size && a->total.count == b->total.count);
 	for (size_t i = 0; i < a->statistic_nr; i++) {
 		const struct statistic *x = &a->statistic[i], *y = &b->statistic[i];
 
 		MUST(x->cost.size == y->cost.size && x->cost.count == y->cost.count);
 		MUST(same_text(x->key, y->key));
+		check_same_estimates(x->estimate, y->estimate);
 		check_same_frames(x, y);
 	}
 }

@@ -34,6 +34,7 @@ static void choose(struct choice *choice, const uint8_t *data, size_t size)
 			.keep_wrappers = random >> 8 & 1,
 			.sort = (random >> 10) % SORT_ORDER_NR,
 			.cumulative = random >> 12 & 1,
+			.select.no_gap_blocks = random >> 13 & 1,
 		},
 		.filter = {
 			.inclusive = random >> 16 & 1,
@@ -115,6 +116,15 @@ static void reports(const struct snapshot *snapshot, const struct choice *choice
 	shown(choice->renderer, snapshot);
 }
 
+static void check_no_difference(const struct statistic *group)
+{
+	const struct estimate *estimate = group->estimate;
+
+	MUST(!group->diff.size && !group->diff.count);
+	MUST(!estimate || (estimate->size_diff.low <= 0 && estimate->size_diff.high >= 0));
+	MUST(!estimate || (estimate->count_diff.low <= 0 && estimate->count_diff.high >= 0));
+}
+
 static void itself_compared(const struct snapshot *snapshot, const struct choice *choice)
 {
 	static const int allowed[] = { -ERANGE, -ENOMEM, -ENODATA, 0 };
@@ -130,7 +140,7 @@ static void itself_compared(const struct snapshot *snapshot, const struct choice
 	}
 	MUST(diff->is_diff && !diff->total_diff.size && !diff->total_diff.count);
 	for (size_t i = 0; i < diff->statistic_nr; i++)
-		MUST(!diff->statistic[i].diff.size && !diff->statistic[i].diff.count);
+		check_no_difference(&diff->statistic[i]);
 	report.statistics = diff;
 	rendered(choice->renderer, &report);
 	statistics_free(diff);
