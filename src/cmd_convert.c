@@ -263,7 +263,7 @@ const struct command cmd_convert = {
 	.detail = "IN is a snapshot file or JSON, which shows in what is in it; - is stdin. The JSON is what\n"
 		  "Python's tracemalloc.Snapshot holds:\n"
 		  "  {\"traceback_limit\":N,\"traces\":[[domain,size,[[filename,lineno],...],total_nframe],...]}\n"
-		  "with the most recent frame first. IN and OUT may be the same file.\n\n"
+		  "with the most recent frame first; a sample has its weight behind total_nframe.\nIN and OUT may be the same file.\n\n"
 		  SELECT_DETAIL,
 	.option = { { rows }, { select_rows, FIELD(select) } },
 	.options_size = sizeof(struct convert_options),

@@ -196,10 +196,13 @@ static bool check_domains(const struct comparison *pair, struct reason *ret)
 static bool check_enlarged(const struct comparison *pair, struct reason *ret)
 {
 	const struct cost *diff = &pair->diff->total_diff;
+	const struct estimate *estimate = pair->diff->total_estimate;
 	char size[SIZE_TEXT_MAX];
 
 	if (diff->size <= 0 || diff->count > 0)
 		return false;
+	if (estimate && estimate->size_diff.low <= 0)
+		return false; /* it may be chance */
 	return warn(ret, "hint: size grew by %s while count did not grow: blocks have become "
 			 "bigger (a buffer that is enlarged), not more",
 		    size_text(size, diff->size, false));

@@ -12,7 +12,7 @@ struct pairing {
 	uint8_t *old_pairs, *new_pairs;
 };
 
-/* When the last gap of either began, on the clock of both; 0: there was none, or they have no clock in common. */
+/* When the last gap of either began, on their clock; 0: there was none, or they are two processes'. */
 uint64_t pairing_gap_ns(const struct snapshot *old_snapshot, const struct snapshot *new_snapshot);
 
 /* Of traces that the options select. Errors as in snapshot_compare(); release it also then. */

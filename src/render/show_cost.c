@@ -83,17 +83,6 @@ static int put_traps(FILE *out, const struct snapshot *snapshot, size_t kind)
 	return put_line(out, "  %-*s %" PRIu64 "%s", NAME_WIDTH, traps[kind].counter, nr, price);
 }
 
-static int put_stepped(FILE *out, const struct snapshot *snapshot)
-{
-	uint64_t nr = snapshot__metadata_u64(snapshot, "probes_stepped", UINT64_MAX);
-	uint32_t probe_nr = snapshot__tables(snapshot)->probe_nr;
-
-	if (nr == UINT64_MAX)
-		return 0;
-	return put_line(out, "  %-*s %" PRIu64 " of %" PRIu32, NAME_WIDTH, "probes single-stepped", nr,
-			probe_nr);
-}
-
 int text_cost(FILE *out, const struct snapshot *snapshot)
 {
 	struct own_cost cost = read_cost(snapshot);
@@ -107,7 +96,6 @@ int text_cost(FILE *out, const struct snapshot *snapshot)
 	if (has_counter(snapshot, "program_ns"))
 		err = err ?: put_line(out, "  %-*s %.3f s", NAME_WIDTH, "program time",
 				      snapshot__counter(snapshot, "program_ns") / 1e9);
-	err = err ?: put_stepped(out, snapshot);
 	if (cost.budget_percent)
 		err = err ?: put_line(out, "  %-*s %" PRIu64 " %% of the program's own CPU time",
 				      NAME_WIDTH, "budget", cost.budget_percent);

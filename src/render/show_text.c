@@ -185,8 +185,14 @@ static int put_probe(FILE *out, const struct snapshot *snapshot, uint32_t at)
 static int put_probes(FILE *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	int err = put_line(out, "probes");
+	uint64_t stepped = snapshot__metadata_u64(snapshot, "probes_stepped", UINT64_MAX);
+	int err;
 
+	if (stepped == UINT64_MAX)
+		err = put_line(out, "probes");
+	else
+		err = put_line(out, "probes, %" PRIu64 " on instructions that the kernel single-steps",
+			       stepped);
 	for (uint32_t i = 0; i < tables->probe_nr && !err; i++)
 		err = put_probe(out, snapshot, i);
 	if (!err && !tables->probe_nr)

@@ -191,6 +191,10 @@ def told(row):
     return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
 
 
+class Samples(Traces):
+    """filter_traces() of them, and what comes out of a file that went in."""
+
+
 # ---- what is asked ----------------------------------------------------------------------------
 
 
@@ -250,5 +254,5 @@ def questions_about_samples(rng, palette, snapshots, blocks):
         selection = Selection(random_filters(rng, palette), rng.choice((None, None, 1, 8)))
         yield Estimates(tuple(rng.sample((old, new), rng.randint(1, 2))), *rng.choice(KEYS), selection)
     for _ in range(2):
-        yield Traces((new,), Selection(random_filters(rng, palette)),
-                     via=rng.choice(((), ("snap",), ("snap", "--compress"))))
+        yield Samples((new,), Selection(random_filters(rng, palette)),
+                      via=rng.choice(((), ("snap",), ("snap", "--compress"))))

@@ -23,12 +23,12 @@ import dumps
 import sources
 from generate import EMPTY, Palette, long_tracebacks, many, near_the_end, random_filters
 from program import Program, Server
-from estimates import Estimates, questions_about_samples
+from estimates import Estimates, Samples, questions_about_samples
 from questions import (ALL, KEYS, Bench, Formatted, Lines, Rows, Selection, Straight, Traces,
                        difference, reproducer, smaller)
 
 FAILURES_SHOWN = 10
-ASKED_OF_SERVER = Formatted, Estimates  # whose words are not all of the command line
+ASKED_OF_SERVER = Formatted, Estimates, Samples  # whose words are not all of the command line
 REAL_EVERY = 400  # one question in so many also goes to a process of its own
 
 
