@@ -118,7 +118,7 @@ void sums_column_release(struct sums_column *column)
 /* False where it does not fit; so does what is no number. */
 static bool add_beyond(int64_t *sampled, double beyond)
 {
-	return beyond < 0x1p62 && !__builtin_add_overflow(*sampled, llround(beyond), sampled);
+	return beyond < 0x1p63 && !__builtin_add_overflow(*sampled, llround(beyond), sampled);
 }
 
 int estimate_cost(struct cost *cost, const struct sums *sums, struct reason *why)

@@ -37,12 +37,15 @@ static void sampled_metadata(struct make *m, const char *monotonic_ns)
 
 static void make_sampled_old(struct make *m)
 {
-	uint32_t root;
+	const struct snap_churn churn = { 400000, 25600000, 40000, 2560000 };
+	uint32_t root, cart;
 
-	begin(m, SNAP_WITH_ALL | SNAP_WITH_WEIGHT);
+	begin(m, SNAP_WITH_ALL | SNAP_WITH_WEIGHT | SNAP_WITH_CHURN);
 	root = line(m, "main", "src/main.c", 70);
+	cart = TRACEBACK(m, 0, line(m, "cart_new", "src/cart.c", 31), root);
 	sampled_metadata(m, "50000000000");
-	samples(m, TRACEBACK(m, 0, line(m, "cart_new", "src/cart.c", 31), root), 64, 8192.5000101725, 0, 35);
+	samples(m, cart, 64, 8192.5000101725, 0, 35);
+	must(snapshot_builder__churn(m->builder, cart, &churn), "churn");
 	samples(m, TRACEBACK(m, 0, line(m, "db_row", "src/db.c", 12), root), 4096, 128.500651041, 0, 30);
 	samples(m, TRACEBACK(m, 0, line(m, "cache_page", "src/cache.c", 9), root), 1 << 20, 1.1565176427, 0, 3);
 	end(m, "sampled-old");

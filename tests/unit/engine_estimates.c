@@ -238,7 +238,8 @@ static const struct {
 	{ { 1ull << 62, A, .weight = 2.5 }, -ERANGE },
 	{ { UINT64_MAX, A, .weight = 0x1.fffffffffffffp1023 }, -ERANGE },
 	{ { 0, A, .weight = 0x1.fffffffffffffp1023 }, -ERANGE },
-	{ { 1, A, .times = 3, .weight = 0x1p61 }, -ERANGE },
+	{ { 1, A, .times = 3, .weight = 0x1p61 }, 0 },
+	{ { 1, A, .times = 4, .weight = 0x1p61 }, -ERANGE },
 };
 
 Test(engine_estimates, that_are_too_large)

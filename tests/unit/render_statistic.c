@@ -111,3 +111,37 @@ Test(render_frame, says_as_much_as_is_known)
 		free(extra);
 	}
 }
+
+/* What an estimate may be off: to the farther end of its interval, and nothing where it is exact. */
+Test(render_statistic, text_of_estimates)
+{
+	static const struct {
+		struct cost cost, diff;
+		struct estimate estimate;
+		bool is_diff;
+		const char *text;
+	} cases[] = {
+		{ { 67584, 132 }, {}, { 9, 0, { 60000, 80000 }, { 120, 140 } }, false,
+		  "a.c:1: size=66.0 KiB ±12.1 KiB, count=132 ±12, average=512 B" },
+		{ { 100, 3 }, {}, { 3, 0, { 100, 100 }, { 3, 3 } }, false,
+		  "a.c:1: size=100 B, count=3, average=33 B" },
+		{ { 100, 3 }, { -50, 1 }, { 3, 1, { 90, 110 }, { 3, 5 }, { -60, -20 }, { -4, 2 } }, true,
+		  "a.c:1: size=100 B ±10 B (-50 B ±30 B), count=3 ±2 (+1 ±5), average=33 B" },
+		{ { 0, 0 }, { -50, -1 }, { 0, 1, {}, {}, { -60, -50 }, { -1, -1 } }, true,
+		  "a.c:1: size=0 B (-50 B ±10 B), count=0 (-1)" },
+		{ { INT64_MAX, 1 }, { INT64_MAX, 1 },
+		  { 1, 1, { 0, INT64_MAX }, { 1, INT64_MAX }, { INT64_MIN, INT64_MAX }, { INT64_MIN, 1 } },
+		  true, "a.c:1: size=8388608 TiB ±8388608 TiB (+8388608 TiB ±16777216 TiB), "
+			"count=1 ±9223372036854775806 (+1 ±9223372036854775809), average=8388608 TiB" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct frame_view frame = { .filename = "a.c", .lineno = 1 };
+		struct statistic row = { &frame, 1, cases[i].cost, cases[i].diff,
+					 .estimate = &cases[i].estimate };
+		char *text = statistic_text(&row, cases[i].is_diff);
+
+		cr_expect_str_eq(text, cases[i].text);
+		free(text);
+	}
+}
