@@ -87,6 +87,25 @@ static void make_sampled(struct make *m)
 	end(m, "sampled");
 }
 
+/* Numbers that no recording makes. */
+static void make_sampled_hostile(struct make *m)
+{
+	begin(m, SNAP_WITH_ALL | SNAP_WITH_WEIGHT);
+	metadata(m, "sample_bytes", "\033[2J");
+	metadata(m, "min_size", "18446744073709551615");
+	metadata(m, "max_overhead_percent", "99999999999999999999");
+	metadata(m, "cost_ns", "2000000000");
+	metadata(m, "cpu_ns", "1000000000");
+	metadata(m, "cost_entry_ns", "-1");
+	metadata(m, "probes_stepped", "12 or so");
+	metadata(m, "rss_files_bytes", "4096");
+	metadata(m, "rss_heap_bytes", "4096");
+	count(m, SNAP_COUNTED, "entry_traps", UINT64_MAX);
+	samples(m, TRACEBACK(m, 0, line(m, "main", "src/main.c", 70)), UINT64_MAX, 0x1.fffffffffffffp1023, 0, 2);
+	must(snapshot_builder__gap(m->builder, 0, UINT64_MAX), "gap");
+	end(m, "sampled-hostile");
+}
+
 /* Every block, as far as it was looked. */
 static void make_gaps(struct make *m)
 {

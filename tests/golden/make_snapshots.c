@@ -16,6 +16,7 @@
  *	rss.snap, sparse.snap, afar.snap, rss-hostile.snap	what RSS is made of
  *	rebuilt.snap		the same program from another build, sampled
  *	sampled-old.snap, sampled.snap	one process, samples of its blocks, the second with gaps
+ *	sampled-hostile.snap	samples of impossible weights, impossible costs
  *	gaps.snap		every block, but for gaps
  *	damaged.snap, short.snap, text.snap, later.snap	no snapshots
  */
@@ -358,6 +359,7 @@ int main(int argc, char **argv)
 	make_one(&make, "rss-hostile", make_rss_hostile);
 	make_sampled_old(&make);
 	make_sampled(&make);
+	make_sampled_hostile(&make);
 	make_gaps(&make);
 	return 0;
 }
