@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_ATTACH_H
 #define ALLOCSNAP_COLLECT_ATTACH_H
 
-/* How probe sites become probes: sessions, pairs of probes, probes where calls return. */
+/* How probe sites become probes: attach_ways.h says in which ways, probes.h what is seen of returns. */
 
 #include "collect/probes.h"
 

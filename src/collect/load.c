@@ -16,6 +16,7 @@
 #include "base/reason.h"
 #include "bpf_types.h"
 #include "collect.h"
+#include "collect/attach_ways.h"
 #include "collect/bpf.h"
 #include "collect/uprobe_multi.h"
 #include "elf/custom_allocators.h"
@@ -124,20 +125,20 @@ static int configure(struct allocsnap_bpf *bpf, const struct collector_options *
 	return err;
 }
 
-/* Sessions for calls, which have a return, and many probes in one link for frees; or plain probes. */
+/* Which ones, and what they will be attached as: it belongs to the program (probe_way_of()). */
 static void choose_programs(struct allocsnap_bpf *bpf)
 {
-	bool sessions = !getenv("ALLOCSNAP_NO_UPROBE_SESSION") &&
-			!getenv("ALLOCSNAP_NO_UPROBE_RETURN") && uprobe_session_works();
+	const struct probe_way *way = probe_way_choose();
 
-	bpf_program__set_autoload(bpf->progs.session_call, sessions);
-	bpf_program__set_autoload(bpf->progs.leave_call, !sessions);
-	bpf_program__set_autoload(bpf->progs.process_switch, !sessions);
-	bpf_program__set_autoload(bpf->progs.alternate_stacks, !sessions);
-	if (!sessions)
+	bpf_program__set_autoload(bpf->progs.session_call, way->has_sessions);
+	bpf_program__set_autoload(bpf->progs.leave_call, !way->has_sessions);
+	bpf_program__set_autoload(bpf->progs.process_switch, !way->has_sessions);
+	bpf_program__set_autoload(bpf->progs.alternate_stacks, !way->has_sessions);
+	if (way->is_alone)
 		return;
 	bpf_program__set_expected_attach_type(bpf->progs.session_call, UPROBE_SESSION_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.enter_call, UPROBE_MULTI_ATTACH_TYPE);
+	bpf_program__set_expected_attach_type(bpf->progs.leave_call, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.leave_by_ret, UPROBE_MULTI_ATTACH_TYPE);
 }
 

@@ -15,8 +15,9 @@ struct reason;
  * errno, with a line that says what this machine lacks and what to do about it.
  *
  * ALLOCSNAP_NO_UPROBE_SESSION=1 in the environment makes do without sessions (uprobe_multi.h), as
- * an older kernel must, and ALLOCSNAP_NO_UPROBE_RETURN=1 without return probes too, as if every
- * process had something to fear from them (hazards.h). ALLOCSNAP_LIBBPF_DEBUG=1 lets libbpf say on stderr what it does.
+ * an older kernel must, ALLOCSNAP_NO_UPROBE_MULTI=1 without links of many probes, as one before 6.6,
+ * and ALLOCSNAP_NO_UPROBE_RETURN=1 without sessions and return probes, as if every process had something to
+ * fear from them (hazards.h). ALLOCSNAP_LIBBPF_DEBUG=1 lets libbpf say on stderr what it does.
  */
 struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 			       const struct custom_allocators *custom, uint32_t traceback_limit,

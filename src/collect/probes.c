@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/probes.h"
 
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "collect.h"
 #include "elf/allocators.h"
 #include "elf/custom_allocators.h"
 #include "collect/attach.h"
-#include "collect/bpf.h"
+#include "collect/attach_ways.h"
 #include "elf/heap.h"
 #include "elf/object_facts.h"
 #include "collect/mappings.h"
@@ -114,12 +112,12 @@ static int add_custom(struct probes *probes, const struct objects *objects, uint
 
 bool probes_have_sessions(const struct allocsnap_bpf *bpf)
 {
-	return bpf_program__autoload(bpf->progs.session_call);
+	return probe_way_of(bpf)->has_sessions;
 }
 
 const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf *bpf)
 {
-	return probes_have_sessions(bpf) ? "uprobe_session" : probes->by_ret ? "uprobe_ret" : "uprobe";
+	return probes->by_ret ? "uprobe_ret" : probe_way_of(bpf)->kind;
 }
 
 static struct looked *find_looked(const struct probes *probes, uint32_t object)
@@ -268,12 +266,8 @@ uint64_t probes_lost_in(const uint32_t *object, size_t nr, const struct mappings
 
 void probes_close(struct probes *probes)
 {
-	for (size_t i = 0; i < probes->multi_fd_nr; i++)
-		close(probes->multi_fd[i]);
-	for (size_t i = 0; i < probes->link_nr; i++)
-		bpf_link__destroy(probes->link[i].link);
+	detach_from(probes, 0);
 	free(probes->ret);
-	free(probes->multi_fd);
 	free(probes->link);
 	free(probes->site);
 	free(probes->looked);

@@ -6,7 +6,7 @@
  * The probes of one process, or where children are followed those of everybody. Functions at one
  * address (glibc's memalign and aligned_alloc) are one probe site; where in the function it sits is
  * placement.h's decision. Sites are attached all at once for each file where the kernel can
- * (uprobe_multi.h), else one by one.
+ * (attach_ways.h), else one by one.
  *
  * Returns are seen by sessions; where the kernel has none by return probes; and where those could
  * end the process (hazards.h) by plain probes on the places where calls return (returns.h). So are
@@ -48,21 +48,26 @@ struct probe_site {
 };
 
 enum probe_end {
-	PROBE_ENTRY,
-	PROBE_RETURN, /* hijacks the return address */
 	PROBE_RET,    /* sits where calls return; belongs to no one site */
+	PROBE_RETURN, /* hijacks the return address */
+	PROBE_BOTH,   /* of a session, which decides at the entry whether to */
+	PROBE_ENTRY,
+	PROBE_END_NR
 };
 
+/* Of probes of one kind, of sites of one object: struct probe_sites. */
 struct probe_link {
-	struct bpf_link *link;
-	size_t site;
+	struct bpf_link *event; /* one perf event; NULL: the link is fd */
+	int fd;
 	enum probe_end end;
+	size_t first, nr;
+	bool frees;
+	bool is_over; /* something else stands for it */
 };
 
 struct probed_ret {
 	uint32_t object;
 	uint64_t offset; /* in the file */
-	uint64_t cookie;
 };
 
 /* An object that was looked at, and since when what it has is probed. */
@@ -83,8 +88,6 @@ struct probes {
 	size_t ret_nr, ret_alloc;
 	bool by_ret; /* no return probes */
 	bool is_trial; /* nothing is attached, and all is decided as if it were */
-	int *multi_fd;
-	size_t multi_fd_nr, multi_fd_alloc;
 	struct looked *looked;
 	size_t looked_nr, looked_alloc;
 	uint32_t *failed; /* the object of each function found that could not be probed: a loss */
@@ -126,7 +129,7 @@ bool probes_have_sessions(const struct allocsnap_bpf *bpf);
 int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf,
 		  const struct objects *objects, struct reason *why);
 
-/* How they are attached: "uprobe_session", "uprobe", "uprobe_ret". */
+/* How they are attached: "uprobe_session", "uprobe_multi", "uprobe", "uprobe_ret". */
 const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf *bpf);
 
 /* Whether a function that gives out blocks is among them. */

@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #include "collect/uprobe_multi.h"
 
 /* What is probed: nobody calls it. */
-__attribute__((noinline)) static int nobody(int value)
+__attribute__((noipa)) static int nobody(int value)
 {
 	return value + 1;
 }
@@ -128,22 +129,27 @@ int trial_uretprobe(void)
 
 /* ---- links ---- */
 
-static int try_link(uint32_t attach_type)
+static int attach_to_own(int program, uint32_t attach_type)
 {
 	uint64_t offset = own_offset(), cookie = 0;
-	struct uprobe_multi uprobes = {
+
+	return uprobe_multi_attach(program, &(struct uprobe_multi){
 		.path = "/proc/self/exe",
 		.pid = getpid(),
 		.attach_type = attach_type,
 		.nr = 1,
 		.offset = &offset,
 		.cookie = &cookie,
-	};
+	});
+}
+
+static int try_link(uint32_t attach_type)
+{
 	int program = load(attach_type), err;
 
 	if (program < 0)
 		return program;
-	err = close_after(uprobe_multi_attach(program, &uprobes));
+	err = close_after(attach_to_own(program, attach_type));
 	close(program);
 	return err;
 }
@@ -156,4 +162,68 @@ int trial_uprobe_multi(void)
 int trial_uprobe_session(void)
 {
 	return try_link(UPROBE_SESSION_ATTACH_TYPE);
+}
+
+/* ---- whose they are ---- */
+
+/* A program that writes 1 to the map's only value. */
+static int load_mark(int map)
+{
+	const struct bpf_insn mark[] = {
+		{ .code = BPF_LD | BPF_DW | BPF_IMM, .dst_reg = BPF_REG_1,
+		  .src_reg = BPF_PSEUDO_MAP_VALUE, .imm = map },
+		{},
+		{ .code = BPF_ST | BPF_DW | BPF_MEM, .dst_reg = BPF_REG_1, .imm = 1 },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = UPROBE_MULTI_ATTACH_TYPE);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "allocsnap_mark", "GPL", mark,
+			       ARRAY_SIZE(mark), &opts);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static void *call_nobody(void *unused)
+{
+	(void)unused;
+	nobody(1);
+	return NULL;
+}
+
+static int call_from_thread(void)
+{
+	pthread_t thread;
+	int err = pthread_create(&thread, NULL, call_nobody, NULL);
+
+	return err ? -err : -pthread_join(thread, NULL);
+}
+
+/* 0 where a thread that is not the main one is seen. */
+static int see_thread(int map, int program)
+{
+	int link = attach_to_own(program, UPROBE_MULTI_ATTACH_TYPE), err;
+	uint64_t seen = 0;
+
+	if (link < 0)
+		return link;
+	err = call_from_thread();
+	if (!err && bpf_map_lookup_elem(map, &(uint32_t){ 0 }, &seen))
+		err = -errno;
+	close(link);
+	return err ?: seen ? 0 : -EXDEV;
+}
+
+int trial_pid_of_link(void)
+{
+	int map = bpf_map_create(BPF_MAP_TYPE_ARRAY, "allocsnap_mark", sizeof(uint32_t),
+				 sizeof(uint64_t), 1, NULL);
+	int program = map < 0 ? -errno : load_mark(map);
+	int err = program < 0 ? program : see_thread(map, program);
+
+	if (program >= 0)
+		close(program);
+	if (map >= 0)
+		close(map);
+	return err;
 }

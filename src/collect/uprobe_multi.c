@@ -54,6 +54,8 @@ bool uprobe_session_works(void)
 	return works;
 }
 
+#define OF_RETURNS 1 /* BPF_F_UPROBE_MULTI_RETURN */
+
 int uprobe_multi_attach(int program_fd, const struct uprobe_multi *uprobes)
 {
 	struct link_create create = {
@@ -63,6 +65,7 @@ int uprobe_multi_attach(int program_fd, const struct uprobe_multi *uprobes)
 		.offsets = (uintptr_t)uprobes->offset,
 		.cookies = (uintptr_t)uprobes->cookie,
 		.nr = uprobes->nr,
+		.multi_flags = uprobes->of_returns ? OF_RETURNS : 0,
 		.pid = uprobes->pid,
 	};
 

@@ -7,7 +7,7 @@
  * session (6.13, d920179b3d48), which libbpf 1.1 does not know yet.
  *
  * Links: each perf uprobe takes a tenth of a second to detach, one after another, also when we are
- * killed; a link takes that once. Sessions: the program at the entry decides whether the return
+ * killed; a link takes that once, and is of entries or of returns. Sessions: the program at the entry decides whether the return
  * address is hijacked. A return probe hijacks it always, and where that happens on a
  * higher-addressed stack while another call is pending, the kernel loses that one's return
  * address and ends the process with SIGILL.
@@ -23,7 +23,7 @@
 
 /*
  * Whether this kernel has sessions. It then also heeds a pid as a process; at first it took it for
- * one thread (46ba0e49b642, 6.10, put that right).
+ * one thread (46ba0e49b642, 6.10, put that right; trial_pid_of_link() finds out).
  */
 bool uprobe_session_works(void);
 
@@ -31,6 +31,7 @@ struct uprobe_multi {
 	const char *path;
 	pid_t pid;
 	uint32_t attach_type; /* the program's */
+	bool of_returns;      /* return probes; not for sessions */
 	uint32_t nr;
 	const uint64_t *offset; /* in the file */
 	const uint64_t *cookie;

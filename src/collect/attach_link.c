@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Many probes of a file as one link: sessions, entries, returns (uprobe_multi.h). */
+#include <bpf/libbpf.h>
+
+#include "collect/attach_ways.h"
+#include "collect/uprobe_multi.h"
+
+int attach_as_link(const struct attachment *at, const struct bpf_program *program,
+		   enum probe_end end, const struct probe_places *places, struct probe_link *link)
+{
+	uint64_t offset[places->place_nr], cookie[places->place_nr];
+	const struct uprobe_multi uprobes = {
+		.path = at->path,
+		.pid = at->probes->pid,
+		.attach_type = bpf_program__expected_attach_type(program),
+		.of_returns = end == PROBE_RETURN,
+		.nr = places->place_nr,
+		.offset = offset,
+		.cookie = cookie,
+	};
+
+	for (size_t i = 0; i < places->place_nr; i++) {
+		offset[i] = places->place[i].offset;
+		cookie[i] = places->place[i].cookie;
+	}
+	link->fd = uprobe_multi_attach(bpf_program__fd(program), &uprobes);
+	return link->fd < 0 ? link->fd : 0;
+}

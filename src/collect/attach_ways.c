@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/attach_ways.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "collect/bpf.h"
+#include "collect/objects.h"
+#include "collect/trials.h"
+#include "collect/uprobe_multi.h"
+
+static bool links_work(void)
+{
+	return !trial_uprobe_multi() && !trial_pid_of_link();
+}
+
+static bool events_work(void)
+{
+	return true; /* or there is nothing that could be done */
+}
+
+const struct probe_way probe_ways[] = {
+	{
+		.kind = "uprobe_session",
+		.without = "ALLOCSNAP_NO_UPROBE_SESSION",
+		.has_sessions = true,
+		.works = uprobe_session_works,
+		.attach = attach_as_link,
+	},
+	{
+		.kind = "uprobe_multi",
+		.without = "ALLOCSNAP_NO_UPROBE_MULTI",
+		.works = links_work,
+		.attach = attach_as_link,
+	},
+	{
+		.kind = "uprobe",
+		.is_alone = true,
+		.works = events_work,
+		.attach = attach_as_event,
+	},
+};
+
+static bool is_forbidden(const struct probe_way *way)
+{
+	if (way->has_sessions && getenv("ALLOCSNAP_NO_UPROBE_RETURN"))
+		return true;
+	for (; way->without; way++)
+		if (getenv(way->without))
+			return true;
+	return false;
+}
+
+const struct probe_way *probe_way_choose(void)
+{
+	const struct probe_way *way = probe_ways;
+
+	while (is_forbidden(way) || !way->works())
+		way++;
+	return way;
+}
+
+const struct probe_way *probe_way_of(const struct allocsnap_bpf *bpf)
+{
+	if (bpf_program__autoload(bpf->progs.session_call))
+		return &probe_ways[0];
+	return &probe_ways[bpf_program__expected_attach_type(bpf->progs.enter_call) ==
+					   UPROBE_MULTI_ATTACH_TYPE ? 1 : 2];
+}
+
+struct attachment attachment_to(struct probes *probes, const struct allocsnap_bpf *bpf,
+				const struct objects *objects, uint32_t index)
+{
+	const struct object *object = objects->object[index];
+	struct attachment at = {
+		.probes = probes, .bpf = bpf, .way = probe_way_of(bpf), .parser = objects->parser,
+		.object = object,
+	};
+
+	snprintf(at.path, sizeof(at.path), "/proc/self/fd/%d", object->fd);
+	return at;
+}
+
+static int attach_link(const struct attachment *at, enum probe_end end,
+		       const struct probe_places *places, const struct probe_sites *sites)
+{
+	const struct bpf_program *const program[] = {
+		[PROBE_RET] = at->bpf->progs.leave_by_ret,
+		[PROBE_RETURN] = at->bpf->progs.leave_call,
+		[PROBE_BOTH] = at->bpf->progs.session_call,
+		[PROBE_ENTRY] = at->bpf->progs.enter_call,
+	};
+	struct probe_link link = {
+		.fd = -1, .end = end, .first = sites->first, .nr = sites->nr, .frees = sites->frees,
+	};
+	int err = at->way->attach(at, program[end], end, places, &link);
+
+	if (err)
+		return err;
+	err = array_push(at->probes, link, link);
+	if (err)
+		detach_link(&link);
+	return err;
+}
+
+int attach_places(const struct attachment *at, enum probe_end end,
+		  const struct probe_places *places, const struct probe_sites *sites)
+{
+	size_t before = at->probes->link_nr;
+	size_t step = at->way->is_alone ? 1 : places->place_nr;
+	int err = 0;
+
+	for (size_t i = 0; i < places->place_nr && !err && !at->probes->is_trial; i += step)
+		err = attach_link(at, end, &(struct probe_places){ places->place + i, step },
+				  sites);
+	if (err)
+		detach_from(at->probes, before);
+	return err;
+}
+
+void detach_link(struct probe_link *link)
+{
+	if (link->event)
+		bpf_link__destroy(link->event);
+	else
+		close(link->fd);
+}
+
+void detach_from(struct probes *probes, size_t link)
+{
+	while (probes->link_nr > link)
+		detach_link(&probes->link[--probes->link_nr]);
+}
