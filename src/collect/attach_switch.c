@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/array.h"
 #include "base/reason.h"
@@ -136,19 +137,34 @@ static void replace_entries(struct probes *probes, const struct allocsnap_bpf *b
 		probes->link[i].is_over = has_dropped(probes, &probes->link[i]);
 }
 
-static void detach_returns(struct probes *probes)
+static void detach_over(struct probes *probes)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < probes->link_nr; i++) {
-		struct probe_link *link = &probes->link[i];
-
-		if (link->end == PROBE_RETURN || link->is_over)
-			detach_link(link);
+	for (size_t i = 0; i < probes->link_nr; i++)
+		if (probes->link[i].is_over)
+			detach_link(&probes->link[i]);
 		else
-			probes->link[kept++] = *link;
-	}
+			probes->link[kept++] = probes->link[i];
 	probes->link_nr = kept;
+}
+
+/*
+ * Calls from before still wait for their return probes, longest those of threads that do not run. Who
+ * needs more than that is counted as not returned.
+ */
+static void detach_returns(struct probes *probes)
+{
+	static const struct timespec settle = { .tv_nsec = 100000000 };
+	bool have_returns = false;
+
+	for (size_t i = 0; i < probes->link_nr; i++) {
+		probes->link[i].is_over = probes->link[i].end == PROBE_RETURN;
+		have_returns |= probes->link[i].is_over;
+	}
+	if (have_returns)
+		nanosleep(&settle, NULL);
+	detach_over(probes);
 }
 
 int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf,
@@ -164,6 +180,7 @@ int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf,
 		if (gives_out(&probes->site[i]))
 			drop_site(probes, &probes->site[i]);
 	replace_entries(probes, bpf, objects);
+	detach_over(probes);
 	detach_returns(probes);
 	return err;
 }

@@ -23,7 +23,12 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 # The suite passes in all modes; the environment chooses, as for allocsnap itself.
 BY_FRAME_POINTERS = os.environ.get("ALLOCSNAP_UNWIND") == "fp"
 NO_RETURNS = "ALLOCSNAP_NO_UPROBE_RETURN" in os.environ
-NO_SESSIONS = NO_RETURNS or "ALLOCSNAP_NO_UPROBE_SESSION" in os.environ
+NO_LINKS = "ALLOCSNAP_NO_UPROBE_MULTI" in os.environ
+NO_SESSIONS = NO_RETURNS or NO_LINKS or "ALLOCSNAP_NO_UPROBE_SESSION" in os.environ
+# What a recording can be told to do without: nothing; what kernels before 6.13 have not, what those before
+# 6.6 have not, and what may not be used on some processes.
+MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_MULTI",
+         "ALLOCSNAP_NO_UPROBE_RETURN")
 # Losses that say something of callers only, not of the books: code without call frame information, or
 # that was run before its table was there.
 UNWINDING = {"tracebacks_" + name for name in (

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 
-from harness import (ALLOCSNAP, NEVER, NO_SESSIONS, UNWINDING, Workload, check_equal, rows_of_file, tool)
+from harness import (ALLOCSNAP, NEVER, NO_LINKS, UNWINDING, Workload, check_equal, rows_of_file, tool)
 from ledger import Recorded
 from test_known import check_rows, check_totals, expected_rows
 
@@ -32,7 +32,7 @@ PRELOAD = {
     "mimalloc": f"{LIBRARIES}/libmimalloc.so.2",
 }
 
-CALLERS = UNWINDING | ({"functions_unprobed"} if NO_SESSIONS else set())  # what says nothing of these books
+CALLERS = UNWINDING | ({"functions_unprobed"} if NO_LINKS else set())  # what says nothing of these books
 
 
 def whole(archive, *libraries):
@@ -67,7 +67,7 @@ LINKED = {
 def parts(allocator, linking):
     """glibc's reallocarray would come to glibc's realloc, and not to a hidden one."""
     without = {"reallocarray"} if linking == "hidden archive" else set()
-    if NO_SESSIONS:
+    if NO_LINKS:
         without |= SELDOM
     return [part for part in PARTS[allocator] if part not in without]
 

@@ -7,7 +7,7 @@ import signal
 import stat
 import time
 
-from harness import (NO_SESSIONS, WORKLOADS, bpf_ids, bpf_ids_in_kernel, changed_code, check,
+from harness import (NO_LINKS, WORKLOADS, bpf_ids, bpf_ids_in_kernel, changed_code, check,
                      check_equal, rows_of_file, uprobe_events, wait_for)
 from load import Load, Sqlite
 from test_known import check_totals
@@ -164,8 +164,8 @@ def test_killed_recorder_leaves_nothing(bench):
     wait_for(lambda: not any(ids & ours[kind] for kind, ids in bpf_ids_in_kernel(bench).items())
              and not changed_code(sqlite.pid), "the end of programs, links and breakpoints")
     seconds = time.monotonic() - killed
-    # Without sessions each probe is a link of its own, and the kernel takes 0.1 s to end one.
-    check(seconds < (5 if NO_SESSIONS else 1), f"something of ours was there for {seconds:.1f} s after kill -9")
+    # Without links of many each probe is one of its own, and the kernel takes 0.1 s to end one.
+    check(seconds < (5 if NO_LINKS else 1), f"something of ours was there for {seconds:.1f} s after kill -9")
     check_equal(uprobe_events(bench), events, "uprobe events")
     load.stop()
     check_equal(sqlite.row_count(), load.done * Sqlite.ROWS, "rows in the table")

@@ -5,8 +5,8 @@ import re
 import signal
 import time
 
-from harness import (BY_FRAME_POINTERS, NO_RETURNS, Failure, check, check_equal, environment,
-                     frame_text, rows_of_file, top_frame)
+from harness import (BY_FRAME_POINTERS, NO_LINKS, NO_RETURNS, Failure, check, check_equal,
+                     environment, frame_text, rows_of_file, top_frame)
 
 # Seven threads; a third of these blocks is freed by another one.
 LEAF_A = (7 * (101 - 34), 7 * (101 - 34) * 53)
@@ -47,9 +47,16 @@ def check_totals(bench, path, done, losses=None):
                     f"total by {key}")
 
 
-def test_known_totals_with_perf_uprobes(bench):
-    """As on a kernel before 6.13: one link for each probe."""
+def test_known_totals_with_links(bench):
+    """As on a kernel before 6.13: entries are one link, returns another."""
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
+        check_known_totals(bench, "uprobe_ret" if NO_RETURNS else "uprobe" if NO_LINKS else
+                           "uprobe_multi")
+
+
+def test_known_totals_with_perf_uprobes(bench):
+    """As on a kernel before 6.6: one link for each probe."""
+    with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         check_known_totals(bench, "uprobe_ret" if NO_RETURNS else "uprobe")
 
 

@@ -6,9 +6,7 @@ three ways to see a return.
 """
 import signal
 
-from harness import UNWINDING, check_equal, environment
-
-MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_RETURN")
+from harness import MODES, UNWINDING, check_equal, environment
 
 
 def check_leaves(bench, how, number):

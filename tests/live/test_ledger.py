@@ -176,9 +176,9 @@ def test_ledger_storm(bench):
 
 
 def test_ledger_storm_with_perf_uprobes(bench):
-    """As on a kernel before 6.13. And without caches glibc has one block of its own for each
+    """As on a kernel before 6.6. And without caches glibc has one block of its own for each
     thread, which is then all that there is to explain."""
-    end = storm(bench, 1, ALLOCSNAP_NO_UPROBE_SESSION="1",
+    end = storm(bench, 1, ALLOCSNAP_NO_UPROBE_MULTI="1",
                 GLIBC_TUNABLES="glibc.malloc.tcache_count=0")
     check_equal(end.difference("unknown_frees"), end.ledger["threads_ended"],
                 "unknown frees that the ledger does not see, of each thread that ended")

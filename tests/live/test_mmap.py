@@ -74,8 +74,13 @@ def test_mmap_known(bench):
     check_mappings(bench)
 
 
-def test_mmap_known_with_perf_uprobes(bench):
+def test_mmap_known_with_links(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
+        check_mappings(bench)
+
+
+def test_mmap_known_with_perf_uprobes(bench):
+    with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         check_mappings(bench)
 
 

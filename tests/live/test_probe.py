@@ -5,7 +5,8 @@ import pathlib
 import re
 import signal
 
-from harness import (ALLOCSNAP, WORKLOADS, Workload, check, check_equal, environment, tool, wait_for)
+from harness import (ALLOCSNAP, MODES, WORKLOADS, Workload, check, check_equal, environment, tool,
+                     wait_for)
 
 POOL = ",".join(("alloc=pool_alloc(size=2)", "alloc=pool_calloc(count=1,size=2)",
                  "alloc=connection_new(bytes=192)", "alloc=pool_get(out=3,size=1)",
@@ -66,8 +67,13 @@ def test_probe_pool(bench):
     check_layered(bench)
 
 
-def test_probe_pool_with_perf_uprobes(bench):
+def test_probe_pool_with_links(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
+        check_layered(bench)
+
+
+def test_probe_pool_with_perf_uprobes(bench):
+    with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         check_layered(bench)
 
 
@@ -172,7 +178,7 @@ def test_probe_waits_for_dlopen(bench):
 def check_throws(bench, *words):
     """Attached to, in each of the three ways to see a return."""
     functions = ("alloc=_ZN4Pool3getEm(size=2)", "alloc=pool_get(size=2)", "free=_ZN4Pool3putEPv(ptr=2)")
-    for mode in (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_RETURN"):
+    for mode in MODES:
         pool = bench.workload("pool_throws")
         with environment(mode):
             recording = bench.attach([pool], "--probe", spec(*words, functions=",".join(functions)))

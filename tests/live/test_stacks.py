@@ -8,10 +8,11 @@ a target is recorded without return probes.
 import os
 import signal
 
-from harness import UNWINDING, WORKLOADS, Workload, check, check_equal, environment, tool
+from harness import UNWINDING, WORKLOADS, Workload, check, check_equal, environment, tool, wait_for
 
 OUTER_CALLS = int(os.environ.get("OUTER_CALLS", "20000"))
 NO_SESSION = "ALLOCSNAP_NO_UPROBE_SESSION"
+NO_LINKS = "ALLOCSNAP_NO_UPROBE_MULTI"
 NO_RETURN = "ALLOCSNAP_NO_UPROBE_RETURN"
 
 
@@ -95,7 +96,7 @@ def test_calls_64_deep_at_return_probes(bench):
     with environment(NO_SESSION):
         recording = bench.attach([stacks])
     metadata = check_round(bench, stacks, recording, f"nested {OUTER_CALLS // 10}", set())
-    check_equal(metadata["probe_kind"], "uprobe", "probe_kind")
+    check_equal(metadata["probe_kind"], "uprobe_multi", "probe_kind")
     recording.end(signal.SIGINT)
     stacks.is_unharmed()
 
@@ -117,13 +118,13 @@ def test_coroutines_are_known_by_what_the_program_wants(bench):
     program.is_unharmed()
 
 
-def check_late(bench, how):
+def check_late(bench, how, name, kind):
     """Nothing tells in advance what the program will do: it is noticed when it has done it."""
     stacks = bench.workload("stacks_late")
-    with environment(NO_SESSION):
+    with environment(name):
         recording = bench.attach([stacks])
     metadata = check_round(bench, stacks, recording, "nested 100", set())
-    check_equal(metadata["probe_kind"], "uprobe", "probe_kind before")
+    check_equal(metadata["probe_kind"], kind, "probe_kind before")
     metadata = check_round(bench, stacks, recording, f"{how} {OUTER_CALLS} 3", {"calls_declined"})
     check_equal(metadata["probe_kind"], "uprobe_ret", "probe_kind after")
     lines = recording.stderr().splitlines()
@@ -133,15 +134,61 @@ def check_late(bench, how):
 
 
 def test_alternate_stack_that_comes_later(bench):
-    check_late(bench, "above")
+    check_late(bench, "above", NO_SESSION, "uprobe_multi")
 
 
-def test_switch_while_calls_are_made(bench):
+def test_alternate_stack_that_comes_later_with_perf_uprobes(bench):
+    check_late(bench, "above", NO_LINKS, "uprobe")
+
+
+def check_switch(bench, name):
     """Return probes are taken away from a program that allocates all the time: no call is lost."""
     stacks = bench.workload("stacks_late")
-    with environment(NO_SESSION):
+    with environment(name):
         recording = bench.attach([stacks])
     metadata = check_round(bench, stacks, recording, "churn 4", set())
     check_equal(metadata["probe_kind"], "uprobe_ret", "probe_kind")
     recording.end(signal.SIGINT)
     stacks.is_unharmed()
+
+
+def test_switch_while_calls_are_made(bench):
+    check_switch(bench, NO_SESSION)
+
+
+def test_switch_while_calls_are_made_with_perf_uprobes(bench):
+    check_switch(bench, NO_LINKS)
+
+
+def check_dropped(bench, name, kind):
+    """A function that cannot go without a return probe is dropped, its neighbours lose nothing."""
+    program = bench.workload("dropped")
+    with environment(name):
+        recording = bench.attach([program], *(
+            f"--probe=name={how},object=exe,alloc={how}_alloc(size=1),free={how}_free(ptr=1)"
+            for how in ("easy", "hard")))
+    check_equal(bench.show(recording.snapshot())["metadata"]["probe_kind"], kind, "probe_kind before")
+    program.order("go 8000")
+    wait_for(lambda: "cannot probe hard_alloc" in recording.stderr(), "the switch")
+    _, done = program.order("go 100")
+    path = recording.snapshot()
+    shown = bench.show(path)
+    came = {row["key"]: row["count"] for row in
+            bench.stats(path, "--group-by", "function", "--measure", "allocated")["statistics"]}
+    live = {row.get("name"): row["count"] for row in
+            bench.stats(path, "--group-by", "domain")["statistics"]}
+    check_equal(shown["metadata"]["probe_kind"], "uprobe_ret", "probe_kind after")
+    check_equal(shown["losses"]["functions_dropped"], 1, "functions_dropped")
+    check_equal([came["make_easy"], live["easy"]], done["easy"], "what easy_alloc gave out, what is live")
+    check(0 < came["make_hard"] < done["hard"][0], f"hard_alloc: {came['make_hard']} of {done['hard'][0]}")
+    check("hard_alloc" not in [probe["function"] for probe in shown["probes"]], "it is no probe any more")
+    recording.end(signal.SIGINT)
+    program.is_unharmed()
+
+
+def test_function_dropped_by_the_switch(bench):
+    check_dropped(bench, NO_SESSION, "uprobe_multi")
+
+
+def test_function_dropped_by_the_switch_with_perf_uprobes(bench):
+    check_dropped(bench, NO_LINKS, "uprobe")

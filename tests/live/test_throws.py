@@ -8,10 +8,9 @@ ends the program (std::terminate).
 import os
 import signal
 
-from harness import WORKLOADS, Skip, check, check_equal, environment, rows_of_file
+from harness import MODES, WORKLOADS, Skip, check, check_equal, environment, rows_of_file
 
 ROUNDS = 200
-MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_RETURN")
 
 
 def kept(bench, path):

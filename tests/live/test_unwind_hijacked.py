@@ -3,7 +3,7 @@
 those that there would be without. workloads/unwind_chain.c."""
 from foreign import return_probes
 from harness import check, environment
-from unwinding import (BELOW_MAIN, NO_RETURN, NO_SESSION, chains, check_chain, check_ends,
+from unwinding import (BELOW_MAIN, NO_LINKS, NO_RETURN, NO_SESSION, chains, check_chain, check_ends,
                        needs_tables)
 
 FROM_MAIN = ["obey_orders", "main", *BELOW_MAIN]
@@ -51,6 +51,10 @@ def test_unwind_hijacked(bench):
 
 def test_unwind_hijacked_without_sessions(bench):
     check_hijacked(bench, NO_SESSION)
+
+
+def test_unwind_hijacked_with_perf_uprobes(bench):
+    check_hijacked(bench, NO_LINKS)
 
 
 def test_unwind_hijacked_without_return_probes(bench):

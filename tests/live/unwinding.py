@@ -9,6 +9,7 @@ from harness import BY_FRAME_POINTERS, Skip, check, check_equal, environment, to
 BELOW_MAIN = ["__libc_start_call_main", "__libc_start_main", "_start"]
 BELOW_THREAD = ["start_thread", "clone3"]
 NO_SESSION = "ALLOCSNAP_NO_UPROBE_SESSION"
+NO_LINKS = "ALLOCSNAP_NO_UPROBE_MULTI"
 NO_RETURN = "ALLOCSNAP_NO_UPROBE_RETURN"
 
 
