@@ -82,6 +82,10 @@ static json_t *unseen_json(const struct unseen *unseen)
 static json_t *probe_json(const struct diagnosed_process *process,
 			  const struct diagnosed_probe *probe)
 {
+	static const char *const why[] = {
+		[PLACEMENT_EMULATED] = "emulated", [PLACEMENT_NONE_IN_REACH] = "none-in-reach",
+		[PLACEMENT_BRANCH_INTO] = "branch-into", [PLACEMENT_NOT_DECODED] = "not-decoded",
+	};
 	static const char *const returns[] = {
 		[RETURN_NONE] = NULL, [RETURN_SESSION] = "session", [RETURN_PROBE] = "return probe",
 		[RETURN_RET] = "ret",
@@ -94,6 +98,7 @@ static json_t *probe_json(const struct diagnosed_process *process,
 	err = err ?: json_set_uint(row, "placement", probe->placement->offset);
 	err = err ?: set_known(row, "instruction", probe->placement->instruction);
 	err = err ?: set_bool(row, "emulated", probe->placement->why == PLACEMENT_EMULATED);
+	err = err ?: json_set_text(row, "why", why[probe->placement->why]);
 	err = err ?: json_set_text(row, "returns", returns[probe->returns]);
 	err = err ?: set_bool(row, "placed", probe->is_placed);
 	return json_unless(err, row);

@@ -72,11 +72,15 @@ def parts(allocator, linking):
     return [part for part in PARTS[allocator] if part not in without]
 
 
-def build(bench, allocator, linking):
-    path = bench.path(f"{allocator}-{linking}".replace(" ", "-"))
-    compiler = tool("musl-gcc" if allocator == "musl" else "gcc")
-    bench.run([compiler, *FLAGS, SOURCE, "-o", path, *LINKED[allocator][linking]], seconds=60)
+def build_with(bench, name, compiler, flags):
+    path = bench.path(name)
+    bench.run([tool(compiler), *FLAGS, SOURCE, "-o", path, *flags], seconds=60)
     return path
+
+
+def build(bench, allocator, linking):
+    return build_with(bench, f"{allocator}-{linking}".replace(" ", "-"),
+                      "musl-gcc" if allocator == "musl" else "gcc", LINKED[allocator][linking])
 
 
 def check_domain(bench, path, allocator, done, what):
