@@ -310,6 +310,7 @@ __weak __noinline int free_begin(__u64 cookie, __u64 sp, __u64 address, __u64 by
 		.bytes = bytes,
 		.sp = sp,
 		.site = COOKIE_SITE(cookie),
+		.restarts = !!(cookie & COOKIE_RESTARTS),
 	});
 	return 0;
 }

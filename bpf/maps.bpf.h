@@ -94,7 +94,8 @@ struct freed {
 	__u64 address;
 	__u64 bytes; /* munmap */
 	__u64 sp;
-	__u64 site;
+	__u32 site;
+	__u32 restarts; /* its function jumps back to its begin */
 };
 
 /* Pages that are taken away (ranges.bpf.h). */

@@ -87,12 +87,16 @@ static __always_inline void record_allocation(const struct caller *caller, struc
 
 /*
  * A free inside a free of the same address by another function: the block has left with the outer
- * one. Frees have no return probe, so of the outer one it is only known where it began.
+ * one. Frees have no return probe, so of the outer one it is only known where it began. One that jumps
+ * back to its own begin (glibc's, since 2.42, where a thread has no cache yet) does so at its place, and
+ * its cookie says that it may.
  */
 static __always_inline bool free_is_passed_on(const struct freed *outer, const struct freed *freed)
 {
-	return outer->address == freed->address && outer->site != freed->site &&
-	       freed->sp <= outer->sp;
+	if (outer->address != freed->address)
+		return false;
+	return outer->site != freed->site ? freed->sp <= outer->sp :
+					   freed->restarts && freed->sp == outer->sp;
 }
 
 /* All that a forked process has allocated is in its books: what is not there came with the fork. */

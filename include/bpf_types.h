@@ -269,13 +269,14 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
  * domain; whether its returns are seen at `ret` instructions in a process that has return probes,
  * too; and for custom functions which row of custom_calls[] says where their arguments are.
  *
- *	site:24 | by_ret:1 | shape:7 | of_heap:1 | 12 spare | custom_call:9 | layer:2 | domain:8
+ *	site:24 | by_ret:1 | shape:7 | of_heap:1 | spare:1 | restarts:1 | 10 spare | custom_call:9 | layer:2 | domain:8
  */
 #define SITE_COOKIE(site, shape, layer, domain) \
 	((bpf_u64)(site) << 40 | (bpf_u64)(shape) << 32 | (bpf_u64)(layer) << 8 | (domain))
 #define COOKIE_SITE(cookie) ((bpf_u32)((cookie) >> 40))
 #define COOKIE_BY_RET (1ULL << 39)
 #define COOKIE_OF_HEAP (1ULL << 31) /* the first argument is a heap: the shape's come behind it */
+#define COOKIE_RESTARTS (1ULL << 29) /* the function may jump to its own begin: a call comes by again */
 #define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 32) & 0x7f)
 #define CUSTOM_CALL_COOKIE(index) ((bpf_u64)(index) << 10)
 #define COOKIE_CUSTOM_CALL(cookie) ((bpf_u32)((cookie) >> 10) & 0x1ff)

@@ -59,6 +59,7 @@ suite live count_lines make test-live
 suite fuzz count_lines make test-fuzz
 suite damage count_lines make test-damage
 suite unwind count_lines make test-unwind
+suite placement count_lines make test-placement
 
 echo
 printf '%s\n' "${lines[@]}"

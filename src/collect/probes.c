@@ -72,6 +72,7 @@ static int add_known(struct probes *probes, const struct objects *objects, uint3
 		.of_heap = known->of_heap,
 		.is_seldom = heap_is_seldom_called(object->facts, i),
 		.throws = known->throws,
+		.restarts = known->restarts,
 	};
 
 	if (!is_wanted(objects->domains, &site, object))

@@ -43,6 +43,7 @@ struct probe_site {
 	bool of_heap;
 	bool is_seldom; /* heap_is_seldom_called() */
 	bool throws;
+	bool restarts;
 	bool is_attached;
 	bool is_another; /* not attached: all its calls go on in another function, which is probed */
 };

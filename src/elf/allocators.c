@@ -38,7 +38,7 @@
 #define MI_HEAP(name, shape, ...) MI("heap_" name, shape, .of_heap = true, ##__VA_ARGS__)
 
 const struct allocator_function allocator_functions[] = {
-	{ "free", SHAPE_FREE },
+	{ "free", SHAPE_FREE, .restarts = true },
 	{ "cfree", SHAPE_FREE },
 	{ "vfree", SHAPE_FREE, .own = true },
 	{ "malloc", SHAPE_MALLOC },

@@ -21,6 +21,7 @@ struct allocator_function {
 	bool own; /* only in a file that defines malloc or free, too: elsewhere it is a wrapper, or no heap's */
 	bool of_heap; /* the first argument is a heap, those of the shape come behind it */
 	bool throws; /* exceptions leave it: its return address must stay as it is */
+	bool restarts; /* it may come to its own begin by a jump, with the same arguments */
 };
 
 /* How many arguments a function of this shape has. */

@@ -98,8 +98,12 @@ MUTANTS = {
     "layers: only the heap's call is dropped by exec": (
         "process.bpf.c", "for (int i = 0; thread && i < LAYER_NR; i++)", "for (int i = LAYER_HEAP; thread && i < LAYER_MAPPING; i++)"),
     "nested: any second free of an address is passed on": (
-        "record.bpf.h", "outer->address == freed->address && outer->site != freed->site &&\n"
-        "\t       freed->sp <= outer->sp", "outer->address == freed->address"),
+        "record.bpf.h", "outer->site != freed->site ? freed->sp <= outer->sp :\n"
+        "\t\t\t\t\t   freed->restarts && freed->sp == outer->sp", "true"),
+    "nested: a free by the same function is never passed on": (
+        "record.bpf.h", "freed->restarts && freed->sp == outer->sp", "false"),
+    "nested: a free by the same function is always passed on": (
+        "record.bpf.h", "freed->restarts && freed->sp == outer->sp", "freed->sp == outer->sp"),
 
     # which return belongs to it
     "return: of another depth": (

@@ -24,6 +24,7 @@ enum layer layer = LAYER_HEAP;
 enum unwinder unwinder = UNWINDER_FP;
 bool of_heap;
 bool is_throwing;
+bool restarts;
 void (*at_program)(bool begins);
 
 #define PROCESSES 16
@@ -217,7 +218,7 @@ static void cookie_set(enum call_shape shape)
 {
 	fake.attach_cookie = SITE_COOKIE(shape + site_offset, shape, layer, domain) |
 			     CUSTOM_CALL_COOKIE(custom_call) | (of_heap ? COOKIE_OF_HEAP : 0) |
-			     (is_throwing ? COOKIE_BY_RET : 0);
+			     (is_throwing ? COOKIE_BY_RET : 0) | (restarts ? COOKIE_RESTARTS : 0);
 }
 
 /* What the kernel does after the entry probes, where there is a return probe too. */

@@ -92,6 +92,7 @@ extern enum unwinder unwinder; /* for settings_set(); by frame pointers unless a
 extern void (*at_program)(bool begins); /* called around each program at a probe; NULL: nobody */
 extern bool of_heap; /* the function: its first argument is a heap */
 extern bool is_throwing; /* the function: nobody hijacks its return address */
+extern bool restarts; /* the function jumps back to its begin */
 
 /* enter() and leave() in one, at depth 1. */
 void user_malloc(__u64 size, __u64 returned);

@@ -122,6 +122,23 @@ BOOK_TEST(nesting, a_second_free_is_not_passed_on)
 	expect(nested_calls, 1);
 }
 
+/* As glibc's does from 2.42 on, in a thread that has no cache yet. */
+BOOK_TEST(nesting, a_free_that_jumps_to_its_own_begin_counts_once)
+{
+	restarts = true;
+	user_malloc(24, 0x1000);
+	free_from(3, 0, 0x1000);
+	free_from(3, 0, 0x1000);
+	free_from(3, 0, 0x2000); /* older than the recording */
+	free_from(3, 0, 0x2000);
+	free_from(4, 0, 0x2000); /* elsewhere: no jump */
+	restarts = false;
+
+	expect(frees, 1);
+	expect(unknown_frees, 2);
+	expect(nested_calls, 2);
+}
+
 BOOK_TEST(nesting, a_passed_on_free_may_be_of_a_block_that_has_come_back)
 {
 	user_malloc(24, 0x1000);
