@@ -126,6 +126,13 @@ static bool writes_first_operand(unsigned int id)
 	return false;
 }
 
+/* mul and imul of one operand: calloc's product, in rax and rdx. */
+static bool is_product(const cs_insn *insn)
+{
+	return (insn->id == X86_INS_MUL || insn->id == X86_INS_IMUL) &&
+	       insn->detail->x86.op_count == 1;
+}
+
 /*
  * Whether a call goes on behind this instruction as it was made. A store ends the line too: an
  * allocator may hand a block on by a plain store, and the probe of free() must come before that.
@@ -137,6 +144,8 @@ static bool keeps_call(const struct code *code)
 
 	if (only_looks(insn->id))
 		return true;
+	if (is_product(insn))
+		return !is_precious(X86_REG_RDX, code->argument_nr);
 	if (!writes_first_operand(insn->id) || !x86->op_count)
 		return false;
 	return x86->operands[0].type == X86_OP_REG &&
@@ -155,9 +164,18 @@ static bool is_branch(const cs_insn *insn)
 	return false;
 }
 
+/* Through a register or a table; what is at a fixed place (a GOT entry) is another function's begin. */
+static bool jumps_anywhere(const cs_insn *insn)
+{
+	const cs_x86_op *to = &insn->detail->x86.operands[0];
+
+	return insn->id == X86_INS_JMP && insn->detail->x86.op_count == 1 &&
+	       (to->type == X86_OP_REG || (to->type == X86_OP_MEM && to->mem.base != X86_REG_RIP));
+}
+
 /*
- * Whether a direct branch anywhere in the function lands behind the entry and not behind the
- * site. Jump tables are not seen: none leads to straight-line code at an entry in practice.
+ * Whether a branch anywhere in the function lands, or may land, behind the entry and not behind the
+ * site: tables are not read, so who jumps through one may have a case that begins there.
  * Past bytes that do not decode every offset is tried, since the sweep is out of step there.
  */
 static bool has_branch_into(struct code *code, size_t site)
@@ -174,6 +192,8 @@ static bool has_branch_into(struct code *code, size_t site)
 		if (is_branch(code->insn) && x86->op_count == 1 &&
 		    x86->operands[0].type == X86_OP_IMM &&
 		    (uint64_t)x86->operands[0].imm - code->address - 1 < site)
+			return true;
+		if (in_step && jumps_anywhere(code->insn))
 			return true;
 		at += in_step ? code->insn->size : 1;
 	}

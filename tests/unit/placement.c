@@ -30,6 +30,20 @@ Test(placement, protects_the_arguments_that_there_are)
 	}
 }
 
+/* calloc's product is in rdx, too: only where the probe reads two arguments. */
+Test(placement, may_stand_behind_a_product)
+{
+	static const uint8_t code[] = { 0x48, 0x89, 0xf8, 0x48, 0xf7, 0xe6, 0x70, 0 }; /* mov; mul; jo */
+	struct placement_function function = { code, sizeof(code), 0, EM_X86_64, 2 };
+	struct placement got;
+
+	cr_assert_eq(placement_find(&function, &got), 0);
+	cr_expect_eq(got.offset, 6, "+%u", got.offset);
+	function.argument_nr = 3;
+	cr_assert_eq(placement_find(&function, &got), 0);
+	cr_expect_eq(got.offset, 0, "+%u", got.offset);
+}
+
 #define ADDRESS 0x1000
 
 /* Byte strings: sizeof - 1 bytes of code, which may hold NULs. */
@@ -137,6 +151,12 @@ static const struct {
 	{ "xbegin", CODE(TEST JE "\xc7\xf8\xf8\xff\xff\xff" RET), 0, PLACEMENT_BRANCH_INTO, NULL },
 	{ "call", CODE(TEST JE "\xe8\xf9\xff\xff\xff" RET), 0, PLACEMENT_BRANCH_INTO, NULL },
 	{ "call of itself", CODE(TEST JE "\xe8\xf6\xff\xff\xff" RET), 3, PLACEMENT_EMULATED, NULL },
+	{ "through a register", CODE(TEST JE "\xff\xe0"), 0, PLACEMENT_BRANCH_INTO, NULL },
+	{ "through a register, notrack", CODE(TEST JE "\x3e\xff\xe0"), 0, PLACEMENT_BRANCH_INTO, NULL },
+	{ "through a table", CODE(TEST JE "\xff\x24\xc5\0\0\0\0"), 0, PLACEMENT_BRANCH_INTO, NULL },
+	{ "through a pointer", CODE(TEST JE "\xff\x25\0\0\0\0"), 3, PLACEMENT_EMULATED, NULL },
+	{ "through a table, with the site at the entry", CODE(JE "\xff\xe0"), 0, PLACEMENT_EMULATED,
+	  NULL },
 	{ "the site to itself", CODE(TEST "\x74\xfe" RET), 0, PLACEMENT_BRANCH_INTO, NULL },
 	{ "behind garbage", CODE(TEST JE RET "\x06\xeb\xfa"), 0, PLACEMENT_BRANCH_INTO, NULL },
 	{ "out of step", CODE(TEST JE RET "\x06\xb8\xeb\xf9\0\0" RET), 0, PLACEMENT_BRANCH_INTO,
