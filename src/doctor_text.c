@@ -108,7 +108,8 @@ static const char *kind_text(const char *kind)
 		const char *kind, *text;
 	} rows[] = {
 		{ "uprobe_session", "seen by sessions of both ends of a call (uprobe_session)" },
-		{ "uprobe", "seen by return probes (uprobe)" },
+		{ "uprobe_multi", "seen by return probes (uprobe_multi)" },
+		{ "uprobe", "seen by return probes, one by one: they take long to remove (uprobe)" },
 		{ "uprobe_ret", "seen by probes on `ret` instructions, which is slower (uprobe_ret)" },
 	};
 

@@ -222,30 +222,38 @@ static int describe_domain(struct snapshot_builder *builder, const struct target
 	return snapshot_builder__metadata(builder, key, site->layer == LAYER_POOL ? "pool" : "heap");
 }
 
+static int describe_probe(struct snapshot_builder *builder, const struct target *target,
+			  const struct probe_site *site, uint32_t object_id)
+{
+	struct snap_probe row = {
+		.object = object_id,
+		.offset = site->offset,
+		.placement = site->placement.offset,
+	};
+	int err = snapshot_builder__string(builder, site->function, &row.function);
+
+	if (!err)
+		err = snapshot_builder__string(builder, site->placement.instruction,
+					       &row.instruction);
+	if (!err)
+		err = snapshot_builder__probe(builder, &row);
+	return err ?: describe_domain(builder, target, site);
+}
+
 int describe_probes(struct snapshot_builder *builder, const struct target *target,
 		    const uint32_t *object_id)
 {
 	const struct probes *probes = target->probes;
+	struct number stepped = { "probes_stepped", 0 };
 	int err = 0;
 
 	for (size_t i = 0; i < probes->site_nr && !err; i++) {
 		const struct probe_site *site = &probes->site[i];
-		struct snap_probe row = {
-			.object = object_id[site->object],
-			.offset = site->offset,
-			.placement = site->placement.offset,
-		};
 
-		if (!site->is_attached || !row.object)
+		if (!site->is_attached || !object_id[site->object])
 			continue;
-		err = snapshot_builder__string(builder, site->function, &row.function);
-		if (!err)
-			err = snapshot_builder__string(builder, site->placement.instruction,
-						       &row.instruction);
-		if (!err)
-			err = snapshot_builder__probe(builder, &row);
-		if (!err)
-			err = describe_domain(builder, target, site);
+		err = describe_probe(builder, target, site, object_id[site->object]);
+		stepped.value += site->placement.why != PLACEMENT_EMULATED;
 	}
-	return err;
+	return err ?: describe_numbers(builder, &stepped, 1);
 }

@@ -66,6 +66,14 @@ static enum check_state check_multi(struct check *check)
 		     "a kernel before 6.6; each probe takes a tenth of a second to detach");
 }
 
+static enum check_state check_pid_of_link(struct check *check)
+{
+	if (trial_uprobe_multi())
+		return say(check, CHECK_UNKNOWN, "there are no such links");
+	return tried(check, trial_pid_of_link(), CHECK_COSTS,
+		     "a kernel before 6.10 takes it for one thread; without sessions each probe takes a tenth of a second to detach");
+}
+
 static enum check_state check_session(struct check *check)
 {
 	return tried(check, trial_uprobe_session(), CHECK_COSTS,
@@ -231,6 +239,7 @@ static const struct {
 	{ "uprobe", check_uprobe },
 	{ "return probe", check_uretprobe },
 	{ "many uprobes in a link", check_multi },
+	{ "pid of such a link", check_pid_of_link },
 	{ "uprobe session", check_session },
 	{ "fentry", check_fentry },
 	{ "lockdown", check_lockdown },

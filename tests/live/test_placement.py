@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Where probes sit: functions that come back to their begins are counted once a call."""
+import re
 import signal
 
-from harness import MODES, NO_RETURNS, Skip, check_equal, environment
+from harness import MODES, NO_RETURNS, Skip, check, check_equal, environment
 
 SPEC = ("name=arena,object=exe,free=give_back(ptr=1),"
         "alloc=looped_alloc(size=1),alloc=tabled_alloc(size=1),alloc=straight_alloc(size=1)")
 PLACES = {"looped_alloc": 0, "tabled_alloc": 0, "straight_alloc": 3}
+
+
+def stepped(shown):
+    """How many probes sit on what the kernel does not emulate."""
+    return sum(not re.match(r"(push|nop|call|j[a-z]+)( |$)", probe["instruction"])
+               for probe in shown["probes"])
 
 
 def check_prologues(bench, mode):
@@ -20,10 +27,12 @@ def check_prologues(bench, mode):
         check_equal((shown["blocks"], shown["traced_memory"]["current"]),
                     (done["count"], done["size"]), f"blocks, bytes ({mode})")
         check_equal(shown["counters"]["nested_calls"], 0, f"nested calls ({mode})")
+    check_equal(int(shown["metadata"]["probes_stepped"]), stepped(shown), "probes_stepped")
     found = {probe["function"]: probe["placement"] for probe in shown["probes"]
              if probe["function"] in PLACES}
     check_equal(found, PLACES, "where they sit")
-    recording.end(signal.SIGINT)
+    check(f"{stepped(shown)} on instructions that the kernel single-steps" in
+          bench.allocsnap("show", recording.end(signal.SIGINT)[-1])[0], "show says so, too")
     program.is_unharmed()
 
 
