@@ -15,7 +15,7 @@
 
 static bool links_work(void)
 {
-	return !trial_uprobe_multi() && !trial_pid_of_link();
+	return !trial_pid_of_link();
 }
 
 static bool events_work(void)

@@ -12,7 +12,7 @@ int trial_uretprobe(void);    /* the same, on its return */
 int trial_uprobe_multi(void); /* many in one link */
 int trial_uprobe_session(void);
 
-/* Whether such a link's pid is the process: -EXDEV where it is one thread. Starts a thread and joins it. */
+/* A link, and whether its pid is the process: -EXDEV where it is one thread. Starts a thread and joins it. */
 int trial_pid_of_link(void);
 
 #endif
