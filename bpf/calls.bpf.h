@@ -30,8 +30,8 @@ enum pending {
  */
 __weak __noinline int pending_in(__u32 layer, __u64 sp, __u32 site)
 {
-	struct process *process = current_process();
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct thread *thread = current_thread();
+	struct process *process = process_of_thread(thread);
 	struct call *call;
 
 	if (!process || !thread || layer >= LAYER_NR)
@@ -134,15 +134,16 @@ __weak __noinline int free_unthreaded(__u32 layer, __u64 address)
 __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 pointer,
 				 __u64 old_bytes)
 {
-	struct process *process = current_process();
+	struct thread *thread = current_thread();
+	struct process *process = process_of_thread(thread);
 	enum call_shape shape = COOKIE_SHAPE(cookie);
 	__u32 layer = COOKIE_LAYER(cookie);
-	struct thread *thread;
 	struct calls *calls;
 
 	if (!process || layer >= LAYER_NR)
 		return 1;
-	thread = own_thread();
+	if (!thread)
+		thread = own_thread();
 	if (!thread) {
 		lose(process, LOSS_threads_dropped);
 		if (pointer && !is_stored(shape)) /* a realloc, most likely successful */
@@ -228,14 +229,13 @@ __weak __noinline int call_end(__u64 cookie, __u64 ip, __u64 sp, __u64 frame_poi
 			       __u64 returned)
 {
 	const struct caller caller = { ip, sp, frame_pointer };
-	struct process *process = current_process();
+	struct thread *thread = current_thread();
+	struct process *process = process_of_thread(thread);
 	__u32 layer = COOKIE_LAYER(cookie);
-	struct thread *thread;
 	struct calls *calls;
 
 	if (!process || layer >= LAYER_NR)
 		return 0;
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	if (!is_in_call(thread)) {
 		if (process->is_open && !process->by_ret) /* a `ret` has seen it */
 			lose(process, LOSS_returns_unmatched);
@@ -257,8 +257,8 @@ __weak __noinline int call_end(__u64 cookie, __u64 ip, __u64 sp, __u64 frame_poi
  */
 __weak __noinline int end_by_ret_in(__u32 layer, __u64 sp, __u64 frame_pointer, __u64 returned)
 {
-	struct process *process = current_process();
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct thread *thread = current_thread();
+	struct process *process = process_of_thread(thread);
 	struct caller caller = { .sp = sp + sizeof(__u64), .frame_pointer = frame_pointer };
 	struct calls *calls;
 
@@ -276,11 +276,10 @@ __weak __noinline int end_by_ret_in(__u32 layer, __u64 sp, __u64 frame_pointer, 
 
 static __always_inline int call_end_by_ret(struct pt_regs *ctx, __u64 sp, __u64 returned)
 {
-	struct thread *thread;
+	struct thread *thread = current_thread();
 
-	if (!current_process())
+	if (!process_of_thread(thread))
 		return 0;
-	thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	for (int i = LAYER_NR - 1; thread && i >= 0; i--) {
 		const struct call *call = &thread->layer[i].call;
 
@@ -292,13 +291,14 @@ static __always_inline int call_end_by_ret(struct pt_regs *ctx, __u64 sp, __u64 
 
 __weak __noinline int free_begin(__u64 cookie, __u64 sp, __u64 address, __u64 bytes)
 {
-	struct process *process = current_process();
+	struct thread *thread = current_thread();
+	struct process *process = process_of_thread(thread);
 	__u32 layer = COOKIE_LAYER(cookie);
-	struct thread *thread;
 
 	if (!process || !process->is_open || !address || layer >= LAYER_NR)
 		return 0;
-	thread = own_thread();
+	if (!thread)
+		thread = own_thread();
 	if (!thread && layer == LAYER_MAPPING)
 		lose(process, LOSS_threads_dropped);
 	if (!thread)

@@ -7,7 +7,8 @@
  * Capacities marked * are set by the loader before loading.
  *
  *	map         key            value             capacity    written by        read by
- *	processes   tgid           struct process    4096        loader, probes    loader
+ *	process_slots  tgid        slot              4096        loader, probes    both
+ *	processes   slot           struct process    4096        loader, probes    loader
  *	threads     task           struct thread     grows       probes            probes
  *	blocks      block_key      struct block      * 4 M       probes            loader
  *	handed_blocks  handed_key  struct handed_block  * 1/4 of it  probes         loader
@@ -21,7 +22,7 @@
  *	unwind_places   place_key    struct unwind_place     64 Ki    probes, loader   probes
  *	unwind_cache    hash of pc   struct unwind_cached   64 Ki    probes   probes
  *
- * When full: `processes` – the loader fails to admit and says so. `threads` – the call is
+ * When full: `process_slots` – the loader fails to admit and says so. `threads` – the call is
  * not recorded (threads_dropped). `blocks` – the block is not recorded (blocks_dropped).
  * `dropped_blocks` – the block's free is an unknown one (drops_unnoted).
  * `handed_blocks` – the block may lack in the snapshot that is being taken (blocks_not_handed).
@@ -119,6 +120,8 @@ struct calls {
 };
 
 struct thread {
+	__u64 image; /* whose books the thread was found to write in last; 0: none */
+	__u32 slot;  /* of that process */
 	struct calls layer[LAYER_NR];
 	struct range range; /* scratch memory; on the stack it would be too much before kernel 6.13 */
 	struct walk walk; /* per thread: nothing can preempt and overwrite it */
@@ -126,7 +129,15 @@ struct thread {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, PROCESSES_MAX);
+	__type(key, __u32);
+	__type(value, __u32);
+} process_slots SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PROCESSES_MAX);
 	__type(key, __u32);
 	__type(value, struct process);
 } processes SEC(".maps") __weak;

@@ -50,15 +50,50 @@ int reset_peak(struct process_request *request)
 	return 0;
 }
 
+/* Which of `processes` are somebody's; the loader takes from them too, and gives back. */
+__u32 slot_taken[PROCESSES_MAX];
+__u32 next_slot;
+
 static const struct process no_books;
+
+#define SLOT_TRIES 256
+
+/* Or PROCESSES_MAX: there is none. */
+static __always_inline __u32 slot_take(void)
+{
+	__u32 first = __sync_fetch_and_add(&next_slot, 1);
+
+	for (__u32 i = 0; i < SLOT_TRIES; i++) {
+		__u32 slot = (first + i) & (PROCESSES_MAX - 1);
+
+		if (!slot_taken[slot] && !__sync_val_compare_and_swap(&slot_taken[slot], 0, 1))
+			return slot;
+	}
+	return PROCESSES_MAX;
+}
+
+/* New books, empty and without an image. NULL: no room, or those of an ended one are there yet. */
+static __always_inline struct process *begin_books(__u32 tgid)
+{
+	__u32 slot = slot_take();
+	struct process *process = bpf_map_lookup_elem(&processes, &slot);
+
+	if (!process)
+		return NULL;
+	bpf_map_update_elem(&processes, &slot, &no_books, BPF_ANY);
+	if (bpf_map_update_elem(&process_slots, &tgid, &slot, BPF_NOEXIST)) {
+		slot_taken[slot & (PROCESSES_MAX - 1)] = 0;
+		return NULL;
+	}
+	return process;
+}
 
 /* Before the child runs. Its books are not looked at while they have no image. */
 static __always_inline long admit_child(struct process *parent, __u32 parent_tgid,
 					struct task_struct *child, bool shares_memory)
 {
 	__u32 tgid = child->tgid;
-	long err = bpf_map_update_elem(&processes, &tgid, &no_books, BPF_NOEXIST);
-	struct process *process = err ? NULL : bpf_map_lookup_elem(&processes, &tgid);
+	struct process *process = begin_books(tgid);
 
 	if (!process)
 		return -ENOSPC;
@@ -127,6 +162,8 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 		lose(process, LOSS_execs_unprobed);
 	}
 	thread = thread_of(task);
+	if (thread)
+		thread->image = 0;
 	for (int i = 0; thread && i < LAYER_NR; i++) {
 		thread->layer[i].call.sp = 0;
 		thread->layer[i].freed.address = 0;

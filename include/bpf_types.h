@@ -90,6 +90,7 @@ enum loss {
 	LOSS_NR,
 };
 
+#define PROCESSES_MAX 4096 /* a power of two */
 #define COMM_BYTES 16
 #define ARGS_BYTES 256
 

@@ -26,11 +26,6 @@ uint64_t collector_now_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-int processes_fd(const struct collector *collector)
-{
-	return bpf_map__fd(collector->bpf->maps.processes);
-}
-
 /* Each mapped file is kept open, so that it can be named when the process is gone. */
 static void allow_many_files(struct rlimit *ret_before)
 {
@@ -133,6 +128,9 @@ static int open_all(struct collector *collector, const struct collector_options 
 	collector->bpf = load_bpf(options, &collector->custom, collector->traceback_limit, why);
 	if (!collector->bpf)
 		return -errno;
+	err = books_open(&collector->books, collector->bpf);
+	if (err)
+		return err;
 	if (options->unwinder != COLLECTOR_UNWIND_FP) {
 		collector->unwind_tables.bpf = collector->bpf;
 		collector->unwind_tables.cache = unwind_cache__open(0);
@@ -162,9 +160,7 @@ struct collector *collector__open(const struct collector_options *options, struc
 
 void close_target(struct collector *collector, struct target *target)
 {
-	uint32_t tgid = target->pid;
-
-	bpf_map_delete_elem(processes_fd(collector), &tgid);
+	books_remove(&collector->books, target->pid);
 	probes_close(&target->own_probes);
 	target__free(target);
 }
@@ -180,6 +176,7 @@ void collector__close(struct collector *collector)
 		free(collector->note[i]);
 	free(collector->note);
 	free(collector->target);
+	books_close(&collector->books);
 	map_copy_release(&collector->processes);
 	cut_release(&collector->cut);
 	drain_release(&collector->drain);

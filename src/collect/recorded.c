@@ -45,9 +45,7 @@ static int take_event(void *what, const struct mapping_event *event)
 
 static void forget_child(struct collector *collector, pid_t pid)
 {
-	uint32_t tgid = pid;
-
-	bpf_map_delete_elem(processes_fd(collector), &tgid);
+	books_remove(&collector->books, pid);
 }
 
 /* One that could not be taken in has no snapshot: its parent's says so. */
@@ -118,8 +116,7 @@ static void take_in_children(struct collector *collector)
 
 static void read_books(struct collector *collector)
 {
-	if (map_copy_read(&collector->processes, processes_fd(collector), sizeof(uint32_t),
-			  sizeof(struct process)))
+	if (books_read_all(&collector->books, &collector->processes))
 		return; /* as they were: the next look is soon */
 	for (size_t i = 0; i < collector->processes.nr; i++) {
 		struct target *target = target_of(collector, i);

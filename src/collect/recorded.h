@@ -12,6 +12,7 @@
 
 #include "collect.h"
 #include "collect/assemble.h"
+#include "collect/books.h"
 #include "collect/bpf.h"
 #include "collect/cut.h"
 #include "collect/drain.h"
@@ -45,6 +46,7 @@ struct collector {
 	size_t note_nr, note_alloc;
 
 	uint64_t refreshed_ns;	    /* when all were looked at */
+	struct books books;
 	struct map_copy processes;  /* as last read: tgid → struct process */
 	struct cut cut;
 	struct drain drain;
@@ -53,7 +55,6 @@ struct collector {
 };
 
 uint64_t collector_now_ns(clockid_t clock);
-int processes_fd(const struct collector *collector);
 
 /* NULL: not traced. */
 struct target *find_target(const struct collector *collector, pid_t pid);

@@ -79,10 +79,9 @@ static void tell_given_up(struct collector *collector)
 /* No code has been mapped since before the mappings were read. */
 static bool are_mappings_current(const struct collector *collector, const struct target *target)
 {
-	uint32_t tgid = target->pid;
 	struct process books;
 
-	return !bpf_map_lookup_elem(processes_fd(collector), &tgid, &books) &&
+	return books_read(&collector->books, target->pid, &books) &&
 	       books.image == target->books.image && books.code_cnt == target->books.code_cnt;
 }
 
@@ -192,8 +191,7 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 static int write_books(struct collector *collector, const struct target *target,
 		       const struct process *books, struct reason *why)
 {
-	uint32_t tgid = target->pid;
-	int err = bpf_map_update_elem(processes_fd(collector), &tgid, books, BPF_ANY);
+	int err = books_write(&collector->books, target->pid, books);
 
 	return err ? reason_set(why, err, "cannot record process %d: %s", target->pid,
 				err == -E2BIG ? "too many processes" : strerror(-err)) : 0;

@@ -38,9 +38,7 @@ uint32_t collector__get_traceback_limit(const struct collector *collector)
 static void read_counters(const struct collector *collector, const struct target *target,
 			  struct process *ret)
 {
-	uint32_t tgid = target->pid;
-
-	if (bpf_map_lookup_elem(processes_fd(collector), &tgid, ret))
+	if (!books_read(&collector->books, target->pid, ret))
 		*ret = target->books;
 }
 

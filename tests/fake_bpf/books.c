@@ -3,11 +3,18 @@
 #include "target.h"
 #include <bpf/bpf_helpers.h>
 
+static struct process *process_book(__u32 tgid)
+{
+	__u32 *slot = bpf_map_lookup_elem(&process_slots, &tgid);
+
+	return slot ? bpf_map_lookup_elem(&processes, slot) : NULL;
+}
+
 struct process *book_of(const struct target_process *target)
 {
 	__u32 tgid = target->pid;
 
-	return bpf_map_lookup_elem(&processes, &tgid);
+	return process_book(tgid);
 }
 
 struct block *block_of(const struct target_process *target, __u64 address)
@@ -139,6 +146,6 @@ void books_check(void)
 {
 	struct fake_walk walk = {};
 
-	while (fake_map_walk(&processes, &walk))
-		book_check(walk.value, *(const __u32 *)walk.key);
+	while (fake_map_walk(&process_slots, &walk))
+		book_check(process_book(*(const __u32 *)walk.key), *(const __u32 *)walk.key);
 }

@@ -16,6 +16,7 @@ int process_fork(unsigned long long *ctx);
 
 extern volatile struct settings settings; /* see bpf_alloc.c */
 extern __u64 next_image;
+extern __u32 slot_taken[PROCESSES_MAX], next_slot;
 
 struct target_process *process;
 struct target_thread *main_thread;
@@ -93,9 +94,12 @@ void process_admit(struct target_process *target)
 		.image = __sync_fetch_and_add(&next_image, 1),
 		.is_open = 1,
 	};
-	__u32 tgid = target->pid;
+	__u32 tgid = target->pid, *known = bpf_map_lookup_elem(&process_slots, &tgid);
+	__u32 slot = known ? *known : next_slot++;
 
-	bpf_map_update_elem(&processes, &tgid, &book, BPF_ANY);
+	slot_taken[slot] = 1;
+	bpf_map_update_elem(&processes, &slot, &book, BPF_ANY);
+	bpf_map_update_elem(&process_slots, &tgid, &slot, BPF_ANY);
 	if (returns_are_probed())
 		process_stop_hijacking(target);
 }

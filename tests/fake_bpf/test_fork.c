@@ -109,7 +109,7 @@ BOOK_TEST(fork, a_new_thread_is_no_child)
 	ctx[0] = (__u64)&main_thread->task;
 	ctx[1] = (__u64)&thread->task;
 	process_fork(ctx);
-	cr_expect_eq(fake_map_count(&processes), 1);
+	cr_expect_eq(fake_map_count(&process_slots), 1);
 	cr_expect_eq(fake.ring_cnt, 0);
 }
 

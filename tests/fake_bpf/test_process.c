@@ -15,7 +15,7 @@ BOOK_TEST(process, not_admitted_leaves_no_trace)
 	thread_exit(thread, 0);
 
 	cr_expect(!book_of(other));
-	cr_expect(fake_map_count(&processes) == 1);
+	cr_expect(fake_map_count(&process_slots) == 1);
 	cr_expect(fake_map_count(&threads) == 0);
 	cr_expect(fake_map_count(&blocks) == 0);
 	cr_expect(fake_map_count(&tracebacks) == 0);
