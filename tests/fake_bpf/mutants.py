@@ -443,7 +443,13 @@ MUTANTS = {
         "process.bpf.c", "\tprocess->image = __sync_fetch_and_add(&next_image, 1);\n\treturn 0;",
         "\tprocess->image = parent->image;\n\treturn 0;"),
     "fork: takes over the books of its pid": (
-        "process.bpf.c", "&no_books, BPF_NOEXIST", "&no_books, BPF_ANY"),
+        "process.bpf.c", "&tgid, &slot, BPF_NOEXIST", "&tgid, &slot, BPF_ANY"),
+    "books: a thread goes on in those that it has had": (
+        "admit.bpf.h", "if (process && process->image == thread->image)", "if (process)"),
+    "books: exec does not forget whose they were": (
+        "process.bpf.c", "\tif (thread)\n\t\tthread->image = 0;\n", ""),
+    "fork: two children in one slot": (
+        "process.bpf.c", "if (!slot_taken[slot] && ", "if (!slot_taken[slot] || "),
     "fork: a child without books is not counted": (
         "process.bpf.c", "\t\tlose(process, LOSS_processes_dropped);\n", "\t\t;\n"),
     "fork: children's children are not followed": (
