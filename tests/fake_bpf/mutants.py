@@ -448,8 +448,10 @@ MUTANTS = {
         "admit.bpf.h", "if (process && process->image == thread->image)", "if (process)"),
     "books: exec does not forget whose they were": (
         "process.bpf.c", "\tif (thread)\n\t\tthread->image = 0;\n", ""),
-    "fork: two children in one slot": (
-        "process.bpf.c", "if (!slot_taken[slot] && ", "if (!slot_taken[slot] || "),
+    "fork: takes a slot that is taken": (
+        "process.bpf.c",
+        "if (!slot_taken[slot] && !__sync_val_compare_and_swap(&slot_taken[slot], 0, 1))",
+        "if (slot < PROCESSES_MAX)"),
     "fork: a child without books is not counted": (
         "process.bpf.c", "\t\tlose(process, LOSS_processes_dropped);\n", "\t\t;\n"),
     "fork: children's children are not followed": (

@@ -16,7 +16,7 @@ int process_fork(unsigned long long *ctx);
 
 extern volatile struct settings settings; /* see bpf_alloc.c */
 extern __u64 next_image;
-extern __u32 slot_taken[PROCESSES_MAX], next_slot;
+extern __u32 slot_taken[PROCESSES_MAX];
 
 struct target_process *process;
 struct target_thread *main_thread;

@@ -90,6 +90,7 @@ extern volatile struct custom_call custom_calls[CUSTOM_CALLS_MAX]; /* see bpf_al
 extern enum layer layer; /* the function's; of the heap unless a test says otherwise */
 extern enum unwinder unwinder; /* for settings_set(); by frame pointers unless a test says otherwise */
 extern void (*at_program)(bool begins); /* called around each program at a probe; NULL: nobody */
+extern __u32 next_slot; /* see process.bpf.c */
 extern bool of_heap; /* the function: its first argument is a heap */
 extern bool is_throwing; /* the function: nobody hijacks its return address */
 extern bool restarts; /* the function jumps back to its begin */

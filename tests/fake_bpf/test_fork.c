@@ -113,6 +113,19 @@ BOOK_TEST(fork, a_new_thread_is_no_child)
 	cr_expect_eq(fake.ring_cnt, 0);
 }
 
+BOOK_TEST(fork, takes_no_slot_that_is_taken)
+{
+	struct target_thread *child;
+
+	follow();
+	next_slot = 0; /* the parent's */
+	child = thread_fork(200);
+	thread_run(child);
+	user_malloc(8, 0x1000);
+	cr_expect_eq(book_of(process)->counter[COUNTER_allocations], 0);
+	cr_expect_eq(book_of(child->process)->counter[COUNTER_allocations], 1);
+}
+
 BOOK_TEST(fork, does_not_take_the_books_of_one_that_ended_with_its_pid)
 {
 	struct target_thread *child;
