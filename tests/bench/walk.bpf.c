@@ -15,6 +15,8 @@ const volatile struct settings settings = {};
 __u64 mapping_generation = 0;
 __u64 code_generation = 0;
 __u64 tables_wanted = 0;
+__u64 epoch = 1;
+__u64 cut = 0;
 
 #define BPF_F_USER_STACK (1 << 8) /* include/uapi/linux/bpf.h */
 
