@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Installs the packages of Debian 12 that building and testing need, those that are missing.
+# install-deps.sh [bench]: installs the packages of Debian 12 that building and testing need, or what
+# only the benchmarks compare with; those that are missing.
 # As root; where nothing is missing it does nothing and anybody may run it.
 set -eu
 
@@ -14,6 +15,7 @@ packages='
 	python3 python3.11-dbg sqlite3 redis-server redis-tools jq git gh ripgrep
 	mount util-linux
 '
+bench_packages='heaptrack bpftrace bpfcc-tools'
 
 PATH=$PATH:/usr/sbin:/sbin
 policy=/usr/sbin/policy-rc.d
@@ -27,6 +29,7 @@ is_installed() {
 	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
+[ "${1:-}" != bench ] || packages=$bench_packages
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	die "this is not Debian: install the equivalents of$(echo "$packages" | tr -s '\n\t' ' ')"
 fi

@@ -12,9 +12,9 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 		/usr/bin/python3.11 /usr
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
-.PHONY: bench bench-capacity bench-unwind bench-walk bench-first-stack
+.PHONY: bench bench-peers bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs
 
-bench: $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack	## how long questions take, and CPython
+bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs	## how long questions take, and CPython; what recording costs
 	$(Q)$(PYTHON) tests/bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
 
 bench-unwind: $(BENCH)/unwind	## what compiling unwind tables costs
@@ -55,20 +55,51 @@ $(BENCH)/%: $(OUT)/tests/bench/%.o $(LIB)
 
 # ---- a traceback in the kernel ----
 
-$(BENCH)/walk.bpf.o: tests/bench/walk.bpf.c $(wildcard bpf/*.bpf.h include/*.h)
+BENCH_BPF := $(addprefix $(BENCH)/,walk floor)
+
+$(addsuffix .bpf.o,$(BENCH_BPF)): $(BENCH)/%.bpf.o: tests/bench/%.bpf.c $(wildcard bpf/*.bpf.h include/*.h)
 	$(call msg,CLANG,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -Ibpf -c $< -o $@
 
-$(BENCH)/walk.skel.h: $(BENCH)/walk.bpf.o
+$(addsuffix .skel.h,$(BENCH_BPF)): %.skel.h: %.bpf.o
 	$(call msg,GEN-SKEL,$@)
-	$(Q)$(BPFTOOL) gen skeleton $< name walk_bpf >$@
+	$(Q)$(BPFTOOL) gen skeleton $< name $(*F)_bpf >$@
 
 $(OUT)/tests/bench/walk.o: ALL_CFLAGS += -I$(OUT) -I$(BENCH)
 $(OUT)/tests/bench/walk.o: | $(SKEL) $(BENCH)/walk.skel.h
 $(BENCH)/walk: $(OUT)/tests/bench/walk.o $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+
+# ---- what recording costs, beside others ----
+
+COST_PROGRAMS := $(addprefix $(BENCH)/,floor cost_target cost_target_fp)
+
+bench-peers:		## install and fetch what the benchmarks compare with (as root)
+	$(Q)scripts/install-deps.sh bench
+	$(Q)scripts/fetch-peers.sh $(OUT)/peers
+
+bench-cost: $(BIN) $(COST_PROGRAMS) bench-peers	## a pair of malloc and free, recorded by us and by others (as root)
+	$(Q)$(PYTHON) tests/bench/cost.py $(abspath $(BIN)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
+
+bench-programs: $(BIN) bench-peers	## how much slower real programs are, recorded by us and by others (as root)
+	$(Q)$(PYTHON) tests/bench/programs.py $(abspath $(BIN)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
+
+$(OUT)/tests/bench/floor.o: ALL_CFLAGS += -I$(BENCH)
+$(OUT)/tests/bench/floor.o: | $(BENCH)/floor.skel.h
+$(BENCH)/floor: $(OUT)/tests/bench/floor.o $(COLLECT) $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+
+$(BENCH)/cost_target:    COST_FP := -fomit-frame-pointer
+$(BENCH)/cost_target_fp: COST_FP := -fno-omit-frame-pointer
+$(BENCH)/cost_target $(BENCH)/cost_target_fp: tests/bench/cost_target.c
+	$(call msg,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -O2 $(COST_FP) -pthread -Wall -Wextra $(if $(CI),-Werror) $< -o $@
+
+# ---- the same program without and with frame pointers ----
 
 $(BENCH)/walk_target:    WALK_FP := -fomit-frame-pointer
 $(BENCH)/walk_target_fp: WALK_FP := -fno-omit-frame-pointer

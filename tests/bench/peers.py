@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The profilers that are compared: how each is attached to a process, and what it takes itself.
+
+Each target runs with a folder of libraries of its own (LD_LIBRARY_PATH), so that a uprobe that
+heeds no PID, as bpftrace's, hits nobody else.
+"""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+LIBRARIES = "/lib/x86_64-linux-gnu"
+PRELOAD = "/usr/lib/heaptrack/libheaptrack_preload.so"
+INTERPRET = "/usr/lib/heaptrack/libexec/heaptrack_interpret"
+READY_SECONDS = 60
+BPFTRACE_BLOCKS = 1000000  # as many as memleak's map has
+
+
+def copy_libraries(folder, names=("libc.so.6",)):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        shutil.copyfile(os.path.join(LIBRARIES, name), folder / name)
+    return folder
+
+
+def cpu_ns(pid):
+    """Processor time, user and system, of all threads, those that have ended, too."""
+    return time.clock_gettime_ns(~pid << 3 | 2)  # as clock_getcpuclockid(3) makes it
+
+
+def family(pid):
+    """A process and those that came from it."""
+    found = [pid]
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in task.read_text(encoding="ascii").split():
+                found += family(int(child))
+    return found
+
+
+def family_cpu_ns(pid):
+    total = 0
+    for member in family(pid):
+        with contextlib.suppress(OSError):
+            total += cpu_ns(member)
+    return total
+
+
+# ---- how each is started ----------------------------------------------------------------------
+# A command of a target's PID and of the library that has its malloc, and the environment it needs.
+
+def memleak(places, pid, library):
+    root = places.peers / "memleak/usr"
+    libraries = root / "lib/x86_64-linux-gnu"
+    library = os.path.relpath(library, places.work)  # it cuts paths at 31 characters
+    return [libraries / "ld-linux-x86-64.so.2", "--library-path", libraries,
+            root / "sbin/memleak-libbpf", "-p", pid, "-O", library, "10000"], {}
+
+
+def memleak_bpfcc(places, pid, library):
+    headers = places.peers / "headers/merged"
+    environment = {"BCC_KERNEL_SOURCE": str(headers)} if headers.exists() else {}
+    return ["/usr/sbin/memleak-bpfcc", "-p", pid, "-O", library, "10000"], environment
+
+
+def bpftrace(places, _pid, library):
+    script = pathlib.Path(__file__).with_name("live_blocks.bt").read_text(encoding="utf-8")
+    path = places.work / "live_blocks.bt"
+    path.write_text(script.replace("LIBRARY", str(library)), encoding="utf-8")
+    return ["bpftrace", path], {"BPFTRACE_MAP_KEYS_MAX": str(BPFTRACE_BLOCKS)}
+
+
+def why_not(places, name, path):
+    """None, or why there is no such file."""
+    if os.path.exists(path) or shutil.which(path):
+        return None
+    with contextlib.suppress(OSError):
+        for line in (places.peers / "missing").read_text(encoding="utf-8").splitlines():
+            if line.partition(":")[0] in (name, "all"):
+                return line.partition(": ")[2]
+    return f"no {path}"
+
+
+class Attached:
+    """A profiler at work on a process."""
+
+    def __init__(self, argv, environment, log):
+        with open(log, "wb") as output:
+            self.popen = subprocess.Popen([str(word) for word in argv], env=os.environ | environment,
+                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                          stderr=output, cwd=pathlib.Path(log).parent)
+        self.log = log
+        self.begun_ns = 0
+
+    def check(self):
+        if self.popen.poll() is None:
+            return
+        said = pathlib.Path(self.log).read_text(errors="replace").strip().splitlines()
+        raise RuntimeError(said[-1] if said else f"ended with {self.popen.returncode}")
+
+    def wait_for_line(self):
+        if not self.popen.stdout.readline():
+            self.popen.wait()
+            self.check()
+
+    def wait_for_probes(self):
+        """Whoever does not say when it is ready is when it has opened no more probes for a second."""
+        deadline, seen, since = time.monotonic() + READY_SECONDS, 0, time.monotonic()
+        while time.monotonic() < deadline:
+            self.check()
+            found = sum("perf_event" in link or "bpf" in link for link in self.descriptors())
+            if found != seen:
+                seen, since = found, time.monotonic()
+            if seen and time.monotonic() > since + 1 and self.has_probes():
+                return
+            time.sleep(0.05)
+        raise RuntimeError(f"is not ready after {READY_SECONDS} s")
+
+    def descriptors(self):
+        for path in pathlib.Path(f"/proc/{self.popen.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                yield os.readlink(path)
+
+    def has_probes(self):
+        return any("[perf_event]" in link for link in self.descriptors())
+
+    def begin(self):
+        """What it takes from now on is told."""
+        self.begun_ns = family_cpu_ns(self.popen.pid)
+
+    def own_ns(self):
+        return family_cpu_ns(self.popen.pid) - self.begun_ns
+
+    def end(self):
+        """At once: what it would print when it is asked to end takes bpftrace a minute."""
+        self.popen.kill()
+        self.popen.communicate()
+
+
+class Recording(Attached):
+    """allocsnap attach."""
+
+    def __init__(self, argv, log, folder):
+        super().__init__(argv, {}, log)
+        self.folder = folder
+
+    def wait_until_ready(self):
+        """It answers a signal when it records; before it holds it back it would end it."""
+        bit = 1 << (signal.SIGUSR1 - 1)
+        while True:
+            self.check()
+            status = pathlib.Path(f"/proc/{self.popen.pid}/status").read_text(encoding="ascii")
+            blocked = next(line for line in status.splitlines() if line.startswith("SigBlk:"))
+            if int(blocked.split()[1], 16) & bit:
+                break
+            time.sleep(0.01)
+        self.popen.send_signal(signal.SIGUSR1)
+        self.wait_for_line()
+
+    def end(self):
+        with contextlib.suppress(ProcessLookupError):
+            self.popen.send_signal(signal.SIGTERM)
+        self.popen.communicate(timeout=READY_SECONDS)
+
+    def snapshots(self):
+        return sorted(self.folder.glob("*/*/*.snap"))
+
+
+class Profiler:
+    """A way to profile. environment: what the target needs; attach(): None where that is all."""
+
+    def __init__(self, name, missing=None):
+        self.name = name
+        self.missing = missing
+
+    def environment(self, _places):
+        return {}
+
+    def attach(self, _places, _pid, _library):
+        return None
+
+
+class Allocsnap(Profiler):
+    def __init__(self, places, name, *options):
+        super().__init__(name)
+        self.options = options
+        done = subprocess.run([places.allocsnap, "attach", "--help"], check=True,
+                              stdout=subprocess.PIPE, text=True)
+        for option in options:
+            if option.startswith("--") and option not in done.stdout:
+                self.missing = f"not there: {option}"
+
+    def attach(self, places, pid, _library):
+        folder = places.work / f"snapshots.{pid}"
+        shutil.rmtree(folder, ignore_errors=True)
+        recording = Recording([places.allocsnap, "attach", pid, "-o", folder, *self.options],
+                              places.work / f"{len(os.listdir(places.work))}.log", folder)
+        recording.wait_until_ready()
+        return recording
+
+
+class Peer(Profiler):
+    """An eBPF profiler."""
+
+    def __init__(self, places, name, program, command):
+        super().__init__(name, why_not(places, name, program))
+        self.command = command
+
+    def attach(self, places, pid, library):
+        argv, environment = self.command(places, pid, library)
+        attached = Attached(argv, environment, places.work / f"{len(os.listdir(places.work))}.log")
+        attached.wait_for_probes()
+        return attached
+
+
+class Heaptrack(Profiler):
+    """Its library in the target, which writes a raw file; what is made of that costs it nothing."""
+
+    def __init__(self, places):
+        super().__init__("heaptrack", why_not(places, "heaptrack", PRELOAD))
+
+    def environment(self, places):
+        return {"LD_PRELOAD": PRELOAD, "DUMP_HEAPTRACK_OUTPUT": str(places.work / "heaptrack.raw")}
+
+    @staticmethod
+    def interpret_ns(places):
+        """What making sense of the file takes afterwards."""
+        with open(places.work / "heaptrack.raw", "rb") as raw:
+            popen = subprocess.Popen([INTERPRET], stdin=raw, stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.DEVNULL)
+            usage = os.wait4(popen.pid, 0)[2]
+        popen.returncode = 0
+        return int((usage.ru_utime + usage.ru_stime) * 1e9)
+
+
+class Places:
+    """Where what is."""
+
+    def __init__(self, allocsnap, bench, peers, work):
+        self.allocsnap = allocsnap
+        self.bench = pathlib.Path(bench)
+        self.peers = pathlib.Path(peers)
+        self.work = self.bench / work
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir(parents=True)
+
+
+def ebpf_peers(places):
+    return [
+        Peer(places, "memleak", places.peers / "memleak/usr/sbin/memleak-libbpf", memleak),
+        Peer(places, "memleak-bpfcc", "/usr/sbin/memleak-bpfcc", memleak_bpfcc),
+        Peer(places, "bpftrace", "bpftrace", bpftrace),
+    ]

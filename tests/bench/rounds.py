@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Measuring one thing beside another on a machine that does other things, too.
+
+What is compared is measured in turns, A B C A B C, so that whatever else the machine does hits
+all alike; what is told is a median, and of ratios the median of the rounds' own.
+"""
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import time
+
+PROGRESS = "BENCH_PROGRESS" in os.environ
+
+
+class Samples:
+    """Of each name a list, one value a round; None where there is none."""
+
+    def __init__(self):
+        self.of = {}
+
+    def add(self, name, value):
+        self.of.setdefault(name, []).append(value)
+
+    def values(self, name):
+        return [value for value in self.of.get(name, []) if value is not None]
+
+    def median(self, name):
+        values = self.values(name)
+        return statistics.median(values) if values else None
+
+    def ratios(self, name, base):
+        """Paired: the two values of one round."""
+        pairs = zip(self.of.get(name, []), self.of.get(base, []))
+        return [mine / other for mine, other in pairs if mine is not None and other]
+
+    def ratio(self, name, base):
+        ratios = self.ratios(name, base)
+        return statistics.median(ratios) if ratios else None
+
+
+def in_turns(samples, measures, rounds):
+    """measures: {name: function of the round, or None where it takes no part in it}."""
+    for nr in range(rounds):
+        for name, measure in measures.items():
+            begun = time.monotonic()
+            samples.add(name, measure(nr))
+            if PROGRESS:
+                print(f"  {nr} {name}: {samples.of[name][-1]} ({time.monotonic() - begun:.1f} s)",
+                      flush=True)
+
+
+def rounds_wanted(default):
+    """BENCH_ROUNDS: fewer, for a quick look."""
+    return max(1, min(default, int(os.environ.get("BENCH_ROUNDS", default))))
+
+
+def load():
+    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
+
+
+def save(path, what):
+    """The raw samples, for who wants to know more than a median."""
+    path = pathlib.Path(path)
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    facts = {"time": now, "kernel": os.uname().release, "load": os.getloadavg()}
+    path.write_text(json.dumps(facts | what, indent=1) + "\n", encoding="utf-8")
+    print(f"raw samples: {os.path.relpath(path)}")
+
+
+def number(value, digits=2):
+    """Three digits that say something; - where there is none."""
+    if value is None:
+        return "-"
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.{1 if value >= 10 else digits}f}"
