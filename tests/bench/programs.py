@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""How much slower real programs are while they are recorded: by us, and by others.
+
+    programs.py ALLOCSNAP BENCH PEERS   the binary; a folder to work in; fetch-peers.sh's
+
+A slowdown is the processor time of a program's work, over that of the same work unprofiled in the
+same round; a median of the rounds. The profilers are attached to a program that waits, and what
+attaching takes is not in it. Budgets, and sampling, get work for a second and more; what records
+each call is slow, and gets a twelfth of it, over a twelfth unprofiled, and a limit of processor
+time: "> N" is a program that was ended by it. As root.
+Environment: BENCH_ROUNDS, at most so many; BENCH_PROGRAMS, names of those wanted; BENCH_PROGRESS.
+"""
+import contextlib
+import json
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+import peers  # pylint: disable=wrong-import-position
+import rounds  # pylint: disable=wrong-import-position
+import workloads  # pylint: disable=wrong-import-position
+
+WHOLE, PART = 12, 1
+LIMIT_S = 15
+BUDGET = ("--max-overhead", "20")
+SAMPLE = ("--sample", "512K")
+
+
+class Way:
+    """How it is profiled, in how many rounds, on how much work, and what that is compared with."""
+
+    def __init__(self, profiler, wanted, factor, instead_of=None):
+        self.profiler = profiler
+        self.name = profiler.name
+        self.rounds = rounds.rounds_wanted(wanted)
+        self.factor = factor
+        self.instead_of = instead_of  # where that one does not work
+        self.base = {WHOLE: "unprofiled", PART: "unprofiled, part"}[factor]
+
+
+def ways(places):
+    def allocsnap(*options):
+        return peers.Allocsnap(places, " ".join(options) or "exact", *options)
+
+    memleak, memleak_bpfcc, bpftrace = peers.ebpf_peers(places)
+    return [
+        Way(peers.Profiler("unprofiled"), 20, WHOLE),
+        Way(peers.Profiler("unprofiled, part"), 7, PART),
+        Way(allocsnap(), 7, PART),
+        Way(allocsnap(*SAMPLE), 7, WHOLE),
+        Way(allocsnap(*BUDGET), 20, WHOLE),
+        Way(allocsnap(*BUDGET, *SAMPLE), 20, WHOLE),
+        Way(memleak, 3, PART),
+        Way(memleak_bpfcc, 3, PART, instead_of="memleak"),
+        Way(bpftrace, 3, PART),
+        Way(peers.Heaptrack(places), 3, PART),
+    ]
+
+
+class Bench:
+    """One program, by all ways."""
+
+    def __init__(self, places, kind):
+        self.places = places
+        self.kind = kind
+        self.samples = rounds.Samples()
+        self.own = rounds.Samples()  # the profiler's own processor time over the target's
+        self.told = rounds.Samples()  # the slowdown that the last snapshot tells
+        self.too_long = set()
+        self.broken = {}
+
+    def measure(self, way, nr):
+        if nr >= way.rounds or way.name in self.broken:
+            return None
+        if way.instead_of and way.instead_of not in self.broken:
+            return None
+        try:
+            return self.profiled(way)
+        except workloads.TooLong as late:
+            self.too_long.add(way.name)
+            return late.args[0]
+        except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+            self.broken[way.name] = str(error)
+            return None
+
+    def profiled(self, way):
+        """The processor time of its work, in ns."""
+        program = self.kind(self.places.work)
+        libraries = peers.copy_libraries(self.places.work / "lib", self.kind.libraries)
+        attached = None
+        try:
+            pid = program.start({"LD_LIBRARY_PATH": str(libraries)} |
+                                way.profiler.environment(self.places))
+            attached = way.profiler.attach(self.places, pid, libraries / self.kind.malloc_is_in)
+            if attached:
+                attached.begin()
+            found = program.run(way.factor, LIMIT_S)
+            self.note(way, attached, found)
+            return found
+        finally:
+            program.finish()
+            if attached:
+                attached.end()
+                self.note_told(way, attached)
+
+    def note(self, way, attached, found):
+        if attached:
+            self.own.add(way.name, attached.own_ns() / found)
+        elif isinstance(way.profiler, peers.Heaptrack):
+            self.own.add(way.name, peers.Heaptrack.interpret_ns(self.places) / found)
+
+    def note_told(self, way, attached):
+        """Of snapshots that tell it."""
+        snapshots = attached.snapshots() if isinstance(attached, peers.Recording) else []
+        if not snapshots:
+            return
+        done = subprocess.run([self.places.allocsnap, "show", "--json", snapshots[-1]], check=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        with contextlib.suppress(KeyError, TypeError):
+            self.told.add(way.name, json.loads(done.stdout)["cost"]["slowdown"])
+
+    def run(self, present):
+        rounds.in_turns(self.samples, {way.name: lambda nr, way=way: self.measure(way, nr)
+                                       for way in present}, max(way.rounds for way in present))
+
+    def cell(self, way):
+        if way.name in self.broken:
+            return "fails"
+        text = rounds.number(self.samples.ratio(way.name, way.base))
+        return ("> " if way.name in self.too_long else "") + text
+
+    def raw(self):
+        return {"ns": self.samples.of, "own": self.own.of, "told": self.told.of,
+                "too_long": sorted(self.too_long), "broken": self.broken}
+
+
+def print_table(title, columns, benches, cell):
+    print(f"\n{title}\n")
+    print("| program | " + " | ".join(way.name for way in columns) + " |")
+    print("|---|" + "---|" * len(columns))
+    for bench in benches:
+        print(f"| {bench.kind.name} | " + " | ".join(cell(bench, way) for way in columns) + " |")
+
+
+def print_all(benches, present):
+    compared = [way for way in present if not way.name.startswith("unprofiled")]
+    ours = [way for way in compared if isinstance(way.profiler, peers.Allocsnap)]
+    natives = [way for way in present if way.name.startswith("unprofiled")]
+    print_table("Slowdown: processor time over that of the same work unprofiled.", compared, benches,
+                lambda bench, way: bench.cell(way))
+    print_table("As told by the snapshot itself (cpu / (cpu - cost)).", ours, benches,
+                lambda bench, way: rounds.number(bench.told.median(way.name)))
+    print_table("The profiler's own processor time, for each second of the program's.", compared,
+                benches, lambda bench, way: rounds.number(bench.own.median(way.name)))
+    print_table("Seconds of processor time.", natives, benches,
+                lambda bench, way: rounds.number(
+                    (bench.samples.median(way.name) or 0) / 1e9))
+    for bench in benches:
+        for name, reason in bench.broken.items():
+            print(f"{bench.kind.name}, {name} fails: {reason}")
+
+
+def main():
+    places = peers.Places(*sys.argv[1:], "programs.d")
+    all_ways = ways(places)
+    present = [way for way in all_ways if not way.profiler.missing]
+    wanted = os.environ.get("BENCH_PROGRAMS", "").split()
+    benches = [Bench(places, kind) for kind in workloads.PROGRAMS
+               if not wanted or kind.name in wanted]
+    for bench in benches:
+        bench.run(present)
+        rounds.save(places.bench / "programs.json", {b.kind.name: b.raw() for b in benches})
+    print_all(benches, present)
+    print("\nRounds: " + ", ".join(f"{way.name} {way.rounds}" for way in present) +
+          f". {rounds.load()}")
+    for way in all_ways:
+        if way.profiler.missing:
+            print(f"{way.name}: missing: {way.profiler.missing}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Real programs, as Debian ships them, that wait until their profiler is there and then work.
+
+Each does its work `factor` times over; once takes a tenth of a second and more.
+"""
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import threading
+import time
+
+import peers
+
+LONGEST = 60  # seconds until something is ready
+IDLE_NS = 3000000  # of processor time in a tenth of a second
+
+
+class TooLong(Exception):
+    """It was ended before its work was done: its argument is the processor time until then."""
+
+
+class Program:
+    """Waits for its standard input, works on it, and ends."""
+
+    name = None
+    libraries = ("libc.so.6",)
+    malloc_is_in = "libc.so.6"
+
+    def __init__(self, work):
+        self.work = work
+        self.popen = None
+
+    def argv(self):
+        raise NotImplementedError
+
+    def environment(self):
+        return {}
+
+    def text(self, factor):
+        """What is written to its standard input."""
+        raise NotImplementedError
+
+    def start(self, environment):
+        """Its PID, when it waits."""
+        self.popen = subprocess.Popen(self.argv(), stdin=subprocess.PIPE,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                      env=os.environ | self.environment() | environment)
+        self.wait_until_idle()
+        return self.popen.pid
+
+    def wait_until_idle(self):
+        """It takes next to no processor time; heaptrack's own thread never stands quite still."""
+        deadline, seen = time.monotonic() + LONGEST, -IDLE_NS
+        while (found := peers.cpu_ns(self.popen.pid)) >= seen + IDLE_NS:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} does not come to rest")
+            seen = found
+            time.sleep(0.1)
+
+    def feed(self, factor):
+        try:
+            self.popen.stdin.write(self.text(factor))
+            self.popen.stdin.close()
+        except BrokenPipeError:
+            pass  # it was ended
+
+    def run(self, factor, limit_s):
+        """The processor time that its work took, in ns, up to so many seconds of it."""
+        begun = peers.cpu_ns(self.popen.pid)
+        feeder = threading.Thread(target=self.feed, args=(factor,))
+        feeder.start()
+        is_late = self.wait(lambda: peers.cpu_ns(self.popen.pid) > begun + limit_s * 1e9)
+        feeder.join()
+        taken = peers.cpu_ns(self.popen.pid) - begun  # it is left to finish() to forget it
+        if is_late:
+            raise TooLong(taken)
+        if self.popen.wait():
+            raise RuntimeError(f"{self.name}: {self.popen.stderr.read().decode()[-200:]}")
+        return taken
+
+    def wait(self, is_late):
+        """Until it has ended; whether that was because it was late."""
+        was_late = False
+        while not os.waitid(os.P_PID, self.popen.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+            if not was_late and is_late():
+                was_late = True
+                self.popen.kill()
+            time.sleep(0.002)
+        return was_late
+
+    def finish(self):
+        self.popen.kill()
+        self.popen.wait()
+        self.popen.stderr.close()
+        self.popen.stdin.close()
+
+
+class Sqlite(Program):
+    """Rows into a database in memory, an index, and questions."""
+
+    name = "sqlite3"
+
+    def argv(self):
+        return ["sqlite3", "-batch", ":memory:"]
+
+    def text(self, factor):
+        row = ("INSERT INTO item SELECT value, 'name-' || (value * 7919 % 100003), hex(value * 31) "
+               f"FROM generate_series(1, {50000 * factor});\n")
+        return ("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, body TEXT);\n" + row +
+                "CREATE INDEX by_name ON item (name);\n"
+                "SELECT count(*), max(upper(name) || lower(body)) FROM item;\n"
+                "SELECT substr(name, 1, 7), count(*), group_concat(substr(body, 1, 2)) FROM item "
+                "GROUP BY 1;\n").encode()
+
+
+class Jq(Program):
+    """A JSON document of half a MB, once or several times."""
+
+    name = "jq"
+
+    def __init__(self, work):
+        super().__init__(work)
+        numbers = random.Random(7)
+        self.document = json.dumps([
+            {"id": nr, "name": f"Item {nr * 7919 % 10007}", "price": numbers.random(),
+             "tags": [f"tag{numbers.randrange(50)}" for _ in range(5)]}
+            for nr in range(4500)]).encode() + b"\n"
+
+    def argv(self):
+        return ["jq", "-c", "[.[] | {id, name: (.name | ascii_downcase), tags: (.tags | sort | unique)}]"
+                            " | group_by(.id % 7) | map(length)"]
+
+    def text(self, factor):
+        return self.document * factor
+
+
+class Python(Program):
+    """json and re, each object from malloc."""
+
+    name = "python3"
+    SCRIPT = """
+import json, re, sys
+record = {"id": 7, "name": "a record", "tags": ["x%d" % nr for nr in range(20)], "parts": [
+    {"key": nr, "text": "part %d of it" % nr} for nr in range(20)]}
+for _ in range(int(sys.stdin.readline()) * 550):
+    text = json.dumps(record)
+    words = re.findall(r"[a-z]+", text)
+    json.loads(text)["words"] = {word: words.count(word) for word in words}
+"""
+
+    def argv(self):
+        return ["/usr/bin/python3", "-c", self.SCRIPT]
+
+    def environment(self):
+        return {"PYTHONMALLOC": "malloc"}
+
+    def text(self, factor):
+        return f"{factor}\n".encode()
+
+
+class Gxx(Program):
+    """cc1plus, g++'s compiler proper, on what <map> and <string> make of a few functions."""
+
+    name = "g++"
+    PART = """
+namespace part_%d {
+struct key { std::string text; int nr; bool operator<(const key &o) const { return nr < o.nr; } };
+std::map<std::string, std::map<key, std::string>> all;
+std::string find(const std::string &name) {
+	std::map<key, std::string> &one = all[name];
+	one[{name + "x", %d}] += name.substr(1);
+	for (auto &[key, text] : one)
+		if (key.text < text) return text + std::to_string(key.nr);
+	return {};
+}
+}
+"""
+
+    def argv(self):
+        program = subprocess.check_output(["g++", "-print-prog-name=cc1plus"], text=True).strip()
+        return [program, "-quiet", "-std=c++20", "-fpreprocessed", "-o", "/dev/null", "-"]
+
+    def text(self, factor):
+        path = pathlib.Path(self.work) / f"{factor}.ii"
+        if not path.exists():
+            source = "#include <map>\n#include <string>\n" + "".join(
+                self.PART % (nr, nr) for nr in range(1 + factor // 3))
+            subprocess.run(["g++", "-std=c++20", "-E", "-P", "-x", "c++", "-", "-o", path],
+                           input=source.encode(), check=True)
+        return path.read_bytes()
+
+
+class Redis(Program):
+    """A server that is asked by redis-benchmark, by a socket in the file system."""
+
+    name = "redis"
+    libraries = ("libc.so.6", "libjemalloc.so.2")
+    malloc_is_in = "libjemalloc.so.2"
+
+    def argv(self):
+        return ["redis-server", "--port", "0", "--unixsocket", self.socket(), "--save", "",
+                "--appendonly", "no"]
+
+    def socket(self):
+        return str(pathlib.Path(self.work) / "redis.sock")
+
+    def start(self, environment):
+        pid = super().start(environment)
+        deadline = time.monotonic() + LONGEST
+        while not os.path.exists(self.socket()):
+            if time.monotonic() > deadline:
+                raise RuntimeError("redis-server has made no socket")
+            time.sleep(0.01)
+        self.wait_until_idle()
+        return pid
+
+    def text(self, factor):
+        return b""
+
+    def run(self, factor, limit_s):
+        begun = peers.cpu_ns(self.popen.pid)
+        client = ["redis-benchmark", "-s", self.socket(), "-t", "set", "-n", str(18000 * factor),
+                  "-r", "100000", "-d", "200", "-q"]
+        with subprocess.Popen(client, stdout=subprocess.DEVNULL) as asking:
+            while asking.poll() is None:
+                if peers.cpu_ns(self.popen.pid) > begun + limit_s * 1e9:
+                    asking.kill()
+                    asking.wait()
+                    raise TooLong(peers.cpu_ns(self.popen.pid) - begun)
+                time.sleep(0.002)
+        if asking.returncode:
+            raise RuntimeError(f"redis-benchmark ended with {asking.returncode}")
+        return peers.cpu_ns(self.popen.pid) - begun
+
+    def finish(self):
+        self.popen.send_signal(signal.SIGTERM)
+        self.popen.wait()
+        super().finish()
+
+
+PROGRAMS = (Redis, Sqlite, Jq, Python, Gxx)
