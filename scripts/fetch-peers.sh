@@ -18,12 +18,14 @@ missing() {
 	echo "$1: $2" >>"$dir/missing"
 }
 
-# apt with a folder of its own: the machine's lists and packages stay as they are.
+# The first mirror of Debian itself that the machine's apt has; the names are apt's to fill in.
+# shellcheck disable=SC2016
 mirror() {
 	apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(RELEASE)' 'Created-By: Packages' |
 		awk '$2 == "Debian" && $3 !~ /-/ { print $1; exit }'
 }
 
+# With a folder of its own: the machine's lists and packages stay as they are.
 make_apt() {
 	mkdir -p "$apt/etc" "$apt/state/lists/partial" "$apt/cache/archives/partial"
 	: >"$apt/state/status"

@@ -42,11 +42,12 @@ def family(pid):
 
 
 def family_cpu_ns(pid):
-    total = 0
+    """Of each: some of them come and go."""
+    found = {}
     for member in family(pid):
         with contextlib.suppress(OSError):
-            total += cpu_ns(member)
-    return total
+            found[member] = cpu_ns(member)
+    return found
 
 
 # ---- how each is started ----------------------------------------------------------------------
@@ -93,13 +94,18 @@ class Attached:
                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                           stderr=output, cwd=pathlib.Path(log).parent)
         self.log = log
-        self.begun_ns = 0
+        self.begun_ns = {}
 
     def check(self):
         if self.popen.poll() is None:
             return
+        raise RuntimeError(self.complaint() or f"ended with {self.popen.returncode}")
+
+    def complaint(self):
+        """The first thing that went wrong, not what followed from it."""
         said = pathlib.Path(self.log).read_text(errors="replace").strip().splitlines()
-        raise RuntimeError(said[-1] if said else f"ended with {self.popen.returncode}")
+        wrong = [line for line in said if "failed" in line or "Exception: " in line]
+        return (wrong or said[-1:] or [None])[0]
 
     def wait_for_line(self):
         if not self.popen.stdout.readline():
@@ -132,7 +138,8 @@ class Attached:
         self.begun_ns = family_cpu_ns(self.popen.pid)
 
     def own_ns(self):
-        return family_cpu_ns(self.popen.pid) - self.begun_ns
+        now_ns = family_cpu_ns(self.popen.pid)
+        return sum(ns - self.begun_ns.get(member, 0) for member, ns in now_ns.items())
 
     def end(self):
         """At once: what it would print when it is asked to end takes bpftrace a minute."""

@@ -31,12 +31,11 @@ SAMPLE = ("--sample", "512K")
 class Way:
     """How it is profiled, in how many rounds, on how much work, and what that is compared with."""
 
-    def __init__(self, profiler, wanted, factor, instead_of=None):
+    def __init__(self, profiler, wanted, factor):
         self.profiler = profiler
         self.name = profiler.name
         self.rounds = rounds.rounds_wanted(wanted)
         self.factor = factor
-        self.instead_of = instead_of  # where that one does not work
         self.base = {WHOLE: "unprofiled", PART: "unprofiled, part"}[factor]
 
 
@@ -53,7 +52,7 @@ def ways(places):
         Way(allocsnap(*BUDGET), 20, WHOLE),
         Way(allocsnap(*BUDGET, *SAMPLE), 20, WHOLE),
         Way(memleak, 3, PART),
-        Way(memleak_bpfcc, 3, PART, instead_of="memleak"),
+        *([Way(memleak_bpfcc, 3, PART)] if memleak.missing else []),
         Way(bpftrace, 3, PART),
         Way(peers.Heaptrack(places), 3, PART),
     ]
@@ -67,14 +66,12 @@ class Bench:
         self.kind = kind
         self.samples = rounds.Samples()
         self.own = rounds.Samples()  # the profiler's own processor time over the target's
-        self.told = rounds.Samples()  # the slowdown that the last snapshot tells
+        self.told = rounds.Samples()  # the share of it that recording took, by the last snapshot
         self.too_long = set()
         self.broken = {}
 
     def measure(self, way, nr):
         if nr >= way.rounds or way.name in self.broken:
-            return None
-        if way.instead_of and way.instead_of not in self.broken:
             return None
         try:
             return self.profiled(way)
@@ -119,7 +116,7 @@ class Bench:
         done = subprocess.run([self.places.allocsnap, "show", "--json", snapshots[-1]], check=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         with contextlib.suppress(KeyError, TypeError):
-            self.told.add(way.name, json.loads(done.stdout)["cost"]["slowdown"])
+            self.told.add(way.name, json.loads(done.stdout)["cost"]["share"])
 
     def run(self, present):
         rounds.in_turns(self.samples, {way.name: lambda nr, way=way: self.measure(way, nr)
@@ -130,6 +127,13 @@ class Bench:
             return "fails"
         text = rounds.number(self.samples.ratio(way.name, way.base))
         return ("> " if way.name in self.too_long else "") + text
+
+    def shares(self, way):
+        """What recording took of the program's processor time: as told, and as measured."""
+        told, slowdown = self.told.median(way.name), self.samples.ratio(way.name, way.base)
+        if told is None or not slowdown:
+            return "-"
+        return f"{told:.0%} ({1 - 1 / slowdown:.0%})"
 
     def raw(self):
         return {"ns": self.samples.of, "own": self.own.of, "told": self.told.of,
@@ -150,8 +154,8 @@ def print_all(benches, present):
     natives = [way for way in present if way.name.startswith("unprofiled")]
     print_table("Slowdown: processor time over that of the same work unprofiled.", compared, benches,
                 lambda bench, way: bench.cell(way))
-    print_table("As told by the snapshot itself (cpu / (cpu - cost)).", ours, benches,
-                lambda bench, way: rounds.number(bench.told.median(way.name)))
+    print_table("Of the program's processor time recording took, as its snapshot tells (as measured).",
+                ours, benches, lambda bench, way: bench.shares(way))
     print_table("The profiler's own processor time, for each second of the program's.", compared,
                 benches, lambda bench, way: rounds.number(bench.own.median(way.name)))
     print_table("Seconds of processor time.", natives, benches,
