@@ -16,6 +16,7 @@ LIBRARIES = "/lib/x86_64-linux-gnu"
 PRELOAD = "/usr/lib/heaptrack/libheaptrack_preload.so"
 INTERPRET = "/usr/lib/heaptrack/libexec/heaptrack_interpret"
 READY_SECONDS = 60
+KERNEL_HEADERS = f"/lib/modules/{os.uname().release}/build"
 BPFTRACE_BLOCKS = 1000000  # as many as memleak's map has
 
 
@@ -62,9 +63,10 @@ def memleak(places, pid, library):
 
 
 def memleak_bpfcc(places, pid, library):
-    headers = places.peers / "headers/merged"
-    environment = {"BCC_KERNEL_SOURCE": str(headers)} if headers.exists() else {}
-    return ["/usr/sbin/memleak-bpfcc", "-p", pid, "-O", library, "10000"], environment
+    argv = ["/usr/sbin/memleak-bpfcc", "-p", pid, "-O", library, "10000"]
+    if os.path.exists(KERNEL_HEADERS):
+        return argv, {}
+    return argv, {"BCC_KERNEL_SOURCE": str(places.peers / "headers/merged")}
 
 
 def bpftrace(places, _pid, library):
@@ -210,10 +212,11 @@ class Allocsnap(Profiler):
 
 
 class Peer(Profiler):
-    """An eBPF profiler."""
+    """An eBPF profiler. needs: {what fetch-peers.sh calls it: its file}."""
 
-    def __init__(self, places, name, program, command):
-        super().__init__(name, why_not(places, name, program))
+    def __init__(self, places, name, needs, command):
+        reasons = [why_not(places, what, path) for what, path in needs.items()]
+        super().__init__(name, next(filter(None, reasons), None))
         self.command = command
 
     def attach(self, places, pid, library):
@@ -256,8 +259,13 @@ class Places:
 
 
 def ebpf_peers(places):
+    headers = places.peers / "headers/merged"
+    if os.path.exists(KERNEL_HEADERS):
+        headers = KERNEL_HEADERS
     return [
-        Peer(places, "memleak", places.peers / "memleak/usr/sbin/memleak-libbpf", memleak),
-        Peer(places, "memleak-bpfcc", "/usr/sbin/memleak-bpfcc", memleak_bpfcc),
-        Peer(places, "bpftrace", "bpftrace", bpftrace),
+        Peer(places, "memleak", {"memleak": places.peers / "memleak/usr/sbin/memleak-libbpf"},
+             memleak),
+        Peer(places, "memleak-bpfcc",
+             {"bpfcc-tools": "/usr/sbin/memleak-bpfcc", "headers": headers}, memleak_bpfcc),
+        Peer(places, "bpftrace", {"bpftrace": "bpftrace"}, bpftrace),
     ]

@@ -97,7 +97,7 @@ $(BENCH)/cost_target_fp: COST_FP := -fno-omit-frame-pointer
 $(BENCH)/cost_target $(BENCH)/cost_target_fp: tests/bench/cost_target.c
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -O2 $(COST_FP) -pthread -Wall -Wextra $(if $(CI),-Werror) $< -o $@
+	$(Q)$(CC) -O2 $(COST_FP) -fno-ipa-icf -pthread -Wall -Wextra $(if $(CI),-Werror) $< -o $@
 
 # ---- the same program without and with frame pointers ----
 
