@@ -103,9 +103,9 @@ def profilers(places):
             [(profiler, "cost_target_fp") for profiler in by_fp])
 
 
-def start(places):
-    """The loops, and {name: why not} of those that are missing."""
-    loops, missing = [], {}
+def start(places, loops):
+    """Adds the loops; {name: why not} of those that are missing."""
+    missing = {}
     for profiler, program in profilers(places):
         if profiler.missing:
             missing[profiler.name] = profiler.missing
@@ -114,7 +114,7 @@ def start(places):
             loops.append(Loop(places, profiler, len(loops), program))
         except RuntimeError as error:
             missing[profiler.name] = str(error)
-    return loops, missing
+    return missing
 
 
 def frames_recorded(places, recording):
@@ -150,12 +150,15 @@ def print_table(samples, loops, missing):
 
 
 def main():
+    rounds.end_in_order()
     places = peers.Places(*sys.argv[1:], "cost.d")
-    wanted = rounds.rounds_wanted(ROUNDS)
-    loops, missing = start(places)
-    samples = measure(loops, wanted)
-    for loop in loops:
-        loop.end()
+    wanted, loops = rounds.rounds_wanted(ROUNDS), []
+    try:
+        missing = start(places, loops)
+        samples = measure(loops, wanted)
+    finally:
+        for loop in loops:
+            loop.end()
     recorded = next(loop for loop in loops if loop.name == "allocsnap")
     depth = frames_recorded(places, recorded.attached)
     if depth != [FRAMES, FRAMES]:

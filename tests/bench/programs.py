@@ -167,6 +167,7 @@ def print_all(benches, present):
 
 
 def main():
+    rounds.end_in_order()
     places = peers.Places(*sys.argv[1:], "programs.d")
     all_ways = ways(places)
     present = [way for way in all_ways if not way.profiler.missing]
