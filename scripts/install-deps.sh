@@ -55,5 +55,14 @@ chmod 755 "$policy"
 echo "install-deps: installing$missing"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq || die "apt-get update failed"
+install() {
+	apt-get install -qq -y -o Dpkg::Use-Pty=0 --no-install-recommends "$@"
+}
+if [ "${1:-}" = bench ]; then # one that cannot be had keeps nobody from comparing with the others
+	for package in $missing; do
+		install "$package" || echo "install-deps: cannot install $package" >&2
+	done
+	exit 0
+fi
 # shellcheck disable=SC2086 # a list
-apt-get install -qq -y -o Dpkg::Use-Pty=0 --no-install-recommends $missing || die "apt-get install failed"
+install $missing || die "apt-get install failed"
