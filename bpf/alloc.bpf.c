@@ -11,6 +11,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct settings settings = {};
+const volatile struct sample_tables sample_tables = {};
 const volatile struct custom_call custom_calls[CUSTOM_CALLS_MAX] = {};
 __u64 mapping_generation = 0;
 __u64 code_generation = 0;
@@ -18,6 +19,7 @@ __u64 epoch = 1;
 __u64 cut = 0;
 __u64 any_dropped = 0;
 __u64 tables_wanted = 0;
+__u32 followed_sites[FOLLOWED_SITES] = {};
 
 #ifndef PT_REGS_PARM6 /* Debian 12's libbpf has five */
 #ifdef __TARGET_ARCH_x86
@@ -119,10 +121,10 @@ static __noinline int enter_of_heap(struct pt_regs *ctx, __u64 cookie)
 	return 0;
 }
 
-/* One function for all shapes, so that all probes of a file can be attached at once. */
-static __always_inline int enter(struct pt_regs *ctx)
+/* One function for all shapes, so that all probes of a file can be attached at once. session: 0 or a bit. */
+static __always_inline int enter(struct pt_regs *ctx, __u64 session)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u64 cookie = bpf_get_attach_cookie(ctx) | session;
 	__u64 sp = PT_REGS_SP(ctx);
 
 	if (COOKIE_SHAPE(cookie) >= SHAPE_CUSTOM_ALLOC)
@@ -167,7 +169,7 @@ static __always_inline int leave(struct pt_regs *ctx)
 SEC("uprobe")
 int BPF_KPROBE(enter_call)
 {
-	enter(ctx);
+	enter(ctx, 0);
 	return 0;
 }
 
@@ -202,7 +204,7 @@ SEC("uprobe")
 int BPF_KPROBE(session_call)
 {
 	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx))
-		return enter(ctx) != 0;
+		return enter(ctx, COOKIE_IN_SESSION) != 0;
 	leave(ctx);
 	return 0;
 }

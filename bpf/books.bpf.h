@@ -7,6 +7,7 @@
 #include "maps.bpf.h"
 #include "cut.bpf.h"
 #include "dropped.bpf.h"
+#include "sample.bpf.h"
 
 static __always_inline void count(struct process *process, enum counter counter, __u64 n)
 {
@@ -33,24 +34,45 @@ static __always_inline void raise_peak(struct process *process, enum counter cou
 	}
 }
 
-static __always_inline void count_entered(struct process *process, __u64 size)
+static __always_inline void count_sampled(struct process *process, __s64 n)
 {
-	__u64 *current = process->counter;
-	__u64 bytes = __sync_fetch_and_add(&current[COUNTER_current_bytes], size);
-	__u64 blocks_before = __sync_fetch_and_add(&current[COUNTER_current_blocks], 1);
-
-	count(process, COUNTER_allocations, 1);
-	count(process, COUNTER_allocated_bytes, size);
-	raise_peak(process, COUNTER_peak_bytes, bytes + size);
-	raise_peak(process, COUNTER_peak_blocks, blocks_before + 1);
+	if (settings.sample_bytes)
+		count(process, COUNTER_sampled_blocks, n);
 }
 
-static __always_inline void count_removed(struct process *process, __u64 size)
+static __always_inline void count_entered(struct process *process, struct estimate estimate)
 {
-	count(process, COUNTER_current_bytes, -size);
-	count(process, COUNTER_current_blocks, -1);
-	count(process, COUNTER_frees, 1);
-	count(process, COUNTER_freed_bytes, size);
+	__u64 *current = process->counter;
+	__u64 bytes = __sync_fetch_and_add(&current[COUNTER_current_bytes], estimate.bytes);
+	__u64 blocks_before = __sync_fetch_and_add(&current[COUNTER_current_blocks], estimate.blocks);
+
+	count(process, COUNTER_allocations, estimate.blocks);
+	count(process, COUNTER_allocated_bytes, estimate.bytes);
+	count_sampled(process, 1);
+	raise_peak(process, COUNTER_peak_bytes, bytes + estimate.bytes);
+	raise_peak(process, COUNTER_peak_blocks, blocks_before + estimate.blocks);
+}
+
+static __always_inline void count_removed(struct process *process, struct estimate estimate)
+{
+	count(process, COUNTER_current_bytes, -estimate.bytes);
+	count(process, COUNTER_current_blocks, -estimate.blocks);
+	count(process, COUNTER_frees, estimate.blocks);
+	count(process, COUNTER_freed_bytes, estimate.bytes);
+	count_sampled(process, -1);
+}
+
+/* 0 or the error of the map. Whoever frees it from now on must find it counted. */
+static __always_inline long block_add(const struct block_key *key, const struct block *block,
+				      __u64 flags)
+{
+	long err;
+
+	pairing_count(key, 1);
+	err = bpf_map_update_elem(&blocks, key, block, flags);
+	if (err)
+		pairing_count(key, -1);
+	return err;
 }
 
 /* Takes a block out of the map, into *block, without counting. */
@@ -63,7 +85,10 @@ static __always_inline bool block_take(struct process *process, const struct blo
 		return false;
 	*block = *found;
 	hand_over(process, key, block, now);
-	return bpf_map_delete_elem(&blocks, key) == 0;
+	if (bpf_map_delete_elem(&blocks, key))
+		return false;
+	pairing_count(key, -1);
+	return true;
 }
 
 /* Puts a block under its address; one that is still there was freed without our seeing it. */
@@ -75,14 +100,14 @@ static __always_inline long block_put(struct process *process, const struct bloc
 
 	if (dropped_free(process, key))
 		lose(process, LOSS_blocks_replaced);
-	err = bpf_map_update_elem(&blocks, key, block, BPF_NOEXIST);
+	err = block_add(key, block, BPF_NOEXIST);
 
 	if (err == -EEXIST) {
 		if (block_take(process, key, &missed, now)) {
 			lose(process, LOSS_blocks_replaced);
-			count_removed(process, missed.size);
+			count_removed(process, estimate_of(key, &missed));
 		}
-		err = bpf_map_update_elem(&blocks, key, block, BPF_ANY);
+		err = block_add(key, block, BPF_ANY);
 	}
 	if (err)
 		dropped_enter(process, key, block->size);

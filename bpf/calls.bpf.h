@@ -8,6 +8,7 @@
  */
 
 #include <bpf/bpf_tracing.h>
+#include "follow.bpf.h"
 #include "record.bpf.h"
 #include "stack.bpf.h"
 
@@ -75,6 +76,7 @@ static __always_inline bool call_is_declined(struct process *process, struct thr
 			return true;
 		}
 		if (pending == PENDING_HERE && i >= COOKIE_LAYER(cookie)) {
+			call_has_nested(process, &thread->layer[i].call);
 			if (i == COOKIE_LAYER(cookie))
 				call_passes_on(&thread->layer[i].call, sp, cookie);
 			count(process, COUNTER_nested_calls, 1);
@@ -139,6 +141,7 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 	enum call_shape shape = COOKIE_SHAPE(cookie);
 	__u32 layer = COOKIE_LAYER(cookie);
 	struct calls *calls;
+	bool is_unwanted;
 
 	if (!process || layer >= LAYER_NR)
 		return 1;
@@ -153,6 +156,12 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 	if (call_is_declined(process, thread, sp, cookie))
 		return 1;
 	calls = &thread->layer[layer];
+	is_unwanted = !is_wanted(thread, layer, size);
+	if (is_unwanted) {
+		calls->newest = 0; /* another block is about to be */
+		if (!unwanted_is_followed(process->image, cookie, shape_is_realloc(shape), pointer))
+			return 1;
+	}
 	calls->call_cnt++;
 	barrier();
 	calls->call = (struct call){
@@ -167,6 +176,7 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 		.site = COOKIE_SITE(cookie),
 		.domain = COOKIE_DOMAIN(cookie),
 		.layer = layer,
+		.is_unwanted = is_unwanted,
 	};
 	if (is_realloc(&calls->call))
 		realloc_begin(process, &calls->call);
@@ -209,10 +219,14 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 		else
 			realloc_fail(process, call, now);
 	}
-	if (address)
+	if (call->is_unwanted) {
+		if (address && call->layer == LAYER_MAPPING)
+			range_remove(address, call->size, 0, 0, now);
+	} else if (address) {
 		record_allocation(caller, process, walk, calls, address, now);
-	else
+	} else {
 		count(process, COUNTER_failed_calls, 1);
+	}
 }
 
 static __always_inline bool is_in_call(const struct thread *thread)
@@ -291,11 +305,15 @@ static __always_inline int call_end_by_ret(struct pt_regs *ctx, __u64 sp, __u64 
 
 __weak __noinline int free_begin(__u64 cookie, __u64 sp, __u64 address, __u64 bytes)
 {
-	struct thread *thread = current_thread();
-	struct process *process = process_of_thread(thread);
 	__u32 layer = COOKIE_LAYER(cookie);
+	struct process *process;
+	struct thread *thread;
 
-	if (!process || !process->is_open || !address || layer >= LAYER_NR)
+	if (!address || !may_be_known(layer, address))
+		return 0;
+	thread = current_thread();
+	process = process_of_thread(thread);
+	if (!process || !process->is_open || layer >= LAYER_NR)
 		return 0;
 	if (!thread)
 		thread = own_thread();

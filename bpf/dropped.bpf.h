@@ -12,6 +12,7 @@
  */
 
 #include "maps.bpf.h"
+#include "sample.bpf.h"
 
 extern __u64 any_dropped; /* for the loader: whether there was ever one */
 
@@ -23,9 +24,15 @@ static __always_inline void count_dropped(struct process *process, __s64 blocks,
 
 static __always_inline long dropped_note(const struct block_key *key, __u64 size, __u64 flags)
 {
+	long err;
+
 	if (block_key_layer(key) == LAYER_MAPPING)
 		return -ENOSPC;
-	return bpf_map_update_elem(&dropped_blocks, key, &size, flags);
+	pairing_count(key, 1);
+	err = bpf_map_update_elem(&dropped_blocks, key, &size, flags);
+	if (err)
+		pairing_count(key, -1);
+	return err;
 }
 
 /* Of which nothing is known from now on. */
@@ -65,7 +72,10 @@ static __always_inline bool dropped_take(struct process *process, const struct b
 	if (!found)
 		return false;
 	*ret_size = *found;
-	return !bpf_map_delete_elem(&dropped_blocks, key);
+	if (bpf_map_delete_elem(&dropped_blocks, key))
+		return false;
+	pairing_count(key, -1);
+	return true;
 }
 
 static __always_inline void dropped_count_freed(struct process *process, __u64 size)

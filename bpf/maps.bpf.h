@@ -13,6 +13,7 @@
  *	blocks      block_key      struct block      * 4 M       probes            loader
  *	handed_blocks  handed_key  struct handed_block  * 1/4 of it  probes         loader
  *	dropped_blocks block_key   size              * 1/4 of it  probes         loader
+ *	pairing     hash           number of blocks  * 1         probes, loader    probes
  *	tracebacks  hash           struct traceback  * 256 Ki    probes            loader
  *	mapping_starts  start_key  word of bits        * 256 Ki    probes            loader
  *	doorbell    ring buffer    TGID              4 Ki        probes            loader
@@ -30,7 +31,7 @@
  * `tracebacks` – the block is recorded without one (tracebacks_dropped). `doorbell` – nothing: it
  * only wakes the loader, to look at `processes`. A child is not followed where that is full
  * (processes_dropped). `unwind_objects`, `unwind_slabs` – the file has no table (unwind_tables_missing).
- * `unwind_places`, `unwind_cache` – what they have is written over.
+ * `unwind_places`, `unwind_cache` – what they have is written over. `pairing` is not: blocks share places.
  *
  * blocks and tracebacks are not preallocated: the memory of blocks follows what is live; the
  * loader deletes tracebacks that no block has any more once half of their room is taken.
@@ -57,6 +58,7 @@ struct call {
 	__u32 layer;
 	__u32 has_old;	  /* realloc: the old block was in the books, and is now in `old` */
 	__u32 has_dropped; /* the old block was noted as dropped: old.size, nothing else */
+	__u32 is_unwanted; /* the new one is not to be recorded */
 	struct block old; /* out of the map while realloc may give its address to another thread */
 };
 
@@ -123,6 +125,7 @@ struct thread {
 	__u64 image; /* whose books the thread was found to write in last; 0: none */
 	__u32 slot;  /* of that process */
 	struct calls layer[LAYER_NR];
+	__u64 sample_distance; /* bytes to the next sample; 0: not drawn yet */
 	struct range range; /* scratch memory; on the stack it would be too much before kernel 6.13 */
 	struct walk walk; /* per thread: nothing can preempt and overwrite it */
 };
@@ -185,6 +188,14 @@ struct {
 	__type(key, struct block_key);
 	__type(value, __u64);
 } dropped_blocks SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} pairing SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -21,8 +21,6 @@
 #include "stack.bpf.h"
 #include "starts.bpf.h"
 
-extern const volatile struct settings settings;
-
 #define PAGE_MASK ((1ULL << PAGE_SHIFT) - 1)
 #define ADDRESS_MAX (1ULL << 56) /* no address of a program is above */
 #define LOCK_TRIES (1u << 16)	 /* of 0.1 µs or less each */
@@ -71,16 +69,23 @@ static __always_inline void mappings_unlock(struct process *process)
 /* ---- taking pages away ---- */
 
 /* Freed before their thread entered another block; a realloc is neither here nor there. */
-static __always_inline void record_temporary(struct process *process, const struct block *block)
+static __always_inline void record_temporary(struct process *process, const struct block *block,
+					     struct estimate estimate)
 {
 	struct traceback *traceback = bpf_map_lookup_elem(&tracebacks, &block->traceback);
 
-	count(process, COUNTER_temporary_blocks, 1);
-	count(process, COUNTER_temporary_bytes, block->size);
+	count(process, COUNTER_temporary_blocks, estimate.blocks);
+	count(process, COUNTER_temporary_bytes, estimate.bytes);
 	if (!traceback)
 		return;
-	__sync_fetch_and_add(&traceback->churn.temporary, 1);
-	__sync_fetch_and_add(&traceback->churn.temporary_bytes, block->size);
+	__sync_fetch_and_add(&traceback->churn.temporary, estimate.blocks);
+	__sync_fetch_and_add(&traceback->churn.temporary_bytes, estimate.bytes);
+}
+
+/* Mappings are never sampled. */
+static __always_inline void count_gone(struct process *process, __u64 bytes)
+{
+	count_removed(process, (struct estimate){ 1, bytes });
 }
 
 /* One block has become two. */
@@ -90,6 +95,7 @@ static __always_inline void count_split(struct process *process, const struct bl
 	struct traceback *traceback = bpf_map_lookup_elem(&tracebacks, &block->traceback);
 
 	count(process, COUNTER_allocations, 1);
+	count_sampled(process, 1);
 	raise_peak(process, COUNTER_peak_blocks, blocks + 1);
 	if (traceback)
 		__sync_fetch_and_add(&traceback->churn.allocations, 1);
@@ -120,7 +126,7 @@ static __always_inline void put_rest(struct process *process, struct range *rang
 {
 	range->block.size = bytes;
 	if (range_enter(process, range, address))
-		count_removed(process, bytes);
+		count_gone(process, bytes);
 }
 
 /* The block at `address` has been taken out of the map, into range->block. */
@@ -133,10 +139,10 @@ static __always_inline void cut_block(struct process *process, struct range *ran
 	starts_remove(range->image, address >> PAGE_SHIFT);
 	range->cut_nr++;
 	if (!head && !tail) {
-		count_removed(process, size);
+		count_gone(process, size);
 		if (address == range->newest &&
 		    range->block.thread == (__u32)bpf_get_current_pid_tgid())
-			record_temporary(process, &range->block);
+			record_temporary(process, &range->block, (struct estimate){ 1, size });
 		return;
 	}
 	count(process, COUNTER_current_bytes, -(size - head - tail));

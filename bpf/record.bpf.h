@@ -72,17 +72,19 @@ static __always_inline void record_allocation(const struct caller *caller, struc
 		.epoch = now,
 	};
 	struct traceback *traceback = traceback_record(caller, process, walk, &block.traceback);
+	struct estimate estimate;
 
 	if (block_enter(process, &key, &block, calls->newest, now)) {
 		calls->newest = 0;
 		return;
 	}
-	count_entered(process, block.size);
+	estimate = estimate_of(&key, &block);
+	count_entered(process, estimate);
 	calls->newest = address;
 	if (!traceback)
 		return;
-	__sync_fetch_and_add(&traceback->churn.allocations, 1);
-	__sync_fetch_and_add(&traceback->churn.allocated_bytes, block.size);
+	__sync_fetch_and_add(&traceback->churn.allocations, estimate.blocks);
+	__sync_fetch_and_add(&traceback->churn.allocated_bytes, estimate.bytes);
 }
 
 /*
@@ -99,9 +101,14 @@ static __always_inline bool free_is_passed_on(const struct freed *outer, const s
 					   freed->restarts && freed->sp == outer->sp;
 }
 
-/* All that a forked process has allocated is in its books: what is not there came with the fork. */
+/*
+ * All that a forked process has allocated is in its books: what is not there came with the fork. Of
+ * blocks that were chosen it is not known which were not.
+ */
 static __always_inline void count_unknown_free(struct process *process)
 {
+	if (is_selective())
+		return;
 	if (process->is_forked)
 		count(process, COUNTER_inherited_frees, 1);
 	else
@@ -113,13 +120,15 @@ static __always_inline bool free_block(struct process *process, __u32 layer, __u
 				       __u64 newest)
 {
 	struct block_key key = block_key_of(address, process->image, layer);
+	struct estimate estimate;
 	struct block block;
 
 	if (!block_take(process, &key, &block, read_epoch()))
 		return dropped_free(process, &key);
-	count_removed(process, block.size);
+	estimate = estimate_of(&key, &block);
+	count_removed(process, estimate);
 	if (newest == address && block.thread == (__u32)bpf_get_current_pid_tgid())
-		record_temporary(process, &block);
+		record_temporary(process, &block, estimate);
 	return true;
 }
 
@@ -192,12 +201,19 @@ static __always_inline bool realloc_cuts(const struct call *call, __u64 now)
 	       range_remove(call->pointer, call->old_bytes, 0, call->begin_ns, now);
 }
 
+static __always_inline void count_old_removed(struct process *process, const struct call *call)
+{
+	struct block_key key = block_key_of(call->pointer, call->image, call->layer);
+
+	count_removed(process, estimate_of(&key, &call->old));
+}
+
 /* The old block is free, if it was known. */
 static __always_inline bool realloc_free_old(struct process *process, struct call *call, __u64 now)
 {
 	realloc_hand_over(process, call, now);
 	if (realloc_has_old(process, call))
-		count_removed(process, call->old.size);
+		count_old_removed(process, call);
 	else if (realloc_has_dropped(process, call))
 		dropped_count_freed(process, call->old.size);
 	else
@@ -218,22 +234,33 @@ static __always_inline void realloc_fail(struct process *process, struct call *c
 
 	realloc_hand_over(process, call, now);
 	if (realloc_has_old(process, call) && block_enter(process, &key, &old, 0, now))
-		count_removed(process, call->old.size);
+		count_old_removed(process, call);
 	else if (realloc_has_dropped(process, call))
 		dropped_put_back(process, &key, call->old.size);
 }
 
+static __always_inline bool shape_is_realloc(enum call_shape shape)
+{
+	return shape == SHAPE_REALLOC || shape == SHAPE_REALLOCARRAY || shape == SHAPE_MREMAP ||
+	       shape == SHAPE_REALLOCF || shape == SHAPE_XALLOCX || shape == SHAPE_CUSTOM_REALLOC;
+}
+
 static __always_inline bool is_realloc(const struct call *call)
 {
-	return call->shape == SHAPE_REALLOC || call->shape == SHAPE_REALLOCARRAY ||
-	       call->shape == SHAPE_MREMAP || call->shape == SHAPE_REALLOCF ||
-	       call->shape == SHAPE_XALLOCX || call->shape == SHAPE_CUSTOM_REALLOC;
+	return shape_is_realloc(call->shape);
+}
+
+/* Of one that was to leave the books as they are nothing is missed. */
+static __always_inline void lose_unreturned(struct process *process, const struct call *call)
+{
+	if (!call->is_unwanted || call->has_old || call->has_dropped)
+		lose(process, LOSS_calls_unreturned);
 }
 
 /* The call will never be seen to return. A realloc has most likely succeeded. */
 static __always_inline void call_abandon(struct process *process, struct call *call)
 {
-	lose(process, LOSS_calls_unreturned);
+	lose_unreturned(process, call);
 	if (is_realloc(call) && !realloc_free_old(process, call, read_epoch()) && call->pointer) {
 		if (call->layer == LAYER_MAPPING) /* to look for it would need too much of the stack */
 			lose(process, LOSS_ranges_missed);
@@ -253,7 +280,7 @@ static __always_inline void call_cut_off(struct process *process, struct call *c
 	struct block old = call->old;
 	long err;
 
-	lose(process, LOSS_calls_unreturned);
+	lose_unreturned(process, call);
 	realloc_hand_over(process, call, read_epoch());
 	call->sp = 0;
 	if (!is_realloc(call))
@@ -266,9 +293,9 @@ static __always_inline void call_cut_off(struct process *process, struct call *c
 		err = range_put_back(&key, &old);
 	else
 		err = dropped_find(process, &key) ?
-		      -EEXIST : bpf_map_update_elem(&blocks, &key, &old, BPF_NOEXIST);
+		      -EEXIST : block_add(&key, &old, BPF_NOEXIST);
 	if (err)
-		count_removed(process, call->old.size);
+		count_old_removed(process, call);
 	if (err && err != -EEXIST)
 		dropped_enter(process, &key, call->old.size);
 }

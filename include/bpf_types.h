@@ -17,7 +17,10 @@ typedef uint32_t bpf_u32;
 typedef uint64_t bpf_u64;
 #endif
 
-/* What happened in one process, since it was admitted or called exec. X(name, meaning). */
+/*
+ * What happened in one process, since it was admitted or called exec. X(name, meaning). Of a sampled
+ * recording all to peak_blocks and both temporary ones are estimates: sums of weights.
+ */
 #define ALLOCSNAP_COUNTERS(X) \
 	X(allocations, "blocks entered") \
 	X(allocated_bytes, "bytes of the blocks entered") \
@@ -35,7 +38,8 @@ typedef uint64_t bpf_u64;
 	X(nested_calls, "allocator calls inside an allocator call, counted with the outer one") \
 	X(dropped_frees, "blocks not recorded (blocks_dropped) that were freed since") \
 	X(dropped_blocks, "blocks not recorded that are live") \
-	X(dropped_bytes, "bytes of the blocks not recorded that are live")
+	X(dropped_bytes, "bytes of the blocks not recorded that are live") \
+	X(sampled_blocks, "blocks in the books, each once")
 
 /* What the recording does not know, by cause. X(name, meaning). Appended to, never reused. */
 #define ALLOCSNAP_LOSSES(X) \
@@ -74,7 +78,8 @@ typedef uint64_t bpf_u64;
 	X(blocks_not_handed, "blocks that left while a snapshot was taken, and may be missing in it: no memory for a copy") \
 	X(process_events_missed, "forks, execs and exits, of any process, that the kernel passed over: it was at one already") \
 	X(ranges_missed, "mappings made or taken away that could not be recorded: others were being recorded for too long, or they were too many") \
-	X(drops_unnoted, "blocks not recorded that could not even be noted: their frees are unknown ones")
+	X(drops_unnoted, "blocks not recorded that could not even be noted: their frees are unknown ones") \
+	X(nestings_late, "functions found late to call another allocator function: till then some of their blocks were sampled twice as often")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -194,6 +199,16 @@ struct handed_block {
 };
 _Static_assert(sizeof(struct handed_block) == 40, "no padding");
 
+/*
+ * Where a block is counted in the map `pairing`: a free that finds 0 there is of a block that is in no
+ * book. Several blocks may share a place, also those of several processes.
+ */
+static inline __attribute__((always_inline)) bpf_u32 pairing_slot(bpf_u64 address, bpf_u32 layer,
+								  bpf_u64 mask)
+{
+	return ((address ^ (bpf_u64)layer << 60) * 0x9e3779b97f4a7c15ULL >> 32) & mask;
+}
+
 /* What is inside a realloc, and in no map. */
 struct pending_block {
 	struct block_key key;
@@ -270,7 +285,7 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
  * domain; whether its returns are seen at `ret` instructions in a process that has return probes,
  * too; and for custom functions which row of custom_calls[] says where their arguments are.
  *
- *	site:24 | by_ret:1 | shape:7 | of_heap:1 | spare:1 | restarts:1 | 10 spare | custom_call:9 | layer:2 | domain:8
+ *	site:24 | by_ret:1 | shape:7 | of_heap:1 | spare:1 | restarts:1 | in_session:1 | 9 spare | custom_call:9 | layer:2 | domain:8
  */
 #define SITE_COOKIE(site, shape, layer, domain) \
 	((bpf_u64)(site) << 40 | (bpf_u64)(shape) << 32 | (bpf_u64)(layer) << 8 | (domain))
@@ -278,6 +293,7 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 #define COOKIE_BY_RET (1ULL << 39)
 #define COOKIE_OF_HEAP (1ULL << 31) /* the first argument is a heap: the shape's come behind it */
 #define COOKIE_RESTARTS (1ULL << 29) /* the function may jump to its own begin: a call comes by again */
+#define COOKIE_IN_SESSION (1ULL << 28) /* set by the program of sessions, not by who attaches it */
 #define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 32) & 0x7f)
 #define CUSTOM_CALL_COOKIE(index) ((bpf_u64)(index) << 10)
 #define COOKIE_CUSTOM_CALL(cookie) ((bpf_u32)((cookie) >> 10) & 0x1ff)
@@ -332,7 +348,29 @@ struct settings {
 	bpf_u64 hash_seed; /* random, so that no target can prepare two stacks with one hash */
 	bpf_u64 unwinder;  /* enum unwinder */
 	bpf_u64 max_map_count; /* vm.max_map_count: mappings that a process may have */
+	bpf_u64 sample_bytes;  /* mean distance of samples, SAMPLE_BYTES_MAX at most; 0: every block */
+	bpf_u64 min_size;      /* smaller blocks are not recorded */
+	bpf_u64 max_size;      /* nor larger ones; 0: there is no limit */
+	bpf_u64 pairing_mask;  /* entries of the map `pairing` - 1 */
 };
-_Static_assert(sizeof(struct settings) == 32, "no padding");
+_Static_assert(sizeof(struct settings) == 64, "no padding");
+
+#define SAMPLE_BYTES_MAX (1ULL << 36)
+
+/*
+ * Two functions for sampling, without floating point (src/collect/sample_tables.h fills them in):
+ * between two entries it is a straight line.
+ */
+#define LOG_RATIO_STEPS 256 /* for x from 0 to 1/2 */
+#define LOG_RATIO_SHIFT 30
+#define EXCESS_STEPS_SHIFT 7 /* 128 steps for 1 */
+#define EXCESS_END 16	     /* it is 0 from here on */
+#define EXCESS_STEPS (EXCESS_END << EXCESS_STEPS_SHIFT)
+#define EXCESS_SHIFT 24
+
+struct sample_tables {
+	bpf_u32 log_ratio[LOG_RATIO_STEPS + 2]; /* -log(1 - x) / x */
+	bpf_u32 excess[EXCESS_STEPS + 2];       /* x / (exp(x) - 1) */
+};
 
 #endif

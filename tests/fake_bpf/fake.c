@@ -25,6 +25,16 @@ __u64 bpf_ktime_get_ns(void)
 	return fake.now_ns++;
 }
 
+/* Steele, Lea and Flood's SplitMix64, its upper half. */
+__u32 bpf_get_prandom_u32(void)
+{
+	__u64 x = fake.random += 0x9e3779b97f4a7c15ULL;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+	return (x ^ x >> 31) >> 32;
+}
+
 __u64 bpf_get_attach_cookie(void *ctx)
 {
 	if (!ctx)

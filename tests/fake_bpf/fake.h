@@ -14,6 +14,7 @@
 
 struct fake_kernel {
 	__u64 now_ns; /* moves on by 1 with each look at the clock */
+	__u64 random; /* the seed of random numbers */
 	__u64 attach_cookie;
 	__u64 func_ip;
 	struct task_struct *current;

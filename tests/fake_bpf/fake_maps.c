@@ -111,6 +111,8 @@ void *fake_map_lookup(struct fake_map_def def, const void *key)
 		return *at ? (*at)->value : NULL;
 	if (def.type != BPF_MAP_TYPE_ARRAY && def.type != BPF_MAP_TYPE_ARRAY_OF_MAPS)
 		abort();
+	if (map->capacity)
+		def.max_entries = map->capacity;
 	return *(const __u32 *)key < def.max_entries ? element_new(map, at, key, NULL)->value : NULL;
 }
 
