@@ -57,6 +57,7 @@ struct reason;
 struct snapshot;
 
 #define COLLECTOR_TRACEBACK_LIMIT_MAX 127
+#define COLLECTOR_SAMPLE_BYTES_MOST (1ULL << 36)
 #define COLLECTOR_MAX_BLOCKS_MOST (1u << 27) /* the kernel's limit of a hash map (htab_map_alloc()) */
 
 /* How callers are found. */
@@ -84,6 +85,15 @@ struct collector_options {
 	uint32_t traceback_limit; /* frames, COLLECTOR_TRACEBACK_LIMIT_MAX at most; 64 */
 	uint32_t max_blocks;	  /* live blocks, of all processes together; 4,194,304 */
 	uint32_t max_tracebacks;  /* distinct tracebacks; 262,144 */
+
+	/*
+	 * Which blocks are recorded. Of samples each byte that a thread allocates is as likely to be one
+	 * as any other, this far apart in the mean; a block that has one is recorded and stands for many
+	 * (struct snap_trace, weight). What is counted are estimates then, the traced memory too, and
+	 * frees of unknown blocks are not. Mappings (COLLECTOR_MMAP) are all recorded.
+	 */
+	uint64_t sample_bytes; /* COLLECTOR_SAMPLE_BYTES_MOST at most; every block */
+	uint64_t min_size, max_size; /* sizes asked for, mappings' too; no limit */
 
 	/*
 	 * Processes that a traced one forks are traced too, from their first allocation on, each

@@ -13,6 +13,7 @@ struct collector;
 struct capture_options {
 	struct recording_options recording;
 	uint64_t traceback_limit, max_blocks, max_tracebacks;
+	uint64_t sample_bytes, min_size, max_size;
 	bool follow_forks;
 	enum collector_unwinder unwinder;
 	uint32_t domains; /* enum collector_domains; 0: not said */
@@ -39,7 +40,7 @@ extern const struct command cmd_attach, cmd_run;
 extern const struct option_row capture_rows[];
 extern const struct capture_options capture_defaults;
 
-/* An exit status: EXIT_REFUSED, with a line, where --probe cannot be meant. */
+/* An exit status: EXIT_REFUSED, with a line, where --probe or sizes cannot be meant. */
 int check_capture(const struct command *command, const struct capture_options *options);
 
 /* NULL: it failed, and that has been said. */

@@ -52,6 +52,31 @@ static int parse_max_blocks(const char *text, void *field, struct reason *why)
 	return 0;
 }
 
+/* Of 1 byte at least: without the option there is no limit. */
+static int parse_bytes(const char *text, void *field, struct reason *why)
+{
+	uint64_t bytes;
+
+	if (parse_size(text, &bytes) || !bytes)
+		return reason_set(why, -EINVAL, "'%.100s' is not a size such as 4096, 64K, 10MiB or 1G",
+				  text);
+	*(uint64_t *)field = bytes;
+	return 0;
+}
+
+static int parse_sample(const char *text, void *field, struct reason *why)
+{
+	uint64_t bytes = 0;
+	int err = parse_bytes(text, &bytes, why);
+
+	if (err)
+		return err;
+	if (bytes > COLLECTOR_SAMPLE_BYTES_MOST)
+		return reason_set(why, -EINVAL, "'%.100s' is more than 64G", text);
+	*(uint64_t *)field = bytes;
+	return 0;
+}
+
 static const struct {
 	const char *name, *help;
 	enum collector_domains domain;
@@ -122,6 +147,13 @@ const struct option_row capture_rows[] = {
 	{ "domain", 0, OPTION_CUSTOM, FIELD(domains), .arg = "NAMES",
 	  .help = "whose blocks are recorded, one or several with commas:", .parse = parse_domains,
 	  .choice = domain_choice },
+	{ "sample", 0, OPTION_CUSTOM, FIELD(sample_bytes), .arg = "SIZE",
+	  .help = "record only samples, one in SIZE bytes on average (512K); sums are estimates then",
+	  .parse = parse_sample },
+	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .arg = "SIZE",
+	  .help = "record no blocks smaller than SIZE bytes: 4096, 64K, 10MiB", .parse = parse_bytes },
+	{ "max-size", 0, OPTION_CUSTOM, FIELD(max_size), .arg = "SIZE",
+	  .help = "record no blocks larger than SIZE bytes", .parse = parse_bytes },
 	{ "max-blocks", 0, OPTION_CUSTOM, FIELD(max_blocks), .arg = "N",
 	  .help = "live blocks that the kernel keeps books of: 1000000, 10M, up to 128M (default 4M)",
 	  .parse = parse_max_blocks },
@@ -161,7 +193,11 @@ int check_capture(const struct command *command, const struct capture_options *o
 	free(custom);
 	if (err == -ENOMEM)
 		return say_failure("%s", why.text);
-	return err ? say_refusal(command, "--probe: %s", why.text) : EXIT_DONE;
+	if (err)
+		return say_refusal(command, "--probe: %s", why.text);
+	if (options->max_size && options->min_size > options->max_size)
+		return say_refusal(command, "--min-size is more than --max-size");
+	return EXIT_DONE;
 }
 
 struct collector *open_collector(const struct capture_options *options)
@@ -172,6 +208,9 @@ struct collector *open_collector(const struct capture_options *options)
 		.traceback_limit = options->traceback_limit,
 		.max_blocks = options->max_blocks,
 		.max_tracebacks = options->max_tracebacks,
+		.sample_bytes = options->sample_bytes,
+		.min_size = options->min_size,
+		.max_size = options->max_size,
 		.follow_forks = options->follow_forks,
 		.probe = options->probe.item,
 		.probe_nr = options->probe.item_nr,

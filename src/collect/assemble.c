@@ -2,11 +2,13 @@
 #include "collect/assemble.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "collect/assemble_traces.h"
+#include "collect/bpf.h"
 #include "collect/describe.h"
 #include "elf/object_facts.h"
 #include "snapshot.h"
@@ -22,7 +24,8 @@ struct assembly {
 	uint32_t *traceback_id;	   /* of target->traceback[i]; 0: not added yet */
 	uint32_t *frame;	   /* of the traceback at hand */
 	size_t frame_nr, frame_alloc;
-	uint64_t bytes, blocks; /* live at the cut */
+	uint64_t bytes, blocks; /* live at the cut, of samples estimates */
+	uint64_t trace_nr;
 	uint64_t tracebacks_missing;
 	uint64_t tracebacks_limited, tracebacks_broken, tracebacks_skipping, tracebacks_guessed;
 	uint64_t tracebacks_ended[SNAP_END_NR];
@@ -228,19 +231,27 @@ static int add_traces_of(struct assembly *assembly, struct traces *traces)
 		err = add_wanted(assembly, traces->is_wanted) ?: set_traces(traces, &sum);
 	if (err)
 		return err;
-	assembly->bytes = sum.bytes;
-	assembly->blocks = traces->blocks->nr;
+	assembly->trace_nr = traces->blocks->nr;
+	assembly->bytes = traces->sample_bytes ? (uint64_t)llround(sum.weighted_bytes) : sum.bytes;
+	assembly->blocks = traces->sample_bytes ? (uint64_t)llround(sum.weight) : assembly->trace_nr;
 	assembly->tracebacks_missing += sum.tracebacks_missing;
 	return 0;
 }
 
-static int add_traces(struct assembly *assembly, const struct drain *drain, uint64_t image)
+static uint64_t sample_bytes(const struct occasion *occasion)
+{
+	return occasion->bpf->rodata->settings.sample_bytes;
+}
+
+static int add_traces(struct assembly *assembly, const struct drain *drain,
+		      const struct occasion *occasion, uint64_t image)
 {
 	struct traces traces = {
 		.blocks = drained_blocks_of(&drain->blocks, image),
 		.target = assembly->target,
 		.builder = assembly->builder,
 		.traceback_id = assembly->traceback_id,
+		.sample_bytes = sample_bytes(occasion),
 	};
 	int err;
 
@@ -309,6 +320,7 @@ static void count_live(const struct assembly *assembly, uint64_t *counter)
 {
 	counter[COUNTER_current_bytes] = assembly->bytes;
 	counter[COUNTER_current_blocks] = assembly->blocks;
+	counter[COUNTER_sampled_blocks] = assembly->trace_nr;
 	if (counter[COUNTER_peak_bytes] < assembly->bytes)
 		counter[COUNTER_peak_bytes] = assembly->bytes;
 	if (counter[COUNTER_peak_blocks] < assembly->blocks)
@@ -366,7 +378,7 @@ static int fill(struct assembly *assembly, const struct process *books, const st
 	if (!err && occasion->has_churn)
 		err = add_churn(assembly);
 	if (!err)
-		err = add_traces(assembly, drain, books->image);
+		err = add_traces(assembly, drain, occasion, books->image);
 	return err ?: add_losses(assembly, books, occasion);
 }
 
@@ -378,7 +390,8 @@ int assemble(struct target *target, const struct process *books, const struct dr
 		.target = target,
 		.symbols = symbols,
 		.builder = snapshot_builder__new(SNAP_WITH_ALL | SNAP_WITH_PROBE_DOMAIN |
-						 (occasion->has_churn ? SNAP_WITH_CHURN : 0)),
+						 (occasion->has_churn ? SNAP_WITH_CHURN : 0) |
+						 (sample_bytes(occasion) ? SNAP_WITH_WEIGHT : 0)),
 	};
 	int err = assembly.builder ? fill(&assembly, books, drain, occasion) : -ENOMEM;
 

@@ -3,6 +3,7 @@
 
 #include "base/parallel.h"
 #include "collect/resolve.h"
+#include "collect/weight.h"
 #include "snapshot.h"
 
 #define AT_ONCE 256 /* traces: they stay in the processor's cache */
@@ -46,8 +47,12 @@ static int set_some(struct part *part, uint64_t first, const struct drained_bloc
 			.traceback = traceback_of(part, block[i].traceback),
 			.domain = block[i].domain,
 			.thread = block[i].thread,
+			.weight = weight_of_block(block[i].size, block[i].layer,
+						  part->traces->sample_bytes),
 		};
 		part->sum.bytes += block[i].size;
+		part->sum.weight += trace[i].weight;
+		part->sum.weighted_bytes += trace[i].weight * block[i].size;
 	}
 	return snapshot_builder__set_traces(part->traces->builder, first, trace, nr);
 }
@@ -86,6 +91,8 @@ int set_traces(const struct traces *traces, struct traces_sum *ret)
 		set_part(&part[1]);
 	}
 	*ret = (struct traces_sum){
+		.weight = part[0].sum.weight + part[1].sum.weight,
+		.weighted_bytes = part[0].sum.weighted_bytes + part[1].sum.weighted_bytes,
 		.bytes = part[0].sum.bytes + part[1].sum.bytes,
 		.tracebacks_missing = part[0].sum.tracebacks_missing + part[1].sum.tracebacks_missing,
 		.is_incomplete = part[0].sum.is_incomplete || part[1].sum.is_incomplete,

@@ -17,11 +17,13 @@ struct traces {
 	struct snapshot_builder *builder;
 	uint64_t first; /* of the builder's traces; there are as many as blocks */
 	const uint32_t *traceback_id; /* the builder's, of target->traceback[i]; 0: not added yet */
+	uint64_t sample_bytes; /* 0: every block was recorded */
 	bool *is_wanted; /* of these, those that are not added and would be needed */
 };
 
 struct traces_sum {
 	uint64_t bytes;
+	double weight, weighted_bytes; /* that the traces stand for */
 	uint64_t tracebacks_missing; /* not known to the target */
 	bool is_incomplete; /* some are wanted: to be done again when they are added */
 };

@@ -111,6 +111,10 @@ static int open_all(struct collector *collector, const struct collector_options 
 	if (options->traceback_limit > COLLECTOR_TRACEBACK_LIMIT_MAX)
 		return reason_set(why, -EINVAL, "the number of frames must be in range [1; %d]",
 				  COLLECTOR_TRACEBACK_LIMIT_MAX);
+	if (options->sample_bytes > COLLECTOR_SAMPLE_BYTES_MOST)
+		return reason_set(why, -EINVAL, "samples can be 64 GiB apart at most");
+	if (options->max_size && options->min_size > options->max_size)
+		return reason_set(why, -EINVAL, "the least size is above the most");
 	err = read_custom(collector, options, why);
 	if (err)
 		return err;
@@ -135,6 +139,9 @@ static int open_all(struct collector *collector, const struct collector_options 
 		collector->unwind_tables.bpf = collector->bpf;
 		collector->unwind_tables.cache = unwind_cache__open(0);
 	}
+	err = pairing_open(&collector->pairing, collector->bpf->maps.pairing);
+	if (err)
+		return err;
 	err = open_events(collector, why);
 	if (!err && collector->follow_forks)
 		prepare_to_follow(collector);
@@ -180,6 +187,7 @@ void collector__close(struct collector *collector)
 	map_copy_release(&collector->processes);
 	cut_release(&collector->cut);
 	drain_release(&collector->drain);
+	pairing_close(&collector->pairing);
 	symbols__free(collector->symbols);
 	parser__close(collector->parser);
 	mapping_events__close(collector->events);

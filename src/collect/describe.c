@@ -162,6 +162,12 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		{ "rss_bytes", target->rss_bytes },
 		{ "rss_at_start_bytes", target->rss_at_start_bytes },
 	};
+	const struct settings *settings = &occasion->bpf->rodata->settings;
+	const struct number chosen[] = {
+		{ "sample_bytes", settings->sample_bytes },
+		{ "min_size", settings->min_size },
+		{ "max_size", settings->max_size },
+	};
 	const struct number parent = { "parent_pid", target->books.parent };
 	int err = describe_machine(builder);
 
@@ -169,6 +175,9 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		err = describe_texts(builder, target, books, occasion);
 	if (!err)
 		err = describe_numbers(builder, number, ARRAY_SIZE(number));
+	for (size_t i = 0; i < ARRAY_SIZE(chosen) && !err; i++)
+		if (chosen[i].value)
+			err = describe_numbers(builder, &chosen[i], 1);
 	if (!err)
 		err = describe_rss(builder, &target->rss);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);

@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/idmap.h"
 #include "collect/bpf.h"
+#include "collect/pairing.h"
 
 /*
  * Bytes that one system call may bring, at least; a bucket with more asks for more (ENOSPC).
@@ -96,12 +97,12 @@ int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceba
 	return map_copy_read(&drain->tracebacks, tracebacks_fd, sizeof(uint64_t), traceback_bytes);
 }
 
-static bool has_ended(uint64_t image, const uint64_t *known, size_t known_nr, uint64_t next)
+static bool has_ended(const struct ended *ended, uint64_t image)
 {
-	for (size_t i = 0; i < known_nr; i++)
-		if (known[i] == image)
+	for (size_t i = 0; i < ended->image_nr; i++)
+		if (ended->image[i] == image)
 			return false;
-	return image < next;
+	return image < ended->next;
 }
 
 /* The words on the way to where a mapping of an image that has ended begins (bpf/starts.bpf.h). */
@@ -119,24 +120,24 @@ static void forget_start(int starts_fd, const struct block_key *block)
 }
 
 /* The kernel stops at a key that is not there: what was handed over, for one. */
-static int delete_all(int fd, const void *key, size_t key_bytes, size_t nr)
+static int delete_all(int fd, const struct pairing *pairing, const struct block_key *key, size_t nr)
 {
 	size_t done = 0;
 
 	while (done < nr) {
 		uint32_t deleted = nr - done;
-		int err = bpf_map_delete_batch(fd, (const char *)key + done * key_bytes, &deleted,
-					       NULL);
+		int err = bpf_map_delete_batch(fd, key + done, &deleted, NULL);
 
 		if (err && err != -ENOENT)
 			return err;
+		pairing_forget(pairing, key + done, deleted);
 		done += deleted + !!err;
 	}
 	return 0;
 }
 
 static int delete_chunk(const struct image_blocks *image, const struct block_chunk *chunk,
-			const struct allocsnap_bpf *bpf)
+			const struct allocsnap_bpf *bpf, const struct pairing *pairing)
 {
 	struct block_key *key = calloc(chunk->nr + 1, sizeof(*key));
 	int err = key ? 0 : -ENOMEM;
@@ -144,7 +145,7 @@ static int delete_chunk(const struct image_blocks *image, const struct block_chu
 	for (size_t i = 0; i < chunk->nr && !err; i++)
 		key[i] = drained_block_key(image, &chunk->block[i]);
 	if (!err)
-		err = delete_all(bpf_map__fd(bpf->maps.blocks), key, sizeof(*key), chunk->nr);
+		err = delete_all(bpf_map__fd(bpf->maps.blocks), pairing, key, chunk->nr);
 	for (size_t i = 0; i < chunk->nr && key; i++)
 		if (block_key_layer(&key[i]) == LAYER_MAPPING)
 			forget_start(bpf_map__fd(bpf->maps.mapping_starts), &key[i]);
@@ -152,23 +153,23 @@ static int delete_chunk(const struct image_blocks *image, const struct block_chu
 	return err;
 }
 
-int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf, const uint64_t *image,
-		size_t image_nr, uint64_t next)
+int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf,
+		const struct pairing *pairing, const struct ended *ended)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < drain->blocks.image_nr && !err; i++) {
 		const struct image_blocks *of = &drain->blocks.image[i];
 
-		if (!has_ended(of->image, image, image_nr, next))
+		if (!has_ended(ended, of->image))
 			continue;
 		for (const struct block_chunk *chunk = of->chunk; chunk && !err; chunk = chunk->next)
-			err = delete_chunk(of, chunk, bpf);
+			err = delete_chunk(of, chunk, bpf, pairing);
 	}
 	return err;
 }
 
-int drain_sweep_dropped(int dropped_fd, const uint64_t *image, size_t image_nr, uint64_t next)
+int drain_sweep_dropped(int dropped_fd, const struct pairing *pairing, const struct ended *ended)
 {
 	struct map_copy notes = {};
 	int err = map_copy_read(&notes, dropped_fd, sizeof(struct block_key), sizeof(uint64_t));
@@ -176,10 +177,10 @@ int drain_sweep_dropped(int dropped_fd, const uint64_t *image, size_t image_nr, 
 	size_t nr = 0;
 
 	for (size_t i = 0; i < notes.nr; i++)
-		if (has_ended(block_key_image(&key[i]), image, image_nr, next))
+		if (has_ended(ended, block_key_image(&key[i])))
 			key[nr++] = key[i];
 	if (!err)
-		err = delete_all(dropped_fd, key, sizeof(*key), nr);
+		err = delete_all(dropped_fd, pairing, key, nr);
 	map_copy_release(&notes);
 	return err;
 }

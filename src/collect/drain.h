@@ -15,6 +15,7 @@
 #include "collect/drained_blocks.h"
 
 struct allocsnap_bpf;
+struct pairing;
 
 /* A map's entries as two arrays. */
 struct map_copy {
@@ -55,15 +56,19 @@ void map_copy_release(struct map_copy *copy);
  */
 int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceback_bytes);
 
-/*
- * Deletes from the map what was read of process images that have ended: those not in image[]
- * and older than `next`, the id that was due when image[] was read.
- */
-int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf, const uint64_t *image,
-		size_t image_nr, uint64_t next);
+/* The process images that have ended: those not in image[], and older than `next`, which was due then. */
+struct ended {
+	const uint64_t *image;
+	size_t image_nr;
+	uint64_t next;
+};
+
+/* Deletes from the map what was read of process images that have ended. */
+int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf,
+		const struct pairing *pairing, const struct ended *ended);
 
 /* The same for the notes of blocks that had no room. */
-int drain_sweep_dropped(int dropped_fd, const uint64_t *image, size_t image_nr, uint64_t next);
+int drain_sweep_dropped(int dropped_fd, const struct pairing *pairing, const struct ended *ended);
 
 /* Called with what is taken out of the map; valid until it returns. 0 or a negative errno. */
 typedef int (*drain_retire_fn)(void *what, uint64_t id, const struct traceback *traceback);

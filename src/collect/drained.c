@@ -18,15 +18,15 @@
 #include "symbols/symbols.h"
 
 /* The notes are only looked at where there were some, and where something may have ended since. */
-static int sweep_dropped(struct collector *collector, const uint64_t *image, uint64_t next_image)
+static int sweep_dropped(struct collector *collector, const struct ended *ended)
 {
-	uint64_t state = next_image + ((uint64_t)collector->target_nr << 48);
+	uint64_t state = ended->next + ((uint64_t)collector->target_nr << 48);
 	int err;
 
 	if (!collector->bpf->bss->any_dropped || state == collector->swept_state)
 		return 0;
-	err = drain_sweep_dropped(bpf_map__fd(collector->bpf->maps.dropped_blocks), image,
-				  collector->target_nr, next_image);
+	err = drain_sweep_dropped(bpf_map__fd(collector->bpf->maps.dropped_blocks),
+				  &collector->pairing, ended);
 	if (!err)
 		collector->swept_state = state;
 	return err;
@@ -36,15 +36,15 @@ static int sweep_dropped(struct collector *collector, const uint64_t *image, uin
 static int sweep(struct collector *collector, uint64_t next_image)
 {
 	uint64_t *image = calloc(collector->target_nr + 1, sizeof(*image));
+	const struct ended ended = { image, collector->target_nr, next_image };
 	int err;
 
 	if (!image)
 		return -ENOMEM;
 	for (size_t i = 0; i < collector->target_nr; i++)
 		image[i] = collector->target[i]->drained.image;
-	err = drain_sweep(&collector->drain, collector->bpf, image, collector->target_nr,
-			  next_image) ?:
-	      sweep_dropped(collector, image, next_image);
+	err = drain_sweep(&collector->drain, collector->bpf, &collector->pairing, &ended) ?:
+	      sweep_dropped(collector, &ended);
 	free(image);
 	return err;
 }

@@ -18,7 +18,9 @@
 #include "collect.h"
 #include "collect/attach_ways.h"
 #include "collect/bpf.h"
+#include "collect/pairing.h"
 #include "collect/uprobe_multi.h"
+#include "collect/weight.h"
 #include "elf/custom_allocators.h"
 
 #define MAX_BLOCKS_DEFAULT (4u << 20)
@@ -66,6 +68,7 @@ static int say_load_failed(int err, struct reason *why)
 }
 
 _Static_assert(COLLECTOR_TRACEBACK_LIMIT_MAX == TRACEBACK_LIMIT_MAX, "the same limit");
+_Static_assert(COLLECTOR_SAMPLE_BYTES_MOST == SAMPLE_BYTES_MAX, "the same limit");
 
 static void configure_custom(struct allocsnap_bpf *bpf, const struct custom_allocators *custom)
 {
@@ -95,6 +98,23 @@ static uint64_t max_map_count(void)
 	return most;
 }
 
+/* Which blocks are recorded. */
+static int configure_choice(struct allocsnap_bpf *bpf, const struct collector_options *options,
+			    uint32_t max_blocks)
+{
+	struct settings *settings = &bpf->rodata->settings;
+	uint32_t entries = pairing_entries(options->sample_bytes, options->min_size, max_blocks);
+
+	if (!options->sample_bytes && !options->min_size && !options->max_size)
+		return 0;
+	settings->sample_bytes = options->sample_bytes;
+	settings->min_size = options->min_size;
+	settings->max_size = options->max_size;
+	settings->pairing_mask = entries - 1;
+	sample_tables_fill(&bpf->rodata->sample_tables);
+	return bpf_map__set_max_entries(bpf->maps.pairing, entries);
+}
+
 static int configure(struct allocsnap_bpf *bpf, const struct collector_options *options,
 		     uint32_t traceback_limit)
 {
@@ -108,7 +128,9 @@ static int configure(struct allocsnap_bpf *bpf, const struct collector_options *
 	settings->max_map_count = max_map_count();
 	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
 		return -errno;
-	err = bpf_map__set_max_entries(bpf->maps.blocks, max_blocks);
+	err = configure_choice(bpf, options, max_blocks);
+	if (!err)
+		err = bpf_map__set_max_entries(bpf->maps.blocks, max_blocks);
 	if (!err)
 		err = bpf_map__set_max_entries(bpf->maps.handed_blocks, rest_of(max_blocks));
 	if (!err)

@@ -18,6 +18,7 @@
 #include "collect/drain.h"
 #include "collect/mapping_events.h"
 #include "collect/objects.h"
+#include "collect/pairing.h"
 #include "collect/target.h"
 #include "collect/unwind_tables.h"
 #include "elf/custom_allocators.h"
@@ -51,6 +52,7 @@ struct collector {
 	struct cut cut;
 	struct drain drain;
 	struct occasion occasion;
+	struct pairing pairing;
 	uint64_t swept_state; /* of images and processes, when notes of dropped blocks were swept */
 };
 
