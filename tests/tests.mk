@@ -2,7 +2,7 @@
 # How the tests are built and run; part of the Makefile.
 
 UNIT_SRC    := $(wildcard tests/unit/*.c)
-FAKE_SRC    := $(wildcard tests/fake_bpf/*.c) tests/unit/leaks.c
+FAKE_SRC    := $(wildcard tests/fake_bpf/*.c) tests/unit/leaks.c src/collect/weight.c
 WORKLOADS   := $(patsubst tests/workloads/%.c,$(OUT)/workloads/%,$(wildcard tests/workloads/*.c)) \
 	       $(patsubst tests/workloads/%.cc,$(OUT)/workloads/%,$(wildcard tests/workloads/*.cc))
 
@@ -39,7 +39,7 @@ $(OUT)/unit: $(call obj,$(UNIT_SRC)) $(COLLECT) $(LIB)
 
 $(OUT)/unit-bpf: $(call obj,$(FAKE_SRC))
 	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ -lcriterion -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $^ -lcriterion -lm -o $@
 
 $(OUT)/golden-snapshots: $(OUT)/tests/golden/make_snapshots.o $(LIB)
 	$(call msg,LINK,$@)

@@ -30,6 +30,8 @@ __u32 bpf_get_prandom_u32(void)
 {
 	__u64 x = fake.random += 0x9e3779b97f4a7c15ULL;
 
+	if (fake.random_is)
+		return *fake.random_is;
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
 	return (x ^ x >> 31) >> 32;

@@ -15,6 +15,7 @@
 struct fake_kernel {
 	__u64 now_ns; /* moves on by 1 with each look at the clock */
 	__u64 random; /* the seed of random numbers */
+	const __u32 *random_is; /* the next one, if not NULL */
 	__u64 attach_cookie;
 	__u64 func_ip;
 	struct task_struct *current;
@@ -47,6 +48,7 @@ extern struct fake_kernel fake;
 /* Capacity, which the loader sets; without it a map's is what its declaration says. */
 void fake_map_resize(const void *map, __u32 max_entries);
 __u32 fake_map_count(const void *map);
+__u32 fake_map_capacity(const void *map); /* 0: it was not resized */
 
 /* Walks a map: false at the end. Start with a zeroed walk; do not change the map meanwhile. */
 struct fake_walk {

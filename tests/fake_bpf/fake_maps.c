@@ -185,6 +185,11 @@ void fake_map_resize(const void *map, __u32 max_entries)
 	map_of(map)->capacity = max_entries;
 }
 
+__u32 fake_map_capacity(const void *map)
+{
+	return map_of(map)->capacity;
+}
+
 __u32 fake_map_count(const void *map)
 {
 	return map_of(map)->count;

@@ -570,6 +570,88 @@ MUTANTS = {
     "walk: its memory is the processor's": (
         "record.bpf.h", "traceback_record(caller, process, walk,",
         "traceback_record(caller, process, ({ static struct walk of_cpu; &of_cpu; }),"),
+
+    # which blocks are recorded
+    "sample: a block stands for itself": (
+        "sample.bpf.h", "\tif (!settings.sample_bytes || block_key_layer(key) == LAYER_MAPPING)\n"
+        "\t\treturn (struct", "\tif (1)\n\t\treturn (struct"),
+    "sample: a mapping stands for several": (
+        "sample.bpf.h", "\tif (!settings.sample_bytes || block_key_layer(key) == LAYER_MAPPING)\n"
+        "\t\treturn (struct", "\tif (!settings.sample_bytes)\n\t\treturn (struct"),
+    "sample: weights are rounded down": (
+        "sample.bpf.h", "(block->size) + chance) >> 16", "(block->size)) >> 16"),
+    "sample: an empty block is never drawn": (
+        "sample.bpf.h", "\treturn size ?: 1;", "\treturn size;"),
+    "sample: the next one is as far as the mean": (
+        "sample.bpf.h", "distance - n : draw_distance();", "distance - n : settings.sample_bytes;"),
+    "sample: the first one is as far as the mean": (
+        "sample.bpf.h", "thread->sample_distance ?: draw_distance();",
+        "thread->sample_distance ?: settings.sample_bytes;"),
+    "sample: the distance is drawn anew each time": (
+        "sample.bpf.h", "n < distance ? distance - n : draw_distance();", "draw_distance() + 1;"),
+    "sample: a distance is never a byte longer": (
+        "sample.bpf.h", "\treturn n >= distance;", "\treturn n > distance;"),
+    "sample: the lower bits of the mean": (
+        "sample.bpf.h", " + (log * (mean & 0xffff) >> 32)", ""),
+    "sample: the tables are stairs": (
+        "sample.bpf.h", "(low + ((high - low) * part >> 24))", "low"),
+    "sample: the table of weights is stairs": (
+        "sample.bpf.h", "(low - ((low - high) * (x & 0xffff) >> 16))", "low"),
+    "sample: mappings are drawn": (
+        "sample.bpf.h", "layer == LAYER_MAPPING || is_drawn", "is_drawn"),
+    "sample: what is too small is drawn": (
+        "sample.bpf.h", "\tif (size < settings.min_size ||", "\tif (settings.sample_bytes)\n"
+        "\t\tis_drawn(thread, size);\n\tif (size < settings.min_size ||"),
+    "sample: a nested call is drawn": (
+        "calls.bpf.h", "\tif (call_is_declined(process, thread, sp, cookie))\n\t\treturn 1;\n",
+        "\tis_unwanted = !is_wanted(thread, layer, size);\n"
+        "\tif (call_is_declined(process, thread, sp, cookie))\n\t\treturn 1;\n"),
+    "sample: samples are not counted": (
+        "books.bpf.h", "\t\tcount(process, COUNTER_sampled_blocks, n);", "\t\t;"),
+    "sample: frees of unknown blocks are counted": (
+        "record.bpf.h", "\tif (is_selective())\n\t\treturn;\n", ""),
+    "sizes: the least one is too small": (
+        "sample.bpf.h", "size < settings.min_size", "size <= settings.min_size"),
+    "sizes: the most is too large": (
+        "sample.bpf.h", "size > settings.max_size", "size >= settings.max_size"),
+    "unwanted: recorded at the return": (
+        "calls.bpf.h", "\t\t.is_unwanted = is_unwanted,\n", ""),
+    "unwanted: what a mapping covers stays": (
+        "calls.bpf.h", "\t\t\trange_remove(address, call->size, 0, 0, now);", "\t\t\t;"),
+    "unwanted: what came before is the newest": (
+        "calls.bpf.h", "\t\tcalls->newest = 0; /* another block is about to be */\n", ""),
+    "unwanted: one that never returns is a loss": (
+        "record.bpf.h", "\tif (!call->is_unwanted || call->has_old || call->has_dropped)\n", ""),
+    "follow: the return is never spared": (
+        "follow.bpf.h", "\t\treturn seen & FOLLOWED_FOR_GOOD;", "\t\treturn true;"),
+    "follow: the return is always spared": (
+        "follow.bpf.h", "\t__sync_fetch_and_add(at, 1);\n\treturn true;", "\treturn false;"),
+    "follow: what nests is followed no longer than others": (
+        "follow.bpf.h", "\t__sync_fetch_and_or(at, FOLLOWED_FOR_GOOD);\n", ""),
+    "follow: that it was late is not said": (
+        "follow.bpf.h", "\t\t__sync_fetch_and_add(&process->loss[LOSS_nestings_late], 1);", "\t\t;"),
+    "follow: realloc(NULL) is realloc": ("follow.bpf.h", "site * 2 + !pointer", "site * 2"),
+    "follow: one image learns for all": ("follow.bpf.h", "(image * 128 + site", "(site"),
+    "follow: a mapping is not": (
+        "follow.bpf.h", " || COOKIE_LAYER(cookie) == LAYER_MAPPING)", ")"),
+    "follow: a realloc of a known block is not": (
+        "follow.bpf.h", "\tif (is_realloc && pointer && may_be_known(COOKIE_LAYER(cookie), pointer))\n"
+        "\t\treturn true;\n", ""),
+    "pairing: a block is not counted in": (
+        "books.bpf.h", "\tpairing_count(key, 1);\n", ""),
+    "pairing: a block without room stays counted": (
+        "books.bpf.h", "\tif (err)\n\t\tpairing_count(key, -1);\n", ""),
+    "pairing: a block is not counted out": (
+        "books.bpf.h", "\tpairing_count(key, -1);\n\treturn true;", "\treturn true;"),
+    "pairing: a note is not counted in": (
+        "dropped.bpf.h", "\tpairing_count(key, 1);\n", ""),
+    "pairing: a note is not counted out": (
+        "dropped.bpf.h", "\tpairing_count(key, -1);\n\treturn true;", "\treturn true;"),
+    "pairing: each free is looked up": (
+        "sample.bpf.h", "\treturn counter && *(volatile __u64 *)counter;", "\treturn true;"),
+    "pairing: mappings are counted": (
+        "sample.bpf.h", "\tif (!is_selective() || block_key_layer(key) == LAYER_MAPPING)\n\t\treturn;",
+        "\tif (!is_selective())\n\t\treturn;"),
 }
 
 
@@ -583,7 +665,7 @@ def build(folder):
         subprocess.run([*compiler, *flags, "-c", f"tests/fake_bpf/{name}.c", "-o",
                         f"{folder}/{name}.o"], check=True)
         objects.append(f"{folder}/{name}.o")
-    subprocess.run([*compiler, *flags, *objects, "-lcriterion", "-o", f"{folder}/unit-bpf"],
+    subprocess.run([*compiler, *flags, *objects, "-lcriterion", "-lm", "-o", f"{folder}/unit-bpf"],
                    check=True)
     return f"{folder}/unit-bpf"
 

@@ -2,6 +2,7 @@
 #include "target.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "../../src/collect/weight.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@ int process_exec(unsigned long long *ctx), process_exit(unsigned long long *ctx)
 int process_fork(unsigned long long *ctx);
 
 extern volatile struct settings settings; /* see bpf_alloc.c */
+extern volatile struct sample_tables sample_tables;
 extern __u64 next_image;
 extern __u32 slot_taken[PROCESSES_MAX];
 
@@ -28,6 +30,8 @@ bool is_throwing;
 bool restarts;
 void (*at_program)(bool begins);
 
+struct choice chosen_blocks;
+
 #define PROCESSES 16
 static struct target_process *started[PROCESSES];
 
@@ -39,6 +43,22 @@ void settings_set(__u32 traceback_limit, __u64 hash_seed)
 		.unwinder = unwinder,
 		.max_map_count = 65530,
 	};
+}
+
+#define PAIRING_ENTRIES 256 /* few, so that blocks share them */
+
+void choose_blocks(struct choice chosen)
+{
+	struct sample_tables tables;
+
+	chosen_blocks = chosen;
+	sample_tables_fill(&tables);
+	sample_tables = tables;
+	settings.sample_bytes = chosen_blocks.sample_bytes;
+	settings.min_size = chosen_blocks.min_size;
+	settings.max_size = chosen_blocks.max_size;
+	settings.pairing_mask = PAIRING_ENTRIES - 1;
+	fake_map_resize(&pairing, PAIRING_ENTRIES);
 }
 
 void world_init(void)
@@ -239,6 +259,11 @@ bool returns_are_probed(void)
 	return getenv("FAKE_RET");
 }
 
+bool calls_are_sessions(void)
+{
+	return getenv("FAKE_SESSION") && !returns_are_probed();
+}
+
 /* With FAKE_SESSION=1 the probes of calls are sessions, else a pair of probes. */
 static bool is_session(enum call_shape shape)
 {
@@ -342,6 +367,8 @@ void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_poi
 	if (is_throwing || !current_thread()->process->is_hijacking)
 		return;
 
+	if (is_session(shape) && *(__u64 *)sp == fake.frame[0]) /* as CALL wrote it: it was spared */
+		return;
 	PT_REGS_IP(&regs) = fake.frame[0];
 	PT_REGS_SP(&regs) = sp + RET_POPS;
 	PT_REGS_FP(&regs) = frame_pointer;

@@ -45,6 +45,12 @@ extern struct target_thread *main_thread;
 
 void world_init(void);
 void settings_set(__u32 traceback_limit, __u64 hash_seed);
+/* From now on only such blocks are recorded; 0: no sampling, no limit. */
+struct choice {
+	__u64 sample_bytes, min_size, max_size;
+};
+extern struct choice chosen_blocks;
+void choose_blocks(struct choice chosen);
 
 /* Not admitted, without threads. */
 struct target_process *process_start(pid_t pid);
@@ -57,6 +63,7 @@ void process_admit(struct target_process *target);
  * FAKE_SESSION=1 sessions. process_stop_hijacking() takes a process's return probes away.
  */
 bool returns_are_probed(void);
+bool calls_are_sessions(void); /* one that returns 1 at the entry has no return */
 void process_stop_hijacking(struct target_process *target);
 struct target_thread *thread_start(struct target_process *target, pid_t tid);
 void thread_run(struct target_thread *thread); /* makes it the current one */
@@ -125,6 +132,12 @@ struct block *block_in(const struct target_process *target, enum layer layer, __
 struct block *block_at(__u64 address); /* of `process` */
 struct traceback *traceback_at(__u64 address); /* NULL: its block has none */
 __u64 loss_of(struct target_process *target, enum loss loss); /* and expects it */
+
+extern bool all_losses_are_expected; /* where chance says what is lost */
+
+/* As the loader deletes blocks of an image that has ended. */
+void block_forget(const struct block_key *key);
+void note_forget(const struct block_key *key);
 
 /* What must hold of all admitted processes after every test, whatever it did. */
 void books_check(void);

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which blocks are recorded where not all are, and that nothing is left of them. */
+#include "target.h"
+#include <bpf/bpf_helpers.h>
+#include <math.h>
+
+__u64 draw_distance(void);
+__u64 bytes_stood_for(__u64 size);
+
+#define FOLLOWED 64 /* calls of a site */
+#define ALL 1	    /* --sample: nearly every block of 64 bytes has a sample then */
+#define NONE (1ULL << 36)
+
+static void sample(__u64 bytes)
+{
+	choose_blocks((struct choice){ .sample_bytes = bytes });
+}
+
+/* ---- arithmetic ---- */
+
+static void expect_log(__u32 random)
+{
+	double u = (2.0 * random + 1) / 8589934592.0, wanted = -log(u) * 4294967296.0, got;
+
+	fake.random_is = &random;
+	got = draw_distance() - 1.0;
+	cr_expect(fabs(got - wanted) <= 1e-5 * wanted + 1, "-log of %.12f is %.1f, not %.1f", u, got, wanted);
+}
+
+BOOK_TEST(sample, distances_are_logarithms)
+{
+	sample(1ULL << 32); /* the logarithm with 32 bits behind the point */
+	for (int bit = 0; bit < 32; bit++) {
+		expect_log(1u << bit);
+		expect_log((1u << bit) - 1);
+		expect_log(~(1u << bit));
+		expect_log(-(1u << bit));
+	}
+	for (__u32 i = 0; i < 1000000; i++)
+		expect_log(i * 4294967291u + i);
+}
+
+/* Of the mean itself and of what is not a multiple of 2^16. */
+BOOK_TEST(sample, distances_have_the_mean_that_was_asked_for)
+{
+	static const __u64 means[] = { 1, 1000, 524288, 700000001, 1ULL << 36 };
+	__u32 random = 0x5e2d58d8; /* -log is 0.99999999… */
+
+	fake.random_is = &random;
+	for (unsigned int i = 0; i < sizeof(means) / sizeof(*means); i++) {
+		sample(means[i]);
+		cr_expect(fabs(draw_distance() - means[i] * 1.0) <= 1 + means[i] * 1e-5, "%llu of %llu",
+			  draw_distance(), means[i]);
+	}
+}
+
+static void expect_stood_for(__u64 size, __u64 mean)
+{
+	double n = size ? size : 1, wanted = n / -expm1(-n / mean);
+	double got = bytes_stood_for(size) / 65536.0;
+
+	cr_expect(fabs(got - wanted) <= 1e-5 * wanted, "%llu bytes of %llu: %f, not %f", size, mean,
+		  got, wanted);
+}
+
+BOOK_TEST(sample, weights_are_one_over_the_probability)
+{
+	static const __u64 means[] = { 1, 7, 4096, 524288, 700000001, 1ULL << 36 };
+
+	for (unsigned int i = 0; i < sizeof(means) / sizeof(*means); i++) {
+		sample(means[i]);
+		expect_stood_for(0, means[i]);
+		for (double n = 1; n < 1ULL << 44; n *= 1.01)
+			expect_stood_for(n, means[i]);
+	}
+}
+
+/* ---- one call ---- */
+
+BOOK_TEST(sample, a_block_of_many_means_is_recorded_as_itself)
+{
+	sample(16);
+	user_malloc(10000, 0x1000);
+	expect_live(0x1000, 10000);
+	expect(current_blocks, 1);
+	expect(current_bytes, 10000);
+	expect(sampled_blocks, 1);
+	user_free(0x1000);
+
+	expect_gone(0x1000);
+	expect(current_blocks, 0);
+	expect(frees, 1);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(sample, an_unwanted_block_is_nowhere)
+{
+	sample(NONE);
+	user_malloc(100, 0x1000);
+	expect_gone(0x1000);
+	user_free(0x1000);
+
+	expect(allocations, 0);
+	expect(frees, 0);
+	expect(unknown_frees, 0);
+	expect(failed_calls, 0);
+	expect_loss(returns_unmatched, 0);
+}
+
+static unsigned int hijacked(unsigned int calls)
+{
+	unsigned int nr = 0;
+
+	for (unsigned int i = 0; i < calls; i++) {
+		enter(SHAPE_MALLOC, sp_at(1), 50);
+		nr += *(__u64 *)sp_at(1) == TRAMPOLINE;
+		leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+	}
+	return nr;
+}
+
+/* Without sessions the kernel hijacks it before it asks. */
+BOOK_TEST(sample, the_return_of_an_unwanted_call_is_spared_in_a_session)
+{
+	if (!calls_are_sessions())
+		return;
+	sample(NONE);
+	expect_same(hijacked(1000), FOLLOWED, "returns");
+	expect_loss(returns_unmatched, 0);
+}
+
+BOOK_TEST(sample, the_first_calls_of_each_image_are_followed)
+{
+	if (!calls_are_sessions())
+		return;
+	sample(NONE);
+	hijacked(1000);
+	thread_exec(main_thread);
+	expect_same(hijacked(1000), FOLLOWED, "returns");
+}
+
+static bool is_blocks_asked;
+
+static void before_map(const void *map)
+{
+	is_blocks_asked |= map == &blocks || map == &dropped_blocks || map == &process_slots;
+}
+
+BOOK_TEST(sample, a_free_of_an_unwanted_block_asks_no_hash_map)
+{
+	sample(NONE);
+	user_malloc(100, 0x1000);
+	is_blocks_asked = false;
+	fake.before_map = before_map;
+	user_free(0x1000);
+	fake.before_map = NULL;
+	cr_expect(!is_blocks_asked);
+}
+
+/* A call that is not followed leaves it open what its thread did last. */
+BOOK_TEST(sample, a_block_is_not_temporary_where_an_unwanted_one_came_between)
+{
+	choose_blocks((struct choice){ .min_size = 100 });
+	user_malloc(100, 0x1000);
+	user_malloc(99, 0x2000);
+	user_free(0x1000);
+	user_malloc(100, 0x3000);
+	user_free(0x3000);
+
+	expect(temporary_blocks, 1);
+}
+
+#define SHORT_LIVES 4000
+
+/* Each is as likely to begin shortly before a sample as any. */
+BOOK_TEST(sample, threads_that_allocate_once_are_sampled_too)
+{
+	struct target_thread *thread = thread_start(process, 101);
+	double p = 1 - exp(-1), sd = sqrt(SHORT_LIVES * p * (1 - p));
+	__u64 sampled;
+
+	sample(1000);
+	fake_map_resize(&blocks, SHORT_LIVES);
+	for (__u64 i = 1; i <= SHORT_LIVES; i++) {
+		thread_run(thread);
+		user_malloc(1000, i * 0x1000);
+		thread_exit(thread, 0);
+		process->signal.live.counter++;
+	}
+	sampled = book_of(process)->counter[COUNTER_sampled_blocks];
+	cr_expect(fabs(sampled - SHORT_LIVES * p) < 4 * sd, "%llu samples, not %f ± %f", sampled,
+		  SHORT_LIVES * p, sd);
+}
+
+/* ---- sizes ---- */
+
+BOOK_TEST(sample, sizes_are_compared_with_both_limits)
+{
+	choose_blocks((struct choice){ .min_size = 100, .max_size = 200 });
+	user_malloc(99, 0x1000);
+	user_malloc(100, 0x2000);
+	user_calloc(2, 100, 0x3000);
+	user_malloc(201, 0x4000);
+
+	expect_gone(0x1000);
+	expect_live(0x2000, 100);
+	expect_live(0x3000, 200);
+	expect_gone(0x4000);
+	expect(current_blocks, 2);
+	expect(current_bytes, 300);
+	expect(sampled_blocks, 0);
+}
+
+BOOK_TEST(sample, sizes_that_are_not_recorded_are_no_samples)
+{
+	choose_blocks((struct choice){ .sample_bytes = 1000, .min_size = 100 });
+	fake.random_is = &(const __u32){ 0x5e2d58d8 }; /* 1000 bytes to the next one */
+	user_malloc(100, 0x1000);
+	user_malloc(99, 0x2000);
+	user_malloc(898, 0x3000);
+	user_malloc(99, 0x4000);
+	user_malloc(100, 0x5000);
+	fake.random_is = NULL;
+
+	expect(sampled_blocks, 1);
+	expect_live(0x5000, 100);
+}
+
+BOOK_TEST(sample, a_mapping_is_chosen_by_its_size_only)
+{
+	choose_blocks((struct choice){ .sample_bytes = NONE, .min_size = 8192 });
+	user_mmap(4096, 0x10000);
+	user_mmap(8192, 0x20000);
+	cr_expect(!block_in(process, LAYER_MAPPING, 0x10000));
+	cr_expect(block_in(process, LAYER_MAPPING, 0x20000));
+	expect(current_bytes, 8192);
+	expect(sampled_blocks, 1);
+	user_munmap(0x20000, 8192);
+
+	expect(current_bytes, 0);
+	expect(sampled_blocks, 0);
+}
+
+BOOK_TEST(sample, what_an_unwanted_mapping_covers_is_gone)
+{
+	choose_blocks((struct choice){ .min_size = 8192 });
+	user_mmap(16384, 0x20000);
+	user_mmap(4096, 0x20000);
+	cr_expect(!block_in(process, LAYER_MAPPING, 0x20000));
+	cr_expect(block_in(process, LAYER_MAPPING, 0x21000));
+
+	expect(current_bytes, 12288);
+	expect(freed_bytes, 4096);
+}
+
+/* ---- realloc ---- */
+
+BOOK_TEST(sample, an_unwanted_realloc_frees_the_old_block)
+{
+	choose_blocks((struct choice){ .min_size = 100 });
+	hijacked(FOLLOWED + 1);
+	user_malloc(100, 0x1000);
+	user_realloc(0x1000, 50, 0x2000);
+
+	expect_gone(0x1000);
+	expect_gone(0x2000);
+	expect(frees, 1);
+	expect(allocations, 1);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(sample, an_unwanted_realloc_that_fails_leaves_it)
+{
+	choose_blocks((struct choice){ .max_size = 100 });
+	user_malloc(100, 0x1000);
+	user_realloc(0x1000, 500, 0);
+
+	expect_live(0x1000, 100);
+	expect(frees, 0);
+	expect(failed_calls, 0);
+}
+
+BOOK_TEST(sample, a_realloc_of_an_unwanted_block_may_be_wanted)
+{
+	choose_blocks((struct choice){ .min_size = 100 });
+	user_malloc(50, 0x1000);
+	user_realloc(0x1000, 500, 0x2000);
+
+	expect_live(0x2000, 500);
+	expect(allocations, 1);
+	expect(frees, 0);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(sample, a_realloc_is_followed_while_its_old_block_is_known)
+{
+	choose_blocks((struct choice){ .min_size = 100 });
+	user_malloc(100, 0x1000);
+	for (int i = 0; i < 2 * FOLLOWED; i++)
+		user_realloc(0x7008, 50, 0x7008);
+	user_realloc(0x1000, 50, 0x1000);
+
+	expect_gone(0x1000);
+	expect(frees, 1);
+}
+
+/* ---- calls in calls ---- */
+
+static void calloc_nesting(__u64 size, __u64 address)
+{
+	enter(SHAPE_CALLOC, sp_at(1), 1, size);
+	enter(SHAPE_MALLOC, sp_at(4), size + 16);
+	leave(SHAPE_MALLOC, sp_at(4), address);
+	leave(SHAPE_CALLOC, sp_at(1), address);
+}
+
+BOOK_TEST(sample, a_call_in_an_unwanted_one_is_not_chosen)
+{
+	choose_blocks((struct choice){ .min_size = 100 });
+	for (int i = 0; i < 2 * FOLLOWED; i++)
+		calloc_nesting(90, 0x1000 + 128 * i);
+
+	expect(allocations, 0);
+	expect(nested_calls, 2 * FOLLOWED);
+}
+
+/* The first that is wanted shows it; till then nobody saw. */
+BOOK_TEST(sample, what_nests_late_is_counted)
+{
+	choose_blocks((struct choice){ .min_size = 100 });
+	for (int i = 0; i < FOLLOWED; i++)
+		user_calloc(1, 50, 0x1000);
+	calloc_nesting(90, 0x2000);
+	calloc_nesting(200, 0x3000);
+	calloc_nesting(90, 0x4000);
+	calloc_nesting(200, 0x5000);
+
+	expect_gone(0x4000);
+	expect_loss(nestings_late, calls_are_sessions() ? 1 : 0);
+	expect(allocations, calls_are_sessions() ? 3 : 2);
+}
+
+/* glibc's calls malloc, and then only. */
+BOOK_TEST(sample, realloc_of_nothing_is_a_function_of_its_own)
+{
+	choose_blocks((struct choice){ .min_size = 100 });
+	for (int i = 0; i < FOLLOWED; i++)
+		user_realloc(0x7008, 50, 0x7008);
+	enter(SHAPE_REALLOC, sp_at(1), 0, 90);
+	enter(SHAPE_MALLOC, sp_at(4), 120);
+	leave(SHAPE_MALLOC, sp_at(4), 0x1000);
+	leave(SHAPE_REALLOC, sp_at(1), 0x1000);
+
+	expect(allocations, 0);
+	expect_loss(nestings_late, 0);
+}
+
+BOOK_TEST(sample, an_unwanted_call_that_never_returns_is_no_loss)
+{
+	sample(NONE);
+	enter(SHAPE_MALLOC, sp_at(5), 8);
+	enter(SHAPE_MALLOC, sp_at(4), 8);
+	leave(SHAPE_MALLOC, sp_at(4), 0x1000);
+	thread_exit(main_thread, 0);
+
+	expect_loss(calls_unreturned, 0);
+}
+
+/* ---- what leaves without a free ---- */
+
+BOOK_TEST(sample, a_dropped_block_is_paired_with_its_free)
+{
+	sample(ALL);
+	fake_map_resize(&blocks, 1);
+	fake_map_resize(&dropped_blocks, 1);
+	user_malloc(10000, 0x1000);
+	user_malloc(10000, 0x2000);
+	user_malloc(10000, 0x3000);
+	expect_loss(blocks_dropped, 2);
+	expect_loss(drops_unnoted, 1);
+	books_check();
+	user_free(0x2000);
+	user_free(0x3000);
+
+	expect(dropped_frees, 1);
+}
+
+BOOK_TEST(sample, an_address_given_out_again_stays_paired)
+{
+	sample(ALL);
+	user_malloc(10000, 0x1000);
+	user_malloc(20000, 0x1000);
+
+	expect_live(0x1000, 20000);
+	expect_loss(blocks_replaced, 1);
+	books_check();
+	user_free(0x1000);
+	expect(current_blocks, 0);
+}
