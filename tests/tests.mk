@@ -37,9 +37,9 @@ $(OUT)/unit: $(call obj,$(UNIT_SRC)) $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -lcriterion -o $@
 
-$(OUT)/unit-bpf: $(call obj,$(FAKE_SRC))
+$(OUT)/unit-bpf: $(call obj,$(FAKE_SRC)) $(LIB)
 	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ -lcriterion -lm -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(LIB_LIBS) -lcriterion -o $@
 
 $(OUT)/golden-snapshots: $(OUT)/tests/golden/make_snapshots.o $(LIB)
 	$(call msg,LINK,$@)

@@ -5,6 +5,7 @@
 
 mutants: export FAKE_CC := $(CC)
 mutants: export FAKE_CFLAGS := $(ALL_CFLAGS) -Itests/fake_bpf
-mutants: export FAKE_OBJ := $(call obj,$(FAKE_SRC))
+mutants: export FAKE_OBJ := $(call obj,$(FAKE_SRC)) $(LIB)
+mutants: export FAKE_LIBS := $(LIB_LIBS)
 mutants: $(OUT)/unit-bpf	## switch off each rule of the books: a test must notice
 	$(Q)tests/fake_bpf/mutants.py $(MUTANT_ARGS)
