@@ -48,7 +48,7 @@ SITE static void *from_null(void)
 
 SITE static void *large(void)
 {
-	return malloc(100000);
+	return malloc(30000);
 }
 
 SITE static void *half_freed(void)
@@ -62,7 +62,7 @@ static const struct {
 	long size;
 } rows[] = {
 	{ "small", 9000, 48 },	  { "zeroed", 2000, 500 }, { "grown", 2000, 900 },
-	{ "from_null", 2000, 300 }, { "large", 40, 100000 }, { "half_freed", 2000, 200 },
+	{ "from_null", 2000, 300 }, { "large", 40, 30000 }, { "half_freed", 2000, 200 },
 };
 
 #define ROWS (sizeof(rows) / sizeof(*rows))
