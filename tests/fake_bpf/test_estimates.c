@@ -192,11 +192,7 @@ static void sum_up(const struct moments *of, bool is_count)
 	cr_expect(chi_square < CHI_SQUARE_MOST, "chi-square is %.1f", chi_square);
 }
 
-/* The kernel's own sums, in whole numbers: those of the life of the process so far. */
-struct books {
-	__u64 counter[COUNTER_NR];
-};
-
+/* The kernel's own sums, in whole numbers. */
 static const struct {
 	enum counter counter;
 	double wanted;

@@ -8,7 +8,7 @@ import os
 import pathlib
 import signal
 
-from harness import (ALLOCSNAP, NEVER, UNWINDING, WORKLOADS, Workload, check, check_equal, environment,
+from harness import (ALLOCSNAP, NEVER, UNWINDING, Workload, check, check_equal, environment,
                      tool, top_frame)
 
 MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_RETURN")
