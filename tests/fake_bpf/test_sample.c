@@ -245,6 +245,8 @@ BOOK_TEST(sample, what_an_unwanted_mapping_covers_is_gone)
 {
 	choose_blocks((struct choice){ .min_size = 8192 });
 	user_mmap(16384, 0x20000);
+	for (int i = 0; i < FOLLOWED; i++)
+		user_mmap(4096, 0x90000);
 	user_mmap(4096, 0x20000);
 	cr_expect(!block_in(process, LAYER_MAPPING, 0x20000));
 	cr_expect(block_in(process, LAYER_MAPPING, 0x21000));
