@@ -72,6 +72,22 @@ static __always_inline struct thread *current_thread(void)
 	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 }
 
+/* Where children are followed they pause together, also those that the loader does not know yet. */
+extern __u64 everybody_paused;
+extern __u64 everybody_resumed_ns;
+
+/* Whether blocks enter. */
+static __always_inline bool is_recording(const struct process *process)
+{
+	return process->is_open && !(process->follows && everybody_paused);
+}
+
+/* When probes began to be placed after the last gap; 0: there was none. */
+static __always_inline __u64 resumed_ns(const struct process *process)
+{
+	return process->follows ? everybody_resumed_ns : process->resumed_ns;
+}
+
 /* Wakes the loader. A full ring has been heard already. */
 static __always_inline void ring(__u32 tgid)
 {

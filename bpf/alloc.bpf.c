@@ -7,6 +7,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "calls.bpf.h"
+#include "cost.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -15,6 +16,8 @@ const volatile struct sample_tables sample_tables = {};
 const volatile struct custom_call custom_calls[CUSTOM_CALLS_MAX] = {};
 __u64 mapping_generation = 0;
 __u64 code_generation = 0;
+__u64 everybody_paused = 0;
+__u64 everybody_resumed_ns = 0;
 __u64 epoch = 1;
 __u64 cut = 0;
 __u64 any_dropped = 0;
@@ -169,14 +172,21 @@ static __always_inline int leave(struct pt_regs *ctx)
 SEC("uprobe")
 int BPF_KPROBE(enter_call)
 {
+	struct meter meter = cost_begin();
+
 	enter(ctx, 0);
+	cost_end(&meter, trap_at_entry(bpf_get_attach_cookie(ctx)));
 	return 0;
 }
 
 SEC("uretprobe")
 int BPF_KPROBE(leave_call)
 {
-	return leave(ctx);
+	struct meter meter = cost_begin();
+
+	leave(ctx);
+	cost_end(&meter, TRAP_RETURN);
+	return 0;
 }
 
 /*
@@ -186,13 +196,16 @@ int BPF_KPROBE(leave_call)
 SEC("uprobe")
 int BPF_KPROBE(leave_by_ret)
 {
-	__u64 argument = ARG1, returned = PT_REGS_RC(ctx);
+	__u64 argument = ARG1, returned = PT_REGS_RC(ctx), cookie = bpf_get_attach_cookie(ctx);
+	struct meter meter = cost_begin();
 
 	barrier_var(argument); /* or clang computes an address in ctx, which BPF may not */
 	barrier_var(returned);
-	if (bpf_get_attach_cookie(ctx) == RESULT_IS_ARGUMENT)
+	if (cookie & RESULT_IS_ARGUMENT)
 		returned = argument;
-	return call_end_by_ret(ctx, PT_REGS_SP(ctx), returned);
+	call_end_by_ret(ctx, PT_REGS_SP(ctx), returned);
+	cost_end(&meter, trap_at_entry(cookie));
+	return 0;
 }
 
 /*
@@ -203,8 +216,15 @@ int BPF_KPROBE(leave_by_ret)
 SEC("uprobe")
 int BPF_KPROBE(session_call)
 {
-	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx))
-		return enter(ctx, COOKIE_IN_SESSION) != 0;
-	leave(ctx);
-	return 0;
+	struct meter meter = cost_begin();
+	int stays = 0;
+
+	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {
+		stays = enter(ctx, COOKIE_IN_SESSION) != 0;
+		cost_end(&meter, trap_at_entry(bpf_get_attach_cookie(ctx)));
+	} else {
+		leave(ctx);
+		cost_end(&meter, TRAP_RETURN);
+	}
+	return stays;
 }

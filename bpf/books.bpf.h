@@ -4,7 +4,7 @@
 
 /* The counters of a process, and a block that enters or leaves the map. */
 
-#include "maps.bpf.h"
+#include "admit.bpf.h"
 #include "cut.bpf.h"
 #include "dropped.bpf.h"
 #include "sample.bpf.h"
@@ -104,7 +104,8 @@ static __always_inline long block_put(struct process *process, const struct bloc
 
 	if (err == -EEXIST) {
 		if (block_take(process, key, &missed, now)) {
-			lose(process, LOSS_blocks_replaced);
+			lose(process, missed.birth_ns < resumed_ns(process) ?
+					      LOSS_blocks_gone_in_gap : LOSS_blocks_replaced);
 			count_removed(process, estimate_of(key, &missed));
 		}
 		err = block_add(key, block, BPF_ANY);

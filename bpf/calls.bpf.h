@@ -25,6 +25,26 @@ enum pending {
 	PENDING_ELSEWHERE, /* on another one */
 };
 
+/* Its process was not recorded meanwhile: that it has returned may not have been seen. */
+static __always_inline bool is_from_before_gap(const struct process *process,
+					       const struct call *call)
+{
+	return call->resumed_ns != resumed_ns(process);
+}
+
+/*
+ * Memory does not tell of one from before a gap: the place of its return address may be anything's by
+ * now. The kernel does, where it has hijacked that.
+ */
+static __always_inline bool call_is_over(const struct process *process, const struct call *call,
+					 __u64 sp, __u32 site)
+{
+	if (!is_from_before_gap(process, call))
+		return call_is_stale(call, sp, site);
+	return call->return_address || !return_is_hijacked(call->sp) ||
+	       (sp > call->sp && same_stack(call->sp, sp)); /* left by a longjmp */
+}
+
 /*
  * Whether the thread is inside a call of a layer that began earlier; drops one that can't return
  * any more. Global, as it is asked of each layer.
@@ -38,7 +58,7 @@ __weak __noinline int pending_in(__u32 layer, __u64 sp, __u32 site)
 	if (!process || !thread || layer >= LAYER_NR)
 		return PENDING_NONE;
 	call = &thread->layer[layer].call;
-	if (!call_is_stale(call, sp, site))
+	if (!call_is_over(process, call, sp, site))
 		return same_stack(call->sp, sp) ? PENDING_HERE : PENDING_ELSEWHERE;
 	call_abandon(process, call);
 	return PENDING_NONE;
@@ -172,6 +192,7 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 		.pointer = pointer,
 		.old_bytes = old_bytes,
 		.begin_ns = old_bytes ? bpf_ktime_get_ns() : 0,
+		.resumed_ns = resumed_ns(process),
 		.shape = shape,
 		.site = COOKIE_SITE(cookie),
 		.domain = COOKIE_DOMAIN(cookie),
@@ -229,6 +250,12 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 	}
 }
 
+/* A realloc: what it does with the old block is seen through, also where the recording pauses by now. */
+static __always_inline bool took_block(const struct call *call)
+{
+	return call->has_old || call->has_dropped;
+}
+
 static __always_inline bool is_in_call(const struct thread *thread)
 {
 	return thread && (thread->layer[LAYER_POOL].call.sp || thread->layer[LAYER_HEAP].call.sp ||
@@ -251,14 +278,16 @@ __weak __noinline int call_end(__u64 cookie, __u64 ip, __u64 sp, __u64 frame_poi
 	if (!process || layer >= LAYER_NR)
 		return 0;
 	if (!is_in_call(thread)) {
-		if (process->is_open && !process->by_ret) /* a `ret` has seen it */
+		if (is_recording(process) && !process->by_ret) /* a `ret` has seen it */
 			lose(process, LOSS_returns_unmatched);
 		return 0;
 	}
 	calls = &thread->layer[layer];
 	if (calls->call.sp != sp - RETURN_POPS || calls->call.site != COOKIE_SITE(cookie))
 		return 0; /* of a nested call */
-	if (process->is_open)
+	if (is_from_before_gap(process, &calls->call))
+		return 0; /* whose it is can't be known; the next call drops it */
+	if (is_recording(process) || took_block(&calls->call))
 		call_finish(&caller, process, &thread->walk, calls, returned);
 	calls->call.sp = 0;
 	return 0;
@@ -280,9 +309,9 @@ __weak __noinline int end_by_ret_in(__u32 layer, __u64 sp, __u64 frame_pointer, 
 		return 0;
 	calls = &thread->layer[layer];
 	caller.ip = calls->call.return_address;
-	if (!return_is_kept(&calls->call))
+	if (is_from_before_gap(process, &calls->call) || !return_is_kept(&calls->call))
 		call_abandon(process, &calls->call);
-	else if (process->is_open)
+	else if (is_recording(process) || took_block(&calls->call))
 		call_finish(&caller, process, &thread->walk, calls, returned);
 	calls->call.sp = 0;
 	return 0;
@@ -313,7 +342,7 @@ __weak __noinline int free_begin(__u64 cookie, __u64 sp, __u64 address, __u64 by
 		return 0;
 	thread = current_thread();
 	process = process_of_thread(thread);
-	if (!process || !process->is_open || layer >= LAYER_NR)
+	if (!process || !is_recording(process) || layer >= LAYER_NR)
 		return 0;
 	if (!thread)
 		thread = own_thread();

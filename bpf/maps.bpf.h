@@ -52,6 +52,7 @@ struct call {
 	__u64 pointer; /* realloc: the old block; posix_memalign: where the result goes */
 	__u64 old_bytes; /* mremap: of the old range */
 	__u64 begin_ns;	 /* mremap */
+	__u64 resumed_ns; /* of the process, at entry */
 	__u32 shape;   /* enum call_shape */
 	__u32 site;
 	__u32 domain;
@@ -121,9 +122,18 @@ struct calls {
 	struct freed freed;
 };
 
+#define TRAP_NR 3
+
+/* What its probes have cost since that was added to its process's books (cost.bpf.h). */
+struct thread_cost {
+	__u32 trap_cnt[TRAP_NR]; /* enum trap */
+	__u32 left;		 /* programs up to the next one that is timed, itself included; 0: not drawn */
+};
+
 struct thread {
 	__u64 image; /* whose books the thread was found to write in last; 0: none */
 	__u32 slot;  /* of that process */
+	struct thread_cost cost;
 	struct calls layer[LAYER_NR];
 	__u64 sample_distance; /* bytes to the next sample; 0: not drawn yet */
 	struct range range; /* scratch memory; on the stack it would be too much before kernel 6.13 */

@@ -6,6 +6,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "cost.bpf.h"
 #include "record.bpf.h"
 
 /* The image id to give out next; the loader takes from it too. */
@@ -16,12 +17,19 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 	return bpf_task_storage_get(&threads, task, 0, 0);
 }
 
-/* Blocks of the old image are cleared away by the next drain; it frees what is not in the books. */
+#define COUNTERS_BEFORE_COST (sizeof(__u64) * COUNTER_entry_traps)
+#define COUNTERS_AFTER_COST (sizeof(__u64) * (COUNTER_NR - COUNTER_program_ns - 1))
+
+/*
+ * Blocks of the old image are cleared away by the next drain; it frees what is not in the books. What the
+ * recording has cost stays: so does the CPU time that it is a part of.
+ */
 static __always_inline void begin_anew(struct process *process)
 {
 	process->image = __sync_fetch_and_add(&next_image, 1);
 	process->is_forked = 0;
-	__builtin_memset(process->counter, 0, sizeof(process->counter));
+	__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);
+	__builtin_memset(&process->counter[COUNTER_program_ns] + 1, 0, COUNTERS_AFTER_COST);
 	__builtin_memset(process->loss, 0, sizeof(process->loss));
 }
 
@@ -226,6 +234,51 @@ int process_switch(struct process_request *args)
 	return 0;
 }
 
+/* Run by the loader before it takes probes away for a while: from now on it is a gap. */
+SEC("syscall")
+int process_pause(struct process_request *args)
+{
+	struct process *process = process_of(args->tgid);
+
+	if (!process)
+		return -ESRCH;
+	process->is_open = 0;
+	return 0;
+}
+
+/*
+ * Run by the loader before it places probes again: what is pending by now has returned unseen, most
+ * likely, and so have blocks been freed.
+ */
+SEC("syscall")
+int process_return(struct process_request *args)
+{
+	struct process *process = process_of(args->tgid);
+
+	if (!process)
+		return -ESRCH;
+	process->resumed_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* And when they are all there. */
+SEC("syscall")
+int process_resume(struct process_request *args)
+{
+	struct process *process = process_of(args->tgid);
+
+	if (!process)
+		return -ESRCH;
+	process->is_open = 1;
+	return 0;
+}
+
+/* In all its threads: those that have ended are in the sum, but for one that is just ending, too. */
+static __always_inline __u64 cpu_time(struct task_struct *last)
+{
+	return last->signal->sum_sched_runtime + last->se.sum_exec_runtime;
+}
+
 /* Runs for each thread; signal->live is 0 for the last one. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
@@ -240,11 +293,14 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	for (int i = 0; books && thread && i < LAYER_NR; i++)
 		if (thread->layer[i].call.sp)
 			call_cut_off(books, &thread->layer[i].call);
+	if (thread)
+		cost_add(process, &thread->cost, 0);
 	if (task->pid == task->tgid)
 		bpf_get_current_comm(process->comm, sizeof(process->comm));
 	if (task->signal->live.counter)
 		return 0;
 	process->exit_code = task->signal->group_exit_code ?: task->exit_code;
+	process->cpu_ns = cpu_time(task);
 	process->exit_ns = bpf_ktime_get_ns();
 	return 0;
 }

@@ -29,6 +29,7 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 							  struct walk *walk, __u64 *ret_hash)
 {
 	struct traceback *known;
+	struct thread *thread;
 	__u64 hash;
 	long err;
 
@@ -42,7 +43,9 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 	if (known)
 		return known;
 	walk->traceback.image = process->image;
-	err = bpf_map_update_elem(&tracebacks, &hash, &walk->traceback, BPF_NOEXIST);
+	thread = current_thread(); /* before kernel 6.4 a map takes no other memory */
+	err = thread ? bpf_map_update_elem(&tracebacks, &hash, &thread->walk.traceback, BPF_NOEXIST) :
+		       -ENOSPC;
 	if (!err || err == -EEXIST)
 		return bpf_map_lookup_elem(&tracebacks, &hash);
 	lose(process, LOSS_tracebacks_dropped);

@@ -89,6 +89,22 @@ static __always_inline bool return_is_kept(const struct call *call)
 		return_address == BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr));
 }
 
+#define RETURNS_MAX 64 /* the kernel's own limit */
+
+/* Whether the kernel waits for a return to the address that it has put in this place. */
+static __always_inline bool return_is_hijacked(__u64 place)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);
+
+	for (int i = 0; i < RETURNS_MAX && instance; i++) {
+		if (BPF_CORE_READ(instance, stack) == place)
+			return true;
+		instance = BPF_CORE_READ(instance, next);
+	}
+	return false;
+}
+
 /*
  * At an entry with stack pointer sp: has the pending call gone without returning (longjmp, an
  * exception, a missed return)? It is under way only while its return address is kept: also where it

@@ -18,8 +18,9 @@ typedef uint64_t bpf_u64;
 #endif
 
 /*
- * What happened in one process, since it was admitted or called exec. X(name, meaning). Of a sampled
- * recording all to peak_blocks and both temporary ones are estimates: sums of weights.
+ * What happened in one process, since it was admitted or called exec; of the last four, which are what
+ * recording it costs, since it was admitted. X(name, meaning). Of a sampled recording all to peak_blocks
+ * and both temporary ones are estimates: sums of weights.
  */
 #define ALLOCSNAP_COUNTERS(X) \
 	X(allocations, "blocks entered") \
@@ -39,7 +40,11 @@ typedef uint64_t bpf_u64;
 	X(dropped_frees, "blocks not recorded (blocks_dropped) that were freed since") \
 	X(dropped_blocks, "blocks not recorded that are live") \
 	X(dropped_bytes, "bytes of the blocks not recorded that are live") \
-	X(sampled_blocks, "blocks in the books, each once")
+	X(sampled_blocks, "blocks in the books, each once") \
+	X(entry_traps, "probes hit at an entry, on an instruction that the kernel emulates") \
+	X(stepped_traps, "probes hit at an entry, on one that it single-steps") \
+	X(return_traps, "probes hit at a return") \
+	X(program_ns, "time that the BPF programs took, estimated from one call in 64")
 
 /* What the recording does not know, by cause. X(name, meaning). Appended to, never reused. */
 #define ALLOCSNAP_LOSSES(X) \
@@ -79,7 +84,8 @@ typedef uint64_t bpf_u64;
 	X(process_events_missed, "forks, execs and exits, of any process, that the kernel passed over: it was at one already") \
 	X(ranges_missed, "mappings made or taken away that could not be recorded: others were being recorded for too long, or they were too many") \
 	X(drops_unnoted, "blocks not recorded that could not even be noted: their frees are unknown ones") \
-	X(nestings_late, "functions found late to call another allocator function: till then some of their blocks were sampled twice as often")
+	X(nestings_late, "functions found late to call another allocator function: till then some of their blocks were sampled twice as often") \
+	X(blocks_gone_in_gap, "blocks found replaced that were from before a gap in the recording")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -123,10 +129,12 @@ struct process {
 	bpf_u64 mappings_lock;	   /* 1: a thread changes what is known of mappings */
 	char args[ARGS_BYTES];	   /* what exec passed, each ending with a NUL; the first of them */
 	char comm[COMM_BYTES];	   /* at fork, exec, and the main thread's end */
+	bpf_u64 resumed_ns; /* CLOCK_MONOTONIC when probes began to be placed after the last gap; 0: none */
+	bpf_u64 cpu_ns; /* CPU time of the process, all of it, once exit_ns is set */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (17 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (19 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 /*
  * A pool takes its memory from a heap, a heap takes it from mappings. A block of one may begin
@@ -285,13 +293,14 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
  * domain; whether its returns are seen at `ret` instructions in a process that has return probes,
  * too; and for custom functions which row of custom_calls[] says where their arguments are.
  *
- *	site:24 | by_ret:1 | shape:7 | of_heap:1 | spare:1 | restarts:1 | in_session:1 | 9 spare | custom_call:9 | layer:2 | domain:8
+ *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | 9 spare | custom_call:9 | layer:2 | domain:8
  */
 #define SITE_COOKIE(site, shape, layer, domain) \
 	((bpf_u64)(site) << 40 | (bpf_u64)(shape) << 32 | (bpf_u64)(layer) << 8 | (domain))
 #define COOKIE_SITE(cookie) ((bpf_u32)((cookie) >> 40))
 #define COOKIE_BY_RET (1ULL << 39)
 #define COOKIE_OF_HEAP (1ULL << 31) /* the first argument is a heap: the shape's come behind it */
+#define COOKIE_STEPPED (1ULL << 30) /* the kernel single-steps the instruction that it sits on */
 #define COOKIE_RESTARTS (1ULL << 29) /* the function may jump to its own begin: a call comes by again */
 #define COOKIE_IN_SESSION (1ULL << 28) /* set by the program of sessions, not by who attaches it */
 #define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 32) & 0x7f)
@@ -320,9 +329,9 @@ _Static_assert(sizeof(struct custom_call) == 24, "no padding");
 #define CUSTOM_CALLS_MAX 128 /* of all custom allocators together */
 #define CUSTOM_ALLOCATORS_MAX 64
 
-/* The cookie of a probe at a `ret` or a jump out of a function: where the result is. */
-#define RESULT_IS_RETURNED 0
-#define RESULT_IS_ARGUMENT 1 /* the first: what is jumped to returns it */
+/* The cookie of a probe at a `ret` or a jump out of a function: where the result is; COOKIE_STEPPED. */
+#define RESULT_IS_RETURNED 0ULL
+#define RESULT_IS_ARGUMENT 1ULL /* the first: what is jumped to returns it */
 
 /* What a walk over a process's threads tells the loader of one with an alternate signal stack. */
 struct alternate_stack {

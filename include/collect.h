@@ -103,6 +103,14 @@ struct collector_options {
 	bool follow_forks;
 
 	/*
+	 * Percent of a program's own CPU time that recording it may add; 0: whatever it takes. The
+	 * recording pauses to keep to that, and the snapshots have the gaps: then
+	 * collector__event_fd() becomes readable often, and collector__refresh() is due at once. With
+	 * follow_forks it is of all processes together.
+	 */
+	uint32_t max_overhead;
+
+	/*
 	 * Allocators of the programs' own, each told in a line as --probe takes it:
 	 * "name=NAME,object=FILE,alloc=SYM(size=N),free=SYM(ptr=N)". Their blocks are in domains
 	 * from 16 on, in this order. The strings may go when the collector is open.
@@ -205,6 +213,9 @@ struct process_view {
 	struct traced_memory memory;
 	uint64_t allocations;
 	uint64_t lost; /* the kernel's losses, all together */
+	uint64_t cpu_ns;  /* CPU time, user and system, since the recording of it began */
+	uint64_t cost_ns; /* of that, what recording took, by estimate */
+	bool cost_is_known; /* it could be measured on ourselves what a probe costs */
 };
 
 void collector__view(const struct collector *collector, size_t i, struct process_view *ret);

@@ -34,6 +34,7 @@ static int add_targets(struct collector *collector, const struct arguments *args
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct capture_options *options = command_options;
+	struct recording_options recording = options->recording;
 	int signal_fd, status = check_capture(&cmd_attach, options);
 	struct collector *collector;
 	struct reason why = {};
@@ -47,8 +48,9 @@ static int run(const void *command_options, const struct arguments *args)
 	status = collector ? add_targets(collector, args) : EXIT_FAILED;
 	if (status == EXIT_DONE && store_check(options->recording.dir, &why))
 		status = say_failure("%s", why.text);
+	recording.has_budget = options->max_overhead;
 	if (status == EXIT_DONE)
-		status = record_until_told(&options->recording, collector, signal_fd);
+		status = record_until_told(&recording, collector, signal_fd);
 	collector__close(collector);
 	close(signal_fd);
 	return status;

@@ -14,6 +14,7 @@ struct capture_options {
 	struct recording_options recording;
 	uint64_t traceback_limit, max_blocks, max_tracebacks;
 	uint64_t sample_bytes, min_size, max_size;
+	uint64_t max_overhead;
 	bool follow_forks;
 	enum collector_unwinder unwinder;
 	uint32_t domains; /* enum collector_domains; 0: not said */

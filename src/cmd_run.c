@@ -25,6 +25,7 @@ static int record(const struct capture_options *options, struct collector *colle
 		return say_failure("%s", why.text);
 	}
 	recording.child = *ret_pid;
+	recording.has_budget = options->max_overhead;
 	return record_until_told(&recording, collector, signal_fd);
 }
 

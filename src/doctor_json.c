@@ -41,6 +41,16 @@ static json_t *check_json(const struct check *check)
 	return json_unless(err, row);
 }
 
+static json_t *costs_json(const struct trap_costs *costs)
+{
+	json_t *object = json_object();
+	int err = json_set_uint(object, "entry_ns", costs->entry_ns);
+
+	err = err ?: json_set_uint(object, "stepped_ns", costs->stepped_ns);
+	err = err ?: json_set_uint(object, "return_ns", costs->return_ns);
+	return json_unless(err, object);
+}
+
 static json_t *machine_json(const struct diagnosed_machine *machine)
 {
 	json_t *object = json_object(), *checks = json_array();
@@ -48,6 +58,8 @@ static json_t *machine_json(const struct diagnosed_machine *machine)
 
 	err = err ?: set_known(object, "why", machine->why.text);
 	err = err ?: json_set_text(object, "kernel", machine->kernel);
+	if (!err && machine->costs.entry_ns)
+		err = json_set(object, "trap_costs", costs_json(&machine->costs));
 	for (size_t i = 0; i < machine->check_nr && !err; i++)
 		err = append(checks, check_json(&machine->check[i]));
 	err = json_set(object, "checks", json_unless(err, checks)) ?: err;

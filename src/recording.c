@@ -38,6 +38,8 @@ int open_signals(void)
 struct named {
 	pid_t pid;
 	char *last_path;
+	uint64_t cpu_ns, cost_ns; /* by then */
+	bool cost_is_known;
 };
 
 struct recording {
@@ -86,32 +88,36 @@ static void say_path(struct recording *recording, const char *path)
 	recording->status = EXIT_FAILED;
 }
 
-static void remember(struct recording *recording, pid_t pid, char *path)
+static void remember(struct recording *recording, const struct process_view *view, char *path)
 {
 	for (size_t i = 0; i < recording->named_nr; i++) {
 		struct named *named = &recording->named[i];
 
-		if (named->pid != pid)
+		if (named->pid != view->pid)
 			continue;
 		free(named->last_path);
 		named->last_path = path;
+		named->cpu_ns = view->cpu_ns;
+		named->cost_ns = view->cost_ns;
+		named->cost_is_known = view->cost_is_known;
 		return;
 	}
 	free(path);
 }
 
-static void save(struct recording *recording, pid_t pid)
+static void save(struct recording *recording, const struct process_view *view)
 {
 	struct reason why = {};
 	char *path;
 
-	if (collector__save(recording->collector, pid, recording->options->dir, &path, &why)) {
+	if (collector__save(recording->collector, view->pid, recording->options->dir, &path,
+			    &why)) {
 		fail(recording, &why);
 		return;
 	}
 	status_line_clear(&recording->line);
 	say_path(recording, path);
-	remember(recording, pid, path);
+	remember(recording, view, path);
 }
 
 static void save_all(struct recording *recording, bool only_ended)
@@ -121,7 +127,7 @@ static void save_all(struct recording *recording, bool only_ended)
 
 		collector__view(recording->collector, i, &view);
 		if (!view.is_vforked && view.is_drained && (view.is_final || !only_ended))
-			save(recording, view.pid);
+			save(recording, &view);
 	}
 }
 
@@ -239,6 +245,9 @@ static void take_signals(struct recording *recording)
 	}
 }
 
+/* While the collector's descriptor tells nothing. */
+#define BUDGET_EVERY_NS (SECOND_NS / 100)
+
 /* Processes that end one after another are seen to together. */
 #define ENDED_EVERY_NS (SECOND_NS / 10)
 
@@ -276,6 +285,8 @@ static void wait_for_events(const struct recording *recording)
 
 	due = least(due, least(recording->next_ns, end_ns(recording)));
 	due = least(due, ended);
+	if (recording->options->has_budget && ended != UINT64_MAX)
+		due = least(due, now + BUDGET_EVERY_NS);
 	/* Who has ended is readable till then. */
 	poll(fds, ended == UINT64_MAX ? 2 : 1, due > now ? (due - now + 999999) / 1000000 : 0);
 }
@@ -343,6 +354,20 @@ static int name_all(struct recording *recording)
 	return 0;
 }
 
+static void say_cost_of_all(const struct recording *recording)
+{
+	struct process_view sum = {};
+
+	for (size_t i = 0; i < recording->named_nr; i++) {
+		const struct named *named = &recording->named[i];
+
+		sum.cpu_ns += named->cpu_ns;
+		sum.cost_ns += named->cost_ns;
+		sum.cost_is_known |= named->cost_is_known;
+	}
+	say_cost(&sum, recording->named_nr);
+}
+
 int record_until_told(const struct recording_options *options, struct collector *collector,
 		      int signal_fd)
 {
@@ -355,6 +380,7 @@ int record_until_told(const struct recording_options *options, struct collector 
 	if (name_all(&recording))
 		return say_failure("out of memory");
 	record(&recording);
+	say_cost_of_all(&recording);
 	for (size_t i = 0; i < recording.named_nr; i++) {
 		char *path = recording.named[i].last_path;
 

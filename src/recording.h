@@ -9,6 +9,7 @@
  * that is a terminal; the top rows to stdout at the end where that is one.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -19,6 +20,7 @@ struct recording_options {
 	uint64_t interval_ns;
 	uint64_t duration_ns; /* 0: until told to stop */
 	uint64_t count;	      /* of snapshots of each process; 0: the same */
+	bool has_budget; /* the collector is to be asked often */
 	pid_t child;	      /* of `run`: signals are for it; 0: none */
 };
 

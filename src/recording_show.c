@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/units.h"
@@ -54,18 +55,61 @@ static size_t add_up(const struct collector *collector, struct process_view *vie
 		sum->memory.current_blocks += view->memory.current_blocks;
 		sum->allocations += view->allocations;
 		sum->lost += view->lost;
+		sum->cpu_ns += view->cpu_ns;
+		sum->cost_ns += view->cost_ns;
+		sum->cost_is_known = view->cost_is_known;
 		nr++;
 	}
 	return nr;
 }
 
+#define COST_TEXT_MAX 64
+
+/* ", costs 34 % of its CPU time"; "" where that is not known. */
+static const char *format_cost(char text[COST_TEXT_MAX], const struct process_view *sum, size_t nr)
+{
+	unsigned int share = sum->cpu_ns ? sum->cost_ns * 100 / sum->cpu_ns : 0;
+
+	*text = '\0';
+	if (sum->cost_is_known)
+		snprintf(text, COST_TEXT_MAX, ", costs %u %% of %s CPU time",
+			 share < 100 ? share : 100, nr == 1 ? "its" : "their");
+	return text;
+}
+
+void say_cost(const struct process_view *sum, size_t nr)
+{
+	char text[COST_TEXT_MAX];
+
+	if (!isatty(STDERR_FILENO) || !sum->cost_is_known)
+		return;
+	say("recording%s: about %.2f s of %.2f s", format_cost(text, sum, nr) + 1,
+	    sum->cost_ns / 1e9, sum->cpu_ns / 1e9);
+}
+
+#define SHOW_EVERY_NS 100000000
+
+/* Of one that is still there. */
+static bool is_recent(struct status_line *line)
+{
+	struct timespec now;
+	uint64_t now_ns;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	now_ns = (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	if (line->is_there && now_ns - line->shown_ns < SHOW_EVERY_NS)
+		return true;
+	line->shown_ns = now_ns;
+	return false;
+}
+
 void status_line_show(struct status_line *line, const struct collector *collector, uint64_t seconds)
 {
-	char size[UNIT_TEXT_MAX], comm[64], text[256];
+	char size[UNIT_TEXT_MAX], comm[64], cost[COST_TEXT_MAX], text[256];
 	struct process_view view = {}, sum = {};
 	size_t nr;
 
-	if (!isatty(STDERR_FILENO))
+	if (!isatty(STDERR_FILENO) || is_recent(line))
 		return;
 	nr = add_up(collector, &view, &sum);
 	status_line_clear(line);
@@ -74,9 +118,9 @@ void status_line_show(struct status_line *line, const struct collector *collecto
 	else
 		snprintf(comm, sizeof(comm), "%zu processes", nr);
 	snprintf(text, sizeof(text),
-		 "recording %s: %s in %llu blocks, %llu allocations, %llu lost, %llu s [Ctrl-C ends]",
+		 "recording %s [Ctrl-C ends]: %s in %llu blocks%s, %llu allocations, %llu lost, %llu s",
 		 comm, format_size(size, sum.memory.current_bytes, false),
-		 (unsigned long long)sum.memory.current_blocks,
+		 (unsigned long long)sum.memory.current_blocks, format_cost(cost, &sum, nr),
 		 (unsigned long long)sum.allocations, (unsigned long long)sum.lost,
 		 (unsigned long long)seconds);
 	fprintf(stderr, "%.*s", terminal_width() - 1, text); /* a wrapped line can't be cleared */

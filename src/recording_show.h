@@ -5,16 +5,19 @@
 /* What somebody at a terminal sees of a recording. */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct collector;
+struct process_view;
 
 /* The last line of stderr. Zeroed: there is none. */
 struct status_line {
 	bool is_there;
+	uint64_t shown_ns;
 };
 
-/* Writes it anew, where stderr is a terminal. */
+/* Writes it anew, where stderr is a terminal; several times a second at most. */
 void status_line_show(struct status_line *line, const struct collector *collector, uint64_t seconds);
 
 /* Before anything else is written there. */
@@ -22,6 +25,12 @@ void status_line_clear(struct status_line *line);
 
 /* Says on stderr what the collector has noted. */
 void say_notes(struct collector *collector);
+
+/*
+ * Where stderr is a terminal: what recording took of the CPU time of nr processes. Of the view those
+ * members are read.
+ */
+void say_cost(const struct process_view *sum, size_t nr);
 
 /*
  * The top rows of a snapshot, on stdout: where the memory is, without another command. 0 or a

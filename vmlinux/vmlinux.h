@@ -142,12 +142,18 @@ struct thread_struct {
 struct signal_struct {
 	atomic_t live; /* threads that have not exited */
 	int group_exit_code;
+	unsigned long long sum_sched_runtime; /* of threads that are gone */
+};
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
 };
 
 struct task_struct {
 	pid_t pid;
 	pid_t tgid;
 	int exit_code;
+	struct sched_entity se;
 	__u64 start_boottime;
 	unsigned long sas_ss_sp; /* the alternate signal stack */
 	unsigned long sas_ss_size;

@@ -366,6 +366,8 @@ static int fill(struct assembly *assembly, const struct process *books, const st
 	int err = describe_target(assembly->builder, assembly->target, books, occasion);
 
 	if (!err)
+		err = describe_gaps(assembly->builder, assembly->target, occasion->monotonic_ns);
+	if (!err)
 		err = add_objects(assembly);
 	if (!err)
 		err = look_ahead(assembly);

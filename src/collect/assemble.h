@@ -19,11 +19,13 @@ struct occasion {
 	uint64_t wall_ns;	/* CLOCK_REALTIME */
 	uint64_t monotonic_ns;	/* CLOCK_MONOTONIC, when the maps began to be read */
 	uint32_t traceback_limit;
+	uint32_t max_overhead; /* percent; 0: there was no budget */
 	bool has_churn;		  /* what was drained is all that there is */
 	uint64_t mappings_missed; /* since the collector was opened */
 	const struct unwind_tables *unwind_tables;
 	uint64_t process_events_missed; /* the same */
 	const struct allocsnap_bpf *bpf;
+	const struct trap_costs *costs;
 };
 
 /*

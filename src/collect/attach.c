@@ -17,7 +17,8 @@ static uint64_t site_cookie(const struct probes *probes, const struct probe_site
 	return SITE_COOKIE(site - probes->site, site->shape, site->layer, site->domain) |
 	       CUSTOM_CALL_COOKIE(site->custom_call) | (site->of_heap ? COOKIE_OF_HEAP : 0) |
 	       (site->throws ? COOKIE_BY_RET : 0) |
-	       (site->restarts ? COOKIE_RESTARTS : 0);
+	       (site->restarts ? COOKIE_RESTARTS : 0) |
+	       (site->placement.why == PLACEMENT_EMULATED ? 0 : COOKIE_STEPPED);
 }
 
 struct probe_place site_entry(const struct probes *probes, const struct probe_site *site)

@@ -23,6 +23,6 @@ int attach_as_link(const struct attachment *at, const struct bpf_program *progra
 		offset[i] = places->place[i].offset;
 		cookie[i] = places->place[i].cookie;
 	}
-	link->fd = uprobe_multi_attach(bpf_program__fd(program), &uprobes);
-	return link->fd < 0 ? link->fd : 0;
+	link->held.fd = uprobe_multi_attach(bpf_program__fd(program), &uprobes);
+	return link->held.fd < 0 ? link->held.fd : 0;
 }

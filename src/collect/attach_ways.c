@@ -78,15 +78,14 @@ struct attachment attachment_to(struct probes *probes, const struct allocsnap_bp
 	const struct object *object = objects->object[index];
 	struct attachment at = {
 		.probes = probes, .bpf = bpf, .way = probe_way_of(bpf), .parser = objects->parser,
-		.object = object,
+		.object = object, .object_index = index,
 	};
 
 	snprintf(at.path, sizeof(at.path), "/proc/self/fd/%d", object->fd);
 	return at;
 }
 
-static int attach_link(const struct attachment *at, enum probe_end end,
-		       const struct probe_places *places, const struct probe_sites *sites)
+int attach_again(const struct attachment *at, struct probe_link *link)
 {
 	const struct bpf_program *const program[] = {
 		[PROBE_RET] = at->bpf->progs.leave_by_ret,
@@ -94,14 +93,25 @@ static int attach_link(const struct attachment *at, enum probe_end end,
 		[PROBE_BOTH] = at->bpf->progs.session_call,
 		[PROBE_ENTRY] = at->bpf->progs.enter_call,
 	};
-	struct probe_link link = {
-		.fd = -1, .end = end, .first = sites->first, .nr = sites->nr, .frees = sites->frees,
-	};
-	int err = at->way->attach(at, program[end], end, places, &link);
 
-	if (err)
-		return err;
-	err = array_push(at->probes, link, link);
+	return at->way->attach(at, program[link->end], link->end, &link->places, link);
+}
+
+static int attach_link(const struct attachment *at, enum probe_end end,
+		       const struct probe_places *places, const struct probe_sites *sites)
+{
+	struct probe_link link = {
+		.held.fd = -1, .object = at->object_index, .end = end, .first = sites->first,
+		.nr = sites->nr, .frees = sites->frees,
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < places->place_nr && !err; i++)
+		err = array_push(&link.places, place, places->place[i]);
+	if (!err)
+		err = attach_again(at, &link);
+	if (!err)
+		err = array_push(at->probes, link, link);
 	if (err)
 		detach_link(&link);
 	return err;
@@ -124,10 +134,11 @@ int attach_places(const struct attachment *at, enum probe_end end,
 
 void detach_link(struct probe_link *link)
 {
-	if (link->event)
-		bpf_link__destroy(link->event);
-	else
-		close(link->fd);
+	if (link->held.event)
+		bpf_link__destroy(link->held.event);
+	else if (link->held.fd >= 0)
+		close(link->held.fd);
+	free(link->places.place);
 }
 
 void detach_from(struct probes *probes, size_t link)

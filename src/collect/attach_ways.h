@@ -19,18 +19,6 @@ struct bpf_program;
 struct object_returns;
 struct parser;
 
-/* Where a probe goes, and what the kernel side is told there. */
-struct probe_place {
-	uint64_t offset; /* in the file */
-	uint64_t cookie;
-};
-
-/* Zeroed: none. */
-struct probe_places {
-	struct probe_place *place;
-	size_t place_nr, place_alloc;
-};
-
 /* Of site[first … first + nr) those that free, or those that do not. */
 struct probe_sites {
 	size_t first, nr;
@@ -44,6 +32,7 @@ struct attachment {
 	const struct probe_way *way;
 	struct parser *parser;
 	const struct object *object;
+	uint32_t object_index;
 	char path[64]; /* leads to the very file that was looked at, whatever its name means by now */
 };
 
@@ -78,6 +67,9 @@ struct attachment attachment_to(struct probes *probes, const struct allocsnap_bp
 /* All or none; as few links as the way needs. Nothing where it is a trial. */
 int attach_places(const struct attachment *at, enum probe_end end,
 		  const struct probe_places *places, const struct probe_sites *sites);
+
+/* Attaches one that is held by nothing. 0 or -errno. */
+int attach_again(const struct attachment *at, struct probe_link *link);
 
 /* Ends the links from this one on. */
 void detach_from(struct probes *probes, size_t link);

@@ -8,11 +8,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "collect/attach_ways.h"
 #include "collect/bpf.h"
 #include "collect/load.h"
 #include "parser/parser.h"
@@ -52,6 +54,12 @@ static int heard(void *what, void *data, size_t bytes)
 	return 0;
 }
 
+static int open_timer(struct collector *collector)
+{
+	collector->budget_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	return collector->budget_fd < 0 ? -errno : watch(collector, collector->budget_fd);
+}
+
 static int open_events(struct collector *collector, struct reason *why)
 {
 	int err;
@@ -64,6 +72,8 @@ static int open_events(struct collector *collector, struct reason *why)
 	if (!collector->doorbell)
 		return -errno;
 	err = watch(collector, ring_buffer__epoll_fd(collector->doorbell));
+	if (!err && collector->max_overhead)
+		err = open_timer(collector);
 	if (err)
 		return err;
 	collector->events = mapping_events__open(why);
@@ -102,12 +112,38 @@ static int read_custom(struct collector *collector, const struct collector_optio
 	return err ? reason_set(why, err, "--probe: %s", what.text) : 0;
 }
 
+/* Recording goes on where they are not to be had, unless there is a budget. */
+static int learn_costs(struct collector *collector, struct reason *ret_why)
+{
+	struct reason why = {};
+	int err = calibrate(probe_way_of(collector->bpf), &collector->detacher, &collector->costs,
+			    &why);
+
+	if (!err)
+		return 0;
+	if (collector->max_overhead)
+		return reason_set(ret_why, err, "no overhead can be kept to: %s", why.text);
+	add_note(collector, why.text);
+	return 0;
+}
+
+/* ALLOCSNAP_PAUSE_EVERY_MS=N: pause and go on each N ms, whatever it costs. */
+static void read_forced_pauses(struct collector *collector)
+{
+	const char *text = getenv("ALLOCSNAP_PAUSE_EVERY_MS");
+
+	if (!text)
+		return;
+	collector->pause_every_ns = strtoull(text, NULL, 10) * 1000000;
+	collector->max_overhead = 100;
+}
+
 static int open_all(struct collector *collector, const struct collector_options *options,
 		    struct reason *why)
 {
 	int err;
 
-	collector->event_fd = -1;
+	collector->event_fd = collector->budget_fd = -1;
 	if (options->traceback_limit > COLLECTOR_TRACEBACK_LIMIT_MAX)
 		return reason_set(why, -EINVAL, "the number of frames must be in range [1; %d]",
 				  COLLECTOR_TRACEBACK_LIMIT_MAX);
@@ -119,6 +155,8 @@ static int open_all(struct collector *collector, const struct collector_options 
 	if (err)
 		return err;
 	collector->follow_forks = options->follow_forks;
+	collector->max_overhead = options->max_overhead;
+	read_forced_pauses(collector);
 	collector->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
 	/* It forks: before there are BPF maps in our memory, and a thread. */
 	collector->parser = parser__open(&(struct parser_options){}, why);
@@ -133,6 +171,8 @@ static int open_all(struct collector *collector, const struct collector_options 
 	if (!collector->bpf)
 		return -errno;
 	err = books_open(&collector->books, collector->bpf);
+	if (!err)
+		err = learn_costs(collector, why);
 	if (err)
 		return err;
 	if (options->unwinder != COLLECTOR_UNWIND_FP) {
@@ -195,6 +235,10 @@ void collector__close(struct collector *collector)
 	if (collector->event_fd >= 0)
 		close(collector->event_fd);
 	allocsnap_bpf__destroy(collector->bpf);
+	detach_end(&collector->detacher);
+	pausing_release(&collector->everybody_pausing);
+	if (collector->budget_fd >= 0)
+		close(collector->budget_fd);
 	unwind_tables_release(&collector->unwind_tables);
 	objects_release(&collector->objects);
 	custom_allocators_release(&collector->custom);
@@ -219,8 +263,15 @@ int add_target(struct collector *collector, struct target *target)
 	return err ?: array_push(collector, target, target);
 }
 
+static void cost_keep(struct collector *collector, const struct target *target)
+{
+	collector->everybody_pausing.gone.cpu_ns += target->cost.cpu_ns;
+	collector->everybody_pausing.gone.cost_ns += target->cost.cost_ns;
+}
+
 void remove_target(struct collector *collector, size_t i)
 {
+	cost_keep(collector, collector->target[i]);
 	close_target(collector, collector->target[i]);
 	memmove(collector->target + i, collector->target + i + 1,
 		(--collector->target_nr - i) * sizeof(*collector->target));

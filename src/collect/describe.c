@@ -147,6 +147,33 @@ static int describe_rss(struct snapshot_builder *builder, const struct rss *rss)
 				       ARRAY_SIZE(number) - !rss->is_close);
 }
 
+/* Nothing where costs are not known: 0 would be a lie. */
+static int describe_cost(struct snapshot_builder *builder, const struct target *target,
+			 const struct occasion *occasion)
+{
+	const struct cost_sum *sum = &target->drained_cost;
+	const struct trap_costs *costs = occasion->costs;
+	const struct pausing *pausing = target->pausing;
+	const struct number number[] = {
+		{ "cpu_ns", sum->cpu_ns },
+		{ "cost_ns", sum->cost_ns },
+		{ "cost_entry_ns", costs->entry_ns },
+		{ "cost_stepped_ns", costs->stepped_ns },
+		{ "cost_return_ns", costs->return_ns },
+		{ "cost_is_estimated", 1 },
+	};
+
+	const struct number budget[] = {
+		{ "max_overhead_percent", occasion->max_overhead },
+		{ "gap_count", pausing->nr + !!pausing->open_ns },
+		{ "gaps_ns", pausing->length_ns +
+			     (pausing->open_ns ? occasion->monotonic_ns - pausing->open_ns : 0) },
+	};
+	int err = costs->entry_ns ? describe_numbers(builder, number, ARRAY_SIZE(number)) : 0;
+
+	return err || !occasion->max_overhead ? err : describe_numbers(builder, budget, ARRAY_SIZE(budget));
+}
+
 int describe_target(struct snapshot_builder *builder, const struct target *target,
 		    const struct process *books, const struct occasion *occasion)
 {
@@ -180,6 +207,8 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 			err = describe_numbers(builder, &chosen[i], 1);
 	if (!err)
 		err = describe_rss(builder, &target->rss);
+	if (!err)
+		err = describe_cost(builder, target, occasion);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);
 }
 

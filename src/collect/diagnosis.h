@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include "base/reason.h"
+#include "collect/calibrate.h"
 
 struct placement;
 
@@ -38,6 +39,7 @@ struct check {
 
 struct diagnosed_machine {
 	char kernel[65];
+	struct trap_costs costs;
 	struct check *check;
 	size_t check_nr, check_alloc;
 	bool records;

@@ -112,6 +112,7 @@ static void keep_books(struct collector *collector)
 {
 	for (size_t i = 0; i < collector->target_nr; i++) {
 		collector->target[i]->drained = collector->target[i]->books;
+		collector->target[i]->drained_cost = collector->target[i]->cost;
 		collector->target[i]->is_final = collector->target[i]->has_ended;
 	}
 }
@@ -144,11 +145,13 @@ static int read_maps(struct collector *collector)
 		.wall_ns = collector_now_ns(CLOCK_REALTIME),
 		.monotonic_ns = collector_now_ns(CLOCK_MONOTONIC),
 		.traceback_limit = collector->traceback_limit,
+		.max_overhead = collector->max_overhead,
 		.has_churn = true,
 		.mappings_missed = mapping_events__missed(collector->events),
 		.unwind_tables = &collector->unwind_tables,
 		.process_events_missed = missed,
 		.bpf = bpf,
+		.costs = &collector->costs,
 	};
 	err = cut_read_blocks(&collector->cut, bpf, &collector->drain);
 	return err ?: drain_read_tracebacks(&collector->drain, bpf_map__fd(bpf->maps.tracebacks),
@@ -181,6 +184,7 @@ int collector__drain(struct collector *collector, struct reason *why)
 	uint64_t next_image = 0;
 	int err = 0;
 
+	pause_spenders(collector);
 	for (int i = 0; i < DRAIN_TRIES && !err; i++) {
 		next_image = __atomic_load_n(&collector->bpf->data->next_image, __ATOMIC_ACQUIRE);
 		refresh_all(collector);

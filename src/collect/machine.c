@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "collect/attach_ways.h"
+#include "collect/detach.h"
 #include "collect/diagnosis.h"
 #include "collect/load.h"
 #include "collect/proc.h"
@@ -110,6 +112,23 @@ static enum check_state check_lockdown(struct check *check)
 static enum check_state check_tracefs(struct check *check)
 {
 	return say(check, CHECK_GOOD, "not needed: probes are perf events and BPF links");
+}
+
+/* Of the mechanism that a recording would use. */
+static enum check_state check_traps(struct check *check, struct trap_costs *costs)
+{
+	struct detacher detacher = {};
+	enum check_state state = CHECK_GOOD;
+
+	if (calibrate(probe_way_choose(), &detacher, costs, &check->found))
+		state = trial_load() ? say(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried") :
+				       CHECK_COSTS;
+	else
+		reason_set(&check->found, 0,
+			   "%.2f us at an entry, %.2f us where it is single-stepped, %.2f us at a return",
+			   costs->entry_ns / 1e3, costs->stepped_ns / 1e3, costs->return_ns / 1e3);
+	detach_end(&detacher);
+	return state;
 }
 
 /* ---- privileges ---- */
@@ -258,6 +277,7 @@ static const struct {
 
 int diagnose_machine(struct diagnosed_machine *machine)
 {
+	struct check traps = { .name = "cost of a trap" };
 	struct utsname names;
 	int err = 0;
 
@@ -269,5 +289,7 @@ int diagnose_machine(struct diagnosed_machine *machine)
 		check.state = rows[i].look(&check);
 		err = array_push(machine, check, check);
 	}
+	traps.state = check_traps(&traps, &machine->costs);
+	err = err ?: array_push(machine, check, traps);
 	return err;
 }

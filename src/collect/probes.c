@@ -240,6 +240,8 @@ int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 {
 	const struct looked *looked = find_looked(probes, index);
 
+	if (probes->is_paused)
+		return 0;
 	if (!looked)
 		return look(probes, bpf, objects, index, why);
 	if (objects->custom && objects->object[index]->is_program && !looked->as_program)
@@ -275,6 +277,7 @@ void probes_close(struct probes *probes)
 	free(probes->failed);
 	free(probes->dropped);
 	*probes = (struct probes){
-		.pid = probes->pid, .by_ret = probes->by_ret, .is_trial = probes->is_trial,
+		.pid = probes->pid, .by_ret = probes->by_ret, .is_paused = probes->is_paused,
+		.is_trial = probes->is_trial,
 	};
 }

@@ -19,10 +19,10 @@
 #include <sys/types.h>
 
 #include "bpf_types.h"
+#include "collect/detach.h"
 #include "elf/placement.h"
 
 struct allocsnap_bpf;
-struct bpf_link;
 struct custom_allocator;
 struct mappings;
 struct object;
@@ -56,10 +56,23 @@ enum probe_end {
 	PROBE_END_NR
 };
 
+/* Where a probe goes, and what the kernel side is told there. */
+struct probe_place {
+	uint64_t offset; /* in the file */
+	uint64_t cookie;
+};
+
+/* Zeroed: none. */
+struct probe_places {
+	struct probe_place *place;
+	size_t place_nr, place_alloc;
+};
+
 /* Of probes of one kind, of sites of one object: struct probe_sites. */
 struct probe_link {
-	struct bpf_link *event; /* one perf event; NULL: the link is fd */
-	int fd;
+	struct held_probes held; /* nothing (event NULL, fd -1) while they pause */
+	uint32_t object;
+	struct probe_places places; /* to attach it again */
 	enum probe_end end;
 	size_t first, nr;
 	bool frees;
@@ -88,6 +101,7 @@ struct probes {
 	struct probed_ret *ret;
 	size_t ret_nr, ret_alloc;
 	bool by_ret; /* no return probes */
+	bool is_paused; /* nothing is attached, and nothing new will be */
 	bool is_trial; /* nothing is attached, and all is decided as if it were */
 	struct looked *looked;
 	size_t looked_nr, looked_alloc;
@@ -129,6 +143,19 @@ bool probes_have_sessions(const struct allocsnap_bpf *bpf);
  */
 int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf,
 		  const struct objects *objects, struct reason *why);
+
+/*
+ * Takes all of them away for a while, frees last; they are known as before. The breakpoints are gone
+ * when this returns, but for those of perf uprobes, which go one after another.
+ */
+void probes_pause(struct probes *probes, struct detacher *detacher);
+
+/*
+ * Places them again, frees first. What came meanwhile is not among them: probes_attach(). 0, or a
+ * negative errno: they are paused still.
+ */
+int probes_resume(struct probes *probes, const struct allocsnap_bpf *bpf,
+		  const struct objects *objects, struct detacher *detacher);
 
 /* How they are attached: "uprobe_session", "uprobe_multi", "uprobe", "uprobe_ret". */
 const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf *bpf);

@@ -8,6 +8,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define SECOND_NS 1000000000ULL
 
@@ -56,8 +57,10 @@ static void adopt(struct collector *collector, size_t i)
 	struct target *target = target__adopt(pid_of(collector, i), books, parent,
 					      &collector->objects);
 
-	if (target)
+	if (target) {
 		target->probes = &collector->everybody;
+		target->pausing = &collector->everybody_pausing;
+	}
 	if (target && !add_target(collector, target))
 		return;
 	target__free(target);
@@ -114,6 +117,19 @@ static void take_in_children(struct collector *collector)
 	free(child);
 }
 
+/* Of one that has ended as the kernel side has it, or if that is more what was read last. */
+void read_cost(const struct collector *collector, struct target *target)
+{
+	uint64_t cpu_ns = target->books.cpu_ns;
+
+	target->cost.cost_ns = cost_of(&collector->costs, &target->books);
+	if (!cpu_ns && (target->has_ended || cpu_time_read(target->pid, &cpu_ns)))
+		return;
+	cpu_ns -= target->cpu_before_ns;
+	if ((int64_t)(cpu_ns - target->cost.cpu_ns) > 0)
+		target->cost.cpu_ns = cpu_ns;
+}
+
 static void read_books(struct collector *collector)
 {
 	if (books_read_all(&collector->books, &collector->processes))
@@ -121,8 +137,10 @@ static void read_books(struct collector *collector)
 	for (size_t i = 0; i < collector->processes.nr; i++) {
 		struct target *target = target_of(collector, i);
 
-		if (target && books_of(collector, i)->image)
-			target->books = *books_of(collector, i);
+		if (!target || !books_of(collector, i)->image)
+			continue;
+		target->books = *books_of(collector, i);
+		read_cost(collector, target);
 	}
 	take_in_children(collector);
 }
@@ -209,6 +227,10 @@ static const struct mappings *mappings_of(void *what, pid_t pid)
 
 void take_news(struct collector *collector)
 {
+	uint64_t expired_nr;
+
+	if (collector->budget_fd >= 0)
+		(void)!read(collector->budget_fd, &expired_nr, sizeof(expired_nr));
 	ring_buffer__consume(collector->doorbell);
 	mapping_events__collect(collector->events);
 	read_books(collector);
@@ -230,6 +252,7 @@ static void look(struct collector *collector, bool whole)
 	for (size_t i = collector->target_nr; i-- > 0;)
 		if (is_stillborn(collector->target[i]))
 			remove_target(collector, i);
+	keep_budgets(collector);
 	if (whole)
 		collector->refreshed_ns = collector_now_ns(CLOCK_MONOTONIC);
 }
@@ -268,6 +291,9 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.is_drained = target->drained.image != 0,
 		.is_final = target->is_final,
 		.is_vforked = target->books.memory_of != 0,
+		.cpu_ns = target->cost.cpu_ns,
+		.cost_ns = target->cost.cost_ns,
+		.cost_is_known = collector->costs.entry_ns != 0,
 	};
 	read_traced_memory(collector, target, &ret->memory);
 	ret->allocations = target->books.counter[COUNTER_allocations];

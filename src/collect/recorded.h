@@ -14,11 +14,14 @@
 #include "collect/assemble.h"
 #include "collect/books.h"
 #include "collect/bpf.h"
+#include "collect/calibrate.h"
 #include "collect/cut.h"
+#include "collect/detach.h"
 #include "collect/drain.h"
 #include "collect/mapping_events.h"
 #include "collect/objects.h"
 #include "collect/pairing.h"
+#include "collect/pausing.h"
 #include "collect/target.h"
 #include "collect/unwind_tables.h"
 #include "elf/custom_allocators.h"
@@ -34,10 +37,16 @@ struct collector {
 	struct custom_allocators custom;
 	struct objects objects;
 	struct unwind_tables unwind_tables;
+	struct trap_costs costs;
+	struct detacher detacher; /* of probes that are no longer needed */
+	uint32_t max_overhead; /* percent; 0: no budget */
+	uint64_t pause_every_ns; /* 0: as the budget says; else for tests (docs/design.md) */
+	int budget_fd;	       /* a timer: time to look at budgets */
+	struct pausing everybody_pausing;
 	struct probes everybody; /* where children are followed */
 	struct mapping_events *events;
 	struct ring_buffer *doorbell;
-	int event_fd; /* epoll: doorbell, events, pidfds */
+	int event_fd; /* epoll: doorbell, events, pidfds, budget_fd */
 	bool follow_forks;
 	uint32_t traceback_limit;
 	struct rlimit files_before; /* RLIMIT_NOFILE before we raised it: what we start gets it */
@@ -76,6 +85,9 @@ void remove_target(struct collector *collector, size_t i);
 
 /* See collector__next_note(). */
 void add_note(struct collector *collector, const char *what);
+
+/* What recording it has cost, as of its books as they were read last. */
+void read_cost(const struct collector *collector, struct target *target);
 
 /* Looks for allocators in the objects that have not been looked at yet. 0 or a negative errno. */
 int probe_new_objects(struct collector *collector, struct target *target, struct reason *why);

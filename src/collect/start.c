@@ -122,6 +122,8 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 
 	if (!err)
 		tell_mappings(collector, target);
+	if (target->probes->is_paused)
+		return err; /* that is for when they resume */
 	if (!err)
 		err = avoid_hazards(collector, target);
 	tell_given_up(collector);
@@ -197,6 +199,12 @@ static int write_books(struct collector *collector, const struct target *target,
 				err == -E2BIG ? "too many processes" : strerror(-err)) : 0;
 }
 
+static void begin_time(struct target *target)
+{
+	target->started_ns = collector_now_ns(CLOCK_MONOTONIC);
+	cpu_time_read(target->pid, &target->cpu_before_ns); /* 0 where it has just ended */
+}
+
 /*
  * The books are there, closed, while probes are placed one after another, so that the probes
  * note the calls in flight; a block that only some of the probes could follow must not enter.
@@ -218,7 +226,7 @@ static int start(struct collector *collector, struct target *target, struct reas
 	books.is_open = 1;
 	books.by_ret = target->probes->by_ret;
 	books.follows = collector->follow_forks;
-	target->started_ns = collector_now_ns(CLOCK_MONOTONIC);
+	begin_time(target);
 	err = write_books(collector, target, &books, why);
 	target->judged_nr = target->seen_nr; /* nothing of before is in the books anyway */
 	if (!err && target__is_over(target)) /* its end may have been written over */
@@ -230,8 +238,11 @@ static int start(struct collector *collector, struct target *target, struct reas
 static void choose_probes(struct collector *collector, struct target *target)
 {
 	target->own_probes.pid = target->pid;
-	if (collector->follow_forks)
+	if (collector->follow_forks) {
 		target->probes = &collector->everybody;
+		target->pausing = &collector->everybody_pausing;
+	}
+	pausing_begin(collector, target->pausing);
 }
 
 /* A pid is given out again; the last snapshot of who had it is not thrown away unasked. */
@@ -250,6 +261,7 @@ int collector__start(struct collector *collector, pid_t id, struct reason *why)
 	struct target *target;
 	int err;
 
+	pause_spenders(collector);
 	if (collector->follow_forks)
 		refresh_all(collector); /* it may be a child that is not known yet */
 	target = target__open(id, &collector->objects, why);
@@ -261,11 +273,15 @@ int collector__start(struct collector *collector, pid_t id, struct reason *why)
 		return err;
 	}
 	choose_probes(collector, target);
-	err = start(collector, target, why);
+	err = resume_everybody(collector);
+	if (!err)
+		err = start(collector, target, why);
 	if (!err)
 		err = add_target(collector, target);
 	if (err)
 		close_target(collector, target);
+	else
+		keep_budgets(collector);
 	return err;
 }
 
@@ -300,7 +316,7 @@ static int start_held(struct held *held)
 		.follows = collector->follow_forks,
 	};
 
-	target->started_ns = collector_now_ns(CLOCK_MONOTONIC);
+	begin_time(target);
 	held->err = write_books(collector, target, &books, held->why);
 	probe_mapped(held);
 	launch_release(target->pid, &target->mappings, probe_mapped, held);
@@ -329,10 +345,13 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 		return err;
 	}
 	choose_probes(collector, held.target);
+	held.err = resume_everybody(collector);
 	err = start_held(&held);
 	if (!err)
 		err = add_target(collector, held.target);
 	if (err)
 		close_target(collector, held.target);
+	else
+		keep_budgets(collector);
 	return err;
 }

@@ -126,6 +126,7 @@ static struct target *target_new(struct objects *objects)
 	target->pidfd = -1;
 	target->mappings.objects = objects;
 	target->probes = &target->own_probes;
+	target->pausing = &target->own_pausing;
 	return target;
 }
 
@@ -337,6 +338,7 @@ void target__free(struct target *target)
 		return;
 	if (target->pidfd >= 0)
 		close(target->pidfd);
+	pausing_release(&target->own_pausing);
 	mappings_release(&target->mappings);
 	idmap_release(&target->traceback_ids);
 	free(target->seen);

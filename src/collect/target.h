@@ -8,8 +8,10 @@
  */
 
 #include "base/idmap.h"
+#include "collect/cost.h"
 #include "collect/mapping_events.h"
 #include "collect/mappings.h"
+#include "collect/pausing.h"
 #include "collect/probes.h"
 #include "collect/rss.h"
 
@@ -52,6 +54,9 @@ struct target {
 	struct rss rss; /* as of the last drain at which it ran */
 	struct process books;	/* as last looked at */
 	struct process drained; /* as of the last drain */
+	uint64_t cpu_before_ns; /* CPU time that it had had when the recording of it began */
+	struct cost_sum cost;	/* as of `books` */
+	struct cost_sum drained_cost;
 	uint64_t exec_cnt, thread_exec_cnt; /* seen so far, in the books */
 	uint64_t exec_event_cnt; /* of these, told by events: mappings are of the new image */
 	bool has_ended;
@@ -71,6 +76,8 @@ struct target {
 	uint64_t missed_at_start; /* events of mappings, dropped by the kernel */
 	struct probes own_probes;
 	struct probes *probes; /* own_probes, or those of everybody */
+	struct pausing own_pausing;
+	struct pausing *pausing; /* likewise */
 	uint64_t frames_unmapped;
 	uint64_t replaced_nr; /* mappings.replaced_nr that has been seen to */
 

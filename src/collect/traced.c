@@ -143,6 +143,7 @@ static int assemble_one(struct collector *collector, struct target *target,
 		.mappings_missed = mapping_events__missed(collector->events),
 		.unwind_tables = &collector->unwind_tables,
 		.bpf = collector->bpf,
+		.costs = &collector->costs,
 	};
 	struct snapshot_builder *builder;
 	int err = 0;

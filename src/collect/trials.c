@@ -80,13 +80,13 @@ static int read_pmu(const char *name, const char *format, unsigned int *ret)
 	return err;
 }
 
-static int open_event(bool is_return)
+int trial_open_event(const char *path, uint64_t offset, bool is_return)
 {
 	unsigned int type, bit;
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
-		.config1 = (uintptr_t)"/proc/self/exe",
-		.config2 = own_offset(),
+		.config1 = (uintptr_t)path,
+		.config2 = offset,
 	};
 	int err = read_pmu(PMU "type", "%u", &type), fd;
 
@@ -106,7 +106,7 @@ static int try_event(bool is_return)
 
 	if (program < 0)
 		return program;
-	event = open_event(is_return);
+	event = trial_open_event("/proc/self/exe", own_offset(), is_return);
 	if (event < 0)
 		err = event;
 	else if (ioctl(event, PERF_EVENT_IOC_SET_BPF, program))

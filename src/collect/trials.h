@@ -2,6 +2,9 @@
 #ifndef ALLOCSNAP_COLLECT_TRIALS_H
 #define ALLOCSNAP_COLLECT_TRIALS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /*
  * What this kernel lets us do, by doing it to ourselves for a moment. Each is 0 or what the kernel
  * said, a negative errno.
@@ -11,6 +14,9 @@ int trial_uprobe(void);	      /* a perf uprobe on a function of ours */
 int trial_uretprobe(void);    /* the same, on its return */
 int trial_uprobe_multi(void); /* many in one link */
 int trial_uprobe_session(void);
+
+/* A perf uprobe in a file, of the calling thread's: a descriptor, or a negative errno. */
+int trial_open_event(const char *path, uint64_t offset, bool is_return);
 
 /* A link, and whether its pid is the process: -EXDEV where it is one thread. Starts a thread and joins it. */
 int trial_pid_of_link(void);

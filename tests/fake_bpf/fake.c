@@ -8,7 +8,7 @@
 
 #define FIRST_PAGE 4096
 
-struct fake_kernel fake = { .now_ns = 1000 };
+struct fake_kernel fake = { .now_ns = 1000, .boot_ns = 1000 };
 
 struct task_struct *bpf_get_current_task_btf(void)
 {
@@ -122,4 +122,9 @@ long bpf_find_vma(struct task_struct *task, __u64 address,
 		}
 	}
 	return -ENOENT;
+}
+
+__u64 bpf_ktime_get_boot_ns(void)
+{
+	return fake.boot_ns++;
 }

@@ -14,6 +14,7 @@
 
 struct fake_kernel {
 	__u64 now_ns; /* moves on by 1 with each look at the clock */
+	__u64 boot_ns; /* likewise; of durations only */
 	__u64 random; /* the seed of random numbers */
 	const __u32 *random_is; /* the next one, if not NULL */
 	__u64 attach_cookie;

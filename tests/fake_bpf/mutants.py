@@ -22,6 +22,37 @@ MODES = ({}, {"FAKE_SESSION": "1"}, {"FAKE_RET": "1"})
 
 # name: (file, old text, new text)
 MUTANTS = {
+    # what it costs
+    "cost: a stepped trap is like any other": (
+        "cost.bpf.h", "cookie & COOKIE_STEPPED ? TRAP_STEPPED : TRAP_ENTRY", "TRAP_ENTRY"),
+    "cost: the first of a thread is not counted": (
+        "cost.bpf.h", "\t\tcost_unthreaded(trap);\n", ""),
+    "cost: what is left at a thread's end is lost": (
+        "process.bpf.c", "\tif (thread)\n\t\tcost_add(process, &thread->cost, 0);\n", ""),
+    "cost: begins anew with the books": (
+        "process.bpf.c", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n",
+        "\t__builtin_memset(process->counter, 0, sizeof(process->counter));\n"),
+    "cost: an interrupted program is like any other": (
+        "cost.bpf.h", "ns < COST_LONGEST_NS ? ns * COST_DISTANCE", "1 ? ns * COST_DISTANCE"),
+
+    # gaps
+    "gap: frees are recorded": (
+        "admit.bpf.h", "process->is_open && !(process->follows && everybody_paused)", "1"),
+    "gap: a call from before stays": (
+        "calls.bpf.h", "\tif (!is_from_before_gap(process, call))\n\t\treturn call_is_stale",
+        "\tif (1)\n\t\treturn call_is_stale"),
+    "gap: a call from before is gone": (
+        "calls.bpf.h", "call->return_address || !return_is_hijacked(call->sp) ||", "1 ||"),
+    "gap: a return may be anybody's": (
+        "calls.bpf.h", "\tif (is_from_before_gap(process, &calls->call))\n\t\treturn 0;",
+        "\tif (0)\n\t\treturn 0;"),
+    "gap: a realloc in it loses its block": (
+        "calls.bpf.h", "return call->has_old || call->has_dropped;", "return false;"),
+    "gap: a block from before was replaced": (
+        "books.bpf.h", "missed.birth_ns < resumed_ns(process)", "0"),
+    "gap: everybody goes on": (
+        "admit.bpf.h", " && !(process->follows && everybody_paused)", ""),
+
     # which call is pending
     "stale: a call that has gone stays": (
         "stack.bpf.h", "\tif (!return_is_kept(call))\n\t\treturn true;\n", ""),
@@ -45,7 +76,7 @@ MUTANTS = {
     "stacks: a busy mapping lock says another stack": (
         "stack.bpf.h", "\t\treturn pending_sp - sp < NEAR_BYTES;", "\t\treturn false;"),
     "pending: nothing nests": (
-        "calls.bpf.h", "\tif (!call_is_stale(call, sp, site))\n"
+        "calls.bpf.h", "\tif (!call_is_over(process, call, sp, site))\n"
         "\t\treturn same_stack(call->sp, sp) ? PENDING_HERE : PENDING_ELSEWHERE;\n", ""),
     "pending: a dropped call is not counted": (
         "record.bpf.h", "\tlose(process, LOSS_calls_unreturned);\n\tif (is_realloc(call) && !", "\tif (is_realloc(call) && !"),
@@ -53,7 +84,7 @@ MUTANTS = {
         "stack.bpf.h", "\tif (task->pid == task->tgid)\n"
         "\t\treturn BPF_CORE_READ(task, mm, start_stack);\n", ""),
     "nested: its return address is hijacked in a session": (
-        "alloc.bpf.c", "\t\treturn enter(ctx) != 0;", "\t\treturn enter(ctx) & 0;"),
+        "alloc.bpf.c", "\t\tstays = enter(ctx) != 0;", "\t\tstays = enter(ctx) & 0;"),
     "nested: not counted": (
         "calls.bpf.h", "\t\t\t\tcall_passes_on(&thread->layer[i].call, sp, cookie);\n"
         "\t\t\tcount(process, COUNTER_nested_calls, 1);\n",
@@ -121,12 +152,12 @@ MUTANTS = {
         "calls.bpf.h", "call->sp == sp && ", ""),
     "return: nothing is popped": ("calls.bpf.h", "#define RETURN_POPS 8", "#define RETURN_POPS 0"),
     "return: into books that are closed": (
-        "calls.bpf.h", "\tif (process->is_open)\n\t\tcall_finish", "\tcall_finish"),
+        "calls.bpf.h", "\tif (is_recording(process) || took_block(&calls->call))\n\t\tcall_finish", "\tcall_finish"),
     "return: a `ret` into books that are closed": (
-        "calls.bpf.h", "\telse if (process->is_open)\n\t\tcall_finish", "\telse\n\t\tcall_finish"),
+        "calls.bpf.h", "\telse if (is_recording(process) || took_block(&calls->call))\n\t\tcall_finish", "\telse\n\t\tcall_finish"),
     "return: a `ret` to elsewhere": (
-        "calls.bpf.h", "\tif (!return_is_kept(&calls->call))\n"
-        "\t\tcall_abandon(process, &calls->call);\n\telse if (process", "\tif (process"),
+        "calls.bpf.h", "\tif (is_from_before_gap(process, &calls->call) || !return_is_kept(&calls->call))\n"
+        "\t\tcall_abandon(process, &calls->call);\n\telse if (is_rec", "\tif (is_rec"),
     "return: a result that is unreadable is not said": (
         "calls.bpf.h", "\t\tlose(process, LOSS_results_unreadable);\n", ""),
 
@@ -182,12 +213,12 @@ MUTANTS = {
     "a failed call is not counted": (
         "calls.bpf.h", "\telse\n\t\tcount(process, COUNTER_failed_calls, 1);", ""),
     "free: into books that are closed": (
-        "calls.bpf.h", "!process || !process->is_open || !address", "!process || !address"),
+        "calls.bpf.h", "!process || !is_recording(process) || !address", "!process || !address"),
     "free: an unknown block is not counted": (
         "record.bpf.h", "\t\tcount_unknown_free(process);\n\t}\n\tif (calls)",
         "\t}\n\tif (calls)"),
     "free(NULL) is a free": (
-        "calls.bpf.h", "!process->is_open || !address", "!process->is_open"),
+        "calls.bpf.h", "!is_recording(process) || !address", "!is_recording(process)"),
 
     # custom allocators
     "custom: another position": (
@@ -397,7 +428,7 @@ MUTANTS = {
     "exec: the books go on": (
         "process.bpf.c", "\tbegin_anew(process);\n\tprocess->exec_cnt++;", "\tprocess->exec_cnt++;"),
     "exec: counters stay": (
-        "process.bpf.c", "\t__builtin_memset(process->counter, 0, sizeof(process->counter));\n", ""),
+        "process.bpf.c", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n", ""),
     "exec: losses stay": (
         "process.bpf.c", "\t__builtin_memset(process->loss, 0, sizeof(process->loss));\n", ""),
     "exec: by a thread is not said": (

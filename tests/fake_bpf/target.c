@@ -26,6 +26,7 @@ __u32 site_offset, domain, custom_call;
 enum layer layer = LAYER_HEAP;
 enum unwinder unwinder = UNWINDER_FP;
 bool of_heap;
+bool is_stepped;
 bool is_throwing;
 bool restarts;
 void (*at_program)(bool begins);
@@ -242,7 +243,8 @@ static void cookie_set(enum call_shape shape)
 {
 	fake.attach_cookie = SITE_COOKIE(shape + site_offset, shape, layer, domain) |
 			     CUSTOM_CALL_COOKIE(custom_call) | (of_heap ? COOKIE_OF_HEAP : 0) |
-			     (is_throwing ? COOKIE_BY_RET : 0) | (restarts ? COOKIE_RESTARTS : 0);
+			     (is_throwing ? COOKIE_BY_RET : 0) | (restarts ? COOKIE_RESTARTS : 0) |
+			     (is_stepped ? COOKIE_STEPPED : 0);
 }
 
 /* What the kernel does after the entry probes, where there is a return probe too. */
@@ -341,7 +343,7 @@ static void leave_at_ret(__u64 sp, __u64 returned, __u64 frame_pointer)
 	PT_REGS_SP(&regs) = sp;
 	PT_REGS_FP(&regs) = frame_pointer;
 	PT_REGS_RC(&regs) = returned;
-	fake.attach_cookie = RESULT_IS_RETURNED;
+	fake.attach_cookie = RESULT_IS_RETURNED | COOKIE_STEPPED;
 	run(leave_by_ret, &regs);
 }
 

@@ -99,6 +99,7 @@ extern enum unwinder unwinder; /* for settings_set(); by frame pointers unless a
 extern void (*at_program)(bool begins); /* called around each program at a probe; NULL: nobody */
 extern __u32 next_slot; /* see process.bpf.c */
 extern bool of_heap; /* the function: its first argument is a heap */
+extern bool is_stepped; /* the function: its probe sits on an instruction that is single-stepped */
 extern bool is_throwing; /* the function: nobody hijacks its return address */
 extern bool restarts; /* the function jumps back to its begin */
 

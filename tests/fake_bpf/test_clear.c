@@ -23,7 +23,7 @@ BOOK_TEST(clear, begins_new_books)
 	cr_expect(book_of(process)->image != image);
 	expect_same(book_of(process)->clear_cnt, 1, "clear_cnt");
 	expect_same(book_of(process)->exec_cnt, 0, "exec_cnt");
-	for (int i = 0; i < COUNTER_NR; i++)
+	for (int i = 0; i < COUNTER_entry_traps; i++)
 		expect_same(book_of(process)->counter[i], 0, "a counter");
 }
 

@@ -76,7 +76,7 @@ BOOK_TEST(exec, begins_new_books)
 
 	cr_expect(book_of(process)->image != image);
 	expect_same(book_of(process)->exec_cnt, 1, "exec_cnt");
-	for (int i = 0; i < COUNTER_NR; i++)
+	for (int i = 0; i < COUNTER_entry_traps; i++)
 		expect_same(book_of(process)->counter[i], 0, "a counter");
 	for (int i = 0; i < LOSS_NR; i++)
 		expect_same(book_of(process)->loss[i], 0, "a loss");

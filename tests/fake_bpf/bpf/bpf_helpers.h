@@ -63,6 +63,7 @@ void *fake_storage_get(struct fake_map_def def, struct task_struct *task, void *
 struct task_struct *bpf_get_current_task_btf(void);
 __u64 bpf_get_current_pid_tgid(void);
 __u64 bpf_ktime_get_ns(void);
+__u64 bpf_ktime_get_boot_ns(void);
 __u32 bpf_get_prandom_u32(void);
 __u64 bpf_get_attach_cookie(void *ctx);
 __u64 bpf_get_func_ip(void *ctx);

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COST_BPF_H
+#define ALLOCSNAP_COST_BPF_H
+
+/*
+ * What the probes cost the thread that hits them: every trap is counted, by its kind, and of one
+ * program in 64 how long it took. A thread counts for itself, and adds that to its process's books at
+ * each program that is timed and at its end: what the books lack meanwhile are at most
+ * COST_DISTANCE_MAX traps of each thread.
+ */
+
+#include "admit.bpf.h"
+
+enum trap {
+	TRAP_ENTRY = 0, /* in the order of the counters */
+	TRAP_STEPPED,
+	TRAP_RETURN,
+};
+_Static_assert(COUNTER_stepped_traps == COUNTER_entry_traps + TRAP_STEPPED &&
+	       COUNTER_return_traps == COUNTER_entry_traps + TRAP_RETURN, "the counters' order");
+
+/*
+ * From one program that is timed to the next it is a random number of programs, 1 to 127, so that no
+ * rhythm of the calls falls in with it; 64 on average.
+ */
+#define COST_DISTANCE_MAX 127
+#define COST_DISTANCE 64
+
+/* One that was interrupted, or a virtual processor that stood still, is not taken for 64 such. */
+#define COST_LONGEST_NS 65536
+
+/* A program that runs; begin_ns is 0 where it is not timed. */
+struct meter {
+	struct thread *thread; /* NULL: it has no state yet, or will have none */
+	__u64 begin_ns;
+};
+
+static __always_inline enum trap trap_at_entry(__u64 cookie)
+{
+	return cookie & COOKIE_STEPPED ? TRAP_STEPPED : TRAP_ENTRY;
+}
+
+/* Of who bears the cost, whose memory it is runs in or not. */
+static __always_inline void cost_add(struct process *process, const struct thread_cost *cost, __u64 ns)
+{
+	__u64 *counter = &process->counter[COUNTER_entry_traps];
+
+	for (int i = 0; i < TRAP_NR; i++)
+		if (cost->trap_cnt[i])
+			__sync_fetch_and_add(&counter[i], cost->trap_cnt[i]);
+	if (ns)
+		__sync_fetch_and_add(&process->counter[COUNTER_program_ns],
+				     ns < COST_LONGEST_NS ? ns * COST_DISTANCE :
+							    COST_LONGEST_NS * COST_DISTANCE);
+}
+
+/* Not inlined: one program in 64. */
+static __noinline int cost_settle(__u64 begin_ns)
+{
+	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct process *process = process_of(bpf_get_current_pid_tgid() >> 32);
+
+	if (!thread)
+		return 0;
+	if (process)
+		cost_add(process, &thread->cost, begin_ns ? bpf_ktime_get_boot_ns() - begin_ns : 0);
+	thread->cost = (struct thread_cost){
+		.left = bpf_get_prandom_u32() % COST_DISTANCE_MAX + 1,
+	};
+	return 0;
+}
+
+/* The first of a thread, or of one that there is no memory for. */
+static __noinline int cost_unthreaded(__u64 trap)
+{
+	struct process *process = process_of(bpf_get_current_pid_tgid() >> 32);
+
+	if (process && trap < TRAP_NR)
+		__sync_fetch_and_add(&process->counter[COUNTER_entry_traps + trap], 1);
+	return 0;
+}
+
+static __always_inline struct meter cost_begin(void)
+{
+	struct meter meter = {
+		.thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0),
+	};
+
+	if (meter.thread && meter.thread->cost.left == 1)
+		meter.begin_ns = bpf_ktime_get_boot_ns();
+	return meter;
+}
+
+static __always_inline void cost_end(const struct meter *meter, enum trap trap)
+{
+	struct thread *thread = meter->thread;
+
+	if (!thread) {
+		cost_unthreaded(trap);
+		return;
+	}
+	thread->cost.trap_cnt[trap]++;
+	if (thread->cost.left > 1)
+		thread->cost.left--;
+	else
+		cost_settle(meter->begin_ns);
+}
+
+#endif

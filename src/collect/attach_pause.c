@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Probes that are taken away for a while, and come back. */
+#include <errno.h>
+
+#include "collect/attach_ways.h"
+
+/* A thread for each link: the next one's breakpoints are to go at once, too. */
+static void take_away(struct probe_link *link, struct detacher *detacher)
+{
+	if (link->held.event || link->held.fd >= 0)
+		detach_begin(detacher, &link->held, 1);
+	link->held = (struct held_probes){ .fd = -1 };
+}
+
+void probes_pause(struct probes *probes, struct detacher *detacher)
+{
+	probes->is_paused = true;
+	for (size_t i = probes->link_nr; i-- > 0;)
+		if (!probes->link[i].frees)
+			take_away(&probes->link[i], detacher);
+	for (size_t i = probes->link_nr; i-- > 0;)
+		take_away(&probes->link[i], detacher);
+}
+
+static int place_again(struct probes *probes, const struct allocsnap_bpf *bpf,
+		       const struct objects *objects, bool frees)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < probes->link_nr && !err; i++) {
+		struct probe_link *link = &probes->link[i];
+		struct attachment at = attachment_to(probes, bpf, objects, link->object);
+
+		if (link->frees == frees && !link->held.event && link->held.fd < 0)
+			err = attach_again(&at, link);
+	}
+	return err;
+}
+
+int probes_resume(struct probes *probes, const struct allocsnap_bpf *bpf,
+		  const struct objects *objects, struct detacher *detacher)
+{
+	int err = place_again(probes, bpf, objects, true) ?:
+		  place_again(probes, bpf, objects, false);
+
+	if (err)
+		probes_pause(probes, detacher);
+	else
+		probes->is_paused = false;
+	return err;
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/pausing.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "collect/attach_ways.h"
+#include "collect/recorded.h"
+#include "snapshot.h"
+
+/* A link comes and goes in a millisecond or less; perf uprobes take a tenth of a second each. */
+#define STRETCH_OF_LINKS_NS 8000000
+#define STRETCH_OF_EVENTS_NS 1000000000
+
+void pausing_begin(struct collector *collector, struct pausing *pausing)
+{
+	if (pausing->budget.percent)
+		return;
+	pausing->budget = (struct budget){
+		.percent = collector->max_overhead,
+		.least_stretch_ns = probe_way_of(collector->bpf)->is_alone ?
+					    STRETCH_OF_EVENTS_NS : STRETCH_OF_LINKS_NS,
+	};
+}
+
+void pausing_release(struct pausing *pausing)
+{
+	free(pausing->gap);
+	*pausing = (struct pausing){};
+}
+
+/* ---- gaps ---- */
+
+/* Of so many the older half goes: what matters is the last one, and how much there was. */
+static int make_room(struct pausing *pausing)
+{
+	if (pausing->gap_nr == GAPS_MAX) {
+		pausing->gap_nr /= 2;
+		memmove(pausing->gap, pausing->gap + GAPS_MAX - pausing->gap_nr,
+			pausing->gap_nr * sizeof(*pausing->gap));
+	}
+	return array_reserve(&pausing->gap, &pausing->gap_alloc, pausing->gap_nr + 1);
+}
+
+static void close_gap(struct pausing *pausing)
+{
+	const struct gap gap = { pausing->open_ns, collector_now_ns(CLOCK_MONOTONIC) };
+
+	pausing->gap[pausing->gap_nr++] = gap; /* there is room since it was opened */
+	pausing->nr++;
+	pausing->length_ns += gap.end_ns - gap.start_ns;
+	pausing->open_ns = 0;
+}
+
+static int describe_gap(struct snapshot_builder *builder, const struct gap *gap,
+			const struct target *target, uint64_t now_ns)
+{
+	uint64_t start_ns = gap->start_ns > target->started_ns ? gap->start_ns : target->started_ns;
+	uint64_t end_ns = gap->end_ns < now_ns ? gap->end_ns : now_ns;
+
+	return start_ns < end_ns ? snapshot_builder__gap(builder, start_ns, end_ns) : 0;
+}
+
+int describe_gaps(struct snapshot_builder *builder, const struct target *target, uint64_t now_ns)
+{
+	const struct pausing *pausing = target->pausing;
+	const struct gap open = { pausing->open_ns, now_ns };
+	int err = 0;
+
+	for (size_t i = 0; i < pausing->gap_nr && !err; i++)
+		err = describe_gap(builder, &pausing->gap[i], target, now_ns);
+	return err || !open.start_ns ? err : describe_gap(builder, &open, target, now_ns);
+}
+
+/* ---- pause and resume ---- */
+
+/* Whose probes these are: one process, or all of them. */
+struct spender {
+	struct probes *probes;
+	struct pausing *pausing;
+	struct target *target; /* NULL: everybody */
+	struct cost_sum sum;
+};
+
+/* Runs a program for the processes whose probes these are, which pause and go on together. */
+static void tell_kernel(const struct spender *spender, const struct bpf_program *program)
+{
+	struct process_request args = { .tgid = spender->target->pid };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
+
+	bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
+}
+
+/* Before probes go: so it does not matter in which order they do. */
+static void tell_pause(const struct collector *collector, const struct spender *spender)
+{
+	if (spender->target)
+		tell_kernel(spender, collector->bpf->progs.process_pause);
+	else
+		__atomic_store_n(&collector->bpf->bss->everybody_paused, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Before they come: calls that are pending, and blocks, are from before a gap. */
+static void tell_return(const struct collector *collector, const struct spender *spender)
+{
+	if (spender->target)
+		tell_kernel(spender, collector->bpf->progs.process_return);
+	else
+		__atomic_store_n(&collector->bpf->bss->everybody_resumed_ns,
+				 collector_now_ns(CLOCK_MONOTONIC), __ATOMIC_SEQ_CST);
+}
+
+/* When all are there. */
+static void tell_resume(const struct collector *collector, const struct spender *spender)
+{
+	if (spender->target)
+		tell_kernel(spender, collector->bpf->progs.process_resume);
+	else
+		__atomic_store_n(&collector->bpf->bss->everybody_paused, 0, __ATOMIC_SEQ_CST);
+}
+
+static void pause_recording(struct collector *collector, const struct spender *spender)
+{
+	if (make_room(spender->pausing))
+		return; /* it goes on: a gap that nobody knows of would be worse */
+	spender->pausing->open_ns = collector_now_ns(CLOCK_MONOTONIC);
+	tell_pause(collector, spender);
+	probes_pause(spender->probes, &collector->detacher);
+}
+
+/* What was mapped meanwhile is looked at next. */
+static int resume_recording(struct collector *collector, const struct spender *spender)
+{
+	int err;
+
+	tell_return(collector, spender);
+	err = probes_resume(spender->probes, collector->bpf, &collector->objects,
+			    &collector->detacher);
+	if (err)
+		return err;
+	for (size_t i = 0; i < collector->target_nr; i++)
+		collector->target[i]->is_touched |= collector->target[i]->probes == spender->probes;
+	tell_resume(collector, spender);
+	close_gap(spender->pausing);
+	return 0;
+}
+
+/* ---- who spends ---- */
+
+/*
+ * Breakpoints that nobody waits at any more, or nobody yet, are in no count; on a busy machine they are
+ * there for a while.
+ */
+#define GAP_COST_NS 1000000
+
+static void cost_add(struct cost_sum *sum, const struct cost_sum *more)
+{
+	sum->cpu_ns += more->cpu_ns;
+	sum->cost_ns += more->cost_ns;
+}
+
+static struct spender everybody(struct collector *collector)
+{
+	struct spender spender = {
+		.probes = &collector->everybody,
+		.pausing = &collector->everybody_pausing,
+		.sum = collector->everybody_pausing.gone,
+	};
+
+	for (size_t i = 0; i < collector->target_nr; i++)
+		cost_add(&spender.sum, &collector->target[i]->cost);
+	spender.sum.cost_ns += spender.pausing->nr * GAP_COST_NS;
+	return spender;
+}
+
+/* The ith of those whose probes have a budget of their own; false: there are no more. */
+static bool spender_at(struct collector *collector, size_t i, struct spender *ret)
+{
+	struct target *target;
+
+	if (i >= (collector->follow_forks ? 1 : collector->target_nr) || !collector->target_nr)
+		return false;
+	if (collector->follow_forks) {
+		*ret = everybody(collector);
+		return true;
+	}
+	target = collector->target[i];
+	*ret = (struct spender){ &target->own_probes, &target->own_pausing, target, target->cost };
+	ret->sum.cost_ns += target->own_pausing.nr * GAP_COST_NS;
+	return true;
+}
+
+static bool is_gone(const struct spender *spender)
+{
+	return spender->target && spender->target->has_ended;
+}
+
+#define DETACHMENTS_MOST 32
+
+/* Probes that are still being taken away do not pile up; of perf uprobes the traps go on till then. */
+static bool is_detaching(struct collector *collector)
+{
+	bool is_alone = probe_way_of(collector->bpf)->is_alone;
+
+	return detach_pending(&collector->detacher) > (is_alone ? 0 : DETACHMENTS_MOST);
+}
+
+static enum budget_order judge(struct collector *collector, const struct spender *spender)
+{
+	bool is_paused = spender->probes->is_paused;
+
+	if (is_paused && is_detaching(collector))
+		return BUDGET_AS_IT_IS;
+	if (collector->pause_every_ns)
+		return is_paused ? BUDGET_RESUME : BUDGET_PAUSE;
+	return budget_judge(&spender->pausing->budget, &spender->sum, is_paused);
+}
+
+static void keep_budget(struct collector *collector, const struct spender *spender)
+{
+	switch (judge(collector, spender)) {
+	case BUDGET_PAUSE:
+		pause_recording(collector, spender);
+		break;
+	case BUDGET_RESUME:
+		resume_recording(collector, spender);
+		break;
+	case BUDGET_AS_IT_IS:
+		break;
+	}
+}
+
+static void set_timer(const struct collector *collector, uint64_t wait_ns)
+{
+	const struct itimerspec when = {
+		.it_value = { wait_ns / 1000000000, wait_ns % 1000000000 },
+	};
+
+	timerfd_settime(collector->budget_fd, 0, &when, NULL);
+}
+
+void keep_budgets(struct collector *collector)
+{
+	unsigned int processors = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t wait_ns = UINT64_MAX;
+	struct spender spender;
+
+	if (!collector->max_overhead)
+		return;
+	for (size_t i = 0; spender_at(collector, i, &spender); i++) {
+		uint64_t own_ns;
+
+		if (is_gone(&spender))
+			continue;
+		keep_budget(collector, &spender);
+		own_ns = budget_wait_ns(&spender.pausing->budget, &spender.sum,
+					spender.probes->is_paused, processors);
+		wait_ns = own_ns < wait_ns ? own_ns : wait_ns;
+	}
+	set_timer(collector, collector->pause_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
+}
+
+void pause_spenders(struct collector *collector)
+{
+	struct spender spender;
+
+	for (size_t i = 0; collector->max_overhead && spender_at(collector, i, &spender); i++)
+		if (!spender.probes->is_paused && !is_gone(&spender) &&
+		    budget_is_spending(&spender.pausing->budget))
+			pause_recording(collector, &spender);
+}
+
+int resume_everybody(struct collector *collector)
+{
+	struct spender spender = everybody(collector);
+
+	return spender.probes->is_paused ? resume_recording(collector, &spender) : 0;
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What the probes cost: traps by their kind, and the time of the programs. */
+#include "target.h"
+
+/* Each trap is in the books at once. */
+static void time_each_program(void)
+{
+	static const __u32 least = 0;
+
+	fake.random_is = &least;
+}
+
+static void expect_traps(__u64 entry, __u64 stepped, __u64 returned)
+{
+	expect(entry_traps, entry);
+	expect(stepped_traps, stepped);
+	expect(return_traps, returned);
+}
+
+/* A `ret` is single-stepped where returns are seen there. */
+#define returns(n) (returns_are_probed() ? 0 : (n))
+#define rets(n) (returns_are_probed() ? (n) : 0)
+
+BOOK_TEST(cost, counts_traps_by_their_kind)
+{
+	time_each_program();
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	is_stepped = true;
+	user_free(0x1000);
+	expect_traps(2, 1 + rets(2), returns(2));
+}
+
+BOOK_TEST(cost, counts_calls_that_record_nothing)
+{
+	time_each_program();
+	user_free(0);
+	user_malloc(1, 0);
+	user_free(0x9999);
+	expect_traps(3, rets(1), returns(1));
+}
+
+/* The nested call's return address stays, with sessions: there is no trap at its return. */
+BOOK_TEST(cost, counts_nested_calls)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	enter(SHAPE_MALLOC, sp_at(2), 8);
+	expect_traps(2, 0, 0);
+}
+
+BOOK_TEST(cost, of_a_process_is_its_own)
+{
+	struct target_process *other = process_start(200);
+
+	process_admit(other);
+	user_malloc(1, 0x1000);
+	thread_run(thread_start(other, 200));
+	user_free(0);
+	expect_traps(1, rets(1), returns(1));
+	expect_in(other, entry_traps, 1);
+	expect_in(other, return_traps, 0);
+}
+
+BOOK_TEST(cost, of_a_process_that_is_not_recorded_is_nobody_s)
+{
+	thread_run(thread_start(process_start(200), 200));
+	user_malloc(1, 0x1000);
+	expect_traps(0, 0, 0);
+}
+
+/* Till then its thread has it. */
+BOOK_TEST(cost, is_added_to_the_books_now_and_then)
+{
+	fake.random_is = &(const __u32){ 9 }; /* each tenth program is timed */
+	user_malloc(1, 0x1000); /* the first is counted alone: its thread had no state yet */
+	for (int i = 0; i < 25; i++)
+		user_free(0);
+	cr_expect(book_of(process)->counter[COUNTER_entry_traps] >= 20);
+	cr_expect(book_of(process)->counter[COUNTER_entry_traps] < 26);
+	thread_exit(main_thread, 0);
+	expect_traps(26, rets(1), returns(1));
+}
+
+/* The clock moves on by 1 with each look at it, and one program in 64 is timed on average. */
+BOOK_TEST(cost, has_the_time_of_programs)
+{
+	__u64 before;
+
+	time_each_program();
+	user_malloc(1, 0x1000);
+	user_free(0);
+	before = book_of(process)->counter[COUNTER_program_ns];
+	user_free(0);
+	expect(program_ns, before + 64);
+}
+
+static void stand_still(const void *map)
+{
+	(void)map;
+	fake.boot_ns += 1000000000;
+}
+
+BOOK_TEST(cost, of_a_program_that_was_interrupted_is_bounded)
+{
+	__u64 before;
+
+	time_each_program();
+	user_malloc(1, 0x1000);
+	user_free(0);
+	before = book_of(process)->counter[COUNTER_program_ns];
+	fake.before_map = stand_still;
+	user_free(0x1000);
+	fake.before_map = NULL;
+	expect(program_ns, before + 65536 * 64);
+}
+
+/* As does the CPU time that it is a part of. */
+BOOK_TEST(cost, goes_on_when_the_books_begin_anew)
+{
+	time_each_program();
+	user_malloc(1, 0x1000);
+	thread_exec(main_thread);
+	expect(allocations, 0);
+	expect_traps(1, rets(1), returns(1));
+	user_free(0);
+	expect_traps(2, rets(1), returns(1));
+}
+
+BOOK_TEST(cost, has_the_cpu_time_of_all_threads_at_the_end)
+{
+	process->signal.sum_sched_runtime = 1000;
+	main_thread->task.se.sum_exec_runtime = 234;
+	thread_exit(main_thread, 0);
+	cr_expect_eq(book_of(process)->cpu_ns, 1234);
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Times when nothing is recorded, and what comes after them. */
+#include "target.h"
+
+int process_pause(struct process_request *args), process_return(struct process_request *args),
+	process_resume(struct process_request *args);
+
+extern __u64 everybody_paused, everybody_resumed_ns;
+
+static struct uprobe_task utask;
+static struct process_request request = { .tgid = 100 };
+
+static void gap_begins(void)
+{
+	cr_assert_eq(process_pause(&request), 0);
+}
+
+static void gap_ends(void)
+{
+	cr_assert_eq(process_return(&request), 0);
+	cr_assert_eq(process_resume(&request), 0);
+}
+
+BOOK_TEST(gap, records_nothing)
+{
+	user_malloc(1, 0x1000);
+	gap_begins();
+	user_malloc(2, 0x2000);
+	user_free(0x1000);
+	user_free(0x3000);
+	expect(allocations, 1);
+	expect(frees, 0);
+	expect(unknown_frees, 0);
+	gap_ends();
+	user_malloc(4, 0x4000);
+	expect(allocations, 2);
+	user_free(0x2000);
+	expect(unknown_frees, 1);
+}
+
+BOOK_TEST(gap, is_why_a_block_from_before_it_is_replaced)
+{
+	user_malloc(1, 0x1000);
+	user_malloc(1, 0x2000);
+	gap_begins();
+	gap_ends();
+	user_malloc(2, 0x1000);
+	expect_loss(blocks_gone_in_gap, 1);
+	expect_loss(blocks_replaced, 0);
+	user_malloc(2, 0x3000);
+	user_malloc(4, 0x3000);
+	expect_loss(blocks_gone_in_gap, 1);
+	expect_loss(blocks_replaced, 1);
+	expect_live(0x1000, 2);
+	expect_live(0x3000, 4);
+}
+
+/* The place of its return address still says that it waits for its return: the kernel knows better. */
+BOOK_TEST(gap, ends_the_calls_that_were_pending)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	gap_begins();
+	gap_ends();
+	enter(SHAPE_MALLOC, sp_at(3), 16);
+	leave(SHAPE_MALLOC, sp_at(3), 0x1000);
+	expect_loss(calls_unreturned, 1);
+	expect(nested_calls, 0);
+	expect_live(0x1000, 16);
+}
+
+BOOK_TEST(gap, may_be_shorter_than_a_call)
+{
+	struct return_instance instance = { .stack = sp_at(1) };
+
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	utask.return_instances = &instance;
+	main_thread->task.utask = &utask;
+	gap_begins();
+	gap_ends();
+	enter(SHAPE_MALLOC, sp_at(3), 16); /* inside it */
+	if (returns_are_probed()) { /* nothing tells of it then, and nothing can come to harm */
+		expect_loss(calls_unreturned, 1);
+		return;
+	}
+	expect(nested_calls, 1);
+	expect_loss(calls_unreturned, 0);
+	utask.return_instances = NULL;
+	enter(SHAPE_MALLOC, sp_at(3), 16);
+	leave(SHAPE_MALLOC, sp_at(3), 0x1000);
+	expect_loss(calls_unreturned, 1);
+	expect_live(0x1000, 16);
+}
+
+/* Whose call it was that returns now is not known. */
+BOOK_TEST(gap, does_not_give_a_return_to_a_call_from_before)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	gap_begins();
+	gap_ends();
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+	expect_gone(0x1000);
+	user_malloc(4, 0x2000);
+	expect_loss(calls_unreturned, 1);
+	expect_live(0x2000, 4);
+}
+
+/* While probes are being placed again: the call is in the books when they are open. */
+BOOK_TEST(gap, notes_calls_at_its_end)
+{
+	gap_begins();
+	process_return(&request);
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	process_resume(&request);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+	expect_live(0x1000, 8);
+}
+
+BOOK_TEST(gap, does_not_lose_the_block_of_a_realloc)
+{
+	user_malloc(1, 0x1000);
+	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 8);
+	gap_begins();
+	leave(SHAPE_REALLOC, sp_at(1), 0x2000);
+	expect(frees, 1);
+	expect_live(0x2000, 8);
+	gap_ends();
+}
+
+BOOK_TEST(gap, ends_a_realloc_that_was_pending)
+{
+	user_malloc(1, 0x1000);
+	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 8);
+	gap_begins();
+	gap_ends();
+	user_malloc(4, 0x3000);
+	expect_loss(calls_unreturned, 1);
+	expect(frees, 1);
+	expect_gone(0x1000);
+}
+
+BOOK_TEST(gap, of_everybody_is_of_who_comes_meanwhile_too)
+{
+	struct target_thread *child;
+
+	book_of(process)->follows = 1;
+	user_malloc(1, 0x1000);
+	everybody_paused = 1;
+	user_malloc(2, 0x2000);
+	child = thread_fork(200);
+	thread_run(child);
+	user_malloc(4, 0x1000);
+	expect_in(child->process, allocations, 0);
+	everybody_resumed_ns = ++fake.now_ns;
+	everybody_paused = 0;
+	user_malloc(8, 0x2000);
+	expect_in(child->process, allocations, 1);
+	thread_run(main_thread);
+	user_malloc(2, 0x1000);
+	expect(allocations, 2);
+	expect_loss(blocks_gone_in_gap, 1);
+}
+
+BOOK_TEST(gap, of_nobody_is_refused)
+{
+	struct process_request nobody = { .tgid = 999 };
+
+	cr_expect_eq(process_pause(&nobody), -ESRCH);
+	cr_expect_eq(process_return(&nobody), -ESRCH);
+	cr_expect_eq(process_resume(&nobody), -ESRCH);
+}

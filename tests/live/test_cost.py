@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What recording costs: every trap is counted, and what they took is a part of the CPU time."""
+import json
+import signal
+
+from harness import ALLOCSNAP, NO_RETURNS, check, check_equal
+
+PAIRS = 20000
+
+
+def traps(shown):
+    counters = shown["counters"]
+    return tuple(counters[name] for name in ("entry_traps", "stepped_traps", "return_traps"))
+
+
+def test_cost_counts_every_trap(bench):
+    """A malloc is a trap at its entry and one at its return, a free one."""
+    pairs = bench.workload("pairs")
+    recording = bench.attach([pairs])
+    pairs.order(f"go 1 {PAIRS}")
+    pairs.write("quit\n")
+    pairs.wait()
+    entry, stepped, returned = traps(bench.show(recording.end()[-1]))
+    # glibc may make a call or two more at its end
+    calls, rets = (entry, stepped) if NO_RETURNS else (entry + stepped, returned)
+    check(2 * PAIRS <= calls <= 2 * PAIRS + 5, f"traps at entries: {calls} of {2 * PAIRS}")
+    check(PAIRS <= rets <= PAIRS + 5, f"traps at returns: {rets} of {PAIRS}")
+
+
+def test_cost_counts_every_trap_of_threads(bench):
+    pairs = bench.workload("pairs")
+    recording = bench.attach([pairs])
+    pairs.order(f"go 4 {PAIRS}")
+    pairs.write("quit\n")
+    pairs.wait()
+    shown = bench.show(recording.end()[-1])
+    counters = shown["counters"]
+    frees = counters["frees"] + counters["unknown_frees"]
+    got = counters["allocations"] + counters["failed_calls"]
+    # neither a nested call nor free(NULL), which are traps besides, is made often here
+    least = frees + got
+    check(least <= sum(traps(shown)[:2]) - (got if NO_RETURNS else 0) <= least + 100,
+          f"traps at entries: {traps(shown)}, calls: {least}")
+    check(counters["allocations"] >= 4 * PAIRS, f"allocations: {counters['allocations']}")
+
+
+def check_cost(metadata, counters):
+    """The books are consistent: the whole is more than its part, which is the sum that it should be."""
+    check_equal(int(metadata["cost_is_estimated"]), 1, "cost_is_estimated")
+    for name in ("cost_entry_ns", "cost_stepped_ns", "cost_return_ns"):
+        check(100 < metadata[name] < 10**6, f"{name}: {metadata[name]}")
+    check(metadata["cost_stepped_ns"] > metadata["cost_entry_ns"], f"costs: {metadata}")
+    cost = (counters["entry_traps"] * metadata["cost_entry_ns"] +
+            counters["stepped_traps"] * metadata["cost_stepped_ns"] +
+            counters["return_traps"] * metadata["cost_return_ns"] + counters["program_ns"])
+    check_equal(metadata["cost_ns"], cost, "cost_ns")
+    check(counters["program_ns"] > 0, "the programs took no time")
+
+
+def test_cost_is_in_snapshots(bench):
+    pairs = bench.workload("pairs")
+    recording = bench.attach([pairs])
+    pairs.order("go 1 100000")
+    shown = bench.show(recording.snapshot())
+    check_cost(shown["metadata"], shown["counters"])
+    first = shown["metadata"]
+    pairs.order("go 1 100000")
+    shown = bench.show(recording.end(signal.SIGINT)[-1])
+    check_cost(shown["metadata"], shown["counters"])
+    check(shown["metadata"]["cost_ns"] > first["cost_ns"], "the cost does not grow")
+    check(shown["metadata"]["cpu_ns"] > first["cpu_ns"], "the CPU time does not grow")
+
+
+def test_cost_goes_on_when_traces_are_cleared(bench):
+    pairs = bench.workload("pairs")
+    recording = bench.attach([pairs])
+    pairs.order("go 1 20000")
+    before = traps(bench.show(recording.snapshot()))
+    recording.popen.send_signal(signal.SIGUSR2)
+    after = bench.show(recording.snapshot())
+    check(sum(traps(after)) >= sum(before), f"{traps(after)} after {before}")
+    recording.end(signal.SIGINT)
+
+
+def test_cost_of_children_is_their_own(bench):
+    """Of a child from its fork on, of the parent its own."""
+    out = bench.path("out")
+    paths, _ = bench.run([ALLOCSNAP, "run", "-f", "-o", out, "--", "sh", "-c",
+                          "sh -c 'sort /etc/services >/dev/null; exit 0'; exit 0"])
+    shown = [bench.show(path) for path in paths.splitlines() if path.endswith(".snap")]
+    check(len(shown) > 1, f"no children: {paths}")
+    for snapshot in shown:
+        if snapshot["counters"]["program_ns"]:
+            check_cost(snapshot["metadata"], snapshot["counters"])
+        check(snapshot["metadata"]["cpu_ns"] > 0, f"no CPU time: {snapshot['metadata']}")
+
+
+def test_cost_in_doctor(bench):
+    costs = json.loads(bench.allocsnap("doctor", "--json")[0])["machine"]["trap_costs"]
+    check(0 < costs["entry_ns"] < costs["stepped_ns"], f"costs: {costs}")
+    check(costs["return_ns"] > 0, f"costs: {costs}")
+    check("cost of a trap" in bench.allocsnap("doctor")[0], "not in the text")
