@@ -72,6 +72,17 @@ static __always_inline struct thread *current_thread(void)
 	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 }
 
+/* Made where its process has books. NULL: it has none, or there is no memory. */
+static __always_inline struct thread *own_thread(void)
+{
+	struct thread *thread = current_thread();
+
+	if (thread || !current_process())
+		return thread;
+	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
 /* Where children are followed they pause together, also those that the loader does not know yet. */
 extern __u64 everybody_paused;
 extern __u64 everybody_resumed_ns;

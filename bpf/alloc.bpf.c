@@ -79,7 +79,7 @@ static __always_inline __u64 number_at(struct pt_regs *ctx, __u32 position, bool
 }
 
 /* Not inlined: the programs stay as short as they are for those that have no custom allocators. */
-static __noinline int enter_custom(struct pt_regs *ctx, __u64 cookie)
+static __noinline int enter_custom(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	__u32 index = COOKIE_CUSTOM_CALL(cookie);
 	__u64 sp = PT_REGS_SP(ctx), size, pointer;
@@ -93,8 +93,8 @@ static __noinline int enter_custom(struct pt_regs *ctx, __u64 cookie)
 		size = product(number_at(ctx, call->count, call->narrow & NARROW_COUNT), size);
 	pointer = argument_at(ctx, call->pointer);
 	if (COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)
-		return free_begin(cookie, sp, pointer, 0);
-	return call_begin(cookie, sp, size, pointer, 0);
+		return free_begin(thread, cookie, sp, pointer, 0);
+	return call_begin(thread, cookie, sp, size, pointer);
 }
 
 #define KEEP_OLD 4 /* MREMAP_DONTUNMAP */
@@ -106,86 +106,91 @@ static __always_inline __u64 mremap_old(__u64 address, __u64 bytes, __u64 flags)
 }
 
 /* The first argument is a heap, so those of the shape are one further. Not inlined: it is seldom. */
-static __noinline int enter_of_heap(struct pt_regs *ctx, __u64 cookie)
+static __noinline int enter_of_heap(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	__u64 sp = PT_REGS_SP(ctx);
 
 	switch (COOKIE_SHAPE(cookie)) {
 	case SHAPE_MALLOC:
-		return call_begin(cookie, sp, ARG2, 0, 0);
+		return call_begin(thread, cookie, sp, ARG2, 0);
 	case SHAPE_CALLOC:
-		return call_begin(cookie, sp, product(ARG2, ARG3), 0, 0);
+		return call_begin(thread, cookie, sp, product(ARG2, ARG3), 0);
 	case SHAPE_REALLOC:
 	case SHAPE_REALLOCF:
-		return call_begin(cookie, sp, ARG3, ARG2, 0);
+		return call_begin(thread, cookie, sp, ARG3, ARG2);
 	case SHAPE_REALLOCARRAY:
-		return call_begin(cookie, sp, product(ARG3, ARG4), ARG2, 0);
+		return call_begin(thread, cookie, sp, product(ARG3, ARG4), ARG2);
 	}
 	return 0;
 }
 
 /* One function for all shapes, so that all probes of a file can be attached at once. session: 0 or a bit. */
-static __always_inline int enter(struct pt_regs *ctx, __u64 session)
+static __always_inline int enter(struct pt_regs *ctx, struct thread *thread, __u64 session)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx) | session;
 	__u64 sp = PT_REGS_SP(ctx);
 
 	if (COOKIE_SHAPE(cookie) >= SHAPE_CUSTOM_ALLOC)
-		return enter_custom(ctx, cookie);
+		return enter_custom(ctx, thread, cookie);
 	if (cookie & COOKIE_OF_HEAP)
-		return enter_of_heap(ctx, cookie);
+		return enter_of_heap(ctx, thread, cookie);
 	switch (COOKIE_SHAPE(cookie)) {
 	case SHAPE_MALLOC:
-		return call_begin(cookie, sp, ARG1, 0, 0);
+		return call_begin(thread, cookie, sp, ARG1, 0);
 	case SHAPE_CALLOC:
-		return call_begin(cookie, sp, product(ARG1, ARG2), 0, 0);
+		return call_begin(thread, cookie, sp, product(ARG1, ARG2), 0);
 	case SHAPE_REALLOC:
 	case SHAPE_REALLOCF:
 	case SHAPE_XALLOCX:
-		return call_begin(cookie, sp, ARG2, ARG1, 0);
+		return call_begin(thread, cookie, sp, ARG2, ARG1);
 	case SHAPE_REALLOCARRAY:
-		return call_begin(cookie, sp, product(ARG2, ARG3), ARG1, 0);
+		return call_begin(thread, cookie, sp, product(ARG2, ARG3), ARG1);
 	case SHAPE_MEMALIGN:
-		return call_begin(cookie, sp, ARG2, 0, 0);
+		return call_begin(thread, cookie, sp, ARG2, 0);
 	case SHAPE_POSIX_MEMALIGN:
-		return call_begin(cookie, sp, ARG3, ARG1, 0);
+		return call_begin(thread, cookie, sp, ARG3, ARG1);
 	case SHAPE_FREE:
-		return free_begin(cookie, sp, ARG1, 0);
+		return free_begin(thread, cookie, sp, ARG1, 0);
 	case SHAPE_MMAP:
-		return call_begin(cookie, sp, ARG2, 0, 0);
+		return call_begin(thread, cookie, sp, ARG2, 0);
 	case SHAPE_MUNMAP:
 		if (!range_is_sound(ARG1, ARG2) || munmap_fails(ARG1, ARG2))
 			return 0;
-		return free_begin(cookie, sp, ARG1, ARG2);
+		return free_begin(thread, cookie, sp, ARG1, ARG2);
 	case SHAPE_MREMAP:
-		return call_begin(cookie, sp, ARG3, mremap_old(ARG1, ARG2, ARG4), ARG2);
+		if (thread)
+			thread->old_bytes = ARG2;
+		return call_begin(thread, cookie, sp, ARG3, mremap_old(ARG1, ARG2, ARG4));
 	}
 	return 0;
 }
 
-static __always_inline int leave(struct pt_regs *ctx)
+static __always_inline int leave(struct pt_regs *ctx, struct thread *thread)
 {
-	return call_end(bpf_get_attach_cookie(ctx), PT_REGS_IP(ctx), PT_REGS_SP(ctx),
-			PT_REGS_FP(ctx), PT_REGS_RC(ctx));
+	if (thread)
+		thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx) };
+	return call_end(thread, bpf_get_attach_cookie(ctx), PT_REGS_RC(ctx));
 }
 
 SEC("uprobe")
 int BPF_KPROBE(enter_call)
 {
-	struct meter meter = cost_begin();
+	struct thread *thread = own_thread();
 
-	enter(ctx, 0);
-	cost_end(&meter, trap_at_entry(bpf_get_attach_cookie(ctx)));
+	cost_begin(thread);
+	enter(ctx, thread, 0);
+	cost_end(thread, trap_at_entry(bpf_get_attach_cookie(ctx)));
 	return 0;
 }
 
 SEC("uretprobe")
 int BPF_KPROBE(leave_call)
 {
-	struct meter meter = cost_begin();
+	struct thread *thread = current_thread();
 
-	leave(ctx);
-	cost_end(&meter, TRAP_RETURN);
+	cost_begin(thread);
+	leave(ctx, thread);
+	cost_end(thread, TRAP_RETURN);
 	return 0;
 }
 
@@ -197,14 +202,15 @@ SEC("uprobe")
 int BPF_KPROBE(leave_by_ret)
 {
 	__u64 argument = ARG1, returned = PT_REGS_RC(ctx), cookie = bpf_get_attach_cookie(ctx);
-	struct meter meter = cost_begin();
+	struct thread *thread = current_thread();
 
 	barrier_var(argument); /* or clang computes an address in ctx, which BPF may not */
 	barrier_var(returned);
+	cost_begin(thread);
 	if (cookie & RESULT_IS_ARGUMENT)
 		returned = argument;
-	call_end_by_ret(ctx, PT_REGS_SP(ctx), returned);
-	cost_end(&meter, trap_at_entry(cookie));
+	call_end_by_ret(ctx, thread, PT_REGS_SP(ctx), returned);
+	cost_end(thread, trap_at_entry(cookie));
 	return 0;
 }
 
@@ -216,15 +222,16 @@ int BPF_KPROBE(leave_by_ret)
 SEC("uprobe")
 int BPF_KPROBE(session_call)
 {
-	struct meter meter = cost_begin();
+	struct thread *thread = own_thread();
 	int stays = 0;
 
+	cost_begin(thread);
 	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {
-		stays = enter(ctx, COOKIE_IN_SESSION) != 0;
-		cost_end(&meter, trap_at_entry(bpf_get_attach_cookie(ctx)));
+		stays = enter(ctx, thread, COOKIE_IN_SESSION) != 0;
+		cost_end(thread, trap_at_entry(bpf_get_attach_cookie(ctx)));
 	} else {
-		leave(ctx);
-		cost_end(&meter, TRAP_RETURN);
+		leave(ctx, thread);
+		cost_end(thread, TRAP_RETURN);
 	}
 	return stays;
 }

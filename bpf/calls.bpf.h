@@ -49,9 +49,8 @@ static __always_inline bool call_is_over(const struct process *process, const st
  * Whether the thread is inside a call of a layer that began earlier; drops one that can't return
  * any more. Global, as it is asked of each layer.
  */
-__weak __noinline int pending_in(__u32 layer, __u64 sp, __u32 site)
+__weak __noinline int pending_in(struct thread *thread, __u32 layer, __u64 sp, __u32 site)
 {
-	struct thread *thread = current_thread();
 	struct process *process = process_of_thread(thread);
 	struct call *call;
 
@@ -65,10 +64,10 @@ __weak __noinline int pending_in(__u32 layer, __u64 sp, __u32 site)
 }
 
 /* The same, cheap where nothing is pending. */
-static __always_inline enum pending call_pending(const struct thread *thread, __u32 layer, __u64 sp,
+static __always_inline enum pending call_pending(struct thread *thread, __u32 layer, __u64 sp,
 						 __u64 cookie)
 {
-	return thread->layer[layer].call.sp ? pending_in(layer, sp, COOKIE_SITE(cookie)) :
+	return thread->layer[layer].call.sp ? pending_in(thread, layer, sp, COOKIE_SITE(cookie)) :
 					      PENDING_NONE;
 }
 
@@ -107,7 +106,7 @@ static __always_inline bool call_is_declined(struct process *process, struct thr
 }
 
 /* A free on another stack than a pending call is a free like any other. */
-static __always_inline bool free_is_nested(struct process *process, const struct thread *thread,
+static __always_inline bool free_is_nested(struct process *process, struct thread *thread,
 					   __u64 sp, __u64 cookie)
 {
 	for (__u32 i = 0; i < LAYER_NR; i++) {
@@ -124,13 +123,6 @@ static __always_inline bool free_is_nested(struct process *process, const struct
 static __always_inline bool is_by_ret(const struct process *process, __u64 cookie)
 {
 	return process->by_ret || cookie & COOKIE_BY_RET;
-}
-
-/* Of the thread that runs; NULL where there is no memory for it. */
-static __always_inline struct thread *own_thread(void)
-{
-	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
-				    BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
 /* The call returns an error number, and stores the block's address where its argument points. */
@@ -153,10 +145,9 @@ __weak __noinline int free_unthreaded(__u32 layer, __u64 address)
  * Global, as there are many places that call it. 0, or 1 where nobody waits for the return, which
  * is what a session returns so that the return address stays as it is.
  */
-__weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 pointer,
-				 __u64 old_bytes)
+__weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, __u64 size,
+				 __u64 pointer)
 {
-	struct thread *thread = current_thread();
 	struct process *process = process_of_thread(thread);
 	enum call_shape shape = COOKIE_SHAPE(cookie);
 	__u32 layer = COOKIE_LAYER(cookie);
@@ -165,8 +156,6 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 
 	if (!process || layer >= LAYER_NR)
 		return 1;
-	if (!thread)
-		thread = own_thread();
 	if (!thread) {
 		lose(process, LOSS_threads_dropped);
 		if (pointer && !is_stored(shape)) /* a realloc, most likely successful */
@@ -190,8 +179,8 @@ __weak __noinline int call_begin(__u64 cookie, __u64 sp, __u64 size, __u64 point
 		.image = process->image,
 		.size = size,
 		.pointer = pointer,
-		.old_bytes = old_bytes,
-		.begin_ns = old_bytes ? bpf_ktime_get_ns() : 0,
+		.old_bytes = shape == SHAPE_MREMAP ? thread->old_bytes : 0,
+		.begin_ns = shape == SHAPE_MREMAP ? bpf_ktime_get_ns() : 0,
 		.resumed_ns = resumed_ns(process),
 		.shape = shape,
 		.site = COOKIE_SITE(cookie),
@@ -266,11 +255,8 @@ static __always_inline bool is_in_call(const struct thread *thread)
  * What the books of a process that is just being probed miss is older than the recording. Global, so
  * that the programs themselves need none of the 512 bytes of stack.
  */
-__weak __noinline int call_end(__u64 cookie, __u64 ip, __u64 sp, __u64 frame_pointer,
-			       __u64 returned)
+__weak __noinline int call_end(struct thread *thread, __u64 cookie, __u64 returned)
 {
-	const struct caller caller = { ip, sp, frame_pointer };
-	struct thread *thread = current_thread();
 	struct process *process = process_of_thread(thread);
 	__u32 layer = COOKIE_LAYER(cookie);
 	struct calls *calls;
@@ -283,12 +269,12 @@ __weak __noinline int call_end(__u64 cookie, __u64 ip, __u64 sp, __u64 frame_poi
 		return 0;
 	}
 	calls = &thread->layer[layer];
-	if (calls->call.sp != sp - RETURN_POPS || calls->call.site != COOKIE_SITE(cookie))
+	if (calls->call.sp != thread->caller.sp - RETURN_POPS || calls->call.site != COOKIE_SITE(cookie))
 		return 0; /* of a nested call */
 	if (is_from_before_gap(process, &calls->call))
 		return 0; /* whose it is can't be known; the next call drops it */
 	if (is_recording(process) || took_block(&calls->call))
-		call_finish(&caller, process, &thread->walk, calls, returned);
+		call_finish(&thread->caller, process, &thread->walk, calls, returned);
 	calls->call.sp = 0;
 	return 0;
 }
@@ -298,54 +284,49 @@ __weak __noinline int call_end(__u64 cookie, __u64 ip, __u64 sp, __u64 frame_poi
  * stack pointer points at. Others come by here too: nested ones, and the allocator's own parts.
  * Global, as calls of several layers may end there, where one jumps to another.
  */
-__weak __noinline int end_by_ret_in(__u32 layer, __u64 sp, __u64 frame_pointer, __u64 returned)
+__weak __noinline int end_by_ret_in(struct thread *thread, __u32 layer, __u64 sp,
+				    __u64 frame_pointer, __u64 returned)
 {
-	struct thread *thread = current_thread();
 	struct process *process = process_of_thread(thread);
-	struct caller caller = { .sp = sp + sizeof(__u64), .frame_pointer = frame_pointer };
 	struct calls *calls;
 
 	if (!process || !thread || layer >= LAYER_NR)
 		return 0;
 	calls = &thread->layer[layer];
-	caller.ip = calls->call.return_address;
+	thread->caller = (struct caller){ calls->call.return_address, sp + sizeof(__u64), frame_pointer };
 	if (is_from_before_gap(process, &calls->call) || !return_is_kept(&calls->call))
 		call_abandon(process, &calls->call);
 	else if (is_recording(process) || took_block(&calls->call))
-		call_finish(&caller, process, &thread->walk, calls, returned);
+		call_finish(&thread->caller, process, &thread->walk, calls, returned);
 	calls->call.sp = 0;
 	return 0;
 }
 
-static __always_inline int call_end_by_ret(struct pt_regs *ctx, __u64 sp, __u64 returned)
+static __always_inline int call_end_by_ret(struct pt_regs *ctx, struct thread *thread, __u64 sp,
+					   __u64 returned)
 {
-	struct thread *thread = current_thread();
-
 	if (!process_of_thread(thread))
 		return 0;
 	for (int i = LAYER_NR - 1; thread && i >= 0; i--) {
 		const struct call *call = &thread->layer[i].call;
 
 		if (call->sp && call->sp == sp && call->return_address)
-			end_by_ret_in(i, sp, PT_REGS_FP(ctx), returned);
+			end_by_ret_in(thread, i, sp, PT_REGS_FP(ctx), returned);
 	}
 	return 0;
 }
 
-__weak __noinline int free_begin(__u64 cookie, __u64 sp, __u64 address, __u64 bytes)
+__weak __noinline int free_begin(struct thread *thread, __u64 cookie, __u64 sp, __u64 address,
+				 __u64 bytes)
 {
 	__u32 layer = COOKIE_LAYER(cookie);
 	struct process *process;
-	struct thread *thread;
 
 	if (!address || !may_be_known(layer, address))
 		return 0;
-	thread = current_thread();
 	process = process_of_thread(thread);
 	if (!process || !is_recording(process) || layer >= LAYER_NR)
 		return 0;
-	if (!thread)
-		thread = own_thread();
 	if (!thread && layer == LAYER_MAPPING)
 		lose(process, LOSS_threads_dropped);
 	if (!thread)

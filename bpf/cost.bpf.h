@@ -29,12 +29,6 @@ _Static_assert(COUNTER_stepped_traps == COUNTER_entry_traps + TRAP_STEPPED &&
 /* One that was interrupted, or a virtual processor that stood still, is not taken for 64 such. */
 #define COST_LONGEST_NS 65536
 
-/* A program that runs; begin_ns is 0 where it is not timed. */
-struct meter {
-	struct thread *thread; /* NULL: it has no state yet, or will have none */
-	__u64 begin_ns;
-};
-
 static __always_inline enum trap trap_at_entry(__u64 cookie)
 {
 	return cookie & COOKIE_STEPPED ? TRAP_STEPPED : TRAP_ENTRY;
@@ -55,13 +49,15 @@ static __always_inline void cost_add(struct process *process, const struct threa
 }
 
 /* Not inlined: one program in 64. */
-static __noinline int cost_settle(__u64 begin_ns)
+static __noinline int cost_settle(void)
 {
-	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	struct thread *thread = current_thread();
 	struct process *process = process_of(bpf_get_current_pid_tgid() >> 32);
+	__u64 begin_ns;
 
 	if (!thread)
 		return 0;
+	begin_ns = thread->cost.begin_ns;
 	if (process)
 		cost_add(process, &thread->cost, begin_ns ? bpf_ktime_get_boot_ns() - begin_ns : 0);
 	thread->cost = (struct thread_cost){
@@ -80,21 +76,15 @@ static __noinline int cost_unthreaded(__u64 trap)
 	return 0;
 }
 
-static __always_inline struct meter cost_begin(void)
+/* thread: NULL where it has no state yet, or will have none. */
+static __always_inline void cost_begin(struct thread *thread)
 {
-	struct meter meter = {
-		.thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0),
-	};
-
-	if (meter.thread && meter.thread->cost.left == 1)
-		meter.begin_ns = bpf_ktime_get_boot_ns();
-	return meter;
+	if (thread && thread->cost.left == 1)
+		thread->cost.begin_ns = bpf_ktime_get_boot_ns();
 }
 
-static __always_inline void cost_end(const struct meter *meter, enum trap trap)
+static __always_inline void cost_end(struct thread *thread, enum trap trap)
 {
-	struct thread *thread = meter->thread;
-
 	if (!thread) {
 		cost_unthreaded(trap);
 		return;
@@ -103,7 +93,7 @@ static __always_inline void cost_end(const struct meter *meter, enum trap trap)
 	if (thread->cost.left > 1)
 		thread->cost.left--;
 	else
-		cost_settle(meter->begin_ns);
+		cost_settle();
 }
 
 #endif

@@ -128,6 +128,12 @@ struct calls {
 struct thread_cost {
 	__u32 trap_cnt[TRAP_NR]; /* enum trap */
 	__u32 left;		 /* programs up to the next one that is timed, itself included; 0: not drawn */
+	__u64 begin_ns;		 /* of the program that runs, where it is timed; else 0 */
+};
+
+/* The registers of who called the allocator, when the call has returned. */
+struct caller {
+	__u64 ip, sp, frame_pointer;
 };
 
 struct thread {
@@ -136,6 +142,8 @@ struct thread {
 	struct thread_cost cost;
 	struct calls layer[LAYER_NR];
 	__u64 sample_distance; /* bytes to the next sample; 0: not drawn yet */
+	struct caller caller; /* of the call that ends just now */
+	__u64 old_bytes; /* mremap: of the old range, for call_begin() */
 	struct range range; /* scratch memory; on the stack it would be too much before kernel 6.13 */
 	struct walk walk; /* per thread: nothing can preempt and overwrite it */
 };

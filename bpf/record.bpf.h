@@ -18,11 +18,6 @@
 #include "ranges.bpf.h"
 #include "unwind.bpf.h"
 
-/* The registers of who called the allocator, when the call has returned. */
-struct caller {
-	__u64 ip, sp, frame_pointer;
-};
-
 /* The current stack in the map of tracebacks, and its key; NULL and 0 where it does not fit. */
 static __always_inline struct traceback *traceback_record(const struct caller *caller,
 							  struct process *process,

@@ -114,8 +114,8 @@ MUTANTS = {
     "layers: a call on another stack is hijacked where its layer is another": (
         "calls.bpf.h", "if (pending == PENDING_ELSEWHERE) {", "if (pending == PENDING_ELSEWHERE && i == COOKIE_LAYER(cookie)) {"),
     "layers: one `ret` ends one call": (
-        "calls.bpf.h", "\t\t\tend_by_ret_in(i, sp, PT_REGS_FP(ctx), returned);",
-        "\t\t\treturn end_by_ret_in(i, sp, PT_REGS_FP(ctx), returned);"),
+        "calls.bpf.h", "\t\t\tend_by_ret_in(thread, i, sp, PT_REGS_FP(ctx), returned);",
+        "\t\t\treturn end_by_ret_in(thread, i, sp, PT_REGS_FP(ctx), returned);"),
     "layers: one book for all": (
         "record.bpf.h", "block_key_of(address, process->image, layer)",
         "block_key_of(address, process->image, LAYER_HEAP)"),
@@ -205,8 +205,8 @@ MUTANTS = {
     "calloc: the product wraps": (
         "alloc.bpf.c", "return n > most ? ~0ULL : n * size;", "return n * size;"),
     "memalign: the alignment is the size": (
-        "alloc.bpf.c", "case SHAPE_MEMALIGN:\n\t\treturn call_begin(cookie, sp, ARG2, 0, 0);",
-        "case SHAPE_MEMALIGN:\n\t\treturn call_begin(cookie, sp, ARG1, 0, 0);"),
+        "alloc.bpf.c", "case SHAPE_MEMALIGN:\n\t\treturn call_begin(thread, cookie, sp, ARG2, 0);",
+        "case SHAPE_MEMALIGN:\n\t\treturn call_begin(thread, cookie, sp, ARG1, 0);"),
     "posix_memalign: an error is 64 bits": (
         "calls.bpf.h", "if ((__u32)returned)", "if (returned)"),
     "posix_memalign: its error is ignored": ("calls.bpf.h", "if ((__u32)returned)", "if (0)"),

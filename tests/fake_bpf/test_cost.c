@@ -43,6 +43,7 @@ BOOK_TEST(cost, counts_calls_that_record_nothing)
 /* The nested call's return address stays, with sessions: there is no trap at its return. */
 BOOK_TEST(cost, counts_nested_calls)
 {
+	time_each_program();
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	enter(SHAPE_MALLOC, sp_at(2), 8);
 	expect_traps(2, 0, 0);
@@ -52,6 +53,7 @@ BOOK_TEST(cost, of_a_process_is_its_own)
 {
 	struct target_process *other = process_start(200);
 
+	time_each_program();
 	process_admit(other);
 	user_malloc(1, 0x1000);
 	thread_run(thread_start(other, 200));
@@ -72,7 +74,7 @@ BOOK_TEST(cost, of_a_process_that_is_not_recorded_is_nobody_s)
 BOOK_TEST(cost, is_added_to_the_books_now_and_then)
 {
 	fake.random_is = &(const __u32){ 9 }; /* each tenth program is timed */
-	user_malloc(1, 0x1000); /* the first is counted alone: its thread had no state yet */
+	user_malloc(1, 0x1000);
 	for (int i = 0; i < 25; i++)
 		user_free(0);
 	cr_expect(book_of(process)->counter[COUNTER_entry_traps] >= 20);
