@@ -79,12 +79,12 @@ MUTANTS = {
         "calls.bpf.h", "\tif (!call_is_over(process, call, sp, site))\n"
         "\t\treturn same_stack(call->sp, sp) ? PENDING_HERE : PENDING_ELSEWHERE;\n", ""),
     "pending: a dropped call is not counted": (
-        "record.bpf.h", "\tlose(process, LOSS_calls_unreturned);\n\tif (is_realloc(call) && !", "\tif (is_realloc(call) && !"),
+        "record.bpf.h", "\tlose_unreturned(process, call);\n\tif (is_realloc(call) && !", "\tif (is_realloc(call) && !"),
     "stacks: the main thread's ends where a thread's does": (
         "stack.bpf.h", "\tif (task->pid == task->tgid)\n"
         "\t\treturn BPF_CORE_READ(task, mm, start_stack);\n", ""),
     "nested: its return address is hijacked in a session": (
-        "alloc.bpf.c", "\t\tstays = enter(ctx) != 0;", "\t\tstays = enter(ctx) & 0;"),
+        "alloc.bpf.c", "enter(ctx, thread, COOKIE_IN_SESSION) != 0;", "enter(ctx, thread, COOKIE_IN_SESSION) & 0;"),
     "nested: not counted": (
         "calls.bpf.h", "\t\t\t\tcall_passes_on(&thread->layer[i].call, sp, cookie);\n"
         "\t\t\tcount(process, COUNTER_nested_calls, 1);\n",
@@ -138,7 +138,7 @@ MUTANTS = {
 
     # which return belongs to it
     "return: of another depth": (
-        "calls.bpf.h", "calls->call.sp != sp - RETURN_POPS || ", ""),
+        "calls.bpf.h", "calls->call.sp != thread->caller.sp - RETURN_POPS || ", ""),
     "return: of another function": (
         "calls.bpf.h", " || calls->call.site != COOKIE_SITE(cookie)", ""),
     "return: the call stays pending": (
@@ -178,10 +178,10 @@ MUTANTS = {
         "calls.bpf.h", "\tif (call->shape == SHAPE_XALLOCX)\n"
         "\t\treturned = returned < call->size ? 0 : call->pointer;\n", ""),
     "heaps: the heap is an argument of the shape": (
-        "alloc.bpf.c", "\tif (cookie & COOKIE_OF_HEAP)\n\t\treturn enter_of_heap(ctx, cookie);\n", ""),
+        "alloc.bpf.c", "\tif (cookie & COOKIE_OF_HEAP)\n\t\treturn enter_of_heap(ctx, thread, cookie);\n", ""),
     "realloc: an old block that has no room any more stays in the sums": (
         "record.bpf.h", "realloc_has_old(process, call) && block_enter(process, &key, "
-        "&old, 0, now))\n\t\tcount_removed(process, call->old.size);",
+        "&old, 0, now))\n\t\tcount_old_removed(process, call);",
         "realloc_has_old(process, call))\n\t\tblock_enter(process, &key, &old, 0, now);"),
     "realloc: one that never returns has kept its block": (
         "record.bpf.h", "if (is_realloc(call) && !realloc_free_old(process, call, read_epoch()) && call->pointer) {",
@@ -195,13 +195,12 @@ MUTANTS = {
         "record.bpf.h", "return call->has_old && call->image == process->image;",
         "return call->has_old;"),
     "realloc: reallocarray is none": (
-        "record.bpf.h", "call->shape == SHAPE_REALLOC || call->shape == SHAPE_REALLOCARRAY ||",
-        "call->shape == SHAPE_REALLOC ||"),
+        "record.bpf.h", "shape == SHAPE_REALLOC || shape == SHAPE_REALLOCARRAY ||",
+        "shape == SHAPE_REALLOC ||"),
     "realloc: a killed thread's block is gone": (
-        "record.bpf.h", "bpf_map_update_elem(&blocks, &key, &old, BPF_NOEXIST);", "-1;"),
+        "record.bpf.h", "block_add(&key, &old, BPF_NOEXIST);", "-1;"),
     "realloc: a killed thread's block replaces another's": (
-        "record.bpf.h", "bpf_map_update_elem(&blocks, &key, &old, BPF_NOEXIST);",
-        "bpf_map_update_elem(&blocks, &key, &old, BPF_ANY);"),
+        "record.bpf.h", "block_add(&key, &old, BPF_NOEXIST);", "block_add(&key, &old, BPF_ANY);"),
     "calloc: the product wraps": (
         "alloc.bpf.c", "return n > most ? ~0ULL : n * size;", "return n * size;"),
     "memalign: the alignment is the size": (
@@ -211,14 +210,14 @@ MUTANTS = {
         "calls.bpf.h", "if ((__u32)returned)", "if (returned)"),
     "posix_memalign: its error is ignored": ("calls.bpf.h", "if ((__u32)returned)", "if (0)"),
     "a failed call is not counted": (
-        "calls.bpf.h", "\telse\n\t\tcount(process, COUNTER_failed_calls, 1);", ""),
+        "calls.bpf.h", "\t\tcount(process, COUNTER_failed_calls, 1);\n", ""),
     "free: into books that are closed": (
-        "calls.bpf.h", "!process || !is_recording(process) || !address", "!process || !address"),
+        "calls.bpf.h", "!process || !is_recording(process) || layer", "!process || layer"),
     "free: an unknown block is not counted": (
         "record.bpf.h", "\t\tcount_unknown_free(process);\n\t}\n\tif (calls)",
         "\t}\n\tif (calls)"),
     "free(NULL) is a free": (
-        "calls.bpf.h", "!is_recording(process) || !address", "!is_recording(process)"),
+        "calls.bpf.h", "!address || !may_be_known(", "!may_be_known("),
 
     # custom allocators
     "custom: another position": (
@@ -238,11 +237,11 @@ MUTANTS = {
     "custom: what is stored is what is returned": (
         "calls.bpf.h", " || shape == SHAPE_CUSTOM_OUT;", ";"),
     "custom: a realloc keeps its old block": (
-        "record.bpf.h", " || call->shape == SHAPE_CUSTOM_REALLOC;", ";"),
+        "record.bpf.h", " || shape == SHAPE_CUSTOM_REALLOC;", ";"),
 
     # one instant
     "cut: what leaves the map is not handed over": (
-        "books.bpf.h", "\thand_over(process, key, block, now);\n\treturn", "\treturn"),
+        "books.bpf.h", "\thand_over(process, key, block, now);\n\tif (bpf", "\tif (bpf"),
     "cut: what leaves a realloc is not handed over": (
         "record.bpf.h", "\tif (call->has_old)\n\t\thand_over(process, &key, &call->old, now);\n", ""),
     "cut: a realloc that fails hands nothing over": (
@@ -268,7 +267,9 @@ MUTANTS = {
         "range->end < end ? page_up(end) - range->end : 0"),
     "ranges: the rest has the old epoch": ("ranges.bpf.h", "\trange->block.epoch = range->now;\n", ""),
     "ranges: a split is not an allocation": (
-        "ranges.bpf.h", "\tcount(process, COUNTER_allocations, 1);\n\traise", "\traise"),
+        "ranges.bpf.h", "\tcount(process, COUNTER_allocations, 1);\n\tcount_sampled", "\tcount_sampled"),
+    "ranges: a split is not a sample": (
+        "ranges.bpf.h", "\tcount_sampled(process, 1);\n", ""),
     "ranges: a split is not of its traceback": (
         "ranges.bpf.h", "\t\t__sync_fetch_and_add(&traceback->churn.allocations, 1);\n", "\t\t;\n"),
     "ranges: a split does not raise the peak": (
@@ -304,7 +305,7 @@ MUTANTS = {
     "ranges: what has no room is not said": (
         "ranges.bpf.h", "\tdrop_unnoted(process);\n\treturn -1;", "\treturn -1;"),
     "ranges: a rest without room stays in the sums": (
-        "ranges.bpf.h", "\t\tcount_removed(process, bytes);\n}", "\t\t;\n}"),
+        "ranges.bpf.h", "\t\tcount_gone(process, bytes);\n}", "\t\t;\n}"),
     "ranges: an mremap that never returns is not said": (
         "record.bpf.h", "\t\t\tlose(process, LOSS_ranges_missed);", "\t\t\t;"),
     "ranges: without memory for the thread it is not said": (
@@ -343,7 +344,7 @@ MUTANTS = {
     "blocks: a missed free is not noticed": (
         "books.bpf.h", "key, block, BPF_NOEXIST);", "key, block, BPF_ANY);"),
     "blocks: a missed free stays in the sums": (
-        "books.bpf.h", "\t\t\tcount_removed(process, missed.size);\n", ""),
+        "books.bpf.h", "\t\t\tcount_removed(process, estimate_of(key, &missed));\n", ""),
     "blocks: what has no room is counted": (
         "record.bpf.h", "\tif (block_enter(process, &key, &block, calls->newest, now)) {",
         "\tif (block_enter(process, &key, &block, calls->newest, now), 0) {"),
@@ -366,7 +367,7 @@ MUTANTS = {
     "dropped: its free is unknown": (
         "record.bpf.h", "return dropped_free(process, &key);", "return false;"),
     "dropped: its note stays": (
-        "dropped.bpf.h", "return !bpf_map_delete_elem(&dropped_blocks, key);", "return true;"),
+        "dropped.bpf.h", "\tif (bpf_map_delete_elem(&dropped_blocks, key))\n\t\treturn false;\n", ""),
     "dropped: its free is not counted": (
         "dropped.bpf.h", "\t__sync_fetch_and_add(&process->counter[COUNTER_dropped_frees], 1);\n",
         ""),
@@ -383,9 +384,9 @@ MUTANTS = {
         "record.bpf.h", "call->has_dropped = dropped_take(process, &key, &call->old.size);",
         "dropped_free(process, &key);"),
     "dropped: a failing realloc has freed it": (
-        "record.bpf.h", "count_removed(process, call->old.size);\n\telse if (realloc_has_dropped("
+        "record.bpf.h", "count_old_removed(process, call);\n\telse if (realloc_has_dropped("
         "process, call))\n\t\tdropped_put_back(process, &key, call->old.size);",
-        "count_removed(process, call->old.size);"),
+        "count_old_removed(process, call);"),
     "dropped: it comes back where another one lies": (
         "dropped.bpf.h", "bpf_map_lookup_elem(&blocks, key) ? -EEXIST :", "0 ? -EEXIST :"),
     "dropped: a killed thread's realloc has freed it": (
@@ -395,7 +396,7 @@ MUTANTS = {
         "record.bpf.h", "dropped_find(process, &key) ?", "0 ?"),
     "peak: it follows the current": ("books.bpf.h", "seen >= current || ", ""),
     "peak: of blocks is not raised": (
-        "books.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks_before + 1);\n", ""),
+        "books.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks_before + estimate.blocks);\n", ""),
     "temporary: whoever frees it": (
         "record.bpf.h", "newest == address &&", "newest &&"),
     "temporary: of another thread at the same address": (
