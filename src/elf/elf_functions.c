@@ -8,152 +8,6 @@
 #include "base/array.h"
 #include "base/idmap.h"
 
-#define GNU_CHAIN_MAX (1u << 16)
-#define NAME_BYTES_MAX 4096 /* longer ones are none of ours, nor worth the time */
-
-/* ---- symbol tables ---- */
-
-struct symbol_table {
-	const Elf64_Sym *symbol;
-	size_t symbol_nr;
-	const char *strings;
-	size_t strings_size;
-};
-
-static int symbol_table__load(struct symbol_table *table, const struct elf_object *obj,
-			      uint64_t symbols, uint64_t symbol_nr, uint64_t strings,
-			      uint64_t strings_size)
-{
-	Elf_Data *symbol_data, *string_data;
-
-	if (!symbol_nr)
-		return 0;
-	symbol_data = elf_object__chunk(obj, symbols, symbol_nr * sizeof(Elf64_Sym), ELF_T_SYM);
-	string_data = elf_object__chunk(obj, strings, strings_size, ELF_T_BYTE);
-	if (!symbol_data || !string_data)
-		return -ENOEXEC;
-	*table = (struct symbol_table){
-		.symbol = symbol_data->d_buf,
-		.symbol_nr = symbol_nr,
-		.strings = string_data->d_buf,
-		.strings_size = strings_size,
-	};
-	return 0;
-}
-
-/*
- * The GNU hash table does not say how many symbols there are: the last is at the end of the
- * chain of the highest bucket. Undefined ones come first and are not in it.
- */
-static int count_gnu_hashed(const struct elf_object *obj, uint64_t offset, uint64_t *ret_nr)
-{
-	uint32_t head[4], word; /* buckets, first symbol, 8-byte words of the filter, shift */
-	uint64_t last = 0, at;
-	Elf_Data *data;
-
-	if (elf_object__read(obj, offset, head, sizeof(head)))
-		return -ENOEXEC;
-	at = offset + sizeof(head) + head[2] * 8ull;
-	data = elf_object__chunk(obj, at, head[0] * 4ull, ELF_T_WORD);
-	if (!data)
-		return -ENOEXEC;
-	for (uint32_t i = 0; i < head[0]; i++)
-		if (((const uint32_t *)data->d_buf)[i] > last)
-			last = ((const uint32_t *)data->d_buf)[i];
-	*ret_nr = 0;
-	if (last < head[1] || !last)
-		return 0;
-	at += head[0] * 4ull + (last - head[1]) * 4;
-	for (uint32_t i = 0; i < GNU_CHAIN_MAX; i++) {
-		if (elf_object__read(obj, at + i * 4ull, &word, sizeof(word)))
-			break;
-		*ret_nr = last + i + 1;
-		if (word & 1)
-			return 0;
-	}
-	return -ENOEXEC;
-}
-
-static int count_dynamic_symbols(const struct elf_object *obj, uint64_t hash, uint64_t gnu_hash,
-				 uint64_t *ret_nr)
-{
-	uint32_t head[2]; /* buckets, symbols */
-	uint64_t offset;
-
-	*ret_nr = 0;
-	if (!hash && !gnu_hash)
-		return 0;
-	if (elf_object__offset_of(obj, hash ?: gnu_hash, &offset))
-		return -ENOEXEC;
-	if (!hash)
-		return count_gnu_hashed(obj, offset, ret_nr);
-	if (elf_object__read(obj, offset, head, sizeof(head)))
-		return -ENOEXEC;
-	*ret_nr = head[1];
-	return 0;
-}
-
-/* What PT_DYNAMIC says; all zero where there is none. */
-struct dynamic {
-	uint64_t tag[DT_NUM];
-	uint64_t gnu_hash;
-};
-
-static int load_dynamic(const struct elf_object *obj, struct dynamic *dynamic)
-{
-	GElf_Phdr segment;
-	Elf_Data *data;
-	GElf_Dyn entry;
-
-	memset(dynamic, 0, sizeof(*dynamic));
-	if (!elf_object__segment(obj, PT_DYNAMIC, &segment))
-		return 0;
-	data = elf_object__chunk(obj, segment.p_offset, segment.p_filesz, ELF_T_DYN);
-	for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++)
-		if (entry.d_tag > 0 && entry.d_tag < DT_NUM)
-			dynamic->tag[entry.d_tag] = entry.d_un.d_val;
-		else if (entry.d_tag == DT_GNU_HASH)
-			dynamic->gnu_hash = entry.d_un.d_ptr;
-	return data ? 0 : -ENOEXEC;
-}
-
-/* Leaves an empty table where the file has no dynamic symbols. */
-static int load_dynamic_symbols(const struct elf_object *obj, struct symbol_table *table)
-{
-	uint64_t symbol_nr, symbols, strings;
-	struct dynamic dynamic;
-	int err;
-
-	err = load_dynamic(obj, &dynamic);
-	if (!err)
-		err = count_dynamic_symbols(obj, dynamic.tag[DT_HASH], dynamic.gnu_hash,
-					    &symbol_nr);
-	if (err || !symbol_nr)
-		return err;
-	if (elf_object__offset_of(obj, dynamic.tag[DT_SYMTAB], &symbols) ||
-	    elf_object__offset_of(obj, dynamic.tag[DT_STRTAB], &strings))
-		return -ENOEXEC;
-	return symbol_table__load(table, obj, symbols, symbol_nr, strings, dynamic.tag[DT_STRSZ]);
-}
-
-static int load_section_symbols(const struct elf_object *obj, uint32_t type,
-				struct symbol_table *table)
-{
-	GElf_Shdr section, strings;
-	Elf_Scn *scn = NULL;
-
-	while ((scn = elf_nextscn(obj->elf, scn)) && gelf_getshdr(scn, &section)) {
-		if (section.sh_type != type)
-			continue;
-		if (!gelf_getshdr(elf_getscn(obj->elf, section.sh_link), &strings))
-			return -ENOEXEC;
-		return symbol_table__load(table, obj, section.sh_offset,
-					  section.sh_size / sizeof(Elf64_Sym), strings.sh_offset,
-					  strings.sh_size);
-	}
-	return 0;
-}
-
 /* ---- functions by name ---- */
 
 struct search {
@@ -162,11 +16,6 @@ struct search {
 	struct idmap names; /* → index of name */
 	struct elf_function *function;
 	size_t function_nr, function_alloc;
-};
-
-struct name_key {
-	const char *bytes;
-	size_t len;
 };
 
 static bool same_name(uint32_t id, const void *key, const void *table)
@@ -197,24 +46,6 @@ static int search__init(struct search *search, const struct elf_object *obj,
 			err = idmap_add(&search->names, hash_bytes(name[i], len, 0), i);
 	}
 	return err;
-}
-
-/* The symbol's name without its version; len 0 if it has none, or one of endless length. */
-static struct name_key name_of(const struct symbol_table *table, const Elf64_Sym *symbol)
-{
-	struct name_key name = { .bytes = "" };
-	const char *bytes;
-	size_t left;
-
-	if (symbol->st_name >= table->strings_size)
-		return name;
-	bytes = table->strings + symbol->st_name;
-	left = table->strings_size - symbol->st_name;
-	if (!memchr(bytes, 0, left < NAME_BYTES_MAX ? left : NAME_BYTES_MAX))
-		return name;
-	name.bytes = bytes;
-	name.len = strchrnul(bytes, '@') - bytes;
-	return name;
 }
 
 static bool is_defined_function(const Elf64_Sym *symbol)
@@ -252,7 +83,7 @@ static int search__table(struct search *search, const struct symbol_table *table
 
 		if (!is_defined_function(&table->symbol[i]))
 			continue;
-		name = name_of(table, &table->symbol[i]);
+		name = symbol_table__name(table, &table->symbol[i]);
 		id = name.len ? search__name(search, name.bytes, name.len) : IDMAP_NONE;
 		err = id != IDMAP_NONE ? search__take(search, &table->symbol[i], id) : 0;
 		if (err)
@@ -299,8 +130,8 @@ int elf_object__find_functions(struct elf_object *obj, const char *const *name, 
 	int err;
 
 	err = search__init(&search, obj, name, name_nr);
-	err = err ?: load_dynamic_symbols(obj, &dynamic);
-	err = err ?: load_section_symbols(obj, SHT_SYMTAB, &section);
+	err = err ?: elf_object__load_dynamic_symbols(obj, &dynamic);
+	err = err ?: elf_object__load_section_symbols(obj, SHT_SYMTAB, &section);
 	err = err ?: search__table(&search, &dynamic);
 	err = err ?: search__table(&search, &section);
 	idmap_release(&search.names);
@@ -322,7 +153,7 @@ int elf_object__find_functions(struct elf_object *obj, const char *const *name, 
 static uint32_t name_in_table(const struct search *search, const struct symbol_table *table)
 {
 	for (size_t i = 0; i < table->symbol_nr; i++) {
-		struct name_key name = name_of(table, &table->symbol[i]);
+		struct name_key name = symbol_table__name(table, &table->symbol[i]);
 		uint32_t id = name.len ? search__name(search, name.bytes, name.len) : IDMAP_NONE;
 
 		if (id != IDMAP_NONE)
@@ -353,9 +184,9 @@ static uint32_t name_of_section(const struct search *search, const struct elf_ob
 /* A GNU hash table leaves out the symbols that are only wanted, where none is defined. */
 static int load_all_dynamic_symbols(const struct elf_object *obj, struct symbol_table *table)
 {
-	int err = load_section_symbols(obj, SHT_DYNSYM, table);
+	int err = elf_object__load_section_symbols(obj, SHT_DYNSYM, table);
 
-	return err || table->symbol_nr ? err : load_dynamic_symbols(obj, table);
+	return err || table->symbol_nr ? err : elf_object__load_dynamic_symbols(obj, table);
 }
 
 int elf_object__find_name(struct elf_object *obj, const char *const *name, size_t name_nr,
@@ -368,7 +199,7 @@ int elf_object__find_name(struct elf_object *obj, const char *const *name, size_
 
 	err = search__init(&search, obj, name, name_nr);
 	err = err ?: load_all_dynamic_symbols(obj, &dynamic);
-	err = err ?: load_section_symbols(obj, SHT_SYMTAB, &section);
+	err = err ?: elf_object__load_section_symbols(obj, SHT_SYMTAB, &section);
 	if (!err)
 		id = name_in_table(&search, &dynamic);
 	if (!err && id == IDMAP_NONE)
@@ -426,9 +257,9 @@ static int name_of_symbol(const struct elf_object *obj, size_t index, char **ret
 	struct symbol_table table = { 0 };
 	struct name_key name;
 
-	if (load_dynamic_symbols(obj, &table) || index >= table.symbol_nr)
+	if (elf_object__load_dynamic_symbols(obj, &table) || index >= table.symbol_nr)
 		return -ENOENT;
-	name = name_of(&table, &table.symbol[index]);
+	name = symbol_table__name(&table, &table.symbol[index]);
 	if (!name.len)
 		return -ENOENT;
 	*ret_name = strndup(name.bytes, name.len);
@@ -442,7 +273,7 @@ int elf_object__slot_function(const struct elf_object *obj, uint64_t vaddr, char
 	struct dynamic dynamic;
 
 	*ret_name = NULL;
-	if (obj->header.e_machine != EM_X86_64 || load_dynamic(obj, &dynamic))
+	if (obj->header.e_machine != EM_X86_64 || elf_object__load_dynamic(obj, &dynamic))
 		return -ENOENT;
 	relocation = find_relocation(obj, dynamic.tag[DT_JMPREL], dynamic.tag[DT_PLTRELSZ], vaddr) ?:
 		     find_relocation(obj, dynamic.tag[DT_RELA], dynamic.tag[DT_RELASZ], vaddr);

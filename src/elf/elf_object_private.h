@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_ELF_OBJECT_PRIVATE_H
 #define ALLOCSNAP_ELF_OBJECT_PRIVATE_H
 
-/* What elf_object.c and elf_functions.c share; nobody else includes this. */
+/* What the files of elf_object share: elf_object.c, elf_code.c, elf_symbols.c, elf_functions.c. */
 
 #include <gelf.h>
 
@@ -33,5 +33,35 @@ int elf_object__locate(const struct elf_object *obj, uint64_t vaddr, uint32_t fl
 
 /* The first segment of a type. */
 bool elf_object__segment(const struct elf_object *obj, uint32_t type, GElf_Phdr *ret);
+
+/* ---- symbol tables (elf_symbols.c); all zero where the file has none ---- */
+
+struct symbol_table {
+	const Elf64_Sym *symbol;
+	size_t symbol_nr;
+	const char *strings;
+	size_t strings_size;
+};
+
+/* What PT_DYNAMIC says; all zero where there is none. */
+struct dynamic {
+	uint64_t tag[DT_NUM];
+	uint64_t gnu_hash;
+};
+
+struct name_key {
+	const char *bytes;
+	size_t len;
+};
+
+int elf_object__load_dynamic(const struct elf_object *obj, struct dynamic *dynamic);
+int elf_object__load_dynamic_symbols(const struct elf_object *obj, struct symbol_table *table);
+
+/* The first section of a type: SHT_DYNSYM or SHT_SYMTAB. The caller sets *table to zero before. */
+int elf_object__load_section_symbols(const struct elf_object *obj, uint32_t type,
+				     struct symbol_table *table);
+
+/* The symbol's name without its version; len 0 if it has none, or one of endless length. */
+struct name_key symbol_table__name(const struct symbol_table *table, const Elf64_Sym *symbol);
 
 #endif
