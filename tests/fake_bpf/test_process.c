@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Which processes have books, and when a book begins and ends. */
 #include "target.h"
+#include <bpf/bpf_helpers.h>
 
 BOOK_TEST(process, not_admitted_leaves_no_trace)
 {
@@ -52,6 +53,33 @@ BOOK_TEST(process, two_may_have_blocks_at_one_address)
 	cr_expect(!block_of(other, 0x1000));
 	expect(frees, 0);
 	expect_in(other, frees, 1);
+}
+
+/* As the loader lets go of a process that goes on. */
+static void forget(const struct target_process *target)
+{
+	__u32 tgid = target->pid;
+
+	next_slot = *(__u32 *)bpf_map_lookup_elem(&process_slots, &tgid);
+	bpf_map_delete_elem(&process_slots, &tgid);
+}
+
+BOOK_TEST(process, forgotten_has_no_part_in_the_books_of_who_takes_its_place)
+{
+	struct target_process *gone = process_start(200), *other = process_start(300);
+
+	process_admit(gone);
+	thread_run(thread_start(gone, 200));
+	user_malloc(8, 0x1000);
+	user_free(0x1000);
+	forget(gone);
+	process_admit(other);
+	user_malloc(16, 0x1000);
+	user_free(0x1000);
+
+	expect_in(other, allocations, 0);
+	expect_in(other, unknown_frees, 0);
+	cr_expect(fake_map_count(&blocks) == 0);
 }
 
 /* ---- exec ---- */

@@ -107,6 +107,21 @@ BOOK_TEST(sample, an_unwanted_block_is_nowhere)
 	expect_loss(returns_unmatched, 0);
 }
 
+/* The distance to a sample counts the byte that it is. */
+BOOK_TEST(sample, a_block_may_have_its_sample_on_the_last_byte)
+{
+	sample(1000);
+	fake.random_is = &(const __u32){ 0x5e39679d }; /* -log is 0.9995: 1000 bytes to the next one */
+	user_malloc(999, 0x1000);
+	user_malloc(1, 0x2000);
+	user_malloc(1000, 0x3000);
+	fake.random_is = NULL;
+
+	expect_gone(0x1000);
+	expect_live(0x2000, 1);
+	expect_live(0x3000, 1000);
+}
+
 static unsigned int hijacked(unsigned int calls)
 {
 	unsigned int nr = 0;
