@@ -70,6 +70,22 @@ BOOK_TEST(cost, of_a_process_that_is_not_recorded_is_nobody_s)
 	expect_traps(0, 0, 0);
 }
 
+/* Its thread has no state yet; in a session nobody waits for the return. */
+BOOK_TEST(cost, counts_the_return_of_a_call_from_before_the_books)
+{
+	struct target_process *other = process_start(200);
+
+	thread_run(thread_start(other, 200));
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	process_admit(other);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_in(other, entry_traps, 0);
+	expect_in(other, stepped_traps, rets(1));
+	expect_in(other, return_traps, returns(calls_are_sessions() ? 0 : 1));
+	expect_unmatched_in(other, calls_are_sessions() ? 0 : 1);
+}
+
 /* Till then its thread has it. */
 BOOK_TEST(cost, is_added_to_the_books_now_and_then)
 {

@@ -256,6 +256,19 @@ BOOK_TEST(sample, a_mapping_is_chosen_by_its_size_only)
 	expect(sampled_blocks, 0);
 }
 
+BOOK_TEST(sample, a_mapping_that_is_split_is_two)
+{
+	sample(NONE);
+	user_mmap(3 * 4096, 0x10000);
+	user_munmap(0x11000, 4096);
+	expect(current_blocks, 2);
+	expect(sampled_blocks, 2);
+	user_munmap(0x10000, 3 * 4096);
+
+	expect(current_blocks, 0);
+	expect(sampled_blocks, 0);
+}
+
 BOOK_TEST(sample, what_an_unwanted_mapping_covers_is_gone)
 {
 	choose_blocks((struct choice){ .min_size = 8192 });
