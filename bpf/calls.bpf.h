@@ -229,7 +229,7 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 		else
 			realloc_fail(process, call, now);
 	}
-	if (call->is_unwanted) {
+	if (call->is_unwanted || !is_recording(process)) { /* in a gap nobody would see it leave */
 		if (address && call->layer == LAYER_MAPPING)
 			range_remove(address, call->size, 0, 0, now);
 	} else if (address) {
