@@ -129,8 +129,9 @@ static void pause_recording(struct collector *collector, const struct spender *s
 {
 	if (make_room(spender->pausing))
 		return; /* it goes on: a gap that nobody knows of would be worse */
-	spender->pausing->open_ns = collector_now_ns(CLOCK_MONOTONIC);
 	tell_pause(collector, spender);
+	/* Not before: what entered till then has lived through the gap, and is known by its birth. */
+	spender->pausing->open_ns = collector_now_ns(CLOCK_MONOTONIC);
 	probes_pause(spender->probes, &collector->detacher);
 }
 

@@ -4,6 +4,7 @@ and go on each N ms, whatever they cost."""
 import contextlib
 import os
 import signal
+import struct
 import subprocess
 import time
 
@@ -83,6 +84,36 @@ def test_budget_blocks_from_before_a_gap_are_told(bench):
     check_equal(sum(row["count"] for row in rest["statistics"]), 0, "blocks with --no-gap-blocks")
     recording.end(signal.SIGINT)
     pairs.order("drop")
+
+
+BIRTHS = 13  # include/snapshot.h, SNAP_TRACE_BIRTH
+
+
+def births_of(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    for i in range(struct.unpack_from("<I", data, 24)[0]):
+        kind, _, offset, _, number, _ = struct.unpack_from("<IIQQQQ", data, 40 + 40 * i)
+        if kind == BIRTHS:
+            return struct.unpack_from(f"<{number}Q", data, offset)
+    return ()
+
+
+def test_budget_no_block_is_born_in_a_gap(bench):
+    """Or it would not be known that it has lived through that. At its end the books open a little before."""
+    need_links()
+    pairs = bench.workload("pairs")
+    with pausing_every(2):
+        recording = bench.attach([pairs])
+    pairs.order("keep 100000")
+    path = recording.snapshot()
+    gaps = bench.show(path)["gaps"]
+    births = births_of(path)
+    check(len(gaps) > 0 and len(births) > 1000, f"{len(gaps)} gaps, {len(births)} blocks")
+    for gap in gaps:
+        middle = (gap["start_ns"] + gap["end_ns"]) // 2
+        check(not [birth for birth in births if gap["start_ns"] <= birth < middle], f"born in {gap}")
+    recording.end(signal.SIGINT)
 
 
 def test_budget_calls_pending_across_pauses_poison_nobody(bench):
