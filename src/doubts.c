@@ -30,6 +30,16 @@ static bool warn_of_churn(const struct snapshot *snapshot, const struct engine_o
 	return true;
 }
 
+/* None that may be gone; but what was allocated then and is live is in no snapshot. */
+static bool warn_of_missing(const struct snapshot *snapshot, const char *which, struct reason *ret)
+{
+	uint32_t nr = snapshot__tables(snapshot)->gap_nr;
+
+	reason_set(ret, 0, "%sblocks that were allocated in %" PRIu32 " gap%s of the recording, %.3f s "
+		   "together, are missing", which, nr, nr == 1 ? "" : "s", gaps_ns(snapshot) / 1e9);
+	return true;
+}
+
 static bool warn_of_blocks(const struct snapshot *snapshot, const char *which,
 			   const struct cost *blocks, struct reason *ret)
 {
@@ -53,9 +63,10 @@ bool gap_warning(const struct snapshot *snapshot, const struct engine_options *o
 		return false;
 	if (options->measure)
 		return warn_of_churn(snapshot, options, which, ret);
-	if (snapshot_gap_blocks(snapshot, options, ret_blocks, NULL) || !ret_blocks->count)
-		return false;
-	return warn_of_blocks(snapshot, which, ret_blocks, ret);
+	if (snapshot_gap_blocks(snapshot, options, ret_blocks, NULL))
+		return false; /* the answer fails, too */
+	return ret_blocks->count ? warn_of_blocks(snapshot, which, ret_blocks, ret) :
+				   warn_of_missing(snapshot, which, ret);
 }
 
 bool measure_warning(const struct snapshot *snapshot, const struct engine_options *options,
