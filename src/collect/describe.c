@@ -153,7 +153,7 @@ static int describe_cost(struct snapshot_builder *builder, const struct target *
 {
 	const struct cost_sum *sum = &target->drained_cost;
 	const struct trap_costs *costs = occasion->costs;
-	const struct pausing *pausing = target->pausing;
+	const struct gaps_sum gaps = pausing_sum(target->pausing, occasion->monotonic_ns);
 	const struct number number[] = {
 		{ "cpu_ns", sum->cpu_ns },
 		{ "cost_ns", sum->cost_ns },
@@ -165,9 +165,8 @@ static int describe_cost(struct snapshot_builder *builder, const struct target *
 
 	const struct number budget[] = {
 		{ "max_overhead_percent", occasion->max_overhead },
-		{ "gap_count", pausing->nr + !!pausing->open_ns },
-		{ "gaps_ns", pausing->length_ns +
-			     (pausing->open_ns ? occasion->monotonic_ns - pausing->open_ns : 0) },
+		{ "gap_count", gaps.nr },
+		{ "gaps_ns", gaps.length_ns },
 	};
 	int err = costs->entry_ns ? describe_numbers(builder, number, ARRAY_SIZE(number)) : 0;
 

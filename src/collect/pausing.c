@@ -58,6 +58,27 @@ static void close_gap(struct pausing *pausing)
 	pausing->open_ns = 0;
 }
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* What was read before it paused again may be described after that. */
+struct gaps_sum pausing_sum(const struct pausing *pausing, uint64_t now_ns)
+{
+	struct gaps_sum sum = { pausing->nr, pausing->length_ns };
+
+	for (size_t i = pausing->gap_nr; i-- > 0 && pausing->gap[i].end_ns > now_ns;) {
+		const struct gap *gap = &pausing->gap[i];
+
+		sum.nr -= gap->start_ns >= now_ns;
+		sum.length_ns -= gap->end_ns - later(gap->start_ns, now_ns);
+	}
+	if (!pausing->open_ns || pausing->open_ns >= now_ns)
+		return sum;
+	return (struct gaps_sum){ sum.nr + 1, sum.length_ns + now_ns - pausing->open_ns };
+}
+
 static int describe_gap(struct snapshot_builder *builder, const struct gap *gap,
 			const struct target *target, uint64_t now_ns)
 {

@@ -48,6 +48,13 @@ void pause_spenders(struct collector *collector);
 /* All probes are placed again: a process is about to be looked at for the first time. */
 int resume_everybody(struct collector *collector);
 
+struct gaps_sum {
+	uint64_t nr, length_ns;
+};
+
+/* Of all gaps up to a time, open ones too. */
+struct gaps_sum pausing_sum(const struct pausing *pausing, uint64_t now_ns);
+
 /* The gaps of a process up to a time, open ones too. 0 or -ENOMEM. */
 int describe_gaps(struct snapshot_builder *builder, const struct target *target, uint64_t now_ns);
 

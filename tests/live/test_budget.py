@@ -8,6 +8,7 @@ import struct
 import subprocess
 import time
 
+from collect_api import open_api
 from harness import (ALLOCSNAP, NO_LINKS, Skip, bpf_ids, bpf_ids_in_kernel, changed_code, check,
                      check_equal, wait_for)
 from test_heaps import HEAPS, domains, is_probed, start
@@ -130,6 +131,29 @@ def test_budget_calls_pending_across_pauses_poison_nobody(bench):
     recording.end(signal.SIGINT)
     check_equal(changed_code(pairs.pid), 0, "changed code")
     pairs.order("go 2 1000")
+
+
+def gaps_ns(shown):
+    return sum(gap["end_ns"] - gap["start_ns"] for gap in shown.get("gaps", []))
+
+
+def test_budget_pauses_after_a_drain_are_not_in_it(bench):
+    """A program that uses the library may look again before it saves what it has read."""
+    need_links()
+    pairs = bench.workload("pairs")
+    with pausing_every(3):
+        api = open_api(bench)
+    api.do("start", pairs.pid)
+    for _ in range(10):
+        api.do("drain")
+        for _ in range(40):
+            api.do("refresh")
+            time.sleep(0.002)
+            shown = bench.show(api.do("save", pairs.pid, bench.folder)["path"])
+            known = shown["metadata"]
+            check(gaps_ns(shown) <= known["gaps_ns"] <= known["monotonic_ns"] -
+                  known["recording_start_monotonic_ns"], f"gaps of {known['gaps_ns']} ns in {known}")
+    api.end()
 
 
 def test_budget_pauses_at_exec_and_exit(bench):
