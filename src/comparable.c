@@ -111,11 +111,14 @@ static bool check_traceback_limit(const struct comparison *pair, struct reason *
 		    new_value(pair, "traceback_limit"));
 }
 
-static const char *rate_text(char text[64], const char *sample_bytes)
+static const char *rate_of(char text[64], const struct snapshot *snapshot)
 {
-	if (!sample_bytes)
+	uint64_t bytes = snapshot__metadata_u64(snapshot, "sample_bytes", 0);
+	char size[SIZE_TEXT_MAX];
+
+	if (!bytes)
 		return "every block";
-	snprintf(text, 64, "one in %.20s bytes", sample_bytes);
+	snprintf(text, 64, "one in %s", size_text(size, bytes, false));
 	return text;
 }
 
@@ -126,8 +129,7 @@ static bool check_sampling(const struct comparison *pair, struct reason *ret)
 	if (!differs_from_none(pair, "sample_bytes"))
 		return false;
 	return warn(ret, "the sampling rates differ: %s and %s",
-		    rate_text(old, old_value(pair, "sample_bytes")),
-		    rate_text(new, new_value(pair, "sample_bytes")));
+		    rate_of(old, pair->old), rate_of(new, pair->new));
 }
 
 /* 0 is not said. */

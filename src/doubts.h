@@ -11,9 +11,8 @@
 struct snapshot;
 
 /*
- * The blocks of the answer that lived through a gap into *ret_blocks, and a line about them, or where
- * there are none about what is missing; `which` begins it, "" or "the first snapshot: ". False where there
- * is nothing to say.
+ * The blocks of the answer that lived through a gap into *ret_blocks, and a line about them and about
+ * what is missing; `which` begins it, "" or "the first snapshot: ". False where there was no gap.
  */
 bool gap_warning(const struct snapshot *snapshot, const struct engine_options *options,
 		 const char *which, struct cost *ret_blocks, struct reason *ret);

@@ -8,9 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/reason.h"
 #include "base/units.h"
 #include "cmd.h"
 #include "collect.h"
+#include "doubts.h"
 #include "engine.h"
 #include "render.h"
 #include "snapshot.h"
@@ -118,7 +120,7 @@ void status_line_show(struct status_line *line, const struct collector *collecto
 	else
 		snprintf(comm, sizeof(comm), "%zu processes", nr);
 	snprintf(text, sizeof(text),
-		 "recording %s [Ctrl-C ends]: %s in %llu blocks%s, %llu allocations, %llu lost, %llu s",
+		 "recording %s: %s in %llu blocks%s [Ctrl-C ends], %llu allocations, %llu lost, %llu s",
 		 comm, format_size(size, sum.memory.current_bytes, false),
 		 (unsigned long long)sum.memory.current_blocks, format_cost(cost, &sum, nr),
 		 (unsigned long long)sum.allocations, (unsigned long long)sum.lost,
@@ -142,6 +144,8 @@ int show_top(const char *path)
 		.top = TOP_AT_END,
 	};
 	char *losses = err ? NULL : losses_line(snapshot);
+	struct cost gap_blocks;
+	struct reason gaps;
 
 	if (!err)
 		err = text->report(stdout, &report);
@@ -151,6 +155,8 @@ int show_top(const char *path)
 		err = render_rss(stdout, snapshot, "");
 	if (losses)
 		say("%s: %s", path, losses);
+	if (!err && gap_warning(snapshot, &options, "", &gap_blocks, &gaps))
+		say("warning: %s", gaps.text);
 	free(losses);
 	statistics_free(statistics);
 	snapshot__close(snapshot);

@@ -37,6 +37,10 @@ double bytes_beyond(const struct snapshot_tables *tables, uint64_t at);
 /* The sum of samples and what they stand for beside themselves; at most UINT64_MAX. */
 uint64_t with_beyond(uint64_t samples, double beyond);
 
+/* "23 gaps, 10.294 s together, 85.8 % of the recording", also of those that the file no longer has. */
+#define GAPS_TEXT_MAX 128
+const char *gaps_text(char text[GAPS_TEXT_MAX], const struct snapshot *snapshot);
+
 /* "one in 512 KiB", or "" where the snapshot does not say. Returns text. */
 #define RATE_TEXT_MAX 64
 const char *rate_text(char text[RATE_TEXT_MAX], const struct snapshot *snapshot);

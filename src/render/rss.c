@@ -126,6 +126,18 @@ static int put_sum(FILE *out, const struct rss_facts *facts)
 	return putc('\n', out) < 0 ? -EIO : 0;
 }
 
+/* What was left out as it was recorded. */
+static const char *left_out(const struct snapshot *snapshot)
+{
+	bool has_gaps = snapshot__tables(snapshot)->gap_nr;
+	bool is_by_size = snapshot__metadata(snapshot, "min_size") || snapshot__metadata(snapshot, "max_size");
+
+	if (has_gaps)
+		return is_by_size ? ", what was allocated in gaps, blocks of other sizes" :
+				    ", what was allocated in gaps";
+	return is_by_size ? ", blocks of other sizes" : "";
+}
+
 static int put_untraced(FILE *out, const struct snapshot *snapshot, const struct rss_facts *facts,
 			const char *margin)
 {
@@ -134,8 +146,8 @@ static int put_untraced(FILE *out, const struct snapshot *snapshot, const struct
 
 	if (!facts->untraced)
 		return 0;
-	return put_line(out, "%snot traced: older than the recording (RSS was %s then), the allocator's slack%s",
-			margin, format_size(text, older, false),
+	return put_line(out, "%snot traced: older than the recording (RSS was %s then), the allocator's slack%s%s",
+			margin, format_size(text, older, false), left_out(snapshot),
 			facts->is_close ? ", heaps of other runtimes, what of the traced was not touched; these are not told apart" :
 					  ", stacks, heaps of other runtimes, what of the traced was not touched; too large to be told apart cheaply");
 }

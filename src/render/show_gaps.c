@@ -4,21 +4,12 @@
 #include <inttypes.h>
 
 #include "render/clean.h"
+#include "render/facts.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
 #include "snapshot.h"
 
 #define LATEST_NR 5 /* in text */
-
-/* They do not overlap: the sum fits. */
-static uint64_t sum_ns(const struct snapshot_tables *tables)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < tables->gap_nr; i++)
-		sum += tables->gap[i].end_ns - tables->gap[i].start_ns;
-	return sum;
-}
 
 /* How long it was recorded until the snapshot, gaps included; 0: not known. */
 static uint64_t recording_ns(const struct snapshot *snapshot)
@@ -27,6 +18,30 @@ static uint64_t recording_ns(const struct snapshot *snapshot)
 	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
 
 	return start_ns < now_ns ? now_ns - start_ns : 0;
+}
+
+/* The table has the latest of a long recording, the metadata are of all. */
+const char *gaps_text(char text[GAPS_TEXT_MAX], const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	uint64_t nr = snapshot__metadata_u64(snapshot, "gap_count", 0);
+	uint64_t ns = snapshot__metadata_u64(snapshot, "gaps_ns", 0), sum_ns = 0;
+	uint64_t all_ns = recording_ns(snapshot);
+	int len;
+
+	/* They do not overlap: the sum fits. */
+	for (uint32_t i = 0; i < tables->gap_nr; i++)
+		sum_ns += tables->gap[i].end_ns - tables->gap[i].start_ns;
+	if (nr < tables->gap_nr)
+		nr = tables->gap_nr;
+	if (ns < sum_ns)
+		ns = sum_ns;
+	len = snprintf(text, GAPS_TEXT_MAX, "%" PRIu64 " gap%s, %.3f s%s", nr, nr == 1 ? "" : "s",
+		       ns / 1e9, nr == 1 ? "" : " together");
+	if (all_ns)
+		snprintf(text + len, GAPS_TEXT_MAX - len, ", %.1f %% of the recording",
+			 100.0 * ns / all_ns);
+	return text;
 }
 
 static int put_gap(FILE *out, const struct snapshot *snapshot, const struct snap_gap *gap)
@@ -44,18 +59,13 @@ static int put_gap(FILE *out, const struct snapshot *snapshot, const struct snap
 int text_gaps(FILE *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	uint64_t all_ns = recording_ns(snapshot);
 	uint32_t from = tables->gap_nr > LATEST_NR ? tables->gap_nr - LATEST_NR : 0;
-	char share[48] = "";
+	char text[GAPS_TEXT_MAX];
 	int err;
 
 	if (!tables->gap_nr)
 		return 0;
-	if (all_ns)
-		snprintf(share, sizeof(share), ", %.1f %% of the recording",
-			 100.0 * sum_ns(tables) / all_ns);
-	err = put_line(out, "gaps in the recording: %" PRIu32 ", %.3f s together%s", tables->gap_nr,
-		       sum_ns(tables) / 1e9, share);
+	err = put_line(out, "nothing was recorded in %s", gaps_text(text, snapshot));
 	if (from)
 		err = err ?: put_line(out, "  the last %d:", LATEST_NR);
 	for (uint32_t i = from; i < tables->gap_nr && !err; i++)
