@@ -216,6 +216,8 @@ struct process_view {
 	uint64_t cpu_ns;  /* CPU time, user and system, since the recording of it began */
 	uint64_t cost_ns; /* of that, what recording took, by estimate */
 	bool cost_is_known; /* it could be measured on ourselves what a probe costs */
+	bool is_paused;	    /* to keep to the budget: nothing is recorded just now */
+	bool is_estimated;  /* memory and allocations are estimates: samples are recorded */
 };
 
 void collector__view(const struct collector *collector, size_t i, struct process_view *ret);

@@ -60,6 +60,8 @@ static size_t add_up(const struct collector *collector, struct process_view *vie
 		sum->cpu_ns += view->cpu_ns;
 		sum->cost_ns += view->cost_ns;
 		sum->cost_is_known = view->cost_is_known;
+		sum->is_paused |= view->is_paused;
+		sum->is_estimated |= view->is_estimated;
 		nr++;
 	}
 	return nr;
@@ -120,8 +122,9 @@ void status_line_show(struct status_line *line, const struct collector *collecto
 	else
 		snprintf(comm, sizeof(comm), "%zu processes", nr);
 	snprintf(text, sizeof(text),
-		 "recording %s: %s in %llu blocks%s [Ctrl-C ends], %llu allocations, %llu lost, %llu s",
-		 comm, format_size(size, sum.memory.current_bytes, false),
+		 "%s %s: %s%s in %llu blocks%s [Ctrl-C ends], %llu allocations, %llu lost, %llu s",
+		 sum.is_paused ? "pausing" : "recording", comm, sum.is_estimated ? "about " : "",
+		 format_size(size, sum.memory.current_bytes, false),
 		 (unsigned long long)sum.memory.current_blocks, format_cost(cost, &sum, nr),
 		 (unsigned long long)sum.allocations, (unsigned long long)sum.lost,
 		 (unsigned long long)seconds);

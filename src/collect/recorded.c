@@ -294,6 +294,8 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.cpu_ns = target->cost.cpu_ns,
 		.cost_ns = target->cost.cost_ns,
 		.cost_is_known = collector->costs.entry_ns != 0,
+		.is_paused = target->probes->is_paused,
+		.is_estimated = collector->bpf->rodata->settings.sample_bytes != 0,
 	};
 	read_traced_memory(collector, target, &ret->memory);
 	ret->allocations = target->books.counter[COUNTER_allocations];

@@ -79,7 +79,7 @@ static int put_traps(FILE *out, const struct snapshot *snapshot, size_t kind)
 	if (!has_counter(snapshot, traps[kind].counter))
 		return 0;
 	if (price_ns)
-		snprintf(price, sizeof(price), " of %" PRIu64 " ns", price_ns);
+		snprintf(price, sizeof(price), ", %" PRIu64 " ns each", price_ns);
 	return put_line(out, "  %-*s %" PRIu64 "%s", NAME_WIDTH, traps[kind].counter, nr, price);
 }
 
