@@ -244,8 +244,12 @@ MUTANTS = {
         "books.bpf.h", "\thand_over(process, key, block, now);\n\tif (bpf", "\tif (bpf"),
     "cut: what leaves a realloc is not handed over": (
         "record.bpf.h", "\tif (call->has_old)\n\t\thand_over(process, &key, &call->old, now);\n", ""),
+    "cut: a realloc that succeeds hands nothing over": (
+        "record.bpf.h", "\trealloc_hand_over(process, call, now);\n\tif (realloc_has_old(process, call))\n",
+        "\tif (realloc_has_old(process, call))\n"),
     "cut: a realloc that fails hands nothing over": (
-        "record.bpf.h", "\trealloc_hand_over(process, call, now);\n\tif (realloc_has_old", "\tif (realloc_has_old"),
+        "record.bpf.h", "\trealloc_hand_over(process, call, now);\n\tif (realloc_has_old(process, call) &&",
+        "\tif (realloc_has_old(process, call) &&"),
     "cut: a thread that is killed hands nothing over": (
         "record.bpf.h", "\trealloc_hand_over(process, call, read_epoch());\n", ""),
     "cut: by address only": (
