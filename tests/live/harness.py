@@ -337,11 +337,19 @@ def changed_code(pid):
     return changed
 
 
+def fdinfo(path):
+    """Lines; none of a descriptor that has just been closed."""
+    try:
+        return path.read_text().splitlines()
+    except FileNotFoundError:
+        return []
+
+
 def bpf_ids(pid):
     """{"prog": ids, "link": ids} that a process holds open."""
     ids = {"prog": set(), "link": set()}
     for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
-        for line in path.read_text().splitlines():
+        for line in fdinfo(path):
             for kind, found in ids.items():
                 if line.startswith(f"{kind}_id:"):
                     found.add(int(line.split()[1]))
