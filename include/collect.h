@@ -35,11 +35,12 @@
  *
  * What is asked of a snapshot then is in allocsnap.h; tests/example/heapwatch.c has all of this.
  *
- * Everything in the kernel belongs to descriptors of this process: when it ends, in whatever way,
- * nothing stays behind. Root is needed (or CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and
+ * Everything in the kernel belongs to descriptors of this process and of a child of it that keeps the
+ * probes: when this one ends, in whatever way, so does that, and nothing stays behind. Root is needed (or CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and
  * CAP_SYS_PTRACE), and the pid namespace of the machine. Not for several threads at once. Of the
- * whole program it raises the limit of open files and silences libbpf. It has a child process, forked
- * when it is opened, that reads ELF files without privileges: open it before there are threads.
+ * whole program it raises the limit of open files and silences libbpf. It has two child processes, forked
+ * when it is opened: the one that keeps the probes, and one that reads ELF files without privileges: open
+ * it before there are threads.
  * Functions that return int return 0 or a negative errno, with a line in *why that says what to
  * do; outputs are untouched then. Where a pid is not traced, that is -ESRCH.
  */

@@ -18,7 +18,7 @@ int attach_as_event(const struct attachment *at, const struct bpf_program *progr
 	LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = end == PROBE_RETURN,
 		    .bpf_cookie = places->place->cookie);
 
-	link->held.event = bpf_program__attach_uprobe_opts(program, task_of(at->probes), at->path,
-						      places->place->offset, &opts);
-	return link->held.event ? 0 : -errno;
+	link->event = bpf_program__attach_uprobe_opts(program, task_of(at->probes), at->path,
+						 places->place->offset, &opts);
+	return link->event ? 0 : -errno;
 }

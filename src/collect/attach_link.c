@@ -3,6 +3,8 @@
 #include <bpf/libbpf.h>
 
 #include "collect/attach_ways.h"
+#include "collect/keeper.h"
+#include "collect/objects.h"
 #include "collect/uprobe_multi.h"
 
 int attach_as_link(const struct attachment *at, const struct bpf_program *program,
@@ -10,7 +12,6 @@ int attach_as_link(const struct attachment *at, const struct bpf_program *progra
 {
 	uint64_t offset[places->place_nr], cookie[places->place_nr];
 	const struct uprobe_multi uprobes = {
-		.path = at->path,
 		.pid = at->probes->pid,
 		.attach_type = bpf_program__expected_attach_type(program),
 		.of_returns = end == PROBE_RETURN,
@@ -18,11 +19,15 @@ int attach_as_link(const struct attachment *at, const struct bpf_program *progra
 		.offset = offset,
 		.cookie = cookie,
 	};
+	int kept;
 
 	for (size_t i = 0; i < places->place_nr; i++) {
 		offset[i] = places->place[i].offset;
 		cookie[i] = places->place[i].cookie;
 	}
-	link->held.fd = uprobe_multi_attach(bpf_program__fd(program), &uprobes);
-	return link->held.fd < 0 ? link->held.fd : 0;
+	kept = keeper__attach(at->probes->keeper, bpf_program__fd(program), at->object->fd, &uprobes);
+	if (kept < 0)
+		return kept;
+	link->kept = kept;
+	return 0;
 }

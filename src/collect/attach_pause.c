@@ -3,13 +3,19 @@
 #include <errno.h>
 
 #include "collect/attach_ways.h"
+#include "collect/detach.h"
+#include "collect/keeper.h"
 
-/* A thread for each link: the next one's breakpoints are to go at once, too. */
-static void take_away(struct probe_link *link, struct detacher *detacher)
+/* None is waited for: the next one's breakpoints are to go at once, too. */
+static void take_away(const struct probes *probes, struct probe_link *link,
+		      struct detacher *detacher)
 {
-	if (link->held.event || link->held.fd >= 0)
-		detach_begin(detacher, &link->held, 1);
-	link->held = (struct held_probes){ .fd = -1 };
+	if (link->event)
+		detach_begin(detacher, &(struct held_probes){ .event = link->event }, 1);
+	if (link->kept)
+		keeper__detach(probes->keeper, link->kept);
+	link->event = NULL;
+	link->kept = 0;
 }
 
 void probes_pause(struct probes *probes, struct detacher *detacher)
@@ -17,9 +23,9 @@ void probes_pause(struct probes *probes, struct detacher *detacher)
 	probes->is_paused = true;
 	for (size_t i = probes->link_nr; i-- > 0;)
 		if (!probes->link[i].frees)
-			take_away(&probes->link[i], detacher);
+			take_away(probes, &probes->link[i], detacher);
 	for (size_t i = probes->link_nr; i-- > 0;)
-		take_away(&probes->link[i], detacher);
+		take_away(probes, &probes->link[i], detacher);
 }
 
 static int place_again(struct probes *probes, const struct allocsnap_bpf *bpf,
@@ -31,7 +37,7 @@ static int place_again(struct probes *probes, const struct allocsnap_bpf *bpf,
 		struct probe_link *link = &probes->link[i];
 		struct attachment at = attachment_to(probes, bpf, objects, link->object);
 
-		if (link->frees == frees && !link->held.event && link->held.fd < 0)
+		if (link->frees == frees && !link->event && !link->kept)
 			err = attach_again(&at, link);
 	}
 	return err;

@@ -143,10 +143,11 @@ static void detach_over(struct probes *probes)
 
 	for (size_t i = 0; i < probes->link_nr; i++)
 		if (probes->link[i].is_over)
-			detach_link(&probes->link[i]);
+			detach_link(probes, &probes->link[i]);
 		else
 			probes->link[kept++] = probes->link[i];
 	probes->link_nr = kept;
+	detach_settle(probes);
 }
 
 /*

@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "collect/bpf.h"
+#include "collect/keeper.h"
 #include "collect/objects.h"
 #include "collect/trials.h"
 #include "collect/uprobe_multi.h"
@@ -101,8 +101,8 @@ static int attach_link(const struct attachment *at, enum probe_end end,
 		       const struct probe_places *places, const struct probe_sites *sites)
 {
 	struct probe_link link = {
-		.held.fd = -1, .object = at->object_index, .end = end, .first = sites->first,
-		.nr = sites->nr, .frees = sites->frees,
+		.object = at->object_index, .end = end, .first = sites->first, .nr = sites->nr,
+		.frees = sites->frees,
 	};
 	int err = 0;
 
@@ -113,7 +113,7 @@ static int attach_link(const struct attachment *at, enum probe_end end,
 	if (!err)
 		err = array_push(at->probes, link, link);
 	if (err)
-		detach_link(&link);
+		detach_link(at->probes, &link);
 	return err;
 }
 
@@ -132,17 +132,26 @@ int attach_places(const struct attachment *at, enum probe_end end,
 	return err;
 }
 
-void detach_link(struct probe_link *link)
+void detach_link(const struct probes *probes, struct probe_link *link)
 {
-	if (link->held.event)
-		bpf_link__destroy(link->held.event);
-	else if (link->held.fd >= 0)
-		close(link->held.fd);
+	if (link->event)
+		bpf_link__destroy(link->event);
+	if (link->kept)
+		keeper__detach(probes->keeper, link->kept);
 	free(link->places.place);
+}
+
+void detach_settle(const struct probes *probes)
+{
+	if (probes->keeper)
+		keeper__settle(probes->keeper);
 }
 
 void detach_from(struct probes *probes, size_t link)
 {
+	if (probes->link_nr <= link)
+		return;
 	while (probes->link_nr > link)
-		detach_link(&probes->link[--probes->link_nr]);
+		detach_link(probes, &probes->link[--probes->link_nr]);
+	detach_settle(probes);
 }

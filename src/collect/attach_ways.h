@@ -71,9 +71,12 @@ int attach_places(const struct attachment *at, enum probe_end end,
 /* Attaches one that is held by nothing. 0 or -errno. */
 int attach_again(const struct attachment *at, struct probe_link *link);
 
-/* Ends the links from this one on. */
+/* Ends the links from this one on, and waits till they are gone. */
 void detach_from(struct probes *probes, size_t link);
-void detach_link(struct probe_link *link);
+
+/* Begins to end one; the second waits for all that were begun. */
+void detach_link(const struct probes *probes, struct probe_link *link);
+void detach_settle(const struct probes *probes);
 
 /* The probe at a site's entry. */
 struct probe_place site_entry(const struct probes *probes, const struct probe_site *site);
@@ -86,10 +89,10 @@ struct probe_place site_entry(const struct probes *probes, const struct probe_si
 int add_rets(const struct attachment *at, const struct probe_site *site,
 	     struct probe_places *ret, struct reason *why);
 
-/* Whether nothing else of this process can be attached either. */
+/* Whether nothing else of this process can be attached either. -EPIPE: the keeper has ended. */
 static inline bool is_of_process(int err)
 {
-	return err == -EPERM || err == -EACCES || err == -ESRCH || err == -ENOMEM;
+	return err == -EPERM || err == -EACCES || err == -ESRCH || err == -ENOMEM || err == -EPIPE;
 }
 
 /* What an error of attaching means, where it was not said. */

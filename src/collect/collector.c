@@ -72,6 +72,8 @@ static int open_events(struct collector *collector, struct reason *why)
 	if (!collector->doorbell)
 		return -errno;
 	err = watch(collector, ring_buffer__epoll_fd(collector->doorbell));
+	if (!err && collector->keeper)
+		err = watch(collector, keeper__end_fd(collector->keeper));
 	if (!err && collector->max_overhead)
 		err = open_timer(collector);
 	if (err)
@@ -127,6 +129,17 @@ static int learn_costs(struct collector *collector, struct reason *ret_why)
 	return 0;
 }
 
+/* It keeps links of many probes only. */
+static void use_keeper(struct collector *collector)
+{
+	if (!probe_way_of(collector->bpf)->is_alone) {
+		collector->everybody.keeper = collector->keeper;
+		return;
+	}
+	keeper__close(collector->keeper);
+	collector->keeper = NULL;
+}
+
 /* ALLOCSNAP_PAUSE_EVERY_MS=N: pause and go on each N ms, whatever it costs. */
 static void read_forced_pauses(struct collector *collector)
 {
@@ -158,11 +171,15 @@ static int open_all(struct collector *collector, const struct collector_options 
 	collector->max_overhead = options->max_overhead;
 	read_forced_pauses(collector);
 	collector->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
-	/* It forks: before there are BPF maps in our memory, and a thread. */
+	/* These fork: before there are BPF maps in our memory, and a thread. */
 	collector->parser = parser__open(&(struct parser_options){}, why);
 	if (!collector->parser)
 		return -errno;
 	collector->objects.parser = collector->parser;
+	collector->keeper = keeper__open();
+	if (!collector->keeper)
+		return reason_set(why, -errno, "cannot start the process that keeps the probes: %s",
+				  strerror(errno));
 	collector->objects.domains = options->domains ?: COLLECTOR_MALLOC;
 	collector->symbols = symbols__new_from(parser__source(collector->parser));
 	if (!collector->symbols)
@@ -170,6 +187,7 @@ static int open_all(struct collector *collector, const struct collector_options 
 	collector->bpf = load_bpf(options, &collector->custom, collector->traceback_limit, why);
 	if (!collector->bpf)
 		return -errno;
+	use_keeper(collector);
 	err = books_open(&collector->books, collector->bpf);
 	if (!err)
 		err = learn_costs(collector, why);
@@ -236,6 +254,7 @@ void collector__close(struct collector *collector)
 		close(collector->event_fd);
 	allocsnap_bpf__destroy(collector->bpf);
 	detach_end(&collector->detacher);
+	keeper__close(collector->keeper);
 	pausing_release(&collector->everybody_pausing);
 	if (collector->budget_fd >= 0)
 		close(collector->budget_fd);

@@ -230,7 +230,9 @@ static bool is_detaching(struct collector *collector)
 {
 	bool is_alone = probe_way_of(collector->bpf)->is_alone;
 
-	return detach_pending(&collector->detacher) > (is_alone ? 0 : DETACHMENTS_MOST);
+	return detach_pending(&collector->detacher) +
+		       (collector->keeper ? keeper__detaching_nr(collector->keeper) : 0) >
+	       (is_alone ? 0 : DETACHMENTS_MOST);
 }
 
 static enum budget_order judge(struct collector *collector, const struct spender *spender)

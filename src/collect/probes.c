@@ -277,7 +277,7 @@ void probes_close(struct probes *probes)
 	free(probes->failed);
 	free(probes->dropped);
 	*probes = (struct probes){
-		.pid = probes->pid, .by_ret = probes->by_ret, .is_paused = probes->is_paused,
-		.is_trial = probes->is_trial,
+		.pid = probes->pid, .keeper = probes->keeper, .by_ret = probes->by_ret,
+		.is_paused = probes->is_paused, .is_trial = probes->is_trial,
 	};
 }

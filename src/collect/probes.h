@@ -19,11 +19,13 @@
 #include <sys/types.h>
 
 #include "bpf_types.h"
-#include "collect/detach.h"
 #include "elf/placement.h"
 
 struct allocsnap_bpf;
+struct bpf_link;
 struct custom_allocator;
+struct keeper;
+struct detacher;
 struct mappings;
 struct object;
 struct objects;
@@ -70,7 +72,8 @@ struct probe_places {
 
 /* Of probes of one kind, of sites of one object: struct probe_sites. */
 struct probe_link {
-	struct held_probes held; /* nothing (event NULL, fd -1) while they pause */
+	struct bpf_link *event; /* a perf uprobe; else NULL, as both are while they pause */
+	int kept; /* the number of a link that the keeper has; 0: none */
 	uint32_t object;
 	struct probe_places places; /* to attach it again */
 	enum probe_end end;
@@ -94,6 +97,7 @@ struct looked {
 /* Zeroed: none, of everybody, and return probes allowed. */
 struct probes {
 	pid_t pid; /* 0: every process that maps the files hits them */
+	struct keeper *keeper; /* has the links of many; NULL: there will be none */
 	struct probe_site *site; /* its index is the site of the attach cookie */
 	size_t site_nr, site_alloc;
 	struct probe_link *link;

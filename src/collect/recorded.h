@@ -18,6 +18,7 @@
 #include "collect/cut.h"
 #include "collect/detach.h"
 #include "collect/drain.h"
+#include "collect/keeper.h"
 #include "collect/mapping_events.h"
 #include "collect/objects.h"
 #include "collect/pairing.h"
@@ -38,6 +39,8 @@ struct collector {
 	struct objects objects;
 	struct unwind_tables unwind_tables;
 	struct trap_costs costs;
+	struct keeper *keeper; /* NULL: probes are perf events, which we have ourselves */
+	bool is_blind; /* the keeper has ended, and the probes with it */
 	struct detacher detacher; /* of probes that are no longer needed */
 	uint32_t max_overhead; /* percent; 0: no budget */
 	uint64_t pause_every_ns; /* 0: as the budget says; else for tests (docs/design.md) */

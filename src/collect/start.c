@@ -238,6 +238,7 @@ static int start(struct collector *collector, struct target *target, struct reas
 static void choose_probes(struct collector *collector, struct target *target)
 {
 	target->own_probes.pid = target->pid;
+	target->own_probes.keeper = collector->keeper;
 	if (collector->follow_forks) {
 		target->probes = &collector->everybody;
 		target->pausing = &collector->everybody_pausing;

@@ -19,39 +19,11 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/child.h"
 
 #define NOBODY 65534
 
 /* ---- who it is ---- */
-
-static int keep_only(int fd)
-{
-	int null = open("/dev/null", O_RDWR);
-
-	if (null < 0)
-		return -errno;
-	fd = fcntl(fd, F_DUPFD, 10); /* out of the way */
-	for (int i = 0; i < CONFINED_FD; i++)
-		if (dup2(null, i) < 0)
-			return -errno;
-	if (fd < 0 || dup2(fd, CONFINED_FD) < 0)
-		return -errno;
-	return syscall(SYS_close_range, CONFINED_FD + 1, ~0u, 0) ? -errno : 0;
-}
-
-/* Those that a terminal or a service manager sends to all of us are the recording's to answer. */
-static void ignore_signals(void)
-{
-	static const int ignored[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGUSR1, SIGUSR2 };
-	sigset_t none;
-
-	for (int i = 1; i < NSIG; i++)
-		signal(i, SIG_DFL);
-	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
-		signal(ignored[i], SIG_IGN);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-}
 
 static int drop_user(void)
 {
@@ -74,9 +46,9 @@ static int drop_capabilities(void)
 
 int confine_become_nobody(int fd)
 {
-	int err = keep_only(fd);
+	int err = child_keep_only(fd);
 
-	ignore_signals();
+	child_ignore_signals();
 	if (!err)
 		err = drop_user();
 	if (!err)

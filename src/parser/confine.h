@@ -9,7 +9,9 @@
 
 #include <stdint.h>
 
-#define CONFINED_FD 3 /* what stays open; 0, 1 and 2 are /dev/null */
+#include "base/child.h"
+
+#define CONFINED_FD CHILD_FD
 
 /*
  * Keeps no descriptor but fd, as CONFINED_FD; heeds no signal that can be ignored; becomes nobody

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "parser/channel.h"
 #include "parser/confine.h"
 
@@ -34,24 +35,6 @@ static __attribute__((noreturn)) void be_reader(int fd, read_fn read, uint64_t m
 	if (!channel__send(&(struct channel){ .fd = CONFINED_FD }, READY, NULL, 0, -1))
 		read(CONFINED_FD);
 	_exit(0);
-}
-
-/* For ps, which else shows what we were started with: in its place, as much as there is room for. */
-static void show_as(const char *text)
-{
-	unsigned long long start = 0, end = 0;
-	char stat[2048];
-	FILE *file = fopen("/proc/self/stat", "re");
-	const char *at = file && fgets(stat, sizeof(stat), file) ? strrchr(stat, ')') : NULL;
-
-	for (int field = 2; at && field < 48; field++)
-		at = strchr(at + 1, ' ');
-	if (at && sscanf(at, "%llu %llu", &start, &end) == 2 && start && start < end) {
-		memset((char *)(uintptr_t)start, 0, end - start);
-		strncpy((char *)(uintptr_t)start, text, end - start - 1);
-	}
-	if (file)
-		fclose(file);
 }
 
 /* False: who records has ended. Its end of the socket may live on, in what it has forked. */
@@ -82,7 +65,7 @@ static __attribute__((noreturn)) void be_spawner(int fd, read_fn read, uint64_t 
 	int end, recording;
 
 	prctl(PR_SET_NAME, "allocsnap-spawn");
-	show_as("allocsnap: reads ELF files, without privileges");
+	child_show_as("allocsnap: reads ELF files, without privileges");
 	if (confine_become_nobody(fd))
 		_exit(127);
 	recording = syscall(SYS_pidfd_open, parent, 0);

@@ -192,6 +192,14 @@ def reader_of(recording):
     return None
 
 
+def keeper_of(pid):
+    """The PID of the process that keeps a recording's links; None: it has none."""
+    return next((child for child, comm in children_of(pid) if comm == "allocsnap-links"), None)
+
+
+OURS = ("allocsnap-spawn", "allocsnap-links")  # children of a recording that are its own affair
+
+
 def signal_masks(pid):
     """Signals that are caught or held back (for a signalfd)."""
     masks = 0
@@ -346,13 +354,14 @@ def fdinfo(path):
 
 
 def bpf_ids(pid):
-    """{"prog": ids, "link": ids} that a process holds open."""
+    """{"prog": ids, "link": ids} that a recording holds open, and the process that keeps its links."""
     ids = {"prog": set(), "link": set()}
-    for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
-        for line in fdinfo(path):
-            for kind, found in ids.items():
-                if line.startswith(f"{kind}_id:"):
-                    found.add(int(line.split()[1]))
+    for holder in filter(None, (pid, keeper_of(pid))):
+        for path in pathlib.Path(f"/proc/{holder}/fdinfo").iterdir():
+            for line in fdinfo(path):
+                for kind, found in ids.items():
+                    if line.startswith(f"{kind}_id:"):
+                        found.add(int(line.split()[1]))
     return ids
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 
-from harness import (ALLOCSNAP, NEVER, UNWINDING, Process, Workload, check, check_equal,
+from harness import (ALLOCSNAP, NEVER, OURS, UNWINDING, Process, Workload, check, check_equal,
                      children_of, wait_for)
 
 FOLDER = os.path.abspath(os.environ.get("LEDGER_FOLDER", ".output/ledger"))
@@ -84,7 +84,7 @@ class Recorded(Workload):
 
     def child(self):
         """Its PID, or None: none yet, or it has ended."""
-        return next((pid for pid, comm in children_of(self.pid) if comm != "allocsnap-spawn"), None)
+        return next((pid for pid, comm in children_of(self.pid) if comm not in OURS), None)
 
     def ledger(self):
         pid = self.child()

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_KEEPER_H
+#define ALLOCSNAP_COLLECT_KEEPER_H
+
+/*
+ * The process that places links of many probes, holds them and closes them. Who dies inside one of these
+ * system calls leaves breakpoints in the program that is recorded: a thread with SIGKILL pending may
+ * not touch another's memory. So the recording is never in one, and the keeper, which is asked by
+ * nobody to end, ends when the recording has, however that came, and takes the links with it.
+ *
+ *	recording ── order: program, file, places ──► keeper ── bpf() ──► links
+ *	     └──────────── a link's number ◄────────────┘
+ *
+ * Where the keeper has ended, its links are gone, and orders fail with -EPIPE.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct keeper;
+struct uprobe_multi;
+
+/*
+ * Forks it: before there are threads, and BPF maps in our memory, which it would hold on to. NULL and
+ * errno.
+ */
+struct keeper *keeper__open(void);
+
+/*
+ * A link, as uprobe_multi_attach() makes it, in the file `fd` (uprobes->path is not used): its number,
+ * which is above 0, or a negative errno.
+ */
+int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct uprobe_multi *uprobes);
+
+/*
+ * Begins to end a link, whose number means nothing any more, and does not wait: its breakpoints go at
+ * once, the rest takes the kernel a tenth of a second.
+ */
+void keeper__detach(struct keeper *keeper, int link);
+
+/* How many of those are not ended yet. */
+size_t keeper__detaching_nr(struct keeper *keeper);
+
+/* Waits till they all are. */
+void keeper__settle(struct keeper *keeper);
+
+/* Becomes readable when the keeper has ended. */
+int keeper__end_fd(const struct keeper *keeper);
+bool keeper__has_ended(const struct keeper *keeper);
+
+/* Ends it, and all links that it has; waits for that. */
+void keeper__close(struct keeper *keeper);
+
+#endif
