@@ -227,6 +227,12 @@ void collector__view(const struct collector *collector, size_t i, struct process
 int collector__event_fd(const struct collector *collector);
 
 /*
+ * Whether somebody has ended the child that keeps the probes: nothing is recorded any more, which a
+ * note says and each snapshot, as a gap. Only another collector can record then.
+ */
+bool collector__is_blind(const struct collector *collector);
+
+/*
  * Sees what has happened: children, execs, ends, allocators that have come. Once a second at
  * least. What cannot be had is counted in the snapshots.
  */

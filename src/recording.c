@@ -313,6 +313,15 @@ static void say_notes_between(struct recording *recording)
 	say_notes(recording->collector);
 }
 
+/* The last snapshot has what is known. */
+static void stop_if_blind(struct recording *recording)
+{
+	if (!collector__is_blind(recording->collector))
+		return;
+	recording->stop = true;
+	recording->status = EXIT_FAILED;
+}
+
 static void record(struct recording *recording)
 {
 	say_notes(recording->collector);
@@ -325,6 +334,7 @@ static void record(struct recording *recording)
 		collector__refresh(recording->collector);
 		say_notes_between(recording);
 		recording->is_fresh = false;
+		stop_if_blind(recording);
 		take_signals(recording);
 		if (now_ns() >= end_ns(recording))
 			recording->stop = true;

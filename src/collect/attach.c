@@ -127,7 +127,8 @@ void say_not_probed(const struct attachment *at, const struct probe_site *site, 
 {
 	reason_set(why, err, "cannot probe %s in %s%s: %s", site->function, at->object->path,
 		   at->probes->by_ret ? " without return probes" : "",
-		   *why_not->text ? why_not->text : strerror(-err));
+		   *why_not->text ? why_not->text :
+		   err == -EPIPE ? "the process that keeps the probes has ended" : strerror(-err));
 }
 
 static int attach_alone(const struct attachment *at, size_t site, bool frees, struct reason *why)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -146,14 +147,18 @@ static void tell_resume(const struct collector *collector, const struct spender 
 		__atomic_store_n(&collector->bpf->bss->everybody_paused, 0, __ATOMIC_SEQ_CST);
 }
 
-static void pause_recording(struct collector *collector, const struct spender *spender)
+static void begin_gap(struct collector *collector, const struct spender *spender)
 {
-	if (make_room(spender->pausing))
-		return; /* it goes on: a gap that nobody knows of would be worse */
 	tell_pause(collector, spender);
 	/* Not before: what entered till then has lived through the gap, and is known by its birth. */
 	spender->pausing->open_ns = collector_now_ns(CLOCK_MONOTONIC);
 	probes_pause(spender->probes, &collector->detacher);
+}
+
+static void pause_recording(struct collector *collector, const struct spender *spender)
+{
+	if (!make_room(spender->pausing)) /* or it goes on: a gap that nobody knows of would be worse */
+		begin_gap(collector, spender);
 }
 
 /* What was mapped meanwhile is looked at next. */
@@ -239,6 +244,8 @@ static enum budget_order judge(struct collector *collector, const struct spender
 {
 	bool is_paused = spender->probes->is_paused;
 
+	if (collector->is_blind)
+		return BUDGET_AS_IT_IS;
 	if (is_paused && is_detaching(collector))
 		return BUDGET_AS_IT_IS;
 	if (collector->pause_every_ns)
@@ -288,6 +295,20 @@ void keep_budgets(struct collector *collector)
 		wait_ns = own_ns < wait_ns ? own_ns : wait_ns;
 	}
 	set_timer(collector, collector->pause_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
+}
+
+void notice_blindness(struct collector *collector)
+{
+	struct spender spender;
+
+	if (collector->is_blind || !collector->keeper || !keeper__has_ended(collector->keeper))
+		return;
+	collector->is_blind = true;
+	epoll_ctl(collector->event_fd, EPOLL_CTL_DEL, keeper__end_fd(collector->keeper), NULL);
+	for (size_t i = 0; spender_at(collector, i, &spender); i++)
+		if (!spender.probes->is_paused && !is_gone(&spender))
+			begin_gap(collector, &spender);
+	add_note(collector, "the process that keeps the probes (allocsnap-links) has ended: nothing is recorded any more");
 }
 
 void pause_spenders(struct collector *collector)

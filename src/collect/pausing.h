@@ -42,6 +42,12 @@ void pausing_release(struct pausing *pausing);
 /* Pauses what has spent its budget, resumes what has earned enough, and sets when to look again. */
 void keep_budgets(struct collector *collector);
 
+/*
+ * The keeper has ended, and the probes with it: a gap begins for everybody that has no end. Once, with a
+ * note.
+ */
+void notice_blindness(struct collector *collector);
+
 /* Before something that takes long: pauses what could spend much meanwhile. */
 void pause_spenders(struct collector *collector);
 

@@ -245,6 +245,7 @@ static void look(struct collector *collector, bool whole)
 {
 	for (size_t i = 0; i < collector->target_nr; i++)
 		collector->target[i]->has_ended = target__is_over(collector->target[i]);
+	notice_blindness(collector);
 	take_news(collector);
 	for (size_t i = 0; i < collector->target_nr; i++)
 		refresh(collector, collector->target[i], whole);
@@ -272,6 +273,11 @@ void collector__refresh(struct collector *collector)
 int collector__event_fd(const struct collector *collector)
 {
 	return collector->event_fd;
+}
+
+bool collector__is_blind(const struct collector *collector)
+{
+	return collector->is_blind;
 }
 
 size_t collector__process_nr(const struct collector *collector)

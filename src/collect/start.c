@@ -257,11 +257,20 @@ static int check_is_same(const struct target *traced, const struct target *targe
 			  target->pid);
 }
 
+static int check_sight(const struct collector *collector, struct reason *why)
+{
+	if (!collector->keeper || !keeper__has_ended(collector->keeper))
+		return 0;
+	return reason_set(why, -EPIPE, "the process that keeps the probes has ended");
+}
+
 int collector__start(struct collector *collector, pid_t id, struct reason *why)
 {
 	struct target *target;
-	int err;
+	int err = check_sight(collector, why);
 
+	if (err)
+		return err;
 	pause_spenders(collector);
 	if (collector->follow_forks)
 		refresh_all(collector); /* it may be a child that is not known yet */
@@ -333,8 +342,8 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 		   struct reason *why)
 {
 	struct held held = { .collector = collector, .why = why };
-	pid_t pid = launch_start(argv, &collector->files_before, why);
-	int err;
+	int err = check_sight(collector, why);
+	pid_t pid = err ?: launch_start(argv, &collector->files_before, why);
 
 	if (pid < 0)
 		return pid;

@@ -382,6 +382,19 @@ def private_mounts():
     return unshare
 
 
+def kill_and_check(bench, recording, target, when):
+    """Nothing stays behind a recording that is killed now: no link, no process, no breakpoint."""
+    keeper, own = keeper_of(recording.pid), bpf_ids(recording.pid)["link"]
+    recording.popen.kill()
+    recording.wait(60)
+
+    def is_gone():
+        return (not own & bpf_ids_in_kernel(bench)["link"] and not changed_code(target.pid)
+                and not (keeper and os.path.exists(f"/proc/{keeper}")))
+
+    wait_for(is_gone, f"{when}: its links, keeper and breakpoints are gone", 5)
+
+
 def uprobe_events(bench):
     """The lines of tracefs' uprobe_events; tracefs is mounted in a namespace of its own."""
     script = ("mount -t tracefs none /sys/kernel/tracing && "

@@ -3,14 +3,15 @@
 and go on each N ms, whatever they cost."""
 import contextlib
 import os
+import random
 import signal
 import struct
 import subprocess
 import time
 
 from collect_api import open_api
-from harness import (ALLOCSNAP, NO_LINKS, Skip, bpf_ids, bpf_ids_in_kernel, changed_code, check,
-                     check_equal, wait_for)
+from harness import (ALLOCSNAP, NO_LINKS, Skip, changed_code, check, check_equal, kill_and_check,
+                     wait_for)
 from test_heaps import HEAPS, domains, is_probed, start
 
 BUDGET = ("--max-overhead", "20")
@@ -190,25 +191,25 @@ def test_budget_pauses_at_dlopen(bench):
     program.is_unharmed()
 
 
-def killed_while_pausing(bench, after_ms):
-    pairs = bench.workload("pairs")
-    with pausing_every(3):
+KILLS = 36
+
+
+def killed_while_pausing(bench, pairs, after_ms):
+    with pausing_every(2):
         recording = bench.attach([pairs])
-    pairs.write("run 300\n")
+    pairs.write(f"run {after_ms + 50:.0f}\n")
     time.sleep(after_ms / 1000)
-    own = bpf_ids(recording.pid)["link"]
-    recording.popen.kill()
-    recording.wait(60)
+    kill_and_check(bench, recording, pairs, f"killed after {after_ms:.2f} ms")
     pairs.line(30)
-    wait_for(lambda: not own & bpf_ids_in_kernel(bench)["link"], "links", 60)
     pairs.order("go 1 1000")
-    left = changed_code(pairs.pid)  # docs/design.md, Budget: a defect that is known
-    print(f"   killed after {after_ms} ms: {left} breakpoints are left", flush=True)
 
 
 def test_budget_killed_while_pausing(bench):
-    for after_ms in (50, 101, 153, 207):
-        killed_while_pausing(bench, after_ms)
+    """Whatever the kernel is doing for the recording just then, all of it goes."""
+    need_links()
+    pairs = bench.workload("pairs")
+    for _ in range(KILLS):
+        killed_while_pausing(bench, pairs, random.uniform(20, 120))
 
 
 def test_budget_harms_nobody(bench):

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The process that keeps the links: nothing else ends it than the end of the recording, and nothing of it
+outlives that."""
+import os
+import random
+import signal
+import time
+
+from harness import (ALLOCSNAP, NO_LINKS, Skip, changed_code, check, check_equal, keeper_of,
+                     kill_and_check, wait_for)
+
+ROUNDS = 12
+
+
+def need_keeper():
+    if NO_LINKS:
+        raise Skip("perf uprobes are the recording's own")
+
+
+def is_there(pid):
+    return os.path.exists(f"/proc/{pid}")
+
+
+def test_keeper_recording_killed_while_it_begins(bench):
+    need_keeper()
+    pairs = bench.workload("pairs")
+    for _ in range(ROUNDS):
+        after_ms = random.uniform(20, 400)
+        recording = bench.attach([pairs], wait=False)
+        time.sleep(after_ms / 1000)
+        kill_and_check(bench, recording, pairs, f"killed {after_ms:.2f} ms after its start")
+    pairs.order("go 1 1000")
+
+
+def test_keeper_recording_killed_while_it_ends(bench):
+    need_keeper()
+    pairs = bench.workload("pairs")
+    for _ in range(ROUNDS):
+        after_ms = random.uniform(0, 150)
+        recording = bench.attach([pairs])
+        recording.popen.send_signal(signal.SIGINT)
+        time.sleep(after_ms / 1000)
+        kill_and_check(bench, recording, pairs, f"killed {after_ms:.2f} ms after its SIGINT")
+    pairs.order("go 1 1000")
+
+
+def test_keeper_is_deaf(bench):
+    """What a terminal, a shell or a service manager sends to all is the recording's to answer."""
+    need_keeper()
+    pairs = bench.workload("pairs")
+    recording = bench.attach([pairs])
+    keeper = keeper_of(recording.pid)
+    check(os.getsid(keeper) == keeper != os.getsid(recording.pid), "it is of the recording's session")
+    for how in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1,
+                signal.SIGUSR2):
+        os.kill(keeper, how)
+    pairs.order("keep 7")
+    check_equal(bench.show(recording.snapshot())["blocks"], 7, "blocks")
+    check_equal(len(recording.end(signal.SIGINT)), 1, "last snapshots")
+    check(not is_there(keeper), "it is still there")
+    check_equal(changed_code(pairs.pid), 0, "changed code")
+
+
+def test_keeper_is_killed(bench):
+    """The recording says so, and in its last snapshot since when it is blind; the program goes on."""
+    need_keeper()
+    pairs = bench.workload("pairs")
+    recording = bench.attach([pairs])
+    pairs.order("keep 7")
+    os.kill(keeper_of(recording.pid), signal.SIGKILL)
+    path, = recording.end(status=1)
+    check("allocsnap-links" in recording.stderr(), f"it says {recording.stderr()!r}")
+    shown = bench.show(path)
+    gap, = shown["gaps"]
+    check_equal(gap["end_ns"], shown["metadata"]["monotonic_ns"], "the end of the gap")
+    check_equal(shown["blocks"], 7, "blocks")
+    check_equal(bench.stats(path)["gap_blocks"]["count"], 7, "blocks from before the gap")
+    wait_for(lambda: not changed_code(pairs.pid), "the end of the breakpoints", 5)
+    pairs.order("go 1 1000")
+
+
+def test_keeper_holds_no_pipe(bench):
+    """Who waits for the end of a killed recording's output does not wait for it."""
+    need_keeper()
+    pairs = bench.workload("pairs")
+    recording = bench.attach([pairs])
+    keeper = keeper_of(recording.pid)
+    shown = {os.readlink(f"/proc/{keeper}/fd/{fd}") for fd in "012"}
+    check_equal(shown, {"/dev/null"}, "its standard files")
+    held = {os.readlink(entry.path) for entry in os.scandir(f"/proc/{keeper}/fd")}
+    check(not any(name.startswith("pipe:") for name in held), f"it holds {held}")
+    recording.end(signal.SIGINT)
+
+
+def test_keeper_of_run_is_not_its_childs(bench):
+    """The program that is run has no end of its socket."""
+    script = "ls -l /proc/self/fd; cat /proc/$PPID/comm"
+    out, _ = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "sh", "-c", script])
+    check("socket:" not in out, f"it has {out}")
