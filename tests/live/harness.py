@@ -382,6 +382,15 @@ def private_mounts():
     return unshare
 
 
+def runs(pid):
+    """Whether a process is there, and more than what its parent has not waited for yet."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
 def kill_and_check(bench, recording, target, when):
     """Nothing stays behind a recording that is killed now: no link, no process, no breakpoint."""
     keeper, own = keeper_of(recording.pid), bpf_ids(recording.pid)["link"]
@@ -390,7 +399,7 @@ def kill_and_check(bench, recording, target, when):
 
     def is_gone():
         return (not own & bpf_ids_in_kernel(bench)["link"] and not changed_code(target.pid)
-                and not (keeper and os.path.exists(f"/proc/{keeper}")))
+                and not (keeper and runs(keeper)))
 
     wait_for(is_gone, f"{when}: its links, keeper and breakpoints are gone", 5)
 
