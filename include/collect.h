@@ -59,6 +59,7 @@ struct snapshot;
 
 #define COLLECTOR_TRACEBACK_LIMIT_MAX 127
 #define COLLECTOR_SAMPLE_BYTES_MOST (1ULL << 36)
+#define COLLECTOR_MAX_OVERHEAD_MOST 10000u /* percent */
 #define COLLECTOR_MAX_BLOCKS_MOST (1u << 27) /* the kernel's limit of a hash map (htab_map_alloc()) */
 
 /* How callers are found. */
@@ -104,7 +105,8 @@ struct collector_options {
 	bool follow_forks;
 
 	/*
-	 * Percent of a program's own CPU time that recording it may add; 0: whatever it takes. The
+	 * Percent of a program's own CPU time that recording it may add, COLLECTOR_MAX_OVERHEAD_MOST at
+	 * most; 0: whatever it takes. The
 	 * recording pauses to keep to that, and the snapshots have the gaps: then
 	 * collector__event_fd() becomes readable often, and collector__refresh() is due at once. With
 	 * follow_forks it is of all processes together.

@@ -162,7 +162,7 @@ const struct option_row capture_rows[] = {
 	  .least = 1, .most = 1 << 26 },
 	{ "max-overhead", 0, OPTION_COUNT, FIELD(max_overhead), .arg = "PCT",
 	  .help = "pause so that recording adds at most PCT % to the program's own CPU time", .least = 1,
-	  .most = 10000 },
+	  .most = COLLECTOR_MAX_OVERHEAD_MOST },
 	{ "probe", 0, OPTION_LIST, FIELD(probe), .arg = "SPEC",
 	  .help = "an allocator of the program's own (see below); repeatable" },
 	{},

@@ -162,6 +162,9 @@ static int open_all(struct collector *collector, const struct collector_options 
 				  COLLECTOR_TRACEBACK_LIMIT_MAX);
 	if (options->sample_bytes > COLLECTOR_SAMPLE_BYTES_MOST)
 		return reason_set(why, -EINVAL, "samples can be 64 GiB apart at most");
+	if (options->max_overhead > COLLECTOR_MAX_OVERHEAD_MOST)
+		return reason_set(why, -EINVAL, "the budget can be %u percent at most",
+				  COLLECTOR_MAX_OVERHEAD_MOST);
 	if (options->max_size && options->min_size > options->max_size)
 		return reason_set(why, -EINVAL, "the least size is above the most");
 	err = read_custom(collector, options, why);
@@ -225,8 +228,8 @@ struct collector *collector__open(const struct collector_options *options, struc
 
 void close_target(struct collector *collector, struct target *target)
 {
+	probes_close(&target->own_probes); /* first: what they still write is not the next one's */
 	books_remove(&collector->books, target->pid);
-	probes_close(&target->own_probes);
 	target__free(target);
 }
 

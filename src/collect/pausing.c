@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/reason.h"
 #include "collect/attach_ways.h"
 #include "collect/recorded.h"
 #include "snapshot.h"
@@ -253,6 +254,20 @@ static enum budget_order judge(struct collector *collector, const struct spender
 	return budget_judge(&spender->pausing->budget, &spender->sum, is_paused);
 }
 
+/* It is tried again and again, and said once. One that has just ended is none of these. */
+static void go_on(struct collector *collector, const struct spender *spender)
+{
+	struct reason why;
+	int err = resume_recording(collector, spender);
+
+	if (err && err != -ESRCH && !spender->pausing->is_stuck) {
+		reason_set(&why, err, "the recording cannot go on after a pause: %s; it is tried again",
+			   strerror(-err));
+		add_note(collector, why.text);
+	}
+	spender->pausing->is_stuck = err != 0;
+}
+
 static void keep_budget(struct collector *collector, const struct spender *spender)
 {
 	switch (judge(collector, spender)) {
@@ -260,7 +275,7 @@ static void keep_budget(struct collector *collector, const struct spender *spend
 		pause_recording(collector, spender);
 		break;
 	case BUDGET_RESUME:
-		resume_recording(collector, spender);
+		go_on(collector, spender);
 		break;
 	case BUDGET_AS_IT_IS:
 		break;

@@ -33,6 +33,7 @@ struct pausing {
 	size_t gap_nr, gap_alloc;
 	uint64_t open_ns; /* since when it pauses; 0: it does not */
 	uint64_t nr, length_ns; /* of all gaps, but for an open one */
+	bool is_stuck; /* the last try to go on has failed, and it was said */
 };
 
 /* Gives what has no budget yet the collector's. */
