@@ -102,8 +102,11 @@ static bool has_order(int recording)
 	struct pollfd fds[] = {
 		{ .fd = CHILD_FD, .events = POLLIN }, { .fd = recording, .events = POLLIN },
 	};
+	int ready;
 
-	return poll(fds, 2, -1) > 0 && !fds[1].revents;
+	while ((ready = poll(fds, 2, -1)) < 0 && errno == EINTR)
+		;
+	return ready > 0 && !fds[1].revents;
 }
 
 static void take_fds(struct msghdr *msg, int ret[KEEPER_FD_NR])

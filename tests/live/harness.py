@@ -382,13 +382,11 @@ def private_mounts():
     return unshare
 
 
-def runs(pid):
-    """Whether a process is there, and more than what its parent has not waited for yet."""
-    try:
-        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
+def is_running(pid):
+    """Not one that has ended, whether or not anybody has asked how."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
 
 
 def kill_and_check(bench, recording, target, when):
@@ -399,7 +397,7 @@ def kill_and_check(bench, recording, target, when):
 
     def is_gone():
         return (not own & bpf_ids_in_kernel(bench)["link"] and not changed_code(target.pid)
-                and not (keeper and runs(keeper)))
+                and not (keeper and is_running(keeper)))
 
     wait_for(is_gone, f"{when}: its links, keeper and breakpoints are gone", 5)
 

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The keeper of links as a process: what ends it, and what does not. It is given nothing to keep. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "collect/keeper.h"
+#include "collect/uprobe_multi.h"
+
+#define PATIENCE_MS 10000
+
+static struct keeper *begin(void)
+{
+	struct keeper *keeper = keeper__open();
+
+	cr_assert(keeper);
+	return keeper;
+}
+
+/* The keeper: the only child of a process. */
+static pid_t child_of(pid_t pid)
+{
+	char path[64];
+	int child = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	file = fopen(path, "r");
+	cr_assert(file && fscanf(file, "%d", &child) == 1);
+	fclose(file);
+	return child;
+}
+
+/* A program that is none. */
+static int attach(struct keeper *keeper, uint32_t nr)
+{
+	uint64_t *places = calloc(nr, sizeof(*places));
+	const struct uprobe_multi uprobes = { .nr = nr, .offset = places, .cookie = places };
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), link;
+
+	cr_assert(places && null >= 0);
+	link = keeper__attach(keeper, null, null, &uprobes);
+	close(null);
+	free(places);
+	return link;
+}
+
+static bool ends(int pidfd)
+{
+	return poll(&(struct pollfd){ .fd = pidfd, .events = POLLIN }, 1, PATIENCE_MS) == 1;
+}
+
+Test(collect_keeper, goes_on_after_what_it_cannot_do)
+{
+	struct keeper *keeper = begin();
+
+	for (int i = 0; i < 100; i++) {
+		int link = attach(keeper, 1 + i);
+
+		cr_assert(link < 0 && link != -EPIPE, "%d", link);
+	}
+	cr_assert_eq(attach(keeper, 1 << 16), -EMSGSIZE);
+	keeper__detach(keeper, 3); /* its socket is no link */
+	cr_assert_eq(keeper__detaching_nr(keeper), 0);
+	keeper__settle(keeper);
+	cr_assert_neq(attach(keeper, 1), -EPIPE);
+	cr_assert(!keeper__has_ended(keeper));
+	keeper__close(keeper);
+	cr_assert(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "it is there still");
+}
+
+Test(collect_keeper, that_was_killed_is_told)
+{
+	struct keeper *keeper = begin();
+
+	kill(child_of(getpid()), SIGKILL);
+	cr_assert(ends(keeper__end_fd(keeper)));
+	cr_assert(keeper__has_ended(keeper));
+	cr_assert_eq(attach(keeper, 1), -EPIPE);
+	keeper__detach(keeper, 7);
+	keeper__settle(keeper);
+	cr_assert_eq(keeper__detaching_nr(keeper), 0);
+	keeper__close(keeper);
+}
+
+Test(collect_keeper, that_was_stopped_is_closed)
+{
+	struct keeper *keeper = begin();
+
+	kill(child_of(getpid()), SIGSTOP);
+	keeper__close(keeper);
+	cr_assert(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
+}
+
+/* What it has forked, without a program of its own, has the socket still. */
+static void record_and_fork(int ready[2])
+{
+	struct keeper *keeper = begin();
+	pid_t said[2] = { child_of(getpid()) };
+
+	cr_assert(!keeper__has_ended(keeper));
+	said[1] = fork();
+	if (said[1])
+		cr_assert(write(ready[1], said, sizeof(said)) == sizeof(said));
+	pause();
+	_exit(0);
+}
+
+Test(collect_keeper, ends_with_the_recording)
+{
+	pid_t said[2], recording;
+	int ready[2], pidfd;
+
+	cr_assert(!pipe(ready));
+	recording = fork();
+	if (!recording)
+		record_and_fork(ready);
+	cr_assert(read(ready[0], said, sizeof(said)) == sizeof(said));
+	pidfd = syscall(SYS_pidfd_open, said[0], 0);
+	cr_assert(pidfd >= 0);
+	kill(recording, SIGKILL);
+	waitpid(recording, NULL, 0);
+	cr_expect(ends(pidfd));
+	kill(said[1], SIGKILL);
+}
