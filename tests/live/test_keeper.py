@@ -7,7 +7,7 @@ import signal
 import time
 
 from harness import (ALLOCSNAP, NO_LINKS, Skip, changed_code, check, check_equal, keeper_of,
-                     kill_and_check, wait_for)
+                     is_running, kill_and_check, wait_for)
 
 ROUNDS = 12
 
@@ -15,10 +15,6 @@ ROUNDS = 12
 def need_keeper():
     if NO_LINKS:
         raise Skip("perf uprobes are the recording's own")
-
-
-def is_there(pid):
-    return os.path.exists(f"/proc/{pid}")
 
 
 def test_keeper_recording_killed_while_it_begins(bench):
@@ -57,7 +53,7 @@ def test_keeper_is_deaf(bench):
     pairs.order("keep 7")
     check_equal(bench.show(recording.snapshot())["blocks"], 7, "blocks")
     check_equal(len(recording.end(signal.SIGINT)), 1, "last snapshots")
-    check(not is_there(keeper), "it is still there")
+    check(not is_running(keeper), "it is still there")
     check_equal(changed_code(pairs.pid), 0, "changed code")
 
 
