@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import signal
+import time
 
 from harness import (ALLOCSNAP, NEVER, OURS, UNWINDING, Process, Workload, check, check_equal,
                      children_of, wait_for)
@@ -68,6 +69,7 @@ class Recorded(Workload):
         self.name = name
         self.paths = []
         self.said = []  # by the program, while a snapshot was waited for
+        self.has_begun = False
 
     def line(self, seconds=15):
         """The program's next line; paths of snapshots are put aside."""
@@ -83,8 +85,16 @@ class Recorded(Workload):
         return self
 
     def child(self):
-        """Its PID, or None: none yet, or it has ended."""
-        return next((pid for pid, comm in children_of(self.pid) if comm not in OURS), None)
+        """Its PID, once it is more than a fork of the recording, which has a ledger, too, and forks
+        others that will have names of their own; None: it has ended."""
+        while not self.has_begun and self.popen.poll() is None:
+            self.has_begun = self.running() is not None
+            time.sleep(0.001)
+        return self.running()
+
+    def running(self):
+        ours = (*OURS, os.path.basename(ALLOCSNAP)[:15])
+        return next((pid for pid, comm in children_of(self.pid) if comm not in ours), None)
 
     def ledger(self):
         pid = self.child()
