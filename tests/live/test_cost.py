@@ -92,7 +92,10 @@ def test_cost_of_children_is_their_own(bench):
     for snapshot in shown:
         if snapshot["counters"]["program_ns"]:
             check_cost(snapshot["metadata"], snapshot["counters"])
-        check(snapshot["metadata"]["cpu_ns"] > 0, f"no CPU time: {snapshot['metadata']}")
+        metadata = snapshot["metadata"]
+        # the kernel adds up at its ticks: one that has ended before the first may have none yet
+        lived_ns = metadata["monotonic_ns"] - metadata["recording_start_monotonic_ns"]
+        check(metadata["cpu_ns"] > 0 or lived_ns < 20000000, f"no CPU time: {metadata}")
 
 
 def test_cost_in_doctor(bench):
