@@ -104,9 +104,8 @@ static bool find_traceback(const struct collector *collector, pid_t pid, uint64_
 	struct block_key key;
 	struct process process;
 	struct block block;
-	uint32_t tgid = pid;
 
-	if (bpf_map_lookup_elem(bpf_map__fd(bpf->maps.processes), &tgid, &process))
+	if (!books_read(&collector->books, pid, &process))
 		return false;
 	key = block_key_of(address, process.image, LAYER_HEAP);
 	return !bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block) &&
