@@ -273,10 +273,16 @@ int process_resume(struct process_request *args)
 	return 0;
 }
 
-/* In all its threads: those that have ended are in the sum, but for one that is just ending, too. */
+/*
+ * In all its threads: those that have ended are in the sum, but for one that is just ending, and the
+ * main one, which is a zombie as long as others run.
+ */
 static __always_inline __u64 cpu_time(struct task_struct *last)
 {
-	return last->signal->sum_sched_runtime + last->se.sum_exec_runtime;
+	struct task_struct *main_thread = last->group_leader;
+	__u64 ns = last->signal->sum_sched_runtime + last->se.sum_exec_runtime;
+
+	return main_thread == last ? ns : ns + main_thread->se.sum_exec_runtime;
 }
 
 /* Runs for each thread; signal->live is 0 for the last one. */

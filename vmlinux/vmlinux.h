@@ -158,6 +158,7 @@ struct task_struct {
 	unsigned long sas_ss_sp; /* the alternate signal stack */
 	unsigned long sas_ss_size;
 	struct mm_struct *mm;
+	struct task_struct *group_leader; /* the main thread */
 	struct signal_struct *signal;
 	struct uprobe_task *utask;
 	struct thread_struct thread;

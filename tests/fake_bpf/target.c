@@ -128,6 +128,9 @@ struct target_thread *thread_start(struct target_process *target, pid_t tid)
 	thread->process = target;
 	thread->task.pid = tid;
 	thread->task.tgid = target->pid;
+	if (tid == target->pid)
+		target->main_thread = &thread->task;
+	thread->task.group_leader = target->main_thread ?: &thread->task;
 	thread->task.mm = &target->mm;
 	thread->task.signal = &target->signal;
 	thread->task.thread.fsbase = (uintptr_t)&thread->stack[STACK_SLOTS] - 1;

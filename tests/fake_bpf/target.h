@@ -21,6 +21,7 @@ struct target_process {
 	struct mm_struct mm;
 	struct signal_struct signal;
 	struct xol_area xol;
+	struct task_struct *main_thread;
 	bool is_hijacking; /* there are return probes */
 	bool loss_expected[LOSS_NR]; /* expect_loss() looked at it; books_check() wants 0 of others */
 };

@@ -144,6 +144,18 @@ BOOK_TEST(cost, goes_on_when_the_books_begin_anew)
 	expect_traps(2, rets(1), returns(1));
 }
 
+/* Nobody has added up what the main thread has run, as long as others are left. */
+BOOK_TEST(cost, has_the_cpu_time_of_a_main_thread_that_ended_first)
+{
+	struct target_thread *other = thread_start(process, 101);
+
+	main_thread->task.se.sum_exec_runtime = 1000;
+	other->task.se.sum_exec_runtime = 234;
+	thread_exit(main_thread, 0);
+	thread_exit(other, 0);
+	cr_expect_eq(book_of(process)->cpu_ns, 1234);
+}
+
 BOOK_TEST(cost, has_the_cpu_time_of_all_threads_at_the_end)
 {
 	process->signal.sum_sched_runtime = 1000;
