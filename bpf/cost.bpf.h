@@ -66,7 +66,7 @@ static __noinline int cost_settle(void)
 	return 0;
 }
 
-/* The first of a thread, or of one that there is no memory for. */
+/* At a return or a `ret` before any entry, or of a thread that there is no memory for. */
 static __noinline int cost_unthreaded(__u64 trap)
 {
 	struct process *process = process_of(bpf_get_current_pid_tgid() >> 32);

@@ -13,6 +13,7 @@
 
 #include "collect/keeper.h"
 #include "collect/uprobe_multi.h"
+#include "parser_fixture.h"
 
 #define PATIENCE_MS 10000
 
@@ -22,20 +23,6 @@ static struct keeper *begin(void)
 
 	cr_assert(keeper);
 	return keeper;
-}
-
-/* The keeper: the only child of a process. */
-static pid_t child_of(pid_t pid)
-{
-	char path[64];
-	int child = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
-	file = fopen(path, "r");
-	cr_assert(file && fscanf(file, "%d", &child) == 1);
-	fclose(file);
-	return child;
 }
 
 /* A program that is none. */
@@ -80,7 +67,7 @@ Test(collect_keeper, that_was_killed_is_told)
 {
 	struct keeper *keeper = begin();
 
-	kill(child_of(getpid()), SIGKILL);
+	kill(only_child_of(getpid()), SIGKILL);
 	cr_assert(ends(keeper__end_fd(keeper)));
 	cr_assert(keeper__has_ended(keeper));
 	cr_assert_eq(attach(keeper, 1), -EPIPE);
@@ -94,7 +81,7 @@ Test(collect_keeper, that_was_stopped_is_closed)
 {
 	struct keeper *keeper = begin();
 
-	kill(child_of(getpid()), SIGSTOP);
+	kill(only_child_of(getpid()), SIGSTOP);
 	keeper__close(keeper);
 	cr_assert(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
 }
@@ -103,7 +90,7 @@ Test(collect_keeper, that_was_stopped_is_closed)
 static void record_and_fork(int ready[2])
 {
 	struct keeper *keeper = begin();
-	pid_t said[2] = { child_of(getpid()) };
+	pid_t said[2] = { only_child_of(getpid()) };
 
 	cr_assert(!keeper__has_ended(keeper));
 	said[1] = fork();

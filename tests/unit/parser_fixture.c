@@ -19,8 +19,7 @@ struct parser *parser_with(read_fn read, uint64_t cpu_ns)
 	return parser;
 }
 
-/* The only child of a process. */
-static pid_t child_of(pid_t pid)
+pid_t only_child_of(pid_t pid)
 {
 	char path[64];
 	int child = 0;
@@ -35,12 +34,12 @@ static pid_t child_of(pid_t pid)
 
 pid_t parser_spawner(void)
 {
-	return child_of(getpid());
+	return only_child_of(getpid());
 }
 
 pid_t parser_reader(void)
 {
-	return child_of(parser_spawner());
+	return only_child_of(parser_spawner());
 }
 
 /* ---- in the reader ---- */

@@ -14,6 +14,9 @@
 /* read NULL: its work; cpu_ns 0: the default. It must open. */
 struct parser *parser_with(read_fn read, uint64_t cpu_ns);
 
+/* Of a process that has one child. */
+pid_t only_child_of(pid_t pid);
+
 pid_t parser_spawner(void);
 pid_t parser_reader(void);
 
