@@ -124,10 +124,9 @@ static __noinline int enter_of_heap(struct pt_regs *ctx, struct thread *thread, 
 	return 0;
 }
 
-/* One function for all shapes, so that all probes of a file can be attached at once. session: 0 or a bit. */
-static __always_inline int enter(struct pt_regs *ctx, struct thread *thread, __u64 session)
+/* One function for all shapes, so that all probes of a file can be attached at once. */
+static __always_inline int enter(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx) | session;
 	__u64 sp = PT_REGS_SP(ctx);
 
 	if (COOKIE_SHAPE(cookie) >= SHAPE_CUSTOM_ALLOC)
@@ -165,21 +164,22 @@ static __always_inline int enter(struct pt_regs *ctx, struct thread *thread, __u
 	return 0;
 }
 
-static __always_inline int leave(struct pt_regs *ctx, struct thread *thread)
+static __always_inline int leave(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	if (thread)
 		thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx) };
-	return call_end(thread, bpf_get_attach_cookie(ctx), PT_REGS_RC(ctx));
+	return call_end(thread, cookie, PT_REGS_RC(ctx));
 }
 
 SEC("uprobe")
 int BPF_KPROBE(enter_call)
 {
+	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct thread *thread = own_thread();
 
 	cost_begin(thread);
-	enter(ctx, thread, 0);
-	cost_end(thread, trap_at_entry(bpf_get_attach_cookie(ctx)));
+	enter(ctx, thread, cookie);
+	cost_end(thread, trap_at_entry(cookie));
 	return 0;
 }
 
@@ -189,7 +189,7 @@ int BPF_KPROBE(leave_call)
 	struct thread *thread = current_thread();
 
 	cost_begin(thread);
-	leave(ctx, thread);
+	leave(ctx, thread, bpf_get_attach_cookie(ctx));
 	cost_end(thread, TRAP_RETURN);
 	return 0;
 }
@@ -222,15 +222,16 @@ int BPF_KPROBE(leave_by_ret)
 SEC("uprobe")
 int BPF_KPROBE(session_call)
 {
+	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct thread *thread = own_thread();
 	int stays = 0;
 
 	cost_begin(thread);
 	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {
-		stays = enter(ctx, thread, COOKIE_IN_SESSION) != 0;
-		cost_end(thread, trap_at_entry(bpf_get_attach_cookie(ctx)));
+		stays = enter(ctx, thread, cookie | COOKIE_IN_SESSION) != 0;
+		cost_end(thread, trap_at_entry(cookie));
 	} else {
-		leave(ctx, thread);
+		leave(ctx, thread, cookie);
 		cost_end(thread, TRAP_RETURN);
 	}
 	return stays;

@@ -7,6 +7,7 @@
 #include "admit.bpf.h"
 #include "cut.bpf.h"
 #include "dropped.bpf.h"
+#include "nursery.bpf.h"
 #include "sample.bpf.h"
 
 static __always_inline void count(struct process *process, enum counter counter, __u64 n)
@@ -62,22 +63,32 @@ static __always_inline void count_removed(struct process *process, struct estima
 	count_sampled(process, -1);
 }
 
+/* A block is about to come into the map (1), is gone or has not come (-1). */
+static __always_inline void block_counted(const struct block_key *key, __s64 n)
+{
+	struct nursery_place *place = nursery_at(key);
+
+	pairing_count(key, n);
+	if (place)
+		__sync_fetch_and_add(&place->mapped, n);
+}
+
 /* 0 or the error of the map. Whoever frees it from now on must find it counted. */
 static __always_inline long block_add(const struct block_key *key, const struct block *block,
 				      __u64 flags)
 {
 	long err;
 
-	pairing_count(key, 1);
+	block_counted(key, 1);
 	err = bpf_map_update_elem(&blocks, key, block, flags);
 	if (err)
-		pairing_count(key, -1);
+		block_counted(key, -1);
 	return err;
 }
 
 /* Takes a block out of the map, into *block, without counting. */
-static __always_inline bool block_take(struct process *process, const struct block_key *key,
-				       struct block *block, __u64 now)
+static __always_inline bool block_take_mapped(struct process *process, const struct block_key *key,
+					      struct block *block, __u64 now)
 {
 	struct block *found = bpf_map_lookup_elem(&blocks, key);
 
@@ -87,7 +98,75 @@ static __always_inline bool block_take(struct process *process, const struct blo
 	hand_over(process, key, block, now);
 	if (bpf_map_delete_elem(&blocks, key))
 		return false;
-	pairing_count(key, -1);
+	block_counted(key, -1);
+	return true;
+}
+
+/*
+ * Takes a block out of the books, into *block, without counting. 0, -ENOENT, or -EBUSY: it was not found, but
+ * may have been moving.
+ */
+static __always_inline long block_look(struct process *process, const struct block_key *key,
+				       struct block *block, __u64 now)
+{
+	struct nursery_place *place = nursery_at(key);
+	__u64 state = NURSERY_EMPTY;
+
+	if (place && nursery_seize(place, key, block, &state)) {
+		hand_over(process, key, block, now);
+		place_leave(place, state, NURSERY_EMPTY);
+		return 0;
+	}
+	if (place && NURSERY_IS(state) != NURSERY_BUSY && !place->mapped)
+		return -ENOENT;
+	if (block_take_mapped(process, key, block, now))
+		return 0;
+	return NURSERY_IS(state) == NURSERY_BUSY ? -EBUSY : -ENOENT;
+}
+
+static __always_inline bool block_take(struct process *process, const struct block_key *key,
+				       struct block *block, __u64 now)
+{
+	long err = block_look(process, key, block, now);
+
+	if (err == -EBUSY)
+		lose(process, LOSS_blocks_unsettled);
+	return !err;
+}
+
+/* An address is given out whose block is still there: that was freed without our seeing it. */
+static __always_inline void block_replaced(struct process *process, const struct block_key *key,
+					   const struct block *missed)
+{
+	lose(process, missed->birth_ns < resumed_ns(process) ? LOSS_blocks_gone_in_gap :
+							       LOSS_blocks_replaced);
+	count_removed(process, estimate_of(key, missed));
+}
+
+/* What lies in our place moves to the map, whosever it is. 0, or it can't. */
+static __always_inline long nursery_move(const struct nursery_place *place, __u64 now)
+{
+	struct block_key key = place->key;
+	struct block block = place->block;
+
+	if (!is_handed_over(&key, &block, now))
+		return -ENOSPC; /* the loader could find it twice */
+	return block_add(&key, &block, BPF_NOEXIST);
+}
+
+/* Whether the block lies in its place of the nursery now. */
+static __always_inline bool nursery_put(struct nursery_place *place, const struct block_key *key,
+					const struct block *block, __u64 now)
+{
+	__u64 state = place_state(place);
+
+	if (NURSERY_IS(state) == NURSERY_BUSY || !place_seize(place, state))
+		return false;
+	if (NURSERY_IS(state) == NURSERY_FULL && nursery_move(place, now)) {
+		place_leave(place, state, NURSERY_FULL);
+		return false;
+	}
+	place_fill(place, state, key, block);
 	return true;
 }
 
@@ -95,24 +174,30 @@ static __always_inline bool block_take(struct process *process, const struct blo
 static __always_inline long block_put(struct process *process, const struct block_key *key,
 				      const struct block *block, __u64 now)
 {
+	struct nursery_place *place = nursery_at(key);
 	struct block missed;
-	long err;
+	long err = -EEXIST;
 
 	if (dropped_free(process, key))
 		lose(process, LOSS_blocks_replaced);
-	err = block_add(key, block, BPF_NOEXIST);
-
+	if (!place)
+		err = block_add(key, block, BPF_NOEXIST);
 	if (err == -EEXIST) {
-		if (block_take(process, key, &missed, now)) {
-			lose(process, missed.birth_ns < resumed_ns(process) ?
-					      LOSS_blocks_gone_in_gap : LOSS_blocks_replaced);
-			count_removed(process, estimate_of(key, &missed));
-		}
+		if (!block_look(process, key, &missed, now))
+			block_replaced(process, key, &missed);
+		if (place && nursery_put(place, key, block, now))
+			return 0;
 		err = block_add(key, block, BPF_ANY);
 	}
 	if (err)
 		dropped_enter(process, key, block->size);
 	return err;
+}
+
+/* The same, unless there is one: -EEXIST. */
+static __always_inline long block_put_back(const struct block_key *key, const struct block *block)
+{
+	return nursery_has(key) ? -EEXIST : block_add(key, block, BPF_NOEXIST);
 }
 
 #endif

@@ -25,22 +25,29 @@ static __always_inline __u64 read_epoch(void)
 	return *(volatile __u64 *)&epoch;
 }
 
-/*
- * Before a block leaves the place where the loader looks for it: the map, or the realloc that it
- * is in. It may have seen it there, and will know it again by its birth. What is left from an
- * earlier snapshot has an epoch that is not after the cut.
- */
-static __always_inline void hand_over(struct process *process, const struct block_key *key,
-				      const struct block *block, __u64 now)
+/* Whether the loader finds a block that leaves the place where it looks for it. */
+static __always_inline bool is_handed_over(const struct block_key *key, const struct block *block,
+					   __u64 now)
 {
 	__u64 last = *(volatile __u64 *)&cut; /* after epoch: a program behind the cut sees it */
 	struct handed_key which = { .key = *key, .birth_ns = block->birth_ns };
 	struct handed_block handed;
 
 	if (!last || now <= last || block->epoch > last)
-		return;
+		return true;
 	handed = (struct handed_block){ .block = *block, .left = now };
-	if (bpf_map_update_elem(&handed_blocks, &which, &handed, BPF_ANY))
+	return !bpf_map_update_elem(&handed_blocks, &which, &handed, BPF_ANY);
+}
+
+/*
+ * Before a block leaves the place where the loader looks for it: the map, its place in the nursery, or the
+ * realloc that it is in. It may have seen it there, and will know it again by its birth. What is left from an
+ * earlier snapshot has an epoch that is not after the cut.
+ */
+static __always_inline void hand_over(struct process *process, const struct block_key *key,
+				      const struct block *block, __u64 now)
+{
+	if (!is_handed_over(key, block, now))
 		__sync_fetch_and_add(&process->loss[LOSS_blocks_not_handed], 1);
 }
 

@@ -12,6 +12,7 @@
  */
 
 #include "maps.bpf.h"
+#include "nursery.bpf.h"
 #include "sample.bpf.h"
 
 extern __u64 any_dropped; /* for the loader: whether there was ever one */
@@ -98,8 +99,8 @@ static __always_inline bool dropped_free(struct process *process, const struct b
 static __always_inline void dropped_put_back(struct process *process, const struct block_key *key,
 					     __u64 size)
 {
-	long err = bpf_map_lookup_elem(&blocks, key) ? -EEXIST :
-						       dropped_note(key, size, BPF_NOEXIST);
+	bool is_taken = nursery_has(key) || bpf_map_lookup_elem(&blocks, key);
+	long err = is_taken ? -EEXIST : dropped_note(key, size, BPF_NOEXIST);
 
 	if (err == -EEXIST) {
 		dropped_count_freed(process, size);

@@ -11,6 +11,7 @@
  *	processes   slot           struct process    4096        loader, probes    loader
  *	threads     task           struct thread     grows       probes            probes
  *	blocks      block_key      struct block      * 4 M       probes            loader
+ *	nursery     hash of block_key  struct nursery_place  * 64 Ki  probes, loader  both
  *	handed_blocks  handed_key  struct handed_block  * 1/4 of it  probes         loader
  *	dropped_blocks block_key   size              * 1/4 of it  probes         loader
  *	pairing     hash           number of blocks  * 1         probes, loader    probes
@@ -31,7 +32,7 @@
  * `tracebacks` – the block is recorded without one (tracebacks_dropped). `doorbell` – nothing: it
  * only wakes the loader, to look at `processes`. A child is not followed where that is full
  * (processes_dropped). `unwind_objects`, `unwind_slabs` – the file has no table (unwind_tables_missing).
- * `unwind_places`, `unwind_cache` – what they have is written over. `pairing` is not: blocks share places.
+ * `unwind_places`, `unwind_cache` – what they have is written over. `nursery` – what a place has moves to `blocks`. `pairing` is not: blocks share places.
  *
  * blocks and tracebacks are not preallocated: the memory of blocks follows what is live; the
  * loader deletes tracebacks that no block has any more once half of their room is taken.
@@ -182,6 +183,14 @@ struct {
 	__type(key, struct block_key);
 	__type(value, struct block);
 } blocks SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct nursery_place);
+} nursery SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -291,7 +291,7 @@ static __always_inline void call_cut_off(struct process *process, struct call *c
 		err = range_put_back(&key, &old);
 	else
 		err = dropped_find(process, &key) ?
-		      -EEXIST : block_add(&key, &old, BPF_NOEXIST);
+		      -EEXIST : block_put_back(&key, &old);
 	if (err)
 		count_old_removed(process, call);
 	if (err && err != -EEXIST)

@@ -85,7 +85,8 @@ typedef uint64_t bpf_u64;
 	X(ranges_missed, "mappings made or taken away that could not be recorded: others were being recorded for too long, or they were too many") \
 	X(drops_unnoted, "blocks not recorded that could not even be noted: their frees are unknown ones") \
 	X(nestings_late, "functions found late to call another allocator function: till then some of their blocks were sampled twice as often") \
-	X(blocks_gone_in_gap, "blocks found replaced that were from before a gap in the recording")
+	X(blocks_gone_in_gap, "blocks found replaced that were from before a gap in the recording") \
+	X(blocks_unsettled, "frees that came while their block may have been moving within the books: it may seem live")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -215,6 +216,33 @@ static inline __attribute__((always_inline)) bpf_u32 pairing_slot(bpf_u64 addres
 								  bpf_u64 mask)
 {
 	return ((address ^ (bpf_u64)layer << 60) * 0x9e3779b97f4a7c15ULL >> 32) & mask;
+}
+
+/*
+ * Where a block lies while it is young (bpf/nursery.bpf.h). A new block lies in the place that its key's
+ * hash gives; when another one comes to that it moves to the map `blocks`.
+ */
+struct nursery_place {
+	bpf_u64 state; /* how often it was changed; in the two lowest bits enum nursery_is */
+	bpf_u64 mapped; /* blocks in the map that would lie here */
+	struct block_key key;
+	struct block block;
+};
+_Static_assert(sizeof(struct nursery_place) == 64, "a cache line");
+
+enum nursery_is {
+	NURSERY_EMPTY = 0,
+	NURSERY_FULL,
+	NURSERY_BUSY, /* somebody changes it just now, for less than a microsecond */
+};
+
+#define NURSERY_CHANGE 4ULL
+#define NURSERY_IS(state) ((state) & (NURSERY_CHANGE - 1))
+#define NURSERY_STATE(state, is) (((state) & ~(NURSERY_CHANGE - 1)) | (is))
+
+static inline __attribute__((always_inline)) bpf_u32 nursery_slot(const struct block_key *key, bpf_u64 mask)
+{
+	return ((key->address ^ key->image << 36) * 0x9e3779b97f4a7c15ULL >> 32) & mask;
 }
 
 /* What is inside a realloc, and in no map. */
@@ -361,8 +389,9 @@ struct settings {
 	bpf_u64 min_size;      /* smaller blocks are not recorded */
 	bpf_u64 max_size;      /* nor larger ones; 0: there is no limit */
 	bpf_u64 pairing_mask;  /* entries of the map `pairing` - 1 */
+	bpf_u64 nursery_mask;  /* entries of the map `nursery` - 1; 0: it is not used */
 };
-_Static_assert(sizeof(struct settings) == 64, "no padding");
+_Static_assert(sizeof(struct settings) == 72, "no padding");
 
 #define SAMPLE_BYTES_MAX (1ULL << 36)
 

@@ -35,6 +35,7 @@ typedef _Bool bool;
 enum { false = 0, true = 1 };
 
 #define NULL ((void *)0)
+#define ENOENT 2
 #define ESRCH 3
 #define EEXIST 17
 #define EBUSY 16

@@ -200,7 +200,8 @@ static int open_all(struct collector *collector, const struct collector_options 
 		collector->unwind_tables.bpf = collector->bpf;
 		collector->unwind_tables.cache = unwind_cache__open(0);
 	}
-	err = pairing_open(&collector->pairing, collector->bpf->maps.pairing);
+	err = pairing_open(&collector->pairing, collector->bpf->maps.pairing) ?:
+	      nursery_open(&collector->nursery, collector->bpf->maps.nursery);
 	if (err)
 		return err;
 	err = open_events(collector, why);
@@ -249,6 +250,7 @@ void collector__close(struct collector *collector)
 	cut_release(&collector->cut);
 	drain_release(&collector->drain);
 	pairing_close(&collector->pairing);
+	nursery_close(&collector->nursery);
 	symbols__free(collector->symbols);
 	parser__close(collector->parser);
 	mapping_events__close(collector->events);

@@ -13,6 +13,7 @@
 #include "base/idmap.h"
 #include "base/parallel.h"
 #include "collect/bpf.h"
+#include "collect/nursery.h"
 #include "collect/read_blocks.h"
 
 /* ---- the grace period ---- */
@@ -165,14 +166,19 @@ static void leave_out_others(void *part_)
 	drained_blocks_filter(part->blocks, is_new, part->others);
 }
 
-static int unite(struct cut *cut, struct drain *drain, uint64_t last, struct blocks_read *read)
+static int unite(struct cut *cut, struct drain *drain, uint64_t last, struct blocks_read *read,
+		 struct drained_blocks *young)
 {
 	struct others others = { .cut = cut };
 	struct part part[2] = { { &others, &read->part[0] }, { &others, &read->part[1] } };
 	int err = append_border(cut, read) ?: gather(cut, last, &others);
 
-	if (!err && others.ids.nr)
+	if (!err && others.ids.nr) {
 		run_both(leave_out_others, &part[0], &part[1]);
+		drained_blocks_filter(young, is_new, &others);
+	}
+	if (!err)
+		err = drained_blocks_move(&drain->blocks, young);
 	for (int i = 0; i < 2 && !err; i++)
 		err = drained_blocks_move(&drain->blocks, &read->part[i]);
 	for (size_t i = 0; i < cut->pending_nr && !err; i++)
@@ -202,9 +208,11 @@ static struct block_source source_of(struct cut *cut, const struct bpf_map *map)
 	return source;
 }
 
-int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, struct drain *drain)
+int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const struct nursery *nursery,
+		    struct drain *drain)
 {
 	struct block_source source = source_of(cut, bpf->maps.blocks);
+	struct drained_blocks young = {};
 	struct blocks_read read = {};
 	uint64_t last = bpf->data->epoch;
 	int err;
@@ -213,6 +221,8 @@ int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, struct dra
 	set(&bpf->bss->cut, last);
 	set(&bpf->data->epoch, last + 1);
 	err = wait_for_programs(cut);
+	if (!err) /* first, as they move to the map */
+		err = nursery_read(nursery, last, &young);
 	if (!err)
 		err = read_blocks(&source, last, &read);
 	if (!err)
@@ -222,8 +232,9 @@ int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, struct dra
 		err = map_copy_take(&cut->handed, bpf_map__fd(bpf->maps.handed_blocks),
 				    sizeof(struct handed_key), sizeof(struct handed_block));
 	if (!err)
-		err = unite(cut, drain, last, &read);
+		err = unite(cut, drain, last, &read, &young);
 	blocks_read_release(&read);
+	drained_blocks_release(&young);
 	return err;
 }
 

@@ -13,6 +13,7 @@
 #include "collect/drain.h"
 
 struct allocsnap_bpf;
+struct nursery;
 
 /* Scratch memory; zeroed: none yet. */
 struct cut {
@@ -26,7 +27,8 @@ struct cut {
 /*
  * Reads the blocks that were live at one instant, just after the call, into drain->blocks. 0, or the negative errno of a system call, -ENOMEM.
  */
-int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, struct drain *drain);
+int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const struct nursery *nursery,
+		    struct drain *drain);
 
 void cut_release(struct cut *cut);
 

@@ -173,6 +173,14 @@ static int describe_cost(struct snapshot_builder *builder, const struct target *
 	return err || !occasion->max_overhead ? err : describe_numbers(builder, budget, ARRAY_SIZE(budget));
 }
 
+/* The loader has taken what lies in the nursery of the map's share (load.c). */
+static uint64_t max_blocks(const struct allocsnap_bpf *bpf)
+{
+	uint64_t mask = bpf->rodata->settings.nursery_mask;
+
+	return bpf_map__max_entries(bpf->maps.blocks) + (mask ? mask + 1 : 0);
+}
+
 int describe_target(struct snapshot_builder *builder, const struct target *target,
 		    const struct process *books, const struct occasion *occasion)
 {
@@ -184,7 +192,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		{ "monotonic_ns", occasion->monotonic_ns },
 		{ "recording_start_monotonic_ns", target->started_ns },
 		{ "traceback_limit", occasion->traceback_limit },
-		{ "max_blocks", bpf_map__max_entries(occasion->bpf->maps.blocks) },
+		{ "max_blocks", max_blocks(occasion->bpf) },
 		{ "rss_bytes", target->rss_bytes },
 		{ "rss_at_start_bytes", target->rss_at_start_bytes },
 	};

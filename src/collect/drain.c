@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/idmap.h"
 #include "collect/bpf.h"
+#include "collect/nursery.h"
 #include "collect/pairing.h"
 
 /*
@@ -97,12 +98,19 @@ int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceba
 	return map_copy_read(&drain->tracebacks, tracebacks_fd, sizeof(uint64_t), traceback_bytes);
 }
 
-static bool has_ended(const struct ended *ended, uint64_t image)
+int compare_images(const void *a, const void *b)
 {
-	for (size_t i = 0; i < ended->image_nr; i++)
-		if (ended->image[i] == image)
-			return false;
-	return image < ended->next;
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static bool has_ended(const void *ended_, uint64_t image)
+{
+	const struct ended *ended = ended_;
+
+	return image < ended->next && !bsearch(&image, ended->image, ended->image_nr,
+					       sizeof(image), compare_images);
 }
 
 /* The words on the way to where a mapping of an image that has ended begins (bpf/starts.bpf.h). */
@@ -120,7 +128,8 @@ static void forget_start(int starts_fd, const struct block_key *block)
 }
 
 /* The kernel stops at a key that is not there: what was handed over, for one. */
-static int delete_all(int fd, const struct pairing *pairing, const struct block_key *key, size_t nr)
+static int delete_all(int fd, const struct nursery *nursery, const struct pairing *pairing,
+		      const struct block_key *key, size_t nr)
 {
 	size_t done = 0;
 
@@ -131,13 +140,15 @@ static int delete_all(int fd, const struct pairing *pairing, const struct block_
 		if (err && err != -ENOENT)
 			return err;
 		pairing_forget(pairing, key + done, deleted);
+		nursery_forget(nursery, key + done, deleted);
 		done += deleted + !!err;
 	}
 	return 0;
 }
 
 static int delete_chunk(const struct image_blocks *image, const struct block_chunk *chunk,
-			const struct allocsnap_bpf *bpf, const struct pairing *pairing)
+			const struct allocsnap_bpf *bpf, const struct nursery *nursery,
+			const struct pairing *pairing)
 {
 	struct block_key *key = calloc(chunk->nr + 1, sizeof(*key));
 	int err = key ? 0 : -ENOMEM;
@@ -145,7 +156,8 @@ static int delete_chunk(const struct image_blocks *image, const struct block_chu
 	for (size_t i = 0; i < chunk->nr && !err; i++)
 		key[i] = drained_block_key(image, &chunk->block[i]);
 	if (!err)
-		err = delete_all(bpf_map__fd(bpf->maps.blocks), pairing, key, chunk->nr);
+		err = delete_all(bpf_map__fd(bpf->maps.blocks), nursery, pairing, key,
+				 chunk->nr);
 	for (size_t i = 0; i < chunk->nr && key; i++)
 		if (block_key_layer(&key[i]) == LAYER_MAPPING)
 			forget_start(bpf_map__fd(bpf->maps.mapping_starts), &key[i]);
@@ -154,9 +166,12 @@ static int delete_chunk(const struct image_blocks *image, const struct block_chu
 }
 
 int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf,
-		const struct pairing *pairing, const struct ended *ended)
+		const struct nursery *nursery, const struct pairing *pairing,
+		const struct ended *ended)
 {
 	int err = 0;
+
+	nursery_sweep(nursery, has_ended, ended);
 
 	for (size_t i = 0; i < drain->blocks.image_nr && !err; i++) {
 		const struct image_blocks *of = &drain->blocks.image[i];
@@ -164,7 +179,7 @@ int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf,
 		if (!has_ended(ended, of->image))
 			continue;
 		for (const struct block_chunk *chunk = of->chunk; chunk && !err; chunk = chunk->next)
-			err = delete_chunk(of, chunk, bpf, pairing);
+			err = delete_chunk(of, chunk, bpf, nursery, pairing);
 	}
 	return err;
 }
@@ -180,7 +195,7 @@ int drain_sweep_dropped(int dropped_fd, const struct pairing *pairing, const str
 		if (has_ended(ended, block_key_image(&key[i])))
 			key[nr++] = key[i];
 	if (!err)
-		err = delete_all(dropped_fd, pairing, key, nr);
+		err = delete_all(dropped_fd, &(struct nursery){}, pairing, key, nr);
 	map_copy_release(&notes);
 	return err;
 }

@@ -15,6 +15,7 @@
 #include "collect/drained_blocks.h"
 
 struct allocsnap_bpf;
+struct nursery;
 struct pairing;
 
 /* A map's entries as two arrays. */
@@ -56,16 +57,22 @@ void map_copy_release(struct map_copy *copy);
  */
 int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceback_bytes);
 
-/* The process images that have ended: those not in image[], and older than `next`, which was due then. */
+/*
+ * The process images that have ended: those not in image[], which is sorted by compare_images(), and older than
+ * `next`, which was due then.
+ */
 struct ended {
 	const uint64_t *image;
 	size_t image_nr;
 	uint64_t next;
 };
 
-/* Deletes from the map what was read of process images that have ended. */
+int compare_images(const void *a, const void *b);
+
+/* Deletes from the map, and the nursery, what was read of process images that have ended. */
 int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf,
-		const struct pairing *pairing, const struct ended *ended);
+		const struct nursery *nursery, const struct pairing *pairing,
+		const struct ended *ended);
 
 /* The same for the notes of blocks that had no room. */
 int drain_sweep_dropped(int dropped_fd, const struct pairing *pairing, const struct ended *ended);

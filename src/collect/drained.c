@@ -43,7 +43,9 @@ static int sweep(struct collector *collector, uint64_t next_image)
 		return -ENOMEM;
 	for (size_t i = 0; i < collector->target_nr; i++)
 		image[i] = collector->target[i]->drained.image;
-	err = drain_sweep(&collector->drain, collector->bpf, &collector->pairing, &ended) ?:
+	qsort(image, collector->target_nr, sizeof(*image), compare_images);
+	err = drain_sweep(&collector->drain, collector->bpf, &collector->nursery,
+			  &collector->pairing, &ended) ?:
 	      sweep_dropped(collector, &ended);
 	free(image);
 	return err;
@@ -153,7 +155,7 @@ static int read_maps(struct collector *collector)
 		.bpf = bpf,
 		.costs = &collector->costs,
 	};
-	err = cut_read_blocks(&collector->cut, bpf, &collector->drain);
+	err = cut_read_blocks(&collector->cut, bpf, &collector->nursery, &collector->drain);
 	return err ?: drain_read_tracebacks(&collector->drain, bpf_map__fd(bpf->maps.tracebacks),
 					    bpf_map__value_size(bpf->maps.tracebacks));
 }

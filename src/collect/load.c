@@ -115,6 +115,21 @@ static int configure_choice(struct allocsnap_bpf *bpf, const struct collector_op
 	return bpf_map__set_max_entries(bpf->maps.pairing, entries);
 }
 
+#define NURSERY_PLACES (1u << 16)
+#define NURSERY_SHARE 64 /* of all blocks, at most; for so few it would not be worth it */
+
+/* Takes of *blocks what lie there. Where blocks are chosen there are too few for it. */
+static int configure_nursery(struct allocsnap_bpf *bpf, uint32_t *blocks)
+{
+	struct settings *settings = &bpf->rodata->settings;
+
+	if (settings->pairing_mask || *blocks / NURSERY_SHARE < NURSERY_PLACES)
+		return 0;
+	settings->nursery_mask = NURSERY_PLACES - 1;
+	*blocks -= NURSERY_PLACES;
+	return bpf_map__set_max_entries(bpf->maps.nursery, NURSERY_PLACES);
+}
+
 static int configure(struct allocsnap_bpf *bpf, const struct collector_options *options,
 		     uint32_t traceback_limit)
 {
@@ -128,7 +143,7 @@ static int configure(struct allocsnap_bpf *bpf, const struct collector_options *
 	settings->max_map_count = max_map_count();
 	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
 		return -errno;
-	err = configure_choice(bpf, options, max_blocks);
+	err = configure_choice(bpf, options, max_blocks) ?: configure_nursery(bpf, &max_blocks);
 	if (!err)
 		err = bpf_map__set_max_entries(bpf->maps.blocks, max_blocks);
 	if (!err)

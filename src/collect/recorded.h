@@ -20,6 +20,7 @@
 #include "collect/drain.h"
 #include "collect/keeper.h"
 #include "collect/mapping_events.h"
+#include "collect/nursery.h"
 #include "collect/objects.h"
 #include "collect/pairing.h"
 #include "collect/pausing.h"
@@ -65,6 +66,7 @@ struct collector {
 	struct drain drain;
 	struct occasion occasion;
 	struct pairing pairing;
+	struct nursery nursery;
 	uint64_t swept_state; /* of images and processes, when notes of dropped blocks were swept */
 };
 

@@ -122,7 +122,8 @@ static int find_block(struct collector *collector, const struct target *target, 
 
 	for (uint32_t layer = 0; layer < LAYER_NR && err == -ENOENT; layer++) {
 		key = block_key_of(address, target->books.image, layer);
-		err = bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block);
+		err = nursery_find(&collector->nursery, &key, &block) ? 0 :
+		      bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block);
 	}
 	if (!err)
 		err = drained_blocks_add(&ret->blocks, &key, &block);

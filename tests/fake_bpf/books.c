@@ -4,6 +4,7 @@
 #include <bpf/bpf_helpers.h>
 #include "../../src/collect/weight.h"
 #include <math.h>
+#include <string.h>
 
 static struct process *process_book(__u32 tgid)
 {
@@ -28,7 +29,62 @@ struct block *block_in(const struct target_process *target, enum layer layer, __
 {
 	struct block_key key = block_key_of(address, book_of(target)->image, layer);
 
-	return bpf_map_lookup_elem(&blocks, &key);
+	return block_young(&key) ?: block_mapped(&key);
+}
+
+struct block *block_mapped(const struct block_key *key)
+{
+	return bpf_map_lookup_elem(&blocks, key);
+}
+
+extern volatile struct settings settings; /* see bpf_alloc.c */
+
+static struct nursery_place *place_nr(__u32 nr)
+{
+	return settings.nursery_mask ? bpf_map_lookup_elem(&nursery, &nr) : NULL;
+}
+
+static struct nursery_place *place_of(const struct block_key *key)
+{
+	return block_key_layer(key) == LAYER_MAPPING ?
+		       NULL : place_nr(nursery_slot(key, settings.nursery_mask));
+}
+
+struct block *block_young(const struct block_key *key)
+{
+	struct nursery_place *place = place_of(key);
+
+	return place && NURSERY_IS(place->state) == NURSERY_FULL &&
+			       !memcmp(&place->key, key, sizeof(*key)) ? &place->block : NULL;
+}
+
+bool block_walk(struct block_walk *walk)
+{
+	const struct nursery_place *place;
+
+	while (settings.nursery_mask && walk->place <= settings.nursery_mask) {
+		place = place_nr(walk->place++);
+		if (NURSERY_IS(place->state) != NURSERY_FULL)
+			continue;
+		walk->key = place->key;
+		walk->block = &place->block;
+		return true;
+	}
+	if (!fake_map_walk(&blocks, &walk->map))
+		return false;
+	walk->key = *(const struct block_key *)walk->map.key;
+	walk->block = walk->map.value;
+	return true;
+}
+
+__u32 block_cnt(void)
+{
+	struct block_walk walk = {};
+	__u32 nr = 0;
+
+	while (block_walk(&walk))
+		nr++;
+	return nr;
 }
 
 struct block *block_at(__u64 address)
@@ -67,11 +123,11 @@ static void sum_add(struct sum *sum, __u64 size, enum layer in)
 
 static void sum_mapped(struct sum *sum, __u64 image)
 {
-	struct fake_walk walk = {};
+	struct block_walk walk = {};
 
-	while (fake_map_walk(&blocks, &walk)) {
-		const struct block_key *key = walk.key;
-		struct block *block = walk.value;
+	while (block_walk(&walk)) {
+		const struct block_key *key = &walk.key;
+		const struct block *block = walk.block;
 
 		if (block_key_image(key) != image)
 			continue;
@@ -182,8 +238,15 @@ static void count_out(const struct block_key *key)
 
 void block_forget(const struct block_key *key)
 {
-	if (!bpf_map_delete_elem(&blocks, key))
-		count_out(key);
+	struct nursery_place *place = place_of(key);
+
+	if (block_young(key))
+		place->state = NURSERY_STATE(place->state + NURSERY_CHANGE, NURSERY_EMPTY);
+	if (bpf_map_delete_elem(&blocks, key))
+		return;
+	count_out(key);
+	if (place)
+		place->mapped--;
 }
 
 void note_forget(const struct block_key *key)
@@ -214,6 +277,23 @@ static void pairing_check(void)
 	expect_same(got, wanted, "the sum of pairing");
 }
 
+/* Each place knows how many blocks are in the map that would lie there, and has none of them. */
+static void nursery_check(void)
+{
+	struct fake_walk walk = {};
+	__u64 wanted = 0, got = 0;
+
+	while (fake_map_walk(&blocks, &walk)) {
+		wanted += !!place_of(walk.key);
+		cr_expect(!block_young(walk.key), "a block is in the nursery and in the map");
+	}
+	for (__u32 i = 0; settings.nursery_mask && i <= settings.nursery_mask; i++) {
+		got += place_nr(i)->mapped;
+		cr_expect(NURSERY_IS(place_nr(i)->state) != NURSERY_BUSY, "a place is still busy");
+	}
+	expect_same(got, wanted, "the sum of what the nursery knows to be in the map");
+}
+
 static void book_check(const struct process *book, __u32 tgid)
 {
 	struct sum live = {}, dropped = {};
@@ -235,6 +315,7 @@ void books_check(void)
 	struct fake_walk walk = {};
 
 	pairing_check();
+	nursery_check();
 	while (fake_map_walk(&process_slots, &walk))
 		book_check(process_book(*(const __u32 *)walk.key), *(const __u32 *)walk.key);
 }

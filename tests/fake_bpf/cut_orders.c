@@ -4,6 +4,7 @@
 #include <string.h>
 
 extern __u64 epoch, cut;
+extern volatile struct settings settings; /* see bpf_alloc.c */
 int pending_blocks(struct bpf_iter__task *ctx);
 
 /* ---- what is live, as the scripts know it ---- */
@@ -89,15 +90,40 @@ static void take_handed(void)
 	}
 }
 
-static void read_place(__u64 address)
+static struct block_key key_at(__u64 address, enum layer in)
 {
-	const struct block *block = block_at(address);
-	const struct block *mapping = block_in(process, LAYER_MAPPING, address);
+	return block_key_of(address, book_of(process)->image, in);
+}
+
+static void read_young(__u64 address)
+{
+	struct block_key key = key_at(address, LAYER_HEAP);
+	const struct block *block = block_young(&key);
 
 	if (block)
 		find(block);
-	if (mapping)
-		find(mapping);
+}
+
+static void read_place(__u64 address)
+{
+	for (int in = LAYER_HEAP; in <= LAYER_MAPPING; in++) {
+		struct block_key key = key_at(address, in);
+		const struct block *block = block_mapped(&key);
+
+		if (block)
+			find(block);
+	}
+}
+
+/* Who wants what is there waits. */
+static bool is_busy(__u64 address)
+{
+	struct block_key key = key_at(address, LAYER_HEAP);
+	__u32 slot = nursery_slot(&key, settings.nursery_mask);
+	const struct nursery_place *place = settings.nursery_mask ?
+						    bpf_map_lookup_elem(&nursery, &slot) : NULL;
+
+	return place && NURSERY_IS(place->state) == NURSERY_BUSY;
 }
 
 static void set_cut(void)
@@ -119,10 +145,15 @@ static void do_step(void)
 {
 	int step = loader.steps++;
 
+	if (loader.steps == STEP_READ_YOUNG && !settings.nursery_mask)
+		loader.steps = STEP_READ_PLACES;
+
 	if (step == STEP_SET_CUT)
 		set_cut();
 	else if (step == STEP_NEXT_EPOCH)
 		begin_epoch();
+	else if (step >= STEP_READ_YOUNG && step < STEP_READ_PLACES)
+		read_young(places[step - STEP_READ_YOUNG]);
 	else if (step >= STEP_READ_PLACES && step < STEP_READ_PENDING)
 		read_place(places[step - STEP_READ_PLACES]);
 	else if (step == STEP_READ_PENDING)
@@ -164,6 +195,9 @@ enum step left_out = STEPS;
 
 static bool loader_may_go_on(void)
 {
+	if (loader.steps >= STEP_READ_YOUNG && loader.steps < STEP_READ_PLACES &&
+	    is_busy(places[loader.steps - STEP_READ_YOUNG]))
+		return false;
 	return loader.steps < STEPS && !(loader.steps == STEP_WAIT && left_out != STEP_WAIT &&
 					 loader.older & running);
 }
@@ -194,11 +228,19 @@ static void intrude(void)
 	fake.func_ip = before.func_ip;
 }
 
-/* A thread stands still: others may do what they can. */
+static bool any_busy(void)
+{
+	for (int i = 0; i < PLACES; i++)
+		if (is_busy(places[i]))
+			return true;
+	return false;
+}
+
+/* A thread stands still: others may do what they can, unless they would wait for it. */
 static void stand_still(void)
 {
 	run_loader(false);
-	if (intrusion && !intruded.has_begun && choose()) {
+	if (!any_busy() && intrusion && !intruded.has_begun && choose()) {
 		intrude();
 		run_loader(false);
 	}
@@ -208,6 +250,13 @@ static void before_map(const void *map)
 {
 	if (!is_loader && (map == &blocks || map == &handed_blocks))
 		stand_still();
+}
+
+/* Another thread would wait for the place that this one has; the loader looks. Alone: orders are many. */
+static void at_barrier(void)
+{
+	if (!is_loader && !intrusion && settings.nursery_mask)
+		run_loader(false);
 }
 
 void note_program(bool begins)
@@ -250,6 +299,7 @@ static bool is_found_again(void)
 }
 
 __u64 mapping_size;
+__u32 cut_nursery;
 
 static bool finds_instants(void (*script)(void))
 {
@@ -264,12 +314,14 @@ static bool finds_instants(void (*script)(void))
 		user_mmap(mapping_size, 0x1000);
 	now_live(1 | 2 | mapping_size);
 	fake.before_map = before_map;
+	fake.at_barrier = at_barrier;
 	at_program = note_program;
 	script();
 	stand_still();
 	run_loader(true);
 	is_right = was_an_instant() && is_found_again();
 	fake.before_map = NULL;
+	fake.at_barrier = NULL;
 	at_program = NULL;
 	for (int i = 0; i < PLACES; i++)
 		if (block_at(places[i]))
@@ -282,6 +334,7 @@ unsigned int wrong_orders(void (*script)(void), const struct intrusion *by, unsi
 {
 	unsigned int orders = 0, wrong = 0;
 
+	nursery_use(cut_nursery);
 	fake_map_resize(&handed_blocks, 1 << 20);
 	other_thread = thread_start(process, 101);
 	intrusion = by;

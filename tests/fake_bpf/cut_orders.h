@@ -8,7 +8,8 @@
  * thread's call may come anywhere in it, and is over before the first one goes on.
  *
  * Blocks are known by their sizes, each a bit of its own: what is live is a number. At first there are
- * a heap's blocks of 1 at 0x1000 and of 2 at 0x2000. The loader looks at 0x1000, 0x2000 and 0x3000.
+ * a heap's blocks of 1 at 0x1000 and of 2 at 0x2000. The loader looks at 0x1000, 0x2000 and 0x3000, first
+ * in the nursery, and waits where a place of it is busy.
  */
 #include "target.h"
 
@@ -18,7 +19,8 @@ enum step {
 	STEP_SET_CUT,
 	STEP_NEXT_EPOCH,
 	STEP_WAIT,
-	STEP_READ_PLACES,
+	STEP_READ_YOUNG,
+	STEP_READ_PLACES = STEP_READ_YOUNG + PLACES,
 	STEP_READ_PENDING = STEP_READ_PLACES + PLACES,
 	STEP_CUT_IS_OVER,
 	STEP_TAKE_HANDED,
@@ -27,6 +29,7 @@ enum step {
 
 extern enum step left_out; /* by a loader that is wrong */
 extern __u64 mapping_size; /* of one that is there from the begin, at 0x1000; 0: none */
+extern __u32 cut_nursery; /* places of the nursery; 0: it is not used, which makes for fewer orders */
 extern struct target_thread *other_thread;
 
 /* The other thread's one call. */

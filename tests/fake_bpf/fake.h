@@ -40,6 +40,7 @@ struct fake_kernel {
 	_Alignas(__u64) char seq[256]; /* what iterators have written */
 	__u64 seq_bytes;
 
+	void (*at_barrier)(void); /* a program's writes are seen in the order that they are made */
 	void (*before_map)(const void *map); /* a program is about to look at it, or to change it */
 
 	bool out_of_memory; /* for new elements of maps and for the storage of new tasks */

@@ -25,6 +25,13 @@ struct map {
 
 static struct map maps[MAPS];
 
+void fake_barrier(void)
+{
+	if (fake.at_barrier)
+		fake.at_barrier();
+	asm volatile("" ::: "memory");
+}
+
 static struct map *map_of(const void *id)
 {
 	for (int i = 0; i < MAPS; i++) {

@@ -49,7 +49,7 @@ MUTANTS = {
     "gap: a realloc in it loses its block": (
         "calls.bpf.h", "return call->has_old || call->has_dropped;", "return false;"),
     "gap: a block from before was replaced": (
-        "books.bpf.h", "missed.birth_ns < resumed_ns(process)", "0"),
+        "books.bpf.h", "missed->birth_ns < resumed_ns(process)", "0"),
     "gap: everybody goes on": (
         "admit.bpf.h", " && !(process->follows && everybody_paused)", ""),
 

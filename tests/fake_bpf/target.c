@@ -24,6 +24,14 @@ struct choice chosen_blocks;
 #define PROCESSES 16
 static struct target_process *started[PROCESSES];
 
+#define NURSERY_PLACES 4 /* few, so that blocks have to move */
+
+void nursery_use(__u32 places)
+{
+	settings.nursery_mask = places ? places - 1 : 0;
+	fake_map_resize(&nursery, places ?: 1);
+}
+
 void settings_set(__u32 traceback_limit, __u64 hash_seed)
 {
 	settings = (struct settings){
@@ -32,6 +40,7 @@ void settings_set(__u32 traceback_limit, __u64 hash_seed)
 		.unwinder = unwinder,
 		.max_map_count = 65530,
 	};
+	nursery_use(calls_are_sessions() ? NURSERY_PLACES : 0);
 }
 
 #define PAIRING_ENTRIES 256 /* few, so that blocks share them */
@@ -47,6 +56,7 @@ void choose_blocks(struct choice chosen)
 	settings.min_size = chosen_blocks.min_size;
 	settings.max_size = chosen_blocks.max_size;
 	settings.pairing_mask = PAIRING_ENTRIES - 1;
+	nursery_use(0);
 	fake_map_resize(&pairing, PAIRING_ENTRIES);
 }
 

@@ -53,6 +53,9 @@ struct choice {
 extern struct choice chosen_blocks;
 void choose_blocks(struct choice chosen);
 
+/* So many places, a power of two, or 0: every block is in the map. With FAKE_SESSION=1 tests begin with a few. */
+void nursery_use(__u32 places);
+
 /* Not admitted, without threads. */
 struct target_process *process_start(pid_t pid);
 struct target_process *process_by_pid(pid_t pid); /* NULL: none */
@@ -132,6 +135,18 @@ struct process *book_of(const struct target_process *target); /* NULL: not admit
 struct block *block_of(const struct target_process *target, __u64 address); /* of the heap; NULL: none */
 struct block *block_in(const struct target_process *target, enum layer layer, __u64 address);
 struct block *block_at(__u64 address); /* of `process` */
+struct block *block_mapped(const struct block_key *key); /* in the map; NULL: none */
+struct block *block_young(const struct block_key *key); /* in the nursery; NULL: none */
+__u32 block_cnt(void); /* of all processes, in the map and the nursery */
+
+/* All blocks of the books: false at the end. Start with a zeroed walk; do not change them meanwhile. */
+struct block_walk {
+	__u32 place; /* of the nursery, walked first */
+	struct fake_walk map;
+	struct block_key key;
+	const struct block *block;
+};
+bool block_walk(struct block_walk *walk);
 struct traceback *traceback_at(__u64 address); /* NULL: its block has none */
 __u64 loss_of(struct target_process *target, enum loss loss); /* and expects it */
 

@@ -77,7 +77,7 @@ BOOK_TEST(calls, a_failed_malloc_enters_nothing)
 	expect(allocations, 0);
 	expect(failed_calls, 1);
 	expect(peak_bytes, 0);
-	cr_expect(fake_map_count(&blocks) == 0);
+	cr_expect(block_cnt() == 0);
 }
 
 BOOK_TEST(calls, calloc_enters_the_product)

@@ -93,6 +93,7 @@ BOOK_TEST(churn, a_failed_call_enters_nothing)
 
 BOOK_TEST(churn, what_has_no_room_is_not_counted)
 {
+	nursery_use(0);
 	fake_map_resize(&blocks, 1);
 	user_malloc(8, 0x1000);
 	user_malloc(16, 0x2000);

@@ -223,7 +223,7 @@ static void expect_nothing_left(void)
 	expect(current_blocks, 0);
 	expect(current_bytes, 0);
 	expect(sampled_blocks, 0);
-	expect_same(fake_map_count(&blocks), 0, "blocks");
+	expect_same(block_cnt(), 0, "blocks");
 	books_check(); /* of pairing, too */
 }
 

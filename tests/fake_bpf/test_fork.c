@@ -141,7 +141,7 @@ BOOK_TEST(fork, does_not_take_the_books_of_one_that_ended_with_its_pid)
 	user_malloc(8, 0x2000); /* of a process without books */
 
 	expect_loss(processes_dropped, 1);
-	cr_expect_eq(fake_map_count(&blocks), 1);
+	cr_expect_eq(block_cnt(), 1);
 }
 
 BOOK_TEST(fork, of_a_thread_in_a_call_leaves_the_call_with_the_parent)

@@ -4,6 +4,7 @@
 
 static void have_room_for(__u32 block_cnt, __u32 note_cnt)
 {
+	nursery_use(0);
 	fake_map_resize(&blocks, block_cnt);
 	fake_map_resize(&dropped_blocks, note_cnt);
 }
@@ -222,6 +223,7 @@ BOOK_TEST(losses, exec_forgets_what_was_dropped)
 
 BOOK_TEST(losses, a_full_block_map_takes_blocks_again_after_a_free)
 {
+	nursery_use(0);
 	fake_map_resize(&blocks, 1);
 	user_malloc(1, 0x1000);
 	user_malloc(2, 0x2000);
@@ -234,6 +236,7 @@ BOOK_TEST(losses, a_full_block_map_takes_blocks_again_after_a_free)
 
 BOOK_TEST(losses, a_full_block_map_has_room_for_the_realloc_of_what_it_holds)
 {
+	nursery_use(0);
 	fake_map_resize(&blocks, 1);
 	user_malloc(1, 0x1000);
 	user_realloc(0x1000, 2, 0x2000);
@@ -243,6 +246,7 @@ BOOK_TEST(losses, a_full_block_map_has_room_for_the_realloc_of_what_it_holds)
 
 BOOK_TEST(losses, a_full_block_map_replaces_a_block_whose_free_was_missed)
 {
+	nursery_use(0);
 	fake_map_resize(&blocks, 1);
 	user_malloc(1, 0x1000);
 	user_malloc(2, 0x1000);
@@ -254,6 +258,7 @@ BOOK_TEST(losses, a_full_block_map_replaces_a_block_whose_free_was_missed)
 
 BOOK_TEST(losses, a_kernel_without_memory_drops_blocks)
 {
+	nursery_use(0);
 	user_malloc(1, 0x1000);
 	fake.out_of_memory = true;
 	user_malloc(2, 0x2000);
@@ -267,6 +272,7 @@ BOOK_TEST(losses, a_kernel_without_memory_drops_blocks)
 
 BOOK_TEST(losses, without_memory_a_replaced_block_is_gone_and_the_new_one_dropped)
 {
+	nursery_use(0);
 	user_malloc(1, 0x1000);
 	fake.out_of_memory = true;
 	user_malloc(2, 0x1000);
@@ -337,6 +343,7 @@ BOOK_TEST(losses, are_those_of_the_process_that_lost)
 	struct target_process *other = process_start(200);
 
 	process_admit(other);
+	nursery_use(0);
 	fake_map_resize(&blocks, 1);
 	user_malloc(1, 0x1000);
 	thread_run(thread_start(other, 200));

@@ -82,6 +82,7 @@ BOOK_TEST(nesting, a_free_that_is_passed_on_counts_once)
 
 BOOK_TEST(nesting, a_free_of_a_dropped_block_that_is_passed_on_counts_once)
 {
+	nursery_use(0);
 	fake_map_resize(&blocks, 1);
 	fake_map_resize(&dropped_blocks, 8);
 	user_malloc(24, 0x1000);

@@ -18,7 +18,7 @@ BOOK_TEST(process, not_admitted_leaves_no_trace)
 	cr_expect(!book_of(other));
 	cr_expect(fake_map_count(&process_slots) == 1);
 	cr_expect(fake_map_count(&threads) == 0);
-	cr_expect(fake_map_count(&blocks) == 0);
+	cr_expect(block_cnt() == 0);
 	cr_expect(fake_map_count(&tracebacks) == 0);
 	expect(unknown_frees, 0);
 }
@@ -79,7 +79,7 @@ BOOK_TEST(process, forgotten_has_no_part_in_the_books_of_who_takes_its_place)
 
 	expect_in(other, allocations, 0);
 	expect_in(other, unknown_frees, 0);
-	cr_expect(fake_map_count(&blocks) == 0);
+	cr_expect(block_cnt() == 0);
 }
 
 /* ---- exec ---- */
@@ -121,7 +121,7 @@ BOOK_TEST(exec, leaves_old_blocks_where_nobody_finds_them)
 
 	user_malloc(16, 0x1000); /* and no block is replaced */
 	expect_live(0x1000, 16);
-	cr_expect(fake_map_count(&blocks) == 2);
+	cr_expect(block_cnt() == 2);
 }
 
 BOOK_TEST(exec, forgets_the_pending_call)

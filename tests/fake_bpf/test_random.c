@@ -381,7 +381,7 @@ static void compare_all(void)
 	}
 	for (int i = 0; i < PROCESS_NR; i++)
 		live_cnt += ledger_compare(&program[i].ledger, program[i].target);
-	cr_assert(live_cnt == fake_map_count(&blocks));
+	cr_assert(live_cnt == block_cnt());
 	cr_assert(live_cnt == ledger_room.used);
 	cr_assert(fake_map_count(&dropped_blocks) == ledger_room.noted);
 	books_check();
@@ -401,6 +401,8 @@ static void run_at_random(__u64 seed, __u32 capacity, __u32 note_capacity)
 	ledger_room.capacity = capacity;
 	ledger_room.note_capacity = note_capacity;
 	fake_map_resize(&blocks, capacity);
+	if (capacity < MOST_BLOCKS)
+		nursery_use(0);
 	fake_map_resize(&dropped_blocks, note_capacity);
 	fake_map_resize(&tracebacks, 100000);
 	programs_start();

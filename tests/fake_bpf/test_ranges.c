@@ -229,6 +229,7 @@ BOOK_TEST(ranges, that_have_no_room_are_said)
 	expect_unmapped(MAP + (1ULL << 30));
 	expect_loss(blocks_dropped, 1);
 	expect_loss(drops_unnoted, 1);
+	nursery_use(0);
 	fake_map_resize(&blocks, 1);
 	user_mmap(PAGE, MAP + 2 * PAGE);
 	expect_unmapped(MAP + 2 * PAGE);
@@ -247,6 +248,7 @@ BOOK_TEST(ranges, that_have_no_room_leave_no_trace)
 
 	user_mmap(PAGE, MAP);
 	starts = fake_map_count(&mapping_starts);
+	nursery_use(0);
 	fake_map_resize(&blocks, 1);
 	user_mmap(PAGE, FAR);
 
@@ -277,6 +279,7 @@ BOOK_TEST(ranges, only_the_latest_of_a_thread_is_temporary)
 BOOK_TEST(ranges, whose_rest_has_no_room_are_said)
 {
 	user_mmap(3 * PAGE, MAP);
+	nursery_use(0);
 	fake_map_resize(&blocks, 1);
 	user_munmap(MAP + PAGE, PAGE);
 

@@ -66,6 +66,7 @@ BOOK_TEST(realloc, that_failed_leaves_a_block_that_can_be_freed)
 
 BOOK_TEST(realloc, that_fails_into_a_full_map_drops_the_old_block)
 {
+	nursery_use(0);
 	fake_map_resize(&blocks, 1);
 	user_malloc(24, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 100);

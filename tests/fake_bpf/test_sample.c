@@ -195,6 +195,7 @@ BOOK_TEST(sample, threads_that_allocate_once_are_sampled_too)
 	__u64 sampled;
 
 	sample(1000);
+	nursery_use(0);
 	fake_map_resize(&blocks, SHORT_LIVES);
 	for (__u64 i = 1; i <= SHORT_LIVES; i++) {
 		thread_run(thread);
@@ -401,6 +402,7 @@ BOOK_TEST(sample, an_unwanted_call_that_never_returns_is_no_loss)
 BOOK_TEST(sample, a_dropped_block_is_paired_with_its_free)
 {
 	sample(ALL);
+	nursery_use(0);
 	fake_map_resize(&blocks, 1);
 	fake_map_resize(&dropped_blocks, 1);
 	user_malloc(10000, 0x1000);

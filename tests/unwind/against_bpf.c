@@ -108,7 +108,8 @@ static bool find_traceback(const struct collector *collector, pid_t pid, uint64_
 	if (!books_read(&collector->books, pid, &process))
 		return false;
 	key = block_key_of(address, process.image, LAYER_HEAP);
-	return !bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block) &&
+	return (nursery_find(&collector->nursery, &key, &block) ||
+		!bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block)) &&
 	       !bpf_map_lookup_elem(bpf_map__fd(bpf->maps.tracebacks), &block.traceback, ret);
 }
 

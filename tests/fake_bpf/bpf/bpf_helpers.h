@@ -19,7 +19,8 @@
 #define __noinline __attribute__((noinline))
 #define __weak __attribute__((weak))
 
-#define barrier() asm volatile("" ::: "memory")
+/* Where the order of what a program reads and writes matters, others look. */
+#define barrier() fake_barrier()
 #define barrier_var(var) asm volatile("" : "+r"(var))
 
 /* A map, the sizes of its keys and values, and its capacity unless fake_map_resize() set it. */
@@ -55,6 +56,7 @@ struct fake_map_def {
  * Elements of arrays are there as soon as somebody asks for them, and zero. A map in a map is known
  * by the address of its place in the outer one, and has a value of any type there.
  */
+void fake_barrier(void);
 void *fake_map_lookup(struct fake_map_def def, const void *key);
 long fake_map_update(struct fake_map_def def, const void *key, const void *value, __u64 flags);
 long fake_map_delete(struct fake_map_def def, const void *key);

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The loader's half of the nursery, on an array of our own. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "collect/drained_blocks.h"
+#include "collect/nursery.h"
+
+#define PLACES 64
+
+static struct nursery_place place[PLACES];
+static const struct nursery nursery = { place, PLACES - 1 };
+
+static struct block_key key_of(uint64_t address, uint64_t image)
+{
+	return block_key_of(address, image, LAYER_HEAP);
+}
+
+static struct nursery_place *place_of(const struct block_key *key)
+{
+	return &place[nursery_slot(key, nursery.mask)];
+}
+
+static void put(uint64_t address, uint64_t image, uint32_t epoch)
+{
+	struct block_key key = key_of(address, image);
+
+	*place_of(&key) = (struct nursery_place){
+		.state = NURSERY_STATE(5 * NURSERY_CHANGE, NURSERY_FULL),
+		.key = key,
+		.block = { .size = address, .birth_ns = 7, .epoch = epoch },
+	};
+}
+
+static size_t read_nr(uint64_t last)
+{
+	struct drained_blocks blocks = {};
+	size_t nr = 0;
+
+	cr_assert_eq(nursery_read(&nursery, last, &blocks), 0);
+	for (size_t i = 0; i < blocks.image_nr; i++)
+		nr += blocks.image[i].nr;
+	drained_blocks_release(&blocks);
+	return nr;
+}
+
+Test(nursery, of_none_has_nothing)
+{
+	const struct nursery none = {};
+	struct block_key key = key_of(0x1000, 1);
+	struct drained_blocks blocks = {};
+	struct block block;
+
+	cr_expect_eq(nursery_read(&none, 9, &blocks), 0);
+	cr_expect_eq(blocks.image_nr, 0);
+	cr_expect(!nursery_find(&none, &key, &block));
+	nursery_forget(&none, &key, 1);
+}
+
+Test(nursery, is_read_up_to_an_epoch)
+{
+	put(0x1000, 1, 3);
+	put(0x5000, 2, 4);
+	cr_expect_eq(read_nr(2), 0);
+	cr_expect_eq(read_nr(3), 1);
+	cr_expect_eq(read_nr(4), 2);
+}
+
+Test(nursery, finds_a_block_by_its_whole_key)
+{
+	struct block_key right = key_of(0x1000, 1), address = key_of(0x1010, 1);
+	struct block_key mapping = block_key_of(0x1000, 1, LAYER_MAPPING);
+	struct block block = {};
+
+	put(0x1000, 1, 3);
+	cr_expect(nursery_find(&nursery, &right, &block));
+	cr_expect_eq(block.size, 0x1000);
+	cr_expect(!nursery_find(&nursery, &address, &block));
+	cr_expect(!nursery_find(&nursery, &mapping, &block));
+	place_of(&right)->state = NURSERY_STATE(6 * NURSERY_CHANGE, NURSERY_EMPTY);
+	cr_expect(!nursery_find(&nursery, &right, &block));
+}
+
+static void *let_go(void *what)
+{
+	struct nursery_place *busy = what;
+
+	usleep(20000);
+	busy->block.size = 1;
+	__atomic_store_n(&busy->state, NURSERY_STATE(9 * NURSERY_CHANGE, NURSERY_FULL),
+			 __ATOMIC_RELEASE);
+	return NULL;
+}
+
+Test(nursery, a_busy_place_is_waited_for)
+{
+	struct block_key key = key_of(0x1000, 1);
+	struct block block = {};
+	pthread_t thread;
+
+	put(0x1000, 1, 3);
+	place_of(&key)->state = NURSERY_STATE(8 * NURSERY_CHANGE, NURSERY_BUSY);
+	cr_assert_eq(pthread_create(&thread, NULL, let_go, place_of(&key)), 0);
+	cr_expect_eq(read_nr(3), 1);
+	pthread_join(thread, NULL);
+	cr_expect(nursery_find(&nursery, &key, &block));
+	cr_expect_eq(block.size, 1);
+}
+
+Test(nursery, a_place_that_stays_busy_is_an_error)
+{
+	struct block_key key = key_of(0x1000, 1);
+	struct drained_blocks blocks = {};
+
+	put(0x1000, 1, 3);
+	place_of(&key)->state = NURSERY_BUSY;
+	cr_expect_eq(nursery_read(&nursery, 3, &blocks), -EBUSY);
+	drained_blocks_release(&blocks);
+}
+
+static bool is_first(const void *what, uint64_t image)
+{
+	(void)what;
+	return image == 1;
+}
+
+Test(nursery, is_swept_of_images_that_are_gone)
+{
+	struct block_key gone = key_of(0x1000, 1), there = key_of(0x5000, 2);
+	uint64_t before;
+	struct block block;
+
+	put(0x1000, 1, 3);
+	put(0x5000, 2, 3);
+	before = place_of(&gone)->state;
+	nursery_sweep(&nursery, is_first, NULL);
+	cr_expect(!nursery_find(&nursery, &gone, &block));
+	cr_expect(nursery_find(&nursery, &there, &block));
+	cr_expect_gt(place_of(&gone)->state, before, "who looked before sees that it has changed");
+}
+
+Test(nursery, forgets_what_was_deleted_from_the_map)
+{
+	struct block_key key[] = { key_of(0x1000, 1), block_key_of(0x1000, 1, LAYER_MAPPING) };
+
+	place_of(&key[0])->mapped = 3;
+	nursery_forget(&nursery, key, 2);
+	cr_expect_eq(place_of(&key[0])->mapped, 2);
+}
