@@ -146,12 +146,9 @@ static __always_inline void block_replaced(struct process *process, const struct
 /* What lies in our place moves to the map, whosever it is. 0, or it can't. */
 static __always_inline long nursery_move(const struct nursery_place *place, __u64 now)
 {
-	struct block_key key = place->key;
-	struct block block = place->block;
-
-	if (!is_handed_over(&key, &block, now))
+	if (!is_handed_over(&place->key, &place->block, now))
 		return -ENOSPC; /* the loader could find it twice */
-	return block_add(&key, &block, BPF_NOEXIST);
+	return block_add(&place->key, &place->block, BPF_NOEXIST);
 }
 
 /* Whether the block lies in its place of the nursery now. */

@@ -84,7 +84,8 @@ MUTANTS = {
         "stack.bpf.h", "\tif (task->pid == task->tgid)\n"
         "\t\treturn BPF_CORE_READ(task, mm, start_stack);\n", ""),
     "nested: its return address is hijacked in a session": (
-        "alloc.bpf.c", "enter(ctx, thread, COOKIE_IN_SESSION) != 0;", "enter(ctx, thread, COOKIE_IN_SESSION) & 0;"),
+        "alloc.bpf.c", "enter(ctx, thread, cookie | COOKIE_IN_SESSION) != 0;",
+        "enter(ctx, thread, cookie | COOKIE_IN_SESSION) & 0;"),
     "nested: not counted": (
         "calls.bpf.h", "\t\t\t\tcall_passes_on(&thread->layer[i].call, sp, cookie);\n"
         "\t\t\tcount(process, COUNTER_nested_calls, 1);\n",
@@ -198,9 +199,9 @@ MUTANTS = {
         "record.bpf.h", "shape == SHAPE_REALLOC || shape == SHAPE_REALLOCARRAY ||",
         "shape == SHAPE_REALLOC ||"),
     "realloc: a killed thread's block is gone": (
-        "record.bpf.h", "block_add(&key, &old, BPF_NOEXIST);", "-1;"),
+        "record.bpf.h", "block_put_back(&key, &old);", "-1;"),
     "realloc: a killed thread's block replaces another's": (
-        "record.bpf.h", "block_add(&key, &old, BPF_NOEXIST);", "block_add(&key, &old, BPF_ANY);"),
+        "record.bpf.h", "block_put_back(&key, &old);", "block_add(&key, &old, BPF_ANY);"),
     "calloc: the product wraps": (
         "alloc.bpf.c", "return n > most ? ~0ULL : n * size;", "return n * size;"),
     "memalign: the alignment is the size": (
@@ -348,13 +349,43 @@ MUTANTS = {
     "blocks: a missed free is not noticed": (
         "books.bpf.h", "key, block, BPF_NOEXIST);", "key, block, BPF_ANY);"),
     "blocks: a missed free stays in the sums": (
-        "books.bpf.h", "\t\t\tcount_removed(process, estimate_of(key, &missed));\n", ""),
+        "books.bpf.h", "\tcount_removed(process, estimate_of(key, missed));\n", ""),
     "blocks: what has no room is counted": (
         "record.bpf.h", "\tif (block_enter(process, &key, &block, calls->newest, now)) {",
         "\tif (block_enter(process, &key, &block, calls->newest, now), 0) {"),
     "blocks: what has no room is not said": (
         "books.bpf.h", "\tif (err)\n\t\tdropped_enter(process, key, block->size);\n\treturn err;",
         "\treturn err;"),
+
+    # where young blocks lie
+    "nursery: a block that moves is not counted": (
+        "books.bpf.h", "\tif (place)\n\t\t__sync_fetch_and_add(&place->mapped, n);\n", ""),
+    "nursery: nobody looks in the map": (
+        "books.bpf.h", "NURSERY_IS(state) != NURSERY_BUSY && !place->mapped)", "1)"),
+    "nursery: what moves is not handed over": (
+        "books.bpf.h", "\tif (!is_handed_over(&place->key, &place->block, now))\n\t\treturn -ENOSPC;", "\tif (0)\n\t\treturn -ENOSPC;"),
+    "nursery: what was not handed over moves": (
+        "books.bpf.h", "\tif (!is_handed_over(&place->key, &place->block, now))\n\t\treturn -ENOSPC;",
+        "\tif (!is_handed_over(&place->key, &place->block, now) && 0)\n\t\treturn -ENOSPC;"),
+    "nursery: what leaves it is not handed over": (
+        "books.bpf.h", "\t\thand_over(process, key, block, now);\n\t\tplace_leave", "\t\tplace_leave"),
+    "nursery: what can't move is gone": (
+        "books.bpf.h", "\t\tplace_leave(place, state, NURSERY_FULL);\n\t\treturn false;",
+        "\t\tplace_leave(place, state, NURSERY_EMPTY);\n\t\treturn false;"),
+    "nursery: who finds its place busy has it": (
+        "books.bpf.h", "NURSERY_IS(state) == NURSERY_BUSY || !place_seize(place, state)", "!place_seize(place, state)"),
+    "nursery: a free that finds it busy says nothing": (
+        "books.bpf.h", "\tif (err == -EBUSY)\n\t\tlose(process, LOSS_blocks_unsettled);\n", ""),
+    "nursery: by address only": (
+        "nursery.bpf.h", " &&\n\t       place->key.image == key->image;", ";"),
+    "nursery: what is empty has its last block": (
+        "nursery.bpf.h", "return NURSERY_IS(state) == NURSERY_FULL && place->key", "return place->key"),
+    "nursery: mappings lie there": (
+        "nursery.bpf.h", " || block_key_layer(key) == LAYER_MAPPING)", ")"),
+    "nursery: a killed realloc's block comes beside a young one": (
+        "books.bpf.h", "return nursery_has(key) ? -EEXIST : block_add", "return block_add"),
+    "nursery: a note comes back beside a young block": (
+        "dropped.bpf.h", "nursery_has(key) || bpf_map_lookup_elem", "bpf_map_lookup_elem"),
 
     # blocks that had no room
     "dropped: it is not counted": (
@@ -392,7 +423,7 @@ MUTANTS = {
         "process, call))\n\t\tdropped_put_back(process, &key, call->old.size);",
         "count_old_removed(process, call);"),
     "dropped: it comes back where another one lies": (
-        "dropped.bpf.h", "bpf_map_lookup_elem(&blocks, key) ? -EEXIST :", "0 ? -EEXIST :"),
+        "dropped.bpf.h", " || bpf_map_lookup_elem(&blocks, key);", ";"),
     "dropped: a killed thread's realloc has freed it": (
         "record.bpf.h", "\tif (realloc_has_dropped(process, call))\n\t\tdropped_put_back("
         "process, &key, call->old.size);\n\tif (!realloc_has_old", "\tif (!realloc_has_old"),
@@ -670,11 +701,11 @@ MUTANTS = {
         "follow.bpf.h", "\tif (is_realloc && pointer && may_be_known(COOKIE_LAYER(cookie), pointer))\n"
         "\t\treturn true;\n", ""),
     "pairing: a block is not counted in": (
-        "books.bpf.h", "\tpairing_count(key, 1);\n", ""),
+        "books.bpf.h", "\tblock_counted(key, 1);\n", ""),
     "pairing: a block without room stays counted": (
-        "books.bpf.h", "\tif (err)\n\t\tpairing_count(key, -1);\n", ""),
+        "books.bpf.h", "\tif (err)\n\t\tblock_counted(key, -1);\n", ""),
     "pairing: a block is not counted out": (
-        "books.bpf.h", "\tpairing_count(key, -1);\n\treturn true;", "\treturn true;"),
+        "books.bpf.h", "\tblock_counted(key, -1);\n\treturn true;", "\treturn true;"),
     "pairing: a note is not counted in": (
         "dropped.bpf.h", "\tpairing_count(key, 1);\n", ""),
     "pairing: a note is not counted out": (
