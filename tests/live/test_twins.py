@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Files that hold the same bytes are read once; those that only look alike are not taken for one."""
+import contextlib
 import json
 import os
 import pathlib
@@ -9,7 +10,7 @@ import signal
 import sys
 
 import doctor_kinds as kinds
-from harness import WORKLOADS, Workload, check, check_equal, tool
+from harness import WORKLOADS, Workload, check, check_equal, private_mounts, tool
 from test_known import check_totals
 
 KNOWN = os.path.join(WORKLOADS, "known")
@@ -77,20 +78,48 @@ SPEC = "name=arena,object=exe,alloc=take(size=1),free=give_back(ptr=1)"
 PLACES = {"honest": 3, "forged": 10}
 
 
-def in_chroot(bench, name):
-    """The known program with a C library of its own, a copy."""
-    root = bench.path(name)
+def fill_root(bench, root):
+    """With the known program, and a copy of its C library."""
     for path in re.findall(r"(/\S+) \(0x", bench.run([tool("ldd"), KNOWN])[0]):
         os.makedirs(root + os.path.dirname(path), exist_ok=True)
         shutil.copy(path, root + path)
     shutil.copy(KNOWN, root + "/known")
+
+
+def in_chroot(bench, name):
+    root = bench.path(name)
+    fill_root(bench, root)
     return bench.start([tool("chroot"), root, "/known"], kind=Workload).ready()
 
 
-def test_twin_c_libraries(bench):
-    """Three containers, each with a copy of the C library."""
-    targets = [in_chroot(bench, f"root{i}") for i in range(3)]
+def in_overlay(bench, image, name):
+    """A container of an image: the same files, with numbers of their own."""
+    folders = [bench.path(f"{name}.{part}") for part in ("upper", "work", "root")]
+    for folder in folders:
+        os.mkdir(folder)
+    upper, work, root = folders
+    script = (f"mount -t overlay none -o lowerdir={image},upperdir={upper},workdir={work} {root}"
+              f" && exec {tool('chroot')} {root} /known")
+    return bench.start([*private_mounts(), "sh", "-c", script], kind=Workload).ready()
+
+
+def copies(recording):
+    """How many files a recording keeps to compare others with: those that were read."""
+    found = 0
+    for path in pathlib.Path(f"/proc/{recording.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found += os.readlink(path).startswith("/memfd:allocsnap-copy")
+    return found
+
+
+def check_all_exact(bench, targets):
+    """And they take no more reading than one of them."""
+    alone = bench.attach(targets[:1])
+    read = copies(alone)
+    alone.end(signal.SIGINT)
     recording = bench.attach(targets)
+    check(read > 0, "nothing has been read")
+    check_equal(copies(recording), read, "files read")
     done = [target.order("go")[1] for target in targets]
     shown = {bench.show(path)["metadata"]["pid"]: path for path in recording.snapshots()}
     for target, answer in zip(targets, done):
@@ -98,6 +127,21 @@ def test_twin_c_libraries(bench):
     recording.end(signal.SIGINT)
     for target in targets:
         target.is_unharmed()
+
+
+def test_twin_c_libraries(bench):
+    """Three roots, each with a copy of the C library."""
+    check_all_exact(bench, [in_chroot(bench, f"root{i}") for i in range(3)])
+
+
+def test_twins_on_overlays(bench):
+    """Three containers of one image."""
+    image = bench.path("image")
+    fill_root(bench, image)
+    targets = [in_overlay(bench, image, f"container{i}") for i in range(3)]
+    devices = {os.stat(f"/proc/{target.pid}/root/known").st_dev for target in targets}
+    check_equal(len(devices), 3, "devices of their files")
+    check_all_exact(bench, targets)
 
 
 def rows_of(process, paths):
