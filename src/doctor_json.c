@@ -127,6 +127,7 @@ static json_t *file_json(const struct diagnosed_file *file)
 
 	err = err ?: set_known(row, "build_id", file->build_id);
 	err = err ?: json_set_text(row, "unreadable", file->unreadable);
+	err = err ?: json_set_text(row, "same_as", file->same_as);
 	err = err ?: json_set_text(row, "unwinding", unwinding[file->unwinding]);
 	err = err ?: set_bool(row, "debug_file", file->has_debug_file);
 	if (file->has_traits) {

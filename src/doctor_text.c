@@ -247,9 +247,10 @@ static int put_file(FILE *out, const struct diagnosed_file *file)
 		return put_line(out, "  %s: %s", file->path, unwinding_text(file));
 	if (file->unreadable)
 		return put_line(out, "  %s: cannot be read: %s", file->path, file->unreadable);
-	return put_line(out, "  %s%s%.*s%s: %s; %s", file->path, *file->build_id ? " [" : "",
+	return put_line(out, "  %s%s%.*s%s: %s; %s%s%s", file->path, *file->build_id ? " [" : "",
 			BUILD_ID_SHOWN, file->build_id, *file->build_id ? "]" : "",
-			unwinding_text(file), names_text(file));
+			unwinding_text(file), names_text(file),
+			file->same_as ? "; the same bytes as " : "", file->same_as ?: "");
 }
 
 static int put_files(FILE *out, const struct diagnosed_process *process)

@@ -57,6 +57,16 @@ static bool is_program(const struct object *object, const char *exe)
 	       (!exe[len] || !strcmp(exe + len, " (deleted)"));
 }
 
+static const char *same_as(const struct objects *objects, uint32_t index)
+{
+	const struct object *object = objects->object[index];
+
+	for (uint32_t i = 0; object->facts && i < index; i++)
+		if (objects->object[i]->facts == object->facts)
+			return objects->object[i]->path;
+	return NULL;
+}
+
 static int add_file(struct diagnosis *diagnosis, uint32_t index)
 {
 	struct collector *collector = diagnosis->collector;
@@ -65,6 +75,7 @@ static int add_file(struct diagnosis *diagnosis, uint32_t index)
 		.path = object->path,
 		.build_id = object->facts ? object->facts->build_id : "",
 		.unreadable = object->unreadable,
+		.same_as = same_as(&collector->objects, index),
 		.is_program = is_program(object, diagnosis->process.exe),
 		.is_32_bit = is_32_bit(object),
 		.has_debug_file = has_debug_file(object),

@@ -59,6 +59,7 @@ struct diagnosed_file {
 	const char *path;
 	const char *build_id;	/* "" */
 	const char *unreadable; /* why; or NULL */
+	const char *same_as;	/* one with the same bytes, whose facts it has; or NULL */
 	const char *allocator;	/* "glibc"; NULL: no probe would be placed in it */
 	uint32_t domain;
 	size_t probe_nr;

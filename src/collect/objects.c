@@ -97,9 +97,8 @@ static char *object_path(const char *path)
 
 static void drop_facts(struct object *object)
 {
-	if (object->facts)
-		object_facts_release(object->facts);
-	free(object->facts);
+	file_facts_put(object->file_facts);
+	object->file_facts = NULL;
 	object->facts = NULL;
 }
 
@@ -117,14 +116,18 @@ static void object_free(struct object *object)
 	free(object);
 }
 
-static int read_facts(const struct objects *objects, struct object *object, struct reason *why)
+static int read_facts(struct objects *objects, struct object *object, struct reason *why)
 {
 	const struct custom_allocators *custom = objects->custom;
 	bool wants = custom && custom_allocators_may_be_in(custom, object->path);
+	const struct file_to_read file = {
+		.parser = objects->parser, .fd = object->fd, .wanted = wants ? &custom->wanted : NULL,
+	};
+	int err = facts_store_get(&objects->facts, &file, &object->file_facts, why);
 
-	object->facts = calloc(1, sizeof(*object->facts));
-	return object->facts ? parser__facts(objects->parser, object->fd, wants ? &custom->wanted : NULL,
-					     object->facts, why) : -ENOMEM;
+	if (!err)
+		object->facts = &object->file_facts->facts;
+	return err;
 }
 
 static void take_facts(struct objects *objects, struct object *object, struct reason *why)
@@ -136,8 +139,6 @@ static void take_facts(struct objects *objects, struct object *object, struct re
 		return;
 	}
 	err = read_facts(objects, object, why);
-	if (err)
-		drop_facts(object);
 	object->is_given_up = err == -EIO;
 	if (object->is_given_up)
 		objects_note(objects, "nothing in %s is probed: %s", object->path, why->text);
@@ -352,6 +353,7 @@ void objects_release(struct objects *objects)
 		object_free(objects->object[i]);
 	for (size_t i = 0; i < objects->note_nr; i++)
 		free(objects->note[i]);
+	facts_store_release(&objects->facts);
 	free(objects->note);
 	free(objects->object);
 	memset(objects, 0, sizeof(*objects));

@@ -17,8 +17,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "collect/facts_store.h"
+
 struct custom_allocators;
-struct object_facts;
 struct parser;
 struct unwind_table;
 
@@ -27,7 +28,8 @@ struct object {
 	char *path; /* as the process sees it, without " (deleted)" */
 	uint64_t dev, inode; /* as /proc/PID/maps has them; 0 for the vdso */
 	int fd;		     /* -1: could not be opened */
-	struct object_facts *facts; /* NULL: is no ELF file, or could not be read */
+	const struct object_facts *facts; /* NULL: is no ELF file, or could not be read */
+	struct file_facts *file_facts;	  /* where they are */
 	char *unreadable;	    /* why fd is -1 or facts NULL, else NULL */
 	bool is_program;	    /* that a process runs, not a library of it */
 	bool is_given_up;	    /* reading it has failed, and is not tried again */
@@ -43,6 +45,7 @@ struct objects {
 	struct parser *parser; /* reads them */
 	uint32_t domains;      /* enum collector_domains: which functions are probed */
 	const struct custom_allocators *custom; /* to look for; or NULL */
+	struct facts_store facts; /* one for all objects with the same bytes */
 	char **note;	       /* what there is to say of those that were given up */
 	size_t note_nr, note_alloc;
 	struct object **object;

@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <sys/stat.h>
 
+#include "base/file_copy.h"
 #include "elf/object_facts.h"
 #include "elf/object_traits.h"
 #include "elf/stack_switches.h"
 #include "parser/ask_file.h"
+
+#define FACTS_COPY_MAX (16ull << 20)
 
 static uint64_t bytes_of(int fd)
 {
@@ -39,30 +42,60 @@ static int take_facts(struct file_answer *answer, void *ret)
 	return err || object_facts_are_sound(facts, asked->wanted, bytes_of(answer->fd)) ? err : -EPROTO;
 }
 
-int parser__facts(struct parser *parser, int fd, const struct functions_wanted *wanted,
-		  struct object_facts *ret, struct reason *why)
+static int ask_facts(struct parser *parser, int fd, struct facts_asked *asked, struct reason *why)
+{
+	const struct file_question question = {
+		.question = ASK_FACTS, .answer = FACTS, .fd = fd, .take = take_facts,
+		.asked = asked->wanted,
+		.asked_bytes = offsetof(struct functions_wanted, function[asked->wanted->nr]),
+		.answer_max = sizeof(asked->facts) +
+			      OBJECT_FUNCTIONS_MAX * sizeof(*asked->facts.function),
+	};
+
+	return ask_file(parser, &question, asked, why);
+}
+
+/* Of the copy, where there can be one: the file itself may be another one when it is read again. */
+static int ask_new_reader(struct parser *parser, int fd, struct facts_asked *asked,
+			  struct file_copy **copy, struct reason *why)
+{
+	object_facts_release(&asked->facts);
+	if (copy)
+		*copy = file_copy__new(fd, FACTS_COPY_MAX);
+	parser->is_spent = true;
+	return ask_facts(parser, copy && *copy ? file_copy__fd(*copy) : fd, asked, why);
+}
+
+int parser__facts_and_copy(struct parser *parser, int fd, const struct functions_wanted *wanted,
+			   struct object_facts *ret, struct file_copy **ret_copy,
+			   struct reason *why)
 {
 	static const struct functions_wanted none;
 	struct facts_asked asked = { .wanted = wanted ?: &none };
-	const struct file_question question = {
-		.question = ASK_FACTS, .answer = FACTS, .fd = fd, .take = take_facts,
-		.asked = asked.wanted,
-		.asked_bytes = offsetof(struct functions_wanted, function[asked.wanted->nr]),
-		.answer_max = sizeof(*ret) + OBJECT_FUNCTIONS_MAX * sizeof(*ret->function),
-	};
+	struct file_copy *copy = NULL;
 	bool is_fresh = !parser->has_read;
-	int err = ask_file(parser, &question, &asked, why);
+	int err = ask_facts(parser, fd, &asked, why);
 
-	if (!err && asked.facts.function_nr && !is_fresh) {
-		object_facts_release(&asked.facts);
-		parser->is_spent = true;
-		err = ask_file(parser, &question, &asked, why);
+	if (!err && asked.facts.function_nr && (!is_fresh || ret_copy))
+		err = ask_new_reader(parser, fd, &asked, ret_copy ? &copy : NULL, why);
+	if (err || !asked.facts.function_nr) {
+		file_copy__free(copy);
+		copy = NULL;
 	}
-	if (err)
+	if (err) {
 		object_facts_release(&asked.facts);
-	else
-		*ret = asked.facts;
-	return err;
+		return err;
+	}
+	*ret = asked.facts;
+	if (ret_copy)
+		*ret_copy = copy;
+	return 0;
+}
+
+int parser__facts(struct parser *parser, int fd, const struct functions_wanted *wanted,
+		  struct object_facts *ret, struct reason *why)
+{
+	return parser__facts_and_copy(parser, fd, wanted, ret, NULL, why);
 }
 
 /* ---- where they return ---- */

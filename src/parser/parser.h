@@ -17,6 +17,7 @@
 #include "parser/spawner.h"
 #include "symbols/source.h"
 
+struct file_copy;
 struct functions_wanted;
 struct object_facts;
 struct object_returns;
@@ -60,6 +61,14 @@ int parser__facts(struct parser *parser, int fd, const struct functions_wanted *
 		  struct object_facts *ret, struct reason *why);
 int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object_returns *ret,
 		    struct reason *why);
+
+/*
+ * Facts that hold for every file with the same bytes: of a file that defines functions they are those of
+ * *ret_copy, which the caller frees. NULL where it defines none, is too large, or cannot be copied.
+ */
+int parser__facts_and_copy(struct parser *parser, int fd, const struct functions_wanted *wanted,
+			   struct object_facts *ret, struct file_copy **ret_copy,
+			   struct reason *why);
 
 /* What the object does that only who switches stacks does; -ENOENT: nothing. */
 int parser__stack_switch(struct parser *parser, int fd, const char **ret_what);

@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/file_copy.h"
 #include "elf/allocators.h"
 #include "elf/object_facts.h"
 #include "elf/object_traits.h"
@@ -200,6 +202,48 @@ Test(parser_facts, of_what_is_probed_are_a_new_readers)
 		cr_expect_eq(facts.function[0].offset, 0);
 		object_facts_release(&facts);
 	}
+	parser__close(parser);
+}
+
+/* The offset is how many names the file has that the reader got. */
+static void count_links(int fd)
+{
+	const struct channel channel = { .fd = fd };
+	struct object_facts facts = { .function_nr = 1 };
+	struct object_function function = {};
+	struct verdict verdict = {};
+	const struct iovec piece[] = {
+		{ &verdict, sizeof(verdict) }, { &facts, sizeof(facts) }, { &function, sizeof(function) },
+	};
+	struct message head;
+	struct stat st = {};
+	int object;
+
+	for (;;) {
+		parser_question(&channel, &head, &object);
+		fstat(object, &st);
+		function.offset = st.st_nlink;
+		channel__send(&channel, FACTS, piece, ARRAY_SIZE(piece), -1);
+	}
+}
+
+/* Else the file could be another one when it is copied than when it is read. */
+Test(parser_facts, that_come_with_a_copy_are_the_copys)
+{
+	struct parser *parser = parser_with(count_links, 0);
+	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
+	struct object_facts facts = {};
+	struct file_copy *copy = NULL;
+
+	cr_assert_eq(parser__facts_and_copy(parser, fd, NULL, &facts, &copy, NULL), 0);
+	cr_expect_eq(facts.function[0].offset, 0, "it was not read from the copy");
+	cr_assert(copy);
+	cr_expect(file_copy__is_of(copy, fd));
+	object_facts_release(&facts);
+	file_copy__free(copy);
+	cr_assert_eq(parser__facts(parser, fd, NULL, &facts, NULL), 0);
+	cr_expect_geq(facts.function[0].offset, 1);
+	object_facts_release(&facts);
 	parser__close(parser);
 }
 

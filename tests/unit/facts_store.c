@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Facts of files with the same bytes, and of those that only look as if. */
+#include "collect/facts_store.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "elf/allocators.h"
+#include "parser/conversation.h"
+#include "parser_fixture.h"
+
+/* Of libc6, small, and defines malloc. */
+#define LIBRARY "/usr/lib/x86_64-linux-gnu/libc_malloc_debug.so.0"
+
+static struct facts_store store;
+static struct parser *parser;
+static char *library;
+static size_t library_bytes;
+
+static void read_library(void)
+{
+	int fd = open(LIBRARY, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	cr_assert_eq(fstat(fd, &st), 0);
+	library_bytes = st.st_size;
+	library = malloc(library_bytes);
+	cr_assert_eq(read(fd, library, library_bytes), (ssize_t)library_bytes);
+	close(fd);
+}
+
+static void begin(void)
+{
+	read_library();
+	parser = parser_with(NULL, 0);
+}
+
+static void end(void)
+{
+	facts_store_release(&store);
+	parser__close(parser);
+	free(library);
+}
+
+TestSuite(facts_store, .init = begin, .fini = end);
+
+static int file_of(const char *bytes, size_t nr)
+{
+	int fd = memfd_create("file", MFD_CLOEXEC);
+
+	cr_assert_eq(pwrite(fd, bytes, nr, 0), (ssize_t)nr);
+	return fd;
+}
+
+static struct file_facts *get(int fd, const struct functions_wanted *wanted)
+{
+	const struct file_to_read file = { .parser = parser, .fd = fd, .wanted = wanted };
+	struct file_facts *facts = NULL;
+	struct reason why = {};
+
+	cr_assert_eq(facts_store_get(&store, &file, &facts, &why), 0, "%s", why.text);
+	return facts;
+}
+
+static const struct object_function *malloc_of(const struct object_facts *facts)
+{
+	for (uint32_t i = 0; i < facts->function_nr; i++)
+		if (!strcmp(allocator_functions[facts->function[i].name].name, "malloc"))
+			return &facts->function[i];
+	cr_assert(false, "no malloc");
+	return NULL;
+}
+
+/*
+ * What a hostile file is like: of the same size and build-id, but its malloc begins with one instruction
+ * that goes over where the other's probe sits: `mov $0x90909090,%eax; jmp` to itself.
+ */
+static void forge(char *bytes, const struct object_facts *facts)
+{
+	memcpy(bytes + malloc_of(facts)->offset, "\xb8\x90\x90\x90\x90\xeb\xfe", 7);
+}
+
+static void expect_own(int fd, const struct file_facts *found)
+{
+	const struct placement *placement = &malloc_of(&found->facts)->placement, *own;
+	struct object_facts facts;
+
+	cr_assert_eq(object_facts_read(fd, NULL, &facts, NULL), 0);
+	own = &malloc_of(&facts)->placement;
+	cr_expect_eq(placement->offset, own->offset);
+	cr_expect_str_eq(placement->instruction, own->instruction);
+	object_facts_release(&facts);
+}
+
+/* Closes them, too. */
+static void put(int fd, struct file_facts *facts)
+{
+	file_facts_put(facts);
+	close(fd);
+}
+
+Test(facts_store, of_two_files_with_the_same_bytes_are_read_once)
+{
+	int one = file_of(library, library_bytes), two = file_of(library, library_bytes);
+	struct file_facts *first = get(one, NULL), *second;
+	uint64_t readers = parser->generation;
+
+	expect_own(one, first);
+	parser->has_read = false;
+	second = get(two, NULL);
+	cr_expect_eq(second, first);
+	cr_expect_eq(parser->generation, readers);
+	cr_expect(!parser->has_read, "nothing was asked");
+	put(one, first);
+	expect_own(two, second);
+	put(two, second);
+	cr_expect_eq(get(two = file_of(library, library_bytes), NULL), first, "still known");
+	put(two, first);
+}
+
+Test(facts_store, of_a_forged_file_are_its_own)
+{
+	int honest = file_of(library, library_bytes), forged;
+	struct file_facts *facts = get(honest, NULL), *others;
+
+	cr_assert_neq(*facts->facts.build_id, '\0');
+	forge(library, &facts->facts);
+	forged = file_of(library, library_bytes);
+	others = get(forged, NULL);
+	cr_expect_neq(others, facts);
+	cr_expect_str_eq(others->facts.build_id, facts->facts.build_id);
+	cr_expect_eq(malloc_of(&others->facts)->offset, malloc_of(&facts->facts)->offset);
+	cr_expect_str_neq(malloc_of(&others->facts)->placement.instruction,
+			  malloc_of(&facts->facts)->placement.instruction);
+	expect_own(forged, others);
+	expect_own(honest, facts);
+	put(forged, others);
+	put(honest, facts);
+}
+
+/* It was forged when it was read, and holds what the honest one does when that is looked for. */
+Test(facts_store, are_not_of_what_a_file_held_later)
+{
+	char *forgery = malloc(library_bytes);
+	int honest = file_of(library, library_bytes), forged;
+	struct object_facts known;
+	struct file_facts *facts, *others;
+
+	cr_assert_eq(object_facts_read(honest, NULL, &known, NULL), 0);
+	memcpy(forgery, library, library_bytes);
+	forge(forgery, &known);
+	forged = file_of(forgery, library_bytes);
+	others = get(forged, NULL);
+	cr_assert_eq(pwrite(forged, library, library_bytes, 0), (ssize_t)library_bytes);
+	facts = get(honest, NULL);
+	cr_expect_neq(facts, others);
+	expect_own(honest, facts);
+	object_facts_release(&known);
+	free(forgery);
+	put(forged, others);
+	put(honest, facts);
+}
+
+Test(facts_store, of_other_functions_wanted_are_others)
+{
+	static const struct functions_wanted wanted = { 1, { { "mallopt", 2 } } };
+	int one = file_of(library, library_bytes), two = file_of(library, library_bytes);
+	struct file_facts *without = get(one, NULL), *with = get(two, &wanted);
+
+	cr_expect_neq(without, with);
+	cr_expect_eq(with->facts.function_nr, without->facts.function_nr + 1);
+	put(one, without);
+	put(two, with);
+}
+
+/* Of a file without functions nothing is probed: it is not worth a copy. */
+Test(facts_store, of_files_that_are_not_probed_are_not_kept)
+{
+	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
+	struct file_facts *facts = get(fd, NULL);
+
+	cr_expect_eq(facts->facts.function_nr, 0);
+	cr_expect_null(facts->copy);
+	cr_expect_eq(store.kept_nr, 0);
+	put(fd, facts);
+}
+
+Test(facts_store, of_a_file_that_is_too_large_to_copy_are_read_each_time)
+{
+	int fd = file_of(library, library_bytes);
+	struct file_facts *facts, *again;
+
+	cr_assert_eq(ftruncate(fd, (16 << 20) + 1), 0);
+	facts = get(fd, NULL);
+	again = get(fd, NULL);
+	cr_expect_neq(again, facts);
+	cr_expect_eq(store.kept_nr, 0);
+	expect_own(fd, facts);
+	expect_own(fd, again);
+	file_facts_put(again);
+	put(fd, facts);
+}
+
+Test(facts_store, that_have_no_room_are_of_one_file, .timeout = 60)
+{
+	struct file_facts *facts;
+	size_t most = 0;
+	int fd;
+
+	for (int i = 0; i < 70; i++) {
+		library[library_bytes - 1]++;
+		fd = file_of(library, library_bytes);
+		facts = get(fd, NULL);
+		expect_own(fd, facts);
+		cr_expect_eq(!facts->copy, store.kept_nr == most);
+		most = store.kept_nr;
+		put(fd, facts);
+	}
+	cr_expect_eq(most, 64);
+	fd = file_of(library, library_bytes);
+	facts = get(fd, NULL);
+	cr_expect_null(facts->copy);
+	put(fd, facts);
+}
+
+Test(facts_store, of_what_is_no_program_are_none)
+{
+	int fd = file_of("no program", 10);
+	const struct file_to_read file = { .parser = parser, .fd = fd };
+	struct file_facts *facts = NULL;
+	struct reason why = {};
+
+	cr_expect_eq(facts_store_get(&store, &file, &facts, &why), -ENOEXEC);
+	cr_expect_null(facts);
+	cr_expect_neq(*why.text, '\0');
+	file_facts_put(NULL);
+	close(fd);
+}
