@@ -54,12 +54,14 @@ static __always_inline void place_leave(struct nursery_place *place, __u64 state
 #endif
 }
 
+/* Read after the state, and before whatever else is done. */
 static __always_inline bool place_has(const struct nursery_place *place, __u64 state,
 				      const struct block_key *key)
 {
-	barrier(); /* the state was read first */
-	return NURSERY_IS(state) == NURSERY_FULL && place->key.address == key->address &&
-	       place->key.image == key->image;
+	const volatile struct block_key *lies = &place->key;
+
+	return NURSERY_IS(state) == NURSERY_FULL && lies->address == key->address &&
+	       lies->image == key->image;
 }
 
 #define SETTLE_TRIES 128 /* a microsecond: a block moves in less, unless its thread is interrupted */

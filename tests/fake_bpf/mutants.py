@@ -377,9 +377,9 @@ MUTANTS = {
     "nursery: a free that finds it busy says nothing": (
         "books.bpf.h", "\tif (err == -EBUSY)\n\t\tlose(process, LOSS_blocks_unsettled);\n", ""),
     "nursery: by address only": (
-        "nursery.bpf.h", " &&\n\t       place->key.image == key->image;", ";"),
+        "nursery.bpf.h", " &&\n\t       lies->image == key->image;", ";"),
     "nursery: what is empty has its last block": (
-        "nursery.bpf.h", "return NURSERY_IS(state) == NURSERY_FULL && place->key", "return place->key"),
+        "nursery.bpf.h", "return NURSERY_IS(state) == NURSERY_FULL && lies", "return lies"),
     "nursery: mappings lie there": (
         "nursery.bpf.h", " || block_key_layer(key) == LAYER_MAPPING)", ")"),
     "nursery: a killed realloc's block comes beside a young one": (
