@@ -82,10 +82,22 @@ static bool split(char *path, char *ret_part[3])
 	return true;
 }
 
-/* Its folder may have grown by it. */
+/* The folders that it lies in, which may have grown by it. */
+static void count_folders(struct archive *archive, uint32_t id, char *part[3], const char *path)
+{
+	struct stat st;
+
+	part[0][-1] = '/';
+	if (!stat(path, &st))
+		archive_set_host_blocks(archive, archive->folder[id].host, st.st_blocks);
+	part[1][-1] = '/';
+	if (!stat(path, &st))
+		archive_set_folder_blocks(archive, id, st.st_blocks);
+}
+
 static int add_saved(struct archive *archive, const char *path, char *parts)
 {
-	struct stat file, folder;
+	struct stat file;
 	uint64_t stamp;
 	char *part[3];
 	int64_t id;
@@ -98,9 +110,7 @@ static int add_saved(struct archive *archive, const char *path, char *parts)
 	err = id < 0 ? (int)id : archive_add(archive, id, stamp, file.st_blocks);
 	if (err)
 		return err;
-	part[0][-1] = part[1][-1] = '/'; /* the folder's path again */
-	if (!stat(parts, &folder))
-		archive_set_folder_blocks(archive, id, folder.st_blocks);
+	count_folders(archive, id, part, parts);
 	return 0;
 }
 

@@ -20,6 +20,12 @@ struct archived {
 	uint32_t blocks;
 };
 
+/* DIR/HOST; it stays when it is empty. */
+struct host {
+	char *name;
+	uint32_t blocks; /* of its own */
+};
+
 #define FOLDER_GONE UINT32_MAX
 
 /* DIR/HOST/COMM.PID */
@@ -69,9 +75,10 @@ struct archive {
 	size_t folder_nr, folder_alloc;
 	size_t gone_nr; /* of these */
 	struct idmap folder_ids;
-	char **host;
+	struct host *host;
 	size_t host_nr, host_alloc;
-	uint64_t blocks; /* of all */
+	uint64_t blocks; /* of all, with dir_blocks */
+	uint64_t dir_blocks; /* of DIR itself */
 	struct sweep sweep;
 
 	struct archive_totals totals; /* removed and lost */
@@ -90,6 +97,7 @@ int archive_add(struct archive *archive, uint32_t folder, uint64_t stamp, uint64
 
 /* Folders take blocks, too, and ever more. */
 void archive_set_folder_blocks(struct archive *archive, uint32_t folder, uint64_t blocks);
+void archive_set_host_blocks(struct archive *archive, uint32_t host, uint64_t blocks);
 
 /* One that is not there any more; its row stays until the caller takes it out. True: the folder is empty. */
 bool archive_forget(struct archive *archive, const struct archived *item);

@@ -58,7 +58,7 @@ static int open_folder(struct remover *remover, uint32_t id)
 	if (remover->folder_fd >= 0 && remover->folder == id)
 		return 0;
 	close_folder(remover);
-	host_fd = open_folder_below(remover->dir_fd, archive->host[folder->host]);
+	host_fd = open_folder_below(remover->dir_fd, archive->host[folder->host].name);
 	if (host_fd < 0)
 		return host_fd;
 	remover->folder_fd = open_folder_below(host_fd, folder->name);
@@ -71,7 +71,8 @@ static int open_folder(struct remover *remover, uint32_t id)
 static void remove_folder(struct remover *remover, uint32_t id)
 {
 	struct archive *archive = remover->archive;
-	int host_fd = open_folder_below(remover->dir_fd, archive->host[archive->folder[id].host]);
+	const struct host *host = &archive->host[archive->folder[id].host];
+	int host_fd = open_folder_below(remover->dir_fd, host->name);
 
 	close_folder(remover);
 	if (host_fd >= 0) {
@@ -179,7 +180,8 @@ static int remove_from(struct remover *remover, size_t from, judge_fn is_needed,
 		if (err)
 			break;
 	}
-	memmove(&item[kept], &item[i], (archive->item_nr - i) * sizeof(*item));
+	if (kept < i)
+		memmove(&item[kept], &item[i], (archive->item_nr - i) * sizeof(*item));
 	archive->item_nr -= i - kept;
 	*ret_next = kept;
 	return err;

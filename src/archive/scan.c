@@ -169,6 +169,18 @@ static int read_folder(const struct reading *folders, const char *name)
 	return 0;
 }
 
+/* If it has a folder of ours. */
+static void count_host(const struct reading *folders)
+{
+	struct archive *archive = folders->archive;
+	size_t last = archive->host_nr - 1;
+	struct stat st;
+
+	if (archive->host_nr && !strcmp(archive->host[last].name, folders->host) &&
+	    !fstat(folders->fd, &st))
+		archive_set_host_blocks(archive, last, st.st_blocks);
+}
+
 static int read_host(const struct reading *hosts, const char *name)
 {
 	struct reading folders = *hosts;
@@ -181,6 +193,8 @@ static int read_host(const struct reading *hosts, const char *name)
 		return 0;
 	while (!err && (folder = next_name(&folders)))
 		err = read_folder(&folders, folder);
+	if (!err)
+		count_host(&folders);
 	closedir(folders.stream);
 	return err;
 }
@@ -222,6 +236,7 @@ int archive_scan(struct archive *archive)
 	closedir(hosts.stream);
 	if (err)
 		return err;
+	archive->blocks += archive->dir_blocks = st.st_blocks;
 	archive->device = st.st_dev;
 	archive->inode = st.st_ino;
 	archive->is_stale = false;

@@ -22,16 +22,16 @@ static bool same_folder(uint32_t id, const void *key, const void *table)
 
 static int64_t host_id(struct archive *archive, const char *name)
 {
-	char *copy;
+	struct host host = {};
 	int err;
 
 	for (size_t i = 0; i < archive->host_nr; i++)
-		if (!strcmp(archive->host[i], name))
+		if (!strcmp(archive->host[i].name, name))
 			return i;
-	copy = strdup(name);
-	err = copy ? array_push(archive, host, copy) : -ENOMEM;
+	host.name = strdup(name);
+	err = host.name ? array_push(archive, host, host) : -ENOMEM;
 	if (err) {
-		free(copy);
+		free(host.name);
 		return err;
 	}
 	return archive->host_nr - 1;
@@ -89,6 +89,12 @@ void archive_set_folder_blocks(struct archive *archive, uint32_t id, uint64_t bl
 
 	archive->blocks += blocks - folder->blocks;
 	folder->blocks = blocks;
+}
+
+void archive_set_host_blocks(struct archive *archive, uint32_t id, uint64_t blocks)
+{
+	archive->blocks += blocks - archive->host[id].blocks;
+	archive->host[id].blocks = blocks;
 }
 
 bool archive_forget(struct archive *archive, const struct archived *item)
@@ -182,9 +188,9 @@ int archive_tidy(struct archive *archive)
 void archive_forget_all(struct archive *archive)
 {
 	for (size_t i = 0; i < archive->host_nr; i++)
-		free(archive->host[i]);
+		free(archive->host[i].name);
 	archive->host_nr = archive->item_nr = archive->folder_nr = archive->gone_nr = 0;
-	archive->blocks = 0;
+	archive->blocks = archive->dir_blocks = 0;
 	archive->sweep = (struct sweep){};
 	archive->is_unordered = false;
 	idmap_release(&archive->folder_ids);

@@ -18,6 +18,11 @@ TestSuite(archive_bounds, .init = archive_enter, .fini = archive_leave, .timeout
 /* How much one snapshot, and a folder of few, take on this file system. */
 static uint64_t file_bytes, folder_bytes;
 
+static uint64_t room_for(int folders, int files)
+{
+	return frame_bytes() + folders * folder_bytes + files * file_bytes;
+}
+
 static void put_minutes(const char *folder, int from, int to)
 {
 	struct stat st;
@@ -52,25 +57,25 @@ Test(archive_bounds, without_any_nothing_goes)
 Test(archive_bounds, every_second_from_the_oldest_on)
 {
 	put_minutes("a.1", 0, 10);
-	make_room_once(folder_bytes + 8 * file_bytes, 0);
+	make_room_once(room_for(1, 8), 0);
 	expect_minutes("a.1", (int[]){ 0, 2, 4, 5, 6, 7, 8, 9, -1 });
 }
 
 Test(archive_bounds, again_every_second_of_those_left)
 {
 	put_minutes("a.1", 0, 10);
-	make_room_once(folder_bytes + 5 * file_bytes, 0);
+	make_room_once(room_for(1, 5), 0);
 	expect_minutes("a.1", (int[]){ 0, 4, 6, 8, 9, -1 });
 }
 
 Test(archive_bounds, the_first_and_the_newest_stay_longest)
 {
 	put_minutes("a.1", 0, 9);
-	make_room_once(folder_bytes + 2 * file_bytes, 0);
+	make_room_once(room_for(1, 2), 0);
 	expect_minutes("a.1", (int[]){ 0, 8, -1 });
-	make_room_once(folder_bytes + file_bytes, 0);
+	make_room_once(room_for(1, 1), 0);
 	expect_minutes("a.1", (int[]){ 8, -1 });
-	make_room_once(file_bytes / 2, 0);
+	make_room_once(room_for(0, 1), 0);
 	cr_expect(!is_there("d/host/a.1"));
 }
 
@@ -78,7 +83,7 @@ Test(archive_bounds, who_has_most_gives_first)
 {
 	put_minutes("many.1", 0, 12);
 	put_minutes("few.2", 0, 5);
-	make_room_once(2 * folder_bytes + 12 * file_bytes, 0);
+	make_room_once(room_for(2, 12), 0);
 	cr_expect_eq(snapshot_nr("few.2"), 5);
 	cr_expect_eq(snapshot_nr("many.1"), 7);
 }
@@ -91,12 +96,12 @@ Test(archive_bounds, nobody_loses_its_newest_while_somebody_has_two)
 		snprintf(folder, sizeof(folder), "p.%d", i);
 		put_minutes(folder, i, i + i);
 	}
-	make_room_once(20 * (folder_bytes + file_bytes), 0);
+	make_room_once(room_for(20, 20), 0);
 	for (int i = 1; i <= 20; i++) {
 		snprintf(folder, sizeof(folder), "p.%d", i);
 		expect_minutes(folder, (int[]){ i + i - 1, -1 });
 	}
-	make_room_once(15 * (folder_bytes + file_bytes), 0);
+	make_room_once(room_for(15, 15), 0);
 	for (int i = 1; i <= 20; i++) {
 		snprintf(newest, sizeof(newest), "d/host/p.%d", i);
 		cr_expect_eq(is_there(newest), i > 5, "%s", newest);
@@ -111,7 +116,7 @@ Test(archive_bounds, what_is_kept_lies_further_apart_the_older_it_is)
 	char path[64];
 
 	put_minutes("a.1", 0, 32);
-	archive = open_archive(folder_bytes + 32 * file_bytes, 0);
+	archive = open_archive(room_for(1, 32), 0);
 	for (int i = 32; i <= last; i++) {
 		archive__saved(archive, put_snapshot("a.1", NOON_MS + i * MINUTE_MS, FILE_BYTES));
 		archive__make_room(archive);
@@ -211,9 +216,9 @@ Test(archive_bounds, short_lived_processes)
 	char folder[32];
 
 	put_minutes("long.1", 0, 3);
-	archive = open_archive(20 * (folder_bytes + file_bytes), 0);
+	archive = open_archive(room_for(20, 20), 0);
 	for (int i = 0; i < 3000; i++) {
-		snprintf(folder, sizeof(folder), "short.%d", 2 + i % 1000);
+		snprintf(folder, sizeof(folder), "short.%d", 2 + i % 60);
 		archive__saved(archive, put_snapshot(folder, NOON_MS + i * 60000ULL, FILE_BYTES));
 		archive__make_room(archive);
 		if (i % 100 == 0)

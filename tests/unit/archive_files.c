@@ -149,7 +149,7 @@ Test(archive_files, others_are_neither_counted_nor_touched)
 	archive__get_totals(archive, &totals);
 	cr_expect_eq(totals.snapshots, 0);
 	cr_expect_eq(totals.removed, 2);
-	cr_expect_eq(totals.bytes, 0);
+	cr_expect_eq(totals.bytes, frame_bytes());
 	cr_expect(!is_there("d/host/gone.2"));
 	for (size_t i = 0; i < ARRAY_SIZE(foreign); i++)
 		cr_expect(is_there(foreign[i]), "%s", foreign[i]);
@@ -189,7 +189,7 @@ Test(archive_files, links_that_came_later_are_not_followed)
 	cr_assert_eq(rename("moved", "d/host/b.1"), 0);
 	cr_expect_eq(snapshot_nr("b.1"), 2);
 	archive__get_totals(archive, &totals);
-	cr_expect_eq(totals.bytes, 0);
+	cr_expect_eq(totals.bytes, frame_bytes());
 	cr_expect_eq(totals.removed, 0);
 	archive__close(archive);
 }
@@ -206,7 +206,7 @@ Test(archive_files, what_others_have_removed_is_gone)
 	archive__make_room(archive);
 	expect_note(archive, "removed 1 snapshot (4096 B) to stay within --max-disk 1 B");
 	expect_note(archive, NULL);
-	cr_expect_eq(disk_bytes(), 0);
+	cr_expect(!is_there("d/host/b.2"));
 	archive__close(archive);
 }
 

@@ -98,9 +98,8 @@ static uint64_t walked_bytes;
 
 static int add_bytes(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
-	(void)path, (void)kind;
-	if (at->level >= 2)
-		walked_bytes += st->st_blocks * 512;
+	(void)path, (void)kind, (void)at;
+	walked_bytes += st->st_blocks * 512;
 	return 0;
 }
 
@@ -109,6 +108,14 @@ uint64_t disk_bytes(void)
 	walked_bytes = 0;
 	cr_assert_eq(nftw("d", add_bytes, 16, FTW_PHYS), 0);
 	return walked_bytes;
+}
+
+uint64_t frame_bytes(void)
+{
+	struct stat d, host;
+
+	cr_assert(!stat("d", &d) && !stat("d/host", &host));
+	return (d.st_blocks + host.st_blocks) * 512;
 }
 
 int snapshot_nr(const char *folder)

@@ -25,8 +25,10 @@ const char *put_snapshot(const char *folder, uint64_t ms, uint64_t bytes);
 void put_file(const char *path, uint64_t bytes);
 void make_dirs_of(const char *path);
 
-/* All that files and folders below d take, without d itself and the hosts' folders. */
+/* All that files and folders take from d on, as du counts. */
 uint64_t disk_bytes(void);
+/* Of these, what d and d/host take themselves. */
+uint64_t frame_bytes(void);
 
 /* Snapshots in d/host/FOLDER; 0 where that is not there. */
 int snapshot_nr(const char *folder);
