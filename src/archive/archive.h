@@ -34,7 +34,7 @@
  *	4. the newest ones, the oldest of them first, and the folders with them
  *
  * The directory is read when it is opened, and again where another one has come to lie at that path (a disk
- * that was mounted). In memory a snapshot is 16 bytes, a process 100.
+ * that was mounted). In memory a snapshot is 16 bytes, a process 100 at most.
  */
 
 #include <stdbool.h>
@@ -75,7 +75,11 @@ void archive__saved(struct archive *archive, const char *path);
  */
 void archive__lost(struct archive *archive, int err, const struct reason *why);
 
-/* Removes what is too much. Does next to nothing where nothing is; may be called after each snapshot. */
+/*
+ * Removes what is too much, for two seconds at most: of a directory that had been far beyond the bounds when
+ * it was opened the next calls remove the rest. Does next to nothing where nothing is too much; may be
+ * called after each snapshot.
+ */
 void archive__make_room(struct archive *archive);
 
 /* Bytes that can still be written there, by whoever: the file system's. 0 where that is not known. */

@@ -3,14 +3,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "archive/private.h"
+
+#define SECOND_NS 1000000000ULL
+#define WORK_NS (2 * SECOND_NS) /* who records must not wait for longer */
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * SECOND_NS + now.tv_nsec;
+}
 
 /* The folder of the last one stays open: the next one is often its neighbour. */
 struct remover {
 	struct archive *archive;
 	uint64_t oldest_ms; /* that may stay */
+	uint64_t end_ns; /* till when it may work */
 	enum news_kind kind;
 	int dir_fd, folder_fd;
 	uint32_t folder;
@@ -159,8 +172,13 @@ static bool is_second(const struct remover *remover, const struct archived *item
 	return is_due;
 }
 
+static bool is_late(const struct remover *remover)
+{
+	return monotonic_ns() >= remover->end_ns;
+}
+
 /*
- * From the item at `from` on, while there is need; closes the ranks. *ret_next is the first that was not
+ * From the item at `from` on, while there is need and time; closes the ranks. *ret_next is the first that was not
  * looked at. An item whose removal failed stays, and is that one.
  */
 static int remove_from(struct remover *remover, size_t from, judge_fn is_needed, judge_fn is_due,
@@ -171,7 +189,7 @@ static int remove_from(struct remover *remover, size_t from, judge_fn is_needed,
 	size_t kept = from, i = from;
 	int err = 0;
 
-	for (; i < archive->item_nr && is_needed(remover, &item[i]); i++) {
+	for (; i < archive->item_nr && is_needed(remover, &item[i]) && !is_late(remover); i++) {
 		if (!is_due(remover, &item[i])) {
 			item[kept++] = item[i];
 			continue;
@@ -221,7 +239,7 @@ static int thin(struct remover *remover)
 	struct sweep *sweep = &archive->sweep;
 	int err = 0;
 
-	while (is_over(archive) && !err) {
+	while (is_over(archive) && !is_late(remover) && !err) {
 		size_t next = index_of(archive, &sweep->from);
 
 		if (next == archive->item_nr || sweep->most < 2) {
@@ -259,6 +277,7 @@ int archive_remove(struct archive *archive, uint64_t wall_ms)
 		.archive = archive,
 		.dir_fd = archive_open_dir(archive),
 		.folder_fd = -1,
+		.end_ns = monotonic_ns() + WORK_NS,
 	};
 	int err;
 

@@ -38,7 +38,6 @@ struct reading {
 	bool is_own;	 /* of this host */
 	int fd;
 	DIR *stream;
-	size_t other_nr; /* names that are not the archive's */
 	size_t left_nr;	 /* leftovers that were removed */
 };
 
@@ -124,16 +123,14 @@ static int add_file(struct reading *reading, const char *folder, const char *nam
 	struct stat st;
 	uint64_t stamp;
 
-	if (!stamp_parse(name, &stamp) || !is_file(reading, name, &st)) {
-		reading->other_nr++;
+	if (!stamp_parse(name, &stamp) || !is_file(reading, name, &st))
 		return 0;
-	}
 	if (*id < 0)
 		*id = archive_folder(archive, reading->host, folder);
 	return *id < 0 ? (int)*id : archive_add(archive, *id, stamp, st.st_blocks);
 }
 
-/* 1: there is nothing in it, and it should go. */
+/* 1: there is no snapshot in it, and it should go if there is nothing else. */
 static int read_files(struct reading *files, const char *folder)
 {
 	int64_t id = -1;
@@ -149,7 +146,7 @@ static int read_files(struct reading *files, const char *folder)
 		return err;
 	if (id >= 0)
 		archive_set_folder_blocks(files->archive, id, st.st_blocks);
-	return id < 0 && !files->other_nr && (files->left_nr || has_been_empty(files->fd));
+	return id < 0 && (files->left_nr || has_been_empty(files->fd));
 }
 
 /* What cannot be opened is not ours. */
@@ -158,14 +155,14 @@ static int read_folder(const struct reading *folders, const char *name)
 	struct reading files = *folders;
 	int err, fd = is_folder_name(name) ? open_folder_below(folders->fd, name) : -1;
 
-	files.other_nr = files.left_nr = 0;
+	files.left_nr = 0;
 	if (fd < 0 || begin_reading(&files, fd))
 		return 0;
 	err = read_files(&files, name);
 	closedir(files.stream);
 	if (err <= 0)
 		return err;
-	unlinkat(folders->fd, name, AT_REMOVEDIR); /* if it has just been filled, it stays */
+	unlinkat(folders->fd, name, AT_REMOVEDIR); /* it stays if it holds anything */
 	return 0;
 }
 
