@@ -9,8 +9,8 @@ import time
 from harness import (ALLOCSNAP, Failure, Recording, check, check_equal, keeper_of, is_running,
                      private_mounts, wait_for)
 
-KILLS = 50
-TOGETHER = 10  # recordings that are killed at once
+KILLS = 20  # tests/unit/archive_killed.c has a hundred
+TOGETHER = 2  # recordings that are killed at once
 
 
 class Disk:
@@ -118,11 +118,11 @@ def write_until_killed(bench, targets, folder):
 
 
 def test_killed_while_writing(bench):
-    """Fifty times: what lies there under a final name can be read, and nothing else lies there."""
+    """Again and again: what lies there under a final name can be read, and nothing else lies there."""
     folder = bench.path("out")
     targets = [bench.workload("blocks") for _ in range(TOGETHER)]
     for target in targets:
-        target.order("make 0 20000 64")
+        target.order("make 0 5000 64")
     for _ in range(KILLS // TOGETHER):
         write_until_killed(bench, targets, folder)
     found = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
