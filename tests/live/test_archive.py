@@ -9,7 +9,7 @@ import time
 from harness import (ALLOCSNAP, Failure, Recording, check, check_equal, keeper_of, is_running,
                      private_mounts, wait_for)
 
-KILLS = 20  # tests/unit/archive_killed.c has a hundred
+KILLS = 12  # tests/unit/archive_killed.c has a hundred
 TOGETHER = 2  # recordings that are killed at once
 
 
@@ -109,7 +109,7 @@ def write_until_killed(bench, targets, folder):
     for recording in recordings:
         check(recording.path(), "no snapshot")
         keepers.append(keeper_of(recording.pid))
-    time.sleep(random.uniform(0, 0.1))
+    time.sleep(random.uniform(0, 0.3))
     for recording in recordings:
         recording.popen.kill()
     for recording, keeper in zip(recordings, keepers):
