@@ -86,7 +86,8 @@ typedef uint64_t bpf_u64;
 	X(drops_unnoted, "blocks not recorded that could not even be noted: their frees are unknown ones") \
 	X(nestings_late, "functions found late to call another allocator function: till then some of their blocks were sampled twice as often") \
 	X(blocks_gone_in_gap, "blocks found replaced that were from before a gap in the recording") \
-	X(blocks_unsettled, "frees that came while their block may have been moving within the books: it may seem live")
+	X(blocks_unsettled, "frees that came while their block may have been moving within the books: it may seem live") \
+	X(snapshots_lost, "earlier snapshots of the process that could not be written")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,

@@ -89,6 +89,12 @@ struct collector_options {
 	uint32_t max_tracebacks;  /* distinct tracebacks; 262,144 */
 
 	/*
+	 * Bytes that the kernel's maps may take, all of them full, in place of the two above; beside it
+	 * the kernel has 6 KiB of each thread. -ERANGE where that is too little.
+	 */
+	uint64_t max_memory;
+
+	/*
 	 * Which blocks are recorded. Of samples each byte that a thread allocates is as likely to be one
 	 * as any other, this far apart in the mean; a block that has one is recorded and stands for many
 	 * (struct snap_trace, weight). What is counted are estimates then, the traced memory too, and

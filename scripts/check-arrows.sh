@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The arrows of docs/design.md, read from the includes: base ← snapshot ← engine ← render ← cmd,
-# symbols, unwind, elf ← parser ← collect → snapshot, base ← symbols, unwind, elf; libbpf only below
-# src/collect.
+# symbols, unwind, elf ← parser ← collect → snapshot, base ← symbols, unwind, elf, archive; libbpf
+# only below src/collect.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,8 @@ forbid() {
 }
 
 libbpf='bpf/|linux/bpf|.*\.skel\.h'
-forbid base     "$libbpf|snapshot|engine|render|symbols/|unwind|elf/|parser/|collect/|cmd"
+forbid base     "$libbpf|snapshot|engine|render|symbols/|unwind|elf/|parser/|collect/|archive/|cmd"
+forbid archive  "$libbpf|snapshot|engine|render|symbols/|unwind|elf/|parser/|collect/|cmd"
 forbid snapshot "$libbpf|engine|render|symbols/|unwind|elf/|parser/|collect/|cmd"
 forbid symbols  "$libbpf|snapshot|engine|render|unwind|elf/|parser/|collect/|cmd"
 forbid unwind   "$libbpf|snapshot|engine|render|symbols/|elf/|parser/|collect/|cmd"

@@ -12,7 +12,7 @@ struct collector;
 
 struct capture_options {
 	struct recording_options recording;
-	uint64_t traceback_limit, max_blocks, max_tracebacks;
+	uint64_t traceback_limit, max_blocks, max_tracebacks, max_memory;
 	uint64_t sample_bytes, min_size, max_size;
 	uint64_t max_overhead;
 	bool follow_forks;

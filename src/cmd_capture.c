@@ -8,6 +8,7 @@
 #include "base/reason.h"
 #include "cmd_attach.h"
 #include "collect.h"
+#include "collect/room.h"
 #include "elf/custom_allocators.h"
 
 #define FIELD(name) offsetof(struct capture_options, name)
@@ -160,6 +161,9 @@ const struct option_row capture_rows[] = {
 	{ "max-tracebacks", 0, OPTION_COUNT, FIELD(max_tracebacks),
 	  .arg = "N", .help = "distinct tracebacks that the kernel keeps (default 262144)",
 	  .least = 1, .most = 1 << 26 },
+	{ "max-memory", 0, OPTION_CUSTOM, FIELD(max_memory), .arg = "SIZE",
+	  .help = "kernel memory for both and for unwind tables, in place of these two: 64M, 1G",
+	  .parse = parse_bytes },
 	{ "max-overhead", 0, OPTION_COUNT, FIELD(max_overhead), .arg = "PCT",
 	  .help = "pause so that recording adds at most PCT % to the program's own CPU time", .least = 1,
 	  .most = COLLECTOR_MAX_OVERHEAD_MOST },
@@ -183,7 +187,26 @@ static enum collector_unwinder choose_unwinder(const struct capture_options *opt
 	return unwinder;
 }
 
-int check_capture(const struct command *command, const struct capture_options *options)
+static struct collector_options collector_options_of(const struct capture_options *options)
+{
+	return (struct collector_options){
+		.unwinder = choose_unwinder(options),
+		.domains = options->domains,
+		.traceback_limit = options->traceback_limit,
+		.max_blocks = options->max_blocks,
+		.max_tracebacks = options->max_tracebacks,
+		.max_memory = options->max_memory,
+		.sample_bytes = options->sample_bytes,
+		.min_size = options->min_size,
+		.max_size = options->max_size,
+		.max_overhead = options->max_overhead,
+		.follow_forks = options->follow_forks,
+		.probe = options->probe.item,
+		.probe_nr = options->probe.item_nr,
+	};
+}
+
+static int check_probes(const struct command *command, const struct capture_options *options)
 {
 	struct custom_allocators *custom = calloc(1, sizeof(*custom));
 	struct reason why = { "out of memory" };
@@ -196,29 +219,30 @@ int check_capture(const struct command *command, const struct capture_options *o
 	free(custom);
 	if (err == -ENOMEM)
 		return say_failure("%s", why.text);
-	if (err)
-		return say_refusal(command, "--probe: %s", why.text);
+	return err ? say_refusal(command, "--probe: %s", why.text) : EXIT_DONE;
+}
+
+int check_capture(const struct command *command, const struct capture_options *options)
+{
+	const struct collector_options collector_options = collector_options_of(options);
+	int status = check_probes(command, options);
+	struct map_room room;
+	struct reason why;
+
+	if (status)
+		return status;
 	if (options->max_size && options->min_size > options->max_size)
 		return say_refusal(command, "--min-size is more than --max-size");
+	if (options->max_memory && (options->max_blocks || options->max_tracebacks))
+		return say_refusal(command, "--max-memory stands in place of --max-blocks and --max-tracebacks");
+	if (map_room_choose(&room, &collector_options, &why))
+		return say_refusal(command, "%s", why.text);
 	return EXIT_DONE;
 }
 
 struct collector *open_collector(const struct capture_options *options)
 {
-	struct collector_options collector_options = {
-		.unwinder = choose_unwinder(options),
-		.domains = options->domains,
-		.traceback_limit = options->traceback_limit,
-		.max_blocks = options->max_blocks,
-		.max_tracebacks = options->max_tracebacks,
-		.sample_bytes = options->sample_bytes,
-		.min_size = options->min_size,
-		.max_size = options->max_size,
-		.max_overhead = options->max_overhead,
-		.follow_forks = options->follow_forks,
-		.probe = options->probe.item,
-		.probe_nr = options->probe.item_nr,
-	};
+	const struct collector_options collector_options = collector_options_of(options);
 	struct reason why = { "out of memory" };
 	struct collector *collector = collector__open(&collector_options, &why);
 

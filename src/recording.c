@@ -2,6 +2,7 @@
 #include "recording.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "archive/outage.h"
 #include "base/reason.h"
 #include "cmd.h"
 #include "collect.h"
@@ -31,6 +33,7 @@ int open_signals(void)
 	sigaddset(&set, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN); /* who reads our paths may go; the last snapshot is still due */
+	signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE: an error of writing like others */
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -52,6 +55,7 @@ struct recording {
 	uint64_t ended_ns; /* when the ended were last seen to */
 	uint64_t passes;
 	struct status_line line;
+	struct outage outage;
 	bool is_fresh;	 /* snapshots of all have just been taken */
 	bool stop;
 	bool is_mute; /* standard output does not take what we write */
@@ -105,16 +109,36 @@ static void remember(struct recording *recording, const struct process_view *vie
 	free(path);
 }
 
+/* Told once: on a full disk each of the next ones fails, too. */
+static void lose(struct recording *recording, int err, const struct reason *why)
+{
+	recording->status = EXIT_FAILED;
+	if (outage_lost(&recording->outage, err))
+		fail(recording, why);
+}
+
+static void say_if_over(struct recording *recording)
+{
+	uint64_t lost = outage_end_pass(&recording->outage);
+
+	if (!lost)
+		return;
+	status_line_clear(&recording->line);
+	say("snapshots are written again: %" PRIu64 " could not be", lost);
+}
+
 static void save(struct recording *recording, const struct process_view *view)
 {
 	struct reason why = {};
 	char *path;
+	int err = collector__save(recording->collector, view->pid, recording->options->dir, &path,
+				  &why);
 
-	if (collector__save(recording->collector, view->pid, recording->options->dir, &path,
-			    &why)) {
-		fail(recording, &why);
+	if (err) {
+		lose(recording, err, &why);
 		return;
 	}
+	outage_saved(&recording->outage);
 	status_line_clear(&recording->line);
 	say_path(recording, path);
 	remember(recording, view, path);
@@ -129,6 +153,7 @@ static void save_all(struct recording *recording, bool only_ended)
 		if (!view.is_vforked && view.is_drained && (view.is_final || !only_ended))
 			save(recording, &view);
 	}
+	say_if_over(recording);
 }
 
 /* There is no later chance for those: to try again would be to try for ever. */
@@ -391,6 +416,8 @@ int record_until_told(const struct recording_options *options, struct collector 
 		return say_failure("out of memory");
 	record(&recording);
 	say_cost_of_all(&recording);
+	if (recording.outage.lost > 1)
+		say("%" PRIu64 " snapshots could not be written", recording.outage.lost);
 	for (size_t i = 0; i < recording.named_nr; i++) {
 		char *path = recording.named[i].last_path;
 

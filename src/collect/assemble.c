@@ -348,6 +348,7 @@ static int add_losses(struct assembly *assembly, const struct process *books,
 	loss[LOSS_functions_unprobed] = probes_lost_in(probes->failed, probes->failed_nr, mappings);
 	loss[LOSS_functions_dropped] = probes_lost_in(probes->dropped, probes->dropped_nr, mappings);
 	loss[LOSS_processes_dropped] += assembly->target->children_dropped_nr;
+	loss[LOSS_snapshots_lost] = assembly->target->snapshots_lost;
 	loss[LOSS_functions_late] = assembly->target->late_nr;
 	loss[LOSS_mappings_missed] = occasion->mappings_missed - assembly->target->missed_at_start;
 	loss[LOSS_process_events_missed] = occasion->process_events_missed;

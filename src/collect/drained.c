@@ -270,6 +270,7 @@ int collector__save(struct collector *collector, pid_t pid, const char *dir, cha
 		return err;
 	err = save(target, builder, dir, collector->occasion.wall_ns, ret_path, why);
 	snapshot_builder__free(builder);
+	target->snapshots_lost += err != 0;
 	return err;
 }
 

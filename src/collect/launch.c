@@ -47,6 +47,7 @@ static void child(const char *const argv[], const struct rlimit *files, struct p
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	setrlimit(RLIMIT_NOFILE, files);
 	execvp(argv[0], (char *const *)argv);
 	err = errno;

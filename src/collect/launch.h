@@ -19,7 +19,7 @@ struct reason;
 /*
  * Starts argv (which ends with NULL; found on PATH) and holds it before its first instruction:
  * its pid, or a negative errno with a line in *why: -ENOENT, -EACCES… as exec gave it. Signals
- * are unblocked in it, SIGPIPE is as it is by default, and `files` its RLIMIT_NOFILE.
+ * are unblocked in it, SIGPIPE and SIGXFSZ are as they are by default, and `files` its RLIMIT_NOFILE.
  */
 pid_t launch_start(const char *const argv[], const struct rlimit *files, struct reason *why);
 

@@ -13,20 +13,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "bpf_types.h"
 #include "collect.h"
 #include "collect/attach_ways.h"
 #include "collect/bpf.h"
-#include "collect/pairing.h"
+#include "collect/room.h"
 #include "collect/uprobe_multi.h"
 #include "collect/weight.h"
 #include "elf/custom_allocators.h"
-
-#define MAX_BLOCKS_DEFAULT (4u << 20)
-#define MAX_TRACEBACKS_DEFAULT (256u << 10)
-#define REST_LEAST (64u << 10)
-#define MAPPING_STARTS (256u << 10)
 
 /* include/linux/proc_ns.h, PROC_PID_INIT_INO */
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFC
@@ -61,7 +57,7 @@ static int say_load_failed(int err, struct reason *why)
 				  "no permission to load BPF programs: run it as root (sudo allocsnap …), or with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN");
 	if (err == -E2BIG || err == -ENOMEM)
 		return reason_set(why, err,
-				  "not enough kernel memory for the maps: lower --max-blocks or --max-tracebacks");
+				  "not enough kernel memory for the maps: lower --max-blocks, --max-tracebacks or --max-memory");
 	return reason_set(why, err,
 			  "the kernel does not take the BPF programs: %s; ALLOCSNAP_LIBBPF_DEBUG=1 shows why",
 			  strerror(-err));
@@ -74,15 +70,6 @@ static void configure_custom(struct allocsnap_bpf *bpf, const struct custom_allo
 {
 	for (size_t i = 0; i < custom->function_nr; i++)
 		bpf->rodata->custom_calls[i] = custom->function[i].call;
-}
-
-/*
- * Room for blocks that leave during a drain, and for those that had no room: a map takes 16 bytes for
- * each that it may hold, though it holds none. What does not fit is counted.
- */
-static uint32_t rest_of(uint32_t max_blocks)
-{
-	return max_blocks / 4 > REST_LEAST ? max_blocks / 4 : REST_LEAST;
 }
 
 /* Unlimited where it cannot be read: then an munmap is taken to succeed. */
@@ -99,41 +86,59 @@ static uint64_t max_map_count(void)
 }
 
 /* Which blocks are recorded. */
-static int configure_choice(struct allocsnap_bpf *bpf, const struct collector_options *options,
-			    uint32_t max_blocks)
+static void configure_choice(struct allocsnap_bpf *bpf, const struct collector_options *options,
+			     uint32_t pairing_nr)
 {
 	struct settings *settings = &bpf->rodata->settings;
-	uint32_t entries = pairing_entries(options->sample_bytes, options->min_size, max_blocks);
 
 	if (!options->sample_bytes && !options->min_size && !options->max_size)
-		return 0;
+		return;
 	settings->sample_bytes = options->sample_bytes;
 	settings->min_size = options->min_size;
 	settings->max_size = options->max_size;
-	settings->pairing_mask = entries - 1;
+	settings->pairing_mask = pairing_nr - 1;
 	sample_tables_fill(&bpf->rodata->sample_tables);
-	return bpf_map__set_max_entries(bpf->maps.pairing, entries);
+}
+
+static int size_maps(struct allocsnap_bpf *bpf, const struct map_room *room)
+{
+	const struct {
+		struct bpf_map *map;
+		uint32_t entries;
+	} sizes[] = {
+		{ bpf->maps.blocks, room->blocks },
+		{ bpf->maps.handed_blocks, room->rest },
+		{ bpf->maps.dropped_blocks, room->rest },
+		{ bpf->maps.tracebacks, room->tracebacks },
+		{ bpf->maps.mapping_starts, room->starts },
+		{ bpf->maps.unwind_slabs, room->slabs },
+		{ bpf->maps.pairing, room->pairing },
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes) && !err; i++)
+		err = bpf_map__set_max_entries(sizes[i].map, sizes[i].entries);
+	return err;
 }
 
 #define NURSERY_PLACES (1u << 16)
 #define NURSERY_SHARE 64 /* of all blocks, at most; for so few it would not be worth it */
 
-/* Takes of *blocks what lie there. Where blocks are chosen there are too few for it. */
-static int configure_nursery(struct allocsnap_bpf *bpf, uint32_t *blocks)
+/* It has its places from the map of blocks. Where blocks are chosen there are too few for it. */
+static int configure_nursery(struct allocsnap_bpf *bpf, uint32_t max_blocks)
 {
 	struct settings *settings = &bpf->rodata->settings;
 
-	if (settings->pairing_mask || *blocks / NURSERY_SHARE < NURSERY_PLACES)
+	if (settings->pairing_mask || max_blocks / NURSERY_SHARE < NURSERY_PLACES)
 		return 0;
 	settings->nursery_mask = NURSERY_PLACES - 1;
-	*blocks -= NURSERY_PLACES;
-	return bpf_map__set_max_entries(bpf->maps.nursery, NURSERY_PLACES);
+	return bpf_map__set_max_entries(bpf->maps.blocks, max_blocks - NURSERY_PLACES) ?:
+	       bpf_map__set_max_entries(bpf->maps.nursery, NURSERY_PLACES);
 }
 
 static int configure(struct allocsnap_bpf *bpf, const struct collector_options *options,
-		     uint32_t traceback_limit)
+		     const struct map_room *room, uint32_t traceback_limit)
 {
-	uint32_t max_blocks = options->max_blocks ?: MAX_BLOCKS_DEFAULT;
 	struct settings *settings = &bpf->rodata->settings;
 	struct traceback *traceback;
 	int err;
@@ -143,18 +148,8 @@ static int configure(struct allocsnap_bpf *bpf, const struct collector_options *
 	settings->max_map_count = max_map_count();
 	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
 		return -errno;
-	err = configure_choice(bpf, options, max_blocks) ?: configure_nursery(bpf, &max_blocks);
-	if (!err)
-		err = bpf_map__set_max_entries(bpf->maps.blocks, max_blocks);
-	if (!err)
-		err = bpf_map__set_max_entries(bpf->maps.handed_blocks, rest_of(max_blocks));
-	if (!err)
-		err = bpf_map__set_max_entries(bpf->maps.dropped_blocks, rest_of(max_blocks));
-	if (!err && options->domains & COLLECTOR_MMAP)
-		err = bpf_map__set_max_entries(bpf->maps.mapping_starts, MAPPING_STARTS);
-	if (!err)
-		err = bpf_map__set_max_entries(bpf->maps.tracebacks,
-					       options->max_tracebacks ?: MAX_TRACEBACKS_DEFAULT);
+	configure_choice(bpf, options, room->pairing);
+	err = size_maps(bpf, room) ?: configure_nursery(bpf, room->blocks);
 	if (!err)
 		err = bpf_map__set_value_size(bpf->maps.tracebacks,
 					      offsetof(struct traceback, pc) +
@@ -233,14 +228,15 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 			       struct reason *why)
 {
 	struct allocsnap_bpf *bpf = NULL;
+	struct map_room room;
 	int err;
 
 	libbpf_set_print(print_libbpf);
-	err = check_machine(why);
+	err = check_machine(why) ?: map_room_choose(&room, options, why);
 	if (err)
 		goto out;
 	bpf = allocsnap_bpf__open();
-	err = bpf ? configure(bpf, options, traceback_limit) : -errno;
+	err = bpf ? configure(bpf, options, &room, traceback_limit) : -errno;
 	if (!err) {
 		configure_custom(bpf, custom);
 		choose_programs(bpf);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_name.h"
 #include "base/reason.h"
 
 /* mkdir -p; cuts path at each slash in turn. */
@@ -59,16 +60,6 @@ int store_check(const char *path, struct reason *why)
 	return 0;
 }
 
-static void clean_name(char *name)
-{
-	static const char kept[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-
-	if (*name == '.')
-		*name = '_';
-	for (name += strspn(name, kept); *name; name += strspn(name, kept))
-		*name = '_';
-}
-
 char *store_folder(const char *dir, const char *host, const char *comm, pid_t pid,
 		   struct reason *why)
 {
@@ -76,8 +67,8 @@ char *store_folder(const char *dir, const char *host, const char *comm, pid_t pi
 	int err = clean_host && clean_comm ? 0 : -ENOMEM;
 
 	if (!err) {
-		clean_name(clean_host);
-		clean_name(clean_comm);
+		clean_file_name(clean_host);
+		clean_file_name(clean_comm);
 		if (asprintf(&folder, "%s/%s/%s.%d", dir, *clean_host ? clean_host : "_",
 			     *clean_comm ? clean_comm : "_", pid) < 0)
 			err = -ENOMEM, folder = NULL;

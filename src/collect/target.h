@@ -67,6 +67,7 @@ struct target {
 	size_t seen_nr, seen_alloc;
 	size_t judged_nr; /* of these, those whose late functions are in late_nr */
 	uint64_t children_dropped_nr; /* that could not be followed: no memory */
+	uint64_t snapshots_lost; /* that could not be written */
 	uint64_t leaderless_nr; /* refreshes that found threads, but not the main one */
 
 	struct mappings mappings;

@@ -23,6 +23,11 @@
 
 /* ---- memory ---- */
 
+static uint32_t slabs_most(const struct unwind_tables *tables)
+{
+	return bpf_map__max_entries(tables->bpf->maps.unwind_slabs);
+}
+
 /* A map of the kernel's that we write to as to memory. */
 static int add_slab(struct unwind_tables *tables)
 {
@@ -31,7 +36,7 @@ static int add_slab(struct unwind_tables *tables)
 	void *words = MAP_FAILED;
 	int fd, err = 0;
 
-	if (nr == UNWIND_SLABS_MAX)
+	if (nr == slabs_most(tables))
 		return -E2BIG;
 	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind_slab", sizeof(uint32_t), sizeof(uint64_t),
 			    UNWIND_SLAB_WORDS, &options);
@@ -57,7 +62,7 @@ static int reserve(struct unwind_tables *tables, uint64_t word_nr)
 	uint64_t end = tables->word_nr + word_nr;
 	int err = 0;
 
-	if (end > (uint64_t)UNWIND_SLABS_MAX * UNWIND_SLAB_WORDS)
+	if (end > (uint64_t)slabs_most(tables) * UNWIND_SLAB_WORDS)
 		return -E2BIG;
 	while (!err && end > (uint64_t)tables->slab_nr * UNWIND_SLAB_WORDS)
 		err = add_slab(tables);

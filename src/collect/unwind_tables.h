@@ -4,7 +4,8 @@
 
 /*
  * The unwind tables of the files that processes map, in the kernel's maps: each file's is made once,
- * when it is first seen, and stays. They take UNWIND_SLABS_MAX MiB at most, in steps of one.
+ * when it is first seen, and stays. They take as many MiB as the map
+ * unwind_slabs has entries at most, in steps of one.
  */
 
 #include <stdbool.h>

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """More blocks than fit, and very many."""
+import pathlib
 import re
 import signal
 import time
 
-from harness import check, check_equal, environment
+from harness import ALLOCSNAP, check, check_equal, environment, fdinfo
 
 LIMIT = 1000
 MANY = 1 << 20  # as many as tests/workloads/blocks.c has
@@ -100,6 +101,34 @@ def test_full_block_map_and_clear(bench):
     check_counts(shown, blocks_dropped=0, dropped_blocks=0, dropped_frees=0, unknown_frees=50)
     recording.end(signal.SIGINT)
     blocks.is_unharmed()
+
+
+def map_bytes(pid):
+    """What the maps that a recording holds take by the kernel's count, and how many entries of blocks."""
+    found = {}
+    for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        facts = dict(line.split(":", 1) for line in fdinfo(path) if ":" in line)
+        if "map_id" in facts:
+            found[int(facts["map_id"])] = int(facts["memlock"])
+    return sum(found.values())
+
+
+def test_max_memory(bench):
+    """Maps that are full stay within it; the rest is counted. Also of programs that are started."""
+    most, made = 64 << 20, 300000
+    blocks = bench.workload("blocks")
+    recording = bench.attach([blocks], "--max-memory", "64M")
+    blocks.order(f"make 0 {made} 16")
+    taken = map_bytes(recording.pid)
+    shown = bench.show(recording.end(signal.SIGINT)[-1])
+    kept = shown["blocks"]
+    check_counts(shown, allocations=kept, blocks_dropped=made - kept)
+    check(kept > 100000, f"room for {kept} blocks only")
+    check(most / 3 < taken <= most, f"{taken} bytes in the kernel")
+    blocks.is_unharmed()
+    out, err = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--max-memory", "24M", "--",
+                          "true"])
+    check(out.count(".snap") == 1 and not err, f"run says {out!r}, {err!r}")
 
 
 def check_many(bench):

@@ -155,6 +155,10 @@ def test_command_lines_that_cannot_be_meant(bench):
             ([pid, "--max-blocks", "0"], "max-blocks"),
             ([pid, "--max-blocks", "10X"], "10X"),
             ([pid, "--max-blocks", "134217729"], "128M"),
+            ([pid, "--max-memory", "0"], "max-memory"),
+            ([pid, "--max-memory", "1M"], "too little"),
+            ([pid, "--max-memory", "64M", "--max-blocks", "1M"], "in place of"),
+            ([pid, "--max-memory", "64M", "--max-tracebacks", "9"], "in place of"),
             ([pid, "-o", ""], "-o"),
             ([pid, "--no-such-option"], "no-such-option"),
             ([pid, "-o"], "-o")):

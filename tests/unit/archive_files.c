@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What is the archive's and what is not, and what is told. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "archive_fixture.h"
+#include "base/array.h"
+#include "reason.h"
+#include "skip.h"
+
+TestSuite(archive_files, .init = archive_enter, .fini = archive_leave, .timeout = 60);
+
+#define OURS "20261121T031500.123Z.snap"
+
+/* ---- others' ---- */
+
+static const char *const foreign[] = {
+	"d/" OURS, "d/host/" OURS, "d/notes.txt", "d/host/notes.17", "d/host/a.1/notes.txt",
+	"d/host/a.1/2026.snap", "d/host/a.1/sub/" OURS, "d/host/a.1/" OURS ".bak",
+	"d/host/a.1/.hidden", "d/host/backup/" OURS, "d/host/a.01/" OURS, "d/.hidden/a.1/" OURS,
+	"d/host/a.1/.20261121T031500.123Z.tmp.999999999", "d/.allocsnap.x", "d/host/.allocsnap.1",
+	"outside/" OURS, "outside/b.2/" OURS,
+};
+
+/* Names of ours that are something else; "b.2" and "elsewhere" are links to folders with snapshots. */
+static void put_odd_things(void)
+{
+	cr_assert_eq(mkdir("d/host/a.1/20261121T031501.000Z.snap", 0700), 0);
+	cr_assert_eq(symlink("../../../outside/" OURS, "d/host/a.1/20261121T031502.000Z.snap"), 0);
+	cr_assert_eq(mkfifo("d/host/a.1/20261121T031503.000Z.snap", 0600), 0);
+	cr_assert_eq(symlink("../../outside", "d/host/c.3"), 0);
+	cr_assert_eq(symlink("../outside", "d/elsewhere"), 0);
+	cr_assert_eq(mkdir("d/host/x.y", 0700), 0);
+	cr_assert_eq(mkdir("d/host/a.1/empty.1", 0700), 0);
+}
+
+static const char *const odd[] = {
+	"d/host/a.1/20261121T031501.000Z.snap", "d/host/a.1/20261121T031502.000Z.snap",
+	"d/host/a.1/20261121T031503.000Z.snap", "d/host/c.3", "d/elsewhere", "d/host/x.y",
+	"d/host/a.1/empty.1",
+};
+
+Test(archive_files, others_are_neither_counted_nor_touched)
+{
+	struct archive *archive;
+	struct archive_totals totals;
+
+	for (size_t i = 0; i < ARRAY_SIZE(foreign); i++)
+		put_file(foreign[i], FILE_BYTES);
+	put_odd_things();
+	put_snapshot("a.1", NOON_MS, FILE_BYTES);
+	put_snapshot("gone.2", NOON_MS, FILE_BYTES);
+	archive = open_archive(1, 1);
+	archive__get_totals(archive, &totals);
+	cr_expect_eq(totals.snapshots, 2);
+	archive__make_room(archive);
+	archive__get_totals(archive, &totals);
+	cr_expect_eq(totals.snapshots, 0);
+	cr_expect_eq(totals.removed, 2);
+	cr_expect_eq(totals.bytes, frame_bytes());
+	cr_expect(!is_there("d/host/gone.2"));
+	for (size_t i = 0; i < ARRAY_SIZE(foreign); i++)
+		cr_expect(is_there(foreign[i]), "%s", foreign[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(odd); i++)
+		cr_expect(is_there(odd[i]), "%s", odd[i]);
+	archive__close(archive);
+}
+
+/* Only the name that a snapshot has here is taken from it. */
+Test(archive_files, a_hard_link_elsewhere_keeps_the_file)
+{
+	struct archive *archive;
+	struct stat st;
+
+	cr_assert_eq(link(put_snapshot("a.1", NOON_MS, FILE_BYTES), "kept"), 0);
+	archive = open_archive(1, 0);
+	archive__make_room(archive);
+	cr_expect(!is_there("d/host/a.1"));
+	cr_assert_eq(stat("kept", &st), 0);
+	cr_expect_eq(st.st_size, (off_t)FILE_BYTES);
+	archive__close(archive);
+}
+
+/* Folders that have become links since they were read. */
+Test(archive_files, links_that_came_later_are_not_followed)
+{
+	struct archive *archive;
+	struct archive_totals totals;
+
+	put_snapshot("a.1", NOON_MS, FILE_BYTES);
+	put_snapshot("a.1", NOON_MS + 1, FILE_BYTES);
+	archive = open_archive(1, 0);
+	cr_assert_eq(rename("d/host/a.1", "moved"), 0);
+	cr_assert_eq(symlink("../../moved", "d/host/a.1"), 0);
+	archive__make_room(archive);
+	cr_expect(is_there("d/host/a.1"));
+	cr_assert_eq(rename("moved", "d/host/b.1"), 0);
+	cr_expect_eq(snapshot_nr("b.1"), 2);
+	archive__get_totals(archive, &totals);
+	cr_expect_eq(totals.bytes, frame_bytes());
+	cr_expect_eq(totals.removed, 0);
+	archive__close(archive);
+}
+
+Test(archive_files, what_others_have_removed_is_gone)
+{
+	struct archive *archive;
+
+	for (int i = 0; i < 4; i++)
+		put_snapshot("a.1", NOON_MS + i, FILE_BYTES);
+	put_snapshot("b.2", NOON_MS + 9, FILE_BYTES);
+	archive = open_archive(1, 0);
+	cr_assert_eq(system("rm -r d/host/a.1"), 0);
+	archive__make_room(archive);
+	expect_note(archive, "removed 1 snapshot (4096 B) to stay within --max-disk 1 B");
+	expect_note(archive, NULL);
+	cr_expect(!is_there("d/host/b.2"));
+	archive__close(archive);
+}
+
+Test(archive_files, paths_that_are_not_ours_are_not_taken_in)
+{
+	static const char *const paths[] = { "", "x", "/x", "d/a.1/x.snap", "d/host/a.1/none.snap", "d/host/a.1" };
+	struct archive *archive = open_archive(1, 0);
+	struct archive_totals totals;
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		archive__saved(archive, paths[i]);
+	archive__saved(archive, "d/host/a.1/" OURS); /* gone already */
+	archive__get_totals(archive, &totals);
+	cr_expect_eq(totals.snapshots, 0);
+	cr_expect_eq(totals.processes, 0);
+	archive__close(archive);
+}
+
+Test(archive_files, a_directory_that_is_none)
+{
+	const struct archive_bounds bounds = {};
+	struct reason why = { "" };
+
+	put_file("file", 1);
+	cr_expect_null(archive__open("none", &bounds, &why));
+	cr_expect_eq(errno, ENOENT);
+	cr_expect_str_eq(why.text, "cannot read the directory none: No such file or directory");
+	cr_expect_null(archive__open("file", &bounds, NULL));
+	cr_expect_eq(errno, ENOTDIR);
+	archive__close(NULL);
+}
+
+/* ---- leftovers ---- */
+
+static const char *own_host(void)
+{
+	static struct utsname machine;
+
+	uname(&machine);
+	return machine.nodename;
+}
+
+/* Of a process that sleeps with it open, and of one that is gone. */
+static pid_t start_writer(char path[256])
+{
+	pid_t pid = fork();
+
+	if (pid) {
+		snprintf(path, 256, "d/%s/a.1/.20261121T031500.123Z.tmp.%d", own_host(), pid);
+		while (!is_there(path))
+			usleep(1000);
+		return pid;
+	}
+	snprintf(path, 256, "d/%s/a.1/.20261121T031500.123Z.tmp.%d", own_host(), getpid());
+	open(path, O_CREAT | O_WRONLY, 0600);
+	while (true)
+		pause();
+}
+
+static void stop_writer(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+Test(archive_files, drafts_go_when_their_writer_has)
+{
+	char path[256], other[256];
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "d/%s/a.1/" OURS, own_host());
+	make_dirs_of(path);
+	pid = start_writer(path);
+	snprintf(other, sizeof(other), "d/elsewhere/a.1/.20261121T031500.123Z.tmp.%d", pid);
+	put_file(other, FILE_BYTES);
+	archive__close(open_archive(0, 0));
+	cr_expect(is_there(path), "of a writer that lives");
+	stop_writer(pid);
+	archive__close(open_archive(0, 0));
+	cr_expect(!is_there(path), "of a writer that is gone");
+	cr_expect(is_there(other), "of another host");
+}
+
+/* Its PID is somebody else's by now: who does not have the file open does not write it. */
+Test(archive_files, a_draft_whose_pid_was_used_again)
+{
+	char path[256];
+	struct archive *archive;
+
+	snprintf(path, sizeof(path), "d/%s/a.1/.20261121T031500.123Z.tmp.%d", own_host(), getppid());
+	put_file(path, FILE_BYTES);
+	archive = open_archive(0, 0);
+	cr_expect(!is_there(path));
+	snprintf(path, sizeof(path), "d/%s/a.1", own_host());
+	cr_expect(!is_there(path), "a folder that is empty now");
+	expect_note(archive, "removed 1 unfinished file (4096 B) of a recording that was killed");
+	expect_note(archive, NULL);
+	archive__close(archive);
+}
+
+Test(archive_files, trials_go)
+{
+	put_file("d/.allocsnap.999998", 0);
+	put_file("d/.allocsnap.999997", 1);
+	archive__close(open_archive(0, 0));
+	cr_expect(!is_there("d/.allocsnap.999998"));
+	cr_expect(is_there("d/.allocsnap.999997"));
+}
+
+/* ---- disks that are full, read-only, gone ---- */
+
+static bool mount_small_disk(void)
+{
+	if (unshare(CLONE_NEWNS))
+		return false;
+	mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+	return !mount("none", "d", "tmpfs", 0, "size=256k,nr_inodes=100");
+}
+
+static void make_disk(unsigned long flags)
+{
+	cr_assert_eq(mount("none", "d", NULL, MS_REMOUNT | flags, "size=256k,nr_inodes=100"), 0, "%s",
+		     strerror(errno));
+}
+
+Test(archive_files, a_read_only_disk_and_then_none)
+{
+	struct archive_totals totals;
+	struct archive *archive;
+
+	if (!mount_small_disk())
+		skip_because("may not mount a tmpfs");
+	for (int i = 0; i < 10; i++)
+		put_snapshot("a.1", NOON_MS + i, FILE_BYTES);
+	archive = open_archive(5 * FILE_BYTES, 0);
+	make_disk(MS_RDONLY);
+	for (int i = 0; i < 3; i++)
+		archive__make_room(archive);
+	expect_note(archive, "cannot remove old snapshots from d: Read-only file system");
+	expect_note(archive, NULL);
+	expect_bytes(archive);
+	make_disk(0);
+	archive__make_room(archive);
+	archive__get_totals(archive, &totals);
+	cr_expect_eq(totals.snapshots, 5);
+	expect_bytes(archive);
+	expect_note(archive, "removed 5 snapshots (20.0 KiB) to stay within --max-disk 20.0 KiB");
+	cr_expect_eq(archive__free_bytes(archive), 256 * KIB - 5 * FILE_BYTES);
+	archive__close(archive);
+	umount("d");
+}
+
+/* Another disk at the path: what lay on the first one is not counted any more. */
+Test(archive_files, another_disk_at_the_same_path)
+{
+	struct archive_totals totals;
+	struct archive *archive;
+
+	for (int i = 0; i < 10; i++)
+		put_snapshot("a.1", NOON_MS + i, FILE_BYTES);
+	archive = open_archive(5 * FILE_BYTES, 0);
+	if (!mount_small_disk())
+		skip_because("may not mount a tmpfs");
+	put_snapshot("b.2", NOON_MS, FILE_BYTES);
+	archive__make_room(archive);
+	archive__get_totals(archive, &totals);
+	cr_expect_eq(totals.snapshots, 1);
+	expect_bytes(archive);
+	umount("d");
+	cr_expect_eq(snapshot_nr("a.1"), 10);
+	archive__make_room(archive);
+	cr_expect(snapshot_nr("a.1") <= 5);
+	expect_bytes(archive);
+	archive__close(archive);
+}
+
+static void lose(struct archive *archive, int nr, int err, const char *text)
+{
+	struct reason why;
+
+	snprintf(why.text, sizeof(why.text), "%s", text);
+	while (nr--)
+		archive__lost(archive, err, &why);
+}
+
+/* Said when it begins, when it becomes another one, and when it is over. */
+Test(archive_files, what_is_lost_is_told)
+{
+	struct archive *archive = open_archive(0, 0);
+	struct archive_totals totals;
+
+	for (int pass = 0; pass < 3; pass++) {
+		lose(archive, 5, -ENOSPC, "d: cannot write: No space left on device");
+		archive__make_room(archive);
+	}
+	expect_note(archive, "d: cannot write: No space left on device; the recording goes on");
+	expect_note(archive, NULL);
+	lose(archive, 5, -EROFS, "d: read-only");
+	expect_note(archive, "d: read-only; the recording goes on");
+	archive__make_room(archive);
+	archive__make_room(archive); /* before a pass */
+	lose(archive, 1, -EROFS, "d: read-only"); /* a part of one */
+	archive__saved(archive, put_snapshot("a.1", NOON_MS, FILE_BYTES));
+	archive__make_room(archive);
+	expect_note(archive, NULL);
+	archive__saved(archive, put_snapshot("a.1", NOON_MS + 1, FILE_BYTES));
+	archive__make_room(archive);
+	expect_note(archive, "snapshots are written again: 21 could not be");
+	expect_note(archive, NULL);
+	archive__get_totals(archive, &totals);
+	cr_expect_eq(totals.lost, 21);
+	archive__close(archive);
+}
+
+/* One that may not be removed, as after chattr +i, stops nobody; here its folder says so. */
+Test(archive_files, one_that_may_not_be_removed)
+{
+	struct archive *archive;
+
+	if (!mount_small_disk())
+		skip_because("may not mount a tmpfs");
+	put_snapshot("a.1", NOON_MS, FILE_BYTES);
+	put_snapshot("b.2", NOON_MS + 1, FILE_BYTES);
+	cr_assert_eq(chmod("d/host/a.1", 0500), 0);
+	cr_assert_eq(chown("d", 65534, 65534) | chown("d/host", 65534, 65534) |
+		     chown("d/host/a.1", 65534, 65534) | chown("d/host/b.2", 65534, 65534), 0);
+	cr_assert_eq(chmod(".", 0711), 0);
+	cr_assert_eq(seteuid(65534), 0);
+	archive = open_archive(1, 0);
+	archive__make_room(archive);
+	expect_note(archive, "removed 1 snapshot (4096 B) to stay within --max-disk 1 B");
+	expect_note(archive, "1 snapshot (4096 B) may not be removed: not counted any more");
+	cr_expect_eq(snapshot_nr("a.1"), 1);
+	cr_expect(!is_there("d/host/b.2"));
+	archive__close(archive);
+	cr_assert_eq(seteuid(0), 0);
+	umount("d");
+}

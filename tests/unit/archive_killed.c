@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SIGKILL in the middle of writing, and calls of the kernel that fail there. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "archive_fixture.h"
+#include "base/array.h"
+#include "snapshot/builder.h"
+#include "snapshot/image.h"
+#include "snapshot_sample.h"
+
+#define KILLS 50
+#define TRACES 20000
+
+static struct snapshot_builder *builder;
+static char folder[128];
+
+static void enter(void)
+{
+	const struct snap_trace trace = { .size = 1 };
+	struct utsname machine;
+	char path[160];
+
+	archive_enter();
+	uname(&machine);
+	snprintf(folder, sizeof(folder), "d/%s/a.1", machine.nodename);
+	snprintf(path, sizeof(path), "%s/x", folder);
+	make_dirs_of(path);
+	builder = sample_builder(SNAP_WITH_ALL);
+	for (int i = 0; i < TRACES; i++)
+		cr_assert_eq(snapshot_builder__trace(builder, &trace), 0);
+}
+
+static void leave(void)
+{
+	snapshot_builder__free(builder);
+	archive_leave();
+}
+
+TestSuite(archive_killed, .init = enter, .fini = leave, .timeout = 120);
+
+/* ---- kills ---- */
+
+/* One after another, till it is killed. */
+static void write_for_ever(int round, bool named)
+{
+	int dir_fd = open(folder, O_RDONLY | O_DIRECTORY);
+	char name[64], linked[NAME_MAX + 1];
+	struct snap_image image;
+	struct snapshot view;
+
+	snap_view(builder, &view);
+	if (snap_image_make(&image, &view, NULL))
+		_exit(1);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "20261121T03%02d%02d.%03dZ", round % 60, 0, i);
+		if (snap_image_save(&image, dir_fd, name, named, linked))
+			_exit(1);
+	}
+	_exit(0);
+}
+
+static void kill_while_writing(int round, bool named)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid)
+		write_for_ever(round, named);
+	cr_assert(pid > 0);
+	usleep(rand() % 30000);
+	kill(pid, SIGKILL);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFSIGNALED(status), "it ended by itself: %x", status);
+}
+
+struct found {
+	int whole, hidden;
+};
+
+static struct found look(void)
+{
+	struct found found = {};
+	struct dirent *entry;
+	DIR *dir = opendir(folder);
+
+	while (dir && (entry = readdir(dir))) {
+		struct reason why = { "" };
+		struct snapshot *snapshot;
+		char path[512];
+
+		if (entry->d_name[0] == '.') {
+			found.hidden += strlen(entry->d_name) > 2;
+			continue;
+		}
+		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		snapshot = snapshot__open(path, &why);
+		cr_expect(snapshot, "%s", why.text);
+		found.whole++;
+		if (snapshot)
+			cr_expect_eq(snapshot__tables(snapshot)->trace_nr, TRACES + 4);
+		snapshot__close(snapshot);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+static void kill_again_and_again(bool named)
+{
+	struct found found, after;
+
+	for (int i = 0; i < KILLS; i++)
+		kill_while_writing(i, named);
+	found = look();
+	cr_expect_eq(found.hidden > 0, named, "%d files without a final name", found.hidden);
+	cr_expect(found.whole > 0, "none was written at all");
+	archive__close(open_archive(0, 0));
+	after = look();
+	cr_expect_eq(after.hidden, 0);
+	cr_expect_eq(after.whole, found.whole);
+}
+
+Test(archive_killed, leaves_whole_files_only)
+{
+	kill_again_and_again(false);
+}
+
+/* Where the file system knows no nameless files, what is left of the last one goes. */
+Test(archive_killed, leaves_whole_files_and_what_can_be_told_apart)
+{
+	kill_again_and_again(true);
+}
+
+/* ---- failures ---- */
+
+#define ANY_FD (-1)
+
+/* From now on this system call fails, on that descriptor; there is no way back. */
+static void let_fail(int call, int err, int fd)
+{
+	const struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, fd == ANY_FD ? 1 : 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, fd, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | err),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_filter any[] = { filter[0], filter[1], filter[4], filter[5] };
+	const struct sock_fprog program = {
+		fd == ANY_FD ? ARRAY_SIZE(any) : ARRAY_SIZE(filter),
+		(struct sock_filter *)(fd == ANY_FD ? any : filter),
+	};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(255);
+}
+
+/* What snapshot_builder__save() says in a process where the call fails. */
+static int save_where_it_fails(int call, int err, bool of_folder)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		int next_fd = open("/", O_RDONLY); /* which the folder will have */
+		char *path = NULL;
+
+		close(next_fd);
+		let_fail(call, err, of_folder ? next_fd : ANY_FD);
+		_exit(-snapshot_builder__save(builder, folder, "20261121T031500.123Z", &path, NULL));
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EFAULT;
+}
+
+Test(archive_killed, calls_that_fail_leave_nothing)
+{
+	static const struct {
+		int call, err;
+		bool of_folder;
+	} cases[] = {
+		{ SYS_write, ENOSPC, false }, { SYS_write, EDQUOT, false }, { SYS_write, EIO, false },
+		{ SYS_fsync, EIO, false }, { SYS_fsync, ENOSPC, false }, { SYS_fsync, EDQUOT, false },
+		{ SYS_fsync, EIO, true }, { SYS_linkat, ENOSPC, false }, { SYS_linkat, EROFS, false },
+		{ SYS_linkat, EDQUOT, false }, { SYS_fchmod, EROFS, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		int err = save_where_it_fails(cases[i].call, cases[i].err, cases[i].of_folder);
+		struct found found = look();
+
+		cr_expect_eq(err, -cases[i].err, "case %zu: %d", i, err);
+		cr_expect_eq(found.whole + found.hidden, 0, "case %zu", i);
+	}
+	cr_expect_eq(save_where_it_fails(SYS_ptrace, EIO, false), 0);
+	cr_expect_eq(look().whole, 1);
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "archive/outage.h"
+
+Test(archive_outage, is_news_when_it_begins_and_when_it_changes)
+{
+	struct outage outage = {};
+
+	cr_expect(outage_lost(&outage, -ENOSPC));
+	cr_expect(!outage_lost(&outage, -ENOSPC));
+	cr_expect(outage_lost(&outage, -EROFS));
+	cr_expect(!outage_lost(&outage, -EROFS));
+	cr_expect_eq(outage.lost, 4);
+}
+
+Test(archive_outage, is_over_after_a_pass_that_lost_nothing)
+{
+	struct outage outage = {};
+
+	cr_expect_eq(outage_end_pass(&outage), 0);
+	outage_saved(&outage);
+	cr_expect_eq(outage_end_pass(&outage), 0);
+	outage_lost(&outage, -EIO);
+	outage_saved(&outage);
+	cr_expect_eq(outage_end_pass(&outage), 0);
+	cr_expect_eq(outage_end_pass(&outage), 0, "an empty pass says nothing");
+	cr_expect(!outage_lost(&outage, -EIO));
+	cr_expect_eq(outage_end_pass(&outage), 0);
+	outage_saved(&outage);
+	cr_expect_eq(outage_end_pass(&outage), 2);
+	outage_saved(&outage);
+	cr_expect_eq(outage_end_pass(&outage), 0);
+	cr_expect(outage_lost(&outage, -EIO));
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect.h"
+#include "collect/room.h"
+
+#define MIB (1ULL << 20)
+
+static struct map_room choose(const struct collector_options *options)
+{
+	struct map_room room;
+	struct reason why = { "" };
+
+	cr_assert_eq(map_room_choose(&room, options, &why), 0, "%s", why.text);
+	return room;
+}
+
+Test(room, by_default_and_as_asked_for)
+{
+	static const struct {
+		struct collector_options options;
+		struct map_room room;
+	} cases[] = {
+		{ {}, { 4 * MIB, MIB, 256 << 10, 1, 128, 1 } },
+		{ { .max_blocks = 1000 }, { 1000, 64 << 10, 256 << 10, 1, 128, 1 } },
+		{ { .max_blocks = 8 * MIB, .max_tracebacks = 7 }, { 8 * MIB, 2 * MIB, 7, 1, 128, 1 } },
+		{ { .domains = COLLECTOR_MMAP }, { 4 * MIB, MIB, 256 << 10, 256 << 10, 128, 1 } },
+		{ { .max_blocks = 1 << 20, .max_size = 1 }, { MIB, 256 << 10, 256 << 10, 1, 128, 4 * MIB } },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct map_room room = choose(&cases[i].options);
+
+		cr_expect(!memcmp(&room, &cases[i].room, sizeof(room)), "case %zu", i);
+	}
+}
+
+/* What one more takes: sizes of the kernel's allocator. A map has buckets in powers of two. */
+Test(room, bytes_of_an_entry)
+{
+	static const struct {
+		struct map_room more;
+		uint32_t traceback_limit;
+		uint64_t bytes;
+	} cases[] = {
+		{ { .blocks = 1 }, 64, 128 },	     { { .rest = 1 }, 64, 128 + 96 },
+		{ { .tracebacks = 1 }, 64, 1024 },   { { .tracebacks = 1 }, 127, 2048 },
+		{ { .tracebacks = 1 }, 1, 192 },     { { .starts = 1 }, 64, 96 },
+		{ { .slabs = 1 }, 64, MIB },	     { { .pairing = 1 }, 64, 8 },
+		{ { .blocks = 400 }, 64, 400 * 128 + 512 * 16 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct map_room *more = &cases[i].more;
+		struct map_room room = { 300, 300, 300, 300, 5, 300 };
+		uint64_t before = map_room_bytes(&room, cases[i].traceback_limit);
+
+		room.blocks += more->blocks;
+		room.rest += more->rest;
+		room.tracebacks += more->tracebacks;
+		room.starts += more->starts;
+		room.slabs += more->slabs;
+		room.pairing += more->pairing;
+		cr_expect_eq(map_room_bytes(&room, cases[i].traceback_limit) - before, cases[i].bytes,
+			     "case %zu: %ju", i,
+			     (uintmax_t)(map_room_bytes(&room, cases[i].traceback_limit) - before));
+	}
+}
+
+static const struct collector_options kinds[] = {
+	{}, { .traceback_limit = 127 }, { .traceback_limit = 1 }, { .domains = COLLECTOR_MMAP },
+	{ .sample_bytes = 512 << 10 }, { .min_size = 100, .domains = COLLECTOR_MMAP },
+};
+
+/* All full they stay within it, and make use of it. */
+Test(room, fits_into_any_bound)
+{
+	for (size_t kind = 0; kind < ARRAY_SIZE(kinds); kind++) {
+		uint32_t blocks = 0;
+
+		for (uint64_t bytes = 24 * MIB; bytes < 1ULL << 40; bytes += bytes / 7 + 4321) {
+			struct collector_options options = kinds[kind];
+			struct map_room room;
+			uint64_t taken;
+
+			options.max_memory = bytes;
+			room = choose(&options);
+			taken = map_room_bytes(&room, options.traceback_limit ?: 64);
+			cr_expect(taken <= bytes, "%zu: %ju of %ju", kind, (uintmax_t)taken,
+				  (uintmax_t)bytes);
+			cr_expect(taken >= bytes / 10 * 8 || room.blocks == COLLECTOR_MAX_BLOCKS_MOST,
+				  "%zu: only %ju of %ju", kind, (uintmax_t)taken, (uintmax_t)bytes);
+			cr_expect(room.blocks >= blocks, "%zu: fewer blocks in %ju", kind,
+				  (uintmax_t)bytes);
+			blocks = room.blocks;
+		}
+		cr_expect_eq(blocks, COLLECTOR_MAX_BLOCKS_MOST);
+	}
+}
+
+Test(room, too_little_for_anything)
+{
+	static const uint64_t bounds[] = { 1, 4096, MIB, 16 * MIB };
+
+	for (size_t i = 0; i < ARRAY_SIZE(bounds); i++) {
+		const struct collector_options options = { .max_memory = bounds[i] };
+		struct map_room room = { .blocks = 7 };
+		struct reason why = { "" };
+
+		cr_expect_eq(map_room_choose(&room, &options, &why), -ERANGE);
+		cr_expect_eq(room.blocks, 7);
+		cr_expect(strstr(why.text, "is too little: "), "%s", why.text);
+	}
+}
