@@ -175,8 +175,13 @@ static __always_inline int leave(struct pt_regs *ctx, struct thread *thread)
 SEC("uprobe")
 int BPF_KPROBE(enter_call)
 {
-	struct thread *thread = own_thread();
+	bool is_bystander;
+	struct thread *thread = own_thread(&is_bystander);
 
+	if (is_bystander) {
+		count_bystander(trap_at_entry(bpf_get_attach_cookie(ctx)), 1);
+		return 0;
+	}
 	cost_begin(thread);
 	enter(ctx, thread, 0);
 	cost_end(thread, trap_at_entry(bpf_get_attach_cookie(ctx)));
@@ -222,9 +227,14 @@ int BPF_KPROBE(leave_by_ret)
 SEC("uprobe")
 int BPF_KPROBE(session_call)
 {
-	struct thread *thread = own_thread();
+	bool is_bystander;
+	struct thread *thread = own_thread(&is_bystander);
 	int stays = 0;
 
+	if (is_bystander) {
+		count_bystander(trap_at_entry(bpf_get_attach_cookie(ctx)), 1);
+		return 1; /* its return address stays as it is */
+	}
 	cost_begin(thread);
 	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {
 		stays = enter(ctx, thread, COOKIE_IN_SESSION) != 0;
