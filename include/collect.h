@@ -254,6 +254,7 @@ struct process_view {
 	bool cost_is_known; /* it could be measured on ourselves what a probe costs */
 	bool is_paused;	    /* to keep to the budget: nothing is recorded just now */
 	bool is_estimated;  /* memory and allocations are estimates: samples are recorded */
+	bool is_unsaved;    /* the last drain has it, and collector__save_view() was not called since */
 	bool was_saved;	    /* there is a snapshot of it */
 };
 
@@ -296,10 +297,15 @@ int collector__save(struct collector *collector, pid_t pid, const char *dir, cha
  */
 int collector__admit(struct collector *collector, struct reason *why);
 
-/* As collector__save() and collector__stop(), of view i: a pid can be given out again before an end was drained. */
+/* As collector__save(), of view i: a pid can be given out again before an end was drained. */
 int collector__save_view(struct collector *collector, size_t i, const char *dir, char **ret_path,
 			 struct reason *why);
-void collector__stop_view(struct collector *collector, size_t i);
+
+/*
+ * After a drain and all that was to be saved of it: forgets who had ended by then. Meanwhile nobody is
+ * forgotten whom the drain has.
+ */
+void collector__end_pass(struct collector *collector);
 
 /* Of the whole recording. Numbers of processes and traps are since it began. */
 struct collector_health {

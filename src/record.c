@@ -129,6 +129,7 @@ static void save(struct record *record, size_t i)
 	struct reason why = { "out of memory" };
 	char *path;
 
+	/* It is not tried again, also where it fails. */
 	if (collector__save_view(record->collector, i, record->options->dir, &path, &why)) {
 		lose_snapshot(record, &why);
 		return;
@@ -138,26 +139,27 @@ static void save(struct record *record, size_t i)
 	free(path);
 }
 
-static void save_all(struct record *record, bool only_ended)
+/* A file takes 10 ms to be safe on a disk: what happens meanwhile is looked at. */
+static bool look_between(struct record *record)
 {
-	for (size_t i = 0; i < collector__process_nr(record->collector); i++) {
-		struct process_view view;
-
-		collector__view(record->collector, i, &view);
-		if (!view.is_vforked && view.is_drained && (view.is_final || !only_ended))
-			save(record, i);
-	}
+	if (now_ns() - record->looked_ns < LOOK_EVERY_NS)
+		return false;
+	collector__refresh(record->collector);
+	record->looked_ns = now_ns();
+	return true;
 }
 
-/* Where nothing could be read, who has ended waits for the next pass. */
-static void forget_ended(struct record *record)
+static void save_all(struct record *record, bool only_ended)
 {
-	for (size_t i = collector__process_nr(record->collector); i-- > 0;) {
+	for (size_t i = 0; i < collector__process_nr(record->collector);) {
 		struct process_view view;
 
-		collector__view(record->collector, i, &view);
-		if (view.is_final)
-			collector__stop_view(record->collector, i);
+		collector__view(record->collector, i++, &view);
+		if (view.is_vforked || !view.is_unsaved || (only_ended && !view.is_final))
+			continue;
+		save(record, i - 1);
+		if (look_between(record))
+			i = 0; /* others may have that place by now */
 	}
 }
 
@@ -170,7 +172,7 @@ static void pass(struct record *record, bool only_ended)
 		fail(record, &why);
 	} else {
 		save_all(record, only_ended);
-		forget_ended(record);
+		collector__end_pass(record->collector);
 	}
 	record->is_fresh = !only_ended;
 	after_pass(record, begun_ns, saved_before);

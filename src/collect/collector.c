@@ -364,9 +364,13 @@ static void stop_everybody(struct collector *collector)
 		probes_close(&collector->everybody);
 }
 
-void collector__stop_view(struct collector *collector, size_t i)
+void collector__end_pass(struct collector *collector)
 {
-	remove_target(collector, i);
+	for (size_t i = collector->target_nr; i-- > 0;) {
+		collector->target[i]->is_unsaved = false;
+		if (collector->target[i]->is_final)
+			remove_target(collector, i);
+	}
 }
 
 void collector__stop(struct collector *collector, pid_t pid)

@@ -176,6 +176,7 @@ static void keep_books(struct collector *collector)
 	for (size_t i = 0; i < collector->target_nr; i++) {
 		collector->target[i]->drained = collector->target[i]->books;
 		collector->target[i]->drained_cost = collector->target[i]->cost;
+		collector->target[i]->is_unsaved = true;
 		collector->target[i]->is_final = collector->target[i]->has_ended;
 	}
 }
@@ -321,8 +322,10 @@ static int save_target(struct collector *collector, struct target *target, const
 		       char **ret_path, struct reason *why)
 {
 	struct snapshot_builder *builder;
-	int err = build(collector, target, &builder, why);
+	int err;
 
+	target->is_unsaved = false;
+	err = build(collector, target, &builder, why);
 	if (err)
 		return err;
 	err = save(target, builder, dir, collector->occasion.wall_ns, ret_path, why);

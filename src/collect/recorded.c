@@ -196,7 +196,7 @@ static bool is_stillborn(const struct target *target)
 /* One of everyone that nobody needs to know of, unless there are snapshots of before. */
 static bool is_too_small(struct collector *collector, const struct target *target)
 {
-	bool is = collector->everyone && target->has_ended && !target->was_saved &&
+	bool is = collector->everyone && target->has_ended && !target->was_saved && !target->is_unsaved &&
 		  (target->books.counter[COUNTER_peak_bytes] < collector->min_bytes ||
 		   !target->books.counter[COUNTER_peak_bytes]);
 
@@ -295,6 +295,7 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.cost_is_known = collector->costs.entry_ns != 0,
 		.is_paused = target->probes->is_paused,
 		.is_estimated = collector->bpf->rodata->settings.sample_bytes != 0,
+		.is_unsaved = target->is_unsaved,
 		.was_saved = target->was_saved,
 	};
 	read_traced_memory(collector, target, &ret->memory);

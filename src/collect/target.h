@@ -66,6 +66,7 @@ struct target {
 	bool is_final; /* it had ended before the last drain */
 	bool is_touched; /* what it maps, or what it is, has changed */
 	bool is_seen_to; /* its end was */
+	bool is_unsaved; /* since the last drain */
 	bool was_saved;
 	bool has_gone_on; /* as a program that is not recorded, and events are of that one */
 	uint64_t late_nr; /* functions probed when the process may have called them already */
