@@ -183,9 +183,10 @@ static __noinline int admit_program(struct task_struct *task)
 	return 0;
 }
 
-/* It goes on as a program that nobody records: that is the end of it here. */
+/* It goes on as a program that nobody records: that is the end of it here, and it writes in no books. */
 static __always_inline void leave_recording(struct process *process, struct task_struct *task)
 {
+	forget_calls(task);
 	process->has_left = 1;
 	process->cpu_ns = cpu_time(task);
 	process->exit_ns = bpf_ktime_get_ns();

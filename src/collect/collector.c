@@ -252,6 +252,7 @@ void collector__close(struct collector *collector)
 	books_close(&collector->books);
 	free(collector->by_pid);
 	free(collector->new_child);
+	free(collector->stale.id);
 	cut_release(&collector->cut);
 	drain_release(&collector->drain);
 	pairing_close(&collector->pairing);

@@ -109,7 +109,7 @@ static struct target *target_of(const struct collector *collector, const struct 
  * Before anything is taken out of the map: what is taken out counts from then on as retired. Names
  * of another image would be wrong ones: those blocks have no traceback, which is counted.
  */
-static int resolve_all(struct collector *collector, const struct idmap *images)
+static int resolve_all(struct collector *collector, const struct idmap *images, uint64_t next_image)
 {
 	const struct drain *drain = &collector->drain;
 	int err = 0;
@@ -117,13 +117,14 @@ static int resolve_all(struct collector *collector, const struct idmap *images)
 	for (size_t i = 0; i < collector->target_nr; i++)
 		if (!has_execed(collector->target[i]))
 			resolve_begin(collector->target[i]);
-	collector->stale_tracebacks_nr = 0;
+	collector->stale.id_nr = 0;
 	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++) {
 		const struct traceback *traceback = drain_traceback(drain, i);
 		struct target *target = target_of(collector, images, traceback->image);
 
-		collector->stale_tracebacks_nr += !target;
-		if (target && !has_execed(target))
+		if (!target && traceback->image < next_image)
+			err = array_push(&collector->stale, id, drain_traceback_id(drain, i));
+		else if (target && !has_execed(target))
 			err = resolve_drained(target, drain_traceback_id(drain, i), traceback);
 	}
 	return err;
@@ -147,20 +148,23 @@ static int trim_tracebacks(struct collector *collector, const struct idmap *imag
 {
 	const struct bpf_map *map = collector->bpf->maps.tracebacks;
 	struct retiring retiring = { collector, images };
-	size_t room = bpf_map__max_entries(map);
 
-	if (collector->drain.tracebacks.nr < room / 2 && collector->stale_tracebacks_nr < room / 8)
+	if (collector->drain.tracebacks.nr - collector->stale.id_nr < bpf_map__max_entries(map) / 2)
 		return 0;
 	return drain_trim_tracebacks(&collector->drain, bpf_map__fd(map), retire, &retiring);
 }
 
-static int make_sense(struct collector *collector)
+/* Those of images that are gone nobody will ask for. */
+static int make_sense(struct collector *collector, uint64_t next_image)
 {
+	int tracebacks_fd = bpf_map__fd(collector->bpf->maps.tracebacks);
 	struct idmap images = {};
 	int err = sort_images(collector, &images);
 
 	if (!err)
-		err = resolve_all(collector, &images);
+		err = resolve_all(collector, &images, next_image);
+	if (!err)
+		err = drain_forget_tracebacks(tracebacks_fd, collector->stale.id, collector->stale.id_nr);
 	if (!err)
 		err = trim_tracebacks(collector, &images);
 	idmap_release(&images);
@@ -265,7 +269,7 @@ int collector__drain(struct collector *collector, struct reason *why)
 	if (!err)
 		err = read_rss(collector);
 	if (!err)
-		err = make_sense(collector);
+		err = make_sense(collector, next_image);
 	if (!err)
 		err = sweep(collector, next_image);
 	if (!err)

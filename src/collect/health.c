@@ -21,7 +21,7 @@ void health_swept(struct collector *collector, const struct stale *stale)
 	__atomic_fetch_sub(&collector->bpf->bss->stale_blocks, stale->blocks, __ATOMIC_RELAXED);
 	__atomic_fetch_sub(&collector->bpf->bss->stale_images, stale->images, __ATOMIC_RELAXED);
 	if (stale->images)
-		collector->tracebacks_an_image = (double)collector->stale_tracebacks_nr / stale->images;
+		collector->tracebacks_an_image = (double)collector->stale.id_nr / stale->images;
 }
 
 /* A quarter of the room of anything: the rest has to do for who lives, and till the drain is over. */

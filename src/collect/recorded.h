@@ -67,7 +67,10 @@ struct collector {
 	struct target **by_pid; /* open addressing; by_pid_nr is a power of two, or 0 */
 	size_t by_pid_nr;
 	struct new_child *new_child; /* PROCESSES_MAX: scratch */
-	uint64_t stale_tracebacks_nr; /* in the last drain, of images that are gone */
+	struct {
+		uint64_t *id;
+		size_t id_nr, id_alloc;
+	} stale; /* tracebacks in the last drain, of images that are gone */
 	double tracebacks_an_image;   /* that images leave, as of late */
 	uint64_t small_nr; /* of everyone: that ended with too little to be told of */
 	struct cut cut;
