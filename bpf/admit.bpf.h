@@ -72,12 +72,16 @@ static __always_inline struct thread *current_thread(void)
 	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 }
 
-/* Made where its process has books. NULL: it has none, or there is no memory. */
-static __always_inline struct thread *own_thread(void)
+/*
+ * Made where its process has books. NULL: there is no memory, or it has none, which is looked at first:
+ * who is not recorded is let go at once.
+ */
+static __always_inline struct thread *own_thread(bool *ret_is_bystander)
 {
 	struct thread *thread = current_thread();
 
-	if (thread || !current_process())
+	*ret_is_bystander = !thread && !current_process();
+	if (thread || *ret_is_bystander)
 		return thread;
 	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
 				    BPF_LOCAL_STORAGE_GET_F_CREATE);

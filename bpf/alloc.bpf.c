@@ -175,8 +175,13 @@ SEC("uprobe")
 int BPF_KPROBE(enter_call)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
-	struct thread *thread = own_thread();
+	bool is_bystander;
+	struct thread *thread = own_thread(&is_bystander);
 
+	if (is_bystander) {
+		count_bystander(trap_at_entry(cookie), 1);
+		return 0;
+	}
 	cost_begin(thread);
 	enter(ctx, thread, cookie);
 	cost_end(thread, trap_at_entry(cookie));
@@ -223,9 +228,14 @@ SEC("uprobe")
 int BPF_KPROBE(session_call)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
-	struct thread *thread = own_thread();
+	bool is_bystander;
+	struct thread *thread = own_thread(&is_bystander);
 	int stays = 0;
 
+	if (is_bystander) {
+		count_bystander(trap_at_entry(cookie), 1);
+		return 1; /* its return address stays as it is */
+	}
 	cost_begin(thread);
 	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {
 		stays = enter(ctx, thread, cookie | COOKIE_IN_SESSION) != 0;

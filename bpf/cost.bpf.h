@@ -16,6 +16,16 @@ enum trap {
 	TRAP_STEPPED,
 	TRAP_RETURN,
 };
+
+/* Who shares a probed file and is not recorded pays for the trap all the same. */
+static __always_inline void count_bystander(__u32 trap, __u64 nr)
+{
+	__u64 *traps = bpf_map_lookup_elem(&bystander_traps, &trap);
+
+	if (traps)
+		__sync_fetch_and_add(traps, nr);
+}
+
 _Static_assert(COUNTER_stepped_traps == COUNTER_entry_traps + TRAP_STEPPED &&
 	       COUNTER_return_traps == COUNTER_entry_traps + TRAP_RETURN, "the counters' order");
 
@@ -60,19 +70,23 @@ static __noinline int cost_settle(void)
 	begin_ns = thread->cost.begin_ns;
 	if (process)
 		cost_add(process, &thread->cost, begin_ns ? bpf_ktime_get_boot_ns() - begin_ns : 0);
+	for (int i = 0; !process && i < TRAP_NR; i++)
+		count_bystander(i, thread->cost.trap_cnt[i]); /* it was recorded once */
 	thread->cost = (struct thread_cost){
 		.left = bpf_get_prandom_u32() % COST_DISTANCE_MAX + 1,
 	};
 	return 0;
 }
 
-/* At a return or a `ret` before any entry, or of a thread that there is no memory for. */
+/* Of a bystander; at a return or a `ret` before any entry; of a thread that there is no memory for. */
 static __noinline int cost_unthreaded(__u64 trap)
 {
 	struct process *process = process_of(bpf_get_current_pid_tgid() >> 32);
 
 	if (process && trap < TRAP_NR)
 		__sync_fetch_and_add(&process->counter[COUNTER_entry_traps + trap], 1);
+	else if (!process)
+		count_bystander(trap, 1);
 	return 0;
 }
 

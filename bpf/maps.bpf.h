@@ -18,6 +18,8 @@
  *	tracebacks  hash           struct traceback  * 256 Ki    probes            loader
  *	mapping_starts  start_key  word of bits        * 256 Ki    probes            loader
  *	doorbell    ring buffer    TGID              4 Ki        probes            loader
+ *	bystander_traps  enum trap  number, per CPU  3           probes            loader
+ *	admissions  enum admission_place  scratch, per CPU  3    programs          programs
  *
  *	unwind_objects  unwind_file  struct unwind_object   4096     loader, probes   both
  *	unwind_slabs    number       array of words         * 128    loader   probes
@@ -168,6 +170,13 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } doorbell SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, TRAP_NR);
+	__type(key, __u32);
+	__type(value, __u64);
+} bystander_traps SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

@@ -7,10 +7,19 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "cost.bpf.h"
+#include "everyone.bpf.h"
 #include "record.bpf.h"
 
-/* The image id to give out next; the loader takes from it too. */
+const volatile struct rules rules = {};
+__u64 own_tgid = 0;
+__u64 own_root = 0, own_root_mount = 0;
+__u64 own_cgroup_root = 0;
 __u64 next_image = 1;
+__u32 slot_taken[PROCESSES_MAX] = {};
+__u32 next_slot = 0;
+__u64 admissions_dropped = 0;
+__u64 ended_small = 0;
+__u64 stale_blocks = 0, stale_images = 0;
 
 static __always_inline struct thread *thread_of(struct task_struct *task)
 {
@@ -58,67 +67,42 @@ int reset_peak(struct process_request *request)
 	return 0;
 }
 
-/* Which of `processes` are somebody's; the loader takes from them too, and gives back. */
-__u32 slot_taken[PROCESSES_MAX];
-__u32 next_slot;
-
-static const struct process no_books;
-
-#define SLOT_TRIES 256
-
-/* Or PROCESSES_MAX: there is none. */
-static __always_inline __u32 slot_take(void)
+/*
+ * Before the child runs. Its books are not looked at while they have no image. parent: NULL where that is
+ * not recorded, though the child is.
+ */
+static __always_inline long admit_child(struct process *parent, struct task_struct *from,
+					struct task_struct *child)
 {
-	__u32 first = __sync_fetch_and_add(&next_slot, 1);
-
-	for (__u32 i = 0; i < SLOT_TRIES; i++) {
-		__u32 slot = (first + i) & (PROCESSES_MAX - 1);
-
-		if (!slot_taken[slot] && !__sync_val_compare_and_swap(&slot_taken[slot], 0, 1))
-			return slot;
-	}
-	return PROCESSES_MAX;
-}
-
-/* New books, empty and without an image. NULL: no room, or those of an ended one are there yet. */
-static __always_inline struct process *begin_books(__u32 tgid)
-{
-	__u32 slot = slot_take();
-	struct process *process = bpf_map_lookup_elem(&processes, &slot);
-
-	if (!process)
-		return NULL;
-	bpf_map_update_elem(&processes, &slot, &no_books, BPF_ANY);
-	if (bpf_map_update_elem(&process_slots, &tgid, &slot, BPF_NOEXIST)) {
-		slot_taken[slot & (PROCESSES_MAX - 1)] = 0;
-		return NULL;
-	}
-	return process;
-}
-
-/* Before the child runs. Its books are not looked at while they have no image. */
-static __always_inline long admit_child(struct process *parent, __u32 parent_tgid,
-					struct task_struct *child, bool shares_memory)
-{
-	__u32 tgid = child->tgid;
-	struct process *process = begin_books(tgid);
+	bool shares_memory = child->mm == from->mm && parent;
+	struct process *process = begin_books(child->tgid);
 
 	if (!process)
 		return -ENOSPC;
 	process->is_open = 1;
-	process->by_ret = parent->by_ret;
+	process->by_ret = parent ? parent->by_ret : rules.by_ret;
 	process->follows = 1;
-	process->parent = parent_tgid;
+	process->parent = parent ? from->tgid : 0;
 	if (shares_memory)
-		process->memory_of = parent->memory_of ?: parent_tgid;
+		process->memory_of = parent->memory_of ?: (__u32)from->tgid;
 	process->forked_ns = bpf_ktime_get_ns();
 	process->start_boottime_ns = child->start_boottime;
 	bpf_get_current_comm(process->comm, sizeof(process->comm));
-	process->args_bytes = parent->args_bytes;
-	__builtin_memcpy(process->args, parent->args, sizeof(process->args));
+	if (parent) {
+		process->args_bytes = parent->args_bytes;
+		__builtin_memcpy(process->args, parent->args, sizeof(process->args));
+	}
 	process->is_forked = !shares_memory;
 	process->image = __sync_fetch_and_add(&next_image, 1);
 	return 0;
+}
+
+/* A child is what its parent is, but for its PID. */
+static __always_inline bool is_child_wanted(const struct process *parent, struct task_struct *child)
+{
+	if (rules.everyone && rules.has_pids)
+		return is_admissible(child, ADMISSION_AT_FORK);
+	return parent && parent->follows;
 }
 
 /* Runs in the parent, for each process and each thread that begins. */
@@ -127,10 +111,14 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 {
 	struct process *process = process_of(parent->tgid);
 
-	if (!process || !process->follows || child->tgid == parent->tgid)
+	if (child->tgid == parent->tgid || !is_child_wanted(process, child))
 		return 0;
-	if (admit_child(process, parent->tgid, child, child->mm == parent->mm))
+	if (!admit_child(process, parent, child))
+		; /* it is recorded */
+	else if (process)
 		lose(process, LOSS_processes_dropped);
+	else
+		__sync_fetch_and_add(&admissions_dropped, 1);
 	ring(child->tgid);
 	return 0;
 }
@@ -148,6 +136,76 @@ static __always_inline void read_args(struct process *process, struct task_struc
 }
 
 /*
+ * In all its threads: those that have ended are in the sum, but for one that is just ending, and the
+ * main one, which is a zombie as long as others run.
+ */
+static __always_inline __u64 cpu_time(struct task_struct *last)
+{
+	struct task_struct *main_thread = last->group_leader;
+	__u64 ns = last->signal->sum_sched_runtime + last->se.sum_exec_runtime;
+
+	return main_thread == last ? ns : ns + main_thread->se.sum_exec_runtime;
+}
+
+static __always_inline void forget_calls(struct task_struct *task)
+{
+	struct thread *thread = thread_of(task);
+
+	if (thread)
+		thread->image = 0;
+	for (int i = 0; thread && i < LAYER_NR; i++) {
+		thread->layer[i].call.sp = 0;
+		thread->layer[i].freed.address = 0;
+	}
+}
+
+/* Not inlined, as few do. Its files are mapped by now: events of them are younger than the process. */
+static __noinline int admit_program(struct task_struct *task)
+{
+	struct process *process = begin_books(task->tgid);
+
+	if (!process) {
+		__sync_fetch_and_add(&admissions_dropped, 1);
+		return 0;
+	}
+	process->is_open = 1;
+	process->by_ret = rules.by_ret;
+	process->follows = 1;
+	process->exec_cnt = 1;
+	process->forked_ns = task->start_time;
+	process->admitted_ns = bpf_ktime_get_ns();
+	process->start_boottime_ns = task->start_boottime;
+	bpf_get_current_comm(process->comm, sizeof(process->comm));
+	read_args(process, task);
+	process->image = __sync_fetch_and_add(&next_image, 1);
+	forget_calls(task);
+	ring(task->tgid);
+	return 0;
+}
+
+/* It goes on as a program that nobody records: that is the end of it here, and it writes in no books. */
+static __always_inline void leave_recording(struct process *process, struct task_struct *task)
+{
+	forget_calls(task);
+	process->has_left = 1;
+	process->cpu_ns = cpu_time(task);
+	process->exit_ns = bpf_ktime_get_ns();
+	end_books(process, task->tgid);
+}
+
+/* Whether that is all that there is to do at an exec. */
+static __always_inline bool exec_changes_hands(struct process *process, struct task_struct *task)
+{
+	bool is_admitted = rules.everyone ? is_admissible(task, ADMISSION_AT_EXEC) : !!process;
+
+	if (!process && is_admitted)
+		admit_program(task);
+	else if (process && !is_admitted)
+		leave_recording(process, task);
+	return !process || !is_admitted;
+}
+
+/*
  * The old memory is gone: its blocks keep the old image and are cleared away by the next drain.
  * Probes are tied to the task that was the main thread; where another thread calls exec it takes
  * that one's pid, and the probes are gone until the loader places them anew.
@@ -156,10 +214,10 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 {
 	struct process *process = process_of(task->tgid);
-	struct thread *thread;
 
-	if (!process)
+	if (exec_changes_hands(process, task) || !process)
 		return 0;
+	leave_blocks(process);
 	begin_anew(process);
 	process->exec_cnt++;
 	process->memory_of = 0;
@@ -169,13 +227,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 		process->thread_exec_cnt++;
 		lose(process, LOSS_execs_unprobed);
 	}
-	thread = thread_of(task);
-	if (thread)
-		thread->image = 0;
-	for (int i = 0; thread && i < LAYER_NR; i++) {
-		thread->layer[i].call.sp = 0;
-		thread->layer[i].freed.address = 0;
-	}
+	forget_calls(task);
 	ring(task->tgid);
 	return 0;
 }
@@ -273,18 +325,6 @@ int process_resume(struct process_request *args)
 	return 0;
 }
 
-/*
- * In all its threads: those that have ended are in the sum, but for one that is just ending, and the
- * main one, which is a zombie as long as others run.
- */
-static __always_inline __u64 cpu_time(struct task_struct *last)
-{
-	struct task_struct *main_thread = last->group_leader;
-	__u64 ns = last->signal->sum_sched_runtime + last->se.sum_exec_runtime;
-
-	return main_thread == last ? ns : ns + main_thread->se.sum_exec_runtime;
-}
-
 /* Runs for each thread; signal->live is 0 for the last one. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
@@ -308,5 +348,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	process->exit_code = task->signal->group_exit_code ?: task->exit_code;
 	process->cpu_ns = cpu_time(task);
 	process->exit_ns = bpf_ktime_get_ns();
+	if (rules.everyone)
+		end_books(process, task->tgid);
 	return 0;
 }

@@ -107,6 +107,13 @@ enum loss {
 #define COMM_BYTES 16
 #define ARGS_BYTES 256
 
+/* Who gives back the slot of a process that has ended. */
+enum books_owner {
+	BOOKS_OF_KERNEL = 0, /* the loader has not seen it yet */
+	BOOKS_OF_LOADER,
+	BOOKS_OF_NOBODY, /* they are being given back */
+};
+
 /*
  * A process image: a process between two execs. Ids are given out by the kernel side, start at
  * 1 and are never used twice, so neither pid reuse nor exec can mix two books.
@@ -133,10 +140,15 @@ struct process {
 	char comm[COMM_BYTES];	   /* at fork, exec, and the main thread's end */
 	bpf_u64 resumed_ns; /* CLOCK_MONOTONIC when probes began to be placed after the last gap; 0: none */
 	bpf_u64 cpu_ns; /* CPU time of the process, all of it, once exit_ns is set */
+	bpf_u64 tgid;
+	bpf_u64 slot;	 /* which of `processes` this is */
+	bpf_u64 owner;	 /* enum books_owner */
+	bpf_u64 admitted_ns; /* CLOCK_MONOTONIC, of one that began to be recorded by its exec; else 0 */
+	bpf_u64 has_left; /* it runs, and called exec of what is not admitted: exit_ns is when */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (19 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (24 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 /*
  * A pool takes its memory from a heap, a heap takes it from mappings. A block of one may begin
@@ -372,6 +384,47 @@ struct process_request {
 	bpf_u64 tgid;
 };
 _Static_assert(sizeof(struct process_request) == 8, "no padding");
+
+#define RULES_MAX 64
+#define RULE_PATTERN_MAX 256 /* with its NUL; a power of two */
+
+/* What of a process a rule looks at. */
+enum rule_key {
+	RULE_COMM = 0, /* these three by a pattern: * is any text, ? any byte */
+	RULE_EXE,
+	RULE_CGROUP,
+	RULE_UID, /* these by a number */
+	RULE_PID,
+	RULE_KEY_NR,
+};
+
+struct rule {
+	bpf_u32 key; /* enum rule_key */
+	bpf_u32 excludes;
+	bpf_u64 number;
+	char pattern[RULE_PATTERN_MAX];
+};
+_Static_assert(sizeof(struct rule) == 16 + RULE_PATTERN_MAX, "no padding");
+
+/*
+ * Whom a recording of everybody admits: for each key that has rules which include one must hold, and
+ * no rule that excludes may. Set by the loader before the programs are loaded.
+ */
+struct rules {
+	bpf_u64 everyone; /* 0: nobody is admitted by rules */
+	bpf_u64 nr;
+	bpf_u64 has_pids; /* there is a rule of RULE_PID */
+	bpf_u64 has_texts; /* bits: 1 << RULE_EXE, 1 << RULE_CGROUP */
+	bpf_u64 by_ret;	   /* as in struct process */
+	bpf_u64 min_bytes; /* who ends sooner than the loader has seen it, with a lower peak, leaves nothing */
+	struct rule rule[RULES_MAX];
+};
+_Static_assert(sizeof(struct rules) == 48 + RULES_MAX * sizeof(struct rule), "no padding");
+
+/* What a walk over all processes tells the loader of one that is to be recorded. */
+struct admissible_process {
+	bpf_u32 tgid;
+};
 
 /* How callers are found. */
 enum unwinder {

@@ -80,6 +80,28 @@ enum collector_domains {
 	COLLECTOR_MIMALLOC = 64,
 };
 
+/* What of a process a rule looks at, as /proc has it. */
+enum admission_key {
+	ADMISSION_COMM = 0, /* its name */
+	ADMISSION_EXE,	    /* the path of the program that it runs */
+	ADMISSION_CGROUP,   /* its path in the unified hierarchy: /user.slice/… */
+	ADMISSION_UID,	    /* its effective user: a name or a number */
+	ADMISSION_PID,
+};
+
+#define ADMISSION_RULES_MOST 64
+#define ADMISSION_PATTERN_MOST 255 /* bytes */
+
+/* The first three are patterns: * is any text, slashes included, ? any byte. */
+struct admission_rule {
+	enum admission_key key;
+	bool excludes;
+	const char *pattern;
+};
+
+/* Whether it can be meant: 0, or -EINVAL with a line in *why. */
+int admission_rule_check(const struct admission_rule *rule, struct reason *why);
+
 /* Zero is the default. */
 struct collector_options {
 	uint32_t domains;	  /* enum collector_domains; COLLECTOR_MALLOC */
@@ -109,6 +131,17 @@ struct collector_options {
 	 * machine that uses the same allocator pays for a trap, though only who is traced is recorded.
 	 */
 	bool follow_forks;
+
+	/*
+	 * Every process is traced that the rules admit, now and later, from its first allocation on: for
+	 * each key that has rules that include one of them holds, and no rule that excludes does. Without
+	 * rules that is every process of the machine, but never ourselves. collector__admit() is due
+	 * at the start and now and then; nobody need be started or stopped. Probes are as with follow_forks.
+	 */
+	bool everyone;
+	const struct admission_rule *rule; /* ADMISSION_RULES_MOST at most; may go when the collector is open */
+	size_t rule_nr;
+	uint64_t min_bytes; /* of everyone: who ends sooner than it was drained, with a lower peak, is forgotten */
 
 	/*
 	 * Percent of a program's own CPU time that recording it may add, COLLECTOR_MAX_OVERHEAD_MOST at
@@ -227,6 +260,8 @@ struct process_view {
 	bool cost_is_known; /* it could be measured on ourselves what a probe costs */
 	bool is_paused;	    /* to keep to the budget: nothing is recorded just now */
 	bool is_estimated;  /* memory and allocations are estimates: samples are recorded */
+	bool is_unsaved;    /* the last drain has it, and collector__save_view() was not called since */
+	bool was_saved;	    /* there is a snapshot of it */
 };
 
 void collector__view(const struct collector *collector, size_t i, struct process_view *ret);
@@ -258,6 +293,38 @@ int collector__drain(struct collector *collector, struct reason *why);
  */
 int collector__save(struct collector *collector, pid_t pid, const char *dir, char **ret_path,
 		    struct reason *why);
+
+/* ---- where everybody is recorded ---- */
+
+/*
+ * Begins to trace who is admitted and not traced yet: who was there before, and who has come to be
+ * admitted otherwise than by fork and exec. How many those are, or a negative errno. Nothing without
+ * options.everyone.
+ */
+int collector__admit(struct collector *collector, struct reason *why);
+
+/* As collector__save(), of view i: a pid can be given out again before an end was drained. */
+int collector__save_view(struct collector *collector, size_t i, const char *dir, char **ret_path,
+			 struct reason *why);
+
+/*
+ * After a drain and all that was to be saved of it: forgets who had ended by then. Meanwhile nobody is
+ * forgotten whom the drain has.
+ */
+void collector__end_pass(struct collector *collector);
+
+/* Of the whole recording. Numbers of processes and traps are since it began. */
+struct collector_health {
+	uint64_t processes;	    /* traced now, ended ones included */
+	uint64_t processes_waiting; /* of these, ended: the next drain is due for them */
+	uint64_t processes_small;   /* that ended with less than min_bytes, and left nothing */
+	uint64_t processes_dropped; /* that should have been traced: there was no room */
+	uint64_t bystander_traps;   /* probes hit by processes that are not traced */
+	uint64_t bystander_cost_ns; /* what that has cost these, by estimate; 0: not known */
+	bool is_drain_due; /* room runs out for what has ended: the next drain should not be waited for */
+};
+
+void collector__get_health(const struct collector *collector, struct collector_health *ret);
 
 /*
  * What was decided while recording and should be told: a line that the caller frees, or NULL.

@@ -36,7 +36,7 @@ struct capture_options {
 	"symbols that are C++'s):\n" \
 	"  --probe 'name=pool,object=exe,alloc=pool_alloc(size=2),free=pool_free(ptr=2)'\n"
 
-extern const struct command cmd_attach, cmd_run;
+extern const struct command cmd_attach, cmd_run, cmd_record;
 
 extern const struct option_row capture_rows[];
 extern const struct capture_options capture_defaults;
@@ -46,5 +46,11 @@ int check_capture(const struct command *command, const struct capture_options *o
 
 /* NULL: it failed, and that has been said. */
 struct collector *open_collector(const struct capture_options *options);
+
+struct collector_options;
+
+/* The same; *more has what is not among capture_rows. */
+struct collector *open_collector_of(const struct capture_options *options,
+				    const struct collector_options *more);
 
 #endif

@@ -132,7 +132,7 @@ const struct option_row capture_rows[] = {
 	{ "output", 'o', OPTION_STRING, FIELD(recording.dir), .arg = "DIR",
 	  .help = "write DIR/HOST/COMM.PID/TIME.snap (default ./allocsnap-data)" },
 	{ "interval", 'i', OPTION_DURATION, FIELD(recording.interval_ns),
-	  .arg = "TIME", .help = "a snapshot every TIME: 250ms 10s 5m 2h (default 10s)",
+	  .arg = "TIME", .help = "a snapshot every TIME: 250ms 10s 5m 2h (default 10s; record 60s)",
 	  .least = 10000000 },
 	{ "duration", 'd', OPTION_DURATION, FIELD(recording.duration_ns),
 	  .arg = "TIME", .help = "end after TIME, with a last snapshot" },
@@ -240,13 +240,24 @@ int check_capture(const struct command *command, const struct capture_options *o
 	return EXIT_DONE;
 }
 
-struct collector *open_collector(const struct capture_options *options)
+struct collector *open_collector_of(const struct capture_options *options,
+				    const struct collector_options *more)
 {
-	const struct collector_options collector_options = collector_options_of(options);
+	struct collector_options collector_options = collector_options_of(options);
 	struct reason why = { "out of memory" };
-	struct collector *collector = collector__open(&collector_options, &why);
+	struct collector *collector;
 
+	collector_options.everyone = more->everyone;
+	collector_options.rule = more->rule;
+	collector_options.rule_nr = more->rule_nr;
+	collector_options.min_bytes = more->min_bytes;
+	collector = collector__open(&collector_options, &why);
 	if (!collector)
 		say_failure("%s", why.text);
 	return collector;
+}
+
+struct collector *open_collector(const struct capture_options *options)
+{
+	return open_collector_of(options, &(struct collector_options){});
 }

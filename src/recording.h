@@ -21,6 +21,7 @@ struct recording_options {
 	uint64_t duration_ns; /* 0: until told to stop */
 	uint64_t count;	      /* of snapshots of each process; 0: the same */
 	bool has_budget; /* the collector is to be asked often */
+	bool is_everyone;     /* processes come and go: `record` does not end with them */
 	pid_t child;	      /* of `run`: signals are for it; 0: none */
 };
 

@@ -132,6 +132,30 @@ void status_line_show(struct status_line *line, const struct collector *collecto
 	line->is_there = true;
 }
 
+void status_line_everyone(struct status_line *line, const struct collector *collector,
+			  uint64_t seconds)
+{
+	char size[UNIT_TEXT_MAX], text[256];
+	struct process_view view = {}, sum = {};
+	struct collector_health health;
+
+	if (!isatty(STDERR_FILENO) || is_recent(line))
+		return;
+	add_up(collector, &view, &sum);
+	collector__get_health(collector, &health);
+	status_line_clear(line);
+	snprintf(text, sizeof(text),
+		 "%s %llu processes: %s%s in %llu blocks [Ctrl-C ends], %llu lost, bystanders %llu traps (%.2f s), %llu s",
+		 sum.is_paused ? "pausing" : "recording",
+		 (unsigned long long)(health.processes - health.processes_waiting),
+		 sum.is_estimated ? "about " : "", format_size(size, sum.memory.current_bytes, false),
+		 (unsigned long long)sum.memory.current_blocks, (unsigned long long)sum.lost,
+		 (unsigned long long)health.bystander_traps, health.bystander_cost_ns / 1e9,
+		 (unsigned long long)seconds);
+	fprintf(stderr, "%.*s", terminal_width() - 1, text);
+	line->is_there = true;
+}
+
 int show_top(const char *path)
 {
 	struct engine_options options = {};

@@ -20,6 +20,10 @@ struct status_line {
 /* Writes it anew, where stderr is a terminal; several times a second at most. */
 void status_line_show(struct status_line *line, const struct collector *collector, uint64_t seconds);
 
+/* The same of a recording of everybody. */
+void status_line_everyone(struct status_line *line, const struct collector *collector,
+			  uint64_t seconds);
+
 /* Before anything else is written there. */
 void status_line_clear(struct status_line *line);
 

@@ -46,6 +46,7 @@ enum { false = 0, true = 1 };
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_RINGBUF = 27,
@@ -91,8 +92,11 @@ typedef struct {
 	void *vdso;
 } mm_context_t;
 
+struct file;
+
 struct mm_struct {
 	mm_context_t context; /* x86 */
+	struct file *exe_file;
 	unsigned long arg_start, arg_end;
 	unsigned long start_stack; /* in the main thread's stack */
 	int map_count;
@@ -108,8 +112,70 @@ struct inode {
 	unsigned long i_ino;
 };
 
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
 struct file {
 	struct inode *f_inode;
+	struct path f_path;
+};
+
+struct fs_struct {
+	struct path root;
+};
+
+struct kernfs_node {
+	struct kernfs_node *parent; /* before 6.15 */
+	const char *name;
+};
+
+struct kernfs_node___rcu {
+	struct kernfs_node___rcu *__parent;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct cgroup_namespace {
+	struct css_set *root_cset;
+};
+
+struct nsproxy {
+	struct cgroup_namespace *cgroup_ns;
+};
+
+typedef struct {
+	__u32 val;
+} kuid_t;
+
+struct cred {
+	kuid_t euid;
 };
 
 struct vm_unmapped_area_info {
@@ -155,7 +221,14 @@ struct task_struct {
 	pid_t tgid;
 	int exit_code;
 	struct sched_entity se;
+	__u64 start_time; /* CLOCK_MONOTONIC */
 	__u64 start_boottime;
+	char comm[16];
+	const struct cred *cred;
+	struct fs_struct *fs;
+	struct nsproxy *nsproxy;
+	struct css_set *cgroups;
+	struct task_struct *real_parent;
 	unsigned long sas_ss_sp; /* the alternate signal stack */
 	unsigned long sas_ss_size;
 	struct mm_struct *mm;

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/array.h"
 #include "collect/bpf.h"
 
 #define BOOKS_BYTES (PROCESSES_MAX * sizeof(struct process))
@@ -27,30 +26,12 @@ void books_close(struct books *books)
 {
 	if (books->process)
 		munmap(books->process, BOOKS_BYTES);
-	map_copy_release(&books->slots);
 	*books = (struct books){};
 }
 
 static int slots_fd(const struct books *books)
 {
 	return bpf_map__fd(books->bpf->maps.process_slots);
-}
-
-static bool find_slot(const struct books *books, pid_t pid, uint32_t *ret_slot)
-{
-	uint32_t tgid = pid;
-
-	return !bpf_map_lookup_elem(slots_fd(books), &tgid, ret_slot) && *ret_slot < PROCESSES_MAX;
-}
-
-bool books_read(const struct books *books, pid_t pid, struct process *ret)
-{
-	uint32_t slot;
-
-	if (!find_slot(books, pid, &slot))
-		return false;
-	*ret = books->process[slot];
-	return true;
 }
 
 /* A fork takes from the same. */
@@ -76,61 +57,60 @@ static void give_slot(const struct books *books, uint32_t slot)
 	__atomic_store_n(&books->bpf->bss->slot_taken[slot], 0, __ATOMIC_SEQ_CST);
 }
 
-int books_write(struct books *books, pid_t pid, const struct process *process)
+int books_begin(struct books *books, pid_t pid, const struct process *process, uint32_t *ret_slot)
 {
 	uint32_t tgid = pid, slot;
 	int err;
 
-	if (find_slot(books, pid, &slot)) {
-		books->process[slot] = *process;
-		return 0;
-	}
 	if (!take_slot(books, &slot))
 		return -E2BIG;
 	books->process[slot] = *process;
-	err = bpf_map_update_elem(slots_fd(books), &tgid, &slot, BPF_ANY);
+	books->process[slot].tgid = tgid;
+	books->process[slot].slot = slot;
+	books->process[slot].owner = BOOKS_OF_LOADER;
+	err = bpf_map_update_elem(slots_fd(books), &tgid, &slot, BPF_NOEXIST);
 	if (err)
 		give_slot(books, slot);
+	else
+		*ret_slot = slot;
 	return err;
 }
 
-void books_remove(struct books *books, pid_t pid)
+void books_let_in(struct books *books, uint32_t slot, bool by_ret)
 {
-	uint32_t tgid = pid, slot;
-	bool has = books->process && find_slot(books, pid, &slot);
+	struct process *process = &books->process[slot];
 
-	if (!has)
+	memset(process->counter, 0, sizeof(process->counter));
+	memset(process->loss, 0, sizeof(process->loss));
+	process->by_ret = by_ret;
+	__atomic_store_n(&process->is_open, 1, __ATOMIC_SEQ_CST);
+}
+
+uint64_t books_image(const struct books *books, uint32_t slot)
+{
+	if (!__atomic_load_n(&books->bpf->bss->slot_taken[slot], __ATOMIC_ACQUIRE))
+		return 0;
+	return __atomic_load_n(&books->process[slot].image, __ATOMIC_ACQUIRE);
+}
+
+bool books_claim(struct books *books, uint32_t slot)
+{
+	__u64 owner = BOOKS_OF_KERNEL;
+
+	return books_image(books, slot) &&
+	       __atomic_compare_exchange_n(&books->process[slot].owner, &owner, BOOKS_OF_LOADER, false,
+					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+/* The PID may be another process's by now. */
+void books_end(struct books *books, uint32_t slot)
+{
+	uint32_t tgid, found;
+
+	if (slot == BOOKS_NONE || !books->process)
 		return;
-	bpf_map_delete_elem(slots_fd(books), &tgid);
+	tgid = books->process[slot].tgid;
+	if (!bpf_map_lookup_elem(slots_fd(books), &tgid, &found) && found == slot)
+		bpf_map_delete_elem(slots_fd(books), &tgid);
 	give_slot(books, slot);
-}
-
-static int copy_books(const struct books *books, struct map_copy *to)
-{
-	const struct map_copy *slots = &books->slots;
-	int err = array_reserve_bytes(&to->key, &to->key_alloc, slots->nr + 1, sizeof(uint32_t));
-
-	if (!err)
-		err = array_reserve_bytes(&to->value, &to->value_alloc, slots->nr + 1,
-					  sizeof(struct process));
-	if (err)
-		return err;
-	to->key_bytes = sizeof(uint32_t);
-	to->value_bytes = sizeof(struct process);
-	to->nr = slots->nr;
-	memcpy(to->key, slots->key, slots->nr * sizeof(uint32_t));
-	for (size_t i = 0; i < slots->nr; i++) {
-		uint32_t slot = ((const uint32_t *)slots->value)[i] % PROCESSES_MAX;
-
-		((struct process *)to->value)[i] = books->process[slot];
-	}
-	return 0;
-}
-
-int books_read_all(struct books *books, struct map_copy *ret)
-{
-	int err = map_copy_read(&books->slots, slots_fd(books), sizeof(uint32_t),
-				sizeof(uint32_t));
-
-	return err ?: copy_books(books, ret);
 }

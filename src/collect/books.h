@@ -4,38 +4,45 @@
 
 /*
  * The books of all processes as the kernel writes them: an array that is mapped here, and a hash that
- * says which process has which slot of it (bpf/admit.bpf.h).
+ * says which process has which slot of it (bpf/admit.bpf.h). A process that has ended may have a slot
+ * still when its PID is another's.
  */
 
 #include <stdbool.h>
 #include <sys/types.h>
 
 #include "bpf_types.h"
-#include "collect/drain.h"
 
 struct allocsnap_bpf;
+
+#define BOOKS_NONE UINT32_MAX
 
 /* Zeroed: not open. */
 struct books {
 	const struct allocsnap_bpf *bpf;
-	struct process *process; /* PROCESSES_MAX */
-	struct map_copy slots;	 /* scratch */
+	struct process *process; /* PROCESSES_MAX; of slots that are taken */
 };
 
 /* 0 or a negative errno. Closing one that is not open does nothing. */
 int books_open(struct books *books, const struct allocsnap_bpf *bpf);
 void books_close(struct books *books);
 
-/* Those of a process, as they are now; false: it has none. */
-bool books_read(const struct books *books, pid_t pid, struct process *ret);
+/* Gives a process that has none a slot. 0, -EEXIST, -E2BIG: too many processes, or a negative errno. */
+int books_begin(struct books *books, pid_t pid, const struct process *process, uint32_t *ret_slot);
 
-/* Gives it a slot if it has none. 0, -E2BIG: too many processes, or a negative errno. */
-int books_write(struct books *books, pid_t pid, const struct process *process);
+/* Blocks enter from now on; what was counted before is forgotten. */
+void books_let_in(struct books *books, uint32_t slot, bool by_ret);
 
-/* Nothing where it has none. */
-void books_remove(struct books *books, pid_t pid);
+/*
+ * Whether there is a process in a slot that nobody has seen yet; it is the caller's to give back then.
+ * begin_books() of the kernel's side writes the image last.
+ */
+bool books_claim(struct books *books, uint32_t slot);
 
-/* All: tgid → struct process. 0 or a negative errno. */
-int books_read_all(struct books *books, struct map_copy *ret);
+/* The image in a slot; 0: it is nobody's. */
+uint64_t books_image(const struct books *books, uint32_t slot);
+
+/* Gives a slot back; nothing for BOOKS_NONE. */
+void books_end(struct books *books, uint32_t slot);
 
 #endif

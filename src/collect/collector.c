@@ -170,7 +170,9 @@ static int open_all(struct collector *collector, const struct collector_options 
 	err = read_custom(collector, options, why);
 	if (err)
 		return err;
-	collector->follow_forks = options->follow_forks;
+	collector->everyone = options->everyone;
+	collector->follow_forks = options->follow_forks || options->everyone;
+	collector->min_bytes = options->min_bytes;
 	collector->max_overhead = options->max_overhead;
 	read_forced_pauses(collector);
 	collector->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
@@ -191,7 +193,8 @@ static int open_all(struct collector *collector, const struct collector_options 
 	if (!collector->bpf)
 		return -errno;
 	use_keeper(collector);
-	err = books_open(&collector->books, collector->bpf);
+	collector->new_child = calloc(PROCESSES_MAX, sizeof(*collector->new_child));
+	err = collector->new_child ? books_open(&collector->books, collector->bpf) : -ENOMEM;
 	if (!err)
 		err = learn_costs(collector, why);
 	if (err)
@@ -230,7 +233,9 @@ struct collector *collector__open(const struct collector_options *options, struc
 void close_target(struct collector *collector, struct target *target)
 {
 	probes_close(&target->own_probes); /* first: what they still write is not the next one's */
-	books_remove(&collector->books, target->pid);
+	if (target->slot != BOOKS_NONE && collector->by_slot[target->slot] == target)
+		collector->by_slot[target->slot] = NULL;
+	books_end(&collector->books, target->slot);
 	target__free(target);
 }
 
@@ -246,7 +251,9 @@ void collector__close(struct collector *collector)
 	free(collector->note);
 	free(collector->target);
 	books_close(&collector->books);
-	map_copy_release(&collector->processes);
+	free(collector->by_pid);
+	free(collector->new_child);
+	free(collector->stale.id);
 	cut_release(&collector->cut);
 	drain_release(&collector->drain);
 	pairing_close(&collector->pairing);
@@ -271,20 +278,69 @@ void collector__close(struct collector *collector)
 
 /* ---- which are traced ---- */
 
-struct target *find_target(const struct collector *collector, pid_t pid)
+static size_t place_of_pid(const struct collector *collector, pid_t pid)
 {
-	for (size_t i = 0; i < collector->target_nr; i++)
-		if (collector->target[i]->pid == pid)
-			return collector->target[i];
-	return NULL;
+	return (uint32_t)pid * 2654435761u & (collector->by_pid_nr - 1);
 }
 
+/* Several may have had the pid, one after another: the latest. */
+static void enter_pid(struct collector *collector, struct target *target)
+{
+	size_t at = place_of_pid(collector, target->pid);
+
+	while (collector->by_pid[at] && collector->by_pid[at]->pid != target->pid)
+		at = (at + 1) & (collector->by_pid_nr - 1);
+	if (!collector->by_pid[at] || collector->by_pid[at]->started_ns < target->started_ns)
+		collector->by_pid[at] = target;
+}
+
+/* Anew, with room for one more: at most half of it is taken. 0 or -ENOMEM. */
+static int sort_pids(struct collector *collector)
+{
+	size_t nr = 64;
+
+	while (nr < 2 * (collector->target_nr + 1))
+		nr *= 2;
+	if (nr != collector->by_pid_nr) {
+		struct target **by_pid = realloc(collector->by_pid, nr * sizeof(*by_pid));
+
+		if (!by_pid)
+			return -ENOMEM;
+		collector->by_pid = by_pid;
+		collector->by_pid_nr = nr;
+	}
+	memset(collector->by_pid, 0, nr * sizeof(*collector->by_pid));
+	for (size_t i = 0; i < collector->target_nr; i++)
+		enter_pid(collector, collector->target[i]);
+	return 0;
+}
+
+struct target *find_target(const struct collector *collector, pid_t pid)
+{
+	size_t at = collector->by_pid_nr ? place_of_pid(collector, pid) : 0;
+
+	if (!collector->by_pid_nr)
+		return NULL;
+	while (collector->by_pid[at] && collector->by_pid[at]->pid != pid)
+		at = (at + 1) & (collector->by_pid_nr - 1);
+	return collector->by_pid[at];
+}
+
+/* Of everyone there are many, and the kernel's side tells of their ends, too. */
 int add_target(struct collector *collector, struct target *target)
 {
-	int err = target->pidfd < 0 ? 0 : watch(collector, target->pidfd);
+	int err = sort_pids(collector);
 
+	if (!err && target->pidfd >= 0 && !collector->everyone)
+		err = watch(collector, target->pidfd);
 	target->missed_at_start = mapping_events__missed(collector->events);
-	return err ?: array_push(collector, target, target);
+	if (!err)
+		err = array_push(collector, target, target);
+	if (err)
+		return err;
+	enter_pid(collector, target);
+	collector->by_slot[target->slot] = target;
+	return 0;
 }
 
 static void cost_keep(struct collector *collector, const struct target *target)
@@ -299,6 +355,7 @@ void remove_target(struct collector *collector, size_t i)
 	close_target(collector, collector->target[i]);
 	memmove(collector->target + i, collector->target + i + 1,
 		(--collector->target_nr - i) * sizeof(*collector->target));
+	sort_pids(collector); /* has room */
 }
 
 /* Nobody is traced; but a child that has just been forked may be there and not known yet. */
@@ -310,6 +367,15 @@ static void stop_everybody(struct collector *collector)
 		probes_close(&collector->everybody);
 }
 
+void collector__end_pass(struct collector *collector)
+{
+	for (size_t i = collector->target_nr; i-- > 0;) {
+		collector->target[i]->is_unsaved = false;
+		if (collector->target[i]->is_final)
+			remove_target(collector, i);
+	}
+}
+
 void collector__stop(struct collector *collector, pid_t pid)
 {
 	for (size_t i = 0; i < collector->target_nr; i++)
@@ -317,7 +383,7 @@ void collector__stop(struct collector *collector, pid_t pid)
 			remove_target(collector, i);
 			break;
 		}
-	if (!collector->target_nr)
+	if (!collector->target_nr && !collector->everyone)
 		stop_everybody(collector);
 }
 

@@ -46,6 +46,8 @@ static void format_end(char text[64], const struct process *books)
 
 	if (!books->exit_ns)
 		snprintf(text, 64, "running");
+	else if (books->has_left)
+		snprintf(text, 64, "called exec of a program that is not recorded");
 	else if (WIFSIGNALED(status))
 		snprintf(text, 64, "killed by signal %d", WTERMSIG(status));
 	else

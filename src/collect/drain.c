@@ -259,6 +259,21 @@ int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd, drain_re
 	return err;
 }
 
+int drain_forget_tracebacks(int tracebacks_fd, const uint64_t *id, size_t nr)
+{
+	size_t done = 0;
+
+	while (done < nr) {
+		uint32_t deleted = nr - done;
+		int err = bpf_map_delete_batch(tracebacks_fd, id + done, &deleted, NULL);
+
+		if (err && err != -ENOENT)
+			return err;
+		done += deleted + !!err; /* it stops at one that is not there */
+	}
+	return 0;
+}
+
 void map_copy_release(struct map_copy *copy)
 {
 	free(copy->key);

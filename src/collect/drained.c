@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/describe.h"
+#include "collect/health.h"
 #include "collect/resolve.h"
 #include "collect/store.h"
 #include "snapshot.h"
@@ -63,47 +64,113 @@ static bool has_execed(const struct target *target)
 	       target->exec_event_cnt > target->drained.exec_cnt;
 }
 
+/* Of everyone there is always one; it lacks tracebacks, which is counted. */
 static bool any_has_execed(const struct collector *collector)
 {
-	for (size_t i = 0; i < collector->target_nr; i++)
+	for (size_t i = 0; i < collector->target_nr && !collector->everyone; i++)
 		if (has_execed(collector->target[i]))
 			return true;
 	return false;
+}
+
+/* ---- whose a traceback is ---- */
+
+static uint64_t hash_of(uint64_t image)
+{
+	return hash_bytes(&image, sizeof(image), 0);
+}
+
+static bool is_of_image(uint32_t i, const void *image, const void *collector_)
+{
+	const struct collector *collector = collector_;
+
+	return collector->target[i]->drained.image == *(const uint64_t *)image;
+}
+
+/* 0 or -ENOMEM. */
+static int sort_images(const struct collector *collector, struct idmap *images)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < collector->target_nr && !err; i++)
+		if (collector->target[i]->drained.image)
+			err = idmap_add(images, hash_of(collector->target[i]->drained.image), i);
+	return err;
+}
+
+/* NULL: the image is gone. */
+static struct target *target_of(const struct collector *collector, const struct idmap *images,
+				uint64_t image)
+{
+	uint32_t i = idmap_find(images, hash_of(image), is_of_image, &image, collector);
+
+	return i == IDMAP_NONE ? NULL : collector->target[i];
 }
 
 /*
  * Before anything is taken out of the map: what is taken out counts from then on as retired. Names
  * of another image would be wrong ones: those blocks have no traceback, which is counted.
  */
-static int resolve_all(struct collector *collector)
+static int resolve_all(struct collector *collector, const struct idmap *images, uint64_t next_image)
 {
+	const struct drain *drain = &collector->drain;
 	int err = 0;
 
-	for (size_t i = 0; i < collector->target_nr && !err; i++)
+	for (size_t i = 0; i < collector->target_nr; i++)
 		if (!has_execed(collector->target[i]))
-			err = resolve_tracebacks(collector->target[i], &collector->drain,
-						 collector->target[i]->drained.image);
+			resolve_begin(collector->target[i]);
+	collector->stale.id_nr = 0;
+	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++) {
+		const struct traceback *traceback = drain_traceback(drain, i);
+		struct target *target = target_of(collector, images, traceback->image);
+
+		if (!target && traceback->image < next_image)
+			err = array_push(&collector->stale, id, drain_traceback_id(drain, i));
+		else if (target && !has_execed(target))
+			err = resolve_drained(target, drain_traceback_id(drain, i), traceback);
+	}
 	return err;
 }
 
+struct retiring {
+	const struct collector *collector;
+	const struct idmap *images;
+};
+
 static int retire(void *what, uint64_t id, const struct traceback *traceback)
 {
-	struct collector *collector = what;
+	const struct retiring *retiring = what;
+	struct target *target = target_of(retiring->collector, retiring->images, traceback->image);
 
-	for (size_t i = 0; i < collector->target_nr; i++)
-		if (collector->target[i]->drained.image == traceback->image)
-			return resolve_retired(collector->target[i], id, traceback);
-	return 0; /* of an image that is gone */
+	return target ? resolve_retired(target, id, traceback) : 0;
 }
 
 /* Stacks that hold nothing any more make room once half of it is taken. */
-static int trim_tracebacks(struct collector *collector)
+static int trim_tracebacks(struct collector *collector, const struct idmap *images)
 {
 	const struct bpf_map *map = collector->bpf->maps.tracebacks;
+	struct retiring retiring = { collector, images };
 
-	if (collector->drain.tracebacks.nr < bpf_map__max_entries(map) / 2)
+	if (collector->drain.tracebacks.nr - collector->stale.id_nr < bpf_map__max_entries(map) / 2)
 		return 0;
-	return drain_trim_tracebacks(&collector->drain, bpf_map__fd(map), retire, collector);
+	return drain_trim_tracebacks(&collector->drain, bpf_map__fd(map), retire, &retiring);
+}
+
+/* Those of images that are gone nobody will ask for. */
+static int make_sense(struct collector *collector, uint64_t next_image)
+{
+	int tracebacks_fd = bpf_map__fd(collector->bpf->maps.tracebacks);
+	struct idmap images = {};
+	int err = sort_images(collector, &images);
+
+	if (!err)
+		err = resolve_all(collector, &images, next_image);
+	if (!err)
+		err = drain_forget_tracebacks(tracebacks_fd, collector->stale.id, collector->stale.id_nr);
+	if (!err)
+		err = trim_tracebacks(collector, &images);
+	idmap_release(&images);
+	return err;
 }
 
 /*
@@ -115,6 +182,7 @@ static void keep_books(struct collector *collector)
 	for (size_t i = 0; i < collector->target_nr; i++) {
 		collector->target[i]->drained = collector->target[i]->books;
 		collector->target[i]->drained_cost = collector->target[i]->cost;
+		collector->target[i]->is_unsaved = true;
 		collector->target[i]->is_final = collector->target[i]->has_ended;
 	}
 }
@@ -168,7 +236,9 @@ static int read_rss(struct collector *collector)
 	for (size_t i = 0; i < collector->target_nr && err != -ENOMEM; i++) {
 		struct target *target = collector->target[i];
 
-		err = target__is_over(target) ? -ESRCH : rss_read(target->pid, &target->rss);
+		target->rss.gave_up |= collector->everyone; /* smaps of hundreds would take too long */
+		err = target->has_ended || target__is_over(target) ? -ESRCH :
+								     rss_read(target->pid, &target->rss);
 		if (!err)
 			target->rss_bytes = rss_total(&target->rss);
 	}
@@ -183,6 +253,7 @@ static int read_rss(struct collector *collector)
  */
 int collector__drain(struct collector *collector, struct reason *why)
 {
+	struct stale stale = health_stale(collector);
 	uint64_t next_image = 0;
 	int err = 0;
 
@@ -193,18 +264,18 @@ int collector__drain(struct collector *collector, struct reason *why)
 		keep_books(collector);
 		err = read_maps(collector);
 		refresh_all(collector);
-		take_news(collector); /* of an exec before its mappings were read */
+		take_news(collector, true); /* of an exec before its mappings were read */
 		if (!any_has_execed(collector))
 			break;
 	}
 	if (!err)
 		err = read_rss(collector);
 	if (!err)
-		err = resolve_all(collector);
+		err = make_sense(collector, next_image);
 	if (!err)
 		err = sweep(collector, next_image);
 	if (!err)
-		err = trim_tracebacks(collector);
+		health_swept(collector, &stale);
 	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;
 }
 
@@ -244,34 +315,45 @@ static int say_not_made(pid_t pid, int err, struct reason *why)
 			  strerror(-err));
 }
 
-static int build(struct collector *collector, pid_t pid, struct target **ret_target,
+static int build(struct collector *collector, struct target *target,
 		 struct snapshot_builder **ret, struct reason *why)
 {
-	struct target *target = find_target(collector, pid);
-	int err;
-
-	if (!target)
-		return say_not_tracing(pid, why);
-	*ret_target = target;
-	err = assemble(target, &target->drained, &collector->drain, &collector->occasion,
+	int err = assemble(target, &target->drained, &collector->drain, &collector->occasion,
 		       collector->symbols, ret);
 	tell_unreadable(collector);
-	return err ? say_not_made(pid, err, why) : 0;
+	return err ? say_not_made(target->pid, err, why) : 0;
+}
+
+static int save_target(struct collector *collector, struct target *target, const char *dir,
+		       char **ret_path, struct reason *why)
+{
+	struct snapshot_builder *builder;
+	int err;
+
+	target->is_unsaved = false;
+	err = build(collector, target, &builder, why);
+	if (err)
+		return err;
+	err = save(target, builder, dir, collector->occasion.wall_ns, ret_path, why);
+	target->was_saved |= !err;
+	target->snapshots_lost += err != 0;
+	snapshot_builder__free(builder);
+	return err;
+}
+
+int collector__save_view(struct collector *collector, size_t i, const char *dir, char **ret_path,
+			 struct reason *why)
+{
+	return save_target(collector, collector->target[i], dir, ret_path, why);
 }
 
 int collector__save(struct collector *collector, pid_t pid, const char *dir, char **ret_path,
 		    struct reason *why)
 {
-	struct snapshot_builder *builder;
-	struct target *target;
-	int err = build(collector, pid, &target, &builder, why);
+	struct target *target = find_target(collector, pid);
 
-	if (err)
-		return err;
-	err = save(target, builder, dir, collector->occasion.wall_ns, ret_path, why);
-	snapshot_builder__free(builder);
-	target->snapshots_lost += err != 0;
-	return err;
+	return target ? save_target(collector, target, dir, ret_path, why) :
+			say_not_tracing(pid, why);
 }
 
 int collector__take_snapshot(struct collector *collector, pid_t pid, struct snapshot **ret,
@@ -281,8 +363,10 @@ int collector__take_snapshot(struct collector *collector, pid_t pid, struct snap
 	struct target *target;
 	int err = find_target(collector, pid) ? collector__drain(collector, why) : 0;
 
-	if (!err)
-		err = build(collector, pid, &target, &builder, why);
+	if (err)
+		return err;
+	target = find_target(collector, pid);
+	err = target ? build(collector, target, &builder, why) : say_not_tracing(pid, why);
 	if (err)
 		return err;
 	err = snapshot_builder__finish(builder, ret);

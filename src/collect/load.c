@@ -17,6 +17,7 @@
 #include "base/reason.h"
 #include "bpf_types.h"
 #include "collect.h"
+#include "collect/admission.h"
 #include "collect/attach_ways.h"
 #include "collect/bpf.h"
 #include "collect/room.h"
@@ -237,13 +238,23 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		goto out;
 	bpf = allocsnap_bpf__open();
 	err = bpf ? configure(bpf, options, &room, traceback_limit) : -errno;
+	if (!err && admission_configure(&bpf->rodata->rules, options, why)) {
+		err = -EINVAL;
+		goto out;
+	}
 	if (!err) {
 		configure_custom(bpf, custom);
 		choose_programs(bpf);
-		bpf_program__set_autoload(bpf->progs.process_fork, options->follow_forks);
+		bpf_program__set_autoload(bpf->progs.process_fork,
+					  options->follow_forks || options->everyone);
+		bpf_program__set_autoload(bpf->progs.admissible_processes, options->everyone);
+		bpf_program__set_autoload(bpf->progs.note_own, options->everyone);
+		bpf->rodata->rules.by_ret = !probe_way_of(bpf)->has_sessions;
 		choose_watch(bpf, options);
 		err = allocsnap_bpf__load(bpf);
 	}
+	if (!err && options->everyone)
+		err = admission_begin(bpf);
 	if (!err)
 		err = attach_process_life(bpf);
 	if (err)

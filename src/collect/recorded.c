@@ -14,20 +14,9 @@
 
 /* ---- the books, as they are now ---- */
 
-static pid_t pid_of(const struct collector *collector, size_t i)
+static const struct process *books_of(const struct collector *collector, uint32_t slot)
 {
-	return ((const uint32_t *)collector->processes.key)[i];
-}
-
-static const struct process *books_of(const struct collector *collector, size_t i)
-{
-	return (const struct process *)collector->processes.value + i;
-}
-
-/* A child with the same pid as one that was traced before is another process: the map says which. */
-static struct target *target_of(const struct collector *collector, size_t i)
-{
-	return find_target(collector, pid_of(collector, i));
+	return &collector->books.process[slot];
 }
 
 static int take_event(void *what, const struct mapping_event *event)
@@ -44,18 +33,12 @@ static int take_event(void *what, const struct mapping_event *event)
 	return target__take_event(target, event);
 }
 
-static void forget_child(struct collector *collector, pid_t pid)
-{
-	books_remove(&collector->books, pid);
-}
-
 /* One that could not be taken in has no snapshot: its parent's says so. */
-static void adopt(struct collector *collector, size_t i)
+static void adopt(struct collector *collector, uint32_t slot)
 {
-	const struct process *books = books_of(collector, i);
-	struct target *parent = find_target(collector, books->parent);
-	struct target *target = target__adopt(pid_of(collector, i), books, parent,
-					      &collector->objects);
+	const struct process books = *books_of(collector, slot);
+	struct target *parent = books.parent ? find_target(collector, books.parent) : NULL;
+	struct target *target = target__adopt(books.tgid, &books, parent, &collector->objects);
 
 	if (target) {
 		target->probes = &collector->everybody;
@@ -64,22 +47,10 @@ static void adopt(struct collector *collector, size_t i)
 	if (target && !add_target(collector, target))
 		return;
 	target__free(target);
-	forget_child(collector, pid_of(collector, i));
+	books_end(&collector->books, slot);
 	if (parent)
 		parent->children_dropped_nr++;
 }
-
-static bool is_new_child(const struct collector *collector, size_t i)
-{
-	const struct process *books = books_of(collector, i);
-
-	return books->image && books->parent && !target_of(collector, i);
-}
-
-struct new_child {
-	uint64_t forked_ns;
-	size_t at; /* in processes */
-};
 
 static int by_fork(const void *a, const void *b)
 {
@@ -88,33 +59,15 @@ static int by_fork(const void *a, const void *b)
 	return (x->forked_ns > y->forked_ns) - (x->forked_ns < y->forked_ns);
 }
 
-/* Oldest first; none where there is no memory: the next look is soon. */
-static struct new_child *find_children(const struct collector *collector, size_t *ret_nr)
+/* What a child maps at first is what its parent did at that time: oldest first. */
+static void take_in(struct collector *collector, struct new_child *child, size_t nr)
 {
-	struct new_child *child = calloc(collector->processes.nr + 1, sizeof(*child));
-	size_t nr = 0;
-
-	for (size_t i = 0; i < collector->processes.nr && child; i++)
-		if (is_new_child(collector, i))
-			child[nr++] = (struct new_child){ books_of(collector, i)->forked_ns, i };
-	if (nr)
-		qsort(child, nr, sizeof(*child), by_fork);
-	*ret_nr = nr;
-	return child;
-}
-
-/* What a child maps at first is what its parent did at that time. */
-static void take_in_children(struct collector *collector)
-{
-	size_t nr;
-	struct new_child *child = find_children(collector, &nr);
-
+	qsort(child, nr, sizeof(*child), by_fork);
 	for (size_t i = 0; i < nr; i++) {
 		mapping_events__hand_out(collector->events, child[i].forked_ns, take_event,
 					 collector);
-		adopt(collector, child[i].at);
+		adopt(collector, child[i].slot);
 	}
-	free(child);
 }
 
 /* Of one that has ended as the kernel side has it, or if that is more what was read last. */
@@ -130,19 +83,39 @@ void read_cost(const struct collector *collector, struct target *target)
 		target->cost.cpu_ns = cpu_ns;
 }
 
-static void read_books(struct collector *collector)
+static bool is_news(const struct target *target, const struct process *books)
 {
-	if (books_read_all(&collector->books, &collector->processes))
-		return; /* as they were: the next look is soon */
-	for (size_t i = 0; i < collector->processes.nr; i++) {
-		struct target *target = target_of(collector, i);
+	return books->image != target->books.image || books->code_cnt != target->books.code_cnt ||
+	       books->exit_ns != target->books.exit_ns;
+}
 
-		if (!target || !books_of(collector, i)->image)
+/* Of many processes only those that have news are looked at, unless it is time to look at all. */
+static void read_known(struct collector *collector, struct target *target, bool whole)
+{
+	const struct process *books = books_of(collector, target->slot);
+
+	if (collector->everyone && !whole && !is_news(target, books))
+		return;
+	if (collector->everyone && __atomic_load_n(&books->exit_ns, __ATOMIC_ACQUIRE))
+		target->has_ended = true;
+	target->books = *books;
+	read_cost(collector, target);
+}
+
+static void read_books(struct collector *collector, bool whole)
+{
+	struct new_child *child = collector->new_child;
+	size_t nr = 0;
+
+	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++) {
+		if (!books_image(&collector->books, slot))
 			continue;
-		target->books = *books_of(collector, i);
-		read_cost(collector, target);
+		if (collector->by_slot[slot])
+			read_known(collector, collector->by_slot[slot], whole);
+		else if (books_claim(&collector->books, slot))
+			child[nr++] = (struct new_child){ books_of(collector, slot)->forked_ns, slot };
 	}
-	take_in_children(collector);
+	take_in(collector, child, nr);
 }
 
 /* ---- what they map ---- */
@@ -191,13 +164,15 @@ static void see_to_end(struct collector *collector, struct target *target)
 	if (target->probes == &collector->everybody)
 		probe_new_objects(collector, target, NULL);
 	count_late(collector, target);
+	target->is_seen_to = collector->everyone;
+	target->is_touched &= !collector->everyone;
 }
 
 static void refresh(struct collector *collector, struct target *target, bool whole)
 {
 	if (target->books.exec_cnt != target->exec_cnt)
 		take_exec(target);
-	if (target->has_ended)
+	if (target->has_ended && (!target->is_seen_to || target->is_touched))
 		see_to_end(collector, target);
 	if (target->has_ended || !(whole || target->is_touched))
 		return;
@@ -218,6 +193,23 @@ static bool is_stillborn(const struct target *target)
 	return target->books.memory_of && target->has_ended;
 }
 
+/* One of everyone that nobody needs to know of, unless there are snapshots of before. */
+static bool is_too_small(struct collector *collector, const struct target *target)
+{
+	bool is = collector->everyone && target->has_ended && !target->was_saved && !target->is_unsaved &&
+		  (target->books.counter[COUNTER_peak_bytes] < collector->min_bytes ||
+		   !target->books.counter[COUNTER_peak_bytes]);
+
+	collector->small_nr += is;
+	return is;
+}
+
+/* Whose program has been replaced by one that is not recorded runs on. */
+static bool has_ended(const struct collector *collector, const struct target *target)
+{
+	return target__is_over(target) || (collector->everyone && target->has_ended);
+}
+
 static const struct mappings *mappings_of(void *what, pid_t pid)
 {
 	struct target *target = find_target(what, pid);
@@ -225,7 +217,7 @@ static const struct mappings *mappings_of(void *what, pid_t pid)
 	return target ? &target->mappings : NULL;
 }
 
-void take_news(struct collector *collector)
+void take_news(struct collector *collector, bool whole)
 {
 	uint64_t expired_nr;
 
@@ -233,7 +225,7 @@ void take_news(struct collector *collector)
 		(void)!read(collector->budget_fd, &expired_nr, sizeof(expired_nr));
 	ring_buffer__consume(collector->doorbell);
 	mapping_events__collect(collector->events);
-	read_books(collector);
+	read_books(collector, whole);
 	mapping_events__hand_out(collector->events, UINT64_MAX, take_event, collector);
 }
 
@@ -243,15 +235,15 @@ void take_news(struct collector *collector)
  */
 static void look(struct collector *collector, bool whole)
 {
-	for (size_t i = 0; i < collector->target_nr; i++)
-		collector->target[i]->has_ended = target__is_over(collector->target[i]);
+	for (size_t i = 0; i < collector->target_nr && (whole || !collector->everyone); i++)
+		collector->target[i]->has_ended = has_ended(collector, collector->target[i]);
 	notice_blindness(collector);
-	take_news(collector);
+	take_news(collector, whole);
 	for (size_t i = 0; i < collector->target_nr; i++)
-		refresh(collector, collector->target[i], whole);
+		refresh(collector, collector->target[i], whole && !collector->everyone);
 	unwind_tables_answer(&collector->unwind_tables, mappings_of, collector);
 	for (size_t i = collector->target_nr; i-- > 0;)
-		if (is_stillborn(collector->target[i]))
+		if (is_stillborn(collector->target[i]) || is_too_small(collector, collector->target[i]))
 			remove_target(collector, i);
 	keep_budgets(collector);
 	if (whole)
@@ -265,7 +257,8 @@ void refresh_all(struct collector *collector)
 
 void collector__refresh(struct collector *collector)
 {
-	look(collector, collector_now_ns(CLOCK_MONOTONIC) - collector->refreshed_ns >= SECOND_NS);
+	look(collector, (!collector->everyone || collector->max_overhead) &&
+		       collector_now_ns(CLOCK_MONOTONIC) - collector->refreshed_ns >= SECOND_NS);
 }
 
 /* ---- for others ---- */
@@ -302,6 +295,8 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.cost_is_known = collector->costs.entry_ns != 0,
 		.is_paused = target->probes->is_paused,
 		.is_estimated = collector->bpf->rodata->settings.sample_bytes != 0,
+		.is_unsaved = target->is_unsaved,
+		.was_saved = target->was_saved,
 	};
 	read_traced_memory(collector, target, &ret->memory);
 	ret->allocations = target->books.counter[COUNTER_allocations];

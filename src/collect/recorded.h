@@ -51,7 +51,10 @@ struct collector {
 	struct mapping_events *events;
 	struct ring_buffer *doorbell;
 	int event_fd; /* epoll: doorbell, events, pidfds, budget_fd */
-	bool follow_forks;
+	bool follow_forks; /* also where everyone is recorded */
+	bool everyone;
+	uint64_t min_bytes; /* of everyone */
+	uint64_t not_admitted_nr;
 	uint32_t traceback_limit;
 	struct rlimit files_before; /* RLIMIT_NOFILE before we raised it: what we start gets it */
 	struct target **target;
@@ -61,13 +64,28 @@ struct collector {
 
 	uint64_t refreshed_ns;	    /* when all were looked at */
 	struct books books;
-	struct map_copy processes;  /* as last read: tgid → struct process */
+	struct target *by_slot[PROCESSES_MAX];
+	struct target **by_pid; /* open addressing; by_pid_nr is a power of two, or 0 */
+	size_t by_pid_nr;
+	struct new_child *new_child; /* PROCESSES_MAX: scratch */
+	struct {
+		uint64_t *id;
+		size_t id_nr, id_alloc;
+	} stale; /* tracebacks in the last drain, of images that are gone */
+	double tracebacks_an_image;   /* that images leave, as of late */
+	uint64_t small_nr; /* of everyone: that ended with too little to be told of */
 	struct cut cut;
 	struct drain drain;
 	struct occasion occasion;
 	struct pairing pairing;
 	struct nursery nursery;
 	uint64_t swept_state; /* of images and processes, when notes of dropped blocks were swept */
+};
+
+/* A process that began in the kernel, and is not known yet. */
+struct new_child {
+	uint64_t forked_ns;
+	uint32_t slot;
 };
 
 uint64_t collector_now_ns(clockid_t clock);
@@ -107,7 +125,7 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 void refresh_all(struct collector *collector);
 
 /* Events and books only: children and execs are known, but not what the new images map. */
-void take_news(struct collector *collector);
+void take_news(struct collector *collector, bool whole);
 
 /* "cannot …: process PID is not traced", tracemalloc's sentence. */
 int say_not_tracing(pid_t pid, struct reason *why);

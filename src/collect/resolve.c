@@ -197,21 +197,18 @@ int resolve_retired(struct target *target, uint64_t id, const struct traceback *
 	return err;
 }
 
-int resolve_tracebacks(struct target *target, const struct drain *drain, uint64_t image)
+void resolve_begin(struct target *target)
 {
-	struct known_traceback *known;
-	int err = 0;
-
 	for (size_t i = 0; i < target->traceback_nr; i++)
 		target->traceback[i].churn = target->traceback[i].retired;
-	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++) {
-		const struct traceback *traceback = drain_traceback(drain, i);
+}
 
-		if (traceback->image != image)
-			continue;
-		err = make_known(target, drain_traceback_id(drain, i), traceback, &known);
-		if (!err)
-			known->churn = churn_sum(&known->retired, &traceback->churn);
-	}
+int resolve_drained(struct target *target, uint64_t id, const struct traceback *traceback)
+{
+	struct known_traceback *known;
+	int err = make_known(target, id, traceback, &known);
+
+	if (!err)
+		known->churn = churn_sum(&known->retired, &traceback->churn);
 	return err;
 }

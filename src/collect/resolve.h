@@ -11,10 +11,11 @@
 #include "collect/target.h"
 
 /*
- * Makes every traceback of a process image in this drain known to the target, with its churn; one
- * that is known already is not resolved again. 0 or -ENOMEM.
+ * At each drain: resolve_begin() once, then each traceback of the target's image, which makes it known
+ * with its churn; one that is known already is not resolved again. 0 or -ENOMEM.
  */
-int resolve_tracebacks(struct target *target, const struct drain *drain, uint64_t image);
+void resolve_begin(struct target *target);
+int resolve_drained(struct target *target, uint64_t id, const struct traceback *traceback);
 
 /* One traceback of it, and no churn. 0 or -ENOMEM. */
 int resolve_traceback(struct target *target, uint64_t id, const struct traceback *traceback);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/reason.h"
+#include "collect/admission.h"
 #include "collect/custom.h"
 #include "collect/hazards.h"
 #include "collect/launch.h"
@@ -79,10 +80,10 @@ static void tell_given_up(struct collector *collector)
 /* No code has been mapped since before the mappings were read. */
 static bool are_mappings_current(const struct collector *collector, const struct target *target)
 {
-	struct process books;
+	const struct process *books = &collector->books.process[target->slot % PROCESSES_MAX];
 
-	return books_read(&collector->books, target->pid, &books) &&
-	       books.image == target->books.image && books.code_cnt == target->books.code_cnt;
+	return target->slot != BOOKS_NONE && books->image == target->books.image &&
+	       books->code_cnt == target->books.code_cnt;
 }
 
 /* What comes in between is the kernel side's to find out: an old mapping must not hide it. */
@@ -190,10 +191,10 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 	return err;
 }
 
-static int write_books(struct collector *collector, const struct target *target,
+static int begin_books(struct collector *collector, struct target *target,
 		       const struct process *books, struct reason *why)
 {
-	int err = books_write(&collector->books, target->pid, books);
+	int err = books_begin(&collector->books, target->pid, books, &target->slot);
 
 	return err ? reason_set(why, err, "cannot record process %d: %s", target->pid,
 				err == -E2BIG ? "too many processes" : strerror(-err)) : 0;
@@ -201,7 +202,7 @@ static int write_books(struct collector *collector, const struct target *target,
 
 static void begin_time(struct target *target)
 {
-	target->started_ns = collector_now_ns(CLOCK_MONOTONIC);
+	target->started_ns = target->born_ns = collector_now_ns(CLOCK_MONOTONIC);
 	cpu_time_read(target->pid, &target->cpu_before_ns); /* 0 where it has just ended */
 }
 
@@ -214,20 +215,21 @@ static int start(struct collector *collector, struct target *target, struct reas
 	struct process books = {
 		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
 					    __ATOMIC_RELAXED),
+		.by_ret = target->probes->by_ret,
+		.follows = collector->follow_forks,
 	};
-	int err = write_books(collector, target, &books, why);
+	int err = begin_books(collector, target, &books, why);
 
 	if (!err)
 		err = find_probes(collector, target, why);
-	if (!err)
+	if (!err && !collector->everyone)
 		err = custom_check(collector, target, why);
+	if (err == -ENOENT && collector->everyone)
+		err = 0; /* it may map an allocator later, as who calls exec may */
 	if (err)
 		return err;
-	books.is_open = 1;
-	books.by_ret = target->probes->by_ret;
-	books.follows = collector->follow_forks;
 	begin_time(target);
-	err = write_books(collector, target, &books, why);
+	books_let_in(&collector->books, target->slot, target->probes->by_ret);
 	target->judged_nr = target->seen_nr; /* nothing of before is in the books anyway */
 	if (!err && target__is_over(target)) /* its end may have been written over */
 		err = reason_set(why, -ESRCH, "process %d ended while it was being probed",
@@ -264,16 +266,24 @@ static int check_sight(const struct collector *collector, struct reason *why)
 	return reason_set(why, -EPIPE, "the process that keeps the probes has ended");
 }
 
-int collector__start(struct collector *collector, pid_t id, struct reason *why)
+/* What comes before the next one, which may be a child that is not known yet. */
+static int prepare(struct collector *collector, struct reason *why)
 {
-	struct target *target;
 	int err = check_sight(collector, why);
 
 	if (err)
 		return err;
 	pause_spenders(collector);
 	if (collector->follow_forks)
-		refresh_all(collector); /* it may be a child that is not known yet */
+		refresh_all(collector);
+	return 0;
+}
+
+static int begin(struct collector *collector, pid_t id, struct reason *why)
+{
+	struct target *target;
+	int err;
+
 	target = target__open(id, &collector->objects, why);
 	if (!target)
 		return -errno;
@@ -290,9 +300,43 @@ int collector__start(struct collector *collector, pid_t id, struct reason *why)
 		err = add_target(collector, target);
 	if (err)
 		close_target(collector, target);
-	else
+	return err;
+}
+
+int collector__start(struct collector *collector, pid_t id, struct reason *why)
+{
+	int err = prepare(collector, why) ?: begin(collector, id, why);
+
+	if (!err)
 		keep_budgets(collector);
 	return err;
+}
+
+/* Many of them may have ended since they were found, or be somebody else by now: each is one less. */
+int collector__admit(struct collector *collector, struct reason *why)
+{
+	struct admissible_process *found = NULL;
+	size_t nr = 0;
+	int err, begun = 0;
+
+	if (!collector->everyone)
+		return 0;
+	err = prepare(collector, why);
+	if (!err)
+		err = admission_find(collector->bpf, &found, &nr);
+	for (size_t i = 0; i < nr && err != -ENOMEM; i++) {
+		struct reason why_not = {};
+
+		err = begin(collector, found[i].tgid, &why_not);
+		begun += !err;
+		if (err == -E2BIG)
+			collector->not_admitted_nr++;
+	}
+	free(found);
+	if (nr)
+		keep_budgets(collector);
+	return nr ? begun : err ? reason_set(why, err, "cannot look for processes to record: %s",
+					     strerror(-err)) : 0;
 }
 
 /* A target that is held while it is being started. */
@@ -327,7 +371,7 @@ static int start_held(struct held *held)
 	};
 
 	begin_time(target);
-	held->err = write_books(collector, target, &books, held->why);
+	held->err = begin_books(collector, target, &books, held->why);
 	probe_mapped(held);
 	launch_release(target->pid, &target->mappings, probe_mapped, held);
 	target->judged_nr = target->seen_nr; /* it was held meanwhile */

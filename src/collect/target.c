@@ -79,7 +79,7 @@ int target__read_identity(struct target *target)
 {
 	int err;
 
-	if (target__is_over(target))
+	if (target__is_over(target) || target->books.has_left)
 		return read_kept_identity(target);
 	err = replace(&target->comm, proc_text(target->pid, "comm"));
 	if (!err)
@@ -124,6 +124,7 @@ static struct target *target_new(struct objects *objects)
 	if (!target)
 		return NULL;
 	target->pidfd = -1;
+	target->slot = BOOKS_NONE;
 	target->mappings.objects = objects;
 	target->probes = &target->own_probes;
 	target->pausing = &target->own_pausing;
@@ -212,7 +213,9 @@ struct target *target__adopt(pid_t pid, const struct process *books, const struc
 		target->pid = pid;
 		target->books = *books;
 		target->start_ticks = ticks_of(books->start_boottime_ns);
-		target->started_ns = target->mapped_ns = books->forked_ns;
+		target->slot = books->slot;
+		target->born_ns = target->mapped_ns = books->forked_ns;
+		target->started_ns = books->admitted_ns ?: books->forked_ns;
 		err = inherit(target, parent);
 	}
 	if (!err && open_child(target)) {
@@ -269,6 +272,14 @@ static void find_root(char root[32], const struct target *target)
 		strcpy(root, "/");
 }
 
+/* It has called exec of what is not recorded: from that event on all are of that program. */
+static bool is_of_next_program(struct target *target, const struct mapping_event *event)
+{
+	target->has_gone_on |= target->books.has_left && event->is_exec &&
+			       target->exec_event_cnt >= target->books.exec_cnt;
+	return target->has_gone_on;
+}
+
 int target__take_event(struct target *target, const struct mapping_event *event)
 {
 	char root[32];
@@ -285,9 +296,11 @@ int target__take_event(struct target *target, const struct mapping_event *event)
 	const struct mapping *mapping;
 	int err = 0;
 
-	if (event->time_ns < target->started_ns ||
+	if (event->time_ns < target->born_ns ||
 	    (target->books.exit_ns && event->time_ns > target->books.exit_ns))
 		return 0; /* of another process with its pid */
+	if (is_of_next_program(target, event))
+		return 0;
 	target->is_touched = true;
 	if (event->time_ns > target->execed_ns) /* else the books have told of it before */
 		target->exec_event_cnt += event->is_exec;

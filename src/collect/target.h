@@ -8,6 +8,7 @@
  */
 
 #include "base/idmap.h"
+#include "collect/books.h"
 #include "collect/cost.h"
 #include "collect/mapping_events.h"
 #include "collect/mappings.h"
@@ -46,9 +47,11 @@ struct seen_object {
 
 struct target {
 	pid_t pid;
+	uint32_t slot; /* of its books; BOOKS_NONE */
 	int pidfd; /* readable once the process has ended */
 	uint64_t start_ticks;
 	char *comm, *exe, *cmdline, *cgroup;
+	uint64_t born_ns;    /* CLOCK_MONOTONIC: events of before are of another process with its pid */
 	uint64_t started_ns; /* CLOCK_MONOTONIC when it was admitted */
 	uint64_t rss_bytes, rss_at_start_bytes;
 	struct rss rss; /* as of the last drain at which it ran */
@@ -62,6 +65,10 @@ struct target {
 	bool has_ended;
 	bool is_final; /* it had ended before the last drain */
 	bool is_touched; /* what it maps, or what it is, has changed */
+	bool is_seen_to; /* its end was */
+	bool is_unsaved; /* since the last drain */
+	bool was_saved;
+	bool has_gone_on; /* as a program that is not recorded, and events are of that one */
 	uint64_t late_nr; /* functions probed when the process may have called them already */
 	struct seen_object *seen; /* each once */
 	size_t seen_nr, seen_alloc;

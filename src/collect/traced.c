@@ -38,7 +38,8 @@ uint32_t collector__get_traceback_limit(const struct collector *collector)
 static void read_counters(const struct collector *collector, const struct target *target,
 			  struct process *ret)
 {
-	if (!books_read(&collector->books, target->pid, ret))
+	*ret = collector->books.process[target->slot];
+	if (!ret->image)
 		*ret = target->books;
 }
 

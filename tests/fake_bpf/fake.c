@@ -128,3 +128,27 @@ __u64 bpf_ktime_get_boot_ns(void)
 {
 	return fake.boot_ns++;
 }
+
+/* What programs are given of the kernel's memory is memory of the test's; NULL faults. */
+long bpf_probe_read_kernel(void *to, __u32 bytes, const void *from)
+{
+	if (!from) {
+		memset(to, 0, bytes);
+		return -EFAULT;
+	}
+	memcpy(to, from, bytes);
+	return 0;
+}
+
+/* With its NUL, cut to fit. */
+long bpf_probe_read_kernel_str(void *to, __u32 bytes, const void *from)
+{
+	size_t len;
+
+	if (!from)
+		return -EFAULT;
+	len = strnlen(from, bytes - 1);
+	memcpy(to, from, len);
+	((char *)to)[len] = '\0';
+	return len + 1;
+}

@@ -116,7 +116,8 @@ void *fake_map_lookup(struct fake_map_def def, const void *key)
 
 	if (*at || def.type == BPF_MAP_TYPE_HASH || def.type == BPF_MAP_TYPE_LRU_HASH)
 		return *at ? (*at)->value : NULL;
-	if (def.type != BPF_MAP_TYPE_ARRAY && def.type != BPF_MAP_TYPE_ARRAY_OF_MAPS)
+	if (def.type != BPF_MAP_TYPE_ARRAY && def.type != BPF_MAP_TYPE_PERCPU_ARRAY &&
+	    def.type != BPF_MAP_TYPE_ARRAY_OF_MAPS)
 		abort();
 	if (map->capacity)
 		def.max_entries = map->capacity;

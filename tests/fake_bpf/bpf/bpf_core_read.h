@@ -6,7 +6,7 @@
 #define FAKE_CORE_2(src, field) \
 	({ \
 		__auto_type core_src_ = (src); \
-		typeof(core_src_->field) core_value_; \
+		typeof((void)0, core_src_->field) core_value_; /* without its qualifiers */ \
 		__builtin_memset(&core_value_, 0, sizeof(core_value_)); \
 		if (core_src_) \
 			core_value_ = core_src_->field; \
@@ -15,8 +15,13 @@
 #define FAKE_CORE_3(src, a, b) FAKE_CORE_2(FAKE_CORE_2(src, a), b)
 #define FAKE_CORE_4(src, a, b, c) FAKE_CORE_2(FAKE_CORE_3(src, a, b), c)
 #define FAKE_CORE_5(src, a, b, c, d) FAKE_CORE_2(FAKE_CORE_4(src, a, b, c), d)
-#define FAKE_CORE_PICK(_1, _2, _3, _4, _5, N, ...) N
+#define FAKE_CORE_6(src, a, b, c, d, e) FAKE_CORE_2(FAKE_CORE_5(src, a, b, c, d), e)
+#define FAKE_CORE_PICK(_1, _2, _3, _4, _5, _6, N, ...) N
 #define BPF_CORE_READ(...) \
-	FAKE_CORE_PICK(__VA_ARGS__, FAKE_CORE_5, FAKE_CORE_4, FAKE_CORE_3, FAKE_CORE_2)(__VA_ARGS__)
+	FAKE_CORE_PICK(__VA_ARGS__, FAKE_CORE_6, FAKE_CORE_5, FAKE_CORE_4, FAKE_CORE_3, FAKE_CORE_2)(__VA_ARGS__)
+
+/* This kernel is a new one: it has the fields that are asked for. */
+#define bpf_core_field_exists(field) (sizeof(field) != 0)
+#define bpf_core_field_offset(type, field) __builtin_offsetof(type, field)
 
 #endif

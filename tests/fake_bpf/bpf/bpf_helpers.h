@@ -73,6 +73,8 @@ long bpf_get_current_comm(void *to, __u32 bytes);
 long fake_ring(const void *map, const void *data, __u64 bytes);
 long bpf_seq_write(struct seq_file *seq, const void *data, __u32 bytes);
 long bpf_probe_read_user(void *to, __u32 bytes, const void *from);
+long bpf_probe_read_kernel(void *to, __u32 bytes, const void *from);
+long bpf_probe_read_kernel_str(void *to, __u32 bytes, const void *from);
 long bpf_loop(__u32 nr, long (*callback)(__u32, void *), void *data, __u64 flags);
 long bpf_find_vma(struct task_struct *task, __u64 address,
 		  long (*callback)(struct task_struct *, struct vm_area_struct *, void *),

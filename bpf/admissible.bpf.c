@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Who is there already, or has come to be admitted otherwise than by fork and exec (moved into a control
+ * group, renamed, another user): run by the loader, read as a file.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "maps.bpf.h"
+#include "rules.bpf.h"
+
+SEC("iter/task")
+int admissible_processes(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct admissible_process found;
+
+	if (!task || task->pid != task->tgid)
+		return 0;
+	found.tgid = task->tgid;
+	if (bpf_map_lookup_elem(&process_slots, &found.tgid))
+		return 0; /* it is recorded */
+	if (is_admissible(task, ADMISSION_BY_LOADER))
+		bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
+	return 0;
+}
+
+/* Run by the loader once: who it is, and where what it sees in /proc begins. */
+SEC("syscall")
+int note_own(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	own_tgid = task->tgid;
+	own_root = (__u64)BPF_CORE_READ(task, fs, root.dentry);
+	own_root_mount = (__u64)BPF_CORE_READ(task, fs, root.mnt);
+	own_cgroup_root = (__u64)BPF_CORE_READ(task, nsproxy, cgroup_ns, root_cset, dfl_cgrp, kn);
+	return 0;
+}

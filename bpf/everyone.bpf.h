@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_EVERYONE_BPF_H
+#define ALLOCSNAP_EVERYONE_BPF_H
+
+/*
+ * The books that begin and end in the kernel. Where everybody is recorded whom the rules admit, most
+ * lives are short and hold little: those end here, without the loader having to look at them.
+ */
+
+#include "admit.bpf.h"
+#include "rules.bpf.h"
+#include "sample.bpf.h"
+
+/* The image id to give out next; the loader takes from it too. */
+extern __u64 next_image;
+
+/* Which of `processes` are somebody's; the loader takes from them too, and gives back. */
+extern __u32 slot_taken[PROCESSES_MAX];
+extern __u32 next_slot;
+
+/* Processes, since the recording began. */
+extern __u64 admissions_dropped; /* not recorded: there was no room */
+extern __u64 ended_small;	 /* that ended with less than rules.min_bytes, before the loader saw them */
+
+/* Blocks in the map whose image has gone; the loader takes off what it has swept. */
+extern __u64 stale_blocks, stale_images;
+
+#define SLOT_TRIES 256
+
+/* Or PROCESSES_MAX: there is none. */
+static __always_inline __u32 slot_take(void)
+{
+	__u32 first = __sync_fetch_and_add(&next_slot, 1);
+
+	for (__u32 i = 0; i < SLOT_TRIES; i++) {
+		__u32 slot = (first + i) & (PROCESSES_MAX - 1);
+
+		if (!slot_taken[slot] && !__sync_val_compare_and_swap(&slot_taken[slot], 0, 1))
+			return slot;
+	}
+	return PROCESSES_MAX;
+}
+
+static const struct process no_books;
+
+/* New books, empty and without an image. NULL: no room, or those of an ended one are there yet. */
+static __always_inline struct process *begin_books(__u32 tgid)
+{
+	__u32 slot = slot_take();
+	struct process *process = bpf_map_lookup_elem(&processes, &slot);
+
+	if (!process)
+		return NULL;
+	bpf_map_update_elem(&processes, &slot, &no_books, BPF_ANY);
+	process->tgid = tgid;
+	process->slot = slot;
+	if (bpf_map_update_elem(&process_slots, &tgid, &slot, BPF_NOEXIST)) {
+		slot_taken[slot & (PROCESSES_MAX - 1)] = 0;
+		return NULL;
+	}
+	return process;
+}
+
+/* What the image leaves in the map goes with the next drain. */
+static __always_inline void leave_blocks(const struct process *process)
+{
+	__u64 blocks = process->counter[settings.sample_bytes ? COUNTER_sampled_blocks :
+								COUNTER_current_blocks];
+
+	__sync_fetch_and_add(&stale_images, 1);
+	__sync_fetch_and_add(&stale_blocks, blocks);
+}
+
+/* A program that has never allocated may map an allocator that the loader does not know yet. */
+static __always_inline bool may_be_unprobed(const struct process *process)
+{
+	return !process->is_forked && !process->memory_of &&
+	       !process->counter[COUNTER_allocations] && !process->counter[COUNTER_unknown_frees];
+}
+
+static __always_inline bool is_to_be_seen(const struct process *process)
+{
+	__u64 peak = process->counter[COUNTER_peak_bytes];
+
+	return (peak && peak >= rules.min_bytes) || may_be_unprobed(process);
+}
+
+/*
+ * Its PID may be given out again at once, and the slot, too, unless there is something for the loader to
+ * see: it is woken then.
+ */
+static __always_inline void end_books(struct process *process, __u32 tgid)
+{
+	__u32 slot = process->slot & (PROCESSES_MAX - 1);
+
+	leave_blocks(process);
+	bpf_map_delete_elem(&process_slots, &tgid);
+	if (is_to_be_seen(process) ||
+	    __sync_val_compare_and_swap(&process->owner, BOOKS_OF_KERNEL, BOOKS_OF_NOBODY)) {
+		ring(tgid);
+		return;
+	}
+	__sync_fetch_and_add(&ended_small, 1);
+	process->image = 0;
+	barrier();
+	slot_taken[slot] = 0;
+}
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_RULES_BPF_H
+#define ALLOCSNAP_RULES_BPF_H
+
+/*
+ * Whom a recording of everybody admits. All is judged here, at exec and fork and in the loader's walk
+ * over who is there already, so that they cannot differ: by name, the program's path and the control
+ * group as /proc would show them to the loader, by effective user and by PID.
+ */
+
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include "bpf_types.h"
+
+extern const volatile struct rules rules;
+
+/* What the loader is, which never records itself, and where its own paths begin. */
+extern __u64 own_tgid;
+extern __u64 own_root, own_root_mount; /* struct dentry, struct vfsmount */
+extern __u64 own_cgroup_root;	       /* struct kernfs_node */
+
+#define TEXT_BYTES 1024 /* a power of two; of longer paths the end, which no rule holds of */
+#define NAME_BYTES 256	/* of a part of a path */
+#define TEXT_KEYS 4	/* RULE_COMM, RULE_EXE, RULE_CGROUP; a power of two */
+
+/* Where it is judged; two of these may be under way on one processor. */
+enum admission_place {
+	ADMISSION_AT_EXEC = 0,
+	ADMISSION_AT_FORK,
+	ADMISSION_BY_LOADER,
+	ADMISSION_PLACES,
+};
+
+/* Scratch memory of one judgement. */
+struct admission {
+	char text[TEXT_KEYS][TEXT_BYTES + NAME_BYTES]; /* each ends at TEXT_BYTES - 1 */
+	__u32 start[TEXT_KEYS];
+	char name[NAME_BYTES];
+	__u64 uid, pid;
+
+	/* A walk towards a root. */
+	__u64 node, mount; /* struct dentry and struct vfsmount, or struct kernfs_node */
+	__u32 walk_key;
+	__u32 is_too_long;
+
+	/* A pattern against a text. */
+	__u32 rule, key;
+	__u32 at, pattern_at;
+	__u32 star_at, after_star; /* where the last * began to match, and what follows it; 0: none */
+	__u32 matches;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ADMISSION_PLACES);
+	__type(key, __u32);
+	__type(value, struct admission);
+} admissions SEC(".maps") __weak;
+
+/* ---- patterns ---- */
+
+#define GLOB_STEPS (TEXT_BYTES * RULE_PATTERN_MAX)
+
+static __always_inline char pattern_byte(const struct admission *admission)
+{
+	return rules.rule[admission->rule & (RULES_MAX - 1)]
+		.pattern[admission->pattern_at & (RULE_PATTERN_MAX - 1)];
+}
+
+/* One byte of either; only the last * is gone back to. 1: it is decided. */
+static long glob_step(__u32 i, void *data)
+{
+	struct admission *admission = *(struct admission **)data;
+	char wanted = pattern_byte(admission);
+	char found = admission->text[admission->key & (TEXT_KEYS - 1)]
+				    [admission->at & (TEXT_BYTES - 1)];
+
+	if (wanted == '*') {
+		admission->after_star = ++admission->pattern_at;
+		admission->star_at = admission->at;
+		return 0;
+	}
+	if (!found) {
+		admission->matches = !wanted;
+		return 1;
+	}
+	if (wanted && (wanted == '?' || wanted == found)) {
+		admission->at++;
+		admission->pattern_at++;
+		return 0;
+	}
+	if (!admission->after_star)
+		return 1;
+	admission->pattern_at = admission->after_star;
+	admission->at = ++admission->star_at;
+	return 0;
+}
+
+static __noinline bool glob_matches(struct admission *admission, __u32 rule, __u32 key)
+{
+	struct admission *data = admission;
+
+	admission->rule = rule;
+	admission->key = key;
+	admission->at = admission->start[key & (TEXT_KEYS - 1)];
+	admission->pattern_at = admission->after_star = admission->matches = 0;
+	bpf_loop(GLOB_STEPS, glob_step, &data, 0);
+	return admission->matches;
+}
+
+/* ---- paths ---- */
+
+/* "/name" in front of what is there; false: it does not fit. */
+static __always_inline bool text_prepend(struct admission *admission, const void *name)
+{
+	__u32 key = admission->walk_key & (TEXT_KEYS - 1);
+	long bytes = bpf_probe_read_kernel_str(admission->name, NAME_BYTES, name) - 1;
+	__u32 at = admission->start[key];
+
+	if (bytes < 0 || bytes >= NAME_BYTES || bytes + 1 > at) {
+		admission->is_too_long |= 1 << key;
+		return false;
+	}
+	at = (at - bytes) & (TEXT_BYTES - 1);
+	bpf_probe_read_kernel(&admission->text[key][at], bytes & (NAME_BYTES - 1), admission->name);
+	at = (at - 1) & (TEXT_BYTES - 1);
+	admission->text[key][at] = '/';
+	admission->start[key] = at;
+	return true;
+}
+
+/* From the root of a mount to the place where it is mounted. 1: there is none. */
+static __always_inline long leave_mount(struct admission *admission)
+{
+	struct mount *mount = (void *)(admission->mount - bpf_core_field_offset(struct mount, mnt));
+	struct mount *parent = BPF_CORE_READ(mount, mnt_parent);
+
+	if (parent == mount || !parent)
+		return 1;
+	admission->node = (__u64)BPF_CORE_READ(mount, mnt_mountpoint);
+	admission->mount = (__u64)parent + bpf_core_field_offset(struct mount, mnt);
+	return 0;
+}
+
+/* One step up, as the kernel's d_path() goes. 1: it is over. */
+static long path_step(__u32 i, void *data)
+{
+	struct admission *admission = *(struct admission **)data;
+	struct vfsmount *mount = (void *)admission->mount;
+	struct dentry *dentry = (void *)admission->node, *parent;
+
+	if (admission->node == own_root && admission->mount == own_root_mount)
+		return 1;
+	if (dentry == BPF_CORE_READ(mount, mnt_root))
+		return leave_mount(admission);
+	parent = BPF_CORE_READ(dentry, d_parent);
+	if (!parent || parent == dentry)
+		return 1;
+	admission->node = (__u64)parent;
+	return !text_prepend(admission, BPF_CORE_READ(dentry, d_name.name));
+}
+
+static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *node)
+{
+	struct kernfs_node___rcu *newer = (void *)node;
+
+	if (bpf_core_field_exists(newer->__parent))
+		return (void *)BPF_CORE_READ(newer, __parent);
+	return BPF_CORE_READ(node, parent);
+}
+
+static long cgroup_step(__u32 i, void *data)
+{
+	struct admission *admission = *(struct admission **)data;
+	struct kernfs_node *node = (void *)admission->node, *parent;
+
+	if (admission->node == own_cgroup_root)
+		return 1;
+	parent = kernfs_parent(node);
+	if (!parent)
+		return 1;
+	admission->node = (__u64)parent;
+	return !text_prepend(admission, BPF_CORE_READ(node, name));
+}
+
+#define PATH_STEPS 512
+
+static __always_inline void text_begin(struct admission *admission, __u32 key)
+{
+	admission->walk_key = key;
+	admission->start[key] = TEXT_BYTES - 1;
+	admission->text[key][TEXT_BYTES - 1] = '\0';
+}
+
+/* A root by itself has no name. */
+static __always_inline void text_end(struct admission *admission, __u32 key)
+{
+	if (admission->start[key] != TEXT_BYTES - 1)
+		return;
+	admission->text[key][TEXT_BYTES - 2] = '/';
+	admission->start[key] = TEXT_BYTES - 2;
+}
+
+static __noinline int read_exe(struct admission *admission, struct task_struct *task)
+{
+	struct file *exe = BPF_CORE_READ(task, mm, exe_file);
+	struct admission *data = admission;
+
+	text_begin(admission, RULE_EXE);
+	admission->node = (__u64)BPF_CORE_READ(exe, f_path.dentry);
+	admission->mount = (__u64)BPF_CORE_READ(exe, f_path.mnt);
+	if (admission->node && admission->mount)
+		bpf_loop(PATH_STEPS, path_step, &data, 0);
+	text_end(admission, RULE_EXE);
+	return 0;
+}
+
+static __noinline int read_cgroup(struct admission *admission, struct task_struct *task)
+{
+	struct admission *data = admission;
+
+	text_begin(admission, RULE_CGROUP);
+	admission->node = (__u64)BPF_CORE_READ(task, cgroups, dfl_cgrp, kn);
+	if (admission->node)
+		bpf_loop(PATH_STEPS, cgroup_step, &data, 0);
+	text_end(admission, RULE_CGROUP);
+	return 0;
+}
+
+static __always_inline void read_comm(struct admission *admission, struct task_struct *task)
+{
+	admission->start[RULE_COMM] = 0;
+	bpf_probe_read_kernel_str(admission->text[RULE_COMM], COMM_BYTES, task->comm);
+}
+
+/* ---- the judgement ---- */
+
+static __always_inline bool rule_holds(struct admission *admission, __u32 i)
+{
+	__u32 key = rules.rule[i].key;
+
+	if (key == RULE_UID)
+		return admission->uid == rules.rule[i].number;
+	if (key == RULE_PID)
+		return admission->pid == rules.rule[i].number;
+	if (key >= TEXT_KEYS || admission->is_too_long & 1 << key)
+		return false;
+	return glob_matches(admission, i, key);
+}
+
+static __always_inline bool rules_hold(struct admission *admission)
+{
+	__u32 wanted = 0, found = 0;
+
+	for (__u32 i = 0; i < RULES_MAX; i++) {
+		__u32 key;
+
+		if (i >= rules.nr)
+			break;
+		key = 1 << (rules.rule[i].key & 7);
+		if (rules.rule[i].excludes) {
+			if (rule_holds(admission, i))
+				return false;
+			continue;
+		}
+		wanted |= key;
+		if (!(found & key) && rule_holds(admission, i))
+			found |= key;
+	}
+	return wanted == found;
+}
+
+#define OWN_GENERATIONS 4 /* the process that reads files is a grandchild */
+
+static __always_inline bool is_own(struct task_struct *task)
+{
+	for (int i = 0; i < OWN_GENERATIONS && task; i++) {
+		if ((__u64)task->tgid == own_tgid)
+			return true;
+		task = task->real_parent;
+	}
+	return false;
+}
+
+/* Whether the process that a thread belongs to is to be recorded. */
+static __noinline bool is_admissible(struct task_struct *task, __u32 place)
+{
+	struct admission *admission;
+
+	if (!task->mm || is_own(task))
+		return false;
+	if (!rules.nr)
+		return true;
+	admission = bpf_map_lookup_elem(&admissions, &place);
+	if (!admission)
+		return false;
+	admission->is_too_long = 0;
+	admission->uid = BPF_CORE_READ(task, cred, euid.val);
+	admission->pid = task->tgid;
+	read_comm(admission, task);
+	if (rules.has_texts & 1 << RULE_EXE)
+		read_exe(admission, task);
+	if (rules.has_texts & 1 << RULE_CGROUP)
+		read_cgroup(admission, task);
+	return rules_hold(admission);
+}
+
+#endif

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/health.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <stdlib.h>
+
+#include "collect/bpf.h"
+#include "collect/recorded.h"
+
+struct stale health_stale(const struct collector *collector)
+{
+	return (struct stale){
+		__atomic_load_n(&collector->bpf->bss->stale_blocks, __ATOMIC_RELAXED),
+		__atomic_load_n(&collector->bpf->bss->stale_images, __ATOMIC_RELAXED),
+	};
+}
+
+void health_swept(struct collector *collector, const struct stale *stale)
+{
+	__atomic_fetch_sub(&collector->bpf->bss->stale_blocks, stale->blocks, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&collector->bpf->bss->stale_images, stale->images, __ATOMIC_RELAXED);
+	if (stale->images)
+		collector->tracebacks_an_image = (double)collector->stale.id_nr / stale->images;
+}
+
+/* A quarter of the room of anything: the rest has to do for who lives, and till the drain is over. */
+static bool is_drain_due(const struct collector *collector, size_t waiting_nr)
+{
+	const struct allocsnap_bpf *bpf = collector->bpf;
+	struct stale stale = health_stale(collector);
+
+	if (!collector->everyone)
+		return waiting_nr;
+	return waiting_nr > PROCESSES_MAX / 4 ||
+	       stale.blocks > bpf_map__max_entries(bpf->maps.blocks) / 4 ||
+	       stale.images * collector->tracebacks_an_image >
+		       bpf_map__max_entries(bpf->maps.tracebacks) / 4.0;
+}
+
+/* Per trap kind, of all processors; 0 where they cannot be read. */
+static void read_traps(const struct collector *collector, uint64_t traps[3])
+{
+	int nr = libbpf_num_possible_cpus();
+	uint64_t *values = nr > 0 ? calloc(nr, sizeof(*values)) : NULL;
+
+	for (uint32_t trap = 0; trap < 3; trap++) {
+		traps[trap] = 0;
+		if (!values || bpf_map_lookup_elem(bpf_map__fd(collector->bpf->maps.bystander_traps),
+						   &trap, values))
+			continue;
+		for (int i = 0; i < nr; i++)
+			traps[trap] += values[i];
+	}
+	free(values);
+}
+
+void collector__get_health(const struct collector *collector, struct collector_health *ret)
+{
+	const struct trap_costs *costs = &collector->costs;
+	uint64_t traps[3];
+
+	read_traps(collector, traps);
+	*ret = (struct collector_health){
+		.processes = collector->target_nr,
+		.processes_small = collector->small_nr +
+				   __atomic_load_n(&collector->bpf->bss->ended_small, __ATOMIC_RELAXED),
+		.processes_dropped = collector->not_admitted_nr +
+				     __atomic_load_n(&collector->bpf->bss->admissions_dropped,
+						     __ATOMIC_RELAXED),
+		.bystander_traps = traps[0] + traps[1] + traps[2],
+		.bystander_cost_ns = traps[0] * costs->entry_ns + traps[1] * costs->stepped_ns +
+				     traps[2] * costs->return_ns,
+	};
+	for (size_t i = 0; i < collector->target_nr; i++)
+		ret->processes_waiting += collector->target[i]->has_ended;
+	ret->is_drain_due = is_drain_due(collector, ret->processes_waiting);
+}

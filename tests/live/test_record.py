@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""allocsnap record: who is admitted, now and later, and what each leaves.
+
+Targets have a C library of their own, so that nobody else on the machine meets a probe."""
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+
+from cgroup import mounted_for_us, mounted
+from harness import (ALLOCSNAP, NEVER, WORKLOADS, Process, Workload, changed_code, check, check_equal,
+                     children_of, keeper_of, wait_for)
+
+HOLDS = os.path.join(os.path.abspath(WORKLOADS), "holds")
+
+
+class Record(Process):
+    """A running `allocsnap record`."""
+
+    def __init__(self, argv, stderr_path, folder):
+        super().__init__(argv, stderr_path)
+        self.folder = folder
+
+    def paths(self):
+        return sorted(str(path) for path in pathlib.Path(self.folder).rglob("*.snap")
+                      if not path.parent.name.startswith("warm-up."))
+
+    def names(self):
+        """{COMM.PID: snapshots}"""
+        return collections.Counter(path.split("/")[-2] for path in self.paths())
+
+    def pass_now(self):
+        """The files of one pass."""
+        before = set(self.paths())
+        self.pass_line()
+        return [path for path in self.paths() if path not in before]
+
+    def pass_line(self):
+        """What it says of one."""
+        self.popen.send_signal(signal.SIGUSR1)
+        return self.line_of("snapshots")
+
+    def bystander_traps(self):
+        return int(re.search(r"bystanders: (\d+) traps", self.pass_line())[1])
+
+    def line_of(self, word):
+        line = self.line()
+        check(line and word in line, f"record said {line!r}; stderr {self.stderr()!r}")
+        return line
+
+    def end(self):
+        self.popen.send_signal(signal.SIGINT)
+        check_equal(self.wait(30), 0, f"exit status of record (stderr {self.stderr()!r})")
+        return self.names()
+
+
+class World:
+    """Programs with a C library of their own, and who records them."""
+
+    def __init__(self, bench):
+        self.bench = bench
+        self.libraries = bench.path("lib")
+        os.mkdir(self.libraries)
+        shutil.copy("/lib/x86_64-linux-gnu/libc.so.6", self.libraries)
+        self.environment = dict(os.environ, LD_LIBRARY_PATH=self.libraries)
+
+    def program(self, name):
+        """A copy of `holds` under another name."""
+        path = self.bench.path(name)
+        if not os.path.exists(path):
+            shutil.copy(HOLDS, path)
+        return path
+
+    def warm(self):
+        """One that is recorded, so that the library is probed before others use it: for `--comm warm-up`."""
+        self.holds("warm-up")
+
+    def holds(self, name, size=100003, **options):
+        path = self.program(name)
+        return self.bench.start([path, str(size)], kind=Workload, env=self.environment,
+                                **options).ready()
+
+    def shell(self, script, **options):
+        """A shell from another file than the machine's, whose children are the world's, too."""
+        return self.bench.start(["/bin/sh", "-c", script], env=self.environment, **options)
+
+    def record(self, *options, interval=NEVER):
+        folder = self.bench.path(f"out.{len(self.bench.processes)}")
+        argv = [ALLOCSNAP, "record", "-o", folder, "--interval", interval, *options]
+        recorder = self.bench.start(argv, kind=Record, folder=folder)
+        recorder.line_of("recording")
+        return recorder
+
+    def record_warm(self, *options, **more):
+        self.warm()
+        return self.record("--comm", "warm-up", *options, **more)
+
+
+def name_of(process):
+    return f"{os.path.basename(process.popen.args[0])[:15]}.{process.pid}"
+
+
+def check_held(bench, recorder, process, size=100003):
+    """Each of its snapshots has the one block, which it had before the recording began or not at all."""
+    for path in recorder.paths():
+        if f"/{name_of(process)}/" in path:
+            sizes = [row["size"] for row in bench.stats(path)["statistics"]]
+            check(size in sizes, f"{path}: no block of {size}: {sizes}")
+
+
+# ---- who is admitted ----
+
+def admitted(bench, *options, programs=("aa", "ab", "bb"), **popen):
+    """Which of the programs that run already leave a snapshot, and whether newcomers are treated alike."""
+    world = World(bench)
+    before = [world.holds(name, **popen) for name in programs]
+    recorder = world.record(*[option.replace("FOLDER", bench.folder) for option in options])
+    after = [world.holds(name, **popen) for name in programs]
+    paths = recorder.pass_now()
+    seen = {path.split("/")[-2] for path in paths}
+    found = [[os.path.basename(process.popen.args[0]) for process in group if name_of(process) in seen]
+             for group in (before, after)]
+    check_equal(len(seen), len(found[0]) + len(found[1]), f"processes recorded: {seen}")
+    check_equal(found[0], found[1], "who is recorded of those that were there, and of newcomers")
+    for process in after:
+        check_held(bench, recorder, process)
+    return found[0]
+
+
+def test_record_by_comm(bench):
+    check_equal(admitted(bench, "--comm", "a?"), ["aa", "ab"], "recorded")
+
+
+def test_record_by_several_names(bench):
+    check_equal(admitted(bench, "--comm", "aa", "--comm", "bb"), ["aa", "bb"], "recorded")
+
+
+def test_record_excludes_by_comm(bench):
+    check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-comm", "a*b"), ["aa", "bb"], "recorded")
+
+
+def test_record_by_exe(bench):
+    check_equal(admitted(bench, "--exe", "FOLDER/*b"), ["ab", "bb"], "recorded")
+
+
+def test_record_excludes_by_exe(bench):
+    check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-exe", "FOLDER/a*"), ["bb"], "recorded")
+
+
+def test_record_of_each_kind_one_rule_holds(bench):
+    check_equal(admitted(bench, "--exe", "FOLDER/*", "--comm", "*b", "--exclude-comm", "bb"), ["ab"],
+                "recorded")
+
+
+def test_record_by_uid(bench):
+    """By name; of the others nobody is anybody's."""
+    os.chmod(bench.folder, 0o755)
+    user = pwd.getpwnam("nobody")
+    check_equal(admitted(bench, "--uid", "nobody", "--exe", "FOLDER/*", user=user.pw_uid), ["aa", "ab", "bb"],
+                "recorded")
+    check_equal(admitted_root(bench), [], "recorded of root's")
+
+
+def admitted_root(bench):
+    world = World.__new__(World)
+    world.bench, world.environment = bench, dict(os.environ, LD_LIBRARY_PATH=bench.path("lib"))
+    root = world.holds("cc")
+    recorder = world.record("--uid", "65534", "--comm", "cc")
+    recorder.pass_now()
+    return [name for name in recorder.names() if name == name_of(root)]
+
+
+def test_record_excludes_by_uid(bench):
+    check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-uid", "0"), [], "recorded")
+
+
+def test_record_excludes_by_pid(bench):
+    """A child of who is excluded by its PID is another process."""
+    world = World(bench)
+    fork = copy_of_fork(world)
+    recorder = world.record("--comm", "forks", "--exclude-pid", str(fork.pid))
+    _, done = fork.order("go")
+    recorder.pass_now()
+    check_equal(dict(recorder.names()), {f"forks.{done['child']}": 1}, "recorded")
+
+
+def copy_of_fork(world):
+    path = world.bench.path("forks")
+    shutil.copy(os.path.join(WORKLOADS, "fork"), path)
+    return world.bench.start([path], kind=Workload, env=world.environment).ready()
+
+
+@contextlib.contextmanager
+def unified_group(bench, name):
+    """A control group of version 2, as a folder; it goes with the test."""
+    with contextlib.ExitStack() as stack:
+        roots = [point for version, point, _ in mounted() if version == 2]
+        root = roots[0] if roots else stack.enter_context(mounted_for_us(bench))
+        folder = root / f"{name}.{os.getpid()}"
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            for pid in (folder / "cgroup.procs").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            wait_for(lambda: not (folder / "cgroup.procs").read_text(), "the end of who is in the group")
+            folder.rmdir()
+
+
+def test_record_by_cgroup(bench):
+    """Children are born there; who is moved there later is noticed; who is not there is not recorded."""
+    world = World(bench)
+    with unified_group(bench, "allocsnap-shop") as group:
+        there, later, never = (world.holds(name) for name in ("there", "later", "never"))
+        (group / "cgroup.procs").write_text(str(there.pid))
+        recorder = world.record("--cgroup", "/allocsnap-shop*")
+        (group / "cgroup.procs").write_text(str(later.pid))
+        shell = world.shell(f"echo $$ >{group}/cgroup.procs; exec 3<&0; "
+                            f"{world.program('born')} 100003 <&3 & wait")
+        born = json.loads(shell.line())["ready"]
+        names = {path.split("/")[-2] for path in recorder.pass_now()}
+        expected = {name_of(there), name_of(later), f"born.{born}", f"sh.{shell.pid}"}
+        check_equal(names, expected, "recorded")
+        check(name_of(never) not in names, "who is elsewhere is recorded")
+        recorder.end()
+
+
+# ---- lives ----
+
+def test_record_exec_chains(bench):
+    """sh → exec → exec: recorded as long as the program is one that is admitted."""
+    world = World(bench)
+    first, second, third = (world.program(name) for name in ("first", "second", "third"))
+    recorder = world.record_warm("--comm", "second", "--comm", "third")
+    shell = bench.start(["/bin/sh", "-c", f"exec {first} 70001 {second} 80001 {third} 90001"],
+                        kind=Workload, env=world.environment).ready()
+    paths = recorder.pass_now()
+    check_equal([path.split("/")[-2] for path in paths], [f"third.{shell.pid}"], "recorded")
+    rows = [row["size"] for row in bench.stats(paths[0])["statistics"]]
+    check(90001 in rows and 80001 not in rows, f"blocks: {rows}")
+
+
+def test_record_who_calls_exec_may_leave(bench):
+    """What it held as the admitted program is its last snapshot; as another one it is not recorded."""
+    world = World(bench)
+    first, second = (world.program(name) for name in ("first", "second"))
+    recorder = world.record_warm("--comm", "first")
+    process = bench.start([first, "170001", second, "80001"], kind=Workload, env=world.environment).ready()
+    paths = recorder.pass_now()
+    check_equal([path.split("/")[-2] for path in paths], [f"first.{process.pid}"], "recorded")
+    check_equal(bench.show(paths[0])["metadata"]["end"], "called exec of a program that is not recorded", "end")
+    check(170001 in [row["size"] for row in bench.stats(paths[0])["statistics"]], "its block")
+    check_equal(recorder.pass_now(), [], "recorded after that")
+
+
+def test_record_short_lived(bench):
+    """Of 1,000 children those leave one that held more than --min-bytes once; nothing piles up."""
+    world = World(bench)
+    program = world.program("child")
+    recorder = world.record_warm("--comm", "child")
+    script = (f"i=0; while [ $i -lt 1000 ]; do if [ $((i % 50)) = 0 ]; then {program} 100003 -; "
+              f"else {program} 1000 -; fi; i=$((i + 1)); done; echo done; read go")
+    shell = world.shell(script)
+    check_equal(shell.line(120), "done", "the shell")
+    paths = recorder.pass_now()
+    check_equal(len(paths), 20, "snapshots")
+    for path in paths:
+        rows = [row["size"] for row in bench.stats(path)["statistics"]]
+        check(100003 in rows, f"{path}: {rows}")
+        check_equal(bench.show(path)["metadata"]["end"], "exited 0", f"{path}: end")
+    check_equal(recorder.pass_now(), [], "snapshots of nobody")
+    check("; 1 processes, 980 ended with little, 0 not recorded;" in recorder.pass_line(), "the balance")
+    fds = os.listdir(f"/proc/{recorder.pid}/fd")
+    check(len(fds) < 100, f"{len(fds)} descriptors")
+
+
+def test_record_forks_without_exec(bench):
+    """Children of who is admitted by name are, too, from the fork on; those that run something else are not."""
+    world = World(bench)
+    fork = copy_of_fork(world)
+    recorder = world.record("--comm", "forks", "--min-bytes", "1")
+    _, done = fork.order("go")
+    names = {path.split("/")[-2] for path in recorder.pass_now()}
+    check_equal(names, {f"forks.{fork.pid}", f"forks.{done['child']}"}, "recorded")
+    fork.order("join")
+    last = [path for path in recorder.pass_now() if f"forks.{done['child']}/" in path]
+    check_equal([bench.show(path)["metadata"]["end"] for path in last], ["exited 0"], "its last snapshot")
+
+
+# ---- snapshots ----
+
+def test_record_each_interval_is_one_instant(bench):
+    """A file of each process at each interval, all of the same drain."""
+    world = World(bench)
+    processes = [world.holds(f"p{i}") for i in range(5)]
+    recorder = world.record("--comm", "p?", interval="700ms")
+    wait_for(lambda: min([recorder.names()[name_of(process)] for process in processes]) >= 3, "three intervals")
+    recorder.end()
+    times = collections.defaultdict(set)
+    for path in recorder.paths():
+        times[path.split("/")[-2]].add(bench.show(path)["metadata"]["monotonic_ns"])
+    check_equal(len({frozenset(found) for found in times.values()}), 1, f"instants: {times}")
+    check_equal(set(times), {name_of(process) for process in processes}, "processes")
+
+
+def test_record_ends_with_last_snapshots(bench):
+    """SIGINT: what is held now; no probe stays."""
+    world = World(bench)
+    recorder = world.record_warm("--comm", "late")
+    late = world.holds("late")
+    check_equal(dict(recorder.end()), {name_of(late): 1}, "last snapshots")
+    check_held(bench, recorder, late)
+    check_equal(changed_code(late.pid), 0, "breakpoints")
+
+
+def test_record_bystanders_are_counted(bench):
+    """Who shares the library pays for traps, is counted and not recorded."""
+    world = World(bench)
+    bystander = world.holds("other")
+    recorded = world.holds("mine")
+    recorder = world.record_warm("--comm", "mine")
+    before = recorder.bystander_traps()
+    for _ in range(20):
+        subprocess.run([world.program("third"), "5000", "-"], env=world.environment, check=True)
+    after = recorder.bystander_traps()
+    check(after >= before + 20, f"traps of bystanders: {before}, {after}")
+    check_equal(dict(recorder.end()), {name_of(recorded): 3}, "recorded")
+    check(bystander.popen.poll() is None, "the bystander has ended")
+
+
+def test_record_by_pid_only_is_of_these(bench):
+    """Probes belong to these processes; nobody else meets one; it ends with them."""
+    world = World(bench)
+    one, other = world.holds("one"), world.holds("other")
+    recorder = world.record("--pid", str(one.pid))
+    check(changed_code(one.pid) > 0, "no probes")
+    check_equal(changed_code(other.pid), 0, "breakpoints in another process")
+    one.popen.stdin.close()
+    check_equal(recorder.wait(30), 0, "exit status")
+    check_equal(dict(recorder.names()), {name_of(one): 1}, "recorded")
+
+
+def test_record_never_itself(bench):
+    """Nor the processes that it has started, whatever the rules say of their program."""
+    world = World(bench)
+    copy = shutil.copy(ALLOCSNAP, bench.path("recorder"))
+    recorder = bench.start([copy, "record", "-o", bench.path("out"), "--exe", f"{bench.folder}/*"],
+                           kind=Record, folder=bench.path("out"))
+    recorder.line_of("recording")
+    other = world.holds("other")
+    own = [recorder.pid, keeper_of(recorder.pid)] + [pid for pid, _ in children_of(recorder.pid)]
+    check(len(own) > 2, "it has no children")
+    check_equal(dict(recorder.end()), {name_of(other): 1}, "recorded")
+
+
+def test_record_refuses(bench):
+    for options, reason in ((["--comm", "a[bc]"], "no []"), (["--uid", "no-such-user"], "is no user"),
+                            (["--pid", "0"], "is no PID"), (["--comm", "x" * 256], "1 to 255 bytes")):
+        _, stderr = bench.allocsnap("record", "-o", bench.path("out"), *options, status=2)
+        check(reason in stderr, f"{options}: {stderr!r}")
+
+
+def test_record_a_pid_that_comes_again(bench):
+    """Two processes of one PID between two passes: two last snapshots, each with its own."""
+    world = World(bench)
+    program = world.program("again")
+    recorder = world.record_warm("--comm", "again", "--min-bytes", "1")
+    first = bench.start([program, "70001"], kind=Workload, env=world.environment).ready()
+    first.popen.stdin.close()
+    first.wait()
+    second = bench.start([os.path.join(WORKLOADS, "as_pid"), str(first.pid), program],
+                         env=world.environment)
+    check(second.line(), "the second process")
+    paths = recorder.pass_now()
+    check_equal([path.split("/")[-2] for path in paths], [f"again.{first.pid}"] * 2, "recorded")
+    sizes = sorted(max(row["size"] for row in bench.stats(path)["statistics"]) for path in paths)
+    check_equal(sizes, [1, 70001], "their largest blocks")
