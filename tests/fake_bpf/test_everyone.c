@@ -80,7 +80,7 @@ BOOK_TEST(everyone, who_is_not_admitted_has_no_books)
 	exec_as(thread, "bash");
 	user_malloc(8, 0x1000);
 	cr_expect(!book_of(thread->process));
-	cr_expect_eq(fake_map_count(&blocks), 0);
+	cr_expect_eq(block_cnt(), 0);
 }
 
 BOOK_TEST(everyone, an_exec_of_the_same_kind_begins_anew)
@@ -114,7 +114,7 @@ BOOK_TEST(everyone, who_calls_exec_of_another_kind_is_over)
 	cr_expect(!book_of(thread->process));
 	cr_expect(books->has_left && books->exit_ns && slot_taken[books->slot]);
 	expect_same(books->counter[COUNTER_current_bytes], MIN_BYTES, "bytes at its end");
-	cr_expect_eq(fake_map_count(&blocks), 1);
+	cr_expect_eq(block_cnt(), 1);
 	exec_as(thread, "shopd"); /* and comes back */
 	cr_expect(book_of(thread->process) && book_of(thread->process) != books);
 }
@@ -133,7 +133,7 @@ BOOK_TEST(everyone, a_vforked_child_of_another_kind_writes_in_no_books)
 	user_malloc(16, 0x2000);
 
 	expect_same(book_of(parent->process)->counter[COUNTER_allocations], 1, "the parent's");
-	cr_expect_eq(fake_map_count(&blocks), 1);
+	cr_expect_eq(block_cnt(), 1);
 }
 
 BOOK_TEST(everyone, a_child_is_what_its_parent_is)
