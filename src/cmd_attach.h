@@ -47,4 +47,10 @@ int check_capture(const struct command *command, const struct capture_options *o
 /* NULL: it failed, and that has been said. */
 struct collector *open_collector(const struct capture_options *options);
 
+/*
+ * Gives up, for good, the capabilities that recording into dir does not go on to need, but for `also`: when
+ * all is loaded and the program of `run` has been started, as it was meant to be. EXIT_FAILED, with a line.
+ */
+int drop_privileges(const struct collector *collector, const char *dir, uint64_t also);
+
 #endif

@@ -9,6 +9,7 @@
 #include "cmd_attach.h"
 #include "collect.h"
 #include "elf/custom_allocators.h"
+#include "service/privileges.h"
 
 #define FIELD(name) offsetof(struct capture_options, name)
 
@@ -225,4 +226,13 @@ struct collector *open_collector(const struct capture_options *options)
 	if (!collector)
 		say_failure("%s", why.text);
 	return collector;
+}
+
+int drop_privileges(const struct collector *collector, const char *dir, uint64_t also)
+{
+	uint64_t kept = privileges__needed(collector__has_events(collector)) |
+			privileges__to_write(dir) | also;
+	struct reason why = {};
+
+	return privileges__drop(kept, &why) ? say_failure("%s", why.text) : EXIT_DONE;
 }
