@@ -38,7 +38,7 @@
  * Everything in the kernel belongs to descriptors of this process and of a child of it that keeps the
  * probes: when this one ends, in whatever way, so does that, and nothing stays behind. Root is needed (or
  * CAP_BPF, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE, to open it CAP_PERFMON, and on
- * kernels before 6.6 CAP_SYS_ADMIN), and the pid namespace of the machine. Not for several threads at once. Of the
+ * kernels before 6.10 CAP_SYS_ADMIN), and the pid namespace of the machine. Not for several threads at once. Of the
  * whole program it raises the limit of open files and silences libbpf. It has two child processes, forked
  * when it is opened: the one that keeps the probes, and one that reads ELF files without privileges: open
  * it before there are threads.

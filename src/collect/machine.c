@@ -312,6 +312,10 @@ static int look_at_privileges(struct diagnosed_machine *machine)
 		struct check check = { .name = privileges[i].name };
 
 		check.state = check_privilege(&check, &privileges[i]);
+		if (check.state == CHECK_BAD && machine->records) {
+			machine->records = false;
+			reason_set(&machine->why, 0, "%s is %s", check.name, check.found.text);
+		}
 		err = array_push(machine, check, check);
 	}
 	return err;
