@@ -201,10 +201,11 @@ OURS = ("allocsnap-spawn", "allocsnap-links")  # children of a recording that ar
 
 
 def signal_masks(pid):
-    """Signals that are caught or held back (for a signalfd)."""
+    """Signals that allocsnap catches or holds back (for a signalfd); 0 before it is executed."""
     masks = 0
     try:
-        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+        for line in lines if lines[0] == "Name:\tallocsnap" else ():
             if line.startswith(("SigBlk:", "SigCgt:")):
                 masks |= int(line.split()[1], 16)
     except (FileNotFoundError, ProcessLookupError):
