@@ -36,8 +36,9 @@
  * What is asked of a snapshot then is in allocsnap.h; tests/example/heapwatch.c has all of this.
  *
  * Everything in the kernel belongs to descriptors of this process and of a child of it that keeps the
- * probes: when this one ends, in whatever way, so does that, and nothing stays behind. Root is needed (or CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN and
- * CAP_SYS_PTRACE), and the pid namespace of the machine. Not for several threads at once. Of the
+ * probes: when this one ends, in whatever way, so does that, and nothing stays behind. Root is needed (or
+ * CAP_BPF, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE, to open it CAP_PERFMON, and on
+ * kernels before 6.10 CAP_SYS_ADMIN), and the pid namespace of the machine. Not for several threads at once. Of the
  * whole program it raises the limit of open files and silences libbpf. It has two child processes, forked
  * when it is opened: the one that keeps the probes, and one that reads ELF files without privileges: open
  * it before there are threads.
@@ -265,6 +266,12 @@ struct process_view {
 };
 
 void collector__view(const struct collector *collector, size_t i, struct process_view *ret);
+
+/*
+ * Whether its probes are perf events, which take CAP_SYS_ADMIN each: the kernel has no links of many.
+ * Elsewhere CAP_PERFMON and CAP_SYS_ADMIN can be given up once it is open.
+ */
+bool collector__has_events(const struct collector *collector);
 
 /* Becomes readable when a process has ended, forked or called exec: time to refresh. */
 int collector__event_fd(const struct collector *collector);

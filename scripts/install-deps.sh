@@ -13,7 +13,7 @@ packages='
 	libcriterion-dev libclang-rt-14-dev pkg-config
 	lld dwz libc6-dbg musl-tools libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
 	python3 python3.11-dbg sqlite3 redis-server redis-tools jq git gh ripgrep
-	mount util-linux
+	mount util-linux systemd python3-prometheus-client
 '
 bench_packages='heaptrack bpftrace bpfcc-tools'
 

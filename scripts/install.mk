@@ -19,6 +19,9 @@ $(INSTALL_LIBS): scripts/public-names.sh
 	$(Q)$(OBJCOPY) --keep-global-symbols=$(@:.a=.names) $(@:.a=.o)
 	$(Q)$(AR) rcs $@ $(@:.a=.o)
 
+# Where systemd looks, also below /usr/local.
+unitdir ?= $(prefix)/lib/systemd/system
+
 # pc NAME,LIBS: its pkg-config file
 pc = sed 's|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|; s|@version@|$(VERSION)|; s|@libs@|$(2)|' \
 	scripts/$(1).pc.in >$(DESTDIR)$(libdir)/pkgconfig/$(1).pc
@@ -31,3 +34,5 @@ install: all $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
 	$(Q)install -d $(DESTDIR)$(libdir)/pkgconfig
 	$(Q)$(call pc,allocsnap,$(API_LIBS))
 	$(Q)$(call pc,allocsnap-collect,$(COLLECT_LIBS) $(SYMBOLS_LIBS))
+	$(Q)install -d $(DESTDIR)$(unitdir)
+	$(Q)sed 's|@bindir@|$(bindir)|' scripts/allocsnap.service.in >$(DESTDIR)$(unitdir)/allocsnap.service

@@ -12,16 +12,14 @@
 #include "base/units.h"
 #include "cmd_help.h"
 #include "render/clean.h"
+#include "service/log.h"
 
 /* ---- what is said on stderr --------------------------------------------------------------- */
 
-static void say_line(const char *fmt, va_list args)
+static void say_line(int priority, const char *fmt, va_list args)
 {
-	char *line = clean_vformat(fmt, args);
-
 	fflush(stdout);
-	fprintf(stderr, "allocsnap: %s\n", line ?: strerror(ENOMEM));
-	free(line);
+	log_vline(priority, fmt, args);
 }
 
 void say(const char *fmt, ...)
@@ -29,7 +27,7 @@ void say(const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	say_line(fmt, args);
+	say_line(LOG_INFO, fmt, args);
 	va_end(args);
 }
 
@@ -38,7 +36,7 @@ int say_failure(const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	say_line(fmt, args);
+	say_line(LOG_ERR, fmt, args);
 	va_end(args);
 	return EXIT_FAILED;
 }
@@ -51,8 +49,8 @@ int say_refusal(const struct command *command, const char *fmt, ...)
 	va_start(args, fmt);
 	why = clean_vformat(fmt, args);
 	va_end(args);
-	say("%s: %s; see 'allocsnap %s --help'", command->name, why ?: strerror(ENOMEM),
-	    command->name);
+	say_failure("%s: %s; see 'allocsnap %s --help'", command->name, why ?: strerror(ENOMEM),
+		    command->name);
 	free(why);
 	return EXIT_REFUSED;
 }

@@ -137,7 +137,7 @@ int commands_main(int argc, char **argv, const struct command *const *commands);
 
 /*
  * One line on stderr: "allocsnap: …", a newline is added, what a terminal could obey is made
- * visible. say_failure() returns EXIT_FAILED. say_refusal() is for a combination of options
+ * visible; the journal gets a priority (service/log.h), failures a higher one. say_failure() returns EXIT_FAILED. say_refusal() is for a combination of options
  * that cannot be meant: "allocsnap: NAME: …; see 'allocsnap NAME --help'", EXIT_REFUSED.
  */
 __attribute__((format(printf, 1, 2))) void say(const char *fmt, ...);

@@ -48,6 +48,8 @@ static int run(const void *command_options, const struct arguments *args)
 	status = collector ? add_targets(collector, args) : EXIT_FAILED;
 	if (status == EXIT_DONE && store_check(options->recording.dir, &why))
 		status = say_failure("%s", why.text);
+	if (status == EXIT_DONE)
+		status = drop_privileges(collector, options->recording.dir, 0);
 	recording.has_budget = options->max_overhead;
 	if (status == EXIT_DONE)
 		status = record_until_told(&recording, collector, signal_fd);

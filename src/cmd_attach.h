@@ -53,4 +53,10 @@ struct collector_options;
 struct collector *open_collector_of(const struct capture_options *options,
 				    const struct collector_options *more);
 
+/*
+ * Gives up, for good, the capabilities that recording into dir does not go on to need, but for `also`: when
+ * all is loaded and the program of `run` has been started, as it was meant to be. EXIT_FAILED, with a line.
+ */
+int drop_privileges(const struct collector *collector, const char *dir, uint64_t also);
+
 #endif

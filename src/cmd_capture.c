@@ -10,6 +10,7 @@
 #include "collect.h"
 #include "collect/room.h"
 #include "elf/custom_allocators.h"
+#include "service/privileges.h"
 
 #define FIELD(name) offsetof(struct capture_options, name)
 
@@ -260,4 +261,13 @@ struct collector *open_collector_of(const struct capture_options *options,
 struct collector *open_collector(const struct capture_options *options)
 {
 	return open_collector_of(options, &(struct collector_options){});
+}
+
+int drop_privileges(const struct collector *collector, const char *dir, uint64_t also)
+{
+	uint64_t kept = privileges__needed(collector__has_events(collector)) |
+			privileges__to_write(dir) | also;
+	struct reason why = {};
+
+	return privileges__drop(kept, &why) ? say_failure("%s", why.text) : EXIT_DONE;
 }

@@ -3,9 +3,11 @@
 #include "cmd_attach.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/capabilities.h"
 #include "base/reason.h"
 #include "collect.h"
 #include "collect/launch.h"
@@ -24,6 +26,9 @@ static int record(const struct capture_options *options, struct collector *colle
 		say_notes(collector);
 		return say_failure("%s", why.text);
 	}
+	/* It may become somebody else, and gets our signals still. */
+	if (drop_privileges(collector, recording.dir, CAPABILITY(CAP_KILL)))
+		return EXIT_FAILED;
 	recording.child = *ret_pid;
 	recording.has_budget = options->max_overhead;
 	return record_until_told(&recording, collector, signal_fd);

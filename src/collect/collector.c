@@ -276,6 +276,11 @@ void collector__close(struct collector *collector)
 	free(collector);
 }
 
+bool collector__has_events(const struct collector *collector)
+{
+	return probe_way_of(collector->bpf)->is_alone;
+}
+
 /* ---- which are traced ---- */
 
 static size_t place_of_pid(const struct collector *collector, pid_t pid)

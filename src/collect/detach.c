@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/capabilities.h"
 
 struct detachment {
 	pthread_t thread;
@@ -33,6 +34,7 @@ static void *end_all(void *what)
 
 	/* Traps go on till this runs: the program that is recorded pays for each moment of that. */
 	setpriority(PRIO_PROCESS, gettid(), -20);
+	capabilities_keep(0); /* it may have begun before others are given up */
 	for (size_t i = 0; i < detachment->nr; i++)
 		end(&detachment->held[i]);
 	__atomic_store_n(&detachment->is_done, true, __ATOMIC_RELEASE);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/capabilities.h"
 #include "base/child.h"
 #include "collect/detach.h"
 #include "collect/keeper_orders.h"
@@ -175,6 +176,7 @@ void keep_links(int fd, pid_t recording)
 		_exit(127);
 	child_ignore_signals();
 	setpriority(PRIO_PROCESS, 0, -20);
+	capabilities_keep(0); /* links are made of a program that was loaded by who may */
 	recording_fd = syscall(SYS_pidfd_open, recording, 0);
 	while (recording_fd >= 0 && has_order(recording_fd) && serve(&links, order))
 		;

@@ -55,7 +55,7 @@ static int say_load_failed(int err, struct reason *why)
 {
 	if (err == -EPERM || err == -EACCES)
 		return reason_set(why, err,
-				  "no permission to load BPF programs: run it as root (sudo allocsnap …), or with CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN");
+				  "no permission to load BPF programs: run it as root (sudo allocsnap …), or with the capabilities that `allocsnap doctor` names");
 	if (err == -E2BIG || err == -ENOMEM)
 		return reason_set(why, err,
 				  "not enough kernel memory for the maps: lower --max-blocks, --max-tracebacks or --max-memory");

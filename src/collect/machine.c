@@ -11,12 +11,14 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/capabilities.h"
 #include "collect/attach_ways.h"
 #include "collect/detach.h"
 #include "collect/diagnosis.h"
 #include "collect/load.h"
 #include "collect/proc.h"
 #include "collect/trials.h"
+#include "service/privileges.h"
 
 static enum check_state say(struct check *check, enum check_state state, const char *text)
 {
@@ -135,47 +137,58 @@ static enum check_state check_traps(struct check *check, struct trap_costs *cost
 
 static bool has_capability(int number)
 {
-	char *text = proc_read(getpid(), "status", NULL);
-	const char *line = text ? strstr(text, "\nCapEff:") : NULL;
-	bool has = line && strtoull(line + strlen("\nCapEff:"), NULL, 16) >> number & 1;
-
-	free(text);
-	return has;
+	return capabilities_held() & CAPABILITY(number);
 }
 
-static enum check_state check_capability(struct check *check, int number, enum check_state if_not,
-					 const char *without)
+/* It does what these do, too (capable.h: bpf_capable(), perfmon_capable(), checkpoint_restore_ns_capable()). */
+static bool is_stood_for(int number)
 {
-	if (has_capability(number))
-		return say(check, CHECK_GOOD, "held");
-	reason_set(&check->found, 0, "missing: %s", without);
-	return if_not;
+	return has_capability(CAP_SYS_ADMIN) &&
+	       (number == CAP_BPF || number == CAP_PERFMON || number == CAP_CHECKPOINT_RESTORE);
 }
 
-static enum check_state check_cap_bpf(struct check *check)
+static enum check_state check_held(struct check *check, const struct privilege *privilege,
+				   bool has_events)
 {
-	if (has_capability(CAP_SYS_ADMIN))
-		return say(check, CHECK_GOOD, "held, or stood for by CAP_SYS_ADMIN");
-	return check_capability(check, CAP_BPF, CHECK_BAD, "no BPF programs or maps");
+	static const char *const term[] = {
+		[PRIVILEGE_TO_LOAD] = "needed until all is loaded",
+		[PRIVILEGE_TO_RECORD] = "needed as long as it records",
+		[PRIVILEGE_OF_EVENTS] = "needed as long as it records, as probes are perf events",
+	};
+
+	reason_set(&check->found, 0, "held; %s", privilege->term == PRIVILEGE_OF_EVENTS && !has_events ?
+		   "not needed, as probes are links" : term[privilege->term]);
+	return CHECK_GOOD;
 }
 
-static enum check_state check_cap_perfmon(struct check *check)
+static enum check_state check_privilege(struct check *check, const struct privilege *privilege)
 {
-	if (has_capability(CAP_SYS_ADMIN))
-		return say(check, CHECK_GOOD, "held, or stood for by CAP_SYS_ADMIN");
-	return check_capability(check, CAP_PERFMON, CHECK_BAD, "no probes, no news of mappings");
+	bool is_unknown = trial_load(), has_events = !is_unknown && probe_way_choose()->is_alone;
+
+	if (has_capability(privilege->number))
+		return check_held(check, privilege, has_events);
+	if (is_stood_for(privilege->number))
+		return say(check, CHECK_GOOD, "missing; CAP_SYS_ADMIN stands for it");
+	if (privilege->term == PRIVILEGE_OF_EVENTS && is_unknown)
+		return say(check, CHECK_UNKNOWN, "missing; needed where probes are perf events");
+	if (privilege->term == PRIVILEGE_OF_EVENTS && !has_events)
+		return say(check, CHECK_GOOD, "missing; not needed, as probes are links");
+	reason_set(&check->found, 0, "missing: %s", privilege->without);
+	return privilege->is_optional ? CHECK_COSTS : CHECK_BAD;
 }
 
-static enum check_state check_cap_sys_admin(struct check *check)
+/* Those without a name in the table. */
+static enum check_state check_other_capabilities(struct check *check)
 {
-	return check_capability(check, CAP_SYS_ADMIN, CHECK_BAD,
-				"mapped files cannot be opened (/proc/PID/map_files), nor all programs loaded");
-}
+	uint64_t others = capabilities_held();
 
-static enum check_state check_cap_sys_ptrace(struct check *check)
-{
-	return check_capability(check, CAP_SYS_PTRACE, CHECK_COSTS,
-				"of processes of other users nothing can be looked at");
+	for (size_t i = 0; i < privileges_nr; i++)
+		others &= ~CAPABILITY(privileges[i].number);
+	if (!others)
+		return say(check, CHECK_GOOD, "none held");
+	reason_set(&check->found, 0, "%d held; not needed, and given up when all is loaded",
+		   __builtin_popcountll(others));
+	return CHECK_GOOD;
 }
 
 /* Each mapped file is kept open. */
@@ -188,8 +201,8 @@ static enum check_state check_cap_sys_resource(struct check *check)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	if (has_capability(CAP_SYS_RESOURCE) || limit.rlim_max >= FILES_ENOUGH)
 		return say(check, CHECK_GOOD, "not needed: enough files may be open");
-	return check_capability(check, CAP_SYS_RESOURCE, CHECK_COSTS,
-				"few files may be open: of more mapped ones there are no names");
+	return say(check, CHECK_COSTS,
+		   "missing: few files may be open: of more mapped ones there are no names");
 }
 
 static enum check_state check_paranoid(struct check *check)
@@ -249,10 +262,12 @@ static enum check_state check_open_files(struct check *check)
 
 /* ---- all ---- */
 
-static const struct {
+struct row {
 	const char *name;
 	enum check_state (*look)(struct check *check);
-} rows[] = {
+};
+
+static const struct row kernel_rows[] = {
 	{ "BTF", check_btf },
 	{ "BPF programs", check_programs },
 	{ "uprobe", check_uprobe },
@@ -263,10 +278,11 @@ static const struct {
 	{ "fentry", check_fentry },
 	{ "lockdown", check_lockdown },
 	{ "tracefs", check_tracefs },
-	{ "CAP_BPF", check_cap_bpf },
-	{ "CAP_PERFMON", check_cap_perfmon },
-	{ "CAP_SYS_ADMIN", check_cap_sys_admin },
-	{ "CAP_SYS_PTRACE", check_cap_sys_ptrace },
+};
+
+/* After those of src/service/privileges.c. */
+static const struct row our_rows[] = {
+	{ "other capabilities", check_other_capabilities },
 	{ "CAP_SYS_RESOURCE", check_cap_sys_resource },
 	{ "perf_event_paranoid", check_paranoid },
 	{ "unprivileged_bpf_disabled", check_unprivileged_bpf },
@@ -275,20 +291,47 @@ static const struct {
 	{ "open files", check_open_files },
 };
 
+static int look_at(struct diagnosed_machine *machine, const struct row *row, size_t row_nr)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < row_nr && !err; i++) {
+		struct check check = { .name = row[i].name };
+
+		check.state = row[i].look(&check);
+		err = array_push(machine, check, check);
+	}
+	return err;
+}
+
+static int look_at_privileges(struct diagnosed_machine *machine)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < privileges_nr && !err; i++) {
+		struct check check = { .name = privileges[i].name };
+
+		check.state = check_privilege(&check, &privileges[i]);
+		if (check.state == CHECK_BAD && machine->records) {
+			machine->records = false;
+			reason_set(&machine->why, 0, "%s is %s", check.name, check.found.text);
+		}
+		err = array_push(machine, check, check);
+	}
+	return err;
+}
+
 int diagnose_machine(struct diagnosed_machine *machine)
 {
 	struct check traps = { .name = "cost of a trap" };
 	struct utsname names;
-	int err = 0;
+	int err;
 
 	uname(&names);
 	snprintf(machine->kernel, sizeof(machine->kernel), "%s", names.release);
-	for (size_t i = 0; i < ARRAY_SIZE(rows) && !err; i++) {
-		struct check check = { .name = rows[i].name };
-
-		check.state = rows[i].look(&check);
-		err = array_push(machine, check, check);
-	}
+	err = look_at(machine, kernel_rows, ARRAY_SIZE(kernel_rows));
+	err = err ?: look_at_privileges(machine);
+	err = err ?: look_at(machine, our_rows, ARRAY_SIZE(our_rows));
 	traps.state = check_traps(&traps, &machine->costs);
 	err = err ?: array_push(machine, check, traps);
 	return err;

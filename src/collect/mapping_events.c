@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/capabilities.h"
 #include "base/reason.h"
 #include "collect/perf_rings.h"
 
@@ -147,6 +148,7 @@ static void *empty_rings(void *what)
 	size_t nr = events->rings.ring_nr;
 	struct pollfd fds[nr + 1];
 
+	capabilities_keep(0); /* they are a thread's own: what the others give up, it would keep */
 	for (size_t i = 0; i < nr; i++)
 		fds[i] = (struct pollfd){ .fd = events->rings.ring[i].fd, .events = POLLIN };
 	fds[nr] = (struct pollfd){ .fd = events->stop_fd, .events = POLLIN };

@@ -19,29 +19,24 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/capabilities.h"
 #include "base/child.h"
 
 #define NOBODY 65534
 
 /* ---- who it is ---- */
 
+#define TO_CHANGE_USER (CAPABILITY(CAP_SETUID) | CAPABILITY(CAP_SETGID))
+
+/* Root without these, in a container or a service, stays it: without capabilities, and without files. */
 static int drop_user(void)
 {
-	if (geteuid())
+	if (geteuid() || (capabilities_held() & TO_CHANGE_USER) != TO_CHANGE_USER)
 		return 0;
 	if (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
 	    setresuid(NOBODY, NOBODY, NOBODY))
 		return -errno;
 	return 0;
-}
-
-static int drop_capabilities(void)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
-
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	return syscall(SYS_capset, &header, none) ? -errno : 0;
 }
 
 int confine_become_nobody(int fd)
@@ -52,8 +47,8 @@ int confine_become_nobody(int fd)
 	if (!err)
 		err = drop_user();
 	if (!err)
-		err = drop_capabilities();
-	if (!err && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)))
+		err = capabilities_keep(0);
+	if (!err && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 		err = -errno;
 	return err;
 }

@@ -14,8 +14,9 @@
 #define CONFINED_FD CHILD_FD
 
 /*
- * Keeps no descriptor but fd, as CONFINED_FD; heeds no signal that can be ignored; becomes nobody
- * where it is root, without groups or capabilities, for good; is closed to debuggers and core files.
+ * Keeps no descriptor but fd, as CONFINED_FD; heeds no signal that can be ignored; becomes nobody,
+ * without groups, where it is root and may (CAP_SETUID, CAP_SETGID); gives up all capabilities, for good; is
+ * closed to debuggers and core files.
  */
 int confine_become_nobody(int fd);
 

@@ -48,6 +48,12 @@ says_version() {
 		"$installed/bin/allocsnap" --version | grep -F "$version"
 }
 
+# The service starts what was installed with it.
+unit_knows_prefix() {
+	unit=$installed/lib/systemd/system/allocsnap.service
+	grep -q "^ExecStart=$prefix/bin/allocsnap record " "$unit" && ! grep -n '@bindir@' "$unit"
+}
+
 knows_prefix() {
 	for name in allocsnap allocsnap-collect; do
 		[ "$(PKG_CONFIG_SYSROOT_DIR='' pkg-config --variable=prefix $name)" = "$prefix" ] || return 1
@@ -223,6 +229,7 @@ check 'make install' "$MAKE" install DESTDIR="$root" prefix="$prefix"
 check 'all is installed' is_installed
 check 'pkg-config and the program say the same version' says_version
 check 'allocsnap.pc names the prefix' knows_prefix
+check 'allocsnap.service names the prefix' unit_knows_prefix
 check 'the archive exports what the headers declare' exports_public_names
 check 'public-names.sh finds what the compiler finds' names_all
 check 'each header compiles by itself' headers_compile

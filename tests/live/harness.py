@@ -136,8 +136,8 @@ class Workload(Process):
 class Recording(Process):
     """A running `allocsnap attach`."""
 
-    def __init__(self, argv, stderr_path, folder, target_nr):
-        super().__init__(argv, stderr_path)
+    def __init__(self, argv, stderr_path, folder, target_nr, **options):
+        super().__init__(argv, stderr_path, **options)
         self.folder = folder
         self.target_nr = target_nr
 
@@ -201,10 +201,11 @@ OURS = ("allocsnap-spawn", "allocsnap-links")  # children of a recording that ar
 
 
 def signal_masks(pid):
-    """Signals that are caught or held back (for a signalfd)."""
+    """Signals that allocsnap catches or holds back (for a signalfd); 0 before it is executed."""
     masks = 0
     try:
-        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+        for line in lines if lines[0] == "Name:\tallocsnap" else ():
             if line.startswith(("SigBlk:", "SigCgt:")):
                 masks |= int(line.split()[1], 16)
     except (FileNotFoundError, ProcessLookupError):
@@ -251,12 +252,14 @@ class Bench:
     def workload(self, name, *args):
         return self.start([os.path.join(WORKLOADS, name), *args], kind=Workload).ready()
 
-    def attach(self, targets, *options, wait=True, interval=NEVER):
-        """Starts recording; returns when it does."""
+    def attach(self, targets, *options, wait=True, interval=NEVER, command=(ALLOCSNAP,), folder=None,
+               preexec_fn=None):
+        """Starts recording; returns when it does. The command may be one that executes allocsnap."""
         pids = [str(getattr(target, "pid", target)) for target in targets]
-        folder = tempfile.mkdtemp(prefix="out.", dir=self.folder)
-        argv = [ALLOCSNAP, "attach", *pids, "-o", folder, "--interval", interval, *options]
-        recording = self.start(argv, kind=Recording, folder=folder, target_nr=len(pids))
+        folder = folder or tempfile.mkdtemp(prefix="out.", dir=self.folder)
+        argv = [*command, "attach", *pids, "-o", folder, "--interval", interval, *options]
+        recording = self.start(argv, kind=Recording, folder=folder, target_nr=len(pids),
+                               preexec_fn=preexec_fn)
         return recording.ready() if wait else recording
 
     def run(self, argv, status=0, seconds=20, **options):

@@ -10,3 +10,10 @@ $(LIVE_PROGRAMS): $(OUT)/workloads/%: $(OUT)/tests/live/%.o $(OUT)/install/libal
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+
+$(OUT)/workloads/write_metrics: $(OUT)/tests/live/write_metrics.o $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ -o $@
+
+test-live workloads: $(OUT)/workloads/write_metrics

@@ -379,7 +379,8 @@ def test_doctor_machine_without_privilege(bench):
     check_equal(err, "", "stderr")
     check("root" in answer["why"], f"why: {answer['why']!r}")
     checks = {row["name"]: row["state"] for row in answer["checks"]}
-    check_equal((checks["CAP_SYS_ADMIN"], checks["uprobe"]), ("no", "unknown"), "what it may do")
+    check_equal((checks["CAP_BPF"], checks["CAP_SYS_ADMIN"], checks["uprobe"]),
+                ("no", "unknown", "unknown"), "what it may do")
     pid = started(bench, [compiled(bench, "dynamic")]).pid
     out, err = bench.run([*nobody, binary, "doctor", str(pid), "--json"], FAILED)
     process = json.loads(out)["process"]

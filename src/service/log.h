@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SERVICE_LOG_H
+#define ALLOCSNAP_SERVICE_LOG_H
+
+/*
+ * Lines on standard error for who reads them: the journal knows who we are, and gets the priority
+ * in front ("<4>…", sd-daemon(3)); anybody else gets "allocsnap: …".
+ */
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <syslog.h> /* LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO */
+
+/* Whether standard error leads to the journal: its device and inode are those of JOURNAL_STREAM. */
+bool log_is_journal(void);
+
+/* One line; a newline is added, what is no text is made visible. */
+__attribute__((format(printf, 2, 3))) void log_line(int priority, const char *fmt, ...);
+__attribute__((format(printf, 2, 0))) void log_vline(int priority, const char *fmt, va_list args);
+
+#endif

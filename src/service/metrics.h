@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SERVICE_METRICS_H
+#define ALLOCSNAP_SERVICE_METRICS_H
+
+/*
+ * What a recorder tells of itself, and in short of whom it records, in Prometheus's text format
+ * (exposition 0.0.4): a file that a collector of such files reads (node_exporter's textfile
+ * collector), replaced as a whole each time. A new number is a field here and a row in metrics.c.
+ *
+ * Counters are since the recorder began, over all processes, those that have ended included.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "base/reason.h"
+
+#define METRICS_PROCESS_MAX 1000 /* those with the most traced bytes */
+
+/* One of several numbers that are told apart by a label: a loss, a kind of trap. */
+struct metrics_named {
+	const char *name;
+	uint64_t value;
+};
+
+struct metrics_process {
+	pid_t pid;
+	const char *comm;
+	uint64_t traced_bytes, traced_blocks;
+	uint64_t peak_bytes;
+	uint64_t cpu_ns;  /* of the process, since the recording of it began */
+	uint64_t cost_ns; /* of that, what recording took, by estimate */
+};
+
+struct metrics {
+	uint64_t began_ns;	/* CLOCK_REALTIME, as all times here */
+	uint64_t last_pass_ns;	/* the instant of the last snapshots; 0: there were none yet */
+
+	uint64_t process_now_nr, process_all_nr; /* recorded now, and ever */
+	uint64_t allocations, frees;
+	uint64_t cpu_ns, cost_ns; /* of the recorded ones, as above */
+	const struct metrics_named *loss; /* by its name in snapshots */
+	size_t loss_nr;
+	const struct metrics_named *bystander_traps; /* of processes that are not recorded, by kind */
+	size_t bystander_traps_nr;
+	uint64_t bystander_ns; /* what these traps took, by estimate */
+
+	uint64_t snapshots_written, snapshots_failed;
+	uint64_t snapshots_removed; /* to stay within the bounds */
+	uint64_t disk_bytes, disk_most_bytes; /* what is kept, and may be; 0: any */
+	uint64_t drain_nr, drain_ns; /* passes over the books, and how long they took together */
+
+	uint64_t own_cpu_ns;	  /* of the recorder and its children */
+	uint64_t own_rss_bytes;	  /* likewise */
+	uint64_t kernel_bytes;	  /* of the maps */
+	uint64_t open_files, open_files_most;
+
+	const struct metrics_process *process;
+	size_t process_nr;
+};
+
+/*
+ * Of processes that have the same PID only one is told, and of more than METRICS_PROCESS_MAX the
+ * largest; how many are left out is a number of its own. 0 or a negative errno.
+ */
+int metrics__print(FILE *out, const struct metrics *metrics);
+
+/*
+ * Puts it in the place of the file, whole or not at all. Mode 0644, as whoever collects it is
+ * somebody else: the folder says who that may be. A negative errno with a line in *why.
+ */
+int metrics__write(const char *path, const struct metrics *metrics, struct reason *why);
+
+#endif

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Recording as a service does it: with few privileges, fewer when all is loaded; and what it tells."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import stat
+
+import exposition
+import unit_file
+from harness import ALLOCSNAP, NO_LINKS, WORKLOADS, Workload, check, check_equal, reader_of, tool, wait_for
+from privileged import (LEFT, RECORDING, SOMEBODY, all_threads, allocsnap_with, bits, folder_of, status)
+from test_heaps import check_work, is_probed, start
+from test_targets import check_answers
+
+FAILED = 1
+SETS = ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")
+
+
+def somebodys_known(bench, uid):
+    """The program with known answers, as a process of somebody else, whose file only he may read."""
+    folder = folder_of(bench, f"home.{uid}", uid)
+    path = shutil.copy(os.path.join(WORKLOADS, "known"), folder)
+    os.chown(path, uid, uid)
+    os.chmod(path, 0o700)
+    os.chmod(bench.folder, 0o755)
+    argv = [tool("setpriv"), f"--reuid={uid}", f"--regid={uid}", "--clear-groups", path]
+    return bench.start(argv, kind=Workload).ready()
+
+
+def attach_as(bench, targets, capabilities, *options, uid=SOMEBODY, **more):
+    """A recording of somebody's, into a folder of his."""
+    return bench.attach(targets, *options, command=allocsnap_with(bench, capabilities, uid),
+                        folder=folder_of(bench, f"out.{len(bench.processes)}", uid), **more)
+
+
+# ---- who has which -------------------------------------------------------------------------------
+
+def main_has(recording, names):
+    found = status(recording.pid)
+    for name in ("CapEff", "CapPrm", "CapBnd"):
+        check_equal(hex(found[name]), hex(bits(names)), name)
+    check_equal((found["CapInh"], found["CapAmb"], found["NoNewPrivs"]), (0, 0, 1),
+                "inheritable, ambient, no new privileges")
+
+
+def not_empty(recording):
+    """Permitted sets of all threads, of ours and of the two other processes; all without new privileges."""
+    threads = list(all_threads(recording.pid))
+    check(len({process for process, _ in threads}) >= (3 if NO_LINKS else 4),
+          f"who is there: {threads}")
+    return [found["CapPrm"] for _, found in threads if found["CapPrm"] or not found["NoNewPrivs"]]
+
+
+def all_have_given_up(recording, left):
+    """But for those that have only just begun."""
+    wait_for(lambda: not_empty(recording) == [bits(left)], "only one thread has what is left")
+
+
+def test_service_gives_up_what_root_has(bench):
+    known = bench.workload("known")
+    recording = bench.attach([known])
+    main_has(recording, LEFT)
+    all_have_given_up(recording, LEFT)
+    check_answers(bench, known, recording)
+
+
+def test_service_gives_up_nothing_of_a_program_that_is_run(bench):
+    argv = ["/usr/bin/python3", "-c", "print(open('/proc/self/status').read())"]
+    own = bench.run(argv)[0]
+    told = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", *argv])[0]
+    for name in (*SETS, "NoNewPrivs", "Uid", "Seccomp"):
+        line = re.search(rf"^{name}:.*$", own, re.M)[0]
+        check(re.search(f"^{re.escape(line)}$", told, re.M), f"not as without us: {line}")
+
+
+def test_service_gives_up_what_run_has(bench):
+    recording = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "/usr/bin/sqlite3"])
+    wait_for(lambda: status(recording.pid)["NoNewPrivs"], "the program runs")
+    wait_for(lambda: not [found for process, found in all_threads(recording.pid)
+                          if process == recording.pid and found["CapPrm"] & ~bits([*LEFT, "kill"])],
+             "all its threads have given up what is not needed")
+    main_has(recording, [*LEFT, "kill"])
+    recording.popen.stdin.close()
+    check_equal(recording.wait(), 0, "its exit status")
+
+
+# ---- with few from the start ---------------------------------------------------------------------
+
+def test_service_as_somebody_of_a_process_of_roots(bench):
+    known = bench.workload("known")
+    recording = attach_as(bench, [known], RECORDING)
+    check_equal(status(recording.pid)["Uid"], SOMEBODY, "who records")
+    check_equal(status(reader_of(recording))["Uid"], SOMEBODY, "who reads files")
+    all_have_given_up(recording, [name for name in LEFT if name in RECORDING])
+    path = recording.snapshot()
+    found = os.stat(path)
+    check_equal((found.st_uid, stat.S_IMODE(found.st_mode)), (SOMEBODY, 0o600), "whose the file is")
+    check_answers(bench, known, recording)
+
+
+def test_service_as_somebody_of_a_process_of_somebody_else(bench):
+    known = somebodys_known(bench, SOMEBODY + 1)
+    check_answers(bench, known, attach_as(bench, [known], RECORDING))
+
+
+def test_service_as_root_without_the_rest(bench):
+    """As in a container: who reads files cannot become nobody, but has no capability either."""
+    known = somebodys_known(bench, SOMEBODY + 1)
+    recording = attach_as(bench, [known], RECORDING, uid=0)
+    reader = status(reader_of(recording))
+    check_equal((reader["Uid"], reader["CapPrm"], reader["CapEff"]), (0, 0, 0), "who reads files")
+    all_have_given_up(recording, [name for name in LEFT if name in RECORDING])
+    check_answers(bench, known, recording)
+
+
+def test_service_as_somebody_of_what_is_loaded_later(bench):
+    program, library, domain = start(bench, "jemalloc")
+    recording = attach_as(bench, [program], RECORDING)
+    program.order("load")
+    wait_for(lambda: is_probed(bench, recording.snapshot(), os.path.basename(os.path.realpath(library))),
+             "it is probed")
+    check_work(bench, program, recording, domain, "as somebody, loaded later")
+
+
+def test_service_as_somebody_with_pauses(bench):
+    """Probes come and go all the time, long after privileges were given up."""
+    known = bench.workload("known")
+    os.environ["ALLOCSNAP_PAUSE_EVERY_MS"] = "20"
+    try:
+        recording = attach_as(bench, [known], RECORDING)
+    finally:
+        del os.environ["ALLOCSNAP_PAUSE_EVERY_MS"]
+    wait_for(lambda: len(bench.show(recording.snapshot())["gaps"]) > 3, "it has paused")
+    recording.end(signal.SIGINT)
+    known.is_unharmed()
+
+
+def test_service_as_somebody_follows(bench):
+    """Children, by probes for everybody."""
+    shell = bench.start(["/bin/sh", "-c", "read go; /usr/bin/sqlite3 :memory: 'select 1'; read go"])
+    recording = attach_as(bench, [shell], RECORDING, "--follow-forks")
+    shell.write("\n")
+    paths = [recording.path()]
+    check("sqlite3." in paths[0], f"no snapshot of the child: {paths}")
+    check_equal(bench.show(paths[0])["metadata"]["comm"], "sqlite3", "comm")
+    shell.write("\n")
+    check_equal(len(recording.end()), 1, "last snapshots")
+
+
+# What is said where one of them is missing, of a process of somebody else.
+MISSING = {
+    "bpf": "no permission to load BPF programs",
+    "perfmon": "no permission to load BPF programs",
+    "sys_ptrace": "Permission denied",
+    "dac_read_search": "Permission denied",
+    "checkpoint_restore": "Operation not permitted|Permission denied",
+}
+
+
+def test_service_needs_each_of_them(bench):
+    """The unit gives no capability that could be spared."""
+    known = somebodys_known(bench, SOMEBODY + 1)
+    for missing, said in MISSING.items():
+        some = [name for name in RECORDING if name != missing]
+        if "sys_admin" in some and missing in ("bpf", "perfmon", "checkpoint_restore"):
+            continue  # it stands for these
+        recording = attach_as(bench, [known], some, "--duration", "500ms", wait=False)
+        check_equal(recording.wait(), FAILED, f"exit status without {missing} ({recording.stderr()!r})")
+        check(re.search(said, recording.stderr()), f"without {missing}: {recording.stderr()!r}")
+    known.is_unharmed()
+
+
+def machine_checks(bench, capabilities, status=0):
+    out, _ = bench.run([*allocsnap_with(bench, capabilities), "doctor", "--json"], status)
+    return {row["name"]: (row["state"], row["found"])
+            for row in json.loads(out)["machine"]["checks"] if row["name"].startswith("CAP_")}
+
+
+def test_service_doctor_says_which_are_held(bench):
+    """With those of the unit: all is well, and what is needed for how long."""
+    found = machine_checks(bench, RECORDING)
+    check_equal(found["CAP_BPF"], ("ok", "held; needed as long as it records"), "CAP_BPF")
+    check_equal(found["CAP_PERFMON"], ("ok", "held; needed until all is loaded"), "CAP_PERFMON")
+    check_equal(found["CAP_SYS_ADMIN"], ("ok", "held; needed as long as it records, as probes are perf events"
+                                         if NO_LINKS else "missing; not needed, as probes are links"),
+                "CAP_SYS_ADMIN")
+    check_equal(found["CAP_SETUID"][0], "costs", "CAP_SETUID")
+    check_equal([name for name, (state, _) in found.items() if state in ("no", "unknown")], [],
+                "what is missing")
+
+
+def test_service_doctor_says_which_are_missing(bench):
+    """Each that attach cannot do without, or not for all."""
+    for missing in ("checkpoint_restore", "sys_ptrace", "dac_read_search"):
+        some = [name for name in RECORDING if name not in (missing, "sys_admin")]
+        fails = NO_LINKS or missing == "checkpoint_restore"  # without links CAP_SYS_ADMIN is missed, too
+        found = machine_checks(bench, some, FAILED if fails else 0)
+        state, text = found[f"CAP_{missing.upper()}"]
+        check_equal(state, "no" if missing == "checkpoint_restore" else "costs", missing)
+        check(text.startswith("missing: "), f"{missing}: {text!r}")
+    found = machine_checks(bench, ["perfmon"], FAILED)
+    check_equal(found["CAP_BPF"], ("no", "missing: no BPF programs or maps"), "CAP_BPF")
+
+
+# ---- where it writes -----------------------------------------------------------------------------
+
+def test_service_writes_where_somebody_else_may(bench):
+    """`sudo allocsnap attach` in one's own folder: that takes a privilege, which is kept."""
+    known = bench.workload("known")
+    folder = folder_of(bench, "theirs", SOMEBODY)
+    recording = bench.attach([known], folder=folder)
+    main_has(recording, [*LEFT, "dac_override"])
+    check_answers(bench, known, recording)
+
+
+def test_service_writes_where_it_may_itself(bench):
+    known = bench.workload("known")
+    folder = folder_of(bench, "theirs", SOMEBODY)
+    os.chmod(folder, 0o777)
+    recording = bench.attach([known], folder=folder)
+    main_has(recording, LEFT)
+    recording.end(signal.SIGINT)
+
+
+# ---- what it tells -------------------------------------------------------------------------------
+
+def journal(bench):
+    """A stream socket as the journal's, and what names it."""
+    ours, theirs = socket.socketpair()
+    found = os.fstat(theirs.fileno())
+    return ours, theirs, f"{found.st_dev}:{found.st_ino}"
+
+
+def test_service_tells_the_journal_priorities(bench):
+    ours, theirs, stream = journal(bench)
+    process = bench.start_raw([ALLOCSNAP, "attach", "4194305"], stderr=theirs,
+                              env=dict(os.environ, JOURNAL_STREAM=stream))
+    theirs.close()
+    check_equal(process.wait(20), FAILED, "exit status")
+    with ours.makefile() as lines:
+        check_equal(lines.read(), "<3>no process 4194305\n", "what the journal got")
+    ours.close()
+
+
+def test_service_metrics_are_read_by_others(bench):
+    """By a strict reader, and by Prometheus's own library: the same samples."""
+    path = bench.path("allocsnap.prom")
+    bench.run([os.path.join(WORKLOADS, "write_metrics"), path])
+    data = pathlib.Path(path).read_bytes()
+    families = exposition.parse(data)
+    strict = {(name, labels): float(value) for name, (_, samples) in families.items()
+              for labels, value in samples.items()}
+    check_equal(strict, exposition.parse_as_prometheus_does(data), "samples")
+    check_equal(len(families["allocsnap_process_traced_bytes"][1]), 1000, "processes")
+    check_equal(families["allocsnap_processes_omitted"][1][()], "200", "those left out")
+    check_equal(families["allocsnap_losses_total"][1][(("loss", "tracebacks_guessed"),)],
+                str(2 ** 64 - 1), "the largest number")
+    comms = {dict(labels)["comm"] for labels in families["allocsnap_process_traced_bytes"][1]}
+    check({'a"b\\c', "\\n", 'a\\x0ab', '{pid="1"}', "\\xff\\xfe", "ä€", ""} <= comms, f"names: {comms}")
+
+
+# ---- the unit ------------------------------------------------------------------------------------
+
+def test_service_unit_is_valid(bench):
+    """It names a program that is there, and nothing that systemd does not know."""
+    path = unit_file.write(bench, os.path.dirname(os.path.abspath(ALLOCSNAP)))
+    check_equal(bench.run([tool("systemd-analyze"), "verify", "--man=no", str(path)])[1], "", "findings")
+
+
+EXPOSURE_MOST = 1.5  # README.md
+
+
+def test_service_unit_is_as_safe_as_told(bench):
+    path = unit_file.write(bench, "/usr/bin")
+    out, _ = bench.run([tool("systemd-analyze"), "security", "--offline=true", "--no-pager", str(path)])
+    level = float(re.search(r"Overall exposure level for allocsnap\.service: ([0-9.]+)", out)[1])
+    check(level <= EXPOSURE_MOST, f"exposure level {level}")
+    readme = pathlib.Path(__file__).parents[2] / "README.md"
+    check(f"exposure level {EXPOSURE_MOST}" in " ".join(readme.read_text().split()), "README.md has another")
+
+
+def test_service_unit_has_what_it_takes(bench):
+    """Its capabilities are those that the tests above record with."""
+    path = unit_file.write(bench, "/usr/bin")
+    check_equal(set(unit_file.capabilities(path)), set(RECORDING) - {"sys_admin"}, "capabilities")
+
+
+def test_service_under_the_unit(bench):
+    """User, capabilities, limits, mounts and system calls as the unit has them."""
+    path = unit_file.write(bench, "/usr/bin")
+    folder = folder_of(bench, "state", SOMEBODY)
+    program, library, domain = start(bench, "jemalloc")
+    command = allocsnap_with(bench, RECORDING, by=unit_file.under_filter(bench, path))
+    recording = bench.attach([program], command=[*unit_file.in_namespaces(folder), *command], folder=folder,
+                             preexec_fn=lambda: unit_file.set_limits(path))
+    check_equal(status(recording.pid)["Seccomp"], 2, "whether it is under a filter")
+    check(os.stat(f"/proc/{recording.pid}/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino,
+          "it has our network")
+    program.order("load")
+    wait_for(lambda: is_probed(bench, recording.snapshot(), os.path.basename(os.path.realpath(library))),
+             "what is loaded later is probed")
+    check_work(bench, program, recording, domain, "as the service")

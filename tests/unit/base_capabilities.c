@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Giving up capabilities: of a process that has some, so as root; each test is a process of its own. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/capabilities.h"
+#include "service/privileges.h"
+#include "skip.h"
+
+#define BPF_ONLY CAPABILITY(CAP_BPF)
+
+static void need(uint64_t set)
+{
+	if ((capabilities_held() & set) != set)
+		skip_because("it takes root to give up what only root has");
+}
+
+/* A line of /proc/self/status, as the kernel has it. */
+static uint64_t told(const char *name)
+{
+	FILE *file = fopen("/proc/thread-self/status", "re");
+	char line[256];
+	uint64_t value = ~0ull;
+
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ':')
+			value = strtoull(line + strlen(name) + 1, NULL, strcmp(name, "NoNewPrivs") ? 16 : 10);
+	fclose(file);
+	return value;
+}
+
+Test(base_capabilities, are_as_the_kernel_tells)
+{
+	cr_expect_eq(capabilities_held(), told("CapEff"));
+}
+
+Test(base_capabilities, are_given_up_in_all_sets)
+{
+	static const char *const sets[] = { "CapEff", "CapPrm", "CapBnd" };
+
+	need(BPF_ONLY | CAPABILITY(CAP_SETPCAP));
+	cr_assert_eq(capabilities_keep(BPF_ONLY), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
+		cr_expect_eq(told(sets[i]), BPF_ONLY, "%s", sets[i]);
+	cr_expect_eq(told("CapInh"), 0);
+	cr_expect_eq(told("CapAmb"), 0);
+	cr_expect_eq(told("NoNewPrivs"), 1);
+	cr_assert_eq(capabilities_keep(~0ull), 0);
+	cr_expect_eq(told("CapPrm"), BPF_ONLY, "what is gone does not come back");
+}
+
+Test(base_capabilities, are_given_up_without_the_one_for_the_bounding_set)
+{
+	need(BPF_ONLY | CAPABILITY(CAP_SETPCAP) | CAPABILITY(CAP_KILL));
+	cr_assert_eq(capabilities_keep(BPF_ONLY | CAPABILITY(CAP_KILL)), 0);
+	cr_assert_eq(capabilities_keep(BPF_ONLY), 0);
+	cr_expect_eq(told("CapPrm"), BPF_ONLY);
+	cr_expect_eq(told("CapBnd"), BPF_ONLY | CAPABILITY(CAP_KILL));
+}
+
+/* A thread's are its own: it keeps what the others have. */
+static void *give_up(void *unused)
+{
+	(void)unused;
+	return (void *)(long)(capabilities_keep(0) ?: told("CapPrm") != 0);
+}
+
+Test(base_capabilities, are_given_up_by_a_thread_for_itself)
+{
+	uint64_t before = told("CapPrm");
+	pthread_t thread;
+	void *failed;
+
+	need(BPF_ONLY);
+	cr_assert_eq(pthread_create(&thread, NULL, give_up, NULL), 0);
+	cr_assert_eq(pthread_join(thread, &failed), 0);
+	cr_expect_null(failed);
+	cr_expect_eq(told("CapPrm"), before);
+}
+
+Test(base_capabilities, are_lowered_for_a_moment)
+{
+	uint64_t before, held = capabilities_held();
+
+	need(BPF_ONLY);
+	cr_assert_eq(capabilities_lower(BPF_ONLY, &before), 0);
+	cr_expect_eq(told("CapEff"), held & ~BPF_ONLY);
+	cr_assert_eq(capabilities_restore(before), 0);
+	cr_expect_eq(told("CapEff"), held);
+}
+
+/* ---- which recording takes ---- */
+
+Test(service_privileges, are_fewer_once_all_is_loaded)
+{
+	uint64_t needed = privileges__needed(false);
+
+	cr_expect_eq(needed, CAPABILITY(CAP_BPF) | CAPABILITY(CAP_SYS_PTRACE) |
+			     CAPABILITY(CAP_CHECKPOINT_RESTORE) | CAPABILITY(CAP_DAC_READ_SEARCH));
+	cr_expect_eq(privileges__needed(true) & ~needed,
+		     CAPABILITY(CAP_SYS_ADMIN) | CAPABILITY(CAP_SYS_NICE));
+}
+
+Test(service_privileges, have_names)
+{
+	char text[256];
+
+	cr_expect_str_eq(privileges__text(text, sizeof(text), 0), "none");
+	cr_expect_str_eq(privileges__text(text, sizeof(text),
+					  CAPABILITY(CAP_PERFMON) | CAPABILITY(CAP_BPF)),
+			 "CAP_BPF, CAP_PERFMON");
+	cr_expect_str_eq(privileges__text(text, sizeof(text), CAPABILITY(CAP_BPF) |
+					  CAPABILITY(CAP_CHOWN) | CAPABILITY(CAP_KILL)),
+			 "CAP_BPF, 2 more");
+	cr_expect_str_eq(privileges__text(text, sizeof(text), CAPABILITY(CAP_CHOWN)), "1 more");
+	cr_expect_lt(strlen(privileges__text(text, 10, ~0ull)), 10);
+}
+
+Test(service_privileges, to_write_are_those_that_the_folder_takes)
+{
+	char folder[] = "/tmp/allocsnap-privileges.XXXXXX";
+
+	need(CAPABILITY(CAP_DAC_OVERRIDE) | CAPABILITY(CAP_CHOWN));
+	cr_assert(mkdtemp(folder));
+	cr_expect_eq(privileges__to_write(folder), 0, "it is ours");
+	cr_assert_eq(chown(folder, 65534, 65534), 0);
+	cr_expect_eq(privileges__to_write(folder), CAPABILITY(CAP_DAC_OVERRIDE));
+	cr_assert_eq(chmod(folder, 0777), 0);
+	cr_expect_eq(privileges__to_write(folder), 0, "it is everybody's");
+	cr_expect_neq(capabilities_held() & CAPABILITY(CAP_DAC_OVERRIDE), 0, "it was given back");
+	cr_assert_eq(rmdir(folder), 0);
+}

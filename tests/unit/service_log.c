@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "service/log.h"
+
+static FILE *file;
+static char text[4096];
+
+/* Standard error is a file; JOURNAL_STREAM names it, or one that has its inode elsewhere. */
+static void begin(unsigned long long other_device)
+{
+	char stream[64];
+	struct stat st;
+
+	file = tmpfile();
+	cr_assert(file);
+	cr_assert_eq(fstat(fileno(file), &st), 0);
+	snprintf(stream, sizeof(stream), "%llu:%llu", (unsigned long long)st.st_dev + other_device,
+		 (unsigned long long)st.st_ino);
+	setenv("JOURNAL_STREAM", stream, 1);
+	fflush(stderr);
+	cr_assert_eq(dup2(fileno(file), STDERR_FILENO), STDERR_FILENO);
+}
+
+static const char *written(void)
+{
+	ssize_t got = pread(fileno(file), text, sizeof(text) - 1, 0);
+
+	text[got > 0 ? got : 0] = '\0';
+	return text;
+}
+
+Test(service_log, tells_the_journal_the_priority)
+{
+	begin(0);
+	cr_expect(log_is_journal());
+	log_line(LOG_ERR, "the disk is full: %d lost", 7);
+	log_line(LOG_WARNING, "b");
+	log_line(LOG_INFO, "c");
+	cr_expect_str_eq(written(), "<3>the disk is full: 7 lost\n<4>b\n<6>c\n");
+}
+
+/* A facility is none of the priority's business. */
+Test(service_log, has_no_facility)
+{
+	begin(0);
+	log_line(LOG_DAEMON | LOG_NOTICE, "a");
+	cr_expect_str_eq(written(), "<5>a\n");
+}
+
+Test(service_log, says_who_speaks_elsewhere)
+{
+	begin(1);
+	cr_expect_not(log_is_journal());
+	log_line(LOG_ERR, "the disk is full: %d lost", 7);
+	cr_expect_str_eq(written(), "allocsnap: the disk is full: 7 lost\n");
+}
+
+Test(service_log, takes_no_other_word_for_the_journal)
+{
+	static const char *const wrong[] = { "", "x", "1", "1:", ":2", "18446744073709551615:x" };
+
+	begin(0);
+	for (size_t i = 0; i < 6; i++) {
+		setenv("JOURNAL_STREAM", wrong[i], 1);
+		cr_expect_not(log_is_journal(), "'%s'", wrong[i]);
+	}
+	unsetenv("JOURNAL_STREAM");
+	cr_expect_not(log_is_journal());
+}
+
+/* A process's name could else begin a line of its own, with a priority of its own. */
+Test(service_log, is_one_line)
+{
+	begin(0);
+	log_line(LOG_INFO, "%s", "a\n<0>b\033[1m\xff");
+	cr_expect_str_eq(written(), "<6>a\\x0a<0>b\\x1b[1m\\xff\n");
+}
