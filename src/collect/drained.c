@@ -219,7 +219,7 @@ static int save(const struct target *target, struct snapshot_builder *builder, c
 	if (!folder)
 		return -errno;
 	err = snapshot_builder__save(builder, folder, format_time_compact(time_text, wall_ns),
-				     ret_path, why);
+				     NULL, ret_path, why);
 	free(folder);
 	return err;
 }
