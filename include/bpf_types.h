@@ -131,10 +131,12 @@ struct process {
 	char comm[COMM_BYTES];	   /* at fork, exec, and the main thread's end */
 	bpf_u64 resumed_ns; /* CLOCK_MONOTONIC when probes began to be placed after the last gap; 0: none */
 	bpf_u64 cpu_ns; /* CPU time of the process, all of it, once exit_ns is set */
+	bpf_u64 is_oom_victim; /* the OOM killer had chosen it; once exit_ns is set */
+	bpf_u64 ring_at_bytes; /* current_bytes at which the doorbell rings, once; 0: at none */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (19 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (21 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 /*
  * A pool takes its memory from a heap, a heap takes it from mappings. A block of one may begin
@@ -343,6 +345,15 @@ struct process_request {
 	bpf_u64 tgid;
 };
 _Static_assert(sizeof(struct process_request) == 8, "no padding");
+
+/* Whom the OOM killer chose, and the memory cgroup of that one; also who is in which. */
+struct oom_kill {
+	bpf_u64 tgid;
+	bpf_u64 group;
+};
+_Static_assert(sizeof(struct oom_kill) == 16, "no padding");
+
+#define OOM_KILLS 32 /* a power of two: so many can come between two looks */
 
 /* How callers are found. */
 enum unwinder {

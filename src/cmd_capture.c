@@ -127,6 +127,20 @@ static int parse_domains(const char *text, void *field, struct reason *why)
 	return 0;
 }
 
+static int parse_compact(const char *text, void *field, struct reason *why)
+{
+	(void)text, (void)why;
+	*(bool *)field = true;
+	return 0;
+}
+
+static int parse_no_compact(const char *text, void *field, struct reason *why)
+{
+	(void)text, (void)why;
+	*(bool *)field = false;
+	return 0;
+}
+
 const struct option_row capture_rows[] = {
 	{ "output", 'o', OPTION_STRING, FIELD(recording.dir), .arg = "DIR",
 	  .help = "write DIR/HOST/COMM.PID/TIME.snap (default ./allocsnap-data)" },
@@ -137,6 +151,16 @@ const struct option_row capture_rows[] = {
 	  .arg = "TIME", .help = "end after TIME, with a last snapshot" },
 	{ "count", 'n', OPTION_COUNT, FIELD(recording.count), .arg = "N",
 	  .help = "end with the Nth snapshot", .least = 1 },
+	{ "on-growth", 0, OPTION_CUSTOM, FIELD(recording.triggers), .arg = "STEP",
+	  .help = "a snapshot, too, when 20% or 100M more is live than in the last one", .parse = parse_growth },
+	{ "on-peak", 0, OPTION_CUSTOM, FIELD(recording.triggers.peak_percent), .arg = "PCT%",
+	  .help = "and when PCT % more is live than in any: the peak is in one, but for so much", .parse = parse_peak },
+	{ "on-oom", 0, OPTION_FLAG, FIELD(recording.triggers.on_oom),
+	  .help = "and of all in a memory cgroup when the OOM killer chooses one there" },
+	{ "compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact),
+	  .help = "write no addresses and threads, and births to the second", .parse = parse_compact },
+	{ "no-compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact),
+	  .help = "write all that is known of a block", .parse = parse_no_compact },
 	{ "follow-forks", 'f', OPTION_FLAG, FIELD(follow_forks),
 	  .help = "record the processes that it starts, too, each with snapshots of its own" },
 	{ "traceback-limit", 0, OPTION_COUNT, FIELD(traceback_limit),
@@ -216,6 +240,7 @@ struct collector *open_collector(const struct capture_options *options)
 		.max_size = options->max_size,
 		.max_overhead = options->max_overhead,
 		.follow_forks = options->follow_forks,
+		.on_oom = options->recording.triggers.on_oom,
 		.probe = options->probe.item,
 		.probe_nr = options->probe.item_nr,
 	};

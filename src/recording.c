@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #include "base/reason.h"
+#include "base/units.h"
 #include "cmd.h"
 #include "collect.h"
+#include "due.h"
 #include "recording_show.h"
 
 #define SECOND_NS 1000000000ULL
@@ -51,6 +53,7 @@ struct recording {
 	uint64_t started_ns, next_ns;
 	uint64_t ended_ns; /* when the ended were last seen to */
 	uint64_t passes;
+	struct due due;
 	struct status_line line;
 	bool is_fresh;	 /* snapshots of all have just been taken */
 	bool stop;
@@ -105,29 +108,49 @@ static void remember(struct recording *recording, const struct process_view *vie
 	free(path);
 }
 
-static void save(struct recording *recording, const struct process_view *view)
+/* The OOM killer's work is not to be overlooked. */
+static void say_oom_kill(const struct process_view *view, const char *path)
 {
+	char comm[64];
+
+	say("%s (%d) was killed by the OOM killer; its last snapshot is %s",
+	    clean_text(comm, sizeof(comm), view->comm), view->pid, path);
+}
+
+static enum trigger trigger_of_end(const struct recording *recording, const struct process_view *view)
+{
+	return view->is_oom_victim && recording->options->triggers.on_oom ? TRIGGER_OOM : TRIGGER_END;
+}
+
+static void save(struct recording *recording, const struct process_view *view, enum trigger trigger)
+{
+	const struct save_options options = {
+		.dir = recording->options->dir,
+		.trigger = trigger_name(view->is_final ? trigger_of_end(recording, view) : trigger),
+		.is_compact = recording->options->is_compact,
+	};
 	struct reason why = {};
 	char *path;
 
-	if (collector__save(recording->collector, view->pid, recording->options->dir, &path,
-			    &why)) {
+	if (collector__save(recording->collector, view->pid, &options, &path, &why)) {
 		fail(recording, &why);
 		return;
 	}
 	status_line_clear(&recording->line);
 	say_path(recording, path);
+	if (view->is_final && view->is_oom_victim)
+		say_oom_kill(view, path);
 	remember(recording, view, path);
 }
 
-static void save_all(struct recording *recording, bool only_ended)
+static void save_all(struct recording *recording, enum trigger trigger)
 {
 	for (size_t i = 0; i < collector__process_nr(recording->collector); i++) {
 		struct process_view view;
 
 		collector__view(recording->collector, i, &view);
-		if (!view.is_vforked && view.is_drained && (view.is_final || !only_ended))
-			save(recording, &view);
+		if (!view.is_vforked && view.is_drained && (view.is_final || trigger != TRIGGER_END))
+			save(recording, &view, trigger);
 	}
 }
 
@@ -143,23 +166,53 @@ static void stop_ended(struct recording *recording, bool drained)
 	}
 }
 
-/* One pass over all books, and a snapshot of each process, or of those that have ended. */
-static void take_snapshots(struct recording *recording, bool only_ended)
+/* One pass over all books, and a snapshot of each process; TRIGGER_END: of those that have ended. */
+static void take_snapshots(struct recording *recording, enum trigger trigger)
 {
 	struct reason why = {};
 	bool drained = !collector__drain(recording->collector, &why);
 
 	if (drained)
-		save_all(recording, only_ended);
+		save_all(recording, trigger);
 	else
 		fail(recording, &why);
 	stop_ended(recording, drained);
 	recording->ended_ns = now_ns();
-	if (only_ended || !drained)
+	if (trigger == TRIGGER_END || !drained)
 		return;
 	recording->is_fresh = true;
 	if (++recording->passes == recording->options->count)
 		recording->stop = true;
+}
+
+/* Who has ended meanwhile is seen to as all are that end. */
+static void save_due(struct recording *recording)
+{
+	for (size_t i = 0; i < collector__process_nr(recording->collector); i++) {
+		enum trigger trigger;
+		struct process_view view;
+
+		collector__view(recording->collector, i, &view);
+		trigger = due_trigger(&recording->due, view.pid);
+		if (trigger && view.is_drained && !view.is_final && !view.is_vforked)
+			save(recording, &view, trigger);
+	}
+}
+
+/* Of those for whom it is time. Meanwhile they have gone on: they are looked at again at once. */
+static void take_due(struct recording *recording)
+{
+	struct reason why = {};
+
+	due_find(&recording->due, recording->collector, &recording->options->triggers);
+	if (!recording->due.process_nr)
+		return;
+	if (collector__drain(recording->collector, &why)) {
+		fail(recording, &why);
+		return;
+	}
+	save_due(recording);
+	recording->due.is_soon = true;
 }
 
 static bool all_done(const struct recording *recording)
@@ -229,7 +282,7 @@ static void take_signals(struct recording *recording)
 
 	while (read(recording->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR1) {
-			take_snapshots(recording, false);
+			take_snapshots(recording, TRIGGER_SIGNAL);
 			continue;
 		}
 		if (info.ssi_signo == SIGUSR2) {
@@ -284,7 +337,7 @@ static void wait_for_events(const struct recording *recording)
 	};
 
 	due = least(due, least(recording->next_ns, end_ns(recording)));
-	due = least(due, ended);
+	due = recording->due.is_soon ? now : least(due, ended);
 	if (recording->options->has_budget && ended != UINT64_MAX)
 		due = least(due, now + BUDGET_EVERY_NS);
 	/* Who has ended is readable till then. */
@@ -295,7 +348,7 @@ static void take_interval(struct recording *recording)
 {
 	uint64_t interval_ns = recording->options->interval_ns;
 
-	take_snapshots(recording, false);
+	take_snapshots(recording, TRIGGER_INTERVAL);
 	recording->next_ns += interval_ns;
 	if (recording->next_ns < now_ns()) /* slower than the interval: skip, do not pile up */
 		recording->next_ns = now_ns() + interval_ns;
@@ -339,12 +392,14 @@ static void record(struct recording *recording)
 		if (now_ns() >= end_ns(recording))
 			recording->stop = true;
 		else if (!recording->stop && now_ns() >= ended_due_ns(recording))
-			take_snapshots(recording, true);
+			take_snapshots(recording, TRIGGER_END);
 		else if (!recording->stop && now_ns() >= recording->next_ns)
 			take_interval(recording);
+		if (!recording->stop)
+			take_due(recording);
 	}
 	if (!recording->is_fresh && !all_done(recording))
-		take_snapshots(recording, false);
+		take_snapshots(recording, now_ns() >= end_ns(recording) ? TRIGGER_DURATION : TRIGGER_LAST);
 	status_line_clear(&recording->line);
 	say_notes(recording->collector);
 }
@@ -401,5 +456,6 @@ int record_until_told(const struct recording_options *options, struct collector 
 		free(path);
 	}
 	free(recording.named);
+	due_release(&recording.due);
 	return recording.status;
 }

@@ -143,10 +143,27 @@ struct signal_struct {
 	atomic_t live; /* threads that have not exited */
 	int group_exit_code;
 	unsigned long long sum_sched_runtime; /* of threads that are gone */
+	struct mm_struct *oom_mm; /* not NULL: the OOM killer has chosen the process */
 };
 
 struct sched_entity {
 	__u64 sum_exec_runtime;
+};
+
+struct cgroup_subsys_state {
+	__u64 serial_nr; /* never given twice */
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1]; /* of each kind: enum cgroup_subsys_id */
+};
+
+enum cgroup_subsys_id {
+	memory_cgrp_id,
+};
+
+struct trace_event_raw_mark_victim {
+	__u32 uid;
 };
 
 struct task_struct {
@@ -160,6 +177,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct task_struct *group_leader; /* the main thread */
 	struct signal_struct *signal;
+	struct css_set *cgroups;
 	struct uprobe_task *utask;
 	struct thread_struct thread;
 };

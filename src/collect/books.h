@@ -29,6 +29,9 @@ void books_close(struct books *books);
 /* Those of a process, as they are now; false: it has none. */
 bool books_read(const struct books *books, pid_t pid, struct process *ret);
 
+/* See collector__ring_at(). */
+bool books_ring_at(const struct books *books, pid_t pid, uint64_t bytes);
+
 /* Gives it a slot if it has none. 0, -E2BIG: too many processes, or a negative errno. */
 int books_write(struct books *books, pid_t pid, const struct process *process);
 

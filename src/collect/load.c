@@ -210,6 +210,8 @@ static int attach_process_life(struct allocsnap_bpf *bpf)
 		err = attach(bpf->progs.code_mapped, &bpf->links.code_mapped);
 	if (!err)
 		err = attach(bpf->progs.room_found, &bpf->links.room_found);
+	if (!err)
+		err = attach(bpf->progs.oom_victim, &bpf->links.oom_victim);
 	return err ?: attach(bpf->progs.process_fork, &bpf->links.process_fork);
 }
 
@@ -231,6 +233,8 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		choose_programs(bpf);
 		bpf_program__set_autoload(bpf->progs.process_fork, options->follow_forks);
 		choose_watch(bpf, options);
+		bpf_program__set_autoload(bpf->progs.oom_victim, options->on_oom);
+		bpf_program__set_autoload(bpf->progs.memory_groups, options->on_oom);
 		err = allocsnap_bpf__load(bpf);
 	}
 	if (!err)

@@ -65,6 +65,7 @@ struct collector {
 	struct drain drain;
 	struct occasion occasion;
 	struct pairing pairing;
+	uint64_t oom_kill_cnt; /* that have been seen to */
 	uint64_t swept_state; /* of images and processes, when notes of dropped blocks were swept */
 };
 

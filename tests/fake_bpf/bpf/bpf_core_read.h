@@ -19,4 +19,15 @@
 #define BPF_CORE_READ(...) \
 	FAKE_CORE_PICK(__VA_ARGS__, FAKE_CORE_5, FAKE_CORE_4, FAKE_CORE_3, FAKE_CORE_2)(__VA_ARGS__)
 
+/* All that a new kernel has is there. */
+#define bpf_core_field_exists(...) 1
+#define bpf_core_enum_value_exists(type, value) 1
+#define bpf_core_enum_value(type, value) (value)
+#define bpf_core_read(to, bytes, from) \
+	({ \
+		const void *core_from_ = (from); \
+		if (core_from_) \
+			__builtin_memcpy((to), core_from_, (bytes)); \
+	})
+
 #endif
