@@ -54,6 +54,7 @@ struct recording {
 	uint64_t ended_ns; /* when the ended were last seen to */
 	uint64_t passes;
 	struct due due;
+	uint64_t due_again_ns; /* not before then they are looked for */
 	struct status_line line;
 	bool is_fresh;	 /* snapshots of all have just been taken */
 	bool stop;
@@ -199,11 +200,17 @@ static void save_due(struct recording *recording)
 	}
 }
 
-/* Of those for whom it is time. Meanwhile they have gone on: they are looked at again at once. */
+/*
+ * Of those for whom it is time. Meanwhile they have gone on, and are looked at again as soon as that has been
+ * as long as it took: where many are due one pass is for all, and they take half of the time at most.
+ */
 static void take_due(struct recording *recording)
 {
+	uint64_t begun_ns = now_ns();
 	struct reason why = {};
 
+	if (begun_ns < recording->due_again_ns)
+		return;
 	due_find(&recording->due, recording->collector, &recording->options->triggers);
 	if (!recording->due.process_nr)
 		return;
@@ -213,6 +220,7 @@ static void take_due(struct recording *recording)
 	}
 	save_due(recording);
 	recording->due.is_soon = true;
+	recording->due_again_ns = now_ns() + (now_ns() - begun_ns);
 }
 
 static bool all_done(const struct recording *recording)
@@ -337,7 +345,9 @@ static void wait_for_events(const struct recording *recording)
 	};
 
 	due = least(due, least(recording->next_ns, end_ns(recording)));
-	due = recording->due.is_soon ? now : least(due, ended);
+	due = least(due, ended);
+	if (recording->due.is_soon)
+		due = least(due, recording->due_again_ns);
 	if (recording->options->has_budget && ended != UINT64_MAX)
 		due = least(due, now + BUDGET_EVERY_NS);
 	/* Who has ended is readable till then. */

@@ -127,11 +127,19 @@ static int expand_counts(const struct snap_reading *r, struct snapshot *s)
 	return err;
 }
 
+/* Nothing is in it that a compact file would be without: hostile ones may have all. */
+static bool is_compact(const struct snap_reading *r)
+{
+	return (r->section[SNAP_TRACE_BIRTH_SECOND] || r->section[SNAP_TRACE_COUNT]) &&
+	       !r->section[SNAP_TRACE_BIRTH] && !r->section[SNAP_TRACE_ADDRESS] &&
+	       !r->section[SNAP_TRACE_THREAD];
+}
+
 int snap_expand(const struct snap_reading *r, struct snapshot *s)
 {
 	int err = 0;
 
-	s->is_compact = r->section[SNAP_TRACE_BIRTH_SECOND] || r->section[SNAP_TRACE_COUNT];
+	s->is_compact = is_compact(r);
 	if (r->section[SNAP_TRACE_BIRTH_SECOND])
 		err = expand_births(r, s);
 	if (!err && r->section[SNAP_TRACE_COUNT])
