@@ -335,3 +335,23 @@ Test(snapshot_compact, without_sizes_is_damaged)
 	sample_expect_refused(&sample, "no sizes", EBADMSG, " rows for 0 sizes");
 	sample_release(&sample);
 }
+
+/* No writer of ours makes one; what is in it is not lost. */
+Test(snapshot_compact, with_threads_is_none)
+{
+	struct sample sample = compact_sample();
+	struct reason why = { "" };
+	struct snapshot *snapshot;
+	struct read again;
+
+	sample_poke(&sample, &sample_section(&sample, SNAP_TRACE_DOMAIN)->type, SNAP_TRACE_THREAD, 4);
+	sample_seal(&sample);
+	snapshot = snapshot__open_memory(sample.bytes, sample.len, &why);
+	cr_assert(snapshot, "%s", why.text);
+	again = read_back(snapshot, NULL);
+	cr_expect(again.t->trace_thread && again.t->trace_nr == BLOCKS);
+	cr_expect(!has_section(&again.sample, SNAP_TRACE_COUNT));
+	read_release(&again);
+	snapshot__close(snapshot);
+	sample_release(&sample);
+}
