@@ -41,6 +41,20 @@ static __always_inline void count_sampled(struct process *process, __s64 n)
 		count(process, COUNTER_sampled_blocks, n);
 }
 
+/*
+ * Wakes the loader when what is live has risen to where it wants to know, once: it says where it
+ * wants to know next. One less than 0 is more than anything.
+ */
+static __always_inline void ring_if_reached(struct process *process, __u64 current_bytes)
+{
+	__u64 at = *(volatile __u64 *)&process->ring_at_bytes;
+
+	if (at - 1 >= current_bytes)
+		return;
+	if (__sync_val_compare_and_swap(&process->ring_at_bytes, at, 0) == at)
+		ring(bpf_get_current_pid_tgid() >> 32);
+}
+
 static __always_inline void count_entered(struct process *process, struct estimate estimate)
 {
 	__u64 *current = process->counter;
@@ -52,6 +66,7 @@ static __always_inline void count_entered(struct process *process, struct estima
 	count_sampled(process, 1);
 	raise_peak(process, COUNTER_peak_bytes, bytes + estimate.bytes);
 	raise_peak(process, COUNTER_peak_blocks, blocks_before + estimate.blocks);
+	ring_if_reached(process, bytes + estimate.bytes);
 }
 
 static __always_inline void count_removed(struct process *process, struct estimate estimate)

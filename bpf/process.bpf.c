@@ -347,6 +347,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 		return 0;
 	process->exit_code = task->signal->group_exit_code ?: task->exit_code;
 	process->cpu_ns = cpu_time(task);
+	process->is_oom_victim = task->signal->oom_mm != NULL;
 	process->exit_ns = bpf_ktime_get_ns();
 	if (rules.everyone)
 		end_books(process, task->tgid);

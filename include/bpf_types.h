@@ -145,10 +145,12 @@ struct process {
 	bpf_u64 owner;	 /* enum books_owner */
 	bpf_u64 admitted_ns; /* CLOCK_MONOTONIC, of one that began to be recorded by its exec; else 0 */
 	bpf_u64 has_left; /* it runs, and called exec of what is not admitted: exit_ns is when */
+	bpf_u64 is_oom_victim; /* the OOM killer had chosen it; once exit_ns is set */
+	bpf_u64 ring_at_bytes; /* current_bytes at which the doorbell rings, once; 0: at none */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (24 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (26 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 /*
  * A pool takes its memory from a heap, a heap takes it from mappings. A block of one may begin
@@ -425,6 +427,15 @@ _Static_assert(sizeof(struct rules) == 48 + RULES_MAX * sizeof(struct rule), "no
 struct admissible_process {
 	bpf_u32 tgid;
 };
+
+/* Whom the OOM killer chose, and the memory cgroup of that one; also who is in which. */
+struct oom_kill {
+	bpf_u64 tgid;
+	bpf_u64 group;
+};
+_Static_assert(sizeof(struct oom_kill) == 16, "no padding");
+
+#define OOM_KILLS 32 /* a power of two: so many can come between two looks */
 
 /* How callers are found. */
 enum unwinder {

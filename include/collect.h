@@ -153,6 +153,8 @@ struct collector_options {
 	 */
 	uint32_t max_overhead;
 
+	bool on_oom; /* the OOM killer is watched: struct process_view, is_near_oom */
+
 	/*
 	 * Allocators of the programs' own, each told in a line as --probe takes it:
 	 * "name=NAME,object=FILE,alloc=SYM(size=N),free=SYM(ptr=N)". Their blocks are in domains
@@ -252,8 +254,12 @@ struct process_view {
 	bool has_ended;
 	bool is_drained; /* the last drain has it; else it came later, and there is nothing to save */
 	bool is_final; /* the last drain was after its end */
+	bool is_oom_victim; /* it has ended, and the OOM killer had chosen it */
 	bool is_vforked; /* it runs in its parent's memory and has nothing of its own yet */
 	struct traced_memory memory;
+	uint64_t last_bytes; /* that the last snapshot written has; 0: there is none, or exec came */
+	uint64_t most_bytes; /* that any of them has */
+	bool is_near_oom; /* the OOM killer chose somebody in its memory cgroup, after the last of them */
 	uint64_t allocations;
 	uint64_t lost; /* the kernel's losses, all together */
 	uint64_t cpu_ns;  /* CPU time, user and system, since the recording of it began */
@@ -289,17 +295,31 @@ bool collector__is_blind(const struct collector *collector);
 void collector__refresh(struct collector *collector);
 
 /*
+ * Lets collector__event_fd() become readable when what is live in process i has risen to so many
+ * bytes, once; 0: never. That is looked at where a block enters, so it is known within milliseconds.
+ * Returns whether it has already: then nobody may ring.
+ */
+bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes);
+
+/*
  * Reads the books of all processes, once for as many collector__save() as there are processes. The
  * snapshots are of this moment.
  */
 int collector__drain(struct collector *collector, struct reason *why);
 
+/* Of a snapshot that is written. Zero is the default, but for dir. */
+struct save_options {
+	const char *dir;
+	const char *trigger; /* why it was taken: its metadata "trigger"; NULL: not said */
+	bool is_compact; /* without addresses and threads, births to the second (snapshot.h) */
+};
+
 /*
  * Writes the snapshot of a process as DIR/HOST/COMM.PID/TIME.snap (folders are made, mode
  * 0700). The caller frees *ret_path.
  */
-int collector__save(struct collector *collector, pid_t pid, const char *dir, char **ret_path,
-		    struct reason *why);
+int collector__save(struct collector *collector, pid_t pid, const struct save_options *options,
+		    char **ret_path, struct reason *why);
 
 /* ---- where everybody is recorded ---- */
 
@@ -311,8 +331,8 @@ int collector__save(struct collector *collector, pid_t pid, const char *dir, cha
 int collector__admit(struct collector *collector, struct reason *why);
 
 /* As collector__save(), of view i: a pid can be given out again before an end was drained. */
-int collector__save_view(struct collector *collector, size_t i, const char *dir, char **ret_path,
-			 struct reason *why);
+int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
+			 char **ret_path, struct reason *why);
 
 /*
  * After a drain and all that was to be saved of it: forgets who had ended by then. Meanwhile nobody is

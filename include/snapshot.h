@@ -32,6 +32,10 @@
  * file_size must be the file's length. A column that was not recorded has no section. Readers
  * refuse a version or a section type or an encoding that they do not know, and a file whose rows
  * take more than 1 GiB and 32 times its size; writers only ever append to the enums.
+ *
+ * A compact file has no addresses and threads, and births to the second (the one that a birth is in, or the
+ * next where that would be before the last gap, or 0). Rows that are equal then may be one with a count, at
+ * least 1, where there are no weights: a reader has as many traces as they add up to. Without counts each row is one.
  */
 
 #include <stdbool.h>
@@ -77,6 +81,8 @@ enum snap_section_type {
 	SNAP_PROBE_DOMAIN = 17,	   /* uint32_t[]: of each probe: its blocks' */
 	SNAP_TRACE_WEIGHT = 18,	   /* double[] (binary64): see struct snap_trace; absent: all 1 */
 	SNAP_GAPS = 19,		   /* struct snap_gap[], ascending, none within another */
+	SNAP_TRACE_BIRTH_SECOND = 20, /* uint32_t[]: of a compact file, in the place of births */
+	SNAP_TRACE_COUNT = 21,	   /* uint32_t[]: of a compact file: how many traces a row stands for */
 	SNAP_SECTION_TYPE_MAX,
 };
 
@@ -316,6 +322,7 @@ uint64_t snapshot__counter(const struct snapshot *snapshot, const char *name);
 /* Zero is the default. */
 struct snapshot_save_options {
 	bool compress; /* zstd, for the sections that it makes smaller */
+	bool compact;  /* see above; what was read from a compact file stays compact without it, too */
 };
 
 /*
@@ -444,9 +451,10 @@ int snapshot_builder__serialize(struct snapshot_builder *builder, void **ret_byt
 /*
  * Writes the snapshot as DIR/NAME.snap, mode 0600, synced, and never half: it has no name until
  * it is whole. An existing file is never replaced: NAME-2.snap, NAME-3.snap… are tried.
- * dir must exist. *ret_path (the caller frees it) is the path that was written.
+ * dir must exist; options may be NULL. *ret_path (the caller frees it) is the path that was written.
  */
 int snapshot_builder__save(struct snapshot_builder *builder, const char *dir, const char *name,
-			   char **ret_path, struct reason *why);
+			   const struct snapshot_save_options *options, char **ret_path,
+			   struct reason *why);
 
 #endif

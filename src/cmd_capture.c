@@ -129,6 +129,20 @@ static int parse_domains(const char *text, void *field, struct reason *why)
 	return 0;
 }
 
+static int parse_compact(const char *text, void *field, struct reason *why)
+{
+	(void)text, (void)why;
+	*(bool *)field = true;
+	return 0;
+}
+
+static int parse_no_compact(const char *text, void *field, struct reason *why)
+{
+	(void)text, (void)why;
+	*(bool *)field = false;
+	return 0;
+}
+
 const struct option_row capture_rows[] = {
 	{ "output", 'o', OPTION_STRING, FIELD(recording.dir), .arg = "DIR",
 	  .help = "write DIR/HOST/COMM.PID/TIME.snap (default ./allocsnap-data)" },
@@ -139,6 +153,16 @@ const struct option_row capture_rows[] = {
 	  .arg = "TIME", .help = "end after TIME, with a last snapshot" },
 	{ "count", 'n', OPTION_COUNT, FIELD(recording.count), .arg = "N",
 	  .help = "end with the Nth snapshot", .least = 1 },
+	{ "on-growth", 0, OPTION_CUSTOM, FIELD(recording.triggers), .arg = "STEP",
+	  .help = "a snapshot, too, when 20% or 100M more is live than in the last one", .parse = parse_growth },
+	{ "on-peak", 0, OPTION_CUSTOM, FIELD(recording.triggers.peak_percent), .arg = "PCT%",
+	  .help = "and when PCT % more is live than in any: the peak is in one, but for so much", .parse = parse_peak },
+	{ "on-oom", 0, OPTION_FLAG, FIELD(recording.triggers.on_oom),
+	  .help = "and of all in a memory cgroup when the OOM killer chooses one there" },
+	{ "compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact),
+	  .help = "write no addresses and threads, and births to the second", .parse = parse_compact },
+	{ "no-compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact),
+	  .help = "write all that is known of a block", .parse = parse_no_compact },
 	{ "follow-forks", 'f', OPTION_FLAG, FIELD(follow_forks),
 	  .help = "record the processes that it starts, too, each with snapshots of its own" },
 	{ "traceback-limit", 0, OPTION_COUNT, FIELD(traceback_limit),
@@ -202,6 +226,7 @@ static struct collector_options collector_options_of(const struct capture_option
 		.max_size = options->max_size,
 		.max_overhead = options->max_overhead,
 		.follow_forks = options->follow_forks,
+		.on_oom = options->recording.triggers.on_oom,
 		.probe = options->probe.item,
 		.probe_nr = options->probe.item_nr,
 	};

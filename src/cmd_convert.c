@@ -20,7 +20,7 @@ struct output_format;
 struct convert_options {
 	const char *output;
 	const struct output_format *format; /* NULL: as the output's name says */
-	bool compress;
+	bool compress, compact;
 	struct select_options select;
 };
 
@@ -30,7 +30,7 @@ struct output_format {
 	const char *name; /* of --to */
 	const char *help;
 	const char *suffix; /* of files that have it without --to */
-	bool is_binary, can_compress;
+	bool is_binary, can_compress; /* and can be compact */
 
 	/* 0, or a negative errno with a line in *why. The first one writes to stdout. */
 	int (*print)(const struct snapshot *snapshot, const struct convert_options *options);
@@ -38,9 +38,17 @@ struct output_format {
 		    struct reason *why);
 };
 
+static struct snapshot_save_options save_options_of(const struct convert_options *options)
+{
+	return (struct snapshot_save_options){
+		.compress = options->compress,
+		.compact = options->compact,
+	};
+}
+
 static int print_snap(const struct snapshot *snapshot, const struct convert_options *options)
 {
-	struct snapshot_save_options save_options = { .compress = options->compress };
+	struct snapshot_save_options save_options = save_options_of(options);
 	void *bytes = NULL;
 	size_t len;
 	int err = snapshot__serialize(snapshot, &save_options, &bytes, &len);
@@ -54,7 +62,7 @@ static int print_snap(const struct snapshot *snapshot, const struct convert_opti
 static int save_snap(const struct snapshot *snapshot, const struct convert_options *options,
 		     struct reason *why)
 {
-	struct snapshot_save_options save_options = { .compress = options->compress };
+	struct snapshot_save_options save_options = save_options_of(options);
 
 	return snapshot__save(snapshot, options->output, &save_options, why);
 }
@@ -152,6 +160,8 @@ static const struct option_row rows[] = {
 	  .arg = "F", .help = "the format of OUT:" },
 	{ "compress", 'z', OPTION_FLAG, FIELD(compress),
 	  .help = "compress the snapshot file (zstd)" },
+	{ "compact", 0, OPTION_FLAG, FIELD(compact),
+	  .help = "without addresses and threads, births to the second: a half or less" },
 	{},
 };
 
@@ -166,6 +176,8 @@ static int check_options(const struct convert_options *options)
 	if (options->compress && !format->can_compress)
 		return say_refusal(&cmd_convert, "--compress goes with --to snap, not %s",
 				   format->name);
+	if (options->compact && !format->can_compress)
+		return say_refusal(&cmd_convert, "--compact goes with --to snap, not %s", format->name);
 	if (is_stdout(options) && format->is_binary && isatty(STDOUT_FILENO))
 		return say_refusal(&cmd_convert, "a snapshot file is not for a terminal; write it "
 						 "to a file, or use --to json");
@@ -185,6 +197,12 @@ static int note_filters(struct snapshot *part, const char *before, const char *f
 	err = snapshot__set_metadata(part, "filters", both);
 	free(both);
 	return err;
+}
+
+/* Ages are no more exact than that. */
+static int note_compact(struct snapshot *snapshot)
+{
+	return snapshot__set_metadata(snapshot, "birth_resolution_ns", "1000000000");
 }
 
 /* Puts the chosen part in the snapshot's place. */
@@ -234,6 +252,8 @@ static int convert(const char *path, const struct convert_options *options,
 
 	if (!status && select_part(&input.snapshot, options, chosen, &why))
 		status = say_failure("%s: %s", path, why.text);
+	if (!status && options->compact && note_compact(input.snapshot))
+		status = say_failure("%s: no room for more metadata", path);
 	if (!status)
 		status = write_output(input.snapshot, options);
 	input_release(&input);

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "at_peak.h"
 #include "base/reason.h"
 #include "doubts.h"
 #include "input.h"
@@ -80,6 +82,12 @@ const struct option_row stats_rows[] = {
 	  .choice = format_choice, .arg = "F", .help = "how to write it (default text):" },
 	{ "json", 'j', OPTION_CUSTOM, FIELD(format), .parse = parse_json,
 	  .help = "the same as --format json" },
+	{},
+};
+
+static const struct option_row at_peak_rows[] = {
+	{ "at-peak", 0, OPTION_FLAG, FIELD(at_peak),
+	  .help = "of several snapshots, or of all in a folder, the one in which most is live" },
 	{},
 };
 
@@ -249,13 +257,30 @@ static int answer(const struct stats_options *options, const struct chosen *chos
 	return status;
 }
 
+/* What could not be read is a failure, but not a reason to say nothing of the others. */
+static int answer_at_peak(const struct stats_options *options, const struct chosen *chosen,
+			  const struct arguments *args)
+{
+	char *path;
+	int failed = choose_at_peak(args->item, args->item_nr, &path);
+	int status = path ? answer(options, chosen, path) : EXIT_FAILED;
+
+	free(path);
+	return status ?: failed;
+}
+
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct stats_options *options = command_options;
 	struct chosen chosen;
 	int status = stats_question(&cmd_stats, options, &chosen);
 
-	if (!status)
+	if (!status && !options->at_peak && args->item_nr > 1)
+		status = say_refusal(&cmd_stats, "one argument too many, '%s': several snapshots go with "
+				     "--at-peak", args->item[1]);
+	else if (!status && options->at_peak)
+		status = answer_at_peak(options, &chosen, args);
+	else if (!status)
 		status = answer(options, &chosen, args->item[0]);
 	chosen_release(&chosen);
 	return status;
@@ -265,11 +290,13 @@ const struct command cmd_stats = {
 	.name = "stats",
 	.args = "SNAP",
 	.arg_min = 1,
-	.arg_max = 1,
+	.arg_max = UINT_MAX,
 	.help = "what holds the memory: live blocks by where they were allocated",
-	.detail = SELECT_DETAIL,
+	.detail = "With --at-peak there may be several, and folders: stats --at-peak HOST/COMM.PID\n\n"
+		  SELECT_DETAIL,
 	.option = { { .row = stats_rows },
-		    { select_rows, offsetof(struct stats_options, select) } },
+		    { select_rows, offsetof(struct stats_options, select) },
+		    { .row = at_peak_rows } },
 	.defaults = &(const struct stats_options){ STATS_DEFAULTS },
 	.options_size = sizeof(struct stats_options),
 	.run = run,

@@ -21,6 +21,7 @@ struct stats_options {
 	enum measure measure;
 	uint64_t top; /* TOP_UNSAID: as the format has it */
 	bool oldest_first;
+	bool at_peak; /* of stats alone */
 	const char *source_dir;
 	const struct renderer *format; /* NULL: text */
 	struct select_options select;

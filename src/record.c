@@ -130,7 +130,9 @@ static void save(struct record *record, size_t i)
 	char *path;
 
 	/* It is not tried again, also where it fails. */
-	if (collector__save_view(record->collector, i, record->options->dir, &path, &why)) {
+	const struct save_options options = { .dir = record->options->dir };
+
+	if (collector__save_view(record->collector, i, &options, &path, &why)) {
 		lose_snapshot(record, &why);
 		return;
 	}

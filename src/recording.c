@@ -15,8 +15,10 @@
 
 #include "archive/outage.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "cmd.h"
 #include "collect.h"
+#include "due.h"
 #include "recording_show.h"
 
 #define SECOND_NS 1000000000ULL
@@ -54,6 +56,8 @@ struct recording {
 	uint64_t started_ns, next_ns;
 	uint64_t ended_ns; /* when the ended were last seen to */
 	uint64_t passes;
+	struct due due;
+	uint64_t due_again_ns; /* not before then they are looked for */
 	struct status_line line;
 	struct outage outage;
 	bool is_fresh;	 /* snapshots of all have just been taken */
@@ -127,12 +131,30 @@ static void say_if_over(struct recording *recording)
 	say("snapshots are written again: %" PRIu64 " could not be", lost);
 }
 
-static void save(struct recording *recording, const struct process_view *view)
+/* The OOM killer's work is not to be overlooked. */
+static void say_oom_kill(const struct process_view *view, const char *path)
 {
+	char comm[64];
+
+	say("%s (%d) was killed by the OOM killer; its last snapshot is %s",
+	    clean_text(comm, sizeof(comm), view->comm), view->pid, path);
+}
+
+static enum trigger trigger_of_end(const struct recording *recording, const struct process_view *view)
+{
+	return view->is_oom_victim && recording->options->triggers.on_oom ? TRIGGER_OOM : TRIGGER_END;
+}
+
+static void save(struct recording *recording, const struct process_view *view, enum trigger trigger)
+{
+	const struct save_options options = {
+		.dir = recording->options->dir,
+		.trigger = trigger_name(view->is_final ? trigger_of_end(recording, view) : trigger),
+		.is_compact = recording->options->is_compact,
+	};
 	struct reason why = {};
 	char *path;
-	int err = collector__save(recording->collector, view->pid, recording->options->dir, &path,
-				  &why);
+	int err = collector__save(recording->collector, view->pid, &options, &path, &why);
 
 	if (err) {
 		lose(recording, err, &why);
@@ -141,17 +163,19 @@ static void save(struct recording *recording, const struct process_view *view)
 	outage_saved(&recording->outage);
 	status_line_clear(&recording->line);
 	say_path(recording, path);
+	if (view->is_final && view->is_oom_victim)
+		say_oom_kill(view, path);
 	remember(recording, view, path);
 }
 
-static void save_all(struct recording *recording, bool only_ended)
+static void save_all(struct recording *recording, enum trigger trigger)
 {
 	for (size_t i = 0; i < collector__process_nr(recording->collector); i++) {
 		struct process_view view;
 
 		collector__view(recording->collector, i, &view);
-		if (!view.is_vforked && view.is_drained && (view.is_final || !only_ended))
-			save(recording, &view);
+		if (!view.is_vforked && view.is_drained && (view.is_final || trigger != TRIGGER_END))
+			save(recording, &view, trigger);
 	}
 	say_if_over(recording);
 }
@@ -168,23 +192,60 @@ static void stop_ended(struct recording *recording, bool drained)
 	}
 }
 
-/* One pass over all books, and a snapshot of each process, or of those that have ended. */
-static void take_snapshots(struct recording *recording, bool only_ended)
+/* One pass over all books, and a snapshot of each process; TRIGGER_END: of those that have ended. */
+static void take_snapshots(struct recording *recording, enum trigger trigger)
 {
 	struct reason why = {};
 	bool drained = !collector__drain(recording->collector, &why);
 
 	if (drained)
-		save_all(recording, only_ended);
+		save_all(recording, trigger);
 	else
 		fail(recording, &why);
 	stop_ended(recording, drained);
 	recording->ended_ns = now_ns();
-	if (only_ended || !drained)
+	if (trigger == TRIGGER_END || !drained)
 		return;
 	recording->is_fresh = true;
 	if (++recording->passes == recording->options->count)
 		recording->stop = true;
+}
+
+/* Who has ended meanwhile is seen to as all are that end. */
+static void save_due(struct recording *recording)
+{
+	for (size_t i = 0; i < collector__process_nr(recording->collector); i++) {
+		enum trigger trigger;
+		struct process_view view;
+
+		collector__view(recording->collector, i, &view);
+		trigger = due_trigger(&recording->due, view.pid);
+		if (trigger && view.is_drained && !view.is_final && !view.is_vforked)
+			save(recording, &view, trigger);
+	}
+}
+
+/*
+ * Of those for whom it is time. Meanwhile they have gone on, and are looked at again as soon as that has been
+ * as long as it took: where many are due one pass is for all, and they take half of the time at most.
+ */
+static void take_due(struct recording *recording)
+{
+	uint64_t begun_ns = now_ns();
+	struct reason why = {};
+
+	if (begun_ns < recording->due_again_ns)
+		return;
+	due_find(&recording->due, recording->collector, &recording->options->triggers);
+	if (!recording->due.process_nr)
+		return;
+	if (collector__drain(recording->collector, &why)) {
+		fail(recording, &why);
+		return;
+	}
+	save_due(recording);
+	recording->due.is_soon = true;
+	recording->due_again_ns = now_ns() + (now_ns() - begun_ns);
 }
 
 static bool all_done(const struct recording *recording)
@@ -254,7 +315,7 @@ static void take_signals(struct recording *recording)
 
 	while (read(recording->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR1) {
-			take_snapshots(recording, false);
+			take_snapshots(recording, TRIGGER_SIGNAL);
 			continue;
 		}
 		if (info.ssi_signo == SIGUSR2) {
@@ -310,6 +371,8 @@ static void wait_for_events(const struct recording *recording)
 
 	due = least(due, least(recording->next_ns, end_ns(recording)));
 	due = least(due, ended);
+	if (recording->due.is_soon)
+		due = least(due, recording->due_again_ns);
 	if (recording->options->has_budget && ended != UINT64_MAX)
 		due = least(due, now + BUDGET_EVERY_NS);
 	/* Who has ended is readable till then. */
@@ -320,7 +383,7 @@ static void take_interval(struct recording *recording)
 {
 	uint64_t interval_ns = recording->options->interval_ns;
 
-	take_snapshots(recording, false);
+	take_snapshots(recording, TRIGGER_INTERVAL);
 	recording->next_ns += interval_ns;
 	if (recording->next_ns < now_ns()) /* slower than the interval: skip, do not pile up */
 		recording->next_ns = now_ns() + interval_ns;
@@ -364,12 +427,14 @@ static void record(struct recording *recording)
 		if (now_ns() >= end_ns(recording))
 			recording->stop = true;
 		else if (!recording->stop && now_ns() >= ended_due_ns(recording))
-			take_snapshots(recording, true);
+			take_snapshots(recording, TRIGGER_END);
 		else if (!recording->stop && now_ns() >= recording->next_ns)
 			take_interval(recording);
+		if (!recording->stop)
+			take_due(recording);
 	}
 	if (!recording->is_fresh && !all_done(recording))
-		take_snapshots(recording, false);
+		take_snapshots(recording, now_ns() >= end_ns(recording) ? TRIGGER_DURATION : TRIGGER_LAST);
 	status_line_clear(&recording->line);
 	say_notes(recording->collector);
 }
@@ -428,5 +493,6 @@ int record_until_told(const struct recording_options *options, struct collector 
 		free(path);
 	}
 	free(recording.named);
+	due_release(&recording.due);
 	return recording.status;
 }

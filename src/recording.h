@@ -4,7 +4,7 @@
 
 /*
  * The time between the first probe and the last snapshot, for commands that record: a snapshot
- * each interval and on SIGUSR1, a last one when a process ends, on SIGINT, SIGTERM and SIGHUP,
+ * each interval, on SIGUSR1 and of a process whose trigger says so, a last one when a process ends, on SIGINT, SIGTERM and SIGHUP,
  * after a duration or a count. SIGUSR2 clears the traces. Paths go to stdout, one a line; a status line to stderr where
  * that is a terminal; the top rows to stdout at the end where that is one.
  */
@@ -13,10 +13,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "triggers.h"
+
 struct collector;
 
 struct recording_options {
 	const char *dir;
+	bool is_compact;
+	struct trigger_options triggers;
 	uint64_t interval_ns;
 	uint64_t duration_ns; /* 0: until told to stop */
 	uint64_t count;	      /* of snapshots of each process; 0: the same */

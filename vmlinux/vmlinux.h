@@ -158,8 +158,17 @@ struct cgroup {
 	struct kernfs_node *kn;
 };
 
+struct cgroup_subsys_state {
+	__u64 serial_nr; /* never given twice */
+};
+
 struct css_set {
+	struct cgroup_subsys_state *subsys[1]; /* of each kind: enum cgroup_subsys_id */
 	struct cgroup *dfl_cgrp;
+};
+
+enum cgroup_subsys_id {
+	memory_cgrp_id,
 };
 
 struct cgroup_namespace {
@@ -210,10 +219,15 @@ struct signal_struct {
 	atomic_t live; /* threads that have not exited */
 	int group_exit_code;
 	unsigned long long sum_sched_runtime; /* of threads that are gone */
+	struct mm_struct *oom_mm; /* not NULL: the OOM killer has chosen the process */
 };
 
 struct sched_entity {
 	__u64 sum_exec_runtime;
+};
+
+struct trace_event_raw_mark_victim {
+	__u32 uid;
 };
 
 struct task_struct {

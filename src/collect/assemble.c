@@ -398,6 +398,7 @@ int assemble(struct target *target, const struct process *books, const struct dr
 	};
 	int err = assembly.builder ? fill(&assembly, books, drain, occasion) : -ENOMEM;
 
+	target->assembled_bytes = assembly.bytes;
 	free(assembly.object_id);
 	free(assembly.object_symbols);
 	free(assembly.traceback_id);

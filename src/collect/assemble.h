@@ -26,6 +26,8 @@ struct occasion {
 	uint64_t process_events_missed; /* the same */
 	const struct allocsnap_bpf *bpf;
 	const struct trap_costs *costs;
+	const char *trigger; /* why the snapshot is taken; NULL: not said */
+	bool is_compact; /* it will be written so */
 };
 
 /*

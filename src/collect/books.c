@@ -34,6 +34,15 @@ static int slots_fd(const struct books *books)
 	return bpf_map__fd(books->bpf->maps.process_slots);
 }
 
+/* Set before it is looked whether it was too late: who allocates after that look sees it. */
+bool books_ring_at(const struct books *books, uint32_t slot, uint64_t bytes)
+{
+	struct process *process = &books->process[slot];
+
+	__atomic_store_n(&process->ring_at_bytes, bytes, __ATOMIC_SEQ_CST);
+	return bytes && __atomic_load_n(&process->counter[COUNTER_current_bytes], __ATOMIC_SEQ_CST) >= bytes;
+}
+
 /* A fork takes from the same. */
 static bool take_slot(const struct books *books, uint32_t *ret_slot)
 {

@@ -33,6 +33,9 @@ int books_begin(struct books *books, pid_t pid, const struct process *process, u
 /* Blocks enter from now on; what was counted before is forgotten. */
 void books_let_in(struct books *books, uint32_t slot, bool by_ret);
 
+/* See collector__ring_at(). */
+bool books_ring_at(const struct books *books, uint32_t slot, uint64_t bytes);
+
 /*
  * Whether there is a process in a slot that nobody has seen yet; it is the caller's to give back then.
  * begin_books() of the kernel's side writes the image last.

@@ -48,6 +48,8 @@ static void format_end(char text[64], const struct process *books)
 		snprintf(text, 64, "running");
 	else if (books->has_left)
 		snprintf(text, 64, "called exec of a program that is not recorded");
+	else if (WIFSIGNALED(status) && books->is_oom_victim)
+		snprintf(text, 64, "killed by the OOM killer");
 	else if (WIFSIGNALED(status))
 		snprintf(text, 64, "killed by signal %d", WTERMSIG(status));
 	else
@@ -122,7 +124,8 @@ static int describe_texts(struct snapshot_builder *builder, const struct target 
 	format_end(end, books);
 	for (size_t i = 0; i < ARRAY_SIZE(text) && !err; i++)
 		err = snapshot_builder__metadata(builder, text[i].key, text[i].value);
-	return err;
+	return err || !occasion->trigger ? err :
+		       snapshot_builder__metadata(builder, "trigger", occasion->trigger);
 }
 
 /* Only the classes that were told apart; what is 0 is so, too. */
@@ -205,6 +208,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		{ "max_size", settings->max_size },
 	};
 	const struct number parent = { "parent_pid", target->books.parent };
+	const struct number resolution = { "birth_resolution_ns", 1000000000 };
 	int err = describe_machine(builder);
 
 	if (!err)
@@ -218,6 +222,8 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		err = describe_rss(builder, &target->rss);
 	if (!err)
 		err = describe_cost(builder, target, occasion);
+	if (!err && occasion->is_compact)
+		err = describe_numbers(builder, &resolution, 1);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);
 }
 

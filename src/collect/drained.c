@@ -279,20 +279,22 @@ int collector__drain(struct collector *collector, struct reason *why)
 	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;
 }
 
-static int save(const struct target *target, struct snapshot_builder *builder, const char *dir,
-		uint64_t wall_ns, char **ret_path, struct reason *why)
+static int save(const struct target *target, struct snapshot_builder *builder,
+		const struct save_options *options, uint64_t wall_ns, char **ret_path,
+		struct reason *why)
 {
+	const struct snapshot_save_options rows = { .compact = options->is_compact };
 	struct utsname machine;
 	char time_text[32];
 	char *folder;
 	int err;
 
 	uname(&machine);
-	folder = store_folder(dir, machine.nodename, target->comm, target->pid, why);
+	folder = store_folder(options->dir, machine.nodename, target->comm, target->pid, why);
 	if (!folder)
 		return -errno;
 	err = snapshot_builder__save(builder, folder, format_time_compact(time_text, wall_ns),
-				     ret_path, why);
+				     &rows, ret_path, why);
 	free(folder);
 	return err;
 }
@@ -316,49 +318,71 @@ static int say_not_made(pid_t pid, int err, struct reason *why)
 }
 
 static int build(struct collector *collector, struct target *target,
-		 struct snapshot_builder **ret, struct reason *why)
+		 const struct save_options *options, struct snapshot_builder **ret,
+		 struct reason *why)
 {
-	int err = assemble(target, &target->drained, &collector->drain, &collector->occasion,
+	struct occasion occasion = collector->occasion;
+	int err;
+
+	occasion.trigger = options->trigger;
+	occasion.is_compact = options->is_compact;
+	err = assemble(target, &target->drained, &collector->drain, &occasion,
 		       collector->symbols, ret);
 	tell_unreadable(collector);
 	return err ? say_not_made(target->pid, err, why) : 0;
 }
 
-static int save_target(struct collector *collector, struct target *target, const char *dir,
-		       char **ret_path, struct reason *why)
+/* Also where it could not be written: who asks because of what is live would ask again at once. */
+static void note_shown(struct target *target)
+{
+	const struct process *books = &target->drained;
+	struct shown *shown = &target->shown;
+
+	if (shown->exec_cnt != books->exec_cnt || shown->clear_cnt != books->clear_cnt)
+		*shown = (struct shown){ books->exec_cnt, books->clear_cnt };
+	shown->last_bytes = target->assembled_bytes;
+	if (shown->most_bytes < shown->last_bytes)
+		shown->most_bytes = shown->last_bytes;
+	target->is_near_oom = false;
+}
+
+static int save_target(struct collector *collector, struct target *target,
+		       const struct save_options *options, char **ret_path, struct reason *why)
 {
 	struct snapshot_builder *builder;
 	int err;
 
 	target->is_unsaved = false;
-	err = build(collector, target, &builder, why);
+	err = build(collector, target, options, &builder, why);
 	if (err)
 		return err;
-	err = save(target, builder, dir, collector->occasion.wall_ns, ret_path, why);
+	note_shown(target);
+	err = save(target, builder, options, collector->occasion.wall_ns, ret_path, why);
 	target->was_saved |= !err;
 	target->snapshots_lost += err != 0;
 	snapshot_builder__free(builder);
 	return err;
 }
 
-int collector__save_view(struct collector *collector, size_t i, const char *dir, char **ret_path,
-			 struct reason *why)
+int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
+			 char **ret_path, struct reason *why)
 {
-	return save_target(collector, collector->target[i], dir, ret_path, why);
+	return save_target(collector, collector->target[i], options, ret_path, why);
 }
 
-int collector__save(struct collector *collector, pid_t pid, const char *dir, char **ret_path,
-		    struct reason *why)
+int collector__save(struct collector *collector, pid_t pid, const struct save_options *options,
+		    char **ret_path, struct reason *why)
 {
 	struct target *target = find_target(collector, pid);
 
-	return target ? save_target(collector, target, dir, ret_path, why) :
+	return target ? save_target(collector, target, options, ret_path, why) :
 			say_not_tracing(pid, why);
 }
 
 int collector__take_snapshot(struct collector *collector, pid_t pid, struct snapshot **ret,
 			     struct reason *why)
 {
+	const struct save_options in_memory = {};
 	struct snapshot_builder *builder;
 	struct target *target;
 	int err = find_target(collector, pid) ? collector__drain(collector, why) : 0;
@@ -366,7 +390,7 @@ int collector__take_snapshot(struct collector *collector, pid_t pid, struct snap
 	if (err)
 		return err;
 	target = find_target(collector, pid);
-	err = target ? build(collector, target, &builder, why) : say_not_tracing(pid, why);
+	err = target ? build(collector, target, &in_memory, &builder, why) : say_not_tracing(pid, why);
 	if (err)
 		return err;
 	err = snapshot_builder__finish(builder, ret);

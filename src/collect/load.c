@@ -221,6 +221,8 @@ static int attach_process_life(struct allocsnap_bpf *bpf)
 		err = attach(bpf->progs.code_mapped, &bpf->links.code_mapped);
 	if (!err)
 		err = attach(bpf->progs.room_found, &bpf->links.room_found);
+	if (!err)
+		err = attach(bpf->progs.oom_victim, &bpf->links.oom_victim);
 	return err ?: attach(bpf->progs.process_fork, &bpf->links.process_fork);
 }
 
@@ -251,6 +253,8 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		bpf_program__set_autoload(bpf->progs.note_own, options->everyone);
 		bpf->rodata->rules.by_ret = !probe_way_of(bpf)->has_sessions;
 		choose_watch(bpf, options);
+		bpf_program__set_autoload(bpf->progs.oom_victim, options->on_oom);
+		bpf_program__set_autoload(bpf->progs.memory_groups, options->on_oom);
 		err = allocsnap_bpf__load(bpf);
 	}
 	if (!err && options->everyone)

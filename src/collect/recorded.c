@@ -3,6 +3,7 @@
 #include "collect/recorded.h"
 
 #include "collect/custom.h"
+#include "collect/oom.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -227,6 +228,7 @@ void take_news(struct collector *collector, bool whole)
 	mapping_events__collect(collector->events);
 	read_books(collector, whole);
 	mapping_events__hand_out(collector->events, UINT64_MAX, take_event, collector);
+	take_oom_kills(collector);
 }
 
 /*
@@ -278,6 +280,12 @@ size_t collector__process_nr(const struct collector *collector)
 	return collector->target_nr;
 }
 
+/* Of what is live now: not of another image, nor of traces that were cleared. */
+static bool is_of_now(const struct shown *shown, const struct process *books)
+{
+	return shown->exec_cnt == books->exec_cnt && shown->clear_cnt == books->clear_cnt;
+}
+
 void collector__view(const struct collector *collector, size_t i, struct process_view *ret)
 {
 	const struct target *target = collector->target[i];
@@ -289,7 +297,9 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.has_ended = target->has_ended,
 		.is_drained = target->drained.image != 0,
 		.is_final = target->is_final,
+		.is_oom_victim = target->books.is_oom_victim,
 		.is_vforked = target->books.memory_of != 0,
+		.is_near_oom = target->is_near_oom,
 		.cpu_ns = target->cost.cpu_ns,
 		.cost_ns = target->cost.cost_ns,
 		.cost_is_known = collector->costs.entry_ns != 0,
@@ -298,6 +308,10 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.is_unsaved = target->is_unsaved,
 		.was_saved = target->was_saved,
 	};
+	if (is_of_now(&target->shown, &target->books)) {
+		ret->last_bytes = target->shown.last_bytes;
+		ret->most_bytes = target->shown.most_bytes;
+	}
 	read_traced_memory(collector, target, &ret->memory);
 	ret->allocations = target->books.counter[COUNTER_allocations];
 	for (int loss = 0; loss < LOSS_NR; loss++)

@@ -79,6 +79,7 @@ struct collector {
 	struct occasion occasion;
 	struct pairing pairing;
 	struct nursery nursery;
+	uint64_t oom_kill_cnt; /* that have been seen to */
 	uint64_t swept_state; /* of images and processes, when notes of dropped blocks were swept */
 };
 

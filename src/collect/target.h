@@ -64,6 +64,12 @@ struct target {
 	uint64_t exec_event_cnt; /* of these, told by events: mappings are of the new image */
 	bool has_ended;
 	bool is_final; /* it had ended before the last drain */
+	struct shown {
+		uint64_t exec_cnt, clear_cnt; /* of the image and the traces that these are of */
+		uint64_t last_bytes, most_bytes;
+	} shown; /* by the snapshots that were written */
+	bool is_near_oom; /* since the last of them */
+	uint64_t assembled_bytes; /* live in the snapshot that was made last */
 	bool is_touched; /* what it maps, or what it is, has changed */
 	bool is_seen_to; /* its end was */
 	bool is_unsaved; /* since the last drain */

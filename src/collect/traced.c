@@ -92,6 +92,16 @@ int collector__reset_peak(struct collector *collector, pid_t pid)
 					     -ESRCH;
 }
 
+bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes)
+{
+	struct target *target = collector->target[i];
+
+	if (target->has_ended || target->books.ring_at_bytes == bytes)
+		return false;
+	target->books.ring_at_bytes = bytes;
+	return books_ring_at(&collector->books, target->slot, bytes);
+}
+
 /* ---- one block ---- */
 
 static int copy_one(struct map_copy *copy, const void *key, size_t key_bytes, const void *value,

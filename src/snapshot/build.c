@@ -120,7 +120,7 @@ struct snapshot_builder *snapshot_builder__new(unsigned int columns)
 	int err = b ? 0 : -ENOMEM;
 
 	if (!err) {
-		b->columns = columns;
+		b->columns = columns & ~SNAP_OF_FILES_ONLY;
 		err = snapshot_builder__string(b, "", &zero);
 	}
 	if (!err)

@@ -40,6 +40,8 @@ const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX] = {
 	[SNAP_PROBE_DOMAIN] = COLUMN("probe domains", uint32_t, SNAP_WITH_PROBE_DOMAIN),
 	[SNAP_TRACE_WEIGHT] = COLUMN("trace weights", double, SNAP_WITH_WEIGHT),
 	[SNAP_GAPS] = ROWS("gaps", struct snap_gap, IDS_MAX),
+	[SNAP_TRACE_BIRTH_SECOND] = COLUMN("trace birth seconds", uint32_t, SNAP_OF_FILES_ONLY),
+	[SNAP_TRACE_COUNT] = COLUMN("trace counts", uint32_t, SNAP_OF_FILES_ONLY),
 };
 
 uint64_t snap_checksum(const void *bytes, size_t len)
@@ -101,7 +103,7 @@ bool snap_is_build_id(const char *text)
 
 bool snap_expands_too_much(uint64_t row_bytes, uint64_t file_size)
 {
-	const uint64_t always = 1 << 30;
+	const uint64_t always = SNAP_ALWAYS_BYTES;
 
 	return row_bytes > always && (row_bytes - always) / 32 > file_size;
 }

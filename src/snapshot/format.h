@@ -13,6 +13,11 @@
 #endif
 
 #define SNAP_ALIGN 8
+#define SNAP_OF_FILES_ONLY (1u << 31) /* of enum snap_columns: sections that no builder has */
+#ifndef SNAP_ALWAYS_BYTES /* fuzzing has less: what is large takes long */
+#define SNAP_ALWAYS_BYTES (1u << 30) /* of rows: no reader refuses them, however small the file */
+#endif
+#define SNAP_EXPANDED_ROW_BYTES 40 /* what a trace takes in memory, at most */
 #define SNAP_GAP_MAX 4096 /* bytes between sections; ours are below SNAP_ALIGN */
 #define SNAP_FRAME_FLAGS \
 	(SNAP_FRAME_INLINE | SNAP_FRAME_SKIPPED | SNAP_FRAME_GUESSED | SNAP_FRAME_EXACT)

@@ -14,6 +14,8 @@
 struct snap_image {
 	struct snap_header header;
 	struct snap_section section[SNAP_SECTION_TYPE_MAX];
+	struct snap_rows rows[SNAP_SECTION_TYPE_MAX]; /* by section type: what is written */
+	void *own[SNAP_SECTION_TYPE_MAX]; /* those that are not the snapshot's */
 	void *packed[SNAP_SECTION_TYPE_MAX]; /* by section type; NULL: as it is */
 	size_t packed_len[SNAP_SECTION_TYPE_MAX];
 	struct iovec piece[2 * SNAP_SECTION_TYPE_MAX + 2];
@@ -25,8 +27,11 @@ int snap_image_make(struct snap_image *image, const struct snapshot *snapshot,
 		    const struct snapshot_save_options *options);
 void snap_image_release(struct snap_image *image);
 
+/* Takes out what a compact file does without. 0 or -ENOMEM. */
+int snap_image_compact(struct snap_image *image);
+
 /* Compresses what gets smaller by it: packed and packed_len. 0 or -ENOMEM. */
-int snap_image_pack(struct snap_image *image, const struct snapshot *snapshot);
+int snap_image_pack(struct snap_image *image);
 
 /*
  * Writes the image into a directory as NAME.snap, NAME-2.snap… and gives the name it got. The

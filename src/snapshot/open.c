@@ -211,7 +211,8 @@ static int read_rest(const struct snap_reading *r, struct source *source, struct
 		s->memory[0] = (struct snap_memory){ source->bytes, r->len };
 	}
 	err = source->bytes ? read_sections(r, source) : snap_system_error(r, -ENOMEM);
-	return err ?: snap_unpack(r, source->bytes, s) ?: snap_check_tables(r, s);
+	return err ?: snap_unpack(r, source->bytes, s) ?: snap_expand(r, s) ?:
+	       snap_check_tables(r, s);
 }
 
 static int open_source(struct snap_reading *r, struct source *source, struct snapshot **ret)

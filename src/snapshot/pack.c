@@ -8,20 +8,19 @@
 
 #define LEVEL 1 /* on columns of numbers no larger than level 3, and faster */
 
-static size_t raw_len(const struct snapshot *snapshot, uint32_t type)
+static size_t raw_len(const struct snap_image *image, uint32_t type)
 {
-	return snapshot->rows[type].nr * snap_shapes[type].row_size;
+	return image->rows[type].nr * snap_shapes[type].row_size;
 }
 
-static int pack(struct snap_image *image, ZSTD_CCtx *zstd, const struct snapshot *snapshot,
-		uint32_t type)
+static int pack(struct snap_image *image, ZSTD_CCtx *zstd, uint32_t type)
 {
-	size_t raw = raw_len(snapshot, type), room = ZSTD_compressBound(raw), len;
+	size_t raw = raw_len(image, type), room = ZSTD_compressBound(raw), len;
 	void *bytes = malloc(room), *fitted;
 
 	if (!bytes)
 		return -ENOMEM;
-	len = ZSTD_compressCCtx(zstd, bytes, room, snapshot->rows[type].row, raw, LEVEL);
+	len = ZSTD_compressCCtx(zstd, bytes, room, image->rows[type].row, raw, LEVEL);
 	if (ZSTD_isError(len) || len >= raw) {
 		free(bytes);
 		return ZSTD_getErrorCode(len) == ZSTD_error_memory_allocation ? -ENOMEM : 0;
@@ -39,33 +38,33 @@ static void unpack(struct snap_image *image, uint32_t type)
 }
 
 /* A reader refuses what expands too much (zeros, mostly): that stays as it is. */
-static void limit_expansion(struct snap_image *image, const struct snapshot *snapshot)
+static void limit_expansion(struct snap_image *image)
 {
 	uint64_t rows = 0, file = 0;
 
 	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX; type++) {
-		rows += raw_len(snapshot, type);
-		file += image->packed[type] ? image->packed_len[type] : raw_len(snapshot, type);
+		rows += raw_len(image, type);
+		file += image->packed[type] ? image->packed_len[type] : raw_len(image, type);
 	}
 	for (uint32_t type = SNAP_SECTION_TYPE_MAX - 1;
 	     type > 0 && snap_expands_too_much(rows, file); type--) {
 		if (!image->packed[type])
 			continue;
-		file += raw_len(snapshot, type) - image->packed_len[type];
+		file += raw_len(image, type) - image->packed_len[type];
 		unpack(image, type);
 	}
 }
 
-int snap_image_pack(struct snap_image *image, const struct snapshot *snapshot)
+int snap_image_pack(struct snap_image *image)
 {
 	ZSTD_CCtx *zstd = ZSTD_createCCtx();
 	int err = zstd ? 0 : -ENOMEM;
 
 	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX && !err; type++)
-		if (snapshot->rows[type].row)
-			err = pack(image, zstd, snapshot, type);
+		if (image->rows[type].row)
+			err = pack(image, zstd, type);
 	ZSTD_freeCCtx(zstd);
 	if (!err)
-		limit_expansion(image, snapshot);
+		limit_expansion(image);
 	return err;
 }

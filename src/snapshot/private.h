@@ -22,6 +22,7 @@ struct snapshot {
 	const char *string_bytes;
 	struct snap_rows rows[SNAP_SECTION_TYPE_MAX];	  /* by section type */
 	struct snap_memory memory[SNAP_SECTION_TYPE_MAX]; /* the same; [0] is the file */
+	bool is_compact; /* it was read from a compact file: there is no more to be kept */
 };
 
 void snap_fill_tables(struct snapshot *snapshot);

@@ -15,6 +15,7 @@
  *	snap_check_gap         what lies between is zero
  *	snap_check_sum         a section's checksum
  *	snap_unpack          compressed sections; fills the snapshot's rows
+ *	snap_expand          what a compact file has fewer rows of, or shorter ones
  *	snap_check_tables    every row of every table
  *
  * They return 0 or a negative errno with a line in *why. The header and the table are copies:
@@ -43,6 +44,7 @@ int snap_check_sum(const struct snap_reading *reading, const struct snap_section
 
 /* bytes: the whole file. What is compressed is given back to the system where it is owned. */
 int snap_unpack(const struct snap_reading *reading, const char *bytes, struct snapshot *snapshot);
+int snap_expand(const struct snap_reading *reading, struct snapshot *snapshot);
 int snap_check_tables(const struct snap_reading *reading, struct snapshot *snapshot);
 
 /* -EBADMSG and "NAME: damaged: section SECTION: …"; type 0: no section. */

@@ -113,7 +113,8 @@ static int prepare_path(const char *dir, char **ret_path)
 	       -ENOMEM : (int)(len + strlen(slash));
 }
 
-static int save_in(struct snapshot_builder *b, const char *dir, const char *name, char **ret_path)
+static int save_in(struct snapshot_builder *b, const char *dir, const char *name,
+		   const struct snapshot_save_options *options, char **ret_path)
 {
 	struct snap_image image;
 	struct snapshot view;
@@ -127,7 +128,7 @@ static int save_in(struct snapshot_builder *b, const char *dir, const char *name
 	if (err < 0)
 		goto out;
 	snap_view(b, &view);
-	err = snap_image_make(&image, &view, NULL) ?:
+	err = snap_image_make(&image, &view, options) ?:
 	      snap_image_save(&image, dir_fd, name, false, path + dir_len);
 	snap_image_release(&image);
 	if (!err) {
@@ -141,10 +142,11 @@ out:
 }
 
 int snapshot_builder__save(struct snapshot_builder *b, const char *dir, const char *name,
-			   char **ret_path, struct reason *why)
+			   const struct snapshot_save_options *options, char **ret_path,
+			   struct reason *why)
 {
 	char clean_dir[SNAP_NAME_MAX], clean_name[SNAP_NAME_MAX];
-	int err = is_plain_name(name) ? save_in(b, dir, name, ret_path) : -EINVAL;
+	int err = is_plain_name(name) ? save_in(b, dir, name, options, ret_path) : -EINVAL;
 
 	if (!err)
 		return 0;

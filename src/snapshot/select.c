@@ -335,6 +335,7 @@ int snapshot__select(const struct snapshot *snapshot, const uint8_t *keep, struc
 		snapshot__close(s.to);
 		return err;
 	}
+	s.to->is_compact = snapshot->is_compact;
 	snap_fill_tables(s.to);
 	*ret = s.to;
 	return 0;

@@ -38,9 +38,9 @@ static void add_section(struct snap_image *image, struct snap_section *section, 
 int snap_image_make(struct snap_image *image, const struct snapshot *snapshot,
 		    const struct snapshot_save_options *options)
 {
-	const struct snap_rows *rows = snapshot->rows;
+	const struct snap_rows *rows = image->rows;
 	struct snap_section *section = image->section;
-	int err;
+	int err = 0;
 
 	*image = (struct snap_image){
 		.header = {
@@ -49,7 +49,11 @@ int snap_image_make(struct snap_image *image, const struct snapshot *snapshot,
 			.header_size = sizeof(image->header),
 		},
 	};
-	err = options && options->compress ? snap_image_pack(image, snapshot) : 0;
+	memcpy(image->rows, snapshot->rows, sizeof(image->rows));
+	if (snapshot->is_compact || (options && options->compact))
+		err = snap_image_compact(image);
+	if (!err && options && options->compress)
+		err = snap_image_pack(image);
 	if (err)
 		return err;
 	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX; type++)
@@ -65,8 +69,10 @@ int snap_image_make(struct snap_image *image, const struct snapshot *snapshot,
 
 void snap_image_release(struct snap_image *image)
 {
-	for (uint32_t type = 0; type < SNAP_SECTION_TYPE_MAX; type++)
+	for (uint32_t type = 0; type < SNAP_SECTION_TYPE_MAX; type++) {
 		free(image->packed[type]);
+		free(image->own[type]);
+	}
 }
 
 int snapshot__serialize(const struct snapshot *snapshot,

@@ -185,6 +185,7 @@ static void have(struct collector *collector, uint64_t blocks)
 /* One drain to one file, in old or another's place. */
 static char *drain(struct collector *collector, pid_t pid, const char *dir, const char *name)
 {
+	const struct save_options options = { .dir = dir };
 	struct reason why = { "" };
 	double begun = now(), cpu = cpu_seconds(), drained;
 	char *path, *to;
@@ -192,7 +193,7 @@ static char *drain(struct collector *collector, pid_t pid, const char *dir, cons
 	forget_peak();
 	must(collector__drain(collector, &why), "drain", &why);
 	drained = now();
-	must(collector__save(collector, pid, dir, &path, &why), "save", &why);
+	must(collector__save(collector, pid, &options, &path, &why), "save", &why);
 	say(name, now() - begun);
 	say("drain s", drained - begun);
 	say("cpu s", cpu_seconds() - cpu);

@@ -49,7 +49,7 @@ BAD_HEADERS = (
 
 # of every section's entry
 BAD_ENTRIES = (
-    ("type", 0), ("type", 20), ("type", U32), ("encoding", 2), ("encoding", U32),
+    ("type", 0), ("type", 22), ("type", U32), ("encoding", 2), ("encoding", U32),
     ("offset", 0), ("offset", HEADER.size), ("offset", 1 << 40), ("offset", U63), ("offset", -8),
     ("size", 1 << 40), ("size", U63), ("size", U64), ("size", U32),
     ("count", U32), ("count", 1 << 32), ("count", U63), ("count", U64), ("count", 1 << 61),

@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = ("bpf_alloc", "bpf_pending", "bpf_process")
+PROGRAMS = ("bpf_alloc", "bpf_pending", "bpf_process", "bpf_oom")
 MODES = ({}, {"FAKE_SESSION": "1"}, {"FAKE_RET": "1"})
 
 # name: (file, old text, new text)
@@ -34,6 +34,18 @@ MUTANTS = {
         "\t__builtin_memset(process->counter, 0, sizeof(process->counter));\n"),
     "cost: an interrupted program is like any other": (
         "cost.bpf.h", "ns < COST_LONGEST_NS ? ns * COST_DISTANCE", "1 ? ns * COST_DISTANCE"),
+
+    # who is told of what is live, and of OOM kills
+    "ring: at each block beyond": (
+        "books.bpf.h", "__sync_val_compare_and_swap(&process->ring_at_bytes, at, 0) == at", "1"),
+    "ring: one byte late": ("books.bpf.h", "at - 1 >= current_bytes", "at - 1 >= current_bytes - 1"),
+    "ring: where nobody asked": ("books.bpf.h", "at - 1 >= current_bytes", "at > current_bytes"),
+    "oom: a victim is a thread": ("oom.bpf.c", "tgid = BPF_CORE_READ(task, tgid);", "tgid = BPF_CORE_READ(task, pid);"),
+    "oom: the group is the killer's": (
+        "oom.bpf.c", "memory_group_of(task);\n\t__sync", "memory_group_of(bpf_get_current_task_btf());\n\t__sync"),
+    "oom: threads are told, too": ("oom.bpf.c", "!task || task->pid != task->tgid", "!task"),
+    "oom: nobody is its victim": (
+        "process.bpf.c", "\tprocess->is_oom_victim = task->signal->oom_mm != NULL;\n", ""),
 
     # gaps
     "gap: frees are recorded": (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * make_seeds DIR SNAP…: small snapshots to start fuzzing from, of each snapshot as it is and
- * compressed: no more than TRACE_MAX of its traces.
+ * make_seeds DIR SNAP…: small snapshots to start fuzzing from, of each snapshot as it is,
+ * compressed, compact, and both: no more than TRACE_MAX of its traces.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,16 +37,17 @@ static struct snapshot *thinned(const struct snapshot *snapshot)
 }
 
 static void write_seed(const char *dir, const char *name, const struct snapshot *snapshot,
-		       bool compress)
+		       bool compress, bool compact)
 {
-	struct snapshot_save_options options = { .compress = compress };
+	struct snapshot_save_options options = { .compress = compress, .compact = compact };
 	char path[4096];
 	void *bytes;
 	size_t len;
 	FILE *out;
 
 	must(snapshot__serialize(snapshot, &options, &bytes, &len), name);
-	snprintf(path, sizeof(path), "%s/%s%s", dir, compress ? "zstd-" : "", name);
+	snprintf(path, sizeof(path), "%s/%s%s%s", dir, compress ? "zstd-" : "",
+		 compact ? "compact-" : "", name);
 	out = fopen(path, "wb");
 	must(out && fwrite(bytes, 1, len, out) == len && !fclose(out) ? 0 : -errno, path);
 	free(bytes);
@@ -61,8 +62,8 @@ int main(int argc, char **argv)
 		if (!snapshot)
 			continue; /* a damaged one */
 		few = thinned(snapshot);
-		write_seed(argv[1], strrchr(argv[i], '/') + 1, few, false);
-		write_seed(argv[1], strrchr(argv[i], '/') + 1, few, true);
+		for (int form = 0; form < 4; form++)
+			write_seed(argv[1], strrchr(argv[i], '/') + 1, few, form & 1, form & 2);
 		snapshot__close(few);
 		snapshot__close(snapshot);
 	}

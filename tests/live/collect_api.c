@@ -125,8 +125,9 @@ static int call_drain(struct call *call)
 
 static int call_save(struct call *call)
 {
+	const struct save_options options = { .dir = call->path };
 	char *path;
-	int err = collector__save(call->collector, call->pid, call->path, &path, &call->why);
+	int err = collector__save(call->collector, call->pid, &options, &path, &call->why);
 
 	if (err)
 		return err;

@@ -112,8 +112,8 @@ ENDS = {
     "crash": (by_command("crash"), "killed by signal 11", 139),
     "abort": (by_command("abort"), "killed by signal 6", 134),
     "sigkill": (by_sigkill, "killed by signal 9", 137),
-    "oom": (by_oom("oom", {}), "killed by signal 9", 137),
-    "oom_in_realloc": (by_oom("oom in realloc", {"calls_unreturned": 1}), "killed by signal 9", 137),
+    "oom": (by_oom("oom", {}), "killed by the OOM killer", 137),
+    "oom_in_realloc": (by_oom("oom in realloc", {"calls_unreturned": 1}), "killed by the OOM killer", 137),
 }
 
 

@@ -77,7 +77,7 @@ static void expect_saved(const char *dir, const char *want)
 	struct reason why = { "" };
 	char *path = NULL;
 
-	cr_assert_eq(snapshot_builder__save(builder, dir, "a", &path, &why), 0, "%s", why.text);
+	cr_assert_eq(snapshot_builder__save(builder, dir, "a", NULL, &path, &why), 0, "%s", why.text);
 	cr_expect_str_eq(path, want);
 	expect_whole(path);
 	free(path);
@@ -88,10 +88,10 @@ static void expect_refused(const char *dir, const char *name, int err, const cha
 	struct reason why = { "" };
 	char *path = NULL;
 
-	cr_expect_eq(snapshot_builder__save(builder, dir, name, &path, &why), err, "%s", why.text);
+	cr_expect_eq(snapshot_builder__save(builder, dir, name, NULL, &path, &why), err, "%s", why.text);
 	cr_expect_null(path);
 	cr_expect_str_eq(why.text, says);
-	cr_expect_eq(snapshot_builder__save(builder, dir, name, &path, NULL), err);
+	cr_expect_eq(snapshot_builder__save(builder, dir, name, NULL, &path, NULL), err);
 }
 
 Test(snapshot_save, an_existing_file_stays)
@@ -145,10 +145,10 @@ Test(snapshot_save, names_that_are_none)
 	expect_refused("d", "../a", -EINVAL, "d: cannot write ../a.snap: Invalid argument");
 	memset(name, 'x', NAME_MAX);
 	name[NAME_MAX - 4] = '\0';
-	cr_expect_eq(snapshot_builder__save(builder, "d", name, &path, NULL), -ENAMETOOLONG);
+	cr_expect_eq(snapshot_builder__save(builder, "d", name, NULL, &path, NULL), -ENAMETOOLONG);
 	cr_expect_eq(name_nr("d"), 0);
 	name[NAME_MAX - 5] = '\0';
-	cr_expect_eq(snapshot_builder__save(builder, "d", name, &path, NULL), 0);
+	cr_expect_eq(snapshot_builder__save(builder, "d", name, NULL, &path, NULL), 0);
 	cr_expect_eq(strlen(path), NAME_MAX + strlen("d/"));
 	cr_expect_eq(access(path, F_OK), 0);
 	free(path);

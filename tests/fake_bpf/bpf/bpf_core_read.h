@@ -24,4 +24,15 @@
 #define bpf_core_field_exists(field) (sizeof(field) != 0)
 #define bpf_core_field_offset(type, field) __builtin_offsetof(type, field)
 
+/* All that a new kernel has is there. */
+#define bpf_core_field_exists(...) 1
+#define bpf_core_enum_value_exists(type, value) 1
+#define bpf_core_enum_value(type, value) (value)
+#define bpf_core_read(to, bytes, from) \
+	({ \
+		const void *core_from_ = (from); \
+		if (core_from_) \
+			__builtin_memcpy((to), core_from_, (bytes)); \
+	})
+
 #endif
