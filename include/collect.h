@@ -334,6 +334,9 @@ int collector__admit(struct collector *collector, struct reason *why);
 int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
 			 char **ret_path, struct reason *why);
 
+/* For one that had ended when it was drained: its slot is for others at once. View i is another one then. */
+void collector__forget_view(struct collector *collector, size_t i);
+
 /*
  * After a drain and all that was to be saved of it: forgets who had ended by then. Meanwhile nobody is
  * forgotten whom the drain has.

@@ -159,7 +159,9 @@ static void save_all(struct record *record, bool only_ended)
 		collector__view(record->collector, i++, &view);
 		if (view.is_vforked || !view.is_unsaved || (only_ended && !view.is_final))
 			continue;
-		save(record, i - 1);
+		save(record, --i);
+		if (view.is_final)
+			collector__forget_view(record->collector, i);
 		if (look_between(record))
 			i = 0; /* others may have that place by now */
 	}

@@ -372,6 +372,11 @@ static void stop_everybody(struct collector *collector)
 		probes_close(&collector->everybody);
 }
 
+void collector__forget_view(struct collector *collector, size_t i)
+{
+	remove_target(collector, i);
+}
+
 void collector__end_pass(struct collector *collector)
 {
 	for (size_t i = collector->target_nr; i-- > 0;) {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Rules as the command line has them, and as the kernel's side gets them. */
+#include "collect/admission.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "collect.h"
+
+static int parse(enum admission_key key, const char *text, struct rule *ret, struct reason *why)
+{
+	return admission_parse(&(struct admission_rule){ key, false, text }, ret, why);
+}
+
+Test(admission, has_patterns)
+{
+	struct rule rule;
+	struct reason why;
+
+	cr_assert_eq(admission_parse(&(struct admission_rule){ ADMISSION_EXE, true, "/usr/*" }, &rule,
+				     &why), 0);
+	cr_expect_eq(rule.key, RULE_EXE);
+	cr_expect_eq(rule.excludes, 1);
+	cr_expect_str_eq(rule.pattern, "/usr/*");
+}
+
+Test(admission, has_patterns_of_255_bytes)
+{
+	char text[ADMISSION_PATTERN_MOST + 2];
+	struct rule rule;
+	struct reason why;
+
+	memset(text, 'a', sizeof(text));
+	text[ADMISSION_PATTERN_MOST] = '\0';
+	cr_expect_eq(parse(ADMISSION_COMM, text, &rule, &why), 0);
+	text[ADMISSION_PATTERN_MOST] = 'a';
+	text[ADMISSION_PATTERN_MOST + 1] = '\0';
+	cr_expect_eq(parse(ADMISSION_COMM, text, &rule, &why), -EINVAL);
+	cr_expect_str_eq(why.text, "a pattern has 1 to 255 bytes");
+	cr_expect_eq(parse(ADMISSION_COMM, "", &rule, &why), -EINVAL);
+}
+
+/* They would be matched as they are, which nobody would expect. */
+Test(admission, refuses_brackets)
+{
+	struct rule rule;
+	struct reason why;
+
+	cr_expect_eq(parse(ADMISSION_CGROUP, "/a[0-9]", &rule, &why), -EINVAL);
+	cr_expect_str_eq(why.text, "'/a[0-9]': a pattern has * and ?, and no []");
+}
+
+Test(admission, has_users_by_name_and_number)
+{
+	struct rule rule;
+	struct reason why;
+
+	cr_assert_eq(parse(ADMISSION_UID, "root", &rule, &why), 0);
+	cr_expect_eq(rule.number, 0);
+	cr_assert_eq(parse(ADMISSION_UID, "65534", &rule, &why), 0);
+	cr_expect_eq(rule.number, 65534);
+	cr_expect_eq(parse(ADMISSION_UID, "no-such-user", &rule, &why), -EINVAL);
+	cr_expect_str_eq(why.text, "'no-such-user' is no user");
+}
+
+Test(admission, has_pids)
+{
+	struct rule rule;
+	struct reason why;
+
+	cr_assert_eq(parse(ADMISSION_PID, "7", &rule, &why), 0);
+	cr_expect_eq(rule.number, 7);
+	cr_expect_eq(parse(ADMISSION_PID, "0", &rule, &why), -EINVAL);
+	cr_expect_eq(parse(ADMISSION_PID, "x", &rule, &why), -EINVAL);
+}
+
+static int configure(const struct admission_rule *rule, size_t nr, struct rules *rules)
+{
+	const struct collector_options options = {
+		.everyone = true, .rule = rule, .rule_nr = nr, .min_bytes = 5,
+	};
+	struct reason why;
+
+	return admission_configure(rules, &options, &why);
+}
+
+Test(admission, says_what_has_to_be_read_of_a_process)
+{
+	static struct rules rules;
+	const struct admission_rule rule[] = { { ADMISSION_COMM, false, "a" },
+					       { ADMISSION_CGROUP, true, "b" } };
+
+	cr_assert_eq(configure(rule, 2, &rules), 0);
+	cr_expect_eq(rules.nr, 2);
+	cr_expect_eq(rules.everyone, 1);
+	cr_expect_eq(rules.min_bytes, 5);
+	cr_expect_eq(rules.has_pids, 0);
+	cr_expect(rules.has_texts & 1 << RULE_CGROUP);
+	cr_expect(!(rules.has_texts & 1 << RULE_EXE));
+}
+
+Test(admission, has_64_rules_at_most)
+{
+	static struct rules rules;
+	struct admission_rule rule[ADMISSION_RULES_MOST + 1];
+
+	for (int i = 0; i <= ADMISSION_RULES_MOST; i++)
+		rule[i] = (struct admission_rule){ ADMISSION_PID, false, "7" };
+	cr_expect_eq(configure(rule, ADMISSION_RULES_MOST, &rules), 0);
+	cr_expect_eq(rules.has_pids, 1);
+	cr_expect_eq(configure(rule, ADMISSION_RULES_MOST + 1, &rules), -EINVAL);
+}
