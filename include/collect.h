@@ -349,12 +349,24 @@ struct collector_health {
 	uint64_t processes_waiting; /* of these, ended: the next drain is due for them */
 	uint64_t processes_small;   /* that ended with less than min_bytes, and left nothing */
 	uint64_t processes_dropped; /* that should have been traced: there was no room */
-	uint64_t bystander_traps;   /* probes hit by processes that are not traced */
+	uint64_t processes_all;	    /* ever */
+	uint64_t allocations, frees; /* of all of them, as are the next; a little less than was counted */
+	uint64_t cpu_ns, cost_ns;
+	uint64_t bystander_traps;   /* probes hit by processes that are not traced; by kind: */
+	uint64_t bystander_entry_traps, bystander_stepped_traps, bystander_return_traps;
 	uint64_t bystander_cost_ns; /* what that has cost these, by estimate; 0: not known */
 	bool is_drain_due; /* room runs out for what has ended: the next drain should not be waited for */
 };
 
 void collector__get_health(const struct collector *collector, struct collector_health *ret);
+
+struct collector_loss {
+	const char *name; /* as in snapshots */
+	uint64_t value;
+};
+
+/* The kernel's losses of all processes since the recording began: those that are not 0, max at most. How many. */
+size_t collector__get_losses(const struct collector *collector, struct collector_loss *ret, size_t max);
 
 /*
  * What was decided while recording and should be told: a line that the caller frees, or NULL.

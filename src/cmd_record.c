@@ -14,6 +14,7 @@
 #include "collect/store.h"
 #include "record.h"
 #include "recording_show.h"
+#include "service/privileges.h"
 
 extern const struct command cmd_record;
 
@@ -23,11 +24,13 @@ struct record_command_options {
 	struct capture_options capture;
 	struct string_list include[KEYS], exclude[KEYS]; /* enum admission_key */
 	uint64_t min_bytes;
+	uint64_t max_disk, keep_ns;
+	const char *metrics;
 };
 
 #define FIELD(name) offsetof(struct record_command_options, name)
 
-static int parse_min_bytes(const char *text, void *field, struct reason *why)
+static int parse_bytes(const char *text, void *field, struct reason *why)
 {
 	uint64_t bytes;
 
@@ -61,7 +64,15 @@ static const struct option_row rows[] = {
 	  .help = "not this one" },
 	{ "min-bytes", 0, OPTION_CUSTOM, FIELD(min_bytes), .arg = "SIZE",
 	  .help = "who lives less than an interval leaves a snapshot if it held SIZE once (default 64K)",
-	  .parse = parse_min_bytes },
+	  .parse = parse_bytes },
+	{ "max-disk", 0, OPTION_CUSTOM, FIELD(max_disk), .arg = "SIZE",
+	  .help = "snapshots take no more of the disk: older ones are thinned out (default: no bound)",
+	  .parse = parse_bytes },
+	{ "keep", 0, OPTION_DURATION, FIELD(keep_ns), .arg = "DURATION",
+	  .least = 1000000000, .most = 100ULL * 365 * 24 * 3600 * 1000000000,
+	  .help = "remove snapshots that are older: 7d (default: none)" },
+	{ "metrics", 0, OPTION_STRING, FIELD(metrics), .arg = "FILE",
+	  .help = "write what Prometheus's textfile collector reads, each pass and each 15 s" },
 	{},
 };
 
@@ -107,6 +118,39 @@ static int check_rules(const struct admission_rule *rule, size_t nr)
 	return EXIT_DONE;
 }
 
+/* The folder of a file; "." where it has none. */
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == path ? strdup("/") : slash ? strndup(path, slash - path) : strdup(".");
+}
+
+/* What is needed to write the file for Prometheus beside the snapshots. */
+static uint64_t needed_for_metrics(const char *path)
+{
+	char *folder = path ? folder_of(path) : NULL;
+	uint64_t needed = folder ? privileges__to_write(folder) : 0;
+
+	free(folder);
+	return needed;
+}
+
+static int record_with(const struct record_command_options *options, struct collector *collector,
+		       bool is_everyone, int signal_fd)
+{
+	struct record_options record = {
+		.recording = options->capture.recording,
+		.bounds = { .max_disk_bytes = options->max_disk, .keep_ns = options->keep_ns },
+		.metrics = options->metrics,
+	};
+	int status = drop_privileges(collector, record.recording.dir, needed_for_metrics(options->metrics));
+
+	record.recording.has_budget = options->capture.max_overhead;
+	record.recording.is_everyone = is_everyone;
+	return status == EXIT_DONE ? record_everyone(&record, collector, signal_fd) : status;
+}
+
 /* ---- some processes by their PIDs ---- */
 
 static bool is_by_pid(const struct record_command_options *options)
@@ -120,7 +164,6 @@ static bool is_by_pid(const struct record_command_options *options)
 static int record_pids(const struct record_command_options *options, int signal_fd)
 {
 	struct capture_options capture = options->capture;
-	struct recording_options recording = capture.recording;
 	const struct string_list *pids = &options->include[ADMISSION_PID];
 	struct collector *collector;
 	struct reason why = {};
@@ -128,7 +171,6 @@ static int record_pids(const struct record_command_options *options, int signal_
 	uint64_t pid;
 
 	capture.follow_forks = false;
-	recording.has_budget = capture.max_overhead;
 	collector = open_collector(&capture);
 	if (!collector)
 		return EXIT_FAILED;
@@ -139,7 +181,7 @@ static int record_pids(const struct record_command_options *options, int signal_
 	}
 	say_notes(collector);
 	if (status == EXIT_DONE)
-		status = record_everyone(&recording, collector, signal_fd);
+		status = record_with(options, collector, false, signal_fd);
 	collector__close(collector);
 	return status;
 }
@@ -149,12 +191,9 @@ static int record_pids(const struct record_command_options *options, int signal_
 static int record_by_rules(const struct record_command_options *options,
 			   const struct admission_rule *rule, size_t rule_nr, int signal_fd)
 {
-	struct recording_options recording = options->capture.recording;
 	struct collector *collector;
 	int status;
 
-	recording.has_budget = options->capture.max_overhead;
-	recording.is_everyone = true;
 	collector = open_collector_of(&options->capture, &(struct collector_options){
 		.everyone = true,
 		.rule = rule,
@@ -163,7 +202,7 @@ static int record_by_rules(const struct record_command_options *options,
 	});
 	if (!collector)
 		return EXIT_FAILED;
-	status = record_everyone(&recording, collector, signal_fd);
+	status = record_with(options, collector, true, signal_fd);
 	collector__close(collector);
 	return status;
 }
@@ -211,7 +250,8 @@ const struct command cmd_record = {
 		  PROBE_DETAIL,
 	.option = { { rows }, { capture_rows } },
 	.defaults = &(const struct record_command_options){
-		.capture.recording = { .dir = "./allocsnap-data", .interval_ns = 60000000000 },
+		.capture.recording = { .dir = "./allocsnap-data", .interval_ns = 60000000000,
+				       .is_compact = true },
 		.min_bytes = 65536,
 	},
 	.options_size = sizeof(struct record_command_options),

@@ -11,10 +11,13 @@
 #include <unistd.h>
 
 #include "base/reason.h"
+#include "base/units.h"
 #include "cmd.h"
 #include "collect.h"
-#include "recording.h"
+#include "due.h"
+#include "record_report.h"
 #include "recording_show.h"
+#include "service/notify.h"
 
 #define SECOND_NS 1000000000ULL
 
@@ -27,17 +30,24 @@
 /* Between passes that were not due yet, however little room there is. */
 #define EARLY_EVERY_NS (SECOND_NS / 2)
 
+/* While nothing else happens what is told of ourselves is not older. */
+#define METRICS_EVERY_NS (15 * SECOND_NS)
+
 struct record {
+	const struct record_options *record_options;
 	const struct recording_options *options;
 	struct collector *collector;
+	struct archive *archive;
+	struct notify notify;
+	struct record_report report;
 	int signal_fd;
-	uint64_t started_ns, looked_ns, admitted_ns, passed_ns;
+	uint64_t started_ns, looked_ns, admitted_ns, passed_ns, told_ns;
 	uint64_t next_ns; /* the next interval */
 	uint64_t passes;  /* of intervals */
-	uint64_t saved_nr, unsaved_nr;
-	bool is_everyone; /* else there are no more processes to come */
-	bool is_failing; /* the last snapshot could not be written, and that was said */
-	bool is_fresh;	 /* snapshots of all have just been taken */
+	struct due due;
+	uint64_t due_again_ns; /* not before then they are looked for */
+	bool is_mute;	  /* the file for Prometheus could not be written, and that was said */
+	bool is_fresh;	  /* snapshots of all have just been taken */
 	bool stop;
 	int status;
 	struct status_line line;
@@ -51,50 +61,29 @@ static uint64_t now_ns(void)
 	return now.tv_sec * SECOND_NS + now.tv_nsec;
 }
 
-/* ---- what others do besides ---- */
-
-/* path: of a snapshot that was written; valid until it returns. */
-static void after_save(struct record *record, const char *path)
+static uint64_t wall_ns(void)
 {
-	(void)path;
-	record->saved_nr++;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * SECOND_NS + now.tv_nsec;
 }
 
-/* All that a pass has to write is written. One line, and none for an early pass without a snapshot. */
-static void after_pass(struct record *record, uint64_t begun_ns, uint64_t saved_before)
+static void say_note(struct record *record, char *note)
 {
-	uint64_t saved_nr = record->saved_nr - saved_before;
-	struct collector_health health;
-
-	record->passed_ns = now_ns();
-	if (!record->is_fresh && !saved_nr)
-		return;
-	collector__get_health(record->collector, &health);
 	status_line_clear(&record->line);
-	printf("%" PRIu64 " snapshots in %.2f s; %" PRIu64 " processes, %" PRIu64
-	       " ended with little, %" PRIu64 " not recorded; bystanders: %" PRIu64 " traps, %.2f s\n",
-	       saved_nr, (record->passed_ns - begun_ns) / 1e9, health.processes, health.processes_small,
-	       health.processes_dropped, health.bystander_traps, health.bystander_cost_ns / 1e9);
-	fflush(stdout);
+	say("%s", note);
+	free(note);
 }
-
-/* After each look at what has happened: 20 times a second at most, once at least. */
-static void on_tick(struct record *record)
-{
-	(void)record;
-}
-
-/* ---- a pass ---- */
 
 static void say_notes_between(struct record *record)
 {
 	char *note;
 
-	while ((note = collector__next_note(record->collector))) {
-		status_line_clear(&record->line);
-		say("%s", note);
-		free(note);
-	}
+	while ((note = collector__next_note(record->collector)))
+		say_note(record, note);
+	while ((note = archive__next_note(record->archive)))
+		say_note(record, note);
 }
 
 static void fail(struct record *record, const struct reason *why)
@@ -103,41 +92,74 @@ static void fail(struct record *record, const struct reason *why)
 	record->status = say_failure("%s", why->text);
 }
 
-/* It is tried again with the next snapshot: said when it begins, and when it is over. */
-static void lose_snapshot(struct record *record, const struct reason *why)
+/* ---- who looks after us ---- */
+
+/* Said when it begins: it is tried again each time. */
+static void tell_metrics(struct record *record)
 {
-	record->unsaved_nr++;
-	if (record->is_failing)
-		return;
-	record->is_failing = true;
-	fail(record, why);
-	say("the recording goes on; snapshots are lost till this is mended");
+	const char *path = record->record_options->metrics;
+	struct reason why = {};
+	int err = path ? report_metrics(&record->report, record->collector, record->archive, path, &why) : 0;
+
+	if (err && !record->is_mute)
+		fail(record, &why);
+	record->is_mute = err;
+	record->told_ns = now_ns();
 }
 
-static void take_up_again(struct record *record)
+/* One line, and none for an early pass without a snapshot. */
+static void tell_pass(struct record *record, uint64_t begun_ns, uint64_t saved_nr)
 {
-	if (!record->is_failing)
+	char text[256];
+
+	if (!record->is_fresh && !saved_nr)
 		return;
-	record->is_failing = false;
+	report_line(text, sizeof(text), record->collector, saved_nr, record->passed_ns - begun_ns);
 	status_line_clear(&record->line);
-	say("snapshots are written again; %" PRIu64 " were lost", record->unsaved_nr);
-	record->unsaved_nr = 0;
+	puts(text);
+	fflush(stdout);
+	notify__status(&record->notify, text);
 }
 
-static void save(struct record *record, size_t i)
+/* ---- a pass ---- */
+
+static enum trigger trigger_of_end(const struct record *record, const struct process_view *view)
 {
+	return view->is_oom_victim && record->options->triggers.on_oom ? TRIGGER_OOM : TRIGGER_END;
+}
+
+static void say_oom_kill(struct record *record, const struct process_view *view, const char *path)
+{
+	char comm[64];
+
+	status_line_clear(&record->line);
+	say("%s (%d) was killed by the OOM killer; its last snapshot is %s",
+	    clean_text(comm, sizeof(comm), view->comm), view->pid, path);
+}
+
+static void save(struct record *record, size_t i, const struct process_view *view,
+		 enum trigger trigger)
+{
+	const struct save_options options = {
+		.dir = record->options->dir,
+		.trigger = trigger_name(view->is_final ? trigger_of_end(record, view) : trigger),
+		.is_compact = record->options->is_compact,
+	};
 	struct reason why = { "out of memory" };
 	char *path;
-
 	/* It is not tried again, also where it fails. */
-	const struct save_options options = { .dir = record->options->dir };
+	int err = collector__save_view(record->collector, i, &options, &path, &why);
 
-	if (collector__save_view(record->collector, i, &options, &path, &why)) {
-		lose_snapshot(record, &why);
+	notify__alive(&record->notify);
+	if (err) {
+		archive__lost(record->archive, err, &why);
+		record->status = EXIT_FAILED;
 		return;
 	}
-	take_up_again(record);
-	after_save(record, path);
+	record->report.saved_nr++;
+	archive__saved(record->archive, path);
+	if (view->is_final && view->is_oom_victim)
+		say_oom_kill(record, view, path);
 	free(path);
 }
 
@@ -151,35 +173,60 @@ static bool look_between(struct record *record)
 	return true;
 }
 
-static void save_all(struct record *record, bool only_ended)
+/* Whether a pass of which all get a snapshot, or those that are due, has one of this process. */
+static enum trigger trigger_in_pass(const struct record *record, const struct process_view *view,
+				    enum trigger trigger)
+{
+	if (view->is_vforked || !view->is_unsaved)
+		return TRIGGER_NONE;
+	if (view->is_final)
+		return TRIGGER_END;
+	return trigger != TRIGGER_END ? trigger : due_trigger(&record->due, view->pid);
+}
+
+static void save_all(struct record *record, enum trigger trigger)
 {
 	for (size_t i = 0; i < collector__process_nr(record->collector);) {
+		enum trigger because;
 		struct process_view view;
 
-		collector__view(record->collector, i++, &view);
-		if (view.is_vforked || !view.is_unsaved || (only_ended && !view.is_final))
-			continue;
-		save(record, --i);
-		if (view.is_final)
-			collector__forget_view(record->collector, i);
-		if (look_between(record))
+		collector__view(record->collector, i, &view);
+		because = trigger_in_pass(record, &view, trigger);
+		if (because)
+			save(record, i, &view, because);
+		if (because && look_between(record))
 			i = 0; /* others may have that place by now */
+		else
+			i++;
 	}
 }
 
-static void pass(struct record *record, bool only_ended)
+/* TRIGGER_END: of those that have ended, and those that are due. */
+static void pass(struct record *record, enum trigger trigger)
 {
-	uint64_t begun_ns = now_ns(), saved_before = record->saved_nr;
+	uint64_t begun_ns = now_ns(), saved_before = record->report.saved_nr;
 	struct reason why = {};
+	int err;
 
-	if (collector__drain(record->collector, &why)) {
+	archive__make_room(record->archive);
+	err = collector__drain(record->collector, &why);
+	record->report.drain_nr++;
+	record->report.drain_ns += now_ns() - begun_ns;
+	if (err) {
 		fail(record, &why);
 	} else {
-		save_all(record, only_ended);
+		save_all(record, trigger);
 		collector__end_pass(record->collector);
+		record->report.last_pass_wall_ns = wall_ns();
 	}
-	record->is_fresh = !only_ended;
-	after_pass(record, begun_ns, saved_before);
+	archive__make_room(record->archive);
+	record->due.process_nr = 0;
+	record->is_fresh = trigger != TRIGGER_END;
+	record->passed_ns = now_ns();
+	/* The next triggered one leaves as much time to the rest as this one has taken. */
+	record->due_again_ns = 2 * record->passed_ns - begun_ns;
+	tell_pass(record, begun_ns, record->report.saved_nr - saved_before);
+	tell_metrics(record);
 }
 
 static void admit(struct record *record)
@@ -191,10 +238,10 @@ static void admit(struct record *record)
 	record->admitted_ns = now_ns();
 }
 
-static void take_interval(struct record *record)
+static void take_interval(struct record *record, enum trigger trigger)
 {
 	admit(record);
-	pass(record, false);
+	pass(record, trigger);
 	record->next_ns += record->options->interval_ns;
 	if (record->next_ns < now_ns()) /* slower than the interval: skip, do not pile up */
 		record->next_ns = now_ns() + record->options->interval_ns;
@@ -221,7 +268,7 @@ static int wait_ms(uint64_t now, uint64_t due)
 	return due > now ? (due - now + 999999) / 1000000 : 0;
 }
 
-/* News wait till they are many; signals and times do not. */
+/* News wait till they are many, unless a trigger or a budget is waiting for them; signals and times do not. */
 static void wait_for_events(const struct record *record)
 {
 	struct pollfd fds[] = {
@@ -229,9 +276,12 @@ static void wait_for_events(const struct record *record)
 		{ .fd = collector__event_fd(record->collector), .events = POLLIN },
 	};
 	uint64_t now = now_ns(), due = least(record->next_ns, end_ns(record));
-	bool has_budget = record->options->has_budget;
+	bool is_prompt = record->options->has_budget || triggers__any(&record->options->triggers);
 
-	if (!has_budget && !poll(fds, 1, wait_ms(now, least(due, record->looked_ns + LOOK_EVERY_NS))))
+	due = least(due, notify__due_ns(&record->notify));
+	if (record->due.is_soon)
+		due = least(due, record->due_again_ns);
+	if (!is_prompt && !poll(fds, 1, wait_ms(now, least(due, record->looked_ns + LOOK_EVERY_NS))))
 		now = now_ns();
 	if (!fds[0].revents && now < due)
 		poll(fds, 2, wait_ms(now, least(due, now + SECOND_NS)));
@@ -243,7 +293,7 @@ static void take_signals(struct record *record)
 
 	while (read(record->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR1) {
-			take_interval(record);
+			take_interval(record, TRIGGER_SIGNAL);
 			continue;
 		}
 		if (info.ssi_signo == SIGUSR2)
@@ -261,6 +311,18 @@ static void stop_if_blind(struct record *record)
 	record->status = EXIT_FAILED;
 }
 
+/* Snapshots of those whose trigger says so, and of who has ended meanwhile. */
+static void take_due(struct record *record)
+{
+	if (now_ns() < record->due_again_ns)
+		return;
+	due_find(&record->due, record->collector, &record->options->triggers);
+	if (!record->due.process_nr)
+		return;
+	pass(record, TRIGGER_END);
+	record->due.is_soon = true;
+}
+
 static void do_what_is_due(struct record *record)
 {
 	struct collector_health health;
@@ -270,12 +332,16 @@ static void do_what_is_due(struct record *record)
 	if (now >= end_ns(record))
 		record->stop = true;
 	else if (now >= record->next_ns)
-		take_interval(record);
+		take_interval(record, TRIGGER_INTERVAL);
 	else if (health.is_drain_due && now >= record->passed_ns + EARLY_EVERY_NS)
-		pass(record, true);
+		pass(record, TRIGGER_END);
 	else if (now >= record->admitted_ns + ADMIT_EVERY_NS)
 		admit(record);
-	if (!record->is_everyone && !collector__process_nr(record->collector))
+	else
+		take_due(record);
+	if (now_ns() >= record->told_ns + METRICS_EVERY_NS)
+		tell_metrics(record);
+	if (!record->options->is_everyone && !collector__process_nr(record->collector))
 		record->stop = record->is_fresh = true;
 }
 
@@ -286,37 +352,71 @@ static void look(struct record *record)
 	record->is_fresh = false;
 	say_notes_between(record);
 	stop_if_blind(record);
-	on_tick(record);
+	notify__alive(&record->notify);
 }
 
-int record_everyone(const struct recording_options *options, struct collector *collector,
-		    int signal_fd)
+/* Who is there by now is recorded; those who come are from their exec on. */
+static void begin(struct record *record)
+{
+	char text[64];
+
+	admit(record);
+	say_notes_between(record);
+	snprintf(text, sizeof(text), "recording %zu processes", collector__process_nr(record->collector));
+	puts(text);
+	fflush(stdout);
+	if (notify__ready(&record->notify, text))
+		say("the service manager was not told that the recording has begun");
+	record->next_ns = record->started_ns + record->options->interval_ns;
+	tell_metrics(record);
+}
+
+static void end(struct record *record)
+{
+	bool is_over = now_ns() >= end_ns(record);
+
+	notify__stopping(&record->notify, "taking last snapshots");
+	if (!record->is_fresh)
+		pass(record, is_over ? TRIGGER_DURATION : TRIGGER_LAST);
+	status_line_clear(&record->line);
+	say_notes_between(record);
+}
+
+static void record_until_told_to_stop(struct record *record)
+{
+	begin(record);
+	while (!record->stop) {
+		status_line_everyone(&record->line, record->collector,
+				     (now_ns() - record->started_ns) / SECOND_NS);
+		wait_for_events(record);
+		look(record);
+		take_signals(record);
+		if (!record->stop)
+			do_what_is_due(record);
+	}
+	end(record);
+}
+
+int record_everyone(const struct record_options *options, struct collector *collector, int signal_fd)
 {
 	struct record record = {
-		.options = options,
+		.record_options = options,
+		.options = &options->recording,
 		.collector = collector,
 		.signal_fd = signal_fd,
-		.is_everyone = options->is_everyone,
 		.started_ns = now_ns(),
+		.report = { .began_wall_ns = wall_ns(), .max_disk_bytes = options->bounds.max_disk_bytes },
 	};
+	struct reason why = { "out of memory" };
 
-	admit(&record);
-	say_notes_between(&record);
-	printf("recording %zu processes\n", collector__process_nr(collector));
-	fflush(stdout);
-	record.next_ns = record.started_ns + options->interval_ns;
-	while (!record.stop) {
-		status_line_everyone(&record.line, collector,
-				     (now_ns() - record.started_ns) / SECOND_NS);
-		wait_for_events(&record);
-		look(&record);
-		take_signals(&record);
-		if (!record.stop)
-			do_what_is_due(&record);
-	}
-	if (!record.is_fresh)
-		pass(&record, false);
-	status_line_clear(&record.line);
-	say_notes_between(&record);
+	record.archive = archive__open(options->recording.dir, &options->bounds, &why);
+	if (!record.archive)
+		return say_failure("%s", why.text);
+	if (notify__open(&record.notify))
+		say("the service manager cannot be told anything: NOTIFY_SOCKET is no address");
+	record_until_told_to_stop(&record);
+	notify__close(&record.notify);
+	due_release(&record.due);
+	archive__close(record.archive);
 	return record.status;
 }

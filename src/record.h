@@ -3,16 +3,26 @@
 #define ALLOCSNAP_RECORD_H
 
 /*
- * The recording of everybody, until told to stop: each interval one pass, in which the books of all are
- * read once and each process that is recorded leaves a snapshot of the same instant. Who ends in between
- * has its last snapshot in the next pass, which comes early where room runs out.
+ * The loop of `record`: a pass each interval over all processes that are there by then, of which many have
+ * come and gone in between; snapshots of those whose trigger says so; the folder within its bounds; and
+ * what is going on told to who looks after services.
  */
 
-struct collector;
-struct recording_options;
+#include <stdbool.h>
 
-/* Returns an exit status; what failed has been said, and was gone on from. */
-int record_everyone(const struct recording_options *options, struct collector *collector,
+#include "archive/archive.h"
+#include "recording.h"
+
+struct collector;
+
+struct record_options {
+	struct recording_options recording;
+	struct archive_bounds bounds;
+	const char *metrics; /* a file for Prometheus, or NULL */
+};
+
+/* Returns an exit status; what failed has been said, and was gone on from where possible. */
+int record_everyone(const struct record_options *options, struct collector *collector,
 		    int signal_fd);
 
 #endif

@@ -352,6 +352,10 @@ static void cost_keep(struct collector *collector, const struct target *target)
 {
 	collector->everybody_pausing.gone.cpu_ns += target->cost.cpu_ns;
 	collector->everybody_pausing.gone.cost_ns += target->cost.cost_ns;
+	collector->gone.cpu_ns += target->cost.cpu_ns;
+	collector->gone.cost_ns += target->cost.cost_ns;
+	collector->gone.processes++;
+	gone_add(&collector->gone, &target->books);
 }
 
 void remove_target(struct collector *collector, size_t i)

@@ -8,6 +8,14 @@
 #include "collect/bpf.h"
 #include "collect/recorded.h"
 
+void gone_add(struct gone *gone, const struct process *books)
+{
+	gone->allocations += books->counter[COUNTER_allocations];
+	gone->frees += books->counter[COUNTER_frees];
+	for (int i = 0; i < LOSS_NR; i++)
+		gone->loss[i] += books->loss[i];
+}
+
 struct stale health_stale(const struct collector *collector)
 {
 	return (struct stale){
@@ -55,6 +63,26 @@ static void read_traps(const struct collector *collector, uint64_t traps[3])
 	free(values);
 }
 
+/* Of the processes that are traced, and of those that are gone. */
+static void sum_up(const struct collector *collector, struct collector_health *ret)
+{
+	struct gone all = collector->gone;
+
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		const struct target *target = collector->target[i];
+
+		ret->processes_waiting += target->has_ended;
+		gone_add(&all, &target->books);
+		all.cpu_ns += target->cost.cpu_ns;
+		all.cost_ns += target->cost.cost_ns;
+	}
+	ret->processes_all = all.processes + collector->target_nr;
+	ret->allocations = all.allocations;
+	ret->frees = all.frees;
+	ret->cpu_ns = all.cpu_ns;
+	ret->cost_ns = all.cost_ns;
+}
+
 void collector__get_health(const struct collector *collector, struct collector_health *ret)
 {
 	const struct trap_costs *costs = &collector->costs;
@@ -69,10 +97,31 @@ void collector__get_health(const struct collector *collector, struct collector_h
 				     __atomic_load_n(&collector->bpf->bss->admissions_dropped,
 						     __ATOMIC_RELAXED),
 		.bystander_traps = traps[0] + traps[1] + traps[2],
+		.bystander_entry_traps = traps[0],
+		.bystander_stepped_traps = traps[1],
+		.bystander_return_traps = traps[2],
 		.bystander_cost_ns = traps[0] * costs->entry_ns + traps[1] * costs->stepped_ns +
 				     traps[2] * costs->return_ns,
 	};
-	for (size_t i = 0; i < collector->target_nr; i++)
-		ret->processes_waiting += collector->target[i]->has_ended;
+	sum_up(collector, ret);
 	ret->is_drain_due = is_drain_due(collector, ret->processes_waiting);
+}
+
+static const char *const loss_names[LOSS_NR] = {
+#define X(name, meaning) #name,
+	ALLOCSNAP_LOSSES(X)
+#undef X
+};
+
+size_t collector__get_losses(const struct collector *collector, struct collector_loss *ret, size_t max)
+{
+	struct gone all = collector->gone;
+	size_t nr = 0;
+
+	for (size_t i = 0; i < collector->target_nr; i++)
+		gone_add(&all, &collector->target[i]->books);
+	for (int i = 0; i < LOSS_NR && nr < max; i++)
+		if (all.loss[i])
+			ret[nr++] = (struct collector_loss){ loss_names[i], all.loss[i] };
+	return nr;
 }

@@ -9,7 +9,22 @@
 
 #include <stdint.h>
 
+#include "bpf_types.h"
+
 struct collector;
+
+struct process;
+
+/* What was counted in books that are there no longer. Zeroed: nothing. */
+struct gone {
+	uint64_t processes;
+	uint64_t allocations, frees;
+	uint64_t cpu_ns, cost_ns;
+	uint64_t loss[LOSS_NR];
+};
+
+/* Of an image: its process has called exec, or is traced no longer. */
+void gone_add(struct gone *gone, const struct process *books);
 
 /* Of images that are gone. */
 struct stale {

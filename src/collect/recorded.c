@@ -99,6 +99,8 @@ static void read_known(struct collector *collector, struct target *target, bool 
 		return;
 	if (collector->everyone && __atomic_load_n(&books->exit_ns, __ATOMIC_ACQUIRE))
 		target->has_ended = true;
+	if (target->books.image != books->image)
+		gone_add(&collector->gone, &target->books);
 	target->books = *books;
 	read_cost(collector, target);
 }

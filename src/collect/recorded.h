@@ -18,6 +18,7 @@
 #include "collect/cut.h"
 #include "collect/detach.h"
 #include "collect/drain.h"
+#include "collect/health.h"
 #include "collect/keeper.h"
 #include "collect/mapping_events.h"
 #include "collect/nursery.h"
@@ -79,6 +80,7 @@ struct collector {
 	struct occasion occasion;
 	struct pairing pairing;
 	struct nursery nursery;
+	struct gone gone;
 	uint64_t oom_kill_cnt; /* that have been seen to */
 	uint64_t swept_state; /* of images and processes, when notes of dropped blocks were swept */
 };
