@@ -171,8 +171,9 @@ class Crowd:
         """What is born and dies at once: the one that starts it; its last line says how often each was."""
         small, big = self.program("small"), self.program("big")
         chroot = f"{tool('chroot')} {self.root} /bin"
-        turns = [f"{small} 1000 -", "/bin/sh -c :", f"{small} 1000 -", f"{chroot}/busybox true", f"{small} 1000 -",
-                 f"{big} 100003 -", f"{small} 1000 -", "/bin/sh -c :", f"{small} 1000 -", f"{chroot}/musl_holds 1000 -"]
+        turns = [f"{small} 1000 -", "/bin/sh -c :", f"{small} 1000 -", f"{chroot}/busybox true",
+                 f"{small} 1000 -", f"{big} 100003 -", f"{small} 1000 -", "/bin/sh -c :", f"{small} 1000 -",
+                 f"{chroot}/musl_holds 1000 -"]
         return self.start("births", [*PYTHON, os.path.join(HERE, "births.py"), str(rate), *turns], fed=True,
                           heard=True)
 

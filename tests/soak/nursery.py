@@ -2,7 +2,8 @@
 """nursery.py: starts programs that are to have its control group and its C library from their first instruction on.
 
 A line of stdin is {"argv", "env", "in", "out"}, the last two are FIFOs or files; the answer is {"pid"}. {} starts
-nothing. Before each answer, and between them, it says who has ended: {"ended", "at"}, a PID and CLOCK_MONOTONIC in ns.
+nothing. Before each answer, and between them, it says who has ended: {"ended", "at"}, a PID and
+CLOCK_MONOTONIC in ns.
 """
 import json
 import os

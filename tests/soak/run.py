@@ -12,8 +12,6 @@ import pathlib
 import re
 import shutil
 import signal
-import statistics
-import struct
 import sys
 import time
 
@@ -24,6 +22,7 @@ import harness  # pylint: disable=wrong-import-position
 import ledger  # pylint: disable=wrong-import-position
 from test_record import unified_group  # pylint: disable=wrong-import-position
 import crowd as crowds  # pylint: disable=wrong-import-position
+import judge  # pylint: disable=wrong-import-position
 import root  # pylint: disable=wrong-import-position
 import vitals as vital  # pylint: disable=wrong-import-position
 from verdict import Files, Verdict  # pylint: disable=wrong-import-position
@@ -32,14 +31,12 @@ SECONDS, INTERVAL, PROCESSES, BIRTHS = (
     float(os.environ.get(f"SOAK_{name}", default)) for name, default in
     (("SECONDS", 600), ("INTERVAL", 10), ("PROCESSES", 200), ("BIRTHS", 50)))
 COMMUTERS = round(PROCESSES / 10)
-EDGE_NS = 200_000_000  # of a life, in which a pass may or may not see it
-LEDGER_COUNTERS = ("allocations", "allocated_bytes", "frees", "freed_bytes", "current_blocks", "current_bytes",
-                   "peak_bytes", "unknown_frees", "failed_calls", "nested_calls", "most_in_flight",
-                   "blocks_replaced", "blocks_dropped", "threads", "threads_ended")
 
 
 class Soak:
     """The world of one run."""
+
+    seconds, interval, processes, births_wanted = SECONDS, INTERVAL, PROCESSES, BIRTHS
 
     def __init__(self, bench, group, folder):
         self.bench, self.group, self.folder = bench, group, folder
@@ -150,110 +147,13 @@ class Soak:
         self.ended_ns = time.monotonic_ns()
         self.status = self.recorder.wait(300)
         self.said = list(iter(self.recorder.line, None))
+        pathlib.Path(self.folder, "said").write_text("\n".join(self.said) + "\n" + self.recorder.stderr())
+        pathlib.Path(self.folder, "vitals.json").write_text(json.dumps(self.vitals.series))
         self.broken = [f"{member.kind}.{member.pid}" for member in self.crowd.members
                        if member.kind != "commuter" and harness.is_running(member.pid)
                        and harness.changed_code(member.pid)]
         self.dead = [f"{member.kind}.{member.pid}" for member in self.crowd.members
                      if member.kind not in ("commuter", "births") and not harness.is_running(member.pid)]
-
-
-# ---- what was found --------------------------------------------------------------------------------
-
-def judge_crowd(verdict, soak):
-    verdict.check(soak.lived_most >= PROCESSES, "most live processes in the group", f"{PROCESSES:g} at least",
-                  soak.lived_most)
-    born = sum(soak.born["counts"])
-    verdict.check(born >= BIRTHS * soak.births_seconds, "births a second", f"{BIRTHS:g} at least",
-                  f"{born / soak.births_seconds:.1f} ({born} in {soak.births_seconds:.0f} s)")
-    verdict.equal("short lives that did not exit with 0", 0, soak.born["failed"])
-    verdict.none("programs that have ended, though nobody told them to", soak.dead)
-    verdict.none("programs with breakpoints left in them", soak.broken)
-    verdict.equal("exit status of the recorder", 0, soak.status)
-    verdict.none("lines that the recorder said to stderr", soak.recorder.stderr().splitlines())
-
-
-def judge_files(verdict, soak, files):
-    instants = files.instants(soak.crowd.nursery.pid)
-    lives = [(member.kind, member.pid, member.started_ns + EDGE_NS, (member.ended_ns or soak.ended_ns) - EDGE_NS)
-             for member in soak.crowd.members]
-    wanted = sum(first < instant < last for _, _, first, last in lives for instant in instants)
-    print(f"   {len(files.rows)} files of {len(files.by_pid)} PIDs, {files.bytes / vital.MIB:.0f} MiB on disk; "
-          f"{len(instants)} passes")
-    verdict.check(len(instants) >= int(SECONDS / INTERVAL) - 1, "passes",
-                  f"{int(SECONDS / INTERVAL) - 1} at least", len(instants))
-    verdict.none("damaged files", files.damaged)
-    verdict.none("files that are no snapshots", files.strange)
-    verdict.none(f"missing of {wanted} files, one of each life at each pass", files.missing(lives, instants))
-    verdict.none("second files of one process at one pass", files.doubles())
-    last = [row for row in files.rows if row["comm"] == "big" and row["end"]]
-    verdict.equal("last snapshots of short lives that held 100,003 bytes", soak.born["counts"][5], len(last))
-    verdict.none("of these, those that lack the block",
-                 [row["path"] for row in last if row["counted"].get("peak_bytes", 0) < 100003])
-    verdict.none("last snapshots of short lives that held little", [
-        row["path"] for row in files.rows if row["comm"] == "small" and row["end"]
-        and row["counted"].get("peak_bytes", 0) < 65536 and len(files.by_pid[row["pid"]]) == 1])
-    print(f"   names: {', '.join(sorted({row['comm'] for row in files.rows}))}")
-    print(f"   losses, in the last snapshots of all: {dict(files.losses())}")
-
-
-def read_ledger(path):
-    """{name: count} of tests/ledger/ledger.h"""
-    with open(path, "rb") as file:
-        numbers = struct.unpack(f"<QQIIQ{len(LEDGER_COUNTERS)}Q", file.read(32 + 8 * len(LEDGER_COUNTERS)))
-    return dict(zip(LEDGER_COUNTERS, numbers[5:]))
-
-
-def judge_ledgers(verdict, soak, files):
-    for member in soak.ledgers:
-        books, row = read_ledger(ledger.ledger_of(soak.bench, member.pid)), files.last(member.pid)
-        name = f"{member.kind}.{member.pid} and its ledger"
-        if not row:
-            verdict.check(False, name, "a snapshot", "none")
-            continue
-        found = {key: row["counted"].get(key, 0) for key in ledger.EXACT}
-        found.update(rows=row["blocks"], rows_bytes=row["bytes"])
-        wanted = {key: books[key] for key in ledger.EXACT}
-        wanted.update(rows=books["current_blocks"], rows_bytes=books["current_bytes"])
-        wrong = [key for key in wanted if wanted[key] != found[key]]
-        text = ", ".join(f"{key} {{}}" for key in wrong or ("allocations", "frees", "rows", "rows_bytes"))
-        keys = wrong or ("allocations", "frees", "rows", "rows_bytes")
-        verdict.check(not wrong, name, text.format(*(wanted[key] for key in keys)),
-                      text.format(*(found[key] for key in keys)))
-        verdict.equal(f"{name}: losses", {}, {key: nr for key, nr in row["lost"].items() if key not in ledger.NAMES})
-        verdict.equal(f"{name}: of the ledger itself", 0, books["blocks_replaced"] + books["blocks_dropped"])
-
-
-def judge_growth(verdict, soak):
-    """Slopes of medians, one an interval; the same rule must find a leak that is added to what was measured."""
-    judged = SECONDS * 3 / 4
-    for name, series in sorted(soak.vitals.series.items()):
-        kind = name.split()[-1]
-        most = vital.GROWTH_MAX[kind]
-        late = vital.after_warm_up(series, SECONDS)
-        found = f"{series[0][1]:.1f} at first, {max(value for _, value in series):.1f} at most"
-        if judged < vital.JUDGED_LEAST or len(late) < judged / 10:
-            print(f"   {name}: {found}; {judged:.0f} s after the warm-up are too few to tell growth: not judged")
-            continue
-        slope = vital.slope_per_minute(late, INTERVAL)
-        verdict.check(slope <= most, f"{name}: growth after {SECONDS / 4:.0f} s", f"{most} a minute at most",
-                      f"{slope:+.3f} a minute; {found}, {late[-1][1]:.1f} at the end")
-        if "RSS" not in name:
-            leak = vital.slope_per_minute(vital.leaking(late, 2 * most), INTERVAL)
-            verdict.check(leak > most, f"{name}: a leak of {2 * most:g} a minute would have been seen",
-                          f"more than {most}", f"{leak:+.3f}")
-
-
-def judge_costs(verdict, soak):
-    medians = {where: statistics.median(values) for where, values in soak.work_ms.items()}
-    said = [line for line in soak.said if "bystanders" in line]
-    traps = re.search(r"bystanders: (\d+) traps", said[-1] if said else "")
-    print(f"   the recorder's CPU share: {100 * soak.vitals.cpu_share():.1f} % of one CPU; the group's: "
-          f"{100 * soak.usage_share:.1f} %")
-    print(f"   slowdown: x {medians['inside'] / medians['outside']:.2f}, a piece of work in {medians['outside']:.0f} ms "
-          f"of CPU time outside, {medians['inside']:.0f} ms inside (medians of {len(soak.work_ms['inside'])} each)")
-    print(f"   its last words: {soak.said[-1] if soak.said else 'none'}")
-    verdict.check(traps and int(traps[1]) < 1000, "traps of bystanders", "fewer than 1000",
-                  traps[1] if traps else "no such line")
 
 
 def soak_all(bench, group, folder):
@@ -265,11 +165,7 @@ def soak_all(bench, group, folder):
     soak.end()
     verdict = Verdict()
     files = Files(soak.out, os.path.join(folder, "survey"))
-    judge_crowd(verdict, soak)
-    judge_files(verdict, soak, files)
-    judge_ledgers(verdict, soak, files)
-    judge_growth(verdict, soak)
-    judge_costs(verdict, soak)
+    judge.judge(verdict, soak, files)
     print(f"soak: {verdict.passed} passed, {verdict.failed} failed, 0 skipped")
     if not verdict.failed:
         shutil.rmtree(soak.out)
