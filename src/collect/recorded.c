@@ -44,6 +44,7 @@ static void adopt(struct collector *collector, uint32_t slot)
 	if (target) {
 		target->probes = &collector->everybody;
 		target->pausing = &collector->everybody_pausing;
+		target->has_ended = collector->everyone && books.exit_ns; /* what is drained now is its last word */
 	}
 	if (target && !add_target(collector, target))
 		return;

@@ -64,17 +64,16 @@ def newest(names, pattern):
     return max(found, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
-def fetch(folder, suite):
-    """The root that the suite's packages are unpacked in."""
+def fetch(folder, suite, packages=PACKAGES):
+    """The root that the suite's packages, and those that they need, are unpacked in."""
     folder = pathlib.Path(folder).resolve() / suite
     root, done = folder / "root", folder / "done"
     if done.exists():
         return root
     apt = options(folder, suite)
     output(["apt-get", *apt, "-qq", "update"])
-    names = output(["apt-cache", *apt, "pkgnames", "lib"]).split()
-    names += output(["apt-cache", *apt, "pkgnames", "musl"]).split()
-    wanted = [newest(names, pattern) for pattern in PACKAGES]
+    names = output(["apt-cache", *apt, "pkgnames"]).split()
+    wanted = [newest(names, pattern) for pattern in packages]
     output(["apt-get", *apt, "-qq", "-d", "-y", "--no-install-recommends", "--reinstall",
             "-o", "Debug::NoLocking=1", "install", *wanted])
     for package in sorted((folder / "cache/archives").glob("*.deb")):

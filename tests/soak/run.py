@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""make soak: everybody in one control group, recorded for minutes, and all that was written checked.
+
+Environment: SOAK_SECONDS, SOAK_INTERVAL (seconds), SOAK_PROCESSES (long lives), SOAK_BIRTHS (a second),
+SOAK_OPTIONS (more for record); SOAK, a folder for what is fetched and written; ALLOCSNAP, WORKLOADS, LEDGER_FOLDER.
+What the programs use of the C library is a copy, so that nobody else on the machine meets a probe.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sys
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../live"))
+import harness  # pylint: disable=wrong-import-position
+import ledger  # pylint: disable=wrong-import-position
+from test_record import unified_group  # pylint: disable=wrong-import-position
+import crowd as crowds  # pylint: disable=wrong-import-position
+import judge  # pylint: disable=wrong-import-position
+import root  # pylint: disable=wrong-import-position
+import vitals as vital  # pylint: disable=wrong-import-position
+from verdict import Files, Verdict  # pylint: disable=wrong-import-position
+
+SECONDS, INTERVAL, PROCESSES, BIRTHS = (
+    float(os.environ.get(f"SOAK_{name}", default)) for name, default in
+    (("SECONDS", 600), ("INTERVAL", 10), ("PROCESSES", 200), ("BIRTHS", 50)))
+COMMUTERS = round(PROCESSES / 10)
+
+
+class Soak:
+    """The world of one run."""
+
+    seconds, interval, processes, births_wanted = SECONDS, INTERVAL, PROCESSES, BIRTHS
+
+    def __init__(self, bench, group, folder):
+        self.bench, self.group, self.folder = bench, group, folder
+        self.out = os.path.join(folder, "out")
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.crowd = crowds.Crowd(bench, group, root.copy_libraries(bench.path("lib")), root.make(folder),
+                                  os.path.abspath(harness.WORKLOADS))
+        self.outside = bench.start([*crowds.PYTHON, os.path.join(HERE, "worker.py"), "work"])
+        self.work_ms = {"inside": [], "outside": []}
+        self.recorder = self.vitals = self.births = None
+        self.ledgers = []
+        self.lived_most = 0
+
+    # ---- beginning ----
+
+    def record(self):
+        argv = [harness.ALLOCSNAP, "record", "-o", self.out, "--interval", f"{INTERVAL:g}s", "--cgroup",
+                f"/{self.group.name}*", *os.environ.get("SOAK_OPTIONS", "").split()]
+        print("   " + " ".join(argv), flush=True)
+        self.recorder = self.bench.start(argv, env=dict(os.environ, ALLOCSNAP_CACHE_DIR=self.bench.path("cache")))
+        print("   " + self.recorder.line(120), flush=True)
+        self.vitals = vital.Vitals(self.recorder.pid)
+
+    def with_ledger(self):
+        own = ledger.environment_of(self.bench)
+        return {name: own[name] for name in ("LD_PRELOAD", "LEDGER")}
+
+    def start_ledgers(self):
+        """Of several kinds, each with an independent count inside; they have begun after the recording."""
+        more = self.with_ledger()
+        self.ledgers = [self.crowd.work(PYTHONMALLOC="malloc", **more), self.crowd.work(**more),
+                        self.crowd.python(PYTHONMALLOC="malloc", **more), self.crowd.python(**more),
+                        self.crowd.sqlite(**more), self.crowd.sqlite(**more), self.crowd.redis(**more),
+                        self.crowd.storm(**more), self.crowd.bash(**more)]
+
+    def begin(self):
+        kinds = list(crowds.SHARES)
+        self.crowd.start_share(kinds, PROCESSES / 2)
+        self.crowd.bash(**self.with_ledger())  # whose functions are probed then before others come with it
+        self.record()
+        self.crowd.start_share(kinds, PROCESSES / 2)
+        self.start_ledgers()
+        self.inside = self.crowd.work()
+        for member in self.crowd.of("redis"):
+            harness.wait_for(lambda path=member.socket_path: os.path.exists(path), "redis' socket", 60)
+        for member in self.crowd.of("work") + self.crowd.of("storm"):
+            member.line()
+        harness.check_equal(self.outside.line(), "ready", "the work outside")
+        self.births = self.crowd.births(BIRTHS + 2)
+        self.births_ns = time.monotonic_ns()
+
+    # ---- load ----
+
+    def work(self, index):
+        """The same outside and inside, one at a time; two of those with a ledger work along."""
+        for member in self.ledgers[:2]:
+            if index % 2:
+                member.write("go\n")
+        self.outside.write("go\n")
+        self.work_ms["outside"].append(float(self.outside.line()))
+        self.inside.write("go\n")
+        self.work_ms["inside"].append(float(self.inside.line()))
+        if index % 4 == 0:
+            self.crowd.of("storm")[0].write("go\n")
+
+    def tick(self, index):
+        """Five times a second."""
+        self.crowd.feed(index)
+        if index % 5 == 0:
+            self.vitals.sample()
+            self.lived_most = max(self.lived_most, len(self.pids()))
+        if index % 25 == 0:
+            self.work(index // 25)
+        if index % 10 == 0:
+            self.crowd.send_commuters(COMMUTERS, INTERVAL)
+
+    def pids(self):
+        return (self.group / "cgroup.procs").read_text().split()
+
+    def run(self):
+        begun, index = time.monotonic(), 0
+        usage = self.usage()
+        while time.monotonic() < begun + SECONDS:
+            self.tick(index)
+            index += 1
+            time.sleep(max(0, min(0.2, begun + index * 0.2 - time.monotonic())))
+            if self.recorder.popen.poll() is not None:
+                raise harness.Failure(f"the recorder has ended: {self.recorder.stderr()!r}")
+        self.usage_share = (self.usage() - usage) / (time.monotonic() - begun)
+        os.close(self.births.into)
+        self.born = json.loads(self.births.line())
+        self.births_seconds = (time.monotonic_ns() - self.births_ns) / 1e9
+
+    def usage(self):
+        """CPU seconds of the group."""
+        return int(re.search(r"usage_usec (\d+)", (self.group / "cpu.stat").read_text())[1]) / 1e6
+
+    # ---- end ----
+
+    def end(self):
+        """Those with a ledger stand still in the last snapshot, which is of now."""
+        for member in self.ledgers:
+            ledger.halt(self.bench, member.pid, 0)
+        self.crowd.nursery.hear_of_ends()
+        for member in self.crowd.of("commuter"):
+            member.ended_ns = self.crowd.nursery.endings.get(member.pid)
+        self.recorder.popen.send_signal(signal.SIGINT)
+        self.ended_ns = time.monotonic_ns()
+        self.status = self.recorder.wait(300)
+        self.said = list(iter(self.recorder.line, None))
+        pathlib.Path(self.folder, "said").write_text("\n".join(self.said) + "\n" + self.recorder.stderr())
+        pathlib.Path(self.folder, "vitals.json").write_text(json.dumps(self.vitals.series))
+        self.broken = [f"{member.kind}.{member.pid}" for member in self.crowd.members
+                       if member.kind != "commuter" and harness.is_running(member.pid)
+                       and harness.changed_code(member.pid)]
+        self.dead = [f"{member.kind}.{member.pid}" for member in self.crowd.members
+                     if member.kind not in ("commuter", "births") and not harness.is_running(member.pid)]
+
+
+def soak_all(bench, group, folder):
+    soak = Soak(bench, group, folder)
+    print("   " + ", ".join(f"{name} {version}" for name, version in root.versions(folder).items()))
+    soak.begin()
+    print(f"   {len(soak.pids())} processes in the group; {SECONDS:g} s begin", flush=True)
+    soak.run()
+    soak.end()
+    verdict = Verdict()
+    files = Files(soak.out, os.path.join(folder, "survey"))
+    judge.judge(verdict, soak, files)
+    print(f"soak: {verdict.passed} passed, {verdict.failed} failed, 0 skipped")
+    if not verdict.failed:
+        shutil.rmtree(soak.out)
+    return verdict.failed > 0
+
+
+def main():
+    if os.geteuid() != 0:
+        sys.exit("soak: it records all processes of a control group: run it as root")
+    folder = os.environ.get("SOAK", ".output/soak")
+    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+    bench = harness.Bench()
+    try:
+        with unified_group(bench, "allocsnap-soak") as group:
+            return soak_all(bench, group, folder)
+    except harness.Failure as failure:
+        print(f"FAIL soak: {failure}\nsoak: 0 passed, 1 failed, 0 skipped")
+        return 1
+    finally:
+        bench.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
