@@ -184,7 +184,8 @@ static int save_where_it_fails(int call, int err, bool of_folder)
 
 		close(next_fd);
 		let_fail(call, err, of_folder ? next_fd : ANY_FD);
-		_exit(-snapshot_builder__save(builder, folder, "20261121T031500.123Z", &path, NULL));
+		_exit(-snapshot_builder__save(builder, folder, "20261121T031500.123Z", NULL, &path,
+					      NULL));
 	}
 	waitpid(pid, &status, 0);
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EFAULT;

@@ -24,8 +24,7 @@
 #define bpf_core_field_exists(field) (sizeof(field) != 0)
 #define bpf_core_field_offset(type, field) __builtin_offsetof(type, field)
 
-/* All that a new kernel has is there. */
-#define bpf_core_field_exists(...) 1
+/* And all values of enums. */
 #define bpf_core_enum_value_exists(type, value) 1
 #define bpf_core_enum_value(type, value) (value)
 #define bpf_core_read(to, bytes, from) \
