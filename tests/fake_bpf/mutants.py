@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = ("bpf_alloc", "bpf_pending", "bpf_process", "bpf_oom")
+PROGRAMS = ("bpf_admissible", "bpf_alloc", "bpf_oom", "bpf_pending", "bpf_process")
 MODES = ({}, {"FAKE_SESSION": "1"}, {"FAKE_RET": "1"})
 
 # name: (file, old text, new text)
@@ -515,20 +515,20 @@ MUTANTS = {
         "calls.bpf.h", "\t\tlose(process, LOSS_threads_dropped);\n", ""),
     # children
     "fork: everybody's children are followed": (
-        "process.bpf.c", "!process->follows || ", ""),
+        "process.bpf.c", "parent && parent->follows", "parent"),
     "fork: a thread is a child": (
-        "process.bpf.c", " || child->tgid == parent->tgid", ""),
+        "process.bpf.c", "child->tgid == parent->tgid || ", ""),
     "fork: the child is in its parent's books": (
         "process.bpf.c", "\tprocess->image = __sync_fetch_and_add(&next_image, 1);\n\treturn 0;",
         "\tprocess->image = parent->image;\n\treturn 0;"),
     "fork: takes over the books of its pid": (
-        "process.bpf.c", "&tgid, &slot, BPF_NOEXIST", "&tgid, &slot, BPF_ANY"),
+        "everyone.bpf.h", "&tgid, &slot, BPF_NOEXIST", "&tgid, &slot, BPF_ANY"),
     "books: a thread goes on in those that it has had": (
         "admit.bpf.h", "if (process && process->image == thread->image)", "if (process)"),
     "books: exec does not forget whose they were": (
         "process.bpf.c", "\tif (thread)\n\t\tthread->image = 0;\n", ""),
     "fork: takes a slot that is taken": (
-        "process.bpf.c",
+        "everyone.bpf.h",
         "if (!slot_taken[slot] && !__sync_val_compare_and_swap(&slot_taken[slot], 0, 1))",
         "if (slot < PROCESSES_MAX)"),
     "fork: a child without books is not counted": (
@@ -542,16 +542,58 @@ MUTANTS = {
     "fork: the loader is not woken": (
         "process.bpf.c", "\tring(child->tgid);\n", ""),
     "fork: sees returns in another way": (
-        "process.bpf.c", "\tprocess->by_ret = parent->by_ret;\n", ""),
+        "process.bpf.c", "\tprocess->by_ret = parent ? parent->by_ret : rules.by_ret;\n", ""),
     "vfork: books of its own": (
         "process.bpf.c", "\tif (shares_memory)\n\t\tprocess->memory_of = parent->memory_of ?: "
-        "parent_tgid;\n", ""),
+        "(__u32)from->tgid;\n", ""),
     "vfork: of a vforked one": (
-        "process.bpf.c", "parent->memory_of ?: parent_tgid", "parent_tgid"),
+        "process.bpf.c", "parent->memory_of ?: (__u32)from->tgid", "(__u32)from->tgid"),
     "vfork: its parent's after the exec": (
         "process.bpf.c", "\tprocess->memory_of = 0;\n", ""),
     "vfork: a call cut off is its own": (
         "process.bpf.c", "\tbooks = books_of(process);\n", "\tbooks = process;\n"),
+
+    # whom a recording of everybody admits
+    "rules: * is one byte at least": (
+        "rules.bpf.h", "admission->star_at = admission->at;", "admission->star_at = ++admission->at;"),
+    "rules: a pattern need not go to the end": (
+        "rules.bpf.h", "admission->matches = !wanted;", "admission->matches = 1;"),
+    "rules: only the first try of * counts": (
+        "rules.bpf.h", "\tif (!admission->after_star)\n\t\treturn 1;\n", "\treturn 1;\n"),
+    "rules: paths begin at their mount": (
+        "rules.bpf.h", "\t\treturn leave_mount(admission);\n", "\t\treturn 1;\n"),
+    "rules: paths begin at the machine's root": (
+        "rules.bpf.h", "admission->node == own_root && admission->mount == own_root_mount", "0"),
+    "rules: groups begin at the machine's root": (
+        "rules.bpf.h", "admission->node == own_cgroup_root", "0"),
+    "rules: hold of a part of a path": (
+        "rules.bpf.h", " || admission->is_too_long & 1 << key", ""),
+    "rules: one of any kind will do": (
+        "rules.bpf.h", "return wanted == found;", "return !wanted || found;"),
+    "rules: exclude nobody": (
+        "rules.bpf.h", "\t\t\tif (rule_holds(admission, i))\n\t\t\t\treturn false;\n", ""),
+    "rules: the recorder is recorded": (
+        "rules.bpf.h", " || is_own(task)", ""),
+    "everyone: a child is what its parent is, whatever its PID": (
+        "process.bpf.c", "rules.everyone && rules.has_pids", "0"),
+    "everyone: an exec of another kind goes on": (
+        "process.bpf.c", "\telse if (process && !is_admitted)\n\t\tleave_recording(process, task);\n"
+        "\treturn !process || !is_admitted;", "\treturn !process;"),
+    "everyone: who leaves writes on in its parent's books": (
+        "process.bpf.c", "\tforget_calls(task);\n\tprocess->has_left", "\tprocess->has_left"),
+    "everyone: who had much leaves nothing": (
+        "everyone.bpf.h", "(peak && peak >= rules.min_bytes) || ", ""),
+    "everyone: who never allocated is nobody": (
+        "everyone.bpf.h", " || may_be_unprobed(process)", ""),
+    "everyone: what the loader has is given back": (
+        "everyone.bpf.h", " ||\n\t    __sync_val_compare_and_swap(&process->owner, BOOKS_OF_KERNEL, "
+        "BOOKS_OF_NOBODY)", ""),
+    "everyone: a PID is not free": (
+        "everyone.bpf.h", "\tbpf_map_delete_elem(&process_slots, &tgid);\n", ""),
+    "everyone: what is left is not counted": (
+        "everyone.bpf.h", "\t__sync_fetch_and_add(&stale_blocks, blocks);\n", ""),
+    "everyone: bystanders are not counted": (
+        "cost.bpf.h", "\tif (traps)\n\t\t__sync_fetch_and_add(traps, nr);\n", ""),
 
     # callers by unwind tables
     "walk: return addresses are looked up themselves": (
