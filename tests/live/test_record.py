@@ -23,8 +23,8 @@ HOLDS = os.path.join(os.path.abspath(WORKLOADS), "holds")
 class Record(Process):
     """A running `allocsnap record`."""
 
-    def __init__(self, argv, stderr_path, folder):
-        super().__init__(argv, stderr_path)
+    def __init__(self, argv, stderr_path, folder, **options):
+        super().__init__(argv, stderr_path, **options)
         self.folder = folder
 
     def paths(self):

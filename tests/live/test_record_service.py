@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""allocsnap record as a service: what it tells its manager and Prometheus, and that its files stay in bounds."""
+import os
+import pathlib
+import socket
+import time
+
+import exposition
+import unit_file
+from harness import ALLOCSNAP, check, check_equal, wait_for
+from privileged import RECORDING, SOMEBODY, allocsnap_with, folder_of, status
+from test_record import Record, World, check_held, name_of
+
+
+class Manager:
+    """Who listens where NOTIFY_SOCKET points."""
+
+    def __init__(self, bench, watchdog_seconds):
+        self.path = bench.path("notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        self.socket.settimeout(0.05)
+        os.chmod(self.path, 0o777)
+        self.environment = dict(os.environ, NOTIFY_SOCKET=self.path,
+                                WATCHDOG_USEC=str(int(watchdog_seconds * 1e6)))
+        self.told = []
+
+    def hear(self):
+        """All lines so far."""
+        try:
+            while True:
+                self.told += self.socket.recv(65536).decode().splitlines()
+        except TimeoutError:
+            return self.told
+
+
+def numbers(path):
+    """{name: value} of samples without labels."""
+    families = exposition.parse(pathlib.Path(path).read_bytes())
+    return {name: float(samples[()]) for name, (_, samples) in families.items() if () in samples}
+
+
+def test_record_as_the_service(bench):
+    """Under the unit's user, capabilities, limits, mounts and system calls."""
+    world = World(bench)
+    manager = Manager(bench, 2)
+    unit = unit_file.write(bench, "/usr/bin")
+    folder = folder_of(bench, "state", SOMEBODY)
+    prometheus = os.path.join(folder, "allocsnap.prom")
+    command = [*unit_file.in_namespaces(folder),
+               *allocsnap_with(bench, RECORDING, by=unit_file.under_filter(bench, unit))]
+    before = world.holds("warm-up")
+    recorder = bench.start([*command, "record", "-o", folder, "--comm", "warm-up", "--comm", "later",
+                            "--interval", "1s", "--metrics", prometheus, "--max-disk", "1M"],
+                           kind=Record, folder=folder, env=manager.environment,
+                           preexec_fn=lambda: unit_file.set_limits(unit))
+    recorder.line_of("recording", 60)
+    check_equal(status(recorder.pid)["Uid"], SOMEBODY, "user")
+    later = world.holds("later")
+    wait_for(lambda: recorder.names()[name_of(later)] >= 3, "three snapshots of a newcomer", 60)
+    check_held(bench, recorder, later)
+    wait_for(lambda: manager.hear().count("WATCHDOG=1") >= 2, "the manager is told that it is alive")
+    check_equal(manager.told.count("READY=1"), 1, "times that it was ready")
+    check(any(line.startswith("STATUS=") and "snapshots" in line for line in manager.told),
+          f"status: {manager.told}")
+    found = numbers(prometheus)
+    check(found["allocsnap_snapshots_written_total"] >= 3, f"written: {found}")
+    check_equal(found["allocsnap_snapshots_failed_total"], 0, "failed")
+    check_equal(found["allocsnap_processes"], 2, "processes")
+    check_equal(found["allocsnap_disk_limit_bytes"], 1 << 20, "the bound")
+    families = exposition.parse(pathlib.Path(prometheus).read_bytes())
+    rows = {dict(labels)["pid"]: float(value)
+            for labels, value in families["allocsnap_process_traced_bytes"][1].items()}
+    check(rows[str(later.pid)] >= 100003, f"traced bytes: {rows}")
+    before.kill()
+    recorder.end()
+    check("STOPPING=1" in manager.hear(), f"told: {manager.told}")
+
+
+def disk_bytes(folder):
+    return sum(os.lstat(path).st_blocks * 512 for path in [folder, *pathlib.Path(folder).rglob("*")])
+
+
+def test_record_stays_within_its_disk(bench):
+    """Old snapshots are thinned out, the newest stay; what is not ours is left alone."""
+    world = World(bench)
+    folder = bench.path("bounded")
+    most = 400 << 10
+    os.makedirs(f"{folder}/somebody/else.1")
+    foreign = pathlib.Path(folder, "somebody/else.1/notes.txt")
+    foreign.write_text("not a snapshot")
+    program = world.holds("warm-up")
+    recorder = bench.start([ALLOCSNAP, "record", "-o", folder, "--comm", "warm-up", "--interval", "20ms",
+                            "--max-disk", str(most)], kind=Record, folder=folder)
+    recorder.line_of("recording")
+    first = None
+    end = time.monotonic() + 8
+    while time.monotonic() < end:
+        recorder.line_of("snapshots")
+        paths = [path for path in pathlib.Path(folder).rglob("*.snap")]
+        first = first or (min(paths) if paths else None)
+    check("removed" in recorder.stderr(), f"what it says: {recorder.stderr()!r}")
+    recorder.end()
+    check(disk_bytes(folder) <= most + 16384, f"{disk_bytes(folder)} bytes, wanted {most}")
+    kept = sorted(pathlib.Path(folder).rglob("*.snap"))
+    check(first in kept and len(kept) > 10, f"{len(kept)} kept, the first: {first in kept}")
+    check_equal(foreign.read_text(), "not a snapshot", "what is not ours")
+    for path in kept:
+        bench.show(str(path))
+    program.kill()
+
+
+def test_record_on_growth(bench):
+    """A trigger's snapshot of the process that grows, beside those of the interval, of which there are none yet."""
+    world = World(bench)
+    world.warm()
+    recorder = world.record("--comm", "warm-up", "--comm", "grown", "--on-growth", "90K")
+    grown = world.holds("grown")
+    wait_for(lambda: recorder.names()[name_of(grown)] >= 1, "a snapshot of who grows")
+    (path,) = [path for path in recorder.paths() if f"/{name_of(grown)}/" in path]
+    check_equal(bench.show(path)["metadata"]["trigger"], "growth", "why it was taken")
+    check_held(bench, recorder, grown)
+    recorder.end()
