@@ -94,6 +94,7 @@ class Crowd:
         self.nursery = bench.start([*PYTHON, os.path.join(HERE, "nursery.py")], kind=Nursery, group=group,
                                    env=self.environment)
         self.members = []
+        self.living = {}  # by PID, of those that the nursery has not told the end of
         self.number = 0
         self.random = random.Random(8)
 
@@ -120,8 +121,10 @@ class Crowd:
         order = {"argv": argv, "env": {**self.environment, **environment}, "in": into, "out": out or "/dev/null"}
         self.nursery.write(json.dumps(order) + "\n")
         member.pid = self.nursery.hear()
+        self.note_ends()  # of who had this PID before
         member.started_ns = time.monotonic_ns()
         self.members.append(member)
+        self.living[member.pid] = member
         return member
 
     # ---- kinds ----
@@ -189,11 +192,17 @@ class Crowd:
         for member in self.of("redis")[index % 5::5]:
             member.set_key(index)
 
+    def note_ends(self):
+        for pid, at in self.nursery.endings.items():
+            self.living.pop(pid).ended_ns = at
+        self.nursery.endings.clear()
+
+    def hear_of_ends(self):
+        self.nursery.hear_of_ends()
+        self.note_ends()
+
     def send_commuters(self, number, interval):
         """As many as there should be; each lives for one to four intervals."""
-        self.nursery.hear_of_ends()
-        living = [member for member in self.of("commuter") if member.pid not in self.nursery.endings]
-        for member in self.of("commuter"):
-            member.ended_ns = member.ended_ns or self.nursery.endings.get(member.pid)
-        for _ in range(number - len(living)):
+        self.hear_of_ends()
+        for _ in range(number - sum(not member.ended_ns for member in self.of("commuter"))):
             self.commuter(self.random.uniform(1, 4) * interval)

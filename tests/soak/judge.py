@@ -97,14 +97,14 @@ def judge_ledgers(verdict, soak, files):
 
 
 def judge_series(verdict, soak, name, series):
-    """The slope of medians, one an interval. The same rule must find a leak that is added to what was measured."""
+    """The slope of lows, one of each two intervals. The same rule must find a leak that is added to what was measured."""
     most = vital.GROWTH_MAX[name.split()[-1]]
     late = vital.after_warm_up(series, soak.seconds)
-    slope = vital.slope_per_minute(late, soak.interval)
+    slope = vital.slope_per_minute(late, 2 * soak.interval)
     verdict.check(slope <= most, f"{name}: growth after {soak.seconds / 4:.0f} s", f"{most} a minute at most",
                   f"{slope:+.3f} a minute; {series[0][1]:.1f} at first, "
                   f"{max(value for _, value in series):.1f} at most, {late[-1][1]:.1f} at the end")
-    leak = vital.slope_per_minute(vital.leaking(late, 2 * most), soak.interval)
+    leak = vital.slope_per_minute(vital.leaking(late, 2 * most), 2 * soak.interval)
     verdict.check(leak > most, f"{name}: had it leaked {2 * most:g} a minute more", f"more than {most}",
                   f"{leak:+.3f}")
 

@@ -140,9 +140,7 @@ class Soak:
         """Those with a ledger stand still in the last snapshot, which is of now."""
         for member in self.ledgers:
             ledger.halt(self.bench, member.pid, 0)
-        self.crowd.nursery.hear_of_ends()
-        for member in self.crowd.of("commuter"):
-            member.ended_ns = self.crowd.nursery.endings.get(member.pid)
+        self.crowd.hear_of_ends()
         self.recorder.popen.send_signal(signal.SIGINT)
         self.ended_ns = time.monotonic_ns()
         self.status = self.recorder.wait(300)

@@ -91,18 +91,17 @@ class Vitals:
 
 # ---- growth ----
 
-def medians(series, every):
-    """[(second, value)], one of each stretch: what happens in it does not show."""
+def lows(series, every):
+    """[(second, value)], the least of each stretch: what a pass takes, and who waits for one, comes and goes."""
     stretches = collections.defaultdict(list)
     for second, value in series:
         stretches[int(second / every)].append((second, value))
-    return [(statistics.median(second for second, _ in part), statistics.median(value for _, value in part))
-            for part in stretches.values()]
+    return [min(part, key=lambda sample: sample[1]) for part in stretches.values()]
 
 
 def slope_per_minute(series, every):
     """Theil and Sen's: the median of all slopes between two points; a step and spikes don't move it far."""
-    points = medians(series, every)
+    points = lows(series, every)
     slopes = [(b - a) / (t - s) for i, (s, a) in enumerate(points) for t, b in points[i + 1:]]
     return 60 * statistics.median(slopes) if slopes else 0.0
 
