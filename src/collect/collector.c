@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -381,6 +382,14 @@ void collector__forget_view(struct collector *collector, size_t i)
 	remove_target(collector, i);
 }
 
+/* A pass takes many times what stays: the holes that it leaves are not kept for the next one. */
+static void give_back_memory(void)
+{
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
+}
+
 void collector__end_pass(struct collector *collector)
 {
 	for (size_t i = collector->target_nr; i-- > 0;) {
@@ -388,6 +397,7 @@ void collector__end_pass(struct collector *collector)
 		if (collector->target[i]->is_final)
 			remove_target(collector, i);
 	}
+	give_back_memory();
 }
 
 void collector__stop(struct collector *collector, pid_t pid)
