@@ -57,6 +57,7 @@ extern "C" {
 
 struct reason;
 struct snapshot;
+struct snapshot_batch;
 
 #define COLLECTOR_TRACEBACK_LIMIT_MAX 127
 #define COLLECTOR_SAMPLE_BYTES_MOST (1ULL << 36)
@@ -312,11 +313,12 @@ struct save_options {
 	const char *dir;
 	const char *trigger; /* why it was taken: its metadata "trigger"; NULL: not said */
 	bool is_compact; /* without addresses and threads, births to the second (snapshot.h) */
+	struct snapshot_batch *batch; /* not NULL: it is the caller's to publish; the tag is the PID */
 };
 
 /*
  * Writes the snapshot of a process as DIR/HOST/COMM.PID/TIME.snap (folders are made, mode
- * 0700). The caller frees *ret_path.
+ * 0700). The caller frees *ret_path; with a batch it is NULL.
  */
 int collector__save(struct collector *collector, pid_t pid, const struct save_options *options,
 		    char **ret_path, struct reason *why);
@@ -333,6 +335,9 @@ int collector__admit(struct collector *collector, struct reason *why);
 /* As collector__save(), of view i: a pid can be given out again before an end was drained. */
 int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
 			 char **ret_path, struct reason *why);
+
+/* A snapshot of it, which was in a batch, could not be written: its next ones say so. */
+void collector__note_unsaved(struct collector *collector, pid_t pid);
 
 /* For one that had ended when it was drained: its slot is for others at once. View i is another one then. */
 void collector__forget_view(struct collector *collector, size_t i);

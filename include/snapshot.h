@@ -457,4 +457,30 @@ int snapshot_builder__save(struct snapshot_builder *builder, const char *dir, co
 			   const struct snapshot_save_options *options, char **ret_path,
 			   struct reason *why);
 
+/*
+ * Several that are written one after another and made safe on the disk together, which takes little
+ * longer than one: the disk's journal has them all in one go. None has a name before all are whole.
+ */
+struct snapshot_batch;
+
+/* NULL: no memory. */
+struct snapshot_batch *snapshot_batch__new(void);
+
+/* What was not published leaves nothing. NULL is allowed. */
+void snapshot_batch__free(struct snapshot_batch *batch);
+
+size_t snapshot_batch__nr(const struct snapshot_batch *batch);
+
+/* As snapshot_builder__save(), but the file has no name yet; tag: for whoever asks later. */
+int snapshot_batch__add(struct snapshot_batch *batch, struct snapshot_builder *builder, const char *dir,
+			const char *name, const struct snapshot_save_options *options, uint64_t tag,
+			struct reason *why);
+
+/* path, valid until it returns, or NULL, an error and a line. */
+typedef void (*snapshot_batch_done_fn)(void *what, uint64_t tag, const char *path, int err,
+				       const struct reason *why);
+
+/* All of them get their names, or are gone, and done() is told of each; the batch is empty then. */
+void snapshot_batch__publish(struct snapshot_batch *batch, snapshot_batch_done_fn done, void *what);
+
 #endif

@@ -23,22 +23,6 @@
 
 #define SECOND_NS 1000000000ULL
 
-int open_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGUSR1);
-	sigaddset(&set, SIGUSR2);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN); /* who reads our paths may go; the last snapshot is still due */
-	signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE: an error of writing like others */
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 /* A process that was named, for the rows that are shown when all is over. */
 struct named {
 	pid_t pid;
@@ -260,31 +244,6 @@ static uint64_t end_ns(const struct recording *recording)
 	return duration_ns ? recording->started_ns + duration_ns : UINT64_MAX;
 }
 
-/* The terminal has told the child itself; what somebody sent us is meant for it. */
-static void pass_on(pid_t child, const struct signalfd_siginfo *info)
-{
-	if (info->ssi_code <= 0)
-		kill(child, info->ssi_signo);
-}
-
-void pass_signals_on(int signal_fd, pid_t child)
-{
-	struct pollfd fds[] = {
-		{ .fd = signal_fd, .events = POLLIN },
-		{ .fd = syscall(SYS_pidfd_open, child, 0), .events = POLLIN },
-	};
-	struct signalfd_siginfo info;
-
-	while (fds[1].fd >= 0 && !fds[1].revents) {
-		poll(fds, 2, -1);
-		while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
-			if (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2)
-				pass_on(child, &info);
-	}
-	if (fds[1].fd >= 0)
-		close(fds[1].fd);
-}
-
 /* Once it has ended, and only those that it started are left, signals are for us. */
 static bool is_for_child(const struct recording *recording)
 {
@@ -323,7 +282,7 @@ static void take_signals(struct recording *recording)
 			continue;
 		}
 		if (is_for_child(recording)) {
-			pass_on(recording->options->child, &info);
+			pass_signal_on(recording->options->child, &info);
 			continue;
 		}
 		recording->stop = true;

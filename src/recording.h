@@ -16,6 +16,7 @@
 #include "triggers.h"
 
 struct collector;
+struct signalfd_siginfo;
 
 struct recording_options {
 	const char *dir;
@@ -40,6 +41,9 @@ int open_signals(void);
  * `run`, until its end; nothing is recorded meanwhile, so SIGUSR1 and SIGUSR2 do nothing.
  */
 void pass_signals_on(int signal_fd, pid_t child);
+
+/* The terminal has told the child itself; what somebody sent us is meant for it. */
+void pass_signal_on(pid_t child, const struct signalfd_siginfo *info);
 
 /* Returns an exit status; what failed has been said, and was gone on from where possible. */
 int record_until_told(const struct recording_options *options, struct collector *collector,

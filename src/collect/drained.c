@@ -293,8 +293,11 @@ static int save(const struct target *target, struct snapshot_builder *builder,
 	folder = store_folder(options->dir, machine.nodename, target->comm, target->pid, why);
 	if (!folder)
 		return -errno;
-	err = snapshot_builder__save(builder, folder, format_time_compact(time_text, wall_ns),
-				     &rows, ret_path, why);
+	*ret_path = NULL;
+	format_time_compact(time_text, wall_ns);
+	err = options->batch ? snapshot_batch__add(options->batch, builder, folder, time_text, &rows,
+						   target->pid, why) :
+			       snapshot_builder__save(builder, folder, time_text, &rows, ret_path, why);
 	free(folder);
 	return err;
 }
@@ -362,6 +365,14 @@ static int save_target(struct collector *collector, struct target *target,
 	target->snapshots_lost += err != 0;
 	snapshot_builder__free(builder);
 	return err;
+}
+
+void collector__note_unsaved(struct collector *collector, pid_t pid)
+{
+	struct target *target = find_target(collector, pid);
+
+	if (target)
+		target->snapshots_lost++;
 }
 
 int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,

@@ -3,9 +3,13 @@
 #define ALLOCSNAP_SNAPSHOT_IMAGE_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <sys/uio.h>
 
 #include "snapshot/private.h"
+
+struct draft;
+struct reason;
 
 /*
  * A file as a list of pieces, which point into the snapshot and into the image itself: neither
@@ -32,6 +36,19 @@ int snap_image_compact(struct snap_image *image);
 
 /* Compresses what gets smaller by it: packed and packed_len. 0 or -ENOMEM. */
 int snap_image_pack(struct snap_image *image);
+
+/* Into a draft, which is not synced yet. 0 or a negative errno. */
+int snap_image_write(const struct snap_image *image, const struct draft *draft);
+
+/* Gives a draft that is on the disk the first name that is free: NAME.snap, NAME-2.snap… -EEXIST: none. */
+int snap_draft_link(struct draft *draft, char ret_name[NAME_MAX + 1]);
+
+/* What both ways of saving say. */
+int snap_say_not_saved(const char *dir, const char *name, int err, struct reason *why);
+bool snap_is_plain_name(const char *name);
+
+/* The path with room for every name that a file may get; its directory's length, or a negative errno. */
+int snap_prepare_path(const char *dir, char **ret_path);
 
 /*
  * Writes the image into a directory as NAME.snap, NAME-2.snap… and gives the name it got. The

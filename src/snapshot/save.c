@@ -47,7 +47,8 @@ static int write_piece(int fd, const char *bytes, size_t len, off_t *offset)
 	return err;
 }
 
-static int draft_write(const struct draft *draft, const struct snap_image *image)
+/* Not synced yet. */
+int snap_image_write(const struct snap_image *image, const struct draft *draft)
 {
 	off_t offset = 0;
 	int err = 0;
@@ -55,11 +56,11 @@ static int draft_write(const struct draft *draft, const struct snap_image *image
 	for (uint32_t i = 0; i < image->piece_nr && !err; i++)
 		err = write_piece(draft->fd, image->piece[i].iov_base, image->piece[i].iov_len,
 				  &offset);
-	return err ?: draft_sync(draft);
+	return err;
 }
 
 /* link, unlike rename, never replaces a file that is there. */
-static int link_free_name(struct draft *draft, char ret_name[NAME_MAX + 1])
+int snap_draft_link(struct draft *draft, char ret_name[NAME_MAX + 1])
 {
 	char tried[NAME_MAX + 1];
 	int err = -EEXIST;
@@ -86,7 +87,8 @@ int snap_image_save(const struct snap_image *image, int dir_fd, const char *name
 
 	err = draft_open(&draft, dir_fd, name, named_temporary);
 	if (!err)
-		err = draft_write(&draft, image) ?: link_free_name(&draft, linked);
+		err = snap_image_write(image, &draft) ?: draft_sync(&draft) ?:
+		      snap_draft_link(&draft, linked);
 	draft_close(&draft);
 	if (err)
 		return err;
@@ -98,13 +100,12 @@ int snap_image_save(const struct snap_image *image, int dir_fd, const char *name
 	return err;
 }
 
-static bool is_plain_name(const char *name)
+bool snap_is_plain_name(const char *name)
 {
 	return *name && *name != '.' && !strchr(name, '/');
 }
 
-/* The path with room for every name that snap_image_save() may choose; its directory's length. */
-static int prepare_path(const char *dir, char **ret_path)
+int snap_prepare_path(const char *dir, char **ret_path)
 {
 	size_t len = strlen(dir);
 	const char *slash = len && dir[len - 1] == '/' ? "" : "/";
@@ -124,7 +125,7 @@ static int save_in(struct snapshot_builder *b, const char *dir, const char *name
 
 	if (dir_fd < 0)
 		return -errno;
-	dir_len = err = prepare_path(dir, &path);
+	dir_len = err = snap_prepare_path(dir, &path);
 	if (err < 0)
 		goto out;
 	snap_view(b, &view);
@@ -141,18 +142,22 @@ out:
 	return err;
 }
 
+int snap_say_not_saved(const char *dir, const char *name, int err, struct reason *why)
+{
+	char clean_dir[SNAP_NAME_MAX], clean_name[SNAP_NAME_MAX];
+
+	return reason_set(why, err, "%s: cannot write %s.snap: %s",
+			  clean_path(clean_dir, sizeof(clean_dir), dir),
+			  clean_path(clean_name, sizeof(clean_name), name), strerror(-err));
+}
+
 int snapshot_builder__save(struct snapshot_builder *b, const char *dir, const char *name,
 			   const struct snapshot_save_options *options, char **ret_path,
 			   struct reason *why)
 {
-	char clean_dir[SNAP_NAME_MAX], clean_name[SNAP_NAME_MAX];
-	int err = is_plain_name(name) ? save_in(b, dir, name, options, ret_path) : -EINVAL;
+	int err = snap_is_plain_name(name) ? save_in(b, dir, name, options, ret_path) : -EINVAL;
 
-	if (!err)
-		return 0;
-	return reason_set(why, err, "%s: cannot write %s.snap: %s",
-			  clean_path(clean_dir, sizeof(clean_dir), dir),
-			  clean_path(clean_name, sizeof(clean_name), name), strerror(-err));
+	return err ? snap_say_not_saved(dir, name, err, why) : 0;
 }
 
 static int write_image(FILE *out, const void *what)

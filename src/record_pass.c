@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/reason.h"
+#include "base/units.h"
+#include "cmd.h"
+#include "collect.h"
+#include "record_state.h"
+#include "snapshot.h"
+
+/* Snapshots that are made safe on the disk together; each has two files open. */
+#define BATCH_MAX 128
+
+uint64_t record_time_ns(int clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
+static void say_note(struct record *record, char *note)
+{
+	status_line_clear(&record->line);
+	say("%s", note);
+	free(note);
+}
+
+void record__say_notes(struct record *record)
+{
+	char *note;
+
+	while ((note = collector__next_note(record->collector)))
+		say_note(record, note);
+	while ((note = archive__next_note(record->archive)))
+		say_note(record, note);
+}
+
+void record__fail(struct record *record, const struct reason *why)
+{
+	status_line_clear(&record->line);
+	record->status = say_failure("%s", why->text);
+}
+
+/* ---- who looks after us ---- */
+
+/* Said when it begins: it is tried again each time. */
+void record__tell_metrics(struct record *record)
+{
+	const char *path = record->record_options->metrics;
+	struct reason why = {};
+	int err = path ? report_metrics(&record->report, record->collector, record->archive, path, &why) : 0;
+
+	if (err && !record->is_mute)
+		record__fail(record, &why);
+	record->is_mute = err;
+	record->told_ns = now_ns();
+}
+
+/* One line, and none for an early pass without a snapshot. */
+static void tell_pass(struct record *record, uint64_t begun_ns, uint64_t saved_nr)
+{
+	char text[256];
+
+	if (!record->is_fresh && !saved_nr)
+		return;
+	report_line(text, sizeof(text), record->collector, saved_nr, record->passed_ns - begun_ns);
+	status_line_clear(&record->line);
+	puts(text);
+	fflush(stdout);
+	notify__status(&record->notify, text);
+}
+
+/* ---- a pass ---- */
+
+static enum trigger trigger_of_end(const struct record *record, const struct process_view *view)
+{
+	return view->is_oom_victim && record->options->triggers.on_oom ? TRIGGER_OOM : TRIGGER_END;
+}
+
+static void say_oom_kill(struct record *record, const struct process_view *view, const char *path)
+{
+	char comm[64];
+
+	status_line_clear(&record->line);
+	say("%s (%d) was killed by the OOM killer; its last snapshot is %s",
+	    clean_text(comm, sizeof(comm), view->comm), view->pid, path);
+}
+
+static void take_written(void *record_, uint64_t pid, const char *path, int err,
+			 const struct reason *why)
+{
+	struct record *record = record_;
+
+	notify__alive(&record->notify);
+	if (!err) {
+		record->report.saved_nr++;
+		archive__saved(record->archive, path);
+		return;
+	}
+	collector__note_unsaved(record->collector, pid);
+	archive__lost(record->archive, err, why);
+	record->status = EXIT_FAILED;
+}
+
+static void publish(struct record *record)
+{
+	snapshot_batch__publish(record->batch, take_written, record);
+}
+
+/* What is told of in a line is on the disk by then. It is not tried again, also where it fails. */
+static void save(struct record *record, size_t i, const struct process_view *view,
+		 enum trigger trigger)
+{
+	bool is_told = view->is_final && view->is_oom_victim;
+	const struct save_options options = {
+		.dir = record->options->dir,
+		.trigger = trigger_name(view->is_final ? trigger_of_end(record, view) : trigger),
+		.is_compact = record->options->is_compact,
+		.batch = is_told ? NULL : record->batch,
+	};
+	struct reason why = { "out of memory" };
+	char *path = NULL;
+	int err = collector__save_view(record->collector, i, &options, &path, &why);
+
+	if (err) {
+		archive__lost(record->archive, err, &why);
+		record->status = EXIT_FAILED;
+	} else if (is_told) {
+		take_written(record, view->pid, path, 0, NULL);
+		say_oom_kill(record, view, path);
+	}
+	free(path);
+	if (snapshot_batch__nr(record->batch) >= BATCH_MAX)
+		publish(record);
+}
+
+/* Writing may take long: what happens meanwhile is looked at. */
+static bool look_between(struct record *record)
+{
+	if (now_ns() - record->looked_ns < LOOK_EVERY_NS)
+		return false;
+	collector__refresh(record->collector);
+	record->looked_ns = now_ns();
+	return true;
+}
+
+/* Whether a pass of which all get a snapshot, or those that are due, has one of this process. */
+static enum trigger trigger_in_pass(const struct record *record, const struct process_view *view,
+				    enum trigger trigger)
+{
+	if (view->is_vforked || !view->is_unsaved)
+		return TRIGGER_NONE;
+	if (view->is_final)
+		return TRIGGER_END;
+	return trigger != TRIGGER_END ? trigger : due_trigger(&record->due, view->pid);
+}
+
+static void save_all(struct record *record, enum trigger trigger)
+{
+	for (size_t i = 0; i < collector__process_nr(record->collector);) {
+		enum trigger because;
+		struct process_view view;
+
+		collector__view(record->collector, i, &view);
+		because = trigger_in_pass(record, &view, trigger);
+		if (!because) {
+			i++;
+			continue;
+		}
+		save(record, i, &view, because);
+		if (view.is_final)
+			collector__forget_view(record->collector, i);
+		else
+			i++;
+		if (look_between(record))
+			i = 0; /* others may have that place by now */
+	}
+	publish(record);
+}
+
+/* TRIGGER_END: of those that have ended, and those that are due. */
+void record__pass(struct record *record, enum trigger trigger)
+{
+	uint64_t begun_ns = now_ns(), saved_before = record->report.saved_nr;
+	struct reason why = {};
+	int err;
+
+	archive__make_room(record->archive);
+	err = collector__drain(record->collector, &why);
+	record->report.drain_nr++;
+	record->report.drain_ns += now_ns() - begun_ns;
+	if (err) {
+		record__fail(record, &why);
+	} else {
+		save_all(record, trigger);
+		collector__end_pass(record->collector);
+		record->report.last_pass_wall_ns = record_time_ns(CLOCK_REALTIME);
+	}
+	archive__make_room(record->archive);
+	record->due.process_nr = 0;
+	record->is_fresh = trigger != TRIGGER_END;
+	record->passed_ns = now_ns();
+	/* The next triggered one leaves as much time to the rest as this one has taken. */
+	record->due_again_ns = 2 * record->passed_ns - begun_ns;
+	tell_pass(record, begun_ns, record->report.saved_nr - saved_before);
+	record__tell_metrics(record);
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Files that are synced together. The first fsync() makes the disk's journal commit all that has been
+ * written by then; those of the others find that done. The same goes for the names.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/draft.h"
+#include "base/reason.h"
+#include "snapshot.h"
+#include "snapshot/builder.h"
+#include "snapshot/image.h"
+
+struct entry {
+	struct draft draft;
+	int dir_fd;
+	char *dir, *name;
+	char *path; /* with room for the name */
+	int dir_len; /* of path */
+	uint64_t tag;
+	int err; /* by now */
+};
+
+struct snapshot_batch {
+	struct entry *entry;
+	size_t entry_nr, entry_alloc;
+};
+
+struct snapshot_batch *snapshot_batch__new(void)
+{
+	return calloc(1, sizeof(struct snapshot_batch));
+}
+
+static void entry_close(struct entry *entry)
+{
+	draft_close(&entry->draft);
+	if (entry->dir_fd >= 0)
+		close(entry->dir_fd);
+	free(entry->dir);
+	free(entry->name);
+	free(entry->path);
+}
+
+static void empty(struct snapshot_batch *batch)
+{
+	for (size_t i = 0; i < batch->entry_nr; i++)
+		entry_close(&batch->entry[i]);
+	batch->entry_nr = 0;
+}
+
+void snapshot_batch__free(struct snapshot_batch *batch)
+{
+	if (!batch)
+		return;
+	empty(batch);
+	free(batch->entry);
+	free(batch);
+}
+
+size_t snapshot_batch__nr(const struct snapshot_batch *batch)
+{
+	return batch->entry_nr;
+}
+
+static int entry_open(struct entry *entry, const char *dir, const char *name)
+{
+	int err;
+
+	entry->dir = strdup(dir);
+	entry->name = strdup(name);
+	if (!entry->dir || !entry->name)
+		return -ENOMEM;
+	entry->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (entry->dir_fd < 0)
+		return -errno;
+	err = entry->dir_len = snap_prepare_path(dir, &entry->path);
+	return err < 0 ? err : draft_open(&entry->draft, entry->dir_fd, entry->name, false);
+}
+
+static int entry_write(const struct entry *entry, struct snapshot_builder *builder,
+		       const struct snapshot_save_options *options)
+{
+	struct snap_image image;
+	struct snapshot view;
+	int err;
+
+	snap_view(builder, &view);
+	err = snap_image_make(&image, &view, options) ?: snap_image_write(&image, &entry->draft);
+	snap_image_release(&image);
+	return err;
+}
+
+int snapshot_batch__add(struct snapshot_batch *batch, struct snapshot_builder *builder, const char *dir,
+			const char *name, const struct snapshot_save_options *options, uint64_t tag,
+			struct reason *why)
+{
+	struct entry entry = { .dir_fd = -1, .draft.fd = -1, .tag = tag };
+	int err = snap_is_plain_name(name) ? entry_open(&entry, dir, name) : -EINVAL;
+
+	if (!err)
+		err = entry_write(&entry, builder, options);
+	if (!err)
+		err = array_push(batch, entry, entry);
+	if (!err)
+		return 0;
+	entry_close(&entry);
+	return snap_say_not_saved(dir, name, err, why);
+}
+
+/* ---- to the disk ---- */
+
+static void sync_files(struct snapshot_batch *batch)
+{
+	for (size_t i = 0; i < batch->entry_nr; i++)
+		batch->entry[i].err = draft_sync(&batch->entry[i].draft);
+}
+
+static void give_names(struct snapshot_batch *batch)
+{
+	for (size_t i = 0; i < batch->entry_nr; i++) {
+		struct entry *entry = &batch->entry[i];
+
+		if (!entry->err)
+			entry->err = snap_draft_link(&entry->draft, entry->path + entry->dir_len);
+	}
+}
+
+static void sync_names(struct snapshot_batch *batch)
+{
+	for (size_t i = 0; i < batch->entry_nr; i++) {
+		struct entry *entry = &batch->entry[i];
+
+		if (entry->err)
+			continue;
+		entry->err = sync_dir(entry->dir_fd);
+		if (entry->err)
+			unlinkat(entry->dir_fd, entry->path + entry->dir_len, 0);
+	}
+}
+
+static void tell(const struct entry *entry, snapshot_batch_done_fn done, void *what)
+{
+	struct reason why = {};
+
+	if (entry->err)
+		snap_say_not_saved(entry->dir, entry->name, entry->err, &why);
+	done(what, entry->tag, entry->err ? NULL : entry->path, entry->err, &why);
+}
+
+void snapshot_batch__publish(struct snapshot_batch *batch, snapshot_batch_done_fn done, void *what)
+{
+	sync_files(batch);
+	give_names(batch);
+	sync_names(batch);
+	for (size_t i = 0; i < batch->entry_nr; i++)
+		tell(&batch->entry[i], done, what);
+	empty(batch);
+}
