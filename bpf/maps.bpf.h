@@ -22,7 +22,7 @@
  *	admissions  enum admission_place  scratch, per CPU  3    programs          programs
  *
  *	unwind_objects  unwind_file  struct unwind_object   4096     loader, probes   both
- *	unwind_slabs    number       array of words         * 128    loader   probes
+ *	unwind_slabs    number       array of words         * 512    loader   probes
  *	unwind_places   place_key    struct unwind_place     64 Ki    probes, loader   probes
  *	unwind_cache    hash of pc   struct unwind_cached   64 Ki    probes   probes
  *

@@ -87,7 +87,7 @@ _Static_assert(UNWIND_CFA_NR <= 16 && UNWIND_FP_NR <= 16, "a kind has 4 bits");
  * come. A table's three arrays begin at a word each; pages and rows are two to a word.
  */
 #define UNWIND_SLAB_WORDS (1u << 17) /* 1 MiB */
-#define UNWIND_SLABS_MAX 128
+#define UNWIND_SLABS_MAX 512 /* made as they are needed; some 3 MiB hold the files of one container */
 
 /* A file as the kernel knows it, whatever stat() says of it. */
 struct unwind_file {
