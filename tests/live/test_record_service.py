@@ -2,14 +2,18 @@
 """allocsnap record as a service: what it tells its manager and Prometheus, and that its files stay in bounds."""
 import os
 import pathlib
+import signal
 import socket
 import time
 
 import exposition
 import unit_file
-from harness import ALLOCSNAP, check, check_equal, wait_for
+from harness import ALLOCSNAP, changed_code, check, check_equal, wait_for
 from privileged import RECORDING, SOMEBODY, allocsnap_with, folder_of, status
 from test_record import Record, World, check_held, name_of
+
+
+KILLS = 8
 
 
 class Manager:
@@ -108,6 +112,33 @@ def test_record_stays_within_its_disk(bench):
     for path in kept:
         bench.show(str(path))
     program.kill()
+
+
+def test_record_killed_while_writing(bench):
+    """By SIGKILL, again and again: no probe stays, what lies there is whole, and the next one goes on."""
+    world = World(bench)
+    folder = bench.path("killed")
+    programs = [world.holds("warm-up"), *[world.holds("written") for _ in range(20)]]
+    for i in range(KILLS):
+        recorder = bench.start([ALLOCSNAP, "record", "-o", folder, "--comm", "warm-up", "--comm", "written",
+                                "--interval", "20ms"], kind=Record, folder=folder)
+        recorder.line_of("recording")
+        recorder.line_of("snapshots", 30)
+        time.sleep(0.003 * i)
+        os.kill(recorder.pid, signal.SIGKILL)
+        recorder.wait(10)
+        wait_for(lambda: not any(changed_code(program.pid) for program in programs), "the probes are gone")
+    recorder = bench.start([ALLOCSNAP, "record", "-o", folder, "--comm", "written", "--comm", "warm-up"],
+                           kind=Record, folder=folder)
+    recorder.line_of("recording")
+    recorder.end()
+    found = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
+    check(len(found) >= KILLS * len(programs), f"only {len(found)} files")
+    check_equal([str(path) for path in found if path.suffix != ".snap"], [], "left under other names")
+    for path in found[-200:] + found[:200]:
+        bench.allocsnap("show", str(path))
+    for program in programs:
+        program.kill()
 
 
 def test_record_on_growth(bench):
