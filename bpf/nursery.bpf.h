@@ -12,7 +12,7 @@
  *		        └──► block_take ◄──┘
  *
  * So a block is in the nursery or in the map, and who looks in this order finds it. A place belongs to whoever
- * has made its state busy; the number in the state tells of each change. Who finds it busy waits for a moment.
+ * has made its state busy; the number in the state tells of each change. Who frees and finds it busy waits.
  */
 
 #include "cut.bpf.h"
@@ -64,16 +64,32 @@ static __always_inline bool place_has(const struct nursery_place *place, __u64 s
 	       lies->image == key->image;
 }
 
-#define SETTLE_TRIES 128 /* a microsecond: a block moves in less, unless its thread is interrupted */
+/*
+ * A place is busy for a microsecond at most, unless its thread's processor is taken away meanwhile: some
+ * milliseconds then, as long as who waits for mappings does.
+ */
+#define SETTLE_TRIES (1 << 20)
 
-/* The state of a place when nobody has it, or after a while. Not inlined: it is seldom. */
-static __noinline __u64 place_wait(struct nursery_place *place)
+struct place_waiting {
+	struct nursery_place *place;
+	__u64 state;
+};
+
+static long look_again(__u32 nr, void *data)
 {
-	__u64 state = NURSERY_BUSY;
+	struct place_waiting *waiting = data;
 
-	for (int i = 0; place && i < SETTLE_TRIES && NURSERY_IS(state) == NURSERY_BUSY; i++)
-		state = place_state(place);
-	return state;
+	waiting->state = place_state(waiting->place);
+	return NURSERY_IS(waiting->state) != NURSERY_BUSY;
+}
+
+/* The state of a place when nobody has it, or after a while. Inlined, as there is little of the stack left. */
+static __always_inline __u64 place_wait(struct nursery_place *place)
+{
+	struct place_waiting waiting = { place, NURSERY_BUSY };
+
+	bpf_loop(SETTLE_TRIES, look_again, &waiting, 0);
+	return waiting.state;
 }
 
 static __always_inline __u64 place_settled(struct nursery_place *place)
