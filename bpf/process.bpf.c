@@ -343,7 +343,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 		cost_add(process, &thread->cost, 0);
 	if (task->pid == task->tgid)
 		bpf_get_current_comm(process->comm, sizeof(process->comm));
-	if (task->signal->live.counter)
+	if (task->signal->live.counter || __sync_val_compare_and_swap(&process->is_ending, 0, 1))
 		return 0;
 	process->exit_code = task->signal->group_exit_code ?: task->exit_code;
 	process->cpu_ns = cpu_time(task);

@@ -145,12 +145,13 @@ struct process {
 	bpf_u64 owner;	 /* enum books_owner */
 	bpf_u64 admitted_ns; /* CLOCK_MONOTONIC, of one that began to be recorded by its exec; else 0 */
 	bpf_u64 has_left; /* it runs, and called exec of what is not admitted: exit_ns is when */
+	bpf_u64 is_ending; /* a last thread sees to that; two that end at once may both be it */
 	bpf_u64 is_oom_victim; /* the OOM killer had chosen it; once exit_ns is set */
 	bpf_u64 ring_at_bytes; /* current_bytes at which the doorbell rings, once; 0: at none */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (26 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (27 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 /*
  * A pool takes its memory from a heap, a heap takes it from mappings. A block of one may begin

@@ -332,7 +332,10 @@ int collector__save(struct collector *collector, pid_t pid, const struct save_op
  */
 int collector__admit(struct collector *collector, struct reason *why);
 
-/* As collector__save(), of view i: a pid can be given out again before an end was drained. */
+/*
+ * As collector__save(), of view i: a pid can be given out again before an end was drained. Nothing, *ret_path NULL,
+ * where it has called exec since, which its next snapshots count.
+ */
 int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
 			 char **ret_path, struct reason *why);
 
@@ -353,7 +356,7 @@ struct collector_health {
 	uint64_t processes;	    /* traced now, ended ones included */
 	uint64_t processes_waiting; /* of these, ended: the next drain is due for them */
 	uint64_t processes_small;   /* that ended with less than min_bytes, and left nothing */
-	uint64_t processes_dropped; /* that should have been traced: there was no room */
+	uint64_t processes_dropped; /* that should have been traced: there was no room; of those that wait, at the last look */
 	uint64_t processes_all;	    /* ever */
 	uint64_t allocations, frees; /* of all of them, as are the next; a little less than was counted */
 	uint64_t cpu_ns, cost_ns;

@@ -31,15 +31,20 @@ static void admit(struct record *record)
 	record->admitted_ns = now_ns();
 }
 
-static void take_interval(struct record *record, enum trigger trigger)
+static void count_pass(struct record *record)
+{
+	if (++record->passes == record->options->count)
+		record->stop = true;
+}
+
+static void take_interval(struct record *record)
 {
 	admit(record);
-	record__pass(record, trigger);
+	record__pass(record, TRIGGER_INTERVAL);
 	record->next_ns += record->options->interval_ns;
 	if (record->next_ns < now_ns()) /* slower than the interval: skip, do not pile up */
 		record->next_ns = now_ns() + record->options->interval_ns;
-	if (++record->passes == record->options->count)
-		record->stop = true;
+	count_pass(record);
 }
 
 /* ---- when ---- */
@@ -86,7 +91,9 @@ static void take_signals(struct record *record)
 
 	while (read(record->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR1) {
-			take_interval(record, TRIGGER_SIGNAL);
+			admit(record);
+			record__pass(record, TRIGGER_SIGNAL);
+			count_pass(record);
 			continue;
 		}
 		if (info.ssi_signo == SIGUSR2)
@@ -125,7 +132,7 @@ static void do_what_is_due(struct record *record)
 	if (now >= end_ns(record))
 		record->stop = true;
 	else if (now >= record->next_ns)
-		take_interval(record, TRIGGER_INTERVAL);
+		take_interval(record);
 	else if (health.is_drain_due && now >= record->passed_ns + EARLY_EVERY_NS)
 		record__pass(record, TRIGGER_END);
 	else if (now >= record->admitted_ns + ADMIT_EVERY_NS)

@@ -10,7 +10,7 @@
 #include "snapshot.h"
 
 /* Snapshots that are made safe on the disk together; each has two files open. */
-#define BATCH_MAX 128
+#define BATCH_MAX 64
 
 uint64_t record_time_ns(int clock)
 {
@@ -107,6 +107,7 @@ static void take_written(void *record_, uint64_t pid, const char *path, int err,
 static void publish(struct record *record)
 {
 	snapshot_batch__publish(record->batch, take_written, record);
+	notify__alive(&record->notify);
 }
 
 /* What is told of in a line is on the disk by then. It is not tried again, also where it fails. */
@@ -132,6 +133,7 @@ static void save(struct record *record, size_t i, const struct process_view *vie
 		say_oom_kill(record, view, path);
 	}
 	free(path);
+	notify__alive(&record->notify);
 	if (snapshot_batch__nr(record->batch) >= BATCH_MAX)
 		publish(record);
 }
@@ -189,6 +191,7 @@ void record__pass(struct record *record, enum trigger trigger)
 
 	archive__make_room(record->archive);
 	err = collector__drain(record->collector, &why);
+	notify__alive(&record->notify);
 	record->report.drain_nr++;
 	record->report.drain_ns += now_ns() - begun_ns;
 	if (err) {

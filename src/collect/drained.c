@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/reason.h"
@@ -298,6 +299,8 @@ static int save(const struct target *target, struct snapshot_builder *builder,
 	err = options->batch ? snapshot_batch__add(options->batch, builder, folder, time_text, &rows,
 						   target->pid, why) :
 			       snapshot_builder__save(builder, folder, time_text, &rows, ret_path, why);
+	if (err)
+		rmdir(folder); /* unless there are others */
 	free(folder);
 	return err;
 }
@@ -378,7 +381,15 @@ void collector__note_unsaved(struct collector *collector, pid_t pid)
 int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
 			 char **ret_path, struct reason *why)
 {
-	return save_target(collector, collector->target[i], options, ret_path, why);
+	struct target *target = collector->target[i];
+
+	if (target->drained.exit_ns || target->books.exec_cnt == target->drained.exec_cnt)
+		return save_target(collector, target, options, ret_path, why);
+	/* What was drained is of a program whose name is not known any more. */
+	target->is_unsaved = false;
+	target->snapshots_lost++;
+	*ret_path = NULL;
+	return 0;
 }
 
 int collector__save(struct collector *collector, pid_t pid, const struct save_options *options,

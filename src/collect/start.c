@@ -316,7 +316,7 @@ int collector__start(struct collector *collector, pid_t id, struct reason *why)
 int collector__admit(struct collector *collector, struct reason *why)
 {
 	struct admissible_process *found = NULL;
-	size_t nr = 0;
+	size_t nr = 0, refused = 0;
 	int err, begun = 0;
 
 	if (!collector->everyone)
@@ -329,9 +329,12 @@ int collector__admit(struct collector *collector, struct reason *why)
 
 		err = begin(collector, found[i].tgid, &why_not);
 		begun += !err;
-		if (err == -E2BIG)
-			collector->not_admitted_nr++;
+		if (err == -E2BIG) { /* nor has anybody else */
+			refused = nr - i;
+			break;
+		}
 	}
+	collector->not_admitted_nr = refused;
 	free(found);
 	if (nr)
 		keep_budgets(collector);

@@ -147,8 +147,10 @@ static void tell(const struct entry *entry, snapshot_batch_done_fn done, void *w
 {
 	struct reason why = {};
 
-	if (entry->err)
+	if (entry->err) {
 		snap_say_not_saved(entry->dir, entry->name, entry->err, &why);
+		rmdir(entry->dir); /* unless there are others in it */
+	}
 	done(what, entry->tag, entry->err ? NULL : entry->path, entry->err, &why);
 }
 

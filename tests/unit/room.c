@@ -25,11 +25,11 @@ Test(room, by_default_and_as_asked_for)
 		struct collector_options options;
 		struct map_room room;
 	} cases[] = {
-		{ {}, { 4 * MIB, MIB, 256 << 10, 1, 128, 1 } },
-		{ { .max_blocks = 1000 }, { 1000, 64 << 10, 256 << 10, 1, 128, 1 } },
-		{ { .max_blocks = 8 * MIB, .max_tracebacks = 7 }, { 8 * MIB, 2 * MIB, 7, 1, 128, 1 } },
-		{ { .domains = COLLECTOR_MMAP }, { 4 * MIB, MIB, 256 << 10, 256 << 10, 128, 1 } },
-		{ { .max_blocks = 1 << 20, .max_size = 1 }, { MIB, 256 << 10, 256 << 10, 1, 128, 4 * MIB } },
+		{ {}, { 4 * MIB, MIB, 256 << 10, 1, 512, 1 } },
+		{ { .max_blocks = 1000 }, { 1000, 64 << 10, 256 << 10, 1, 512, 1 } },
+		{ { .max_blocks = 8 * MIB, .max_tracebacks = 7 }, { 8 * MIB, 2 * MIB, 7, 1, 512, 1 } },
+		{ { .domains = COLLECTOR_MMAP }, { 4 * MIB, MIB, 256 << 10, 256 << 10, 512, 1 } },
+		{ { .max_blocks = 1 << 20, .max_size = 1 }, { MIB, 256 << 10, 256 << 10, 1, 512, 4 * MIB } },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
