@@ -102,12 +102,12 @@ static bool find_traceback(const struct collector *collector, pid_t pid, uint64_
 {
 	const struct allocsnap_bpf *bpf = collector->bpf;
 	struct block_key key;
-	struct process process;
+	const struct target *target = find_target(collector, pid);
 	struct block block;
 
-	if (!books_read(&collector->books, pid, &process))
+	if (!target)
 		return false;
-	key = block_key_of(address, process.image, LAYER_HEAP);
+	key = block_key_of(address, books_image(&collector->books, target->slot), LAYER_HEAP);
 	return (nursery_find(&collector->nursery, &key, &block) ||
 		!bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block)) &&
 	       !bpf_map_lookup_elem(bpf_map__fd(bpf->maps.tracebacks), &block.traceback, ret);
