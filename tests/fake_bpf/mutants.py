@@ -504,7 +504,7 @@ MUTANTS = {
     "exit: the code of the last thread is the process's": (
         "process.bpf.c", "task->signal->group_exit_code ?: task->exit_code", "task->exit_code"),
     "exit: the first thread ends the process": (
-        "process.bpf.c", "\tif (task->signal->live.counter)\n\t\treturn 0;\n", ""),
+        "process.bpf.c", "task->signal->live.counter || __sync_val", "__sync_val"),
     "exit: the books stay open for who gets the pid": (
         "admit.bpf.h", "process && !process->exit_ns ? process : NULL", "process"),
     "threads: without memory a realloc keeps its block": (
