@@ -112,15 +112,68 @@ static int hide(struct draft *draft)
 	return err;
 }
 
+static int rename_hidden(struct draft *draft)
+{
+	int err = error_of(renameat(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name));
+
+	if (!err)
+		draft->hidden[0] = '\0';
+	return err;
+}
+
 int draft_replace(struct draft *draft)
 {
 	int err = draft->hidden[0] ? 0 : hide(draft);
 
-	if (!err)
-		err = error_of(renameat(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name));
-	if (!err)
+	return err ?: rename_hidden(draft);
+}
+
+static int check_old(const struct draft *draft, const char *name, const struct file_stamp *old)
+{
+	struct stat st;
+	int err = error_of(fstatat(draft->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW));
+
+	return !err && !file_stamp_fits(old, &st) ? -ESTALE : err;
+}
+
+static int exchange(const struct draft *draft)
+{
+	return error_of(renameat2(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name,
+				  RENAME_EXCHANGE));
+}
+
+/* What has come instead of the draft is somebody's, too: it keeps the hidden name. */
+static int put_back(struct draft *draft, int why)
+{
+	struct stat ours, hidden;
+	int err = exchange(draft);
+
+	if (err || fstat(draft->fd, &ours) ||
+	    fstatat(draft->dir_fd, draft->hidden, &hidden, AT_SYMLINK_NOFOLLOW) ||
+	    ours.st_dev != hidden.st_dev || ours.st_ino != hidden.st_ino)
 		draft->hidden[0] = '\0';
-	return err;
+	return err ?: why;
+}
+
+/*
+ * Whatever has the name while it is looked at may be gone when it is replaced. So the two are
+ * exchanged, and what has come out is looked at. NFS and others cannot, and have it looked at before.
+ */
+int draft_replace_only(struct draft *draft, const struct file_stamp *old)
+{
+	int err = check_old(draft, draft->name, old);
+
+	if (!err && !draft->hidden[0])
+		err = hide(draft);
+	if (err)
+		return err;
+	err = exchange(draft);
+	if (err == -EINVAL || err == -ENOSYS)
+		return check_old(draft, draft->name, old) ?: rename_hidden(draft);
+	if (err)
+		return err;
+	err = check_old(draft, draft->hidden, old);
+	return err ? put_back(draft, err) : 0; /* the old one goes with draft_close() */
 }
 
 int sync_dir(int dir_fd)

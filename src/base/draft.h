@@ -5,6 +5,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
+#include "base/file_stamp.h"
+
 /*
  * A file on its way: it has no name, or a hidden one, until it is whole and on the disk, so that
  * there is never half a file under its name. Whatever ends us, a nameless file leaves nothing.
@@ -34,6 +36,9 @@ int draft_link(struct draft *draft, const char *name);
 
 /* Gives it the name that it was opened with, in place of what has that. */
 int draft_replace(struct draft *draft);
+
+/* The same, but in place of this file only: -ESTALE where something else has the name by now, which stays. */
+int draft_replace_only(struct draft *draft, const struct file_stamp *old);
 
 /* Also after a failure of draft_open(); removes what has got no name. */
 void draft_close(struct draft *draft);

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/draft.h"
+#include "base/file_attributes.h"
+#include "base/file_stamp.h"
 #include "base/units.h"
 
 #define LINKS_MAX 40 /* as many as the kernel follows */
@@ -18,6 +20,7 @@
 struct writing {
 	int (*write)(FILE *out, const void *what);
 	const void *what;
+	const struct file_stamp *old; /* the file that must be there; NULL: any, or none */
 };
 
 static int error_of(int result)
@@ -46,6 +49,15 @@ static int write_to(int fd, const struct writing *writing)
 
 /* ---- what the path stands for -------------------------------------------------------------- */
 
+/* For a file that is to stay what it is, whose link leads there matters anywhere. */
+static int check_owner(int link_fd)
+{
+	struct stat link;
+	int err = error_of(fstat(link_fd, &link));
+
+	return err || link.st_uid == geteuid() || !link.st_uid ? err : -EACCES;
+}
+
 /*
  * In a folder such as /tmp a link of somebody else could have us replace any file that we may: the
  * kernel does not follow it there (fs.protected_symlinks), and neither do we.
@@ -63,12 +75,13 @@ static int check_link(const char *path, int dir_len, int link_fd)
 }
 
 /* The text of a link, below the folder of the link where it is relative. */
-static int follow(char **path, int link_fd)
+static int follow(char **path, int link_fd, bool ours_only)
 {
 	char target[PATH_MAX], *slash = strrchr(*path, '/'), *next;
 	ssize_t len = readlinkat(link_fd, "", target, sizeof(target) - 1);
 	int dir_len = slash ? slash + 1 - *path : 0;
-	int err = len < 0 ? -errno : check_link(*path, dir_len, link_fd);
+	int err = len < 0 ? -errno : ours_only ? check_owner(link_fd) :
+						 check_link(*path, dir_len, link_fd);
 
 	if (err)
 		return err;
@@ -98,7 +111,7 @@ static int look(int fd, bool *ret_link, bool *ret_direct)
 	return 0;
 }
 
-static int resolve(char **path, bool *ret_direct)
+static int resolve(char **path, bool ours_only, bool *ret_direct)
 {
 	for (int i = 0; i <= LINKS_MAX; i++) {
 		int fd = open(*path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -109,7 +122,7 @@ static int resolve(char **path, bool *ret_direct)
 			return errno == ENOENT && **path ? 0 : -errno;
 		err = look(fd, &is_link, ret_direct);
 		if (!err && is_link)
-			err = follow(path, fd);
+			err = follow(path, fd, ours_only);
 		close(fd);
 		if (err || !is_link)
 			return err;
@@ -130,13 +143,48 @@ static int write_directly(const char *path, const struct writing *writing)
 	return err;
 }
 
+static int keep_attributes(const struct draft *draft, const struct file_stamp *old)
+{
+	int fd = openat(draft->dir_fd, draft->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	err = error_of(fstat(fd, &st));
+	if (!err && !S_ISREG(st.st_mode))
+		err = -EINVAL;
+	if (!err && !file_stamp_fits(old, &st))
+		err = -ESTALE;
+	if (!err)
+		err = file_attributes_copy(draft->fd, fd, &st);
+	close(fd);
+	return err;
+}
+
+static int keep_time(const struct draft *draft, const struct file_stamp *old)
+{
+	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, old->mtime };
+
+	return error_of(futimens(draft->fd, times));
+}
+
+static int finish(struct draft *draft, const struct file_stamp *old)
+{
+	if (!old)
+		return draft_sync(draft) ?: draft_replace(draft);
+	return keep_time(draft, old) ?: draft_sync(draft) ?: draft_replace_only(draft, old);
+}
+
 static int replace_in(int dir_fd, const char *name, const struct writing *writing)
 {
 	struct draft draft;
 	int err = draft_open(&draft, dir_fd, name, false);
 
+	if (!err && writing->old)
+		err = keep_attributes(&draft, writing->old);
 	if (!err)
-		err = write_to(draft.fd, writing) ?: draft_sync(&draft) ?: draft_replace(&draft);
+		err = write_to(draft.fd, writing) ?: finish(&draft, writing->old);
 	draft_close(&draft);
 	return err ?: sync_dir(dir_fd);
 }
@@ -160,20 +208,38 @@ static int replace(char *path, const struct writing *writing)
 	return err;
 }
 
-int file_replace(const char *path, int (*write)(FILE *out, const void *what), const void *what,
-		 struct reason *why)
+static int write_file(const char *path, const struct writing *writing, struct reason *why)
 {
-	const struct writing writing = { write, what };
 	char *real = strdup(path);
 	char clean[256];
 	bool direct = false;
-	int err = real ? resolve(&real, &direct) : -ENOMEM;
+	int err = real ? resolve(&real, writing->old, &direct) : -ENOMEM;
 
+	if (!err && direct && writing->old)
+		err = -EINVAL;
 	if (!err)
-		err = direct ? write_directly(real, &writing) : replace(real, &writing);
+		err = direct ? write_directly(real, writing) : replace(real, writing);
 	free(real);
 	if (!err)
 		return 0;
 	return reason_set(why, err, "%s: cannot write: %s",
-			  clean_path(clean, sizeof(clean), path), strerror(-err));
+			  clean_path(clean, sizeof(clean), path),
+			  err == -ESTALE ? "it is not the file that was read any more" :
+					   strerror(-err));
+}
+
+int file_replace(const char *path, int (*write)(FILE *out, const void *what), const void *what,
+		 struct reason *why)
+{
+	const struct writing writing = { write, what };
+
+	return write_file(path, &writing, why);
+}
+
+int file_rewrite(const char *path, const struct file_stamp *read,
+		 int (*write)(FILE *out, const void *what), const void *what, struct reason *why)
+{
+	const struct writing writing = { write, what, .old = read };
+
+	return write_file(path, &writing, why);
 }

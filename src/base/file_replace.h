@@ -19,4 +19,14 @@
 int file_replace(const char *path, int (*write)(FILE *out, const void *what), const void *what,
 		 struct reason *why);
 
+struct file_stamp;
+
+/*
+ * The same for the file that was read before, and only that: what the path leads to otherwise stays
+ * (-ESTALE), whoever changes it meanwhile. The new one keeps its owner, mode, time, ACL and other
+ * attributes. Links are followed if they are ours or root's. -EINVAL: it is no regular file.
+ */
+int file_rewrite(const char *path, const struct file_stamp *read,
+		 int (*write)(FILE *out, const void *what), const void *what, struct reason *why);
+
 #endif

@@ -5,12 +5,20 @@
 #include <sched.h>
 #include <stddef.h>
 
-bool has_two_processors(void)
+unsigned int processor_nr(void)
 {
 	cpu_set_t set;
+	int nr = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
 
-	return !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) > 1;
+	return nr > 1 ? nr : 1;
 }
+
+bool has_two_processors(void)
+{
+	return processor_nr() > 1;
+}
+
+#define RUN_BY_MAX 63 /* threads beside the caller's */
 
 struct job {
 	void (*run)(void *part);
@@ -36,4 +44,18 @@ void run_both(void (*run)(void *part), void *a, void *b)
 		pthread_join(thread, NULL);
 	else
 		run(b);
+}
+
+void run_by(unsigned int nr, void (*run)(void *what), void *what)
+{
+	struct job job = { run, what };
+	pthread_t thread[RUN_BY_MAX];
+	unsigned int started = 0;
+
+	while (started + 1 < nr && started < RUN_BY_MAX &&
+	       !pthread_create(&thread[started], NULL, start, &job))
+		started++;
+	run(what);
+	while (started)
+		pthread_join(thread[--started], NULL);
 }

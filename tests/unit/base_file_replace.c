@@ -17,79 +17,16 @@
 #include "base/array.h"
 #include "base/draft.h"
 #include "base/file_replace.h"
+#include "file_fixture.h"
 #include "skip.h"
 
-static char home[PATH_MAX];
-static char directory[] = "/tmp/file_replace.XXXXXX";
-
-static void enter(void)
-{
-	cr_assert(getcwd(home, sizeof(home)));
-	cr_assert(mkdtemp(directory));
-	cr_assert_eq(chdir(directory), 0);
-	cr_assert_eq(mkdir("d", 0700), 0);
-}
-
-static void leave(void)
-{
-	char command[64];
-
-	snprintf(command, sizeof(command), "rm -rf %s", directory);
-	if (chdir(home) || system(command))
-		abort();
-}
-
-TestSuite(base_file_replace, .init = enter, .fini = leave, .timeout = 20);
-
-static int write_text(FILE *out, const void *text)
-{
-	fputs(text, out);
-	return 0;
-}
-
-static int write_half(FILE *out, const void *text)
-{
-	fputs(text, out);
-	fflush(out);
-	return -EXDEV;
-}
+TestSuite(base_file_replace, .init = files_enter, .fini = files_leave, .timeout = 20);
 
 static int write_much(FILE *out, const void *text)
 {
 	for (int i = 0; i < 10000; i++)
 		fputs(text, out);
 	return 0;
-}
-
-static const char *text_of(const char *path)
-{
-	static char text[256];
-	FILE *file = fopen(path, "r");
-
-	cr_assert(file, "%s: %s", path, strerror(errno));
-	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-	fclose(file);
-	return text;
-}
-
-static int name_nr(const char *path)
-{
-	DIR *dir = opendir(path);
-	int nr = -2; /* . and .. */
-
-	cr_assert(dir);
-	while (readdir(dir))
-		nr++;
-	closedir(dir);
-	return nr;
-}
-
-static void put(const char *path, const char *text)
-{
-	struct reason why = { "" };
-
-	cr_assert_eq(file_replace(path, write_text, text, &why), 0, "%s", why.text);
-	cr_expect_str_eq(text_of(path), text);
 }
 
 static void expect_refused(const char *path, int err, const char *says)
@@ -125,7 +62,7 @@ Test(base_file_replace, wherever_it_is)
 	char path[PATH_MAX];
 
 	put("plain", "here");
-	snprintf(path, sizeof(path), "%s/d/absolute", directory);
+	snprintf(path, sizeof(path), "%s/d/absolute", files_directory);
 	put(path, "there");
 	cr_assert_eq(chdir("d"), 0);
 	put("../up", "up");
