@@ -83,6 +83,7 @@ enum snap_section_type {
 	SNAP_GAPS = 19,		   /* struct snap_gap[], ascending, none within another */
 	SNAP_TRACE_BIRTH_SECOND = 20, /* uint32_t[]: of a compact file, in the place of births */
 	SNAP_TRACE_COUNT = 21,	   /* uint32_t[]: of a compact file: how many traces a row stands for */
+	SNAP_FRAME_FIRST_LINE = 22, /* uint32_t[]: of each frame: where its function is declared; absent: all 0 */
 	SNAP_SECTION_TYPE_MAX,
 };
 
@@ -252,6 +253,11 @@ struct snapshot_tables {
 	const uint32_t *probe_domain; /* of each probe; NULL: not recorded */
 	const struct snap_object *object;
 	const struct snap_frame *frame;
+	/*
+	 * Of each frame the line of its file where its function is declared; 0: not known, or in another file,
+	 * and always where the frame has no line. NULL: not recorded.
+	 */
+	const uint32_t *frame_first_line;
 	const struct snap_traceback *traceback;
 	const struct snap_churn *churn; /* of each traceback; NULL: not recorded */
 	const uint32_t *traceback_frame;
@@ -319,11 +325,24 @@ uint64_t snapshot__counter(const struct snapshot *snapshot, const char *name);
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
+struct file_stamp;
+
 /* Zero is the default. */
 struct snapshot_save_options {
 	bool compress; /* zstd, for the sections that it makes smaller */
 	bool compact;  /* see above; what was read from a compact file stays compact without it, too */
+	/*
+	 * Of snapshot__save(): the file must be the one that was read, unchanged (-ESTALE), and keeps
+	 * its owner, mode, time and attributes.
+	 */
+	const struct file_stamp *rewrite;
 };
+
+/* How the file was written that a snapshot was read from; all false of one that was made. */
+struct snapshot_save_options snapshot__saved_with(const struct snapshot *snapshot);
+
+/* For `rewrite`, as long as the snapshot lives; NULL: it is not from a file. */
+const struct file_stamp *snapshot__file(const struct snapshot *snapshot);
 
 /*
  * Snapshot.dump(): writes the file, mode 0600, synced, and never half: it takes the place of
@@ -390,6 +409,7 @@ enum snap_columns {
 	SNAP_WITH_CHURN = 16, /* no column of the traces, but optional, too */
 	SNAP_WITH_PROBE_DOMAIN = 32, /* the same */
 	SNAP_WITH_WEIGHT = 64, /* of samples only: whoever reads it takes sums for estimates */
+	SNAP_WITH_FIRST_LINE = 128, /* of the frames */
 };
 
 /*
@@ -408,6 +428,14 @@ int snapshot_builder__object(struct snapshot_builder *builder, const struct snap
 /* Never id 0: a frame of which nothing is known is still a frame. */
 int snapshot_builder__frame(struct snapshot_builder *builder, const struct snap_frame *frame,
 			    uint32_t *ret_id);
+
+/*
+ * The same with the line where its function is declared (struct snapshot_tables), which is part of what makes
+ * two equal, in a builder that was made with it; -EINVAL for one of a frame without a line.
+ */
+int snapshot_builder__frame_declared(struct snapshot_builder *builder,
+				     const struct snap_frame *frame, uint32_t first_line,
+				     uint32_t *ret_id);
 
 /* frames: most recent call first. total_nframe and flags are part of what makes two equal. */
 int snapshot_builder__traceback(struct snapshot_builder *builder, const uint32_t *frame,

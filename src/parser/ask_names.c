@@ -47,7 +47,8 @@ static bool is_text(const struct names *names, uint32_t at)
 static bool is_frame(const struct names *names, const struct wire_frame *frame)
 {
 	return is_text(names, frame->function) && is_text(names, frame->filename) &&
-	       !frame->filename == !frame->lineno && frame->lineno <= INT32_MAX;
+	       !frame->filename == !frame->lineno && frame->lineno <= INT32_MAX &&
+	       (frame->lineno || !frame->first_line) && frame->first_line <= INT32_MAX;
 }
 
 /* Whether the answer is as long as it says, answers some questions, and its frames can be used. */
@@ -132,7 +133,7 @@ static int hand_over(const struct names *names, size_t first, take_frames_fn tak
 		for (uint32_t f = 0; f < names->frames_of[i]; f++, wire++)
 			frame[f] = (struct symbol){
 				text_at(names, wire->function), text_at(names, wire->filename),
-				wire->lineno,
+				wire->lineno, wire->first_line,
 			};
 		err = take(taker, first + i, frame, names->frames_of[i]);
 	}

@@ -225,22 +225,53 @@ static bool is_sound(const struct file_wanted *wanted)
 	       memchr(wanted->name, '\0', sizeof(wanted->name));
 }
 
+static int candidate_in(const struct parser *parser, size_t at, const struct debug_want *want)
+{
+	const struct parser_options *options = &parser->options;
+
+	return debug_file__candidate(at < options->debug_dir_nr ? options->debug_dir_fd[at] :
+								  parser->debug_root_fd,
+				     parser->object_path, want);
+}
+
+/* Of those that there are: whether it is right is for who asked, and then asks for the next. */
+static int find_candidate(const struct parser *parser, const struct debug_want *want)
+{
+	uint32_t nr = 0;
+
+	for (size_t i = 0; i <= parser->options.debug_dir_nr; i++) {
+		int fd = candidate_in(parser, i, want);
+
+		if (fd >= 0 && nr++ == want->nr)
+			return fd;
+		if (fd >= 0)
+			close(fd);
+	}
+	return -1;
+}
+
+/* Each candidate may be wanted, and one more each time. */
+static bool may_want(struct parser *parser)
+{
+	return parser->wants++ < WANTS_MAX * (parser->options.debug_dir_nr + 1);
+}
+
 static int give_file(struct parser *parser, const struct message *head)
 {
 	struct file_wanted wanted;
 	struct debug_want want;
 	int fd, err = -EPROTO;
 
-	if (head->bytes == sizeof(wanted) && parser->wants++ < WANTS_MAX)
+	if (head->bytes == sizeof(wanted) && may_want(parser))
 		err = channel__receive(&parser->channel, &wanted, sizeof(wanted));
 	if (!err && !is_sound(&wanted))
 		err = -EPROTO;
 	if (err)
 		return err;
 	want = (struct debug_want){
-		wanted.kind, wanted.build_id, wanted.build_id_len, wanted.name,
+		wanted.kind, wanted.build_id, wanted.build_id_len, wanted.name, wanted.nr,
 	};
-	fd = debug_file__candidate(parser->debug_root_fd, parser->object_path, &want);
+	fd = find_candidate(parser, &want);
 	err = channel__send(&parser->channel, fd < 0 ? HERE_IS_NONE : HERE_IS, NULL, 0, fd);
 	if (fd >= 0)
 		close(fd);

@@ -8,7 +8,7 @@
  *
  *	               ◄── READY
  *	ASK_… ──►
- *	               ◄── WANT_FILE        any number of times up to WANTS_MAX,
+ *	               ◄── WANT_FILE        any number of times up to a limit,
  *	HERE_IS or HERE_IS_NONE ──►         each answered
  *	               ◄── NAMES, TABLE, …
  *
@@ -43,7 +43,7 @@ struct message {
 	uint32_t bytes; /* that follow */
 };
 
-#define WANTS_MAX 8	      /* for one question */
+#define WANTS_MAX 8	      /* for one question, in each directory of debug files */
 #define QUESTION_OFFSETS_MAX 512
 
 struct names_question {
@@ -56,6 +56,7 @@ struct names_question {
 struct file_wanted {
 	uint32_t kind; /* enum debug_kind */
 	uint32_t build_id_len;
+	uint32_t nr; /* of the candidates that there are */
 	uint8_t build_id[BUILD_ID_MAX];
 	char name[FILE_NAME_MAX];
 };
@@ -75,6 +76,7 @@ struct wire_frame {
 	uint32_t function; /* where it begins in text, + 1; 0: NULL */
 	uint32_t filename;
 	uint32_t lineno;
+	uint32_t first_line; /* 0 where lineno is */
 };
 
 #define TEXT_MAX (1u << 16)   /* a name; a longer one counts as not known */

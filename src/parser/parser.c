@@ -26,6 +26,8 @@ struct parser *parser__open(const struct parser_options *options, struct reason 
 	}
 	parser->options = (struct parser_options){
 		.debug_root = options->debug_root ?: DEBUG_FILE_ROOT,
+		.debug_dir_fd = options->debug_dir_fd,
+		.debug_dir_nr = options->debug_dir_nr,
 		.memory_bytes = options->memory_bytes ?: MEMORY_BYTES,
 		.cpu_ns = options->cpu_ns ?: CPU_NS,
 		.read = options->read ?: serve,

@@ -27,6 +27,8 @@ struct unwind_table;
 /* Zero is the default. */
 struct parser_options {
 	const char *debug_root; /* where separate debug files are; /usr/lib/debug */
+	const int *debug_dir_fd; /* more such directories, looked in before; open until parser__close() */
+	size_t debug_dir_nr;
 	uint64_t memory_bytes;	/* of the process; 4 GiB */
 	uint64_t cpu_ns;	/* for one object, all questions together; 30 s */
 	read_fn read;		/* what the process does instead of its work: for tests */

@@ -14,7 +14,9 @@
 static int open_elsewhere(void *self, const char *, const struct debug_want *want)
 {
 	const struct channel *channel = self;
-	struct file_wanted wanted = { .kind = want->kind, .build_id_len = want->build_id_len };
+	struct file_wanted wanted = {
+		.kind = want->kind, .build_id_len = want->build_id_len, .nr = want->nr,
+	};
 	struct message head;
 	int fd;
 

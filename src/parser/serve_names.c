@@ -46,6 +46,7 @@ static int add_answer(void *taker, size_t, const struct symbol *frame, int frame
 		if (!err)
 			err = add_text(answer, frame[i].filename, &wire.filename);
 		wire.lineno = wire.filename ? frame[i].lineno : 0;
+		wire.first_line = wire.lineno ? frame[i].first_line : 0;
 		if (!err)
 			err = array_push(&answer->frames, frame, wire);
 	}

@@ -21,6 +21,7 @@ void snap_fill_tables(struct snapshot *s)
 		.probe_domain = rows[SNAP_PROBE_DOMAIN].row,
 		.object = rows[SNAP_OBJECTS].row,
 		.frame = rows[SNAP_FRAMES].row,
+		.frame_first_line = rows[SNAP_FRAME_FIRST_LINE].row,
 		.traceback = rows[SNAP_TRACEBACKS].row,
 		.churn = rows[SNAP_TRACEBACK_CHURN].row,
 		.traceback_frame = rows[SNAP_TRACEBACK_FRAMES].row,
@@ -55,6 +56,19 @@ void *snap_own_rows(struct snapshot *s, uint32_t type, uint64_t nr)
 	s->memory[type] = (struct snap_memory){ row, len };
 	s->rows[type] = (struct snap_rows){ row, nr };
 	return row;
+}
+
+struct snapshot_save_options snapshot__saved_with(const struct snapshot *s)
+{
+	return (struct snapshot_save_options){
+		.compress = s->is_compressed,
+		.compact = s->is_compact,
+	};
+}
+
+const struct file_stamp *snapshot__file(const struct snapshot *s)
+{
+	return s->is_of_file ? &s->file : NULL;
 }
 
 void snapshot__close(struct snapshot *snapshot)

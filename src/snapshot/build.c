@@ -12,6 +12,11 @@ struct row_key {
 	size_t size;
 };
 
+struct frame_key {
+	struct snap_frame row;
+	uint32_t first_line, padding;
+};
+
 struct traceback_key {
 	const uint32_t *frame;
 	uint32_t nframe, total_nframe, flags;
@@ -23,6 +28,16 @@ static bool same_row(uint32_t id, const void *key, const void *table)
 	const struct snap_table *t = table;
 
 	return !memcmp((const char *)t->row + id * want->size, want->row, want->size);
+}
+
+static bool same_frame(uint32_t id, const void *key, const void *builder)
+{
+	const struct snap_table *table = ((const struct snapshot_builder *)builder)->table;
+	const struct frame_key *want = key;
+
+	return !memcmp((const struct snap_frame *)table[SNAP_FRAMES].row + id, &want->row,
+		       sizeof(want->row)) &&
+	       ((const uint32_t *)table[SNAP_FRAME_FIRST_LINE].row)[id] == want->first_line;
 }
 
 static bool same_traceback(uint32_t id, const void *key, const void *builder)
@@ -68,6 +83,28 @@ static int intern(struct snapshot_builder *b, uint32_t type, const void *row, ui
 	if (id == IDMAP_NONE) {
 		id = t->nr;
 		err = append(b, type, row, 1) ?: idmap_add(&t->ids, hash, id);
+	}
+	if (!err)
+		*ret_id = id;
+	return err;
+}
+
+static int add_frame(struct snapshot_builder *b, const struct frame_key *key)
+{
+	return append(b, SNAP_FRAMES, &key->row, 1) ?:
+	       append(b, SNAP_FRAME_FIRST_LINE, &key->first_line, 1);
+}
+
+static int intern_frame(struct snapshot_builder *b, const struct frame_key *key, uint32_t *ret_id)
+{
+	struct snap_table *t = &b->table[SNAP_FRAMES];
+	uint64_t hash = hash_bytes(key, sizeof(*key), 0);
+	uint32_t id = idmap_find(&t->ids, hash, same_frame, key, b);
+	int err = 0;
+
+	if (id == IDMAP_NONE) {
+		id = t->nr;
+		err = add_frame(b, key) ?: idmap_add(&t->ids, hash, id);
 	}
 	if (!err)
 		*ret_id = id;
@@ -126,7 +163,7 @@ struct snapshot_builder *snapshot_builder__new(unsigned int columns)
 	if (!err)
 		err = intern(b, SNAP_OBJECTS, &(struct snap_object){ 0 }, &zero);
 	if (!err)
-		err = append(b, SNAP_FRAMES, &(struct snap_frame){ 0 }, 1);
+		err = add_frame(b, &(struct frame_key){ 0 });
 	if (!err)
 		err = intern_traceback(b, &(struct traceback_key){ 0 }, &zero);
 	if (err) {
@@ -177,11 +214,23 @@ int snapshot_builder__object(struct snapshot_builder *b, const struct snap_objec
 int snapshot_builder__frame(struct snapshot_builder *b, const struct snap_frame *frame,
 			    uint32_t *ret_id)
 {
+	return snapshot_builder__frame_declared(b, frame, 0, ret_id);
+}
+
+int snapshot_builder__frame_declared(struct snapshot_builder *b, const struct snap_frame *frame,
+				     uint32_t first_line, uint32_t *ret_id)
+{
+	struct frame_key key = {
+		.row = *frame,
+		.first_line = b->columns & SNAP_WITH_FIRST_LINE ? first_line : 0,
+	};
+
 	if (!is_string(b, frame->filename) || !is_string(b, frame->function) ||
 	    !is_row(b, SNAP_OBJECTS, frame->object) || frame->flags & ~SNAP_FRAME_FLAGS ||
-	    frame->reserved)
+	    frame->reserved || (first_line && !frame->lineno))
 		return -EINVAL;
-	return intern(b, SNAP_FRAMES, frame, ret_id);
+	b->has_first_lines |= key.first_line;
+	return intern_frame(b, &key, ret_id);
 }
 
 int snapshot_builder__traceback(struct snapshot_builder *b, const uint32_t *frame, uint32_t nframe,

@@ -37,6 +37,8 @@ static int append_zeros(struct snap_table *t, size_t nr, size_t row_size)
 {
 	int err;
 
+	if (!nr)
+		return 0;
 	if (!t->nr && nr > 1)
 		return begin_with_zeros(t, nr, row_size);
 	err = array_reserve_bytes(&t->row, &t->alloc, t->nr + nr, row_size);

@@ -18,6 +18,7 @@ struct snap_table {
 struct snapshot_builder {
 	uint32_t columns;
 	uint32_t domains; /* all of them or-ed */
+	bool has_first_lines; /* one at least is known */
 	struct strpool string;
 	struct snap_table table[SNAP_SECTION_TYPE_MAX]; /* by section type, but for the strings */
 };

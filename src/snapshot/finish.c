@@ -21,14 +21,16 @@ static struct snap_rows rows_of(const struct snapshot_builder *b, uint32_t type)
 }
 
 /*
- * A column that was asked for is recorded even if it is empty; domains only where one is not 0, and
- * gaps where there are any.
+ * A column that was asked for is recorded even if it is empty; domains and first lines only where one
+ * is not 0, and gaps where there are any.
  */
 static bool is_recorded(const struct snapshot_builder *b, uint32_t type)
 {
 	uint32_t column = snap_shapes[type].column;
 
 	if (type == SNAP_TRACE_DOMAIN && !b->domains)
+		return false;
+	if (type == SNAP_FRAME_FIRST_LINE && !b->has_first_lines)
 		return false;
 	if (type == SNAP_GAPS && !b->table[type].nr)
 		return false;

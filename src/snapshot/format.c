@@ -41,6 +41,7 @@ const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX] = {
 	[SNAP_TRACE_WEIGHT] = COLUMN("trace weights", double, SNAP_WITH_WEIGHT),
 	[SNAP_GAPS] = ROWS("gaps", struct snap_gap, IDS_MAX),
 	[SNAP_TRACE_BIRTH_SECOND] = COLUMN("trace birth seconds", uint32_t, SNAP_OF_FILES_ONLY),
+	[SNAP_FRAME_FIRST_LINE] = COLUMN("frame first lines", uint32_t, SNAP_WITH_FIRST_LINE),
 	[SNAP_TRACE_COUNT] = COLUMN("trace counts", uint32_t, SNAP_OF_FILES_ONLY),
 };
 

@@ -35,7 +35,7 @@ struct source {
 };
 
 /* A descriptor or a negative errno. Never blocks: a FIFO or a device must not hold us up. */
-static int open_regular(struct snap_reading *r, const char *path)
+static int open_regular(struct snap_reading *r, const char *path, struct file_stamp *ret_stamp)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
@@ -54,6 +54,7 @@ static int open_regular(struct snap_reading *r, const char *path)
 		return err;
 	}
 	r->len = st.st_size;
+	*ret_stamp = file_stamp_of(&st);
 	return fd;
 }
 
@@ -202,20 +203,33 @@ static int read_start(struct snap_reading *r, const struct source *source)
 	       snap_check_layout(r);
 }
 
-static int read_rest(const struct snap_reading *r, struct source *source, struct snapshot *s)
+/* A file that the cache holds as a whole is read at once. */
+static int read_small(const struct snap_reading *r, struct source *source)
 {
+	int fd = source->fd;
+
+	if (fd < 0 || r->len > BLOCK_BYTES)
+		return 0;
+	source->fd = -1;
+	return read_at(r, fd, source->bytes, 0, r->len);
+}
+
+static int read_rest(const struct snap_reading *r, const struct source *from, struct snapshot *s)
+{
+	struct source source = *from;
 	int err;
 
-	if (source->fd >= 0) {
-		source->bytes = pages_new(r->len);
-		s->memory[0] = (struct snap_memory){ source->bytes, r->len };
+	if (source.fd >= 0) {
+		source.bytes = pages_new(r->len);
+		s->memory[0] = (struct snap_memory){ source.bytes, r->len };
 	}
-	err = source->bytes ? read_sections(r, source) : snap_system_error(r, -ENOMEM);
-	return err ?: snap_unpack(r, source->bytes, s) ?: snap_expand(r, s) ?:
+	err = source.bytes ? read_small(r, &source) ?: read_sections(r, &source) :
+			     snap_system_error(r, -ENOMEM);
+	return err ?: snap_unpack(r, source.bytes, s) ?: snap_expand(r, s) ?:
 	       snap_check_tables(r, s);
 }
 
-static int open_source(struct snap_reading *r, struct source *source, struct snapshot **ret)
+static int open_source(struct snap_reading *r, const struct source *source, struct snapshot **ret)
 {
 	struct snapshot *snapshot;
 	int err = read_start(r, source);
@@ -236,11 +250,16 @@ struct snapshot *snapshot__open(const char *path, struct reason *why)
 	struct snap_reading r = { .why = why };
 	struct source source = { 0 };
 	struct snapshot *snapshot = NULL;
+	struct file_stamp stamp;
 	int err = 0;
 
 	clean_path(r.name, sizeof(r.name), path);
-	source.fd = open_regular(&r, path);
+	source.fd = open_regular(&r, path, &stamp);
 	err = source.fd < 0 ? source.fd : open_source(&r, &source, &snapshot);
+	if (!err) {
+		snapshot->is_of_file = true;
+		snapshot->file = stamp;
+	}
 	if (source.fd >= 0)
 		close(source.fd);
 	if (err)

@@ -2,6 +2,7 @@
 #ifndef ALLOCSNAP_SNAPSHOT_PRIVATE_H
 #define ALLOCSNAP_SNAPSHOT_PRIVATE_H
 
+#include "base/file_stamp.h"
 #include "snapshot/format.h"
 
 /* The rows of one section; row is NULL where the section was not recorded. */
@@ -22,6 +23,9 @@ struct snapshot {
 	const char *string_bytes;
 	struct snap_rows rows[SNAP_SECTION_TYPE_MAX];	  /* by section type */
 	struct snap_memory memory[SNAP_SECTION_TYPE_MAX]; /* the same; [0] is the file */
+	bool is_compressed; /* some section of its file was */
+	bool is_of_file;
+	struct file_stamp file; /* that it was read from */
 	bool is_compact; /* it was read from a compact file: there is no more to be kept */
 };
 

@@ -182,6 +182,31 @@ static int copy_frames(struct selection *s)
 	return err;
 }
 
+static bool has_first_lines(const struct selection *s)
+{
+	for (uint32_t i = 0; s->t->frame_first_line && i < s->t->frame_nr; i++)
+		if (s->frame[i] && s->t->frame_first_line[i])
+			return true;
+	return false;
+}
+
+/* The marks are new ids by now: that of a row that is not kept is 0, and so is row 0's line. */
+static int copy_first_lines(struct selection *s)
+{
+	const uint32_t *from = s->t->frame_first_line;
+	uint32_t *to;
+
+	if (!has_first_lines(s))
+		return 0;
+	to = snap_own_rows(s->to, SNAP_FRAME_FIRST_LINE, s->to->rows[SNAP_FRAMES].nr);
+	if (!to)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < s->t->frame_nr; i++)
+		if (s->frame[i])
+			to[s->frame[i]] = from[i];
+	return 0;
+}
+
 static int copy_traceback_frames(struct selection *s)
 {
 	struct snap_traceback *traceback = s->to->memory[SNAP_TRACEBACKS].bytes;
@@ -318,8 +343,8 @@ static int run(struct selection *s)
 	mark_frames(s);
 	mark_objects(s);
 	mark_strings(s);
-	return copy_strings(s) ?: copy_objects(s) ?: copy_frames(s) ?: copy_tracebacks(s) ?:
-	       copy_traces(s) ?: copy_descriptions(s);
+	return copy_strings(s) ?: copy_objects(s) ?: copy_frames(s) ?: copy_first_lines(s) ?:
+	       copy_tracebacks(s) ?: copy_traces(s) ?: copy_descriptions(s);
 }
 
 int snapshot__select(const struct snapshot *snapshot, const uint8_t *keep, struct snapshot **ret)

@@ -171,6 +171,23 @@ static int check_frames(const struct snap_reading *r, const struct snapshot *s)
 	return err;
 }
 
+/* What is no frame, or has no line, has no first one. */
+static int check_first_lines(const struct snap_reading *r, const struct snapshot *s)
+{
+	const struct snapshot_tables *t = &s->tables;
+	const uint32_t type = SNAP_FRAME_FIRST_LINE;
+
+	if (!r->section[type])
+		return 0;
+	if (s->rows[type].nr != t->frame_nr)
+		return snap_damaged(r, type, "%" PRIu64 " rows for %u frames", s->rows[type].nr,
+				    t->frame_nr);
+	for (uint32_t i = 0; i < t->frame_nr; i++)
+		if (t->frame_first_line[i] && !t->frame[i].lineno)
+			return snap_damaged(r, type, "row %u: the frame has no line", i);
+	return 0;
+}
+
 /* What the row itself says; `first` is where the row before ended. */
 static int check_traceback(const struct snap_reading *r, uint32_t i, const struct snap_traceback *t,
 			   uint64_t first)
@@ -273,6 +290,7 @@ int snap_check_tables(const struct snap_reading *r, struct snapshot *s)
 {
 	snap_fill_tables(s);
 	return check_strings(r, s) ?: check_objects(r, s) ?: check_frames(r, s) ?:
+	       check_first_lines(r, s) ?:
 	       check_tracebacks(r, s) ?: check_churn(r, s) ?: check_traces(r, s) ?: check_weights(r, s) ?:
 	       check_gaps(r, s) ?: check_probes(r, s) ?: check_metadata(r, s) ?: check_counters(r, s);
 }

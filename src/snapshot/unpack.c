@@ -42,10 +42,10 @@ static int check_frame(const struct snap_reading *r, const struct snap_section *
 
 /* In one go: the rows are the window, whatever window the frame asks for. */
 static int decompress(const struct snap_reading *r, const struct snap_section *section,
-		      const void *packed, void *rows)
+		      ZSTD_DCtx *zstd, const void *packed, void *rows)
 {
 	size_t want = row_bytes(section);
-	size_t len = ZSTD_decompress(rows, want, packed, section->size);
+	size_t len = ZSTD_decompressDCtx(zstd, rows, want, packed, section->size);
 
 	if (ZSTD_getErrorCode(len) == ZSTD_error_memory_allocation)
 		return snap_system_error(r, -ENOMEM);
@@ -56,35 +56,54 @@ static int decompress(const struct snap_reading *r, const struct snap_section *s
 	return 0;
 }
 
-static int unpack(const struct snap_reading *r, const char *bytes,
+static int unpack(const struct snap_reading *r, const char *bytes, ZSTD_DCtx *zstd,
 		  const struct snap_section *section, struct snapshot *s)
 {
 	void *rows = snap_own_rows(s, section->type, section->count);
-	int err = rows ? decompress(r, section, bytes + section->offset, rows) :
+	int err = rows ? decompress(r, section, zstd, bytes + section->offset, rows) :
 			 snap_system_error(r, -ENOMEM);
 
+	s->is_compressed = true;
 	if (!err && s->memory[0].bytes)
 		pages_drop(s->memory[0].bytes, s->memory[0].len, section->offset,
 			   section->offset + section->size);
 	return err;
 }
 
-/* All frames are looked at before there is memory for any. */
-int snap_unpack(const struct snap_reading *r, const char *bytes, struct snapshot *s)
+static int check_frames(const struct snap_reading *r, const char *bytes)
 {
 	int err = 0;
 
 	for (uint32_t i = 0; i < r->header.section_nr && !err; i++)
 		if (r->table[i].encoding == SNAP_ZSTD)
 			err = check_frame(r, &r->table[i], bytes + r->table[i].offset);
+	return err;
+}
+
+/* zstd's own memory is for all of them: to a small section it would be more than the rows. */
+static int unpack_all(const struct snap_reading *r, const char *bytes, struct snapshot *s)
+{
+	ZSTD_DCtx *zstd = NULL;
+	int err = 0;
+
 	for (uint32_t i = 0; i < r->header.section_nr && !err; i++) {
 		const struct snap_section *section = &r->table[i];
 
-		if (section->encoding == SNAP_ZSTD)
-			err = unpack(r, bytes, section, s);
-		else
+		if (section->encoding != SNAP_ZSTD) {
 			s->rows[section->type] =
 				(struct snap_rows){ bytes + section->offset, section->count };
+			continue;
+		}
+		if (!zstd)
+			zstd = ZSTD_createDCtx();
+		err = zstd ? unpack(r, bytes, zstd, section, s) : snap_system_error(r, -ENOMEM);
 	}
+	ZSTD_freeDCtx(zstd);
 	return err;
+}
+
+/* All frames are looked at before there is memory for any. */
+int snap_unpack(const struct snap_reading *r, const char *bytes, struct snapshot *s)
+{
+	return check_frames(r, bytes) ?: unpack_all(r, bytes, s);
 }

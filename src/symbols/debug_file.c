@@ -90,6 +90,18 @@ static int open_by_build_id(int root_fd, const uint8_t *build_id, size_t len)
 	return open_regular(root_fd, path);
 }
 
+int debug_file__object(int root_fd, const char *build_id)
+{
+	char path[sizeof(".build-id//") + 2 * BUILD_ID_MAX];
+	size_t len = strlen(build_id);
+
+	if (len < 2 * BUILD_ID_MIN || len > 2 * BUILD_ID_MAX ||
+	    build_id[strspn(build_id, "0123456789abcdef")])
+		return -1;
+	sprintf(path, ".build-id/%.2s/%s", build_id, build_id + 2);
+	return open_regular(root_fd, path);
+}
+
 static int open_by_link(int root_fd, const char *object_path, const char *name)
 {
 	const char *slash = strrchr(object_path, '/');
@@ -126,45 +138,53 @@ int debug_file__candidate(int root_fd, const char *object_path, const struct deb
 
 /* ---- what is wanted, and whether it was found ---- */
 
-static int ask_by_build_id(const struct debug_opener *opener, const char *path,
-			   const void *build_id, size_t len)
+/* One that is not right does not hide the next one, which lies in another directory. */
+static int ask(const struct debug_opener *opener, const char *path, struct debug_want *want,
+	       uint32_t checksum)
 {
-	const struct debug_want want = {
-		.kind = DEBUG_BY_BUILD_ID, .build_id = build_id, .build_id_len = len,
-	};
-	int fd = opener->open(opener->self, path, &want);
+	int fd = -1;
 
-	return keep_if(fd >= 0 && has_build_id(fd, build_id, len), fd);
+	for (want->nr = 0; fd < 0; want->nr++) {
+		fd = opener->open(opener->self, path, want);
+		if (fd < 0)
+			break;
+		fd = keep_if(want->kind == DEBUG_BY_LINK ?
+				     has_checksum(fd, checksum) :
+				     has_build_id(fd, want->build_id, want->build_id_len), fd);
+	}
+	return fd;
 }
 
 int debug_file__open(const struct debug_opener *opener, Elf *object, const char *path)
 {
 	const void *build_id;
 	ssize_t len = dwelf_elf_gnu_build_id(object, &build_id);
-	struct debug_want want = { .kind = DEBUG_BY_LINK };
+	struct debug_want by_id = { .kind = DEBUG_BY_BUILD_ID, .build_id = build_id };
+	struct debug_want by_link = { .kind = DEBUG_BY_LINK };
 	GElf_Word checksum;
 	int fd = -1;
 
-	if (len > 0)
-		fd = ask_by_build_id(opener, path, build_id, len);
+	if (len > 0) {
+		by_id.build_id_len = len;
+		fd = ask(opener, path, &by_id, 0);
+	}
 	if (fd >= 0)
 		return fd;
-	want.name = dwelf_elf_gnu_debuglink(object, &checksum);
-	if (want.name)
-		fd = opener->open(opener->self, path, &want);
-	return keep_if(fd >= 0 && has_checksum(fd, checksum), fd);
+	by_link.name = dwelf_elf_gnu_debuglink(object, &checksum);
+	return by_link.name ? ask(opener, path, &by_link, checksum) : -1;
 }
 
 int debug_file__open_shared(const struct debug_opener *opener, const char *name,
 			    const void *build_id, size_t build_id_len)
 {
-	const struct debug_want want = {
+	struct debug_want by_id = {
+		.kind = DEBUG_BY_BUILD_ID, .build_id = build_id, .build_id_len = build_id_len,
+	};
+	struct debug_want by_name = {
 		.kind = DEBUG_SHARED, .name = name,
 		.build_id = build_id, .build_id_len = build_id_len,
 	};
-	int fd = ask_by_build_id(opener, "", build_id, build_id_len);
+	int fd = ask(opener, "", &by_id, 0);
 
-	if (fd < 0)
-		fd = opener->open(opener->self, "", &want);
-	return keep_if(fd >= 0 && has_build_id(fd, build_id, build_id_len), fd);
+	return fd < 0 ? ask(opener, "", &by_name, 0) : fd;
 }

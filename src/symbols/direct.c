@@ -115,12 +115,22 @@ static int read_place(struct direct *direct, const struct place *place, struct s
 		.is_function = true,
 	};
 	struct name source = { .raw = (char *)place->filename, .directory = place->directory };
+	struct name declared = {
+		.raw = (char *)place->decl_filename, .directory = place->decl_directory,
+	};
+	const char *declared_in;
 	int err = read_name(direct, &function, &ret->function);
 
 	if (err)
 		return err;
 	ret->lineno = place->lineno;
-	return read_name(direct, &source, &ret->filename);
+	err = read_name(direct, &source, &ret->filename) ?:
+	      read_name(direct, &declared, &declared_in);
+	if (err)
+		return err;
+	ret->first_line = ret->filename && declared_in && !strcmp(ret->filename, declared_in) ?
+			  place->decl_line : 0;
+	return 0;
 }
 
 /* ---- objects ---- */

@@ -5,7 +5,8 @@
 /*
  * Who reads the files for a struct symbols: this process (direct.h), or one without privileges
  * (parser/parser.h). What a source hands over need not be true, only well-formed: function and
- * filename are text or NULL, a line has a filename and the other way round.
+ * filename are text or NULL, a line has a filename and the other way round, and
+ * without one there is no first line.
  */
 
 #include <stddef.h>

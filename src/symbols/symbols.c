@@ -61,7 +61,7 @@ static int open_candidate(void *self, const char *object_path, const struct debu
 {
 	const struct symbols *symbols = self;
 
-	return debug_file__candidate(symbols->debug_root_fd, object_path, want);
+	return want->nr ? -1 : debug_file__candidate(symbols->debug_root_fd, object_path, want);
 }
 
 struct symbols *symbols__new_below(const char *debug_root)
@@ -153,6 +153,11 @@ int symbols__object(struct symbols *symbols, const char *path, const char *build
 	}
 	*ret_object = i;
 	return 0;
+}
+
+void symbols__set_file(struct symbols *symbols, uint32_t object, int fd)
+{
+	symbols->object[object].fd = fd;
 }
 
 size_t symbols__object_nr(const struct symbols *symbols)

@@ -32,6 +32,9 @@ void symbols__free(struct symbols *symbols);
 int symbols__object(struct symbols *symbols, const char *path, const char *build_id, int fd,
 		    uint32_t *ret_object);
 
+/* Another descriptor of the same file, which the caller closes after this; -1: it is not asked for new names. */
+void symbols__set_file(struct symbols *symbols, uint32_t object, int fd);
+
 /* How many are known: indices are below it. */
 size_t symbols__object_nr(const struct symbols *symbols);
 
@@ -40,6 +43,7 @@ struct symbol {
 	const char *function; /* demangled */
 	const char *filename; /* absolute where the debug information allows; with lineno */
 	uint32_t lineno;      /* 0: no line information, and filename is NULL */
+	uint32_t first_line;  /* of the file, where the function is declared; 0: not known, or not there */
 };
 
 #define SYMBOL_INLINE_MAX 32 /* frames for one address; deeper inlining is cut at the oldest */

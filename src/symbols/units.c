@@ -251,6 +251,30 @@ static void set_line_of_call(struct place *place, Dwarf_Die *unit, Dwarf_Die *in
 			 number_attribute(inlined, DW_AT_call_line));
 }
 
+/*
+ * Of the function, or of what it is a copy of, which may be in another unit: its files are those that the
+ * number is of.
+ */
+static void set_declaration(struct place *place, Dwarf_Die *die)
+{
+	Dwarf_Attribute file, line;
+	Dwarf_Word file_nr, lineno;
+	struct place declared = {};
+	Dwarf_Files *files;
+	Dwarf_Die unit;
+	size_t nr;
+
+	if (dwarf_formudata(dwarf_attr_integrate(die, DW_AT_decl_line, &line), &lineno) ||
+	    dwarf_formudata(dwarf_attr_integrate(die, DW_AT_decl_file, &file), &file_nr) ||
+	    !dwarf_cu_die(file.cu, &unit, NULL, NULL, NULL, NULL, NULL, NULL) ||
+	    dwarf_getsrcfiles(&unit, &files, &nr))
+		return;
+	set_line(&declared, &unit, dwarf_filesrc(files, file_nr, NULL, NULL), lineno);
+	place->decl_directory = declared.directory;
+	place->decl_filename = declared.filename;
+	place->decl_line = declared.lineno;
+}
+
 int units__lookup(struct units *units, uint64_t address, struct place *ret_place, int max)
 {
 	uint32_t id = ranges_find(&units->ranges, address);
@@ -274,6 +298,7 @@ int units__lookup(struct units *units, uint64_t address, struct place *ret_place
 	chain_nr = find_chain(function, address, chain);
 	for (int i = chain_nr; i-- && nr < max; nr++) {
 		set_name(&ret_place[nr], &chain[i]);
+		set_declaration(&ret_place[nr], &chain[i]);
 		ret_place[nr].is_outermost = i == 0;
 		if (i && nr + 1 < max)
 			set_line_of_call(&ret_place[nr + 1], &unit->die, &chain[i]);

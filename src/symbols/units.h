@@ -30,6 +30,8 @@ struct place {
 	const char *directory;	  /* where the compiler ran; a relative filename is relative to it */
 	const char *filename;
 	uint32_t lineno;
+	const char *decl_directory, *decl_filename; /* where the function is declared, likewise */
+	uint32_t decl_line;
 };
 
 /* NULL and errno ENOMEM on failure. dwarf stays the caller's and must outlive the units. */

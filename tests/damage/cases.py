@@ -32,6 +32,7 @@ BAD_ROWS = (
     ("traceback frames", 0, "", 4), ("traceback frames", 4, "", 0),
     ("traceback frames", 2, "", U32),
     ("trace tracebacks", 3, "", 3), ("trace tracebacks", 0, "", U32),
+    ("frame first lines", 0, "", 1), ("frame first lines", 2, "", 1), ("frame first lines", 2, "", U32),
     # 0, the next below 1, infinity, no number, -1
     ("trace weights", 0, "", 0), ("trace weights", 3, "", 0x3fefffffffffffff),
     ("trace weights", 1, "", 0x7ff << 52), ("trace weights", 1, "", 0x7ff8 << 48),
@@ -43,13 +44,13 @@ BAD_ROWS = (
 BAD_HEADERS = (
     ("magic", 0), ("version", 0), ("version", 2), ("version", U32), ("header_size", 0),
     ("header_size", 48), ("header_size", U32), ("file_size", 0), ("file_size", 8),
-    ("file_size", U63), ("file_size", U64), ("section_nr", 0), ("section_nr", 17),
-    ("section_nr", 19), ("section_nr", U32), ("reserved", 1),
+    ("file_size", U63), ("file_size", U64), ("section_nr", 0), ("section_nr", 18),
+    ("section_nr", 20), ("section_nr", U32), ("reserved", 1),
 )
 
 # of every section's entry
 BAD_ENTRIES = (
-    ("type", 0), ("type", 22), ("type", U32), ("encoding", 2), ("encoding", U32),
+    ("type", 0), ("type", 23), ("type", U32), ("encoding", 2), ("encoding", U32),
     ("offset", 0), ("offset", HEADER.size), ("offset", 1 << 40), ("offset", U63), ("offset", -8),
     ("size", 1 << 40), ("size", U63), ("size", U64), ("size", U32),
     ("count", U32), ("count", 1 << 32), ("count", U63), ("count", U64), ("count", 1 << 61),

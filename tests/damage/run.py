@@ -32,6 +32,7 @@ COMMANDS = {
     "diff": ["diff", "{}", "good.snap"],
     "diff-new": ["diff", "good.snap", "{}"],
     "convert": ["convert", "{}", "-o", "made.snap"],
+    "symbolize": ["symbolize", "{}", "-o", "made.snap", "--root", "."],
 }
 
 

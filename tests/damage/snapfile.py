@@ -36,10 +36,12 @@ ROWS = {
     "trace threads": ("<I", {"": (0, 4)}),
     "probe domains": ("<I", {"": (0, 4)}),
     "trace weights": ("<d", {"": (0, 8)}),
+    "frame first lines": ("<I", {"": (0, 4)}),
     "gaps": ("<QQ", {"start_ns": (0, 8), "end_ns": (8, 8)}),
 }
 TYPES = {name: number for number, name in enumerate(ROWS, 1)} | \
-    {"probe domains": 17, "trace weights": 18, "gaps": 19}
+    {"probe domains": 17, "trace weights": 18, "gaps": 19,
+     "frame first lines": 22}
 
 
 def sample():
@@ -69,6 +71,7 @@ def sample():
         "trace threads": [(41,), (42,), (41,), (43,)],
         "probe domains": [(0,), (16,)],
         "trace weights": [(1.0,), (5243.38,), (1.5,), (524288.5,)],
+        "frame first lines": [(0,), (5,), (0,), (2,)],
         "gaps": [(5, 7), (7, 9), (12, 13)],
     }
 

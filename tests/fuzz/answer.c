@@ -142,6 +142,7 @@ static int take(void *, size_t i, const struct symbol *frame, int frame_nr)
 	MUST(i < 3 && frame_nr >= 1 && frame_nr <= SYMBOL_INLINE_MAX);
 	for (int f = 0; f < frame_nr; f++) {
 		MUST(!frame[f].filename == !frame[f].lineno);
+		MUST(!frame[f].first_line || frame[f].lineno);
 		MUST(!frame[f].filename || strlen(frame[f].filename) < 1 << 16);
 		MUST(!frame[f].function || strlen(frame[f].function) < 1 << 16);
 	}

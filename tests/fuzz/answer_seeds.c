@@ -39,7 +39,7 @@ static const struct {
 	struct wire_frame frame[4];
 	char text[12];
 } names = {
-	{ 0, 3, 4, 12 }, { 1, 2, 1 }, { { 1 }, { 1, 5, 7 }, { 0, 5, 8 }, { 1 } }, "abc\0file.c",
+	{ 0, 3, 4, 12 }, { 1, 2, 1 }, { { 1 }, { 1, 5, 7, 3 }, { 0, 5, 8 }, { 1 } }, "abc\0file.c",
 };
 
 static const struct {

@@ -289,6 +289,22 @@ static void mend_frames(struct tables *tables)
 	MEND(tables, SNAP_FRAMES, snap_frame, object, SNAP_OBJECTS);
 }
 
+/* As many as there are frames, and none where the frame has no line. */
+static void mend_first_lines(struct tables *tables)
+{
+	const struct table *frames = &tables->of[SNAP_FRAMES];
+	const struct snap_frame *frame = (const struct snap_frame *)frames->row;
+	struct table *table = &tables->of[SNAP_FRAME_FIRST_LINE];
+	uint32_t *first_line = (uint32_t *)table->row;
+
+	if (!table->nr)
+		return;
+	for (uint64_t i = 0; i < frames->nr; i++)
+		if (i >= table->nr || !frame[i].lineno)
+			first_line[i] = 0;
+	table->nr = frames->nr;
+}
+
 /* What is no weight becomes one, and most of them such that sums fit. */
 static void mend_weights(struct tables *tables)
 {
@@ -318,6 +334,7 @@ static void mend(struct tables *tables)
 	mend_strings(tables);
 	mend_tracebacks(tables);
 	mend_frames(tables);
+	mend_first_lines(tables);
 	MEND(tables, SNAP_METADATA, snap_pair, key, SNAP_STRING_START);
 	MEND(tables, SNAP_METADATA, snap_pair, value, SNAP_STRING_START);
 	MEND(tables, SNAP_COUNTERS, snap_counter, name, SNAP_STRING_START);

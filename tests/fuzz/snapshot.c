@@ -90,6 +90,15 @@ static void rendered(const struct renderer *renderer, const struct report *repor
 	free(text);
 }
 
+/* So that a frame and what is told of its function go together. */
+static void check_first_lines(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *t = snapshot__tables(snapshot);
+
+	for (uint32_t i = 0; t->frame_first_line && i < t->frame_nr; i++)
+		MUST(!t->frame_first_line[i] || t->frame[i].lineno);
+}
+
 static void shown(const struct renderer *renderer, const struct snapshot *snapshot)
 {
 	char *text = NULL;
@@ -114,6 +123,7 @@ static void reports(const struct snapshot *snapshot, const struct choice *choice
 		rendered(choice->renderer, &report);
 	statistics_free(statistics);
 	shown(choice->renderer, snapshot);
+	check_first_lines(snapshot);
 }
 
 static void check_no_difference(const struct statistic *group)

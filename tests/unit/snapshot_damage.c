@@ -83,7 +83,7 @@ static const struct damage row_damages[] = {
 static const struct damage section_damages[] = {
 	{ "type 0", ENTRY(SNAP_PROBES, type), 0, "a section without a type", 0 },
 	{ "unknown type", ENTRY(SNAP_PROBES, type), SNAP_SECTION_TYPE_MAX,
-	  "later allocsnap: section type 22 is not known here", ENOTSUP },
+	  "later allocsnap: section type 23 is not known here", ENOTSUP },
 	{ "huge type", ENTRY(SNAP_PROBES, type), UINT32_MAX, "type 4294967295", ENOTSUP },
 	{ "twice", ENTRY(SNAP_FRAMES, type), SNAP_OBJECTS, "objects: it is there twice", 0 },
 	{ "encoding", ENTRY(SNAP_FRAMES, encoding), 2, "frames: encoding 2 is not known", ENOTSUP },

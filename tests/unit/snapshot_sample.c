@@ -212,7 +212,8 @@ static size_t walk_traceback(const struct snapshot *snapshot, uint32_t id)
 
 		len += strlen(snapshot__string(snapshot, t->frame[frame].filename)) +
 		       strlen(snapshot__string(snapshot, t->frame[frame].function)) +
-		       walk_object(snapshot, t->frame[frame].object);
+		       walk_object(snapshot, t->frame[frame].object) +
+		       (t->frame_first_line ? t->frame_first_line[frame] % 2 : 0);
 	}
 	return len;
 }
