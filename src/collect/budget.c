@@ -29,7 +29,7 @@ static uint64_t earned_ns(const struct budget *budget, const struct cost_sum *su
 	return BUDGET_CREDIT_NS + own_ns(sum) / 100 * budget->percent;
 }
 
-static int64_t left_ns(const struct budget *budget, const struct cost_sum *sum)
+int64_t budget_left_ns(const struct budget *budget, const struct cost_sum *sum)
 {
 	return earned_ns(budget, sum) - sum->cost_ns;
 }
@@ -44,26 +44,35 @@ static int64_t stretch_ns(const struct budget *budget, const struct cost_sum *su
 
 #define LATELY_NS 200000000ULL
 
-/* What it costs while it is not paused; what is older counts less. */
-static void note_while_on(struct budget *budget, const struct cost_sum *sum)
+/* What it costs while it is not paused; what is older counts less, also where it sleeps since. */
+static void note_while_on(struct budget *budget, const struct cost_sum *sum, uint64_t passed_ns)
 {
 	budget->on_cost_ns += sum->cost_ns - budget->judged.cost_ns;
 	budget->on_own_ns += difference(own_ns(sum), own_ns(&budget->judged));
-	if (budget->on_cost_ns + budget->on_own_ns < LATELY_NS)
+	budget->on_ns += passed_ns;
+	if (budget->on_cost_ns + budget->on_own_ns < LATELY_NS && budget->on_ns < LATELY_NS)
 		return;
 	budget->on_cost_ns /= 2;
 	budget->on_own_ns /= 2;
+	budget->on_ns /= 2;
 }
 
-enum budget_order budget_judge(struct budget *budget, const struct cost_sum *sum, bool is_paused)
+void budget_note(struct budget *budget, const struct cost_sum *sum, uint64_t now_ns, bool is_paused)
 {
-	int64_t left = left_ns(budget, sum);
+	if (!is_paused)
+		note_while_on(budget, sum, budget->judged_ns ? now_ns - budget->judged_ns : 0);
+	budget->judged = *sum;
+	budget->judged_ns = now_ns;
+}
+
+enum budget_order budget_judge(struct budget *budget, const struct cost_sum *sum, uint64_t now_ns,
+			       bool is_paused)
+{
+	int64_t left = budget_left_ns(budget, sum);
 
 	if (!budget->percent)
 		return BUDGET_AS_IT_IS;
-	if (!is_paused)
-		note_while_on(budget, sum);
-	budget->judged = *sum;
+	budget_note(budget, sum, now_ns, is_paused);
 	if (!is_paused)
 		return left <= 0 ? BUDGET_PAUSE : BUDGET_AS_IT_IS;
 	return left >= stretch_ns(budget, sum) ? BUDGET_RESUME : BUDGET_AS_IT_IS;
@@ -72,7 +81,7 @@ enum budget_order budget_judge(struct budget *budget, const struct cost_sum *sum
 uint64_t budget_wait_ns(const struct budget *budget, const struct cost_sum *sum, bool is_paused,
 			unsigned int processors)
 {
-	int64_t left = left_ns(budget, sum), missing = stretch_ns(budget, sum) - left;
+	int64_t left = budget_left_ns(budget, sum), missing = stretch_ns(budget, sum) - left;
 
 	if (!is_paused)
 		return within(left > 0 ? left / processors : 0, SOONEST_NS, LATEST_WHILE_ON_NS);

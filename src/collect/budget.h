@@ -23,7 +23,8 @@ struct budget {
 	uint32_t percent;	   /* of the program's own CPU time */
 	uint64_t least_stretch_ns; /* of cost */
 	struct cost_sum judged;	   /* at the last time */
-	uint64_t on_own_ns, on_cost_ns; /* lately, while it did not pause */
+	uint64_t judged_ns;
+	uint64_t on_own_ns, on_cost_ns, on_ns; /* lately, while it did not pause; on_ns: by the clock */
 };
 
 enum budget_order {
@@ -32,8 +33,16 @@ enum budget_order {
 	BUDGET_RESUME,
 };
 
-/* sum: since the recording began. */
-enum budget_order budget_judge(struct budget *budget, const struct cost_sum *sum, bool is_paused);
+/* sum: since the recording began; now_ns: of a clock that never goes back. */
+enum budget_order budget_judge(struct budget *budget, const struct cost_sum *sum, uint64_t now_ns,
+			       bool is_paused);
+
+/* What budget_judge() does for budget_is_spending(), where something else judges. */
+void budget_note(struct budget *budget, const struct cost_sum *sum, uint64_t now_ns,
+		 bool is_paused);
+
+/* What is left to be spent; negative: what was spent too much. */
+int64_t budget_left_ns(const struct budget *budget, const struct cost_sum *sum);
 
 /*
  * How soon to look again, where so many processors can spend or earn at once: when the budget could be

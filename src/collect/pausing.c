@@ -14,6 +14,7 @@
 #include "base/reason.h"
 #include "collect/attach_ways.h"
 #include "collect/recorded.h"
+#include "collect/shares.h"
 #include "snapshot.h"
 
 /* A link comes and goes in a millisecond or less; perf uprobes take a tenth of a second each. */
@@ -243,6 +244,7 @@ static bool is_detaching(struct collector *collector)
 
 static enum budget_order judge(struct collector *collector, const struct spender *spender)
 {
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
 	bool is_paused = spender->probes->is_paused;
 
 	if (collector->is_blind)
@@ -251,7 +253,11 @@ static enum budget_order judge(struct collector *collector, const struct spender
 		return BUDGET_AS_IT_IS;
 	if (collector->pause_every_ns)
 		return is_paused ? BUDGET_RESUME : BUDGET_PAUSE;
-	return budget_judge(&spender->pausing->budget, &spender->sum, is_paused);
+	if (!spender->target) {
+		budget_note(&spender->pausing->budget, &spender->sum, now_ns, is_paused);
+		return shares_judge(collector, &spender->sum, is_paused);
+	}
+	return budget_judge(&spender->pausing->budget, &spender->sum, now_ns, is_paused);
 }
 
 /* It is tried again and again, and said once. One that has just ended is none of these. */
@@ -291,13 +297,31 @@ static void set_timer(const struct collector *collector, uint64_t wait_ns)
 	timerfd_settime(collector->budget_fd, 0, &when, NULL);
 }
 
+/* To ask for the CPU time of hundreds takes a while, and something is new all the time. */
+#define JUDGE_EVERYONE_NS 50000000
+
+static bool is_too_soon(struct collector *collector)
+{
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+
+	if (!collector->everyone || collector->pause_every_ns)
+		return false;
+	if (now_ns - collector->budgets_judged_ns < JUDGE_EVERYONE_NS) {
+		set_timer(collector, collector->budgets_judged_ns + JUDGE_EVERYONE_NS - now_ns);
+		return true;
+	}
+	collector->budgets_judged_ns = now_ns;
+	shares_read_costs(collector);
+	return false;
+}
+
 void keep_budgets(struct collector *collector)
 {
 	unsigned int processors = sysconf(_SC_NPROCESSORS_ONLN);
 	uint64_t wait_ns = UINT64_MAX;
 	struct spender spender;
 
-	if (!collector->max_overhead)
+	if (!collector->max_overhead || is_too_soon(collector))
 		return;
 	for (size_t i = 0; spender_at(collector, i, &spender); i++) {
 		uint64_t own_ns;
@@ -328,12 +352,16 @@ void notice_blindness(struct collector *collector)
 
 void pause_spenders(struct collector *collector)
 {
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
 	struct spender spender;
 
-	for (size_t i = 0; collector->max_overhead && spender_at(collector, i, &spender); i++)
-		if (!spender.probes->is_paused && !is_gone(&spender) &&
-		    budget_is_spending(&spender.pausing->budget))
+	for (size_t i = 0; collector->max_overhead && spender_at(collector, i, &spender); i++) {
+		if (spender.probes->is_paused || is_gone(&spender))
+			continue;
+		budget_note(&spender.pausing->budget, &spender.sum, now_ns, false);
+		if (budget_is_spending(&spender.pausing->budget))
 			pause_recording(collector, &spender);
+	}
 }
 
 int resume_everybody(struct collector *collector)

@@ -5,7 +5,7 @@
 /*
  * Recordings that pause to keep to a budget, and the gaps that come of it. A budget belongs to probes:
  * to those of a process, or where children are followed to those of everybody, and then what all
- * processes together cost decides.
+ * processes together cost decides, and what each of them does (shares.h).
  */
 
 #include <stdbool.h>

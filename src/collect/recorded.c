@@ -15,7 +15,7 @@
 
 /* ---- the books, as they are now ---- */
 
-static const struct process *books_of(const struct collector *collector, uint32_t slot)
+const struct process *books_of(const struct collector *collector, uint32_t slot)
 {
 	return &collector->books.process[slot];
 }
@@ -73,11 +73,11 @@ static void take_in(struct collector *collector, struct new_child *child, size_t
 }
 
 /* Of one that has ended as the kernel side has it, or if that is more what was read last. */
-void read_cost(const struct collector *collector, struct target *target)
+void read_cost(const struct collector *collector, struct target *target, const struct process *books)
 {
-	uint64_t cpu_ns = target->books.cpu_ns;
+	uint64_t cpu_ns = books->cpu_ns;
 
-	target->cost.cost_ns = cost_of(&collector->costs, &target->books);
+	target->cost.cost_ns = cost_of(&collector->costs, books);
 	if (!cpu_ns && (target->has_ended || cpu_time_read(target->pid, &cpu_ns)))
 		return;
 	cpu_ns -= target->cpu_before_ns;
@@ -103,7 +103,7 @@ static void read_known(struct collector *collector, struct target *target, bool 
 	if (target->books.image != books->image)
 		gone_add(&collector->gone, &target->books);
 	target->books = *books;
-	read_cost(collector, target);
+	read_cost(collector, target, &target->books);
 }
 
 static void read_books(struct collector *collector, bool whole)

@@ -48,11 +48,15 @@ struct collector {
 	uint64_t pause_every_ns; /* 0: as the budget says; else for tests (docs/design.md) */
 	int budget_fd;	       /* a timer: time to look at budgets */
 	struct pausing everybody_pausing;
+	struct share together;	    /* what all processes cost */
+	uint32_t share_named_nr;    /* processes that the others have waited for, and a note says so */
+	uint64_t budgets_judged_ns; /* of everyone: when they were */
 	struct probes everybody; /* where children are followed */
 	struct mapping_events *events;
 	struct ring_buffer *doorbell;
 	int event_fd; /* epoll: doorbell, events, pidfds, budget_fd */
 	bool follow_forks; /* also where everyone is recorded */
+	bool no_names;
 	bool everyone;
 	uint64_t min_bytes; /* of everyone */
 	uint64_t not_admitted_nr;
@@ -93,6 +97,9 @@ struct new_child {
 
 uint64_t collector_now_ns(clockid_t clock);
 
+/* A process's books as they are now: the kernel writes them. */
+const struct process *books_of(const struct collector *collector, uint32_t slot);
+
 /* NULL: not traced. */
 struct target *find_target(const struct collector *collector, pid_t pid);
 
@@ -113,7 +120,7 @@ void remove_target(struct collector *collector, size_t i);
 void add_note(struct collector *collector, const char *what);
 
 /* What recording it has cost, as of its books as they were read last. */
-void read_cost(const struct collector *collector, struct target *target);
+void read_cost(const struct collector *collector, struct target *target, const struct process *books);
 
 /* Looks for allocators in the objects that have not been looked at yet. 0 or a negative errno. */
 int probe_new_objects(struct collector *collector, struct target *target, struct reason *why);

@@ -15,6 +15,7 @@
 #include "collect/pausing.h"
 #include "collect/probes.h"
 #include "collect/rss.h"
+#include "collect/shares.h"
 
 /*
  * A frame: where in which object; an address where object is OBJECT_NONE. OBJECT_SKIPPED stands
@@ -91,6 +92,7 @@ struct target {
 	struct probes own_probes;
 	struct probes *probes; /* own_probes, or those of everybody */
 	struct pausing own_pausing;
+	struct share share; /* where the probes are everybody's */
 	struct pausing *pausing; /* likewise */
 	uint64_t frames_unmapped;
 	uint64_t replaced_nr; /* mappings.replaced_nr that has been seen to */

@@ -4,15 +4,17 @@ and go on each N ms, whatever they cost."""
 import contextlib
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
 import time
 
 from collect_api import open_api
-from harness import (ALLOCSNAP, NO_LINKS, Skip, changed_code, check, check_equal, kill_and_check,
-                     wait_for)
+from harness import (ALLOCSNAP, NO_LINKS, WORKLOADS, Skip, Workload, changed_code, check, check_equal,
+                     kill_and_check, wait_for)
 from test_heaps import HEAPS, domains, is_probed, start
+from test_record import World
 
 BUDGET = ("--max-overhead", "20")
 
@@ -222,6 +224,41 @@ def test_budget_harms_nobody(bench):
     check(pairs.popen.poll() is None, "the target has ended")
     shown = bench.show(recording.end(signal.SIGINT)[-1])
     check(check_gaps(shown) > 0, "no gaps")
+
+
+def overhead(shown):
+    known = shown["metadata"]
+    return known["cost_ns"] / (known["cpu_ns"] - known["cost_ns"])
+
+
+def is_in_gap(shown):
+    gaps = shown.get("gaps", [])
+    return bool(gaps) and gaps[-1]["end_ns"] == shown["metadata"]["monotonic_ns"]
+
+
+def test_budget_of_each_process_in_a_record(bench):
+    """Others that run and cost nothing are no credit for the one that costs; when that sleeps they go on."""
+    need_links()
+    world = World(bench)
+    program = bench.path("pp")
+    shutil.copy(os.path.join(WORKLOADS, "pairs"), program)
+    pairs = bench.start([program], kind=Workload, env=world.environment).ready()
+    for _ in range(3):
+        world.shell("while :; do :; done")
+    recorder = world.record("--comm", "pp", "--comm", "sh", *BUDGET)
+
+    def of_pairs():
+        paths = [path for path in recorder.pass_now() if "/pp." in path]
+        check_equal(len(paths), 1, "snapshots of pp in a pass")
+        return bench.show(paths[0])
+
+    pairs.order("run 4000")
+    shown = of_pairs()
+    check(check_gaps(shown) > 0, "no gaps")
+    check(overhead(shown) < 0.45, f"overhead of {overhead(shown):.2f}, with 20 % for each")
+    check("pp (PID" in recorder.stderr(), f"it is not named: {recorder.stderr()!r}")
+    wait_for(lambda: not is_in_gap(of_pairs()), "the others need not wait for one that sleeps", 20)
+    recorder.end()
 
 
 def test_budget_that_is_none_is_refused(bench):

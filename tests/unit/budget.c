@@ -4,6 +4,7 @@
 
 #include "collect/budget.h"
 #include "collect/cost.h"
+#include "collect/shares.h"
 
 #define MS 1000000ULL
 
@@ -14,7 +15,7 @@ struct program {
 	double slowdown; /* of its own time while it is recorded: cost / own */
 	bool is_paused;
 	unsigned int pauses;
-	uint64_t own_on_ns, own_ns;
+	uint64_t own_on_ns, own_ns, now_ns;
 };
 
 /* Its own time goes on by so much; looked at as often as the budget wants to, and no sooner than each ms. */
@@ -29,11 +30,13 @@ static void go_on(struct program *program, uint64_t own_ns)
 		uint64_t cost = program->is_paused ? 0 : own * program->slowdown;
 		enum budget_order order;
 
+		program->now_ns += wait_ns;
 		program->own_ns += own;
 		program->own_on_ns += program->is_paused ? 0 : own;
 		program->sum.cost_ns += cost;
 		program->sum.cpu_ns += own + cost;
-		order = budget_judge(&program->budget, &program->sum, program->is_paused);
+		order = budget_judge(&program->budget, &program->sum, program->now_ns,
+				     program->is_paused);
 		cr_assert(order != (program->is_paused ? BUDGET_PAUSE : BUDGET_RESUME));
 		program->pauses += order == BUDGET_PAUSE;
 		if (order != BUDGET_AS_IT_IS)
@@ -103,15 +106,29 @@ Test(budget, is_earned_in_cheap_times)
 	cr_expect(overhead(&program) < 0.21);
 }
 
+/* A pass need not pause it: nothing is spent meanwhile. */
+Test(budget, of_one_that_sleeps_is_not_being_spent)
+{
+	struct program program = program_with(20, 5);
+
+	go_on(&program, 1000 * MS);
+	while (program.is_paused)
+		go_on(&program, MS);
+	cr_assert(budget_is_spending(&program.budget));
+	for (unsigned int i = 0; i < 40; i++)
+		budget_judge(&program.budget, &program.sum, program.now_ns += 50 * MS, false);
+	cr_assert_not(budget_is_spending(&program.budget));
+}
+
 Test(budget, of_a_process_that_does_nothing_stays_as_it_is)
 {
 	struct budget budget = { .percent = 20, .least_stretch_ns = 8 * MS };
 	struct cost_sum none = {};
 
-	cr_expect_eq(budget_judge(&budget, &none, false), BUDGET_AS_IT_IS);
-	cr_expect_eq(budget_judge(&budget, &(struct cost_sum){ 11 * MS, 11 * MS }, false),
+	cr_expect_eq(budget_judge(&budget, &none, MS, false), BUDGET_AS_IT_IS);
+	cr_expect_eq(budget_judge(&budget, &(struct cost_sum){ 11 * MS, 11 * MS }, 2 * MS, false),
 		     BUDGET_PAUSE);
-	cr_expect_eq(budget_judge(&budget, &(struct cost_sum){ 11 * MS, 11 * MS }, true),
+	cr_expect_eq(budget_judge(&budget, &(struct cost_sum){ 11 * MS, 11 * MS }, 3 * MS, true),
 		     BUDGET_AS_IT_IS);
 }
 
@@ -121,8 +138,8 @@ Test(budget, bears_a_cost_above_the_time)
 	struct budget budget = { .percent = 20, .least_stretch_ns = 8 * MS };
 	const struct cost_sum sum = { 100 * MS, 150 * MS };
 
-	cr_expect_eq(budget_judge(&budget, &sum, false), BUDGET_PAUSE);
-	cr_expect_eq(budget_judge(&budget, &sum, true), BUDGET_AS_IT_IS);
+	cr_expect_eq(budget_judge(&budget, &sum, MS, false), BUDGET_PAUSE);
+	cr_expect_eq(budget_judge(&budget, &sum, 2 * MS, true), BUDGET_AS_IT_IS);
 	cr_expect(budget_wait_ns(&budget, &sum, true, 2) <= 100 * MS);
 	cr_expect(budget_wait_ns(&budget, &sum, false, 2) >= MS);
 }
@@ -132,7 +149,7 @@ Test(budget, that_is_none_orders_nothing)
 	struct budget none = {};
 	const struct cost_sum sum = { 100 * MS, 90 * MS };
 
-	cr_expect_eq(budget_judge(&none, &sum, false), BUDGET_AS_IT_IS);
+	cr_expect_eq(budget_judge(&none, &sum, MS, false), BUDGET_AS_IT_IS);
 	cr_expect_not(budget_is_spending(&none));
 }
 
@@ -150,4 +167,88 @@ Test(cost, is_what_traps_and_programs_took)
 	cr_expect_eq(cost_share(&(struct cost_sum){ 1000, 340 }), 34);
 	cr_expect_eq(cost_share(&(struct cost_sum){}), 0);
 	cr_expect_eq(cost_share(&(struct cost_sum){ 10, 20 }), 100);
+}
+
+/* ---- one of many, whose probes are everybody's ---- */
+
+#define SECOND (1000 * MS)
+
+static struct share spent_share(struct cost_sum *sum)
+{
+	struct share share = { .budget = { .percent = 20, .least_stretch_ns = 8 * MS } };
+
+	*sum = (struct cost_sum){ .cpu_ns = 200 * MS, .cost_ns = 100 * MS };
+	cr_assert(share_is_spent(&share, sum, SECOND));
+	return share;
+}
+
+/* How long one that does so much each 50 ms while it pauses holds up the others; ms, a minute at most. */
+static uint64_t waits(uint64_t own_ns)
+{
+	struct cost_sum sum;
+	struct share share = spent_share(&sum);
+	uint64_t now = SECOND;
+
+	while (share_is_spent(&share, &sum, now) && now < 61 * SECOND) {
+		now += 50 * MS;
+		sum.cpu_ns += own_ns;
+	}
+	return (now - SECOND) / MS;
+}
+
+Test(budget, of_one_is_spent_till_it_has_earned_it_back)
+{
+	uint64_t waited = waits(50 * MS); /* 70 ms too much, and 8 to go on with: 10.5 each */
+
+	cr_assert_eq(waited, 50 * 8, "it waited for %lu ms", waited);
+	waited = waits(5 * MS);
+	cr_assert_eq(waited, 50 * 52, "it waited for %lu ms", waited);
+}
+
+Test(budget, of_one_that_hardly_runs_holds_up_nobody)
+{
+	static const uint64_t own_ns[] = { 0, MS / 50, MS / 4, MS / 2 - MS / 25 };
+
+	for (size_t i = 0; i < sizeof(own_ns) / sizeof(own_ns[0]); i++)
+		cr_expect_leq(waits(own_ns[i]), 2000, "of %lu us in 50 ms", own_ns[i] / 1000);
+}
+
+Test(budget, of_one_that_hardly_runs_and_begins_to_is_found_out)
+{
+	struct cost_sum sum;
+	struct share share = spent_share(&sum);
+
+	for (uint64_t now = SECOND; now < 4 * SECOND; now += 50 * MS)
+		share_is_spent(&share, &sum, now);
+	cr_assert_not(share_is_spent(&share, &sum, 4 * SECOND));
+	sum.cpu_ns += 40 * MS;
+	sum.cost_ns += 20 * MS;
+	cr_assert(share_is_spent(&share, &sum, 4 * SECOND + 50 * MS));
+}
+
+Test(budget, of_one_of_a_hundredth_of_a_processor_is_never_spent)
+{
+	struct share share = { .budget = { .percent = 20, .least_stretch_ns = 8 * MS } };
+	struct cost_sum sum = {};
+
+	for (uint64_t now = SECOND; now < 1000 * SECOND; now += 50 * MS) {
+		cr_assert_not(share_is_spent(&share, &sum, now), "at %lu s", now / SECOND);
+		sum.cpu_ns += MS;
+		sum.cost_ns += MS / 2;
+	}
+	for (uint64_t now = 1000 * SECOND; now < 1060 * SECOND; now += 50 * MS) {
+		share_is_spent(&share, &sum, now);
+		sum.cpu_ns += 10 * MS;
+		sum.cost_ns += 5 * MS;
+	}
+	cr_assert(share_is_spent(&share, &sum, 1060 * SECOND), "it is no small one any more");
+}
+
+Test(budget, of_one_that_does_little_is_never_spent)
+{
+	struct share share = { .budget = { .percent = 20, .least_stretch_ns = 8 * MS } };
+	struct cost_sum sum = { .cpu_ns = 10 * MS, .cost_ns = 5 * MS };
+
+	cr_assert_not(share_is_spent(&share, &sum, SECOND));
+	cr_assert_not(share_is_spent(&share, &sum, SECOND + MS), "5 ms left are no reason to wait");
 }
