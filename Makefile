@@ -34,7 +34,7 @@ COLLECT_LIBS := -lbpf -lcapstone
 # Everything but src/collect and bpf is one library that never sees libbpf.
 API_SRC     := $(wildcard src/base/*.c src/snapshot/*.c src/engine/*.c src/render/*.c)
 LIB_SRC     := $(API_SRC) $(wildcard src/symbols/*.c src/unwind/*.c src/elf/*.c src/parser/*.c \
-		 src/archive/*.c src/service/*.c)
+		 src/naming/*.c src/archive/*.c src/service/*.c)
 COLLECT_SRC := $(wildcard src/collect/*.c)
 MAIN_SRC    := $(wildcard src/*.c)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)

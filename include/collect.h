@@ -154,6 +154,12 @@ struct collector_options {
 	 */
 	uint32_t max_overhead;
 
+	/*
+	 * Nobody is asked what functions and lines are called: frames are places in files, with their
+	 * build-ids, and `allocsnap symbolize` names them later.
+	 */
+	bool no_names;
+
 	bool on_oom; /* the OOM killer is watched: struct process_view, is_near_oom */
 
 	/*
@@ -312,7 +318,9 @@ int collector__drain(struct collector *collector, struct reason *why);
 struct save_options {
 	const char *dir;
 	const char *trigger; /* why it was taken: its metadata "trigger"; NULL: not said */
-	bool is_compact; /* without addresses and threads, births to the second (snapshot.h) */
+	bool is_compact; /* without addresses and threads, births to the second (snapshot.h), and compressed */
+	const char *const *label; /* each NAME=VALUE: its metadata "label.NAME" */
+	size_t label_nr;
 	struct snapshot_batch *batch; /* not NULL: it is the caller's to publish; the tag is the PID */
 };
 

@@ -251,9 +251,9 @@ static int check_args(const struct parser *parser)
 		return say_refusal(command, "missing argument: %s %s", command->name,
 				   command->args);
 	if (nr > command->arg_max)
-		return say_refusal(command, "one argument too many, '%s': %s %s",
+		return say_refusal(command, "one argument too many, '%s': %s%s%s",
 				   parser->args.item[command->arg_max], command->name,
-				   command->args);
+				   *command->args ? " " : "", command->args);
 	return 0;
 }
 
@@ -317,6 +317,39 @@ static int run_command(const struct command *command, char **words)
 
 /* ---- the program -------------------------------------------------------------------------- */
 
+/* The last word of its name is what it is called by. */
+static const struct command *find_command(const struct command *const *commands, const char *word)
+{
+	for (; *commands; commands++) {
+		const char *space = strrchr((*commands)->name, ' ');
+
+		if (!strcmp(space ? space + 1 : (*commands)->name, word))
+			return *commands;
+	}
+	return NULL;
+}
+
+static bool asks_help(const char *word)
+{
+	return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+static int run_subcommand(const struct command *command, char **words)
+{
+	const struct command *subcommand;
+
+	if (!*words)
+		return say_refusal(command, "no command");
+	if (asks_help(*words))
+		return print_subcommands_help(command);
+	if (**words == '-')
+		return say_refusal(command, "unknown option %s", *words);
+	subcommand = find_command(command->subcommand, *words);
+	if (!subcommand)
+		return say_refusal(command, "unknown command %s", *words);
+	return run_command(subcommand, words + 1);
+}
+
 static int refuse_word(const char *what, const char *word)
 {
 	say("%s%s; see 'allocsnap --help'", what, word);
@@ -326,19 +359,20 @@ static int refuse_word(const char *what, const char *word)
 static int dispatch(char **argv, const struct command *const *commands)
 {
 	const char *word = argv[0] ? argv[1] : NULL;
+	const struct command *command;
 
 	if (!word)
 		return refuse_word("no command", "");
-	if (!strcmp(word, "--help") || !strcmp(word, "-h"))
+	if (asks_help(word))
 		return print_program_help(commands);
 	if (!strcmp(word, "--version"))
 		return print_version();
 	if (word[0] == '-')
 		return refuse_word("unknown option ", word);
-	for (; *commands; commands++)
-		if (!strcmp((*commands)->name, word))
-			return run_command(*commands, argv + 2);
-	return refuse_word("unknown command ", word);
+	command = find_command(commands, word);
+	if (!command)
+		return refuse_word("unknown command ", word);
+	return command->subcommand ? run_subcommand(command, argv + 2) : run_command(command, argv + 2);
 }
 
 /* Output that did not arrive is a failure, but a reader that went away knows it. */

@@ -108,7 +108,7 @@ struct option_group {
 	size_t base;
 };
 
-#define COMMAND_GROUP_MAX 3
+#define COMMAND_GROUP_MAX 9
 
 /* What is left of the command line; item[item_nr] is NULL. */
 struct arguments {
@@ -117,7 +117,7 @@ struct arguments {
 };
 
 struct command {
-	const char *name;
+	const char *name;   /* of a subcommand with its command's: "fleet diff" */
 	const char *args;   /* of the usage line: "OLD NEW", "PID…" */
 	const char *help;   /* one line */
 	const char *detail; /* lines below the options in `allocsnap NAME --help`, or NULL */
@@ -127,6 +127,9 @@ struct command {
 	unsigned int arg_min;
 	unsigned int arg_max;	/* UINT_MAX: no limit */
 	bool stop_at_first_arg; /* what follows the first argument is not ours (`run CMD -x`) */
+
+	/* Where it has any, ended by NULL: the next word says which, and of the rest only args, help and detail count. */
+	const struct command *const *subcommand;
 
 	/* An exit status; a failure has been said, with one of the functions below. */
 	int (*run)(const void *options, const struct arguments *args);

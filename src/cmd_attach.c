@@ -34,7 +34,7 @@ static int add_targets(struct collector *collector, const struct arguments *args
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct capture_options *options = command_options;
-	struct recording_options recording = options->recording;
+	const struct recording_options recording = recording_of(options);
 	int signal_fd, status = check_capture(&cmd_attach, options);
 	struct collector *collector;
 	struct reason why = {};
@@ -50,7 +50,6 @@ static int run(const void *command_options, const struct arguments *args)
 		status = say_failure("%s", why.text);
 	if (status == EXIT_DONE)
 		status = drop_privileges(collector, options->recording.dir, 0);
-	recording.has_budget = options->max_overhead;
 	if (status == EXIT_DONE)
 		status = record_until_told(&recording, collector, signal_fd);
 	collector__close(collector);

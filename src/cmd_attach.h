@@ -15,10 +15,10 @@ struct capture_options {
 	uint64_t traceback_limit, max_blocks, max_tracebacks, max_memory;
 	uint64_t sample_bytes, min_size, max_size;
 	uint64_t max_overhead;
-	bool follow_forks;
+	bool follow_forks, no_names;
 	enum collector_unwinder unwinder;
 	uint32_t domains; /* enum collector_domains; 0: not said */
-	struct string_list probe;
+	struct string_list probe, label;
 };
 
 #define FOLLOW_FORKS_DETAIL \
@@ -41,7 +41,10 @@ extern const struct command cmd_attach, cmd_run, cmd_record;
 extern const struct option_row capture_rows[];
 extern const struct capture_options capture_defaults;
 
-/* An exit status: EXIT_REFUSED, with a line, where --probe or sizes cannot be meant. */
+/* What they say of the time between the first probe and the last snapshot. */
+struct recording_options recording_of(const struct capture_options *options);
+
+/* An exit status: EXIT_REFUSED, with a line, where --probe, --label or sizes cannot be meant. */
 int check_capture(const struct command *command, const struct capture_options *options);
 
 /* NULL: it failed, and that has been said. */

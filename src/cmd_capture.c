@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #include "base/array.h"
+#include "base/file_name.h"
 #include "base/parse_size.h"
 #include "base/reason.h"
 #include "cmd_attach.h"
@@ -160,9 +164,11 @@ const struct option_row capture_rows[] = {
 	{ "on-oom", 0, OPTION_FLAG, FIELD(recording.triggers.on_oom),
 	  .help = "and of all in a memory cgroup when the OOM killer chooses one there" },
 	{ "compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact),
-	  .help = "write no addresses and threads, and births to the second", .parse = parse_compact },
+	  .help = "write no addresses and threads, births to the second, compressed", .parse = parse_compact },
 	{ "no-compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact),
-	  .help = "write all that is known of a block", .parse = parse_no_compact },
+	  .help = "write all that is known of a block, not compressed", .parse = parse_no_compact },
+	{ "no-names", 0, OPTION_FLAG, FIELD(no_names),
+	  .help = "leave frames as build-id and offset, for 'allocsnap symbolize'" },
 	{ "follow-forks", 'f', OPTION_FLAG, FIELD(follow_forks),
 	  .help = "record the processes that it starts, too, each with snapshots of its own" },
 	{ "traceback-limit", 0, OPTION_COUNT, FIELD(traceback_limit),
@@ -192,6 +198,8 @@ const struct option_row capture_rows[] = {
 	{ "max-overhead", 0, OPTION_COUNT, FIELD(max_overhead), .arg = "PCT",
 	  .help = "pause so that recording adds at most PCT % to the program's own CPU time", .least = 1,
 	  .most = COLLECTOR_MAX_OVERHEAD_MOST },
+	{ "label", 0, OPTION_LIST, FIELD(label), .arg = "NAME=VALUE",
+	  .help = "say so in every snapshot, for who compares them later: version=1.4; repeatable" },
 	{ "probe", 0, OPTION_LIST, FIELD(probe), .arg = "SPEC",
 	  .help = "an allocator of the program's own (see below); repeatable" },
 	{},
@@ -226,6 +234,7 @@ static struct collector_options collector_options_of(const struct capture_option
 		.max_size = options->max_size,
 		.max_overhead = options->max_overhead,
 		.follow_forks = options->follow_forks,
+		.no_names = options->no_names,
 		.on_oom = options->recording.triggers.on_oom,
 		.probe = options->probe.item,
 		.probe_nr = options->probe.item_nr,
@@ -248,10 +257,36 @@ static int check_probes(const struct command *command, const struct capture_opti
 	return err ? say_refusal(command, "--probe: %s", why.text) : EXIT_DONE;
 }
 
+static bool is_label(const char *text)
+{
+	size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
+
+	return name && text[name] == '=';
+}
+
+static int check_labels(const struct command *command, const struct capture_options *options)
+{
+	for (size_t i = 0; i < options->label.item_nr; i++)
+		if (!is_label(options->label.item[i]))
+			return say_refusal(command, "--label: '%.100s' is not NAME=VALUE with a NAME of letters, digits, _, . and -",
+					   options->label.item[i]);
+	return EXIT_DONE;
+}
+
+struct recording_options recording_of(const struct capture_options *options)
+{
+	struct recording_options recording = options->recording;
+
+	recording.has_budget = options->max_overhead;
+	recording.label = options->label.item;
+	recording.label_nr = options->label.item_nr;
+	return recording;
+}
+
 int check_capture(const struct command *command, const struct capture_options *options)
 {
 	const struct collector_options collector_options = collector_options_of(options);
-	int status = check_probes(command, options);
+	int status = check_probes(command, options) ?: check_labels(command, options);
 	struct map_room room;
 	struct reason why;
 
@@ -288,10 +323,27 @@ struct collector *open_collector(const struct capture_options *options)
 	return open_collector_of(options, &(struct collector_options){});
 }
 
+/* This host's folder may be there already, and somebody else's. */
+static uint64_t needed_below(const char *dir)
+{
+	struct utsname machine;
+	uint64_t needed = 0;
+	char *path;
+
+	uname(&machine);
+	clean_file_name(machine.nodename);
+	if (asprintf(&path, "%s/%s", dir, machine.nodename) < 0)
+		return 0;
+	if (!access(path, F_OK))
+		needed = privileges__to_write(path);
+	free(path);
+	return needed;
+}
+
 int drop_privileges(const struct collector *collector, const char *dir, uint64_t also)
 {
 	uint64_t kept = privileges__needed(collector__has_events(collector)) |
-			privileges__to_write(dir) | also;
+			privileges__to_write(dir) | needed_below(dir) | also;
 	struct reason why = {};
 
 	return privileges__drop(kept, &why) ? say_failure("%s", why.text) : EXIT_DONE;

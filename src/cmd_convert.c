@@ -285,7 +285,7 @@ const struct command cmd_convert = {
 		  "  {\"traceback_limit\":N,\"traces\":[[domain,size,[[filename,lineno],...],total_nframe],...]}\n"
 		  "with the most recent frame first; a sample has its weight behind total_nframe.\nIN and OUT may be the same file.\n\n"
 		  SELECT_DETAIL,
-	.option = { { rows }, { select_rows, FIELD(select) } },
+	.option = { { rows }, SELECT_GROUPS(FIELD(select)) },
 	.options_size = sizeof(struct convert_options),
 	.run = run,
 };

@@ -112,9 +112,9 @@ const struct command cmd_diff = {
 	.detail = "A line reads as in tracemalloc: size=NEW (NEW - OLD). The folded format gives\n"
 		  "two numbers, OLD and NEW, as differential flame graphs take them.\n\n"
 		  SELECT_DETAIL,
-	.option = { { stats_rows, offsetof(struct diff_options, stats) },
+	.option = { STATS_GROUPS(offsetof(struct diff_options, stats)),
 		    { rows },
-		    { select_rows, offsetof(struct diff_options, stats.select) } },
+		    SELECT_GROUPS(offsetof(struct diff_options, stats.select)) },
 	.defaults = &(const struct diff_options){ .stats = { STATS_DEFAULTS } },
 	.options_size = sizeof(struct diff_options),
 	.run = run,

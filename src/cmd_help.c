@@ -130,10 +130,13 @@ static void print_options(const struct command *command)
 
 int print_command_help(const struct command *command)
 {
-	const char *order = command->stop_at_first_arg ? "[OPTION]... " : "";
+	const char *space = *command->args ? " " : "";
 
-	printf("usage: allocsnap %s %s%s%s\n\n%s\n\n", command->name, order, command->args,
-	       *order ? "" : " [OPTION]...", command->help);
+	if (command->stop_at_first_arg)
+		printf("usage: allocsnap %s [OPTION]... %s", command->name, command->args);
+	else
+		printf("usage: allocsnap %s%s%s [OPTION]...", command->name, space, command->args);
+	printf("\n\n%s\n\n", command->help);
 	print_options(command);
 	if (command->detail)
 		printf("\n%s\n", command->detail);
@@ -142,22 +145,37 @@ int print_command_help(const struct command *command)
 
 static const char *command_left(char left[LEFT_MAX], const struct command *command)
 {
-	snprintf(left, LEFT_MAX, "%s %s", command->name, command->args);
+	snprintf(left, LEFT_MAX, "%s%s%s", command->name, *command->args ? " " : "", command->args);
 	return left;
 }
 
-int print_program_help(const struct command *const *commands)
+static void print_commands(const struct command *const *commands)
 {
 	char left[LEFT_MAX];
 	int width = 0;
 
-	puts("usage: allocsnap COMMAND ...\n\n"
-	     "Who allocated the memory of a native process: Python's tracemalloc for any running\n"
-	     "program.\n");
 	for (size_t i = 0; commands[i]; i++)
 		width = most(width, text_width(command_left(left, commands[i])));
 	for (size_t i = 0; commands[i]; i++)
 		print_row(command_left(left, commands[i]), width, commands[i]->help);
+}
+
+int print_subcommands_help(const struct command *command)
+{
+	printf("usage: allocsnap %s %s\n\n%s\n\n", command->name, command->args, command->help);
+	print_commands(command->subcommand);
+	if (command->detail)
+		printf("\n%s\n", command->detail);
+	printf("\n'allocsnap %s COMMAND --help' lists the options of a command.\n", command->name);
+	return EXIT_DONE;
+}
+
+int print_program_help(const struct command *const *commands)
+{
+	puts("usage: allocsnap COMMAND ...\n\n"
+	     "Who allocated the memory of a native process: Python's tracemalloc for any running\n"
+	     "program.\n");
+	print_commands(commands);
 	puts("\n'allocsnap COMMAND --help' lists the options of a command.\n"
 	     "'allocsnap --version' tells the version.");
 	return EXIT_DONE;

@@ -8,6 +8,7 @@ struct command;
 
 int print_program_help(const struct command *const *commands);
 int print_command_help(const struct command *command);
+int print_subcommands_help(const struct command *command);
 int print_version(void);
 
 #endif

@@ -140,13 +140,12 @@ static int record_with(const struct record_command_options *options, struct coll
 		       bool is_everyone, int signal_fd)
 {
 	struct record_options record = {
-		.recording = options->capture.recording,
+		.recording = recording_of(&options->capture),
 		.bounds = { .max_disk_bytes = options->max_disk, .keep_ns = options->keep_ns },
 		.metrics = options->metrics,
 	};
 	int status = drop_privileges(collector, record.recording.dir, needed_for_metrics(options->metrics));
 
-	record.recording.has_budget = options->capture.max_overhead;
 	record.recording.is_everyone = is_everyone;
 	return status == EXIT_DONE ? record_everyone(&record, collector, signal_fd) : status;
 }

@@ -19,7 +19,7 @@
 static int record(const struct capture_options *options, struct collector *collector,
 		  const char *const argv[], int signal_fd, pid_t *ret_pid)
 {
-	struct recording_options recording = options->recording;
+	struct recording_options recording = recording_of(options);
 	struct reason why = { "out of memory" };
 
 	if (store_check(recording.dir, &why) || collector__run(collector, argv, ret_pid, &why)) {
@@ -30,7 +30,6 @@ static int record(const struct capture_options *options, struct collector *colle
 	if (drop_privileges(collector, recording.dir, CAPABILITY(CAP_KILL)))
 		return EXIT_FAILED;
 	recording.child = *ret_pid;
-	recording.has_budget = options->max_overhead;
 	return record_until_told(&recording, collector, signal_fd);
 }
 

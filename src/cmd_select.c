@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/parse_size.h"
 #include "base/reason.h"
 #include "base/units.h"
@@ -50,12 +51,16 @@ static int parse_thread(const char *text, void *field, struct reason *why)
 
 #define FIELD(name) offsetof(struct select_options, name)
 
-const struct option_row select_rows[] = {
+const struct option_row filter_rows[] = {
 	{ "include", 0, OPTION_LIST, FIELD(include),
 	  .arg = "SPEC",
 	  .help = "only blocks that SPEC matches (see below); repeatable: any of them" },
 	{ "exclude", 0, OPTION_LIST, FIELD(exclude),
 	  .arg = "SPEC", .help = "no blocks that SPEC matches; repeatable" },
+	{},
+};
+
+const struct option_row block_rows[] = {
 	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .parse = parse_bytes,
 	  .arg = "SIZE", .help = "only blocks of at least SIZE bytes: 4096, 64K, 10MiB, 1G" },
 	{ "max-size", 0, OPTION_CUSTOM, FIELD(max_size), .parse = parse_bytes,
@@ -68,6 +73,10 @@ const struct option_row select_rows[] = {
 	  .arg = "TID", .help = "only blocks that this thread allocated" },
 	{ "no-gap-blocks", 0, OPTION_FLAG, FIELD(no_gap_blocks),
 	  .help = "no blocks that may be gone: that lived through a gap in the recording" },
+	{},
+};
+
+const struct option_row wrapper_rows[] = {
 	{ "skip", 0, OPTION_LIST, FIELD(skip),
 	  .arg = "GLOB", .help = "pass over functions such as xmalloc, g_*; repeatable" },
 	{ "keep-wrappers", 0, OPTION_FLAG, FIELD(keep_wrappers),
@@ -255,6 +264,7 @@ bool is_selecting(const struct select_options *options)
 
 char *select_text(const struct select_options *options)
 {
+	static const struct option_group group[] = { SELECT_GROUPS(0) };
 	char *text = NULL;
 	size_t len = 0;
 	FILE *out;
@@ -265,8 +275,9 @@ char *select_text(const struct select_options *options)
 	out = open_memstream(&text, &len);
 	if (!out)
 		return NULL;
-	for (const struct option_row *row = select_rows; row->name; row++)
-		put_row(out, row, (const char *)options + row->offset);
+	for (size_t i = 0; i < ARRAY_SIZE(group); i++)
+		for (const struct option_row *row = group[i].row; row->name; row++)
+			put_row(out, row, (const char *)options + row->offset);
 	if (!fclose(out))
 		return text;
 	free(text);

@@ -4,7 +4,7 @@
 
 /*
  * Which blocks take part, and where their tracebacks start: the options that stats, diff and
- * convert share. A command puts a struct select_options into its own and select_rows into its
+ * convert share. A command puts a struct select_options into its own and SELECT_GROUPS into its
  * groups.
  */
 
@@ -29,7 +29,9 @@ struct select_options {
 	bool keep_wrappers;
 };
 
-extern const struct option_row select_rows[];
+/* By where blocks were allocated, by what else is known of a block, where tracebacks start. */
+extern const struct option_row filter_rows[], block_rows[], wrapper_rows[];
+#define SELECT_GROUPS(base) { filter_rows, base }, { block_rows, base }, { wrapper_rows, base }
 
 /* For the command's detail. */
 #define SELECT_DETAIL \

@@ -17,7 +17,7 @@
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-static int parse_key_type(const char *text, void *field, struct reason *why)
+int parse_key_type(const char *text, void *field, struct reason *why)
 {
 	return key_type_parse(text, field, why);
 }
@@ -64,14 +64,22 @@ static bool format_choice(size_t at, struct option_choice *ret)
 
 #define FIELD(name) offsetof(struct stats_options, name)
 
-const struct option_row stats_rows[] = {
+const struct option_row group_rows[] = {
 	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type,
 	  .choice = key_type_choice,
 	  .arg = "KEY", .help = "what makes a group (default lineno; traceback for folded):" },
 	{ "cumulative", 'c', OPTION_FLAG, FIELD(cumulative),
 	  .help = "add a block to every frame of its traceback, again in a recursion" },
+	{},
+};
+
+const struct option_row measure_rows[] = {
 	{ "measure", 'm', OPTION_CUSTOM, FIELD(measure), .parse = parse_measure,
 	  .arg = "M", .help = "what to add up: live (default), allocated or temporary blocks" },
+	{},
+};
+
+const struct option_row output_rows[] = {
 	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX,
 	  .arg = "N", .help = "rows to show (default 10, all for folded); 0: all" },
 	{ "oldest-first", 0, OPTION_FLAG, FIELD(oldest_first),
@@ -294,9 +302,7 @@ const struct command cmd_stats = {
 	.help = "what holds the memory: live blocks by where they were allocated",
 	.detail = "With --at-peak there may be several, and folders: stats --at-peak HOST/COMM.PID\n\n"
 		  SELECT_DETAIL,
-	.option = { { .row = stats_rows },
-		    { select_rows, offsetof(struct stats_options, select) },
-		    { .row = at_peak_rows } },
+	.option = { STATS_GROUPS(0), SELECT_GROUPS(FIELD(select)), { .row = at_peak_rows } },
 	.defaults = &(const struct stats_options){ STATS_DEFAULTS },
 	.options_size = sizeof(struct stats_options),
 	.run = run,

@@ -29,7 +29,12 @@ struct stats_options {
 
 extern const struct command cmd_stats, cmd_diff, cmd_show;
 
-extern const struct option_row stats_rows[];
+/* What makes a group, what is added up, how it is written. */
+extern const struct option_row group_rows[], measure_rows[], output_rows[];
+#define STATS_GROUPS(base) { group_rows, base }, { measure_rows, base }, { output_rows, base }
+
+/* --group-by: parse() of an enum key_type field. */
+int parse_key_type(const char *text, void *field, struct reason *why);
 
 /* --json and --format of `show`, too: parse() functions of a const struct renderer * field. */
 int parse_format(const char *text, void *field, struct reason *why);

@@ -119,6 +119,8 @@ static void save(struct record *record, size_t i, const struct process_view *vie
 		.dir = record->options->dir,
 		.trigger = trigger_name(view->is_final ? trigger_of_end(record, view) : trigger),
 		.is_compact = record->options->is_compact,
+		.label = record->options->label,
+		.label_nr = record->options->label_nr,
 		.batch = is_told ? NULL : record->batch,
 	};
 	struct reason why = { "out of memory" };

@@ -135,6 +135,8 @@ static void save(struct recording *recording, const struct process_view *view, e
 		.dir = recording->options->dir,
 		.trigger = trigger_name(view->is_final ? trigger_of_end(recording, view) : trigger),
 		.is_compact = recording->options->is_compact,
+		.label = recording->options->label,
+		.label_nr = recording->options->label_nr,
 	};
 	struct reason why = {};
 	char *path;

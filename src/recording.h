@@ -21,6 +21,8 @@ struct signalfd_siginfo;
 struct recording_options {
 	const char *dir;
 	bool is_compact;
+	const char *const *label; /* each NAME=VALUE, of every snapshot */
+	size_t label_nr;
 	struct trigger_options triggers;
 	uint64_t interval_ns;
 	uint64_t duration_ns; /* 0: until told to stop */

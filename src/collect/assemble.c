@@ -11,6 +11,7 @@
 #include "collect/bpf.h"
 #include "collect/describe.h"
 #include "elf/object_facts.h"
+#include "naming/frames.h"
 #include "snapshot.h"
 #include "symbols/symbols.h"
 
@@ -20,10 +21,10 @@ struct assembly {
 	struct symbols *symbols;
 	struct snapshot_builder *builder;
 	uint32_t *object_id;	   /* of objects.object[i], where the process uses it */
-	uint32_t *object_symbols;  /* index for symbols__lookup(); OBJECT_NONE: no file */
+	uint32_t *object_symbols;  /* index for symbols__lookup(), or NAMES_NONE */
+	bool no_names;		   /* none are asked for */
 	uint32_t *traceback_id;	   /* of target->traceback[i]; 0: not added yet */
-	uint32_t *frame;	   /* of the traceback at hand */
-	size_t frame_nr, frame_alloc;
+	struct frame_list frames;  /* of the traceback at hand */
 	uint64_t bytes, blocks; /* live at the cut, of samples estimates */
 	uint64_t trace_nr;
 	uint64_t tracebacks_missing;
@@ -48,7 +49,7 @@ static int add_object(struct assembly *assembly, size_t i)
 					       &row.build_id);
 	if (!err)
 		err = snapshot_builder__object(assembly->builder, &row, &assembly->object_id[i]);
-	if (err || !object->facts)
+	if (err || !object->facts || assembly->no_names)
 		return err;
 	return symbols__object(assembly->symbols, object->path, object_identity(object, text),
 			       object->fd, &assembly->object_symbols[i]);
@@ -65,38 +66,10 @@ static int add_objects(struct assembly *assembly)
 	if (!assembly->object_id || !assembly->object_symbols)
 		return -ENOMEM;
 	for (size_t i = 0; i < nr; i++)
-		assembly->object_symbols[i] = OBJECT_NONE;
+		assembly->object_symbols[i] = NAMES_NONE;
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
 		err = add_object(assembly, mappings->used[i]);
 	return err;
-}
-
-/* Adds one frame to the traceback at hand. */
-static int add_frame(struct assembly *assembly, const struct code_place *place,
-		     const struct symbol *symbol, bool is_inline)
-{
-	bool in_object = place->object != OBJECT_NONE;
-	struct snap_frame frame = {
-		.lineno = symbol->lineno,
-		.object = in_object ? assembly->object_id[place->object] : 0,
-		.offset = place->offset,
-		.flags = (is_inline ? SNAP_FRAME_INLINE : 0) |
-			 (place->is_guessed ? SNAP_FRAME_GUESSED : 0) |
-			 (place->is_exact ? SNAP_FRAME_EXACT : 0),
-	};
-	const char *path = in_object ? object_at(assembly, place->object)->path :
-				       "[anonymous code]";
-	uint32_t id;
-	int err = snapshot_builder__string(assembly->builder,
-					   symbol->lineno ? symbol->filename : path,
-					   &frame.filename);
-
-	if (!err)
-		err = snapshot_builder__string(assembly->builder, symbol->function,
-					       &frame.function);
-	if (!err)
-		err = snapshot_builder__frame(assembly->builder, &frame, &id);
-	return err ?: array_push(assembly, frame, id);
 }
 
 static int add_skipped(struct assembly *assembly)
@@ -110,7 +83,7 @@ static int add_skipped(struct assembly *assembly)
 					       &frame.function);
 	if (!err)
 		err = snapshot_builder__frame(assembly->builder, &frame, &id);
-	return err ?: array_push(assembly, frame, id);
+	return err ?: array_push(&assembly->frames, frame, id);
 }
 
 /* Whether names can be asked for; and of which object of symbols. */
@@ -120,66 +93,37 @@ static bool has_names(const struct assembly *assembly, const struct code_place *
 	if (place->object >= OBJECT_SKIPPED)
 		return false;
 	*ret_object = assembly->object_symbols[place->object];
-	return *ret_object != OBJECT_NONE;
+	return *ret_object != NAMES_NONE;
 }
 
 static int add_place(struct assembly *assembly, const struct code_place *place)
 {
-	struct symbol symbol[SYMBOL_INLINE_MAX] = {};
-	uint32_t object;
-	int nr = 1, err = 0;
+	bool in_object = place->object != OBJECT_NONE;
+	struct frame_place where = {
+		.names = NAMES_NONE,
+		.offset = place->offset,
+		.flags = (place->is_guessed ? SNAP_FRAME_GUESSED : 0) |
+			 (place->is_exact ? SNAP_FRAME_EXACT : 0),
+		.path = "[anonymous code]",
+	};
 
 	if (place->object == OBJECT_SKIPPED)
 		return add_skipped(assembly);
-	if (has_names(assembly, place, &object))
-		nr = symbols__lookup(assembly->symbols, object, place->offset + place->is_exact,
-				     symbol);
-	if (nr < 0)
-		return nr;
-	for (int i = 0; i < nr && !err; i++)
-		err = add_frame(assembly, place, &symbol[i], i + 1 < nr);
-	return err;
+	has_names(assembly, place, &where.names);
+	if (in_object) {
+		where.object = assembly->object_id[place->object];
+		where.path = object_at(assembly, place->object)->path;
+	}
+	return frames_add_place(&assembly->frames, assembly->builder, assembly->symbols, &where);
 }
 
-/* The offsets of all places, object by object: those of i end before end[i]. */
-static void sort_offsets(const struct assembly *assembly, size_t *end, size_t end_nr,
-			 uint64_t *offset)
+static bool ask_of_place(const void *assembly_, size_t i, uint32_t *ret_names, uint64_t *ret_offset)
 {
-	const struct target *target = assembly->target;
-	size_t sum = 0;
-	uint32_t object;
+	const struct assembly *assembly = assembly_;
+	const struct code_place *place = &assembly->target->place[i];
 
-	for (size_t i = 0; i < target->place_nr; i++)
-		if (has_names(assembly, &target->place[i], &object))
-			end[object]++;
-	for (size_t i = 0; i < end_nr; i++) {
-		size_t nr = end[i];
-
-		end[i] = sum;
-		sum += nr;
-	}
-	for (size_t i = 0; i < target->place_nr; i++)
-		if (has_names(assembly, &target->place[i], &object))
-			offset[end[object]++] = target->place[i].offset;
-}
-
-/* Asks for the names of all frames at once, object by object: one by one each would be a round trip. */
-static int look_ahead(struct assembly *assembly)
-{
-	size_t end_nr = symbols__object_nr(assembly->symbols), first = 0;
-	size_t *end = calloc(end_nr + 1, sizeof(*end));
-	uint64_t *offset = calloc(assembly->target->place_nr + 1, sizeof(*offset));
-	int err = end && offset ? 0 : -ENOMEM;
-
-	if (!err)
-		sort_offsets(assembly, end, end_nr, offset);
-	for (size_t i = 0; i < end_nr && !err; i++) {
-		err = symbols__look_ahead(assembly->symbols, i, offset + first, end[i] - first);
-		first = end[i];
-	}
-	free(end);
-	free(offset);
-	return err;
+	*ret_offset = frame_return_offset(place->offset, place->is_exact);
+	return has_names(assembly, place, ret_names);
 }
 
 /* Inlined calls are frames too: they lengthen the traceback and its total alike. */
@@ -188,7 +132,7 @@ static int add_traceback(struct assembly *assembly, const struct known_traceback
 {
 	int err = 0;
 
-	assembly->frame_nr = 0;
+	assembly->frames.frame_nr = 0;
 	for (uint32_t i = 0; i < known->nframe && !err; i++)
 		err = add_place(assembly, &assembly->target->place[known->first + i]);
 	if (err)
@@ -198,8 +142,10 @@ static int add_traceback(struct assembly *assembly, const struct known_traceback
 	assembly->tracebacks_skipping += known->has_skipped;
 	assembly->tracebacks_guessed += known->has_guessed;
 	assembly->tracebacks_ended[SNAP_TRACEBACK_END_OF(known->flags)]++;
-	return snapshot_builder__traceback(assembly->builder, assembly->frame, assembly->frame_nr,
-					   known->total_nframe + assembly->frame_nr - known->nframe,
+	return snapshot_builder__traceback(assembly->builder, assembly->frames.frame,
+					   assembly->frames.frame_nr,
+					   known->total_nframe + assembly->frames.frame_nr -
+						   known->nframe,
 					   known->flags, ret_id);
 }
 
@@ -294,7 +240,7 @@ static bool is_unreadable(const struct assembly *assembly, uint32_t i)
 	uint32_t object = assembly->object_symbols[i];
 
 	return object_at(assembly, i)->unreadable ||
-	       (object != OBJECT_NONE && symbols__unreadable(assembly->symbols, object));
+	       (object != NAMES_NONE && symbols__unreadable(assembly->symbols, object));
 }
 
 static void count_ends(const struct assembly *assembly, uint64_t *loss)
@@ -371,7 +317,8 @@ static int fill(struct assembly *assembly, const struct process *books, const st
 	if (!err)
 		err = add_objects(assembly);
 	if (!err)
-		err = look_ahead(assembly);
+		err = frames_look_ahead(assembly->symbols, assembly->target->place_nr, ask_of_place,
+					assembly);
 	if (!err)
 		err = describe_probes(assembly->builder, assembly->target, assembly->object_id);
 	assembly->traceback_id = calloc(assembly->target->traceback_nr + 1,
@@ -392,7 +339,9 @@ int assemble(struct target *target, const struct process *books, const struct dr
 	struct assembly assembly = {
 		.target = target,
 		.symbols = symbols,
+		.no_names = occasion->no_names,
 		.builder = snapshot_builder__new(SNAP_WITH_ALL | SNAP_WITH_PROBE_DOMAIN |
+						 (occasion->no_names ? 0 : SNAP_WITH_FIRST_LINE) |
 						 (occasion->has_churn ? SNAP_WITH_CHURN : 0) |
 						 (sample_bytes(occasion) ? SNAP_WITH_WEIGHT : 0)),
 	};
@@ -402,7 +351,7 @@ int assemble(struct target *target, const struct process *books, const struct dr
 	free(assembly.object_id);
 	free(assembly.object_symbols);
 	free(assembly.traceback_id);
-	free(assembly.frame);
+	free(assembly.frames.frame);
 	if (err)
 		snapshot_builder__free(assembly.builder);
 	else

@@ -27,6 +27,7 @@ struct occasion {
 	const struct allocsnap_bpf *bpf;
 	const struct trap_costs *costs;
 	const char *trigger; /* why the snapshot is taken; NULL: not said */
+	bool no_names;	/* frames stay places in files */
 	bool is_compact; /* it will be written so */
 };
 

@@ -173,6 +173,7 @@ static int open_all(struct collector *collector, const struct collector_options 
 		return err;
 	collector->everyone = options->everyone;
 	collector->follow_forks = options->follow_forks || options->everyone;
+	collector->no_names = options->no_names;
 	collector->min_bytes = options->min_bytes;
 	collector->max_overhead = options->max_overhead;
 	read_forced_pauses(collector);

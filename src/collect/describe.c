@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/container_id.h"
 #include "collect/bpf.h"
 #include "collect/proc.h"
 #include "elf/allocators.h"
@@ -105,7 +106,7 @@ static const char *unwinder_name(const struct allocsnap_bpf *bpf)
 static int describe_texts(struct snapshot_builder *builder, const struct target *target,
 			  const struct process *books, const struct occasion *occasion)
 {
-	char wall[32], end[64];
+	char wall[32], end[64], container[CONTAINER_ID_LEN + 1];
 	const struct {
 		const char *key, *value;
 	} text[] = {
@@ -124,6 +125,8 @@ static int describe_texts(struct snapshot_builder *builder, const struct target 
 	format_end(end, books);
 	for (size_t i = 0; i < ARRAY_SIZE(text) && !err; i++)
 		err = snapshot_builder__metadata(builder, text[i].key, text[i].value);
+	if (!err && *container_id(target->cgroup, container))
+		err = snapshot_builder__metadata(builder, "container_id", container);
 	return err || !occasion->trigger ? err :
 		       snapshot_builder__metadata(builder, "trigger", occasion->trigger);
 }

@@ -218,6 +218,7 @@ static int read_maps(struct collector *collector)
 		.traceback_limit = collector->traceback_limit,
 		.max_overhead = collector->max_overhead,
 		.has_churn = true,
+		.no_names = collector->no_names,
 		.mappings_missed = mapping_events__missed(collector->events),
 		.unwind_tables = &collector->unwind_tables,
 		.process_events_missed = missed,
@@ -284,7 +285,10 @@ static int save(const struct target *target, struct snapshot_builder *builder,
 		const struct save_options *options, uint64_t wall_ns, char **ret_path,
 		struct reason *why)
 {
-	const struct snapshot_save_options rows = { .compact = options->is_compact };
+	const struct snapshot_save_options rows = {
+		.compact = options->is_compact,
+		.compress = options->is_compact,
+	};
 	struct utsname machine;
 	char time_text[32];
 	char *folder;
@@ -323,6 +327,28 @@ static int say_not_made(pid_t pid, int err, struct reason *why)
 			  strerror(-err));
 }
 
+static int add_label(struct snapshot_builder *builder, const char *label)
+{
+	int name_len = strcspn(label, "=");
+	char *key;
+	int err = asprintf(&key, "label.%.*s", name_len, label) < 0 ? -ENOMEM : 0;
+
+	if (err)
+		return err;
+	err = snapshot_builder__metadata(builder, key, label[name_len] ? label + name_len + 1 : "");
+	free(key);
+	return err;
+}
+
+static int add_labels(struct snapshot_builder *builder, const struct save_options *options)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < options->label_nr && !err; i++)
+		err = add_label(builder, options->label[i]);
+	return err;
+}
+
 static int build(struct collector *collector, struct target *target,
 		 const struct save_options *options, struct snapshot_builder **ret,
 		 struct reason *why)
@@ -334,6 +360,11 @@ static int build(struct collector *collector, struct target *target,
 	occasion.is_compact = options->is_compact;
 	err = assemble(target, &target->drained, &collector->drain, &occasion,
 		       collector->symbols, ret);
+	if (!err) {
+		err = add_labels(*ret, options);
+		if (err)
+			snapshot_builder__free(*ret);
+	}
 	tell_unreadable(collector);
 	return err ? say_not_made(target->pid, err, why) : 0;
 }

@@ -57,7 +57,7 @@ static uint32_t line(struct make *m, const char *function, const char *filename,
 	};
 	uint32_t id;
 
-	must(snapshot_builder__frame(m->builder, &row, &id), "frame");
+	must(snapshot_builder__frame_declared(m->builder, &row, lineno - lineno % 10 + 1, &id), "frame");
 	return id;
 }
 

@@ -109,7 +109,7 @@ static void make_sampled_hostile(struct make *m)
 /* Every block, as far as it was looked. */
 static void make_gaps(struct make *m)
 {
-	begin(m, SNAP_WITH_ALL | SNAP_WITH_CHURN);
+	begin(m, SNAP_WITH_ALL | SNAP_WITH_CHURN | SNAP_WITH_FIRST_LINE);
 	metadata(m, "pid", "4711");
 	blocks(m, TRACEBACK(m, 0, line(m, "cart_new", "src/cart.c", 31)), 64, 3, 10 * SECOND_NS);
 	blocks(m, TRACEBACK(m, 0, line(m, "cart_new", "src/cart.c", 31)), 64, 2, 30 * SECOND_NS);

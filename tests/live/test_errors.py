@@ -159,6 +159,9 @@ def test_command_lines_that_cannot_be_meant(bench):
             ([pid, "--max-memory", "1M"], "too little"),
             ([pid, "--max-memory", "64M", "--max-blocks", "1M"], "in place of"),
             ([pid, "--max-memory", "64M", "--max-tracebacks", "9"], "in place of"),
+            ([pid, "--label", "version"], "NAME=VALUE"),
+            ([pid, "--label", "a b=1"], "a b=1"),
+            ([pid, "--label", "=1"], "=1"),
             ([pid, "-o", ""], "-o"),
             ([pid, "--no-such-option"], "no-such-option"),
             ([pid, "-o"], "-o")):
@@ -223,3 +226,14 @@ def test_stdout_that_is_closed(bench):
     paths = list(pathlib.Path(folder).rglob("*.snap"))
     check_equal(len(paths), 1, "snapshots")
     check_equal(bench.show(str(paths[0]))["metadata"]["comm"], "known", "whose it is")
+
+
+def test_error_none_in_a_hosts_folder_of_somebody_elses(bench):
+    """What is needed to write there is not given up."""
+    out = bench.path("out")
+    host = os.path.join(out, os.uname().nodename)
+    os.makedirs(host, 0o700)
+    os.chown(host, 65534, 65534)
+    lines, _ = bench.run([ALLOCSNAP, "run", "-o", out, "--", "/bin/ls", "/"])
+    written = [line for line in lines.splitlines() if line.startswith(host) and line.endswith(".snap")]
+    check_equal(len(written), 1, f"snapshots in {lines!r}")

@@ -73,7 +73,13 @@ static int run_try(const void *options, const struct arguments *args)
 
 static const struct command cmd_try = { .name = "try", TRY };
 static const struct command cmd_launch = { .name = "launch", TRY, .stop_at_first_arg = true };
-static const struct command *const commands[] = { &cmd_try, &cmd_launch, NULL };
+static const struct command cmd_team_try = { .name = "team try", TRY };
+static const struct command *const team[] = { &cmd_team_try, NULL };
+static const struct command cmd_team = {
+	.name = "team", .args = "COMMAND ...", .help = "commands of a command", .detail = "A line more.",
+	.subcommand = team,
+};
+static const struct command *const commands[] = { &cmd_try, &cmd_launch, &cmd_team, NULL };
 
 #define RUN(...) dispatch((char *[]){ "allocsnap", __VA_ARGS__, NULL }, commands)
 
@@ -181,4 +187,42 @@ Test(cmd, help_is_made_from_the_rows, .init = cr_redirect_stdout)
 				"  -q, --quiet          say less\n"
 				"  -l, --label K=V      repeatable\n"
 				"  -h, --help           this text\n");
+}
+
+Test(cmd, a_command_of_a_command_is_called_by_its_last_word)
+{
+	cr_assert_eq(RUN("team", "try", "-n3", "a"), EXIT_DONE);
+	cr_expect_eq(got.count, 3);
+	cr_expect_str_eq(got_args, "a");
+}
+
+Test(cmd, what_no_command_of_a_command_is, .init = cr_redirect_stderr)
+{
+	cr_expect_eq(RUN("team"), EXIT_REFUSED);
+	cr_expect_eq(RUN("team", "launch", "a"), EXIT_REFUSED);
+	cr_expect_eq(RUN("team", "-n3", "try", "a"), EXIT_REFUSED);
+	cr_expect_eq(RUN("team", "try"), EXIT_REFUSED);
+	cr_expect_eq(RUN("team try", "a"), EXIT_REFUSED);
+	fflush(stderr);
+	cr_assert_stderr_eq_str(
+		"allocsnap: team: no command; see 'allocsnap team --help'\n"
+		"allocsnap: team: unknown command launch; see 'allocsnap team --help'\n"
+		"allocsnap: team: unknown option -n3; see 'allocsnap team --help'\n"
+		"allocsnap: team try: missing argument: team try FILE…; see 'allocsnap team try --help'\n"
+		"allocsnap: unknown command team try; see 'allocsnap --help'\n");
+}
+
+Test(cmd, help_of_commands_of_a_command, .init = cr_redirect_stdout)
+{
+	cr_expect_eq(RUN("team", "-h"), EXIT_DONE);
+	fflush(stdout);
+	cr_assert_stdout_eq_str("usage: allocsnap team COMMAND ...\n"
+				"\n"
+				"commands of a command\n"
+				"\n"
+				"  team try FILE…  a command to try\n"
+				"\n"
+				"A line more.\n"
+				"\n"
+				"'allocsnap team COMMAND --help' lists the options of a command.\n");
 }

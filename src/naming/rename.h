@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_NAMING_RENAME_H
+#define ALLOCSNAP_NAMING_RENAME_H
+
+/* Inside naming: a snapshot again, with other frames. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct snapshot;
+struct symbols;
+
+struct renaming {
+	const struct snapshot *from;
+	struct symbols *symbols;
+	const uint32_t *names; /* by object: index for symbols__lookup(), or NAMES_NONE */
+	const bool *is_renamed;	/* by frame; the others stay as they are */
+	uint64_t rows_max; /* of frames, and of the frames of tracebacks, if there were not more */
+};
+
+/* 0 or a negative errno; -EFBIG: too many rows. */
+int rename_frames(const struct renaming *renaming, struct snapshot **ret);
+
+#endif
