@@ -17,6 +17,17 @@
 #include "engine.h"
 #include "reason.h"
 
+/* What was added up of a fleet. */
+struct report_cohort {
+	uint32_t snapshots, processes, hosts;
+	uint32_t sampled; /* of the snapshots */
+};
+
+struct report_loss {
+	const char *name;
+	uint64_t value;
+};
+
 struct report {
 	const struct statistics *statistics;
 	const struct snapshot *const *snapshot; /* that they were made of: [new] or [old, new] */
@@ -27,6 +38,17 @@ struct report {
 	size_t top;		    /* rows to show; 0: all */
 	bool oldest_first;	    /* order of the frames of a text traceback */
 	const char *source_dir;	    /* source lines below the frames of text; NULL: none */
+
+	/*
+	 * Of sums over many snapshots: one cohort, or [baseline, candidate], and what all of them lost;
+	 * `snapshot` is what says where their blocks are from. Else NULL and 0.
+	 */
+	const struct report_cohort *cohort;
+	size_t cohort_nr;
+	const struct report_loss *loss;
+	size_t loss_nr;
+	bool has_process_means;	 /* a diff also says what one process has on average… */
+	bool is_by_process_mean; /* …and is in that order */
 };
 
 struct renderer {
@@ -87,6 +109,8 @@ char *traceback_format(const struct frame_view *frame, uint32_t nframe,
  * Returns a string that the caller frees, NULL if there are none (or no memory: errno ENOMEM).
  */
 char *losses_line(const struct snapshot *snapshot);
+/* The same of a list. */
+char *loss_list_line(const struct report_loss *loss, size_t nr);
 
 /*
  * A line "traced 66.0 MiB in 1200 blocks, of RSS 80.1 MiB; up to 10.0 MiB older than the

@@ -10,6 +10,7 @@
 #include "engine/add_all.h"
 #include "engine/measure.h"
 #include "engine/selector.h"
+#include "engine/tally.h"
 #include "snapshot.h"
 
 int cost_too_much(struct reason *why)
@@ -30,11 +31,14 @@ struct cost cost_sub(const struct cost *a, const struct cost *b)
 	return (struct cost){ .size = a->size - b->size, .count = a->count - b->count };
 }
 
-/* False where the size does not fit; the count always does. */
-static bool add_trace(struct cost *cost, uint64_t size)
+/* What one trace stands for. False where it does not fit. */
+static inline bool add_trace(struct cost *cost, const uint64_t *size, const struct tally *tally,
+			     uint64_t at)
 {
-	cost->count++;
-	return !__builtin_add_overflow(cost->size, size, &cost->size);
+	if (tally)
+		return !cost_add(cost, &tally->cost[at], NULL);
+	cost->count++; /* it always fits */
+	return !__builtin_add_overflow(cost->size, size[at], &cost->size);
 }
 
 /* ---- by traceback ------------------------------------------------------------------------- */
@@ -46,18 +50,20 @@ static void drop_tracebacks(struct costs *costs, struct selector *selector)
 			costs->cost[i] = (struct cost){};
 }
 
-static int add_chosen(struct costs *costs, struct selector *selector, struct reason *why)
+static int add_chosen(struct costs *costs, struct selector *selector, const struct tally *tally,
+		      struct reason *why)
 {
 	const struct snapshot_tables *tables = selector->source->tables;
 
 	for (uint64_t i = 0; i < tables->trace_nr; i++)
 		if (selector_takes(selector, i) &&
-		    !add_trace(&costs->cost[tables->trace_traceback[i]], tables->trace_size[i]))
+		    !add_trace(&costs->cost[tables->trace_traceback[i]], tables->trace_size, tally, i))
 			return cost_too_much(why);
 	return 0;
 }
 
-static int add_by_traceback(struct costs *costs, struct selector *selector, struct reason *why)
+static int add_by_traceback(struct costs *costs, struct selector *selector,
+			    const struct tally *tally, struct reason *why)
 {
 	const struct snapshot_tables *tables = selector->source->tables;
 
@@ -65,32 +71,30 @@ static int add_by_traceback(struct costs *costs, struct selector *selector, stru
 	costs->cost = calloc(costs->cost_nr, sizeof(*costs->cost));
 	if (!costs->cost)
 		return -ENOMEM;
-	if (!selector->is_per_trace) {
+	if (!selector->is_per_trace && !tally) {
 		if (add_all_traces(costs->cost, tables)) {
 			drop_tracebacks(costs, selector);
 			return 0;
 		}
 		memset(costs->cost, 0, costs->cost_nr * sizeof(*costs->cost));
 	}
-	return add_chosen(costs, selector, why);
+	return add_chosen(costs, selector, tally, why);
 }
 
 /* ---- by class ----------------------------------------------------------------------------- */
 
-static int add_to_class(struct costs *costs, uint32_t class, uint64_t size, struct reason *why)
+static int reach_class(struct costs *costs, uint32_t class)
 {
-	int err;
+	int err = 0;
 
-	while (costs->cost_nr <= class) {
+	while (costs->cost_nr <= class && !err)
 		err = array_push(costs, cost, (struct cost){});
-		if (err)
-			return err;
-	}
-	return add_trace(&costs->cost[class], size) ? 0 : cost_too_much(why);
+	return err;
 }
 
 static int add_by_class(struct costs *costs, struct selector *selector, struct classes *classes,
-			const struct class_type *type, struct reason *why)
+			const struct class_type *type, const struct tally *tally,
+			struct reason *why)
 {
 	const struct snapshot_tables *tables = selector->source->tables;
 	int err = type->prepare ? type->prepare(classes, why) : 0;
@@ -100,17 +104,43 @@ static int add_by_class(struct costs *costs, struct selector *selector, struct c
 		if (!selector_takes(selector, i))
 			continue;
 		err = type->find(classes, i, &class);
-		if (!err)
-			err = add_to_class(costs, class, tables->trace_size[i], why);
+		if (!err && class >= costs->cost_nr)
+			err = reach_class(costs, class);
+		if (!err && !add_trace(&costs->cost[class], tables->trace_size, tally, i))
+			err = cost_too_much(why);
 	}
 	return err;
 }
 
 /* ---- estimates ---------------------------------------------------------------------------- */
 
+/* Blocks that were not chosen by chance are samples that stand for themselves. */
+static void add_tally(struct sums *group, struct sums *total, const struct tally *tally, uint64_t at)
+{
+	const struct sums exact = { .samples = tally->cost[at].count };
+	const struct sums *sums = tally->sums ? &tally->sums[at] : &exact;
+
+	if (!tally->cost[at].count)
+		return;
+	sums_add(group, sums);
+	sums_add(total, sums);
+}
+
+static void add_sums_of_trace(struct costs *costs, uint32_t group, const struct snapshot_tables *tables,
+			      const struct weighing *weighing, uint64_t at)
+{
+	double weight = tables->trace_weight ? tables->trace_weight[at] : 1;
+	uint8_t pair = weighing->pairs ? weighing->pairs[at] : 0;
+
+	if (weighing->tally)
+		add_tally(&costs->sums[group], &costs->total, weighing->tally, at);
+	else
+		sums_add_block(&costs->sums[group], &costs->total, tables->trace_size[at], weight, pair);
+}
+
 /* Once more through the traces, which are few where they are samples. */
 static int add_sums(struct costs *costs, struct selector *selector, struct classes *classes,
-		    const struct class_type *type, const uint8_t *pairs)
+		    const struct class_type *type, const struct weighing *weighing)
 {
 	const struct snapshot_tables *tables = selector->source->tables;
 	int err = 0;
@@ -126,9 +156,7 @@ static int add_sums(struct costs *costs, struct selector *selector, struct class
 		if (type)
 			err = type->find(classes, i, &at);
 		if (!err)
-			sums_add_block(&costs->sums[at], &costs->total, tables->trace_size[i],
-				       tables->trace_weight ? tables->trace_weight[i] : 1,
-				       pairs ? pairs[i] : 0);
+			add_sums_of_trace(costs, at, tables, weighing, i);
 	}
 	return err;
 }
@@ -148,11 +176,11 @@ int costs_fill(struct costs *costs, struct classes *classes, const struct weighi
 	if (classes->source->options->measure)
 		err = measure_tracebacks(costs, &selector, classes->source->options->measure, why);
 	else if (row->kind == KEY_IS_CLASS)
-		err = add_by_class(costs, &selector, classes, row->classes, why);
+		err = add_by_class(costs, &selector, classes, row->classes, weighing->tally, why);
 	else
-		err = add_by_traceback(costs, &selector, why);
+		err = add_by_traceback(costs, &selector, weighing->tally, why);
 	if (!err && weighing->is_asked)
-		err = add_sums(costs, &selector, classes, row->classes, weighing->pairs);
+		err = add_sums(costs, &selector, classes, row->classes, weighing);
 	selector_release(&selector);
 	return err;
 }

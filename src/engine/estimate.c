@@ -30,10 +30,26 @@ static void moments_add(struct moments *to, const struct moments *what, double t
 	to->covariance += times * times * times * what->covariance;
 }
 
-static void spread_add(struct spread *to, const struct spread *what)
+void spread_add(struct spread *to, const struct spread *what)
 {
 	moments_add(&to->size, &what->size, 1);
 	moments_add(&to->count, &what->count, 1);
+}
+
+static void moments_add_alike(struct moments *to, const struct moments *what)
+{
+	double deviation = sqrt(to->variance) + sqrt(what->variance);
+	double skew = cbrt(to->covariance) + cbrt(what->covariance);
+
+	to->beyond += what->beyond;
+	to->variance = deviation * deviation;
+	to->covariance = skew * skew * skew;
+}
+
+void spread_add_alike(struct spread *to, const struct spread *what)
+{
+	moments_add_alike(&to->size, &what->size);
+	moments_add_alike(&to->count, &what->count);
 }
 
 void sums_add_block(struct sums *group, struct sums *total, uint64_t size, double weight,
@@ -49,6 +65,13 @@ void sums_add_block(struct sums *group, struct sums *total, uint64_t size, doubl
 		spread_add(&group->apart, &block);
 	if (!(pair & PAIR_IN_TOTAL))
 		spread_add(&total->apart, &block);
+}
+
+void sums_add(struct sums *to, const struct sums *what)
+{
+	to->samples += what->samples;
+	spread_add(&to->all, &what->all);
+	spread_add(&to->apart, &what->all);
 }
 
 /* ---- by key ------------------------------------------------------------------------------- */

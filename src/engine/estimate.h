@@ -5,6 +5,7 @@
 #include "engine.h"
 
 struct key_list;
+struct tally;
 
 /*
  * What of an estimate adds up, block by block and group by group. A block of size s that was taken
@@ -31,11 +32,12 @@ struct sums {
 	struct spread apart; /* of the blocks that the other snapshot of a diff does not have */
 };
 
-/* Whether sums are asked for, and what the other snapshot of a diff says of this one's traces. */
+/* Whether sums are asked for, and what the traces of a snapshot stand for. */
 struct weighing {
 	bool is_asked;
-	const uint8_t *pairs; /* of each a set of enum pair; NULL: the other has none of them */
+	const uint8_t *pairs; /* of each a set of enum pair; NULL: the other snapshot has none of them */
 	uint64_t gap_ns;      /* those born before lived through a gap of the other; 0: not known */
+	const struct tally *tally; /* what each trace adds up to; NULL: it is one block */
 };
 
 enum pair {
@@ -46,6 +48,17 @@ enum pair {
 /* weight 1 where the snapshot has none. pair: a set of enum pair. */
 void sums_add_block(struct sums *group, struct sums *total, uint64_t size, double weight,
 		    uint8_t pair);
+
+void spread_add(struct spread *to, const struct spread *what);
+
+/*
+ * As spread_add(), of what may be the same blocks again: as if all that the one misses the other misses, too. Deviations
+ * add up then, which is the most that they can.
+ */
+void spread_add_alike(struct spread *to, const struct spread *what);
+
+/* Adds sums that were made elsewhere; none of their samples is in the other snapshot of a diff. */
+void sums_add(struct sums *to, const struct sums *what);
 
 /* By key id; what is not there yet is 0. sums_column_release() ends a zeroed one. */
 struct sums_column {

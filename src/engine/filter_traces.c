@@ -45,18 +45,13 @@ static int select_traces(struct selector *selector, struct snapshot **ret)
 	return err;
 }
 
-static bool is_selecting(const struct selection *select)
-{
-	return select->filter_nr || select->min_size || select->has_max_size ||
-	       select->min_age_ns || select->max_age_ns || select->thread || select->no_gap_blocks;
-}
-
 /* Nobody must take a part for the whole. */
 static int note_part(struct snapshot *part, const struct selection *select, struct reason *why)
 {
 	int err;
 
-	if (!is_selecting(select) || snapshot__metadata(part, "filters"))
+	if ((!select->filter_nr && !selection_asks_blocks(select)) ||
+	    snapshot__metadata(part, "filters"))
 		return 0;
 	err = snapshot__set_metadata(part, "filters", "traces that a program chose");
 	if (err == -EOVERFLOW)

@@ -30,10 +30,10 @@ static const struct key_type_row rows[] = {
 	[KEY_OBJECT] = { "object", KEY_IS_FRAME_TEXT, .has_cumulative = true,
 			 .frame_text = object_text },
 	[KEY_DOMAIN] = { "domain", KEY_IS_CLASS, .classes = &domain_classes },
-	[KEY_PROCESS] = { "process", KEY_IS_CLASS, .classes = &process_classes },
-	[KEY_SIZE_CLASS] = { "size-class", KEY_IS_CLASS, .classes = &size_classes },
-	[KEY_AGE] = { "age", KEY_IS_CLASS, .classes = &age_classes },
-	[KEY_THREAD] = { "thread", KEY_IS_CLASS, .classes = &thread_classes },
+	[KEY_PROCESS] = { "process", KEY_IS_CLASS, .asks_blocks = true, .classes = &process_classes },
+	[KEY_SIZE_CLASS] = { "size-class", KEY_IS_CLASS, .asks_blocks = true, .classes = &size_classes },
+	[KEY_AGE] = { "age", KEY_IS_CLASS, .asks_blocks = true, .classes = &age_classes },
+	[KEY_THREAD] = { "thread", KEY_IS_CLASS, .asks_blocks = true, .classes = &thread_classes },
 };
 _Static_assert(ARRAY_SIZE(rows) == KEY_TYPE_NR, "every key type has a row");
 

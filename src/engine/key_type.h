@@ -15,6 +15,7 @@ struct key_type_row {
 	const char *name;
 	enum key_kind kind;
 	bool has_cumulative;
+	bool asks_blocks; /* what sums of many snapshots (tally.h) can't tell */
 	int (*frame_text)(const struct frame_view *frame, struct key_text *text);
 	const struct class_type *classes;
 };

@@ -68,8 +68,7 @@ int measure_check(const struct engine_options *options, struct reason *why)
 	if (options->measure == MEASURE_LIVE)
 		return 0;
 	if (key_type_row(options->key_type)->kind == KEY_IS_CLASS || has_domain(select) ||
-	    select->min_size || select->has_max_size || select->min_age_ns ||
-	    select->max_age_ns || select->thread || select->no_gap_blocks)
+	    selection_asks_blocks(select))
 		return reason_set(why, -EINVAL, "measure \"%s\" is counted by traceback, and not "
 				  "by domain, process, size, age, thread or gap", measures[options->measure].name);
 	return 0;

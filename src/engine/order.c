@@ -83,6 +83,11 @@ void statistics_sort(struct statistic *statistic, size_t nr)
 		qsort(statistic, nr, sizeof(*statistic), by_cost);
 }
 
+int statistic_compare_diff(const struct statistic *a, const struct statistic *b, enum sort_order order)
+{
+	return orders[order].compare(a, b);
+}
+
 void statistics_sort_diff(struct statistic *statistic, size_t nr, enum sort_order order)
 {
 	if (nr)

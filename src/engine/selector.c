@@ -18,6 +18,12 @@ enum memo {
 	YES,
 };
 
+bool selection_asks_blocks(const struct selection *selection)
+{
+	return selection->min_size || selection->has_max_size || selection->min_age_ns ||
+	       selection->max_age_ns || selection->thread || selection->no_gap_blocks;
+}
+
 /* ---- what filters say of a traceback ------------------------------------------------------ */
 
 static bool matches_frame(struct selector *selector, size_t filter, uint32_t frame)

@@ -33,6 +33,9 @@ struct selector {
 int selector_init(struct selector *selector, struct source *source, struct reason *why);
 void selector_release(struct selector *selector);
 
+/* Does it ask what only the blocks themselves can tell: sizes, ages, threads, gaps? */
+bool selection_asks_blocks(const struct selection *selection);
+
 /* Does trace number `at` take part? */
 bool selector_takes(struct selector *selector, uint64_t at);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
 #include <stdlib.h>
 
-#include "base/array.h"
 #include "base/reason.h"
 #include "engine.h"
-#include "engine/cost.h"
-#include "engine/keyspace.h"
+#include "engine/column.h"
 #include "engine/measure.h"
 #include "engine/order.h"
 #include "engine/pairing.h"
+#include "engine/statistics.h"
 #include "snapshot.h"
 
 /* What the caller holds is the first member; the rest is what it points into. */
@@ -17,94 +17,6 @@ struct result {
 	struct key_memory memory;
 	struct estimate *estimate; /* of each key, then of the total; NULL where none are asked for */
 };
-
-/* One snapshot's costs by key id. Keys beyond the end cost nothing. */
-struct column {
-	struct cost *cost;
-	size_t cost_nr, cost_alloc;
-	struct cost total;
-	struct sums_column sums; /* where estimates are asked for */
-};
-
-static void column_release(struct column *column)
-{
-	free(column->cost);
-	sums_column_release(&column->sums);
-}
-
-static struct cost column_get(const struct column *column, size_t key)
-{
-	return key < column->cost_nr ? column->cost[key] : (struct cost){};
-}
-
-static int column_grow(struct column *column, uint32_t key)
-{
-	int err = array_reserve(&column->cost, &column->cost_alloc, key + 1ull);
-
-	while (!err && column->cost_nr <= key)
-		column->cost[column->cost_nr++] = (struct cost){};
-	return err;
-}
-
-static int column_add(struct column *column, const struct key_list *list, const struct cost *cost,
-		      struct reason *why)
-{
-	for (size_t i = 0; i < list->id_nr; i++) {
-		uint32_t key = list->id[i];
-		int err = key < column->cost_nr ? 0 : column_grow(column, key);
-
-		if (!err)
-			err = cost_add(&column->cost[key], cost, why);
-		if (err)
-			return err;
-	}
-	return cost_add(&column->total, cost, why);
-}
-
-static int column_add_costs(struct column *column, struct keyspace *keys,
-			    struct key_source *source, const struct costs *costs,
-			    struct reason *why)
-{
-	struct key_list list = {};
-	int err = 0;
-
-	for (size_t i = 0; i < costs->cost_nr && !err; i++) {
-		if (!costs->cost[i].count)
-			continue;
-		err = keyspace_find(keys, source, i, &list);
-		if (!err)
-			err = column_add(column, &list, &costs->cost[i], why);
-		if (!err && costs->sums)
-			err = sums_column_add(&column->sums, &list, &costs->sums[i]);
-	}
-	column->sums.total = costs->total;
-	free(list.id);
-	return err;
-}
-
-static int column_fill(struct column *column, struct keyspace *keys,
-		       const struct snapshot *snapshot, const struct weighing *weighing,
-		       struct reason *why)
-{
-	struct key_source source = {};
-	struct costs costs = {};
-	struct source traces;
-	int err;
-
-	err = source_init(&traces, snapshot, keys->options);
-	if (weighing->gap_ns)
-		traces.gap_ns = weighing->gap_ns;
-	if (!err)
-		err = key_source_init(&source, &traces);
-	if (!err)
-		err = costs_fill(&costs, &source.classes, weighing, why);
-	if (!err)
-		err = column_add_costs(column, keys, &source, &costs, why);
-	key_source_release(&source);
-	source_release(&traces);
-	costs_release(&costs);
-	return err;
-}
 
 /* ---- estimates ---------------------------------------------------------------------------- */
 
@@ -212,7 +124,7 @@ static void result_fill(struct result *result, struct keyspace *keys, struct sta
 }
 
 static int result_make(struct keyspace *keys, const struct column *new, const struct column *old,
-		       const struct weighing *weighing, struct statistics **ret, struct reason *why)
+		       bool has_estimates, struct statistics **ret, struct reason *why)
 {
 	size_t nr = keyspace_nr(keys);
 	struct statistic *row = calloc(nr ?: 1, sizeof(*row));
@@ -225,7 +137,7 @@ static int result_make(struct keyspace *keys, const struct column *new, const st
 		return -ENOMEM;
 	}
 	result_fill(result, keys, row, nr, new, old);
-	if (weighing->is_asked)
+	if (has_estimates)
 		err = estimate_all(result, row, nr, new, old, why);
 	if (err) {
 		statistics_free(&result->statistics);
@@ -253,33 +165,40 @@ static bool has_weights(const struct snapshot *snapshot)
 	return snapshot && snapshot__tables(snapshot)->trace_weight;
 }
 
-static int fill_and_make(const struct snapshot *old, const struct snapshot *new,
-			 const struct engine_options *options, const struct pairing *pairing,
-			 struct statistics **ret, struct reason *why)
+int statistics_make(const struct side *old, const struct side *new,
+		    const struct engine_options *options, struct statistics **ret,
+		    struct reason *why)
 {
-	bool is_asked = !options->measure && (has_weights(old) || has_weights(new));
-	uint64_t gap_ns = old ? pairing_gap_ns(old, new) : 0;
-	const struct weighing weighing = { is_asked, pairing->new_pairs, gap_ns };
-	const struct weighing old_weighing = { is_asked, pairing->old_pairs, gap_ns };
 	struct column before = {}, now = {};
 	struct keyspace keys;
 	int err;
 
 	keyspace_init(&keys, options);
-	err = column_fill(&now, &keys, new, &weighing, why);
+	err = column_fill(&now, &keys, new, why);
 	if (!err && old)
-		err = column_fill(&before, &keys, old, &old_weighing, why);
+		err = column_fill(&before, &keys, old, why);
 	if (!err)
-		err = result_make(&keys, &now, old ? &before : NULL, &weighing, ret, why);
+		err = result_make(&keys, &now, old ? &before : NULL, new->weighing.is_asked, ret, why);
 	column_release(&now);
 	column_release(&before);
 	keyspace_release(&keys);
-	return err;
+	return err == -ENOMEM ? reason_set(why, err, "out of memory") : err;
 }
 
-static int make_statistics(const struct snapshot *old, const struct snapshot *new,
-			   const struct engine_options *options, struct statistics **ret,
-			   struct reason *why)
+static int ask_both(const struct snapshot *old, const struct snapshot *new,
+		    const struct engine_options *options, const struct pairing *pairing,
+		    struct statistics **ret, struct reason *why)
+{
+	bool is_asked = !options->measure && (has_weights(old) || has_weights(new));
+	uint64_t gap_ns = old ? pairing_gap_ns(old, new) : 0;
+	const struct side before = { old, { is_asked, pairing->old_pairs, gap_ns } };
+	const struct side now = { new, { is_asked, pairing->new_pairs, gap_ns } };
+
+	return statistics_make(old ? &before : NULL, &now, options, ret, why);
+}
+
+static int ask(const struct snapshot *old, const struct snapshot *new,
+	       const struct engine_options *options, struct statistics **ret, struct reason *why)
 {
 	struct pairing pairing = {};
 	int err;
@@ -288,7 +207,7 @@ static int make_statistics(const struct snapshot *old, const struct snapshot *ne
 	if (!err && has_weights(old) && has_weights(new) && !options->measure)
 		err = pairing_find(&pairing, old, new, options, why);
 	if (!err)
-		err = fill_and_make(old, new, options, &pairing, ret, why);
+		err = ask_both(old, new, options, &pairing, ret, why);
 	pairing_release(&pairing);
 	return err == -ENOMEM ? reason_set(why, err, "out of memory") : err;
 }
@@ -296,14 +215,14 @@ static int make_statistics(const struct snapshot *old, const struct snapshot *ne
 int snapshot_statistics(const struct snapshot *snapshot, const struct engine_options *options,
 			struct statistics **ret, struct reason *why)
 {
-	return make_statistics(NULL, snapshot, options, ret, why);
+	return ask(NULL, snapshot, options, ret, why);
 }
 
 int snapshot_compare(const struct snapshot *old_snapshot, const struct snapshot *new_snapshot,
 		     const struct engine_options *options, struct statistics **ret,
 		     struct reason *why)
 {
-	return make_statistics(old_snapshot, new_snapshot, options, ret, why);
+	return ask(old_snapshot, new_snapshot, options, ret, why);
 }
 
 void statistics_free(struct statistics *statistics)

@@ -9,44 +9,68 @@
 #include "render/facts.h"
 #include "snapshot.h"
 
+/* "losses: NAME VALUE (what it means), …"; nothing of what is 0. */
+static void put_loss(FILE *out, const char *name, uint64_t value)
+{
+	const char *meaning = counter_meaning(name);
+
+	if (!value)
+		return;
+	fprintf(out, "%s%s %" PRIu64, ftell(out) ? ", " : "losses: ", name, value);
+	if (meaning)
+		fprintf(out, " (%s)", meaning);
+}
+
 static void put_losses(FILE *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	const char *before = "losses: ";
 
-	for (uint32_t i = 0; i < tables->counter_nr; i++) {
-		const struct snap_counter *loss = &tables->counter[i];
-		const char *name = snapshot__string(snapshot, loss->name);
-		const char *meaning = counter_meaning(name);
+	for (uint32_t i = 0; i < tables->counter_nr; i++)
+		if (tables->counter[i].kind == SNAP_LOST)
+			put_loss(out, snapshot__string(snapshot, tables->counter[i].name),
+				 tables->counter[i].value);
+}
 
-		if (loss->kind != SNAP_LOST || !loss->value)
-			continue;
-		fprintf(out, "%s%s %" PRIu64, before, name, loss->value);
-		if (meaning)
-			fprintf(out, " (%s)", meaning);
-		before = ", ";
+/* The stream is closed and its text cleaned; NULL and errno 0 if there is none. */
+static char *finish_line(FILE *out, char **text, const size_t *len)
+{
+	char *line;
+
+	if (fclose(out)) {
+		free(*text);
+		errno = ENOMEM;
+		return NULL;
 	}
+	line = *len ? clean_copy(*text) : NULL;
+	if (!*len)
+		errno = 0;
+	free(*text);
+	return line;
 }
 
 char *losses_line(const struct snapshot *snapshot)
 {
-	char *text = NULL, *line;
+	char *text = NULL;
 	size_t len = 0;
 	FILE *out = open_memstream(&text, &len);
 
 	if (!out)
 		return NULL;
 	put_losses(out, snapshot);
-	if (fclose(out)) {
-		free(text);
-		errno = ENOMEM;
+	return finish_line(out, &text, &len);
+}
+
+char *loss_list_line(const struct report_loss *loss, size_t nr)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
 		return NULL;
-	}
-	line = len ? clean_copy(text) : NULL;
-	if (!len)
-		errno = 0;
-	free(text);
-	return line;
+	for (size_t i = 0; i < nr; i++)
+		put_loss(out, loss[i].name, loss[i].value);
+	return finish_line(out, &text, &len);
 }
 
 /* Memory in use when the recording began, of which part may still be: 0 where not known. */

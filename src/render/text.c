@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "engine.h"
 #include "render/clean.h"
+#include "render/cohorts.h"
 #include "render/domains.h"
 #include "render/facts.h"
 #include "render/formats.h"
@@ -43,8 +44,7 @@ static int put_extra(FILE *out, struct source_tree *tree, const struct frame_vie
 	return err ?: put_source(out, tree, frame);
 }
 
-static int put_stack(FILE *out, struct source_tree *tree, const struct statistic *statistic,
-		     bool oldest_first)
+int text_stack(FILE *out, struct source_tree *tree, const struct statistic *statistic, bool oldest_first)
 {
 	uint32_t nframe = statistic->nframe;
 	int err = 0;
@@ -76,16 +76,28 @@ static char *domain_statistic_text(const struct report *report, const struct sta
 	return text;
 }
 
+static int put_costs(FILE *out, const struct report *report, const struct statistic *statistic)
+{
+	char *text = domain_statistic_text(report, statistic), means[PROCESS_MEAN_TEXT_MAX];
+	int err = -ENOMEM;
+
+	process_mean_text(means, report, &statistic->cost, &statistic->diff);
+	if (text)
+		err = put_line(out, "%s%s", text, means);
+	free(text);
+	return err;
+}
+
 static int put_statistic(FILE *out, const struct report *report, struct source_tree *tree,
 			 const struct statistic *statistic)
 {
 	const struct statistics *statistics = report->statistics;
-	int err = put_text(out, "", domain_statistic_text(report, statistic));
+	int err = put_costs(out, report, statistic);
 
 	if (err)
 		return err;
 	if (statistics->key_type == KEY_TRACEBACK)
-		return put_stack(out, tree, statistic, report->oldest_first);
+		return text_stack(out, tree, statistic, report->oldest_first);
 	if (statistics->key_type == KEY_LINENO)
 		return put_extra(out, tree, &statistic->frame[0]);
 	return 0;
@@ -133,16 +145,17 @@ static int put_rest(FILE *out, const struct statistics *statistics, size_t shown
 			cost.count == 1 ? "" : "s");
 }
 
-/* "1200 samples, one in 512 KiB", "every block" */
-static void put_samples(FILE *out, const struct snapshot *snapshot, uint64_t samples)
+/* Of a side of the report, from 0: "1200 samples, one in 512 KiB", "every block" */
+static void put_samples(FILE *out, const struct report *report, size_t side, uint64_t samples)
 {
-	char rate[RATE_TEXT_MAX];
+	char rate[RATE_TEXT_MAX] = "";
 
-	if (!snapshot__tables(snapshot)->trace_weight) {
+	if (!is_sampled_side(report, side)) {
 		fputs("every block", out);
 		return;
 	}
-	rate_text(rate, snapshot);
+	if (!report->cohort_nr)
+		rate_text(rate, report->snapshot[side]);
 	fprintf(out, "%" PRIu64 " sample%s%s%s", samples, samples == 1 ? "" : "s", *rate ? ", " : "",
 		rate);
 }
@@ -155,10 +168,10 @@ static int put_sampling(FILE *out, const struct report *report)
 	if (!estimate)
 		return 0;
 	fputs("estimated from ", out);
-	put_samples(out, report->snapshot[report->snapshot_nr - 1], estimate->samples);
+	put_samples(out, report, report_sides(report) - 1, estimate->samples);
 	if (report->statistics->is_diff) {
 		fputs(" (before: ", out);
-		put_samples(out, report->snapshot[0], estimate->old_samples);
+		put_samples(out, report, 0, estimate->old_samples);
 		fputs(")", out);
 	}
 	return put_line(out, "; ± is how far off it may be, with 95 %% confidence");
@@ -168,8 +181,8 @@ int text_report(FILE *out, const struct report *report)
 {
 	const struct statistics *statistics = report->statistics;
 	size_t shown = report_rows(report);
-	char costs[COST_TEXT_MAX];
-	int err = put_sampling(out, report);
+	char costs[COST_TEXT_MAX], means[PROCESS_MEAN_TEXT_MAX];
+	int err = put_cohorts(out, report) ?: put_sampling(out, report);
 
 	err = err ?: put_rows(out, report, shown);
 	err = err ?: put_rest(out, statistics, shown);
@@ -177,5 +190,6 @@ int text_report(FILE *out, const struct report *report)
 		return err;
 	cost_text(costs, &statistics->total, statistics->is_diff ? &statistics->total_diff : NULL,
 		  statistics->total_estimate);
-	return put_line(out, "total: %s", costs);
+	process_mean_text(means, report, &statistics->total, &statistics->total_diff);
+	return put_line(out, "total: %s%s", costs, means);
 }

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_ENGINE_PROCESS_MEAN_H
+#define ALLOCSNAP_ENGINE_PROCESS_MEAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine.h"
+
+/*
+ * Sums over different numbers of processes, compared by what one process has on average. All rows of a diff
+ * have the same numbers, so their order is that of whole numbers:
+ *
+ *	new / new_nr - old / old_nr  =  (new × old_nr - old × new_nr) / (old_nr × new_nr)
+ */
+struct process_nr {
+	uint32_t old, new; /* at least 1; a process that is in a sum at several times counts for each of them */
+};
+
+/* The difference of the means of one number, which is `now` and was `now - diff`. Ordered as the rows are. */
+double process_mean_diff(int64_t now, int64_t diff, const struct process_nr *nr);
+
+/* By the difference of mean sizes as `order` says; where that is the same, in the order of the sums. */
+void statistics_sort_means(struct statistic *statistic, size_t nr, enum sort_order order,
+			   const struct process_nr *processes);
+
+#endif
