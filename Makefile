@@ -28,13 +28,13 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(
 # What the installed libraries need: the names of src/symbols, and recording, are the second one's.
 API_LIBS     := -ljansson -lzstd -lm
 SYMBOLS_LIBS := -ldw -lelf -lz -liberty
-LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS)
+LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS) -lsqlite3
 COLLECT_LIBS := -lbpf -lcapstone
 
 # Everything but src/collect and bpf is one library that never sees libbpf.
 API_SRC     := $(wildcard src/base/*.c src/snapshot/*.c src/engine/*.c src/render/*.c)
 LIB_SRC     := $(API_SRC) $(wildcard src/symbols/*.c src/unwind/*.c src/elf/*.c src/parser/*.c \
-		 src/naming/*.c src/archive/*.c src/service/*.c)
+		 src/naming/*.c src/archive/*.c src/service/*.c src/fleet/*.c)
 COLLECT_SRC := $(wildcard src/collect/*.c)
 MAIN_SRC    := $(wildcard src/*.c)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)

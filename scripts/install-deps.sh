@@ -9,7 +9,7 @@ set -eu
 packages='
 	make gcc g++ libc6-dev binutils
 	clang llvm bpftool libbpf-dev
-	libelf-dev libdw-dev libcapstone-dev libiberty-dev libjansson-dev libxxhash-dev libzstd-dev zlib1g-dev
+	libelf-dev libdw-dev libcapstone-dev libiberty-dev libjansson-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev
 	libcriterion-dev libclang-rt-14-dev pkg-config
 	lld dwz libc6-dbg musl-tools libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
 	python3 python3.11-dbg sqlite3 redis-server redis-tools jq git gh ripgrep

@@ -5,7 +5,7 @@
 #include "cmd.h"
 
 extern const struct command cmd_attach, cmd_run, cmd_record, cmd_stats, cmd_diff, cmd_show, cmd_convert,
-	cmd_symbolize, cmd_doctor;
+	cmd_symbolize, cmd_fleet, cmd_doctor;
 
 /*
  * A standard descriptor that is closed would be given to a file or a probe of ours, and get what is
@@ -23,7 +23,7 @@ int main(int argc, char **argv)
 	/* In the order of `allocsnap --help`. */
 	static const struct command *const commands[] = {
 		&cmd_attach, &cmd_run, &cmd_record, &cmd_stats, &cmd_diff, &cmd_show, &cmd_convert,
-		&cmd_symbolize, &cmd_doctor, NULL,
+		&cmd_symbolize, &cmd_fleet, &cmd_doctor, NULL,
 	};
 
 	keep_standard_descriptors();

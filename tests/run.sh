@@ -58,6 +58,7 @@ suite example count_lines make test-example
 suite live count_lines make test-live
 suite fuzz count_lines make test-fuzz
 suite damage count_lines make test-damage
+suite fleet count_lines make test-fleet
 suite unwind count_lines make test-unwind
 suite placement count_lines make test-placement
 

@@ -12,9 +12,9 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 		/usr/bin/python3.11 /usr
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
-.PHONY: bench bench-peers bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs
+.PHONY: bench bench-peers bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet
 
-bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs	## how long questions take, and CPython; what recording costs
+bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet	## how long questions take, and CPython; what recording costs
 	$(Q)$(PYTHON) tests/bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
 
 bench-unwind: $(BENCH)/unwind	## what compiling unwind tables costs
@@ -22,6 +22,10 @@ bench-unwind: $(BENCH)/unwind	## what compiling unwind tables costs
 
 bench-capacity: $(BENCH)/capacity $(BENCH)/measure	## ten million live blocks: to the file, and what that takes (as root)
 	$(Q)tests/bench/capacity.py $^ $(BENCH)/capacity.d $(BENCH_TRACES)
+
+bench-fleet: $(BIN) $(OUT)/fleet-data $(BENCH)/child_peak	## ten million rows of a fleet: indexing, size, questions, and SQL
+	$(Q)$(PYTHON) tests/bench/fleet.py $(abspath $(BIN)) $(abspath $(OUT)/fleet-data) $(abspath $(BENCH)/child_peak) \
+		$(abspath $(BENCH))/fleet.d $(FLEET_HOSTS)
 
 bench-first-stack: $(BENCH)/first_stack	## how long new code has no complete tracebacks (as root)
 	$(Q)$(BENCH)/first_stack

@@ -18,6 +18,7 @@
  *	sampled-old.snap, sampled.snap	one process, samples of its blocks, the second with gaps
  *	sampled-hostile.snap	samples of impossible weights, impossible costs
  *	gaps.snap		every block, but for gaps
+ *	fleet/			one program on five hosts at three times
  *	damaged.snap, short.snap, text.snap, later.snap	no snapshots
  */
 #include <stdio.h>
@@ -25,6 +26,7 @@
 #include <string.h>
 
 #include "make.h"
+#include "make_fleet.h"
 #include "make_sampled.h"
 
 #define SEC 1000000000ull
@@ -361,5 +363,6 @@ int main(int argc, char **argv)
 	make_sampled(&make);
 	make_sampled_hostile(&make);
 	make_gaps(&make);
+	make_fleet(&make);
 	return 0;
 }

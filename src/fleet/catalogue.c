@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Opening and closing. The journal is a rollback journal: who only reads needs to write nothing, neither
+ * the file nor a directory, and a catalogue that nobody writes is one file. Who reads has a transaction from
+ * beginning to end, for whose end a commit waits.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/reason.h"
+#include "fleet/catalogue_private.h"
+
+#define WAIT_MS (10 * 60 * 1000) /* for others to end what they read or write */
+
+const char *catalogue__path(const struct catalogue *catalogue)
+{
+	return catalogue->path;
+}
+
+void catalogue__close(struct catalogue *catalogue)
+{
+	if (!catalogue)
+		return;
+	sqlite3_close(catalogue->db);
+	if (catalogue->fd >= 0)
+		close(catalogue->fd);
+	free(catalogue->path);
+	free(catalogue);
+}
+
+static int say(const struct catalogue *catalogue, int err, struct reason *why)
+{
+	return reason_set(why, err, "%s: %s", catalogue->path, strerror(-err));
+}
+
+/* Whether the path still names the file that is open. */
+static bool is_same_file(const struct catalogue *catalogue)
+{
+	struct stat st;
+
+	return !stat(catalogue->path, &st) && st.st_dev == catalogue->device &&
+	       st.st_ino == catalogue->inode;
+}
+
+static int open_file(struct catalogue *catalogue, struct reason *why)
+{
+	bool writes = catalogue->access == CATALOGUE_WRITE;
+	struct stat st;
+
+	catalogue->fd = open(catalogue->path, (writes ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC |
+			     O_NONBLOCK | O_NOCTTY, 0600);
+	if (catalogue->fd < 0 || fstat(catalogue->fd, &st))
+		return say(catalogue, -errno, why);
+	if (!S_ISREG(st.st_mode))
+		return reason_set(why, -EBADMSG, "%s: not a regular file", catalogue->path);
+	/* One that is being made, or whose first indexing was killed. */
+	if (!writes && !st.st_size)
+		return reason_set(why, -ENOENT, CATALOGUE_IS_EMPTY, catalogue->path);
+	catalogue->device = st.st_dev;
+	catalogue->inode = st.st_ino;
+	return 0;
+}
+
+/* Waits for another one that writes. */
+static int lock_file(const struct catalogue *catalogue, struct reason *why)
+{
+	while (flock(catalogue->fd, LOCK_EX))
+		if (errno != EINTR)
+			return say(catalogue, -errno, why);
+	if (!is_same_file(catalogue))
+		return reason_set(why, -ESTALE, "%s: it was replaced by another file", catalogue->path);
+	return 0;
+}
+
+/* What a hostile file could make of our SQL is switched off. */
+static const char settings[] = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
+			       "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;";
+
+/*
+ * With the right to write SQLite takes back what a killed one has left half; without it
+ * it says that somebody must.
+ */
+static int connect_db(struct catalogue *catalogue, struct reason *why)
+{
+	int code = sqlite3_open_v2(catalogue->path, &catalogue->db,
+				   SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
+				   NULL);
+
+	if (!catalogue->db)
+		return say(catalogue, -ENOMEM, why);
+	if (code != SQLITE_OK)
+		return sql_error(catalogue, why);
+	sqlite3_busy_timeout(catalogue->db, WAIT_MS);
+	sqlite3_db_config(catalogue->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	return sql_run(catalogue, settings, why);
+}
+
+int catalogue_connect(struct catalogue *catalogue, struct reason *why)
+{
+	int err = connect_db(catalogue, why) ?: sql_run(catalogue, "PRAGMA query_only = ON; BEGIN", why) ?:
+		  catalogue_check_version(catalogue, why);
+
+	if (!err && !is_same_file(catalogue))
+		err = reason_set(why, -ESTALE, "%s: it was replaced by another file", catalogue->path);
+	return err;
+}
+
+/* What is in memory until a commit keeps readers from nothing, and leaves nothing behind where we are killed. */
+static const char writing[] = "PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;"
+			      "PRAGMA cache_spill = OFF; PRAGMA foreign_keys = OFF;";
+
+static int make_if_empty(const struct catalogue *catalogue, struct reason *why)
+{
+	int64_t pages;
+	int err = sql_number(catalogue, "PRAGMA page_count", &pages, why);
+
+	if (err || pages)
+		return err;
+	return sql_run(catalogue, "BEGIN IMMEDIATE", why) ?: catalogue_make_tables(catalogue, why) ?:
+	       sql_run(catalogue, "COMMIT", why);
+}
+
+static int open_for(struct catalogue *catalogue, struct reason *why)
+{
+	int err = open_file(catalogue, why);
+
+	if (err)
+		return err;
+	if (catalogue->access == CATALOGUE_READ)
+		return catalogue_connect(catalogue, why);
+	return lock_file(catalogue, why) ?: connect_db(catalogue, why) ?: sql_run(catalogue, writing, why) ?:
+	       make_if_empty(catalogue, why) ?: catalogue_check_version(catalogue, why);
+}
+
+/* SQLite would count every allocation, and threads that read would wait for each other at that. */
+static void configure(void)
+{
+	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
+int catalogue__open(const char *path, enum catalogue_access access, struct catalogue **ret,
+		    struct reason *why)
+{
+	static pthread_once_t configured = PTHREAD_ONCE_INIT;
+	struct catalogue *catalogue = calloc(1, sizeof(*catalogue));
+	int err;
+
+	if (!catalogue)
+		return reason_set(why, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
+	pthread_once(&configured, configure);
+	catalogue->fd = -1;
+	catalogue->access = access;
+	catalogue->path = strdup(path);
+	err = catalogue->path ? open_for(catalogue, why) :
+				reason_set(why, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
+	if (err)
+		catalogue__close(catalogue);
+	else
+		*ret = catalogue;
+	return err;
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* All snapshots, in memory: some hundred bytes each, and their texts once. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "base/strpool.h"
+#include "fleet/catalogue_private.h"
+
+/* Texts are ids of a pool until that moves no more. */
+enum { PATH = FLEET_TEXT_NR, TEXT_NR };
+
+struct raw {
+	struct fleet_snapshot snapshot;
+	int64_t number;
+	uint32_t text[TEXT_NR];
+};
+
+struct raw_pair {
+	uint32_t name, value;
+};
+
+struct gathering {
+	struct catalogue *catalogue;
+	struct strpool pool;
+	struct raw *raw;
+	size_t raw_nr, raw_alloc;
+	struct raw_pair *label;
+	size_t label_nr, label_alloc;
+	struct raw_loss {
+		uint32_t name;
+		uint64_t value;
+	} *loss;
+	size_t loss_nr, loss_alloc;
+};
+
+static int add_text(struct gathering *g, sqlite3_stmt *row, int column, uint32_t *ret)
+{
+	const char *text = sql_text(row, column);
+
+	return strpool_add(&g->pool, text, strlen(text), ret);
+}
+
+/* Calls add() for each row of the select. */
+static int for_each(struct gathering *g, const char *sql, int (*add)(struct gathering *g, sqlite3_stmt *row),
+		    struct reason *why)
+{
+	sqlite3_stmt *statement;
+	int more, err = sql_prepare(g->catalogue, sql, &statement, why);
+
+	if (err)
+		return err;
+	while ((more = sql_step(g->catalogue, statement, why)) > 0 && !err)
+		err = add(g, statement);
+	sqlite3_finalize(statement);
+	if (more < 0)
+		return more;
+	if (err == -EBADMSG)
+		return catalogue_damaged(g->catalogue, why, "something is of a snapshot that is not there");
+	return err ? reason_set(why, err, "%s: %s", g->catalogue->path, strerror(-err)) : 0;
+}
+
+/* ---- snapshots -------------------------------------------------------------------------------------- */
+
+static const char select_snapshots[] =
+	"SELECT s.number, snapshot_id, process_id, time_ns, pid, s.size, count, row_nr, traceback_limit,"
+	" start_ticks, exec_count, monotonic_ns, is_sampled, is_part, "
+#define X(name) #name ", "
+	FLEET_TEXTS(X)
+#undef X
+	"path FROM snapshot AS s JOIN file AS f ON f.number = s.file ORDER BY s.number";
+
+enum { FIRST_TEXT = 14 };
+
+static int add_snapshot(struct gathering *g, sqlite3_stmt *row)
+{
+	struct raw raw = {
+		.number = sqlite3_column_int64(row, 0),
+		.snapshot = {
+			.snapshot_id = sqlite3_column_int64(row, 1),
+			.process_id = sqlite3_column_int64(row, 2),
+			.time_ns = sqlite3_column_int64(row, 3),
+			.pid = sqlite3_column_int64(row, 4),
+			.size = sqlite3_column_int64(row, 5),
+			.count = sqlite3_column_int64(row, 6),
+			.row_nr = sqlite3_column_int64(row, 7),
+			.traceback_limit = sqlite3_column_int64(row, 8),
+			.start_ticks = sqlite3_column_int64(row, 9),
+			.exec_count = sqlite3_column_int64(row, 10),
+			.monotonic_ns = sqlite3_column_int64(row, 11),
+			.is_sampled = sqlite3_column_int(row, 12),
+			.is_part = sqlite3_column_int(row, 13),
+		},
+	};
+	int err = 0;
+
+	for (int i = 0; i < TEXT_NR && !err; i++)
+		err = add_text(g, row, FIRST_TEXT + i, &raw.text[i]);
+	return err ?: array_push(g, raw, raw);
+}
+
+/* ---- labels and losses: in the order of the snapshots' numbers, as these are ------------------------- */
+
+static int compare_number(const void *number, const void *raw)
+{
+	int64_t left = *(const int64_t *)number, right = ((const struct raw *)raw)->number;
+
+	return (left > right) - (left < right);
+}
+
+static struct fleet_snapshot *find(struct gathering *g, sqlite3_stmt *row)
+{
+	int64_t number = sqlite3_column_int64(row, 0);
+	struct raw *raw = g->raw_nr ? bsearch(&number, g->raw, g->raw_nr, sizeof(*g->raw),
+					      compare_number) : NULL;
+
+	return raw ? &raw->snapshot : NULL;
+}
+
+static int add_label(struct gathering *g, sqlite3_stmt *row)
+{
+	struct fleet_snapshot *snapshot = find(g, row);
+	struct raw_pair pair;
+	int err;
+
+	if (!snapshot)
+		return -EBADMSG;
+	err = add_text(g, row, 1, &pair.name) ?: add_text(g, row, 2, &pair.value);
+	if (!err && !snapshot->label_nr++)
+		snapshot->label = g->label_nr;
+	return err ?: array_push(g, label, pair);
+}
+
+static int add_loss(struct gathering *g, sqlite3_stmt *row)
+{
+	struct fleet_snapshot *snapshot = find(g, row);
+	struct raw_loss loss = { .value = sqlite3_column_int64(row, 2) };
+	int err;
+
+	if (!snapshot)
+		return -EBADMSG;
+	err = add_text(g, row, 1, &loss.name);
+	if (!err && !snapshot->loss_nr++)
+		snapshot->loss = g->loss_nr;
+	return err ?: array_push(g, loss, loss);
+}
+
+/* ---- the pool moves no more ---------------------------------------------------------------------------- */
+
+static void set_texts(const struct gathering *g, const struct raw *raw, struct fleet_snapshot *to)
+{
+	*to = raw->snapshot;
+#define X(name) to->name = strpool_get(&g->pool, raw->text[FLEET_TEXT_##name]);
+	FLEET_TEXTS(X)
+#undef X
+	to->path = strpool_get(&g->pool, raw->text[PATH]);
+}
+
+static int set_all(const struct gathering *g, struct fleet_facts *facts)
+{
+	facts->snapshot = calloc(g->raw_nr ?: 1, sizeof(*facts->snapshot));
+	facts->label = calloc(g->label_nr ?: 1, sizeof(*facts->label));
+	facts->loss = calloc(g->loss_nr ?: 1, sizeof(*facts->loss));
+	if (!facts->snapshot || !facts->label || !facts->loss)
+		return -ENOMEM;
+	facts->snapshot_nr = g->raw_nr;
+	facts->label_nr = g->label_nr;
+	facts->loss_nr = g->loss_nr;
+	for (size_t i = 0; i < g->raw_nr; i++)
+		set_texts(g, &g->raw[i], &facts->snapshot[i]);
+	for (size_t i = 0; i < g->label_nr; i++)
+		facts->label[i] = (struct fleet_pair){ strpool_get(&g->pool, g->label[i].name),
+						       strpool_get(&g->pool, g->label[i].value) };
+	for (size_t i = 0; i < g->loss_nr; i++)
+		facts->loss[i] = (struct fleet_loss){ strpool_get(&g->pool, g->loss[i].name),
+						      g->loss[i].value };
+	return 0;
+}
+
+/* ---- in order ------------------------------------------------------------------------------------------ */
+
+static int compare_int64(int64_t left, int64_t right)
+{
+	return (left > right) - (left < right);
+}
+
+/* Equal hosts have one text. */
+static int compare_hosts(const struct fleet_snapshot *left, const struct fleet_snapshot *right)
+{
+	return left->host == right->host ? 0 : strcmp(left->host, right->host);
+}
+
+static int by_process(const void *left_, const void *right_)
+{
+	const struct fleet_snapshot *left = left_, *right = right_;
+
+	return compare_hosts(left, right) ?: compare_int64(left->process_id, right->process_id);
+}
+
+/* The whole is the latest, not a part of it. */
+static int by_clock(const void *left_, const void *right_)
+{
+	const struct fleet_snapshot *left = left_, *right = right_;
+
+	return compare_int64(left->process, right->process) ?: compare_int64(left->clock_ns, right->clock_ns) ?:
+	       compare_int64(left->time_ns, right->time_ns) ?: right->is_part - left->is_part ?:
+	       compare_int64(left->snapshot_id, right->snapshot_id);
+}
+
+/* Hosts by name, the processes of each side by side. */
+static void number_all(struct fleet_facts *facts)
+{
+	struct fleet_snapshot *snapshot = facts->snapshot;
+	size_t nr = facts->snapshot_nr;
+
+	qsort(snapshot, nr, sizeof(*snapshot), by_process);
+	for (size_t i = 0; i < nr; i++) {
+		bool is_new_host = !i || compare_hosts(&snapshot[i], &snapshot[i - 1]);
+
+		facts->host_nr += is_new_host;
+		facts->process_nr += is_new_host || snapshot[i].process_id != snapshot[i - 1].process_id;
+		snapshot[i].host_nr = facts->host_nr - 1;
+		snapshot[i].process = facts->process_nr - 1;
+	}
+}
+
+/* One clock for all of a process. */
+static void set_clocks(struct fleet_snapshot *first, const struct fleet_snapshot *end)
+{
+	bool is_monotonic = true;
+
+	for (const struct fleet_snapshot *at = first; at < end; at++)
+		is_monotonic &= at->monotonic_ns > 0;
+	for (struct fleet_snapshot *at = first; at < end; at++)
+		at->clock_ns = is_monotonic ? at->monotonic_ns : at->time_ns;
+}
+
+static void order_all(struct fleet_facts *facts)
+{
+	struct fleet_snapshot *first = facts->snapshot, *end = first + facts->snapshot_nr;
+
+	for (struct fleet_snapshot *at = first; at < end; at++) {
+		if (at + 1 < end && at[1].process == at->process)
+			continue;
+		set_clocks(first, at + 1);
+		first = at + 1;
+	}
+	qsort(facts->snapshot, facts->snapshot_nr, sizeof(*facts->snapshot), by_clock);
+}
+
+static int count_origins(struct gathering *g, struct fleet_facts *facts, struct reason *why)
+{
+	int64_t nr = 0;
+	int err = sql_number(g->catalogue, "SELECT coalesce(max(number) + 1, 0) FROM origin", &nr, why);
+
+	if (!err && (nr < 0 || nr > UINT32_MAX))
+		err = catalogue_damaged(g->catalogue, why, "an origin out of range");
+	facts->origin_nr = nr;
+	return err;
+}
+
+static int gather(struct gathering *g, struct fleet_facts *facts, struct reason *why)
+{
+	int err = for_each(g, select_snapshots, add_snapshot, why) ?:
+		  for_each(g, "SELECT snapshot, name, value FROM label ORDER BY 1, 2", add_label, why) ?:
+		  for_each(g, "SELECT snapshot, name, value FROM loss ORDER BY 1, 2", add_loss, why) ?:
+		  count_origins(g, facts, why);
+
+	if (!err && set_all(g, facts))
+		err = reason_set(why, -ENOMEM, "%s: %s", g->catalogue->path, strerror(ENOMEM));
+	if (err)
+		return err;
+	number_all(facts);
+	order_all(facts);
+	if (fleet_endings_find(facts))
+		return reason_set(why, -ENOMEM, "%s: %s", g->catalogue->path, strerror(ENOMEM));
+	facts->memory = g->pool.bytes;
+	g->pool.bytes = NULL;
+	return 0;
+}
+
+int catalogue__facts(struct catalogue *catalogue, struct fleet_facts *ret, struct reason *why)
+{
+	struct gathering g = { .catalogue = catalogue };
+	struct fleet_facts facts = {};
+	int err = gather(&g, &facts, why);
+
+	if (err)
+		fleet_facts_release(&facts);
+	else
+		*ret = facts;
+	strpool_release(&g.pool);
+	free(g.raw);
+	free(g.label);
+	free(g.loss);
+	return err;
+}
+
+void fleet_facts_release(struct fleet_facts *facts)
+{
+	free(facts->snapshot);
+	free(facts->label);
+	free(facts->loss);
+	free(facts->memory);
+	*facts = (struct fleet_facts){};
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fleet/dictionary.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "fleet/catalogue_private.h"
+#include "fleet/known.h"
+#include "snapshot.h"
+
+#define BUILD_ID_DIGITS "12"
+
+struct making {
+	struct catalogue *catalogue;
+	const struct dictionary_options *options;
+	struct snapshot_builder *builder;
+	struct known frames, tracebacks; /* by the catalogue's id; number: the builder's */
+	uint32_t *frame;		 /* of one traceback */
+	size_t frame_alloc;
+	struct snap_trace *trace; /* of each origin */
+	size_t trace_nr, trace_alloc;
+	char *name; /* the last one that was put together */
+};
+
+/* ---- frames ----------------------------------------------------------------------------------------- */
+
+/* A frame as the catalogue has it, and then as it is a key. */
+struct frame_text {
+	const char *filename, *function, *object, *build_id;
+	uint32_t lineno, first_line, flags;
+	uint64_t offset;
+};
+
+/* NULL: no memory. Valid until the next call. */
+__attribute__((format(printf, 2, 3)))
+static const char *put_together(struct making *m, const char *fmt, ...)
+{
+	va_list args;
+	char *name;
+
+	va_start(args, fmt);
+	if (vasprintf(&name, fmt, args) < 0)
+		name = NULL;
+	va_end(args);
+	free(m->name);
+	m->name = name;
+	return name;
+}
+
+static const char *strip(const struct dictionary_options *options, const char *path)
+{
+	for (size_t i = 0; i < options->strip_prefix_nr; i++) {
+		size_t len = strlen(options->strip_prefix[i]);
+
+		if (!strncmp(path, options->strip_prefix[i], len))
+			return path + len;
+	}
+	return path;
+}
+
+static int drift(struct making *m, struct frame_text *frame)
+{
+	if (!m->options->line_drift || !*frame->function || !frame->first_line ||
+	    frame->lineno < frame->first_line)
+		return 0;
+	frame->filename = put_together(m, "%s:%s", frame->filename, frame->function);
+	frame->lineno -= frame->first_line;
+	return frame->filename ? 0 : -ENOMEM;
+}
+
+/* Code without a name: of which build the offset is. */
+static int name_build(struct making *m, struct frame_text *frame)
+{
+	bool is_file = !strcmp(frame->filename, frame->object) || !*frame->filename;
+	const char *name;
+
+	if (!*frame->build_id)
+		return 0;
+	name = put_together(m, "%s@%." BUILD_ID_DIGITS "s", frame->object, frame->build_id);
+	if (!name)
+		return -ENOMEM;
+	frame->filename = is_file ? name : frame->filename;
+	frame->object = name;
+	return 0;
+}
+
+/* What differs from build to build goes, but where it is all there is. */
+static int normalise(struct making *m, struct frame_text *frame)
+{
+	bool has_name = frame->lineno || *frame->function;
+
+	frame->filename = strip(m->options, frame->filename);
+	frame->object = strip(m->options, frame->object);
+	if (!has_name && *frame->object)
+		return name_build(m, frame);
+	frame->offset = 0;
+	frame->build_id = "";
+	return frame->lineno ? drift(m, frame) : 0;
+}
+
+static int build_frame(struct making *m, const struct frame_text *text, uint32_t *ret_id)
+{
+	struct snap_object object = {};
+	struct snap_frame frame = {
+		.lineno = text->lineno, .offset = text->offset, .flags = text->flags,
+	};
+	struct snapshot_builder *b = m->builder;
+
+	return snapshot_builder__string(b, text->filename, &frame.filename) ?:
+	       snapshot_builder__string(b, text->function, &frame.function) ?:
+	       snapshot_builder__string(b, text->object, &object.path) ?:
+	       snapshot_builder__string(b, text->build_id, &object.build_id) ?:
+	       snapshot_builder__object(b, &object, &frame.object) ?:
+	       snapshot_builder__frame(b, &frame, ret_id);
+}
+
+static bool is_u32(int64_t number)
+{
+	return number >= 0 && number <= UINT32_MAX;
+}
+
+static int add_frame(struct making *m, sqlite3_stmt *row)
+{
+	struct known_row known = { .hash.id = sqlite3_column_int64(row, 0) };
+	struct frame_text frame = {
+		.filename = sql_text(row, 1),
+		.lineno = sqlite3_column_int64(row, 2),
+		.function = sql_text(row, 3),
+		.first_line = sqlite3_column_int64(row, 4),
+		.object = sql_text(row, 5),
+		.build_id = sql_text(row, 6),
+		.offset = sqlite3_column_int64(row, 7),
+		.flags = sqlite3_column_int64(row, 8),
+	};
+	int err;
+
+	if (known.hash.id <= 0 || !is_u32(sqlite3_column_int64(row, 2)) ||
+	    !is_u32(sqlite3_column_int64(row, 4)) || !is_u32(sqlite3_column_int64(row, 8)))
+		return -EINVAL;
+	err = normalise(m, &frame) ?: build_frame(m, &frame, &known.number);
+	return err ?: known_add(&m->frames, &known);
+}
+
+/* ---- tracebacks ------------------------------------------------------------------------------------- */
+
+/* Two with the same names are one. */
+static int add_traceback(struct making *m, sqlite3_stmt *row)
+{
+	struct known_row traceback = { .hash.id = sqlite3_column_int64(row, 0) };
+	const char *bytes = sqlite3_column_blob(row, 1);
+	size_t len = sqlite3_column_bytes(row, 1), nr = len / sizeof(int64_t);
+	int err = array_reserve(&m->frame, &m->frame_alloc, nr);
+
+	if (traceback.hash.id <= 0 || len % sizeof(int64_t))
+		return -EINVAL;
+	for (size_t i = 0; i < nr && !err; i++) {
+		const struct known_row *frame;
+		int64_t id;
+
+		memcpy(&id, bytes + i * sizeof(id), sizeof(id));
+		frame = known_find(&m->frames, id, 0);
+		if (!frame)
+			return -EINVAL;
+		m->frame[i] = frame->number;
+	}
+	err = err ?: snapshot_builder__traceback(m->builder, m->frame, nr, 0, 0, &traceback.number);
+	return err ?: known_add(&m->tracebacks, &traceback);
+}
+
+/* ---- origins and domains ---------------------------------------------------------------------------- */
+
+static int add_origin(struct making *m, sqlite3_stmt *row)
+{
+	const struct known_row *traceback = known_find(&m->tracebacks, sqlite3_column_int64(row, 1), 0);
+	struct snap_trace trace = { .domain = sqlite3_column_int64(row, 2) };
+
+	if (sqlite3_column_int64(row, 0) != (int64_t)m->trace_nr || !traceback ||
+	    !is_u32(sqlite3_column_int64(row, 2)))
+		return -EINVAL;
+	trace.traceback = traceback->number;
+	return array_push(m, trace, trace);
+}
+
+static int add_domain(struct making *m, sqlite3_stmt *row)
+{
+	if (!is_u32(sqlite3_column_int64(row, 0)))
+		return -EINVAL;
+	return snapshot_builder__domain_name(m->builder, sqlite3_column_int64(row, 0), sql_text(row, 1));
+}
+
+static int add_traces(struct making *m)
+{
+	uint64_t first;
+
+	if (!m->trace_nr)
+		return 0;
+	return snapshot_builder__add_traces(m->builder, m->trace_nr, &first) ?:
+	       snapshot_builder__set_traces(m->builder, first, m->trace, m->trace_nr);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *sql;
+	int (*add)(struct making *m, sqlite3_stmt *row);
+} tables[] = {
+	{ "SELECT frame_id, filename, lineno, function, first_line, object, build_id, offset, flags"
+	  " FROM frame", add_frame },
+	{ "SELECT traceback_id, frames FROM traceback", add_traceback },
+	{ "SELECT number, traceback_id, domain FROM origin ORDER BY number", add_origin },
+	{ "SELECT number, name FROM domain ORDER BY number", add_domain },
+};
+
+static int say(const struct making *m, int err, struct reason *why)
+{
+	if (err == -EINVAL)
+		return catalogue_damaged(m->catalogue, why, "a frame, traceback, origin or domain");
+	return reason_set(why, err, "%s: %s", m->catalogue->path, strerror(-err));
+}
+
+static int read_table(struct making *m, size_t at, struct reason *why)
+{
+	sqlite3_stmt *row;
+	int more, err = sql_prepare(m->catalogue, tables[at].sql, &row, why);
+
+	if (err)
+		return err;
+	while ((more = sql_step(m->catalogue, row, why)) > 0 && !err)
+		err = tables[at].add(m, row);
+	sqlite3_finalize(row);
+	return more < 0 ? more : err ? say(m, err, why) : 0;
+}
+
+static int make(struct making *m, struct snapshot **ret, struct reason *why)
+{
+	int err = 0;
+
+	m->builder = snapshot_builder__new(SNAP_WITH_DOMAIN);
+	if (!m->builder)
+		return say(m, -ENOMEM, why);
+	for (size_t i = 0; i < ARRAY_SIZE(tables) && !err; i++)
+		err = read_table(m, i, why);
+	if (err)
+		return err;
+	err = add_traces(m);
+	if (!err) {
+		err = snapshot_builder__finish(m->builder, ret);
+		m->builder = NULL;
+	}
+	return err ? say(m, err, why) : 0;
+}
+
+int dictionary_read(struct catalogue *catalogue, const struct dictionary_options *options,
+		    struct snapshot **ret, struct reason *why)
+{
+	static const struct dictionary_options none;
+	struct making m = { .catalogue = catalogue, .options = options ?: &none };
+	int err = make(&m, ret, why);
+
+	snapshot_builder__free(m.builder);
+	known_release(&m.frames);
+	known_release(&m.tracebacks);
+	free(m.frame);
+	free(m.trace);
+	free(m.name);
+	return err;
+}

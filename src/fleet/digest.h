@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_FLEET_DIGEST_H
+#define ALLOCSNAP_FLEET_DIGEST_H
+
+/*
+ * A snapshot's blocks added up by traceback and domain, and the ids of what they refer to. Ids are hashes of
+ * content, so that they are the same in every file and catalogue:
+ *
+ *	string		its bytes
+ *	frame		hashes of filename, function, object's path and build-id; offset (none outside of a file),
+ *			lineno, flags, first line
+ *	traceback	hashes of its frames, most recent call first
+ *
+ * Memory is kept from file to file.
+ */
+
+#include <stdbool.h>
+
+#include "base/idmap.h"
+#include "engine/cost.h"
+#include "fleet/known.h"
+#include "reason.h"
+#include "snapshot.h"
+
+struct digest_row {
+	uint32_t traceback; /* in the snapshot */
+	uint32_t domain;    /* in digest->domain */
+	struct hash_id id;  /* of the traceback */
+	struct cost cost;
+};
+
+struct digest {
+	const struct snapshot *snapshot;
+	const struct snapshot_tables *tables;
+	struct digest_row *row; /* in the order of the traces where each is first met */
+	size_t row_nr, row_alloc;
+	struct sums *sums; /* of each row, where is_sampled */
+	size_t sums_alloc;
+	bool is_sampled;
+	struct cost total; /* unbiased */
+	uint32_t *domain;  /* as the snapshot numbers them, in the order in which they are met */
+	size_t domain_nr, domain_alloc;
+
+	/* its own */
+	struct idmap domain_ids;
+	uint32_t *slot; /* rows + 1, by a hash of traceback and domain */
+	size_t slot_nr;
+	struct hash_id *string, *frame; /* id 0: not made yet */
+	size_t string_alloc, frame_alloc;
+	struct hash_id *gathered; /* of one traceback */
+	size_t gathered_alloc;
+};
+
+/* 0, -ENOMEM, or -ERANGE with a line. The snapshot must stay for what follows. */
+int digest_make(struct digest *digest, const struct snapshot *snapshot, struct reason *why);
+void digest_release(struct digest *digest);
+
+/* Of a frame in one of the tracebacks of the rows. */
+struct hash_id digest_frame(struct digest *digest, uint32_t frame);
+
+/* Of a frame: where its function begins; 0: not known. */
+uint32_t digest_first_line(const struct snapshot_tables *tables, uint32_t frame);
+
+#endif

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What a snapshot says of itself. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "base/units.h"
+#include "fleet/index_private.h"
+
+#define LABEL_PREFIX "label."
+
+static const char *text_of(const struct snapshot *snapshot, const char *key)
+{
+	return snapshot__metadata(snapshot, key) ?: "";
+}
+
+/* 0 where it is not said. */
+static int64_t number_of(const struct snapshot *snapshot, const char *key)
+{
+	uint64_t number = snapshot__metadata_u64(snapshot, key, 0);
+
+	return number <= INT64_MAX ? number : 0;
+}
+
+int found_text(struct found *found, const char *text, size_t *ret)
+{
+	size_t len = strlen(text) + 1;
+	int err = array_reserve(&found->text, &found->text_alloc, found->text_nr + len);
+
+	if (err)
+		return err;
+	memcpy(found->text + found->text_nr, text, len);
+	*ret = found->text_nr;
+	found->text_nr += len;
+	return 0;
+}
+
+/* ---- which one it is --------------------------------------------------------------------------------- */
+
+/* "2026-11-21T03:15:00.123Z": -1 where it is none. */
+static int64_t parse_time(const char *text)
+{
+	struct tm utc = {};
+	const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &utc);
+	int64_t unit = 1000000000, ns = 0;
+
+	if (!end)
+		return -1;
+	if (*end == '.')
+		for (end++; *end >= '0' && *end <= '9'; end++)
+			ns += (*end - '0') * (unit /= 10);
+	if (strcmp(end, "Z") || timegm(&utc) < 0 || timegm(&utc) > INT64_MAX / 1000000000 - 1)
+		return -1;
+	return timegm(&utc) * 1000000000 + ns;
+}
+
+static int64_t time_of(const struct snapshot *snapshot)
+{
+	uint64_t wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0);
+
+	if (wall_ns && wall_ns <= INT64_MAX)
+		return wall_ns;
+	return parse_time(text_of(snapshot, "wall_time"));
+}
+
+static int not_ours(struct found *found, const char *path, const char *missing)
+{
+	found->problem = INDEX_FOREIGN;
+	return reason_set(&found->why, -EBADMSG, "%s: it does not say %s", path, missing);
+}
+
+/* Texts, each with its NUL, which none of them holds. */
+struct identity {
+	char *bytes;
+	size_t bytes_nr, bytes_alloc;
+};
+
+static int add_identity(struct identity *identity, const char *text)
+{
+	size_t len = strlen(text) + 1;
+	int err = array_reserve(&identity->bytes, &identity->bytes_alloc, identity->bytes_nr + len);
+
+	if (err)
+		return err;
+	memcpy(identity->bytes + identity->bytes_nr, text, len);
+	identity->bytes_nr += len;
+	return 0;
+}
+
+static int make_ids(struct found *found, const struct snapshot *snapshot, struct identity *identity)
+{
+	static const char *const process[] = {
+		"host", "boot_id", "pid", "start_time_ticks", "exec_count",
+	};
+	char time[24];
+	int err = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(process) && !err; i++)
+		err = add_identity(identity, text_of(snapshot, process[i]));
+	if (err)
+		return err;
+	found->process_id = hash_id_of(identity->bytes, identity->bytes_nr).id;
+	snprintf(time, sizeof(time), "%lld", (long long)found->time_ns);
+	err = add_identity(identity, time) ?: add_identity(identity, text_of(snapshot, "filters"));
+	if (!err)
+		found->snapshot = hash_id_of(identity->bytes, identity->bytes_nr);
+	return err;
+}
+
+static int find_ids(struct found *found, const struct snapshot *snapshot, const char *path)
+{
+	struct identity identity = {};
+	uint64_t pid = snapshot__metadata_u64(snapshot, "pid", 0);
+	int err;
+
+	found->time_ns = time_of(snapshot);
+	if (!*text_of(snapshot, "host"))
+		return not_ours(found, path, "of which host it is");
+	if (!pid || pid > INT64_MAX)
+		return not_ours(found, path, "of which process it is");
+	if (found->time_ns < 0)
+		return not_ours(found, path, "when it was taken");
+	found->pid = pid;
+	found->monotonic_ns = number_of(snapshot, "monotonic_ns");
+	found->start_ticks = number_of(snapshot, "start_time_ticks");
+	found->exec_count = number_of(snapshot, "exec_count");
+	err = make_ids(found, snapshot, &identity);
+	free(identity.bytes);
+	return err;
+}
+
+/* ---- what else there is ------------------------------------------------------------------------------ */
+
+/* Of the program itself: the object that is its file. */
+static const char *exe_build_id(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *t = snapshot__tables(snapshot);
+	const char *exe = text_of(snapshot, "exe"), *said = text_of(snapshot, "exe_build_id");
+
+	for (uint32_t i = 1; !*said && *exe && i < t->object_nr; i++)
+		if (!strcmp(snapshot__string(snapshot, t->object[i].path), exe))
+			said = snapshot__string(snapshot, t->object[i].build_id);
+	return said;
+}
+
+static int add_texts(struct found *found, const struct snapshot *snapshot)
+{
+	const char *const text[FLEET_TEXT_NR] = {
+		[FLEET_TEXT_host] = text_of(snapshot, "host"),
+		[FLEET_TEXT_comm] = text_of(snapshot, "comm"),
+		[FLEET_TEXT_exe] = text_of(snapshot, "exe"),
+		[FLEET_TEXT_exe_build_id] = exe_build_id(snapshot),
+		[FLEET_TEXT_cgroup] = text_of(snapshot, "cgroup"),
+		[FLEET_TEXT_container] = text_of(snapshot, "container_id"),
+		[FLEET_TEXT_boot_id] = text_of(snapshot, "boot_id"),
+		[FLEET_TEXT_kernel] = text_of(snapshot, "kernel"),
+		[FLEET_TEXT_version] = text_of(snapshot, "allocsnap_version"),
+		[FLEET_TEXT_trigger] = text_of(snapshot, "trigger"),
+		[FLEET_TEXT_ending] = text_of(snapshot, "end"),
+	};
+	int err = 0;
+
+	for (int i = 0; i < FLEET_TEXT_NR && !err; i++)
+		err = found_text(found, text[i], &found->fact[i]);
+	return err;
+}
+
+static int add_labels(struct found *found, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *t = snapshot__tables(snapshot);
+	int err = 0;
+
+	for (uint32_t i = 0; i < t->metadata_nr && !err; i++) {
+		const char *key = snapshot__string(snapshot, t->metadata[i].key);
+		struct found_pair pair = {};
+
+		if (strncmp(key, LABEL_PREFIX, strlen(LABEL_PREFIX)))
+			continue;
+		err = found_text(found, key + strlen(LABEL_PREFIX), &pair.name) ?:
+		      found_text(found, snapshot__string(snapshot, t->metadata[i].value), &pair.text) ?:
+		      array_push(found, label, pair);
+	}
+	return err;
+}
+
+/* Only what is not zero. */
+static int add_losses(struct found *found, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *t = snapshot__tables(snapshot);
+	int err = 0;
+
+	for (uint32_t i = 0; i < t->counter_nr && !err; i++) {
+		struct found_pair pair = { .value = t->counter[i].value };
+
+		if (t->counter[i].kind != SNAP_LOST || !pair.value)
+			continue;
+		err = found_text(found, snapshot__string(snapshot, t->counter[i].name), &pair.name) ?:
+		      array_push(found, loss, pair);
+	}
+	return err;
+}
+
+int found_facts(struct found *found, const struct snapshot *snapshot, const char *path)
+{
+	uint64_t limit = snapshot__metadata_u64(snapshot, "traceback_limit", 0);
+
+	found->traceback_limit = limit <= UINT32_MAX ? limit : 0;
+	found->is_part = snapshot__metadata(snapshot, "filters");
+	return find_ids(found, snapshot, path) ?: add_texts(found, snapshot) ?:
+	       add_labels(found, snapshot) ?: add_losses(found, snapshot);
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which files there are below the directories, and which of them the catalogue knows. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "fleet/index_private.h"
+
+#define SUFFIX ".snap"
+
+static bool is_snapshot_name(const char *name)
+{
+	size_t len = strlen(name), suffix = strlen(SUFFIX);
+
+	return len >= suffix && !strcmp(name + len - suffix, SUFFIX);
+}
+
+/* ---- walking ----------------------------------------------------------------------------------------- */
+
+/* The path of a directory while it is read; those of what is in it are made behind it. */
+struct walking {
+	struct indexed_files *files;
+	char *path;
+	size_t path_nr, path_alloc;
+};
+
+static int push_name(struct walking *w, const char *name)
+{
+	size_t len = strlen(name);
+	bool needs_slash = w->path_nr && w->path[w->path_nr - 1] != '/';
+	int err = array_reserve(&w->path, &w->path_alloc, w->path_nr + len + 2);
+
+	if (err)
+		return err;
+	if (needs_slash)
+		w->path[w->path_nr++] = '/';
+	memcpy(w->path + w->path_nr, name, len + 1);
+	w->path_nr += len;
+	return 0;
+}
+
+static void cut_path(struct walking *w, size_t len)
+{
+	w->path_nr = len;
+	w->path[len] = '\0';
+}
+
+static int add_file(struct walking *w, const struct indexed_file *like)
+{
+	struct indexed_files *files = w->files;
+	struct indexed_file file = *like;
+	int err = array_reserve(&files->text, &files->text_alloc, files->text_nr + w->path_nr + 1);
+
+	if (err)
+		return err;
+	file.path = files->text_nr;
+	memcpy(files->text + files->text_nr, w->path, w->path_nr + 1);
+	files->text_nr += w->path_nr + 1;
+	return array_push(files, file, file);
+}
+
+/* The directory at w->path is told of, and passed by. */
+static int add_closed(struct walking *w, int err)
+{
+	struct indexed_file file = { .state = FILE_OUT_OF_REACH, .size = -err };
+
+	return err == -ENOENT || err == -ENOTDIR || err == -ELOOP ? 0 : add_file(w, &file);
+}
+
+static int read_directory(struct walking *w, int fd);
+
+static int enter(struct walking *w, int parent, const char *name)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? add_closed(w, -errno) : read_directory(w, fd);
+}
+
+static int look_at(struct walking *w, int fd, const struct dirent *entry)
+{
+	size_t len = w->path_nr;
+	struct indexed_file file = {};
+	struct stat st;
+	int err = 0;
+
+	if (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN && !is_snapshot_name(entry->d_name)) {
+		w->files->others++;
+		return 0;
+	}
+	if (fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOMEM ? -ENOMEM : 0; /* it has gone */
+	if (!S_ISDIR(st.st_mode) && (!S_ISREG(st.st_mode) || !is_snapshot_name(entry->d_name))) {
+		w->files->others++;
+		return 0;
+	}
+	err = push_name(w, entry->d_name);
+	if (err)
+		return err;
+	file.size = st.st_size;
+	file.mtime_ns = file_mtime_ns(&st);
+	file.inode = st.st_ino;
+	err = S_ISDIR(st.st_mode) ? enter(w, fd, entry->d_name) : add_file(w, &file);
+	cut_path(w, len);
+	return err;
+}
+
+/* Takes fd. */
+static int read_directory(struct walking *w, int fd)
+{
+	DIR *stream = fdopendir(fd);
+	struct dirent *entry;
+	int err = 0;
+
+	if (!stream) {
+		close(fd);
+		return -ENOMEM;
+	}
+	while (!err && (errno = 0, entry = readdir(stream)))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			err = look_at(w, fd, entry);
+	if (!err && !entry && errno)
+		err = add_closed(w, -errno);
+	closedir(stream);
+	return err;
+}
+
+static int walk(struct indexed_files *files, const char *dir, struct reason *why)
+{
+	struct walking w = { .files = files };
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+
+	if (fd < 0)
+		return reason_set(why, -errno, "%s: %s", dir, strerror(errno));
+	err = push_name(&w, dir);
+	if (err)
+		close(fd);
+	else
+		err = read_directory(&w, fd);
+	free(w.path);
+	return err ? reason_set(why, err, "%s: %s", dir, strerror(-err)) : 0;
+}
+
+/* ---- in order ------------------------------------------------------------------------------------------ */
+
+static int compare_paths(const void *left, const void *right, void *text)
+{
+	return strcmp((const char *)text + ((const struct indexed_file *)left)->path,
+		      (const char *)text + ((const struct indexed_file *)right)->path);
+}
+
+/* Each once, though directories may lie in one another. */
+static void sort_paths(struct indexed_files *files)
+{
+	size_t nr = 0;
+
+	if (!files->file_nr)
+		return;
+	qsort_r(files->file, files->file_nr, sizeof(*files->file), compare_paths, files->text);
+	for (size_t i = 0; i < files->file_nr; i++)
+		if (!i || strcmp(file_path(files, i), file_path(files, nr - 1)))
+			files->file[nr++] = files->file[i];
+	files->file_nr = nr;
+}
+
+static int compare_dirs(const void *left, const void *right)
+{
+	return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+/* The beginning of a path. */
+struct part {
+	const char *path;
+	size_t len;
+};
+
+static int compare_part(const void *part_, const void *dir_)
+{
+	const struct part *part = part_;
+	const char *dir = *(char *const *)dir_;
+
+	return strncmp(part->path, dir, part->len) ?: -(dir[part->len] != '\0');
+}
+
+/* One of the directories is above it. */
+static bool is_below_any(const struct indexed_files *files, const char *path)
+{
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		const struct part part = { path, slash == path ? 1 : slash - path };
+
+		if (path[part.len] && bsearch(&part, files->dir, files->dir_nr, sizeof(*files->dir),
+					      compare_part))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A directory in another one of them is not walked for a second time: what is no snapshot would be counted twice. They are in
+ * the order of their bytes.
+ */
+static bool is_covered(const struct indexed_files *files, size_t at)
+{
+	return (at && !strcmp(files->dir[at - 1], files->dir[at])) || is_below_any(files, files->dir[at]);
+}
+
+int index_files_list(struct indexed_files *files, const char *const *dir, size_t dir_nr, struct reason *why)
+{
+	int err = 0;
+
+	files->dir = calloc(dir_nr ?: 1, sizeof(*files->dir));
+	if (!files->dir)
+		return reason_set(why, -ENOMEM, "%s", strerror(ENOMEM));
+	for (size_t i = 0; i < dir_nr; i++) {
+		files->dir[i] = realpath(dir[i], NULL);
+		if (!files->dir[i])
+			return reason_set(why, -errno, "%s: %s", dir[i], strerror(errno));
+		files->dir_nr++;
+	}
+	qsort(files->dir, dir_nr, sizeof(*files->dir), compare_dirs);
+	for (size_t i = 0; i < dir_nr && !err; i++)
+		if (!is_covered(files, i))
+			err = walk(files, files->dir[i], why);
+	if (!err)
+		sort_paths(files);
+	return err;
+}
+
+void index_files_release(struct indexed_files *files)
+{
+	for (size_t i = 0; i < files->dir_nr; i++)
+		free(files->dir[i]);
+	free(files->dir);
+	free(files->file);
+	free(files->text);
+	*files = (struct indexed_files){};
+}
+
+/* ---- what the catalogue knows of them ------------------------------------------------------------------- */
+
+static void compare_to_known(struct indexed_file *file, sqlite3_stmt *row)
+{
+	file->number = sqlite3_column_int64(row, 1);
+	if (file->state != FILE_NEW || file->size != sqlite3_column_int64(row, 2) ||
+	    file->mtime_ns != sqlite3_column_int64(row, 3) ||
+	    file->inode != sqlite3_column_int64(row, 4))
+		return;
+	file->was_duplicate = sqlite3_column_int(row, 5) == INDEX_DUPLICATE;
+	if (!file->was_duplicate)
+		file->state = sqlite3_column_int(row, 5) ? FILE_BAD : FILE_KNOWN;
+}
+
+static void count_gone(struct indexed_files *files, const char *path)
+{
+	files->gone += is_below_any(files, path);
+}
+
+void index_files_drop_gone(struct indexed_files *files, const char *path)
+{
+	files->gone -= is_below_any(files, path);
+}
+
+static int compare_turns(const void *left_, const void *right_, void *text)
+{
+	const struct indexed_file *left = left_, *right = right_;
+
+	return left->was_duplicate - right->was_duplicate ?: compare_paths(left, right, text);
+}
+
+/* Both are in the order of the bytes of their paths. */
+int index_files_match(struct indexed_files *files, const struct catalogue *catalogue, struct reason *why)
+{
+	sqlite3_stmt *row;
+	size_t at = 0;
+	int more, err = sql_prepare(catalogue, "SELECT path, number, size, mtime_ns, inode, problem"
+				    " FROM file ORDER BY path", &row, why);
+
+	if (err)
+		return err;
+	while ((more = sql_step(catalogue, row, why)) > 0) {
+		const char *path = sql_text(row, 0);
+
+		while (at < files->file_nr && strcmp(file_path(files, at), path) < 0)
+			at++;
+		if (at < files->file_nr && !strcmp(file_path(files, at), path))
+			compare_to_known(&files->file[at], row);
+		else
+			count_gone(files, path);
+	}
+	sqlite3_finalize(row);
+	if (files->file_nr)
+		qsort_r(files->file, files->file_nr, sizeof(*files->file), compare_turns, files->text);
+	return more;
+}

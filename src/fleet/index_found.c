@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The rows of a snapshot as the catalogue numbers them, and what of them it has not yet. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "fleet/index_private.h"
+
+#define ROWS_KEPT (1 << 16) /* room for more of them is given back */
+
+void found_clear(struct found *found)
+{
+	if (found->rows.alloc > ROWS_KEPT || found->traceback_frame_alloc > ROWS_KEPT)
+		found_release(found);
+	free(found->blob);
+	found->blob = NULL;
+	found->is_gone = found->is_part = found->is_sampled = found->is_moved = false;
+	found->moved_from = 0;
+	found->problem = 0;
+	found->rows.nr = 0;
+	found->label_nr = found->loss_nr = found->origin_nr = found->domain_nr = 0;
+	found->traceback_nr = found->traceback_frame_nr = found->frame_nr = found->text_nr = 0;
+}
+
+void found_release(struct found *found)
+{
+	free(found->blob);
+	fleet_rows_release(&found->rows);
+	free(found->label);
+	free(found->loss);
+	free(found->origin);
+	free(found->domain);
+	free(found->traceback);
+	free(found->traceback_frame);
+	free(found->frame);
+	free(found->text);
+	*found = (struct found){};
+}
+
+/* ---- domains ------------------------------------------------------------------------------------------ */
+
+/* Ours are what they are; those of the program's own are known by their names. */
+static void look_up_domain(struct found_domain *domain, const struct library *library, const char *name)
+{
+	char number[DOMAIN_NAME_MAX];
+	const struct known_row *known;
+
+	if (domain->wanted < DOMAIN_OWN) {
+		domain->number = domain->wanted;
+		domain->is_news = *name && !known_find(&library->domain_numbers, domain->wanted + 1, 0);
+		return;
+	}
+	snprintf(number, sizeof(number), "#%u", domain->wanted);
+	known = known_find(&library->domains, domain_id(*name ? name : number).id, 0);
+	domain->number = known ? known->number : DOMAIN_NONE;
+	domain->is_news = !known;
+}
+
+static int add_domains(struct found *found, const struct index_reading *reading)
+{
+	const struct digest *digest = &reading->digest;
+	int err = 0;
+
+	for (size_t i = 0; i < digest->domain_nr && !err; i++) {
+		const char *name = snapshot__domain_name(digest->snapshot, digest->domain[i]) ?: "";
+		struct found_domain domain = { .wanted = digest->domain[i] };
+
+		look_up_domain(&domain, reading->library, name);
+		err = found_text(found, name, &domain.name) ?: array_push(found, domain, domain);
+	}
+	return err;
+}
+
+/* ---- what the catalogue has not ------------------------------------------------------------------------- */
+
+static int make_frame(struct found *found, struct index_reading *reading, uint32_t at)
+{
+	const struct snapshot *s = reading->digest.snapshot;
+	const struct snapshot_tables *t = reading->digest.tables;
+	const struct snap_frame *row = &t->frame[at];
+	struct found_frame frame = {
+		.hash = digest_frame(&reading->digest, at),
+		.offset = row->object ? row->offset : 0,
+		.lineno = row->lineno,
+		.first_line = digest_first_line(t, at),
+		.flags = row->flags,
+	};
+
+	return found_text(found, snapshot__string(s, row->filename), &frame.filename) ?:
+	       found_text(found, snapshot__string(s, row->function), &frame.function) ?:
+	       found_text(found, snapshot__string(s, t->object[row->object].path), &frame.object) ?:
+	       found_text(found, snapshot__string(s, t->object[row->object].build_id), &frame.build_id) ?:
+	       array_push(found, frame, frame);
+}
+
+static int add_frame(struct found *found, struct index_reading *reading, uint32_t at)
+{
+	uint32_t *memo = &reading->frame_at[at];
+	int err = 0;
+
+	if (!*memo) {
+		err = make_frame(found, reading, at);
+		*memo = found->frame_nr;
+	}
+	return err ?: array_push(found, traceback_frame, *memo - 1);
+}
+
+static int add_traceback(struct found *found, struct index_reading *reading, const struct digest_row *row)
+{
+	const struct snapshot_tables *t = reading->digest.tables;
+	const struct snap_traceback *from = &t->traceback[row->traceback];
+	struct found_traceback traceback = {
+		.hash = row->id,
+		.first = found->traceback_frame_nr,
+		.nframe = from->nframe,
+	};
+	int err = array_push(found, traceback, traceback);
+
+	for (uint32_t i = 0; i < from->nframe && !err; i++)
+		err = add_frame(found, reading, t->traceback_frame[from->first + i]);
+	return err;
+}
+
+static int add_origin(struct found *found, struct index_reading *reading, size_t at)
+{
+	const struct digest_row *row = &reading->digest.row[at];
+	struct found_origin origin = {
+		.row = at, .traceback = found->traceback_nr, .domain = row->domain,
+	};
+
+	return array_push(found, origin, origin) ?: add_traceback(found, reading, row);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------ */
+
+/* Marks those that are new by ORIGIN_NONE: the library is locked for no longer than that. */
+#define ORIGIN_NONE UINT32_MAX
+
+#define AHEAD 16
+
+static void prefetch(const struct found *found, const struct index_reading *reading, size_t at)
+{
+	const struct digest_row *row = &reading->digest.row[at];
+
+	if (at < reading->digest.row_nr)
+		known_prefetch(&reading->library->origins, row->id.id, found->domain[row->domain].number);
+}
+
+static int look_up_origins(struct found *found, const struct index_reading *reading)
+{
+	const struct library *library = reading->library;
+	const struct digest *digest = &reading->digest;
+
+	for (size_t i = 0; i < AHEAD; i++)
+		prefetch(found, reading, i);
+	for (size_t i = 0; i < digest->row_nr; i++) {
+		const struct digest_row *row = &digest->row[i];
+		const struct known_row *known = known_find(&library->origins, row->id.id,
+							   found->domain[row->domain].number);
+
+		prefetch(found, reading, i + AHEAD);
+		if (known && known->hash.verify != row->id.verify)
+			return reason_set(&found->why, -EBADMSG, "a traceback has the id of another one");
+		found->rows.row[i].origin = known ? known->number : ORIGIN_NONE;
+	}
+	return 0;
+}
+
+static int look_up(struct found *found, const struct index_reading *reading)
+{
+	int err;
+
+	pthread_rwlock_rdlock(&reading->library->lock);
+	err = add_domains(found, reading) ?: look_up_origins(found, reading);
+	pthread_rwlock_unlock(&reading->library->lock);
+	return err;
+}
+
+static int copy_costs(struct found *found, const struct digest *digest)
+{
+	int err = fleet_rows_reserve(&found->rows, digest->row_nr, digest->is_sampled);
+
+	if (err)
+		return err;
+	found->rows.nr = digest->row_nr;
+	for (size_t i = 0; i < digest->row_nr; i++)
+		found->rows.row[i].cost = digest->row[i].cost;
+	for (size_t i = 0; digest->is_sampled && i < digest->row_nr; i++)
+		found->rows.spread[i] = digest->sums[i].all;
+	return 0;
+}
+
+static int add_news(struct found *found, struct index_reading *reading)
+{
+	size_t frames = reading->digest.tables->frame_nr;
+	int err = 0;
+
+	for (size_t i = 0; i < found->rows.nr && !err; i++) {
+		if (found->rows.row[i].origin != ORIGIN_NONE)
+			continue;
+		if (!found->origin_nr) {
+			err = array_reserve(&reading->frame_at, &reading->frame_at_alloc, frames);
+			if (!err)
+				memset(reading->frame_at, 0, frames * sizeof(*reading->frame_at));
+		}
+		err = err ?: add_origin(found, reading, i);
+	}
+	return err;
+}
+
+int found_rows(struct found *found, struct index_reading *reading)
+{
+	int err = digest_make(&reading->digest, reading->digest.snapshot, &found->why) ?:
+		  copy_costs(found, &reading->digest);
+
+	if (err)
+		return err;
+	found->is_sampled = reading->digest.is_sampled;
+	found->total = reading->digest.total;
+	err = look_up(found, reading) ?: add_news(found, reading);
+	return err || found->origin_nr ? err : found_encode(found, &reading->room);
+}
+
+/* ---- in the order of the origins --------------------------------------------------------------------------- */
+
+#define DIGIT_BITS 11
+#define DIGITS (1 << DIGIT_BITS)
+
+struct order {
+	uint32_t origin, row;
+};
+
+/* By one digit; what is equal stays as it was. */
+static void sort_digit(struct order *to, const struct order *from, size_t nr, unsigned int shift)
+{
+	size_t first[DIGITS + 1] = {};
+
+	for (size_t i = 0; i < nr; i++)
+		first[(from[i].origin >> shift & (DIGITS - 1)) + 1]++;
+	for (size_t i = 1; i < DIGITS; i++)
+		first[i] += first[i - 1];
+	for (size_t i = 0; i < nr; i++)
+		to[first[from[i].origin >> shift & (DIGITS - 1)]++] = from[i];
+}
+
+/* The result lies in one of the two. */
+static struct order *sort(struct order *order, struct order *other, size_t nr)
+{
+	uint32_t all = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		all |= order[i].origin;
+	for (unsigned int shift = 0; shift < 32 && all >> shift; shift += DIGIT_BITS) {
+		struct order *sorted = other;
+
+		sort_digit(sorted, order, nr, shift);
+		other = order;
+		order = sorted;
+	}
+	return order;
+}
+
+static void add_moments(struct moments *to, const struct moments *what)
+{
+	to->beyond += what->beyond;
+	to->variance += what->variance;
+	to->covariance += what->covariance;
+}
+
+/* Tracebacks that the snapshot tells apart by how they ended are one here. */
+static void add_equal(struct fleet_rows *to, size_t at, const struct fleet_rows *from, size_t row)
+{
+	to->row[at].cost.size += from->row[row].cost.size;
+	to->row[at].cost.count += from->row[row].cost.count;
+	if (!from->spread)
+		return;
+	add_moments(&to->spread[at].size, &from->spread[row].size);
+	add_moments(&to->spread[at].count, &from->spread[row].count);
+}
+
+static void gather(struct fleet_rows *to, const struct fleet_rows *from, const struct order *order)
+{
+	for (size_t i = 0; i < from->nr; i++) {
+		uint32_t row = order[i].row;
+
+		if (i && order[i].origin == order[i - 1].origin) {
+			add_equal(to, to->nr - 1, from, row);
+			continue;
+		}
+		to->row[to->nr] = from->row[row];
+		if (from->spread)
+			to->spread[to->nr] = from->spread[row];
+		to->nr++;
+	}
+}
+
+static int arrange(struct fleet_rows *to, const struct fleet_rows *from)
+{
+	struct order *order = malloc((from->nr ?: 1) * 2 * sizeof(*order));
+	int err = order ? fleet_rows_reserve(to, from->nr, from->spread) : -ENOMEM;
+
+	to->nr = 0;
+	for (size_t i = 0; !err && i < from->nr; i++)
+		order[i] = (struct order){ from->row[i].origin, i };
+	if (!err)
+		gather(to, from, sort(order, order + from->nr, from->nr));
+	free(order);
+	return err;
+}
+
+int found_encode(struct found *found, struct fleet_rows *room)
+{
+	int err = arrange(room, &found->rows);
+
+	found->row_nr = room->nr;
+	return err ?: fleet_rows_encode(room, &found->blob, &found->blob_len);
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* One file: it is opened, checked, added up and looked up, by any thread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/reason.h"
+#include "fleet/index_private.h"
+
+/* Whether a file that cannot be opened as a snapshot begins as one. */
+static bool begins_as_snapshot(const char *path)
+{
+	char magic[sizeof(SNAP_MAGIC) - 1] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	bool is_one;
+
+	if (fd < 0)
+		return false;
+	is_one = pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
+		 !memcmp(magic, SNAP_MAGIC, sizeof(magic));
+	close(fd);
+	return is_one;
+}
+
+/* What snapshot__open() has said, in why. */
+static void not_opened(struct found *found, const char *path, int err)
+{
+	found->is_gone = err == ENOENT || err == ENOTDIR || err == EISDIR;
+	if (err == EBADMSG || err == ENOTSUP)
+		found->problem = begins_as_snapshot(path) ? INDEX_DAMAGED : INDEX_FOREIGN;
+	else if (!found->is_gone)
+		found->problem = INDEX_UNREADABLE;
+}
+
+static int read_snapshot(struct index_reading *reading, const char *path, struct found *found)
+{
+	struct reason line;
+	int err = found_facts(found, reading->digest.snapshot, path);
+
+	if (err)
+		return err;
+	err = found_rows(found, reading);
+	if (!err || err == -ENOMEM)
+		return err;
+	line = found->why;
+	found->problem = INDEX_DAMAGED;
+	return reason_set(&found->why, err, "%s: %s", path, line.text);
+}
+
+int index_read(struct index_reading *reading, const char *path, struct found *found)
+{
+	struct snapshot *snapshot = snapshot__open(path, &found->why);
+	int err;
+
+	if (!snapshot) {
+		not_opened(found, path, errno);
+		return 0;
+	}
+	reading->digest.snapshot = snapshot;
+	err = read_snapshot(reading, path, found);
+	snapshot__close(snapshot);
+	reading->digest.snapshot = NULL;
+	return err == -ENOMEM ? err : 0;
+}
+
+void index_reading_release(struct index_reading *reading)
+{
+	digest_release(&reading->digest);
+	fleet_rows_release(&reading->room);
+	free(reading->frame_at);
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What was found goes into the catalogue, in the order of the files: origins are numbered here. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "fleet/index_writer.h"
+
+#define QUESTION_MARK(name) ", ?"
+
+static const char *const statements[STATEMENT_NR] = {
+	[INSERT_FILE] = "INSERT INTO file (path, size, mtime_ns, inode, problem, line)"
+			" VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+	[UPDATE_FILE] = "UPDATE file SET size = ?2, mtime_ns = ?3, inode = ?4, problem = ?5, line = ?6"
+			" WHERE number = ?7 AND (size, mtime_ns, inode, problem, line) IS NOT (?2, ?3, ?4, ?5, ?6)",
+	[DELETE_FILE] = "DELETE FROM file WHERE number = ?1"
+			" AND NOT EXISTS (SELECT 1 FROM snapshot WHERE file = ?1)",
+	[SELECT_LINE] = "SELECT problem, line FROM file WHERE number = ?1",
+	[SELECT_SNAPSHOT] = "SELECT s.number, verify, file, path, f.size, mtime_ns, inode, problem <> 0 OR EXISTS"
+			    " (SELECT 1 FROM snapshot AS later WHERE later.file = s.file AND later.number > s.number)"
+			    " FROM snapshot AS s JOIN file AS f ON f.number = s.file WHERE snapshot_id = ?1",
+	[DELETE_SNAPSHOT] = "DELETE FROM snapshot WHERE number = ?1",
+	[DELETE_ROWS] = "DELETE FROM snapshot_rows WHERE snapshot = ?1",
+	[DELETE_LABELS] = "DELETE FROM label WHERE snapshot = ?1",
+	[DELETE_LOSSES] = "DELETE FROM loss WHERE snapshot = ?1",
+	[INSERT_SNAPSHOT] = "INSERT INTO snapshot (snapshot_id, verify, file, process_id, time_ns, monotonic_ns, pid,"
+			    " start_ticks, exec_count, size, count, row_nr, traceback_limit, is_sampled, is_part"
+#define X(name) ", " #name
+			    FLEET_TEXTS(X)
+#undef X
+			    ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+			    FLEET_TEXTS(QUESTION_MARK) ")",
+	[INSERT_ROWS] = "INSERT INTO snapshot_rows VALUES (?1, ?2)",
+	[INSERT_LABEL] = "INSERT INTO label VALUES (?1, ?2, ?3)",
+	[INSERT_LOSS] = "INSERT INTO loss VALUES (?1, ?2, ?3)",
+	[INSERT_ORIGIN] = "INSERT INTO origin VALUES (?1, ?2, ?3)",
+	[INSERT_TRACEBACK] = "INSERT INTO traceback VALUES (?1, ?2, ?3)",
+	[INSERT_FRAME] = "INSERT INTO frame VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+	[INSERT_DOMAIN] = "INSERT INTO domain VALUES (?1, ?2)",
+};
+
+int index_writer__new(const struct catalogue *catalogue, struct library *library, struct index_writer **ret,
+		      struct reason *why)
+{
+	struct index_writer *w = calloc(1, sizeof(*w));
+	int err = 0;
+
+	if (!w)
+		return reason_set(why, -ENOMEM, "%s", strerror(ENOMEM));
+	w->catalogue = catalogue;
+	w->library = library;
+	for (int i = 0; i < STATEMENT_NR && !err; i++)
+		err = sql_prepare(catalogue, statements[i], &w->statement[i], why);
+	if (err)
+		index_writer__free(w);
+	else
+		*ret = w;
+	return err;
+}
+
+void index_writer__free(struct index_writer *w)
+{
+	if (!w)
+		return;
+	for (int i = 0; i < STATEMENT_NR; i++)
+		sqlite3_finalize(w->statement[i]);
+	if (w->is_open)
+		sql_run(w->catalogue, "ROLLBACK", NULL);
+	fleet_rows_release(&w->room);
+	free(w->frame_ids);
+	free(w);
+}
+
+int index_writer__commit(struct index_writer *w, struct reason *why)
+{
+	int err = w->is_open ? sql_run(w->catalogue, "COMMIT", why) : 0;
+
+	if (!err)
+		w->is_open = false;
+	return err;
+}
+
+static int begin(struct index_writer *w, struct reason *why)
+{
+	int err = w->is_open ? 0 : sql_run(w->catalogue, "BEGIN IMMEDIATE", why);
+
+	if (!err)
+		w->is_open = true;
+	return err;
+}
+
+int index_writer__line(struct index_writer *w, int64_t file, enum index_problem *ret_problem,
+		       struct reason *ret_line, struct reason *why)
+{
+	sqlite3_stmt *select = w->statement[SELECT_LINE];
+	int err;
+
+	sqlite3_bind_int64(select, 1, file);
+	err = sql_step(w->catalogue, select, why);
+	if (err > 0) {
+		int problem = sqlite3_column_int(select, 0);
+
+		*ret_problem = problem > 0 && problem < INDEX_UNREADABLE ? problem : INDEX_DAMAGED;
+		reason_set(ret_line, 0, "%s", sql_text(select, 1));
+	}
+	sqlite3_reset(select);
+	return err < 0 ? err : 0;
+}
+
+/* ---- a file's row ------------------------------------------------------------------------------------ */
+
+static int write_file(struct index_writer *w, const struct indexed_file *file, const char *path,
+		      const struct found *found, int64_t *ret_number, struct reason *why)
+{
+	sqlite3_stmt *write = w->statement[file->number ? UPDATE_FILE : INSERT_FILE];
+	int err;
+
+	sql_bind_text(write, 1, path);
+	sqlite3_bind_int64(write, 2, file->size);
+	sqlite3_bind_int64(write, 3, file->mtime_ns);
+	sqlite3_bind_int64(write, 4, file->inode);
+	sqlite3_bind_int(write, 5, found->problem);
+	sql_bind_text(write, 6, found->problem ? found->why.text : "");
+	if (file->number)
+		sqlite3_bind_int64(write, 7, file->number);
+	err = sql_finish(w->catalogue, write, why);
+	*ret_number = file->number ?: sqlite3_last_insert_rowid(w->catalogue->db);
+	return err;
+}
+
+/* ---- one that is there already -------------------------------------------------------------------------- */
+
+/* What of it the catalogue has: number 0: nothing. */
+struct present {
+	int64_t number, file;
+	uint64_t verify;
+	struct reason path;
+	bool is_gone;	 /* its file is there no more */
+	size_t gone_path; /* in found->text then */
+	bool is_another; /* or, by the catalogue, another snapshot's, or none */
+	bool is_changed; /* or not what the catalogue knows of it, and nobody has looked yet */
+};
+
+/* A path that is gone is kept in found->text. */
+static int look_at_file(struct present *present, sqlite3_stmt *select, struct found *found)
+{
+	const char *path = sql_text(select, 3);
+	struct stat st;
+
+	present->is_another = sqlite3_column_int(select, 7);
+	if (lstat(path, &st)) {
+		present->is_gone = errno == ENOENT || errno == ENOTDIR;
+	} else {
+		present->is_gone = !S_ISREG(st.st_mode);
+		present->is_changed = st.st_size != sqlite3_column_int64(select, 4) ||
+				      file_mtime_ns(&st) != sqlite3_column_int64(select, 5) ||
+				      (int64_t)st.st_ino != sqlite3_column_int64(select, 6);
+	}
+	return present->is_gone ? found_text(found, path, &present->gone_path) : 0;
+}
+
+/* A duplicate waits: those that have changed were looked at before it. */
+static bool takes_over(const struct present *present, const struct indexed_file *file)
+{
+	return present->is_gone || present->is_another || (present->is_changed && !file->was_duplicate);
+}
+
+static int find_present(struct index_writer *w, struct found *found, struct present *present,
+			struct reason *why)
+{
+	sqlite3_stmt *select = w->statement[SELECT_SNAPSHOT];
+	int err;
+
+	sqlite3_bind_int64(select, 1, found->snapshot.id);
+	err = sql_step(w->catalogue, select, why);
+	if (err > 0) {
+		present->number = sqlite3_column_int64(select, 0);
+		present->verify = sqlite3_column_int64(select, 1);
+		present->file = sqlite3_column_int64(select, 2);
+		reason_set(&present->path, 0, "%s", sql_text(select, 3));
+		err = look_at_file(present, select, found);
+	}
+	sqlite3_reset(select);
+	return err < 0 ? err : 0;
+}
+
+static void say_present(struct found *found, const struct present *present, const char *path)
+{
+	bool is_other = present->verify != found->snapshot.verify;
+
+	found->problem = is_other ? INDEX_DAMAGED : INDEX_DUPLICATE;
+	reason_set(&found->why, 0, is_other ? "%.200s: it has the id of another snapshot, %.200s" :
+		   "%.200s: of the same process and time as %.200s", path, present->path.text);
+}
+
+static int remove_present(struct index_writer *w, int64_t number, struct reason *why)
+{
+	static const enum statement removes[] = {
+		DELETE_SNAPSHOT, DELETE_ROWS, DELETE_LABELS, DELETE_LOSSES,
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(removes) && !err; i++) {
+		sqlite3_bind_int64(w->statement[removes[i]], 1, number);
+		err = sql_finish(w->catalogue, w->statement[removes[i]], why);
+	}
+	return err;
+}
+
+/* ---- a snapshot ------------------------------------------------------------------------------------------ */
+
+static int insert_snapshot(struct index_writer *w, const struct found *found, int64_t file,
+			   struct reason *why)
+{
+	sqlite3_stmt *insert = w->statement[INSERT_SNAPSHOT];
+	const int64_t number[] = {
+		found->snapshot.id, found->snapshot.verify, file, found->process_id, found->time_ns, found->monotonic_ns,
+		found->pid, found->start_ticks, found->exec_count, found->total.size, found->total.count, found->row_nr,
+		found->traceback_limit, found->is_sampled, found->is_part,
+	};
+	int at = 1;
+
+	for (size_t i = 0; i < ARRAY_SIZE(number); i++)
+		sqlite3_bind_int64(insert, at++, number[i]);
+	for (int i = 0; i < FLEET_TEXT_NR; i++)
+		sql_bind_text(insert, at++, found->text + found->fact[i]);
+	return sql_finish(w->catalogue, insert, why);
+}
+
+static int insert_rows(struct index_writer *w, const struct found *found, int64_t snapshot, struct reason *why)
+{
+	sqlite3_stmt *insert = w->statement[INSERT_ROWS];
+
+	sqlite3_bind_int64(insert, 1, snapshot);
+	sqlite3_bind_blob64(insert, 2, found->blob, found->blob_len, SQLITE_STATIC);
+	return sql_finish(w->catalogue, insert, why);
+}
+
+static int insert_pairs(struct index_writer *w, const struct found *found, int64_t snapshot, struct reason *why)
+{
+	sqlite3_stmt *label = w->statement[INSERT_LABEL], *loss = w->statement[INSERT_LOSS];
+	int err = 0;
+
+	for (size_t i = 0; i < found->label_nr && !err; i++) {
+		sqlite3_bind_int64(label, 1, snapshot);
+		sql_bind_text(label, 2, found->text + found->label[i].name);
+		sql_bind_text(label, 3, found->text + found->label[i].text);
+		err = sql_finish(w->catalogue, label, why);
+	}
+	for (size_t i = 0; i < found->loss_nr && !err; i++) {
+		sqlite3_bind_int64(loss, 1, snapshot);
+		sql_bind_text(loss, 2, found->text + found->loss[i].name);
+		sqlite3_bind_int64(loss, 3, found->loss[i].value);
+		err = sql_finish(w->catalogue, loss, why);
+	}
+	return err;
+}
+
+static int write_snapshot(struct index_writer *w, const struct found *found, int64_t file, struct reason *why)
+{
+	int err = insert_snapshot(w, found, file, why);
+	int64_t snapshot = sqlite3_last_insert_rowid(w->catalogue->db);
+
+	return err ?: insert_rows(w, found, snapshot, why) ?: insert_pairs(w, found, snapshot, why);
+}
+
+/* What is not in the catalogue yet, and the rows that had to wait for it. */
+static int prepare_rows(struct index_writer *w, struct found *found, const char *path, struct reason *why)
+{
+	int err = index_writer_add_news(w, found, path, why);
+
+	if (err || found->problem || found->blob)
+		return err;
+	err = found_encode(found, &w->room);
+	return err ? reason_set(why, err, "%s: %s", path, strerror(-err)) : 0;
+}
+
+/* A path that has nothing any more is not missed the next time. */
+static int move_from(struct index_writer *w, const struct present *present, struct found *found,
+		     struct reason *why)
+{
+	int err;
+
+	found->is_moved = true;
+	if (!present->is_gone)
+		return 0;
+	sqlite3_bind_int64(w->statement[DELETE_FILE], 1, present->file);
+	err = sql_finish(w->catalogue, w->statement[DELETE_FILE], why);
+	if (!err && sqlite3_changes(w->catalogue->db))
+		found->moved_from = present->gone_path;
+	return err;
+}
+
+int index_writer__add(struct index_writer *w, const struct indexed_file *file, const char *path,
+		      struct found *found, struct reason *why)
+{
+	struct present present = {};
+	int64_t number;
+	int err = 0;
+
+	if (found->is_gone || found->problem == INDEX_UNREADABLE)
+		return 0; /* the next time it may be otherwise, though the file has not changed */
+	err = begin(w, why);
+	if (!err && !found->problem)
+		err = find_present(w, found, &present, why);
+	if (present.number && (present.verify != found->snapshot.verify ||
+			       (present.file != file->number && !takes_over(&present, file))))
+		say_present(found, &present, path);
+	if (!err && !found->problem)
+		err = prepare_rows(w, found, path, why);
+	err = err ?: write_file(w, file, path, found, &number, why);
+	if (err || found->problem)
+		return err;
+	if (present.number)
+		err = remove_present(w, present.number, why);
+	err = err ?: write_snapshot(w, found, number, why);
+	if (!err && present.number && present.file != number)
+		err = move_from(w, &present, found, why);
+	return err;
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fleet/ranked.h"
+
+int64_t ranked_get(const struct ranked *ranked, size_t at)
+{
+	return at < ranked->zeros ? 0 : ranked->bytes[at - ranked->zeros];
+}
+
+static size_t rank_of(size_t nr, unsigned int percent)
+{
+	return (nr * percent + 99) / 100;
+}
+
+int64_t ranked_quantile(const struct ranked *ranked, unsigned int percent)
+{
+	return ranked_get(ranked, rank_of(ranked->nr, percent) - 1);
+}
+
+/* Outwards from the median, the nearer of the two neighbours first, until half of all have been met. */
+int64_t ranked_mad(const struct ranked *ranked)
+{
+	size_t rank = rank_of(ranked->nr, 50), low = rank - 1, high = low;
+	int64_t median = ranked_get(ranked, low), distance = 0;
+
+	if (!median && ranked->zeros >= rank)
+		return 0; /* the rule where few hosts have it */
+	while (high - low < rank) {
+		int64_t below = low ? median - ranked_get(ranked, low - 1) : INT64_MAX;
+		int64_t above = high < ranked->nr ? ranked_get(ranked, high) - median : INT64_MAX;
+
+		if (low && (high == ranked->nr || below < above)) {
+			distance = below;
+			low--;
+		} else {
+			distance = above;
+			high++;
+		}
+	}
+	return distance;
+}

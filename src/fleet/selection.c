@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fleet/selection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/parse_size.h"
+#include "base/reason.h"
+#include "base/units.h"
+#include "engine/pattern.h"
+#include "fleet/when.h"
+
+enum operator {
+	OP_NOT_EQUAL,
+	OP_AT_MOST,
+	OP_AT_LEAST,
+	OP_EQUAL,
+	OP_LESS,
+	OP_MORE,
+	OP_NONE,
+};
+
+/* What begins with another comes before it. */
+static const char *const operators[] = {
+	[OP_NOT_EQUAL] = "!=", [OP_AT_MOST] = "<=", [OP_AT_LEAST] = ">=",
+	[OP_EQUAL] = "=",      [OP_LESS] = "<",	    [OP_MORE] = ">",
+};
+
+struct selection_term {
+	const struct selection_key *key;
+	enum operator operator;
+	const char *label;   /* NAME of label.NAME */
+	const char *pattern; /* NULL: a number, in this range, both ends in it */
+	int64_t first, last;
+};
+
+/* What a term is parsed with. */
+struct parsing {
+	struct fleet_selection *selection;
+	int64_t now_ns;
+	struct reason *why;
+};
+
+/* ---- numbers ----------------------------------------------------------------------------------- */
+
+static int set_range(struct selection_term *term, int64_t first, int64_t last)
+{
+	term->first = first;
+	term->last = last;
+	return 0;
+}
+
+static int parse_number(const struct parsing *parsing, struct selection_term *term, const char *value)
+{
+	uint64_t number;
+
+	(void)parsing;
+	return parse_count(value, 0, INT64_MAX, &number) ?: set_range(term, number, number);
+}
+
+static int parse_bytes(const struct parsing *parsing, struct selection_term *term, const char *value)
+{
+	uint64_t bytes;
+	int err = parse_size(value, &bytes);
+
+	(void)parsing;
+	return err ?: bytes > INT64_MAX ? -ERANGE : set_range(term, bytes, bytes);
+}
+
+static int parse_time(const struct parsing *parsing, struct selection_term *term, const char *value)
+{
+	struct when when;
+	int err = when_parse(value, parsing->now_ns, &when);
+
+	if (err)
+		return err;
+	if (when.is_ago && (term->operator == OP_EQUAL || term->operator == OP_NOT_EQUAL))
+		return reason_set(parsing->why, -EINVAL, "time%s%.100s is an instant that no snapshot has; "
+				  "a time ago goes with < <= > >=", operators[term->operator], value);
+	return set_range(term, when.first_ns, when.last_ns);
+}
+
+/* ---- the keys ---------------------------------------------------------------------------------- */
+
+#define LABEL_PREFIX "label."
+
+#define STRING(name_, member) { .name = name_, .offset = offsetof(struct fleet_snapshot, member) }
+#define NUMBER(name_, member, parse_, right_) \
+	{ .name = name_, .offset = offsetof(struct fleet_snapshot, member), .parse = parse_, .right = right_ }
+
+/* Without parse() the value is a pattern. */
+static const struct selection_key {
+	const char *name;
+	size_t offset;
+	bool is_label;
+	int (*parse)(const struct parsing *parsing, struct selection_term *term, const char *value);
+	const char *right; /* what a value is */
+} keys[] = {
+	STRING("host", host),
+	STRING("comm", comm),
+	STRING("exe", exe),
+	STRING("build-id", exe_build_id),
+	STRING("cgroup", cgroup),
+	STRING("container", container),
+	STRING("boot", boot_id),
+	STRING("kernel", kernel),
+	STRING("version", version),
+	STRING("trigger", trigger),
+	STRING("end", ending),
+	STRING("path", path),
+	{ .name = LABEL_PREFIX, .is_label = true },
+	NUMBER("pid", pid, parse_number, "a pid is a whole number"),
+	NUMBER("size", size, parse_bytes, "a size is a whole number, as 4096, 64K or 10MiB"),
+	NUMBER("count", count, parse_number, "a count is a whole number"),
+	NUMBER("time", time_ns, parse_time, "a time is RFC 3339 (2026-11-21T03:15:00Z) or the beginning of "
+	       "it, seconds since 1970, or a duration ago (-24h)"),
+};
+
+static enum operator operator_at(const char *text)
+{
+	enum operator op = 0;
+
+	while (op < OP_NONE && strncmp(text, operators[op], strlen(operators[op])))
+		op++;
+	return op;
+}
+
+/* What names the key: "host", "label.version". */
+static size_t name_len(const char *text)
+{
+	return strcspn(text, "=!<>,");
+}
+
+/* The row of the key that text begins with, or NULL. */
+static const struct selection_key *key_at(const char *text)
+{
+	size_t len = name_len(text), prefix_len = strlen(LABEL_PREFIX);
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		const struct selection_key *key = &keys[i];
+
+		if (key->is_label ? len > prefix_len && !strncmp(text, LABEL_PREFIX, prefix_len) :
+				    len == strlen(key->name) && !strncmp(text, key->name, len))
+			return key;
+	}
+	return NULL;
+}
+
+/* ---- parsing ----------------------------------------------------------------------------------- */
+
+static void list_keys(char names[256])
+{
+	*names = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		strcat(names, i ? ", " : "");
+		strcat(names, keys[i].name);
+		strcat(names, keys[i].is_label ? "NAME" : "");
+	}
+}
+
+/* "com=redis": text that somebody took for a term. */
+static bool is_like_term(const char *text)
+{
+	size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-");
+
+	return len && operator_at(text + len) != OP_NONE;
+}
+
+static int say_unlike(const char *text, struct reason *why)
+{
+	size_t len = name_len(text);
+	char names[256];
+
+	list_keys(names);
+	return reason_set(why, -EINVAL, "unknown key '%.*s' after a comma; there are %s; a comma of a pattern is "
+			  "written [,]", len > 64 ? 64 : (int)len, text, names);
+}
+
+/*
+ * Ends the term that begins at text; *next: what follows its comma, or NULL. What looks as if it followed and does not
+ * is refused: as part of a pattern it would match nothing, or all where that is !=.
+ */
+static int cut_term(char *text, char **next, struct reason *why)
+{
+	*next = NULL;
+	for (char *comma = strchr(text, ','); comma; comma = strchr(comma + 1, ',')) {
+		char *after = comma + 1 + strspn(comma + 1, " \t");
+
+		if (after == comma + 1 && key_at(after) && operator_at(after + name_len(after)) != OP_NONE) {
+			*comma = '\0';
+			*next = after;
+			return 0;
+		}
+		if (is_like_term(after))
+			return say_unlike(comma + 1, why);
+	}
+	return 0;
+}
+
+static int say_unknown(const char *text, struct reason *why)
+{
+	size_t len = name_len(text);
+	char names[256];
+
+	list_keys(names);
+	if (!len)
+		return reason_set(why, -EINVAL, "\"%.100s\" does not begin with a key; a selection is "
+				  "KEY=VALUE, with commas between", text);
+	return reason_set(why, -EINVAL, "unknown key '%.*s%s'; there are %s", len > 64 ? 64 : (int)len, text,
+			  len > 64 ? "…" : "", names);
+}
+
+static int check_operator(const struct selection_term *term, const char *name, struct reason *why)
+{
+	const char *right = term->key->parse ? "= != < <= > >=" : "= and !=";
+
+	if (term->operator == OP_NONE)
+		return reason_set(why, -EINVAL, "'%.64s' lacks an operator; it goes with %s", name, right);
+	if (!term->key->parse && term->operator != OP_EQUAL && term->operator != OP_NOT_EQUAL)
+		return reason_set(why, -EINVAL, "'%.64s' is a text; it goes with %s, not with %s", name,
+				  right, operators[term->operator]);
+	return 0;
+}
+
+static int set_value(const struct parsing *parsing, struct selection_term *term, const char *value)
+{
+	int err;
+
+	if (!term->key->parse) {
+		term->pattern = value;
+		return 0;
+	}
+	*parsing->why = (struct reason){};
+	err = term->key->parse(parsing, term, value);
+	if (err && !*parsing->why->text)
+		reason_set(parsing->why, -EINVAL, "%s, not \"%.100s\"%s", term->key->right, value,
+			   err == -ERANGE ? ": that is out of range" : "");
+	return err ? -EINVAL : 0;
+}
+
+static int add_term(const struct parsing *parsing, char *text)
+{
+	size_t len = name_len(text);
+	struct selection_term term = { .key = key_at(text), .operator = operator_at(text + len) };
+	const char *value;
+	int err;
+
+	if (!term.key)
+		return say_unknown(text, parsing->why);
+	value = term.operator == OP_NONE ? NULL : text + len + strlen(operators[term.operator]);
+	text[len] = '\0';
+	term.label = term.key->is_label ? text + strlen(LABEL_PREFIX) : NULL;
+	err = check_operator(&term, text, parsing->why) ?: set_value(parsing, &term, value);
+	return err ?: array_push(parsing->selection, term, term);
+}
+
+int fleet_selection_parse(const char *text, int64_t now_ns, struct fleet_selection *ret,
+			  struct reason *why)
+{
+	struct fleet_selection selection = { .text = strdup(text) };
+	struct reason line = {};
+	const struct parsing parsing = { &selection, now_ns, &line };
+	int err = selection.text ? 0 : -ENOMEM;
+
+	for (char *at = selection.text, *next; !err && at && *text; at = next) {
+		err = cut_term(at, &next, &line) ?: add_term(&parsing, at);
+	}
+	if (!err) {
+		*ret = selection;
+		return 0;
+	}
+	fleet_selection_release(&selection);
+	if (why)
+		*why = line;
+	return err == -ENOMEM ? reason_set(why, err, "out of memory") : err;
+}
+
+void fleet_selection_release(struct fleet_selection *selection)
+{
+	free(selection->term);
+	free(selection->text);
+	*selection = (struct fleet_selection){};
+}
+
+/* ---- matching ---------------------------------------------------------------------------------- */
+
+static const char *label_of(const struct fleet_facts *facts, const struct fleet_snapshot *snapshot,
+			    const char *name)
+{
+	const struct fleet_pair *label = &facts->label[snapshot->label];
+
+	for (uint32_t i = 0; i < snapshot->label_nr; i++)
+		if (!strcmp(label[i].name, name))
+			return label[i].value;
+	return "";
+}
+
+static bool matches_text(const struct selection_term *term, const struct fleet_facts *facts,
+			 const struct fleet_snapshot *snapshot)
+{
+	const char *const *string = (const void *)((const char *)snapshot + term->key->offset);
+	const char *text = term->label ? label_of(facts, snapshot, term->label) : *string;
+
+	return pattern_matches(term->pattern, text) == (term->operator == OP_EQUAL);
+}
+
+static bool matches_number(const struct selection_term *term, const struct fleet_snapshot *snapshot)
+{
+	int64_t number = *(const int64_t *)((const char *)snapshot + term->key->offset);
+	bool is_in = number >= term->first && number <= term->last;
+
+	switch (term->operator) {
+	case OP_EQUAL:
+		return is_in;
+	case OP_NOT_EQUAL:
+		return !is_in;
+	case OP_LESS:
+		return number < term->first;
+	case OP_AT_MOST:
+		return number <= term->last;
+	case OP_MORE:
+		return number > term->last;
+	case OP_AT_LEAST:
+		return number >= term->first;
+	case OP_NONE:
+		break;
+	}
+	return false;
+}
+
+bool fleet_selection_matches(const struct fleet_selection *selection, const struct fleet_facts *facts,
+			     const struct fleet_snapshot *snapshot)
+{
+	for (size_t i = 0; i < selection->term_nr; i++) {
+		const struct selection_term *term = &selection->term[i];
+
+		if (!(term->pattern ? matches_text(term, facts, snapshot) :
+				      matches_number(term, snapshot)))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/reason.h"
+#include "engine/cost.h"
+#include "fleet/group_sums.h"
+#include "fleet/process_clock.h"
+#include "fleet/spread.h"
+#include "fleet/walk.h"
+
+#define SECOND_NS 1e9L
+
+/*
+ * The sum of (t - mean t)(y - mean y) is that of (t - mean t) y, since all the (t - mean t) are 0 together. So
+ * a snapshot that has nothing of a group adds nothing, and none has to be kept.
+ */
+
+/* What a group has over the processes that were read to their end. */
+struct growth {
+	long double moment; /* the sum of (t - mean t) y, ns × bytes */
+	int64_t first, last;
+	uint32_t processes;
+};
+
+/* And in the one that is being read. */
+struct current {
+	__int128 moment; /* times its number of snapshots */
+	bool is_used;
+};
+
+struct trend_lane {
+	struct group_sums sums; /* of a snapshot */
+	struct growth *growth;	/* by group, as current */
+	struct current *current;
+	uint32_t *used; /* the groups that the process has */
+	size_t used_nr;
+	const struct process_clock *clock;
+	uint32_t at; /* which of the process's snapshots comes next */
+};
+
+struct trend_fold {
+	const struct fleet_question *question;
+	struct process_clock *clock;
+	struct trend_lane lane[WALK_LANES];
+};
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static int lane_init(struct trend_lane *lane, const struct groups *groups)
+{
+	size_t room = groups->key_nr ?: 1;
+
+	lane->growth = calloc(room, sizeof(*lane->growth));
+	lane->current = calloc(room, sizeof(*lane->current));
+	lane->used = calloc(room, sizeof(*lane->used));
+	if (!lane->growth || !lane->current || !lane->used)
+		return -ENOMEM;
+	return group_sums_init(&lane->sums, groups);
+}
+
+static void lane_release(struct trend_lane *lane)
+{
+	group_sums_release(&lane->sums);
+	free(lane->growth);
+	free(lane->current);
+	free(lane->used);
+}
+
+static int add_moment(struct current *current, __int128 lever, int64_t bytes, struct reason *why)
+{
+	__int128 moment;
+
+	if (__builtin_mul_overflow(lever, (__int128)bytes, &moment) ||
+	    __builtin_add_overflow(current->moment, moment, &current->moment))
+		return reason_set(why, -ERANGE, "sizes and times are too large to tell a trend");
+	return 0;
+}
+
+static int add_group(struct trend_lane *lane, uint32_t group, __int128 lever, struct reason *why)
+{
+	struct growth *growth = &lane->growth[group];
+	struct current *current = &lane->current[group];
+	int64_t bytes;
+	int err = group_sums_get(&lane->sums, group, &bytes, why);
+
+	if (err)
+		return err;
+	if (!current->is_used) {
+		current->is_used = true;
+		lane->used[lane->used_nr++] = group;
+	}
+	if (lane->at == 0 && __builtin_add_overflow(growth->first, bytes, &growth->first))
+		return cost_too_much(why);
+	if (lane->at + 1 == lane->clock->snapshot_nr &&
+	    __builtin_add_overflow(growth->last, bytes, &growth->last))
+		return cost_too_much(why);
+	return add_moment(current, lever, bytes, why);
+}
+
+static int add_snapshot(void *what, unsigned int number, const struct fleet_snapshot *snapshot,
+			const struct fleet_rows *rows, struct reason *why)
+{
+	struct trend_fold *fold = what;
+	struct trend_lane *lane = &fold->lane[number];
+	int err = lane->sums.groups ? 0 : lane_init(lane, fold->question->groups);
+	__int128 lever;
+
+	if (!err)
+		err = group_sums_add(&lane->sums, rows, why);
+	if (err)
+		return err;
+	lane->clock = &fold->clock[snapshot->process];
+	lever = process_clock_lever(lane->clock, snapshot->clock_ns);
+	for (size_t i = 0; i < lane->sums.used_nr && !err; i++)
+		err = add_group(lane, lane->sums.used[i], lever, why);
+	group_sums_clear(&lane->sums);
+	lane->at++;
+	return err;
+}
+
+static int end_process(void *what, unsigned int number, struct reason *why)
+{
+	struct trend_lane *lane = &((struct trend_fold *)what)->lane[number];
+
+	(void)why;
+	for (size_t i = 0; i < lane->used_nr; i++) {
+		struct current *current = &lane->current[lane->used[i]];
+		struct growth *growth = &lane->growth[lane->used[i]];
+
+		growth->moment += (long double)current->moment / lane->clock->snapshot_nr;
+		growth->processes++;
+		*current = (struct current){};
+	}
+	lane->used_nr = 0;
+	lane->at = 0;
+	return 0;
+}
+
+static int walk_processes(struct trend_fold *fold, struct reason *why)
+{
+	const struct fleet_question *question = fold->question;
+	const struct walk walk = {
+		.catalogue = question->catalogue,
+		.cohort = question->cohort,
+		.origin_nr = question->facts->origin_nr,
+		.unit = WALK_BY_PROCESS,
+		.visit = add_snapshot,
+		.unit_end = end_process,
+		.what = fold,
+	};
+
+	fold->clock = process_clocks(question->facts, question->cohort);
+	return fold->clock ? fleet_walk(&walk, why) : -ENOMEM;
+}
+
+static void trend_fold_release(struct trend_fold *fold)
+{
+	for (size_t i = 0; i < WALK_LANES; i++)
+		lane_release(&fold->lane[i]);
+	free(fold->clock);
+}
+
+/* ---- the answer ----------------------------------------------------------------------------- */
+
+/* What all moments are divided by: of every process that could have grown. */
+static long double squares(const struct trend_fold *fold, uint32_t *ret_processes)
+{
+	long double sum = 0;
+
+	*ret_processes = 0;
+	for (uint32_t i = 0; i < fold->question->facts->process_nr; i++) {
+		if (!(fold->clock[i].square > 0))
+			continue;
+		sum += fold->clock[i].square;
+		++*ret_processes;
+	}
+	return sum;
+}
+
+/* In the order of the lanes, always. */
+static int sum_lanes(const struct trend_fold *fold, uint32_t group, struct growth *ret,
+		     struct reason *why)
+{
+	*ret = (struct growth){};
+	for (size_t i = 0; i < WALK_LANES; i++) {
+		const struct growth *growth = fold->lane[i].growth;
+
+		if (!growth)
+			continue;
+		ret->moment += growth[group].moment;
+		ret->processes += growth[group].processes;
+		if (__builtin_add_overflow(ret->first, growth[group].first, &ret->first) ||
+		    __builtin_add_overflow(ret->last, growth[group].last, &ret->last))
+			return cost_too_much(why);
+	}
+	return 0;
+}
+
+static int fill_rows(const struct trend_fold *fold, struct trend_rows *rows, struct reason *why)
+{
+	long double square = squares(fold, &rows->processes);
+	size_t group_nr = fold->question->groups->key_nr;
+	int err = 0;
+
+	for (size_t i = 0; i < group_nr && !err; i++) {
+		struct trend_row *row = &rows->row[rows->row_nr];
+		struct growth growth;
+
+		err = sum_lanes(fold, i, &growth, why);
+		if (!growth.processes)
+			continue;
+		row->group = i;
+		row->slope = square > 0 ? growth.moment / square * SECOND_NS : 0;
+		row->fleet_slope = row->slope * rows->processes;
+		row->first = growth.first;
+		row->last = growth.last;
+		row->processes = growth.processes;
+		rows->row_nr++;
+	}
+	return err;
+}
+
+static int by_slope(const void *left, const void *right, void *groups)
+{
+	const struct trend_row *a = left, *b = right;
+
+	return (a->slope < b->slope) - (a->slope > b->slope) ?:
+	       (a->last < b->last) - (a->last > b->last) ?: group_compare(groups, a->group, b->group);
+}
+
+static int make_rows(const struct trend_fold *fold, struct trend_rows *rows, struct reason *why)
+{
+	const struct groups *groups = fold->question->groups;
+	int err;
+
+	rows->row = calloc(groups->key_nr ?: 1, sizeof(*rows->row));
+	if (!rows->row)
+		return -ENOMEM;
+	err = fill_rows(fold, rows, why);
+	if (!err)
+		qsort_r(rows->row, rows->row_nr, sizeof(*rows->row), by_slope, (void *)groups);
+	return err;
+}
+
+int fleet_trend(const struct fleet_question *question, struct trend_rows *ret, struct reason *why)
+{
+	struct trend_fold fold = { .question = question };
+	struct trend_rows rows = {};
+	int err = walk_processes(&fold, why);
+
+	if (!err)
+		err = make_rows(&fold, &rows, why);
+	trend_fold_release(&fold);
+	if (err)
+		trend_rows_release(&rows);
+	else
+		*ret = rows;
+	return cohort_error(err, &question->cohort, 1, why);
+}
+
+void trend_rows_release(struct trend_rows *rows)
+{
+	free(rows->row);
+	*rows = (struct trend_rows){};
+}

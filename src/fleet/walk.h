@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_FLEET_WALK_H
+#define ALLOCSNAP_FLEET_WALK_H
+
+/*
+ * Reads the rows of a cohort, on all processors, and gives them to whoever adds them up. The cohort is cut
+ * into lanes, always the same ones whatever the number of threads: sums of doubles depend on their order. All
+ * snapshots of a unit come in one lane, one after another, in the order of the cohort: by process, and then by time.
+ */
+
+#include <stddef.h>
+
+#include "fleet/catalogue.h"
+#include "fleet/rows.h"
+#include "fleet/selection.h"
+
+#define WALK_LANES 8
+
+enum walk_unit {
+	WALK_BY_PROCESS,
+	WALK_BY_HOST,
+};
+
+struct walk {
+	const struct catalogue *catalogue;
+	const struct cohort *cohort;
+	uint32_t origin_nr;
+	enum walk_unit unit;
+	/*
+	 * Both are called by one thread for one lane, with rows that have spread if the snapshot is_sampled; 0 or a
+	 * negative errno, which ends the walk. unit_end() (may be NULL) after the last snapshot of a unit.
+	 */
+	int (*visit)(void *what, unsigned int lane, const struct fleet_snapshot *snapshot,
+		     const struct fleet_rows *rows, struct reason *why);
+	int (*unit_end)(void *what, unsigned int lane, struct reason *why);
+	void *what;
+};
+
+/* 0, or the first error, with a line in *why. */
+int fleet_walk(const struct walk *walk, struct reason *why);
+
+#endif

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "render/clean.h"
+#include "render/cohorts.h"
+#include "render/domains.h"
+#include "render/fleet.h"
+#include "render/formats.h"
+#include "render/frame_text.h"
+
+#define HOUR_S 3600
+
+static size_t rows_shown(const struct fleet_answer *answer, size_t nr)
+{
+	return answer->report->top && answer->report->top < nr ? answer->report->top : nr;
+}
+
+/* Of more than were shown. */
+static int put_more(FILE *out, const struct fleet_answer *answer, size_t nr)
+{
+	size_t shown = rows_shown(answer, nr);
+
+	return shown < nr ? put_line(out, "… and %zu more", nr - shown) : 0;
+}
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+static char *key_text(const struct fleet_answer *answer, const struct statistic *key)
+{
+	const char *name = statistic_domain_name(answer->report, key);
+	char *text;
+	int len;
+
+	if (!key->key)
+		len = asprintf(&text, "%s:%" PRIu32, key->frame->filename, key->frame->lineno);
+	else
+		len = asprintf(&text, "%s%s%s%s", key->key, name ? " (" : "", name ?: "", name ? ")" : "");
+	return len < 0 ? NULL : text;
+}
+
+/* "src/cart.c:31 in cart_new": as tracemalloc has it, and where lines are keys what else is known. NULL: no memory. */
+static char *group_text(const struct fleet_answer *answer, uint32_t group)
+{
+	const struct statistic *key = &answer->groups->key[group];
+	bool is_line = answer->report->statistics->key_type == KEY_LINENO;
+	char *text = key_text(answer, key), *extra = is_line ? frame_extra(key->frame) : strdup("");
+	char *whole = NULL;
+
+	if (text && extra && asprintf(&whole, "%s%s%s", text, *extra ? " " : "", extra) < 0)
+		whole = NULL;
+	free(text);
+	free(extra);
+	return whole;
+}
+
+/* "COLUMNS  GROUP", and below it the stack where that is the key. */
+static int put_row(FILE *out, const struct fleet_answer *answer, const char *columns, uint32_t group)
+{
+	bool is_stack = answer->report->statistics->key_type == KEY_TRACEBACK;
+	char *text = group_text(answer, group);
+	int err = text ? put_line(out, "%s%s", columns, text) : -ENOMEM;
+
+	free(text);
+	if (!err && is_stack)
+		err = text_stack(out, NULL, &answer->groups->key[group], false);
+	return err;
+}
+
+/* ---- hosts ---------------------------------------------------------------------------------- */
+
+/* Columns that a name takes, cleaned. */
+static int name_width(const char *name)
+{
+	char *clean = clean_copy(name);
+	int width = 0;
+
+	for (const char *at = clean; at && *at; at++)
+		width += (*at & 0xc0) != 0x80;
+	free(clean);
+	return width;
+}
+
+static int host_width(const struct fleet_answer *answer, size_t nr)
+{
+	int most = strlen("host");
+
+	for (size_t i = 0; i < nr; i++) {
+		int width = name_width(answer->host[answer->hosts->row[i].max_host]);
+
+		most = width > most ? width : most;
+	}
+	return most;
+}
+
+#define FEW_PERCENT 5
+
+/* A few hosts of the fleet, and not those of another kind: what most hosts lack has as many outliers as hosts. */
+static bool stands_out(const struct fleet_answer *answer, const struct host_row *row)
+{
+	return row->outliers && (row->outliers == 1 ||
+				 row->outliers * 100ull <= answer->report->cohort->hosts * FEW_PERCENT);
+}
+
+static size_t count_standing_out(const struct fleet_answer *answer)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < answer->hosts->row_nr; i++)
+		nr += stands_out(answer, &answer->hosts->row[i]);
+	return nr;
+}
+
+static int put_host_head(FILE *out, const struct fleet_answer *answer, int width)
+{
+	size_t nr = count_standing_out(answer);
+	int err = put_cohorts(out, answer->report);
+
+	if (!err && nr)
+		err = put_line(out, "! %zu of %zu groups, of which a few hosts have far more than the others", nr,
+			       answer->hosts->row_nr);
+	return err ?: put_line(out, "  %10s %10s %10s on %-*s %8s %6s", "median", "p95", "most", width, "host",
+			       "outliers", "hosts");
+}
+
+static int put_host_row(FILE *out, const struct fleet_answer *answer, const struct host_row *row, int width)
+{
+	const char *name = answer->host[row->max_host];
+	char median[SIZE_TEXT_MAX], p95[SIZE_TEXT_MAX], max[SIZE_TEXT_MAX], outliers[16] = "";
+	char *columns;
+	int err = -ENOMEM;
+
+	if (row->outliers)
+		snprintf(outliers, sizeof(outliers), "%" PRIu32, row->outliers);
+	if (asprintf(&columns, "%c %10s %10s %10s on %s%*s %8s %6" PRIu32 "  ", stands_out(answer, row) ? '!' : ' ',
+		     size_text(median, row->median, false), size_text(p95, row->p95, false),
+		     size_text(max, row->max, false), name, width - name_width(name), "", outliers,
+		     row->hosts) < 0)
+		return err;
+	err = put_row(out, answer, columns, row->group);
+	free(columns);
+	return err;
+}
+
+static int hosts_text(FILE *out, const struct fleet_answer *answer)
+{
+	size_t shown = rows_shown(answer, answer->hosts->row_nr);
+	int width = host_width(answer, shown);
+	int err = put_host_head(out, answer, width);
+
+	for (size_t i = 0; i < shown && !err; i++)
+		err = put_host_row(out, answer, &answer->hosts->row[i], width);
+	return err ?: put_more(out, answer, answer->hosts->row_nr);
+}
+
+/* ---- trend ---------------------------------------------------------------------------------- */
+
+/* "+1.1 MiB/h" */
+#define RATE_MAX (SIZE_TEXT_MAX + 2)
+static const char *slope_text(char text[RATE_MAX], double bytes_per_s)
+{
+	char size[SIZE_TEXT_MAX];
+
+	snprintf(text, RATE_MAX, "%s/h", size_text(size, bytes_per_s * HOUR_S, true));
+	return text;
+}
+
+static int put_trend_row(FILE *out, const struct fleet_answer *answer, const struct trend_row *row)
+{
+	char slope[RATE_MAX], fleet[RATE_MAX], first[SIZE_TEXT_MAX], last[SIZE_TEXT_MAX];
+	char columns[4 * RATE_MAX + 32];
+
+	snprintf(columns, sizeof(columns), "%13s %13s %10s → %10s %9" PRIu32 "  ",
+		 slope_text(slope, row->slope), slope_text(fleet, row->fleet_slope),
+		 size_text(first, row->first, false), size_text(last, row->last, false), row->processes);
+	return put_row(out, answer, columns, row->group);
+}
+
+static int trend_text(FILE *out, const struct fleet_answer *answer)
+{
+	const struct trend_rows *rows = answer->trend;
+	size_t shown = rows_shown(answer, rows->row_nr);
+	char cohort[COHORT_TEXT_MAX];
+	int err = put_line(out, "%s; slopes of %" PRIu32 " process%s",
+			   cohort_text(cohort, answer->report->cohort), rows->processes,
+			   rows->processes == 1 ? "" : "es");
+
+	err = err ?: put_line(out, "%13s %13s %10s → %10s %9s", "a process", "together", "first", "last",
+			      "processes");
+	for (size_t i = 0; i < shown && !err; i++)
+		err = put_trend_row(out, answer, &rows->row[i]);
+	return err ?: put_more(out, answer, rows->row_nr);
+}
+
+/* ---- leaks ---------------------------------------------------------------------------------- */
+
+static int put_leak(FILE *out, const struct fleet_answer *answer, const struct leak_row *row)
+{
+	char growth[SIZE_TEXT_MAX], slope[RATE_MAX];
+	char *text = group_text(answer, row->group);
+	int err = text ? put_line(out, "%s", text) : -ENOMEM;
+
+	free(text);
+	err = err ?: put_line(out, "    grows steadily on %" PRIu32 " of %" PRIu32 " host%s (%" PRIu32
+			      " of %" PRIu32 " process%s), %s, %s per process", row->hosts_growing, row->hosts,
+			      row->hosts == 1 ? "" : "s", row->processes_growing, row->processes,
+			      row->processes == 1 ? "" : "es", size_text(growth, row->growth, true),
+			      slope_text(slope, row->slope));
+	if (!err && answer->report->statistics->key_type == KEY_TRACEBACK)
+		err = text_stack(out, NULL, &answer->groups->key[row->group], false);
+	return err;
+}
+
+static int leaks_text(FILE *out, const struct fleet_answer *answer)
+{
+	const struct leak_rows *rows = answer->leaks;
+	size_t shown = rows_shown(answer, rows->row_nr);
+	int err = put_cohorts(out, answer->report);
+
+	if (!err && !rows->row_nr)
+		err = put_line(out, "nothing grows steadily on most hosts that have it");
+	for (size_t i = 0; i < shown && !err; i++)
+		err = put_leak(out, answer, &rows->row[i]);
+	return err ?: put_more(out, answer, rows->row_nr);
+}
+
+const struct fleet_renderer fleet_text = { hosts_text, trend_text, leaks_text };

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Many snapshots together, against SQL over row tables of the same fleet; and indexing that is killed.
+
+FLEET_DATA := $(OUT)/fleet-data
+
+.PHONY: test-fleet
+
+test-fleet: $(BIN) $(FLEET_DATA) $(OUT)/damage/repair	## a fleet's sums, ranks, slopes against SQL; indexing killed, bad files
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) FLEET_DATA=$(abspath $(FLEET_DATA)) \
+		REPAIR=$(abspath $(OUT)/damage/repair) tests/fleet/run.py $(FLEET_ARGS)
+
+$(FLEET_DATA): $(call obj,$(wildcard scripts/fleet-data/*.c)) $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(API_LIBS) -lsqlite3 -lpthread -o $@

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Indexing that is killed, that runs twice at once, that runs again: the catalogue is always the same."""
+import contextlib
+import difflib
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import time
+
+from fleet import Fleet, dump
+from harness import ALLOCSNAP, Failure, check, check_equal
+
+KILLS = 100
+KILLS_OF_ONE = 4  # of one catalogue, before it is left in peace
+SMALL = ("--hosts", 100, "--sites", 20, "--tracebacks", 1200, "--frames", 600)  # 2,000 files
+
+
+@contextlib.contextmanager
+def small_fleet(name, *options):
+    fleet = Fleet(name, *(options or SMALL))
+    try:
+        yield fleet
+    finally:
+        fleet.close()
+
+
+def check_same(fleet, expected, what):
+    found = dump(fleet.catalogue)
+    if found != expected:
+        lines = list(difflib.unified_diff(expected.split("\n"), found.split("\n"), lineterm="", n=0))
+        raise Failure(f"{what}: {len(lines)} lines differ: " + "\n".join(line[:200] for line in lines[:6]))
+
+
+def forget(fleet):
+    for path in fleet.folder.glob("fleet.db*"):
+        path.unlink()
+
+
+def start(fleet):
+    argv = [ALLOCSNAP, "fleet", "index", fleet.data, "--catalogue", fleet.catalogue]
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def kill_after(fleet, seconds):
+    """Whether it was killed before it was done."""
+    process = start(fleet)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    process.kill()
+    _, err = process.communicate()
+    check(process.returncode in (0, -9), f"index ended with {process.returncode}: {err!r}")
+    return process.returncode == -9
+
+
+def undisturbed(fleet):
+    """What the catalogue is then, and how long it takes."""
+    begun = time.monotonic()
+    fleet.index()
+    return dump(fleet.catalogue), time.monotonic() - begun
+
+
+def test_killed_while_indexing(_large):
+    seed = random.randrange(1 << 32)
+    chance, kills = random.Random(seed), 0
+    with small_fleet("killed") as fleet:
+        expected, seconds = undisturbed(fleet)
+        while kills < KILLS:
+            forget(fleet)
+            before = kills
+            for _ in range(KILLS_OF_ONE):
+                kills += kill_after(fleet, chance.uniform(0, seconds))
+            fleet.index()
+            check_same(fleet, expected, f"seed {seed}, after {kills - before} kills")
+        check_equal(list(fleet.folder.glob("fleet.db*")), [fleet.catalogue], "files of the catalogue")
+
+
+def test_two_at_once(_large):
+    with small_fleet("twice") as fleet:
+        expected, _ = undisturbed(fleet)
+        for _ in range(3):
+            forget(fleet)
+            both = start(fleet), start(fleet)
+            for process in both:
+                _, err = process.communicate(timeout=120)
+                check_equal(process.returncode, 0, f"exit status (stderr {err!r})")
+            check_same(fleet, expected, "two at once")
+
+
+def test_one_asks_while_another_indexes(_large):
+    """It has an answer of what is there, or is told that nothing is; never an error of the file."""
+    with small_fleet("asked") as fleet:
+        expected, _ = undisturbed(fleet)
+        forget(fleet)
+        process, answers = start(fleet), []
+        while process.poll() is None:
+            asked = subprocess.run([ALLOCSNAP, "fleet", "stats", "--catalogue", fleet.catalogue],
+                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            check(asked.returncode == 0 or re.search("No such file|no snapshots", asked.stderr),
+                  f"stats: {asked.returncode}, {asked.stderr!r}")
+            answers.append(asked.returncode)
+        process.communicate()
+        check(answers, "it was too fast to be asked")
+        check_same(fleet, expected, "after questions")
+
+
+def full_pipe():
+    """Its ends; who writes to it waits."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(4096))
+    os.set_blocking(writing, True)
+    return reading, writing
+
+
+def wait_for_writing(process):
+    """Until it waits for its reader."""
+    while "pipe_write" not in pathlib.Path(f"/proc/{process.pid}/wchan").read_text(encoding="ascii"):
+        check_equal(process.poll(), None, "it has ended before it wrote")
+        time.sleep(0.01)
+
+
+def test_answer_that_waits_for_its_reader(_large):
+    """A pager keeps nobody from indexing, nor from asking. The answers are longer than what is gathered before a write."""
+    with small_fleet("pager", "--hosts", 4, "--sites", 50, "--tracebacks", 1200, "--frames", 600) as fleet:
+        fleet.index()
+        for command in (["stats"], ["diff", "--baseline", "host=*", "--candidate", "host=*"], ["hosts"],
+                        ["trend"], ["leaks"]):
+            forget(fleet)
+            shutil.move(sorted(fleet.data.rglob("*.snap"))[0], fleet.folder / "later.snap")
+            fleet.index()
+            reading, writing = full_pipe()
+            argv = [ALLOCSNAP, "fleet", *command, "--group-by", "traceback", "--json", "--top", "0",
+                    "--catalogue", fleet.catalogue]
+            with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=writing,
+                                  stderr=subprocess.DEVNULL) as asked:
+                try:
+                    wait_for_writing(asked)
+                    shutil.move(fleet.folder / "later.snap", fleet.data / "a.snap")
+                    fleet.index(timeout=60)
+                    check_equal(asked.poll(), None, f"{command[0]} has ended")
+                finally:
+                    os.close(writing)
+                    os.close(reading)
+
+
+def test_again_and_more(_large):
+    """What is there is not read again; what has come is taken in; what has gone stays."""
+    with small_fleet("again", "--hosts", 10, "--sites", 20, "--tracebacks", 1200, "--frames", 600) as fleet:
+        hosts = sorted(os.listdir(fleet.data))
+        apart = fleet.folder / "apart"
+        apart.mkdir()
+        for host in hosts[5:]:
+            shutil.move(fleet.data / host, apart / host)
+        fleet.index()
+        for host in hosts[5:]:
+            shutil.move(apart / host, fleet.data / host)
+        fleet.index()
+        expected = dump(fleet.catalogue)
+        fleet.index()
+        check_same(fleet, expected, "run again")
+        all_of = fleet.json("stats")
+        check_equal(all_of["selection"]["hosts"], 10, "hosts")
+        shutil.rmtree(fleet.data / hosts[0])
+        fleet.index()
+        check_equal(fleet.json("stats")["statistics"], all_of["statistics"], "after a host has gone")

@@ -1,0 +1,3 @@
+allocsnap fleet index fleet 2>err; status=$?
+sed "s|$PWD/||g" err >&2
+exit $status

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "fleet/selection.h"
+#include "fleet_files.h"
+#include "skip.h"
+
+TestSuite(fleet_catalogue, .init = fleet_enter, .fini = fleet_leave, .timeout = 60);
+
+static const struct fleet_frame frame = { "a.c", 1, "a", "/bin/app", "aa", 0x10 };
+static const struct fleet_trace some[] = { { 10, &frame, 1, 1 }, { 30, &frame, 1, 1, .domain = 1 } };
+
+static void expect_refused(const char *path, int err, const char *says)
+{
+	struct catalogue *catalogue = NULL;
+	struct reason why = { "" };
+
+	cr_expect_eq(catalogue__open(path, CATALOGUE_READ, &catalogue, &why), err, "%s", says);
+	cr_expect_str_eq(why.text, says);
+	cr_expect_null(catalogue);
+}
+
+Test(fleet_catalogue, what_is_none_is_refused)
+{
+	fleet_write_text("text", "this is a text, and a long one that SQLite looks at the beginning of, as it has "
+			 "more than a hundred bytes");
+	fleet_write_text("empty", "");
+	expect_refused("none.db", -ENOENT, "none.db: No such file or directory");
+	expect_refused("text", -EBADMSG, "text: not a catalogue");
+	expect_refused("empty", -ENOENT, "empty: no snapshots have been indexed yet");
+	expect_refused("d", -EBADMSG, "d: not a regular file");
+}
+
+Test(fleet_catalogue, another_version_or_application_is_refused)
+{
+	fleet_index_d();
+	fleet_sql("PRAGMA user_version = 2");
+	expect_refused("catalogue.db", -EBADMSG,
+		       "catalogue.db: a catalogue of version 2, this one reads version 1");
+	fleet_sql("PRAGMA application_id = 1");
+	expect_refused("catalogue.db", -EBADMSG, "catalogue.db: not a catalogue");
+}
+
+Test(fleet_catalogue, nothing_is_an_empty_one)
+{
+	struct catalogue *catalogue;
+	struct fleet_facts facts;
+
+	fleet_index_d();
+	catalogue = fleet_open();
+	cr_expect_str_eq(catalogue__path(catalogue), "catalogue.db");
+	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	cr_expect_eq(facts.snapshot_nr, 0);
+	cr_expect_eq(facts.origin_nr, 0);
+	fleet_facts_release(&facts);
+	catalogue__close(catalogue);
+}
+
+static void write_fleet(void)
+{
+	fleet_write(&(struct fleet_file){ "d/1.snap", "web-2", "11", "1000", "nginx", "1.4", TRACES(some) });
+	fleet_write(&(struct fleet_file){ "d/2.snap", "web-1", "12", "2000", "redis", .lost = 3, TRACES(some) });
+	fleet_write(&(struct fleet_file){ "d/3.snap", "web-2", "11", "500", "nginx", "1.3",
+					  .filters = "file=a.c", TRACES(some) });
+	fleet_write(&(struct fleet_file){ "d/4.snap", "web-2", "9", "700", "sh", TRACES(some) });
+	fleet_index_d();
+}
+
+static const char *label_of(const struct fleet_facts *facts, size_t at)
+{
+	const struct fleet_snapshot *snapshot = &facts->snapshot[at];
+
+	for (uint32_t i = 0; i < snapshot->label_nr; i++)
+		if (!strcmp(facts->label[snapshot->label + i].name, "version"))
+			return facts->label[snapshot->label + i].value;
+	return "";
+}
+
+static size_t find(const struct fleet_facts *facts, int64_t time_ns)
+{
+	size_t at = 0;
+
+	while (at < facts->snapshot_nr && facts->snapshot[at].time_ns != time_ns)
+		at++;
+	cr_assert_lt(at, facts->snapshot_nr);
+	return at;
+}
+
+Test(fleet_catalogue, facts_are_by_host_process_and_time)
+{
+	struct catalogue *catalogue;
+	struct fleet_facts facts;
+	const struct fleet_snapshot *s;
+	size_t at;
+
+	write_fleet();
+	catalogue = fleet_open();
+	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	s = facts.snapshot;
+	cr_assert_eq(facts.snapshot_nr, 4);
+	cr_expect_eq(facts.host_nr, 2);
+	cr_expect_eq(facts.process_nr, 3);
+	cr_expect_eq(facts.origin_nr, 2);
+	cr_expect_str_eq(s[0].host, "web-1");
+	cr_expect_eq(s[0].host_nr, 0);
+	cr_expect_eq(s[0].loss_nr, 1);
+	cr_expect_str_eq(facts.loss[s[0].loss].name, "blocks_dropped");
+	cr_expect_eq(facts.loss[s[0].loss].value, 3);
+	at = find(&facts, 500);
+	cr_expect_eq(find(&facts, 1000), at + 1, "of one process by time");
+	cr_expect_eq(s[at].process, s[at + 1].process);
+	cr_expect_eq(s[at].host_nr, 1);
+	cr_expect_str_eq(label_of(&facts, at), "1.3");
+	cr_expect_str_eq(label_of(&facts, at + 1), "1.4");
+	cr_expect(s[at].is_part && !s[at + 1].is_part);
+	cr_expect_eq(s[at].pid, 11);
+	cr_expect_eq(s[at].size, 40);
+	cr_expect_eq(s[at].count, 2);
+	cr_expect_eq(s[at].row_nr, 2);
+	cr_expect_str_eq(s[at].cgroup, "");
+	cr_expect_str_eq(strrchr(s[at].path, '/'), "/3.snap");
+	cr_expect_neq(find(&facts, 700), 0);
+	fleet_facts_release(&facts);
+	catalogue__close(catalogue);
+}
+
+/* The last snapshot of a process says it of all, and others show what none says. */
+Test(fleet_catalogue, what_became_of_processes)
+{
+	static const struct fleet_file files[] = {
+		{ "d/1.snap", "a", "1", "10", .boot_id = "x", .start_ticks = "5", .end = "running" },
+		{ "d/2.snap", "a", "1", "20", .boot_id = "x", .start_ticks = "5", .end = "exited 3" },
+		{ "d/3.snap", "a", "2", "30", .boot_id = "x", .start_ticks = "5", .exec_count = "1", .end = "running" },
+		{ "d/4.snap", "a", "2", "40", .boot_id = "x", .start_ticks = "5", .exec_count = "10", .end = "running" },
+		{ "d/5.snap", "a", "2", "50", .boot_id = "x", .start_ticks = "6", .exec_count = "11", .end = "running" },
+		{ "d/6.snap", "b", "1", "60", .boot_id = "x", .start_ticks = "5", .end = "running" },
+		{ "d/7.snap", "b", "1", "70", .boot_id = "y", .start_ticks = "5", .end = "running" },
+		{ "d/8.snap", "b", "3", "80" },
+	};
+	static const char *const want[] = {
+		"exited 3", "exited 3", REPLACED_BY_EXEC, "running", "running", GONE_WITH_BOOT, "running", "",
+	};
+	struct catalogue *catalogue;
+	struct fleet_facts facts;
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		fleet_write(&files[i]);
+	fleet_index_d();
+	catalogue = fleet_open();
+	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++)
+		cr_expect_str_eq(facts.snapshot[find(&facts, 10 * i + 10)].ending, want[i], "snapshot %zu", i + 1);
+	fleet_facts_release(&facts);
+	catalogue__close(catalogue);
+}
+
+static void expect_times(const int64_t *time_ns, size_t nr, const char *what)
+{
+	struct catalogue *catalogue = fleet_open();
+	struct fleet_facts facts;
+
+	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	cr_assert_eq(facts.snapshot_nr, nr);
+	for (size_t i = 0; i < nr; i++)
+		cr_expect_eq(facts.snapshot[i].time_ns, time_ns[i], "%s: %zu", what, i);
+	fleet_facts_release(&facts);
+	catalogue__close(catalogue);
+}
+
+/* Somebody set the clock back between the second and the third. */
+Test(fleet_catalogue, snapshots_of_a_process_are_by_a_clock_that_nobody_sets)
+{
+	fleet_write(&(struct fleet_file){ "d/1.snap", .wall_ns = "1000", .monotonic_ns = "10" });
+	fleet_write(&(struct fleet_file){ "d/2.snap", .wall_ns = "2000", .monotonic_ns = "20" });
+	fleet_write(&(struct fleet_file){ "d/3.snap", .wall_ns = "500", .monotonic_ns = "30" });
+	fleet_index_d();
+	expect_times((const int64_t[]){ 1000, 2000, 500 }, 3, "by the monotonic clock");
+	fleet_write(&(struct fleet_file){ "d/4.snap", .wall_ns = "700" });
+	fleet_index_d();
+	expect_times((const int64_t[]){ 500, 700, 1000, 2000 }, 4, "where one lacks it, by the other");
+}
+
+/* Names give ids, and so the order where nothing else does. */
+Test(fleet_catalogue, parts_come_before_the_whole)
+{
+	static const char *const filters[] = { "a", "b", "c", "d", "e", "f", NULL };
+	struct catalogue *catalogue;
+	struct fleet_facts facts;
+	struct cohort cohort;
+
+	for (size_t i = 0; i < ARRAY_SIZE(filters); i++) {
+		char path[] = "d/0.snap";
+
+		path[2] += i;
+		fleet_write(&(struct fleet_file){ path, .filters = filters[i] });
+	}
+	fleet_index_d();
+	catalogue = fleet_open();
+	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	cr_assert_eq(facts.snapshot_nr, ARRAY_SIZE(filters));
+	for (size_t i = 0; i < facts.snapshot_nr; i++)
+		cr_expect_eq(facts.snapshot[i].is_part, i + 1 < facts.snapshot_nr);
+	for (enum cohort_times times = COHORT_LATEST; times <= COHORT_ALL; times++) {
+		cr_assert_eq(cohort_choose(&facts, NULL, 0, times, &cohort), 0);
+		cr_expect(cohort.snapshot_nr == 1 && !cohort.snapshot[0]->is_part, "%zu", cohort.snapshot_nr);
+		cohort_release(&cohort);
+	}
+	facts.snapshot_nr--;
+	cr_assert_eq(cohort_choose(&facts, NULL, 0, COHORT_ALL, &cohort), 0);
+	cr_expect_eq(cohort.snapshot_nr, facts.snapshot_nr, "parts alone stay");
+	cohort_release(&cohort);
+	fleet_facts_release(&facts);
+	catalogue__close(catalogue);
+}
+
+Test(fleet_catalogue, a_damaged_one_is_found_out)
+{
+	static const struct {
+		const char *sql, *says;
+	} harms[] = {
+		{ "UPDATE snapshot_rows SET rows = x'00'", "catalogue.db: the rows of a snapshot are damaged: too short" },
+		{ "DELETE FROM snapshot_rows", "catalogue.db: the catalogue is damaged: a snapshot without rows" },
+	};
+	struct catalogue *catalogue;
+	struct rows_reader *reader;
+	struct fleet_facts facts;
+	struct fleet_rows rows = {};
+	struct reason why;
+
+	write_fleet();
+	for (size_t i = 0; i < ARRAY_SIZE(harms); i++) {
+		fleet_sql(harms[i].sql);
+		catalogue = fleet_open();
+		cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+		cr_assert_eq(rows_reader__new(catalogue, &reader, NULL), 0);
+		cr_expect_eq(rows_reader__read(reader, facts.snapshot[0].snapshot_id, facts.origin_nr, &rows,
+					       &why), -EBADMSG);
+		cr_expect_str_eq(why.text, harms[i].says);
+		rows_reader__free(reader);
+		fleet_facts_release(&facts);
+		catalogue__close(catalogue);
+	}
+	fleet_sql("DELETE FROM snapshot WHERE number = 1");
+	catalogue = fleet_open();
+	cr_expect_eq(catalogue__facts(catalogue, &facts, &why), -EBADMSG, "a label of none");
+	catalogue__close(catalogue);
+	fleet_rows_release(&rows);
+}
+
+/* ---- who may do what at once ------------------------------------------------------------------------- */
+
+Test(fleet_catalogue, one_writes_at_a_time)
+{
+	struct catalogue *catalogue;
+	int fd;
+
+	cr_assert_eq(catalogue__open("catalogue.db", CATALOGUE_WRITE, &catalogue, NULL), 0);
+	fd = open("catalogue.db", O_RDONLY);
+	cr_expect_eq(flock(fd, LOCK_EX | LOCK_NB), -1);
+	cr_expect_eq(errno, EWOULDBLOCK);
+	catalogue__close(catalogue);
+	cr_expect_eq(flock(fd, LOCK_EX | LOCK_NB), 0);
+	close(fd);
+}
+
+Test(fleet_catalogue, only_its_owner_reads_it_and_nothing_else_lies_there)
+{
+	struct stat st;
+
+	write_fleet();
+	cr_assert_eq(stat("catalogue.db", &st), 0);
+	cr_expect_eq(st.st_mode & 0777, 0600);
+	cr_expect_eq(access("catalogue.db-journal", F_OK), -1);
+	cr_expect_eq(access("catalogue.db-wal", F_OK), -1);
+}
+
+static int read_as_nobody(void)
+{
+	struct catalogue *catalogue;
+	struct fleet_facts facts;
+
+	if (setgid(65534) || setuid(65534) || !access(".", W_OK) || !access("catalogue.db", W_OK))
+		return 2;
+	if (catalogue__open("catalogue.db", CATALOGUE_READ, &catalogue, NULL))
+		return 3;
+	return catalogue__facts(catalogue, &facts, NULL) ? 4 : facts.snapshot_nr == 4 ? 0 : 5;
+}
+
+Test(fleet_catalogue, who_may_only_read_reads)
+{
+	pid_t child;
+	int status;
+
+	if (geteuid())
+		skip_because("only root can be another user");
+	write_fleet();
+	cr_assert_eq(chmod("catalogue.db", 0644), 0);
+	cr_assert_eq(chmod(".", 0755), 0);
+	child = fork();
+	if (!child)
+		_exit(read_as_nobody());
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect(WIFEXITED(status));
+	cr_expect_eq(WEXITSTATUS(status), 0, "step %d", WEXITSTATUS(status));
+}
+
+Test(fleet_catalogue, a_reader_has_the_file_that_the_catalogue_had)
+{
+	struct catalogue *catalogue;
+	struct rows_reader *reader = NULL;
+	struct reason why;
+
+	write_fleet();
+	catalogue = fleet_open();
+	cr_assert_eq(rename("catalogue.db", "old.db"), 0);
+	fleet_index_d();
+	cr_expect_eq(rows_reader__new(catalogue, &reader, &why), -ESTALE);
+	cr_expect_str_eq(why.text, "catalogue.db: it was replaced by another file");
+	catalogue__close(catalogue);
+}

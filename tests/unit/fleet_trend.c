@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <math.h>
+
+#define fleet_walk fleet_walk_told
+#include "fleet/trend.c"
+
+#include "base/array.h"
+#include "fleet_fixture.h"
+
+#define NONE -1, -1, -1, -1, -1, -1, -1, -1, -1, -1
+#define S 1000000000ll
+
+static struct trend_rows ask(const struct told_fleet *fleet)
+{
+	struct reason why = { "" };
+	struct trend_rows rows = {};
+
+	cr_assert_eq(fleet_trend(&fleet->question, &rows, &why), 0, "%s", why.text);
+	return rows;
+}
+
+/* From one snapshot of each process to the next of the same. */
+static size_t end_of(const struct told_fleet *fleet, size_t first)
+{
+	size_t end = first + 1;
+
+	while (end < fleet->facts.snapshot_nr && fleet->snapshot[end].process == fleet->snapshot[first].process)
+		end++;
+	return end;
+}
+
+/* The slope by means, as it is written down in fleet/spread.h, in numbers of 113 bits. */
+struct told_trend {
+	__float128 moment, square;
+	struct trend_row row;
+};
+
+static void add_process(struct told_trend *trend, const struct told_fleet *fleet, uint32_t group,
+			size_t first, size_t end)
+{
+	__float128 time = 0, bytes = 0;
+	bool has = false;
+
+	for (size_t i = first; i < end; i++) {
+		time += (__float128)fleet->told[i].time_ns / S / (end - first);
+		bytes += (__float128)told_bytes(i, group) / (end - first);
+		has |= fleet->told[i].bytes[group] >= 0;
+	}
+	for (size_t i = first; i < end; i++) {
+		__float128 t = (__float128)fleet->told[i].time_ns / S - time;
+
+		trend->moment += t * (told_bytes(i, group) - bytes);
+		trend->square += t * t;
+	}
+	trend->row.processes += has;
+	trend->row.first += told_bytes(first, group);
+	trend->row.last += told_bytes(end - 1, group);
+}
+
+static struct trend_row row_of(const struct told_fleet *fleet, uint32_t group)
+{
+	struct told_trend trend = {};
+
+	for (size_t first = 0, end; first < fleet->facts.snapshot_nr; first = end) {
+		end = end_of(fleet, first);
+		add_process(&trend, fleet, group, first, end);
+	}
+	trend.row.slope = trend.moment / trend.square;
+	return trend.row;
+}
+
+static void expect_all(const struct told_fleet *fleet)
+{
+	struct trend_rows rows = ask(fleet);
+
+	cr_expect_gt(rows.row_nr, TOLD_GROUPS / 2);
+	for (size_t i = 0; i < rows.row_nr; i++) {
+		const struct trend_row *got = &rows.row[i];
+		struct trend_row want = row_of(fleet, got->group);
+
+		cr_expect_leq(fabs(got->slope - want.slope), 1e-9 * fabs(want.slope), "%u: slope %.17g, not %.17g",
+			      got->group, got->slope, want.slope);
+		cr_expect_eq(got->fleet_slope, got->slope * rows.processes);
+		cr_expect_eq(got->first, want.first, "%u: first", got->group);
+		cr_expect_eq(got->last, want.last, "%u: last", got->group);
+		cr_expect_eq(got->processes, want.processes, "%u: processes", got->group);
+		cr_expect(!i || rows.row[i - 1].slope >= got->slope, "by slope");
+	}
+	trend_rows_release(&rows);
+}
+
+Test(fleet_trend, slopes_are_those_of_the_formula)
+{
+	for (unsigned int seed = 0; seed < 50; seed++) {
+		expect_all(tell_random(seed, 40, 1000000007));
+		expect_all(tell_random(seed, 40, 1ll << 50));
+		expect_all(tell_random(seed, 7, 3));
+	}
+}
+
+/* 1 byte a second on 2^50, over half a century of seconds: what floating point would lose. */
+Test(fleet_trend, a_small_slope_on_a_large_size_is_exact)
+{
+	const struct told told[] = {
+		{ 1, 1, 1700000000 * S, { 1ll << 50, 1ll << 50, NONE } },
+		{ 1, 1, 1700000001 * S, { (1ll << 50) + 1, 1ll << 50, NONE } },
+		{ 1, 1, 1700000002 * S, { (1ll << 50) + 2, 1ll << 50, NONE } },
+	};
+	struct trend_rows rows = ask(tell(told, ARRAY_SIZE(told)));
+
+	cr_assert_eq(rows.row_nr, 2);
+	cr_expect(rows.row[0].group == 0 && rows.row[0].slope == 1.0);
+	cr_expect(rows.row[1].group == 1 && rows.row[1].slope == 0.0, "what does not change has no slope at all");
+	trend_rows_release(&rows);
+}
+
+/* A large process that starts in the middle: the fleet is larger afterwards, and nothing grew. */
+Test(fleet_trend, processes_that_come_and_go_are_no_growth)
+{
+	const struct told told[] = {
+		{ 1, 1, 0 * S, { 100, -1, NONE } }, { 1, 1, 10 * S, { 100, -1, NONE } },
+		{ 1, 2, 20 * S, { 90000, -1, NONE } }, { 1, 2, 30 * S, { 90000, -1, NONE } },
+		{ 1, 3, 40 * S, { 500, -1, NONE } },
+	};
+	struct trend_rows rows = ask(tell(told, ARRAY_SIZE(told)));
+
+	cr_assert_eq(rows.row_nr, 1);
+	cr_expect_eq(rows.row[0].slope, 0.0);
+	cr_expect(rows.row[0].processes == 3 && rows.processes == 2);
+	cr_expect(rows.row[0].first == 90600 && rows.row[0].last == 90600);
+	trend_rows_release(&rows);
+}
+
+/* It comes with the last snapshot: what was not there was 0. */
+Test(fleet_trend, a_snapshot_without_a_group_counts_with_zero)
+{
+	const struct told told[] = {
+		{ 1, 1, 0 * S, { -1, 40, NONE } }, { 1, 1, 10 * S, { 50, -1, NONE } },
+	};
+	struct trend_rows rows = ask(tell(told, ARRAY_SIZE(told)));
+
+	cr_assert_eq(rows.row_nr, 2);
+	cr_expect(rows.row[0].group == 0 && rows.row[0].slope == 5.0);
+	cr_expect(rows.row[0].first == 0 && rows.row[0].last == 50);
+	cr_expect(rows.row[1].group == 1 && rows.row[1].slope == -4.0);
+	cr_expect(rows.row[1].first == 40 && rows.row[1].last == 0);
+	trend_rows_release(&rows);
+}
+
+Test(fleet_trend, one_time_only_has_no_slope)
+{
+	const struct told told[] = {
+		{ 1, 1, 7 * S, { 1, -1, NONE } }, { 1, 1, 7 * S, { 5, -1, NONE } }, { 1, 2, 8 * S, { 9, -1, NONE } },
+	};
+	struct trend_rows rows = ask(tell(told, ARRAY_SIZE(told)));
+
+	cr_expect(rows.row_nr == 1 && rows.processes == 0 && rows.row[0].slope == 0);
+	trend_rows_release(&rows);
+}
+
+/* An hour forward between two: what counts is the clock that nobody sets. */
+Test(fleet_trend, a_wall_clock_that_was_set_changes_no_slope)
+{
+	const struct told told[] = {
+		{ 1, 1, 10 * S, { 100, -1, NONE } }, { 1, 1, 20 * S, { 150, -1, NONE } },
+	};
+	struct told_fleet *fleet = tell(told, ARRAY_SIZE(told));
+	struct trend_rows rows;
+
+	fleet->snapshot[0].time_ns = 1000 * S;
+	fleet->snapshot[1].time_ns = 4610 * S;
+	rows = ask(fleet);
+	cr_assert_eq(rows.row_nr, 1);
+	cr_expect_eq(rows.row[0].slope, 5.0);
+	trend_rows_release(&rows);
+}
+
+/* Times and sizes that no program has. */
+Test(fleet_trend, what_does_not_fit_is_an_error)
+{
+	const struct told times[] = {
+		{ 1, 1, INT64_MIN, { INT64_MAX - 9, -1, NONE } }, { 1, 1, 0, { 5, -1, NONE } },
+		{ 1, 1, INT64_MAX, { INT64_MAX - 9, -1, NONE } },
+	};
+	const struct told sizes[] = {
+		{ 1, 1, 0, { INT64_MAX, -1, NONE } }, { 1, 2, 0, { INT64_MAX, -1, NONE } },
+	};
+	struct trend_rows rows = {};
+	struct reason why = { "" };
+
+	cr_expect_eq(fleet_trend(&tell(times, ARRAY_SIZE(times))->question, &rows, &why), -ERANGE);
+	cr_expect_eq(fleet_trend(&tell(sizes, ARRAY_SIZE(sizes))->question, &rows, &why), -ERANGE);
+	cr_expect(strstr(why.text, "; the largest snapshot is one of h001: --where 'path!=told.snap' leaves it out"),
+		  "%s", why.text);
+	cr_expect_null(rows.row);
+}

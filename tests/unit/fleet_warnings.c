@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+
+#include "fleet_doubts.c"
+
+#define ANY .boot_id = "", .ending = "running", .exe = "", .exe_build_id = "", .comm = "", .host = "", .path = ""
+
+#define NOW (1795262400 * 1000000000ll)
+
+static const struct engine_options engine;
+
+/* The lines, with a newline each. */
+static const char *doubts_of(const struct fleet_facts *facts, const struct cohort *cohort)
+{
+	static char text[4096];
+	const struct fleet_doubt doubt = {
+		.facts = facts, .cohort = &cohort, .cohort_nr = 1, .engine = &engine,
+		.now_ns = NOW,
+	};
+	struct fleet_doubts doubts;
+
+	cr_assert_eq(fleet_doubts_find(&doubt, &doubts), 0);
+	text[0] = '\0';
+	for (size_t i = 0; i < doubts.nr; i++)
+		strcat(strcat(text, doubts.line[i]), "\n");
+	return text;
+}
+
+Test(fleet_warnings, of_processes_that_have_ended)
+{
+	struct fleet_snapshot snapshot[] = {
+		{ ANY, .process = 0 }, { ANY, .process = 1 }, { ANY, .process = 2 }, { ANY, .process = 3 },
+	};
+	const struct fleet_snapshot *all[] = { &snapshot[0], &snapshot[1], &snapshot[2], &snapshot[3] };
+	const struct fleet_facts facts = { .snapshot = snapshot, .snapshot_nr = 4, .process_nr = 4 };
+	struct cohort cohort = { .snapshot = all, .snapshot_nr = 4, .process_nr = 4 };
+
+	snapshot[3].ending = "";
+	cr_expect_str_eq(doubts_of(&facts, &cohort), "");
+	snapshot[1].ending = "exited 0";
+	snapshot[2].ending = REPLACED_BY_EXEC;
+	cr_expect_str_eq(doubts_of(&facts, &cohort),
+			 "2 of 4 processes have ended or were replaced by exec or a reboot; --where end=running leaves "
+			 "these out\n");
+	cohort.times = COHORT_ALL;
+	cr_expect_str_eq(doubts_of(&facts, &cohort), "", "who asks for all times asks for those, too");
+}
+
+Test(fleet_warnings, of_times_in_the_future)
+{
+	struct fleet_snapshot snapshot[] = {
+		{ ANY, .time_ns = NOW + DAY_NS }, { ANY, .process = 1, .time_ns = NOW + DAY_NS },
+	};
+	const struct fleet_snapshot *all[] = { &snapshot[0], &snapshot[1] };
+	const struct fleet_facts facts = { .snapshot = snapshot, .snapshot_nr = 2, .process_nr = 2 };
+	const struct cohort cohort = { .snapshot = all, .snapshot_nr = 2, .process_nr = 2 };
+
+	cr_expect_str_eq(doubts_of(&facts, &cohort), "");
+	snapshot[1].time_ns++;
+	cr_expect_str_eq(doubts_of(&facts, &cohort),
+			 "1 snapshot is more than a day in the future: a clock is wrong there, or here\n");
+}

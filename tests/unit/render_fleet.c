@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Answers about a fleet, with names that nobody should print as they are. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "render/fleet.h"
+
+static const struct frame_view frame = { "a\n.c", 3, "new\033[2J", "/bin/shop", 0x200 };
+static struct statistic keys[] = { { .frame = &frame, .nframe = 1 }, { .key = "web\r\t" } };
+static const struct groups groups = { .key = keys, .key_nr = ARRAY_SIZE(keys) };
+static const char *const hosts[] = { "größe", "h\033]0;x\007" };
+
+static struct statistics no_rows = { .key_type = KEY_LINENO };
+static const struct report_cohort cohort = { .snapshots = 200, .processes = 100, .hosts = 100 };
+static const struct report report = { .statistics = &no_rows, .cohort = &cohort, .cohort_nr = 1 };
+static struct fleet_answer answer = { .report = &report, .groups = &groups, .host = hosts };
+
+static void expect(int (*put)(FILE *out, const struct fleet_answer *answer), const char *want)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+
+	cr_assert_eq(put(out, &answer), 0);
+	cr_assert_eq(fclose(out), 0);
+	cr_expect_str_eq(text, want);
+	free(text);
+}
+
+/* Columns stay columns, whatever a host is called. */
+Test(render_fleet, hosts)
+{
+	struct host_row row[] = {
+		{ .median = 1 << 20, .p95 = 2 << 20, .max = 3ll << 40, .mad = 7, .sum = 9, .max_host = 1, .hosts = 99,
+		  .outliers = 5, .score = 2.5 },
+		{ .median = 4096, .p95 = 4096, .max = 90000, .max_host = 0, .hosts = 100, .outliers = 6 },
+		{ .max = 1, .hosts = 1 },
+	};
+	struct host_rows rows = { row, ARRAY_SIZE(row) };
+
+	answer.hosts = &rows;
+	expect(fleet_text.hosts,
+	       "200 snapshots of 100 processes on 100 hosts\n"
+	       "! 1 of 3 groups, of which a few hosts have far more than the others\n"
+	       "      median        p95       most on host          outliers  hosts\n"
+	       "!   1024 KiB   2048 KiB   3072 GiB on h\\x1b]0;x\\x07        5     99  a\\x0a.c:3 in new\\x1b[2J\n"
+	       "      4096 B     4096 B   87.9 KiB on größe                6    100  a\\x0a.c:3 in new\\x1b[2J\n"
+	       "         0 B        0 B        1 B on größe                       1  a\\x0a.c:3 in new\\x1b[2J\n");
+	rows.row_nr = 1;
+	expect(fleet_json.hosts,
+	       "{\"schema\":\"allocsnap.fleet.hosts/1\",\"key_type\":\"lineno\",\"cumulative\":false,"
+	       "\"selection\":{\"snapshots\":200,\"processes\":100,\"hosts\":100},\"warnings\":[],\"losses\":{},"
+	       "\"hosts\":[{\"traceback\":[{\"filename\":\"a\\\\x0a.c\",\"lineno\":3,"
+	       "\"function\":\"new\\\\x1b[2J\",\"object\":\"/bin/shop\",\"offset\":512}],"
+	       "\"median\":1048576,\"p95\":2097152,\"max\":3298534883328,\"mad\":7,\"sum\":9,"
+	       "\"max_host\":\"h\\\\x1b]0;x\\\\x07\",\"hosts\":99,\"outliers\":5,\"score\":2.5}]}\n");
+}
+
+Test(render_fleet, trend)
+{
+	struct trend_row row[] = {
+		{ .group = 1, .slope = 1000, .fleet_slope = 1e9, .first = 5, .last = 1ll << 62, .processes = 2510 },
+		{ .group = 1, .slope = -0.001, .fleet_slope = -12.5, .first = 5, .processes = 1 },
+	};
+	const struct trend_rows rows = { row, ARRAY_SIZE(row), 70 };
+
+	answer.trend = &rows;
+	no_rows.key_type = KEY_FUNCTION;
+	expect(fleet_text.trend,
+	       "200 snapshots of 100 processes on 100 hosts; slopes of 70 processes\n"
+	       "    a process      together      first →       last processes\n"
+	       "  +3516 KiB/h   +3353 GiB/h        5 B → 4194304 TiB      2510  web\\x0d\\x09\n"
+	       "       -4 B/h   -43.9 KiB/h        5 B →        0 B         1  web\\x0d\\x09\n");
+}
+
+Test(render_fleet, leaks)
+{
+	struct leak_row row[] = {
+		{ .hosts = 500, .hosts_growing = 412, .processes = 2500, .processes_growing = 2060,
+		  .growth = 3435973837, .slope = 320.4 },
+		{ .group = 0, .hosts = 1, .hosts_growing = 1, .processes = 1, .processes_growing = 1, .growth = 1 },
+	};
+	struct leak_rows rows = { row, ARRAY_SIZE(row), 0, 0 };
+	struct report one = report;
+
+	one.top = 1;
+	answer.leaks = &rows;
+	answer.report = &one;
+	expect(fleet_text.leaks,
+	       "200 snapshots of 100 processes on 100 hosts\n"
+	       "a\\x0a.c:3 in new\\x1b[2J\n"
+	       "    grows steadily on 412 of 500 hosts (2060 of 2500 processes), +3277 MiB, +1126 KiB/h per process\n"
+	       "… and 1 more\n");
+	rows.row_nr = 0;
+	expect(fleet_text.leaks,
+	       "200 snapshots of 100 processes on 100 hosts\n"
+	       "nothing grows steadily on most hosts that have it\n");
+}
