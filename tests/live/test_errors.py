@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from harness import ALLOCSNAP, NO_RETURNS, Skip, check, check_equal, private_mounts, tool
+from harness import ALLOCSNAP, NO_RETURNS, Skip, changed_code, check, check_equal, private_mounts, tool, wait_for
 
 FAILED, REFUSED = 1, 2
 
@@ -125,8 +125,9 @@ def test_disk_full(bench):
     argv = [*private_mounts(), "sh", "-c", script, bench.path("out"), ALLOCSNAP, "attach",
             str(known.pid), "-o", bench.path("out")]
     process = bench.start([*argv, "--duration", "3s"])
+    wait_for(lambda: changed_code(known.pid), "its code has probes")
     begun = time.monotonic()
-    while time.monotonic() < begun + 2:  # recorded somewhere in between
+    while time.monotonic() < begun + 1.5:  # all of them somewhere in between
         known.order("free")
         known.order("go")
     check_equal(process.wait(), FAILED, f"exit status ({process.stderr()!r})")
