@@ -8,16 +8,18 @@
 #include "render/fleet.h"
 
 /* What counts neither as growing nor as not growing. */
-static void say_short(const struct leak_rows *rows)
+static void say_unjudged(const struct leak_rows *rows)
 {
-	char hosts[64] = "";
+	uint32_t nr = rows->processes_short, in_gaps = rows->processes_in_gaps;
 
-	if (rows->hosts_short)
-		snprintf(hosts, sizeof(hosts), ", %" PRIu32 " host%s no others", rows->hosts_short,
-			 rows->hosts_short == 1 ? " has" : "s have");
-	if (rows->processes_short)
-		say("%" PRIu32 " process%s fewer than three snapshots%s: nothing is known of how they grow",
-		    rows->processes_short, rows->processes_short == 1 ? " has" : "es have", hosts);
+	if (nr)
+		say("%" PRIu32 " process%s fewer than three snapshots: nothing is known of how they grow", nr,
+		    nr == 1 ? " has" : "es have");
+	if (in_gaps)
+		say("%" PRIu32 " process%s gaps in what was recorded: what may be gone looks like growth there, and is not "
+		    "judged", in_gaps, in_gaps == 1 ? " has" : "es have");
+	if (rows->hosts_unjudged)
+		say("on %" PRIu32 " host%s there are no others", rows->hosts_unjudged, rows->hosts_unjudged == 1 ? "" : "s");
 }
 
 static int answer(struct fleet *fleet, const struct fleet_question *question,
@@ -30,11 +32,11 @@ static int answer(struct fleet *fleet, const struct fleet_question *question,
 	if (fleet_leaks(question, &rows, &why))
 		return say_failure("%s", why.text);
 	fleet_let_go(fleet);
-	if (rows.processes_short == answer->report->cohort[0].processes) {
+	if (rows.processes_short + rows.processes_in_gaps == answer->report->cohort[0].processes) {
 		leak_rows_release(&rows);
-		return say_failure("no process has three snapshots: nothing is known of how they grow");
+		return say_failure("no process has three snapshots without gaps in between: nothing is known of how they grow");
 	}
-	say_short(&rows);
+	say_unjudged(&rows);
 	answer->leaks = &rows;
 	status = written(format->leaks(stdout, answer));
 	leak_rows_release(&rows);
@@ -56,7 +58,7 @@ const struct command cmd_fleet_leaks = {
 	.detail = "A line grows steadily in a process of three or more snapshots if it ends higher than it began, at least half\n"
 		  "of its steps from one snapshot to the next go up, and two, and at least three in four of those that change\n"
 		  "it: one step up is a warm-up. It is a leak where that is so on half of the hosts that have it. Processes of\n"
-		  "fewer snapshots are counted apart.\n\n"
+		  "fewer snapshots, and such with gaps in what was recorded (--max-overhead), are counted apart.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
 	FLEET_LIST_OPTIONS,
 	.run = run,

@@ -37,7 +37,9 @@ const struct command cmd_fleet_trend = {
 	.args = "",
 	.help = "how fast each line grows: over all snapshots of each process",
 	.detail = "A slope is that of least squares with a level of its own for each process: programs that come and go are no\n"
-		  "growth. FIRST and LAST are sums over the first and the last snapshots of the processes.\n\n"
+		  "growth, nor a recorder that is started again a loss. The slope is that of a process that has the line;\n"
+		  "TOGETHER is what all of them gained by their slopes, FIRST and LAST are sums over their first and last\n"
+		  "snapshots. What was recorded for longer counts for more, also in the order.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
 	FLEET_LIST_OPTIONS,
 	.run = run,

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "render.h"
 
 /* 1: there is a line in *ret, 0: no, or -ENOMEM. */
 typedef int (*check_fn)(const struct fleet_doubt *doubt, struct reason *ret);
@@ -80,6 +81,35 @@ static int check_shared_processes(const struct fleet_doubt *doubt, struct reason
 		     "processes, some of time", both, either) : 0;
 }
 
+/* What was allocated before the second recording began is in none of its snapshots. */
+static int check_recorded_anew(const struct fleet_doubt *doubt, struct reason *ret)
+{
+	const struct fleet_snapshot **first = calloc(doubt->facts->process_nr + 1ull, sizeof(*first));
+	uint8_t *is_counted = calloc(doubt->facts->process_nr + 1ull, 1);
+	bool has_room = first && is_counted;
+	uint32_t nr = 0;
+
+	for (size_t side = 0; side < doubt->cohort_nr && has_room; side++) {
+		for (size_t i = 0; i < doubt->cohort[side]->snapshot_nr; i++) {
+			const struct fleet_snapshot *snapshot = begin_of(doubt, side)[i];
+			uint32_t process = snapshot->process;
+
+			if (!first[process])
+				first[process] = snapshot;
+			if (is_counted[process] || first[process]->recording == snapshot->recording)
+				continue;
+			is_counted[process] = 1;
+			nr++;
+		}
+	}
+	free(is_counted);
+	free(first);
+	if (!has_room)
+		return -ENOMEM;
+	return nr ? warn(ret, "%" PRIu32 " process%s recorded anew in between: what was allocated before is not in the "
+			 "later snapshots", nr, nr == 1 ? " was" : "es were") : 0;
+}
+
 /* ---- what is there no more ------------------------------------------------------------------------ */
 
 static bool has_ended(const struct fleet_snapshot *snapshot)
@@ -111,6 +141,37 @@ static int check_ended(const struct fleet_doubt *doubt, struct reason *ret)
 	free(is_counted);
 	return nr ? warn(ret, "%" PRIu32 " of %" PRIu32 " processes have ended or were replaced by exec or a reboot; "
 			 "--where end=running leaves these out", nr, all) : 0;
+}
+
+/* Which of its processes are still there can't be told, and their sums are of two machines. */
+static int check_twins(const struct fleet_doubt *doubt, struct reason *ret)
+{
+	for (size_t side = 0; side < doubt->cohort_nr; side++)
+		for (size_t i = 0; i < doubt->cohort[side]->snapshot_nr; i++)
+			if (begin_of(doubt, side)[i]->has_twin)
+				return warn(ret, "%.200s has snapshots of two boots at one time: two machines of one name, or "
+					    "a clock that was set", begin_of(doubt, side)[i]->host);
+	return 0;
+}
+
+static bool has_gap_blocks(const struct fleet_snapshot *snapshot)
+{
+	return snapshot->gap_blocks.count > 0;
+}
+
+/* As of a single snapshot (doubts.c). Of all times it would be the same blocks again and again. */
+static int check_gaps(const struct fleet_doubt *doubt, struct reason *ret)
+{
+	size_t nr = count(doubt, has_gap_blocks), all = snapshots_of(doubt);
+	char size[SIZE_TEXT_MAX];
+	double bytes = 0;
+
+	for (size_t side = 0; side < doubt->cohort_nr; side++)
+		for (size_t i = 0; i < doubt->cohort[side]->snapshot_nr; i++)
+			bytes += begin_of(doubt, side)[i]->gap_blocks.size;
+	return nr ? warn(ret, "%zu of %zu snapshots have gaps in what was recorded: %s that are older than the last one may "
+			 "be gone", nr, all, doubt->cohort[0]->times == COHORT_LATEST ?
+			 size_text(size, bytes, false) : "blocks") : 0;
 }
 
 /* ---- what differs inside ------------------------------------------------------------------------ */
@@ -218,7 +279,8 @@ static int check_builds(const struct fleet_doubt *doubt, struct reason *ret)
 }
 
 static const check_fn checks[] = {
-	check_shared_snapshots, check_shared_processes, check_ended, check_traceback_limit,
+	check_shared_snapshots, check_shared_processes, check_recorded_anew, check_ended, check_twins,
+	check_gaps, check_traceback_limit,
 	check_sampling, check_parts, check_future, check_builds,
 };
 _Static_assert(ARRAY_SIZE(checks) <= FLEET_CHECK_NR, "room for every check");

@@ -19,7 +19,7 @@ struct fleet_doubt {
 	int64_t now_ns; /* since 1970 */
 };
 
-#define FLEET_CHECK_NR 8
+#define FLEET_CHECK_NR 11
 
 struct fleet_doubts {
 	struct reason text[FLEET_CHECK_NR];

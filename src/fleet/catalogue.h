@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine.h"
 #include "reason.h"
 
 struct catalogue;
@@ -58,7 +59,13 @@ struct fleet_snapshot {
 	int64_t time_ns;    /* since 1970, by a clock that may have been set */
 	int64_t monotonic_ns; /* since the host's start, of which a process sees one only; 0: not known */
 	int64_t clock_ns; /* what a process's snapshots are ordered and timed by: monotonic_ns, or time_ns if one lacks it */
+	/*
+	 * When the recording began that this is of, by the host's monotonic clock; 0: not known. Where a process was
+	 * recorded twice, the second has nothing of what was allocated before it began.
+	 */
+	int64_t recording_ns;
 	uint32_t process, host_nr; /* the same and the host, as small numbers from 0 */
+	uint32_t recording; /* and one recording of one process */
 	const char *host, *comm, *exe, *exe_build_id, *cgroup, *container, *boot_id, *kernel, *trigger;
 	const char *version; /* of the allocsnap that recorded it; the program's own may be a label */
 	const char *path; /* where it was read */
@@ -70,9 +77,11 @@ struct fleet_snapshot {
 	int64_t pid;
 	int64_t start_ticks, exec_count;
 	int64_t size, count; /* of all its blocks, unbiased */
+	struct cost gap_blocks; /* of these, what lived through a gap in the recording, and may be gone */
 	uint32_t row_nr;
 	uint32_t traceback_limit;
 	bool is_sampled;
+	bool has_twin; /* its host has snapshots of another boot at the same time */
 	bool is_part; /* `convert` left blocks out, and says so in its metadata "filters" */
 	uint32_t label, label_nr; /* in facts->label */
 	uint32_t loss, loss_nr;	  /* in facts->loss */
@@ -88,8 +97,8 @@ struct fleet_loss {
 };
 
 /*
- * All snapshots, by host (in the order of their names, as host_nr is), by process and then by clock_ns; of one
- * time those come first that are parts.
+ * All snapshots, by host (in the order of their names, as host_nr is), by process, by recording and then by clock_ns; of
+ * one time those come first that are parts.
  */
 struct fleet_facts {
 	struct fleet_snapshot *snapshot;
@@ -98,12 +107,15 @@ struct fleet_facts {
 	size_t label_nr;
 	struct fleet_loss *loss;
 	size_t loss_nr;
-	uint32_t process_nr, host_nr, origin_nr;
+	uint32_t process_nr, recording_nr, host_nr, origin_nr;
 	void *memory; /* what the strings lie in */
 };
 
 int catalogue__facts(struct catalogue *catalogue, struct fleet_facts *ret, struct reason *why);
 void fleet_facts_release(struct fleet_facts *facts);
+
+/* Of two of one process: the whole is later than a part of it. */
+bool fleet_snapshot_is_later(const struct fleet_snapshot *one, const struct fleet_snapshot *other);
 
 struct fleet_rows;
 

@@ -66,13 +66,13 @@ static int for_each(struct gathering *g, const char *sql, int (*add)(struct gath
 
 static const char select_snapshots[] =
 	"SELECT s.number, snapshot_id, process_id, time_ns, pid, s.size, count, row_nr, traceback_limit,"
-	" start_ticks, exec_count, monotonic_ns, is_sampled, is_part, "
+	" start_ticks, exec_count, monotonic_ns, recording_ns, gap_size, gap_count, is_sampled, is_part, "
 #define X(name) #name ", "
 	FLEET_TEXTS(X)
 #undef X
 	"path FROM snapshot AS s JOIN file AS f ON f.number = s.file ORDER BY s.number";
 
-enum { FIRST_TEXT = 14 };
+enum { FIRST_TEXT = 17 };
 
 static int add_snapshot(struct gathering *g, sqlite3_stmt *row)
 {
@@ -90,8 +90,11 @@ static int add_snapshot(struct gathering *g, sqlite3_stmt *row)
 			.start_ticks = sqlite3_column_int64(row, 9),
 			.exec_count = sqlite3_column_int64(row, 10),
 			.monotonic_ns = sqlite3_column_int64(row, 11),
-			.is_sampled = sqlite3_column_int(row, 12),
-			.is_part = sqlite3_column_int(row, 13),
+			.recording_ns = sqlite3_column_int64(row, 12),
+			.gap_blocks.size = sqlite3_column_int64(row, 13),
+			.gap_blocks.count = sqlite3_column_int64(row, 14),
+			.is_sampled = sqlite3_column_int(row, 15),
+			.is_part = sqlite3_column_int(row, 16),
 		},
 	};
 	int err = 0;
@@ -199,14 +202,25 @@ static int by_process(const void *left_, const void *right_)
 	return compare_hosts(left, right) ?: compare_int64(left->process_id, right->process_id);
 }
 
-/* The whole is the latest, not a part of it. */
-static int by_clock(const void *left_, const void *right_)
+static int compare_clocks(const struct fleet_snapshot *left, const struct fleet_snapshot *right)
 {
-	const struct fleet_snapshot *left = left_, *right = right_;
+	return compare_int64(left->clock_ns, right->clock_ns) ?: compare_int64(left->time_ns, right->time_ns) ?:
+	       right->is_part - left->is_part ?: compare_int64(left->snapshot_id, right->snapshot_id);
+}
 
-	return compare_int64(left->process, right->process) ?: compare_int64(left->clock_ns, right->clock_ns) ?:
-	       compare_int64(left->time_ns, right->time_ns) ?: right->is_part - left->is_part ?:
-	       compare_int64(left->snapshot_id, right->snapshot_id);
+bool fleet_snapshot_is_later(const struct fleet_snapshot *one, const struct fleet_snapshot *other)
+{
+	return compare_clocks(one, other) > 0;
+}
+
+static int compare_recordings(const struct fleet_snapshot *left, const struct fleet_snapshot *right)
+{
+	return compare_int64(left->process, right->process) ?: compare_int64(left->recording_ns, right->recording_ns);
+}
+
+static int by_recording(const void *left, const void *right)
+{
+	return compare_recordings(left, right) ?: compare_clocks(left, right);
 }
 
 /* Hosts by name, the processes of each side by side. */
@@ -247,7 +261,12 @@ static void order_all(struct fleet_facts *facts)
 		set_clocks(first, at + 1);
 		first = at + 1;
 	}
-	qsort(facts->snapshot, facts->snapshot_nr, sizeof(*facts->snapshot), by_clock);
+	first = facts->snapshot;
+	qsort(first, facts->snapshot_nr, sizeof(*first), by_recording);
+	for (struct fleet_snapshot *at = first; at < end; at++) {
+		facts->recording_nr += at == first || compare_recordings(at, at - 1);
+		at->recording = facts->recording_nr - 1;
+	}
 }
 
 static int count_origins(struct gathering *g, struct fleet_facts *facts, struct reason *why)

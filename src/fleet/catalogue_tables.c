@@ -22,12 +22,13 @@ static const char tables[] =
 	" line TEXT NOT NULL) STRICT;"
 	"CREATE TABLE snapshot (number INTEGER PRIMARY KEY, snapshot_id INTEGER NOT NULL UNIQUE,"
 	" verify INTEGER NOT NULL, file INTEGER NOT NULL, process_id INTEGER NOT NULL,"
-	" time_ns INTEGER NOT NULL, monotonic_ns INTEGER NOT NULL,"
+	" time_ns INTEGER NOT NULL, monotonic_ns INTEGER NOT NULL, recording_ns INTEGER NOT NULL,"
 #define X(name) TEXT(name)
 	FLEET_TEXTS(X)
 #undef X
 	" pid INTEGER NOT NULL, start_ticks INTEGER NOT NULL, exec_count INTEGER NOT NULL,"
-	" size INTEGER NOT NULL, count INTEGER NOT NULL, row_nr INTEGER NOT NULL,"
+	" size INTEGER NOT NULL, count INTEGER NOT NULL, gap_size INTEGER NOT NULL,"
+	" gap_count INTEGER NOT NULL, row_nr INTEGER NOT NULL,"
 	" traceback_limit INTEGER NOT NULL, is_sampled INTEGER NOT NULL,"
 	" is_part INTEGER NOT NULL) STRICT;"
 	"CREATE INDEX snapshot_file ON snapshot (file);"

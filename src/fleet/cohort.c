@@ -28,7 +28,7 @@ static void drop_parts(struct cohort *cohort, const struct fleet_snapshot *whole
 	}
 }
 
-/* They come by process, so what is there of this one is the last. */
+/* They come by process: what is there of this one is the last, in the cohort. */
 static int add(struct cohort *cohort, const struct fleet_snapshot *snapshot, enum cohort_times times)
 {
 	const struct fleet_snapshot **last =
@@ -39,7 +39,8 @@ static int add(struct cohort *cohort, const struct fleet_snapshot *snapshot, enu
 			drop_parts(cohort, snapshot);
 			return array_push(cohort, snapshot, snapshot);
 		}
-		*last = snapshot;
+		if (fleet_snapshot_is_later(snapshot, *last))
+			*last = snapshot;
 		return 0;
 	}
 	cohort->process_nr++;

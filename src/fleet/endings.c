@@ -6,17 +6,125 @@
 
 #include "fleet/catalogue_private.h"
 
-/* Of each process its last snapshot. */
+#define NO_BOOT UINT32_MAX
+
 struct endings {
 	struct fleet_facts *facts;
-	struct fleet_snapshot **last;
-	struct fleet_snapshot **newest; /* of each host, among those that say of which boot they are */
+	struct fleet_snapshot **last; /* of each process, by its number */
+	const struct fleet_snapshot **task; /* the same in the order of tasks */
+	struct boot *boot;
+	uint32_t *boot_of; /* by snapshot: its number of the above */
+};
+
+/* Of a host, and which snapshots of it there are. */
+struct boot {
+	uint32_t host_nr;
+	int64_t first_ns, last_ns;
+	bool is_over; /* all snapshots of a later one are later */
+	bool has_twin;
 };
 
 static int compare(int64_t left, int64_t right)
 {
 	return (left > right) - (left < right);
 }
+
+/* ---- boots ------------------------------------------------------------------------------------------ */
+
+static int by_boot(const void *left, const void *right)
+{
+	const struct fleet_snapshot *a = *(struct fleet_snapshot *const *)left;
+	const struct fleet_snapshot *b = *(struct fleet_snapshot *const *)right;
+
+	return compare(a->host_nr, b->host_nr) ?: strcmp(a->boot_id, b->boot_id);
+}
+
+static int by_first(const void *left, const void *right)
+{
+	const struct boot *a = *(struct boot *const *)left, *b = *(struct boot *const *)right;
+
+	return compare(a->host_nr, b->host_nr) ?: compare(a->first_ns, b->first_ns);
+}
+
+static void boot_add(struct boot *boot, const struct fleet_snapshot *snapshot)
+{
+	if (snapshot->time_ns < boot->first_ns)
+		boot->first_ns = snapshot->time_ns;
+	if (snapshot->time_ns > boot->last_ns)
+		boot->last_ns = snapshot->time_ns;
+}
+
+/* Of snapshots in the order of boots; those that do not say of which they are have none. The number of boots. */
+static size_t find_boots(struct endings *endings, struct fleet_snapshot *const *order)
+{
+	struct fleet_facts *facts = endings->facts;
+	size_t nr = 0;
+
+	for (size_t i = 0; i < facts->snapshot_nr; i++) {
+		uint32_t *boot_of = &endings->boot_of[order[i] - facts->snapshot];
+
+		*boot_of = NO_BOOT;
+		if (!*order[i]->boot_id)
+			continue;
+		if (!i || by_boot(&order[i - 1], &order[i]))
+			endings->boot[nr++] = (struct boot){ order[i]->host_nr, INT64_MAX, INT64_MIN };
+		boot_add(&endings->boot[nr - 1], order[i]);
+		*boot_of = nr - 1;
+	}
+	return nr;
+}
+
+/* In the order of their first snapshots: what is between them is another machine of that name, or a clock was set. */
+static void judge_boots(struct boot *const *order, size_t nr)
+{
+	struct boot *longest = NULL, *latest = NULL;
+
+	for (size_t i = 0; i < nr; i++) {
+		struct boot *boot = order[i];
+
+		if (longest && longest->host_nr == boot->host_nr && boot->first_ns <= longest->last_ns)
+			boot->has_twin = longest->has_twin = true;
+		if (!longest || longest->host_nr != boot->host_nr || boot->last_ns > longest->last_ns)
+			longest = boot;
+	}
+	for (size_t i = nr; i-- > 0;) {
+		if (!latest || latest->host_nr != order[i]->host_nr)
+			latest = order[i];
+		order[i]->is_over = latest->first_ns > order[i]->last_ns;
+	}
+}
+
+static int find_all_boots(struct endings *endings)
+{
+	struct fleet_facts *facts = endings->facts;
+	struct fleet_snapshot **order = calloc(facts->snapshot_nr + 1, sizeof(*order));
+	struct boot **by_time = calloc(facts->snapshot_nr + 1, sizeof(*by_time));
+	int err = order && by_time ? 0 : -ENOMEM;
+	size_t nr = 0;
+
+	for (size_t i = 0; i < facts->snapshot_nr && !err; i++)
+		order[i] = &facts->snapshot[i];
+	if (!err) {
+		qsort(order, facts->snapshot_nr, sizeof(*order), by_boot);
+		nr = find_boots(endings, order);
+		for (size_t i = 0; i < nr; i++)
+			by_time[i] = &endings->boot[i];
+		qsort(by_time, nr, sizeof(*by_time), by_first);
+		judge_boots(by_time, nr);
+	}
+	free(order);
+	free(by_time);
+	return err;
+}
+
+static const struct boot *boot_of(const struct endings *endings, const struct fleet_snapshot *snapshot)
+{
+	uint32_t number = endings->boot_of[snapshot - endings->facts->snapshot];
+
+	return number == NO_BOOT ? NULL : &endings->boot[number];
+}
+
+/* ---- processes -------------------------------------------------------------------------------------- */
 
 /* The programs of one process, one after another. */
 static int compare_tasks(const struct fleet_snapshot *a, const struct fleet_snapshot *b)
@@ -27,8 +135,8 @@ static int compare_tasks(const struct fleet_snapshot *a, const struct fleet_snap
 
 static int by_task(const void *left, const void *right)
 {
-	const struct fleet_snapshot *a = *(struct fleet_snapshot *const *)left;
-	const struct fleet_snapshot *b = *(struct fleet_snapshot *const *)right;
+	const struct fleet_snapshot *a = *(const struct fleet_snapshot *const *)left;
+	const struct fleet_snapshot *b = *(const struct fleet_snapshot *const *)right;
 
 	return compare_tasks(a, b) ?: compare(a->exec_count, b->exec_count);
 }
@@ -39,35 +147,49 @@ static void find_last(struct endings *endings)
 
 	for (size_t i = 0; i < facts->snapshot_nr; i++) {
 		struct fleet_snapshot *snapshot = &facts->snapshot[i];
-		struct fleet_snapshot **newest = &endings->newest[snapshot->host_nr];
+		struct fleet_snapshot **last = &endings->last[snapshot->process];
 
-		endings->last[snapshot->process] = snapshot;
-		if (*snapshot->boot_id && (!*newest || snapshot->time_ns > (*newest)->time_ns))
-			*newest = snapshot;
+		if (!*last || fleet_snapshot_is_later(snapshot, *last))
+			*last = snapshot;
 	}
+	for (uint32_t i = 0; i < facts->process_nr; i++)
+		endings->task[i] = endings->last[i];
+	qsort(endings->task, facts->process_nr, sizeof(*endings->task), by_task);
 }
 
 static const char *ending_of(const struct endings *endings, size_t at)
 {
-	const struct fleet_snapshot *last = endings->last[at];
-	const struct fleet_snapshot *next = at + 1 < endings->facts->process_nr ? endings->last[at + 1] : NULL;
-	const struct fleet_snapshot *newest = endings->newest[last->host_nr];
+	const struct fleet_snapshot *last = endings->task[at];
+	const struct fleet_snapshot *next = at + 1 < endings->facts->process_nr ? endings->task[at + 1] : NULL;
+	const struct boot *boot = boot_of(endings, last);
 
 	if (*last->ending && strcmp(last->ending, ENDING_RUNNING))
 		return last->ending;
 	if (next && last->start_ticks && !compare_tasks(last, next) && last->exec_count < next->exec_count)
 		return REPLACED_BY_EXEC;
-	if (*last->boot_id && strcmp(last->boot_id, newest->boot_id))
-		return GONE_WITH_BOOT;
-	return last->ending;
+	return boot && boot->is_over ? GONE_WITH_BOOT : last->ending;
 }
 
-/* From the last snapshot of a process to those before it. */
-static void spread_endings(struct fleet_facts *facts)
+/* From the last snapshot of a process to all of it. */
+static void spread(const struct endings *endings)
 {
-	for (size_t i = facts->snapshot_nr; i-- > 1;)
-		if (facts->snapshot[i - 1].process == facts->snapshot[i].process)
-			facts->snapshot[i - 1].ending = facts->snapshot[i].ending;
+	struct fleet_facts *facts = endings->facts;
+
+	for (size_t i = 0; i < facts->snapshot_nr; i++) {
+		struct fleet_snapshot *snapshot = &facts->snapshot[i];
+		const struct boot *boot = boot_of(endings, snapshot);
+
+		snapshot->ending = endings->last[snapshot->process]->ending;
+		snapshot->has_twin = boot && boot->has_twin;
+	}
+}
+
+static void find_endings(struct endings *endings)
+{
+	find_last(endings);
+	for (size_t i = 0; i < endings->facts->process_nr; i++)
+		endings->last[endings->task[i]->process]->ending = ending_of(endings, i);
+	spread(endings);
 }
 
 int fleet_endings_find(struct fleet_facts *facts)
@@ -75,18 +197,17 @@ int fleet_endings_find(struct fleet_facts *facts)
 	struct endings endings = {
 		.facts = facts,
 		.last = calloc(facts->process_nr + 1ull, sizeof(*endings.last)),
-		.newest = calloc(facts->host_nr + 1ull, sizeof(*endings.newest)),
+		.task = calloc(facts->process_nr + 1ull, sizeof(*endings.task)),
+		.boot = calloc(facts->snapshot_nr + 1ull, sizeof(*endings.boot)),
+		.boot_of = calloc(facts->snapshot_nr + 1ull, sizeof(*endings.boot_of)),
 	};
-	int err = endings.last && endings.newest ? 0 : -ENOMEM;
+	int err = endings.last && endings.task && endings.boot && endings.boot_of ? find_all_boots(&endings) : -ENOMEM;
 
-	if (!err) {
-		find_last(&endings);
-		qsort(endings.last, facts->process_nr, sizeof(*endings.last), by_task);
-		for (size_t i = 0; i < facts->process_nr; i++)
-			endings.last[i]->ending = ending_of(&endings, i);
-		spread_endings(facts);
-	}
+	if (!err)
+		find_endings(&endings);
 	free(endings.last);
-	free(endings.newest);
+	free(endings.task);
+	free(endings.boot);
+	free(endings.boot_of);
 	return err;
 }

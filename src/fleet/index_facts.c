@@ -126,6 +126,7 @@ static int find_ids(struct found *found, const struct snapshot *snapshot, const 
 		return not_ours(found, path, "when it was taken");
 	found->pid = pid;
 	found->monotonic_ns = number_of(snapshot, "monotonic_ns");
+	found->recording_ns = number_of(snapshot, "recording_start_monotonic_ns");
 	found->start_ticks = number_of(snapshot, "start_time_ticks");
 	found->exec_count = number_of(snapshot, "exec_count");
 	err = make_ids(found, snapshot, &identity);

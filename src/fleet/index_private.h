@@ -132,8 +132,8 @@ struct found {
 	size_t moved_from; /* in text: its path, where that is there no more, nor in the catalogue; 0: it is */
 
 	struct hash_id snapshot;
-	int64_t process_id, time_ns, monotonic_ns, pid, start_ticks, exec_count, traceback_limit;
-	struct cost total;
+	int64_t process_id, time_ns, monotonic_ns, recording_ns, pid, start_ticks, exec_count, traceback_limit;
+	struct cost total, gap_blocks;
 	bool is_sampled, is_part;
 	size_t fact[FLEET_TEXT_NR]; /* in text */
 	struct found_pair *label, *loss;

@@ -34,6 +34,17 @@ static void not_opened(struct found *found, const char *path, int err)
 		found->problem = INDEX_UNREADABLE;
 }
 
+static int add_up(struct index_reading *reading, struct found *found)
+{
+	const struct snapshot *snapshot = reading->digest.snapshot;
+	int err = found_rows(found, reading);
+
+	found->gap_blocks = (struct cost){};
+	if (err || !snapshot__tables(snapshot)->gap_nr)
+		return err;
+	return snapshot_gap_blocks(snapshot, &(struct engine_options){}, &found->gap_blocks, &found->why);
+}
+
 static int read_snapshot(struct index_reading *reading, const char *path, struct found *found)
 {
 	struct reason line;
@@ -41,7 +52,7 @@ static int read_snapshot(struct index_reading *reading, const char *path, struct
 
 	if (err)
 		return err;
-	err = found_rows(found, reading);
+	err = add_up(reading, found);
 	if (!err || err == -ENOMEM)
 		return err;
 	line = found->why;

@@ -27,12 +27,12 @@ static const char *const statements[STATEMENT_NR] = {
 	[DELETE_ROWS] = "DELETE FROM snapshot_rows WHERE snapshot = ?1",
 	[DELETE_LABELS] = "DELETE FROM label WHERE snapshot = ?1",
 	[DELETE_LOSSES] = "DELETE FROM loss WHERE snapshot = ?1",
-	[INSERT_SNAPSHOT] = "INSERT INTO snapshot (snapshot_id, verify, file, process_id, time_ns, monotonic_ns, pid,"
-			    " start_ticks, exec_count, size, count, row_nr, traceback_limit, is_sampled, is_part"
+	[INSERT_SNAPSHOT] = "INSERT INTO snapshot (snapshot_id, verify, file, process_id, time_ns, monotonic_ns, recording_ns, pid,"
+			    " start_ticks, exec_count, size, count, gap_size, gap_count, row_nr, traceback_limit, is_sampled, is_part"
 #define X(name) ", " #name
 			    FLEET_TEXTS(X)
 #undef X
-			    ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+			    ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
 			    FLEET_TEXTS(QUESTION_MARK) ")",
 	[INSERT_ROWS] = "INSERT INTO snapshot_rows VALUES (?1, ?2)",
 	[INSERT_LABEL] = "INSERT INTO label VALUES (?1, ?2, ?3)",
@@ -219,7 +219,8 @@ static int insert_snapshot(struct index_writer *w, const struct found *found, in
 	sqlite3_stmt *insert = w->statement[INSERT_SNAPSHOT];
 	const int64_t number[] = {
 		found->snapshot.id, found->snapshot.verify, file, found->process_id, found->time_ns, found->monotonic_ns,
-		found->pid, found->start_ticks, found->exec_count, found->total.size, found->total.count, found->row_nr,
+		found->recording_ns, found->pid, found->start_ticks, found->exec_count, found->total.size, found->total.count,
+		found->gap_blocks.size, found->gap_blocks.count, found->row_nr,
 		found->traceback_limit, found->is_sampled, found->is_part,
 	};
 	int at = 1;

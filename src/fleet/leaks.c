@@ -4,40 +4,48 @@
 
 #include "engine/cost.h"
 #include "fleet/group_sums.h"
-#include "fleet/process_clock.h"
+#include "fleet/recording_clock.h"
 #include "fleet/spread.h"
 #include "fleet/walk.h"
 
 #define SNAPSHOTS_MIN 3 /* with two, half of all that changes would grow steadily */
 #define UPS_MIN 2	/* one is a warm-up */
+#define SECOND_NS 1e9L
 
-/* What a group has over the processes that were read to their end. */
+/* How many there are, and the last of them + 1: what belongs to one comes together. */
+struct distinct {
+	uint32_t nr, last;
+};
+
+/* What a group has over the recordings that were read to their end. */
 struct leak {
 	int64_t growth;
-	uint32_t processes, processes_growing;
-	uint32_t hosts, hosts_growing;
-	uint32_t host, host_growing; /* the last of them + 1: a host's processes come together */
+	struct distinct processes, processes_growing;
+	struct distinct hosts, hosts_growing;
+	long double moment, square; /* of those that grow: ns × bytes, ns^2 (spread.h) */
 };
 
 /* And in the one that is being read: bytes from snapshot to snapshot. */
 struct course {
 	int64_t first, last;
-	uint32_t next; /* snapshot after the one that `last` is of; 0: the process does not have the group */
+	uint32_t next; /* snapshot after the one that `last` is of; 0: the recording does not have the group */
 	uint32_t changes, ups;
+	__int128 moment; /* times its number of snapshots */
 };
 
 struct leak_lane {
 	struct group_sums sums; /* of a snapshot */
 	struct leak *leak;	/* by group, as course */
 	struct course *course;
-	uint32_t *used; /* the groups that the process has */
+	uint32_t *used; /* the groups that the recording has */
 	size_t used_nr;
-	uint32_t at; /* which of the process's snapshots comes next */
+	const struct recording_clock *clock;
+	uint32_t at; /* which of the recording's snapshots comes next */
 };
 
 struct leak_fold {
 	const struct fleet_question *question;
-	struct process_clock *clock;
+	struct recording_clock *clock;
 	struct leak_lane lane[WALK_LANES];
 };
 
@@ -84,7 +92,7 @@ static void course_add(struct course *course, uint32_t at, int64_t bytes)
 	course->next = at + 1;
 }
 
-static int add_groups(struct leak_lane *lane, struct reason *why)
+static int add_groups(struct leak_lane *lane, __int128 lever, struct reason *why)
 {
 	int err = 0;
 
@@ -99,6 +107,7 @@ static int add_groups(struct leak_lane *lane, struct reason *why)
 		if (!course->next)
 			lane->used[lane->used_nr++] = group;
 		course_add(course, lane->at, bytes);
+		err = recording_moment_add(&course->moment, lever, bytes, why);
 	}
 	return err;
 }
@@ -109,23 +118,35 @@ static bool grows_steadily(const struct course *course, uint32_t snapshot_nr)
 	       2ull * course->ups >= snapshot_nr - 1ull && 4ull * course->ups >= 3ull * course->changes;
 }
 
-static int leak_add(struct leak *leak, const struct course *course, uint32_t host, bool is_growing,
-		    struct reason *why)
+static void distinct_add(struct distinct *distinct, uint32_t number)
 {
-	leak->processes++;
-	leak->hosts += leak->host != host + 1;
-	leak->host = host + 1;
-	if (!is_growing)
+	distinct->nr += distinct->last != number + 1;
+	distinct->last = number + 1;
+}
+
+static int leak_add(struct leak *leak, const struct course *course, const struct recording_clock *clock,
+		    const struct fleet_snapshot *snapshot, struct reason *why)
+{
+	distinct_add(&leak->processes, snapshot->process);
+	distinct_add(&leak->hosts, snapshot->host_nr);
+	if (!grows_steadily(course, clock->snapshot_nr))
 		return 0;
-	leak->processes_growing++;
-	leak->hosts_growing += leak->host_growing != host + 1;
-	leak->host_growing = host + 1;
+	distinct_add(&leak->processes_growing, snapshot->process);
+	distinct_add(&leak->hosts_growing, snapshot->host_nr);
+	leak->moment += (long double)course->moment / clock->snapshot_nr;
+	leak->square += clock->square;
 	if (__builtin_add_overflow(leak->growth, course->last - course->first, &leak->growth))
 		return cost_too_much(why);
 	return 0;
 }
 
-static int end_process(struct leak_lane *lane, uint32_t host, struct reason *why)
+static bool is_judged(const struct recording_clock *clock)
+{
+	return clock->snapshot_nr >= SNAPSHOTS_MIN && !clock->has_gap_blocks;
+}
+
+/* snapshot: the last one. */
+static int end_recording(struct leak_lane *lane, const struct fleet_snapshot *snapshot, struct reason *why)
 {
 	int err = 0;
 
@@ -135,8 +156,8 @@ static int end_process(struct leak_lane *lane, uint32_t host, struct reason *why
 
 		if (course->next < lane->at)
 			course_step(course, 0);
-		if (lane->at >= SNAPSHOTS_MIN)
-			err = leak_add(&lane->leak[group], course, host, grows_steadily(course, lane->at), why);
+		if (is_judged(lane->clock))
+			err = leak_add(&lane->leak[group], course, lane->clock, snapshot, why);
 		*course = (struct course){};
 	}
 	lane->used_nr = 0;
@@ -151,15 +172,16 @@ static int add_snapshot(void *what, unsigned int number, const struct fleet_snap
 	struct leak_lane *lane = &fold->lane[number];
 	int err = lane->sums.groups ? 0 : lane_init(lane, fold->question->groups);
 
+	lane->clock = &fold->clock[snapshot->recording];
 	if (!err)
 		err = group_sums_add(&lane->sums, rows, why);
 	if (!err)
-		err = add_groups(lane, why);
+		err = add_groups(lane, recording_clock_lever(lane->clock, snapshot->clock_ns), why);
 	if (err)
 		return err;
 	group_sums_clear(&lane->sums);
-	if (++lane->at == fold->clock[snapshot->process].snapshot_nr)
-		err = end_process(lane, snapshot->host_nr, why);
+	if (++lane->at == lane->clock->snapshot_nr)
+		err = end_recording(lane, snapshot, why);
 	return err;
 }
 
@@ -175,7 +197,7 @@ static int walk_hosts(struct leak_fold *fold, struct reason *why)
 		.what = fold,
 	};
 
-	fold->clock = process_clocks(question->facts, question->cohort);
+	fold->clock = recording_clocks(question->facts, question->cohort);
 	return fold->clock ? fleet_walk(&walk, why) : -ENOMEM;
 }
 
@@ -197,10 +219,12 @@ static int sum_lanes(const struct leak_fold *fold, uint32_t group, struct leak *
 
 		if (!leak)
 			continue;
-		ret->processes += leak[group].processes;
-		ret->processes_growing += leak[group].processes_growing;
-		ret->hosts += leak[group].hosts;
-		ret->hosts_growing += leak[group].hosts_growing;
+		ret->processes.nr += leak[group].processes.nr;
+		ret->processes_growing.nr += leak[group].processes_growing.nr;
+		ret->hosts.nr += leak[group].hosts.nr;
+		ret->hosts_growing.nr += leak[group].hosts_growing.nr;
+		ret->moment += leak[group].moment;
+		ret->square += leak[group].square;
 		if (__builtin_add_overflow(ret->growth, leak[group].growth, &ret->growth))
 			return cost_too_much(why);
 	}
@@ -209,8 +233,8 @@ static int sum_lanes(const struct leak_fold *fold, uint32_t group, struct leak *
 
 static bool is_leak(const struct leak *leak)
 {
-	return leak->hosts_growing && 2ull * leak->hosts_growing >= leak->hosts &&
-	       (leak->hosts_growing >= 2 || leak->hosts == 1);
+	return leak->hosts_growing.nr && 2ull * leak->hosts_growing.nr >= leak->hosts.nr &&
+	       (leak->hosts_growing.nr >= 2 || leak->hosts.nr == 1);
 }
 
 /* The trend has a row for each group that somebody has. */
@@ -227,34 +251,53 @@ static int fill_rows(const struct leak_fold *fold, const struct trend_rows *tren
 			continue;
 		rows->row[rows->row_nr++] = (struct leak_row){
 			.group = trend->row[i].group,
-			.hosts = leak.hosts,
-			.hosts_growing = leak.hosts_growing,
-			.processes = leak.processes,
-			.processes_growing = leak.processes_growing,
+			.hosts = leak.hosts.nr,
+			.hosts_growing = leak.hosts_growing.nr,
+			.processes = leak.processes.nr,
+			.processes_growing = leak.processes_growing.nr,
 			.growth = leak.growth,
-			.slope = trend->row[i].slope,
+			.slope = leak.square > 0 ? leak.moment / leak.square * SECOND_NS : 0,
 		};
 	}
 	return err;
 }
 
+/* A process of which some recordings can be judged is one that can. */
+struct unjudged {
+	bool is_process, is_host; /* nothing of it can be, so far */
+	bool is_in_gaps; /* of the process: something long enough */
+};
+
+static void count_process(struct unjudged *unjudged, struct leak_rows *rows)
+{
+	if (unjudged->is_process && unjudged->is_in_gaps)
+		rows->processes_in_gaps++;
+	else if (unjudged->is_process)
+		rows->processes_short++;
+	unjudged->is_host &= unjudged->is_process;
+	unjudged->is_process = true;
+	unjudged->is_in_gaps = false;
+}
+
 /* The cohort has the processes of a host side by side, and the snapshots of each. */
-static void count_short(const struct leak_fold *fold, struct leak_rows *rows)
+static void count_unjudged(const struct leak_fold *fold, struct leak_rows *rows)
 {
 	const struct cohort *cohort = fold->question->cohort;
-	bool is_short_host = true;
+	struct unjudged unjudged = { true, true };
 
 	for (size_t i = 0; i < cohort->snapshot_nr; i++) {
 		const struct fleet_snapshot *snapshot = cohort->snapshot[i];
 		const struct fleet_snapshot *next = i + 1 < cohort->snapshot_nr ? cohort->snapshot[i + 1] : NULL;
-		bool is_short = fold->clock[snapshot->process].snapshot_nr < SNAPSHOTS_MIN;
+		const struct recording_clock *clock = &fold->clock[snapshot->recording];
 
-		rows->processes_short += is_short && (!next || next->process != snapshot->process);
-		is_short_host &= is_short;
+		unjudged.is_process &= !is_judged(clock);
+		unjudged.is_in_gaps |= clock->snapshot_nr >= SNAPSHOTS_MIN;
+		if (!next || next->process != snapshot->process)
+			count_process(&unjudged, rows);
 		if (next && next->host_nr == snapshot->host_nr)
 			continue;
-		rows->hosts_short += is_short_host;
-		is_short_host = true;
+		rows->hosts_unjudged += unjudged.is_host;
+		unjudged.is_host = true;
 	}
 }
 
@@ -271,7 +314,7 @@ static int make_rows(const struct leak_fold *fold, const struct trend_rows *tren
 {
 	int err;
 
-	count_short(fold, rows);
+	count_unjudged(fold, rows);
 	rows->row = calloc(trend->row_nr ?: 1, sizeof(*rows->row));
 	if (!rows->row)
 		return -ENOMEM;

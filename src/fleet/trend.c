@@ -5,7 +5,7 @@
 #include "base/reason.h"
 #include "engine/cost.h"
 #include "fleet/group_sums.h"
-#include "fleet/process_clock.h"
+#include "fleet/recording_clock.h"
 #include "fleet/spread.h"
 #include "fleet/walk.h"
 
@@ -16,11 +16,14 @@
  * a snapshot that has nothing of a group adds nothing, and none has to be kept.
  */
 
-/* What a group has over the processes that were read to their end. */
+/* What a group has over the recordings that were read to their end. */
 struct growth {
 	long double moment; /* the sum of (t - mean t) y, ns × bytes */
+	long double square; /* of (t - mean t)^2, ns^2, of the recordings that have it */
+	long double growth; /* the sum of each one's own slope times its length, bytes */
 	int64_t first, last;
 	uint32_t processes;
+	uint32_t process; /* the last of them + 1: a process's recordings come together */
 };
 
 /* And in the one that is being read. */
@@ -33,15 +36,15 @@ struct trend_lane {
 	struct group_sums sums; /* of a snapshot */
 	struct growth *growth;	/* by group, as current */
 	struct current *current;
-	uint32_t *used; /* the groups that the process has */
+	uint32_t *used; /* the groups that the recording has */
 	size_t used_nr;
-	const struct process_clock *clock;
-	uint32_t at; /* which of the process's snapshots comes next */
+	const struct recording_clock *clock;
+	uint32_t at; /* which of the recording's snapshots comes next */
 };
 
 struct trend_fold {
 	const struct fleet_question *question;
-	struct process_clock *clock;
+	struct recording_clock *clock;
 	struct trend_lane lane[WALK_LANES];
 };
 
@@ -67,16 +70,6 @@ static void lane_release(struct trend_lane *lane)
 	free(lane->used);
 }
 
-static int add_moment(struct current *current, __int128 lever, int64_t bytes, struct reason *why)
-{
-	__int128 moment;
-
-	if (__builtin_mul_overflow(lever, (__int128)bytes, &moment) ||
-	    __builtin_add_overflow(current->moment, moment, &current->moment))
-		return reason_set(why, -ERANGE, "sizes and times are too large to tell a trend");
-	return 0;
-}
-
 static int add_group(struct trend_lane *lane, uint32_t group, __int128 lever, struct reason *why)
 {
 	struct growth *growth = &lane->growth[group];
@@ -95,7 +88,34 @@ static int add_group(struct trend_lane *lane, uint32_t group, __int128 lever, st
 	if (lane->at + 1 == lane->clock->snapshot_nr &&
 	    __builtin_add_overflow(growth->last, bytes, &growth->last))
 		return cost_too_much(why);
-	return add_moment(current, lever, bytes, why);
+	return recording_moment_add(&current->moment, lever, bytes, why);
+}
+
+/* Its own slope is the moment over the square of the times. */
+static void end_group(struct growth *growth, const struct current *current, const struct recording_clock *clock,
+		      uint32_t process)
+{
+	long double moment = (long double)current->moment / clock->snapshot_nr;
+
+	growth->processes += growth->process != process + 1;
+	growth->process = process + 1;
+	if (!(clock->square > 0))
+		return;
+	growth->moment += moment;
+	growth->square += clock->square;
+	growth->growth += moment / clock->square * ((long double)clock->last_ns - clock->first_ns);
+}
+
+static void end_recording(struct trend_lane *lane, uint32_t process)
+{
+	for (size_t i = 0; i < lane->used_nr; i++) {
+		struct current *current = &lane->current[lane->used[i]];
+
+		end_group(&lane->growth[lane->used[i]], current, lane->clock, process);
+		*current = (struct current){};
+	}
+	lane->used_nr = 0;
+	lane->at = 0;
 }
 
 static int add_snapshot(void *what, unsigned int number, const struct fleet_snapshot *snapshot,
@@ -110,31 +130,14 @@ static int add_snapshot(void *what, unsigned int number, const struct fleet_snap
 		err = group_sums_add(&lane->sums, rows, why);
 	if (err)
 		return err;
-	lane->clock = &fold->clock[snapshot->process];
-	lever = process_clock_lever(lane->clock, snapshot->clock_ns);
+	lane->clock = &fold->clock[snapshot->recording];
+	lever = recording_clock_lever(lane->clock, snapshot->clock_ns);
 	for (size_t i = 0; i < lane->sums.used_nr && !err; i++)
 		err = add_group(lane, lane->sums.used[i], lever, why);
 	group_sums_clear(&lane->sums);
-	lane->at++;
+	if (!err && ++lane->at == lane->clock->snapshot_nr)
+		end_recording(lane, snapshot->process);
 	return err;
-}
-
-static int end_process(void *what, unsigned int number, struct reason *why)
-{
-	struct trend_lane *lane = &((struct trend_fold *)what)->lane[number];
-
-	(void)why;
-	for (size_t i = 0; i < lane->used_nr; i++) {
-		struct current *current = &lane->current[lane->used[i]];
-		struct growth *growth = &lane->growth[lane->used[i]];
-
-		growth->moment += (long double)current->moment / lane->clock->snapshot_nr;
-		growth->processes++;
-		*current = (struct current){};
-	}
-	lane->used_nr = 0;
-	lane->at = 0;
-	return 0;
 }
 
 static int walk_processes(struct trend_fold *fold, struct reason *why)
@@ -146,11 +149,10 @@ static int walk_processes(struct trend_fold *fold, struct reason *why)
 		.origin_nr = question->facts->origin_nr,
 		.unit = WALK_BY_PROCESS,
 		.visit = add_snapshot,
-		.unit_end = end_process,
 		.what = fold,
 	};
 
-	fold->clock = process_clocks(question->facts, question->cohort);
+	fold->clock = recording_clocks(question->facts, question->cohort);
 	return fold->clock ? fleet_walk(&walk, why) : -ENOMEM;
 }
 
@@ -163,19 +165,21 @@ static void trend_fold_release(struct trend_fold *fold)
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-/* What all moments are divided by: of every process that could have grown. */
-static long double squares(const struct trend_fold *fold, uint32_t *ret_processes)
+/* That could have grown. */
+static uint32_t count_processes(const struct trend_fold *fold)
 {
-	long double sum = 0;
+	const struct cohort *cohort = fold->question->cohort;
+	uint32_t last = UINT32_MAX, nr = 0;
 
-	*ret_processes = 0;
-	for (uint32_t i = 0; i < fold->question->facts->process_nr; i++) {
-		if (!(fold->clock[i].square > 0))
+	for (size_t i = 0; i < cohort->snapshot_nr; i++) {
+		const struct fleet_snapshot *snapshot = cohort->snapshot[i];
+
+		if (snapshot->process == last || !(fold->clock[snapshot->recording].square > 0))
 			continue;
-		sum += fold->clock[i].square;
-		++*ret_processes;
+		last = snapshot->process;
+		nr++;
 	}
-	return sum;
+	return nr;
 }
 
 /* In the order of the lanes, always. */
@@ -189,6 +193,8 @@ static int sum_lanes(const struct trend_fold *fold, uint32_t group, struct growt
 		if (!growth)
 			continue;
 		ret->moment += growth[group].moment;
+		ret->square += growth[group].square;
+		ret->growth += growth[group].growth;
 		ret->processes += growth[group].processes;
 		if (__builtin_add_overflow(ret->first, growth[group].first, &ret->first) ||
 		    __builtin_add_overflow(ret->last, growth[group].last, &ret->last))
@@ -199,10 +205,10 @@ static int sum_lanes(const struct trend_fold *fold, uint32_t group, struct growt
 
 static int fill_rows(const struct trend_fold *fold, struct trend_rows *rows, struct reason *why)
 {
-	long double square = squares(fold, &rows->processes);
 	size_t group_nr = fold->question->groups->key_nr;
 	int err = 0;
 
+	rows->processes = count_processes(fold);
 	for (size_t i = 0; i < group_nr && !err; i++) {
 		struct trend_row *row = &rows->row[rows->row_nr];
 		struct growth growth;
@@ -211,8 +217,9 @@ static int fill_rows(const struct trend_fold *fold, struct trend_rows *rows, str
 		if (!growth.processes)
 			continue;
 		row->group = i;
-		row->slope = square > 0 ? growth.moment / square * SECOND_NS : 0;
-		row->fleet_slope = row->slope * rows->processes;
+		row->slope = growth.square > 0 ? growth.moment / growth.square * SECOND_NS : 0;
+		row->growth = growth.growth;
+		row->moment = growth.moment;
 		row->first = growth.first;
 		row->last = growth.last;
 		row->processes = growth.processes;
@@ -221,11 +228,11 @@ static int fill_rows(const struct trend_fold *fold, struct trend_rows *rows, str
 	return err;
 }
 
-static int by_slope(const void *left, const void *right, void *groups)
+static int by_moment(const void *left, const void *right, void *groups)
 {
 	const struct trend_row *a = left, *b = right;
 
-	return (a->slope < b->slope) - (a->slope > b->slope) ?:
+	return (a->moment < b->moment) - (a->moment > b->moment) ?:
 	       (a->last < b->last) - (a->last > b->last) ?: group_compare(groups, a->group, b->group);
 }
 
@@ -239,7 +246,7 @@ static int make_rows(const struct trend_fold *fold, struct trend_rows *rows, str
 		return -ENOMEM;
 	err = fill_rows(fold, rows, why);
 	if (!err)
-		qsort_r(rows->row, rows->row_nr, sizeof(*rows->row), by_slope, (void *)groups);
+		qsort_r(rows->row, rows->row_nr, sizeof(*rows->row), by_moment, (void *)groups);
 	return err;
 }
 

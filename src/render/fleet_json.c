@@ -79,7 +79,7 @@ static int set_trend_row(json_t *object, const struct fleet_answer *answer, size
 	int err = set_group(object, answer, row->group);
 
 	err = err ?: json_set(object, "slope", json_real(row->slope));
-	err = err ?: json_set(object, "fleet_slope", json_real(row->fleet_slope));
+	err = err ?: json_set(object, "growth", json_real(row->growth));
 	err = err ?: json_set_int(object, "first", row->first);
 	err = err ?: json_set_int(object, "last", row->last);
 	return err ?: json_set_uint(object, "processes", row->processes);
@@ -102,7 +102,8 @@ static int set_leaks_head(json_t *object, const struct fleet_answer *answer)
 {
 	int err = json_set_uint(object, "processes_short", answer->leaks->processes_short);
 
-	return err ?: json_set_uint(object, "hosts_short", answer->leaks->hosts_short);
+	err = err ?: json_set_uint(object, "processes_in_gaps", answer->leaks->processes_in_gaps);
+	return err ?: json_set_uint(object, "hosts_unjudged", answer->leaks->hosts_unjudged);
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */

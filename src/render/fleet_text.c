@@ -170,11 +170,11 @@ static const char *slope_text(char text[RATE_MAX], double bytes_per_s)
 
 static int put_trend_row(FILE *out, const struct fleet_answer *answer, const struct trend_row *row)
 {
-	char slope[RATE_MAX], fleet[RATE_MAX], first[SIZE_TEXT_MAX], last[SIZE_TEXT_MAX];
+	char slope[RATE_MAX], growth[SIZE_TEXT_MAX], first[SIZE_TEXT_MAX], last[SIZE_TEXT_MAX];
 	char columns[4 * RATE_MAX + 32];
 
 	snprintf(columns, sizeof(columns), "%13s %13s %10s → %10s %9" PRIu32 "  ",
-		 slope_text(slope, row->slope), slope_text(fleet, row->fleet_slope),
+		 slope_text(slope, row->slope), size_text(growth, row->growth, true),
 		 size_text(first, row->first, false), size_text(last, row->last, false), row->processes);
 	return put_row(out, answer, columns, row->group);
 }

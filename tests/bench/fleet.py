@@ -38,7 +38,7 @@ QUESTIONS = {
     "stats of the latest": (("stats",), lambda: Oracle.text(
         "sums", "lineno", latest=Oracle.text("latest", where=where_of("")))),
     "hosts": (("hosts",), None),
-    "trend": (("trend",), lambda: Oracle.text("trend", "lineno", where=where_of(""))),
+    "trend": (("trend",), None),
     "leaks": (("leaks",), None),
 }
 

@@ -1,4 +1,4 @@
--- What hosts.sql and leaks.sql begin with, as tables of SQLite's: sites by number, and their bytes by snapshot.
+-- What hosts.sql, trend.sql and leaks.sql begin with, as tables of SQLite's: sites by number, and their bytes by snapshot.
 -- {text} and {number}: what a site is (oracle.py); {where} chooses snapshots.
 DROP TABLE IF EXISTS temp.site;
 DROP TABLE IF EXISTS temp.held;

@@ -73,7 +73,8 @@ class Oracle:
                                           candidate=self.latest(candidate))))
 
     def trend(self, key_type, condition=""):
-        return by_site(self.ask(self.text("trend", key_type, where=where_of(condition))))
+        self._hold(key_type, condition)
+        return self._named(self.text("trend", where=where_of(condition)))
 
     def hosts(self, key_type, condition=""):
         self._hold(key_type, condition)
@@ -82,10 +83,6 @@ class Oracle:
     def leaks(self, key_type, condition=""):
         self._hold(key_type, condition)
         return self._named(self.text("leaks", where=where_of(condition)))
-
-    def holders(self, key_type, condition=""):
-        self._hold(key_type, condition)
-        return self._named(self.text("holders", where=where_of(condition)))
 
     def _hold(self, key_type, condition):
         """What is held of all does for some, too."""

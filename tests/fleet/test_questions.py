@@ -168,13 +168,11 @@ def test_trend(fleet):
     for selection, condition in SELECTIONS[:2]:
         report = fleet.json("trend", "--group-by", "lineno", *where(selection))
         expected = oracle.trend("lineno", condition)
-        check_rows(by_site(report["trends"], "first", "last"),
-                   {site: numbers[1:] for site, numbers in expected.items()}, "trend: first and last")
-        check_rows(by_site(report["trends"], "processes"), oracle.holders("lineno", condition),
-                   "trend: processes")
+        check_rows(by_site(report["trends"], "first", "last", "processes"),
+                   {site: numbers[2:] for site, numbers in expected.items()}, "trend: first, last, processes")
         for row in report["trends"]:
-            slope = expected[site_of(row)][0]
-            check(is_close(row["slope"], slope), f"{site_of(row)}: slope {row['slope']}, SQL has {slope}")
+            for name, number in zip(("slope", "growth"), expected[site_of(row)]):
+                check(is_close(row[name], number), f"{site_of(row)}: {name} {row[name]}, SQL has {number}")
         check_planted(fleet, report["trends"][0], "leak")
 
 

@@ -164,6 +164,97 @@ Test(fleet_catalogue, what_became_of_processes)
 	catalogue__close(catalogue);
 }
 
+/* A machine's boots follow each other; those of two machines of one name do not, and nobody's processes have gone. */
+Test(fleet_catalogue, boots_at_one_time_are_of_two_machines)
+{
+	static const struct fleet_file files[] = {
+		{ "d/1.snap", "a", "1", "10", .boot_id = "x", .start_ticks = "5", .end = "running" },
+		{ "d/2.snap", "a", "1", "20", .boot_id = "y", .start_ticks = "5", .end = "running" },
+		{ "d/3.snap", "a", "1", "30", .boot_id = "x", .start_ticks = "5", .end = "running" },
+		{ "d/4.snap", "a", "2", "40", .boot_id = "y", .start_ticks = "5", .end = "running" },
+		{ "d/5.snap", "a", "2", "50", .boot_id = "z", .start_ticks = "5", .end = "running" },
+		{ "d/6.snap", "b", "2", "15", .boot_id = "w", .start_ticks = "5", .end = "running" },
+	};
+	struct catalogue *catalogue;
+	struct fleet_facts facts;
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		fleet_write(&files[i]);
+	fleet_index_d();
+	catalogue = fleet_open();
+	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	for (size_t i = 0; i < facts.snapshot_nr; i++) {
+		const struct fleet_snapshot *s = &facts.snapshot[i];
+		bool is_old = *s->host == 'a' && *s->boot_id != 'z';
+
+		cr_expect_str_eq(s->ending, is_old ? GONE_WITH_BOOT : "running", "%ld", s->time_ns);
+		cr_expect_eq(s->has_twin, is_old, "%ld", s->time_ns);
+	}
+	fleet_facts_release(&facts);
+	catalogue__close(catalogue);
+	cr_assert_eq(unlink("d/5.snap"), 0);
+	fleet_sql("DELETE FROM snapshot WHERE time_ns = 50");
+	catalogue = fleet_open();
+	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	for (size_t i = 0; i < facts.snapshot_nr; i++)
+		cr_expect_str_eq(facts.snapshot[i].ending, "running");
+	fleet_facts_release(&facts);
+	catalogue__close(catalogue);
+}
+
+/* The second was started while the first went on, and ended before it. */
+Test(fleet_catalogue, recordings_of_a_process_are_told_apart)
+{
+	static const struct fleet_file files[] = {
+		{ "d/1.snap", .wall_ns = "10", .monotonic_ns = "10", .recording_ns = "5" },
+		{ "d/2.snap", .wall_ns = "20", .monotonic_ns = "20", .recording_ns = "12" },
+		{ "d/3.snap", .wall_ns = "30", .monotonic_ns = "30", .recording_ns = "5" },
+	};
+	static const int64_t time_ns[] = { 10, 30, 20 };
+	static const uint32_t recording[] = { 0, 0, 1 };
+	struct catalogue *catalogue;
+	struct fleet_facts facts;
+	struct cohort cohort;
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		fleet_write(&files[i]);
+	fleet_index_d();
+	catalogue = fleet_open();
+	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	cr_expect(facts.process_nr == 1 && facts.recording_nr == 2);
+	for (size_t i = 0; i < facts.snapshot_nr; i++)
+		cr_expect(facts.snapshot[i].time_ns == time_ns[i] && facts.snapshot[i].recording == recording[i], "%zu", i);
+	cr_assert_eq(cohort_choose(&facts, NULL, 0, COHORT_LATEST, &cohort), 0);
+	cr_expect(cohort.snapshot_nr == 1 && cohort.snapshot[0]->time_ns == 30, "the latest, whichever recording's");
+	cohort_release(&cohort);
+	fleet_facts_release(&facts);
+	catalogue__close(catalogue);
+}
+
+Test(fleet_catalogue, blocks_that_lived_through_a_gap_are_counted)
+{
+	static const struct fleet_frame frame[] = { { "a.c", 1, "f", "/bin/x", "", 1 } };
+	static const struct fleet_trace traces[] = {
+		{ 100, frame, 1, 1, .birth_ns = 10 }, { 30, frame, 1, 1, .birth_ns = 14 }, { 7, frame, 1, 1, .birth_ns = 30 },
+	};
+	struct catalogue *catalogue;
+	struct fleet_facts facts;
+
+	fleet_write(&(struct fleet_file){ "d/1.snap", .monotonic_ns = "40", .gap_end_ns = 20, TRACES(traces) });
+	fleet_write(&(struct fleet_file){ "d/2.snap", .pid = "8", TRACES(traces) });
+	fleet_index_d();
+	catalogue = fleet_open();
+	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	for (size_t i = 0; i < facts.snapshot_nr; i++) {
+		const struct fleet_snapshot *s = &facts.snapshot[i];
+
+		cr_expect(s->gap_blocks.size == (s->pid == 7 ? 130 : 0) && s->gap_blocks.count == (s->pid == 7 ? 2 : 0),
+			  "%ld", s->pid);
+	}
+	fleet_facts_release(&facts);
+	catalogue__close(catalogue);
+}
+
 static void expect_times(const int64_t *time_ns, size_t nr, const char *what)
 {
 	struct catalogue *catalogue = fleet_open();

@@ -82,6 +82,7 @@ static void add_trace(struct snapshot_builder *builder, const struct fleet_trace
 {
 	struct snap_trace row = {
 		.size = trace->size, .domain = trace->domain, .weight = trace->weight,
+		.birth_ns = trace->birth_ns,
 	};
 	uint32_t frame[8];
 
@@ -103,6 +104,7 @@ static void add_metadata(struct snapshot_builder *builder, const struct fleet_fi
 		{ "filters", file->filters },	     { "boot_id", file->boot_id },
 		{ "start_time_ticks", file->start_ticks }, { "exec_count", file->exec_count },
 		{ "end", file->end },		     { "monotonic_ns", file->monotonic_ns },
+		{ "recording_start_monotonic_ns", file->recording_ns },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
@@ -115,12 +117,15 @@ void fleet_write(const struct fleet_file *file)
 {
 	struct snapshot_save_options options = { .compress = file->is_compact, .compact = file->is_compact };
 	struct snapshot_builder *builder =
-		snapshot_builder__new(SNAP_WITH_DOMAIN | (file->is_sampled ? SNAP_WITH_WEIGHT : 0));
+		snapshot_builder__new(SNAP_WITH_DOMAIN | (file->is_sampled ? SNAP_WITH_WEIGHT : 0) |
+				      (file->gap_end_ns ? SNAP_WITH_BIRTH : 0));
 	struct snapshot *snapshot;
 	size_t len;
 	void *bytes;
 
 	add_metadata(builder, file);
+	if (file->gap_end_ns)
+		cr_assert_eq(snapshot_builder__gap(builder, file->gap_end_ns - 5, file->gap_end_ns), 0);
 	for (size_t i = 0; i < file->trace_nr; i++)
 		add_trace(builder, &file->trace[i]);
 	cr_assert_eq(snapshot_builder__finish(builder, &snapshot), 0);

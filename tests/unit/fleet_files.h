@@ -24,14 +24,15 @@ struct fleet_trace {
 	const struct fleet_frame *frame; /* most recent call first */
 	uint32_t nframe, total_nframe, domain;
 	double weight; /* in a sampled one */
+	uint64_t birth_ns; /* in one with a gap */
 };
 
 /* What is NULL or 0 is left out; host is "host", pid 7 and time 1 by default. */
 struct fleet_file {
 	const char *path;
 	const char *host, *pid, *wall_ns, *comm, *label_version, *domain_16, *filters;
-	const char *boot_id, *start_ticks, *exec_count, *end, *monotonic_ns;
-	uint64_t lost;
+	const char *boot_id, *start_ticks, *exec_count, *end, *monotonic_ns, *recording_ns;
+	uint64_t lost, gap_end_ns;
 	bool is_sampled, is_compact;
 	const struct fleet_trace *trace;
 	size_t trace_nr;

@@ -40,17 +40,21 @@ static void tell_one(size_t at)
 {
 	const struct told *told = &fleet.told[at];
 	bool is_new = !at || told->process != told[-1].process;
+	bool is_anew = is_new || told->recording_ns != told[-1].recording_ns;
 
 	snprintf(fleet.host[at], sizeof(fleet.host[at]), "h%03u", told->host);
 	fleet.snapshot[at] = (struct fleet_snapshot){
 		.snapshot_id = at,
 		.process = fleet.facts.process_nr - !is_new,
+		.recording = fleet.facts.recording_nr - !is_anew,
+		.gap_blocks.count = told->has_gap_blocks,
 		.host_nr = told->host - 1,
 		.host = fleet.host[at],
 		.path = "told.snap",
 		.clock_ns = told->time_ns,
 	};
 	fleet.facts.process_nr += is_new;
+	fleet.facts.recording_nr += is_anew;
 	if (told->host > fleet.facts.host_nr)
 		fleet.facts.host_nr = told->host;
 	fleet.chosen[at] = &fleet.snapshot[at];

@@ -7,6 +7,7 @@
  * folds over fleet_walk() are built in their tests with fleet_walk_told() in its place.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "fleet/spread.h"
@@ -20,6 +21,8 @@ struct told {
 	uint32_t host, process;
 	int64_t time_ns;
 	int64_t bytes[TOLD_GROUPS];
+	int64_t recording_ns; /* of one process in their order */
+	bool has_gap_blocks;
 };
 
 struct told_fleet {

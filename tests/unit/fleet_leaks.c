@@ -75,7 +75,7 @@ Test(fleet_leaks, what_cannot_be_judged_does_not_count)
 	cr_expect(rows.row[0].hosts == 2 && rows.row[0].hosts_growing == 2);
 	cr_expect(rows.row[0].processes == 2 && rows.row[0].processes_growing == 2);
 	cr_expect_eq(rows.processes_short, 8);
-	cr_expect_eq(rows.hosts_short, 7);
+	cr_expect_eq(rows.hosts_unjudged, 7);
 	leak_rows_release(&rows);
 }
 
@@ -138,9 +138,42 @@ Test(fleet_leaks, growth_is_that_of_the_processes_that_grow)
 	cr_expect(rows.row[0].hosts == 2 && rows.row[0].hosts_growing == 2);
 	cr_expect(rows.row[0].processes == 4 && rows.row[0].processes_growing == 3);
 	cr_expect(rows.row[1].group == 1 && rows.row[1].growth == 2 && rows.row[1].hosts == 1);
-	cr_expect(rows.processes_short == 1 && rows.hosts_short == 0);
-	/* (1000 + 200 + 300 - 200 + 5) / (4 × 200 + 50) */
-	cr_expect_float_eq(rows.row[0].slope, 1305 / 850.0, 1e-12);
+	cr_expect(rows.processes_short == 1 && rows.hosts_unjudged == 0);
+	/* (1000 + 200 + 300) / (3 × 200) */
+	cr_expect_float_eq(rows.row[0].slope, 2.5, 1e-12);
+	leak_rows_release(&rows);
+}
+
+/* A recorder that is started again has nothing of what was there before: that is no step down. */
+Test(fleet_leaks, a_process_that_is_recorded_anew_grows_in_its_recordings)
+{
+	struct told told[7];
+	struct leak_rows rows;
+
+	for (uint32_t i = 0; i < 7; i++)
+		told[i] = (struct told){ 1, 1, i * S, { 100 * (i < 4 ? i + 1 : i - 3), -1, NONE }, i < 4 ? 5 : 9 };
+	rows = ask(tell(told, 7));
+	cr_assert_eq(rows.row_nr, 1);
+	cr_expect(rows.row[0].processes == 1 && rows.row[0].processes_growing == 1);
+	cr_expect_eq(rows.row[0].growth, 300 + 200);
+	cr_expect_float_eq(rows.row[0].slope, 100, 1e-12);
+	cr_expect_eq(rows.processes_short, 0);
+	leak_rows_release(&rows);
+}
+
+/* What was freed in a gap looks live: it piles up. */
+Test(fleet_leaks, a_process_with_gaps_is_not_judged)
+{
+	struct told told[9];
+	struct leak_rows rows;
+
+	for (uint32_t i = 0; i < 9; i++)
+		told[i] = (struct told){ 1 + i / 6, i / 3, i % 3 * S, { 10 + i % 3, -1, NONE },
+					 .has_gap_blocks = i == 2 || i == 8 };
+	rows = ask(tell(told, 9));
+	cr_assert_eq(rows.row_nr, 1);
+	cr_expect(rows.row[0].processes == 1 && rows.row[0].hosts == 1);
+	cr_expect(rows.processes_in_gaps == 2 && rows.processes_short == 0 && rows.hosts_unjudged == 1);
 	leak_rows_release(&rows);
 }
 

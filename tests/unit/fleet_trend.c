@@ -32,14 +32,14 @@ static size_t end_of(const struct told_fleet *fleet, size_t first)
 
 /* The slope by means, as it is written down in fleet/spread.h, in numbers of 113 bits. */
 struct told_trend {
-	__float128 moment, square;
+	__float128 moment, square, growth;
 	struct trend_row row;
 };
 
 static void add_process(struct told_trend *trend, const struct told_fleet *fleet, uint32_t group,
 			size_t first, size_t end)
 {
-	__float128 time = 0, bytes = 0;
+	__float128 time = 0, bytes = 0, moment = 0, square = 0;
 	bool has = false;
 
 	for (size_t i = first; i < end; i++) {
@@ -50,8 +50,13 @@ static void add_process(struct told_trend *trend, const struct told_fleet *fleet
 	for (size_t i = first; i < end; i++) {
 		__float128 t = (__float128)fleet->told[i].time_ns / S - time;
 
-		trend->moment += t * (told_bytes(i, group) - bytes);
-		trend->square += t * t;
+		moment += t * (told_bytes(i, group) - bytes);
+		square += t * t;
+	}
+	if (has && square > 0) {
+		trend->moment += moment;
+		trend->square += square;
+		trend->growth += moment / square * (fleet->told[end - 1].time_ns - fleet->told[first].time_ns) / S;
 	}
 	trend->row.processes += has;
 	trend->row.first += told_bytes(first, group);
@@ -66,7 +71,8 @@ static struct trend_row row_of(const struct told_fleet *fleet, uint32_t group)
 		end = end_of(fleet, first);
 		add_process(&trend, fleet, group, first, end);
 	}
-	trend.row.slope = trend.moment / trend.square;
+	trend.row.slope = trend.square > 0 ? trend.moment / trend.square : 0;
+	trend.row.growth = trend.growth;
 	return trend.row;
 }
 
@@ -81,11 +87,12 @@ static void expect_all(const struct told_fleet *fleet)
 
 		cr_expect_leq(fabs(got->slope - want.slope), 1e-9 * fabs(want.slope), "%u: slope %.17g, not %.17g",
 			      got->group, got->slope, want.slope);
-		cr_expect_eq(got->fleet_slope, got->slope * rows.processes);
+		cr_expect_leq(fabs(got->growth - want.growth), 1e-9 * fabs(want.growth), "%u: growth %.17g, not %.17g",
+			      got->group, got->growth, want.growth);
 		cr_expect_eq(got->first, want.first, "%u: first", got->group);
 		cr_expect_eq(got->last, want.last, "%u: last", got->group);
 		cr_expect_eq(got->processes, want.processes, "%u: processes", got->group);
-		cr_expect(!i || rows.row[i - 1].slope >= got->slope, "by slope");
+		cr_expect(!i || rows.row[i - 1].moment >= got->moment, "in order");
 	}
 	trend_rows_release(&rows);
 }
@@ -145,6 +152,56 @@ Test(fleet_trend, a_snapshot_without_a_group_counts_with_zero)
 	cr_expect(rows.row[0].first == 0 && rows.row[0].last == 50);
 	cr_expect(rows.row[1].group == 1 && rows.row[1].slope == -4.0);
 	cr_expect(rows.row[1].first == 40 && rows.row[1].last == 0);
+	trend_rows_release(&rows);
+}
+
+/* A recorder that is started again has nothing of what was there before. */
+Test(fleet_trend, a_process_that_is_recorded_anew_loses_nothing)
+{
+	const struct told told[] = {
+		{ 1, 1, 0 * S, { 100, -1, NONE }, 1 }, { 1, 1, 10 * S, { 200, -1, NONE }, 1 },
+		{ 1, 1, 20 * S, { 0, -1, NONE }, 2 }, { 1, 1, 40 * S, { 200, -1, NONE }, 2 },
+	};
+	struct trend_rows rows = ask(tell(told, ARRAY_SIZE(told)));
+
+	cr_assert_eq(rows.row_nr, 1);
+	cr_expect_float_eq(rows.row[0].slope, 10, 1e-12);
+	cr_expect_float_eq(rows.row[0].growth, 300, 1e-9);
+	cr_expect(rows.row[0].processes == 1 && rows.processes == 1);
+	cr_expect(rows.row[0].first == 100 && rows.row[0].last == 400);
+	trend_rows_release(&rows);
+}
+
+/* One that leaks 1 byte a second for 100 s among many others is no slower, nor are its 100 bytes more. */
+Test(fleet_trend, who_does_not_have_a_group_counts_for_nothing_in_it)
+{
+	struct told told[42];
+	struct trend_rows rows;
+
+	for (uint32_t i = 0; i < 42; i++)
+		told[i] = (struct told){ 1, i / 2, i % 2 * (i < 2 ? 100 : 10000) * S,
+					 { i < 2 ? 100ll * i : -1, 7, NONE } };
+	rows = ask(tell(told, 42));
+	cr_assert_eq(rows.row_nr, 2);
+	cr_expect_eq(rows.row[0].group, 0);
+	cr_expect_float_eq(rows.row[0].slope, 1, 1e-12);
+	cr_expect_float_eq(rows.row[0].growth, 100, 1e-9);
+	cr_expect(rows.row[1].slope == 0 && rows.row[1].growth == 0);
+	trend_rows_release(&rows);
+}
+
+/* What starts in a second is steeper than what leaks all day, and less of a matter. */
+Test(fleet_trend, a_course_of_a_moment_does_not_come_first)
+{
+	const struct told told[] = {
+		{ 1, 1, 0 * S, { 0, -1, NONE } }, { 1, 1, 1 * S, { 5000, -1, NONE } },
+		{ 1, 2, 0 * S, { -1, 0, NONE } }, { 1, 2, 10000 * S, { -1, 10000, NONE } },
+	};
+	struct trend_rows rows = ask(tell(told, ARRAY_SIZE(told)));
+
+	cr_assert_eq(rows.row_nr, 2);
+	cr_expect(rows.row[0].group == 1 && rows.row[0].slope == 1.0);
+	cr_expect(rows.row[1].group == 0 && rows.row[1].slope == 5000.0);
 	trend_rows_release(&rows);
 }
 

@@ -60,3 +60,38 @@ Test(fleet_warnings, of_times_in_the_future)
 	cr_expect_str_eq(doubts_of(&facts, &cohort),
 			 "1 snapshot is more than a day in the future: a clock is wrong there, or here\n");
 }
+
+Test(fleet_warnings, of_processes_that_were_recorded_anew)
+{
+	struct fleet_snapshot snapshot[] = {
+		{ ANY, .process = 0, .recording = 0 }, { ANY, .process = 0, .recording = 1 },
+		{ ANY, .process = 1, .recording = 2 }, { ANY, .process = 1, .recording = 2 },
+	};
+	const struct fleet_snapshot *all[] = { &snapshot[0], &snapshot[1], &snapshot[2], &snapshot[3] };
+	const struct fleet_facts facts = { .snapshot = snapshot, .snapshot_nr = 4, .process_nr = 2, .recording_nr = 3 };
+	struct cohort cohort = { .snapshot = all, .snapshot_nr = 4, .process_nr = 2, .times = COHORT_ALL };
+
+	cr_expect_str_eq(doubts_of(&facts, &cohort),
+			 "1 process was recorded anew in between: what was allocated before is not in the later "
+			 "snapshots\n");
+	cohort.snapshot = all + 1;
+	cohort.snapshot_nr = 3;
+	cr_expect_str_eq(doubts_of(&facts, &cohort), "", "one recording of each");
+}
+
+Test(fleet_warnings, of_two_machines_and_of_gaps)
+{
+	struct fleet_snapshot snapshot[] = {
+		{ ANY, .process = 0 }, { ANY, .process = 1, .gap_blocks = { 4096, 2 } },
+	};
+	const struct fleet_snapshot *all[] = { &snapshot[0], &snapshot[1] };
+	const struct fleet_facts facts = { .snapshot = snapshot, .snapshot_nr = 2, .process_nr = 2 };
+	const struct cohort cohort = { .snapshot = all, .snapshot_nr = 2, .process_nr = 2 };
+
+	snapshot[0].has_twin = true;
+	snapshot[0].host = "web";
+	cr_expect_str_eq(doubts_of(&facts, &cohort),
+			 "web has snapshots of two boots at one time: two machines of one name, or a clock that was set\n"
+			 "1 of 2 snapshots have gaps in what was recorded: 4096 B that are older than the last one may be "
+			 "gone\n");
+}

@@ -60,8 +60,8 @@ Test(render_fleet, hosts)
 Test(render_fleet, trend)
 {
 	struct trend_row row[] = {
-		{ .group = 1, .slope = 1000, .fleet_slope = 1e9, .first = 5, .last = 1ll << 62, .processes = 2510 },
-		{ .group = 1, .slope = -0.001, .fleet_slope = -12.5, .first = 5, .processes = 1 },
+		{ .group = 1, .slope = 1000, .growth = 1e9, .first = 5, .last = 1ll << 62, .processes = 2510 },
+		{ .group = 1, .slope = -0.001, .growth = -12.5, .first = 5, .processes = 1 },
 	};
 	const struct trend_rows rows = { row, ARRAY_SIZE(row), 70 };
 
@@ -70,8 +70,8 @@ Test(render_fleet, trend)
 	expect(fleet_text.trend,
 	       "200 snapshots of 100 processes on 100 hosts; slopes of 70 processes\n"
 	       "    a process      together      first →       last processes\n"
-	       "  +3516 KiB/h   +3353 GiB/h        5 B → 4194304 TiB      2510  web\\x0d\\x09\n"
-	       "       -4 B/h   -43.9 KiB/h        5 B →        0 B         1  web\\x0d\\x09\n");
+	       "  +3516 KiB/h      +954 MiB        5 B → 4194304 TiB      2510  web\\x0d\\x09\n"
+	       "       -4 B/h         -12 B        5 B →        0 B         1  web\\x0d\\x09\n");
 }
 
 Test(render_fleet, leaks)
