@@ -20,10 +20,23 @@ const struct process *books_of(const struct collector *collector, uint32_t slot)
 	return &collector->books.process[slot];
 }
 
+/* Several may have had the pid, or be programs that one process was, one after another. */
+static struct target *find_target_then(const struct collector *collector, pid_t pid, uint64_t time_ns)
+{
+	struct target *latest = find_target(collector, pid);
+
+	if (!latest || target__was_there(latest, time_ns))
+		return latest;
+	for (size_t i = 0; i < collector->target_nr; i++)
+		if (collector->target[i]->pid == pid && target__was_there(collector->target[i], time_ns))
+			return collector->target[i];
+	return NULL;
+}
+
 static int take_event(void *what, const struct mapping_event *event)
 {
 	struct collector *collector = what;
-	struct target *target = find_target(collector, event->pid);
+	struct target *target = find_target_then(collector, event->pid, event->time_ns);
 
 	if (!target)
 		return 0;
@@ -32,44 +45,6 @@ static int take_event(void *what, const struct mapping_event *event)
 				     target->books.image);
 	__atomic_fetch_add(&collector->bpf->bss->code_generation, 1, __ATOMIC_RELAXED);
 	return target__take_event(target, event);
-}
-
-/* One that could not be taken in has no snapshot: its parent's says so. */
-static void adopt(struct collector *collector, uint32_t slot)
-{
-	const struct process books = *books_of(collector, slot);
-	struct target *parent = books.parent ? find_target(collector, books.parent) : NULL;
-	struct target *target = target__adopt(books.tgid, &books, parent, &collector->objects);
-
-	if (target) {
-		target->probes = &collector->everybody;
-		target->pausing = &collector->everybody_pausing;
-		target->has_ended = collector->everyone && books.exit_ns; /* what is drained now is its last word */
-	}
-	if (target && !add_target(collector, target))
-		return;
-	target__free(target);
-	books_end(&collector->books, slot);
-	if (parent)
-		parent->children_dropped_nr++;
-}
-
-static int by_fork(const void *a, const void *b)
-{
-	const struct new_child *x = a, *y = b;
-
-	return (x->forked_ns > y->forked_ns) - (x->forked_ns < y->forked_ns);
-}
-
-/* What a child maps at first is what its parent did at that time: oldest first. */
-static void take_in(struct collector *collector, struct new_child *child, size_t nr)
-{
-	qsort(child, nr, sizeof(*child), by_fork);
-	for (size_t i = 0; i < nr; i++) {
-		mapping_events__hand_out(collector->events, child[i].forked_ns, take_event,
-					 collector);
-		adopt(collector, child[i].slot);
-	}
 }
 
 /* Of one that has ended as the kernel side has it, or if that is more what was read last. */
@@ -104,6 +79,78 @@ static void read_known(struct collector *collector, struct target *target, bool 
 		gone_add(&collector->gone, &target->books);
 	target->books = *books;
 	read_cost(collector, target, &target->books);
+}
+
+/* Its events begin where those of another of its pid end, which may have been looked at before it ended. */
+static void begin_after(struct collector *collector, struct target *later, struct target *earlier)
+{
+	read_known(collector, earlier, true);
+	if (later->born_ns < earlier->books.exit_ns)
+		later->born_ns = earlier->books.exit_ns;
+}
+
+/* A process that calls exec can be recorded as several programs, with others in between, all of one fork. */
+static void part_from_others(struct collector *collector, struct target *target)
+{
+	if (!find_target(collector, target->pid))
+		return;
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		struct target *other = collector->target[i];
+
+		if (other->pid != target->pid)
+			continue;
+		if (other->started_ns < target->started_ns)
+			begin_after(collector, target, other);
+		else
+			begin_after(collector, other, target);
+	}
+}
+
+static struct target *parent_of(const struct collector *collector, const struct process *books)
+{
+	if (!books->parent)
+		return NULL;
+	return find_target_then(collector, books->parent, books->forked_ns) ?:
+	       find_target(collector, books->parent);
+}
+
+/* One that could not be taken in has no snapshot: its parent's says so. */
+static void adopt(struct collector *collector, uint32_t slot)
+{
+	const struct process books = *books_of(collector, slot);
+	struct target *parent = parent_of(collector, &books);
+	struct target *target = target__adopt(books.tgid, &books, parent, &collector->objects);
+
+	if (target) {
+		target->probes = &collector->everybody;
+		target->pausing = &collector->everybody_pausing;
+		target->has_ended = collector->everyone && books.exit_ns; /* what is drained now is its last word */
+		part_from_others(collector, target);
+	}
+	if (target && !add_target(collector, target))
+		return;
+	target__free(target);
+	books_end(&collector->books, slot);
+	if (parent)
+		parent->children_dropped_nr++;
+}
+
+static int by_fork(const void *a, const void *b)
+{
+	const struct new_child *x = a, *y = b;
+
+	return (x->forked_ns > y->forked_ns) - (x->forked_ns < y->forked_ns);
+}
+
+/* What a child maps at first is what its parent did at that time: oldest first. */
+static void take_in(struct collector *collector, struct new_child *child, size_t nr)
+{
+	qsort(child, nr, sizeof(*child), by_fork);
+	for (size_t i = 0; i < nr; i++) {
+		mapping_events__hand_out(collector->events, child[i].forked_ns, take_event,
+					 collector);
+		adopt(collector, child[i].slot);
+	}
 }
 
 static void read_books(struct collector *collector, bool whole)

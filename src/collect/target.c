@@ -216,6 +216,7 @@ struct target *target__adopt(pid_t pid, const struct process *books, const struc
 		target->slot = books->slot;
 		target->born_ns = target->mapped_ns = books->forked_ns;
 		target->started_ns = books->admitted_ns ?: books->forked_ns;
+		target->exec_event_cnt = books->admitted_ns != 0; /* the one that it was admitted at */
 		err = inherit(target, parent);
 	}
 	if (!err && open_child(target)) {
@@ -272,12 +273,27 @@ static void find_root(char root[32], const struct target *target)
 		strcpy(root, "/");
 }
 
+/*
+ * One that the books have not told of before. They begin at the end of the exec that it was admitted at,
+ * whose event is older; so are those of the programs that it was until then, as which nobody recorded it.
+ */
+static bool is_new_exec(const struct target *target, const struct mapping_event *event)
+{
+	return event->is_exec && event->time_ns > target->execed_ns &&
+	       event->time_ns > target->books.admitted_ns;
+}
+
 /* It has called exec of what is not recorded: from that event on all are of that program. */
 static bool is_of_next_program(struct target *target, const struct mapping_event *event)
 {
-	target->has_gone_on |= target->books.has_left && event->is_exec &&
+	target->has_gone_on |= target->books.has_left && is_new_exec(target, event) &&
 			       target->exec_event_cnt >= target->books.exec_cnt;
 	return target->has_gone_on;
+}
+
+bool target__was_there(const struct target *target, uint64_t time_ns)
+{
+	return time_ns >= target->born_ns && (!target->books.exit_ns || time_ns <= target->books.exit_ns);
 }
 
 int target__take_event(struct target *target, const struct mapping_event *event)
@@ -296,14 +312,12 @@ int target__take_event(struct target *target, const struct mapping_event *event)
 	const struct mapping *mapping;
 	int err = 0;
 
-	if (event->time_ns < target->born_ns ||
-	    (target->books.exit_ns && event->time_ns > target->books.exit_ns))
+	if (!target__was_there(target, event->time_ns))
 		return 0; /* of another process with its pid */
 	if (is_of_next_program(target, event))
 		return 0;
 	target->is_touched = true;
-	if (event->time_ns > target->execed_ns) /* else the books have told of it before */
-		target->exec_event_cnt += event->is_exec;
+	target->exec_event_cnt += is_new_exec(target, event);
 	if (event->time_ns < target->mapped_ns)
 		return 0;
 	if (event->is_exec)

@@ -52,7 +52,7 @@ struct target {
 	int pidfd; /* readable once the process has ended */
 	uint64_t start_ticks;
 	char *comm, *exe, *cmdline, *cgroup;
-	uint64_t born_ns;    /* CLOCK_MONOTONIC: events of before are of another process with its pid */
+	uint64_t born_ns;    /* CLOCK_MONOTONIC: events of before are of another with its pid */
 	uint64_t started_ns; /* CLOCK_MONOTONIC when it was admitted */
 	uint64_t rss_bytes, rss_at_start_bytes;
 	struct rss rss; /* as of the last drain at which it ran */
@@ -122,6 +122,9 @@ int target__refresh(struct target *target, struct reason *why);
 
 /* Reads again what it is called. 0 or -ENOMEM. */
 int target__read_identity(struct target *target);
+
+/* Whether what was then of its pid is its own. */
+bool target__was_there(const struct target *target, uint64_t time_ns);
 
 /* Takes in what the kernel has told of its mappings. 0 or -ENOMEM. */
 int target__take_event(struct target *target, const struct mapping_event *event);

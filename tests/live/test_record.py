@@ -79,7 +79,7 @@ class World:
 
     def warm(self):
         """One that is recorded, so that the library is probed before others use it: for `--comm warm-up`."""
-        self.holds("warm-up")
+        return self.holds("warm-up")
 
     def holds(self, name, size=100003, **options):
         path = self.program(name)
@@ -258,6 +258,66 @@ def test_record_who_calls_exec_may_leave(bench):
     check_equal(bench.show(paths[0])["metadata"]["end"], "called exec of a program that is not recorded", "end")
     check(170001 in [row["size"] for row in bench.stats(paths[0])["statistics"]], "its block")
     check_equal(recorder.pass_now(), [], "recorded after that")
+
+
+def check_named(bench, path):
+    """Where its big block comes from is known."""
+    row = bench.stats(path, "--group-by", "traceback")["statistics"][0]
+    functions = [frame.get("function") for frame in row["traceback"]]
+    check("hold" in functions, f"{path}: {row}")
+    metadata = bench.show(path)["metadata"]
+    check_equal([metadata.get(name, 0) for name in ("tracebacks_missing", "frames_unmapped")], [0, 0],
+                f"{path}: tracebacks that are missing, frames in nothing")
+
+
+CHAINS = 6
+
+
+def test_record_names_who_was_others_before(bench):
+    """Nobody recorded the programs that it was, in the same process and since a moment ago."""
+    world = World(bench)
+    first, second, last = (world.program(name) for name in ("first", "second", "last"))
+    recorder = world.record_warm("--comm", "last")
+    chains = [bench.start([first, "70001", second, "80001", last, "190001"], kind=Workload,
+                          env=world.environment).ready() for _ in range(CHAINS)]
+    for _ in range(2):
+        paths = recorder.pass_now()
+        check_equal({path.split("/")[-2] for path in paths}, {f"last.{chain.pid}" for chain in chains},
+                    "recorded")
+        for path in paths:
+            check_named(bench, path)
+
+
+def test_record_names_who_was_recorded_before(bench):
+    """One process that is admitted, left alone and admitted again: both have their own mappings."""
+    world = World(bench)
+    first, second, third = (world.program(name) for name in ("first", "second", "third"))
+    recorder = world.record_warm("--comm", "first", "--comm", "third")
+    chains = [bench.start([first, "170001", second, "80001", third, "190001"], kind=Workload,
+                          env=world.environment).ready() for _ in range(CHAINS)]
+    paths = recorder.pass_now()
+    check_equal({path.split("/")[-2] for path in paths},
+                {f"{name}.{chain.pid}" for chain in chains for name in ("first", "third")}, "recorded")
+    for path in paths:
+        check_named(bench, path)
+
+
+def test_record_names_who_joins_a_group_and_calls_exec(bench):
+    """As who starts a container does."""
+    world = World(bench)
+    first, second = (world.program(name) for name in ("first", "second"))
+    with unified_group(bench, "allocsnap-joined") as group:
+        (group / "cgroup.procs").write_text(str(world.warm().pid))
+        recorder = world.record("--cgroup", "/allocsnap-joined*")
+        chains = [world.shell(f"exec 3>{group}/cgroup.procs; exec {first} 70001 /bin/sh -c "
+                              f"'echo $$ >&3; exec {second} 190001'") for _ in range(CHAINS)]
+        for chain in chains:
+            check_equal(json.loads(chain.line())["ready"], chain.pid, "who is ready")
+        paths = [path for path in recorder.pass_now() if "/second." in path]
+        check_equal({path.split("/")[-2] for path in paths}, {f"second.{chain.pid}" for chain in chains}, "recorded")
+        for path in paths:
+            check_named(bench, path)
+        recorder.end()
 
 
 def test_record_short_lived(bench):

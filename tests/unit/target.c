@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which events of a pid are a target's, and which execs the books know of already. */
+#include "collect/target.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define NO_PROCESS 0x3fffffff /* above all pids: nothing is read from /proc */
+
+/* Forked at 100, admitted at the exec that an event tells of at 500. */
+#define FORKED 100
+#define EXECED 500
+#define ADMITTED 510
+
+static struct objects objects;
+
+static struct target *adopt(const struct process *books)
+{
+	struct target *target = target__adopt(NO_PROCESS, books, NULL, &objects);
+
+	cr_assert(target);
+	return target;
+}
+
+static struct process admitted_books(void)
+{
+	return (struct process){ .forked_ns = FORKED, .admitted_ns = ADMITTED, .exec_cnt = 1, .image = 1 };
+}
+
+static struct target *adopt_admitted(void)
+{
+	const struct process books = admitted_books();
+
+	return adopt(&books);
+}
+
+static void tell_exec(struct target *target, uint64_t time_ns)
+{
+	const struct mapping_event event = { .time_ns = time_ns, .pid = NO_PROCESS, .is_exec = true,
+					     .path = "" };
+
+	cr_assert_eq(target__take_event(target, &event), 0);
+}
+
+static void tell_mapping(struct target *target, uint64_t time_ns, uint64_t start)
+{
+	const struct mapping_event event = { .time_ns = time_ns, .pid = NO_PROCESS, .start = start,
+					     .end = start + 0x1000, .path = "[vdso]" };
+
+	cr_assert_eq(target__take_event(target, &event), 0);
+}
+
+static bool maps(const struct target *target, uint64_t address)
+{
+	return mappings_find(&target->mappings, address);
+}
+
+static void end(struct target *target)
+{
+	target__free(target);
+	objects_release(&objects);
+}
+
+/* What it was before nobody recorded: the books begin with the last of these execs. */
+Test(target, execs_of_before_it_was_admitted_are_none_of_the_books)
+{
+	struct target *target = adopt_admitted();
+
+	tell_exec(target, 200);
+	tell_mapping(target, 210, 0x1000);
+	tell_exec(target, 300);
+	tell_mapping(target, 310, 0x2000);
+	tell_exec(target, EXECED);
+	tell_mapping(target, EXECED + 1, 0x3000);
+	target__forget_image(target);
+	tell_mapping(target, ADMITTED + 1, 0x4000);
+	cr_expect_eq(target->exec_event_cnt, target->books.exec_cnt);
+	cr_expect(!maps(target, 0x1000) && !maps(target, 0x2000));
+	cr_expect(maps(target, 0x3000) && maps(target, 0x4000));
+	end(target);
+}
+
+/* It was told before its books were seen: that is the one that they know of. */
+Test(target, the_exec_that_it_was_admitted_at_may_have_been_missed)
+{
+	struct target *target = adopt_admitted();
+
+	tell_mapping(target, ADMITTED + 1, 0x4000);
+	target__forget_image(target);
+	cr_expect_eq(target->exec_event_cnt, 1);
+	cr_expect(maps(target, 0x4000));
+	end(target);
+}
+
+Test(target, execs_of_after_it_was_admitted_count)
+{
+	struct target *target = adopt_admitted();
+
+	tell_exec(target, EXECED);
+	tell_exec(target, 600);
+	cr_expect_eq(target->exec_event_cnt, 2);
+	target->books.exec_cnt = 2;
+	tell_mapping(target, 601, 0x5000);
+	target__forget_image(target);
+	cr_expect_eq(target->exec_event_cnt, 2);
+	cr_expect(maps(target, 0x5000));
+	end(target);
+}
+
+Test(target, execs_of_who_was_admitted_by_its_fork_count)
+{
+	const struct process books = { .forked_ns = FORKED, .image = 1 };
+	struct target *target = adopt(&books);
+
+	tell_exec(target, FORKED - 1);
+	cr_expect_eq(target->exec_event_cnt, 0);
+	tell_exec(target, 200);
+	cr_expect_eq(target->exec_event_cnt, 1);
+	end(target);
+}
+
+/* The books have told of it first, and what was known is forgotten; the event of it comes later. */
+Test(target, an_exec_counts_once)
+{
+	const struct process books = { .forked_ns = FORKED, .image = 1 };
+	struct target *target = adopt(&books);
+
+	target->books.exec_cnt = 1;
+	target__forget_image(target);
+	cr_expect_eq(target->exec_event_cnt, 1);
+	tell_exec(target, 200);
+	cr_expect_eq(target->exec_event_cnt, 1);
+	end(target);
+}
+
+/* Its own exec is not the next program's, nor are those of before; from that one's on nothing is its own. */
+Test(target, what_comes_with_the_next_program_is_not_its_own)
+{
+	struct process books = admitted_books();
+	struct target *target;
+
+	books.has_left = 1;
+	books.exit_ns = 700;
+	target = adopt(&books);
+	tell_exec(target, 200);
+	tell_exec(target, EXECED);
+	tell_mapping(target, EXECED + 1, 0x3000);
+	tell_exec(target, 690);
+	tell_mapping(target, 691, 0x6000);
+	tell_mapping(target, 701, 0x7000);
+	cr_expect_eq(target->exec_event_cnt, 1);
+	cr_expect(maps(target, 0x3000));
+	cr_expect(!maps(target, 0x6000) && !maps(target, 0x7000));
+	end(target);
+}
+
+Test(target, is_there_from_its_birth_to_its_end)
+{
+	struct target *target = adopt_admitted();
+
+	cr_expect(!target__was_there(target, FORKED - 1));
+	cr_expect(target__was_there(target, FORKED));
+	cr_expect(target__was_there(target, 1000000));
+	target->books.exit_ns = 700;
+	cr_expect(target__was_there(target, 700));
+	cr_expect(!target__was_there(target, 701));
+	end(target);
+}
