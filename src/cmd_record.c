@@ -242,8 +242,9 @@ const struct command cmd_record = {
 		  "who fits one of each kind that is given, and none that excludes. In a GLOB * is any text,\n"
 		  "slashes included, and ? any byte. Processes are recorded from their start or their exec on,\n"
 		  "those that are there already from now on; who is moved into a control group, renamed or changes\n"
-		  "its user is noticed within five seconds. Every process that uses the same allocator's file pays for\n"
-		  "the probes, though only who is admitted is recorded.\n"
+		  "its user is noticed within five seconds, if it is admitted then: who is recorded stays so until it\n"
+		  "calls exec, and its snapshots stay in one folder. Every process that uses the same allocator's file\n"
+		  "pays for the probes, though only who is admitted is recorded.\n"
 		  "Each interval is one snapshot of each process, all of one instant; who ends in between has its\n"
 		  "last one in the next pass. SIGUSR1 takes snapshots now; Ctrl-C and SIGTERM end with last ones.\n"
 		  PROBE_DETAIL,

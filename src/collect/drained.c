@@ -396,6 +396,7 @@ static int save_target(struct collector *collector, struct target *target,
 	note_shown(target);
 	err = save(target, builder, options, collector->occasion.wall_ns, ret_path, why);
 	target->was_saved |= !err;
+	target->is_named |= !err;
 	target->snapshots_lost += err != 0;
 	snapshot_builder__free(builder);
 	return err;

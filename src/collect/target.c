@@ -64,11 +64,20 @@ static int replace(char **known, char *text)
 	return 0;
 }
 
+/* One program's snapshots stay together, whatever it calls itself later. */
+static int take_comm(struct target *target, char *comm)
+{
+	if (!target->is_named)
+		return replace(&target->comm, comm);
+	free(comm);
+	return 0;
+}
+
 /* Of one that is gone the kernel has kept what it was called, and with what. */
 static int read_kept_identity(struct target *target)
 {
 	const struct process *books = &target->books;
-	int err = replace(&target->comm, strndup(books->comm, COMM_BYTES));
+	int err = take_comm(target, strndup(books->comm, COMM_BYTES));
 
 	if (err || *target->cmdline)
 		return err;
@@ -81,7 +90,7 @@ int target__read_identity(struct target *target)
 
 	if (target__is_over(target) || target->books.has_left)
 		return read_kept_identity(target);
-	err = replace(&target->comm, proc_text(target->pid, "comm"));
+	err = take_comm(target, proc_text(target->pid, "comm"));
 	if (!err)
 		err = replace(&target->exe, proc_link(target->pid, "exe"));
 	return err ?: replace(&target->cmdline, proc_cmdline(target->pid));
@@ -352,6 +361,7 @@ int target__forget_image(struct target *target)
 	target->exec_cnt = target->books.exec_cnt;
 	target->replaced_nr = 0;
 	target->is_touched = true;
+	target->is_named = false;
 	target__forget_traces(target);
 	if (target->exec_event_cnt >= target->exec_cnt)
 		return target__read_identity(target);

@@ -75,6 +75,7 @@ struct target {
 	bool is_seen_to; /* its end was */
 	bool is_unsaved; /* since the last drain */
 	bool was_saved;
+	bool is_named; /* there are snapshots of this program under `comm` */
 	bool has_gone_on; /* as a program that is not recorded, and events are of that one */
 	uint64_t late_nr; /* functions probed when the process may have called them already */
 	struct seen_object *seen; /* each once */

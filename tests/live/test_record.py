@@ -320,6 +320,28 @@ def test_record_names_who_joins_a_group_and_calls_exec(bench):
         recorder.end()
 
 
+def test_record_keeps_the_name_of_a_folder(bench):
+    """Who is renamed is the same program: it stays recorded, and its snapshots stay together."""
+    world = World(bench)
+    teller = bench.path("teller")
+    shutil.copy("/bin/sh", teller)
+    recorder = world.record_warm("--comm", "teller", "--exclude-comm", "secret*", "--min-bytes", "1")
+    shell = bench.start([teller, "-c", "echo ready; read go; printf secret >/proc/self/comm; echo done; read go"],
+                        env=world.environment)
+    check_equal(shell.line(), "ready", "the shell")
+    recorder.pass_now()
+    shell.write("go\n")
+    check_equal(shell.line(), "done", "the shell")
+    check_equal(pathlib.Path(f"/proc/{shell.pid}/comm").read_text(), "secret\n", "its name")
+    recorder.pass_now()
+    shell.write("go\n")
+    shell.wait()
+    recorder.pass_now()
+    check_equal(dict(recorder.names()), {f"teller.{shell.pid}": 3}, "snapshots")
+    last = bench.show(recorder.paths()[-1])["metadata"]
+    check_equal([last["comm"], last["end"]], ["teller", "exited 0"], "its last one: name, end")
+
+
 def test_record_short_lived(bench):
     """Of 1,000 children those leave one that held more than --min-bytes once; nothing piles up."""
     world = World(bench)

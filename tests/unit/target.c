@@ -154,6 +154,33 @@ Test(target, what_comes_with_the_next_program_is_not_its_own)
 	end(target);
 }
 
+static void expect_comm(struct target *target, const char *comm)
+{
+	cr_assert_eq(target__read_identity(target), 0);
+	cr_expect_str_eq(target->comm, comm);
+}
+
+/* An exec that events have told of, and the books not yet, has no snapshot of its own so far. */
+Test(target, is_called_what_its_snapshots_are_till_it_calls_exec)
+{
+	struct target *target = adopt_admitted();
+
+	target->books.exit_ns = 700;
+	strcpy(target->books.comm, "first");
+	expect_comm(target, "first");
+	strcpy(target->books.comm, "second");
+	expect_comm(target, "second");
+	target->is_named = true;
+	strcpy(target->books.comm, "third");
+	expect_comm(target, "second");
+	tell_exec(target, 600);
+	cr_expect_str_eq(target->comm, "second");
+	target->books.exec_cnt = 2;
+	target__forget_image(target);
+	cr_expect_str_eq(target->comm, "third");
+	end(target);
+}
+
 Test(target, is_there_from_its_birth_to_its_end)
 {
 	struct target *target = adopt_admitted();
