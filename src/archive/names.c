@@ -2,6 +2,7 @@
 #include "archive/names.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -99,25 +100,47 @@ bool is_folder_name(const char *name)
 	       parse_pid(dot + 1, &pid);
 }
 
-/* ".TIME.tmp.PID" or ".TIME.tmp.PID-N" */
-bool draft_name_parse(const char *name, pid_t *ret_writer)
+/* What a file is called that is not there yet: TIME, or of one that is replaced TIME[-N].snap. */
+static bool is_draft_of(const char *name)
 {
-	char text[STAMP_TEXT_MAX], pid[8] = "";
-	unsigned int nr = 1;
+	char text[STAMP_TEXT_MAX];
 	uint64_t ms;
 	int len;
 
-	if (*name != '.' || !parse_time(name + 1, &ms, &len))
+	if (stamp_parse(name, &ms))
+		return true;
+	if (!parse_time(name, &ms, &len))
 		return false;
-	if (sscanf(name + 1 + len, ".tmp.%7[0-9]-%3u", pid, &nr) < 1 ||
-	    !parse_pid(pid, ret_writer))
-		return false;
-	text[0] = '.';
-	len = 1 + time_text(text + 1, sizeof(text) - 1, ms);
-	len += snprintf(text + len, sizeof(text) - len, ".tmp.%s", pid);
-	if (nr > 1)
-		snprintf(text + len, sizeof(text) - len, "-%u", nr);
+	time_text(text, sizeof(text), ms);
 	return !strcmp(text, name);
+}
+
+/* "PID" or "PID-N" */
+static bool parse_writer(const char *text, pid_t *ret_writer)
+{
+	char pid[8] = "", again[16];
+	unsigned int nr = 1;
+
+	if (sscanf(text, "%7[0-9]-%3u", pid, &nr) < 1 || !parse_pid(pid, ret_writer))
+		return false;
+	snprintf(again, sizeof(again), nr > 1 ? "%s-%u" : "%s", pid, nr);
+	return !strcmp(again, text);
+}
+
+/* A dot, the name, ".tmp." and the writer. */
+bool draft_name_parse(const char *name, pid_t *ret_writer)
+{
+	const char *tmp = strstr(name, ".tmp.");
+	char of[STAMP_TEXT_MAX];
+	pid_t writer;
+
+	if (*name != '.' || !tmp || tmp == name || tmp - name > (ptrdiff_t)sizeof(of))
+		return false;
+	snprintf(of, sizeof(of), "%.*s", (int)(tmp - name - 1), name + 1);
+	if (!is_draft_of(of) || !parse_writer(tmp + strlen(".tmp."), &writer))
+		return false;
+	*ret_writer = writer;
+	return true;
 }
 
 bool trial_name_parse(const char *name, pid_t *ret_writer)

@@ -34,7 +34,10 @@ const char *stamp_text(char text[STAMP_TEXT_MAX], uint64_t stamp);
 bool is_host_name(const char *name);
 bool is_folder_name(const char *name);
 
-/* A snapshot on its way to its name where files without one are not to be had (base/draft.h). */
+/*
+ * A snapshot on its way to its name where files without one are not to be had, or to the place of an older
+ * one: .TIME.tmp.PID, .TIME.snap.tmp.PID, each also with -N for those of one time or PID (base/draft.h).
+ */
 bool draft_name_parse(const char *name, pid_t *ret_writer);
 
 /* What store_check() tries out whether a directory can be written to with. */

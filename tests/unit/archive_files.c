@@ -226,6 +226,20 @@ Test(archive_files, a_draft_whose_pid_was_used_again)
 	archive__close(archive);
 }
 
+/* As symbolize leaves it when it is killed while it puts a named snapshot in the place of an unnamed one. */
+Test(archive_files, drafts_of_what_is_replaced_go_too)
+{
+	char path[256], kept[256];
+
+	snprintf(kept, sizeof(kept), "d/%s/a.1/" OURS, own_host());
+	put_file(kept, FILE_BYTES);
+	snprintf(path, sizeof(path), "d/%s/a.1/." OURS ".tmp.%d", own_host(), getppid());
+	put_file(path, FILE_BYTES);
+	archive__close(open_archive(0, 0));
+	cr_expect(!is_there(path));
+	cr_expect(is_there(kept));
+}
+
 Test(archive_files, trials_go)
 {
 	put_file("d/.allocsnap.999998", 0);
