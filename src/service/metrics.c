@@ -274,7 +274,9 @@ int metrics__print(FILE *out, const struct metrics *metrics)
 	put_named(out, &loss, "loss", metrics->loss, metrics->loss_nr);
 	put_named(out, &traps, "kind", metrics->bystander_traps, metrics->bystander_traps_nr);
 	err = put_processes(out, metrics);
-	return err ?: ferror(out) ? -EIO : 0;
+	if (fflush(out) || ferror(out)) /* what is written after an error leaves errno as it is */
+		return -errno ?: -EIO;
+	return err;
 }
 
 /* The stream has a descriptor of its own; the draft's stays open for its name. */

@@ -3,9 +3,11 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -205,6 +207,33 @@ Test(service_metrics_file, is_replaced)
 		cr_expect_str_neq(line, "allocsnap_disk_bytes 2\n");
 	fclose(before);
 	cr_expect_eq(files_in_folder(), 1);
+}
+
+Test(service_metrics_file, says_why_it_cannot_be_written)
+{
+	const struct rlimit small = { .rlim_cur = 512, .rlim_max = RLIM_INFINITY };
+	const struct metrics metrics = {};
+	struct reason why = {};
+
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+	cr_expect_eq(metrics__write("a.prom", &metrics, &why), -EFBIG);
+	cr_expect_str_eq(why.text, "a.prom: cannot write: File too large");
+	cr_expect_eq(files_in_folder(), 0);
+}
+
+/* The error comes in the middle, and what is written after it has none of its own. */
+Test(service_metrics, keep_the_first_error)
+{
+	struct metrics_process process[100] = {};
+	const struct metrics metrics = { .process = process, .process_nr = ARRAY_SIZE(process) };
+	FILE *out = fopen("/dev/full", "w");
+
+	for (size_t i = 0; i < ARRAY_SIZE(process); i++)
+		process[i] = (struct metrics_process){ .pid = 1 + i, .comm = "x" };
+	cr_assert(out);
+	cr_expect_eq(metrics__print(out, &metrics), -ENOSPC);
+	fclose(out);
 }
 
 /* In a folder of somebody else's it is the link that is replaced, not what it leads to. */
