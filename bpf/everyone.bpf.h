@@ -21,6 +21,7 @@ extern __u32 next_slot;
 /* Processes, since the recording began. */
 extern __u64 admissions_dropped; /* not recorded: there was no room */
 extern __u64 ended_small;	 /* that ended with less than rules.min_bytes, before the loader saw them */
+extern struct process ended_small_sum; /* of their books: counters, losses and CPU time */
 
 /* Blocks in the map whose image has gone; the loader takes off what it has swept. */
 extern __u64 stale_blocks, stale_images;
@@ -85,6 +86,21 @@ static __always_inline bool is_to_be_seen(const struct process *process)
 	return (peak && peak >= rules.min_bytes) || may_be_unprobed(process);
 }
 
+/* Nobody else will count what was in it. Most counters are 0: a write to what all share is spared. */
+static __always_inline void sum_small(const struct process *process)
+{
+	struct process *sum = &ended_small_sum;
+
+	__sync_fetch_and_add(&ended_small, 1);
+	__sync_fetch_and_add(&sum->cpu_ns, process->cpu_ns);
+	for (int i = 0; i < COUNTER_NR; i++)
+		if (process->counter[i])
+			__sync_fetch_and_add(&sum->counter[i], process->counter[i]);
+	for (int i = 0; i < LOSS_NR; i++)
+		if (process->loss[i])
+			__sync_fetch_and_add(&sum->loss[i], process->loss[i]);
+}
+
 /*
  * Its PID may be given out again at once, and the slot, too, unless there is something for the loader to
  * see: it is woken then.
@@ -100,7 +116,7 @@ static __always_inline void end_books(struct process *process, __u32 tgid)
 		ring(tgid);
 		return;
 	}
-	__sync_fetch_and_add(&ended_small, 1);
+	sum_small(process);
 	process->image = 0;
 	barrier();
 	slot_taken[slot] = 0;

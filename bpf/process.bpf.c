@@ -19,6 +19,7 @@ __u32 slot_taken[PROCESSES_MAX] = {};
 __u32 next_slot = 0;
 __u64 admissions_dropped = 0;
 __u64 ended_small = 0;
+struct process ended_small_sum = {};
 __u64 stale_blocks = 0, stale_images = 0;
 
 static __always_inline struct thread *thread_of(struct task_struct *task)

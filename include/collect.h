@@ -364,9 +364,11 @@ struct collector_health {
 	uint64_t processes;	    /* traced now, ended ones included */
 	uint64_t processes_waiting; /* of these, ended: the next drain is due for them */
 	uint64_t processes_small;   /* that ended with less than min_bytes, and left nothing */
+	uint64_t processes_unprobed; /* that ended before their allocator was probed, and left nothing */
 	uint64_t processes_dropped; /* that should have been traced: there was no room; of those that wait, at the last look */
-	uint64_t processes_all;	    /* ever */
-	uint64_t allocations, frees; /* of all of them, as are the next; a little less than was counted */
+	uint64_t processes_ever_dropped; /* the same, those that have been let in since included */
+	uint64_t processes_all;	    /* ever, those that left nothing included */
+	uint64_t allocations, frees; /* of all of them, as are the next; of a program that called exec, as of the last look */
 	uint64_t cpu_ns, cost_ns;
 	uint64_t bystander_traps;   /* probes hit by processes that are not traced; by kind: */
 	uint64_t bystander_entry_traps, bystander_stepped_traps, bystander_return_traps;
@@ -381,7 +383,10 @@ struct collector_loss {
 	uint64_t value;
 };
 
-/* The kernel's losses of all processes since the recording began: those that are not 0, max at most. How many. */
+/*
+ * Losses of all processes since the recording began: those that are not 0, max at most. How many. What is
+ * found when a snapshot is made is in them from then on, by its growth since the process's last one.
+ */
 size_t collector__get_losses(const struct collector *collector, struct collector_loss *ret, size_t max);
 
 /*

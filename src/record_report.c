@@ -23,9 +23,10 @@ void report_line(char *text, size_t bytes, const struct collector *collector, ui
 	collector__get_health(collector, &health);
 	snprintf(text, bytes,
 		 "%" PRIu64 " snapshots in %.2f s; %" PRIu64 " processes, %" PRIu64
-		 " ended with little, %" PRIu64 " not recorded; bystanders: %" PRIu64 " traps, %.2f s",
+		 " ended with little, %" PRIu64 " before they were probed, %" PRIu64
+		 " not recorded; bystanders: %" PRIu64 " traps, %.2f s",
 		 saved_nr, pass_ns / 1e9, health.processes, health.processes_small,
-		 health.processes_dropped, health.bystander_traps, health.bystander_cost_ns / 1e9);
+		 health.processes_unprobed, health.processes_dropped, health.bystander_traps, health.bystander_cost_ns / 1e9);
 }
 
 /* ---- ourselves ---- */
@@ -99,6 +100,9 @@ static void describe_health(const struct collector_health *health, struct metric
 {
 	metrics->process_now_nr = health->processes - health->processes_waiting;
 	metrics->process_all_nr = health->processes_all;
+	metrics->process_small_nr = health->processes_small;
+	metrics->process_unprobed_nr = health->processes_unprobed;
+	metrics->process_dropped_nr = health->processes_ever_dropped;
 	metrics->allocations = health->allocations;
 	metrics->frees = health->frees;
 	metrics->cpu_ns = health->cpu_ns;

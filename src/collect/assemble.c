@@ -273,34 +273,44 @@ static void count_live(const struct assembly *assembly, uint64_t *counter)
 		counter[COUNTER_peak_blocks] = assembly->blocks;
 }
 
-static int add_losses(struct assembly *assembly, const struct process *books,
-		      const struct occasion *occasion)
+/* What is not counted in the kernel, but by us: before, and just now. */
+static void count_found(const struct assembly *assembly, const struct occasion *occasion, uint64_t *loss)
 {
-	const struct mappings *mappings = &assembly->target->mappings;
-	const struct probes *probes = assembly->target->probes;
-	uint64_t counter[COUNTER_NR], loss[LOSS_NR];
+	const struct target *target = assembly->target;
+	const struct mappings *mappings = &target->mappings;
+	const struct probes *probes = target->probes;
 
-	for (int i = 0; i < LOSS_NR; i++)
-		loss[i] = books->loss[i];
 	count_ends(assembly, loss);
 	loss[LOSS_unwind_tables_missing] = unwind_tables_missing(occasion->unwind_tables, mappings);
 	loss[LOSS_tracebacks_limited] = assembly->tracebacks_limited;
 	loss[LOSS_tracebacks_broken] = assembly->tracebacks_broken;
 	loss[LOSS_tracebacks_skipping] = assembly->tracebacks_skipping;
 	/* Seen once it may be a process that is just ending. */
-	loss[LOSS_main_thread_ended] = assembly->target->leaderless_nr > 1;
-	loss[LOSS_mappings_replaced] = assembly->target->mappings.replaced_nr;
+	loss[LOSS_main_thread_ended] = target->leaderless_nr > 1;
+	loss[LOSS_mappings_replaced] = target->mappings.replaced_nr;
 	loss[LOSS_tracebacks_missing] = assembly->tracebacks_missing;
 	loss[LOSS_functions_unprobed] = probes_lost_in(probes->failed, probes->failed_nr, mappings);
 	loss[LOSS_functions_dropped] = probes_lost_in(probes->dropped, probes->dropped_nr, mappings);
-	loss[LOSS_processes_dropped] += assembly->target->children_dropped_nr;
-	loss[LOSS_snapshots_lost] = assembly->target->snapshots_lost;
-	loss[LOSS_functions_late] = assembly->target->late_nr;
-	loss[LOSS_mappings_missed] = occasion->mappings_missed - assembly->target->missed_at_start;
+	loss[LOSS_processes_dropped] = target->children_dropped_nr;
+	loss[LOSS_snapshots_lost] = target->snapshots_lost;
+	loss[LOSS_functions_late] = target->late_nr;
+	loss[LOSS_mappings_missed] = occasion->mappings_missed - target->missed_at_start;
 	loss[LOSS_process_events_missed] = occasion->process_events_missed;
-	loss[LOSS_frames_unmapped] = assembly->target->frames_unmapped;
+	loss[LOSS_frames_unmapped] = target->frames_unmapped;
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		loss[LOSS_objects_unreadable] += is_unreadable(assembly, mappings->used[i]);
+}
+
+static int add_losses(struct assembly *assembly, const struct process *books,
+		      const struct occasion *occasion)
+{
+	uint64_t counter[COUNTER_NR], loss[LOSS_NR] = {};
+
+	count_found(assembly, occasion, loss);
+	if (occasion->has_churn)
+		found_losses_add(&assembly->target->found, books->exec_cnt, loss);
+	for (int i = 0; i < LOSS_NR; i++)
+		loss[i] += books->loss[i];
 	memcpy(counter, books->counter, sizeof(counter));
 	if (occasion->has_churn)
 		count_live(assembly, counter);

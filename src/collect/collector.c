@@ -357,7 +357,7 @@ static void cost_keep(struct collector *collector, const struct target *target)
 	collector->gone.cpu_ns += target->cost.cpu_ns;
 	collector->gone.cost_ns += target->cost.cost_ns;
 	collector->gone.processes++;
-	gone_add(&collector->gone, &target->books);
+	gone_add_target(&collector->gone, target);
 }
 
 void remove_target(struct collector *collector, size_t i)

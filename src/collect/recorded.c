@@ -244,14 +244,19 @@ static bool is_stillborn(const struct target *target)
 	return target->books.memory_of && target->has_ended;
 }
 
-/* One of everyone that nobody needs to know of, unless there are snapshots of before. */
+/*
+ * One of everyone that nobody needs to know of, unless there are snapshots of before. Of one that was
+ * probed too late the peak says nothing: it has a snapshot, which tells that.
+ */
 static bool is_too_small(struct collector *collector, const struct target *target)
 {
+	uint64_t peak_bytes = target->books.counter[COUNTER_peak_bytes];
 	bool is = collector->everyone && target->has_ended && !target->was_saved && !target->is_unsaved &&
-		  (target->books.counter[COUNTER_peak_bytes] < collector->min_bytes ||
-		   !target->books.counter[COUNTER_peak_bytes]);
+		  !target->late_nr && (peak_bytes < collector->min_bytes || !peak_bytes);
+	bool is_unprobed = is && health_is_unprobed(target);
 
-	collector->small_nr += is;
+	collector->unprobed_nr += is_unprobed;
+	collector->small_nr += is && !is_unprobed;
 	return is;
 }
 

@@ -59,7 +59,7 @@ struct collector {
 	bool no_names;
 	bool everyone;
 	uint64_t min_bytes; /* of everyone */
-	uint64_t not_admitted_nr;
+	uint64_t not_admitted_nr, ever_refused_nr; /* at the last look; what it grew by from look to look */
 	uint32_t traceback_limit;
 	struct rlimit files_before; /* RLIMIT_NOFILE before we raised it: what we start gets it */
 	struct target **target;
@@ -79,6 +79,7 @@ struct collector {
 	} stale; /* tracebacks in the last drain, of images that are gone */
 	double tracebacks_an_image;   /* that images leave, as of late */
 	uint64_t small_nr; /* of everyone: that ended with too little to be told of */
+	uint64_t unprobed_nr; /* that ended before what they mapped could be looked at */
 	struct cut cut;
 	struct drain drain;
 	struct occasion occasion;

@@ -334,6 +334,8 @@ int collector__admit(struct collector *collector, struct reason *why)
 			break;
 		}
 	}
+	if (refused > collector->not_admitted_nr)
+		collector->ever_refused_nr += refused - collector->not_admitted_nr;
 	collector->not_admitted_nr = refused;
 	free(found);
 	if (nr)

@@ -10,6 +10,7 @@
 #include "base/idmap.h"
 #include "collect/books.h"
 #include "collect/cost.h"
+#include "collect/health.h"
 #include "collect/mapping_events.h"
 #include "collect/mappings.h"
 #include "collect/pausing.h"
@@ -71,6 +72,7 @@ struct target {
 	} shown; /* by the snapshots that were written */
 	bool is_near_oom; /* since the last of them */
 	uint64_t assembled_bytes; /* live in the snapshot that was made last */
+	struct found_losses found; /* by the snapshots so far */
 	bool is_touched; /* what it maps, or what it is, has changed */
 	bool is_seen_to; /* its end was */
 	bool is_unsaved; /* since the last drain */

@@ -81,6 +81,14 @@ static const struct row numbers[] = {
 	{ "allocsnap_processes", "gauge", "Processes that are recorded now.", FIELD(process_now_nr) },
 	{ "allocsnap_processes_total", "counter", "Processes that were recorded.",
 	  FIELD(process_all_nr) },
+	{ "allocsnap_processes_small_total", "counter",
+	  "Of these, processes that ended with less than --min-bytes and left no snapshot.",
+	  FIELD(process_small_nr) },
+	{ "allocsnap_processes_unprobed_total", "counter",
+	  "Of these, processes that ended before their allocator was probed and left no snapshot.",
+	  FIELD(process_unprobed_nr) },
+	{ "allocsnap_processes_dropped_total", "counter",
+	  "Processes that should have been recorded: there was no room.", FIELD(process_dropped_nr) },
 	{ "allocsnap_allocations_total", "counter", "Blocks that were recorded.", FIELD(allocations) },
 	{ "allocsnap_frees_total", "counter", "Of these, blocks that were freed.", FIELD(frees) },
 	{ "allocsnap_recorded_cpu_seconds_total", "counter",
@@ -261,7 +269,7 @@ static int put_processes(FILE *out, const struct metrics *metrics)
 int metrics__print(FILE *out, const struct metrics *metrics)
 {
 	static const struct row loss = {
-		"allocsnap_losses_total", "counter", "What was lost, guessed or cut, by its name in snapshots.",
+		"allocsnap_losses_total", "counter", "What was lost, guessed or cut, by its name in snapshots; what each of them counts anew, by its growth.",
 	};
 	static const struct row traps = {
 		"allocsnap_bystander_traps_total", "counter",

@@ -39,6 +39,8 @@ struct metrics {
 	uint64_t last_pass_ns;	/* the instant of the last snapshots; 0: there were none yet */
 
 	uint64_t process_now_nr, process_all_nr; /* recorded now, and ever */
+	uint64_t process_small_nr, process_unprobed_nr; /* of all, that left no snapshot: see metrics.c */
+	uint64_t process_dropped_nr; /* not recorded: there was no room */
 	uint64_t allocations, frees;
 	uint64_t cpu_ns, cost_ns; /* of the recorded ones, as above */
 	const struct metrics_named *loss; /* by its name in snapshots */

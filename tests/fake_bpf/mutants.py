@@ -592,6 +592,12 @@ MUTANTS = {
         "everyone.bpf.h", "\tbpf_map_delete_elem(&process_slots, &tgid);\n", ""),
     "everyone: what is left is not counted": (
         "everyone.bpf.h", "\t__sync_fetch_and_add(&stale_blocks, blocks);\n", ""),
+    "everyone: what was counted of those with little is lost": (
+        "everyone.bpf.h", "\t\t\t__sync_fetch_and_add(&sum->counter[i], process->counter[i]);\n", "\t\t\t;\n"),
+    "everyone: losses of those with little are lost": (
+        "everyone.bpf.h", "\t\t\t__sync_fetch_and_add(&sum->loss[i], process->loss[i]);\n", "\t\t\t;\n"),
+    "everyone: CPU time of those with little is lost": (
+        "everyone.bpf.h", "\t__sync_fetch_and_add(&sum->cpu_ns, process->cpu_ns);\n", ""),
     "everyone: bystanders are not counted": (
         "cost.bpf.h", "\tif (traps)\n\t\t__sync_fetch_and_add(traps, nr);\n", ""),
 

@@ -6,6 +6,7 @@
 
 extern volatile struct rules rules; /* see bpf_process.c */
 extern __u32 slot_taken[PROCESSES_MAX];
+extern struct process ended_small_sum;
 extern __u64 ended_small, admissions_dropped, stale_blocks, stale_images;
 
 #define MIN_BYTES 100
@@ -181,6 +182,28 @@ BOOK_TEST(everyone, who_had_little_leaves_nothing)
 	cr_expect_eq(slot_at(slot)->image, 0);
 	cr_expect_eq(stale_blocks, 1);
 	cr_expect_eq(fake_map_count(&process_slots), 1);
+}
+
+BOOK_TEST(everyone, what_those_with_little_did_is_summed_up)
+{
+	admit_by_name("shopd", 0);
+	for (int i = 0; i < 3; i++) {
+		struct target_thread *thread = newcomer(200 + i, "shopd");
+
+		thread_exec(thread);
+		user_malloc(1, 0x1000);
+		user_malloc(2, 0x2000);
+		user_free(0x1000);
+		book_of(thread->process)->loss[LOSS_processes_dropped] = 5;
+		thread->task.signal->sum_sched_runtime = 7;
+		thread->task.se.sum_exec_runtime = 2;
+		thread_exit(thread, 0);
+	}
+	cr_expect_eq(ended_small, 3);
+	expect_same(ended_small_sum.counter[COUNTER_allocations], 6, "allocations");
+	expect_same(ended_small_sum.counter[COUNTER_frees], 3, "frees");
+	expect_same(ended_small_sum.loss[LOSS_processes_dropped], 15, "losses");
+	expect_same(ended_small_sum.cpu_ns, 27, "CPU time");
 }
 
 static bool is_left_at_its_end(struct target_thread *thread)

@@ -2,6 +2,8 @@
 """allocsnap record as a service: what it tells its manager and Prometheus, and that its files stay in bounds."""
 import os
 import pathlib
+import re
+import shutil
 import signal
 import socket
 import time
@@ -14,6 +16,7 @@ from test_record import Record, World, check_held, name_of
 
 
 KILLS = 8
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "workloads")
 
 
 class Manager:
@@ -79,6 +82,65 @@ def test_record_as_the_service(bench):
     before.kill()
     recorder.end()
     check("STOPPING=1" in manager.hear(), f"told: {manager.told}")
+
+
+def losses(path):
+    """{name: value}"""
+    _, samples = exposition.parse(pathlib.Path(path).read_bytes()).get("allocsnap_losses_total", (None, {}))
+    return {dict(labels)["loss"]: float(value) for labels, value in samples.items()}
+
+
+def static_programs(world, name, count, *flags):
+    """Copies of a program whose allocator is its own, so that each has to be probed for itself."""
+    first = world.bench.path(f"{name}0")
+    world.bench.run(["gcc", "-O1", "-static", *flags, f"{SOURCES}/holds.c", "-o", first])
+    paths = [first, *[world.bench.path(f"{name}{i}") for i in range(1, count)]]
+    for path in paths[1:]:
+        shutil.copy(first, path)
+    return paths
+
+
+def test_record_who_ends_before_the_probes_come(bench):
+    """Not told of as if they had held little: a snapshot says so, or they are counted, where they have no build-id."""
+    world = World(bench)
+    prometheus = bench.path("allocsnap.prom")
+    told = static_programs(world, "told", 3)
+    untold = static_programs(world, "untold", 8, "-Wl,--build-id=none")
+    recorder = world.record_warm("--comm", "told*", "--comm", "untold*", "--exe", f"{bench.folder}/*",
+                                 "--metrics", prometheus)
+    for program in told + untold:
+        bench.run([program, "5500000", "-"])
+    line = recorder.pass_line()
+    check("; 1 processes, 0 ended with little, " in line, f"the balance: {line}")
+    unprobed = int(re.search(r" (\d+) before they were probed, 0 not recorded;", line)[1])
+    check(0 < unprobed <= len(untold), f"the balance: {line}")
+    paths = [path for path in recorder.paths() if "told" in path.split("/")[-2]]
+    check_equal(len(paths) + unprobed, len(told + untold), "snapshots, and those that have none")
+    late = [bench.show(path)["losses"]["functions_late"] for path in paths]
+    check(min(late) > 0, f"functions_late: {late}")
+    recorder.end()
+    found = numbers(prometheus)
+    check_equal(found["allocsnap_processes_total"], 1 + len(told + untold), "processes")
+    check_equal(found["allocsnap_processes_small_total"], 0, "with little")
+    check_equal(found["allocsnap_processes_unprobed_total"], unprobed, "unprobed")
+    check(losses(prometheus)["functions_late"] >= sum(late), f"{losses(prometheus)}, late: {late}")
+
+
+def test_record_metrics_are_of_all_processes(bench):
+    """However short they lived: whether the loader has seen them or not."""
+    world = World(bench)
+    prometheus = bench.path("allocsnap.prom")
+    program = world.program("child")
+    recorder = world.record_warm("--comm", "child", "--exe", f"{bench.folder}/*",
+                                 "--metrics", prometheus)
+    shell = world.shell(f"i=0; while [ $i -lt 300 ]; do {program} 1000 -; i=$((i + 1)); done; echo done; read go")
+    check_equal(shell.line(60), "done", "the shell")
+    recorder.end()
+    found = numbers(prometheus)
+    check_equal(found["allocsnap_processes_total"], 301, "processes")
+    check_equal(found["allocsnap_processes_small_total"], 300, "of these with little")
+    check(found["allocsnap_allocations_total"] >= 300, f"allocations: {found}")
+    check(found["allocsnap_recorded_cpu_seconds_total"] > 0.02, f"CPU time: {found}")
 
 
 def disk_bytes(folder):

@@ -79,6 +79,18 @@ Test(service_metrics, leave_out_what_there_is_not)
 	expect(&metrics, "allocsnap_disk_limit_bytes 7", true);
 }
 
+Test(service_metrics, tell_who_left_no_snapshot)
+{
+	const struct metrics metrics = {
+		.process_all_nr = 9, .process_small_nr = 4, .process_unprobed_nr = 3, .process_dropped_nr = 2,
+	};
+
+	expect(&metrics, "allocsnap_processes_total 9", true);
+	expect(&metrics, "allocsnap_processes_small_total 4", true);
+	expect(&metrics, "allocsnap_processes_unprobed_total 3", true);
+	expect(&metrics, "allocsnap_processes_dropped_total 2", true);
+}
+
 Test(service_metrics, name_losses_and_traps)
 {
 	const struct metrics_named loss[] = { { "blocks_dropped", 3 }, { "stale_calls", 0 } };
