@@ -508,7 +508,7 @@ int snapshot_batch__add(struct snapshot_batch *batch, struct snapshot_builder *b
 typedef void (*snapshot_batch_done_fn)(void *what, uint64_t tag, const char *path, int err,
 				       const struct reason *why);
 
-/* All of them get their names, or are gone, and done() is told of each; the batch is empty then. */
+/* All of them get their names, or are gone, and done() is told of each, in their order; the batch is empty then. */
 void snapshot_batch__publish(struct snapshot_batch *batch, snapshot_batch_done_fn done, void *what);
 
 #endif

@@ -247,6 +247,8 @@ const struct command cmd_record = {
 		  "pays for the probes, though only who is admitted is recorded.\n"
 		  "Each interval is one snapshot of each process, all of one instant; who ends in between has its\n"
 		  "last one in the next pass. SIGUSR1 takes snapshots now; Ctrl-C and SIGTERM end with last ones.\n"
+		  "Exits with 1 where the last snapshot of a process was lost, or where at the end snapshots or the\n"
+		  "metrics can't be written. What others write into the directory meanwhile is not counted by --max-disk.\n"
 		  PROBE_DETAIL,
 	.option = { { rows }, { capture_rows } },
 	.defaults = &(const struct record_command_options){

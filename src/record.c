@@ -25,9 +25,11 @@
 static void admit(struct record *record)
 {
 	struct reason why = {};
+	bool fails = collector__admit(record->collector, &why) < 0;
 
-	if (collector__admit(record->collector, &why) < 0)
-		record__fail(record, &why);
+	if (fails)
+		record__say_failure(record, &why);
+	record__set_trouble(record, TROUBLE_ADMIT, fails);
 	record->admitted_ns = now_ns();
 }
 
@@ -223,5 +225,5 @@ int record_everyone(const struct record_options *options, struct collector *coll
 	due_release(&record.due);
 	snapshot_batch__free(record.batch);
 	archive__close(record.archive);
-	return record.status;
+	return record.trouble ? EXIT_FAILED : record.status;
 }

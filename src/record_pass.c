@@ -9,9 +9,6 @@
 #include "record_state.h"
 #include "snapshot.h"
 
-/* Snapshots that are made safe on the disk together; each has two files open. */
-#define BATCH_MAX 64
-
 uint64_t record_time_ns(int clock)
 {
 	struct timespec now;
@@ -37,10 +34,15 @@ void record__say_notes(struct record *record)
 		say_note(record, note);
 }
 
-void record__fail(struct record *record, const struct reason *why)
+void record__say_failure(struct record *record, const struct reason *why)
 {
 	status_line_clear(&record->line);
-	record->status = say_failure("%s", why->text);
+	say_failure("%s", why->text);
+}
+
+void record__set_trouble(struct record *record, enum trouble trouble, bool is_there)
+{
+	record->trouble = is_there ? record->trouble | trouble : record->trouble & ~trouble;
 }
 
 /* ---- who looks after us ---- */
@@ -52,9 +54,9 @@ void record__tell_metrics(struct record *record)
 	struct reason why = {};
 	int err = path ? report_metrics(&record->report, record->collector, record->archive, path, &why) : 0;
 
-	if (err && !record->is_mute)
-		record__fail(record, &why);
-	record->is_mute = err;
+	if (err && !(record->trouble & TROUBLE_METRICS))
+		record__say_failure(record, &why);
+	record__set_trouble(record, TROUBLE_METRICS, err);
 	record->told_ns = now_ns();
 }
 
@@ -88,26 +90,53 @@ static void say_oom_kill(struct record *record, const struct process_view *view,
 	    clean_text(comm, sizeof(comm), view->comm), view->pid, path);
 }
 
+static void take_saved(struct record *record, const char *path)
+{
+	record->report.saved_nr++;
+	archive__saved(record->archive, path);
+}
+
+static void take_lost(struct record *record, const struct batched *lost, int err, const struct reason *why)
+{
+	archive__lost(record->archive, err, why);
+	record->lost_nr++;
+	if (!lost->is_last)
+		return;
+	archive__lost_last(record->archive, lost->comm, lost->pid);
+	record->status = EXIT_FAILED;
+}
+
 static void take_written(void *record_, uint64_t pid, const char *path, int err,
 			 const struct reason *why)
 {
 	struct record *record = record_;
+	const struct batched *written = &record->batched[record->told_nr++];
 
 	notify__alive(&record->notify);
 	if (!err) {
-		record->report.saved_nr++;
-		archive__saved(record->archive, path);
+		take_saved(record, path);
 		return;
 	}
 	collector__note_unsaved(record->collector, pid);
-	archive__lost(record->archive, err, why);
-	record->status = EXIT_FAILED;
+	take_lost(record, written, err, why);
 }
 
 static void publish(struct record *record)
 {
+	record->told_nr = 0;
 	snapshot_batch__publish(record->batch, take_written, record);
+	record->batched_nr = 0;
 	notify__alive(&record->notify);
+}
+
+/* Whose snapshot comes next; where it is not put into the batch the one after it has that place. */
+static const struct batched *note_next(struct record *record, const struct process_view *view)
+{
+	struct batched *next = &record->batched[record->batched_nr];
+
+	*next = (struct batched){ .pid = view->pid, .is_last = view->is_final };
+	snprintf(next->comm, sizeof(next->comm), "%s", view->comm);
+	return next;
 }
 
 /* What is told of in a line is on the disk by then. It is not tried again, also where it fails. */
@@ -123,17 +152,18 @@ static void save(struct record *record, size_t i, const struct process_view *vie
 		.label_nr = record->options->label_nr,
 		.batch = is_told ? NULL : record->batch,
 	};
+	const struct batched *next = note_next(record, view);
 	struct reason why = { "out of memory" };
 	char *path = NULL;
 	int err = collector__save_view(record->collector, i, &options, &path, &why);
 
 	if (err) {
-		archive__lost(record->archive, err, &why);
-		record->status = EXIT_FAILED;
+		take_lost(record, next, err, &why);
 	} else if (is_told) {
-		take_written(record, view->pid, path, 0, NULL);
+		take_saved(record, path);
 		say_oom_kill(record, view, path);
 	}
+	record->batched_nr = snapshot_batch__nr(record->batch);
 	free(path);
 	notify__alive(&record->notify);
 	if (snapshot_batch__nr(record->batch) >= BATCH_MAX)
@@ -184,10 +214,17 @@ static void save_all(struct record *record, enum trigger trigger)
 	publish(record);
 }
 
+/* A pass without any snapshot does not show that they can be written again. */
+static void judge_saves(struct record *record, uint64_t saved_nr, uint64_t lost_nr)
+{
+	if (saved_nr || lost_nr)
+		record__set_trouble(record, TROUBLE_SAVE, lost_nr);
+}
+
 /* TRIGGER_END: of those that have ended, and those that are due. */
 void record__pass(struct record *record, enum trigger trigger)
 {
-	uint64_t begun_ns = now_ns(), saved_before = record->report.saved_nr;
+	uint64_t begun_ns = now_ns(), saved_before = record->report.saved_nr, lost_before = record->lost_nr;
 	struct reason why = {};
 	int err;
 
@@ -196,14 +233,16 @@ void record__pass(struct record *record, enum trigger trigger)
 	notify__alive(&record->notify);
 	record->report.drain_nr++;
 	record->report.drain_ns += now_ns() - begun_ns;
+	record__set_trouble(record, TROUBLE_DRAIN, err);
 	if (err) {
-		record__fail(record, &why);
+		record__say_failure(record, &why);
 	} else {
 		save_all(record, trigger);
 		collector__end_pass(record->collector);
 		record->report.last_pass_wall_ns = record_time_ns(CLOCK_REALTIME);
 	}
 	archive__make_room(record->archive);
+	judge_saves(record, record->report.saved_nr - saved_before, record->lost_nr - lost_before);
 	record->due.process_nr = 0;
 	record->is_fresh = trigger != TRIGGER_END;
 	record->passed_ns = now_ns();

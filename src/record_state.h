@@ -6,6 +6,7 @@
 
 #include <time.h>
 
+#include "bpf_types.h"
 #include "due.h"
 #include "record.h"
 #include "record_report.h"
@@ -17,8 +18,26 @@
 /* Births and ends come in crowds: they are looked at together. */
 #define LOOK_EVERY_NS (SECOND_NS / 20)
 
+/* Snapshots that are made safe on the disk together; each has two files open. */
+#define BATCH_MAX 64
+
 struct reason;
 struct snapshot_batch;
+
+/* Whose snapshot it is. */
+struct batched {
+	pid_t pid;
+	char comm[COMM_BYTES];
+	bool is_last; /* the process has ended: there will be no other one */
+};
+
+/* What may fail for a time: that is the exit status only if it still does at the end. */
+enum trouble {
+	TROUBLE_ADMIT = 1,
+	TROUBLE_DRAIN = 2,
+	TROUBLE_SAVE = 4,
+	TROUBLE_METRICS = 8, /* was said when it began */
+};
 
 struct record {
 	const struct record_options *record_options;
@@ -26,6 +45,9 @@ struct record {
 	struct collector *collector;
 	struct archive *archive;
 	struct snapshot_batch *batch; /* written, and not safe on the disk yet */
+	struct batched batched[BATCH_MAX]; /* what is in it */
+	size_t batched_nr, told_nr; /* of these, whose end is known */
+	uint64_t lost_nr; /* snapshots that could not be written */
 	struct notify notify;
 	struct record_report report;
 	int signal_fd;
@@ -34,10 +56,10 @@ struct record {
 	uint64_t passes;  /* of intervals */
 	struct due due;
 	uint64_t due_again_ns; /* not before then they are looked for */
-	bool is_mute;	  /* the file for Prometheus could not be written, and that was said */
+	unsigned int trouble; /* enum trouble: just now */
 	bool is_fresh;	  /* snapshots of all have just been taken */
 	bool stop;
-	int status;
+	int status; /* of what cannot be made good */
 	struct status_line line;
 };
 
@@ -58,7 +80,9 @@ void record__tell_metrics(struct record *record);
 /* What the collector and the archive have to say. */
 void record__say_notes(struct record *record);
 
-/* One line, and the exit status. */
-void record__fail(struct record *record, const struct reason *why);
+/* One line. */
+void record__say_failure(struct record *record, const struct reason *why);
+
+void record__set_trouble(struct record *record, enum trouble trouble, bool is_there);
 
 #endif

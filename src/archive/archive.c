@@ -132,6 +132,22 @@ void archive__lost(struct archive *archive, int err, const struct reason *why)
 			 why ? why->text : strerror(-err));
 }
 
+#define NAME_ROOM 80 /* ", ", a name whose 15 bytes may all be \xNN, and a PID */
+
+void archive__lost_last(struct archive *archive, const char *comm, pid_t pid)
+{
+	struct lost_last *lost = &archive->lost_last;
+	size_t len = strlen(lost->names);
+	char clean[64];
+
+	lost->nr++;
+	if (lost->named_nr + 1 < lost->nr || len + NAME_ROOM > sizeof(lost->names))
+		return;
+	snprintf(lost->names + len, sizeof(lost->names) - len, "%s%s (%d)", len ? ", " : "",
+		 clean_text(clean, sizeof(clean), comm), (int)pid);
+	lost->named_nr++;
+}
+
 /* ---- what goes ------------------------------------------------------------------------------- */
 
 /* Another directory may lie there now, and it may not have been readable. */
@@ -212,6 +228,18 @@ static char *tell(const struct archive *archive, enum news_kind kind)
 	return line;
 }
 
+static char *tell_lost_last(struct lost_last *lost)
+{
+	char others[64] = "", *line;
+
+	if (lost->nr > lost->named_nr)
+		snprintf(others, sizeof(others), " and %zu more", lost->nr - lost->named_nr);
+	if (asprintf(&line, "last snapshots that could not be written: %s%s", lost->names, others) < 0)
+		line = NULL;
+	*lost = (struct lost_last){};
+	return line;
+}
+
 char *archive__next_note(struct archive *archive)
 {
 	uint64_t now = now_ns(CLOCK_MONOTONIC);
@@ -222,6 +250,8 @@ char *archive__next_note(struct archive *archive)
 		archive->said[0] = '\0';
 		return line;
 	}
+	if (archive->lost_last.nr)
+		return tell_lost_last(&archive->lost_last);
 	for (int kind = 0; kind < NEWS_NR && !line; kind++) {
 		struct news *news = &archive->news[kind];
 		bool is_rare = kind == NEWS_OVER || kind == NEWS_LEFTOVERS;

@@ -39,6 +39,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct reason;
 
@@ -74,6 +75,12 @@ void archive__saved(struct archive *archive, const char *path);
  * one says how many were lost when a pass, which ends with archive__make_room(), has none that fails.
  */
 void archive__lost(struct archive *archive, int err, const struct reason *why);
+
+/*
+ * And it was the last one of its process: nothing that comes later has what is in it. The next note names
+ * those, the first ones if they are many.
+ */
+void archive__lost_last(struct archive *archive, const char *comm, pid_t pid);
 
 /*
  * Removes what is too much, for two seconds at most: of a directory that had been far beyond the bounds when

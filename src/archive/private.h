@@ -13,6 +13,7 @@
 
 #define BLOCK_BYTES 512 /* of st_blocks */
 #define SAID_MAX 544 /* a struct reason, and words */
+#define NAMES_MAX 320
 
 struct archived {
 	uint64_t stamp; /* its name */
@@ -61,6 +62,12 @@ struct news {
 	uint64_t said_ns; /* 0: not yet */
 };
 
+/* Processes whose last snapshots could not be written. */
+struct lost_last {
+	char names[NAMES_MAX]; /* of the first of them */
+	size_t named_nr, nr;
+};
+
 struct archive {
 	char *dir;
 	struct archive_bounds bounds;
@@ -83,6 +90,7 @@ struct archive {
 
 	struct archive_totals totals; /* removed and lost */
 	struct outage outage;
+	struct lost_last lost_last; /* not told yet */
 	struct news news[NEWS_NR];
 	char said[SAID_MAX]; /* of what went wrong; "": nothing new */
 	int remove_err; /* what has been told of removing */

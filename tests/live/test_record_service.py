@@ -12,6 +12,7 @@ import exposition
 import unit_file
 from harness import ALLOCSNAP, changed_code, check, check_equal, wait_for
 from privileged import RECORDING, SOMEBODY, allocsnap_with, folder_of, status
+from test_archive import Disk
 from test_record import Record, World, check_held, name_of
 
 
@@ -141,6 +142,63 @@ def test_record_metrics_are_of_all_processes(bench):
     check_equal(found["allocsnap_processes_small_total"], 300, "of these with little")
     check(found["allocsnap_allocations_total"] >= 300, f"allocations: {found}")
     check(found["allocsnap_recorded_cpu_seconds_total"] > 0.02, f"CPU time: {found}")
+
+
+def record_on(disk):
+    recorder = disk.bench.start([ALLOCSNAP, "record", "-o", disk.path("out"), "--interval", "200ms",
+                                 "--comm", "warm-up", "--comm", "ended", "--exe", f"{disk.bench.folder}/*"],
+                                kind=Record, folder=disk.path("out"))
+    recorder.line_of("recording")
+    return recorder
+
+
+def fill(disk):
+    disk.do(f"head -c 2m /dev/zero >{disk.folder}/ballast 2>/dev/null")
+
+
+def test_record_a_full_disk_costs_snapshots_of_who_goes_on(bench):
+    """Those have others later: it is said when it begins and when it is over, and all is well at the end."""
+    world = World(bench)
+    world.warm()
+    disk = Disk(bench, "1m")
+    recorder = record_on(disk)
+    wait_for(lambda: disk.files(), "a snapshot")
+    fill(disk)
+    wait_for(lambda: "No space left on device" in recorder.stderr(), "the line about it")
+    disk.do(f"rm {disk.folder}/ballast")
+    wait_for(lambda: "snapshots are written again" in recorder.stderr(), "the line about its end")
+    check("last snapshots" not in recorder.stderr(), f"what it says: {recorder.stderr()!r}")
+    recorder.end()
+
+
+def test_record_a_full_disk_costs_last_snapshots(bench):
+    """Nothing comes after those: they are named, and the exit status says so, though the disk has room again."""
+    world = World(bench)
+    world.warm()
+    disk = Disk(bench, "1m")
+    recorder = record_on(disk)
+    wait_for(lambda: disk.files(), "a snapshot")
+    fill(disk)
+    ended = world.holds("ended")
+    ended.kill()
+    named = f"last snapshots that could not be written: ended ({ended.pid})"
+    wait_for(lambda: named in recorder.stderr(), "the process's name")
+    disk.do(f"rm {disk.folder}/ballast")
+    wait_for(lambda: "snapshots are written again" in recorder.stderr(), "the line about its end")
+    recorder.popen.send_signal(signal.SIGINT)
+    check_equal(recorder.wait(60), 1, "exit status")
+
+
+def test_record_a_disk_that_is_full_at_the_end(bench):
+    world = World(bench)
+    world.warm()
+    disk = Disk(bench, "1m")
+    recorder = record_on(disk)
+    wait_for(lambda: disk.files(), "a snapshot")
+    fill(disk)
+    wait_for(lambda: "No space left on device" in recorder.stderr(), "the line about it")
+    recorder.popen.send_signal(signal.SIGINT)
+    check_equal(recorder.wait(60), 1, "exit status")
 
 
 def disk_bytes(folder):

@@ -325,6 +325,28 @@ static void lose(struct archive *archive, int nr, int err, const char *text)
 		archive__lost(archive, err, &why);
 }
 
+/* Once, the first ones by name, whatever they call themselves. */
+Test(archive_files, last_snapshots_that_are_lost_are_named)
+{
+	struct archive *archive = open_archive(0, 0);
+	char *note;
+
+	archive__lost_last(archive, "shopd", 123);
+	expect_note(archive, "last snapshots that could not be written: shopd (123)");
+	expect_note(archive, NULL);
+	archive__lost_last(archive, "a\nb", 1);
+	archive__lost_last(archive, "", 4194304);
+	expect_note(archive, "last snapshots that could not be written: a\\x0ab (1),  (4194304)");
+	for (int i = 0; i < 1000; i++)
+		archive__lost_last(archive, i ? "b" : "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 4194304);
+	note = archive__next_note(archive);
+	cr_expect(note && strlen(note) < 512 && strstr(note, "\\xff (4194304), b (4194304)") &&
+		  strstr(note, " and 9"), "%s", note);
+	free(note);
+	expect_note(archive, NULL);
+	archive__close(archive);
+}
+
 /* Said when it begins, when it becomes another one, and when it is over. */
 Test(archive_files, what_is_lost_is_told)
 {
