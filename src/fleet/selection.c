@@ -178,9 +178,14 @@ static int say_unlike(const char *text, struct reason *why)
 			  "written [,]", len > 64 ? 64 : (int)len, text, names);
 }
 
+static int say_nothing_follows(struct reason *why)
+{
+	return reason_set(why, -EINVAL, "nothing follows a comma; a comma of a pattern is written [,]");
+}
+
 /*
  * Ends the term that begins at text; *next: what follows its comma, or NULL. What looks as if it followed and does not
- * is refused: as part of a pattern it would match nothing, or all where that is !=.
+ * is refused: as part of a pattern it would match nothing, or all where that is !=. So is a comma that nothing follows.
  */
 static int cut_term(char *text, char **next, struct reason *why)
 {
@@ -193,6 +198,8 @@ static int cut_term(char *text, char **next, struct reason *why)
 			*next = after;
 			return 0;
 		}
+		if (!*after || *after == ',')
+			return say_nothing_follows(why);
 		if (is_like_term(after))
 			return say_unlike(comma + 1, why);
 	}
@@ -224,14 +231,24 @@ static int check_operator(const struct selection_term *term, const char *name, s
 	return 0;
 }
 
+/* "==" and "!==" of other languages are refused: nothing begins with the =, and != would choose all. */
+static int set_pattern(const struct parsing *parsing, struct selection_term *term, const char *value)
+{
+	const char *operator = operators[term->operator];
+
+	if (*value == '=')
+		return reason_set(parsing->why, -EINVAL, "a text goes with %s, not with %s=; a = that a pattern begins with "
+				  "is written [=]", operator, operator);
+	term->pattern = value;
+	return 0;
+}
+
 static int set_value(const struct parsing *parsing, struct selection_term *term, const char *value)
 {
 	int err;
 
-	if (!term->key->parse) {
-		term->pattern = value;
-		return 0;
-	}
+	if (!term->key->parse)
+		return set_pattern(parsing, term, value);
 	*parsing->why = (struct reason){};
 	err = term->key->parse(parsing, term, value);
 	if (err && !*parsing->why->text)

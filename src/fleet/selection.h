@@ -10,8 +10,9 @@
  * size, count and time, numbers, with = != < <= > >=. A size may have a suffix (4M). A time is RFC 3339, or the
  * beginning of it (2026-11-21, 2026-11-21T03:15, UTC; = means within it, <= up to its end), seconds since 1970 (but
  * four digits are a year), or a duration ago (-24h), an instant that goes with < <= > >= only. A comma separates only
- * where a known KEY and OP follow: patterns may have commas; [,] never separates. Where an unknown one follows, or a
- * blank and a KEY, it is refused. An empty text means all of them.
+ * where a known KEY and OP follow: patterns may have commas; [,] never separates. Where an unknown one follows, a blank
+ * and a KEY, or nothing, it is refused; so is a pattern that begins with = (it is written [=]). An empty text means all
+ * of them.
  * A label that a snapshot has not is the empty text. `end` is what became of the process, as far as the catalogue
  * knows, whichever of its snapshots it is: end=running, end=exited*, end=killed*, "end=replaced by exec".
  */

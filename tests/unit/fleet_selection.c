@@ -112,8 +112,10 @@ Test(fleet_selection, commas)
 	expect_chosen("host=db[,]hosts=x", "");	  /* one: hosts is no key */
 	expect_chosen("host=db,x*,pid=12", "d");
 	expect_chosen("host=db,host", "");
-	expect_chosen("host=db,", "");
-	expect_chosen("host=*,,pid=12", "");
+	expect_chosen("host=db[,]*", "d");
+	expect_chosen("host=*[,]", "");
+	expect_chosen("host!=[=]*", "abcde");
+	expect_chosen("host=,x", "");
 	expect_chosen("host=*x,label.version=2,label.none=", "d");
 }
 
@@ -166,6 +168,9 @@ Test(fleet_selection, times_in_a_place_with_its_own)
 #define KEYS "there are host, comm, exe, build-id, cgroup, container, boot, kernel, version, trigger, end, path, " \
 	     "label.NAME, pid, size, count, time"
 #define PATTERN "a comma of a pattern is written [,]"
+#define NOTHING "nothing follows a comma; " PATTERN
+#define TEXT(operator) "a text goes with " operator ", not with " operator "=; a = that a pattern begins with is " \
+		       "written [=]"
 #define TIME "a time is RFC 3339 (2026-11-21T03:15:00Z) or the beginning of it, seconds since 1970, or a " \
 	     "duration ago (-24h), not "
 
@@ -194,7 +199,15 @@ Test(fleet_selection, errors_name_what_is_right)
 		{ "host=a,label.=b", "unknown key 'label.' after a comma; " KEYS "; " PATTERN },
 		{ "pid=", "a pid is a whole number, not \"\"" },
 		{ "pid=-1", "a pid is a whole number, not \"-1\"" },
-		{ "pid=1,", "a pid is a whole number, not \"1,\"" },
+		{ "host!=web-1,", NOTHING },
+		{ "host!=web-1, ", NOTHING },
+		{ "host!=web-1,,pid=12", NOTHING },
+		{ "host!=web-1, ,pid=12", NOTHING },
+		{ "pid=12,host!=,", NOTHING },
+		{ "pid=1,", NOTHING },
+		{ "host==web-1", TEXT("=") },
+		{ "host!==web-1", TEXT("!=") },
+		{ "pid=1,label.x==", TEXT("=") },
 		{ "pid==1", "a pid is a whole number, not \"=1\"" },
 		{ "pid=9223372036854775808",
 		  "a pid is a whole number, not \"9223372036854775808\": that is out of range" },
