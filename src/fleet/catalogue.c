@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -82,16 +83,26 @@ static int lock_file(const struct catalogue *catalogue, struct reason *why)
 static const char settings[] = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
 			       "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;";
 
+/* To SQLite ":memory:" is no file, and "file:x" one that is called x. */
+static char *file_name(const char *path)
+{
+	char *name;
+
+	return asprintf(&name, "%s%s", *path == '/' ? "" : "./", path) < 0 ? NULL : name;
+}
+
 /*
  * With the right to write SQLite takes back what a killed one has left half; without it
  * it says that somebody must.
  */
 static int connect_db(struct catalogue *catalogue, struct reason *why)
 {
-	int code = sqlite3_open_v2(catalogue->path, &catalogue->db,
-				   SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
-				   NULL);
+	char *path = file_name(catalogue->path);
+	int code = !path ? SQLITE_NOMEM :
+		   sqlite3_open_v2(path, &catalogue->db,
+				   SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
 
+	free(path);
 	if (!catalogue->db)
 		return say(catalogue, -ENOMEM, why);
 	if (code != SQLITE_OK)

@@ -348,6 +348,31 @@ Test(fleet_catalogue, a_damaged_one_is_found_out)
 	fleet_rows_release(&rows);
 }
 
+/* What SQLite has meanings of its own for. */
+Test(fleet_catalogue, a_path_is_a_path_whatever_it_is)
+{
+	static const char *const path[] = { ":memory:", "file:x.db", "file:x.db?mode=memory", "./:memory:", "d/x.db" };
+	static const char *const dir[] = { "d" };
+	struct reason why = { "" };
+	struct index_sum sum;
+
+	write_fleet();
+	for (size_t i = 0; i < ARRAY_SIZE(path); i++) {
+		struct catalogue *catalogue;
+		struct fleet_facts facts;
+
+		cr_assert_eq(catalogue__open(path[i], CATALOGUE_WRITE, &catalogue, &why), 0, "%s", why.text);
+		cr_assert_eq(fleet_index(catalogue, dir, 1, NULL, &sum, &why), 0, "%s", why.text);
+		catalogue__close(catalogue);
+		cr_assert_eq(catalogue__open(path[i], CATALOGUE_READ, &catalogue, &why), 0, "%s", why.text);
+		cr_assert_eq(catalogue__facts(catalogue, &facts, &why), 0, "%s", why.text);
+		cr_expect_eq(facts.snapshot_nr, 4, "%s", path[i]);
+		fleet_facts_release(&facts);
+		catalogue__close(catalogue);
+	}
+	cr_expect_eq(access("x.db", F_OK), -1);
+}
+
 /* ---- who may do what at once ------------------------------------------------------------------------- */
 
 Test(fleet_catalogue, one_writes_at_a_time)
