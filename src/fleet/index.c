@@ -64,12 +64,15 @@ static int index_new(struct indexing *x, size_t at, struct reason *why)
 
 static int tell_again(struct indexing *x, size_t at, struct reason *why)
 {
+	const char *path = file_path(&x->files, at);
 	enum index_problem problem = INDEX_DAMAGED;
 	struct reason line = { "" };
 	int err = index_writer__line(x->writer, x->files.file[at].number, &problem, &line, why);
 
+	if (!*line.text) /* whoever wrote that */
+		reason_set(&line, 0, "%s: damaged", path);
 	if (!err)
-		tell(x, problem, file_path(&x->files, at), line.text);
+		tell(x, problem, path, line.text);
 	x->sum.known++;
 	return err;
 }

@@ -48,10 +48,13 @@ static int load_domain(struct library *library, sqlite3_stmt *row)
 {
 	int64_t number = sqlite3_column_int64(row, 0);
 	struct known_row name = { .hash = domain_id(sql_text(row, 1)), .number = number };
-	struct known_row has_name = { .hash.id = number + 1 };
-	int err = number >= 0 && number < UINT32_MAX ? 0 : -EBADMSG;
+	struct known_row has_name = {};
+	int err = 0;
 
-	if (!err && number >= DOMAIN_OWN)
+	if (number < 0 || number >= UINT32_MAX)
+		return -EBADMSG;
+	has_name.hash.id = number + 1;
+	if (number >= DOMAIN_OWN)
 		err = known_add(&library->domains, &name);
 	return err ?: known_add(&library->domain_numbers, &has_name);
 }

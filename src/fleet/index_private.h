@@ -45,9 +45,10 @@ struct indexed_files {
 	uint64_t others, gone;
 };
 
+/* Only compared: a time after 2262 may be any number. */
 static inline int64_t file_mtime_ns(const struct stat *st)
 {
-	return st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+	return st->st_mtim.tv_sec * UINT64_C(1000000000) + st->st_mtim.tv_nsec;
 }
 
 static inline const char *file_path(const struct indexed_files *files, size_t at)

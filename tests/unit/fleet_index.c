@@ -375,6 +375,51 @@ Test(fleet_index, two_of_one_id_are_found_out)
 	cr_expect(strstr(fleet_told, "damaged 1.snap: it has the id of another snapshot, "), "%s", fleet_told);
 }
 
+/* ---- numbers and texts that nobody expects ---------------------------------------------------------- */
+
+Test(fleet_index, a_domain_with_a_number_that_is_none)
+{
+	static const char *const number[] = { "9223372036854775807", "4294967295", "-1" };
+	static const char *const dir[] = { "d" };
+	struct catalogue *catalogue;
+	struct index_sum sum;
+	struct reason why = { "" };
+	char sql[128];
+
+	fleet_write(&(struct fleet_file){ "d/1.snap", TRACES(some) });
+	fleet_index_d();
+	for (size_t i = 0; i < ARRAY_SIZE(number); i++) {
+		snprintf(sql, sizeof(sql), "DELETE FROM domain; INSERT INTO domain VALUES (%s, 'x')", number[i]);
+		fleet_sql(sql);
+		cr_assert_eq(catalogue__open("catalogue.db", CATALOGUE_WRITE, &catalogue, &why), 0, "%s", why.text);
+		cr_expect_eq(fleet_index(catalogue, dir, 1, NULL, &sum, &why), -EBADMSG, "%s", number[i]);
+		cr_expect_str_eq(why.text, "catalogue.db: the catalogue is damaged: an id or a number that is none");
+		catalogue__close(catalogue);
+	}
+}
+
+Test(fleet_index, a_problem_without_a_line_is_told)
+{
+	fleet_write(&(struct fleet_file){ "d/1.snap", TRACES(some) });
+	fleet_index_d();
+	fleet_sql("UPDATE file SET problem = 1, line = ''");
+	cr_expect_eq(fleet_index_d().problems[INDEX_DAMAGED], 1);
+	cr_expect_str_eq(fleet_told, "damaged 1.snap: damaged\n");
+}
+
+/* Nanoseconds since 1970 end in 2262, file systems later. */
+Test(fleet_index, a_file_of_a_far_year_is_known_again)
+{
+	static const struct timespec times[2] = { { .tv_sec = 13600000000 }, { .tv_sec = 13600000000 } };
+
+	fleet_write(&(struct fleet_file){ "d/1.snap", TRACES(some) });
+	cr_assert_eq(utimensat(AT_FDCWD, "d/1.snap", times, 0), 0);
+	cr_expect_eq(fleet_index_d().snapshots, 1);
+	cr_expect_eq(fleet_index_d().known, 1);
+}
+
+/* ---- what is walked ------------------------------------------------------------------------------------- */
+
 Test(fleet_index, directories_that_overlap_are_walked_once)
 {
 	static const char *const dir[] = { "d/x", "d", "d/../d", "d" };
