@@ -6,8 +6,8 @@
  * Brings the snapshots below directories into a catalogue. What was looked at before and has not changed
  * since is not read again, but for duplicates; what was written anew takes the place of what it was. A snapshot
  * whose file is gone, or has become another one's, gets the file that it is in now. Files come in the order of
- * the bytes of their paths, duplicates of before last, some hundreds to a transaction: killed at any point and
- * run again, it makes the catalogue that one run would have made.
+ * the bytes of their paths, those written anew first, duplicates of before last, some hundreds to a transaction: killed
+ * at any point and run again, it makes the catalogue that one run would have made.
  */
 
 #include <stddef.h>

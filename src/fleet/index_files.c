@@ -266,11 +266,20 @@ void index_files_drop_gone(struct indexed_files *files, const char *path)
 	files->gone -= is_below_any(files, path);
 }
 
-static int compare_turns(const void *left_, const void *right_, void *text)
+/*
+ * What was written anew is read before what is new: copies of what it was would be taken for it, moved. Duplicates
+ * of before, which may take the place of either, are last.
+ */
+static int turn(const struct indexed_file *file)
 {
-	const struct indexed_file *left = left_, *right = right_;
+	bool is_changed = file->number && file->state == FILE_NEW && !file->was_duplicate;
 
-	return left->was_duplicate - right->was_duplicate ?: compare_paths(left, right, text);
+	return is_changed ? 0 : file->was_duplicate ? 2 : 1;
+}
+
+static int compare_turns(const void *left, const void *right, void *text)
+{
+	return turn(left) - turn(right) ?: compare_paths(left, right, text);
 }
 
 /* Both are in the order of the bytes of their paths. */

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_FLEET_INDEX_PRIVATE_H
 
 /*
- *	index_files	the files there are, in the order of their paths, and which of them are known
+ *	index_files	the files there are, which of them are known, and in which order they are read
  *	index_threads	for each new one, on all processors: index_read makes a struct found of it
  *	index_write	one after another in that order, by one thread, into the catalogue
  *
@@ -36,7 +36,7 @@ struct indexed_file {
 };
 
 struct indexed_files {
-	struct indexed_file *file; /* each path once; duplicates of before behind all others */
+	struct indexed_file *file; /* each path once; in the order of their turns, see index.h */
 	size_t file_nr, file_alloc;
 	char *text;
 	size_t text_nr, text_alloc;

@@ -288,6 +288,26 @@ Test(fleet_index, a_file_written_anew_takes_its_own_place)
 	cr_expect_str_eq(rows_text(0), "1:10/1");
 }
 
+/* Copied as it was, and then symbolized: the copy comes first by its name, and does not take the place. */
+Test(fleet_index, a_copy_of_what_it_was_is_a_duplicate)
+{
+	static const struct fleet_trace named[] = { { 10, AT_A } };
+	struct index_sum sum;
+
+	fleet_write(&(struct fleet_file){ "d/web/1.snap", TRACES(some) });
+	fleet_index_d();
+	cr_assert_eq(mkdir("d/backup", 0700), 0);
+	move("d/web/1.snap", "d/backup/1.snap");
+	fleet_write(&(struct fleet_file){ "d/web/1.snap", TRACES(named) });
+	sum = fleet_index_d();
+	cr_expect_eq(sum.snapshots, 1);
+	cr_expect_eq(sum.moved, 0);
+	cr_expect_eq(sum.problems[INDEX_DUPLICATE], 1);
+	cr_expect(strstr(fleet_told, "/d/web/1.snap"), "%s", fleet_told);
+	cr_expect_str_eq(path_of(0), "d/web/1.snap");
+	cr_expect_str_eq(rows_text(0), "1:10/1");
+}
+
 Test(fleet_index, tracebacks_that_ended_otherwise_are_one)
 {
 	static const struct fleet_frame code[] = { { .offset = 0x7f001000 }, { .offset = 0x7f002000 } };

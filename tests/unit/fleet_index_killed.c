@@ -49,6 +49,32 @@ static void index_and_be_killed(uint64_t at)
 	cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+/* Half of MANY, each of another time. */
+static void write_half(const char *source)
+{
+	for (int i = 0; i < MANY / 2; i++) {
+		struct fleet_frame frame = { source, i / 3 + 1, "half" };
+		struct fleet_trace traces[] = { { i, .frame = &frame, .nframe = 1 }, { 5, AT_A } };
+		char path[32], time[16];
+
+		snprintf(path, sizeof(path), "d/m%d.snap", i);
+		snprintf(time, sizeof(time), "%d", i + 1);
+		fleet_write(&(struct fleet_file){ path, .wall_ns = time, TRACES(traces) });
+	}
+}
+
+/* Copies of them by names before and behind. */
+static void move_half(void)
+{
+	char from[32], to[32];
+
+	for (int i = 0; i < MANY / 2; i++) {
+		snprintf(from, sizeof(from), "d/m%d.snap", i);
+		snprintf(to, sizeof(to), i % 2 ? "d/a%d.snap" : "d/z%d.snap", i);
+		cr_assert_eq(rename(from, to), 0);
+	}
+}
+
 static void write_many(void)
 {
 	for (int i = 0; i < MANY; i++) {
@@ -131,4 +157,19 @@ Test(fleet_index_killed, after_files_have_moved_it_is_the_same)
 	cr_expect_eq(fleet_index_d().snapshots, 1000);
 	move_many();
 	check_killed(points, ARRAY_SIZE(points));
+}
+
+Test(fleet_index_killed, after_files_were_copied_and_written_anew_it_is_the_same)
+{
+	static const uint64_t points[] = { 0, 64, 576, 640, 1152, MANY };
+	char *dump;
+
+	write_half("unnamed.c");
+	cr_expect_eq(fleet_index_d().snapshots, MANY / 2);
+	move_half();
+	write_half("named.c");
+	cr_expect_eq(check_killed(points, ARRAY_SIZE(points)), MANY / 2, "the originals, and no copy");
+	dump = fleet_dump();
+	cr_expect(strstr(dump, "filename=named.c"));
+	free(dump);
 }
