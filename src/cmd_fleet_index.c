@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/reason.h"
@@ -31,6 +28,12 @@ static void say_problem(void *what, enum index_problem problem, const char *path
 	say("%s", line);
 }
 
+static void say_waiting(void *what, const char *path)
+{
+	(void)what;
+	say("%s: another index is writing; waiting", path);
+}
+
 static void show_progress(void *what, uint64_t file_nr, uint64_t file_all)
 {
 	struct telling *telling = what;
@@ -55,6 +58,7 @@ static int print_sum(const struct index_sum *sum)
 		{ sum->problems[INDEX_FOREIGN], "foreign" },
 		{ sum->problems[INDEX_UNREADABLE], "unreadable" },
 		{ sum->gone, "gone" },
+		{ sum->links, sum->links == 1 ? "link not followed" : "links not followed" },
 	};
 	const char *before = "; ";
 
@@ -71,19 +75,6 @@ static int print_sum(const struct index_sum *sum)
 	       sum->problems[INDEX_UNREADABLE] ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* Before a catalogue is made of nothing. */
-static int check_folders(const struct arguments *args)
-{
-	for (size_t i = 0; i < args->item_nr; i++) {
-		int fd = open(args->item[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
-
-		if (fd < 0)
-			return say_failure("%s: %s", args->item[i], strerror(errno));
-		close(fd);
-	}
-	return EXIT_DONE;
-}
-
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct fleet_options *options = command_options;
@@ -94,9 +85,10 @@ static int run(const void *command_options, const struct arguments *args)
 	struct index_sum sum = {};
 	int err;
 
-	if (check_folders(args))
-		return EXIT_FAILED;
-	err = catalogue__open(options->catalogue, CATALOGUE_WRITE, &catalogue, &why);
+	/* Before a catalogue is made of nothing. */
+	err = fleet_index_check(args->item, args->item_nr, &why);
+	if (!err)
+		err = catalogue__open_telling(options->catalogue, say_waiting, NULL, &catalogue, &why);
 	if (!err)
 		err = fleet_index(catalogue, args->item, args->item_nr, &events, &sum, &why);
 	end_line(&telling);
@@ -110,7 +102,8 @@ const struct command cmd_fleet_index = {
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
 	.help = "bring the snapshots below DIR into the catalogue: what is new there",
-	.detail = "It can be ended at any time and run again. What was brought in stays when its file is gone. Files that\n"
+	.detail = "A DIR may also be one file called .snap. Links below DIR are not followed.\n"
+		  "It can be ended at any time and run again. What was brought in stays when its file is gone. Files that\n"
 		  "are damaged, or called .snap and no snapshots, are told, and the others indexed; the exit status is 1 then.",
 	.option = { { .row = catalogue_rows } },
 	.defaults = &(const struct fleet_options){ FLEET_DEFAULTS },

@@ -68,12 +68,26 @@ static int open_file(struct catalogue *catalogue, struct reason *why)
 	return 0;
 }
 
+/* Who is told that another one writes; may be nobody. */
+struct waiting {
+	void (*waits)(void *what, const char *path);
+	void *what;
+};
+
 /* Waits for another one that writes. */
-static int lock_file(const struct catalogue *catalogue, struct reason *why)
+static int lock_file(const struct catalogue *catalogue, const struct waiting *waiting, struct reason *why)
 {
-	while (flock(catalogue->fd, LOCK_EX))
-		if (errno != EINTR)
+	int how = LOCK_EX | LOCK_NB;
+
+	while (flock(catalogue->fd, how)) {
+		if (errno == EWOULDBLOCK && how != LOCK_EX) {
+			how = LOCK_EX;
+			if (waiting->waits)
+				waiting->waits(waiting->what, catalogue->path);
+		} else if (errno != EINTR) {
 			return say(catalogue, -errno, why);
+		}
+	}
 	if (!is_same_file(catalogue))
 		return reason_set(why, -ESTALE, "%s: it was replaced by another file", catalogue->path);
 	return 0;
@@ -137,7 +151,7 @@ static int make_if_empty(const struct catalogue *catalogue, struct reason *why)
 	       sql_run(catalogue, "COMMIT", why);
 }
 
-static int open_for(struct catalogue *catalogue, struct reason *why)
+static int open_for(struct catalogue *catalogue, const struct waiting *waiting, struct reason *why)
 {
 	int err = open_file(catalogue, why);
 
@@ -145,7 +159,7 @@ static int open_for(struct catalogue *catalogue, struct reason *why)
 		return err;
 	if (catalogue->access == CATALOGUE_READ)
 		return catalogue_connect(catalogue, why);
-	return lock_file(catalogue, why) ?: connect_db(catalogue, why) ?: sql_run(catalogue, writing, why) ?:
+	return lock_file(catalogue, waiting, why) ?: connect_db(catalogue, why) ?: sql_run(catalogue, writing, why) ?:
 	       make_if_empty(catalogue, why) ?: catalogue_check_version(catalogue, why);
 }
 
@@ -155,8 +169,8 @@ static void configure(void)
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
-int catalogue__open(const char *path, enum catalogue_access access, struct catalogue **ret,
-		    struct reason *why)
+static int open_catalogue(const char *path, enum catalogue_access access, const struct waiting *waiting,
+			  struct catalogue **ret, struct reason *why)
 {
 	static pthread_once_t configured = PTHREAD_ONCE_INIT;
 	struct catalogue *catalogue = calloc(1, sizeof(*catalogue));
@@ -168,11 +182,25 @@ int catalogue__open(const char *path, enum catalogue_access access, struct catal
 	catalogue->fd = -1;
 	catalogue->access = access;
 	catalogue->path = strdup(path);
-	err = catalogue->path ? open_for(catalogue, why) :
+	err = catalogue->path ? open_for(catalogue, waiting, why) :
 				reason_set(why, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
 	if (err)
 		catalogue__close(catalogue);
 	else
 		*ret = catalogue;
 	return err;
+}
+
+int catalogue__open(const char *path, enum catalogue_access access, struct catalogue **ret,
+		    struct reason *why)
+{
+	return open_catalogue(path, access, &(struct waiting){}, ret, why);
+}
+
+int catalogue__open_telling(const char *path, void (*waits)(void *what, const char *path), void *what,
+			    struct catalogue **ret, struct reason *why)
+{
+	const struct waiting waiting = { waits, what };
+
+	return open_catalogue(path, CATALOGUE_WRITE, &waiting, ret, why);
 }

@@ -43,6 +43,11 @@ enum catalogue_access {
  */
 int catalogue__open(const char *path, enum catalogue_access access, struct catalogue **ret,
 		    struct reason *why);
+
+/* The same to write; waits() is called where another one writes, once, before it is waited for. */
+int catalogue__open_telling(const char *path, void (*waits)(void *what, const char *path), void *what,
+			    struct catalogue **ret, struct reason *why);
+
 /* NULL is allowed. */
 void catalogue__close(struct catalogue *catalogue);
 

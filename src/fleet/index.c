@@ -131,6 +131,7 @@ static int list_and_index(struct indexing *x, const char *const *dir, size_t dir
 	err = library_load(&x->library, x->catalogue, why) ?: index_all(x, why);
 	library_release(&x->library);
 	x->sum.others = x->files.others;
+	x->sum.links = x->files.links;
 	x->sum.gone = x->files.gone;
 	return err;
 }

@@ -38,9 +38,16 @@ struct index_sum {
 	uint64_t known;	    /* files that were looked at before */
 	uint64_t moved;	    /* snapshots that are in another file than before */
 	uint64_t problems[INDEX_UNREADABLE + 1];
-	uint64_t others; /* files that are not called .snap */
+	uint64_t others; /* files that are not called .snap, or no files */
+	uint64_t links;	 /* of these: that are called so, or lead to directories; they are not followed */
 	uint64_t gone;	 /* files of the catalogue below these directories that are there no more: what they had stays */
 };
+
+/*
+ * Of each path, that it is a directory, or a file called .snap, which is indexed as one in a directory. fleet_index() asks
+ * too; this is for who has no catalogue yet.
+ */
+int fleet_index_check(const char *const *dir, size_t dir_nr, struct reason *why);
 
 /* 0, or what kept it from going on; what was committed stays. */
 int fleet_index(struct catalogue *catalogue, const char *const *dir, size_t dir_nr,

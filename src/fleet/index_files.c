@@ -83,32 +83,48 @@ static int enter(struct walking *w, int parent, const char *name)
 	return fd < 0 ? add_closed(w, -errno) : read_directory(w, fd);
 }
 
-static int look_at(struct walking *w, int fd, const struct dirent *entry)
+static struct indexed_file file_of(const struct stat *st)
 {
-	size_t len = w->path_nr;
-	struct indexed_file file = {};
-	struct stat st;
-	int err = 0;
+	return (struct indexed_file){ .size = st->st_size, .mtime_ns = file_mtime_ns(st), .inode = st->st_ino };
+}
 
-	if (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN && !is_snapshot_name(entry->d_name)) {
-		w->files->others++;
-		return 0;
-	}
-	if (fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
-		return errno == ENOMEM ? -ENOMEM : 0; /* it has gone */
-	if (!S_ISDIR(st.st_mode) && (!S_ISREG(st.st_mode) || !is_snapshot_name(entry->d_name))) {
-		w->files->others++;
-		return 0;
-	}
-	err = push_name(w, entry->d_name);
+static int take(struct walking *w, int fd, const char *name, const struct stat *st)
+{
+	const struct indexed_file file = file_of(st);
+	size_t len = w->path_nr;
+	int err = push_name(w, name);
+
 	if (err)
 		return err;
-	file.size = st.st_size;
-	file.mtime_ns = file_mtime_ns(&st);
-	file.inode = st.st_ino;
-	err = S_ISDIR(st.st_mode) ? enter(w, fd, entry->d_name) : add_file(w, &file);
+	err = S_ISDIR(st->st_mode) ? enter(w, fd, name) : add_file(w, &file);
 	cut_path(w, len);
 	return err;
+}
+
+/* A link is told of where snapshots may be behind it. */
+static void pass_by(struct indexed_files *files, int fd, const char *name, bool is_link)
+{
+	struct stat st;
+
+	files->others++;
+	files->links += is_link && (is_snapshot_name(name) || (!fstatat(fd, name, &st, 0) && S_ISDIR(st.st_mode)));
+}
+
+static int look_at(struct walking *w, int fd, const struct dirent *entry)
+{
+	const char *name = entry->d_name;
+	struct stat st;
+
+	if (entry->d_type == DT_REG && !is_snapshot_name(name)) {
+		w->files->others++;
+		return 0;
+	}
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOMEM ? -ENOMEM : 0; /* it has gone */
+	if (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && is_snapshot_name(name)))
+		return take(w, fd, name, &st);
+	pass_by(w->files, fd, name, S_ISLNK(st.st_mode));
+	return 0;
 }
 
 /* Takes fd. */
@@ -131,18 +147,28 @@ static int read_directory(struct walking *w, int fd)
 	return err;
 }
 
+/* A directory, or a file, at w->path. */
+static int walk_from(struct walking *w)
+{
+	struct indexed_file file;
+	struct stat st;
+	int fd;
+
+	if (stat(w->path, &st))
+		return -errno;
+	if (!S_ISDIR(st.st_mode)) {
+		file = file_of(&st);
+		return add_file(w, &file);
+	}
+	fd = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : read_directory(w, fd);
+}
+
 static int walk(struct indexed_files *files, const char *dir, struct reason *why)
 {
 	struct walking w = { .files = files };
-	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+	int err = push_name(&w, dir) ?: walk_from(&w);
 
-	if (fd < 0)
-		return reason_set(why, -errno, "%s: %s", dir, strerror(errno));
-	err = push_name(&w, dir);
-	if (err)
-		close(fd);
-	else
-		err = read_directory(&w, fd);
 	free(w.path);
 	return err ? reason_set(why, err, "%s: %s", dir, strerror(-err)) : 0;
 }
@@ -210,6 +236,44 @@ static bool is_covered(const struct indexed_files *files, size_t at)
 	return (at && !strcmp(files->dir[at - 1], files->dir[at])) || is_below_any(files, files->dir[at]);
 }
 
+/* What is called otherwise would be missed when its directory is indexed. */
+static int check_place(const char *path, const char *given, struct reason *why)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return reason_set(why, -errno, "%s: %s", given, strerror(errno));
+	if (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && is_snapshot_name(path)))
+		return 0;
+	return reason_set(why, -ENOTDIR, "%s: neither a directory nor a file called .snap", given);
+}
+
+static int find_place(const char *given, char **ret, struct reason *why)
+{
+	char *path = realpath(given, NULL);
+	int err = path ? check_place(path, given, why) :
+			 reason_set(why, -errno, "%s: %s", given, strerror(errno));
+
+	if (err)
+		free(path);
+	else
+		*ret = path;
+	return err;
+}
+
+int fleet_index_check(const char *const *dir, size_t dir_nr, struct reason *why)
+{
+	char *path = NULL;
+	int err = 0;
+
+	for (size_t i = 0; i < dir_nr && !err; i++) {
+		err = find_place(dir[i], &path, why);
+		if (!err)
+			free(path);
+	}
+	return err;
+}
+
 int index_files_list(struct indexed_files *files, const char *const *dir, size_t dir_nr, struct reason *why)
 {
 	int err = 0;
@@ -218,9 +282,9 @@ int index_files_list(struct indexed_files *files, const char *const *dir, size_t
 	if (!files->dir)
 		return reason_set(why, -ENOMEM, "%s", strerror(ENOMEM));
 	for (size_t i = 0; i < dir_nr; i++) {
-		files->dir[i] = realpath(dir[i], NULL);
-		if (!files->dir[i])
-			return reason_set(why, -errno, "%s: %s", dir[i], strerror(errno));
+		err = find_place(dir[i], &files->dir[i], why);
+		if (err)
+			return err;
 		files->dir_nr++;
 	}
 	qsort(files->dir, dir_nr, sizeof(*files->dir), compare_dirs);

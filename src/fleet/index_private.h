@@ -40,9 +40,9 @@ struct indexed_files {
 	size_t file_nr, file_alloc;
 	char *text;
 	size_t text_nr, text_alloc;
-	char **dir; /* without links */
+	char **dir; /* without links; some are files */
 	size_t dir_nr;
-	uint64_t others, gone;
+	uint64_t others, links, gone;
 };
 
 /* Only compared: a time after 2262 may be any number. */

@@ -2,6 +2,7 @@
 """Indexing that is killed, that runs twice at once, that runs again: the catalogue is always the same."""
 import contextlib
 import difflib
+import fcntl
 import os
 import pathlib
 import random
@@ -87,6 +88,22 @@ def test_two_at_once(_large):
                 _, err = process.communicate(timeout=120)
                 check_equal(process.returncode, 0, f"exit status (stderr {err!r})")
             check_same(fleet, expected, "two at once")
+
+
+def test_one_waits_for_another(_large):
+    """It says so, once, and then does its work."""
+    with small_fleet("waits", "--hosts", 4, "--sites", 50, "--tracebacks", 1200, "--frames", 600) as fleet:
+        expected, _ = undisturbed(fleet)
+        forget(fleet)
+        with open(fleet.catalogue, "wb") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            process = start(fleet)
+            line = process.stderr.readline()
+        _, err = process.communicate(timeout=120)
+        said = f"allocsnap: {fleet.catalogue}: another index is writing; waiting\n"
+        check_equal((line + err).decode(), said, "what it says")
+        check_equal(process.returncode, 0, "exit status")
+        check_same(fleet, expected, "after another")
 
 
 def test_one_asks_while_another_indexes(_large):

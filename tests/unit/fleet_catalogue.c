@@ -389,6 +389,31 @@ Test(fleet_catalogue, one_writes_at_a_time)
 	close(fd);
 }
 
+static void be_told(void *what, const char *path)
+{
+	int *fd = what;
+
+	cr_expect_str_eq(path, "catalogue.db");
+	cr_assert_geq(*fd, 0, "told once");
+	close(*fd); /* the other one has ended */
+	*fd = -1;
+}
+
+Test(fleet_catalogue, who_waits_to_write_is_told)
+{
+	struct catalogue *catalogue;
+	int fd;
+
+	fleet_index_d();
+	fd = open("catalogue.db", O_RDONLY);
+	cr_assert_eq(flock(fd, LOCK_EX), 0);
+	cr_assert_eq(catalogue__open_telling("catalogue.db", be_told, &fd, &catalogue, NULL), 0);
+	cr_expect_eq(fd, -1);
+	catalogue__close(catalogue);
+	cr_assert_eq(catalogue__open_telling("catalogue.db", be_told, &fd, &catalogue, NULL), 0);
+	catalogue__close(catalogue);
+}
+
 Test(fleet_catalogue, only_its_owner_reads_it_and_nothing_else_lies_there)
 {
 	struct stat st;

@@ -162,10 +162,12 @@ Test(fleet_index, only_regular_files_called_snap)
 	cr_assert_eq(symlink(".hidden/1.snap", "d/link.snap"), 0);
 	cr_assert_eq(symlink("..", "d/round"), 0);
 	cr_assert_eq(symlink("nowhere", "d/dangling.snap"), 0);
+	cr_assert_eq(symlink("notes.txt", "d/other"), 0);
 	cr_assert_eq(mkdir("d/dir.snap", 0700), 0);
 	sum = fleet_index_d();
 	cr_expect_eq(sum.snapshots, 1);
-	cr_expect_eq(sum.others, 6);
+	cr_expect_eq(sum.others, 7);
+	cr_expect_eq(sum.links, 3, "two called .snap, one to a directory");
 	cr_expect_str_eq(fleet_told, "");
 }
 
@@ -455,5 +457,33 @@ Test(fleet_index, directories_that_overlap_are_walked_once)
 	cr_expect_eq(sum.others, 1);
 	cr_expect_eq(fleet_index(catalogue, (const char *const[]){ "none" }, 1, NULL, &sum, &why), -ENOENT);
 	cr_expect_str_eq(why.text, "none: No such file or directory");
+	catalogue__close(catalogue);
+}
+
+/* As a shell makes them of *.snap: also beside the directory that they are in, and as links. */
+Test(fleet_index, files_instead_of_directories)
+{
+	static const char *const files[] = { "d/2.snap", "d/1.snap", "d/../d/1.snap", "link.snap" };
+	static const char *const more[] = { "d/2.snap", "d" };
+	static const char *const text[] = { "d/1.snap", "d/notes.txt" };
+	struct catalogue *catalogue;
+	struct index_sum sum;
+	struct reason why = { "" };
+
+	fleet_write(&(struct fleet_file){ "d/1.snap", TRACES(some) });
+	fleet_write(&(struct fleet_file){ "d/2.snap", .wall_ns = "2", TRACES(some) });
+	fleet_write(&(struct fleet_file){ "d/3.snap", .wall_ns = "3", TRACES(some) });
+	fleet_write_text("d/notes.txt", "");
+	cr_assert_eq(symlink("d/2.snap", "link.snap"), 0);
+	cr_assert_eq(catalogue__open("catalogue.db", CATALOGUE_WRITE, &catalogue, &why), 0, "%s", why.text);
+	cr_assert_eq(fleet_index(catalogue, files, ARRAY_SIZE(files), NULL, &sum, &why), 0, "%s", why.text);
+	cr_expect_eq(sum.snapshots, 2);
+	cr_assert_eq(fleet_index(catalogue, more, ARRAY_SIZE(more), NULL, &sum, &why), 0, "%s", why.text);
+	cr_expect_eq(sum.snapshots, 1);
+	cr_expect_eq(sum.known, 2);
+	cr_expect_eq(sum.gone, 0);
+	cr_expect_eq(fleet_index_check(files, ARRAY_SIZE(files), &why), 0);
+	cr_expect_eq(fleet_index_check(text, ARRAY_SIZE(text), &why), -ENOTDIR);
+	cr_expect_str_eq(why.text, "d/notes.txt: neither a directory nor a file called .snap");
 	catalogue__close(catalogue);
 }
