@@ -229,6 +229,11 @@ struct engine_options {
 	struct selection select;
 	enum measure measure;
 	enum sort_order sort;	 /* of snapshot_compare() */
+	/*
+	 * What frames are called in keys: of each frame id of the snapshot (or of both, the same) the frame
+	 * id whose names it has. Filters and wrappers see it as it is. NULL: itself.
+	 */
+	const uint32_t *key_frame;
 };
 
 /*

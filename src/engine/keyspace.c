@@ -124,6 +124,14 @@ static int find_class(struct keyspace *keys, const struct key_source *source, ui
 
 /* ---- the key of a frame ------------------------------------------------------------------- */
 
+static struct frame_view key_view(const struct keyspace *keys, const struct key_source *source, uint32_t frame)
+{
+	const uint32_t *key_frame = keys->options->key_frame;
+
+	return frame_read(source->traces->snapshot, key_frame ? key_frame[frame] : frame,
+			  keys->options->key_type);
+}
+
 static int find_frame(struct keyspace *keys, struct key_source *source, uint32_t frame,
 		      uint32_t *ret_id)
 {
@@ -132,7 +140,7 @@ static int find_frame(struct keyspace *keys, struct key_source *source, uint32_t
 	int err = 0;
 
 	if (*memo == IDMAP_NONE) {
-		view = frame_read(source->traces->snapshot, frame, keys->options->key_type);
+		view = key_view(keys, source, frame);
 		err = keys->type->frame_text ? intern_frame_text(keys, &view, memo) :
 					       intern_frame(keys, &view, memo);
 	}
@@ -186,8 +194,7 @@ static void view_traceback(struct keyspace *keys, const struct key_source *sourc
 			   const struct key_traceback *row, const uint32_t *frame)
 {
 	for (uint32_t i = 0; i < row->nframe; i++) {
-		struct frame_view view = frame_read(source->traces->snapshot, frame[row->nframe - 1 - i],
-						    KEY_TRACEBACK);
+		struct frame_view view = key_view(keys, source, frame[row->nframe - 1 - i]);
 		size_t at = row->first + i;
 
 		if (at == keys->traceback_view_nr)

@@ -44,6 +44,32 @@ Test(engine_tally_edges, what_has_no_blocks_is_no_row)
 	data_release(&dictionary);
 }
 
+/* Both lines are called b.c:1. */
+Test(engine_tally_edges, keys_have_other_names_than_filters_see)
+{
+	const struct data_trace origins[] = { { 0, A }, { 0, { { "b.c", 1 } } } };
+	const struct cost cost[] = { { 10, 1 }, { 20, 1 } };
+	static const uint32_t key_frame[] = { 0, 2, 2 };
+	const struct tally tally = { cost, NULL };
+	const struct filter filter = { .inclusive = true, .filename_pattern = "a.c" };
+
+	for (enum key_type key_type = KEY_LINENO; key_type <= KEY_TRACEBACK; key_type++) {
+		struct data_snapshot dictionary = DATA_SNAPSHOT(origins);
+		struct engine_options options = { .key_type = key_type, .key_frame = key_frame };
+		struct statistics *got = NULL;
+
+		for (size_t filter_nr = 0; filter_nr < 2; filter_nr++) {
+			options.select = (struct selection){ .filter = &filter, .filter_nr = filter_nr };
+			cr_assert_eq(tally_statistics(dictionary.snapshot, &tally, &options, &got, NULL), 0);
+			cr_assert_eq(got->statistic_nr, 1);
+			cr_expect_str_eq(got->statistic[0].frame[0].filename, "b.c");
+			cr_expect_eq(got->total.size, filter_nr ? 10 : 30);
+			statistics_free(got);
+		}
+		data_release(&dictionary);
+	}
+}
+
 Test(engine_tally_edges, sums_that_do_not_fit)
 {
 	const struct data_trace origins[] = { { 0, A }, { 0, A, .domain = 1 }, { 0, { { "b.c", 1 } } } };
