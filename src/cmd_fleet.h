@@ -6,6 +6,7 @@
 
 #include "cmd_stats.h"
 #include "engine/tally.h"
+#include "fleet/dictionary.h"
 #include "fleet/selection.h"
 #include "fleet_doubts.h"
 #include "render.h"
@@ -49,7 +50,7 @@ struct fleet {
 	const struct fleet_options *options;
 	struct catalogue *catalogue;
 	struct fleet_facts facts;
-	struct snapshot *dictionary;
+	struct dictionary dictionary;
 	struct chosen chosen;
 };
 

@@ -69,7 +69,7 @@ static int ask(const struct fleet *fleet, const struct cohort *const cohort[2], 
 		tally[i] = (struct tally){ sum[i].cost, sum[i].sums };
 	}
 	if (!err)
-		err = cohort_error(tally_compare(fleet->dictionary, &tally[0], &tally[1], &fleet->chosen.engine, ret,
+		err = cohort_error(tally_compare(fleet->dictionary.snapshot, &tally[0], &tally[1], &fleet->chosen.engine, ret,
 						 why), cohort, 2, why);
 	fleet_sum_release(&sum[0]);
 	fleet_sum_release(&sum[1]);

@@ -34,14 +34,14 @@ static int ask(const struct fleet_list *list, struct fleet *fleet, const struct 
 	};
 	struct fleet_question question = {
 		.catalogue = fleet->catalogue, .facts = &fleet->facts, .cohort = cohort,
-		.dictionary = fleet->dictionary,
+		.dictionary = fleet->dictionary.snapshot,
 	};
 	struct reason why = { "out of memory" };
 	struct groups *groups = NULL;
 	struct fleet_report report;
 	int status;
 
-	if (groups_make(fleet->dictionary, &fleet->chosen.engine, &groups, &why))
+	if (groups_make(fleet->dictionary.snapshot, &fleet->chosen.engine, &groups, &why))
 		return say_failure("%s", why.text);
 	question.groups = groups;
 	status = fleet_report_make(fleet, &cohort, 1, &report);

@@ -8,8 +8,6 @@
 #include "base/reason.h"
 #include "cmd_fleet.h"
 #include "fleet/catalogue.h"
-#include "fleet/dictionary.h"
-#include "snapshot.h"
 
 /* ---- begin and end ---------------------------------------------------------------------------------- */
 
@@ -28,6 +26,7 @@ static int open_catalogue(struct fleet *fleet, struct reason *why)
 {
 	const struct fleet_options *options = fleet->options;
 	const struct dictionary_options names = {
+		.key_type = fleet->chosen.engine.key_type,
 		.strip_prefix = options->strip_prefix.item,
 		.strip_prefix_nr = options->strip_prefix.item_nr,
 		.line_drift = options->line_drift,
@@ -36,7 +35,10 @@ static int open_catalogue(struct fleet *fleet, struct reason *why)
 
 	if (!err)
 		err = catalogue__facts(fleet->catalogue, &fleet->facts, why);
-	return err ?: dictionary_read(fleet->catalogue, &names, &fleet->dictionary, why);
+	if (!err)
+		err = dictionary_read(fleet->catalogue, &names, &fleet->dictionary, why);
+	fleet->chosen.engine.key_frame = fleet->dictionary.key_frame;
+	return err;
 }
 
 int fleet_begin(const struct command *command, const struct fleet_options *options, struct fleet *ret)
@@ -63,7 +65,7 @@ void fleet_let_go(struct fleet *fleet)
 void fleet_end(struct fleet *fleet)
 {
 	chosen_release(&fleet->chosen);
-	snapshot__close(fleet->dictionary);
+	dictionary_release(&fleet->dictionary);
 	fleet_facts_release(&fleet->facts);
 	fleet_let_go(fleet);
 }

@@ -113,7 +113,7 @@ int fleet_report_make(const struct fleet *fleet, const struct cohort *const *coh
 	};
 	int err;
 
-	*ret = (struct fleet_report){ .dictionary = fleet->dictionary };
+	*ret = (struct fleet_report){ .dictionary = fleet->dictionary.snapshot };
 	err = fleet_doubts_find(&doubt, &ret->doubts);
 	for (size_t i = 0; i < cohort_nr; i++)
 		ret->cohort[i] = cohort_facts(cohort[i]);

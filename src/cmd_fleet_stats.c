@@ -11,7 +11,7 @@ static int ask(const struct fleet *fleet, const struct cohort *cohort, struct st
 	const struct tally tally = { sum.cost, sum.sums };
 
 	if (!err)
-		err = cohort_error(tally_statistics(fleet->dictionary, &tally, &fleet->chosen.engine, ret, why),
+		err = cohort_error(tally_statistics(fleet->dictionary.snapshot, &tally, &fleet->chosen.engine, ret, why),
 				   &cohort, 1, why);
 	fleet_sum_release(&sum);
 	return err;

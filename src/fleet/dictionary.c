@@ -19,6 +19,8 @@ struct making {
 	const struct dictionary_options *options;
 	struct snapshot_builder *builder;
 	struct known frames, tracebacks; /* by the catalogue's id; number: the builder's */
+	uint32_t *key;			 /* by the builder's frame: the one it is as a key */
+	size_t key_nr, key_alloc;
 	uint32_t *frame;		 /* of one traceback */
 	size_t frame_alloc;
 	struct snap_trace *trace; /* of each origin */
@@ -28,7 +30,7 @@ struct making {
 
 /* ---- frames ----------------------------------------------------------------------------------------- */
 
-/* A frame as the catalogue has it, and then as it is a key. */
+/* A frame as the catalogue has it, then as it is shown to filters, then as it is a key. */
 struct frame_text {
 	const char *filename, *function, *object, *build_id;
 	uint32_t lineno, first_line, flags;
@@ -62,13 +64,30 @@ static const char *strip(const struct dictionary_options *options, const char *p
 	return path;
 }
 
+/* Where paths are the keys, what is added to them would make several of one. */
+static bool has_keys_of_its_own(const struct making *m)
+{
+	return m->options->key_type != KEY_FILENAME && m->options->key_type != KEY_OBJECT;
+}
+
+static bool is_nameless(const struct frame_text *frame)
+{
+	return !frame->lineno && !*frame->function && *frame->object;
+}
+
+static bool drifts(const struct making *m, const struct frame_text *frame)
+{
+	return m->options->line_drift && *frame->function && frame->first_line &&
+	       frame->lineno >= frame->first_line;
+}
+
+/* A distance of 0 is no line to the engine, and the object would tell the builds apart. */
 static int drift(struct making *m, struct frame_text *frame)
 {
-	if (!m->options->line_drift || !*frame->function || !frame->first_line ||
-	    frame->lineno < frame->first_line)
-		return 0;
 	frame->filename = put_together(m, "%s:%s", frame->filename, frame->function);
 	frame->lineno -= frame->first_line;
+	frame->first_line = 0;
+	frame->object = "";
 	return frame->filename ? 0 : -ENOMEM;
 }
 
@@ -76,11 +95,8 @@ static int drift(struct making *m, struct frame_text *frame)
 static int name_build(struct making *m, struct frame_text *frame)
 {
 	bool is_file = !strcmp(frame->filename, frame->object) || !*frame->filename;
-	const char *name;
+	const char *name = put_together(m, "%s@%." BUILD_ID_DIGITS "s", frame->object, frame->build_id);
 
-	if (!*frame->build_id)
-		return 0;
-	name = put_together(m, "%s@%." BUILD_ID_DIGITS "s", frame->object, frame->build_id);
 	if (!name)
 		return -ENOMEM;
 	frame->filename = is_file ? name : frame->filename;
@@ -89,17 +105,14 @@ static int name_build(struct making *m, struct frame_text *frame)
 }
 
 /* What differs from build to build goes, but where it is all there is. */
-static int normalise(struct making *m, struct frame_text *frame)
+static void normalise(struct making *m, struct frame_text *frame)
 {
-	bool has_name = frame->lineno || *frame->function;
-
 	frame->filename = strip(m->options, frame->filename);
 	frame->object = strip(m->options, frame->object);
-	if (!has_name && *frame->object)
-		return name_build(m, frame);
+	if (is_nameless(frame))
+		return;
 	frame->offset = 0;
 	frame->build_id = "";
-	return frame->lineno ? drift(m, frame) : 0;
 }
 
 static int build_frame(struct making *m, const struct frame_text *text, uint32_t *ret_id)
@@ -115,7 +128,37 @@ static int build_frame(struct making *m, const struct frame_text *text, uint32_t
 	       snapshot_builder__string(b, text->object, &object.path) ?:
 	       snapshot_builder__string(b, text->build_id, &object.build_id) ?:
 	       snapshot_builder__object(b, &object, &frame.object) ?:
-	       snapshot_builder__frame(b, &frame, ret_id);
+	       snapshot_builder__frame_declared(b, &frame, text->first_line, ret_id);
+}
+
+/* Its own, where nothing is to be renamed. */
+static int build_key(struct making *m, const struct frame_text *text, uint32_t *ret_id)
+{
+	struct frame_text key = *text;
+	int err;
+
+	if (is_nameless(&key) && *key.build_id)
+		err = name_build(m, &key);
+	else if (drifts(m, &key))
+		err = drift(m, &key);
+	else
+		return 0;
+	return err ?: build_frame(m, &key, ret_id);
+}
+
+static int add_key(struct making *m, const struct frame_text *text, uint32_t frame)
+{
+	uint32_t key = frame;
+	int err;
+
+	if (!has_keys_of_its_own(m))
+		return 0;
+	err = build_key(m, text, &key);
+	while (!err && m->key_nr <= frame)
+		err = array_push(m, key, 0);
+	if (!err)
+		m->key[frame] = key;
+	return err;
 }
 
 static bool is_u32(int64_t number)
@@ -141,8 +184,9 @@ static int add_frame(struct making *m, sqlite3_stmt *row)
 	if (known.hash.id <= 0 || !is_u32(sqlite3_column_int64(row, 2)) ||
 	    !is_u32(sqlite3_column_int64(row, 4)) || !is_u32(sqlite3_column_int64(row, 8)))
 		return -EINVAL;
-	err = normalise(m, &frame) ?: build_frame(m, &frame, &known.number);
-	return err ?: known_add(&m->frames, &known);
+	normalise(m, &frame);
+	err = build_frame(m, &frame, &known.number);
+	return err ?: add_key(m, &frame, known.number) ?: known_add(&m->frames, &known);
 }
 
 /* ---- tracebacks ------------------------------------------------------------------------------------- */
@@ -235,11 +279,13 @@ static int read_table(struct making *m, size_t at, struct reason *why)
 	return more < 0 ? more : err ? say(m, err, why) : 0;
 }
 
-static int make(struct making *m, struct snapshot **ret, struct reason *why)
+static int make(struct making *m, struct dictionary *ret, struct reason *why)
 {
+	/* A line whose function began elsewhere in another build is another frame then, with a key of its own. */
+	bool has_first_lines = m->options->line_drift && has_keys_of_its_own(m);
 	int err = 0;
 
-	m->builder = snapshot_builder__new(SNAP_WITH_DOMAIN);
+	m->builder = snapshot_builder__new(SNAP_WITH_DOMAIN | (has_first_lines ? SNAP_WITH_FIRST_LINE : 0));
 	if (!m->builder)
 		return say(m, -ENOMEM, why);
 	for (size_t i = 0; i < ARRAY_SIZE(tables) && !err; i++)
@@ -248,14 +294,18 @@ static int make(struct making *m, struct snapshot **ret, struct reason *why)
 		return err;
 	err = add_traces(m);
 	if (!err) {
-		err = snapshot_builder__finish(m->builder, ret);
+		err = snapshot_builder__finish(m->builder, &ret->snapshot);
 		m->builder = NULL;
 	}
-	return err ? say(m, err, why) : 0;
+	if (err)
+		return say(m, err, why);
+	ret->key_frame = m->key;
+	m->key = NULL;
+	return 0;
 }
 
 int dictionary_read(struct catalogue *catalogue, const struct dictionary_options *options,
-		    struct snapshot **ret, struct reason *why)
+		    struct dictionary *ret, struct reason *why)
 {
 	static const struct dictionary_options none;
 	struct making m = { .catalogue = catalogue, .options = options ?: &none };
@@ -264,8 +314,16 @@ int dictionary_read(struct catalogue *catalogue, const struct dictionary_options
 	snapshot_builder__free(m.builder);
 	known_release(&m.frames);
 	known_release(&m.tracebacks);
+	free(m.key);
 	free(m.frame);
 	free(m.trace);
 	free(m.name);
 	return err;
+}
+
+void dictionary_release(struct dictionary *dictionary)
+{
+	snapshot__close(dictionary->snapshot);
+	free(dictionary->key_frame);
+	*dictionary = (struct dictionary){};
 }

@@ -5,6 +5,8 @@ import sqlite3
 
 FOLDER = pathlib.Path(__file__).parent
 
+# Without the build's 12 digits that a module has where there is no name.
+PATH = "CASE WHEN line = 0 AND func = '' THEN substr(module, 1, length(module) - 13) ELSE module END"
 # What a site is: a text and a number, of columns of traceback. What has no line is known by its name and
 # file, what has no name by its place in the file.
 SITES = {
@@ -13,9 +15,9 @@ SITES = {
               "line - first_line + offset"),
     "stripped": ("CASE WHEN line > 0 THEN replace(replace(file, '/build/indexer-1.0/', ''), '/build/indexer-1.1/', '') "
                  "ELSE module || ' ' || func END", "line + offset"),
-    "filename": ("CASE WHEN line > 0 THEN file ELSE module END", "0"),
+    "filename": (f"CASE WHEN line > 0 THEN file ELSE {PATH} END", "0"),
     "function": ("CASE WHEN func <> '' THEN func ELSE '<unknown> in ' || module END", "0"),
-    "object": ("module", "0"),
+    "object": (PATH, "0"),
     "traceback": ("''", "stack"),
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """What our engine answers is what SQL answers, of ten million rows."""
 import math
+import re
 
 from fleet import frame_site, site_of
 from harness import check, check_equal
@@ -115,6 +116,19 @@ def test_diff_with_moved_lines(fleet):
     report = fleet.json("diff", "--baseline", baseline, "--candidate", candidate, "--line-drift")
     found = by_site(report["statistics"], "size", "count", "size_diff", "count_diff")
     check_rows(found, fleet.oracle().diff("drift", old, new), "diff with moved lines")
+
+
+def test_diff_of_some(fleet):
+    """Filters see files as they are, whatever the lines and the code without names are called in the answer."""
+    (baseline, old), (candidate, new) = COHORTS
+    drift = "drift", ("--line-drift",)
+    for key_type, option, pattern in (("lineno", (), "/usr/bin/redis-server"), (*drift, "/usr/bin/redis-server"),
+                                      (*drift, "src/web/part_15.c")):
+        report = fleet.json("diff", "--baseline", baseline, "--candidate", candidate, *option, "--include", pattern)
+        found = by_site(report["statistics"], "size", "count", "size_diff", "count_diff")
+        expected = {site: numbers for site, numbers in fleet.oracle().diff(key_type, old, new).items()
+                    if re.split("[@ :]", site[0])[0] == pattern}
+        check_rows(found, expected, f"{key_type} of {pattern}")
 
 
 def test_diff_by_process_means(fleet):

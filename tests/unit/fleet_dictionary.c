@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "engine/tally.h"
 #include "fleet_files.h"
 #include "snapshot.h"
 
@@ -13,10 +14,10 @@ TestSuite(fleet_dictionary, .init = fleet_enter, .fini = fleet_leave, .timeout =
 #define BUILD_A "0123456789abcdef00"
 #define BUILD_B "fedcba987654321000"
 
-static struct snapshot *read_dictionary(const struct dictionary_options *options)
+static struct dictionary read_dictionary(const struct dictionary_options *options)
 {
 	struct catalogue *catalogue = fleet_open();
-	struct snapshot *dictionary = NULL;
+	struct dictionary dictionary = {};
 	struct reason why = { "" };
 
 	cr_assert_eq(dictionary_read(catalogue, options, &dictionary, &why), 0, "%s", why.text);
@@ -24,8 +25,8 @@ static struct snapshot *read_dictionary(const struct dictionary_options *options
 	return dictionary;
 }
 
-/* "FILE:LINE FUNCTION OBJECT+OFFSET" of each frame of an origin, most recent call first. */
-static const char *origin_text(const struct snapshot *dictionary, uint64_t origin)
+/* "FILE:LINE FUNCTION OBJECT+OFFSET" of each frame of an origin, most recent call first; renamed, if it is. */
+static const char *text_of(const struct snapshot *dictionary, const uint32_t *key_frame, uint64_t origin)
 {
 	static char text[1024];
 	const struct snapshot_tables *t = snapshot__tables(dictionary);
@@ -35,7 +36,8 @@ static const char *origin_text(const struct snapshot *dictionary, uint64_t origi
 	cr_assert_lt(origin, t->trace_nr);
 	text[0] = '\0';
 	for (uint32_t i = 0; i < traceback->nframe; i++) {
-		const struct snap_frame *frame = &t->frame[t->traceback_frame[traceback->first + i]];
+		uint32_t id = t->traceback_frame[traceback->first + i];
+		const struct snap_frame *frame = &t->frame[key_frame ? key_frame[id] : id];
 
 		len += snprintf(text + len, sizeof(text) - len, "%s%s:%u %s %s+%lx", i ? ", " : "",
 				snapshot__string(dictionary, frame->filename), frame->lineno,
@@ -43,6 +45,17 @@ static const char *origin_text(const struct snapshot *dictionary, uint64_t origi
 				snapshot__string(dictionary, t->object[frame->object].path), frame->offset);
 	}
 	return text;
+}
+
+/* What filters see. */
+static const char *name_text(const struct dictionary *dictionary, uint64_t origin)
+{
+	return text_of(dictionary->snapshot, NULL, origin);
+}
+
+static const char *key_text(const struct dictionary *dictionary, uint64_t origin)
+{
+	return text_of(dictionary->snapshot, dictionary->key_frame, origin);
 }
 
 /* One origin for each frame. */
@@ -75,20 +88,20 @@ Test(fleet_dictionary, keys_hold_across_builds)
 		{ { NULL, 0, "jit", NULL, NULL, 0x7f0000002000 }, ":0 jit +0" },
 	};
 	struct fleet_frame frame[ARRAY_SIZE(cases)];
-	struct snapshot *dictionary;
+	struct dictionary dictionary;
 	const struct snapshot_tables *t;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		frame[i] = cases[i].frame;
 	index_frames(frame, ARRAY_SIZE(frame));
 	dictionary = read_dictionary(NULL);
-	t = snapshot__tables(dictionary);
+	t = snapshot__tables(dictionary.snapshot);
 	cr_assert_eq(t->trace_nr, ARRAY_SIZE(cases));
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		cr_expect_str_eq(origin_text(dictionary, i), cases[i].text);
+		cr_expect_str_eq(key_text(&dictionary, i), cases[i].text);
 	cr_expect_eq(t->trace_traceback[0], t->trace_traceback[1], "two builds, one traceback");
 	cr_expect_eq(t->trace_traceback[2], t->trace_traceback[3]);
-	snapshot__close(dictionary);
+	dictionary_release(&dictionary);
 }
 
 Test(fleet_dictionary, trace_n_is_origin_n)
@@ -104,20 +117,20 @@ Test(fleet_dictionary, trace_n_is_origin_n)
 		"a.c:1 a /bin/app+0, m.c:2 main /bin/app+0", "m.c:2 main /bin/app+0", "",
 		"a.c:1 a /bin/app+0, m.c:2 main /bin/app+0",
 	};
-	struct snapshot *dictionary;
+	struct dictionary dictionary;
 	const struct snapshot_tables *t;
 
 	fleet_write(&(struct fleet_file){ "d/1.snap", .domain_16 = "pool", TRACES(trace) });
 	fleet_index_d();
 	dictionary = read_dictionary(NULL);
-	t = snapshot__tables(dictionary);
+	t = snapshot__tables(dictionary.snapshot);
 	cr_assert_eq(t->trace_nr, ARRAY_SIZE(trace));
 	for (size_t i = 0; i < ARRAY_SIZE(trace); i++) {
-		cr_expect_str_eq(origin_text(dictionary, i), text[i]);
+		cr_expect_str_eq(key_text(&dictionary, i), text[i]);
 		cr_expect_eq(t->trace_domain[i], domain[i]);
 	}
-	cr_expect_str_eq(snapshot__domain_name(dictionary, 16), "pool");
-	snapshot__close(dictionary);
+	cr_expect_str_eq(snapshot__domain_name(dictionary.snapshot, 16), "pool");
+	dictionary_release(&dictionary);
 }
 
 Test(fleet_dictionary, the_first_prefix_that_fits_is_taken_away)
@@ -129,14 +142,14 @@ Test(fleet_dictionary, the_first_prefix_that_fits_is_taken_away)
 		{ "/opt/app/bin/x", 0, NULL, "/opt/app/bin/x", BUILD_A, 2 },
 		{ "/usr/build/a.c", 1, "f", "/usr/opt/app", BUILD_A, 3 },
 	};
-	struct snapshot *dictionary;
+	struct dictionary dictionary;
 
 	index_frames(frame, ARRAY_SIZE(frame));
 	dictionary = read_dictionary(&options);
-	cr_expect_str_eq(origin_text(dictionary, 0), "app-2/a.c:1 f /bin/x+0");
-	cr_expect_str_eq(origin_text(dictionary, 1), "/bin/x@0123456789ab:0  /bin/x@0123456789ab+2");
-	cr_expect_str_eq(origin_text(dictionary, 2), "/usr/build/a.c:1 f /usr/opt/app+0");
-	snapshot__close(dictionary);
+	cr_expect_str_eq(key_text(&dictionary, 0), "app-2/a.c:1 f /bin/x+0");
+	cr_expect_str_eq(key_text(&dictionary, 1), "/bin/x@0123456789ab:0  /bin/x@0123456789ab+2");
+	cr_expect_str_eq(key_text(&dictionary, 2), "/usr/build/a.c:1 f /usr/opt/app+0");
+	dictionary_release(&dictionary);
 }
 
 Test(fleet_dictionary, a_line_may_be_a_distance)
@@ -148,20 +161,172 @@ Test(fleet_dictionary, a_line_may_be_a_distance)
 		{ "b.c", 5, "g", "/bin/app" },
 	};
 	static const char *const text[] = {
-		"a.c:f:3 f /bin/app+0", "a.c:f:0 f /bin/app+0", "a.c:9 f /bin/app+0", "a.c:12  /bin/app+0",
+		"a.c:f:3 f +0", "a.c:f:0 f +0", "a.c:9 f /bin/app+0", "a.c:12  /bin/app+0",
 		"b.c:5 g /bin/app+0",
 	};
-	struct snapshot *dictionary;
+	struct dictionary dictionary;
 
 	index_frames(frame, ARRAY_SIZE(frame));
 	fleet_sql("UPDATE frame SET first_line = 10 WHERE filename = 'a.c'");
 	dictionary = read_dictionary(&options);
 	for (size_t i = 0; i < ARRAY_SIZE(frame); i++)
-		cr_expect_str_eq(origin_text(dictionary, i), text[i]);
-	snapshot__close(dictionary);
+		cr_expect_str_eq(key_text(&dictionary, i), text[i]);
+	dictionary_release(&dictionary);
 	dictionary = read_dictionary(NULL);
-	cr_expect_str_eq(origin_text(dictionary, 0), "a.c:13 f /bin/app+0");
-	snapshot__close(dictionary);
+	cr_expect_str_eq(key_text(&dictionary, 0), "a.c:13 f /bin/app+0");
+	dictionary_release(&dictionary);
+}
+
+/* ---- questions to it: filters see a frame's own names, keys are those across builds ------------------- */
+
+/* Two builds: a function is a line further down in the second. And a library, built twice, without names. */
+static const struct fleet_frame builds[] = {
+	{ "/src/a.c", 10, "f", "/app-1/bin", BUILD_A, 0x10 }, { "/src/a.c", 11, "f", "/app-2/bin", BUILD_B, 0x10 },
+	{ "/src/a.c", 12, "f", "/app-1/bin", BUILD_A, 0x20 }, { "/src/a.c", 13, "f", "/app-2/bin", BUILD_B, 0x20 },
+	{ "/src/a.c", 12, "f", "/app-2/bin", BUILD_B, 0x30 }, { "/lib/x", 0, NULL, "/lib/x", BUILD_A, 0x10 },
+	{ "/lib/x", 0, NULL, "/lib/x", BUILD_B, 0x10 },	      { "/lib/x", 0, "g", "/lib/x", BUILD_A, 0x40 },
+};
+
+static void index_builds(void)
+{
+	index_frames(builds, ARRAY_SIZE(builds));
+	fleet_sql("UPDATE frame SET first_line = CASE object WHEN '/app-1/bin' THEN 10 ELSE 11 END WHERE lineno > 0");
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* "KEY=COUNT" of each group, ascending; a frame's key is FILE:LINE OBJECT+OFFSET. */
+static const char *rows_text(const struct statistics *statistics)
+{
+	static char all[1024];
+	char *row[16], *end = all;
+
+	cr_assert_leq(statistics->statistic_nr, ARRAY_SIZE(row));
+	for (size_t i = 0; i < statistics->statistic_nr; i++) {
+		const struct statistic *s = &statistics->statistic[i];
+		const struct frame_view *f = s->frame;
+
+		if (s->key)
+			asprintf(&row[i], "%s=%ld", s->key, s->cost.count);
+		else
+			asprintf(&row[i], "%s:%u %s+%lx=%ld", f->filename, f->lineno, f->object ?: "", f->offset,
+				 s->cost.count);
+	}
+	qsort(row, statistics->statistic_nr, sizeof(*row), by_text);
+	all[0] = '\0';
+	for (size_t i = 0; i < statistics->statistic_nr; i++) {
+		end += sprintf(end, "%s%s", i ? ", " : "", row[i]);
+		free(row[i]);
+	}
+	return all;
+}
+
+/* Of the same question: its groups are as many, and so are its origins, of one frame each. */
+static void check_groups(const struct dictionary *dictionary, const struct engine_options *engine,
+			 const struct statistics *statistics)
+{
+	struct reason why = { "" };
+	struct groups *groups;
+	int64_t nr;
+
+	cr_assert_eq(groups_make(dictionary->snapshot, engine, &groups, &why), 0, "%s", why.text);
+	nr = groups->first[ARRAY_SIZE(builds)];
+	cr_expect_eq(groups->key_nr, statistics->statistic_nr);
+	cr_expect_eq(nr, statistics->total.count);
+	groups_free(groups);
+}
+
+static void check_question(enum key_type key_type, bool line_drift, const char *filter_text, const char *want)
+{
+	const struct dictionary_options names = { .key_type = key_type, .line_drift = line_drift };
+	struct dictionary dictionary = read_dictionary(&names);
+	struct cost cost[ARRAY_SIZE(builds)];
+	const struct tally tally = { .cost = cost };
+	struct engine_options engine = { .key_type = key_type, .key_frame = dictionary.key_frame };
+	struct statistics *statistics;
+	struct reason why = { "" };
+	struct filter filter = {};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cost); i++)
+		cost[i] = (struct cost){ 1, 1 };
+	if (filter_text) {
+		cr_assert_eq(filter_parse(filter_text, true, &filter, &why), 0, "%s", why.text);
+		engine.select = (struct selection){ .filter = &filter, .filter_nr = 1 };
+	}
+	cr_assert_eq(tally_statistics(dictionary.snapshot, &tally, &engine, &statistics, &why), 0, "%s", why.text);
+	cr_expect_str_eq(rows_text(statistics), want);
+	check_groups(&dictionary, &engine, statistics);
+	statistics_free(statistics);
+	filter_release(&filter);
+	dictionary_release(&dictionary);
+}
+
+Test(fleet_dictionary, filters_see_paths_and_no_builds)
+{
+	static const char *const both = "/lib/x:0 /lib/x+0=1, /lib/x@0123456789ab:0 /lib/x@0123456789ab+10=1, "
+					"/lib/x@fedcba987654:0 /lib/x@fedcba987654+10=1";
+
+	index_builds();
+	check_question(KEY_LINENO, false, "/lib/x", both);
+	check_question(KEY_LINENO, false, "object=/lib/x", both);
+	check_question(KEY_TRACEBACK, true, "object=/lib/x", both);
+	check_question(KEY_LINENO, false, "object=*@*", "");
+	check_question(KEY_LINENO, false, "*@*", "");
+}
+
+Test(fleet_dictionary, files_and_objects_are_paths)
+{
+	index_builds();
+	for (int line_drift = 0; line_drift < 2; line_drift++) {
+		check_question(KEY_FILENAME, line_drift, NULL, "/lib/x:0 +0=3, /src/a.c:0 +0=5");
+		check_question(KEY_OBJECT, line_drift, NULL, "/app-1/bin=2, /app-2/bin=3, /lib/x=3");
+		check_question(KEY_FUNCTION, line_drift, NULL,
+			       "<unknown> in /lib/x@0123456789ab=1, <unknown> in /lib/x@fedcba987654=1, f=5, g=1");
+	}
+}
+
+Test(fleet_dictionary, the_same_distance_is_the_same_line)
+{
+	static const char *const rows = "/src/a.c:f:0 +0=2, /src/a.c:f:1 +0=1, /src/a.c:f:2 +0=2";
+
+	index_builds();
+	check_question(KEY_LINENO, true, "function=f", rows);
+	check_question(KEY_TRACEBACK, true, "function=f", rows);
+	check_question(KEY_LINENO, false, "function=f",
+		       "/src/a.c:10 /app-1/bin+0=1, /src/a.c:11 /app-2/bin+0=1, /src/a.c:12 +0=2, "
+		       "/src/a.c:13 /app-2/bin+0=1");
+}
+
+/* Line 12 is the third of its function in one build, the second in the other. */
+Test(fleet_dictionary, filters_see_the_lines_that_are_there)
+{
+	index_builds();
+	check_question(KEY_LINENO, true, "/src/a.c:12", "/src/a.c:f:1 +0=1, /src/a.c:f:2 +0=1");
+	check_question(KEY_TRACEBACK, true, "/src/a.c", "/src/a.c:f:0 +0=2, /src/a.c:f:1 +0=1, /src/a.c:f:2 +0=2");
+	check_question(KEY_LINENO, true, "object=/app-1/*", "/src/a.c:f:0 +0=1, /src/a.c:f:2 +0=1");
+	check_question(KEY_LINENO, true, "*:f", "");
+}
+
+/* A line's function may begin elsewhere in another build of the same file. */
+Test(fleet_dictionary, a_line_of_two_builds_has_two_distances)
+{
+	static const struct dictionary_options drift = { .line_drift = true };
+	static const struct fleet_frame frame[] = {
+		{ "a.c", 20, "f", "/bin/app", BUILD_A, 1 }, { "a.c", 20, "f", "/bin/app", BUILD_B, 2 },
+	};
+	struct dictionary dictionary;
+
+	index_frames(frame, ARRAY_SIZE(frame));
+	fleet_sql("UPDATE frame SET first_line = CASE build_id WHEN '" BUILD_A "' THEN 10 ELSE 12 END");
+	dictionary = read_dictionary(&drift);
+	for (size_t i = 0; i < ARRAY_SIZE(frame); i++)
+		cr_expect_str_eq(name_text(&dictionary, i), "a.c:20 f /bin/app+0");
+	cr_expect_str_eq(key_text(&dictionary, 0), "a.c:f:10 f +0");
+	cr_expect_str_eq(key_text(&dictionary, 1), "a.c:f:8 f +0");
+	dictionary_release(&dictionary);
 }
 
 Test(fleet_dictionary, a_damaged_catalogue_is_found_out)
@@ -179,7 +344,7 @@ Test(fleet_dictionary, a_damaged_catalogue_is_found_out)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(harm); i++) {
-		struct snapshot *dictionary = NULL;
+		struct dictionary dictionary = {};
 		struct catalogue *catalogue;
 		struct reason why = { "" };
 
@@ -189,7 +354,8 @@ Test(fleet_dictionary, a_damaged_catalogue_is_found_out)
 		catalogue = fleet_open();
 		cr_expect_eq(dictionary_read(catalogue, NULL, &dictionary, &why), -EBADMSG, "%s", harm[i]);
 		cr_expect(strstr(why.text, "catalogue.db: the catalogue is damaged: "), "%s", why.text);
-		cr_expect_null(dictionary, "%s", harm[i]);
+		cr_expect_null(dictionary.snapshot, "%s", harm[i]);
+		cr_expect_null(dictionary.key_frame, "%s", harm[i]);
 		catalogue__close(catalogue);
 	}
 }

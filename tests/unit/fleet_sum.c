@@ -62,17 +62,17 @@ static void expect_sum(const struct cohort *cohort, const struct snapshot *merge
 	struct fleet_sum sum = sum_of(cohort);
 	const struct tally tally = { sum.cost, sum.sums };
 	struct statistics *got = NULL, *want = NULL;
-	struct snapshot *dictionary;
+	struct dictionary dictionary = {};
 	struct reason why = { "" };
 
 	cr_assert_eq(dictionary_read(small_catalogue, &(struct dictionary_options){}, &dictionary, &why), 0);
-	cr_assert_eq(snapshot__tables(dictionary)->trace_nr, small_facts.origin_nr);
-	cr_assert_eq(tally_statistics(dictionary, &tally, &(struct engine_options){}, &got, &why), 0);
+	cr_assert_eq(snapshot__tables(dictionary.snapshot)->trace_nr, small_facts.origin_nr);
+	cr_assert_eq(tally_statistics(dictionary.snapshot, &tally, &(struct engine_options){}, &got, &why), 0);
 	cr_assert_eq(snapshot_statistics(merged, &(struct engine_options){}, &want, &why), 0);
 	expect_same(got, want);
 	statistics_free(got);
 	statistics_free(want);
-	snapshot__close(dictionary);
+	dictionary_release(&dictionary);
 	fleet_sum_release(&sum);
 }
 
