@@ -19,6 +19,9 @@ static int find_question(const struct command *command, struct fleet *fleet)
 
 	if (!status && tally_check(&fleet->chosen.engine, &why))
 		return say_refusal(command, "%s", why.text);
+	/* The line would be another one in each build, and the files below DIR are of one. */
+	if (!status && fleet->options->line_drift && fleet->options->stats.source_dir)
+		return say_refusal(command, "--source and --line-drift exclude each other");
 	return status;
 }
 
