@@ -44,8 +44,11 @@ int sql_step(const struct catalogue *catalogue, sqlite3_stmt *statement, struct 
 /* Runs it to its end and makes it ready for the next time. */
 int sql_finish(const struct catalogue *catalogue, sqlite3_stmt *statement, struct reason *why);
 
-/* Any bytes, kept until the statement is finished. */
-void sql_bind_text(sqlite3_stmt *statement, int at, const char *text);
+/* Any bytes, kept until the statement is finished. -E2BIG: SQLite takes no more than 1,000,000,000. */
+int sql_bind_text(const struct catalogue *catalogue, sqlite3_stmt *statement, int at, const char *text,
+		  struct reason *why);
+int sql_bind_blob(const struct catalogue *catalogue, sqlite3_stmt *statement, int at, const void *bytes,
+		  size_t len, struct reason *why);
 
 /* "" for NULL. */
 const char *sql_text(sqlite3_stmt *statement, int column);

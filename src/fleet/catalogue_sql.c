@@ -6,6 +6,7 @@
 #include "base/reason.h"
 #include "fleet/catalogue_private.h"
 
+/* Codes are the extended ones where there is one, or without what extends them. */
 static const struct {
 	int code, err;
 	const char *text; /* NULL: SQLite's own */
@@ -13,7 +14,10 @@ static const struct {
 	{ SQLITE_NOMEM, -ENOMEM, "out of memory" },
 	{ SQLITE_NOTADB, -EBADMSG, "not a catalogue" },
 	{ SQLITE_CORRUPT, -EBADMSG, "the catalogue is damaged" },
-	{ SQLITE_CONSTRAINT, -EBADMSG, "the catalogue is damaged: it has something twice" },
+	{ SQLITE_CONSTRAINT_PRIMARYKEY, -EBADMSG, "the catalogue is damaged: it has something twice" },
+	{ SQLITE_CONSTRAINT_UNIQUE, -EBADMSG, "the catalogue is damaged: it has something twice" },
+	{ SQLITE_CONSTRAINT, -EBADMSG, NULL },
+	{ SQLITE_TOOBIG, -E2BIG, "more bytes than it can have in one place" },
 	{ SQLITE_FULL, -ENOSPC, "no space left on the device" },
 	{ SQLITE_BUSY, -EBUSY, "the catalogue is in use" },
 	{ SQLITE_CANTOPEN, -EACCES, NULL },
@@ -24,14 +28,14 @@ static const struct {
 
 int sql_error(const struct catalogue *catalogue, struct reason *why)
 {
-	int code = sqlite3_errcode(catalogue->db), extended = sqlite3_extended_errcode(catalogue->db);
+	int extended = sqlite3_extended_errcode(catalogue->db);
 	const char *text = sqlite3_errmsg(catalogue->db);
 
 	if (extended == SQLITE_READONLY_ROLLBACK || extended == SQLITE_READONLY_CANTINIT)
 		return reason_set(why, -EROFS, "%s: whoever wrote it was killed: index again, as one who "
 				  "may write it", catalogue->path);
 	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
-		if (errors[i].code == code)
+		if (errors[i].code == extended || errors[i].code == (extended & 0xff))
 			return reason_set(why, errors[i].err, "%s: %s", catalogue->path,
 					  errors[i].text ?: text);
 	return reason_set(why, -EIO, "%s: %s", catalogue->path, text);
@@ -71,9 +75,18 @@ int sql_finish(const struct catalogue *catalogue, sqlite3_stmt *statement, struc
 	return err < 0 ? err : 0;
 }
 
-void sql_bind_text(sqlite3_stmt *statement, int at, const char *text)
+int sql_bind_text(const struct catalogue *catalogue, sqlite3_stmt *statement, int at, const char *text,
+		  struct reason *why)
 {
-	sqlite3_bind_text(statement, at, text, strlen(text), SQLITE_STATIC);
+	return sqlite3_bind_text64(statement, at, text, strlen(text), SQLITE_STATIC, SQLITE_UTF8) == SQLITE_OK ?
+	       0 : sql_error(catalogue, why);
+}
+
+int sql_bind_blob(const struct catalogue *catalogue, sqlite3_stmt *statement, int at, const void *bytes,
+		  size_t len, struct reason *why)
+{
+	return sqlite3_bind_blob64(statement, at, bytes, len, SQLITE_STATIC) == SQLITE_OK ? 0 :
+	       sql_error(catalogue, why);
 }
 
 const char *sql_text(sqlite3_stmt *statement, int column)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/reason.h"
 #include "fleet/catalogue_private.h"
@@ -56,6 +57,51 @@ int catalogue_make_tables(const struct catalogue *catalogue, struct reason *why)
 	return sql_run(catalogue, tables, why) ?: sql_run(catalogue, mark, why);
 }
 
+/* ---- whether it is ours ------------------------------------------------------------------------------- */
+
+static bool is_statement(const char *sql)
+{
+	size_t len = strlen(sql);
+
+	for (const char *at = strstr(tables, sql); at && len; at = strstr(at + 1, sql))
+		if ((at == tables || at[-1] == ';') && at[len] == ';')
+			return true;
+	return false;
+}
+
+static size_t count_statements(void)
+{
+	size_t nr = 0;
+
+	for (const char *at = strchr(tables, ';'); at; at = strchr(at + 1, ';'))
+		nr++;
+	return nr;
+}
+
+/*
+ * Views, triggers, virtual tables and computed columns are programs, which may never end, and whatever is asked
+ * runs them. So there is nothing but what catalogue_make_tables() made, letter by letter.
+ */
+static int check_schema(const struct catalogue *catalogue, struct reason *why)
+{
+	sqlite3_stmt *row;
+	size_t nr = 0;
+	bool is_ours = true;
+	int more = 1, err = sql_prepare(catalogue, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL", &row, why);
+
+	if (err)
+		return err;
+	while (is_ours && (more = sql_step(catalogue, row, why)) > 0) {
+		is_ours = is_statement(sql_text(row, 0));
+		nr++;
+	}
+	sqlite3_finalize(row);
+	if (more < 0)
+		return more;
+	return is_ours && nr == count_statements() ? 0 :
+	       catalogue_damaged(catalogue, why, "its tables are others than a catalogue's");
+}
+
 int catalogue_check_version(const struct catalogue *catalogue, struct reason *why)
 {
 	int64_t application, version, pages;
@@ -72,5 +118,5 @@ int catalogue_check_version(const struct catalogue *catalogue, struct reason *wh
 	if (version != VERSION)
 		return reason_set(why, -EBADMSG, "%s: a catalogue of version %" PRId64
 				  ", this one reads version %d", catalogue->path, version, VERSION);
-	return 0;
+	return check_schema(catalogue, why);
 }

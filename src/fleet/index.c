@@ -8,6 +8,7 @@
 #include "fleet/index_private.h"
 
 #define FILES_A_COMMIT 512
+#define BYTES_A_COMMIT (256 << 20) /* or when so much is in memory, where it stays until then */
 #define PROGRESS_FILES 64
 
 struct indexing {
@@ -19,6 +20,7 @@ struct indexing {
 	struct index_threads *threads;
 	struct index_writer *writer;
 	unsigned int uncommitted;
+	size_t uncommitted_bytes;
 };
 
 static void tell(struct indexing *x, enum index_problem problem, const char *path, const char *line)
@@ -56,9 +58,11 @@ static int index_new(struct indexing *x, size_t at, struct reason *why)
 		x->sum.snapshots++;
 		x->sum.rows += found->row_nr;
 	}
-	if (++x->uncommitted < FILES_A_COMMIT)
+	x->uncommitted_bytes += found_written(found);
+	if (++x->uncommitted < FILES_A_COMMIT && x->uncommitted_bytes < BYTES_A_COMMIT)
 		return 0;
 	x->uncommitted = 0;
+	x->uncommitted_bytes = 0;
 	return index_writer__commit(x->writer, why);
 }
 
@@ -82,7 +86,7 @@ static void tell_closed(struct indexing *x, size_t at)
 	const char *path = file_path(&x->files, at);
 	struct reason line;
 
-	reason_set(&line, 0, "%s: %s", path, strerror(x->files.file[at].size));
+	reason_set(&line, 0, "%.400s: %s", path, strerror(x->files.file[at].size));
 	tell(x, INDEX_UNREADABLE, path, line.text);
 }
 

@@ -26,7 +26,7 @@ static int64_t number_of(const struct snapshot *snapshot, const char *key)
 	return number <= INT64_MAX ? number : 0;
 }
 
-int found_text(struct found *found, const char *text, size_t *ret)
+int found_keep(struct found *found, const char *text, size_t *ret)
 {
 	size_t len = strlen(text) + 1;
 	int err = array_reserve(&found->text, &found->text_alloc, found->text_nr + len);
@@ -37,6 +37,18 @@ int found_text(struct found *found, const char *text, size_t *ret)
 	*ret = found->text_nr;
 	found->text_nr += len;
 	return 0;
+}
+
+int found_text(struct found *found, const char *text, size_t *ret)
+{
+	size_t len = strlen(text);
+
+	if (len > FOUND_TEXT_MAX)
+		return reason_set(&found->why, -EBADMSG, "a text of %zu bytes: no more than %d are taken", len,
+				  FOUND_TEXT_MAX);
+	if (found->text_nr + len > FOUND_TEXTS_MAX)
+		return reason_set(&found->why, -EBADMSG, "more than %d bytes of texts", FOUND_TEXTS_MAX);
+	return found_keep(found, text, ret);
 }
 
 /* ---- which one it is --------------------------------------------------------------------------------- */
@@ -205,6 +217,12 @@ static int add_losses(struct found *found, const struct snapshot *snapshot)
 	return err;
 }
 
+static int check_size(struct found *found)
+{
+	return found->text_nr <= FOUND_FACTS_MAX ? 0 :
+	       reason_set(&found->why, -EBADMSG, "labels and losses of more than %d bytes", FOUND_FACTS_MAX);
+}
+
 int found_facts(struct found *found, const struct snapshot *snapshot, const char *path)
 {
 	uint64_t limit = snapshot__metadata_u64(snapshot, "traceback_limit", 0);
@@ -212,5 +230,5 @@ int found_facts(struct found *found, const struct snapshot *snapshot, const char
 	found->traceback_limit = limit <= UINT32_MAX ? limit : 0;
 	found->is_part = snapshot__metadata(snapshot, "filters");
 	return find_ids(found, snapshot, path) ?: add_texts(found, snapshot) ?:
-	       add_labels(found, snapshot) ?: add_losses(found, snapshot);
+	       add_labels(found, snapshot) ?: add_losses(found, snapshot) ?: check_size(found);
 }

@@ -78,8 +78,12 @@ static int read_directory(struct walking *w, int fd);
 
 static int enter(struct walking *w, int parent, const char *name)
 {
-	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd;
 
+	/* What is in it has no name that anything could be opened by, and each level is one of the stack. */
+	if (w->path_nr >= PATH_MAX)
+		return add_closed(w, -ENAMETOOLONG);
+	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? add_closed(w, -errno) : read_directory(w, fd);
 }
 

@@ -9,11 +9,27 @@
 #include "base/reason.h"
 #include "fleet/index_private.h"
 
-#define ROWS_KEPT (1 << 16) /* room for more of them is given back */
+#define BYTES_KEPT (4 << 20) /* room for more is given back */
+
+size_t found_bytes(const struct found *found)
+{
+	return found->text_alloc + found->rows.alloc * sizeof(*found->rows.row) +
+	       found->rows.spread_alloc * sizeof(*found->rows.spread_room) +
+	       found->label_alloc * sizeof(*found->label) + found->loss_alloc * sizeof(*found->loss) +
+	       found->origin_alloc * sizeof(*found->origin) + found->domain_alloc * sizeof(*found->domain) +
+	       found->traceback_alloc * sizeof(*found->traceback) +
+	       found->traceback_frame_alloc * sizeof(*found->traceback_frame) +
+	       found->frame_alloc * sizeof(*found->frame);
+}
+
+size_t found_written(const struct found *found)
+{
+	return found->text_nr + found->traceback_frame_nr * sizeof(uint64_t) + (found->blob ? found->blob_len : 0);
+}
 
 void found_clear(struct found *found)
 {
-	if (found->rows.alloc > ROWS_KEPT || found->traceback_frame_alloc > ROWS_KEPT)
+	if (found_bytes(found) > BYTES_KEPT)
 		found_release(found);
 	free(found->blob);
 	found->blob = NULL;

@@ -30,19 +30,20 @@ static int add(struct known *known, const struct known_row *row, struct reason *
 static int write_frame(struct index_writer *w, const struct found *found, const struct found_frame *frame,
 		       struct reason *why)
 {
+	const struct catalogue *catalogue = w->catalogue;
 	sqlite3_stmt *insert = w->statement[INSERT_FRAME];
 
 	sqlite3_bind_int64(insert, 1, frame->hash.id);
 	sqlite3_bind_int64(insert, 2, frame->hash.verify);
-	sql_bind_text(insert, 3, found->text + frame->filename);
 	sqlite3_bind_int64(insert, 4, frame->lineno);
-	sql_bind_text(insert, 5, found->text + frame->function);
 	sqlite3_bind_int64(insert, 6, frame->first_line);
-	sql_bind_text(insert, 7, found->text + frame->object);
-	sql_bind_text(insert, 8, found->text + frame->build_id);
 	sqlite3_bind_int64(insert, 9, frame->offset);
 	sqlite3_bind_int64(insert, 10, frame->flags);
-	return sql_finish(w->catalogue, insert, why);
+	return sql_bind_text(catalogue, insert, 3, found->text + frame->filename, why) ?:
+	       sql_bind_text(catalogue, insert, 5, found->text + frame->function, why) ?:
+	       sql_bind_text(catalogue, insert, 7, found->text + frame->object, why) ?:
+	       sql_bind_text(catalogue, insert, 8, found->text + frame->build_id, why) ?:
+	       sql_finish(catalogue, insert, why);
 }
 
 static int add_frame(struct index_writer *w, const struct found *found, const struct found_frame *frame,
@@ -66,9 +67,9 @@ static int write_traceback(struct index_writer *w, const struct found *found,
 		w->frame_ids[i] = found->frame[frame[i]].hash.id;
 	sqlite3_bind_int64(insert, 1, traceback->hash.id);
 	sqlite3_bind_int64(insert, 2, traceback->hash.verify);
-	sqlite3_bind_blob(insert, 3, traceback->nframe ? (void *)w->frame_ids : "",
-			  traceback->nframe * sizeof(*w->frame_ids), SQLITE_STATIC);
-	return sql_finish(w->catalogue, insert, why);
+	return sql_bind_blob(w->catalogue, insert, 3, traceback->nframe ? (void *)w->frame_ids : "",
+			     traceback->nframe * sizeof(*w->frame_ids), why) ?:
+	       sql_finish(w->catalogue, insert, why);
 }
 
 static int add_frames(struct index_writer *w, const struct found *found,
@@ -117,8 +118,7 @@ static int write_domain(struct index_writer *w, uint32_t number, const char *nam
 	sqlite3_stmt *insert = w->statement[INSERT_DOMAIN];
 
 	sqlite3_bind_int64(insert, 1, number);
-	sql_bind_text(insert, 2, name);
-	return sql_finish(w->catalogue, insert, why) ?:
+	return sql_bind_text(w->catalogue, insert, 2, name, why) ?: sql_finish(w->catalogue, insert, why) ?:
 	       add(&w->library->domain_numbers, &(struct known_row){ .hash.id = number + 1ll }, why);
 }
 

@@ -173,13 +173,33 @@ struct index_reading {
 int index_read(struct index_reading *reading, const char *path, struct found *found);
 void index_reading_release(struct index_reading *reading);
 
-/* The parts of it. All return 0, -ENOMEM, or -EBADMSG with a line in found->why. */
+/*
+ * The parts of it. All return 0, -ENOMEM, or -EBADMSG with a line in found->why: with the path and found->problem,
+ * or without both.
+ */
 int found_facts(struct found *found, const struct snapshot *snapshot, const char *path);
 int found_rows(struct found *found, struct index_reading *reading);
 
 /* Orders the rows by origin, in room, makes one of those that have the same, and the blob of them. */
 int found_encode(struct found *found, struct fleet_rows *room);
+
+/*
+ * What a file may have of text: one, those that say something of the snapshot, and all, those of the frames that
+ * are new too. Ten kilobytes are a long name of C++; more than this only costs whoever indexes.
+ */
+#define FOUND_TEXT_MAX (64 << 10)
+#define FOUND_FACTS_MAX (4 << 20)
+#define FOUND_TEXTS_MAX (64 << 20)
+
+/* found_keep(): without those bounds, 0 or -ENOMEM. */
 int found_text(struct found *found, const char *text, size_t *ret);
+int found_keep(struct found *found, const char *text, size_t *ret);
+
+/* Of memory, but for the blob; and about what the catalogue gets. */
+size_t found_bytes(const struct found *found);
+size_t found_written(const struct found *found);
+
+/* Some of the memory stays for the next one. */
 void found_clear(struct found *found);
 void found_release(struct found *found);
 

@@ -48,12 +48,9 @@ static int add_up(struct index_reading *reading, struct found *found)
 static int read_snapshot(struct index_reading *reading, const char *path, struct found *found)
 {
 	struct reason line;
-	int err = found_facts(found, reading->digest.snapshot, path);
+	int err = found_facts(found, reading->digest.snapshot, path) ?: add_up(reading, found);
 
-	if (err)
-		return err;
-	err = add_up(reading, found);
-	if (!err || err == -ENOMEM)
+	if (!err || err == -ENOMEM || found->problem)
 		return err;
 	line = found->why;
 	found->problem = INDEX_DAMAGED;

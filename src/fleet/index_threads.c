@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * A ring of places. Each new file in turn has the next one; whichever thread is free fills it, as long as
- * what was found is not further ahead of who takes it than the ring is long.
+ * what was found is neither further ahead of who takes it than the ring is long, nor too much memory.
  */
 #include <errno.h>
 #include <sched.h>
@@ -13,9 +13,11 @@
 
 #define PLACES 64
 #define THREADS_MAX 64
+#define WAITING_BYTES_MAX (256 << 20) /* of what was found and waits: what a file unpacks to is no measure of it */
 
 struct place {
 	struct found found;
+	size_t bytes;
 	bool is_filled;
 	int err;
 };
@@ -28,6 +30,7 @@ struct index_threads {
 	size_t at;	 /* in files: where the next new one is looked for */
 	size_t begun;	 /* new ones that somebody reads or has read */
 	size_t given;	 /* those that index_threads__next() gave; the last one is in use */
+	size_t bytes;	 /* of all that is filled or in use */
 	bool must_end;
 	struct place place[PLACES];
 	pthread_t thread[THREADS_MAX];
@@ -41,12 +44,19 @@ static void wake_taker(struct index_threads *threads)
 		pthread_cond_signal(&threads->filled);
 }
 
+/* Whatever it takes, who takes is not left waiting for what nobody reads. */
+static bool has_room(const struct index_threads *threads)
+{
+	return threads->begun + 1 < threads->given + PLACES &&
+	       (threads->bytes <= WAITING_BYTES_MAX || threads->begun <= threads->given);
+}
+
 /* Waits for room. False: there are no more. */
 static bool take_work(struct index_threads *threads, size_t *ret_file, struct place **ret_place)
 {
 	const struct indexed_files *files = threads->files;
 
-	while (!threads->must_end && threads->begun + 1 >= threads->given + PLACES) {
+	while (!threads->must_end && !has_room(threads)) {
 		wake_taker(threads);
 		pthread_cond_wait(&threads->taken, &threads->lock);
 	}
@@ -71,11 +81,12 @@ static void *work(void *threads_)
 		int err;
 
 		pthread_mutex_unlock(&threads->lock);
-		found_clear(&place->found);
 		err = index_read(&reading, file_path(threads->files, file), &place->found);
 		pthread_mutex_lock(&threads->lock);
 		place->err = err;
 		place->is_filled = true;
+		place->bytes = found_bytes(&place->found);
+		threads->bytes += place->bytes;
 		if (threads->begun >= threads->given + PLACES / 2)
 			wake_taker(threads);
 	}
@@ -118,12 +129,23 @@ int index_threads__new(const struct indexed_files *files, struct library *librar
 	return 0;
 }
 
+/* The last one is no longer in use; what fills its place the next time begins with what it keeps. */
+static void take_back(struct index_threads *threads)
+{
+	struct place *place = &threads->place[(threads->given - 1) % PLACES];
+
+	found_clear(&place->found);
+	threads->bytes -= place->bytes;
+}
+
 int index_threads__next(struct index_threads *threads, struct found **ret)
 {
 	struct place *place = &threads->place[threads->given % PLACES];
 	int err;
 
 	pthread_mutex_lock(&threads->lock);
+	if (threads->given)
+		take_back(threads);
 	threads->given++;
 	pthread_cond_broadcast(&threads->taken);
 	while (!place->is_filled)

@@ -119,15 +119,15 @@ static int write_file(struct index_writer *w, const struct indexed_file *file, c
 	sqlite3_stmt *write = w->statement[file->number ? UPDATE_FILE : INSERT_FILE];
 	int err;
 
-	sql_bind_text(write, 1, path);
 	sqlite3_bind_int64(write, 2, file->size);
 	sqlite3_bind_int64(write, 3, file->mtime_ns);
 	sqlite3_bind_int64(write, 4, file->inode);
 	sqlite3_bind_int(write, 5, found->problem);
-	sql_bind_text(write, 6, found->problem ? found->why.text : "");
 	if (file->number)
 		sqlite3_bind_int64(write, 7, file->number);
-	err = sql_finish(w->catalogue, write, why);
+	err = sql_bind_text(w->catalogue, write, 1, path, why) ?:
+	      sql_bind_text(w->catalogue, write, 6, found->problem ? found->why.text : "", why) ?:
+	      sql_finish(w->catalogue, write, why);
 	*ret_number = file->number ?: sqlite3_last_insert_rowid(w->catalogue->db);
 	return err;
 }
@@ -160,7 +160,7 @@ static int look_at_file(struct present *present, sqlite3_stmt *select, struct fo
 				      file_mtime_ns(&st) != sqlite3_column_int64(select, 5) ||
 				      (int64_t)st.st_ino != sqlite3_column_int64(select, 6);
 	}
-	return present->is_gone ? found_text(found, path, &present->gone_path) : 0;
+	return present->is_gone ? found_keep(found, path, &present->gone_path) : 0;
 }
 
 /* A duplicate waits: those that have changed were looked at before it. */
@@ -223,13 +223,13 @@ static int insert_snapshot(struct index_writer *w, const struct found *found, in
 		found->gap_blocks.size, found->gap_blocks.count, found->row_nr,
 		found->traceback_limit, found->is_sampled, found->is_part,
 	};
-	int at = 1;
+	int at = 1, err = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(number); i++)
 		sqlite3_bind_int64(insert, at++, number[i]);
-	for (int i = 0; i < FLEET_TEXT_NR; i++)
-		sql_bind_text(insert, at++, found->text + found->fact[i]);
-	return sql_finish(w->catalogue, insert, why);
+	for (int i = 0; i < FLEET_TEXT_NR && !err; i++)
+		err = sql_bind_text(w->catalogue, insert, at++, found->text + found->fact[i], why);
+	return err ?: sql_finish(w->catalogue, insert, why);
 }
 
 static int insert_rows(struct index_writer *w, const struct found *found, int64_t snapshot, struct reason *why)
@@ -237,8 +237,8 @@ static int insert_rows(struct index_writer *w, const struct found *found, int64_
 	sqlite3_stmt *insert = w->statement[INSERT_ROWS];
 
 	sqlite3_bind_int64(insert, 1, snapshot);
-	sqlite3_bind_blob64(insert, 2, found->blob, found->blob_len, SQLITE_STATIC);
-	return sql_finish(w->catalogue, insert, why);
+	return sql_bind_blob(w->catalogue, insert, 2, found->blob, found->blob_len, why) ?:
+	       sql_finish(w->catalogue, insert, why);
 }
 
 static int insert_pairs(struct index_writer *w, const struct found *found, int64_t snapshot, struct reason *why)
@@ -248,15 +248,15 @@ static int insert_pairs(struct index_writer *w, const struct found *found, int64
 
 	for (size_t i = 0; i < found->label_nr && !err; i++) {
 		sqlite3_bind_int64(label, 1, snapshot);
-		sql_bind_text(label, 2, found->text + found->label[i].name);
-		sql_bind_text(label, 3, found->text + found->label[i].text);
-		err = sql_finish(w->catalogue, label, why);
+		err = sql_bind_text(w->catalogue, label, 2, found->text + found->label[i].name, why) ?:
+		      sql_bind_text(w->catalogue, label, 3, found->text + found->label[i].text, why) ?:
+		      sql_finish(w->catalogue, label, why);
 	}
 	for (size_t i = 0; i < found->loss_nr && !err; i++) {
 		sqlite3_bind_int64(loss, 1, snapshot);
-		sql_bind_text(loss, 2, found->text + found->loss[i].name);
 		sqlite3_bind_int64(loss, 3, found->loss[i].value);
-		err = sql_finish(w->catalogue, loss, why);
+		err = sql_bind_text(w->catalogue, loss, 2, found->text + found->loss[i].name, why) ?:
+		      sql_finish(w->catalogue, loss, why);
 	}
 	return err;
 }

@@ -110,6 +110,12 @@ static void add_metadata(struct snapshot_builder *builder, const struct fleet_fi
 	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)
 		if (pairs[i].value && *pairs[i].value)
 			cr_assert_eq(snapshot_builder__metadata(builder, pairs[i].key, pairs[i].value), 0);
+	for (unsigned int i = 0; i < file->more_labels; i++) {
+		char key[32];
+
+		snprintf(key, sizeof(key), "label.%u", i);
+		cr_assert_eq(snapshot_builder__metadata(builder, key, file->label_version), 0);
+	}
 	cr_assert_eq(snapshot_builder__counter(builder, SNAP_LOST, "blocks_dropped", file->lost), 0);
 }
 
