@@ -231,7 +231,7 @@ static int check_future(const struct fleet_doubt *doubt, struct reason *ret)
 
 	for (size_t side = 0; side < doubt->cohort_nr; side++)
 		for (size_t i = 0; i < doubt->cohort[side]->snapshot_nr; i++)
-			nr += begin_of(doubt, side)[i]->time_ns - DAY_NS > doubt->now_ns;
+			nr += begin_of(doubt, side)[i]->time_ns > doubt->now_ns + DAY_NS;
 	return nr ? warn(ret, "%zu snapshot%s more than a day in the future: a clock is wrong there, or here", nr,
 			 nr == 1 ? " is" : "s are") : 0;
 }

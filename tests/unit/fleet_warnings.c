@@ -59,6 +59,8 @@ Test(fleet_warnings, of_times_in_the_future)
 	snapshot[1].time_ns++;
 	cr_expect_str_eq(doubts_of(&facts, &cohort),
 			 "1 snapshot is more than a day in the future: a clock is wrong there, or here\n");
+	snapshot[1].time_ns = INT64_MIN;
+	cr_expect_str_eq(doubts_of(&facts, &cohort), "", "whatever a catalogue says");
 }
 
 Test(fleet_warnings, of_processes_that_were_recorded_anew)
