@@ -7,14 +7,28 @@
 
 #include "base/array.h"
 #include "cmd_fleet.h"
+#include "render/facts.h"
 
 /* ---- losses: sums by name, over processes: what a snapshot says is of its process so far -------------------- */
 
-static struct report_loss *find_loss(struct fleet_report *report, const char *name)
+/*
+ * Names that only later versions know are told as they are, but no more than these: files can hold any, and each
+ * new ones.
+ */
+#define STRANGERS_MAX 64
+#define OTHERS "others"
+
+/* NULL: it is not there. */
+static struct report_loss *find_loss(const struct fleet_report *report, const char *name)
 {
 	for (size_t i = 0; i < report->loss_nr; i++)
 		if (!strcmp(report->loss[i].name, name))
 			return &report->loss[i];
+	return NULL;
+}
+
+static struct report_loss *make_loss(struct fleet_report *report, const char *name)
+{
 	return array_push(report, loss, ((struct report_loss){ name, 0 })) ? NULL : &report->loss[report->loss_nr - 1];
 }
 
@@ -24,10 +38,21 @@ struct losses_so_far {
 	size_t value_nr, value_alloc;
 };
 
+static uint64_t add_up(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+/* One of the others; they come together, for their sum is what grows. */
+static bool is_other(const struct fleet_report *report, const char *name)
+{
+	return report->loss_nr >= STRANGERS_MAX && !find_loss(report, name) && !counter_meaning(name);
+}
+
 /* Only what is more than the process had before. */
 static int add_loss(struct fleet_report *report, struct losses_so_far *so_far, const struct fleet_loss *loss)
 {
-	struct report_loss *sum = find_loss(report, loss->name);
+	struct report_loss *sum = find_loss(report, loss->name) ?: make_loss(report, loss->name);
 	uint64_t *before;
 
 	if (!sum)
@@ -38,8 +63,7 @@ static int add_loss(struct fleet_report *report, struct losses_so_far *so_far, c
 	before = &so_far->value[sum - report->loss];
 	if (loss->value <= *before)
 		return 0;
-	if (__builtin_add_overflow(sum->value, loss->value - *before, &sum->value))
-		sum->value = UINT64_MAX;
+	sum->value = add_up(sum->value, loss->value - *before);
 	*before = loss->value;
 	return 0;
 }
@@ -47,12 +71,18 @@ static int add_loss(struct fleet_report *report, struct losses_so_far *so_far, c
 static int add_snapshot(struct fleet_report *report, struct losses_so_far *so_far, const struct fleet_facts *facts,
 			const struct fleet_snapshot *snapshot)
 {
+	struct fleet_loss others = { OTHERS, 0 };
 	int err = 0;
 
-	for (uint32_t i = 0; i < snapshot->loss_nr && !err; i++)
-		if (facts->loss[snapshot->loss + i].value)
-			err = add_loss(report, so_far, &facts->loss[snapshot->loss + i]);
-	return err;
+	for (uint32_t i = 0; i < snapshot->loss_nr && !err; i++) {
+		const struct fleet_loss *loss = &facts->loss[snapshot->loss + i];
+
+		if (is_other(report, loss->name))
+			others.value = add_up(others.value, loss->value);
+		else if (loss->value)
+			err = add_loss(report, so_far, loss);
+	}
+	return err || !others.value ? err : add_loss(report, so_far, &others);
 }
 
 /* Process by process, as cohorts are, so that one that is in both counts once. */

@@ -93,4 +93,37 @@ static void make_fleet(struct make *m)
 	make_not_indexed(m);
 }
 
+/* strangers/PROCESS-TIME.snap: processes of a later version, whose losses have names that nobody knows here. */
+static void make_stranger(struct make *m, unsigned int process, unsigned int at)
+{
+	char text[64];
+
+	begin(m, SNAP_WITH_DOMAIN);
+	metadata(m, "host", "web-1");
+	snprintf(text, sizeof(text), "%u", process);
+	metadata(m, "pid", text);
+	snprintf(text, sizeof(text), "%llu", (1795237200ull + at) * FLEET_SECOND_NS);
+	metadata(m, "wall_ns", text);
+	for (unsigned int i = 0; i < 30; i++) {
+		snprintf(text, sizeof(text), "strange_%u_%u", process, i);
+		count(m, SNAP_LOST, text, 1 + at);
+	}
+	if (process == 4)
+		count(m, SNAP_LOST, "blocks_dropped", 5);
+	fleet_blocks(m, 1, TRACEBACK(m, 0, line(m, "main", "/build/shop/src/main.c", 70)), 100, 0);
+	snprintf(text, sizeof(text), "strangers/%u-%u", process, at);
+	end(m, text);
+}
+
+static void make_strangers(struct make *m)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/strangers", m->dir);
+	must(mkdir(path, 0777) ? -errno : 0, path);
+	for (unsigned int process = 1; process <= 4; process++)
+		for (unsigned int at = 0; at < 2; at++)
+			make_stranger(m, process, at);
+}
+
 #endif

@@ -364,5 +364,6 @@ int main(int argc, char **argv)
 	make_sampled_hostile(&make);
 	make_gaps(&make);
 	make_fleet(&make);
+	make_strangers(&make);
 	return 0;
 }

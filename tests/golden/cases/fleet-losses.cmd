@@ -1,0 +1,2 @@
+allocsnap fleet index strangers >/dev/null
+allocsnap fleet stats --all-times
