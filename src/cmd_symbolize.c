@@ -83,7 +83,7 @@ static void tell_nameless(struct naming *naming)
 	struct nameless nameless;
 
 	while (naming__next_nameless(naming, &nameless))
-		say("no names for %s (build-id %s): %s", nameless.path,
+		say("%s names for %s (build-id %s): %s", nameless.has_some ? "few" : "no", nameless.path,
 		    *nameless.build_id ? nameless.build_id : "not recorded", nameless.why);
 }
 
@@ -166,6 +166,8 @@ static int run(const void *command_options, const struct arguments *args)
 
 	if (options->output && args->item_nr > 1)
 		return say_refusal(&cmd_symbolize, "-o FILE is for one snapshot");
+	if (options->output && !strcmp(options->output, "-"))
+		return say_refusal(&cmd_symbolize, "-o FILE is no stream; a file called '-' is ./-");
 	raise_file_limit();
 	status = directories_open(&directories, options);
 	if (!status) {
@@ -191,7 +193,7 @@ const struct command cmd_symbolize = {
 	.detail = "Frames without a line get functions, lines and inlined calls from the program or library at\n"
 		  "its path, if its build-id is the recorded one, and from its debug file. SNAP is replaced, whole or\n"
 		  "not at all, with its mode and owner; one that has nothing to gain is left as it is. Objects that\n"
-		  "are not here are named on stderr, and are no failure.\n",
+		  "are not here, or stripped and without a debug file, are named on stderr, and are no failure.\n",
 	.option = { { .row = rows } },
 	.options_size = sizeof(struct symbolize_options),
 	.run = run,

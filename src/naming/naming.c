@@ -18,6 +18,7 @@ struct plan {
 	const struct snapshot_tables *t;
 	bool *is_asked, *is_renamed; /* of each frame */
 	uint32_t *names; /* of each object */
+	bool *is_left, *has_lines; /* of each object: of its frames one has no name; one has a line */
 };
 
 /* ---- whom to ask ---- */
@@ -108,6 +109,8 @@ static int has_news(const struct plan *plan, const struct snap_frame *frame)
 
 	if (nr < 0)
 		return nr;
+	plan->has_lines[frame->object] |= nr > 1 || symbol[0].lineno;
+	plan->is_left[frame->object] |= !symbol[0].function && !symbol[0].lineno && !frame->function;
 	return nr > 1 || symbol[0].lineno || (symbol[0].function && !frame->function);
 }
 
@@ -131,6 +134,15 @@ static int count_news(const struct plan *plan, struct naming_counts *counts)
 	return 0;
 }
 
+/* Why so few have names, where that is known. */
+static void doubt_objects(const struct plan *plan)
+{
+	for (uint32_t i = 1; i < plan->t->object_nr; i++)
+		if (plan->is_left[i] && !plan->has_lines[i])
+			naming_doubt_object(plan->naming, snapshot__string(plan->from, plan->t->object[i].path),
+					    snapshot__string(plan->from, plan->t->object[i].build_id));
+}
+
 static int rename_all(const struct plan *plan, struct naming_counts *counts, struct snapshot **ret)
 {
 	const struct renaming renaming = {
@@ -144,6 +156,8 @@ static int rename_all(const struct plan *plan, struct naming_counts *counts, str
 						    ask_of_frame, plan) ?:
 		  count_news(plan, counts);
 
+	if (!err)
+		doubt_objects(plan);
 	if (err || !(counts->named + counts->lined))
 		return err;
 	return rename_frames(&renaming, ret);
@@ -165,11 +179,15 @@ int naming__snapshot(struct naming *naming, const struct snapshot *snapshot,
 	plan.is_renamed = calloc(plan.t->frame_nr + 1, sizeof(*plan.is_renamed));
 	plan.names = calloc(plan.t->object_nr + 1, sizeof(*plan.names));
 	naming->snapshot++;
-	if (plan.is_asked && plan.is_renamed && plan.names)
+	plan.is_left = calloc(plan.t->object_nr + 1, sizeof(*plan.is_left));
+	plan.has_lines = calloc(plan.t->object_nr + 1, sizeof(*plan.has_lines));
+	if (plan.is_asked && plan.is_renamed && plan.names && plan.is_left && plan.has_lines)
 		err = rename_all(&plan, ret_counts, ret);
 	naming_close_objects(naming);
 	free(plan.is_asked);
 	free(plan.is_renamed);
 	free(plan.names);
+	free(plan.is_left);
+	free(plan.has_lines);
 	return err;
 }

@@ -52,10 +52,14 @@ struct naming_counts {
 int naming__snapshot(struct naming *naming, const struct snapshot *snapshot,
 		     struct naming_counts *ret_counts, struct snapshot **ret);
 
-/* An object that was wanted and can't be read, or not to its end; each is told once. */
+/*
+ * An object that was wanted and can't be read, or not to its end, or one that was and has few names, of which only
+ * some are told; each is told once.
+ */
 struct nameless {
 	const char *path, *build_id; /* "": none was recorded */
 	const char *why;
+	bool has_some;
 };
 
 bool naming__next_nameless(struct naming *naming, struct nameless *ret);

@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "elf/object_facts.h"
+#include "elf/object_traits.h"
 #include "naming/frames.h"
 #include "naming/ordinary_file.h"
 #include "parser/parser.h"
@@ -179,11 +180,16 @@ static int add(struct naming *naming, const struct object_file *key, uint64_t ha
 	return err;
 }
 
+static uint64_t hash_of(const struct object_file *key)
+{
+	return hash_bytes(key->path, strlen(key->path), hash_bytes(key->build_id, strlen(key->build_id), 0));
+}
+
 int naming_find_object(struct naming *naming, const char *path, const char *build_id,
 		       uint32_t *ret_names)
 {
 	const struct object_file key = { .path = (char *)path, .build_id = (char *)build_id };
-	uint64_t hash = hash_bytes(path, strlen(path), hash_bytes(build_id, strlen(build_id), 0));
+	uint64_t hash = hash_of(&key);
 	uint32_t id = idmap_find(&naming->file_ids, hash, same_file, &key, naming);
 	int err = 0;
 
@@ -196,6 +202,20 @@ int naming_find_object(struct naming *naming, const char *path, const char *buil
 	if (!err)
 		*ret_names = naming->file[id].names;
 	return err;
+}
+
+void naming_doubt_object(struct naming *naming, const char *path, const char *build_id)
+{
+	const struct object_file key = { .path = (char *)path, .build_id = (char *)build_id };
+	uint32_t id = idmap_find(&naming->file_ids, hash_of(&key), same_file, &key, naming);
+	struct object_file *file = id == IDMAP_NONE ? NULL : &naming->file[id];
+	struct object_traits traits;
+
+	if (!file || file->names == NAMES_NONE || file->is_doubted)
+		return;
+	file->is_doubted = true;
+	file->is_stripped = !parser__traits(naming->parser, naming->fd[file->names], &traits, NULL) &&
+			    !(traits.bits & (TRAIT_BIT(SYMTAB) | TRAIT_BIT(DEBUG_INFO)));
 }
 
 void naming_close_objects(struct naming *naming)
@@ -252,7 +272,7 @@ void naming__free(struct naming *naming)
 	free(naming);
 }
 
-/* Nothing to say: it was found and read. */
+/* Nothing to say: it was found and read, and all that it could say is said. */
 static const char *why_nameless(const struct naming *naming, const struct object_file *file)
 {
 	if (file->names == NAMES_NONE)
@@ -260,16 +280,28 @@ static const char *why_nameless(const struct naming *naming, const struct object
 	return symbols__unreadable(naming->symbols, file->names);
 }
 
+#define STRIPPED_TOLD_MAX 20
+
+/* Most are on some machines. */
+static const char *why_few_names(const struct naming *naming, const struct object_file *file)
+{
+	if (!file->is_stripped || naming->stripped_nr >= STRIPPED_TOLD_MAX)
+		return NULL;
+	return naming->stripped_nr + 1 < STRIPPED_TOLD_MAX ? "stripped, and no debug file of it is here" :
+	       "stripped, and no debug file of it is here; more that are so are not told";
+}
+
 bool naming__next_nameless(struct naming *naming, struct nameless *ret)
 {
 	for (size_t i = 0; i < naming->file_nr; i++) {
 		struct object_file *file = &naming->file[i];
-		const char *why = why_nameless(naming, file);
+		const char *why = why_nameless(naming, file), *few = why ? NULL : why_few_names(naming, file);
 
-		if (!why || file->is_told)
+		if ((!why && !few) || file->is_told)
 			continue;
 		file->is_told = true;
-		*ret = (struct nameless){ file->path, file->build_id, why };
+		naming->stripped_nr += few != NULL;
+		*ret = (struct nameless){ file->path, file->build_id, why ?: few, few };
 		return true;
 	}
 	return false;

@@ -17,6 +17,7 @@ struct object_file {
 	struct file_stamp stamp; /* of the file, where there are names */
 	unsigned int snapshot; /* that it was looked for last */
 	bool is_told;
+	bool is_doubted, is_stripped; /* frames without a name were left; and why */
 	struct reason why;
 };
 
@@ -30,11 +31,18 @@ struct naming {
 	int *fd; /* by index for symbols__lookup(); -1: closed */
 	size_t fd_nr, fd_alloc;
 	unsigned int snapshot; /* counts them */
+	unsigned int stripped_nr; /* told */
 };
 
 /* Its index for symbols__lookup(), NAMES_NONE where there is no such file. 0 or -ENOMEM. */
 int naming_find_object(struct naming *naming, const char *path, const char *build_id,
 		       uint32_t *ret_names);
+
+/*
+ * It had no line for any frame, and for some no name; while it is open. To be told if nothing that could have
+ * one is there.
+ */
+void naming_doubt_object(struct naming *naming, const char *path, const char *build_id);
 
 /* Closes what was found for one snapshot; what is known of it is kept for the next. */
 void naming_close_objects(struct naming *naming);

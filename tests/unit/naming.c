@@ -283,9 +283,13 @@ Test(naming, with_a_debug_file_elsewhere)
 	cr_expect_eq(counts.named, 2, "the exported functions");
 	expect_frame(half, 0, "outer", "/lib/x.so", 0, 0);
 	expect_frame(half, 1, "", "/lib/x.so", 0, SNAP_FRAME_EXACT);
+	cr_assert(said.path);
+	cr_expect(strstr(said.why, ": stripped, and no debug file of it is here"), "%s", said.why);
+	cr_expect(said.has_some);
 	install_debug_file();
 	named = name(half, &counts);
 	cr_assert(named);
+	cr_expect_null(said.path);
 	cr_expect_eq(counts.unnamed, 2);
 	cr_expect_eq(counts.named, 1);
 	cr_expect_eq(counts.lined, 2);
@@ -293,6 +297,36 @@ Test(naming, with_a_debug_file_elsewhere)
 	expect_rest_kept(named);
 	snapshot__close(named);
 	snapshot__close(half);
+	snapshot__close(snapshot);
+}
+
+/* A machine has many. */
+Test(naming, some_stripped_objects_are_told)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(0);
+	struct naming *naming = naming__new(&options, NULL);
+	struct snapshot *snapshot, *named = NULL;
+	struct nameless nameless;
+	struct naming_counts counts;
+	unsigned int nr = 0;
+	char path[32];
+
+	cr_assert(naming);
+	workshop_run("mkdir root/lib && cp stripped.so root/lib/1.so && cd root/lib && "
+		     "for i in $(seq 2 30); do ln 1.so $i.so; done");
+	for (int i = 1; i <= 30; i++) {
+		snprintf(path, sizeof(path), "/lib/%d.so", i);
+		frame_of(builder, (struct snap_frame){ 0, 0, 0, object_of(builder, path, build_id), in_hidden });
+	}
+	cr_assert_eq(snapshot_builder__finish(builder, &snapshot), 0);
+	cr_assert_eq(naming__snapshot(naming, snapshot, &counts, &named), 0);
+	cr_expect_eq(counts.named, 0);
+	while (naming__next_nameless(naming, &nameless)) {
+		nr++;
+		cr_expect_eq(!strstr(nameless.why, "; more that are so are not told"), nr < 20, "%s", nameless.why);
+	}
+	cr_expect_eq(nr, 20);
+	naming__free(naming);
 	snapshot__close(snapshot);
 }
 

@@ -1,0 +1,1 @@
+allocsnap symbolize a.snap -o -
