@@ -160,11 +160,13 @@ static void look(struct record *record)
 /* Who is there by now is recorded; those who come are from their exec on. */
 static void begin(struct record *record)
 {
+	size_t nr;
 	char text[64];
 
 	admit(record);
 	record__say_notes(record);
-	snprintf(text, sizeof(text), "recording %zu processes", collector__process_nr(record->collector));
+	nr = collector__process_nr(record->collector);
+	snprintf(text, sizeof(text), "recording %zu process%s", nr, nr == 1 ? "" : "es");
 	puts(text);
 	fflush(stdout);
 	if (notify__ready(&record->notify, text))

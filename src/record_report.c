@@ -22,11 +22,13 @@ void report_line(char *text, size_t bytes, const struct collector *collector, ui
 
 	collector__get_health(collector, &health);
 	snprintf(text, bytes,
-		 "%" PRIu64 " snapshots in %.2f s; %" PRIu64 " processes, %" PRIu64
+		 "%" PRIu64 " snapshot%s in %.2f s; %" PRIu64 " process%s, %" PRIu64
 		 " ended with little, %" PRIu64 " before they were probed, %" PRIu64
-		 " not recorded; bystanders: %" PRIu64 " traps, %.2f s",
-		 saved_nr, pass_ns / 1e9, health.processes, health.processes_small,
-		 health.processes_unprobed, health.processes_dropped, health.bystander_traps, health.bystander_cost_ns / 1e9);
+		 " not recorded; bystanders: %" PRIu64 " trap%s, %.2f s",
+		 saved_nr, saved_nr == 1 ? "" : "s", pass_ns / 1e9, health.processes,
+		 health.processes == 1 ? "" : "es", health.processes_small, health.processes_unprobed,
+		 health.processes_dropped, health.bystander_traps, health.bystander_traps == 1 ? "" : "s",
+		 health.bystander_cost_ns / 1e9);
 }
 
 /* ---- ourselves ---- */

@@ -138,16 +138,18 @@ void status_line_everyone(struct status_line *line, const struct collector *coll
 	char size[UNIT_TEXT_MAX], text[256];
 	struct process_view view = {}, sum = {};
 	struct collector_health health;
+	uint64_t nr;
 
 	if (!isatty(STDERR_FILENO) || is_recent(line))
 		return;
 	add_up(collector, &view, &sum);
 	collector__get_health(collector, &health);
+	nr = health.processes - health.processes_waiting;
 	status_line_clear(line);
 	snprintf(text, sizeof(text),
-		 "%s %llu processes: %s%s in %llu blocks [Ctrl-C ends], %llu lost, bystanders %llu traps (%.2f s), %llu s",
+		 "%s %llu process%s: %s%s in %llu blocks [Ctrl-C ends], %llu lost, bystanders %llu traps (%.2f s), %llu s",
 		 sum.is_paused ? "pausing" : "recording",
-		 (unsigned long long)(health.processes - health.processes_waiting),
+		 (unsigned long long)nr, nr == 1 ? "" : "es",
 		 sum.is_estimated ? "about " : "", format_size(size, sum.memory.current_bytes, false),
 		 (unsigned long long)sum.memory.current_blocks, (unsigned long long)sum.lost,
 		 (unsigned long long)health.bystander_traps, health.bystander_cost_ns / 1e9,

@@ -359,7 +359,7 @@ def test_record_short_lived(bench):
         check_equal(bench.show(path)["metadata"]["end"], "exited 0", f"{path}: end")
     check_equal(recorder.pass_now(), [], "snapshots of nobody")
     line = recorder.pass_line()
-    check("; 1 processes, 980 ended with little, 0 before they were probed, 0 not recorded;" in line, f"the balance: {line}")
+    check("; 1 process, 980 ended with little, 0 before they were probed, 0 not recorded;" in line, f"the balance: {line}")
     fds = os.listdir(f"/proc/{recorder.pid}/fd")
     check(len(fds) < 100, f"{len(fds)} descriptors")
 
