@@ -269,15 +269,33 @@ static int write_snapshot(struct index_writer *w, const struct found *found, int
 	return err ?: insert_rows(w, found, snapshot, why) ?: insert_pairs(w, found, snapshot, why);
 }
 
+#define RECORD_HEAD 64 /* what SQLite has beside the blob in one row, and more */
+
+/* SQLite takes no more than a gigabyte; ten million rows are less. */
+static void check_blob(const struct index_writer *w, struct found *found, const char *path)
+{
+	size_t max = sqlite3_limit(w->catalogue->db, SQLITE_LIMIT_LENGTH, -1) - RECORD_HEAD;
+
+	if (found->blob_len <= max)
+		return;
+	found->problem = INDEX_DAMAGED;
+	reason_set(&found->why, 0, "%.400s: its rows are %zu bytes, which is more than a catalogue can have", path,
+		   found->blob_len);
+}
+
 /* What is not in the catalogue yet, and the rows that had to wait for it. */
 static int prepare_rows(struct index_writer *w, struct found *found, const char *path, struct reason *why)
 {
 	int err = index_writer_add_news(w, found, path, why);
 
-	if (err || found->problem || found->blob)
+	if (err || found->problem)
 		return err;
-	err = found_encode(found, &w->room);
-	return err ? reason_set(why, err, "%s: %s", path, strerror(-err)) : 0;
+	if (!found->blob)
+		err = found_encode(found, &w->room);
+	if (err)
+		return reason_set(why, err, "%s: %s", path, strerror(-err));
+	check_blob(w, found, path);
+	return 0;
 }
 
 /* A path that has nothing any more is not missed the next time. */

@@ -68,6 +68,27 @@ Test(fleet_bounds, so_are_too_many_labels)
 	free(most);
 }
 
+/* With a limit of SQLite's own that is lower. */
+Test(fleet_bounds, so_are_too_many_rows)
+{
+	static const char *const dir[] = { "d" };
+	struct fleet_trace many[300];
+	struct catalogue *catalogue;
+	struct index_sum sum = {};
+	struct reason why = { "" };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = (struct fleet_trace){ i * 2654435761ull * 40503, &frame, 1, 1, .domain = 16 + i };
+	fleet_write(&(struct fleet_file){ "d/1.snap", TRACES(many) });
+	fleet_write(&(struct fleet_file){ "d/2.snap", .wall_ns = "2", TRACES(some) });
+	cr_assert_eq(catalogue__open("catalogue.db", CATALOGUE_WRITE, &catalogue, &why), 0, "%s", why.text);
+	sqlite3_limit(catalogue->db, SQLITE_LIMIT_LENGTH, 1000);
+	cr_expect_eq(fleet_index(catalogue, dir, 1, NULL, &sum, &why), 0, "%s", why.text);
+	cr_expect_eq(sum.problems[INDEX_DAMAGED], 1);
+	cr_expect_eq(sum.snapshots, 1);
+	catalogue__close(catalogue);
+}
+
 /* nr frames, each with its own line and all with one name of 64 KiB: the file itself is small. */
 static void write_frames(const char *path, unsigned int number, unsigned int nr)
 {
