@@ -47,7 +47,7 @@ class Record(Process):
         return self.line_of("snapshots", 60)
 
     def bystander_traps(self):
-        return int(re.search(r"bystanders: (\d+) traps", self.pass_line())[1])
+        return int(re.search(r"bystanders: (\d+) traps?", self.pass_line())[1])
 
     def line_of(self, word, seconds=15):
         line = self.line(seconds)

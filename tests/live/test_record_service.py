@@ -112,7 +112,7 @@ def test_record_who_ends_before_the_probes_come(bench):
     for program in told + untold:
         bench.run([program, "5500000", "-"])
     line = recorder.pass_line()
-    check("; 1 processes, 0 ended with little, " in line, f"the balance: {line}")
+    check("; 1 process, 0 ended with little, " in line, f"the balance: {line}")
     unprobed = int(re.search(r" (\d+) before they were probed, 0 not recorded;", line)[1])
     check(0 < unprobed <= len(untold), f"the balance: {line}")
     paths = [path for path in recorder.paths() if "told" in path.split("/")[-2]]
