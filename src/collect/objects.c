@@ -155,6 +155,7 @@ static void open_by_path(struct objects *objects, struct object *object,
 {
 	if (!file->build_id) {
 		reason_set(why, 0, "the process ended too soon to see which file it was");
+		object->is_too_late = true;
 		return;
 	}
 	object->fd = open_below(file->root, object->path);
@@ -288,9 +289,16 @@ static int take_in(struct objects *objects, struct object *object, uint32_t *ret
 	return err;
 }
 
+/* Who has this one keeps it, unread; from now on the file is another one, that is read. */
+static void replace_late(struct object *late)
+{
+	late->is_too_late = false;
+	late->dev = late->inode = 0;
+}
+
 int objects_get(struct objects *objects, const struct mapped_file *file, uint32_t *ret_object)
 {
-	struct object *object;
+	struct object *object, *late = NULL;
 	int err;
 
 	*ret_object = OBJECT_NONE;
@@ -298,9 +306,17 @@ int objects_get(struct objects *objects, const struct mapped_file *file, uint32_
 		return 0;
 	*ret_object = find(objects, file);
 	if (*ret_object != OBJECT_NONE)
+		late = objects->object[*ret_object];
+	if (late && !late->is_too_late)
 		return 0;
 	object = object_new(file);
 	err = object ? object_open(objects, object, file) : -ENOMEM;
+	if (late && (err ? err != -ENOMEM : object->is_too_late)) {
+		object_free(object);
+		return 0;
+	}
+	if (!err && late)
+		replace_late(late);
 	if (!err)
 		err = take_in(objects, object, ret_object);
 	else

@@ -33,6 +33,7 @@ struct object {
 	char *unreadable;	    /* why fd is -1 or facts NULL, else NULL */
 	bool is_program;	    /* that a process runs, not a library of it */
 	bool is_given_up;	    /* reading it has failed, and is not tried again */
+	bool is_too_late;	    /* the process ended before it was opened: the next that maps it may not */
 	struct unwind_table *table; /* for objects_keeps_frame_pointer() */
 	bool has_no_table;
 	char *told_build_id;	/* in hexadecimal, of one that is unreadable; or NULL */

@@ -127,6 +127,25 @@ def test_record_who_ends_before_the_probes_come(bench):
     check(losses(prometheus)["functions_late"] >= sum(late), f"{losses(prometheus)}, late: {late}")
 
 
+def test_record_who_runs_what_was_looked_at_too_late(bench):
+    """A file without a build-id: whoever runs it next is recorded."""
+    world = World(bench)
+    programs = static_programs(world, "late", 6, "-Wl,--build-id=none")
+    recorder = world.record_warm("--comm", "late*", "--exe", f"{bench.folder}/*")
+    for program in programs:
+        bench.run([program, "5500000", "-"])
+    recorder.pass_now()
+    for program in programs:
+        for _ in range(2):  # the probes are placed while the first one runs
+            running = bench.start([program, "4096"])
+            check(running.line() is not None, "it holds its memory")
+            paths = [path for path in recorder.pass_now() if f".{running.pid}/" in path]
+            running.kill()
+        check_equal(len(paths), 1, f"snapshots of {program}")
+        check_equal(bench.show(paths[0])["losses"]["objects_unreadable"], 0, "unreadable objects")
+    recorder.end()
+
+
 def test_record_metrics_are_of_all_processes(bench):
     """However short they lived: whether the loader has seen them or not."""
     world = World(bench)

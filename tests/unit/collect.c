@@ -93,6 +93,44 @@ Test(mappings, find_our_own_code)
 	objects_release(&objects);
 }
 
+static struct mapping own_code(struct objects *objects)
+{
+	struct mappings mappings = { .objects = objects };
+	struct reason why = {};
+	struct mapping found;
+
+	cr_assert_eq(mappings_refresh(&mappings, getpid(), &why), 0, "%s", why.text);
+	found = *mappings_find(&mappings, (uintptr_t)code_to_find);
+	mappings_release(&mappings);
+	return found;
+}
+
+/* A program that nothing but its inode tells of: the first that ran it had ended before it was opened. */
+Test(mappings, a_file_that_was_looked_at_too_late_is_looked_at_again)
+{
+	struct objects objects = { .parser = parser_with(NULL, 0) }, late = { .parser = objects.parser };
+	uint32_t own = own_code(&objects).object;
+	const struct object *known = objects.object[own];
+	const struct mapped_file file = {
+		.pid = 0x3fffffff, .start = 4096, .end = 8192, .dev = known->dev, .inode = known->inode,
+		.path = known->path, .root = "/",
+	};
+	uint32_t first, again, read;
+
+	cr_assert_eq(objects_get(&late, &file, &first), 0);
+	cr_assert_eq(objects_get(&late, &file, &again), 0);
+	cr_assert(first == again && late.object_nr == 1, "one object, however often it is too late");
+	cr_expect_not_null(late.object[first]->unreadable);
+	read = own_code(&late).object;
+	cr_expect_neq(read, first);
+	cr_expect_null(late.object[read]->unreadable);
+	cr_assert_eq(objects_get(&late, &file, &again), 0);
+	cr_expect_eq(again, read, "and it is known from now on");
+	parser__close(objects.parser);
+	objects_release(&objects);
+	objects_release(&late);
+}
+
 Test(mappings, keep_their_objects_when_read_again)
 {
 	struct objects objects = { .parser = parser_with(NULL, 0) };
