@@ -62,7 +62,7 @@ all: $(BIN) arrows	## build ./allocsnap
 
 check:			## install what is missing, build, run every test (as root)
 	$(Q)scripts/install-deps.sh
-	$(Q)$(MAKE) all
+	$(Q)$(MAKE) -j$$(nproc) all
 	$(Q)tests/run.sh
 
 demo:			## install what is missing, then record a live sqlite3 (as root)

@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 passed=0 failed=0 skipped=0
 lines=()
+make="make -j$(nproc)" # what is built for a suite; each runs by itself
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
@@ -49,18 +50,18 @@ suite() {
 		$((SECONDS - begun)))")
 }
 
-suite unit count_criterion make test-unit
-suite san count_criterion make SAN=1 test-unit
-suite golden count_lines make test-golden
-suite oracle count_lines make test-oracle
-suite mutants count_lines make test-mutants
+suite unit count_criterion $make test-unit
+suite san count_criterion $make SAN=1 test-unit
+suite golden count_lines $make test-golden
+suite oracle count_lines $make test-oracle
+suite mutants count_lines $make test-mutants
 suite example count_lines make test-example
-suite live count_lines make test-live
-suite fuzz count_lines make test-fuzz
-suite damage count_lines make test-damage
-suite fleet count_lines make test-fleet
-suite unwind count_lines make test-unwind
-suite placement count_lines make test-placement
+suite live count_lines $make test-live
+suite fuzz count_lines $make test-fuzz
+suite damage count_lines $make test-damage
+suite fleet count_lines $make test-fleet
+suite unwind count_lines $make test-unwind
+suite placement count_lines $make test-placement
 
 echo
 printf '%s\n' "${lines[@]}"
