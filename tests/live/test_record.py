@@ -44,7 +44,7 @@ class Record(Process):
     def pass_line(self):
         """What it says of one."""
         self.popen.send_signal(signal.SIGUSR1)
-        return self.line_of("snapshots", 60)
+        return self.line_of("snapshot", 60)
 
     def bystander_traps(self):
         return int(re.search(r"bystanders: (\d+) traps?", self.pass_line())[1])

@@ -239,7 +239,7 @@ def test_record_stays_within_its_disk(bench):
     first = None
     end = time.monotonic() + 8
     while time.monotonic() < end:
-        recorder.line_of("snapshots")
+        recorder.line_of("snapshot")
         paths = [path for path in pathlib.Path(folder).rglob("*.snap")]
         first = first or (min(paths) if paths else None)
     check("removed" in recorder.stderr(), f"what it says: {recorder.stderr()!r}")
@@ -262,7 +262,7 @@ def test_record_killed_while_writing(bench):
         recorder = bench.start([ALLOCSNAP, "record", "-o", folder, "--comm", "warm-up", "--comm", "written",
                                 "--interval", "20ms"], kind=Record, folder=folder)
         recorder.line_of("recording")
-        recorder.line_of("snapshots", 30)
+        recorder.line_of("snapshot", 30)
         time.sleep(0.003 * i)
         os.kill(recorder.pid, signal.SIGKILL)
         recorder.wait(10)
