@@ -171,18 +171,20 @@ def record_on(disk):
     return recorder
 
 
-def fill(disk):
-    disk.do(f"head -c 2m /dev/zero >{disk.folder}/ballast 2>/dev/null")
-
-
-def test_record_a_full_disk_costs_snapshots_of_who_goes_on(bench):
-    """Those have others later: it is said when it begins and when it is over, and all is well at the end."""
+def record_on_full(bench):
+    """The processes, the disk, and a recording on it that had room for a snapshot or more."""
     world = World(bench)
     world.warm()
     disk = Disk(bench, "1m")
     recorder = record_on(disk)
     wait_for(lambda: disk.files(), "a snapshot")
-    fill(disk)
+    disk.do(f"head -c 2m /dev/zero >{disk.folder}/ballast 2>/dev/null")
+    return world, disk, recorder
+
+
+def test_record_a_full_disk_costs_snapshots_of_who_goes_on(bench):
+    """Those have others later: it is said when it begins and when it is over, and all is well at the end."""
+    _, disk, recorder = record_on_full(bench)
     wait_for(lambda: "No space left on device" in recorder.stderr(), "the line about it")
     disk.do(f"rm {disk.folder}/ballast")
     wait_for(lambda: "snapshots are written again" in recorder.stderr(), "the line about its end")
@@ -192,12 +194,7 @@ def test_record_a_full_disk_costs_snapshots_of_who_goes_on(bench):
 
 def test_record_a_full_disk_costs_last_snapshots(bench):
     """Nothing comes after those: they are named, and the exit status says so, though the disk has room again."""
-    world = World(bench)
-    world.warm()
-    disk = Disk(bench, "1m")
-    recorder = record_on(disk)
-    wait_for(lambda: disk.files(), "a snapshot")
-    fill(disk)
+    world, disk, recorder = record_on_full(bench)
     ended = world.holds("ended")
     ended.kill()
     named = f"last snapshots that could not be written: ended ({ended.pid})"
@@ -209,12 +206,7 @@ def test_record_a_full_disk_costs_last_snapshots(bench):
 
 
 def test_record_a_disk_that_is_full_at_the_end(bench):
-    world = World(bench)
-    world.warm()
-    disk = Disk(bench, "1m")
-    recorder = record_on(disk)
-    wait_for(lambda: disk.files(), "a snapshot")
-    fill(disk)
+    _, _, recorder = record_on_full(bench)
     wait_for(lambda: "No space left on device" in recorder.stderr(), "the line about it")
     recorder.popen.send_signal(signal.SIGINT)
     check_equal(recorder.wait(60), 1, "exit status")
