@@ -10,6 +10,7 @@
 
 #include <bpf/bpf_core_read.h>
 #include "admit.bpf.h"
+#include "file.bpf.h"
 #include "maps.bpf.h"
 
 /* How often a table was asked for that the loader has not told of. */
@@ -59,7 +60,6 @@ static __always_inline void place_of(struct task_struct *task, struct vm_area_st
 				     struct unwind_place *place)
 {
 	struct file *file = vma->vm_file;
-	struct inode *inode;
 
 	if (!(vma->vm_flags & VM_EXEC))
 		return;
@@ -70,10 +70,8 @@ static __always_inline void place_of(struct task_struct *task, struct vm_area_st
 		place->is_anonymous = (__u64)task->mm->context.vdso != place->start;
 		return;
 	}
-	inode = file->f_inode;
 	place->offset = vma->vm_pgoff << 12;
-	place->file.device = inode->i_sb->s_dev;
-	place->file.inode = inode->i_ino;
+	note_file(file, &place->file);
 }
 
 static long take_place(struct task_struct *task, struct vm_area_struct *vma, void *data)

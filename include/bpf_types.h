@@ -87,7 +87,8 @@ typedef uint64_t bpf_u64;
 	X(nestings_late, "functions found late to call another allocator function: till then some of their blocks were sampled twice as often") \
 	X(blocks_gone_in_gap, "blocks found replaced that were from before a gap in the recording") \
 	X(blocks_unsettled, "frees that came while their block may have been moving within the books: it may seem live") \
-	X(snapshots_lost, "earlier snapshots of the process that could not be written")
+	X(snapshots_lost, "earlier snapshots of the process that could not be written") \
+	X(objects_changed, "mapped files that were written to: frames from before may have no names")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,

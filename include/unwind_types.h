@@ -89,10 +89,14 @@ _Static_assert(UNWIND_CFA_NR <= 16 && UNWIND_FP_NR <= 16, "a kind has 4 bits");
 #define UNWIND_SLAB_WORDS (1u << 17) /* 1 MiB */
 #define UNWIND_SLABS_MAX 512 /* made as they are needed; some 3 MiB hold the files of one container */
 
-/* A file as the kernel knows it, whatever stat() says of it. */
+/*
+ * A file as the kernel knows it, whatever stat() says of it: device and inode numbers are the same for
+ * files of several btrfs subvolumes. An address is one file's as long as the loader has it open. All zero:
+ * the vDSO.
+ */
 struct unwind_file {
-	bpf_u64 device; /* dev_t of the kernel: major << 20 | minor; 0: the vDSO, with inode 0 */
-	bpf_u64 inode;
+	bpf_u64 inode;	/* address of the struct inode that the mapping leads to */
+	bpf_u64 number; /* the low half of the inode's number, and a hash of generation, size and modification time */
 };
 _Static_assert(sizeof(struct unwind_file) == 16, "no padding");
 
@@ -108,6 +112,13 @@ struct place_key {
 	bpf_u64 region; /* address >> UNWIND_REGION_SHIFT */
 };
 _Static_assert(sizeof(struct place_key) == 16, "no padding");
+
+/* find_file(): which file lies at an address of the process that asks. */
+struct file_request {
+	bpf_u64 address;
+	struct unwind_file file; /* the answer; all zero: none */
+};
+_Static_assert(sizeof(struct file_request) == 24, "no padding");
 
 struct unwind_place {
 	struct unwind_file file;

@@ -110,6 +110,24 @@ struct super_block {
 struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
+	unsigned int i_generation;
+	long long i_size;
+	long long i_mtime_sec;
+	unsigned int i_mtime_nsec;
+};
+
+struct timespec64 {
+	long long tv_sec;
+	long tv_nsec;
+};
+
+/* Linux 6.7 to 6.10, and before. */
+struct inode___with_timespec {
+	struct timespec64 __i_mtime;
+};
+
+struct inode___older {
+	struct timespec64 i_mtime;
 };
 
 struct qstr {

@@ -145,3 +145,16 @@ bool file_copy__is_of(const struct file_copy *copy, int fd)
 	}
 	return true;
 }
+
+bool file_bytes_are_same(int a, int b, uint64_t bytes)
+{
+	char x[PART_BYTES], y[PART_BYTES];
+
+	for (uint64_t at = 0; at < bytes; at += PART_BYTES) {
+		size_t part = bytes - at < PART_BYTES ? bytes - at : PART_BYTES;
+
+		if (read_all(a, at, x, part) || read_all(b, at, y, part) || memcmp(x, y, part))
+			return false;
+	}
+	return true;
+}

@@ -23,4 +23,7 @@ uint64_t file_copy__bytes(const struct file_copy *copy);
 /* Whether the file holds the very same bytes now. It is read up to the first that is another one. */
 bool file_copy__is_of(const struct file_copy *copy, int fd);
 
+/* Whether both files have the same bytes, up to this many. */
+bool file_bytes_are_same(int a, int b, uint64_t bytes);
+
 #endif

@@ -49,10 +49,14 @@ static int add_object(struct assembly *assembly, size_t i)
 					       &row.build_id);
 	if (!err)
 		err = snapshot_builder__object(assembly->builder, &row, &assembly->object_id[i]);
-	if (err || !object->facts || assembly->no_names)
+	if (err || !object->facts || object->has_wrong_names || assembly->no_names)
 		return err;
-	return symbols__object(assembly->symbols, object->path, object_identity(object, text),
-			       object->fd, &assembly->object_symbols[i]);
+	err = symbols__object(assembly->symbols, object->path, object_names_key(object, text),
+			      object->fd, &assembly->object_symbols[i]);
+	if (!err)
+		symbols__set_file(assembly->symbols, assembly->object_symbols[i],
+				  objects_check(assembly->target->mappings.objects, i) ? object->fd : -1);
+	return err;
 }
 
 static int add_objects(struct assembly *assembly)
@@ -124,6 +128,23 @@ static bool ask_of_place(const void *assembly_, size_t i, uint32_t *ret_names, u
 
 	*ret_offset = frame_return_offset(place->offset, place->is_exact);
 	return has_names(assembly, place, ret_names);
+}
+
+/* What was written to while names were looked up in it may have given other names than those of the old file. */
+static int look_up_names(struct assembly *assembly)
+{
+	const struct mappings *mappings = &assembly->target->mappings;
+	int err = frames_look_ahead(assembly->symbols, assembly->target->place_nr, ask_of_place, assembly);
+
+	for (size_t i = 0; i < mappings->used_nr; i++) {
+		struct object *object = mappings->objects->object[mappings->used[i]];
+
+		if (object->has_changed || objects_check(mappings->objects, mappings->used[i]))
+			continue;
+		object->has_wrong_names = true;
+		assembly->object_symbols[mappings->used[i]] = NAMES_NONE;
+	}
+	return err;
 }
 
 /* Inlined calls are frames too: they lengthen the traceback and its total alike. */
@@ -243,6 +264,12 @@ static bool is_unreadable(const struct assembly *assembly, uint32_t i)
 	       (object != NAMES_NONE && symbols__unreadable(assembly->symbols, object));
 }
 
+static void count_file(const struct assembly *assembly, uint32_t i, uint64_t *loss)
+{
+	loss[LOSS_objects_unreadable] += is_unreadable(assembly, i);
+	loss[LOSS_objects_changed] += object_at(assembly, i)->has_changed;
+}
+
 static void count_ends(const struct assembly *assembly, uint64_t *loss)
 {
 	static const int loss_of[SNAP_END_NR] = {
@@ -298,7 +325,7 @@ static void count_found(const struct assembly *assembly, const struct occasion *
 	loss[LOSS_process_events_missed] = occasion->process_events_missed;
 	loss[LOSS_frames_unmapped] = target->frames_unmapped;
 	for (size_t i = 0; i < mappings->used_nr; i++)
-		loss[LOSS_objects_unreadable] += is_unreadable(assembly, mappings->used[i]);
+		count_file(assembly, mappings->used[i], loss);
 }
 
 static int add_losses(struct assembly *assembly, const struct process *books,
@@ -327,8 +354,7 @@ static int fill(struct assembly *assembly, const struct process *books, const st
 	if (!err)
 		err = add_objects(assembly);
 	if (!err)
-		err = frames_look_ahead(assembly->symbols, assembly->target->place_nr, ask_of_place,
-					assembly);
+		err = look_up_names(assembly);
 	if (!err)
 		err = describe_probes(assembly->builder, assembly->target, assembly->object_id);
 	assembly->traceback_id = calloc(assembly->target->traceback_nr + 1,

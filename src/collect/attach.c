@@ -170,9 +170,9 @@ static int attach_those(const struct attachment *at, const struct probe_sites *s
 }
 
 int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf,
-		 const struct objects *objects, size_t first, struct reason *why)
+		 const struct objects *objects, size_t first, size_t nr, struct reason *why)
 {
-	struct probe_sites sites = { first, probes->site_nr - first, .frees = true };
+	struct probe_sites sites = { first, nr, .frees = true };
 	struct attachment at;
 	int err;
 

@@ -7,11 +7,11 @@
 #include "collect/probes.h"
 
 /*
- * Attaches site[first … site_nr), all of one object; frees first. One that can't be is not
+ * Attaches site[first … first + nr), all of one object; frees first. One that can't be is not
  * attached (is_attached), with a line in *why. 0, -ENOMEM, or what attaching gave where it can't be
  * had at all (-EPERM, -ESRCH).
  */
 int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf,
-		 const struct objects *objects, size_t first, struct reason *why);
+		 const struct objects *objects, size_t first, size_t nr, struct reason *why);
 
 #endif

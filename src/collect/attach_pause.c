@@ -4,28 +4,15 @@
 
 #include "collect/attach_ways.h"
 #include "collect/detach.h"
-#include "collect/keeper.h"
-
-/* None is waited for: the next one's breakpoints are to go at once, too. */
-static void take_away(const struct probes *probes, struct probe_link *link,
-		      struct detacher *detacher)
-{
-	if (link->event)
-		detach_begin(detacher, &(struct held_probes){ .event = link->event }, 1);
-	if (link->kept)
-		keeper__detach(probes->keeper, link->kept);
-	link->event = NULL;
-	link->kept = 0;
-}
 
 void probes_pause(struct probes *probes, struct detacher *detacher)
 {
 	probes->is_paused = true;
 	for (size_t i = probes->link_nr; i-- > 0;)
 		if (!probes->link[i].frees)
-			take_away(probes, &probes->link[i], detacher);
+			detach_begin_link(probes, &probes->link[i], detacher);
 	for (size_t i = probes->link_nr; i-- > 0;)
-		take_away(probes, &probes->link[i], detacher);
+		detach_begin_link(probes, &probes->link[i], detacher);
 }
 
 static int place_again(struct probes *probes, const struct allocsnap_bpf *bpf,

@@ -10,6 +10,7 @@
 #include "base/reason.h"
 #include "collect/attach_ways.h"
 #include "collect/bpf.h"
+#include "collect/objects.h"
 
 static int drop_site(struct probes *probes, struct probe_site *site)
 {
@@ -65,8 +66,11 @@ static int attach_all_rets(struct probes *probes, const struct allocsnap_bpf *bp
 	struct probe_sites sites = {};
 	int err = 0;
 
-	for (; sites.first < probes->site_nr && !err; sites.first += sites.nr)
-		err = attach_rets_of(probes, bpf, objects, &sites, why);
+	for (; sites.first < probes->site_nr && !err; sites.first += sites.nr) {
+		sites.nr = 1;
+		if (probes->site[sites.first].object != OBJECT_NONE)
+			err = attach_rets_of(probes, bpf, objects, &sites, why);
+	}
 	return err;
 }
 

@@ -78,6 +78,12 @@ void detach_from(struct probes *probes, size_t link);
 void detach_link(const struct probes *probes, struct probe_link *link);
 void detach_settle(const struct probes *probes);
 
+/* Begins to end what holds a link, which is known as before; does not wait. */
+void detach_begin_link(const struct probes *probes, struct probe_link *link, struct detacher *detacher);
+
+/* Sites that were just added, from `first` on, move to where there is room for all of them. Where that is. */
+size_t probe_sites_settle(struct probes *probes, size_t first);
+
 /* The probe at a site's entry. */
 struct probe_place site_entry(const struct probes *probes, const struct probe_site *site);
 

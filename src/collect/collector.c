@@ -74,7 +74,10 @@ static int open_events(struct collector *collector, struct reason *why)
 		return -errno;
 	err = watch(collector, ring_buffer__epoll_fd(collector->doorbell));
 	if (!err && collector->keeper)
-		err = watch(collector, keeper__end_fd(collector->keeper));
+		err = watch(collector, keeper__end_fd(collector->keeper)) ?:
+		      watch(collector, keeper__news_fd(collector->keeper));
+	else if (!err)
+		err = file_watch_open(&collector->watch) ?: watch(collector, collector->watch.fd);
 	if (!err && collector->max_overhead)
 		err = open_timer(collector);
 	if (err)
@@ -157,7 +160,7 @@ static int open_all(struct collector *collector, const struct collector_options 
 {
 	int err;
 
-	collector->event_fd = collector->budget_fd = -1;
+	collector->event_fd = collector->budget_fd = collector->watch.fd = -1;
 	if (options->traceback_limit > COLLECTOR_TRACEBACK_LIMIT_MAX)
 		return reason_set(why, -EINVAL, "the number of frames must be in range [1; %d]",
 				  COLLECTOR_TRACEBACK_LIMIT_MAX);
@@ -272,6 +275,7 @@ void collector__close(struct collector *collector)
 	pausing_release(&collector->everybody_pausing);
 	if (collector->budget_fd >= 0)
 		close(collector->budget_fd);
+	file_watch_close(&collector->watch);
 	unwind_tables_release(&collector->unwind_tables);
 	objects_release(&collector->objects);
 	custom_allocators_release(&collector->custom);

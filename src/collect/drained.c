@@ -16,6 +16,8 @@
 #include "collect/health.h"
 #include "collect/resolve.h"
 #include "collect/store.h"
+#include "collect/unused.h"
+#include "collect/written.h"
 #include "snapshot.h"
 #include "symbols/symbols.h"
 
@@ -260,6 +262,7 @@ int collector__drain(struct collector *collector, struct reason *why)
 	int err = 0;
 
 	pause_spenders(collector);
+	check_files(collector);
 	for (int i = 0; i < DRAIN_TRIES && !err; i++) {
 		next_image = __atomic_load_n(&collector->bpf->data->next_image, __ATOMIC_ACQUIRE);
 		refresh_all(collector);
@@ -278,6 +281,8 @@ int collector__drain(struct collector *collector, struct reason *why)
 		err = sweep(collector, next_image);
 	if (!err)
 		health_swept(collector, &stale);
+	if (!err)
+		let_go_of_unused(collector);
 	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;
 }
 

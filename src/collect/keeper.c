@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "collect/keeper_orders.h"
 #include "collect/uprobe_multi.h"
 
@@ -18,6 +19,10 @@ struct keeper {
 	pid_t pid;
 	int fd;
 	int end_fd;
+	int *closed; /* links that it has told of, and were not asked for yet */
+	size_t closed_nr, closed_alloc;
+	int unwatched; /* errno of the last file that could not be watched; told until here */
+	int unwatched_told;
 };
 
 /* ---- orders ---- */
@@ -51,14 +56,65 @@ static int order(const struct keeper *keeper, const struct msghdr *msg)
 	return errno == ECONNRESET ? -EPIPE : -errno;
 }
 
-static int hear(const struct keeper *keeper)
+/* False: there is none, or the keeper has ended. */
+static bool receive(const struct keeper *keeper, struct keeper_answer *ret, int flags)
 {
-	int32_t answer;
 	ssize_t got;
 
-	while ((got = recv(keeper->fd, &answer, sizeof(answer), 0)) < 0 && errno == EINTR)
+	while ((got = recv(keeper->fd, ret, sizeof(*ret), flags)) < 0 && errno == EINTR)
 		;
-	return got == sizeof(answer) ? answer : -EPIPE;
+	return got == sizeof(*ret);
+}
+
+/* Without memory for one link's number, it is noticed when the file is looked at next. */
+static void take_news(struct keeper *keeper, const struct keeper_answer *news)
+{
+	if (news->what == KEEPER_UNWATCHED)
+		keeper->unwatched = -news->value;
+	else
+		(void)!array_push(keeper, closed, news->value);
+}
+
+static int hear(struct keeper *keeper)
+{
+	struct keeper_answer answer;
+
+	while (receive(keeper, &answer, 0)) {
+		if (answer.what == KEEPER_ANSWER)
+			return answer.value;
+		take_news(keeper, &answer);
+	}
+	return -EPIPE;
+}
+
+static void hear_news(struct keeper *keeper)
+{
+	struct keeper_answer news;
+
+	while (receive(keeper, &news, MSG_DONTWAIT))
+		take_news(keeper, &news);
+}
+
+int keeper__next_closed(struct keeper *keeper)
+{
+	if (!keeper->closed_nr)
+		hear_news(keeper);
+	return keeper->closed_nr ? keeper->closed[--keeper->closed_nr] : 0;
+}
+
+int keeper__next_unwatched(struct keeper *keeper)
+{
+	int err = keeper->unwatched;
+
+	if (err == keeper->unwatched_told)
+		return 0;
+	keeper->unwatched_told = err;
+	return err;
+}
+
+int keeper__news_fd(const struct keeper *keeper)
+{
+	return keeper->fd;
 }
 
 static int order_simply(const struct keeper *keeper, enum keeper_what what, int link)
@@ -189,5 +245,6 @@ void keeper__close(struct keeper *keeper)
 		while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	}
+	free(keeper->closed);
 	free(keeper);
 }

@@ -11,6 +11,9 @@
  *	recording ── order: program, file, places ──► keeper ── bpf() ──► links
  *	     └──────────── a link's number ◄────────────┘
  *
+ * The keeper also watches the files (file_watch.h): it ends the links of a file that is written to at once,
+ * whatever the recording is busy with, and tells it afterwards.
+ *
  * Where the keeper has ended, its links are gone, and orders fail with -EPIPE.
  */
 
@@ -38,10 +41,19 @@ int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct u
  */
 void keeper__detach(struct keeper *keeper, int link);
 
-/* How many of those are not ended yet. */
+/* A link that the keeper has ended itself, as its file was written to; each once. 0: there is none. */
+int keeper__next_closed(struct keeper *keeper);
+
+/* Why a file could not be watched: an errno, each once; 0: there is nothing to say. */
+int keeper__next_unwatched(struct keeper *keeper);
+
+/* Becomes readable when there may be a link that the keeper has ended itself. */
+int keeper__news_fd(const struct keeper *keeper);
+
+/* How many links are not ended yet. */
 size_t keeper__detaching_nr(struct keeper *keeper);
 
-/* Waits till they all are. */
+/* Waits until they all are. */
 void keeper__settle(struct keeper *keeper);
 
 /* Becomes readable when the keeper has ended. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* In the keeper (keeper.h): a link's number is its descriptor here. */
+/* In the keeper (keeper.h). A link's number is never used again: orders about a link that has gone mean no other. */
 #include <errno.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,14 +17,31 @@
 #include "base/capabilities.h"
 #include "base/child.h"
 #include "collect/detach.h"
+#include "collect/file_watch.h"
 #include "collect/keeper_orders.h"
 #include "collect/uprobe_multi.h"
 
-struct links {
-	int *link;
-	size_t link_nr, link_alloc;
-	struct detacher detacher;
+struct kept_link {
+	int number, fd;
+	int watch; /* on its file; negative: none */
 };
+
+struct links {
+	struct kept_link *link;
+	size_t link_nr, link_alloc;
+	int last_number;
+	struct detacher detacher;
+	struct file_watch watch;
+	struct keeper_answer *news; /* to be told */
+	size_t news_nr, news_alloc;
+};
+
+static void tell(struct links *links, enum keeper_news what, int value)
+{
+	const struct keeper_answer news = { what, value };
+
+	(void)!array_push(links, news, news); /* or the recording notices it when it looks at the file next */
+}
 
 /* ---- what is to be done ---- */
 
@@ -37,45 +55,72 @@ static int attach(struct links *links, const struct keeper_order *order, const i
 		.offset = order->places,
 		.cookie = order->places + order->nr,
 	};
+	struct kept_link link;
 	char path[32];
-	int link, err;
+	int err;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd[KEEPER_FILE]);
 	uprobes.path = path;
-	link = uprobe_multi_attach(fd[KEEPER_PROGRAM], &uprobes);
-	if (link < 0)
-		return link;
+	link.watch = file_watch_add(&links->watch, fd[KEEPER_FILE]); /* first: no write is missed */
+	link.fd = uprobe_multi_attach(fd[KEEPER_PROGRAM], &uprobes);
+	if (link.fd < 0)
+		return link.fd;
+	link.number = ++links->last_number;
 	err = array_push(links, link, link);
-	if (!err)
-		return link;
-	close(link);
-	return err;
-}
-
-static void end(struct links *links, int link)
-{
-	detach_begin(&links->detacher, &(struct held_probes){ .fd = link }, 1);
-}
-
-/* One that we do not have is not ours to close. */
-static void detach(struct links *links, int link)
-{
-	for (size_t i = links->link_nr; i-- > 0;) {
-		if (links->link[i] != link)
-			continue;
-		memmove(links->link + i, links->link + i + 1,
-			(--links->link_nr - i) * sizeof(*links->link));
-		end(links, link);
-		return;
+	if (err) {
+		close(link.fd);
+		return err;
 	}
+	if (link.watch < 0)
+		tell(links, KEEPER_UNWATCHED, link.watch);
+	return link.number;
+}
+
+static bool is_watched_for(const struct links *links, int watch)
+{
+	for (size_t i = 0; i < links->link_nr; i++)
+		if (links->link[i].watch == watch)
+			return true;
+	return false;
+}
+
+static void end(struct links *links, size_t i)
+{
+	const struct kept_link link = links->link[i];
+
+	memmove(links->link + i, links->link + i + 1, (--links->link_nr - i) * sizeof(link));
+	detach_begin(&links->detacher, &(struct held_probes){ .fd = link.fd }, 1);
+	if (link.watch >= 0 && !is_watched_for(links, link.watch))
+		file_watch_remove(&links->watch, link.watch);
+}
+
+static void detach(struct links *links, int number)
+{
+	for (size_t i = links->link_nr; i-- > 0;)
+		if (links->link[i].number == number)
+			return end(links, i);
 }
 
 /* A thread for each: all breakpoints go at once, those of frees last. */
 static void end_all(struct links *links)
 {
 	while (links->link_nr)
-		end(links, links->link[--links->link_nr]);
+		end(links, links->link_nr - 1);
 	detach_end(&links->detacher);
+}
+
+/* The links of files that were written to, those of frees last. */
+static void end_written(struct links *links)
+{
+	int watch;
+
+	while ((watch = file_watch_next(&links->watch)) != FILE_WATCH_NONE)
+		for (size_t i = links->link_nr; i-- > 0;) {
+			if (watch != FILE_WATCH_ALL && links->link[i].watch != watch)
+				continue;
+			tell(links, KEEPER_CLOSED, links->link[i].number);
+			end(links, i);
+		}
 }
 
 static int obey(struct links *links, const struct keeper_order *order, const int fd[KEEPER_FD_NR])
@@ -97,17 +142,38 @@ static int obey(struct links *links, const struct keeper_order *order, const int
 
 /* ---- who says so ---- */
 
-/* False: who records has ended. Its end of the socket may live on, in what it has forked. */
-static bool has_order(int recording)
+/* As many as the socket takes: the recording reads them when it has time. */
+static void send_news(struct links *links)
+{
+	size_t sent = 0;
+
+	while (sent < links->news_nr &&
+	       send(CHILD_FD, &links->news[sent], sizeof(*links->news), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		sent++;
+	links->news_nr -= sent;
+	if (sent)
+		memmove(links->news, links->news + sent, links->news_nr * sizeof(*links->news));
+}
+
+/*
+ * Sees to the files meanwhile. False: the recording has ended. Its end of the socket may live on, in what it has
+ * forked.
+ */
+static bool has_order(struct links *links, int recording)
 {
 	struct pollfd fds[] = {
 		{ .fd = CHILD_FD, .events = POLLIN }, { .fd = recording, .events = POLLIN },
+		{ .fd = links->watch.fd, .events = POLLIN },
 	};
-	int ready;
 
-	while ((ready = poll(fds, 2, -1)) < 0 && errno == EINTR)
-		;
-	return ready > 0 && !fds[1].revents;
+	do {
+		fds[0].events = POLLIN | (links->news_nr ? POLLOUT : 0);
+		if (poll(fds, 3, -1) < 0 && errno != EINTR)
+			return false;
+		end_written(links);
+		send_news(links);
+	} while (!fds[1].revents && !(fds[0].revents & ~POLLOUT));
+	return !fds[1].revents;
 }
 
 static void take_fds(struct msghdr *msg, int ret[KEEPER_FD_NR])
@@ -147,11 +213,11 @@ static bool serve(struct links *links, struct keeper_order *order)
 {
 	int fd[KEEPER_FD_NR];
 	size_t bytes = receive(order, fd);
-	int32_t answer;
+	struct keeper_answer answer = { KEEPER_ANSWER };
 
 	if (!bytes || !is_whole(order, bytes))
 		return false;
-	answer = obey(links, order, fd);
+	answer.value = obey(links, order, fd);
 	for (int i = 0; i < KEEPER_FD_NR; i++)
 		if (fd[i] >= 0)
 			close(fd[i]);
@@ -176,9 +242,11 @@ void keep_links(int fd, pid_t recording)
 		_exit(127);
 	child_ignore_signals();
 	setpriority(PRIO_PROCESS, 0, -20);
-	capabilities_keep(0); /* links are made of a program that was loaded by who may */
+	file_watch_open(&links.watch); /* where that fails each link is told to be unwatched */
+	/* Links are made of a program that is loaded; to watch a file takes the right to read it. */
+	capabilities_keep(CAPABILITY(CAP_DAC_READ_SEARCH));
 	recording_fd = syscall(SYS_pidfd_open, recording, 0);
-	while (recording_fd >= 0 && has_order(recording_fd) && serve(&links, order))
+	while (recording_fd >= 0 && has_order(&links, recording_fd) && serve(&links, order))
 		;
 	end_all(&links);
 	_exit(0);

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_KEEPER_ORDERS_H
 
 /*
- * What a recording sends to its keeper, one packet each, and gets back: an int32_t for all but
- * KEEPER_DETACH, which nobody waits for.
+ * What a recording sends to its keeper, one packet each, and gets back: a struct keeper_answer for all but
+ * KEEPER_DETACH, which has no answer. What the keeper does unasked it tells in packets of the same kind.
  */
 
 #include <stdint.h>
@@ -24,6 +24,17 @@ struct keeper_order {
 	int32_t pid;
 	uint32_t nr;
 	uint64_t places[]; /* of KEEPER_ATTACH: nr offsets, then nr cookies */
+};
+
+enum keeper_news {
+	KEEPER_ANSWER,	  /* to an order: its result */
+	KEEPER_CLOSED,	  /* the link whose file was written to, and that is being ended */
+	KEEPER_UNWATCHED, /* -errno: a link's file cannot be watched */
+};
+
+struct keeper_answer {
+	uint32_t what; /* enum keeper_news */
+	int32_t value;
 };
 
 enum { KEEPER_PROGRAM, KEEPER_FILE, KEEPER_FD_NR };

@@ -248,6 +248,21 @@ void mappings_forget(struct mappings *mappings)
 	mappings->replaced_nr = 0;
 }
 
+void mappings_forget_objects(struct mappings *mappings, const bool *goes)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (!goes[mappings->used[i]])
+			mappings->used[kept++] = mappings->used[i];
+	mappings->used_nr = kept;
+}
+
+bool mapping_is_there(const struct mappings *mappings, const struct mapping *mapping)
+{
+	return mappings_find(mappings, mapping->start) == mapping;
+}
+
 void mappings_release(struct mappings *mappings)
 {
 	free(mappings->mapping);

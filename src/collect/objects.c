@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/file_copy.h"
 #include "base/reason.h"
 #include "elf/custom_allocators.h"
 #include "elf/object_facts.h"
@@ -127,45 +128,15 @@ static int read_facts(struct objects *objects, struct object *object, struct rea
 
 	if (!err)
 		object->facts = &object->file_facts->facts;
-	return err;
-}
-
-static void take_facts(struct objects *objects, struct object *object, struct reason *why)
-{
-	int err;
-
-	if (object->fd < 0) {
-		reason_set(why, 0, "%s", strerror(errno));
-		return;
-	}
-	err = read_facts(objects, object, why);
 	object->is_given_up = err == -EIO;
 	if (object->is_given_up)
 		objects_note(objects, "nothing in %s is probed: %s", object->path, why->text);
+	return err;
 }
 
 static bool has_build_id(const struct object *object, const char *build_id)
 {
 	return object->facts && !strcmp(object->facts->build_id, build_id);
-}
-
-/* By its name, when the process has ended: only what it is known to have mapped. */
-static void open_by_path(struct objects *objects, struct object *object,
-			 const struct mapped_file *file, struct reason *why)
-{
-	if (!file->build_id) {
-		reason_set(why, 0, "the process ended too soon to see which file it was");
-		object->is_too_late = true;
-		return;
-	}
-	object->fd = open_below(file->root, object->path);
-	take_facts(objects, object, why);
-	if (object->fd < 0 || has_build_id(object, file->build_id))
-		return;
-	reason_set(why, 0, "it is another file by now");
-	drop_facts(object);
-	close(object->fd); /* or it would pass for that other one */
-	object->fd = -1;
 }
 
 /* Code of the kernel's own, the same at the same offset in every process. */
@@ -174,154 +145,294 @@ static bool is_vdso(const char *path)
 	return !strcmp(path, "[vdso]") || !strcmp(path, "[vsyscall]");
 }
 
-static struct object *object_new(const struct mapped_file *file)
-{
-	struct object *object = calloc(1, sizeof(*object));
+/* ---- has it changed ---- */
 
-	if (!object)
-		return NULL;
-	*object = (struct object){ .dev = file->dev, .inode = file->inode, .fd = -1 };
-	object->path = object_path(file->path);
-	if (object->path)
-		return object;
-	free(object);
-	return NULL;
+static bool has_same_build_id(struct objects *objects, const struct object *object, int fd)
+{
+	struct object_facts facts = {};
+	bool is_same = object->facts && *object->facts->build_id &&
+		       !parser__facts(objects->parser, fd, NULL, &facts, NULL) &&
+		       has_build_id(object, facts.build_id);
+
+	object_facts_release(&facts);
+	return is_same;
 }
 
-/* 0 also where it cannot be read; -ESRCH, -ENOENT: it is not mapped any more. */
-static int object_open(struct objects *objects, struct object *object,
-		       const struct mapped_file *file)
+/*
+ * A rename, a link or a permission has changed, or somebody has set back the modification time. A breakpoint
+ * in the middle of an instruction ends programs: files that are probed are compared byte by byte.
+ */
+static bool holds_the_same(struct objects *objects, const struct object *object, int fd)
 {
-	struct reason why = {};
+	if (!object->facts)
+		return true; /* nothing was read of it */
+	if (object->file_facts->copy)
+		return file_copy__is_of(object->file_facts->copy, fd);
+	return !object->facts->function_nr && has_same_build_id(objects, object, fd);
+}
 
-	if (is_vdso(object->path))
-		return 0;
-	object->fd = open_mapped(file);
-	if (object->fd < 0 && file->root)
-		open_by_path(objects, object, file, &why);
-	else if (object->fd < 0 && (errno == ESRCH || errno == ENOENT))
-		return -errno;
-	else
-		take_facts(objects, object, &why);
-	if (object->facts)
-		return 0;
-	object->unreadable = strdup(why.text);
-	object->told_build_id = file->build_id ? strdup(file->build_id) : NULL;
-	return 0;
+/* `now`: what the file behind fd is. The object is of that inode. */
+static bool is_still(struct objects *objects, struct object *object, int fd,
+		     const struct file_identity *now)
+{
+	if (object->has_changed || file_identity_is_same(&object->identity, now))
+		return !object->has_changed;
+	if (file_identity_is_unwritten(&object->identity, now) && holds_the_same(objects, object, fd)) {
+		object->identity = *now;
+		return true;
+	}
+	object->has_changed = true;
+	objects->changed_nr++;
+	return false;
+}
+
+bool objects_check(struct objects *objects, uint32_t i)
+{
+	struct object *object = objects->object[i];
+	struct file_identity now;
+
+	if (object->fd < 0)
+		return !object->has_changed;
+	if (file_identity_read(object->fd, &now))
+		return false; /* it cannot be asked just now */
+	return is_still(objects, object, object->fd, &now);
 }
 
 /* ---- which are known ---- */
 
-static bool is_as_told(const struct object *object, const char *build_id, const char *path)
-{
-	return object->told_build_id && !strcmp(object->told_build_id, build_id) &&
-	       !strcmp(object->path, path);
-}
-
-static bool is_of(const struct object *object, const struct mapped_file *file)
-{
-	if (file->inode)
-		return object->inode == file->inode && object->dev == file->dev;
-	if (!file->build_id)
-		return !object->inode && !strcmp(object->path, file->path);
-	if (object->is_given_up && is_as_told(object, file->build_id, file->path))
-		return true;
-	return has_build_id(object, file->build_id) && !strcmp(object->path, file->path);
-}
-
-/* Opened under another identity: some file systems number a file otherwise where it is mapped. */
-static bool is_same_file(const struct object *a, const struct object *b)
-{
-	struct stat x, y;
-
-	return a->fd >= 0 && b->fd >= 0 && !fstat(a->fd, &x) && !fstat(b->fd, &y) &&
-	       x.st_ino == y.st_ino && x.st_dev == y.st_dev;
-}
-
-static uint32_t find(const struct objects *objects, const struct mapped_file *file)
+static uint32_t find_named(const struct objects *objects, const char *path)
 {
 	for (size_t i = 0; i < objects->object_nr; i++)
-		if (is_of(objects->object[i], file))
+		if (objects->object[i] && !objects->object[i]->identity.inode &&
+		    !strcmp(objects->object[i]->path, path))
 			return i;
 	return OBJECT_NONE;
+}
+
+static uint32_t find_opened(struct objects *objects, int fd, const struct file_identity *identity)
+{
+	for (size_t i = 0; i < objects->object_nr; i++) {
+		struct object *object = objects->object[i];
+
+		if (object && object->fd >= 0 && !object->has_changed &&
+		    file_identity_is_same_inode(&object->identity, identity) &&
+		    is_still(objects, object, fd, identity))
+			return i;
+	}
+	return OBJECT_NONE;
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
 }
 
 /* What could not be read is tried again each time that it is mapped, and is one object still. */
-static bool is_as_unreadable(const struct object *a, const struct object *b)
+static uint32_t find_unopened(const struct objects *objects, const struct mapped_file *file)
 {
-	return b->told_build_id && is_as_told(a, b->told_build_id, b->path);
-}
+	for (size_t i = 0; i < objects->object_nr; i++) {
+		const struct object *object = objects->object[i];
 
-static uint32_t find_same(const struct objects *objects, const struct object *object)
-{
-	for (size_t i = 0; i < objects->object_nr; i++)
-		if (is_same_file(objects->object[i], object) ||
-		    is_as_unreadable(objects->object[i], object))
+		if (object && object->fd < 0 && object->unreadable && !strcmp(object->path, file->path) &&
+		    is_same_text(object->told_build_id, file->build_id))
 			return i;
+	}
 	return OBJECT_NONE;
 }
 
-/* One that an event told of has no inode yet: it would be opened again at each look at maps. */
-static void learn_inode(struct object *known, const struct object *again)
+/* What a mapping leads to, opened. */
+struct opened {
+	int fd; /* -1: it could not be, see `why` */
+	struct file_identity identity;
+	bool is_by_path;
+	struct reason why;
+};
+
+static void close_opened(struct opened *opened)
 {
-	if (known->inode || !again->inode)
-		return;
-	known->dev = again->dev;
-	known->inode = again->inode;
+	if (opened->fd >= 0)
+		close(opened->fd);
+	opened->fd = -1;
 }
 
-/* Takes object over. */
-static int take_in(struct objects *objects, struct object *object, uint32_t *ret_object)
+/*
+ * Without a build-id, numbers that fit have to do; only a file that was opened before, while a process mapped
+ * it, is taken for what they say.
+ */
+static bool fits(struct objects *objects, const struct mapped_file *file, const struct opened *opened)
 {
-	int err = 0;
+	uint32_t known = find_opened(objects, opened->fd, &opened->identity);
 
-	*ret_object = find_same(objects, object);
-	if (*ret_object != OBJECT_NONE)
-		learn_inode(objects->object[*ret_object], object);
-	if (*ret_object == OBJECT_NONE) {
-		err = array_push(objects, object, object);
-		if (!err) {
-			*ret_object = objects->object_nr - 1;
-			return 0;
-		}
+	if (file->build_id)
+		return known == OBJECT_NONE || !objects->object[known]->facts ||
+		       has_build_id(objects->object[known], file->build_id);
+	return known != OBJECT_NONE && file->inode == opened->identity.inode &&
+	       file->dev == opened->identity.device;
+}
+
+/* By its name, when the process has ended: only what it is known to have mapped. */
+static void open_by_path(struct objects *objects, const struct mapped_file *file, struct opened *ret)
+{
+	char *path = object_path(file->path);
+
+	ret->is_by_path = true;
+	ret->fd = path ? open_below(file->root, path) : -1;
+	if (ret->fd < 0)
+		reason_set(&ret->why, 0, "%s", strerror(errno));
+	free(path);
+	if (ret->fd < 0 || file_identity_read(ret->fd, &ret->identity))
+		return close_opened(ret);
+	if (fits(objects, file, ret))
+		return;
+	reason_set(&ret->why, 0, file->build_id ? "it is another file by now" :
+			   "the process ended too soon to see which file it was");
+	close_opened(ret);
+}
+
+/* 0 also where it cannot be opened; -ESRCH, -ENOENT: it is not mapped any more. */
+static int open_file(struct objects *objects, const struct mapped_file *file, struct opened *ret)
+{
+	*ret = (struct opened){ .fd = open_mapped(file) };
+	if (ret->fd >= 0 && file_identity_read(ret->fd, &ret->identity)) {
+		reason_set(&ret->why, 0, "%s", strerror(errno));
+		close_opened(ret);
 	}
-	object_free(object);
+	if (ret->fd >= 0)
+		return 0;
+	if (file->root)
+		open_by_path(objects, file, ret);
+	else if (errno == ESRCH || errno == ENOENT)
+		return -errno;
+	else
+		reason_set(&ret->why, 0, "%s", strerror(errno));
+	return 0;
+}
+
+/* ---- new ones ---- */
+
+static bool is_twin(const struct object *a, const struct object *b)
+{
+	return a != b && a->fd >= 0 && a->facts && !a->has_changed && *a->facts->build_id &&
+	       !strcmp(a->path, b->path) && !strcmp(a->facts->build_id, b->facts->build_id) &&
+	       a->identity.bytes == b->identity.bytes && file_bytes_are_same(a->fd, b->fd, a->identity.bytes);
+}
+
+static void give_names_id(struct objects *objects, struct object *object)
+{
+	for (size_t i = 0; i < objects->object_nr && object->facts; i++)
+		if (objects->object[i] && is_twin(objects->object[i], object)) {
+			object->names_id = objects->object[i]->names_id;
+			return;
+		}
+	object->names_id = ++objects->names_nr;
+}
+
+static int read_object(struct objects *objects, struct object *object, const struct mapped_file *file,
+		       struct opened *opened)
+{
+	if (object->fd >= 0)
+		read_facts(objects, object, &opened->why);
+	if (object->facts && opened->is_by_path && file->build_id &&
+	    !has_build_id(object, file->build_id)) {
+		reason_set(&opened->why, 0, "it is another file by now");
+		drop_facts(object);
+		close(object->fd); /* or it would pass for that other one */
+		object->fd = -1;
+		object->identity = (struct file_identity){};
+	}
+	give_names_id(objects, object);
+	if (object->facts)
+		return 0;
+	object->unreadable = strdup(opened->why.text);
+	object->told_build_id = file->build_id ? strdup(file->build_id) : NULL;
+	return object->unreadable && (object->told_build_id || !file->build_id) ? 0 : -ENOMEM;
+}
+
+/* Takes over what was opened. */
+static int object_new(struct objects *objects, const struct mapped_file *file, struct opened *opened,
+		      struct object **ret)
+{
+	struct object *object = calloc(1, sizeof(*object));
+	int err = object ? 0 : -ENOMEM;
+
+	if (err) {
+		close_opened(opened);
+		return err;
+	}
+	*object = (struct object){ .fd = opened->fd, .identity = opened->identity };
+	object->path = object_path(file->path);
+	if (!object->path)
+		err = -ENOMEM;
+	else if (!is_vdso(object->path))
+		err = read_object(objects, object, file, opened);
+	if (err)
+		object_free(object);
+	else
+		*ret = object;
 	return err;
 }
 
-/* Who has this one keeps it, unread; from now on the file is another one, that is read. */
-static void replace_late(struct object *late)
+static int add_object(struct objects *objects, struct object *object, uint32_t *ret)
 {
-	late->is_too_late = false;
-	late->dev = late->inode = 0;
+	size_t i = 0;
+	int err = 0;
+
+	while (i < objects->object_nr && objects->object[i])
+		i++;
+	if (i == objects->object_nr)
+		err = array_push(objects, object, object);
+	if (err) {
+		object_free(object);
+		return err;
+	}
+	objects->object[i] = object;
+	objects->opened_nr++;
+	*ret = i;
+	return 0;
+}
+
+/* A file that turns out to be unreadable only when it is read may be known as such. */
+static int get_new(struct objects *objects, const struct mapped_file *file, struct opened *opened,
+		   uint32_t *ret)
+{
+	struct object *object;
+	int err = object_new(objects, file, opened, &object);
+
+	if (err)
+		return err;
+	if (object->fd < 0 && object->unreadable)
+		*ret = find_unopened(objects, file);
+	if (*ret == OBJECT_NONE)
+		return add_object(objects, object, ret);
+	object_free(object);
+	return 0;
 }
 
 int objects_get(struct objects *objects, const struct mapped_file *file, uint32_t *ret_object)
 {
-	struct object *object, *late = NULL;
-	int err;
+	struct opened opened = { .fd = -1 };
+	int err = 0;
 
 	*ret_object = OBJECT_NONE;
-	if (!file->inode && !file->build_id && !is_vdso(file->path))
-		return 0;
-	*ret_object = find(objects, file);
-	if (*ret_object != OBJECT_NONE)
-		late = objects->object[*ret_object];
-	if (late && !late->is_too_late)
-		return 0;
-	object = object_new(file);
-	err = object ? object_open(objects, object, file) : -ENOMEM;
-	if (late && (err ? err != -ENOMEM : object->is_too_late)) {
-		object_free(object);
-		return 0;
+	if (is_vdso(file->path)) {
+		*ret_object = find_named(objects, file->path);
+	} else {
+		if (!file->inode && !file->build_id)
+			return 0;
+		err = open_file(objects, file, &opened);
+		if (!err && opened.fd >= 0)
+			*ret_object = find_opened(objects, opened.fd, &opened.identity);
 	}
-	if (!err && late)
-		replace_late(late);
-	if (!err)
-		err = take_in(objects, object, ret_object);
-	else
-		object_free(object);
+	if (!err && *ret_object == OBJECT_NONE)
+		return get_new(objects, file, &opened, ret_object);
+	close_opened(&opened);
 	return err;
+}
+
+void objects_drop(struct objects *objects, uint32_t i)
+{
+	object_free(objects->object[i]);
+	objects->object[i] = NULL;
 }
 
 int objects_note(struct objects *objects, const char *fmt, ...)
@@ -340,7 +451,8 @@ int objects_note(struct objects *objects, const char *fmt, ...)
 
 size_t object_read(const struct object *object, uint64_t offset, void *to, size_t bytes)
 {
-	ssize_t got = object->fd < 0 || offset > INT64_MAX ? 0 : pread(object->fd, to, bytes, offset);
+	bool has_it = object->fd >= 0 && !object->has_changed && offset <= INT64_MAX;
+	ssize_t got = has_it ? pread(object->fd, to, bytes, offset) : 0;
 
 	return got < 0 ? 0 : got;
 }
@@ -351,7 +463,7 @@ bool objects_keeps_frame_pointer(struct objects *objects, uint32_t i, uint64_t r
 	struct unwind_rule rule;
 	uint64_t vaddr;
 
-	if (!object->facts || object->has_no_table || !return_offset)
+	if (!object->facts || object->has_no_table || object->has_changed || !return_offset)
 		return true;
 	if (!object->table)
 		object->has_no_table = parser__unwind_table(objects->parser, object->fd,
@@ -375,14 +487,8 @@ void objects_release(struct objects *objects)
 	memset(objects, 0, sizeof(*objects));
 }
 
-const char *object_identity(const struct object *object, char text[64])
+const char *object_names_key(const struct object *object, char text[24])
 {
-	const char *build_id = object->facts->build_id;
-	struct stat st;
-
-	if (fstat(object->fd, &st) || (*build_id && !st.st_uid && !(st.st_mode & 022)))
-		return build_id;
-	snprintf(text, 64, "inode %llx:%llu", (unsigned long long)st.st_dev,
-		 (unsigned long long)st.st_ino);
+	snprintf(text, 24, "%" PRIu64, object->names_id);
 	return text;
 }

@@ -3,13 +3,14 @@
 #define ALLOCSNAP_COLLECT_OBJECTS_H
 
 /*
- * The files that processes run code from, each opened once for all of them. They stay open and
- * known after who mapped them has unmapped them or has ended, so that there are names then.
+ * The files that processes run code from, each opened once for all of them. They stay open and known after
+ * a process has unmapped them or has ended, so that there are names then; unused.h lets them go.
  *
  * A file is found through /proc/PID/map_files, which leads to the mapped file itself: a deleted,
  * replaced or containerised one too, and never to one that the process only names. Only when the
  * process is gone does its path have to do, and then only for a file with the build-id that the
- * kernel has seen mapped.
+ * kernel has seen mapped. Which object it is, the opened file says itself (file_identity.h), each time anew. A
+ * file that is written to becomes another object: what was read of it is true no longer.
  */
 
 #include <stdbool.h>
@@ -18,6 +19,7 @@
 #include <sys/types.h>
 
 #include "collect/facts_store.h"
+#include "collect/file_identity.h"
 
 struct custom_allocators;
 struct parser;
@@ -26,22 +28,26 @@ struct unwind_table;
 /* A file (or the vdso) that is or was mapped executable. */
 struct object {
 	char *path; /* as the process sees it, without " (deleted)" */
-	uint64_t dev, inode; /* as /proc/PID/maps has them; 0 for the vdso */
+	struct file_identity identity; /* all 0 where it could not be opened, and of the vdso */
 	int fd;		     /* -1: could not be opened */
 	const struct object_facts *facts; /* NULL: is no ELF file, or could not be read */
 	struct file_facts *file_facts;	  /* where they are */
 	char *unreadable;	    /* why fd is -1 or facts NULL, else NULL */
+	bool has_changed;	    /* the file has been written to since: facts hold no longer */
+	bool has_wrong_names;	    /* some may be of what the file has become */
 	bool is_program;	    /* that a process runs, not a library of it */
 	bool is_given_up;	    /* reading it has failed, and is not tried again */
-	bool is_too_late;	    /* the process ended before it was opened: the next that maps it may not */
 	struct unwind_table *table; /* for objects_keeps_frame_pointer() */
 	bool has_no_table;
 	char *told_build_id;	/* in hexadecimal, of one that is unreadable; or NULL */
+	uint64_t names_id;	/* the same for objects of one path and the same bytes, in however many containers */
+	int watch;		/* for writes (file_watch.h), where the recorder watches itself; 0: none */
+	uint32_t idle_cnt;	/* passes since a process needed it (unused.h) */
 };
 
 #define OBJECT_NONE UINT32_MAX
 
-/* Zeroed: none. An object's index stays. */
+/* Zeroed: none. An object's index is its own until it is let go. */
 struct objects {
 	struct parser *parser; /* reads them */
 	uint32_t domains;      /* enum collector_domains: which functions are probed */
@@ -49,8 +55,11 @@ struct objects {
 	struct facts_store facts; /* one for all objects with the same bytes */
 	char **note;	       /* what there is to say of those that were given up */
 	size_t note_nr, note_alloc;
-	struct object **object;
+	struct object **object; /* NULL: let go, the index is free */
 	size_t object_nr, object_alloc;
+	uint64_t names_nr;     /* names_id given out */
+	uint64_t opened_nr;    /* objects so far */
+	uint64_t changed_nr;   /* objects that have changed, so far */
 };
 
 /* What tells of a mapped file: a line of /proc/PID/maps, or an event of the kernel's. */
@@ -85,10 +94,15 @@ size_t object_read(const struct object *object, uint64_t offset, void *to, size_
 void objects_release(struct objects *objects);
 
 /*
- * Root's files of one path and build-id are one file, in however many containers. Anybody else can
- * write one with the C library's, and have it at that path in a mount namespace of his own: such
- * files, and those without a build-id, are told apart by their inodes. In text, or the build-id itself.
+ * Whether the file still is what was read of it. Asks the file system; once it has changed it stays so. Where only the
+ * change time is another one, bytes or build-id decide.
  */
-const char *object_identity(const struct object *object, char text[64]);
+bool objects_check(struct objects *objects, uint32_t object);
+
+/* Lets an object go: no index to it may be left. Its own index is free then. */
+void objects_drop(struct objects *objects, uint32_t object);
+
+/* What tells objects with other names apart: names_id in text. */
+const char *object_names_key(const struct object *object, char text[24]);
 
 #endif

@@ -15,6 +15,7 @@
 #include "collect/attach_ways.h"
 #include "collect/recorded.h"
 #include "collect/shares.h"
+#include "collect/written.h"
 #include "snapshot.h"
 
 /* A link comes and goes in a millisecond or less; perf uprobes take a tenth of a second each. */
@@ -168,11 +169,13 @@ static int resume_recording(struct collector *collector, const struct spender *s
 {
 	int err;
 
+	check_probed_files(collector, spender->probes);
 	tell_return(collector, spender);
 	err = probes_resume(spender->probes, collector->bpf, &collector->objects,
 			    &collector->detacher);
 	if (err)
 		return err;
+	check_probed_files(collector, spender->probes);
 	for (size_t i = 0; i < collector->target_nr; i++)
 		collector->target[i]->is_touched |= collector->target[i]->probes == spender->probes;
 	tell_resume(collector, spender);
@@ -344,6 +347,7 @@ void notice_blindness(struct collector *collector)
 		return;
 	collector->is_blind = true;
 	epoll_ctl(collector->event_fd, EPOLL_CTL_DEL, keeper__end_fd(collector->keeper), NULL);
+	epoll_ctl(collector->event_fd, EPOLL_CTL_DEL, keeper__news_fd(collector->keeper), NULL);
 	for (size_t i = 0; spender_at(collector, i, &spender); i++)
 		if (!spender.probes->is_paused && !is_gone(&spender))
 			begin_gap(collector, &spender);

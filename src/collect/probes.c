@@ -188,9 +188,12 @@ static int attach_new(struct probes *probes, const struct allocsnap_bpf *bpf,
 		      const struct objects *objects, uint32_t index, size_t first,
 		      struct reason *why)
 {
-	int err = attach_sites(probes, bpf, objects, first, why);
+	size_t nr = probes->site_nr - first;
+	int err;
 
-	for (size_t i = first; i < probes->site_nr && !err; i++)
+	first = probe_sites_settle(probes, first);
+	err = attach_sites(probes, bpf, objects, first, nr, why);
+	for (size_t i = first; i < first + nr && !err; i++)
 		if (!probes->site[i].is_attached && !probes->site[i].is_another)
 			err = array_push(probes, failed, index);
 	return err;

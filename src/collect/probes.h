@@ -32,7 +32,7 @@ struct objects;
 struct reason;
 
 struct probe_site {
-	uint32_t object;      /* index into struct objects */
+	uint32_t object;      /* index into struct objects; OBJECT_NONE: no site any more */
 	const char *function; /* the first of its names */
 	enum call_shape shape;
 	enum layer layer;
@@ -160,6 +160,12 @@ void probes_pause(struct probes *probes, struct detacher *detacher);
  */
 int probes_resume(struct probes *probes, const struct allocsnap_bpf *bpf,
 		  const struct objects *objects, struct detacher *detacher);
+
+/*
+ * Takes an object's probes away, without waiting for it, and forgets that it was looked at. Whether there was
+ * anything to forget.
+ */
+bool probes_drop(struct probes *probes, uint32_t object, struct detacher *detacher);
 
 /* How they are attached: "uprobe_session", "uprobe_multi", "uprobe", "uprobe_ret". */
 const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf *bpf);

@@ -4,6 +4,8 @@
 
 #include "collect/custom.h"
 #include "collect/oom.h"
+#include "collect/unused.h"
+#include "collect/written.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -296,8 +298,13 @@ static void look(struct collector *collector, bool whole)
 		collector->target[i]->has_ended = has_ended(collector, collector->target[i]);
 	notice_blindness(collector);
 	take_news(collector, whole);
+	take_written_files(collector);
+	for (size_t i = 0; i < collector->target_nr && collector->unwind_tables.is_full; i++)
+		collector->target[i]->is_touched |= !collector->target[i]->has_ended; /* what is mapped now */
 	for (size_t i = 0; i < collector->target_nr; i++)
 		refresh(collector, collector->target[i], whole && !collector->everyone);
+	if (collector->unwind_tables.is_full)
+		make_room_for_tables(collector);
 	unwind_tables_answer(&collector->unwind_tables, mappings_of, collector);
 	for (size_t i = collector->target_nr; i-- > 0;)
 		if (is_stillborn(collector->target[i]) || is_too_small(collector, collector->target[i]))

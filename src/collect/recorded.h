@@ -18,6 +18,7 @@
 #include "collect/cut.h"
 #include "collect/detach.h"
 #include "collect/drain.h"
+#include "collect/file_watch.h"
 #include "collect/health.h"
 #include "collect/keeper.h"
 #include "collect/mapping_events.h"
@@ -52,6 +53,8 @@ struct collector {
 	uint32_t share_named_nr;    /* processes that the others have waited for, and a note says so */
 	uint64_t budgets_judged_ns; /* of everyone: when they were */
 	struct probes everybody; /* where children are followed */
+	struct file_watch watch; /* where there is no keeper: on probed files */
+	uint64_t changed_nr;	 /* objects.changed_nr that has been seen to */
 	struct mapping_events *events;
 	struct ring_buffer *doorbell;
 	int event_fd; /* epoll: doorbell, events, pidfds, budget_fd */

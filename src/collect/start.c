@@ -12,6 +12,7 @@
 #include "collect/custom.h"
 #include "collect/hazards.h"
 #include "collect/launch.h"
+#include "collect/written.h"
 #include "elf/allocators.h"
 
 /* ---- what return probes could do ---- */
@@ -115,6 +116,22 @@ static void mark_program(const struct collector *collector, const struct target 
 			collector->objects.object[mappings->used[i]]->is_program = true;
 }
 
+/* A write that came before the file was watched is seen by the file's times. */
+static int probe_object(struct collector *collector, struct probes *probes, uint32_t object,
+			struct reason *why)
+{
+	bool is_new = !probes_have_looked(probes, object);
+	int err;
+
+	if (collector->objects.object[object]->has_changed)
+		return 0;
+	watch_file(collector, object);
+	err = probes_attach(probes, collector->bpf, &collector->objects, object, why);
+	if (!err && is_new && !objects_check(&collector->objects, object))
+		probes_drop(probes, object, &collector->detacher);
+	return err;
+}
+
 /* Looks for allocators in the objects that have not been looked at yet. */
 int probe_new_objects(struct collector *collector, struct target *target, struct reason *why)
 {
@@ -132,8 +149,7 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 	if (err)
 		reason_set(why, err, "cannot probe process %d: %s", target->pid, strerror(-err));
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
-		err = probes_attach(target->probes, collector->bpf, &collector->objects,
-				    mappings->used[i], why);
+		err = probe_object(collector, target->probes, mappings->used[i], why);
 	return err;
 }
 

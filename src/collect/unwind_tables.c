@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -56,17 +54,22 @@ static int add_slab(struct unwind_tables *tables)
 	return err;
 }
 
-/* Room behind what is taken; it is only taken when the table is whole. */
-static int reserve(struct unwind_tables *tables, uint64_t word_nr)
+/* Words for a table, with slabs that have them. 0 or a negative errno: none are taken. */
+static int take_words(struct unwind_tables *tables, uint64_t word_nr, struct unwind_table_entry *entry)
 {
-	uint64_t end = tables->word_nr + word_nr;
-	int err = 0;
+	uint64_t most = (uint64_t)slabs_most(tables) * UNWIND_SLAB_WORDS;
+	int64_t at = word_nr > most ? -E2BIG : word_pool_take(&tables->words, word_nr, most);
+	int err = at < 0 ? at : 0;
 
-	if (end > (uint64_t)slabs_most(tables) * UNWIND_SLAB_WORDS)
-		return -E2BIG;
-	while (!err && end > (uint64_t)tables->slab_nr * UNWIND_SLAB_WORDS)
+	while (!err && at + word_nr > (uint64_t)tables->slab_nr * UNWIND_SLAB_WORDS)
 		err = add_slab(tables);
-	return err;
+	if (err && at >= 0)
+		word_pool_give(&tables->words, at, word_nr);
+	if (err)
+		return err;
+	entry->words_at = at;
+	entry->word_nr = word_nr;
+	return 0;
 }
 
 /* Copies into the words from *at on, which moves behind them. */
@@ -114,12 +117,13 @@ static uint64_t words_of(size_t nr, size_t bytes)
 }
 
 static int upload(struct unwind_tables *tables, const struct unwind_table *table, uint64_t entry,
-		  struct unwind_object *ret)
+		  struct unwind_table_entry *into)
 {
-	uint32_t at = tables->word_nr;
-	int err = reserve(tables, words_of(table->page_nr + 1, sizeof(*table->page)) +
-					  words_of(table->rule_nr, sizeof(*table->rule)) +
-					  words_of(table->row_nr, sizeof(*table->row)));
+	struct unwind_object *ret = &into->object;
+	int err = take_words(tables, words_of(table->page_nr + 1, sizeof(*table->page)) +
+					     words_of(table->rule_nr, sizeof(*table->rule)) +
+					     words_of(table->row_nr, sizeof(*table->row)), into);
+	uint32_t at = into->words_at;
 
 	if (err)
 		return err;
@@ -136,30 +140,39 @@ static int upload(struct unwind_tables *tables, const struct unwind_table *table
 	put(tables, &at, table->rule, table->rule_nr * sizeof(*table->rule));
 	ret->row_at = at;
 	put(tables, &at, table->row, table->row_nr * sizeof(*table->row));
-	tables->word_nr = at;
 	return 0;
 }
 
 /*
- * What numbers a file most likely has in the kernel: as /proc/PID/maps has them, or else stat(). Where
- * that is wrong, the kernel's side asks.
+ * The file as the kernel's side will find it in a process: asked of a mapping of our own, which leads to the same
+ * inode, also below an overlay. Shared, so that nobody's breakpoints come to lie in it. False: the kernel's side has
+ * to ask.
  */
-static struct unwind_file file_of(const struct object *object)
+static bool find_file(const struct unwind_tables *tables, const struct object *object,
+		      struct unwind_file *ret)
 {
-	uint64_t device = (object->dev >> 32) << 20 | (object->dev & 0xfffff);
-	struct stat st;
+	struct file_request request = {};
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &request, .ctx_size_in = sizeof(request));
+	size_t bytes = getpagesize();
+	void *page = mmap(NULL, bytes, PROT_READ, MAP_SHARED, object->fd, 0);
+	int err;
 
-	if (object->inode || object->fd < 0 || fstat(object->fd, &st))
-		return (struct unwind_file){ device, object->inode };
-	device = (uint64_t)major(st.st_dev) << 20 | minor(st.st_dev);
-	return (struct unwind_file){ device, st.st_ino };
+	if (page == MAP_FAILED)
+		return false;
+	request.address = (uintptr_t)page;
+	err = bpf_prog_test_run_opts(bpf_program__fd(tables->bpf->progs.find_file), &opts);
+	munmap(page, bytes);
+	*ret = request.file;
+	return !err && !opts.retval && request.file.inode;
 }
 
-static int publish(struct unwind_tables *tables, struct unwind_file file,
-		   const struct unwind_object *object)
+static int publish(struct unwind_tables *tables, struct unwind_table_entry *entry)
 {
-	return bpf_map_update_elem(bpf_map__fd(tables->bpf->maps.unwind_objects), &file, object,
-				   BPF_ANY);
+	int err = bpf_map_update_elem(bpf_map__fd(tables->bpf->maps.unwind_objects), &entry->file,
+				      &entry->object, BPF_ANY);
+
+	entry->is_published = !err;
+	return err;
 }
 
 /* ---- where tables come from ---- */
@@ -224,6 +237,18 @@ static int make_table(struct unwind_tables *tables, const struct mappings *mappi
 	return -ENOENT;
 }
 
+/* Of a file that could not be opened, or whose inode nobody tells, the kernel's side asks. */
+static int make_known(struct unwind_tables *tables, const struct object *object,
+		      struct unwind_table_entry *entry)
+{
+	bool is_vdso = !strcmp(object->path, "[vdso]");
+
+	entry->file = (struct unwind_file){};
+	if (!is_vdso && (object->fd < 0 || !find_file(tables, object, &entry->file)))
+		return 0;
+	return publish(tables, entry);
+}
+
 static int add_one(struct unwind_tables *tables, const struct mappings *mappings, uint32_t i,
 		   pid_t pid)
 {
@@ -237,13 +262,11 @@ static int add_one(struct unwind_tables *tables, const struct mappings *mappings
 	if (err == -ESRCH || !strcmp(object->path, "[vsyscall]"))
 		return 0; /* the vDSO of the next process will do; from the other nobody calls */
 	if (!err)
-		err = upload(tables, table,
-			     object->facts ? object->facts->entry : 0, &entry->object);
+		err = upload(tables, table, object->facts ? object->facts->entry : 0, entry);
 	unwind_table__free(table);
-	entry->file = file_of(object);
 	if (!err || has_none)
-		err = publish(tables, entry->file, &entry->object);
-	entry->is_published = !err;
+		err = make_known(tables, object, entry);
+	tables->is_full |= err == -E2BIG;
 	entry->state = err	? UNWIND_TABLE_MISSING :
 		       has_none ? UNWIND_TABLE_NONE :
 				  UNWIND_TABLE_THERE;
@@ -322,36 +345,38 @@ void unwind_tables_forget(struct unwind_tables *tables, uint64_t start, uint64_t
 
 /* ---- what is asked for ---- */
 
-static struct unwind_table_entry *entry_at(const struct unwind_tables *tables,
-					   const struct mappings *mappings, uint64_t address)
+/* NULL: nothing is known of what is mapped, or not yet. */
+static struct unwind_table_entry *entry_of(const struct unwind_tables *tables,
+					   const struct mapping *mapping)
 {
-	const struct mapping *mapping = mappings ? mappings_find(mappings, address) : NULL;
-
-	if (!mapping || mapping->object >= tables->entry_nr)
+	if (!mapping || mapping->object >= tables->entry_nr ||
+	    tables->entry[mapping->object].state == UNWIND_TABLE_UNSEEN)
 		return NULL;
 	return &tables->entry[mapping->object];
 }
 
-/*
- * Other numbers are those of another file system (overlayfs, btrfs), which leaves at least the lower
- * half of the inode; else another file has come to lie there since.
- */
-static bool may_be_same(const struct unwind_table_entry *entry, struct unwind_file file)
+/* The kernel's side has the file's own number; an overlay's is another one in its upper half. */
+static bool is_wanted(const struct unwind_table_entry *entry, const struct object *object,
+		      struct unwind_file file)
 {
-	return (uint32_t)entry->file.inode == (uint32_t)file.inode;
+	if (entry->file.inode)
+		return entry->file.inode == file.inode && entry->file.number == file.number;
+	return (uint32_t)object->identity.inode == (uint32_t)file.number;
 }
 
 /* Nothing where it is not known (yet) what is mapped there: it may be asked for again. */
 static void answer(struct unwind_tables *tables, struct unwind_file file,
 		   const struct unwind_object *wanted, const struct mappings *mappings)
 {
-	int fd = bpf_map__fd(tables->bpf->maps.unwind_objects);
-	struct unwind_table_entry *entry = entry_at(tables, mappings, wanted->wanted_at);
+	const struct mapping *mapping = mappings ? mappings_find(mappings, wanted->wanted_at) : NULL;
+	struct unwind_table_entry *entry = entry_of(tables, mapping);
 
-	if (!entry || entry->state == UNWIND_TABLE_UNSEEN || !may_be_same(entry, file))
-		bpf_map_delete_elem(fd, &file);
-	else if (entry->state != UNWIND_TABLE_MISSING && !publish(tables, file, &entry->object))
+	if (entry && is_wanted(entry, mappings->objects->object[mapping->object], file)) {
 		entry->file = file;
+		if (entry->state != UNWIND_TABLE_MISSING && !publish(tables, entry))
+			return;
+	}
+	bpf_map_delete_elem(bpf_map__fd(tables->bpf->maps.unwind_objects), &file);
 }
 
 void unwind_tables_answer(struct unwind_tables *tables,
@@ -376,6 +401,35 @@ void unwind_tables_answer(struct unwind_tables *tables,
 	}
 }
 
+static bool is_same_file(const struct unwind_file *a, const struct unwind_file *b)
+{
+	return a->inode == b->inode && a->number == b->number;
+}
+
+/* A file that was written to is another object, whose table stands under the same key by now. */
+static bool has_successor(const struct unwind_tables *tables, const struct unwind_table_entry *entry)
+{
+	for (size_t i = 0; i < tables->entry_nr; i++)
+		if (&tables->entry[i] != entry && tables->entry[i].is_published &&
+		    is_same_file(&tables->entry[i].file, &entry->file))
+			return true;
+	return false;
+}
+
+/* Out of the map first: its words may be another table's soon. */
+void unwind_tables_drop(struct unwind_tables *tables, uint32_t object)
+{
+	struct unwind_table_entry *entry;
+
+	if (object >= tables->entry_nr)
+		return;
+	entry = &tables->entry[object];
+	if (entry->is_published && !has_successor(tables, entry))
+		bpf_map_delete_elem(bpf_map__fd(tables->bpf->maps.unwind_objects), &entry->file);
+	word_pool_give(&tables->words, entry->words_at, entry->word_nr);
+	*entry = (struct unwind_table_entry){};
+}
+
 uint64_t unwind_tables_missing(const struct unwind_tables *tables, const struct mappings *mappings)
 {
 	uint64_t nr = 0;
@@ -391,6 +445,7 @@ void unwind_tables_release(struct unwind_tables *tables)
 	unwind_cache__close(tables->cache);
 	for (uint32_t i = 0; i < tables->slab_nr; i++)
 		munmap(tables->slab[i], SLAB_BYTES);
+	word_pool_release(&tables->words);
 	free(tables->entry);
 	memset(tables, 0, sizeof(*tables));
 }

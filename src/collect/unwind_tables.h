@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_UNWIND_TABLES_H
 
 /*
- * The unwind tables of the files that processes map, in the kernel's maps: each file's is made once,
- * when it is first seen, and stays. They take as many MiB as the map
+ * The unwind tables of the files that processes map, in the kernel's maps: each file's is made once, when
+ * it is first seen, and stays until no process maps the file. They take as many MiB as the map
  * unwind_slabs has entries at most, in steps of one.
  */
 
@@ -15,6 +15,7 @@
 
 #include "collect/mappings.h"
 #include "collect/unwind_cache.h"
+#include "collect/word_pool.h"
 #include "unwind_types.h"
 
 struct allocsnap_bpf;
@@ -33,15 +34,17 @@ struct unwind_tables {
 	struct unwind_cache *cache;
 	uint64_t *slab[UNWIND_SLABS_MAX];
 	uint32_t slab_nr;
-	uint32_t word_nr; /* taken */
+	struct word_pool words; /* of all slabs, one after another */
 	struct unwind_table_entry {
 		enum unwind_table_state state;
 		bool is_published;
+		uint32_t words_at, word_nr; /* that the table takes; word_nr 0: none */
 		struct unwind_file file;
 		struct unwind_object object; /* as the kernel has it */
 	} *entry; /* of each object */
 	size_t entry_nr, entry_alloc;
 	uint64_t answered; /* of what the kernel's side has asked for */
+	bool is_full;	   /* a table did not fit; set here, and cleared by whoever makes room */
 };
 
 /* The tables of all that a process maps, where they are not there yet. 0 or -ENOMEM. */
@@ -65,6 +68,9 @@ void unwind_tables_forget(struct unwind_tables *tables, uint64_t start, uint64_t
  */
 void unwind_tables_answer(struct unwind_tables *tables,
 			  const struct mappings *(*mappings_of)(void *what, pid_t pid), void *what);
+
+/* The table of objects->object[i] goes; the next process that maps the file has it made anew. */
+void unwind_tables_drop(struct unwind_tables *tables, uint32_t object);
 
 /* How many of the files that it maps have a table that is missing. */
 uint64_t unwind_tables_missing(const struct unwind_tables *tables, const struct mappings *mappings);

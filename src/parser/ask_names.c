@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "parser/conversation.h"
@@ -196,4 +197,21 @@ int ask_names(void *self, const struct source_object *object, const uint64_t *re
 		free(names.head);
 	}
 	return err;
+}
+
+/*
+ * What libdw has made of one file cannot be taken out of what the reader knows of others: the reader ends when its
+ * channel does, and another one takes the next question.
+ */
+void forget_names(void *self, uint32_t object)
+{
+	struct parser *parser = self;
+
+	if (object >= parser->asked_nr)
+		return;
+	if (parser->asked[object].generation == parser->generation && parser->channel.fd >= 0) {
+		close(parser->channel.fd);
+		parser->channel.fd = -1;
+	}
+	parser->asked[object] = (struct asked){};
 }

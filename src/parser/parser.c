@@ -32,7 +32,7 @@ struct parser *parser__open(const struct parser_options *options, struct reason 
 		.cpu_ns = options->cpu_ns ?: CPU_NS,
 		.read = options->read ?: serve,
 	};
-	parser->source = (struct symbol_source){ .look_up = ask_names, .self = parser };
+	parser->source = (struct symbol_source){ .look_up = ask_names, .forget = forget_names, .self = parser };
 	parser->channel.fd = -1;
 	parser->debug_root_fd = open(parser->options.debug_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	err = spawner__start(&parser->spawner, parser->options.read, parser->options.memory_bytes);

@@ -32,6 +32,8 @@ struct symbol_source {
 	int (*look_up)(void *self, const struct source_object *object,
 		       const uint64_t *return_offset, size_t nr, take_frames_fn take, void *taker,
 		       struct reason *why);
+	/* What it keeps of the object with this id goes, its descriptor too; the id may be another one's next. NULL: nothing. */
+	void (*forget)(void *self, uint32_t id);
 	void *self;
 };
 

@@ -17,7 +17,7 @@
 #define OBJECT_TEXT_MAX (64u << 20) /* bytes of names of one object; more is no program's */
 
 struct known_object {
-	char *path, *build_id;
+	char *path, *key; /* NULL: the index is free */
 	int fd; /* -1: no file, no names */
 	uint64_t text_bytes;
 	char *unreadable; /* why, else NULL */
@@ -91,8 +91,9 @@ struct symbols *symbols__new(void)
 static void release_object(struct known_object *known)
 {
 	free(known->path);
-	free(known->build_id);
+	free(known->key);
 	free(known->unreadable);
+	*known = (struct known_object){ .fd = -1 };
 }
 
 void symbols__free(struct symbols *symbols)
@@ -124,35 +125,47 @@ static int set_unreadable(struct known_object *known, const char *why)
 	return known->unreadable ? 0 : -ENOMEM;
 }
 
-static int add_object(struct symbols *symbols, const char *path, const char *build_id, int fd)
+static size_t free_index(const struct symbols *symbols)
 {
-	struct known_object known = { .path = strdup(path), .build_id = strdup(build_id), .fd = fd };
-	int err = known.path && known.build_id ? 0 : -ENOMEM;
+	size_t i = 0;
 
-	if (!err)
-		err = array_push(symbols, object, known);
-	if (err)
-		release_object(&known);
-	return err;
+	while (i < symbols->object_nr && symbols->object[i].path)
+		i++;
+	return i;
 }
 
-int symbols__object(struct symbols *symbols, const char *path, const char *build_id, int fd,
-		    uint32_t *ret_object)
+static int add_object(struct symbols *symbols, const char *path, const char *key, int fd,
+		      uint32_t *ret_object)
 {
-	size_t i;
-	int err;
+	struct known_object known = { .path = strdup(path), .key = strdup(key), .fd = fd };
+	size_t i = free_index(symbols);
+	int err = known.path && known.key ? 0 : -ENOMEM;
 
-	for (i = 0; i < symbols->object_nr; i++)
-		if (!strcmp(symbols->object[i].path, path) &&
-		    !strcmp(symbols->object[i].build_id, build_id))
-			break;
-	if (i == symbols->object_nr) {
-		err = add_object(symbols, path, build_id, fd);
-		if (err)
-			return err;
+	if (!err && i == symbols->object_nr)
+		err = array_push(symbols, object, known);
+	if (err) {
+		release_object(&known);
+		return err;
 	}
+	symbols->object[i] = known;
 	*ret_object = i;
 	return 0;
+}
+
+uint32_t symbols__find(const struct symbols *symbols, const char *path, const char *key)
+{
+	for (size_t i = 0; i < symbols->object_nr; i++)
+		if (symbols->object[i].path && !strcmp(symbols->object[i].path, path) &&
+		    !strcmp(symbols->object[i].key, key))
+			return i;
+	return SYMBOLS_NONE;
+}
+
+int symbols__object(struct symbols *symbols, const char *path, const char *key, int fd,
+		    uint32_t *ret_object)
+{
+	*ret_object = symbols__find(symbols, path, key);
+	return *ret_object == SYMBOLS_NONE ? add_object(symbols, path, key, fd, ret_object) : 0;
 }
 
 void symbols__set_file(struct symbols *symbols, uint32_t object, int fd)
@@ -368,4 +381,85 @@ int symbols__lookup(struct symbols *symbols, uint32_t object, uint64_t return_of
 	}
 	memcpy(ret_frame, result->frame, result->frame_nr * sizeof(*ret_frame));
 	return result->frame_nr;
+}
+
+/* ---- what is forgotten ---- */
+
+/* A result that there is no memory for is asked for again. */
+static void keep_results(struct symbols *symbols)
+{
+	size_t nr = symbols->result_nr;
+
+	idmap_release(&symbols->result_ids);
+	symbols->result_nr = 0;
+	for (size_t i = 0; i < nr; i++) {
+		const struct result result = symbols->result[i];
+
+		if (!symbols->object[result.object].path ||
+		    idmap_add(&symbols->result_ids, hash_of(result.object, result.return_offset),
+			      symbols->result_nr))
+			free(result.frame);
+		else
+			symbols->result[symbols->result_nr++] = result;
+	}
+}
+
+static void mark_text(const struct symbols *symbols, const char *text, bool *is_used)
+{
+	uint32_t id = text ? idmap_find(&symbols->text_ids, hash_bytes(text, strlen(text), 0), same_text,
+					text, symbols) : IDMAP_NONE;
+
+	if (id != IDMAP_NONE)
+		is_used[id] = true;
+}
+
+static void mark_texts(const struct symbols *symbols, bool *is_used)
+{
+	for (size_t i = 0; i < symbols->result_nr; i++)
+		for (uint32_t f = 0; f < symbols->result[i].frame_nr; f++) {
+			mark_text(symbols, symbols->result[i].frame[f].function, is_used);
+			mark_text(symbols, symbols->result[i].frame[f].filename, is_used);
+		}
+}
+
+static void keep_texts(struct symbols *symbols)
+{
+	bool *is_used = calloc(symbols->text_nr + 1, sizeof(*is_used));
+	size_t nr = symbols->text_nr;
+
+	if (!is_used)
+		return;
+	mark_texts(symbols, is_used);
+	idmap_release(&symbols->text_ids);
+	symbols->text_nr = 0;
+	for (size_t i = 0; i < nr; i++) {
+		char *text = symbols->text[i];
+
+		if (!is_used[i]) {
+			free(text);
+			continue;
+		}
+		/* Without memory for that it stays all the same, and is kept twice if it comes again. */
+		(void)!idmap_add(&symbols->text_ids, hash_bytes(text, strlen(text), 0), symbols->text_nr);
+		symbols->text[symbols->text_nr++] = text;
+	}
+	free(is_used);
+}
+
+void symbols__forget(struct symbols *symbols, const bool *is_needed)
+{
+	bool is_any = false;
+
+	for (size_t i = 0; i < symbols->object_nr; i++) {
+		if (is_needed[i] || !symbols->object[i].path)
+			continue;
+		is_any = true;
+		release_object(&symbols->object[i]);
+		if (symbols->source->forget)
+			symbols->source->forget(symbols->source->self, i);
+	}
+	if (!is_any)
+		return;
+	keep_results(symbols);
+	keep_texts(symbols);
 }

@@ -25,12 +25,22 @@ void symbols__free(struct symbols *symbols);
 
 /*
  * Makes an object known. fd is open for reading on exactly the file that the process maps and
- * stays the caller's, and open as long as names are asked for; path is its name in the process,
- * build_id its id in hex ("" if none): objects with the same path and build-id are opened once. A
+ * stays the caller's, and open as long as names are asked for; path is its name in the process, key
+ * tells files of one path apart, for example by build-id: objects with the same path and key are opened once. A
  * file that cannot be parsed is an object without names, not an error. 0 and an index from 0 in *ret_object, or -ENOMEM.
  */
-int symbols__object(struct symbols *symbols, const char *path, const char *build_id, int fd,
+int symbols__object(struct symbols *symbols, const char *path, const char *key, int fd,
 		    uint32_t *ret_object);
+
+/* As above, of one that is known already; SYMBOLS_NONE: it is not. */
+#define SYMBOLS_NONE UINT32_MAX
+uint32_t symbols__find(const struct symbols *symbols, const char *path, const char *key);
+
+/*
+ * Forgets all objects but those where is_needed[index] is set: their names, their descriptors in the reader. Their
+ * indices are used again. Names that were given out go, too.
+ */
+void symbols__forget(struct symbols *symbols, const bool *is_needed);
 
 /* Another descriptor of the same file, which the caller closes after this; -1: it is not asked for new names. */
 void symbols__set_file(struct symbols *symbols, uint32_t object, int fd);

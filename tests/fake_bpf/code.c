@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "code.h"
+#include "file.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,16 +23,16 @@ static __u64 *word_of(__u32 index)
 
 void code_file_init(struct code_file *code, __u64 inode, const struct unwind_rule rule[FUNCTIONS])
 {
-	struct unwind_file file = { .device = 7, .inode = inode };
+	struct unwind_file file;
 	__u32 at = table_nr++ * TABLE_WORDS;
 	struct unwind_object object = {
 		.page_nr = 1, .page_at = at, .rule_at = at + RULES_AT, .row_at = at + ROWS_AT,
 		.segment_nr = 1, .segment = { { .offset = 0, .end = CODE_BYTES } },
 	};
 
-	code->super.s_dev = 7;
-	code->inode = (struct inode){ &code->super, inode };
+	code->inode = (struct inode){ .i_ino = inode, .i_generation = 7 };
 	code->file = (struct file){ &code->inode };
+	note_file(&code->file, &file);
 	*word_of(at) = (__u64)FUNCTIONS << 32;
 	for (__u32 i = 0; i < FUNCTIONS; i++) {
 		__u64 row = UNWIND_ROW(i * FUNCTION_BYTES, i);

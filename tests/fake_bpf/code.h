@@ -16,7 +16,6 @@
 #define FUNCTION_BYTES 0x100
 
 struct code_file {
-	struct super_block super;
 	struct inode inode;
 	struct file file;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Callers by unwind tables: what the walk makes of rules, of hijacked return addresses, of signals. */
 #include "code.h"
+#include "file.bpf.h"
 
 #define RED_ZONE 16 /* words of the stack that belong to nobody here */
 
@@ -97,11 +98,12 @@ BOOK_TEST(unwind, says_when_the_mappings_are_busy)
 
 BOOK_TEST(unwind, asks_for_a_table_once_and_does_not_guess_meanwhile)
 {
-	struct code_file fresh = { .super.s_dev = 7, .inode = { &fresh.super, 99 }, .file = { &fresh.inode } };
-	struct unwind_file file = { 7, 99 };
+	struct code_file fresh = { .inode = { .i_ino = 99 }, .file = { &fresh.inode } };
 	struct unwind_object *wanted;
+	struct unwind_file file;
 	__u32 before;
 
+	note_file(&fresh.file, &file);
 	begin(UNWINDER_AUTO);
 	code_map(CODE, &fresh);
 	before = fake.ring_cnt;

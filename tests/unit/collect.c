@@ -112,7 +112,7 @@ Test(mappings, a_file_that_was_looked_at_too_late_is_looked_at_again)
 	uint32_t own = own_code(&objects).object;
 	const struct object *known = objects.object[own];
 	const struct mapped_file file = {
-		.pid = 0x3fffffff, .start = 4096, .end = 8192, .dev = known->dev, .inode = known->inode,
+		.pid = 0x3fffffff, .start = 4096, .end = 8192, .dev = known->identity.device, .inode = known->identity.inode,
 		.path = known->path, .root = "/",
 	};
 	uint32_t first, again, read;

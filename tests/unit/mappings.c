@@ -257,9 +257,8 @@ Test(objects, are_opened_once_however_they_are_told_of)
 	line = own_line();
 	cr_assert_eq(objects_get(&objects, &line, &object), 0);
 	cr_expect_eq(object, 0);
-	line.pid = NO_PROCESS; /* nothing can be opened there */
-	cr_expect_eq(objects_get(&objects, &line, &object), 0, "opened again");
-	cr_expect_eq(object, 0);
+	line.pid = NO_PROCESS;
+	cr_expect_eq(objects_get(&objects, &line, &object), -ENOENT, "a number is no file");
 	release(&objects);
 }
 

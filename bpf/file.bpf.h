@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_FILE_BPF_H
+#define ALLOCSNAP_FILE_BPF_H
+
+/* Which file a mapping leads to, as of its last change: a file that is written to has other unwind tables. */
+
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include "unwind_types.h"
+
+static __always_inline __u64 modified_ns(struct inode *inode)
+{
+	struct inode___with_timespec *newer = (void *)inode;
+	struct inode___older *older = (void *)inode;
+
+	if (bpf_core_field_exists(inode->i_mtime_sec))
+		return inode->i_mtime_sec * 1000000000ULL + inode->i_mtime_nsec;
+	if (bpf_core_field_exists(newer->__i_mtime))
+		return BPF_CORE_READ(newer, __i_mtime.tv_sec) * 1000000000ULL +
+		       BPF_CORE_READ(newer, __i_mtime.tv_nsec);
+	return BPF_CORE_READ(older, i_mtime.tv_sec) * 1000000000ULL + BPF_CORE_READ(older, i_mtime.tv_nsec);
+}
+
+#define FILE_MULTIPLIER 0x9e3779b97f4a7c15ULL
+
+static __always_inline void note_file(const struct file *file, struct unwind_file *ret)
+{
+	struct inode *inode = file->f_inode;
+	__u64 version = (modified_ns(inode) * FILE_MULTIPLIER ^ inode->i_size) * FILE_MULTIPLIER ^
+			inode->i_generation;
+
+	ret->inode = (__u64)inode;
+	ret->number = (__u32)inode->i_ino | ((version * FILE_MULTIPLIER) & ~0xffffffffULL);
+}
+
+#endif

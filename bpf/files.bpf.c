@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which file a mapping of the loader's own leads to, as the unwinder will find it in a process. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include "file.bpf.h"
+
+static long take_file(struct task_struct *task, struct vm_area_struct *vma, void *data)
+{
+	struct unwind_file *file = data;
+
+	if (vma->vm_file)
+		note_file(vma->vm_file, file);
+	return 0;
+}
+
+SEC("syscall")
+int find_file(struct file_request *request)
+{
+	struct unwind_file file = {};
+	long err = bpf_find_vma(bpf_get_current_task_btf(), request->address, take_file, &file, 0);
+
+	request->file = file;
+	return err;
+}

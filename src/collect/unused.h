@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_UNUSED_H
+#define ALLOCSNAP_COLLECT_UNUSED_H
+
+/*
+ * Files that no process needs any more are let go: descriptor, probes, facts, unwind table, names. So file systems
+ * can be unmounted, the space of removed files is given back, and what the kernel's maps and our memory hold is
+ * bounded by what is mapped, not by how long the recording has lasted.
+ *
+ * A file is needed as long as a process maps it, or a traceback that is kept leads into it. After that it has one more
+ * pass; then it goes. Files that nobody removed from the recorder's own root file system, which nobody can unmount, stay
+ * probed for the next process that runs them, as long as there are not too many.
+ */
+
+struct collector;
+
+/* After each drain. */
+void let_go_of_unused(struct collector *collector);
+
+/* Where an unwind table did not fit: the tables of files that no process maps any more make room. */
+void make_room_for_tables(struct collector *collector);
+
+#endif

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/written.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "collect/attach_ways.h"
+#include "collect/recorded.h"
+
+/* ---- probes that are gone ---- */
+
+static bool uses(const struct target *target, uint32_t object)
+{
+	for (size_t i = 0; i < target->mappings.used_nr; i++)
+		if (target->mappings.used[i] == object)
+			return true;
+	return false;
+}
+
+/* It is probed again when the process is looked at: what it gives out meanwhile is not known. */
+static void have_looked_at(struct collector *collector, struct target *target, uint32_t object)
+{
+	target->is_touched = true;
+	if (!collector->objects.object[object]->has_changed)
+		target->late_nr += probes_count_functions(&collector->objects, object);
+}
+
+static void drop_probes(struct collector *collector, uint32_t object)
+{
+	bool was_everybodys = probes_drop(&collector->everybody, object, &collector->detacher);
+
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		struct target *target = collector->target[i];
+		bool was_own = target->probes != &collector->everybody &&
+			       probes_drop(target->probes, object, &collector->detacher);
+
+		if (!target->has_ended && (was_own || was_everybodys) && uses(target, object))
+			have_looked_at(collector, target, object);
+	}
+}
+
+/* ---- what the keeper has ended, or a watch of ours tells ---- */
+
+static struct probe_link *find_kept(const struct probes *probes, int kept)
+{
+	for (size_t i = 0; i < probes->link_nr; i++)
+		if (probes->link[i].kept == kept)
+			return &probes->link[i];
+	return NULL;
+}
+
+static struct probe_link *find_link(const struct collector *collector, int kept)
+{
+	struct probe_link *link = find_kept(&collector->everybody, kept);
+
+	for (size_t i = 0; i < collector->target_nr && !link; i++)
+		link = find_kept(&collector->target[i]->own_probes, kept);
+	return link;
+}
+
+/* The file may only have been open for writing: then it is probed again. */
+static void take_closed(struct collector *collector, int kept)
+{
+	struct probe_link *link = find_link(collector, kept);
+
+	if (!link)
+		return; /* it was given up meanwhile */
+	link->kept = 0;
+	objects_check(&collector->objects, link->object);
+	drop_probes(collector, link->object);
+}
+
+static void tell_unwatched(struct collector *collector, int err)
+{
+	struct reason why;
+
+	reason_set(&why, 0, "a probed file cannot be watched for writes: %s; replace programs by renaming new files over them, not by writing into the old ones",
+		   strerror(err));
+	add_note(collector, why.text);
+}
+
+static void ask_keeper(struct collector *collector)
+{
+	int kept, err;
+
+	while ((kept = keeper__next_closed(collector->keeper)))
+		take_closed(collector, kept);
+	err = keeper__next_unwatched(collector->keeper);
+	if (err)
+		tell_unwatched(collector, err);
+}
+
+static void drop_watched(struct collector *collector, int watch)
+{
+	for (size_t i = 0; i < collector->objects.object_nr; i++) {
+		const struct object *object = collector->objects.object[i];
+
+		if (!object || !object->watch || (watch != FILE_WATCH_ALL && object->watch != watch))
+			continue;
+		objects_check(&collector->objects, i);
+		drop_probes(collector, i);
+	}
+}
+
+/* Perf events are ours, and so are the watches on their files. */
+static void ask_watch(struct collector *collector)
+{
+	int watch;
+
+	while ((watch = file_watch_next(&collector->watch)) != FILE_WATCH_NONE)
+		drop_watched(collector, watch);
+}
+
+/* ---- together ---- */
+
+static void drop_changed(struct collector *collector)
+{
+	if (collector->objects.changed_nr == collector->changed_nr)
+		return;
+	collector->changed_nr = collector->objects.changed_nr;
+	for (size_t i = 0; i < collector->objects.object_nr; i++)
+		if (collector->objects.object[i] && collector->objects.object[i]->has_changed)
+			drop_probes(collector, i);
+}
+
+void take_written_files(struct collector *collector)
+{
+	if (collector->keeper)
+		ask_keeper(collector);
+	else
+		ask_watch(collector);
+	drop_changed(collector);
+}
+
+static bool is_probed(const struct object *object)
+{
+	return object->fd >= 0 && object->facts && object->facts->function_nr;
+}
+
+void watch_file(struct collector *collector, uint32_t i)
+{
+	struct object *object = collector->objects.object[i];
+	int watch;
+
+	if (collector->keeper || object->watch || !is_probed(object))
+		return;
+	watch = file_watch_add(&collector->watch, object->fd);
+	if (watch > 0)
+		object->watch = watch;
+	else
+		tell_unwatched(collector, -watch);
+}
+
+void check_probed_files(struct collector *collector, const struct probes *probes)
+{
+	for (size_t i = 0; i < probes->link_nr; i++)
+		objects_check(&collector->objects, probes->link[i].object);
+	take_written_files(collector);
+}
+
+void check_files(struct collector *collector)
+{
+	for (size_t i = 0; i < collector->objects.object_nr; i++)
+		if (collector->objects.object[i])
+			objects_check(&collector->objects, i);
+	take_written_files(collector);
+}

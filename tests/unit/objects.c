@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which file is which object: by what the opened file says, also after it was written to. Needs root, as recording does. */
+#include "collect/objects.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collect/file_watch.h"
+#include "parser_fixture.h"
+
+#define NO_PROCESS 0x3fffffff
+
+struct fixture {
+	struct objects objects;
+	char folder[64], path[96];
+	void *map;
+	size_t bytes;
+};
+
+static void copy_file(const char *from, const char *to)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command), "cat '%s' > '%s'", from, to); /* in place: the inode stays */
+	cr_assert_eq(system(command), 0);
+}
+
+static struct fixture begin(void)
+{
+	struct fixture fixture = { .objects.parser = parser_with(NULL, 0), .folder = "/tmp/allocsnap-unit-XXXXXX" };
+
+	cr_assert_not_null(mkdtemp(fixture.folder));
+	snprintf(fixture.path, sizeof(fixture.path), "%s/program", fixture.folder);
+	copy_file("/bin/true", fixture.path);
+	return fixture;
+}
+
+static void end(struct fixture *fixture)
+{
+	parser__close(fixture->objects.parser);
+	objects_release(&fixture->objects);
+	unlink(fixture->path);
+	rmdir(fixture->folder);
+}
+
+static struct mapped_file map(struct fixture *fixture, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct mapped_file file = { .pid = getpid(), .dev = 1, .inode = 2, .path = path };
+
+	cr_assert(fd >= 0);
+	fixture->bytes = getpagesize();
+	fixture->map = mmap(NULL, fixture->bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	cr_assert(fixture->map != MAP_FAILED);
+	close(fd);
+	file.start = (uintptr_t)fixture->map;
+	file.end = file.start + fixture->bytes;
+	return file;
+}
+
+/* As it is mapped just now; the numbers that the mapping tells are the same for all files here. */
+static uint32_t get_mapped(struct fixture *fixture, const char *path)
+{
+	const struct mapped_file file = map(fixture, path);
+	uint32_t object;
+
+	cr_assert_eq(objects_get(&fixture->objects, &file, &object), 0);
+	munmap(fixture->map, fixture->bytes);
+	return object;
+}
+
+Test(objects, are_told_apart_where_mappings_have_the_same_numbers)
+{
+	struct fixture fixture = begin();
+	uint32_t one = get_mapped(&fixture, fixture.path), other = get_mapped(&fixture, "/bin/true");
+
+	cr_expect_neq(one, other);
+	cr_expect_eq(get_mapped(&fixture, fixture.path), one);
+	cr_expect_eq(get_mapped(&fixture, "/bin/true"), other);
+	end(&fixture);
+}
+
+Test(objects, a_file_that_is_written_to_becomes_another_object)
+{
+	struct fixture fixture = begin();
+	uint32_t old = get_mapped(&fixture, fixture.path), new;
+
+	cr_expect(objects_check(&fixture.objects, old));
+	copy_file("/bin/false", fixture.path);
+	new = get_mapped(&fixture, fixture.path);
+	cr_expect_neq(new, old);
+	cr_expect(fixture.objects.object[old]->has_changed);
+	cr_expect_eq(fixture.objects.changed_nr, 1);
+	cr_expect(!objects_check(&fixture.objects, old));
+	cr_expect(objects_check(&fixture.objects, new));
+	cr_expect_str_neq(fixture.objects.object[old]->facts->build_id, fixture.objects.object[new]->facts->build_id);
+	cr_expect_neq(fixture.objects.object[old]->names_id, fixture.objects.object[new]->names_id);
+	cr_expect_eq(get_mapped(&fixture, fixture.path), new);
+	end(&fixture);
+}
+
+Test(objects, a_write_is_noticed_without_a_mapping)
+{
+	struct fixture fixture = begin();
+	uint32_t object = get_mapped(&fixture, fixture.path);
+	char byte;
+
+	copy_file("/bin/false", fixture.path);
+	cr_expect(!objects_check(&fixture.objects, object));
+	cr_expect_eq(object_read(fixture.objects.object[object], 0, &byte, 1), 0, "nothing is read of it any more");
+	end(&fixture);
+}
+
+/* A package upgrade renames a new file over the old one, which thereby changes, but for its bytes. */
+Test(objects, a_rename_or_a_link_changes_nothing)
+{
+	struct fixture fixture = begin();
+	uint32_t object = get_mapped(&fixture, fixture.path);
+	char other[128];
+
+	snprintf(other, sizeof(other), "%s/other", fixture.folder);
+	cr_assert_eq(link(fixture.path, other), 0);
+	cr_expect_eq(get_mapped(&fixture, fixture.path), object);
+	cr_assert_eq(unlink(other), 0);
+	cr_assert_eq(chmod(fixture.path, 0700), 0);
+	cr_expect(objects_check(&fixture.objects, object));
+	cr_expect_eq(get_mapped(&fixture, fixture.path), object);
+	cr_expect_eq(fixture.objects.changed_nr, 0);
+	end(&fixture);
+}
+
+/* touch -r: the owner can set the modification time back, but not the change time. */
+Test(objects, a_modification_time_that_was_set_back_hides_no_write)
+{
+	struct fixture fixture = begin();
+	uint32_t object = get_mapped(&fixture, fixture.path);
+	struct timespec times[2];
+	struct stat before;
+	int fd = open(fixture.path, O_RDWR | O_CLOEXEC);
+
+	cr_assert(fd >= 0 && !fstat(fd, &before));
+	cr_assert(ftruncate(fd, 0) == 0 && ftruncate(fd, before.st_size) == 0);
+	times[0] = before.st_atim;
+	times[1] = before.st_mtim;
+	cr_assert_eq(futimens(fd, times), 0);
+	close(fd);
+	cr_expect(!objects_check(&fixture.objects, object));
+	end(&fixture);
+}
+
+Test(objects, the_same_bytes_of_one_path_share_their_names)
+{
+	struct fixture fixture = begin();
+	uint32_t first = get_mapped(&fixture, fixture.path), second;
+
+	cr_assert_eq(unlink(fixture.path), 0); /* it is another file, as in another container */
+	copy_file("/bin/true", fixture.path);
+	second = get_mapped(&fixture, fixture.path);
+	cr_expect_neq(first, second);
+	cr_expect_eq(fixture.objects.object[first]->names_id, fixture.objects.object[second]->names_id);
+	end(&fixture);
+}
+
+/* Anybody can give a file the build-id of another one. */
+Test(objects, a_build_id_is_no_identity)
+{
+	struct fixture fixture = begin();
+	uint32_t first = get_mapped(&fixture, fixture.path), second;
+	int fd;
+
+	cr_assert_eq(unlink(fixture.path), 0);
+	copy_file("/bin/true", fixture.path);
+	fd = open(fixture.path, O_WRONLY | O_CLOEXEC);
+	cr_assert(fd >= 0 && lseek(fd, -1, SEEK_END) > 0 && write(fd, "\1", 1) == 1);
+	close(fd);
+	second = get_mapped(&fixture, fixture.path);
+	cr_expect_str_eq(fixture.objects.object[first]->facts->build_id, fixture.objects.object[second]->facts->build_id);
+	cr_expect_neq(fixture.objects.object[first]->names_id, fixture.objects.object[second]->names_id);
+	end(&fixture);
+}
+
+Test(objects, of_a_process_that_is_gone_are_taken_from_its_own_root)
+{
+	struct fixture fixture = begin();
+	uint32_t known = get_mapped(&fixture, fixture.path), object;
+	struct mapped_file gone = {
+		.pid = NO_PROCESS, .start = 4096, .end = 8192, .path = fixture.path, .root = "/",
+		.build_id = fixture.objects.object[known]->facts->build_id,
+	};
+
+	cr_assert_eq(objects_get(&fixture.objects, &gone, &object), 0);
+	cr_expect_eq(object, known);
+	gone.root = fixture.folder; /* has no such path: another mount namespace */
+	cr_assert_eq(objects_get(&fixture.objects, &gone, &object), 0);
+	cr_expect_neq(object, known, "the build-id and the path are not enough");
+	cr_expect_not_null(fixture.objects.object[object]->unreadable);
+	end(&fixture);
+}
+
+Test(objects, an_index_is_used_again)
+{
+	struct fixture fixture = begin();
+	uint32_t first = get_mapped(&fixture, fixture.path), second;
+
+	get_mapped(&fixture, "/bin/true");
+	objects_drop(&fixture.objects, first);
+	second = get_mapped(&fixture, "/bin/false");
+	cr_expect_eq(second, first);
+	cr_expect_eq(fixture.objects.object_nr, 2);
+	end(&fixture);
+}
+
+/* ---- watches ---- */
+
+static void expect_told(struct file_watch *watch, int number)
+{
+	cr_expect_eq(file_watch_next(watch), number);
+	while (file_watch_next(watch) == number)
+		;
+	cr_expect_eq(file_watch_next(watch), FILE_WATCH_NONE);
+}
+
+Test(file_watch, tells_of_the_first_write)
+{
+	struct fixture fixture = begin();
+	int fd = open(fixture.path, O_RDONLY | O_CLOEXEC), writer, number;
+	struct file_watch watch;
+
+	cr_assert_eq(file_watch_open(&watch), 0);
+	number = file_watch_add(&watch, fd);
+	cr_assert(number > 0);
+	cr_expect_eq(file_watch_add(&watch, fd), number, "one for a file");
+	cr_expect_eq(file_watch_next(&watch), FILE_WATCH_NONE);
+	writer = open(fixture.path, O_WRONLY | O_TRUNC | O_CLOEXEC); /* as cp begins */
+	expect_told(&watch, number);
+	cr_assert_eq(write(writer, "x", 1), 1);
+	expect_told(&watch, number);
+	close(writer);
+	expect_told(&watch, number);
+	file_watch_remove(&watch, number);
+	copy_file("/bin/true", fixture.path);
+	cr_expect_eq(file_watch_next(&watch), FILE_WATCH_NONE);
+	close(fd);
+	file_watch_close(&watch);
+	end(&fixture);
+}

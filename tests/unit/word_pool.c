@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/word_pool.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+Test(word_pool, what_is_given_back_is_taken_again)
+{
+	struct word_pool pool = {};
+
+	cr_expect_eq(word_pool_take(&pool, 10, 100), 0);
+	cr_expect_eq(word_pool_take(&pool, 20, 100), 10);
+	cr_expect_eq(word_pool_take(&pool, 30, 100), 30);
+	cr_expect_eq(word_pool_take(&pool, 41, 100), -E2BIG);
+	word_pool_give(&pool, 10, 20);
+	cr_expect_eq(word_pool_take(&pool, 5, 100), 10);
+	cr_expect_eq(word_pool_take(&pool, 15, 100), 15);
+	word_pool_give(&pool, 30, 30);
+	cr_expect_eq(pool.end, 30, "the end comes down");
+	word_pool_release(&pool);
+}
+
+Test(word_pool, neighbours_become_one)
+{
+	struct word_pool pool = {};
+
+	for (int i = 0; i < 5; i++)
+		cr_expect_eq(word_pool_take(&pool, 10, 50), 10 * i);
+	word_pool_give(&pool, 10, 10);
+	word_pool_give(&pool, 30, 10);
+	cr_expect_eq(pool.hole_nr, 2);
+	word_pool_give(&pool, 20, 10);
+	cr_expect_eq(pool.hole_nr, 1);
+	cr_expect_eq(word_pool_take(&pool, 30, 50), 10);
+	cr_expect_eq(word_pool_take(&pool, 1, 50), -E2BIG);
+	word_pool_release(&pool);
+}
+
+#define WORDS 4000
+#define STEPS 20000
+#define HELD 64
+
+static void expect_free(const bool *is_taken, uint32_t at, uint32_t nr)
+{
+	for (uint32_t i = at; i < at + nr; i++)
+		cr_assert(!is_taken[i], "word %u was taken already", i);
+}
+
+/* Against a flag for each word: nothing is given out twice, and in the end all is free. */
+Test(word_pool, random_use)
+{
+	struct free_words held[HELD] = {};
+	struct word_pool pool = {};
+	bool is_taken[WORDS] = {};
+
+	srand(7);
+	for (int step = 0; step < STEPS; step++) {
+		struct free_words *own = &held[rand() % HELD];
+		bool takes = !own->nr;
+		int64_t at;
+
+		if (!takes) {
+			word_pool_give(&pool, own->at, own->nr);
+		} else {
+			own->nr = 1 + rand() % 100;
+			at = word_pool_take(&pool, own->nr, WORDS);
+			if (at < 0) {
+				own->nr = 0;
+				continue;
+			}
+			own->at = at;
+			cr_assert_leq(own->at + own->nr, WORDS);
+			expect_free(is_taken, own->at, own->nr);
+		}
+		for (uint32_t i = own->at; i < own->at + own->nr; i++)
+			is_taken[i] = takes;
+		own->nr = takes ? own->nr : 0;
+	}
+	for (int i = 0; i < HELD; i++)
+		word_pool_give(&pool, held[i].at, held[i].nr);
+	cr_expect_eq(pool.end, 0);
+	cr_expect_eq(pool.hole_nr, 0);
+	word_pool_release(&pool);
+}
