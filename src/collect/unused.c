@@ -8,7 +8,6 @@
 #include "collect/recorded.h"
 #include "symbols/symbols.h"
 
-#define IDLE_PASSES 1	/* that a file has after it was needed last */
 #define KEPT_MOST 512 /* files of the root file system that no process needs */
 
 /* ---- which are needed ---- */
@@ -69,7 +68,7 @@ static void choose(struct objects *objects, const bool *is_needed, struct idle_o
 		if (!object)
 			continue;
 		object->idle_cnt = is_needed[i] ? 0 : object->idle_cnt + 1;
-		if (object->idle_cnt <= IDLE_PASSES)
+		if (!object->idle_cnt)
 			continue;
 		if (may_stay(object, &root))
 			idle[nr++] = (struct idle_object){ i, object->idle_cnt };

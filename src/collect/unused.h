@@ -7,9 +7,9 @@
  * can be unmounted, the space of removed files is given back, and what the kernel's maps and our memory hold is
  * bounded by what is mapped, not by how long the recording has lasted.
  *
- * A file is needed as long as a process maps it, or a traceback that is kept leads into it. After that it has one more
- * pass; then it goes. Files that nobody removed from the recorder's own root file system, which nobody can unmount, stay
- * probed for the next process that runs them, as long as there are not too many.
+ * A file is needed as long as a process maps it, or a traceback that is kept leads into it; it goes with the first pass
+ * after that of its last snapshot. Files of the recorder's own root file system, which is not unmounted, stay probed for
+ * the next process that runs them, unless they are removed or too many.
  */
 
 struct collector;
