@@ -25,7 +25,8 @@ int attach_as_link(const struct attachment *at, const struct bpf_program *progra
 		offset[i] = places->place[i].offset;
 		cookie[i] = places->place[i].cookie;
 	}
-	kept = keeper__attach(at->probes->keeper, bpf_program__fd(program), at->object->fd, &uprobes);
+	kept = keeper__attach(at->probes->keeper, bpf_program__fd(program), at->object->fd,
+			      &at->object->identity, &uprobes);
 	if (kept < 0)
 		return kept;
 	link->kept = kept;

@@ -2,6 +2,7 @@
 #include "collect/detach.h"
 
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -22,6 +23,8 @@ struct detachment {
 
 static void end(const struct held_probes *held)
 {
+	if (held->has_lease)
+		fcntl(held->fd, F_SETLEASE, F_UNLCK);
 	if (held->event)
 		bpf_link__destroy(held->event);
 	else

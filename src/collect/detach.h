@@ -8,14 +8,16 @@
  * Perf uprobes wait for each other besides.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct bpf_link;
 
-/* What a probe, or many, are held by. */
+/* What a probe, or many, are held by; or the file they are in, which is closed once those before it are gone. */
 struct held_probes {
-	struct bpf_link *event; /* one perf event; NULL: the link is fd */
+	struct bpf_link *event; /* one perf event; NULL: what holds them is fd */
 	int fd;
+	bool has_lease; /* fd is a file with a lease, which ends (keeper_links.c) */
 };
 
 /* Zeroed: there is nothing to wait for. */

@@ -125,7 +125,8 @@ static int order_simply(const struct keeper *keeper, enum keeper_what what, int 
 	return order(keeper, &(struct msghdr){ .msg_iov = &piece, .msg_iovlen = 1 });
 }
 
-int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct uprobe_multi *uprobes)
+int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct file_identity *file,
+		   const struct uprobe_multi *uprobes)
 {
 	const int fds[KEEPER_FD_NR] = { [KEEPER_PROGRAM] = program_fd, [KEEPER_FILE] = fd };
 	struct keeper_order head = {
@@ -134,6 +135,7 @@ int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct u
 		.of_returns = uprobes->of_returns,
 		.pid = uprobes->pid,
 		.nr = uprobes->nr,
+		.file = *file,
 	};
 	struct iovec pieces[] = {
 		{ &head, sizeof(head) },

@@ -11,8 +11,10 @@
  *	recording ── order: program, file, places ──► keeper ── bpf() ──► links
  *	     └──────────── a link's number ◄────────────┘
  *
- * The keeper also watches the files (file_watch.h): it ends the links of a file that is written to at once,
- * whatever the recording is busy with, and tells it afterwards.
+ * The keeper also ends the links of a file before it is written to, whatever the recording is busy with, and tells
+ * it afterwards. It has a lease on the file (fcntl(2), F_SETLEASE): the kernel lets nobody open it for writing until the
+ * keeper has taken the breakpoints away, a tenth of a second later. Where there is no lease (another file system's, or
+ * without CAP_LEASE), the first write tells the keeper (file_watch.h), which is then in a race with the new program.
  *
  * Where the keeper has ended, its links are gone, and orders fail with -EPIPE.
  */
@@ -20,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct file_identity;
 struct keeper;
 struct uprobe_multi;
 
@@ -31,9 +34,11 @@ struct keeper *keeper__open(void);
 
 /*
  * A link, as uprobe_multi_attach() makes it, in the file `fd` (uprobes->path is not used): its number,
- * which is above 0, or a negative errno.
+ * which is above 0, or a negative errno. -ESTALE: the file is not what it was as `file`; -ETXTBSY: it is open for
+ * writing.
  */
-int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct uprobe_multi *uprobes);
+int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct file_identity *file,
+		   const struct uprobe_multi *uprobes);
 
 /*
  * Begins to end a link, whose number means nothing any more, and does not wait: its breakpoints go at

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "collect/file_identity.h"
+
 enum keeper_what {
 	KEEPER_ATTACH,	  /* the program's and the file's descriptor go with it: a link, or -errno */
 	KEEPER_DETACH,	  /* a link */
@@ -23,6 +25,7 @@ struct keeper_order {
 	uint32_t attach_type, of_returns;
 	int32_t pid;
 	uint32_t nr;
+	struct file_identity file; /* what the places were found in */
 	uint64_t places[]; /* of KEEPER_ATTACH: nr offsets, then nr cookies */
 };
 

@@ -117,6 +117,14 @@ static void object_free(struct object *object)
 	free(object);
 }
 
+/* What was read is of no one file then. */
+static bool is_being_written(const struct object *object)
+{
+	struct file_identity now;
+
+	return !file_identity_read(object->fd, &now) && !file_identity_is_unwritten(&object->identity, &now);
+}
+
 static int read_facts(struct objects *objects, struct object *object, struct reason *why)
 {
 	const struct custom_allocators *custom = objects->custom;
@@ -128,7 +136,7 @@ static int read_facts(struct objects *objects, struct object *object, struct rea
 
 	if (!err)
 		object->facts = &object->file_facts->facts;
-	object->is_given_up = err == -EIO;
+	object->is_given_up = err == -EIO && !is_being_written(object);
 	if (object->is_given_up)
 		objects_note(objects, "nothing in %s is probed: %s", object->path, why->text);
 	return err;

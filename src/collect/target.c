@@ -88,7 +88,7 @@ int target__read_identity(struct target *target)
 {
 	int err;
 
-	if (target__is_over(target) || target->books.has_left)
+	if (target->cmdline && (target__is_over(target) || target->books.has_left))
 		return read_kept_identity(target);
 	err = take_comm(target, proc_text(target->pid, "comm"));
 	if (!err)

@@ -2,14 +2,16 @@
 """Which file is which: programs that are replaced in place, file systems that number files alike, forged
 build-ids; and files that are let go when no process maps them any more."""
 import contextlib
+import errno
 import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import time
 
-from harness import Skip, check, check_equal, private_mounts, tool, wait_for
+from harness import Failure, Skip, check, check_equal, private_mounts, tool, wait_for
 from test_record import World
 
 DEPLOYS = int(os.environ.get("DEPLOYS", "200"))
@@ -49,9 +51,17 @@ def build(bench, name, *options, path=None):
 
 
 def deploy(version, program):
-    """As cp does it: the file stays, its bytes are others."""
-    with open(version, "rb") as new, open(program, "wb") as file:
-        shutil.copyfileobj(new, file)
+    """As cp does it: the file stays, its bytes are others. The kernel may hold the memory of a program that has just
+    ended a moment longer, while it takes breakpoints away."""
+    for _ in range(100):
+        try:
+            with open(version, "rb") as new, open(program, "wb") as file:
+                shutil.copyfileobj(new, file)
+            return
+        except OSError as error:
+            check_equal(error.errno, errno.ETXTBSY, "why the program cannot be written to")
+            time.sleep(0.01)
+    raise Failure(f"{program} stays busy")
 
 
 def held(bench, path):

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "collect/file_identity.h"
 #include "collect/keeper.h"
 #include "collect/uprobe_multi.h"
 #include "parser_fixture.h"
@@ -31,9 +32,11 @@ static int attach(struct keeper *keeper, uint32_t nr)
 	uint64_t *places = calloc(nr, sizeof(*places));
 	const struct uprobe_multi uprobes = { .nr = nr, .offset = places, .cookie = places };
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), link;
+	struct file_identity file;
 
 	cr_assert(places && null >= 0);
-	link = keeper__attach(keeper, null, null, &uprobes);
+	cr_assert_eq(file_identity_read(null, &file), 0);
+	link = keeper__attach(keeper, null, null, &file, &uprobes);
 	close(null);
 	free(places);
 	return link;
