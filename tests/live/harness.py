@@ -406,7 +406,8 @@ def kill_and_check(bench, recording, target, when):
 
 
 def uprobe_events(bench):
-    """The lines of tracefs' uprobe_events; tracefs is mounted in a namespace of its own."""
-    script = ("mount -t tracefs none /sys/kernel/tracing && "
-              "cat /sys/kernel/tracing/uprobe_events")
-    return bench.run([*private_mounts(), "sh", "-c", script])[0].splitlines()
+    """The lines of tracefs' uprobe_events. It is mounted in a namespace of its own, and on a folder
+    of its own: mount refuses to mount it a second time where the machine already has it."""
+    folder = tempfile.mkdtemp(prefix="tracing.", dir=bench.folder)
+    script = 'mount -t tracefs none "$0" && cat "$0/uprobe_events"'
+    return bench.run([*private_mounts(), "sh", "-c", script, folder])[0].splitlines()
