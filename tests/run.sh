@@ -62,6 +62,7 @@ suite damage count_lines $make test-damage
 suite fleet count_lines $make test-fleet
 suite unwind count_lines $make test-unwind
 suite placement count_lines $make test-placement
+suite builds count_lines $make test-builds
 
 echo
 printf '%s\n' "${lines[@]}"
