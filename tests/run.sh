@@ -63,6 +63,7 @@ suite fleet count_lines $make test-fleet
 suite unwind count_lines $make test-unwind
 suite placement count_lines $make test-placement
 suite builds count_lines $make test-builds
+suite musl count_lines $make test-musl
 
 echo
 printf '%s\n' "${lines[@]}"

@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define STALE_MAX 100 /* hidden files that earlier processes of our pid may have left */
@@ -79,6 +81,13 @@ static int link_nameless(const struct draft *draft, const char *name)
 	return err;
 }
 
+/* musl has no function for it. Each name is one of the draft's folder. */
+static int rename_with(const struct draft *draft, const char *name, unsigned int flags)
+{
+	return error_of(syscall(SYS_renameat2, draft->dir_fd, draft->hidden, draft->dir_fd, name,
+				flags));
+}
+
 /* Where there are no links (FAT) the file is renamed, without replacing; both leave one name. */
 static int link_hidden(struct draft *draft, const char *name)
 {
@@ -86,8 +95,7 @@ static int link_hidden(struct draft *draft, const char *name)
 
 	if (err != -EPERM && err != -EOPNOTSUPP)
 		return err;
-	err = error_of(renameat2(draft->dir_fd, draft->hidden, draft->dir_fd, name,
-				 RENAME_NOREPLACE));
+	err = rename_with(draft, name, RENAME_NOREPLACE);
 	if (!err)
 		draft->hidden[0] = '\0';
 	return err;
@@ -138,8 +146,7 @@ static int check_old(const struct draft *draft, const char *name, const struct f
 
 static int exchange(const struct draft *draft)
 {
-	return error_of(renameat2(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name,
-				  RENAME_EXCHANGE));
+	return rename_with(draft, draft->name, RENAME_EXCHANGE);
 }
 
 /* What has come instead of the draft is somebody's, too: it keeps the hidden name. */

@@ -77,7 +77,7 @@ static int event_of(int status)
 }
 
 /* Goes on to the next stop; a signal that stopped it is delivered. */
-static int go_on(pid_t pid, enum __ptrace_request how, int status)
+static int go_on(pid_t pid, int how, int status)
 {
 	int signal_nr = WSTOPSIG(status);
 	bool is_signal = !event_of(status) && signal_nr != (SIGTRAP | 0x80);

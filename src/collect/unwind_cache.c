@@ -2,15 +2,12 @@
 #include "collect/unwind_cache.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/major.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,8 +15,6 @@
 #include "base/idmap.h"
 
 #define FOLDER "/var/cache/allocsnap"
-#define STATX_MOUNT_ID_UNIQUE 0x4000 /* linux/stat.h since 6.8 */
-#define SETTLED_SECONDS 2
 
 struct unwind_cache {
 	int dir_fd;
@@ -128,52 +123,13 @@ void unwind_cache__close(struct unwind_cache *cache)
 	free(cache);
 }
 
-/* ---- which file it is ---- */
-
-static bool add_boot(struct unwind_cache_key *key)
-{
-	char text[64];
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text));
-
-	if (fd >= 0)
-		close(fd);
-	key->word[8] = got > 0 ? hash_bytes(text, got, 1) : 0;
-	key->word[9] = got > 0 ? hash_bytes(text, got, 2) : 0;
-	return got > 0;
-}
-
-bool unwind_cache__key(const struct unwind_cache *cache, int fd, struct unwind_cache_key *ret)
-{
-	struct statx st;
-	struct timespec now;
-
-	*ret = (struct unwind_cache_key){};
-	if (!cache ||
-	    statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MOUNT_ID_UNIQUE, &st))
-		return false;
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (st.stx_ctime.tv_sec > now.tv_sec - SETTLED_SECONDS)
-		return false;
-	ret->word[0] = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor;
-	ret->word[1] = st.stx_ino;
-	ret->word[2] = st.stx_size;
-	ret->word[3] = st.stx_mtime.tv_sec;
-	ret->word[4] = st.stx_ctime.tv_sec;
-	ret->word[5] = (uint64_t)st.stx_mtime.tv_nsec << 32 | st.stx_ctime.tv_nsec;
-	if (st.stx_dev_major && st.stx_dev_major != LOOP_MAJOR)
-		return true;
-	ret->word[7] = st.stx_mnt_id;
-	return st.stx_mask & STATX_MOUNT_ID_UNIQUE && add_boot(ret);
-}
+/* ---- files ---- */
 
 static void name_of(const struct unwind_cache_key *key, char name[40])
 {
 	snprintf(name, 40, "%016" PRIx64 "%016" PRIx64, hash_bytes(key->word, sizeof(key->word), 1),
 		 hash_bytes(key->word, sizeof(key->word), 2));
 }
-
-/* ---- files ---- */
 
 /* All of it; NULL where it is not ours alone. */
 static void *read_whole(int fd, size_t *ret_bytes)
