@@ -11,6 +11,10 @@
 #include "base/idmap.h"
 #include "base/reason.h"
 
+#if CS_API_MAJOR < 5
+#define X86_INS_UD1 X86_INS_UD2B
+#endif
+
 #define INSN_BYTES_MAX 15
 #define INSN_MAX 100000 /* followed for one function; as many again to find where switches lead */
 #define SLOT_MAX 256	/* looked up for one function: each costs a walk over the symbols */
@@ -71,7 +75,7 @@ static bool is_in_group(const cs_insn *insn, unsigned int group)
 /* They always fault, and capstone does not know how long those with operands are. */
 static bool is_undefined(const cs_insn *insn)
 {
-	return insn->id == X86_INS_UD0 || insn->id == X86_INS_UD2B; /* the latter is ud1 */
+	return insn->id == X86_INS_UD0 || insn->id == X86_INS_UD1;
 }
 
 /*
@@ -332,7 +336,7 @@ static int look(struct finder *finder, enum step *step)
 		*step = STEP_END;
 		return add_place(finder, insn->address, false);
 	case X86_INS_UD0:
-	case X86_INS_UD2B:
+	case X86_INS_UD1:
 	case X86_INS_UD2:
 	case X86_INS_HLT:
 	case X86_INS_INT3:
