@@ -61,13 +61,13 @@ endif
 all: $(BIN) arrows	## build ./allocsnap
 
 check:			## install what is missing, build, run every test (as root)
-	$(Q)scripts/install-deps.sh
+	$(Q)scripts/install-deps.sh build test
 	$(Q)$(MAKE) -j$$(nproc) all
 	$(Q)tests/run.sh
 
 demo:			## install what is missing, then record a live sqlite3 (as root)
-	$(Q)scripts/install-deps.sh
-	$(Q)$(MAKE) all
+	$(Q)scripts/install-deps.sh build demo
+	$(Q)$(MAKE) -j$$(nproc) all
 	$(Q)scripts/demo.sh
 
 # ---- BPF: objects, linked into one, and its skeleton ----

@@ -1,18 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# install-deps.sh [bench]: installs the packages of Debian 12 that building and testing need, or what
-# only the benchmarks compare with; those that are missing.
+# install-deps.sh [WHAT…]: installs the Debian packages (12 or newer) that are missing for
+#
+#	build	what make needs; so it is without an argument
+#	demo	what make demo records, beside
+#	test	what make check needs, beside
+#	bench	what only the benchmarks compare with; one that cannot be had keeps nothing from the others
+#
 # As root; where nothing is missing it does nothing and anybody may run it.
 set -eu
 
-# The one list.
-packages='
-	make gcc g++ libc6-dev binutils
+# The lists. A package whose name has a version in it is behind a name that has none: NAME>PACKAGE.
+build_packages='
+	make gcc libc6-dev binutils
 	clang llvm bpftool libbpf-dev
 	libelf-dev libdw-dev libcapstone-dev libiberty-dev libjansson-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev
-	libcriterion-dev libclang-rt-14-dev pkg-config
-	lld dwz libc6-dbg musl-tools libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
-	python3 python3.11-dbg sqlite3 redis-server redis-tools jq git gh ripgrep
+'
+demo_packages='sqlite3'
+test_packages='
+	g++ libcriterion-dev libclang-rt-dev>libclang-rt-[0-9]+-dev pkg-config
+	lld dwz libc6-dbg musl-dev musl-tools libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
+	python3 python3-dbg>python3\.[0-9]+-dbg sqlite3 redis-server redis-tools jq git gh ripgrep
 	mount util-linux systemd python3-prometheus-client
 '
 bench_packages='heaptrack bpftrace bpfcc-tools'
@@ -29,13 +37,32 @@ is_installed() {
 	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-[ "${1:-}" != bench ] || packages=$bench_packages
+# The suite's own package of NAME>PACKAGE, as apt's lists have it; without any lists NAME, which needs it.
+name_here() {
+	name=${1%%>*}
+	[ "$name" != "$1" ] || { echo "$1"; return; }
+	own=$(apt-cache depends "$name" 2>/dev/null | sed -nE "s/^ *Depends: (${1#*>})$/\1/p" | head -n 1)
+	echo "${own:-$name}"
+}
+
+[ $# != 0 ] || set -- build
+packages=
+for what in "$@"; do
+	case $what in
+	build) packages="$packages $build_packages" ;;
+	demo) packages="$packages $demo_packages" ;;
+	test) packages="$packages $test_packages" ;;
+	bench) packages="$packages $bench_packages" ;;
+	*) die "$what: build, demo, test or bench" ;;
+	esac
+done
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-	die "this is not Debian: install the equivalents of$(echo "$packages" | tr -s '\n\t' ' ')"
+	die "this is not Debian: install the equivalents of$(echo "$packages" | sed 's/>[^ ]*//g' | tr -s '\n\t' ' ')"
 fi
 
 missing=
 for package in $packages; do
+	package=$(name_here "$package")
 	is_installed "$package" || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
@@ -58,7 +85,7 @@ apt-get update -qq || die "apt-get update failed"
 install() {
 	apt-get install -qq -y -o Dpkg::Use-Pty=0 --no-install-recommends "$@"
 }
-if [ "${1:-}" = bench ]; then # one that cannot be had keeps nobody from comparing with the others
+if [ "$*" = bench ]; then
 	for package in $missing; do
 		install "$package" || echo "install-deps: cannot install $package" >&2
 	done

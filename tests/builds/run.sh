@@ -68,6 +68,40 @@ check_self() {
 	count $? "a program that does not build fails the check"
 }
 
+# missing_packages WHAT…: what scripts/install-deps.sh would install where nothing is, with another suite's names.
+missing_packages() {
+	mkdir -p "$scratch/bin"
+	printf '#!/bin/sh\nexit 1\n' >"$scratch/bin/dpkg-query"
+	printf '#!/bin/sh\necho 1000\n' >"$scratch/bin/id"
+	cat >"$scratch/bin/apt-cache" <<-'END'
+		#!/bin/sh
+		printf '%s\n  Depends: python3\n  Depends: %s\n' "$2" "$(echo "$2" | sed 's/^python3/&.99/; s/-dev$/-99&/')"
+	END
+	chmod +x "$scratch"/bin/*
+	PATH=$scratch/bin:$PATH scripts/install-deps.sh "$@" 2>&1 | sed 's/.*run me as root to install://'
+}
+
+# has LIST NAME…: LIST has each NAME, but none of those after a "!"
+has() {
+	local list=" $1 " name
+	shift
+	for name in "$@"; do
+		case $name in
+		!*) [[ $list != *" ${name#!} "* ]] || return ;;
+		*) [[ $list == *" $name "* ]] || return ;;
+		esac
+	done
+}
+
+check_packages() {
+	missing_packages build demo >"$log"
+	has "$(<"$log")" gcc bpftool libelf-dev sqlite3 '!g++' '!libcriterion-dev' '!redis-server'
+	count $? "a demo installs what it needs, and nothing for tests"
+	missing_packages build test >"$log"
+	has "$(<"$log")" gcc g++ musl-dev python3.99-dbg libclang-rt-99-dev '!python3-dbg'
+	count $? "packages with a version in their names are the suite's own"
+}
+
 targets=("$@")
 if [ $# = 0 ]; then
 	mapfile -t targets < <(help_targets)
@@ -76,7 +110,10 @@ fi
 for target in "${targets[@]}"; do
 	check_target "$target"
 done
-[ -n "${BUILDS_IN_COPY-}" ] || check_self
+if [ -z "${BUILDS_IN_COPY-}" ]; then
+	check_self
+	check_packages
+fi
 
 echo "builds: $passed passed, $failed failed, 0 skipped"
 [ "$failed" = 0 ] && [ "$passed" != 0 ]

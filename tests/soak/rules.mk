@@ -8,7 +8,7 @@ soak: export SOAK_INTERVAL ?= 10
 soak: export SOAK_PROCESSES ?= 200
 soak: export SOAK_BIRTHS ?= 50
 soak: $(BIN) $(LEDGER) $(WORKLOADS) $(OUT)/soak/survey	## record 200 processes for SOAK_SECONDS (600), check every file and sum (as root)
-	$(Q)scripts/install-deps.sh
+	$(Q)scripts/install-deps.sh build test
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads) \
 		LEDGER_FOLDER=$(abspath $(OUT)/ledger) SOAK=$(abspath $(OUT)/soak) tests/soak/run.py
 
