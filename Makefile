@@ -14,6 +14,13 @@ STRIP   ?= llvm-strip
 BPFTOOL ?= $(or $(shell command -v bpftool),/usr/sbin/bpftool)
 ARCH    := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(shell uname -m)))
 
+# Another machine would get half of it: no tables to find callers by, no places for probes.
+ifneq ($(ARCH),x86)
+  ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),all)),)
+    $(error allocsnap is for x86-64 only, and this is $(ARCH))
+  endif
+endif
+
 comma   := ,
 OUT     := .output$(if $(SAN),/san)
 VERSION := $(shell cat VERSION)

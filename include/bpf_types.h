@@ -8,6 +8,11 @@
  * the same header is read by the BPF programs, the loader and the renderers.
  */
 
+/* Where probes go, how callers are found and in which order the programs read what others write are x86-64's. */
+#if !defined(__x86_64__) && !defined(__TARGET_ARCH_x86)
+#error "allocsnap is for x86-64 only"
+#endif
+
 #ifdef __VMLINUX_H__
 typedef __u32 bpf_u32;
 typedef __u64 bpf_u64;

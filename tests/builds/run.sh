@@ -102,6 +102,16 @@ check_packages() {
 	count $? "packages with a version in their names are the suite's own"
 }
 
+# What is half there on other machines is not built at all; make help and make clean need no machine.
+check_machine() {
+	! $MAKE ARCH=arm64 all >"$log" 2>&1 && grep -q 'x86-64 only, and this is arm64' "$log" &&
+		$MAKE ARCH=arm64 help >/dev/null 2>>"$log"
+	count $? "another machine is refused by make"
+	! echo '#include "bpf_types.h"' | ${CC:-gcc} -U__x86_64__ -Iinclude -fsyntax-only -xc - >"$log" 2>&1 &&
+		grep -q 'error.*x86-64 only' "$log"
+	count $? "another machine is refused by the compiler"
+}
+
 targets=("$@")
 if [ $# = 0 ]; then
 	mapfile -t targets < <(help_targets)
@@ -113,6 +123,7 @@ done
 if [ -z "${BUILDS_IN_COPY-}" ]; then
 	check_self
 	check_packages
+	check_machine
 fi
 
 echo "builds: $passed passed, $failed failed, 0 skipped"
