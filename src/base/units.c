@@ -107,6 +107,38 @@ static bool is_control(const unsigned char *s)
 	return s[0] < 0x20 || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0);
 }
 
+static uint32_t code_point(const unsigned char *s, size_t len)
+{
+	uint32_t code = len == 1 ? s[0] : s[0] & (0x7f >> len);
+
+	for (size_t i = 1; i < len; i++)
+		code = code << 6 | (s[i] & 0x3f);
+	return code;
+}
+
+/*
+ * What shows nothing of itself, and makes one name look like another: Unicode's
+ * Default_Ignorable_Code_Point (zero-width characters, marks of direction), separators of lines, and
+ * marks of annotations.
+ */
+static bool is_invisible(uint32_t code)
+{
+	static const struct {
+		uint32_t first, last;
+	} ranges[] = {
+		{ 0xad, 0xad },	      { 0x34f, 0x34f },	    { 0x61c, 0x61c },	  { 0x115f, 0x1160 },
+		{ 0x17b4, 0x17b5 },   { 0x180b, 0x180f },   { 0x200b, 0x200f },	  { 0x2028, 0x202e },
+		{ 0x2060, 0x206f },   { 0x3164, 0x3164 },   { 0xfe00, 0xfe0f },	  { 0xfeff, 0xfeff },
+		{ 0xffa0, 0xffa0 },   { 0xfff0, 0xfffb },   { 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a },
+		{ 0xe0000, 0xe0fff },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++)
+		if (code >= ranges[i].first && code <= ranges[i].last)
+			return true;
+	return false;
+}
+
 const char *clean_text(char *clean, size_t room, const char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;
@@ -114,7 +146,7 @@ const char *clean_text(char *clean, size_t room, const char *text)
 
 	while (*s) {
 		size_t len = utf8_len((const char *)s);
-		bool escape = !len || is_control(s);
+		bool escape = !len || is_control(s) || (len > 1 && is_invisible(code_point(s, len)));
 
 		if (out + (escape ? 4 : len) >= room)
 			break;

@@ -22,9 +22,10 @@ int parse_duration(const char *text, uint64_t *ret_ns);
 int parse_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret_count);
 
 /*
- * The text as one line of clean UTF-8: control characters, and bytes that are not UTF-8, become
- * \xNN. Names come from processes and files that we do not trust; a terminal obeys what it is
- * told. Always NUL-terminated; cut at room. Returns `clean`.
+ * The text as one line of clean UTF-8: control characters, characters that show nothing of themselves
+ * (marks of direction, zero-width ones), and bytes that are not UTF-8, become \xNN. Names come from
+ * processes and files that we do not trust; a terminal obeys what it is told, and a reader what it
+ * shows. Always NUL-terminated; cut at room. Returns `clean`.
  */
 const char *clean_text(char *clean, size_t room, const char *text);
 

@@ -136,6 +136,17 @@ Test(base_units, clean_text)
 		{ "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" }, /* above U+10FFFF */
 		{ "\xf0\x9f\x98", "\\xf0\\x9f\\x98" },	    /* cut */
 		{ "\xe2\x82" "a", "\\xe2\\x82a" },
+		{ "a\u202e.c", "a\\xe2\\x80\\xae.c" },	    /* right to left from here on */
+		{ "\u2066a\u2069", "\\xe2\\x81\\xa6a\\xe2\\x81\\xa9" },
+		{ "\u061c", "\\xd8\\x9c" },
+		{ "ma\u200bin", "ma\\xe2\\x80\\x8bin" },	    /* a space without width */
+		{ "\u200d\ufeff", "\\xe2\\x80\\x8d\\xef\\xbb\\xbf" },
+		{ "so\u00adft", "so\\xc2\\xadft" },
+		{ "a\u2028b", "a\\xe2\\x80\\xa8b" },	    /* a line's end */
+		{ "\U000e0041", "\\xf3\\xa0\\x81\\x81" },	    /* the tag A */
+		{ "\u200a\u2010\u2027\u202f", "\u200a\u2010\u2027\u202f" }, /* beside those */
+		{ "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627", "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627" },
+		{ "e\u0301\U000dffff", "e\u0301\U000dffff" },
 	};
 	char clean[128];
 
