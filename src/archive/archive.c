@@ -13,6 +13,8 @@
 #include "base/units.h"
 
 #define SECOND_NS 1000000000ULL
+#define MS_NS 1000000ULL
+#define HOUR_MS 3600000
 #define SAY_EVERY_NS (3600 * SECOND_NS)
 
 static uint64_t now_ns(clockid_t clock)
@@ -38,6 +40,17 @@ static struct archive *new_archive(const char *dir, const struct archive_bounds 
 	return archive;
 }
 
+static void begin_clock(struct archive *archive)
+{
+	uint64_t newest = 0;
+
+	for (size_t i = 0; i < archive->folder_nr; i++)
+		if (archive->folder[i].newest > newest)
+			newest = archive->folder[i].newest;
+	keep_clock_begin(&archive->keep_clock, newest ? stamp_ms(newest) : 0, now_ns(CLOCK_REALTIME) / MS_NS,
+			 now_ns(CLOCK_BOOTTIME) / MS_NS);
+}
+
 struct archive *archive__open(const char *dir, const struct archive_bounds *bounds,
 			      struct reason *why)
 {
@@ -45,8 +58,10 @@ struct archive *archive__open(const char *dir, const struct archive_bounds *boun
 	int err = archive ? archive_scan(archive) : -ENOMEM;
 	char clean[200];
 
-	if (!err)
+	if (!err) {
+		begin_clock(archive);
 		return archive;
+	}
 	archive__close(archive);
 	reason_set(why, err, "cannot read the directory %s: %s",
 		   clean_path(clean, sizeof(clean), dir), strerror(-err));
@@ -171,6 +186,29 @@ static void tell_failure(struct archive *archive, int err)
 	archive->remove_err = err;
 }
 
+/* Where it is ahead by so much that all snapshots would be too old. */
+static void tell_clock(struct archive *archive, uint64_t keep_ms)
+{
+	uint64_t wall_ms = archive->keep_clock.wall_ms, time_ms = archive->keep_clock.time_ms;
+	bool is_ahead = keep_ms && wall_ms - time_ms >= keep_ms;
+
+	if (is_ahead && !archive->is_ahead)
+		snprintf(archive->said, sizeof(archive->said),
+			 "no snapshots for %.1f h, or the clock was set forward: --keep does not count these hours",
+			 (wall_ms - time_ms) * 1.0 / HOUR_MS);
+	archive->is_ahead = is_ahead;
+}
+
+static uint64_t look_at_clock(struct archive *archive)
+{
+	uint64_t keep_ms = archive->bounds.keep_ns / MS_NS;
+	uint64_t time_ms = keep_clock_look(&archive->keep_clock, keep_ms, now_ns(CLOCK_REALTIME) / MS_NS,
+					   now_ns(CLOCK_BOOTTIME) / MS_NS);
+
+	tell_clock(archive, keep_ms);
+	return time_ms;
+}
+
 static bool is_needed(const struct archive *archive)
 {
 	uint64_t most = archive->bounds.max_disk_bytes;
@@ -186,7 +224,7 @@ void archive__make_room(struct archive *archive)
 	if (over)
 		archive->news[NEWS_OVER].nr = over;
 	if (!err && is_needed(archive))
-		err = archive_remove(archive, now_ns(CLOCK_REALTIME) / 1000000);
+		err = archive_remove(archive, look_at_clock(archive));
 	tell_failure(archive, err);
 }
 

@@ -27,7 +27,8 @@
  *
  * What goes first, in this order, until the bounds hold:
  *
- *	1. what is older than keep_ns, by the time in its name
+ *	1. what is older than keep_ns, by the time in its name; a clock that is set forward makes nothing
+ *	   old at once (keep_clock.h)
  *	2. every second snapshot of the processes that have most, from the oldest on, but the first
  *	   and the newest of each: so what is kept lies the further apart the older it is
  *	3. the first ones

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "archive/archive.h"
+#include "archive/keep_clock.h"
 #include "archive/names.h"
 #include "archive/outage.h"
 #include "base/array.h"
@@ -88,6 +89,9 @@ struct archive {
 	uint64_t dir_blocks; /* of DIR itself */
 	struct sweep sweep;
 
+	struct keep_clock keep_clock;
+	bool is_ahead; /* told that the clock is */
+
 	struct archive_totals totals; /* removed and lost */
 	struct outage outage;
 	struct lost_last lost_last; /* not told yet */
@@ -132,7 +136,7 @@ int archive_open_dir(const struct archive *archive);
 int open_folder_below(int dir_fd, const char *name);
 
 /* Until the bounds hold. 0, or a negative errno where the file system lets nothing be removed. */
-int archive_remove(struct archive *archive, uint64_t wall_ms);
+int archive_remove(struct archive *archive, uint64_t time_ms);
 
 static inline void add_news(struct archive *archive, enum news_kind kind, uint64_t nr, uint64_t bytes)
 {

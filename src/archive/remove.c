@@ -255,14 +255,14 @@ static int thin(struct remover *remover)
 	return err;
 }
 
-static int remove_all(struct remover *remover, uint64_t wall_ms)
+static int remove_all(struct remover *remover, uint64_t time_ms)
 {
 	struct archive *archive = remover->archive;
 	uint64_t keep_ms = archive->bounds.keep_ns / 1000000;
 	size_t next;
 	int err = 0;
 
-	remover->oldest_ms = keep_ms && keep_ms < wall_ms ? wall_ms - keep_ms : 0;
+	remover->oldest_ms = keep_ms && keep_ms < time_ms ? time_ms - keep_ms : 0;
 	remover->kind = NEWS_OLD;
 	err = remove_from(remover, 0, is_too_old, always, &next);
 	remover->kind = NEWS_THINNED;
@@ -271,7 +271,7 @@ static int remove_all(struct remover *remover, uint64_t wall_ms)
 	return err ?: remove_from(remover, 0, is_too_much, always, &next);
 }
 
-int archive_remove(struct archive *archive, uint64_t wall_ms)
+int archive_remove(struct archive *archive, uint64_t time_ms)
 {
 	struct remover remover = {
 		.archive = archive,
@@ -283,7 +283,7 @@ int archive_remove(struct archive *archive, uint64_t wall_ms)
 
 	if (remover.dir_fd < 0)
 		return remover.dir_fd;
-	err = remove_all(&remover, wall_ms);
+	err = remove_all(&remover, time_ms);
 	close_folder(&remover);
 	close(remover.dir_fd);
 	return err;
