@@ -52,6 +52,7 @@ BOOK_TEST(sample, distances_have_the_mean_that_was_asked_for)
 		cr_expect(fabs(draw_distance() - means[i] * 1.0) <= 1 + means[i] * 1e-5, "%llu of %llu",
 			  draw_distance(), means[i]);
 	}
+	fake.random_is = NULL;
 }
 
 static void expect_stood_for(__u64 size, __u64 mean)
