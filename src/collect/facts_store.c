@@ -18,26 +18,81 @@ static bool has_room(const struct facts_store *store, uint64_t bytes)
 	return store->kept_nr < COPIES_MAX && bytes <= COPIES_BYTES_MAX - store->bytes;
 }
 
-static struct file_facts *find(const struct facts_store *store, const struct file_to_read *file)
+/* What only the store has: it can go. */
+static bool is_unused(const struct file_facts *facts)
 {
-	for (size_t i = 0; i < store->kept_nr; i++)
-		if (store->kept[i]->wanted == file->wanted &&
-		    file_copy__is_of(store->kept[i]->copy, file->fd))
-			return store->kept[i];
+	return facts->user_nr == 1;
+}
+
+/* Whether `bytes` more would find room, with or without those that can go. */
+static bool can_have_room(const struct facts_store *store, uint64_t bytes)
+{
+	struct facts_store used = {};
+
+	for (size_t i = 0; i < store->kept_nr; i++) {
+		if (is_unused(store->kept[i]))
+			continue;
+		used.kept_nr++;
+		used.bytes += file_copy__bytes(store->kept[i]->copy);
+	}
+	return has_room(&used, bytes);
+}
+
+static struct file_facts *take_out(struct facts_store *store, size_t i)
+{
+	struct file_facts *facts = store->kept[i];
+
+	store->kept_nr--;
+	memmove(&store->kept[i], &store->kept[i + 1], (store->kept_nr - i) * sizeof(*store->kept));
+	return facts;
+}
+
+/* The least recently used ones go first. */
+static void make_room(struct facts_store *store, uint64_t bytes)
+{
+	size_t i = 0;
+
+	while (i < store->kept_nr && !has_room(store, bytes)) {
+		struct file_facts *facts = store->kept[i];
+
+		if (!is_unused(facts)) {
+			i++;
+			continue;
+		}
+		store->bytes -= file_copy__bytes(facts->copy);
+		file_facts_put(take_out(store, i));
+	}
+}
+
+/* It is the most recently used one then. */
+static struct file_facts *find(struct facts_store *store, const struct file_to_read *file)
+{
+	for (size_t i = 0; i < store->kept_nr; i++) {
+		struct file_facts *facts = store->kept[i];
+
+		if (facts->wanted != file->wanted || !file_copy__is_of(facts->copy, file->fd))
+			continue;
+		take_out(store, i);
+		store->kept[store->kept_nr++] = facts;
+		return facts;
+	}
 	return NULL;
 }
 
-/* Where there is no room any more, they are of this file only. */
+/* Where there is no room for them, they are of this file only. */
 static void keep(struct facts_store *store, struct file_facts *facts)
 {
 	uint64_t bytes = facts->copy ? file_copy__bytes(facts->copy) : 0;
 
 	if (!bytes)
 		return;
-	if (has_room(store, bytes) && !array_push(store, kept, facts)) {
-		store->bytes += bytes;
-		facts->user_nr++;
-		return;
+	if (can_have_room(store, bytes)) {
+		make_room(store, bytes);
+		if (!array_push(store, kept, facts)) {
+			store->bytes += bytes;
+			facts->user_nr++;
+			return;
+		}
 	}
 	file_copy__free(facts->copy);
 	facts->copy = NULL;
@@ -60,7 +115,7 @@ int facts_store_get(struct facts_store *store, const struct file_to_read *file,
 	facts->wanted = file->wanted;
 	facts->user_nr = 1;
 	err = parser__facts_and_copy(file->parser, file->fd, file->wanted, &facts->facts,
-				     has_room(store, 1) ? &facts->copy : NULL, why);
+				     can_have_room(store, 1) ? &facts->copy : NULL, why);
 	if (err) {
 		file_facts_put(facts);
 		return err;

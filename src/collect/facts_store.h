@@ -31,7 +31,7 @@ struct file_facts {
 
 /* Zeroed: none. */
 struct facts_store {
-	struct file_facts **kept; /* those with a copy, as far as there is room */
+	struct file_facts **kept; /* those with a copy, as far as there is room; the least recently used is first */
 	size_t kept_nr, kept_alloc;
 	uint64_t bytes; /* of the copies */
 };

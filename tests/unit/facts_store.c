@@ -206,26 +206,77 @@ Test(facts_store, of_a_file_that_is_too_large_to_copy_are_read_each_time)
 	put(fd, facts);
 }
 
-Test(facts_store, that_have_no_room_are_of_one_file, .timeout = 60)
+#define ROOM 64
+
+/* A file that no other is like: the library, with this as its last byte. */
+static struct file_facts *get_nr(int nr)
 {
 	struct file_facts *facts;
-	size_t most = 0;
 	int fd;
 
-	for (int i = 0; i < 70; i++) {
-		library[library_bytes - 1]++;
-		fd = file_of(library, library_bytes);
-		facts = get(fd, NULL);
-		expect_own(fd, facts);
-		cr_expect_eq(!facts->copy, store.kept_nr == most);
-		most = store.kept_nr;
-		put(fd, facts);
-	}
-	cr_expect_eq(most, 64);
+	library[library_bytes - 1] = nr;
 	fd = file_of(library, library_bytes);
 	facts = get(fd, NULL);
-	cr_expect_null(facts->copy);
-	put(fd, facts);
+	expect_own(fd, facts);
+	close(fd);
+	return facts;
+}
+
+/* Whether the reader is not asked; known it is then in any case. */
+static bool was_known(int nr)
+{
+	parser->has_read = false;
+	file_facts_put(get_nr(nr));
+	return !parser->has_read;
+}
+
+Test(facts_store, that_were_used_least_recently_give_room, .timeout = 60)
+{
+	for (int i = 0; i < ROOM; i++)
+		cr_expect(!was_known(i));
+	cr_expect(was_known(0));
+	cr_expect(!was_known(ROOM));
+	cr_expect_eq(store.kept_nr, ROOM);
+	cr_expect(was_known(0), "it was used after the others");
+	cr_expect(was_known(2));
+	cr_expect(!was_known(1), "it was used least recently");
+}
+
+Test(facts_store, that_are_in_use_stay, .timeout = 60)
+{
+	struct file_facts *used[ROOM], *facts;
+
+	for (int i = 0; i < ROOM; i++)
+		used[i] = get_nr(i);
+	facts = get_nr(ROOM);
+	cr_expect_null(facts->copy, "there is no room: they are of one file");
+	file_facts_put(facts);
+	file_facts_put(used[7]);
+	facts = get_nr(ROOM);
+	cr_expect_not_null(facts->copy, "one that was not in use has given its room");
+	file_facts_put(facts);
+	for (int i = 0; i < ROOM; i++)
+		if (i != 7)
+			file_facts_put(used[i]);
+	cr_expect_eq(store.kept_nr, ROOM);
+}
+
+/* Four of the largest files fill it. */
+Test(facts_store, of_large_files_give_room, .timeout = 60)
+{
+	struct file_facts *facts;
+	int fd;
+
+	for (int i = 0; i < 6; i++) {
+		library[library_bytes - 1] = i;
+		fd = file_of(library, library_bytes);
+		cr_assert_eq(ftruncate(fd, 16 << 20), 0);
+		facts = get(fd, NULL);
+		cr_expect_not_null(facts->copy, "file %d", i);
+		put(fd, facts);
+	}
+	cr_expect_eq(store.kept_nr, 4);
+	cr_expect_eq(store.bytes, 64ull << 20);
 }
 
 Test(facts_store, of_what_is_no_program_are_none)
