@@ -136,7 +136,7 @@ static int probe_object(struct collector *collector, struct probes *probes, uint
 int probe_new_objects(struct collector *collector, struct target *target, struct reason *why)
 {
 	struct mappings *mappings = &target->mappings;
-	int err = unwind_tables_add(&collector->unwind_tables, mappings, target->pid);
+	int err = unwind_tables_add(&collector->unwind_tables, mappings);
 
 	if (!err)
 		tell_mappings(collector, target);

@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "collect/bpf.h"
+#include "collect/own_vdso.h"
 #include "elf/object_facts.h"
 #include "parser/parser.h"
 #include "unwind/unwind_table.h"
@@ -177,24 +178,13 @@ static int publish(struct unwind_tables *tables, struct unwind_table_entry *entr
 
 /* ---- where tables come from ---- */
 
-static int table_of_vdso(struct parser *parser, const struct mapping *mapping, pid_t pid,
+static int table_of_vdso(struct parser *parser, const struct mapping *mapping,
 			 struct unwind_table **ret, struct reason *why)
 {
 	size_t bytes = mapping->end - mapping->start;
-	void *image = malloc(bytes);
-	char path[64];
-	int fd, err;
+	const void *image = own_vdso(bytes);
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (!image || fd < 0 || pread(fd, image, bytes, mapping->start) != (ssize_t)bytes)
-		err = image ? -ESRCH : -ENOMEM;
-	else
-		err = parser__image_table(parser, image, bytes, ret, why);
-	if (fd >= 0)
-		close(fd);
-	free(image);
-	return err;
+	return image ? parser__image_table(parser, image, bytes, ret, why) : -ESRCH;
 }
 
 static int table_of_file(struct unwind_tables *tables, struct parser *parser, int fd,
@@ -223,7 +213,7 @@ static const struct mapping *mapping_of(const struct mappings *mappings, uint32_
 }
 
 static int make_table(struct unwind_tables *tables, const struct mappings *mappings, uint32_t i,
-		      pid_t pid, struct unwind_table **ret, struct reason *why)
+		      struct unwind_table **ret, struct reason *why)
 {
 	const struct object *object = mappings->objects->object[i];
 	const struct mapping *mapping = mapping_of(mappings, i);
@@ -233,7 +223,7 @@ static int make_table(struct unwind_tables *tables, const struct mappings *mappi
 	if (object->fd >= 0)
 		return object->is_given_up ? -EIO : -ENOEXEC;
 	if (!strcmp(object->path, "[vdso]") && mapping)
-		return table_of_vdso(mappings->objects->parser, mapping, pid, ret, why);
+		return table_of_vdso(mappings->objects->parser, mapping, ret, why);
 	return -ENOENT;
 }
 
@@ -249,14 +239,13 @@ static int make_known(struct unwind_tables *tables, const struct object *object,
 	return publish(tables, entry);
 }
 
-static int add_one(struct unwind_tables *tables, const struct mappings *mappings, uint32_t i,
-		   pid_t pid)
+static int add_one(struct unwind_tables *tables, const struct mappings *mappings, uint32_t i)
 {
 	const struct object *object = mappings->objects->object[i];
 	struct unwind_table_entry *entry = &tables->entry[i];
 	struct unwind_table *table = NULL;
 	struct reason why = {};
-	int err = make_table(tables, mappings, i, pid, &table, &why);
+	int err = make_table(tables, mappings, i, &table, &why);
 	bool has_none = err == -ENODATA || err == -ENOEXEC;
 
 	if (err == -ESRCH || !strcmp(object->path, "[vsyscall]"))
@@ -276,7 +265,7 @@ static int add_one(struct unwind_tables *tables, const struct mappings *mappings
 	return err == -ENOMEM ? err : 0;
 }
 
-int unwind_tables_add(struct unwind_tables *tables, const struct mappings *mappings, pid_t pid)
+int unwind_tables_add(struct unwind_tables *tables, const struct mappings *mappings)
 {
 	int err = 0;
 
@@ -286,7 +275,7 @@ int unwind_tables_add(struct unwind_tables *tables, const struct mappings *mappi
 		err = array_push(tables, entry, (struct unwind_table_entry){ 0 });
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
 		if (tables->entry[mappings->used[i]].state == UNWIND_TABLE_UNSEEN)
-			err = add_one(tables, mappings, mappings->used[i], pid);
+			err = add_one(tables, mappings, mappings->used[i]);
 	return err;
 }
 

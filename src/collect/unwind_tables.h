@@ -48,7 +48,7 @@ struct unwind_tables {
 };
 
 /* The tables of all that a process maps, where they are not there yet. 0 or -ENOMEM. */
-int unwind_tables_add(struct unwind_tables *tables, const struct mappings *mappings, pid_t pid);
+int unwind_tables_add(struct unwind_tables *tables, const struct mappings *mappings);
 
 /*
  * What a process image maps, told to the kernel's side, as far as its tables are there. Needs no

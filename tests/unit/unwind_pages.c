@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collect/own_vdso.h"
 #include "skip.h"
 #include "unwind_fixture.h"
 
@@ -175,14 +176,19 @@ static bool find_vdso(uintptr_t *ret_start, uintptr_t *ret_end)
 	return is_found;
 }
 
-Test(unwind_pages, of_the_vdso)
+/* It is the one that is mapped; another process's that is smaller or larger is another one. */
+Test(unwind_pages, of_the_vdso_are_read_from_our_own)
 {
 	struct reason why = { "" };
 	uintptr_t start, end;
 
 	if (!find_vdso(&start, &end))
 		skip_because("this kernel gives us no vDSO");
-	cr_assert_eq(unwind_table__from_memory((const void *)start, end - start, &table, &why), 0,
+	cr_assert_eq(own_vdso(end - start), (const void *)start);
+	cr_expect_null(own_vdso(end - start + 4096));
+	cr_expect_null(own_vdso(end - start - 4096));
+	cr_expect_null(own_vdso(0));
+	cr_assert_eq(unwind_table__from_memory(own_vdso(end - start), end - start, &table, &why), 0,
 		     "%s", why.text);
 	cr_expect(unwind_table__is_sound(table));
 	cr_expect_geq(table->fde_nr, 3);
