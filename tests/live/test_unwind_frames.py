@@ -38,6 +38,12 @@ def test_unwind_a_signal_at_the_first_instruction(bench):
                                                     "first_instruction", *FROM_MAIN]))
 
 
+def test_unwind_out_of_a_spoilt_vdso(bench):
+    """The process has written to its vDSO: what others' callers are found by is not read from it."""
+    check_frames(bench, "calls_vdso", (107, ["on_step", "__restore_rt", "[vdso]", "clock_gettime", "calls_vdso",
+                                             *FROM_MAIN]))
+
+
 def test_unwind_a_coroutine_to_its_entry(bench):
     """makecontext() lets it return to a function's first byte: no code that was called."""
     check_frames(bench, "coroutine", (106, ["allocates", "in_coroutine", "libc.so.6"]),

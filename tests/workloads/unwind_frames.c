@@ -2,8 +2,13 @@
 /* Kinds of frames: realigned and grown ones, large ones, calls that do not return, signals. */
 #define _GNU_SOURCE /* REG_RIP */
 #include <alloca.h>
+#include <elf.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <ucontext.h>
 
 #include "unwind.h"
@@ -101,18 +106,62 @@ SITE static void on_illegal(int number, siginfo_t *info, void *context)
 	((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += 2;
 }
 
+/* ---- the vDSO ---- */
+
+#define PAGE_BYTES 4096
+#define VDSO_PAGES_MAX 8
+#define TRAP_FLAG 0x100 /* one instruction, then SIGTRAP */
+
+static char *vdso;
+static size_t vdso_bytes;
+
+/* It is no ELF file any more. Its code stays. The kernel lets us change the whole mapping only. */
+static void spoil_vdso(void)
+{
+	vdso = (char *)getauxval(AT_SYSINFO_EHDR);
+	for (vdso_bytes = PAGE_BYTES; vdso_bytes <= VDSO_PAGES_MAX * PAGE_BYTES; vdso_bytes += PAGE_BYTES)
+		if (!mprotect(vdso, vdso_bytes, PROT_READ | PROT_WRITE | PROT_EXEC))
+			break;
+	if (!vdso || vdso_bytes > VDSO_PAGES_MAX * PAGE_BYTES)
+		_exit(1);
+	memset(vdso, 0, EI_NIDENT);
+}
+
+SITE static void on_step(int number, siginfo_t *info, void *context)
+{
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+
+	STAYS_BEHIND(&number);
+	STAYS_BEHIND(info);
+	if ((char *)regs[REG_RIP] < vdso || (char *)regs[REG_RIP] >= vdso + vdso_bytes)
+		return;
+	KEEP_BLOCK(107);
+	regs[REG_EFL] &= ~TRAP_FLAG;
+}
+
+SITE static void calls_vdso(void)
+{
+	struct timespec now;
+
+	__asm__ volatile("pushf\n\torq %0, (%%rsp)\n\tpopf" : : "i"(TRAP_FLAG) : "memory", "cc");
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	STAYS_BEHIND(&now);
+}
+
 static void handle_signals(void)
 {
 	static char alternate[ALTERNATE_BYTES];
 	stack_t stack = { .ss_sp = alternate, .ss_size = sizeof(alternate) };
 	struct sigaction outer = { .sa_handler = on_outer_signal, .sa_flags = SA_ONSTACK };
 	struct sigaction inner = { .sa_handler = on_inner_signal };
+	struct sigaction step = { .sa_sigaction = on_step, .sa_flags = SA_SIGINFO };
 	struct sigaction illegal = { .sa_sigaction = on_illegal, .sa_flags = SA_SIGINFO };
 
 	sigaltstack(&stack, NULL);
 	sigaction(SIGUSR1, &outer, NULL);
 	sigaction(SIGUSR2, &inner, NULL);
 	sigaction(SIGILL, &illegal, NULL);
+	sigaction(SIGTRAP, &step, NULL);
 }
 
 SITE static void signals(void)
@@ -175,12 +224,14 @@ int main(void)
 		{ "no_return", no_return },
 		{ "signals", signals },
 		{ "first_instruction", first_instruction },
+		{ "calls_vdso", calls_vdso },
 		{ "coroutine", coroutine },
 		{ "by_hand", by_hand },
 		{},
 	};
 
 	handle_signals();
+	spoil_vdso();
 	ready();
 	obey_orders(orders);
 	return 0;
