@@ -83,6 +83,8 @@ uint64_t budget_wait_ns(const struct budget *budget, const struct cost_sum *sum,
 {
 	int64_t left = budget_left_ns(budget, sum), missing = stretch_ns(budget, sum) - left;
 
+	if (!budget->percent)
+		return UINT64_MAX;
 	if (!is_paused)
 		return within(left > 0 ? left / processors : 0, SOONEST_NS, LATEST_WHILE_ON_NS);
 	return within(missing > 0 ? (uint64_t)missing * 100 / budget->percent / processors : 0,

@@ -46,7 +46,7 @@ int64_t budget_left_ns(const struct budget *budget, const struct cost_sum *sum);
 
 /*
  * How soon to look again, where so many processors can spend or earn at once: when the budget could be
- * spent, or enough could be earned; at least a millisecond.
+ * spent, or enough could be earned; at least a millisecond. UINT64_MAX: there is no budget.
  */
 uint64_t budget_wait_ns(const struct budget *budget, const struct cost_sum *sum, bool is_paused,
 			unsigned int processors);

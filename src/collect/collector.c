@@ -100,6 +100,7 @@ void add_note(struct collector *collector, const char *what)
  */
 static void prepare_to_follow(struct collector *collector)
 {
+	pausing_begin(collector, &collector->everybody_pausing); /* before there is any process that spends */
 	if (probes_have_sessions(collector->bpf))
 		return;
 	collector->everybody.by_ret = true;

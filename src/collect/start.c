@@ -259,9 +259,10 @@ static void choose_probes(struct collector *collector, struct target *target)
 	target->own_probes.keeper = collector->keeper;
 	if (collector->follow_forks) {
 		target->probes = &collector->everybody;
-		target->pausing = &collector->everybody_pausing;
+		target->pausing = &collector->everybody_pausing; /* begun when the collector was opened */
+	} else {
+		pausing_begin(collector, target->pausing);
 	}
-	pausing_begin(collector, target->pausing);
 }
 
 /* A pid is given out again; the last snapshot of who had it is not thrown away unasked. */

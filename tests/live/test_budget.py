@@ -261,6 +261,22 @@ def test_budget_of_each_process_in_a_record(bench):
     recorder.end()
 
 
+def test_budget_of_a_record_that_begins_with_no_process(bench):
+    """The budget is there before the first process is, and holds for those that come."""
+    need_links()
+    world = World(bench)
+    program = bench.path("pp")
+    shutil.copy(os.path.join(WORKLOADS, "pairs"), program)
+    recorder = world.record("--comm", "pp", *BUDGET)
+    pairs = bench.start([program], kind=Workload, env=world.environment).ready()
+    recorder.pass_now()
+    pairs.order("run 2000")
+    paths = recorder.pass_now()
+    check_equal(len(paths), 1, "snapshots of pp")
+    check(check_gaps(bench.show(paths[0])) > 0, "no gaps")
+    recorder.end()
+
+
 def test_budget_that_is_none_is_refused(bench):
     for text in ("0", "-1", "x"):
         process = subprocess.run([ALLOCSNAP, "attach", "1", "--max-overhead", text], check=False,

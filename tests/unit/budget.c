@@ -151,6 +151,8 @@ Test(budget, that_is_none_orders_nothing)
 
 	cr_expect_eq(budget_judge(&none, &sum, MS, false), BUDGET_AS_IT_IS);
 	cr_expect_not(budget_is_spending(&none));
+	cr_expect_eq(budget_wait_ns(&none, &sum, false, 2), UINT64_MAX);
+	cr_expect_eq(budget_wait_ns(&none, &sum, true, 2), UINT64_MAX);
 }
 
 Test(cost, is_what_traps_and_programs_took)
