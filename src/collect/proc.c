@@ -13,7 +13,8 @@
 
 #include "base/array.h"
 
-#define PROC_FILE_MAX (64 << 20)
+/* The kernel's own texts are far shorter; what a process says of itself (environ) is not bounded else. */
+#define PROC_FILE_MAX (8u << 20)
 
 static void proc_path(char path[PATH_MAX], pid_t pid, const char *name)
 {
@@ -29,25 +30,38 @@ struct text {
 };
 
 /* Appends what fd gives to text, until its end or the limit. */
-static int read_all(int fd, struct text *text)
+static int read_most(int fd, struct text *text, size_t most)
 {
 	ssize_t got;
 	int err;
 
 	do {
-		err = array_reserve(&text->byte, &text->byte_alloc, text->byte_nr + 4096);
+		size_t room = most - text->byte_nr;
+
+		if (room > 4096)
+			room = 4096;
+		err = array_reserve(&text->byte, &text->byte_alloc, text->byte_nr + room + 1);
 		if (err)
 			return err;
-		got = read(fd, text->byte + text->byte_nr, text->byte_alloc - text->byte_nr - 1);
+		got = read(fd, text->byte + text->byte_nr, room);
 		if (got < 0 && errno != EINTR)
 			return -errno;
 		text->byte_nr += got > 0 ? got : 0;
-	} while (got && text->byte_nr < PROC_FILE_MAX);
+	} while (got && text->byte_nr < most);
 	text->byte[text->byte_nr] = '\0';
 	return 0;
 }
 
-char *proc_read(pid_t pid, const char *name, size_t *ret_len)
+FILE *proc_open(pid_t pid, const char *name)
+{
+	char path[PATH_MAX];
+
+	proc_path(path, pid, name);
+	return fopen(path, "re");
+}
+
+/* proc_read() with another limit. */
+static char *proc_read_most(pid_t pid, const char *name, size_t most, size_t *ret_len)
 {
 	struct text text = {};
 	char path[PATH_MAX];
@@ -57,7 +71,7 @@ char *proc_read(pid_t pid, const char *name, size_t *ret_len)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return NULL;
-	err = read_all(fd, &text);
+	err = read_most(fd, &text, most);
 	close(fd);
 	if (err) {
 		free(text.byte);
@@ -67,6 +81,11 @@ char *proc_read(pid_t pid, const char *name, size_t *ret_len)
 	if (ret_len)
 		*ret_len = text.byte_nr;
 	return text.byte;
+}
+
+char *proc_read(pid_t pid, const char *name, size_t *ret_len)
+{
+	return proc_read_most(pid, name, PROC_FILE_MAX, ret_len);
 }
 
 char *proc_text(pid_t pid, const char *name)
@@ -120,16 +139,31 @@ char *proc_join_args(const char *args, size_t len)
 	return text;
 }
 
+/* How many bytes fit that are whole arguments; of a first one that is longer all that fits. */
+static size_t whole_args(const char *args, size_t len)
+{
+	size_t end = len;
+
+	while (end && args[end - 1])
+		end--;
+	return end ?: len;
+}
+
 char *proc_cmdline(pid_t pid)
 {
-	size_t len;
-	char *args = proc_read(pid, "cmdline", &len), *text;
+	size_t len, kept;
+	char *args = proc_read_most(pid, "cmdline", PROC_CMDLINE_MAX + 1, &len), *text, *cut;
 
 	if (!args)
 		return strdup("");
-	text = proc_join_args(args, len);
+	kept = len > PROC_CMDLINE_MAX ? whole_args(args, PROC_CMDLINE_MAX) : len;
+	text = proc_join_args(args, kept);
 	free(args);
-	return text;
+	if (!text || kept == len)
+		return text;
+	cut = asprintf(&cut, "%s" PROC_CMDLINE_CUT, text) < 0 ? NULL : cut;
+	free(text);
+	return cut;
 }
 
 int proc_status(pid_t pid, const char *field, uint64_t *ret_value)

@@ -12,15 +12,28 @@
 
 #define NAME_WIDTH 30
 
+#define VALUE_SHOWN 500
+
+/* A value may be megabytes, as a process says what its arguments are; JSON has all of it. */
+static int put_value(FILE *out, const char *name, const char *value)
+{
+	size_t len = strlen(value), shown = VALUE_SHOWN;
+
+	if (len <= VALUE_SHOWN)
+		return put_line(out, "  %-*s %s", NAME_WIDTH, name, value);
+	for (int i = 0; i < 3 && (value[shown] & 0xc0) == 0x80; i++)
+		shown--; /* not amid a character */
+	return put_line(out, "  %-*s %.*s… (%zu bytes)", NAME_WIDTH, name, (int)shown, value, len);
+}
+
 static int put_metadata(FILE *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	int err = put_line(out, "metadata");
 
 	for (uint32_t i = 0; i < tables->metadata_nr && !err; i++)
-		err = put_line(out, "  %-*s %s", NAME_WIDTH,
-			       snapshot__string(snapshot, tables->metadata[i].key),
-			       snapshot__string(snapshot, tables->metadata[i].value));
+		err = put_value(out, snapshot__string(snapshot, tables->metadata[i].key),
+				snapshot__string(snapshot, tables->metadata[i].value));
 	if (!err && !tables->metadata_nr)
 		err = put_line(out, "  not recorded");
 	return err;

@@ -240,11 +240,14 @@ static void make_many(struct make *m)
 
 static void make_hostile(struct make *m)
 {
-	static char long_name[10001];
+	static char long_name[10001], cmdline[600];
 	uint32_t root = line(m, "main", "src/\xff\xfe.c", 1);
 
 	memset(long_name, 'x', sizeof(long_name) - 1);
 	metadata(m, "comm", "\033]0;owned\007");
+	memcpy(cmdline, long_name, 499);
+	strcpy(cmdline + 499, "ü and more");
+	metadata(m, "cmdline", cmdline);
 	metadata(m, "pid", "12; rm -rf /");
 	metadata(m, "rss_bytes", "99999999999999999999999");
 	count(m, SNAP_LOST, "evil\033[31m", UINT64_MAX);

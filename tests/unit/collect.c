@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -66,6 +68,75 @@ Test(proc, of_nobody)
 	cr_expect_null(proc_read(0x3fffffff, "maps", NULL));
 	cr_expect_eq(proc_status(0x3fffffff, "Tgid", &value), -ENOENT);
 	cr_expect_eq(proc_live_thread(0x3fffffff), 0);
+	free(line);
+}
+
+/* The command line of `cat - TEXT TEXT…`, which waits for its input. */
+static char *cmdline_of(const char *text, size_t nr)
+{
+	char **argv = calloc(nr + 3, sizeof(*argv)), *line, byte;
+	int in[2], out[2];
+	pid_t pid;
+
+	argv[0] = "cat";
+	argv[1] = "-";
+	for (size_t i = 0; i < nr; i++)
+		argv[2 + i] = (char *)text;
+	cr_assert(!pipe(in) && !pipe(out));
+	pid = fork();
+	if (!pid) {
+		dup2(in[0], STDIN_FILENO);
+		dup2(out[1], STDOUT_FILENO);
+		execvp(argv[0], argv);
+		_exit(127);
+	}
+	close(out[1]);
+	cr_assert_eq(write(in[1], "x", 1), 1);
+	cr_assert_eq(read(out[0], &byte, 1), 1, "it runs");
+	line = proc_cmdline(pid);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(in[0]);
+	close(in[1]);
+	close(out[0]);
+	free(argv);
+	return line;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t len = strlen(text), tail = strlen(end);
+
+	return len >= tail && !strcmp(text + len - tail, end);
+}
+
+Test(proc, command_lines_are_whole_where_they_are_short)
+{
+	char *line = cmdline_of("eleven byte", 300); /* 6 + 300 * 12 */
+
+	cr_expect_eq(strlen(line), 5 + 300 * 12);
+	cr_expect_not(ends_with(line, PROC_CMDLINE_CUT));
+	free(line);
+}
+
+Test(proc, command_lines_that_are_long_are_cut_where_an_argument_ends)
+{
+	char *line = cmdline_of("eleven byte", 400);
+
+	cr_expect_eq(strlen(line), 5 + (PROC_CMDLINE_MAX - 6) / 12 * 12 + strlen(PROC_CMDLINE_CUT));
+	cr_expect(ends_with(line, "eleven byte" PROC_CMDLINE_CUT), "%s", line);
+	free(line);
+}
+
+Test(proc, command_lines_of_one_long_argument_are_cut)
+{
+	char text[100000], *line;
+
+	memset(text, 'a', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	line = cmdline_of(text, 1);
+	cr_expect_leq(strlen(line), PROC_CMDLINE_MAX + strlen(PROC_CMDLINE_CUT));
+	cr_expect(ends_with(line, PROC_CMDLINE_CUT));
 	free(line);
 }
 
