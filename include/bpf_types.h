@@ -93,7 +93,9 @@ typedef uint64_t bpf_u64;
 	X(blocks_gone_in_gap, "blocks found replaced that were from before a gap in the recording") \
 	X(blocks_unsettled, "frees that came while their block may have been moving within the books: it may seem live") \
 	X(snapshots_lost, "earlier snapshots of the process that could not be written") \
-	X(objects_changed, "mapped files that were written to: frames from before may have no names")
+	X(objects_changed, "mapped files that were written to: frames from before may have no names") \
+	X(mappings_skipped, "mappings of code that came too fast to be taken in one by one: until the maps were read again, names may lack or be wrong") \
+	X(mappings_forgotten, "unmapped code that was forgotten too soon, as there was too much of it: names may lack")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,

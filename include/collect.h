@@ -302,6 +302,12 @@ bool collector__is_blind(const struct collector *collector);
 void collector__refresh(struct collector *collector);
 
 /*
+ * fn(what) is called between processes while something takes long. It returns whether a signal or something
+ * else is waiting: then what can be done later is done later.
+ */
+void collector__set_between(struct collector *collector, bool (*fn)(void *what), void *what);
+
+/*
  * Lets collector__event_fd() become readable when what is live in process i has risen to so many
  * bytes, once; 0: never. That is looked at where a block enters, so it is known within milliseconds.
  * Returns whether it has already: then nobody may ring.

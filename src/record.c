@@ -87,6 +87,16 @@ static void wait_for_events(const struct record *record)
 		poll(fds, 2, wait_ms(now, least(due, now + SECOND_NS)));
 }
 
+/* While a pass or a look takes long: we are alive, and a signal is seen to soon. */
+static bool is_signalled(void *record_)
+{
+	struct record *record = record_;
+	struct pollfd signals = { .fd = record->signal_fd, .events = POLLIN };
+
+	notify__alive(&record->notify);
+	return poll(&signals, 1, 0) > 0;
+}
+
 static void take_signals(struct record *record)
 {
 	struct signalfd_siginfo info;
@@ -222,7 +232,9 @@ int record_everyone(const struct record_options *options, struct collector *coll
 	}
 	if (notify__open(&record.notify))
 		say("the service manager cannot be told anything: NOTIFY_SOCKET is no address");
+	collector__set_between(collector, is_signalled, &record);
 	record_until_told_to_stop(&record);
+	collector__set_between(collector, NULL, NULL);
 	notify__close(&record.notify);
 	due_release(&record.due);
 	snapshot_batch__free(record.batch);

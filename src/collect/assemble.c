@@ -314,7 +314,9 @@ static void count_found(const struct assembly *assembly, const struct occasion *
 	loss[LOSS_tracebacks_skipping] = assembly->tracebacks_skipping;
 	/* Seen once it may be a process that is just ending. */
 	loss[LOSS_main_thread_ended] = target->leaderless_nr > 1;
-	loss[LOSS_mappings_replaced] = target->mappings.replaced_nr;
+	loss[LOSS_mappings_replaced] = mappings->replaced_nr;
+	loss[LOSS_mappings_skipped] = mappings->skipped_nr;
+	loss[LOSS_mappings_forgotten] = mappings->forgotten_nr;
 	loss[LOSS_tracebacks_missing] = assembly->tracebacks_missing;
 	loss[LOSS_functions_unprobed] = probes_lost_in(probes->failed, probes->failed_nr, mappings);
 	loss[LOSS_functions_dropped] = probes_lost_in(probes->dropped, probes->dropped_nr, mappings);

@@ -279,10 +279,11 @@ int collector__drain(struct collector *collector, struct reason *why)
 		err = make_sense(collector, next_image);
 	if (!err)
 		err = sweep(collector, next_image);
-	if (!err)
+	if (!err) {
 		health_swept(collector, &stale);
-	if (!err)
+		end_drain(collector);
 		let_go_of_unused(collector);
+	}
 	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/array.h"
 #include "base/capabilities.h"
+#include "base/idmap.h"
 #include "base/reason.h"
 #include "collect/perf_rings.h"
 
@@ -26,8 +27,20 @@ struct record {
 	size_t at; /* in bytes[] */
 };
 
+#define NO_RECORD SIZE_MAX
+
+/* What is kept of one process. */
+struct queue {
+	uint32_t pid;
+	uint32_t mapping_nr;
+	size_t skipped_at; /* in bytes[]: the record that counts those that are too many; or NO_RECORD */
+};
+
 struct mapping_events {
 	struct perf_rings rings;
+	struct queue *queue;
+	size_t queue_nr, queue_alloc;
+	struct idmap queue_of; /* by PID */
 	uint64_t until_ns; /* of the reading under way */
 	struct record *record; /* those before `next` are handed out */
 	size_t record_nr, record_alloc, next, collected; /* sorted up to `collected` */
@@ -79,6 +92,15 @@ struct lost_record {
 	uint64_t id, lost;
 };
 
+/* Our own, in the place of mappings of one process that were too many. */
+#define RECORD_SKIPPED UINT32_MAX
+struct skipped_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	uint64_t skipped_nr;
+	struct sample_id id;
+};
+
 static uint64_t time_of(const struct perf_event_header *header)
 {
 	const struct sample_id *id = (const void *)((const char *)header + header->size -
@@ -92,6 +114,72 @@ static bool is_told(const struct perf_event_header *header)
 	return header->type == PERF_RECORD_MMAP2 ||
 	       (header->type == PERF_RECORD_COMM && header->misc & PERF_RECORD_MISC_COMM_EXEC);
 }
+
+/* In all records that are kept it lies at the same place. */
+static uint32_t pid_of(const struct perf_event_header *header)
+{
+	return ((const struct comm_record *)header)->pid;
+}
+
+/* ---- what is kept of each process ---- */
+
+static bool is_queue_of(uint32_t i, const void *pid, const void *events_)
+{
+	const struct mapping_events *events = events_;
+
+	return events->queue[i].pid == *(const uint32_t *)pid;
+}
+
+static int queue_of(struct mapping_events *events, uint32_t pid, struct queue **ret)
+{
+	uint64_t hash = hash_bytes(&pid, sizeof(pid), 0);
+	uint32_t i = idmap_find(&events->queue_of, hash, is_queue_of, &pid, events);
+	struct queue new = { .pid = pid, .skipped_at = NO_RECORD };
+	int err = 0;
+
+	if (i == IDMAP_NONE) {
+		i = events->queue_nr;
+		err = array_push(events, queue, new) ?: idmap_add(&events->queue_of, hash, i);
+	}
+	*ret = &events->queue[i];
+	return err;
+}
+
+/* Records of after that are counted by another one. */
+static void close_skipped(struct mapping_events *events, const struct perf_event_header *header)
+{
+	struct queue *queue;
+
+	if (header->type == RECORD_SKIPPED && !queue_of(events, pid_of(header), &queue))
+		queue->skipped_at = NO_RECORD;
+}
+
+static int count_queued(struct mapping_events *events, const struct record *record)
+{
+	const struct perf_event_header *header = (const void *)(events->bytes + record->at);
+	struct queue *queue;
+	int err = queue_of(events, pid_of(header), &queue);
+
+	if (!err && header->type == PERF_RECORD_MMAP2)
+		queue->mapping_nr++;
+	if (!err && header->type == RECORD_SKIPPED)
+		queue->skipped_at = record->at;
+	return err;
+}
+
+/* Of those that are left. */
+static int count_all_queued(struct mapping_events *events)
+{
+	int err = 0;
+
+	events->queue_nr = 0;
+	idmap_release(&events->queue_of);
+	for (size_t i = 0; i < events->record_nr && !err; i++)
+		err = count_queued(events, &events->record[i]);
+	return err;
+}
+
+/* ---- taking records in ---- */
 
 static int keep(struct mapping_events *events, const struct perf_event_header *header)
 {
@@ -108,6 +196,43 @@ static int keep(struct mapping_events *events, const struct perf_event_header *h
 	return 0;
 }
 
+static int skip(struct mapping_events *events, struct queue *queue, uint64_t time_ns)
+{
+	struct skipped_record record = {
+		.header = { .type = RECORD_SKIPPED, .size = sizeof(record) },
+		.pid = queue->pid,
+		.id = { .time_ns = time_ns },
+	};
+	size_t at = events->bytes_nr;
+	int err = 0;
+
+	if (queue->skipped_at == NO_RECORD) {
+		err = keep(events, &record.header);
+		if (!err)
+			queue->skipped_at = at;
+	}
+	if (!err)
+		((struct skipped_record *)(events->bytes + queue->skipped_at))->skipped_nr++;
+	return err;
+}
+
+/* Execs are few, and begin anew what is known: they are kept in any case. */
+static int keep_or_skip(struct mapping_events *events, const struct perf_event_header *header)
+{
+	struct queue *queue;
+	int err = queue_of(events, pid_of(header), &queue);
+
+	if (err)
+		return err;
+	if (header->type != PERF_RECORD_MMAP2)
+		return keep(events, header);
+	if (queue->mapping_nr >= MAPPING_EVENTS_EACH)
+		return skip(events, queue, time_of(header));
+	err = keep(events, header);
+	queue->mapping_nr += !err;
+	return err;
+}
+
 /* What is newer than the first look stays: what it may follow can be in a ring that has been read. */
 static int take(void *what, const struct perf_event_header *header)
 {
@@ -120,7 +245,7 @@ static int take(void *what, const struct perf_event_header *header)
 	if (!is_told(header))
 		return 0;
 	if (events->bytes_nr <= BYTES_MAX)
-		return keep(events, header);
+		return keep_or_skip(events, header);
 	events->missed++;
 	return 0;
 }
@@ -236,6 +361,8 @@ void mapping_events__close(struct mapping_events *events)
 	perf_rings_close(&events->rings);
 	free(events->record);
 	free(events->bytes);
+	free(events->queue);
+	idmap_release(&events->queue_of);
 	free(events);
 }
 
@@ -282,10 +409,12 @@ static int hand_out_one(const struct perf_event_header *header, mapping_event_fn
 {
 	struct mapping_event event = {
 		.time_ns = time_of(header),
-		.pid = ((const struct comm_record *)header)->pid,
-		.is_exec = true,
+		.pid = pid_of(header),
+		.is_exec = header->type == PERF_RECORD_COMM,
 	};
 
+	if (header->type == RECORD_SKIPPED)
+		event.skipped_nr = ((const struct skipped_record *)header)->skipped_nr;
 	if (header->type == PERF_RECORD_MMAP2)
 		event = mapping_of((const struct mmap2_record *)header, event.time_ns);
 	return fn(what, &event);
@@ -304,6 +433,7 @@ static bool take_next(struct mapping_events *events, uint64_t until_ns)
 		const void *bytes = events->bytes + record->at;
 
 		memcpy(events->taken, bytes, ((const struct perf_event_header *)bytes)->size);
+		close_skipped(events, bytes);
 		events->next++;
 	}
 	pthread_mutex_unlock(&events->lock);
@@ -311,12 +441,12 @@ static bool take_next(struct mapping_events *events, uint64_t until_ns)
 }
 
 /* What the thread has added since moves down. */
-static void forget_handed_out(struct mapping_events *events)
+static int forget_handed_out(struct mapping_events *events)
 {
 	size_t left = events->record_nr - events->next, gone;
 
 	if (events->next < events->collected)
-		return;
+		return 0;
 	gone = left ? events->record[events->next].at : events->bytes_nr;
 	if (events->record_nr)
 		memmove(events->record, events->record + events->next, left * sizeof(*events->record));
@@ -327,6 +457,7 @@ static void forget_handed_out(struct mapping_events *events)
 	events->record_nr = left;
 	events->bytes_nr -= gone;
 	events->next = events->collected = 0;
+	return count_all_queued(events);
 }
 
 int mapping_events__collect(struct mapping_events *events)
@@ -334,8 +465,7 @@ int mapping_events__collect(struct mapping_events *events)
 	int err;
 
 	pthread_mutex_lock(&events->lock);
-	forget_handed_out(events);
-	err = drain_rings(events);
+	err = forget_handed_out(events) ?: drain_rings(events);
 	if (events->record_nr > events->next)
 		qsort(events->record + events->next, events->record_nr - events->next,
 		      sizeof(*events->record), by_time);

@@ -23,6 +23,7 @@ struct mapping_event {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	pid_t pid;
 	bool is_exec; /* the process has called exec: what it had mapped is gone; nothing else is set */
+	uint64_t skipped_nr; /* so many of its mappings from then on are not told of; nothing else is set */
 	uint64_t start, end;
 	uint64_t offset;     /* of start, in the file */
 	uint64_t dev, inode; /* 0 where there is a build-id, or no file */
@@ -37,7 +38,11 @@ struct mapping_events *mapping_events__open(struct reason *why);
 
 void mapping_events__close(struct mapping_events *events); /* NULL is allowed */
 
-/* Takes in all that has happened since the last time. 0 or -ENOMEM. */
+/*
+ * Takes in all that has happened since the last time. 0 or -ENOMEM. Of one process MAPPING_EVENTS_EACH
+ * mappings are kept at most until they are handed out, and one event that says how many more there were.
+ */
+#define MAPPING_EVENTS_EACH 4096
 int mapping_events__collect(struct mapping_events *events);
 
 /* The event is valid until it returns. 0 or a negative errno, which ends the handing out. */

@@ -3,10 +3,11 @@
 #define ALLOCSNAP_COLLECT_MAPPINGS_H
 
 /*
- * The code that a process maps: address → object and file offset. What is unmapped stays known,
- * until something else is mapped there.
+ * The code that a process maps: address → object and file offset. What is unmapped stays known for a
+ * while, since tracebacks of before are resolved at the next drain.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -18,15 +19,33 @@ struct reason;
 struct mapping {
 	uint64_t start, end;
 	uint64_t offset; /* of start, in the file */
+	uint64_t seen;	 /* mappings->reading when it was last known to be mapped */
 	uint32_t object; /* index, or OBJECT_NONE for anonymous code */
 };
+
+/* Addresses where some code was that is forgotten. */
+struct mapping_span {
+	uint64_t start, end;
+};
+
+#define MAPPINGS_UNMAPPED_MAX 4096 /* that are remembered */
+#define MAPPINGS_ADDED_MAX 16384   /* between two readings of /proc/PID/maps */
+#define MAPPINGS_SPAN_MAX 64
 
 /* Zeroed but for objects: nothing known. */
 struct mappings {
 	struct objects *objects; /* shared, not owned */
-	struct mapping *mapping; /* sorted by address; also what is unmapped by now */
+	struct mapping *mapping; /* sorted by address, without overlaps; also what is unmapped by now */
 	size_t mapping_nr, mapping_alloc;
-	uint64_t replaced_nr; /* mappings that have come in the place of others */
+	uint64_t reading;      /* counts up each time that /proc/PID/maps has been read */
+	uint64_t pass_reading; /* as of the last mappings_end_pass() */
+	size_t added_nr;       /* since it was last read */
+	struct mapping_span span[MAPPINGS_SPAN_MAX]; /* forgotten since changed_nr was counted up last */
+	size_t span_nr;
+	uint64_t replaced_nr;  /* mappings that have come in the place of others */
+	uint64_t changed_nr;   /* counts up when addresses recorded from then on may mean other code than before */
+	uint64_t forgotten_nr; /* unmapped ones that had to go before all tracebacks were resolved */
+	uint64_t skipped_nr;   /* new ones that were not taken in one by one */
 	uint32_t *used; /* objects that it has or had, each once; grows only */
 	size_t used_nr, used_alloc;
 };
@@ -37,8 +56,32 @@ struct mappings {
  */
 int mappings_refresh(struct mappings *mappings, pid_t pid, struct reason *why);
 
-/* Adds one that is known from elsewhere, in the place of what was there. 0 or -ENOMEM. */
+/*
+ * The same from the file's text, which is taken apart; is_cut: it ends too soon. 0, -ENOMEM, or -ESRCH: the
+ * process has ended.
+ */
+int mappings_read(struct mappings *mappings, pid_t pid, char *text, bool is_cut);
+
+/*
+ * Adds one that is known from elsewhere, in the place of what was there. Where too many have come since
+ * the maps were read, it is only counted. 0 or -ENOMEM.
+ */
 int mappings_add(struct mappings *mappings, const struct mapped_file *file, uint64_t offset);
+
+/* How many elements mappings_add() would move. */
+size_t mappings_cost(const struct mappings *mappings, uint64_t start);
+
+/* Whether it was mapped as far as is known. */
+bool mapping_is_there(const struct mappings *mappings, const struct mapping *mapping);
+
+/* Forgets what has not been mapped any more since before that reading. How many. */
+size_t mappings_forget_unmapped(struct mappings *mappings, uint64_t reading);
+
+/*
+ * After each drain: what the drain before found unmapped is forgotten. All tracebacks that it may be in
+ * have been resolved.
+ */
+void mappings_end_pass(struct mappings *mappings);
 
 /* What a forked process begins with; to has nothing yet. 0 or -ENOMEM. */
 int mappings_copy(struct mappings *to, const struct mappings *from);

@@ -35,6 +35,21 @@ static struct target *find_target_then(const struct collector *collector, pid_t 
 	return NULL;
 }
 
+static uint64_t cost_of_event(const struct target *target, const struct mapping_event *event)
+{
+	return PACE_EVENT_NS + PACE_REGION_NS * unwind_tables_regions(event->start, event->end) +
+	       PACE_MOVE_NS * mappings_cost(&target->mappings, event->start);
+}
+
+/* What it has mapped since is read from its maps, and the kernel's side looks there itself. */
+static void skip_events(struct collector *collector, struct target *target,
+			const struct mapping_event *event)
+{
+	if (pace_passes_over(&target->pace, collector->look_nr))
+		unwind_tables_forget_image(&collector->unwind_tables, target->books.image);
+	target__skip_events(target, event);
+}
+
 static int take_event(void *what, const struct mapping_event *event)
 {
 	struct collector *collector = what;
@@ -42,10 +57,16 @@ static int take_event(void *what, const struct mapping_event *event)
 
 	if (!target)
 		return 0;
-	if (!event->is_exec)
-		unwind_tables_forget(&collector->unwind_tables, event->start, event->end,
-				     target->books.image);
 	__atomic_fetch_add(&collector->bpf->bss->code_generation, 1, __ATOMIC_RELAXED);
+	if (event->is_exec)
+		return target__take_event(target, event);
+	if (event->skipped_nr ||
+	    !pace_takes_event(&target->pace, collector->look_nr, cost_of_event(target, event))) {
+		skip_events(collector, target, event);
+		return 0;
+	}
+	unwind_tables_forget(&collector->unwind_tables, event->start, event->end,
+			     target->books.image);
 	return target__take_event(target, event);
 }
 
@@ -221,7 +242,45 @@ static void see_to_end(struct collector *collector, struct target *target)
 	target->is_touched &= !collector->everyone;
 }
 
-static void refresh(struct collector *collector, struct target *target, bool whole)
+/* Tracebacks that are recorded from now on are others than those of before, of all processes. */
+static void tell_change(struct collector *collector, struct target *target)
+{
+	if (target->mappings.changed_nr == target->changed_nr)
+		return;
+	target->changed_nr = target->mappings.changed_nr;
+	__atomic_fetch_add(&collector->bpf->bss->mapping_generation, 1, __ATOMIC_RELAXED);
+}
+
+void end_drain(struct collector *collector)
+{
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		mappings_end_pass(&collector->target[i]->mappings);
+		tell_change(collector, collector->target[i]);
+	}
+}
+
+/* Between processes: what a few of them can make long does not keep anybody waiting. */
+static bool is_hurried(struct collector *collector)
+{
+	return collector->between && collector->between(collector->between_what);
+}
+
+/* What can't be read now stays touched: it will be at one of the next looks. */
+static int read_mappings(struct collector *collector, struct target *target, bool must)
+{
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	bool hurried = is_hurried(collector);
+	int err;
+
+	if (!pace_reads(&target->pace, now_ns, must && !hurried))
+		return -EAGAIN;
+	target->is_touched = false;
+	err = target__refresh(target, NULL);
+	pace_has_read(&target->pace, now_ns, target->mappings.mapping_nr);
+	return err;
+}
+
+static void refresh(struct collector *collector, struct target *target, bool whole, bool must)
 {
 	if (target->books.exec_cnt != target->exec_cnt)
 		take_exec(target);
@@ -229,13 +288,9 @@ static void refresh(struct collector *collector, struct target *target, bool who
 		see_to_end(collector, target);
 	if (target->has_ended || !(whole || target->is_touched))
 		return;
-	target->is_touched = false;
-	if (target__refresh(target, NULL))
+	if (read_mappings(collector, target, must))
 		return;
-	if (target->mappings.replaced_nr != target->replaced_nr) {
-		target->replaced_nr = target->mappings.replaced_nr;
-		__atomic_fetch_add(&collector->bpf->bss->mapping_generation, 1, __ATOMIC_RELAXED);
-	}
+	tell_change(collector, target);
 	probe_what_came(collector, target);
 	count_late(collector, target);
 }
@@ -279,6 +334,7 @@ void take_news(struct collector *collector, bool whole)
 {
 	uint64_t expired_nr;
 
+	collector->look_nr++;
 	if (collector->budget_fd >= 0)
 		(void)!read(collector->budget_fd, &expired_nr, sizeof(expired_nr));
 	ring_buffer__consume(collector->doorbell);
@@ -302,7 +358,7 @@ static void look(struct collector *collector, bool whole)
 	for (size_t i = 0; i < collector->target_nr && collector->unwind_tables.is_full; i++)
 		collector->target[i]->is_touched |= !collector->target[i]->has_ended; /* what is mapped now */
 	for (size_t i = 0; i < collector->target_nr; i++)
-		refresh(collector, collector->target[i], whole && !collector->everyone);
+		refresh(collector, collector->target[i], whole && !collector->everyone, whole);
 	if (collector->unwind_tables.is_full)
 		make_room_for_tables(collector);
 	unwind_tables_answer(&collector->unwind_tables, mappings_of, collector);
@@ -326,6 +382,12 @@ void collector__refresh(struct collector *collector)
 }
 
 /* ---- for others ---- */
+
+void collector__set_between(struct collector *collector, bool (*fn)(void *what), void *what)
+{
+	collector->between = fn;
+	collector->between_what = what;
+}
 
 int collector__event_fd(const struct collector *collector)
 {

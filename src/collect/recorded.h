@@ -71,6 +71,9 @@ struct collector {
 	size_t note_nr, note_alloc;
 
 	uint64_t refreshed_ns;	    /* when all were looked at */
+	uint64_t look_nr;
+	bool (*between)(void *what); /* see collector__set_between() */
+	void *between_what;
 	struct books books;
 	struct target *by_slot[PROCESSES_MAX];
 	struct target **by_pid; /* open addressing; by_pid_nr is a power of two, or 0 */
@@ -137,6 +140,9 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 
 /* Looks at all processes, at what they map and at what they are, whatever has happened. */
 void refresh_all(struct collector *collector);
+
+/* After a drain, when all that it has read has been resolved. */
+void end_drain(struct collector *collector);
 
 /* Events and books only: children and execs are known, but not what the new images map. */
 void take_news(struct collector *collector, bool whole);

@@ -341,6 +341,14 @@ int target__take_event(struct target *target, const struct mapping_event *event)
 	return mapping ? see(target, mapping->object, event->time_ns) : err;
 }
 
+void target__skip_events(struct target *target, const struct mapping_event *event)
+{
+	if (is_of_next_program(target, event))
+		return;
+	target->is_touched = true;
+	target->mappings.skipped_nr += event->skipped_nr ?: 1;
+}
+
 bool target__is_over(const struct target *target)
 {
 	struct pollfd end = { .fd = target->pidfd, .events = POLLIN };
@@ -359,7 +367,6 @@ void target__forget_traces(struct target *target)
 int target__forget_image(struct target *target)
 {
 	target->exec_cnt = target->books.exec_cnt;
-	target->replaced_nr = 0;
 	target->is_touched = true;
 	target->is_named = false;
 	target__forget_traces(target);

@@ -13,6 +13,7 @@
 #include "collect/health.h"
 #include "collect/mapping_events.h"
 #include "collect/mappings.h"
+#include "collect/pace.h"
 #include "collect/pausing.h"
 #include "collect/probes.h"
 #include "collect/rss.h"
@@ -98,7 +99,8 @@ struct target {
 	struct share share; /* where the probes are everybody's */
 	struct pausing *pausing; /* likewise */
 	uint64_t frames_unmapped;
-	uint64_t replaced_nr; /* mappings.replaced_nr that has been seen to */
+	uint64_t changed_nr; /* mappings.changed_nr that has been seen to */
+	struct pace pace;
 
 	struct code_place *place;
 	size_t place_nr, place_alloc;
@@ -131,6 +133,9 @@ bool target__was_there(const struct target *target, uint64_t time_ns);
 
 /* Takes in what the kernel has told of its mappings. 0 or -ENOMEM. */
 int target__take_event(struct target *target, const struct mapping_event *event);
+
+/* Events that are not taken one by one, as they were too many: the maps will be read instead. */
+void target__skip_events(struct target *target, const struct mapping_event *event);
 
 /* After its traces have been cleared: tracebacks are not known any more. */
 void target__forget_traces(struct target *target);

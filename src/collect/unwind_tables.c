@@ -289,6 +289,11 @@ static uint64_t last_region(uint64_t start, uint64_t end)
 	return last - first < UNWIND_REGIONS_MAX ? last : first + UNWIND_REGIONS_MAX - 1;
 }
 
+uint64_t unwind_tables_regions(uint64_t start, uint64_t end)
+{
+	return last_region(start, end) - (start >> UNWIND_REGION_SHIFT) + 1;
+}
+
 /* What the kernel's side has noted itself is younger than what we have read. */
 static void tell_regions(const struct unwind_tables *tables, const struct mapping *mapping,
 			 uint64_t image, bool is_true)
@@ -313,12 +318,19 @@ static void tell_regions(const struct unwind_tables *tables, const struct mappin
 void unwind_tables_tell(struct unwind_tables *tables, const struct mappings *mappings,
 			uint64_t image, bool is_true)
 {
+	uint64_t told_nr = 0, region_nr;
+
 	for (size_t i = 0; tables->bpf && i < mappings->mapping_nr; i++) {
 		const struct mapping *mapping = &mappings->mapping[i];
 
-		if (mapping->object < tables->entry_nr &&
-		    tables->entry[mapping->object].is_published)
-			tell_regions(tables, mapping, image, is_true);
+		if (!mapping_is_there(mappings, mapping) || mapping->object >= tables->entry_nr ||
+		    !tables->entry[mapping->object].is_published)
+			continue;
+		region_nr = unwind_tables_regions(mapping->start, mapping->end);
+		if (told_nr + region_nr > UNWIND_REGIONS_MAX)
+			continue; /* the map has no more room either: the kernel's side looks there itself */
+		told_nr += region_nr;
+		tell_regions(tables, mapping, image, is_true);
 	}
 }
 
@@ -330,6 +342,26 @@ void unwind_tables_forget(struct unwind_tables *tables, uint64_t start, uint64_t
 
 	for (; tables->bpf && key.region <= last; key.region++)
 		bpf_map_delete_elem(bpf_map__fd(tables->bpf->maps.unwind_places), &key);
+}
+
+#define PLACES_AT_ONCE 1024
+
+void unwind_tables_forget_image(struct unwind_tables *tables, uint64_t image)
+{
+	static struct place_key key[PLACES_AT_ONCE];
+	static struct unwind_place place[PLACES_AT_ONCE];
+	uint32_t at, nr;
+	bool is_first = true;
+	int fd, err = tables->bpf ? 0 : -ENOENT;
+
+	fd = err ? -1 : bpf_map__fd(tables->bpf->maps.unwind_places);
+	for (; !err; is_first = false) {
+		nr = PLACES_AT_ONCE;
+		err = bpf_map_lookup_batch(fd, is_first ? NULL : &at, &at, key, place, &nr, NULL);
+		for (uint32_t i = 0; i < nr && (!err || err == -ENOENT); i++)
+			if (key[i].image == image)
+				bpf_map_delete_elem(fd, &key[i]);
+	}
 }
 
 /* ---- what is asked for ---- */

@@ -57,6 +57,12 @@ int unwind_tables_add(struct unwind_tables *tables, const struct mappings *mappi
 void unwind_tables_tell(struct unwind_tables *tables, const struct mappings *mappings,
 			uint64_t image, bool is_true);
 
+/* How many entries the kernel's side has, at most, of what lies there. */
+uint64_t unwind_tables_regions(uint64_t start, uint64_t end);
+
+/* It is not known where code has been mapped: nothing that was told of the image holds any more. */
+void unwind_tables_forget_image(struct unwind_tables *tables, uint64_t image);
+
 /* Code has been mapped: what was told of these addresses holds no more. */
 void unwind_tables_forget(struct unwind_tables *tables, uint64_t start, uint64_t end,
 			  uint64_t image);

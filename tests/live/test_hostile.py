@@ -2,11 +2,13 @@
 """Files made to break who reads them: what each costs, while the recording goes on."""
 import os
 import pathlib
+import shutil
 import signal
 import time
 
-from harness import check, check_equal, private_mounts, reader_of, tool, wait_for
+from harness import WORKLOADS, Workload, check, check_equal, private_mounts, reader_of, tool, wait_for
 from hostile import HOSTILE, RETURNS, build, build_twin, returns_everywhere, unpacks_to_a_tebibyte
+from test_record import World
 
 SIZE = 777001
 READER_MEMORY = 256 << 20  # far below its limit: a program is read with less than 10 MiB
@@ -144,3 +146,38 @@ def test_hostile_end_of_the_recording(bench):
     for pid in (reader, spawner):
         wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}/fd/0"), f"the end of {pid}")
     check(target.popen.poll() is None, "the target has ended")
+
+
+def start_mapper(world):
+    program = world.bench.path("maps_code")
+    shutil.copy(os.path.join(WORKLOADS, "maps_code"), program)
+    return world.bench.start([program], kind=Workload, env=world.environment).ready()
+
+
+def check_next_pass(bench, recorder, mapper, size):
+    """The recorder comes to it, whatever it has been told meanwhile, and has names."""
+    mapper.order(f"hold {size}")
+    paths = recorder.pass_now()
+    check_equal(len(paths), 1, "snapshots of a pass")
+    check_equal(row_of(bench, paths[0], size)["traceback"][-1]["function"], "hold", "who has allocated")
+
+
+def maps_all_the_time(bench, how, number):
+    world = World(bench)
+    mapper = start_mapper(world)
+    recorder = world.record("--comm", "maps_code")
+    for i in range(3):
+        _, done = mapper.order(f"{how} {number}")
+        check_equal(done, number, f"mappings to {how}")
+        check_next_pass(bench, recorder, mapper, SIZE + i)
+    recorder.end()
+    check(mapper.popen.poll() is None, "the mapper has ended")
+
+
+def test_hostile_mapper_that_unmaps(bench):
+    """Half a second's work of a process must not be minutes of the recorder's."""
+    maps_all_the_time(bench, "drop", 100000)
+
+
+def test_hostile_mapper_that_keeps(bench):
+    maps_all_the_time(bench, "keep", 20000)

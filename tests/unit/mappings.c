@@ -138,6 +138,290 @@ Test(mappings, a_copy_goes_its_own_way)
 	free_fixture(fixture);
 }
 
+/* ---- what is unmapped ---- */
+
+/* As /proc/PID/maps has it, of the vDSO, which is one file for all of these; "" ends them. */
+static void read_maps(struct fixture *fixture, const char *lines)
+{
+	char *text = strdup(lines);
+
+	cr_assert_eq(mappings_read(&fixture->mappings, NO_PROCESS, text, false), 0);
+	free(text);
+}
+
+#define LINE_1 "1000-2000 r-xp 00001000 00:00 0   [vdso]\n"
+#define LINE_3 "3000-4000 r-xp 00003000 00:00 0   [vdso]\n"
+#define OTHER_3 "3000-4000 r-xp 00009000 00:00 0   [vdso]\n"
+#define DATA "5000-6000 rw-p 00001000 00:00 0   [vdso]\n"
+
+static bool is_there(struct fixture *fixture, uint64_t address)
+{
+	const struct mapping *mapping = mappings_find(&fixture->mappings, address);
+
+	return mapping && mapping_is_there(&fixture->mappings, mapping);
+}
+
+Test(mappings, that_are_gone_stay_known_and_are_told_apart)
+{
+	struct fixture *fixture = new_fixture();
+
+	read_maps(fixture, LINE_1 LINE_3 DATA);
+	cr_expect(is_there(fixture, 0x1000) && is_there(fixture, 0x3000));
+	expect_nothing_at(fixture, 0x5000);
+	read_maps(fixture, LINE_1);
+	cr_expect(is_there(fixture, 0x1000));
+	cr_expect_not(is_there(fixture, 0x3000));
+	expect_at(fixture, 0x3800, 0x3800);
+	add(fixture, 0x3000, 0x4000, 0x3000); /* again */
+	cr_expect(is_there(fixture, 0x3000));
+	cr_expect_eq(fixture->mappings.replaced_nr, 0);
+	free_fixture(fixture);
+}
+
+Test(mappings, that_were_gone_before_the_last_pass_are_forgotten)
+{
+	struct fixture *fixture = new_fixture();
+
+	read_maps(fixture, LINE_1 LINE_3);
+	mappings_end_pass(&fixture->mappings);
+	read_maps(fixture, LINE_1); /* tracebacks of before are resolved by the next drain */
+	mappings_end_pass(&fixture->mappings);
+	expect_at(fixture, 0x3000, 0x3000);
+	mappings_end_pass(&fixture->mappings);
+	expect_nothing_at(fixture, 0x3000);
+	mappings_end_pass(&fixture->mappings);
+	cr_expect(is_there(fixture, 0x1000), "it is mapped still");
+	cr_expect_eq(fixture->mappings.forgotten_nr, 0, "nothing that was needed");
+	free_fixture(fixture);
+}
+
+/* What is known of tracebacks through the old code must not be taken for the new one's. */
+Test(mappings, that_come_in_the_place_of_forgotten_ones_are_a_change)
+{
+	struct fixture *fixture = new_fixture();
+
+	read_maps(fixture, LINE_1 LINE_3);
+	read_maps(fixture, LINE_1);
+	cr_expect_eq(mappings_forget_unmapped(&fixture->mappings, fixture->mappings.reading), 1);
+	cr_expect_eq(fixture->mappings.changed_nr, 0);
+	add(fixture, 0x8000, 0x9000, 0x8000);
+	cr_expect_eq(fixture->mappings.changed_nr, 0);
+	add(fixture, 0x2000, 0x3001, 0x2000);
+	cr_expect_eq(fixture->mappings.changed_nr, 1);
+	cr_expect_eq(fixture->mappings.replaced_nr, 1);
+	add(fixture, 0x3001, 0x4000, 0x3001);
+	cr_expect_eq(fixture->mappings.changed_nr, 1, "it is told already");
+	free_fixture(fixture);
+}
+
+Test(mappings, that_are_read_in_the_place_of_forgotten_ones_are_a_change)
+{
+	struct fixture *fixture = new_fixture();
+
+	read_maps(fixture, LINE_1 LINE_3);
+	read_maps(fixture, LINE_1);
+	mappings_forget_unmapped(&fixture->mappings, fixture->mappings.reading);
+	read_maps(fixture, LINE_1 OTHER_3);
+	cr_expect_eq(fixture->mappings.changed_nr, 1);
+	cr_expect_eq(fixture->mappings.replaced_nr, 1);
+	free_fixture(fixture);
+}
+
+static uint64_t unmapped_address(unsigned int i)
+{
+	return 0x100000 + i * 0x2000;
+}
+
+/* They are mapped by and by, and each reading finds those of before gone. */
+static void map_and_unmap(struct fixture *fixture, unsigned int nr)
+{
+	for (unsigned int i = 0; i < nr; i++) {
+		add(fixture, unmapped_address(i), unmapped_address(i) + 0x1000, 0);
+		if (i % 100 == 99)
+			read_maps(fixture, LINE_1);
+	}
+	read_maps(fixture, LINE_1);
+}
+
+#define FORGOTTEN 250
+
+Test(mappings, of_unmapped_ones_the_oldest_are_forgotten)
+{
+	struct fixture *fixture = new_fixture();
+
+	map_and_unmap(fixture, MAPPINGS_UNMAPPED_MAX + FORGOTTEN);
+	cr_expect_eq(fixture->mappings.mapping_nr, MAPPINGS_UNMAPPED_MAX + 1);
+	cr_expect_eq(fixture->mappings.forgotten_nr, FORGOTTEN);
+	cr_expect(is_there(fixture, 0x1000));
+	for (unsigned int i = 0; i < MAPPINGS_UNMAPPED_MAX + FORGOTTEN; i++)
+		cr_expect_eq(!mappings_find(&fixture->mappings, unmapped_address(i)), i < FORGOTTEN, "%u", i);
+	cr_expect_gt(fixture->mappings.changed_nr, 0, "too many places to be remembered");
+	free_fixture(fixture);
+}
+
+Test(mappings, that_come_too_fast_are_counted)
+{
+	struct fixture *fixture = new_fixture();
+
+	for (unsigned int i = 0; i < MAPPINGS_ADDED_MAX + 5; i++)
+		add(fixture, unmapped_address(i), unmapped_address(i) + 0x1000, 0);
+	cr_expect_eq(fixture->mappings.mapping_nr, MAPPINGS_ADDED_MAX);
+	cr_expect_eq(fixture->mappings.skipped_nr, 5);
+	read_maps(fixture, LINE_1);
+	add(fixture, 0x8000, 0x9000, 0);
+	cr_expect(is_there(fixture, 0x8000));
+	cr_expect_eq(fixture->mappings.skipped_nr, 5);
+	free_fixture(fixture);
+}
+
+Test(mappings, behind_the_end_of_a_text_that_was_cut_are_not_gone)
+{
+	struct fixture *fixture = new_fixture();
+	char text[] = LINE_1;
+
+	read_maps(fixture, LINE_1 LINE_3);
+	cr_assert_eq(mappings_read(&fixture->mappings, NO_PROCESS, text, true), 0);
+	cr_expect(is_there(fixture, 0x1000) && is_there(fixture, 0x3000));
+	cr_expect_eq(fixture->mappings.skipped_nr, 1);
+	free_fixture(fixture);
+}
+
+/* The kernel goes on behind the last line's end; what has grown over that since comes with its begin. */
+Test(mappings, lines_that_overlap_are_cut)
+{
+	struct fixture *fixture = new_fixture();
+
+	read_maps(fixture, LINE_1 "1000-3000 r-xp 00001000 00:00 0   [vdso]\n" LINE_1 LINE_3);
+	cr_expect_eq(fixture->mappings.mapping_nr, 3);
+	expect_at(fixture, 0x1800, 0x1800);
+	expect_at(fixture, 0x2800, 0x2800);
+	expect_at(fixture, 0x3800, 0x3800);
+	free_fixture(fixture);
+}
+
+/* ---- the same as a model that knows each page ---- */
+
+#define PAGES 64
+#define PAGE 0x1000UL
+#define BASE 0x10000UL
+
+/* A page of code; where it came from, as start - offset, tells it from another's. */
+struct model_page {
+	bool is_known;
+	uint64_t bias, seen;
+};
+
+struct model {
+	struct model_page page[PAGES];
+	uint64_t reading;
+};
+
+struct piece {
+	unsigned int first, nr;
+	uint64_t bias;
+};
+
+static struct piece any_piece(unsigned int first)
+{
+	struct piece piece = { .first = first, .bias = rand() % 3 * 0x100000 };
+
+	piece.nr = 1 + rand() % 6;
+	if (piece.first + piece.nr > PAGES)
+		piece.nr = PAGES - piece.first;
+	return piece;
+}
+
+static void model_map(struct model *model, const struct piece *piece)
+{
+	for (unsigned int i = piece->first; i < piece->first + piece->nr; i++)
+		model->page[i] = (struct model_page){ true, piece->bias, model->reading };
+}
+
+static void add_piece(struct fixture *fixture, struct model *model)
+{
+	struct piece piece = any_piece(rand() % PAGES);
+	uint64_t start = BASE + piece.first * PAGE;
+
+	add(fixture, start, start + piece.nr * PAGE, start + piece.bias);
+	model_map(model, &piece);
+}
+
+static void read_pieces(struct fixture *fixture, struct model *model)
+{
+	char text[PAGES * 64] = "", *end = text;
+
+	model->reading++;
+	for (unsigned int at = rand() % 8; at < PAGES; at += rand() % 8) {
+		struct piece piece = any_piece(at);
+		uint64_t start = BASE + piece.first * PAGE;
+
+		end += sprintf(end, "%lx-%lx r-xp %lx 00:00 0 [vdso]\n", start, start + piece.nr * PAGE,
+			       start + piece.bias);
+		model_map(model, &piece);
+		at += piece.nr;
+	}
+	if (*text)
+		read_maps(fixture, text);
+	else
+		model->reading--;
+}
+
+static void forget_pieces(struct fixture *fixture, struct model *model)
+{
+	uint64_t reading = model->reading - (model->reading ? rand() % 2 : 0);
+
+	mappings_forget_unmapped(&fixture->mappings, reading);
+	for (unsigned int i = 0; i < PAGES; i++)
+		model->page[i].is_known &= model->page[i].seen >= reading;
+}
+
+static void expect_sorted(const struct mappings *mappings)
+{
+	for (size_t i = 0; i < mappings->mapping_nr; i++) {
+		const struct mapping *mapping = &mappings->mapping[i];
+
+		cr_assert_lt(mapping->start, mapping->end);
+		cr_assert(!i || mapping[-1].end <= mapping->start);
+	}
+}
+
+static void expect_model(struct fixture *fixture, const struct model *model, unsigned int step)
+{
+	expect_sorted(&fixture->mappings);
+	cr_assert_eq(fixture->mappings.reading, model->reading);
+	for (unsigned int i = 0; i < PAGES; i++) {
+		uint64_t address = BASE + i * PAGE + 0x800;
+		const struct mapping *mapping = mappings_find(&fixture->mappings, address);
+		const struct model_page *page = &model->page[i];
+
+		cr_assert_eq(!mapping, !page->is_known, "step %u, page %u", step, i);
+		if (!mapping)
+			continue;
+		cr_assert_eq(mapping->offset - mapping->start, page->bias, "step %u, page %u", step, i);
+		cr_assert_eq(mapping->seen, page->seen, "step %u, page %u", step, i);
+	}
+}
+
+Test(mappings, are_those_of_a_model_that_knows_each_page)
+{
+	struct fixture *fixture = new_fixture();
+	struct model model = {};
+
+	srand(1);
+	for (unsigned int step = 0; step < 20000; step++) {
+		unsigned int what = rand() % 8;
+
+		if (what == 0)
+			read_pieces(fixture, &model);
+		else if (what == 1)
+			forget_pieces(fixture, &model);
+		else
+			add_piece(fixture, &model);
+		expect_model(fixture, &model, step);
+	}
+	free_fixture(fixture);
+}
+
 /* ---- files ---- */
 
 /* The build-id of this very program. */
@@ -299,6 +583,7 @@ Test(objects, that_are_not_mapped_any_more_are_no_objects)
 struct seen {
 	pid_t pid;
 	unsigned int execs, mappings, named, out_of_order;
+	uint64_t skipped;
 	uint64_t last_ns;
 	char build_id[BUILD_ID_TEXT_MAX];
 	char path[4096];
@@ -382,7 +667,7 @@ Test(mapping_events, can_be_handed_out_up_to_a_time)
 }
 
 /* The rings are smaller than this: the thread has emptied them. */
-#define MORE_THAN_FITS 8000
+#define MORE_THAN_FITS 8000 /* of them MAPPING_EVENTS_EACH are kept */
 
 static void map_ourselves(unsigned int nr)
 {
@@ -399,13 +684,24 @@ static void map_ourselves(unsigned int nr)
 	close(fd);
 }
 
+static int note_skipped(void *what, const struct mapping_event *event)
+{
+	struct seen *seen = what;
+
+	if (event->pid == seen->pid)
+		seen->skipped += event->skipped_nr;
+	if (event->skipped_nr)
+		return 0;
+	return see(what, event);
+}
+
 static void expect_most(struct mapping_events *events)
 {
 	struct seen seen = { .pid = getpid() };
 
 	cr_assert_eq(mapping_events__collect(events), 0);
-	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &seen), 0);
-	cr_expect_geq(seen.mappings + mapping_events__missed(events), MORE_THAN_FITS,
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, note_skipped, &seen), 0);
+	cr_expect_geq(seen.mappings + seen.skipped + mapping_events__missed(events), MORE_THAN_FITS,
 		      "%u seen, %llu missed", seen.mappings,
 		      (unsigned long long)mapping_events__missed(events));
 	cr_expect_gt(seen.mappings, MORE_THAN_FITS / 2, "%u seen", seen.mappings);
@@ -417,6 +713,36 @@ Test(mapping_events, are_kept_while_nobody_asks)
 
 	map_ourselves(MORE_THAN_FITS);
 	expect_most(events);
+	mapping_events__close(events);
+}
+
+/* Who maps all the time does not take the room of all others. */
+Test(mapping_events, of_one_process_are_bounded)
+{
+	struct mapping_events *events = open_events();
+	struct seen seen = { .pid = getpid() }, next = { .pid = getpid() }, other = {};
+
+	map_ourselves(MORE_THAN_FITS);
+	other.pid = run_true();
+	cr_assert_eq(mapping_events__collect(events), 0);
+	map_ourselves(10);
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, note_skipped, &seen), 0);
+	cr_expect_leq(seen.mappings, MAPPING_EVENTS_EACH);
+	cr_expect_geq(seen.mappings + seen.skipped + mapping_events__missed(events), MORE_THAN_FITS);
+	cr_expect_gt(seen.skipped, 0);
+	map_ourselves(MAPPING_EVENTS_EACH / 2);
+	other.pid = run_true();
+	cr_assert_eq(mapping_events__collect(events), 0);
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, note_skipped, &next), 0);
+	cr_expect_gt(next.mappings, 0, "it is told of again");
+	cr_expect_geq(next.mappings + next.skipped + mapping_events__missed(events),
+		      MAPPING_EVENTS_EACH / 2);
+	map_ourselves(MORE_THAN_FITS);
+	other.pid = run_true();
+	cr_assert_eq(mapping_events__collect(events), 0);
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &other), 0);
+	cr_expect_eq(other.execs, 1);
+	cr_expect_geq(other.named, 3, "what others map is told of");
 	mapping_events__close(events);
 }
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_MAPS_TEXT_H
+#define ALLOCSNAP_COLLECT_MAPS_TEXT_H
+
+/* The text of /proc/PID/maps (fs/proc/task_mmu.c, show_map_vma). */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct maps_line {
+	uint64_t start, end, offset, dev, inode;
+	char perms[5];
+	const char *path; /* "" for anonymous memory; in the text of the line */
+};
+
+bool maps_parse_line(const char *text, struct maps_line *line);
+
+/* 65,530 mappings, the most that a process may have by default, take 8 MiB with paths of 60 bytes. */
+#define MAPS_TEXT_MAX (32u << 20)
+
+/*
+ * The lines of executable memory, "" where the process has ended; the caller frees them. *ret_is_cut: there
+ * were more than MAPS_TEXT_MAX bytes, and those of higher addresses lack. NULL and errno.
+ */
+char *maps_read_code(pid_t pid, bool *ret_is_cut);
+
+#endif

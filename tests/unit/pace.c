@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What one process may take of the recorder's time by mapping code. */
+#include <criterion/criterion.h>
+
+#include "collect/pace.h"
+
+#define SECOND 1000000000ULL
+
+static unsigned int taken(struct pace *pace, uint64_t look, uint64_t cost_ns, unsigned int offered)
+{
+	unsigned int nr = 0;
+
+	for (unsigned int i = 0; i < offered; i++) {
+		if (pace_takes_event(pace, look, cost_ns))
+			nr++;
+		else
+			pace_passes_over(pace, look);
+	}
+	return nr;
+}
+
+Test(pace, takes_so_many_events_at_each_look)
+{
+	unsigned int most = (PACE_LOOK_NS + PACE_EVENT_NS - 1) / PACE_EVENT_NS;
+	struct pace pace = {};
+
+	cr_expect_eq(taken(&pace, 0, PACE_EVENT_NS, 100000), most);
+	cr_expect_eq(taken(&pace, 0, PACE_EVENT_NS, 1), 0);
+	cr_expect_eq(taken(&pace, 1, PACE_EVENT_NS, 100000), most);
+}
+
+/* One that is larger than all that a look has is taken in, too, or it would never be. */
+Test(pace, takes_one_event_whatever_it_costs)
+{
+	struct pace pace = {};
+
+	cr_expect_eq(taken(&pace, 1, 10 * PACE_LOOK_NS, 5), 1);
+	cr_expect_eq(taken(&pace, 2, 10 * PACE_LOOK_NS, 5), 1);
+}
+
+/* What comes after one that was passed over may lie in its place: the order would be another one. */
+Test(pace, takes_none_after_one_that_was_passed_over)
+{
+	struct pace pace = {};
+
+	cr_expect(pace_passes_over(&pace, 3));
+	cr_expect_not(pace_passes_over(&pace, 3));
+	cr_expect_eq(taken(&pace, 3, 1, 5), 0);
+	cr_expect_eq(taken(&pace, 4, 1, 5), 5);
+	cr_expect(pace_passes_over(&pace, 4));
+}
+
+Test(pace, reads_small_maps_at_each_look)
+{
+	struct pace pace = {};
+
+	cr_expect(pace_reads(&pace, SECOND, false));
+	pace_has_read(&pace, SECOND, 500);
+	cr_expect(pace_reads(&pace, SECOND + SECOND / 20, false));
+}
+
+Test(pace, reads_large_maps_for_a_share_of_the_time)
+{
+	uint64_t now = SECOND, reading_ns = 65530ULL * PACE_LINE_NS;
+	struct pace pace = {};
+
+	pace_has_read(&pace, now, 65530);
+	cr_expect_not(pace_reads(&pace, now + 1, true));
+	cr_expect_not(pace_reads(&pace, now + PACE_READING_LONGEST_NS, false));
+	cr_expect(pace_reads(&pace, now + PACE_READING_LONGEST_NS, true), "for a pass");
+	cr_expect_not(pace_reads(&pace, now + PACE_READING_SHARE * reading_ns - 1, false));
+	cr_expect(pace_reads(&pace, now + PACE_READING_SHARE * reading_ns, false));
+}
