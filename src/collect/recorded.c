@@ -348,7 +348,7 @@ void take_news(struct collector *collector, bool whole)
  * Ends first, then events, then the books: so the books of who has ended are final, and whose
  * events have come is known.
  */
-static void look(struct collector *collector, bool whole)
+static void look(struct collector *collector, bool whole, bool must)
 {
 	for (size_t i = 0; i < collector->target_nr && (whole || !collector->everyone); i++)
 		collector->target[i]->has_ended = has_ended(collector, collector->target[i]);
@@ -358,7 +358,7 @@ static void look(struct collector *collector, bool whole)
 	for (size_t i = 0; i < collector->target_nr && collector->unwind_tables.is_full; i++)
 		collector->target[i]->is_touched |= !collector->target[i]->has_ended; /* what is mapped now */
 	for (size_t i = 0; i < collector->target_nr; i++)
-		refresh(collector, collector->target[i], whole && !collector->everyone, whole);
+		refresh(collector, collector->target[i], whole && !collector->everyone, must);
 	if (collector->unwind_tables.is_full)
 		make_room_for_tables(collector);
 	unwind_tables_answer(&collector->unwind_tables, mappings_of, collector);
@@ -372,13 +372,13 @@ static void look(struct collector *collector, bool whole)
 
 void refresh_all(struct collector *collector)
 {
-	look(collector, true);
+	look(collector, true, true);
 }
 
 void collector__refresh(struct collector *collector)
 {
 	look(collector, (!collector->everyone || collector->max_overhead) &&
-		       collector_now_ns(CLOCK_MONOTONIC) - collector->refreshed_ns >= SECOND_NS);
+		       collector_now_ns(CLOCK_MONOTONIC) - collector->refreshed_ns >= SECOND_NS, false);
 }
 
 /* ---- for others ---- */
