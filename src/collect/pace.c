@@ -38,6 +38,8 @@ bool pace_reads(const struct pace *pace, uint64_t now_ns, bool must)
 
 void pace_has_read(struct pace *pace, uint64_t now_ns, uint64_t line_nr)
 {
+	uint64_t cost_ns = line_nr * PACE_LINE_NS;
+
 	pace->read_ns = now_ns;
-	pace->next_read_ns = now_ns + line_nr * PACE_LINE_NS * PACE_READING_SHARE;
+	pace->next_read_ns = cost_ns <= PACE_READING_SMALL_NS ? 0 : now_ns + cost_ns * PACE_READING_SHARE;
 }

@@ -19,6 +19,7 @@
 #define PACE_MOVE_NS 5	   /* a mapping that makes room for another one */
 
 #define PACE_LINE_NS 3000	/* a line of /proc/PID/maps that is read */
+#define PACE_READING_SMALL_NS 5000000 /* at any time: what a library's probes wait for must not be put off */
 #define PACE_READING_SHARE 20	/* between two readings: so many times what the last one took */
 #define PACE_READING_LONGEST_NS 1000000000 /* a reading that must be is not older */
 
