@@ -434,11 +434,6 @@ void mappings_forget_objects(struct mappings *mappings, const bool *goes)
 	mappings->used_nr = kept;
 }
 
-bool mapping_is_there(const struct mappings *mappings, const struct mapping *mapping)
-{
-	return mappings_find(mappings, mapping->start) == mapping;
-}
-
 void mappings_release(struct mappings *mappings)
 {
 	free(mappings->mapping);

@@ -89,8 +89,6 @@ int mappings_copy(struct mappings *to, const struct mappings *from);
 /* After an exec: all is gone. */
 void mappings_forget(struct mappings *mappings);
 
-bool mapping_is_there(const struct mappings *mappings, const struct mapping *mapping);
-
 /* Those with goes[index] set are used no longer: no mapping may be of one. */
 void mappings_forget_objects(struct mappings *mappings, const bool *goes);
 

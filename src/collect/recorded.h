@@ -54,6 +54,7 @@ struct collector {
 	uint64_t budgets_judged_ns; /* of everyone: when they were */
 	struct probes everybody; /* where children are followed */
 	struct file_watch watch; /* where there is no keeper: on probed files */
+	uint64_t pass_nr;	 /* drains so far */
 	uint64_t changed_nr;	 /* objects.changed_nr that has been seen to */
 	struct mapping_events *events;
 	struct ring_buffer *doorbell;

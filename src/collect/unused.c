@@ -141,6 +141,16 @@ static void let_all_go(struct collector *collector, const bool *goes)
 		forget_names(collector);
 }
 
+#define READ_EACH_PASSES 8 /* what a process has unmapped, and nothing mapped since, is told by nobody */
+
+static void read_some_anew(struct collector *collector)
+{
+	collector->pass_nr++;
+	for (size_t i = 0; i < collector->target_nr; i++)
+		if (!((collector->target[i]->pid + collector->pass_nr) % READ_EACH_PASSES))
+			collector->target[i]->is_touched |= !collector->target[i]->has_ended;
+}
+
 void let_go_of_unused(struct collector *collector)
 {
 	size_t nr = collector->objects.object_nr + 1;
@@ -153,6 +163,7 @@ void let_go_of_unused(struct collector *collector)
 		choose(&collector->objects, is_needed, idle, goes);
 		let_all_go(collector, goes);
 	}
+	read_some_anew(collector);
 	free(is_needed);
 	free(goes);
 	free(idle);
