@@ -97,6 +97,7 @@ static json_t *probe_json(const struct diagnosed_process *process,
 	static const char *const why[] = {
 		[PLACEMENT_EMULATED] = "emulated", [PLACEMENT_NONE_IN_REACH] = "none-in-reach",
 		[PLACEMENT_BRANCH_INTO] = "branch-into", [PLACEMENT_NOT_DECODED] = "not-decoded",
+		[PLACEMENT_BEHIND_NOP] = "behind-nop",
 	};
 	static const char *const returns[] = {
 		[RETURN_NONE] = NULL, [RETURN_SESSION] = "session", [RETURN_PROBE] = "return probe",

@@ -171,6 +171,7 @@ static const char *placement_text(const struct placement *placement)
 		[PLACEMENT_NONE_IN_REACH] = "single-stepped: no emulated instruction in reach",
 		[PLACEMENT_BRANCH_INTO] = "single-stepped: the function branches back to its begin",
 		[PLACEMENT_NOT_DECODED] = "at the entry: its code cannot be decoded",
+		[PLACEMENT_BEHIND_NOP] = "single-stepped: behind a nop of five bytes",
 	};
 
 	return text[placement->why];

@@ -52,11 +52,20 @@ static int check_seldom(const struct attachment *at, const struct probe_site *si
 					 "each probe takes long to remove");
 }
 
-static int add_site(const struct attachment *at, const struct probe_site *site,
+static int check_site(const struct attachment *at, struct probe_site *site, uint64_t offset,
+		      struct reason *why)
+{
+	int err = check_place(at, offset, why);
+
+	site->is_on_nop5 = err != 0;
+	return err;
+}
+
+static int add_site(const struct attachment *at, struct probe_site *site,
 		    struct batch *batch, struct reason *why)
 {
 	const struct probe_place entry = site_entry(at->probes, site);
-	int err = check_seldom(at, site, why);
+	int err = check_seldom(at, site, why) ?: check_site(at, site, entry.offset, why);
 
 	if (err)
 		return err;

@@ -58,7 +58,7 @@ static int add_ret(const struct attachment *at, const struct probe_site *site,
 		return 0;
 	if (place.offset == site_entry(at->probes, site).offset)
 		return reason_set(why, -ENOTSUP, "it returns at its entry");
-	err = array_push(at->probes, ret, ret);
+	err = check_place(at, place.offset, why) ?: array_push(at->probes, ret, ret);
 	return err ?: array_push(places, place, place);
 }
 

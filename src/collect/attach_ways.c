@@ -7,11 +7,13 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/reason.h"
 #include "collect/bpf.h"
 #include "collect/keeper.h"
 #include "collect/objects.h"
 #include "collect/trials.h"
 #include "collect/uprobe_multi.h"
+#include "elf/nop5.h"
 
 static bool links_work(void)
 {
@@ -70,6 +72,29 @@ const struct probe_way *probe_way_of(const struct allocsnap_bpf *bpf)
 		return &probe_ways[0];
 	return &probe_ways[bpf_program__expected_attach_type(bpf->progs.enter_call) ==
 					   UPROBE_MULTI_ATTACH_TYPE ? 1 : 2];
+}
+
+static int nop5_err(void)
+{
+	static bool is_known;
+	static int err;
+
+	if (!is_known)
+		err = trial_nop5();
+	is_known = true;
+	return err;
+}
+
+int check_place(const struct attachment *at, uint64_t offset, struct reason *why)
+{
+	uint8_t code[NOP5_BYTES];
+
+	if (!is_nop5(code, object_read(at->object, offset, code, sizeof(code))) || !nop5_err())
+		return 0;
+	return reason_set(why, -ENOTSUP,
+			  "its probe would sit on a nop of five bytes, and this kernel %s",
+			  nop5_err() == -EFAULT ? "ends forked children there" :
+						  "may end forked children there (it cannot be tried)");
 }
 
 struct attachment attachment_to(struct probes *probes, const struct allocsnap_bpf *bpf,

@@ -84,6 +84,12 @@ void detach_begin_link(const struct probes *probes, struct probe_link *link, str
 /* Sites that were just added, from `first` on, move to where there is room for all of them. Where that is. */
 size_t probe_sites_settle(struct probes *probes, size_t first);
 
+/*
+ * Whether a probe may sit there: -ENOTSUP, with a line, on a nop of five bytes (nop5.h), unless this kernel
+ * does no harm at one, which is tried when the first is met.
+ */
+int check_place(const struct attachment *at, uint64_t offset, struct reason *why);
+
 /* The probe at a site's entry. */
 struct probe_place site_entry(const struct probes *probes, const struct probe_site *site);
 

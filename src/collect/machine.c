@@ -84,6 +84,26 @@ static enum check_state check_session(struct check *check)
 		     "a kernel before 6.13; processes with several stacks are recorded without return probes, which is slower");
 }
 
+/* Of a trial in a child of ours. */
+static enum check_state survived(struct check *check, int err, const char *harm, const char *so)
+{
+	if (!err)
+		return say(check, CHECK_GOOD, "does no harm, tried on a child of allocsnap");
+	if (err == -EPERM || err == -EACCES)
+		return say(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
+	if (err == -EFAULT)
+		reason_set(&check->found, 0, "%s: %s", harm, so);
+	else
+		reason_set(&check->found, 0, "cannot be tried (%s): %s", strerror(-err), so);
+	return CHECK_COSTS;
+}
+
+static enum check_state check_nop5(struct check *check)
+{
+	return survived(check, trial_nop5(), "forked children of a probed process die at one",
+			"allocsnap places none there; functions that leave no other place are not recorded");
+}
+
 static enum check_state check_fentry(struct check *check)
 {
 	if (trial_load())
@@ -275,6 +295,7 @@ static const struct row kernel_rows[] = {
 	{ "many uprobes in a link", check_multi },
 	{ "pid of such a link", check_pid_of_link },
 	{ "uprobe session", check_session },
+	{ "probe on a 5-byte nop", check_nop5 },
 	{ "fentry", check_fentry },
 	{ "lockdown", check_lockdown },
 	{ "tracefs", check_tracefs },

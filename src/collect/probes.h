@@ -47,6 +47,7 @@ struct probe_site {
 	bool throws;
 	bool restarts;
 	bool is_attached;
+	bool is_on_nop5; /* not attached: it would end forked children (nop5.h) */
 	bool is_another; /* not attached: all its calls go on in another function, which is probed */
 };
 

@@ -4,26 +4,13 @@
 #include <elf.h>
 #include <string.h>
 
-/* Intel SDM vol. 2, 2.1.5: the bytes of ModRM, SIB and displacement, in 64-bit mode. */
-static size_t modrm_len(uint8_t modrm, uint8_t sib)
-{
-	uint8_t mod = modrm >> 6, rm = modrm & 7;
-	bool has_sib = mod != 3 && rm == 4;
-
-	if (mod == 3)
-		return 1;
-	if (mod == 1)
-		return 2 + has_sib;
-	if (mod == 2 || rm == 5 || (has_sib && (sib & 7) == 5))
-		return 5 + has_sib;
-	return 1 + has_sib;
-}
+#include "elf/nop5.h"
 
 /* ff /2: call through a register or memory, with len bytes in all. */
 static bool is_indirect_call(const uint8_t *at, size_t len)
 {
 	return at[0] == 0xff && (at[1] >> 3 & 7) == 2 &&
-	       1 + modrm_len(at[1], len > 2 ? at[2] : 0) == len;
+	       1 + x86_modrm_len(at[1], len > 2 ? at[2] : 0) == len;
 }
 
 bool is_return_address(const uint8_t *code, size_t before, size_t after, uint16_t elf_machine)

@@ -116,6 +116,21 @@ static void mark_program(const struct collector *collector, const struct target 
 			collector->objects.object[mappings->used[i]]->is_program = true;
 }
 
+/* It is not what a user would expect: other functions that cannot be probed are counted only. */
+static void note_nops(struct collector *collector, const struct probes *probes, uint32_t object)
+{
+	for (size_t i = 0; i < probes->site_nr; i++) {
+		const struct probe_site *site = &probes->site[i];
+		struct reason note;
+
+		if (site->object != object || !site->is_on_nop5)
+			continue;
+		reason_set(&note, 0, "%s in %s is not recorded: its probe would sit on a nop of five bytes, where this kernel ends forked children",
+			   site->function, collector->objects.object[object]->path);
+		add_note(collector, note.text);
+	}
+}
+
 /* A write that came before the file was watched is seen by the file's times. */
 static int probe_object(struct collector *collector, struct probes *probes, uint32_t object,
 			struct reason *why)
@@ -127,6 +142,8 @@ static int probe_object(struct collector *collector, struct probes *probes, uint
 		return 0;
 	watch_file(collector, object);
 	err = probes_attach(probes, collector->bpf, &collector->objects, object, why);
+	if (is_new)
+		note_nops(collector, probes, object);
 	if (!err && is_new && !objects_check(&collector->objects, object))
 		probes_drop(probes, object, &collector->detacher);
 	return err;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/trials.h"
+#include "collect/trials_private.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -25,10 +26,9 @@ __attribute__((noipa)) static int nobody(int value)
 	return value + 1;
 }
 
-/* Where it lies in our own file; 0: not known. */
-static uint64_t own_offset(void)
+uint64_t trial_offset(uint64_t address)
 {
-	uint64_t address = (uintptr_t)nobody, start, end, offset = 0, found = 0;
+	uint64_t start, end, offset = 0, found = 0;
 	char *text = proc_read(getpid(), "maps", NULL), *rest = text, *line;
 
 	while (!found && (line = strsep(&rest, "\n")))
@@ -39,7 +39,12 @@ static uint64_t own_offset(void)
 	return found;
 }
 
-static int load(uint32_t attach_type)
+static uint64_t own_offset(void)
+{
+	return trial_offset((uintptr_t)nobody);
+}
+
+int trial_load_as(uint32_t attach_type)
 {
 	static const struct bpf_insn return_0[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
@@ -62,7 +67,7 @@ static int close_after(int fd)
 
 int trial_load(void)
 {
-	return close_after(load(0));
+	return close_after(trial_load_as(0));
 }
 
 /* ---- perf ---- */
@@ -102,7 +107,7 @@ int trial_open_event(const char *path, uint64_t offset, bool is_return)
 
 static int try_event(bool is_return)
 {
-	int program = load(0), event, err = 0;
+	int program = trial_load_as(0), event, err = 0;
 
 	if (program < 0)
 		return program;
@@ -145,7 +150,7 @@ static int attach_to_own(int program, uint32_t attach_type)
 
 static int try_link(uint32_t attach_type)
 {
-	int program = load(attach_type), err;
+	int program = trial_load_as(attach_type), err;
 
 	if (program < 0)
 		return program;

@@ -167,8 +167,10 @@ static bool is_hex(const char *text, size_t room)
 
 static bool is_sound_placement(const struct placement *placement)
 {
-	return placement->why <= PLACEMENT_NOT_DECODED && placement->offset < CODE_MAX &&
-	       (placement->why == PLACEMENT_EMULATED || !placement->offset) &&
+	bool moves = placement->why == PLACEMENT_EMULATED || placement->why == PLACEMENT_BEHIND_NOP;
+
+	return placement->why <= PLACEMENT_BEHIND_NOP && placement->offset < CODE_MAX &&
+	       (moves || !placement->offset) &&
 	       memchr(placement->instruction, '\0', sizeof(placement->instruction));
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/array.h"
+#include "elf/nop5.h"
 
 #define CODE_MAX (64u << 10)
 
@@ -38,6 +39,8 @@ static bool is_emulated(const cs_insn *insn)
 {
 	uint8_t op = insn->bytes[0], next = insn->bytes[1];
 
+	if (is_nop5(insn->bytes, insn->size))
+		return false;
 	switch (op) {
 	case 0x50 ... 0x57: /* push */
 		return insn->size == 1;
@@ -226,6 +229,28 @@ static enum placement_why follow_line(struct code *code, size_t *at)
 	return code->size ? PLACEMENT_NONE_IN_REACH : PLACEMENT_NOT_DECODED;
 }
 
+static bool is_at_nop5(struct code *code, size_t at)
+{
+	return is_nop5(code->byte + at, code->size - at) && code__decode(code, at) &&
+	       code->insn->id == X86_INS_NOP;
+}
+
+/*
+ * Where nothing better is to be had: the entry, or what comes behind the nops of five bytes there, unless a
+ * branch leads back to that.
+ */
+static void stay(struct code *code, enum placement_why why, struct placement *ret)
+{
+	size_t at = 0;
+
+	while (is_at_nop5(code, at))
+		at += NOP5_BYTES;
+	if (at && (code->size == CODE_MAX || has_branch_into(code, at) || !code__decode(code, at)))
+		at = 0;
+	placement__set(ret, at, at ? PLACEMENT_BEHIND_NOP : why,
+		       code->size && code__decode(code, at) ? code->insn : NULL);
+}
+
 static void find(struct code *code, struct placement *ret)
 {
 	struct placement found;
@@ -244,8 +269,7 @@ static void find(struct code *code, struct placement *ret)
 	if (why == PLACEMENT_EMULATED)
 		*ret = found;
 	else
-		placement__set(ret, 0, why,
-			       code->size && code__decode(code, 0) ? code->insn : NULL);
+		stay(code, why, ret);
 }
 
 /*

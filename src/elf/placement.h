@@ -18,7 +18,8 @@
  *  - nothing before it leaves the line (branch, call, return, trap), and
  *  - no branch of the function goes to it, or behind the entry and before it: it would count
  *    a call twice.
- * Otherwise it stays at the entry, where it is always right.
+ * Otherwise it stays at the entry, where it is always right; or behind nops of five bytes there, which no
+ * probe should sit on (nop5.h), if no branch goes back to there.
  */
 
 #include <stddef.h>
@@ -29,6 +30,7 @@ enum placement_why {
 	PLACEMENT_NONE_IN_REACH,  /* at the entry: no emulated instruction that is safe */
 	PLACEMENT_BRANCH_INTO,	  /* at the entry: the function branches back to or before it */
 	PLACEMENT_NOT_DECODED,	  /* at the entry: bytes that are no code, or another machine */
+	PLACEMENT_BEHIND_NOP,	  /* behind a nop of five bytes at the entry, and not emulated */
 };
 
 struct placement {

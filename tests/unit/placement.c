@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "elf/nop5.h"
 
 static int find(const void *code, size_t size, uint64_t address, uint16_t elf_machine,
 		struct placement *ret)
@@ -53,6 +54,7 @@ Test(placement, may_stand_behind_a_product)
 #define JE "\x74\x10"	    /* je, to well behind */
 #define ENDBR64 "\xf3\x0f\x1e\xfa"
 #define RET "\xc3"
+#define NOP5 "\x0f\x1f\x44\0\0"
 
 static const struct {
 	const char *what;
@@ -97,7 +99,7 @@ static const struct {
 	{ "test, je", CODE(TEST JE), 3, PLACEMENT_EMULATED, "je 0x1015" },
 	{ "test, je near", CODE(TEST "\x0f\x84\0\x01\0\0"), 3, PLACEMENT_EMULATED, "je 0x1109" },
 	{ "endbr64, push", CODE(ENDBR64 "\x53"), 4, PLACEMENT_EMULATED, "push rbx" },
-	{ "endbr64, jmp", CODE(ENDBR64 "\xe9\0\0\0\0"), 4, PLACEMENT_EMULATED, "jmp 0x1009" },
+	{ "endbr64, jmp", CODE(ENDBR64 "\xe9\1\0\0\0"), 4, PLACEMENT_EMULATED, "jmp 0x100a" },
 	{ "long nop, push", CODE("\x0f\x1f\x40\0\x55"), 4, PLACEMENT_EMULATED, "push rbp" },
 	{ "data16 nop, push", CODE("\x66\x90\x55"), 2, PLACEMENT_EMULATED, "push rbp" },
 	{ "cmpb global, push", CODE("\x80\x3d\1\2\3\0\0\x41\x54"), 7, PLACEMENT_EMULATED,
@@ -108,6 +110,19 @@ static const struct {
 	{ "sete al, call", CODE("\x0f\x94\xc0\xe8\x10\0\0\0"), 3, PLACEMENT_EMULATED,
 	  "call 0x1018" },
 	{ "movq xmm0, rdi, push", CODE("\x66\x48\x0f\x6e\xc7\x55"), 5, PLACEMENT_EMULATED, NULL },
+
+	/* nops of five bytes: never on one, if that can be */
+	{ "nop5, push", CODE(NOP5 "\x55"), 5, PLACEMENT_EMULATED, "push rbp" },
+	{ "nop5, sub rsp", CODE(NOP5 "\x48\x83\xec\x08" JE), 5, PLACEMENT_BEHIND_NOP, "sub rsp, 8" },
+	{ "nop5 twice, ret", CODE(NOP5 NOP5 RET), 10, PLACEMENT_BEHIND_NOP, "ret" },
+	{ "nop5, back to behind it", CODE(NOP5 "\x48\x83\xec\x08\x75\xfa" RET), 0, PLACEMENT_NONE_IN_REACH,
+	  "nop dword ptr [rax + rax]" },
+	{ "nop5, back to itself", CODE(NOP5 "\x48\x83\xec\x08\x75\xf5" RET), 5, PLACEMENT_BEHIND_NOP, NULL },
+	{ "nop5, through a table", CODE(NOP5 "\x48\x83\xec\x08\xff\xe0"), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "nop5, garbage", CODE(NOP5 "\x06"), 0, PLACEMENT_NOT_DECODED, NULL },
+	{ "nop5 alone", CODE(NOP5), 0, PLACEMENT_NONE_IN_REACH, NULL },
+	{ "endbr64, nop5, ret", CODE(ENDBR64 NOP5 RET), 0, PLACEMENT_NONE_IN_REACH, "endbr64" },
+	{ "jmp to the next", CODE("\xe9\0\0\0\0\x55"), 0, PLACEMENT_NONE_IN_REACH, NULL },
 
 	/* something before the branch that the probe must not miss */
 	{ "sub rsp", CODE("\x48\x83\xec\x08" JE), 0, PLACEMENT_NONE_IN_REACH, "sub rsp, 8" },
@@ -277,5 +292,37 @@ Test(placement, random_bytes_do_no_harm)
 		cr_assert_eq(find(code, size, -16ull, EM_X86_64, &got), 0);
 		cr_assert_lt(got.offset, size);
 		free(code);
+	}
+}
+
+Test(placement, knows_nops_of_five_bytes)
+{
+	static const struct {
+		const char *bytes;
+		bool is;
+	} row[] = {
+		{ NOP5, true },
+		{ "\x66\x0f\x1f\x40\0", true },
+		{ "\x66\x66\x0f\x1f\0", true },
+		{ "\x2e\x2e\x2e\x2e\x90", true },
+		{ "\x66\x66\x66\x48\x90", true },
+		{ "\xe9\0\0\0\0", true },
+		{ "\x48\x8d\x64\x24\0", true }, /* lea (rsp), rsp */
+		{ "\x66\x66\x48\x89\xff", true }, /* mov rdi, rdi */
+		{ "\x0f\x1f\x40\0\x55", false }, /* of four bytes */
+		{ "\x0f\x1f\x84\0\0", false }, /* of eight */
+		{ "\x90\x90\x90\x90\x90", false },
+		{ "\xe9\0\0\0\1", false },
+		{ "\xe8\0\0\0\0", false },
+		{ "\x48\x8d\x64\x24\xf8", false }, /* lea -8(rsp), rsp */
+		{ "\x4c\x8d\x54\x24\x08", false },
+		{ "\x48\x89\xff\x55\x90", false },
+		{ ENDBR64 "\x90", false },
+		{ "\x66\x66\x66\x66\x66", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		cr_expect_eq(is_nop5((const uint8_t *)row[i].bytes, 5), row[i].is, "row %zu", i);
+		cr_expect(!is_nop5((const uint8_t *)row[i].bytes, 4), "row %zu, cut", i);
 	}
 }
