@@ -160,6 +160,13 @@ struct collector_options {
 	 */
 	bool no_names;
 
+	/*
+	 * Calls are seen to return by probes on `ret` instructions, each single-stepped, and never by return
+	 * probes, which change the return address on the stack: the process's own backtraces, its core
+	 * dumps, profilers in it and tracers of its system calls do not notice the recording then.
+	 */
+	bool no_return_probes;
+
 	bool on_oom; /* the OOM killer is watched: struct process_view, is_near_oom */
 
 	/*

@@ -15,7 +15,7 @@ struct capture_options {
 	uint64_t traceback_limit, max_blocks, max_tracebacks, max_memory;
 	uint64_t sample_bytes, min_size, max_size;
 	uint64_t max_overhead;
-	bool follow_forks, no_names;
+	bool follow_forks, no_names, no_return_probes;
 	enum collector_unwinder unwinder;
 	uint32_t domains; /* enum collector_domains; 0: not said */
 	struct string_list probe, label;

@@ -18,6 +18,7 @@
 #include "collect/attach_ways.h"
 #include "collect/bpf.h"
 #include "collect/load.h"
+#include "collect/trials.h"
 #include "parser/parser.h"
 #include "symbols/symbols.h"
 
@@ -101,7 +102,8 @@ void add_note(struct collector *collector, const char *what)
 static void prepare_to_follow(struct collector *collector)
 {
 	pausing_begin(collector, &collector->everybody_pausing); /* before there is any process that spends */
-	if (probes_have_sessions(collector->bpf))
+	collector->everybody.by_ret = collector->no_return_probes;
+	if (collector->no_return_probes || probes_have_sessions(collector->bpf))
 		return;
 	collector->everybody.by_ret = true;
 	add_note(collector, "children are followed without return probes, which is slower: the kernel could end other processes at one, as it has no uprobe sessions");
@@ -219,15 +221,29 @@ static int open_all(struct collector *collector, const struct collector_options 
 	return err;
 }
 
+/* A filter that ends the process is often set up later than a recording begins, so nobody is asked for one. */
+static void choose_returns(struct collector *collector, struct collector_options *options)
+{
+	int err = trial_return_call();
+
+	collector->has_return_calls = err != -ENOSYS;
+	if (err && err != -ENOSYS && !options->no_return_probes) {
+		options->no_return_probes = true;
+		add_note(collector, "calls are recorded without return probes, which is slower: this kernel lets filters of system calls (seccomp) end a process at one");
+	}
+	collector->no_return_probes = options->no_return_probes;
+}
+
 struct collector *collector__open(const struct collector_options *options, struct reason *why)
 {
-	static const struct collector_options defaults;
+	struct collector_options chosen = options ? *options : (struct collector_options){};
 	struct collector *collector = calloc(1, sizeof(*collector));
 	int err = collector ? 0 : -ENOMEM;
 
 	if (!err) {
 		allow_many_files(&collector->files_before);
-		err = open_all(collector, options ?: &defaults, why);
+		choose_returns(collector, &chosen);
+		err = open_all(collector, &chosen, why);
 	}
 	if (!err)
 		return collector;

@@ -132,6 +132,7 @@ static int open_target(struct diagnosis *diagnosis)
 	}
 	target->own_probes.pid = target->pid;
 	target->own_probes.is_trial = true;
+	target->own_probes.by_ret = diagnosis->collector->no_return_probes;
 	diagnosis->target = target;
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fnmatch.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "bpf_types.h"
 #include "collect/bpf.h"
 #include "collect/mappings.h"
+#include "collect/proc.h"
 #include "elf/allocators.h"
 #include "parser/parser.h"
 
@@ -53,6 +55,22 @@ int hazard_of_threads(const struct allocsnap_bpf *bpf, pid_t pid, struct reason 
 	else
 		reason_set(ret, 0, "its threads' signal stacks cannot be looked at: %s",
 			   got < 0 ? strerror(-got) : "cut short");
+	return 1;
+}
+
+/* ---- tracers ---- */
+
+int hazard_of_tracer(pid_t pid, struct reason *ret)
+{
+	uint64_t tracer = 0;
+	char *comm;
+
+	if (proc_status(pid, "TracerPid", &tracer) || !tracer || (pid_t)tracer == getpid())
+		return 0;
+	comm = proc_text(tracer, "comm");
+	reason_set(ret, 0, "process %d is traced by %d (%s), which can see a system call at each return of an allocator function (uretprobe, 335); --no-return-probes avoids that",
+		   pid, (int)tracer, comm ?: "?");
+	free(comm);
 	return 1;
 }
 

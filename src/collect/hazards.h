@@ -20,6 +20,12 @@ struct reason;
  */
 int hazard_of_threads(const struct allocsnap_bpf *bpf, pid_t pid, struct reason *ret);
 
+/*
+ * 1 with a line where another process traces this one's system calls, or could: a return probe is one of them
+ * (trial_return_call()).
+ */
+int hazard_of_tracer(pid_t pid, struct reason *ret);
+
 /* 1 with a line, or 0; -ENOMEM. A C library that only offers to switch stacks is none. */
 int hazard_of_object(struct parser *parser, const struct object *object, struct reason *ret);
 

@@ -251,7 +251,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 					  options->follow_forks || options->everyone);
 		bpf_program__set_autoload(bpf->progs.admissible_processes, options->everyone);
 		bpf_program__set_autoload(bpf->progs.note_own, options->everyone);
-		bpf->rodata->rules.by_ret = !probe_way_of(bpf)->has_sessions;
+		bpf->rodata->rules.by_ret = options->no_return_probes || !probe_way_of(bpf)->has_sessions;
 		choose_watch(bpf, options);
 		bpf_program__set_autoload(bpf->progs.oom_victim, options->on_oom);
 		bpf_program__set_autoload(bpf->progs.memory_groups, options->on_oom);

@@ -104,6 +104,16 @@ static enum check_state check_nop5(struct check *check)
 			"allocsnap places none there; functions that leave no other place are not recorded");
 }
 
+static enum check_state check_return_call(struct check *check)
+{
+	int err = trial_return_call();
+
+	if (err == -ENOSYS)
+		return say(check, CHECK_GOOD, "a return probe is no system call here");
+	return survived(check, err, "filters see its system call, and may end the process",
+			"calls are recorded without return probes, which is slower");
+}
+
 static enum check_state check_fentry(struct check *check)
 {
 	if (trial_load())
@@ -295,6 +305,7 @@ static const struct row kernel_rows[] = {
 	{ "many uprobes in a link", check_multi },
 	{ "pid of such a link", check_pid_of_link },
 	{ "uprobe session", check_session },
+	{ "return probe, seccomp", check_return_call },
 	{ "probe on a 5-byte nop", check_nop5 },
 	{ "fentry", check_fentry },
 	{ "lockdown", check_lockdown },

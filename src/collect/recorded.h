@@ -61,6 +61,8 @@ struct collector {
 	int event_fd; /* epoll: doorbell, events, pidfds, budget_fd */
 	bool follow_forks; /* also where everyone is recorded */
 	bool no_names;
+	bool no_return_probes;
+	bool has_return_calls; /* a return probe is a system call of the process */
 	bool everyone;
 	uint64_t min_bytes; /* of everyone */
 	uint64_t not_admitted_nr, ever_refused_nr; /* at the last look; what it grew by from look to look */

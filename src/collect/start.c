@@ -215,10 +215,19 @@ static int say_nothing_found(const struct collector *collector, const struct tar
 			  target->pid, target->comm);
 }
 
+static void note_tracer(struct collector *collector, const struct target *target)
+{
+	struct reason note;
+
+	if (collector->has_return_calls && !target->probes->by_ret && hazard_of_tracer(target->pid, &note))
+		add_note(collector, note.text);
+}
+
 int find_probes(struct collector *collector, struct target *target, struct reason *why)
 {
 	int err = probe_new_objects(collector, target, why);
 
+	note_tracer(collector, target);
 	if (!err && !probes_see_allocations(target->probes))
 		err = say_nothing_found(collector, target, why);
 	return err;
@@ -274,6 +283,7 @@ static void choose_probes(struct collector *collector, struct target *target)
 {
 	target->own_probes.pid = target->pid;
 	target->own_probes.keeper = collector->keeper;
+	target->own_probes.by_ret = collector->no_return_probes;
 	if (collector->follow_forks) {
 		target->probes = &collector->everybody;
 		target->pausing = &collector->everybody_pausing; /* begun when the collector was opened */

@@ -19,12 +19,16 @@ int trial_uprobe_session(void);
 int trial_open_event(const char *path, uint64_t offset, bool is_return);
 
 /*
- * In a child of ours that is probed, -EFAULT where it does not survive: a forked child of its own comes to a
- * probed nop of five bytes (nop5.h), which newer kernels than have links of many turn into a call; a probed
- * function returns under a filter of system calls, of which some kernels make one at that moment.
+ * In a child of ours, -EFAULT where it does not survive: a forked child of its own comes to a probed nop of
+ * five bytes (nop5.h), which newer kernels than have links of many turn into a call.
  */
 int trial_nop5(void);
-int trial_filtered_return(void);
+
+/*
+ * From 6.11 on a return probe is a system call of the process itself (x86-64, uretprobe). -ENOSYS: not on this
+ * kernel; -EFAULT: filters of system calls (seccomp) see it, and may end the process.
+ */
+int trial_return_call(void);
 
 /* A link, and whether its pid is the process: -EXDEV where it is one thread. Starts a thread and joins it. */
 int trial_pid_of_link(void);

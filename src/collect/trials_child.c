@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "collect/trials.h"
 #include "collect/trials_private.h"
 #include "collect/uprobe_multi.h"
@@ -70,14 +71,13 @@ static int end(const struct trial_child *child, bool goes)
 	return went && !status ? 0 : -EFAULT;
 }
 
-static int try_with(const struct trial_child *child, int program, uint64_t offset, bool of_returns)
+static int try_with(const struct trial_child *child, int program, uint64_t offset)
 {
 	uint64_t cookie = 0;
 	int link = uprobe_multi_attach(program, &(struct uprobe_multi){
 		.path = "/proc/self/exe",
 		.pid = child->pid,
 		.attach_type = UPROBE_MULTI_ATTACH_TYPE,
-		.of_returns = of_returns,
 		.nr = 1,
 		.offset = &offset,
 		.cookie = &cookie,
@@ -91,7 +91,7 @@ static int try_with(const struct trial_child *child, int program, uint64_t offse
 }
 
 /* Kernels without links of many probes are from before all that is tried so. */
-static int try_in_child(void (*function)(void), bool of_returns, int (*act)(void))
+static int try_in_child(void (*function)(void), int (*act)(void))
 {
 	uint64_t offset = trial_offset((uintptr_t)function);
 	int err = trial_uprobe_multi(), program;
@@ -104,9 +104,62 @@ static int try_in_child(void (*function)(void), bool of_returns, int (*act)(void
 		return program;
 	err = offset ? start(&child, act) : -ENOENT;
 	if (!err)
-		err = try_with(&child, program, offset, of_returns);
+		err = try_with(&child, program, offset);
 	close(program);
 	return err;
+}
+
+/* ---- filters of system calls ---- */
+
+/* Nothing may be asked of the kernel then but to end, or to go on behind a handler. */
+static int filter_all(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = { ARRAY_SIZE(filter), filter };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static void go_on(int)
+{
+}
+
+#define NO_SUCH_CALL 2
+
+/* uretprobe answers whoever is not at a return with SIGILL. */
+static int call_filtered(long call)
+{
+	signal(SIGILL, go_on);
+	if (syscall(call) < 0 && errno == ENOSYS)
+		return NO_SUCH_CALL;
+	if (prctl(PR_SET_DUMPABLE, 0) || filter_all())
+		return 1;
+	syscall(call);
+	return 0;
+}
+
+int trial_filtered_call(long call)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(call_filtered(call));
+	if (pid < 0)
+		return -errno;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_SUCH_CALL)
+		return -ENOSYS;
+	return status ? -EFAULT : 0;
 }
 
 #ifdef __x86_64__
@@ -138,44 +191,16 @@ static int hit_and_fork(void)
 
 int trial_nop5(void)
 {
-	return try_in_child(with_nop5, false, hit_and_fork);
+	return try_in_child(with_nop5, hit_and_fork);
 }
 
-/* ---- returns under a filter ---- */
+/* ---- returns that are a system call ---- */
 
-__attribute__((naked, noinline, noclone, used, aligned(16))) static void returning(void)
+#define URETPROBE 335 /* arch/x86/entry/syscalls/syscall_64.tbl */
+
+int trial_return_call(void)
 {
-	asm volatile("push %rbp\n\tpop %rbp\n\tret");
-}
-
-static void (*volatile call_returning)(void) = returning;
-
-/* Nothing may be asked of the kernel then but to end. */
-static int filter_all(void)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-	};
-	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
-
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
-
-static int filter_and_return(void)
-{
-	if (prctl(PR_SET_DUMPABLE, 0) || filter_all())
-		return 1;
-	call_returning();
-	return 0;
-}
-
-int trial_filtered_return(void)
-{
-	return try_in_child(returning, true, filter_and_return);
+	return trial_filtered_call(URETPROBE);
 }
 
 #else
@@ -185,9 +210,9 @@ int trial_nop5(void)
 	return 0;
 }
 
-int trial_filtered_return(void)
+int trial_return_call(void)
 {
-	return 0;
+	return -ENOSYS;
 }
 
 #endif

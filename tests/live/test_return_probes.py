@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""--no-return-probes: nothing that looks at a stack or at system calls notices the recording."""
+import ctypes
+import os
+import signal
+
+from harness import ALLOCSNAP, NO_RETURNS, WORKLOADS, check, check_equal
+
+OPTION = "--no-return-probes"
+
+
+def whole(program):
+    done = program.order("go 50")[1]
+    check(done["looks"] >= 50, f"looks: {done}")
+    return done["whole"] / done["looks"]
+
+
+def test_return_probes_in_backtraces(bench):
+    """With them the target's own backtrace() ends in the allocator, without them it never does."""
+    program = bench.workload("backtraces")
+    check_equal(whole(program), 1, "whole backtraces, alone")
+    for options in ((), (OPTION,)):
+        recording = bench.attach([program], *options)
+        share = whole(program)
+        path = recording.snapshot()
+        recording.end(signal.SIGINT)
+        shown = bench.show(path)
+        check(shown["counters"]["allocations"] > 100, "it was recorded")
+        check_equal(shown["losses"].get("calls_unreturned", 0), 0, "calls_unreturned")
+        if options or NO_RETURNS:
+            check_equal(shown["metadata"]["probe_kind"], "uprobe_ret", "probe_kind")
+            check_equal(share, 1, f"whole backtraces with {options}")
+        else:
+            check(share < 0.9, f"{share} of the backtraces are whole with return probes")
+    program.is_unharmed()
+
+
+def test_return_probes_of_children(bench):
+    """run and -f go without them, too, and say nothing of what was asked for."""
+    script = f"echo go 50 | {os.path.abspath(os.path.join(WORKLOADS, 'known'))}"
+    for options in ((OPTION,), (OPTION, "-f")):
+        stdout, stderr = bench.run([ALLOCSNAP, "run", *options, "-o", bench.path("out"), "--", "/bin/sh", "-c", script])
+        check("return probe" not in stderr, stderr)
+        paths = [line for line in stdout.splitlines() if line.endswith(".snap")]
+        check(paths, f"no snapshots: {stdout!r}")
+        for path in paths:
+            shown = bench.show(path)
+            check_equal(shown["metadata"]["probe_kind"], "uprobe_ret", path)
+            check_equal(shown["counters"].get("return_traps", 0), 0, "returns hijacked")
+
+
+PTRACE_SEIZE = 0x4206
+
+
+def test_return_probes_and_a_tracer(bench):
+    """attach and doctor name who traces the process, unless there is nothing for it to see."""
+    program = bench.workload("known")
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    check_equal(libc.ptrace(PTRACE_SEIZE, program.pid, None, None), 0, "ptrace")
+    said = f"process {program.pid} is traced by {os.getpid()} ("
+    recording = bench.attach([program])
+    recording.end(signal.SIGINT)
+    sees = not NO_RETURNS and "no system call" not in bench.allocsnap("doctor")[0]
+    check_equal(said in recording.stderr(), sees, f"said by attach: {recording.stderr()!r}")
+    notes = bench.json("doctor", str(program.pid))["process"]["notes"]
+    check_equal(any(note.startswith(said) for note in notes), sees, f"said by doctor: {notes}")
+    recording = bench.attach([program], OPTION)
+    recording.end(signal.SIGINT)
+    check(said not in recording.stderr(), "said without return probes")
