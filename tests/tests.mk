@@ -60,7 +60,7 @@ $(OUT)/workloads/%: tests/workloads/%.cc $(wildcard tests/workloads/*.h)
 $(OUT)/workloads/%.so: WORKLOAD_FLAGS := -shared -fPIC -O2 -fomit-frame-pointer -foptimize-sibling-calls
 $(OUT)/workloads/unwind_%: WORKLOAD_FLAGS := -O2 -fomit-frame-pointer
 # Probes of others on the machine's C library do not reach these.
-$(OUT)/workloads/backtraces: WORKLOAD_FLAGS := -static
+$(addprefix $(OUT)/workloads/,backtraces moved remap): WORKLOAD_FLAGS := -static
 $(OUT)/workloads/cxx_new: tests/workloads/cxx.cc
 $(OUT)/workloads/stacks_late: tests/workloads/stacks.c
 

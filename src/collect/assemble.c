@@ -323,6 +323,7 @@ static void count_found(const struct assembly *assembly, const struct occasion *
 	loss[LOSS_processes_dropped] = target->children_dropped_nr;
 	loss[LOSS_snapshots_lost] = target->snapshots_lost;
 	loss[LOSS_functions_late] = target->late_nr;
+	loss[LOSS_functions_copied] = target->copied_nr;
 	loss[LOSS_mappings_missed] = occasion->mappings_missed - target->missed_at_start;
 	loss[LOSS_process_events_missed] = occasion->process_events_missed;
 	loss[LOSS_frames_unmapped] = target->frames_unmapped;

@@ -55,8 +55,11 @@ static int check_seldom(const struct attachment *at, const struct probe_site *si
 static int check_site(const struct attachment *at, struct probe_site *site, uint64_t offset,
 		      struct reason *why)
 {
-	int err = check_place(at, offset, why);
+	int err;
 
+	if (at->object->is_copied)
+		return reason_set(why, -ENOTSUP, "its code may be copied while it runs, and a breakpoint in the copy would end the process");
+	err = check_place(at, offset, why);
 	site->is_on_nop5 = err != 0;
 	return err;
 }

@@ -78,6 +78,7 @@ static int add_file(struct diagnosis *diagnosis, uint32_t index)
 		.same_as = same_as(&collector->objects, index),
 		.is_program = is_program(object, diagnosis->process.exe),
 		.is_32_bit = is_32_bit(object),
+		.is_copied = object->is_copied && object->facts->function_nr,
 		.has_debug_file = has_debug_file(object),
 	};
 	struct object_traits traits = {};

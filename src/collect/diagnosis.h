@@ -65,6 +65,7 @@ struct diagnosed_file {
 	size_t probe_nr;
 	bool is_program;
 	bool is_32_bit;
+	bool is_copied; /* its code may be copied while it runs: no probe is placed in it */
 	bool has_traits;
 	uint64_t traits; /* enum object_trait */
 	bool has_debug_file;

@@ -36,6 +36,7 @@ struct object {
 	bool has_changed;	    /* the file has been written to since: facts hold no longer */
 	bool has_wrong_names;	    /* some may be of what the file has become */
 	bool is_program;	    /* that a process runs, not a library of it */
+	bool is_copied;		    /* its code may be copied while it runs: no probes (text_copies.h) */
 	bool is_given_up;	    /* reading it has failed, and is not tried again */
 	struct unwind_table *table; /* for objects_keeps_frame_pointer() */
 	bool has_no_table;

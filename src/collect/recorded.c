@@ -2,6 +2,7 @@
 /* What happens to the processes that are recorded: children, execs, ends, new code. */
 #include "collect/recorded.h"
 
+#include "collect/copied.h"
 #include "collect/custom.h"
 #include "collect/oom.h"
 #include "collect/unused.h"
@@ -198,6 +199,7 @@ static void read_books(struct collector *collector, bool whole)
 static void take_exec(struct target *target)
 {
 	target__forget_image(target);
+	target->copied_nr = 0;
 	if (target->books.thread_exec_cnt == target->thread_exec_cnt)
 		return;
 	target->thread_exec_cnt = target->books.thread_exec_cnt;
@@ -242,13 +244,14 @@ static void see_to_end(struct collector *collector, struct target *target)
 	target->is_touched &= !collector->everyone;
 }
 
-/* Tracebacks that are recorded from now on are others than those of before, of all processes. */
-static void tell_change(struct collector *collector, struct target *target)
+/* Tracebacks that are recorded from now on are others than those of before, of all processes. Whether they are. */
+static bool tell_change(struct collector *collector, struct target *target)
 {
 	if (target->mappings.changed_nr == target->changed_nr)
-		return;
+		return false;
 	target->changed_nr = target->mappings.changed_nr;
 	__atomic_fetch_add(&collector->bpf->bss->mapping_generation, 1, __ATOMIC_RELAXED);
+	return true;
 }
 
 void end_drain(struct collector *collector)
@@ -290,7 +293,8 @@ static void refresh(struct collector *collector, struct target *target, bool who
 		return;
 	if (read_mappings(collector, target, must))
 		return;
-	tell_change(collector, target);
+	if (tell_change(collector, target) && target->mappings.mapping_nr <= MAPPINGS_UNMAPPED_MAX)
+		copied_count(collector, target);
 	probe_what_came(collector, target);
 	count_late(collector, target);
 }

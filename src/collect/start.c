@@ -9,6 +9,7 @@
 
 #include "base/reason.h"
 #include "collect/admission.h"
+#include "collect/copied.h"
 #include "collect/custom.h"
 #include "collect/hazards.h"
 #include "collect/launch.h"
@@ -163,6 +164,7 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 		err = avoid_hazards(collector, target);
 	tell_given_up(collector);
 	mark_program(collector, target);
+	copied_mark(collector, target);
 	if (err)
 		reason_set(why, err, "cannot probe process %d: %s", target->pid, strerror(-err));
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
@@ -210,6 +212,10 @@ static int say_nothing_found(const struct collector *collector, const struct tar
 					  mappings_used(mappings, i)->unreadable);
 	if (target->probes->failed_nr && why && *why->text)
 		return -ENOENT;
+	if (copied_is_away(target->pid, target->exe))
+		return reason_set(why, -ENOENT,
+				  "process %d (%s): runs a copy of its code in anonymous memory, where nothing can be probed",
+				  target->pid, target->comm);
 	return reason_set(why, -ENOENT,
 			  "process %d (%s): no file that it maps defines malloc or another known allocator function; a static program without symbols cannot be traced",
 			  target->pid, target->comm);
@@ -228,6 +234,7 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 	int err = probe_new_objects(collector, target, why);
 
 	note_tracer(collector, target);
+	copied_count(collector, target);
 	if (!err && !probes_see_allocations(target->probes))
 		err = say_nothing_found(collector, target, why);
 	return err;
@@ -424,7 +431,7 @@ static int start_held(struct held *held)
 	probe_mapped(held);
 	launch_release(target->pid, &target->mappings, probe_mapped, held);
 	target->judged_nr = target->seen_nr; /* it was held meanwhile */
-	if (!held->err && !probes_see_allocations(target->probes))
+	if (!held->err && !probes_see_allocations(target->probes) && !copied_has_any(&target->mappings))
 		held->err = say_nothing_found(collector, target, held->why);
 	if (!held->err)
 		held->err = custom_check(collector, target, held->why);

@@ -101,6 +101,7 @@ struct target {
 	uint64_t frames_unmapped;
 	uint64_t changed_nr; /* mappings.changed_nr that has been seen to */
 	struct pace pace;
+	uint64_t copied_nr;   /* probed functions whose code it has replaced by a copy (copied.h) */
 
 	struct code_place *place;
 	size_t place_nr, place_alloc;

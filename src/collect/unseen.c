@@ -82,6 +82,17 @@ static bool has_failed(const struct diagnosed_process *process, struct reason *w
 	return process->failed_nr;
 }
 
+static bool is_copied(const struct diagnosed_file *file)
+{
+	return file->is_copied;
+}
+
+static bool has_copied(const struct diagnosed_process *process, struct reason *why)
+{
+	return name_files(process, is_copied, why,
+			  "may be copied to other memory while it runs, where a breakpoint would end the process: it has none");
+}
+
 static bool is_unread(const struct diagnosed_file *file)
 {
 	return file->unreadable && !file->is_32_bit && !is_kernels(file);
@@ -244,6 +255,8 @@ static const struct {
 	  no_allocator, true },
 	{ "32-bit", "a 32-bit program", "a 64-bit build of it", is_32_bit, true },
 	{ "functions-unprobed", "some of its allocator functions", NULL, has_failed, true },
+	{ "copied-code", "allocators in code that is copied while it runs", "preload the allocator as a library: probes in that stay",
+	  has_copied, true },
 	{ "files-unreadable", "files that it maps", "run as root, on the host; see the reason at the file",
 	  has_unread, true },
 	{ "go-heap", "Go's heap", MMAP_SHOWS "net/http/pprof, GODEBUG=gctrace=1", is_go, true },

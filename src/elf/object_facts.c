@@ -8,6 +8,7 @@
 #include "elf/allocators.h"
 #include "elf/elf_object.h"
 #include "elf/heap.h"
+#include "elf/text_copies.h"
 
 /* Code that is looked at to place a probe; functions are far smaller. */
 #define CODE_MAX (64 << 10)
@@ -133,6 +134,16 @@ static int read_functions(struct elf_object *elf, const struct functions_wanted 
 	return 0;
 }
 
+static int read_signs(struct elf_object *elf, struct object_facts *ret)
+{
+	size_t row;
+	int err = text_copy_find(elf, ret->function_nr, &row);
+
+	if (!err)
+		ret->copies_text = row + 1;
+	return err == -ENOMEM ? err : 0;
+}
+
 int object_facts_read(int fd, const struct functions_wanted *wanted, struct object_facts *ret,
 		      struct reason *why)
 {
@@ -143,7 +154,7 @@ int object_facts_read(int fd, const struct functions_wanted *wanted, struct obje
 		return -errno;
 	*ret = (struct object_facts){ .entry = elf_object__entry(elf) };
 	strcpy(ret->build_id, elf_object__build_id(elf));
-	err = read_functions(elf, wanted, ret);
+	err = read_functions(elf, wanted, ret) ?: read_signs(elf, ret);
 	if (err)
 		object_facts_release(ret);
 	elf_object__close(elf);
@@ -189,7 +200,7 @@ bool object_facts_are_sound(const struct object_facts *facts,
 {
 	if (!memchr(facts->build_id, '\0', sizeof(facts->build_id)) ||
 	    !is_hex(facts->build_id, sizeof(facts->build_id)) ||
-	    facts->function_nr > OBJECT_FUNCTIONS_MAX)
+	    facts->function_nr > OBJECT_FUNCTIONS_MAX || facts->copies_text > text_copy_nr)
 		return false;
 	if (facts->functions_err &&
 	    (facts->function_nr ||

@@ -45,6 +45,7 @@ struct object_facts {
 	char build_id[2 * OBJECT_BUILD_ID_BYTES + 1]; /* lower-case hex, "" if there is none */
 	uint64_t entry;	       /* the vaddr where it begins to run; 0: none */
 	int32_t functions_err; /* -ENOEXEC, -E2BIG: its symbols make no sense, or too much */
+	uint32_t copies_text;  /* 0: by no sign; else the row of text_copies[] + 1: code is copied while it runs */
 	uint32_t function_nr;  /* sorted by name, then address */
 	struct object_function *function;
 };

@@ -300,6 +300,7 @@ static const struct lie {
 	{ "a reason that is none", -EIO, { .function_nr = 1 }, { .placement.why = 77 } },
 	{ "an odd resolver", -EIO, { .function_nr = 1 }, { .is_ifunc = 2 } },
 	{ "an odd doubt", -EIO, { .function_nr = 1 }, { .is_ambiguous = 2 } },
+	{ "a sign that is none", -EIO, { .copies_text = UINT32_MAX, .function_nr = 1 } },
 	{ "functions and an error", -EIO, { .functions_err = -ENOEXEC, .function_nr = 1 } },
 	{ "an error that is ours", -EIO, { .functions_err = -ENOMEM } },
 	{ "pointers", 0, { .function = (void *)64, .function_nr = 1 } },

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_COPIED_H
+#define ALLOCSNAP_COLLECT_COPIED_H
+
+/*
+ * Programs that copy their code to anonymous memory while it runs (text_copies.h): in the copy a breakpoint
+ * ends the process, and no function can be probed.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct collector;
+struct mappings;
+struct target;
+
+/*
+ * Before the objects of a process are probed: those that may be copied are not, and a note says so. What has
+ * probes already keeps them.
+ */
+void copied_mark(struct collector *collector, const struct target *target);
+
+/* Whether any is marked. */
+bool copied_has_any(const struct mappings *mappings);
+
+/*
+ * Counts the probed functions of a process that lie in no mapping of their file any more, though it
+ * maps the file: LOSS_functions_copied. A note says so at the first.
+ */
+void copied_count(struct collector *collector, struct target *target);
+
+/* Whether a process maps a file, and nothing of it as code. */
+bool copied_is_away(pid_t pid, const char *path);
+
+#endif

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which files say that they copy code while it runs. */
+#include "elf/text_copies.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "elf/elf_object.h"
+#include "skip.h"
+
+/* What makes this program one of them: a guess. The signs themselves are in text_copies.c. */
+void *(*move)(void *, size_t, size_t, int, ...) = mremap;
+int (*advise)(void *, size_t, int) = madvise;
+
+static int find(const char *path, bool has_allocator, size_t *ret)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
+	struct elf_object *elf;
+
+	if (fd < 0)
+		skip_because("no %s", path);
+	elf = elf_object__open(fd, NULL);
+	close(fd);
+	cr_assert(elf);
+	err = text_copy_find(elf, has_allocator, ret);
+	elf_object__close(elf);
+	return err;
+}
+
+Test(text_copies, are_told_by_bytes_of_the_file)
+{
+	size_t row = 0;
+
+	cr_assert_eq(find("/proc/self/exe", false, &row), 0);
+	cr_expect_str_eq(text_copies[row].sign, "remap_executable");
+}
+
+/* It has all that a guess needs, as a C library has: but it uses none. */
+Test(text_copies, none_in_ordinary_files)
+{
+	size_t row;
+
+	cr_expect_eq(find("/usr/lib/x86_64-linux-gnu/libc.so.6", true, &row), -ENOENT);
+	cr_expect_eq(find("/usr/bin/env", true, &row), -ENOENT);
+	cr_expect_eq(find("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", true, &row), -ENOENT);
+}
+
+Test(text_copies, symbols_come_first_and_the_guess_last)
+{
+	bool is_symbol = true;
+
+	for (size_t i = 0; i < text_copy_nr; i++) {
+		cr_expect(is_symbol || !text_copies[i].is_symbol, "row %zu", i);
+		cr_expect_lt(strlen(text_copies[i].sign), 32, "row %zu", i);
+		is_symbol = text_copies[i].is_symbol;
+	}
+	cr_expect_str_eq(text_copies[text_copy_nr - 1].sign, "/proc/self/maps");
+}
