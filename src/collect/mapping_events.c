@@ -474,6 +474,24 @@ int mapping_events__collect(struct mapping_events *events)
 	return err;
 }
 
+/* They stay unsorted, and are not due, until they are collected. */
+int mapping_events__find_execs(struct mapping_events *events, exec_event_fn fn, void *what)
+{
+	int err;
+
+	pthread_mutex_lock(&events->lock);
+	err = drain_rings(events);
+	for (size_t i = events->next; i < events->record_nr; i++) {
+		const struct record *record = &events->record[i];
+		const struct comm_record *comm = (const void *)(events->bytes + record->at);
+
+		if (comm->header.type == PERF_RECORD_COMM)
+			fn(what, comm->pid, record->time_ns);
+	}
+	pthread_mutex_unlock(&events->lock);
+	return err;
+}
+
 /* What is called back may take its time: the thread goes on meanwhile. */
 int mapping_events__hand_out(struct mapping_events *events, uint64_t until_ns, mapping_event_fn fn,
 			     void *what)

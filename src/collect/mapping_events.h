@@ -55,6 +55,13 @@ typedef int (*mapping_event_fn)(void *what, const struct mapping_event *event);
 int mapping_events__hand_out(struct mapping_events *events, uint64_t until_ns, mapping_event_fn fn,
 			     void *what);
 
+/*
+ * Calls back for each exec that has been told of by now and was not handed out, in no order. What is handed
+ * out next stays the same.
+ */
+typedef void (*exec_event_fn)(void *what, pid_t pid, uint64_t time_ns);
+int mapping_events__find_execs(struct mapping_events *events, exec_event_fn fn, void *what);
+
 /* How many were dropped so far, as far as read, since nobody read them in time. */
 uint64_t mapping_events__missed(struct mapping_events *events);
 

@@ -139,11 +139,12 @@ static struct target *parent_of(const struct collector *collector, const struct 
 }
 
 /* One that could not be taken in has no snapshot: its parent's says so. */
-static void adopt(struct collector *collector, uint32_t slot)
+static void adopt(struct collector *collector, const struct new_child *child)
 {
-	const struct process books = *books_of(collector, slot);
+	const struct process books = *books_of(collector, child->slot);
 	struct target *parent = parent_of(collector, &books);
-	struct target *target = target__adopt(books.tgid, &books, parent, &collector->objects);
+	struct target *target = target__adopt(books.tgid, &books, child->began_ns, parent,
+					      &collector->objects);
 
 	if (target) {
 		target->probes = &collector->everybody;
@@ -154,7 +155,7 @@ static void adopt(struct collector *collector, uint32_t slot)
 	if (target && !add_target(collector, target))
 		return;
 	target__free(target);
-	books_end(&collector->books, slot);
+	books_end(&collector->books, child->slot);
 	if (parent)
 		parent->children_dropped_nr++;
 }
@@ -173,8 +174,65 @@ static void take_in(struct collector *collector, struct new_child *child, size_t
 	for (size_t i = 0; i < nr; i++) {
 		mapping_events__hand_out(collector->events, child[i].forked_ns, take_event,
 					 collector);
-		adopt(collector, child[i].slot);
+		adopt(collector, &child[i]);
 	}
+}
+
+/* ---- which program it is ---- */
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct new_child *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+struct newcomers {
+	struct new_child *child; /* by pid */
+	size_t nr;
+};
+
+/* The kernel tells of an exec before it maps the program, and admits the process after that. */
+static void take_begin(void *what, pid_t pid, uint64_t time_ns)
+{
+	const struct newcomers *newcomers = what;
+	struct new_child *end = newcomers->child + newcomers->nr, *child;
+
+	child = bsearch(&(struct new_child){ .pid = pid }, newcomers->child, newcomers->nr,
+			sizeof(*child), by_pid);
+	while (child && child > newcomers->child && child[-1].pid == pid)
+		child--;
+	for (; child && child < end && child->pid == pid; child++)
+		if (time_ns <= child->admitted_ns && time_ns > child->began_ns)
+			child->began_ns = time_ns;
+}
+
+/*
+ * What the launcher of a program has mapped, in the same process and before its exec, is not the program's. Where
+ * no exec is found it has been handed out already, and with it all that is older.
+ */
+static void find_begins(struct collector *collector, struct new_child *child, size_t nr)
+{
+	struct newcomers newcomers = { child, nr };
+	bool is_by_exec = false;
+
+	for (size_t i = 0; i < nr; i++)
+		is_by_exec |= child[i].admitted_ns != 0;
+	if (!is_by_exec)
+		return;
+	qsort(child, nr, sizeof(*child), by_pid);
+	mapping_events__find_execs(collector->events, take_begin, &newcomers);
+}
+
+static struct new_child new_child(const struct process *books, uint32_t slot)
+{
+	return (struct new_child){
+		.forked_ns = books->forked_ns,
+		.admitted_ns = books->admitted_ns,
+		.began_ns = books->forked_ns,
+		.slot = slot,
+		.pid = books->tgid,
+	};
 }
 
 static void read_books(struct collector *collector, bool whole)
@@ -188,8 +246,9 @@ static void read_books(struct collector *collector, bool whole)
 		if (collector->by_slot[slot])
 			read_known(collector, collector->by_slot[slot], whole);
 		else if (books_claim(&collector->books, slot))
-			child[nr++] = (struct new_child){ books_of(collector, slot)->forked_ns, slot };
+			child[nr++] = new_child(books_of(collector, slot), slot);
 	}
+	find_begins(collector, child, nr);
 	take_in(collector, child, nr);
 }
 

@@ -102,7 +102,10 @@ struct collector {
 /* A process that began in the kernel, and is not known yet. */
 struct new_child {
 	uint64_t forked_ns;
+	uint64_t admitted_ns; /* by its exec; else 0 */
+	uint64_t began_ns;    /* the program that it was admitted as; else forked_ns */
 	uint32_t slot;
+	pid_t pid;
 };
 
 uint64_t collector_now_ns(clockid_t clock);

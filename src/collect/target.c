@@ -212,8 +212,8 @@ static int inherit(struct target *target, const struct target *parent)
 	return err ?: see_all(target, target->mapped_ns);
 }
 
-struct target *target__adopt(pid_t pid, const struct process *books, const struct target *parent,
-			     struct objects *objects)
+struct target *target__adopt(pid_t pid, const struct process *books, uint64_t began_ns,
+			     const struct target *parent, struct objects *objects)
 {
 	struct target *target = target_new(objects);
 	int err = target ? 0 : -ENOMEM;
@@ -223,7 +223,7 @@ struct target *target__adopt(pid_t pid, const struct process *books, const struc
 		target->books = *books;
 		target->start_ticks = ticks_of(books->start_boottime_ns);
 		target->slot = books->slot;
-		target->born_ns = target->mapped_ns = books->forked_ns;
+		target->born_ns = target->mapped_ns = began_ns;
 		target->started_ns = books->admitted_ns ?: books->forked_ns;
 		target->exec_event_cnt = books->admitted_ns != 0; /* the one that it was admitted at */
 		err = inherit(target, parent);

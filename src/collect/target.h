@@ -54,7 +54,7 @@ struct target {
 	int pidfd; /* readable once the process has ended */
 	uint64_t start_ticks;
 	char *comm, *exe, *cmdline, *cgroup;
-	uint64_t born_ns;    /* CLOCK_MONOTONIC: events of before are of another with its pid */
+	uint64_t born_ns;    /* CLOCK_MONOTONIC: events of before are of another process or program with its pid */
 	uint64_t started_ns; /* CLOCK_MONOTONIC when it was admitted */
 	uint64_t rss_bytes, rss_at_start_bytes;
 	struct rss rss; /* as of the last drain at which it ran */
@@ -117,11 +117,12 @@ struct target {
 struct target *target__open(pid_t id, struct objects *objects, struct reason *why);
 
 /*
- * A process that began with a fork, by its books; it may be over already. Maps at first what its
- * parent does (NULL: that is not known). NULL and errno ENOMEM.
+ * A process that began with a fork or an exec, by its books; it may be over already. Maps at first what its
+ * parent does (NULL: that is not known). began_ns is the time of the event from which on events of the pid
+ * are of its program. NULL and errno ENOMEM.
  */
-struct target *target__adopt(pid_t pid, const struct process *books, const struct target *parent,
-			     struct objects *objects);
+struct target *target__adopt(pid_t pid, const struct process *books, uint64_t began_ns,
+			     const struct target *parent, struct objects *objects);
 
 /* Reads again what may change: mappings, RSS. Harmless once it has ended. */
 int target__refresh(struct target *target, struct reason *why);

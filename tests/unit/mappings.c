@@ -646,6 +646,41 @@ Test(mapping_events, tell_of_a_program_that_is_over)
 	mapping_events__close(events);
 }
 
+static void count_exec(void *what, pid_t pid, uint64_t time_ns)
+{
+	struct seen *seen = what;
+
+	seen->execs += pid == seen->pid;
+	seen->last_ns = pid == seen->pid ? time_ns : seen->last_ns;
+}
+
+/* Those that are collected, and those that are not yet and stay so. */
+Test(mapping_events, execs_are_found_before_they_are_handed_out)
+{
+	struct mapping_events *events = open_events();
+	struct seen early = {}, late = {}, found = {};
+
+	early.pid = run_true();
+	cr_assert_eq(mapping_events__collect(events), 0);
+	late.pid = run_true();
+	for (int i = 0; i < 2; i++) {
+		found = (struct seen){ .pid = i ? late.pid : early.pid };
+		cr_assert_eq(mapping_events__find_execs(events, count_exec, &found), 0);
+		cr_expect_eq(found.execs, 1);
+	}
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &late), 0);
+	cr_expect_eq(late.execs, 0, "not collected");
+	cr_assert_eq(mapping_events__collect(events), 0);
+	late.last_ns = 0;
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &late), 0);
+	cr_expect_eq(late.execs, 1);
+	cr_expect_eq(late.out_of_order, 0);
+	found = (struct seen){ .pid = late.pid };
+	cr_assert_eq(mapping_events__find_execs(events, count_exec, &found), 0);
+	cr_expect_eq(found.execs, 0, "handed out");
+	mapping_events__close(events);
+}
+
 Test(mapping_events, can_be_handed_out_up_to_a_time)
 {
 	struct mapping_events *events = open_events();

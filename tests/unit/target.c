@@ -16,7 +16,8 @@ static struct objects objects;
 
 static struct target *adopt(const struct process *books)
 {
-	struct target *target = target__adopt(NO_PROCESS, books, NULL, &objects);
+	struct target *target = target__adopt(NO_PROCESS, books, books->admitted_ns ? EXECED : FORKED, NULL,
+					      &objects);
 
 	cr_assert(target);
 	return target;
@@ -77,6 +78,22 @@ Test(target, execs_of_before_it_was_admitted_are_none_of_the_books)
 	cr_expect_eq(target->exec_event_cnt, target->books.exec_cnt);
 	cr_expect(!maps(target, 0x1000) && !maps(target, 0x2000));
 	cr_expect(maps(target, 0x3000) && maps(target, 0x4000));
+	end(target);
+}
+
+/* Nor what those have mapped: it would be probed, and what it gives counted as given too early. */
+Test(target, what_it_mapped_as_its_launcher_is_not_its_own)
+{
+	struct target *target = adopt_admitted();
+
+	tell_exec(target, 200);
+	tell_mapping(target, 210, 0x1000);
+	cr_expect_eq(target->mappings.used_nr, 0);
+	cr_expect_eq(target->seen_nr, 0);
+	tell_exec(target, EXECED);
+	tell_mapping(target, EXECED + 1, 0x3000);
+	cr_expect_eq(target->mappings.used_nr, 1);
+	cr_expect_eq(target->seen_nr, 1);
 	end(target);
 }
 
@@ -181,12 +198,12 @@ Test(target, is_called_what_its_snapshots_are_till_it_calls_exec)
 	end(target);
 }
 
-Test(target, is_there_from_its_birth_to_its_end)
+Test(target, is_there_from_its_exec_to_its_end)
 {
 	struct target *target = adopt_admitted();
 
-	cr_expect(!target__was_there(target, FORKED - 1));
-	cr_expect(target__was_there(target, FORKED));
+	cr_expect(!target__was_there(target, EXECED - 1));
+	cr_expect(target__was_there(target, EXECED));
 	cr_expect(target__was_there(target, 1000000));
 	target->books.exit_ns = 700;
 	cr_expect(target__was_there(target, 700));
