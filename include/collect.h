@@ -138,7 +138,8 @@ struct collector_options {
 	 * Every process is traced that the rules admit, now and later, from its first allocation on: for
 	 * each key that has rules that include one of them holds, and no rule that excludes does. Without
 	 * rules that is every process of the machine, but never ourselves. collector__admit() is due
-	 * at the start and now and then; nobody need be started or stopped. Probes are as with follow_forks.
+	 * at the start and now and then; nobody need be started or stopped. Probes are as with follow_forks;
+	 * the allocators that new programs will use are probed from the start, and a note names each.
 	 */
 	bool everyone;
 	const struct admission_rule *rule; /* ADMISSION_RULES_MOST at most; may go when the collector is open */

@@ -16,6 +16,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/attach_ways.h"
+#include "collect/beforehand.h"
 #include "collect/bpf.h"
 #include "collect/load.h"
 #include "collect/trials.h"
@@ -218,7 +219,7 @@ static int open_all(struct collector *collector, const struct collector_options 
 	err = open_events(collector, why);
 	if (!err && collector->follow_forks)
 		prepare_to_follow(collector);
-	return err;
+	return err ?: probe_beforehand(collector, options);
 }
 
 /* A filter that ends the process is often set up later than a recording begins, so nobody is asked for one. */

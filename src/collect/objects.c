@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -441,6 +442,50 @@ void objects_drop(struct objects *objects, uint32_t i)
 {
 	object_free(objects->object[i]);
 	objects->object[i] = NULL;
+}
+
+/* Links in the path are followed: processes have it by the path that the kernel tells. */
+static int open_own(const char *path, struct opened *ret, char real[PATH_MAX])
+{
+	char link[64];
+	ssize_t bytes;
+
+	*ret = (struct opened){ .fd = open_below("/", path), .is_by_path = true };
+	if (ret->fd < 0)
+		return -errno;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", ret->fd);
+	bytes = readlink(link, real, PATH_MAX);
+	if (bytes <= 0 || bytes == PATH_MAX)
+		return -ENAMETOOLONG;
+	real[bytes] = '\0';
+	return file_identity_read(ret->fd, &ret->identity);
+}
+
+static int get_opened(struct objects *objects, const char *path, struct opened *opened, uint32_t *ret)
+{
+	*ret = find_opened(objects, opened->fd, &opened->identity);
+	if (*ret == OBJECT_NONE)
+		return get_new(objects, &(struct mapped_file){ .path = path }, opened, ret);
+	close_opened(opened);
+	return 0;
+}
+
+int objects_get_path(struct objects *objects, const char *path, uint32_t *ret_object, struct reason *why)
+{
+	struct opened opened;
+	char real[PATH_MAX];
+	int err = open_own(path, &opened, real);
+
+	if (err) {
+		close_opened(&opened);
+		return reason_set(why, err, "%s", strerror(-err));
+	}
+	err = get_opened(objects, real, &opened, ret_object);
+	if (err)
+		return reason_set(why, err, "%s", strerror(-err));
+	if (objects->object[*ret_object]->facts)
+		return 0;
+	return reason_set(why, -ENOEXEC, "%s", objects->object[*ret_object]->unreadable);
 }
 
 int objects_note(struct objects *objects, const char *fmt, ...)

@@ -38,6 +38,7 @@ struct object {
 	bool is_program;	    /* that a process runs, not a library of it */
 	bool is_copied;		    /* its code may be copied while it runs: no probes (text_copies.h) */
 	bool is_given_up;	    /* reading it has failed, and is not tried again */
+	bool is_kept;		    /* probed for processes to come, though none maps it */
 	struct unwind_table *table; /* for objects_keeps_frame_pointer() */
 	bool has_no_table;
 	char *told_build_id;	/* in hexadecimal, of one that is unreadable; or NULL */
@@ -78,6 +79,12 @@ struct mapped_file {
  * without a root also -ENOENT: it is not mapped there any more, -ESRCH: the process has ended.
  */
 int objects_get(struct objects *objects, const struct mapped_file *file, uint32_t *ret_object);
+
+/*
+ * Likewise of a file that no process need map, by its path in our own root. 0, or a negative errno, with a
+ * line in *why where it could not be read.
+ */
+int objects_get_path(struct objects *objects, const char *path, uint32_t *ret_object, struct reason *why);
 
 /* Notes something that is to be said to who records, once. 0 or -ENOMEM. */
 __attribute__((format(printf, 2, 3)))

@@ -100,6 +100,16 @@ bool elf_object__is_dynamic(const struct elf_object *obj)
 	return elf_object__segment(obj, PT_DYNAMIC, &segment);
 }
 
+void elf_object__interpreter(const struct elf_object *obj, char *text, size_t room)
+{
+	GElf_Phdr segment;
+
+	if (!elf_object__segment(obj, PT_INTERP, &segment) || !segment.p_filesz || segment.p_filesz > room ||
+	    elf_object__read(obj, segment.p_offset, text, segment.p_filesz) || text[segment.p_filesz - 1] ||
+	    *text != '/')
+		*text = '\0';
+}
+
 uint64_t elf_object__entry(const struct elf_object *obj)
 {
 	return obj->header.e_entry;

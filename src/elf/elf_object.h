@@ -39,6 +39,9 @@ uint64_t elf_object__entry(const struct elf_object *obj);   /* the vaddr where i
 /* Has PT_DYNAMIC: a library, a program that uses some, or a static PIE. */
 bool elf_object__is_dynamic(const struct elf_object *obj);
 
+/* The loader that a program names (PT_INTERP), an absolute path that has room there; or "". */
+void elf_object__interpreter(const struct elf_object *obj, char *text, size_t room);
+
 struct elf_function {
 	size_t name;	 /* index into the names asked for */
 	uint64_t vaddr;	 /* the symbol's value */

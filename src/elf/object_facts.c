@@ -154,6 +154,7 @@ int object_facts_read(int fd, const struct functions_wanted *wanted, struct obje
 		return -errno;
 	*ret = (struct object_facts){ .entry = elf_object__entry(elf) };
 	strcpy(ret->build_id, elf_object__build_id(elf));
+	elf_object__interpreter(elf, ret->interpreter, sizeof(ret->interpreter));
 	err = read_functions(elf, wanted, ret) ?: read_signs(elf, ret);
 	if (err)
 		object_facts_release(ret);
@@ -200,6 +201,7 @@ bool object_facts_are_sound(const struct object_facts *facts,
 {
 	if (!memchr(facts->build_id, '\0', sizeof(facts->build_id)) ||
 	    !is_hex(facts->build_id, sizeof(facts->build_id)) ||
+	    !memchr(facts->interpreter, '\0', sizeof(facts->interpreter)) ||
 	    facts->function_nr > OBJECT_FUNCTIONS_MAX || facts->copies_text > text_copy_nr)
 		return false;
 	if (facts->functions_err &&

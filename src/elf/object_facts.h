@@ -18,6 +18,7 @@
 #define OBJECT_FUNCTIONS_MAX 256 /* each is asked about apart; honest files have some hundred */
 #define FUNCTION_NAME_MAX 256	 /* bytes, with the NUL */
 #define FUNCTIONS_WANTED_MAX 128
+#define INTERPRETER_MAX 256	 /* bytes, with the NUL */
 #define OBJECT_RETURNS_MAX 4096 /* of one function; honest ones have a few */
 
 /* Functions to look for besides those of allocator_functions[], each once; static ones, too. */
@@ -43,6 +44,7 @@ struct object_function {
 
 struct object_facts {
 	char build_id[2 * OBJECT_BUILD_ID_BYTES + 1]; /* lower-case hex, "" if there is none */
+	char interpreter[INTERPRETER_MAX]; /* the loader that it names, "" if there is none */
 	uint64_t entry;	       /* the vaddr where it begins to run; 0: none */
 	int32_t functions_err; /* -ENOEXEC, -E2BIG: its symbols make no sense, or too much */
 	uint32_t copies_text;  /* 0: by no sign; else the row of text_copies[] + 1: code is copied while it runs */

@@ -40,6 +40,7 @@ static void expect_same_returns(struct parser *parser, int fd, uint64_t vaddr)
 static void expect_same_facts(const struct object_facts *ours, const struct object_facts *theirs)
 {
 	cr_expect_str_eq(theirs->build_id, ours->build_id);
+	cr_expect_str_eq(theirs->interpreter, ours->interpreter);
 	cr_expect_eq(theirs->entry, ours->entry);
 	cr_assert_eq(theirs->function_nr, ours->function_nr);
 	for (uint32_t i = 0; i < ours->function_nr; i++) {
@@ -72,6 +73,26 @@ Test(parser_facts, are_those_that_are_found_here)
 		object_facts_release(&theirs);
 		close(fd);
 	}
+	parser__close(parser);
+}
+
+/* What leads to the C library of a program that nobody runs yet. */
+Test(parser_facts, tell_which_loader_a_program_names)
+{
+	struct parser *parser = parser_with(NULL, 0);
+	int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int alone = open("/usr/lib/x86_64-linux-gnu/libm.so.6", O_RDONLY | O_CLOEXEC);
+	struct object_facts facts = {};
+
+	cr_assert_eq(parser__facts(parser, own, NULL, &facts, NULL), 0);
+	cr_expect_eq(*facts.interpreter, '/', "%s", facts.interpreter);
+	cr_expect_eq(access(facts.interpreter, X_OK), 0, "%s", facts.interpreter);
+	memset(facts.interpreter, 'x', sizeof(facts.interpreter));
+	cr_expect(!object_facts_are_sound(&facts, NULL, UINT64_MAX), "it has no end");
+	object_facts_release(&facts);
+	cr_assert_eq(parser__facts(parser, alone, NULL, &facts, NULL), 0);
+	cr_expect_str_empty(facts.interpreter);
+	object_facts_release(&facts);
 	parser__close(parser);
 }
 

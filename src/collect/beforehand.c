@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/beforehand.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/reason.h"
+#include "collect/proc.h"
+#include "collect/recorded.h"
+
+/* ---- a file ---- */
+
+/* The line of a file. */
+static void note(struct collector *collector, const char *path, const char *what, const char *why)
+{
+	struct reason line;
+
+	reason_set(&line, 0, "%s %s: %s", path, what, why);
+	add_note(collector, line.text);
+}
+
+/* One without an allocator is let go. */
+static int keep(struct collector *collector, uint32_t index)
+{
+	struct probes *probes = &collector->everybody;
+	struct object *object = collector->objects.object[index];
+	size_t before = probes->site_nr;
+	struct reason why = {};
+	int err = probes_attach(probes, collector->bpf, &collector->objects, index, &why);
+
+	if (err && err != -ENOMEM) {
+		note(collector, object->path, "is not probed before it is used", why.text);
+		return 0;
+	}
+	if (err || probes->site_nr == before)
+		return err;
+	object->is_kept = true;
+	note(collector, object->path, "is probed from the start, for programs that come",
+	     "each process that uses it pays for the traps");
+	return 0;
+}
+
+static int keep_path(struct collector *collector, const char *path)
+{
+	uint32_t index;
+	int err = objects_get_path(&collector->objects, path, &index, NULL);
+
+	return err ? (err == -ENOMEM ? err : 0) : keep(collector, index);
+}
+
+/* ---- a program ---- */
+
+/* musl's is the C library; glibc's lies in the same folder, wherever a link leads. */
+static int keep_loader(struct collector *collector, const char *loader)
+{
+	const char *path, *slash;
+	char *beside;
+	uint32_t index;
+	int err = objects_get_path(&collector->objects, loader, &index, NULL);
+
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	err = keep(collector, index);
+	if (err)
+		return err;
+	path = collector->objects.object[index]->path;
+	slash = strrchr(path, '/');
+	if (asprintf(&beside, "%.*s/libc.so.6", slash ? (int)(slash - path) : 0, path) < 0)
+		return -ENOMEM;
+	err = keep_path(collector, beside);
+	free(beside);
+	return err;
+}
+
+static int keep_program(struct collector *collector, const char *path)
+{
+	struct object *object;
+	struct reason why = {};
+	uint32_t index;
+	int err = objects_get_path(&collector->objects, path, &index, &why);
+
+	if (err == -ENOMEM)
+		return err;
+	if (err) {
+		note(collector, path, "cannot be read, and what it allocates first will not be seen", why.text);
+		return 0;
+	}
+	object = collector->objects.object[index];
+	object->is_program = true;
+	err = keep(collector, index);
+	return err || !*object->facts->interpreter ? err :
+						     keep_loader(collector, object->facts->interpreter);
+}
+
+/* ---- the host ---- */
+
+/* A static program's allocator is its own affair. */
+static int keep_libraries_of(struct collector *collector, pid_t pid)
+{
+	struct mappings mappings = { .objects = &collector->objects };
+	char *exe = proc_link(pid, "exe");
+	int err = exe ? mappings_refresh(&mappings, pid, NULL) : -ENOMEM;
+
+	for (size_t i = 0; i < mappings.used_nr && !err; i++)
+		if (strcmp(mappings_used(&mappings, i)->path, exe))
+			err = keep(collector, mappings.used[i]);
+	mappings_release(&mappings);
+	free(exe);
+	return err == -ENOMEM ? err : 0;
+}
+
+static int keep_host_libraries(struct collector *collector)
+{
+	int err = keep_libraries_of(collector, 1);
+
+	return err || collector->everybody.site_nr ? err : keep_libraries_of(collector, getpid());
+}
+
+/* ---- the rules ---- */
+
+static bool is_path(const struct admission_rule *rule)
+{
+	return rule->key == ADMISSION_EXE && !strpbrk(rule->pattern, "*?");
+}
+
+/* Whether a program may come that no rule names by its whole path. */
+static bool admits_others(const struct collector_options *options)
+{
+	size_t path_nr = 0, pattern_nr = 0;
+
+	for (size_t i = 0; i < options->rule_nr; i++)
+		if (!options->rule[i].excludes && options->rule[i].key == ADMISSION_EXE)
+			*(is_path(&options->rule[i]) ? &path_nr : &pattern_nr) += 1;
+	return pattern_nr || !path_nr;
+}
+
+static bool admits_pids(const struct collector_options *options)
+{
+	for (size_t i = 0; i < options->rule_nr; i++)
+		if (!options->rule[i].excludes && options->rule[i].key == ADMISSION_PID)
+			return true;
+	return false;
+}
+
+int probe_beforehand(struct collector *collector, const struct collector_options *options)
+{
+	int err = 0;
+
+	if (!options->everyone || admits_pids(options))
+		return 0;
+	if (admits_others(options))
+		err = keep_host_libraries(collector);
+	for (size_t i = 0; i < options->rule_nr && !err; i++)
+		if (!options->rule[i].excludes && is_path(&options->rule[i]))
+			err = keep_program(collector, options->rule[i].pattern);
+	return err;
+}

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""allocsnap record: programs that begin when nobody has mapped their allocator yet, and who pays for them."""
+import os
+import re
+import shutil
+
+from harness import WORKLOADS, Workload, changed_code, check, check_equal, tool
+from test_record import World, name_of
+
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads")
+BLOCKS, BYTES = 303, 4001
+
+
+def build(bench, name, *flags):
+    """A program that allocates at once, and then sleeps."""
+    path = bench.path(name)
+    bench.run([tool("gcc"), "-g", "-O1", os.path.join(SOURCES, "at_once.c"), "-o", path, *flags])
+    return path
+
+
+def with_loader_of(world):
+    """Linked to the world's C library by the world's loader: its environment says nothing of them."""
+    loader = os.path.join(world.libraries, "ld-linux-x86-64.so.2")
+    shutil.copy("/lib64/ld-linux-x86-64.so.2", loader)
+    return [f"-Wl,--dynamic-linker={loader}", f"-Wl,-rpath,{world.libraries}"]
+
+
+def begin(bench, program):
+    return bench.start([program, str(BLOCKS), str(BYTES)], kind=Workload).ready()
+
+
+def check_whole(bench, recorder, processes):
+    """All blocks of each, from the first on, though nothing of it was known. A static C library has some of its own."""
+    paths = recorder.pass_now()
+    check_equal({path.split("/")[-2] for path in paths}, {name_of(process) for process in processes},
+                "recorded")
+    for path in paths:
+        shown = bench.show(path)
+        check_equal([count for count, size in rows(bench, path) if size == BYTES], [BLOCKS], "its blocks")
+        check_equal(shown["losses"].get("functions_late", 0), 0, "functions_late")
+    return paths
+
+
+def rows(bench, path):
+    for row in bench.stats(path, "--group-by", "traceback")["statistics"]:
+        yield row["count"], row["size"] // row["count"]
+
+
+def probed_from_the_start(recorder):
+    return set(re.findall(r"(/\S+) is probed from the start", recorder.stderr()))
+
+
+def test_record_newcomer_by_comm(bench):
+    """The first of its name, with the C library of the machine: what others pay for it is said."""
+    recorder = World(bench).record("--comm", "first-of-all")
+    process = begin(bench, build(bench, "first-of-all"))
+    check_whole(bench, recorder, [process])
+    check_equal(probed_from_the_start(recorder), {os.path.realpath("/lib/x86_64-linux-gnu/libc.so.6")}, "files")
+    recorder.end()
+
+
+def test_record_newcomer_by_its_path(bench):
+    """The loader that it names leads to its C library; nobody else on the machine meets a probe."""
+    world = World(bench)
+    program = build(bench, "linked", *with_loader_of(world))
+    recorder = world.record("--exe", program)
+    check_whole(bench, recorder, [begin(bench, program) for _ in range(2)])
+    check_equal(probed_from_the_start(recorder), {os.path.join(world.libraries, "libc.so.6")}, "files")
+    check_equal(recorder.bystander_traps(), 0, "traps of bystanders")
+
+
+def test_record_newcomer_that_is_static(bench):
+    """It has the allocator in itself."""
+    world = World(bench)
+    program = build(bench, "static", "-static")
+    recorder = world.record("--exe", program)
+    check_whole(bench, recorder, [begin(bench, program)])
+    check_equal(probed_from_the_start(recorder), {program}, "files")
+
+
+def test_record_newcomer_that_is_not_there_yet(bench):
+    """That is said; what was probed too late is counted."""
+    world = World(bench)
+    recorder = world.record("--exe", bench.path("static"))
+    check("static cannot be read" in recorder.stderr(), f"stderr: {recorder.stderr()!r}")
+    process = begin(bench, build(bench, "static", "-static"))
+    path, = recorder.pass_now()
+    check_equal(path.split("/")[-2], name_of(process), "recorded")
+    check(bench.show(path)["losses"].get("functions_late", 0) > 0, "nothing was late")
+
+
+def test_record_newcomer_leaves_its_launcher_alone(bench):
+    """What the process has mapped before it became the program that is recorded is of others."""
+    world = World(bench)
+    program = build(bench, "launched", "-static")
+    launcher, bystander = world.program("launcher"), world.holds("bystander")
+    recorder = world.record("--exe", program)
+    chains = [world.bench.start([launcher, "70001", launcher, "70001", program, str(BLOCKS), str(BYTES)],
+                                kind=Workload, env=world.environment).ready() for _ in range(6)]
+    names = {f"launched.{chain.pid}" for chain in chains}
+    for _ in range(2):
+        paths = recorder.pass_now()
+        check_equal({path.split("/")[-2] for path in paths}, names, "recorded")
+        for path in paths:
+            shown = bench.show(path)
+            check_equal({probe["object"] for probe in shown["probes"]}, {program}, "files with probes")
+            check_equal(shown["losses"].get("functions_late", 0), 0, "functions_late")
+    check_equal(changed_code(bystander.pid), 0, "breakpoints in the launcher's C library")
+    check_equal(recorder.bystander_traps(), 0, "traps of bystanders")
