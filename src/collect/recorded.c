@@ -342,13 +342,21 @@ static int read_mappings(struct collector *collector, struct target *target, boo
 	return err;
 }
 
+/* What it maps now is another program's, which may be one that is not recorded: the next look tells. */
+static bool has_gone_on(const struct collector *collector, const struct target *target)
+{
+	const struct process *books = books_of(collector, target->slot);
+
+	return books->image != target->books.image || books->exit_ns != target->books.exit_ns;
+}
+
 static void refresh(struct collector *collector, struct target *target, bool whole, bool must)
 {
 	if (target->books.exec_cnt != target->exec_cnt)
 		take_exec(target);
 	if (target->has_ended && (!target->is_seen_to || target->is_touched))
 		see_to_end(collector, target);
-	if (target->has_ended || !(whole || target->is_touched))
+	if (target->has_ended || !(whole || target->is_touched) || has_gone_on(collector, target))
 		return;
 	if (read_mappings(collector, target, must))
 		return;
