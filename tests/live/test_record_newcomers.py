@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""allocsnap record: programs that begin when nobody has mapped their allocator yet, and who pays for them."""
+"""allocsnap record: programs whose allocator no process has mapped before them, and who pays for that."""
 import os
 import re
 import shutil
@@ -60,7 +60,7 @@ def test_record_newcomer_by_comm(bench):
 
 
 def test_record_newcomer_by_its_path(bench):
-    """The loader that it names leads to its C library; nobody else on the machine meets a probe."""
+    """The loader that it names leads to its C library; no other process meets a probe."""
     world = World(bench)
     program = build(bench, "linked", *with_loader_of(world))
     recorder = world.record("--exe", program)

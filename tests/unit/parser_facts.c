@@ -76,7 +76,7 @@ Test(parser_facts, are_those_that_are_found_here)
 	parser__close(parser);
 }
 
-/* What leads to the C library of a program that nobody runs yet. */
+/* What leads to the C library of a program that has not run yet. */
 Test(parser_facts, tell_which_loader_a_program_names)
 {
 	struct parser *parser = parser_with(NULL, 0);

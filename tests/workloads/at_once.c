@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* at_once NR BYTES: has NR blocks of that size before anybody can know of it, and waits till its stdin ends. */
+/* at_once NR BYTES: has NR blocks of that size at once, and waits until its stdin ends. */
 
 #include "workload.h"
 
