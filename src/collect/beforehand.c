@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "collect/proc.h"
 #include "collect/recorded.h"
@@ -25,17 +26,15 @@ static void note(struct collector *collector, const char *path, const char *what
 /* One without an allocator is let go. */
 static int keep(struct collector *collector, uint32_t index)
 {
-	struct probes *probes = &collector->everybody;
 	struct object *object = collector->objects.object[index];
-	size_t before = probes->site_nr;
 	struct reason why = {};
-	int err = probes_attach(probes, collector->bpf, &collector->objects, index, &why);
+	int err = object->is_kept ? 0 : probe_object(collector, &collector->everybody, index, &why);
 
 	if (err && err != -ENOMEM) {
 		note(collector, object->path, "is not probed before it is used", why.text);
 		return 0;
 	}
-	if (err || probes->site_nr == before)
+	if (err || object->is_kept || !probes_have_site(&collector->everybody, index))
 		return err;
 	object->is_kept = true;
 	note(collector, object->path, "is probed from the start, for programs that come",
@@ -75,7 +74,7 @@ static int keep_loader(struct collector *collector, const char *loader)
 	return err;
 }
 
-static int keep_program(struct collector *collector, const char *path)
+static int keep_program(struct collector *collector, const char *path, bool is_again)
 {
 	struct object *object;
 	struct reason why = {};
@@ -85,7 +84,8 @@ static int keep_program(struct collector *collector, const char *path)
 	if (err == -ENOMEM)
 		return err;
 	if (err) {
-		note(collector, path, "cannot be read, and what it allocates first will not be seen", why.text);
+		if (!is_again)
+			note(collector, path, "cannot be read, and what it allocates first will not be seen", why.text);
 		return 0;
 	}
 	object = collector->objects.object[index];
@@ -145,6 +145,16 @@ static bool admits_pids(const struct collector_options *options)
 	return false;
 }
 
+static int remember(struct collector *collector, const char *path)
+{
+	char *copy = strdup(path);
+	int err = copy ? array_push(collector, program, copy) : -ENOMEM;
+
+	if (err)
+		free(copy);
+	return err;
+}
+
 int probe_beforehand(struct collector *collector, const struct collector_options *options)
 {
 	int err = 0;
@@ -155,6 +165,13 @@ int probe_beforehand(struct collector *collector, const struct collector_options
 		err = keep_host_libraries(collector);
 	for (size_t i = 0; i < options->rule_nr && !err; i++)
 		if (!options->rule[i].excludes && is_path(&options->rule[i]))
-			err = keep_program(collector, options->rule[i].pattern);
+			err = keep_program(collector, options->rule[i].pattern, false) ?:
+			      remember(collector, options->rule[i].pattern);
 	return err;
+}
+
+void probe_replaced_programs(struct collector *collector)
+{
+	for (size_t i = 0; i < collector->program_nr; i++)
+		keep_program(collector, collector->program[i], true);
 }

@@ -21,4 +21,7 @@ struct collector_options;
 /* Where everyone is recorded. 0 or a negative errno; of a file that cannot be probed a note says so. */
 int probe_beforehand(struct collector *collector, const struct collector_options *options);
 
+/* After each pass: a program of such a path that has been replaced since is probed, too. */
+void probe_replaced_programs(struct collector *collector);
+
 #endif

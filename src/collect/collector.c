@@ -272,6 +272,9 @@ void collector__close(struct collector *collector)
 	for (size_t i = 0; i < collector->note_nr; i++)
 		free(collector->note[i]);
 	free(collector->note);
+	for (size_t i = 0; i < collector->program_nr; i++)
+		free(collector->program[i]);
+	free(collector->program);
 	free(collector->target);
 	books_close(&collector->books);
 	free(collector->by_pid);

@@ -2,8 +2,10 @@
 #include "collect/file_identity.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
+#include <linux/fcntl.h>
+#include <linux/stat.h> /* C libraries differ in what they have of statx() */
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static struct file_time time_of(const struct statx_timestamp *time)
 {
@@ -14,7 +16,7 @@ int file_identity_read(int fd, struct file_identity *ret)
 {
 	struct statx st;
 
-	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_BTIME, &st))
+	if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS | STATX_BTIME, &st))
 		return -errno;
 	*ret = (struct file_identity){
 		.device = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor,

@@ -141,6 +141,14 @@ bool probes_have_looked(const struct probes *probes, uint32_t object)
 	return probes_since_ns(probes, object) != UINT64_MAX;
 }
 
+bool probes_have_site(const struct probes *probes, uint32_t object)
+{
+	for (size_t i = 0; i < probes->site_nr; i++)
+		if (probes->site[i].object == object && probes->site[i].is_attached)
+			return true;
+	return false;
+}
+
 static uint64_t now_ns(void)
 {
 	struct timespec now;

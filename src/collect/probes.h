@@ -129,6 +129,9 @@ int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 /* Whether an object was looked at. */
 bool probes_have_looked(const struct probes *probes, uint32_t object);
 
+/* Whether a function of an object is probed. */
+bool probes_have_site(const struct probes *probes, uint32_t object);
+
 /* Since when its functions are probed, those that can be; UINT64_MAX: it was not looked at. */
 uint64_t probes_since_ns(const struct probes *probes, uint32_t object);
 

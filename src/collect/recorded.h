@@ -55,6 +55,8 @@ struct collector {
 	struct probes everybody; /* where children are followed */
 	struct file_watch watch; /* where there is no keeper: on probed files */
 	uint64_t pass_nr;	 /* drains so far */
+	char **program; /* paths of programs that are probed before they run (beforehand.h) */
+	size_t program_nr, program_alloc;
 	uint64_t changed_nr;	 /* objects.changed_nr that has been seen to */
 	struct mapping_events *events;
 	struct ring_buffer *doorbell;
@@ -134,6 +136,9 @@ void add_note(struct collector *collector, const char *what);
 
 /* What recording it has cost, as of its books as they were read last. */
 void read_cost(const struct collector *collector, struct target *target, const struct process *books);
+
+/* Probes what an object has of allocators, if it was not looked at yet. 0 or a negative errno, as probes_attach(). */
+int probe_object(struct collector *collector, struct probes *probes, uint32_t object, struct reason *why);
 
 /* Looks for allocators in the objects that have not been looked at yet. 0 or a negative errno. */
 int probe_new_objects(struct collector *collector, struct target *target, struct reason *why);

@@ -133,8 +133,8 @@ static void note_nops(struct collector *collector, const struct probes *probes, 
 }
 
 /* A write that came before the file was watched is seen by the file's times. */
-static int probe_object(struct collector *collector, struct probes *probes, uint32_t object,
-			struct reason *why)
+int probe_object(struct collector *collector, struct probes *probes, uint32_t object,
+		 struct reason *why)
 {
 	bool is_new = !probes_have_looked(probes, object);
 	int err;

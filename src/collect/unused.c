@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "collect/attach_ways.h"
+#include "collect/beforehand.h"
 #include "collect/recorded.h"
 #include "symbols/symbols.h"
 
@@ -26,13 +27,25 @@ static void mark_needed(const struct target *target, bool *is_needed)
 		mark(is_needed, target->place[i].object);
 }
 
-/* One of the root file system, and still there. */
+/* The file is still there, as it was. */
+static bool is_there(const struct object *object, struct stat *st)
+{
+	return object->fd >= 0 && !object->has_changed && !fstat(object->fd, st) && st->st_nlink;
+}
+
+/* Probed for programs that come. */
+static bool is_kept(const struct object *object)
+{
+	struct stat st;
+
+	return object->is_kept && is_there(object, &st);
+}
+
 static bool may_stay(const struct object *object, const struct stat *root)
 {
 	struct stat st;
 
-	return object->fd >= 0 && !object->has_changed && !fstat(object->fd, &st) && st.st_nlink &&
-	       st.st_dev == root->st_dev;
+	return is_there(object, &st) && st.st_dev == root->st_dev;
 }
 
 struct idle_object {
@@ -67,7 +80,7 @@ static void choose(struct objects *objects, const bool *is_needed, struct idle_o
 
 		if (!object)
 			continue;
-		object->idle_cnt = is_needed[i] ? 0 : object->idle_cnt + 1;
+		object->idle_cnt = is_needed[i] || is_kept(object) ? 0 : object->idle_cnt + 1;
 		if (!object->idle_cnt)
 			continue;
 		if (may_stay(object, &root))
@@ -163,6 +176,7 @@ void let_go_of_unused(struct collector *collector)
 		choose(&collector->objects, is_needed, idle, goes);
 		let_all_go(collector, goes);
 	}
+	probe_replaced_programs(collector);
 	read_some_anew(collector);
 	free(is_needed);
 	free(goes);
