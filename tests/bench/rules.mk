@@ -43,7 +43,7 @@ $(BENCH)/capacity: $(OUT)/tests/bench/capacity.o $(COLLECT) $(LIB)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
 
-bench-walk: $(addprefix $(BENCH)/,walk walk_target walk_target_fp)	## what a traceback costs, as root
+bench-walk: $(addprefix $(BENCH)/,walk walk_target walk_target_fp)	## what a traceback costs (as root)
 	$(Q)$(BENCH)/walk $(BENCH)/walk_target $(BENCH)/walk_target_fp
 
 $(BENCH_MADE)/made: $(BENCH)/make_traces
