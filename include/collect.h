@@ -298,8 +298,9 @@ bool collector__has_events(const struct collector *collector);
 int collector__event_fd(const struct collector *collector);
 
 /*
- * Whether somebody has ended the child that keeps the probes: nothing is recorded any more, which a
- * note says and each snapshot, as a gap. Only another collector can record then.
+ * Whether another process has killed a child of ours that recording needs, which a note says. Without the
+ * one that keeps the probes nothing is recorded any more: each snapshot says so, as a gap. Without the one that
+ * starts the readers of files no other file can be probed or named. Only another collector can record then.
  */
 bool collector__is_blind(const struct collector *collector);
 

@@ -80,6 +80,8 @@ static int open_events(struct collector *collector, struct reason *why)
 		      watch(collector, keeper__news_fd(collector->keeper));
 	else if (!err)
 		err = file_watch_open(&collector->watch) ?: watch(collector, collector->watch.fd);
+	if (!err)
+		err = watch(collector, parser__end_fd(collector->parser));
 	if (!err && collector->max_overhead)
 		err = open_timer(collector);
 	if (err)

@@ -16,6 +16,7 @@
 #include "collect/recorded.h"
 #include "collect/shares.h"
 #include "collect/written.h"
+#include "parser/parser.h"
 #include "snapshot.h"
 
 /* A link comes and goes in a millisecond or less; perf uprobes take a tenth of a second each. */
@@ -339,19 +340,41 @@ void keep_budgets(struct collector *collector)
 	set_timer(collector, collector->pause_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
 }
 
-void notice_blindness(struct collector *collector)
+static void become_blind(struct collector *collector, int end_fd, const char *why)
+{
+	collector->is_blind = true;
+	epoll_ctl(collector->event_fd, EPOLL_CTL_DEL, end_fd, NULL);
+	add_note(collector, why);
+}
+
+static void notice_end_of_keeper(struct collector *collector)
 {
 	struct spender spender;
 
-	if (collector->is_blind || !collector->keeper || !keeper__has_ended(collector->keeper))
+	if (!collector->keeper || !keeper__has_ended(collector->keeper))
 		return;
-	collector->is_blind = true;
-	epoll_ctl(collector->event_fd, EPOLL_CTL_DEL, keeper__end_fd(collector->keeper), NULL);
+	become_blind(collector, keeper__end_fd(collector->keeper),
+		     "the process that keeps the probes (allocsnap-links) has ended: nothing is recorded any more");
 	epoll_ctl(collector->event_fd, EPOLL_CTL_DEL, keeper__news_fd(collector->keeper), NULL);
 	for (size_t i = 0; spender_at(collector, i, &spender); i++)
 		if (!spender.probes->is_paused && !is_gone(&spender))
 			begin_gap(collector, &spender);
-	add_note(collector, "the process that keeps the probes (allocsnap-links) has ended: nothing is recorded any more");
+}
+
+/* Probes that are there go on; but what comes from now on would have neither probes nor names. */
+static void notice_end_of_spawner(struct collector *collector)
+{
+	if (parser__has_ended(collector->parser))
+		become_blind(collector, parser__end_fd(collector->parser),
+			     "the process that starts the readers of ELF files (allocsnap-spawn) has ended: no other file can be probed or named");
+}
+
+void notice_blindness(struct collector *collector)
+{
+	if (!collector->is_blind)
+		notice_end_of_keeper(collector);
+	if (!collector->is_blind)
+		notice_end_of_spawner(collector);
 }
 
 void pause_spenders(struct collector *collector)

@@ -44,8 +44,8 @@ void pausing_release(struct pausing *pausing);
 void keep_budgets(struct collector *collector);
 
 /*
- * The keeper has ended, and the probes with it: a gap begins for everybody that has no end. Once, with a
- * note.
+ * Whether the keeper has ended, and the probes with it: then a gap begins for every process, which has no end.
+ * Or the process that starts the readers of files. Once, with a note.
  */
 void notice_blindness(struct collector *collector);
 

@@ -43,7 +43,7 @@ struct collector {
 	struct unwind_tables unwind_tables;
 	struct trap_costs costs;
 	struct keeper *keeper; /* NULL: probes are perf events, which we have ourselves */
-	bool is_blind; /* the keeper has ended, and the probes with it */
+	bool is_blind; /* the keeper has ended, and the probes with it; or the parser */
 	struct detacher detacher; /* of probes that are no longer needed */
 	uint32_t max_overhead; /* percent; 0: no budget */
 	uint64_t pause_every_ns; /* 0: as the budget says; else for tests (docs/design.md) */

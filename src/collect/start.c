@@ -14,6 +14,7 @@
 #include "collect/hazards.h"
 #include "collect/launch.h"
 #include "collect/written.h"
+#include "parser/parser.h"
 #include "elf/allocators.h"
 
 /* ---- what return probes could do ---- */
@@ -312,6 +313,8 @@ static int check_is_same(const struct target *traced, const struct target *targe
 
 static int check_sight(const struct collector *collector, struct reason *why)
 {
+	if (parser__has_ended(collector->parser))
+		return reason_set(why, -EPIPE, "the process that starts the readers of ELF files has ended");
 	if (!collector->keeper || !keeper__has_ended(collector->keeper))
 		return 0;
 	return reason_set(why, -EPIPE, "the process that keeps the probes has ended");

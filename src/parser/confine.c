@@ -23,23 +23,35 @@
 #include "base/child.h"
 
 #define NOBODY 65534
+#define OWN_USERS 0xa11c0000u /* with a PID added: between any that adduser, systemd or a domain gives out, and -2 */
 
 /* ---- who it is ---- */
 
 #define TO_CHANGE_USER (CAPABILITY(CAP_SETUID) | CAPABILITY(CAP_SETGID))
 
-/* Root without these, in a container or a service, stays it: without capabilities, and without files. */
-static int drop_user(void)
+static int become(uint32_t id)
 {
-	if (geteuid() || (capabilities_held() & TO_CHANGE_USER) != TO_CHANGE_USER)
-		return 0;
-	if (setgroups(0, NULL) || setresgid(NOBODY, NOBODY, NOBODY) ||
-	    setresuid(NOBODY, NOBODY, NOBODY))
-		return -errno;
-	return 0;
+	return setresgid(id, id, id) || setresuid(id, id, id) ? -errno : 0;
 }
 
-int confine_become_nobody(int fd)
+/*
+ * A user of its own: daemons run as nobody, and each could end or trace this process. A user namespace may
+ * have no such user (EINVAL). Root without these capabilities, in a container or a service, stays root:
+ * without capabilities, and without files.
+ */
+static int drop_user(void)
+{
+	int err;
+
+	if (geteuid() || (capabilities_held() & TO_CHANGE_USER) != TO_CHANGE_USER)
+		return 0;
+	if (setgroups(0, NULL))
+		return -errno;
+	err = become(OWN_USERS + getpid());
+	return err == -EINVAL ? become(NOBODY) : err;
+}
+
+int confine_drop_rights(int fd)
 {
 	int err = child_keep_only(fd);
 

@@ -14,11 +14,11 @@
 #define CONFINED_FD CHILD_FD
 
 /*
- * Keeps no descriptor but fd, as CONFINED_FD; heeds no signal that can be ignored; becomes nobody,
- * without groups, where it is root and may (CAP_SETUID, CAP_SETGID); gives up all capabilities, for good; is
+ * Keeps no descriptor but fd, as CONFINED_FD; heeds no signal that can be ignored; becomes a user
+ * that no other process is, without groups, where it is root and may (CAP_SETUID, CAP_SETGID); gives up all capabilities, for good; is
  * closed to debuggers and core files.
  */
-int confine_become_nobody(int fd);
+int confine_drop_rights(int fd);
 
 /*
  * No more memory than this besides what it has (0: any), no files, no processes, and no system call but those that

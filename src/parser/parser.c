@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -59,6 +60,18 @@ void parser__close(struct parser *parser)
 		close(parser->debug_root_fd);
 	free(parser->asked);
 	free(parser);
+}
+
+int parser__end_fd(const struct parser *parser)
+{
+	return parser->spawner.end_fd;
+}
+
+bool parser__has_ended(const struct parser *parser)
+{
+	struct pollfd end = { .fd = parser->spawner.end_fd, .events = POLLIN };
+
+	return poll(&end, 1, 0) > 0;
 }
 
 const struct symbol_source *parser__source(struct parser *parser)

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_PARSER_H
 
 /*
- * Names, unwind tables and places for probes from ELF and DWARF, read by a process that has nothing to lose: nobody,
- * one socket, no system call that opens, connects or starts anything (confine.h). It gets
+ * Names, unwind tables and places for probes from ELF and DWARF, read by a process that has nothing to lose: a user of
+ * its own, one socket, no system call that opens, connects or starts anything (confine.h). It gets
  * descriptors of the files and gives back text and numbers, which are checked here.
  *
  * Where it crashes, or reads an object for longer or with more memory than any honest one takes, that
@@ -12,6 +12,7 @@
  * while it has nothing to do, that costs nothing.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "parser/spawner.h"
@@ -42,6 +43,13 @@ struct parser;
  */
 struct parser *parser__open(const struct parser_options *options, struct reason *why);
 void parser__close(struct parser *parser); /* NULL is allowed */
+
+/*
+ * Readable when the process that starts readers has ended, because another process has killed it. From
+ * the next reader on there is none: each question fails.
+ */
+int parser__end_fd(const struct parser *parser);
+bool parser__has_ended(const struct parser *parser);
 
 /* For symbols__new_from(); valid until parser__close(). */
 const struct symbol_source *parser__source(struct parser *parser);

@@ -66,7 +66,7 @@ static __attribute__((noreturn)) void be_spawner(int fd, read_fn read, uint64_t 
 
 	prctl(PR_SET_NAME, "allocsnap-spawn");
 	child_show_as("allocsnap: reads ELF files, without privileges");
-	if (confine_become_nobody(fd))
+	if (confine_drop_rights(fd))
 		_exit(127);
 	recording = syscall(SYS_pidfd_open, parent, 0);
 	while (has_order(recording) && !channel__head(&orders, &order, &end)) {
@@ -90,7 +90,7 @@ int spawner__start(struct spawner *spawner, read_fn read, uint64_t memory_bytes)
 	int end[2];
 	int err = channel__pair(end);
 
-	*spawner = (struct spawner){ .fd = -1 };
+	*spawner = (struct spawner){ .fd = -1, .end_fd = -1 };
 	if (err)
 		return err;
 	spawner->pid = fork();
@@ -103,7 +103,12 @@ int spawner__start(struct spawner *spawner, read_fn read, uint64_t memory_bytes)
 		return err;
 	}
 	spawner->fd = end[0];
-	return 0;
+	spawner->end_fd = syscall(SYS_pidfd_open, spawner->pid, 0);
+	if (spawner->end_fd >= 0)
+		return 0;
+	err = -errno;
+	spawner__stop(spawner);
+	return err;
 }
 
 static int is_too_long(void *slices)
@@ -164,7 +169,9 @@ void spawner__stop(struct spawner *spawner)
 	if (spawner->fd < 0)
 		return;
 	close(spawner->fd);
-	spawner->fd = -1;
+	if (spawner->end_fd >= 0)
+		close(spawner->end_fd);
+	spawner->fd = spawner->end_fd = -1;
 	kill(spawner->pid, SIGCONT); /* if somebody has stopped it */
 	waitpid(spawner->pid, NULL, 0);
 }

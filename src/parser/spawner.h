@@ -7,7 +7,7 @@
  * forked off when it is wanted: by then the recording has threads, and BPF maps in its memory. So
  * a small process is, before all that; it reads nothing but orders, and forks the readers.
  *
- *	recording (root) ── order ──► spawner (nobody) ── fork ──► reader (nobody, confined)
+ *	recording (root) ── order ──► spawner (no rights) ── fork ──► reader (confined)
  *	        └──────────────────── questions, descriptors ─────────┘
  *
  * It ends when the recording does, and the reader with it.
@@ -23,6 +23,7 @@ typedef void (*read_fn)(int fd);
 struct spawner {
 	pid_t pid;
 	int fd; /* -1: there is none */
+	int end_fd; /* readable when it has ended; -1: likewise */
 	bool owes_answer; /* to an order that was waited for in vain */
 };
 

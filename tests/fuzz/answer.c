@@ -39,7 +39,7 @@ void serve(int fd)
 
 int spawner__start(struct spawner *spawner, read_fn, uint64_t)
 {
-	spawner->fd = -1;
+	spawner->fd = spawner->end_fd = -1;
 	return 0;
 }
 

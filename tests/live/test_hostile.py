@@ -4,9 +4,12 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
+import sys
 import time
 
-from harness import WORKLOADS, Workload, check, check_equal, private_mounts, reader_of, tool, wait_for
+from harness import (WORKLOADS, Workload, check, check_equal, children_of, is_running, private_mounts, reader_of, tool,
+                     wait_for)
 from hostile import HOSTILE, RETURNS, build, build_twin, returns_everywhere, unpacks_to_a_tebibyte
 from test_record import World
 
@@ -133,6 +136,38 @@ def test_hostile_end_of_the_reader(bench):
                     "grab", "a function's name after that")
     recording.end(signal.SIGINT)
     check_equal(recording.stderr(), "", "what was said")
+
+
+def spawner_of(recording):
+    """The PID of the process that starts readers."""
+    return next(pid for pid, comm in children_of(recording.pid) if comm == "allocsnap-spawn")
+
+
+def kill_as_nobody(pid):
+    """What kill -9 says as the user that many daemons run as; 0: it was sent."""
+    script = f"import os\nos.setresgid(65534, 65534, 65534)\nos.setresuid(65534, 65534, 65534)\nos.kill({pid}, 9)"
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode
+
+
+def test_hostile_daemon_of_user_nobody(bench):
+    """It can end neither the process that starts readers nor a reader."""
+    target = start_loader(bench)
+    recording = bench.attach([target])
+    for pid in (spawner_of(recording), reader_of(recording)):
+        check(kill_as_nobody(pid), f"{pid} is ended by a process of user nobody")
+        check(is_running(pid), f"{pid} has ended")
+    recording.end(signal.SIGINT)
+    check_equal(recording.stderr(), "", "what was said")
+
+
+def test_hostile_end_of_the_spawner(bench):
+    """The recording ends with what it has, and says why."""
+    target = start_loader(bench)
+    recording = bench.attach([target])
+    os.kill(spawner_of(recording), signal.SIGKILL)
+    check_equal(len(recording.end(status=1)), 1, "last snapshots")
+    check("allocsnap-spawn" in recording.stderr(), f"it says {recording.stderr()!r}")
+    check(target.popen.poll() is None, "the target has ended")
 
 
 def test_hostile_end_of_the_recording(bench):
