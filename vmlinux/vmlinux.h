@@ -103,13 +103,21 @@ struct mm_struct {
 	struct uprobes_state uprobes_state;
 };
 
+struct file_system_type {
+	const char *name;
+	int fs_flags;
+};
+
 struct super_block {
 	unsigned int s_dev;
+	struct file_system_type *s_type;
+	unsigned long s_magic;
 };
 
 struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
+	unsigned short i_mode;
 	unsigned int i_generation;
 	long long i_size;
 	long long i_mtime_sec;
@@ -248,7 +256,17 @@ struct trace_event_raw_mark_victim {
 	__u32 uid;
 };
 
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
 struct task_struct {
+	struct files_struct *files;
 	pid_t pid;
 	pid_t tgid;
 	int exit_code;

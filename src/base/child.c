@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -38,6 +39,18 @@ void child_ignore_signals(void)
 		signal(ignored[i], SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+bool child_has_order(int parent)
+{
+	struct pollfd fds[] = {
+		{ .fd = CHILD_FD, .events = POLLIN }, { .fd = parent, .events = POLLIN },
+	};
+	int ready;
+
+	while ((ready = poll(fds, 2, -1)) < 0 && errno == EINTR)
+		;
+	return ready > 0 && !fds[1].revents;
 }
 
 void child_show_as(const char *text)

@@ -4,6 +4,8 @@
 
 /* What a process does that has been forked to be something else than its parent, and runs no program. */
 
+#include <stdbool.h>
+
 #define CHILD_FD 3 /* what stays open; 0, 1 and 2 are /dev/null */
 
 /* Keeps no descriptor but fd, as CHILD_FD. 0 or a negative errno. */
@@ -14,6 +16,12 @@ int child_keep_only(int fd);
  * do what they do by default. None is blocked then.
  */
 void child_ignore_signals(void);
+
+/*
+ * Waits until there is something to receive at CHILD_FD. False: the parent, whose pidfd this is, has ended. Its end
+ * of the socket may live on, in what it has forked.
+ */
+bool child_has_order(int parent);
 
 /* For ps, which else shows what the parent was started with: as much as there is room for in its place. */
 void child_show_as(const char *text);

@@ -19,6 +19,7 @@
 #include "collect/beforehand.h"
 #include "collect/bpf.h"
 #include "collect/load.h"
+#include "collect/open_file.h"
 #include "collect/trials.h"
 #include "parser/parser.h"
 #include "symbols/symbols.h"
@@ -81,7 +82,8 @@ static int open_events(struct collector *collector, struct reason *why)
 	else if (!err)
 		err = file_watch_open(&collector->watch) ?: watch(collector, collector->watch.fd);
 	if (!err)
-		err = watch(collector, parser__end_fd(collector->parser));
+		err = watch(collector, parser__end_fd(collector->parser)) ?:
+		      watch(collector, file_opener__end_fd(collector->objects.opener));
 	if (!err && collector->max_overhead)
 		err = open_timer(collector);
 	if (err)
@@ -192,6 +194,10 @@ static int open_all(struct collector *collector, const struct collector_options 
 	if (!collector->parser)
 		return -errno;
 	collector->objects.parser = collector->parser;
+	collector->objects.opener = file_opener__new(file_system_ask);
+	if (!collector->objects.opener)
+		return reason_set(why, -errno, "cannot start the process that opens files: %s",
+				  strerror(errno));
 	collector->keeper = keeper__open();
 	if (!collector->keeper)
 		return reason_set(why, -errno, "cannot start the process that keeps the probes: %s",
@@ -204,6 +210,7 @@ static int open_all(struct collector *collector, const struct collector_options 
 	if (!collector->bpf)
 		return -errno;
 	use_keeper(collector);
+	file_opener__use(collector->objects.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
 	collector->new_child = calloc(PROCESSES_MAX, sizeof(*collector->new_child));
 	err = collector->new_child ? books_open(&collector->books, collector->bpf) : -ENOMEM;
 	if (!err)
@@ -288,6 +295,7 @@ void collector__close(struct collector *collector)
 	nursery_close(&collector->nursery);
 	symbols__free(collector->symbols);
 	parser__close(collector->parser);
+	file_opener__free(collector->objects.opener);
 	mapping_events__close(collector->events);
 	ring_buffer__free(collector->doorbell);
 	if (collector->event_fd >= 0)

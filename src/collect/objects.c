@@ -2,100 +2,22 @@
 #include "collect/objects.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <linux/openat2.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/file_copy.h"
 #include "base/reason.h"
+#include "collect/open_file.h"
 #include "elf/custom_allocators.h"
 #include "elf/object_facts.h"
 #include "parser/parser.h"
 #include "unwind/unwind_table.h"
-
-/*
- * What is mapped stays open. A quarter of the descriptors is for what must go on when there are too
- * many: snapshots are files, too.
- */
-static int keep_spare(int fd)
-{
-	struct rlimit limit;
-
-	if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) || (rlim_t)fd < limit.rlim_cur / 4 * 3)
-		return fd;
-	close(fd);
-	errno = EMFILE;
-	return -1;
-}
-
-/*
- * Opens a regular file only: opening a device or a FIFO that the target maps or names could
- * have effects. `at` was opened with O_PATH, which opens nothing yet; it is closed.
- */
-static int open_regular(int at)
-{
-	char again[64];
-	struct stat st;
-	int fd = -1;
-
-	if (at < 0)
-		return -1;
-	snprintf(again, sizeof(again), "/proc/self/fd/%d", at);
-	if (fstat(at, &st))
-		; /* errno is set */
-	else if (!S_ISREG(st.st_mode))
-		errno = ENODEV;
-	else
-		fd = keep_spare(open(again, O_RDONLY | O_CLOEXEC));
-	close(at);
-	return fd;
-}
-
-static int open_mapped(const struct mapped_file *file)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, file->pid,
-		 file->start, file->end);
-	return open_regular(open(path, O_PATH | O_CLOEXEC));
-}
-
-/* No link in that tree leads out of it. */
-static int open_below(const char *root, const char *path)
-{
-	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
-	int dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), at;
-
-	if (dir < 0)
-		return -1;
-	at = syscall(SYS_openat2, dir, path, &how, sizeof(how));
-	close(dir);
-	return open_regular(at);
-}
-
-static char *object_path(const char *path)
-{
-	static const char deleted[] = " (deleted)";
-	size_t len = strlen(path), tail = sizeof(deleted) - 1;
-
-	if (len > tail && !strcmp(path + len - tail, deleted))
-		len -= tail;
-	return strndup(path, len);
-}
 
 static void drop_facts(struct object *object)
 {
@@ -123,7 +45,8 @@ static bool is_being_written(const struct object *object)
 {
 	struct file_identity now;
 
-	return !file_identity_read(object->fd, &now) && !file_identity_is_unwritten(&object->identity, &now);
+	return !object->is_copy && !file_identity_read(object->fd, &now) &&
+	       !file_identity_is_unwritten(&object->identity, &now);
 }
 
 static int read_facts(struct objects *objects, struct object *object, struct reason *why)
@@ -200,7 +123,7 @@ bool objects_check(struct objects *objects, uint32_t i)
 	struct object *object = objects->object[i];
 	struct file_identity now;
 
-	if (object->fd < 0)
+	if (object->fd < 0 || object->is_copy)
 		return !object->has_changed;
 	if (file_identity_read(object->fd, &now))
 		return false; /* it cannot be asked just now */
@@ -214,6 +137,24 @@ static uint32_t find_named(const struct objects *objects, const char *path)
 	for (size_t i = 0; i < objects->object_nr; i++)
 		if (objects->object[i] && !objects->object[i]->identity.inode &&
 		    !strcmp(objects->object[i]->path, path))
+			return i;
+	return OBJECT_NONE;
+}
+
+/* It is not asked again which file it is, as its file system may not answer. */
+static bool is_copy_of(const struct object *object, const struct mapped_file *file)
+{
+	if (!object->is_copy || strcmp(object->path, file->path))
+		return false;
+	if (file->inode)
+		return object->identity.inode == file->inode && object->identity.device == file->dev;
+	return has_build_id(object, file->build_id);
+}
+
+static uint32_t find_copy(const struct objects *objects, const struct mapped_file *file)
+{
+	for (size_t i = 0; i < objects->object_nr; i++)
+		if (objects->object[i] && is_copy_of(objects->object[i], file))
 			return i;
 	return OBJECT_NONE;
 }
@@ -249,21 +190,6 @@ static uint32_t find_unopened(const struct objects *objects, const struct mapped
 	return OBJECT_NONE;
 }
 
-/* What a mapping leads to, opened. */
-struct opened {
-	int fd; /* -1: it could not be, see `why` */
-	struct file_identity identity;
-	bool is_by_path;
-	struct reason why;
-};
-
-static void close_opened(struct opened *opened)
-{
-	if (opened->fd >= 0)
-		close(opened->fd);
-	opened->fd = -1;
-}
-
 /*
  * Without a build-id, numbers that fit have to do; only a file that was opened before, while a process mapped
  * it, is taken for what they say.
@@ -280,18 +206,10 @@ static bool fits(struct objects *objects, const struct mapped_file *file, const 
 }
 
 /* By its name, when the process has ended: only what it is known to have mapped. */
-static void open_by_path(struct objects *objects, const struct mapped_file *file, struct opened *ret)
+static void open_of_gone(struct objects *objects, const struct mapped_file *file, struct opened *ret)
 {
-	char *path = object_path(file->path);
-
-	ret->is_by_path = true;
-	ret->fd = path ? open_below(file->root, path) : -1;
-	if (ret->fd < 0)
-		reason_set(&ret->why, 0, "%s", strerror(errno));
-	free(path);
-	if (ret->fd < 0 || file_identity_read(ret->fd, &ret->identity))
-		return close_opened(ret);
-	if (fits(objects, file, ret))
+	open_by_path(objects->opener, file, ret);
+	if (ret->fd < 0 || fits(objects, file, ret))
 		return;
 	reason_set(&ret->why, 0, file->build_id ? "it is another file by now" :
 			   "the process ended too soon to see which file it was");
@@ -299,22 +217,17 @@ static void open_by_path(struct objects *objects, const struct mapped_file *file
 }
 
 /* 0 also where it cannot be opened; -ESRCH, -ENOENT: it is not mapped any more. */
-static int open_file(struct objects *objects, const struct mapped_file *file, struct opened *ret)
+static int open_told(struct objects *objects, const struct mapped_file *file, struct opened *ret)
 {
-	*ret = (struct opened){ .fd = open_mapped(file) };
-	if (ret->fd >= 0 && file_identity_read(ret->fd, &ret->identity)) {
-		reason_set(&ret->why, 0, "%s", strerror(errno));
-		close_opened(ret);
+	int err = open_mapped(objects->opener, file, ret);
+
+	if (ret->fd < 0 && file->root && !ret->is_silent) {
+		open_of_gone(objects, file, ret);
+		err = 0;
 	}
-	if (ret->fd >= 0)
-		return 0;
-	if (file->root)
-		open_by_path(objects, file, ret);
-	else if (errno == ESRCH || errno == ENOENT)
-		return -errno;
-	else
-		reason_set(&ret->why, 0, "%s", strerror(errno));
-	return 0;
+	if (ret->is_first_silence)
+		objects_note(objects, "%s: %s", file->path, ret->why.text);
+	return err;
 }
 
 /* ---- new ones ---- */
@@ -336,6 +249,16 @@ static void give_names_id(struct objects *objects, struct object *object)
 	object->names_id = ++objects->names_nr;
 }
 
+#define COPIES_NOTED_MAX 32
+
+/* To place a probe the kernel reads the file, and whatever asks it to would wait as long. */
+static void note_copy(struct objects *objects, const struct object *object)
+{
+	if (object->facts && object->facts->function_nr && objects->copied_nr++ < COPIES_NOTED_MAX)
+		objects_note(objects, "%s is on a file system that may stop answering: nothing in it is probed",
+			     object->path);
+}
+
 static int read_object(struct objects *objects, struct object *object, const struct mapped_file *file,
 		       struct opened *opened)
 {
@@ -350,6 +273,8 @@ static int read_object(struct objects *objects, struct object *object, const str
 		object->identity = (struct file_identity){};
 	}
 	give_names_id(objects, object);
+	if (object->is_copy)
+		note_copy(objects, object);
 	if (object->facts)
 		return 0;
 	object->unreadable = strdup(opened->why.text);
@@ -368,8 +293,10 @@ static int object_new(struct objects *objects, const struct mapped_file *file, s
 		close_opened(opened);
 		return err;
 	}
-	*object = (struct object){ .fd = opened->fd, .identity = opened->identity };
-	object->path = object_path(file->path);
+	*object = (struct object){
+		.fd = opened->fd, .identity = opened->identity, .is_copy = opened->is_copy,
+	};
+	object->path = path_of_mapping(file->path);
 	if (!object->path)
 		err = -ENOMEM;
 	else if (!is_vdso(object->path))
@@ -428,7 +355,10 @@ int objects_get(struct objects *objects, const struct mapped_file *file, uint32_
 	} else {
 		if (!file->inode && !file->build_id)
 			return 0;
-		err = open_file(objects, file, &opened);
+		*ret_object = find_copy(objects, file);
+		if (*ret_object != OBJECT_NONE)
+			return 0;
+		err = open_told(objects, file, &opened);
 		if (!err && opened.fd >= 0)
 			*ret_object = find_opened(objects, opened.fd, &opened.identity);
 	}
@@ -444,43 +374,20 @@ void objects_drop(struct objects *objects, uint32_t i)
 	objects->object[i] = NULL;
 }
 
-/* Links in the path are followed: processes have it by the path that the kernel tells. */
-static int open_own(const char *path, struct opened *ret, char real[PATH_MAX])
-{
-	char link[64];
-	ssize_t bytes;
-
-	*ret = (struct opened){ .fd = open_below("/", path), .is_by_path = true };
-	if (ret->fd < 0)
-		return -errno;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", ret->fd);
-	bytes = readlink(link, real, PATH_MAX);
-	if (bytes <= 0 || bytes == PATH_MAX)
-		return -ENAMETOOLONG;
-	real[bytes] = '\0';
-	return file_identity_read(ret->fd, &ret->identity);
-}
-
-static int get_opened(struct objects *objects, const char *path, struct opened *opened, uint32_t *ret)
-{
-	*ret = find_opened(objects, opened->fd, &opened->identity);
-	if (*ret == OBJECT_NONE)
-		return get_new(objects, &(struct mapped_file){ .path = path }, opened, ret);
-	close_opened(opened);
-	return 0;
-}
-
 int objects_get_path(struct objects *objects, const char *path, uint32_t *ret_object, struct reason *why)
 {
 	struct opened opened;
-	char real[PATH_MAX];
-	int err = open_own(path, &opened, real);
+	char *real;
+	int err = open_own_path(objects->opener, path, &opened, &real);
 
-	if (err) {
+	if (err)
+		return reason_set(why, err, "%s", open_file_strerror(-err));
+	*ret_object = find_opened(objects, opened.fd, &opened.identity);
+	if (*ret_object == OBJECT_NONE)
+		err = get_new(objects, &(struct mapped_file){ .path = real }, &opened, ret_object);
+	else
 		close_opened(&opened);
-		return reason_set(why, err, "%s", strerror(-err));
-	}
-	err = get_opened(objects, real, &opened, ret_object);
+	free(real);
 	if (err)
 		return reason_set(why, err, "%s", strerror(-err));
 	if (objects->object[*ret_object]->facts)

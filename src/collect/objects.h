@@ -19,9 +19,10 @@
 #include <sys/types.h>
 
 #include "collect/facts_store.h"
-#include "collect/file_identity.h"
+#include "collect/mapped_file.h"
 
 struct custom_allocators;
+struct file_opener;
 struct parser;
 struct unwind_table;
 
@@ -39,6 +40,7 @@ struct object {
 	bool is_copied;		    /* its code may be copied while it runs: no probes (text_copies.h) */
 	bool is_given_up;	    /* reading it has failed, and is not tried again */
 	bool is_kept;		    /* probed for processes to come, though none maps it */
+	bool is_copy;		    /* fd is what the file had: the kernel is not to read it (open_file.h) */
 	struct unwind_table *table; /* for objects_keeps_frame_pointer() */
 	bool has_no_table;
 	char *told_build_id;	/* in hexadecimal, of one that is unreadable; or NULL */
@@ -52,6 +54,8 @@ struct object {
 /* Zeroed: none. An object's index is its own until it is let go. */
 struct objects {
 	struct parser *parser; /* reads them */
+	struct file_opener *opener; /* opens those of file systems that may hang; or NULL */
+	unsigned int copied_nr; /* of which it was said that they are not probed */
 	uint32_t domains;      /* enum collector_domains: which functions are probed */
 	const struct custom_allocators *custom; /* to look for; or NULL */
 	struct facts_store facts; /* one for all objects with the same bytes */
@@ -62,16 +66,6 @@ struct objects {
 	uint64_t names_nr;     /* names_id given out */
 	uint64_t opened_nr;    /* objects so far */
 	uint64_t changed_nr;   /* objects that have changed, so far */
-};
-
-/* What tells of a mapped file: a line of /proc/PID/maps, or an event of the kernel's. */
-struct mapped_file {
-	pid_t pid;
-	uint64_t start, end; /* where it is mapped */
-	uint64_t dev, inode; /* 0: not told */
-	const char *build_id; /* in hexadecimal; NULL: not told */
-	const char *path;
-	const char *root; /* the directory that the path begins in, for when the process is gone; or NULL */
 };
 
 /*

@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/attach_ways.h"
+#include "collect/open_file.h"
 #include "collect/recorded.h"
 #include "collect/shares.h"
 #include "collect/written.h"
@@ -369,12 +370,23 @@ static void notice_end_of_spawner(struct collector *collector)
 			     "the process that starts the readers of ELF files (allocsnap-spawn) has ended: no other file can be probed or named");
 }
 
+static void notice_end_of_opener(struct collector *collector)
+{
+	const struct file_opener *opener = collector->objects.opener;
+
+	if (file_opener__has_ended(opener))
+		become_blind(collector, file_opener__end_fd(opener),
+			     "the process that opens files of file systems that may hang (allocsnap-files) has ended");
+}
+
 void notice_blindness(struct collector *collector)
 {
 	if (!collector->is_blind)
 		notice_end_of_keeper(collector);
 	if (!collector->is_blind)
 		notice_end_of_spawner(collector);
+	if (!collector->is_blind)
+		notice_end_of_opener(collector);
 }
 
 void pause_spenders(struct collector *collector)

@@ -192,6 +192,21 @@ size_t probes_count_functions(const struct objects *objects, uint32_t object)
 	return nr;
 }
 
+/* Its file system might not answer the kernel either (open_file.h). */
+static int leave_unprobed(struct probes *probes, const struct object *object, uint32_t index,
+			  size_t first, struct reason *why)
+{
+	int err = 0;
+
+	for (size_t i = first; i < probes->site_nr && !err; i++)
+		err = array_push(probes, failed, index);
+	if (probes->site_nr > first)
+		reason_set(why, 0, "%s is on a file system that may stop answering: it is not probed",
+			   object->path);
+	probes->site_nr = first;
+	return err;
+}
+
 static int attach_new(struct probes *probes, const struct allocsnap_bpf *bpf,
 		      const struct objects *objects, uint32_t index, size_t first,
 		      struct reason *why)
@@ -199,6 +214,8 @@ static int attach_new(struct probes *probes, const struct allocsnap_bpf *bpf,
 	size_t nr = probes->site_nr - first;
 	int err;
 
+	if (objects->object[index]->is_copy)
+		return leave_unprobed(probes, objects->object[index], index, first, why);
 	first = probe_sites_settle(probes, first);
 	err = attach_sites(probes, bpf, objects, first, nr, why);
 	for (size_t i = first; i < first + nr && !err; i++)

@@ -33,13 +33,21 @@ static bool add_boot(struct unwind_cache_key *key)
 	return got > 0;
 }
 
+/* Its numbers are those of no file. Others in memory have no such seal. */
+static bool is_copy(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && seals & F_SEAL_WRITE;
+}
+
 bool unwind_cache__key(const struct unwind_cache *cache, int fd, struct unwind_cache_key *ret)
 {
 	struct statx st;
 	struct timespec now;
 
 	*ret = (struct unwind_cache_key){};
-	if (!cache ||
+	if (!cache || is_copy(fd) ||
 	    syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MOUNT_ID_UNIQUE, &st))
 		return false;
 	clock_gettime(CLOCK_REALTIME, &now);

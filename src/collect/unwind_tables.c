@@ -234,7 +234,7 @@ static int make_known(struct unwind_tables *tables, const struct object *object,
 	bool is_vdso = !strcmp(object->path, "[vdso]");
 
 	entry->file = (struct unwind_file){};
-	if (!is_vdso && (object->fd < 0 || !find_file(tables, object, &entry->file)))
+	if (!is_vdso && (object->fd < 0 || object->is_copy || !find_file(tables, object, &entry->file)))
 		return 0;
 	return publish(tables, entry);
 }

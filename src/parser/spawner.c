@@ -2,7 +2,6 @@
 #include "parser/spawner.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,16 +36,6 @@ static __attribute__((noreturn)) void be_reader(int fd, read_fn read, uint64_t m
 	_exit(0);
 }
 
-/* False: who records has ended. Its end of the socket may live on, in what it has forked. */
-static bool has_order(int recording)
-{
-	struct pollfd fds[] = {
-		{ .fd = CONFINED_FD, .events = POLLIN }, { .fd = recording, .events = POLLIN },
-	};
-
-	return poll(fds, 2, -1) > 0 && !fds[1].revents;
-}
-
 /* If it has ended before, how is still to be had. */
 static void end_reader(pid_t reader, int *ret_status)
 {
@@ -69,7 +58,7 @@ static __attribute__((noreturn)) void be_spawner(int fd, read_fn read, uint64_t 
 	if (confine_drop_rights(fd))
 		_exit(127);
 	recording = syscall(SYS_pidfd_open, parent, 0);
-	while (has_order(recording) && !channel__head(&orders, &order, &end)) {
+	while (child_has_order(recording) && !channel__head(&orders, &order, &end)) {
 		end_reader(reader, &renewed.status);
 		reader = end < 0 ? -EBADF : fork();
 		if (!reader)

@@ -197,7 +197,7 @@ def keeper_of(pid):
     return next((child for child, comm in children_of(pid) if comm == "allocsnap-links"), None)
 
 
-OURS = ("allocsnap-spawn", "allocsnap-links")  # children of a recording that are its own affair
+OURS = ("allocsnap-spawn", "allocsnap-links", "allocsnap-files")  # children of a recording that are its own affair
 
 
 def signal_masks(pid):

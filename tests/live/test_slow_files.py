@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Programs on a file system that another process answers for, or does not (tests/workloads/slow_files.c)."""
+import contextlib
+import os
+import signal
+import tempfile
+
+from harness import (ALLOCSNAP, WORKLOADS, Skip, Workload, check, check_equal, children_of, is_running,
+                     rows_of_file, wait_for)
+
+SILENT = "its file system does not answer"
+
+
+def slow_command(bench, how, name, *args):
+    if not os.path.exists("/dev/fuse"):
+        raise Skip("no /dev/fuse")
+    folder = tempfile.mkdtemp(prefix="slow.", dir=bench.folder)
+    return [os.path.join(WORKLOADS, "slow_files"), how, folder, os.path.join(WORKLOADS, name), *args]
+
+
+@contextlib.contextmanager
+def slow_programs(bench, hows, name):
+    """Each on a file system of its own. They end first: who waits for their file systems waits no more."""
+    programs = [bench.start(slow_command(bench, how, name), kind=Workload).ready() for how in hows]
+    try:
+        yield programs
+    finally:
+        for program in programs:
+            program.popen.kill()
+
+
+def kept(bench, program):
+    """What a recording of pairs says after `keep 7`: rows, losses, what it has printed."""
+    recording = bench.attach([program])
+    program.order("keep 7")
+    path = recording.snapshot()
+    recording.end(signal.SIGINT)
+    losses = {name: n for name, n in bench.show(path)["losses"].items() if n}
+    return rows_of_file(bench.stats(path), "pairs.c"), losses, recording.stderr()
+
+
+def test_slow_files_have_names(bench):
+    """A copy has all that the file has: tracebacks, functions and lines are those of a local program."""
+    local = kept(bench, bench.workload("pairs"))
+    check_equal([count for count, _ in local[0].values()], [7], "blocks of the local one")
+    with slow_programs(bench, ("-", "o"), "pairs") as programs:
+        for program in programs:
+            check_equal(kept(bench, program), local, "rows, losses and notes")
+
+
+def test_slow_files_are_not_probed(bench):
+    """The kernel would read them to place a probe. Their functions are counted, and it is said."""
+    out, err = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--",
+                          *slow_command(bench, "-", "own_malloc", "100000")])
+    losses = bench.show(out.split()[-1])["losses"]
+    check_equal(losses["functions_unprobed"], 2, "malloc and free")
+    check_equal(err.count("nothing in it is probed"), 1, f"how often {err!r} says so")
+
+
+def test_slow_files_that_hang(bench):
+    """What waits for them is a process that can be left behind: all are recorded, and it is said."""
+    local = bench.workload("pairs")
+    with slow_programs(bench, ("h", "ho", "h", "h"), "pairs") as programs:
+        recording = bench.attach([*programs, local])
+        for program in (*programs, local):
+            program.order("keep 7")
+        blocks = [bench.show(path)["blocks"] for path in recording.snapshots()]
+        check_equal(blocks, [7] * 5, "blocks")
+        left = [pid for pid, comm in children_of(recording.pid) if comm == "allocsnap-files"]
+        workers = [pid for pid, _ in children_of(left[0])]
+        recording.end(signal.SIGTERM)
+        check_equal(recording.stderr().count(SILENT), 4, f"how often {recording.stderr()!r} says so")
+        check(not is_running(left[0]), "the process that starts workers is still there")
+    for worker in workers:
+        wait_for(lambda worker=worker: not is_running(worker), f"the end of {worker}")
