@@ -213,7 +213,7 @@ static enum file_system_kind kind_of(struct file_opener *opener, int at, struct 
 		*ret = (struct file_system){ 0 };
 		return FILE_SYSTEM_STACKED;
 	}
-	return ret->device == opener->own_device ? FILE_SYSTEM_LOCAL : file_system_kind(ret);
+	return ret->device && ret->device == opener->own_device ? FILE_SYSTEM_LOCAL : file_system_kind(ret);
 }
 
 static int order_file(struct file_opener *opener, enum file_system_kind kind, int at,

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/open_file.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "collect/open_orders.h"
+#include "file_fixture.h"
+#include "parser_fixture.h"
+
+#define TEXT "what the file has"
+#define SILENT_DEVICE 41
+#define OTHER_DEVICE 42
+
+static const struct file_system disk = { .type = "ext4", .flags = FILE_SYSTEM_HAS_DISK, .device = 7 };
+static const struct file_system fuse_disk = { .type = "fuseblk", .flags = FILE_SYSTEM_HAS_DISK }; /* no device */
+static const struct file_system overlay = { .type = "overlay", .device = OTHER_DEVICE };
+static const struct file_system nfs = { .type = "nfs4", .device = SILENT_DEVICE, .inode = 17 };
+static const struct file_system not_known = { .type = "yesterdayfs", .device = OTHER_DEVICE };
+
+/* What is said of a file that is open, and of one that a worker maps; the latter is set before it starts. */
+static const struct file_system *of_open, *of_mapped;
+
+static int say(int, struct file_system *asked)
+{
+	const struct file_system *of = asked->address ? of_mapped : of_open;
+
+	if (of)
+		*asked = *of;
+	return of ? 0 : -EINVAL;
+}
+
+static struct file_opener *opener;
+
+static void begin(const struct file_system *open, const struct file_system *mapped)
+{
+	of_open = open;
+	of_mapped = mapped;
+	opener = file_opener__new(say);
+	cr_assert(opener);
+}
+
+static void enter(void)
+{
+	files_enter();
+	put("file", TEXT);
+}
+
+static void leave(void)
+{
+	file_opener__free(opener);
+	cr_expect(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no child is left");
+	files_leave();
+}
+
+TestSuite(open_file, .init = enter, .fini = leave, .timeout = 60);
+
+/* errno is as open_file() left it. */
+static struct opened_file open_path(const char *path)
+{
+	struct opened_file opened;
+
+	open_file(opener, open(path, O_PATH | O_CLOEXEC), &opened);
+	return opened;
+}
+
+static void expect_text(int fd)
+{
+	char text[64] = "";
+
+	cr_expect_eq(pread(fd, text, sizeof(text), 0), (ssize_t)strlen(TEXT));
+	cr_expect_str_eq(text, TEXT);
+}
+
+static void expect_itself(const struct opened_file *opened)
+{
+	struct stat is, was;
+
+	cr_assert_geq(opened->fd, 0, "%s", strerror(errno));
+	cr_assert(!fstat(opened->fd, &is) && !stat("file", &was));
+	cr_expect(is.st_ino == was.st_ino && is.st_dev == was.st_dev && !opened->is_copy);
+	expect_text(opened->fd);
+	close(opened->fd);
+}
+
+static void expect_copy(const struct opened_file *opened)
+{
+	cr_assert_geq(opened->fd, 0, "%s", strerror(errno));
+	cr_expect(opened->is_copy && fcntl(opened->fd, F_GET_SEALS) & F_SEAL_WRITE);
+	expect_text(opened->fd);
+	close(opened->fd);
+}
+
+static void expect_error(const struct opened_file *opened, int expected)
+{
+	cr_expect(opened->fd == -1 && errno == expected, "%s, not %s", strerror(errno),
+		  strerror(expected));
+}
+
+static pid_t worker(void)
+{
+	return only_child_of(only_child_of(getpid()));
+}
+
+Test(open_file, on_a_disk_is_opened_as_it_is)
+{
+	struct opened_file opened;
+
+	begin(&disk, NULL);
+	opened = open_path("file");
+	expect_itself(&opened);
+	cr_expect_str_eq(opened.type, "ext4");
+}
+
+Test(open_file, of_another_machine_is_copied)
+{
+	struct opened_file opened;
+
+	begin(&nfs, NULL);
+	opened = open_path("file");
+	expect_copy(&opened);
+	cr_expect_str_eq(opened.type, "nfs4");
+	cr_expect_eq(opened.inode, 17);
+	cr_expect_eq(opened.dev, 0ull << 32 | SILENT_DEVICE);
+}
+
+Test(open_file, of_what_no_row_knows_is_copied)
+{
+	struct opened_file opened;
+
+	begin(&not_known, NULL);
+	opened = open_path("file");
+	expect_copy(&opened);
+}
+
+Test(open_file, of_a_process_is_copied_though_it_has_a_disk)
+{
+	struct opened_file opened;
+
+	begin(&fuse_disk, NULL);
+	opened = open_path("file");
+	expect_copy(&opened);
+}
+
+Test(open_file, of_an_overlay_is_what_it_lies_on)
+{
+	struct opened_file opened;
+
+	begin(&overlay, &disk);
+	opened = open_path("file");
+	expect_itself(&opened);
+	file_opener__free(opener);
+	begin(&overlay, &nfs);
+	opened = open_path("file");
+	expect_copy(&opened);
+	cr_expect_eq(opened.inode, 17, "the lower one's");
+}
+
+Test(open_file, of_which_nothing_is_known_is_opened_by_a_worker)
+{
+	struct opened_file opened;
+
+	begin(NULL, NULL);
+	opened = open_path("file");
+	expect_itself(&opened);
+	cr_expect_gt(worker(), 0);
+}
+
+/* If that file system hangs, so does the recording. */
+Test(open_file, beside_our_own_program_is_opened_as_it_is)
+{
+	struct opened_file opened;
+
+	begin(&nfs, NULL);
+	file_opener__use(opener, -1);
+	opened = open_path("file");
+	expect_itself(&opened);
+}
+
+Test(open_file, is_regular)
+{
+	static const struct file_system *const of[] = { &disk, &nfs, &overlay };
+	struct opened_file opened;
+
+	cr_assert(!mkfifo("fifo", 0600));
+	begin(NULL, NULL);
+	for (int i = 0; i < 3; i++) {
+		of_open = of[i];
+		opened = open_path("fifo");
+		expect_error(&opened, ENODEV);
+		opened = open_path("/dev/null");
+		expect_error(&opened, ENODEV);
+		opened = open_path("missing");
+		expect_error(&opened, ENOENT);
+	}
+}
+
+Test(open_file, that_is_too_large_is_not_copied)
+{
+	struct opened_file opened;
+
+	cr_assert(!truncate("file", OPEN_COPY_MAX + 1));
+	begin(&nfs, NULL);
+	opened = open_path("file");
+	expect_error(&opened, EFBIG);
+}
+
+Test(open_file, that_hangs_is_left_to_its_worker)
+{
+	struct opened_file opened;
+	pid_t stopped;
+
+	begin(&nfs, NULL);
+	opened = open_path("file");
+	expect_copy(&opened);
+	stopped = worker();
+	cr_assert(!kill(stopped, SIGSTOP));
+	opened = open_path("file");
+	expect_error(&opened, ETIMEDOUT);
+	cr_expect(opened.is_first_silence);
+	opened = open_path("file");
+	expect_error(&opened, ETIMEDOUT);
+	cr_expect(!opened.is_first_silence);
+	cr_expect_eq(worker(), stopped, "it is left alone: no other worker has been started");
+
+	of_open = &not_known;
+	opened = open_path("file");
+	expect_copy(&opened);
+	cr_assert(!kill(stopped, SIGKILL));
+}
+
+Test(open_file, goes_on_where_a_worker_was_killed)
+{
+	struct opened_file opened;
+
+	begin(&nfs, NULL);
+	for (int i = 0; i < 3; i++) {
+		opened = open_path("file");
+		expect_copy(&opened);
+		cr_assert(!kill(worker(), SIGKILL));
+		usleep(100000);
+	}
+}
+
+Test(open_file, without_who_starts_workers_is_of_a_disk)
+{
+	struct opened_file opened;
+	pid_t pid;
+
+	begin(&nfs, NULL);
+	pid = only_child_of(getpid());
+	cr_expect(!file_opener__has_ended(opener));
+	cr_assert(!kill(pid, SIGKILL));
+	cr_assert_eq(waitid(P_PID, pid, &(siginfo_t){}, WNOWAIT | WEXITED), 0);
+	cr_expect(file_opener__has_ended(opener));
+	opened = open_path("file");
+	expect_error(&opened, EPIPE);
+	of_open = &disk;
+	opened = open_path("file");
+	expect_itself(&opened);
+}
+
+/* A name that the kernel does not have at hand is looked for by a worker. */
+Test(open_file, below_a_folder_is_found_by_a_worker)
+{
+	struct opened_file opened;
+
+	begin(&disk, NULL);
+	cr_assert(!symlink("/file", "link"));
+	open_file(opener, open_below(opener, ".", "/link"), &opened);
+	expect_itself(&opened);
+	cr_expect(open_below(opener, ".", "/../missing") < 0 && errno == ENOENT);
+	cr_assert_gt(worker(), 0);
+
+	cr_assert(!kill(worker(), SIGSTOP));
+	cr_expect(open_below(opener, ".", "/another") < 0 && errno == ETIMEDOUT);
+	cr_expect(open_below(opener, ".", "/a_third") < 0 && errno == ETIMEDOUT, "left alone");
+	open_file(opener, open_below(opener, ".", "/file"), &opened);
+	expect_itself(&opened);
+	cr_assert(!kill(worker(), SIGKILL));
+}
