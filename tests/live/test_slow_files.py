@@ -2,11 +2,12 @@
 """Programs on a file system that another process answers for, or does not (tests/workloads/slow_files.c)."""
 import contextlib
 import os
+import shutil
 import signal
 import tempfile
 
-from harness import (ALLOCSNAP, WORKLOADS, Skip, Workload, check, check_equal, children_of, is_running,
-                     rows_of_file, wait_for)
+from harness import (ALLOCSNAP, WORKLOADS, Skip, Workload, changed_code, check, check_equal,
+                     children_of, is_running, private_mounts, rows_of_file, wait_for)
 
 SILENT = "its file system does not answer"
 
@@ -55,6 +56,22 @@ def test_slow_files_are_not_probed(bench):
     losses = bench.show(out.split()[-1])["losses"]
     check_equal(losses["functions_unprobed"], 2, "malloc and free")
     check_equal(err.count("nothing in it is probed"), 1, f"how often {err!r} says so")
+
+
+def test_slow_files_are_not_those_of_an_overlay_on_a_disk(bench):
+    """As the files of containers are: they are probed."""
+    for name in ("lower", "other", "over"):
+        os.mkdir(bench.path(name))
+    shutil.copy(os.path.join(WORKLOADS, "own_malloc"), bench.path("lower"))
+    script = ("mount -t overlay over -o lowerdir=$1/lower:$1/other $1/over || exit 3; "
+              "exec $1/over/own_malloc 20000000")
+    program = bench.start([*private_mounts(), "sh", "-c", script, "sh", bench.folder])
+    check_equal(program.line(), "", "what it says when it sleeps")
+    recording = bench.attach([program])
+    losses = bench.show(recording.snapshot())["losses"]
+    check(changed_code(program.pid) >= 2, "neither malloc nor free is probed")
+    recording.end(signal.SIGINT)
+    check_equal((losses["functions_unprobed"], recording.stderr()), (0, ""), "what is left out, and said")
 
 
 def test_slow_files_that_hang(bench):
