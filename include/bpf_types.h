@@ -96,7 +96,8 @@ typedef uint64_t bpf_u64;
 	X(objects_changed, "mapped files that were written to: frames from before may have no names") \
 	X(mappings_skipped, "mappings of code that came too fast to be taken in one by one: until the maps were read again, names may lack or be wrong") \
 	X(mappings_forgotten, "unmapped code that was forgotten too soon, as there was too much of it: names may lack") \
-	X(functions_copied, "allocator functions whose code the program has replaced by a copy, which cannot be probed: it is recorded there no longer")
+	X(functions_copied, "allocator functions whose code the program has replaced by a copy, which cannot be probed: it is recorded there no longer") \
+	X(tracebacks_summed, "tracebacks that no block had any more: what they had allocated is one sum, without their frames")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,

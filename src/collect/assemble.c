@@ -76,15 +76,15 @@ static int add_objects(struct assembly *assembly)
 	return err;
 }
 
-static int add_skipped(struct assembly *assembly)
+/* Stands for frames that are not there. */
+static int add_stand_in(struct assembly *assembly, const char *what)
 {
 	struct snap_frame frame = { .flags = SNAP_FRAME_SKIPPED };
 	uint32_t id;
 	int err = snapshot_builder__string(assembly->builder, "<unknown>", &frame.filename);
 
 	if (!err)
-		err = snapshot_builder__string(assembly->builder, "[callers without frame pointer]",
-					       &frame.function);
+		err = snapshot_builder__string(assembly->builder, what, &frame.function);
 	if (!err)
 		err = snapshot_builder__frame(assembly->builder, &frame, &id);
 	return err ?: array_push(&assembly->frames, frame, id);
@@ -112,7 +112,7 @@ static int add_place(struct assembly *assembly, const struct code_place *place)
 	};
 
 	if (place->object == OBJECT_SKIPPED)
-		return add_skipped(assembly);
+		return add_stand_in(assembly, "[callers without frame pointer]");
 	has_names(assembly, place, &where.names);
 	if (in_object) {
 		where.object = assembly->object_id[place->object];
@@ -230,6 +230,33 @@ static int add_traces(struct assembly *assembly, const struct drain *drain,
 	return err;
 }
 
+static int add_churn_row(struct assembly *assembly, uint32_t traceback_id, const struct churn *churn)
+{
+	const struct snap_churn row = {
+		.allocations = churn->allocations,
+		.allocated_bytes = churn->allocated_bytes,
+		.temporary = churn->temporary,
+		.temporary_bytes = churn->temporary_bytes,
+	};
+
+	return snapshot_builder__churn(assembly->builder, traceback_id, &row);
+}
+
+/* What came of those that are known no longer: one traceback of one frame, which says so. */
+static int add_others(struct assembly *assembly)
+{
+	uint32_t id;
+	int err;
+
+	if (!assembly->target->summed_nr)
+		return 0;
+	assembly->frames.frame_nr = 0;
+	err = add_stand_in(assembly, "[other tracebacks, without blocks]");
+	if (!err)
+		err = snapshot_builder__traceback(assembly->builder, assembly->frames.frame, 1, 0, 0, &id);
+	return err ?: add_churn_row(assembly, id, &assembly->target->others);
+}
+
 /* Also of tracebacks that hold nothing any more. */
 static int add_churn(struct assembly *assembly)
 {
@@ -238,21 +265,14 @@ static int add_churn(struct assembly *assembly)
 
 	for (size_t i = 0; i < target->traceback_nr && !err; i++) {
 		const struct churn *churn = &target->traceback[i].churn;
-		struct snap_churn row = {
-			.allocations = churn->allocations,
-			.allocated_bytes = churn->allocated_bytes,
-			.temporary = churn->temporary,
-			.temporary_bytes = churn->temporary_bytes,
-		};
 
-		if (!row.allocations)
+		if (!churn->allocations)
 			continue;
 		err = add_known(assembly, i);
 		if (!err)
-			err = snapshot_builder__churn(assembly->builder,
-						      assembly->traceback_id[i], &row);
+			err = add_churn_row(assembly, assembly->traceback_id[i], churn);
 	}
-	return err;
+	return err ?: add_others(assembly);
 }
 
 /* By us, who look for functions in it, or by who looks for names in it. */
@@ -322,6 +342,7 @@ static void count_found(const struct assembly *assembly, const struct occasion *
 	loss[LOSS_functions_dropped] = probes_lost_in(probes->dropped, probes->dropped_nr, mappings);
 	loss[LOSS_processes_dropped] = target->children_dropped_nr;
 	loss[LOSS_snapshots_lost] = target->snapshots_lost;
+	loss[LOSS_tracebacks_summed] = target->summed_nr;
 	loss[LOSS_functions_late] = target->late_nr;
 	loss[LOSS_functions_copied] = target->copied_nr;
 	loss[LOSS_mappings_missed] = occasion->mappings_missed - target->missed_at_start;

@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/describe.h"
+#include "collect/forget.h"
 #include "collect/health.h"
 #include "collect/resolve.h"
 #include "collect/store.h"
@@ -110,6 +111,34 @@ static struct target *target_of(const struct collector *collector, const struct 
 	return i == IDMAP_NONE ? NULL : collector->target[i];
 }
 
+static const struct image_blocks *blocks_of(const struct collector *collector,
+					    const struct target *target)
+{
+	return drained_blocks_of(&collector->drain.blocks, target->drained.image);
+}
+
+/* Before new ones are resolved, so that there is room for them. */
+static int forget_all(struct collector *collector, const struct idmap *images)
+{
+	const struct drain *drain = &collector->drain;
+	int err = 0;
+
+	for (size_t i = 0; i < collector->target_nr; i++)
+		if (!has_execed(collector->target[i]))
+			resolve_begin(collector->target[i]);
+	for (size_t i = 0; i < drain->tracebacks.nr; i++) {
+		struct target *target = target_of(collector, images, drain_traceback(drain, i)->image);
+
+		if (target && !has_execed(target))
+			resolve_held(target, drain_traceback_id(drain, i));
+	}
+	for (size_t i = 0; i < collector->target_nr && !err; i++)
+		if (!has_execed(collector->target[i]))
+			err = forget_retired(collector->target[i],
+					     blocks_of(collector, collector->target[i]));
+	return err;
+}
+
 /*
  * Before anything is taken out of the map: what is taken out counts from then on as retired. Names
  * of another image would be wrong ones: those blocks have no traceback, which is counted.
@@ -119,9 +148,6 @@ static int resolve_all(struct collector *collector, const struct idmap *images, 
 	const struct drain *drain = &collector->drain;
 	int err = 0;
 
-	for (size_t i = 0; i < collector->target_nr; i++)
-		if (!has_execed(collector->target[i]))
-			resolve_begin(collector->target[i]);
 	collector->stale.id_nr = 0;
 	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++) {
 		const struct traceback *traceback = drain_traceback(drain, i);
@@ -148,15 +174,27 @@ static int retire(void *what, uint64_t id, const struct traceback *traceback)
 	return target ? resolve_retired(target, id, traceback) : 0;
 }
 
-/* Stacks that hold nothing any more make room once half of it is taken. */
-static int trim_tracebacks(struct collector *collector, const struct idmap *images)
+static bool is_trim_due(const struct collector *collector)
 {
 	const struct bpf_map *map = collector->bpf->maps.tracebacks;
+	bool is = collector->drain.tracebacks.nr - collector->stale.id_nr >= bpf_map__max_entries(map) / 2;
+
+	for (size_t i = 0; i < collector->target_nr && !is; i++)
+		is = has_many_unused(collector->target[i], blocks_of(collector, collector->target[i]));
+	return is;
+}
+
+/*
+ * Stacks that hold nothing any more make room once half of it is taken, or once one process has so many
+ * of them that its snapshots are about them.
+ */
+static int trim_tracebacks(struct collector *collector, const struct idmap *images)
+{
+	int tracebacks_fd = bpf_map__fd(collector->bpf->maps.tracebacks);
 	struct retiring retiring = { collector, images };
 
-	if (collector->drain.tracebacks.nr - collector->stale.id_nr < bpf_map__max_entries(map) / 2)
-		return 0;
-	return drain_trim_tracebacks(&collector->drain, bpf_map__fd(map), retire, &retiring);
+	return is_trim_due(collector) ?
+	       drain_trim_tracebacks(&collector->drain, tracebacks_fd, retire, &retiring) : 0;
 }
 
 /* Those of images that are gone nobody will ask for. */
@@ -166,6 +204,8 @@ static int make_sense(struct collector *collector, uint64_t next_image)
 	struct idmap images = {};
 	int err = sort_images(collector, &images);
 
+	if (!err)
+		err = forget_all(collector, &images);
 	if (!err)
 		err = resolve_all(collector, &images, next_image);
 	if (!err)

@@ -159,7 +159,7 @@ static int resolve(struct target *target, uint64_t id, const struct traceback *t
 	return err ?: idmap_add(&target->traceback_ids, id, target->traceback_nr - 1);
 }
 
-static struct churn churn_sum(const struct churn *a, const struct churn *b)
+struct churn churn_sum(const struct churn *a, const struct churn *b)
 {
 	return (struct churn){
 		.allocations = a->allocations + b->allocations,
@@ -199,8 +199,18 @@ int resolve_retired(struct target *target, uint64_t id, const struct traceback *
 
 void resolve_begin(struct target *target)
 {
-	for (size_t i = 0; i < target->traceback_nr; i++)
+	for (size_t i = 0; i < target->traceback_nr; i++) {
 		target->traceback[i].churn = target->traceback[i].retired;
+		target->traceback[i].is_held = false;
+	}
+}
+
+void resolve_held(struct target *target, uint64_t id)
+{
+	struct known_traceback *known = find(target, id);
+
+	if (known)
+		known->is_held = true;
 }
 
 int resolve_drained(struct target *target, uint64_t id, const struct traceback *traceback)
@@ -208,7 +218,9 @@ int resolve_drained(struct target *target, uint64_t id, const struct traceback *
 	struct known_traceback *known;
 	int err = make_known(target, id, traceback, &known);
 
-	if (!err)
-		known->churn = churn_sum(&known->retired, &traceback->churn);
-	return err;
+	if (err)
+		return err;
+	known->is_held = true;
+	known->churn = churn_sum(&known->retired, &traceback->churn);
+	return 0;
 }

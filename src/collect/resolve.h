@@ -11,10 +11,12 @@
 #include "collect/target.h"
 
 /*
- * At each drain: resolve_begin() once, then each traceback of the target's image, which makes it known
- * with its churn; one that is known already is not resolved again. 0 or -ENOMEM.
+ * At each drain: resolve_begin() once, then resolve_held() of each traceback of the target's image, then
+ * resolve_drained() of each, which makes it known with its churn; one that is known already is not resolved
+ * again. In between others can be forgotten (forget.h). 0 or -ENOMEM.
  */
 void resolve_begin(struct target *target);
+void resolve_held(struct target *target, uint64_t id);
 int resolve_drained(struct target *target, uint64_t id, const struct traceback *traceback);
 
 /* One traceback of it, and no churn. 0 or -ENOMEM. */
@@ -25,5 +27,7 @@ int resolve_retired(struct target *target, uint64_t id, const struct traceback *
 
 /* The known traceback with this id, or NULL. */
 const struct known_traceback *known_traceback_find(const struct target *target, uint64_t id);
+
+struct churn churn_sum(const struct churn *a, const struct churn *b);
 
 #endif

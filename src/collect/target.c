@@ -363,6 +363,8 @@ void target__forget_traces(struct target *target)
 	target->place_nr = 0;
 	target->traceback_nr = 0;
 	target->frames_unmapped = 0;
+	target->others = (struct churn){};
+	target->summed_nr = 0;
 	idmap_release(&target->traceback_ids);
 }
 

@@ -38,6 +38,7 @@ struct known_traceback {
 	uint32_t total_nframe;
 	uint32_t flags; /* enum snap_traceback_flag */
 	bool has_skipped, has_guessed;
+	bool is_held; /* in the map, as of the last drain */
 	struct churn retired; /* of the time before it was last taken out of the map */
 	struct churn churn;   /* all of it, as of the last drain */
 };
@@ -108,6 +109,8 @@ struct target {
 	struct known_traceback *traceback;
 	size_t traceback_nr, traceback_alloc;
 	struct idmap traceback_ids;
+	struct churn others; /* of tracebacks that have been forgotten (forget.h) */
+	uint64_t summed_nr;  /* how many these were; one that came again is counted again */
 };
 
 /*
