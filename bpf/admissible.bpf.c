@@ -7,6 +7,7 @@
 #include <bpf/bpf_helpers.h>
 #include "maps.bpf.h"
 #include "rules.bpf.h"
+#include "user.bpf.h"
 
 SEC("iter/task")
 int admissible_processes(struct bpf_iter__task *ctx)
@@ -17,6 +18,7 @@ int admissible_processes(struct bpf_iter__task *ctx)
 	if (!task || task->pid != task->tgid)
 		return 0;
 	found.tgid = task->tgid;
+	found.user = user_of(task);
 	if (bpf_map_lookup_elem(&process_slots, &found.tgid))
 		return 0; /* it is recorded */
 	if (is_admissible(task, ADMISSION_BY_LOADER))

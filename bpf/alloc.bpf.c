@@ -21,6 +21,9 @@ __u64 everybody_resumed_ns = 0;
 __u64 epoch = 1;
 __u64 cut = 0;
 __u64 any_dropped = 0;
+__u64 blocks_most = ~0ULL, notes_most = ~0ULL;
+__u64 tracebacks_most = ~0ULL >> 1;
+__u64 tracebacks_held = 0;
 __u64 tables_wanted = 0;
 __u32 followed_sites[FOLLOWED_SITES] = {};
 

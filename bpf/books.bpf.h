@@ -182,9 +182,20 @@ static __always_inline bool nursery_put(struct nursery_place *place, const struc
 	return true;
 }
 
-/* Puts a block under its address; one that is still there was freed without our seeing it. */
+/* The most blocks that one process may hold; the loader says, by what others hold. */
+extern __u64 blocks_most;
+
+static __always_inline bool has_share(const struct process *process)
+{
+	return held_blocks(process) < blocks_most;
+}
+
+/*
+ * Puts a block under its address; one that is still there was freed without our seeing it. has_share: else
+ * it is as if there were no room.
+ */
 static __always_inline long block_put(struct process *process, const struct block_key *key,
-				      const struct block *block, __u64 now)
+				      const struct block *block, bool has_share, __u64 now)
 {
 	struct nursery_place *place = nursery_at(key);
 	struct block missed;
@@ -192,14 +203,14 @@ static __always_inline long block_put(struct process *process, const struct bloc
 
 	if (dropped_free(process, key))
 		lose(process, LOSS_blocks_replaced);
-	if (!place)
+	if (!place && has_share)
 		err = block_add(key, block, BPF_NOEXIST);
 	if (err == -EEXIST) {
 		if (!block_look(process, key, &missed, now))
 			block_replaced(process, key, &missed);
-		if (place && nursery_put(place, key, block, now))
+		if (has_share && place && nursery_put(place, key, block, now))
 			return 0;
-		err = block_add(key, block, BPF_ANY);
+		err = has_share ? block_add(key, block, BPF_ANY) : -ENOSPC;
 	}
 	if (err)
 		dropped_enter(process, key, block->size);

@@ -16,6 +16,7 @@
 #include "sample.bpf.h"
 
 extern __u64 any_dropped; /* for the loader: whether there was ever one */
+extern __u64 notes_most;  /* that one process may have; the loader says */
 
 static __always_inline void count_dropped(struct process *process, __s64 blocks, __s64 bytes)
 {
@@ -51,7 +52,7 @@ static __always_inline void dropped_enter(struct process *process, const struct 
 	count_dropped(process, 1, size);
 	if (!any_dropped)
 		any_dropped = 1;
-	if (!dropped_note(key, size, BPF_ANY))
+	if (process->counter[COUNTER_dropped_blocks] <= notes_most && !dropped_note(key, size, BPF_ANY))
 		return;
 	count_dropped(process, -1, -size);
 	__sync_fetch_and_add(&process->loss[LOSS_drops_unnoted], 1);

@@ -10,6 +10,7 @@
 #include "admit.bpf.h"
 #include "rules.bpf.h"
 #include "sample.bpf.h"
+#include "user.bpf.h"
 
 /* The image id to give out next; the loader takes from it too. */
 extern __u64 next_image;
@@ -26,28 +27,57 @@ extern struct process ended_small_sum; /* of their books: counters, losses and C
 /* Blocks in the map whose image has gone; the loader takes off what it has swept. */
 extern __u64 stale_blocks, stale_images;
 
+/* How many slots the processes of a user have, and all have; the loader counts there, too. */
+extern __u32 user_slots[USERS_MAX];
+extern __u32 slots_taken_nr;
+
+static __always_inline bool user_has_share(__u32 user)
+{
+	__u32 taken = *(volatile __u32 *)&slots_taken_nr;
+
+	return taken < PROCESSES_MAX &&
+	       user_slots[user & (USERS_MAX - 1)] < SHARE_OF_FREE * (PROCESSES_MAX - taken);
+}
+
+static __always_inline void slot_count(__u32 user, __s32 n)
+{
+	__sync_fetch_and_add(&user_slots[user & (USERS_MAX - 1)], n);
+	__sync_fetch_and_add(&slots_taken_nr, n);
+}
+
 #define SLOT_TRIES 256
 
-/* Or PROCESSES_MAX: there is none. */
-static __always_inline __u32 slot_take(void)
+/* Or PROCESSES_MAX: there is none for that user. */
+static __always_inline __u32 slot_take(__u32 user)
 {
-	__u32 first = __sync_fetch_and_add(&next_slot, 1);
+	__u32 first;
 
+	if (!user_has_share(user))
+		return PROCESSES_MAX;
+	first = __sync_fetch_and_add(&next_slot, 1);
 	for (__u32 i = 0; i < SLOT_TRIES; i++) {
 		__u32 slot = (first + i) & (PROCESSES_MAX - 1);
 
-		if (!slot_taken[slot] && !__sync_val_compare_and_swap(&slot_taken[slot], 0, 1))
+		if (!slot_taken[slot] && !__sync_val_compare_and_swap(&slot_taken[slot], 0, 1)) {
+			slot_count(user, 1);
 			return slot;
+		}
 	}
 	return PROCESSES_MAX;
+}
+
+static __always_inline void slot_give(__u32 slot, __u32 user)
+{
+	slot_count(user, -1);
+	slot_taken[slot & (PROCESSES_MAX - 1)] = 0;
 }
 
 static const struct process no_books;
 
 /* New books, empty and without an image. NULL: no room, or those of an ended one are there yet. */
-static __always_inline struct process *begin_books(__u32 tgid)
+static __always_inline struct process *begin_books(struct task_struct *task)
 {
-	__u32 slot = slot_take();
+	__u32 user = user_of(task), slot = slot_take(user), tgid = task->tgid;
 	struct process *process = bpf_map_lookup_elem(&processes, &slot);
 
 	if (!process)
@@ -55,8 +85,9 @@ static __always_inline struct process *begin_books(__u32 tgid)
 	bpf_map_update_elem(&processes, &slot, &no_books, BPF_ANY);
 	process->tgid = tgid;
 	process->slot = slot;
+	process->user = user;
 	if (bpf_map_update_elem(&process_slots, &tgid, &slot, BPF_NOEXIST)) {
-		slot_taken[slot & (PROCESSES_MAX - 1)] = 0;
+		slot_give(slot, user);
 		return NULL;
 	}
 	return process;
@@ -65,8 +96,7 @@ static __always_inline struct process *begin_books(__u32 tgid)
 /* What the image leaves in the map goes with the next drain. */
 static __always_inline void leave_blocks(const struct process *process)
 {
-	__u64 blocks = process->counter[settings.sample_bytes ? COUNTER_sampled_blocks :
-								COUNTER_current_blocks];
+	__u64 blocks = held_blocks(process);
 
 	__sync_fetch_and_add(&stale_images, 1);
 	__sync_fetch_and_add(&stale_blocks, blocks);
@@ -119,7 +149,7 @@ static __always_inline void end_books(struct process *process, __u32 tgid)
 	sum_small(process);
 	process->image = 0;
 	barrier();
-	slot_taken[slot] = 0;
+	slot_give(slot, process->user);
 }
 
 #endif

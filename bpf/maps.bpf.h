@@ -37,7 +37,10 @@
  * `unwind_places`, `unwind_cache` – what they have is written over. `nursery` – what a place has moves to `blocks`. `pairing` is not: blocks share places.
  *
  * blocks and tracebacks are not preallocated: the memory of blocks follows what is live; the
- * loader deletes tracebacks that no block has any more once half of their room is taken.
+ * loader deletes tracebacks that no block has any more once half of their room is taken, or one process has very many.
+ *
+ * Where several processes may be recorded one may not hold all of blocks, dropped_blocks, tracebacks and
+ * process_slots: see "Shares" in docs/design.md. Beyond its share it is as when the map is full.
  */
 
 #include "vmlinux.h"

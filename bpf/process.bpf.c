@@ -17,6 +17,8 @@ __u64 own_cgroup_root = 0;
 __u64 next_image = 1;
 __u32 slot_taken[PROCESSES_MAX] = {};
 __u32 next_slot = 0;
+__u32 user_slots[USERS_MAX] = {};
+__u32 slots_taken_nr = 0;
 __u64 admissions_dropped = 0;
 __u64 ended_small = 0;
 struct process ended_small_sum = {};
@@ -38,6 +40,7 @@ static __always_inline void begin_anew(struct process *process)
 {
 	process->image = __sync_fetch_and_add(&next_image, 1);
 	process->is_forked = 0;
+	process->tracebacks = 0;
 	__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);
 	__builtin_memset(&process->counter[COUNTER_program_ns] + 1, 0, COUNTERS_AFTER_COST);
 	__builtin_memset(process->loss, 0, sizeof(process->loss));
@@ -76,7 +79,7 @@ static __always_inline long admit_child(struct process *parent, struct task_stru
 					struct task_struct *child)
 {
 	bool shares_memory = child->mm == from->mm && parent;
-	struct process *process = begin_books(child->tgid);
+	struct process *process = begin_books(child);
 
 	if (!process)
 		return -ENOSPC;
@@ -163,7 +166,7 @@ static __always_inline void forget_calls(struct task_struct *task)
 /* Not inlined, as few do. Its files are mapped by now: events of them are younger than the process. */
 static __noinline int admit_program(struct task_struct *task)
 {
-	struct process *process = begin_books(task->tgid);
+	struct process *process = begin_books(task);
 
 	if (!process) {
 		__sync_fetch_and_add(&admissions_dropped, 1);

@@ -108,10 +108,15 @@ static __always_inline bool is_spared(const struct range *range, const struct bl
 }
 
 /* 0, or there is no room for it: counted. Nothing lies there; where it does, a loss said so. */
-static __always_inline int range_enter(struct process *process, struct range *range, __u64 address)
+static __always_inline int range_enter(struct process *process, struct range *range, __u64 address,
+				       bool has_share)
 {
 	struct block_key key = block_key_of(address, range->image, LAYER_MAPPING);
 
+	if (!has_share) {
+		drop_unnoted(process);
+		return -1;
+	}
 	if (!starts_add(range->image, address >> PAGE_SHIFT) &&
 	    !bpf_map_update_elem(&blocks, &key, &range->block, BPF_NOEXIST))
 		return 0;
@@ -125,7 +130,7 @@ static __always_inline void put_rest(struct process *process, struct range *rang
 				     __u64 address, __u64 bytes)
 {
 	range->block.size = bytes;
-	if (range_enter(process, range, address))
+	if (range_enter(process, range, address, true))
 		count_gone(process, bytes);
 }
 
@@ -245,7 +250,8 @@ __weak __noinline int munmap_fails(__u64 address, __u64 bytes)
 /* ---- blocks as a whole ---- */
 
 /* What lies there has been unmapped, seen or not; then the block enters. 0, or it has no room. */
-__weak __noinline int range_put(struct block_key *key, struct block *block, __u64 newest, __u64 now)
+__weak __noinline int range_put(struct block_key *key, struct block *block, __u64 newest,
+				bool has_share, __u64 now)
 {
 	struct process *process = current_process();
 	struct range *range = own_range();
@@ -262,7 +268,7 @@ __weak __noinline int range_put(struct block_key *key, struct block *block, __u6
 	};
 	range_cut(process, range);
 	range->block = *block;
-	err = range_enter(process, range, key->address);
+	err = range_enter(process, range, key->address, has_share);
 	mappings_unlock(process);
 	return err;
 }

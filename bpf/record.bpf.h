@@ -18,6 +18,21 @@
 #include "ranges.bpf.h"
 #include "unwind.bpf.h"
 
+/* In the map, also of images that are gone; the loader takes off what it takes out. */
+extern __u64 tracebacks_held;
+extern __u64 tracebacks_most; /* that one process may have there; the loader says */
+
+static __always_inline bool has_traceback_share(const struct process *process)
+{
+	return (__s64)process->tracebacks < (__s64)tracebacks_most;
+}
+
+static __always_inline void count_traceback(struct process *process)
+{
+	__sync_fetch_and_add(&process->tracebacks, 1);
+	__sync_fetch_and_add(&tracebacks_held, 1);
+}
+
 /* The current stack in the map of tracebacks, and its key; NULL and 0 where it does not fit. */
 static __always_inline struct traceback *traceback_record(const struct caller *caller,
 							  struct process *process,
@@ -39,8 +54,10 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 		return known;
 	walk->traceback.image = process->image;
 	thread = current_thread(); /* before kernel 6.4 a map takes no other memory */
-	err = thread ? bpf_map_update_elem(&tracebacks, &hash, &thread->walk.traceback, BPF_NOEXIST) :
-		       -ENOSPC;
+	err = thread && has_traceback_share(process) ?
+	      bpf_map_update_elem(&tracebacks, &hash, &thread->walk.traceback, BPF_NOEXIST) : -ENOSPC;
+	if (!err)
+		count_traceback(process);
 	if (!err || err == -EEXIST)
 		return bpf_map_lookup_elem(&tracebacks, &hash);
 	lose(process, LOSS_tracebacks_dropped);
@@ -50,10 +67,11 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 
 /* 0, or the block has no room. What mappings cover leaves first. newest: see record_temporary(). */
 static __always_inline long block_enter(struct process *process, struct block_key *key,
-					struct block *block, __u64 newest, __u64 now)
+					struct block *block, __u64 newest, bool has_share, __u64 now)
 {
-	return block_key_layer(key) == LAYER_MAPPING ? range_put(key, block, newest, now) :
-						       block_put(process, key, block, now);
+	return block_key_layer(key) == LAYER_MAPPING ?
+		       range_put(key, block, newest, has_share, now) :
+		       block_put(process, key, block, has_share, now);
 }
 
 /* A new block: the source of the event does not matter, only where it is and who asked for it. */
@@ -72,7 +90,7 @@ static __always_inline void record_allocation(const struct caller *caller, struc
 	struct traceback *traceback = traceback_record(caller, process, walk, &block.traceback);
 	struct estimate estimate;
 
-	if (block_enter(process, &key, &block, calls->newest, now)) {
+	if (block_enter(process, &key, &block, calls->newest, has_share(process), now)) {
 		calls->newest = 0;
 		return;
 	}
@@ -231,7 +249,7 @@ static __always_inline void realloc_fail(struct process *process, struct call *c
 	struct block old = call->old;
 
 	realloc_hand_over(process, call, now);
-	if (realloc_has_old(process, call) && block_enter(process, &key, &old, 0, now))
+	if (realloc_has_old(process, call) && block_enter(process, &key, &old, 0, true, now))
 		count_old_removed(process, call);
 	else if (realloc_has_dropped(process, call))
 		dropped_put_back(process, &key, call->old.size);

@@ -156,4 +156,10 @@ static __always_inline bool may_be_known(__u32 layer, __u64 address)
 	return counter && *(volatile __u64 *)counter;
 }
 
+/* The blocks of a process that lie in the books. */
+static __always_inline __u64 held_blocks(const struct process *process)
+{
+	return process->counter[settings.sample_bytes ? COUNTER_sampled_blocks : COUNTER_current_blocks];
+}
+
 #endif

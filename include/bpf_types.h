@@ -53,9 +53,9 @@ typedef uint64_t bpf_u64;
 
 /* What the recording does not know, by cause. X(name, meaning). Appended to, never reused. */
 #define ALLOCSNAP_LOSSES(X) \
-	X(blocks_dropped, "blocks not recorded: the block map was full or the kernel out of memory") \
+	X(blocks_dropped, "blocks not recorded: the block map was full, the process had its share of it, or the kernel was out of memory") \
 	X(blocks_replaced, "blocks whose free was not seen: their address was given out again") \
-	X(tracebacks_dropped, "blocks without a traceback: the traceback map was full") \
+	X(tracebacks_dropped, "blocks without a traceback: the traceback map was full, or the process had its share of it") \
 	X(calls_unreturned, "calls that were never seen to return (longjmp, missed return probe, thread exit)") \
 	X(returns_unmatched, "returns of calls that were not seen to begin") \
 	X(threads_dropped, "calls not recorded: no memory for the state of their thread") \
@@ -114,8 +114,15 @@ enum loss {
 };
 
 #define PROCESSES_MAX 4096 /* a power of two */
+#define USERS_MAX 1024 /* a power of two: users whose hashes are the same are one */
 #define COMM_BYTES 16
 #define ARGS_BYTES 256
+
+/*
+ * Of everything that processes take from one another one may hold three times as many as are free. So one
+ * alone gets three quarters of it, two get three sevenths each, and there is always something left.
+ */
+#define SHARE_OF_FREE 3
 
 /* Who gives back the slot of a process that has ended. */
 enum books_owner {
@@ -158,10 +165,12 @@ struct process {
 	bpf_u64 is_ending; /* a last thread sees to that; two that end at once may both be it */
 	bpf_u64 is_oom_victim; /* the OOM killer had chosen it; once exit_ns is set */
 	bpf_u64 ring_at_bytes; /* current_bytes at which the doorbell rings, once; 0: at none */
+	bpf_u64 user;	       /* in user_slots, where its slot is counted */
+	bpf_u64 tracebacks;    /* of the image in the map; may be a few less than 0 about an exec */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (27 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (29 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 /*
  * A pool takes its memory from a heap, a heap takes it from mappings. A block of one may begin
@@ -437,6 +446,7 @@ _Static_assert(sizeof(struct rules) == 48 + RULES_MAX * sizeof(struct rule), "no
 /* What a walk over all processes tells the loader of one that is to be recorded. */
 struct admissible_process {
 	bpf_u32 tgid;
+	bpf_u32 user; /* as in struct process */
 };
 
 /* Whom the OOM killer chose, and the memory cgroup of that one; also who is in which. */

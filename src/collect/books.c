@@ -43,8 +43,22 @@ bool books_ring_at(const struct books *books, uint32_t slot, uint64_t bytes)
 	return bytes && __atomic_load_n(&process->counter[COUNTER_current_bytes], __ATOMIC_SEQ_CST) >= bytes;
 }
 
+static void count_slot(const struct books *books, uint64_t user, int32_t n)
+{
+	__atomic_fetch_add(&books->bpf->bss->user_slots[user & (USERS_MAX - 1)], n, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&books->bpf->bss->slots_taken_nr, n, __ATOMIC_SEQ_CST);
+}
+
+bool books_user_has_share(const struct books *books, uint32_t user)
+{
+	uint32_t taken = __atomic_load_n(&books->bpf->bss->slots_taken_nr, __ATOMIC_RELAXED);
+
+	return taken < PROCESSES_MAX &&
+	       books->bpf->bss->user_slots[user & (USERS_MAX - 1)] < SHARE_OF_FREE * (PROCESSES_MAX - taken);
+}
+
 /* A fork takes from the same. */
-static bool take_slot(const struct books *books, uint32_t *ret_slot)
+static bool take_slot(const struct books *books, uint64_t user, uint32_t *ret_slot)
 {
 	uint32_t *taken = books->bpf->bss->slot_taken;
 
@@ -54,6 +68,7 @@ static bool take_slot(const struct books *books, uint32_t *ret_slot)
 		if (!__atomic_compare_exchange_n(&taken[i], &nobody, 1, false, __ATOMIC_SEQ_CST,
 						 __ATOMIC_SEQ_CST))
 			continue;
+		count_slot(books, user, 1);
 		*ret_slot = i;
 		return true;
 	}
@@ -62,6 +77,7 @@ static bool take_slot(const struct books *books, uint32_t *ret_slot)
 
 static void give_slot(const struct books *books, uint32_t slot)
 {
+	count_slot(books, books->process[slot].user, -1);
 	memset(&books->process[slot], 0, sizeof(books->process[slot]));
 	__atomic_store_n(&books->bpf->bss->slot_taken[slot], 0, __ATOMIC_SEQ_CST);
 }
@@ -71,7 +87,7 @@ int books_begin(struct books *books, pid_t pid, const struct process *process, u
 	uint32_t tgid = pid, slot;
 	int err;
 
-	if (!take_slot(books, &slot))
+	if (!take_slot(books, process->user, &slot))
 		return -E2BIG;
 	books->process[slot] = *process;
 	books->process[slot].tgid = tgid;

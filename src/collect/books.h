@@ -27,6 +27,9 @@ struct books {
 int books_open(struct books *books, const struct allocsnap_bpf *bpf);
 void books_close(struct books *books);
 
+/* Whether a process of that user (struct process) may have a slot: see SHARE_OF_FREE. */
+bool books_user_has_share(const struct books *books, uint32_t user);
+
 /* Gives a process that has none a slot. 0, -EEXIST, -E2BIG: too many processes, or a negative errno. */
 int books_begin(struct books *books, pid_t pid, const struct process *process, uint32_t *ret_slot);
 

@@ -259,16 +259,18 @@ int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd, drain_re
 	return err;
 }
 
-int drain_forget_tracebacks(int tracebacks_fd, const uint64_t *id, size_t nr)
+int drain_forget_tracebacks(int tracebacks_fd, const uint64_t *id, size_t nr, uint64_t *ret_deleted)
 {
 	size_t done = 0;
 
+	*ret_deleted = 0;
 	while (done < nr) {
 		uint32_t deleted = nr - done;
 		int err = bpf_map_delete_batch(tracebacks_fd, id + done, &deleted, NULL);
 
 		if (err && err != -ENOENT)
 			return err;
+		*ret_deleted += deleted;
 		done += deleted + !!err; /* it stops at one that is not there */
 	}
 	return 0;

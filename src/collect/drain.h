@@ -87,8 +87,8 @@ typedef int (*drain_retire_fn)(void *what, uint64_t id, const struct traceback *
 int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd, drain_retire_fn retire,
 			  void *what);
 
-/* Deletes those with these ids, whoever has them. 0 or the negative errno of the system call. */
-int drain_forget_tracebacks(int tracebacks_fd, const uint64_t *id, size_t nr);
+/* Deletes those with these ids, whoever has them, and counts them. 0 or the negative errno of the system call. */
+int drain_forget_tracebacks(int tracebacks_fd, const uint64_t *id, size_t nr, uint64_t *ret_deleted);
 
 void drain_release(struct drain *drain);
 

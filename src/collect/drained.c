@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/describe.h"
+#include "collect/fair.h"
 #include "collect/forget.h"
 #include "collect/health.h"
 #include "collect/resolve.h"
@@ -162,7 +163,7 @@ static int resolve_all(struct collector *collector, const struct idmap *images, 
 }
 
 struct retiring {
-	const struct collector *collector;
+	struct collector *collector;
 	const struct idmap *images;
 };
 
@@ -171,6 +172,7 @@ static int retire(void *what, uint64_t id, const struct traceback *traceback)
 	const struct retiring *retiring = what;
 	struct target *target = target_of(retiring->collector, retiring->images, traceback->image);
 
+	fair_taken_out(retiring->collector, target ? target->slot : BOOKS_NONE, traceback->image, 1);
 	return target ? resolve_retired(target, id, traceback) : 0;
 }
 
@@ -202,6 +204,7 @@ static int make_sense(struct collector *collector, uint64_t next_image)
 {
 	int tracebacks_fd = bpf_map__fd(collector->bpf->maps.tracebacks);
 	struct idmap images = {};
+	uint64_t forgotten_nr = 0;
 	int err = sort_images(collector, &images);
 
 	if (!err)
@@ -209,7 +212,9 @@ static int make_sense(struct collector *collector, uint64_t next_image)
 	if (!err)
 		err = resolve_all(collector, &images, next_image);
 	if (!err)
-		err = drain_forget_tracebacks(tracebacks_fd, collector->stale.id, collector->stale.id_nr);
+		err = drain_forget_tracebacks(tracebacks_fd, collector->stale.id, collector->stale.id_nr,
+					      &forgotten_nr);
+	fair_taken_out(collector, BOOKS_NONE, 0, forgotten_nr);
 	if (!err)
 		err = trim_tracebacks(collector, &images);
 	idmap_release(&images);

@@ -20,6 +20,7 @@
 #include "collect/admission.h"
 #include "collect/attach_ways.h"
 #include "collect/bpf.h"
+#include "collect/fair.h"
 #include "collect/room.h"
 #include "collect/uprobe_multi.h"
 #include "collect/weight.h"
@@ -246,6 +247,8 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 	}
 	if (!err) {
 		configure_custom(bpf, custom);
+		if (options->follow_forks || options->everyone)
+			fair_begin(bpf);
 		choose_programs(bpf);
 		bpf_program__set_autoload(bpf->progs.process_fork,
 					  options->follow_forks || options->everyone);

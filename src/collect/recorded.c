@@ -4,6 +4,7 @@
 
 #include "collect/copied.h"
 #include "collect/custom.h"
+#include "collect/fair.h"
 #include "collect/oom.h"
 #include "collect/unused.h"
 #include "collect/written.h"
@@ -250,6 +251,7 @@ static void read_books(struct collector *collector, bool whole)
 	}
 	find_begins(collector, child, nr);
 	take_in(collector, child, nr);
+	fair_look(collector);
 }
 
 /* ---- what they map ---- */

@@ -260,13 +260,14 @@ static void begin_time(struct target *target)
  * The books are there, closed, while probes are placed one after another, so that the probes
  * note the calls in flight; a block that only some of the probes could follow must not enter.
  */
-static int start(struct collector *collector, struct target *target, struct reason *why)
+static int start(struct collector *collector, struct target *target, uint32_t user, struct reason *why)
 {
 	struct process books = {
 		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
 					    __ATOMIC_RELAXED),
 		.by_ret = target->probes->by_ret,
 		.follows = collector->follow_forks,
+		.user = user,
 	};
 	int err = begin_books(collector, target, &books, why);
 
@@ -333,7 +334,8 @@ static int prepare(struct collector *collector, struct reason *why)
 	return 0;
 }
 
-static int begin(struct collector *collector, pid_t id, struct reason *why)
+/* user: see struct process; of one that is asked for 0, as good as any. */
+static int begin(struct collector *collector, pid_t id, uint32_t user, struct reason *why)
 {
 	struct target *target;
 	int err;
@@ -349,7 +351,7 @@ static int begin(struct collector *collector, pid_t id, struct reason *why)
 	choose_probes(collector, target);
 	err = resume_everybody(collector);
 	if (!err)
-		err = start(collector, target, why);
+		err = start(collector, target, user, why);
 	if (!err)
 		err = add_target(collector, target);
 	if (err)
@@ -359,7 +361,7 @@ static int begin(struct collector *collector, pid_t id, struct reason *why)
 
 int collector__start(struct collector *collector, pid_t id, struct reason *why)
 {
-	int err = prepare(collector, why) ?: begin(collector, id, why);
+	int err = prepare(collector, why) ?: begin(collector, id, 0, why);
 
 	if (!err)
 		keep_budgets(collector);
@@ -381,12 +383,10 @@ int collector__admit(struct collector *collector, struct reason *why)
 	for (size_t i = 0; i < nr && err != -ENOMEM; i++) {
 		struct reason why_not = {};
 
-		err = begin(collector, found[i].tgid, &why_not);
+		err = books_user_has_share(&collector->books, found[i].user) ?
+		      begin(collector, found[i].tgid, found[i].user, &why_not) : -E2BIG;
 		begun += !err;
-		if (err == -E2BIG) { /* nor has anybody else */
-			refused = nr - i;
-			break;
-		}
+		refused += err == -E2BIG;
 	}
 	if (refused > collector->not_admitted_nr)
 		collector->ever_refused_nr += refused - collector->not_admitted_nr;

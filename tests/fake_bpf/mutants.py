@@ -194,8 +194,8 @@ MUTANTS = {
         "alloc.bpf.c", "\tif (cookie & COOKIE_OF_HEAP)\n\t\treturn enter_of_heap(ctx, thread, cookie);\n", ""),
     "realloc: an old block that has no room any more stays in the sums": (
         "record.bpf.h", "realloc_has_old(process, call) && block_enter(process, &key, "
-        "&old, 0, now))\n\t\tcount_old_removed(process, call);",
-        "realloc_has_old(process, call))\n\t\tblock_enter(process, &key, &old, 0, now);"),
+        "&old, 0, true, now))\n\t\tcount_old_removed(process, call);",
+        "realloc_has_old(process, call))\n\t\tblock_enter(process, &key, &old, 0, true, now);"),
     "realloc: one that never returns has kept its block": (
         "record.bpf.h", "if (is_realloc(call) && !realloc_free_old(process, call, read_epoch()) && call->pointer) {",
         "if (is_realloc(call))\n\t\trealloc_fail(process, call, read_epoch());\n\telse if (0) {"),
@@ -363,8 +363,8 @@ MUTANTS = {
     "blocks: a missed free stays in the sums": (
         "books.bpf.h", "\tcount_removed(process, estimate_of(key, missed));\n", ""),
     "blocks: what has no room is counted": (
-        "record.bpf.h", "\tif (block_enter(process, &key, &block, calls->newest, now)) {",
-        "\tif (block_enter(process, &key, &block, calls->newest, now), 0) {"),
+        "record.bpf.h", "\tif (block_enter(process, &key, &block, calls->newest, has_share(process), now)) {",
+        "\tif (block_enter(process, &key, &block, calls->newest, has_share(process), now), 0) {"),
     "blocks: what has no room is not said": (
         "books.bpf.h", "\tif (err)\n\t\tdropped_enter(process, key, block->size);\n\treturn err;",
         "\treturn err;"),
@@ -399,12 +399,42 @@ MUTANTS = {
     "nursery: a note comes back beside a young block": (
         "dropped.bpf.h", "nursery_has(key) || bpf_map_lookup_elem", "bpf_map_lookup_elem"),
 
+    # shares
+    "shares: there is none of blocks": (
+        "books.bpf.h", "return held_blocks(process) < blocks_most;", "return true;"),
+    "shares: a block that comes back needs one": (
+        "record.bpf.h", "&old, 0, true, now)", "&old, 0, has_share(process), now)"),
+    "shares: none of young blocks": (
+        "books.bpf.h", "if (has_share && place && nursery_put", "if (place && nursery_put"),
+    "shares: none of mappings": (
+        "ranges.bpf.h", "\tif (!has_share) {\n\t\tdrop_unnoted(process);\n\t\treturn -1;\n\t}\n", ""),
+    "shares: what is left of a mapping needs one": (
+        "ranges.bpf.h", "range_enter(process, range, address, true)",
+        "range_enter(process, range, address, has_share(process))"),
+    "shares: there is none of notes": (
+        "dropped.bpf.h", "process->counter[COUNTER_dropped_blocks] <= notes_most && ", ""),
+    "shares: there is none of tracebacks": (
+        "record.bpf.h", "thread && has_traceback_share(process)", "thread"),
+    "shares: tracebacks are not counted": (
+        "record.bpf.h", "\t\tcount_traceback(process);\n", "\t\t;\n"),
+    "shares: tracebacks of the image before count": (
+        "process.bpf.c", "\tprocess->tracebacks = 0;\n", ""),
+    "shares: less than none is very much": (
+        "record.bpf.h", "(__s64)process->tracebacks < (__s64)", "process->tracebacks < "),
+    "shares: there is none of slots": (
+        "everyone.bpf.h", "\tif (!user_has_share(user))\n\t\treturn PROCESSES_MAX;\n", ""),
+    "shares: all users are one": (
+        "user.bpf.h", "(uid ^ settings.hash_seed)", "(settings.hash_seed)"),
+    "shares: slots that are given back still count": (
+        "everyone.bpf.h", "\tslot_count(user, -1);\n", ""),
+
     # blocks that had no room
     "dropped: it is not counted": (
         "dropped.bpf.h", "\t__sync_fetch_and_add(&process->loss[LOSS_blocks_dropped], 1);\n\tcount_dropped",
         "\tcount_dropped"),
     "dropped: it is not noted": (
-        "dropped.bpf.h", "\tif (!dropped_note(key, size, BPF_ANY))\n\t\treturn;\n", ""),
+        "dropped.bpf.h", "\tif (process->counter[COUNTER_dropped_blocks] <= notes_most && "
+        "!dropped_note(key, size, BPF_ANY))\n\t\treturn;\n", ""),
     "dropped: what could not be noted is said to be live": (
         "dropped.bpf.h", "BPF_ANY))\n\t\treturn;\n\tcount_dropped(process, -1, -size);",
         "BPF_ANY))\n\t\treturn;"),

@@ -13,7 +13,7 @@ int process_fork(unsigned long long *ctx);
 extern volatile struct settings settings; /* see bpf_alloc.c */
 extern volatile struct sample_tables sample_tables;
 extern __u64 next_image;
-extern __u32 slot_taken[PROCESSES_MAX];
+extern __u32 slot_taken[PROCESSES_MAX], user_slots[USERS_MAX], slots_taken_nr;
 
 struct target_process *process;
 struct target_thread *main_thread;
@@ -116,6 +116,10 @@ void process_admit(struct target_process *target)
 	__u32 tgid = target->pid, *known = bpf_map_lookup_elem(&process_slots, &tgid);
 	__u32 slot = known ? *known : next_slot++;
 
+	if (!slot_taken[slot]) {
+		user_slots[0]++;
+		slots_taken_nr++;
+	}
 	slot_taken[slot] = 1;
 	bpf_map_update_elem(&processes, &slot, &book, BPF_ANY);
 	bpf_map_update_elem(&process_slots, &tgid, &slot, BPF_ANY);
@@ -143,6 +147,7 @@ struct target_thread *thread_start(struct target_process *target, pid_t tid)
 	thread->task.group_leader = target->main_thread ?: &thread->task;
 	thread->task.mm = &target->mm;
 	thread->task.signal = &target->signal;
+	thread->task.cred = &target->cred;
 	thread->task.thread.fsbase = (uintptr_t)&thread->stack[STACK_SLOTS] - 1;
 	if (tid == target->pid)
 		target->mm.start_stack = thread->task.thread.fsbase;
@@ -164,6 +169,7 @@ static struct target_thread *fork_current(pid_t pid, bool shares_memory)
 	unsigned long long ctx[2] = { (uintptr_t)&parent->task, (uintptr_t)&thread->task };
 
 	child->is_hijacking = parent->process->is_hijacking;
+	child->cred = parent->process->cred;
 	if (shares_memory)
 		thread->task.mm = parent->task.mm;
 	thread->task.start_boottime = fake.now_ns;

@@ -20,6 +20,7 @@ struct target_process {
 	pid_t pid;
 	struct mm_struct mm;
 	struct signal_struct signal;
+	struct cred cred;
 	struct xol_area xol;
 	struct task_struct *main_thread;
 	bool is_hijacking; /* there are return probes */

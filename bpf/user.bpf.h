@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_USER_BPF_H
+#define ALLOCSNAP_USER_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include "bpf_types.h"
+
+extern const volatile struct settings settings;
+
+/*
+ * Where the slots of a process's user are counted. It is the real one: what a program that is set-uid does is
+ * its caller's. Two users may be one here, but no program can choose which.
+ */
+static __always_inline __u32 user_of(struct task_struct *task)
+{
+	__u32 uid = BPF_CORE_READ(task, cred, uid.val);
+
+	return ((uid ^ settings.hash_seed) * 0x9e3779b97f4a7c15ULL >> 32) & (USERS_MAX - 1);
+}
+
+#endif

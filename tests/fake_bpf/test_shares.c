@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What one process may hold of the room for blocks, notes, tracebacks and processes; all else is others'. */
+#include "target.h"
+#include "ranges.h"
+#include <bpf/bpf_helpers.h>
+#include <string.h>
+
+extern __u64 blocks_most, notes_most, tracebacks_most, tracebacks_held;
+extern __u32 user_slots[USERS_MAX], slots_taken_nr;
+extern __u64 admissions_dropped;
+extern volatile struct rules rules; /* see bpf_process.c */
+
+static struct target_thread *neighbour(void)
+{
+	struct target_process *other = process_start(200);
+
+	process_admit(other);
+	return thread_start(other, 200);
+}
+
+BOOK_TEST(shares, blocks_beyond_the_share_are_dropped_and_noted)
+{
+	struct target_thread *other = neighbour();
+
+	blocks_most = 2;
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	user_malloc(4, 0x3000);
+	expect_gone(0x3000);
+	expect_loss(blocks_dropped, 1);
+	expect(allocations, 2);
+	expect(dropped_bytes, 4);
+	user_free(0x3000);
+	expect(dropped_frees, 1);
+	expect(unknown_frees, 0);
+
+	thread_run(other);
+	user_malloc(8, 0x1000);
+	cr_expect(block_of(other->process, 0x1000));
+	expect_in(other->process, allocations, 1);
+}
+
+BOOK_TEST(shares, a_free_makes_room)
+{
+	blocks_most = 1;
+	user_malloc(1, 0x1000);
+	user_free(0x1000);
+	user_malloc(2, 0x2000);
+	expect_live(0x2000, 2);
+	expect(allocations, 2);
+}
+
+/* Neither kept where others' young blocks lie. */
+BOOK_TEST(shares, are_of_young_blocks_too)
+{
+	nursery_use(64);
+	blocks_most = 1;
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	expect_loss(blocks_dropped, 1);
+	expect_gone(0x2000);
+	cr_expect_eq(block_cnt(), 1);
+}
+
+/* The block that lay there was freed, room or none. */
+BOOK_TEST(shares, what_is_refused_replaces_what_lay_there)
+{
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	blocks_most = 1;
+	user_malloc(4, 0x2000);
+	expect_loss(blocks_replaced, 1);
+	expect_loss(blocks_dropped, 1);
+	expect_gone(0x2000);
+	expect(current_bytes, 1);
+	expect(dropped_bytes, 4);
+}
+
+/* A realloc frees first; one that fails has its block back, however small the share has become. */
+BOOK_TEST(shares, a_realloc_stays_within_it)
+{
+	blocks_most = 1;
+	user_malloc(1, 0x1000);
+	user_realloc(0x1000, 2, 0x2000);
+	expect_live(0x2000, 2);
+	blocks_most = 0;
+	user_realloc(0x2000, 4, 0);
+	expect_live(0x2000, 2);
+	expect(current_blocks, 1);
+}
+
+BOOK_TEST(shares, are_of_mappings_too)
+{
+	blocks_most = 1;
+	user_mmap(PAGE, MAP);
+	user_mmap(PAGE, MAP + PAGE);
+	expect_mapped(MAP, PAGE);
+	expect_unmapped(MAP + PAGE);
+	expect_loss(blocks_dropped, 1);
+	expect_loss(drops_unnoted, 1);
+	user_mmap(PAGE, MAP); /* MAP_FIXED: what it covers has gone; then there is room only for the next */
+	expect(frees, 1);
+	expect_loss(blocks_dropped, 2);
+	user_mmap(PAGE, MAP);
+	expect_mapped(MAP, PAGE);
+	expect_loss(drops_unnoted, 2);
+}
+
+BOOK_TEST(shares, a_mapping_may_be_cut_beyond_it)
+{
+	user_mmap(3 * PAGE, MAP);
+	blocks_most = 1;
+	user_munmap(MAP + PAGE, PAGE);
+	expect_mapped(MAP, PAGE);
+	expect_mapped(MAP + 2 * PAGE, PAGE);
+}
+
+BOOK_TEST(shares, notes_beyond_the_share_are_left_to_others)
+{
+	struct target_thread *other = neighbour();
+
+	blocks_most = 0;
+	notes_most = 2;
+	fake_map_resize(&dropped_blocks, 3);
+	user_malloc(1, 0x1000);
+	user_malloc(2, 0x2000);
+	user_malloc(4, 0x3000);
+	expect_loss(blocks_dropped, 3);
+	expect_loss(drops_unnoted, 1);
+	expect(dropped_blocks, 2);
+	expect(dropped_bytes, 3);
+
+	thread_run(other);
+	user_malloc(8, 0x1000);
+	user_free(0x1000);
+	expect_loss_in(other->process, blocks_dropped, 1);
+	expect_in(other->process, dropped_frees, 1);
+}
+
+BOOK_TEST(shares, tracebacks_beyond_the_share_are_dropped)
+{
+	struct target_thread *other = neighbour();
+
+	tracebacks_most = 1;
+	stack_is(0x10001);
+	user_malloc(1, 0x1000);
+	stack_is(0x10002);
+	user_malloc(2, 0x2000);
+	expect_loss(tracebacks_dropped, 1);
+	stack_is(0x10001); /* is there already */
+	user_malloc(4, 0x3000);
+	expect_live(0x3000, 4);
+	cr_expect(traceback_at(0x3000) == traceback_at(0x1000) && !traceback_at(0x2000));
+	expect_loss(tracebacks_dropped, 1);
+
+	thread_run(other);
+	stack_is(0x10002);
+	user_malloc(8, 0x1000);
+	cr_expect(block_of(other->process, 0x1000)->traceback);
+	cr_expect_eq(book_of(process)->tracebacks, 1);
+	cr_expect_eq(book_of(other->process)->tracebacks, 1);
+	cr_expect_eq(tracebacks_held, 2);
+}
+
+/* What the image of before has in the map is counted there, till it is taken out. */
+BOOK_TEST(shares, tracebacks_of_a_new_image_are_none)
+{
+	stack_is(0x10001);
+	user_malloc(1, 0x1000);
+	thread_exec(main_thread);
+	cr_expect_eq(book_of(process)->tracebacks, 0);
+	cr_expect_eq(tracebacks_held, 1);
+}
+
+/* The loader may take off what an exec has just set to 0. */
+BOOK_TEST(shares, fewer_tracebacks_than_none_are_no_obstacle)
+{
+	tracebacks_most = 1;
+	book_of(process)->tracebacks = -1ULL;
+	user_malloc(1, 0x1000);
+	cr_expect(traceback_at(0x1000));
+}
+
+/* ---- slots ---- */
+
+static struct target_thread *newcomer_of(pid_t pid, __u32 uid)
+{
+	struct target_thread *thread = thread_start(process_start(pid), pid);
+
+	thread->process->cred.uid.val = uid;
+	strcpy(thread->task.comm, "shopd");
+	return thread;
+}
+
+static void admit_all(void)
+{
+	rules.everyone = 1;
+	rules.by_ret = returns_are_probed();
+	rules.nr = 0;
+}
+
+/* As if the user, and others, had so many. */
+static void slots_are_taken(const struct target_thread *by, __u32 own, __u32 others)
+{
+	user_slots[book_of(by->process)->user] = own;
+	slots_taken_nr = own + others;
+}
+
+BOOK_TEST(shares, of_slots_are_by_user)
+{
+	struct target_thread *first = newcomer_of(200, 7);
+
+	admit_all();
+	thread_exec(first);
+	slots_are_taken(first, PROCESSES_MAX / 4 * 3, 0);
+	thread_exec(newcomer_of(201, 7));
+	cr_expect_eq(admissions_dropped, 1);
+	thread_exec(newcomer_of(202, 8));
+	cr_expect_eq(admissions_dropped, 1);
+	cr_expect(book_of(process_by_pid(202)));
+}
+
+BOOK_TEST(shares, of_slots_leave_some_whoever_has_the_others)
+{
+	struct target_thread *first = newcomer_of(200, 7);
+
+	admit_all();
+	thread_exec(first);
+	slots_are_taken(first, 10, PROCESSES_MAX - 10 - 4);
+	thread_exec(newcomer_of(201, 7)); /* 10 of its own, 4 free */
+	cr_expect_eq(admissions_dropped, 0);
+	thread_exec(newcomer_of(202, 7)); /* 11, and 3 */
+	cr_expect_eq(admissions_dropped, 1);
+	thread_exec(newcomer_of(203, 8));
+	cr_expect_eq(admissions_dropped, 1);
+}
+
+BOOK_TEST(shares, a_child_without_room_is_its_parents_loss)
+{
+	struct target_thread *first = newcomer_of(200, 7);
+
+	admit_all();
+	thread_exec(first);
+	slots_are_taken(first, PROCESSES_MAX / 4 * 3, 0);
+	thread_run(first);
+	cr_expect(!book_of(thread_fork(201)->process));
+	expect_loss_in(first->process, processes_dropped, 1);
+}
+
+BOOK_TEST(shares, of_slots_come_back)
+{
+	struct target_thread *first = newcomer_of(200, 7);
+	__u32 taken, user;
+
+	admit_all();
+	thread_exec(first);
+	taken = slots_taken_nr;
+	user = book_of(first->process)->user;
+	cr_expect_eq(user_slots[user], 1);
+	thread_run(first);
+	user_malloc(1, 0x1000);
+	user_free(0x1000);
+	rules.min_bytes = 100;
+	thread_exit(first, 0); /* with so little that nothing is left to be seen */
+	cr_expect_eq(user_slots[user], 0);
+	cr_expect_eq(slots_taken_nr, taken - 1);
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "collect/fair.h"
+
+#define ROOM 10000
+
+/* Each of so many takes one after the other, as long as it may; what all have in the end. */
+static uint64_t take_all(uint64_t holder_nr, uint64_t *ret_least)
+{
+	uint64_t held[64] = {}, sum = 0, before;
+
+	do {
+		before = sum;
+		for (uint64_t i = 0; i < holder_nr; i++)
+			if (sum < ROOM && held[i] < fair_most(ROOM, sum)) {
+				held[i]++;
+				sum++;
+			}
+	} while (sum != before);
+	*ret_least = held[holder_nr - 1];
+	return sum;
+}
+
+Test(fair, one_alone_has_three_quarters)
+{
+	uint64_t least;
+
+	cr_expect_eq(take_all(1, &least), ROOM / 4 * 3);
+	cr_expect_eq(fair_most(ROOM, 0), ROOM / 4 * 3);
+}
+
+Test(fair, several_have_the_same_and_leave_some)
+{
+	for (uint64_t nr = 2; nr <= 20; nr++) {
+		uint64_t least, sum = take_all(nr, &least), share = 3 * ROOM / (3 * nr + 1);
+
+		cr_expect_lt(sum, ROOM, "%lu have all", nr);
+		cr_expect_geq(least + 2, share, "%lu: one has %lu of %lu", nr, least, share);
+	}
+}
+
+Test(fair, a_little_may_be_tried_for_always)
+{
+	cr_expect_eq(fair_most(ROOM, ROOM), ROOM / 64 + 1);
+	cr_expect_eq(fair_most(ROOM, 2 * ROOM), ROOM / 64 + 1);
+	cr_expect_eq(fair_most(1, 0), 1);
+	cr_expect_eq(fair_most(1, 1), 1);
+}
