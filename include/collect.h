@@ -284,6 +284,7 @@ struct process_view {
 	bool is_estimated;  /* memory and allocations are estimates: samples are recorded */
 	bool is_unsaved;    /* the last drain has it, and collector__save_view() was not called since */
 	bool was_saved;	    /* there is a snapshot of it */
+	bool is_empty;	    /* of everyone: a child that has nothing, and had less than min_bytes */
 };
 
 void collector__view(const struct collector *collector, size_t i, struct process_view *ret);

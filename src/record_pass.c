@@ -188,6 +188,8 @@ static enum trigger trigger_in_pass(const struct record *record, const struct pr
 		return TRIGGER_NONE;
 	if (view->is_final)
 		return TRIGGER_END;
+	if (view->is_empty)
+		return TRIGGER_NONE;
 	return trigger != TRIGGER_END ? trigger : due_trigger(&record->due, view->pid);
 }
 

@@ -483,6 +483,21 @@ static bool is_of_now(const struct shown *shown, const struct process *books)
 	return shown->exec_cnt == books->exec_cnt && shown->clear_cnt == books->clear_cnt;
 }
 
+/*
+ * Of everyone: recorded from its fork on it has nothing, and never had as much as would be told of at its end.
+ * Of one that was there before that is not known.
+ */
+static bool is_empty(const struct collector *collector, const struct process_view *view,
+		     const struct target *target)
+{
+	const struct process *books = &target->drained;
+	uint64_t peak_bytes = books->counter[COUNTER_peak_bytes];
+
+	return collector->everyone && books->is_forked && !books->counter[COUNTER_current_blocks] &&
+	       (peak_bytes < collector->min_bytes || !peak_bytes) && !view->lost && !target->late_nr &&
+	       !target->was_saved;
+}
+
 void collector__view(const struct collector *collector, size_t i, struct process_view *ret)
 {
 	const struct target *target = collector->target[i];
@@ -513,4 +528,5 @@ void collector__view(const struct collector *collector, size_t i, struct process
 	ret->allocations = target->books.counter[COUNTER_allocations];
 	for (int loss = 0; loss < LOSS_NR; loss++)
 		ret->lost += target->books.loss[loss];
+	ret->is_empty = is_empty(collector, ret, target);
 }
