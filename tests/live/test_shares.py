@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What one program takes of the recording: its own tracebacks come and go, and others have room."""
+import os
+import shutil
+import signal
+
+from harness import WORKLOADS, Workload, check, check_equal
+from test_record import World
+
+RETIRED_MOST = 16384  # src/collect/forget.h
+
+
+def allocated(bench, path):
+    """Blocks, of all rows together."""
+    rows = bench.stats(path, "--measure", "allocated", "--group-by", "function", "--top", "100000")
+    return sum(row["count"] for row in rows["statistics"])
+
+
+def test_shares_tracebacks_that_come_and_go_for_ever(bench):
+    """What is known of them is bounded, and what they allocated adds up to the counter."""
+    target = bench.workload("ways")
+    recording = bench.attach([target])
+    summed = 0
+    for _ in range(3):
+        target.order("go 20000")
+        path = recording.snapshot()
+        shown = bench.show(path)
+        check(shown["counters"]["allocations"] >= 20000, "it has not allocated")
+        check_equal(shown["losses"]["tracebacks_dropped"], 0, "tracebacks_dropped")
+        check_equal(allocated(bench, path), shown["counters"]["allocations"], "allocations of all rows")
+        check(shown["losses"]["tracebacks_summed"] >= summed, "fewer are summed up than before")
+        summed = shown["losses"]["tracebacks_summed"]
+    check(summed > 20000, f"only {summed} of 60,000 tracebacks are summed up")
+    check(summed >= 60000 - 20000 - RETIRED_MOST - 100, f"only {summed} are summed up")
+    recording.end(signal.SIGINT)
+    target.is_unharmed()
+
+
+def program(world, name):
+    path = world.bench.path(name)
+    shutil.copy(os.path.join(os.path.abspath(WORKLOADS), "ways"), path)
+    return world.bench.start([path], kind=Workload, env=world.environment).ready()
+
+
+def test_shares_one_process_cannot_take_all_blocks(bench):
+    world = World(bench)
+    recorder = world.record_warm("--comm", "greedy", "--comm", "other", "--max-blocks", "10000")
+    greedy, other = program(world, "greedy"), program(world, "other")
+    greedy.order("keep 80000")
+    other.order("keep 2000")
+    shown = {path.split("/")[-2].split(".")[0]: bench.show(path) for path in recorder.pass_now()}
+    lost, counted = shown["greedy"]["losses"], shown["greedy"]["counters"]
+    check_equal(counted["current_blocks"], 7500, "blocks of who takes all that it gets")
+    check_equal(lost["blocks_dropped"], 80000 - 7500, "blocks_dropped of it")
+    check(lost["drops_unnoted"], "it has all notes")
+    check_equal(shown["other"]["counters"]["current_blocks"], 2000, "blocks of the other")
+    check_equal(shown["other"]["losses"]["blocks_dropped"], 0, "blocks_dropped of the other")
+    greedy.is_unharmed()
+    other.is_unharmed()
