@@ -21,7 +21,7 @@ struct detachment {
 	struct held_probes held[];
 };
 
-static void end(const struct held_probes *held)
+void detach_now(const struct held_probes *held)
 {
 	if (held->has_lease)
 		fcntl(held->fd, F_SETLEASE, F_UNLCK);
@@ -39,7 +39,7 @@ static void *end_all(void *what)
 	setpriority(PRIO_PROCESS, gettid(), -20);
 	capabilities_keep(0); /* it may have begun before others are given up */
 	for (size_t i = 0; i < detachment->nr; i++)
-		end(&detachment->held[i]);
+		detach_now(&detachment->held[i]);
 	__atomic_store_n(&detachment->is_done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -92,7 +92,7 @@ void detach_begin(struct detacher *detacher, const struct held_probes *held, siz
 	}
 	free(detachment);
 	for (size_t i = 0; i < nr; i++)
-		end(&held[i]);
+		detach_now(&held[i]);
 }
 
 size_t detach_pending(struct detacher *detacher)

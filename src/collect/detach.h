@@ -32,6 +32,9 @@ struct detacher {
  */
 void detach_begin(struct detacher *detacher, const struct held_probes *held, size_t nr);
 
+/* Ends one, and waits. */
+void detach_now(const struct held_probes *held);
+
 /* How many are not ended yet. */
 size_t detach_pending(struct detacher *detacher);
 

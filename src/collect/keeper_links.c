@@ -93,7 +93,10 @@ static void forget_file(struct links *links, struct kept_file *file, struct held
 	if (file->watch >= 0)
 		file_watch_remove(&links->watch, file->watch);
 	file->fd = -1;
-	detach_begin(&links->detacher, held, nr + 1);
+	if (nr)
+		detach_begin(&links->detacher, held, nr + 1);
+	else
+		detach_now(held);
 }
 
 /* What is written from here on tells us, or waits. */

@@ -378,12 +378,14 @@ int objects_get_path(struct objects *objects, const char *path, uint32_t *ret_ob
 {
 	struct opened opened;
 	char *real;
+	bool is_new;
 	int err = open_own_path(objects->opener, path, &opened, &real);
 
 	if (err)
 		return reason_set(why, err, "%s", open_file_strerror(-err));
 	*ret_object = find_opened(objects, opened.fd, &opened.identity);
-	if (*ret_object == OBJECT_NONE)
+	is_new = *ret_object == OBJECT_NONE;
+	if (is_new)
 		err = get_new(objects, &(struct mapped_file){ .path = real }, &opened, ret_object);
 	else
 		close_opened(&opened);
@@ -392,7 +394,10 @@ int objects_get_path(struct objects *objects, const char *path, uint32_t *ret_ob
 		return reason_set(why, err, "%s", strerror(-err));
 	if (objects->object[*ret_object]->facts)
 		return 0;
-	return reason_set(why, -ENOEXEC, "%s", objects->object[*ret_object]->unreadable);
+	reason_set(why, -ENOEXEC, "%s", objects->object[*ret_object]->unreadable);
+	if (is_new)
+		objects_drop(objects, *ret_object);
+	return -ENOEXEC;
 }
 
 int objects_note(struct objects *objects, const char *fmt, ...)

@@ -55,7 +55,7 @@ static void add_block(struct drained_blocks *blocks, uint64_t id)
 static struct target *new_target(void)
 {
 	static struct objects objects;
-	struct target *target = target__adopt(0x3fffffff, &(struct process){ .image = IMAGE }, NULL, &objects);
+	struct target *target = target__adopt(0x3fffffff, &(struct process){ .image = IMAGE }, 0, NULL, &objects);
 
 	cr_assert(target);
 	return target;
