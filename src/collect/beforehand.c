@@ -11,6 +11,7 @@
 #include "base/reason.h"
 #include "collect/proc.h"
 #include "collect/recorded.h"
+#include "collect/unused.h"
 
 /* ---- a file ---- */
 
@@ -170,8 +171,27 @@ int probe_beforehand(struct collector *collector, const struct collector_options
 	return err;
 }
 
+static bool is_elsewhere(struct collector *collector, const char *path)
+{
+	uint32_t object;
+
+	return !objects_get_path(&collector->objects, path, &object, NULL) &&
+	       !is_on_root(collector->objects.object[object]);
+}
+
+/* Programs of other file systems are looked for once: these could not be unmounted. */
 void probe_replaced_programs(struct collector *collector)
 {
-	for (size_t i = 0; i < collector->program_nr; i++)
-		keep_program(collector, collector->program[i], true);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < collector->program_nr; i++) {
+		char *path = collector->program[i];
+
+		keep_program(collector, path, true);
+		if (is_elsewhere(collector, path))
+			free(path);
+		else
+			collector->program[kept++] = path;
+	}
+	collector->program_nr = kept;
 }

@@ -213,6 +213,19 @@ static int push_line(struct list *list, const struct mapping *mapping)
 	return array_push(list, mapping, mapping->start < end ? part_of(mapping, end, mapping->end) : *mapping);
 }
 
+/*
+ * The line of before, and its file has not been written to: it need not be opened again. Other code that had come to
+ * lie there, even of the same numbers, was told by an event.
+ */
+static bool is_line_of(const struct mappings *mappings, const struct mapping *known,
+		       const struct mapping *line)
+{
+	return known && known->start == line->start && known->end == line->end &&
+	       known->offset == line->offset && known->inode && known->inode == line->inode &&
+	       known->dev == line->dev && known->object != OBJECT_NONE && mapping_is_there(mappings, known) &&
+	       !mappings->objects->object[known->object]->has_changed;
+}
+
 static int add_line(struct mappings *mappings, pid_t pid, const struct maps_line *line,
 		    struct list *list)
 {
@@ -221,7 +234,10 @@ static int add_line(struct mappings *mappings, pid_t pid, const struct maps_line
 		.end = line->end,
 		.offset = line->offset,
 		.seen = mappings->reading + 1,
+		.dev = line->dev,
+		.inode = line->inode,
 	};
+	const struct mapping *known = mappings_find(mappings, line->start);
 	const struct mapped_file file = {
 		.pid = pid,
 		.start = line->start,
@@ -230,8 +246,13 @@ static int add_line(struct mappings *mappings, pid_t pid, const struct maps_line
 		.inode = line->inode,
 		.path = line->path,
 	};
-	int err = object_of(mappings, &file, &mapping.object);
+	int err;
 
+	if (is_line_of(mappings, known, &mapping)) {
+		mapping.object = known->object;
+		return push_line(list, &mapping);
+	}
+	err = object_of(mappings, &file, &mapping.object);
 	if (err == -ENOENT)
 		return 0; /* unmapped since the line was read */
 	return err ?: push_line(list, &mapping);

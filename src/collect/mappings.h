@@ -20,6 +20,7 @@ struct mapping {
 	uint64_t start, end;
 	uint64_t offset; /* of start, in the file */
 	uint64_t seen;	 /* mappings->reading when it was last known to be mapped */
+	uint64_t dev, inode; /* as its line in /proc/PID/maps has them, to know that line again; 0: by an event */
 	uint32_t object; /* index, or OBJECT_NONE for anonymous code */
 };
 

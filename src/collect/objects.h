@@ -39,6 +39,7 @@ struct object {
 	bool is_program;	    /* that a process runs, not a library of it */
 	bool is_copied;		    /* its code may be copied while it runs: no probes (text_copies.h) */
 	bool is_given_up;	    /* reading it has failed, and is not tried again */
+	bool was_needed;	    /* by a process, so far */
 	bool is_kept;		    /* probed for processes to come, though none maps it */
 	bool is_copy;		    /* fd is what the file had: the kernel is not to read it (open_file.h) */
 	struct unwind_table *table; /* for objects_keeps_frame_pointer() */

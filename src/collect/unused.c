@@ -33,19 +33,26 @@ static bool is_there(const struct object *object, struct stat *st)
 	return object->fd >= 0 && !object->has_changed && !fstat(object->fd, st) && st->st_nlink;
 }
 
-/* Probed for programs that come. */
+bool is_on_root(const struct object *object)
+{
+	struct stat st, root;
+
+	return object->fd >= 0 && !fstat(object->fd, &st) && !stat("/", &root) && st.st_dev == root.st_dev;
+}
+
+/* Probed for programs that come; elsewhere than on the root file system until the first of them has ended. */
 static bool is_kept(const struct object *object)
 {
 	struct stat st;
 
-	return object->is_kept && is_there(object, &st);
+	return object->is_kept && is_there(object, &st) && (!object->was_needed || is_on_root(object));
 }
 
-static bool may_stay(const struct object *object, const struct stat *root)
+static bool may_stay(const struct object *object)
 {
 	struct stat st;
 
-	return is_there(object, &st) && st.st_dev == root->st_dev;
+	return is_there(object, &st) && is_on_root(object);
 }
 
 struct idle_object {
@@ -71,19 +78,18 @@ static void choose_kept(struct idle_object *idle, size_t nr, bool *goes)
 
 static void choose(struct objects *objects, const bool *is_needed, struct idle_object *idle, bool *goes)
 {
-	struct stat root = {};
 	size_t nr = 0;
 
-	stat("/", &root);
 	for (size_t i = 0; i < objects->object_nr; i++) {
 		struct object *object = objects->object[i];
 
 		if (!object)
 			continue;
+		object->was_needed |= is_needed[i];
 		object->idle_cnt = is_needed[i] || is_kept(object) ? 0 : object->idle_cnt + 1;
 		if (!object->idle_cnt)
 			continue;
-		if (may_stay(object, &root))
+		if (may_stay(object))
 			idle[nr++] = (struct idle_object){ i, object->idle_cnt };
 		else
 			goes[i] = true;

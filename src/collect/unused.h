@@ -12,7 +12,13 @@
  * the next process that runs them, unless they are removed or too many.
  */
 
+#include <stdbool.h>
+
 struct collector;
+struct object;
+
+/* Whether a file is on the recorder's own root file system. */
+bool is_on_root(const struct object *object);
 
 /* After each drain. */
 void let_go_of_unused(struct collector *collector);
