@@ -96,7 +96,7 @@ struct walk {
  */
 struct unwind_cached {
 	__u64 check; /* key ^ rule */
-	__u64 rule;
+	__u64 rule;  /* or UNWIND_MISS() */
 };
 
 /* The latest free of a thread. An allocator that wraps another one passes it on. */

@@ -23,7 +23,10 @@ extern const volatile struct settings settings;
  */
 extern __u64 mapping_generation;
 
-/* Raised by the loader when any code has been mapped: what is cached of addresses holds no more. */
+/*
+ * Raised by the loader when any code has been mapped, or a table published: what is cached of addresses
+ * holds no more.
+ */
 extern __u64 code_generation;
 
 /* The finalizer of splitmix64 (Steele, Lea, Flood 2014): each input bit reaches every output bit. */

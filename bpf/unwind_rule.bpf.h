@@ -246,7 +246,28 @@ __weak __noinline int unwind_find_rule(struct walk *walk, __u64 address)
 	return UNWIND_NO_TABLE;
 }
 
-/* As unwind_find_rule(), by the cache. Only what a table says is kept: that does not change. */
+/*
+ * Code of a file without a table, or of no file, and what is no code, stay that until something is mapped
+ * or a table is published: the salt of the cache's keys is another one then. A table that is still to come
+ * and mappings that are locked say nothing of the next look.
+ */
+static __always_inline bool is_miss(const struct walk *walk, int end)
+{
+	return end == UNWIND_NO_CODE || (end == UNWIND_NO_TABLE && walk->may_guess);
+}
+
+/* What the cache has for the address: as unwind_find_rule(). */
+static __always_inline int known_rule(struct walk *walk)
+{
+	int end = UNWIND_MISS_END(walk->rule);
+
+	if (!UNWIND_IS_MISS(walk->rule))
+		return UNWIND_GOES_ON;
+	walk->may_guess = end == UNWIND_NO_TABLE;
+	return end;
+}
+
+/* As unwind_find_rule(), by the cache. */
 static __always_inline int unwind_rule_at(struct walk *walk, __u64 address)
 {
 	__u64 key = mix(walk->salt ^ address);
@@ -258,13 +279,15 @@ static __always_inline int unwind_rule_at(struct walk *walk, __u64 address)
 		return UNWIND_NO_TABLE;
 	walk->rule = *(volatile __u64 *)&cached->rule;
 	if ((*(volatile __u64 *)&cached->check ^ walk->rule) == key)
-		return UNWIND_GOES_ON;
+		return known_rule(walk);
 	end = unwind_find_rule(walk, address);
-	if (end != UNWIND_GOES_ON)
+	if (is_miss(walk, end))
+		walk->rule = UNWIND_MISS(end);
+	else if (end != UNWIND_GOES_ON)
 		return end;
 	cached->rule = walk->rule;
 	cached->check = key ^ walk->rule;
-	return UNWIND_GOES_ON;
+	return end;
 }
 
 #endif

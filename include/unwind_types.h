@@ -80,7 +80,12 @@ struct unwind_rule {
 	bpf_u32 addend : 8;
 };
 _Static_assert(sizeof(struct unwind_rule) == 8, "a word");
-_Static_assert(UNWIND_CFA_NR <= 16 && UNWIND_FP_NR <= 16, "a kind has 4 bits");
+_Static_assert(UNWIND_CFA_NR <= 15 && UNWIND_FP_NR <= 16, "a kind has 4 bits; the last one is no rule's");
+
+/* In the kernel's cache of rules: a word that is no rule says why there is none (enum unwind_end). */
+#define UNWIND_MISS(end) ((bpf_u64)(end) << 4 | 15)
+#define UNWIND_IS_MISS(word) (((word) & 15) == 15)
+#define UNWIND_MISS_END(word) ((int)((word) >> 4))
 
 /*
  * In the kernel all tables lie in one space of words, slab behind slab; slabs are added as tables

@@ -167,12 +167,14 @@ static bool find_file(const struct unwind_tables *tables, const struct object *o
 	return !err && !opts.retval && request.file.inode;
 }
 
+/* What is cached of addresses in the file may be that it had no table. */
 static int publish(struct unwind_tables *tables, struct unwind_table_entry *entry)
 {
 	int err = bpf_map_update_elem(bpf_map__fd(tables->bpf->maps.unwind_objects), &entry->file,
 				      &entry->object, BPF_ANY);
 
 	entry->is_published = !err;
+	__atomic_fetch_add(&tables->bpf->bss->code_generation, 1, __ATOMIC_RELEASE);
 	return err;
 }
 

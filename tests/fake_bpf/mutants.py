@@ -713,6 +713,19 @@ MUTANTS = {
         "unwind_rule.bpf.h", "\tif (!object)\n\t\twant_table(&place);\n", ""),
     "code: what is asked for is an empty table": (
         "unwind_rule.bpf.h", "if (object && !object->wanted_by)", "if (object)"),
+    "miss: that there is no table is looked up each time": (
+        "unwind_rule.bpf.h", "(end == UNWIND_NO_TABLE && walk->may_guess);", "0;"),
+    "miss: what is no code is looked up each time": (
+        "unwind_rule.bpf.h", "return end == UNWIND_NO_CODE || (end", "return (end"),
+    "miss: a table that is still to come never comes": (
+        "unwind_rule.bpf.h", "(end == UNWIND_NO_TABLE && walk->may_guess);", "end == UNWIND_NO_TABLE;"),
+    "miss: mappings that were busy stay so": (
+        "unwind_rule.bpf.h", "return end == UNWIND_NO_CODE || (end", "return end == UNWIND_BUSY || end == UNWIND_NO_CODE || (end"),
+    "miss: of a file without a table nothing is guessed": (
+        "unwind_rule.bpf.h", "\twalk->may_guess = end == UNWIND_NO_TABLE;\n\treturn end;",
+        "\twalk->may_guess = 0;\n\treturn end;"),
+    "miss: a new table does not end it": (
+        "record.bpf.h", "(process->code_cnt + code_generation)", "process->code_cnt"),
     "stack: what cannot be read is 0": (
         "stack_window.bpf.h", "\tif (window_fetch(walk, address))\n\t\treturn -1;\n",
         "\tif (window_fetch(walk, address))\n\t\twalk->word = 0;\n"),

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What the walk remembers of code, when other code comes; and who runs while it walks. */
 #include "code.h"
+#include <bpf/bpf_helpers.h>
 
 int code_mapped(unsigned long long *ctx), room_found(unsigned long long *ctx);
+
+extern __u64 tables_wanted;
 
 static struct code_file small, large;
 
@@ -144,4 +147,123 @@ BOOK_TEST(unwind_code, of_a_walk_is_its_threads_own)
 	cr_assert(!fake.on_read, "nobody ran in between");
 	expect_frames(traceback_at(0x1000), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(2));
 	expect_frames(traceback_at(0x2000), UNWIND_NO_RULE, IN_FUNCTION(0), IN_FUNCTION(4));
+}
+
+/* ---- where there is no rule ---- */
+
+extern __u64 code_generation;
+static struct code_file plain;
+
+#define IN_PLAIN (OTHER_CODE + 3 * FUNCTION_BYTES + 0x10)
+
+/* As the loader says of a file that has no call frame information, or of one that is not looked at yet. */
+static void publish(const struct code_file *file, struct unwind_object object)
+{
+	struct unwind_file key = { .device = 7, .inode = file->inode.i_ino };
+
+	bpf_map_update_elem(&unwind_objects, &key, &object, BPF_ANY);
+}
+
+/* The caller of malloc's caller lies in `plain`, of which nothing is known. */
+static void begin_in_plain(void)
+{
+	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
+
+	begin();
+	code_file_init(&plain, 3, rules);
+	publish(&plain, (struct unwind_object){ 0 });
+	code_map(OTHER_CODE, &plain);
+	word_at(1) = IN_PLAIN;
+}
+
+static void expect_cut(__u64 address, enum unwind_end end)
+{
+	expect_frames(traceback_of_malloc(address, 0), end, IN_FUNCTION(0), IN_PLAIN);
+}
+
+BOOK_TEST(unwind_miss, of_a_file_without_a_table_is_remembered)
+{
+	struct unwind_file key = { .device = 7, .inode = 3 };
+
+	begin_in_plain();
+	expect_cut(0x1000, UNWIND_NO_TABLE);
+	bpf_map_delete_elem(&unwind_objects, &key);
+	expect_cut(0x2000, UNWIND_NO_TABLE);
+	expect_same(tables_wanted, 0, "tables_wanted");
+}
+
+BOOK_TEST(unwind_miss, of_a_file_without_a_table_still_lets_guess)
+{
+	begin_in_plain();
+	tables_begin(UNWINDER_AUTO);
+	for (__u64 address = 0x1000; address <= 0x2000; address += 0x1000) {
+		word_at(10) = 0;
+		word_at(11) = IN_FUNCTION(2);
+		expect_frames(traceback_of_malloc(address, (__u64)&word_at(10)), UNWIND_ROOT,
+			      IN_FUNCTION(0), IN_PLAIN, IN_FUNCTION(2));
+		expect_same(traceback_at(address)->guessed[0], 4, "guessed");
+	}
+}
+
+BOOK_TEST(unwind_miss, ends_when_the_table_comes)
+{
+	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
+
+	begin_in_plain();
+	expect_cut(0x1000, UNWIND_NO_TABLE);
+	code_file_init(&plain, 3, rules);
+	code_generation++;
+	expect_cut(0x2000, UNWIND_ROOT);
+}
+
+BOOK_TEST(unwind_miss, of_a_table_that_is_wanted_is_not_kept)
+{
+	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
+
+	begin_in_plain();
+	publish(&plain, (struct unwind_object){ .wanted_by = 100 });
+	expect_cut(0x1000, UNWIND_NO_TABLE);
+	code_file_init(&plain, 3, rules);
+	expect_cut(0x2000, UNWIND_ROOT);
+}
+
+static void leave_no_code(void)
+{
+	begin();
+	word_at(1) = IN_PLAIN;
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_NO_CODE, IN_FUNCTION(0));
+}
+
+BOOK_TEST(unwind_miss, of_what_is_no_code_is_remembered)
+{
+	leave_no_code();
+	fake.vma_busy = true;
+	expect_frames(traceback_of_malloc(0x2000, 0), UNWIND_NO_CODE, IN_FUNCTION(0));
+}
+
+BOOK_TEST(unwind_miss, ends_when_code_is_mapped_there)
+{
+	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
+	unsigned long long ctx[1];
+
+	leave_no_code();
+	code_file_init(&plain, 3, rules);
+	ctx[0] = (unsigned long)code_map(OTHER_CODE, &plain);
+	code_mapped(ctx);
+	expect_cut(0x2000, UNWIND_ROOT);
+}
+
+BOOK_TEST(unwind_miss, of_mappings_that_are_busy_is_not_kept)
+{
+	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
+
+	begin();
+	expect_small(0x1000);
+	code_file_init(&plain, 3, rules);
+	code_map(OTHER_CODE, &plain);
+	word_at(1) = IN_PLAIN;
+	fake.vma_busy = true;
+	expect_cut(0x2000, UNWIND_BUSY);
+	fake.vma_busy = false;
+	expect_cut(0x3000, UNWIND_ROOT);
 }
