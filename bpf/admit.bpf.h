@@ -17,74 +17,56 @@ static __always_inline struct process *process_in(__u32 slot)
 	return process && !process->exit_ns ? process : NULL;
 }
 
-static __always_inline struct process *process_of(__u32 tgid)
+/* Which had this PID when it was admitted: its end may have been missed, and the PID be another's. */
+static __always_inline struct process *process_at(__u32 tgid)
 {
 	__u32 *slot = bpf_map_lookup_elem(&process_slots, &tgid);
 
 	return slot ? process_in(*slot) : NULL;
 }
 
-/* The books of the memory that it runs in: of its parent, between vfork and exec. */
+static __always_inline bool is_of(const struct process *process, const struct task_struct *task)
+{
+	return task->group_leader->start_boottime - process->start_boottime_ns < process->start_span_ns;
+}
+
+static __always_inline struct process *process_of(struct task_struct *task)
+{
+	struct process *process = process_at(task->tgid);
+
+	return process && is_of(process, task) ? process : NULL;
+}
+
+/*
+ * The books of the memory that it runs in: of its parent, between vfork and exec. NULL where the parent has
+ * left that memory, by its end or an exec.
+ */
 static __always_inline struct process *books_of(struct process *process)
 {
-	return process->memory_of ? process_of(process->memory_of) : process;
+	struct process *owner = process;
+
+	if (process->memory_of)
+		owner = process_at(process->memory_of);
+	return owner && owner->memory == process->memory ? owner : NULL;
 }
 
 static __always_inline struct process *current_process(void)
 {
-	struct process *process = process_of(bpf_get_current_pid_tgid() >> 32);
+	struct process *process = process_of(bpf_get_current_task_btf());
 
 	return process ? books_of(process) : NULL;
 }
 
-/*
- * The same, where the thread's storage is at hand: what it was last time is found in an array, which costs
- * a twentieth of a look for the PID. An image is never used twice; exec forgets it.
- */
-static __always_inline struct process *process_of_thread(struct thread *thread)
+/* The kernel's count of execs, as books have it. */
+static __always_inline __u64 exec_id_of(const struct task_struct *task)
 {
-	struct process *process;
-	__u32 *slot, tgid;
-
-	if (thread && thread->image) {
-		process = process_in(thread->slot);
-		if (process && process->image == thread->image)
-			return process;
-	}
-	tgid = bpf_get_current_pid_tgid() >> 32;
-	slot = bpf_map_lookup_elem(&process_slots, &tgid);
-	process = slot ? process_in(*slot) : NULL;
-	if (process && process->memory_of) {
-		tgid = process->memory_of;
-		slot = bpf_map_lookup_elem(&process_slots, &tgid);
-		process = slot ? process_in(*slot) : NULL;
-	}
-	if (process && thread) {
-		thread->slot = *slot;
-		thread->image = process->image;
-	}
-	return process;
+	return task->self_exec_id + 1;
 }
 
 /* Of the thread that runs; NULL where there is none yet. */
 static __always_inline struct thread *current_thread(void)
 {
 	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
-}
-
-/*
- * Made where its process has books. NULL: there is no memory, or it has none, which is looked at first:
- * who is not recorded is let go at once.
- */
-static __always_inline struct thread *own_thread(bool *ret_is_bystander)
-{
-	struct thread *thread = current_thread();
-
-	*ret_is_bystander = !thread && !current_process();
-	if (thread || *ret_is_bystander)
-		return thread;
-	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
-				    BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
 /* Where children are followed they pause together, also those that the loader does not know yet. */

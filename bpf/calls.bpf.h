@@ -11,6 +11,7 @@
 #include "follow.bpf.h"
 #include "record.bpf.h"
 #include "stack.bpf.h"
+#include "thread.bpf.h"
 
 /* The return address is popped by the return on x86, and was never on the stack on arm64. */
 #ifdef __TARGET_ARCH_x86
@@ -131,6 +132,16 @@ static __always_inline bool is_stored(enum call_shape shape)
 	return shape == SHAPE_POSIX_MEMALIGN || shape == SHAPE_CUSTOM_OUT;
 }
 
+/* The thread has no books. What was lost is its own where the memory is of a process that has left it. */
+static __noinline int lose_ownerless(void)
+{
+	struct process *process = process_of(bpf_get_current_task_btf());
+
+	if (process && process->memory_of)
+		lose(process, LOSS_calls_ownerless);
+	return 1;
+}
+
 /* There is no memory for the state of the thread. Global, so that its callers need less of the stack. */
 __weak __noinline int free_unthreaded(__u32 layer, __u64 address)
 {
@@ -155,7 +166,7 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 	bool is_unwanted;
 
 	if (!process || layer >= LAYER_NR)
-		return 1;
+		return lose_ownerless();
 	if (!thread) {
 		lose(process, LOSS_threads_dropped);
 		if (pointer && !is_stored(shape)) /* a realloc, most likely successful */
@@ -325,6 +336,8 @@ __weak __noinline int free_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 	if (!address || !may_be_known(layer, address))
 		return 0;
 	process = process_of_thread(thread);
+	if (!process)
+		lose_ownerless();
 	if (!process || !is_recording(process) || layer >= LAYER_NR)
 		return 0;
 	if (!thread && layer == LAYER_MAPPING)

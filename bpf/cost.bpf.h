@@ -62,7 +62,7 @@ static __always_inline void cost_add(struct process *process, const struct threa
 static __noinline int cost_settle(void)
 {
 	struct thread *thread = current_thread();
-	struct process *process = process_of(bpf_get_current_pid_tgid() >> 32);
+	struct process *process = process_of(bpf_get_current_task_btf());
 	__u64 begin_ns;
 
 	if (!thread)
@@ -72,6 +72,7 @@ static __noinline int cost_settle(void)
 		cost_add(process, &thread->cost, begin_ns ? bpf_ktime_get_boot_ns() - begin_ns : 0);
 	for (int i = 0; !process && i < TRAP_NR; i++)
 		count_bystander(i, thread->cost.trap_cnt[i]); /* it was recorded once */
+	thread->image = 0; /* whose books are its own is looked up again */
 	thread->cost = (struct thread_cost){
 		.left = bpf_get_prandom_u32() % COST_DISTANCE_MAX + 1,
 	};
@@ -81,7 +82,7 @@ static __noinline int cost_settle(void)
 /* Of a bystander; at a return or a `ret` before any entry; of a thread that there is no memory for. */
 static __noinline int cost_unthreaded(__u64 trap)
 {
-	struct process *process = process_of(bpf_get_current_pid_tgid() >> 32);
+	struct process *process = process_of(bpf_get_current_task_btf());
 
 	if (process && trap < TRAP_NR)
 		__sync_fetch_and_add(&process->counter[COUNTER_entry_traps + trap], 1);

@@ -8,12 +8,10 @@
  */
 
 #include "admit.bpf.h"
+#include "images.bpf.h"
 #include "rules.bpf.h"
 #include "sample.bpf.h"
 #include "user.bpf.h"
-
-/* The image id to give out next; the loader takes from it too. */
-extern __u64 next_image;
 
 /* Which of `processes` are somebody's; the loader takes from them too, and gives back. */
 extern __u32 slot_taken[PROCESSES_MAX];
@@ -23,9 +21,6 @@ extern __u32 next_slot;
 extern __u64 admissions_dropped; /* not recorded: there was no room */
 extern __u64 ended_small;	 /* that ended with less than rules.min_bytes, before the loader saw them */
 extern struct process ended_small_sum; /* of their books: counters, losses and CPU time */
-
-/* Blocks in the map whose image has gone; the loader takes off what it has swept. */
-extern __u64 stale_blocks, stale_images;
 
 /* How many slots the processes of a user have, and all have; the loader counts there, too. */
 extern __u32 user_slots[USERS_MAX];
@@ -70,36 +65,6 @@ static __always_inline void slot_give(__u32 slot, __u32 user)
 {
 	slot_count(user, -1);
 	slot_taken[slot & (PROCESSES_MAX - 1)] = 0;
-}
-
-static const struct process no_books;
-
-/* New books, empty and without an image. NULL: no room, or those of an ended one are there yet. */
-static __always_inline struct process *begin_books(struct task_struct *task)
-{
-	__u32 user = user_of(task), slot = slot_take(user), tgid = task->tgid;
-	struct process *process = bpf_map_lookup_elem(&processes, &slot);
-
-	if (!process)
-		return NULL;
-	bpf_map_update_elem(&processes, &slot, &no_books, BPF_ANY);
-	process->tgid = tgid;
-	process->slot = slot;
-	process->user = user;
-	if (bpf_map_update_elem(&process_slots, &tgid, &slot, BPF_NOEXIST)) {
-		slot_give(slot, user);
-		return NULL;
-	}
-	return process;
-}
-
-/* What the image leaves in the map goes with the next drain. */
-static __always_inline void leave_blocks(const struct process *process)
-{
-	__u64 blocks = held_blocks(process);
-
-	__sync_fetch_and_add(&stale_images, 1);
-	__sync_fetch_and_add(&stale_blocks, blocks);
 }
 
 /* A program that has never allocated may map an allocator that the loader does not know yet. */
@@ -150,6 +115,58 @@ static __always_inline void end_books(struct process *process, __u32 tgid)
 	process->image = 0;
 	barrier();
 	slot_give(slot, process->user);
+}
+
+/*
+ * The PID is another process's by now, so the one that had it has ended, before that began, and the program at
+ * its end was passed over. How it ended is not known.
+ */
+static __always_inline void end_unseen(struct task_struct *task)
+{
+	struct process *gone = process_at(task->tgid);
+
+	if (!gone || is_of(gone, task) || __sync_val_compare_and_swap(&gone->is_ending, 0, 1))
+		return;
+	__sync_fetch_and_add(&gone->loss[LOSS_ends_missed], 1);
+	gone->exit_ns = task->start_time;
+	end_books(gone, task->tgid);
+}
+
+static const struct process no_books;
+
+/*
+ * New books, empty and without an image, of a process that the task is the main thread of, or will be.
+ * NULL: no room, or those of an ended one are there yet.
+ */
+static __always_inline struct process *begin_books(struct task_struct *task)
+{
+	__u32 user = user_of(task), slot = slot_take(user), tgid = task->tgid;
+	struct process *process = bpf_map_lookup_elem(&processes, &slot);
+
+	if (!process)
+		return NULL;
+	bpf_map_update_elem(&processes, &slot, &no_books, BPF_ANY);
+	process->tgid = tgid;
+	process->slot = slot;
+	process->user = user;
+	process->start_boottime_ns = task->start_boottime;
+	process->start_span_ns = 1;
+	process->exec_id = exec_id_of(task);
+	end_unseen(task);
+	if (bpf_map_update_elem(&process_slots, &tgid, &slot, BPF_NOEXIST)) {
+		slot_give(slot, user);
+		return NULL;
+	}
+	return process;
+}
+
+/* Its memory is its own, or the parent's: the image is there last. */
+static __always_inline void begin_image(struct process *process, const struct process *memory_of)
+{
+	__u64 image = __sync_fetch_and_add(&next_image, 1);
+
+	process->memory = memory_of ? memory_of->memory : image;
+	process->image = image;
 }
 
 #endif

@@ -29,28 +29,11 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 	return bpf_task_storage_get(&threads, task, 0, 0);
 }
 
-#define COUNTERS_BEFORE_COST (sizeof(__u64) * COUNTER_entry_traps)
-#define COUNTERS_AFTER_COST (sizeof(__u64) * (COUNTER_NR - COUNTER_program_ns - 1))
-
-/*
- * Blocks of the old image are cleared away by the next drain; it frees what is not in the books. What the
- * recording has cost stays: so does the CPU time that it is a part of.
- */
-static __always_inline void begin_anew(struct process *process)
-{
-	process->image = __sync_fetch_and_add(&next_image, 1);
-	process->is_forked = 0;
-	process->tracebacks = 0;
-	__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);
-	__builtin_memset(&process->counter[COUNTER_program_ns] + 1, 0, COUNTERS_AFTER_COST);
-	__builtin_memset(process->loss, 0, sizeof(process->loss));
-}
-
 /* tracemalloc.clear_traces() and reset_peak(), in the kernel so that no event falls in between. */
 SEC("syscall")
 int clear_traces(struct process_request *request)
 {
-	struct process *process = process_of(request->tgid);
+	struct process *process = process_in(request->slot);
 
 	if (!process)
 		return -ESRCH;
@@ -62,7 +45,7 @@ int clear_traces(struct process_request *request)
 SEC("syscall")
 int reset_peak(struct process_request *request)
 {
-	struct process *process = process_of(request->tgid);
+	struct process *process = process_in(request->slot);
 
 	if (!process)
 		return -ESRCH;
@@ -90,14 +73,13 @@ static __always_inline long admit_child(struct process *parent, struct task_stru
 	if (shares_memory)
 		process->memory_of = parent->memory_of ?: (__u32)from->tgid;
 	process->forked_ns = bpf_ktime_get_ns();
-	process->start_boottime_ns = child->start_boottime;
 	bpf_get_current_comm(process->comm, sizeof(process->comm));
 	if (parent) {
 		process->args_bytes = parent->args_bytes;
 		__builtin_memcpy(process->args, parent->args, sizeof(process->args));
 	}
 	process->is_forked = !shares_memory;
-	process->image = __sync_fetch_and_add(&next_image, 1);
+	begin_image(process, shares_memory ? parent : NULL);
 	return 0;
 }
 
@@ -113,7 +95,7 @@ static __always_inline bool is_child_wanted(const struct process *parent, struct
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct process *process = process_of(parent->tgid);
+	struct process *process = process_of(parent);
 
 	if (child->tgid == parent->tgid || !is_child_wanted(process, child))
 		return 0;
@@ -178,10 +160,9 @@ static __noinline int admit_program(struct task_struct *task)
 	process->exec_cnt = 1;
 	process->forked_ns = task->start_time;
 	process->admitted_ns = bpf_ktime_get_ns();
-	process->start_boottime_ns = task->start_boottime;
 	bpf_get_current_comm(process->comm, sizeof(process->comm));
 	read_args(process, task);
-	process->image = __sync_fetch_and_add(&next_image, 1);
+	begin_image(process, NULL);
 	forget_calls(task);
 	ring(task->tgid);
 	return 0;
@@ -217,15 +198,11 @@ static __always_inline bool exec_changes_hands(struct process *process, struct t
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 {
-	struct process *process = process_of(task->tgid);
+	struct process *process = process_of(task);
 
 	if (exec_changes_hands(process, task) || !process)
 		return 0;
-	leave_blocks(process);
-	begin_anew(process);
-	process->exec_cnt++;
-	process->memory_of = 0;
-	bpf_get_current_comm(process->comm, sizeof(process->comm));
+	begin_program(process, task);
 	read_args(process, task);
 	if (old_pid != task->pid && !process->follows) {
 		process->thread_exec_cnt++;
@@ -248,7 +225,7 @@ int BPF_PROG(code_mapped, struct vm_area_struct *vma)
 
 	if (!(vma->vm_flags & VM_EXEC))
 		return 0;
-	own = process_of(bpf_get_current_pid_tgid() >> 32);
+	own = process_of(bpf_get_current_task_btf());
 	process = own ? books_of(own) : NULL;
 	if (!process)
 		return 0;
@@ -282,7 +259,7 @@ int BPF_PROG(room_found, unsigned long address, struct vm_unmapped_area_info *in
 SEC("syscall")
 int process_switch(struct process_request *args)
 {
-	struct process *process = process_of(args->tgid);
+	struct process *process = process_in(args->slot);
 
 	if (!process)
 		return -ESRCH;
@@ -294,7 +271,7 @@ int process_switch(struct process_request *args)
 SEC("syscall")
 int process_pause(struct process_request *args)
 {
-	struct process *process = process_of(args->tgid);
+	struct process *process = process_in(args->slot);
 
 	if (!process)
 		return -ESRCH;
@@ -309,7 +286,7 @@ int process_pause(struct process_request *args)
 SEC("syscall")
 int process_return(struct process_request *args)
 {
-	struct process *process = process_of(args->tgid);
+	struct process *process = process_in(args->slot);
 
 	if (!process)
 		return -ESRCH;
@@ -321,7 +298,7 @@ int process_return(struct process_request *args)
 SEC("syscall")
 int process_resume(struct process_request *args)
 {
-	struct process *process = process_of(args->tgid);
+	struct process *process = process_in(args->slot);
 
 	if (!process)
 		return -ESRCH;
@@ -333,7 +310,7 @@ int process_resume(struct process_request *args)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
-	struct process *process = process_of(task->tgid), *books;
+	struct process *process = process_of(task), *books;
 	struct thread *thread;
 
 	if (!process)

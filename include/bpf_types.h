@@ -97,7 +97,10 @@ typedef uint64_t bpf_u64;
 	X(mappings_skipped, "mappings of code that came too fast to be taken in one by one: until the maps were read again, names may lack or be wrong") \
 	X(mappings_forgotten, "unmapped code that was forgotten too soon, as there was too much of it: names may lack") \
 	X(functions_copied, "allocator functions whose code the program has replaced by a copy, which cannot be probed: it is recorded there no longer") \
-	X(tracebacks_summed, "tracebacks that no block had any more: what they had allocated is one sum, without their frames")
+	X(tracebacks_summed, "tracebacks that no block had any more: what they had allocated is one sum, without their frames") \
+	X(calls_ownerless, "allocator calls of a child in the memory of a parent that has ended or called exec: not recorded") \
+	X(ends_missed, "the kernel passed over the end of the process: it ended earlier than was noticed") \
+	X(execs_missed, "the kernel passed over an exec of the process: the first calls after it are in the books of before")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -148,9 +151,12 @@ struct process {
 	bpf_u64 follows;   /* its children are admitted too; no probe is tied to a process */
 	bpf_u64 parent;	   /* TGID of the one that it was admitted as a child of; 0: none */
 	bpf_u64 memory_of; /* TGID of the one in whose memory it runs till its exec (vfork); 0: its own */
+	bpf_u64 memory;	   /* the image that this memory began with: the same memory has the same one */
 	bpf_u64 is_forked; /* no exec yet: blocks that it got from its parent are not in its books */
 	bpf_u64 forked_ns; /* CLOCK_MONOTONIC, of a child */
-	bpf_u64 start_boottime_ns; /* of a child; as /proc/PID/stat has it in ticks */
+	bpf_u64 start_boottime_ns; /* with the PID it names a process for good; /proc/PID/stat has it in ticks */
+	bpf_u64 start_span_ns; /* it began within this time from there on: 1, or a tick where the loader says it */
+	bpf_u64 exec_id; /* the kernel's count of its execs, plus 1; 0: not known yet */
 	bpf_u64 args_bytes;	   /* of args; 0: not known */
 	bpf_u64 mappings_lock;	   /* 1: a thread changes what is known of mappings */
 	char args[ARGS_BYTES];	   /* what exec passed, each ending with a NUL; the first of them */
@@ -170,7 +176,7 @@ struct process {
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (29 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (32 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 /*
  * A pool takes its memory from a heap, a heap takes it from mappings. A block of one may begin
@@ -401,9 +407,9 @@ struct alternate_stack {
 	bpf_u32 tid;
 };
 
-/* What the loader asks the programs clear_traces and reset_peak to do. */
+/* Whose books the loader asks a program to change. A slot is its own, a PID may be another process's by now. */
 struct process_request {
-	bpf_u64 tgid;
+	bpf_u64 slot;
 };
 _Static_assert(sizeof(struct process_request) == 8, "no padding");
 

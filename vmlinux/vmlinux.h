@@ -274,6 +274,7 @@ struct task_struct {
 	struct sched_entity se;
 	__u64 start_time; /* CLOCK_MONOTONIC */
 	__u64 start_boottime;
+	__u64 self_exec_id; /* its execs, and those of the tasks that it comes from */
 	char comm[16];
 	const struct cred *cred;
 	struct fs_struct *fs;

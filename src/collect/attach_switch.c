@@ -76,7 +76,7 @@ static int attach_all_rets(struct probes *probes, const struct allocsnap_bpf *bp
 
 static int tell_kernel(const struct probes *probes, const struct allocsnap_bpf *bpf)
 {
-	struct process_request args = { .tgid = probes->pid };
+	struct process_request args = { .slot = probes->slot };
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
 	int err;
 

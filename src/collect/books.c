@@ -127,15 +127,32 @@ bool books_claim(struct books *books, uint32_t slot)
 					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* The PID may be another process's by now. */
-void books_end(struct books *books, uint32_t slot)
+/* Unless the slot is another's by now: a PID can be, too. */
+static void forget_pid(struct books *books, uint32_t slot)
 {
-	uint32_t tgid, found;
+	uint32_t tgid = books->process[slot].tgid, found;
 
-	if (slot == BOOKS_NONE || !books->process)
-		return;
-	tgid = books->process[slot].tgid;
 	if (!bpf_map_lookup_elem(slots_fd(books), &tgid, &found) && found == slot)
 		bpf_map_delete_elem(slots_fd(books), &tgid);
+}
+
+void books_end_unseen(struct books *books, uint32_t slot, uint64_t now_ns)
+{
+	struct process *process = &books->process[slot];
+	__u64 is_ending = 0;
+
+	if (!__atomic_compare_exchange_n(&process->is_ending, &is_ending, 1, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_SEQ_CST))
+		return;
+	__atomic_fetch_add(&process->loss[LOSS_ends_missed], 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&process->exit_ns, now_ns, __ATOMIC_RELEASE);
+	forget_pid(books, slot);
+}
+
+void books_end(struct books *books, uint32_t slot)
+{
+	if (slot == BOOKS_NONE || !books->process)
+		return;
+	forget_pid(books, slot);
 	give_slot(books, slot);
 }

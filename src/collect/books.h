@@ -48,6 +48,12 @@ bool books_claim(struct books *books, uint32_t slot);
 /* The image in a slot; 0: it is nobody's. */
 uint64_t books_image(const struct books *books, uint32_t slot);
 
+/*
+ * For a process that is gone, where the books tell of no end: the kernel passed over the program that would
+ * have told. Its PID may be another process's.
+ */
+void books_end_unseen(struct books *books, uint32_t slot, uint64_t now_ns);
+
 /* Gives a slot back; nothing for BOOKS_NONE. */
 void books_end(struct books *books, uint32_t slot);
 

@@ -47,6 +47,8 @@ static void format_end(char text[64], const struct process *books)
 
 	if (!books->exit_ns)
 		snprintf(text, 64, "running");
+	else if (books->loss[LOSS_ends_missed])
+		snprintf(text, 64, "ended, and how was missed");
 	else if (books->has_left)
 		snprintf(text, 64, "called exec of a program that is not recorded");
 	else if (WIFSIGNALED(status) && books->is_oom_victim)

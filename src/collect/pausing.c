@@ -118,7 +118,7 @@ struct spender {
 /* Runs a program for the processes whose probes these are, which pause and go on together. */
 static void tell_kernel(const struct spender *spender, const struct bpf_program *program)
 {
-	struct process_request args = { .tgid = spender->target->pid };
+	struct process_request args = { .slot = spender->target->slot };
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
 
 	bpf_prog_test_run_opts(bpf_program__fd(program), &opts);

@@ -98,6 +98,7 @@ struct looked {
 /* Zeroed: none, of everybody, and return probes allowed. */
 struct probes {
 	pid_t pid; /* 0: every process that maps the files hits them */
+	uint32_t slot; /* of its books; of no meaning where pid is 0 */
 	struct keeper *keeper; /* has the links of many; NULL: there will be none */
 	struct probe_site *site; /* its index is the site of the attach cookie */
 	size_t site_nr, site_alloc;

@@ -133,10 +133,15 @@ static void part_from_others(struct collector *collector, struct target *target)
 
 static struct target *parent_of(const struct collector *collector, const struct process *books)
 {
+	struct target *parent;
+
 	if (!books->parent)
 		return NULL;
-	return find_target_then(collector, books->parent, books->forked_ns) ?:
-	       find_target(collector, books->parent);
+	parent = find_target_then(collector, books->parent, books->forked_ns) ?:
+		 find_target(collector, books->parent);
+	if (parent && parent->start_ticks > books->start_boottime_ns / target__tick_ns())
+		return NULL; /* the next one with its PID */
+	return parent;
 }
 
 /* One that could not be taken in has no snapshot: its parent's says so. */
@@ -371,7 +376,7 @@ static void refresh(struct collector *collector, struct target *target, bool who
 /* It has never become a program of its own: nothing is to be told of it. */
 static bool is_stillborn(const struct target *target)
 {
-	return target->books.memory_of && target->has_ended;
+	return target->books.memory_of && target->has_ended && !target->books.loss[LOSS_calls_ownerless];
 }
 
 /*
@@ -394,6 +399,30 @@ static bool is_too_small(struct collector *collector, const struct target *targe
 static bool has_ended(const struct collector *collector, const struct target *target)
 {
 	return target__is_over(target) || (collector->everyone && target->has_ended);
+}
+
+/* Without a pidfd only the books tell of an end, unless the kernel has passed over that. */
+static void look_for_lost(struct collector *collector)
+{
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+
+	if (now_ns - collector->searched_ns < SECOND_NS)
+		return;
+	collector->searched_ns = now_ns;
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		struct target *target = collector->target[i];
+
+		if (target->pidfd < 0 && !target->has_ended && !target->books.exit_ns)
+			target__look_for(target);
+	}
+}
+
+/* The programs at the end of a process run before anybody can see that it is over. */
+static void look_at_end(struct collector *collector, struct target *target)
+{
+	target->has_ended = has_ended(collector, target);
+	if (target->has_ended && !__atomic_load_n(&books_of(collector, target->slot)->exit_ns, __ATOMIC_ACQUIRE))
+		books_end_unseen(&collector->books, target->slot, collector_now_ns(CLOCK_MONOTONIC));
 }
 
 static const struct mappings *mappings_of(void *what, pid_t pid)
@@ -423,8 +452,10 @@ void take_news(struct collector *collector, bool whole)
  */
 static void look(struct collector *collector, bool whole, bool must)
 {
-	for (size_t i = 0; i < collector->target_nr && (whole || !collector->everyone); i++)
-		collector->target[i]->has_ended = has_ended(collector, collector->target[i]);
+	look_for_lost(collector);
+	for (size_t i = 0; i < collector->target_nr; i++)
+		if (whole || !collector->everyone || collector->target[i]->is_gone)
+			look_at_end(collector, collector->target[i]);
 	notice_blindness(collector);
 	take_news(collector, whole);
 	take_written_files(collector);

@@ -79,6 +79,7 @@ struct collector {
 	uint64_t look_nr;
 	bool (*between)(void *what); /* see collector__set_between() */
 	void *between_what;
+	uint64_t searched_ns;	    /* when those without a pidfd were looked for */
 	struct books books;
 	struct target *by_slot[PROCESSES_MAX];
 	struct target **by_pid; /* open addressing; by_pid_nr is a power of two, or 0 */

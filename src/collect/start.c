@@ -242,10 +242,16 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 }
 
 static int begin_books(struct collector *collector, struct target *target,
-		       const struct process *books, struct reason *why)
+		       const struct process *as, struct reason *why)
 {
-	int err = books_begin(&collector->books, target->pid, books, &target->slot);
+	struct process books = *as;
+	int err;
 
+	books.memory = books.image;
+	books.start_span_ns = target__tick_ns();
+	books.start_boottime_ns = target->start_ticks * books.start_span_ns;
+	err = books_begin(&collector->books, target->pid, &books, &target->slot);
+	target->own_probes.slot = target->slot;
 	return err ? reason_set(why, err, "cannot record process %d: %s", target->pid,
 				err == -E2BIG ? "too many processes" : strerror(-err)) : 0;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,10 +155,21 @@ struct target *target__open(pid_t id, struct objects *objects, struct reason *wh
 
 /* ---- a child ---- */
 
-/* /proc/PID/stat has the start time in these (fs/proc/array.c, nsec_to_clock_t). */
-static uint64_t ticks_of(uint64_t ns)
+/* The start time's unit there (fs/proc/array.c, nsec_to_clock_t). */
+uint64_t target__tick_ns(void)
 {
-	return ns / (1000000000 / sysconf(_SC_CLK_TCK));
+	return 1000000000 / sysconf(_SC_CLK_TCK);
+}
+
+/* What cannot be read says nothing: there may be no file descriptors. */
+void target__look_for(struct target *target)
+{
+	uint64_t ticks;
+
+	if (kill(target->pid, 0) && errno == ESRCH)
+		target->is_gone = true;
+	else if (!proc_start_time(target->pid, &ticks) && ticks != target->start_ticks)
+		target->is_gone = true;
 }
 
 /* Whether the pid is still of the process that it was given to. */
@@ -221,7 +233,7 @@ struct target *target__adopt(pid_t pid, const struct process *books, uint64_t be
 	if (!err) {
 		target->pid = pid;
 		target->books = *books;
-		target->start_ticks = ticks_of(books->start_boottime_ns);
+		target->start_ticks = books->start_boottime_ns / target__tick_ns();
 		target->slot = books->slot;
 		target->born_ns = target->mapped_ns = began_ns;
 		target->started_ns = books->admitted_ns ?: books->forked_ns;
@@ -355,7 +367,7 @@ bool target__is_over(const struct target *target)
 {
 	struct pollfd end = { .fd = target->pidfd, .events = POLLIN };
 
-	return target->pidfd < 0 ? target->books.exit_ns != 0 : poll(&end, 1, 0) > 0;
+	return target->pidfd < 0 ? target->books.exit_ns || target->is_gone : poll(&end, 1, 0) > 0;
 }
 
 void target__forget_traces(struct target *target)

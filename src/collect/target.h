@@ -67,6 +67,7 @@ struct target {
 	uint64_t exec_cnt, thread_exec_cnt; /* seen so far, in the books */
 	uint64_t exec_event_cnt; /* of these, told by events: mappings are of the new image */
 	bool has_ended;
+	bool is_gone; /* its PID is free, or another process's, and there is no pidfd to tell */
 	bool is_final; /* it had ended before the last drain */
 	struct shown {
 		uint64_t exec_cnt, clear_cnt; /* of the image and the traces that these are of */
@@ -151,8 +152,14 @@ void target__forget_traces(struct target *target);
  */
 int target__forget_image(struct target *target);
 
+/* How exactly /proc/PID/stat says when a process began. */
+uint64_t target__tick_ns(void);
+
 /* Whether it has ended. */
 bool target__is_over(const struct target *target);
+
+/* For a process without a pidfd, now and then: looks whether its PID is still its own. */
+void target__look_for(struct target *target);
 
 /* NULL is allowed; probes must have been closed. */
 void target__free(struct target *target);

@@ -67,9 +67,9 @@ void collector__get_traced_memory(const struct collector *collector, pid_t pid,
 		read_traced_memory(collector, target, ret);
 }
 
-static int ask_kernel(const struct bpf_program *program, pid_t pid)
+static int ask_kernel(const struct bpf_program *program, const struct target *target)
 {
-	struct process_request request = { .tgid = pid };
+	struct process_request request = { .slot = target->slot };
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &request, .ctx_size_in = sizeof(request));
 	int err = bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
 
@@ -79,7 +79,7 @@ static int ask_kernel(const struct bpf_program *program, pid_t pid)
 int collector__clear_traces(struct collector *collector, pid_t pid)
 {
 	struct target *target = find_target(collector, pid);
-	int err = target ? ask_kernel(collector->bpf->progs.clear_traces, pid) : -ESRCH;
+	int err = target ? ask_kernel(collector->bpf->progs.clear_traces, target) : -ESRCH;
 
 	if (!err)
 		target__forget_traces(target);
@@ -88,8 +88,9 @@ int collector__clear_traces(struct collector *collector, pid_t pid)
 
 int collector__reset_peak(struct collector *collector, pid_t pid)
 {
-	return find_target(collector, pid) ? ask_kernel(collector->bpf->progs.reset_peak, pid) :
-					     -ESRCH;
+	const struct target *target = find_target(collector, pid);
+
+	return target ? ask_kernel(collector->bpf->progs.reset_peak, target) : -ESRCH;
 }
 
 bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes)

@@ -713,6 +713,26 @@ MUTANTS = {
         "unwind_rule.bpf.h", "\tif (!object)\n\t\twant_table(&place);\n", ""),
     "code: what is asked for is an empty table": (
         "unwind_rule.bpf.h", "if (object && !object->wanted_by)", "if (object)"),
+    "owner: whoever has the parent's PID": (
+        "admit.bpf.h", "owner && owner->memory == process->memory ? owner : NULL", "owner"),
+    "owner: calls that are nobody's are not counted": (
+        "calls.bpf.h", "\t\tlose(process, LOSS_calls_ownerless);\n", "\t\t;\n"),
+    "owner: a free that is nobody's is not counted": (
+        "calls.bpf.h", "\tif (!process)\n\t\tlose_ownerless();\n", ""),
+    "missed: a PID is a process for good": (
+        "admit.bpf.h", "return process && is_of(process, task) ? process : NULL;", "return process;"),
+    "missed: an end stays unseen": (
+        "everyone.bpf.h", "\tend_unseen(task);\n", ""),
+    "missed: an end is not counted": (
+        "everyone.bpf.h", "\t__sync_fetch_and_add(&gone->loss[LOSS_ends_missed], 1);\n", ""),
+    "missed: an exec stays unseen": (
+        "thread.bpf.h", "\t\tnote_exec(process, task);\n", "\t\t;\n"),
+    "missed: an exec stays unseen by who has found its books": (
+        "cost.bpf.h", "\tthread->image = 0; /* whose", "\t; /* whose"),
+    "missed: the first look is an exec": (
+        "thread.bpf.h", "!= before || !before)", "!= before)"),
+    "missed: a vforked child stays in its parent's memory": (
+        "images.bpf.h", "\tprocess->memory_of = 0;\n", ""),
     "miss: that there is no table is looked up each time": (
         "unwind_rule.bpf.h", "(end == UNWIND_NO_TABLE && walk->may_guess);", "0;"),
     "miss: what is no code is looked up each time": (

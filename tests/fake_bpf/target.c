@@ -109,12 +109,18 @@ struct target_process *process_by_pid(pid_t pid)
 
 void process_admit(struct target_process *target)
 {
-	struct process book = {
-		.image = __sync_fetch_and_add(&next_image, 1),
-		.is_open = 1,
-	};
 	__u32 tgid = target->pid, *known = bpf_map_lookup_elem(&process_slots, &tgid);
 	__u32 slot = known ? *known : next_slot++;
+	__u64 image = __sync_fetch_and_add(&next_image, 1);
+	struct process book = {
+		.image = image,
+		.memory = image,
+		.is_open = 1,
+		.tgid = tgid,
+		.slot = slot,
+		.start_boottime_ns = target->started_ns,
+		.start_span_ns = 1,
+	};
 
 	if (!slot_taken[slot]) {
 		user_slots[0]++;
@@ -129,7 +135,7 @@ void process_admit(struct target_process *target)
 
 void process_stop_hijacking(struct target_process *target)
 {
-	struct process_request args = { .tgid = target->pid };
+	struct process_request args = { .slot = book_of(target)->slot };
 
 	cr_assert_eq(process_switch(&args), 0);
 	target->is_hijacking = false;
@@ -146,6 +152,7 @@ struct target_thread *thread_start(struct target_process *target, pid_t tid)
 		target->main_thread = &thread->task;
 	thread->task.group_leader = target->main_thread ?: &thread->task;
 	thread->task.mm = &target->mm;
+	thread->task.start_boottime = target->started_ns;
 	thread->task.signal = &target->signal;
 	thread->task.cred = &target->cred;
 	thread->task.thread.fsbase = (uintptr_t)&thread->stack[STACK_SLOTS] - 1;
@@ -158,6 +165,7 @@ struct target_thread *thread_start(struct target_process *target, pid_t tid)
 
 void thread_run(struct target_thread *thread)
 {
+	thread->task.self_exec_id = thread->process->exec_nr;
 	fake.current = &thread->task;
 }
 
@@ -172,7 +180,9 @@ static struct target_thread *fork_current(pid_t pid, bool shares_memory)
 	child->cred = parent->process->cred;
 	if (shares_memory)
 		thread->task.mm = parent->task.mm;
-	thread->task.start_boottime = fake.now_ns;
+	child->started_ns = thread->task.start_boottime = thread->task.start_time = fake.now_ns;
+	child->exec_nr = parent->process->exec_nr;
+	thread->task.self_exec_id = child->exec_nr;
 	process_fork(ctx);
 	return thread;
 }
@@ -209,10 +219,16 @@ void thread_exec_from(struct target_thread *thread, pid_t old_pid)
 {
 	unsigned long long ctx[2] = { (uintptr_t)&thread->task, old_pid };
 
+	thread_exec_unseen(thread);
+	process_exec(ctx);
+}
+
+void thread_exec_unseen(struct target_thread *thread)
+{
+	thread->process->exec_nr++;
 	thread_run(thread);
 	thread->task.mm = &thread->process->mm;
 	thread->process->mm.uprobes_state.xol_area = NULL;
-	process_exec(ctx);
 }
 
 void vma_add(const void *start, size_t bytes)

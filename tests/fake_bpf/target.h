@@ -23,6 +23,8 @@ struct target_process {
 	struct cred cred;
 	struct xol_area xol;
 	struct task_struct *main_thread;
+	__u64 started_ns; /* of its main thread */
+	__u64 exec_nr;
 	bool is_hijacking; /* there are return probes */
 	bool loss_expected[LOSS_NR]; /* expect_loss() looked at it; books_check() wants 0 of others */
 };
@@ -79,6 +81,7 @@ void thread_exec(struct target_thread *thread);
 struct target_thread *thread_fork(pid_t pid);
 struct target_thread *thread_vfork(pid_t pid); /* in the parent's memory, till its exec */
 void thread_exec_from(struct target_thread *thread, pid_t old_pid); /* it had another TID before */
+void thread_exec_unseen(struct target_thread *thread); /* the kernel passes over the program of its exec */
 
 /* The place of a return address on the current thread's stack: a deeper one is lower. */
 __u64 sp_at(unsigned int depth);

@@ -9,7 +9,7 @@ int reset_peak(struct process_request *request);
 
 static void clear(void)
 {
-	cr_assert_eq(clear_traces(&(struct process_request){ .tgid = process->pid }), 0);
+	cr_assert_eq(clear_traces(&(struct process_request){ .slot = book_of(process)->slot }), 0);
 }
 
 BOOK_TEST(clear, begins_new_books)
@@ -81,7 +81,7 @@ BOOK_TEST(clear, in_a_realloc_of_a_killed_thread_brings_nothing_back)
 
 BOOK_TEST(clear, of_the_peak_makes_it_what_there_is)
 {
-	struct process_request request = { .tgid = process->pid };
+	struct process_request request = { .slot = book_of(process)->slot };
 
 	user_malloc(100, 0x1000);
 	user_malloc(50, 0x2000);
@@ -95,9 +95,11 @@ BOOK_TEST(clear, of_the_peak_makes_it_what_there_is)
 	expect(peak_blocks, 2);
 }
 
-BOOK_TEST(clear, of_a_process_without_books_is_refused)
+BOOK_TEST(clear, of_a_process_that_has_ended_is_refused)
 {
-	struct process_request request = { .tgid = 999 };
+	struct process_request request = { .slot = book_of(process)->slot };
+
+	thread_exit(main_thread, 0);
 
 	cr_expect_eq(clear_traces(&request), -ESRCH);
 	cr_expect_eq(reset_peak(&request), -ESRCH);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Children that are followed: whose books they have, and what is not in them. */
 #include "target.h"
+#include <bpf/bpf_helpers.h>
 #include <string.h>
+
+int clear_traces(struct process_request *request);
 
 static void follow(void)
 {
@@ -160,6 +163,114 @@ BOOK_TEST(fork, of_a_thread_in_a_call_leaves_the_call_with_the_parent)
 	expect_in(child->process, nested_calls, 0);
 }
 
+/* The kernel has passed over the end of the one that had the PID before. */
+static struct target_thread *end_unseen(struct target_thread *thread)
+{
+	thread->process->pid = 0;
+	fake.now_ns += 1000;
+	thread_run(main_thread);
+	return thread_fork(200);
+}
+
+BOOK_TEST(missed, end_keeps_the_next_owner_of_the_pid_out)
+{
+	struct target_process *other = process_start(200);
+	struct target_thread *child;
+	struct process *books;
+
+	follow();
+	child = thread_fork(200);
+	thread_run(child);
+	user_malloc(8, 0x1000);
+	books = book_of(child->process);
+	child->process->pid = 0;
+	other->started_ns = fake.now_ns + 1000;
+	thread_run(thread_start(other, 200)); /* which nobody has told of */
+	user_malloc(16, 0x2000);
+	user_free(0x1000);
+
+	expect_same(books->counter[COUNTER_allocations], 1, "allocations");
+	expect_same(books->counter[COUNTER_frees], 0, "frees");
+}
+
+BOOK_TEST(missed, end_is_noticed_when_the_pid_is_given_again)
+{
+	struct target_thread *child;
+	struct process *books;
+
+	follow();
+	child = thread_fork(200);
+	thread_run(child);
+	user_malloc(8, 0x1000);
+	books = book_of(child->process);
+	child = end_unseen(child);
+	expect_same(books->loss[LOSS_ends_missed], 1, "ends_missed");
+	expect_same(books->exit_ns, child->process->started_ns, "exit_ns");
+	cr_assert(book_of(child->process) && book_of(child->process) != books);
+	thread_run(child);
+	user_malloc(16, 0x1000);
+
+	expect_in(child->process, current_bytes, 16);
+	expect_same(books->counter[COUNTER_current_bytes], 8, "current_bytes");
+	expect_loss(processes_dropped, 0);
+}
+
+BOOK_TEST(missed, exec_begins_new_books_for_a_thread_that_is_new)
+{
+	struct target_thread *child;
+
+	follow();
+	child = thread_fork(200);
+	thread_exec_unseen(child);
+	user_free(0x1000);
+
+	expect_loss_in(child->process, execs_missed, 1);
+	expect_same(book_of(child->process)->exec_cnt, 1, "exec_cnt");
+	expect_in(child->process, inherited_frees, 0);
+	expect_in(child->process, unknown_frees, 1);
+}
+
+BOOK_TEST(missed, exec_is_noticed_within_so_many_calls)
+{
+	__u64 image = book_of(process)->image;
+
+	user_malloc(8, 0x1000);
+	thread_exec_unseen(main_thread);
+	for (int i = 0; i < 128; i++)
+		user_malloc(8, 0x2000 + 16 * i);
+
+	cr_expect(book_of(process)->image != image);
+	expect_loss(execs_missed, 1);
+	expect_same(book_of(process)->exec_cnt, 1, "exec_cnt");
+	expect_gone(0x1000);
+}
+
+/* Of a vforked child: its memory is its own from then on. */
+BOOK_TEST(missed, exec_of_a_vforked_child_leaves_its_parents_books)
+{
+	struct target_thread *child;
+
+	follow();
+	child = thread_vfork(200);
+	thread_exec_unseen(child);
+	user_malloc(16, 0x2000);
+
+	expect_gone(0x2000);
+	expect_in(child->process, current_bytes, 16);
+	expect_loss_in(child->process, execs_missed, 1);
+}
+
+/* The loader admits a process without knowing its execs. */
+BOOK_TEST(missed, no_exec_where_the_count_was_not_known)
+{
+	process->exec_nr = 7;
+	thread_run(main_thread);
+	user_malloc(8, 0x1000);
+	expect_live(0x1000, 8);
+	expect_same(book_of(process)->exec_id, 8, "exec_id");
+	expect_loss(execs_missed, 0);
+}
+
 /* ---- vfork ---- */
 
 BOOK_TEST(vfork, until_its_exec_the_books_are_its_parents)
@@ -217,4 +328,80 @@ BOOK_TEST(vfork, a_call_cut_off_is_its_parents)
 	expect_live(0x1000, 8);
 	expect_loss(calls_unreturned, 1);
 	expect_loss_in(child->process, calls_unreturned, 0);
+}
+
+/* ---- a child in the memory of a parent that is gone ---- */
+
+static struct target_thread *child_of_another(void)
+{
+	struct target_thread *parent, *child;
+
+	follow();
+	parent = thread_fork(200);
+	thread_run(parent);
+	user_malloc(8, 0x1000);
+	child = thread_vfork(300);
+	thread_run(child);
+	user_malloc(8, 0x2000);
+	expect_in(parent->process, allocations, 2);
+	return child;
+}
+
+static void expect_ownerless(struct target_thread *child)
+{
+	thread_run(child);
+	user_malloc(16, 0x3000);
+	user_free(0x1000);
+	expect_loss_in(child->process, calls_ownerless, 2);
+}
+
+BOOK_TEST(ownerless, calls_are_in_no_books_when_the_parent_has_ended)
+{
+	struct target_thread *child = child_of_another();
+
+	thread_exit((struct target_thread *)process_by_pid(200)->main_thread, 0);
+	expect_ownerless(child);
+	cr_expect_eq(block_cnt(), 2);
+}
+
+BOOK_TEST(ownerless, calls_are_not_the_next_owners_of_the_parents_pid)
+{
+	struct target_thread *child = child_of_another();
+	struct target_process *next = process_start(400);
+
+	memset(book_of(process_by_pid(200)), 0, sizeof(struct process)); /* as the loader gives back a slot */
+	bpf_map_delete_elem(&process_slots, &(__u32){ 200 });
+	process_by_pid(200)->pid = 0;
+	next->pid = 200;
+	next->started_ns = 5000;
+	process_admit(next);
+	thread_run(thread_start(next, 200));
+	user_malloc(4, 0x1000);
+	expect_ownerless(child);
+	expect_in(next, current_bytes, 4);
+	expect_in(next, allocations, 1);
+	expect_in(next, unknown_frees, 0);
+}
+
+BOOK_TEST(ownerless, calls_are_not_the_parents_next_programs)
+{
+	struct target_thread *child = child_of_another();
+	struct target_process *parent = process_by_pid(200);
+
+	thread_exec((struct target_thread *)parent->main_thread);
+	expect_ownerless(child);
+	expect_in(parent, allocations, 0);
+	expect_in(parent, unknown_frees, 0);
+}
+
+BOOK_TEST(ownerless, calls_are_none_where_the_parents_traces_were_cleared)
+{
+	struct target_thread *child = child_of_another();
+	struct target_process *parent = process_by_pid(200);
+
+	clear_traces(&(struct process_request){ .slot = book_of(parent)->slot });
+	thread_run(child);
+	user_malloc(16, 0x3000);
+	expect_in(parent, current_bytes, 16);
+	expect_loss_in(child->process, calls_ownerless, 0);
 }

@@ -8,7 +8,7 @@ int process_pause(struct process_request *args), process_return(struct process_r
 extern __u64 everybody_paused, everybody_resumed_ns;
 
 static struct uprobe_task utask;
-static struct process_request request = { .tgid = 100 };
+static struct process_request request = { .slot = 0 }; /* of the process that each test begins with */
 
 static void gap_begins(void)
 {
@@ -191,7 +191,7 @@ BOOK_TEST(gap, of_everybody_is_of_who_comes_meanwhile_too)
 
 BOOK_TEST(gap, of_nobody_is_refused)
 {
-	struct process_request nobody = { .tgid = 999 };
+	struct process_request nobody = { .slot = PROCESSES_MAX };
 
 	cr_expect_eq(process_pause(&nobody), -ESRCH);
 	cr_expect_eq(process_return(&nobody), -ESRCH);

@@ -7,7 +7,7 @@ int process_switch(struct process_request *args);
 /* The books know of it; the return probes are still there. */
 static void begin_switch(void)
 {
-	struct process_request args = { .tgid = process->pid };
+	struct process_request args = { .slot = book_of(process)->slot };
 
 	cr_assert_eq(process_switch(&args), 0);
 }

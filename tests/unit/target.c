@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NO_PROCESS 0x3fffffff /* above all pids: nothing is read from /proc */
 
@@ -208,5 +209,29 @@ Test(target, is_there_from_its_exec_to_its_end)
 	target->books.exit_ns = 700;
 	cr_expect(target__was_there(target, 700));
 	cr_expect(!target__was_there(target, 701));
+	end(target);
+}
+
+/* ---- without a pidfd ---- */
+
+Test(target, that_the_books_know_no_end_of_is_looked_for)
+{
+	const struct process books = { .forked_ns = FORKED, .image = 1 };
+	struct target *target = adopt(&books);
+
+	cr_expect(target->pidfd < 0 && !target__is_over(target));
+	target__look_for(target);
+	cr_expect(target__is_over(target));
+	end(target);
+}
+
+Test(target, whose_pid_is_another_ones_is_over)
+{
+	const struct process books = { .forked_ns = FORKED, .image = 1, .start_boottime_ns = 1 };
+	struct target *target = target__adopt(getpid(), &books, NULL, &objects);
+
+	cr_assert(target && target->pidfd < 0);
+	target__look_for(target);
+	cr_expect(target__is_over(target));
 	end(target);
 }

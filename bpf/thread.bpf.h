@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_THREAD_BPF_H
+#define ALLOCSNAP_THREAD_BPF_H
+
+/* Whose books the thread that hits a probe writes in. */
+
+#include "images.bpf.h"
+
+/* Of a process that the loader has admitted the count was not known. Else the program of the exec was passed over. */
+static __noinline int note_exec(struct process *process, struct task_struct *task)
+{
+	__u64 before = process->exec_id, now = exec_id_of(task);
+
+	if (__sync_val_compare_and_swap(&process->exec_id, before, now) != before || !before)
+		return 0;
+	begin_program(process, task);
+	process->args_bytes = 0;
+	__sync_fetch_and_add(&process->loss[LOSS_execs_missed], 1);
+	ring(task->tgid);
+	return 0;
+}
+
+/* As current_process(), of a program at a probe: an exec is over. */
+static __noinline struct process *find_books(struct thread *thread)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct process *process = process_of(task);
+
+	if (process && process->exec_id != exec_id_of(task))
+		note_exec(process, task);
+	process = process ? books_of(process) : NULL;
+	if (process && thread) {
+		thread->slot = process->slot;
+		thread->image = process->image;
+	}
+	return process;
+}
+
+/*
+ * The same, where the thread's storage is at hand: what it was last time is found in an array, which costs
+ * a twentieth of a look for the PID. An image is never used twice; exec forgets it, and so does one program
+ * in 64 (cost.bpf.h), lest an exec that was missed stays so.
+ */
+static __always_inline struct process *process_of_thread(struct thread *thread)
+{
+	struct process *process;
+
+	if (thread && thread->image) {
+		process = process_in(thread->slot);
+		if (process && process->image == thread->image)
+			return process;
+	}
+	return find_books(thread);
+}
+
+/*
+ * Made where its process has books. NULL: there is no memory, or it has none, which is looked at first:
+ * who is not recorded is let go at once.
+ */
+static __always_inline struct thread *own_thread(bool *ret_is_bystander)
+{
+	struct thread *thread = current_thread();
+
+	*ret_is_bystander = !thread && !process_of(bpf_get_current_task_btf());
+	if (thread || *ret_is_bystander)
+		return thread;
+	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+#endif
