@@ -41,15 +41,14 @@ static int sweep_dropped(struct collector *collector, const struct ended *ended)
 /* What processes left behind that have called exec, or are traced no longer. */
 static int sweep(struct collector *collector, uint64_t next_image)
 {
-	uint64_t *image = calloc(collector->target_nr + 1, sizeof(*image));
-	const struct ended ended = { image, collector->target_nr, next_image };
+	size_t nr = 2 * collector->target_nr;
+	uint64_t *image = calloc(nr + 1, sizeof(*image));
+	const struct ended ended = { image, nr, next_image };
 	int err;
 
 	if (!image)
 		return -ENOMEM;
-	for (size_t i = 0; i < collector->target_nr; i++)
-		image[i] = collector->target[i]->drained.image;
-	qsort(image, collector->target_nr, sizeof(*image), compare_images);
+	targets_images(collector->target, collector->target_nr, image);
 	err = drain_sweep(&collector->drain, collector->bpf, &collector->nursery,
 			  &collector->pairing, &ended) ?:
 	      sweep_dropped(collector, &ended);
@@ -85,11 +84,17 @@ static uint64_t hash_of(uint64_t image)
 	return hash_bytes(&image, sizeof(image), 0);
 }
 
+/* Of one that nothing was drained of yet, its first. */
+static uint64_t drained_image(const struct target *target)
+{
+	return target->drained.image ?: target->books.image;
+}
+
 static bool is_of_image(uint32_t i, const void *image, const void *collector_)
 {
 	const struct collector *collector = collector_;
 
-	return collector->target[i]->drained.image == *(const uint64_t *)image;
+	return drained_image(collector->target[i]) == *(const uint64_t *)image;
 }
 
 /* 0 or -ENOMEM. */
@@ -98,8 +103,7 @@ static int sort_images(const struct collector *collector, struct idmap *images)
 	int err = 0;
 
 	for (size_t i = 0; i < collector->target_nr && !err; i++)
-		if (collector->target[i]->drained.image)
-			err = idmap_add(images, hash_of(collector->target[i]->drained.image), i);
+		err = idmap_add(images, hash_of(drained_image(collector->target[i])), i);
 	return err;
 }
 

@@ -28,6 +28,7 @@
 
 /* include/linux/proc_ns.h, PROC_PID_INIT_INO */
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFC
+#define INITIAL_TIME_NAMESPACE 0xEFFFFFFA /* PROC_TIME_INIT_INO */
 
 /* libbpf's own words stay quiet; ALLOCSNAP_LIBBPF_DEBUG=1 lets them through. */
 static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list args)
@@ -49,6 +50,10 @@ static int check_machine(struct reason *why)
 	if (!stat("/proc/self/ns/pid", &st) && st.st_ino != INITIAL_PID_NAMESPACE)
 		return reason_set(why, -ENOTSUP,
 				  "allocsnap runs in a pid namespace of its own: run it on the host, or in a container with --pid=host");
+	/* The kernel's side tells times by the machine's clock, and so do its events and /proc/PID/stat. */
+	if (!stat("/proc/self/ns/time", &st) && st.st_ino != INITIAL_TIME_NAMESPACE)
+		return reason_set(why, -ENOTSUP,
+				  "allocsnap runs in a time namespace of its own, whose clocks are not the kernel's: run it on the host");
 	return 0;
 }
 

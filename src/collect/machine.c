@@ -265,8 +265,9 @@ static enum check_state check_memlock(struct check *check)
 	return say(check, CHECK_GOOD, "does not matter: maps are charged to the memory cgroup");
 }
 
-/* include/linux/proc_ns.h, PROC_PID_INIT_INO */
+/* include/linux/proc_ns.h, PROC_PID_INIT_INO, PROC_TIME_INIT_INO */
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFC
+#define INITIAL_TIME_NAMESPACE 0xEFFFFFFA
 
 static enum check_state check_pid_namespace(struct check *check)
 {
@@ -278,6 +279,17 @@ static enum check_state check_pid_namespace(struct check *check)
 		return say(check, CHECK_GOOD, "the machine's own");
 	return say(check, CHECK_BAD,
 		   "not the machine's: run allocsnap on the host, or in a container with --pid=host");
+}
+
+static enum check_state check_time_namespace(struct check *check)
+{
+	struct stat st;
+
+	if (stat("/proc/self/ns/time", &st))
+		return say(check, CHECK_GOOD, "this kernel has none");
+	if (st.st_ino == INITIAL_TIME_NAMESPACE)
+		return say(check, CHECK_GOOD, "the machine's own");
+	return say(check, CHECK_BAD, "not the machine's: run allocsnap on the host");
 }
 
 static enum check_state check_open_files(struct check *check)
@@ -320,6 +332,7 @@ static const struct row our_rows[] = {
 	{ "unprivileged_bpf_disabled", check_unprivileged_bpf },
 	{ "locked memory", check_memlock },
 	{ "pid namespace", check_pid_namespace },
+	{ "time namespace", check_time_namespace },
 	{ "open files", check_open_files },
 };
 

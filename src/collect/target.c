@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "collect/drain.h"
 #include "collect/proc.h"
 
 /* The process that a thread belongs to. */
@@ -390,6 +391,15 @@ int target__forget_image(struct target *target)
 		return target__read_identity(target);
 	target->exec_event_cnt = target->exec_cnt;
 	return begin_image(target, now_ns());
+}
+
+void targets_images(struct target *const *target, size_t nr, uint64_t *ret_image)
+{
+	for (size_t i = 0; i < nr; i++) {
+		ret_image[2 * i] = target[i]->drained.image;
+		ret_image[2 * i + 1] = target[i]->books.image;
+	}
+	qsort(ret_image, 2 * nr, sizeof(*ret_image), compare_images);
 }
 
 void target__free(struct target *target)

@@ -161,6 +161,13 @@ bool target__is_over(const struct target *target);
 /* For a process without a pidfd, now and then: looks whether its PID is still its own. */
 void target__look_for(struct target *target);
 
+/*
+ * The images that live, sorted: two of each process, what was drained of it and what its books are of now. An
+ * image that was given out just before next_image was read may be in the books later than they were drained;
+ * behind the grace period of the cut, books that are read again have it.
+ */
+void targets_images(struct target *const *target, size_t nr, uint64_t *ret_image);
+
 /* NULL is allowed; probes must have been closed. */
 void target__free(struct target *target);
 

@@ -76,6 +76,25 @@ def test_no_btf(bench):
     deep.is_unharmed()
 
 
+def in_time_namespace(bench):
+    argv = [tool("unshare"), "-T", "--monotonic", "100000", "--boottime", "100000", "--fork"]
+    if subprocess.run([*argv, "true"], capture_output=True, check=False).returncode:
+        raise Skip("no time namespaces here")
+    return argv
+
+
+def test_our_own_time_namespace(bench):
+    attach_fails(bench, bench.start(["sleep", "100"]), "time namespace", "host", prefix=in_time_namespace(bench))
+
+
+def test_time_namespace_of_a_child(bench):
+    """What /proc says of its start is as the reader's clocks have it: the child is known as itself."""
+    bench.run([ALLOCSNAP, "run", "-f", "-o", bench.path("out"), "--", *in_time_namespace(bench), "cat", "/dev/null"], 0)
+    found, = pathlib.Path(bench.path("out")).rglob("cat.*/*.snap")
+    info, _ = bench.run([ALLOCSNAP, "show", str(found)], 0)
+    check("exited 0" in info and "/dev/null" in info, f"what it was: {info}")
+
+
 def test_no_allocator(bench):
     """A static program without symbols."""
     source, program = bench.path("still.c"), bench.path("still")

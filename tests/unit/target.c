@@ -235,3 +235,19 @@ Test(target, whose_pid_is_another_ones_is_over)
 	cr_expect(target__is_over(target));
 	end(target);
 }
+
+/* ---- whose blocks a drain leaves in the map ---- */
+
+/* One that was drained, one that has called exec since, and one that came to the books behind the drain. */
+Test(target, images_that_came_since_the_drain_live)
+{
+	static struct target same = { .drained = { .image = 9 }, .books = { .image = 9 } },
+			     execed = { .drained = { .image = 3 }, .books = { .image = 7 } },
+			     forked = { .books = { .image = 5 } };
+	struct target *const target[] = { &same, &execed, &forked };
+	const uint64_t wanted[] = { 0, 3, 5, 7, 9, 9 };
+	uint64_t image[6];
+
+	targets_images(target, 3, image);
+	cr_expect_arr_eq(image, wanted, sizeof(wanted));
+}
