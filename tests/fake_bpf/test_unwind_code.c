@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What the walk remembers of code, when other code comes; and who runs while it walks. */
 #include "code.h"
+#include "file.bpf.h"
 #include <bpf/bpf_helpers.h>
 
 int code_mapped(unsigned long long *ctx), room_found(unsigned long long *ctx);
@@ -159,8 +160,9 @@ static struct code_file plain;
 /* As the loader says of a file that has no call frame information, or of one that is not looked at yet. */
 static void publish(const struct code_file *file, struct unwind_object object)
 {
-	struct unwind_file key = { .device = 7, .inode = file->inode.i_ino };
+	struct unwind_file key;
 
+	note_file(&file->file, &key);
 	bpf_map_update_elem(&unwind_objects, &key, &object, BPF_ANY);
 }
 
@@ -183,9 +185,10 @@ static void expect_cut(__u64 address, enum unwind_end end)
 
 BOOK_TEST(unwind_miss, of_a_file_without_a_table_is_remembered)
 {
-	struct unwind_file key = { .device = 7, .inode = 3 };
+	struct unwind_file key;
 
 	begin_in_plain();
+	note_file(&plain.file, &key);
 	expect_cut(0x1000, UNWIND_NO_TABLE);
 	bpf_map_delete_elem(&unwind_objects, &key);
 	expect_cut(0x2000, UNWIND_NO_TABLE);
