@@ -228,7 +228,7 @@ Test(target, that_the_books_know_no_end_of_is_looked_for)
 Test(target, whose_pid_is_another_ones_is_over)
 {
 	const struct process books = { .forked_ns = FORKED, .image = 1, .start_boottime_ns = 1 };
-	struct target *target = target__adopt(getpid(), &books, NULL, &objects);
+	struct target *target = target__adopt(getpid(), &books, 0, NULL, &objects);
 
 	cr_assert(target && target->pidfd < 0);
 	target__look_for(target);
