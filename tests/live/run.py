@@ -19,7 +19,7 @@ sys.dont_write_bytecode = True
 import harness  # pylint: disable=wrong-import-position
 
 TEST_SECONDS = 180
-ALL_SECONDS = 1200
+ALL_SECONDS = 2400
 
 
 def find_tests():
