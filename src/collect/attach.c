@@ -175,10 +175,9 @@ static int attach_those(const struct attachment *at, const struct probe_sites *s
 			struct reason *why)
 {
 	enum probe_end failed;
+	int err = at->way->is_alone ? -ENOTSUP : attach_batch(at, sites, &failed, why);
 
-	if (!at->way->is_alone && !attach_batch(at, sites, &failed, why))
-		return 0;
-	return attach_each(at, sites, why);
+	return !err || err == -ETXTBSY ? err : attach_each(at, sites, why);
 }
 
 int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf,

@@ -9,7 +9,7 @@
 /*
  * Attaches site[first … first + nr), all of one object; frees first. One that can't be is not
  * attached (is_attached), with a line in *why. 0, -ENOMEM, or what attaching gave where it can't be
- * had at all (-EPERM, -ESRCH).
+ * had at all (-EPERM, -ESRCH), or not now (-ETXTBSY).
  */
 int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf,
 		 const struct objects *objects, size_t first, size_t nr, struct reason *why);

@@ -15,6 +15,15 @@ void probes_pause(struct probes *probes, struct detacher *detacher)
 		detach_begin_link(probes, &probes->link[i], detacher);
 }
 
+/* Of other files, and other processes, the recording goes on. */
+static int place_link(const struct attachment *at, struct probe_link *link)
+{
+	int err = attach_again(at, link);
+
+	link->is_put_off = err == -ETXTBSY || err == -ESTALE;
+	return link->is_put_off ? 0 : err;
+}
+
 static int place_again(struct probes *probes, const struct allocsnap_bpf *bpf,
 		       const struct objects *objects, bool frees)
 {
@@ -25,7 +34,7 @@ static int place_again(struct probes *probes, const struct allocsnap_bpf *bpf,
 		struct attachment at = attachment_to(probes, bpf, objects, link->object);
 
 		if (link->frees == frees && !link->event && !link->kept)
-			err = attach_again(&at, link);
+			err = place_link(&at, link);
 	}
 	return err;
 }

@@ -29,18 +29,18 @@ static int keep(struct collector *collector, uint32_t index)
 {
 	struct object *object = collector->objects.object[index];
 	struct reason why = {};
-	int err = object->is_kept ? 0 : probe_object(collector, &collector->everybody, index, &why);
+	bool was_kept = object->is_kept;
+	int err = probe_object(collector, &collector->everybody, index, &why);
 
 	if (err && err != -ENOMEM) {
 		note(collector, object->path, "is not probed before it is used", why.text);
 		return 0;
 	}
-	if (err || object->is_kept || !probes_have_site(&collector->everybody, index))
-		return err;
-	object->is_kept = true;
-	note(collector, object->path, "is probed from the start, for programs that come",
-	     "each process that uses it pays for the traps");
-	return 0;
+	object->is_kept |= object->is_put_off || probes_have_site(&collector->everybody, index);
+	if (!err && !was_kept && object->is_kept && !object->is_put_off)
+		note(collector, object->path, "is probed from the start, for programs that come",
+		     "each process that uses it pays for the traps");
+	return err;
 }
 
 static int keep_path(struct collector *collector, const char *path)

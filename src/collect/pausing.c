@@ -177,6 +177,7 @@ static int resume_recording(struct collector *collector, const struct spender *s
 			    &collector->detacher);
 	if (err)
 		return err;
+	put_off_unplaced(collector, spender->probes);
 	check_probed_files(collector, spender->probes);
 	for (size_t i = 0; i < collector->target_nr; i++)
 		collector->target[i]->is_touched |= collector->target[i]->probes == spender->probes;

@@ -259,7 +259,7 @@ static int look(struct probes *probes, const struct allocsnap_bpf *bpf,
 	if (!err)
 		err = attach_new(probes, bpf, objects, index, first, why);
 	probes->looked[probes->looked_nr - 1].time_ns = now_ns();
-	probes->looked_nr -= err != 0; /* once more, next time */
+	probes->looked_nr -= err && err != -ETXTBSY; /* once more, next time */
 	return err;
 }
 

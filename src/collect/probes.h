@@ -81,6 +81,7 @@ struct probe_link {
 	size_t first, nr;
 	bool frees;
 	bool is_over; /* something else stands for it */
+	bool is_put_off; /* after a pause its file could not be probed: it is written to */
 };
 
 struct probed_ret {
@@ -122,7 +123,8 @@ struct probes {
  * block can enter that could leave unseen. An object without any, or without a readable file, is
  * fine, and so is one that has been looked at. A function that cannot be probed is counted, with a
  * line in *why.
- * 0, -ENOMEM, or what attaching gave where it can't be had at all (-EPERM, -ESRCH).
+ * 0, -ENOMEM, or what attaching gave where it can't be had at all (-EPERM, -ESRCH). -ETXTBSY: the file is open for
+ * writing; what there is of it is to be dropped (probes_drop()), and probed when that is over.
  */
 int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 		  const struct objects *objects, uint32_t object, struct reason *why);
@@ -160,8 +162,8 @@ int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf,
 void probes_pause(struct probes *probes, struct detacher *detacher);
 
 /*
- * Places them again, frees first. What came meanwhile is not among them: probes_attach(). 0, or a
- * negative errno: they are paused still.
+ * Places them again, frees first. What came meanwhile is not among them: probes_attach(). Nor are those of files
+ * that are open for writing, or were written to: is_put_off. 0, or a negative errno: they are paused still.
  */
 int probes_resume(struct probes *probes, const struct allocsnap_bpf *bpf,
 		  const struct objects *objects, struct detacher *detacher);

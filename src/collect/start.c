@@ -144,6 +144,11 @@ int probe_object(struct collector *collector, struct probes *probes, uint32_t ob
 		return 0;
 	watch_file(collector, object);
 	err = probes_attach(probes, collector->bpf, &collector->objects, object, why);
+	if (err == -ETXTBSY) {
+		probes_drop(probes, object, &collector->detacher);
+		put_off(collector, object);
+		return 0;
+	}
 	if (is_new)
 		note_nops(collector, probes, object);
 	if (!err && is_new && !objects_check(&collector->objects, object))
@@ -205,6 +210,10 @@ static int say_nothing_found(const struct collector *collector, const struct tar
 		return reason_set(why, -ENOENT,
 				  "process %d (%s): has none of the chosen domains; domain malloc would record the heap of %s",
 				  target->pid, target->comm, left_out);
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (mappings_used(mappings, i)->is_put_off)
+			return reason_set(why, -ENOENT, "process %d (%s): cannot probe %s: it is open for writing",
+					  target->pid, target->comm, mappings_used(mappings, i)->path);
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		if (mappings_used(mappings, i)->unreadable)
 			return reason_set(why, -ENOENT,

@@ -113,6 +113,64 @@ static void ask_watch(struct collector *collector)
 		drop_watched(collector, watch);
 }
 
+/* ---- files that are open for writing ---- */
+
+#define SECOND_NS 1000000000ULL
+
+void put_off(struct collector *collector, uint32_t i)
+{
+	struct object *object = collector->objects.object[i];
+	struct reason note;
+
+	object->is_put_off = true;
+	collector->put_off_nr++;
+	if (object->is_put_off_told)
+		return;
+	object->is_put_off_told = true;
+	reason_set(&note, 0, "%s is open for writing: nothing in it is probed until that is over", object->path);
+	add_note(collector, note.text);
+}
+
+void put_off_unplaced(struct collector *collector, const struct probes *probes)
+{
+	size_t i = 0;
+
+	while (i < probes->link_nr) {
+		if (!probes->link[i].is_put_off) {
+			i++;
+			continue;
+		}
+		put_off(collector, probes->link[i].object);
+		drop_probes(collector, probes->link[i].object);
+		i = 0; /* links have moved */
+	}
+}
+
+static void try_again(struct collector *collector, uint32_t i)
+{
+	struct object *object = collector->objects.object[i];
+
+	object->is_put_off = false;
+	for (size_t t = 0; t < collector->target_nr; t++)
+		if (!collector->target[t]->has_ended && uses(collector->target[t], i))
+			collector->target[t]->is_touched = true;
+	if (object->is_kept)
+		probe_object(collector, &collector->everybody, i, NULL);
+}
+
+static void try_put_off(struct collector *collector)
+{
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+
+	if (!collector->put_off_nr || collector->everybody.is_paused || now_ns - collector->put_off_ns < SECOND_NS)
+		return;
+	collector->put_off_ns = now_ns;
+	collector->put_off_nr = 0;
+	for (size_t i = 0; i < collector->objects.object_nr; i++)
+		if (collector->objects.object[i] && collector->objects.object[i]->is_put_off)
+			try_again(collector, i);
+}
+
 /* ---- together ---- */
 
 static void drop_changed(struct collector *collector)
@@ -132,6 +190,7 @@ void take_written_files(struct collector *collector)
 	else
 		ask_watch(collector);
 	drop_changed(collector);
+	try_put_off(collector);
 }
 
 static bool is_probed(const struct object *object)

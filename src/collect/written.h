@@ -22,6 +22,15 @@ void take_written_files(struct collector *collector);
 /* Before an object is probed: watches its file, unless the keeper does. */
 void watch_file(struct collector *collector, uint32_t object);
 
+/*
+ * The keeper leaves a file alone that is open for writing, as by a defragmenter. It is tried again each second, by
+ * take_written_files().
+ */
+void put_off(struct collector *collector, uint32_t object);
+
+/* After a pause, what could not be placed again for that. */
+void put_off_unplaced(struct collector *collector, const struct probes *probes);
+
 /* Those of a pause are asked whether they have been written to: before they are probed again, and after. */
 void check_probed_files(struct collector *collector, const struct probes *probes);
 

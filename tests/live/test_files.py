@@ -12,7 +12,7 @@ import subprocess
 import time
 
 from harness import Failure, Skip, check, check_equal, private_mounts, tool, wait_for
-from test_record import World
+from test_record import World, check_held
 
 DEPLOYS = int(os.environ.get("DEPLOYS", "200"))
 
@@ -388,4 +388,60 @@ def test_files_on_a_private_mount_that_ends(bench):
         recorder.pass_line()
     check(not any("/app" in os.readlink(path) for path in pathlib.Path(f"/proc/{recorder.pid}/fd").iterdir()),
           "its program is still open")
+    recorder.end()
+
+
+# ---- files that are open for writing ----
+
+def hold_open(world):
+    """For writing, as a defragmenter does, and nothing is written."""
+    return open(f"{world.libraries}/libc.so.6", "r+b")
+
+
+def test_files_open_for_writing_are_probed_again(bench):
+    """When that is over. What is allocated meanwhile is counted."""
+    world = World(bench)
+    recorder = world.record_warm("--comm", "later*", "--min-bytes", "1")
+    with hold_open(world):
+        time.sleep(2)  # several looks
+    time.sleep(2)
+    later = world.holds("later")
+    recorder.pass_now()
+    check_held(bench, recorder, later)
+    recorder.end()
+
+
+HOLDER = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+	for (int i = 0; i < 200; i++) {
+		if (!malloc(70001))
+			return 1;
+		usleep(5000);
+	}
+	puts("ready");
+	fflush(stdout);
+	return getchar() == 'x';
+}
+"""
+
+
+def test_files_open_for_writing_do_not_stop_others(bench):
+    """After a pause they cannot be probed: others go on."""
+    world, other = World(bench), bench.path("other")
+    pathlib.Path(bench.path("other.c")).write_text(HOLDER)
+    bench.run([tool("gcc"), "-static", bench.path("other.c"), "-o", other])
+    os.environ["ALLOCSNAP_PAUSE_EVERY_MS"] = "5"
+    try:
+        recorder = record(world, other)
+    finally:
+        del os.environ["ALLOCSNAP_PAUSE_EVERY_MS"]
+    with hold_open(world):
+        check_equal(bench.start([other]).line(60), "ready", "the other program")
+        found = {row["size"] // row["count"] for path in recorder.pass_now() if "/other." in path
+                 for row in bench.stats(path)["statistics"]}
+    check(70001 in found, f"blocks of the other program: {found}; {recorder.stderr()}")
     recorder.end()
