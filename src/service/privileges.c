@@ -21,6 +21,8 @@ const struct privilege privileges[] = {
 	  "mapped files cannot be opened (/proc/PID/map_files)" },
 	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", PRIVILEGE_TO_RECORD, true,
 	  "processes of other users cannot be recorded, nor files read that are their owners' alone" },
+	{ CAP_LEASE, "CAP_LEASE", PRIVILEGE_OF_KEEPER, true,
+	  "who writes into a probed file of another user does not wait until its probes are gone" },
 	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", PRIVILEGE_OF_EVENTS, false, "no perf uprobes" },
 	{ CAP_SYS_NICE, "CAP_SYS_NICE", PRIVILEGE_OF_EVENTS, true,
 	  "on a busy machine probes are taken away later" },

@@ -4,7 +4,8 @@
 
 /*
  * Which capabilities recording takes, for what and how long, and giving up all others. Who they are
- * needed by is this process: the one that keeps the probes and the one that reads files have none.
+ * needed by is this process. The one that reads files has none, the one that keeps the probes only what it takes
+ * to hold writers of a probed file.
  * docs/design.md says how this was found out.
  */
 
@@ -17,7 +18,8 @@
 enum privilege_term {
 	PRIVILEGE_TO_LOAD,   /* until all is loaded */
 	PRIVILEGE_TO_RECORD, /* as long as processes and files come that were not there */
-	PRIVILEGE_OF_EVENTS, /* likewise, but only where probes are perf events */
+	PRIVILEGE_OF_KEEPER, /* as long as it records, but only in the process that keeps the probes */
+	PRIVILEGE_OF_EVENTS, /* as PRIVILEGE_TO_RECORD, but only where probes are perf events */
 };
 
 struct privilege {

@@ -11,8 +11,8 @@ import stat
 
 import exposition
 import unit_file
-from harness import ALLOCSNAP, NO_LINKS, WORKLOADS, Workload, check, check_equal, reader_of, tool, wait_for
-from privileged import (LEFT, RECORDING, SOMEBODY, all_threads, allocsnap_with, bits, folder_of, status)
+from harness import ALLOCSNAP, NO_LINKS, WORKLOADS, Workload, check, check_equal, keeper_of, reader_of, tool, wait_for
+from privileged import (KEEPING, LEFT, OPENING, RECORDING, SOMEBODY, all_threads, allocsnap_with, bits, folder_of, status)
 from test_heaps import check_work, is_probed, start
 from test_targets import check_answers
 
@@ -49,17 +49,17 @@ def main_has(recording, names):
 
 def not_empty(recording):
     """Permitted sets of all threads, of ours and of the other processes; all without new privileges.
-    One process opens files, and has what that takes."""
+    One process opens files, one keeps the probes, and has what that takes."""
     threads = list(all_threads(recording.pid))
     check(len({process for process, _ in threads}) >= (4 if NO_LINKS else 5),
           f"who is there: {threads}")
     return [found["CapPrm"] for _, found in threads
-            if (found["CapPrm"] or not found["NoNewPrivs"]) and not opens_files_only(found)]
+            if (found["CapPrm"] or not found["NoNewPrivs"]) and not has_its_task_only(found)]
 
 
-def opens_files_only(found):
-    return (found["Name"] in ("allocsnap-files", "allocsnap-open") and found["NoNewPrivs"]
-            and found["CapPrm"] == bits(["dac_read_search"]))
+def has_its_task_only(found):
+    names = {"allocsnap-files": OPENING, "allocsnap-open": OPENING, "allocsnap-links": KEEPING}.get(found["Name"])
+    return names and found["NoNewPrivs"] and found["CapPrm"] == bits(names)
 
 
 def all_have_given_up(recording, left):
@@ -103,6 +103,9 @@ def test_service_as_somebody_of_a_process_of_roots(bench):
     check_equal(status(recording.pid)["Uid"], SOMEBODY, "who records")
     check_equal(status(reader_of(recording))["Uid"], SOMEBODY, "who reads files")
     all_have_given_up(recording, [name for name in LEFT if name in RECORDING])
+    holder = keeper_of(recording.pid)
+    locks = pathlib.Path("/proc/locks").read_text().splitlines()
+    check(NO_LINKS or any("LEASE" in line and f" {holder} " in line for line in locks), "no writer would wait")
     path = recording.snapshot()
     found = os.stat(path)
     check_equal((found.st_uid, stat.S_IMODE(found.st_mode)), (SOMEBODY, 0o600), "whose the file is")
