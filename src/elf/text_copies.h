@@ -12,10 +12,16 @@
 
 struct elf_object;
 
+enum text_copy_kind {
+	TEXT_COPY_SYMBOL, /* a whole name, defined or wanted */
+	TEXT_COPY_CALL,	  /* a call of that function, which the file defines, with MREMAP_FIXED */
+	TEXT_COPY_BYTES,  /* anywhere in the file */
+};
+
 struct text_copy {
 	const char *sign;
 	const char *what; /* "as ClickHouse's remap_executable does" */
-	bool is_symbol;	  /* a whole name, defined or wanted; else bytes anywhere in the file */
+	enum text_copy_kind kind;
 };
 
 extern const struct text_copy text_copies[];

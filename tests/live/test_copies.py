@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Programs that copy their code while it runs, breakpoints included."""
 import os
+import pathlib
 import signal
 
-from harness import ALLOCSNAP, WORKLOADS, check, check_equal, wait_for
+from harness import ALLOCSNAP, WORKLOADS, check, check_equal, tool, wait_for
 
 
 def test_copies_of_a_program_that_says_so(bench):
@@ -16,6 +17,50 @@ def test_copies_of_a_program_that_says_so(bench):
     shown = bench.show(snapshots[-1])
     check(shown["losses"]["functions_unprobed"] > 5, f"losses: {shown['losses']}")
     check_equal(shown["counters"].get("allocations", 0), 0, "allocations")
+
+
+# Without a word that says so: only its call of mremap() tells.
+STATIC = """
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(void)
+{
+	void *before = malloc(10), *after;
+	char *code = NULL, *copy, line[512];
+	unsigned long start, end, bytes = 0;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	while (fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx r-xp", &start, &end) == 2 && strstr(line, "r-xp") &&
+		    start <= (unsigned long)main && (unsigned long)main < end) {
+			code = (char *)start;
+			bytes = end - start;
+		}
+	fclose(maps);
+	copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(copy, code, bytes);
+	mprotect(copy, bytes, PROT_READ | PROT_EXEC);
+	if (mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, code) == MAP_FAILED)
+		return 1;
+	after = malloc(100);
+	free(after);
+	free(before);
+	puts("survived");
+	return 0;
+}
+"""
+
+
+def test_copies_of_a_static_program(bench):
+    path = bench.path("static")
+    pathlib.Path(bench.path("static.c")).write_text(STATIC)
+    for options in (("-O1", "-static"), ("-O0", "-static"), ("-O2", "-static-pie")):
+        bench.run([tool("gcc"), "-g", *options, bench.path("static.c"), "-o", path])
+        stdout, stderr = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", path])
+        check("survived" in stdout, stdout)
+        check("it calls mremap() with MREMAP_FIXED" in stderr, stderr)
 
 
 def test_copies_that_nobody_foresaw(bench):

@@ -28,13 +28,16 @@ static inline void find_code(char **ret_start, size_t *ret_bytes)
 	fclose(maps);
 }
 
+/* A constant in the call would be a sign. */
+static volatile int how = MREMAP_MAYMOVE | MREMAP_FIXED;
+
 static inline int copy_code(char *code, size_t bytes)
 {
 	char *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	memcpy(copy, code, bytes);
 	return mprotect(copy, bytes, PROT_READ | PROT_EXEC) ||
-	       mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, code) == MAP_FAILED;
+	       mremap(copy, bytes, bytes, how, code) == MAP_FAILED;
 }
 
 #endif
