@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What probes could do to a process, tried on a child of ours. */
+#include <bpf/btf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -127,18 +128,22 @@ static int filter_all(void)
 	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
+static volatile sig_atomic_t is_ill;
+
 static void go_on(int)
 {
+	is_ill = 1;
 }
 
 #define NO_SUCH_CALL 2
+#define CALL_IS_HIDDEN 3
 
 /* uretprobe answers whoever is not at a return with SIGILL. */
 static int call_filtered(long call)
 {
 	signal(SIGILL, go_on);
-	if (syscall(call) < 0 && errno == ENOSYS)
-		return NO_SUCH_CALL;
+	if (syscall(call) < 0 && !is_ill)
+		return errno == ENOSYS ? NO_SUCH_CALL : CALL_IS_HIDDEN;
 	if (prctl(PR_SET_DUMPABLE, 0) || filter_all())
 		return 1;
 	syscall(call);
@@ -159,6 +164,8 @@ int trial_filtered_call(long call)
 			return -errno;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_SUCH_CALL)
 		return -ENOSYS;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == CALL_IS_HIDDEN)
+		return -EACCES;
 	return status ? -EFAULT : 0;
 }
 
@@ -198,9 +205,24 @@ int trial_nop5(void)
 
 #define URETPROBE 335 /* arch/x86/entry/syscalls/syscall_64.tbl */
 
+/* True where that is not known. */
+static bool kernel_has(const char *function)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool has = !btf || btf__find_by_name_kind(btf, function, BTF_KIND_FUNC) >= 0;
+
+	btf__free(btf);
+	return has;
+}
+
+/* A service's own filter answers for calls that it does not know, whether there are any or not. */
 int trial_return_call(void)
 {
-	return trial_filtered_call(URETPROBE);
+	int err = trial_filtered_call(URETPROBE);
+
+	if (err != -EACCES)
+		return err;
+	return kernel_has("__x64_sys_uretprobe") ? -EFAULT : -ENOSYS;
 }
 
 #else

@@ -12,7 +12,7 @@ uint64_t trial_offset(uint64_t address);
 /* A program that does nothing: a descriptor, or a negative errno. */
 int trial_load_as(uint32_t attach_type);
 
-/* Of any system call: -ENOSYS there is none; -EFAULT filters see it. */
+/* Of any system call: -ENOSYS there is none; -EFAULT filters see it; -EACCES ours does. */
 int trial_filtered_call(long call);
 
 #endif
