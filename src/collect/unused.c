@@ -7,6 +7,7 @@
 #include "collect/attach_ways.h"
 #include "collect/beforehand.h"
 #include "collect/recorded.h"
+#include "collect/written.h"
 #include "symbols/symbols.h"
 
 #define KEPT_MOST 512 /* files of the root file system that no process needs */
@@ -120,8 +121,7 @@ static void let_go(struct collector *collector, uint32_t object)
 	for (size_t i = 0; i < collector->target_nr; i++)
 		probes_drop(&collector->target[i]->own_probes, object, &collector->detacher);
 	unwind_tables_drop(&collector->unwind_tables, object);
-	if (collector->objects.object[object]->watch)
-		file_watch_remove(&collector->watch, collector->objects.object[object]->watch);
+	unwatch_file(collector, object);
 	objects_drop(&collector->objects, object);
 }
 

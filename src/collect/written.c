@@ -212,6 +212,19 @@ void watch_file(struct collector *collector, uint32_t i)
 		tell_unwatched(collector, -watch);
 }
 
+/* A file that was written to is another object by now, and has one watch for both. */
+void unwatch_file(struct collector *collector, uint32_t index)
+{
+	int watch = collector->objects.object[index]->watch;
+	bool is_needed = !watch;
+
+	collector->objects.object[index]->watch = 0;
+	for (size_t i = 0; i < collector->objects.object_nr; i++)
+		is_needed |= collector->objects.object[i] && collector->objects.object[i]->watch == watch;
+	if (!is_needed)
+		file_watch_remove(&collector->watch, watch);
+}
+
 void check_probed_files(struct collector *collector, const struct probes *probes)
 {
 	for (size_t i = 0; i < probes->link_nr; i++)

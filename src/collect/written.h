@@ -8,7 +8,8 @@
  *
  * Probes go first, at the first write, by the process that holds them (keeper.h) or by take_written_files(). What is
  * left of the race: a program that is started within the fraction of a millisecond that this takes, and writes that
- * tell nobody (file_watch.h); these are noticed when the file is mapped next, and before each snapshot.
+ * tell nobody (file_watch.h); these are noticed when the file is mapped next, and before each snapshot. Probes that
+ * are perf events go one after another, a tenth of a second each: there it takes seconds.
  */
 
 #include <stdint.h>
@@ -21,6 +22,9 @@ void take_written_files(struct collector *collector);
 
 /* Before an object is probed: watches its file, unless the keeper does. */
 void watch_file(struct collector *collector, uint32_t object);
+
+/* Before an object is let go. */
+void unwatch_file(struct collector *collector, uint32_t object);
 
 /*
  * The keeper leaves a file alone that is open for writing, as by a defragmenter. It is tried again each second, by

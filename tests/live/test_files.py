@@ -138,6 +138,30 @@ def test_files_deployed_in_place_while_paused(bench):
         check_names(bench, path)
 
 
+def test_files_deployed_in_place_between_passes(bench):
+    """The old version is let go, and the new one watched on; also where the recorder watches itself."""
+    world = World(bench)
+    versions = [build(bench, name, "-static") for name in VERSIONS]
+    program = bench.path("app")
+    shutil.copy(versions[0], program)
+    os.environ["ALLOCSNAP_NO_UPROBE_MULTI"] = "1"
+    try:
+        recorder = world.record("--exe", program, "--min-bytes", "1")
+    finally:
+        del os.environ["ALLOCSNAP_NO_UPROBE_MULTI"]
+    for version in (versions[1], versions[0], versions[1]):
+        process = bench.start([program, "stay"], env=world.environment)
+        check_equal(process.line(), "ready", "the program")
+        recorder.pass_line()
+        process.write("q")
+        check_equal(process.wait(), 0, "exit status of the program")
+        for _ in range(3):
+            recorder.pass_line()
+        deploy(version, program)
+        time.sleep(6)  # perf events go one after another
+    recorder.end()
+
+
 def test_files_of_a_running_program_keep_their_names(bench):
     """Removed and replaced by renaming, as packages are: what runs goes on as the old version."""
     world = World(bench)
