@@ -73,10 +73,25 @@ static __always_inline struct thread *current_thread(void)
 extern __u64 everybody_paused;
 extern __u64 everybody_resumed_ns;
 
+/* What a program reads of the books after this is of the image that it counts for: see images.bpf.h. */
+static __always_inline __u64 openness(const struct process *process)
+{
+	__u64 is_open = *(const volatile __u64 *)&process->is_open;
+
+	barrier();
+	return is_open;
+}
+
+/* The books are being cleared: what programs do to blocks now is not counted. */
+static __always_inline bool is_clearing(const struct process *process)
+{
+	return openness(process) & BOOKS_CLEARING;
+}
+
 /* Whether blocks enter. */
 static __always_inline bool is_recording(const struct process *process)
 {
-	return process->is_open && !(process->follows && everybody_paused);
+	return openness(process) == BOOKS_OPEN && !(process->follows && everybody_paused);
 }
 
 /* When probes began to be placed after the last gap; 0: there was none. */

@@ -147,7 +147,7 @@ __weak __noinline int free_unthreaded(__u32 layer, __u64 address)
 {
 	struct process *process = current_process();
 
-	if (process && layer != LAYER_MAPPING)
+	if (process && layer != LAYER_MAPPING && !is_clearing(process))
 		record_free(process, layer, NULL, &(struct freed){ .address = address });
 	return 0;
 }
@@ -251,9 +251,9 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 }
 
 /* A realloc: what it does with the old block is seen through, also where the recording pauses by now. */
-static __always_inline bool took_block(const struct call *call)
+static __always_inline bool took_block(const struct process *process, const struct call *call)
 {
-	return call->has_old || call->has_dropped;
+	return (call->has_old || call->has_dropped) && !is_clearing(process);
 }
 
 static __always_inline bool is_in_call(const struct thread *thread)
@@ -284,7 +284,7 @@ __weak __noinline int call_end(struct thread *thread, __u64 cookie, __u64 return
 		return 0; /* of a nested call */
 	if (is_from_before_gap(process, &calls->call))
 		return 0; /* whose it is can't be known; the next call drops it */
-	if (is_recording(process) || took_block(&calls->call))
+	if (is_recording(process) || took_block(process, &calls->call))
 		call_finish(&thread->caller, process, &thread->walk, calls, returned);
 	calls->call.sp = 0;
 	return 0;
@@ -307,7 +307,7 @@ __weak __noinline int end_by_ret_in(struct thread *thread, __u32 layer, __u64 sp
 	thread->caller = (struct caller){ calls->call.return_address, sp + sizeof(__u64), frame_pointer };
 	if (is_from_before_gap(process, &calls->call) || !return_is_kept(&calls->call))
 		call_abandon(process, &calls->call);
-	else if (is_recording(process) || took_block(&calls->call))
+	else if (is_recording(process) || took_block(process, &calls->call))
 		call_finish(&thread->caller, process, &thread->walk, calls, returned);
 	calls->call.sp = 0;
 	return 0;

@@ -2,7 +2,18 @@
 #ifndef ALLOCSNAP_IMAGES_BPF_H
 #define ALLOCSNAP_IMAGES_BPF_H
 
-/* How one image of a process ends and the next one begins. */
+/*
+ * How one image of a process ends and the next one begins: by exec, when nothing else of the process runs, or
+ * by clear_traces, while its threads go on:
+ *
+ *	loader		marks the books; waits for the programs that run (a grace period of RCU); gives the
+ *			books a new image and zeroed counters; takes the mark away
+ *	each program	looks for the mark before it reads the image and counts a block: while it is there
+ *			it counts none
+ *
+ * A program that has found no mark is through before the counters are zeroed, or it began when they were. So
+ * it counts for one image. All that happens under the mark is of before the clearing, and forgotten with it.
+ */
 
 #include <bpf/bpf_helpers.h>
 #include "admit.bpf.h"

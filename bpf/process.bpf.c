@@ -29,17 +29,34 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 	return bpf_task_storage_get(&threads, task, 0, 0);
 }
 
-/* tracemalloc.clear_traces() and reset_peak(), in the kernel so that no event falls in between. */
+/*
+ * tracemalloc.clear_traces(), of books that bear the mark: see images.bpf.h. Their process may have ended since
+ * they were marked: nothing was counted meanwhile.
+ */
 SEC("syscall")
 int clear_traces(struct process_request *request)
 {
-	struct process *process = process_in(request->slot);
+	__u32 slot = request->slot;
+	struct process *process = bpf_map_lookup_elem(&processes, &slot);
 
-	if (!process)
+	if (!process || !is_clearing(process))
 		return -ESRCH;
 	begin_anew(process);
 	process->clear_cnt++;
 	return 0;
+}
+
+/*
+ * What is live may change meanwhile: a program that raised it since we looked may have found the old peak.
+ * The exchange keeps the processor from looking again before the peak is there.
+ */
+static __always_inline void lower_peak(struct process *process, enum counter peak, enum counter current)
+{
+	volatile __u64 *now = &process->counter[current];
+	__u64 before = *now;
+
+	__sync_lock_test_and_set(&process->counter[peak], before);
+	raise_peak(process, peak, *now);
 }
 
 SEC("syscall")
@@ -49,8 +66,8 @@ int reset_peak(struct process_request *request)
 
 	if (!process)
 		return -ESRCH;
-	process->counter[COUNTER_peak_bytes] = process->counter[COUNTER_current_bytes];
-	process->counter[COUNTER_peak_blocks] = process->counter[COUNTER_current_blocks];
+	lower_peak(process, COUNTER_peak_bytes, COUNTER_current_bytes);
+	lower_peak(process, COUNTER_peak_blocks, COUNTER_current_blocks);
 	return 0;
 }
 

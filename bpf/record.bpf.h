@@ -201,13 +201,13 @@ static __always_inline void realloc_hand_over(struct process *process, const str
 /* The books may have begun anew since. */
 static __always_inline bool realloc_has_old(const struct process *process, const struct call *call)
 {
-	return call->has_old && call->image == process->image;
+	return call->has_old && !is_clearing(process) && call->image == process->image;
 }
 
 static __always_inline bool realloc_has_dropped(const struct process *process,
 						const struct call *call)
 {
-	return call->has_dropped && call->image == process->image;
+	return call->has_dropped && !is_clearing(process) && call->image == process->image;
 }
 
 /* mremap of a part of a block, or of several: they could not leave at entry. */

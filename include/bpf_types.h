@@ -134,13 +134,17 @@ enum books_owner {
 	BOOKS_OF_NOBODY, /* they are being given back */
 };
 
+/* Bits of is_open. */
+#define BOOKS_OPEN 1
+#define BOOKS_CLEARING 2 /* the loader is about to clear them (bpf/images.bpf.h) */
+
 /*
  * A process image: a process between two execs. Ids are given out by the kernel side, start at
  * 1 and are never used twice, so neither pid reuse nor exec can mix two books.
  */
 struct process {
 	bpf_u64 image;	  /* 0: it is just being admitted */
-	bpf_u64 is_open;  /* blocks enter; before, only pending calls are noted */
+	bpf_u64 is_open;  /* BOOKS_OPEN: blocks enter; before, only pending calls are noted. BOOKS_CLEARING */
 	bpf_u64 exec_cnt; /* execs since it was admitted */
 	bpf_u64 thread_exec_cnt; /* of these, by a thread that was not the main one */
 	bpf_u64 clear_cnt; /* times that its traces were cleared */

@@ -228,6 +228,12 @@ int collector__take_snapshot(struct collector *collector, pid_t pid, struct snap
  */
 int collector__clear_traces(struct collector *collector, pid_t pid);
 
+/*
+ * The same for all processes that have not ended. Each of the two waits once for the programs that run in the
+ * kernel, some milliseconds; what processes do meanwhile is of before.
+ */
+int collector__clear_all_traces(struct collector *collector);
+
 /* The peak is what is live now. -ESRCH also where it has ended. */
 int collector__reset_peak(struct collector *collector, pid_t pid);
 

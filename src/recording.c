@@ -256,17 +256,10 @@ static bool is_for_child(const struct recording *recording)
 
 static void clear_traces(struct recording *recording)
 {
-	for (size_t i = 0; i < collector__process_nr(recording->collector); i++) {
-		struct process_view view;
-		int err;
+	int err = collector__clear_all_traces(recording->collector);
 
-		collector__view(recording->collector, i, &view);
-		err = view.is_vforked ? 0 :
-					collector__clear_traces(recording->collector, view.pid);
-		if (err && err != -ESRCH) /* it has just ended */
-			recording->status = say_failure("cannot clear the traces: %s",
-							strerror(-err));
-	}
+	if (err)
+		recording->status = say_failure("cannot clear the traces: %s", strerror(-err));
 }
 
 /* SIGUSR1 asks for a snapshot now, SIGUSR2 to clear the traces; the others for the last one. */

@@ -111,6 +111,19 @@ void books_let_in(struct books *books, uint32_t slot, bool by_ret)
 	__atomic_store_n(&process->is_open, 1, __ATOMIC_SEQ_CST);
 }
 
+void books_mark(const struct books *books, uint32_t slot)
+{
+	struct process *process = &books->process[slot];
+
+	if (!__atomic_load_n(&process->exit_ns, __ATOMIC_ACQUIRE))
+		__atomic_fetch_or(&process->is_open, BOOKS_CLEARING, __ATOMIC_SEQ_CST);
+}
+
+void books_take_mark(const struct books *books, uint32_t slot)
+{
+	__atomic_fetch_and(&books->process[slot].is_open, ~(uint64_t)BOOKS_CLEARING, __ATOMIC_SEQ_CST);
+}
+
 uint64_t books_image(const struct books *books, uint32_t slot)
 {
 	if (!__atomic_load_n(&books->bpf->bss->slot_taken[slot], __ATOMIC_ACQUIRE))

@@ -36,6 +36,10 @@ int books_begin(struct books *books, pid_t pid, const struct process *process, u
 /* Blocks enter from now on; what was counted before is forgotten. */
 void books_let_in(struct books *books, uint32_t slot, bool by_ret);
 
+/* Before the books are cleared and after that, see bpf/images.bpf.h; nothing for a process that has ended. */
+void books_mark(const struct books *books, uint32_t slot);
+void books_take_mark(const struct books *books, uint32_t slot);
+
 /* See collector__ring_at(). */
 bool books_ring_at(const struct books *books, uint32_t slot, uint64_t bytes);
 

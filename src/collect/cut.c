@@ -16,38 +16,6 @@
 #include "collect/nursery.h"
 #include "collect/read_blocks.h"
 
-/* ---- the grace period ---- */
-
-static int make_maps(struct cut *cut)
-{
-	LIBBPF_OPTS(bpf_map_create_opts, options);
-	int inner = bpf_map_create(BPF_MAP_TYPE_ARRAY, "allocsnap_in", 4, 8, 1, NULL), outer;
-
-	if (inner < 0)
-		return inner;
-	options.inner_map_fd = inner;
-	outer = bpf_map_create(BPF_MAP_TYPE_ARRAY_OF_MAPS, "allocsnap_out", 4, 4, 1, &options);
-	if (outer < 0) {
-		close(inner);
-		return outer;
-	}
-	cut->inner_fd = inner;
-	cut->outer_fd = outer;
-	return 0;
-}
-
-/*
- * Returns when the programs that run now have ended. For this the kernel waits after each change of a
- * map of maps (kernel/bpf/syscall.c, maybe_wait_bpf_programs(); commit 1ae80cf31938).
- */
-static int wait_for_programs(struct cut *cut)
-{
-	uint32_t first = 0;
-	int err = cut->outer_fd ? 0 : make_maps(cut);
-
-	return err ?: bpf_map_update_elem(cut->outer_fd, &first, &cut->inner_fd, BPF_ANY);
-}
-
 /* ---- what is in no map ---- */
 
 static int read_all(struct cut *cut, int fd)
@@ -220,7 +188,7 @@ int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const stru
 	drained_blocks_release(&drain->blocks);
 	set(&bpf->bss->cut, last);
 	set(&bpf->data->epoch, last + 1);
-	err = wait_for_programs(cut);
+	err = grace_wait(&cut->grace);
 	if (!err) /* first, as they move to the map */
 		err = nursery_read(nursery, last, &young);
 	if (!err)
@@ -240,10 +208,7 @@ int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const stru
 
 void cut_release(struct cut *cut)
 {
-	if (cut->outer_fd) {
-		close(cut->outer_fd);
-		close(cut->inner_fd);
-	}
+	grace_release(&cut->grace);
 	map_copy_release(&cut->handed);
 	free(cut->pending);
 	memset(cut, 0, sizeof(*cut));

@@ -11,13 +11,14 @@
 #include <stdint.h>
 
 #include "collect/drain.h"
+#include "collect/grace.h"
 
 struct allocsnap_bpf;
 struct nursery;
 
 /* Scratch memory; zeroed: none yet. */
 struct cut {
-	int inner_fd, outer_fd; /* a map in a map, for the grace period; 0: not made yet */
+	struct grace grace;
 	struct map_copy handed; /* struct handed_key → struct handed_block */
 	struct pending_block *pending;
 	size_t pending_nr, pending_alloc;

@@ -76,14 +76,52 @@ static int ask_kernel(const struct bpf_program *program, const struct target *ta
 	return err ?: (int)opts.retval;
 }
 
-int collector__clear_traces(struct collector *collector, pid_t pid)
+/* -ESRCH: it had ended before it was marked. */
+static int clear_marked(struct collector *collector, struct target *target)
 {
-	struct target *target = find_target(collector, pid);
-	int err = target ? ask_kernel(collector->bpf->progs.clear_traces, target) : -ESRCH;
+	int err = ask_kernel(collector->bpf->progs.clear_traces, target);
 
+	books_take_mark(&collector->books, target->slot);
 	if (!err)
 		target__forget_traces(target);
 	return err;
+}
+
+/*
+ * The loader's half of bpf/images.bpf.h. What is marked is cleared, whatever fails: else the books would lack
+ * what came and went meanwhile. 0, or the error of one, -ESRCH only where there is no other.
+ */
+static int clear(struct collector *collector, struct target *const *target, size_t nr)
+{
+	struct grace *grace = &collector->cut.grace;
+	int err = grace_make(grace);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < nr; i++)
+		books_mark(&collector->books, target[i]->slot);
+	err = grace_wait(grace);
+	for (size_t i = 0; i < nr; i++) {
+		int one = clear_marked(collector, target[i]);
+
+		if (!err || err == -ESRCH)
+			err = one ?: err;
+	}
+	return err;
+}
+
+int collector__clear_traces(struct collector *collector, pid_t pid)
+{
+	struct target *target = find_target(collector, pid);
+
+	return target ? clear(collector, &target, 1) : -ESRCH;
+}
+
+int collector__clear_all_traces(struct collector *collector)
+{
+	int err = clear(collector, collector->target, collector->target_nr);
+
+	return err == -ESRCH ? 0 : err;
 }
 
 int collector__reset_peak(struct collector *collector, pid_t pid)

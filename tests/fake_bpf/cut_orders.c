@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "cut_orders.h"
+#include "orders.h"
 #include <bpf/bpf_helpers.h>
 #include <string.h>
 
@@ -166,29 +167,6 @@ static void do_step(void)
 
 /* ---- all orders ---- */
 
-#define CHOICES_MAX 256
-
-static bool choice[CHOICES_MAX];
-static int choice_nr, choices_known;
-
-/* First no, in the end yes. */
-static bool choose(void)
-{
-	cr_assert_lt(choice_nr, CHOICES_MAX);
-	if (choice_nr == choices_known)
-		choice[choices_known++] = false;
-	return choice[choice_nr++];
-}
-
-static bool next_order(void)
-{
-	while (choices_known && choice[choices_known - 1])
-		choices_known--;
-	if (choices_known)
-		choice[choices_known - 1] = true;
-	return choices_known;
-}
-
 static bool is_loader;
 
 enum step left_out = STEPS;
@@ -305,7 +283,7 @@ static bool finds_instants(void (*script)(void))
 {
 	bool is_right;
 
-	state_nr = choice_nr = 0;
+	state_nr = 0;
 	loader = (struct loader){ 0 };
 	memset(&intruded, 0, sizeof(intruded));
 	user_malloc(1, 0x1000);
@@ -338,7 +316,7 @@ unsigned int wrong_orders(void (*script)(void), const struct intrusion *by, unsi
 	fake_map_resize(&handed_blocks, 1 << 20);
 	other_thread = thread_start(process, 101);
 	intrusion = by;
-	choices_known = 0;
+	orders_begin();
 	do {
 		wrong += !finds_instants(script);
 		orders++;

@@ -41,6 +41,7 @@ struct fake_kernel {
 	__u64 seq_bytes;
 
 	void (*at_barrier)(void); /* a program's writes are seen in the order that they are made */
+	void (*before_add)(const void *to); /* a program is about to add to it, or to exchange it */
 	void (*before_map)(const void *map); /* a program is about to look at it, or to change it */
 
 	bool out_of_memory; /* for new elements of maps and for the storage of new tasks */

@@ -32,6 +32,12 @@ void fake_barrier(void)
 	asm volatile("" ::: "memory");
 }
 
+void fake_add(const void *to)
+{
+	if (fake.before_add)
+		fake.before_add(to);
+}
+
 static struct map *map_of(const void *id)
 {
 	for (int i = 0; i < MAPS; i++) {

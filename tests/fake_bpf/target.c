@@ -99,6 +99,19 @@ struct target_process *process_start(pid_t pid)
 	return target;
 }
 
+void clear_begin(struct target_process *target)
+{
+	book_of(target)->is_open |= BOOKS_CLEARING;
+}
+
+int clear_end(struct target_process *target)
+{
+	int err = clear_traces(&(struct process_request){ .slot = book_of(target)->slot });
+
+	book_of(target)->is_open &= ~(__u64)BOOKS_CLEARING;
+	return err;
+}
+
 struct target_process *process_by_pid(pid_t pid)
 {
 	for (int i = 0; i < PROCESSES; i++)

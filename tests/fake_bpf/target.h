@@ -65,6 +65,11 @@ struct target_process *process_by_pid(pid_t pid); /* NULL: none */
 /* As the loader does it: an entry in `processes` with a new image. */
 void process_admit(struct target_process *target);
 
+/* As the loader clears its books: it waits in between. */
+void clear_begin(struct target_process *target);
+int clear_end(struct target_process *target);
+int clear_traces(struct process_request *request); /* see process.bpf.c */
+
 /*
  * With FAKE_RET=1 processes have no return probes, but probes where calls return; else with
  * FAKE_SESSION=1 sessions. process_stop_hijacking() takes a process's return probes away.

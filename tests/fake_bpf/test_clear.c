@@ -4,12 +4,12 @@
 
 #include <errno.h>
 
-int clear_traces(struct process_request *request);
 int reset_peak(struct process_request *request);
 
 static void clear(void)
 {
-	cr_assert_eq(clear_traces(&(struct process_request){ .slot = book_of(process)->slot }), 0);
+	clear_begin(process);
+	cr_assert_eq(clear_end(process), 0);
 }
 
 BOOK_TEST(clear, begins_new_books)
@@ -101,6 +101,6 @@ BOOK_TEST(clear, of_a_process_that_has_ended_is_refused)
 
 	thread_exit(main_thread, 0);
 
-	cr_expect_eq(clear_traces(&request), -ESRCH);
+	cr_expect_eq(clear_end(process), -ESRCH);
 	cr_expect_eq(reset_peak(&request), -ESRCH);
 }

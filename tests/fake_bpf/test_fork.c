@@ -4,8 +4,6 @@
 #include <bpf/bpf_helpers.h>
 #include <string.h>
 
-int clear_traces(struct process_request *request);
-
 static void follow(void)
 {
 	book_of(process)->follows = 1;
@@ -399,7 +397,8 @@ BOOK_TEST(ownerless, calls_are_none_where_the_parents_traces_were_cleared)
 	struct target_thread *child = child_of_another();
 	struct target_process *parent = process_by_pid(200);
 
-	clear_traces(&(struct process_request){ .slot = book_of(parent)->slot });
+	clear_begin(parent);
+	cr_assert_eq(clear_end(parent), 0);
 	thread_run(child);
 	user_malloc(16, 0x3000);
 	expect_in(parent, current_bytes, 16);

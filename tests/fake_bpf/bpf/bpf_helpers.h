@@ -22,6 +22,8 @@
 /* Where the order of what a program reads and writes matters, others look. */
 #define barrier() fake_barrier()
 #define barrier_var(var) asm volatile("" : "+r"(var))
+#define __sync_fetch_and_add(to, n) (fake_add(to), __sync_fetch_and_add((to), (n)))
+#define __sync_lock_test_and_set(to, value) (fake_add(to), __sync_lock_test_and_set((to), (value)))
 
 /* A map, the sizes of its keys and values, and its capacity unless fake_map_resize() set it. */
 struct fake_map_def {
@@ -57,6 +59,7 @@ struct fake_map_def {
  * by the address of its place in the outer one, and has a value of any type there.
  */
 void fake_barrier(void);
+void fake_add(const void *to);
 void *fake_map_lookup(struct fake_map_def def, const void *key);
 long fake_map_update(struct fake_map_def def, const void *key, const void *value, __u64 flags);
 long fake_map_delete(struct fake_map_def def, const void *key);
