@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""births.py RATE PROGRAM…: starts RATE processes a second, until its stdin ends; it waits for all.
+"""births.py RATE AT_ONCE PROGRAM…: starts RATE processes a second, until its stdin ends; it waits for all.
 
-Each PROGRAM is one command line in one word; they take turns. At the end it says how often each has run, in JSON.
+Each PROGRAM is one command line in one word; they take turns. A machine that cannot keep up gets no more than AT_ONCE.
+At the end it says in JSON how often each has run, how many have failed, and with what the first of them.
 """
 import json
 import os
@@ -9,29 +10,47 @@ import select
 import sys
 import time
 
-AT_ONCE = 30  # a machine that cannot keep up gets no more
+FAILURES_MAX = 5
+
+
+class Births:
+    def __init__(self, programs):
+        self.programs = [text.split() for text in programs]
+        self.counts = [0] * len(programs)
+        self.living = {}
+        self.failed, self.failures = 0, []
+
+    def start(self):
+        which = sum(self.counts) % len(self.programs)
+        argv = self.programs[which]
+        pid = os.posix_spawn(argv[0], argv, os.environ)
+        self.living[pid] = " ".join(argv)
+        self.counts[which] += 1
+
+    def wait(self, most):
+        """Until so many live at most."""
+        while self.living:
+            pid, status = os.waitpid(-1, 0 if len(self.living) > most else os.WNOHANG)
+            if not pid:
+                return
+            program = self.living.pop(pid)
+            if status:
+                self.failed += 1
+                self.failures += [f"{program}: {os.waitstatus_to_exitcode(status)}"] * (self.failed <= FAILURES_MAX)
+
+    def say(self):
+        print(json.dumps({"counts": self.counts, "failed": self.failed, "failures": self.failures}), flush=True)
 
 
 def main():
-    rate, programs = float(sys.argv[1]), [text.split() for text in sys.argv[2:]]
-    counts, failed, living = [0] * len(programs), 0, 0
+    rate, at_once, births = float(sys.argv[1]), int(sys.argv[2]), Births(sys.argv[3:])
     due = time.monotonic()
     while not select.select([sys.stdin], [], [], max(0, due - time.monotonic()))[0]:
-        which = sum(counts) % len(programs)
-        os.posix_spawn(programs[which][0], programs[which], os.environ)
-        counts[which] += 1
-        living += 1
+        births.start()
         due = max(due + 1 / rate, time.monotonic() - 2)
-        while living:
-            pid, status = os.waitpid(-1, 0 if living >= AT_ONCE else os.WNOHANG)
-            if not pid:
-                break
-            living -= 1
-            failed += status != 0
-    while living:
-        failed += os.wait()[1] != 0
-        living -= 1
-    print(json.dumps({"counts": counts, "failed": failed}), flush=True)
+        births.wait(at_once - 1)
+    births.wait(0)
+    births.say()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ SHELL = 'while :; do a="$a $$"; [ ${#a} -gt 2000 ] && a=; sleep 5; done'
 SQL = ("CREATE TABLE IF NOT EXISTS t (i INTEGER PRIMARY KEY, b BLOB); INSERT INTO t (b) VALUES (randomblob(700)); "
        "DELETE FROM t WHERE i < (SELECT max(i) FROM t) - 100; SELECT count(*), sum(length(b)) FROM t;\n")
 PYTHON = [os.path.realpath("/usr/bin/python3"), "-sSB"]
+BIRTHS_AT_ONCE = "30"
 # Of a hundred.
 SHARES = {"bash": 20, "dash": 15, "python": 25, "redis": 10, "sqlite": 12, "busybox": 10, "musl": 8}
 
@@ -60,8 +61,8 @@ class Member:
             raise Failure(f"redis.{self.pid} did not take a key")
 
 
-class Nursery(Process):
-    """See nursery.py."""
+class Grouped(Process):
+    """It is in a control group from its exec on."""
 
     def __init__(self, argv, stderr_path, group, **options):
         def join():
@@ -69,6 +70,13 @@ class Nursery(Process):
                 file.write(str(os.getpid()))
 
         super().__init__(argv, stderr_path, preexec_fn=join, **options)
+
+
+class Nursery(Grouped):
+    """See nursery.py."""
+
+    def __init__(self, argv, stderr_path, **options):
+        super().__init__(argv, stderr_path, **options)
         self.endings = {}
 
     def hear(self):
@@ -177,7 +185,10 @@ class Crowd:
         turns = [f"{small} 1000 -", "/bin/sh -c :", f"{small} 1000 -", f"{chroot}/busybox true",
                  f"{small} 1000 -", f"{big} 100003 -", f"{small} 1000 -", "/bin/sh -c :", f"{small} 1000 -",
                  f"{chroot}/musl_holds 1000 -"]
-        return self.start("births", [*PYTHON, os.path.join(HERE, "births.py"), str(rate), *turns], fed=True,
+        return self.start_births("births", rate, turns)
+
+    def start_births(self, kind, rate, turns):
+        return self.start(kind, [*PYTHON, os.path.join(HERE, "births.py"), str(rate), BIRTHS_AT_ONCE, *turns], fed=True,
                           heard=True)
 
     # ---- their lives ----

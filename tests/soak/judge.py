@@ -15,33 +15,52 @@ LEDGER_COUNTERS = ("allocations", "allocated_bytes", "frees", "freed_bytes", "cu
                    "blocks_replaced", "blocks_dropped", "threads", "threads_ended")
 
 
-def judge_crowd(verdict, soak):
+def judge_load(verdict, soak):
     verdict.check(soak.lived_most >= soak.processes, "most live processes in the group",
                   f"{soak.processes:g} at least", soak.lived_most)
     born = sum(soak.born["counts"])
     verdict.check(born >= soak.births_wanted * soak.births_seconds, "births a second",
                   f"{soak.births_wanted:g} at least",
                   f"{born / soak.births_seconds:.1f} ({born} in {soak.births_seconds:.0f} s)")
-    verdict.equal("short lives that did not exit with 0", 0, soak.born["failed"])
+
+
+def judge_targets(verdict, soak):
+    verdict.none("short lives that did not exit with 0", soak.born["failures"])
     verdict.none("programs that have ended, though nobody told them to", soak.dead)
     verdict.none("programs with breakpoints left in them", soak.broken)
     verdict.equal("exit status of the recorder", 0, soak.status)
+    verdict.none("programs and links that it left in the kernel", soak.left)
+
+
+def judge_said(verdict, soak):
     verdict.none("lines that the recorder said to stderr", soak.recorder.stderr().splitlines())
+
+
+def lives_of(soak):
+    return [(member.kind, member.pid, member.started_ns + BEGIN_NS, (member.ended_ns or soak.ended_ns) - END_NS)
+            for member in soak.crowd.members]
 
 
 def judge_files(verdict, soak, files):
     instants = files.instants(soak.crowd.nursery.pid)
-    lives = [(member.kind, member.pid, member.started_ns + BEGIN_NS,
-              (member.ended_ns or soak.ended_ns) - END_NS) for member in soak.crowd.members]
+    lives = lives_of(soak)
     wanted = sum(first < instant < last for _, _, first, last in lives for instant in instants)
     print(f"   {len(files.rows)} files of {len(files.by_pid)} PIDs, {files.bytes / vital.MIB:.0f} MiB on disk; "
           f"{len(instants)} passes")
-    verdict.check(len(instants) >= int(soak.seconds / soak.interval) - 1, "passes",
-                  f"{int(soak.seconds / soak.interval) - 1} at least", len(instants))
     verdict.none("damaged files", files.damaged)
     verdict.none("files that are no snapshots", files.strange)
     verdict.none(f"missing of {wanted} files, one of each life at each pass", files.missing(lives, instants))
     verdict.none("second files of one process at one pass", files.doubles())
+    print(f"   names: {', '.join(sorted({row['comm'] for row in files.rows}))}")
+    print(f"   losses, in the last snapshots of all: {dict(files.losses())}")
+
+
+def judge_passes(verdict, soak, files):
+    least, found = int(soak.seconds / soak.interval) - 1, len(files.instants(soak.crowd.nursery.pid))
+    verdict.check(found >= least, "passes", f"{least} at least", found)
+
+
+def judge_births(verdict, soak, files):
     last = [row for row in files.rows if row["comm"] == "big" and row["end"]]
     verdict.equal("last snapshots of short lives that held 100,003 bytes", soak.born["counts"][5], len(last))
     verdict.none("of these, those that lack the block",
@@ -49,8 +68,6 @@ def judge_files(verdict, soak, files):
     verdict.none("last snapshots of short lives that held little", [
         row["path"] for row in files.rows if row["comm"] == "small" and row["end"]
         and row["counted"].get("peak_bytes", 0) < 65536 and len(files.by_pid[row["pid"]]) == 1])
-    print(f"   names: {', '.join(sorted({row['comm'] for row in files.rows}))}")
-    print(f"   losses, in the last snapshots of all: {dict(files.losses())}")
 
 
 def read_ledger(path):
@@ -136,8 +153,12 @@ def judge_costs(verdict, soak):
 
 
 def judge(verdict, soak, files):
-    judge_crowd(verdict, soak)
+    judge_load(verdict, soak)
+    judge_targets(verdict, soak)
+    judge_said(verdict, soak)
     judge_files(verdict, soak, files)
+    judge_passes(verdict, soak, files)
+    judge_births(verdict, soak, files)
     judge_ledgers(verdict, soak, files)
     judge_growth(verdict, soak)
     judge_costs(verdict, soak)

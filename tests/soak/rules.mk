@@ -16,3 +16,25 @@ $(OUT)/soak/survey: $(OUT)/tests/soak/survey.o $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(API_LIBS) -o $@
+
+# Another user attacks the recorder meanwhile: see tests/soak/attack.c.
+.PHONY: soak-hostile
+
+ATTACK := $(addprefix $(OUT)/soak/,attack attack.1 attack.2) $(OUT)/workloads/slow_files
+
+soak-hostile: export SOAK_SECONDS ?= 1800
+soak-hostile: export SOAK_INTERVAL ?= 10
+soak-hostile: export SOAK_PROCESSES ?= 100
+soak-hostile: export SOAK_BIRTHS ?= 20
+soak-hostile: $(BIN) $(LEDGER) $(WORKLOADS) $(ATTACK) $(OUT)/soak/survey	## the same for SOAK_SECONDS (1800) beside a user who attacks the recorder (as root)
+	$(Q)scripts/install-deps.sh build test
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads) SOAK_ATTACK="$(abspath $(ATTACK))" \
+		LEDGER_FOLDER=$(abspath $(OUT)/ledger) SOAK=$(abspath $(OUT)/soak) tests/soak/run.py
+
+# Two static ones, whose functions lie elsewhere, are copied over one another.
+$(OUT)/soak/attack.1: ATTACK_FLAGS := -static
+$(OUT)/soak/attack.2: ATTACK_FLAGS := -static -O0
+$(OUT)/soak/attack $(OUT)/soak/attack.1 $(OUT)/soak/attack.2: tests/soak/attack.c tests/workloads/workload.h
+	$(call msg,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -g -O1 -fno-omit-frame-pointer -fno-optimize-sibling-calls -pthread -Wall $(if $(CI),-Werror) $(ATTACK_FLAGS) $< -o $@

@@ -4,8 +4,10 @@
 
 Environment: SOAK_SECONDS, SOAK_INTERVAL (seconds), SOAK_PROCESSES (long lives), SOAK_BIRTHS (a second),
 SOAK_OPTIONS (more for record); SOAK, a folder for what is fetched and written; ALLOCSNAP, WORKLOADS, LEDGER_FOLDER.
+SOAK_ATTACK, programs of attackers.py (make soak-hostile): another user attacks the recorder meanwhile.
 What the programs use of the C library is a copy, so that nobody else on the machine meets a probe.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -22,8 +24,11 @@ import harness  # pylint: disable=wrong-import-position
 import ledger  # pylint: disable=wrong-import-position
 from test_record import unified_group  # pylint: disable=wrong-import-position
 import crowd as crowds  # pylint: disable=wrong-import-position
+import attackers  # pylint: disable=wrong-import-position
 import judge  # pylint: disable=wrong-import-position
+import judge_attacked  # pylint: disable=wrong-import-position
 import root  # pylint: disable=wrong-import-position
+from listener import Listener  # pylint: disable=wrong-import-position
 import vitals as vital  # pylint: disable=wrong-import-position
 from verdict import Files, Verdict  # pylint: disable=wrong-import-position
 
@@ -31,6 +36,7 @@ SECONDS, INTERVAL, PROCESSES, BIRTHS = (
     float(os.environ.get(f"SOAK_{name}", default)) for name, default in
     (("SECONDS", 600), ("INTERVAL", 10), ("PROCESSES", 200), ("BIRTHS", 50)))
 COMMUTERS = round(PROCESSES / 10)
+ATTACK = os.environ.get("SOAK_ATTACK", "").split()
 
 
 class Soak:
@@ -38,7 +44,7 @@ class Soak:
 
     seconds, interval, processes, births_wanted = SECONDS, INTERVAL, PROCESSES, BIRTHS
 
-    def __init__(self, bench, group, folder):
+    def __init__(self, bench, group, folder, attacking):
         self.bench, self.group, self.folder = bench, group, folder
         self.out = os.path.join(folder, "out")
         shutil.rmtree(self.out, ignore_errors=True)
@@ -46,7 +52,8 @@ class Soak:
                                   os.path.abspath(harness.WORKLOADS))
         self.outside = bench.start([*crowds.PYTHON, os.path.join(HERE, "worker.py"), "work"])
         self.work_ms = {"inside": [], "outside": []}
-        self.recorder = self.vitals = self.births = None
+        self.recorder = self.vitals = self.births = self.listener = None
+        self.attackers = attackers.Attackers(self.crowd, attacking, ATTACK) if attacking else None
         self.ledgers = []
         self.lived_most = 0
 
@@ -56,8 +63,11 @@ class Soak:
         argv = [harness.ALLOCSNAP, "record", "-o", self.out, "--interval", f"{INTERVAL:g}s", "--cgroup",
                 f"/{self.group.name}*", *os.environ.get("SOAK_OPTIONS", "").split()]
         print("   " + " ".join(argv), flush=True)
-        self.recorder = self.bench.start(argv, env=dict(os.environ, ALLOCSNAP_CACHE_DIR=self.bench.path("cache")))
+        self.recorder = self.bench.start(argv, env=dict(os.environ, ALLOCSNAP_CACHE_DIR=self.bench.path("cache"),
+                                                        ALLOCSNAP_NO_BEFOREHAND="1"))
         print("   " + self.recorder.line(120), flush=True)
+        self.recording_ns = time.monotonic_ns()
+        self.listener = Listener(self.recorder)
         self.vitals = vital.Vitals(self.recorder.pid)
 
     def with_ledger(self):
@@ -87,6 +97,8 @@ class Soak:
         harness.check_equal(self.outside.line(), "ready", "the work outside")
         self.births = self.crowd.births(BIRTHS + 2)
         self.births_ns = time.monotonic_ns()
+        if self.attackers:
+            self.attackers.begin(self.recorder.pid)
 
     # ---- load ----
 
@@ -137,25 +149,51 @@ class Soak:
     # ---- end ----
 
     def end(self):
-        """Those with a ledger stand still in the last snapshot, which is of now."""
+        """Those with a ledger stand still in the last snapshot, which is of now. Who attacks goes on."""
         for member in self.ledgers:
             ledger.halt(self.bench, member.pid, 0)
         self.crowd.hear_of_ends()
-        self.recorder.popen.send_signal(signal.SIGINT)
+        kept = harness.bpf_ids(self.recorder.pid)
+        self.recorder.popen.send_signal(signal.SIGTERM if self.attackers else signal.SIGINT)
         self.ended_ns = time.monotonic_ns()
-        self.status = self.recorder.wait(300)
-        self.said = list(iter(self.recorder.line, None))
+        self.status = self.wait_for_recorder()
+        self.seconds_to_end = (time.monotonic_ns() - self.ended_ns) / 1e9
+        self.left = self.left_of(kept)
+        self.said = self.listener.texts()
         pathlib.Path(self.folder, "said").write_text("\n".join(self.said) + "\n" + self.recorder.stderr())
         pathlib.Path(self.folder, "vitals.json").write_text(json.dumps(self.vitals.series))
         self.broken = [f"{member.kind}.{member.pid}" for member in self.crowd.members
                        if member.kind != "commuter" and harness.is_running(member.pid)
                        and harness.changed_code(member.pid)]
+        if self.attackers:
+            self.attackers.end()
         self.dead = [f"{member.kind}.{member.pid}" for member in self.crowd.members
-                     if member.kind not in ("commuter", "births") and not harness.is_running(member.pid)]
+                     if member.kind not in ("commuter", "births", "twins") and not harness.is_running(member.pid)]
 
 
-def soak_all(bench, group, folder):
-    soak = Soak(bench, group, folder)
+    def wait_for_recorder(self):
+        """Its exit status; and the CPU time that its end has taken."""
+        before = self.cpu_to_end = vital.cpu_seconds(self.recorder.pid)
+        with contextlib.suppress(OSError, IndexError):
+            while self.recorder.popen.poll() is None:
+                self.cpu_to_end = vital.cpu_seconds(self.recorder.pid)
+                time.sleep(0.05)
+        self.cpu_to_end -= before
+        return self.recorder.wait(300)
+
+    def left_of(self, kept):
+        """Its programs and links that are still in the kernel, and who has them; that takes them away a moment later."""
+        def left():
+            return {(kind, number) for kind, ids in harness.bpf_ids_in_kernel(self.bench).items()
+                    for number in ids & kept[kind]}
+
+        with contextlib.suppress(harness.Failure):
+            harness.wait_for(lambda: not left(), "programs and links are gone", 30)
+        return [f"{kind} {number} of {vital.holders(kind, number)}" for kind, number in left()]
+
+
+def soak_all(bench, group, attacking, folder):
+    soak = Soak(bench, group, folder, attacking)
     print("   " + ", ".join(f"{name} {version}" for name, version in root.versions(folder).items()))
     soak.begin()
     print(f"   {len(soak.pids())} processes in the group; {SECONDS:g} s begin", flush=True)
@@ -163,7 +201,7 @@ def soak_all(bench, group, folder):
     soak.end()
     verdict = Verdict()
     files = Files(soak.out, os.path.join(folder, "survey"))
-    judge.judge(verdict, soak, files)
+    (judge_attacked if attacking else judge).judge(verdict, soak, files)
     print(f"soak: {verdict.passed} passed, {verdict.failed} failed, 0 skipped")
     if not verdict.failed:
         shutil.rmtree(soak.out)
@@ -178,8 +216,10 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     bench = harness.Bench()
     try:
-        with unified_group(bench, "allocsnap-soak") as group:
-            return soak_all(bench, group, folder)
+        with contextlib.ExitStack() as stack:
+            group = stack.enter_context(unified_group(bench, "allocsnap-soak"))
+            attacking = stack.enter_context(attackers.group_below(group, "attackers")) if ATTACK else None
+            return soak_all(bench, group, attacking, folder)
     except harness.Failure as failure:
         print(f"FAIL soak: {failure}\nsoak: 0 passed, 1 failed, 0 skipped")
         return 1

@@ -2,6 +2,7 @@
 """What a recorder has, second by second: memory, descriptors, CPU time, of each of its processes; and
 whether that grows."""
 import collections
+import contextlib
 import os
 import pathlib
 import statistics
@@ -47,6 +48,16 @@ def map_bytes(pids):
         if "map_id" in rows:
             bytes_of[rows["map_id"].strip()] = int(rows["memlock"])
     return sum(bytes_of.values())
+
+
+def holders(kind, number):
+    """Processes that have a program or a link open: of one that has ended, what it has left."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/fdinfo/*"):
+        with contextlib.suppress(OSError):
+            if f"{kind}_id:\t{number}" in path.read_text().splitlines():
+                found.append(f"{path.parts[2]} {pathlib.Path('/proc', path.parts[2], 'comm').read_text().strip()}")
+    return found
 
 
 class Vitals:
