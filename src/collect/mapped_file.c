@@ -35,13 +35,17 @@ void close_opened(struct opened *opened)
 	opened->fd = -1;
 }
 
-/* The copy's own numbers are those of no file. */
+/* Of the copy's own numbers only its size is the file's. */
 static int identify(struct opened *opened, const struct opened_file *file)
 {
-	if (!file->is_copy)
-		return file_identity_read(opened->fd, &opened->identity);
-	opened->identity.device = file->dev;
-	opened->identity.inode = file->inode;
+	struct file_identity own;
+	int err = file_identity_read(opened->fd, &own);
+
+	if (err)
+		return err;
+	opened->identity = !file->is_copy ? own : (struct file_identity){
+		.device = file->dev, .inode = file->inode, .bytes = own.bytes,
+	};
 	return 0;
 }
 

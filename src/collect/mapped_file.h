@@ -25,7 +25,7 @@ struct mapped_file {
 
 struct opened {
 	int fd; /* -1: it could not be, see `why` */
-	struct file_identity identity; /* of a copy: device and inode only */
+	struct file_identity identity; /* of a copy: device, inode and size only */
 	bool is_copy; /* of a file system that may not answer (open_file.h) */
 	bool is_silent; /* that does not answer now */
 	bool is_first_silence;

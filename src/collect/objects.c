@@ -103,6 +103,12 @@ static bool holds_the_same(struct objects *objects, const struct object *object,
 	return !object->facts->function_nr && has_same_build_id(objects, object, fd);
 }
 
+static void has_been_written(struct objects *objects, struct object *object)
+{
+	object->has_changed = true;
+	objects->changed_nr++;
+}
+
 /* `now`: what the file behind fd is. The object is of that inode. */
 static bool is_still(struct objects *objects, struct object *object, int fd,
 		     const struct file_identity *now)
@@ -113,8 +119,17 @@ static bool is_still(struct objects *objects, struct object *object, int fd,
 		object->identity = *now;
 		return true;
 	}
-	object->has_changed = true;
-	objects->changed_nr++;
+	has_been_written(objects, object);
+	return false;
+}
+
+/* Nothing tells when the file of a copy was written to. Both copies stay as they are. */
+static bool is_same_copy(struct objects *objects, struct object *object, const struct opened *opened)
+{
+	if (object->identity.bytes == opened->identity.bytes &&
+	    file_bytes_are_same(object->fd, opened->fd, opened->identity.bytes))
+		return true;
+	has_been_written(objects, object);
 	return false;
 }
 
@@ -144,7 +159,7 @@ static uint32_t find_named(const struct objects *objects, const char *path)
 /* It is not asked again which file it is, as its file system may not answer. */
 static bool is_copy_of(const struct object *object, const struct mapped_file *file)
 {
-	if (!object->is_copy || strcmp(object->path, file->path))
+	if (!object->is_copy || object->has_changed || strcmp(object->path, file->path))
 		return false;
 	if (file->inode)
 		return object->identity.inode == file->inode && object->identity.device == file->dev;
@@ -159,14 +174,16 @@ static uint32_t find_copy(const struct objects *objects, const struct mapped_fil
 	return OBJECT_NONE;
 }
 
-static uint32_t find_opened(struct objects *objects, int fd, const struct file_identity *identity)
+static uint32_t find_opened(struct objects *objects, const struct opened *opened)
 {
 	for (size_t i = 0; i < objects->object_nr; i++) {
 		struct object *object = objects->object[i];
 
-		if (object && object->fd >= 0 && !object->has_changed &&
-		    file_identity_is_same_inode(&object->identity, identity) &&
-		    is_still(objects, object, fd, identity))
+		if (!object || object->fd < 0 || object->has_changed || object->is_copy != opened->is_copy ||
+		    !file_identity_is_same_inode(&object->identity, &opened->identity))
+			continue;
+		if (object->is_copy ? is_same_copy(objects, object, opened) :
+				      is_still(objects, object, opened->fd, &opened->identity))
 			return i;
 	}
 	return OBJECT_NONE;
@@ -196,7 +213,7 @@ static uint32_t find_unopened(const struct objects *objects, const struct mapped
  */
 static bool fits(struct objects *objects, const struct mapped_file *file, const struct opened *opened)
 {
-	uint32_t known = find_opened(objects, opened->fd, &opened->identity);
+	uint32_t known = find_opened(objects, opened);
 
 	if (file->build_id)
 		return known == OBJECT_NONE || !objects->object[known]->facts ||
@@ -232,21 +249,32 @@ static int open_told(struct objects *objects, const struct mapped_file *file, st
 
 /* ---- new ones ---- */
 
-static bool is_twin(const struct object *a, const struct object *b)
+#define TWIN_BYTES_MAX (128u << 20) /* compared, while nothing else is done */
+
+static bool may_be_twin(const struct object *a, const struct object *b)
 {
-	return a != b && a->fd >= 0 && a->facts && !a->has_changed && *a->facts->build_id &&
+	return a && a != b && a->fd >= 0 && a->facts && !a->has_changed && *a->facts->build_id &&
 	       !strcmp(a->path, b->path) && !strcmp(a->facts->build_id, b->facts->build_id) &&
-	       a->identity.bytes == b->identity.bytes && file_bytes_are_same(a->fd, b->fd, a->identity.bytes);
+	       a->identity.bytes == b->identity.bytes && a->identity.bytes <= TWIN_BYTES_MAX;
 }
 
-static void give_names_id(struct objects *objects, struct object *object)
+static const struct object *find_twin(const struct objects *objects, const struct object *object)
 {
 	for (size_t i = 0; i < objects->object_nr && object->facts; i++)
-		if (objects->object[i] && is_twin(objects->object[i], object)) {
-			object->names_id = objects->object[i]->names_id;
-			return;
-		}
-	object->names_id = ++objects->names_nr;
+		if (may_be_twin(objects->object[i], object))
+			return objects->object[i];
+	return NULL;
+}
+
+/* One is compared: anybody can make many files that seem to be the same. */
+static void give_names_id(struct objects *objects, struct object *object)
+{
+	const struct object *twin = find_twin(objects, object);
+
+	if (twin && file_bytes_are_same(twin->fd, object->fd, object->identity.bytes))
+		object->names_id = twin->names_id;
+	else
+		object->names_id = ++objects->names_nr;
 }
 
 #define COPIES_NOTED_MAX 32
@@ -360,7 +388,7 @@ int objects_get(struct objects *objects, const struct mapped_file *file, uint32_
 			return 0;
 		err = open_told(objects, file, &opened);
 		if (!err && opened.fd >= 0)
-			*ret_object = find_opened(objects, opened.fd, &opened.identity);
+			*ret_object = find_opened(objects, &opened);
 	}
 	if (!err && *ret_object == OBJECT_NONE)
 		return get_new(objects, file, &opened, ret_object);
@@ -383,7 +411,7 @@ int objects_get_path(struct objects *objects, const char *path, uint32_t *ret_ob
 
 	if (err)
 		return reason_set(why, err, "%s", open_file_strerror(-err));
-	*ret_object = find_opened(objects, opened.fd, &opened.identity);
+	*ret_object = find_opened(objects, &opened);
 	is_new = *ret_object == OBJECT_NONE;
 	if (is_new)
 		err = get_new(objects, &(struct mapped_file){ .path = real }, &opened, ret_object);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "collect/file_watch.h"
+#include "collect/open_file.h"
 #include "parser_fixture.h"
 
 #define NO_PROCESS 0x3fffffff
@@ -168,21 +169,70 @@ Test(objects, the_same_bytes_of_one_path_share_their_names)
 	end(&fixture);
 }
 
+/* Other bytes at its end, as its build-id and its size are the same. */
+static void spoil(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	cr_assert(fd >= 0 && lseek(fd, -1, SEEK_END) > 0 && write(fd, "\1", 1) == 1);
+	close(fd);
+}
+
 /* Anybody can give a file the build-id of another one. */
 Test(objects, a_build_id_is_no_identity)
 {
 	struct fixture fixture = begin();
 	uint32_t first = get_mapped(&fixture, fixture.path), second;
-	int fd;
 
 	cr_assert_eq(unlink(fixture.path), 0);
 	copy_file("/bin/true", fixture.path);
-	fd = open(fixture.path, O_WRONLY | O_CLOEXEC);
-	cr_assert(fd >= 0 && lseek(fd, -1, SEEK_END) > 0 && write(fd, "\1", 1) == 1);
-	close(fd);
+	spoil(fixture.path);
 	second = get_mapped(&fixture, fixture.path);
 	cr_expect_str_eq(fixture.objects.object[first]->facts->build_id, fixture.objects.object[second]->facts->build_id);
 	cr_expect_neq(fixture.objects.object[first]->names_id, fixture.objects.object[second]->names_id);
+	end(&fixture);
+}
+
+/* ---- copies ---- */
+
+static int say_remote(int, struct file_system *asked)
+{
+	*asked = (struct file_system){ .type = "nfs4", .device = 41, .inode = 17 };
+	return 0;
+}
+
+static uint32_t get_told(struct fixture *fixture, const struct mapped_file *told)
+{
+	struct mapped_file file = map(fixture, fixture->path);
+	uint32_t object;
+
+	file.dev = told->dev;
+	file.inode = told->inode;
+	file.build_id = told->build_id;
+	cr_assert_eq(objects_get(&fixture->objects, &file, &object), 0);
+	munmap(fixture->map, fixture->bytes);
+	return object;
+}
+
+/* An event tells a build-id that is not the copy's; lines of maps have numbers only. */
+Test(objects, a_copy_is_of_the_bytes_that_were_copied)
+{
+	struct fixture fixture = begin();
+	const struct mapped_file line = { .dev = 41, .inode = 17 }, event = { .build_id = "another" };
+	uint32_t old, new;
+
+	fixture.objects.opener = file_opener__new(say_remote);
+	old = get_told(&fixture, &line);
+	cr_assert(fixture.objects.object[old]->is_copy);
+	cr_expect_eq(get_told(&fixture, &line), old);
+	cr_expect_eq(get_told(&fixture, &event), old, "the bytes are the same");
+	spoil(fixture.path);
+	new = get_told(&fixture, &event);
+	cr_expect_neq(new, old);
+	cr_expect(fixture.objects.object[old]->has_changed);
+	cr_expect_neq(fixture.objects.object[old]->names_id, fixture.objects.object[new]->names_id);
+	cr_expect_eq(get_told(&fixture, &line), new);
+	file_opener__free(fixture.objects.opener);
 	end(&fixture);
 }
 
