@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/copied.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/mappings.h"
+#include "collect/maps_text.h"
 #include "collect/proc.h"
 #include "collect/recorded.h"
 #include "elf/text_copies.h"
@@ -70,31 +70,19 @@ bool copied_has_any(const struct mappings *mappings)
 
 /* ---- what was ---- */
 
-/* A line of /proc/PID/maps. */
-struct line {
-	uint64_t start, end, offset;
-	bool is_code;
-	char *path;
-};
-
 /* Zeroed: none. */
 struct lines {
-	struct line *line;
+	struct maps_line *line;
 	size_t line_nr, line_alloc;
 	char *text;
 };
 
 static int add_line(struct lines *lines, char *text)
 {
-	struct line line = {};
-	char perms[5];
-	int path_at = 0;
+	struct maps_line line;
 
-	if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &line.start, &line.end, perms,
-		   &line.offset, &path_at) < 4 || !path_at)
+	if (!maps_parse_line(text, &line))
 		return 0;
-	line.is_code = perms[2] == 'x';
-	line.path = text + path_at;
 	return array_push(lines, line, line);
 }
 
@@ -113,12 +101,14 @@ static void lines_release(struct lines *lines)
 	free(lines->text);
 }
 
-/* The kernel says " (deleted)" of a file that is. */
-static bool is_of(const struct line *line, const char *path)
+static bool is_of_code(const struct maps_line *line)
 {
-	size_t len = strlen(path);
+	return line->perms[2] == 'x';
+}
 
-	return !strncmp(line->path, path, len) && (!line->path[len] || !strcmp(line->path + len, " (deleted)"));
+static bool is_of(const struct maps_line *line, const char *path)
+{
+	return is_path_of_mapping(path, line->path);
 }
 
 static bool is_mapped(const struct lines *lines, const char *path)
@@ -132,20 +122,12 @@ static bool is_mapped(const struct lines *lines, const char *path)
 static bool is_code(const struct lines *lines, const char *path, uint64_t offset)
 {
 	for (size_t i = 0; i < lines->line_nr; i++) {
-		const struct line *line = &lines->line[i];
+		const struct maps_line *line = &lines->line[i];
 
-		if (line->is_code && is_of(line, path) && offset >= line->offset &&
+		if (is_of_code(line) && is_of(line, path) && offset >= line->offset &&
 		    offset - line->offset < line->end - line->start)
 			return true;
 	}
-	return false;
-}
-
-static bool maps(const struct target *target, uint32_t object)
-{
-	for (size_t i = 0; i < target->mappings.used_nr; i++)
-		if (target->mappings.used[i] == object)
-			return true;
 	return false;
 }
 
@@ -160,7 +142,7 @@ static uint64_t count_gone(const struct collector *collector, const struct targe
 		const struct probe_site *site = &probes->site[i];
 		const char *path;
 
-		if (!site->is_attached || !maps(target, site->object))
+		if (!site->is_attached || !mappings_use(&target->mappings, site->object))
 			continue;
 		path = collector->objects.object[site->object]->path;
 		if (!is_mapped(lines, path) || is_code(lines, path, site->offset))
@@ -198,7 +180,7 @@ bool copied_is_away(pid_t pid, const char *path)
 	read_lines(&lines, pid);
 	is_away = is_mapped(&lines, path);
 	for (size_t i = 0; i < lines.line_nr; i++)
-		is_away &= !lines.line[i].is_code || !is_of(&lines.line[i], path);
+		is_away &= !is_of_code(&lines.line[i]) || !is_of(&lines.line[i], path);
 	lines_release(&lines);
 	return is_away;
 }

@@ -51,10 +51,7 @@ static bool is_32_bit(const struct object *object)
 
 static bool is_program(const struct object *object, const char *exe)
 {
-	size_t len = strlen(object->path);
-
-	return len && !strncmp(exe, object->path, len) &&
-	       (!exe[len] || !strcmp(exe + len, " (deleted)"));
+	return *object->path && is_path_of_mapping(object->path, exe);
 }
 
 static const char *same_as(const struct objects *objects, uint32_t index)
@@ -62,7 +59,7 @@ static const char *same_as(const struct objects *objects, uint32_t index)
 	const struct object *object = objects->object[index];
 
 	for (uint32_t i = 0; object->facts && i < index; i++)
-		if (objects->object[i]->facts == object->facts)
+		if (objects->object[i] && objects->object[i]->facts == object->facts)
 			return objects->object[i]->path;
 	return NULL;
 }

@@ -78,9 +78,17 @@ int open_mapped(struct file_opener *opener, const struct mapped_file *file, stru
 	return err == -ESRCH || err == -ENOENT ? err : 0;
 }
 
+static const char deleted[] = " (deleted)";
+
+bool is_path_of_mapping(const char *path, const char *told)
+{
+	size_t len = strlen(path);
+
+	return !strncmp(told, path, len) && (!told[len] || !strcmp(told + len, deleted));
+}
+
 char *path_of_mapping(const char *path)
 {
-	static const char deleted[] = " (deleted)";
 	size_t len = strlen(path), tail = sizeof(deleted) - 1;
 
 	if (len > tail && !strcmp(path + len - tail, deleted))

@@ -47,6 +47,9 @@ int open_own_path(struct file_opener *opener, const char *path, struct opened *r
 
 void close_opened(struct opened *opened);
 
+/* Whether the kernel means it by `told`, with or without " (deleted)". */
+bool is_path_of_mapping(const char *path, const char *told);
+
 /* The path without " (deleted)", for the caller to free. */
 char *path_of_mapping(const char *path);
 

@@ -15,7 +15,7 @@ struct list {
 	size_t mapping_nr, mapping_alloc;
 };
 
-static bool uses(const struct mappings *mappings, uint32_t object)
+bool mappings_use(const struct mappings *mappings, uint32_t object)
 {
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		if (mappings->used[i] == object)
@@ -25,7 +25,7 @@ static bool uses(const struct mappings *mappings, uint32_t object)
 
 static int use(struct mappings *mappings, uint32_t object)
 {
-	if (object == OBJECT_NONE || uses(mappings, object))
+	if (object == OBJECT_NONE || mappings_use(mappings, object))
 		return 0;
 	return array_push(mappings, used, object);
 }

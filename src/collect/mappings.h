@@ -93,6 +93,9 @@ void mappings_forget(struct mappings *mappings);
 /* Those with goes[index] set are used no longer: no mapping may be of one. */
 void mappings_forget_objects(struct mappings *mappings, const bool *goes);
 
+/* Whether it has or had an object. */
+bool mappings_use(const struct mappings *mappings, uint32_t object);
+
 /* used[i]. */
 const struct object *mappings_used(const struct mappings *mappings, size_t i);
 

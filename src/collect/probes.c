@@ -290,8 +290,7 @@ uint64_t probes_lost_in(const uint32_t *object, size_t nr, const struct mappings
 	uint64_t lost = 0;
 
 	for (size_t i = 0; i < nr; i++)
-		for (size_t j = 0; j < mappings->used_nr; j++)
-			lost += mappings->used[j] == object[i];
+		lost += mappings_use(mappings, object[i]);
 	return lost;
 }
 

@@ -100,21 +100,13 @@ static void tell_mappings(struct collector *collector, const struct target *targ
 				   false);
 }
 
-/* The kernel says " (deleted)" of it where that is so. */
-static bool is_path_of(const char *path, const char *exe)
-{
-	size_t len = strlen(path);
-
-	return !strncmp(path, exe, len) && (!exe[len] || !strcmp(exe + len, " (deleted)"));
-}
-
 /* Known by its name, since some file systems number a file otherwise where it is mapped. */
 static void mark_program(const struct collector *collector, const struct target *target)
 {
 	const struct mappings *mappings = &target->mappings;
 
 	for (size_t i = 0; i < mappings->used_nr; i++)
-		if (is_path_of(mappings_used(mappings, i)->path, target->exe))
+		if (is_path_of_mapping(mappings_used(mappings, i)->path, target->exe))
 			collector->objects.object[mappings->used[i]]->is_program = true;
 }
 

@@ -34,11 +34,19 @@ static bool is_there(const struct object *object, struct stat *st)
 	return object->fd >= 0 && !object->has_changed && !fstat(object->fd, st) && st->st_nlink;
 }
 
+/* Our own root directory is never another one. */
+static bool is_root_device(dev_t device)
+{
+	static struct stat root;
+
+	return (root.st_ino || !stat("/", &root)) && root.st_dev == device;
+}
+
 bool is_on_root(const struct object *object)
 {
-	struct stat st, root;
+	struct stat st;
 
-	return object->fd >= 0 && !fstat(object->fd, &st) && !stat("/", &root) && st.st_dev == root.st_dev;
+	return object->fd >= 0 && !fstat(object->fd, &st) && is_root_device(st.st_dev);
 }
 
 /* Probed for programs that come; elsewhere than on the root file system until the first of them has ended. */
@@ -46,14 +54,14 @@ static bool is_kept(const struct object *object)
 {
 	struct stat st;
 
-	return object->is_kept && is_there(object, &st) && (!object->was_needed || is_on_root(object));
+	return object->is_kept && is_there(object, &st) && (!object->was_needed || is_root_device(st.st_dev));
 }
 
 static bool may_stay(const struct object *object)
 {
 	struct stat st;
 
-	return is_there(object, &st) && is_on_root(object);
+	return is_there(object, &st) && is_root_device(st.st_dev);
 }
 
 struct idle_object {
