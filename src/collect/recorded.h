@@ -58,8 +58,9 @@ struct collector {
 	char **program; /* paths of programs that are probed before they run (beforehand.h) */
 	size_t program_nr, program_alloc;
 	uint64_t changed_nr;	 /* objects.changed_nr that has been seen to */
-	size_t put_off_nr;	 /* objects that are, and may have gone since */
-	uint64_t put_off_ns;	 /* when these were tried last */
+	uint64_t put_off_ns;	 /* when objects that are put off were tried last */
+	size_t put_off_at;	 /* where that goes on */
+	size_t put_off_told_nr;
 	struct mapping_events *events;
 	struct ring_buffer *doorbell;
 	int event_fd; /* epoll: doorbell, events, pidfds, budget_fd */

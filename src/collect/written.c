@@ -11,14 +11,6 @@
 
 /* ---- probes that are gone ---- */
 
-static bool uses(const struct target *target, uint32_t object)
-{
-	for (size_t i = 0; i < target->mappings.used_nr; i++)
-		if (target->mappings.used[i] == object)
-			return true;
-	return false;
-}
-
 /* It is probed again when the process is looked at: what it gives out meanwhile is not known. */
 static void have_looked_at(struct collector *collector, struct target *target, uint32_t object)
 {
@@ -36,7 +28,7 @@ static void drop_probes(struct collector *collector, uint32_t object)
 		bool was_own = target->probes != &collector->everybody &&
 			       probes_drop(target->probes, object, &collector->detacher);
 
-		if (!target->has_ended && (was_own || was_everybodys) && uses(target, object))
+		if (!target->has_ended && (was_own || was_everybodys) && mappings_use(&target->mappings, object))
 			have_looked_at(collector, target, object);
 	}
 }
@@ -116,6 +108,8 @@ static void ask_watch(struct collector *collector)
 /* ---- files that are open for writing ---- */
 
 #define SECOND_NS 1000000000ULL
+#define TRIED_AT_ONCE 64 /* anybody can have many open */
+#define NOTED_MOST 32
 
 void put_off(struct collector *collector, uint32_t i)
 {
@@ -123,8 +117,7 @@ void put_off(struct collector *collector, uint32_t i)
 	struct reason note;
 
 	object->is_put_off = true;
-	collector->put_off_nr++;
-	if (object->is_put_off_told)
+	if (object->is_put_off_told || collector->put_off_told_nr++ >= NOTED_MOST)
 		return;
 	object->is_put_off_told = true;
 	reason_set(&note, 0, "%s is open for writing: nothing in it is probed until that is over", object->path);
@@ -152,7 +145,7 @@ static void try_again(struct collector *collector, uint32_t i)
 
 	object->is_put_off = false;
 	for (size_t t = 0; t < collector->target_nr; t++)
-		if (!collector->target[t]->has_ended && uses(collector->target[t], i))
+		if (!collector->target[t]->has_ended && mappings_use(&collector->target[t]->mappings, i))
 			collector->target[t]->is_touched = true;
 	if (object->is_kept)
 		probe_object(collector, &collector->everybody, i, NULL);
@@ -161,14 +154,19 @@ static void try_again(struct collector *collector, uint32_t i)
 static void try_put_off(struct collector *collector)
 {
 	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	size_t nr = collector->objects.object_nr, tried = 0;
 
-	if (!collector->put_off_nr || collector->everybody.is_paused || now_ns - collector->put_off_ns < SECOND_NS)
+	if (collector->everybody.is_paused || now_ns - collector->put_off_ns < SECOND_NS)
 		return;
 	collector->put_off_ns = now_ns;
-	collector->put_off_nr = 0;
-	for (size_t i = 0; i < collector->objects.object_nr; i++)
-		if (collector->objects.object[i] && collector->objects.object[i]->is_put_off)
-			try_again(collector, i);
+	for (size_t n = 0; n < nr && tried < TRIED_AT_ONCE; n++) {
+		size_t i = collector->put_off_at++ % nr;
+
+		if (!collector->objects.object[i] || !collector->objects.object[i]->is_put_off)
+			continue;
+		try_again(collector, i);
+		tried++;
+	}
 }
 
 /* ---- together ---- */
