@@ -30,7 +30,7 @@ MUTANTS = {
     "cost: what is left at a thread's end is lost": (
         "process.bpf.c", "\tif (thread)\n\t\tcost_add(process, &thread->cost, 0);\n", ""),
     "cost: begins anew with the books": (
-        "process.bpf.c", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n",
+        "images.bpf.h", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n",
         "\t__builtin_memset(process->counter, 0, sizeof(process->counter));\n"),
     "cost: an interrupted program is like any other": (
         "cost.bpf.h", "ns < COST_LONGEST_NS ? ns * COST_DISTANCE", "1 ? ns * COST_DISTANCE"),
@@ -49,7 +49,7 @@ MUTANTS = {
 
     # gaps
     "gap: frees are recorded": (
-        "admit.bpf.h", "process->is_open && !(process->follows && everybody_paused)", "1"),
+        "admit.bpf.h", "openness(process) == BOOKS_OPEN && !(process->follows && everybody_paused)", "1"),
     "gap: a call from before stays": (
         "calls.bpf.h", "\tif (!is_from_before_gap(process, call))\n\t\treturn call_is_stale",
         "\tif (1)\n\t\treturn call_is_stale"),
@@ -59,7 +59,7 @@ MUTANTS = {
         "calls.bpf.h", "\tif (is_from_before_gap(process, &calls->call))\n\t\treturn 0;",
         "\tif (0)\n\t\treturn 0;"),
     "gap: a realloc in it loses its block": (
-        "calls.bpf.h", "return call->has_old || call->has_dropped;", "return false;"),
+        "calls.bpf.h", "return (call->has_old || call->has_dropped) &&", "return false &&"),
     "gap: a block from before was replaced": (
         "books.bpf.h", "missed->birth_ns < resumed_ns(process)", "0"),
     "gap: everybody goes on": (
@@ -165,9 +165,9 @@ MUTANTS = {
         "calls.bpf.h", "call->sp == sp && ", ""),
     "return: nothing is popped": ("calls.bpf.h", "#define RETURN_POPS 8", "#define RETURN_POPS 0"),
     "return: into books that are closed": (
-        "calls.bpf.h", "\tif (is_recording(process) || took_block(&calls->call))\n\t\tcall_finish", "\tcall_finish"),
+        "calls.bpf.h", "\tif (is_recording(process) || took_block(process, &calls->call))\n\t\tcall_finish", "\tcall_finish"),
     "return: a `ret` into books that are closed": (
-        "calls.bpf.h", "\telse if (is_recording(process) || took_block(&calls->call))\n\t\tcall_finish", "\telse\n\t\tcall_finish"),
+        "calls.bpf.h", "\telse if (is_recording(process) || took_block(process, &calls->call))\n\t\tcall_finish", "\telse\n\t\tcall_finish"),
     "return: a `ret` to elsewhere": (
         "calls.bpf.h", "\tif (is_from_before_gap(process, &calls->call) || !return_is_kept(&calls->call))\n"
         "\t\tcall_abandon(process, &calls->call);\n\telse if (is_rec", "\tif (is_rec"),
@@ -205,8 +205,8 @@ MUTANTS = {
         "record.bpf.h", "call->pointer && !realloc_cuts(call, now))\n\t\tcount_unknown_free(process);",
         "call->pointer)\n\t\trealloc_cuts(call, now);"),
     "realloc: the old block of other books": (
-        "record.bpf.h", "return call->has_old && call->image == process->image;",
-        "return call->has_old;"),
+        "record.bpf.h", " && !is_clearing(process) && call->image == process->image;",
+        " && !is_clearing(process);"),
     "realloc: reallocarray is none": (
         "record.bpf.h", "shape == SHAPE_REALLOC || shape == SHAPE_REALLOCARRAY ||",
         "shape == SHAPE_REALLOC ||"),
@@ -418,7 +418,7 @@ MUTANTS = {
     "shares: tracebacks are not counted": (
         "record.bpf.h", "\t\tcount_traceback(process);\n", "\t\t;\n"),
     "shares: tracebacks of the image before count": (
-        "process.bpf.c", "\tprocess->tracebacks = 0;\n", ""),
+        "images.bpf.h", "\tprocess->tracebacks = 0;\n", ""),
     "shares: less than none is very much": (
         "record.bpf.h", "(__s64)process->tracebacks < (__s64)", "process->tracebacks < "),
     "shares: there is none of slots": (
@@ -504,27 +504,38 @@ MUTANTS = {
 
     # the life of a process
     "exec: the books go on": (
-        "process.bpf.c", "\tbegin_anew(process);\n\tprocess->exec_cnt++;", "\tprocess->exec_cnt++;"),
+        "images.bpf.h", "\tbegin_anew(process);\n\tprocess->exec_id", "\tprocess->exec_id"),
     "exec: counters stay": (
-        "process.bpf.c", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n", ""),
+        "images.bpf.h", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n", ""),
     "exec: losses stay": (
-        "process.bpf.c", "\t__builtin_memset(process->loss, 0, sizeof(process->loss));\n", ""),
+        "images.bpf.h", "\t__builtin_memset(process->loss, 0, sizeof(process->loss));\n", ""),
     "exec: by a thread is not said": (
         "process.bpf.c", "\t\tlose(process, LOSS_execs_unprobed);\n", ""),
     "exec: a free of before is passed on": (
         "process.bpf.c", "\t\tthread->layer[i].freed.address = 0;\n", ""),
     "exec: an image comes twice": (
-        "process.bpf.c", "process->image = __sync_fetch_and_add(&next_image, 1);\n\tprocess->is_forked",
+        "images.bpf.h", "process->image = __sync_fetch_and_add(&next_image, 1);\n\tprocess->is_forked",
         "process->image = next_image;\n\tprocess->is_forked"),
     "clear: the books go on": (
         "process.bpf.c", "\tbegin_anew(process);\n\tprocess->clear_cnt++;",
         "\tprocess->clear_cnt++;"),
     "clear: the peak of bytes stays": (
-        "process.bpf.c", "process->counter[COUNTER_peak_bytes] = process->counter"
-        "[COUNTER_current_bytes];", ";"),
+        "process.bpf.c", "\tlower_peak(process, COUNTER_peak_bytes, COUNTER_current_bytes);\n", ""),
     "clear: the peak of blocks stays": (
-        "process.bpf.c", "process->counter[COUNTER_peak_blocks] = process->counter"
-        "[COUNTER_current_blocks];", ";"),
+        "process.bpf.c", "\tlower_peak(process, COUNTER_peak_blocks, COUNTER_current_blocks);\n", ""),
+    "clearing: the peak is lowered without another look": (
+        "process.bpf.c", "\traise_peak(process, peak, *now);\n", ""),
+    "clearing: blocks enter under the mark": (
+        "admit.bpf.h", "openness(process) == BOOKS_OPEN", "(openness(process) & BOOKS_OPEN)"),
+    "clearing: a realloc ends under the mark": (
+        "calls.bpf.h", "(call->has_old || call->has_dropped) && !is_clearing(process)",
+        "(call->has_old || call->has_dropped)"),
+    "clearing: a realloc without memory frees under the mark": (
+        "calls.bpf.h", "layer != LAYER_MAPPING && !is_clearing(process)", "layer != LAYER_MAPPING"),
+    "clearing: a realloc that is left frees under the mark": (
+        "record.bpf.h", "call->has_old && !is_clearing(process) && ", "call->has_old && "),
+    "clearing: a note is freed under the mark": (
+        "record.bpf.h", "call->has_dropped && !is_clearing(process) && ", "call->has_dropped && "),
     "exec: a call stays pending": (
         "process.bpf.c", "\t\tthread->layer[i].call.sp = 0;\n\t\tthread->layer[i].freed",
         "\t\tthread->layer[i].freed"),
@@ -549,12 +560,12 @@ MUTANTS = {
     "fork: a thread is a child": (
         "process.bpf.c", "child->tgid == parent->tgid || ", ""),
     "fork: the child is in its parent's books": (
-        "process.bpf.c", "\tprocess->image = __sync_fetch_and_add(&next_image, 1);\n\treturn 0;",
-        "\tprocess->image = parent->image;\n\treturn 0;"),
+        "process.bpf.c", "\tbegin_image(process, shares_memory ? parent : NULL);\n",
+        "\tbegin_image(process, shares_memory ? parent : NULL);\n\tprocess->image = parent->image;\n"),
     "fork: takes over the books of its pid": (
         "everyone.bpf.h", "&tgid, &slot, BPF_NOEXIST", "&tgid, &slot, BPF_ANY"),
     "books: a thread goes on in those that it has had": (
-        "admit.bpf.h", "if (process && process->image == thread->image)", "if (process)"),
+        "thread.bpf.h", "if (process && process->image == thread->image)", "if (process)"),
     "books: exec does not forget whose they were": (
         "process.bpf.c", "\tif (thread)\n\t\tthread->image = 0;\n", ""),
     "fork: takes a slot that is taken": (
@@ -568,7 +579,7 @@ MUTANTS = {
     "fork: inherited blocks are unknown": (
         "process.bpf.c", "\tprocess->is_forked = !shares_memory;\n", ""),
     "fork: inherited after an exec": (
-        "process.bpf.c", "\tprocess->is_forked = 0;\n", ""),
+        "images.bpf.h", "\tprocess->is_forked = 0;\n", ""),
     "fork: the loader is not woken": (
         "process.bpf.c", "\tring(child->tgid);\n", ""),
     "fork: sees returns in another way": (
@@ -579,7 +590,7 @@ MUTANTS = {
     "vfork: of a vforked one": (
         "process.bpf.c", "parent->memory_of ?: (__u32)from->tgid", "(__u32)from->tgid"),
     "vfork: its parent's after the exec": (
-        "process.bpf.c", "\tprocess->memory_of = 0;\n", ""),
+        "images.bpf.h", "\tprocess->memory_of = 0;\n", ""),
     "vfork: a call cut off is its own": (
         "process.bpf.c", "\tbooks = books_of(process);\n", "\tbooks = process;\n"),
 
@@ -621,7 +632,7 @@ MUTANTS = {
     "everyone: a PID is not free": (
         "everyone.bpf.h", "\tbpf_map_delete_elem(&process_slots, &tgid);\n", ""),
     "everyone: what is left is not counted": (
-        "everyone.bpf.h", "\t__sync_fetch_and_add(&stale_blocks, blocks);\n", ""),
+        "images.bpf.h", "\t__sync_fetch_and_add(&stale_blocks, blocks);\n", ""),
     "everyone: what was counted of those with little is lost": (
         "everyone.bpf.h", "\t\t\t__sync_fetch_and_add(&sum->counter[i], process->counter[i]);\n", "\t\t\t;\n"),
     "everyone: losses of those with little are lost": (

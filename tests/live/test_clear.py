@@ -31,3 +31,22 @@ def test_clear_traces(bench):
     recording.end(signal.SIGINT)
     check(known.popen.poll() is None, "the target has ended")
     known.is_unharmed()
+
+
+def test_clear_under_load(bench):
+    """Eight threads go on while traces are cleared: what the counters say is what is live, each time."""
+    storm = bench.workload("storm")
+    recording = bench.attach([storm])
+    storm.write("go on\n")
+    for _ in range(20):
+        recording.popen.send_signal(signal.SIGUSR2)
+        time.sleep(0.1)
+    storm.write("go\n")
+    for _ in ("go on", "go"):
+        storm.line(30)
+    counters = bench.show(recording.snapshot())["counters"]
+    check_equal(counters["allocations"] - counters["frees"], counters["current_blocks"], "blocks")
+    check_equal(counters["allocated_bytes"] - counters["freed_bytes"], counters["current_bytes"], "bytes")
+    check(counters["allocations"] > 0, "nothing was recorded after the clearing")
+    check(counters["peak_blocks"] <= counters["allocations"], "the peak is above all that came")
+    recording.end(signal.SIGINT)
