@@ -92,7 +92,7 @@ static __always_inline void block_counted(const struct block_key *key, __s64 n)
 static __always_inline long block_add(const struct block_key *key, const struct block *block,
 				      __u64 flags)
 {
-	long err;
+	int err;
 
 	block_counted(key, 1);
 	err = bpf_map_update_elem(&blocks, key, block, flags);

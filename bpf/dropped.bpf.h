@@ -26,7 +26,7 @@ static __always_inline void count_dropped(struct process *process, __s64 blocks,
 
 static __always_inline long dropped_note(const struct block_key *key, __u64 size, __u64 flags)
 {
-	long err;
+	int err;
 
 	if (block_key_layer(key) == LAYER_MAPPING)
 		return -ENOSPC;

@@ -41,6 +41,9 @@
  *
  * Where several processes may be recorded one may not hold all of blocks, dropped_blocks, tracebacks and
  * process_slots: see "Shares" in docs/design.md. Beyond its share it is as when the map is full.
+ *
+ * The error of an update or a delete belongs in an int before it is compared: before kernel 6.4 maps return
+ * an int, whose upper half is 0 in the register, so as a long it is never -EEXIST.
  */
 
 #include "vmlinux.h"

@@ -41,7 +41,7 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 	struct traceback *known;
 	struct thread *thread;
 	__u64 hash;
-	long err;
+	int err;
 
 	walk->image = process->image;
 	walk->salt = mix(mix(settings.hash_seed ^ process->image) ^

@@ -131,7 +131,7 @@ void *fake_map_lookup(struct fake_map_def def, const void *key)
 }
 
 /* In the kernel's order: flags, then capacity, then memory. */
-long fake_map_update(struct fake_map_def def, const void *key, const void *value, __u64 flags)
+static int map_update(struct fake_map_def def, const void *key, const void *value, __u64 flags)
 {
 	struct map *map = map_open(&def, def.type);
 	struct element **at = element_at(map, key);
@@ -154,7 +154,13 @@ long fake_map_update(struct fake_map_def def, const void *key, const void *value
 	return 0;
 }
 
-long fake_map_delete(struct fake_map_def def, const void *key)
+/* Before kernel 6.4 a map gives an int to programs, which take it for a long: its upper half is 0. */
+long fake_map_update(struct fake_map_def def, const void *key, const void *value, __u64 flags)
+{
+	return (__u32)map_update(def, key, value, flags);
+}
+
+static int map_delete(struct fake_map_def def, const void *key)
 {
 	struct map *map = map_open(&def, def.type);
 	struct element **at = element_at(map, key);
@@ -163,6 +169,11 @@ long fake_map_delete(struct fake_map_def def, const void *key)
 		return -ENOENT;
 	element_free(map, at);
 	return 0;
+}
+
+long fake_map_delete(struct fake_map_def def, const void *key)
+{
+	return (__u32)map_delete(def, key);
 }
 
 /* The storage of tasks is a map by task. */

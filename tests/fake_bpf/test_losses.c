@@ -301,6 +301,35 @@ BOOK_TEST(losses, a_full_traceback_map_leaves_blocks_without_one)
 	expect_same(block_at(0x3000)->traceback, block_at(0x1000)->traceback, "traceback");
 }
 
+static struct traceback others_traceback;
+static __u64 others_hash;
+static int looks;
+
+/* Between the look-up of a traceback and its update another thread enters the same one. */
+static void other_thread_is_first(const void *map)
+{
+	if (map != &tracebacks || ++looks != 2)
+		return;
+	fake.before_map = NULL;
+	bpf_map_update_elem(&tracebacks, &others_hash, &others_traceback, BPF_NOEXIST);
+}
+
+BOOK_TEST(losses, a_traceback_that_two_threads_enter_at_once_is_not_lost)
+{
+	looks = 0;
+	stack_is(0x1);
+	user_malloc(1, 0x1000);
+	others_hash = block_at(0x1000)->traceback;
+	others_traceback = *(struct traceback *)bpf_map_lookup_elem(&tracebacks, &others_hash);
+	bpf_map_delete_elem(&tracebacks, &others_hash);
+	fake.before_map = other_thread_is_first;
+	user_malloc(2, 0x2000);
+
+	expect_same(looks, 2, "looks");
+	expect_same(block_at(0x2000)->traceback, others_hash, "traceback");
+	expect_loss(tracebacks_dropped, 0);
+}
+
 BOOK_TEST(losses, a_thread_without_state_loses_its_calls)
 {
 	fake.out_of_memory = true;
