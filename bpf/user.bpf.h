@@ -16,7 +16,7 @@ static __always_inline __u32 user_of(struct task_struct *task)
 {
 	__u32 uid = BPF_CORE_READ(task, cred, uid.val);
 
-	return ((uid ^ settings.hash_seed) * 0x9e3779b97f4a7c15ULL >> 32) & (USERS_MAX - 1);
+	return USER_HASH(uid, settings.hash_seed);
 }
 
 #endif

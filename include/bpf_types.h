@@ -118,6 +118,7 @@ enum loss {
 
 #define PROCESSES_MAX 4096 /* a power of two */
 #define USERS_MAX 1024 /* a power of two: users whose hashes are the same are one */
+#define USER_HASH(uid, seed) ((bpf_u32)((((uid) ^ (seed)) * 0x9e3779b97f4a7c15ULL) >> 32) & (USERS_MAX - 1))
 #define COMM_BYTES 16
 #define ARGS_BYTES 256
 

@@ -163,6 +163,19 @@ static void read_forced_pauses(struct collector *collector)
 	collector->max_overhead = 100;
 }
 
+#define TABLES_SPARE 256 /* of the kernel's map of files: for those that the kernel's side asks for */
+
+static void share_files(struct collector *collector)
+{
+	uint32_t tables = bpf_map__max_entries(collector->bpf->maps.unwind_objects) - TABLES_SPARE;
+	struct rlimit limit = { .rlim_cur = tables };
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	collector->objects.user_seed = collector->bpf->rodata->settings.hash_seed;
+	if (collector->follow_forks)
+		collector->objects.files_most = limit.rlim_cur / 2 < tables ? limit.rlim_cur / 2 : tables;
+}
+
 static int open_all(struct collector *collector, const struct collector_options *options,
 		    struct reason *why)
 {
@@ -209,6 +222,7 @@ static int open_all(struct collector *collector, const struct collector_options 
 	collector->bpf = load_bpf(options, &collector->custom, collector->traceback_limit, why);
 	if (!collector->bpf)
 		return -errno;
+	share_files(collector);
 	use_keeper(collector);
 	file_opener__use(collector->objects.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
 	collector->new_child = calloc(PROCESSES_MAX, sizeof(*collector->new_child));

@@ -16,6 +16,7 @@ struct file_opener;
 /* What tells of a mapped file: a line of /proc/PID/maps, or an event of the kernel's. */
 struct mapped_file {
 	pid_t pid;
+	uint32_t user;	     /* of the process: objects_user() */
 	uint64_t start, end; /* where it is mapped */
 	uint64_t dev, inode; /* 0: not told. Several files may have the same */
 	const char *build_id; /* in hexadecimal; NULL: not told */

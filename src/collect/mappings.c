@@ -240,6 +240,7 @@ static int add_line(struct mappings *mappings, pid_t pid, const struct maps_line
 	const struct mapping *known = mappings_find(mappings, line->start);
 	const struct mapped_file file = {
 		.pid = pid,
+		.user = mappings->user,
 		.start = line->start,
 		.end = line->end,
 		.dev = line->inode ? line->dev : 0,

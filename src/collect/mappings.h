@@ -36,6 +36,7 @@ struct mapping_span {
 /* Zeroed but for objects: nothing known. */
 struct mappings {
 	struct objects *objects; /* shared, not owned */
+	uint32_t user;		 /* of the process: objects_user() */
 	struct mapping *mapping; /* sorted by address, without overlaps; also what is unmapped by now */
 	size_t mapping_nr, mapping_alloc;
 	uint64_t reading;      /* counts up each time that /proc/PID/maps has been read */

@@ -323,6 +323,7 @@ static int object_new(struct objects *objects, const struct mapped_file *file, s
 	}
 	*object = (struct object){
 		.fd = opened->fd, .identity = opened->identity, .is_copy = opened->is_copy,
+		.user = file->user,
 	};
 	object->path = path_of_mapping(file->path);
 	if (!object->path)
@@ -334,6 +335,14 @@ static int object_new(struct objects *objects, const struct mapped_file *file, s
 	else
 		*ret = object;
 	return err;
+}
+
+static void count_file(struct objects *objects, const struct object *object, int change)
+{
+	if (object->fd < 0)
+		return;
+	objects->files_nr += change;
+	objects->user_files[object->user] += change;
 }
 
 static int add_object(struct objects *objects, struct object *object, uint32_t *ret)
@@ -350,6 +359,7 @@ static int add_object(struct objects *objects, struct object *object, uint32_t *
 		return err;
 	}
 	objects->object[i] = object;
+	count_file(objects, object, 1);
 	objects->opened_nr++;
 	*ret = i;
 	return 0;
@@ -372,6 +382,30 @@ static int get_new(struct objects *objects, const struct mapped_file *file, stru
 	return 0;
 }
 
+uint32_t objects_user(const struct objects *objects, uint32_t uid)
+{
+	return USER_HASH(uid, objects->user_seed);
+}
+
+static bool has_share(const struct objects *objects, uint32_t user)
+{
+	return !objects->files_most ||
+	       (objects->files_nr < objects->files_most &&
+		objects->user_files[user] < SHARE_OF_FREE * (objects->files_most - objects->files_nr));
+}
+
+#define BEYOND_SHARE "[a file too many]"
+
+/* One object for all that are beyond a user's share: who maps ever more files has none of the others' room. */
+static int get_beyond_share(struct objects *objects, uint32_t *ret)
+{
+	const struct mapped_file none = { .path = BEYOND_SHARE };
+	struct opened opened = { .fd = -1, .why.text = "its user maps too many files" };
+
+	*ret = find_named(objects, BEYOND_SHARE);
+	return *ret == OBJECT_NONE ? get_new(objects, &none, &opened, ret) : 0;
+}
+
 int objects_get(struct objects *objects, const struct mapped_file *file, uint32_t *ret_object)
 {
 	struct opened opened = { .fd = -1 };
@@ -390,6 +424,10 @@ int objects_get(struct objects *objects, const struct mapped_file *file, uint32_
 		if (!err && opened.fd >= 0)
 			*ret_object = find_opened(objects, &opened);
 	}
+	if (!err && *ret_object == OBJECT_NONE && opened.fd >= 0 && !has_share(objects, file->user)) {
+		close_opened(&opened);
+		return get_beyond_share(objects, ret_object);
+	}
 	if (!err && *ret_object == OBJECT_NONE)
 		return get_new(objects, file, &opened, ret_object);
 	close_opened(&opened);
@@ -398,6 +436,7 @@ int objects_get(struct objects *objects, const struct mapped_file *file, uint32_
 
 void objects_drop(struct objects *objects, uint32_t i)
 {
+	count_file(objects, objects->object[i], -1);
 	object_free(objects->object[i]);
 	objects->object[i] = NULL;
 }

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "bpf_types.h"
 #include "collect/facts_store.h"
 #include "collect/mapped_file.h"
 
@@ -47,6 +48,7 @@ struct object {
 	struct unwind_table *table; /* for objects_keeps_frame_pointer() */
 	bool has_no_table;
 	char *told_build_id;	/* in hexadecimal, of one that is unreadable; or NULL */
+	uint32_t user;		/* whose share it is of, where it is open */
 	uint64_t names_id;	/* the same for objects of one path and the same bytes, in however many containers */
 	int watch;		/* for writes (file_watch.h), where the recorder watches itself; 0: none */
 	uint32_t idle_cnt;	/* passes since a process needed it (unused.h) */
@@ -66,6 +68,13 @@ struct objects {
 	size_t note_nr, note_alloc;
 	struct object **object; /* NULL: let go, the index is free */
 	size_t object_nr, object_alloc;
+	/*
+	 * Where several processes are recorded: of so many files that can be known at once a user may have SHARE_OF_FREE
+	 * times as many as are free. 0: no shares.
+	 */
+	uint32_t files_most, files_nr;
+	uint32_t user_files[USERS_MAX];
+	uint64_t user_seed;
 	uint64_t names_nr;     /* names_id given out */
 	uint64_t opened_nr;    /* objects so far */
 	uint64_t changed_nr;   /* objects that have changed, so far */
@@ -82,6 +91,9 @@ int objects_get(struct objects *objects, const struct mapped_file *file, uint32_
  * line in *why where it could not be read.
  */
 int objects_get_path(struct objects *objects, const char *path, uint32_t *ret_object, struct reason *why);
+
+/* The number of a (real) user id in shares: of struct process, too. */
+uint32_t objects_user(const struct objects *objects, uint32_t uid);
 
 /* Notes something that is to be said to who records, once. 0 or -ENOMEM. */
 __attribute__((format(printf, 2, 3)))

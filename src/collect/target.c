@@ -109,9 +109,12 @@ static uint64_t now_ns(void)
 static int open_process(struct target *target, pid_t id, struct reason *why)
 {
 	int err = process_of(id, &target->pid, why);
+	uint64_t uid;
 
 	if (err)
 		return err;
+	if (!proc_status(target->pid, "Uid", &uid))
+		target->mappings.user = objects_user(target->mappings.objects, uid);
 	target->pidfd = syscall(SYS_pidfd_open, target->pid, 0);
 	if (target->pidfd < 0)
 		return reason_set(why, -errno, "cannot open process %d: %s", target->pid,
@@ -236,6 +239,7 @@ struct target *target__adopt(pid_t pid, const struct process *books, uint64_t be
 		target->books = *books;
 		target->start_ticks = books->start_boottime_ns / target__tick_ns();
 		target->slot = books->slot;
+		target->mappings.user = books->user;
 		target->born_ns = target->mapped_ns = began_ns;
 		target->started_ns = books->admitted_ns ?: books->forked_ns;
 		target->exec_event_cnt = books->admitted_ns != 0; /* the one that it was admitted at */
@@ -325,6 +329,7 @@ int target__take_event(struct target *target, const struct mapping_event *event)
 	char root[32];
 	const struct mapped_file file = {
 		.pid = target->pid,
+		.user = target->mappings.user,
 		.start = event->start,
 		.end = event->end,
 		.dev = event->dev,

@@ -301,3 +301,44 @@ Test(file_watch, tells_of_the_first_write)
 	file_watch_close(&watch);
 	end(&fixture);
 }
+
+/* ---- shares ---- */
+
+static uint32_t get_of_user(struct fixture *fixture, uint32_t user, int nr)
+{
+	char path[128];
+	struct mapped_file file;
+	uint32_t object;
+
+	snprintf(path, sizeof(path), "%s/user%u.%d", fixture->folder, user, nr);
+	copy_file("/dev/null", path);
+	cr_assert_eq(truncate(path, getpagesize()), 0);
+	file = map(fixture, path);
+	file.user = user;
+	cr_assert_eq(objects_get(&fixture->objects, &file, &object), 0);
+	munmap(fixture->map, fixture->bytes);
+	unlink(path);
+	return object;
+}
+
+/* One user has at most three quarters, and what is left serves the next one. */
+Test(objects, of_one_user_leave_room_for_those_of_another)
+{
+	struct fixture fixture = begin();
+	uint32_t last = OBJECT_NONE, others = 0;
+
+	fixture.objects.files_most = 40;
+	for (int i = 0; i < 100; i++)
+		last = get_of_user(&fixture, 7, i);
+	cr_expect_eq(fixture.objects.user_files[7], 30);
+	cr_expect_eq(fixture.objects.object[last]->fd, -1);
+	cr_expect_not_null(fixture.objects.object[last]->unreadable);
+	cr_expect_eq(fixture.objects.object_nr, 31, "one object for all that are beyond it");
+	for (int i = 0; i < 5; i++)
+		others += fixture.objects.object[get_of_user(&fixture, 8, i)]->fd >= 0;
+	cr_expect_eq(others, 5);
+	objects_drop(&fixture.objects, 0);
+	cr_expect_eq(fixture.objects.user_files[7], 29);
+	cr_expect_eq(fixture.objects.files_nr, 34);
+	end(&fixture);
+}
