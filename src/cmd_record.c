@@ -250,7 +250,8 @@ const struct command cmd_record = {
 		  "when a recorded process has mapped them; what it allocated until then is not known, and\n"
 		  "functions_late in its snapshots says so.\n"
 		  "Each interval is one snapshot of each process, all of one instant; who ends in between has its\n"
-		  "last one in the next pass. SIGUSR1 takes snapshots now; Ctrl-C and SIGTERM end with last ones.\n"
+		  "last one in the next pass. SIGUSR1 takes snapshots now; Ctrl-C and SIGTERM end with last ones,\n"
+		  "which a second signal, or a minute, cuts short.\n"
 		  "Exits with 1 where the last snapshot of a process was lost, or where at the end snapshots or the\n"
 		  "metrics can't be written. What others write into the directory meanwhile is not counted by --max-disk.\n"
 		  PROBE_DETAIL,

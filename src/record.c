@@ -190,6 +190,7 @@ static void end(struct record *record)
 	bool is_over = now_ns() >= end_ns(record);
 
 	notify__stopping(&record->notify, "taking last snapshots");
+	record->is_last = true;
 	if (!record->is_fresh)
 		record__pass(record, is_over ? TRIGGER_DURATION : TRIGGER_LAST);
 	status_line_clear(&record->line);

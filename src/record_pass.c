@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -193,7 +194,45 @@ static enum trigger trigger_in_pass(const struct record *record, const struct pr
 	return trigger != TRIGGER_END ? trigger : due_trigger(&record->due, view->pid);
 }
 
-static void save_all(struct record *record, enum trigger trigger)
+/* A signal to end that nobody has taken in yet. */
+static bool is_told_to_end(void)
+{
+	sigset_t waiting;
+
+	return !sigpending(&waiting) && (sigismember(&waiting, SIGTERM) || sigismember(&waiting, SIGINT));
+}
+
+#define LAST_PASS_NS (60 * SECOND_NS) /* a service manager waits for longer (TimeoutStopSec) */
+
+/*
+ * A pass that is not the last one ends at a signal, as the last one has all of it. The last one ends at another
+ * signal, and after a minute: a process can make its own snapshot as expensive as it likes.
+ */
+static bool is_over(const struct record *record, uint64_t begun_ns)
+{
+	return is_told_to_end() || (record->is_last && now_ns() - begun_ns > LAST_PASS_NS);
+}
+
+static void give_up_rest(struct record *record, enum trigger trigger)
+{
+	struct process_view view;
+	size_t nr = 0;
+
+	for (size_t i = 0; i < collector__process_nr(record->collector); i++) {
+		collector__view(record->collector, i, &view);
+		nr += trigger_in_pass(record, &view, trigger) != TRIGGER_NONE;
+	}
+	if (!nr)
+		return;
+	record->lost_nr += nr;
+	record->status = EXIT_FAILED;
+	status_line_clear(&record->line);
+	say("%zu last snapshot%s given up: %s", nr, nr == 1 ? " was" : "s were",
+	    is_told_to_end() ? "a second signal came" : "the others took a minute");
+}
+
+/* False: it ended before it had all. */
+static bool save_all(struct record *record, enum trigger trigger, uint64_t begun_ns)
 {
 	for (size_t i = 0; i < collector__process_nr(record->collector);) {
 		enum trigger because;
@@ -205,6 +244,12 @@ static void save_all(struct record *record, enum trigger trigger)
 			i++;
 			continue;
 		}
+		if (is_over(record, begun_ns)) {
+			publish(record);
+			if (record->is_last)
+				give_up_rest(record, trigger);
+			return false;
+		}
 		save(record, i, &view, because);
 		if (view.is_final)
 			collector__forget_view(record->collector, i);
@@ -214,6 +259,7 @@ static void save_all(struct record *record, enum trigger trigger)
 			i = 0; /* others may have that place by now */
 	}
 	publish(record);
+	return true;
 }
 
 /* A pass without any snapshot does not show that they can be written again. */
@@ -239,8 +285,8 @@ void record__pass(struct record *record, enum trigger trigger)
 	if (err) {
 		record__say_failure(record, &why);
 	} else {
-		save_all(record, trigger);
-		collector__end_pass(record->collector);
+		if (save_all(record, trigger, begun_ns))
+			collector__end_pass(record->collector);
 		record->report.last_pass_wall_ns = record_time_ns(CLOCK_REALTIME);
 	}
 	archive__make_room(record->archive);

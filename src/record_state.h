@@ -59,6 +59,7 @@ struct record {
 	unsigned int trouble; /* enum trouble: just now */
 	bool is_fresh;	  /* snapshots of all have just been taken */
 	bool stop;
+	bool is_last;	  /* the pass under way is the last one */
 	int status; /* of what cannot be made good */
 	struct status_line line;
 };
