@@ -424,7 +424,7 @@ MUTANTS = {
     "shares: there is none of slots": (
         "everyone.bpf.h", "\tif (!user_has_share(user))\n\t\treturn PROCESSES_MAX;\n", ""),
     "shares: all users are one": (
-        "user.bpf.h", "(uid ^ settings.hash_seed)", "(settings.hash_seed)"),
+        "user.bpf.h", "USER_HASH(uid, settings", "USER_HASH(0, settings"),
     "shares: slots that are given back still count": (
         "everyone.bpf.h", "\tslot_count(user, -1);\n", ""),
 

@@ -12,8 +12,6 @@
  *	tracebacks N	20,000 allocations by random paths each second, for N seconds
  *	blocks N	N small blocks, held for some seconds
  *	rests N		a block, held for N seconds
- *
- * If root starts it, it becomes another user first: ATTACKER of the environment, a number.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -107,7 +105,7 @@ static void vforks(long nr)
 	}
 }
 
-static void *become_next(void *left)
+static void *exec_next(void *left)
 {
 	execl("/proc/self/exe", "attack", "execs", left, NULL);
 	must(false, "exec");
@@ -123,9 +121,9 @@ static void execs(long nr)
 	if (!nr)
 		return;
 	snprintf(left, sizeof(left), "%ld", nr - 1);
-	if (nr % 2 && !pthread_create(&thread, NULL, become_next, left))
+	if (nr % 2 && !pthread_create(&thread, NULL, exec_next, left))
 		pthread_join(thread, NULL);
-	become_next(left);
+	exec_next(left);
 }
 
 /* ---- mappings ---- */
@@ -255,13 +253,6 @@ static void rests(long seconds)
 	sleep(seconds);
 }
 
-static void become(const char *user)
-{
-	uid_t uid = user ? atoi(user) : 0;
-
-	must(uid && !setresgid(uid, uid, uid) && !setresuid(uid, uid, uid), "ATTACKER");
-}
-
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -275,8 +266,6 @@ int main(int argc, char **argv)
 	const char *how = argc > 1 ? argv[1] : "";
 	long nr = argc > 2 ? atol(argv[2]) : 0;
 
-	if (!getuid())
-		become(getenv("ATTACKER"));
 	if (!strcmp(how, "files") && argc > 3)
 		return files(nr, argv[3]), 0;
 	if (!strcmp(how, "maps") || !strcmp(how, "keeps"))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """A user without privileges beside the crowd, which does to the recorder all that it can: see attack.c.
 
-Each kind of attack has its own births.py, which begins a new one so many times a second, at a low priority. All are in a group below the crowd's, so
-they are recorded, too.
+Each kind of attack has its own births.py, which begins a new one so many times a second. They get the processor
+time that is left. All are in a group below the crowd's, so they are recorded, too.
 """
 import contextlib
 import json
@@ -64,7 +64,6 @@ class Attackers:
 
     def __init__(self, crowd, group, programs):
         self.crowd, self.bench, self.group = crowd, crowd.bench, group
-        self.environment = dict(crowd.environment, ATTACKER=str(ATTACKER))
         self.drivers = {}
         self.ends = {}
         self.folder = self.bench.path("attackers")
@@ -116,9 +115,9 @@ class Attackers:
             if CHOSEN and name not in CHOSEN:
                 continue
             become = [tool("setpriv"), "--reuid", str(user), "--regid", str(user), "--clear-groups"]
-            argv = [*(become if user else ()), tool("nice"), "-n", "10", *crowds.PYTHON, self.path("births.py"), str(rate),
-                    str(at_once), command]
-            self.drivers[name] = self.bench.start(argv, kind=crowds.Grouped, group=self.group, env=self.environment)
+            argv = [*(become if user else ()), tool("chrt"), "--idle", "0", *crowds.PYTHON, self.path("births.py"),
+                    str(rate), str(at_once), command]
+            self.drivers[name] = self.bench.start(argv, kind=crowds.Grouped, group=self.group, env=self.crowd.environment)
         self.twins = self.crowd.start_births("twins", 1, [self.path("twin")])
 
     def end(self):

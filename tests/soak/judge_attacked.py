@@ -42,8 +42,8 @@ def judge_passes(verdict, soak, files):
     verdict.check(late and max(late) <= most, "worst end of a pass after its due time", f"{most:g} s at most",
                   f"{max(late, default=0):.2f} s")
     verdict.check(max(gaps) <= most, "longest time without the end of a pass", f"{most:g} s at most", f"{max(gaps):.2f} s")
-    verdict.check(soak.seconds_to_end <= SECONDS_TO_END_MAX, "from SIGTERM to the end of the recorder",
-                  f"{SECONDS_TO_END_MAX} s at most", f"{soak.seconds_to_end:.2f} s, in which it ran for {soak.cpu_to_end:.2f} s")
+    verdict.check(soak.seconds_to_end - soak.end_waited <= SECONDS_TO_END_MAX, "from SIGTERM to the end of the recorder, but for waiting for a processor",
+                  f"{SECONDS_TO_END_MAX} s at most", f"{soak.seconds_to_end:.2f} s, in which it ran for {soak.end_ran:.2f} s and waited for a processor for {soak.end_waited:.2f} s")
 
 
 # ---- books ----

@@ -27,15 +27,25 @@ def is_killed(pid):
     return True
 
 
+def has_ended(pid):
+    """Within some seconds, in which its descendants are gone already."""
+    for _ in range(50):
+        if not os.path.exists(f"/proc/{pid}"):
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def main():
     child = os.fork()
     if not child:
         time.sleep(60)
         os._exit(0)
-    found = family(int(sys.argv[1]))
+    recorder = int(sys.argv[1])
+    found = family(recorder)
     killed = [pid for pid in found if is_killed(pid)]
     can_kill = is_killed(child) and os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    is_test = can_kill and (len(found) > 1 or not os.path.exists(f"/proc/{sys.argv[1]}"))
+    is_test = can_kill and (len(found) > 1 or has_ended(recorder))
     sys.exit(1 if killed else 0 if is_test else 2)
 
 

@@ -172,13 +172,13 @@ class Soak:
 
 
     def wait_for_recorder(self):
-        """Its exit status; and the CPU time that its end has taken."""
-        before = self.cpu_to_end = vital.cpu_seconds(self.recorder.pid)
-        with contextlib.suppress(OSError, IndexError):
+        """Its exit status; and of its end, how long it ran for and waited for a processor, in seconds."""
+        before = last = vital.run_and_wait(self.recorder.pid)
+        with contextlib.suppress(OSError, ValueError):
             while self.recorder.popen.poll() is None:
-                self.cpu_to_end = vital.cpu_seconds(self.recorder.pid)
-                time.sleep(0.05)
-        self.cpu_to_end -= before
+                last = vital.run_and_wait(self.recorder.pid)
+                time.sleep(0.02)
+        self.end_ran, self.end_waited = (b - a for a, b in zip(before, last))
         return self.recorder.wait(300)
 
     def left_of(self, kept):

@@ -40,6 +40,12 @@ def cpu_seconds(pid):
     return sum(map(int, fields[11:15])) / TICKS
 
 
+def run_and_wait(pid):
+    """Seconds that its main thread has run for, and that it has waited for a processor."""
+    ran, waited, _ = pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()
+    return int(ran) / 1e9, int(waited) / 1e9
+
+
 def map_bytes(pids):
     """The kernel's memory of all BPF maps that these have open."""
     bytes_of = {}
