@@ -15,7 +15,7 @@ static __always_inline __u64 modified_ns(struct inode *inode)
 	struct inode___older *older = (void *)inode;
 
 	if (bpf_core_field_exists(inode->i_mtime_sec))
-		return inode->i_mtime_sec * 1000000000ULL + inode->i_mtime_nsec;
+		return BPF_CORE_READ(inode, i_mtime_sec) * 1000000000ULL + BPF_CORE_READ(inode, i_mtime_nsec);
 	if (bpf_core_field_exists(newer->__i_mtime))
 		return BPF_CORE_READ(newer, __i_mtime.tv_sec) * 1000000000ULL +
 		       BPF_CORE_READ(newer, __i_mtime.tv_nsec);
@@ -24,14 +24,18 @@ static __always_inline __u64 modified_ns(struct inode *inode)
 
 #define FILE_MULTIPLIER 0x9e3779b97f4a7c15ULL
 
-static __always_inline void note_file(const struct file *file, struct unwind_file *ret)
+static __always_inline void note_inode(struct inode *inode, struct unwind_file *ret)
 {
-	struct inode *inode = file->f_inode;
-	__u64 version = (modified_ns(inode) * FILE_MULTIPLIER ^ inode->i_size) * FILE_MULTIPLIER ^
-			inode->i_generation;
+	__u64 version = (modified_ns(inode) * FILE_MULTIPLIER ^ BPF_CORE_READ(inode, i_size)) * FILE_MULTIPLIER ^
+			BPF_CORE_READ(inode, i_generation);
 
 	ret->inode = (__u64)inode;
-	ret->number = (__u32)inode->i_ino | ((version * FILE_MULTIPLIER) & ~0xffffffffULL);
+	ret->number = (__u32)BPF_CORE_READ(inode, i_ino) | ((version * FILE_MULTIPLIER) & ~0xffffffffULL);
+}
+
+static __always_inline void note_file(const struct file *file, struct unwind_file *ret)
+{
+	note_inode(file->f_inode, ret);
 }
 
 #endif

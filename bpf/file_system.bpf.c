@@ -3,6 +3,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include "file.bpf.h"
 #include "file_types.h"
 
 static __always_inline struct inode *inode_of_fd(__u32 fd)
@@ -37,6 +38,7 @@ int file_system_of(struct file_system *asked)
 	if (!inode)
 		return -ENOENT;
 	super = BPF_CORE_READ(inode, i_sb);
+	note_inode(inode, &asked->file);
 	asked->inode = BPF_CORE_READ(inode, i_ino);
 	asked->mode = BPF_CORE_READ(inode, i_mode);
 	asked->device = BPF_CORE_READ(super, s_dev);

@@ -7,7 +7,7 @@
  * system that never answers; bpf/file_system.bpf.c asks none.
  */
 
-#include "bpf_types.h"
+#include "unwind_types.h"
 
 #define FILE_SYSTEM_TYPE_MAX 16
 
@@ -19,6 +19,7 @@ struct file_system {
 	bpf_u32 device; /* of the superblock, as the kernel has it: 20 bits of minor */
 	bpf_u32 flags;  /* file_system_type.fs_flags */
 	bpf_u32 mode;   /* of the file */
+	struct unwind_file file; /* as the unwinder finds it in a process */
 	char type[FILE_SYSTEM_TYPE_MAX]; /* "ext4"; cut where it is longer */
 };
 

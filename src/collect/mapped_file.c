@@ -46,6 +46,7 @@ static int identify(struct opened *opened, const struct opened_file *file)
 	opened->identity = !file->is_copy ? own : (struct file_identity){
 		.device = file->dev, .inode = file->inode, .bytes = own.bytes,
 	};
+	opened->kernel_file = file->file;
 	return 0;
 }
 

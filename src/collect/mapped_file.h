@@ -10,6 +10,7 @@
 
 #include "base/reason.h"
 #include "collect/file_identity.h"
+#include "unwind_types.h"
 
 struct file_opener;
 
@@ -27,6 +28,7 @@ struct mapped_file {
 struct opened {
 	int fd; /* -1: it could not be, see `why` */
 	struct file_identity identity; /* of a copy: device, inode and size only */
+	struct unwind_file kernel_file; /* of a copy: as the kernel's side knows the file */
 	bool is_copy; /* of a file system that may not answer (open_file.h) */
 	bool is_silent; /* that does not answer now */
 	bool is_first_silence;

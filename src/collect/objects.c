@@ -323,7 +323,7 @@ static int object_new(struct objects *objects, const struct mapped_file *file, s
 	}
 	*object = (struct object){
 		.fd = opened->fd, .identity = opened->identity, .is_copy = opened->is_copy,
-		.user = file->user,
+		.user = file->user, .kernel_file = opened->kernel_file,
 	};
 	object->path = path_of_mapping(file->path);
 	if (!object->path)

@@ -44,6 +44,7 @@ struct object {
 	bool is_kept;		    /* probed for processes to come, though none maps it */
 	bool is_put_off;	    /* open for writing: it is probed when that is over (written.h) */
 	bool is_put_off_told;
+	struct unwind_file kernel_file; /* of a copy */
 	bool is_copy;		    /* fd is what the file had: the kernel is not to read it (open_file.h) */
 	struct unwind_table *table; /* for objects_keeps_frame_pointer() */
 	bool has_no_table;

@@ -258,6 +258,7 @@ void open_file(struct file_opener *opener, int at, struct opened_file *ret)
 	if (ret->is_copy) {
 		ret->dev = device_of(&of);
 		ret->inode = of.inode;
+		ret->file = of.file;
 	}
 	if (ret->fd < 0) {
 		errno = -ret->fd;

@@ -27,6 +27,7 @@ struct opened_file {
 	int fd; /* -1: see errno */
 	bool is_copy;
 	bool is_first_silence; /* with ETIMEDOUT: the file system has answered until now, or was not asked */
+	struct unwind_file file; /* of what was copied, as the kernel's side knows it */
 	uint64_t dev, inode; /* of what was copied, as /proc/PID/maps has them */
 	char type[FILE_SYSTEM_TYPE_MAX]; /* of its file system, "" where that is not known */
 };

@@ -235,10 +235,10 @@ static int make_known(struct unwind_tables *tables, const struct object *object,
 {
 	bool is_vdso = !strcmp(object->path, "[vdso]");
 
-	entry->file = (struct unwind_file){};
-	if (!is_vdso && (object->fd < 0 || object->is_copy || !find_file(tables, object, &entry->file)))
+	entry->file = object->kernel_file;
+	if (!is_vdso && !object->is_copy && (object->fd < 0 || !find_file(tables, object, &entry->file)))
 		return 0;
-	return publish(tables, entry);
+	return is_vdso || entry->file.inode ? publish(tables, entry) : 0;
 }
 
 static int add_one(struct unwind_tables *tables, const struct mappings *mappings, uint32_t i)
