@@ -14,11 +14,11 @@
 #include <stdint.h>
 
 #define PACE_LOOK_NS 10000000 /* for events, each time that the recorder looks */
-#define PACE_EVENT_NS 3000
+#define PACE_EVENT_NS 20000 /* the file is opened, or looked for by its path if it is unmapped again */
 #define PACE_REGION_NS 300 /* an entry of the kernel's side that is deleted */
 #define PACE_MOVE_NS 5	   /* a mapping that makes room for another one */
 
-#define PACE_LINE_NS 3000	/* a line of /proc/PID/maps that is read */
+#define PACE_LINE_NS 15000	/* a line of /proc/PID/maps that is read, and its file opened */
 #define PACE_READING_SMALL_NS 5000000 /* at any time: what a library's probes wait for must not be put off */
 #define PACE_READING_SHARE 20	/* between two readings: so many times what the last one took */
 #define PACE_READING_LONGEST_NS 1000000000 /* a reading that must be is not older */
