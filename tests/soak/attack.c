@@ -2,7 +2,7 @@
 /*
  * attack HOW [NUMBER [FOLDER]]: does to a recorder what a user without privileges can do. It ends by itself, with 0.
  *
- *	forks N		N children that end at once; each eighth has held enough for a last snapshot
+ *	forks N		N children that end at once; each hundredth has held enough for a last snapshot
  *	vforks N	N parents that are killed by their vforked child, which goes on in their memory
  *	execs N		N times exec of itself, each second time by a thread that is not the main one
  *	maps N		N pages of code, each unmapped before the next one comes
@@ -66,7 +66,7 @@ static void forks(long nr)
 
 		must(child >= 0, "fork");
 		if (!child) {
-			hold(i % 8 ? 100 : HELD);
+			hold(i % 100 ? 100 : HELD);
 			_exit(0);
 		}
 		if (++living >= AT_ONCE && wait(NULL) > 0)
@@ -117,7 +117,7 @@ static void execs(long nr)
 	pthread_t thread;
 	char left[32];
 
-	hold(nr % 8 ? 100 : HELD);
+	hold(nr % 20 ? 100 : HELD);
 	if (!nr)
 		return;
 	snprintf(left, sizeof(left), "%ld", nr - 1);

@@ -98,7 +98,7 @@ class Attackers:
         """{name: (user, attacks a second, at once, command)}. Each of those that take long lives at more than one pass."""
         attack, own, slow = self.path("attack"), self.path("own"), self.path("slow_files")
         rows = {name: (ATTACKER, rate, at_once, f"{attack} {name} {number}") for name, rate, at_once, number in (
-            ("forks", 0.5, 1, 300), ("vforks", 0.5, 1, 30), ("execs", 0.3, 1, 60), ("maps", 0.1, 1, 100000),
+            ("forks", 0.5, 1, 300), ("vforks", 0.5, 1, 5), ("execs", 0.3, 1, 60), ("maps", 0.1, 1, 100000),
             ("keeps", 0.05, 1, 20000), ("arguments", 0.05, 1, 60), ("tracebacks", 0.03, 1, 60),
             ("blocks", 0.01, 1, 4500000))}
         return {

@@ -8,7 +8,7 @@ import judge as honest
 import ledger
 
 INTERVALS_MAX = 10  # without a pass
-SECONDS_TO_END_MAX = 20
+SECONDS_TO_END_MAX = 30
 TWINS_MAX = 300
 STDERR_SHOWN = 15
 # They say of all processes what the kernel passed over, and of files; nothing in the books of one is explained by that.
@@ -42,8 +42,9 @@ def judge_passes(verdict, soak, files):
     verdict.check(late and max(late) <= most, "worst end of a pass after its due time", f"{most:g} s at most",
                   f"{max(late, default=0):.2f} s")
     verdict.check(max(gaps) <= most, "longest time without the end of a pass", f"{most:g} s at most", f"{max(gaps):.2f} s")
-    verdict.check(soak.seconds_to_end - soak.end_waited <= SECONDS_TO_END_MAX, "from SIGTERM to the end of the recorder, but for waiting for a processor",
-                  f"{SECONDS_TO_END_MAX} s at most", f"{soak.seconds_to_end:.2f} s, in which it ran for {soak.end_ran:.2f} s and waited for a processor for {soak.end_waited:.2f} s")
+    verdict.check(soak.seconds_to_end - soak.end_waited <= SECONDS_TO_END_MAX, "from SIGTERM to the end of the recorder, without waiting for a processor",
+                  f"{SECONDS_TO_END_MAX} s at most", f"{soak.seconds_to_end:.2f} s, in which it ran for "
+                  f"{soak.end_ran:.2f} s and waited for a processor for {soak.end_waited:.2f} s")
 
 
 # ---- books ----
@@ -73,12 +74,13 @@ def functions_of(soak, row):
 def judge_twins(verdict, soak, files):
     """Root's short programs, while others live with the same paths and build-ids in mounts of their own."""
     rows = [row for row in files.rows if row["comm"] == "twin"]
-    seen = [(row["path"], functions_of(soak, row)) for row in rows[::len(rows) // TWINS_MAX + 1]]
+    seen = [(row, functions_of(soak, row)) for row in rows[::len(rows) // TWINS_MAX + 1]]
     verdict.check(seen, "snapshots of programs with a twin", "1 at least", f"{len(rows)}, {len(seen)} of which were read")
     verdict.none("of these, those with names of the twin",
-                 [path for path, functions in seen if attackers.FORGED_NAME in functions])
-    unnamed = [path for path, functions in seen if attackers.HONEST_NAME not in functions]
-    print(f"   of these, those without their own names: {len(unnamed)} {unnamed[:3]}")
+                 [row["path"] for row, functions in seen if attackers.FORGED_NAME in functions])
+    unnamed = [row for row, functions in seen if attackers.HONEST_NAME not in functions]
+    print(f"   of these, those without their own names: {len(unnamed)}")
+    verdict.none("of these, those that do not say why", [row["path"] for row in unnamed if not row["lost"]])
 
 
 # ---- who attacks ----
@@ -93,8 +95,8 @@ def judge_attacks(verdict, soak):
 def show_said(soak):
     lines = soak.recorder.stderr().splitlines()
     print(f"   lines that the recorder said to stderr: {len(lines)}")
-    for line in lines[:STDERR_SHOWN]:
-        print(f"      {line[:200]}")
+    for line, nr in collections.Counter(lines).most_common(STDERR_SHOWN):
+        print(f"      {nr} x {line[:200]}")
     print(f"   the recorder's CPU share: {100 * soak.vitals.cpu_share():.1f} % of one CPU; the honest group's: "
           f"{100 * soak.usage_share:.1f} %; load {os.getloadavg()[0]:.1f}")
     print(f"   its last words: {soak.said[-1] if soak.said else 'none'}")

@@ -61,7 +61,7 @@ class Soak:
 
     def record(self):
         argv = [harness.ALLOCSNAP, "record", "-o", self.out, "--interval", f"{INTERVAL:g}s", "--cgroup",
-                f"/{self.group.name}*", *os.environ.get("SOAK_OPTIONS", "").split()]
+                f"/{self.group.name}", "--cgroup", f"/{self.group.name}/*", *os.environ.get("SOAK_OPTIONS", "").split()]
         print("   " + " ".join(argv), flush=True)
         self.recorder = self.bench.start(argv, env=dict(os.environ, ALLOCSNAP_CACHE_DIR=self.bench.path("cache"),
                                                         ALLOCSNAP_NO_BEFOREHAND="1"))
