@@ -21,7 +21,7 @@ test_packages='
 	g++ libcriterion-dev libclang-rt-dev>libclang-rt-[0-9]+-dev pkg-config
 	lld dwz libc6-dbg musl-dev musl-tools libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
 	python3 python3-dbg>python3\.[0-9]+-dbg sqlite3 redis-server redis-tools jq git gh ripgrep
-	mount util-linux systemd python3-prometheus-client
+	mount util-linux btrfs-progs systemd python3-prometheus-client
 '
 bench_packages='heaptrack bpftrace bpfcc-tools'
 
