@@ -76,8 +76,11 @@ class Bench:
 
 @functools.lru_cache(maxsize=4096)
 def clean(text):
-    """Control characters show as \\xNN."""
-    return re.sub("[\0-\x1f\x7f-\x9f]",
+    """Control characters show as \\xNN, and so does what shows nothing of itself: Unicode's
+    Default_Ignorable_Code_Point, separators of lines, marks of annotations."""
+    return re.sub("[\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+                  "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+                  "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]",
                   lambda found: "".join(f"\\x{byte:02x}" for byte in found[0].encode()), text)
 
 
