@@ -2,11 +2,11 @@
 #ifndef ALLOCSNAP_THREAD_BPF_H
 #define ALLOCSNAP_THREAD_BPF_H
 
-/* Whose books the thread that hits a probe writes in. */
+/* The books that the thread at a probe writes in. */
 
 #include "images.bpf.h"
 
-/* Of a process that the loader has admitted the count was not known. Else the program of the exec was passed over. */
+/* The count of a process that the loader has admitted was not known. Else the program of the exec was passed over. */
 static __noinline int note_exec(struct process *process, struct task_struct *task)
 {
 	__u64 before = process->exec_id, now = exec_id_of(task);

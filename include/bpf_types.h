@@ -123,7 +123,7 @@ enum loss {
 #define ARGS_BYTES 256
 
 /*
- * Of everything that processes take from one another one may hold three times as many as are free. So one
+ * A process may hold of everything that processes take from one another three times as many as are free. So one
  * alone gets three quarters of it, two get three sevenths each, and there is always something left.
  */
 #define SHARE_OF_FREE 3
@@ -412,7 +412,7 @@ struct alternate_stack {
 	bpf_u32 tid;
 };
 
-/* Whose books the loader asks a program to change. A slot is its own, a PID may be another process's by now. */
+/* The books that the loader asks a program to change. A slot is its own, a PID may be another process's by now. */
 struct process_request {
 	bpf_u64 slot;
 };

@@ -23,7 +23,7 @@ struct keep_clock {
 /* newest_ms: the newest snapshot's; 0: there is none. */
 void keep_clock_begin(struct keep_clock *clock, uint64_t newest_ms, uint64_t wall_ms, uint64_t boot_ms);
 
-/* boot_ms is of a clock that nobody sets, and that goes on while the machine sleeps. Returns time_ms. */
+/* boot_ms is of a clock that is never set, and that goes on while the machine sleeps. Returns time_ms. */
 uint64_t keep_clock_look(struct keep_clock *clock, uint64_t keep_ms, uint64_t wall_ms, uint64_t boot_ms);
 
 #endif
