@@ -5,7 +5,7 @@
 #	build	what make needs; so it is without an argument
 #	demo	what make demo records, beside
 #	test	what make check needs, beside
-#	bench	what only the benchmarks compare with; one that cannot be had keeps nothing from the others
+#	bench	what only the benchmarks compare with; a missing one does not stop the others
 #
 # As root; where nothing is missing it does nothing and anybody may run it.
 set -eu

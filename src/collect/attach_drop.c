@@ -18,7 +18,7 @@ void detach_begin_link(const struct probes *probes, struct probe_link *link, str
 	link->kept = 0;
 }
 
-/* Those of frees last. */
+/* Links of frees go last. */
 static void drop_links(struct probes *probes, uint32_t object, struct detacher *detacher)
 {
 	size_t kept = 0;

@@ -15,7 +15,7 @@ void probes_pause(struct probes *probes, struct detacher *detacher)
 		detach_begin_link(probes, &probes->link[i], detacher);
 }
 
-/* Of other files, and other processes, the recording goes on. */
+/* The recording of other files and processes goes on. */
 static int place_link(const struct attachment *at, struct probe_link *link)
 {
 	int err = attach_again(at, link);
