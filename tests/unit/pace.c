@@ -55,7 +55,7 @@ Test(pace, reads_small_maps_at_any_time)
 	struct pace pace = {};
 
 	cr_expect(pace_reads(&pace, SECOND, false));
-	pace_has_read(&pace, SECOND, 500);
+	pace_has_read(&pace, SECOND, PACE_READING_SMALL_NS / PACE_LINE_NS);
 	cr_expect(pace_reads(&pace, SECOND, false), "the next library may come at once");
 }
 
