@@ -272,6 +272,7 @@ struct process_view {
 	pid_t pid;
 	pid_t parent; /* whose fork it was followed from; 0: it was started by the caller */
 	const char *comm; /* until the next refresh */
+	uint32_t user; /* a number for whose it is, less than USERS_MAX (bpf_types.h); a few users have the same one */
 	bool has_ended;
 	bool is_drained; /* the last drain has it; else it came later, and there is nothing to save */
 	bool is_final; /* the last drain was after its end */
@@ -376,8 +377,8 @@ void collector__note_unsaved(struct collector *collector, pid_t pid);
 void collector__forget_view(struct collector *collector, size_t i);
 
 /*
- * After a drain and all that was to be saved of it: forgets who had ended by then. Meanwhile nobody is
- * forgotten whom the drain has.
+ * After a drain and what was to be saved of it: forgets the processes that had ended by then, but for those that have a
+ * last snapshot to come; the next drain has them again. Meanwhile it forgets none that the drain has.
  */
 void collector__end_pass(struct collector *collector);
 

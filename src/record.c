@@ -224,6 +224,7 @@ int record_everyone(const struct record_options *options, struct collector *coll
 	};
 	struct reason why = { "out of memory" };
 
+	last_share_init(&record.last_share, options->recording.interval_ns);
 	record.batch = snapshot_batch__new();
 	if (record.batch)
 		record.archive = archive__open(options->recording.dir, &options->bounds, &why);

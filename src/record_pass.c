@@ -231,8 +231,23 @@ static void give_up_rest(struct record *record, enum trigger trigger)
 	    is_told_to_end() ? "a second signal came" : "the others took a minute");
 }
 
-/* False: it ended before it had all. */
-static bool save_all(struct record *record, enum trigger trigger, uint64_t begun_ns)
+/* The next pass has it. */
+static bool can_wait(const struct record *record, const struct process_view *view)
+{
+	return view->is_final && !last_share_allows(&record->last_share, view->user);
+}
+
+static void save_next(struct record *record, size_t i, const struct process_view *view, enum trigger trigger)
+{
+	uint64_t begun_ns = now_ns();
+
+	save(record, i, view, trigger);
+	if (view->is_final)
+		last_share_take(&record->last_share, view->user, now_ns() - begun_ns);
+}
+
+/* Each has what is its share; whole: and what is more. False: it ended before it had all. */
+static bool save_some(struct record *record, enum trigger trigger, uint64_t begun_ns, bool whole)
 {
 	for (size_t i = 0; i < collector__process_nr(record->collector);) {
 		enum trigger because;
@@ -240,7 +255,7 @@ static bool save_all(struct record *record, enum trigger trigger, uint64_t begun
 
 		collector__view(record->collector, i, &view);
 		because = trigger_in_pass(record, &view, trigger);
-		if (!because) {
+		if (!because || (!whole && can_wait(record, &view))) {
 			i++;
 			continue;
 		}
@@ -250,7 +265,7 @@ static bool save_all(struct record *record, enum trigger trigger, uint64_t begun
 				give_up_rest(record, trigger);
 			return false;
 		}
-		save(record, i, &view, because);
+		save_next(record, i, &view, because);
 		if (view.is_final)
 			collector__forget_view(record->collector, i);
 		else
@@ -260,6 +275,14 @@ static bool save_all(struct record *record, enum trigger trigger, uint64_t begun
 	}
 	publish(record);
 	return true;
+}
+
+/* False: it ended before it had all that it should have. Nothing waits for longer than the last one. */
+static bool save_all(struct record *record, enum trigger trigger, uint64_t begun_ns)
+{
+	last_share_advance(&record->last_share, begun_ns);
+	return save_some(record, trigger, begun_ns, false) &&
+	       (!record->is_last || save_some(record, trigger, begun_ns, true));
 }
 
 /* A pass without any snapshot does not show that they can be written again. */

@@ -11,6 +11,7 @@
 #include "record.h"
 #include "record_report.h"
 #include "recording_show.h"
+#include "service/last_share.h"
 #include "service/notify.h"
 
 #define SECOND_NS 1000000000ULL
@@ -55,6 +56,7 @@ struct record {
 	uint64_t next_ns; /* the next interval */
 	uint64_t passes;  /* of intervals */
 	struct due due;
+	struct last_share last_share;
 	uint64_t due_again_ns; /* not before then they are looked for */
 	unsigned int trouble; /* enum trouble: just now */
 	bool is_fresh;	  /* snapshots of all have just been taken */

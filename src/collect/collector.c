@@ -443,8 +443,11 @@ static void give_back_memory(void)
 void collector__end_pass(struct collector *collector)
 {
 	for (size_t i = collector->target_nr; i-- > 0;) {
-		collector->target[i]->is_unsaved = false;
-		if (collector->target[i]->is_final)
+		struct target *target = collector->target[i];
+		bool is_waiting = target->is_final && target->is_unsaved && !target->books.memory_of;
+
+		target->is_unsaved = false;
+		if (target->is_final && !is_waiting)
 			remove_target(collector, i);
 	}
 	give_back_memory();

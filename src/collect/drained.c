@@ -277,6 +277,8 @@ static int read_maps(struct collector *collector)
 		.costs = &collector->costs,
 	};
 	err = cut_read_blocks(&collector->cut, bpf, &collector->nursery, &collector->drain);
+	if (!err)
+		unwind_tables_settle(&collector->unwind_tables); /* it has waited for the programs */
 	return err ?: drain_read_tracebacks(&collector->drain, bpf_map__fd(bpf->maps.tracebacks),
 					    bpf_map__value_size(bpf->maps.tracebacks));
 }

@@ -64,6 +64,16 @@ void health_swept(struct collector *collector, const struct stale *stale)
 		collector->tracebacks_an_image = (double)collector->stale.id_nr / stale->images;
 }
 
+/* That have ended after the last drain. */
+static size_t count_undrained(const struct collector *collector)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < collector->target_nr; i++)
+		nr += collector->target[i]->has_ended && !collector->target[i]->is_final;
+	return nr;
+}
+
 /* A quarter of the room of anything: the rest has to do for who lives, and till the drain is over. */
 static bool is_drain_due(const struct collector *collector, size_t waiting_nr)
 {
@@ -72,7 +82,7 @@ static bool is_drain_due(const struct collector *collector, size_t waiting_nr)
 
 	if (!collector->everyone)
 		return waiting_nr;
-	return waiting_nr > PROCESSES_MAX / 4 ||
+	return count_undrained(collector) > PROCESSES_MAX / 4 ||
 	       stale.blocks > bpf_map__max_entries(bpf->maps.blocks) / 4 ||
 	       stale.images * collector->tracebacks_an_image >
 		       bpf_map__max_entries(bpf->maps.tracebacks) / 4.0;

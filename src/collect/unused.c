@@ -241,7 +241,9 @@ void make_room_for_tables(struct collector *collector)
 		return;
 	for (size_t i = 0; i < collector->target_nr; i++)
 		mark_mapped(collector->target[i], is_mapped);
-	if (drop_unmapped(&collector->unwind_tables, is_mapped))
+	if (drop_unmapped(&collector->unwind_tables, is_mapped) && !grace_wait(&collector->cut.grace)) {
+		unwind_tables_settle(&collector->unwind_tables);
 		try_missing(collector);
+	}
 	free(is_mapped);
 }

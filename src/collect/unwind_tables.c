@@ -439,7 +439,7 @@ static bool has_successor(const struct unwind_tables *tables, const struct unwin
 	return false;
 }
 
-/* Out of the map first: its words may be another table's soon. */
+/* Out of the map first: its words may be another table's after unwind_tables_settle(). */
 void unwind_tables_drop(struct unwind_tables *tables, uint32_t object)
 {
 	struct unwind_table_entry *entry;
@@ -449,8 +449,13 @@ void unwind_tables_drop(struct unwind_tables *tables, uint32_t object)
 	entry = &tables->entry[object];
 	if (entry->is_published && !has_successor(tables, entry))
 		bpf_map_delete_elem(bpf_map__fd(tables->bpf->maps.unwind_objects), &entry->file);
-	word_pool_give(&tables->words, entry->words_at, entry->word_nr);
+	word_pool_leave(&tables->words, entry->words_at, entry->word_nr);
 	*entry = (struct unwind_table_entry){};
+}
+
+void unwind_tables_settle(struct unwind_tables *tables)
+{
+	word_pool_settle(&tables->words);
 }
 
 uint64_t unwind_tables_missing(const struct unwind_tables *tables, const struct mappings *mappings)

@@ -78,6 +78,9 @@ void unwind_tables_answer(struct unwind_tables *tables,
 /* The table of objects->object[i] goes; the next process that maps the file has it made anew. */
 void unwind_tables_drop(struct unwind_tables *tables, uint32_t object);
 
+/* All programs that ran when tables were dropped have ended: their room can be other tables'. */
+void unwind_tables_settle(struct unwind_tables *tables);
+
 /* How many of the files that it maps have a table that is missing. */
 uint64_t unwind_tables_missing(const struct unwind_tables *tables, const struct mappings *mappings);
 

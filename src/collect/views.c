@@ -52,6 +52,7 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.pid = target->pid,
 		.parent = target->books.parent,
 		.comm = target->comm,
+		.user = target->mappings.user,
 		.has_ended = target->has_ended,
 		.is_drained = target->drained.image != 0,
 		.is_final = target->is_final,

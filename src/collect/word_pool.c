@@ -75,8 +75,24 @@ void word_pool_give(struct word_pool *pool, uint32_t at, uint32_t nr)
 	trim(pool);
 }
 
+void word_pool_leave(struct word_pool *pool, uint32_t at, uint32_t nr)
+{
+	if (nr && !array_reserve(&pool->left, &pool->left_alloc, pool->left_nr + 1))
+		pool->left[pool->left_nr++] = (struct free_words){ at, nr };
+}
+
+void word_pool_settle(struct word_pool *pool)
+{
+	while (pool->left_nr) {
+		const struct free_words *left = &pool->left[--pool->left_nr];
+
+		word_pool_give(pool, left->at, left->nr);
+	}
+}
+
 void word_pool_release(struct word_pool *pool)
 {
 	free(pool->hole);
+	free(pool->left);
 	*pool = (struct word_pool){};
 }

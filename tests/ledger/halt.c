@@ -59,7 +59,9 @@ static const struct books *open_ledger(const char *path)
 
 	while (fd >= 0 && !kill(pid, 0) && !fstat(fd, &st) && st.st_size < (off_t)sizeof(*map))
 		nap(200);
-	if (st.st_size >= (off_t)sizeof(*map))
+	if (fd >= 0 && st.st_size < (off_t)sizeof(*map))
+		die("the program has ended");
+	if (fd >= 0)
 		map = mmap(NULL, st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		die("this is no ledger");

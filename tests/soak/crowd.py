@@ -27,7 +27,7 @@ class Member:
 
     def __init__(self, kind, pid, started_ns):
         self.kind, self.pid, self.started_ns = kind, pid, started_ns
-        self.ended_ns = None
+        self.ended_ns = self.status = None
         self.into = self.out = None
         self.socket_path = self.connection = None
         self.buffer = b""
@@ -85,7 +85,7 @@ class Nursery(Grouped):
             answer = json.loads(self.line(60))
             if "pid" in answer:
                 return answer["pid"]
-            self.endings[answer["ended"]] = answer["at"]
+            self.endings[answer["ended"]] = answer["at"], answer["status"]
 
     def hear_of_ends(self):
         """Of all that have ended till now."""
@@ -204,8 +204,9 @@ class Crowd:
             member.set_key(index)
 
     def note_ends(self):
-        for pid, at in self.nursery.endings.items():
-            self.living.pop(pid).ended_ns = at
+        for pid, (at, status) in self.nursery.endings.items():
+            member = self.living.pop(pid)
+            member.ended_ns, member.status = at, status
         self.nursery.endings.clear()
 
     def hear_of_ends(self):

@@ -2,8 +2,8 @@
 """nursery.py: starts programs that are to have its control group and its C library from their first instruction on.
 
 A line of stdin is {"argv", "env", "in", "out"}, the last two are FIFOs or files; the answer is {"pid"}. {} starts
-nothing. Before each answer, and between them, it says who has ended: {"ended", "at"}, a PID and
-CLOCK_MONOTONIC in ns.
+nothing. Before each answer, and between them, it says who has ended: {"ended", "at", "status"}, a PID,
+CLOCK_MONOTONIC in ns and the exit status, which is negative after a signal.
 """
 import json
 import os
@@ -37,12 +37,12 @@ def say(**what):
 def say_who_has_ended():
     while True:
         try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return
         if not pid:
             return
-        say(ended=pid, at=time.monotonic_ns())
+        say(ended=pid, at=time.monotonic_ns(), status=os.waitstatus_to_exitcode(status))
 
 
 def main():

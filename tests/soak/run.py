@@ -150,9 +150,10 @@ class Soak:
 
     def end(self):
         """Those with a ledger stand still in the last snapshot, which is of now. Who attacks goes on."""
-        for member in self.ledgers:
-            ledger.halt(self.bench, member.pid, 0)
         self.crowd.hear_of_ends()
+        for member in self.ledgers:
+            if not member.ended_ns:
+                ledger.halt(self.bench, member.pid, 0)
         kept = harness.bpf_ids(self.recorder.pid)
         self.recorder.popen.send_signal(signal.SIGTERM if self.attackers else signal.SIGINT)
         self.ended_ns = time.monotonic_ns()
@@ -167,9 +168,9 @@ class Soak:
                        and harness.changed_code(member.pid)]
         if self.attackers:
             self.attackers.end()
-        self.dead = [f"{member.kind}.{member.pid}" for member in self.crowd.members
-                     if member.kind not in ("commuter", "births", "twins") and not harness.is_running(member.pid)]
-
+        self.crowd.hear_of_ends()
+        self.dead = [f"{member.kind}.{member.pid}: {member.status}" for member in self.crowd.members
+                     if member.kind not in ("commuter", "births", "twins") and member.ended_ns]
 
     def wait_for_recorder(self):
         """Its exit status; and of its end, how long it ran for and waited for a processor, in seconds."""

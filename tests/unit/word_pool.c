@@ -22,6 +22,23 @@ Test(word_pool, what_is_given_back_is_taken_again)
 	word_pool_release(&pool);
 }
 
+Test(word_pool, what_is_left_is_free_when_its_readers_are_done)
+{
+	struct word_pool pool = {};
+
+	cr_expect_eq(word_pool_take(&pool, 10, 30), 0);
+	cr_expect_eq(word_pool_take(&pool, 20, 30), 10);
+	word_pool_leave(&pool, 0, 10);
+	word_pool_leave(&pool, 10, 20);
+	cr_expect_eq(word_pool_take(&pool, 1, 30), -E2BIG);
+	word_pool_settle(&pool);
+	cr_expect_eq(pool.end, 0);
+	cr_expect_eq(word_pool_take(&pool, 30, 30), 0);
+	word_pool_settle(&pool);
+	cr_expect_eq(word_pool_take(&pool, 1, 30), -E2BIG, "once");
+	word_pool_release(&pool);
+}
+
 Test(word_pool, neighbours_become_one)
 {
 	struct word_pool pool = {};

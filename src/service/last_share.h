@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SERVICE_LAST_SHARE_H
+#define ALLOCSNAP_SERVICE_LAST_SHARE_H
+
+/*
+ * How long `record` may be busy with the last snapshots of one user's processes: half of the time. What is more waits, so
+ * nobody delays the others' snapshots by ending processes. Arithmetic only; all in nanoseconds.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bpf_types.h"
+
+/* Zeroed, apart from most_ns: nobody has taken anything. */
+struct last_share {
+	uint64_t most_ns; /* that one user can take at once */
+	uint64_t now_ns;  /* when last_share_advance() was called last */
+	uint64_t taken_ns[USERS_MAX]; /* less half of the time since */
+};
+
+/* What an interval leaves to each user. */
+void last_share_init(struct last_share *share, uint64_t interval_ns);
+
+/* Time has gone by. */
+void last_share_advance(struct last_share *share, uint64_t now_ns);
+
+bool last_share_allows(const struct last_share *share, uint32_t user);
+
+void last_share_take(struct last_share *share, uint32_t user, uint64_t ns);
+
+#endif
