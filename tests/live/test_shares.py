@@ -4,7 +4,7 @@ import os
 import shutil
 import signal
 
-from harness import WORKLOADS, Workload, check, check_equal
+from harness import WORKLOADS, Workload, check, check_equal, wait_for
 from test_record import World
 
 RETIRED_MOST = 16384  # src/collect/forget.h
@@ -38,7 +38,8 @@ def test_shares_tracebacks_that_come_and_go_for_ever(bench):
 
 def program(world, name):
     path = world.bench.path(name)
-    shutil.copy(os.path.join(os.path.abspath(WORKLOADS), "ways"), path)
+    if not os.path.exists(path):
+        shutil.copy(os.path.join(os.path.abspath(WORKLOADS), "ways"), path)
     return world.bench.start([path], kind=Workload, env=world.environment).ready()
 
 
@@ -57,3 +58,22 @@ def test_shares_one_process_cannot_take_all_blocks(bench):
     check_equal(shown["other"]["losses"]["blocks_dropped"], 0, "blocks_dropped of the other")
     greedy.is_unharmed()
     other.is_unharmed()
+
+
+def test_shares_last_snapshots_may_come_later(bench):
+    """Programs of one user end together, and their last snapshots are large: each comes once, in this pass or a later one."""
+    world = World(bench)
+    recorder = world.record_warm("--comm", "greedy", interval="0.1s")
+    greedy = [program(world, "greedy") for _ in range(80)]
+    for one in greedy:
+        one.order("go 4000")
+    for one in greedy:
+        one.popen.kill()
+
+    def lasts():
+        shown = [bench.show(path)["metadata"] for path in recorder.paths() if "/greedy." in path]
+        return [metadata for metadata in shown if metadata["trigger"] == "end"]
+
+    wait_for(lambda: len(lasts()) >= len(greedy), "a last snapshot of each", 60)
+    recorder.end()
+    check_equal(sorted(int(metadata["pid"]) for metadata in lasts()), sorted(one.pid for one in greedy), "last snapshots")
