@@ -38,17 +38,19 @@ SYMBOLS_LIBS := -ldw -lelf -lz -liberty
 LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS) -lsqlite3
 COLLECT_LIBS := -lbpf -lcapstone
 
-# Everything but src/collect and bpf is one library that never sees libbpf.
-API_SRC     := $(wildcard src/base/*.c src/snapshot/*.c src/engine/*.c src/render/*.c)
-LIB_SRC     := $(API_SRC) $(wildcard src/symbols/*.c src/unwind/*.c src/elf/*.c src/parser/*.c \
-		 src/naming/*.c src/archive/*.c src/service/*.c src/fleet/*.c)
-COLLECT_SRC := $(wildcard src/collect/*.c)
-MAIN_SRC    := $(wildcard src/*.c)
+# Four layers: only COLLECT sees libbpf, and the program's own code is above all libraries.
+rooms       = $(foreach room,$(1),$(wildcard src/$(room)/*.c))
+API_SRC     := $(call rooms,base snapshot engine render)
+LIB_SRC     := $(API_SRC) $(call rooms,symbols unwind elf sandbox symbolize fleet)
+COLLECT_SRC := $(call rooms,collect/*)
+APP_SRC     := $(call rooms,cli doctor record record/*)
+MAIN_SRC    := src/main.c $(APP_SRC)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
 
 obj  = $(patsubst %.c,$(OUT)/%.o,$(1))
 LIB     := $(OUT)/liballocsnap.a
 COLLECT := $(OUT)/liballocsnap-collect.a
+APP     := $(OUT)/liballocsnap-app.a
 SKEL    := $(OUT)/allocsnap.skel.h
 BIN     := $(if $(SAN),$(OUT)/allocsnap,allocsnap)
 
@@ -104,11 +106,12 @@ $(OUT)/%.o: %.c VERSION
 
 $(LIB): $(call obj,$(LIB_SRC))
 $(COLLECT): $(call obj,$(COLLECT_SRC))
-$(LIB) $(COLLECT):
+$(APP): $(call obj,$(APP_SRC))
+$(LIB) $(COLLECT) $(APP):
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(BIN): $(call obj,$(MAIN_SRC)) $(COLLECT) $(LIB)
+$(BIN): $(call obj,src/main.c) $(APP) $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
 

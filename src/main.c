@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "cmd.h"
+#include "cli/cmd.h"
 
 extern const struct command cmd_attach, cmd_run, cmd_record, cmd_stats, cmd_diff, cmd_show, cmd_convert,
 	cmd_symbolize, cmd_fleet, cmd_doctor;

@@ -2,7 +2,7 @@
 # How the tests are built and run; part of the Makefile.
 
 UNIT_SRC    := $(wildcard tests/unit/*.c)
-FAKE_SRC    := $(wildcard tests/fake_bpf/*.c) tests/unit/leaks.c src/collect/weight.c
+FAKE_SRC    := $(wildcard tests/fake_bpf/*.c) tests/unit/leaks.c src/collect/build/weight.c
 WORKLOADS   := $(patsubst tests/workloads/%.c,$(OUT)/workloads/%,$(wildcard tests/workloads/*.c)) \
 	       $(patsubst tests/workloads/%.cc,$(OUT)/workloads/%,$(wildcard tests/workloads/*.cc))
 
@@ -33,7 +33,7 @@ workloads: $(WORKLOADS)
 
 $(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Ibpf
 
-$(OUT)/unit: $(call obj,$(UNIT_SRC)) $(COLLECT) $(LIB)
+$(OUT)/unit: $(call obj,$(UNIT_SRC)) $(APP) $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -lcriterion -o $@
 

@@ -22,7 +22,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "bpf_types.h"
-#include "collect/recorded.h"
+#include "collect/session/recorded.h"
 #include "unwind_frame.h"
 
 #define SPACING_US 50

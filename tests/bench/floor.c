@@ -16,7 +16,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/uprobe_multi.h"
+#include "collect/probe/uprobe_multi.h"
 #include "elf/allocators.h"
 #include "elf/object_facts.h"
 #include "floor.skel.h"

@@ -6,7 +6,7 @@
  * places, whose draws are independent. Seeds are fixed: a run today fails tomorrow, or never.
  */
 #include "target.h"
-#include "../../src/collect/weight.h"
+#include "../../src/collect/build/weight.h"
 #include <bpf/bpf_helpers.h>
 #include <math.h>
 

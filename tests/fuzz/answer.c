@@ -17,9 +17,9 @@
 #include "elf/allocators.h"
 #include "elf/object_facts.h"
 #include "elf/object_traits.h"
-#include "parser/channel.h"
-#include "parser/parser.h"
-#include "parser/serve.h"
+#include "sandbox/channel.h"
+#include "sandbox/parser.h"
+#include "sandbox/serve.h"
 #include "unwind/packed_table.h"
 
 #define KIND_PACKED 5 /* no question: what lies on disk */

@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "elf/object_facts.h"
 #include "elf/object_traits.h"
-#include "parser/messages.h"
+#include "sandbox/messages.h"
 #include "unwind/packed_table.h"
 
 static const struct verdict no_error;

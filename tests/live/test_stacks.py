@@ -2,7 +2,7 @@
 """Allocator calls inside allocator calls on other stacks: the target lives, its books are right.
 
 A return probe on such a call can make the kernel lose the outer one's return address and end the
-process with SIGILL; see src/collect/uprobe_multi.h. Kernels before 6.13 have no sessions: there such
+process with SIGILL; see src/collect/probe/uprobe_multi.h. Kernels before 6.13 have no sessions: there such
 a target is recorded without return probes.
 """
 import os

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "service/metrics.h"
+#include "record/metrics.h"
 
 #define PROCESS_NR 1200
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "archive/archive.h"
+#include "record/retention/archive.h"
 
 #define KIB 1024ULL
 #define FILE_BYTES (4 * KIB)

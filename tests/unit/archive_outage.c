@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "archive/outage.h"
+#include "record/retention/outage.h"
 
 Test(archive_outage, is_news_when_it_begins_and_when_it_changes)
 {

@@ -14,7 +14,7 @@
 
 #include "base/array.h"
 #include "base/capabilities.h"
-#include "service/privileges.h"
+#include "base/privileges.h"
 #include "skip.h"
 
 #define BPF_ONLY CAPABILITY(CAP_BPF)

@@ -2,9 +2,9 @@
 /* A budget, with simulated clocks. */
 #include <criterion/criterion.h>
 
-#include "collect/budget.h"
-#include "collect/cost.h"
-#include "collect/shares.h"
+#include "collect/budget/budget.h"
+#include "collect/budget/cost.h"
+#include "collect/session/shares.h"
 
 #define MS 1000000ULL
 

@@ -3,8 +3,8 @@
 #include <criterion/redirect.h>
 
 /* The commands are in no library. */
-#include "cmd.c"
-#include "cmd_help.c"
+#include "cli/cmd.c"
+#include "cli/cmd_help.c"
 
 struct shared {
 	bool quiet;

@@ -13,9 +13,9 @@
 #include "base/reason.h"
 #include "elf/allocators.h"
 #include "parser_fixture.h"
-#include "collect/mappings.h"
-#include "collect/proc.h"
-#include "collect/store.h"
+#include "collect/process/mappings.h"
+#include "collect/process/proc.h"
+#include "collect/build/store.h"
 
 Test(allocators, are_known_by_file_name)
 {

@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collect/file_identity.h"
-#include "collect/keeper.h"
-#include "collect/uprobe_multi.h"
+#include "collect/process/file_identity.h"
+#include "collect/probe/keeper.h"
+#include "collect/probe/uprobe_multi.h"
 #include "parser_fixture.h"
 
 #define PATIENCE_MS 10000

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Facts of files with the same bytes, and of those that only look as if. */
-#include "collect/facts_store.h"
+#include "collect/process/facts_store.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "elf/allocators.h"
-#include "parser/conversation.h"
+#include "sandbox/conversation.h"
 #include "parser_fixture.h"
 
 /* Of libc6, small, and defines malloc. */

@@ -3,9 +3,9 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "collect/forget.h"
-#include "collect/objects.h"
-#include "collect/resolve.h"
+#include "collect/build/forget.h"
+#include "collect/process/objects.h"
+#include "collect/build/resolve.h"
 
 #define IMAGE 7
 #define FRAMES 5

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Which files say that their process switches stacks. */
-#include "collect/hazards.h"
+#include "collect/probe/hazards.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "base/reason.h"
 #include "elf/object_facts.h"
 #include "parser_fixture.h"
-#include "collect/mappings.h"
+#include "collect/process/mappings.h"
 #include "skip.h"
 
 /* What makes this program one of them. */

@@ -2,9 +2,9 @@
 /* What is summed up over processes, those that are gone included, and of whom nothing is known. */
 #include <criterion/criterion.h>
 
-#include "collect/health.h"
-#include "collect/objects.h"
-#include "collect/target.h"
+#include "collect/session/health.h"
+#include "collect/process/objects.h"
+#include "collect/target/target.h"
 
 static void find(struct found_losses *found, uint64_t exec_cnt, uint64_t late, uint64_t limited)
 {

@@ -15,8 +15,8 @@
 #include "base/reason.h"
 #include "elf/elf_object.h"
 #include "parser_fixture.h"
-#include "collect/mapping_events.h"
-#include "collect/mappings.h"
+#include "collect/process/mapping_events.h"
+#include "collect/process/mappings.h"
 
 #define NO_PROCESS 0x3fffffff
 

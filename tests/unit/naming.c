@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "naming/naming.h"
-#include "naming/object_files.h"
+#include "symbolize/naming.h"
+#include "symbolize/object_files.h"
 #include "snapshot.h"
 #include "symbols_fixture.h"
 

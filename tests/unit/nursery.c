@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "collect/drained_blocks.h"
-#include "collect/nursery.h"
+#include "collect/drain/drained_blocks.h"
+#include "collect/drain/nursery.h"
 
 #define PLACES 64
 

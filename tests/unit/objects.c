@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Which file is which object: by what the opened file says, also after it was written to. Needs root, as recording does. */
-#include "collect/objects.h"
+#include "collect/process/objects.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "collect/file_watch.h"
-#include "collect/open_file.h"
+#include "collect/probe/file_watch.h"
+#include "collect/process/open_file.h"
 #include "parser_fixture.h"
 
 #define NO_PROCESS 0x3fffffff

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/reason.h"
-#include "collect/mappings.h"
+#include "collect/process/mappings.h"
 #include "parser_fixture.h"
 
 static struct objects new_objects(void)

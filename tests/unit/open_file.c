@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/open_file.h"
+#include "collect/process/open_file.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collect/open_orders.h"
+#include "collect/process/open_orders.h"
 #include "file_fixture.h"
 #include "parser_fixture.h"
 

@@ -2,7 +2,7 @@
 /* What one process may take of the recorder's time by mapping code. */
 #include <criterion/criterion.h>
 
-#include "collect/pace.h"
+#include "collect/process/pace.h"
 
 #define SECOND 1000000000ULL
 

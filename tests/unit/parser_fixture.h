@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "parser/channel.h"
-#include "parser/parser.h"
+#include "sandbox/channel.h"
+#include "sandbox/parser.h"
 #include "symbols_fixture.h"
 
 /* read NULL: its work; cpu_ns 0: the default. It must open. */

@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect.h"
-#include "collect/room.h"
+#include "collect/drain/room.h"
 
 #define MIB (1ULL << 20)
 

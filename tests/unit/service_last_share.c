@@ -2,7 +2,7 @@
 /* How long the last snapshots of one user's processes may take. */
 #include <criterion/criterion.h>
 
-#include "service/last_share.h"
+#include "record/last_share.h"
 
 #define SECOND 1000000000ULL
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "service/log.h"
+#include "base/log.h"
 
 static FILE *file;
 static char text[4096];

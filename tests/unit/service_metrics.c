@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "service/metrics.h"
+#include "record/metrics.h"
 
 static char folder[] = "/tmp/allocsnap-metrics.XXXXXX";
 

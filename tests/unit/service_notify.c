@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "service/notify.h"
+#include "record/notify.h"
 
 static char folder[] = "/tmp/allocsnap-notify.XXXXXX";
 static int manager = -1;

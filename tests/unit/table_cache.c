@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Unwind tables that are kept on disk. */
-#include "collect/unwind_cache.h"
+#include "collect/unwind/unwind_cache.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

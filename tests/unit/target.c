@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Which events of a pid are a target's, and which execs the books know of already. */
-#include "collect/target.h"
+#include "collect/target/target.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

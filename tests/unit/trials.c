@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Trials on a child of ours: what they say of what it does not come through. */
-#include "collect/trials.h"
+#include "collect/probe/trials.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "collect/trials_private.h"
+#include "collect/probe/trials_private.h"
 
 #define NO_CALL 100000
 

@@ -26,7 +26,7 @@
 
 #include "base/reason.h"
 #include "bpf_types.h"
-#include "collect/recorded.h"
+#include "collect/session/recorded.h"
 #include "stopper.h"
 #include "unwind_frame.h"
 

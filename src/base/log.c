@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/units.h"
+
+bool log_is_journal(void)
+{
+	const char *text = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat st;
+
+	return text && sscanf(text, "%llu:%llu", &device, &inode) == 2 &&
+	       !fstat(STDERR_FILENO, &st) && st.st_dev == device && st.st_ino == inode;
+}
+
+/* Every byte may become \xNN. */
+static char *clean_line(const char *fmt, va_list args)
+{
+	char *text, *clean;
+	size_t room;
+
+	if (vasprintf(&text, fmt, args) < 0)
+		return NULL;
+	room = 4 * strlen(text) + 1;
+	clean = malloc(room);
+	if (clean)
+		clean_text(clean, room, text);
+	free(text);
+	return clean;
+}
+
+void log_vline(int priority, const char *fmt, va_list args)
+{
+	char *line = clean_line(fmt, args), first[16] = "allocsnap: ";
+
+	if (log_is_journal())
+		snprintf(first, sizeof(first), "<%d>", LOG_PRI(priority));
+	fprintf(stderr, "%s%s\n", first, line ?: strerror(ENOMEM));
+	free(line);
+}
+
+void log_line(int priority, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	log_vline(priority, fmt, args);
+	va_end(args);
+}

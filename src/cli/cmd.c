@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/cmd.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "base/units.h"
+#include "cli/cmd_help.h"
+#include "render/clean.h"
+#include "base/log.h"
+
+/* ---- what is said on stderr --------------------------------------------------------------- */
+
+static void say_line(int priority, const char *fmt, va_list args)
+{
+	fflush(stdout);
+	log_vline(priority, fmt, args);
+}
+
+void say(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	say_line(LOG_INFO, fmt, args);
+	va_end(args);
+}
+
+int say_failure(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	say_line(LOG_ERR, fmt, args);
+	va_end(args);
+	return EXIT_FAILED;
+}
+
+int say_refusal(const struct command *command, const char *fmt, ...)
+{
+	va_list args;
+	char *why;
+
+	va_start(args, fmt);
+	why = clean_vformat(fmt, args);
+	va_end(args);
+	say_failure("%s: %s; see 'allocsnap %s --help'", command->name, why ?: strerror(ENOMEM),
+		    command->name);
+	free(why);
+	return EXIT_REFUSED;
+}
+
+/* ---- one command line --------------------------------------------------------------------- */
+
+struct parser {
+	const struct command *command;
+	char *options;		 /* the command's struct */
+	char **rest;		 /* what is still to be read; ends with NULL */
+	struct string_list args;
+	bool options_ended;
+	bool help;
+};
+
+/* An option as it was found: its row, and the field it writes. */
+struct found_option {
+	const struct option_row *row;
+	void *field;
+	char shown[80]; /* "--top", "-o": for messages */
+};
+
+static bool row_is(const struct option_row *row, const char *name, size_t len, char letter)
+{
+	if (letter)
+		return row->letter == letter;
+	return strlen(row->name) == len && !memcmp(row->name, name, len);
+}
+
+/* Either by name or, where letter is not 0, by letter. NULL if there is no such option. */
+static const struct option_row *find_row(const struct parser *parser, const char *name, size_t len,
+					 char letter, void **ret_field)
+{
+	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++) {
+		const struct option_group *group = &parser->command->option[i];
+
+		for (const struct option_row *row = group->row; row && row->name; row++) {
+			if (!row_is(row, name, len, letter))
+				continue;
+			*ret_field = parser->options + group->base + row->offset;
+			return row;
+		}
+	}
+	return NULL;
+}
+
+static int parse_number(const struct found_option *option, const char *text, struct reason *why)
+{
+	const struct option_row *row = option->row;
+	uint64_t most = row->most ?: UINT64_MAX;
+	int err = parse_count(text, row->least, most, option->field);
+
+	if (!err)
+		return 0;
+	if (!row->most)
+		return reason_set(why, err, "'%.100s' is not a whole number of at least %ju", text,
+				  (uintmax_t)row->least);
+	return reason_set(why, err, "'%.100s' is not a whole number from %ju to %ju", text,
+			  (uintmax_t)row->least, (uintmax_t)most);
+}
+
+static int parse_time(const struct found_option *option, const char *text, struct reason *why)
+{
+	const struct option_row *row = option->row;
+	uint64_t ns;
+	int err = parse_duration(text, &ns);
+
+	if (err)
+		return reason_set(why, err, "'%.100s' is not a duration such as 250ms, 10s, 5m, "
+					    "2h or 1d", text);
+	if (ns < row->least)
+		return reason_set(why, -ERANGE, "'%.100s' is less than %gs", text,
+				  row->least / 1e9);
+	if (row->most && ns > row->most)
+		return reason_set(why, -ERANGE, "'%.100s' is more than %gs", text, row->most / 1e9);
+	*(uint64_t *)option->field = ns;
+	return 0;
+}
+
+static int parse_string(const struct found_option *option, const char *text, struct reason *why)
+{
+	if (!*text)
+		return reason_set(why, -EINVAL, "%s must not be empty", option->row->arg);
+	if (option->row->kind == OPTION_LIST)
+		return array_push((struct string_list *)option->field, item, text);
+	*(const char **)option->field = text;
+	return 0;
+}
+
+static int parse_value(const struct found_option *option, const char *text, struct reason *why)
+{
+	switch (option->row->kind) {
+	case OPTION_FLAG:
+		*(bool *)option->field = true;
+		return 0;
+	case OPTION_COUNT:
+		return parse_number(option, text, why);
+	case OPTION_DURATION:
+		return parse_time(option, text, why);
+	case OPTION_STRING:
+	case OPTION_LIST:
+		return parse_string(option, text, why);
+	case OPTION_CUSTOM:
+		return option->row->parse(text, option->field, why);
+	}
+	return -EINVAL;
+}
+
+static int set_option(const struct parser *parser, const struct found_option *option,
+		      const char *text)
+{
+	struct reason why = { "out of memory" };
+
+	if (!parse_value(option, text, &why))
+		return 0;
+	return say_refusal(parser->command, "%s: %s", option->shown, why.text);
+}
+
+/* The value is in the same word (NULL: it is not) or the next one. */
+static int set_with_value(struct parser *parser, const struct found_option *option,
+			  const char *value)
+{
+	if (!value)
+		value = *parser->rest;
+	if (!value)
+		return say_refusal(parser->command, "%s needs %s", option->shown, option->row->arg);
+	if (value == *parser->rest)
+		parser->rest++;
+	return set_option(parser, option, value);
+}
+
+static int parse_long(struct parser *parser, const char *name)
+{
+	size_t len = strcspn(name, "=");
+	const char *value = name[len] ? name + len + 1 : NULL;
+	struct found_option option = {};
+
+	if (!strcmp(name, "help")) {
+		parser->help = true;
+		return 0;
+	}
+	option.row = find_row(parser, name, len, 0, &option.field);
+	if (!option.row)
+		return say_refusal(parser->command, "unknown option --%.*s", (int)len, name);
+	snprintf(option.shown, sizeof(option.shown), "--%s", option.row->name);
+	if (option.row->arg)
+		return set_with_value(parser, &option, value);
+	if (value)
+		return say_refusal(parser->command, "%s takes no value", option.shown);
+	return set_option(parser, &option, NULL);
+}
+
+/* A word of letters: flags, then at most one option that takes what is left as its value. */
+static int parse_letters(struct parser *parser, const char *letters)
+{
+	int status = 0;
+
+	for (; *letters && !status; letters++) {
+		struct found_option option = { .shown = { '-', *letters } };
+
+		option.row = find_row(parser, NULL, 0, *letters, &option.field);
+		if (!option.row && *letters == 'h')
+			parser->help = true;
+		else if (!option.row)
+			return say_refusal(parser->command, "unknown option -%c", *letters);
+		else if (option.row->arg)
+			return set_with_value(parser, &option, letters[1] ? letters + 1 : NULL);
+		else
+			status = set_option(parser, &option, NULL);
+	}
+	return status;
+}
+
+static int parse_word(struct parser *parser)
+{
+	char *word = *parser->rest++;
+
+	if (parser->options_ended || word[0] != '-' || !word[1]) {
+		parser->options_ended |= parser->command->stop_at_first_arg;
+		if (array_push(&parser->args, item, word))
+			return say_failure("%s", strerror(ENOMEM));
+		return 0;
+	}
+	if (word[1] != '-')
+		return parse_letters(parser, word + 1);
+	if (word[2])
+		return parse_long(parser, word + 2);
+	parser->options_ended = true;
+	return 0;
+}
+
+static int check_args(const struct parser *parser)
+{
+	const struct command *command = parser->command;
+	size_t nr = parser->args.item_nr;
+
+	if (nr < command->arg_min)
+		return say_refusal(command, "missing argument: %s %s", command->name,
+				   command->args);
+	if (nr > command->arg_max)
+		return say_refusal(command, "one argument too many, '%s': %s%s%s",
+				   parser->args.item[command->arg_max], command->name,
+				   *command->args ? " " : "", command->args);
+	return 0;
+}
+
+static int parse_words(struct parser *parser)
+{
+	int status = 0;
+
+	while (*parser->rest && !status && !parser->help)
+		status = parse_word(parser);
+	if (!status && !parser->help)
+		status = check_args(parser);
+	if (!status && array_push(&parser->args, item, NULL))
+		status = say_failure("%s", strerror(ENOMEM));
+	return status;
+}
+
+static void free_lists(struct parser *parser)
+{
+	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++) {
+		const struct option_group *group = &parser->command->option[i];
+
+		for (const struct option_row *row = group->row; row && row->name; row++) {
+			void *field = parser->options + group->base + row->offset;
+
+			if (row->kind == OPTION_LIST)
+				free(((struct string_list *)field)->item);
+		}
+	}
+}
+
+static int run_parsed(const struct parser *parser)
+{
+	struct arguments args = {
+		.item = parser->args.item,
+		.item_nr = parser->args.item_nr - 1, /* without the NULL */
+	};
+
+	if (parser->help)
+		return print_command_help(parser->command);
+	return parser->command->run(parser->options, &args);
+}
+
+static int run_command(const struct command *command, char **words)
+{
+	struct parser parser = { .command = command, .rest = words };
+	int status;
+
+	parser.options = calloc(1, command->options_size + 1);
+	if (!parser.options)
+		return say_failure("%s", strerror(ENOMEM));
+	if (command->defaults)
+		memcpy(parser.options, command->defaults, command->options_size);
+	status = parse_words(&parser);
+	if (!status)
+		status = run_parsed(&parser);
+	free_lists(&parser);
+	free(parser.args.item);
+	free(parser.options);
+	return status;
+}
+
+/* ---- the program -------------------------------------------------------------------------- */
+
+/* The last word of its name is what it is called by. */
+static const struct command *find_command(const struct command *const *commands, const char *word)
+{
+	for (; *commands; commands++) {
+		const char *space = strrchr((*commands)->name, ' ');
+
+		if (!strcmp(space ? space + 1 : (*commands)->name, word))
+			return *commands;
+	}
+	return NULL;
+}
+
+static bool asks_help(const char *word)
+{
+	return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+static int run_subcommand(const struct command *command, char **words)
+{
+	const struct command *subcommand;
+
+	if (!*words)
+		return say_refusal(command, "no command");
+	if (asks_help(*words))
+		return print_subcommands_help(command);
+	if (**words == '-')
+		return say_refusal(command, "unknown option %s", *words);
+	subcommand = find_command(command->subcommand, *words);
+	if (!subcommand)
+		return say_refusal(command, "unknown command %s", *words);
+	return run_command(subcommand, words + 1);
+}
+
+static int refuse_word(const char *what, const char *word)
+{
+	say("%s%s; see 'allocsnap --help'", what, word);
+	return EXIT_REFUSED;
+}
+
+static int dispatch(char **argv, const struct command *const *commands)
+{
+	const char *word = argv[0] ? argv[1] : NULL;
+	const struct command *command;
+
+	if (!word)
+		return refuse_word("no command", "");
+	if (asks_help(word))
+		return print_program_help(commands);
+	if (!strcmp(word, "--version"))
+		return print_version();
+	if (word[0] == '-')
+		return refuse_word("unknown option ", word);
+	command = find_command(commands, word);
+	if (!command)
+		return refuse_word("unknown command ", word);
+	return command->subcommand ? run_subcommand(command, argv + 2) : run_command(command, argv + 2);
+}
+
+/* Output that did not arrive is a failure, but a reader that went away knows it. */
+static int finish_stdout(int status)
+{
+	bool failed = ferror(stdout);
+
+	errno = 0;
+	failed |= fflush(stdout) != 0;
+	if (fclose(stdout) && errno != EBADF)
+		failed = true;
+	if (!failed)
+		return status;
+	if (errno != EPIPE && status != EXIT_FAILED)
+		say_failure("cannot write: %s", strerror(errno ?: EIO));
+	return status ?: EXIT_FAILED;
+}
+
+int commands_main(int argc, char **argv, const struct command *const *commands)
+{
+	(void)argc;
+	return finish_stdout(dispatch(argv, commands));
+}

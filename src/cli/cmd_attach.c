@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* allocsnap attach: records running processes until told to stop, a snapshot each interval. */
+#include "cli/cmd_attach.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/reason.h"
+#include "base/units.h"
+#include "collect.h"
+#include "collect/build/store.h"
+#include "record/recording_show.h"
+
+extern const struct command cmd_attach;
+
+static int add_targets(struct collector *collector, const struct arguments *args)
+{
+	struct reason why = { "out of memory" };
+	uint64_t id;
+
+	for (size_t i = 0; i < args->item_nr; i++) {
+		if (parse_count(args->item[i], 1, INT32_MAX, &id))
+			return say_refusal(&cmd_attach, "'%s' is no PID", args->item[i]);
+		if (collector__start(collector, id, &why)) {
+			say_notes(collector);
+			return say_failure("%s", why.text);
+		}
+	}
+	return EXIT_DONE;
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct capture_options *options = command_options;
+	const struct recording_options recording = recording_of(options);
+	int signal_fd, status = check_capture(&cmd_attach, options);
+	struct collector *collector;
+	struct reason why = {};
+
+	if (status)
+		return status;
+	signal_fd = open_signals();
+	if (signal_fd < 0)
+		return say_failure("cannot wait for signals: %s", strerror(errno));
+	collector = open_collector(options);
+	status = collector ? add_targets(collector, args) : EXIT_FAILED;
+	if (status == EXIT_DONE && store_check(options->recording.dir, &why))
+		status = say_failure("%s", why.text);
+	if (status == EXIT_DONE)
+		status = drop_privileges(collector, options->recording.dir, 0);
+	if (status == EXIT_DONE)
+		status = record_until_told(&recording, collector, signal_fd);
+	collector__close(collector);
+	close(signal_fd);
+	return status;
+}
+
+const struct command cmd_attach = {
+	.name = "attach",
+	.args = "PID…",
+	.arg_min = 1,
+	.arg_max = UINT_MAX,
+	.help = "record running processes: a snapshot of every live block, each interval",
+	.detail = "Ends with a last snapshot on Ctrl-C, SIGTERM, after --duration or --count, and when the\n"
+		  "processes have ended. SIGUSR1 takes a snapshot now, SIGUSR2 clears the traces and the peak.\n"
+		  "The paths of the files written go to standard output, one a line.\n"
+		  FOLLOW_FORKS_DETAIL PROBE_DETAIL,
+	.option = { { capture_rows } },
+	.defaults = &capture_defaults,
+	.options_size = sizeof(struct capture_options),
+	.run = run,
+};

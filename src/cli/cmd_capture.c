@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/file_name.h"
+#include "base/parse_size.h"
+#include "base/reason.h"
+#include "cli/cmd_attach.h"
+#include "collect.h"
+#include "collect/drain/room.h"
+#include "elf/custom_allocators.h"
+#include "base/privileges.h"
+
+#define FIELD(name) offsetof(struct capture_options, name)
+
+static const struct {
+	const char *name, *help;
+	enum collector_unwinder unwinder;
+} unwinders[] = {
+	{ "auto", "unwind tables; frame pointers in code without any (default)",
+	  COLLECTOR_UNWIND_AUTO },
+	{ "dwarf", "unwind tables only", COLLECTOR_UNWIND_DWARF },
+	{ "fp", "frame pointers only", COLLECTOR_UNWIND_FP },
+};
+
+static bool unwinder_choice(size_t at, struct option_choice *ret)
+{
+	if (at >= ARRAY_SIZE(unwinders))
+		return false;
+	*ret = (struct option_choice){ unwinders[at].name, unwinders[at].help };
+	return true;
+}
+
+static int parse_unwinder(const char *text, void *field, struct reason *why)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(unwinders); i++) {
+		if (strcmp(text, unwinders[i].name))
+			continue;
+		*(enum collector_unwinder *)field = unwinders[i].unwinder;
+		return 0;
+	}
+	return reason_set(why, -EINVAL, "'%.100s' is none of auto, dwarf, fp", text);
+}
+
+static int parse_max_blocks(const char *text, void *field, struct reason *why)
+{
+	uint64_t blocks;
+
+	if (parse_size(text, &blocks) || !blocks || blocks > COLLECTOR_MAX_BLOCKS_MOST)
+		return reason_set(why, -EINVAL, "'%.100s' is no number from 1 to 128M (%u)", text,
+				  COLLECTOR_MAX_BLOCKS_MOST);
+	*(uint64_t *)field = blocks;
+	return 0;
+}
+
+/* Of 1 byte at least: without the option there is no limit. */
+static int parse_bytes(const char *text, void *field, struct reason *why)
+{
+	uint64_t bytes;
+
+	if (parse_size(text, &bytes) || !bytes)
+		return reason_set(why, -EINVAL, "'%.100s' is not a size such as 4096, 64K, 10MiB or 1G",
+				  text);
+	*(uint64_t *)field = bytes;
+	return 0;
+}
+
+static int parse_sample(const char *text, void *field, struct reason *why)
+{
+	uint64_t bytes = 0;
+	int err = parse_bytes(text, &bytes, why);
+
+	if (err)
+		return err;
+	if (bytes > COLLECTOR_SAMPLE_BYTES_MOST)
+		return reason_set(why, -EINVAL, "'%.100s' is more than 64G", text);
+	*(uint64_t *)field = bytes;
+	return 0;
+}
+
+static const struct {
+	const char *name, *help;
+	enum collector_domains domain;
+} domains[] = {
+	{ "malloc", "all heaps (default)", COLLECTOR_MALLOC },
+	{ "mmap", "mmap, munmap, mremap, also those that a heap makes", COLLECTOR_MMAP },
+	{ "glibc", "that heap only; malloc where it is linked statically", COLLECTOR_GLIBC },
+	{ "musl", "that heap only; malloc where it is linked statically", COLLECTOR_MUSL },
+	{ "jemalloc", "that heap only", COLLECTOR_JEMALLOC },
+	{ "tcmalloc", "that heap only", COLLECTOR_TCMALLOC },
+	{ "mimalloc", "that heap only", COLLECTOR_MIMALLOC },
+};
+
+static bool domain_choice(size_t at, struct option_choice *ret)
+{
+	if (at >= ARRAY_SIZE(domains))
+		return false;
+	*ret = (struct option_choice){ domains[at].name, domains[at].help };
+	return true;
+}
+
+/* 0: there is none of that name. */
+static uint32_t domain_named(const char *name, size_t bytes)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(domains); i++)
+		if (strlen(domains[i].name) == bytes && !memcmp(domains[i].name, name, bytes))
+			return domains[i].domain;
+	return 0;
+}
+
+static int parse_domains(const char *text, void *field, struct reason *why)
+{
+	uint32_t found = 0;
+
+	for (const char *name = text;; name++) {
+		size_t bytes = strcspn(name, ",");
+		uint32_t domain = domain_named(name, bytes);
+
+		if (!domain)
+			return reason_set(why, -EINVAL, "'%.*s' is none of malloc, mmap, glibc, musl, jemalloc, tcmalloc, mimalloc",
+					  (int)(bytes < 100 ? bytes : 100), name);
+		found |= domain;
+		name += bytes;
+		if (!*name)
+			break;
+	}
+	*(uint32_t *)field = found;
+	return 0;
+}
+
+static int parse_compact(const char *text, void *field, struct reason *why)
+{
+	(void)text, (void)why;
+	*(bool *)field = true;
+	return 0;
+}
+
+static int parse_no_compact(const char *text, void *field, struct reason *why)
+{
+	(void)text, (void)why;
+	*(bool *)field = false;
+	return 0;
+}
+
+const struct option_row capture_rows[] = {
+	{ "output", 'o', OPTION_STRING, FIELD(recording.dir), .arg = "DIR",
+	  .help = "write DIR/HOST/COMM.PID/TIME.snap (default ./allocsnap-data)" },
+	{ "interval", 'i', OPTION_DURATION, FIELD(recording.interval_ns),
+	  .arg = "TIME", .help = "a snapshot every TIME: 250ms 10s 5m 2h (default 10s; record 60s)",
+	  .least = 10000000 },
+	{ "duration", 'd', OPTION_DURATION, FIELD(recording.duration_ns),
+	  .arg = "TIME", .help = "end after TIME, with a last snapshot" },
+	{ "count", 'n', OPTION_COUNT, FIELD(recording.count), .arg = "N",
+	  .help = "end with the Nth snapshot", .least = 1 },
+	{ "on-growth", 0, OPTION_CUSTOM, FIELD(recording.triggers), .arg = "STEP",
+	  .help = "a snapshot, too, when 20% or 100M more is live than in the last one", .parse = parse_growth },
+	{ "on-peak", 0, OPTION_CUSTOM, FIELD(recording.triggers.peak_percent), .arg = "PCT%",
+	  .help = "and when PCT % more is live than in any: the peak is in one, but for so much", .parse = parse_peak },
+	{ "on-oom", 0, OPTION_FLAG, FIELD(recording.triggers.on_oom),
+	  .help = "and of all in a memory cgroup when the OOM killer chooses one there" },
+	{ "compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact),
+	  .help = "write no addresses and threads, births to the second, compressed", .parse = parse_compact },
+	{ "no-compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact),
+	  .help = "write all that is known of a block, not compressed", .parse = parse_no_compact },
+	{ "no-names", 0, OPTION_FLAG, FIELD(no_names),
+	  .help = "leave frames as build-id and offset, for 'allocsnap symbolize'" },
+	{ "follow-forks", 'f', OPTION_FLAG, FIELD(follow_forks),
+	  .help = "record the processes that it starts, too, each with snapshots of its own" },
+	{ "traceback-limit", 0, OPTION_COUNT, FIELD(traceback_limit),
+	  .arg = "N", .help = "frames kept of a traceback, 1 to 127 (default 64)", .least = 1,
+	  .most = COLLECTOR_TRACEBACK_LIMIT_MAX },
+	{ "unwind", 0, OPTION_CUSTOM, FIELD(unwinder), .arg = "HOW",
+	  .help = "how callers are found:", .parse = parse_unwinder, .choice = unwinder_choice },
+	{ "domain", 0, OPTION_CUSTOM, FIELD(domains), .arg = "NAMES",
+	  .help = "whose blocks are recorded, one or several with commas:", .parse = parse_domains,
+	  .choice = domain_choice },
+	{ "sample", 0, OPTION_CUSTOM, FIELD(sample_bytes), .arg = "SIZE",
+	  .help = "record only samples, one in SIZE bytes on average (512K); sums are estimates then",
+	  .parse = parse_sample },
+	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .arg = "SIZE",
+	  .help = "record no blocks smaller than SIZE bytes: 4096, 64K, 10MiB", .parse = parse_bytes },
+	{ "max-size", 0, OPTION_CUSTOM, FIELD(max_size), .arg = "SIZE",
+	  .help = "record no blocks larger than SIZE bytes", .parse = parse_bytes },
+	{ "max-blocks", 0, OPTION_CUSTOM, FIELD(max_blocks), .arg = "N",
+	  .help = "live blocks that the kernel keeps books of: 1000000, 10M, up to 128M (default 4M)",
+	  .parse = parse_max_blocks },
+	{ "max-tracebacks", 0, OPTION_COUNT, FIELD(max_tracebacks),
+	  .arg = "N", .help = "distinct tracebacks that the kernel keeps (default 262144)",
+	  .least = 1, .most = 1 << 26 },
+	{ "max-memory", 0, OPTION_CUSTOM, FIELD(max_memory), .arg = "SIZE",
+	  .help = "kernel memory for both and for unwind tables, in place of these two: 64M, 1G",
+	  .parse = parse_bytes },
+	{ "max-overhead", 0, OPTION_COUNT, FIELD(max_overhead), .arg = "PCT",
+	  .help = "pause so that recording adds at most PCT % to the program's own CPU time", .least = 1,
+	  .most = COLLECTOR_MAX_OVERHEAD_MOST },
+	{ "no-return-probes", 0, OPTION_FLAG, FIELD(no_return_probes),
+	  .help = "leave return addresses alone, for programs that look at their own stack (slower)" },
+	{ "label", 0, OPTION_LIST, FIELD(label), .arg = "NAME=VALUE",
+	  .help = "say so in every snapshot, for who compares them later: version=1.4; repeatable" },
+	{ "probe", 0, OPTION_LIST, FIELD(probe), .arg = "SPEC",
+	  .help = "an allocator of the program's own (see below); repeatable" },
+	{},
+};
+
+const struct capture_options capture_defaults = {
+	.recording = { .dir = "./allocsnap-data", .interval_ns = 10000000000 },
+};
+
+/* What the command line says, or else ALLOCSNAP_UNWIND: the tests run in all modes. */
+static enum collector_unwinder choose_unwinder(const struct capture_options *options)
+{
+	const char *text = getenv("ALLOCSNAP_UNWIND");
+	enum collector_unwinder unwinder = options->unwinder;
+
+	if (text && unwinder == capture_defaults.unwinder)
+		parse_unwinder(text, &unwinder, NULL);
+	return unwinder;
+}
+
+static struct collector_options collector_options_of(const struct capture_options *options)
+{
+	return (struct collector_options){
+		.unwinder = choose_unwinder(options),
+		.domains = options->domains,
+		.traceback_limit = options->traceback_limit,
+		.max_blocks = options->max_blocks,
+		.max_tracebacks = options->max_tracebacks,
+		.max_memory = options->max_memory,
+		.sample_bytes = options->sample_bytes,
+		.min_size = options->min_size,
+		.max_size = options->max_size,
+		.max_overhead = options->max_overhead,
+		.follow_forks = options->follow_forks,
+		.no_names = options->no_names,
+		.no_return_probes = options->no_return_probes,
+		.on_oom = options->recording.triggers.on_oom,
+		.probe = options->probe.item,
+		.probe_nr = options->probe.item_nr,
+	};
+}
+
+static int check_probes(const struct command *command, const struct capture_options *options)
+{
+	struct custom_allocators *custom = calloc(1, sizeof(*custom));
+	struct reason why = { "out of memory" };
+	int err = custom ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < options->probe.item_nr && !err; i++)
+		err = custom_allocators_add(custom, options->probe.item[i], &why);
+	if (custom)
+		custom_allocators_release(custom);
+	free(custom);
+	if (err == -ENOMEM)
+		return say_failure("%s", why.text);
+	return err ? say_refusal(command, "--probe: %s", why.text) : EXIT_DONE;
+}
+
+static bool is_label(const char *text)
+{
+	size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
+
+	return name && text[name] == '=';
+}
+
+static int check_labels(const struct command *command, const struct capture_options *options)
+{
+	for (size_t i = 0; i < options->label.item_nr; i++)
+		if (!is_label(options->label.item[i]))
+			return say_refusal(command, "--label: '%.100s' is not NAME=VALUE with a NAME of letters, digits, _, . and -",
+					   options->label.item[i]);
+	return EXIT_DONE;
+}
+
+struct recording_options recording_of(const struct capture_options *options)
+{
+	struct recording_options recording = options->recording;
+
+	recording.has_budget = options->max_overhead;
+	recording.label = options->label.item;
+	recording.label_nr = options->label.item_nr;
+	return recording;
+}
+
+int check_capture(const struct command *command, const struct capture_options *options)
+{
+	const struct collector_options collector_options = collector_options_of(options);
+	int status = check_probes(command, options) ?: check_labels(command, options);
+	struct map_room room;
+	struct reason why;
+
+	if (status)
+		return status;
+	if (options->max_size && options->min_size > options->max_size)
+		return say_refusal(command, "--min-size is more than --max-size");
+	if (options->max_memory && (options->max_blocks || options->max_tracebacks))
+		return say_refusal(command, "--max-memory stands in place of --max-blocks and --max-tracebacks");
+	if (map_room_choose(&room, &collector_options, &why))
+		return say_refusal(command, "%s", why.text);
+	return EXIT_DONE;
+}
+
+struct collector *open_collector_of(const struct capture_options *options,
+				    const struct collector_options *more)
+{
+	struct collector_options collector_options = collector_options_of(options);
+	struct reason why = { "out of memory" };
+	struct collector *collector;
+
+	collector_options.everyone = more->everyone;
+	collector_options.rule = more->rule;
+	collector_options.rule_nr = more->rule_nr;
+	collector_options.min_bytes = more->min_bytes;
+	collector = collector__open(&collector_options, &why);
+	if (!collector)
+		say_failure("%s", why.text);
+	return collector;
+}
+
+struct collector *open_collector(const struct capture_options *options)
+{
+	return open_collector_of(options, &(struct collector_options){});
+}
+
+/* This host's folder may be there already, and somebody else's. */
+static uint64_t needed_below(const char *dir)
+{
+	struct utsname machine;
+	uint64_t needed = 0;
+	char *path;
+
+	uname(&machine);
+	clean_file_name(machine.nodename);
+	if (asprintf(&path, "%s/%s", dir, machine.nodename) < 0)
+		return 0;
+	if (!access(path, F_OK))
+		needed = privileges__to_write(path);
+	free(path);
+	return needed;
+}
+
+int drop_privileges(const struct collector *collector, const char *dir, uint64_t also)
+{
+	uint64_t kept = privileges__needed(collector__has_events(collector)) |
+			privileges__to_write(dir) | needed_below(dir) | also;
+	struct reason why = {};
+
+	return privileges__drop(kept, &why) ? say_failure("%s", why.text) : EXIT_DONE;
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* allocsnap convert: snapshots from and to other formats, and parts of them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/file_replace.h"
+#include "base/reason.h"
+#include "cli/cmd_select.h"
+#include "cli/cmd_stats.h"
+#include "cli/input.h"
+#include "snapshot.h"
+
+extern const struct command cmd_convert;
+
+struct output_format;
+
+struct convert_options {
+	const char *output;
+	const struct output_format *format; /* NULL: as the output's name says */
+	bool compress, compact;
+	struct select_options select;
+};
+
+/* ---- formats ------------------------------------------------------------------------------ */
+
+struct output_format {
+	const char *name; /* of --to */
+	const char *help;
+	const char *suffix; /* of files that have it without --to */
+	bool is_binary, can_compress; /* and can be compact */
+
+	/* 0, or a negative errno with a line in *why. The first one writes to stdout. */
+	int (*print)(const struct snapshot *snapshot, const struct convert_options *options);
+	int (*save)(const struct snapshot *snapshot, const struct convert_options *options,
+		    struct reason *why);
+};
+
+static struct snapshot_save_options save_options_of(const struct convert_options *options)
+{
+	return (struct snapshot_save_options){
+		.compress = options->compress,
+		.compact = options->compact,
+	};
+}
+
+static int print_snap(const struct snapshot *snapshot, const struct convert_options *options)
+{
+	struct snapshot_save_options save_options = save_options_of(options);
+	void *bytes = NULL;
+	size_t len;
+	int err = snapshot__serialize(snapshot, &save_options, &bytes, &len);
+
+	if (!err && fwrite(bytes, 1, len, stdout) != len)
+		err = -errno ?: -EIO;
+	free(bytes);
+	return err;
+}
+
+static int save_snap(const struct snapshot *snapshot, const struct convert_options *options,
+		     struct reason *why)
+{
+	struct snapshot_save_options save_options = save_options_of(options);
+
+	return snapshot__save(snapshot, options->output, &save_options, why);
+}
+
+/* Python would take the samples for all there was. */
+static void warn_of_weights(const struct snapshot *snapshot)
+{
+	if (snapshot__tables(snapshot)->trace_weight)
+		say("warning: Python's tracemalloc reads no weights: it will add up the sizes of the "
+		    "samples alone");
+}
+
+static int print_json(const struct snapshot *snapshot, const struct convert_options *options)
+{
+	(void)options;
+	warn_of_weights(snapshot);
+	return snapshot__export_json(snapshot, stdout);
+}
+
+static int write_json(FILE *out, const void *what)
+{
+	return snapshot__export_json(what, out);
+}
+
+static int save_json(const struct snapshot *snapshot, const struct convert_options *options,
+		     struct reason *why)
+{
+	warn_of_weights(snapshot);
+	return file_replace(options->output, write_json, snapshot, why);
+}
+
+static const struct output_format formats[] = {
+	{ "snap", "a snapshot file, with all that is known (default)", ".snap",
+	  .is_binary = true, .can_compress = true, .print = print_snap, .save = save_snap },
+	{ "json", "what Python's tracemalloc knows: no functions, no ages… (default for *.json, -)",
+	  ".json", .print = print_json, .save = save_json },
+};
+
+#define FORMAT_SNAP (&formats[0])
+#define FORMAT_JSON (&formats[1])
+
+static bool format_choice(size_t at, struct option_choice *ret)
+{
+	if (at >= ARRAY_SIZE(formats))
+		return false;
+	*ret = (struct option_choice){ formats[at].name, formats[at].help };
+	return true;
+}
+
+static int parse_to(const char *text, void *field, struct reason *why)
+{
+	char names[256] = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		strcat(strcat(names, i ? ", " : ""), formats[i].name);
+		if (strcmp(text, formats[i].name))
+			continue;
+		*(const struct output_format **)field = &formats[i];
+		return 0;
+	}
+	return reason_set(why, -EINVAL, "'%.100s' is none of %s", text, names);
+}
+
+static bool is_stdout(const struct convert_options *options)
+{
+	return !strcmp(options->output, "-");
+}
+
+static const struct output_format *format_of(const struct convert_options *options)
+{
+	const char *name = options->output;
+
+	if (options->format)
+		return options->format;
+	if (is_stdout(options))
+		return FORMAT_JSON;
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		size_t len = strlen(formats[i].suffix);
+
+		if (strlen(name) > len && !strcmp(name + strlen(name) - len, formats[i].suffix))
+			return &formats[i];
+	}
+	return FORMAT_SNAP;
+}
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+#define FIELD(name) offsetof(struct convert_options, name)
+
+static const struct option_row rows[] = {
+	{ "output", 'o', OPTION_STRING, FIELD(output),
+	  .arg = "OUT",
+	  .help = "the file to write or to replace, whole or not at all; - is stdout" },
+	{ "to", 't', OPTION_CUSTOM, FIELD(format), .parse = parse_to, .choice = format_choice,
+	  .arg = "F", .help = "the format of OUT:" },
+	{ "compress", 'z', OPTION_FLAG, FIELD(compress),
+	  .help = "compress the snapshot file (zstd)" },
+	{ "compact", 0, OPTION_FLAG, FIELD(compact),
+	  .help = "without addresses and threads, births to the second: a half or less" },
+	{},
+};
+
+static int check_options(const struct convert_options *options)
+{
+	const struct output_format *format;
+
+	if (!options->output)
+		return say_refusal(&cmd_convert,
+				   "-o OUT is missing: the file to write, - for stdout");
+	format = format_of(options);
+	if (options->compress && !format->can_compress)
+		return say_refusal(&cmd_convert, "--compress goes with --to snap, not %s",
+				   format->name);
+	if (options->compact && !format->can_compress)
+		return say_refusal(&cmd_convert, "--compact goes with --to snap, not %s", format->name);
+	if (is_stdout(options) && format->is_binary && isatty(STDOUT_FILENO))
+		return say_refusal(&cmd_convert, "a snapshot file is not for a terminal; write it "
+						 "to a file, or use --to json");
+	return EXIT_DONE;
+}
+
+/* ---- the command -------------------------------------------------------------------------- */
+
+/* What was chosen before, and now. */
+static int note_filters(struct snapshot *part, const char *before, const char *filters)
+{
+	char *both;
+	int err;
+
+	if (asprintf(&both, "%s%s%s", before ?: "", before ? "; then " : "", filters) < 0)
+		return -ENOMEM;
+	err = snapshot__set_metadata(part, "filters", both);
+	free(both);
+	return err;
+}
+
+/* Ages are no more exact than that. */
+static int note_compact(struct snapshot *snapshot)
+{
+	return snapshot__set_metadata(snapshot, "birth_resolution_ns", "1000000000");
+}
+
+/* Puts the chosen part in the snapshot's place. */
+static int select_part(struct snapshot **snapshot, const struct convert_options *options,
+		       const struct chosen *chosen, struct reason *why)
+{
+	char *filters = select_text(&options->select);
+	struct snapshot *part = NULL;
+	int err;
+
+	if (!filters)
+		return -errno;
+	err = snapshot_filter_traces(*snapshot, &chosen->engine, &part, why);
+	if (!err)
+		err = note_filters(part, snapshot__metadata(*snapshot, "filters"), filters);
+	free(filters);
+	if (err) {
+		snapshot__close(part);
+		return err;
+	}
+	if (!say_unmatched(&options->select, chosen, (const struct snapshot *const *)snapshot, 1) &&
+	    !snapshot__tables(part)->trace_nr)
+		say("no block matches what was asked for");
+	snapshot__close(*snapshot);
+	*snapshot = part;
+	return 0;
+}
+
+static int write_output(const struct snapshot *snapshot, const struct convert_options *options)
+{
+	const struct output_format *format = format_of(options);
+	struct reason why = { "out of memory" };
+
+	if (is_stdout(options))
+		return written(format->print(snapshot, options));
+	if (format->save(snapshot, options, &why))
+		return say_failure("%s", why.text);
+	return EXIT_DONE;
+}
+
+static int convert(const char *path, const struct convert_options *options,
+		   const struct chosen *chosen)
+{
+	struct reason why = { "out of memory" };
+	struct input input;
+	int status = input_read(&input, path);
+
+	if (!status && select_part(&input.snapshot, options, chosen, &why))
+		status = say_failure("%s: %s", path, why.text);
+	if (!status && options->compact && note_compact(input.snapshot))
+		status = say_failure("%s: no room for more metadata", path);
+	if (!status)
+		status = write_output(input.snapshot, options);
+	input_release(&input);
+	return status;
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct convert_options *options = command_options;
+	struct chosen chosen = {};
+	int status = check_options(options);
+
+	if (!status)
+		status = choose(&cmd_convert, &options->select, &chosen);
+	if (!status)
+		status = convert(args->item[0], options, &chosen);
+	chosen_release(&chosen);
+	return status;
+}
+
+const struct command cmd_convert = {
+	.name = "convert",
+	.args = "IN -o OUT",
+	.arg_min = 1,
+	.arg_max = 1,
+	.help = "a snapshot from or to another format, or a part of it",
+	.detail = "IN is a snapshot file or JSON, which shows in what is in it; - is stdin. The JSON is what\n"
+		  "Python's tracemalloc.Snapshot holds:\n"
+		  "  {\"traceback_limit\":N,\"traces\":[[domain,size,[[filename,lineno],...],total_nframe],...]}\n"
+		  "with the most recent frame first; a sample has its weight behind total_nframe.\nIN and OUT may be the same file.\n\n"
+		  SELECT_DETAIL,
+	.option = { { rows }, SELECT_GROUPS(FIELD(select)) },
+	.options_size = sizeof(struct convert_options),
+	.run = run,
+};

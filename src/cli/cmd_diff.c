@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "cli/cmd_stats.h"
+#include "cli/comparable.h"
+#include "cli/input.h"
+#include "render.h"
+#include "snapshot.h"
+
+struct diff_options {
+	struct stats_options stats;
+	enum sort_order sort;
+};
+
+static int parse_sort(const char *text, void *field, struct reason *why)
+{
+	return sort_order_parse(text, field, why);
+}
+
+static const struct option_row rows[] = {
+	{ "sort", 's', OPTION_CUSTOM, offsetof(struct diff_options, sort), .parse = parse_sort,
+	  .arg = "ORDER", .help = "what comes first: abs (default), growth or shrink" },
+	{},
+};
+
+/* Also says them: JSON may go to a program, stderr to the person who started it. */
+static void say_warnings(const struct warnings *warnings)
+{
+	for (size_t i = 0; i < warnings->nr; i++) {
+		const char *line = warnings->line[i];
+
+		say("%s%s", strncmp(line, "hint: ", 6) ? "warning: " : "", line);
+	}
+}
+
+/* The engine's reason does not tell which of the two lacks what was asked for. */
+static int say_engine_failure(const struct arguments *args, const struct snapshot *old,
+			      const struct engine_options *engine, int err,
+			      const struct reason *why)
+{
+	struct statistics *statistics = NULL;
+	bool is_old;
+
+	if (err != -ENODATA)
+		return say_failure("%s", why->text);
+	is_old = snapshot_statistics(old, engine, &statistics, NULL) == -ENODATA;
+	statistics_free(statistics);
+	return say_failure("%s: %s", args->item[is_old ? 0 : 1], why->text);
+}
+
+static int print_diff(const struct diff_options *options, const struct chosen *chosen,
+		      const struct arguments *args, const struct snapshot *const both[2])
+{
+	struct comparison comparison = { both[0], both[1], .options = &chosen->engine };
+	struct report report = { .snapshot = both, .snapshot_nr = 2 };
+	struct statistics *statistics = NULL;
+	struct reason why = { "out of memory" };
+	struct warnings warnings;
+	int status, err;
+
+	err = snapshot_compare(both[0], both[1], &chosen->engine, &statistics, &why);
+	if (err)
+		return say_engine_failure(args, both[0], &chosen->engine, err, &why);
+	comparison.diff = statistics;
+	comparison.gap_blocks = report.gap_blocks;
+	compare_warnings(&comparison, &warnings);
+	say_warnings(&warnings);
+	report.statistics = statistics;
+	report.warning = warnings.line;
+	report.warning_nr = warnings.nr;
+	status = print_report(&options->stats, chosen, &report);
+	statistics_free(statistics);
+	return status;
+}
+
+static int open_and_print(const struct diff_options *options, const struct chosen *chosen,
+			  const struct arguments *args)
+{
+	struct snapshot *old = open_snapshot(args->item[0]);
+	struct snapshot *new = open_snapshot(args->item[1]);
+	const struct snapshot *both[] = { old, new };
+	int status = EXIT_FAILED;
+
+	if (old && new)
+		status = print_diff(options, chosen, args, both);
+	snapshot__close(old);
+	snapshot__close(new);
+	return status;
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct diff_options *options = command_options;
+	struct chosen chosen;
+	int status = stats_question(&cmd_diff, &options->stats, &chosen);
+
+	chosen.engine.sort = options->sort;
+	if (!status)
+		status = open_and_print(options, &chosen, args);
+	chosen_release(&chosen);
+	return status;
+}
+
+const struct command cmd_diff = {
+	.name = "diff",
+	.args = "OLD NEW",
+	.arg_min = 2,
+	.arg_max = 2,
+	.help = "what grew and what shrank between two snapshots",
+	.detail = "A line reads as in tracemalloc: size=NEW (NEW - OLD). The folded format gives\n"
+		  "two numbers, OLD and NEW, as differential flame graphs take them.\n\n"
+		  SELECT_DETAIL,
+	.option = { STATS_GROUPS(offsetof(struct diff_options, stats)),
+		    { rows },
+		    SELECT_GROUPS(offsetof(struct diff_options, stats.select)) },
+	.defaults = &(const struct diff_options){ .stats = { STATS_DEFAULTS } },
+	.options_size = sizeof(struct diff_options),
+	.run = run,
+};

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* allocsnap doctor: whether recording works here, and what it would not see. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/units.h"
+#include "cli/cmd.h"
+#include "cli/cmd_stats.h"
+#include "collect/diagnosis/diagnosis.h"
+#include "doctor/doctor.h"
+
+extern const struct command cmd_doctor;
+
+struct doctor_options {
+	bool json;
+};
+
+static const struct option_row rows[] = {
+	{ "json", 'j', OPTION_FLAG, offsetof(struct doctor_options, json),
+	  .help = "one object, schema allocsnap.doctor/1" },
+	{},
+};
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct doctor_options *options = command_options;
+	struct diagnosis *diagnosis;
+	uint64_t pid = 0;
+	int status;
+
+	if (args->item_nr && parse_count(args->item[0], 1, INT32_MAX, &pid))
+		return say_refusal(&cmd_doctor, "'%s' is no PID", args->item[0]);
+	diagnosis = diagnosis__new(pid);
+	if (!diagnosis)
+		return say_failure("out of memory");
+	status = written((options->json ? doctor_json : doctor_text)(stdout, diagnosis));
+	if (status == EXIT_DONE && !diagnosis__records(diagnosis))
+		status = EXIT_FAILED;
+	diagnosis__free(diagnosis);
+	return status;
+}
+
+const struct command cmd_doctor = {
+	.name = "doctor",
+	.args = "[PID]",
+	.arg_max = 1,
+	.help = "whether this machine, or a process, can be recorded, and what would not be seen",
+	.detail = "Exits with 0 where recording would work, with 1 where it would not, and says why. Nothing is\n"
+		  "attached to the process; what the kernel can do is tried on allocsnap itself.\n",
+	.option = { { .row = rows } },
+	.options_size = sizeof(struct doctor_options),
+	.run = run,
+};

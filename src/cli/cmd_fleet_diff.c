@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "cli/cmd_fleet.h"
+#include "engine/process_mean.h"
+#include "fleet/sum.h"
+
+enum diff_order {
+	ORDER_UNSAID = 0, /* by what a process has on average where the cohorts have different numbers of them */
+	ORDER_SUM,
+	ORDER_PROCESS_MEAN,
+};
+
+struct diff_options {
+	struct fleet_options fleet;
+	struct string_list baseline, candidate;
+	enum sort_order sort;
+	enum diff_order order;
+};
+
+/* ---- options ------------------------------------------------------------------------------------- */
+
+static int parse_sort(const char *text, void *field, struct reason *why)
+{
+	return sort_order_parse(text, field, why);
+}
+
+static int parse_order(const char *text, void *field, struct reason *why)
+{
+	enum diff_order *order = field;
+
+	if (!strcmp(text, "sum"))
+		*order = ORDER_SUM;
+	else if (!strcmp(text, "process-mean"))
+		*order = ORDER_PROCESS_MEAN;
+	else
+		return reason_set(why, -EINVAL, "'%.100s' is neither sum nor process-mean", text);
+	return 0;
+}
+
+#define FIELD(name) offsetof(struct diff_options, name)
+
+static const struct option_row rows[] = {
+	{ "baseline", 0, OPTION_LIST, FIELD(baseline),
+	  .arg = "SEL", .help = "what is compared with (see below); repeatable: all of them" },
+	{ "candidate", 0, OPTION_LIST, FIELD(candidate),
+	  .arg = "SEL", .help = "what is compared with it; repeatable: all of them" },
+	{ "sort", 's', OPTION_CUSTOM, FIELD(sort), .parse = parse_sort,
+	  .arg = "ORDER", .help = "what comes first: abs (default), growth or shrink" },
+	{ "order", 0, OPTION_CUSTOM, FIELD(order), .parse = parse_order,
+	  .arg = "OF", .help = "of what: sum, or process-mean (default where the numbers of processes differ)" },
+	{},
+};
+
+/* ---- question and answer --------------------------------------------------------------------------- */
+
+/* Both, added up at the same time that they are read. */
+static int ask(const struct fleet *fleet, const struct cohort *const cohort[2], struct statistics **ret,
+	       struct reason *why)
+{
+	struct fleet_sum sum[2] = {};
+	struct tally tally[2] = {};
+	int err = 0;
+
+	for (size_t i = 0; i < 2 && !err; i++) {
+		err = fleet_sum_make(fleet->catalogue, cohort[i], fleet->facts.origin_nr, &sum[i], why);
+		tally[i] = (struct tally){ sum[i].cost, sum[i].sums };
+	}
+	if (!err)
+		err = cohort_error(tally_compare(fleet->dictionary.snapshot, &tally[0], &tally[1], &fleet->chosen.engine, ret,
+						 why), cohort, 2, why);
+	fleet_sum_release(&sum[0]);
+	fleet_sum_release(&sum[1]);
+	return err;
+}
+
+static void set_order(const struct diff_options *options, const struct cohort *const cohort[2],
+		      struct report *report, struct statistics *diff)
+{
+	const struct process_nr nr = { cohort[0]->snapshot_nr, cohort[1]->snapshot_nr };
+	bool differ = nr.old != nr.new;
+
+	report->is_by_process_mean = options->order ? options->order == ORDER_PROCESS_MEAN : differ;
+	report->has_process_means = differ || report->is_by_process_mean;
+	if (report->is_by_process_mean)
+		statistics_sort_means(diff->statistic, diff->statistic_nr, options->sort, &nr);
+	report->statistics = diff;
+}
+
+static int answer(const struct diff_options *options, struct fleet *fleet,
+		  const struct cohort *const cohort[2])
+{
+	struct statistics *diff = NULL;
+	struct reason why = { "out of memory" };
+	struct fleet_report report;
+	int status;
+
+	if (ask(fleet, cohort, &diff, &why))
+		return say_failure("%s", why.text);
+	fleet_let_go(fleet);
+	status = fleet_report_make(fleet, cohort, 2, &report);
+	set_order(options, cohort, &report.report, diff);
+	if (!status)
+		status = print_report(&options->fleet.stats, &fleet->chosen, &report.report);
+	fleet_report_release(&report);
+	statistics_free(diff);
+	return status;
+}
+
+static int choose_side(const struct diff_options *options, const struct fleet *fleet, const char *name,
+		       const struct string_list *list, struct cohort *ret)
+{
+	const struct fleet_where where[] = { { name, list }, { "where", &options->fleet.where } };
+
+	return fleet_choose(&cmd_fleet_diff, fleet, where, 2,
+			    options->fleet.all_times ? COHORT_ALL : COHORT_LATEST, ret);
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct diff_options *options = command_options;
+	struct cohort baseline = {}, candidate = {};
+	const struct cohort *const both[] = { &baseline, &candidate };
+	struct fleet fleet;
+	int status;
+
+	(void)args;
+	if (!options->baseline.item_nr || !options->candidate.item_nr)
+		return say_refusal(&cmd_fleet_diff, "--baseline and --candidate say what is compared");
+	status = fleet_begin(&cmd_fleet_diff, &options->fleet, &fleet);
+	fleet.chosen.engine.sort = options->sort;
+	if (!status)
+		status = choose_side(options, &fleet, "baseline", &options->baseline, &baseline);
+	if (!status)
+		status = choose_side(options, &fleet, "candidate", &options->candidate, &candidate);
+	if (!status)
+		status = answer(options, &fleet, both);
+	cohort_release(&baseline);
+	cohort_release(&candidate);
+	fleet_end(&fleet);
+	return status;
+}
+
+#define FLEET FIELD(fleet)
+#define STATS FIELD(fleet.stats)
+#define SELECT FIELD(fleet.stats.select)
+
+const struct command cmd_fleet_diff = {
+	.name = "fleet diff",
+	.args = "--baseline SEL --candidate SEL",
+	.arg_max = 0,
+	.help = "what grew and what shrank from one cohort to another: versions, hosts, days",
+	.detail = "A line reads as in tracemalloc: size=NEW (NEW - OLD), of sums; where the cohorts have different numbers of\n"
+		  "processes, what one has on average stands behind it and makes the order.\n\n"
+		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
+	.option = { { .row = rows }, { catalogue_rows, FLEET }, { where_rows, FLEET }, { times_rows, FLEET },
+		    { fleet_group_rows, STATS }, { output_rows, STATS }, { names_rows, FLEET },
+		    { filter_rows, SELECT }, { wrapper_rows, SELECT } },
+	.defaults = &(const struct diff_options){ .fleet = { FLEET_DEFAULTS } },
+	.options_size = sizeof(struct diff_options),
+	.run = run,
+};

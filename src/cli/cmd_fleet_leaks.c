@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/reason.h"
+#include "cli/cmd_fleet.h"
+#include "fleet/spread.h"
+#include "render/fleet.h"
+
+/* What counts neither as growing nor as not growing. */
+static void say_unjudged(const struct leak_rows *rows)
+{
+	uint32_t nr = rows->processes_short, in_gaps = rows->processes_in_gaps;
+
+	if (nr)
+		say("%" PRIu32 " process%s fewer than three snapshots: nothing is known of how they grow", nr,
+		    nr == 1 ? " has" : "es have");
+	if (in_gaps)
+		say("%" PRIu32 " process%s gaps in what was recorded: what may be gone looks like growth there, and is not "
+		    "judged", in_gaps, in_gaps == 1 ? " has" : "es have");
+	if (rows->hosts_unjudged)
+		say("on %" PRIu32 " host%s there are no others", rows->hosts_unjudged, rows->hosts_unjudged == 1 ? "" : "s");
+}
+
+static int answer(struct fleet *fleet, const struct fleet_question *question,
+		  struct fleet_answer *answer, const struct fleet_renderer *format)
+{
+	struct leak_rows rows = {};
+	struct reason why = { "out of memory" };
+	int status;
+
+	if (fleet_leaks(question, &rows, &why))
+		return say_failure("%s", why.text);
+	fleet_let_go(fleet);
+	if (rows.processes_short + rows.processes_in_gaps == answer->report->cohort[0].processes) {
+		leak_rows_release(&rows);
+		return say_failure("no process has three snapshots without gaps in between: nothing is known of how they grow");
+	}
+	say_unjudged(&rows);
+	answer->leaks = &rows;
+	status = written(format->leaks(stdout, answer));
+	leak_rows_release(&rows);
+	return status;
+}
+
+static int run(const void *options, const struct arguments *args)
+{
+	const struct fleet_list list = { &cmd_fleet_leaks, COHORT_ALL, answer };
+
+	(void)args;
+	return fleet_list_run(&list, options);
+}
+
+const struct command cmd_fleet_leaks = {
+	.name = "fleet leaks",
+	.args = "",
+	.help = "which lines grow steadily, on most hosts that have them",
+	.detail = "A line grows steadily in a process of three or more snapshots if it ends higher than it began, at least half\n"
+		  "of its steps from one snapshot to the next go up, and two, and at least three in four of those that change\n"
+		  "it: one step up is a warm-up. It is a leak where that is so on half of the hosts that have it. Processes of\n"
+		  "fewer snapshots, and such with gaps in what was recorded (--max-overhead), are counted apart.\n\n"
+		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
+	FLEET_LIST_OPTIONS,
+	.run = run,
+};

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Hosts, trend and leaks: from the command line to the question, and to the report that the rows stand in. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "cli/cmd_fleet.h"
+#include "fleet/spread.h"
+#include "render/fleet.h"
+
+static int answer(const struct fleet_list *list, struct fleet *fleet,
+		  const struct fleet_question *question, struct report *report)
+{
+	const struct stats_options *options = &fleet->options->stats;
+	const char **host = fleet_host_names(&fleet->facts);
+	struct fleet_answer answer = { .report = report, .groups = question->groups, .host = host };
+	int status;
+
+	if (!host)
+		return say_failure("%s", strerror(ENOMEM));
+	say_unmatched(&options->select, &fleet->chosen, report->snapshot, report->snapshot_nr);
+	report->top = options->top == TOP_UNSAID ? format_or_text(NULL)->top : options->top;
+	status = list->run(fleet, question, &answer, options->format ? &fleet_json : &fleet_text);
+	free(host);
+	return status;
+}
+
+static int ask(const struct fleet_list *list, struct fleet *fleet, const struct cohort *cohort)
+{
+	const struct statistics no_rows = {
+		.key_type = fleet->chosen.engine.key_type,
+		.cumulative = fleet->chosen.engine.cumulative,
+	};
+	struct fleet_question question = {
+		.catalogue = fleet->catalogue, .facts = &fleet->facts, .cohort = cohort,
+		.dictionary = fleet->dictionary.snapshot,
+	};
+	struct reason why = { "out of memory" };
+	struct groups *groups = NULL;
+	struct fleet_report report;
+	int status;
+
+	if (groups_make(fleet->dictionary.snapshot, &fleet->chosen.engine, &groups, &why))
+		return say_failure("%s", why.text);
+	question.groups = groups;
+	status = fleet_report_make(fleet, &cohort, 1, &report);
+	report.report.statistics = &no_rows;
+	if (!status)
+		status = answer(list, fleet, &question, &report.report);
+	fleet_report_release(&report);
+	groups_free(groups);
+	return status;
+}
+
+int fleet_list_run(const struct fleet_list *list, const struct fleet_options *options)
+{
+	const struct fleet_where where = { "where", &options->where };
+	struct cohort cohort = {};
+	struct fleet fleet;
+	int status = fleet_begin(list->command, options, &fleet);
+
+	if (!status)
+		status = fleet_choose(list->command, &fleet, &where, 1, list->times, &cohort);
+	if (!status)
+		status = ask(list, &fleet, &cohort);
+	cohort_release(&cohort);
+	fleet_end(&fleet);
+	return status;
+}

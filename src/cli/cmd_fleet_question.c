@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "cli/cmd_fleet.h"
+#include "fleet/catalogue.h"
+
+/* ---- begin and end ---------------------------------------------------------------------------------- */
+
+/* What can't be asked of sums is refused before anything is read. */
+static int find_question(const struct command *command, struct fleet *fleet)
+{
+	int status = stats_question(command, &fleet->options->stats, &fleet->chosen);
+	struct reason why;
+
+	if (!status && tally_check(&fleet->chosen.engine, &why))
+		return say_refusal(command, "%s", why.text);
+	/* The line would be another one in each build, and the files below DIR are of one. */
+	if (!status && fleet->options->line_drift && fleet->options->stats.source_dir)
+		return say_refusal(command, "--source and --line-drift exclude each other");
+	return status;
+}
+
+static int open_catalogue(struct fleet *fleet, struct reason *why)
+{
+	const struct fleet_options *options = fleet->options;
+	const struct dictionary_options names = {
+		.key_type = fleet->chosen.engine.key_type,
+		.strip_prefix = options->strip_prefix.item,
+		.strip_prefix_nr = options->strip_prefix.item_nr,
+		.line_drift = options->line_drift,
+	};
+	int err = catalogue__open(options->catalogue, CATALOGUE_READ, &fleet->catalogue, why);
+
+	if (!err)
+		err = catalogue__facts(fleet->catalogue, &fleet->facts, why);
+	if (!err)
+		err = dictionary_read(fleet->catalogue, &names, &fleet->dictionary, why);
+	fleet->chosen.engine.key_frame = fleet->dictionary.key_frame;
+	return err;
+}
+
+int fleet_begin(const struct command *command, const struct fleet_options *options, struct fleet *ret)
+{
+	struct reason why = { "out of memory" };
+	int status, err;
+
+	*ret = (struct fleet){ .options = options };
+	status = find_question(command, ret);
+	if (status)
+		return status;
+	err = open_catalogue(ret, &why);
+	if (err == -ENOENT)
+		return say_failure("%s; 'allocsnap fleet index DIR' makes one", why.text);
+	return err ? say_failure("%s", why.text) : EXIT_DONE;
+}
+
+void fleet_let_go(struct fleet *fleet)
+{
+	catalogue__close(fleet->catalogue);
+	fleet->catalogue = NULL;
+}
+
+void fleet_end(struct fleet *fleet)
+{
+	chosen_release(&fleet->chosen);
+	dictionary_release(&fleet->dictionary);
+	fleet_facts_release(&fleet->facts);
+	fleet_let_go(fleet);
+}
+
+/* ---- cohorts ------------------------------------------------------------------------------------------ */
+
+struct selections {
+	struct fleet_selection *item;
+	size_t item_nr, item_alloc;
+};
+
+static void selections_release(struct selections *selections)
+{
+	for (size_t i = 0; i < selections->item_nr; i++)
+		fleet_selection_release(&selections->item[i]);
+	free(selections->item);
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+static int parse_one(const struct command *command, const char *option, const char *text,
+		     struct selections *ret)
+{
+	struct reason why = { "out of memory" };
+	struct fleet_selection selection;
+	int err = array_reserve(&ret->item, &ret->item_alloc, ret->item_nr + 1);
+
+	if (!err)
+		err = fleet_selection_parse(text, now_ns(), &selection, &why);
+	if (err == -EINVAL)
+		return say_refusal(command, "--%s: %s", option, why.text);
+	if (err)
+		return say_failure("%s", strerror(-err));
+	ret->item[ret->item_nr++] = selection;
+	return EXIT_DONE;
+}
+
+static int parse_all(const struct command *command, const struct fleet_where *where, size_t where_nr,
+		     struct selections *ret)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < where_nr; i++)
+		for (size_t k = 0; k < where[i].list->item_nr && !status; k++)
+			status = parse_one(command, where[i].option, where[i].list->item[k], ret);
+	return status;
+}
+
+/* Which of the options it was shows in the first one that says anything. */
+static int say_none(const struct fleet *fleet, const struct fleet_where *where, size_t where_nr)
+{
+	for (size_t i = 0; i < where_nr; i++)
+		if (where[i].list->item_nr)
+			return say_failure("no snapshot matches --%s %s", where[i].option, where[i].list->item[0]);
+	return say_failure("%s: there are no snapshots in it", fleet->options->catalogue);
+}
+
+static int choose_cohort(const struct fleet *fleet, const struct selections *selections,
+			 enum cohort_times times, struct cohort *ret)
+{
+	const struct fleet_selection **item = calloc(selections->item_nr + 1, sizeof(*item));
+	int err = item ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < selections->item_nr && !err; i++)
+		item[i] = &selections->item[i];
+	if (!err)
+		err = cohort_choose(&fleet->facts, item, selections->item_nr, times, ret);
+	free(item);
+	return err ? say_failure("%s", strerror(-err)) : EXIT_DONE;
+}
+
+int fleet_choose(const struct command *command, const struct fleet *fleet, const struct fleet_where *where,
+		 size_t where_nr, enum cohort_times times, struct cohort *ret)
+{
+	struct selections selections = {};
+	int status;
+
+	*ret = (struct cohort){};
+	status = parse_all(command, where, where_nr, &selections);
+	if (!status)
+		status = choose_cohort(fleet, &selections, times, ret);
+	selections_release(&selections);
+	if (!status && !ret->snapshot_nr)
+		status = say_none(fleet, where, where_nr);
+	return status;
+}

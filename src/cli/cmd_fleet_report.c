@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What a report of cohorts has, and what is said on stderr with it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "cli/cmd_fleet.h"
+#include "render/facts.h"
+
+/* ---- losses: sums by name, over processes: what a snapshot says is of its process so far -------------------- */
+
+/*
+ * Names that only later versions know are told as they are, but no more than these: files can hold any, and each
+ * new ones.
+ */
+#define STRANGERS_MAX 64
+#define OTHERS "others"
+
+/* NULL: it is not there. */
+static struct report_loss *find_loss(const struct fleet_report *report, const char *name)
+{
+	for (size_t i = 0; i < report->loss_nr; i++)
+		if (!strcmp(report->loss[i].name, name))
+			return &report->loss[i];
+	return NULL;
+}
+
+static struct report_loss *make_loss(struct fleet_report *report, const char *name)
+{
+	return array_push(report, loss, ((struct report_loss){ name, 0 })) ? NULL : &report->loss[report->loss_nr - 1];
+}
+
+/* Of one process, by the report's number: what is in the sums. */
+struct losses_so_far {
+	uint64_t *value;
+	size_t value_nr, value_alloc;
+};
+
+static uint64_t add_up(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+/* One of the others; they come together, for their sum is what grows. */
+static bool is_other(const struct fleet_report *report, const char *name)
+{
+	return report->loss_nr >= STRANGERS_MAX && !find_loss(report, name) && !counter_meaning(name);
+}
+
+/* Only what is more than the process had before. */
+static int add_loss(struct fleet_report *report, struct losses_so_far *so_far, const struct fleet_loss *loss)
+{
+	struct report_loss *sum = find_loss(report, loss->name) ?: make_loss(report, loss->name);
+	uint64_t *before;
+
+	if (!sum)
+		return -ENOMEM;
+	while (so_far->value_nr < report->loss_nr)
+		if (array_push(so_far, value, 0))
+			return -ENOMEM;
+	before = &so_far->value[sum - report->loss];
+	if (loss->value <= *before)
+		return 0;
+	sum->value = add_up(sum->value, loss->value - *before);
+	*before = loss->value;
+	return 0;
+}
+
+static int add_snapshot(struct fleet_report *report, struct losses_so_far *so_far, const struct fleet_facts *facts,
+			const struct fleet_snapshot *snapshot)
+{
+	struct fleet_loss others = { OTHERS, 0 };
+	int err = 0;
+
+	for (uint32_t i = 0; i < snapshot->loss_nr && !err; i++) {
+		const struct fleet_loss *loss = &facts->loss[snapshot->loss + i];
+
+		if (is_other(report, loss->name))
+			others.value = add_up(others.value, loss->value);
+		else if (loss->value)
+			err = add_loss(report, so_far, loss);
+	}
+	return err || !others.value ? err : add_loss(report, so_far, &others);
+}
+
+/* Process by process, as cohorts are, so that one that is in both counts once. */
+static int add_losses(struct fleet_report *report, const struct fleet_facts *facts,
+		      const struct cohort *const *cohort, size_t cohort_nr)
+{
+	struct losses_so_far so_far = {};
+	size_t at[2] = {};
+	int err = 0;
+
+	for (uint32_t process = 0; process < facts->process_nr && !err; process++) {
+		so_far.value_nr = 0;
+		for (size_t side = 0; side < cohort_nr; side++)
+			for (; at[side] < cohort[side]->snapshot_nr && !err &&
+			       cohort[side]->snapshot[at[side]]->process == process; at[side]++)
+				err = add_snapshot(report, &so_far, facts, cohort[side]->snapshot[at[side]]);
+	}
+	free(so_far.value);
+	return err;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------- */
+
+static struct report_cohort cohort_facts(const struct cohort *cohort)
+{
+	struct report_cohort facts = {
+		.snapshots = cohort->snapshot_nr,
+		.processes = cohort->process_nr,
+		.hosts = cohort->host_nr,
+	};
+
+	for (size_t i = 0; i < cohort->snapshot_nr; i++)
+		facts.sampled += cohort->snapshot[i]->is_sampled;
+	return facts;
+}
+
+static void say_doubts(const struct fleet_report *report)
+{
+	char *losses = loss_list_line(report->loss, report->loss_nr);
+
+	if (losses)
+		say("%s", losses);
+	free(losses);
+	for (size_t i = 0; i < report->doubts.nr; i++)
+		say("warning: %s", report->doubts.line[i]);
+}
+
+int fleet_report_make(const struct fleet *fleet, const struct cohort *const *cohort, size_t cohort_nr,
+		      struct fleet_report *ret)
+{
+	const struct fleet_doubt doubt = {
+		.facts = &fleet->facts,
+		.cohort = cohort,
+		.cohort_nr = cohort_nr,
+		.engine = &fleet->chosen.engine,
+		.line_drift = fleet->options->line_drift,
+		.now_ns = time(NULL) * 1000000000ll,
+	};
+	int err;
+
+	*ret = (struct fleet_report){ .dictionary = fleet->dictionary.snapshot };
+	err = fleet_doubts_find(&doubt, &ret->doubts);
+	for (size_t i = 0; i < cohort_nr; i++)
+		ret->cohort[i] = cohort_facts(cohort[i]);
+	if (!err)
+		err = add_losses(ret, &fleet->facts, cohort, cohort_nr);
+	if (err)
+		return say_failure("%s", strerror(-err));
+	ret->report = (struct report){
+		.snapshot = &ret->dictionary,
+		.snapshot_nr = 1,
+		.warning = ret->doubts.line,
+		.warning_nr = ret->doubts.nr,
+		.cohort = ret->cohort,
+		.cohort_nr = cohort_nr,
+		.loss = ret->loss,
+		.loss_nr = ret->loss_nr,
+	};
+	say_doubts(ret);
+	return EXIT_DONE;
+}
+
+void fleet_report_release(struct fleet_report *report)
+{
+	free(report->loss);
+}

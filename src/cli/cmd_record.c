@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* allocsnap record: every process of the machine that the rules admit, present and future. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/parse_size.h"
+#include "base/reason.h"
+#include "base/units.h"
+#include "cli/cmd_attach.h"
+#include "collect.h"
+#include "collect/build/store.h"
+#include "record/record.h"
+#include "record/recording_show.h"
+#include "base/privileges.h"
+
+extern const struct command cmd_record;
+
+#define KEYS 5
+
+struct record_command_options {
+	struct capture_options capture;
+	struct string_list include[KEYS], exclude[KEYS]; /* enum admission_key */
+	uint64_t min_bytes;
+	uint64_t max_disk, keep_ns;
+	const char *metrics;
+};
+
+#define FIELD(name) offsetof(struct record_command_options, name)
+
+static int parse_bytes(const char *text, void *field, struct reason *why)
+{
+	uint64_t bytes;
+
+	if (parse_size(text, &bytes))
+		return reason_set(why, -EINVAL, "'%.100s' is not a size such as 4096, 64K, 10MiB or 1G",
+				  text);
+	*(uint64_t *)field = bytes;
+	return 0;
+}
+
+static const struct option_row rows[] = {
+	{ "comm", 0, OPTION_LIST, FIELD(include[ADMISSION_COMM]), .arg = "GLOB",
+	  .help = "record processes of this name: 'redis*'; repeatable, as all of these" },
+	{ "exe", 0, OPTION_LIST, FIELD(include[ADMISSION_EXE]), .arg = "GLOB",
+	  .help = "whose program has this path: '/srv/*/bin/*'" },
+	{ "cgroup", 0, OPTION_LIST, FIELD(include[ADMISSION_CGROUP]), .arg = "GLOB",
+	  .help = "in this control group: '/system.slice/shop*'" },
+	{ "uid", 0, OPTION_LIST, FIELD(include[ADMISSION_UID]), .arg = "USER",
+	  .help = "of this effective user, by name or number" },
+	{ "pid", 0, OPTION_LIST, FIELD(include[ADMISSION_PID]), .arg = "PID",
+	  .help = "this one; with no other rule only these processes pay for probes" },
+	{ "exclude-comm", 0, OPTION_LIST, FIELD(exclude[ADMISSION_COMM]), .arg = "GLOB",
+	  .help = "none of this name" },
+	{ "exclude-exe", 0, OPTION_LIST, FIELD(exclude[ADMISSION_EXE]), .arg = "GLOB",
+	  .help = "none whose program has this path" },
+	{ "exclude-cgroup", 0, OPTION_LIST, FIELD(exclude[ADMISSION_CGROUP]), .arg = "GLOB",
+	  .help = "none in this control group" },
+	{ "exclude-uid", 0, OPTION_LIST, FIELD(exclude[ADMISSION_UID]), .arg = "USER",
+	  .help = "none of this user" },
+	{ "exclude-pid", 0, OPTION_LIST, FIELD(exclude[ADMISSION_PID]), .arg = "PID",
+	  .help = "not this one" },
+	{ "min-bytes", 0, OPTION_CUSTOM, FIELD(min_bytes), .arg = "SIZE",
+	  .help = "who lives less than an interval, and a child that holds nothing, has a snapshot if it held SIZE once (default 64K)",
+	  .parse = parse_bytes },
+	{ "max-disk", 0, OPTION_CUSTOM, FIELD(max_disk), .arg = "SIZE",
+	  .help = "snapshots take no more of the disk: older ones are thinned out (default: no bound)",
+	  .parse = parse_bytes },
+	{ "keep", 0, OPTION_DURATION, FIELD(keep_ns), .arg = "DURATION",
+	  .least = 1000000000, .most = 100ULL * 365 * 24 * 3600 * 1000000000,
+	  .help = "remove snapshots that are older: 7d (default: none)" },
+	{ "metrics", 0, OPTION_STRING, FIELD(metrics), .arg = "FILE",
+	  .help = "write what Prometheus's textfile collector reads, each pass and each 15 s" },
+	{},
+};
+
+static size_t count_rules(const struct record_command_options *options)
+{
+	size_t nr = 0;
+
+	for (int key = 0; key < KEYS; key++)
+		nr += options->include[key].item_nr + options->exclude[key].item_nr;
+	return nr;
+}
+
+static size_t add_rules(struct admission_rule *rule, const struct string_list *list,
+			enum admission_key key, bool excludes)
+{
+	for (size_t i = 0; i < list->item_nr; i++)
+		rule[i] = (struct admission_rule){ key, excludes, list->item[i] };
+	return list->item_nr;
+}
+
+/* NULL: no memory. */
+static struct admission_rule *make_rules(const struct record_command_options *options)
+{
+	struct admission_rule *rule = calloc(count_rules(options) + 1, sizeof(*rule));
+	size_t nr = 0;
+
+	for (int key = 0; rule && key < KEYS; key++) {
+		nr += add_rules(rule + nr, &options->include[key], key, false);
+		nr += add_rules(rule + nr, &options->exclude[key], key, true);
+	}
+	return rule;
+}
+
+static int check_rules(const struct admission_rule *rule, size_t nr)
+{
+	struct reason why;
+
+	if (nr > ADMISSION_RULES_MOST)
+		return say_refusal(&cmd_record, "there can be %d rules at most", ADMISSION_RULES_MOST);
+	for (size_t i = 0; i < nr; i++)
+		if (admission_rule_check(&rule[i], &why))
+			return say_refusal(&cmd_record, "%s", why.text);
+	return EXIT_DONE;
+}
+
+/* The folder of a file; "." where it has none. */
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == path ? strdup("/") : slash ? strndup(path, slash - path) : strdup(".");
+}
+
+/* What is needed to write the file for Prometheus beside the snapshots. */
+static uint64_t needed_for_metrics(const char *path)
+{
+	char *folder = path ? folder_of(path) : NULL;
+	uint64_t needed = folder ? privileges__to_write(folder) : 0;
+
+	free(folder);
+	return needed;
+}
+
+static int record_with(const struct record_command_options *options, struct collector *collector,
+		       bool is_everyone, int signal_fd)
+{
+	struct record_options record = {
+		.recording = recording_of(&options->capture),
+		.bounds = { .max_disk_bytes = options->max_disk, .keep_ns = options->keep_ns },
+		.metrics = options->metrics,
+	};
+	int status = drop_privileges(collector, record.recording.dir, needed_for_metrics(options->metrics));
+
+	record.recording.is_everyone = is_everyone;
+	return status == EXIT_DONE ? record_everyone(&record, collector, signal_fd) : status;
+}
+
+/* ---- some processes by their PIDs ---- */
+
+static bool is_by_pid(const struct record_command_options *options)
+{
+	size_t nr = options->include[ADMISSION_PID].item_nr;
+
+	return nr && nr == count_rules(options);
+}
+
+/* As attach does it: nobody else pays for a probe. */
+static int record_pids(const struct record_command_options *options, int signal_fd)
+{
+	struct capture_options capture = options->capture;
+	const struct string_list *pids = &options->include[ADMISSION_PID];
+	struct collector *collector;
+	struct reason why = {};
+	int status = EXIT_DONE;
+	uint64_t pid;
+
+	capture.follow_forks = false;
+	collector = open_collector(&capture);
+	if (!collector)
+		return EXIT_FAILED;
+	for (size_t i = 0; i < pids->item_nr && status == EXIT_DONE; i++) {
+		parse_count(pids->item[i], 1, INT32_MAX, &pid); /* was checked */
+		if (collector__start(collector, pid, &why))
+			status = say_failure("%s", why.text);
+	}
+	say_notes(collector);
+	if (status == EXIT_DONE)
+		status = record_with(options, collector, false, signal_fd);
+	collector__close(collector);
+	return status;
+}
+
+/* ---- everyone ---- */
+
+static int record_by_rules(const struct record_command_options *options,
+			   const struct admission_rule *rule, size_t rule_nr, int signal_fd)
+{
+	struct collector *collector;
+	int status;
+
+	collector = open_collector_of(&options->capture, &(struct collector_options){
+		.everyone = true,
+		.rule = rule,
+		.rule_nr = rule_nr,
+		.min_bytes = options->min_bytes,
+	});
+	if (!collector)
+		return EXIT_FAILED;
+	status = record_with(options, collector, true, signal_fd);
+	collector__close(collector);
+	return status;
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct record_command_options *options = command_options;
+	struct admission_rule *rule = make_rules(options);
+	size_t rule_nr = count_rules(options);
+	int status = rule ? check_rules(rule, rule_nr) : say_failure("out of memory");
+	struct reason why = {};
+	int signal_fd = -1;
+
+	(void)args;
+	if (status == EXIT_DONE)
+		status = check_capture(&cmd_record, &options->capture);
+	if (status == EXIT_DONE) {
+		signal_fd = open_signals();
+		if (signal_fd < 0)
+			status = say_failure("cannot wait for signals: %s", strerror(errno));
+	}
+	if (status == EXIT_DONE && store_check(options->capture.recording.dir, &why))
+		status = say_failure("%s", why.text);
+	if (status == EXIT_DONE)
+		status = is_by_pid(options) ? record_pids(options, signal_fd) :
+					      record_by_rules(options, rule, rule_nr, signal_fd);
+	if (signal_fd >= 0)
+		close(signal_fd);
+	free(rule);
+	return status;
+}
+
+const struct command cmd_record = {
+	.name = "record",
+	.args = "",
+	.help = "record every process, present and future, a snapshot of each per interval",
+	.detail = "Without rules every process of the machine is recorded, except allocsnap's own. With rules it is\n"
+		  "who fits one of each kind that is given, and none that excludes. In a GLOB * is any text,\n"
+		  "slashes included, and ? any byte. Processes are recorded from their start or their exec on,\n"
+		  "those that are there already from now on; who is moved into a control group, renamed or changes\n"
+		  "its user is noticed within five seconds, if it is admitted then: who is recorded stays so until it\n"
+		  "calls exec, and its snapshots stay in one folder. Every process that uses the same allocator's file\n"
+		  "pays for the probes, though only who is admitted is recorded. Allocators that new programs will use\n"
+		  "are probed from the start, and a line names each: with --exe PATH, without * and ?, that program and\n"
+		  "the C library that its loader has beside it, else the C library of PID 1. Other files are probed\n"
+		  "when a recorded process has mapped them; what it allocated until then is not known, and\n"
+		  "functions_late in its snapshots says so.\n"
+		  "Each interval is one snapshot of each process, all of one instant; who ends in between has its\n"
+		  "last one in the next pass. SIGUSR1 takes snapshots now; Ctrl-C and SIGTERM end with last ones,\n"
+		  "which a second signal, or a minute, cuts short.\n"
+		  "Exits with 1 where the last snapshot of a process was lost, or where at the end snapshots or the\n"
+		  "metrics can't be written. What others write into the directory meanwhile is not counted by --max-disk.\n"
+		  PROBE_DETAIL,
+	.option = { { rows }, { capture_rows } },
+	.defaults = &(const struct record_command_options){
+		.capture.recording = { .dir = "./allocsnap-data", .interval_ns = 60000000000,
+				       .is_compact = true },
+		.min_bytes = 65536,
+	},
+	.options_size = sizeof(struct record_command_options),
+	.run = run,
+};

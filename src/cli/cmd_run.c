@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* allocsnap run: starts a program and records it from its first allocation to its end. */
+#include "cli/cmd_attach.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/capabilities.h"
+#include "base/reason.h"
+#include "collect.h"
+#include "collect/process/launch.h"
+#include "collect/build/store.h"
+#include "record/recording_show.h"
+
+#define RUN_FAILED 125 /* ours, and not the program's: as env(1) and docker(1) have it */
+
+static int record(const struct capture_options *options, struct collector *collector,
+		  const char *const argv[], int signal_fd, pid_t *ret_pid)
+{
+	struct recording_options recording = recording_of(options);
+	struct reason why = { "out of memory" };
+
+	if (store_check(recording.dir, &why) || collector__run(collector, argv, ret_pid, &why)) {
+		say_notes(collector);
+		return say_failure("%s", why.text);
+	}
+	/* It may become somebody else, and gets our signals still. */
+	if (drop_privileges(collector, recording.dir, CAPABILITY(CAP_KILL)))
+		return EXIT_FAILED;
+	recording.child = *ret_pid;
+	return record_until_told(&recording, collector, signal_fd);
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct capture_options *options = command_options;
+	int status = check_capture(&cmd_run, options), exit_status = RUN_FAILED, signal_fd;
+	struct collector *collector;
+	pid_t pid = 0;
+
+	if (status)
+		return status;
+	signal_fd = open_signals();
+	status = EXIT_FAILED;
+	if (signal_fd < 0) {
+		say_failure("cannot wait for signals: %s", strerror(errno));
+		return RUN_FAILED;
+	}
+	collector = open_collector(options);
+	if (collector)
+		status = record(options, collector, args->item, signal_fd, &pid);
+	collector__close(collector);
+	if (pid) {
+		pass_signals_on(signal_fd, pid);
+		exit_status = launch_wait(pid);
+	}
+	close(signal_fd);
+	return status == EXIT_DONE && exit_status >= 0 ? exit_status : RUN_FAILED;
+}
+
+const struct command cmd_run = {
+	.name = "run",
+	.args = "-- CMD ARG…",
+	.arg_min = 1,
+	.arg_max = UINT_MAX,
+	.stop_at_first_arg = true,
+	.help = "start a program and record it from its first allocation on",
+	.detail = "The program is held while its allocator is being probed. Exits as the program did, with\n"
+		  "128 + N where signal N ended it, and with 125 if allocsnap itself failed. Signals sent to\n"
+		  "allocsnap are passed on to the program, but for SIGUSR1, which takes a snapshot now, and\n"
+		  "SIGUSR2, which clears the traces and the peak.\n"
+		  FOLLOW_FORKS_DETAIL PROBE_DETAIL,
+	.option = { { capture_rows } },
+	.defaults = &capture_defaults,
+	.options_size = sizeof(struct capture_options),
+	.run = run,
+};

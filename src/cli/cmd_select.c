@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/cmd_select.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/parse_size.h"
+#include "base/reason.h"
+#include "base/units.h"
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+static int parse_bytes(const char *text, void *field, struct reason *why)
+{
+	struct said *said = field;
+	int err = parse_size(text, &said->value);
+
+	if (err)
+		return reason_set(why, err, "'%.100s' is not a size such as 4096, 64K, 10MiB or 1G",
+				  text);
+	said->text = text;
+	return 0;
+}
+
+static int parse_age(const char *text, void *field, struct reason *why)
+{
+	struct said *said = field;
+	int err = parse_duration(text, &said->value);
+
+	if (err)
+		return reason_set(why, err, "'%.100s' is not a duration such as 250ms, 10s, 5m, "
+					    "2h or 1d", text);
+	said->text = text;
+	return 0;
+}
+
+static int parse_thread(const char *text, void *field, struct reason *why)
+{
+	struct said *said = field;
+	int err = parse_count(text, 1, UINT32_MAX, &said->value);
+
+	if (err)
+		return reason_set(why, err,
+				  "'%.100s' is not a thread id (a TID, as ps -L shows it)", text);
+	said->text = text;
+	return 0;
+}
+
+#define FIELD(name) offsetof(struct select_options, name)
+
+const struct option_row filter_rows[] = {
+	{ "include", 0, OPTION_LIST, FIELD(include),
+	  .arg = "SPEC",
+	  .help = "only blocks that SPEC matches (see below); repeatable: any of them" },
+	{ "exclude", 0, OPTION_LIST, FIELD(exclude),
+	  .arg = "SPEC", .help = "no blocks that SPEC matches; repeatable" },
+	{},
+};
+
+const struct option_row block_rows[] = {
+	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .parse = parse_bytes,
+	  .arg = "SIZE", .help = "only blocks of at least SIZE bytes: 4096, 64K, 10MiB, 1G" },
+	{ "max-size", 0, OPTION_CUSTOM, FIELD(max_size), .parse = parse_bytes,
+	  .arg = "SIZE", .help = "only blocks of at most SIZE bytes" },
+	{ "min-age", 0, OPTION_CUSTOM, FIELD(min_age), .parse = parse_age,
+	  .arg = "TIME", .help = "only blocks that are at least so old: 250ms, 10s, 5m, 2h" },
+	{ "max-age", 0, OPTION_CUSTOM, FIELD(max_age), .parse = parse_age,
+	  .arg = "TIME", .help = "only blocks that are at most so old" },
+	{ "thread", 0, OPTION_CUSTOM, FIELD(thread), .parse = parse_thread,
+	  .arg = "TID", .help = "only blocks that this thread allocated" },
+	{ "no-gap-blocks", 0, OPTION_FLAG, FIELD(no_gap_blocks),
+	  .help = "no blocks that may be gone: that lived through a gap in the recording" },
+	{},
+};
+
+const struct option_row wrapper_rows[] = {
+	{ "skip", 0, OPTION_LIST, FIELD(skip),
+	  .arg = "GLOB", .help = "pass over functions such as xmalloc, g_*; repeatable" },
+	{ "keep-wrappers", 0, OPTION_FLAG, FIELD(keep_wrappers),
+	  .help = "start tracebacks at the allocator itself" },
+	{},
+};
+
+/* ---- what they mean ----------------------------------------------------------------------- */
+
+static int check_order(const struct command *command, const char *what, const struct said *min,
+		       const struct said *max)
+{
+	if (!min->text || !max->text || min->value <= max->value)
+		return EXIT_DONE;
+	return say_refusal(command, "--min-%s %s is more than --max-%s %s", what, min->text, what,
+			   max->text);
+}
+
+static int check(const struct command *command, const struct select_options *options)
+{
+	int status = check_order(command, "size", &options->min_size, &options->max_size);
+
+	if (!status)
+		status = check_order(command, "age", &options->min_age, &options->max_age);
+	if (!status && options->keep_wrappers && options->skip.item_nr)
+		status = say_refusal(command, "--skip and --keep-wrappers exclude each other");
+	return status;
+}
+
+static int add_filters(const struct command *command, struct chosen *chosen,
+		       const struct string_list *list, bool inclusive)
+{
+	struct reason why = { "out of memory" };
+
+	for (size_t i = 0; i < list->item_nr; i++) {
+		struct filter *filter = &chosen->filter[chosen->filter_nr];
+		int err = filter_parse(list->item[i], inclusive, filter, &why);
+
+		if (err == -ENOMEM)
+			return say_failure("%s", strerror(ENOMEM));
+		if (err)
+			return say_refusal(command, "--%s: %s", inclusive ? "include" : "exclude",
+					   why.text);
+		chosen->filter_nr++;
+	}
+	return EXIT_DONE;
+}
+
+static int parse_filters(const struct command *command, const struct select_options *options,
+			 struct chosen *chosen)
+{
+	size_t nr = options->include.item_nr + options->exclude.item_nr;
+	int status;
+
+	chosen->filter = calloc(nr ?: 1, sizeof(*chosen->filter));
+	if (!chosen->filter)
+		return say_failure("%s", strerror(ENOMEM));
+	status = add_filters(command, chosen, &options->include, true);
+	return status ?: add_filters(command, chosen, &options->exclude, false);
+}
+
+int choose(const struct command *command, const struct select_options *options, struct chosen *ret)
+{
+	int status;
+
+	*ret = (struct chosen){
+		.engine = {
+			.keep_wrappers = options->keep_wrappers,
+			.skip = options->skip.item,
+			.skip_nr = options->skip.item_nr,
+			.select = {
+				.min_size = options->min_size.value,
+				.max_size = options->max_size.value,
+				.has_max_size = options->max_size.text,
+				.min_age_ns = options->min_age.value,
+				.max_age_ns = options->max_age.value,
+				.thread = options->thread.value,
+				.no_gap_blocks = options->no_gap_blocks,
+			},
+		},
+	};
+	status = check(command, options) ?: parse_filters(command, options, ret);
+	ret->engine.select.filter = ret->filter;
+	ret->engine.select.filter_nr = ret->filter_nr;
+	return status;
+}
+
+void chosen_release(struct chosen *chosen)
+{
+	for (size_t i = 0; i < chosen->filter_nr; i++)
+		filter_release(&chosen->filter[i]);
+	free(chosen->filter);
+	*chosen = (struct chosen){};
+}
+
+/* ---- what matches nothing ------------------------------------------------------------------- */
+
+static bool matches_any(const struct filter *filter, const struct chosen *chosen,
+			const struct snapshot *snapshot)
+{
+	struct filter inclusive = *filter;
+	struct engine_options options = chosen->engine;
+	struct statistics *statistics = NULL;
+	bool is_any;
+
+	inclusive.inclusive = true;
+	options.key_type = KEY_FILENAME;
+	options.cumulative = false;
+	options.select = (struct selection){ .filter = &inclusive, .filter_nr = 1 };
+	if (snapshot_statistics(snapshot, &options, &statistics, NULL))
+		return true; /* not known */
+	is_any = statistics->total.count;
+	statistics_free(statistics);
+	return is_any;
+}
+
+size_t say_unmatched(const struct select_options *options, const struct chosen *chosen,
+		     const struct snapshot *const *snapshot, size_t snapshot_nr)
+{
+	size_t include_nr = options->include.item_nr, nr = 0;
+
+	for (size_t i = 0; i < chosen->filter_nr; i++) {
+		bool is_any = false;
+
+		for (size_t k = 0; k < snapshot_nr && !is_any; k++)
+			is_any = matches_any(&chosen->filter[i], chosen, snapshot[k]);
+		if (is_any)
+			continue;
+		nr++;
+		if (i < include_nr)
+			say("--include %s matches no block", options->include.item[i]);
+		else
+			say("--exclude %s matches no block", options->exclude.item[i - include_nr]);
+	}
+	return nr;
+}
+
+/* ---- as a text ---------------------------------------------------------------------------- */
+
+/* In single quotes where a shell would read something else. */
+static void put_word(FILE *out, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "_@%+=:,./-";
+
+	if (!word[strspn(word, plain)]) {
+		fputs(word, out);
+		return;
+	}
+	putc('\'', out);
+	for (; *word; word++)
+		fputs(*word == '\'' ? "'\\''" : (char[]){ *word, '\0' }, out);
+	putc('\'', out);
+}
+
+static void put_option(FILE *out, const struct option_row *row, const char *value)
+{
+	fprintf(out, "%s--%s", ftell(out) ? " " : "", row->name);
+	if (!value)
+		return;
+	putc(' ', out);
+	put_word(out, value);
+}
+
+static void put_row(FILE *out, const struct option_row *row, const void *field)
+{
+	const struct string_list *list = field;
+	const struct said *said = field;
+
+	if (row->kind == OPTION_LIST)
+		for (size_t i = 0; i < list->item_nr; i++)
+			put_option(out, row, list->item[i]);
+	else if (row->kind == OPTION_CUSTOM && said->text)
+		put_option(out, row, said->text);
+	else if (row->kind == OPTION_FLAG && *(const bool *)field)
+		put_option(out, row, NULL);
+}
+
+bool is_selecting(const struct select_options *options)
+{
+	return options->include.item_nr || options->exclude.item_nr || options->min_size.text ||
+	       options->max_size.text || options->min_age.text || options->max_age.text ||
+	       options->thread.text || options->no_gap_blocks;
+}
+
+char *select_text(const struct select_options *options)
+{
+	static const struct option_group group[] = { SELECT_GROUPS(0) };
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out;
+
+	errno = 0;
+	if (!is_selecting(options))
+		return NULL;
+	out = open_memstream(&text, &len);
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(group); i++)
+		for (const struct option_row *row = group[i].row; row->name; row++)
+			put_row(out, row, (const char *)options + row->offset);
+	if (!fclose(out))
+		return text;
+	free(text);
+	errno = ENOMEM;
+	return NULL;
+}

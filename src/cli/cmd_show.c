@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/cmd_stats.h"
+#include "cli/input.h"
+#include "render.h"
+#include "snapshot.h"
+
+struct show_options {
+	const char *address; /* NULL: the whole snapshot */
+	const struct renderer *format; /* NULL: text */
+};
+
+static const struct option_row rows[] = {
+	{ "address", 'a', OPTION_STRING, offsetof(struct show_options, address),
+	  .arg = "ADDR", .help = "who allocated the block that holds this address (0x…)" },
+	{ "format", 'f', OPTION_CUSTOM, offsetof(struct show_options, format),
+	  .parse = parse_format, .arg = "F", .help = "text (default) or json" },
+	{ "json", 'j', OPTION_CUSTOM, offsetof(struct show_options, format), .parse = parse_json,
+	  .help = "the same as --format json" },
+	{},
+};
+
+static int show_block(const struct renderer *format, const struct snapshot *snapshot,
+		      const char *path, uint64_t address)
+{
+	uint64_t at;
+	int err = snapshot__find_address(snapshot, address, &at);
+
+	if (err == -ENODATA)
+		return say_failure("%s: the snapshot has no addresses", path);
+	if (err)
+		return say_failure("%s: no live block holds 0x%jx", path, (uintmax_t)address);
+	return written(format->block(stdout, snapshot, at));
+}
+
+static int parse_address(const char *text, uint64_t *ret)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtoull(text, &end, 0);
+	return errno || *end || !isdigit((unsigned char)*text) ? -EINVAL : 0;
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct show_options *options = command_options;
+	const struct renderer *format = format_or_text(options->format);
+	struct snapshot *snapshot;
+	uint64_t address = 0;
+	int status;
+
+	if (!format->show)
+		return say_refusal(&cmd_show, "--format is text or json, not %s", format->name);
+	if (options->address && parse_address(options->address, &address))
+		return say_refusal(&cmd_show, "--address: '%s' is no address such as 0x7f0012345678",
+				   options->address);
+	snapshot = open_snapshot(args->item[0]);
+	if (!snapshot)
+		return EXIT_FAILED;
+	if (options->address)
+		status = show_block(format, snapshot, args->item[0], address);
+	else
+		status = written(format->show(stdout, snapshot));
+	snapshot__close(snapshot);
+	return status;
+}
+
+const struct command cmd_show = {
+	.name = "show",
+	.args = "SNAP",
+	.arg_min = 1,
+	.arg_max = 1,
+	.help = "what a snapshot is of, and what it does not know",
+	.option = { { .row = rows } },
+	.options_size = sizeof(struct show_options),
+	.run = run,
+};

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/cmd_stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/at_peak.h"
+#include "base/reason.h"
+#include "cli/doubts.h"
+#include "cli/input.h"
+#include "render.h"
+#include "snapshot.h"
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+int parse_key_type(const char *text, void *field, struct reason *why)
+{
+	return key_type_parse(text, field, why);
+}
+
+static bool key_type_choice(size_t at, struct option_choice *ret)
+{
+	if (at >= KEY_TYPE_NR)
+		return false;
+	*ret = (struct option_choice){ .name = key_type_name(at) };
+	return true;
+}
+
+static int parse_measure(const char *text, void *field, struct reason *why)
+{
+	return measure_parse(text, field, why);
+}
+
+int parse_format(const char *text, void *field, struct reason *why)
+{
+	const struct renderer *format = renderer_find(text, why);
+
+	if (!format)
+		return -EINVAL;
+	*(const struct renderer **)field = format;
+	return 0;
+}
+
+int parse_json(const char *text, void *field, struct reason *why)
+{
+	(void)text;
+	return parse_format("json", field, why);
+}
+
+static bool format_choice(size_t at, struct option_choice *ret)
+{
+	size_t nr;
+	const struct renderer *table = renderer_table(&nr);
+
+	if (at >= nr)
+		return false;
+	*ret = (struct option_choice){ table[at].name, table[at].help };
+	return true;
+}
+
+#define FIELD(name) offsetof(struct stats_options, name)
+
+const struct option_row group_rows[] = {
+	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type,
+	  .choice = key_type_choice,
+	  .arg = "KEY", .help = "what makes a group (default lineno; traceback for folded):" },
+	{ "cumulative", 'c', OPTION_FLAG, FIELD(cumulative),
+	  .help = "add a block to every frame of its traceback, again in a recursion" },
+	{},
+};
+
+const struct option_row measure_rows[] = {
+	{ "measure", 'm', OPTION_CUSTOM, FIELD(measure), .parse = parse_measure,
+	  .arg = "M", .help = "what to add up: live (default), allocated or temporary blocks" },
+	{},
+};
+
+const struct option_row output_rows[] = {
+	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX,
+	  .arg = "N", .help = "rows to show (default 10, all for folded); 0: all" },
+	{ "oldest-first", 0, OPTION_FLAG, FIELD(oldest_first),
+	  .help = "tracebacks in tracemalloc's order" },
+	{ "source", 0, OPTION_STRING, FIELD(source_dir),
+	  .arg = "DIR", .help = "show source lines, from the files below DIR" },
+	{ "format", 'f', OPTION_CUSTOM, FIELD(format), .parse = parse_format,
+	  .choice = format_choice, .arg = "F", .help = "how to write it (default text):" },
+	{ "json", 'j', OPTION_CUSTOM, FIELD(format), .parse = parse_json,
+	  .help = "the same as --format json" },
+	{},
+};
+
+static const struct option_row at_peak_rows[] = {
+	{ "at-peak", 0, OPTION_FLAG, FIELD(at_peak),
+	  .help = "of several snapshots, or of all in a folder, the one in which most is live" },
+	{},
+};
+
+const struct renderer *format_or_text(const struct renderer *format)
+{
+	size_t nr;
+
+	return format ?: renderer_table(&nr);
+}
+
+/* What to group by, also where the command line does not say. */
+static enum key_type key_type_of(const struct stats_options *options)
+{
+	if (options->key_type != KEY_TYPE_UNSAID)
+		return options->key_type;
+	return options->cumulative ? KEY_LINENO : format_or_text(options->format)->key_type;
+}
+
+/* ---- options that cannot be meant together ------------------------------------------------ */
+
+/* "lineno, filename or function": the key types that can be cumulative. */
+static void name_cumulative(char *names, size_t room)
+{
+	const char *name[KEY_TYPE_NR];
+	size_t nr = 0, len = 0;
+
+	for (enum key_type i = 0; i < KEY_TYPE_NR; i++)
+		if (key_type_has_cumulative(i))
+			name[nr++] = key_type_name(i);
+	for (size_t i = 0; i < nr && len < room; i++)
+		len += snprintf(names + len, room - len, "%s%s",
+				!i ? "" : i + 1 == nr ? " or " : ", ", name[i]);
+}
+
+static int check_cumulative(const struct command *command, const struct stats_options *options)
+{
+	enum key_type key_type = key_type_of(options);
+	char names[256] = "";
+
+	if (!options->cumulative)
+		return EXIT_DONE;
+	if (!key_type_has_cumulative(key_type)) {
+		name_cumulative(names, sizeof(names));
+		return say_refusal(command, "--cumulative goes with --group-by %s, not %s", names,
+				   key_type_name(key_type));
+	}
+	if (format_or_text(options->format)->key_type == KEY_TRACEBACK)
+		return say_refusal(command, "--cumulative and folded stacks exclude each other");
+	return EXIT_DONE;
+}
+
+static int check_source(const struct command *command, const struct stats_options *options)
+{
+	const struct renderer *format = format_or_text(options->format);
+	enum key_type key_type = key_type_of(options);
+	int fd;
+
+	if (!options->source_dir)
+		return EXIT_DONE;
+	if (format != format_or_text(NULL))
+		return say_refusal(command, "--source goes with --format text, not %s",
+				   format->name);
+	if (key_type != KEY_LINENO && key_type != KEY_TRACEBACK)
+		return say_refusal(command, "--source goes with --group-by lineno or traceback, "
+					    "not %s", key_type_name(key_type));
+	fd = open(options->source_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return say_failure("--source %s: %s", options->source_dir, strerror(errno));
+	close(fd);
+	return EXIT_DONE;
+}
+
+int stats_question(const struct command *command, const struct stats_options *options,
+		   struct chosen *ret)
+{
+	int status = choose(command, &options->select, ret);
+	struct reason why;
+
+	if (!status)
+		status = check_cumulative(command, options);
+	if (!status)
+		status = check_source(command, options);
+	ret->engine.key_type = key_type_of(options);
+	ret->engine.cumulative = options->cumulative;
+	ret->engine.measure = options->measure;
+	if (!status && engine_options_check(&ret->engine, &why))
+		status = say_refusal(command, "%s", why.text);
+	return status;
+}
+
+/* ---- text out ----------------------------------------------------------------------------- */
+
+int written(int err)
+{
+	if (!err)
+		return EXIT_DONE;
+	if (err == -EPIPE)
+		return EXIT_FAILED;
+	return say_failure("cannot write: %s", strerror(-err));
+}
+
+int print_report(const struct stats_options *options, const struct chosen *chosen,
+		 struct report *report)
+{
+	const struct renderer *format = format_or_text(options->format);
+
+	if (!say_unmatched(&options->select, chosen, report->snapshot, report->snapshot_nr) &&
+	    is_selecting(&options->select) && !report->statistics->statistic_nr)
+		say("no block matches what was asked for");
+	report->top = options->top == TOP_UNSAID ? format->top : options->top;
+	report->oldest_first = options->oldest_first;
+	report->source_dir = options->source_dir;
+	return written(format->report(stdout, report));
+}
+
+/* ---- the command -------------------------------------------------------------------------- */
+
+#define STATS_WARNING_NR 3
+
+static size_t make_warnings(const struct snapshot *snapshot, const struct engine_options *engine,
+			    struct cost *ret_gap_blocks, struct reason line[STATS_WARNING_NR])
+{
+	const char *filters = snapshot__metadata(snapshot, "filters");
+	size_t nr = 0;
+
+	if (filters) /* said when the file was read */
+		reason_set(&line[nr++], 0, "filtered, not the whole: %.400s", filters);
+	if (gap_warning(snapshot, engine, "", ret_gap_blocks, &line[nr]))
+		say("warning: %s", line[nr++].text);
+	if (measure_warning(snapshot, engine, &line[nr]))
+		say("warning: %s", line[nr++].text);
+	return nr;
+}
+
+static int print_statistics(const struct stats_options *options, const struct chosen *chosen,
+			    const struct snapshot *snapshot, const struct statistics *statistics)
+{
+	struct reason line[STATS_WARNING_NR];
+	const char *warning[] = { line[0].text, line[1].text, line[2].text };
+	struct report report = {
+		.statistics = statistics,
+		.snapshot = &snapshot,
+		.snapshot_nr = 1,
+		.warning = warning,
+	};
+
+	report.warning_nr = make_warnings(snapshot, &chosen->engine, report.gap_blocks, line);
+	return print_report(options, chosen, &report);
+}
+
+static int answer(const struct stats_options *options, const struct chosen *chosen,
+		  const char *path)
+{
+	struct snapshot *snapshot = open_snapshot(path);
+	struct statistics *statistics = NULL;
+	struct reason why = { "out of memory" };
+	int status;
+
+	if (!snapshot)
+		return EXIT_FAILED;
+	if (snapshot_statistics(snapshot, &chosen->engine, &statistics, &why))
+		status = say_failure("%s: %s", path, why.text);
+	else
+		status = print_statistics(options, chosen, snapshot, statistics);
+	statistics_free(statistics);
+	snapshot__close(snapshot);
+	return status;
+}
+
+/* What could not be read is a failure, but not a reason to say nothing of the others. */
+static int answer_at_peak(const struct stats_options *options, const struct chosen *chosen,
+			  const struct arguments *args)
+{
+	char *path;
+	int failed = choose_at_peak(args->item, args->item_nr, &path);
+	int status = path ? answer(options, chosen, path) : EXIT_FAILED;
+
+	free(path);
+	return status ?: failed;
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct stats_options *options = command_options;
+	struct chosen chosen;
+	int status = stats_question(&cmd_stats, options, &chosen);
+
+	if (!status && !options->at_peak && args->item_nr > 1)
+		status = say_refusal(&cmd_stats, "one argument too many, '%s': several snapshots go with "
+				     "--at-peak", args->item[1]);
+	else if (!status && options->at_peak)
+		status = answer_at_peak(options, &chosen, args);
+	else if (!status)
+		status = answer(options, &chosen, args->item[0]);
+	chosen_release(&chosen);
+	return status;
+}
+
+const struct command cmd_stats = {
+	.name = "stats",
+	.args = "SNAP",
+	.arg_min = 1,
+	.arg_max = UINT_MAX,
+	.help = "what holds the memory: live blocks by where they were allocated",
+	.detail = "With --at-peak there may be several, and folders: stats --at-peak HOST/COMM.PID\n\n"
+		  SELECT_DETAIL,
+	.option = { STATS_GROUPS(0), SELECT_GROUPS(FIELD(select)), { .row = at_peak_rows } },
+	.defaults = &(const struct stats_options){ STATS_DEFAULTS },
+	.options_size = sizeof(struct stats_options),
+	.run = run,
+};

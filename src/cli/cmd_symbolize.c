@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* allocsnap symbolize: names for the frames of snapshots that have none, from files that are here. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/reason.h"
+#include "base/units.h"
+#include "cli/cmd_stats.h"
+#include "cli/input.h"
+#include "symbolize/naming.h"
+#include "snapshot.h"
+
+extern const struct command cmd_symbolize;
+
+struct symbolize_options {
+	const char *output; /* NULL: the snapshots themselves */
+	const char *root;
+	struct string_list debug_dir;
+};
+
+#define FIELD(name) offsetof(struct symbolize_options, name)
+
+static const struct option_row rows[] = {
+	{ "output", 'o', OPTION_STRING, FIELD(output), .arg = "FILE",
+	  .help = "write FILE, whole or not at all, and leave SNAP as it is" },
+	{ "debug-dir", 0, OPTION_LIST, FIELD(debug_dir), .arg = "DIR",
+	  .help = "look for DIR/.build-id/xx/yyy.debug before /usr/lib/debug; repeatable" },
+	{ "root", 0, OPTION_STRING, FIELD(root), .arg = "DIR",
+	  .help = "look for programs and libraries below DIR (default /)" },
+	{},
+};
+
+/* ---- directories ---------------------------------------------------------------------------- */
+
+struct directories {
+	int root_fd;
+	int *debug_fd;
+	size_t debug_nr; /* opened */
+};
+
+static int open_directory(const char *path, int *ret_fd)
+{
+	*ret_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return *ret_fd < 0 ? say_failure("%s: %s", path, strerror(errno)) : EXIT_DONE;
+}
+
+static int directories_open(struct directories *directories, const struct symbolize_options *options)
+{
+	const struct string_list *list = &options->debug_dir;
+	int status;
+
+	*directories = (struct directories){ .root_fd = -1 };
+	directories->debug_fd = calloc(list->item_nr + 1, sizeof(*directories->debug_fd));
+	if (!directories->debug_fd)
+		return say_failure("out of memory");
+	status = open_directory(options->root ?: "/", &directories->root_fd);
+	for (size_t i = 0; i < list->item_nr && !status; i++) {
+		status = open_directory(list->item[i], &directories->debug_fd[i]);
+		directories->debug_nr += !status;
+	}
+	return status;
+}
+
+static void directories_close(struct directories *directories)
+{
+	for (size_t i = 0; i < directories->debug_nr; i++)
+		close(directories->debug_fd[i]);
+	if (directories->root_fd >= 0)
+		close(directories->root_fd);
+	free(directories->debug_fd);
+}
+
+/* ---- snapshots ------------------------------------------------------------------------------ */
+
+static void tell_nameless(struct naming *naming)
+{
+	struct nameless nameless;
+
+	while (naming__next_nameless(naming, &nameless))
+		say("%s names for %s (build-id %s): %s", nameless.has_some ? "few" : "no", nameless.path,
+		    *nameless.build_id ? nameless.build_id : "not recorded", nameless.why);
+}
+
+static void tell_left_out(const char *path, const struct naming_counts *counts)
+{
+	char clean[PATH_MAX];
+
+	if (counts->left_out)
+		say("%s: %" PRIu64 " objects were not looked for: no more than %d of a snapshot are",
+		    clean_path(clean, sizeof(clean), path), counts->left_out, NAMING_OBJECTS_MAX);
+}
+
+static int tell_counts(const char *path, const struct naming_counts *counts)
+{
+	char clean[PATH_MAX];
+
+	printf("%s: %" PRIu64 " of %" PRIu64 " unnamed frames named",
+	       clean_path(clean, sizeof(clean), path), counts->named, counts->unnamed);
+	if (counts->lined)
+		printf(", lines for %" PRIu64 " others", counts->lined);
+	return written(putchar('\n') == EOF ? -errno : 0);
+}
+
+static int symbolize(struct naming *naming, const char *path, const char *output)
+{
+	struct reason why = { "out of memory" };
+	struct snapshot *snapshot = open_snapshot(path), *named = NULL;
+	struct snapshot_save_options options;
+	struct naming_counts counts;
+	int err;
+
+	if (!snapshot)
+		return EXIT_FAILED;
+	options = snapshot__saved_with(snapshot);
+	options.rewrite = output ? NULL : snapshot__file(snapshot);
+	err = naming__snapshot(naming, snapshot, &counts, &named);
+	tell_nameless(naming);
+	tell_left_out(path, &counts);
+	if (err)
+		reason_set(&why, err, "%s: %s", path,
+			   err == -EFBIG ? "with inlined calls it would have too many frames" :
+					   strerror(-err));
+	else if (named || output)
+		err = snapshot__save(named ?: snapshot, output ?: path, &options, &why);
+	snapshot__close(named);
+	snapshot__close(snapshot);
+	return err ? say_failure("%s", why.text) : tell_counts(path, &counts);
+}
+
+static int symbolize_all(struct naming *naming, const struct symbolize_options *options,
+			 const struct arguments *args)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < args->item_nr; i++)
+		if (symbolize(naming, args->item[i], options->output))
+			status = EXIT_FAILED;
+	return status;
+}
+
+/* All objects of a snapshot are open at a time. */
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct symbolize_options *options = command_options;
+	struct naming_options naming_options;
+	struct directories directories;
+	struct reason why = {};
+	struct naming *naming = NULL;
+	int status;
+
+	if (options->output && args->item_nr > 1)
+		return say_refusal(&cmd_symbolize, "-o FILE is for one snapshot");
+	if (options->output && !strcmp(options->output, "-"))
+		return say_refusal(&cmd_symbolize, "-o FILE is no stream; a file called '-' is ./-");
+	raise_file_limit();
+	status = directories_open(&directories, options);
+	if (!status) {
+		naming_options = (struct naming_options){
+			.root_fd = directories.root_fd,
+			.debug_dir_fd = directories.debug_fd,
+			.debug_dir_nr = directories.debug_nr,
+		};
+		naming = naming__new(&naming_options, &why);
+		status = naming ? symbolize_all(naming, options, args) : say_failure("%s", why.text);
+	}
+	naming__free(naming);
+	directories_close(&directories);
+	return status;
+}
+
+const struct command cmd_symbolize = {
+	.name = "symbolize",
+	.args = "SNAP…",
+	.arg_min = 1,
+	.arg_max = UINT_MAX,
+	.help = "name the frames of snapshots that have no names",
+	.detail = "Frames without a line get functions, lines and inlined calls from the program or library at\n"
+		  "its path, if its build-id is the recorded one, and from its debug file. SNAP is replaced, whole or\n"
+		  "not at all, with its mode and owner; one that has nothing to gain is left as it is. Objects that\n"
+		  "are not here, or stripped and without a debug file, are named on stderr, and are no failure.\n",
+	.option = { { .row = rows } },
+	.options_size = sizeof(struct symbolize_options),
+	.run = run,
+};

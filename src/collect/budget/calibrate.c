@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/budget/calibrate.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/probe/attach_ways.h"
+#include "collect/probe/detach.h"
+#include "collect/process/proc.h"
+#include "collect/probe/trials.h"
+#include "collect/probe/uprobe_multi.h"
+
+/* What is probed at its first instruction. Their addresses are taken, so a linker keeps them. */
+#ifdef __x86_64__
+#define FUNCTION(name, instructions) \
+	__attribute__((naked, noinline, noclone, used)) static void name(void) \
+	{ \
+		asm volatile(instructions "\n\tret"); \
+	}
+FUNCTION(emulated, "push %rbp\n\tpop %rbp")
+FUNCTION(single_stepped, "test %rdi, %rdi")
+FUNCTION(returning, "push %rbp\n\tpop %rbp")
+#else
+#define emulated NULL
+#define single_stepped NULL
+#define returning NULL
+#endif
+
+enum kind {
+	KIND_ENTRY,
+	KIND_STEPPED,
+	KIND_RETURN, /* and its entry */
+	KIND_NR,
+};
+
+/* Calls that take a third of a millisecond or so. */
+static const struct {
+	void (*function)(void);
+	int call_nr;
+} kinds[KIND_NR] = {
+	[KIND_ENTRY] = { emulated, 400 },
+	[KIND_STEPPED] = { single_stepped, 40 },
+	[KIND_RETURN] = { returning, 250 },
+};
+
+#define ROUNDS 15
+
+/* A compiler for machines with CET puts an endbr64 in front, which is single-stepped. */
+static uint64_t probed_address(enum kind kind)
+{
+	static const unsigned char endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	uint64_t address = (uintptr_t)kinds[kind].function;
+
+	return address + (memcmp((void *)address, endbr64, sizeof(endbr64)) ? 0 : sizeof(endbr64));
+}
+
+/* The file that we are in, which may be a library, and where in it the functions are. */
+static int find_functions(uint64_t offset[KIND_NR])
+{
+	uint64_t address = (uintptr_t)emulated, start, end, at;
+	char *text = proc_read(getpid(), "maps", NULL), *rest = text, *line, path[64];
+	int fd = address ? -ENOENT : -ENOTSUP;
+
+	while (fd == -ENOENT && (line = strsep(&rest, "\n"))) {
+		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &at) != 3 || address < start ||
+		    address >= end)
+			continue;
+		for (int i = 0; i < KIND_NR; i++)
+			offset[i] = probed_address(i) - start + at;
+		snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx", start, end);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		fd = fd < 0 ? -errno : fd;
+	}
+	free(text);
+	return fd;
+}
+
+/* ---- probes: descriptors that end them ---- */
+
+#define PROBES_MAX 4
+
+struct calibration {
+	char path[64];
+	uint64_t offset[KIND_NR];
+	struct held_probes probe[PROBES_MAX];
+	size_t probe_nr;
+};
+
+static uint32_t attach_type_of(const struct probe_way *way)
+{
+	return way->has_sessions ? UPROBE_SESSION_ATTACH_TYPE :
+	       way->is_alone	 ? 0 : UPROBE_MULTI_ATTACH_TYPE;
+}
+
+/* Returns its cookie; in a session 1 says that the return is of no interest. */
+static int load(uint32_t attach_type)
+{
+	static const struct bpf_insn return_cookie[] = {
+		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_get_attach_cookie },
+		{ .code = BPF_ALU64 | BPF_AND | BPF_K, .imm = 1 }, /* nothing else from a session */
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = attach_type);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "allocsnap_empty", "GPL", return_cookie,
+			       ARRAY_SIZE(return_cookie), &opts);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int attach_link(struct calibration *calibration, int program, const struct uprobe_multi *link)
+{
+	static const uint64_t cookie[KIND_NR] = { [KIND_ENTRY] = 1, [KIND_STEPPED] = 1 };
+	struct uprobe_multi uprobes = *link;
+	int fd;
+
+	uprobes.path = calibration->path;
+	uprobes.pid = getpid();
+	uprobes.cookie = cookie;
+	fd = uprobe_multi_attach(program, &uprobes);
+	if (fd < 0)
+		return fd;
+	calibration->probe[calibration->probe_nr++].fd = fd;
+	return 0;
+}
+
+static int attach_links(struct calibration *calibration, int program, const struct probe_way *way)
+{
+	const struct uprobe_multi all = {
+		.attach_type = attach_type_of(way), .nr = KIND_NR, .offset = calibration->offset,
+	};
+	const struct uprobe_multi returns = {
+		.attach_type = attach_type_of(way), .nr = 1, .of_returns = true,
+		.offset = &calibration->offset[KIND_RETURN],
+	};
+	int err = way->has_sessions ? 0 : attach_link(calibration, program, &returns);
+
+	return err ?: attach_link(calibration, program, &all);
+}
+
+static int attach_event(struct calibration *calibration, int program, enum kind kind,
+			bool is_return)
+{
+	int fd = trial_open_event(calibration->path, calibration->offset[kind], is_return);
+
+	if (fd < 0)
+		return fd;
+	calibration->probe[calibration->probe_nr++].fd = fd;
+	return ioctl(fd, PERF_EVENT_IOC_SET_BPF, program) ? -errno : 0;
+}
+
+static int attach_events(struct calibration *calibration, int program)
+{
+	int err = attach_event(calibration, program, KIND_RETURN, true);
+
+	for (int i = 0; i < KIND_NR && !err; i++)
+		err = attach_event(calibration, program, i, false);
+	return err;
+}
+
+static int attach(struct calibration *calibration, const struct probe_way *way)
+{
+	int program = load(attach_type_of(way)), err;
+
+	if (program < 0)
+		return program;
+	err = way->is_alone ? attach_events(calibration, program) :
+			      attach_links(calibration, program, way);
+	close(program);
+	return err;
+}
+
+/* ---- time ---- */
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Of one call, in ns. */
+static double time_calls(enum kind kind)
+{
+	void (*volatile function)(void) = kinds[kind].function;
+	uint64_t begin_ns = cpu_ns();
+
+	for (int i = 0; i < kinds[kind].call_nr; i++)
+		function();
+	return (double)(cpu_ns() - begin_ns) / kinds[kind].call_nr;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double left = *(const double *)a, right = *(const double *)b;
+
+	return (left > right) - (left < right);
+}
+
+/*
+ * The kinds in turn, so that what disturbs us disturbs all of them. Of each the first quartile: others
+ * who use the machine make it slower, and nobody makes it faster.
+ */
+static void time_all(double ret[KIND_NR])
+{
+	double ns[KIND_NR][ROUNDS];
+
+	for (int round = 0; round < ROUNDS; round++)
+		for (int kind = 0; kind < KIND_NR; kind++)
+			ns[kind][round] = time_calls(kind);
+	for (int kind = 0; kind < KIND_NR; kind++) {
+		qsort(ns[kind], ROUNDS, sizeof(ns[kind][0]), ascending);
+		ret[kind] = ns[kind][ROUNDS / 4];
+	}
+}
+
+/* Less the same calls without probes, which take some nanoseconds. */
+static int measure(struct calibration *calibration, const struct probe_way *way,
+		   struct trap_costs *ret)
+{
+	double without[KIND_NR], with[KIND_NR];
+	int err;
+
+	time_all(without);
+	err = attach(calibration, way);
+	if (err)
+		return err;
+	time_all(with);
+	for (int i = 0; i < KIND_NR; i++)
+		if (with[i] <= without[i])
+			return -ENODATA;
+	if (with[KIND_RETURN] <= with[KIND_ENTRY])
+		return -ENODATA;
+	*ret = (struct trap_costs){
+		.entry_ns = with[KIND_ENTRY] - without[KIND_ENTRY],
+		.stepped_ns = with[KIND_STEPPED] - without[KIND_STEPPED],
+		.return_ns = with[KIND_RETURN] - with[KIND_ENTRY],
+	};
+	return 0;
+}
+
+int calibrate(const struct probe_way *way, struct detacher *detacher, struct trap_costs *ret,
+	      struct reason *why)
+{
+	struct calibration calibration = {};
+	int fd = find_functions(calibration.offset), err;
+
+	if (fd < 0)
+		return reason_set(why, fd, "what recording costs cannot be measured on ourselves: %s",
+				  strerror(-fd));
+	snprintf(calibration.path, sizeof(calibration.path), "/proc/self/fd/%d", fd);
+	err = measure(&calibration, way, ret);
+	close(fd);
+	if (calibration.probe_nr)
+		detach_begin(detacher, calibration.probe, calibration.probe_nr);
+	return err ? reason_set(why, err, "what recording costs cannot be measured on ourselves: %s",
+				strerror(-err)) : 0;
+}

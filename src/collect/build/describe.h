@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_DESCRIBE_H
+#define ALLOCSNAP_COLLECT_DESCRIBE_H
+
+/* A snapshot's facts about itself: metadata, counters, probes. Each returns 0 or -ENOMEM. */
+
+#include "collect/build/assemble.h"
+
+struct snapshot_builder;
+
+int describe_target(struct snapshot_builder *builder, const struct target *target,
+		    const struct process *books, const struct occasion *occasion);
+
+/* counter[COUNTER_NR] and loss[LOSS_NR], by the names of bpf_types.h. */
+int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
+		      const uint64_t *loss);
+
+/* object_id: of each object of struct objects, 0 where the process does not use it. */
+int describe_probes(struct snapshot_builder *builder, const struct target *target,
+		    const uint32_t *object_id);
+
+/* "20261121T031500.123Z", "2026-11-21T03:15:00.123Z": UTC, in text[32]. */
+const char *format_time_compact(char text[32], uint64_t wall_ns);
+const char *format_time_rfc3339(char text[32], uint64_t wall_ns);
+
+#endif

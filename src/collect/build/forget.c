@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/build/forget.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/build/resolve.h"
+
+/* A retired one, by what it has allocated. */
+struct candidate {
+	uint64_t bytes;
+	size_t index;
+};
+
+static int most_first(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) :
+				      (x->index < y->index) - (x->index > y->index);
+}
+
+static size_t count_not_held(const struct target *target)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < target->traceback_nr; i++)
+		nr += !target->traceback[i].is_held;
+	return nr;
+}
+
+static void mark_used(const struct target *target, const struct image_blocks *blocks, bool *stays)
+{
+	for (const struct block_chunk *chunk = blocks ? blocks->chunk : NULL; chunk; chunk = chunk->next)
+		for (size_t i = 0; i < chunk->nr; i++) {
+			const struct known_traceback *known =
+				known_traceback_find(target, chunk->block[i].traceback);
+
+			if (known)
+				stays[known - target->traceback] = true;
+		}
+}
+
+/* Those that stays[] is not true of, the most bytes first. */
+static size_t find_retired(const struct target *target, const bool *stays, struct candidate *ret)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < target->traceback_nr; i++)
+		if (!stays[i])
+			ret[nr++] = (struct candidate){ target->traceback[i].retired.allocated_bytes, i };
+	qsort(ret, nr, sizeof(*ret), most_first);
+	return nr;
+}
+
+/* 0, 1: there is nothing to forget, or -ENOMEM. */
+static int choose(const struct target *target, const struct image_blocks *blocks, bool *stays)
+{
+	struct candidate *retired = calloc(target->traceback_nr, sizeof(*retired));
+	size_t nr;
+
+	if (!retired)
+		return -ENOMEM;
+	for (size_t i = 0; i < target->traceback_nr; i++)
+		stays[i] = target->traceback[i].is_held;
+	mark_used(target, blocks, stays);
+	nr = find_retired(target, stays, retired);
+	for (size_t i = 0; i < nr && i < RETIRED_MOST; i++)
+		stays[retired[i].index] = true;
+	free(retired);
+	return nr <= RETIRED_MOST;
+}
+
+/* By the indices that they will have. */
+static int make_ids(const struct target *target, const bool *stays, struct idmap *ids)
+{
+	uint32_t to = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < target->traceback_nr && !err; i++)
+		if (stays[i])
+			err = idmap_add(ids, target->traceback[i].id, to++);
+	return err;
+}
+
+static void sum_up(struct target *target, const struct known_traceback *known)
+{
+	target->others = churn_sum(&target->others, &known->retired);
+	target->summed_nr++;
+}
+
+/* They lie in the order of their places. */
+static void move_up(struct target *target, const bool *stays)
+{
+	uint32_t to = 0, place_to = 0;
+
+	for (size_t i = 0; i < target->traceback_nr; i++) {
+		struct known_traceback known = target->traceback[i];
+
+		if (!stays[i]) {
+			sum_up(target, &known);
+			continue;
+		}
+		memmove(target->place + place_to, target->place + known.first,
+			known.nframe * sizeof(*target->place));
+		known.first = place_to;
+		place_to += known.nframe;
+		target->traceback[to++] = known;
+	}
+	target->traceback_nr = to;
+	target->place_nr = place_to;
+}
+
+#define GIVE_BACK(target, item) \
+	do { \
+		size_t nr_ = (target)->item##_nr ?: 1; \
+		void *less_ = realloc((target)->item, nr_ * sizeof(*(target)->item)); \
+		if (less_) { \
+			(target)->item = less_; \
+			(target)->item##_alloc = nr_; \
+		} \
+	} while (0)
+
+int forget_retired(struct target *target, const struct image_blocks *blocks)
+{
+	struct idmap ids = {};
+	bool *stays;
+	int err;
+
+	if (count_not_held(target) <= RETIRED_MOST)
+		return 0;
+	stays = calloc(target->traceback_nr, sizeof(*stays));
+	err = stays ? choose(target, blocks, stays) : -ENOMEM;
+	if (!err)
+		err = make_ids(target, stays, &ids);
+	if (!err) {
+		move_up(target, stays);
+		idmap_release(&target->traceback_ids);
+		target->traceback_ids = ids;
+		GIVE_BACK(target, place);
+		GIVE_BACK(target, traceback);
+	} else {
+		idmap_release(&ids);
+	}
+	free(stays);
+	return err > 0 ? 0 : err;
+}
+
+bool has_many_unused(const struct target *target, const struct image_blocks *blocks)
+{
+	size_t held = target->traceback_nr - count_not_held(target);
+
+	return held > RETIRED_MOST + (blocks ? blocks->nr : 0);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_FORGET_H
+#define ALLOCSNAP_COLLECT_FORGET_H
+
+/*
+ * A traceback is retired when it has left the map and no block has it: nothing but its churn is wanted
+ * of it. A program can have new ones for ever; so of each target the RETIRED_MOST that have allocated the
+ * most bytes stay, and the churn of all others becomes one sum (target->others). The places of these go,
+ * and target->place has those of known tracebacks only.
+ */
+
+#include "collect/drain/drained_blocks.h"
+#include "collect/target/target.h"
+
+#define RETIRED_MOST 16384
+
+/*
+ * At a drain, between resolve_held() and resolve_drained(). blocks: those drained of the target's image;
+ * NULL: none. 0 or -ENOMEM, and then nothing has changed.
+ */
+int forget_retired(struct target *target, const struct image_blocks *blocks);
+
+/* Whether more tracebacks than that hold nothing, but stay in the map, and so in each snapshot. */
+bool has_many_unused(const struct target *target, const struct image_blocks *blocks);
+
+#endif

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/build/resolve.h"
+
+#include <elf.h>
+#include <errno.h>
+
+#include "base/array.h"
+#include "collect/build/return_address.h"
+#include "snapshot.h"
+#include "unwind_frame.h"
+
+/* Files of another one have no facts. */
+#ifdef __aarch64__
+#define OUR_MACHINE EM_AARCH64
+#else
+#define OUR_MACHINE EM_X86_64
+#endif
+
+static bool same_known_id(uint32_t index, const void *key, const void *table)
+{
+	const struct target *target = table;
+
+	return target->traceback[index].id == *(const uint64_t *)key;
+}
+
+static struct known_traceback *find(const struct target *target, uint64_t id)
+{
+	uint32_t index = idmap_find(&target->traceback_ids, id, same_known_id, &id, target);
+
+	return index == IDMAP_NONE ? NULL : &target->traceback[index];
+}
+
+const struct known_traceback *known_traceback_find(const struct target *target, uint64_t id)
+{
+	return find(target, id);
+}
+
+/* The code around a place, as far as the file has it, judged by return_address.h. */
+static bool follows_a_call(const struct object *object, uint64_t offset)
+{
+	uint8_t code[RETURN_ADDRESS_BEFORE + RETURN_ADDRESS_AFTER];
+	size_t before = RETURN_ADDRESS_BEFORE, got;
+
+	if (!object->facts || object->has_changed)
+		return true; /* nothing to judge by */
+	if (offset < before)
+		return false;
+	got = object_read(object, offset - before, code, sizeof(code));
+	return got >= before && is_return_address(code + before, before, got - before, OUR_MACHINE);
+}
+
+static bool is_guessed(const struct traceback *traceback, uint32_t at)
+{
+	if (traceback->by_tables)
+		return traceback->guessed[at / 64] >> at % 64 & 1;
+	return at > 0;
+}
+
+static bool is_exact(const struct traceback *traceback, uint32_t at)
+{
+	return traceback->exact[at / 64] >> at % 64 & 1;
+}
+
+/*
+ * Where a return address lies. False: it can't be one. The direct caller was taken from the return
+ * itself and is always right, as is what tables say (is_sure); what a walk by frame pointers found
+ * may be junk.
+ */
+static bool place_of(struct target *target, uint64_t pc, bool is_sure, struct code_place *ret)
+{
+	const struct mapping *mapping = mappings_find(&target->mappings, pc);
+
+	*ret = (struct code_place){ .object = OBJECT_NONE, .offset = pc };
+	if (!mapping) {
+		target->frames_unmapped += is_sure;
+		return is_sure;
+	}
+	if (mapping->object == OBJECT_NONE)
+		return true; /* code made at run time */
+	ret->object = mapping->object;
+	ret->offset = pc - mapping->start + mapping->offset;
+	return is_sure || follows_a_call(target->mappings.objects->object[ret->object], ret->offset);
+}
+
+/*
+ * A function without a frame pointer leaves its caller's in the register: what the walk finds
+ * next is the return address of that caller or of one further out.
+ */
+static bool hides_its_caller(struct target *target, const struct code_place *place)
+{
+	return place->object != OBJECT_NONE &&
+	       !objects_keeps_frame_pointer(target->mappings.objects, place->object, place->offset);
+}
+
+static int add_skipped(struct target *target, struct known_traceback *known)
+{
+	struct code_place skipped = { .object = OBJECT_SKIPPED };
+
+	known->nframe++;
+	known->total_nframe++;
+	known->has_skipped = true;
+	return array_push(target, place, skipped);
+}
+
+static uint32_t end_flag(const struct traceback *traceback)
+{
+	static const uint8_t ends[UNWIND_END_NR] = {
+		[UNWIND_ROOT] = SNAP_END_ROOT,
+		[UNWIND_NO_RULE] = SNAP_END_NO_RULE,
+		[UNWIND_UNSUPPORTED] = SNAP_END_UNSUPPORTED,
+		[UNWIND_UNREADABLE] = SNAP_END_UNREADABLE,
+		[UNWIND_BACKWARDS] = SNAP_END_BACKWARDS,
+		[UNWIND_NO_FP] = SNAP_END_NO_FP,
+		[UNWIND_NO_TABLE] = SNAP_END_NO_TABLE,
+		[UNWIND_NO_CODE] = SNAP_END_NO_CODE,
+		[UNWIND_BUSY] = SNAP_END_BUSY,
+	};
+
+	return SNAP_TRACEBACK_END_FLAG(traceback->end < UNWIND_END_NR ? ends[traceback->end] : 0);
+}
+
+static int resolve(struct target *target, uint64_t id, const struct traceback *traceback)
+{
+	struct known_traceback known = {
+		.id = id,
+		.first = target->place_nr,
+		.total_nframe = traceback->total_nframe,
+		.flags = end_flag(traceback),
+	};
+	struct code_place place = { .object = OBJECT_NONE }, next;
+	uint32_t found = 0;
+	int err = 0;
+
+	if (traceback->total_nframe > traceback->nframe)
+		known.flags |= SNAP_TRACEBACK_LIMITED;
+	for (; found < traceback->nframe && !err; found++) {
+		bool is_guess = is_guessed(traceback, found);
+
+		if (!place_of(target, traceback->pc[found], !is_guess, &next)) {
+			known.flags = SNAP_TRACEBACK_BROKEN;
+			known.total_nframe = known.nframe;
+			break;
+		}
+		next.is_guessed = is_guess && traceback->by_tables;
+		next.is_exact = is_exact(traceback, found);
+		known.has_guessed |= next.is_guessed;
+		if (found && !traceback->by_tables && hides_its_caller(target, &place))
+			err = add_skipped(target, &known);
+		if (!err)
+			err = array_push(target, place, next);
+		known.nframe++;
+		place = next;
+	}
+	/* Deeper walks end in the C library's start-up code, where nobody is missed. */
+	if (!err && found == 1 && !traceback->by_tables && hides_its_caller(target, &place))
+		err = add_skipped(target, &known);
+	if (!err)
+		err = array_push(target, traceback, known);
+	return err ?: idmap_add(&target->traceback_ids, id, target->traceback_nr - 1);
+}
+
+struct churn churn_sum(const struct churn *a, const struct churn *b)
+{
+	return (struct churn){
+		.allocations = a->allocations + b->allocations,
+		.allocated_bytes = a->allocated_bytes + b->allocated_bytes,
+		.temporary = a->temporary + b->temporary,
+		.temporary_bytes = a->temporary_bytes + b->temporary_bytes,
+	};
+}
+
+/* The known traceback, resolved if it was not known. */
+static int make_known(struct target *target, uint64_t id, const struct traceback *traceback,
+		      struct known_traceback **ret)
+{
+	int err = find(target, id) ? 0 : resolve(target, id, traceback);
+
+	if (!err)
+		*ret = find(target, id);
+	return err;
+}
+
+int resolve_traceback(struct target *target, uint64_t id, const struct traceback *traceback)
+{
+	struct known_traceback *known;
+
+	return make_known(target, id, traceback, &known);
+}
+
+int resolve_retired(struct target *target, uint64_t id, const struct traceback *traceback)
+{
+	struct known_traceback *known;
+	int err = make_known(target, id, traceback, &known);
+
+	if (!err)
+		known->retired = churn_sum(&known->retired, &traceback->churn);
+	return err;
+}
+
+void resolve_begin(struct target *target)
+{
+	for (size_t i = 0; i < target->traceback_nr; i++) {
+		target->traceback[i].churn = target->traceback[i].retired;
+		target->traceback[i].is_held = false;
+	}
+}
+
+void resolve_held(struct target *target, uint64_t id)
+{
+	struct known_traceback *known = find(target, id);
+
+	if (known)
+		known->is_held = true;
+}
+
+int resolve_drained(struct target *target, uint64_t id, const struct traceback *traceback)
+{
+	struct known_traceback *known;
+	int err = make_known(target, id, traceback, &known);
+
+	if (err)
+		return err;
+	known->is_held = true;
+	known->churn = churn_sum(&known->retired, &traceback->churn);
+	return 0;
+}

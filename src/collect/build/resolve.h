@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_RESOLVE_H
+#define ALLOCSNAP_COLLECT_RESOLVE_H
+
+/*
+ * Tracebacks of addresses → places in objects, which stay true when the process unmaps a
+ * library, maps another one there, or ends.
+ */
+
+#include "collect/drain/drain.h"
+#include "collect/target/target.h"
+
+/*
+ * At each drain: resolve_begin() once, then resolve_held() of each traceback of the target's image, then
+ * resolve_drained() of each, which makes it known with its churn; one that is known already is not resolved
+ * again. In between others can be forgotten (forget.h). 0 or -ENOMEM.
+ */
+void resolve_begin(struct target *target);
+void resolve_held(struct target *target, uint64_t id);
+int resolve_drained(struct target *target, uint64_t id, const struct traceback *traceback);
+
+/* One traceback of it, and no churn. 0 or -ENOMEM. */
+int resolve_traceback(struct target *target, uint64_t id, const struct traceback *traceback);
+
+/* A traceback that has just been taken out of the map. 0 or -ENOMEM. */
+int resolve_retired(struct target *target, uint64_t id, const struct traceback *traceback);
+
+/* The known traceback with this id, or NULL. */
+const struct known_traceback *known_traceback_find(const struct target *target, uint64_t id);
+
+struct churn churn_sum(const struct churn *a, const struct churn *b);
+
+#endif

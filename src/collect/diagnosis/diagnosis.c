@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/diagnosis/diagnosis.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "collect/probe/load.h"
+#include "collect/process/proc.h"
+#include "collect/session/recorded.h"
+#include "sandbox/parser.h"
+
+/* ---- who it is ---- */
+
+static bool is_elsewhere(pid_t pid, const char *name)
+{
+	char theirs[64], ours[64];
+	struct stat a, b;
+
+	snprintf(theirs, sizeof(theirs), "/proc/%d/%s", pid, name);
+	snprintf(ours, sizeof(ours), "/proc/self/%s", name);
+	return !stat(theirs, &a) && !stat(ours, &b) &&
+	       (a.st_ino != b.st_ino || a.st_dev != b.st_dev);
+}
+
+static char state_of(pid_t pid)
+{
+	char *text = proc_read(pid, "status", NULL);
+	const char *line = text ? strstr(text, "\nState:") : NULL;
+	char state = 0;
+
+	if (line)
+		sscanf(line, "\nState: %c", &state);
+	free(text);
+	return state;
+}
+
+static uint64_t count_children(pid_t pid)
+{
+	char name[64], *text;
+	uint64_t nr = 0;
+
+	snprintf(name, sizeof(name), "task/%d/children", pid);
+	text = proc_text(pid, name);
+	for (const char *at = text; at && *at; at++)
+		nr += *at == ' ';
+	free(text);
+	return nr;
+}
+
+/* CPython's own word for: all from malloc. */
+static bool says_python_malloc(pid_t pid)
+{
+	static const char *const words[] = { "PYTHONMALLOC=malloc", "PYTHONMALLOC=malloc_debug" };
+	size_t len, at = 0;
+	char *text = proc_read(pid, "environ", &len);
+	bool says = false;
+
+	for (; text && at < len && !says; at += strlen(text + at) + 1)
+		for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+			says |= !strcmp(text + at, words[i]);
+	free(text);
+	return says;
+}
+
+static int read_identity(struct diagnosed_process *process)
+{
+	uint64_t kib = 0, kernel_thread = 0, tgid;
+	pid_t pid = process->pid;
+
+	if (!proc_status(pid, "Tgid", &tgid))
+		pid = process->pid = tgid; /* of a thread's process */
+	process->state = state_of(pid);
+	proc_status(pid, "Threads", &process->thread_nr);
+	proc_status(pid, "VmRSS", &kib);
+	proc_status(pid, "Kthread", &kernel_thread);
+	process->rss_bytes = kib * 1024;
+	process->is_kernel_thread = kernel_thread != 0;
+	process->child_nr = count_children(pid);
+	process->in_pid_namespace = is_elsewhere(pid, "ns/pid");
+	process->in_mount_namespace = is_elsewhere(pid, "ns/mnt");
+	process->in_root = is_elsewhere(pid, "root/.");
+	process->python_malloc = says_python_malloc(pid);
+	process->comm = proc_text(pid, "comm");
+	process->exe = proc_link(pid, "exe");
+	return process->comm && process->exe ? 0 : -ENOMEM;
+}
+
+/* ---- all of a process ---- */
+
+static int take_notes(struct diagnosis *diagnosis)
+{
+	char *note;
+	int err = 0;
+
+	while (!err && (note = collector__next_note(diagnosis->collector))) {
+		err = array_push(&diagnosis->process, note, note);
+		if (err)
+			free(note);
+	}
+	return err;
+}
+
+/* Why it could not be opened is better said by its state. */
+static void say_why_not(struct diagnosed_process *process)
+{
+	if (process->state == 'Z' && !proc_live_thread(process->pid))
+		reason_set(&process->why, 0,
+			   "process %d (%s) is a zombie: it has ended, and its parent has not waited for it",
+			   process->pid, process->comm);
+	else if (process->state == 'Z')
+		reason_set(&process->why, 0,
+			   "process %d (%s): its main thread has ended, and the kernel ties probes to that one's memory; its other threads cannot be probed",
+			   process->pid, process->comm);
+}
+
+static int open_target(struct diagnosis *diagnosis)
+{
+	struct diagnosed_process *process = &diagnosis->process;
+	struct target *target = target__open(process->pid, &diagnosis->collector->objects,
+					     &process->why);
+
+	if (!target && errno == ENOMEM)
+		return -ENOMEM;
+	if (!target) {
+		say_why_not(process);
+		return 0;
+	}
+	target->own_probes.pid = target->pid;
+	target->own_probes.is_trial = true;
+	target->own_probes.by_ret = diagnosis->collector->no_return_probes;
+	diagnosis->target = target;
+	return 0;
+}
+
+static int diagnose_process(struct diagnosis *diagnosis)
+{
+	struct diagnosed_process *process = &diagnosis->process;
+	int err = read_identity(process);
+
+	if (!err)
+		err = open_target(diagnosis);
+	if (!err && diagnosis->target) {
+		process->records = !find_probes(diagnosis->collector, diagnosis->target,
+						&process->why) && diagnosis->machine.records;
+		err = diagnose_files(diagnosis);
+		err = err ?: diagnose_probes(diagnosis);
+	}
+	err = err ?: take_notes(diagnosis);
+	return err ?: diagnose_unseen(process);
+}
+
+/* ---- all ---- */
+
+/* What it takes to look: all that recording has, or where that cannot be had, what needs no kernel. */
+static struct collector *open_collector(struct diagnosed_machine *machine)
+{
+	const struct collector_options options = { .max_blocks = 1024, .max_tracebacks = 1024 };
+	struct collector *collector = collector__open(&options, &machine->why);
+
+	machine->records = collector != NULL;
+	if (collector)
+		return collector;
+	collector = calloc(1, sizeof(*collector));
+	if (!collector)
+		return NULL;
+	collector->event_fd = -1;
+	collector->parser = parser__open(&(struct parser_options){}, NULL);
+	collector->objects.parser = collector->parser;
+	collector->objects.domains = COLLECTOR_MALLOC;
+	collector->bpf = open_bpf();
+	if (collector->parser && collector->bpf)
+		return collector;
+	collector__close(collector);
+	return NULL;
+}
+
+struct diagnosis *diagnosis__new(pid_t pid)
+{
+	struct diagnosis *diagnosis = calloc(1, sizeof(*diagnosis));
+	int err = diagnosis ? 0 : -ENOMEM;
+
+	if (!err)
+		diagnosis->collector = open_collector(&diagnosis->machine);
+	if (!err && !diagnosis->collector)
+		err = -ENOMEM;
+	if (!err)
+		err = diagnose_machine(&diagnosis->machine);
+	if (!err && pid) {
+		diagnosis->process.pid = pid;
+		err = diagnose_process(diagnosis);
+	}
+	if (!err)
+		return diagnosis;
+	diagnosis__free(diagnosis);
+	return NULL;
+}
+
+static void release_process(struct diagnosed_process *process)
+{
+	for (size_t i = 0; i < process->note_nr; i++)
+		free(process->note[i]);
+	free(process->note);
+	free(process->unseen);
+	free(process->probe);
+	free(process->file);
+	free(process->comm);
+	free(process->exe);
+}
+
+void diagnosis__free(struct diagnosis *diagnosis)
+{
+	if (!diagnosis)
+		return;
+	release_process(&diagnosis->process);
+	free(diagnosis->machine.check);
+	if (diagnosis->target) {
+		probes_close(&diagnosis->target->own_probes);
+		target__free(diagnosis->target);
+	}
+	collector__close(diagnosis->collector);
+	free(diagnosis);
+}
+
+bool diagnosis__records(const struct diagnosis *diagnosis)
+{
+	return diagnosis->machine.records &&
+	       (!diagnosis->process.pid || diagnosis->process.records);
+}

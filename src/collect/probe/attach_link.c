@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Many probes of a file as one link: sessions, entries, returns (uprobe_multi.h). */
+#include <bpf/libbpf.h>
+
+#include "collect/probe/attach_ways.h"
+#include "collect/probe/keeper.h"
+#include "collect/process/objects.h"
+#include "collect/probe/uprobe_multi.h"
+
+int attach_as_link(const struct attachment *at, const struct bpf_program *program,
+		   enum probe_end end, const struct probe_places *places, struct probe_link *link)
+{
+	uint64_t offset[places->place_nr], cookie[places->place_nr];
+	const struct uprobe_multi uprobes = {
+		.pid = at->probes->pid,
+		.attach_type = bpf_program__expected_attach_type(program),
+		.of_returns = end == PROBE_RETURN,
+		.nr = places->place_nr,
+		.offset = offset,
+		.cookie = cookie,
+	};
+	int kept;
+
+	for (size_t i = 0; i < places->place_nr; i++) {
+		offset[i] = places->place[i].offset;
+		cookie[i] = places->place[i].cookie;
+	}
+	kept = keeper__attach(at->probes->keeper, bpf_program__fd(program), at->object->fd,
+			      &at->object->identity, &uprobes);
+	if (kept < 0)
+		return kept;
+	link->kept = kept;
+	return 0;
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* From return probes to probes on returns, during a recording. */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/probe/attach_ways.h"
+#include "collect/probe/bpf.h"
+#include "collect/process/objects.h"
+
+static int drop_site(struct probes *probes, struct probe_site *site)
+{
+	site->is_attached = false;
+	return array_push(probes, dropped, site->object);
+}
+
+static bool gives_out(const struct probe_site *site)
+{
+	return site->is_attached && !shape_is_free(site->shape);
+}
+
+/* The site's returns, or it is dropped. 0, or what is_of_process(). */
+static int add_rets_or_drop(const struct attachment *at, struct probe_site *site,
+			    struct probe_places *ret, struct reason *why)
+{
+	struct reason why_not = {};
+	int err = add_rets(at, site, ret, &why_not);
+
+	if (!err || is_of_process(err))
+		return err;
+	say_not_probed(at, site, err, &why_not, why);
+	return drop_site(at->probes, site);
+}
+
+/* Of sites of one object; how many these are is in *ret_nr. */
+static int attach_rets_of(struct probes *probes, const struct allocsnap_bpf *bpf,
+			  const struct objects *objects, struct probe_sites *sites,
+			  struct reason *why)
+{
+	uint32_t object = probes->site[sites->first].object;
+	struct attachment at = attachment_to(probes, bpf, objects, object);
+	struct probe_places rets = {};
+	size_t i = sites->first, known = probes->ret_nr;
+	int err = 0;
+
+	for (; i < probes->site_nr && probes->site[i].object == object && !err; i++)
+		if (gives_out(&probes->site[i]))
+			err = add_rets_or_drop(&at, &probes->site[i], &rets, why);
+	sites->nr = i - sites->first;
+	if (!err)
+		err = attach_places(&at, PROBE_RET, &rets, sites);
+	if (err)
+		probes->ret_nr = known;
+	free(rets.place);
+	return err;
+}
+
+/* Only probes on returns are added, which do nothing yet: this can fail and leave all as it was. */
+static int attach_all_rets(struct probes *probes, const struct allocsnap_bpf *bpf,
+			   const struct objects *objects, struct reason *why)
+{
+	struct probe_sites sites = {};
+	int err = 0;
+
+	for (; sites.first < probes->site_nr && !err; sites.first += sites.nr) {
+		sites.nr = 1;
+		if (probes->site[sites.first].object != OBJECT_NONE)
+			err = attach_rets_of(probes, bpf, objects, &sites, why);
+	}
+	return err;
+}
+
+static int tell_kernel(const struct probes *probes, const struct allocsnap_bpf *bpf)
+{
+	struct process_request args = { .slot = probes->slot };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
+	int err;
+
+	if (probes->is_trial)
+		return 0;
+	err = bpf_prog_test_run_opts(bpf_program__fd(bpf->progs.process_switch), &opts);
+	return err ?: (int)opts.retval;
+}
+
+/* ---- what was dropped ---- */
+
+static bool has_dropped(const struct probes *probes, const struct probe_link *link)
+{
+	for (size_t i = link->first; i < link->first + link->nr; i++)
+		if (!probes->site[i].is_attached && !shape_is_free(probes->site[i].shape))
+			return link->end == PROBE_ENTRY && !link->frees;
+	return false;
+}
+
+/*
+ * Puts a link with the entries that stay beside one with entries that do not. A call that comes while
+ * both are there begins twice at one place: the first is counted as one that did not return.
+ */
+static int attach_kept(struct probes *probes, const struct allocsnap_bpf *bpf,
+		       const struct objects *objects, const struct probe_link *link)
+{
+	const struct probe_sites sites = { link->first, link->nr, link->frees };
+	struct attachment at =
+		attachment_to(probes, bpf, objects, probes->site[link->first].object);
+	struct probe_places entries = {};
+	int err = 0;
+
+	for (size_t i = sites.first; i < sites.first + sites.nr && !err; i++)
+		if (gives_out(&probes->site[i]))
+			err = array_push(&entries, place, site_entry(probes, &probes->site[i]));
+	if (!err)
+		err = attach_places(&at, PROBE_ENTRY, &entries, &sites);
+	free(entries.place);
+	return err;
+}
+
+static void drop_rest(struct probes *probes, const struct probe_link *link)
+{
+	for (size_t i = link->first; i < link->first + link->nr; i++)
+		if (gives_out(&probes->site[i]))
+			drop_site(probes, &probes->site[i]);
+}
+
+/* Of links of several entries, as one alone just ends. */
+static void replace_entries(struct probes *probes, const struct allocsnap_bpf *bpf,
+			    const struct objects *objects)
+{
+	size_t nr = probes->link_nr; /* those that come are behind */
+
+	for (size_t i = 0; i < nr; i++) {
+		const struct probe_link link = probes->link[i];
+
+		if (has_dropped(probes, &link) && attach_kept(probes, bpf, objects, &link))
+			drop_rest(probes, &link);
+	}
+	for (size_t i = 0; i < nr; i++)
+		probes->link[i].is_over = has_dropped(probes, &probes->link[i]);
+}
+
+static void detach_over(struct probes *probes)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < probes->link_nr; i++)
+		if (probes->link[i].is_over)
+			detach_link(probes, &probes->link[i]);
+		else
+			probes->link[kept++] = probes->link[i];
+	probes->link_nr = kept;
+	detach_settle(probes);
+}
+
+/*
+ * Calls from before still wait for their return probes, longest those of threads that do not run. Who
+ * needs more than that is counted as not returned.
+ */
+static void detach_returns(struct probes *probes)
+{
+	static const struct timespec settle = { .tv_nsec = 100000000 };
+	bool have_returns = false;
+
+	for (size_t i = 0; i < probes->link_nr; i++) {
+		probes->link[i].is_over = probes->link[i].end == PROBE_RETURN;
+		have_returns |= probes->link[i].is_over;
+	}
+	if (have_returns)
+		nanosleep(&settle, NULL);
+	detach_over(probes);
+}
+
+int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf,
+		  const struct objects *objects, struct reason *why)
+{
+	int err;
+
+	probes->by_ret = true;
+	err = attach_all_rets(probes, bpf, objects, why);
+	if (!err)
+		err = tell_kernel(probes, bpf);
+	for (size_t i = 0; i < probes->site_nr && err; i++)
+		if (gives_out(&probes->site[i]))
+			drop_site(probes, &probes->site[i]);
+	replace_entries(probes, bpf, objects);
+	detach_over(probes);
+	detach_returns(probes);
+	return err;
+}

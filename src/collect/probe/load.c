@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/probe/load.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "bpf_types.h"
+#include "collect.h"
+#include "collect/process/admission.h"
+#include "collect/probe/attach_ways.h"
+#include "collect/probe/bpf.h"
+#include "collect/session/fair.h"
+#include "collect/drain/room.h"
+#include "collect/probe/uprobe_multi.h"
+#include "collect/build/weight.h"
+#include "elf/custom_allocators.h"
+
+/* include/linux/proc_ns.h, PROC_PID_INIT_INO */
+#define INITIAL_PID_NAMESPACE 0xEFFFFFFC
+#define INITIAL_TIME_NAMESPACE 0xEFFFFFFA /* PROC_TIME_INIT_INO */
+
+/* libbpf's own words stay quiet; ALLOCSNAP_LIBBPF_DEBUG=1 lets them through. */
+static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list args)
+{
+	(void)level;
+	return getenv("ALLOCSNAP_LIBBPF_DEBUG") ? vfprintf(stderr, fmt, args) : 0;
+}
+
+static int check_machine(struct reason *why)
+{
+	struct stat st;
+
+	if (access("/sys/kernel/btf/vmlinux", F_OK))
+		return reason_set(why, -ENOTSUP,
+				  "this kernel has no BTF (/sys/kernel/btf/vmlinux): a kernel built with CONFIG_DEBUG_INFO_BTF=y is needed");
+	if (access("/sys/bus/event_source/devices/uprobe/type", F_OK))
+		return reason_set(why, -ENOTSUP,
+				  "this kernel has no uprobes (/sys/bus/event_source/devices/uprobe): CONFIG_UPROBE_EVENTS=y and a mounted /sys are needed");
+	if (!stat("/proc/self/ns/pid", &st) && st.st_ino != INITIAL_PID_NAMESPACE)
+		return reason_set(why, -ENOTSUP,
+				  "allocsnap runs in a pid namespace of its own: run it on the host, or in a container with --pid=host");
+	/* The kernel's side tells times by the machine's clock, and so do its events and /proc/PID/stat. */
+	if (!stat("/proc/self/ns/time", &st) && st.st_ino != INITIAL_TIME_NAMESPACE)
+		return reason_set(why, -ENOTSUP,
+				  "allocsnap runs in a time namespace of its own, whose clocks are not the kernel's: run it on the host");
+	return 0;
+}
+
+static int say_load_failed(int err, struct reason *why)
+{
+	if (err == -EPERM || err == -EACCES)
+		return reason_set(why, err,
+				  "no permission to load BPF programs: run it as root (sudo allocsnap …), or with the capabilities that `allocsnap doctor` names");
+	if (err == -E2BIG || err == -ENOMEM)
+		return reason_set(why, err,
+				  "not enough kernel memory for the maps: lower --max-blocks, --max-tracebacks or --max-memory");
+	return reason_set(why, err,
+			  "the kernel does not take the BPF programs: %s; ALLOCSNAP_LIBBPF_DEBUG=1 shows why",
+			  strerror(-err));
+}
+
+_Static_assert(COLLECTOR_TRACEBACK_LIMIT_MAX == TRACEBACK_LIMIT_MAX, "the same limit");
+_Static_assert(COLLECTOR_SAMPLE_BYTES_MOST == SAMPLE_BYTES_MAX, "the same limit");
+
+static void configure_custom(struct allocsnap_bpf *bpf, const struct custom_allocators *custom)
+{
+	for (size_t i = 0; i < custom->function_nr; i++)
+		bpf->rodata->custom_calls[i] = custom->function[i].call;
+}
+
+/* Unlimited where it cannot be read: then an munmap is taken to succeed. */
+static uint64_t max_map_count(void)
+{
+	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+	uint64_t most = UINT64_MAX;
+
+	if (file && fscanf(file, "%" SCNu64, &most) != 1)
+		most = UINT64_MAX;
+	if (file)
+		fclose(file);
+	return most;
+}
+
+/* Which blocks are recorded. */
+static void configure_choice(struct allocsnap_bpf *bpf, const struct collector_options *options,
+			     uint32_t pairing_nr)
+{
+	struct settings *settings = &bpf->rodata->settings;
+
+	if (!options->sample_bytes && !options->min_size && !options->max_size)
+		return;
+	settings->sample_bytes = options->sample_bytes;
+	settings->min_size = options->min_size;
+	settings->max_size = options->max_size;
+	settings->pairing_mask = pairing_nr - 1;
+	sample_tables_fill(&bpf->rodata->sample_tables);
+}
+
+static int size_maps(struct allocsnap_bpf *bpf, const struct map_room *room)
+{
+	const struct {
+		struct bpf_map *map;
+		uint32_t entries;
+	} sizes[] = {
+		{ bpf->maps.blocks, room->blocks },
+		{ bpf->maps.handed_blocks, room->rest },
+		{ bpf->maps.dropped_blocks, room->rest },
+		{ bpf->maps.tracebacks, room->tracebacks },
+		{ bpf->maps.mapping_starts, room->starts },
+		{ bpf->maps.unwind_slabs, room->slabs },
+		{ bpf->maps.pairing, room->pairing },
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes) && !err; i++)
+		err = bpf_map__set_max_entries(sizes[i].map, sizes[i].entries);
+	return err;
+}
+
+#define NURSERY_PLACES (1u << 16)
+#define NURSERY_SHARE 64 /* of all blocks, at most; for so few it would not be worth it */
+
+/* It has its places from the map of blocks. Where blocks are chosen there are too few for it. */
+static int configure_nursery(struct allocsnap_bpf *bpf, uint32_t max_blocks)
+{
+	struct settings *settings = &bpf->rodata->settings;
+
+	if (settings->pairing_mask || max_blocks / NURSERY_SHARE < NURSERY_PLACES)
+		return 0;
+	settings->nursery_mask = NURSERY_PLACES - 1;
+	return bpf_map__set_max_entries(bpf->maps.blocks, max_blocks - NURSERY_PLACES) ?:
+	       bpf_map__set_max_entries(bpf->maps.nursery, NURSERY_PLACES);
+}
+
+static int configure(struct allocsnap_bpf *bpf, const struct collector_options *options,
+		     const struct map_room *room, uint32_t traceback_limit)
+{
+	struct settings *settings = &bpf->rodata->settings;
+	struct traceback *traceback;
+	int err;
+
+	settings->traceback_limit = traceback_limit;
+	settings->unwinder = options->unwinder;
+	settings->max_map_count = max_map_count();
+	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
+		return -errno;
+	configure_choice(bpf, options, room->pairing);
+	err = size_maps(bpf, room) ?: configure_nursery(bpf, room->blocks);
+	if (!err)
+		err = bpf_map__set_value_size(bpf->maps.tracebacks,
+					      offsetof(struct traceback, pc) +
+					      traceback_limit * sizeof(traceback->pc[0]));
+	return err;
+}
+
+/* Which ones, and what they will be attached as: it belongs to the program (probe_way_of()). */
+static void choose_programs(struct allocsnap_bpf *bpf)
+{
+	const struct probe_way *way = probe_way_choose();
+
+	bpf_program__set_autoload(bpf->progs.session_call, way->has_sessions);
+	bpf_program__set_autoload(bpf->progs.leave_call, !way->has_sessions);
+	bpf_program__set_autoload(bpf->progs.process_switch, !way->has_sessions);
+	bpf_program__set_autoload(bpf->progs.alternate_stacks, !way->has_sessions);
+	if (way->is_alone)
+		return;
+	bpf_program__set_expected_attach_type(bpf->progs.session_call, UPROBE_SESSION_ATTACH_TYPE);
+	bpf_program__set_expected_attach_type(bpf->progs.enter_call, UPROBE_MULTI_ATTACH_TYPE);
+	bpf_program__set_expected_attach_type(bpf->progs.leave_call, UPROBE_MULTI_ATTACH_TYPE);
+	bpf_program__set_expected_attach_type(bpf->progs.leave_by_ret, UPROBE_MULTI_ATTACH_TYPE);
+}
+
+bool fentry_works(void)
+{
+	static const struct bpf_insn nothing[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K }, /* r0 = 0 */
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = BPF_TRACE_FENTRY);
+	int id = libbpf_find_vmlinux_btf_id("perf_event_mmap", BPF_TRACE_FENTRY), fd;
+
+	if (id < 0)
+		return false;
+	options.attach_btf_id = id;
+	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_works", "GPL", nothing, 2, &options);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* Who tells that other code has come to lie where some was, at once. */
+static void choose_watch(struct allocsnap_bpf *bpf, const struct collector_options *options)
+{
+	bool has_tables = options->unwinder != COLLECTOR_UNWIND_FP;
+	bool fentry = has_tables && fentry_works();
+
+	bpf_program__set_autoload(bpf->progs.code_mapped, fentry);
+	bpf_program__set_autoload(bpf->progs.room_found, has_tables && !fentry);
+}
+
+static int attach(struct bpf_program *program, struct bpf_link **ret_link)
+{
+	if (!bpf_program__autoload(program))
+		return 0;
+	*ret_link = bpf_program__attach(program);
+	return *ret_link ? 0 : -errno;
+}
+
+static int attach_process_life(struct allocsnap_bpf *bpf)
+{
+	int err = attach(bpf->progs.process_exec, &bpf->links.process_exec);
+
+	if (!err)
+		err = attach(bpf->progs.process_exit, &bpf->links.process_exit);
+	if (!err)
+		err = attach(bpf->progs.code_mapped, &bpf->links.code_mapped);
+	if (!err)
+		err = attach(bpf->progs.room_found, &bpf->links.room_found);
+	if (!err)
+		err = attach(bpf->progs.oom_victim, &bpf->links.oom_victim);
+	return err ?: attach(bpf->progs.process_fork, &bpf->links.process_fork);
+}
+
+struct allocsnap_bpf *load_bpf(const struct collector_options *options,
+			       const struct custom_allocators *custom, uint32_t traceback_limit,
+			       struct reason *why)
+{
+	struct allocsnap_bpf *bpf = NULL;
+	struct map_room room;
+	int err;
+
+	libbpf_set_print(print_libbpf);
+	err = check_machine(why) ?: map_room_choose(&room, options, why);
+	if (err)
+		goto out;
+	bpf = allocsnap_bpf__open();
+	err = bpf ? configure(bpf, options, &room, traceback_limit) : -errno;
+	if (!err && admission_configure(&bpf->rodata->rules, options, why)) {
+		err = -EINVAL;
+		goto out;
+	}
+	if (!err) {
+		configure_custom(bpf, custom);
+		if (options->follow_forks || options->everyone)
+			fair_begin(bpf);
+		choose_programs(bpf);
+		bpf_program__set_autoload(bpf->progs.process_fork,
+					  options->follow_forks || options->everyone);
+		bpf_program__set_autoload(bpf->progs.admissible_processes, options->everyone);
+		bpf_program__set_autoload(bpf->progs.note_own, options->everyone);
+		bpf->rodata->rules.by_ret = options->no_return_probes || !probe_way_of(bpf)->has_sessions;
+		choose_watch(bpf, options);
+		bpf_program__set_autoload(bpf->progs.oom_victim, options->on_oom);
+		bpf_program__set_autoload(bpf->progs.memory_groups, options->on_oom);
+		err = allocsnap_bpf__load(bpf);
+	}
+	if (!err && options->everyone)
+		err = admission_begin(bpf);
+	if (!err)
+		err = attach_process_life(bpf);
+	if (err)
+		say_load_failed(err, why);
+out:
+	if (!err)
+		return bpf;
+	allocsnap_bpf__destroy(bpf);
+	errno = -err;
+	return NULL;
+}
+
+struct allocsnap_bpf *open_bpf(void)
+{
+	struct allocsnap_bpf *bpf;
+
+	libbpf_set_print(print_libbpf);
+	bpf = allocsnap_bpf__open();
+	if (bpf)
+		choose_programs(bpf);
+	return bpf;
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/probe/probes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "collect.h"
+#include "elf/allocators.h"
+#include "elf/custom_allocators.h"
+#include "collect/probe/attach.h"
+#include "collect/probe/attach_ways.h"
+#include "elf/heap.h"
+#include "elf/object_facts.h"
+#include "collect/process/mappings.h"
+
+static bool is_probed(const struct probes *probes, uint32_t object, uint64_t offset)
+{
+	for (size_t i = 0; i < probes->site_nr; i++)
+		if (probes->site[i].object == object && probes->site[i].offset == offset)
+			return true;
+	return false;
+}
+
+/* Domain 0 is that of several C libraries; they are known by their files. */
+static bool is_wanted(uint32_t domains, const struct probe_site *site, const struct object *object)
+{
+	static const uint32_t of_domain[] = {
+		[DOMAIN_MAPPING] = COLLECTOR_MMAP,
+		[2] = COLLECTOR_MALLOC | COLLECTOR_JEMALLOC,
+		[3] = COLLECTOR_MALLOC | COLLECTOR_TCMALLOC,
+		[4] = COLLECTOR_MALLOC | COLLECTOR_MIMALLOC,
+	};
+	const char *name = allocator_of(object->path)->name;
+
+	if (site->domain >= ARRAY_SIZE(of_domain))
+		return true; /* a custom one's */
+	if (site->domain)
+		return domains & of_domain[site->domain];
+	return domains & (COLLECTOR_MALLOC | (!strcmp(name, "glibc") ? COLLECTOR_GLIBC : 0) |
+			  (!strcmp(name, "musl") ? COLLECTOR_MUSL : 0));
+}
+
+static int add_site(struct probes *probes, struct probe_site site, uint32_t object,
+		    const struct object_function *function)
+{
+	site.object = object;
+	site.offset = function->offset;
+	site.vaddr = function->vaddr;
+	site.placement = function->placement;
+	if (is_probed(probes, object, function->offset))
+		return 0;
+	if (function->is_ifunc || function->is_ambiguous)
+		return array_push(probes, failed, object);
+	return array_push(probes, site, site);
+}
+
+static int add_known(struct probes *probes, const struct objects *objects, uint32_t index,
+		     uint32_t i)
+{
+	const struct object *object = objects->object[index];
+	const struct object_function *function = &object->facts->function[i];
+	const struct allocator_function *known = &allocator_functions[function->name];
+	const struct probe_site site = {
+		.function = known->name,
+		.shape = known->shape,
+		.layer = shape_is_mapping(known->shape) ? LAYER_MAPPING : LAYER_HEAP,
+		.domain = shape_is_mapping(known->shape) ? DOMAIN_MAPPING :
+							   heap_domain(object->facts, i, object->path),
+		.of_heap = known->of_heap,
+		.is_seldom = heap_is_seldom_called(object->facts, i),
+		.throws = known->throws,
+		.restarts = known->restarts,
+	};
+
+	if (!is_wanted(objects->domains, &site, object))
+		return 0;
+	return add_site(probes, site, index, function);
+}
+
+bool custom_allocator_applies(const struct custom_allocator *allocator, const struct object *object)
+{
+	return custom_allocator_is_in(allocator, object->path, object->is_program);
+}
+
+/* Of several allocators that share the function the first has it. */
+static int add_custom(struct probes *probes, const struct objects *objects, uint32_t index,
+		      const struct object_function *function)
+{
+	const struct custom_allocators *custom = objects->custom;
+	uint32_t wanted = function->name - allocator_function_nr;
+
+	for (size_t i = 0; i < custom->function_nr; i++) {
+		const struct custom_function *named = &custom->function[i];
+		const struct custom_allocator *allocator = &custom->allocator[named->allocator];
+		const struct probe_site site = {
+			.function = named->symbol,
+			.shape = named->shape,
+			.layer = allocator->wraps ? LAYER_HEAP : LAYER_POOL,
+			.domain = DOMAIN_CUSTOM + named->allocator,
+			.custom_call = i,
+			.throws = custom_function_throws(custom, i),
+			.is_custom = true,
+		};
+
+		if (named->wanted == wanted && custom_allocator_applies(allocator, objects->object[index]))
+			return add_site(probes, site, index, function);
+	}
+	return 0;
+}
+
+bool probes_have_sessions(const struct allocsnap_bpf *bpf)
+{
+	return probe_way_of(bpf)->has_sessions;
+}
+
+const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf *bpf)
+{
+	return probes->by_ret ? "uprobe_ret" : probe_way_of(bpf)->kind;
+}
+
+static struct looked *find_looked(const struct probes *probes, uint32_t object)
+{
+	for (size_t i = 0; i < probes->looked_nr; i++)
+		if (probes->looked[i].object == object)
+			return &probes->looked[i];
+	return NULL;
+}
+
+uint64_t probes_since_ns(const struct probes *probes, uint32_t object)
+{
+	const struct looked *looked = find_looked(probes, object);
+
+	return looked ? looked->time_ns : UINT64_MAX;
+}
+
+bool probes_have_looked(const struct probes *probes, uint32_t object)
+{
+	return probes_since_ns(probes, object) != UINT64_MAX;
+}
+
+bool probes_have_site(const struct probes *probes, uint32_t object)
+{
+	for (size_t i = 0; i < probes->site_nr; i++)
+		if (probes->site[i].object == object && probes->site[i].is_attached)
+			return true;
+	return false;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int add_customs(struct probes *probes, const struct objects *objects, uint32_t index)
+{
+	const struct object_facts *facts = objects->object[index]->facts;
+	int err = 0;
+
+	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
+		if (facts->function[i].name >= allocator_function_nr)
+			err = add_custom(probes, objects, index, &facts->function[i]);
+	return err;
+}
+
+/* The sites of an object; symbols that make no sense are one failure. */
+static int add_sites(struct probes *probes, const struct objects *objects, uint32_t index)
+{
+	const struct object_facts *facts = objects->object[index]->facts;
+	int err = 0;
+
+	if (facts->functions_err)
+		return array_push(probes, failed, index);
+	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
+		if (facts->function[i].name < allocator_function_nr)
+			err = add_known(probes, objects, index, i);
+	return err ?: add_customs(probes, objects, index);
+}
+
+size_t probes_count_functions(const struct objects *objects, uint32_t object)
+{
+	struct probes found = {};
+	size_t nr = objects->object[object]->facts && !add_sites(&found, objects, object) ?
+			    found.site_nr : 0;
+
+	probes_close(&found);
+	return nr;
+}
+
+/* Its file system might not answer the kernel either (open_file.h). */
+static int leave_unprobed(struct probes *probes, const struct object *object, uint32_t index,
+			  size_t first, struct reason *why)
+{
+	int err = 0;
+
+	for (size_t i = first; i < probes->site_nr && !err; i++)
+		err = array_push(probes, failed, index);
+	if (probes->site_nr > first)
+		reason_set(why, 0, "%s is on a file system that may stop answering: it is not probed",
+			   object->path);
+	probes->site_nr = first;
+	return err;
+}
+
+static int attach_new(struct probes *probes, const struct allocsnap_bpf *bpf,
+		      const struct objects *objects, uint32_t index, size_t first,
+		      struct reason *why)
+{
+	size_t nr = probes->site_nr - first;
+	int err;
+
+	if (objects->object[index]->is_copy)
+		return leave_unprobed(probes, objects->object[index], index, first, why);
+	first = probe_sites_settle(probes, first);
+	err = attach_sites(probes, bpf, objects, first, nr, why);
+	for (size_t i = first; i < first + nr && !err; i++)
+		if (!probes->site[i].is_attached && !probes->site[i].is_another)
+			err = array_push(probes, failed, index);
+	return err;
+}
+
+/*
+ * A process may have been seen to map its program before it was seen to have called exec; or it is
+ * a library that somebody runs.
+ */
+static int look_as_program(struct probes *probes, const struct allocsnap_bpf *bpf,
+			   const struct objects *objects, uint32_t index, struct reason *why)
+{
+	struct looked *looked = find_looked(probes, index);
+	size_t first = probes->site_nr;
+	int err = objects->object[index]->facts ? add_customs(probes, objects, index) : 0;
+
+	if (!err && probes->site_nr > first) {
+		err = attach_new(probes, bpf, objects, index, first, why);
+		looked->time_ns = now_ns();
+	}
+	looked->as_program = !err;
+	return err;
+}
+
+static int look(struct probes *probes, const struct allocsnap_bpf *bpf,
+		const struct objects *objects, uint32_t index, struct reason *why)
+{
+	const struct object *object = objects->object[index];
+	struct looked looked = {
+		.object = index, .time_ns = now_ns(), .as_program = object->is_program,
+	};
+	size_t first = probes->site_nr;
+	int err = array_push(probes, looked, looked);
+
+	if (err || !object->facts)
+		return err;
+	err = add_sites(probes, objects, index);
+	if (!err)
+		err = attach_new(probes, bpf, objects, index, first, why);
+	probes->looked[probes->looked_nr - 1].time_ns = now_ns();
+	probes->looked_nr -= err && err != -ETXTBSY; /* once more, next time */
+	return err;
+}
+
+int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
+		  const struct objects *objects, uint32_t index, struct reason *why)
+{
+	const struct looked *looked = find_looked(probes, index);
+
+	if (probes->is_paused)
+		return 0;
+	if (!looked)
+		return look(probes, bpf, objects, index, why);
+	if (objects->custom && objects->object[index]->is_program && !looked->as_program)
+		return look_as_program(probes, bpf, objects, index, why);
+	return 0;
+}
+
+bool probes_see_allocations(const struct probes *probes)
+{
+	for (size_t i = 0; i < probes->site_nr; i++)
+		if (probes->site[i].is_attached && !shape_is_free(probes->site[i].shape))
+			return true;
+	return false;
+}
+
+uint64_t probes_lost_in(const uint32_t *object, size_t nr, const struct mappings *mappings)
+{
+	uint64_t lost = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		lost += mappings_use(mappings, object[i]);
+	return lost;
+}
+
+void probes_close(struct probes *probes)
+{
+	detach_from(probes, 0);
+	free(probes->ret);
+	free(probes->link);
+	free(probes->site);
+	free(probes->looked);
+	free(probes->failed);
+	free(probes->dropped);
+	*probes = (struct probes){
+		.pid = probes->pid, .keeper = probes->keeper, .by_ret = probes->by_ret,
+		.is_paused = probes->is_paused, .is_trial = probes->is_trial,
+	};
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/process/launch.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/reason.h"
+#include "collect/process/mappings.h"
+#include "collect/process/proc.h"
+
+/* ---- the child, until its exec ------------------------------------------------------------ */
+
+struct pipes {
+	int go[2];    /* we close it when the child may go on */
+	int error[2]; /* the errno of an exec that failed; exec itself closes it */
+};
+
+static void close_pipe(int pipe[2])
+{
+	for (int i = 0; i < 2; i++) {
+		if (pipe[i] >= 0)
+			close(pipe[i]);
+		pipe[i] = -1;
+	}
+}
+
+static void child(const char *const argv[], const struct rlimit *files, struct pipes *pipes)
+{
+	sigset_t none;
+	char byte;
+	int err;
+
+	close(pipes->go[1]);
+	while (read(pipes->go[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
+	setrlimit(RLIMIT_NOFILE, files);
+	execvp(argv[0], (char *const *)argv);
+	err = errno;
+	if (write(pipes->error[1], &err, sizeof(err)) < 0)
+		_exit(126);
+	_exit(127);
+}
+
+/* ---- holding it --------------------------------------------------------------------------- */
+
+/* 0 and how it was stopped, or -ESRCH: it has ended, which launch_wait() will be told. */
+static int wait_for_stop(pid_t pid, int *ret_status)
+{
+	siginfo_t info = {};
+
+	while (waitid(P_PID, pid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL))
+		if (errno != EINTR)
+			return -errno;
+	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
+		return -ESRCH;
+	return waitpid(pid, ret_status, WUNTRACED | __WALL) == pid ? 0 : -ESRCH;
+}
+
+static int event_of(int status)
+{
+	return status >> 16;
+}
+
+/* Goes on to the next stop; a signal that stopped it is delivered. */
+static int go_on(pid_t pid, int how, int status)
+{
+	int signal_nr = WSTOPSIG(status);
+	bool is_signal = !event_of(status) && signal_nr != (SIGTRAP | 0x80);
+
+	if (event_of(status) == PTRACE_EVENT_STOP && signal_nr != SIGTRAP)
+		how = PTRACE_LISTEN; /* it was stopped by a signal, and stays so */
+	return ptrace(how, pid, 0, is_signal ? signal_nr : 0) ? -errno : 0;
+}
+
+static int seize(pid_t pid)
+{
+	long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
+
+	return ptrace(PTRACE_SEIZE, pid, 0, options) ? -errno : 0;
+}
+
+static int wait_for_exec(pid_t pid)
+{
+	int status, err;
+
+	while (!(err = wait_for_stop(pid, &status)) && event_of(status) != PTRACE_EVENT_EXEC)
+		if ((err = go_on(pid, PTRACE_CONT, status)))
+			break;
+	return err;
+}
+
+/* It has ended without an exec: it says why. */
+static int say_exec_failed(int error_fd, const char *name, struct reason *why)
+{
+	int err;
+
+	if (read(error_fd, &err, sizeof(err)) != sizeof(err))
+		return reason_set(why, -ESRCH, "%s: it ended before it was started", name);
+	return reason_set(why, -err, "%s: %s", name, strerror(err));
+}
+
+static int hold(pid_t pid, struct pipes *pipes, const char *name, struct reason *why)
+{
+	int err = seize(pid);
+
+	if (err) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		return reason_set(why, err, "cannot hold %s before it starts: %s", name,
+				  strerror(-err));
+	}
+	close_pipe(pipes->go);
+	close(pipes->error[1]);
+	pipes->error[1] = -1;
+	if (!wait_for_exec(pid))
+		return 0;
+	err = say_exec_failed(pipes->error[0], name, why);
+	waitpid(pid, NULL, 0);
+	return err;
+}
+
+pid_t launch_start(const char *const argv[], const struct rlimit *files, struct reason *why)
+{
+	struct pipes pipes = { { -1, -1 }, { -1, -1 } };
+	pid_t pid = -1;
+	int err = 0;
+
+	if (pipe2(pipes.go, O_CLOEXEC) || pipe2(pipes.error, O_CLOEXEC) || (pid = fork()) < 0)
+		err = reason_set(why, -errno, "cannot start %s: %s", argv[0], strerror(errno));
+	else if (!pid)
+		child(argv, files, &pipes);
+	else
+		err = hold(pid, &pipes, argv[0], why);
+	close_pipe(pipes.go);
+	close_pipe(pipes.error);
+	return err ?: pid;
+}
+
+/* ---- until the loader is done ------------------------------------------------------------- */
+
+/* Where the kernel has put the program's loader; 0: it has none. */
+static uint64_t loader_base(pid_t pid)
+{
+	size_t len;
+	char *text = proc_read(pid, "auxv", &len);
+	uint64_t base = 0;
+
+	for (size_t at = 0; text && at + sizeof(Elf64_auxv_t) <= len; at += sizeof(Elf64_auxv_t)) {
+		Elf64_auxv_t entry;
+
+		memcpy(&entry, text + at, sizeof(entry));
+		if (entry.a_type == AT_BASE)
+			base = entry.a_un.a_val;
+	}
+	free(text);
+	return base;
+}
+
+struct loader {
+	const struct mappings *mappings;
+	uint64_t base;
+	uint64_t end;		/* of its code */
+	uint64_t first_sp;	/* the program's first stack pointer; 0: not known */
+	bool is_mapping_code;	/* inside an mmap that will */
+};
+
+static bool is_loader(const struct loader *loader, uint64_t address)
+{
+	return address - loader->base < loader->end - loader->base;
+}
+
+/* Its code begins a little above its base, after its headers. */
+static void find_code_end(struct loader *loader)
+{
+	uint64_t nearest = UINT64_MAX;
+
+	loader->end = loader->base;
+	for (size_t i = 0; i < loader->mappings->mapping_nr; i++) {
+		const struct mapping *mapping = &loader->mappings->mapping[i];
+
+		if (mapping->start < loader->base || mapping->start - loader->base >= nearest)
+			continue;
+		nearest = mapping->start - loader->base;
+		loader->end = mapping->end;
+	}
+}
+
+/* The stack pointer after an exec is the loader's first one and then the program's. */
+static uint64_t stack_pointer(pid_t pid)
+{
+	struct __ptrace_syscall_info info = {};
+
+	return ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) < 0 ? 0 : info.stack_pointer;
+}
+
+/*
+ * Where the loader is the C library, too (musl), its system calls go on for as long as the program
+ * runs. But what runs first calls its C part with the first stack pointer, and that return address
+ * is the loader's own until the program has begun.
+ */
+static bool program_has_begun(pid_t pid, const struct loader *loader)
+{
+	uint64_t return_address;
+
+	if (!loader->first_sp)
+		return false;
+	errno = 0;
+	return_address = ptrace(PTRACE_PEEKDATA, pid, loader->first_sp - sizeof(return_address), 0);
+	return !errno && !is_loader(loader, return_address) &&
+	       mappings_find(loader->mappings, return_address);
+}
+
+enum step {
+	STEP_GO_ON,
+	STEP_MAPPED,
+	STEP_LOADED,
+};
+
+static enum step look(pid_t pid, struct loader *loader)
+{
+	struct __ptrace_syscall_info info = {};
+	bool mapped = loader->is_mapping_code;
+
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) < 0)
+		return STEP_LOADED;
+	loader->is_mapping_code = false;
+	if (info.op == PTRACE_SYSCALL_INFO_EXIT)
+		return mapped ? STEP_MAPPED : STEP_GO_ON;
+	if (info.op != PTRACE_SYSCALL_INFO_ENTRY)
+		return STEP_GO_ON;
+	if (!is_loader(loader, info.instruction_pointer) || program_has_begun(pid, loader))
+		return STEP_LOADED;
+	loader->is_mapping_code = info.entry.nr == SYS_mmap && info.entry.args[2] & PROT_EXEC;
+	return STEP_GO_ON;
+}
+
+void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
+		    void *what)
+{
+	struct loader loader = {
+		.mappings = mappings,
+		.base = loader_base(pid),
+		.first_sp = stack_pointer(pid),
+	};
+	enum step step = loader.base ? STEP_GO_ON : STEP_LOADED;
+	int status = 0;
+
+	find_code_end(&loader);
+	while (step != STEP_LOADED) {
+		if (go_on(pid, PTRACE_SYSCALL, status) || wait_for_stop(pid, &status))
+			return;
+		step = look(pid, &loader);
+		if (step == STEP_MAPPED)
+			mapped(what);
+	}
+	ptrace(PTRACE_DETACH, pid, 0, 0);
+}
+
+int launch_wait(pid_t pid)
+{
+	int status;
+	pid_t got;
+
+	do
+		got = waitpid(pid, &status, __WALL);
+	while ((got < 0 && errno == EINTR) || (got == pid && WIFSTOPPED(status)));
+	if (got < 0)
+		return -errno;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/process/mapped_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "collect/process/open_file.h"
+
+/*
+ * What is mapped stays open. A quarter of the descriptors is for what must go on when there are too
+ * many: snapshots are files, too.
+ */
+static int keep_spare(int fd)
+{
+	struct rlimit limit;
+
+	if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) || (rlim_t)fd < limit.rlim_cur / 4 * 3)
+		return fd;
+	close(fd);
+	errno = EMFILE;
+	return -1;
+}
+
+void close_opened(struct opened *opened)
+{
+	if (opened->fd >= 0)
+		close(opened->fd);
+	opened->fd = -1;
+}
+
+/* Of the copy's own numbers only its size is the file's. */
+static int identify(struct opened *opened, const struct opened_file *file)
+{
+	struct file_identity own;
+	int err = file_identity_read(opened->fd, &own);
+
+	if (err)
+		return err;
+	opened->identity = !file->is_copy ? own : (struct file_identity){
+		.device = file->dev, .inode = file->inode, .bytes = own.bytes,
+	};
+	opened->kernel_file = file->file;
+	return 0;
+}
+
+/* at: with O_PATH, which opens nothing yet; it is closed. 0 or a negative errno, with a line. */
+static int open_at(struct file_opener *opener, int at, struct opened *ret)
+{
+	struct opened_file file;
+	int err;
+
+	open_file(opener, at, &file);
+	*ret = (struct opened){ .fd = keep_spare(file.fd), .is_copy = file.is_copy };
+	err = ret->fd < 0 ? -errno : identify(ret, &file);
+	if (!err)
+		return 0;
+	ret->is_silent = err == -ETIMEDOUT;
+	ret->is_first_silence = file.is_first_silence;
+	reason_set(&ret->why, err, "%s", open_file_strerror(-err));
+	close_opened(ret);
+	return err;
+}
+
+int open_mapped(struct file_opener *opener, const struct mapped_file *file, struct opened *ret)
+{
+	char path[128];
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, file->pid,
+		 file->start, file->end);
+	err = open_at(opener, open(path, O_PATH | O_CLOEXEC), ret);
+	return err == -ESRCH || err == -ENOENT ? err : 0;
+}
+
+static const char deleted[] = " (deleted)";
+
+bool is_path_of_mapping(const char *path, const char *told)
+{
+	size_t len = strlen(path);
+
+	return !strncmp(told, path, len) && (!told[len] || !strcmp(told + len, deleted));
+}
+
+char *path_of_mapping(const char *path)
+{
+	size_t len = strlen(path), tail = sizeof(deleted) - 1;
+
+	if (len > tail && !strcmp(path + len - tail, deleted))
+		len -= tail;
+	return strndup(path, len);
+}
+
+void open_by_path(struct file_opener *opener, const struct mapped_file *file, struct opened *ret)
+{
+	char *path = path_of_mapping(file->path);
+
+	errno = ENOMEM;
+	open_at(opener, path ? open_below(opener, file->root, path) : -1, ret);
+	ret->is_by_path = true;
+	free(path);
+}
+
+static char *real_path(int at)
+{
+	char link[64], path[PATH_MAX];
+	ssize_t bytes;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", at);
+	bytes = readlink(link, path, sizeof(path));
+	return bytes > 0 && bytes < (ssize_t)sizeof(path) ? strndup(path, bytes) : NULL;
+}
+
+/* Links in the path are followed: processes have the file by the path that the kernel tells. */
+int open_own_path(struct file_opener *opener, const char *path, struct opened *ret, char **ret_path)
+{
+	int at = open_below(opener, "/", path), err;
+	char *real = at < 0 ? NULL : real_path(at);
+
+	err = open_at(opener, at, ret);
+	ret->is_by_path = true;
+	if (!err && !real)
+		err = -ENAMETOOLONG;
+	if (err) {
+		close_opened(ret);
+		free(real);
+		return err;
+	}
+	*ret_path = real;
+	return 0;
+}

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/process/mapping_events.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/capabilities.h"
+#include "base/idmap.h"
+#include "base/reason.h"
+#include "collect/process/perf_rings.h"
+
+#define BYTES_MAX (64u << 20) /* kept while nobody asks */
+
+/* A record that has been copied out of its ring. */
+struct record {
+	uint64_t time_ns;
+	size_t at; /* in bytes[] */
+};
+
+#define NO_RECORD SIZE_MAX
+
+/* What is kept of one process. */
+struct queue {
+	uint32_t pid;
+	uint32_t mapping_nr;
+	size_t skipped_at; /* in bytes[]: the record that counts those that are too many; or NO_RECORD */
+};
+
+struct mapping_events {
+	struct perf_rings rings;
+	struct queue *queue;
+	size_t queue_nr, queue_alloc;
+	struct idmap queue_of; /* by PID */
+	uint64_t until_ns; /* of the reading under way */
+	struct record *record; /* those before `next` are handed out */
+	size_t record_nr, record_alloc, next, collected; /* sorted up to `collected` */
+	char *bytes;
+	size_t bytes_nr, bytes_alloc;
+	uint64_t missed;
+	_Alignas(8) char taken[PERF_RECORD_BYTES_MAX]; /* what is being handed out */
+
+	/* Empties the rings while others are busy; it and who calls us take turns. */
+	pthread_t thread;
+	pthread_mutex_t lock;
+	bool has_thread;
+	int stop_fd; /* readable: the thread is to end */
+};
+
+/* What ends each record, as sample_type asks for it. */
+struct sample_id {
+	uint32_t pid, tid;
+	uint64_t time_ns;
+};
+
+/* PERF_RECORD_MMAP2 and PERF_RECORD_COMM up to their text (include/uapi/linux/perf_event.h). */
+struct mmap2_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	uint64_t start, len, offset;
+	union {
+		struct {
+			uint32_t major, minor;
+			uint64_t inode, generation;
+		};
+		struct {
+			uint8_t build_id_bytes, reserved[3];
+			uint8_t build_id[20];
+		};
+	};
+	uint32_t prot, flags;
+	char path[];
+};
+
+struct comm_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	char comm[];
+};
+
+struct lost_record {
+	struct perf_event_header header;
+	uint64_t id, lost;
+};
+
+/* Our own, in the place of mappings of one process that were too many. */
+#define RECORD_SKIPPED UINT32_MAX
+struct skipped_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	uint64_t skipped_nr;
+	struct sample_id id;
+};
+
+static uint64_t time_of(const struct perf_event_header *header)
+{
+	const struct sample_id *id = (const void *)((const char *)header + header->size -
+						    sizeof(*id));
+
+	return id->time_ns;
+}
+
+static bool is_told(const struct perf_event_header *header)
+{
+	return header->type == PERF_RECORD_MMAP2 ||
+	       (header->type == PERF_RECORD_COMM && header->misc & PERF_RECORD_MISC_COMM_EXEC);
+}
+
+/* In all records that are kept it lies at the same place. */
+static uint32_t pid_of(const struct perf_event_header *header)
+{
+	return ((const struct comm_record *)header)->pid;
+}
+
+/* ---- what is kept of each process ---- */
+
+static bool is_queue_of(uint32_t i, const void *pid, const void *events_)
+{
+	const struct mapping_events *events = events_;
+
+	return events->queue[i].pid == *(const uint32_t *)pid;
+}
+
+static int queue_of(struct mapping_events *events, uint32_t pid, struct queue **ret)
+{
+	uint64_t hash = hash_bytes(&pid, sizeof(pid), 0);
+	uint32_t i = idmap_find(&events->queue_of, hash, is_queue_of, &pid, events);
+	struct queue new = { .pid = pid, .skipped_at = NO_RECORD };
+	int err = 0;
+
+	if (i == IDMAP_NONE) {
+		i = events->queue_nr;
+		err = array_push(events, queue, new) ?: idmap_add(&events->queue_of, hash, i);
+	}
+	*ret = &events->queue[i];
+	return err;
+}
+
+/* Records of after that are counted by another one. */
+static void close_skipped(struct mapping_events *events, const struct perf_event_header *header)
+{
+	struct queue *queue;
+
+	if (header->type == RECORD_SKIPPED && !queue_of(events, pid_of(header), &queue))
+		queue->skipped_at = NO_RECORD;
+}
+
+static int count_queued(struct mapping_events *events, const struct record *record)
+{
+	const struct perf_event_header *header = (const void *)(events->bytes + record->at);
+	struct queue *queue;
+	int err = queue_of(events, pid_of(header), &queue);
+
+	if (!err && header->type == PERF_RECORD_MMAP2)
+		queue->mapping_nr++;
+	if (!err && header->type == RECORD_SKIPPED)
+		queue->skipped_at = record->at;
+	return err;
+}
+
+/* Of those that are left. */
+static int count_all_queued(struct mapping_events *events)
+{
+	int err = 0;
+
+	events->queue_nr = 0;
+	idmap_release(&events->queue_of);
+	for (size_t i = 0; i < events->record_nr && !err; i++)
+		err = count_queued(events, &events->record[i]);
+	return err;
+}
+
+/* ---- taking records in ---- */
+
+static int keep(struct mapping_events *events, const struct perf_event_header *header)
+{
+	struct record record = { time_of(header), events->bytes_nr };
+	int err = array_reserve(&events->bytes, &events->bytes_alloc,
+				events->bytes_nr + header->size);
+
+	if (!err)
+		err = array_push(events, record, record);
+	if (err)
+		return err;
+	memcpy(events->bytes + events->bytes_nr, header, header->size);
+	events->bytes_nr += header->size;
+	return 0;
+}
+
+static int skip(struct mapping_events *events, struct queue *queue, uint64_t time_ns)
+{
+	struct skipped_record record = {
+		.header = { .type = RECORD_SKIPPED, .size = sizeof(record) },
+		.pid = queue->pid,
+		.id = { .time_ns = time_ns },
+	};
+	size_t at = events->bytes_nr;
+	int err = 0;
+
+	if (queue->skipped_at == NO_RECORD) {
+		err = keep(events, &record.header);
+		if (!err)
+			queue->skipped_at = at;
+	}
+	if (!err)
+		((struct skipped_record *)(events->bytes + queue->skipped_at))->skipped_nr++;
+	return err;
+}
+
+/* Execs are few, and begin anew what is known: they are kept in any case. */
+static int keep_or_skip(struct mapping_events *events, const struct perf_event_header *header)
+{
+	struct queue *queue;
+	int err = queue_of(events, pid_of(header), &queue);
+
+	if (err)
+		return err;
+	if (header->type != PERF_RECORD_MMAP2)
+		return keep(events, header);
+	if (queue->mapping_nr >= MAPPING_EVENTS_EACH)
+		return skip(events, queue, time_of(header));
+	err = keep(events, header);
+	queue->mapping_nr += !err;
+	return err;
+}
+
+/* What is newer than the first look stays: what it may follow can be in a ring that has been read. */
+static int take(void *what, const struct perf_event_header *header)
+{
+	struct mapping_events *events = what;
+
+	if (time_of(header) > events->until_ns)
+		return 1;
+	if (header->type == PERF_RECORD_LOST)
+		events->missed += ((const struct lost_record *)header)->lost;
+	if (!is_told(header))
+		return 0;
+	if (events->bytes_nr <= BYTES_MAX)
+		return keep_or_skip(events, header);
+	events->missed++;
+	return 0;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int drain_rings(struct mapping_events *events)
+{
+	events->until_ns = now_ns();
+	return perf_rings_read(&events->rings, take, events);
+}
+
+/* ---- the thread ---- */
+
+/* Out of memory is told by who collects; meanwhile the rings fill up, which is counted. */
+static void *empty_rings(void *what)
+{
+	struct mapping_events *events = what;
+	size_t nr = events->rings.ring_nr;
+	struct pollfd fds[nr + 1];
+
+	capabilities_keep(0); /* they are a thread's own: what the others give up, it would keep */
+	for (size_t i = 0; i < nr; i++)
+		fds[i] = (struct pollfd){ .fd = events->rings.ring[i].fd, .events = POLLIN };
+	fds[nr] = (struct pollfd){ .fd = events->stop_fd, .events = POLLIN };
+	while (poll(fds, nr + 1, -1) >= 0 || errno == EINTR) {
+		if (fds[nr].revents)
+			break;
+		pthread_mutex_lock(&events->lock);
+		drain_rings(events);
+		pthread_mutex_unlock(&events->lock);
+	}
+	return NULL;
+}
+
+/* Signals are for other threads. */
+static int start_thread(struct mapping_events *events)
+{
+	sigset_t all, before;
+	int err;
+
+	events->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (events->stop_fd < 0)
+		return -errno;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	err = pthread_create(&events->thread, NULL, empty_rings, events);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	events->has_thread = !err;
+	return -err;
+}
+
+static void stop_thread(struct mapping_events *events)
+{
+	if (events->has_thread && !eventfd_write(events->stop_fd, 1))
+		pthread_join(events->thread, NULL);
+	if (events->stop_fd >= 0)
+		close(events->stop_fd);
+}
+
+static int open_rings(struct mapping_events *events)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY,
+		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+		.sample_id_all = 1,
+		.mmap = 1,
+		.mmap2 = 1,
+		.build_id = 1,
+		.comm = 1,
+		.comm_exec = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+
+	return perf_rings_open(&events->rings, &attr);
+}
+
+struct mapping_events *mapping_events__open(struct reason *why)
+{
+	struct mapping_events *events = calloc(1, sizeof(*events));
+	int err = events ? 0 : -ENOMEM;
+
+	if (!err) {
+		events->stop_fd = -1;
+		pthread_mutex_init(&events->lock, NULL);
+	}
+	if (!err)
+		err = open_rings(events);
+	if (!err)
+		err = start_thread(events);
+	if (!err)
+		return events;
+	mapping_events__close(events);
+	reason_set(why, err, "cannot be told of what processes map: %s", strerror(-err));
+	errno = -err;
+	return NULL;
+}
+
+void mapping_events__close(struct mapping_events *events)
+{
+	if (!events)
+		return;
+	stop_thread(events);
+	perf_rings_close(&events->rings);
+	free(events->record);
+	free(events->bytes);
+	free(events->queue);
+	idmap_release(&events->queue_of);
+	free(events);
+}
+
+/* ---- to the reader ---- */
+
+static int by_time(const void *a, const void *b)
+{
+	const struct record *x = a, *y = b;
+
+	if (x->time_ns != y->time_ns)
+		return x->time_ns < y->time_ns ? -1 : 1;
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+static void format_build_id(char text[BUILD_ID_TEXT_MAX], const struct mmap2_record *record)
+{
+	size_t nr = record->build_id_bytes;
+
+	for (size_t i = 0; i < nr && i < sizeof(record->build_id); i++)
+		sprintf(text + 2 * i, "%02x", record->build_id[i]);
+}
+
+static struct mapping_event mapping_of(const struct mmap2_record *record, uint64_t time_ns)
+{
+	struct mapping_event event = {
+		.time_ns = time_ns,
+		.pid = record->pid,
+		.start = record->start,
+		.end = record->start + record->len,
+		.offset = record->offset,
+		.path = record->path,
+	};
+
+	if (record->header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
+		format_build_id(event.build_id, record);
+	} else {
+		event.dev = (uint64_t)record->major << 32 | record->minor;
+		event.inode = record->inode;
+	}
+	return event;
+}
+
+static int hand_out_one(const struct perf_event_header *header, mapping_event_fn fn, void *what)
+{
+	struct mapping_event event = {
+		.time_ns = time_of(header),
+		.pid = pid_of(header),
+		.is_exec = header->type == PERF_RECORD_COMM,
+	};
+
+	if (header->type == RECORD_SKIPPED)
+		event.skipped_nr = ((const struct skipped_record *)header)->skipped_nr;
+	if (header->type == PERF_RECORD_MMAP2)
+		event = mapping_of((const struct mmap2_record *)header, event.time_ns);
+	return fn(what, &event);
+}
+
+/* The next that is not younger, in events->taken; false: none. The thread may move all others. */
+static bool take_next(struct mapping_events *events, uint64_t until_ns)
+{
+	const struct record *record;
+	bool is_due;
+
+	pthread_mutex_lock(&events->lock);
+	record = &events->record[events->next];
+	is_due = events->next < events->collected && record->time_ns <= until_ns;
+	if (is_due) {
+		const void *bytes = events->bytes + record->at;
+
+		memcpy(events->taken, bytes, ((const struct perf_event_header *)bytes)->size);
+		close_skipped(events, bytes);
+		events->next++;
+	}
+	pthread_mutex_unlock(&events->lock);
+	return is_due;
+}
+
+/* What the thread has added since moves down. */
+static int forget_handed_out(struct mapping_events *events)
+{
+	size_t left = events->record_nr - events->next, gone;
+
+	if (events->next < events->collected)
+		return 0;
+	gone = left ? events->record[events->next].at : events->bytes_nr;
+	if (events->record_nr)
+		memmove(events->record, events->record + events->next, left * sizeof(*events->record));
+	for (size_t i = 0; i < left; i++)
+		events->record[i].at -= gone;
+	if (events->bytes_nr)
+		memmove(events->bytes, events->bytes + gone, events->bytes_nr - gone);
+	events->record_nr = left;
+	events->bytes_nr -= gone;
+	events->next = events->collected = 0;
+	return count_all_queued(events);
+}
+
+int mapping_events__collect(struct mapping_events *events)
+{
+	int err;
+
+	pthread_mutex_lock(&events->lock);
+	err = forget_handed_out(events) ?: drain_rings(events);
+	if (events->record_nr > events->next)
+		qsort(events->record + events->next, events->record_nr - events->next,
+		      sizeof(*events->record), by_time);
+	events->collected = events->record_nr;
+	pthread_mutex_unlock(&events->lock);
+	return err;
+}
+
+/* They stay unsorted, and are not due, until they are collected. */
+int mapping_events__find_execs(struct mapping_events *events, exec_event_fn fn, void *what)
+{
+	int err;
+
+	pthread_mutex_lock(&events->lock);
+	err = drain_rings(events);
+	for (size_t i = events->next; i < events->record_nr; i++) {
+		const struct record *record = &events->record[i];
+		const struct comm_record *comm = (const void *)(events->bytes + record->at);
+
+		if (comm->header.type == PERF_RECORD_COMM)
+			fn(what, comm->pid, record->time_ns);
+	}
+	pthread_mutex_unlock(&events->lock);
+	return err;
+}
+
+/* What is called back may take its time: the thread goes on meanwhile. */
+int mapping_events__hand_out(struct mapping_events *events, uint64_t until_ns, mapping_event_fn fn,
+			     void *what)
+{
+	int err = 0;
+
+	while (!err && take_next(events, until_ns))
+		err = hand_out_one((const void *)events->taken, fn, what);
+	return err;
+}
+
+uint64_t mapping_events__missed(struct mapping_events *events)
+{
+	uint64_t missed;
+
+	pthread_mutex_lock(&events->lock);
+	missed = events->missed;
+	pthread_mutex_unlock(&events->lock);
+	return missed;
+}

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/process/objects.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/file_copy.h"
+#include "base/reason.h"
+#include "collect/process/open_file.h"
+#include "elf/custom_allocators.h"
+#include "elf/object_facts.h"
+#include "sandbox/parser.h"
+#include "unwind/unwind_table.h"
+
+static void drop_facts(struct object *object)
+{
+	file_facts_put(object->file_facts);
+	object->file_facts = NULL;
+	object->facts = NULL;
+}
+
+static void object_free(struct object *object)
+{
+	if (!object)
+		return;
+	drop_facts(object);
+	unwind_table__free(object->table);
+	if (object->fd >= 0)
+		close(object->fd);
+	free(object->path);
+	free(object->unreadable);
+	free(object->told_build_id);
+	free(object);
+}
+
+/* What was read is of no one file then. */
+static bool is_being_written(const struct object *object)
+{
+	struct file_identity now;
+
+	return !object->is_copy && !file_identity_read(object->fd, &now) &&
+	       !file_identity_is_unwritten(&object->identity, &now);
+}
+
+static int read_facts(struct objects *objects, struct object *object, struct reason *why)
+{
+	const struct custom_allocators *custom = objects->custom;
+	bool wants = custom && custom_allocators_may_be_in(custom, object->path);
+	const struct file_to_read file = {
+		.parser = objects->parser, .fd = object->fd, .wanted = wants ? &custom->wanted : NULL,
+	};
+	int err = facts_store_get(&objects->facts, &file, &object->file_facts, why);
+
+	if (!err)
+		object->facts = &object->file_facts->facts;
+	object->is_given_up = err == -EIO && !is_being_written(object);
+	if (object->is_given_up)
+		objects_note(objects, "nothing in %s is probed: %s", object->path, why->text);
+	return err;
+}
+
+static bool has_build_id(const struct object *object, const char *build_id)
+{
+	return object->facts && !strcmp(object->facts->build_id, build_id);
+}
+
+/* Code of the kernel's own, the same at the same offset in every process. */
+static bool is_vdso(const char *path)
+{
+	return !strcmp(path, "[vdso]") || !strcmp(path, "[vsyscall]");
+}
+
+/* ---- has it changed ---- */
+
+static bool has_same_build_id(struct objects *objects, const struct object *object, int fd)
+{
+	struct object_facts facts = {};
+	bool is_same = object->facts && *object->facts->build_id &&
+		       !parser__facts(objects->parser, fd, NULL, &facts, NULL) &&
+		       has_build_id(object, facts.build_id);
+
+	object_facts_release(&facts);
+	return is_same;
+}
+
+/*
+ * A rename, a link or a permission has changed, or somebody has set back the modification time. A breakpoint
+ * in the middle of an instruction ends programs: files that are probed are compared byte by byte.
+ */
+static bool holds_the_same(struct objects *objects, const struct object *object, int fd)
+{
+	if (!object->facts)
+		return true; /* nothing was read of it */
+	if (object->file_facts->copy)
+		return file_copy__is_of(object->file_facts->copy, fd);
+	return !object->facts->function_nr && has_same_build_id(objects, object, fd);
+}
+
+static void has_been_written(struct objects *objects, struct object *object)
+{
+	object->has_changed = true;
+	objects->changed_nr++;
+}
+
+/* `now`: what the file behind fd is. The object is of that inode. */
+static bool is_still(struct objects *objects, struct object *object, int fd,
+		     const struct file_identity *now)
+{
+	if (object->has_changed || file_identity_is_same(&object->identity, now))
+		return !object->has_changed;
+	if (file_identity_is_unwritten(&object->identity, now) && holds_the_same(objects, object, fd)) {
+		object->identity = *now;
+		return true;
+	}
+	has_been_written(objects, object);
+	return false;
+}
+
+/* Nothing tells when the file of a copy was written to. Both copies stay as they are. */
+static bool is_same_copy(struct objects *objects, struct object *object, const struct opened *opened)
+{
+	if (object->identity.bytes == opened->identity.bytes &&
+	    file_bytes_are_same(object->fd, opened->fd, opened->identity.bytes))
+		return true;
+	has_been_written(objects, object);
+	return false;
+}
+
+bool objects_check(struct objects *objects, uint32_t i)
+{
+	struct object *object = objects->object[i];
+	struct file_identity now;
+
+	if (object->fd < 0 || object->is_copy)
+		return !object->has_changed;
+	if (file_identity_read(object->fd, &now))
+		return false; /* it cannot be asked just now */
+	return is_still(objects, object, object->fd, &now);
+}
+
+/* ---- which are known ---- */
+
+static uint32_t find_named(const struct objects *objects, const char *path)
+{
+	for (size_t i = 0; i < objects->object_nr; i++)
+		if (objects->object[i] && !objects->object[i]->identity.inode &&
+		    !strcmp(objects->object[i]->path, path))
+			return i;
+	return OBJECT_NONE;
+}
+
+/* It is not asked again which file it is, as its file system may not answer. */
+static bool is_copy_of(const struct object *object, const struct mapped_file *file)
+{
+	if (!object->is_copy || object->has_changed || strcmp(object->path, file->path))
+		return false;
+	if (file->inode)
+		return object->identity.inode == file->inode && object->identity.device == file->dev;
+	return has_build_id(object, file->build_id);
+}
+
+static uint32_t find_copy(const struct objects *objects, const struct mapped_file *file)
+{
+	for (size_t i = 0; i < objects->object_nr; i++)
+		if (objects->object[i] && is_copy_of(objects->object[i], file))
+			return i;
+	return OBJECT_NONE;
+}
+
+static uint32_t find_opened(struct objects *objects, const struct opened *opened)
+{
+	for (size_t i = 0; i < objects->object_nr; i++) {
+		struct object *object = objects->object[i];
+
+		if (!object || object->fd < 0 || object->has_changed || object->is_copy != opened->is_copy ||
+		    !file_identity_is_same_inode(&object->identity, &opened->identity))
+			continue;
+		if (object->is_copy ? is_same_copy(objects, object, opened) :
+				      is_still(objects, object, opened->fd, &opened->identity))
+			return i;
+	}
+	return OBJECT_NONE;
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+/* What could not be read is tried again each time that it is mapped, and is one object still. */
+static uint32_t find_unopened(const struct objects *objects, const struct mapped_file *file)
+{
+	for (size_t i = 0; i < objects->object_nr; i++) {
+		const struct object *object = objects->object[i];
+
+		if (object && object->fd < 0 && object->unreadable && !strcmp(object->path, file->path) &&
+		    is_same_text(object->told_build_id, file->build_id))
+			return i;
+	}
+	return OBJECT_NONE;
+}
+
+/*
+ * Without a build-id, numbers that fit have to do; only a file that was opened before, while a process mapped
+ * it, is taken for what they say.
+ */
+static bool fits(struct objects *objects, const struct mapped_file *file, const struct opened *opened)
+{
+	uint32_t known = find_opened(objects, opened);
+
+	if (file->build_id)
+		return known == OBJECT_NONE || !objects->object[known]->facts ||
+		       has_build_id(objects->object[known], file->build_id);
+	return known != OBJECT_NONE && file->inode == opened->identity.inode &&
+	       file->dev == opened->identity.device;
+}
+
+/* By its name, when the process has ended: only what it is known to have mapped. */
+static void open_of_gone(struct objects *objects, const struct mapped_file *file, struct opened *ret)
+{
+	open_by_path(objects->opener, file, ret);
+	if (ret->fd < 0 || fits(objects, file, ret))
+		return;
+	reason_set(&ret->why, 0, file->build_id ? "it is another file by now" :
+			   "the process ended too soon to see which file it was");
+	close_opened(ret);
+}
+
+/* 0 also where it cannot be opened; -ESRCH, -ENOENT: it is not mapped any more. */
+static int open_told(struct objects *objects, const struct mapped_file *file, struct opened *ret)
+{
+	int err = open_mapped(objects->opener, file, ret);
+
+	if (ret->fd < 0 && file->root && !ret->is_silent) {
+		open_of_gone(objects, file, ret);
+		err = 0;
+	}
+	if (ret->is_first_silence)
+		objects_note(objects, "%s: %s", file->path, ret->why.text);
+	return err;
+}
+
+/* ---- new ones ---- */
+
+#define TWIN_BYTES_MAX (128u << 20) /* compared, while nothing else is done */
+
+static bool may_be_twin(const struct object *a, const struct object *b)
+{
+	return a && a != b && a->fd >= 0 && a->facts && !a->has_changed && *a->facts->build_id &&
+	       !strcmp(a->path, b->path) && !strcmp(a->facts->build_id, b->facts->build_id) &&
+	       a->identity.bytes == b->identity.bytes && a->identity.bytes <= TWIN_BYTES_MAX;
+}
+
+static const struct object *find_twin(const struct objects *objects, const struct object *object)
+{
+	for (size_t i = 0; i < objects->object_nr && object->facts; i++)
+		if (may_be_twin(objects->object[i], object))
+			return objects->object[i];
+	return NULL;
+}
+
+/* One is compared: anybody can make many files that seem to be the same. */
+static void give_names_id(struct objects *objects, struct object *object)
+{
+	const struct object *twin = find_twin(objects, object);
+
+	if (twin && file_bytes_are_same(twin->fd, object->fd, object->identity.bytes))
+		object->names_id = twin->names_id;
+	else
+		object->names_id = ++objects->names_nr;
+}
+
+#define COPIES_NOTED_MAX 32
+
+/* To place a probe the kernel reads the file, and whatever asks it to would wait as long. */
+static void note_copy(struct objects *objects, const struct object *object)
+{
+	if (object->facts && object->facts->function_nr && objects->copied_nr++ < COPIES_NOTED_MAX)
+		objects_note(objects, "%s is on a file system that may stop answering: nothing in it is probed",
+			     object->path);
+}
+
+static int read_object(struct objects *objects, struct object *object, const struct mapped_file *file,
+		       struct opened *opened)
+{
+	if (object->fd >= 0)
+		read_facts(objects, object, &opened->why);
+	if (object->facts && opened->is_by_path && file->build_id &&
+	    !has_build_id(object, file->build_id)) {
+		reason_set(&opened->why, 0, "it is another file by now");
+		drop_facts(object);
+		close(object->fd); /* or it would pass for that other one */
+		object->fd = -1;
+		object->identity = (struct file_identity){};
+	}
+	give_names_id(objects, object);
+	if (object->is_copy)
+		note_copy(objects, object);
+	if (object->facts)
+		return 0;
+	object->unreadable = strdup(opened->why.text);
+	object->told_build_id = file->build_id ? strdup(file->build_id) : NULL;
+	return object->unreadable && (object->told_build_id || !file->build_id) ? 0 : -ENOMEM;
+}
+
+/* Takes over what was opened. */
+static int object_new(struct objects *objects, const struct mapped_file *file, struct opened *opened,
+		      struct object **ret)
+{
+	struct object *object = calloc(1, sizeof(*object));
+	int err = object ? 0 : -ENOMEM;
+
+	if (err) {
+		close_opened(opened);
+		return err;
+	}
+	*object = (struct object){
+		.fd = opened->fd, .identity = opened->identity, .is_copy = opened->is_copy,
+		.user = file->user, .kernel_file = opened->kernel_file,
+	};
+	object->path = path_of_mapping(file->path);
+	if (!object->path)
+		err = -ENOMEM;
+	else if (!is_vdso(object->path))
+		err = read_object(objects, object, file, opened);
+	if (err)
+		object_free(object);
+	else
+		*ret = object;
+	return err;
+}
+
+static void count_file(struct objects *objects, const struct object *object, int change)
+{
+	if (object->fd < 0)
+		return;
+	objects->files_nr += change;
+	objects->user_files[object->user] += change;
+}
+
+static int add_object(struct objects *objects, struct object *object, uint32_t *ret)
+{
+	size_t i = 0;
+	int err = 0;
+
+	while (i < objects->object_nr && objects->object[i])
+		i++;
+	if (i == objects->object_nr)
+		err = array_push(objects, object, object);
+	if (err) {
+		object_free(object);
+		return err;
+	}
+	objects->object[i] = object;
+	count_file(objects, object, 1);
+	objects->opened_nr++;
+	*ret = i;
+	return 0;
+}
+
+/* A file that turns out to be unreadable only when it is read may be known as such. */
+static int get_new(struct objects *objects, const struct mapped_file *file, struct opened *opened,
+		   uint32_t *ret)
+{
+	struct object *object;
+	int err = object_new(objects, file, opened, &object);
+
+	if (err)
+		return err;
+	if (object->fd < 0 && object->unreadable)
+		*ret = find_unopened(objects, file);
+	if (*ret == OBJECT_NONE)
+		return add_object(objects, object, ret);
+	object_free(object);
+	return 0;
+}
+
+uint32_t objects_user(const struct objects *objects, uint32_t uid)
+{
+	return USER_HASH(uid, objects->user_seed);
+}
+
+static bool has_share(const struct objects *objects, uint32_t user)
+{
+	return !objects->files_most ||
+	       (objects->files_nr < objects->files_most &&
+		objects->user_files[user] < SHARE_OF_FREE * (objects->files_most - objects->files_nr));
+}
+
+#define BEYOND_SHARE "[a file too many]"
+
+/* One object for all that are beyond a user's share: who maps ever more files has none of the others' room. */
+static int get_beyond_share(struct objects *objects, uint32_t *ret)
+{
+	const struct mapped_file none = { .path = BEYOND_SHARE };
+	struct opened opened = { .fd = -1, .why.text = "its user maps too many files" };
+
+	*ret = find_named(objects, BEYOND_SHARE);
+	return *ret == OBJECT_NONE ? get_new(objects, &none, &opened, ret) : 0;
+}
+
+int objects_get(struct objects *objects, const struct mapped_file *file, uint32_t *ret_object)
+{
+	struct opened opened = { .fd = -1 };
+	int err = 0;
+
+	*ret_object = OBJECT_NONE;
+	if (is_vdso(file->path)) {
+		*ret_object = find_named(objects, file->path);
+	} else {
+		if (!file->inode && !file->build_id)
+			return 0;
+		*ret_object = find_copy(objects, file);
+		if (*ret_object != OBJECT_NONE)
+			return 0;
+		err = open_told(objects, file, &opened);
+		if (!err && opened.fd >= 0)
+			*ret_object = find_opened(objects, &opened);
+	}
+	if (!err && *ret_object == OBJECT_NONE && opened.fd >= 0 && !has_share(objects, file->user)) {
+		close_opened(&opened);
+		return get_beyond_share(objects, ret_object);
+	}
+	if (!err && *ret_object == OBJECT_NONE)
+		return get_new(objects, file, &opened, ret_object);
+	close_opened(&opened);
+	return err;
+}
+
+void objects_drop(struct objects *objects, uint32_t i)
+{
+	count_file(objects, objects->object[i], -1);
+	object_free(objects->object[i]);
+	objects->object[i] = NULL;
+}
+
+int objects_get_path(struct objects *objects, const char *path, uint32_t *ret_object, struct reason *why)
+{
+	struct opened opened;
+	char *real;
+	bool is_new;
+	int err = open_own_path(objects->opener, path, &opened, &real);
+
+	if (err)
+		return reason_set(why, err, "%s", open_file_strerror(-err));
+	*ret_object = find_opened(objects, &opened);
+	is_new = *ret_object == OBJECT_NONE;
+	if (is_new)
+		err = get_new(objects, &(struct mapped_file){ .path = real }, &opened, ret_object);
+	else
+		close_opened(&opened);
+	free(real);
+	if (err)
+		return reason_set(why, err, "%s", strerror(-err));
+	if (objects->object[*ret_object]->facts)
+		return 0;
+	reason_set(why, -ENOEXEC, "%s", objects->object[*ret_object]->unreadable);
+	if (is_new)
+		objects_drop(objects, *ret_object);
+	return -ENOEXEC;
+}
+
+int objects_note(struct objects *objects, const char *fmt, ...)
+{
+	va_list values;
+	char *note;
+	int err;
+
+	va_start(values, fmt);
+	err = vasprintf(&note, fmt, values) < 0 ? -ENOMEM : array_push(objects, note, note);
+	va_end(values);
+	return err;
+}
+
+void objects_release(struct objects *objects)
+{
+	for (size_t i = 0; i < objects->object_nr; i++)
+		object_free(objects->object[i]);
+	for (size_t i = 0; i < objects->note_nr; i++)
+		free(objects->note[i]);
+	facts_store_release(&objects->facts);
+	free(objects->note);
+	free(objects->object);
+	memset(objects, 0, sizeof(*objects));
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/beforehand.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/process/proc.h"
+#include "collect/session/recorded.h"
+#include "collect/session/unused.h"
+
+/* ---- a file ---- */
+
+/* The line of a file. */
+static void note(struct collector *collector, const char *path, const char *what, const char *why)
+{
+	struct reason line;
+
+	reason_set(&line, 0, "%s %s: %s", path, what, why);
+	add_note(collector, line.text);
+}
+
+/* One without an allocator is let go. */
+static int keep(struct collector *collector, uint32_t index)
+{
+	struct object *object = collector->objects.object[index];
+	struct reason why = {};
+	bool was_kept = object->is_kept;
+	int err = probe_object(collector, &collector->everybody, index, &why);
+
+	if (err && err != -ENOMEM) {
+		note(collector, object->path, "is not probed before it is used", why.text);
+		return 0;
+	}
+	object->is_kept |= object->is_put_off || probes_have_site(&collector->everybody, index);
+	if (!err && !was_kept && object->is_kept && !object->is_put_off)
+		note(collector, object->path, "is probed from the start, for programs that come",
+		     "each process that uses it pays for the traps");
+	return err;
+}
+
+static int keep_path(struct collector *collector, const char *path)
+{
+	uint32_t index;
+	int err = objects_get_path(&collector->objects, path, &index, NULL);
+
+	return err ? (err == -ENOMEM ? err : 0) : keep(collector, index);
+}
+
+/* ---- a program ---- */
+
+/* musl's is the C library; glibc's lies in the same folder, wherever a link leads. */
+static int keep_loader(struct collector *collector, const char *loader)
+{
+	const char *path, *slash;
+	char *beside;
+	uint32_t index;
+	int err = objects_get_path(&collector->objects, loader, &index, NULL);
+
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	err = keep(collector, index);
+	if (err)
+		return err;
+	path = collector->objects.object[index]->path;
+	slash = strrchr(path, '/');
+	if (asprintf(&beside, "%.*s/libc.so.6", slash ? (int)(slash - path) : 0, path) < 0)
+		return -ENOMEM;
+	err = keep_path(collector, beside);
+	free(beside);
+	return err;
+}
+
+static int keep_program(struct collector *collector, const char *path, bool is_again)
+{
+	struct object *object;
+	struct reason why = {};
+	uint32_t index;
+	int err = objects_get_path(&collector->objects, path, &index, &why);
+
+	if (err == -ENOMEM)
+		return err;
+	if (err) {
+		if (!is_again)
+			note(collector, path, "cannot be read, and what it allocates first will not be seen", why.text);
+		return 0;
+	}
+	object = collector->objects.object[index];
+	object->is_program = true;
+	err = keep(collector, index);
+	return err || !*object->facts->interpreter ? err :
+						     keep_loader(collector, object->facts->interpreter);
+}
+
+/* ---- the host ---- */
+
+/* A static program's allocator is its own affair. */
+static int keep_libraries_of(struct collector *collector, pid_t pid)
+{
+	struct mappings mappings = { .objects = &collector->objects };
+	char *exe = proc_link(pid, "exe");
+	int err = exe ? mappings_refresh(&mappings, pid, NULL) : -ENOMEM;
+
+	for (size_t i = 0; i < mappings.used_nr && !err; i++)
+		if (strcmp(mappings_used(&mappings, i)->path, exe))
+			err = keep(collector, mappings.used[i]);
+	mappings_release(&mappings);
+	free(exe);
+	return err == -ENOMEM ? err : 0;
+}
+
+static int keep_host_libraries(struct collector *collector)
+{
+	int err = keep_libraries_of(collector, 1);
+
+	return err || collector->everybody.site_nr ? err : keep_libraries_of(collector, getpid());
+}
+
+/* ---- the rules ---- */
+
+static bool is_path(const struct admission_rule *rule)
+{
+	return rule->key == ADMISSION_EXE && !strpbrk(rule->pattern, "*?");
+}
+
+/* Whether a program may come that no rule names by its whole path. */
+static bool admits_others(const struct collector_options *options)
+{
+	size_t path_nr = 0, pattern_nr = 0;
+
+	for (size_t i = 0; i < options->rule_nr; i++)
+		if (!options->rule[i].excludes && options->rule[i].key == ADMISSION_EXE)
+			*(is_path(&options->rule[i]) ? &path_nr : &pattern_nr) += 1;
+	return pattern_nr || !path_nr;
+}
+
+static bool admits_pids(const struct collector_options *options)
+{
+	for (size_t i = 0; i < options->rule_nr; i++)
+		if (!options->rule[i].excludes && options->rule[i].key == ADMISSION_PID)
+			return true;
+	return false;
+}
+
+static int remember(struct collector *collector, const char *path)
+{
+	char *copy = strdup(path);
+	int err = copy ? array_push(collector, program, copy) : -ENOMEM;
+
+	if (err)
+		free(copy);
+	return err;
+}
+
+/* ALLOCSNAP_NO_BEFOREHAND=1: for tests that run for long, as the host's C library is not theirs alone. */
+int probe_beforehand(struct collector *collector, const struct collector_options *options)
+{
+	int err = 0;
+
+	if (!options->everyone || admits_pids(options) || getenv("ALLOCSNAP_NO_BEFOREHAND"))
+		return 0;
+	if (admits_others(options))
+		err = keep_host_libraries(collector);
+	for (size_t i = 0; i < options->rule_nr && !err; i++)
+		if (!options->rule[i].excludes && is_path(&options->rule[i]))
+			err = keep_program(collector, options->rule[i].pattern, false) ?:
+			      remember(collector, options->rule[i].pattern);
+	return err;
+}
+
+static bool is_elsewhere(struct collector *collector, const char *path)
+{
+	uint32_t object;
+
+	return !objects_get_path(&collector->objects, path, &object, NULL) &&
+	       !is_on_root(collector->objects.object[object]);
+}
+
+/* Programs of other file systems are looked for once: these could not be unmounted. */
+void probe_replaced_programs(struct collector *collector)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < collector->program_nr; i++) {
+		char *path = collector->program[i];
+
+		keep_program(collector, path, true);
+		if (is_elsewhere(collector, path))
+			free(path);
+		else
+			collector->program[kept++] = path;
+	}
+	collector->program_nr = kept;
+}

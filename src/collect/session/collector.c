@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/recorded.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/probe/attach_ways.h"
+#include "collect/session/beforehand.h"
+#include "collect/probe/bpf.h"
+#include "collect/probe/load.h"
+#include "collect/process/open_file.h"
+#include "collect/probe/trials.h"
+#include "sandbox/parser.h"
+#include "symbols/symbols.h"
+
+uint64_t collector_now_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Each mapped file is kept open, so that it can be named when the process is gone. */
+static void allow_many_files(struct rlimit *ret_before)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	*ret_before = limit;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int watch(struct collector *collector, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	return epoll_ctl(collector->event_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+/* To have rung is all that it says. */
+static int heard(void *what, void *data, size_t bytes)
+{
+	(void)what, (void)data, (void)bytes;
+	return 0;
+}
+
+static int open_timer(struct collector *collector)
+{
+	collector->budget_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	return collector->budget_fd < 0 ? -errno : watch(collector, collector->budget_fd);
+}
+
+static int open_events(struct collector *collector, struct reason *why)
+{
+	int err;
+
+	collector->event_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (collector->event_fd < 0)
+		return -errno;
+	collector->doorbell = ring_buffer__new(bpf_map__fd(collector->bpf->maps.doorbell), heard,
+					       NULL, NULL);
+	if (!collector->doorbell)
+		return -errno;
+	err = watch(collector, ring_buffer__epoll_fd(collector->doorbell));
+	if (!err && collector->keeper)
+		err = watch(collector, keeper__end_fd(collector->keeper)) ?:
+		      watch(collector, keeper__news_fd(collector->keeper));
+	else if (!err)
+		err = file_watch_open(&collector->watch) ?: watch(collector, collector->watch.fd);
+	if (!err)
+		err = watch(collector, parser__end_fd(collector->parser)) ?:
+		      watch(collector, file_opener__end_fd(collector->objects.opener));
+	if (!err && collector->max_overhead)
+		err = open_timer(collector);
+	if (err)
+		return err;
+	collector->events = mapping_events__open(why);
+	return collector->events ? 0 : -errno;
+}
+
+void add_note(struct collector *collector, const char *what)
+{
+	char *note = strdup(what);
+
+	if (note && array_push(collector, note, note))
+		free(note);
+}
+
+/*
+ * Everybody's probes are hit by processes that nobody has looked at: without sessions only those
+ * that no process can come to harm by.
+ */
+static void prepare_to_follow(struct collector *collector)
+{
+	pausing_begin(collector, &collector->everybody_pausing); /* before there is any process that spends */
+	collector->everybody.by_ret = collector->no_return_probes;
+	if (collector->no_return_probes || probes_have_sessions(collector->bpf))
+		return;
+	collector->everybody.by_ret = true;
+	add_note(collector, "children are followed without return probes, which is slower: the kernel could end other processes at one, as it has no uprobe sessions");
+}
+
+static int read_custom(struct collector *collector, const struct collector_options *options,
+		       struct reason *why)
+{
+	struct reason what = { "out of memory" };
+	int err = 0;
+
+	for (size_t i = 0; i < options->probe_nr && !err; i++)
+		err = custom_allocators_add(&collector->custom, options->probe[i], &what);
+	collector->objects.custom = &collector->custom;
+	return err ? reason_set(why, err, "--probe: %s", what.text) : 0;
+}
+
+/* Recording goes on where they are not to be had, unless there is a budget. */
+static int learn_costs(struct collector *collector, struct reason *ret_why)
+{
+	struct reason why = {};
+	int err = calibrate(probe_way_of(collector->bpf), &collector->detacher, &collector->costs,
+			    &why);
+
+	if (!err)
+		return 0;
+	if (collector->max_overhead)
+		return reason_set(ret_why, err, "no overhead can be kept to: %s", why.text);
+	add_note(collector, why.text);
+	return 0;
+}
+
+/* It keeps links of many probes only. */
+static void use_keeper(struct collector *collector)
+{
+	if (!probe_way_of(collector->bpf)->is_alone) {
+		collector->everybody.keeper = collector->keeper;
+		return;
+	}
+	keeper__close(collector->keeper);
+	collector->keeper = NULL;
+}
+
+/* ALLOCSNAP_PAUSE_EVERY_MS=N: pause and go on each N ms, whatever it costs. */
+static void read_forced_pauses(struct collector *collector)
+{
+	const char *text = getenv("ALLOCSNAP_PAUSE_EVERY_MS");
+
+	if (!text)
+		return;
+	collector->pause_every_ns = strtoull(text, NULL, 10) * 1000000;
+	collector->max_overhead = 100;
+}
+
+#define TABLES_SPARE 256 /* of the kernel's map of files: for those that the kernel's side asks for */
+
+static void share_files(struct collector *collector)
+{
+	uint32_t tables = bpf_map__max_entries(collector->bpf->maps.unwind_objects) - TABLES_SPARE;
+	struct rlimit limit = { .rlim_cur = tables };
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	collector->objects.user_seed = collector->bpf->rodata->settings.hash_seed;
+	if (collector->follow_forks)
+		collector->objects.files_most = limit.rlim_cur / 2 < tables ? limit.rlim_cur / 2 : tables;
+}
+
+static int open_all(struct collector *collector, const struct collector_options *options,
+		    struct reason *why)
+{
+	int err;
+
+	collector->event_fd = collector->budget_fd = collector->watch.fd = -1;
+	if (options->traceback_limit > COLLECTOR_TRACEBACK_LIMIT_MAX)
+		return reason_set(why, -EINVAL, "the number of frames must be in range [1; %d]",
+				  COLLECTOR_TRACEBACK_LIMIT_MAX);
+	if (options->sample_bytes > COLLECTOR_SAMPLE_BYTES_MOST)
+		return reason_set(why, -EINVAL, "samples can be 64 GiB apart at most");
+	if (options->max_overhead > COLLECTOR_MAX_OVERHEAD_MOST)
+		return reason_set(why, -EINVAL, "the budget can be %u percent at most",
+				  COLLECTOR_MAX_OVERHEAD_MOST);
+	if (options->max_size && options->min_size > options->max_size)
+		return reason_set(why, -EINVAL, "the least size is above the most");
+	err = read_custom(collector, options, why);
+	if (err)
+		return err;
+	collector->everyone = options->everyone;
+	collector->follow_forks = options->follow_forks || options->everyone;
+	collector->no_names = options->no_names;
+	collector->min_bytes = options->min_bytes;
+	collector->max_overhead = options->max_overhead;
+	read_forced_pauses(collector);
+	collector->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
+	/* These fork: before there are BPF maps in our memory, and a thread. */
+	collector->parser = parser__open(&(struct parser_options){}, why);
+	if (!collector->parser)
+		return -errno;
+	collector->objects.parser = collector->parser;
+	collector->objects.opener = file_opener__new(file_system_ask);
+	if (!collector->objects.opener)
+		return reason_set(why, -errno, "cannot start the process that opens files: %s",
+				  strerror(errno));
+	collector->keeper = keeper__open();
+	if (!collector->keeper)
+		return reason_set(why, -errno, "cannot start the process that keeps the probes: %s",
+				  strerror(errno));
+	collector->objects.domains = options->domains ?: COLLECTOR_MALLOC;
+	collector->symbols = symbols__new_from(parser__source(collector->parser));
+	if (!collector->symbols)
+		return -ENOMEM;
+	collector->bpf = load_bpf(options, &collector->custom, collector->traceback_limit, why);
+	if (!collector->bpf)
+		return -errno;
+	share_files(collector);
+	use_keeper(collector);
+	file_opener__use(collector->objects.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
+	collector->new_child = calloc(PROCESSES_MAX, sizeof(*collector->new_child));
+	err = collector->new_child ? books_open(&collector->books, collector->bpf) : -ENOMEM;
+	if (!err)
+		err = learn_costs(collector, why);
+	if (err)
+		return err;
+	if (options->unwinder != COLLECTOR_UNWIND_FP) {
+		collector->unwind_tables.bpf = collector->bpf;
+		collector->unwind_tables.cache = unwind_cache__open(0);
+	}
+	err = pairing_open(&collector->pairing, collector->bpf->maps.pairing) ?:
+	      nursery_open(&collector->nursery, collector->bpf->maps.nursery);
+	if (err)
+		return err;
+	err = open_events(collector, why);
+	if (!err && collector->follow_forks)
+		prepare_to_follow(collector);
+	return err ?: probe_beforehand(collector, options);
+}
+
+/* A filter that ends the process is often set up later than a recording begins, so nobody is asked for one. */
+static void choose_returns(struct collector *collector, struct collector_options *options)
+{
+	int err = trial_return_call();
+
+	collector->has_return_calls = err != -ENOSYS;
+	if (err && err != -ENOSYS && !options->no_return_probes) {
+		options->no_return_probes = true;
+		add_note(collector, "calls are recorded without return probes, which is slower: this kernel lets filters of system calls (seccomp) end a process at one");
+	}
+	collector->no_return_probes = options->no_return_probes;
+}
+
+struct collector *collector__open(const struct collector_options *options, struct reason *why)
+{
+	struct collector_options chosen = options ? *options : (struct collector_options){};
+	struct collector *collector = calloc(1, sizeof(*collector));
+	int err = collector ? 0 : -ENOMEM;
+
+	if (!err) {
+		allow_many_files(&collector->files_before);
+		choose_returns(collector, &chosen);
+		err = open_all(collector, &chosen, why);
+	}
+	if (!err)
+		return collector;
+	collector__close(collector);
+	errno = -err;
+	return NULL;
+}
+
+void close_target(struct collector *collector, struct target *target)
+{
+	probes_close(&target->own_probes); /* first: what they still write is not the next one's */
+	if (target->slot != BOOKS_NONE && collector->by_slot[target->slot] == target)
+		collector->by_slot[target->slot] = NULL;
+	books_end(&collector->books, target->slot);
+	target__free(target);
+}
+
+void collector__close(struct collector *collector)
+{
+	if (!collector)
+		return;
+	while (collector->target_nr)
+		remove_target(collector, collector->target_nr - 1);
+	probes_close(&collector->everybody);
+	for (size_t i = 0; i < collector->note_nr; i++)
+		free(collector->note[i]);
+	free(collector->note);
+	for (size_t i = 0; i < collector->program_nr; i++)
+		free(collector->program[i]);
+	free(collector->program);
+	free(collector->target);
+	books_close(&collector->books);
+	free(collector->by_pid);
+	free(collector->new_child);
+	free(collector->stale.id);
+	cut_release(&collector->cut);
+	drain_release(&collector->drain);
+	pairing_close(&collector->pairing);
+	nursery_close(&collector->nursery);
+	symbols__free(collector->symbols);
+	parser__close(collector->parser);
+	file_opener__free(collector->objects.opener);
+	mapping_events__close(collector->events);
+	ring_buffer__free(collector->doorbell);
+	if (collector->event_fd >= 0)
+		close(collector->event_fd);
+	allocsnap_bpf__destroy(collector->bpf);
+	detach_end(&collector->detacher);
+	keeper__close(collector->keeper);
+	pausing_release(&collector->everybody_pausing);
+	if (collector->budget_fd >= 0)
+		close(collector->budget_fd);
+	file_watch_close(&collector->watch);
+	unwind_tables_release(&collector->unwind_tables);
+	objects_release(&collector->objects);
+	custom_allocators_release(&collector->custom);
+	free(collector);
+}
+
+bool collector__has_events(const struct collector *collector)
+{
+	return probe_way_of(collector->bpf)->is_alone;
+}
+
+/* ---- which are traced ---- */
+
+static size_t place_of_pid(const struct collector *collector, pid_t pid)
+{
+	return (uint32_t)pid * 2654435761u & (collector->by_pid_nr - 1);
+}
+
+/* Several may have had the pid, one after another: the latest. */
+static void enter_pid(struct collector *collector, struct target *target)
+{
+	size_t at = place_of_pid(collector, target->pid);
+
+	while (collector->by_pid[at] && collector->by_pid[at]->pid != target->pid)
+		at = (at + 1) & (collector->by_pid_nr - 1);
+	if (!collector->by_pid[at] || collector->by_pid[at]->started_ns < target->started_ns)
+		collector->by_pid[at] = target;
+}
+
+/* Anew, with room for one more: at most half of it is taken. 0 or -ENOMEM. */
+static int sort_pids(struct collector *collector)
+{
+	size_t nr = 64;
+
+	while (nr < 2 * (collector->target_nr + 1))
+		nr *= 2;
+	if (nr != collector->by_pid_nr) {
+		struct target **by_pid = realloc(collector->by_pid, nr * sizeof(*by_pid));
+
+		if (!by_pid)
+			return -ENOMEM;
+		collector->by_pid = by_pid;
+		collector->by_pid_nr = nr;
+	}
+	memset(collector->by_pid, 0, nr * sizeof(*collector->by_pid));
+	for (size_t i = 0; i < collector->target_nr; i++)
+		enter_pid(collector, collector->target[i]);
+	return 0;
+}
+
+struct target *find_target(const struct collector *collector, pid_t pid)
+{
+	size_t at = collector->by_pid_nr ? place_of_pid(collector, pid) : 0;
+
+	if (!collector->by_pid_nr)
+		return NULL;
+	while (collector->by_pid[at] && collector->by_pid[at]->pid != pid)
+		at = (at + 1) & (collector->by_pid_nr - 1);
+	return collector->by_pid[at];
+}
+
+/* Of everyone there are many, and the kernel's side tells of their ends, too. */
+int add_target(struct collector *collector, struct target *target)
+{
+	int err = sort_pids(collector);
+
+	if (!err && target->pidfd >= 0 && !collector->everyone)
+		err = watch(collector, target->pidfd);
+	target->missed_at_start = mapping_events__missed(collector->events);
+	if (!err)
+		err = array_push(collector, target, target);
+	if (err)
+		return err;
+	enter_pid(collector, target);
+	collector->by_slot[target->slot] = target;
+	return 0;
+}
+
+static void cost_keep(struct collector *collector, const struct target *target)
+{
+	collector->everybody_pausing.gone.cpu_ns += target->cost.cpu_ns;
+	collector->everybody_pausing.gone.cost_ns += target->cost.cost_ns;
+	collector->gone.cpu_ns += target->cost.cpu_ns;
+	collector->gone.cost_ns += target->cost.cost_ns;
+	collector->gone.processes++;
+	gone_add_target(&collector->gone, target);
+}
+
+void remove_target(struct collector *collector, size_t i)
+{
+	cost_keep(collector, collector->target[i]);
+	close_target(collector, collector->target[i]);
+	memmove(collector->target + i, collector->target + i + 1,
+		(--collector->target_nr - i) * sizeof(*collector->target));
+	sort_pids(collector); /* has room */
+}
+
+/* Nobody is traced; but a child that has just been forked may be there and not known yet. */
+static void stop_everybody(struct collector *collector)
+{
+	if (collector->follow_forks)
+		refresh_all(collector);
+	if (!collector->target_nr)
+		probes_close(&collector->everybody);
+}
+
+void collector__forget_view(struct collector *collector, size_t i)
+{
+	remove_target(collector, i);
+}
+
+/* A pass takes many times what stays: the holes that it leaves are not kept for the next one. */
+static void give_back_memory(void)
+{
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
+}
+
+void collector__end_pass(struct collector *collector)
+{
+	for (size_t i = collector->target_nr; i-- > 0;) {
+		struct target *target = collector->target[i];
+		bool is_waiting = target->is_final && target->is_unsaved && !target->books.memory_of;
+
+		target->is_unsaved = false;
+		if (target->is_final && !is_waiting)
+			remove_target(collector, i);
+	}
+	give_back_memory();
+}
+
+void collector__stop(struct collector *collector, pid_t pid)
+{
+	for (size_t i = 0; i < collector->target_nr; i++)
+		if (collector->target[i]->pid == pid) {
+			remove_target(collector, i);
+			break;
+		}
+	if (!collector->target_nr && !collector->everyone)
+		stop_everybody(collector);
+}
+
+char *collector__next_note(struct collector *collector)
+{
+	char *note;
+
+	if (!collector->note_nr)
+		return NULL;
+	note = collector->note[0];
+	memmove(collector->note, collector->note + 1,
+		--collector->note_nr * sizeof(*collector->note));
+	return note;
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/copied.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/process/mappings.h"
+#include "collect/process/maps_text.h"
+#include "collect/process/proc.h"
+#include "collect/session/recorded.h"
+#include "elf/text_copies.h"
+
+/* ---- what may be copied ---- */
+
+/* The first library that does it, to the program as well as to itself; NULL: none. */
+static const struct object *find_copier(const struct mappings *mappings)
+{
+	for (size_t i = 0; i < mappings->used_nr; i++) {
+		const struct object *object = mappings_used(mappings, i);
+
+		if (object->facts && object->facts->copies_text && !object->is_program)
+			return object;
+	}
+	return NULL;
+}
+
+static const struct object *copier_of(const struct object *object, const struct object *library)
+{
+	if (!object->facts)
+		return NULL;
+	return object->facts->copies_text ? object : object->is_program ? library : NULL;
+}
+
+static void mark(struct collector *collector, struct object *object, const struct object *copier)
+{
+	struct reason note;
+
+	object->is_copied = true;
+	if (!object->facts->function_nr)
+		return;
+	reason_set(&note, 0, "nothing in %s is probed: its code may be copied while it runs, and a breakpoint in the copy would end the process (%s: %s)",
+		   object->path, copier->path, text_copies[copier->facts->copies_text - 1].what);
+	add_note(collector, note.text);
+}
+
+void copied_mark(struct collector *collector, const struct target *target)
+{
+	const struct mappings *mappings = &target->mappings;
+	const struct object *library = find_copier(mappings);
+
+	for (size_t i = 0; i < mappings->used_nr; i++) {
+		struct object *object = collector->objects.object[mappings->used[i]];
+		const struct object *copier = copier_of(object, library);
+
+		if (copier && !object->is_copied && !probes_have_looked(target->probes, mappings->used[i]))
+			mark(collector, object, copier);
+	}
+}
+
+bool copied_has_any(const struct mappings *mappings)
+{
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (mappings_used(mappings, i)->is_copied)
+			return true;
+	return false;
+}
+
+/* ---- what was ---- */
+
+/* Zeroed: none. */
+struct lines {
+	struct maps_line *line;
+	size_t line_nr, line_alloc;
+	char *text;
+};
+
+static int add_line(struct lines *lines, char *text)
+{
+	struct maps_line line;
+
+	if (!maps_parse_line(text, &line))
+		return 0;
+	return array_push(lines, line, line);
+}
+
+static void read_lines(struct lines *lines, pid_t pid)
+{
+	char *rest = lines->text = proc_read(pid, "maps", NULL), *text;
+
+	while ((text = strsep(&rest, "\n")))
+		if (add_line(lines, text))
+			break;
+}
+
+static void lines_release(struct lines *lines)
+{
+	free(lines->line);
+	free(lines->text);
+}
+
+static bool is_of_code(const struct maps_line *line)
+{
+	return line->perms[2] == 'x';
+}
+
+static bool is_of(const struct maps_line *line, const char *path)
+{
+	return is_path_of_mapping(path, line->path);
+}
+
+static bool is_mapped(const struct lines *lines, const char *path)
+{
+	for (size_t i = 0; i < lines->line_nr; i++)
+		if (is_of(&lines->line[i], path))
+			return true;
+	return false;
+}
+
+static bool is_code(const struct lines *lines, const char *path, uint64_t offset)
+{
+	for (size_t i = 0; i < lines->line_nr; i++) {
+		const struct maps_line *line = &lines->line[i];
+
+		if (is_of_code(line) && is_of(line, path) && offset >= line->offset &&
+		    offset - line->offset < line->end - line->start)
+			return true;
+	}
+	return false;
+}
+
+/* How many probed functions have gone; the file of the first. */
+static uint64_t count_gone(const struct collector *collector, const struct target *target,
+			   const struct lines *lines, const char **ret_path)
+{
+	const struct probes *probes = target->probes;
+	uint64_t nr = 0;
+
+	for (size_t i = 0; i < probes->site_nr; i++) {
+		const struct probe_site *site = &probes->site[i];
+		const char *path;
+
+		if (!site->is_attached || !mappings_use(&target->mappings, site->object))
+			continue;
+		path = collector->objects.object[site->object]->path;
+		if (!is_mapped(lines, path) || is_code(lines, path, site->offset))
+			continue;
+		*ret_path = nr++ ? *ret_path : path;
+	}
+	return nr;
+}
+
+void copied_count(struct collector *collector, struct target *target)
+{
+	struct lines lines = {};
+	struct reason note;
+	const char *path = NULL;
+	uint64_t nr;
+
+	read_lines(&lines, target->pid);
+	nr = count_gone(collector, target, &lines, &path);
+	lines_release(&lines);
+	if (nr <= target->copied_nr)
+		return;
+	if (!target->copied_nr) {
+		reason_set(&note, 0, "process %d (%s) runs a copy of the code of %s, in which nothing can be probed: what it allocates and frees there is not seen (functions_copied)",
+			   target->pid, target->comm, path);
+		add_note(collector, note.text);
+	}
+	target->copied_nr = nr;
+}
+
+bool copied_is_away(pid_t pid, const char *path)
+{
+	struct lines lines = {};
+	bool is_away;
+
+	read_lines(&lines, pid);
+	is_away = is_mapped(&lines, path);
+	for (size_t i = 0; i < lines.line_nr; i++)
+		is_away &= !is_of_code(&lines.line[i]) || !is_of(&lines.line[i], path);
+	lines_release(&lines);
+	return is_away;
+}

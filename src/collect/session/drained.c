@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* One pass over the books of all processes, and the snapshots that come of it. */
+#include "collect/session/recorded.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/build/describe.h"
+#include "collect/session/fair.h"
+#include "collect/build/forget.h"
+#include "collect/session/health.h"
+#include "collect/build/resolve.h"
+#include "collect/build/store.h"
+#include "collect/session/unused.h"
+#include "collect/session/written.h"
+#include "snapshot.h"
+#include "symbols/symbols.h"
+
+/* The notes are only looked at where there were some, and where something may have ended since. */
+static int sweep_dropped(struct collector *collector, const struct ended *ended)
+{
+	uint64_t state = ended->next + ((uint64_t)collector->target_nr << 48);
+	int err;
+
+	if (!collector->bpf->bss->any_dropped || state == collector->swept_state)
+		return 0;
+	err = drain_sweep_dropped(bpf_map__fd(collector->bpf->maps.dropped_blocks),
+				  &collector->pairing, ended);
+	if (!err)
+		collector->swept_state = state;
+	return err;
+}
+
+/* What processes left behind that have called exec, or are traced no longer. */
+static int sweep(struct collector *collector, uint64_t next_image)
+{
+	size_t nr = 2 * collector->target_nr;
+	uint64_t *image = calloc(nr + 1, sizeof(*image));
+	const struct ended ended = { image, nr, next_image };
+	int err;
+
+	if (!image)
+		return -ENOMEM;
+	targets_images(collector->target, collector->target_nr, image);
+	err = drain_sweep(&collector->drain, collector->bpf, &collector->nursery,
+			  &collector->pairing, &ended) ?:
+	      sweep_dropped(collector, &ended);
+	free(image);
+	return err;
+}
+
+/*
+ * What is known of its mappings may be of another image than what was drained. Of one that came
+ * after that nothing was drained.
+ */
+static bool has_execed(const struct target *target)
+{
+	if (!target->drained.image)
+		return false;
+	return target->books.exec_cnt != target->drained.exec_cnt ||
+	       target->exec_event_cnt > target->drained.exec_cnt;
+}
+
+/* Of everyone there is always one; it lacks tracebacks, which is counted. */
+static bool any_has_execed(const struct collector *collector)
+{
+	for (size_t i = 0; i < collector->target_nr && !collector->everyone; i++)
+		if (has_execed(collector->target[i]))
+			return true;
+	return false;
+}
+
+/* ---- whose a traceback is ---- */
+
+static uint64_t hash_of(uint64_t image)
+{
+	return hash_bytes(&image, sizeof(image), 0);
+}
+
+/* Of one that nothing was drained of yet, its first. */
+static uint64_t drained_image(const struct target *target)
+{
+	return target->drained.image ?: target->books.image;
+}
+
+static bool is_of_image(uint32_t i, const void *image, const void *collector_)
+{
+	const struct collector *collector = collector_;
+
+	return drained_image(collector->target[i]) == *(const uint64_t *)image;
+}
+
+/* 0 or -ENOMEM. */
+static int sort_images(const struct collector *collector, struct idmap *images)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < collector->target_nr && !err; i++)
+		err = idmap_add(images, hash_of(drained_image(collector->target[i])), i);
+	return err;
+}
+
+/* NULL: the image is gone. */
+static struct target *target_of(const struct collector *collector, const struct idmap *images,
+				uint64_t image)
+{
+	uint32_t i = idmap_find(images, hash_of(image), is_of_image, &image, collector);
+
+	return i == IDMAP_NONE ? NULL : collector->target[i];
+}
+
+static const struct image_blocks *blocks_of(const struct collector *collector,
+					    const struct target *target)
+{
+	return drained_blocks_of(&collector->drain.blocks, target->drained.image);
+}
+
+/* Before new ones are resolved, so that there is room for them. */
+static int forget_all(struct collector *collector, const struct idmap *images)
+{
+	const struct drain *drain = &collector->drain;
+	int err = 0;
+
+	for (size_t i = 0; i < collector->target_nr; i++)
+		if (!has_execed(collector->target[i]))
+			resolve_begin(collector->target[i]);
+	for (size_t i = 0; i < drain->tracebacks.nr; i++) {
+		struct target *target = target_of(collector, images, drain_traceback(drain, i)->image);
+
+		if (target && !has_execed(target))
+			resolve_held(target, drain_traceback_id(drain, i));
+	}
+	for (size_t i = 0; i < collector->target_nr && !err; i++)
+		if (!has_execed(collector->target[i]))
+			err = forget_retired(collector->target[i],
+					     blocks_of(collector, collector->target[i]));
+	return err;
+}
+
+/*
+ * Before anything is taken out of the map: what is taken out counts from then on as retired. Names
+ * of another image would be wrong ones: those blocks have no traceback, which is counted.
+ */
+static int resolve_all(struct collector *collector, const struct idmap *images, uint64_t next_image)
+{
+	const struct drain *drain = &collector->drain;
+	int err = 0;
+
+	collector->stale.id_nr = 0;
+	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++) {
+		const struct traceback *traceback = drain_traceback(drain, i);
+		struct target *target = target_of(collector, images, traceback->image);
+
+		if (!target && traceback->image < next_image)
+			err = array_push(&collector->stale, id, drain_traceback_id(drain, i));
+		else if (target && !has_execed(target))
+			err = resolve_drained(target, drain_traceback_id(drain, i), traceback);
+	}
+	return err;
+}
+
+struct retiring {
+	struct collector *collector;
+	const struct idmap *images;
+};
+
+static int retire(void *what, uint64_t id, const struct traceback *traceback)
+{
+	const struct retiring *retiring = what;
+	struct target *target = target_of(retiring->collector, retiring->images, traceback->image);
+
+	fair_taken_out(retiring->collector, target ? target->slot : BOOKS_NONE, traceback->image, 1);
+	return target ? resolve_retired(target, id, traceback) : 0;
+}
+
+static bool is_trim_due(const struct collector *collector)
+{
+	const struct bpf_map *map = collector->bpf->maps.tracebacks;
+	bool is = collector->drain.tracebacks.nr - collector->stale.id_nr >= bpf_map__max_entries(map) / 2;
+
+	for (size_t i = 0; i < collector->target_nr && !is; i++)
+		is = has_many_unused(collector->target[i], blocks_of(collector, collector->target[i]));
+	return is;
+}
+
+/*
+ * Stacks that hold nothing any more make room once half of it is taken, or once one process has so many
+ * of them that its snapshots are about them.
+ */
+static int trim_tracebacks(struct collector *collector, const struct idmap *images)
+{
+	int tracebacks_fd = bpf_map__fd(collector->bpf->maps.tracebacks);
+	struct retiring retiring = { collector, images };
+
+	return is_trim_due(collector) ?
+	       drain_trim_tracebacks(&collector->drain, tracebacks_fd, retire, &retiring) : 0;
+}
+
+/* Those of images that are gone nobody will ask for. */
+static int make_sense(struct collector *collector, uint64_t next_image)
+{
+	int tracebacks_fd = bpf_map__fd(collector->bpf->maps.tracebacks);
+	struct idmap images = {};
+	uint64_t forgotten_nr = 0;
+	int err = sort_images(collector, &images);
+
+	if (!err)
+		err = forget_all(collector, &images);
+	if (!err)
+		err = resolve_all(collector, &images, next_image);
+	if (!err)
+		err = drain_forget_tracebacks(tracebacks_fd, collector->stale.id, collector->stale.id_nr,
+					      &forgotten_nr);
+	fair_taken_out(collector, BOOKS_NONE, 0, forgotten_nr);
+	if (!err)
+		err = trim_tracebacks(collector, &images);
+	idmap_release(&images);
+	return err;
+}
+
+/*
+ * The counters of what has ended since are final. A child that is not known yet is looked at next
+ * time: its blocks are not older than the image that is due.
+ */
+static void keep_books(struct collector *collector)
+{
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		collector->target[i]->drained = collector->target[i]->books;
+		collector->target[i]->drained_cost = collector->target[i]->cost;
+		collector->target[i]->is_unsaved = true;
+		collector->target[i]->is_final = collector->target[i]->has_ended;
+	}
+}
+
+/*
+ * A tracing program is passed over where it has been preempted on the same processor (kernel/trace/
+ * bpf_trace.c, __bpf_trace_run()).
+ */
+static uint64_t missed_by(const struct bpf_program *program)
+{
+	struct bpf_prog_info info = {};
+	uint32_t bytes = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &bytes) ?
+		       0 : info.recursion_misses;
+}
+
+static int read_maps(struct collector *collector)
+{
+	const struct allocsnap_bpf *bpf = collector->bpf;
+	const struct bpf_program *const life[] = { bpf->progs.process_fork, bpf->progs.process_exec,
+						   bpf->progs.process_exit };
+	uint64_t missed = 0;
+	int err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(life); i++)
+		missed += missed_by(life[i]);
+
+	collector->occasion = (struct occasion){
+		.wall_ns = collector_now_ns(CLOCK_REALTIME),
+		.monotonic_ns = collector_now_ns(CLOCK_MONOTONIC),
+		.traceback_limit = collector->traceback_limit,
+		.max_overhead = collector->max_overhead,
+		.has_churn = true,
+		.no_names = collector->no_names,
+		.mappings_missed = mapping_events__missed(collector->events),
+		.unwind_tables = &collector->unwind_tables,
+		.process_events_missed = missed,
+		.bpf = bpf,
+		.costs = &collector->costs,
+	};
+	err = cut_read_blocks(&collector->cut, bpf, &collector->nursery, &collector->drain);
+	if (!err)
+		unwind_tables_settle(&collector->unwind_tables); /* it has waited for the programs */
+	return err ?: drain_read_tracebacks(&collector->drain, bpf_map__fd(bpf->maps.tracebacks),
+					    bpf_map__value_size(bpf->maps.tracebacks));
+}
+
+/* What else the process's memory is; of one that has ended, what it last was. */
+static int read_rss(struct collector *collector)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < collector->target_nr && err != -ENOMEM; i++) {
+		struct target *target = collector->target[i];
+
+		target->rss.gave_up |= collector->everyone; /* smaps of hundreds would take too long */
+		err = target->has_ended || target__is_over(target) ? -ESRCH :
+								     rss_read(target->pid, &target->rss);
+		if (!err)
+			target->rss_bytes = rss_total(&target->rss);
+	}
+	return err == -ENOMEM ? err : 0;
+}
+
+#define DRAIN_TRIES 3
+
+/*
+ * What the processes map is read before, so that the names are of before, and after, so that
+ * nothing recorded meanwhile lacks one; if one has called exec in between, all is read again.
+ */
+int collector__drain(struct collector *collector, struct reason *why)
+{
+	struct stale stale = health_stale(collector);
+	uint64_t next_image = 0;
+	int err = 0;
+
+	pause_spenders(collector);
+	check_files(collector);
+	for (int i = 0; i < DRAIN_TRIES && !err; i++) {
+		next_image = __atomic_load_n(&collector->bpf->data->next_image, __ATOMIC_ACQUIRE);
+		refresh_all(collector);
+		keep_books(collector);
+		err = read_maps(collector);
+		refresh_all(collector);
+		take_news(collector, true); /* of an exec before its mappings were read */
+		if (!any_has_execed(collector))
+			break;
+	}
+	if (!err)
+		err = read_rss(collector);
+	if (!err)
+		err = make_sense(collector, next_image);
+	if (!err)
+		err = sweep(collector, next_image);
+	if (!err) {
+		health_swept(collector, &stale);
+		end_drain(collector);
+		let_go_of_unused(collector);
+	}
+	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;
+}
+
+static int save(const struct target *target, struct snapshot_builder *builder,
+		const struct save_options *options, uint64_t wall_ns, char **ret_path,
+		struct reason *why)
+{
+	const struct snapshot_save_options rows = {
+		.compact = options->is_compact,
+		.compress = options->is_compact,
+	};
+	struct utsname machine;
+	char time_text[32];
+	char *folder;
+	int err;
+
+	uname(&machine);
+	folder = store_folder(options->dir, machine.nodename, target->comm, target->pid, why);
+	if (!folder)
+		return -errno;
+	*ret_path = NULL;
+	format_time_compact(time_text, wall_ns);
+	err = options->batch ? snapshot_batch__add(options->batch, builder, folder, time_text, &rows,
+						   target->pid, why) :
+			       snapshot_builder__save(builder, folder, time_text, &rows, ret_path, why);
+	if (err)
+		rmdir(folder); /* unless there are others */
+	free(folder);
+	return err;
+}
+
+static void tell_unreadable(struct collector *collector)
+{
+	const char *path, *why;
+
+	while (symbols__next_unreadable(collector->symbols, &path, &why)) {
+		struct reason line;
+
+		reason_set(&line, 0, "no more names for %s: %s", path, why);
+		add_note(collector, line.text);
+	}
+}
+
+static int say_not_made(pid_t pid, int err, struct reason *why)
+{
+	return reason_set(why, err, "cannot make the snapshot of process %d: %s", pid,
+			  strerror(-err));
+}
+
+static int add_label(struct snapshot_builder *builder, const char *label)
+{
+	int name_len = strcspn(label, "=");
+	char *key;
+	int err = asprintf(&key, "label.%.*s", name_len, label) < 0 ? -ENOMEM : 0;
+
+	if (err)
+		return err;
+	err = snapshot_builder__metadata(builder, key, label[name_len] ? label + name_len + 1 : "");
+	free(key);
+	return err;
+}
+
+static int add_labels(struct snapshot_builder *builder, const struct save_options *options)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < options->label_nr && !err; i++)
+		err = add_label(builder, options->label[i]);
+	return err;
+}
+
+static int build(struct collector *collector, struct target *target,
+		 const struct save_options *options, struct snapshot_builder **ret,
+		 struct reason *why)
+{
+	struct occasion occasion = collector->occasion;
+	int err;
+
+	occasion.trigger = options->trigger;
+	occasion.is_compact = options->is_compact;
+	err = assemble(target, &target->drained, &collector->drain, &occasion,
+		       collector->symbols, ret);
+	if (!err) {
+		err = add_labels(*ret, options);
+		if (err)
+			snapshot_builder__free(*ret);
+	}
+	tell_unreadable(collector);
+	return err ? say_not_made(target->pid, err, why) : 0;
+}
+
+/* Also where it could not be written: who asks because of what is live would ask again at once. */
+static void note_shown(struct target *target)
+{
+	const struct process *books = &target->drained;
+	struct shown *shown = &target->shown;
+
+	if (shown->exec_cnt != books->exec_cnt || shown->clear_cnt != books->clear_cnt)
+		*shown = (struct shown){ books->exec_cnt, books->clear_cnt };
+	shown->last_bytes = target->assembled_bytes;
+	if (shown->most_bytes < shown->last_bytes)
+		shown->most_bytes = shown->last_bytes;
+	target->is_near_oom = false;
+}
+
+static int save_target(struct collector *collector, struct target *target,
+		       const struct save_options *options, char **ret_path, struct reason *why)
+{
+	struct snapshot_builder *builder;
+	int err;
+
+	target->is_unsaved = false;
+	err = build(collector, target, options, &builder, why);
+	if (err)
+		return err;
+	note_shown(target);
+	err = save(target, builder, options, collector->occasion.wall_ns, ret_path, why);
+	target->was_saved |= !err;
+	target->is_named |= !err;
+	target->snapshots_lost += err != 0;
+	snapshot_builder__free(builder);
+	return err;
+}
+
+void collector__note_unsaved(struct collector *collector, pid_t pid)
+{
+	struct target *target = find_target(collector, pid);
+
+	if (target)
+		target->snapshots_lost++;
+}
+
+int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
+			 char **ret_path, struct reason *why)
+{
+	struct target *target = collector->target[i];
+
+	if (target->drained.exit_ns || target->books.exec_cnt == target->drained.exec_cnt)
+		return save_target(collector, target, options, ret_path, why);
+	/* What was drained is of a program whose name is not known any more. */
+	target->is_unsaved = false;
+	target->snapshots_lost++;
+	*ret_path = NULL;
+	return 0;
+}
+
+int collector__save(struct collector *collector, pid_t pid, const struct save_options *options,
+		    char **ret_path, struct reason *why)
+{
+	struct target *target = find_target(collector, pid);
+
+	return target ? save_target(collector, target, options, ret_path, why) :
+			say_not_tracing(pid, why);
+}
+
+int collector__take_snapshot(struct collector *collector, pid_t pid, struct snapshot **ret,
+			     struct reason *why)
+{
+	const struct save_options in_memory = {};
+	struct snapshot_builder *builder;
+	struct target *target;
+	int err = find_target(collector, pid) ? collector__drain(collector, why) : 0;
+
+	if (err)
+		return err;
+	target = find_target(collector, pid);
+	err = target ? build(collector, target, &in_memory, &builder, why) : say_not_tracing(pid, why);
+	if (err)
+		return err;
+	err = snapshot_builder__finish(builder, ret);
+	return err ? say_not_made(pid, err, why) : 0;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/fair.h"
+
+#include <bpf/libbpf.h>
+
+#include "collect/probe/bpf.h"
+#include "collect/session/health.h"
+#include "collect/session/recorded.h"
+
+#define LEAST_SHARE 64
+
+uint64_t fair_most(uint64_t capacity, uint64_t held)
+{
+	uint64_t free = held < capacity ? capacity - held : 0;
+	uint64_t most = SHARE_OF_FREE * free, alone = capacity - capacity / (SHARE_OF_FREE + 1);
+	uint64_t least = capacity / LEAST_SHARE + 1;
+
+	if (most > alone)
+		most = alone;
+	return most > least ? most : least;
+}
+
+/* The nursery has its places from the map. */
+static uint64_t blocks_capacity(const struct allocsnap_bpf *bpf)
+{
+	uint64_t mask = bpf->rodata->settings.nursery_mask;
+
+	return bpf_map__max_entries(bpf->maps.blocks) + (mask ? mask + 1 : 0);
+}
+
+/* What processes hold. */
+struct held {
+	uint64_t blocks, notes, tracebacks;
+};
+
+static void set_most(struct allocsnap_bpf *bpf, const struct held *held)
+{
+	__atomic_store_n(&bpf->data->blocks_most, fair_most(blocks_capacity(bpf), held->blocks),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&bpf->data->notes_most,
+			 fair_most(bpf_map__max_entries(bpf->maps.dropped_blocks), held->notes),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&bpf->data->tracebacks_most,
+			 fair_most(bpf_map__max_entries(bpf->maps.tracebacks), held->tracebacks),
+			 __ATOMIC_RELAXED);
+}
+
+void fair_begin(struct allocsnap_bpf *bpf)
+{
+	set_most(bpf, &(struct held){});
+}
+
+/* Blocks of who ended where everyone is recorded are among those of images that are gone. */
+static void add_held(const struct collector *collector, const struct process *books, struct held *held)
+{
+	bool is_sampled = collector->bpf->rodata->settings.sample_bytes;
+
+	if (collector->everyone && books->exit_ns)
+		return;
+	held->blocks += books->counter[is_sampled ? COUNTER_sampled_blocks : COUNTER_current_blocks];
+	held->notes += books->counter[COUNTER_dropped_blocks];
+}
+
+void fair_look(struct collector *collector)
+{
+	struct allocsnap_bpf *bpf = collector->bpf;
+	struct held held = {
+		.blocks = health_stale(collector).blocks,
+		.tracebacks = __atomic_load_n(&bpf->bss->tracebacks_held, __ATOMIC_RELAXED),
+	};
+
+	if (!collector->follow_forks)
+		return;
+	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++)
+		if (books_image(&collector->books, slot))
+			add_held(collector, books_of(collector, slot), &held);
+	set_most(bpf, &held);
+}
+
+void fair_taken_out(struct collector *collector, uint32_t slot, uint64_t image, uint64_t nr)
+{
+	__atomic_fetch_sub(&collector->bpf->bss->tracebacks_held, nr, __ATOMIC_RELAXED);
+	if (slot != BOOKS_NONE && books_image(&collector->books, slot) == image)
+		__atomic_fetch_sub(&collector->books.process[slot].tracebacks, nr, __ATOMIC_RELAXED);
+}

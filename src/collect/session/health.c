@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/health.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/probe/bpf.h"
+#include "collect/session/recorded.h"
+
+void gone_add(struct gone *gone, const struct process *books)
+{
+	gone->allocations += books->counter[COUNTER_allocations];
+	gone->frees += books->counter[COUNTER_frees];
+	for (int i = 0; i < LOSS_NR; i++)
+		gone->loss[i] += books->loss[i];
+}
+
+void found_losses_add(struct found_losses *found, uint64_t exec_cnt, const uint64_t loss[LOSS_NR])
+{
+	if (found->exec_cnt != exec_cnt)
+		memset(found->last, 0, sizeof(found->last));
+	found->exec_cnt = exec_cnt;
+	for (int i = 0; i < LOSS_NR; i++) {
+		if (loss[i] > found->last[i])
+			found->sum[i] += loss[i] - found->last[i];
+		found->last[i] = loss[i];
+	}
+}
+
+void gone_add_target(struct gone *gone, const struct target *target)
+{
+	gone_add(gone, &target->books);
+	for (int i = 0; i < LOSS_NR; i++)
+		gone->loss[i] += target->found.sum[i];
+}
+
+bool health_is_unprobed(const struct target *target)
+{
+	const uint64_t *counter = target->books.counter;
+	struct object *const *object = target->mappings.objects->object;
+	bool is_unknown = !target->seen_nr;
+
+	for (size_t i = 0; i < target->seen_nr; i++)
+		is_unknown |= object[target->seen[i].object]->unreadable != NULL;
+	return is_unknown && !target->books.is_forked && !counter[COUNTER_allocations] &&
+	       !counter[COUNTER_unknown_frees];
+}
+
+struct stale health_stale(const struct collector *collector)
+{
+	return (struct stale){
+		__atomic_load_n(&collector->bpf->bss->stale_blocks, __ATOMIC_RELAXED),
+		__atomic_load_n(&collector->bpf->bss->stale_images, __ATOMIC_RELAXED),
+	};
+}
+
+void health_swept(struct collector *collector, const struct stale *stale)
+{
+	__atomic_fetch_sub(&collector->bpf->bss->stale_blocks, stale->blocks, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&collector->bpf->bss->stale_images, stale->images, __ATOMIC_RELAXED);
+	if (stale->images)
+		collector->tracebacks_an_image = (double)collector->stale.id_nr / stale->images;
+}
+
+/* That have ended after the last drain. */
+static size_t count_undrained(const struct collector *collector)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < collector->target_nr; i++)
+		nr += collector->target[i]->has_ended && !collector->target[i]->is_final;
+	return nr;
+}
+
+/* A quarter of the room of anything: the rest has to do for who lives, and till the drain is over. */
+static bool is_drain_due(const struct collector *collector, size_t waiting_nr)
+{
+	const struct allocsnap_bpf *bpf = collector->bpf;
+	struct stale stale = health_stale(collector);
+
+	if (!collector->everyone)
+		return waiting_nr;
+	return count_undrained(collector) > PROCESSES_MAX / 4 ||
+	       stale.blocks > bpf_map__max_entries(bpf->maps.blocks) / 4 ||
+	       stale.images * collector->tracebacks_an_image >
+		       bpf_map__max_entries(bpf->maps.tracebacks) / 4.0;
+}
+
+/* Per trap kind, of all processors; 0 where they cannot be read. */
+static void read_traps(const struct collector *collector, uint64_t traps[3])
+{
+	int nr = libbpf_num_possible_cpus();
+	uint64_t *values = nr > 0 ? calloc(nr, sizeof(*values)) : NULL;
+
+	for (uint32_t trap = 0; trap < 3; trap++) {
+		traps[trap] = 0;
+		if (!values || bpf_map_lookup_elem(bpf_map__fd(collector->bpf->maps.bystander_traps),
+						   &trap, values))
+			continue;
+		for (int i = 0; i < nr; i++)
+			traps[trap] += values[i];
+	}
+	free(values);
+}
+
+static uint64_t ended_small(const struct collector *collector)
+{
+	return __atomic_load_n(&collector->bpf->bss->ended_small, __ATOMIC_RELAXED);
+}
+
+/* Of the processes that are traced, of those that are gone, and of those that ended in the kernel. */
+static struct gone sum_up(const struct collector *collector)
+{
+	const struct process small = collector->bpf->bss->ended_small_sum;
+	struct gone all = collector->gone;
+
+	all.processes += collector->target_nr + ended_small(collector);
+	gone_add(&all, &small);
+	all.cpu_ns += small.cpu_ns;
+	all.cost_ns += cost_of(&collector->costs, &small);
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		const struct target *target = collector->target[i];
+
+		gone_add_target(&all, target);
+		all.cpu_ns += target->cost.cpu_ns;
+		all.cost_ns += target->cost.cost_ns;
+	}
+	return all;
+}
+
+static size_t count_waiting(const struct collector *collector)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < collector->target_nr; i++)
+		nr += collector->target[i]->has_ended;
+	return nr;
+}
+
+static void tell_sums(const struct collector *collector, struct collector_health *ret)
+{
+	const struct gone all = sum_up(collector);
+
+	ret->processes_all = all.processes;
+	ret->allocations = all.allocations;
+	ret->frees = all.frees;
+	ret->cpu_ns = all.cpu_ns;
+	ret->cost_ns = all.cost_ns;
+}
+
+void collector__get_health(const struct collector *collector, struct collector_health *ret)
+{
+	const struct trap_costs *costs = &collector->costs;
+	uint64_t dropped = __atomic_load_n(&collector->bpf->bss->admissions_dropped, __ATOMIC_RELAXED);
+	uint64_t traps[3];
+
+	read_traps(collector, traps);
+	*ret = (struct collector_health){
+		.processes = collector->target_nr,
+		.processes_waiting = count_waiting(collector),
+		.processes_small = collector->small_nr + ended_small(collector),
+		.processes_unprobed = collector->unprobed_nr,
+		.processes_dropped = collector->not_admitted_nr + dropped,
+		.processes_ever_dropped = collector->ever_refused_nr + dropped,
+		.bystander_traps = traps[0] + traps[1] + traps[2],
+		.bystander_entry_traps = traps[0],
+		.bystander_stepped_traps = traps[1],
+		.bystander_return_traps = traps[2],
+		.bystander_cost_ns = traps[0] * costs->entry_ns + traps[1] * costs->stepped_ns +
+				     traps[2] * costs->return_ns,
+	};
+	tell_sums(collector, ret);
+	ret->is_drain_due = is_drain_due(collector, ret->processes_waiting);
+}
+
+static const char *const loss_names[LOSS_NR] = {
+#define X(name, meaning) #name,
+	ALLOCSNAP_LOSSES(X)
+#undef X
+};
+
+size_t collector__get_losses(const struct collector *collector, struct collector_loss *ret, size_t max)
+{
+	struct gone all = sum_up(collector);
+	size_t nr = 0;
+
+	/* Of any process: each snapshot has all of them. */
+	all.loss[LOSS_mappings_missed] = mapping_events__missed(collector->events);
+	all.loss[LOSS_process_events_missed] = collector->occasion.process_events_missed;
+	for (int i = 0; i < LOSS_NR && nr < max; i++)
+		if (all.loss[i])
+			ret[nr++] = (struct collector_loss){ loss_names[i], all.loss[i] };
+	return nr;
+}

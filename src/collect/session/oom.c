@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/oom.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "collect/session/recorded.h"
+
+/* The groups in which somebody was chosen. */
+struct groups {
+	uint64_t group[OOM_KILLS];
+	size_t nr;
+};
+
+static bool has_group(const struct groups *groups, uint64_t group)
+{
+	for (size_t i = 0; i < groups->nr; i++)
+		if (groups->group[i] == group)
+			return true;
+	return false;
+}
+
+static void mark(struct collector *collector, pid_t pid)
+{
+	struct target *target = find_target(collector, pid);
+
+	if (target)
+		target->is_near_oom = true;
+}
+
+static void mark_all(struct collector *collector)
+{
+	for (size_t i = 0; i < collector->target_nr; i++)
+		collector->target[i]->is_near_oom = true;
+}
+
+static void mark_members(struct collector *collector, const struct groups *groups,
+			 const struct oom_kill *member, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		if (has_group(groups, member[i].group))
+			mark(collector, member[i].tgid);
+}
+
+/* A read ends between two of them: the kernel's buffer holds whole ones. 0 or a negative errno. */
+static int read_members(struct collector *collector, const struct groups *groups, int fd)
+{
+	struct oom_kill member[256];
+	ssize_t got;
+
+	while ((got = read(fd, member, sizeof(member))) > 0 || (got < 0 && errno == EINTR))
+		if (got > 0)
+			mark_members(collector, groups, member, got / sizeof(*member));
+	return got < 0 ? -errno : 0;
+}
+
+static int mark_groups(struct collector *collector, const struct groups *groups)
+{
+	struct bpf_link *link = bpf_program__attach_iter(collector->bpf->progs.memory_groups, NULL);
+	int fd, err;
+
+	if (!link)
+		return -errno;
+	fd = bpf_iter_create(bpf_link__fd(link));
+	err = fd < 0 ? fd : read_members(collector, groups, fd);
+	if (fd >= 0)
+		close(fd);
+	bpf_link__destroy(link);
+	return err;
+}
+
+void take_oom_kills(struct collector *collector)
+{
+	const struct oom_kill *kills = collector->bpf->bss->oom_kills;
+	uint64_t cnt = __atomic_load_n(&collector->bpf->bss->oom_kill_cnt, __ATOMIC_ACQUIRE);
+	uint64_t seen = collector->oom_kill_cnt;
+	struct groups groups = {};
+
+	if (cnt == seen)
+		return;
+	collector->oom_kill_cnt = cnt;
+	if (cnt - seen > OOM_KILLS) {
+		mark_all(collector);
+		return;
+	}
+	for (; seen < cnt; seen++) {
+		const struct oom_kill *kill = &kills[seen % OOM_KILLS];
+
+		mark(collector, kill->tgid);
+		if (!has_group(&groups, kill->group))
+			groups.group[groups.nr++] = kill->group;
+	}
+	if (mark_groups(collector, &groups))
+		mark_all(collector);
+}

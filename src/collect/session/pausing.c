@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/pausing.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/probe/attach_ways.h"
+#include "collect/process/open_file.h"
+#include "collect/session/recorded.h"
+#include "collect/session/shares.h"
+#include "collect/session/written.h"
+#include "sandbox/parser.h"
+#include "snapshot.h"
+
+/* A link comes and goes in a millisecond or less; perf uprobes take a tenth of a second each. */
+#define STRETCH_OF_LINKS_NS 8000000
+#define STRETCH_OF_EVENTS_NS 1000000000
+
+void pausing_begin(struct collector *collector, struct pausing *pausing)
+{
+	if (pausing->budget.percent)
+		return;
+	pausing->budget = (struct budget){
+		.percent = collector->max_overhead,
+		.least_stretch_ns = probe_way_of(collector->bpf)->is_alone ?
+					    STRETCH_OF_EVENTS_NS : STRETCH_OF_LINKS_NS,
+	};
+}
+
+void pausing_release(struct pausing *pausing)
+{
+	free(pausing->gap);
+	*pausing = (struct pausing){};
+}
+
+/* ---- gaps ---- */
+
+/* Of so many the older half goes: what matters is the last one, and how much there was. */
+static int make_room(struct pausing *pausing)
+{
+	if (pausing->gap_nr == GAPS_MAX) {
+		pausing->gap_nr /= 2;
+		memmove(pausing->gap, pausing->gap + GAPS_MAX - pausing->gap_nr,
+			pausing->gap_nr * sizeof(*pausing->gap));
+	}
+	return array_reserve(&pausing->gap, &pausing->gap_alloc, pausing->gap_nr + 1);
+}
+
+static void close_gap(struct pausing *pausing)
+{
+	const struct gap gap = { pausing->open_ns, collector_now_ns(CLOCK_MONOTONIC) };
+
+	pausing->gap[pausing->gap_nr++] = gap; /* there is room since it was opened */
+	pausing->nr++;
+	pausing->length_ns += gap.end_ns - gap.start_ns;
+	pausing->open_ns = 0;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* What was read before it paused again may be described after that. */
+struct gaps_sum pausing_sum(const struct pausing *pausing, uint64_t now_ns)
+{
+	struct gaps_sum sum = { pausing->nr, pausing->length_ns };
+
+	for (size_t i = pausing->gap_nr; i-- > 0 && pausing->gap[i].end_ns > now_ns;) {
+		const struct gap *gap = &pausing->gap[i];
+
+		sum.nr -= gap->start_ns >= now_ns;
+		sum.length_ns -= gap->end_ns - later(gap->start_ns, now_ns);
+	}
+	if (!pausing->open_ns || pausing->open_ns >= now_ns)
+		return sum;
+	return (struct gaps_sum){ sum.nr + 1, sum.length_ns + now_ns - pausing->open_ns };
+}
+
+static int describe_gap(struct snapshot_builder *builder, const struct gap *gap,
+			const struct target *target, uint64_t now_ns)
+{
+	uint64_t start_ns = gap->start_ns > target->started_ns ? gap->start_ns : target->started_ns;
+	uint64_t end_ns = gap->end_ns < now_ns ? gap->end_ns : now_ns;
+
+	return start_ns < end_ns ? snapshot_builder__gap(builder, start_ns, end_ns) : 0;
+}
+
+int describe_gaps(struct snapshot_builder *builder, const struct target *target, uint64_t now_ns)
+{
+	const struct pausing *pausing = target->pausing;
+	const struct gap open = { pausing->open_ns, now_ns };
+	int err = 0;
+
+	for (size_t i = 0; i < pausing->gap_nr && !err; i++)
+		err = describe_gap(builder, &pausing->gap[i], target, now_ns);
+	return err || !open.start_ns ? err : describe_gap(builder, &open, target, now_ns);
+}
+
+/* ---- pause and resume ---- */
+
+/* Whose probes these are: one process, or all of them. */
+struct spender {
+	struct probes *probes;
+	struct pausing *pausing;
+	struct target *target; /* NULL: everybody */
+	struct cost_sum sum;
+};
+
+/* Runs a program for the processes whose probes these are, which pause and go on together. */
+static void tell_kernel(const struct spender *spender, const struct bpf_program *program)
+{
+	struct process_request args = { .slot = spender->target->slot };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
+
+	bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
+}
+
+/* Before probes go: so it does not matter in which order they do. */
+static void tell_pause(const struct collector *collector, const struct spender *spender)
+{
+	if (spender->target)
+		tell_kernel(spender, collector->bpf->progs.process_pause);
+	else
+		__atomic_store_n(&collector->bpf->bss->everybody_paused, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Before they come: calls that are pending, and blocks, are from before a gap. */
+static void tell_return(const struct collector *collector, const struct spender *spender)
+{
+	if (spender->target)
+		tell_kernel(spender, collector->bpf->progs.process_return);
+	else
+		__atomic_store_n(&collector->bpf->bss->everybody_resumed_ns,
+				 collector_now_ns(CLOCK_MONOTONIC), __ATOMIC_SEQ_CST);
+}
+
+/* When all are there. */
+static void tell_resume(const struct collector *collector, const struct spender *spender)
+{
+	if (spender->target)
+		tell_kernel(spender, collector->bpf->progs.process_resume);
+	else
+		__atomic_store_n(&collector->bpf->bss->everybody_paused, 0, __ATOMIC_SEQ_CST);
+}
+
+static void begin_gap(struct collector *collector, const struct spender *spender)
+{
+	tell_pause(collector, spender);
+	/* Not before: what entered till then has lived through the gap, and is known by its birth. */
+	spender->pausing->open_ns = collector_now_ns(CLOCK_MONOTONIC);
+	probes_pause(spender->probes, &collector->detacher);
+}
+
+static void pause_recording(struct collector *collector, const struct spender *spender)
+{
+	if (!make_room(spender->pausing)) /* or it goes on: a gap that nobody knows of would be worse */
+		begin_gap(collector, spender);
+}
+
+/* What was mapped meanwhile is looked at next. */
+static int resume_recording(struct collector *collector, const struct spender *spender)
+{
+	int err;
+
+	check_probed_files(collector, spender->probes);
+	tell_return(collector, spender);
+	err = probes_resume(spender->probes, collector->bpf, &collector->objects,
+			    &collector->detacher);
+	if (err)
+		return err;
+	put_off_unplaced(collector, spender->probes);
+	check_probed_files(collector, spender->probes);
+	for (size_t i = 0; i < collector->target_nr; i++)
+		collector->target[i]->is_touched |= collector->target[i]->probes == spender->probes;
+	tell_resume(collector, spender);
+	close_gap(spender->pausing);
+	return 0;
+}
+
+/* ---- who spends ---- */
+
+/*
+ * Breakpoints that nobody waits at any more, or nobody yet, are in no count; on a busy machine they are
+ * there for a while.
+ */
+#define GAP_COST_NS 1000000
+
+static void cost_add(struct cost_sum *sum, const struct cost_sum *more)
+{
+	sum->cpu_ns += more->cpu_ns;
+	sum->cost_ns += more->cost_ns;
+}
+
+static struct spender everybody(struct collector *collector)
+{
+	struct spender spender = {
+		.probes = &collector->everybody,
+		.pausing = &collector->everybody_pausing,
+		.sum = collector->everybody_pausing.gone,
+	};
+
+	for (size_t i = 0; i < collector->target_nr; i++)
+		cost_add(&spender.sum, &collector->target[i]->cost);
+	spender.sum.cost_ns += spender.pausing->nr * GAP_COST_NS;
+	return spender;
+}
+
+/* The ith of those whose probes have a budget of their own; false: there are no more. */
+static bool spender_at(struct collector *collector, size_t i, struct spender *ret)
+{
+	struct target *target;
+
+	if (i >= (collector->follow_forks ? 1 : collector->target_nr) || !collector->target_nr)
+		return false;
+	if (collector->follow_forks) {
+		*ret = everybody(collector);
+		return true;
+	}
+	target = collector->target[i];
+	*ret = (struct spender){ &target->own_probes, &target->own_pausing, target, target->cost };
+	ret->sum.cost_ns += target->own_pausing.nr * GAP_COST_NS;
+	return true;
+}
+
+static bool is_gone(const struct spender *spender)
+{
+	return spender->target && spender->target->has_ended;
+}
+
+#define DETACHMENTS_MOST 32
+
+/* Probes that are still being taken away do not pile up; of perf uprobes the traps go on till then. */
+static bool is_detaching(struct collector *collector)
+{
+	bool is_alone = probe_way_of(collector->bpf)->is_alone;
+
+	return detach_pending(&collector->detacher) +
+		       (collector->keeper ? keeper__detaching_nr(collector->keeper) : 0) >
+	       (is_alone ? 0 : DETACHMENTS_MOST);
+}
+
+static enum budget_order judge(struct collector *collector, const struct spender *spender)
+{
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	bool is_paused = spender->probes->is_paused;
+
+	if (collector->is_blind)
+		return BUDGET_AS_IT_IS;
+	if (is_paused && is_detaching(collector))
+		return BUDGET_AS_IT_IS;
+	if (collector->pause_every_ns)
+		return is_paused ? BUDGET_RESUME : BUDGET_PAUSE;
+	if (!spender->target) {
+		budget_note(&spender->pausing->budget, &spender->sum, now_ns, is_paused);
+		return shares_judge(collector, &spender->sum, is_paused);
+	}
+	return budget_judge(&spender->pausing->budget, &spender->sum, now_ns, is_paused);
+}
+
+/* It is tried again and again, and said once. One that has just ended is none of these. */
+static void go_on(struct collector *collector, const struct spender *spender)
+{
+	struct reason why;
+	int err = resume_recording(collector, spender);
+
+	if (err && err != -ESRCH && !spender->pausing->is_stuck) {
+		reason_set(&why, err, "the recording cannot go on after a pause: %s; it is tried again",
+			   strerror(-err));
+		add_note(collector, why.text);
+	}
+	spender->pausing->is_stuck = err != 0;
+}
+
+static void keep_budget(struct collector *collector, const struct spender *spender)
+{
+	switch (judge(collector, spender)) {
+	case BUDGET_PAUSE:
+		pause_recording(collector, spender);
+		break;
+	case BUDGET_RESUME:
+		go_on(collector, spender);
+		break;
+	case BUDGET_AS_IT_IS:
+		break;
+	}
+}
+
+static void set_timer(const struct collector *collector, uint64_t wait_ns)
+{
+	const struct itimerspec when = {
+		.it_value = { wait_ns / 1000000000, wait_ns % 1000000000 },
+	};
+
+	timerfd_settime(collector->budget_fd, 0, &when, NULL);
+}
+
+/* To ask for the CPU time of hundreds takes a while, and something is new all the time. */
+#define JUDGE_EVERYONE_NS 50000000
+
+static bool is_too_soon(struct collector *collector)
+{
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+
+	if (!collector->everyone || collector->pause_every_ns)
+		return false;
+	if (now_ns - collector->budgets_judged_ns < JUDGE_EVERYONE_NS) {
+		set_timer(collector, collector->budgets_judged_ns + JUDGE_EVERYONE_NS - now_ns);
+		return true;
+	}
+	collector->budgets_judged_ns = now_ns;
+	shares_read_costs(collector);
+	return false;
+}
+
+void keep_budgets(struct collector *collector)
+{
+	unsigned int processors = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t wait_ns = UINT64_MAX;
+	struct spender spender;
+
+	if (!collector->max_overhead || is_too_soon(collector))
+		return;
+	for (size_t i = 0; spender_at(collector, i, &spender); i++) {
+		uint64_t own_ns;
+
+		if (is_gone(&spender))
+			continue;
+		keep_budget(collector, &spender);
+		own_ns = budget_wait_ns(&spender.pausing->budget, &spender.sum,
+					spender.probes->is_paused, processors);
+		wait_ns = own_ns < wait_ns ? own_ns : wait_ns;
+	}
+	set_timer(collector, collector->pause_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
+}
+
+static void become_blind(struct collector *collector, int end_fd, const char *why)
+{
+	collector->is_blind = true;
+	epoll_ctl(collector->event_fd, EPOLL_CTL_DEL, end_fd, NULL);
+	add_note(collector, why);
+}
+
+static void notice_end_of_keeper(struct collector *collector)
+{
+	struct spender spender;
+
+	if (!collector->keeper || !keeper__has_ended(collector->keeper))
+		return;
+	become_blind(collector, keeper__end_fd(collector->keeper),
+		     "the process that keeps the probes (allocsnap-links) has ended: nothing is recorded any more");
+	epoll_ctl(collector->event_fd, EPOLL_CTL_DEL, keeper__news_fd(collector->keeper), NULL);
+	for (size_t i = 0; spender_at(collector, i, &spender); i++)
+		if (!spender.probes->is_paused && !is_gone(&spender))
+			begin_gap(collector, &spender);
+}
+
+/* Probes that are there go on; but what comes from now on would have neither probes nor names. */
+static void notice_end_of_spawner(struct collector *collector)
+{
+	if (parser__has_ended(collector->parser))
+		become_blind(collector, parser__end_fd(collector->parser),
+			     "the process that starts the readers of ELF files (allocsnap-spawn) has ended: no other file can be probed or named");
+}
+
+static void notice_end_of_opener(struct collector *collector)
+{
+	const struct file_opener *opener = collector->objects.opener;
+
+	if (file_opener__has_ended(opener))
+		become_blind(collector, file_opener__end_fd(opener),
+			     "the process that opens files of file systems that may hang (allocsnap-files) has ended");
+}
+
+void notice_blindness(struct collector *collector)
+{
+	if (!collector->is_blind)
+		notice_end_of_keeper(collector);
+	if (!collector->is_blind)
+		notice_end_of_spawner(collector);
+	if (!collector->is_blind)
+		notice_end_of_opener(collector);
+}
+
+void pause_spenders(struct collector *collector)
+{
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	struct spender spender;
+
+	for (size_t i = 0; collector->max_overhead && spender_at(collector, i, &spender); i++) {
+		if (spender.probes->is_paused || is_gone(&spender))
+			continue;
+		budget_note(&spender.pausing->budget, &spender.sum, now_ns, false);
+		if (budget_is_spending(&spender.pausing->budget))
+			pause_recording(collector, &spender);
+	}
+}
+
+int resume_everybody(struct collector *collector)
+{
+	struct spender spender = everybody(collector);
+
+	return spender.probes->is_paused ? resume_recording(collector, &spender) : 0;
+}

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What happens to the processes that are recorded: children, execs, ends, new code. */
+#include "collect/session/recorded.h"
+
+#include "collect/session/copied.h"
+#include "collect/session/custom.h"
+#include "collect/session/fair.h"
+#include "collect/session/oom.h"
+#include "collect/session/unused.h"
+#include "collect/session/written.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define SECOND_NS 1000000000ULL
+
+/* ---- the books, as they are now ---- */
+
+const struct process *books_of(const struct collector *collector, uint32_t slot)
+{
+	return &collector->books.process[slot];
+}
+
+/* Several may have had the pid, or be programs that one process was, one after another. */
+static struct target *find_target_then(const struct collector *collector, pid_t pid, uint64_t time_ns)
+{
+	struct target *latest = find_target(collector, pid);
+
+	if (!latest || target__was_there(latest, time_ns))
+		return latest;
+	for (size_t i = 0; i < collector->target_nr; i++)
+		if (collector->target[i]->pid == pid && target__was_there(collector->target[i], time_ns))
+			return collector->target[i];
+	return NULL;
+}
+
+static uint64_t cost_of_event(const struct target *target, const struct mapping_event *event)
+{
+	return PACE_EVENT_NS + PACE_REGION_NS * unwind_tables_regions(event->start, event->end) +
+	       PACE_MOVE_NS * mappings_cost(&target->mappings, event->start);
+}
+
+/* What it has mapped since is read from its maps, and the kernel's side looks there itself. */
+static void skip_events(struct collector *collector, struct target *target,
+			const struct mapping_event *event)
+{
+	if (pace_passes_over(&target->pace, collector->look_nr))
+		unwind_tables_forget_image(&collector->unwind_tables, target->books.image);
+	target__skip_events(target, event);
+}
+
+static int take_event(void *what, const struct mapping_event *event)
+{
+	struct collector *collector = what;
+	struct target *target = find_target_then(collector, event->pid, event->time_ns);
+
+	if (!target)
+		return 0;
+	__atomic_fetch_add(&collector->bpf->bss->code_generation, 1, __ATOMIC_RELAXED);
+	if (event->is_exec)
+		return target__take_event(target, event);
+	if (event->skipped_nr ||
+	    !pace_takes_event(&target->pace, collector->look_nr, cost_of_event(target, event))) {
+		skip_events(collector, target, event);
+		return 0;
+	}
+	unwind_tables_forget(&collector->unwind_tables, event->start, event->end,
+			     target->books.image);
+	return target__take_event(target, event);
+}
+
+/* Of one that has ended as the kernel side has it, or if that is more what was read last. */
+void read_cost(const struct collector *collector, struct target *target, const struct process *books)
+{
+	uint64_t cpu_ns = books->cpu_ns;
+
+	target->cost.cost_ns = cost_of(&collector->costs, books);
+	if (!cpu_ns && (target->has_ended || cpu_time_read(target->pid, &cpu_ns)))
+		return;
+	cpu_ns -= target->cpu_before_ns;
+	if ((int64_t)(cpu_ns - target->cost.cpu_ns) > 0)
+		target->cost.cpu_ns = cpu_ns;
+}
+
+static bool is_news(const struct target *target, const struct process *books)
+{
+	return books->image != target->books.image || books->code_cnt != target->books.code_cnt ||
+	       books->exit_ns != target->books.exit_ns;
+}
+
+/* Of many processes only those that have news are looked at, unless it is time to look at all. */
+static void read_known(struct collector *collector, struct target *target, bool whole)
+{
+	const struct process *books = books_of(collector, target->slot);
+
+	if (collector->everyone && !whole && !is_news(target, books))
+		return;
+	if (collector->everyone && __atomic_load_n(&books->exit_ns, __ATOMIC_ACQUIRE))
+		target->has_ended = true;
+	if (target->books.image != books->image)
+		gone_add(&collector->gone, &target->books);
+	target->books = *books;
+	read_cost(collector, target, &target->books);
+}
+
+/* Its events begin where those of another of its pid end, which may have been looked at before it ended. */
+static void begin_after(struct collector *collector, struct target *later, struct target *earlier)
+{
+	read_known(collector, earlier, true);
+	if (later->born_ns < earlier->books.exit_ns)
+		later->born_ns = earlier->books.exit_ns;
+}
+
+/* A process that calls exec can be recorded as several programs, with others in between, all of one fork. */
+static void part_from_others(struct collector *collector, struct target *target)
+{
+	if (!find_target(collector, target->pid))
+		return;
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		struct target *other = collector->target[i];
+
+		if (other->pid != target->pid)
+			continue;
+		if (other->started_ns < target->started_ns)
+			begin_after(collector, target, other);
+		else
+			begin_after(collector, other, target);
+	}
+}
+
+static struct target *parent_of(const struct collector *collector, const struct process *books)
+{
+	struct target *parent;
+
+	if (!books->parent)
+		return NULL;
+	parent = find_target_then(collector, books->parent, books->forked_ns) ?:
+		 find_target(collector, books->parent);
+	if (parent && parent->start_ticks > books->start_boottime_ns / target__tick_ns())
+		return NULL; /* the next one with its PID */
+	return parent;
+}
+
+/* One that could not be taken in has no snapshot: its parent's says so. */
+static void adopt(struct collector *collector, const struct new_child *child)
+{
+	const struct process books = *books_of(collector, child->slot);
+	struct target *parent = parent_of(collector, &books);
+	struct target *target = target__adopt(books.tgid, &books, child->began_ns, parent,
+					      &collector->objects);
+
+	if (target) {
+		target->probes = &collector->everybody;
+		target->pausing = &collector->everybody_pausing;
+		target->has_ended = collector->everyone && books.exit_ns; /* what is drained now is its last word */
+		part_from_others(collector, target);
+	}
+	if (target && !add_target(collector, target))
+		return;
+	target__free(target);
+	books_end(&collector->books, child->slot);
+	if (parent)
+		parent->children_dropped_nr++;
+}
+
+static int by_fork(const void *a, const void *b)
+{
+	const struct new_child *x = a, *y = b;
+
+	return (x->forked_ns > y->forked_ns) - (x->forked_ns < y->forked_ns);
+}
+
+/* What a child maps at first is what its parent did at that time: oldest first. */
+static void take_in(struct collector *collector, struct new_child *child, size_t nr)
+{
+	qsort(child, nr, sizeof(*child), by_fork);
+	for (size_t i = 0; i < nr; i++) {
+		mapping_events__hand_out(collector->events, child[i].forked_ns, take_event,
+					 collector);
+		adopt(collector, &child[i]);
+	}
+}
+
+/* ---- which program it is ---- */
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct new_child *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+struct newcomers {
+	struct new_child *child; /* by pid */
+	size_t nr;
+};
+
+/* The kernel tells of an exec before it maps the program, and admits the process after that. */
+static void take_begin(void *what, pid_t pid, uint64_t time_ns)
+{
+	const struct newcomers *newcomers = what;
+	struct new_child *end = newcomers->child + newcomers->nr, *child;
+
+	child = bsearch(&(struct new_child){ .pid = pid }, newcomers->child, newcomers->nr,
+			sizeof(*child), by_pid);
+	while (child && child > newcomers->child && child[-1].pid == pid)
+		child--;
+	for (; child && child < end && child->pid == pid; child++)
+		if (time_ns <= child->admitted_ns && time_ns > child->began_ns)
+			child->began_ns = time_ns;
+}
+
+/*
+ * What the launcher of a program has mapped, in the same process and before its exec, is not the program's. Where
+ * no exec is found it has been handed out already, and with it all that is older.
+ */
+static void find_begins(struct collector *collector, struct new_child *child, size_t nr)
+{
+	struct newcomers newcomers = { child, nr };
+	bool is_by_exec = false;
+
+	for (size_t i = 0; i < nr; i++)
+		is_by_exec |= child[i].admitted_ns != 0;
+	if (!is_by_exec)
+		return;
+	qsort(child, nr, sizeof(*child), by_pid);
+	mapping_events__find_execs(collector->events, take_begin, &newcomers);
+}
+
+static struct new_child new_child(const struct process *books, uint32_t slot)
+{
+	return (struct new_child){
+		.forked_ns = books->forked_ns,
+		.admitted_ns = books->admitted_ns,
+		.began_ns = books->forked_ns,
+		.slot = slot,
+		.pid = books->tgid,
+	};
+}
+
+static void read_books(struct collector *collector, bool whole)
+{
+	struct new_child *child = collector->new_child;
+	size_t nr = 0;
+
+	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++) {
+		if (!books_image(&collector->books, slot))
+			continue;
+		if (collector->by_slot[slot])
+			read_known(collector, collector->by_slot[slot], whole);
+		else if (books_claim(&collector->books, slot))
+			child[nr++] = new_child(books_of(collector, slot), slot);
+	}
+	find_begins(collector, child, nr);
+	take_in(collector, child, nr);
+	fair_look(collector);
+}
+
+/* ---- what they map ---- */
+
+/* An exec by another thread than the main one ends probes that are tied to that one's task. */
+static void take_exec(struct target *target)
+{
+	target__forget_image(target);
+	target->copied_nr = 0;
+	if (target->books.thread_exec_cnt == target->thread_exec_cnt)
+		return;
+	target->thread_exec_cnt = target->books.thread_exec_cnt;
+	probes_close(&target->own_probes);
+}
+
+/*
+ * What was probed after the process had mapped it, for its own sake or another's, or what could not
+ * be before it was over.
+ */
+static void count_late(const struct collector *collector, struct target *target)
+{
+	for (; target->judged_nr < target->seen_nr; target->judged_nr++) {
+		const struct seen_object *seen = &target->seen[target->judged_nr];
+
+		if (!target->has_ended && !probes_have_looked(target->probes, seen->object))
+			return; /* it will be, next time */
+		if (probes_since_ns(target->probes, seen->object) > seen->since_ns)
+			target->late_nr += probes_count_functions(&collector->objects,
+								  seen->object);
+	}
+}
+
+static void probe_what_came(struct collector *collector, struct target *target)
+{
+	size_t looked_nr = target->probes->looked_nr;
+
+	if (probe_new_objects(collector, target, NULL))
+		return;
+	for (size_t i = looked_nr; i < target->probes->looked_nr; i++)
+		custom_tell(collector, target, target->probes->looked[i].object);
+}
+
+/* Probes of everybody are in time for who comes next. */
+static void see_to_end(struct collector *collector, struct target *target)
+{
+	target__read_identity(target);
+	if (target->probes == &collector->everybody)
+		probe_new_objects(collector, target, NULL);
+	count_late(collector, target);
+	target->is_seen_to = collector->everyone;
+	target->is_touched &= !collector->everyone;
+}
+
+/* Tracebacks that are recorded from now on are others than those of before, of all processes. Whether they are. */
+static bool tell_change(struct collector *collector, struct target *target)
+{
+	if (target->mappings.changed_nr == target->changed_nr)
+		return false;
+	target->changed_nr = target->mappings.changed_nr;
+	__atomic_fetch_add(&collector->bpf->bss->mapping_generation, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+void end_drain(struct collector *collector)
+{
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		mappings_end_pass(&collector->target[i]->mappings);
+		tell_change(collector, collector->target[i]);
+	}
+}
+
+/* Between processes: what a few of them can make long does not keep anybody waiting. */
+static bool is_hurried(struct collector *collector)
+{
+	return collector->between && collector->between(collector->between_what);
+}
+
+/* What can't be read now stays touched: it will be at one of the next looks. */
+static int read_mappings(struct collector *collector, struct target *target, bool must)
+{
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	bool hurried = is_hurried(collector);
+	int err;
+
+	if (!pace_reads(&target->pace, now_ns, must && !hurried))
+		return -EAGAIN;
+	target->is_touched = false;
+	err = target__refresh(target, NULL);
+	pace_has_read(&target->pace, now_ns, target->mappings.mapping_nr);
+	return err;
+}
+
+/* What it maps now is another program's, which may be one that is not recorded: the next look tells. */
+static bool has_gone_on(const struct collector *collector, const struct target *target)
+{
+	const struct process *books = books_of(collector, target->slot);
+
+	return books->image != target->books.image || books->exit_ns != target->books.exit_ns;
+}
+
+static void refresh(struct collector *collector, struct target *target, bool whole, bool must)
+{
+	if (target->books.exec_cnt != target->exec_cnt)
+		take_exec(target);
+	if (target->has_ended && (!target->is_seen_to || target->is_touched))
+		see_to_end(collector, target);
+	if (target->has_ended || !(whole || target->is_touched) || has_gone_on(collector, target))
+		return;
+	if (read_mappings(collector, target, must))
+		return;
+	if (tell_change(collector, target) && target->mappings.mapping_nr <= MAPPINGS_UNMAPPED_MAX)
+		copied_count(collector, target);
+	probe_what_came(collector, target);
+	count_late(collector, target);
+}
+
+/* It has never become a program of its own: nothing is to be told of it. */
+static bool is_stillborn(const struct target *target)
+{
+	return target->books.memory_of && target->has_ended && !target->books.loss[LOSS_calls_ownerless];
+}
+
+/*
+ * One of everyone that nobody needs to know of, unless there are snapshots of before. Of one that was
+ * probed too late the peak says nothing: it has a snapshot, which tells that.
+ */
+static bool is_too_small(struct collector *collector, const struct target *target)
+{
+	uint64_t peak_bytes = target->books.counter[COUNTER_peak_bytes];
+	bool is = collector->everyone && target->has_ended && !target->was_saved && !target->is_unsaved &&
+		  !target->late_nr && (peak_bytes < collector->min_bytes || !peak_bytes);
+	bool is_unprobed = is && health_is_unprobed(target);
+
+	collector->unprobed_nr += is_unprobed;
+	collector->small_nr += is && !is_unprobed;
+	return is;
+}
+
+/* Whose program has been replaced by one that is not recorded runs on. */
+static bool has_ended(const struct collector *collector, const struct target *target)
+{
+	return target__is_over(target) || (collector->everyone && target->has_ended);
+}
+
+/* Without a pidfd only the books tell of an end, unless the kernel has passed over that. */
+static void look_for_lost(struct collector *collector)
+{
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+
+	if (now_ns - collector->searched_ns < SECOND_NS)
+		return;
+	collector->searched_ns = now_ns;
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		struct target *target = collector->target[i];
+
+		if (target->pidfd < 0 && !target->has_ended && !target->books.exit_ns)
+			target__look_for(target);
+	}
+}
+
+/* The programs at the end of a process run before anybody can see that it is over. */
+static void look_at_end(struct collector *collector, struct target *target)
+{
+	target->has_ended = has_ended(collector, target);
+	if (target->has_ended && !__atomic_load_n(&books_of(collector, target->slot)->exit_ns, __ATOMIC_ACQUIRE))
+		books_end_unseen(&collector->books, target->slot, collector_now_ns(CLOCK_MONOTONIC));
+}
+
+static const struct mappings *mappings_of(void *what, pid_t pid)
+{
+	struct target *target = find_target(what, pid);
+
+	return target ? &target->mappings : NULL;
+}
+
+void take_news(struct collector *collector, bool whole)
+{
+	uint64_t expired_nr;
+
+	collector->look_nr++;
+	if (collector->budget_fd >= 0)
+		(void)!read(collector->budget_fd, &expired_nr, sizeof(expired_nr));
+	ring_buffer__consume(collector->doorbell);
+	mapping_events__collect(collector->events);
+	read_books(collector, whole);
+	mapping_events__hand_out(collector->events, UINT64_MAX, take_event, collector);
+	take_oom_kills(collector);
+}
+
+/*
+ * Ends first, then events, then the books: so the books of who has ended are final, and whose
+ * events have come is known.
+ */
+static void look(struct collector *collector, bool whole, bool must)
+{
+	look_for_lost(collector);
+	for (size_t i = 0; i < collector->target_nr; i++)
+		if (whole || !collector->everyone || collector->target[i]->is_gone)
+			look_at_end(collector, collector->target[i]);
+	notice_blindness(collector);
+	take_news(collector, whole);
+	take_written_files(collector);
+	for (size_t i = 0; i < collector->target_nr && collector->unwind_tables.is_full; i++)
+		collector->target[i]->is_touched |= !collector->target[i]->has_ended; /* what is mapped now */
+	for (size_t i = 0; i < collector->target_nr; i++)
+		refresh(collector, collector->target[i], whole && !collector->everyone, must);
+	if (collector->unwind_tables.is_full)
+		make_room_for_tables(collector);
+	unwind_tables_answer(&collector->unwind_tables, mappings_of, collector);
+	for (size_t i = collector->target_nr; i-- > 0;)
+		if (is_stillborn(collector->target[i]) || is_too_small(collector, collector->target[i]))
+			remove_target(collector, i);
+	keep_budgets(collector);
+	if (whole)
+		collector->refreshed_ns = collector_now_ns(CLOCK_MONOTONIC);
+}
+
+void refresh_all(struct collector *collector)
+{
+	look(collector, true, true);
+}
+
+void collector__refresh(struct collector *collector)
+{
+	look(collector, (!collector->everyone || collector->max_overhead) &&
+		       collector_now_ns(CLOCK_MONOTONIC) - collector->refreshed_ns >= SECOND_NS, false);
+}

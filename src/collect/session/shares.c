@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/shares.h"
+
+#include "base/reason.h"
+#include "collect/session/pausing.h"
+#include "collect/session/recorded.h"
+
+#define SMALL_PERCENT 1 /* of a processor: for less than that nobody waits */
+#define SECOND_NS 1000000000ULL
+#define NAMED_MOST 32 /* a machine of compilers would fill the journal */
+
+/* At most what was spent: nobody saves it up. */
+static void forgive(struct share *share, const struct cost_sum *cost, uint64_t passed_ns)
+{
+	share->forgiven_ns += passed_ns * SMALL_PERCENT / 100;
+	if (share->forgiven_ns > cost->cost_ns)
+		share->forgiven_ns = cost->cost_ns;
+}
+
+/* Begun anew each second, and as soon as it is known that it runs. */
+static bool sleeps(struct share *share, const struct cost_sum *cost, uint64_t now_ns)
+{
+	bool runs = cost->cpu_ns - share->window_cpu_ns > SECOND_NS * SMALL_PERCENT / 100;
+
+	if (!runs && share->window_ns && now_ns - share->window_ns < SECOND_NS)
+		return share->is_asleep;
+	share->is_asleep = !runs && share->window_ns;
+	share->window_ns = now_ns;
+	share->window_cpu_ns = cost->cpu_ns;
+	return share->is_asleep;
+}
+
+bool share_is_spent(struct share *share, const struct cost_sum *cost, uint64_t now_ns)
+{
+	uint64_t passed_ns = share->judged_ns ? now_ns - share->judged_ns : 0;
+	int64_t left_ns;
+
+	forgive(share, cost, passed_ns);
+	left_ns = budget_left_ns(&share->budget, cost) + (int64_t)share->forgiven_ns;
+	if (left_ns <= 0)
+		share->is_spent = true;
+	if (left_ns >= (int64_t)share->budget.least_stretch_ns)
+		share->is_spent = false;
+	share->judged_ns = now_ns;
+	return !sleeps(share, cost, now_ns) && share->is_spent;
+}
+
+/* Who has no new cost has spent nothing, and the clocks of hundreds take a while to be asked. */
+void shares_read_costs(struct collector *collector)
+{
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		struct target *target = collector->target[i];
+		const struct process *books = books_of(collector, target->slot);
+
+		if (target->has_ended || books->image != target->books.image)
+			continue;
+		if (target->share.is_spent ||
+		    cost_of(&collector->costs, books) != target->cost.cost_ns)
+			read_cost(collector, target, books);
+	}
+}
+
+static void name(struct collector *collector, struct target *target)
+{
+	struct reason why;
+
+	if (target->share.is_named || collector->share_named_nr >= NAMED_MOST)
+		return;
+	target->share.is_named = true;
+	reason_set(&why, 0, "%s (PID %d) has spent its budget of %u percent: while it runs the recording pauses for all%s",
+		   target->comm, target->pid, collector->max_overhead,
+		   ++collector->share_named_nr < NAMED_MOST ? "" : "; no more of these are named");
+	add_note(collector, why.text);
+}
+
+static bool is_spent(struct collector *collector, struct share *share, const struct cost_sum *cost,
+		     uint64_t now_ns)
+{
+	share->budget = collector->everybody_pausing.budget;
+	return share_is_spent(share, cost, now_ns);
+}
+
+enum budget_order shares_judge(struct collector *collector, const struct cost_sum *together, bool is_paused)
+{
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	bool is_any = is_spent(collector, &collector->together, together, now_ns);
+
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		struct target *target = collector->target[i];
+
+		if (target->has_ended || !is_spent(collector, &target->share, &target->cost, now_ns))
+			continue;
+		is_any = true;
+		name(collector, target);
+	}
+	if (is_any)
+		return is_paused ? BUDGET_AS_IT_IS : BUDGET_PAUSE;
+	return is_paused ? BUDGET_RESUME : BUDGET_AS_IT_IS;
+}

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* How the recording of a process begins. */
+#include "collect/session/recorded.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "collect/process/admission.h"
+#include "collect/session/copied.h"
+#include "collect/session/custom.h"
+#include "collect/probe/hazards.h"
+#include "collect/process/launch.h"
+#include "collect/session/written.h"
+#include "sandbox/parser.h"
+#include "elf/allocators.h"
+
+/* ---- what return probes could do ---- */
+
+/* 1 with a line, 0, or a negative errno. Of the objects, those that were not looked at yet. */
+static int find_hazard(const struct collector *collector, const struct target *target,
+		       struct reason *ret)
+{
+	const struct mappings *mappings = &target->mappings;
+	int found;
+
+	if (getenv("ALLOCSNAP_NO_UPROBE_RETURN")) {
+		reason_set(ret, 0, "ALLOCSNAP_NO_UPROBE_RETURN is set");
+		return 1;
+	}
+	found = hazard_of_threads(collector->bpf, target->pid, ret);
+	for (size_t i = 0; i < mappings->used_nr && !found; i++)
+		if (!probes_have_looked(target->probes, mappings->used[i]))
+			found = hazard_of_object(collector->parser, mappings_used(mappings, i), ret);
+	return found;
+}
+
+static void note_switch(struct collector *collector, const struct target *target,
+			const struct reason *hazard, const struct reason *dropped)
+{
+	struct reason note;
+
+	reason_set(&note, 0,
+		   "process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one, as it has no uprobe sessions%s%s",
+		   target->pid, target->comm, hazard->text, *dropped->text ? "; " : "",
+		   dropped->text);
+	add_note(collector, note.text);
+}
+
+/* Before any of a process's objects is probed, and again while it is recorded. */
+static int avoid_hazards(struct collector *collector, struct target *target)
+{
+	struct reason hazard = {}, dropped = {};
+	int found, err;
+
+	if (probes_have_sessions(collector->bpf) || target->probes->by_ret)
+		return 0;
+	found = find_hazard(collector, target, &hazard);
+	if (found <= 0)
+		return found;
+	err = probes_switch(target->probes, collector->bpf, &collector->objects, &dropped);
+	if (err)
+		reason_set(&dropped, err, "its calls are recorded no longer: %s", strerror(-err));
+	if (err != -ESRCH)
+		note_switch(collector, target, &hazard, &dropped);
+	return err;
+}
+
+static void tell_given_up(struct collector *collector)
+{
+	struct objects *objects = &collector->objects;
+
+	while (objects->note_nr) {
+		char *note = objects->note[--objects->note_nr];
+
+		add_note(collector, note);
+		free(note);
+	}
+}
+
+/* No code has been mapped since before the mappings were read. */
+static bool are_mappings_current(const struct collector *collector, const struct target *target)
+{
+	const struct process *books = &collector->books.process[target->slot % PROCESSES_MAX];
+
+	return target->slot != BOOKS_NONE && books->image == target->books.image &&
+	       books->code_cnt == target->books.code_cnt;
+}
+
+/* What comes in between is the kernel side's to find out: an old mapping must not hide it. */
+static void tell_mappings(struct collector *collector, const struct target *target)
+{
+	if (!are_mappings_current(collector, target))
+		return;
+	unwind_tables_tell(&collector->unwind_tables, &target->mappings, target->books.image, true);
+	if (!are_mappings_current(collector, target))
+		unwind_tables_tell(&collector->unwind_tables, &target->mappings, target->books.image,
+				   false);
+}
+
+/* Known by its name, since some file systems number a file otherwise where it is mapped. */
+static void mark_program(const struct collector *collector, const struct target *target)
+{
+	const struct mappings *mappings = &target->mappings;
+
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (is_path_of_mapping(mappings_used(mappings, i)->path, target->exe))
+			collector->objects.object[mappings->used[i]]->is_program = true;
+}
+
+/* It is not what a user would expect: other functions that cannot be probed are counted only. */
+static void note_nops(struct collector *collector, const struct probes *probes, uint32_t object)
+{
+	for (size_t i = 0; i < probes->site_nr; i++) {
+		const struct probe_site *site = &probes->site[i];
+		struct reason note;
+
+		if (site->object != object || !site->is_on_nop5)
+			continue;
+		reason_set(&note, 0, "%s in %s is not recorded: its probe would sit on a nop of five bytes, where this kernel ends forked children",
+			   site->function, collector->objects.object[object]->path);
+		add_note(collector, note.text);
+	}
+}
+
+/* A write that came before the file was watched is seen by the file's times. */
+int probe_object(struct collector *collector, struct probes *probes, uint32_t object,
+		 struct reason *why)
+{
+	bool is_new = !probes_have_looked(probes, object);
+	int err;
+
+	if (collector->objects.object[object]->has_changed)
+		return 0;
+	watch_file(collector, object);
+	err = probes_attach(probes, collector->bpf, &collector->objects, object, why);
+	if (err == -ETXTBSY) {
+		probes_drop(probes, object, &collector->detacher);
+		put_off(collector, object);
+		return 0;
+	}
+	if (is_new)
+		note_nops(collector, probes, object);
+	if (!err && is_new && !objects_check(&collector->objects, object))
+		probes_drop(probes, object, &collector->detacher);
+	return err;
+}
+
+/* Looks for allocators in the objects that have not been looked at yet. */
+int probe_new_objects(struct collector *collector, struct target *target, struct reason *why)
+{
+	struct mappings *mappings = &target->mappings;
+	int err = unwind_tables_add(&collector->unwind_tables, mappings);
+
+	if (!err)
+		tell_mappings(collector, target);
+	if (target->probes->is_paused)
+		return err; /* that is for when they resume */
+	if (!err)
+		err = avoid_hazards(collector, target);
+	tell_given_up(collector);
+	mark_program(collector, target);
+	copied_mark(collector, target);
+	if (err)
+		reason_set(why, err, "cannot probe process %d: %s", target->pid, strerror(-err));
+	for (size_t i = 0; i < mappings->used_nr && !err; i++)
+		err = probe_object(collector, target->probes, mappings->used[i], why);
+	return err;
+}
+
+static bool has_heap(const struct object *object)
+{
+	const struct object_facts *facts = object->facts;
+
+	for (size_t i = 0; facts && i < facts->function_nr; i++)
+		if (facts->function[i].name < allocator_function_nr &&
+		    !shape_is_mapping(allocator_functions[facts->function[i].name].shape))
+			return true;
+	return false;
+}
+
+/* A file that would be probed if all heaps were to be recorded; NULL: none, or they are. */
+static const char *heap_left_out(const struct collector *collector, const struct mappings *mappings)
+{
+	if (collector->objects.domains & COLLECTOR_MALLOC)
+		return NULL;
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (has_heap(mappings_used(mappings, i)))
+			return mappings_used(mappings, i)->path;
+	return NULL;
+}
+
+static int say_nothing_found(const struct collector *collector, const struct target *target,
+			     struct reason *why)
+{
+	const struct mappings *mappings = &target->mappings;
+	const char *left_out = heap_left_out(collector, mappings);
+
+	if (left_out)
+		return reason_set(why, -ENOENT,
+				  "process %d (%s): has none of the chosen domains; domain malloc would record the heap of %s",
+				  target->pid, target->comm, left_out);
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (mappings_used(mappings, i)->is_put_off)
+			return reason_set(why, -ENOENT, "process %d (%s): cannot probe %s: it is open for writing",
+					  target->pid, target->comm, mappings_used(mappings, i)->path);
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (mappings_used(mappings, i)->unreadable)
+			return reason_set(why, -ENOENT,
+					  "process %d (%s): found no allocator function; cannot read %s: %s",
+					  target->pid, target->comm, mappings_used(mappings, i)->path,
+					  mappings_used(mappings, i)->unreadable);
+	if (target->probes->failed_nr && why && *why->text)
+		return -ENOENT;
+	if (copied_is_away(target->pid, target->exe))
+		return reason_set(why, -ENOENT,
+				  "process %d (%s): runs a copy of its code in anonymous memory, where nothing can be probed",
+				  target->pid, target->comm);
+	return reason_set(why, -ENOENT,
+			  "process %d (%s): no file that it maps defines malloc or another known allocator function; a static program without symbols cannot be traced",
+			  target->pid, target->comm);
+}
+
+static void note_tracer(struct collector *collector, const struct target *target)
+{
+	struct reason note;
+
+	if (collector->has_return_calls && !target->probes->by_ret && hazard_of_tracer(target->pid, &note))
+		add_note(collector, note.text);
+}
+
+int find_probes(struct collector *collector, struct target *target, struct reason *why)
+{
+	int err = probe_new_objects(collector, target, why);
+
+	note_tracer(collector, target);
+	copied_count(collector, target);
+	if (!err && !probes_see_allocations(target->probes))
+		err = say_nothing_found(collector, target, why);
+	return err;
+}
+
+static int begin_books(struct collector *collector, struct target *target,
+		       const struct process *as, struct reason *why)
+{
+	struct process books = *as;
+	int err;
+
+	books.memory = books.image;
+	books.start_span_ns = target__tick_ns();
+	books.start_boottime_ns = target->start_ticks * books.start_span_ns;
+	err = books_begin(&collector->books, target->pid, &books, &target->slot);
+	target->own_probes.slot = target->slot;
+	return err ? reason_set(why, err, "cannot record process %d: %s", target->pid,
+				err == -E2BIG ? "too many processes" : strerror(-err)) : 0;
+}
+
+static void begin_time(struct target *target)
+{
+	target->started_ns = target->born_ns = collector_now_ns(CLOCK_MONOTONIC);
+	cpu_time_read(target->pid, &target->cpu_before_ns); /* 0 where it has just ended */
+}
+
+/*
+ * The books are there, closed, while probes are placed one after another, so that the probes
+ * note the calls in flight; a block that only some of the probes could follow must not enter.
+ */
+static int start(struct collector *collector, struct target *target, uint32_t user, struct reason *why)
+{
+	struct process books = {
+		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
+					    __ATOMIC_RELAXED),
+		.by_ret = target->probes->by_ret,
+		.follows = collector->follow_forks,
+		.user = user,
+	};
+	int err = begin_books(collector, target, &books, why);
+
+	if (!err)
+		err = find_probes(collector, target, why);
+	if (!err && !collector->everyone)
+		err = custom_check(collector, target, why);
+	if (err == -ENOENT && collector->everyone)
+		err = 0; /* it may map an allocator later, as who calls exec may */
+	if (err)
+		return err;
+	begin_time(target);
+	books_let_in(&collector->books, target->slot, target->probes->by_ret);
+	target->judged_nr = target->seen_nr; /* nothing of before is in the books anyway */
+	if (!err && target__is_over(target)) /* its end may have been written over */
+		err = reason_set(why, -ESRCH, "process %d ended while it was being probed",
+				 target->pid);
+	return err;
+}
+
+static void choose_probes(struct collector *collector, struct target *target)
+{
+	target->own_probes.pid = target->pid;
+	target->own_probes.keeper = collector->keeper;
+	target->own_probes.by_ret = collector->no_return_probes;
+	if (collector->follow_forks) {
+		target->probes = &collector->everybody;
+		target->pausing = &collector->everybody_pausing; /* begun when the collector was opened */
+	} else {
+		pausing_begin(collector, target->pausing);
+	}
+}
+
+/* A pid is given out again; the last snapshot of who had it is not thrown away unasked. */
+static int check_is_same(const struct target *traced, const struct target *target,
+			 struct reason *why)
+{
+	if (traced->start_ticks == target->start_ticks)
+		return 0;
+	return reason_set(why, -EEXIST,
+			  "process %d is another one than the one traced, which has ended: stop that first",
+			  target->pid);
+}
+
+static int check_sight(const struct collector *collector, struct reason *why)
+{
+	if (parser__has_ended(collector->parser))
+		return reason_set(why, -EPIPE, "the process that starts the readers of ELF files has ended");
+	if (!collector->keeper || !keeper__has_ended(collector->keeper))
+		return 0;
+	return reason_set(why, -EPIPE, "the process that keeps the probes has ended");
+}
+
+/* What comes before the next one, which may be a child that is not known yet. */
+static int prepare(struct collector *collector, struct reason *why)
+{
+	int err = check_sight(collector, why);
+
+	if (err)
+		return err;
+	pause_spenders(collector);
+	if (collector->follow_forks)
+		refresh_all(collector);
+	return 0;
+}
+
+/* user: see struct process; of one that is asked for 0, as good as any. */
+static int begin(struct collector *collector, pid_t id, uint32_t user, struct reason *why)
+{
+	struct target *target;
+	int err;
+
+	target = target__open(id, &collector->objects, why);
+	if (!target)
+		return -errno;
+	if (find_target(collector, target->pid)) {
+		err = check_is_same(find_target(collector, target->pid), target, why);
+		target__free(target);
+		return err;
+	}
+	choose_probes(collector, target);
+	err = resume_everybody(collector);
+	if (!err)
+		err = start(collector, target, user, why);
+	if (!err)
+		err = add_target(collector, target);
+	if (err)
+		close_target(collector, target);
+	return err;
+}
+
+int collector__start(struct collector *collector, pid_t id, struct reason *why)
+{
+	int err = prepare(collector, why) ?: begin(collector, id, 0, why);
+
+	if (!err)
+		keep_budgets(collector);
+	return err;
+}
+
+/* Many of them may have ended since they were found, or be somebody else by now: each is one less. */
+int collector__admit(struct collector *collector, struct reason *why)
+{
+	struct admissible_process *found = NULL;
+	size_t nr = 0, refused = 0;
+	int err, begun = 0;
+
+	if (!collector->everyone)
+		return 0;
+	err = prepare(collector, why);
+	if (!err)
+		err = admission_find(collector->bpf, &found, &nr);
+	for (size_t i = 0; i < nr && err != -ENOMEM; i++) {
+		struct reason why_not = {};
+
+		err = books_user_has_share(&collector->books, found[i].user) ?
+		      begin(collector, found[i].tgid, found[i].user, &why_not) : -E2BIG;
+		begun += !err;
+		refused += err == -E2BIG;
+	}
+	if (refused > collector->not_admitted_nr)
+		collector->ever_refused_nr += refused - collector->not_admitted_nr;
+	collector->not_admitted_nr = refused;
+	free(found);
+	if (nr)
+		keep_budgets(collector);
+	return nr ? begun : err ? reason_set(why, err, "cannot look for processes to record: %s",
+					     strerror(-err)) : 0;
+}
+
+/* A target that is held while it is being started. */
+struct held {
+	struct collector *collector;
+	struct target *target;
+	int err;
+	struct reason *why;
+};
+
+static void probe_mapped(void *what)
+{
+	struct held *held = what;
+
+	if (!held->err)
+		held->err = target__refresh(held->target, held->why);
+	if (!held->err)
+		held->err = probe_new_objects(held->collector, held->target, held->why);
+}
+
+/* No call can be in flight: the books are open from the start. */
+static int start_held(struct held *held)
+{
+	struct collector *collector = held->collector;
+	struct target *target = held->target;
+	struct process books = {
+		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
+					    __ATOMIC_RELAXED),
+		.is_open = 1,
+		.by_ret = target->probes->by_ret,
+		.follows = collector->follow_forks,
+	};
+
+	begin_time(target);
+	held->err = begin_books(collector, target, &books, held->why);
+	probe_mapped(held);
+	launch_release(target->pid, &target->mappings, probe_mapped, held);
+	target->judged_nr = target->seen_nr; /* it was held meanwhile */
+	if (!held->err && !probes_see_allocations(target->probes) && !copied_has_any(&target->mappings))
+		held->err = say_nothing_found(collector, target, held->why);
+	if (!held->err)
+		held->err = custom_check(collector, target, held->why);
+	return held->err;
+}
+
+int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid,
+		   struct reason *why)
+{
+	struct held held = { .collector = collector, .why = why };
+	int err = check_sight(collector, why);
+	pid_t pid = err ?: launch_start(argv, &collector->files_before, why);
+
+	if (pid < 0)
+		return pid;
+	*ret_pid = pid;
+	held.target = target__open(pid, &collector->objects, why);
+	if (!held.target) {
+		err = -errno;
+		launch_release(pid, &(struct mappings){}, NULL, NULL);
+		return err;
+	}
+	choose_probes(collector, held.target);
+	held.err = resume_everybody(collector);
+	err = start_held(&held);
+	if (!err)
+		err = add_target(collector, held.target);
+	if (err)
+		close_target(collector, held.target);
+	else
+		keep_budgets(collector);
+	return err;
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* tracemalloc's questions about one process. */
+#include "collect/session/recorded.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/process/proc.h"
+#include "collect/build/resolve.h"
+#include "snapshot.h"
+
+/* CPython's own words, Lib/tracemalloc.py, take_snapshot(). */
+int say_not_tracing(pid_t pid, struct reason *why)
+{
+	return reason_set(why, -ESRCH,
+			  "the tracemalloc module must be tracing memory allocations to take a snapshot: process %d is not traced",
+			  pid);
+}
+
+bool collector__is_tracing(const struct collector *collector, pid_t pid)
+{
+	return find_target(collector, pid);
+}
+
+uint32_t collector__get_traceback_limit(const struct collector *collector)
+{
+	return collector->traceback_limit;
+}
+
+/* The books of now, or the last that were seen. */
+static void read_counters(const struct collector *collector, const struct target *target,
+			  struct process *ret)
+{
+	*ret = collector->books.process[target->slot];
+	if (!ret->image)
+		*ret = target->books;
+}
+
+void read_traced_memory(const struct collector *collector, const struct target *target,
+			struct traced_memory *ret)
+{
+	struct process books;
+
+	read_counters(collector, target, &books);
+	*ret = (struct traced_memory){
+		.current_bytes = books.counter[COUNTER_current_bytes],
+		.current_blocks = books.counter[COUNTER_current_blocks],
+		.peak_bytes = books.counter[COUNTER_peak_bytes],
+		.peak_blocks = books.counter[COUNTER_peak_blocks],
+	};
+}
+
+void collector__get_traced_memory(const struct collector *collector, pid_t pid,
+				  struct traced_memory *ret)
+{
+	const struct target *target = find_target(collector, pid);
+
+	*ret = (struct traced_memory){};
+	if (target)
+		read_traced_memory(collector, target, ret);
+}
+
+static int ask_kernel(const struct bpf_program *program, const struct target *target)
+{
+	struct process_request request = { .slot = target->slot };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &request, .ctx_size_in = sizeof(request));
+	int err = bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
+
+	return err ?: (int)opts.retval;
+}
+
+/* -ESRCH: it had ended before it was marked. */
+static int clear_marked(struct collector *collector, struct target *target)
+{
+	int err = ask_kernel(collector->bpf->progs.clear_traces, target);
+
+	books_take_mark(&collector->books, target->slot);
+	if (!err)
+		target__forget_traces(target);
+	return err;
+}
+
+/*
+ * The loader's half of bpf/images.bpf.h. What is marked is cleared, whatever fails: else the books would lack
+ * what came and went meanwhile. 0, or the error of one, -ESRCH only where there is no other.
+ */
+static int clear(struct collector *collector, struct target *const *target, size_t nr)
+{
+	struct grace *grace = &collector->cut.grace;
+	int err = grace_make(grace);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < nr; i++)
+		books_mark(&collector->books, target[i]->slot);
+	err = grace_wait(grace);
+	for (size_t i = 0; i < nr; i++) {
+		int one = clear_marked(collector, target[i]);
+
+		if (!err || err == -ESRCH)
+			err = one ?: err;
+	}
+	return err;
+}
+
+int collector__clear_traces(struct collector *collector, pid_t pid)
+{
+	struct target *target = find_target(collector, pid);
+
+	return target ? clear(collector, &target, 1) : -ESRCH;
+}
+
+int collector__clear_all_traces(struct collector *collector)
+{
+	int err = clear(collector, collector->target, collector->target_nr);
+
+	return err == -ESRCH ? 0 : err;
+}
+
+int collector__reset_peak(struct collector *collector, pid_t pid)
+{
+	const struct target *target = find_target(collector, pid);
+
+	return target ? ask_kernel(collector->bpf->progs.reset_peak, target) : -ESRCH;
+}
+
+bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes)
+{
+	struct target *target = collector->target[i];
+
+	if (target->has_ended || target->books.ring_at_bytes == bytes)
+		return false;
+	target->books.ring_at_bytes = bytes;
+	return books_ring_at(&collector->books, target->slot, bytes);
+}
+
+/* ---- one block ---- */
+
+static int copy_one(struct map_copy *copy, const void *key, size_t key_bytes, const void *value,
+		    size_t value_bytes)
+{
+	int err = array_reserve_bytes(&copy->key, &copy->key_alloc, 1, key_bytes);
+
+	if (!err)
+		err = array_reserve_bytes(&copy->value, &copy->value_alloc, 1, value_bytes);
+	if (err)
+		return err;
+	memcpy(copy->key, key, key_bytes);
+	memcpy(copy->value, value, value_bytes);
+	copy->key_bytes = key_bytes;
+	copy->value_bytes = value_bytes;
+	copy->nr = 1;
+	return 0;
+}
+
+/* A drain of that block and its traceback; of several that begin there the smallest. */
+static int find_block(struct collector *collector, const struct target *target, uint64_t address,
+		      struct drain *ret)
+{
+	const struct allocsnap_bpf *bpf = collector->bpf;
+	struct traceback traceback;
+	struct block_key key;
+	struct block block;
+	int err = -ENOENT;
+
+	for (uint32_t layer = 0; layer < LAYER_NR && err == -ENOENT; layer++) {
+		key = block_key_of(address, target->books.image, layer);
+		err = nursery_find(&collector->nursery, &key, &block) ? 0 :
+		      bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block);
+	}
+	if (!err)
+		err = drained_blocks_add(&ret->blocks, &key, &block);
+	if (err || bpf_map_lookup_elem(bpf_map__fd(bpf->maps.tracebacks), &block.traceback,
+				       &traceback))
+		return err;
+	return copy_one(&ret->tracebacks, &block.traceback, sizeof(block.traceback), &traceback,
+			bpf_map__value_size(bpf->maps.tracebacks));
+}
+
+static int assemble_one(struct collector *collector, struct target *target,
+			const struct drain *drain, struct snapshot **ret)
+{
+	const struct occasion occasion = {
+		.wall_ns = collector_now_ns(CLOCK_REALTIME),
+		.monotonic_ns = collector_now_ns(CLOCK_MONOTONIC),
+		.traceback_limit = collector->traceback_limit,
+		.no_names = collector->no_names,
+		.mappings_missed = mapping_events__missed(collector->events),
+		.unwind_tables = &collector->unwind_tables,
+		.bpf = collector->bpf,
+		.costs = &collector->costs,
+	};
+	struct snapshot_builder *builder;
+	int err = 0;
+
+	if (drain->tracebacks.nr)
+		err = resolve_traceback(target, drain_traceback_id(drain, 0),
+					drain_traceback(drain, 0));
+
+	if (!err)
+		err = assemble(target, &target->books, drain, &occasion, collector->symbols,
+			       &builder);
+	return err ?: snapshot_builder__finish(builder, ret);
+}
+
+int collector__get_object_traceback(struct collector *collector, pid_t pid, uint64_t address,
+				    struct snapshot **ret, struct reason *why)
+{
+	struct target *target;
+	struct drain drain = {};
+	int err;
+
+	refresh_all(collector);
+	target = find_target(collector, pid);
+	if (!target)
+		return reason_set(why, -ESRCH, "process %d is not traced", pid);
+	err = find_block(collector, target, address, &drain);
+	if (!err)
+		err = assemble_one(collector, target, &drain, ret);
+	drain_release(&drain);
+	if (err == -ENOENT)
+		return reason_set(why, err, "no traced block of process %d begins at 0x%" PRIx64,
+				  pid, address);
+	return err ? reason_set(why, err, "cannot look for the block at 0x%" PRIx64 ": %s", address,
+				strerror(-err)) : 0;
+}
+
+/* ---- what it costs ---- */
+
+/* The "memlock:" line of the descriptor: what the map takes now (kernel 6.4), before an estimate. */
+static uint64_t map_bytes(const struct bpf_map *map)
+{
+	char path[64], line[128];
+	uint64_t bytes = 0;
+	FILE *info;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", bpf_map__fd(map));
+	info = fopen(path, "re");
+	if (!info)
+		return 0;
+	while (fgets(line, sizeof(line), info))
+		if (sscanf(line, "memlock: %" SCNu64, &bytes) == 1)
+			break;
+	fclose(info);
+	return bytes;
+}
+
+uint64_t collector__get_tracemalloc_memory(const struct collector *collector)
+{
+	const struct bpf_map *map;
+	uint64_t bytes = 0;
+
+	bpf_object__for_each_map(map, collector->bpf->obj)
+		bytes += map_bytes(map);
+	return bytes;
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/unused.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "collect/probe/attach_ways.h"
+#include "collect/session/beforehand.h"
+#include "collect/session/recorded.h"
+#include "collect/session/written.h"
+#include "symbols/symbols.h"
+
+#define KEPT_MOST 512 /* files of the root file system that no process needs */
+
+/* ---- which are needed ---- */
+
+static void mark(bool *is_needed, uint32_t object)
+{
+	if (object < OBJECT_SKIPPED)
+		is_needed[object] = true;
+}
+
+static void mark_needed(const struct target *target, bool *is_needed)
+{
+	for (size_t i = 0; i < target->mappings.mapping_nr; i++)
+		mark(is_needed, target->mappings.mapping[i].object);
+	for (size_t i = 0; i < target->place_nr; i++)
+		mark(is_needed, target->place[i].object);
+}
+
+/* The file is still there, as it was. */
+static bool is_there(const struct object *object, struct stat *st)
+{
+	return object->fd >= 0 && !object->has_changed && !fstat(object->fd, st) && st->st_nlink;
+}
+
+/* Our own root directory is never another one. */
+static bool is_root_device(dev_t device)
+{
+	static struct stat root;
+
+	return (root.st_ino || !stat("/", &root)) && root.st_dev == device;
+}
+
+bool is_on_root(const struct object *object)
+{
+	struct stat st;
+
+	return object->fd >= 0 && !fstat(object->fd, &st) && is_root_device(st.st_dev);
+}
+
+/* Probed for programs that come; elsewhere than on the root file system until the first of them has ended. */
+static bool is_kept(const struct object *object)
+{
+	struct stat st;
+
+	return object->is_kept && is_there(object, &st) && (!object->was_needed || is_root_device(st.st_dev));
+}
+
+static bool may_stay(const struct object *object)
+{
+	struct stat st;
+
+	return is_there(object, &st) && is_root_device(st.st_dev);
+}
+
+struct idle_object {
+	uint32_t object, idle_cnt;
+};
+
+static int by_idleness(const void *a, const void *b)
+{
+	const struct idle_object *x = a, *y = b;
+
+	return (x->idle_cnt > y->idle_cnt) - (x->idle_cnt < y->idle_cnt);
+}
+
+/* Of those that may stay the ones that were needed latest. */
+static void choose_kept(struct idle_object *idle, size_t nr, bool *goes)
+{
+	if (nr <= KEPT_MOST)
+		return;
+	qsort(idle, nr, sizeof(*idle), by_idleness);
+	for (size_t i = KEPT_MOST; i < nr; i++)
+		goes[idle[i].object] = true;
+}
+
+static void choose(struct objects *objects, const bool *is_needed, struct idle_object *idle, bool *goes)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < objects->object_nr; i++) {
+		struct object *object = objects->object[i];
+
+		if (!object)
+			continue;
+		object->was_needed |= is_needed[i];
+		object->idle_cnt = is_needed[i] || is_kept(object) ? 0 : object->idle_cnt + 1;
+		if (!object->idle_cnt)
+			continue;
+		if (may_stay(object))
+			idle[nr++] = (struct idle_object){ i, object->idle_cnt };
+		else
+			goes[i] = true;
+	}
+	choose_kept(idle, nr, goes);
+}
+
+/* ---- they go ---- */
+
+static void forget_in_target(struct target *target, const bool *goes)
+{
+	size_t kept = 0, judged_nr = 0;
+
+	for (size_t i = 0; i < target->seen_nr; i++) {
+		if (goes[target->seen[i].object])
+			continue;
+		judged_nr += i < target->judged_nr;
+		target->seen[kept++] = target->seen[i];
+	}
+	target->seen_nr = kept;
+	target->judged_nr = judged_nr;
+	mappings_forget_objects(&target->mappings, goes);
+}
+
+static void let_go(struct collector *collector, uint32_t object)
+{
+	probes_drop(&collector->everybody, object, &collector->detacher);
+	for (size_t i = 0; i < collector->target_nr; i++)
+		probes_drop(&collector->target[i]->own_probes, object, &collector->detacher);
+	unwind_tables_drop(&collector->unwind_tables, object);
+	unwatch_file(collector, object);
+	objects_drop(&collector->objects, object);
+}
+
+/* Names of files that are the same in several containers stay as long as one of them does. */
+static void forget_names(struct collector *collector)
+{
+	size_t nr = symbols__object_nr(collector->symbols);
+	bool *is_needed = calloc(nr + 1, sizeof(*is_needed));
+	char key[24];
+
+	for (size_t i = 0; i < collector->objects.object_nr && is_needed; i++) {
+		const struct object *object = collector->objects.object[i];
+		uint32_t names = object ? symbols__find(collector->symbols, object->path,
+							object_names_key(object, key)) : SYMBOLS_NONE;
+
+		if (names != SYMBOLS_NONE)
+			is_needed[names] = true;
+	}
+	if (is_needed)
+		symbols__forget(collector->symbols, is_needed);
+	free(is_needed);
+}
+
+static void let_all_go(struct collector *collector, const bool *goes)
+{
+	bool is_any = false;
+
+	for (size_t i = 0; i < collector->target_nr; i++)
+		forget_in_target(collector->target[i], goes);
+	for (size_t i = 0; i < collector->objects.object_nr; i++)
+		if (goes[i]) {
+			let_go(collector, i);
+			is_any = true;
+		}
+	if (is_any)
+		forget_names(collector);
+}
+
+#define READ_EACH_PASSES 8 /* what a process has unmapped, and nothing mapped since, is told by nobody */
+
+static void read_some_anew(struct collector *collector)
+{
+	collector->pass_nr++;
+	for (size_t i = 0; i < collector->target_nr; i++)
+		if (!((collector->target[i]->pid + collector->pass_nr) % READ_EACH_PASSES))
+			collector->target[i]->is_touched |= !collector->target[i]->has_ended;
+}
+
+void let_go_of_unused(struct collector *collector)
+{
+	size_t nr = collector->objects.object_nr + 1;
+	bool *is_needed = calloc(nr, sizeof(*is_needed)), *goes = calloc(nr, sizeof(*goes));
+	struct idle_object *idle = calloc(nr, sizeof(*idle));
+
+	if (is_needed && goes && idle) {
+		for (size_t i = 0; i < collector->target_nr; i++)
+			mark_needed(collector->target[i], is_needed);
+		choose(&collector->objects, is_needed, idle, goes);
+		let_all_go(collector, goes);
+	}
+	probe_replaced_programs(collector);
+	read_some_anew(collector);
+	free(is_needed);
+	free(goes);
+	free(idle);
+}
+
+/* ---- tables ---- */
+
+static void mark_mapped(const struct target *target, bool *is_mapped)
+{
+	const struct mappings *mappings = &target->mappings;
+
+	for (size_t i = 0; i < mappings->mapping_nr && !target->has_ended; i++)
+		if (mapping_is_there(mappings, &mappings->mapping[i]))
+			mark(is_mapped, mappings->mapping[i].object);
+}
+
+static size_t drop_unmapped(struct unwind_tables *tables, const bool *is_mapped)
+{
+	size_t dropped = 0;
+
+	for (size_t i = 0; i < tables->entry_nr; i++)
+		if (!is_mapped[i] && tables->entry[i].state != UNWIND_TABLE_UNSEEN) {
+			unwind_tables_drop(tables, i);
+			dropped++;
+		}
+	return dropped;
+}
+
+/* Those that did not fit are made at the next look. */
+static void try_missing(struct collector *collector)
+{
+	struct unwind_tables *tables = &collector->unwind_tables;
+
+	for (size_t i = 0; i < tables->entry_nr; i++)
+		if (tables->entry[i].state == UNWIND_TABLE_MISSING)
+			unwind_tables_drop(tables, i);
+	for (size_t i = 0; i < collector->target_nr; i++)
+		collector->target[i]->is_touched |= !collector->target[i]->has_ended;
+}
+
+void make_room_for_tables(struct collector *collector)
+{
+	bool *is_mapped = calloc(collector->objects.object_nr + 1, sizeof(*is_mapped));
+
+	collector->unwind_tables.is_full = false;
+	if (!is_mapped)
+		return;
+	for (size_t i = 0; i < collector->target_nr; i++)
+		mark_mapped(collector->target[i], is_mapped);
+	if (drop_unmapped(&collector->unwind_tables, is_mapped) && !grace_wait(&collector->cut.grace)) {
+		unwind_tables_settle(&collector->unwind_tables);
+		try_missing(collector);
+	}
+	free(is_mapped);
+}

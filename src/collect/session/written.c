@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/written.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "collect/probe/attach_ways.h"
+#include "collect/session/recorded.h"
+
+/* ---- probes that are gone ---- */
+
+/* It is probed again when the process is looked at: what it gives out meanwhile is not known. */
+static void have_looked_at(struct collector *collector, struct target *target, uint32_t object)
+{
+	target->is_touched = true;
+	if (!collector->objects.object[object]->has_changed)
+		target->late_nr += probes_count_functions(&collector->objects, object);
+}
+
+static void drop_probes(struct collector *collector, uint32_t object)
+{
+	bool was_everybodys = probes_drop(&collector->everybody, object, &collector->detacher);
+
+	for (size_t i = 0; i < collector->target_nr; i++) {
+		struct target *target = collector->target[i];
+		bool was_own = target->probes != &collector->everybody &&
+			       probes_drop(target->probes, object, &collector->detacher);
+
+		if (!target->has_ended && (was_own || was_everybodys) && mappings_use(&target->mappings, object))
+			have_looked_at(collector, target, object);
+	}
+}
+
+/* ---- what the keeper has ended, or a watch of ours tells ---- */
+
+static struct probe_link *find_kept(const struct probes *probes, int kept)
+{
+	for (size_t i = 0; i < probes->link_nr; i++)
+		if (probes->link[i].kept == kept)
+			return &probes->link[i];
+	return NULL;
+}
+
+static struct probe_link *find_link(const struct collector *collector, int kept)
+{
+	struct probe_link *link = find_kept(&collector->everybody, kept);
+
+	for (size_t i = 0; i < collector->target_nr && !link; i++)
+		link = find_kept(&collector->target[i]->own_probes, kept);
+	return link;
+}
+
+/* The file may only have been open for writing: then it is probed again. */
+static void take_closed(struct collector *collector, int kept)
+{
+	struct probe_link *link = find_link(collector, kept);
+
+	if (!link)
+		return; /* it was given up meanwhile */
+	link->kept = 0;
+	objects_check(&collector->objects, link->object);
+	drop_probes(collector, link->object);
+}
+
+static void tell_unwatched(struct collector *collector, int err)
+{
+	struct reason why;
+
+	reason_set(&why, 0, "a probed file cannot be watched for writes: %s; replace programs by renaming new files over them, not by writing into the old ones",
+		   strerror(err));
+	add_note(collector, why.text);
+}
+
+static void ask_keeper(struct collector *collector)
+{
+	int kept, err;
+
+	while ((kept = keeper__next_closed(collector->keeper)))
+		take_closed(collector, kept);
+	err = keeper__next_unwatched(collector->keeper);
+	if (err)
+		tell_unwatched(collector, err);
+}
+
+static void drop_watched(struct collector *collector, int watch)
+{
+	for (size_t i = 0; i < collector->objects.object_nr; i++) {
+		const struct object *object = collector->objects.object[i];
+
+		if (!object || !object->watch || (watch != FILE_WATCH_ALL && object->watch != watch))
+			continue;
+		objects_check(&collector->objects, i);
+		drop_probes(collector, i);
+	}
+}
+
+/* Perf events are ours, and so are the watches on their files. */
+static void ask_watch(struct collector *collector)
+{
+	int watch;
+
+	while ((watch = file_watch_next(&collector->watch)) != FILE_WATCH_NONE)
+		drop_watched(collector, watch);
+}
+
+/* ---- files that are open for writing ---- */
+
+#define SECOND_NS 1000000000ULL
+#define TRIED_AT_ONCE 64 /* anybody can have many open */
+#define NOTED_MOST 32
+
+void put_off(struct collector *collector, uint32_t i)
+{
+	struct object *object = collector->objects.object[i];
+	struct reason note;
+
+	object->is_put_off = true;
+	if (object->is_put_off_told || collector->put_off_told_nr++ >= NOTED_MOST)
+		return;
+	object->is_put_off_told = true;
+	reason_set(&note, 0, "%s is open for writing: nothing in it is probed until that is over", object->path);
+	add_note(collector, note.text);
+}
+
+void put_off_unplaced(struct collector *collector, const struct probes *probes)
+{
+	size_t i = 0;
+
+	while (i < probes->link_nr) {
+		if (!probes->link[i].is_put_off) {
+			i++;
+			continue;
+		}
+		put_off(collector, probes->link[i].object);
+		drop_probes(collector, probes->link[i].object);
+		i = 0; /* links have moved */
+	}
+}
+
+static void try_again(struct collector *collector, uint32_t i)
+{
+	struct object *object = collector->objects.object[i];
+
+	object->is_put_off = false;
+	for (size_t t = 0; t < collector->target_nr; t++)
+		if (!collector->target[t]->has_ended && mappings_use(&collector->target[t]->mappings, i))
+			collector->target[t]->is_touched = true;
+	if (object->is_kept)
+		probe_object(collector, &collector->everybody, i, NULL);
+}
+
+static void try_put_off(struct collector *collector)
+{
+	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	size_t nr = collector->objects.object_nr, tried = 0;
+
+	if (collector->everybody.is_paused || now_ns - collector->put_off_ns < SECOND_NS)
+		return;
+	collector->put_off_ns = now_ns;
+	for (size_t n = 0; n < nr && tried < TRIED_AT_ONCE; n++) {
+		size_t i = collector->put_off_at++ % nr;
+
+		if (!collector->objects.object[i] || !collector->objects.object[i]->is_put_off)
+			continue;
+		try_again(collector, i);
+		tried++;
+	}
+}
+
+/* ---- together ---- */
+
+static void drop_changed(struct collector *collector)
+{
+	if (collector->objects.changed_nr == collector->changed_nr)
+		return;
+	collector->changed_nr = collector->objects.changed_nr;
+	for (size_t i = 0; i < collector->objects.object_nr; i++)
+		if (collector->objects.object[i] && collector->objects.object[i]->has_changed)
+			drop_probes(collector, i);
+}
+
+void take_written_files(struct collector *collector)
+{
+	if (collector->keeper)
+		ask_keeper(collector);
+	else
+		ask_watch(collector);
+	drop_changed(collector);
+	try_put_off(collector);
+}
+
+static bool is_probed(const struct object *object)
+{
+	return object->fd >= 0 && object->facts && object->facts->function_nr;
+}
+
+void watch_file(struct collector *collector, uint32_t i)
+{
+	struct object *object = collector->objects.object[i];
+	int watch;
+
+	if (collector->keeper || object->watch || !is_probed(object))
+		return;
+	watch = file_watch_add(&collector->watch, object->fd);
+	if (watch > 0)
+		object->watch = watch;
+	else
+		tell_unwatched(collector, -watch);
+}
+
+/* A file that was written to is another object by now, and has one watch for both. */
+void unwatch_file(struct collector *collector, uint32_t index)
+{
+	int watch = collector->objects.object[index]->watch;
+	bool is_needed = !watch;
+
+	collector->objects.object[index]->watch = 0;
+	for (size_t i = 0; i < collector->objects.object_nr; i++)
+		is_needed |= collector->objects.object[i] && collector->objects.object[i]->watch == watch;
+	if (!is_needed)
+		file_watch_remove(&collector->watch, watch);
+}
+
+void check_probed_files(struct collector *collector, const struct probes *probes)
+{
+	for (size_t i = 0; i < probes->link_nr; i++)
+		objects_check(&collector->objects, probes->link[i].object);
+	take_written_files(collector);
+}
+
+void check_files(struct collector *collector)
+{
+	for (size_t i = 0; i < collector->objects.object_nr; i++)
+		if (collector->objects.object[i])
+			objects_check(&collector->objects, i);
+	take_written_files(collector);
+}

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/target/target.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/drain/drain.h"
+#include "collect/process/proc.h"
+
+/* The process that a thread belongs to. */
+static int process_of(pid_t id, pid_t *ret_pid, struct reason *why)
+{
+	uint64_t tgid;
+
+	if (proc_status(id, "Tgid", &tgid))
+		return reason_set(why, -ESRCH, "no process %d", id);
+	*ret_pid = tgid;
+	return 0;
+}
+
+static uint64_t read_rss_bytes(pid_t pid)
+{
+	uint64_t rss_kib = 0;
+
+	proc_status(pid, "VmRSS", &rss_kib);
+	return rss_kib * 1024;
+}
+
+/* The probes follow the main thread's memory; a kernel thread has none, nor has one that ended. */
+static int check_is_program(pid_t pid, struct reason *why)
+{
+	uint64_t vm, kernel_thread;
+
+	if (!proc_status(pid, "VmSize", &vm))
+		return 0;
+	if (!proc_status(pid, "Kthread", &kernel_thread) && kernel_thread)
+		return reason_set(why, -ENOTSUP, "process %d is a kernel thread: it has no memory to trace",
+				  pid);
+	if (proc_live_thread(pid))
+		return reason_set(why, -ENOTSUP,
+				  "process %d is a kernel thread, or its main thread has ended: it cannot be probed",
+				  pid);
+	return reason_set(why, -ESRCH, "process %d has ended", pid);
+}
+
+/* Takes over what was read, but not nothing for something: the process may just have ended. */
+static int replace(char **known, char *text)
+{
+	if (!text)
+		return -ENOMEM;
+	if (*known && !*text) {
+		free(text);
+		return 0;
+	}
+	free(*known);
+	*known = text;
+	return 0;
+}
+
+/* One program's snapshots stay together, whatever it calls itself later. */
+static int take_comm(struct target *target, char *comm)
+{
+	if (!target->is_named)
+		return replace(&target->comm, comm);
+	free(comm);
+	return 0;
+}
+
+/* Of one that is gone the kernel has kept what it was called, and with what. */
+static int read_kept_identity(struct target *target)
+{
+	const struct process *books = &target->books;
+	int err = take_comm(target, strndup(books->comm, COMM_BYTES));
+
+	if (err || *target->cmdline)
+		return err;
+	return replace(&target->cmdline, proc_join_args(books->args, books->args_bytes));
+}
+
+int target__read_identity(struct target *target)
+{
+	int err;
+
+	if (target->cmdline && (target__is_over(target) || target->books.has_left))
+		return read_kept_identity(target);
+	err = take_comm(target, proc_text(target->pid, "comm"));
+	if (!err)
+		err = replace(&target->exe, proc_link(target->pid, "exe"));
+	return err ?: replace(&target->cmdline, proc_cmdline(target->pid));
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int open_process(struct target *target, pid_t id, struct reason *why)
+{
+	int err = process_of(id, &target->pid, why);
+	uint64_t uid;
+
+	if (err)
+		return err;
+	if (!proc_status(target->pid, "Uid", &uid))
+		target->mappings.user = objects_user(target->mappings.objects, uid);
+	target->pidfd = syscall(SYS_pidfd_open, target->pid, 0);
+	if (target->pidfd < 0)
+		return reason_set(why, -errno, "cannot open process %d: %s", target->pid,
+				  strerror(errno));
+	err = check_is_program(target->pid, why);
+	if (!err && proc_start_time(target->pid, &target->start_ticks))
+		err = reason_set(why, -ESRCH, "process %d has ended", target->pid);
+	if (!err)
+		err = target__read_identity(target);
+	if (err)
+		return err;
+	target->cgroup = proc_cgroup(target->pid);
+	target->rss_at_start_bytes = read_rss_bytes(target->pid);
+	return target->cgroup ? target__refresh(target, why) : -ENOMEM;
+}
+
+static struct target *target_new(struct objects *objects)
+{
+	struct target *target = calloc(1, sizeof(*target));
+
+	if (!target)
+		return NULL;
+	target->pidfd = -1;
+	target->slot = BOOKS_NONE;
+	target->mappings.objects = objects;
+	target->probes = &target->own_probes;
+	target->pausing = &target->own_pausing;
+	return target;
+}
+
+struct target *target__open(pid_t id, struct objects *objects, struct reason *why)
+{
+	struct target *target = target_new(objects);
+	int err = target ? open_process(target, id, why) : -ENOMEM;
+
+	if (!err)
+		return target;
+	target__free(target);
+	errno = -err;
+	return NULL;
+}
+
+/* ---- a child ---- */
+
+/* The start time's unit there (fs/proc/array.c, nsec_to_clock_t). */
+uint64_t target__tick_ns(void)
+{
+	return 1000000000 / sysconf(_SC_CLK_TCK);
+}
+
+/* What cannot be read says nothing: there may be no file descriptors. */
+void target__look_for(struct target *target)
+{
+	uint64_t ticks;
+
+	if (kill(target->pid, 0) && errno == ESRCH)
+		target->is_gone = true;
+	else if (!proc_start_time(target->pid, &ticks) && ticks != target->start_ticks)
+		target->is_gone = true;
+}
+
+/* Whether the pid is still of the process that it was given to. */
+static bool open_child(struct target *target)
+{
+	uint64_t ticks;
+
+	target->pidfd = syscall(SYS_pidfd_open, target->pid, 0);
+	if (target->pidfd < 0)
+		return false;
+	if (!proc_start_time(target->pid, &ticks) && ticks == target->start_ticks)
+		return true;
+	close(target->pidfd);
+	target->pidfd = -1;
+	return false;
+}
+
+static int see(struct target *target, uint32_t object, uint64_t since_ns)
+{
+	struct seen_object seen = { .object = object, .since_ns = since_ns };
+
+	if (object == OBJECT_NONE)
+		return 0;
+	for (size_t i = 0; i < target->seen_nr; i++)
+		if (target->seen[i].object == object)
+			return 0;
+	return array_push(target, seen, seen);
+}
+
+static int see_all(struct target *target, uint64_t since_ns)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < target->mappings.mapping_nr && !err; i++)
+		err = see(target, target->mappings.mapping[i].object, since_ns);
+	return err;
+}
+
+/* What the parent has mapped since the fork, or with another program, does no harm. */
+static int inherit(struct target *target, const struct target *parent)
+{
+	bool is_same = parent && parent->execed_ns < target->mapped_ns;
+	int err;
+
+	target->comm = strndup(target->books.comm, COMM_BYTES);
+	target->exe = strdup(is_same ? parent->exe : "");
+	target->cmdline = strdup(is_same ? parent->cmdline : "");
+	target->cgroup = strdup(parent ? parent->cgroup : "");
+	err = target->comm && target->exe && target->cmdline && target->cgroup ? 0 : -ENOMEM;
+	if (!err && is_same)
+		err = mappings_copy(&target->mappings, &parent->mappings);
+	return err ?: see_all(target, target->mapped_ns);
+}
+
+struct target *target__adopt(pid_t pid, const struct process *books, uint64_t began_ns,
+			     const struct target *parent, struct objects *objects)
+{
+	struct target *target = target_new(objects);
+	int err = target ? 0 : -ENOMEM;
+
+	if (!err) {
+		target->pid = pid;
+		target->books = *books;
+		target->start_ticks = books->start_boottime_ns / target__tick_ns();
+		target->slot = books->slot;
+		target->mappings.user = books->user;
+		target->born_ns = target->mapped_ns = began_ns;
+		target->started_ns = books->admitted_ns ?: books->forked_ns;
+		target->exec_event_cnt = books->admitted_ns != 0; /* the one that it was admitted at */
+		err = inherit(target, parent);
+	}
+	if (!err && open_child(target)) {
+		err = target__read_identity(target);
+		target->is_touched = true;
+	}
+	if (!err)
+		return target;
+	target__free(target);
+	errno = -err;
+	return NULL;
+}
+
+/* ---- what changes ---- */
+
+int target__refresh(struct target *target, struct reason *why)
+{
+	uint64_t rss_bytes = read_rss_bytes(target->pid), begun_ns;
+	int err;
+
+	if (!rss_bytes) { /* it has ended, or only its main thread has */
+		target->leaderless_nr += proc_live_thread(target->pid) != 0;
+		return 0;
+	}
+	target->rss_bytes = rss_bytes;
+	begun_ns = now_ns();
+	err = mappings_refresh(&target->mappings, target->pid, why);
+	if (!err)
+		err = see_all(target, target->mapped_ns);
+	/* Where it ends meanwhile, the text may be cut: the events have the rest. */
+	if (!err && read_rss_bytes(target->pid)) {
+		target->mapped_ns = begun_ns;
+		target->is_exe_due &= !*target->exe; /* the program was mapped first */
+	}
+	return err;
+}
+
+/* What the parent was called with is not what the new program was. */
+static int begin_image(struct target *target, uint64_t time_ns)
+{
+	mappings_forget(&target->mappings);
+	target->seen_nr = target->judged_nr = target->late_nr = 0;
+	target->execed_ns = time_ns;
+	target->is_exe_due = true;
+	*target->exe = *target->cmdline = '\0';
+	return target__read_identity(target);
+}
+
+/* The files of a process that is gone are most likely where its parent's are. */
+static void find_root(char root[32], const struct target *target)
+{
+	char to[1];
+
+	snprintf(root, 32, "/proc/%d/root", (int)target->books.parent);
+	if (!target->books.parent || readlink(root, to, sizeof(to)) < 0) /* access() would ask its file system */
+		strcpy(root, "/");
+}
+
+/*
+ * One that the books have not told of before. They begin at the end of the exec that it was admitted at,
+ * whose event is older; so are those of the programs that it was until then, as which nobody recorded it.
+ */
+static bool is_new_exec(const struct target *target, const struct mapping_event *event)
+{
+	return event->is_exec && event->time_ns > target->execed_ns &&
+	       event->time_ns > target->books.admitted_ns;
+}
+
+/* It has called exec of what is not recorded: from that event on all are of that program. */
+static bool is_of_next_program(struct target *target, const struct mapping_event *event)
+{
+	target->has_gone_on |= target->books.has_left && is_new_exec(target, event) &&
+			       target->exec_event_cnt >= target->books.exec_cnt;
+	return target->has_gone_on;
+}
+
+bool target__was_there(const struct target *target, uint64_t time_ns)
+{
+	return time_ns >= target->born_ns && (!target->books.exit_ns || time_ns <= target->books.exit_ns);
+}
+
+int target__take_event(struct target *target, const struct mapping_event *event)
+{
+	char root[32];
+	const struct mapped_file file = {
+		.pid = target->pid,
+		.user = target->mappings.user,
+		.start = event->start,
+		.end = event->end,
+		.dev = event->dev,
+		.inode = event->inode,
+		.build_id = *event->build_id ? event->build_id : NULL,
+		.path = event->path,
+		.root = root,
+	};
+	const struct mapping *mapping;
+	int err = 0;
+
+	if (!target__was_there(target, event->time_ns))
+		return 0; /* of another process with its pid */
+	if (is_of_next_program(target, event))
+		return 0;
+	target->is_touched = true;
+	target->exec_event_cnt += is_new_exec(target, event);
+	if (event->time_ns < target->mapped_ns)
+		return 0;
+	if (event->is_exec)
+		return begin_image(target, event->time_ns);
+	find_root(root, target);
+	if (target->is_exe_due && *event->path == '/')
+		err = replace(&target->exe, strdup(event->path));
+	target->is_exe_due &= *event->path != '/';
+	if (!err)
+		err = mappings_add(&target->mappings, &file, event->offset);
+	mapping = err ? NULL : mappings_find(&target->mappings, event->start);
+	return mapping ? see(target, mapping->object, event->time_ns) : err;
+}
+
+void target__skip_events(struct target *target, const struct mapping_event *event)
+{
+	if (is_of_next_program(target, event))
+		return;
+	target->is_touched = true;
+	target->mappings.skipped_nr += event->skipped_nr ?: 1;
+}
+
+bool target__is_over(const struct target *target)
+{
+	struct pollfd end = { .fd = target->pidfd, .events = POLLIN };
+
+	return target->pidfd < 0 ? target->books.exit_ns || target->is_gone : poll(&end, 1, 0) > 0;
+}
+
+void target__forget_traces(struct target *target)
+{
+	target->place_nr = 0;
+	target->traceback_nr = 0;
+	target->frames_unmapped = 0;
+	target->others = (struct churn){};
+	target->summed_nr = 0;
+	idmap_release(&target->traceback_ids);
+}
+
+int target__forget_image(struct target *target)
+{
+	target->exec_cnt = target->books.exec_cnt;
+	target->is_touched = true;
+	target->is_named = false;
+	target__forget_traces(target);
+	if (target->exec_event_cnt >= target->exec_cnt)
+		return target__read_identity(target);
+	target->exec_event_cnt = target->exec_cnt;
+	return begin_image(target, now_ns());
+}
+
+void targets_images(struct target *const *target, size_t nr, uint64_t *ret_image)
+{
+	for (size_t i = 0; i < nr; i++) {
+		ret_image[2 * i] = target[i]->drained.image;
+		ret_image[2 * i + 1] = target[i]->books.image;
+	}
+	qsort(ret_image, 2 * nr, sizeof(*ret_image), compare_images);
+}
+
+void target__free(struct target *target)
+{
+	if (!target)
+		return;
+	if (target->pidfd >= 0)
+		close(target->pidfd);
+	pausing_release(&target->own_pausing);
+	mappings_release(&target->mappings);
+	idmap_release(&target->traceback_ids);
+	free(target->seen);
+	free(target->place);
+	free(target->traceback);
+	free(target->comm);
+	free(target->exe);
+	free(target->cmdline);
+	free(target->cgroup);
+	free(target);
+}

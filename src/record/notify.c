@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "record/notify.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/units.h"
+
+#define MESSAGE_MAX 1024
+#define STATUS_MAX 512
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* An abstract name has a zero byte for its @, and no end but its length. */
+static int read_address(struct notify *notify, const char *name)
+{
+	size_t len = strlen(name);
+
+	if ((*name != '/' && *name != '@') || len < 2)
+		return -EAFNOSUPPORT;
+	if (len >= sizeof(notify->to.sun_path))
+		return -ENAMETOOLONG;
+	notify->to.sun_family = AF_UNIX;
+	memcpy(notify->to.sun_path, name, len + 1);
+	notify->to_bytes = offsetof(struct sockaddr_un, sun_path) + len + (*name == '/');
+	if (*name == '@')
+		notify->to.sun_path[0] = '\0';
+	return 0;
+}
+
+/* Where a PID is named, it is for that process. */
+static uint64_t read_watchdog(void)
+{
+	const char *text = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+	uint64_t usec = 0;
+
+	if (!text || (pid && strtol(pid, NULL, 10) != getpid()))
+		return 0;
+	return sscanf(text, "%" SCNu64, &usec) == 1 && usec < UINT64_MAX / 1000 ? usec * 1000 : 0;
+}
+
+static int open_socket(struct notify *notify)
+{
+	const struct timeval patience = { .tv_sec = 1 };
+
+	notify->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (notify->fd < 0)
+		return -errno;
+	setsockopt(notify->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	return 0;
+}
+
+int notify__open(struct notify *notify)
+{
+	const char *name = getenv("NOTIFY_SOCKET");
+	int err = 0;
+
+	*notify = (struct notify){ .fd = -1 };
+	if (name && *name)
+		err = read_address(notify, name) ?: open_socket(notify);
+	if (notify->fd >= 0)
+		notify->watchdog_ns = read_watchdog();
+	unsetenv("NOTIFY_SOCKET");
+	unsetenv("WATCHDOG_USEC");
+	unsetenv("WATCHDOG_PID");
+	return err;
+}
+
+/* A status that does not fit is cut: the lines before it matter more. */
+static int tell(const struct notify *notify, int flags, const char *state, const char *status)
+{
+	char text[MESSAGE_MAX], clean[STATUS_MAX];
+	ssize_t sent;
+	int len;
+
+	if (notify->fd < 0)
+		return 0;
+	len = snprintf(text, sizeof(text), "%s%s%s", state, status ? "STATUS=" : "",
+		       status ? clean_text(clean, sizeof(clean), status) : "");
+	while ((sent = sendto(notify->fd, text, len, flags | MSG_NOSIGNAL,
+			      (const struct sockaddr *)&notify->to, notify->to_bytes)) < 0 &&
+	       errno == EINTR)
+		;
+	return sent < 0 ? -errno : 0;
+}
+
+int notify__ready(struct notify *notify, const char *status)
+{
+	notify->alive_ns = now_ns();
+	return tell(notify, 0, "READY=1\nWATCHDOG=1\n", status);
+}
+
+void notify__status(const struct notify *notify, const char *status)
+{
+	tell(notify, MSG_DONTWAIT, "", status);
+}
+
+uint64_t notify__due_ns(const struct notify *notify)
+{
+	return notify->watchdog_ns ? notify->alive_ns + notify->watchdog_ns / 2 : UINT64_MAX;
+}
+
+/* What a busy manager did not take is told again at the next occasion. */
+void notify__alive(struct notify *notify)
+{
+	uint64_t now = now_ns();
+
+	if (now >= notify__due_ns(notify) && !tell(notify, MSG_DONTWAIT, "WATCHDOG=1\n", NULL))
+		notify->alive_ns = now;
+}
+
+void notify__stopping(const struct notify *notify, const char *status)
+{
+	tell(notify, 0, "STOPPING=1\n", status);
+}
+
+void notify__close(struct notify *notify)
+{
+	if (notify->fd >= 0)
+		close(notify->fd);
+	notify->fd = -1;
+	notify->watchdog_ns = 0;
+}

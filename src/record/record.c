@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "record/record.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/reason.h"
+#include "cli/cmd.h"
+#include "collect.h"
+#include "record/record_state.h"
+#include "snapshot.h"
+
+/* Who has come to be admitted otherwise than by fork and exec is found each interval, and so often. */
+#define ADMIT_EVERY_NS (5 * SECOND_NS)
+
+/* Between passes that were not due yet, however little room there is. */
+#define EARLY_EVERY_NS (SECOND_NS / 2)
+
+/* While nothing else happens what is told of ourselves is not older. */
+#define METRICS_EVERY_NS (15 * SECOND_NS)
+
+static void admit(struct record *record)
+{
+	struct reason why = {};
+	bool fails = collector__admit(record->collector, &why) < 0;
+
+	if (fails)
+		record__say_failure(record, &why);
+	record__set_trouble(record, TROUBLE_ADMIT, fails);
+	record->admitted_ns = now_ns();
+}
+
+static void count_pass(struct record *record)
+{
+	if (++record->passes == record->options->count)
+		record->stop = true;
+}
+
+static void take_interval(struct record *record)
+{
+	admit(record);
+	record__pass(record, TRIGGER_INTERVAL);
+	record->next_ns += record->options->interval_ns;
+	if (record->next_ns < now_ns()) /* slower than the interval: skip, do not pile up */
+		record->next_ns = now_ns() + record->options->interval_ns;
+	count_pass(record);
+}
+
+/* ---- when ---- */
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t end_ns(const struct record *record)
+{
+	uint64_t duration_ns = record->options->duration_ns;
+
+	return duration_ns ? record->started_ns + duration_ns : UINT64_MAX;
+}
+
+static int wait_ms(uint64_t now, uint64_t due)
+{
+	return due > now ? (due - now + 999999) / 1000000 : 0;
+}
+
+/* News wait till they are many, unless a trigger or a budget is waiting for them; signals and times do not. */
+static void wait_for_events(const struct record *record)
+{
+	struct pollfd fds[] = {
+		{ .fd = record->signal_fd, .events = POLLIN },
+		{ .fd = collector__event_fd(record->collector), .events = POLLIN },
+	};
+	uint64_t now = now_ns(), due = least(record->next_ns, end_ns(record));
+	bool is_prompt = record->options->has_budget || triggers__any(&record->options->triggers);
+
+	due = least(due, notify__due_ns(&record->notify));
+	if (record->due.is_soon)
+		due = least(due, record->due_again_ns);
+	if (!is_prompt && !poll(fds, 1, wait_ms(now, least(due, record->looked_ns + LOOK_EVERY_NS))))
+		now = now_ns();
+	if (!fds[0].revents && now < due)
+		poll(fds, 2, wait_ms(now, least(due, now + SECOND_NS)));
+}
+
+/* While a pass or a look takes long: we are alive, and a signal is seen to soon. */
+static bool is_signalled(void *record_)
+{
+	struct record *record = record_;
+	struct pollfd signals = { .fd = record->signal_fd, .events = POLLIN };
+
+	notify__alive(&record->notify);
+	return poll(&signals, 1, 0) > 0;
+}
+
+static void take_signals(struct record *record)
+{
+	struct signalfd_siginfo info;
+
+	while (read(record->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGUSR1) {
+			admit(record);
+			record__pass(record, TRIGGER_SIGNAL);
+			count_pass(record);
+			continue;
+		}
+		if (info.ssi_signo == SIGUSR2)
+			continue; /* traces of everybody are not cleared by accident */
+		record->stop = true;
+		record->is_fresh = false; /* the last one is of now */
+	}
+}
+
+static void stop_if_blind(struct record *record)
+{
+	if (!collector__is_blind(record->collector))
+		return;
+	record->stop = true;
+	record->status = EXIT_FAILED;
+}
+
+/* Snapshots of those whose trigger says so, and of who has ended meanwhile. */
+static void take_due(struct record *record)
+{
+	if (now_ns() < record->due_again_ns)
+		return;
+	due_find(&record->due, record->collector, &record->options->triggers);
+	if (!record->due.process_nr)
+		return;
+	record__pass(record, TRIGGER_END);
+	record->due.is_soon = true;
+}
+
+static void do_what_is_due(struct record *record)
+{
+	struct collector_health health;
+	uint64_t now = now_ns();
+
+	collector__get_health(record->collector, &health);
+	if (now >= end_ns(record))
+		record->stop = true;
+	else if (now >= record->next_ns)
+		take_interval(record);
+	else if (health.is_drain_due && now >= record->passed_ns + EARLY_EVERY_NS)
+		record__pass(record, TRIGGER_END);
+	else if (now >= record->admitted_ns + ADMIT_EVERY_NS)
+		admit(record);
+	else
+		take_due(record);
+	if (now_ns() >= record->told_ns + METRICS_EVERY_NS)
+		record__tell_metrics(record);
+	if (!record->options->is_everyone && !collector__process_nr(record->collector))
+		record->stop = record->is_fresh = true;
+}
+
+static void look(struct record *record)
+{
+	collector__refresh(record->collector);
+	record->looked_ns = now_ns();
+	record->is_fresh = false;
+	record__say_notes(record);
+	stop_if_blind(record);
+	notify__alive(&record->notify);
+}
+
+/* Who is there by now is recorded; those who come are from their exec on. */
+static void begin(struct record *record)
+{
+	size_t nr;
+	char text[64];
+
+	admit(record);
+	record__say_notes(record);
+	nr = collector__process_nr(record->collector);
+	snprintf(text, sizeof(text), "recording %zu process%s", nr, nr == 1 ? "" : "es");
+	puts(text);
+	fflush(stdout);
+	if (notify__ready(&record->notify, text))
+		say("the service manager was not told that the recording has begun");
+	record->next_ns = record->started_ns + record->options->interval_ns;
+	record__tell_metrics(record);
+}
+
+static void end(struct record *record)
+{
+	bool is_over = now_ns() >= end_ns(record);
+
+	notify__stopping(&record->notify, "taking last snapshots");
+	record->is_last = true;
+	if (!record->is_fresh)
+		record__pass(record, is_over ? TRIGGER_DURATION : TRIGGER_LAST);
+	status_line_clear(&record->line);
+	record__say_notes(record);
+}
+
+static void record_until_told_to_stop(struct record *record)
+{
+	begin(record);
+	while (!record->stop) {
+		status_line_everyone(&record->line, record->collector,
+				     (now_ns() - record->started_ns) / SECOND_NS);
+		wait_for_events(record);
+		look(record);
+		take_signals(record);
+		if (!record->stop)
+			do_what_is_due(record);
+	}
+	end(record);
+}
+
+int record_everyone(const struct record_options *options, struct collector *collector, int signal_fd)
+{
+	struct record record = {
+		.record_options = options,
+		.options = &options->recording,
+		.collector = collector,
+		.signal_fd = signal_fd,
+		.started_ns = now_ns(),
+		.report = { .began_wall_ns = record_time_ns(CLOCK_REALTIME), .max_disk_bytes = options->bounds.max_disk_bytes },
+	};
+	struct reason why = { "out of memory" };
+
+	last_share_init(&record.last_share, options->recording.interval_ns);
+	record.batch = snapshot_batch__new();
+	if (record.batch)
+		record.archive = archive__open(options->recording.dir, &options->bounds, &why);
+	if (!record.archive) {
+		snapshot_batch__free(record.batch);
+		return say_failure("%s", why.text);
+	}
+	if (notify__open(&record.notify))
+		say("the service manager cannot be told anything: NOTIFY_SOCKET is no address");
+	collector__set_between(collector, is_signalled, &record);
+	record_until_told_to_stop(&record);
+	collector__set_between(collector, NULL, NULL);
+	notify__close(&record.notify);
+	due_release(&record.due);
+	snapshot_batch__free(record.batch);
+	archive__close(record.archive);
+	return record.trouble ? EXIT_FAILED : record.status;
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/reason.h"
+#include "base/units.h"
+#include "cli/cmd.h"
+#include "collect.h"
+#include "record/record_state.h"
+#include "snapshot.h"
+
+uint64_t record_time_ns(int clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
+static void say_note(struct record *record, char *note)
+{
+	status_line_clear(&record->line);
+	say("%s", note);
+	free(note);
+}
+
+void record__say_notes(struct record *record)
+{
+	char *note;
+
+	while ((note = collector__next_note(record->collector)))
+		say_note(record, note);
+	while ((note = archive__next_note(record->archive)))
+		say_note(record, note);
+}
+
+void record__say_failure(struct record *record, const struct reason *why)
+{
+	status_line_clear(&record->line);
+	say_failure("%s", why->text);
+}
+
+void record__set_trouble(struct record *record, enum trouble trouble, bool is_there)
+{
+	record->trouble = is_there ? record->trouble | trouble : record->trouble & ~trouble;
+}
+
+/* ---- who looks after us ---- */
+
+/* Said when it begins: it is tried again each time. */
+void record__tell_metrics(struct record *record)
+{
+	const char *path = record->record_options->metrics;
+	struct reason why = {};
+	int err = path ? report_metrics(&record->report, record->collector, record->archive, path, &why) : 0;
+
+	if (err && !(record->trouble & TROUBLE_METRICS))
+		record__say_failure(record, &why);
+	record__set_trouble(record, TROUBLE_METRICS, err);
+	record->told_ns = now_ns();
+}
+
+/* One line, and none for an early pass without a snapshot. */
+static void tell_pass(struct record *record, uint64_t begun_ns, uint64_t saved_nr)
+{
+	char text[256];
+
+	if (!record->is_fresh && !saved_nr)
+		return;
+	report_line(text, sizeof(text), record->collector, saved_nr, record->passed_ns - begun_ns);
+	status_line_clear(&record->line);
+	puts(text);
+	fflush(stdout);
+	notify__status(&record->notify, text);
+}
+
+/* ---- a pass ---- */
+
+static enum trigger trigger_of_end(const struct record *record, const struct process_view *view)
+{
+	return view->is_oom_victim && record->options->triggers.on_oom ? TRIGGER_OOM : TRIGGER_END;
+}
+
+static void say_oom_kill(struct record *record, const struct process_view *view, const char *path)
+{
+	char comm[64];
+
+	status_line_clear(&record->line);
+	say("%s (%d) was killed by the OOM killer; its last snapshot is %s",
+	    clean_text(comm, sizeof(comm), view->comm), view->pid, path);
+}
+
+static void take_saved(struct record *record, const char *path)
+{
+	record->report.saved_nr++;
+	archive__saved(record->archive, path);
+}
+
+static void take_lost(struct record *record, const struct batched *lost, int err, const struct reason *why)
+{
+	archive__lost(record->archive, err, why);
+	record->lost_nr++;
+	if (!lost->is_last)
+		return;
+	archive__lost_last(record->archive, lost->comm, lost->pid);
+	record->status = EXIT_FAILED;
+}
+
+static void take_written(void *record_, uint64_t pid, const char *path, int err,
+			 const struct reason *why)
+{
+	struct record *record = record_;
+	const struct batched *written = &record->batched[record->told_nr++];
+
+	notify__alive(&record->notify);
+	if (!err) {
+		take_saved(record, path);
+		return;
+	}
+	collector__note_unsaved(record->collector, pid);
+	take_lost(record, written, err, why);
+}
+
+static void publish(struct record *record)
+{
+	record->told_nr = 0;
+	snapshot_batch__publish(record->batch, take_written, record);
+	record->batched_nr = 0;
+	notify__alive(&record->notify);
+}
+
+/* Whose snapshot comes next; where it is not put into the batch the one after it has that place. */
+static const struct batched *note_next(struct record *record, const struct process_view *view)
+{
+	struct batched *next = &record->batched[record->batched_nr];
+
+	*next = (struct batched){ .pid = view->pid, .is_last = view->is_final };
+	snprintf(next->comm, sizeof(next->comm), "%s", view->comm);
+	return next;
+}
+
+/* What is told of in a line is on the disk by then. It is not tried again, also where it fails. */
+static void save(struct record *record, size_t i, const struct process_view *view,
+		 enum trigger trigger)
+{
+	bool is_told = view->is_final && view->is_oom_victim;
+	const struct save_options options = {
+		.dir = record->options->dir,
+		.trigger = trigger_name(view->is_final ? trigger_of_end(record, view) : trigger),
+		.is_compact = record->options->is_compact,
+		.label = record->options->label,
+		.label_nr = record->options->label_nr,
+		.batch = is_told ? NULL : record->batch,
+	};
+	const struct batched *next = note_next(record, view);
+	struct reason why = { "out of memory" };
+	char *path = NULL;
+	int err = collector__save_view(record->collector, i, &options, &path, &why);
+
+	if (err) {
+		take_lost(record, next, err, &why);
+	} else if (is_told) {
+		take_saved(record, path);
+		say_oom_kill(record, view, path);
+	}
+	record->batched_nr = snapshot_batch__nr(record->batch);
+	free(path);
+	notify__alive(&record->notify);
+	if (snapshot_batch__nr(record->batch) >= BATCH_MAX)
+		publish(record);
+}
+
+/* Writing may take long: what happens meanwhile is looked at. */
+static bool look_between(struct record *record)
+{
+	if (now_ns() - record->looked_ns < LOOK_EVERY_NS)
+		return false;
+	collector__refresh(record->collector);
+	record->looked_ns = now_ns();
+	return true;
+}
+
+/* Whether a pass of which all get a snapshot, or those that are due, has one of this process. */
+static enum trigger trigger_in_pass(const struct record *record, const struct process_view *view,
+				    enum trigger trigger)
+{
+	if (view->is_vforked || !view->is_unsaved)
+		return TRIGGER_NONE;
+	if (view->is_final)
+		return TRIGGER_END;
+	if (view->is_empty)
+		return TRIGGER_NONE;
+	return trigger != TRIGGER_END ? trigger : due_trigger(&record->due, view->pid);
+}
+
+/* A signal to end that nobody has taken in yet. */
+static bool is_told_to_end(void)
+{
+	sigset_t waiting;
+
+	return !sigpending(&waiting) && (sigismember(&waiting, SIGTERM) || sigismember(&waiting, SIGINT));
+}
+
+#define LAST_PASS_NS (60 * SECOND_NS) /* a service manager waits for longer (TimeoutStopSec) */
+
+/*
+ * A pass that is not the last one ends at a signal, as the last one has all of it. The last one ends at another
+ * signal, and after a minute: a process can make its own snapshot as expensive as it likes.
+ */
+static bool is_over(const struct record *record, uint64_t begun_ns)
+{
+	return is_told_to_end() || (record->is_last && now_ns() - begun_ns > LAST_PASS_NS);
+}
+
+static void give_up_rest(struct record *record, enum trigger trigger)
+{
+	struct process_view view;
+	size_t nr = 0;
+
+	for (size_t i = 0; i < collector__process_nr(record->collector); i++) {
+		collector__view(record->collector, i, &view);
+		nr += trigger_in_pass(record, &view, trigger) != TRIGGER_NONE;
+	}
+	if (!nr)
+		return;
+	record->lost_nr += nr;
+	record->status = EXIT_FAILED;
+	status_line_clear(&record->line);
+	say("%zu last snapshot%s given up: %s", nr, nr == 1 ? " was" : "s were",
+	    is_told_to_end() ? "a second signal came" : "the others took a minute");
+}
+
+/* The next pass has it. */
+static bool can_wait(const struct record *record, const struct process_view *view)
+{
+	return view->is_final && !last_share_allows(&record->last_share, view->user);
+}
+
+static void save_next(struct record *record, size_t i, const struct process_view *view, enum trigger trigger)
+{
+	uint64_t begun_ns = now_ns();
+
+	save(record, i, view, trigger);
+	if (view->is_final)
+		last_share_take(&record->last_share, view->user, now_ns() - begun_ns);
+}
+
+/* Each has what is its share; whole: and what is more. False: it ended before it had all. */
+static bool save_some(struct record *record, enum trigger trigger, uint64_t begun_ns, bool whole)
+{
+	for (size_t i = 0; i < collector__process_nr(record->collector);) {
+		enum trigger because;
+		struct process_view view;
+
+		collector__view(record->collector, i, &view);
+		because = trigger_in_pass(record, &view, trigger);
+		if (!because || (!whole && can_wait(record, &view))) {
+			i++;
+			continue;
+		}
+		if (is_over(record, begun_ns)) {
+			publish(record);
+			if (record->is_last)
+				give_up_rest(record, trigger);
+			return false;
+		}
+		save_next(record, i, &view, because);
+		if (view.is_final)
+			collector__forget_view(record->collector, i);
+		else
+			i++;
+		if (look_between(record))
+			i = 0; /* others may have that place by now */
+	}
+	publish(record);
+	return true;
+}
+
+/* False: it ended before it had all that it should have. Nothing waits for longer than the last one. */
+static bool save_all(struct record *record, enum trigger trigger, uint64_t begun_ns)
+{
+	last_share_advance(&record->last_share, begun_ns);
+	return save_some(record, trigger, begun_ns, false) &&
+	       (!record->is_last || save_some(record, trigger, begun_ns, true));
+}
+
+/* A pass without any snapshot does not show that they can be written again. */
+static void judge_saves(struct record *record, uint64_t saved_nr, uint64_t lost_nr)
+{
+	if (saved_nr || lost_nr)
+		record__set_trouble(record, TROUBLE_SAVE, lost_nr);
+}
+
+/* TRIGGER_END: of those that have ended, and those that are due. */
+void record__pass(struct record *record, enum trigger trigger)
+{
+	uint64_t begun_ns = now_ns(), saved_before = record->report.saved_nr, lost_before = record->lost_nr;
+	struct reason why = {};
+	int err;
+
+	archive__make_room(record->archive);
+	err = collector__drain(record->collector, &why);
+	notify__alive(&record->notify);
+	record->report.drain_nr++;
+	record->report.drain_ns += now_ns() - begun_ns;
+	record__set_trouble(record, TROUBLE_DRAIN, err);
+	if (err) {
+		record__say_failure(record, &why);
+	} else {
+		if (save_all(record, trigger, begun_ns))
+			collector__end_pass(record->collector);
+		record->report.last_pass_wall_ns = record_time_ns(CLOCK_REALTIME);
+	}
+	archive__make_room(record->archive);
+	judge_saves(record, record->report.saved_nr - saved_before, record->lost_nr - lost_before);
+	record->due.process_nr = 0;
+	record->is_fresh = trigger != TRIGGER_END;
+	record->passed_ns = now_ns();
+	/* The next triggered one leaves as much time to the rest as this one has taken. */
+	record->due_again_ns = 2 * record->passed_ns - begun_ns;
+	tell_pass(record, begun_ns, record->report.saved_nr - saved_before);
+	record__tell_metrics(record);
+}

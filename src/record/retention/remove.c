@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which snapshots go, in which order, and how. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "record/retention/private.h"
+
+#define SECOND_NS 1000000000ULL
+#define WORK_NS (2 * SECOND_NS) /* who records must not wait for longer */
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
+/* The folder of the last one stays open: the next one is often its neighbour. */
+struct remover {
+	struct archive *archive;
+	uint64_t oldest_ms; /* that may stay */
+	uint64_t end_ns; /* till when it may work */
+	enum news_kind kind;
+	int dir_fd, folder_fd;
+	uint32_t folder;
+};
+
+/* ---- one snapshot ---------------------------------------------------------------------------- */
+
+static bool is_one_of(int err, const int *errs, size_t nr)
+{
+	while (nr--)
+		if (errs[nr] == -err)
+			return true;
+	return false;
+}
+
+/* It, or its folder, is not there any more, or is something else. */
+static bool is_gone(int err)
+{
+	static const int errs[] = { ENOENT, ENOTDIR, ELOOP };
+
+	return is_one_of(err, errs, ARRAY_SIZE(errs));
+}
+
+/* Of this one: the next one may well be removed. */
+static bool is_stuck(int err)
+{
+	static const int errs[] = { EPERM, EACCES, EBUSY, EISDIR };
+
+	return is_one_of(err, errs, ARRAY_SIZE(errs));
+}
+
+static void close_folder(struct remover *remover)
+{
+	if (remover->folder_fd >= 0)
+		close(remover->folder_fd);
+	remover->folder_fd = -1;
+}
+
+static int open_folder(struct remover *remover, uint32_t id)
+{
+	const struct archive *archive = remover->archive;
+	const struct folder *folder = &archive->folder[id];
+	int host_fd;
+
+	if (remover->folder_fd >= 0 && remover->folder == id)
+		return 0;
+	close_folder(remover);
+	host_fd = open_folder_below(remover->dir_fd, archive->host[folder->host].name);
+	if (host_fd < 0)
+		return host_fd;
+	remover->folder_fd = open_folder_below(host_fd, folder->name);
+	remover->folder = id;
+	close(host_fd);
+	return remover->folder_fd < 0 ? remover->folder_fd : 0;
+}
+
+/* Where it holds something that is not ours, it stays, and is not ours either. */
+static void remove_folder(struct remover *remover, uint32_t id)
+{
+	struct archive *archive = remover->archive;
+	const struct host *host = &archive->host[archive->folder[id].host];
+	int host_fd = open_folder_below(remover->dir_fd, host->name);
+
+	close_folder(remover);
+	if (host_fd >= 0) {
+		unlinkat(host_fd, archive->folder[id].name, AT_REMOVEDIR);
+		close(host_fd);
+	}
+	archive_forget_folder(archive, id);
+}
+
+static void count_removed(struct remover *remover, const struct archived *item)
+{
+	uint64_t bytes = (uint64_t)item->blocks * BLOCK_BYTES;
+
+	remover->archive->totals.removed++;
+	remover->archive->totals.removed_bytes += bytes;
+	add_news(remover->archive, remover->kind, 1, bytes);
+}
+
+/* 0: it is not among ours any more. */
+static int remove_snapshot(struct remover *remover, const struct archived *item)
+{
+	char name[STAMP_TEXT_MAX];
+	int err = open_folder(remover, item->folder);
+
+	if (!err && unlinkat(remover->folder_fd, stamp_text(name, item->stamp), 0))
+		err = -errno;
+	if (is_stuck(err))
+		add_news(remover->archive, NEWS_STUCK, 1, (uint64_t)item->blocks * BLOCK_BYTES);
+	else if (!err)
+		count_removed(remover, item);
+	else if (!is_gone(err))
+		return err;
+	if (archive_forget(remover->archive, item))
+		remove_folder(remover, item->folder);
+	return 0;
+}
+
+/* ---- which ones ------------------------------------------------------------------------------ */
+
+static bool is_over(const struct archive *archive)
+{
+	uint64_t most = archive->bounds.max_disk_bytes;
+
+	return most && archive->blocks * BLOCK_BYTES > most;
+}
+
+typedef bool (*judge_fn)(const struct remover *remover, const struct archived *item);
+
+static bool is_too_old(const struct remover *remover, const struct archived *item)
+{
+	return stamp_ms(item->stamp) < remover->oldest_ms;
+}
+
+static bool is_too_much(const struct remover *remover, const struct archived *item)
+{
+	(void)item;
+	return is_over(remover->archive);
+}
+
+static bool always(const struct remover *remover, const struct archived *item)
+{
+	(void)remover, (void)item;
+	return true;
+}
+
+/*
+ * Of the processes with more than half of what the one with most had, every second one. The first
+ * stays, unless there is only the newest besides.
+ */
+static bool is_second(const struct remover *remover, const struct archived *item)
+{
+	const struct sweep *sweep = &remover->archive->sweep;
+	struct folder *folder = &remover->archive->folder[item->folder];
+	bool is_due;
+
+	if (item->stamp == folder->newest || folder->nr <= sweep->most / 2)
+		return false;
+	if (folder->sweep != sweep->nr) {
+		folder->sweep = sweep->nr;
+		folder->is_due = folder->nr == 2;
+	}
+	is_due = folder->is_due;
+	folder->is_due = !is_due;
+	return is_due;
+}
+
+static bool is_late(const struct remover *remover)
+{
+	return monotonic_ns() >= remover->end_ns;
+}
+
+/*
+ * From the item at `from` on, while there is need and time; closes the ranks. *ret_next is the first that was not
+ * looked at. An item whose removal failed stays, and is that one.
+ */
+static int remove_from(struct remover *remover, size_t from, judge_fn is_needed, judge_fn is_due,
+		       size_t *ret_next)
+{
+	struct archive *archive = remover->archive;
+	struct archived *item = archive->item;
+	size_t kept = from, i = from;
+	int err = 0;
+
+	for (; i < archive->item_nr && is_needed(remover, &item[i]) && !is_late(remover); i++) {
+		if (!is_due(remover, &item[i])) {
+			item[kept++] = item[i];
+			continue;
+		}
+		err = remove_snapshot(remover, &item[i]);
+		if (err)
+			break;
+	}
+	if (kept < i)
+		memmove(&item[kept], &item[i], (archive->item_nr - i) * sizeof(*item));
+	archive->item_nr -= i - kept;
+	*ret_next = kept;
+	return err;
+}
+
+/* ---- the order ------------------------------------------------------------------------------- */
+
+static uint32_t most_of_one(const struct archive *archive)
+{
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < archive->folder_nr; i++)
+		if (archive->folder[i].host != FOLDER_GONE && archive->folder[i].nr > most)
+			most = archive->folder[i].nr;
+	return most;
+}
+
+static size_t index_of(const struct archive *archive, const struct archived *wanted)
+{
+	size_t low = 0, high = archive->item_nr;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (archived_order(&archive->item[middle], wanted) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* From where the last one ended to the newest, then from the oldest on, with another `most`. */
+static int thin(struct remover *remover)
+{
+	struct archive *archive = remover->archive;
+	struct sweep *sweep = &archive->sweep;
+	int err = 0;
+
+	while (is_over(archive) && !is_late(remover) && !err) {
+		size_t next = index_of(archive, &sweep->from);
+
+		if (next == archive->item_nr || sweep->most < 2) {
+			*sweep = (struct sweep){ .nr = sweep->nr + 1, .most = most_of_one(archive) };
+			next = 0;
+		}
+		if (sweep->most < 2)
+			break;
+		err = remove_from(remover, next, is_too_much, is_second, &next);
+		sweep->from = next < archive->item_nr ? archive->item[next] :
+							(struct archived){ .stamp = UINT64_MAX };
+	}
+	return err;
+}
+
+static int remove_all(struct remover *remover, uint64_t time_ms)
+{
+	struct archive *archive = remover->archive;
+	uint64_t keep_ms = archive->bounds.keep_ns / 1000000;
+	size_t next;
+	int err = 0;
+
+	remover->oldest_ms = keep_ms && keep_ms < time_ms ? time_ms - keep_ms : 0;
+	remover->kind = NEWS_OLD;
+	err = remove_from(remover, 0, is_too_old, always, &next);
+	remover->kind = NEWS_THINNED;
+	if (!err)
+		err = thin(remover);
+	return err ?: remove_from(remover, 0, is_too_much, always, &next);
+}
+
+int archive_remove(struct archive *archive, uint64_t time_ms)
+{
+	struct remover remover = {
+		.archive = archive,
+		.dir_fd = archive_open_dir(archive),
+		.folder_fd = -1,
+		.end_ns = monotonic_ns() + WORK_NS,
+	};
+	int err;
+
+	if (remover.dir_fd < 0)
+		return remover.dir_fd;
+	err = remove_all(&remover, time_ms);
+	close_folder(&remover);
+	close(remover.dir_fd);
+	return err;
+}

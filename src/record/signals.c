@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "record/recording.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int open_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN); /* who reads our paths may go; the last snapshot is still due */
+	signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE: an error of writing like others */
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+void pass_signal_on(pid_t child, const struct signalfd_siginfo *info)
+{
+	if (info->ssi_code <= 0)
+		kill(child, info->ssi_signo);
+}
+
+void pass_signals_on(int signal_fd, pid_t child)
+{
+	struct pollfd fds[] = {
+		{ .fd = signal_fd, .events = POLLIN },
+		{ .fd = syscall(SYS_pidfd_open, child, 0), .events = POLLIN },
+	};
+	struct signalfd_siginfo info;
+
+	while (fds[1].fd >= 0 && !fds[1].revents) {
+		poll(fds, 2, -1);
+		while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
+			if (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2)
+				pass_signal_on(child, &info);
+	}
+	if (fds[1].fd >= 0)
+		close(fds[1].fd);
+}

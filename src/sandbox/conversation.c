@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "sandbox/conversation.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND_NS 1000000000ull
+#define START_NS (10 * SECOND_NS) /* a reader that is not ready by then never will be */
+#define WAIT_FACTOR 5		  /* of waiting for processor time: the machine may be busy */
+#define IDLE_NS (5 * SECOND_NS)   /* of waiting for nothing that could come */
+#define FAILURES_MAX 6		  /* that count: 2^6 times less time */
+#define SLICE_NS (CHANNEL_SLICE_MS * 1000000ull)
+
+/* ---- what the reader has used ---- */
+
+/* 0 where it is gone. */
+static uint64_t cpu_ns_of(pid_t pid)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &used))
+		return 0;
+	return used.tv_sec * SECOND_NS + used.tv_nsec;
+}
+
+/* A line of /proc/PID/status, in bytes; 0 where it is gone. */
+static uint64_t memory_of(pid_t pid, const char *name)
+{
+	char path[64], line[256];
+	unsigned long long kib = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, strlen(name)))
+			sscanf(line + strlen(name), ": %llu", &kib);
+	if (file)
+		fclose(file);
+	return kib << 10;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
+/* Who reads files computes, or waits for a disk. This one sleeps, or somebody has stopped it. */
+static bool is_idle(pid_t pid)
+{
+	char path[64], state = '\0';
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (fscanf(file, "%*d %*s %c", &state) != 1)
+		state = '\0';
+	fclose(file);
+	return state == 'S' || state == 'T' || state == 't';
+}
+
+/* If we have been stopped for a while, that is not its fault. */
+static void count_waiting(struct parser *parser)
+{
+	uint64_t now = now_ns(), step = now - parser->looked_at_ns;
+
+	if (step > 2 * SLICE_NS)
+		step = 2 * SLICE_NS;
+	parser->looked_at_ns = now;
+	parser->waited_ns += step;
+	parser->unjudged_ns += step;
+	if (parser->unjudged_ns < SLICE_NS)
+		return;
+	if (is_idle(parser->reader))
+		parser->idle_ns += parser->unjudged_ns;
+	parser->unjudged_ns = 0;
+}
+
+static int is_too_long(void *who)
+{
+	struct parser *parser = who;
+	uint64_t used = cpu_ns_of(parser->reader) - parser->cpu_ns_at_start;
+
+	count_waiting(parser);
+	if (used <= UINT64_MAX / 2 && used > parser->cpu_ns_left)
+		return -ETIMEDOUT;
+	if (parser->idle_ns > IDLE_NS)
+		return -ETIMEDOUT;
+	return parser->waited_ns > SECOND_NS + parser->cpu_ns_left * WAIT_FACTOR ? -ETIMEDOUT : 0;
+}
+
+static void begin_waiting(struct parser *parser, uint64_t cpu_ns_left, uint64_t cpu_ns_at_start)
+{
+	parser->cpu_ns_left = cpu_ns_left;
+	parser->cpu_ns_at_start = cpu_ns_at_start;
+	parser->waited_ns = parser->unjudged_ns = parser->idle_ns = 0;
+	parser->looked_at_ns = now_ns();
+}
+
+/*
+ * All the while that a reader is waited for, nothing else is done. So each that fails leaves the next
+ * one half of its time; a minute makes up for one. So do many that don't, if they take long together.
+ */
+static uint64_t share_of(struct parser *parser, uint64_t cpu_ns)
+{
+	uint64_t minutes = (now_ns() - parser->failed_at_ns) / (60 * SECOND_NS);
+
+	parser->failed_at_ns += minutes * 60 * SECOND_NS;
+	if (minutes)
+		parser->read_ns = 0;
+	parser->failed_nr -= minutes < parser->failed_nr ? minutes : parser->failed_nr;
+	return cpu_ns >> (parser->failed_nr < FAILURES_MAX ? parser->failed_nr : FAILURES_MAX);
+}
+
+static void count_failure(struct parser *parser)
+{
+	parser->read_ns = 0;
+	if (!parser->failed_nr)
+		parser->failed_at_ns = now_ns();
+	if (parser->failed_nr < FAILURES_MAX)
+		parser->failed_nr++;
+}
+
+static void count_reading(struct parser *parser, uint64_t cpu_ns)
+{
+	parser->read_ns += cpu_ns;
+	if (parser->read_ns > parser->options.cpu_ns / 2)
+		count_failure(parser);
+}
+
+/* ---- readers ---- */
+
+/* If memory runs short, it is the one to go, and not the recording. */
+static void offer_to_oom_killer(pid_t pid)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", pid);
+	file = fopen(path, "we");
+	if (!file)
+		return;
+	fputs("1000", file);
+	fclose(file);
+}
+
+static void leave(struct parser *parser)
+{
+	if (parser->channel.fd >= 0)
+		close(parser->channel.fd);
+	parser->channel.fd = -1;
+}
+
+/* How the last one ended in *ret_status, -1: there was none. */
+static int renew(struct parser *parser, int *ret_status)
+{
+	struct message ready;
+	int end[2], err;
+
+	leave(parser);
+	err = channel__pair(end);
+	if (err)
+		return err;
+	err = spawner__renew(&parser->spawner, end[1], &parser->reader, ret_status);
+	close(end[1]);
+	if (err) {
+		close(end[0]);
+		return err;
+	}
+	offer_to_oom_killer(parser->reader);
+	parser->channel = (struct channel){ end[0], is_too_long, parser };
+	parser->generation++;
+	parser->is_spent = parser->has_read = false;
+	begin_waiting(parser, START_NS, 0);
+	err = channel__head(&parser->channel, &ready, NULL);
+	if (err)
+		leave(parser);
+	parser->data_at_start = memory_of(parser->reader, "VmData");
+	return err;
+}
+
+/* It has nothing to say before it is asked: then it is gone, or not what it should be. */
+static bool is_waiting(const struct parser *parser)
+{
+	struct pollfd end = { .fd = parser->channel.fd, .events = POLLIN };
+
+	return parser->channel.fd >= 0 && !parser->is_spent && !poll(&end, 1, 0);
+}
+
+int conversation__begin(struct parser *parser, const char *object_path, uint64_t cpu_ns_left,
+			struct reason *why)
+{
+	int status, err = 0;
+
+	if (!is_waiting(parser))
+		err = renew(parser, &status);
+	if (err)
+		return reason_set(why, -EIO, "the process that reads such files is gone: %s",
+				  strerror(-err));
+	parser->has_read = true;
+	parser->object_path = object_path;
+	begin_waiting(parser, share_of(parser, cpu_ns_left), cpu_ns_of(parser->reader));
+	parser->rss_at_start = memory_of(parser->reader, "VmHWM");
+	parser->wants = 0;
+	return 0;
+}
+
+/* ---- answers ---- */
+
+static bool is_sound(const struct file_wanted *wanted)
+{
+	return wanted->kind <= DEBUG_SHARED && wanted->build_id_len <= sizeof(wanted->build_id) &&
+	       memchr(wanted->name, '\0', sizeof(wanted->name));
+}
+
+static int candidate_in(const struct parser *parser, size_t at, const struct debug_want *want)
+{
+	const struct parser_options *options = &parser->options;
+
+	return debug_file__candidate(at < options->debug_dir_nr ? options->debug_dir_fd[at] :
+								  parser->debug_root_fd,
+				     parser->object_path, want);
+}
+
+/* Of those that there are: whether it is right is for who asked, and then asks for the next. */
+static int find_candidate(const struct parser *parser, const struct debug_want *want)
+{
+	uint32_t nr = 0;
+
+	for (size_t i = 0; i <= parser->options.debug_dir_nr; i++) {
+		int fd = candidate_in(parser, i, want);
+
+		if (fd >= 0 && nr++ == want->nr)
+			return fd;
+		if (fd >= 0)
+			close(fd);
+	}
+	return -1;
+}
+
+/* Each candidate may be wanted, and one more each time. */
+static bool may_want(struct parser *parser)
+{
+	return parser->wants++ < WANTS_MAX * (parser->options.debug_dir_nr + 1);
+}
+
+static int give_file(struct parser *parser, const struct message *head)
+{
+	struct file_wanted wanted;
+	struct debug_want want;
+	int fd, err = -EPROTO;
+
+	if (head->bytes == sizeof(wanted) && may_want(parser))
+		err = channel__receive(&parser->channel, &wanted, sizeof(wanted));
+	if (!err && !is_sound(&wanted))
+		err = -EPROTO;
+	if (err)
+		return err;
+	want = (struct debug_want){
+		wanted.kind, wanted.build_id, wanted.build_id_len, wanted.name, wanted.nr,
+	};
+	fd = find_candidate(parser, &want);
+	err = channel__send(&parser->channel, fd < 0 ? HERE_IS_NONE : HERE_IS, NULL, 0, fd);
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+int conversation__answer(struct parser *parser, enum message_kind kind, uint32_t bytes_max,
+			 struct message *ret)
+{
+	int err;
+
+	do {
+		err = channel__head(&parser->channel, ret, NULL);
+		if (!err && ret->kind == WANT_FILE)
+			err = give_file(parser, ret);
+	} while (!err && ret->kind == WANT_FILE);
+	if (!err && (ret->kind != kind || ret->bytes > bytes_max))
+		err = -EPROTO;
+	return err;
+}
+
+/* ---- what came of it ---- */
+
+static int describe_end(const struct parser *parser, int err, int status, struct reason *why)
+{
+	if (err == -ETIMEDOUT)
+		return reason_set(why, -EIO, "reading it takes too long");
+	if (err == -EPROTO)
+		return reason_set(why, -EIO, "who read it gave an answer that makes no sense");
+	if (err == -E2BIG)
+		return reason_set(why, -EIO, "reading it takes more than %llu MiB of memory",
+				  (unsigned long long)parser->options.memory_bytes >> 20);
+	if (status != -1 && WIFSIGNALED(status))
+		return reason_set(why, -EIO, "the process that read it was ended by signal %d (%s)",
+				  WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return reason_set(why, -EIO, "the process that read it has ended");
+}
+
+/*
+ * Memory that could not be had makes libdw give up without a word. So a reader that has come near its
+ * limit with one question counts as one that has reached it.
+ */
+static int check_memory(struct parser *parser)
+{
+	uint64_t most = parser->options.memory_bytes / 4;
+
+	if (memory_of(parser->reader, "VmHWM") > parser->rss_at_start + 3 * most)
+		return -E2BIG;
+	if (memory_of(parser->reader, "VmData") > parser->data_at_start + 2 * most)
+		parser->is_spent = true;
+	return 0;
+}
+
+int conversation__end(struct parser *parser, int err, uint64_t *ret_cpu_ns, struct reason *why)
+{
+	uint64_t now = cpu_ns_of(parser->reader);
+	int status = -1;
+
+	*ret_cpu_ns = now > parser->cpu_ns_at_start ? now - parser->cpu_ns_at_start : 0;
+	if (!err)
+		err = check_memory(parser);
+	if (!err) {
+		count_reading(parser, *ret_cpu_ns);
+		return 0;
+	}
+	count_failure(parser);
+	renew(parser, &status);
+	return describe_end(parser, err, status, why);
+}

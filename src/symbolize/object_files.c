@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "symbolize/object_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "elf/object_facts.h"
+#include "elf/object_traits.h"
+#include "symbolize/frames.h"
+#include "symbolize/ordinary_file.h"
+#include "sandbox/parser.h"
+#include "symbols/debug_file.h"
+#include "symbols/symbols.h"
+
+/* ---- candidates ------------------------------------------------------------------------------ */
+
+/* Symbolic links, too, lead to what is below the root. */
+static int open_at_path(const struct naming *naming, const char *path)
+{
+	const struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	int path_fd, fd;
+
+	if (path[0] != '/')
+		return -ENOENT;
+	path_fd = syscall(SYS_openat2, naming->options.root_fd, path, &how, sizeof(how));
+	if (path_fd < 0)
+		return -errno;
+	fd = open_ordinary(path_fd);
+	close(path_fd);
+	return fd;
+}
+
+/* The first is at the path, then one in each directory of debug files. A descriptor or -errno. */
+static int open_candidate(const struct naming *naming, const struct object_file *file, size_t nr)
+{
+	int fd;
+
+	if (!nr)
+		return open_at_path(naming, file->path);
+	fd = debug_file__object(naming->options.debug_dir_fd[nr - 1], file->build_id);
+	return fd < 0 ? -ENOENT : fd;
+}
+
+/* Whether it is the one that was recorded; else why not. */
+static bool is_right(const struct naming *naming, const struct object_file *file, int fd,
+		     struct reason *why)
+{
+	struct object_facts facts;
+	bool is_same;
+
+	if (parser__facts(naming->parser, fd, NULL, &facts, why))
+		return false;
+	is_same = !strcmp(facts.build_id, file->build_id);
+	if (!is_same && *facts.build_id)
+		reason_set(why, 0, "it has the build-id %s now", facts.build_id);
+	else if (!is_same)
+		reason_set(why, 0, "it has no build-id now");
+	object_facts_release(&facts);
+	return is_same;
+}
+
+/* Another path to the same file, or the same path for an earlier snapshot: it need not be read again. */
+static uint32_t names_of_same(const struct naming *naming, const char *build_id,
+			      const struct stat *st)
+{
+	for (size_t i = 0; i < naming->file_nr; i++) {
+		const struct object_file *file = &naming->file[i];
+
+		if (file->names != NAMES_NONE && file_stamp_fits(&file->stamp, st) &&
+		    !strcmp(file->build_id, build_id))
+			return file->names;
+	}
+	return NAMES_NONE;
+}
+
+/* The descriptor is given away. */
+static int keep(struct naming *naming, struct object_file *file, int fd, const struct stat *st)
+{
+	uint32_t names = names_of_same(naming, file->build_id, st);
+	int err = 0;
+
+	if (names == NAMES_NONE)
+		err = symbols__object(naming->symbols, file->path, file->build_id, fd, &names);
+	while (!err && naming->fd_nr <= names)
+		err = array_push(naming, fd, -1);
+	if (err || naming->fd[names] >= 0) {
+		close(fd);
+	} else {
+		naming->fd[names] = fd;
+		symbols__set_file(naming->symbols, names, fd);
+	}
+	if (err)
+		return err;
+	file->names = names;
+	file->stamp = file_stamp_of(st);
+	return 0;
+}
+
+/* 1: it is the file. 0: it is not, and why. Or -ENOMEM. */
+static int try(struct naming *naming, struct object_file *file, size_t nr, struct reason *why)
+{
+	int fd = open_candidate(naming, file, nr);
+	struct stat st;
+
+	if (fd < 0) {
+		reason_set(why, 0, "%s", why_not_ordinary(fd));
+		return 0;
+	}
+	if (!fstat(fd, &st) && (names_of_same(naming, file->build_id, &st) != NAMES_NONE ||
+				is_right(naming, file, fd, why)))
+		return keep(naming, file, fd, &st) ?: 1;
+	close(fd);
+	return 0;
+}
+
+/* What is told is what there is to say of the path. */
+static int find(struct naming *naming, struct object_file *file)
+{
+	int found = 0;
+
+	file->snapshot = naming->snapshot;
+	if (!*file->build_id) {
+		reason_set(&file->why, 0, "without a build-id nothing says which file it was");
+		return 0;
+	}
+	for (size_t i = 0; i <= naming->options.debug_dir_nr && !found; i++) {
+		struct reason why = {};
+
+		found = try(naming, file, i, &why);
+		if (!i)
+			file->why = why;
+	}
+	if (found <= 0)
+		file->names = NAMES_NONE;
+	return found < 0 ? found : 0;
+}
+
+/* ---- each once ------------------------------------------------------------------------------- */
+
+static bool same_file(uint32_t id, const void *key, const void *table)
+{
+	const struct object_file *file = &((const struct naming *)table)->file[id], *want = key;
+
+	return !strcmp(file->path, want->path) && !strcmp(file->build_id, want->build_id);
+}
+
+static void release(struct object_file *file)
+{
+	free(file->path);
+	free(file->build_id);
+}
+
+static int add(struct naming *naming, const struct object_file *key, uint64_t hash)
+{
+	struct object_file file = {
+		.path = strdup(key->path), .build_id = strdup(key->build_id),
+		.names = NAMES_NONE,
+	};
+	int err = file.path && file.build_id ? 0 : -ENOMEM;
+
+	if (!err)
+		err = array_reserve(&naming->file, &naming->file_alloc, naming->file_nr + 1);
+	if (!err)
+		err = idmap_add(&naming->file_ids, hash, naming->file_nr);
+	if (err)
+		release(&file);
+	else
+		naming->file[naming->file_nr++] = file;
+	return err;
+}
+
+static uint64_t hash_of(const struct object_file *key)
+{
+	return hash_bytes(key->path, strlen(key->path), hash_bytes(key->build_id, strlen(key->build_id), 0));
+}
+
+int naming_find_object(struct naming *naming, const char *path, const char *build_id,
+		       uint32_t *ret_names)
+{
+	const struct object_file key = { .path = (char *)path, .build_id = (char *)build_id };
+	uint64_t hash = hash_of(&key);
+	uint32_t id = idmap_find(&naming->file_ids, hash, same_file, &key, naming);
+	int err = 0;
+
+	if (id == IDMAP_NONE) {
+		id = naming->file_nr;
+		err = add(naming, &key, hash);
+	}
+	if (!err && naming->file[id].snapshot != naming->snapshot)
+		err = find(naming, &naming->file[id]);
+	if (!err)
+		*ret_names = naming->file[id].names;
+	return err;
+}
+
+void naming_doubt_object(struct naming *naming, const char *path, const char *build_id)
+{
+	const struct object_file key = { .path = (char *)path, .build_id = (char *)build_id };
+	uint32_t id = idmap_find(&naming->file_ids, hash_of(&key), same_file, &key, naming);
+	struct object_file *file = id == IDMAP_NONE ? NULL : &naming->file[id];
+	struct object_traits traits;
+
+	if (!file || file->names == NAMES_NONE || file->is_doubted)
+		return;
+	file->is_doubted = true;
+	file->is_stripped = !parser__traits(naming->parser, naming->fd[file->names], &traits, NULL) &&
+			    !(traits.bits & (TRAIT_BIT(SYMTAB) | TRAIT_BIT(DEBUG_INFO)));
+}
+
+void naming_close_objects(struct naming *naming)
+{
+	for (size_t i = 0; i < naming->fd_nr; i++) {
+		if (naming->fd[i] < 0)
+			continue;
+		symbols__set_file(naming->symbols, i, -1);
+		close(naming->fd[i]);
+		naming->fd[i] = -1;
+	}
+}
+
+/* ---- the handle ------------------------------------------------------------------------------ */
+
+struct naming *naming__new(const struct naming_options *options, struct reason *why)
+{
+	const struct parser_options parser_options = {
+		.debug_dir_fd = options->debug_dir_fd,
+		.debug_dir_nr = options->debug_dir_nr,
+	};
+	struct naming *naming = calloc(1, sizeof(*naming));
+
+	if (!naming) {
+		reason_set(why, 0, "out of memory");
+		return NULL;
+	}
+	naming->options = *options;
+	naming->parser = parser__open(&parser_options, why);
+	if (naming->parser) {
+		naming->symbols = symbols__new_from(parser__source(naming->parser));
+		if (naming->symbols)
+			return naming;
+		reason_set(why, 0, "out of memory");
+	}
+	naming__free(naming);
+	return NULL;
+}
+
+void naming__free(struct naming *naming)
+{
+	if (!naming)
+		return;
+	symbols__free(naming->symbols);
+	parser__close(naming->parser);
+	for (size_t i = 0; i < naming->fd_nr; i++)
+		if (naming->fd[i] >= 0)
+			close(naming->fd[i]);
+	free(naming->fd);
+	for (size_t i = 0; i < naming->file_nr; i++)
+		release(&naming->file[i]);
+	free(naming->file);
+	idmap_release(&naming->file_ids);
+	free(naming);
+}
+
+/* Nothing to say: it was found and read, and all that it could say is said. */
+static const char *why_nameless(const struct naming *naming, const struct object_file *file)
+{
+	if (file->names == NAMES_NONE)
+		return file->why.text;
+	return symbols__unreadable(naming->symbols, file->names);
+}
+
+#define STRIPPED_TOLD_MAX 20
+
+/* Most are on some machines. */
+static const char *why_few_names(const struct naming *naming, const struct object_file *file)
+{
+	if (!file->is_stripped || naming->stripped_nr >= STRIPPED_TOLD_MAX)
+		return NULL;
+	return naming->stripped_nr + 1 < STRIPPED_TOLD_MAX ? "stripped, and no debug file of it is here" :
+	       "stripped, and no debug file of it is here; more that are so are not told";
+}
+
+bool naming__next_nameless(struct naming *naming, struct nameless *ret)
+{
+	for (size_t i = 0; i < naming->file_nr; i++) {
+		struct object_file *file = &naming->file[i];
+		const char *why = why_nameless(naming, file), *few = why ? NULL : why_few_names(naming, file);
+
+		if ((!why && !few) || file->is_told)
+			continue;
+		file->is_told = true;
+		naming->stripped_nr += few != NULL;
+		*ret = (struct nameless){ file->path, file->build_id, why ?: few, few };
+		return true;
+	}
+	return false;
+}
