@@ -493,7 +493,7 @@ _Static_assert(sizeof(struct settings) == 72, "no padding");
 #define SAMPLE_BYTES_MAX (1ULL << 36)
 
 /*
- * Two functions for sampling, without floating point (src/collect/probe/load.c fills them in):
+ * Two functions for sampling, without floating point (src/collect/session/load.c fills them in):
  * between two entries it is a straight line.
  */
 #define LOG_RATIO_STEPS 256 /* for x from 0 to 1/2 */

@@ -54,3 +54,28 @@ void log_line(int priority, const char *fmt, ...)
 	log_vline(priority, fmt, args);
 	va_end(args);
 }
+
+static void say_line(int priority, const char *fmt, va_list args)
+{
+	fflush(stdout);
+	log_vline(priority, fmt, args);
+}
+
+void say(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	say_line(LOG_INFO, fmt, args);
+	va_end(args);
+}
+
+int say_failure(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	say_line(LOG_ERR, fmt, args);
+	va_end(args);
+	return EXIT_FAILED;
+}

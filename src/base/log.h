@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_SERVICE_LOG_H
-#define ALLOCSNAP_SERVICE_LOG_H
+#ifndef ALLOCSNAP_BASE_LOG_H
+#define ALLOCSNAP_BASE_LOG_H
 
 /*
  * Lines on standard error for who reads them: the journal knows who we are, and gets the priority
@@ -17,5 +17,17 @@ bool log_is_journal(void);
 /* One line; a newline is added, what is no text is made visible. */
 __attribute__((format(printf, 2, 3))) void log_line(int priority, const char *fmt, ...);
 __attribute__((format(printf, 2, 0))) void log_vline(int priority, const char *fmt, va_list args);
+
+enum exit_status {
+	EXIT_DONE = 0,
+	EXIT_FAILED = 1,  /* a file or a target failed */
+	EXIT_REFUSED = 2, /* a command line that cannot be meant */
+};
+
+/*
+ * log_line() of the priority LOG_INFO or LOG_ERR, behind what was printed to stdout. say_failure() returns EXIT_FAILED.
+ */
+__attribute__((format(printf, 1, 2))) void say(const char *fmt, ...);
+__attribute__((format(printf, 1, 2))) int say_failure(const char *fmt, ...);
 
 #endif

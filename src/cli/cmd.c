@@ -8,38 +8,13 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/log.h"
 #include "base/reason.h"
 #include "base/units.h"
 #include "cli/cmd_help.h"
 #include "render/clean.h"
-#include "base/log.h"
 
 /* ---- what is said on stderr --------------------------------------------------------------- */
-
-static void say_line(int priority, const char *fmt, va_list args)
-{
-	fflush(stdout);
-	log_vline(priority, fmt, args);
-}
-
-void say(const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	say_line(LOG_INFO, fmt, args);
-	va_end(args);
-}
-
-int say_failure(const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	say_line(LOG_ERR, fmt, args);
-	va_end(args);
-	return EXIT_FAILED;
-}
 
 int say_refusal(const struct command *command, const char *fmt, ...)
 {

@@ -51,13 +51,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct reason;
+#include "base/log.h"
 
-enum exit_status {
-	EXIT_DONE = 0,
-	EXIT_FAILED = 1,  /* a file or a target failed */
-	EXIT_REFUSED = 2, /* a command line that cannot be meant */
-};
+struct reason;
 
 /* Borrowed strings; the array itself belongs to the parser. */
 struct string_list {
@@ -139,12 +135,9 @@ struct command {
 int commands_main(int argc, char **argv, const struct command *const *commands);
 
 /*
- * One line on stderr: "allocsnap: …", a newline is added, what a terminal could obey is made
- * visible; the journal gets a priority (service/log.h), failures a higher one. say_failure() returns EXIT_FAILED. say_refusal() is for a combination of options
- * that cannot be meant: "allocsnap: NAME: …; see 'allocsnap NAME --help'", EXIT_REFUSED.
+ * For a combination of options that cannot be meant: "allocsnap: NAME: …; see 'allocsnap NAME --help'" (base/log.h). Returns
+ * EXIT_REFUSED.
  */
-__attribute__((format(printf, 1, 2))) void say(const char *fmt, ...);
-__attribute__((format(printf, 1, 2))) int say_failure(const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) int say_refusal(const struct command *command,
 						      const char *fmt, ...);
 

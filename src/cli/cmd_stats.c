@@ -10,7 +10,7 @@
 
 #include "cli/at_peak.h"
 #include "base/reason.h"
-#include "cli/doubts.h"
+#include "render/doubts.h"
 #include "cli/input.h"
 #include "render.h"
 #include "snapshot.h"

@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "cli/doubts.h"
+#include "render/doubts.h"
 #include "render.h"
 #include "snapshot.h"
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/reason.h"
-#include "cli/cmd.h"
+#include "base/log.h"
 #include "collect.h"
 #include "record/record_state.h"
 #include "snapshot.h"

@@ -5,7 +5,7 @@
 
 #include "base/reason.h"
 #include "base/units.h"
-#include "cli/cmd.h"
+#include "base/log.h"
 #include "collect.h"
 #include "record/record_state.h"
 #include "snapshot.h"

@@ -16,7 +16,7 @@
 #include "record/retention/outage.h"
 #include "base/reason.h"
 #include "base/units.h"
-#include "cli/cmd.h"
+#include "base/log.h"
 #include "collect.h"
 #include "record/due.h"
 #include "record/recording_show.h"

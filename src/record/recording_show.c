@@ -10,9 +10,9 @@
 
 #include "base/reason.h"
 #include "base/units.h"
-#include "cli/cmd.h"
+#include "base/log.h"
 #include "collect.h"
-#include "cli/doubts.h"
+#include "render/doubts.h"
 #include "engine.h"
 #include "render.h"
 #include "snapshot.h"

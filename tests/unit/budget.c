@@ -4,7 +4,7 @@
 
 #include "collect/budget/budget.h"
 #include "collect/budget/cost.h"
-#include "collect/session/shares.h"
+#include "collect/budget/share.h"
 
 #define MS 1000000ULL
 

@@ -2,7 +2,7 @@
 /* What is summed up over processes, those that are gone included, and of whom nothing is known. */
 #include <criterion/criterion.h>
 
-#include "collect/session/health.h"
+#include "collect/target/gone.h"
 #include "collect/process/objects.h"
 #include "collect/target/target.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "collect/build/assemble_traces.h"
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 #include "collect/build/describe.h"
 #include "elf/object_facts.h"
 #include "symbolize/frames.h"

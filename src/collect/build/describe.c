@@ -12,7 +12,7 @@
 
 #include "base/array.h"
 #include "base/container_id.h"
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 #include "collect/process/proc.h"
 #include "elf/allocators.h"
 #include "elf/custom_allocators.h"
@@ -314,4 +314,24 @@ int describe_probes(struct snapshot_builder *builder, const struct target *targe
 		stepped.value += site->placement.why != PLACEMENT_EMULATED;
 	}
 	return err ?: describe_numbers(builder, &stepped, 1);
+}
+
+static int describe_gap(struct snapshot_builder *builder, const struct gap *gap,
+			const struct target *target, uint64_t now_ns)
+{
+	uint64_t start_ns = gap->start_ns > target->started_ns ? gap->start_ns : target->started_ns;
+	uint64_t end_ns = gap->end_ns < now_ns ? gap->end_ns : now_ns;
+
+	return start_ns < end_ns ? snapshot_builder__gap(builder, start_ns, end_ns) : 0;
+}
+
+int describe_gaps(struct snapshot_builder *builder, const struct target *target, uint64_t now_ns)
+{
+	const struct pausing *pausing = target->pausing;
+	const struct gap open = { pausing->open_ns, now_ns };
+	int err = 0;
+
+	for (size_t i = 0; i < pausing->gap_nr && !err; i++)
+		err = describe_gap(builder, &pausing->gap[i], target, now_ns);
+	return err || !open.start_ns ? err : describe_gap(builder, &open, target, now_ns);
 }

@@ -23,4 +23,7 @@ int describe_probes(struct snapshot_builder *builder, const struct target *targe
 const char *format_time_compact(char text[32], uint64_t wall_ns);
 const char *format_time_rfc3339(char text[32], uint64_t wall_ns);
 
+/* The gaps of a process up to a time, open ones too. 0 or -ENOMEM. */
+int describe_gaps(struct snapshot_builder *builder, const struct target *target, uint64_t now_ns);
+
 #endif

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "collect/probe/load.h"
+#include "collect/session/load.h"
 #include "collect/process/proc.h"
 #include "collect/session/recorded.h"
 #include "sandbox/parser.h"

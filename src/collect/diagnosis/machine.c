@@ -15,7 +15,7 @@
 #include "collect/probe/attach_ways.h"
 #include "collect/probe/detach.h"
 #include "collect/diagnosis/diagnosis.h"
-#include "collect/probe/load.h"
+#include "collect/session/load.h"
 #include "collect/process/proc.h"
 #include "collect/probe/trials.h"
 #include "base/privileges.h"

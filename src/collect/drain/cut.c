@@ -12,7 +12,7 @@
 #include "base/array.h"
 #include "base/idmap.h"
 #include "base/parallel.h"
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 #include "collect/drain/nursery.h"
 #include "collect/drain/read_blocks.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 #include "base/idmap.h"
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 #include "collect/drain/nursery.h"
 #include "collect/drain/pairing.h"
 

@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/probe/attach_ways.h"
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 #include "collect/process/objects.h"
 
 static int drop_site(struct probes *probes, struct probe_site *site)

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 #include "collect/probe/keeper.h"
 #include "collect/process/objects.h"
 #include "collect/probe/trials.h"

@@ -12,7 +12,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "bpf_types.h"
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 #include "collect/process/mappings.h"
 #include "collect/process/proc.h"
 #include "elf/allocators.h"

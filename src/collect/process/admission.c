@@ -13,7 +13,7 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "collect.h"
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 
 _Static_assert((int)ADMISSION_COMM == RULE_COMM && (int)ADMISSION_EXE == RULE_EXE &&
 	       (int)ADMISSION_CGROUP == RULE_CGROUP && (int)ADMISSION_UID == RULE_UID &&

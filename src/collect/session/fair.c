@@ -3,7 +3,7 @@
 
 #include <bpf/libbpf.h>
 
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 #include "collect/session/health.h"
 #include "collect/session/recorded.h"
 

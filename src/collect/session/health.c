@@ -6,47 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 #include "collect/session/recorded.h"
-
-void gone_add(struct gone *gone, const struct process *books)
-{
-	gone->allocations += books->counter[COUNTER_allocations];
-	gone->frees += books->counter[COUNTER_frees];
-	for (int i = 0; i < LOSS_NR; i++)
-		gone->loss[i] += books->loss[i];
-}
-
-void found_losses_add(struct found_losses *found, uint64_t exec_cnt, const uint64_t loss[LOSS_NR])
-{
-	if (found->exec_cnt != exec_cnt)
-		memset(found->last, 0, sizeof(found->last));
-	found->exec_cnt = exec_cnt;
-	for (int i = 0; i < LOSS_NR; i++) {
-		if (loss[i] > found->last[i])
-			found->sum[i] += loss[i] - found->last[i];
-		found->last[i] = loss[i];
-	}
-}
-
-void gone_add_target(struct gone *gone, const struct target *target)
-{
-	gone_add(gone, &target->books);
-	for (int i = 0; i < LOSS_NR; i++)
-		gone->loss[i] += target->found.sum[i];
-}
-
-bool health_is_unprobed(const struct target *target)
-{
-	const uint64_t *counter = target->books.counter;
-	struct object *const *object = target->mappings.objects->object;
-	bool is_unknown = !target->seen_nr;
-
-	for (size_t i = 0; i < target->seen_nr; i++)
-		is_unknown |= object[target->seen[i].object]->unreadable != NULL;
-	return is_unknown && !target->books.is_forked && !counter[COUNTER_allocations] &&
-	       !counter[COUNTER_unknown_frees];
-}
 
 struct stale health_stale(const struct collector *collector)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 
 #define BOOKS_BYTES (PROCESSES_MAX * sizeof(struct process))
 

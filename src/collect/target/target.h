@@ -10,14 +10,14 @@
 #include "base/idmap.h"
 #include "collect/target/books.h"
 #include "collect/budget/cost.h"
-#include "collect/session/health.h"
+#include "collect/target/gone.h"
 #include "collect/process/mapping_events.h"
 #include "collect/process/mappings.h"
 #include "collect/process/pace.h"
-#include "collect/session/pausing.h"
+#include "collect/budget/pausing.h"
 #include "collect/probe/probes.h"
 #include "collect/process/rss.h"
-#include "collect/session/shares.h"
+#include "collect/budget/share.h"
 
 /*
  * A frame: where in which object; an address where object is OBJECT_NONE. OBJECT_SKIPPED stands

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 #include "collect/unwind/own_vdso.h"
 #include "elf/object_facts.h"
 #include "sandbox/parser.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "cli/doubts.h"
+#include "render/doubts.h"
 
 #include <inttypes.h>
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/session/pausing.h"
+#include "collect/session/pause.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -18,7 +17,6 @@
 #include "collect/session/shares.h"
 #include "collect/session/written.h"
 #include "sandbox/parser.h"
-#include "snapshot.h"
 
 /* A link comes and goes in a millisecond or less; perf uprobes take a tenth of a second each. */
 #define STRETCH_OF_LINKS_NS 8000000
@@ -33,76 +31,6 @@ void pausing_begin(struct collector *collector, struct pausing *pausing)
 		.least_stretch_ns = probe_way_of(collector->bpf)->is_alone ?
 					    STRETCH_OF_EVENTS_NS : STRETCH_OF_LINKS_NS,
 	};
-}
-
-void pausing_release(struct pausing *pausing)
-{
-	free(pausing->gap);
-	*pausing = (struct pausing){};
-}
-
-/* ---- gaps ---- */
-
-/* Of so many the older half goes: what matters is the last one, and how much there was. */
-static int make_room(struct pausing *pausing)
-{
-	if (pausing->gap_nr == GAPS_MAX) {
-		pausing->gap_nr /= 2;
-		memmove(pausing->gap, pausing->gap + GAPS_MAX - pausing->gap_nr,
-			pausing->gap_nr * sizeof(*pausing->gap));
-	}
-	return array_reserve(&pausing->gap, &pausing->gap_alloc, pausing->gap_nr + 1);
-}
-
-static void close_gap(struct pausing *pausing)
-{
-	const struct gap gap = { pausing->open_ns, collector_now_ns(CLOCK_MONOTONIC) };
-
-	pausing->gap[pausing->gap_nr++] = gap; /* there is room since it was opened */
-	pausing->nr++;
-	pausing->length_ns += gap.end_ns - gap.start_ns;
-	pausing->open_ns = 0;
-}
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-/* What was read before it paused again may be described after that. */
-struct gaps_sum pausing_sum(const struct pausing *pausing, uint64_t now_ns)
-{
-	struct gaps_sum sum = { pausing->nr, pausing->length_ns };
-
-	for (size_t i = pausing->gap_nr; i-- > 0 && pausing->gap[i].end_ns > now_ns;) {
-		const struct gap *gap = &pausing->gap[i];
-
-		sum.nr -= gap->start_ns >= now_ns;
-		sum.length_ns -= gap->end_ns - later(gap->start_ns, now_ns);
-	}
-	if (!pausing->open_ns || pausing->open_ns >= now_ns)
-		return sum;
-	return (struct gaps_sum){ sum.nr + 1, sum.length_ns + now_ns - pausing->open_ns };
-}
-
-static int describe_gap(struct snapshot_builder *builder, const struct gap *gap,
-			const struct target *target, uint64_t now_ns)
-{
-	uint64_t start_ns = gap->start_ns > target->started_ns ? gap->start_ns : target->started_ns;
-	uint64_t end_ns = gap->end_ns < now_ns ? gap->end_ns : now_ns;
-
-	return start_ns < end_ns ? snapshot_builder__gap(builder, start_ns, end_ns) : 0;
-}
-
-int describe_gaps(struct snapshot_builder *builder, const struct target *target, uint64_t now_ns)
-{
-	const struct pausing *pausing = target->pausing;
-	const struct gap open = { pausing->open_ns, now_ns };
-	int err = 0;
-
-	for (size_t i = 0; i < pausing->gap_nr && !err; i++)
-		err = describe_gap(builder, &pausing->gap[i], target, now_ns);
-	return err || !open.start_ns ? err : describe_gap(builder, &open, target, now_ns);
 }
 
 /* ---- pause and resume ---- */
@@ -162,7 +90,7 @@ static void begin_gap(struct collector *collector, const struct spender *spender
 
 static void pause_recording(struct collector *collector, const struct spender *spender)
 {
-	if (!make_room(spender->pausing)) /* or it goes on: a gap that nobody knows of would be worse */
+	if (!pausing_make_room(spender->pausing)) /* or it goes on: a gap that nobody knows of would be worse */
 		begin_gap(collector, spender);
 }
 
@@ -182,7 +110,7 @@ static int resume_recording(struct collector *collector, const struct spender *s
 	for (size_t i = 0; i < collector->target_nr; i++)
 		collector->target[i]->is_touched |= collector->target[i]->probes == spender->probes;
 	tell_resume(collector, spender);
-	close_gap(spender->pausing);
+	pausing_close_gap(spender->pausing, collector_now_ns(CLOCK_MONOTONIC));
 	return 0;
 }
 

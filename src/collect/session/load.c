@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/probe/load.h"
+#include "collect/session/load.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -19,7 +19,7 @@
 #include "collect.h"
 #include "collect/process/admission.h"
 #include "collect/probe/attach_ways.h"
-#include "collect/probe/bpf.h"
+#include "collect/bpf.h"
 #include "collect/session/fair.h"
 #include "collect/drain/room.h"
 #include "collect/probe/uprobe_multi.h"
