@@ -28,9 +28,9 @@ SAN_FLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recov
 
 CFLAGS  ?= -O2 -g
 ALL_CFLAGS := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall -Wextra -Wno-missing-field-initializers \
-	      $(if $(CI),-Werror) -Iinclude -Isrc $(SAN_FLAGS) $(CFLAGS)
+	      $(if $(CI),-Werror) -Iinclude -Isrc -Ibpf $(SAN_FLAGS) $(CFLAGS)
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(if $(CI),-Werror) \
-	      -D__TARGET_ARCH_$(ARCH) -Ivmlinux -Iinclude -Ibpf
+	      -D__TARGET_ARCH_$(ARCH) -Ivmlinux -Ibpf
 
 # What the installed libraries need: the names of src/symbols, and recording, are the second one's.
 API_LIBS     := -ljansson -lzstd -lm
@@ -63,7 +63,7 @@ else
   MAKEFLAGS += --no-print-directory
 endif
 
-.PHONY: all check demo arrows sizes install clean help
+.PHONY: all check demo arrows prose sizes install clean help
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
@@ -118,9 +118,13 @@ $(BIN): $(call obj,src/main.c) $(APP) $(COLLECT) $(LIB)
 $(OUT)/bpf:
 	$(Q)mkdir -p $@
 
-arrows: $(LIB)		## the include arrows of docs/design.md hold, docs/rules.md names what there is
+arrows: $(LIB)		## the includes are those of scripts/arrows, docs/rules.md names what there is
 	$(Q)scripts/check-arrows.sh
 	$(Q)scripts/check-rules.sh
+
+prose:			## count what scripts/prose.py finds in comments and documents, and names that are there twice
+	$(Q)scripts/prose.py
+	$(Q)scripts/check-names.py
 
 # ---- the rest ----
 

@@ -6,8 +6,8 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "maps.bpf.h"
-#include "rules.bpf.h"
-#include "user.bpf.h"
+#include "filter/rules.bpf.h"
+#include "filter/user.bpf.h"
 
 SEC("iter/task")
 int admissible_processes(struct bpf_iter__task *ctx)

@@ -6,8 +6,8 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include "calls.bpf.h"
-#include "cost.bpf.h"
+#include "account/calls.bpf.h"
+#include "account/cost.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -3,8 +3,8 @@
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
-#include "file.bpf.h"
-#include "file_types.h"
+#include "unwind/file.bpf.h"
+#include "shared/file_types.h"
 
 static __always_inline struct inode *inode_of_fd(__u32 fd)
 {

@@ -2,7 +2,7 @@
 /* Which file a mapping of the loader's own leads to, as the unwinder will find it in a process. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
-#include "file.bpf.h"
+#include "unwind/file.bpf.h"
 
 static long take_file(struct task_struct *task, struct vm_area_struct *vma, void *data)
 {

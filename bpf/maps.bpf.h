@@ -48,9 +48,9 @@
 
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
-#include "bpf_types.h"
-#include "unwind_types.h"
-#include "unwind_frame.h"
+#include "shared/bpf_types.h"
+#include "shared/unwind_types.h"
+#include "shared/unwind_frame.h"
 
 /* An allocator call that has not returned yet; none where sp is 0. */
 struct call {

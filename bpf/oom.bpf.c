@@ -3,7 +3,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
-#include "admit.bpf.h"
+#include "account/admit.bpf.h"
 
 /* The latest ones, the nth at n - 1 modulo OOM_KILLS. The kernel chooses under a lock. */
 struct oom_kill oom_kills[OOM_KILLS];

@@ -6,9 +6,9 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include "cost.bpf.h"
-#include "everyone.bpf.h"
-#include "record.bpf.h"
+#include "account/cost.bpf.h"
+#include "filter/everyone.bpf.h"
+#include "account/record.bpf.h"
 
 const volatile struct rules rules = {};
 __u64 own_tgid = 0;

@@ -2,7 +2,7 @@
 /* Which threads of a process have an alternate signal stack; run by the loader, read as a file. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 SEC("iter/task")
 int alternate_stacks(struct bpf_iter__task *ctx)

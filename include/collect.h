@@ -272,7 +272,7 @@ struct process_view {
 	pid_t pid;
 	pid_t parent; /* whose fork it was followed from; 0: it was started by the caller */
 	const char *comm; /* until the next refresh */
-	uint32_t user; /* a number for whose it is, less than USERS_MAX (bpf_types.h); a few users have the same one */
+	uint32_t user; /* whose it is: the same number for all processes of a user, less than 1024; users may share one */
 	bool has_ended;
 	bool is_drained; /* the last drain has it; else it came later, and there is nothing to save */
 	bool is_final; /* the last drain was after its end */

@@ -119,7 +119,7 @@ enum snap_counter_kind {
 };
 
 struct snap_counter {
-	uint32_t name; /* string: the name in include/bpf_types.h, unique */
+	uint32_t name; /* string: the name in bpf/shared/bpf_types.h, unique */
 	uint32_t kind; /* enum snap_counter_kind */
 	uint64_t value;
 };

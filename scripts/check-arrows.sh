@@ -1,39 +1,53 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The arrows of docs/design.md, read from the includes: base ← snapshot ← engine ← render ← cmd,
-# symbols, unwind, elf ← parser ← collect → snapshot, base ← symbols, unwind, elf, archive; snapshot,
-# parser ← naming ← collect, cmd; libbpf only below src/collect; cmd, collect → service → base; engine ←
-# fleet ← render, cmd.
+# Each include of src/ is one that scripts/arrows allows.
 set -eu
 cd "$(dirname "$0")/.."
 
-bad=0
-# forbid FOLDER REGEX: no file of src/FOLDER may include what matches
-forbid() {
-	if grep -nE "^#include [<\"]($2)" -r "src/$1"; then
-		echo "check-arrows: src/$1 must not include $2" >&2
-		bad=1
-	fi
+find src -name '*.[ch]' | sort | xargs grep -HnE '^#include [<"]' | awk -F: '
+FILENAME == "scripts/arrows" {
+	if ($0 ~ /^#/ || !NF)
+		next
+	line++
+	order[$1] = line
+	n = split($2, rooms, " ")
+	for (i = 1; i <= n; i++) {
+		allowed[$1, rooms[i]] = 1
+		if (rooms[i] != "libbpf" && !(rooms[i] in order)) {
+			print "check-arrows: scripts/arrows: " $1 " stands above " rooms[i] | "cat >&2"
+			bad = 1
+		}
+	}
+	next
 }
-
-libbpf='bpf/|linux/bpf|.*\.skel\.h'
-forbid base     "$libbpf|snapshot|engine|render|symbols/|unwind|elf/|parser/|naming/|collect/|archive/|service/|fleet/|cmd"
-forbid snapshot "$libbpf|engine|render|symbols/|unwind|elf/|parser/|naming/|collect/|archive/|service/|fleet/|cmd"
-forbid symbols  "$libbpf|snapshot|engine|render|unwind|elf/|parser/|naming/|collect/|archive/|service/|fleet/|cmd"
-forbid unwind   "$libbpf|snapshot|engine|render|symbols/|elf/|parser/|naming/|collect/|archive/|service/|fleet/|cmd"
-forbid elf      "$libbpf|snapshot|engine|render|symbols/|unwind|parser/|naming/|collect/|archive/|service/|fleet/|cmd"
-forbid parser   "$libbpf|snapshot|engine|render|naming/|collect/|archive/|service/|fleet/|cmd"
-forbid engine   "$libbpf|render|symbols/|unwind|elf/|parser/|naming/|collect/|archive/|service/|fleet/|cmd|stdio"
-forbid render   "$libbpf|symbols/|unwind|elf/|parser/|naming/|collect/|archive/|service/|cmd"
-forbid service  "$libbpf|snapshot|engine|render|symbols/|unwind|elf/|parser/|naming/|collect|archive/|fleet/|cmd"
-forbid archive  "$libbpf|snapshot|engine|render|symbols/|unwind|elf/|parser/|naming/|collect/|service/|fleet/|cmd"
-forbid naming   "$libbpf|engine|render|unwind|collect/|archive/|service/|fleet/|cmd"
-forbid collect  "engine|render|fleet/|cmd"
-forbid fleet    "$libbpf|render|symbols/|unwind|elf/|parser/|naming/|collect/|archive/|service/|cmd"
-for file in src/*.c src/*.h; do
-	if grep -nE "^#include [<\"]($libbpf)" "$file"; then
-		echo "check-arrows: $file must not see libbpf" >&2
-		bad=1
-	fi
-done
-exit $bad
+{
+	path = $1
+	room = path
+	sub(/^src\//, "", room)
+	if (!sub(/\/[^\/]*$/, "", room))
+		sub(/\.[ch]$/, "", room)
+	name = $0
+	is_own = name ~ /#include "/
+	sub(/^[^<"]*[<"]/, "", name)
+	sub(/[>"].*$/, "", name)
+	if (name ~ /^(bpf|linux\/bpf)/ || name ~ /\.skel\.h$/)
+		to = "libbpf"
+	else if (!is_own || name ~ /^shared\//)
+		next
+	else if (name ~ /\//)
+		to = substr(name, 1, match(name, /\/[^\/]*$/) - 1)
+	else if (name == "reason.h")
+		to = "base"
+	else {
+		to = name
+		sub(/\.h$/, "", to)
+	}
+	if (!(room in order)) {
+		print "check-arrows: src/" room " is not in scripts/arrows" | "cat >&2"
+		bad = 1
+	} else if (to != room && !((room, to) in allowed)) {
+		print "check-arrows: " path ":" $2 ": " room " must not include " name | "cat >&2"
+		bad = 1
+	}
+}
+END { exit bad }' scripts/arrows -

@@ -4,7 +4,7 @@
 
 /* The generated skeleton, which names types of bpf_types.h without including it. */
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 #include "allocsnap.skel.h"
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 struct allocator_function {
 	const char *name;

@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #include "base/reason.h"
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 #include "elf/object_facts.h"
 
 #define CUSTOM_NAME_MAX 32

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 /* Zeroed, apart from most_ns: nobody has taken anything. */
 struct last_share {

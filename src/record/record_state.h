@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 #include "record/due.h"
 #include "record/record.h"
 #include "record/record_report.h"

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "base/units.h"
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 #include "snapshot.h"
 
 /* One call, whatever was inlined into it. */

@@ -12,7 +12,7 @@ static unwind_row unwind_rows__at(const struct unwind_rows *rows, bpf_u32 index)
 	return rows->row[index];
 }
 
-#include "unwind_lookup.h"
+#include "shared/unwind_lookup.h"
 
 struct unwind_rule unwind_table__rule(const struct unwind_table *table, uint64_t vaddr)
 {

@@ -8,7 +8,7 @@
 
 #include "base/reason.h"
 #include "unwind/entries.h"
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 
 #define CFI_SECTIONS_MAX 2
 

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_UNWIND_RULE_H
 
 #include "unwind/program.h"
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 
 /*
  * The rule for where a program stands. UNWIND_CFA_UNSUPPORTED where the CFA is based on another

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_UNWIND_TABLE_H
 
 /*
- * The unwind table of an object (include/unwind_types.h), compiled from its call frame information:
+ * The unwind table of an object (bpf/shared/unwind_types.h), compiled from its call frame information:
  * .eh_frame, without section headers what PT_GNU_EH_FRAME leads to, and .debug_frame for the
  * functions that the first says nothing of. x86-64 programs and libraries only.
  *
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/reason.h"
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 
 #define UNWIND_SECTION_MAX (64u << 20) /* bytes of call frame information, unpacked */
 #define UNWIND_PAGES_MAX (1u << 16)    /* from the first to the last byte of the code */

@@ -21,9 +21,9 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 #include "collect/session/recorded.h"
-#include "unwind_frame.h"
+#include "shared/unwind_frame.h"
 
 #define SPACING_US 50
 #define LOOP_MS 800

@@ -61,7 +61,7 @@ $(BENCH)/%: $(OUT)/tests/bench/%.o $(LIB)
 
 BENCH_BPF := $(addprefix $(BENCH)/,walk floor)
 
-$(addsuffix .bpf.o,$(BENCH_BPF)): $(BENCH)/%.bpf.o: tests/bench/%.bpf.c $(wildcard bpf/*.bpf.h include/*.h)
+$(addsuffix .bpf.o,$(BENCH_BPF)): $(BENCH)/%.bpf.o: tests/bench/%.bpf.c $(wildcard bpf/*.h bpf/*/*.h)
 	$(call msg,CLANG,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -Ibpf -c $< -o $@

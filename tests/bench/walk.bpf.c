@@ -7,7 +7,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include "record.bpf.h"
+#include "account/record.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "code.h"
-#include "file.bpf.h"
+#include "unwind/file.bpf.h"
 #include <bpf/bpf_helpers.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * of FUNCTION_BYTES, each with one rule; it lies at CODE, and another one may come to lie there.
  */
 #include "target.h"
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 
 #define CODE 0x7f4000000000ULL
 #define OTHER_CODE 0x7f5000000000ULL

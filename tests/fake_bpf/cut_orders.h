@@ -3,7 +3,7 @@
 #define CUT_ORDERS_H
 
 /*
- * A snapshot is one instant (bpf/cut.bpf.h), in every order in which the loader's steps can fall
+ * A snapshot is one instant (bpf/account/cut.bpf.h), in every order in which the loader's steps can fall
  * between what programs do to the maps: a script is run again and again, with all of them. A second
  * thread's call may come anywhere in it, and is over before the first one goes on.
  *

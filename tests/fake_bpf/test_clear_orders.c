@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * clear_traces is one instant (bpf/images.bpf.h), in every order in which the loader's steps can fall between
+ * clear_traces is one instant (bpf/account/images.bpf.h), in every order in which the loader's steps can fall between
  * what a program does: a script is run again and again, with all of them. Another thread's call may come in
  * while the books get their new image.
  *

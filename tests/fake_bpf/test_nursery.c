@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Where young blocks lie (bpf/nursery.bpf.h): whatever is there or has moved, the books say the same. */
+/* Where young blocks lie (bpf/account/nursery.bpf.h): whatever is there or has moved, the books say the same. */
 #include "cut_orders.h"
 #include <bpf/bpf_helpers.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Callers by unwind tables: what the walk makes of rules, of hijacked return addresses, of signals. */
 #include "code.h"
-#include "file.bpf.h"
+#include "unwind/file.bpf.h"
 
 #define RED_ZONE 16 /* words of the stack that belong to nobody here */
 

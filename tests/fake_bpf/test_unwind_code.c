@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What the walk remembers of code, when other code comes; and who runs while it walks. */
 #include "code.h"
-#include "file.bpf.h"
+#include "unwind/file.bpf.h"
 #include <bpf/bpf_helpers.h>
 
 int code_mapped(unsigned long long *ctx), room_found(unsigned long long *ctx);

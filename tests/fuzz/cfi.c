@@ -31,7 +31,7 @@ static unwind_row unwind_rows__at(const struct unwind_rows *rows, bpf_u32 index)
 	return rows->row[index];
 }
 
-#include "unwind_step.h"
+#include "shared/unwind_step.h"
 
 /* ---- the library around it ---- */
 

@@ -4,7 +4,7 @@
 FUZZ         := .output/fuzz
 FUZZERS      := snapshot json filter cfi elf answer custom
 FUZZ_SECONDS ?= 600
-FUZZ_CFLAGS  := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall -Iinclude -Isrc \
+FUZZ_CFLAGS  := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall -Iinclude -Isrc -Ibpf \
 		-DSNAP_ALWAYS_BYTES=1048576 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
 		-fno-sanitize-recover=all
 fuzz_obj      = $(patsubst %.c,$(FUZZ)/%.o,$(1))

@@ -12,7 +12,7 @@
 #define LEDGER_MAGIC 0x7265676465c0ffeeULL
 #define LEDGER_THREADS_MAX 65536 /* that have been; half an hour of tests/workloads/storm.c has 4,320 */
 
-/* The first ones have the names and the meanings of include/bpf_types.h. X(name). */
+/* The first ones have the names and the meanings of bpf/shared/bpf_types.h. X(name). */
 #define LEDGER_COUNTERS(X) \
 	X(allocations) \
 	X(allocated_bytes) \

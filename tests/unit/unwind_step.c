@@ -2,7 +2,7 @@
 /* One step to the caller, on a stack of a few words. */
 #include <criterion/criterion.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 #define STACK 0x7000u
 #define WORD_NR 32
@@ -20,13 +20,13 @@ static int unwind_memory__read(struct unwind_memory *memory, bpf_u64 address, bp
 }
 
 struct unwind_rows;
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 static unwind_row unwind_rows__at(const struct unwind_rows *rows, bpf_u32 index)
 {
 	return ((const unwind_row *)rows)[index];
 }
 
-#include "unwind_step.h"
+#include "shared/unwind_step.h"
 
 static struct unwind_memory memory;
 static struct unwind_frame frame;

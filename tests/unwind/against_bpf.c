@@ -25,10 +25,10 @@
 #include <unistd.h>
 
 #include "base/reason.h"
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 #include "collect/session/recorded.h"
 #include "stopper.h"
-#include "unwind_frame.h"
+#include "shared/unwind_frame.h"
 
 #define FRAMES_MAX 2048
 #define SHOWN_MAX 3

@@ -3,7 +3,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 
 /* BPF arrays have a stride of 8 bytes: two rows to a value. */
 struct {
@@ -49,7 +49,7 @@ static __always_inline int unwind_memory__read(struct unwind_memory *memory, bpf
 	return 0;
 }
 
-#include "unwind_step.h"
+#include "shared/unwind_step.h"
 
 /* What the programs below work on, since global functions take no pointers to the stack's middle. */
 struct walk_state {

@@ -22,38 +22,38 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MUTANTS = {
     # looking up
     "lookup: a row's own address is the row before's": (
-        "include/unwind_lookup.h", "<= last;", "<= (last & ~UNWIND_PAGE_MASK) - 1;"),
+        "bpf/shared/unwind_lookup.h", "<= last;", "<= (last & ~UNWIND_PAGE_MASK) - 1;"),
     "lookup: not enough steps for a full page": (
-        "include/unwind_types.h", "#define UNWIND_SEARCH_STEPS 16", "#define UNWIND_SEARCH_STEPS 15"),
+        "bpf/shared/unwind_types.h", "#define UNWIND_SEARCH_STEPS 16", "#define UNWIND_SEARCH_STEPS 15"),
     "lookup: the next page has no end": (
         "src/unwind/lookup.c", "if (page >= table->page_nr)", "if (page > table->page_nr)"),
 
     # stepping
     "step: a return address is looked up itself": (
-        "include/unwind_step.h", "frame->pc - !frame->is_exact", "frame->pc"),
+        "bpf/shared/unwind_step.h", "frame->pc - !frame->is_exact", "frame->pc"),
     "step: so is the one before where a signal interrupted": (
-        "include/unwind_step.h", "frame->pc - !frame->is_exact", "frame->pc - 1"),
+        "bpf/shared/unwind_step.h", "frame->pc - !frame->is_exact", "frame->pc - 1"),
     "step: a signal's frame is a call's": (
-        "include/unwind_step.h", "\tframe->is_exact = 1;\n", "\tframe->is_exact = 0;\n"),
-    "step: exact for ever": ("include/unwind_step.h", "\tframe->is_exact = 0;\n", ""),
-    "step: the frame may stand still": ("include/unwind_step.h", "cfa <= frame->sp", "cfa < frame->sp"),
-    "step: the frame may go back": ("include/unwind_step.h", "cfa <= frame->sp", "0"),
-    "step: no rule is the root": ("include/unwind_step.h", "return UNWIND_NO_RULE;", "return UNWIND_ROOT;"),
-    "step: PLT slots push early": ("include/unwind_step.h", "(frame->pc & 15) >=", "(frame->pc & 15) + 1 >="),
-    "step: PLT slots push late": ("include/unwind_step.h", "(frame->pc & 15) >=", "(frame->pc & 15) >"),
-    "step: nothing is added to what is read": ("include/unwind_step.h", "\t\tcfa += rule.addend;\n", ""),
+        "bpf/shared/unwind_step.h", "\tframe->is_exact = 1;\n", "\tframe->is_exact = 0;\n"),
+    "step: exact for ever": ("bpf/shared/unwind_step.h", "\tframe->is_exact = 0;\n", ""),
+    "step: the frame may stand still": ("bpf/shared/unwind_step.h", "cfa <= frame->sp", "cfa < frame->sp"),
+    "step: the frame may go back": ("bpf/shared/unwind_step.h", "cfa <= frame->sp", "0"),
+    "step: no rule is the root": ("bpf/shared/unwind_step.h", "return UNWIND_NO_RULE;", "return UNWIND_ROOT;"),
+    "step: PLT slots push early": ("bpf/shared/unwind_step.h", "(frame->pc & 15) >=", "(frame->pc & 15) + 1 >="),
+    "step: PLT slots push late": ("bpf/shared/unwind_step.h", "(frame->pc & 15) >=", "(frame->pc & 15) >"),
+    "step: nothing is added to what is read": ("bpf/shared/unwind_step.h", "\t\tcfa += rule.addend;\n", ""),
     "step: a lost frame pointer is used": (
-        "include/unwind_step.h", "unwind_rule_needs_fp(rule) && frame->is_fp_lost", "0"),
+        "bpf/shared/unwind_step.h", "unwind_rule_needs_fp(rule) && frame->is_fp_lost", "0"),
     "step: a lost frame pointer's frame is read": (
-        "include/unwind_step.h", "rule.fp_kind == UNWIND_FP_AT_FP && frame->is_fp_lost", "0"),
+        "bpf/shared/unwind_step.h", "rule.fp_kind == UNWIND_FP_AT_FP && frame->is_fp_lost", "0"),
     "step: a lost frame pointer stays lost": (
-        "include/unwind_step.h", "\tframe->is_fp_lost = 0;\n\treturn unwind_memory__read",
+        "bpf/shared/unwind_step.h", "\tframe->is_fp_lost = 0;\n\treturn unwind_memory__read",
         "\treturn unwind_memory__read"),
     "step: a signal gives no frame pointer back": (
-        "include/unwind_step.h", "\tframe->is_exact = 1;\n\tframe->is_fp_lost = 0;\n",
+        "bpf/shared/unwind_step.h", "\tframe->is_exact = 1;\n\tframe->is_fp_lost = 0;\n",
         "\tframe->is_exact = 1;\n"),
     "step: fp is read from the CFA": (
-        "include/unwind_step.h", "rule.fp_kind == UNWIND_FP_AT_SP ? frame->sp : frame->fp", "cfa"),
+        "bpf/shared/unwind_step.h", "rule.fp_kind == UNWIND_FP_AT_SP ? frame->sp : frame->fp", "cfa"),
 
     # rows and pages
     "rows: a page has no first row": (

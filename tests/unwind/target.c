@@ -39,7 +39,7 @@ static unwind_row unwind_rows__at(const struct unwind_rows *rows, bpf_u32 index)
 	return 0;
 }
 
-#include "unwind_step.h"
+#include "shared/unwind_step.h"
 
 const char *const end_name[] = {
 #define X(name, meaning) #name,

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 #include "collect/budget/calibrate.h"
 
 /* Since the recording began, or in a part of that time. */

@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "collect/build/return_address.h"
 #include "snapshot.h"
-#include "unwind_frame.h"
+#include "shared/unwind_frame.h"
 
 /* Files of another one have no facts. */
 #ifdef __aarch64__

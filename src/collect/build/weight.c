@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 double weight_of_block(uint64_t size, uint32_t layer, uint64_t sample_bytes)
 {

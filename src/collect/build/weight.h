@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_WEIGHT_H
 #define ALLOCSNAP_COLLECT_WEIGHT_H
 
-/* How many blocks a sampled one stands for; bpf/sample.bpf.h has the same in whole numbers. */
+/* How many blocks a sampled one stands for; bpf/account/sample.bpf.h has the same in whole numbers. */
 
 #include <stdint.h>
 

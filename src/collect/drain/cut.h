@@ -4,7 +4,7 @@
 
 /*
  * One instant of all books, while those that are recorded run on: the loader's half of
- * bpf/cut.bpf.h.
+ * bpf/account/cut.bpf.h.
  */
 
 #include <stddef.h>

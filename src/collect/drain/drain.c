@@ -113,7 +113,7 @@ static bool has_ended(const void *ended_, uint64_t image)
 					       sizeof(image), compare_images);
 }
 
-/* The words on the way to where a mapping of an image that has ended begins (bpf/starts.bpf.h). */
+/* The words on the way to where a mapping of an image that has ended begins (bpf/account/starts.bpf.h). */
 static void forget_start(int starts_fd, const struct block_key *block)
 {
 	uint64_t page = block->address >> 12;

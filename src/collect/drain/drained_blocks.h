@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/idmap.h"
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 struct drained_block {
 	uint64_t address;

@@ -2,13 +2,13 @@
 #ifndef ALLOCSNAP_COLLECT_NURSERY_H
 #define ALLOCSNAP_COLLECT_NURSERY_H
 
-/* The map `nursery`, where blocks lie while they are young (bpf/nursery.bpf.h), as the loader sees it. */
+/* The map `nursery`, where blocks lie while they are young (bpf/account/nursery.bpf.h), as the loader sees it. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 struct bpf_map;
 struct drained_blocks;

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 #define ENTRIES_LEAST (1u << 16)
 #define ENTRIES_MOST (1u << 22)

@@ -7,10 +7,10 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "base/units.h"
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 #include "collect.h"
 #include "collect/drain/pairing.h"
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 
 #define BLOCKS_DEFAULT (4u << 20)
 #define TRACEBACKS_DEFAULT (256u << 10)

@@ -11,7 +11,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 #include "collect/bpf.h"
 #include "collect/process/mappings.h"
 #include "collect/process/proc.h"

@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 #include "elf/placement.h"
 
 struct allocsnap_bpf;

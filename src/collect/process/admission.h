@@ -2,11 +2,11 @@
 #ifndef ALLOCSNAP_COLLECT_ADMISSION_H
 #define ALLOCSNAP_COLLECT_ADMISSION_H
 
-/* Whom a recording of everybody admits; the judge is the kernel's side (bpf/rules.bpf.h). */
+/* Whom a recording of everybody admits; the judge is the kernel's side (bpf/filter/rules.bpf.h). */
 
 #include <stddef.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 struct admission_rule;
 struct allocsnap_bpf;

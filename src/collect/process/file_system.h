@@ -4,7 +4,7 @@
 
 /* Whether a file can be read without the danger that its file system never answers. */
 
-#include "file_types.h"
+#include "shared/file_types.h"
 
 enum file_system_kind {
 	FILE_SYSTEM_LOCAL,   /* on a disk or in memory: answered by the kernel */

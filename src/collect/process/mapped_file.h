@@ -10,7 +10,7 @@
 
 #include "base/reason.h"
 #include "collect/process/file_identity.h"
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 
 struct file_opener;
 

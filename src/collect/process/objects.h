@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 #include "collect/process/facts_store.h"
 #include "collect/process/mapped_file.h"
 

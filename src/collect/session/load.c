@@ -15,7 +15,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 #include "collect.h"
 #include "collect/process/admission.h"
 #include "collect/probe/attach_ways.h"

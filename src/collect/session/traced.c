@@ -88,7 +88,7 @@ static int clear_marked(struct collector *collector, struct target *target)
 }
 
 /*
- * The loader's half of bpf/images.bpf.h. What is marked is cleared, whatever fails: else the books would lack
+ * The loader's half of bpf/account/images.bpf.h. What is marked is cleared, whatever fails: else the books would lack
  * what came and went meanwhile. 0, or the error of one, -ESRCH only where there is no other.
  */
 static int clear(struct collector *collector, struct target *const *target, size_t nr)

@@ -4,14 +4,14 @@
 
 /*
  * The books of all processes as the kernel writes them: an array that is mapped here, and a hash that
- * says which process has which slot of it (bpf/admit.bpf.h). A process that has ended may have a slot
+ * says which process has which slot of it (bpf/account/admit.bpf.h). A process that has ended may have a slot
  * still when its PID is another's.
  */
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 struct allocsnap_bpf;
 
@@ -36,7 +36,7 @@ int books_begin(struct books *books, pid_t pid, const struct process *process, u
 /* Blocks enter from now on; what was counted before is forgotten. */
 void books_let_in(struct books *books, uint32_t slot, bool by_ret);
 
-/* Before the books are cleared and after that, see bpf/images.bpf.h; nothing for a process that has ended. */
+/* Before the books are cleared and after that, see bpf/account/images.bpf.h; nothing for a process that has ended. */
 void books_mark(const struct books *books, uint32_t slot);
 void books_take_mark(const struct books *books, uint32_t slot);
 

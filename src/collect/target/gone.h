@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 struct target;
 

@@ -16,7 +16,7 @@
 #include "collect/process/mappings.h"
 #include "collect/unwind/unwind_cache.h"
 #include "collect/unwind/word_pool.h"
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 
 struct allocsnap_bpf;
 

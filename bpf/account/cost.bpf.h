@@ -9,7 +9,7 @@
  * COST_DISTANCE_MAX traps of each thread.
  */
 
-#include "admit.bpf.h"
+#include "account/admit.bpf.h"
 
 enum trap {
 	TRAP_ENTRY = 0, /* in the order of the counters */

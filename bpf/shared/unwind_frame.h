@@ -4,7 +4,7 @@
 
 /* Where an unwinder stands, and what came of its steps (unwind_step.h). */
 
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 
 /*
  * What came of a step. The last three are of who looks for the rule, not of unwind_step(). X(name,

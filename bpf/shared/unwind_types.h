@@ -13,7 +13,7 @@
  * so a search never leaves its page: rows [page[i], page[i + 1]), at least 1 and at most 65536.
  */
 
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 /* Addresses are as in the file: a place in a mapping is an offset in the file, and then one. */
 struct unwind_segment {

@@ -7,7 +7,7 @@
  * system that never answers; bpf/file_system.bpf.c asks none.
  */
 
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 
 #define FILE_SYSTEM_TYPE_MAX 16
 

@@ -7,11 +7,11 @@
  * lives are short and hold little: those end here, without the loader having to look at them.
  */
 
-#include "admit.bpf.h"
-#include "images.bpf.h"
-#include "rules.bpf.h"
-#include "sample.bpf.h"
-#include "user.bpf.h"
+#include "account/admit.bpf.h"
+#include "account/images.bpf.h"
+#include "filter/rules.bpf.h"
+#include "account/sample.bpf.h"
+#include "filter/user.bpf.h"
 
 /* Which of `processes` are somebody's; the loader takes from them too, and gives back. */
 extern __u32 slot_taken[PROCESSES_MAX];

@@ -12,8 +12,8 @@
  */
 
 #include "maps.bpf.h"
-#include "nursery.bpf.h"
-#include "sample.bpf.h"
+#include "account/nursery.bpf.h"
+#include "account/sample.bpf.h"
 
 extern __u64 any_dropped; /* for the loader: whether there was ever one */
 extern __u64 notes_most;  /* that one process may have; the loader says */

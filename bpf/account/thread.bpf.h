@@ -4,7 +4,7 @@
 
 /* The books that the thread at a probe writes in. */
 
-#include "images.bpf.h"
+#include "account/images.bpf.h"
 
 /* The count of a process that the loader has admitted was not known. Else the program of the exec was passed over. */
 static __noinline int note_exec(struct process *process, struct task_struct *task)

@@ -4,7 +4,7 @@
 
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
-#include "bpf_types.h"
+#include "shared/bpf_types.h"
 
 extern const volatile struct settings settings;
 

@@ -4,11 +4,11 @@
 
 /* The counters of a process, and a block that enters or leaves the map. */
 
-#include "admit.bpf.h"
-#include "cut.bpf.h"
-#include "dropped.bpf.h"
-#include "nursery.bpf.h"
-#include "sample.bpf.h"
+#include "account/admit.bpf.h"
+#include "account/cut.bpf.h"
+#include "account/dropped.bpf.h"
+#include "account/nursery.bpf.h"
+#include "account/sample.bpf.h"
 
 static __always_inline void count(struct process *process, enum counter counter, __u64 n)
 {

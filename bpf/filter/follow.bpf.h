@@ -9,7 +9,7 @@
  * process image are followed; if another call comes inside one, all are from then on.
  */
 
-#include "sample.bpf.h"
+#include "account/sample.bpf.h"
 
 #define FOLLOWED_CALLS 64
 #define FOLLOWED_FOR_GOOD (1u << 31)

@@ -16,8 +16,8 @@
  */
 
 #include <bpf/bpf_helpers.h>
-#include "admit.bpf.h"
-#include "sample.bpf.h"
+#include "account/admit.bpf.h"
+#include "account/sample.bpf.h"
 
 extern const volatile struct settings settings;
 

@@ -59,7 +59,7 @@ __weak __noinline __u64 traceback_hash(struct traceback *traceback, __u64 image)
 #define STEPS_MAX 512 /* frames that are counted in total_nframe */
 #define FIRST_PAGE 4096
 
-#include "unwind_walk.bpf.h"
+#include "unwind/unwind_walk.bpf.h"
 
 static __always_inline void traceback_by_frame_pointers(struct walk *walk)
 {

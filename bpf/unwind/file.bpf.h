@@ -7,7 +7,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 
 static __always_inline __u64 modified_ns(struct inode *inode)
 {

@@ -9,8 +9,8 @@
  */
 
 #include <bpf/bpf_core_read.h>
-#include "admit.bpf.h"
-#include "file.bpf.h"
+#include "account/admit.bpf.h"
+#include "unwind/file.bpf.h"
 #include "maps.bpf.h"
 
 /* How often a table was asked for that the loader has not told of. */
@@ -44,7 +44,7 @@ static __always_inline unwind_row unwind_rows__at(const struct unwind_rows *rows
 	return unwind_half_word(rows->start, index);
 }
 
-#include "unwind_lookup.h"
+#include "shared/unwind_lookup.h"
 
 /* The id of the rule at an address as in the file. */
 __weak __noinline int unwind_find_id(__u32 page_at, __u32 row_at, __u32 page, __u64 address)

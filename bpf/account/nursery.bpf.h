@@ -15,7 +15,7 @@
  * has made its state busy; the number in the state tells of each change. Who frees and finds it busy waits.
  */
 
-#include "cut.bpf.h"
+#include "account/cut.bpf.h"
 #include "maps.bpf.h"
 
 extern const volatile struct settings settings;

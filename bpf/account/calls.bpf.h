@@ -8,10 +8,10 @@
  */
 
 #include <bpf/bpf_tracing.h>
-#include "follow.bpf.h"
-#include "record.bpf.h"
-#include "stack.bpf.h"
-#include "thread.bpf.h"
+#include "filter/follow.bpf.h"
+#include "account/record.bpf.h"
+#include "unwind/stack.bpf.h"
+#include "account/thread.bpf.h"
 
 /* The return address is popped by the return on x86, and was never on the stack on arm64. */
 #ifdef __TARGET_ARCH_x86

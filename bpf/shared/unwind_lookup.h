@@ -11,7 +11,7 @@
  * where an index that can't be read gives 0: the row of rule 0, which is "nothing known".
  */
 
-#include "unwind_types.h"
+#include "shared/unwind_types.h"
 
 #define UNWIND_INLINE static inline __attribute__((always_inline))
 

@@ -17,7 +17,7 @@
  */
 
 #include "maps.bpf.h"
-#include "starts.bpf.h"
+#include "account/starts.bpf.h"
 
 extern const volatile struct settings settings;
 extern const volatile struct sample_tables sample_tables;

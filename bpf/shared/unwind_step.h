@@ -11,8 +11,8 @@
  *				       bpf_u64 *ret_word);	0, or not and *ret_word as it was
  */
 
-#include "unwind_frame.h"
-#include "unwind_lookup.h"
+#include "shared/unwind_frame.h"
+#include "shared/unwind_lookup.h"
 
 /*
  * The address whose rule holds for a frame. A call may be its function's last instruction, and

@@ -16,10 +16,10 @@
  * does not get it, or would have to look at too many blocks, says so (ranges_missed).
  */
 
-#include "admit.bpf.h"
-#include "books.bpf.h"
-#include "stack.bpf.h"
-#include "starts.bpf.h"
+#include "account/admit.bpf.h"
+#include "account/books.bpf.h"
+#include "unwind/stack.bpf.h"
+#include "account/starts.bpf.h"
 
 #define PAGE_MASK ((1ULL << PAGE_SHIFT) - 1)
 #define ADDRESS_MAX (1ULL << 56) /* no address of a program is above */

@@ -13,10 +13,10 @@
  * layer (malloc → mmap) they count, too.
  */
 
-#include "admit.bpf.h"
-#include "books.bpf.h"
-#include "ranges.bpf.h"
-#include "unwind.bpf.h"
+#include "account/admit.bpf.h"
+#include "account/books.bpf.h"
+#include "account/ranges.bpf.h"
+#include "unwind/unwind.bpf.h"
 
 /* In the map, also of images that are gone; the loader takes off what it takes out. */
 extern __u64 tracebacks_held;

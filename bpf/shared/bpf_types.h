@@ -137,7 +137,7 @@ enum books_owner {
 
 /* Bits of is_open. */
 #define BOOKS_OPEN 1
-#define BOOKS_CLEARING 2 /* the loader is about to clear them (bpf/images.bpf.h) */
+#define BOOKS_CLEARING 2 /* the loader is about to clear them (bpf/account/images.bpf.h) */
 
 /*
  * A process image: a process between two execs. Ids are given out by the kernel side, start at
@@ -219,7 +219,7 @@ static inline __attribute__((always_inline)) bpf_u32 block_key_layer(const struc
 	return key->image >> BLOCK_KEY_LAYER_SHIFT;
 }
 
-/* A word of the tree of places where mappings begin (bpf/starts.bpf.h). */
+/* A word of the tree of places where mappings begin (bpf/account/starts.bpf.h). */
 struct start_key {
 	bpf_u64 image;
 	bpf_u64 word; /* its number on its level; the level in the top byte */
@@ -265,7 +265,7 @@ static inline __attribute__((always_inline)) bpf_u32 pairing_slot(bpf_u64 addres
 }
 
 /*
- * Where a block lies while it is young (bpf/nursery.bpf.h). A new block lies in the place that its key's
+ * Where a block lies while it is young (bpf/account/nursery.bpf.h). A new block lies in the place that its key's
  * hash gives; when another one comes to that it moves to the map `blocks`.
  */
 struct nursery_place {

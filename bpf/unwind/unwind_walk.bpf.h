@@ -7,8 +7,8 @@
  * verifier would follow inline for each step it looks at once.
  */
 
-#include "unwind_rule.bpf.h"
-#include "stack_window.bpf.h"
+#include "unwind/unwind_rule.bpf.h"
+#include "unwind/stack_window.bpf.h"
 
 struct unwind_memory {
 	struct walk walk;
@@ -20,7 +20,7 @@ static __always_inline int unwind_memory__read(struct unwind_memory *memory, bpf
 	return window_word(&memory->walk, address, ret_word);
 }
 
-#include "unwind_step.h"
+#include "shared/unwind_step.h"
 
 /*
  * What `push %rbp; mov %rsp, %rbp` leaves behind a call: a guess, for code of which nobody says
