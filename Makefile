@@ -63,16 +63,21 @@ else
   MAKEFLAGS += --no-print-directory
 endif
 
-.PHONY: all check demo arrows prose sizes install clean help
+.PHONY: all check check-long demo arrows prose sizes install clean help
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
 all: $(BIN) arrows	## build ./allocsnap
 
-check:			## install what is missing, build, run every test (as root)
+check:			## install what is missing, build, run the tests of a quarter of an hour (as root)
 	$(Q)scripts/install-deps.sh build test
-	$(Q)$(MAKE) -j$$(nproc) all
-	$(Q)tests/run.sh
+	$(Q)$(MAKE) -j$$(nproc) all prose
+	$(Q)tests/run.sh check
+
+check-long:		## the same, and all that takes longer (as root)
+	$(Q)scripts/install-deps.sh build test
+	$(Q)$(MAKE) -j$$(nproc) all prose
+	$(Q)tests/run.sh check-long
 
 demo:			## install what is missing, then record a live sqlite3 (as root)
 	$(Q)scripts/install-deps.sh build demo

@@ -8,15 +8,18 @@ WORKLOADS   := $(patsubst tests/workloads/%.c,$(OUT)/workloads/%,$(wildcard test
 
 .PHONY: test test-unit test-golden test-live golden-update workloads
 
-test: test-unit test-golden	## the tests that need no privilege
+test:			## a tier of some three minutes: one mode of each, a few live tests (the rest of them as root)
+	$(Q)tests/run.sh test
+
+# The BPF programs as native code: uprobe sessions, uprobes and return probes, probes on `ret`.
+UNIT_MODES  ?= all
+UNIT_ENV    := FAKE_UPROBES=1 $(if $(filter all,$(UNIT_MODES)),FAKE_SESSION=1 FAKE_RET=1)
 
 test-unit: $(OUT)/unit $(OUT)/unit-bpf
 	$(Q)tests/current_mutants.py
-	$(Q)ASAN_OPTIONS=abort_on_error=1 $(OUT)/unit $(UNIT_ARGS)
-	$(Q)ASAN_OPTIONS=abort_on_error=1 SYMBOLS_PARSER=1 $(OUT)/unit --filter 'symbols_*/*' $(UNIT_ARGS)
-	$(Q)ASAN_OPTIONS=abort_on_error=1 $(OUT)/unit-bpf $(UNIT_ARGS)
-	$(Q)ASAN_OPTIONS=abort_on_error=1 FAKE_SESSION=1 $(OUT)/unit-bpf $(UNIT_ARGS)
-	$(Q)ASAN_OPTIONS=abort_on_error=1 FAKE_RET=1 $(OUT)/unit-bpf $(UNIT_ARGS)
+	$(Q)tests/criterion.sh $(OUT)/unit $(UNIT_ARGS)
+	$(Q)SYMBOLS_PARSER=1 tests/criterion.sh $(OUT)/unit --filter 'symbols_*/*' $(UNIT_ARGS)
+	$(Q)for mode in $(UNIT_ENV); do env $$mode tests/criterion.sh $(OUT)/unit-bpf $(UNIT_ARGS) || exit 1; done
 
 test-golden: $(BIN) $(OUT)/golden-snapshots
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.sh

@@ -45,6 +45,12 @@ class Skip(Exception):
     """What this machine has not."""
 
 
+def long(function):
+    """Marks a test that only `make check-long` runs, or run.py with its name."""
+    function.is_long = True
+    return function
+
+
 def check(condition, message):
     if not condition:
         raise Failure(message)

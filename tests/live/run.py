@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The live tests: allocsnap attached to real processes, as root.
 
-    run.py [-l] [NAME…]     those whose names contain one of NAME; -l lists them
+    run.py [-l] [--long | --smoke] [NAME…]
+
+NAME: only tests whose names contain one of these. -l lists the tests. --long also runs the tests marked with
+harness.long, --smoke only the dozen of SMOKE. The ten slowest tests are printed at the end.
 
 Environment: ALLOCSNAP, the binary; WORKLOADS, the folder of the compiled tests/workloads.
 """
@@ -20,6 +23,10 @@ import harness  # pylint: disable=wrong-import-position
 
 TEST_SECONDS = 180
 ALL_SECONDS = 2400
+SLOWEST = 10
+SMOKE = ("test_known_totals_per_call_site", "test_run_known_totals", "test_run_passes_the_exit_status", "test_follow_fork",
+         "test_sample_estimates", "test_record_by_comm", "test_record_short_lived", "test_doctor_python", "test_symbolize_cxx",
+         "test_no_such_process", "test_ledger_redis", "test_ledger_attached", "test_clear_traces")
 
 
 def find_tests():
@@ -45,8 +52,9 @@ def reason_of(error):
 
 
 def run(name, function, deadline):
-    """"ok", "FAIL" or "skip", after its line is printed."""
+    """"ok", "FAIL" or "skip", after its line is printed; and the seconds that it took."""
     verdict, reason = "ok", ""
+    begun = time.monotonic()
     bench = harness.Bench()
     try:
         if time.monotonic() > deadline:
@@ -61,13 +69,20 @@ def run(name, function, deadline):
         signal.alarm(0)
         bench.close()
     print(f"{verdict} {name}{reason}", flush=True)
-    return verdict
+    return verdict, time.monotonic() - begun
+
+
+def is_wanted(name, function, names):
+    if "--smoke" in sys.argv:
+        return name in SMOKE
+    return bool(names) or "--long" in sys.argv or not getattr(function, "is_long", False)
 
 
 def main():
     names = [arg for arg in sys.argv[1:] if not arg.startswith("-")]
-    tests = [(name, function) for name, function in find_tests()
+    found = [(name, function) for name, function in find_tests()
              if not names or any(part in name for part in names)]
+    tests = [(name, function) for name, function in found if is_wanted(name, function, names)]
     if "-l" in sys.argv:
         print(*(name for name, _ in tests), sep="\n")
         return 0
@@ -76,13 +91,18 @@ def main():
     signal.signal(signal.SIGALRM, out_of_time)
     with tempfile.TemporaryDirectory(prefix="allocsnap-live-cache.") as folder:
         os.environ.setdefault("ALLOCSNAP_CACHE_DIR", folder)
-        return run_all(tests)
+        return run_all(tests, len(found) - len(tests))
 
 
-def run_all(tests):
+def run_all(tests, left_out):
     """The exit status."""
     deadline = time.monotonic() + ALL_SECONDS
-    verdicts = [run(name, function, deadline) for name, function in tests]
+    ended = [run(name, function, deadline) for name, function in tests]
+    verdicts = [verdict for verdict, _ in ended]
+    slowest = sorted(((seconds, name) for (name, _), (_, seconds) in zip(tests, ended)), reverse=True)[:SLOWEST]
+    print("slowest: " + ", ".join(f"{name} {seconds:.1f} s" for seconds, name in slowest))
+    if left_out:
+        print(f"left to make check-long: {left_out} tests")
     print(f"live: {verdicts.count('ok')} passed, {verdicts.count('FAIL')} failed, "
           f"{verdicts.count('skip')} skipped")
     return 1 if "FAIL" in verdicts or not tests else 0
