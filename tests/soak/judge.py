@@ -113,20 +113,19 @@ def judge_ledgers(verdict, soak, files):
             verdict.check(False, name, "a snapshot", "none")
 
 
-def judge_series(verdict, soak, name, series):
-    """The slope of lows, one of each two intervals. The same rule must find a leak that is added to what was measured."""
-    most = vital.GROWTH_MAX[name.split()[-1]]
+def judge_series(verdict, soak, name, series, most, intervals):
+    """The slope of lows, one of so many intervals. The same rule must find a leak that is added to what was measured."""
     late = vital.after_warm_up(series, soak.seconds)
-    slope = vital.slope_per_minute(late, 2 * soak.interval)
+    slope = vital.slope_per_minute(late, intervals * soak.interval)
     verdict.check(slope <= most, f"{name}: growth after {soak.seconds / 4:.0f} s", f"{most} a minute at most",
                   f"{slope:+.3f} a minute; {series[0][1]:.1f} at first, "
                   f"{max(value for _, value in series):.1f} at most, {late[-1][1]:.1f} at the end")
-    leak = vital.slope_per_minute(vital.leaking(late, 2 * most), 2 * soak.interval)
+    leak = vital.slope_per_minute(vital.leaking(late, 2 * most), intervals * soak.interval)
     verdict.check(leak > most, f"{name}: had it leaked {2 * most:g} a minute more", f"more than {most}",
                   f"{leak:+.3f}")
 
 
-def judge_growth(verdict, soak):
+def judge_growth(verdict, soak, most=vital.GROWTH_MAX, intervals=2):
     """A process that does not live all the time has no slope; the parser ends where it is not needed."""
     judged = soak.seconds * 3 / 4
     for name, series in sorted(soak.vitals.series.items()):
@@ -135,7 +134,7 @@ def judge_growth(verdict, soak):
             print(f"   {name}: {series[0][1]:.1f} at first, {max(value for _, value in series):.1f} at most; "
                   f"{len(late)} samples after the warm-up are too few to tell growth: not judged")
         else:
-            judge_series(verdict, soak, name, series)
+            judge_series(verdict, soak, name, series, most[name.split()[-1]], intervals)
 
 
 def judge_costs(verdict, soak):

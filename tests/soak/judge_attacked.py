@@ -11,6 +11,9 @@ INTERVALS_MAX = 10  # without a pass
 SECONDS_TO_END_MAX = 30
 TWINS_MAX = 300
 STDERR_SHOWN = 15
+# A minute. The attackers' own files and blocks come and go in minutes: thousands of files that they keep mapped, millions of blocks.
+GROWTH_MAX = {"MiB": 4, "descriptors": 60}
+GROWTH_INTERVALS = 18
 # They say of all processes what the kernel passed over, and of files; nothing in the books of one is explained by that.
 NAMES = ledger.NAMES | {"mappings_missed", "mappings_skipped", "mappings_forgotten", "objects_changed",
                         "tracebacks_summed"}
@@ -121,6 +124,4 @@ def judge(verdict, soak, files):
     judge_passes(verdict, soak, files)
     judge_ledgers(verdict, soak, files)
     judge_twins(verdict, soak, files)
-    honest.judge_growth(verdict, soak)
-
-
+    honest.judge_growth(verdict, soak, GROWTH_MAX, GROWTH_INTERVALS)

@@ -86,7 +86,7 @@ static struct churn check_known(const struct target *target)
 static void forget(struct target *target, const struct drained_blocks *blocks)
 {
 	resolve_begin(target);
-	cr_assert_eq(forget_retired(target, drained_blocks_of(blocks, IMAGE)), 0);
+	cr_assert_eq(forget_retired(target, drained_blocks_of(blocks, IMAGE), RETIRED_MOST), 0);
 }
 
 Test(forget, few_retired_tracebacks_stay)
@@ -128,7 +128,7 @@ Test(forget, what_is_live_or_in_the_map_stays)
 	add_block(&blocks, 1);
 	resolve_begin(target);
 	resolve_held(target, 2);
-	cr_assert_eq(forget_retired(target, drained_blocks_of(&blocks, IMAGE)), 0);
+	cr_assert_eq(forget_retired(target, drained_blocks_of(&blocks, IMAGE), RETIRED_MOST), 0);
 	cr_expect_eq(target->traceback_nr, RETIRED_MOST + 2);
 	cr_expect(known_traceback_find(target, 1) && known_traceback_find(target, 2));
 	cr_expect(!known_traceback_find(target, 3));
@@ -221,4 +221,13 @@ Test(forget, is_bounded_and_exact_for_ever)
 	}
 	cr_expect_gt(model.target->summed_nr, PASSES * NEW / 2);
 	target__free(model.target);
+}
+
+/* A recording of many has a bound for all of them. */
+Test(forget, many_targets_keep_less_each)
+{
+	cr_expect_eq(retired_most(1), RETIRED_MOST);
+	cr_expect_eq(retired_most(8), RETIRED_MOST);
+	cr_expect_eq(retired_most(250), RETIRED_ALL / 250);
+	cr_expect_eq(retired_most(4096), RETIRED_LEAST);
 }

@@ -7,6 +7,15 @@
 
 #include "collect/build/resolve.h"
 
+size_t retired_most(size_t target_nr)
+{
+	size_t most = RETIRED_ALL / (target_nr ?: 1);
+
+	if (most > RETIRED_MOST)
+		return RETIRED_MOST;
+	return most > RETIRED_LEAST ? most : RETIRED_LEAST;
+}
+
 /* A retired one, by what it has allocated. */
 struct candidate {
 	uint64_t bytes;
@@ -55,7 +64,7 @@ static size_t find_retired(const struct target *target, const bool *stays, struc
 }
 
 /* 0, 1: there is nothing to forget, or -ENOMEM. */
-static int choose(const struct target *target, const struct image_blocks *blocks, bool *stays)
+static int choose(const struct target *target, const struct image_blocks *blocks, size_t most, bool *stays)
 {
 	struct candidate *retired = calloc(target->traceback_nr, sizeof(*retired));
 	size_t nr;
@@ -66,10 +75,10 @@ static int choose(const struct target *target, const struct image_blocks *blocks
 		stays[i] = target->traceback[i].is_held;
 	mark_used(target, blocks, stays);
 	nr = find_retired(target, stays, retired);
-	for (size_t i = 0; i < nr && i < RETIRED_MOST; i++)
+	for (size_t i = 0; i < nr && i < most; i++)
 		stays[retired[i].index] = true;
 	free(retired);
-	return nr <= RETIRED_MOST;
+	return nr <= most;
 }
 
 /* By the indices that they will have. */
@@ -122,16 +131,16 @@ static void move_up(struct target *target, const bool *stays)
 		} \
 	} while (0)
 
-int forget_retired(struct target *target, const struct image_blocks *blocks)
+int forget_retired(struct target *target, const struct image_blocks *blocks, size_t most)
 {
 	struct idmap ids = {};
 	bool *stays;
 	int err;
 
-	if (count_not_held(target) <= RETIRED_MOST)
+	if (count_not_held(target) <= most)
 		return 0;
 	stays = calloc(target->traceback_nr, sizeof(*stays));
-	err = stays ? choose(target, blocks, stays) : -ENOMEM;
+	err = stays ? choose(target, blocks, most, stays) : -ENOMEM;
 	if (!err)
 		err = make_ids(target, stays, &ids);
 	if (!err) {

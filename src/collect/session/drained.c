@@ -139,8 +139,8 @@ static int forget_all(struct collector *collector, const struct idmap *images)
 	}
 	for (size_t i = 0; i < collector->target_nr && !err; i++)
 		if (!has_execed(collector->target[i]))
-			err = forget_retired(collector->target[i],
-					     blocks_of(collector, collector->target[i]));
+			err = forget_retired(collector->target[i], blocks_of(collector, collector->target[i]),
+					     retired_most(collector->target_nr));
 	return err;
 }
 
