@@ -36,7 +36,7 @@ static int get(struct sets *ret)
 	return 0;
 }
 
-static int set(const struct sets *sets)
+static int set_capabilities(const struct sets *sets)
 {
 	struct __user_cap_header_struct header = own_header();
 	const struct __user_cap_data_struct half[_LINUX_CAPABILITY_U32S_3] = {
@@ -53,7 +53,7 @@ static int set_effective(uint64_t effective)
 	int err = get(&sets);
 
 	sets.effective = effective;
-	return err ?: set(&sets);
+	return err ?: set_capabilities(&sets);
 }
 
 uint64_t capabilities_held(void)
@@ -104,7 +104,7 @@ int capabilities_keep(uint64_t kept)
 	sets.permitted &= kept;
 	sets.inheritable = 0;
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* they need to be inheritable, too */
-	err = set(&sets);
+	err = set_capabilities(&sets);
 	if (!err && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		err = -errno;
 	return err;

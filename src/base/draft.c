@@ -11,7 +11,7 @@
 
 #define STALE_MAX 100 /* hidden files that earlier processes of our pid may have left */
 
-static int error_of(int result)
+static int draft_errno(int result)
 {
 	return result < 0 ? -errno : 0;
 }
@@ -25,7 +25,7 @@ static void hidden_name(struct draft *draft, int nr)
 static int open_nameless(struct draft *draft)
 {
 	draft->fd = openat(draft->dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-	return error_of(draft->fd);
+	return draft_errno(draft->fd);
 }
 
 static int open_hidden(struct draft *draft)
@@ -36,7 +36,7 @@ static int open_hidden(struct draft *draft)
 		hidden_name(draft, i);
 		draft->fd = openat(draft->dir_fd, draft->hidden,
 				   O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
-		err = error_of(draft->fd);
+		err = draft_errno(draft->fd);
 	}
 	if (err)
 		draft->hidden[0] = '\0';
@@ -52,7 +52,7 @@ int draft_open(struct draft *draft, int dir_fd, const char *name, bool named)
 	err = named ? -EOPNOTSUPP : open_nameless(draft);
 	if (err == -EOPNOTSUPP || err == -EISDIR || err == -EINVAL || err == -ENOENT)
 		err = open_hidden(draft);
-	return err ?: error_of(fchmod(draft->fd, 0600));
+	return err ?: draft_errno(fchmod(draft->fd, 0600));
 }
 
 void draft_close(struct draft *draft)
@@ -65,7 +65,7 @@ void draft_close(struct draft *draft)
 
 int draft_sync(const struct draft *draft)
 {
-	return error_of(fsync(draft->fd));
+	return draft_errno(fsync(draft->fd));
 }
 
 /* The second way works without /proc but wants CAP_DAC_READ_SEARCH. */
@@ -75,23 +75,23 @@ static int link_nameless(const struct draft *draft, const char *name)
 	int err;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", draft->fd);
-	err = error_of(linkat(AT_FDCWD, path, draft->dir_fd, name, AT_SYMLINK_FOLLOW));
+	err = draft_errno(linkat(AT_FDCWD, path, draft->dir_fd, name, AT_SYMLINK_FOLLOW));
 	if (err == -ENOENT || err == -ENOTDIR)
-		err = error_of(linkat(draft->fd, "", draft->dir_fd, name, AT_EMPTY_PATH));
+		err = draft_errno(linkat(draft->fd, "", draft->dir_fd, name, AT_EMPTY_PATH));
 	return err;
 }
 
 /* musl has no function for it. Each name is one of the draft's folder. */
 static int rename_with(const struct draft *draft, const char *name, unsigned int flags)
 {
-	return error_of(syscall(SYS_renameat2, draft->dir_fd, draft->hidden, draft->dir_fd, name,
-				flags));
+	return draft_errno(syscall(SYS_renameat2, draft->dir_fd, draft->hidden, draft->dir_fd, name,
+				   flags));
 }
 
 /* Where there are no links (FAT) the file is renamed, without replacing; both leave one name. */
 static int link_hidden(struct draft *draft, const char *name)
 {
-	int err = error_of(linkat(draft->dir_fd, draft->hidden, draft->dir_fd, name, 0));
+	int err = draft_errno(linkat(draft->dir_fd, draft->hidden, draft->dir_fd, name, 0));
 
 	if (err != -EPERM && err != -EOPNOTSUPP)
 		return err;
@@ -122,7 +122,7 @@ static int hide(struct draft *draft)
 
 static int rename_hidden(struct draft *draft)
 {
-	int err = error_of(renameat(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name));
+	int err = draft_errno(renameat(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name));
 
 	if (!err)
 		draft->hidden[0] = '\0';
@@ -139,7 +139,7 @@ int draft_replace(struct draft *draft)
 static int check_old(const struct draft *draft, const char *name, const struct file_stamp *old)
 {
 	struct stat st;
-	int err = error_of(fstatat(draft->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW));
+	int err = draft_errno(fstatat(draft->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW));
 
 	return !err && !file_stamp_fits(old, &st) ? -ESTALE : err;
 }
@@ -185,7 +185,7 @@ int draft_replace_only(struct draft *draft, const struct file_stamp *old)
 
 int sync_dir(int dir_fd)
 {
-	int err = error_of(fsync(dir_fd));
+	int err = draft_errno(fsync(dir_fd));
 
 	return err == -EINVAL || err == -EOPNOTSUPP ? 0 : err;
 }

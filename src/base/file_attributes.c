@@ -11,7 +11,7 @@
 
 #include <linux/limits.h>
 
-static int error_of(int result)
+static int attribute_errno(int result)
 {
 	return result < 0 ? -errno : 0;
 }
@@ -23,7 +23,7 @@ static int copy_attribute(int to_fd, const char *from, const char *name, char *v
 
 	if (len < 0)
 		return errno == ENODATA ? 0 : -errno;
-	return error_of(fsetxattr(to_fd, name, value, len, 0));
+	return attribute_errno(fsetxattr(to_fd, name, value, len, 0));
 }
 
 /* By name below /proc: a descriptor that only stands for a file has no attributes to read. */
@@ -51,7 +51,7 @@ static int copy_attributes(int to_fd, int from_fd)
  */
 int file_attributes_copy(int to_fd, int from_fd, const struct stat *old)
 {
-	return error_of(fchown(to_fd, old->st_uid, old->st_gid)) ?:
+	return attribute_errno(fchown(to_fd, old->st_uid, old->st_gid)) ?:
 	       copy_attributes(to_fd, from_fd) ?:
-	       error_of(fchmod(to_fd, old->st_mode & 0777));
+	       attribute_errno(fchmod(to_fd, old->st_mode & 0777));
 }

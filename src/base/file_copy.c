@@ -18,7 +18,7 @@ struct file_copy {
 };
 
 /* 0, -EIO for a file that has become shorter, or what reading it gave. */
-static int read_all(int fd, uint64_t offset, void *to, size_t bytes)
+static int read_file_bytes(int fd, uint64_t offset, void *to, size_t bytes)
 {
 	char *at = to;
 
@@ -44,7 +44,7 @@ static size_t part_at(const struct file_copy *copy, uint64_t at)
 }
 
 /* Written, since a mapping's pages would be zeroed first: that takes twice as long. */
-static int fill(const struct file_copy *copy, int from)
+static int fill_copy(const struct file_copy *copy, int from)
 {
 	char part[PART_BYTES];
 	int err;
@@ -52,7 +52,7 @@ static int fill(const struct file_copy *copy, int from)
 	for (uint64_t at = 0; at < copy->bytes; at += PART_BYTES) {
 		size_t bytes = part_at(copy, at);
 
-		err = read_all(from, at, part, bytes);
+		err = read_file_bytes(from, at, part, bytes);
 		if (err)
 			return err;
 		if (pwrite(copy->fd, part, bytes, at) != (ssize_t)bytes)
@@ -74,7 +74,7 @@ static int seal(struct file_copy *copy)
 	return 0;
 }
 
-static int make(struct file_copy *copy, int from, uint64_t bytes_max)
+static int make_copy(struct file_copy *copy, int from, uint64_t bytes_max)
 {
 	struct stat st;
 	int err;
@@ -89,7 +89,7 @@ static int make(struct file_copy *copy, int from, uint64_t bytes_max)
 	copy->fd = memfd_create("allocsnap-copy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (copy->fd < 0)
 		return -errno;
-	err = fill(copy, from);
+	err = fill_copy(copy, from);
 	return err ?: seal(copy);
 }
 
@@ -101,7 +101,7 @@ struct file_copy *file_copy__new(int fd, uint64_t bytes_max)
 	if (!copy)
 		return NULL;
 	copy->fd = -1;
-	err = make(copy, fd, bytes_max);
+	err = make_copy(copy, fd, bytes_max);
 	if (!err)
 		return copy;
 	file_copy__free(copy);
@@ -140,7 +140,7 @@ bool file_copy__is_of(const struct file_copy *copy, int fd)
 	for (uint64_t at = 0; at < copy->bytes; at += PART_BYTES) {
 		size_t bytes = part_at(copy, at);
 
-		if (read_all(fd, at, part, bytes) || memcmp(part, copy->memory + at, bytes))
+		if (read_file_bytes(fd, at, part, bytes) || memcmp(part, copy->memory + at, bytes))
 			return false;
 	}
 	return true;
@@ -153,7 +153,7 @@ bool file_bytes_are_same(int a, int b, uint64_t bytes)
 	for (uint64_t at = 0; at < bytes; at += PART_BYTES) {
 		size_t part = bytes - at < PART_BYTES ? bytes - at : PART_BYTES;
 
-		if (read_all(a, at, x, part) || read_all(b, at, y, part) || memcmp(x, y, part))
+		if (read_file_bytes(a, at, x, part) || read_file_bytes(b, at, y, part) || memcmp(x, y, part))
 			return false;
 	}
 	return true;

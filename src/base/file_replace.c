@@ -23,7 +23,7 @@ struct writing {
 	const struct file_stamp *old; /* the file that must be there; NULL: any, or none */
 };
 
-static int error_of(int result)
+static int replace_errno(int result)
 {
 	return result < 0 ? -errno : 0;
 }
@@ -44,7 +44,7 @@ static int write_to(int fd, const struct writing *writing)
 	err = writing->write(out, writing->what);
 	if (!err && (fflush(out) || ferror(out)))
 		err = -errno ?: -EIO;
-	return error_of(fclose(out)) && !err ? -errno : err;
+	return replace_errno(fclose(out)) && !err ? -errno : err;
 }
 
 /* ---- what the path stands for -------------------------------------------------------------- */
@@ -53,7 +53,7 @@ static int write_to(int fd, const struct writing *writing)
 static int check_owner(int link_fd)
 {
 	struct stat link;
-	int err = error_of(fstat(link_fd, &link));
+	int err = replace_errno(fstat(link_fd, &link));
 
 	return err || link.st_uid == geteuid() || !link.st_uid ? err : -EACCES;
 }
@@ -66,7 +66,7 @@ static int check_link(const char *path, int dir_len, int link_fd)
 {
 	char *dir = dir_len ? strndup(path, dir_len) : strdup(".");
 	struct stat folder, link;
-	int err = dir ? error_of(stat(dir, &folder)) ?: error_of(fstat(link_fd, &link)) : -ENOMEM;
+	int err = dir ? replace_errno(stat(dir, &folder)) ?: replace_errno(fstat(link_fd, &link)) : -ENOMEM;
 
 	free(dir);
 	if (err || !(folder.st_mode & S_ISVTX) || !(folder.st_mode & S_IWOTH))
@@ -97,7 +97,7 @@ static int follow(char **path, int link_fd, bool ours_only)
  * *ret_direct: to be written to, not to be replaced. The links of /proc/self/fd are open files
  * of ours and not other names of them; /dev/stdout leads there.
  */
-static int look(int fd, bool *ret_link, bool *ret_direct)
+static int read_path_kind(int fd, bool *ret_link, bool *ret_direct)
 {
 	struct statfs fs;
 	struct stat st;
@@ -111,7 +111,7 @@ static int look(int fd, bool *ret_link, bool *ret_direct)
 	return 0;
 }
 
-static int resolve(char **path, bool ours_only, bool *ret_direct)
+static int resolve_links(char **path, bool ours_only, bool *ret_direct)
 {
 	for (int i = 0; i <= LINKS_MAX; i++) {
 		int fd = open(*path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -120,7 +120,7 @@ static int resolve(char **path, bool ours_only, bool *ret_direct)
 
 		if (fd < 0)
 			return errno == ENOENT && **path ? 0 : -errno;
-		err = look(fd, &is_link, ret_direct);
+		err = read_path_kind(fd, &is_link, ret_direct);
 		if (!err && is_link)
 			err = follow(path, fd, ours_only);
 		close(fd);
@@ -151,7 +151,7 @@ static int keep_attributes(const struct draft *draft, const struct file_stamp *o
 
 	if (fd < 0)
 		return -errno;
-	err = error_of(fstat(fd, &st));
+	err = replace_errno(fstat(fd, &st));
 	if (!err && !S_ISREG(st.st_mode))
 		err = -EINVAL;
 	if (!err && !file_stamp_fits(old, &st))
@@ -166,7 +166,7 @@ static int keep_time(const struct draft *draft, const struct file_stamp *old)
 {
 	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, old->mtime };
 
-	return error_of(futimens(draft->fd, times));
+	return replace_errno(futimens(draft->fd, times));
 }
 
 static int finish(struct draft *draft, const struct file_stamp *old)
@@ -189,7 +189,7 @@ static int replace_in(int dir_fd, const char *name, const struct writing *writin
 	return err ?: sync_dir(dir_fd);
 }
 
-static int replace(char *path, const struct writing *writing)
+static int replace_resolved_path(char *path, const struct writing *writing)
 {
 	char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
@@ -208,17 +208,17 @@ static int replace(char *path, const struct writing *writing)
 	return err;
 }
 
-static int write_file(const char *path, const struct writing *writing, struct reason *why)
+static int replace_or_write_file(const char *path, const struct writing *writing, struct reason *why)
 {
 	char *real = strdup(path);
 	char clean[256];
 	bool direct = false;
-	int err = real ? resolve(&real, writing->old, &direct) : -ENOMEM;
+	int err = real ? resolve_links(&real, writing->old, &direct) : -ENOMEM;
 
 	if (!err && direct && writing->old)
 		err = -EINVAL;
 	if (!err)
-		err = direct ? write_directly(real, writing) : replace(real, writing);
+		err = direct ? write_directly(real, writing) : replace_resolved_path(real, writing);
 	free(real);
 	if (!err)
 		return 0;
@@ -233,7 +233,7 @@ int file_replace(const char *path, int (*write)(FILE *out, const void *what), co
 {
 	const struct writing writing = { write, what };
 
-	return write_file(path, &writing, why);
+	return replace_or_write_file(path, &writing, why);
 }
 
 int file_rewrite(const char *path, const struct file_stamp *read,
@@ -241,5 +241,5 @@ int file_rewrite(const char *path, const struct file_stamp *read,
 {
 	const struct writing writing = { write, what, .old = read };
 
-	return write_file(path, &writing, why);
+	return replace_or_write_file(path, &writing, why);
 }

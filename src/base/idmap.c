@@ -33,7 +33,7 @@ uint32_t idmap_find(const struct idmap *map, uint64_t hash, idmap_same_fn same, 
 	return IDMAP_NONE;
 }
 
-static void place(struct idmap_slot *slots, size_t slot_nr, uint64_t hash, uint32_t id)
+static void idmap_place(struct idmap_slot *slots, size_t slot_nr, uint64_t hash, uint32_t id)
 {
 	size_t i = hash & (slot_nr - 1);
 
@@ -42,7 +42,7 @@ static void place(struct idmap_slot *slots, size_t slot_nr, uint64_t hash, uint3
 	slots[i] = (struct idmap_slot){ .hash = hash, .id = id };
 }
 
-static int grow(struct idmap *map)
+static int idmap_grow(struct idmap *map)
 {
 	size_t slot_nr = map->slot_nr ? map->slot_nr * 2 : 64;
 	struct idmap_slot *slots = calloc(slot_nr, sizeof(*slots));
@@ -51,7 +51,7 @@ static int grow(struct idmap *map)
 		return -ENOMEM;
 	for (size_t i = 0; i < map->slot_nr; i++)
 		if (map->slot[i].hash)
-			place(slots, slot_nr, map->slot[i].hash, map->slot[i].id);
+			idmap_place(slots, slot_nr, map->slot[i].hash, map->slot[i].id);
 	free(map->slot);
 	map->slot = slots;
 	map->slot_nr = slot_nr;
@@ -63,11 +63,11 @@ int idmap_add(struct idmap *map, uint64_t hash, uint32_t id)
 	int err;
 
 	if (map->nr * 4 >= map->slot_nr * 3) {
-		err = grow(map);
+		err = idmap_grow(map);
 		if (err)
 			return err;
 	}
-	place(map->slot, map->slot_nr, stored_hash(hash), id);
+	idmap_place(map->slot, map->slot_nr, stored_hash(hash), id);
 	map->nr++;
 	return 0;
 }

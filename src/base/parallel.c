@@ -25,7 +25,7 @@ struct job {
 	void *part;
 };
 
-static void *start(void *job_)
+static void *run_parallel_job(void *job_)
 {
 	const struct job *job = job_;
 
@@ -37,7 +37,7 @@ void run_both(void (*run)(void *part), void *a, void *b)
 {
 	struct job job = { run, b };
 	pthread_t thread;
-	bool is_started = !pthread_create(&thread, NULL, start, &job);
+	bool is_started = !pthread_create(&thread, NULL, run_parallel_job, &job);
 
 	run(a);
 	if (is_started)
@@ -53,7 +53,7 @@ void run_by(unsigned int nr, void (*run)(void *what), void *what)
 	unsigned int started = 0;
 
 	while (started + 1 < nr && started < RUN_BY_MAX &&
-	       !pthread_create(&thread[started], NULL, start, &job))
+	       !pthread_create(&thread[started], NULL, run_parallel_job, &job))
 		started++;
 	run(what);
 	while (started)

@@ -11,7 +11,7 @@ struct string_key {
 	size_t len;
 };
 
-static size_t string_end(const struct strpool *pool, uint32_t id)
+static size_t strpool_string_end(const struct strpool *pool, uint32_t id)
 {
 	return (id + 1 < pool->start_nr ? pool->start[id + 1] : pool->bytes_nr) - 1;
 }
@@ -21,11 +21,11 @@ static bool same_string(uint32_t id, const void *key, const void *table)
 	const struct string_key *want = key;
 	const struct strpool *pool = table;
 
-	return string_end(pool, id) - pool->start[id] == want->len &&
+	return strpool_string_end(pool, id) - pool->start[id] == want->len &&
 	       !memcmp(pool->bytes + pool->start[id], want->bytes, want->len);
 }
 
-static int append(struct strpool *pool, const struct string_key *key, uint64_t hash)
+static int strpool_append(struct strpool *pool, const struct string_key *key, uint64_t hash)
 {
 	int err;
 
@@ -45,14 +45,14 @@ static int append(struct strpool *pool, const struct string_key *key, uint64_t h
 	return 0;
 }
 
-static int intern(struct strpool *pool, const struct string_key *key, uint32_t *ret_id)
+static int strpool_intern_key(struct strpool *pool, const struct string_key *key, uint32_t *ret_id)
 {
 	uint64_t hash = hash_bytes(key->bytes, key->len, 0);
 	uint32_t id = idmap_find(&pool->ids, hash, same_string, key, pool);
 	int err;
 
 	if (id == IDMAP_NONE) {
-		err = append(pool, key, hash);
+		err = strpool_append(pool, key, hash);
 		if (err)
 			return err;
 		id = pool->start_nr - 1;
@@ -69,8 +69,8 @@ int strpool_add(struct strpool *pool, const char *bytes, size_t len, uint32_t *r
 	int err = 0;
 
 	if (!pool->start_nr)
-		err = intern(pool, &empty, &first);
-	return err ?: intern(pool, &key, ret_id);
+		err = strpool_intern_key(pool, &empty, &first);
+	return err ?: strpool_intern_key(pool, &key, ret_id);
 }
 
 const char *strpool_get(const struct strpool *pool, uint32_t id)

@@ -27,7 +27,7 @@ static bool is_named(const struct spec *spec, const char *symbol)
 	return false;
 }
 
-static int add_function(struct spec *spec, const char *item, struct custom_function *function)
+static int spec_add_function(struct spec *spec, const char *item, struct custom_function *function)
 {
 	if (is_named(spec, function->symbol))
 		return reason_set(spec->why, -EINVAL, "%s: the function is there twice", item);
@@ -37,14 +37,14 @@ static int add_function(struct spec *spec, const char *item, struct custom_funct
 	return array_push(spec->custom, function, *function);
 }
 
-static int set_function(struct spec *spec, char *item)
+static int spec_set_allocator_function(struct spec *spec, char *item)
 {
 	struct custom_function function;
 	int err = custom_function_read(item, &function, spec->why);
 
 	if (err)
 		return err;
-	err = add_function(spec, item, &function);
+	err = spec_add_function(spec, item, &function);
 	if (err)
 		free(function.symbol);
 	return err;
@@ -60,7 +60,7 @@ static int set_text(struct spec *spec, const char *item, const char *value, char
 	return *field ? 0 : -ENOMEM;
 }
 
-static bool is_name(const char *text)
+static bool is_domain_name(const char *text)
 {
 	static const char name_bytes[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 					 "0123456789._-";
@@ -77,13 +77,13 @@ static bool is_taken(const struct spec *spec, const char *name)
 	return allocator_is_named(name);
 }
 
-static int set_name(struct spec *spec, const char *item, const char *value)
+static int spec_set_allocator_name(struct spec *spec, const char *item, const char *value)
 {
 	int err = set_text(spec, item, value, &spec->allocator.name);
 
 	if (err)
 		return err;
-	if (!is_name(value))
+	if (!is_domain_name(value))
 		return reason_set(spec->why, -EINVAL,
 				  "name=%.40s: a name is up to %d letters, digits, '.', '_' and '-', and no number",
 				  value, CUSTOM_NAME_MAX);
@@ -93,7 +93,7 @@ static int set_name(struct spec *spec, const char *item, const char *value)
 	return 0;
 }
 
-static int set_object(struct spec *spec, const char *item, const char *value)
+static int spec_set_allocator_object(struct spec *spec, const char *item, const char *value)
 {
 	return set_text(spec, item, value, &spec->allocator.object);
 }
@@ -102,8 +102,8 @@ static const struct item_key {
 	const char *name; /* with the = */
 	int (*set)(struct spec *spec, const char *item, const char *value);
 } item_keys[] = {
-	{ "name=", set_name },
-	{ "object=", set_object },
+	{ "name=", spec_set_allocator_name },
+	{ "object=", spec_set_allocator_object },
 };
 
 static int set_item(struct spec *spec, char *item)
@@ -112,7 +112,7 @@ static int set_item(struct spec *spec, char *item)
 		if (!strncmp(item, item_keys[i].name, strlen(item_keys[i].name)))
 			return item_keys[i].set(spec, item, item + strlen(item_keys[i].name));
 	if (custom_function_is_item(item))
-		return set_function(spec, item);
+		return spec_set_allocator_function(spec, item);
 	if (!strcmp(item, "wraps"))
 		spec->allocator.wraps = true;
 	else if (!strcmp(item, "throws"))
@@ -139,7 +139,7 @@ static char *cut_item(char *text)
 	return text + 1;
 }
 
-static bool has(const struct spec *spec, bool (*is_wanted)(enum call_shape shape))
+static bool spec_has_shape(const struct spec *spec, bool (*is_wanted)(enum call_shape shape))
 {
 	for (size_t i = spec->first; i < spec->custom->function_nr; i++)
 		if (is_wanted(spec->custom->function[i].shape))
@@ -147,7 +147,7 @@ static bool has(const struct spec *spec, bool (*is_wanted)(enum call_shape shape
 	return false;
 }
 
-static int check_whole(const struct spec *spec)
+static int check_allocator_spec(const struct spec *spec)
 {
 	static const char missing[] = "%s is missing";
 
@@ -155,9 +155,9 @@ static int check_whole(const struct spec *spec)
 		return reason_set(spec->why, -EINVAL, missing, "name=");
 	if (!spec->allocator.object)
 		return reason_set(spec->why, -EINVAL, missing, "object=");
-	if (!has(spec, shape_gives))
+	if (!spec_has_shape(spec, shape_gives))
 		return reason_set(spec->why, -EINVAL, missing, "alloc= (or realloc=)");
-	if (!has(spec, shape_takes))
+	if (!spec_has_shape(spec, shape_takes))
 		return reason_set(spec->why, -EINVAL, missing, "free= (or realloc=)");
 	return 0;
 }
@@ -172,10 +172,10 @@ static int read_items(struct spec *spec, char *text)
 		err = set_item(spec, text);
 		text = next;
 	}
-	return err ?: check_whole(spec);
+	return err ?: check_allocator_spec(spec);
 }
 
-static unsigned int argument_nr(const struct custom_call *call)
+static unsigned int custom_argument_nr(const struct custom_call *call)
 {
 	unsigned int most = call->size > call->count ? call->size : call->count;
 
@@ -187,7 +187,7 @@ _Static_assert((int)FUNCTIONS_WANTED_MAX >= CUSTOM_CALLS_MAX, "there is room for
 /* Two files may have functions of one name. */
 static void want(struct functions_wanted *wanted, struct custom_function *function)
 {
-	unsigned int nr = argument_nr(&function->call);
+	unsigned int nr = custom_argument_nr(&function->call);
 	struct function_wanted *row;
 
 	function->wanted = 0;

@@ -148,7 +148,7 @@ static int set_arguments(struct reading *reading, char *text)
 	return err ?: check_arguments(reading);
 }
 
-static const struct function_kind *kind_of(const char *item)
+static const struct function_kind *find_function_kind(const char *item)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(function_kinds); i++)
 		if (!strncmp(item, function_kinds[i].name, strlen(function_kinds[i].name)))
@@ -158,7 +158,7 @@ static const struct function_kind *kind_of(const char *item)
 
 bool custom_function_is_item(const char *item)
 {
-	return kind_of(item);
+	return find_function_kind(item);
 }
 
 static bool is_known(const char *symbol)
@@ -187,7 +187,7 @@ static int take_symbol(struct reading *reading, const char *symbol)
 
 int custom_function_read(char *item, struct custom_function *ret, struct reason *why)
 {
-	const struct function_kind *kind = kind_of(item);
+	const struct function_kind *kind = find_function_kind(item);
 	struct reading reading = {
 		.kind = kind, .name = item, .function = { .shape = kind->shape }, .why = why,
 	};

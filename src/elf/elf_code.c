@@ -43,7 +43,7 @@ struct frame_description {
 	uint32_t size;
 };
 
-static bool row_at(const struct elf_object *obj, uint64_t header, uint32_t i, struct frame_row *ret)
+static bool frame_row_at(const struct elf_object *obj, uint64_t header, uint32_t i, struct frame_row *ret)
 {
 	uint64_t at = header + sizeof(struct frame_header) + (uint64_t)i * sizeof(*ret);
 
@@ -51,22 +51,22 @@ static bool row_at(const struct elf_object *obj, uint64_t header, uint32_t i, st
 }
 
 /* The last row that begins at or before vaddr. */
-static bool find_row(const struct elf_object *obj, uint64_t header, uint32_t row_nr, uint64_t vaddr,
-		     struct frame_row *ret)
+static bool find_frame_row(const struct elf_object *obj, uint64_t header, uint32_t row_nr, uint64_t vaddr,
+			   struct frame_row *ret)
 {
 	uint32_t low = 0, high = row_nr;
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (!row_at(obj, header, middle, ret))
+		if (!frame_row_at(obj, header, middle, ret))
 			return false;
 		if (header + ret->start <= vaddr)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low && row_at(obj, header, low - 1, ret);
+	return low && frame_row_at(obj, header, low - 1, ret);
 }
 
 int elf_object__extent(const struct elf_object *obj, uint64_t vaddr, uint64_t *ret_start,
@@ -81,7 +81,7 @@ int elf_object__extent(const struct elf_object *obj, uint64_t vaddr, uint64_t *r
 	if (!elf_object__segment(obj, PT_GNU_EH_FRAME, &segment) ||
 	    elf_object__read_at(obj, segment.p_vaddr, &header, sizeof(header)) != sizeof(header) ||
 	    memcmp(header.encoding, known_header, sizeof(known_header)) ||
-	    !find_row(obj, segment.p_vaddr, header.row_nr, vaddr, &row))
+	    !find_frame_row(obj, segment.p_vaddr, header.row_nr, vaddr, &row))
 		return -ENOENT;
 	start = segment.p_vaddr + row.start;
 	at = segment.p_vaddr + row.description;
@@ -120,7 +120,7 @@ static bool source_returns_argument(void *object, uint64_t vaddr)
 }
 
 /* Wherever it is. One with a name of its allocator's own is followed: it need not be probed. */
-static bool is_probed(const char *name)
+static bool is_probed_allocation(const char *name)
 {
 	for (size_t i = 0; i < allocator_function_nr; i++) {
 		const struct allocator_function *row = &allocator_functions[i];
@@ -153,7 +153,7 @@ static enum exit_kind exit_by_name(struct elf_object *elf, const char *name, uin
 	for (size_t i = 0; i < ARRAY_SIZE(returning); i++)
 		if (!strcmp(name, returning[i]))
 			return EXIT_RETURNS_ARGUMENT;
-	return is_probed(name) ? EXIT_PROBED : own_function(elf, name, ret_vaddr);
+	return is_probed_allocation(name) ? EXIT_PROBED : own_function(elf, name, ret_vaddr);
 }
 
 static enum exit_kind source_slot(void *object, uint64_t slot, uint64_t *ret_vaddr)

@@ -18,7 +18,7 @@ struct search {
 	size_t function_nr, function_alloc;
 };
 
-static bool same_name(uint32_t id, const void *key, const void *table)
+static bool same_function_name(uint32_t id, const void *key, const void *table)
 {
 	const struct search *search = table;
 	const struct name_key *want = key;
@@ -30,7 +30,7 @@ static uint32_t search__name(const struct search *search, const char *bytes, siz
 {
 	struct name_key key = { .bytes = bytes, .len = len };
 
-	return idmap_find(&search->names, hash_bytes(bytes, len, 0), same_name, &key, search);
+	return idmap_find(&search->names, hash_bytes(bytes, len, 0), same_function_name, &key, search);
 }
 
 static int search__init(struct search *search, const struct elf_object *obj,

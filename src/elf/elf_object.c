@@ -174,7 +174,7 @@ const char *elf_object__build_id(const struct elf_object *obj)
 
 /* ---- opening ---- */
 
-static int check_kind(struct elf_object *obj, struct reason *why)
+static int check_elf_kind(struct elf_object *obj, struct reason *why)
 {
 	if (elf_kind(obj->elf) != ELF_K_ELF || !gelf_getehdr(obj->elf, &obj->header))
 		return reason_set(why, -ENOEXEC, "not an ELF file");
@@ -204,7 +204,7 @@ static int open_elf(struct elf_object *obj, int fd, struct reason *why)
 	obj->elf = elf_begin(obj->fd, ELF_C_READ, NULL);
 	if (!obj->elf)
 		return reason_set(why, -ENOEXEC, "not readable as ELF: %s", elf_errmsg(-1));
-	return check_kind(obj, why);
+	return check_elf_kind(obj, why);
 }
 
 struct elf_object *elf_object__open(int fd, struct reason *why)

@@ -42,7 +42,7 @@ static const struct elf_function *find_only_one(const struct elf_function *funct
 	return NULL;
 }
 
-static bool is_whole(const struct elf_function *function, size_t nr, const char *prefix)
+static bool has_whole_heap(const struct elf_function *function, size_t nr, const char *prefix)
 {
 	static const char *const part[] = { "malloc", "free", "calloc", "realloc" };
 	uint64_t vaddr[ARRAY_SIZE(part)];
@@ -60,8 +60,8 @@ static bool is_whole(const struct elf_function *function, size_t nr, const char 
 	return true;
 }
 
-static bool is_there(const struct elf_function *function, size_t nr, const char *prefix,
-		     const char *name)
+static bool has_prefixed_function(const struct elf_function *function, size_t nr, const char *prefix,
+				  const char *name)
 {
 	for (size_t i = 0; i < nr; i++)
 		if (is_called(row_of(function[i].name), prefix, name))
@@ -69,17 +69,17 @@ static bool is_there(const struct elf_function *function, size_t nr, const char 
 	return false;
 }
 
-static bool is_of_heap(const struct elf_function *function, size_t nr, size_t i)
+static bool is_heap_function(const struct elf_function *function, size_t nr, size_t i)
 {
 	const struct allocator_function *row = row_of(function[i].name);
 	const char *prefix = row ? prefix_of(row) : NULL;
 
 	if (!row)
 		return true;
-	if (row->own && !is_there(function, nr, prefix, "malloc") &&
-	    !is_there(function, nr, prefix, "free"))
+	if (row->own && !has_prefixed_function(function, nr, prefix, "malloc") &&
+	    !has_prefixed_function(function, nr, prefix, "free"))
 		return false;
-	return !function[i].is_local || (is_only_one(function, nr, i) && is_whole(function, nr, prefix));
+	return !function[i].is_local || (is_only_one(function, nr, i) && has_whole_heap(function, nr, prefix));
 }
 
 size_t heap_functions(struct elf_function *function, size_t nr)
@@ -88,7 +88,7 @@ size_t heap_functions(struct elf_function *function, size_t nr)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < nr; i++)
-		taken[i] = is_of_heap(function, nr, i);
+		taken[i] = is_heap_function(function, nr, i);
 	for (size_t i = 0; i < nr; i++)
 		if (taken[i])
 			function[kept++] = function[i];

@@ -18,7 +18,7 @@ static size_t wanted_nr(const struct functions_wanted *wanted)
 	return wanted ? wanted->nr : 0;
 }
 
-static unsigned int argument_nr(const struct functions_wanted *wanted, size_t name)
+static unsigned int wanted_argument_nr(const struct functions_wanted *wanted, size_t name)
 {
 	const struct allocator_function *known = &allocator_functions[name];
 
@@ -26,8 +26,8 @@ static unsigned int argument_nr(const struct functions_wanted *wanted, size_t na
 					      wanted->function[name - allocator_function_nr].argument_nr;
 }
 
-static int place(struct elf_object *elf, const struct functions_wanted *wanted,
-		 const struct elf_function *function, struct placement *ret)
+static int place_probe(struct elf_object *elf, const struct functions_wanted *wanted,
+		       const struct elf_function *function, struct placement *ret)
 {
 	size_t size = function->size < CODE_MAX ? function->size : CODE_MAX;
 	uint8_t *code = malloc(size ?: 1);
@@ -42,15 +42,15 @@ static int place(struct elf_object *elf, const struct functions_wanted *wanted,
 		.size = size,
 		.address = function->vaddr,
 		.elf_machine = elf_object__machine(elf),
-		.argument_nr = argument_nr(wanted, function->name),
+		.argument_nr = wanted_argument_nr(wanted, function->name),
 	}, ret);
 	free(code);
 	return err;
 }
 
 /* The functions that the file defines, named by allocator_functions[] and those wanted. */
-static int find_functions(struct elf_object *elf, const struct functions_wanted *wanted,
-			  struct elf_function **ret, size_t *ret_nr)
+static int find_wanted_functions(struct elf_object *elf, const struct functions_wanted *wanted,
+				 struct elf_function **ret, size_t *ret_nr)
 {
 	size_t nr = allocator_function_nr + wanted_nr(wanted);
 	const char *name[nr];
@@ -77,7 +77,7 @@ static bool is_passed_over(const struct elf_function *found, size_t nr, size_t i
 	return false;
 }
 
-static bool is_ambiguous(const struct elf_function *found, size_t nr, size_t i)
+static bool is_ambiguous_name(const struct elf_function *found, size_t nr, size_t i)
 {
 	return found[i].is_local && i + 1 < nr && found[i + 1].name == found[i].name;
 }
@@ -101,10 +101,10 @@ static int take_functions(struct elf_object *elf, const struct functions_wanted 
 		function->offset = found[i].offset;
 		function->name = found[i].name;
 		function->is_ifunc = found[i].is_ifunc;
-		function->is_ambiguous = is_ambiguous(found, nr, i);
+		function->is_ambiguous = is_ambiguous_name(found, nr, i);
 		ret->function_nr++;
 		if (!found[i].is_ifunc && !function->is_ambiguous)
-			err = place(elf, wanted, &found[i], &function->placement);
+			err = place_probe(elf, wanted, &found[i], &function->placement);
 	}
 	return err;
 }
@@ -114,7 +114,7 @@ static int read_functions(struct elf_object *elf, const struct functions_wanted 
 {
 	struct elf_function *found;
 	size_t nr;
-	int err = find_functions(elf, wanted, &found, &nr);
+	int err = find_wanted_functions(elf, wanted, &found, &nr);
 
 	if (err == -ENOMEM)
 		return err;

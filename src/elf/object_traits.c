@@ -115,7 +115,7 @@ static bool is_rust(const struct elf_object *elf)
 }
 
 /* Of libraries it would take long, and each that Rust makes would say so. */
-static bool is_program(const struct object_traits *traits)
+static bool is_main_program(const struct object_traits *traits)
 {
 	return traits->bits & TRAIT_BIT(INTERPRETER) || !(traits->bits & TRAIT_BIT(DYNAMIC));
 }
@@ -133,7 +133,7 @@ int object_traits_read(int fd, struct object_traits *ret, struct reason *why)
 	err = find_by_names(elf, &traits);
 	if (!err)
 		err = find_local_malloc(elf, &traits);
-	if (!err && is_program(&traits) && is_rust(elf))
+	if (!err && is_main_program(&traits) && is_rust(elf))
 		traits.bits |= TRAIT_BIT(RUST);
 	elf_object__close(elf);
 	if (err)

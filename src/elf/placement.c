@@ -216,7 +216,7 @@ static void placement__set(struct placement *placement, size_t offset, enum plac
  * Follows the line with *at to the first emulated instruction, which code->insn then is.
  * PLACEMENT_EMULATED, or why there is none.
  */
-static enum placement_why follow_line(struct code *code, size_t *at)
+static enum placement_why find_emulated_insn(struct code *code, size_t *at)
 {
 	for (*at = 0; *at < code->size; *at += code->insn->size) {
 		if (!code__decode(code, *at))
@@ -251,13 +251,13 @@ static void stay(struct code *code, enum placement_why why, struct placement *re
 		       code->size && code__decode(code, at) ? code->insn : NULL);
 }
 
-static void find(struct code *code, struct placement *ret)
+static void find_placement(struct code *code, struct placement *ret)
 {
 	struct placement found;
 	enum placement_why why;
 	size_t at;
 
-	why = follow_line(code, &at);
+	why = find_emulated_insn(code, &at);
 	if (why == PLACEMENT_EMULATED)
 		placement__set(&found, at, why, code->insn);
 	if (why == PLACEMENT_EMULATED && at) {
@@ -295,7 +295,7 @@ int placement_find(const struct placement_function *function, struct placement *
 	cs_option(code.capstone, CS_OPT_DETAIL, CS_OPT_ON);
 	code.insn = cs_malloc(code.capstone);
 	if (code.insn) {
-		find(&code, ret);
+		find_placement(&code, ret);
 		cs_free(code.insn, 1);
 	}
 	cs_close(&code.capstone);

@@ -57,7 +57,7 @@ struct finder {
 	struct earlier earlier[EARLIER_NR]; /* on the line before it, the last one first */
 };
 
-static int refuse(struct finder *finder, const char *what, uint64_t vaddr)
+static int refuse_function(struct finder *finder, const char *what, uint64_t vaddr)
 {
 	return reason_set(finder->why, -ENOTSUP, "%s at 0x%llx", what, (unsigned long long)vaddr);
 }
@@ -82,7 +82,7 @@ static bool is_undefined(const cs_insn *insn)
  * A near branch of 16 bits is one on AMD's processors; Intel's take the prefix for nothing and read
  * two bytes more, so that it is not known what comes next.
  */
-static bool is_ambiguous(const cs_insn *insn)
+static bool is_ambiguous_insn(const cs_insn *insn)
 {
 	const uint8_t rex_w = 8;
 
@@ -91,7 +91,7 @@ static bool is_ambiguous(const cs_insn *insn)
 		is_in_group(insn, X86_GRP_BRANCH_RELATIVE));
 }
 
-static bool decode(struct finder *finder, uint64_t vaddr)
+static bool decode_insn(struct finder *finder, uint64_t vaddr)
 {
 	const struct code_source *source = finder->source;
 	uint64_t at = vaddr - finder->window_start, address = vaddr;
@@ -107,7 +107,7 @@ static bool decode(struct finder *finder, uint64_t vaddr)
 	byte = finder->window + at;
 	left = finder->window_bytes - at;
 	return left && cs_disasm_iter(finder->capstone, &byte, &left, &address, finder->insn) &&
-	       !is_ambiguous(finder->insn);
+	       !is_ambiguous_insn(finder->insn);
 }
 
 static void find_extent(struct finder *finder, uint64_t vaddr)
@@ -139,18 +139,18 @@ static bool is_seen(const struct finder *finder, uint64_t vaddr)
 			  &vaddr, finder->seen) != IDMAP_NONE;
 }
 
-static int see(struct finder *finder, uint64_t vaddr)
+static int mark_insn_seen(struct finder *finder, uint64_t vaddr)
 {
 	int err;
 
 	if (finder->seen_nr == INSN_MAX)
-		return refuse(finder, "too much code", vaddr);
+		return refuse_function(finder, "too much code", vaddr);
 	err = array_push(finder, seen, vaddr);
 	return err ?: idmap_add(&finder->seen_ids, hash_bytes(&vaddr, sizeof(vaddr), 0),
 				finder->seen_nr - 1);
 }
 
-static void remember(struct finder *finder)
+static void remember_insn(struct finder *finder)
 {
 	const cs_insn *insn = finder->insn;
 	const cs_x86 *x86 = &insn->detail->x86;
@@ -178,7 +178,7 @@ static bool is_direct(const cs_x86 *x86)
 	return x86->op_count == 1 && x86->operands[0].type == X86_OP_IMM;
 }
 
-static int add_place(struct finder *finder, uint64_t vaddr, bool is_in_argument)
+static int finder_add_place(struct finder *finder, uint64_t vaddr, bool is_in_argument)
 {
 	struct return_place place = { vaddr, is_in_argument };
 
@@ -197,12 +197,12 @@ static int follow_exit(struct finder *finder, enum exit_kind kind, uint64_t targ
 		return 0;
 	case EXIT_RETURNS_ARGUMENT:
 		if (always)
-			return add_place(finder, from, true);
-		return refuse(finder, "a jump on a condition to memset or the like", from);
+			return finder_add_place(finder, from, true);
+		return refuse_function(finder, "a jump on a condition to memset or the like", from);
 	case EXIT_UNKNOWN:
 		break;
 	}
-	return refuse(finder, "a jump to an address from a register or from memory", from);
+	return refuse_function(finder, "a jump to an address from a register or from memory", from);
 }
 
 static bool is_slot(const cs_insn *insn, uint64_t *ret_slot)
@@ -216,11 +216,11 @@ static bool is_slot(const cs_insn *insn, uint64_t *ret_slot)
 }
 
 /* jmp *slot(%rip), behind an endbr64 or not: what a PLT is made of. */
-static bool is_plt(struct finder *finder, uint64_t vaddr, uint64_t *ret_slot)
+static bool is_plt_jump(struct finder *finder, uint64_t vaddr, uint64_t *ret_slot)
 {
-	if (!decode(finder, vaddr))
+	if (!decode_insn(finder, vaddr))
 		return false;
-	if (finder->insn->id == X86_INS_ENDBR64 && !decode(finder, vaddr + finder->insn->size))
+	if (finder->insn->id == X86_INS_ENDBR64 && !decode_insn(finder, vaddr + finder->insn->size))
 		return false;
 	return is_slot(finder->insn, ret_slot);
 }
@@ -244,7 +244,7 @@ static int follow_target(struct finder *finder, bool always)
 		return array_push(finder, todo, target);
 	if (source->returns_argument(source->object, target))
 		kind = EXIT_RETURNS_ARGUMENT;
-	else if (is_plt(finder, target, &slot))
+	else if (is_plt_jump(finder, target, &slot))
 		kind = follow_slot(finder, slot, &target);
 	return follow_exit(finder, kind, target, from, always);
 }
@@ -285,9 +285,9 @@ static int follow_all(struct finder *finder)
 	finder->swept = extent;
 	for (uint64_t at = extent.start; at < extent.end && !err; at += finder->insn->size) {
 		if (finder->swept_nr++ == INSN_MAX)
-			return refuse(finder, "too much code", at);
-		if (!decode(finder, at) || is_undefined(finder->insn))
-			return refuse(finder, "data between the code of a switch", at);
+			return refuse_function(finder, "too much code", at);
+		if (!decode_insn(finder, at) || is_undefined(finder->insn))
+			return refuse_function(finder, "data between the code of a switch", at);
 		err = array_push(finder, todo, at);
 	}
 	return err;
@@ -322,19 +322,19 @@ static int check_call(struct finder *finder)
 		return 0;
 	target = insn->detail->x86.operands[0].imm;
 	if (target - next < NEAR_BYTES && (!finder->extent.end || is_in_extent(finder, target)))
-		return refuse(finder, "a call that is no call", insn->address);
+		return refuse_function(finder, "a call that is no call", insn->address);
 	return 0;
 }
 
 /* *step is STEP_GO_ON before. */
-static int look(struct finder *finder, enum step *step)
+static int check_insn_step(struct finder *finder, enum step *step)
 {
 	const cs_insn *insn = finder->insn;
 
 	switch (insn->id) {
 	case X86_INS_RET:
 		*step = STEP_END;
-		return add_place(finder, insn->address, false);
+		return finder_add_place(finder, insn->address, false);
 	case X86_INS_UD0:
 	case X86_INS_UD1:
 	case X86_INS_UD2:
@@ -359,16 +359,16 @@ static int look(struct finder *finder, enum step *step)
 	case X86_INS_IRETQ:
 	case X86_INS_SYSRET:
 	case X86_INS_SYSEXIT:
-		return refuse(finder, "a far jump or return", insn->address);
+		return refuse_function(finder, "a far jump or return", insn->address);
 	}
 	if (is_in_group(insn, X86_GRP_JUMP) || is_in_group(insn, X86_GRP_BRANCH_RELATIVE))
 		return is_direct(&insn->detail->x86) ?
 			       follow_target(finder, false) :
-			       refuse(finder, "an unknown branch", insn->address);
+			       refuse_function(finder, "an unknown branch", insn->address);
 	return 0;
 }
 
-static int follow_line(struct finder *finder, uint64_t at)
+static int follow_straight_line(struct finder *finder, uint64_t at)
 {
 	enum step step = STEP_GO_ON;
 	int err = 0;
@@ -376,15 +376,15 @@ static int follow_line(struct finder *finder, uint64_t at)
 	memset(finder->earlier, 0, sizeof(finder->earlier));
 	while (!err && step == STEP_GO_ON && !is_seen(finder, at)) {
 		find_extent(finder, at);
-		if (!decode(finder, at))
-			return refuse(finder, "bytes that are no known instruction", at);
+		if (!decode_insn(finder, at))
+			return refuse_function(finder, "bytes that are no known instruction", at);
 		at += finder->insn->size;
-		err = see(finder, finder->insn->address);
+		err = mark_insn_seen(finder, finder->insn->address);
 		if (err)
 			break;
-		err = look(finder, &step);
+		err = check_insn_step(finder, &step);
 		if (step == STEP_GO_ON)
-			remember(finder);
+			remember_insn(finder);
 	}
 	return err;
 }
@@ -396,7 +396,7 @@ static int by_address(const void *a, const void *b)
 	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
 }
 
-static void sort(struct returns *returns)
+static void sort_returns(struct returns *returns)
 {
 	struct return_place *place = returns->place;
 	size_t kept = 0;
@@ -409,15 +409,15 @@ static void sort(struct returns *returns)
 	returns->place_nr = kept;
 }
 
-static int find(struct finder *finder, uint64_t entry)
+static int find_returns(struct finder *finder, uint64_t entry)
 {
 	int err = array_push(finder, todo, entry);
 
 	while (!err && finder->todo_nr)
-		err = follow_line(finder, finder->todo[--finder->todo_nr]);
+		err = follow_straight_line(finder, finder->todo[--finder->todo_nr]);
 	if (!err && !finder->returns->place_nr && !finder->returns->leads_to_probed)
-		err = refuse(finder, "no return of the function that begins", entry);
-	sort(finder->returns);
+		err = refuse_function(finder, "no return of the function that begins", entry);
+	sort_returns(finder->returns);
 	return err;
 }
 
@@ -439,7 +439,7 @@ int returns_find(const struct code_source *source, uint64_t entry, struct return
 		cs_option(finder->capstone, CS_OPT_DETAIL, CS_OPT_ON);
 		finder->insn = cs_malloc(finder->capstone);
 		if (finder->insn) {
-			err = find(finder, entry);
+			err = find_returns(finder, entry);
 			cs_free(finder->insn, 1);
 		}
 		cs_close(&finder->capstone);

@@ -44,14 +44,14 @@ static int name_number(const struct classes *classes, uint32_t class, struct key
 	return key_text_add_number(text, classes->number[class]);
 }
 
-static int find_domain(struct classes *classes, uint64_t at, uint32_t *ret_class)
+static int find_trace_domain_class(struct classes *classes, uint64_t at, uint32_t *ret_class)
 {
 	const struct snapshot_tables *tables = classes->source->tables;
 
 	return find_number(classes, tables->trace_domain ? tables->trace_domain[at] : 0, ret_class);
 }
 
-const struct class_type domain_classes = { .find = find_domain, .name = name_number };
+const struct class_type domain_classes = { .find = find_trace_domain_class, .name = name_number };
 
 static int prepare_threads(struct classes *classes, struct reason *why)
 {

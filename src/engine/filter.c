@@ -3,7 +3,7 @@
 
 #include "engine/pattern.h"
 
-static bool matches_text(const char *pattern, const char *text)
+static bool matches_filter_text(const char *pattern, const char *text)
 {
 	return !pattern || pattern_matches(pattern, text ?: "<unknown>");
 }
@@ -15,6 +15,6 @@ bool filter_matches_frame(const struct filter *filter, const struct frame_view *
 	if (filter->filename_pattern &&
 	    !pattern_matches_filename(filter->filename_pattern, frame->filename))
 		return false;
-	return matches_text(filter->function_pattern, frame->function) &&
-	       matches_text(filter->object_pattern, frame->object);
+	return matches_filter_text(filter->function_pattern, frame->function) &&
+	       matches_filter_text(filter->object_pattern, frame->object);
 }

@@ -22,19 +22,19 @@ static int set_file(struct spec *spec, const char *value)
 	return 0;
 }
 
-static int set_function(struct spec *spec, const char *value)
+static int spec_set_function_pattern(struct spec *spec, const char *value)
 {
 	spec->filter.function_pattern = value;
 	return 0;
 }
 
-static int set_object(struct spec *spec, const char *value)
+static int spec_set_object_pattern(struct spec *spec, const char *value)
 {
 	spec->filter.object_pattern = value;
 	return 0;
 }
 
-static int set_line(struct spec *spec, const char *value)
+static int spec_set_line(struct spec *spec, const char *value)
 {
 	spec->filter.has_lineno = true;
 	if (parse_count(value, 0, UINT64_MAX, &spec->filter.lineno))
@@ -80,16 +80,16 @@ static const struct spec_key {
 	int (*set)(struct spec *spec, const char *value);
 } spec_keys[] = {
 	[SPEC_FILE] = { "file=", set_file },
-	[SPEC_LINE] = { "line=", set_line },
+	[SPEC_LINE] = { "line=", spec_set_line },
 	{ "domain=", set_domain },
-	{ "function=", set_function },
-	{ "object=", set_object },
+	{ "function=", spec_set_function_pattern },
+	{ "object=", spec_set_object_pattern },
 	{ "all-frames", set_all_frames },
 	{ "all_frames", set_all_frames }, /* as tracemalloc writes it */
 };
 
 /* The row that text begins with, or NULL. */
-static const struct spec_key *key_at(const char *text)
+static const struct spec_key *spec_key_at(const char *text)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(spec_keys); i++) {
 		const struct spec_key *key = &spec_keys[i];
@@ -118,7 +118,7 @@ static int set_key(struct spec *spec, const struct spec_key *key, const char *va
 static char *cut_segment(char *text)
 {
 	for (char *comma = strchr(text, ','); comma; comma = strchr(comma + 1, ',')) {
-		if (key_at(comma + 1)) {
+		if (spec_key_at(comma + 1)) {
 			*comma = '\0';
 			return comma + 1;
 		}
@@ -146,7 +146,7 @@ static char *find_lineno(char *text)
 	return colon && colon[1] && !colon[1 + strspn(colon + 1, "0123456789")] ? colon : NULL;
 }
 
-static int set_pattern(struct spec *spec, char *text)
+static int spec_set_pattern(struct spec *spec, char *text)
 {
 	char *colon = find_lineno(text);
 	int err = check_unknown_key(text, spec->why);
@@ -169,19 +169,19 @@ static int set_pattern(struct spec *spec, char *text)
 
 static int set_segments(struct spec *spec, char *text)
 {
-	const struct spec_key *key = key_at(text);
+	const struct spec_key *key = spec_key_at(text);
 	char *next = cut_segment(text);
-	int err = key ? set_key(spec, key, text + strlen(key->name)) : set_pattern(spec, text);
+	int err = key ? set_key(spec, key, text + strlen(key->name)) : spec_set_pattern(spec, text);
 
 	while (!err && (text = next)) {
-		key = key_at(text);
+		key = spec_key_at(text);
 		next = cut_segment(text);
 		err = set_key(spec, key, text + strlen(key->name));
 	}
 	return err;
 }
 
-static int check_whole(const struct spec *spec)
+static int check_filter_spec(const struct spec *spec)
 {
 	const struct filter *filter = &spec->filter;
 
@@ -201,7 +201,7 @@ int filter_parse(const char *text, bool inclusive, struct filter *ret, struct re
 	spec.filter.owned = strdup(text);
 	if (!spec.filter.owned)
 		return reason_set(why, -ENOMEM, "out of memory");
-	err = set_segments(&spec, spec.filter.owned) ?: check_whole(&spec);
+	err = set_segments(&spec, spec.filter.owned) ?: check_filter_spec(&spec);
 	if (err) {
 		filter_release(&spec.filter);
 		return err;

@@ -51,19 +51,19 @@ static int compare_text(const char *a, const char *b)
 	return a == b ? 0 : strcmp(a ?: "", b ?: "");
 }
 
-static int compare_number(uint64_t a, uint64_t b)
+static int compare_frame_number(uint64_t a, uint64_t b)
 {
 	return (a > b) - (a < b);
 }
 
 int frame_compare(const struct frame_view *a, const struct frame_view *b)
 {
-	int order = compare_text(a->filename, b->filename) ?: compare_number(a->lineno, b->lineno);
+	int order = compare_text(a->filename, b->filename) ?: compare_frame_number(a->lineno, b->lineno);
 
 	if (order || a->lineno)
 		return order;
 	return compare_text(a->function, b->function) ?: compare_text(a->object, b->object) ?:
-	       compare_number(a->offset, b->offset);
+	       compare_frame_number(a->offset, b->offset);
 }
 
 int traceback_compare(const struct statistic *a, const struct statistic *b)
@@ -74,7 +74,7 @@ int traceback_compare(const struct statistic *a, const struct statistic *b)
 		if (order)
 			return order;
 	}
-	return compare_number(a->nframe, b->nframe);
+	return compare_frame_number(a->nframe, b->nframe);
 }
 
 void frame_merge(struct frame_view *into, const struct frame_view *other)

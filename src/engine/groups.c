@@ -16,7 +16,7 @@ struct owned_groups {
 	size_t group_nr, group_alloc;
 };
 
-static int append(struct owned_groups *owned, const struct key_list *list)
+static int groups_append(struct owned_groups *owned, const struct key_list *list)
 {
 	size_t end = owned->group_nr + list->id_nr;
 	int err = end > UINT32_MAX ? -ENOMEM :
@@ -43,7 +43,7 @@ static int find_groups(struct owned_groups *owned, struct keyspace *keys, struct
 			continue;
 		if (classes)
 			err = classes->find(&source->classes, i, &at);
-		err = err ?: keyspace_find(keys, source, at, &list) ?: append(owned, &list);
+		err = err ?: keyspace_find(keys, source, at, &list) ?: groups_append(owned, &list);
 	}
 	owned->groups.first[tables->trace_nr] = owned->group_nr;
 	free(list.id);
@@ -65,8 +65,8 @@ static int name_groups(struct owned_groups *owned, struct keyspace *keys)
 	return 0;
 }
 
-static int fill(struct owned_groups *owned, const struct snapshot *dictionary,
-		const struct engine_options *options, struct reason *why)
+static int fill_groups(struct owned_groups *owned, const struct snapshot *dictionary,
+		       const struct engine_options *options, struct reason *why)
 {
 	struct key_source source = {};
 	struct selector selector = {};
@@ -103,7 +103,7 @@ int groups_make(const struct snapshot *dictionary, const struct engine_options *
 	if (err)
 		return err;
 	owned = calloc(1, sizeof(*owned));
-	err = owned ? fill(owned, dictionary, options, why) : -ENOMEM;
+	err = owned ? fill_groups(owned, dictionary, options, why) : -ENOMEM;
 	if (!err)
 		*ret = &owned->groups;
 	else

@@ -56,7 +56,7 @@ void key_source_release(struct key_source *source)
 
 /* ---- canonical frames --------------------------------------------------------------------- */
 
-static bool same_frame(uint32_t id, const void *key, const void *table)
+static bool keyspace_same_frame(uint32_t id, const void *key, const void *table)
 {
 	const struct keyspace *keys = table;
 
@@ -77,10 +77,10 @@ static int append_frame(struct keyspace *keys, const struct frame_view *view, ui
 	return err;
 }
 
-static int intern_frame(struct keyspace *keys, const struct frame_view *view, uint32_t *ret_id)
+static int keyspace_intern_frame(struct keyspace *keys, const struct frame_view *view, uint32_t *ret_id)
 {
 	uint64_t hash = frame_hash(view);
-	uint32_t id = idmap_find(&keys->frame_ids, hash, same_frame, view, keys);
+	uint32_t id = idmap_find(&keys->frame_ids, hash, keyspace_same_frame, view, keys);
 
 	if (id == IDMAP_NONE) {
 		int err = append_frame(keys, view, hash);
@@ -142,7 +142,7 @@ static int find_frame(struct keyspace *keys, struct key_source *source, uint32_t
 	if (*memo == IDMAP_NONE) {
 		view = key_view(keys, source, frame);
 		err = keys->type->frame_text ? intern_frame_text(keys, &view, memo) :
-					       intern_frame(keys, &view, memo);
+					       keyspace_intern_frame(keys, &view, memo);
 	}
 	*ret_id = *memo;
 	return err;
@@ -151,7 +151,7 @@ static int find_frame(struct keyspace *keys, struct key_source *source, uint32_t
 /* ---- canonical tracebacks ----------------------------------------------------------------- */
 
 /* list: canonical frames, oldest first */
-static bool same_traceback(uint32_t id, const void *key, const void *table)
+static bool keyspace_same_traceback(uint32_t id, const void *key, const void *table)
 {
 	const struct keyspace *keys = table;
 	const struct key_traceback *row = &keys->traceback[id];
@@ -208,7 +208,7 @@ static int find_traceback(struct keyspace *keys, const struct key_source *source
 			  const struct frame_span *span, struct key_list *list)
 {
 	uint64_t hash = hash_bytes(list->id, list->id_nr * sizeof(*list->id), 0);
-	uint32_t id = idmap_find(&keys->traceback_ids, hash, same_traceback, list, keys);
+	uint32_t id = idmap_find(&keys->traceback_ids, hash, keyspace_same_traceback, list, keys);
 
 	if (id == IDMAP_NONE) {
 		int err = append_traceback(keys, list, hash);

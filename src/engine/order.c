@@ -36,7 +36,7 @@ static int by_diff(const void *left, const void *right)
 	       descending(a->cost.count, b->cost.count) ?: by_key(a, b);
 }
 
-static int by_growth(const void *left, const void *right)
+static int compare_growth(const void *left, const void *right)
 {
 	const struct statistic *a = left, *b = right;
 
@@ -57,7 +57,7 @@ static const struct {
 	int (*compare)(const void *left, const void *right);
 } orders[] = {
 	[SORT_ABS] = { "abs", by_diff },
-	[SORT_GROWTH] = { "growth", by_growth },
+	[SORT_GROWTH] = { "growth", compare_growth },
 	[SORT_SHRINK] = { "shrink", by_shrink },
 };
 _Static_assert(sizeof(orders) / sizeof(orders[0]) == SORT_ORDER_NR, "every order has a row");

@@ -40,7 +40,7 @@ static bool has_identities(const struct snapshot *snapshot)
 	return tables->trace_address && tables->trace_birth_ns;
 }
 
-static uint64_t last_gap_ns(const struct snapshot *snapshot)
+static uint64_t snapshot_last_gap_ns(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 
@@ -49,7 +49,7 @@ static uint64_t last_gap_ns(const struct snapshot *snapshot)
 
 uint64_t pairing_gap_ns(const struct snapshot *old, const struct snapshot *new)
 {
-	uint64_t of_old = last_gap_ns(old), of_new = last_gap_ns(new);
+	uint64_t of_old = snapshot_last_gap_ns(old), of_new = snapshot_last_gap_ns(new);
 
 	if (!is_same_process(old, new))
 		return 0;

@@ -9,7 +9,7 @@ struct text {
 	const unsigned char *at, *end;
 };
 
-static struct text text_of(const char *string)
+static struct text make_text(const char *string)
 {
 	const unsigned char *at = (const unsigned char *)string;
 
@@ -35,7 +35,7 @@ static bool is_scalar(uint32_t code)
 	return code < 0xd800 || (code > 0xdfff && code < 0x110000);
 }
 
-static bool decode(const struct text *text, const struct sequence *row, uint32_t *ret_code)
+static bool decode_utf8(const struct text *text, const struct sequence *row, uint32_t *ret_code)
 {
 	uint32_t code = text->at[0] & (uint8_t)~row->mask;
 
@@ -51,7 +51,7 @@ static bool decode(const struct text *text, const struct sequence *row, uint32_t
 }
 
 /* The next code point of a text that is not at its end. */
-static uint32_t take(struct text *text)
+static uint32_t take_code_point(struct text *text)
 {
 	const struct sequence *row = sequences;
 	uint32_t code = *text->at;
@@ -62,7 +62,7 @@ static uint32_t take(struct text *text)
 	}
 	while ((*text->at & row->mask) != row->lead)
 		row++;
-	if (decode(text, row, &code)) {
+	if (decode_utf8(text, row, &code)) {
 		text->at += row->len;
 		return code;
 	}
@@ -83,22 +83,22 @@ struct range {
 /* One code point, or three where the second is a hyphen. Not at the end. */
 static struct range take_range(struct text *set)
 {
-	uint32_t first = take(set);
+	uint32_t first = take_code_point(set);
 	struct range range = { first, first };
 
 	if (starts_with(set, '-') && set->end - set->at > 1) {
 		set->at++;
-		range.last = take(set);
+		range.last = take_code_point(set);
 	}
 	return range;
 }
 
-static bool is_empty(const struct range *range)
+static bool is_empty_range(const struct range *range)
 {
 	return range->first > range->last;
 }
 
-static bool has(const struct range *range, uint32_t code)
+static bool range_has_code(const struct range *range, uint32_t code)
 {
 	return range->first <= code && code <= range->last;
 }
@@ -116,14 +116,14 @@ static bool set_has(struct text set, uint32_t code)
 		const unsigned char *before = set.at;
 		struct range range = take_range(&set);
 
-		if (is_empty(&range))
+		if (is_empty_range(&range))
 			continue;
 		if (is_front && range.first == '!') {
 			negated = true;
 			if (set.at - before > 1)
 				found |= code == '-' || code == range.last;
 		} else {
-			found |= has(&range, code);
+			found |= range_has_code(&range, code);
 		}
 		is_front = false;
 	}
@@ -156,7 +156,7 @@ enum step {
 /* Takes one element of a pattern that is not at its end, and what it matches of the name. */
 static enum step step(struct text *pattern, struct text *name)
 {
-	uint32_t element = take(pattern);
+	uint32_t element = take_code_point(pattern);
 	struct text set;
 	bool matches;
 
@@ -165,11 +165,11 @@ static enum step step(struct text *pattern, struct text *name)
 	if (name->at == name->end)
 		return STEP_FAILS;
 	if (element == '?')
-		matches = take(name) > 0;
+		matches = take_code_point(name) > 0;
 	else if (element == '[' && take_set(pattern, &set))
-		matches = set_has(set, take(name));
+		matches = set_has(set, take_code_point(name));
 	else
-		matches = take(name) == element;
+		matches = take_code_point(name) == element;
 	return matches ? STEP_TAKES : STEP_FAILS;
 }
 
@@ -177,7 +177,7 @@ static enum step step(struct text *pattern, struct text *name)
  * A later star makes up for whatever an earlier one could have taken: only the last one is ever
  * tried again, with one code point more.
  */
-static bool matches(struct text pattern, struct text name)
+static bool matches_pattern(struct text pattern, struct text name)
 {
 	struct text star = {}, star_name = {}; /* what follows the last star, and where it began */
 
@@ -193,7 +193,7 @@ static bool matches(struct text pattern, struct text name)
 		} else if (taken == STEP_FAILS) {
 			if (!star.at || star_name.at == star_name.end)
 				return false;
-			take(&star_name);
+			take_code_point(&star_name);
 			pattern = star;
 			name = star_name;
 		}
@@ -202,12 +202,12 @@ static bool matches(struct text pattern, struct text name)
 
 bool pattern_matches(const char *pattern, const char *name)
 {
-	return matches(text_of(pattern), text_of(name));
+	return matches_pattern(make_text(pattern), make_text(name));
 }
 
 static struct text filename_of(const char *string)
 {
-	struct text text = text_of(string);
+	struct text text = make_text(string);
 
 	if (text.end - text.at >= 4 && !memcmp(text.end - 4, ".pyc", 4))
 		text.end--;
@@ -216,5 +216,5 @@ static struct text filename_of(const char *string)
 
 bool pattern_matches_filename(const char *pattern, const char *filename)
 {
-	return matches(filename_of(pattern), filename_of(filename));
+	return matches_pattern(filename_of(pattern), filename_of(filename));
 }

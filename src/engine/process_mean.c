@@ -21,7 +21,7 @@ struct mean_order {
 };
 
 /* The first comes first. */
-static __int128 rank_of(const struct statistic *statistic, const struct mean_order *order)
+static __int128 rank_statistic(const struct statistic *statistic, const struct mean_order *order)
 {
 	__int128 diff = whole_diff(statistic->cost.size, statistic->diff.size, order->nr);
 
@@ -38,7 +38,7 @@ static __int128 rank_of(const struct statistic *statistic, const struct mean_ord
 static int by_mean(const void *left, const void *right, void *order_)
 {
 	const struct mean_order *order = order_;
-	__int128 a = rank_of(left, order), b = rank_of(right, order);
+	__int128 a = rank_statistic(left, order), b = rank_statistic(right, order);
 
 	return (a > b) - (a < b) ?: statistic_compare_diff(left, right, order->order);
 }

@@ -156,8 +156,8 @@ static int check_columns(struct selector *selector, struct reason *why)
 }
 
 /* The number is the name's behind "domain.", which is none of an import's. */
-static int find_domain(const struct selector *selector, const char *name, uint32_t *ret,
-		       struct reason *why)
+static int find_domain_number(const struct selector *selector, const char *name, uint32_t *ret,
+			      struct reason *why)
 {
 	static const char prefix[] = "domain.";
 	const struct snapshot *snapshot = selector->source->snapshot;
@@ -181,7 +181,7 @@ static int collect_domain(struct selector *selector, size_t i, struct reason *wh
 {
 	const struct filter *filter = &selector->selection->filter[i];
 	uint32_t domain = filter->domain;
-	int err = filter->domain_name ? find_domain(selector, filter->domain_name, &domain, why) : 0;
+	int err = filter->domain_name ? find_domain_number(selector, filter->domain_name, &domain, why) : 0;
 
 	if (err || !filter->has_domain)
 		return err;

@@ -197,8 +197,8 @@ static int ask_both(const struct snapshot *old, const struct snapshot *new,
 	return statistics_make(old ? &before : NULL, &now, options, ret, why);
 }
 
-static int ask(const struct snapshot *old, const struct snapshot *new,
-	       const struct engine_options *options, struct statistics **ret, struct reason *why)
+static int compute_statistics(const struct snapshot *old, const struct snapshot *new,
+			      const struct engine_options *options, struct statistics **ret, struct reason *why)
 {
 	struct pairing pairing = {};
 	int err;
@@ -215,14 +215,14 @@ static int ask(const struct snapshot *old, const struct snapshot *new,
 int snapshot_statistics(const struct snapshot *snapshot, const struct engine_options *options,
 			struct statistics **ret, struct reason *why)
 {
-	return ask(NULL, snapshot, options, ret, why);
+	return compute_statistics(NULL, snapshot, options, ret, why);
 }
 
 int snapshot_compare(const struct snapshot *old_snapshot, const struct snapshot *new_snapshot,
 		     const struct engine_options *options, struct statistics **ret,
 		     struct reason *why)
 {
-	return ask(old_snapshot, new_snapshot, options, ret, why);
+	return compute_statistics(old_snapshot, new_snapshot, options, ret, why);
 }
 
 void statistics_free(struct statistics *statistics)

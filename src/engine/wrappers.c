@@ -110,7 +110,7 @@ static size_t spell(const char *function, struct spelling spelling[1 + ARRAY_SIZ
 	return nr;
 }
 
-static bool matches(const char *name, enum match match, const struct spelling *spelling, size_t nr)
+static bool matches_spelling(const char *name, enum match match, const struct spelling *spelling, size_t nr)
 {
 	if (match == BEGINS)
 		return name[0] == spelling->text[0] &&
@@ -129,7 +129,7 @@ static bool is_allocator(const char *function)
 	size_t nr = spell(function, spelling);
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrappers); i++)
-		if (matches(wrappers[i].name, wrappers[i].match, spelling, nr))
+		if (matches_spelling(wrappers[i].name, wrappers[i].match, spelling, nr))
 			return true;
 	return false;
 }

@@ -11,7 +11,7 @@
 
 #define FACTS_COPY_MAX (16ull << 20)
 
-static uint64_t bytes_of(int fd)
+static uint64_t file_size_or_zero(int fd)
 {
 	struct stat st;
 
@@ -39,7 +39,7 @@ static int take_facts(struct file_answer *answer, void *ret)
 	facts->function = NULL;
 	if (!err)
 		err = file_answer__array(answer, facts->function_nr, sizeof(*facts->function), &facts->function);
-	return err || object_facts_are_sound(facts, asked->wanted, bytes_of(answer->fd)) ? err : -EPROTO;
+	return err || object_facts_are_sound(facts, asked->wanted, file_size_or_zero(answer->fd)) ? err : -EPROTO;
 }
 
 static int ask_facts(struct parser *parser, int fd, struct facts_asked *asked, struct reason *why)
@@ -108,7 +108,7 @@ static int take_returns(struct file_answer *answer, void *ret)
 	returns->place = NULL;
 	if (!err)
 		err = file_answer__array(answer, returns->place_nr, sizeof(*returns->place), &returns->place);
-	return err || object_returns_are_sound(returns, bytes_of(answer->fd)) ? err : -EPROTO;
+	return err || object_returns_are_sound(returns, file_size_or_zero(answer->fd)) ? err : -EPROTO;
 }
 
 int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object_returns *ret,

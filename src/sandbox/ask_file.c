@@ -40,8 +40,8 @@ static bool is_of_file(int err)
 	return false;
 }
 
-static int receive(struct parser *parser, const struct file_question *question,
-		   struct verdict *head, void *ret)
+static int receive_file_answer(struct parser *parser, const struct file_question *question,
+			       struct verdict *head, void *ret)
 {
 	struct file_answer answer = { .parser = parser, .fd = question->fd };
 	struct message message;
@@ -76,7 +76,7 @@ int ask_file(struct parser *parser, const struct file_question *question, void *
 		return err;
 	err = channel__send(&parser->channel, question->question, &piece, 1, question->fd);
 	if (!err)
-		err = receive(parser, question, &head, ret);
+		err = receive_file_answer(parser, question, &head, ret);
 	err = conversation__end(parser, err, &cpu_ns, why);
 	if (err || !head.err)
 		return err;

@@ -53,7 +53,7 @@ static bool is_frame(const struct names *names, const struct wire_frame *frame)
 }
 
 /* Whether the answer is as long as it says, answers some questions, and its frames can be used. */
-static bool is_sound(const struct names *names, uint32_t bytes, size_t question_nr)
+static bool is_sound_answer(const struct names *names, uint32_t bytes, size_t question_nr)
 {
 	const struct names_answer *head = names->head;
 	uint64_t frames = 0;
@@ -89,7 +89,7 @@ static int take_reason(const struct names_answer *head, uint32_t bytes, struct r
 }
 
 /* Reads the answer; the caller frees ret->head. -EIO with a line in *why: the reader says so. */
-static int receive(struct parser *parser, size_t question_nr, struct names *ret, struct reason *why)
+static int receive_names_answer(struct parser *parser, size_t question_nr, struct names *ret, struct reason *why)
 {
 	struct message message;
 	struct names_answer *head;
@@ -116,7 +116,7 @@ static int receive(struct parser *parser, size_t question_nr, struct names *ret,
 	ret->frames_of = (const uint32_t *)(head + 1);
 	ret->frame = (const struct wire_frame *)(ret->frames_of + head->answer_nr);
 	ret->text = (const char *)(ret->frame + head->frame_nr);
-	return is_sound(ret, message.bytes, question_nr) ? 0 : -EPROTO;
+	return is_sound_answer(ret, message.bytes, question_nr) ? 0 : -EPROTO;
 }
 
 static const char *text_at(const struct names *names, uint32_t at)
@@ -124,7 +124,7 @@ static const char *text_at(const struct names *names, uint32_t at)
 	return at ? names->text + at - 1 : NULL;
 }
 
-static int hand_over(const struct names *names, size_t first, take_frames_fn take, void *taker)
+static int hand_over_frames(const struct names *names, size_t first, take_frames_fn take, void *taker)
 {
 	const struct wire_frame *wire = names->frame;
 	struct symbol frame[SYMBOL_INLINE_MAX];
@@ -153,8 +153,8 @@ static int know(struct parser *parser, uint32_t object)
 }
 
 /* One question, of as many offsets as it can hold; how many were answered in *ret_nr. */
-static int ask(struct parser *parser, const struct source_object *object,
-	       const uint64_t *return_offset, size_t nr, struct names *names, struct reason *why)
+static int ask_names_of_object(struct parser *parser, const struct source_object *object,
+			       const uint64_t *return_offset, size_t nr, struct names *names, struct reason *why)
 {
 	struct asked *asked = &parser->asked[object->id];
 	uint64_t budget = parser->options.cpu_ns, cpu_ns;
@@ -168,7 +168,7 @@ static int ask(struct parser *parser, const struct source_object *object,
 		return err;
 	err = send_question(parser, object, return_offset, nr);
 	if (!err)
-		err = receive(parser, nr, names, &given_up);
+		err = receive_names_answer(parser, nr, names, &given_up);
 	if (err == -EIO && *given_up.text)
 		err = 0; /* of the file: the reader is fine */
 	err = conversation__end(parser, err, &cpu_ns, why);
@@ -189,9 +189,9 @@ int ask_names(void *self, const struct source_object *object, const uint64_t *re
 		size_t part = nr - at < QUESTION_OFFSETS_MAX ? nr - at : QUESTION_OFFSETS_MAX;
 		struct names names = {};
 
-		err = ask(parser, object, return_offset + at, part, &names, why);
+		err = ask_names_of_object(parser, object, return_offset + at, part, &names, why);
 		if (!err) {
-			err = hand_over(&names, at, take, taker);
+			err = hand_over_frames(&names, at, take, taker);
 			at += names.head->answer_nr;
 		}
 		free(names.head);

@@ -34,8 +34,8 @@ static int take_table(struct file_answer *answer, void *ret)
  * Tables are kept for later recordings. A reader that one file has taken over must not make those of
  * the next files, or one hostile file would spoil the C library's for good.
  */
-static int ask(struct parser *parser, int fd, bool is_image, struct unwind_table **ret,
-	       struct reason *why)
+static int ask_table_of_file(struct parser *parser, int fd, bool is_image, struct unwind_table **ret,
+			     struct reason *why)
 {
 	const struct table_question asked = { .is_image = is_image };
 	const struct file_question question = {
@@ -59,7 +59,7 @@ static int ask(struct parser *parser, int fd, bool is_image, struct unwind_table
 int parser__unwind_table(struct parser *parser, int fd, struct unwind_table **ret,
 			 struct reason *why)
 {
-	return ask(parser, fd, false, ret, why);
+	return ask_table_of_file(parser, fd, false, ret, why);
 }
 
 int parser__image_table(struct parser *parser, const void *image, size_t bytes,
@@ -71,7 +71,7 @@ int parser__image_table(struct parser *parser, const void *image, size_t bytes,
 	if (fd < 0 || write(fd, image, bytes) != (ssize_t)bytes)
 		err = reason_set(why, -EIO, "no memory that could be handed over");
 	if (!err)
-		err = ask(parser, fd, true, ret, why);
+		err = ask_table_of_file(parser, fd, true, ret, why);
 	if (fd >= 0)
 		close(fd);
 	return err;

@@ -27,7 +27,7 @@ static int have_patience(const struct channel *channel)
 }
 
 /* After a send or receive that failed: 0 to try again. */
-static int go_on(const struct channel *channel)
+static int check_channel_retry(const struct channel *channel)
 {
 	if (errno == EINTR)
 		return 0;
@@ -37,7 +37,7 @@ static int go_on(const struct channel *channel)
 }
 
 /* Takes what has been sent from the front of the pieces. */
-static void advance(struct msghdr *msg, size_t sent)
+static void skip_sent_bytes(struct msghdr *msg, size_t sent)
 {
 	while (msg->msg_iovlen && sent >= msg->msg_iov->iov_len) {
 		sent -= msg->msg_iov->iov_len;
@@ -86,19 +86,19 @@ int channel__send(const struct channel *channel, uint32_t kind, const struct iov
 		ssize_t sent = sendmsg(channel->fd, &msg, MSG_NOSIGNAL);
 
 		if (sent < 0) {
-			err = go_on(channel);
+			err = check_channel_retry(channel);
 			continue;
 		}
 		msg.msg_control = NULL;
 		msg.msg_controllen = 0;
-		advance(&msg, sent);
+		skip_sent_bytes(&msg, sent);
 		if (msg.msg_iovlen)
 			err = have_patience(channel);
 	}
 	return err;
 }
 
-static int receive(const struct channel *channel, struct msghdr *msg)
+static int receive_message(const struct channel *channel, struct msghdr *msg)
 {
 	int err = 0;
 
@@ -108,10 +108,10 @@ static int receive(const struct channel *channel, struct msghdr *msg)
 		if (!got)
 			return -EPIPE;
 		if (got < 0) {
-			err = go_on(channel);
+			err = check_channel_retry(channel);
 			continue;
 		}
-		advance(msg, got);
+		skip_sent_bytes(msg, got);
 		if (msg->msg_iovlen)
 			err = have_patience(channel); /* it may come a byte at a time */
 	}
@@ -123,7 +123,7 @@ int channel__receive(const struct channel *channel, void *to, size_t bytes)
 	struct iovec piece = { to, bytes };
 	struct msghdr msg = { .msg_iov = &piece, .msg_iovlen = bytes ? 1 : 0 };
 
-	return receive(channel, &msg);
+	return receive_message(channel, &msg);
 }
 
 /* Where no descriptor is wanted the kernel closes those that come. */
@@ -139,7 +139,7 @@ int channel__head(const struct channel *channel, struct message *ret, int *ret_f
 		msg.msg_control = &control;
 		msg.msg_controllen = sizeof(control);
 	}
-	err = receive(channel, &msg); /* one byte: a descriptor comes with the first */
+	err = receive_message(channel, &msg); /* one byte: a descriptor comes with the first */
 	if (!err && ret_fd && msg.msg_controllen >= sizeof(control.header) &&
 	    control.header.cmsg_type == SCM_RIGHTS)
 		memcpy(ret_fd, CMSG_DATA(&control.header), sizeof(*ret_fd));

@@ -165,7 +165,7 @@ static const struct allowed {
 #define ARGUMENT(i) (offsetof(struct seccomp_data, args) + 8 * (i)) /* its low half: little-endian */
 
 /* The call's number is loaded; so it is behind the row, where that does not allow. */
-static size_t add_row(struct sock_filter *step, const struct allowed *row)
+static size_t filter_add_call(struct sock_filter *step, const struct allowed *row)
 {
 	const struct sock_filter always[] = {
 		SKIP_IF(BPF_JEQ, row->call, 0, 1), RETURN(SECCOMP_RET_ALLOW),
@@ -197,7 +197,7 @@ static int filter_calls(void)
 	size_t nr = 4;
 
 	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++)
-		nr += add_row(step + nr, &allowed[i]);
+		nr += filter_add_call(step + nr, &allowed[i]);
 	step[nr++] = (struct sock_filter)RETURN(REFUSE);
 	program.len = nr;
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) ? -errno : 0;

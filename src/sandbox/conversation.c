@@ -47,7 +47,7 @@ static uint64_t memory_of(pid_t pid, const char *name)
 	return kib << 10;
 }
 
-static uint64_t now_ns(void)
+static uint64_t conversation_now_ns(void)
 {
 	struct timespec now;
 
@@ -72,9 +72,9 @@ static bool is_idle(pid_t pid)
 }
 
 /* If we have been stopped for a while, that is not its fault. */
-static void count_waiting(struct parser *parser)
+static void parser_count_waiting(struct parser *parser)
 {
-	uint64_t now = now_ns(), step = now - parser->looked_at_ns;
+	uint64_t now = conversation_now_ns(), step = now - parser->looked_at_ns;
 
 	if (step > 2 * SLICE_NS)
 		step = 2 * SLICE_NS;
@@ -88,12 +88,12 @@ static void count_waiting(struct parser *parser)
 	parser->unjudged_ns = 0;
 }
 
-static int is_too_long(void *who)
+static int is_answer_too_late(void *who)
 {
 	struct parser *parser = who;
 	uint64_t used = cpu_ns_of(parser->reader) - parser->cpu_ns_at_start;
 
-	count_waiting(parser);
+	parser_count_waiting(parser);
 	if (used <= UINT64_MAX / 2 && used > parser->cpu_ns_left)
 		return -ETIMEDOUT;
 	if (parser->idle_ns > IDLE_NS)
@@ -106,16 +106,16 @@ static void begin_waiting(struct parser *parser, uint64_t cpu_ns_left, uint64_t 
 	parser->cpu_ns_left = cpu_ns_left;
 	parser->cpu_ns_at_start = cpu_ns_at_start;
 	parser->waited_ns = parser->unjudged_ns = parser->idle_ns = 0;
-	parser->looked_at_ns = now_ns();
+	parser->looked_at_ns = conversation_now_ns();
 }
 
 /*
  * All the while that a reader is waited for, nothing else is done. So each that fails leaves the next
  * one half of its time; a minute makes up for one. So do many that don't, if they take long together.
  */
-static uint64_t share_of(struct parser *parser, uint64_t cpu_ns)
+static uint64_t charge_cpu_share(struct parser *parser, uint64_t cpu_ns)
 {
-	uint64_t minutes = (now_ns() - parser->failed_at_ns) / (60 * SECOND_NS);
+	uint64_t minutes = (conversation_now_ns() - parser->failed_at_ns) / (60 * SECOND_NS);
 
 	parser->failed_at_ns += minutes * 60 * SECOND_NS;
 	if (minutes)
@@ -124,11 +124,11 @@ static uint64_t share_of(struct parser *parser, uint64_t cpu_ns)
 	return cpu_ns >> (parser->failed_nr < FAILURES_MAX ? parser->failed_nr : FAILURES_MAX);
 }
 
-static void count_failure(struct parser *parser)
+static void parser_count_failure(struct parser *parser)
 {
 	parser->read_ns = 0;
 	if (!parser->failed_nr)
-		parser->failed_at_ns = now_ns();
+		parser->failed_at_ns = conversation_now_ns();
 	if (parser->failed_nr < FAILURES_MAX)
 		parser->failed_nr++;
 }
@@ -137,7 +137,7 @@ static void count_reading(struct parser *parser, uint64_t cpu_ns)
 {
 	parser->read_ns += cpu_ns;
 	if (parser->read_ns > parser->options.cpu_ns / 2)
-		count_failure(parser);
+		parser_count_failure(parser);
 }
 
 /* ---- readers ---- */
@@ -156,7 +156,7 @@ static void offer_to_oom_killer(pid_t pid)
 	fclose(file);
 }
 
-static void leave(struct parser *parser)
+static void parser_close_channel(struct parser *parser)
 {
 	if (parser->channel.fd >= 0)
 		close(parser->channel.fd);
@@ -169,7 +169,7 @@ static int renew(struct parser *parser, int *ret_status)
 	struct message ready;
 	int end[2], err;
 
-	leave(parser);
+	parser_close_channel(parser);
 	err = channel__pair(end);
 	if (err)
 		return err;
@@ -180,19 +180,19 @@ static int renew(struct parser *parser, int *ret_status)
 		return err;
 	}
 	offer_to_oom_killer(parser->reader);
-	parser->channel = (struct channel){ end[0], is_too_long, parser };
+	parser->channel = (struct channel){ end[0], is_answer_too_late, parser };
 	parser->generation++;
 	parser->is_spent = parser->has_read = false;
 	begin_waiting(parser, START_NS, 0);
 	err = channel__head(&parser->channel, &ready, NULL);
 	if (err)
-		leave(parser);
+		parser_close_channel(parser);
 	parser->data_at_start = memory_of(parser->reader, "VmData");
 	return err;
 }
 
 /* It has nothing to say before it is asked: then it is gone, or not what it should be. */
-static bool is_waiting(const struct parser *parser)
+static bool is_reader_usable(const struct parser *parser)
 {
 	struct pollfd end = { .fd = parser->channel.fd, .events = POLLIN };
 
@@ -204,14 +204,14 @@ int conversation__begin(struct parser *parser, const char *object_path, uint64_t
 {
 	int status, err = 0;
 
-	if (!is_waiting(parser))
+	if (!is_reader_usable(parser))
 		err = renew(parser, &status);
 	if (err)
 		return reason_set(why, -EIO, "the process that reads such files is gone: %s",
 				  strerror(-err));
 	parser->has_read = true;
 	parser->object_path = object_path;
-	begin_waiting(parser, share_of(parser, cpu_ns_left), cpu_ns_of(parser->reader));
+	begin_waiting(parser, charge_cpu_share(parser, cpu_ns_left), cpu_ns_of(parser->reader));
 	parser->rss_at_start = memory_of(parser->reader, "VmHWM");
 	parser->wants = 0;
 	return 0;
@@ -219,7 +219,7 @@ int conversation__begin(struct parser *parser, const char *object_path, uint64_t
 
 /* ---- answers ---- */
 
-static bool is_sound(const struct file_wanted *wanted)
+static bool is_sound_file_wanted(const struct file_wanted *wanted)
 {
 	return wanted->kind <= DEBUG_SHARED && wanted->build_id_len <= sizeof(wanted->build_id) &&
 	       memchr(wanted->name, '\0', sizeof(wanted->name));
@@ -264,7 +264,7 @@ static int give_file(struct parser *parser, const struct message *head)
 
 	if (head->bytes == sizeof(wanted) && may_want(parser))
 		err = channel__receive(&parser->channel, &wanted, sizeof(wanted));
-	if (!err && !is_sound(&wanted))
+	if (!err && !is_sound_file_wanted(&wanted))
 		err = -EPROTO;
 	if (err)
 		return err;
@@ -337,7 +337,7 @@ int conversation__end(struct parser *parser, int err, uint64_t *ret_cpu_ns, stru
 		count_reading(parser, *ret_cpu_ns);
 		return 0;
 	}
-	count_failure(parser);
+	parser_count_failure(parser);
 	renew(parser, &status);
 	return describe_end(parser, err, status, why);
 }

@@ -15,7 +15,7 @@ struct answer {
 	size_t text_nr, text_alloc;
 };
 
-static int add_text(struct answer *answer, const char *text, uint32_t *ret)
+static int answer_add_text(struct answer *answer, const char *text, uint32_t *ret)
 {
 	size_t bytes = text ? strlen(text) + 1 : 0;
 	int err;
@@ -42,9 +42,9 @@ static int add_answer(void *taker, size_t, const struct symbol *frame, int frame
 	for (int i = 0; i < frame_nr && !err; i++) {
 		struct wire_frame wire;
 
-		err = add_text(answer, frame[i].function, &wire.function);
+		err = answer_add_text(answer, frame[i].function, &wire.function);
 		if (!err)
-			err = add_text(answer, frame[i].filename, &wire.filename);
+			err = answer_add_text(answer, frame[i].filename, &wire.filename);
 		wire.lineno = wire.filename ? frame[i].lineno : 0;
 		wire.first_line = wire.lineno ? frame[i].first_line : 0;
 		if (!err)

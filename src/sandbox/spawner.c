@@ -100,7 +100,7 @@ int spawner__start(struct spawner *spawner, read_fn read, uint64_t memory_bytes)
 	return err;
 }
 
-static int is_too_long(void *slices)
+static int is_spawner_too_slow(void *slices)
 {
 	return --*(int *)slices < 0 ? -ETIMEDOUT : 0;
 }
@@ -123,7 +123,7 @@ static int catch_up(struct spawner *spawner)
 {
 	struct renewed late;
 	int slices = 0;
-	int err = receive_renewed(&(struct channel){ spawner->fd, is_too_long, &slices }, &late);
+	int err = receive_renewed(&(struct channel){ spawner->fd, is_spawner_too_slow, &slices }, &late);
 
 	spawner->owes_answer = err;
 	return err;
@@ -132,7 +132,7 @@ static int catch_up(struct spawner *spawner)
 int spawner__renew(struct spawner *spawner, int fd, pid_t *ret_pid, int *ret_status)
 {
 	int slices = PATIENCE_SLICES;
-	const struct channel orders = { spawner->fd, is_too_long, &slices };
+	const struct channel orders = { spawner->fd, is_spawner_too_slow, &slices };
 	struct renewed renewed;
 	int err = spawner->fd < 0 ? -EPIPE : 0;
 

@@ -46,7 +46,7 @@ static void entry_close(struct entry *entry)
 	free(entry->path);
 }
 
-static void empty(struct snapshot_batch *batch)
+static void batch_empty(struct snapshot_batch *batch)
 {
 	for (size_t i = 0; i < batch->entry_nr; i++)
 		entry_close(&batch->entry[i]);
@@ -57,7 +57,7 @@ void snapshot_batch__free(struct snapshot_batch *batch)
 {
 	if (!batch)
 		return;
-	empty(batch);
+	batch_empty(batch);
 	free(batch->entry);
 	free(batch);
 }
@@ -143,7 +143,7 @@ static void sync_names(struct snapshot_batch *batch)
 	}
 }
 
-static void tell(const struct entry *entry, snapshot_batch_done_fn done, void *what)
+static void report_saved(const struct entry *entry, snapshot_batch_done_fn done, void *what)
 {
 	struct reason why = {};
 
@@ -160,6 +160,6 @@ void snapshot_batch__publish(struct snapshot_batch *batch, snapshot_batch_done_f
 	give_names(batch);
 	sync_names(batch);
 	for (size_t i = 0; i < batch->entry_nr; i++)
-		tell(&batch->entry[i], done, what);
-	empty(batch);
+		report_saved(&batch->entry[i], done, what);
+	batch_empty(batch);
 }

@@ -22,7 +22,7 @@ struct traceback_key {
 	uint32_t nframe, total_nframe, flags;
 };
 
-static bool same_row(uint32_t id, const void *key, const void *table)
+static bool builder_same_row(uint32_t id, const void *key, const void *table)
 {
 	const struct row_key *want = key;
 	const struct snap_table *t = table;
@@ -30,7 +30,7 @@ static bool same_row(uint32_t id, const void *key, const void *table)
 	return !memcmp((const char *)t->row + id * want->size, want->row, want->size);
 }
 
-static bool same_frame(uint32_t id, const void *key, const void *builder)
+static bool builder_same_frame(uint32_t id, const void *key, const void *builder)
 {
 	const struct snap_table *table = ((const struct snapshot_builder *)builder)->table;
 	const struct frame_key *want = key;
@@ -40,7 +40,7 @@ static bool same_frame(uint32_t id, const void *key, const void *builder)
 	       ((const uint32_t *)table[SNAP_FRAME_FIRST_LINE].row)[id] == want->first_line;
 }
 
-static bool same_traceback(uint32_t id, const void *key, const void *builder)
+static bool builder_same_traceback(uint32_t id, const void *key, const void *builder)
 {
 	const struct snap_table *table = ((const struct snapshot_builder *)builder)->table;
 	const struct snap_traceback *row = table[SNAP_TRACEBACKS].row;
@@ -54,7 +54,7 @@ static bool same_traceback(uint32_t id, const void *key, const void *builder)
 		!memcmp(frame + row->first, want->frame, want->nframe * sizeof(*frame)));
 }
 
-static int append(struct snapshot_builder *b, uint32_t type, const void *row, size_t nr)
+static int builder_append(struct snapshot_builder *b, uint32_t type, const void *row, size_t nr)
 {
 	struct snap_table *t = &b->table[type];
 	size_t size = snap_shapes[type].row_size;
@@ -72,46 +72,46 @@ static int append(struct snapshot_builder *b, uint32_t type, const void *row, si
 	return 0;
 }
 
-static int intern(struct snapshot_builder *b, uint32_t type, const void *row, uint32_t *ret_id)
+static int builder_intern_row(struct snapshot_builder *b, uint32_t type, const void *row, uint32_t *ret_id)
 {
 	struct row_key key = { .row = row, .size = snap_shapes[type].row_size };
 	struct snap_table *t = &b->table[type];
 	uint64_t hash = hash_bytes(key.row, key.size, 0);
-	uint32_t id = idmap_find(&t->ids, hash, same_row, &key, t);
+	uint32_t id = idmap_find(&t->ids, hash, builder_same_row, &key, t);
 	int err = 0;
 
 	if (id == IDMAP_NONE) {
 		id = t->nr;
-		err = append(b, type, row, 1) ?: idmap_add(&t->ids, hash, id);
+		err = builder_append(b, type, row, 1) ?: idmap_add(&t->ids, hash, id);
 	}
 	if (!err)
 		*ret_id = id;
 	return err;
 }
 
-static int add_frame(struct snapshot_builder *b, const struct frame_key *key)
+static int builder_add_frame(struct snapshot_builder *b, const struct frame_key *key)
 {
-	return append(b, SNAP_FRAMES, &key->row, 1) ?:
-	       append(b, SNAP_FRAME_FIRST_LINE, &key->first_line, 1);
+	return builder_append(b, SNAP_FRAMES, &key->row, 1) ?:
+	       builder_append(b, SNAP_FRAME_FIRST_LINE, &key->first_line, 1);
 }
 
-static int intern_frame(struct snapshot_builder *b, const struct frame_key *key, uint32_t *ret_id)
+static int builder_intern_frame(struct snapshot_builder *b, const struct frame_key *key, uint32_t *ret_id)
 {
 	struct snap_table *t = &b->table[SNAP_FRAMES];
 	uint64_t hash = hash_bytes(key, sizeof(*key), 0);
-	uint32_t id = idmap_find(&t->ids, hash, same_frame, key, b);
+	uint32_t id = idmap_find(&t->ids, hash, builder_same_frame, key, b);
 	int err = 0;
 
 	if (id == IDMAP_NONE) {
 		id = t->nr;
-		err = add_frame(b, key) ?: idmap_add(&t->ids, hash, id);
+		err = builder_add_frame(b, key) ?: idmap_add(&t->ids, hash, id);
 	}
 	if (!err)
 		*ret_id = id;
 	return err;
 }
 
-static int add_traceback(struct snapshot_builder *b, const struct traceback_key *key, uint64_t hash)
+static int builder_add_traceback(struct snapshot_builder *b, const struct traceback_key *key, uint64_t hash)
 {
 	struct snap_table *t = &b->table[SNAP_TRACEBACKS];
 	struct snap_traceback row = {
@@ -122,13 +122,13 @@ static int add_traceback(struct snapshot_builder *b, const struct traceback_key 
 	};
 
 	if (b->columns & SNAP_WITH_CHURN) {
-		int err = append(b, SNAP_TRACEBACK_CHURN, &(struct snap_churn){ 0 }, 1);
+		int err = builder_append(b, SNAP_TRACEBACK_CHURN, &(struct snap_churn){ 0 }, 1);
 
 		if (err)
 			return err;
 	}
-	return append(b, SNAP_TRACEBACKS, &row, 1) ?:
-	       append(b, SNAP_TRACEBACK_FRAMES, key->frame, key->nframe) ?:
+	return builder_append(b, SNAP_TRACEBACKS, &row, 1) ?:
+	       builder_append(b, SNAP_TRACEBACK_FRAMES, key->frame, key->nframe) ?:
 	       idmap_add(&t->ids, hash, t->nr - 1);
 }
 
@@ -138,12 +138,12 @@ static int intern_traceback(struct snapshot_builder *b, const struct traceback_k
 	struct snap_table *t = &b->table[SNAP_TRACEBACKS];
 	uint64_t seed = (uint64_t)key->total_nframe << 32 | key->flags;
 	uint64_t hash = hash_bytes(key->frame, key->nframe * sizeof(*key->frame), seed);
-	uint32_t id = idmap_find(&t->ids, hash, same_traceback, key, b);
+	uint32_t id = idmap_find(&t->ids, hash, builder_same_traceback, key, b);
 	int err = 0;
 
 	if (id == IDMAP_NONE) {
 		id = t->nr;
-		err = add_traceback(b, key, hash);
+		err = builder_add_traceback(b, key, hash);
 	}
 	if (!err)
 		*ret_id = id;
@@ -161,9 +161,9 @@ struct snapshot_builder *snapshot_builder__new(unsigned int columns)
 		err = snapshot_builder__string(b, "", &zero);
 	}
 	if (!err)
-		err = intern(b, SNAP_OBJECTS, &(struct snap_object){ 0 }, &zero);
+		err = builder_intern_row(b, SNAP_OBJECTS, &(struct snap_object){ 0 }, &zero);
 	if (!err)
-		err = add_frame(b, &(struct frame_key){ 0 });
+		err = builder_add_frame(b, &(struct frame_key){ 0 });
 	if (!err)
 		err = intern_traceback(b, &(struct traceback_key){ 0 }, &zero);
 	if (err) {
@@ -208,7 +208,7 @@ int snapshot_builder__object(struct snapshot_builder *b, const struct snap_objec
 	if (!is_string(b, object->path) || !is_string(b, object->build_id) ||
 	    !snap_is_build_id(strpool_get(&b->string, object->build_id)))
 		return -EINVAL;
-	return intern(b, SNAP_OBJECTS, object, ret_id);
+	return builder_intern_row(b, SNAP_OBJECTS, object, ret_id);
 }
 
 int snapshot_builder__frame(struct snapshot_builder *b, const struct snap_frame *frame,
@@ -230,7 +230,7 @@ int snapshot_builder__frame_declared(struct snapshot_builder *b, const struct sn
 	    frame->reserved || (first_line && !frame->lineno))
 		return -EINVAL;
 	b->has_first_lines |= key.first_line;
-	return intern_frame(b, &key, ret_id);
+	return builder_intern_frame(b, &key, ret_id);
 }
 
 int snapshot_builder__traceback(struct snapshot_builder *b, const uint32_t *frame, uint32_t nframe,
@@ -281,7 +281,7 @@ int snapshot_builder__metadata(struct snapshot_builder *b, const char *key, cons
 		pair[i] = row;
 		return 0;
 	}
-	return append(b, SNAP_METADATA, &row, 1);
+	return builder_append(b, SNAP_METADATA, &row, 1);
 }
 
 int snapshot_builder__counter(struct snapshot_builder *b, enum snap_counter_kind kind,
@@ -303,7 +303,7 @@ int snapshot_builder__counter(struct snapshot_builder *b, enum snap_counter_kind
 		counter[i] = row;
 		return 0;
 	}
-	return append(b, SNAP_COUNTERS, &row, 1);
+	return builder_append(b, SNAP_COUNTERS, &row, 1);
 }
 
 int snapshot_builder__probe(struct snapshot_builder *b, const struct snap_probe *probe)
@@ -311,8 +311,8 @@ int snapshot_builder__probe(struct snapshot_builder *b, const struct snap_probe 
 	if (!is_row(b, SNAP_OBJECTS, probe->object) || !is_string(b, probe->function) ||
 	    !is_string(b, probe->instruction))
 		return -EINVAL;
-	return append(b, SNAP_PROBES, probe, 1) ?:
-	       append(b, SNAP_PROBE_DOMAIN, &(uint32_t){ 0 }, 1);
+	return builder_append(b, SNAP_PROBES, probe, 1) ?:
+	       builder_append(b, SNAP_PROBE_DOMAIN, &(uint32_t){ 0 }, 1);
 }
 
 int snapshot_builder__probe_domain(struct snapshot_builder *b, uint32_t domain)
@@ -333,7 +333,7 @@ int snapshot_builder__gap(struct snapshot_builder *b, uint64_t start_ns, uint64_
 
 	if (start_ns >= end_ns || (t->nr && start_ns < gap[t->nr - 1].end_ns))
 		return -EINVAL;
-	return append(b, SNAP_GAPS, &row, 1);
+	return builder_append(b, SNAP_GAPS, &row, 1);
 }
 
 int snapshot_builder__domain_name(struct snapshot_builder *b, uint32_t domain, const char *name)

@@ -73,7 +73,7 @@ static bool is_weight(double weight)
 	return snap_is_weight(bits);
 }
 
-static double weight_of(const struct snap_trace *trace)
+static double trace_weight_or_one(const struct snap_trace *trace)
 {
 	return trace->weight != 0 ? trace->weight : 1;
 }
@@ -85,7 +85,7 @@ static bool weights_are_good(const struct snapshot_builder *b, const struct snap
 	bool good = true;
 
 	for (size_t i = 0; has_column(b, SNAP_TRACE_WEIGHT) && i < nr; i++)
-		good &= is_weight(weight_of(&trace[i]));
+		good &= is_weight(trace_weight_or_one(&trace[i]));
 	return good;
 }
 
@@ -95,7 +95,7 @@ static void set_weights(struct snapshot_builder *b, uint64_t first, const struct
 	double *weight = b->table[SNAP_TRACE_WEIGHT].row;
 
 	for (size_t i = 0; has_column(b, SNAP_TRACE_WEIGHT) && i < nr; i++)
-		weight[first + i] = weight_of(&trace[i]);
+		weight[first + i] = trace_weight_or_one(&trace[i]);
 }
 
 /* Each column by itself: what is written then lies side by side. */

@@ -29,7 +29,7 @@ static void own(struct snap_image *image, uint32_t type, void *row, uint64_t nr)
 
 /* ---- births --------------------------------------------------------------------------------- */
 
-static uint64_t last_gap_ns(const struct snap_image *image)
+static uint64_t image_last_gap_ns(const struct snap_image *image)
 {
 	const struct snap_gap *gap = image->rows[SNAP_GAPS].row;
 	uint64_t nr = gap ? image->rows[SNAP_GAPS].nr : 0;
@@ -53,7 +53,7 @@ static uint32_t second_of(uint64_t birth_ns, uint64_t gap_ns)
 static int round_births(struct snap_image *image)
 {
 	const uint64_t *birth_ns = image->rows[SNAP_TRACE_BIRTH].row;
-	uint64_t nr = image->rows[SNAP_TRACE_BIRTH].nr, gap_ns = last_gap_ns(image);
+	uint64_t nr = image->rows[SNAP_TRACE_BIRTH].nr, gap_ns = image_last_gap_ns(image);
 	uint32_t *second;
 
 	if (!birth_ns)
@@ -89,7 +89,7 @@ static uint32_t u32_at(const struct snap_image *image, uint32_t type, uint64_t a
 	return column ? column[at] : 0;
 }
 
-static struct row row_at(const struct snap_image *image, uint64_t at)
+static struct row image_row_at(const struct snap_image *image, uint64_t at)
 {
 	return (struct row){
 		.size = ((const uint64_t *)image->rows[SNAP_TRACE_SIZE].row)[at],
@@ -99,10 +99,10 @@ static struct row row_at(const struct snap_image *image, uint64_t at)
 	};
 }
 
-static bool same_row(uint32_t id, const void *key, const void *merge_)
+static bool compact_same_row(uint32_t id, const void *key, const void *merge_)
 {
 	const struct merge *merge = merge_;
-	const struct row row = row_at(merge->image, merge->first[id]);
+	const struct row row = image_row_at(merge->image, merge->first[id]);
 
 	return !memcmp(&row, key, sizeof(row));
 }
@@ -110,9 +110,9 @@ static bool same_row(uint32_t id, const void *key, const void *merge_)
 /* 0, -ENOMEM, or -E2BIG: there are too many rows for it to be worth while. */
 static int merge_one(struct merge *merge, uint32_t at)
 {
-	const struct row row = row_at(merge->image, at);
+	const struct row row = image_row_at(merge->image, at);
 	uint64_t hash = hash_bytes(&row, sizeof(row), 0);
-	uint32_t id = idmap_find(&merge->ids, hash, same_row, &row, merge);
+	uint32_t id = idmap_find(&merge->ids, hash, compact_same_row, &row, merge);
 
 	if (id != IDMAP_NONE) {
 		merge->count[id]++;
@@ -125,7 +125,7 @@ static int merge_one(struct merge *merge, uint32_t at)
 	return idmap_add(&merge->ids, hash, merge->nr++);
 }
 
-static int gather(struct snap_image *image, const struct merge *merge, uint32_t type)
+static int gather_rows(struct snap_image *image, const struct merge *merge, uint32_t type)
 {
 	size_t size = snap_shapes[type].row_size;
 	const char *from = image->rows[type].row;
@@ -150,7 +150,7 @@ static int merge_rows(struct snap_image *image, struct merge *merge, uint64_t nr
 	if (err == -E2BIG)
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(columns) && !err; i++)
-		err = gather(image, merge, columns[i]);
+		err = gather_rows(image, merge, columns[i]);
 	if (err)
 		return err;
 	own(image, SNAP_TRACE_COUNT, merge->count, merge->nr);

@@ -46,7 +46,7 @@ void snap_view(const struct snapshot_builder *b, struct snapshot *view)
 	snap_fill_tables(view);
 }
 
-static void take(void **from, struct snap_memory *memory)
+static void take_memory(void **from, struct snap_memory *memory)
 {
 	*memory = (struct snap_memory){ .bytes = *from };
 	*from = NULL;
@@ -59,9 +59,9 @@ int snapshot_builder__finish(struct snapshot_builder *b, struct snapshot **ret)
 	if (snapshot) {
 		snap_view(b, snapshot);
 		for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX; type++)
-			take(&b->table[type].row, &snapshot->memory[type]);
-		take((void **)&b->string.start, &snapshot->memory[SNAP_STRING_START]);
-		take((void **)&b->string.bytes, &snapshot->memory[SNAP_STRING_BYTES]);
+			take_memory(&b->table[type].row, &snapshot->memory[type]);
+		take_memory((void **)&b->string.start, &snapshot->memory[SNAP_STRING_START]);
+		take_memory((void **)&b->string.bytes, &snapshot->memory[SNAP_STRING_BYTES]);
 		*ret = snapshot;
 	}
 	snapshot_builder__free(b);

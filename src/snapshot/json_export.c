@@ -21,7 +21,7 @@ struct export {
 	} *traceback; /* by id */
 };
 
-static void put(FILE *out, const char *bytes, size_t len)
+static void write_json_bytes(FILE *out, const char *bytes, size_t len)
 {
 	fwrite_unlocked(bytes, 1, len, out);
 }
@@ -41,7 +41,7 @@ static void put_string(FILE *out, const char *s)
 
 		while (*s && is_plain(s, len = utf8_len(s)))
 			s += len;
-		put(out, start, s - start);
+		write_json_bytes(out, start, s - start);
 		if (!*s)
 			break;
 		if (*s == '"' || *s == '\\')
@@ -54,7 +54,7 @@ static void put_string(FILE *out, const char *s)
 	putc_unlocked('"', out);
 }
 
-static void put_frame(const struct export *e, FILE *out, uint32_t id)
+static void write_json_frame(const struct export *e, FILE *out, uint32_t id)
 {
 	const struct snap_frame *frame = &e->snapshot->tables.frame[id];
 
@@ -74,8 +74,8 @@ static void put_traceback(const struct export *e, FILE *out, uint32_t id)
 		fputs("[\"<unknown>\", 0]", out);
 	for (uint32_t i = 0; i < traceback->nframe; i++) {
 		if (i)
-			put(out, ", ", 2);
-		put_frame(e, out, t->traceback_frame[traceback->first + i]);
+			write_json_bytes(out, ", ", 2);
+		write_json_frame(e, out, t->traceback_frame[traceback->first + i]);
 	}
 	putc_unlocked(']', out);
 	if (traceback->total_nframe)
@@ -136,7 +136,7 @@ static void put_trace(struct export *e, uint64_t at)
 	fprintf(e->out, "%s\n[%" PRIu32 ", %" PRIu64 ", ", at ? "," : "",
 		t->trace_domain ? t->trace_domain[at] : 0, t->trace_size[at]);
 	if (cache_traceback(e, traceback))
-		put(e->out, e->text + e->traceback[traceback].start, e->traceback[traceback].len);
+		write_json_bytes(e->out, e->text + e->traceback[traceback].start, e->traceback[traceback].len);
 	else
 		put_traceback(e, e->out, traceback);
 	if (t->trace_weight)
@@ -155,7 +155,7 @@ static uint64_t limit_of(const struct snapshot *snapshot)
 	return snapshot__metadata_u64(snapshot, "traceback_limit", longest);
 }
 
-static int write_json(struct export *e)
+static int write_snapshot_json(struct export *e)
 {
 	uint64_t nr = e->snapshot->tables.trace_nr;
 
@@ -178,7 +178,7 @@ int snapshot__export_json(const struct snapshot *snapshot, FILE *out)
 	e.traceback = calloc(snapshot->tables.traceback_nr, sizeof(*e.traceback));
 	e.cache = open_memstream(&e.text, &e.text_len);
 	if (e.traceback && e.cache)
-		err = write_json(&e);
+		err = write_snapshot_json(&e);
 	if (e.cache)
 		fclose(e.cache);
 	free(e.text);

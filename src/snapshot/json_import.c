@@ -41,7 +41,7 @@ static int no_memory(const struct import *in)
 }
 
 __attribute__((format(printf, 4, 5)))
-static int refuse(const struct import *in, int err, const struct place *place, const char *fmt, ...)
+static int refuse_json(const struct import *in, int err, const struct place *place, const char *fmt, ...)
 {
 	char what[128], where[64] = "";
 	va_list args;
@@ -61,11 +61,11 @@ static int whole_number(const struct import *in, const struct place *place, cons
 			const char *what, uint64_t max, uint64_t *ret)
 {
 	if (!json_is_integer(value))
-		return refuse(in, -EBADMSG, place, "%s is not a whole number", what);
+		return refuse_json(in, -EBADMSG, place, "%s is not a whole number", what);
 	if (json_integer_value(value) < 0)
-		return refuse(in, -ERANGE, place, "%s is negative", what);
+		return refuse_json(in, -ERANGE, place, "%s is negative", what);
 	if ((uint64_t)json_integer_value(value) > max)
-		return refuse(in, -ERANGE, place, "%s is more than %" PRIu64, what, max);
+		return refuse_json(in, -ERANGE, place, "%s is more than %" PRIu64, what, max);
 	*ret = json_integer_value(value);
 	return 0;
 }
@@ -81,11 +81,11 @@ static int read_frame(struct import *in, const struct place *place, const json_t
 	int err;
 
 	if (json_array_size(value) != 2)
-		return refuse(in, -EBADMSG, place, "not [filename, lineno]");
+		return refuse_json(in, -EBADMSG, place, "not [filename, lineno]");
 	if (!json_is_string(filename))
-		return refuse(in, -EBADMSG, place, "the filename is not a string");
+		return refuse_json(in, -EBADMSG, place, "the filename is not a string");
 	if (strlen(json_string_value(filename)) != json_string_length(filename))
-		return refuse(in, -EBADMSG, place, "the filename holds a NUL");
+		return refuse_json(in, -EBADMSG, place, "the filename holds a NUL");
 	err = whole_number(in, place, json_array_get(value, 1), "lineno", UINT32_MAX, &lineno);
 	if (err)
 		return err;
@@ -103,10 +103,10 @@ static int read_frames(struct import *in, size_t trace, const json_t *value)
 	int err = 0;
 
 	if (!json_is_array(value))
-		return refuse(in, -EBADMSG, &place, "its traceback is not a list of frames");
+		return refuse_json(in, -EBADMSG, &place, "its traceback is not a list of frames");
 	if (nr > SNAP_TRACEBACK_MAX)
-		return refuse(in, -ERANGE, &place, "%zu frames are more than %u", nr,
-			      SNAP_TRACEBACK_MAX);
+		return refuse_json(in, -ERANGE, &place, "%zu frames are more than %u", nr,
+				   SNAP_TRACEBACK_MAX);
 	in->frame_nr = 0;
 	for (place.frame = 0; place.frame < nr && !err; place.frame++)
 		err = read_frame(in, &place, json_array_get(value, place.frame));
@@ -134,9 +134,9 @@ static int read_weight(struct import *in, const struct place *place, const json_
 	if (!value)
 		return 0;
 	if (!json_is_number(value))
-		return refuse(in, -EBADMSG, place, "weight is not a number");
+		return refuse_json(in, -EBADMSG, place, "weight is not a number");
 	if (json_number_value(value) < 1)
-		return refuse(in, -ERANGE, place, "weight is less than 1");
+		return refuse_json(in, -ERANGE, place, "weight is less than 1");
 	*ret = json_number_value(value);
 	in->has_weight = true;
 	return 0;
@@ -152,7 +152,7 @@ static int read_trace(struct import *in, size_t at, const json_t *value, struct 
 	int err;
 
 	if (json_array_size(value) < 3 || json_array_size(value) > 5)
-		return refuse(in, -EBADMSG, &place, "not [domain, size, frames, total_nframe]");
+		return refuse_json(in, -EBADMSG, &place, "not [domain, size, frames, total_nframe]");
 	err = read_numbers(in, &place, value, &trace);
 	if (!err && total && !json_is_null(total))
 		err = whole_number(in, &place, total, "total_nframe", UINT32_MAX, &total_nframe);
@@ -185,7 +185,7 @@ static bool read_head(const struct import *in, const char *end, struct snap_trac
 }
 
 /* A trace that ends as an earlier one. 1: it did, 0: it must be read, or a negative errno. */
-static int read_known(struct import *in, const struct json_tail *tail)
+static int import_known_values(struct import *in, const struct json_tail *tail)
 {
 	const struct json_tail *known = tail->len ? json_tails__find(&in->tails, tail) : NULL;
 	struct snap_trace trace;
@@ -209,7 +209,7 @@ static int syntax_error(const struct import *in)
 	if (in->text.no_memory)
 		return no_memory(in);
 	if (!json_text__error(&in->text, &error))
-		return refuse(in, -ERANGE, NULL, "a value of 2 GiB or more");
+		return refuse_json(in, -ERANGE, NULL, "a value of 2 GiB or more");
 	if (!*error.text)
 		return no_memory(in);
 	if (json_error_code(&error) == json_error_numeric_overflow)
@@ -246,7 +246,7 @@ static int read_next(struct import *in, size_t at)
 	start = in->text.at;
 	if (!in->trace_err) {
 		tail = json_tail__guess(start, in->text.end);
-		got = read_known(in, &tail);
+		got = import_known_values(in, &tail);
 	}
 	if (!got)
 		got = read_new(in, at, &tail);
@@ -301,7 +301,7 @@ static int read_member(struct import *in)
 	return err;
 }
 
-static int read_members(struct import *in)
+static int import_members(struct import *in)
 {
 	int err;
 
@@ -332,14 +332,14 @@ static int read_limit(struct import *in, const json_t *value)
 	return err ? no_memory(in) : 0;
 }
 
-static int check_traces(const struct import *in)
+static int check_imported_traces(const struct import *in)
 {
 	const json_t *value = json_object_get(in->member, "traces");
 
 	if (!value)
-		return refuse(in, -EBADMSG, NULL, "no traces");
+		return refuse_json(in, -EBADMSG, NULL, "no traces");
 	if (!json_is_array(value))
-		return refuse(in, -EBADMSG, NULL, "traces is not a list");
+		return refuse_json(in, -EBADMSG, NULL, "traces is not a list");
 	return in->trace_err;
 }
 
@@ -352,12 +352,12 @@ static int read_root(struct import *in)
 	if (!json_text__take(&in->text, '{'))
 		return json_text__error(&in->text, &error) ?
 			       syntax_error(in) :
-			       refuse(in, -EBADMSG, NULL, "not an object with traces");
-	err = read_members(in);
+			       refuse_json(in, -EBADMSG, NULL, "not an object with traces");
+	err = import_members(in);
 	json_text__peek(&in->text);
 	if (!err && in->text.at < in->text.end)
 		err = syntax_error(in);
-	return err ?: check_traces(in) ?:
+	return err ?: check_imported_traces(in) ?:
 	       read_limit(in, json_object_get(in->member, "traceback_limit"));
 }
 

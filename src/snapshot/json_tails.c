@@ -48,7 +48,7 @@ struct json_tail json_tail__guess(const char *trace, const char *end)
 	return tail;
 }
 
-static bool same_text(uint32_t id, const void *key, const void *table)
+static bool same_tail_text(uint32_t id, const void *key, const void *table)
 {
 	const struct json_tail *a = &((const struct json_tails *)table)->tail[id], *b = key;
 
@@ -58,7 +58,7 @@ static bool same_text(uint32_t id, const void *key, const void *table)
 const struct json_tail *json_tails__find(const struct json_tails *tails,
 					 const struct json_tail *tail)
 {
-	uint32_t id = idmap_find(&tails->ids, tail->hash, same_text, tail, tails);
+	uint32_t id = idmap_find(&tails->ids, tail->hash, same_tail_text, tail, tails);
 
 	return id == IDMAP_NONE ? NULL : &tails->tail[id];
 }

@@ -23,14 +23,14 @@ bool json_text__take(struct json_text *text, char want)
 }
 
 /* Whether jansson would take it where only so many levels are left. */
-static bool fits(json_t *value, int levels)
+static bool fits_in_levels(json_t *value, int levels)
 {
 	bool good = levels > 0;
 
 	for (size_t i = 0; good && i < json_array_size(value); i++)
-		good = fits(json_array_get(value, i), levels - 1);
+		good = fits_in_levels(json_array_get(value, i), levels - 1);
 	for (void *at = json_object_iter(value); good && at; at = json_object_iter_next(value, at))
-		good = fits(json_object_iter_value(at), levels - 1);
+		good = fits_in_levels(json_object_iter_value(at), levels - 1);
 	return good;
 }
 
@@ -44,7 +44,7 @@ json_t *json_text__value(struct json_text *text, int outer)
 			   FLAGS | JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &error);
 	text->no_memory = !value && !*error.text;
 	if (value && (memchr(text->at, 0, error.position) ||
-		      !fits(value, JSON_PARSER_MAX_DEPTH - outer))) {
+		      !fits_in_levels(value, JSON_PARSER_MAX_DEPTH - outer))) {
 		json_decref(value);
 		return NULL;
 	}
@@ -82,7 +82,7 @@ static size_t feed(void *bytes, size_t room, void *arg)
 }
 
 /* Counts as jansson does: a column is a character. */
-static void advance(int *line, int *column, const char *at, const char *end)
+static void count_lines(int *line, int *column, const char *at, const char *end)
 {
 	for (; at < end; at++) {
 		if (*at == '\n') {
@@ -106,10 +106,10 @@ bool json_text__error(const struct json_text *text, json_error_t *error)
 		json_decref(root);
 		return false;
 	}
-	advance(&line, &column, text->start, text->cut);
+	count_lines(&line, &column, text->start, text->cut);
 	cut_line = line;
 	cut_column = column;
-	advance(&line, &column, text->cut, text->resume);
+	count_lines(&line, &column, text->cut, text->resume);
 	if (error->line == cut_line)
 		error->column += column - cut_column;
 	error->line += line - cut_line;

@@ -73,7 +73,7 @@ int snap_check_table_size(const struct snap_reading *r)
 	return 0;
 }
 
-static int check_header(const struct snap_reading *r)
+static int check_snapshot_header(const struct snap_reading *r)
 {
 	if (r->header.checksum != snap_header_checksum(&r->header, r->table))
 		return snap_damaged(r, 0, "wrong checksum of the header");
@@ -83,7 +83,7 @@ static int check_header(const struct snap_reading *r)
 }
 
 /* What the section is. */
-static int check_kind(const struct snap_reading *r, const struct snap_section *section)
+static int check_section_kind(const struct snap_reading *r, const struct snap_section *section)
 {
 	if (!section->type)
 		return snap_damaged(r, 0, "a section without a type");
@@ -100,8 +100,8 @@ static int check_kind(const struct snap_reading *r, const struct snap_section *s
 }
 
 /* Where the section is; `end` is the end of what lies before it. */
-static int check_place(const struct snap_reading *r, const struct snap_section *section,
-		       uint64_t end)
+static int check_section_place(const struct snap_reading *r, const struct snap_section *section,
+			       uint64_t end)
 {
 	uint32_t type = section->type;
 
@@ -152,12 +152,12 @@ int snap_check_layout(struct snap_reading *r)
 {
 	uint64_t end = sizeof(r->header) + r->header.section_nr * sizeof(*r->table);
 	uint64_t row_bytes = 0;
-	int err = check_header(r);
+	int err = check_snapshot_header(r);
 
 	for (uint32_t i = 0; i < r->header.section_nr && !err; i++) {
 		const struct snap_section *section = &r->table[i];
 
-		err = check_kind(r, section) ?: check_place(r, section, end) ?:
+		err = check_section_kind(r, section) ?: check_section_place(r, section, end) ?:
 		      check_count(r, section, &row_bytes);
 		if (err)
 			return err;

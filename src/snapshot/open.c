@@ -35,7 +35,7 @@ struct source {
 };
 
 /* A descriptor or a negative errno. Never blocks: a FIFO or a device must not hold us up. */
-static int open_regular(struct snap_reading *r, const char *path, struct file_stamp *ret_stamp)
+static int open_snapshot_file(struct snap_reading *r, const char *path, struct file_stamp *ret_stamp)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
@@ -90,8 +90,8 @@ static int read_gap(const struct snap_reading *r, const struct source *source, u
 	       snap_check_gap(r, type, source->bytes + from, to - from);
 }
 
-static int read_section(const struct snap_reading *r, const struct source *source,
-			const struct snap_section *section)
+static int read_snapshot_section(const struct snap_reading *r, const struct source *source,
+				 const struct snap_section *section)
 {
 	uint64_t end = section->offset + section->size, next;
 
@@ -135,7 +135,7 @@ static void read_share(void *share_)
 
 		share->err = read_gap(r, &share->source, section->type, end_before(r, share->at),
 				      section->offset) ?:
-			     read_section(r, &share->source, section);
+			     read_snapshot_section(r, &share->source, section);
 		if (share->err)
 			return;
 	}
@@ -254,7 +254,7 @@ struct snapshot *snapshot__open(const char *path, struct reason *why)
 	int err = 0;
 
 	clean_path(r.name, sizeof(r.name), path);
-	source.fd = open_regular(&r, path, &stamp);
+	source.fd = open_snapshot_file(&r, path, &stamp);
 	err = source.fd < 0 ? source.fd : open_source(&r, &source, &snapshot);
 	if (!err) {
 		snapshot->is_of_file = true;

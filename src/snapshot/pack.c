@@ -31,7 +31,7 @@ static int pack(struct snap_image *image, ZSTD_CCtx *zstd, uint32_t type)
 	return 0;
 }
 
-static void unpack(struct snap_image *image, uint32_t type)
+static void unpack_image_section(struct snap_image *image, uint32_t type)
 {
 	free(image->packed[type]);
 	image->packed[type] = NULL;
@@ -51,7 +51,7 @@ static void limit_expansion(struct snap_image *image)
 		if (!image->packed[type])
 			continue;
 		file += raw_len(image, type) - image->packed_len[type];
-		unpack(image, type);
+		unpack_image_section(image, type);
 	}
 }
 

@@ -171,8 +171,8 @@ static int write_image(FILE *out, const void *what)
 	return 0;
 }
 
-static int write_whole(const char *path, const struct file_stamp *old,
-		       const struct snap_image *image, struct reason *why)
+static int write_snapshot_file(const char *path, const struct file_stamp *old,
+			       const struct snap_image *image, struct reason *why)
 {
 	return old ? file_rewrite(path, old, write_image, image, why) :
 		     file_replace(path, write_image, image, why);
@@ -189,7 +189,7 @@ int snapshot__save(const struct snapshot *snapshot, const char *path,
 		err = reason_set(why, err, "%s: cannot write: %s",
 				 clean_path(clean, sizeof(clean), path), strerror(-err));
 	else
-		err = write_whole(path, options ? options->rewrite : NULL, &image, why);
+		err = write_snapshot_file(path, options ? options->rewrite : NULL, &image, why);
 	snap_image_release(&image);
 	return err;
 }

@@ -122,7 +122,7 @@ static int copy_all(struct selection *s, uint32_t type, void *ret_rows)
 	return 0;
 }
 
-static uint64_t string_end(const struct snapshot *snapshot, uint32_t id)
+static uint64_t snapshot_string_end(const struct snapshot *snapshot, uint32_t id)
 {
 	return id + 1 < snapshot->tables.string_nr ? snapshot->string_start[id + 1] :
 						     snapshot->rows[SNAP_STRING_BYTES].nr;
@@ -136,7 +136,7 @@ static int copy_strings(struct selection *s)
 	char *bytes;
 
 	for (uint32_t i = 0; i < s->t->string_nr; i++) {
-		bytes_nr += s->string[i] ? string_end(from, i) - from->string_start[i] : 0;
+		bytes_nr += s->string[i] ? snapshot_string_end(from, i) - from->string_start[i] : 0;
 		nr += s->string[i];
 	}
 	start = snap_own_rows(s->to, SNAP_STRING_START, nr);
@@ -145,7 +145,7 @@ static int copy_strings(struct selection *s)
 		return -ENOMEM;
 	nr = bytes_nr = 0;
 	for (uint32_t i = 0; i < s->t->string_nr; i++) {
-		uint64_t len = string_end(from, i) - from->string_start[i];
+		uint64_t len = snapshot_string_end(from, i) - from->string_start[i];
 
 		if (!s->string[i])
 			continue;
@@ -157,7 +157,7 @@ static int copy_strings(struct selection *s)
 	return 0;
 }
 
-static int copy_objects(struct selection *s)
+static int select_copy_objects(struct selection *s)
 {
 	int err = copy_marked(s, SNAP_OBJECTS, s->object);
 	struct snap_object *object = s->to->memory[SNAP_OBJECTS].bytes;
@@ -169,7 +169,7 @@ static int copy_objects(struct selection *s)
 	return err;
 }
 
-static int copy_frames(struct selection *s)
+static int select_copy_frames(struct selection *s)
 {
 	int err = copy_marked(s, SNAP_FRAMES, s->frame);
 	struct snap_frame *frame = s->to->memory[SNAP_FRAMES].bytes;
@@ -245,7 +245,7 @@ static int copy_churn(struct selection *s)
 	return 0;
 }
 
-static int copy_tracebacks(struct selection *s)
+static int select_copy_tracebacks(struct selection *s)
 {
 	return copy_marked(s, SNAP_TRACEBACKS, s->traceback) ?: copy_traceback_frames(s) ?:
 	       copy_churn(s);
@@ -288,7 +288,7 @@ static int copy_column_u32(struct selection *s, uint32_t type, const uint32_t *i
 	return 0;
 }
 
-static int copy_traces(struct selection *s)
+static int select_copy_traces(struct selection *s)
 {
 	return copy_column_u64(s, SNAP_TRACE_SIZE) ?:
 	       copy_column_u32(s, SNAP_TRACE_TRACEBACK, s->traceback) ?:
@@ -343,8 +343,8 @@ static int run(struct selection *s)
 	mark_frames(s);
 	mark_objects(s);
 	mark_strings(s);
-	return copy_strings(s) ?: copy_objects(s) ?: copy_frames(s) ?: copy_first_lines(s) ?:
-	       copy_tracebacks(s) ?: copy_traces(s) ?: copy_descriptions(s);
+	return copy_strings(s) ?: select_copy_objects(s) ?: select_copy_frames(s) ?: copy_first_lines(s) ?:
+	       select_copy_tracebacks(s) ?: select_copy_traces(s) ?: copy_descriptions(s);
 }
 
 int snapshot__select(const struct snapshot *snapshot, const uint8_t *keep, struct snapshot **ret)

@@ -14,16 +14,16 @@ struct grown {
 	void *row;
 };
 
-static size_t bytes_of(const struct grown *grown)
+static size_t grown_bytes(const struct grown *grown)
 {
 	return grown->nr * snap_shapes[grown->type].row_size;
 }
 
-static int grow(struct grown *grown, const struct snapshot *s)
+static int grow_table(struct grown *grown, const struct snapshot *s)
 {
 	const struct snap_rows *rows = &s->rows[grown->type];
 
-	grown->row = pages_new(bytes_of(grown));
+	grown->row = pages_new(grown_bytes(grown));
 	if (!grown->row)
 		return -ENOMEM;
 	if (rows->nr)
@@ -31,17 +31,17 @@ static int grow(struct grown *grown, const struct snapshot *s)
 	return 0;
 }
 
-static void take_over(struct snapshot *s, const struct grown *grown)
+static void take_over_grown(struct snapshot *s, const struct grown *grown)
 {
 	struct snap_memory *memory = &s->memory[grown->type];
 
 	pages_free(memory->bytes, memory->len);
-	*memory = (struct snap_memory){ grown->row, bytes_of(grown) };
+	*memory = (struct snap_memory){ grown->row, grown_bytes(grown) };
 	s->rows[grown->type] = (struct snap_rows){ grown->row, grown->nr };
 }
 
 /* The row of the key, or one past the last. */
-static uint32_t find(const struct snapshot *s, const char *key)
+static uint32_t find_metadata_row(const struct snapshot *s, const char *key)
 {
 	const struct snapshot_tables *t = &s->tables;
 	uint32_t at = 0;
@@ -52,8 +52,8 @@ static uint32_t find(const struct snapshot *s, const char *key)
 }
 
 /* Two strings at the end, and the pair of them as row `at`. */
-static void fill(const struct snapshot *s, const struct grown grown[3], uint32_t at,
-		 const char *const text[2])
+static void write_metadata_pair(const struct snapshot *s, const struct grown grown[3], uint32_t at,
+				const char *const text[2])
 {
 	uint32_t id = s->tables.string_nr;
 	uint64_t end = s->rows[SNAP_STRING_BYTES].nr;
@@ -71,9 +71,9 @@ static int grow_all(struct grown grown[3], const struct snapshot *s)
 	int err = 0;
 
 	for (uint32_t i = 0; i < 3 && !err; i++)
-		err = grow(&grown[i], s);
+		err = grow_table(&grown[i], s);
 	for (uint32_t i = 0; i < 3 && err; i++)
-		pages_free(grown[i].row, bytes_of(&grown[i]));
+		pages_free(grown[i].row, grown_bytes(&grown[i]));
 	return err;
 }
 
@@ -81,7 +81,7 @@ int snapshot__set_metadata(struct snapshot *s, const char *key, const char *valu
 {
 	const char *const text[2] = { key, value };
 	uint64_t len = strlen(key) + strlen(value) + 2;
-	uint32_t at = find(s, key), pair_nr = s->tables.metadata_nr;
+	uint32_t at = find_metadata_row(s, key), pair_nr = s->tables.metadata_nr;
 	struct grown grown[3] = {
 		{ SNAP_METADATA, at < pair_nr ? pair_nr : pair_nr + 1 },
 		{ SNAP_STRING_START, s->rows[SNAP_STRING_START].nr + 2 },
@@ -97,9 +97,9 @@ int snapshot__set_metadata(struct snapshot *s, const char *key, const char *valu
 	err = grow_all(grown, s);
 	if (err)
 		return err;
-	fill(s, grown, at, text);
+	write_metadata_pair(s, grown, at, text);
 	for (uint32_t i = 0; i < 3; i++)
-		take_over(s, &grown[i]);
+		take_over_grown(s, &grown[i]);
 	snap_fill_tables(s);
 	return 0;
 }

@@ -122,7 +122,7 @@ static int check_counters(const struct snap_reading *r, const struct snapshot *s
 	return check_unique(r, SNAP_COUNTERS, s);
 }
 
-static int check_probes(const struct snap_reading *r, const struct snapshot *s)
+static int check_probe_rows(const struct snap_reading *r, const struct snapshot *s)
 {
 	const struct snapshot_tables *t = &s->tables;
 	const uint32_t type = SNAP_PROBES;
@@ -153,7 +153,7 @@ static int check_objects(const struct snap_reading *r, const struct snapshot *s)
 	return err;
 }
 
-static int check_frames(const struct snap_reading *r, const struct snapshot *s)
+static int check_frame_rows(const struct snap_reading *r, const struct snapshot *s)
 {
 	const struct snapshot_tables *t = &s->tables;
 	const uint32_t type = SNAP_FRAMES;
@@ -249,7 +249,7 @@ static int check_weights(const struct snap_reading *r, const struct snapshot *s)
 	return 0;
 }
 
-static int check_gaps(const struct snap_reading *r, const struct snapshot *s)
+static int check_gap_rows(const struct snap_reading *r, const struct snapshot *s)
 {
 	const struct snap_gap *gap = s->tables.gap;
 	uint64_t end_ns = 0;
@@ -270,7 +270,7 @@ static const uint32_t columns[] = {
 	SNAP_TRACE_ADDRESS, SNAP_TRACE_THREAD, SNAP_TRACE_WEIGHT,
 };
 
-static int check_traces(const struct snap_reading *r, const struct snapshot *s)
+static int check_trace_rows(const struct snap_reading *r, const struct snapshot *s)
 {
 	if (!r->section[SNAP_TRACE_SIZE] != !r->section[SNAP_TRACE_TRACEBACK])
 		return snap_damaged(r, r->section[SNAP_TRACE_SIZE] ? SNAP_TRACE_TRACEBACK :
@@ -289,8 +289,8 @@ static int check_traces(const struct snap_reading *r, const struct snapshot *s)
 int snap_check_tables(const struct snap_reading *r, struct snapshot *s)
 {
 	snap_fill_tables(s);
-	return check_strings(r, s) ?: check_objects(r, s) ?: check_frames(r, s) ?:
+	return check_strings(r, s) ?: check_objects(r, s) ?: check_frame_rows(r, s) ?:
 	       check_first_lines(r, s) ?:
-	       check_tracebacks(r, s) ?: check_churn(r, s) ?: check_traces(r, s) ?: check_weights(r, s) ?:
-	       check_gaps(r, s) ?: check_probes(r, s) ?: check_metadata(r, s) ?: check_counters(r, s);
+	       check_tracebacks(r, s) ?: check_churn(r, s) ?: check_trace_rows(r, s) ?: check_weights(r, s) ?:
+	       check_gap_rows(r, s) ?: check_probe_rows(r, s) ?: check_metadata(r, s) ?: check_counters(r, s);
 }

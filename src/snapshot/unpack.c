@@ -41,8 +41,8 @@ static int check_frame(const struct snap_reading *r, const struct snap_section *
 }
 
 /* In one go: the rows are the window, whatever window the frame asks for. */
-static int decompress(const struct snap_reading *r, const struct snap_section *section,
-		      ZSTD_DCtx *zstd, const void *packed, void *rows)
+static int decompress_section(const struct snap_reading *r, const struct snap_section *section,
+			      ZSTD_DCtx *zstd, const void *packed, void *rows)
 {
 	size_t want = row_bytes(section);
 	size_t len = ZSTD_decompressDCtx(zstd, rows, want, packed, section->size);
@@ -56,11 +56,11 @@ static int decompress(const struct snap_reading *r, const struct snap_section *s
 	return 0;
 }
 
-static int unpack(const struct snap_reading *r, const char *bytes, ZSTD_DCtx *zstd,
-		  const struct snap_section *section, struct snapshot *s)
+static int unpack_file_section(const struct snap_reading *r, const char *bytes, ZSTD_DCtx *zstd,
+			       const struct snap_section *section, struct snapshot *s)
 {
 	void *rows = snap_own_rows(s, section->type, section->count);
-	int err = rows ? decompress(r, section, zstd, bytes + section->offset, rows) :
+	int err = rows ? decompress_section(r, section, zstd, bytes + section->offset, rows) :
 			 snap_system_error(r, -ENOMEM);
 
 	s->is_compressed = true;
@@ -70,7 +70,7 @@ static int unpack(const struct snap_reading *r, const char *bytes, ZSTD_DCtx *zs
 	return err;
 }
 
-static int check_frames(const struct snap_reading *r, const char *bytes)
+static int check_zstd_frames(const struct snap_reading *r, const char *bytes)
 {
 	int err = 0;
 
@@ -96,7 +96,7 @@ static int unpack_all(const struct snap_reading *r, const char *bytes, struct sn
 		}
 		if (!zstd)
 			zstd = ZSTD_createDCtx();
-		err = zstd ? unpack(r, bytes, zstd, section, s) : snap_system_error(r, -ENOMEM);
+		err = zstd ? unpack_file_section(r, bytes, zstd, section, s) : snap_system_error(r, -ENOMEM);
 	}
 	ZSTD_freeDCtx(zstd);
 	return err;
@@ -105,5 +105,5 @@ static int unpack_all(const struct snap_reading *r, const char *bytes, struct sn
 /* All frames are looked at before there is memory for any. */
 int snap_unpack(const struct snap_reading *r, const char *bytes, struct snapshot *s)
 {
-	return check_frames(r, bytes) ?: unpack_all(r, bytes, s);
+	return check_zstd_frames(r, bytes) ?: unpack_all(r, bytes, s);
 }

@@ -23,8 +23,8 @@ int frame_place_names(const struct frame_place *place, struct symbols *symbols,
 			       ret_symbol);
 }
 
-static int add_frame(struct frame_list *list, struct snapshot_builder *builder,
-		     const struct frame_place *place, const struct symbol *symbol, bool is_inline)
+static int frame_list_add(struct frame_list *list, struct snapshot_builder *builder,
+			  const struct frame_place *place, const struct symbol *symbol, bool is_inline)
 {
 	struct snap_frame frame = {
 		.lineno = symbol->lineno,
@@ -53,7 +53,7 @@ int frames_add_place(struct frame_list *list, struct snapshot_builder *builder,
 	if (nr < 0)
 		return nr;
 	for (int i = 0; i < nr && !err; i++)
-		err = add_frame(list, builder, place, &symbol[i], i + 1 < nr);
+		err = frame_list_add(list, builder, place, &symbol[i], i + 1 < nr);
 	return err;
 }
 

@@ -74,7 +74,7 @@ static int find_objects(const struct plan *plan, struct naming_counts *counts)
 	return err;
 }
 
-static int choose(const struct plan *plan, struct naming_counts *counts)
+static int choose_frames(const struct plan *plan, struct naming_counts *counts)
 {
 	for (uint32_t i = 1; i < plan->t->frame_nr; i++)
 		plan->is_asked[i] = may_be_named(&plan->t->frame[i]);
@@ -152,7 +152,7 @@ static int rename_all(const struct plan *plan, struct naming_counts *counts, str
 		.is_renamed = plan->is_renamed,
 		.rows_max = plan->naming->options.rows_max ?: NAMING_ROWS_MAX,
 	};
-	int err = choose(plan, counts) ?: frames_look_ahead(plan->naming->symbols, plan->t->frame_nr,
+	int err = choose_frames(plan, counts) ?: frames_look_ahead(plan->naming->symbols, plan->t->frame_nr,
 						    ask_of_frame, plan) ?:
 		  count_news(plan, counts);
 

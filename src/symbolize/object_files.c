@@ -42,7 +42,7 @@ static int open_at_path(const struct naming *naming, const char *path)
 }
 
 /* The first is at the path, then one in each directory of debug files. A descriptor or -errno. */
-static int open_candidate(const struct naming *naming, const struct object_file *file, size_t nr)
+static int open_object_candidate(const struct naming *naming, const struct object_file *file, size_t nr)
 {
 	int fd;
 
@@ -85,7 +85,7 @@ static uint32_t names_of_same(const struct naming *naming, const char *build_id,
 }
 
 /* The descriptor is given away. */
-static int keep(struct naming *naming, struct object_file *file, int fd, const struct stat *st)
+static int keep_object_file(struct naming *naming, struct object_file *file, int fd, const struct stat *st)
 {
 	uint32_t names = names_of_same(naming, file->build_id, st);
 	int err = 0;
@@ -110,7 +110,7 @@ static int keep(struct naming *naming, struct object_file *file, int fd, const s
 /* 1: it is the file. 0: it is not, and why. Or -ENOMEM. */
 static int try(struct naming *naming, struct object_file *file, size_t nr, struct reason *why)
 {
-	int fd = open_candidate(naming, file, nr);
+	int fd = open_object_candidate(naming, file, nr);
 	struct stat st;
 
 	if (fd < 0) {
@@ -119,13 +119,13 @@ static int try(struct naming *naming, struct object_file *file, size_t nr, struc
 	}
 	if (!fstat(fd, &st) && (names_of_same(naming, file->build_id, &st) != NAMES_NONE ||
 				is_right(naming, file, fd, why)))
-		return keep(naming, file, fd, &st) ?: 1;
+		return keep_object_file(naming, file, fd, &st) ?: 1;
 	close(fd);
 	return 0;
 }
 
 /* What is told is what there is to say of the path. */
-static int find(struct naming *naming, struct object_file *file)
+static int find_object_file(struct naming *naming, struct object_file *file)
 {
 	int found = 0;
 
@@ -155,13 +155,13 @@ static bool same_file(uint32_t id, const void *key, const void *table)
 	return !strcmp(file->path, want->path) && !strcmp(file->build_id, want->build_id);
 }
 
-static void release(struct object_file *file)
+static void object_file_release(struct object_file *file)
 {
 	free(file->path);
 	free(file->build_id);
 }
 
-static int add(struct naming *naming, const struct object_file *key, uint64_t hash)
+static int object_file_add(struct naming *naming, const struct object_file *key, uint64_t hash)
 {
 	struct object_file file = {
 		.path = strdup(key->path), .build_id = strdup(key->build_id),
@@ -174,13 +174,13 @@ static int add(struct naming *naming, const struct object_file *key, uint64_t ha
 	if (!err)
 		err = idmap_add(&naming->file_ids, hash, naming->file_nr);
 	if (err)
-		release(&file);
+		object_file_release(&file);
 	else
 		naming->file[naming->file_nr++] = file;
 	return err;
 }
 
-static uint64_t hash_of(const struct object_file *key)
+static uint64_t hash_object_file(const struct object_file *key)
 {
 	return hash_bytes(key->path, strlen(key->path), hash_bytes(key->build_id, strlen(key->build_id), 0));
 }
@@ -189,16 +189,16 @@ int naming_find_object(struct naming *naming, const char *path, const char *buil
 		       uint32_t *ret_names)
 {
 	const struct object_file key = { .path = (char *)path, .build_id = (char *)build_id };
-	uint64_t hash = hash_of(&key);
+	uint64_t hash = hash_object_file(&key);
 	uint32_t id = idmap_find(&naming->file_ids, hash, same_file, &key, naming);
 	int err = 0;
 
 	if (id == IDMAP_NONE) {
 		id = naming->file_nr;
-		err = add(naming, &key, hash);
+		err = object_file_add(naming, &key, hash);
 	}
 	if (!err && naming->file[id].snapshot != naming->snapshot)
-		err = find(naming, &naming->file[id]);
+		err = find_object_file(naming, &naming->file[id]);
 	if (!err)
 		*ret_names = naming->file[id].names;
 	return err;
@@ -207,7 +207,7 @@ int naming_find_object(struct naming *naming, const char *path, const char *buil
 void naming_doubt_object(struct naming *naming, const char *path, const char *build_id)
 {
 	const struct object_file key = { .path = (char *)path, .build_id = (char *)build_id };
-	uint32_t id = idmap_find(&naming->file_ids, hash_of(&key), same_file, &key, naming);
+	uint32_t id = idmap_find(&naming->file_ids, hash_object_file(&key), same_file, &key, naming);
 	struct object_file *file = id == IDMAP_NONE ? NULL : &naming->file[id];
 	struct object_traits traits;
 
@@ -266,7 +266,7 @@ void naming__free(struct naming *naming)
 			close(naming->fd[i]);
 	free(naming->fd);
 	for (size_t i = 0; i < naming->file_nr; i++)
-		release(&naming->file[i]);
+		object_file_release(&naming->file[i]);
 	free(naming->file);
 	idmap_release(&naming->file_ids);
 	free(naming);

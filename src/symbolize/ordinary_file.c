@@ -39,7 +39,7 @@ static bool is_made_up(uint32_t type)
 }
 
 /* The file system first: of what a process serves, even fstat() may have to be answered by it. */
-static int check(int path_fd)
+static int check_is_regular(int path_fd)
 {
 	struct statfs fs;
 	struct stat st;
@@ -56,7 +56,7 @@ static int check(int path_fd)
 int open_ordinary(int path_fd)
 {
 	char path[64];
-	int fd, err = check(path_fd);
+	int fd, err = check_is_regular(path_fd);
 
 	if (err)
 		return err;

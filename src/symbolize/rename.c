@@ -50,7 +50,7 @@ static int copy_names(struct copy *c)
 	return err;
 }
 
-static int copy_objects(struct copy *c)
+static int rename_copy_objects(struct copy *c)
 {
 	int err = 0;
 
@@ -124,7 +124,7 @@ static int check_rows(const struct copy *c, uint64_t nr, uint64_t old_nr)
 }
 
 /* Frame 0 is none. */
-static int copy_frames(struct copy *c)
+static int rename_copy_frames(struct copy *c)
 {
 	int err = 0;
 
@@ -191,7 +191,7 @@ static int join_as_it_is(struct copy *c, const struct snap_traceback *row)
 }
 
 /* Its frames in joined[]. What would be more than one may have stays as it is: nothing is lost for a name. */
-static int join(struct copy *c, const struct snap_traceback *row, uint32_t *ret_nr)
+static int join_traceback(struct copy *c, const struct snap_traceback *row, uint32_t *ret_nr)
 {
 	uint64_t nr = nframe_of(c, row);
 	bool fits = nr <= SNAP_TRACEBACK_MAX;
@@ -213,7 +213,7 @@ static int copy_traceback(struct copy *c, uint32_t i)
 {
 	const struct snap_traceback *row = &c->t->traceback[i];
 	uint32_t nframe;
-	int err = join(c, row, &nframe);
+	int err = join_traceback(c, row, &nframe);
 
 	if (!err)
 		err = snapshot_builder__traceback(c->builder, c->joined, nframe,
@@ -224,7 +224,7 @@ static int copy_traceback(struct copy *c, uint32_t i)
 	return err;
 }
 
-static int copy_tracebacks(struct copy *c)
+static int rename_copy_tracebacks(struct copy *c)
 {
 	int err = check_growth(c);
 
@@ -235,7 +235,7 @@ static int copy_tracebacks(struct copy *c)
 
 /* ---- traces ---- */
 
-static int copy_traces(struct copy *c)
+static int rename_copy_traces(struct copy *c)
 {
 	struct snap_trace trace[AT_ONCE];
 	uint64_t first, nr;
@@ -262,7 +262,7 @@ static unsigned int columns_of(const struct snapshot_tables *t)
 	       (t->probe_domain ? SNAP_WITH_PROBE_DOMAIN : 0) | SNAP_WITH_FIRST_LINE;
 }
 
-static int fill(struct copy *c)
+static int fill_renamed(struct copy *c)
 {
 	c->object = calloc(c->t->object_nr + 1, sizeof(*c->object));
 	c->traceback = calloc(c->t->traceback_nr + 1, sizeof(*c->traceback));
@@ -270,8 +270,8 @@ static int fill(struct copy *c)
 	c->joined = calloc(SNAP_TRACEBACK_MAX, sizeof(*c->joined));
 	if (!c->object || !c->traceback || !c->frames_end || !c->joined)
 		return -ENOMEM;
-	return copy_names(c) ?: copy_objects(c) ?: copy_probes(c) ?: copy_frames(c) ?:
-	       copy_tracebacks(c) ?: copy_traces(c);
+	return copy_names(c) ?: rename_copy_objects(c) ?: copy_probes(c) ?: rename_copy_frames(c) ?:
+	       rename_copy_tracebacks(c) ?: rename_copy_traces(c);
 }
 
 int rename_frames(const struct renaming *renaming, struct snapshot **ret)
@@ -284,7 +284,7 @@ int rename_frames(const struct renaming *renaming, struct snapshot **ret)
 	int err;
 
 	copy.builder = snapshot_builder__new(columns_of(copy.t));
-	err = copy.builder ? fill(&copy) : -ENOMEM;
+	err = copy.builder ? fill_renamed(&copy) : -ENOMEM;
 	free(copy.object);
 	free(copy.traceback);
 	free(copy.frames_end);

@@ -20,7 +20,7 @@ static bool climbs(const char *path)
 }
 
 /* O_NONBLOCK: a FIFO must not hold us up until we have seen that it is one. */
-static int open_regular(int root_fd, const char *path)
+static int open_regular_debug_file(int root_fd, const char *path)
 {
 	struct stat st;
 	int fd;
@@ -38,7 +38,7 @@ static int open_regular(int root_fd, const char *path)
 	return -1;
 }
 
-static bool has_build_id(int fd, const void *want, size_t want_len)
+static bool file_has_build_id(int fd, const void *want, size_t want_len)
 {
 	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP_PRIVATE, NULL);
 	const void *build_id;
@@ -87,7 +87,7 @@ static int open_by_build_id(int root_fd, const uint8_t *build_id, size_t len)
 	for (size_t i = 1; i < len; i++)
 		end += sprintf(path + end, "%02x", build_id[i]);
 	strcpy(path + end, ".debug");
-	return open_regular(root_fd, path);
+	return open_regular_debug_file(root_fd, path);
 }
 
 int debug_file__object(int root_fd, const char *build_id)
@@ -99,7 +99,7 @@ int debug_file__object(int root_fd, const char *build_id)
 	    build_id[strspn(build_id, "0123456789abcdef")])
 		return -1;
 	sprintf(path, ".build-id/%.2s/%s", build_id, build_id + 2);
-	return open_regular(root_fd, path);
+	return open_regular_debug_file(root_fd, path);
 }
 
 static int open_by_link(int root_fd, const char *object_path, const char *name)
@@ -113,14 +113,14 @@ static int open_by_link(int root_fd, const char *object_path, const char *name)
 	len = snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - object_path), object_path, name);
 	if (len < 0 || (size_t)len >= sizeof(path))
 		return -1;
-	return open_regular(root_fd, path);
+	return open_regular_debug_file(root_fd, path);
 }
 
 static int open_shared(int root_fd, const char *name)
 {
 	const char *below = strstr(name, ".dwz/");
 
-	return below ? open_regular(root_fd, below) : -1;
+	return below ? open_regular_debug_file(root_fd, below) : -1;
 }
 
 int debug_file__candidate(int root_fd, const char *object_path, const struct debug_want *want)
@@ -139,8 +139,8 @@ int debug_file__candidate(int root_fd, const char *object_path, const struct deb
 /* ---- what is wanted, and whether it was found ---- */
 
 /* One that is not right does not hide the next one, which lies in another directory. */
-static int ask(const struct debug_opener *opener, const char *path, struct debug_want *want,
-	       uint32_t checksum)
+static int open_debug_candidate(const struct debug_opener *opener, const char *path, struct debug_want *want,
+				uint32_t checksum)
 {
 	int fd = -1;
 
@@ -150,7 +150,7 @@ static int ask(const struct debug_opener *opener, const char *path, struct debug
 			break;
 		fd = keep_if(want->kind == DEBUG_BY_LINK ?
 				     has_checksum(fd, checksum) :
-				     has_build_id(fd, want->build_id, want->build_id_len), fd);
+				     file_has_build_id(fd, want->build_id, want->build_id_len), fd);
 	}
 	return fd;
 }
@@ -166,12 +166,12 @@ int debug_file__open(const struct debug_opener *opener, Elf *object, const char 
 
 	if (len > 0) {
 		by_id.build_id_len = len;
-		fd = ask(opener, path, &by_id, 0);
+		fd = open_debug_candidate(opener, path, &by_id, 0);
 	}
 	if (fd >= 0)
 		return fd;
 	by_link.name = dwelf_elf_gnu_debuglink(object, &checksum);
-	return by_link.name ? ask(opener, path, &by_link, checksum) : -1;
+	return by_link.name ? open_debug_candidate(opener, path, &by_link, checksum) : -1;
 }
 
 int debug_file__open_shared(const struct debug_opener *opener, const char *name,
@@ -184,7 +184,7 @@ int debug_file__open_shared(const struct debug_opener *opener, const char *name,
 		.kind = DEBUG_SHARED, .name = name,
 		.build_id = build_id, .build_id_len = build_id_len,
 	};
-	int fd = ask(opener, "", &by_id, 0);
+	int fd = open_debug_candidate(opener, "", &by_id, 0);
 
-	return fd < 0 ? ask(opener, "", &by_name, 0) : fd;
+	return fd < 0 ? open_debug_candidate(opener, "", &by_name, 0) : fd;
 }

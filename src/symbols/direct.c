@@ -57,7 +57,7 @@ void direct__free(struct direct *direct)
 
 /* ---- names ---- */
 
-static bool same_name(uint32_t id, const void *key, const void *table)
+static bool same_raw_name(uint32_t id, const void *key, const void *table)
 {
 	const struct name *name = &((const struct direct *)table)->name[id], *want = key;
 
@@ -97,7 +97,7 @@ static int read_name(struct direct *direct, const struct name *key, const char *
 	if (!key->raw || !*key->raw)
 		return 0;
 	hash = hash_bytes(key->raw, strlen(key->raw), key->is_function);
-	id = idmap_find(&direct->name_ids, hash, same_name, key, direct);
+	id = idmap_find(&direct->name_ids, hash, same_raw_name, key, direct);
 	if (id == IDMAP_NONE) {
 		id = direct->name_nr;
 		err = add_name(direct, key, hash);
@@ -108,7 +108,7 @@ static int read_name(struct direct *direct, const struct name *key, const char *
 	return 0;
 }
 
-static int read_place(struct direct *direct, const struct place *place, struct symbol *ret)
+static int make_symbol(struct direct *direct, const struct place *place, struct symbol *ret)
 {
 	struct name function = {
 		.raw = (char *)(place->linkage_name ? place->linkage_name : place->name),
@@ -168,7 +168,7 @@ static void run(void *data)
 	if (!nr)
 		nr = object__lookup(job->direct->object[job->object->id], job->return_offset, place);
 	for (int i = 0; i < nr && !err; i++)
-		err = read_place(job->direct, &place[i], &job->frame[i]);
+		err = make_symbol(job->direct, &place[i], &job->frame[i]);
 	job->frame_nr = err ?: nr;
 }
 

@@ -232,7 +232,7 @@ static bool load_shared(struct object *object, Dwarf *dwarf)
 	return true;
 }
 
-static int load(struct object *object)
+static int load_debug_info(struct object *object)
 {
 	Dwarf *dwarf;
 	int err;
@@ -266,7 +266,7 @@ static bool call_address(const struct object *object, uint64_t return_offset, ui
 }
 
 /* "nested.0" is the symbol of a function that the source calls "nested". */
-static bool is_copy_of(const char *symbol, const char *name)
+static bool is_suffixed_copy_of(const char *symbol, const char *name)
 {
 	size_t len = strlen(name);
 
@@ -282,7 +282,7 @@ static void name_outermost(struct place *place, const char *symbol)
 {
 	if (!place->is_outermost || place->linkage_name || !symbol)
 		return;
-	if (!place->name || !is_copy_of(symbol, place->name))
+	if (!place->name || !is_suffixed_copy_of(symbol, place->name))
 		place->linkage_name = symbol;
 }
 
@@ -296,7 +296,7 @@ int object__lookup(struct object *object, uint64_t return_offset,
 	if (!object->dwfl || !call_address(object, return_offset, &address))
 		return 1;
 	if (!object->is_loaded) {
-		err = load(object);
+		err = load_debug_info(object);
 		if (err)
 			return err;
 	}

@@ -57,7 +57,7 @@ struct symbols *symbols__new_from(const struct symbol_source *source)
 	return symbols;
 }
 
-static int open_candidate(void *self, const char *object_path, const struct debug_want *want)
+static int open_symbols_candidate(void *self, const char *object_path, const struct debug_want *want)
 {
 	const struct symbols *symbols = self;
 
@@ -71,7 +71,7 @@ struct symbols *symbols__new_below(const char *debug_root)
 	if (!symbols)
 		return NULL;
 	symbols->debug_root_fd = open(debug_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	symbols->opener = (struct debug_opener){ .open = open_candidate, .self = symbols };
+	symbols->opener = (struct debug_opener){ .open = open_symbols_candidate, .self = symbols };
 	symbols->own = (struct symbol_source){
 		.look_up = direct__look_up,
 		.self = direct__new(&symbols->opener),
@@ -134,8 +134,8 @@ static size_t free_index(const struct symbols *symbols)
 	return i;
 }
 
-static int add_object(struct symbols *symbols, const char *path, const char *key, int fd,
-		      uint32_t *ret_object)
+static int symbols_open_object(struct symbols *symbols, const char *path, const char *key, int fd,
+			       uint32_t *ret_object)
 {
 	struct known_object known = { .path = strdup(path), .key = strdup(key), .fd = fd };
 	size_t i = free_index(symbols);
@@ -165,7 +165,7 @@ int symbols__object(struct symbols *symbols, const char *path, const char *key, 
 		    uint32_t *ret_object)
 {
 	*ret_object = symbols__find(symbols, path, key);
-	return *ret_object == SYMBOLS_NONE ? add_object(symbols, path, key, fd, ret_object) : 0;
+	return *ret_object == SYMBOLS_NONE ? symbols_open_object(symbols, path, key, fd, ret_object) : 0;
 }
 
 void symbols__set_file(struct symbols *symbols, uint32_t object, int fd)
@@ -200,7 +200,7 @@ bool symbols__next_unreadable(struct symbols *symbols, const char **ret_path, co
 
 /* ---- texts ---- */
 
-static bool same_text(uint32_t id, const void *key, const void *table)
+static bool same_object_key(uint32_t id, const void *key, const void *table)
 {
 	return !strcmp(((const struct symbols *)table)->text[id], key);
 }
@@ -217,7 +217,7 @@ static int keep_text(struct symbols *symbols, struct known_object *known, const 
 	if (!*text)
 		return 0;
 	hash = hash_bytes(*text, len, 0);
-	id = idmap_find(&symbols->text_ids, hash, same_text, *text, symbols);
+	id = idmap_find(&symbols->text_ids, hash, same_object_key, *text, symbols);
 	if (id != IDMAP_NONE) {
 		*text = symbols->text[id];
 		return 0;
@@ -245,7 +245,7 @@ static bool same_result(uint32_t id, const void *key, const void *table)
 	return result->object == want->object && result->return_offset == want->return_offset;
 }
 
-static uint64_t hash_of(uint32_t object, uint64_t return_offset)
+static uint64_t hash_symbol_key(uint32_t object, uint64_t return_offset)
 {
 	return hash_bytes(&return_offset, sizeof(return_offset), object);
 }
@@ -254,7 +254,7 @@ static const struct result *find_result(const struct symbols *symbols, uint32_t 
 					uint64_t return_offset)
 {
 	struct result key = { .object = object, .return_offset = return_offset };
-	uint32_t id = idmap_find(&symbols->result_ids, hash_of(object, return_offset), same_result,
+	uint32_t id = idmap_find(&symbols->result_ids, hash_symbol_key(object, return_offset), same_result,
 				 &key, symbols);
 
 	return id == IDMAP_NONE ? NULL : &symbols->result[id];
@@ -290,7 +290,7 @@ static int take_result(void *taker, size_t i, const struct symbol *frame, int fr
 		err = array_reserve(&symbols->result, &symbols->result_alloc,
 				    symbols->result_nr + 1);
 	if (!err)
-		err = idmap_add(&symbols->result_ids, hash_of(result.object, result.return_offset),
+		err = idmap_add(&symbols->result_ids, hash_symbol_key(result.object, result.return_offset),
 				symbols->result_nr);
 	if (err)
 		free(result.frame);
@@ -299,7 +299,7 @@ static int take_result(void *taker, size_t i, const struct symbol *frame, int fr
 	return err;
 }
 
-static int ask(struct symbols *symbols, uint32_t object, uint64_t *return_offset, size_t nr)
+static int look_up_missing(struct symbols *symbols, uint32_t object, uint64_t *return_offset, size_t nr)
 {
 	struct questions questions = { symbols, object, return_offset };
 	struct known_object *known = &symbols->object[object];
@@ -358,7 +358,7 @@ int symbols__look_ahead(struct symbols *symbols, uint32_t object, const uint64_t
 	if (new_nr < 0)
 		return new_nr;
 	if (new_nr)
-		err = ask(symbols, object, new, new_nr);
+		err = look_up_missing(symbols, object, new, new_nr);
 	free(new);
 	return err;
 }
@@ -396,7 +396,7 @@ static void keep_results(struct symbols *symbols)
 		const struct result result = symbols->result[i];
 
 		if (!symbols->object[result.object].path ||
-		    idmap_add(&symbols->result_ids, hash_of(result.object, result.return_offset),
+		    idmap_add(&symbols->result_ids, hash_symbol_key(result.object, result.return_offset),
 			      symbols->result_nr))
 			free(result.frame);
 		else
@@ -406,7 +406,7 @@ static void keep_results(struct symbols *symbols)
 
 static void mark_text(const struct symbols *symbols, const char *text, bool *is_used)
 {
-	uint32_t id = text ? idmap_find(&symbols->text_ids, hash_bytes(text, strlen(text), 0), same_text,
+	uint32_t id = text ? idmap_find(&symbols->text_ids, hash_bytes(text, strlen(text), 0), same_object_key,
 					text, symbols) : IDMAP_NONE;
 
 	if (id != IDMAP_NONE)

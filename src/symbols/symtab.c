@@ -34,7 +34,7 @@ static bool code_section(Elf *elf, GElf_Word index, GElf_Shdr *ret)
 }
 
 /* arm64 and RISC-V mark code and data by local symbols $x and $d. */
-static bool is_name(const char *name)
+static bool is_symbol_name(const char *name)
 {
 	return name && *name && *name != '$';
 }
@@ -50,7 +50,7 @@ static int add_entry(struct entries *entries, Dwfl_Module *module, int index)
 
 	entry.name = dwfl_module_getsym_info(module, index, &symbol, &entry.address,
 					     &section_index, &elf, &bias);
-	if (!is_name(entry.name) || !is_code_type(GELF_ST_TYPE(symbol.st_info)) ||
+	if (!is_symbol_name(entry.name) || !is_code_type(GELF_ST_TYPE(symbol.st_info)) ||
 	    !code_section(elf, section_index, &section))
 		return 0;
 	entry.size = symbol.st_size;

@@ -92,7 +92,7 @@ void units__free(struct units *units)
 
 /* ---- the functions of a unit ---- */
 
-static int add_function(struct unit *unit, Dwarf_Die *die)
+static int unit_add_function(struct unit *unit, Dwarf_Die *die)
 {
 	int err = array_push(unit, function, *die);
 
@@ -100,7 +100,7 @@ static int add_function(struct unit *unit, Dwarf_Die *die)
 }
 
 /* `last` is the offset of the last die seen: a die that does not lie behind it ends the walk. */
-static int walk(struct unit *unit, Dwarf_Die *parent, Dwarf_Off *last, int depth)
+static int walk_dies(struct unit *unit, Dwarf_Die *parent, Dwarf_Off *last, int depth)
 {
 	Dwarf_Die die;
 	int err = 0;
@@ -114,14 +114,14 @@ static int walk(struct unit *unit, Dwarf_Die *parent, Dwarf_Off *last, int depth
 			break;
 		*last = dwarf_dieoffset(&die);
 		if (tag == DW_TAG_subprogram)
-			err = add_function(unit, &die);
+			err = unit_add_function(unit, &die);
 		if (!err && tag != DW_TAG_inlined_subroutine)
-			err = walk(unit, &die, last, depth + 1);
+			err = walk_dies(unit, &die, last, depth + 1);
 	} while (!err && !dwarf_siblingof(&die, &die));
 	return err;
 }
 
-static int find_function(struct unit *unit, uint64_t address, Dwarf_Die **ret_function)
+static int find_function_die(struct unit *unit, uint64_t address, Dwarf_Die **ret_function)
 {
 	Dwarf_Off last = dwarf_dieoffset(&unit->die);
 	uint32_t id;
@@ -132,7 +132,7 @@ static int find_function(struct unit *unit, uint64_t address, Dwarf_Die **ret_fu
 		return 0;
 	if (!unit->is_walked) {
 		unit->is_walked = true;
-		err = walk(unit, &unit->die, &last, 0);
+		err = walk_dies(unit, &unit->die, &last, 0);
 		ranges_sort(&unit->ranges);
 		if (err)
 			return err;
@@ -205,14 +205,14 @@ static const char *linkage_name(Dwarf_Die *die)
 	return name && name[0] == '_' && name[1] && strchr("ZRD", name[1]) ? name : NULL;
 }
 
-static void set_name(struct place *place, Dwarf_Die *die)
+static void place_set_name(struct place *place, Dwarf_Die *die)
 {
 	place->linkage_name = linkage_name(die);
 	place->name = string_attribute(die, DW_AT_name);
 }
 
 /* "???" is libdw's name for file 0 of the DWARF versions that count from 1. */
-static void set_line(struct place *place, Dwarf_Die *unit, const char *filename, uint64_t lineno)
+static void place_set_line(struct place *place, Dwarf_Die *unit, const char *filename, uint64_t lineno)
 {
 	if (!filename || !*filename || !strcmp(filename, "???") || !lineno || lineno > INT32_MAX)
 		return;
@@ -227,7 +227,7 @@ static void set_line_of_address(struct place *place, Dwarf_Die *unit, uint64_t a
 	int lineno;
 
 	if (line && !dwarf_lineno(line, &lineno) && lineno > 0)
-		set_line(place, unit, dwarf_linesrc(line, NULL, NULL), lineno);
+		place_set_line(place, unit, dwarf_linesrc(line, NULL, NULL), lineno);
 }
 
 static uint64_t number_attribute(Dwarf_Die *die, unsigned int name)
@@ -246,9 +246,9 @@ static void set_line_of_call(struct place *place, Dwarf_Die *unit, Dwarf_Die *in
 	size_t nr;
 
 	if (dwarf_hasattr(inlined, DW_AT_call_file) && !dwarf_getsrcfiles(unit, &files, &nr))
-		set_line(place, unit,
-			 dwarf_filesrc(files, number_attribute(inlined, DW_AT_call_file), NULL, NULL),
-			 number_attribute(inlined, DW_AT_call_line));
+		place_set_line(place, unit,
+			       dwarf_filesrc(files, number_attribute(inlined, DW_AT_call_file), NULL, NULL),
+			       number_attribute(inlined, DW_AT_call_line));
 }
 
 /*
@@ -269,7 +269,7 @@ static void set_declaration(struct place *place, Dwarf_Die *die)
 	    !dwarf_cu_die(file.cu, &unit, NULL, NULL, NULL, NULL, NULL, NULL) ||
 	    dwarf_getsrcfiles(&unit, &files, &nr))
 		return;
-	set_line(&declared, &unit, dwarf_filesrc(files, file_nr, NULL, NULL), lineno);
+	place_set_line(&declared, &unit, dwarf_filesrc(files, file_nr, NULL, NULL), lineno);
 	place->decl_directory = declared.directory;
 	place->decl_filename = declared.filename;
 	place->decl_line = declared.lineno;
@@ -285,7 +285,7 @@ int units__lookup(struct units *units, uint64_t address, struct place *ret_place
 	if (id == RANGE_NONE)
 		return 0;
 	unit = &units->unit[id];
-	err = find_function(unit, address, &function);
+	err = find_function_die(unit, address, &function);
 	if (err)
 		return err;
 
@@ -297,7 +297,7 @@ int units__lookup(struct units *units, uint64_t address, struct place *ret_place
 	}
 	chain_nr = find_chain(function, address, chain);
 	for (int i = chain_nr; i-- && nr < max; nr++) {
-		set_name(&ret_place[nr], &chain[i]);
+		place_set_name(&ret_place[nr], &chain[i]);
 		set_declaration(&ret_place[nr], &chain[i]);
 		ret_place[nr].is_outermost = i == 0;
 		if (i && nr + 1 < max)

@@ -8,7 +8,7 @@
 
 #include "unwind/unwind_table.h"
 
-static int check_kind(Elf *elf, struct reason *why)
+static int check_cfi_kind(Elf *elf, struct reason *why)
 {
 	GElf_Ehdr header;
 
@@ -143,7 +143,7 @@ static bool find_section(Elf *elf, const char *name, Elf_Scn **ret, GElf_Shdr *r
 }
 
 /* A few bytes may unpack to very many: how many is asked before. */
-static bool unpack(Elf_Scn *scn, const GElf_Shdr *header)
+static bool decompress_section_data(Elf_Scn *scn, const GElf_Shdr *header)
 {
 	GElf_Chdr packed;
 
@@ -154,12 +154,12 @@ static bool unpack(Elf_Scn *scn, const GElf_Shdr *header)
 }
 
 /* In a separate debug file .eh_frame is there, but has no bytes. */
-static bool read_section(Elf_Scn *scn, const GElf_Shdr *header, struct cfi_section *ret)
+static bool read_cfi_section(Elf_Scn *scn, const GElf_Shdr *header, struct cfi_section *ret)
 {
 	Elf_Data *data;
 
 	if (header->sh_type == SHT_NOBITS || header->sh_size > UNWIND_SECTION_MAX ||
-	    !unpack(scn, header))
+	    !decompress_section_data(scn, header))
 		return false;
 	data = elf_rawdata(scn, NULL);
 	if (!data || !data->d_buf || !data->d_size)
@@ -175,7 +175,7 @@ static bool find_eh_frame(Elf *elf, struct cfi_section *ret)
 	Elf_Scn *scn;
 
 	if (find_section(elf, ".eh_frame", &scn, &header))
-		return read_section(scn, &header, ret);
+		return read_cfi_section(scn, &header, ret);
 	return find_by_header(elf, ret);
 }
 
@@ -184,7 +184,7 @@ static bool find_debug_frame(Elf *elf, struct cfi_section *ret)
 	GElf_Shdr header;
 	Elf_Scn *scn;
 
-	if (!find_section(elf, ".debug_frame", &scn, &header) || !read_section(scn, &header, ret))
+	if (!find_section(elf, ".debug_frame", &scn, &header) || !read_cfi_section(scn, &header, ret))
 		return false;
 	ret->is_debug_frame = true;
 	return true;
@@ -193,7 +193,7 @@ static bool find_debug_frame(Elf *elf, struct cfi_section *ret)
 int object_cfi_find(Elf *elf, struct object_cfi *ret, struct reason *why)
 {
 	struct object_cfi cfi = { 0 };
-	int err = check_kind(elf, why);
+	int err = check_cfi_kind(elf, why);
 
 	if (!err)
 		err = find_text(elf, &cfi, why);

@@ -47,7 +47,7 @@ static void is_saved_at(struct column *column, int64_t offset)
 	column->offset = offset;
 }
 
-static void advance(struct program *program, uint64_t delta)
+static void advance_location(struct program *program, uint64_t delta)
 {
 	uint64_t bytes;
 
@@ -77,17 +77,17 @@ static void op_set_loc(struct program *program)
 
 static void op_advance1(struct program *program)
 {
-	advance(program, cursor_u8(&program->code));
+	advance_location(program, cursor_u8(&program->code));
 }
 
 static void op_advance2(struct program *program)
 {
-	advance(program, cursor_uint(&program->code, 2));
+	advance_location(program, cursor_uint(&program->code, 2));
 }
 
 static void op_advance4(struct program *program)
 {
-	advance(program, cursor_uint(&program->code, 4));
+	advance_location(program, cursor_uint(&program->code, 4));
 }
 
 static void op_offset_extended(struct program *program)
@@ -169,7 +169,7 @@ static void op_restore_state(struct program *program)
 		program->row = program->remembered[--program->remembered_nr];
 }
 
-static void set_cfa(struct program *program, uint64_t reg, int64_t offset)
+static void program_set_cfa(struct program *program, uint64_t reg, int64_t offset)
 {
 	program->row.cfa = (struct column){
 		.kind = COLUMN_IS_REGISTER, .reg = reg > UINT_MAX ? UINT_MAX : reg,
@@ -181,21 +181,21 @@ static void op_def_cfa(struct program *program)
 {
 	uint64_t reg = read_uleb(program);
 
-	set_cfa(program, reg, (int64_t)read_uleb(program));
+	program_set_cfa(program, reg, (int64_t)read_uleb(program));
 }
 
 static void op_def_cfa_sf(struct program *program)
 {
 	uint64_t reg = read_uleb(program);
 
-	set_cfa(program, reg, factored(program, cursor_sleb(&program->code)));
+	program_set_cfa(program, reg, factored(program, cursor_sleb(&program->code)));
 }
 
 /* These two change a part of what must be a register and an offset. */
 static void op_def_cfa_register(struct program *program)
 {
 	program->is_wrong |= program->row.cfa.kind != COLUMN_IS_REGISTER;
-	set_cfa(program, read_uleb(program), program->row.cfa.offset);
+	program_set_cfa(program, read_uleb(program), program->row.cfa.offset);
 }
 
 static void set_cfa_offset(struct program *program, int64_t offset)
@@ -264,7 +264,7 @@ static void run_one(struct program *program)
 
 	switch (op & ~LOW_BITS) {
 	case DW_CFA_advance_loc:
-		advance(program, low);
+		advance_location(program, low);
 		break;
 	case DW_CFA_offset:
 		is_saved_at(column_of(program, &program->row, low),
@@ -297,7 +297,7 @@ void program_start(struct program *program, const struct cie *cie)
 	program->initial = program->row;
 }
 
-static void begin(struct program *program, const struct fde *fde)
+static void program_begin_fde(struct program *program, const struct fde *fde)
 {
 	program->code = (struct cursor){ fde->program, fde->program + fde->program_nr };
 	program->row = program->initial;
@@ -312,7 +312,7 @@ int program_run(struct program *program, const struct fde *fde, uint64_t until, 
 	uint64_t from = fde->start;
 	int err;
 
-	begin(program, fde);
+	program_begin_fde(program, fde);
 	while (cursor_left(&program->code) && !program->is_wrong) {
 		run_one(program);
 		if (program->address == from || program->is_wrong)

@@ -39,7 +39,7 @@ static int add_rule(struct rows *rows, struct unwind_rule rule, uint64_t hash, u
 	return err ? err : idmap_add(&rows->ids, hash, *ret_id);
 }
 
-static int intern(struct rows *rows, struct unwind_rule rule, uint32_t *ret_id)
+static int intern_rule(struct rows *rows, struct unwind_rule rule, uint32_t *ret_id)
 {
 	uint64_t bits = bits_of(rule), hash = hash_bytes(&bits, sizeof(bits), 0);
 
@@ -80,7 +80,7 @@ int rows_begin(struct rows *rows, uint64_t start, uint64_t end)
 		.first_page = start >> UNWIND_PAGE_SHIFT,
 		.page_max = ((end - 1) >> UNWIND_PAGE_SHIFT) - (start >> UNWIND_PAGE_SHIFT) + 1,
 	};
-	return intern(rows, (struct unwind_rule){ 0 }, &rows->current);
+	return intern_rule(rows, (struct unwind_rule){ 0 }, &rows->current);
 }
 
 int rows_add(struct rows *rows, uint64_t address, struct unwind_rule rule)
@@ -91,7 +91,7 @@ int rows_add(struct rows *rows, uint64_t address, struct unwind_rule rule)
 
 	if (page >= rows->page_max)
 		return 0;
-	err = intern(rows, rule, &id);
+	err = intern_rule(rows, rule, &id);
 	if (!err)
 		err = begin_pages(rows, page + 1);
 	if (err || id == rows->current)

@@ -5,7 +5,7 @@
 
 static const struct unwind_rule unsupported = { .cfa_kind = UNWIND_CFA_UNSUPPORTED };
 
-static bool fits(int64_t offset)
+static bool fits_in_row(int64_t offset)
 {
 	return offset >= UNWIND_OFFSET_MIN && offset <= UNWIND_OFFSET_MAX;
 }
@@ -34,7 +34,7 @@ static bool read_base(struct cursor *code, struct place *place)
 	return true;
 }
 
-static bool read_place(struct cursor code, struct place *place)
+static bool parse_place_expression(struct cursor code, struct place *place)
 {
 	*place = (struct place){ 0 };
 	if (!read_base(&code, place))
@@ -49,7 +49,7 @@ static bool read_place(struct cursor code, struct place *place)
 			return false;
 		place->addend = cursor_uleb(&code);
 	}
-	return !cursor_left(&code) && !code.is_cut && fits(place->offset) &&
+	return !cursor_left(&code) && !code.is_cut && fits_in_row(place->offset) &&
 	       place->addend <= UNWIND_ADDEND_MAX;
 }
 
@@ -57,7 +57,7 @@ static bool is_sp_plus(const struct column *column, int64_t *ret_offset)
 {
 	struct place place;
 
-	if (column->kind != COLUMN_AT_EXPRESSION || !read_place(column->expression, &place) ||
+	if (column->kind != COLUMN_AT_EXPRESSION || !parse_place_expression(column->expression, &place) ||
 	    place.reg != REG_SP || place.is_deref)
 		return false;
 	*ret_offset = place.offset;
@@ -71,7 +71,7 @@ static bool is_sp_plus(const struct column *column, int64_t *ret_offset)
 #define PLT_CFA 8
 #define PLT_THRESHOLD_AT 6
 
-static bool is_plt(struct cursor code, unsigned int *ret_threshold)
+static bool is_plt_expression(struct cursor code, unsigned int *ret_threshold)
 {
 	static const uint8_t form[] = {
 		DW_OP_breg7, PLT_CFA, DW_OP_breg16, 0, DW_OP_lit15, DW_OP_and, DW_OP_lit0,
@@ -99,7 +99,7 @@ static const enum unwind_cfa cfa_kinds[2][2] = {
 
 static bool set_cfa_register(const struct column *cfa, struct unwind_rule *rule)
 {
-	if ((cfa->reg != REG_SP && cfa->reg != REG_FP) || !fits(cfa->offset))
+	if ((cfa->reg != REG_SP && cfa->reg != REG_FP) || !fits_in_row(cfa->offset))
 		return false;
 	rule->cfa_kind = cfa_kinds[false][cfa->reg == REG_FP];
 	rule->cfa_off = cfa->offset;
@@ -111,13 +111,13 @@ static bool set_cfa_expression(const struct column *cfa, struct unwind_rule *rul
 	struct place place;
 	unsigned int threshold;
 
-	if (is_plt(cfa->expression, &threshold)) {
+	if (is_plt_expression(cfa->expression, &threshold)) {
 		rule->cfa_kind = UNWIND_CFA_PLT;
 		rule->cfa_off = PLT_CFA;
 		rule->addend = threshold;
 		return true;
 	}
-	if (!read_place(cfa->expression, &place) || (place.reg != REG_SP && place.reg != REG_FP))
+	if (!parse_place_expression(cfa->expression, &place) || (place.reg != REG_SP && place.reg != REG_FP))
 		return false;
 	rule->cfa_kind = cfa_kinds[place.is_deref][place.reg == REG_FP];
 	rule->cfa_off = place.offset;
@@ -125,7 +125,7 @@ static bool set_cfa_expression(const struct column *cfa, struct unwind_rule *rul
 	return true;
 }
 
-static bool set_cfa(const struct column *cfa, struct unwind_rule *rule)
+static bool rule_set_cfa(const struct column *cfa, struct unwind_rule *rule)
 {
 	if (cfa->kind == COLUMN_IS_REGISTER)
 		return set_cfa_register(cfa, rule);
@@ -142,10 +142,10 @@ static void set_fp(const struct column *fp, struct unwind_rule *rule)
 	rule->fp_kind = UNWIND_FP_LOST;
 	if (fp->kind == COLUMN_UNSAID || fp->kind == COLUMN_SAME) {
 		rule->fp_kind = UNWIND_FP_SAME;
-	} else if (fp->kind == COLUMN_AT_CFA && fits(fp->offset)) {
+	} else if (fp->kind == COLUMN_AT_CFA && fits_in_row(fp->offset)) {
 		rule->fp_kind = UNWIND_FP_AT_CFA;
 		rule->fp_off = fp->offset;
-	} else if (fp->kind == COLUMN_AT_EXPRESSION && read_place(fp->expression, &place) &&
+	} else if (fp->kind == COLUMN_AT_EXPRESSION && parse_place_expression(fp->expression, &place) &&
 		   (place.reg == REG_FP || place.reg == REG_SP) && !place.is_deref) {
 		rule->fp_kind = place.reg == REG_FP ? UNWIND_FP_AT_FP : UNWIND_FP_AT_SP;
 		rule->fp_off = place.offset;
@@ -186,7 +186,7 @@ static struct unwind_rule rule_of_call(const struct cfi_row *row)
 	struct unwind_rule rule = { 0 };
 
 	if (row->return_address.kind != COLUMN_AT_CFA || row->return_address.offset != -8 ||
-	    row->sp.kind != COLUMN_UNSAID || !set_cfa(&row->cfa, &rule))
+	    row->sp.kind != COLUMN_UNSAID || !rule_set_cfa(&row->cfa, &rule))
 		return unsupported;
 	set_fp(&row->fp, &rule);
 	return rule;

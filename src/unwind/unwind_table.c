@@ -18,7 +18,7 @@ struct compiler {
 	struct program program;
 };
 
-static int add_row(void *context, const struct program *program, uint64_t from)
+static int table_add_row(void *context, const struct program *program, uint64_t from)
 {
 	return rows_add(context, from, rule_of(program));
 }
@@ -32,7 +32,7 @@ static int compile_fde(struct compiler *c, const struct fde *fde, uint64_t next)
 
 	if (c->program.cie != cie)
 		program_start(&c->program, cie);
-	err = program_run(&c->program, fde, until, add_row, &c->rows);
+	err = program_run(&c->program, fde, until, table_add_row, &c->rows);
 	if (!err && fde->end < next)
 		err = rows_add(&c->rows, fde->end, (struct unwind_rule){ 0 });
 	return err;

@@ -92,15 +92,16 @@ MUTANTS = {
          "descending(a->diff.count, b->diff.count)")),
     "order: a prefix is larger": (
         "src/engine/frame.c",
-        ("return compare_number(a->nframe, b->nframe);", "return compare_number(b->nframe, a->nframe);")),
+        ("return compare_frame_number(a->nframe, b->nframe);",
+         "return compare_frame_number(b->nframe, a->nframe);")),
     "order: tracebacks from the most recent frame": (
         "src/engine/frame.c",
         ("frame_compare(&a->frame[i], &b->frame[i])",
          "frame_compare(&a->frame[a->nframe - 1 - i], &b->frame[b->nframe - 1 - i])")),
     "order: lines as text": (
         "src/engine/frame.c",
-        ("?: compare_number(a->lineno, b->lineno);",
-         "?: compare_number(__builtin_bswap32(a->lineno), __builtin_bswap32(b->lineno));")),
+        ("?: compare_frame_number(a->lineno, b->lineno);",
+         "?: compare_frame_number(__builtin_bswap32(a->lineno), __builtin_bswap32(b->lineno));")),
 
     # samples
     "estimates: weights are ignored": (
@@ -200,7 +201,7 @@ MUTANTS = {
     "SPEC: a line follows the first colon": (
         "src/engine/filter_parse.c", ("strrchr(text, ':')", "strchr(text, ':')")),
     "SPEC: a file ends at any comma": (
-        "src/engine/filter_parse.c", ("\t\tif (key_at(comma + 1)) {", "\t\t{")),
+        "src/engine/filter_parse.c", ("\t\tif (spec_key_at(comma + 1)) {", "\t\t{")),
 
     # patterns
     "pattern: [^x] negates": (
@@ -211,8 +212,8 @@ MUTANTS = {
         "src/engine/pattern.c", ("if (text.end - text.at >= 4 &&", "if (0 &&")),
     "pattern: .pyc is .py in names only": (
         "src/engine/pattern.c",
-        ("matches(filename_of(pattern), filename_of(filename))",
-         "matches(text_of(pattern), filename_of(filename))")),
+        ("matches_pattern(filename_of(pattern), filename_of(filename))",
+         "matches_pattern(make_text(pattern), filename_of(filename))")),
     "pattern: a range that is reversed is turned round": (
         "src/engine/pattern.c",
         ("return range->first > range->last;", "return false;"),
@@ -224,13 +225,13 @@ MUTANTS = {
         ("if (!star.at || star_name.at == star_name.end)",
          "if (!star.at || star_name.at == star_name.end || *star_name.at == '/')")),
     "pattern: ? is a byte": (
-        "src/engine/pattern.c", ("matches = take(name) > 0;", "matches = name->at++ != NULL;")),
+        "src/engine/pattern.c", ("matches = take_code_point(name) > 0;", "matches = name->at++ != NULL;")),
     "pattern: a backslash escapes": (
         "src/engine/pattern.c",
         ("\tif (element == '*')\n",
          "\tif (element == '\\\\' && pattern->at < pattern->end) {\n"
-         "\t\telement = take(pattern);\n"
-         "\t\treturn name->at < name->end && take(name) == element ? STEP_TAKES : STEP_FAILS;\n"
+         "\t\telement = take_code_point(pattern);\n"
+         "\t\treturn name->at < name->end && take_code_point(name) == element ? STEP_TAKES : STEP_FAILS;\n"
          "\t}\n"
          "\tif (element == '*')\n")),
     "pattern: a ] that is first ends a set": (
