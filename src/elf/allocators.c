@@ -10,7 +10,7 @@
 #define TCMALLOC 3
 #define MIMALLOC 4
 
-/* The C library's functions under names that only one allocator gives them. */
+/* The C library's functions, under names that only one allocator defines. */
 #define C_FUNCTIONS(start, of) \
 	{ start "free", SHAPE_FREE, .prefix = start, .domain = of }, \
 	{ start "malloc", SHAPE_MALLOC, .prefix = start, .domain = of }, \
@@ -23,7 +23,7 @@
 	{ start "pvalloc", SHAPE_MALLOC, .prefix = start, .domain = of }, \
 	{ start "cfree", SHAPE_FREE, .prefix = start, .domain = of }
 
-/* jemalloc's own: the last argument is a word of flags. */
+/* jemalloc's own functions: the last argument is a word of flags. */
 #define X_FUNCTIONS(start) \
 	{ start "mallocx", SHAPE_MALLOC, .prefix = start, .domain = JEMALLOC }, \
 	{ start "rallocx", SHAPE_REALLOC, .prefix = start, .domain = JEMALLOC }, \
@@ -52,11 +52,17 @@ const struct allocator_function allocator_functions[] = {
 	{ "valloc", SHAPE_MALLOC },
 	{ "pvalloc", SHAPE_MALLOC },
 
-	/* C23: the size and the alignment that come with the block are not needed */
+	/*
+	 * C23: the probe ignores the size and the alignment that the caller passes along with the
+	 * block
+	 */
 	{ "free_sized", SHAPE_FREE },
 	{ "free_aligned_sized", SHAPE_FREE },
 
-	/* those of the C library, or in its place; what a heap takes goes through them, too */
+	/*
+	 * functions of the C library, or their replacements; memory that a heap maps passes through
+	 * them, too
+	 */
 	{ "munmap", SHAPE_MUNMAP },
 	{ "mmap", SHAPE_MMAP },
 	{ "mmap64", SHAPE_MMAP },
@@ -86,13 +92,16 @@ const struct allocator_function allocator_functions[] = {
 	{ "_ZdlPvSt11align_val_tRKSt9nothrow_t", SHAPE_FREE, .own = true },
 	{ "_ZdaPvSt11align_val_tRKSt9nothrow_t", SHAPE_FREE, .own = true },
 
-	/* jemalloc as programs bring it along: redis, and Rust's tikv-jemallocator */
+	/* jemalloc as programs bundle it: redis, and Rust's tikv-jemallocator */
 	C_FUNCTIONS("je_", JEMALLOC),
 	X_FUNCTIONS("je_"),
 	C_FUNCTIONS("_rjem_", JEMALLOC),
 	X_FUNCTIONS("_rjem_"),
 
-	/* gperftools: second names of the functions above, and Google's newer tcmalloc's for malloc */
+	/*
+	 * gperftools: aliases of the functions above, and the names of malloc's functions in
+	 * Google's newer tcmalloc
+	 */
 	C_FUNCTIONS("tc_", TCMALLOC),
 	TC("malloc_skip_new_handler", SHAPE_MALLOC),
 	TC("free_sized", SHAPE_FREE),
@@ -221,7 +230,7 @@ static const struct allocator allocators[] = {
 	{ "glibc", "libc-2.*.so", 0, true },
 	{ "musl", "ld-musl-*.so*", 0, true },
 	{ "musl", "libc.musl-*.so*", 0, true },
-	{ "musl", "libc.so", 0, true }, /* Debian's; glibc's of that name is a linker script */
+	{ "musl", "libc.so", 0, true }, /* Debian's; a libc.so of glibc is a linker script */
 	{ "jemalloc", "libjemalloc.so*", JEMALLOC },
 	{ "tcmalloc", "libtcmalloc*.so*", TCMALLOC },
 	{ "mimalloc", "libmimalloc*.so*", MIMALLOC },

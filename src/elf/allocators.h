@@ -3,8 +3,8 @@
 #define ALLOCSNAP_ELF_ALLOCATORS_H
 
 /*
- * What we know of allocators: which function has which call shape, and which file's blocks
- * belong to which domain. To add a function or an allocator, add a row in allocators.c.
+ * The table of allocators: it says which call shape each function has, and which domain the blocks
+ * of each file belong to. To add a function or an allocator, add a row in allocators.c.
  */
 
 #include <stdbool.h>
@@ -16,18 +16,18 @@
 struct allocator_function {
 	const char *name;
 	enum call_shape shape;
-	const char *prefix; /* what a name that only one allocator has begins with; NULL: a common name */
-	uint32_t domain;    /* of such an allocator; 0: whose the file's malloc is (heap.h) */
-	bool own; /* only in a file that defines malloc or free, too: elsewhere it is a wrapper, or no heap's */
-	bool of_heap; /* the first argument is a heap, those of the shape come behind it */
+	const char *prefix; /* prefix of names that only one allocator uses; NULL: a common name */
+	uint32_t domain;    /* the domain of that allocator; 0: the domain of the file's malloc (heap.h) */
+	bool own; /* counts only if the file defines malloc or free, too: otherwise it is a wrapper, or no heap's */
+	bool of_heap; /* the first argument is a heap; the arguments of the shape follow it */
 	bool throws; /* exceptions leave it: its return address must stay as it is */
-	bool restarts; /* it may come to its own begin by a jump, with the same arguments */
+	bool restarts; /* it may jump back to its own entry, with the same arguments */
 };
 
 /* How many arguments a function of this shape has. */
 unsigned int shape_argument_nr(enum call_shape shape);
 
-/* Whether a call can give out a block; take one back. A realloc does both. */
+/* Whether a call can return a block; whether it can free one. A realloc does both. */
 bool shape_gives(enum call_shape shape);
 bool shape_takes(enum call_shape shape);
 
@@ -35,24 +35,24 @@ extern const struct allocator_function allocator_functions[];
 extern const size_t allocator_function_nr;
 
 /*
- * An allocator is known by its functions' names (heap.h), else by that of their file. Domains are
- * tracemalloc's: 0 is the C library's heap, 1 is kept for mmap, the rest are stable numbers
- * that end up in snapshots and are never given to another allocator.
+ * An allocator is recognized by its functions' names (heap.h), else by the name of its file.
+ * Domains are tracemalloc's: 0 is the C library's heap, 1 is reserved for mmap. The others are
+ * stable numbers: snapshots contain them, so a number is never given to another allocator.
  */
 struct allocator {
 	const char *name;
-	const char *object; /* fnmatch(3) pattern on the file's base name */
+	const char *object; /* fnmatch(3) pattern for the file's base name */
 	uint32_t domain;
 	bool is_c_library;
 };
 
-/* The allocator that a file's name says it is; never NULL, the last row matches everything. */
+/* The allocator that a file's name stands for; never NULL: the last row matches everything. */
 const struct allocator *allocator_of(const char *path);
 
-/* What a domain of the table is called: the heap's is "malloc", whichever C library it is. */
+/* The name of a domain of the table. The C library's heap is "malloc", whichever C library it is. */
 const char *domain_name(uint32_t domain);
 
-/* Whether a name is that of an allocator in the table, or of a domain. */
+/* Whether the table has an allocator or a domain of this name. */
 bool allocator_is_named(const char *name);
 
 #endif

@@ -9,11 +9,11 @@
 #include "elf/allocators.h"
 #include "elf/custom_function.h"
 
-/* What a line is about, while it is read. */
+/* The state of parsing one SPEC. */
 struct spec {
 	struct custom_allocators *custom;
 	struct custom_allocator allocator;
-	size_t first; /* of its functions */
+	size_t first; /* the index of its first function */
 	struct reason *why;
 };
 
@@ -99,7 +99,7 @@ static int spec_set_allocator_object(struct spec *spec, const char *item, const 
 }
 
 static const struct item_key {
-	const char *name; /* with the = */
+	const char *name; /* including the = */
 	int (*set)(struct spec *spec, const char *item, const char *value);
 } item_keys[] = {
 	{ "name=", spec_set_allocator_name },
@@ -126,7 +126,10 @@ static int set_item(struct spec *spec, char *item)
 
 /* ---- the whole ---- */
 
-/* Ends the item that begins at text, at a comma outside of parentheses; what follows, or NULL. */
+/*
+ * Ends the item that begins at text, at a comma outside of parentheses. Returns the next item, or
+ * NULL.
+ */
 static char *cut_item(char *text)
 {
 	bool is_inside = false;
@@ -184,7 +187,7 @@ static unsigned int custom_argument_nr(const struct custom_call *call)
 
 _Static_assert((int)FUNCTIONS_WANTED_MAX >= CUSTOM_CALLS_MAX, "there is room for each");
 
-/* Two files may have functions of one name. */
+/* Two files may have functions of the same name. */
 static void want(struct functions_wanted *wanted, struct custom_function *function)
 {
 	unsigned int nr = custom_argument_nr(&function->call);

@@ -19,7 +19,7 @@ enum argument_id {
 static const struct argument_key {
 	const char *name;
 	enum argument_id id;
-	enum narrow_argument narrow; /* with ":32"; 0: it has no width */
+	enum narrow_argument narrow; /* given by ":32"; 0: no width */
 } argument_keys[] = {
 	{ "size", ARGUMENT_SIZE, NARROW_SIZE }, { "count", ARGUMENT_COUNT, NARROW_COUNT },
 	{ "ptr", ARGUMENT_PTR },		{ "out", ARGUMENT_OUT },
@@ -27,7 +27,7 @@ static const struct argument_key {
 };
 
 static const struct function_kind {
-	const char *name; /* with the = */
+	const char *name; /* including the = */
 	enum call_shape shape;
 	unsigned int takes, needs; /* sets of enum argument_id */
 	const char *taken;
@@ -40,7 +40,7 @@ static const struct function_kind {
 	{ "free=", SHAPE_CUSTOM_FREE, ARGUMENT_PTR, ARGUMENT_PTR, "ptr=" },
 };
 
-/* A function, while it is read: what it is called in messages is the text before its arguments. */
+/* A function while it is parsed. Messages call it by the text before its arguments. */
 struct reading {
 	const struct function_kind *kind;
 	const char *name;

@@ -2,16 +2,16 @@
 #ifndef ALLOCSNAP_ELF_CUSTOM_FUNCTION_H
 #define ALLOCSNAP_ELF_CUSTOM_FUNCTION_H
 
-/* A function of a custom allocator, as --probe tells it: "alloc=SYM(size=1)". */
+/* A function of a custom allocator, as --probe describes it: "alloc=SYM(size=1)". */
 
 #include "elf/custom_allocators.h"
 
-/* Whether it begins like one. */
+/* Whether the item begins like a function. */
 bool custom_function_is_item(const char *item);
 
 /*
- * Reads one, which is cut behind SYM: what is left is its name in messages. The caller frees
- * ret->symbol. 0, -ENOMEM, or -EINVAL with a line in *why.
+ * Parses a function. Cuts the item after SYM, so that it is the function's name in messages. The
+ * caller frees ret->symbol. 0, -ENOMEM, or -EINVAL with a line in *why.
  */
 int custom_function_read(char *item, struct custom_function *ret, struct reason *why);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Code by its virtual address: its bytes, and where functions begin and end. */
+/* Code by its virtual address: its bytes, and the bounds of functions. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ size_t elf_object__read_at(const struct elf_object *obj, uint64_t vaddr, void *b
 	return elf_object__read(obj, offset, buf, len) ? 0 : len;
 }
 
-/* ---- .eh_frame_hdr: functions sorted by address, in the one encoding that linkers write ---- */
+/* ---- .eh_frame_hdr: functions sorted by address, in the only encoding that linkers write ---- */
 
 /* DW_EH_PE_pcrel | sdata4, udata4, datarel | sdata4 */
 static const uint8_t known_header[4] = { 1, 0x1b, 0x03, 0x3b };
@@ -33,13 +33,13 @@ struct frame_header {
 };
 
 struct frame_row {
-	int32_t start, description; /* from the header's address */
+	int32_t start, description; /* relative to the header's address */
 };
 
-/* A description's first fields, where its addresses are pcrel | sdata4. */
+/* The first fields of a description whose addresses are pcrel | sdata4. */
 struct frame_description {
 	uint32_t bytes, cie;
-	int32_t start; /* from here */
+	int32_t start; /* relative to this field */
 	uint32_t size;
 };
 
@@ -106,7 +106,7 @@ static bool source_extent(void *object, uint64_t vaddr, uint64_t *ret_start, uin
 	return !elf_object__extent(((struct elf_code *)object)->elf, vaddr, ret_start, ret_end);
 }
 
-/* They return their first argument. */
+/* Functions that return their first argument. */
 static const char *const returning[] = { "memset", "memcpy", "memmove" };
 
 static bool source_returns_argument(void *object, uint64_t vaddr)
@@ -119,7 +119,10 @@ static bool source_returns_argument(void *object, uint64_t vaddr)
 	return false;
 }
 
-/* Wherever it is. One with a name of its allocator's own is followed: it need not be probed. */
+/*
+ * Whether the function of this name is probed, in whichever file it is. A function with an
+ * allocator's own name may have no probe, so a jump to it is followed.
+ */
 static bool is_probed_allocation(const char *name)
 {
 	for (size_t i = 0; i < allocator_function_nr; i++) {
@@ -131,7 +134,10 @@ static bool is_probed_allocation(const char *name)
 	return false;
 }
 
-/* The object's own function of that name: nobody takes the place of an allocator's inner parts. */
+/*
+ * The object's own function of that name. Other objects do not interpose an allocator's internal
+ * functions.
+ */
 static enum exit_kind own_function(struct elf_object *elf, const char *name, uint64_t *ret_vaddr)
 {
 	struct elf_function *function;

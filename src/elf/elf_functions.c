@@ -101,7 +101,10 @@ static int by_name_and_address(const void *a, const void *b)
 	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
 }
 
-/* One of each (name, address): local only if all are, an ifunc if any is, of the largest size. */
+/*
+ * Merges entries of the same (name, address). The result is local only if all are, an ifunc if any
+ * is, and has the largest size.
+ */
 static void search__merge(struct search *search)
 {
 	struct elf_function *all = search->function;
@@ -181,7 +184,10 @@ static uint32_t name_of_section(const struct search *search, const struct elf_ob
 	return id;
 }
 
-/* A GNU hash table leaves out the symbols that are only wanted, where none is defined. */
+/*
+ * The number of symbols comes from a GNU hash table only if one is defined. So this prefers the
+ * section headers, which list undefined symbols, too.
+ */
 static int load_all_dynamic_symbols(const struct elf_object *obj, struct symbol_table *table)
 {
 	int err = elf_object__load_section_symbols(obj, SHT_DYNSYM, table);
@@ -213,7 +219,7 @@ int elf_object__find_name(struct elf_object *obj, const char *const *name, size_
 	return id == IDMAP_NONE ? -ENOENT : 0;
 }
 
-/* ---- what the loader writes where ---- */
+/* ---- relocations: which address the loader writes where ---- */
 
 static const Elf64_Rela *find_relocation(const struct elf_object *obj, uint64_t table,
 					 uint64_t bytes, uint64_t vaddr)
@@ -233,10 +239,13 @@ static const Elf64_Rela *find_relocation(const struct elf_object *obj, uint64_t 
 	return NULL;
 }
 
-/* A static program has no PT_DYNAMIC, but what its own start-up code writes. */
+/*
+ * A static program has no PT_DYNAMIC. Its own start-up code applies the relocations of these
+ * sections.
+ */
 static const Elf64_Rela *find_static_relocation(const struct elf_object *obj, uint64_t vaddr)
 {
-	uint64_t left = ELF_TABLE_MAX; /* sections may lie over each other */
+	uint64_t left = ELF_TABLE_MAX; /* sections may overlap */
 	const Elf64_Rela *found = NULL;
 	Elf_Scn *scn = NULL;
 	GElf_Shdr section;

@@ -15,7 +15,7 @@
 #define MACHINE EM_X86_64
 #endif
 
-#define NOTES_MAX (1u << 20) /* bytes of all notes: libelf keeps what it has read */
+#define NOTES_MAX (1u << 20) /* bytes of all notes: libelf keeps every note that it has read in memory */
 
 /* ---- bytes and segments ---- */
 

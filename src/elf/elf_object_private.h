@@ -2,14 +2,14 @@
 #ifndef ALLOCSNAP_ELF_OBJECT_PRIVATE_H
 #define ALLOCSNAP_ELF_OBJECT_PRIVATE_H
 
-/* What the files of elf_object share: elf_object.c, elf_code.c, elf_symbols.c, elf_functions.c. */
+/* Shared by the files of elf_object: elf_object.c, elf_code.c, elf_symbols.c, elf_functions.c. */
 
 #include <gelf.h>
 
 #include "elf/elf_object.h"
 
 #define ELF_BUILD_ID_MAX 64
-#define ELF_TABLE_MAX (128u << 20) /* bytes of one table that we are willing to read */
+#define ELF_TABLE_MAX (128u << 20) /* limit for the bytes of one table */
 
 struct elf_object {
 	int fd;
@@ -20,13 +20,13 @@ struct elf_object {
 	char build_id[2 * ELF_BUILD_ID_MAX + 1];
 };
 
-/* That part of the file as an array of `type`, living as long as obj; NULL if the file has none. */
+/* A part of the file as an array of `type`, valid as long as obj; NULL if the file does not have it. */
 Elf_Data *elf_object__chunk(const struct elf_object *obj, uint64_t offset, uint64_t size,
 			    Elf_Type type);
 
 /*
- * Where vaddr lies in the file, in a PT_LOAD segment that has all these flags, and how many
- * bytes of that segment follow. 0 or -ENOENT.
+ * The file offset of vaddr, in a PT_LOAD segment that has all these flags, and the number of bytes
+ * that follow in that segment. 0 or -ENOENT.
  */
 int elf_object__locate(const struct elf_object *obj, uint64_t vaddr, uint32_t flags,
 		       uint64_t *ret_offset, uint64_t *ret_left);
@@ -34,7 +34,7 @@ int elf_object__locate(const struct elf_object *obj, uint64_t vaddr, uint32_t fl
 /* The first segment of a type. */
 bool elf_object__segment(const struct elf_object *obj, uint32_t type, GElf_Phdr *ret);
 
-/* ---- symbol tables (elf_symbols.c); all zero where the file has none ---- */
+/* ---- symbol tables (elf_symbols.c); all zero if the file has none ---- */
 
 struct symbol_table {
 	const Elf64_Sym *symbol;
@@ -43,7 +43,7 @@ struct symbol_table {
 	size_t strings_size;
 };
 
-/* What PT_DYNAMIC says; all zero where there is none. */
+/* The tables that PT_DYNAMIC points to; all zero if there is none. */
 struct dynamic {
 	uint64_t tag[DT_NUM];
 	uint64_t gnu_hash;
@@ -57,11 +57,11 @@ struct name_key {
 int elf_object__load_dynamic(const struct elf_object *obj, struct dynamic *dynamic);
 int elf_object__load_dynamic_symbols(const struct elf_object *obj, struct symbol_table *table);
 
-/* The first section of a type: SHT_DYNSYM or SHT_SYMTAB. The caller sets *table to zero before. */
+/* Loads the first section of a type: SHT_DYNSYM or SHT_SYMTAB. The caller zeroes *table before. */
 int elf_object__load_section_symbols(const struct elf_object *obj, uint32_t type,
 				     struct symbol_table *table);
 
-/* The symbol's name without its version; len 0 if it has none, or one of endless length. */
+/* The symbol's name without its version; len 0 if it has no name, or a name without an end. */
 struct name_key symbol_table__name(const struct symbol_table *table, const Elf64_Sym *symbol);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define GNU_CHAIN_MAX (1u << 16)
-#define NAME_BYTES_MAX 4096 /* longer ones are none of ours, nor worth the time */
+#define NAME_BYTES_MAX 4096 /* longer names are none of ours, and comparing them would take too long */
 
 static int symbol_table__load(struct symbol_table *table, const struct elf_object *obj,
 			      uint64_t symbols, uint64_t symbol_nr, uint64_t strings,
@@ -29,8 +29,8 @@ static int symbol_table__load(struct symbol_table *table, const struct elf_objec
 }
 
 /*
- * The GNU hash table does not say how many symbols there are: the last is at the end of the
- * chain of the highest bucket. Undefined ones come first and are not in it.
+ * A GNU hash table does not store the number of symbols: the last symbol is at the end of the chain
+ * of the highest bucket. Undefined symbols come first and are not in the table.
  */
 static int count_gnu_hashed(const struct elf_object *obj, uint64_t offset, uint64_t *ret_nr)
 {

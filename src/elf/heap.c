@@ -8,7 +8,7 @@
 #include "elf/elf_object.h"
 #include "elf/object_facts.h"
 
-/* NULL: somebody else's name, such as one from the command line. */
+/* NULL: the name is not in the table, for example one from the command line. */
 static const struct allocator_function *row_of(size_t name)
 {
 	return name < allocator_function_nr ? &allocator_functions[name] : NULL;
@@ -24,9 +24,9 @@ static bool is_called(const struct allocator_function *row, const char *prefix, 
 	return row && !strcmp(prefix_of(row), prefix) && !strcmp(row->name + strlen(prefix), name);
 }
 
-/* ---- are they an allocator's ---- */
+/* ---- whether functions are an allocator's ---- */
 
-/* Sorted by name, so others of that name are its neighbours. */
+/* The array is sorted by name, so functions of the same name are neighbours. */
 static bool is_only_one(const struct elf_function *function, size_t nr, size_t i)
 {
 	return (!i || function[i - 1].name != function[i].name) &&
@@ -95,7 +95,7 @@ size_t heap_functions(struct elf_function *function, size_t nr)
 	return kept;
 }
 
-/* ---- whose they are ---- */
+/* ---- which allocator's functions they are ---- */
 
 static const struct object_function *common_malloc(const struct object_facts *facts)
 {
@@ -105,7 +105,10 @@ static const struct object_function *common_malloc(const struct object_facts *fa
 	return NULL;
 }
 
-/* The domain that a function gives malloc: as another name of it, or as one without a prefix; or 0. */
+/*
+ * The domain of the file's malloc according to this function: the function is another name of
+ * malloc, or it has no prefix and belongs to one allocator only. Else 0.
+ */
 static uint32_t domain_for(const struct object_function *malloc, const struct object_function *function)
 {
 	const struct allocator_function *row = row_of(function->name);

@@ -18,7 +18,7 @@ size_t x86_modrm_len(uint8_t modrm, uint8_t sib)
 	return 1 + has_sib;
 }
 
-/* Legacy prefixes and REX, in any order: more than there can be. */
+/* Legacy prefixes and REX, in any order: more than an instruction can have. */
 static bool is_prefix(uint8_t byte)
 {
 	switch (byte) {
@@ -53,7 +53,7 @@ bool is_nop5(const uint8_t *code, size_t size)
 	switch (code[at]) {
 	case 0x0f: /* nopl */
 		return at < NOP5_BYTES - 1 && code[at + 1] == 0x1f && modrm_ends_it(code, at + 2);
-	case 0x89: /* mov of a register to itself; to another one is taken for it */
+	case 0x89: /* mov of a register to itself; a mov to another register counts, too */
 		return code[NOP5_BYTES - 1] >= 0xc0 && modrm_ends_it(code, at + 1);
 	case 0x8d: /* lea without a displacement */
 		return !code[NOP5_BYTES - 1] && modrm_ends_it(code, at + 1);

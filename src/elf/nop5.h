@@ -3,9 +3,9 @@
 #define ALLOCSNAP_ELF_NOP5_H
 
 /*
- * Nops of five bytes (x86-64). From 6.18 on the kernel turns a uprobe on one into a call to a page that it
- * maps into the process (arch/x86/kernel/uprobes.c, can_optimize()). In 6.18 a forked child inherits the
- * call, but not the page: it dies of SIGSEGV at its first hit.
+ * Nops of five bytes (x86-64). From 6.18 on the kernel turns a uprobe on such a nop into a call to
+ * a page that it maps into the process (arch/x86/kernel/uprobes.c, can_optimize()). In 6.18 a
+ * forked child inherits the call, but not the page: the child dies of SIGSEGV at its first hit.
  */
 
 #include <stdbool.h>
@@ -15,12 +15,13 @@
 #define NOP5_BYTES 5
 
 /*
- * Whether the instruction at code, with size readable bytes, may be one. Not only 0f 1f 44 00 00: newer
- * kernels take every instruction of this length that does nothing (insn_is_nop()).
+ * Whether the instruction at code, with size readable bytes, may be such a nop. This is not only 0f
+ * 1f 44 00 00: newer kernels accept every instruction of this length that does nothing
+ * (insn_is_nop()).
  */
 bool is_nop5(const uint8_t *code, size_t size);
 
-/* How many bytes an instruction's ModRM, SIB and displacement have, in 64-bit mode. */
+/* The number of bytes of an instruction's ModRM, SIB and displacement, in 64-bit mode. */
 size_t x86_modrm_len(uint8_t modrm, uint8_t sib);
 
 #endif

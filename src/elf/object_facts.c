@@ -10,7 +10,7 @@
 #include "elf/heap.h"
 #include "elf/text_copies.h"
 
-/* Code that is looked at to place a probe; functions are far smaller. */
+/* The part of a function that is searched for a probe's place; functions are far smaller. */
 #define CODE_MAX (64 << 10)
 
 static size_t wanted_nr(const struct functions_wanted *wanted)
@@ -36,7 +36,7 @@ static int place_probe(struct elf_object *elf, const struct functions_wanted *wa
 	if (!code)
 		return -ENOMEM;
 	if (elf_object__read(elf, function->offset, code, size))
-		size = 0; /* nothing to decode: the entry */
+		size = 0; /* nothing to decode: the probe goes to the entry */
 	err = placement_find(&(struct placement_function){
 		.code = code,
 		.size = size,
@@ -48,7 +48,7 @@ static int place_probe(struct elf_object *elf, const struct functions_wanted *wa
 	return err;
 }
 
-/* The functions that the file defines, named by allocator_functions[] and those wanted. */
+/* The functions that the file defines under the names of allocator_functions[] and of `wanted`. */
 static int find_wanted_functions(struct elf_object *elf, const struct functions_wanted *wanted,
 				 struct elf_function **ret, size_t *ret_nr)
 {
@@ -62,7 +62,7 @@ static int find_wanted_functions(struct elf_object *elf, const struct functions_
 	return elf_object__find_functions(elf, name, nr, ret, ret_nr);
 }
 
-/* Functions of one name: those for others go before static ones, of which the first stands for all. */
+/* Among functions of one name the global ones win. If all are static, the first one stands for all. */
 static bool is_passed_over(const struct elf_function *found, size_t nr, size_t i)
 {
 	size_t first = i;
@@ -168,7 +168,7 @@ void object_facts_release(struct object_facts *facts)
 	memset(facts, 0, sizeof(*facts));
 }
 
-/* ---- what came from elsewhere ---- */
+/* ---- checks of data from another process ---- */
 
 static bool is_hex(const char *text, size_t room)
 {

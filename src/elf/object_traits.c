@@ -21,7 +21,10 @@ const char *object_trait_text(enum object_trait trait)
 
 #define NAMES_MAX 5
 
-/* Who has one of these names, of a symbol defined or wanted or of a section, has the trait. */
+/*
+ * A file has the trait if it has one of these names: of a symbol, defined or referenced, or of a
+ * section.
+ */
 static const struct {
 	enum object_trait trait;
 	const char *name[NAMES_MAX];
@@ -70,7 +73,7 @@ static int find_by_names(struct elf_object *elf, struct object_traits *ret)
 	return 0;
 }
 
-/* A static PIE may keep its malloc to itself: a symbol that nobody else can see, and no probe is put on. */
+/* A static PIE may have a local malloc: no other file can see the symbol, and it gets no probe. */
 static int find_local_malloc(struct elf_object *elf, struct object_traits *ret)
 {
 	static const char *const name[] = { "malloc" };
@@ -87,11 +90,11 @@ static int find_local_malloc(struct elf_object *elf, struct object_traits *ret)
 	return 0;
 }
 
-/* The standard library's panics name its source files, also where all symbols are gone. */
+/* The panics of Rust's standard library name its source files, even in a stripped file. */
 #define RUST_TEXT "library/std/src/"
 #define SEARCHED_MAX (64u << 20)
 
-/* As part of a path: this file has the text, too. */
+/* Only as part of a path: this program itself contains the text, too. */
 static bool names_rust(const char *block, size_t bytes)
 {
 	const char *at = bytes ? memmem(block + 1, bytes - 1, RUST_TEXT, sizeof(RUST_TEXT) - 1) : NULL;
@@ -114,7 +117,10 @@ static bool is_rust(const struct elf_object *elf)
 	return found;
 }
 
-/* Of libraries it would take long, and each that Rust makes would say so. */
+/*
+ * Only programs are searched for Rust: libraries would take long, and every library written in Rust
+ * would match.
+ */
 static bool is_main_program(const struct object_traits *traits)
 {
 	return traits->bits & TRAIT_BIT(INTERPRETER) || !(traits->bits & TRAIT_BIT(DYNAMIC));

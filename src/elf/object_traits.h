@@ -3,16 +3,16 @@
 #define ALLOCSNAP_ELF_OBJECT_TRAITS_H
 
 /*
- * What a file is like, for who wants to know why something in it is not seen: how it is linked, what
- * it says of its functions, whose runtime it has. Recording does not depend on any of this. To tell
- * another runtime or allocator, add a line to the list and a row in object_traits.c.
+ * Properties of a file that explain why some of its allocations are not seen: how it is linked,
+ * which functions it describes, which runtime it contains. Recording does not depend on them. To
+ * report another runtime or allocator, add a line to the list and a row in object_traits.c.
  */
 
 #include <stdint.h>
 
 #include "base/reason.h"
 
-/* X(NAME, what it is). */
+/* X(NAME, description). */
 #define OBJECT_TRAITS(X) \
 	X(DYNAMIC, "has a dynamic section: uses libraries, is one, or is a static PIE") \
 	X(INTERPRETER, "names a loader: uses libraries") \
@@ -49,10 +49,10 @@ struct object_traits {
 	uint64_t bits; /* of enum object_trait */
 };
 
-/* What a trait is, in words. */
+/* The description of a trait. */
 const char *object_trait_text(enum object_trait trait);
 
-/* As object_facts_read(). */
+/* Errors as from object_facts_read(). */
 int object_traits_read(int fd, struct object_traits *ret, struct reason *why);
 
 #endif

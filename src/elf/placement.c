@@ -12,7 +12,7 @@
 
 #define CODE_MAX (64u << 10)
 
-/* A function's code and the one instruction that was decoded last. */
+/* A function's code and the instruction that was decoded last. */
 struct code {
 	csh capstone;
 	cs_insn *insn;
@@ -32,8 +32,9 @@ static bool code__decode(struct code *code, size_t at)
 }
 
 /*
- * What every kernel since 6.1 emulates, by its bytes. Newer ones do more (long nops, some moves)
- * and some prefixes would pass too; what is not here costs time, never a wrong count.
+ * Instructions that every kernel since 6.1 emulates, by their bytes. Newer kernels emulate more
+ * (long nops, some moves), and some prefixes would be possible, too. An instruction that is missing
+ * here costs time, but never makes a count wrong.
  */
 static bool is_emulated(const cs_insn *insn)
 {
@@ -58,7 +59,7 @@ static bool is_emulated(const cs_insn *insn)
 	return false;
 }
 
-/* Every name of the stack pointer and of the argument registers, in the arguments' order. */
+/* All names of the stack pointer and of the argument registers, in the arguments' order. */
 static const x86_reg stack_pointer[] = { X86_REG_RSP, X86_REG_ESP, X86_REG_SP, X86_REG_SPL };
 static const x86_reg arguments[][5] = {
 	{ X86_REG_RDI, X86_REG_EDI, X86_REG_DI, X86_REG_DIL },
@@ -85,7 +86,7 @@ static bool is_precious(unsigned int reg, size_t argument_nr)
 	return is_among(reg, stack_pointer, ARRAY_SIZE(stack_pointer));
 }
 
-/* Instructions that change flags at most. */
+/* Instructions that change nothing but flags. */
 static bool only_looks(unsigned int id)
 {
 	switch (id) {
@@ -100,9 +101,9 @@ static bool only_looks(unsigned int id)
 }
 
 /*
- * Instructions whose one explicit result is their first operand. What compilers do between
- * an entry and the first push or branch; capstone 4's own account of reads and writes has
- * errors, so that an instruction that is not listed ends the line.
+ * Instructions whose only explicit result is their first operand. Compilers use these between an
+ * entry and the first push or branch. capstone 4's own lists of registers read and written have
+ * errors, so an instruction that is not listed here ends the line.
  */
 static bool writes_first_operand(unsigned int id)
 {
@@ -137,8 +138,9 @@ static bool is_product(const cs_insn *insn)
 }
 
 /*
- * Whether a call goes on behind this instruction as it was made. A store ends the line too: an
- * allocator may hand a block on by a plain store, and the probe of free() must come before that.
+ * Whether the call's arguments and stack are unchanged after this instruction. A store ends the
+ * line, too: an allocator may publish a block by a plain store, and the probe of free() must come
+ * before that.
  */
 static bool keeps_call(const struct code *code)
 {
@@ -167,7 +169,10 @@ static bool is_branch(const cs_insn *insn)
 	return false;
 }
 
-/* Through a register or a table; what is at a fixed place (a GOT entry) is another function's begin. */
+/*
+ * A jump through a register or a table. A jump through a fixed place (a GOT entry) leads to the
+ * entry of another function.
+ */
 static bool jumps_anywhere(const cs_insn *insn)
 {
 	const cs_x86_op *to = &insn->detail->x86.operands[0];
@@ -177,9 +182,10 @@ static bool jumps_anywhere(const cs_insn *insn)
 }
 
 /*
- * Whether a branch anywhere in the function lands, or may land, behind the entry and not behind the
- * site: tables are not read, so who jumps through one may have a case that begins there.
- * Past bytes that do not decode every offset is tried, since the sweep is out of step there.
+ * Whether a branch anywhere in the function lands, or may land, after the entry and not after the
+ * site. Jump tables are not read, so a jump through a table may have a case that begins there.
+ * After bytes that do not decode, the search tries every offset, since it is out of step with the
+ * code.
  */
 static bool has_branch_into(struct code *code, size_t site)
 {
@@ -213,8 +219,8 @@ static void placement__set(struct placement *placement, size_t offset, enum plac
 }
 
 /*
- * Follows the line with *at to the first emulated instruction, which code->insn then is.
- * PLACEMENT_EMULATED, or why there is none.
+ * Follows the line from the entry to the first emulated instruction. Its offset is then in *at, and
+ * the instruction in code->insn. PLACEMENT_EMULATED, or the reason why there is none.
  */
 static enum placement_why find_emulated_insn(struct code *code, size_t *at)
 {
@@ -236,8 +242,8 @@ static bool is_at_nop5(struct code *code, size_t at)
 }
 
 /*
- * Where nothing better is to be had: the entry, or what comes behind the nops of five bytes there, unless a
- * branch leads back to that.
+ * Places the probe at the entry. If nops of five bytes are there, the probe goes after them, unless
+ * a branch leads back to that place.
  */
 static void stay(struct code *code, enum placement_why why, struct placement *ret)
 {
@@ -261,7 +267,7 @@ static void find_placement(struct code *code, struct placement *ret)
 	if (why == PLACEMENT_EMULATED)
 		placement__set(&found, at, why, code->insn);
 	if (why == PLACEMENT_EMULATED && at) {
-		if (code->size == CODE_MAX) /* cut: what the rest branches to is not known */
+		if (code->size == CODE_MAX) /* cut off: the targets of branches in the rest are not known */
 			why = PLACEMENT_NONE_IN_REACH;
 		else if (has_branch_into(code, at))
 			why = PLACEMENT_BRANCH_INTO;
@@ -273,8 +279,8 @@ static void find_placement(struct code *code, struct placement *ret)
 }
 
 /*
- * Other machines stay at the entry. On AArch64 that is where the return address is still in
- * the link register, unsigned, which the return probe takes it from.
+ * On other machines the probe stays at the entry. On AArch64 the return address is still in the
+ * link register there, unsigned; the return probe takes it from that register.
  */
 int placement_find(const struct placement_function *function, struct placement *ret)
 {

@@ -5,45 +5,45 @@
 /*
  * Where in a function its probe should sit.
  *
- * A uprobe replaces an instruction by int3. Where the kernel can emulate that instruction (x86:
+ * A uprobe replaces an instruction by int3. If the kernel can emulate that instruction (x86:
  * push, one-byte nop, jmp, jcc, call; arch/x86/kernel/uprobes.c, branch_setup_xol_ops and
- * push_setup_xol_ops) a hit costs 0.7 µs; where it must single-step it, 9–10 µs in a virtual
- * machine and about 3× an emulated one on bare metal. glibc's free() starts with
- * `test %rdi,%rdi`; three bytes on is a `je`, which every call crosses.
+ * push_setup_xol_ops) a hit costs 0.7 µs. If the kernel must single-step it, a hit costs 9–10 µs in
+ * a virtual machine and about 3× an emulated one on bare metal. glibc's free() starts with
+ * `test %rdi,%rdi`; three bytes later is a `je`, which every call executes.
  *
  * So the probe goes to the first emulated instruction on the straight line from the entry, if
  *  - nothing before it writes memory, an argument's register or the stack pointer (so the probe
  *    sees the call as it was made, and a return probe finds the return address at the stack
  *    pointer),
  *  - nothing before it leaves the line (branch, call, return, trap), and
- *  - no branch of the function goes to it, or behind the entry and before it: it would count
+ *  - no branch of the function leads to it, or after the entry and before it: the probe would count
  *    a call twice.
- * Otherwise it stays at the entry, where it is always right; or behind nops of five bytes there, which no
- * probe should sit on (nop5.h), if no branch goes back to there.
+ * Otherwise the probe stays at the entry, where it is always right. A nop of five bytes must not be
+ * probed (nop5.h): the probe goes after such nops at the entry, if no branch leads back to there.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
 enum placement_why {
-	PLACEMENT_EMULATED = 0,	  /* the instruction there is one that the kernel emulates */
-	PLACEMENT_NONE_IN_REACH,  /* at the entry: no emulated instruction that is safe */
+	PLACEMENT_EMULATED = 0,	  /* the kernel emulates the instruction there */
+	PLACEMENT_NONE_IN_REACH,  /* at the entry: no safe emulated instruction */
 	PLACEMENT_BRANCH_INTO,	  /* at the entry: the function branches back to or before it */
 	PLACEMENT_NOT_DECODED,	  /* at the entry: bytes that are no code, or another machine */
-	PLACEMENT_BEHIND_NOP,	  /* behind a nop of five bytes at the entry, and not emulated */
+	PLACEMENT_BEHIND_NOP,	  /* after nops of five bytes at the entry, and not emulated */
 };
 
 struct placement {
 	uint32_t offset; /* bytes from the function's first instruction */
 	enum placement_why why;
-	char instruction[64]; /* what is there: "je 0x98f00" */
+	char instruction[64]; /* the instruction there: "je 0x98f00" */
 };
 
-/* A function: code[0 … size) is its symbol's code, of which at most 64 KiB are looked at. */
+/* A function: code[0 … size) is its symbol's code; at most 64 KiB of it are searched. */
 struct placement_function {
 	const void *code;
 	size_t size;
-	uint64_t address;	  /* only shows in the text */
+	uint64_t address;	  /* used only in the instruction's text */
 	uint16_t elf_machine;	  /* e_machine */
 	unsigned int argument_nr; /* arguments that the probe reads; 0: any of the six registers */
 };

@@ -16,8 +16,8 @@
 #endif
 
 #define INSN_BYTES_MAX 15
-#define INSN_MAX 100000 /* followed for one function; as many again to find where switches lead */
-#define SLOT_MAX 256	/* looked up for one function: each costs a walk over the symbols */
+#define INSN_MAX 100000 /* instructions followed for one function; the same limit holds for switch tables */
+#define SLOT_MAX 256	/* PLT slots looked up for one function: each costs a search of all symbols */
 #define WINDOW_BYTES 4096
 #define NEAR_BYTES 64
 
@@ -25,11 +25,11 @@ struct extent {
 	uint64_t start, end; /* end 0: not known */
 };
 
-/* What is kept of an instruction when the next one has been decoded. */
+/* A summary of an instruction, needed after the next one has been decoded. */
 struct earlier {
 	unsigned int id;
 	x86_reg to;
-	bool is_table_load; /* of 4 bytes, the index in a register */
+	bool is_table_load; /* it loads 4 bytes from a table, by an index in a register */
 };
 
 #define EARLIER_NR 4
@@ -39,7 +39,7 @@ struct finder {
 	struct returns *returns;
 	struct reason *why;
 	csh capstone;
-	cs_insn *insn; /* the one being looked at */
+	cs_insn *insn; /* the current instruction */
 
 	uint8_t window[WINDOW_BYTES];
 	uint64_t window_start;
@@ -48,13 +48,13 @@ struct finder {
 	struct idmap seen_ids;
 	uint64_t *seen; /* every instruction that was followed */
 	size_t seen_nr, seen_alloc;
-	uint64_t *todo; /* where branches lead */
+	uint64_t *todo; /* targets of branches, still to be followed */
 	size_t todo_nr, todo_alloc;
 
-	struct extent extent; /* of the instruction being looked at */
-	struct extent swept; /* by follow_all(), the last time */
+	struct extent extent; /* of the function that contains the current instruction */
+	struct extent swept; /* the extent of the last follow_all() */
 	size_t swept_nr, slot_nr;
-	struct earlier earlier[EARLIER_NR]; /* on the line before it, the last one first */
+	struct earlier earlier[EARLIER_NR]; /* instructions before it on the same line, the last one first */
 };
 
 static int refuse_function(struct finder *finder, const char *what, uint64_t vaddr)
@@ -72,15 +72,15 @@ static bool is_in_group(const cs_insn *insn, unsigned int group)
 	return false;
 }
 
-/* They always fault, and capstone does not know how long those with operands are. */
+/* These instructions always fault. capstone does not know the length of those with operands. */
 static bool is_undefined(const cs_insn *insn)
 {
 	return insn->id == X86_INS_UD0 || insn->id == X86_INS_UD1;
 }
 
 /*
- * A near branch of 16 bits is one on AMD's processors; Intel's take the prefix for nothing and read
- * two bytes more, so that it is not known what comes next.
+ * On AMD's processors a near branch with a 16-bit prefix is a 16-bit branch. Intel's ignore the
+ * prefix and read two bytes more. So the next instruction is not known.
  */
 static bool is_ambiguous_insn(const cs_insn *insn)
 {
@@ -126,7 +126,7 @@ static bool is_in_extent(const struct finder *finder, uint64_t vaddr)
 	return finder->extent.end && vaddr >= finder->extent.start && vaddr < finder->extent.end;
 }
 
-/* ---- what was seen ---- */
+/* ---- instructions that were seen ---- */
 
 static bool same_address(uint32_t id, const void *key, const void *table)
 {
@@ -170,7 +170,7 @@ static void remember_insn(struct finder *finder)
 
 enum step {
 	STEP_GO_ON,
-	STEP_END, /* nothing leads behind it */
+	STEP_END, /* the next instruction is not reached from this one */
 };
 
 static bool is_direct(const cs_x86 *x86)
@@ -185,7 +185,7 @@ static int finder_add_place(struct finder *finder, uint64_t vaddr, bool is_in_ar
 	return array_push(finder->returns, place, place);
 }
 
-/* The instruction at `from` jumps out of the function, on a condition or always. */
+/* Handles the instruction at `from`, which jumps out of the function, on a condition or always. */
 static int follow_exit(struct finder *finder, enum exit_kind kind, uint64_t target, uint64_t from,
 		       bool always)
 {
@@ -215,7 +215,7 @@ static bool is_slot(const cs_insn *insn, uint64_t *ret_slot)
 	return true;
 }
 
-/* jmp *slot(%rip), behind an endbr64 or not: what a PLT is made of. */
+/* Whether a PLT's code is there: jmp *slot(%rip), with or without an endbr64 before it. */
 static bool is_plt_jump(struct finder *finder, uint64_t vaddr, uint64_t *ret_slot)
 {
 	if (!decode_insn(finder, vaddr))
@@ -263,7 +263,10 @@ static bool is_offset_table(const struct finder *finder, x86_reg reg)
 	return false;
 }
 
-/* jmp *table(,index,8), of addresses; those of functions would be a call. */
+/*
+ * jmp *table(,index,8): a table of addresses in the function; addresses of functions would be a
+ * call.
+ */
 static bool is_address_table(const struct finder *finder, const x86_op_mem *mem)
 {
 	const struct code_source *source = finder->source;
@@ -274,7 +277,7 @@ static bool is_address_table(const struct finder *finder, const x86_op_mem *mem)
 	       is_in_extent(finder, first) && first != finder->extent.start;
 }
 
-/* The table's size is not known: every instruction of the function may be where it leads. */
+/* The table's size is not known, so every instruction of the function may be a target. */
 static int follow_all(struct finder *finder)
 {
 	struct extent extent = finder->extent;
@@ -312,7 +315,10 @@ static int follow_indirect(struct finder *finder)
 	return follow_exit(finder, EXIT_UNKNOWN, 0, at, true);
 }
 
-/* To call the next few bytes is to push an address, and the `ret` there no return (retpolines). */
+/*
+ * A call of the next few bytes only pushes an address, and the `ret` there is no return
+ * (retpolines).
+ */
 static int check_call(struct finder *finder)
 {
 	const cs_insn *insn = finder->insn;
@@ -326,7 +332,7 @@ static int check_call(struct finder *finder)
 	return 0;
 }
 
-/* *step is STEP_GO_ON before. */
+/* The caller sets *step to STEP_GO_ON. */
 static int check_insn_step(struct finder *finder, enum step *step)
 {
 	const cs_insn *insn = finder->insn;

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_ELF_STACK_SWITCHES_H
 #define ALLOCSNAP_ELF_STACK_SWITCHES_H
 
-/* What only objects have that switch stacks: symbols defined or wanted, and sections. */
+/* Signs that an object switches stacks: symbols, defined or referenced, and sections. */
 
 #include <stddef.h>
 
@@ -10,13 +10,13 @@ struct elf_object;
 
 struct stack_switch {
 	const char *name;
-	const char *what; /* it does: "switches stacks (libco)" */
+	const char *what; /* a description: "switches stacks (libco)" */
 };
 
 extern const struct stack_switch stack_switches[];
 extern const size_t stack_switch_nr;
 
-/* The first that an object has. 0; -ENOENT, -ENOMEM, -ENOEXEC as from elf_object__find_name(). */
+/* The first sign in an object. 0; -ENOENT, -ENOMEM, -ENOEXEC as from elf_object__find_name(). */
 int stack_switch_find(struct elf_object *elf, size_t *ret_index);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/array.h"
 #include "elf/elf_object.h"
 
-/* Symbols first. The last row is a guess: see has_means(). */
+/* Symbols come first. The last row is a guess: see has_means(). */
 const struct text_copy text_copies[] = {
 	{ "__bolt_hugify_self", "BOLT's -hugify", TEXT_COPY_SYMBOL },
 	{ "__bolt_hugify_start_program", "BOLT's -hugify", TEXT_COPY_SYMBOL },
@@ -46,7 +46,10 @@ static int find_symbol(struct elf_object *elf, size_t *ret_index)
 	return elf_object__find_name(elf, name, nr, ret_index);
 }
 
-/* Only a C library, or what is linked with one statically, defines these. */
+/*
+ * Whether the file imports the function. Only a C library defines it, or a program that contains
+ * one.
+ */
 static bool wants(struct elf_object *elf, const char *name)
 {
 	struct elf_function *found = NULL;
@@ -57,13 +60,16 @@ static bool wants(struct elf_object *elf, const char *name)
 	return !err && !nr && has_name(elf, name);
 }
 
-/* A program that does it by hand needs these. A library that has them is more likely an allocator. */
+/*
+ * A program that copies its code without a library needs these. A library that uses them is more
+ * likely an allocator.
+ */
 static bool has_means(struct elf_object *elf)
 {
 	return has_name(elf, ".interp") && wants(elf, "mremap") && wants(elf, "madvise");
 }
 
-/* Most libraries have neither, and are not searched. */
+/* Most libraries use neither, so their bytes are not searched. */
 static bool may_copy(struct elf_object *elf)
 {
 	return has_name(elf, "mremap") || has_name(elf, "madvise");
@@ -74,9 +80,9 @@ static bool may_copy(struct elf_object *elf)
 
 /* ---- calls ---- */
 
-#define CALL_BYTES 5	  /* e8 or e9, and how far away it goes */
+#define CALL_BYTES 5	  /* e8 or e9, and the distance to the target */
 #define ARGUMENT_BYTES 5  /* b9: mov ecx, a constant */
-#define BEFORE_CALL 64	  /* where arguments are loaded */
+#define BEFORE_CALL 64	  /* bytes before a call in which its arguments are loaded */
 #define FLAGS_MAX 8	  /* MREMAP_MAYMOVE, MREMAP_FIXED, MREMAP_DONTUNMAP together */
 
 static int32_t constant_at(const uint8_t *code)
@@ -96,7 +102,7 @@ static bool passes_fixed(const uint8_t *code, size_t call)
 	return false;
 }
 
-/* Code of one segment lies in the file as in memory, as far as the way from one place to another goes. */
+/* Distances between places are the same in the file as in memory, within one segment. */
 static bool calls_in(const uint8_t *code, size_t bytes, uint64_t offset, uint64_t function)
 {
 	for (size_t at = 0; at + CALL_BYTES <= bytes; at++)
@@ -106,7 +112,7 @@ static bool calls_in(const uint8_t *code, size_t bytes, uint64_t offset, uint64_
 	return false;
 }
 
-/* Whether the file moves memory over what is there, by an mremap() of its own: a static program. */
+/* Whether the file moves memory over existing mappings by its own mremap(), as a static program may. */
 static bool moves_over(struct elf_object *elf, const char *mremap_name)
 {
 	struct elf_function *found = NULL;
@@ -140,7 +146,7 @@ static int find_call(struct elf_object *elf, size_t *ret_index)
 
 #define OVERLAP 32 /* longer than any sign */
 
-/* The first row that a block has the bytes of; nr: none. */
+/* The first row whose text is in the block; nr: none. */
 static size_t find_in(const char *block, size_t bytes, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++)
@@ -150,7 +156,7 @@ static size_t find_in(const char *block, size_t bytes, size_t nr)
 	return nr;
 }
 
-/* Of the first nr rows. */
+/* Searches the file for the texts of the first nr rows. */
 static int find_bytes(const struct elf_object *elf, size_t nr, size_t *ret_index)
 {
 	char *block = malloc(BLOCK_BYTES);

@@ -3,8 +3,9 @@
 #define ALLOCSNAP_ELF_TEXT_COPIES_H
 
 /*
- * What only objects have that copy code while it runs, mostly to anonymous memory with huge pages. A
- * breakpoint is copied with it, and in the copy the kernel knows nothing of it: SIGTRAP ends the process.
+ * Signs that an object copies its code at run time, mostly to anonymous memory with huge pages. The
+ * copy includes breakpoints of probes, but the kernel does not know those in the copy: SIGTRAP ends
+ * the process.
  */
 
 #include <stdbool.h>
@@ -13,9 +14,9 @@
 struct elf_object;
 
 enum text_copy_kind {
-	TEXT_COPY_SYMBOL, /* a whole name, defined or wanted */
-	TEXT_COPY_CALL,	  /* a call of that function, which the file defines, with MREMAP_FIXED */
-	TEXT_COPY_BYTES,  /* anywhere in the file */
+	TEXT_COPY_SYMBOL, /* a whole name, defined or referenced */
+	TEXT_COPY_CALL,	  /* a call of that function, defined in the file itself, with MREMAP_FIXED */
+	TEXT_COPY_BYTES,  /* a text anywhere in the file */
 };
 
 struct text_copy {
@@ -28,8 +29,8 @@ extern const struct text_copy text_copies[];
 extern const size_t text_copy_nr;
 
 /*
- * The first that an object has. has_allocator: it defines allocator functions, so that a guess counts, too. 0; -ENOENT,
- * -ENOMEM, -ENOEXEC as from elf_object__find_name().
+ * The first sign in an object. has_allocator: the object defines allocator functions, so that calls
+ * and the guess count, too. 0; -ENOENT, -ENOMEM, -ENOEXEC as from elf_object__find_name().
  */
 int text_copy_find(struct elf_object *elf, bool has_allocator, size_t *ret_index);
 
