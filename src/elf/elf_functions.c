@@ -185,8 +185,8 @@ static uint32_t name_of_section(const struct search *search, const struct elf_ob
 }
 
 /*
- * The number of symbols comes from a GNU hash table only if one is defined. So this prefers the
- * section headers, which list undefined symbols, too.
+ * If no symbol is defined, a GNU hash table yields no symbols, although undefined ones may exist.
+ * So the section headers come first.
  */
 static int load_all_dynamic_symbols(const struct elf_object *obj, struct symbol_table *table)
 {

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_UNWIND_CURSOR_H
 
 /*
- * Reads bytes from at to end, little endian. What lies beyond the end reads as 0 and sets is_cut
- * for good, so that a whole record may be read first and asked about then.
+ * Reads bytes from `at` to `end`, little endian. A read beyond the end gives 0 and sets is_cut for
+ * good, so a caller may read a whole record first and check is_cut afterwards.
  */
 
 #include <stdbool.h>
@@ -28,7 +28,7 @@ static inline void cursor_cut(struct cursor *cursor)
 	cursor->is_cut = true;
 }
 
-/* size <= 8 */
+/* size is at most 8 */
 static inline uint64_t cursor_uint(struct cursor *cursor, size_t size)
 {
 	uint64_t value = 0;
@@ -58,7 +58,7 @@ static inline uint8_t cursor_u8(struct cursor *cursor)
 	return *cursor->at++;
 }
 
-/* Bits beyond 64 are lost; a number without an end takes the rest. */
+/* Drops bits beyond the 64th; an unterminated number consumes the rest. */
 static inline uint64_t cursor_leb(struct cursor *cursor, unsigned int *ret_bits, uint8_t *ret_last)
 {
 	uint64_t value = 0;
@@ -95,7 +95,7 @@ static inline int64_t cursor_sleb(struct cursor *cursor)
 	return (int64_t)value;
 }
 
-/* The next size bytes as a cursor of their own. */
+/* The next size bytes, as a separate cursor. */
 static inline struct cursor cursor_take(struct cursor *cursor, uint64_t size)
 {
 	struct cursor taken = { .at = cursor->at, .end = cursor->at };

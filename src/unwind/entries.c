@@ -58,12 +58,15 @@ bool encoded_pointer(const struct cfi_section *section, struct cursor *cursor, u
 
 struct entry {
 	const uint8_t *begin;
-	struct cursor body;	/* what follows the id */
-	const uint8_t *cie;	/* an FDE's CIE: where it begins */
+	struct cursor body;	/* the bytes after the id */
+	const uint8_t *cie;	/* for an FDE: where its CIE begins */
 	bool is_cie, is_zero;
 };
 
-/* An FDE says where its CIE is: from here back in .eh_frame, from the start in .debug_frame. */
+/*
+ * Reads the id, which locates an FDE's CIE: by the distance back from the id in .eh_frame, by the
+ * offset in the section in .debug_frame.
+ */
 static void read_id(const struct cfi_section *section, struct entry *entry, size_t id_size)
 {
 	size_t here = entry->body.at - section->bytes;
@@ -79,7 +82,7 @@ static void read_id(const struct cfi_section *section, struct entry *entry, size
 	entry->cie = at < section->size ? section->bytes + at : NULL;
 }
 
-/* False at the end. An entry longer than what is left is the last one, and cut. */
+/* Returns false at the end. An entry longer than the section's rest is the last one, and is cut off. */
 static bool next_entry(const struct cfi_section *section, struct cursor *rest, struct entry *entry)
 {
 	size_t id_size = 4;
@@ -142,7 +145,7 @@ static bool read_cie(const struct cfi_section *section, struct entry *entry, str
 		return false;
 	body->at = end + 1;
 	if (version == 4 && (cursor_u8(body) != 8 || cursor_u8(body) != 0))
-		return false; /* sizes of an address and of a segment's number */
+		return false; /* the sizes of an address and of a segment selector */
 	cie->code_align = cursor_uleb(body);
 	cie->data_align = cursor_sleb(body);
 	cie->return_register = version == 1 ? cursor_u8(body) : cursor_uleb(body);
@@ -175,7 +178,7 @@ static int compare_entry(const void *key, const void *item)
 	return (want > have) - (want < have);
 }
 
-/* Mostly the last one. first: the section's own. */
+/* Usually the CIE that was read last. first: index of this section's first CIE. */
 static const struct cie *find_cie(const struct entries *entries, size_t first, const uint8_t *entry)
 {
 	size_t nr = entries->cie_nr - first;
@@ -244,7 +247,7 @@ int entries_add(struct entries *entries, const struct cfi_section *section)
 
 /* ---- order ---- */
 
-/* Of several at one address the first is the one that was read first: sections have their own CIEs. */
+/* Among FDEs at one address the one that was read first comes first: each section has its own CIEs. */
 static int compare_fdes(const void *left, const void *right)
 {
 	const struct fde *a = left, *b = right;

@@ -40,7 +40,7 @@ int unwind_table__vaddr(const struct unwind_table *table, uint64_t offset, uint6
 	return -ENOENT;
 }
 
-/* ---- a table that somebody else made ---- */
+/* ---- checks of a table from elsewhere ---- */
 
 static bool is_rule_sound(const struct unwind_rule *rule)
 {

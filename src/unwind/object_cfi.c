@@ -26,7 +26,10 @@ static int check_cfi_kind(Elf *elf, struct reason *why)
 
 /* ---- segments ---- */
 
-/* The segment numbered *at or a later one that is of a type, and has all flags; *at is behind it. */
+/*
+ * Finds the next segment, from number *at on, that is of a type and has all flags. *at is then the
+ * number after it.
+ */
 static bool next_segment(Elf *elf, size_t *at, uint32_t type, uint32_t flags, GElf_Phdr *ret)
 {
 	size_t nr;
@@ -72,7 +75,7 @@ static int find_text(Elf *elf, struct object_cfi *cfi, struct reason *why)
 	return 0;
 }
 
-/* What the file has from an address to the end of its segment, but no more than max. */
+/* The file's bytes from an address to the end of its segment, at most max. */
 static bool bytes_at(Elf *elf, uint64_t vaddr, uint64_t max, struct cfi_section *ret)
 {
 	GElf_Phdr segment;
@@ -96,7 +99,7 @@ static bool bytes_at(Elf *elf, uint64_t vaddr, uint64_t max, struct cfi_section 
 	return false;
 }
 
-/* ---- PT_GNU_EH_FRAME: a version, three encodings, and where .eh_frame is ---- */
+/* ---- PT_GNU_EH_FRAME: a version, three encodings, and the address of .eh_frame ---- */
 
 #define HEADER_MAX 16
 
@@ -142,7 +145,7 @@ static bool find_section(Elf *elf, const char *name, Elf_Scn **ret, GElf_Shdr *r
 	return false;
 }
 
-/* A few bytes may unpack to very many: how many is asked before. */
+/* Checks the decompressed size first: a few bytes may expand to very many. */
 static bool decompress_section_data(Elf_Scn *scn, const GElf_Shdr *header)
 {
 	GElf_Chdr packed;
@@ -153,7 +156,7 @@ static bool decompress_section_data(Elf_Scn *scn, const GElf_Shdr *header)
 	       elf_compress(scn, 0, 0) >= 0;
 }
 
-/* In a separate debug file .eh_frame is there, but has no bytes. */
+/* A separate debug file has an .eh_frame section without bytes. */
 static bool read_cfi_section(Elf_Scn *scn, const GElf_Shdr *header, struct cfi_section *ret)
 {
 	Elf_Data *data;

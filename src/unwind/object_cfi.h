@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_UNWIND_OBJECT_CFI_H
 #define ALLOCSNAP_UNWIND_OBJECT_CFI_H
 
-/* Where an ELF object has its code, and its call frame information. */
+/* Finds an ELF object's code and its call frame information. */
 
 #include <libelf.h>
 
@@ -13,14 +13,17 @@
 #define CFI_SECTIONS_MAX 2
 
 struct object_cfi {
-	uint64_t text_start, text_end; /* all executable segments, and what lies between them */
+	uint64_t text_start, text_end; /* from the first executable segment to the end of the last one */
 	uint32_t segment_nr;
 	struct unwind_segment segment[UNWIND_SEGMENTS_MAX];
 	uint32_t section_nr;
-	struct cfi_section section[CFI_SECTIONS_MAX]; /* what the earlier one says goes first */
+	struct cfi_section section[CFI_SECTIONS_MAX]; /* an earlier section has priority */
 };
 
-/* Valid as long as elf is; there may be no sections. 0 or a negative errno as unwind_table__from_file() has it. */
+/*
+ * Valid as long as elf is; there may be no sections. 0 or a negative errno as from
+ * unwind_table__from_file().
+ */
 int object_cfi_find(Elf *elf, struct object_cfi *ret, struct reason *why);
 
 #endif

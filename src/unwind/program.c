@@ -128,7 +128,7 @@ static void op_same_value(struct program *program)
 	read_column(program)->kind = COLUMN_SAME;
 }
 
-/* In a register, or a number: neither can be followed. */
+/* The value is in another register, or is a number: the unwinder supports neither. */
 static void op_other(struct program *program)
 {
 	struct column *column = read_column(program);
@@ -191,7 +191,10 @@ static void op_def_cfa_sf(struct program *program)
 	program_set_cfa(program, reg, factored(program, cursor_sleb(&program->code)));
 }
 
-/* These two change a part of what must be a register and an offset. */
+/*
+ * DW_CFA_def_cfa_register and DW_CFA_def_cfa_offset change one part of the CFA, which must be a
+ * register and an offset.
+ */
 static void op_def_cfa_register(struct program *program)
 {
 	program->is_wrong |= program->row.cfa.kind != COLUMN_IS_REGISTER;
@@ -256,7 +259,7 @@ static void (*const operation[0x40])(struct program *program) = {
 
 /* ---- running ---- */
 
-#define LOW_BITS 0x3f /* the operand of the three instructions that have it in their first byte */
+#define LOW_BITS 0x3f /* the operand of the three instructions that keep it in their first byte */
 
 static void run_one(struct program *program)
 {

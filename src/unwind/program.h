@@ -3,8 +3,8 @@
 #define ALLOCSNAP_UNWIND_PROGRAM_H
 
 /*
- * Runs the call frame instructions of a function: a table with a row for each address at which
- * something changes, and a column for each register that an unwinder here needs.
+ * Runs the call frame instructions of a function. The result is a table with a row for each address
+ * at which something changes, and a column for each register that the unwinder needs.
  */
 
 #include "unwind/entries.h"
@@ -13,14 +13,14 @@
 enum { REG_FP = 6, REG_SP = 7, REG_RETURN = 16 };
 
 enum column_kind {
-	COLUMN_UNSAID = 0, /* what the ABI says: kept; the stack pointer is the CFA */
+	COLUMN_UNSAID = 0, /* the ABI's default: unchanged; the stack pointer is the CFA */
 	COLUMN_UNDEFINED,
 	COLUMN_SAME,
 	COLUMN_AT_CFA,		/* saved at CFA + offset */
-	COLUMN_AT_EXPRESSION,	/* saved at the address that an expression gives */
+	COLUMN_AT_EXPRESSION,	/* saved at the address that an expression computes */
 	COLUMN_IS_REGISTER,	/* the CFA only: reg + offset */
 	COLUMN_IS_EXPRESSION,	/* the CFA only */
-	COLUMN_OTHER,		/* of no use to us */
+	COLUMN_OTHER,		/* unsupported */
 };
 
 struct column {
@@ -34,31 +34,34 @@ struct cfi_row {
 	struct column cfa, fp, sp, return_address;
 };
 
-/* Far above what compilers use; a hostile file can't make us run much more than it has. */
-#define REMEMBERED_MAX 32   /* rows on the stack of DW_CFA_remember_state: 1 or 2 */
-#define CIE_PROGRAM_MAX 256 /* bytes: 8; they are run again where functions of two CIEs alternate */
+/* Limits far above what compilers use: a hostile file cannot cost much more time than its size. */
+#define REMEMBERED_MAX 32   /* rows on the stack of DW_CFA_remember_state; compilers use 1 or 2 */
+#define CIE_PROGRAM_MAX 256 /* bytes; compilers use 8. The program runs again whenever functions of two CIEs alternate */
 
 struct program {
 	const struct cie *cie;
 	struct cursor code;
 	uint64_t address;
 	struct cfi_row row, initial;
-	struct column ignored; /* of the registers that nobody asks for */
-	bool is_wrong;	       /* an instruction that makes no sense: the row is not to be trusted */
+	struct column ignored; /* for registers that the unwinder does not need */
+	bool is_wrong;	       /* an instruction is malformed: the row is invalid */
 	bool is_cie_wrong;
 	uint32_t remembered_nr;
 	struct cfi_row remembered[REMEMBERED_MAX];
 };
 
-/* The row that all functions of a CIE begin with. */
+/* Computes the first row of all functions of a CIE. */
 void program_start(struct program *program, const struct cie *cie);
 
-/* program->row holds from an address on (but if is_wrong). 0, or an error that ends the run. */
+/*
+ * Receives program->row, which holds from an address on (unless is_wrong). 0, or an error that ends
+ * the run.
+ */
 typedef int (*program_row_fn)(void *context, const struct program *program, uint64_t from);
 
 /*
- * Adds each row of a function of that CIE, at least one; addresses go up, from its start, and are
- * below `until`. What add() returned last.
+ * Calls add() for each row of a function of that CIE, at least once. Addresses increase from the
+ * function's start and stay below `until`. Returns the last result of add().
  */
 int program_run(struct program *program, const struct fde *fde, uint64_t until, program_row_fn add,
 		void *context);

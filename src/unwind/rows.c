@@ -23,7 +23,7 @@ static bool same_rule(uint32_t id, const void *key, const void *table)
 	return bits_of(rows->rule[id]) == *(const uint64_t *)key;
 }
 
-/* One of each: the last id is kept for what has no place. */
+/* Adds a new rule. The last id is reserved for all rules that exceed the limit. */
 static int add_rule(struct rows *rows, struct unwind_rule rule, uint64_t hash, uint32_t *ret_id)
 {
 	int err;
@@ -56,7 +56,7 @@ static int push_row(struct rows *rows, uint64_t address, uint32_t rule)
 	return array_push(rows, row, UNWIND_ROW(address & UNWIND_PAGE_MASK, rule));
 }
 
-/* The pages up to one, each with a row at its first byte. */
+/* Adds pages up to page_nr, each with a row at its first byte. */
 static int begin_pages(struct rows *rows, uint64_t page_nr)
 {
 	int err = 0;
@@ -106,7 +106,7 @@ int rows_add(struct rows *rows, uint64_t address, struct unwind_rule rule)
 
 /* ---- the table ---- */
 
-/* Room that was made for more is given back; where that fails it stays. */
+/* Shrinks an array to its size; keeps it as it is if that fails. */
 static void *fitted(void *items, size_t nr, size_t size)
 {
 	void *moved = reallocarray(items, nr, size);

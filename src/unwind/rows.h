@@ -10,7 +10,7 @@
 struct rows {
 	uint64_t first_page;
 	uint32_t page_max;
-	uint32_t current; /* id of the rule in force behind the last row */
+	uint32_t current; /* id of the rule in force after the last row */
 	uint32_t *page;
 	size_t page_nr, page_alloc;
 	struct unwind_rule *rule;
@@ -21,12 +21,13 @@ struct rows {
 	uint64_t unsupported_nr;
 };
 
-/* For addresses [start, end), whose pages are no more than UNWIND_PAGES_MAX. 0 or -ENOMEM. */
+/* For addresses [start, end), which span at most UNWIND_PAGES_MAX pages. 0 or -ENOMEM. */
 int rows_begin(struct rows *rows, uint64_t start, uint64_t end);
 
 /*
- * The rule holds from an address on; addresses never go down. A rule beyond UNWIND_RULES_MAX
- * becomes UNWIND_CFA_UNSUPPORTED. 0, -ENOMEM, -E2BIG: more than UNWIND_ROWS_MAX.
+ * Adds a rule that holds from an address on; addresses never decrease. A rule beyond
+ * UNWIND_RULES_MAX becomes UNWIND_CFA_UNSUPPORTED. 0, -ENOMEM, -E2BIG: more than UNWIND_ROWS_MAX
+ * rows.
  */
 int rows_add(struct rows *rows, uint64_t address, struct unwind_rule rule);
 

@@ -12,7 +12,7 @@ static bool fits_in_row(int64_t offset)
 
 /* ---- expressions ---- */
 
-/* reg + offset, or what lies there plus an addend: all that compilers write. */
+/* reg + offset, or the value stored there plus an addend: the only forms that compilers write. */
 struct place {
 	uint64_t reg;
 	int64_t offset;
@@ -65,8 +65,8 @@ static bool is_sp_plus(const struct column *column, int64_t *ret_offset)
 }
 
 /*
- * What linkers write for the PLT: its slots push one word more from a certain byte on, so it is
- * rsp + 8 + ((rip & 15) >= THRESHOLD) * 8.
+ * The expression that linkers write for the PLT. From a certain byte on, a slot has pushed one word
+ * more, so the CFA is rsp + 8 + ((rip & 15) >= THRESHOLD) * 8.
  */
 #define PLT_CFA 8
 #define PLT_THRESHOLD_AT 6
@@ -134,7 +134,10 @@ static bool rule_set_cfa(const struct column *cfa, struct unwind_rule *rule)
 
 /* ---- the frame pointer ---- */
 
-/* Functions whose rule has no place for it are few, and seldom does anybody need it then. */
+/*
+ * A frame pointer that a rule cannot express is lost. Such functions are rare, and their callers
+ * seldom need it.
+ */
 static void set_fp(const struct column *fp, struct unwind_rule *rule)
 {
 	struct place place;
@@ -154,7 +157,7 @@ static void set_fp(const struct column *fp, struct unwind_rule *rule)
 
 /* ---- rows ---- */
 
-/* The stack pointer's own column, where it has one, says what the CFA says. */
+/* The stack pointer's own column, if there is one, must agree with the CFA. */
 static bool sp_is_at(const struct column *sp, int64_t offset)
 {
 	int64_t sp_offset;
@@ -163,7 +166,7 @@ static bool sp_is_at(const struct column *sp, int64_t offset)
 }
 
 /*
- * The C library's function to which the kernel returns from a signal handler: all registers are
+ * The C library's function to which the kernel returns from a signal handler. All registers are
  * saved above its stack pointer.
  */
 static struct unwind_rule rule_of_signal(const struct cfi_row *row)

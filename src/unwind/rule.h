@@ -6,9 +6,9 @@
 #include "shared/unwind_types.h"
 
 /*
- * The rule for where a program stands. UNWIND_CFA_UNSUPPORTED where the CFA is based on another
- * register, an offset is too large, the return address is not below the CFA, or the stack pointer
- * is not the CFA.
+ * The rule for a row. It is UNWIND_CFA_UNSUPPORTED if the CFA is based on another register, an
+ * offset is too large, the return address is not below the CFA, or the stack pointer is not the
+ * CFA.
  */
 struct unwind_rule rule_of(const struct program *program);
 

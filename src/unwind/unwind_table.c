@@ -23,7 +23,7 @@ static int table_add_row(void *context, const struct program *program, uint64_t 
 	return rows_add(context, from, rule_of(program));
 }
 
-/* One function, up to where the next one begins; behind it nothing is known. */
+/* Compiles one function, up to the start of the next one. After its end no rule is known. */
 static int compile_fde(struct compiler *c, const struct fde *fde, uint64_t next)
 {
 	const struct cie *cie = &c->entries.cie[fde->cie];
@@ -123,7 +123,7 @@ out:
 	return err;
 }
 
-/* Takes elf, NULL where it could not be opened. */
+/* Ends elf, which is NULL if it could not be opened. */
 static int compile_and_end(Elf *elf, struct unwind_table **ret, struct reason *why)
 {
 	int err;
@@ -141,7 +141,7 @@ int unwind_table__from_file(int fd, struct unwind_table **ret, struct reason *wh
 	return compile_and_end(elf_begin(fd, ELF_C_READ, NULL), ret, why);
 }
 
-/* libelf's argument is not const, for those who change what they read. */
+/* libelf's argument is not const, because some callers modify the image. */
 int unwind_table__from_memory(const void *image, size_t size, struct unwind_table **ret,
 			      struct reason *why)
 {
