@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is asked of a file to place probes. */
+/* Questions about a file, to place probes. */
 #include <errno.h>
 #include <sys/stat.h>
 
@@ -21,8 +21,9 @@ static uint64_t file_size_or_zero(int fd)
 /* ---- functions ---- */
 
 /*
- * A reader may be taken over by one file and then lie about the next, and a probe in the middle of an
- * instruction would be the end of its target. So who says where probes go has read nothing before.
+ * A hostile file can take over its reader, and the reader then lies about later files. A probe in
+ * the middle of an instruction would crash its target. So only a reader that has read nothing
+ * before decides where probes go.
  */
 
 struct facts_asked {
@@ -55,7 +56,7 @@ static int ask_facts(struct parser *parser, int fd, struct facts_asked *asked, s
 	return ask_file(parser, &question, asked, why);
 }
 
-/* Of the copy, where there can be one: the file itself may be another one when it is read again. */
+/* Asks about a copy, if one can be made: the file itself may change before it is read again. */
 static int ask_new_reader(struct parser *parser, int fd, struct facts_asked *asked,
 			  struct file_copy **copy, struct reason *why)
 {
@@ -98,7 +99,7 @@ int parser__facts(struct parser *parser, int fd, const struct functions_wanted *
 	return parser__facts_and_copy(parser, fd, wanted, ret, NULL, why);
 }
 
-/* ---- where they return ---- */
+/* ---- where functions return ---- */
 
 static int take_returns(struct file_answer *answer, void *ret)
 {
@@ -133,7 +134,7 @@ int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object
 	return err;
 }
 
-/* ---- what is dangerous to probe ---- */
+/* ---- signs that return probes are dangerous ---- */
 
 static int take_switch(struct file_answer *answer, void *ret)
 {
@@ -143,7 +144,10 @@ static int take_switch(struct file_answer *answer, void *ret)
 	return !err && *index >= stack_switch_nr ? -EPROTO : err;
 }
 
-/* That a file has none lets return probes be placed, which would end a target that has: a new reader's, too. */
+/*
+ * If a file has no such sign, return probes are placed. A wrong answer would crash a target that
+ * switches stacks, so a new reader answers this, too.
+ */
 int parser__stack_switch(struct parser *parser, int fd, const char **ret_what)
 {
 	const struct file_question question = {
@@ -160,7 +164,7 @@ int parser__stack_switch(struct parser *parser, int fd, const char **ret_what)
 	return err;
 }
 
-/* ---- what it is like ---- */
+/* ---- properties of a file ---- */
 
 static int take_traits(struct file_answer *answer, void *ret)
 {

@@ -24,12 +24,12 @@ int file_answer__array(struct file_answer *answer, uint64_t nr, size_t size, voi
 		return -EPROTO;
 	array = malloc(nr * size + 1);
 	if (!array)
-		return -EPROTO; /* what is left unread makes the reader useless */
+		return -EPROTO; /* the rest of the answer stays unread, so the reader cannot be used again */
 	*(void **)ret_array = array;
 	return file_answer__bytes(answer, array, nr * size);
 }
 
-/* Nothing that would mean more to us than that this file has no such thing. */
+/* Whether the error only says something about the file. Callers could misunderstand any other error. */
 static bool is_of_file(int err)
 {
 	static const int known[] = { -ENOEXEC, -ENOTSUP, -E2BIG, -ENODATA, -ENOENT, -EISDIR, -EIO };
@@ -56,7 +56,7 @@ static int receive_file_answer(struct parser *parser, const struct file_question
 		return err;
 	head->why[sizeof(head->why) - 1] = '\0';
 	if (head->err == -ENOMEM)
-		return -E2BIG; /* the reader's memory is limited, ours is not short */
+		return -E2BIG; /* the memory of the reader is limited; this process has enough */
 	if (!head->err)
 		err = question->take(&answer, ret);
 	else if (!is_of_file(head->err))

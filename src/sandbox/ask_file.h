@@ -3,16 +3,16 @@
 #define ALLOCSNAP_PARSER_ASK_FILE_H
 
 /*
- * Inside the parser: one question about one file, and an answer that is a struct and then arrays, as
- * long as the struct says. take() reads it, with file_answer__*(), and checks it.
+ * Inside the parser: one question about one file. The answer is a struct followed by arrays, whose
+ * lengths are in the struct. take() reads it with file_answer__*(), and checks it.
  */
 
 #include "sandbox/conversation.h"
 
 struct file_answer {
 	struct parser *parser;
-	int fd; /* of the file */
-	uint64_t left; /* bytes of the message that are not read yet */
+	int fd; /* the file that the question is about */
+	uint64_t left; /* bytes of the message that were not read yet */
 };
 
 struct file_question {
@@ -20,18 +20,21 @@ struct file_question {
 	const void *asked; /* may be NULL */
 	size_t asked_bytes;
 	int fd;
-	uint64_t answer_max; /* bytes behind struct verdict */
-	int (*take)(struct file_answer *answer, void *ret); /* 0; -EPROTO: what it says cannot be */
+	uint64_t answer_max; /* limit for the bytes after struct verdict */
+	int (*take)(struct file_answer *answer, void *ret); /* 0; -EPROTO: the answer is impossible */
 };
 
-/* 0, or as parser.h says of errors: then take() has not run, or has failed and left what it had. */
+/*
+ * 0, or an error as described in parser.h. After an error take() has not run, or it has failed and
+ * left what it had in *ret.
+ */
 int ask_file(struct parser *parser, const struct file_question *question, void *ret,
 	     struct reason *why);
 
-/* The next bytes of the answer. 0 or -errno. */
+/* Reads the next bytes of the answer. 0 or -errno. */
 int file_answer__bytes(struct file_answer *answer, void *to, size_t bytes);
 
-/* A new array of what comes next, which the caller frees; of 0 items too. */
+/* Reads what follows into a new array, which the caller frees, even if it has 0 items. */
 int file_answer__array(struct file_answer *answer, uint64_t nr, size_t size, void *ret_array);
 
 #endif

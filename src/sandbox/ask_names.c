@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "sandbox/conversation.h"
 
-/* An answer as it came: head, then what the pointers lead to. */
+/* An answer in one piece of memory: head, and pointers to the parts after it. */
 struct names {
 	struct names_answer *head;
 	const uint32_t *frames_of;
@@ -33,7 +33,7 @@ static int send_question(struct parser *parser, const struct source_object *obje
 			     has_file ? -1 : object->fd);
 }
 
-/* ---- what came back ---- */
+/* ---- checking the answer ---- */
 
 static bool is_text(const struct names *names, uint32_t at)
 {
@@ -52,7 +52,7 @@ static bool is_frame(const struct names *names, const struct wire_frame *frame)
 	       (frame->lineno || !frame->first_line) && frame->first_line <= INT32_MAX;
 }
 
-/* Whether the answer is as long as it says, answers some questions, and its frames can be used. */
+/* Whether the answer has the length that it claims, answers some questions, and has valid frames. */
 static bool is_sound_answer(const struct names *names, uint32_t bytes, size_t question_nr)
 {
 	const struct names_answer *head = names->head;
@@ -75,7 +75,7 @@ static bool is_sound_answer(const struct names *names, uint32_t bytes, size_t qu
 	return true;
 }
 
-/* A reason, which the reader gives up with. */
+/* Takes the reason for which the reader gives up. */
 static int take_reason(const struct names_answer *head, uint32_t bytes, struct reason *why)
 {
 	const char *text = (const char *)(head + 1);
@@ -84,11 +84,14 @@ static int take_reason(const struct names_answer *head, uint32_t bytes, struct r
 	    !head->text_bytes || text[head->text_bytes - 1])
 		return -EPROTO;
 	if (head->err == -ENOMEM)
-		return -E2BIG; /* the reader's memory is limited, ours is not short */
+		return -E2BIG; /* the memory of the reader is limited; this process has enough */
 	return head->err == -EIO ? reason_set(why, -EIO, "%s", text) : -EPROTO;
 }
 
-/* Reads the answer; the caller frees ret->head. -EIO with a line in *why: the reader says so. */
+/*
+ * Reads the answer; the caller frees ret->head. -EIO with a line in *why: the reader reports an
+ * error.
+ */
 static int receive_names_answer(struct parser *parser, size_t question_nr, struct names *ret, struct reason *why)
 {
 	struct message message;
@@ -102,13 +105,13 @@ static int receive_names_answer(struct parser *parser, size_t question_nr, struc
 		return -EPROTO;
 	ret->head = head = malloc(message.bytes);
 	if (!head)
-		return -EPROTO; /* what is left unread makes the reader useless */
+		return -EPROTO; /* the rest of the answer stays unread, so the reader cannot be used again */
 	err = channel__receive(&parser->channel, head, message.bytes);
 	if (err)
 		return err;
 	if (head->err)
 		return take_reason(head, message.bytes, why);
-	/* So far that the pointers lie in what was received. */
+	/* Before the pointers are set: the tables must be inside the message. */
 	if (head->answer_nr > question_nr || head->frame_nr > question_nr * SYMBOL_INLINE_MAX ||
 	    message.bytes < sizeof(*head) + head->answer_nr * sizeof(uint32_t) +
 				    head->frame_nr * sizeof(struct wire_frame))
@@ -152,7 +155,7 @@ static int know(struct parser *parser, uint32_t object)
 	return err;
 }
 
-/* One question, of as many offsets as it can hold; how many were answered in *ret_nr. */
+/* Asks one question, of at most QUESTION_OFFSETS_MAX offsets. The reader may answer only a part. */
 static int ask_names_of_object(struct parser *parser, const struct source_object *object,
 			       const uint64_t *return_offset, size_t nr, struct names *names, struct reason *why)
 {
@@ -170,7 +173,7 @@ static int ask_names_of_object(struct parser *parser, const struct source_object
 	if (!err)
 		err = receive_names_answer(parser, nr, names, &given_up);
 	if (err == -EIO && *given_up.text)
-		err = 0; /* of the file: the reader is fine */
+		err = 0; /* the file's error: the reader itself still works */
 	err = conversation__end(parser, err, &cpu_ns, why);
 	asked->cpu_ns += cpu_ns;
 	if (err || !*given_up.text)
@@ -200,8 +203,8 @@ int ask_names(void *self, const struct source_object *object, const uint64_t *re
 }
 
 /*
- * What libdw has made of one file cannot be taken out of what the reader knows of others: the reader ends when its
- * channel does, and another one takes the next question.
+ * libdw's data about one file cannot be removed from the reader. So the reader ends when its
+ * channel is closed, and another one takes the next question.
  */
 void forget_names(void *self, uint32_t object)
 {

@@ -4,7 +4,7 @@
 
 #include "symbols/source.h"
 
-/* symbol_source's look_up and forget, by a struct parser. */
+/* symbol_source's look_up and forget; self is a struct parser. */
 void forget_names(void *parser, uint32_t object);
 
 int ask_names(void *parser, const struct source_object *object, const uint64_t *return_offset,

@@ -31,8 +31,9 @@ static int take_table(struct file_answer *answer, void *ret)
 }
 
 /*
- * Tables are kept for later recordings. A reader that one file has taken over must not make those of
- * the next files, or one hostile file would spoil the C library's for good.
+ * Tables are stored for later recordings. A hostile file can take over its reader. If that reader
+ * compiled the tables of later files, the file could spoil the C library's table for good. So each
+ * table gets a reader that has read nothing before.
  */
 static int ask_table_of_file(struct parser *parser, int fd, bool is_image, struct unwind_table **ret,
 			     struct reason *why)

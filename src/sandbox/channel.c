@@ -26,7 +26,7 @@ static int have_patience(const struct channel *channel)
 	return channel->is_too_long ? channel->is_too_long(channel->who) : 0;
 }
 
-/* After a send or receive that failed: 0 to try again. */
+/* Called after a failed send or receive. 0: try again. */
 static int check_channel_retry(const struct channel *channel)
 {
 	if (errno == EINTR)
@@ -36,7 +36,7 @@ static int check_channel_retry(const struct channel *channel)
 	return have_patience(channel);
 }
 
-/* Takes what has been sent from the front of the pieces. */
+/* Removes the bytes that were transferred from the front of the pieces. */
 static void skip_sent_bytes(struct msghdr *msg, size_t sent)
 {
 	while (msg->msg_iovlen && sent >= msg->msg_iov->iov_len) {
@@ -113,7 +113,7 @@ static int receive_message(const struct channel *channel, struct msghdr *msg)
 		}
 		skip_sent_bytes(msg, got);
 		if (msg->msg_iovlen)
-			err = have_patience(channel); /* it may come a byte at a time */
+			err = have_patience(channel); /* the message may come one byte at a time */
 	}
 	return err;
 }
@@ -126,7 +126,7 @@ int channel__receive(const struct channel *channel, void *to, size_t bytes)
 	return receive_message(channel, &msg);
 }
 
-/* Where no descriptor is wanted the kernel closes those that come. */
+/* If the caller wants no descriptor, the kernel closes those that arrive. */
 int channel__head(const struct channel *channel, struct message *ret, int *ret_fd)
 {
 	struct iovec piece = { ret, 1 };
@@ -139,7 +139,7 @@ int channel__head(const struct channel *channel, struct message *ret, int *ret_f
 		msg.msg_control = &control;
 		msg.msg_controllen = sizeof(control);
 	}
-	err = receive_message(channel, &msg); /* one byte: a descriptor comes with the first */
+	err = receive_message(channel, &msg); /* reads one byte: a descriptor comes with the first byte */
 	if (!err && ret_fd && msg.msg_controllen >= sizeof(control.header) &&
 	    control.header.cmsg_type == SCM_RIGHTS)
 		memcpy(ret_fd, CMSG_DATA(&control.header), sizeof(*ret_fd));

@@ -4,7 +4,7 @@
 
 /*
  * Messages (messages.h), and descriptors beside them, over one end of a socket pair. Functions
- * return 0 or a negative errno: -EPIPE where the other end is gone.
+ * return 0 or a negative errno: -EPIPE if the other end is closed.
  */
 
 #include <stdint.h>
@@ -15,8 +15,8 @@
 struct channel {
 	int fd;
 	/*
-	 * Asked each CHANNEL_SLICE_MS that nothing moves, and where only a part has: 0 to go on
-	 * waiting. NULL: wait for ever.
+	 * Called after each CHANNEL_SLICE_MS in which nothing was transferred, and after each
+	 * partial transfer. 0: keep waiting. NULL: wait forever.
 	 */
 	int (*is_too_long)(void *who);
 	void *who;
@@ -25,17 +25,17 @@ struct channel {
 #define CHANNEL_SLICE_MS 100
 #define CHANNEL_PIECES_MAX 6
 
-/* Both ends, closed on exec; waiting at ret_end[0] is in slices. */
+/* Opens both ends, close-on-exec. A wait at ret_end[0] is divided into slices. */
 int channel__pair(int ret_end[2]);
 
-/* A message of these pieces; fd goes with it, unless it is -1. */
+/* Sends a message of these pieces, together with fd, unless that is -1. */
 int channel__send(const struct channel *channel, uint32_t kind, const struct iovec *piece,
 		  int piece_nr, int fd);
 
-/* Begins a message: its head, and the descriptor that came with it (-1: none; NULL: not wanted). */
+/* Receives the head of a message, and the descriptor that came with it (-1: none; NULL: not wanted). */
 int channel__head(const struct channel *channel, struct message *ret, int *ret_fd);
 
-/* The next bytes of it. */
+/* Receives the next bytes of the message. */
 int channel__receive(const struct channel *channel, void *to, size_t bytes);
 
 #endif

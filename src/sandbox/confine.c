@@ -23,9 +23,9 @@
 #include "base/child.h"
 
 #define NOBODY 65534
-#define OWN_USERS 0xa11c0000u /* with a PID added: between any that adduser, systemd or a domain gives out, and -2 */
+#define OWN_USERS 0xa11c0000u /* plus a PID: outside of the ranges that adduser, systemd and domains use, and not -2 */
 
-/* ---- who it is ---- */
+/* ---- the user ---- */
 
 #define TO_CHANGE_USER (CAPABILITY(CAP_SETUID) | CAPABILITY(CAP_SETGID))
 
@@ -35,9 +35,10 @@ static int become(uint32_t id)
 }
 
 /*
- * A user of its own: daemons run as nobody, and each could end or trace this process. A user namespace may
- * have no such user (EINVAL). Root without these capabilities, in a container or a service, stays root:
- * without capabilities, and without files.
+ * Changes to a user that no other process has. Daemons run as nobody, and each of them could kill
+ * or trace this process. A user namespace may not have the user (EINVAL): then this becomes nobody.
+ * Root without these capabilities, in a container or a service, stays root: without capabilities,
+ * and without files.
  */
 static int drop_user(void)
 {
@@ -65,16 +66,19 @@ int confine_drop_rights(int fd)
 	return err;
 }
 
-/* ---- what it may do ---- */
+/* ---- limits and system calls ---- */
 
-/* A sanitizer's shadow memory is far above any limit. */
+/* A sanitizer's shadow memory exceeds any limit. */
 #if defined(__SANITIZE_ADDRESS__)
 #define HAS_SHADOW 1
 #else
 #define HAS_SHADOW 0
 #endif
 
-/* What there is already, of the program that was forked: it may be somebody else's, with much. */
+/*
+ * The memory that this process had before: the program that forked may be an embedding one, with
+ * much data.
+ */
 static uint64_t data_bytes(void)
 {
 	unsigned long long data_pages = 0;
@@ -107,7 +111,7 @@ static int limit_resources(uint64_t memory_bytes)
 
 		if (getrlimit(limits[i].what, &limit))
 			return -errno;
-		/* A lower one is somebody's wish, and can't be raised by nobody. */
+		/* A lower limit was set on purpose, and raising it needs privileges. */
 		if (limit.rlim_max > limits[i].most)
 			limit.rlim_max = limits[i].most;
 		limit.rlim_cur = limit.rlim_max;
@@ -119,12 +123,12 @@ static int limit_resources(uint64_t memory_bytes)
 
 enum condition {
 	ALWAYS,
-	EQUALS,	 /* an argument is the value */
-	WITHOUT, /* an argument has none of these bits */
-	NEVER_WITH, /* the call is refused where an argument has one of them, whatever rows follow */
+	EQUALS,	 /* allowed if the argument is the value */
+	WITHOUT, /* allowed if the argument has none of these bits */
+	NEVER_WITH, /* refused if the argument has one of these bits, even if a later row allows the call */
 };
 
-/* What is in the list is allowed. A call may have several rows. */
+/* The allowed system calls. A call may have several rows. */
 static const struct allowed {
 	int call;
 	enum condition condition;
@@ -137,7 +141,7 @@ static const struct allowed {
 	{ __NR_fcntl, EQUALS, 1, F_DUPFD_CLOEXEC },
 	{ __NR_fcntl, EQUALS, 1, F_GETFD },
 	{ __NR_fcntl, EQUALS, 1, F_GETFL },
-	{ __NR_mmap, NEVER_WITH, 3, MAP_SHARED | MAP_GROWSDOWN }, /* RLIMIT_DATA does not see those */
+	{ __NR_mmap, NEVER_WITH, 3, MAP_SHARED | MAP_GROWSDOWN }, /* RLIMIT_DATA does not count such mappings */
 	{ __NR_mmap, WITHOUT, 2, PROT_EXEC },
 	{ __NR_mprotect, WITHOUT, 2, PROT_EXEC },
 	{ __NR_munmap }, { __NR_mremap }, { __NR_brk }, { __NR_madvise },
@@ -162,9 +166,12 @@ static const struct allowed {
 #define RETURN(what) BPF_STMT(BPF_RET | BPF_K, (what))
 #define REFUSE (SECCOMP_RET_ERRNO | EPERM)
 #define CALL_NUMBER offsetof(struct seccomp_data, nr)
-#define ARGUMENT(i) (offsetof(struct seccomp_data, args) + 8 * (i)) /* its low half: little-endian */
+#define ARGUMENT(i) (offsetof(struct seccomp_data, args) + 8 * (i)) /* the low half of the argument: little-endian */
 
-/* The call's number is loaded; so it is behind the row, where that does not allow. */
+/*
+ * The steps of one row. The call's number is loaded before them, and also after them if the row
+ * does not decide.
+ */
 static size_t filter_add_call(struct sock_filter *step, const struct allowed *row)
 {
 	const struct sock_filter always[] = {
@@ -203,9 +210,9 @@ static int filter_calls(void)
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) ? -errno : 0;
 }
 
-#define LANDLOCK_ALL ((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1) /* of its first version */
+#define LANDLOCK_ALL ((LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1) /* all access rights of Landlock's first version */
 
-/* A second lock behind the filter, where the kernel has it: no path leads anywhere. */
+/* A second lock besides the filter, if the kernel has Landlock: no path can be opened. */
 static void close_file_systems(void)
 {
 	const struct landlock_ruleset_attr nothing = { .handled_access_fs = LANDLOCK_ALL };
@@ -224,7 +231,7 @@ int confine_to_reading(uint64_t memory_bytes, int parent)
 	if (!err && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
 		err = -errno;
 	if (!err && getppid() != parent)
-		err = -ESRCH; /* it has ended before */
+		err = -ESRCH; /* the parent has ended before prctl() */
 	close_file_systems();
 	return err ?: filter_calls();
 }

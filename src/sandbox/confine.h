@@ -3,8 +3,9 @@
 #define ALLOCSNAP_PARSER_CONFINE_H
 
 /*
- * What a process gives up before it reads what others have written. Both are for a process that has
- * just been forked, and can't be undone. 0 or a negative errno: then it must not go on.
+ * Steps by which a process gives up its rights before it reads untrusted data. Both are for a
+ * process that was just forked, and cannot be undone. 0 or a negative errno: then the process must
+ * exit.
  */
 
 #include <stdint.h>
@@ -14,16 +15,16 @@
 #define CONFINED_FD CHILD_FD
 
 /*
- * Keeps no descriptor but fd, as CONFINED_FD; heeds no signal that can be ignored; becomes a user
- * that no other process is, without groups, where it is root and may (CAP_SETUID, CAP_SETGID); gives up all capabilities, for good; is
- * closed to debuggers and core files.
+ * Closes all descriptors except fd, which becomes CONFINED_FD. Ignores all signals that can be
+ * ignored. As root with CAP_SETUID and CAP_SETGID, becomes a user that no other process has,
+ * without groups. Gives up all capabilities, for good. Prevents debuggers and core files.
  */
 int confine_drop_rights(int fd);
 
 /*
- * No more memory than this besides what it has (0: any), no files, no processes, and no system call but those that
- * reading, allocating memory and using the sockets that are there take (the list in confine.c): the
- * others fail with EPERM. Ends with its parent.
+ * Limits the memory to this much more than the process has (0: no limit). Allows no files, no
+ * processes, and only the system calls for reading, allocating memory and using existing sockets
+ * (the list is in confine.c): others fail with EPERM. The process ends with its parent.
  */
 int confine_to_reading(uint64_t memory_bytes, int parent);
 

@@ -11,15 +11,15 @@
 #include <unistd.h>
 
 #define SECOND_NS 1000000000ull
-#define START_NS (10 * SECOND_NS) /* a reader that is not ready by then never will be */
-#define WAIT_FACTOR 5		  /* of waiting for processor time: the machine may be busy */
-#define IDLE_NS (5 * SECOND_NS)   /* of waiting for nothing that could come */
-#define FAILURES_MAX 6		  /* that count: 2^6 times less time */
+#define START_NS (10 * SECOND_NS) /* a reader that is not ready after this time never will be */
+#define WAIT_FACTOR 5		  /* waiting time per processor time: the machine may be busy */
+#define IDLE_NS (5 * SECOND_NS)   /* limit for the time in which the reader sleeps or is stopped */
+#define FAILURES_MAX 6		  /* more failures do not count; each one halves the time: 2^6 times less */
 #define SLICE_NS (CHANNEL_SLICE_MS * 1000000ull)
 
-/* ---- what the reader has used ---- */
+/* ---- what the reader uses ---- */
 
-/* 0 where it is gone. */
+/* 0 if the process has ended. */
 static uint64_t cpu_ns_of(pid_t pid)
 {
 	struct timespec used;
@@ -30,7 +30,7 @@ static uint64_t cpu_ns_of(pid_t pid)
 	return used.tv_sec * SECOND_NS + used.tv_nsec;
 }
 
-/* A line of /proc/PID/status, in bytes; 0 where it is gone. */
+/* The value of a line of /proc/PID/status, in bytes; 0 if the process has ended. */
 static uint64_t memory_of(pid_t pid, const char *name)
 {
 	char path[64], line[256];
@@ -55,7 +55,10 @@ static uint64_t conversation_now_ns(void)
 	return now.tv_sec * SECOND_NS + now.tv_nsec;
 }
 
-/* Who reads files computes, or waits for a disk. This one sleeps, or somebody has stopped it. */
+/*
+ * A reader that works is running, or waits for a disk. An idle one sleeps, or another process has
+ * stopped it.
+ */
 static bool is_idle(pid_t pid)
 {
 	char path[64], state = '\0';
@@ -71,7 +74,7 @@ static bool is_idle(pid_t pid)
 	return state == 'S' || state == 'T' || state == 't';
 }
 
-/* If we have been stopped for a while, that is not its fault. */
+/* Limits a step: if this process was stopped for a while, that does not count as the reader's time. */
 static void parser_count_waiting(struct parser *parser)
 {
 	uint64_t now = conversation_now_ns(), step = now - parser->looked_at_ns;
@@ -110,10 +113,11 @@ static void begin_waiting(struct parser *parser, uint64_t cpu_ns_left, uint64_t 
 }
 
 /*
- * All the while that a reader is waited for, nothing else is done. So each that fails leaves the next
- * one half of its time; a minute makes up for one. So do many that don't, if they take long together.
+ * The recording does nothing else while it waits for a reader. So each failure halves the time of
+ * the next questions; a minute makes up for one failure. Questions that succeed, but take long
+ * together, count as a failure, too.
  */
-static uint64_t charge_cpu_share(struct parser *parser, uint64_t cpu_ns)
+static uint64_t allow_cpu_ns(struct parser *parser, uint64_t cpu_ns)
 {
 	uint64_t minutes = (conversation_now_ns() - parser->failed_at_ns) / (60 * SECOND_NS);
 
@@ -142,7 +146,7 @@ static void count_reading(struct parser *parser, uint64_t cpu_ns)
 
 /* ---- readers ---- */
 
-/* If memory runs short, it is the one to go, and not the recording. */
+/* If memory runs short, the kernel should kill the reader and not the recording. */
 static void offer_to_oom_killer(pid_t pid)
 {
 	char path[64];
@@ -163,7 +167,7 @@ static void parser_close_channel(struct parser *parser)
 	parser->channel.fd = -1;
 }
 
-/* How the last one ended in *ret_status, -1: there was none. */
+/* Starts another reader. *ret_status is the exit status of the last one, -1: there was none. */
 static int renew(struct parser *parser, int *ret_status)
 {
 	struct message ready;
@@ -191,7 +195,10 @@ static int renew(struct parser *parser, int *ret_status)
 	return err;
 }
 
-/* It has nothing to say before it is asked: then it is gone, or not what it should be. */
+/*
+ * A reader sends nothing before it is asked. If there is something to read, the reader has ended or
+ * is broken.
+ */
 static bool is_reader_usable(const struct parser *parser)
 {
 	struct pollfd end = { .fd = parser->channel.fd, .events = POLLIN };
@@ -211,7 +218,7 @@ int conversation__begin(struct parser *parser, const char *object_path, uint64_t
 				  strerror(-err));
 	parser->has_read = true;
 	parser->object_path = object_path;
-	begin_waiting(parser, charge_cpu_share(parser, cpu_ns_left), cpu_ns_of(parser->reader));
+	begin_waiting(parser, allow_cpu_ns(parser, cpu_ns_left), cpu_ns_of(parser->reader));
 	parser->rss_at_start = memory_of(parser->reader, "VmHWM");
 	parser->wants = 0;
 	return 0;
@@ -234,7 +241,10 @@ static int candidate_in(const struct parser *parser, size_t at, const struct deb
 				     parser->object_path, want);
 }
 
-/* Of those that there are: whether it is right is for who asked, and then asks for the next. */
+/*
+ * Opens candidate number want->nr. The reader checks whether it is the right file, and else asks
+ * for the next one.
+ */
 static int find_candidate(const struct parser *parser, const struct debug_want *want)
 {
 	uint32_t nr = 0;
@@ -250,7 +260,7 @@ static int find_candidate(const struct parser *parser, const struct debug_want *
 	return -1;
 }
 
-/* Each candidate may be wanted, and one more each time. */
+/* The reader may ask for each candidate, and once more for the end of the candidates. */
 static bool may_want(struct parser *parser)
 {
 	return parser->wants++ < WANTS_MAX * (parser->options.debug_dir_nr + 1);
@@ -293,7 +303,7 @@ int conversation__answer(struct parser *parser, enum message_kind kind, uint32_t
 	return err;
 }
 
-/* ---- what came of it ---- */
+/* ---- the result ---- */
 
 static int describe_end(const struct parser *parser, int err, int status, struct reason *why)
 {
@@ -311,8 +321,8 @@ static int describe_end(const struct parser *parser, int err, int status, struct
 }
 
 /*
- * Memory that could not be had makes libdw give up without a word. So a reader that has come near its
- * limit with one question counts as one that has reached it.
+ * libdw gives up silently when it cannot allocate memory. So a reader that comes close to its limit
+ * with one question counts as one that has reached it.
  */
 static int check_memory(struct parser *parser)
 {

@@ -3,8 +3,9 @@
 #define ALLOCSNAP_PARSER_SERVE_H
 
 /*
- * In the process without privileges: answers questions (messages.h) until who asks is gone. What
- * it reads may make it do anything; so nothing that it says is believed unchecked.
+ * Runs in the process without privileges: answers questions (messages.h) until the other end is
+ * closed. The files that it reads can take this process over, so the other end trusts no answer
+ * unchecked.
  */
 void serve(int fd);
 

@@ -15,7 +15,7 @@
 #include "sandbox/serve_private.h"
 #include "unwind/unwind_table.h"
 
-/* piece[0] is for the head; with an err there is nothing else. */
+/* piece[0] is reserved for the head; with an err only the head is sent. */
 static int send_answer(const struct channel *channel, enum message_kind kind, int err,
 		       const struct reason *why, struct iovec *piece, int piece_nr)
 {

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_PARSER_SERVE_PRIVATE_H
 #define ALLOCSNAP_PARSER_SERVE_PRIVATE_H
 
-/* Inside the reader: each answers a question whose head has been received. 0: go on. */
+/* Inside the reader: each function answers a question whose head was received. 0: continue. */
 
 struct channel;
 struct direct;

@@ -15,7 +15,7 @@
 #include "sandbox/channel.h"
 #include "sandbox/confine.h"
 
-#define PATIENCE_SLICES (10000 / CHANNEL_SLICE_MS) /* it has little to do */
+#define PATIENCE_SLICES (10000 / CHANNEL_SLICE_MS) /* the spawner has little to do */
 
 struct renewed {
 	int32_t pid; /* or a negative errno */
@@ -36,7 +36,7 @@ static __attribute__((noreturn)) void be_reader(int fd, read_fn read, uint64_t m
 	_exit(0);
 }
 
-/* If it has ended before, how is still to be had. */
+/* If the reader has ended before, its exit status is still available. */
 static void end_reader(pid_t reader, int *ret_status)
 {
 	if (reader <= 0)
@@ -72,7 +72,7 @@ static __attribute__((noreturn)) void be_spawner(int fd, read_fn read, uint64_t 
 	_exit(0);
 }
 
-/* ---- in the recording ---- */
+/* ---- in the recording process ---- */
 
 int spawner__start(struct spawner *spawner, read_fn read, uint64_t memory_bytes)
 {
@@ -116,8 +116,9 @@ static int receive_renewed(const struct channel *orders, struct renewed *ret)
 }
 
 /*
- * The answer that was given up last time must not pass for this one's: it has another process. While
- * there is none (somebody has stopped the spawner) that is a short wait for each file.
+ * Receives the late answer to an earlier order, which names another process and must not pass for
+ * the answer to the next order. If there is none yet (another process has stopped the spawner),
+ * this costs a short wait for each file.
  */
 static int catch_up(struct spawner *spawner)
 {
@@ -161,6 +162,6 @@ void spawner__stop(struct spawner *spawner)
 	if (spawner->end_fd >= 0)
 		close(spawner->end_fd);
 	spawner->fd = spawner->end_fd = -1;
-	kill(spawner->pid, SIGCONT); /* if somebody has stopped it */
+	kill(spawner->pid, SIGCONT); /* in case another process has stopped it */
 	waitpid(spawner->pid, NULL, 0);
 }

@@ -3,40 +3,40 @@
 #define ALLOCSNAP_PARSER_SPAWNER_H
 
 /*
- * Where the process that reads files comes from, the first and each that replaces one. It cannot be
- * forked off when it is wanted: by then the recording has threads, and BPF maps in its memory. So
- * a small process is, before all that; it reads nothing but orders, and forks the readers.
+ * The process that forks the readers: the first one, and each replacement. The recording process cannot
+ * fork a reader when it needs one: by then it has threads, and BPF maps in its memory. So it forks
+ * this small process before all that. The spawner reads nothing but orders, and forks the readers.
  *
- *	recording (root) ── order ──► spawner (no rights) ── fork ──► reader (confined)
- *	        └──────────────────── questions, descriptors ─────────┘
+ * 	recording (root) ── order ──► spawner (no rights) ── fork ──► reader (confined)
+ * 	        └──────────────────── questions, descriptors ─────────┘
  *
- * It ends when the recording does, and the reader with it.
+ * The spawner ends when the recording process does, and the reader with it.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What a reader does; ends with its process when it returns. */
+/* A reader's work; the reader exits when it returns. */
 typedef void (*read_fn)(int fd);
 
 struct spawner {
 	pid_t pid;
 	int fd; /* -1: there is none */
-	int end_fd; /* readable when it has ended; -1: likewise */
-	bool owes_answer; /* to an order that was waited for in vain */
+	int end_fd; /* readable when the spawner has ended; -1: there is none */
+	bool owes_answer; /* an order whose answer did not come in time */
 };
 
 /* 0 or a negative errno. */
 int spawner__start(struct spawner *spawner, read_fn read, uint64_t memory_bytes);
 
 /*
- * Ends the reader that there is and forks another one, that has `fd` of ours as its channel. How the
- * last one ended (as from waitpid(); -1: there was none) in *ret_status. 0 or a negative errno.
+ * Ends the current reader and forks another one, with fd as its channel. *ret_status is the exit
+ * status of the last one (as from waitpid(); -1: there was none). 0 or a negative errno.
  */
 int spawner__renew(struct spawner *spawner, int fd, pid_t *ret_pid, int *ret_status);
 
-/* Ends both. */
+/* Ends the spawner and its reader. */
 void spawner__stop(struct spawner *spawner);
 
 #endif

@@ -6,7 +6,7 @@
  * Names for the frames of snapshots that were recorded without, from the files that are here: an
  * object is read where one with the recorded build-id lies at its path, or below a directory of debug
  * files. Snapshots come from anywhere, and so do the files: what a path leads to is opened only if it
- * is a regular file, and ELF and DWARF are read by a process without privileges (parser/parser.h).
+ * is a regular file, and ELF and DWARF are read by a process without privileges (sandbox/parser.h).
  */
 
 #include <stdbool.h>

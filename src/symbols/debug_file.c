@@ -19,7 +19,7 @@ static bool climbs(const char *path)
 	return false;
 }
 
-/* O_NONBLOCK: a FIFO must not hold us up until we have seen that it is one. */
+/* O_NONBLOCK: opening a FIFO must not block before fstat() has shown what it is. */
 static int open_regular_debug_file(int root_fd, const char *path)
 {
 	struct stat st;
@@ -136,9 +136,9 @@ int debug_file__candidate(int root_fd, const char *object_path, const struct deb
 	return -1;
 }
 
-/* ---- what is wanted, and whether it was found ---- */
+/* ---- finding and checking ---- */
 
-/* One that is not right does not hide the next one, which lies in another directory. */
+/* A candidate that fails the check does not hide the next one, which is in another directory. */
 static int open_debug_candidate(const struct debug_opener *opener, const char *path, struct debug_want *want,
 				uint32_t checksum)
 {

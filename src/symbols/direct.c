@@ -13,9 +13,9 @@
 #include "symbols/names.h"
 #include "symbols/object.h"
 
-/* What a raw name reads as; each is worked out once and keeps its address. */
+/* A name and its readable form. Each name is converted once, and the text keeps its address. */
 struct name {
-	const char *directory; /* of a source file; the DWARF's string, NULL for a function */
+	const char *directory; /* of a source file, a string in the DWARF; NULL for a function */
 	char *raw, *readable;
 	bool is_function;
 };
@@ -86,7 +86,7 @@ static int add_name(struct direct *direct, const struct name *key, uint64_t hash
 	return 0;
 }
 
-/* The readable form in *ret, or NULL there if there is no name. 0 or -ENOMEM. */
+/* Stores the readable form in *ret, or NULL if there is no name. 0 or -ENOMEM. */
 static int read_name(struct direct *direct, const struct name *key, const char **ret)
 {
 	uint64_t hash;
@@ -181,7 +181,7 @@ int direct__look_up(void *self, const struct source_object *object, const uint64
 	for (size_t i = 0; i < nr && !err; i++) {
 		job.return_offset = return_offset[i];
 		if (!guard_run(run, &job)) {
-			/* What libdw made of it is lost with it. */
+			/* libdw's state for the object is lost, too. */
 			job.direct->object[object->id] = NULL;
 			return reason_set(why, -EIO, "it was cut short while it was being read");
 		}

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_SYMBOLS_DIRECT_H
 
 /*
- * Objects read in the process that calls: what libdw makes of a hostile file happens here. So a
- * process with privileges leaves it to one that has none (parser/parser.h).
+ * Reads objects in the calling process. A hostile file can exploit libdw there, so a process with
+ * privileges leaves the reading to a process that has none (sandbox/parser.h).
  */
 
 #include "symbols/source.h"
@@ -12,7 +12,7 @@
 struct direct;
 struct debug_opener;
 
-/* NULL and errno ENOMEM on failure. opener must outlive it. */
+/* NULL and errno ENOMEM on failure. opener must outlive the source. */
 struct direct *direct__new(const struct debug_opener *opener);
 void direct__free(struct direct *direct);
 

@@ -5,12 +5,11 @@
 #include <stdbool.h>
 
 /*
- * libdw maps the files it reads. One that somebody cuts short meanwhile (`cp new.so old.so`) is
- * SIGBUS at the next touch, which must cost names and not a recording.
- *
- * Runs work(job). False if it was cut off by SIGBUS: then whatever it was about to change is in
- * no known state, and what it held is lost. SIGBUS is caught for that time only, for the whole
- * process: not for programs with other threads that expect it.
+ * libdw maps the files that it reads. If another process truncates such a file meanwhile (`cp
+ * new.so old.so`), the next access causes SIGBUS. That must cost names, not the recording.
+ * Runs work(job). Returns false if SIGBUS interrupted it: then the data that it was changing are in
+ * an unknown state, and its memory is leaked. SIGBUS is caught only during the call, but for the
+ * whole process: do not use this in a program whose other threads expect SIGBUS.
  */
 bool guard_run(void (*work)(void *job), void *job);
 

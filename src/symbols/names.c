@@ -9,7 +9,7 @@
 
 #include "symbols/symbols.h"
 
-#define READABLE_MAX (1 << 16) /* a name that reads longer stays mangled */
+#define READABLE_MAX (1 << 16) /* a longer readable name stays mangled */
 #define D_NAME_MAX 4096
 #define D_REFERENCES_MAX 32
 
@@ -20,10 +20,10 @@ static const char *const clone_word[] = {
 /* ---- demangling ---- */
 
 /*
- * Names refer back to parts of themselves, so that 300 bytes can stand for terabytes of text.
- * The demangler hands its text over piece by piece; too much of it, and we jump out. (It has
- * nothing on the heap then but, in Rust, one decoded identifier.) libiberty's own limit on
- * recursion stays on.
+ * Names refer back to parts of themselves, so that 300 bytes can stand for terabytes of text. The
+ * demangler passes its text on piece by piece; if the text gets too long, append_text() jumps out.
+ * (At that time the demangler has nothing on the heap, except one decoded identifier in Rust.)
+ * libiberty's own limit on recursion stays enabled.
  */
 struct readable {
 	char *text; /* READABLE_MAX + 1 bytes */
@@ -52,7 +52,7 @@ static bool demangle(struct readable *readable, demangle_fn demangle, const char
 	return demangle(name, DMGL_PARAMS | DMGL_ANSI, append_text, readable) && readable->len;
 }
 
-/* Rust before C++: a legacy Rust name is a C++ name too, but for its hash. */
+/* Tries Rust before C++: a legacy Rust name is a valid C++ name, too, except for its hash. */
 static char *demangle_rust_or_cxx(const char *name)
 {
 	struct readable readable = { .text = malloc(READABLE_MAX + 1) };
@@ -69,7 +69,7 @@ static char *demangle_rust_or_cxx(const char *name)
 	return text;
 }
 
-/* The demangler of D hands nothing over and has no limits, so its names get ours; Q refers back. */
+/* The demangler of D has no callback and no limits, so its names get a limit here; Q refers back. */
 static char *demangle_d(const char *name)
 {
 	size_t references = 0, len = 0;
@@ -109,7 +109,7 @@ static size_t number_len(const char *text)
 	return len > 1 ? len : 0;
 }
 
-/* Whether the text is nothing but ".word" and ".word.number", one after another. */
+/* Whether the text consists only of ".word" and ".word.number", one after another. */
 static bool is_clone_suffix(const char *text)
 {
 	while (*text == '.') {
@@ -148,7 +148,7 @@ char *function_name(const char *raw)
 
 /* ---- sources ---- */
 
-/* Appends path to end, without what does not matter; returns the new end. */
+/* Appends path to end without "./" and doubled slashes; returns the new end. */
 static char *append_path(char *end, const char *path)
 {
 	while (*path) {
@@ -165,8 +165,9 @@ static char *append_path(char *end, const char *path)
 }
 
 /*
- * A relative directory (a build with -ffile-prefix-map=…=.) may stand before the name already:
- * libdw puts the directory of its file table there, and that of index 0 is this one.
+ * Whether the name needs the directory before it. A relative directory (a build with
+ * -ffile-prefix-map=…=.) may be there already: libdw prepends the directory from its file table,
+ * and the directory of index 0 is this one.
  */
 static bool is_below(const char *directory, const char *raw)
 {

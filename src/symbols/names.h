@@ -3,21 +3,21 @@
 #define ALLOCSNAP_SYMBOLS_NAMES_H
 
 /*
- * Names as compilers and linkers write them → names for people. The caller frees them; NULL: no
- * memory.
+ * Converts names from compilers and linkers into readable names. The caller frees them; NULL: out
+ * of memory.
  */
 
 /*
- * A function: without a symbol version ("@@GLIBC_2.2.5") and without what the compiler appends
- * to its copies (".cold", ".constprop.0", ".isra.1"), so that all parts of one function have
- * one name whether or not there is debug information, then demangled.
+ * The readable name of a function. It drops the symbol version ("@@GLIBC_2.2.5") and the suffixes
+ * of the compiler's copies (".cold", ".constprop.0", ".isra.1"), then demangles. So all parts of
+ * one function have the same name, with or without debug information.
  */
 char *function_name(const char *raw);
 
 /*
- * A source file, below the directory where the compiler ran (NULL: not known) if it is relative
- * to that: "./" and doubled slashes go. ".." stays, for what it leads to depends on symbolic
- * links of the machine that compiled.
+ * The readable name of a source file. A relative name is put below the directory where the compiler
+ * ran (NULL: not known). "./" and doubled slashes are dropped. ".." stays, because its meaning
+ * depends on symbolic links of the machine that compiled.
  */
 char *source_name(const char *directory, const char *raw);
 

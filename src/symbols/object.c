@@ -22,10 +22,10 @@ struct object {
 	char *path;
 	const struct debug_opener *opener;
 
-	Dwfl *dwfl; /* NULL: no ELF, no names */
+	Dwfl *dwfl; /* NULL: no ELF file, no names */
 	Dwfl_Module *module;
 	Elf *elf;
-	GElf_Addr bias; /* the module's addresses − those of the file */
+	GElf_Addr bias; /* the module's addresses − the file's addresses */
 	struct segment *segment; /* the executable ones */
 	size_t segment_nr, segment_alloc;
 
@@ -33,14 +33,14 @@ struct object {
 	struct symtab symtab;
 	struct units *units; /* NULL: no DWARF */
 	GElf_Addr dwarf_bias;
-	Dwarf *shared; /* what the DWARF shares with others (dwz) */
+	Dwarf *shared; /* the DWARF's shared part (dwz) */
 	int shared_fd;
 };
 
 /*
- * libdwfl asks for a debug file with the object's own .gnu_debuglink, and for the file shared
- * between debug files with the name that the DWARF gives it. The latter we open ourselves
- * (load_shared), because the id to check it by is not known here.
+ * libdwfl asks for a debug file by the object's own .gnu_debuglink, and for the shared part of
+ * debug files by the name in the DWARF. load_shared() opens the shared part instead, because the id
+ * to check it by is not known here.
  */
 static int find_debug_file(Dwfl_Module *, void **userdata, const char *, Dwarf_Addr, const char *,
 			   const char *link, GElf_Word, char **)
@@ -65,7 +65,7 @@ static const Dwfl_Callbacks callbacks = {
 	.section_address = dwfl_offline_section_address,
 };
 
-/* libdwfl would also unpack compressed files, relocate object files and read archives. */
+/* Without this check libdwfl would also decompress files, relocate object files and read archives. */
 static bool is_program_or_library(int fd)
 {
 	Elf64_Ehdr header; /* e_ident and e_type are the same in Elf32_Ehdr */
@@ -131,7 +131,7 @@ static int open_module(struct object *object, int fd)
 	return read_segments(object);
 }
 
-/* What a section says that it unpacks to; 0: it is not compressed. */
+/* The decompressed size that a section claims; 0: it is not compressed. */
 static uint64_t unpacked_bytes(Elf *elf, Elf_Scn *section)
 {
 	GElf_Shdr header;
@@ -211,8 +211,8 @@ void object__close(struct object *object)
 }
 
 /*
- * False if the DWARF needs a shared file that we do not have. libdw would then look for it by
- * the name in the DWARF as soon as a die refers to it; so such a DWARF is not used at all.
+ * Returns false if the DWARF needs a shared file that is not available. libdw would search for it
+ * by the name in the DWARF as soon as a die refers to it, so such a DWARF is not used at all.
  */
 static bool load_shared(struct object *object, Dwarf *dwarf)
 {
@@ -248,7 +248,7 @@ static int load_debug_info(struct object *object)
 	return object->units ? 0 : -errno;
 }
 
-/* The address of the call in the file, from the file offset that it has in memory's mapping. */
+/* The address of the call in the file, from the file offset of its return address. */
 static bool call_address(const struct object *object, uint64_t return_offset, uint64_t *ret)
 {
 	uint64_t offset = return_offset - 1;
@@ -274,7 +274,7 @@ static bool is_suffixed_copy_of(const char *symbol, const char *name)
 }
 
 /*
- * The symbol names the outermost function where the DWARF has no mangled name: a C function
+ * Names the outermost function by its symbol if the DWARF has no mangled name: a C function
  * (malloc, not __libc_malloc), a static C++ function (with its namespace and parameters), code
  * without DWARF.
  */

@@ -6,8 +6,8 @@
 
 #include "base/array.h"
 
-#define RANGES_MAX (1 << 22) /* a browser with a section per function has a quarter of it */
-#define OVERLAP_MAX 64	     /* ranges around one address; more only in a file made to be slow */
+#define RANGES_MAX (1 << 22) /* a browser with one section per function has a quarter of it */
+#define OVERLAP_MAX 64	     /* ranges around one address; only a file made to be slow has more */
 
 int ranges_add(struct ranges *ranges, uint64_t low, uint64_t high, uint32_t id)
 {
@@ -23,7 +23,7 @@ static int compare_u64(uint64_t a, uint64_t b)
 	return (a > b) - (a < b);
 }
 
-/* Of the ranges that contain an address, the last in this order is the one that wins. */
+/* If several ranges contain an address, the last one in this order wins. */
 static int compare_ranges(const void *left, const void *right)
 {
 	const struct range *a = left, *b = right;
@@ -48,7 +48,7 @@ void ranges_sort(struct ranges *ranges)
 	}
 }
 
-/* How many ranges begin at or below the address. */
+/* The number of ranges that begin at or below the address. */
 static size_t begun(const struct ranges *ranges, uint64_t address)
 {
 	size_t low = 0, high = ranges->range_nr;

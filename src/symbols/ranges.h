@@ -3,11 +3,10 @@
 #define ALLOCSNAP_SYMBOLS_RANGES_H
 
 /*
- * Address ranges with ids, to find the one that contains an address: fill with ranges_add(),
- * then ranges_sort() once, then ranges_find(). A zeroed struct is an empty table.
- *
- * Ranges may overlap (hostile files; code that was folded or thrown away by the linker). The
- * innermost wins: the one that begins last, then the shorter, then the one with the lower id.
+ * Address ranges with ids. To find the one that contains an address, fill the table with
+ * ranges_add(), call ranges_sort() once, then ranges_find(). A zeroed struct is an empty table.
+ * Ranges may overlap (hostile files; code that the linker merged or dropped). The innermost wins:
+ * the one that begins last, then the shorter, then the one with the lower id.
  */
 
 #include <stddef.h>
@@ -26,7 +25,7 @@ struct ranges {
 
 #define RANGE_NONE UINT32_MAX
 
-/* Leaves out empty ranges, and those beyond a limit far above honest files. 0 or -ENOMEM. */
+/* Ignores empty ranges, and ranges beyond a limit far above honest files. 0 or -ENOMEM. */
 int ranges_add(struct ranges *ranges, uint64_t low, uint64_t high, uint32_t id);
 void ranges_sort(struct ranges *ranges);
 

@@ -14,13 +14,13 @@
 #include "symbols/direct.h"
 #include "symbols/symbols_below.h"
 
-#define OBJECT_TEXT_MAX (64u << 20) /* bytes of names of one object; more is no program's */
+#define OBJECT_TEXT_MAX (64u << 20) /* bytes of names of one object; no real program has more */
 
 struct known_object {
 	char *path, *key; /* NULL: the index is free */
 	int fd; /* -1: no file, no names */
 	uint64_t text_bytes;
-	char *unreadable; /* why, else NULL */
+	char *unreadable; /* the reason, else NULL */
 	bool is_told;
 };
 
@@ -33,7 +33,7 @@ struct result {
 
 struct symbols {
 	const struct symbol_source *source;
-	struct symbol_source own; /* where nobody else reads */
+	struct symbol_source own; /* used if there is no other source */
 	struct debug_opener opener;
 	int debug_root_fd; /* -1: there is no such directory */
 	struct known_object *object;
@@ -41,7 +41,7 @@ struct symbols {
 	struct result *result;
 	size_t result_nr, result_alloc;
 	struct idmap result_ids;
-	char **text; /* each once */
+	char **text; /* each string once */
 	size_t text_nr, text_alloc;
 	struct idmap text_ids;
 };
@@ -205,7 +205,7 @@ static bool same_object_key(uint32_t id, const void *key, const void *table)
 	return !strcmp(((const struct symbols *)table)->text[id], key);
 }
 
-/* Replaces *text, if it is not NULL, by our own copy. 0, -ENOMEM, or -EFBIG. */
+/* Replaces *text, unless it is NULL, by an interned copy. 0, -ENOMEM, or -EFBIG. */
 static int keep_text(struct symbols *symbols, struct known_object *known, const char **text)
 {
 	size_t len = *text ? strlen(*text) : 0;
@@ -320,7 +320,10 @@ static int compare_offsets(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* Those that are not known yet, each once, in *ret; the caller frees it. Their number or -ENOMEM. */
+/*
+ * Stores the offsets without a cached result, each once, in *ret; the caller frees it. Returns
+ * their number or -ENOMEM.
+ */
 static ssize_t choose_new(const struct symbols *symbols, uint32_t object,
 			  const uint64_t *return_offset, size_t nr, uint64_t **ret)
 {
@@ -383,9 +386,9 @@ int symbols__lookup(struct symbols *symbols, uint32_t object, uint64_t return_of
 	return result->frame_nr;
 }
 
-/* ---- what is forgotten ---- */
+/* ---- forgetting ---- */
 
-/* A result that there is no memory for is asked for again. */
+/* A result that cannot be indexed for lack of memory is dropped, and looked up again when needed. */
 static void keep_results(struct symbols *symbols)
 {
 	size_t nr = symbols->result_nr;
@@ -439,7 +442,10 @@ static void keep_texts(struct symbols *symbols)
 			free(text);
 			continue;
 		}
-		/* Without memory for that it stays all the same, and is kept twice if it comes again. */
+		/*
+		 * If this fails, the text stays anyway, and a later equal text is stored a second
+		 * time.
+		 */
 		(void)!idmap_add(&symbols->text_ids, hash_bytes(text, strlen(text), 0), symbols->text_nr);
 		symbols->text[symbols->text_nr++] = text;
 	}

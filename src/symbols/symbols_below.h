@@ -4,7 +4,7 @@
 
 #include "symbols/symbols.h"
 
-/* symbols__new() with debug files below another directory than /usr/lib/debug, for tests. */
+/* symbols__new() with another directory for debug files than /usr/lib/debug, for tests. */
 struct symbols *symbols__new_below(const char *debug_root);
 
 #endif

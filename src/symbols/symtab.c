@@ -25,7 +25,10 @@ static bool is_code_type(uint8_t type)
 	return type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;
 }
 
-/* The section that holds the symbol, if it is code; false for SHN_ABS and its like too. */
+/*
+ * Finds the section that holds the symbol. Returns false if it is no code, or for SHN_ABS and other
+ * special indices.
+ */
 static bool code_section(Elf *elf, GElf_Word index, GElf_Shdr *ret)
 {
 	Elf_Scn *section = elf && index != SHN_UNDEF ? elf_getscn(elf, index) : NULL;
@@ -33,7 +36,7 @@ static bool code_section(Elf *elf, GElf_Word index, GElf_Shdr *ret)
 	return section && gelf_getshdr(section, ret) && (ret->sh_flags & SHF_EXECINSTR);
 }
 
-/* arm64 and RISC-V mark code and data by local symbols $x and $d. */
+/* On arm64 and RISC-V the local symbols $x and $d mark code and data. */
 static bool is_symbol_name(const char *name)
 {
 	return name && *name && *name != '$';
@@ -114,7 +117,7 @@ static int add_symbol(struct symtab *symtab, struct ranges *ranges, const struct
 	return err ? err : ranges_add(ranges, entry->address, end, symtab->name_nr - 1);
 }
 
-/* The first entry behind i at another address. */
+/* The index of the first entry after i at another address. */
 static size_t next_address(const struct entries *entries, size_t i)
 {
 	size_t next = i + 1;

@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "symbols/ranges.h"
 
-#define DEPTH_MAX 100 /* dies within dies: namespaces, functions, blocks */
+#define DEPTH_MAX 100 /* nesting of dies: namespaces, functions, blocks */
 #define CHAIN_MAX 256 /* inlined calls around one address that are followed */
 
 struct unit {
@@ -26,7 +26,7 @@ struct units {
 	struct ranges ranges; /* ids are indices in unit */
 };
 
-/* Code that the linker threw away keeps its description, at address 0 (ld) or −1, −2 (lld). */
+/* The linker leaves descriptions of dropped code at address 0 (ld) or −1, −2 (lld). */
 static bool is_discarded(Dwarf_Addr low, Dwarf_Addr high)
 {
 	return low == 0 || high < low;
@@ -99,7 +99,7 @@ static int unit_add_function(struct unit *unit, Dwarf_Die *die)
 	return err ? err : add_ranges(&unit->ranges, die, unit->function_nr - 1);
 }
 
-/* `last` is the offset of the last die seen: a die that does not lie behind it ends the walk. */
+/* `last` is the offset of the last die seen: a die that is not after it ends the walk. */
 static int walk_dies(struct unit *unit, Dwarf_Die *parent, Dwarf_Off *last, int depth)
 {
 	Dwarf_Die die;
@@ -151,7 +151,7 @@ static bool holds_code(int tag)
 	       tag == DW_TAG_try_block || tag == DW_TAG_catch_block || tag == DW_TAG_with_stmt;
 }
 
-/* The block or inlined call directly below parent that contains the address. */
+/* Finds the block or inlined call directly below parent that contains the address. */
 static bool find_inner(Dwarf_Die *parent, uint64_t address, Dwarf_Die *ret)
 {
 	Dwarf_Die die;
@@ -167,7 +167,10 @@ static bool find_inner(Dwarf_Die *parent, uint64_t address, Dwarf_Die *ret)
 	return false;
 }
 
-/* chain[0] becomes the function, then the calls inlined there, the innermost last. */
+/*
+ * Sets chain[0] to the function, and the following elements to the calls inlined there, the
+ * innermost last.
+ */
 static int find_chain(Dwarf_Die *function, uint64_t address, Dwarf_Die chain[CHAIN_MAX])
 {
 	Dwarf_Die die = *function;
@@ -193,8 +196,8 @@ static const char *string_attribute(Dwarf_Die *die, unsigned int name)
 }
 
 /*
- * Only names that are mangled: C functions get a linkage name from an asm label, which is
- * further from the source than their name (glibc's __GI_…).
+ * Returns only mangled names. A C function gets a linkage name from an asm label, which is further
+ * from the source than its name (glibc's __GI_…).
  */
 static const char *linkage_name(Dwarf_Die *die)
 {
@@ -211,7 +214,7 @@ static void place_set_name(struct place *place, Dwarf_Die *die)
 	place->name = string_attribute(die, DW_AT_name);
 }
 
-/* "???" is libdw's name for file 0 of the DWARF versions that count from 1. */
+/* "???" is libdw's name for file 0 in DWARF versions that count files from 1. */
 static void place_set_line(struct place *place, Dwarf_Die *unit, const char *filename, uint64_t lineno)
 {
 	if (!filename || !*filename || !strcmp(filename, "???") || !lineno || lineno > INT32_MAX)
@@ -252,8 +255,8 @@ static void set_line_of_call(struct place *place, Dwarf_Die *unit, Dwarf_Die *in
 }
 
 /*
- * Of the function, or of what it is a copy of, which may be in another unit: its files are those that the
- * number is of.
+ * Finds the declaration of the function, or of its abstract origin, which may be in another unit.
+ * The file number then refers to that unit's file table.
  */
 static void set_declaration(struct place *place, Dwarf_Die *die)
 {

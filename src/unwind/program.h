@@ -36,7 +36,7 @@ struct cfi_row {
 
 /* Limits far above what compilers use: a hostile file cannot cost much more time than its size. */
 #define REMEMBERED_MAX 32   /* rows on the stack of DW_CFA_remember_state; compilers use 1 or 2 */
-#define CIE_PROGRAM_MAX 256 /* bytes; compilers use 8. The program runs again whenever functions of two CIEs alternate */
+#define CIE_PROGRAM_MAX 256 /* bytes; compilers use 8. It runs again whenever functions of two CIEs alternate */
 
 struct program {
 	const struct cie *cie;

@@ -31,7 +31,7 @@ struct unwind_table {
 	uint32_t segment_nr;
 	struct unwind_segment segment[UNWIND_SEGMENTS_MAX]; /* only the first ones, if there are more */
 
-	/* Counts of the compiler's input. */
+	/* Counts from compiling the table. */
 	uint32_t fde_nr;
 	uint32_t outside_nr;	    /* FDEs left out because they are outside of the code */
 	uint32_t not_understood_nr; /* CIEs and FDEs left out: there are no rules for their code */
