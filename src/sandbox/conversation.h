@@ -37,7 +37,7 @@ struct parser {
 	const char *object_path;
 	uint64_t cpu_ns_left, cpu_ns_at_start;
 	uint64_t waited_ns, looked_at_ns;
-	uint64_t unjudged_ns, idle_ns; /* waiting time in which its state was not checked yet; waiting time in which it was idle */
+	uint64_t unjudged_ns, idle_ns; /* waiting time: state not checked yet; reader idle */
 	uint64_t rss_at_start;
 	unsigned int wants;
 };

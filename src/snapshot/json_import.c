@@ -185,7 +185,7 @@ static bool read_head(const struct import *in, const char *end, struct snap_trac
 }
 
 /* A trace that ends as an earlier one. 1: it did, 0: it must be read, or a negative errno. */
-static int import_known_values(struct import *in, const struct json_tail *tail)
+static int import_trace_of_known_tail(struct import *in, const struct json_tail *tail)
 {
 	const struct json_tail *known = tail->len ? json_tails__find(&in->tails, tail) : NULL;
 	struct snap_trace trace;
@@ -246,7 +246,7 @@ static int read_next(struct import *in, size_t at)
 	start = in->text.at;
 	if (!in->trace_err) {
 		tail = json_tail__guess(start, in->text.end);
-		got = import_known_values(in, &tail);
+		got = import_trace_of_known_tail(in, &tail);
 	}
 	if (!got)
 		got = read_new(in, at, &tail);

@@ -152,8 +152,8 @@ static int rename_all(const struct plan *plan, struct naming_counts *counts, str
 		.is_renamed = plan->is_renamed,
 		.rows_max = plan->naming->options.rows_max ?: NAMING_ROWS_MAX,
 	};
-	int err = choose_frames(plan, counts) ?: frames_look_ahead(plan->naming->symbols, plan->t->frame_nr,
-						    ask_of_frame, plan) ?:
+	int err = choose_frames(plan, counts) ?:
+		  frames_look_ahead(plan->naming->symbols, plan->t->frame_nr, ask_of_frame, plan) ?:
 		  count_news(plan, counts);
 
 	if (!err)
