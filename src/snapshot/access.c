@@ -105,7 +105,7 @@ struct snap_trace snapshot__trace(const struct snapshot *snapshot, uint64_t at)
 	};
 }
 
-/* A block of 0 bytes holds its own address. */
+/* A block of 0 bytes contains its own address. */
 int snapshot__find_address(const struct snapshot *snapshot, uint64_t address, uint64_t *ret_at)
 {
 	const struct snapshot_tables *t = &snapshot->tables;

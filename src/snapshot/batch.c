@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Files that are synced together. The first fsync() makes the disk's journal commit all that has been
- * written by then; those of the others find that done. The same goes for the names.
+ * Syncs several files together. The first fsync() makes the disk's journal commit everything
+ * written before, so the fsync() of the other files finds nothing left to do. The same is true for
+ * the names.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +22,9 @@ struct entry {
 	int dir_fd;
 	char *dir, *name;
 	char *path; /* with room for the name */
-	int dir_len; /* of path */
+	int dir_len; /* the length of the directory in path */
 	uint64_t tag;
-	int err; /* by now */
+	int err; /* the error so far */
 };
 
 struct snapshot_batch {
@@ -149,7 +150,7 @@ static void report_saved(const struct entry *entry, snapshot_batch_done_fn done,
 
 	if (entry->err) {
 		snap_say_not_saved(entry->dir, entry->name, entry->err, &why);
-		rmdir(entry->dir); /* unless there are others in it */
+		rmdir(entry->dir); /* fails if the directory has other files */
 	}
 	done(what, entry->tag, entry->err ? NULL : entry->path, entry->err, &why);
 }

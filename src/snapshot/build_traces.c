@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The traces of a snapshot that is being built: columns. */
+/* The traces of a snapshot that is being built, as columns. */
 #include "snapshot/builder.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static bool has_column(const struct snapshot_builder *b, uint32_t type)
 	return !snap_shapes[type].column || b->columns & snap_shapes[type].column;
 }
 
-/* The first ones are not touched: that is left to who sets them. */
+/* Does not write to the first rows: the caller that sets them touches the pages. */
 static int begin_with_zeros(struct snap_table *t, size_t nr, size_t row_size)
 {
 	free(t->row);
@@ -78,7 +78,7 @@ static double trace_weight_or_one(const struct snap_trace *trace)
 	return trace->weight != 0 ? trace->weight : 1;
 }
 
-/* Where weights are not recorded they may be anything: nobody will know of them. */
+/* If weights are not recorded, they may have any value, because no reader sees them. */
 static bool weights_are_good(const struct snapshot_builder *b, const struct snap_trace *trace,
 			     size_t nr)
 {
@@ -98,7 +98,7 @@ static void set_weights(struct snapshot_builder *b, uint64_t first, const struct
 		weight[first + i] = trace_weight_or_one(&trace[i]);
 }
 
-/* Each column by itself: what is written then lies side by side. */
+/* Sets one column after the other, so that writes are sequential. */
 #define SET_COLUMN(b, type, element, first, trace, nr, field) \
 	do { \
 		element *column_ = (b)->table[type].row; \

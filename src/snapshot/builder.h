@@ -8,7 +8,7 @@
 #include "base/strpool.h"
 #include "snapshot/private.h"
 
-/* The rows of one section; their size is in snap_shapes[]. ids is used where rows are interned. */
+/* The rows of one section; snap_shapes[] has their size. ids is used if rows are interned. */
 struct snap_table {
 	void *row;
 	size_t nr, alloc;
@@ -17,13 +17,13 @@ struct snap_table {
 
 struct snapshot_builder {
 	uint32_t columns;
-	uint32_t domains; /* all of them or-ed */
-	bool has_first_lines; /* one at least is known */
+	uint32_t domains; /* the domains of all traces, or-ed */
+	bool has_first_lines; /* at least one first line is known */
 	struct strpool string;
-	struct snap_table table[SNAP_SECTION_TYPE_MAX]; /* by section type, but for the strings */
+	struct snap_table table[SNAP_SECTION_TYPE_MAX]; /* by section type, except for the strings */
 };
 
-/* What was built so far, as a snapshot that owns nothing, until the builder changes. */
+/* A snapshot of the rows so far. It owns nothing, and is valid until the builder changes. */
 void snap_view(const struct snapshot_builder *builder, struct snapshot *view);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The rows of a compact file: no addresses and threads, births to the second, and of rows that are equal
- * then one with a count. Whoever reads it has all of them again (expand.c).
+ * The rows of a compact file: without addresses and threads, and with births rounded to the second.
+ * Rows that are then equal become one row with a count. A reader expands them again (expand.c).
  */
 #include "snapshot/image.h"
 
@@ -14,12 +14,12 @@
 
 #define SECOND_NS 1000000000ull
 
-/* Of these columns a compact file may have rows. */
+/* The columns that a compact file may have. */
 static const uint32_t columns[] = {
 	SNAP_TRACE_SIZE, SNAP_TRACE_TRACEBACK, SNAP_TRACE_DOMAIN, SNAP_TRACE_BIRTH_SECOND,
 };
 
-/* What takes the place of the snapshot's rows is the image's own. */
+/* Replaces the snapshot's rows by rows that the image owns. */
 static void own(struct snap_image *image, uint32_t type, void *row, uint64_t nr)
 {
 	free(image->own[type]);
@@ -38,8 +38,8 @@ static uint64_t image_last_gap_ns(const struct snap_image *image)
 }
 
 /*
- * The second that it is in. The next one where that would move it before the last gap, which it has not
- * lived through, or make it 0, which is not known.
+ * Rounds a birth down to its second. It rounds up if the second would lie before the last gap,
+ * which the block has not lived through, or would be 0, which means unknown.
  */
 static uint32_t second_of(uint64_t birth_ns, uint64_t gap_ns)
 {
@@ -72,7 +72,7 @@ static int round_births(struct snap_image *image)
 
 struct merge {
 	const struct snap_image *image;
-	uint32_t *first, *count; /* of each row that is told apart: where it is first, how often */
+	uint32_t *first, *count; /* of each distinct row: its first position, and how often it occurs */
 	uint32_t nr, most;
 	struct idmap ids;
 };
@@ -107,7 +107,7 @@ static bool compact_same_row(uint32_t id, const void *key, const void *merge_)
 	return !memcmp(&row, key, sizeof(row));
 }
 
-/* 0, -ENOMEM, or -E2BIG: there are too many rows for it to be worth while. */
+/* 0, -ENOMEM, or -E2BIG: there are too many distinct rows, so merging does not pay. */
 static int merge_one(struct merge *merge, uint32_t at)
 {
 	const struct row row = image_row_at(merge->image, at);
@@ -159,8 +159,8 @@ static int merge_rows(struct snap_image *image, struct merge *merge, uint64_t nr
 }
 
 /*
- * Not samples: their sums are added in the order of the traces, and are few. And not so many rows that a
- * reader would refuse what they become.
+ * Samples are not merged: their sums must be added in the order of the traces, and there are few.
+ * Neither are so many rows that a reader would refuse to expand them.
  */
 static bool may_merge(const struct snap_image *image, uint64_t nr)
 {

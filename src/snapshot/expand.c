@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The rows of a compact file, as many as there were blocks; births in nanoseconds. */
+/* Expands the rows of a compact file to one for each block; births become nanoseconds. */
 #include "snapshot/reader.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #define SECOND_NS 1000000000ull
 
-/* All that there is of a trace, but for its count. */
+/* All columns of a trace, except its count. */
 static const uint32_t columns[] = {
 	SNAP_TRACE_SIZE, SNAP_TRACE_TRACEBACK, SNAP_TRACE_DOMAIN, SNAP_TRACE_BIRTH,
 	SNAP_TRACE_ADDRESS, SNAP_TRACE_THREAD, SNAP_TRACE_WEIGHT,
@@ -52,7 +52,7 @@ static int expand_births(const struct snap_reading *r, struct snapshot *s)
 	return 0;
 }
 
-/* How many traces the counts make; no more than the file may hold. */
+/* Adds up the counts: the number of traces, which must not exceed what the file may hold. */
 static int add_counts(const struct snap_reading *r, const struct snapshot *s, uint64_t *ret)
 {
 	const uint32_t *count = s->rows[SNAP_TRACE_COUNT].row;
@@ -127,7 +127,7 @@ static int expand_counts(const struct snap_reading *r, struct snapshot *s)
 	return err;
 }
 
-/* Nothing is in it that a compact file would be without: hostile ones may have all. */
+/* A compact file lacks certain sections. A hostile file may have all of them. */
 static bool is_compact(const struct snap_reading *r)
 {
 	return (r->section[SNAP_TRACE_BIRTH_SECOND] || r->section[SNAP_TRACE_COUNT]) &&

@@ -6,7 +6,7 @@
 
 static struct snap_rows rows_of(const struct snapshot_builder *b, uint32_t type)
 {
-	static const uint64_t none; /* where a section is recorded and has no rows */
+	static const uint64_t none; /* the address of a section that is recorded but has no rows */
 	const void *row = b->table[type].row;
 	uint64_t nr = b->table[type].nr;
 
@@ -21,8 +21,8 @@ static struct snap_rows rows_of(const struct snapshot_builder *b, uint32_t type)
 }
 
 /*
- * A column that was asked for is recorded even if it is empty; domains and first lines only where one
- * is not 0, and gaps where there are any.
+ * A requested column is recorded even if it is empty. Domains and first lines are recorded only if
+ * one is not 0, gaps only if there are any.
  */
 static bool is_recorded(const struct snapshot_builder *b, uint32_t type)
 {

@@ -9,7 +9,7 @@
 
 #define CACHE_MAX (256ull << 20) /* bytes of text */
 
-/* The text of each traceback that was met and fits; a trace is mostly that. */
+/* Caches the text of each traceback that was written and fits: most of a trace is that text. */
 struct export {
 	const struct snapshot *snapshot;
 	FILE *out;
@@ -17,7 +17,7 @@ struct export {
 	char *text;
 	size_t text_len;
 	struct cached {
-		size_t start, len; /* 0: not there */
+		size_t start, len; /* 0: not in the cache */
 	} *traceback; /* by id */
 };
 
@@ -31,7 +31,7 @@ static bool is_plain(const char *s, size_t len)
 	return len && (unsigned char)*s >= 0x20 && *s != '"' && *s != '\\';
 }
 
-/* Bytes that are not UTF-8 become text, "\\xNN". */
+/* Bytes that are not UTF-8 become the text "\\xNN". */
 static void put_string(FILE *out, const char *s)
 {
 	putc_unlocked('"', out);
@@ -63,7 +63,10 @@ static void write_json_frame(const struct export *e, FILE *out, uint32_t id)
 	fprintf(out, ", %" PRIu32 "]", frame->lineno);
 }
 
-/* From the frames' list on; what follows it must find its place, a weight behind a total. */
+/*
+ * Writes the trace from the frames' list on. A weight must follow a total, so a missing total
+ * becomes null.
+ */
 static void put_traceback(const struct export *e, FILE *out, uint32_t id)
 {
 	const struct snapshot_tables *t = &e->snapshot->tables;
@@ -84,7 +87,7 @@ static void put_traceback(const struct export *e, FILE *out, uint32_t id)
 		fputs(", null", out);
 }
 
-/* The shortest digits that are read as the same number, as in Python. */
+/* Writes the shortest digits that read as the same number, as Python does. */
 static void put_weight(FILE *out, double weight)
 {
 	char text[32];
@@ -96,7 +99,7 @@ static void put_weight(FILE *out, double weight)
 	fprintf(out, ", %s", text);
 }
 
-/* No less than the text's length. */
+/* An upper bound of the text's length. */
 static uint64_t length_bound(const struct export *e, uint32_t id)
 {
 	const struct snapshot_tables *t = &e->snapshot->tables;
@@ -111,7 +114,7 @@ static uint64_t length_bound(const struct export *e, uint32_t id)
 	return bound;
 }
 
-/* Whether it is in the cache now. */
+/* Returns true if the traceback is in the cache now. */
 static bool cache_traceback(struct export *e, uint32_t id)
 {
 	struct cached *cached = &e->traceback[id];

@@ -17,17 +17,17 @@ struct import {
 	char name[SNAP_NAME_MAX];
 	struct reason *why;
 	struct json_text text;
-	json_t *member; /* name → value, but of the traces, which are an empty list */
+	json_t *member; /* name → value, except the traces, which are an empty list */
 	struct snapshot_builder *builder;
 	struct json_tails tails;
-	uint32_t *frame; /* of the trace that is read */
+	uint32_t *frame; /* of the current trace */
 	size_t frame_nr, frame_alloc;
 	uint32_t nframe_max; /* of all traces */
-	bool has_weight;     /* has any of them one? */
-	int trace_err;	     /* of the first bad trace; reported if all is JSON */
+	bool has_weight;     /* a trace has a weight */
+	int trace_err;	     /* of the first bad trace; reported only if the whole text is JSON */
 };
 
-/* A value's place: "traces[3]", "traces[3]: frame 0". */
+/* The place of a value: "traces[3]", "traces[3]: frame 0". */
 struct place {
 	size_t trace;
 	size_t frame; /* NO_FRAME: none */
@@ -142,7 +142,7 @@ static int read_weight(struct import *in, const struct place *place, const json_
 	return 0;
 }
 
-/* Its traceback and its weight go to *tail. */
+/* Stores the trace's traceback and weight in *tail. */
 static int read_trace(struct import *in, size_t at, const json_t *value, struct json_tail *tail)
 {
 	const struct place place = { at, NO_FRAME };
@@ -168,7 +168,10 @@ static int read_trace(struct import *in, size_t at, const json_t *value, struct 
 	return err ? no_memory(in) : 0;
 }
 
-/* "[domain, size, 0]": where that is JSON and no more, the tail begins where it must. */
+/*
+ * Completes the head to "[domain, size, 0]". If that is valid JSON without NULs, the tail begins at
+ * the right place.
+ */
 static bool read_head(const struct import *in, const char *end, struct snap_trace *ret)
 {
 	char head[JSON_HEAD_MAX + 2];
@@ -184,7 +187,10 @@ static bool read_head(const struct import *in, const char *end, struct snap_trac
 	return good;
 }
 
-/* A trace that ends as an earlier one. 1: it did, 0: it must be read, or a negative errno. */
+/*
+ * Reads a trace that has the same tail as an earlier one. 1: done, 0: it must be read completely,
+ * or a negative errno.
+ */
 static int import_trace_of_known_tail(struct import *in, const struct json_tail *tail)
 {
 	const struct json_tail *known = tail->len ? json_tails__find(&in->tails, tail) : NULL;
@@ -315,7 +321,7 @@ static int import_members(struct import *in)
 	return err;
 }
 
-/* Where it is missing it is what it was at least, as in an export. */
+/* If the limit is missing, the longest traceback stands for it, as in an export. */
 static int read_limit(struct import *in, const json_t *value)
 {
 	uint64_t limit = in->nframe_max ?: 1;
@@ -343,7 +349,7 @@ static int check_imported_traces(const struct import *in)
 	return in->trace_err;
 }
 
-/* That it is no JSON comes first, wherever it shows. */
+/* A syntax error anywhere is reported before other errors. */
 static int read_root(struct import *in)
 {
 	json_error_t error;

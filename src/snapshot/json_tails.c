@@ -14,7 +14,7 @@ static const char *skip_string(const char *at, const char *end)
 	return at < end ? at + 1 : end;
 }
 
-/* 0: it does not end. */
+/* Returns 0 if the list does not end. */
 static size_t len_to_bracket(const char *text, const char *end)
 {
 	const char *at = text;

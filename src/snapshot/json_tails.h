@@ -5,8 +5,8 @@
 #include "base/idmap.h"
 
 /*
- * What follows the first two numbers of a trace in the text, with the closing bracket: its frames,
- * how many there were, its weight. Many traces have the same to the byte, and so the same traceback.
+ * The rest of a trace's text after its first two numbers, with the closing bracket: its frames,
+ * their total number, its weight. Many traces have the same bytes there, and so the same traceback.
  */
 struct json_tail {
 	const char *text;
@@ -16,7 +16,7 @@ struct json_tail {
 	double weight;
 };
 
-/* The tails that were read. A zeroed struct is empty. */
+/* The tails read so far. A zeroed struct is empty. */
 struct json_tails {
 	struct json_tail *tail;
 	size_t tail_nr, tail_alloc;
@@ -25,10 +25,13 @@ struct json_tails {
 
 #define JSON_HEAD_MAX 64 /* bytes of "[domain, size," */
 
-/* Right if the trace begins with two numbers and is JSON, which it need not be. */
+/*
+ * Guesses a trace's tail. It is right if the trace begins with two numbers and is JSON; the caller
+ * must check that.
+ */
 struct json_tail json_tail__guess(const char *trace, const char *end);
 
-/* The same text that was added, or NULL. */
+/* Finds an added tail with the same text, or NULL. */
 const struct json_tail *json_tails__find(const struct json_tails *tails,
 					 const struct json_tail *tail);
 

@@ -22,7 +22,7 @@ bool json_text__take(struct json_text *text, char want)
 	return is_next;
 }
 
-/* Whether jansson would take it where only so many levels are left. */
+/* Whether jansson would accept the value if only so many levels are left. */
 static bool fits_in_levels(json_t *value, int levels)
 {
 	bool good = levels > 0;
@@ -56,8 +56,8 @@ json_t *json_text__value(struct json_text *text, int outer)
 /* ---- errors --------------------------------------------------------------------------------- */
 
 /*
- * The text without what is cut. It stops at a NUL, which comes again and again: jansson overlooks
- * one behind a number, true, false and null, and does not count it.
+ * Passes the text on without the part that was cut. It stops at a NUL and returns it every time:
+ * jansson ignores a NUL after a number, true, false and null, and does not count it.
  */
 static size_t feed(void *bytes, size_t room, void *arg)
 {
@@ -81,7 +81,7 @@ static size_t feed(void *bytes, size_t room, void *arg)
 	return room;
 }
 
-/* Counts as jansson does: a column is a character. */
+/* Counts as jansson does: a column is a character, not a byte. */
 static void count_lines(int *line, int *column, const char *at, const char *end)
 {
 	for (; at < end; at++) {

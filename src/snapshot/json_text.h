@@ -6,35 +6,35 @@
 #include <stdbool.h>
 
 /*
- * A JSON text, value by value. Who reads it takes the brackets and the commas of the outer ones
- * himself and lets jansson read what is between them, in the memory of one value. Where it does
- * not go on as he wants it, jansson says what is wrong, as it does about the whole text.
+ * A JSON text, value by value. The caller parses the brackets and commas of the outer values itself
+ * and lets jansson parse the values inside, so only one value is in memory. If the text is not as
+ * the caller expects, jansson reports the error as it would for the whole text.
  */
 struct json_text {
 	const char *start, *at, *end;
-	/* From `cut` to `resume` there are only good elements of an array, with their commas. */
+	/* From `cut` to `resume` there are only valid elements of an array, with their commas. */
 	const char *cut, *resume;
-	bool no_memory; /* for the last value */
+	bool no_memory; /* while parsing the last value */
 };
 
 #define JSON_TEXT(text, len) \
 	{ .start = (text), .at = (text), .end = (text) + (len), .cut = (text), .resume = (text) }
 
-/* Where white space ends; 0 is the end of the text, or a NUL. */
+/* Skips white space and returns the next character; 0: the end of the text, or a NUL. */
 char json_text__peek(struct json_text *text);
 
-/* Goes past a character if it is the next one. */
+/* Skips the next character if it is the wanted one, and returns whether it was. */
 bool json_text__take(struct json_text *text, char want);
 
 /*
- * Goes past the next value, which lies in `outer` arrays and objects. NULs in strings are let
- * through. NULL: it is no JSON, or no_memory.
+ * Parses and skips the next value, which is nested in `outer` arrays and objects. NULs in strings
+ * are allowed. NULL: it is no JSON, or no_memory is set.
  */
 json_t *json_text__value(struct json_text *text, int outer);
 
 /*
- * What jansson has against the text, with the line and the column in the whole. False: nothing,
- * a value is longer than it can count.
+ * jansson's error for the text, with the line and the column in the whole text. False: there is no
+ * error, only a value that is longer than jansson can count.
  */
 bool json_text__error(const struct json_text *text, json_error_t *error);
 

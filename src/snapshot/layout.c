@@ -82,7 +82,7 @@ static int check_snapshot_header(const struct snap_reading *r)
 	return 0;
 }
 
-/* What the section is. */
+/* Checks the section's type and encoding. */
 static int check_section_kind(const struct snap_reading *r, const struct snap_section *section)
 {
 	if (!section->type)
@@ -99,7 +99,7 @@ static int check_section_kind(const struct snap_reading *r, const struct snap_se
 	return 0;
 }
 
-/* Where the section is; `end` is the end of what lies before it. */
+/* Checks where the section is; `end` is the end of the data before it. */
 static int check_section_place(const struct snap_reading *r, const struct snap_section *section,
 			       uint64_t end)
 {
@@ -117,7 +117,7 @@ static int check_section_place(const struct snap_reading *r, const struct snap_s
 	return 0;
 }
 
-/* How many rows; *row_bytes counts what all sections together hold. */
+/* Checks the number of rows; *row_bytes is the sum over all sections. */
 static int check_count(const struct snap_reading *r, const struct snap_section *section,
 		       uint64_t *row_bytes)
 {

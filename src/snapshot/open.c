@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Opening a snapshot: the file is read into memory, once, and not mapped.
- *
- * A mapped file stays its owner's: one who truncates it while we read ends us with SIGBUS, one
- * who writes to it after the checks hands us ids that were never checked (MAP_PRIVATE does not
- * help: pages that we did not write follow the file). Snapshots come from people and hosts that
- * we do not trust, so what is checked must be what is used.
- *
- * The copy is cheap: it goes to huge pages, and block by block, each of which is summed up while
- * the cache still holds it. So nothing is read twice for its checksum. Of a big file two threads
- * read every other section.
+ * Opens a snapshot: the file is read into memory, once, and not mapped.
+ * The owner of a mapped file can still change it. If the owner truncates it meanwhile, this process
+ * dies of SIGBUS. If the owner writes to it after the checks, ids are used that were never checked
+ * (MAP_PRIVATE does not help: pages that this process did not write follow the file). Snapshots
+ * come from untrusted users and hosts, so the bytes that are checked must be the bytes that are
+ * used.
+ * The copy is cheap. It goes to huge pages, block by block, and each block is added to the checksum
+ * while it is still in the cache. So nothing is read twice for its checksum. For a big file two
+ * threads each read every other section.
  */
 #include "snapshot/reader.h"
 
@@ -27,14 +26,14 @@
 
 #define BLOCK_BYTES (1 << 20)
 
-/* Where the bytes of a file come from: a descriptor, or memory (fd -1). */
+/* The source of a file's bytes: a descriptor, or memory (fd -1). */
 struct source {
 	int fd;
-	char *bytes; /* all of them; from a descriptor they are there when they were read */
+	char *bytes; /* all bytes; those from a descriptor are valid once they were read */
 	struct snap_sum *sum;
 };
 
-/* A descriptor or a negative errno. Never blocks: a FIFO or a device must not hold us up. */
+/* Returns a descriptor or a negative errno. Never blocks, even for a FIFO or a device. */
 static int open_snapshot_file(struct snap_reading *r, const char *path, struct file_stamp *ret_stamp)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -74,7 +73,7 @@ static int read_at(const struct snap_reading *r, int fd, void *bytes, uint64_t f
 	return 0;
 }
 
-/* The bytes from … to are in source->bytes afterwards. */
+/* Ensures that the bytes [from, to) are in source->bytes. */
 static int fetch(const struct snap_reading *r, const struct source *source, uint64_t from,
 		 uint64_t to)
 {
@@ -108,7 +107,7 @@ static int read_snapshot_section(const struct snap_reading *r, const struct sour
 	return snap_check_sum(r, section, snap_sum__end(source->sum));
 }
 
-/* Where section number i may begin: behind the one before it, or the table. */
+/* The lowest offset of section number i: the end of the section before it, or of the table. */
 static uint64_t end_before(const struct snap_reading *r, uint32_t i)
 {
 	if (!i)
@@ -116,12 +115,12 @@ static uint64_t end_before(const struct snap_reading *r, uint32_t i)
 	return r->table[i - 1].offset + r->table[i - 1].size;
 }
 
-/* Every section, or every other one, with a place for its own sum and its own reason. */
+/* A thread's share: every section, or every other one, with its own checksum and reason. */
 struct share {
 	struct snap_reading r;
 	struct reason why;
 	struct source source;
-	uint32_t at, step; /* the section at hand; at the end the one that failed */
+	uint32_t at, step; /* at: the current section; at the end the one that failed */
 	int err;
 };
 
@@ -150,7 +149,7 @@ static int share_init(struct share *share, const struct snap_reading *r,
 	return share->source.sum ? 0 : snap_system_error(r, -ENOMEM);
 }
 
-/* What failed first in the file is what is said. */
+/* Reports the error that comes first in the file. */
 static int share_result(const struct share *share, const struct share *other,
 			const struct snap_reading *r)
 {
@@ -180,7 +179,7 @@ static int read_sections(const struct snap_reading *r, const struct source *sour
 	       read_gap(r, source, 0, end_before(r, r->header.section_nr), r->len);
 }
 
-/* The start of the file to a place of its own. */
+/* Reads bytes from the start of the file to a separate place. */
 static int fetch_start(const struct snap_reading *r, const struct source *source, void *to,
 		       uint64_t from, uint64_t len)
 {
@@ -191,7 +190,10 @@ static int fetch_start(const struct snap_reading *r, const struct source *source
 	return 0;
 }
 
-/* What is no snapshot is not read, however large it is, and a table is believed when it holds. */
+/*
+ * Checks the header before anything else is read: a file that is no snapshot costs little, however
+ * large it is. The table is used only after it was checked.
+ */
 static int read_start(struct snap_reading *r, const struct source *source)
 {
 	size_t len = r->len < sizeof(r->header) ? r->len : sizeof(r->header);
@@ -203,7 +205,7 @@ static int read_start(struct snap_reading *r, const struct source *source)
 	       snap_check_layout(r);
 }
 
-/* A file that the cache holds as a whole is read at once. */
+/* Reads a small file at once: the cache holds all of it. */
 static int read_small(const struct snap_reading *r, struct source *source)
 {
 	int fd = source->fd;

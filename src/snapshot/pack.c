@@ -6,7 +6,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#define LEVEL 1 /* on columns of numbers no larger than level 3, and faster */
+#define LEVEL 1 /* for columns of numbers as small as level 3, and faster */
 
 static size_t raw_len(const struct snap_image *image, uint32_t type)
 {
@@ -37,7 +37,7 @@ static void unpack_image_section(struct snap_image *image, uint32_t type)
 	image->packed[type] = NULL;
 }
 
-/* A reader refuses what expands too much (zeros, mostly): that stays as it is. */
+/* A reader refuses sections that expand too much (zeros, mostly), so they stay uncompressed. */
 static void limit_expansion(struct snap_image *image)
 {
 	uint64_t rows = 0, file = 0;

@@ -33,7 +33,10 @@ static int write_all(int fd, const char *bytes, size_t len)
 
 #define AT_ONCE (8 << 20)
 
-/* The disk begins with each part while the next one is copied; draft_sync() waits for all of it. */
+/*
+ * Starts writing each part to the disk while the next one is copied; draft_sync() waits for all of
+ * it.
+ */
 static int write_piece(int fd, const char *bytes, size_t len, off_t *offset)
 {
 	int err = 0;
@@ -47,7 +50,7 @@ static int write_piece(int fd, const char *bytes, size_t len, off_t *offset)
 	return err;
 }
 
-/* Not synced yet. */
+/* Does not sync the draft. */
 int snap_image_write(const struct snap_image *image, const struct draft *draft)
 {
 	off_t offset = 0;
@@ -59,7 +62,7 @@ int snap_image_write(const struct snap_image *image, const struct draft *draft)
 	return err;
 }
 
-/* link, unlike rename, never replaces a file that is there. */
+/* link, unlike rename, never replaces an existing file. */
 int snap_draft_link(struct draft *draft, char ret_name[NAME_MAX + 1])
 {
 	char tried[NAME_MAX + 1];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A copy of a part. First what is needed is marked, from the traces down to the strings; then
- * the rows that are needed get new ids, in their order; then they are copied. Ids become ids by
- * arrays: nothing is looked up.
+ * Copies a part of a snapshot. First it marks the rows that are needed, from the traces down to the
+ * strings. Then needed rows get new ids, in their order, and are copied. Arrays map old ids to new
+ * ids, so nothing is searched.
  */
 #include "snapshot/private.h"
 
@@ -13,16 +13,16 @@
 struct selection {
 	const struct snapshot *from;
 	const struct snapshot_tables *t;
-	const uint8_t *keep; /* NULL: all */
-	uint64_t trace_nr;   /* kept */
+	const uint8_t *keep; /* NULL: all traces */
+	uint64_t trace_nr;   /* the number of traces kept */
 	struct snapshot *to;
-	/* By old id: whether the row is needed, later its new id. */
+	/* By old id: first whether the row is needed, later its new id. */
 	uint32_t *traceback, *frame, *object, *string;
 };
 
 /* ---- what is needed ------------------------------------------------------------------------- */
 
-/* It is of all traces: of a part it would say too much. */
+/* Churn counts all traces, so it would be too high for a part. */
 static bool has_churn(const struct selection *s)
 {
 	return !s->keep && s->t->churn;
@@ -83,9 +83,9 @@ static void mark_strings(struct selection *s)
 		s->string[t->counter[i].name] = 1;
 }
 
-/* ---- the copy -------------------------------------------------------------------------------- */
+/* ---- copying --------------------------------------------------------------------------------- */
 
-/* Rows that are needed keep their order. The mark becomes the new id. */
+/* Copies the marked rows in their order. Each mark becomes the new id. */
 static int copy_marked(struct selection *s, uint32_t type, uint32_t *mark)
 {
 	const char *from = s->from->rows[type].row;
@@ -108,7 +108,7 @@ static int copy_marked(struct selection *s, uint32_t type, uint32_t *mark)
 	return 0;
 }
 
-/* All rows, where there are any or none; not where the section was not recorded. */
+/* Copies all rows, even if there are none; nothing if the section was not recorded. */
 static int copy_all(struct selection *s, uint32_t type, void *ret_rows)
 {
 	const struct snap_rows *rows = &s->from->rows[type];
@@ -190,7 +190,7 @@ static bool has_first_lines(const struct selection *s)
 	return false;
 }
 
-/* The marks are new ids by now: that of a row that is not kept is 0, and so is row 0's line. */
+/* The marks are new ids by now. A row that is not kept has 0, and row 0 has no line. */
 static int copy_first_lines(struct selection *s)
 {
 	const uint32_t *from = s->t->frame_first_line;
@@ -229,7 +229,7 @@ static int copy_traceback_frames(struct selection *s)
 	return 0;
 }
 
-/* The marks are new ids by now: that of a row that is not kept is 0. */
+/* The marks are new ids by now. A row that is not kept has 0. */
 static int copy_churn(struct selection *s)
 {
 	struct snap_churn *to;
@@ -251,7 +251,7 @@ static int select_copy_tracebacks(struct selection *s)
 	       copy_churn(s);
 }
 
-/* Room for one row more: each row is written, and only a kept one counts. */
+/* Has room for one more row: each row is written, but only a kept one increases the number. */
 static int copy_column_u64(struct selection *s, uint32_t type)
 {
 	const uint64_t *from = s->from->rows[type].row;
@@ -269,7 +269,7 @@ static int copy_column_u64(struct selection *s, uint32_t type)
 	return 0;
 }
 
-/* ids: the values are old ids. */
+/* ids: maps the column's old ids to new ids; NULL: the values are no ids. */
 static int copy_column_u32(struct selection *s, uint32_t type, const uint32_t *ids)
 {
 	const uint32_t *from = s->from->rows[type].row;
@@ -296,7 +296,7 @@ static int select_copy_traces(struct selection *s)
 	       copy_column_u64(s, SNAP_TRACE_BIRTH) ?:
 	       copy_column_u64(s, SNAP_TRACE_ADDRESS) ?:
 	       copy_column_u32(s, SNAP_TRACE_THREAD, NULL) ?:
-	       copy_column_u64(s, SNAP_TRACE_WEIGHT); /* the bits are all the same to it */
+	       copy_column_u64(s, SNAP_TRACE_WEIGHT); /* a weight's 64 bits are copied like an integer */
 }
 
 static int copy_descriptions(struct selection *s)

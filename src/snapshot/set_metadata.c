@@ -7,7 +7,7 @@
 #include "base/idmap.h"
 #include "base/pages.h"
 
-/* A section in more room, before it takes the place of the one that is there. */
+/* A copy of a section with more room, which later replaces the section. */
 struct grown {
 	uint32_t type;
 	uint64_t nr;
@@ -51,7 +51,7 @@ static uint32_t find_metadata_row(const struct snapshot *s, const char *key)
 	return at;
 }
 
-/* Two strings at the end, and the pair of them as row `at`. */
+/* Appends the two strings, and stores them as pair number `at`. */
 static void write_metadata_pair(const struct snapshot *s, const struct grown grown[3], uint32_t at,
 				const char *const text[2])
 {

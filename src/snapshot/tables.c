@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The rows of a file whose sections are known to be whole: what the reader may rely on later. */
+/* Checks the rows of a file whose sections are complete. Readers may rely on these checks later. */
 #include "snapshot/reader.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static int check_row_zero(const struct snap_reading *r, const struct snapshot *s
 	return snap_damaged(r, type, "row 0 is not zero");
 }
 
-/* A long column of ids: a loop without branches, and a second one to name the row. */
+/* Checks a long column of ids with a loop without branches; a second loop finds the bad row. */
 static int check_id_column(const struct snap_reading *r, const struct snap_rows *rows,
 			   uint32_t type, const char *what, uint32_t least, uint32_t id_nr)
 {
@@ -43,7 +43,7 @@ static int check_id_column(const struct snap_reading *r, const struct snap_rows 
 	return 0;
 }
 
-/* Each string starts where the one before ended, behind its only NUL. */
+/* Each string starts after the only NUL of the string before. */
 static int check_strings(const struct snap_reading *r, const struct snapshot *s)
 {
 	uint64_t bytes_nr = s->rows[SNAP_STRING_BYTES].nr;
@@ -72,11 +72,11 @@ static int compare_texts(const void *a, const void *b)
 	return *left == *right ? 0 : strcmp(*left, *right);
 }
 
-/* The rows begin with the string that must be unique, and not empty. */
+/* Checks that the names are unique and not empty. Each row begins with its name's string id. */
 static int check_unique(const struct snap_reading *r, uint32_t type, const struct snapshot *s)
 {
 	const char *row = s->rows[type].row;
-	uint64_t nr = s->rows[type].nr; /* not many, see snap_shapes */
+	uint64_t nr = s->rows[type].nr; /* small, see snap_shapes */
 	const char **text = calloc(nr + 1, sizeof(*text));
 	char clean[64];
 	uint32_t id;
@@ -171,7 +171,7 @@ static int check_frame_rows(const struct snap_reading *r, const struct snapshot 
 	return err;
 }
 
-/* What is no frame, or has no line, has no first one. */
+/* Frame 0, or a frame without a line, has no first line. */
 static int check_first_lines(const struct snap_reading *r, const struct snapshot *s)
 {
 	const struct snapshot_tables *t = &s->tables;
@@ -188,7 +188,7 @@ static int check_first_lines(const struct snap_reading *r, const struct snapshot
 	return 0;
 }
 
-/* What the row itself says; `first` is where the row before ended. */
+/* Checks the row itself; `first` is where the row before ended. */
 static int check_traceback(const struct snap_reading *r, uint32_t i, const struct snap_traceback *t,
 			   uint64_t first)
 {
@@ -233,7 +233,7 @@ static int check_churn(const struct snap_reading *r, const struct snapshot *s)
 	return 0;
 }
 
-/* Without branches, as ids. */
+/* The first loop has no branches, as for ids. */
 static int check_weights(const struct snap_reading *r, const struct snapshot *s)
 {
 	const uint64_t *bits = s->rows[SNAP_TRACE_WEIGHT].row;
@@ -264,7 +264,7 @@ static int check_gap_rows(const struct snap_reading *r, const struct snapshot *s
 	return 0;
 }
 
-/* The columns: what of a section there is one row for each trace. */
+/* The columns: sections with one row for each trace. */
 static const uint32_t columns[] = {
 	SNAP_TRACE_SIZE, SNAP_TRACE_TRACEBACK, SNAP_TRACE_DOMAIN, SNAP_TRACE_BIRTH,
 	SNAP_TRACE_ADDRESS, SNAP_TRACE_THREAD, SNAP_TRACE_WEIGHT,

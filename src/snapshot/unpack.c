@@ -14,7 +14,7 @@ static uint64_t row_bytes(const struct snap_section *section)
 	return section->count * snap_shapes[section->type].row_size;
 }
 
-/* One frame that says how much is in it, and nothing behind. */
+/* The section must be one zstd frame that states its content size, and nothing after it. */
 static int check_frame(const struct snap_reading *r, const struct snap_section *section,
 		       const void *packed)
 {
@@ -40,7 +40,7 @@ static int check_frame(const struct snap_reading *r, const struct snap_section *
 	return 0;
 }
 
-/* In one go: the rows are the window, whatever window the frame asks for. */
+/* Decompresses in one call: the rows are the window, whatever window size the frame requests. */
 static int decompress_section(const struct snap_reading *r, const struct snap_section *section,
 			      ZSTD_DCtx *zstd, const void *packed, void *rows)
 {
@@ -80,7 +80,7 @@ static int check_zstd_frames(const struct snap_reading *r, const char *bytes)
 	return err;
 }
 
-/* zstd's own memory is for all of them: to a small section it would be more than the rows. */
+/* All sections share zstd's own memory: for a small section it is larger than the rows. */
 static int unpack_all(const struct snap_reading *r, const char *bytes, struct snapshot *s)
 {
 	ZSTD_DCtx *zstd = NULL;
@@ -102,7 +102,7 @@ static int unpack_all(const struct snap_reading *r, const char *bytes, struct sn
 	return err;
 }
 
-/* All frames are looked at before there is memory for any. */
+/* Checks all frames before it allocates memory for any. */
 int snap_unpack(const struct snap_reading *r, const char *bytes, struct snapshot *s)
 {
 	return check_zstd_frames(r, bytes) ?: unpack_all(r, bytes, s);

@@ -57,18 +57,18 @@ int frames_add_place(struct frame_list *list, struct snapshot_builder *builder,
 	return err;
 }
 
-/* ---- asking ahead ---------------------------------------------------------------------------- */
+/* ---- looking up in advance ---------------------------------------------------------------------- */
 
 struct questions {
 	name_question_fn ask;
 	const void *who;
 	size_t nr;
-	size_t *end; /* by object: where its offsets end */
+	size_t *end; /* by object: the end of its offsets */
 	size_t end_nr;
 	uint64_t *offset;
 };
 
-/* The offsets of all places, object by object. */
+/* Collects the offsets of all places, sorted by object. */
 static void sort_offsets(const struct questions *questions)
 {
 	uint64_t offset;

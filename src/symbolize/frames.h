@@ -3,8 +3,8 @@
 #define ALLOCSNAP_NAMING_FRAMES_H
 
 /*
- * Places in objects → frames of a snapshot, with the names that there are: where it is recorded, and
- * later. A place becomes several frames where calls were inlined there.
+ * Converts places in objects to frames of a snapshot, with the names that are known: during the
+ * recording, or later. A place becomes several frames if calls were inlined there.
  */
 
 #include <stdbool.h>
@@ -15,24 +15,24 @@ struct snapshot_builder;
 struct symbol;
 struct symbols;
 
-#define NAMES_NONE UINT32_MAX /* no file to ask for names */
+#define NAMES_NONE UINT32_MAX /* there is no file to look up names in */
 
-/* A place in the terms of a builder and of symbols. */
+/* A place, by the ids of a builder and of symbols. */
 struct frame_place {
-	uint32_t object;  /* the builder's; 0: in none */
+	uint32_t object;  /* the builder's id; 0: no object */
 	uint32_t names;	  /* index for symbols__lookup(), or NAMES_NONE */
 	uint64_t offset;
-	uint32_t flags;	  /* of SNAP_FRAME_GUESSED, SNAP_FRAME_EXACT */
-	const char *path; /* the filename where no line is known */
+	uint32_t flags;	  /* a set of SNAP_FRAME_GUESSED, SNAP_FRAME_EXACT */
+	const char *path; /* the filename if no line is known */
 };
 
-/* The frames of a traceback at hand. */
+/* The frames of the current traceback. */
 struct frame_list {
 	uint32_t *frame;
 	size_t frame_nr, frame_alloc;
 };
 
-/* As symbols__lookup(), of one symbol that says nothing where there is no file. */
+/* Same as symbols__lookup(); without a file it gives one symbol that says nothing. */
 int frame_place_names(const struct frame_place *place, struct symbols *symbols,
 		      struct symbol *ret_symbol);
 
@@ -40,18 +40,21 @@ int frame_place_names(const struct frame_place *place, struct symbols *symbols,
 int frames_add_place(struct frame_list *list, struct snapshot_builder *builder,
 		     struct symbols *symbols, const struct frame_place *place);
 
-/* Place number i as far as names are asked for it: false where they are not. */
+/* Gives the object and offset of place number i; false: its names are not needed. */
 typedef bool (*name_question_fn)(const void *who, size_t i, uint32_t *ret_names,
 				 uint64_t *ret_return_offset);
 
 /*
- * Asks for the names of nr places at once, object by object: one by one each would be a round trip.
- * 0 or -ENOMEM.
+ * Looks up the names of nr places at once, object by object: one by one, each would cost a round
+ * trip. 0 or -ENOMEM.
  */
 int frames_look_ahead(struct symbols *symbols, size_t nr, name_question_fn question,
 		      const void *who);
 
-/* What symbols__lookup() is asked: it looks before a return address, and some are none. */
+/*
+ * The offset to pass to symbols__lookup(). It looks before a return address, but exact addresses
+ * are no return addresses.
+ */
 static inline uint64_t frame_return_offset(uint64_t offset, bool is_exact)
 {
 	return offset + is_exact;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Which frames of a snapshot names are asked for, and what comes of it. */
+/* Chooses the frames of a snapshot to look up, and counts the results. */
 #include "symbolize/naming.h"
 
 #include <errno.h>
@@ -11,17 +11,17 @@
 #include "snapshot.h"
 #include "symbols/symbols.h"
 
-/* By the ids of the snapshot. */
+/* Indexed by the ids of the snapshot. */
 struct plan {
 	struct naming *naming;
 	const struct snapshot *from;
 	const struct snapshot_tables *t;
 	bool *is_asked, *is_renamed; /* of each frame */
-	uint32_t *names; /* of each object */
-	bool *is_left, *has_lines; /* of each object: of its frames one has no name; one has a line */
+	uint32_t *names; /* of each object: index for symbols__lookup() */
+	bool *is_left, *has_lines; /* of each object: a frame has no name; a frame has a line */
 };
 
-/* ---- whom to ask ---- */
+/* ---- choosing frames ---- */
 
 static bool is_unnamed(const struct snap_frame *frame)
 {
@@ -34,7 +34,7 @@ static bool may_be_named(const struct snap_frame *frame)
 	       !(frame->flags & (SNAP_FRAME_SKIPPED | SNAP_FRAME_INLINE));
 }
 
-/* The last frame of a chain of inlined calls is named, even where its line is not known. */
+/* Skips the last frame of a chain of inlined calls: it has its name, even if its line is not known. */
 static void leave_chains(const struct plan *plan)
 {
 	const struct snapshot_tables *t = plan->t;
@@ -84,7 +84,7 @@ static int choose_frames(const struct plan *plan, struct naming_counts *counts)
 	return find_objects(plan, counts);
 }
 
-/* ---- what they say ---- */
+/* ---- results ---- */
 
 static bool ask_of_frame(const void *plan_, size_t i, uint32_t *ret_names, uint64_t *ret_offset)
 {
@@ -96,7 +96,7 @@ static bool ask_of_frame(const void *plan_, size_t i, uint32_t *ret_names, uint6
 	return plan->is_asked[i] && *ret_names != NAMES_NONE;
 }
 
-/* 1: there is more to say of a frame than there was, 0, or -ENOMEM. */
+/* 1: the files say more about a frame than the snapshot, 0, or -ENOMEM. */
 static int has_news(const struct plan *plan, const struct snap_frame *frame)
 {
 	struct symbol symbol[SYMBOL_INLINE_MAX];
@@ -134,7 +134,7 @@ static int count_news(const struct plan *plan, struct naming_counts *counts)
 	return 0;
 }
 
-/* Why so few have names, where that is known. */
+/* Finds out why an object has few names, if possible. */
 static void doubt_objects(const struct plan *plan)
 {
 	for (uint32_t i = 1; i < plan->t->object_nr; i++)

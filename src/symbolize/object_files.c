@@ -22,7 +22,7 @@
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 
-/* Symbolic links, too, lead to what is below the root. */
+/* The target of a symbolic link is below the root, too. */
 static int open_at_path(const struct naming *naming, const char *path)
 {
 	const struct open_how how = {
@@ -41,7 +41,10 @@ static int open_at_path(const struct naming *naming, const char *path)
 	return fd;
 }
 
-/* The first is at the path, then one in each directory of debug files. A descriptor or -errno. */
+/*
+ * Candidate 0 is at the path, the others are in the directories of debug files. A descriptor or
+ * -errno.
+ */
 static int open_object_candidate(const struct naming *naming, const struct object_file *file, size_t nr)
 {
 	int fd;
@@ -52,7 +55,7 @@ static int open_object_candidate(const struct naming *naming, const struct objec
 	return fd < 0 ? -ENOENT : fd;
 }
 
-/* Whether it is the one that was recorded; else why not. */
+/* Whether the file is the recorded one. If not, the reason is in *why. */
 static bool is_right(const struct naming *naming, const struct object_file *file, int fd,
 		     struct reason *why)
 {
@@ -70,7 +73,10 @@ static bool is_right(const struct naming *naming, const struct object_file *file
 	return is_same;
 }
 
-/* Another path to the same file, or the same path for an earlier snapshot: it need not be read again. */
+/*
+ * Finds the names of the same file under another path, or from an earlier snapshot: it need not be
+ * read again.
+ */
 static uint32_t names_of_same(const struct naming *naming, const char *build_id,
 			      const struct stat *st)
 {
@@ -84,7 +90,7 @@ static uint32_t names_of_same(const struct naming *naming, const char *build_id,
 	return NAMES_NONE;
 }
 
-/* The descriptor is given away. */
+/* Takes ownership of the descriptor. */
 static int keep_object_file(struct naming *naming, struct object_file *file, int fd, const struct stat *st)
 {
 	uint32_t names = names_of_same(naming, file->build_id, st);
@@ -107,7 +113,7 @@ static int keep_object_file(struct naming *naming, struct object_file *file, int
 	return 0;
 }
 
-/* 1: it is the file. 0: it is not, and why. Or -ENOMEM. */
+/* 1: the candidate is the file. 0: it is not; the reason is in *why. Or -ENOMEM. */
 static int try(struct naming *naming, struct object_file *file, size_t nr, struct reason *why)
 {
 	int fd = open_object_candidate(naming, file, nr);
@@ -124,7 +130,7 @@ static int try(struct naming *naming, struct object_file *file, size_t nr, struc
 	return 0;
 }
 
-/* What is told is what there is to say of the path. */
+/* If no candidate is the file, file->why is the reason for the candidate at the path. */
 static int find_object_file(struct naming *naming, struct object_file *file)
 {
 	int found = 0;
@@ -146,7 +152,7 @@ static int find_object_file(struct naming *naming, struct object_file *file)
 	return found < 0 ? found : 0;
 }
 
-/* ---- each once ------------------------------------------------------------------------------- */
+/* ---- interning ------------------------------------------------------------------------------- */
 
 static bool same_file(uint32_t id, const void *key, const void *table)
 {
@@ -272,7 +278,7 @@ void naming__free(struct naming *naming)
 	free(naming);
 }
 
-/* Nothing to say: it was found and read, and all that it could say is said. */
+/* NULL: the file was found and read completely. */
 static const char *why_nameless(const struct naming *naming, const struct object_file *file)
 {
 	if (file->names == NAMES_NONE)
@@ -282,7 +288,7 @@ static const char *why_nameless(const struct naming *naming, const struct object
 
 #define STRIPPED_TOLD_MAX 20
 
-/* Most are on some machines. */
+/* On some machines most files are stripped, so only STRIPPED_TOLD_MAX are reported. */
 static const char *why_few_names(const struct naming *naming, const struct object_file *file)
 {
 	if (!file->is_stripped || naming->stripped_nr >= STRIPPED_TOLD_MAX)

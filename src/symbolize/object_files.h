@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_NAMING_OBJECT_FILES_H
 #define ALLOCSNAP_NAMING_OBJECT_FILES_H
 
-/* Inside naming: from an object as a snapshot has it to the file that it was. */
+/* Inside naming: finds the file of an object of a snapshot. */
 
 #include "base/file_stamp.h"
 #include "base/idmap.h"
@@ -13,11 +13,11 @@ struct symbols;
 
 struct object_file {
 	char *path, *build_id;
-	uint32_t names; /* index for symbols__lookup(), or NAMES_NONE: it was not found */
-	struct file_stamp stamp; /* of the file, where there are names */
-	unsigned int snapshot; /* that it was looked for last */
+	uint32_t names; /* index for symbols__lookup(), or NAMES_NONE: no file was found */
+	struct file_stamp stamp; /* of the file, if there are names */
+	unsigned int snapshot; /* the snapshot for which it was searched last */
 	bool is_told;
-	bool is_doubted, is_stripped; /* frames without a name were left; and why */
+	bool is_doubted, is_stripped; /* frames without a name remained; the reason is that it is stripped */
 	struct reason why;
 };
 
@@ -30,21 +30,24 @@ struct naming {
 	struct idmap file_ids;
 	int *fd; /* by index for symbols__lookup(); -1: closed */
 	size_t fd_nr, fd_alloc;
-	unsigned int snapshot; /* counts them */
-	unsigned int stripped_nr; /* told */
+	unsigned int snapshot; /* number of the current snapshot */
+	unsigned int stripped_nr; /* stripped files that were reported */
 };
 
-/* Its index for symbols__lookup(), NAMES_NONE where there is no such file. 0 or -ENOMEM. */
+/*
+ * Stores the object's index for symbols__lookup(), or NAMES_NONE if there is no such file. 0 or
+ * -ENOMEM.
+ */
 int naming_find_object(struct naming *naming, const char *path, const char *build_id,
 		       uint32_t *ret_names);
 
 /*
- * It had no line for any frame, and for some no name; while it is open. To be told if nothing that could have
- * one is there.
+ * Call this, while the file is open, for an object that had no line for any frame and no name for
+ * some. The object is reported later if it is stripped and has no debug file.
  */
 void naming_doubt_object(struct naming *naming, const char *path, const char *build_id);
 
-/* Closes what was found for one snapshot; what is known of it is kept for the next. */
+/* Closes the files found for one snapshot, but keeps the facts about them for the next one. */
 void naming_close_objects(struct naming *naming);
 
 #endif

@@ -14,7 +14,7 @@
 
 #include "base/array.h"
 
-/* linux/magic.h has not got these. */
+/* linux/magic.h lacks these. */
 #define CONFIGFS_MAGIC 0x62656570
 #define MQUEUE_MAGIC 0x19800202
 #define RPC_PIPEFS_MAGIC 0x67596969
@@ -38,7 +38,7 @@ static bool is_made_up(uint32_t type)
 	return false;
 }
 
-/* The file system first: of what a process serves, even fstat() may have to be answered by it. */
+/* Checks the file system first: if a process serves it, even fstat() may wait for that process. */
 static int check_is_regular(int path_fd)
 {
 	struct statfs fs;

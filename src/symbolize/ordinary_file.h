@@ -3,15 +3,15 @@
 #define ALLOCSNAP_NAMING_ORDINARY_FILE_H
 
 /*
- * Inside naming: opens for reading what an O_PATH descriptor stands for, if that is a regular file that
- * lies on a disk or in memory. Devices do things when they are opened, and so do some files that the
- * kernel makes up and calls regular (/proc/kmsg, free_buffer of tracefs); what a user's process serves
- * (FUSE) may never answer. A descriptor; -EINVAL: it is no regular file, -EXDEV: it lies in such a
- * file system; another negative errno.
+ * Inside naming: opens the file of an O_PATH descriptor for reading, if it is a regular file on a
+ * disk or in memory. Opening a device can have effects. So can opening some files that the kernel
+ * makes up and calls regular (/proc/kmsg, free_buffer of tracefs). A file that a user's process
+ * serves (FUSE) may never answer. Returns a descriptor; -EINVAL: it is no regular file, -EXDEV: it
+ * is in such a file system; another negative errno.
  */
 int open_ordinary(int path_fd);
 
-/* The same in words, of a negative errno of it. */
+/* The text for a negative errno from open_ordinary(). */
 const char *why_not_ordinary(int err);
 
 #endif

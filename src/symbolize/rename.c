@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * All rows are put into a builder once more, in their order. A frame that is renamed may become
- * several; its traceback, and the frames that this had in all, grow by as many, within limits.
+ * Puts all rows into a new builder, in their order. A renamed frame may become several. Its
+ * traceback, and the total number of frames that the traceback had, then grow by as many, within
+ * limits.
  */
 #include "symbolize/rename.h"
 
@@ -19,10 +20,10 @@ struct copy {
 	const struct snapshot *from;
 	const struct snapshot_tables *t;
 	struct snapshot_builder *builder;
-	uint32_t *object, *traceback; /* by old id: the new one */
+	uint32_t *object, *traceback; /* by old id: the new id */
 	struct frame_list frames;     /* the new ids of all old frames, in their order */
-	size_t *frames_end;	      /* by old id: where its new ones end */
-	uint32_t *joined;	      /* the frames of a traceback at hand */
+	size_t *frames_end;	      /* by old id: the end of its new ids */
+	uint32_t *joined;	      /* the frames of the current traceback */
 };
 
 static int copy_string(struct copy *c, uint32_t id, uint32_t *ret_id)
@@ -30,7 +31,7 @@ static int copy_string(struct copy *c, uint32_t id, uint32_t *ret_id)
 	return snapshot_builder__string(c->builder, snapshot__string(c->from, id), ret_id);
 }
 
-/* ---- what is said of the recording ---- */
+/* ---- metadata, counters, objects, probes ---- */
 
 static int copy_names(struct copy *c)
 {
@@ -117,13 +118,13 @@ static int add_as_it_is(struct copy *c, uint32_t at)
 	return err ?: array_push(&c->frames, frame, id);
 }
 
-/* What was read stays readable, however many rows that were. */
+/* A snapshot that was readable stays readable: rows_max does not limit the rows that it had before. */
 static int check_rows(const struct copy *c, uint64_t nr, uint64_t old_nr)
 {
 	return nr > c->renaming->rows_max && nr > old_nr ? -EFBIG : 0;
 }
 
-/* Frame 0 is none. */
+/* Frame 0 stands for no frame. */
 static int rename_copy_frames(struct copy *c)
 {
 	int err = 0;
@@ -153,7 +154,7 @@ static uint64_t nframe_of(const struct copy *c, const struct snap_traceback *row
 	return nr;
 }
 
-/* A few frames that are in many tracebacks make many rows of what may be few. */
+/* A few frames in many tracebacks can make many rows from few. So this checks before it makes any. */
 static int check_growth(struct copy *c)
 {
 	uint64_t sum = 0;
@@ -190,7 +191,10 @@ static int join_as_it_is(struct copy *c, const struct snap_traceback *row)
 	return err;
 }
 
-/* Its frames in joined[]. What would be more than one may have stays as it is: nothing is lost for a name. */
+/*
+ * Stores the traceback's frames in joined[]. A traceback that would exceed the limit stays as it
+ * is, so that no frame is lost for a name.
+ */
 static int join_traceback(struct copy *c, const struct snap_traceback *row, uint32_t *ret_nr)
 {
 	uint64_t nr = nframe_of(c, row);

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_NAMING_RENAME_H
 #define ALLOCSNAP_NAMING_RENAME_H
 
-/* Inside naming: a snapshot again, with other frames. */
+/* Inside naming: copies a snapshot with other frames. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,8 +14,8 @@ struct renaming {
 	const struct snapshot *from;
 	struct symbols *symbols;
 	const uint32_t *names; /* by object: index for symbols__lookup(), or NAMES_NONE */
-	const bool *is_renamed;	/* by frame; the others stay as they are */
-	uint64_t rows_max; /* of frames, and of the frames of tracebacks, if there were not more */
+	const bool *is_renamed;	/* by frame; the other frames stay as they are */
+	uint64_t rows_max; /* limit for frames, and for the frames of tracebacks, unless there were more before */
 };
 
 /* 0 or a negative errno; -EFBIG: too many rows. */
