@@ -6,9 +6,9 @@
 #include <stddef.h>
 
 /*
- * A growing array is three variables: `type *item; size_t item_nr, item_alloc;`, all zero at
- * first. array_reserve() makes room for `want` elements in all and returns 0 or -ENOMEM; on
- * failure nothing has changed. free(item) ends it.
+ * A growing array is three variables: `type *item; size_t item_nr, item_alloc;`, all zero at first.
+ * array_reserve() makes room for `want` elements in all and returns 0 or -ENOMEM; after a failure
+ * nothing has changed. free(item) ends the array.
  *
  *	err = array_reserve(&t->frame, &t->frame_alloc, t->frame_nr + 1);
  */

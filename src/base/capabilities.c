@@ -79,7 +79,7 @@ int capabilities_restore(uint64_t before)
 	return set_effective(before);
 }
 
-/* The kernel says where its last one is. */
+/* PR_CAPBSET_READ fails after the kernel's last capability. */
 static int bound(uint64_t kept)
 {
 	for (int i = 0; i < 64; i++) {
@@ -103,7 +103,7 @@ int capabilities_keep(uint64_t kept)
 	sets.effective &= kept;
 	sets.permitted &= kept;
 	sets.inheritable = 0;
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* they need to be inheritable, too */
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* unchecked: clearing the inheritable set clears these, too */
 	err = set_capabilities(&sets);
 	if (!err && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		err = -errno;

@@ -19,7 +19,7 @@ int child_keep_only(int fd)
 
 	if (null < 0)
 		return -errno;
-	fd = fcntl(fd, F_DUPFD, 10); /* out of the way */
+	fd = fcntl(fd, F_DUPFD, 10); /* above the descriptors that dup2() replaces */
 	for (int i = 0; i < CHILD_FD; i++)
 		if (dup2(null, i) < 0)
 			return -errno;

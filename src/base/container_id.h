@@ -5,8 +5,9 @@
 #define CONTAINER_ID_LEN 64
 
 /*
- * The container that a control group is of: the last 64 lower-case hex digits, neither more nor fewer, of its path, as
- * Docker, containerd, CRI-O and Podman name them ("/docker/ID", "…/cri-containerd-ID.scope"). "" if there are none.
+ * The id of the container that a control group belongs to: the last run of exactly 64 lower-case
+ * hex digits in its path. Docker, containerd, CRI-O and Podman name their control groups so
+ * ("/docker/ID", "…/cri-containerd-ID.scope"). "" if there is none.
  */
 const char *container_id(const char *cgroup, char id[CONTAINER_ID_LEN + 1]);
 

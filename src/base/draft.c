@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define STALE_MAX 100 /* hidden files that earlier processes of our pid may have left */
+#define STALE_MAX 100 /* hidden files that earlier processes with the same pid may have left */
 
 static int draft_errno(int result)
 {
@@ -43,7 +43,10 @@ static int open_hidden(struct draft *draft)
 	return err;
 }
 
-/* File systems without O_TMPFILE say so in several ways. fchmod: whatever the umask is. */
+/*
+ * File systems without O_TMPFILE report this by several errors. fchmod makes the mode independent
+ * of the umask.
+ */
 int draft_open(struct draft *draft, int dir_fd, const char *name, bool named)
 {
 	int err;
@@ -68,7 +71,7 @@ int draft_sync(const struct draft *draft)
 	return draft_errno(fsync(draft->fd));
 }
 
-/* The second way works without /proc but wants CAP_DAC_READ_SEARCH. */
+/* The second way works without /proc, but needs CAP_DAC_READ_SEARCH. */
 static int link_nameless(const struct draft *draft, const char *name)
 {
 	char path[64];
@@ -81,14 +84,17 @@ static int link_nameless(const struct draft *draft, const char *name)
 	return err;
 }
 
-/* musl has no function for it. Each name is one of the draft's folder. */
+/* musl has no function for this call. Both names are in the draft's folder. */
 static int rename_with(const struct draft *draft, const char *name, unsigned int flags)
 {
 	return draft_errno(syscall(SYS_renameat2, draft->dir_fd, draft->hidden, draft->dir_fd, name,
 				   flags));
 }
 
-/* Where there are no links (FAT) the file is renamed, without replacing; both leave one name. */
+/*
+ * On file systems without links (FAT) this renames the file, without replacing another one. Either
+ * way only one name remains.
+ */
 static int link_hidden(struct draft *draft, const char *name)
 {
 	int err = draft_errno(linkat(draft->dir_fd, draft->hidden, draft->dir_fd, name, 0));
@@ -106,7 +112,7 @@ int draft_link(struct draft *draft, const char *name)
 	return draft->hidden[0] ? link_hidden(draft, name) : link_nameless(draft, name);
 }
 
-/* rename replaces, link does not: what has no name gets a hidden one first. */
+/* rename replaces a file, link does not. So a nameless draft first gets a hidden name. */
 static int hide(struct draft *draft)
 {
 	int err = -EEXIST;
@@ -149,7 +155,10 @@ static int exchange(const struct draft *draft)
 	return rename_with(draft, draft->name, RENAME_EXCHANGE);
 }
 
-/* What has come instead of the draft is somebody's, too: it keeps the hidden name. */
+/*
+ * Exchanges the files again. If the file that comes back is not the draft, it is another process's:
+ * then it keeps the hidden name.
+ */
 static int put_back(struct draft *draft, int why)
 {
 	struct stat ours, hidden;
@@ -163,8 +172,9 @@ static int put_back(struct draft *draft, int why)
 }
 
 /*
- * Whatever has the name while it is looked at may be gone when it is replaced. So the two are
- * exchanged, and what has come out is looked at. NFS and others cannot, and have it looked at before.
+ * Another process may replace the file between a check of the name and a rename. So this exchanges
+ * the two files, and then checks the file that came out. NFS and other file systems cannot exchange
+ * files; there this checks the file before the rename.
  */
 int draft_replace_only(struct draft *draft, const struct file_stamp *old)
 {
@@ -180,7 +190,7 @@ int draft_replace_only(struct draft *draft, const struct file_stamp *old)
 	if (err)
 		return err;
 	err = check_old(draft, draft->hidden, old);
-	return err ? put_back(draft, err) : 0; /* the old one goes with draft_close() */
+	return err ? put_back(draft, err) : 0; /* draft_close() removes the old file */
 }
 
 int sync_dir(int dir_fd)

@@ -8,8 +8,8 @@
 #include "base/file_stamp.h"
 
 /*
- * A file on its way: it has no name, or a hidden one, until it is whole and on the disk, so that
- * there is never half a file under its name. Whatever ends us, a nameless file leaves nothing.
+ * A file that is being written. It has no name, or a hidden one, until it is complete and on the disk,
+ * so that its name never stands for a partial file. If the process dies, a nameless file leaves nothing.
  *
  *	err = draft_open(&draft, dir_fd, name, false);
  *	if (!err)
@@ -22,28 +22,34 @@ struct draft {
 	int dir_fd; /* the caller's */
 	int fd;
 	const char *name;
-	char hidden[NAME_MAX + 1]; /* the temporary name; "": none */
+	char hidden[NAME_MAX + 1]; /* the temporary name; "": there is none */
 };
 
-/* Mode 0600. With named, and where the file system knows no nameless files, it is hidden. */
+/*
+ * Creates the file with mode 0600. It has a hidden name if `named` is set, or if the file system
+ * does not support nameless files.
+ */
 int draft_open(struct draft *draft, int dir_fd, const char *name, bool named);
 
-/* To the disk. */
+/* Syncs the file to the disk. */
 int draft_sync(const struct draft *draft);
 
-/* Gives the file a name. -EEXIST where it is taken. */
+/* Gives the file a name. -EEXIST if the name is taken. */
 int draft_link(struct draft *draft, const char *name);
 
-/* Gives it the name that it was opened with, in place of what has that. */
+/* Gives the file the name that it was opened with, and replaces a file of that name. */
 int draft_replace(struct draft *draft);
 
-/* The same, but in place of this file only: -ESTALE where something else has the name by now, which stays. */
+/*
+ * Like draft_replace(), but replaces only this file. -ESTALE if another file has the name by now;
+ * that file stays.
+ */
 int draft_replace_only(struct draft *draft, const struct file_stamp *old);
 
-/* Also after a failure of draft_open(); removes what has got no name. */
+/* Call this after a failure of draft_open(), too. Removes the file if it has no name yet. */
 void draft_close(struct draft *draft);
 
-/* A directory to the disk; where its file system cannot, that is no error. */
+/* Syncs a directory to the disk; no error if its file system cannot. */
 int sync_dir(int dir_fd);
 
 #endif

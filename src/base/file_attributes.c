@@ -16,7 +16,7 @@ static int attribute_errno(int result)
 	return result < 0 ? -errno : 0;
 }
 
-/* One that went away meanwhile is none. */
+/* An attribute that was removed meanwhile is skipped. */
 static int copy_attribute(int to_fd, const char *from, const char *name, char *value)
 {
 	ssize_t len = getxattr(from, name, value, XATTR_SIZE_MAX);
@@ -26,7 +26,7 @@ static int copy_attribute(int to_fd, const char *from, const char *name, char *v
 	return attribute_errno(fsetxattr(to_fd, name, value, len, 0));
 }
 
-/* By name below /proc: a descriptor that only stands for a file has no attributes to read. */
+/* Reads by a name below /proc: an O_PATH descriptor does not give access to attributes. */
 static int copy_attributes(int to_fd, int from_fd)
 {
 	char from[64], *list = malloc(XATTR_LIST_MAX), *value = malloc(XATTR_SIZE_MAX);
@@ -46,8 +46,8 @@ static int copy_attributes(int to_fd, int from_fd)
 }
 
 /*
- * The owner first: with another one some bits of the mode go. The mode last: that of a file with an
- * ACL has the ACL's mask where others have the rights of the group.
+ * Sets the owner first, because a change of the owner clears some bits of the mode. Sets the mode
+ * last: for a file with an ACL, the group bits of the mode are the ACL's mask.
  */
 int file_attributes_copy(int to_fd, int from_fd, const struct stat *old)
 {

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 
 /*
- * Gives a file the owner, the extended attributes (ACLs and labels are such) and the mode of another one, which
- * from_fd, that may be O_PATH, stands for and old describes: 0, or a negative errno where one of
- * them cannot be had. The bits for set-user-ID and the like are not passed on.
+ * Copies the owner, the extended attributes (including ACLs and labels) and the mode from another
+ * file. from_fd, which may be O_PATH, is that file; old is its stat. Bits such as set-user-ID are
+ * not copied. 0, or a negative errno if one of them cannot be set.
  */
 int file_attributes_copy(int to_fd, int from_fd, const struct stat *old);
 

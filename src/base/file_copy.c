@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PART_BYTES (64 << 10) /* copied or compared at a time */
+#define PART_BYTES (64 << 10) /* bytes copied or compared at a time */
 
 struct file_copy {
 	int fd;
@@ -17,7 +17,7 @@ struct file_copy {
 	const char *memory;
 };
 
-/* 0, -EIO for a file that has become shorter, or what reading it gave. */
+/* 0, -EIO if the file has become shorter, or the error of reading it. */
 static int read_file_bytes(int fd, uint64_t offset, void *to, size_t bytes)
 {
 	char *at = to;
@@ -43,7 +43,7 @@ static size_t part_at(const struct file_copy *copy, uint64_t at)
 	return left < PART_BYTES ? left : PART_BYTES;
 }
 
-/* Written, since a mapping's pages would be zeroed first: that takes twice as long. */
+/* Uses pwrite: the kernel would zero the pages of a mapping first, which takes twice as long. */
 static int fill_copy(const struct file_copy *copy, int from)
 {
 	char part[PART_BYTES];

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_BASE_FILE_COPY_H
 
 /*
- * What a file held at one time, in memory that nobody can change: what is found out about these
- * bytes is true of every file that has the same ones.
+ * A copy of a file's content in memory that no process can change. Facts about these bytes are true
+ * of every file that has the same bytes.
  */
 
 #include <stdbool.h>
@@ -12,18 +12,21 @@
 
 struct file_copy;
 
-/* NULL and errno: EFBIG where there are more bytes, ENODATA none, or what reading it gave. */
+/*
+ * NULL and errno: EFBIG if there are more bytes, ENODATA if there are none, or the error of reading
+ * the file.
+ */
 struct file_copy *file_copy__new(int fd, uint64_t bytes_max);
 void file_copy__free(struct file_copy *copy); /* NULL is allowed */
 
-/* To be read, or handed to another process; sealed, and the copy's own. */
+/* A sealed descriptor, to read or to send to another process; the copy owns it. */
 int file_copy__fd(const struct file_copy *copy);
 uint64_t file_copy__bytes(const struct file_copy *copy);
 
-/* Whether the file holds the very same bytes now. It is read up to the first that is another one. */
+/* Whether the file has the same bytes now. Reads the file up to the first difference. */
 bool file_copy__is_of(const struct file_copy *copy, int fd);
 
-/* Whether both files have the same bytes, up to this many. */
+/* Whether both files have the same bytes; false if they are longer than this limit. */
 bool file_bytes_are_same(int a, int b, uint64_t bytes);
 
 #endif

@@ -2,10 +2,10 @@
 #ifndef ALLOCSNAP_BASE_FILE_NAME_H
 #define ALLOCSNAP_BASE_FILE_NAME_H
 
-/* What a name of somebody else's may hold where it becomes a file's: other bytes become '_'. */
+/* Converts an untrusted name to a file name: bytes other than these become '_'. */
 #define FILE_NAME_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-/* In place. A leading dot becomes '_', too: no file is hidden, none is "..". */
+/* Changes the name in place. A leading dot becomes '_', too, so that no file is hidden or is "..". */
 void clean_file_name(char *name);
 
 #endif

@@ -15,12 +15,12 @@
 #include "base/file_stamp.h"
 #include "base/units.h"
 
-#define LINKS_MAX 40 /* as many as the kernel follows */
+#define LINKS_MAX 40 /* the kernel's own limit */
 
 struct writing {
 	int (*write)(FILE *out, const void *what);
 	const void *what;
-	const struct file_stamp *old; /* the file that must be there; NULL: any, or none */
+	const struct file_stamp *old; /* the file that must have the name; NULL: any file, or none */
 };
 
 static int replace_errno(int result)
@@ -28,7 +28,7 @@ static int replace_errno(int result)
 	return result < 0 ? -errno : 0;
 }
 
-/* Through a stream of its own on the same open file; the descriptor stays the caller's. */
+/* Writes through a separate stream on the same open file; the caller keeps the descriptor. */
 static int write_to(int fd, const struct writing *writing)
 {
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0), err;
@@ -47,9 +47,9 @@ static int write_to(int fd, const struct writing *writing)
 	return replace_errno(fclose(out)) && !err ? -errno : err;
 }
 
-/* ---- what the path stands for -------------------------------------------------------------- */
+/* ---- the target of the path ---------------------------------------------------------------- */
 
-/* For a file that is to stay what it is, whose link leads there matters anywhere. */
+/* For file_rewrite(): links must be ours or root's, in any folder. */
 static int check_owner(int link_fd)
 {
 	struct stat link;
@@ -59,8 +59,8 @@ static int check_owner(int link_fd)
 }
 
 /*
- * In a folder such as /tmp a link of somebody else could have us replace any file that we may: the
- * kernel does not follow it there (fs.protected_symlinks), and neither do we.
+ * In a folder such as /tmp another user's link could make us replace any of our files. The kernel
+ * does not follow such a link (fs.protected_symlinks), and neither does this.
  */
 static int check_link(const char *path, int dir_len, int link_fd)
 {
@@ -74,7 +74,7 @@ static int check_link(const char *path, int dir_len, int link_fd)
 	return link.st_uid == geteuid() || link.st_uid == folder.st_uid ? 0 : -EACCES;
 }
 
-/* The text of a link, below the folder of the link where it is relative. */
+/* Replaces the path by the link's target, which may be relative to the link's folder. */
 static int follow(char **path, int link_fd, bool ours_only)
 {
 	char target[PATH_MAX], *slash = strrchr(*path, '/'), *next;
@@ -94,8 +94,8 @@ static int follow(char **path, int link_fd, bool ours_only)
 }
 
 /*
- * *ret_direct: to be written to, not to be replaced. The links of /proc/self/fd are open files
- * of ours and not other names of them; /dev/stdout leads there.
+ * Sets *ret_direct if the file must be written to instead of replaced. The links of /proc/self/fd
+ * are our open files, not other names of those files; /dev/stdout leads there.
  */
 static int read_path_kind(int fd, bool *ret_link, bool *ret_direct)
 {
@@ -130,9 +130,9 @@ static int resolve_links(char **path, bool ours_only, bool *ret_direct)
 	return -ELOOP;
 }
 
-/* ---- writing it ----------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
-/* O_APPEND: what /dev/stdout is redirected to keeps what it has. */
+/* O_APPEND: a file that /dev/stdout is redirected to keeps its content. */
 static int write_directly(const char *path, const struct writing *writing)
 {
 	int fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);

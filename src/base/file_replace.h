@@ -8,13 +8,13 @@
 #include "base/reason.h"
 
 /*
- * Writes a file that takes the place of what has this name when it is whole and on the disk;
- * mode 0600. Where that is a symbolic link, what it points to is replaced, but not through a link
- * that somebody else put into a folder such as /tmp; what is no regular file (a device, a pipe,
- * /dev/stdout) is written to.
- *
- * write() gets `what` and returns 0 or a negative errno; that of the stream is seen to. 0, or a
- * negative errno with "PATH: cannot write: …" in *why, and then the old file is as it was.
+ * Writes a file that replaces the one of this name when it is complete and on the disk; mode 0600.
+ * If the name is a symbolic link, its target is replaced, unless another user put the link into a
+ * folder such as /tmp. If the name is no regular file (a device, a pipe, /dev/stdout), this writes
+ * to it instead.
+ * write() gets `what` and returns 0 or a negative errno; this function checks the stream's errors
+ * itself. 0, or a negative errno with "PATH: cannot write: …" in *why; then the old file is
+ * unchanged.
  */
 int file_replace(const char *path, int (*write)(FILE *out, const void *what), const void *what,
 		 struct reason *why);
@@ -22,8 +22,8 @@ int file_replace(const char *path, int (*write)(FILE *out, const void *what), co
 struct file_stamp;
 
 /*
- * The same for the file that was read before, and only that: what the path leads to otherwise stays
- * (-ESTALE), whoever changes it meanwhile. The new one keeps its owner, mode, time, ACL and other
+ * The same for a file that was read before, and only for that file: if the path leads to another
+ * file by now, that file stays (-ESTALE). The new file keeps the owner, mode, time, ACL and other
  * attributes. Links are followed if they are ours or root's. -EINVAL: it is no regular file.
  */
 int file_rewrite(const char *path, const struct file_stamp *read,

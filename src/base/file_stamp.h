@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* Which file it was that was read, and as of when: a path may lead to another one by now. */
+/* Identifies a file that was read, and its version: the path may lead to another file by now. */
 struct file_stamp {
 	dev_t dev;
 	ino_t ino;
@@ -16,7 +16,7 @@ struct file_stamp {
 
 struct file_stamp file_stamp_of(const struct stat *st);
 
-/* A regular file, the same one, not written to since. */
+/* Whether this is a regular file, the same one, and not written to since. */
 bool file_stamp_fits(const struct file_stamp *stamp, const struct stat *st);
 
 #endif

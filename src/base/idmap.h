@@ -9,8 +9,8 @@
 /*
  * Hash → small integer id, for a table that owns its rows and interns them.
  *
- * The map stores (hash, id) pairs only; `same` compares the row with that id against the key.
- * Rows are never removed. A zeroed struct is an empty map.
+ * The map stores only (hash, id) pairs; `same` compares the row with that id to the key. Rows are never
+ * removed. A zeroed struct is an empty map.
  *
  *	id = idmap_find(&pool->ids, hash, same_string, &key, pool);
  *	if (id == IDMAP_NONE)
@@ -26,16 +26,16 @@ struct idmap {
 
 typedef bool (*idmap_same_fn)(uint32_t id, const void *key, const void *table);
 
-/* The id whose row is the same as key, or IDMAP_NONE. */
+/* The id whose row equals the key, or IDMAP_NONE. */
 uint32_t idmap_find(const struct idmap *map, uint64_t hash, idmap_same_fn same, const void *key,
 		    const void *table);
 
-/* Adds an id that is not in the map. 0 or -ENOMEM, and then the map is as it was. */
+/* Adds an id that is not in the map. 0 or -ENOMEM; after an error the map is unchanged. */
 int idmap_add(struct idmap *map, uint64_t hash, uint32_t id);
 
 void idmap_release(struct idmap *map);
 
-/* A hash of bytes; not stable across builds, never stored. */
+/* A hash of bytes. It differs between builds, so it is never stored. */
 uint64_t hash_bytes(const void *bytes, size_t len, uint64_t seed);
 
 #endif

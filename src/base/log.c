@@ -20,7 +20,7 @@ bool log_is_journal(void)
 	       !fstat(STDERR_FILENO, &st) && st.st_dev == device && st.st_ino == inode;
 }
 
-/* Every byte may become \xNN. */
+/* Allocates four times the length: every byte may become \xNN. */
 static char *clean_line(const char *fmt, va_list args)
 {
 	char *text, *clean;

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_BASE_LOG_H
 
 /*
- * Lines on standard error for who reads them: the journal knows who we are, and gets the priority
- * in front ("<4>…", sd-daemon(3)); anybody else gets "allocsnap: …".
+ * Lines on standard error. The journal knows the program's name, so a line for it starts with the
+ * priority ("<4>…", sd-daemon(3)). Other lines start with "allocsnap: ".
  */
 
 #include <stdarg.h>
@@ -14,18 +14,19 @@
 /* Whether standard error leads to the journal: its device and inode are those of JOURNAL_STREAM. */
 bool log_is_journal(void);
 
-/* One line; a newline is added, what is no text is made visible. */
+/* Writes one line; adds the newline, and makes bytes visible that are not text. */
 __attribute__((format(printf, 2, 3))) void log_line(int priority, const char *fmt, ...);
 __attribute__((format(printf, 2, 0))) void log_vline(int priority, const char *fmt, va_list args);
 
 enum exit_status {
 	EXIT_DONE = 0,
 	EXIT_FAILED = 1,  /* a file or a target failed */
-	EXIT_REFUSED = 2, /* a command line that cannot be meant */
+	EXIT_REFUSED = 2, /* an invalid command line */
 };
 
 /*
- * log_line() of the priority LOG_INFO or LOG_ERR, behind what was printed to stdout. say_failure() returns EXIT_FAILED.
+ * log_line() with priority LOG_INFO or LOG_ERR, after flushing stdout. say_failure() returns
+ * EXIT_FAILED.
  */
 __attribute__((format(printf, 1, 2))) void say(const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) int say_failure(const char *fmt, ...);

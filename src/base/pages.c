@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MAPPED_LEAST (256 << 10) /* below this malloc's own memory is as good */
+#define MAPPED_LEAST (256 << 10) /* for less, malloc's memory is as good */
 #define HUGE_LEAST (2 << 20)
 
 void *pages_new(size_t len)

@@ -4,16 +4,19 @@
 
 #include <stdbool.h>
 
-/* May this process run on more than one processor? */
+/* Whether this process may run on more than one processor. */
 bool has_two_processors(void);
 
-/* How many of them; at least 1. */
+/* The number of these processors; at least 1. */
 unsigned int processor_nr(void);
 
-/* run(what) by `nr` threads at once, this one and as many more as can be had; returns when all have. */
+/*
+ * Runs run(what) in `nr` threads at once: in this one and in as many others as can be started.
+ * Returns when all have returned.
+ */
 void run_by(unsigned int nr, void (*run)(void *what), void *what);
 
-/* run(a) and run(b), at once where a thread can be had; returns when both have. */
+/* Runs run(a) and run(b), at once if a thread can be started. Returns when both have returned. */
 void run_both(void (*run)(void *part), void *a, void *b);
 
 #endif

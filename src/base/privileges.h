@@ -3,10 +3,10 @@
 #define ALLOCSNAP_SERVICE_PRIVILEGES_H
 
 /*
- * Which capabilities recording takes, for what and how long, and giving up all others. Who they are
- * needed by is this process. The one that reads files has none, the one that keeps the probes only what it takes
- * to hold writers of a probed file.
- * docs/design.md says how this was found out.
+ * The capabilities that recording needs, for what and how long, and a function to give up all
+ * others. They are needed by this process. The process that reads files has none. The process that
+ * keeps the probes has only those to hold writers of a probed file. docs/design.md says how this
+ * was determined.
  */
 
 #include <stdbool.h>
@@ -16,39 +16,43 @@
 #include "base/reason.h"
 
 enum privilege_term {
-	PRIVILEGE_TO_LOAD,   /* until all is loaded */
-	PRIVILEGE_TO_RECORD, /* as long as processes and files come that were not there */
+	PRIVILEGE_TO_LOAD,   /* until everything is loaded */
+	PRIVILEGE_TO_RECORD, /* as long as new processes and files may appear */
 	PRIVILEGE_OF_KEEPER, /* as long as it records, but only in the process that keeps the probes */
-	PRIVILEGE_OF_EVENTS, /* as PRIVILEGE_TO_RECORD, but only where probes are perf events */
+	PRIVILEGE_OF_EVENTS, /* as PRIVILEGE_TO_RECORD, but only if probes are perf events */
 };
 
 struct privilege {
-	int number;	  /* of linux/capability.h */
+	int number;	  /* number in linux/capability.h */
 	const char *name; /* "CAP_BPF" */
 	enum privilege_term term;
-	bool is_optional; /* recording works without, not of all or not as well */
-	const char *without; /* what there is not then */
+	bool is_optional; /* recording works without it, but not for everything or not as well */
+	const char *without; /* the effect of not having it */
 };
 
 extern const struct privilege privileges[];
 extern const size_t privileges_nr;
 
-/* The set (base/capabilities.h) that goes on to be needed when all is loaded. */
+/* The set (base/capabilities.h) that is still needed after everything is loaded. */
 uint64_t privileges__needed(bool has_events);
 
 /*
- * CAP_DAC_OVERRIDE where without it nothing could be written into the folder, which is there; 0:
- * its owner's permissions are ours and suffice.
+ * CAP_DAC_OVERRIDE if nothing could be written into the existing folder without it. 0: its
+ * permissions suffice.
  */
 uint64_t privileges__to_write(const char *folder);
 
 /*
- * Gives up all but these, for good, and what any program could get back by being executed: of this
- * thread and of those that it starts from now on. A negative errno with a line in *why.
+ * Gives up all capabilities except these, for good, including those that an executed program could
+ * regain: for this thread and for those that it starts from now on. A negative errno with a line in
+ * *why.
  */
 int privileges__drop(uint64_t kept, struct reason *why);
 
-/* "CAP_BPF, CAP_SYS_PTRACE": those of a set that have a name here, and how many others. Returns text. */
+/*
+ * "CAP_BPF, CAP_SYS_PTRACE": the names of a set's capabilities, and the number of those without a
+ * name here. Returns text.
+ */
 const char *privileges__text(char *text, size_t room, uint64_t set);
 
 #endif

@@ -5,9 +5,9 @@
 #include <reason.h> /* of include/ */
 
 /*
- * Library code never prints: it leaves a line in a struct reason. This formats the line, makes
- * visible in it what is no text, and returns err, so that `return reason_set(why, -EINVAL, …)`
- * reads well. why may be NULL.
+ * Library code never prints: it leaves a line in a struct reason. This function formats the line,
+ * makes bytes visible that are not text, and returns err, so that callers can write `return
+ * reason_set(why, -EINVAL, …)`. why may be NULL.
  */
 __attribute__((format(printf, 3, 4)))
 int reason_set(struct reason *why, int err, const char *fmt, ...);

@@ -5,9 +5,9 @@
 #include "base/idmap.h"
 
 /*
- * Interned strings. Equal bytes get equal ids; ids count from 0 and id 0 is the empty string.
- * The bytes lie one after another, each string followed by a NUL, so that `bytes` and `start`
- * can be written to a file as they are. A zeroed struct is an empty pool.
+ * Interned strings. Equal bytes get equal ids; ids start at 0, and id 0 is the empty string. The
+ * bytes lie one after another, each string followed by a NUL, so that `bytes` and `start` can be
+ * written to a file as they are. A zeroed struct is an empty pool.
  */
 struct strpool {
 	char *bytes;
@@ -17,7 +17,7 @@ struct strpool {
 	struct idmap ids;
 };
 
-/* 0 and the id in *ret_id, or -ENOMEM. The bytes may hold anything but are read as a C string later. */
+/* 0 and the id in *ret_id, or -ENOMEM. The bytes may contain NULs, but are read as a C string later. */
 int strpool_add(struct strpool *pool, const char *bytes, size_t len, uint32_t *ret_id);
 
 /* The string of an id that strpool_add() gave; valid until the next add. */

@@ -27,7 +27,7 @@ static void put_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign)
 	}
 }
 
-/* The program that we are part of may be in a locale of decimal commas; Python's text has none. */
+/* The program that embeds this library may use a locale with decimal commas; Python's text has none. */
 const char *format_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign)
 {
 	locale_t plain = newlocale(LC_ALL_MASK, "C", NULL);
@@ -101,7 +101,7 @@ size_t utf8_len(const char *text)
 	return len;
 }
 
-/* C0, DEL and C1 (U+0080–U+009F): what a terminal may take as a command. */
+/* C0, DEL and C1 (U+0080–U+009F): a terminal may obey them as commands. */
 static bool is_control(const unsigned char *s)
 {
 	return s[0] < 0x20 || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0);
@@ -117,9 +117,9 @@ static uint32_t code_point(const unsigned char *s, size_t len)
 }
 
 /*
- * What shows nothing of itself, and makes one name look like another: Unicode's
- * Default_Ignorable_Code_Point (zero-width characters, marks of direction), separators of lines, and
- * marks of annotations.
+ * Invisible characters, which make one name look like another: Unicode's
+ * Default_Ignorable_Code_Point (zero-width characters, marks of direction), line separators, and
+ * annotation marks.
  */
 static bool is_invisible(uint32_t code)
 {

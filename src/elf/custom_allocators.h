@@ -5,18 +5,18 @@
 /*
  * Custom allocators, such as a program's own pool. The user describes each in one line:
  *
- * 	name=pool,object=libpool.so*,alloc=pool_alloc(size=2),free=pool_free(ptr=2)
+ *	name=pool,object=libpool.so*,alloc=pool_alloc(size=2),free=pool_free(ptr=2)
  *
- * 	name=NAME	the name of its domain: [A-Za-z0-9._-]
- * 	object=FILE	the file that defines the functions: its path as it is mapped, or an fnmatch(3)
- * 			pattern of the path or of the base name; `exe` is the program itself
- * 	alloc=SYM(…)	allocates a block of `size=` bytes, multiplied by `count=`, or a fixed number of
- * 			bytes (`bytes=`). It returns the block. With `out=`, it stores the block where
- * 			that argument points and returns 0
- * 	realloc=SYM(…)	moves the block `ptr=` to one of `size=` bytes, multiplied by `count=`
- * 	free=SYM(…)	frees the block `ptr=`
- * 	throws		C++ exceptions leave its functions; implied for C++ symbols (_Z…)
- * 	wraps		its blocks come from malloc, possibly enlarged: malloc inside it does not count
+ *	name=NAME	the name of its domain: [A-Za-z0-9._-]
+ *	object=FILE	the file that defines the functions: its path as it is mapped, or an fnmatch(3)
+ *			pattern of the path or of the base name; `exe` is the program itself
+ *	alloc=SYM(…)	allocates a block of `size=` bytes, multiplied by `count=`, or a fixed number of
+ *			bytes (`bytes=`). It returns the block. With `out=`, it stores the block where
+ *			that argument points and returns 0
+ *	realloc=SYM(…)	moves the block `ptr=` to one of `size=` bytes, multiplied by `count=`
+ *	free=SYM(…)	frees the block `ptr=`
+ *	throws		C++ exceptions leave its functions; implied for C++ symbols (_Z…)
+ *	wraps		its blocks come from malloc, possibly enlarged: malloc inside it does not count
  *
  * size=, count=, ptr= and out= are positions of arguments, from 1 to 6; bytes= is a number of bytes.
  * A size or count whose C type is int or unsigned needs its width: size=2:32. Callers may leave garbage

@@ -5,19 +5,19 @@
 
 #include "base/parallel.h"
 
-/* struct cost, both numbers at once; sizes wrap. */
+/* struct cost as one value: adds both numbers at once; sizes wrap. */
 typedef uint64_t cost_pair __attribute__((vector_size(16), may_alias));
 _Static_assert(sizeof(cost_pair) == sizeof(struct cost), "a pair is a cost");
 
 #define BLOCK_NR 32	/* traces: whole cache lines of each column */
-#define AHEAD_NR 192	/* traces from their fetch to their use; the cache holds more costs */
+#define AHEAD_NR 192	/* traces between the fetch and the use of a value; the rest of the cache is for costs */
 #define PER_LINE(column) (64 / sizeof(*(column)))
 
 /*
- * Adds `nr` traces and returns the or of their sizes: none of them is larger. Among all the costs
- * that come and go the processor does not read the columns ahead as it does in a plain loop;
- * fetching them takes a quarter off the time. (Not in a function of its own: gcc drops calls of
- * one that does nothing else.)
+ * Adds `nr` traces and returns the or of their sizes, so no size is larger. In a plain loop the
+ * processor reads the columns ahead. It does not do so here, among all the accesses to costs, so
+ * this function fetches them: that saves a quarter of the time. (The fetches are not in a function
+ * of their own, because gcc drops calls of a function that does nothing else.)
  */
 static uint64_t add_block(cost_pair *restrict pair, const uint32_t *traceback,
 			  const uint64_t *size, size_t nr, bool fetch)
@@ -37,12 +37,12 @@ static uint64_t add_block(cost_pair *restrict pair, const uint32_t *traceback,
 	return most;
 }
 
-/* A part of the traces, and what it adds up to. */
+/* A part of the traces, and its sum. */
 struct part {
 	const struct snapshot_tables *tables;
 	uint64_t from, to;
 	cost_pair *pair;
-	int64_t bound; /* all sizes together are at most this; < 0: that is not known to fit */
+	int64_t bound; /* an upper bound of the sum of all sizes; < 0: it may not fit */
 };
 
 static void add_part(void *part_)
@@ -72,9 +72,9 @@ static bool parts_fit(const struct part *a, const struct part *b)
 	return a->bound >= 0 && b->bound >= 0 && !__builtin_add_overflow(a->bound, b->bound, &bound);
 }
 
-#define WORTH_A_THREAD (1 << 20) /* traces; a thread is started in less time than it saves */
+#define WORTH_A_THREAD (1 << 20) /* traces; starting a thread takes less time than it saves */
 
-/* The second half goes to a table of its own. */
+/* The second half is added to a table of its own. */
 static bool add_in_two(const struct part *all, cost_pair *second_table)
 {
 	struct part first = *all, second = *all;

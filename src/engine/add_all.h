@@ -6,9 +6,10 @@
 #include "snapshot.h"
 
 /*
- * Adds every trace to the cost of its traceback, without a test for each: what there are millions
- * of. Two threads where there are many, and processors for them. cost: zeroed, by traceback id.
- * False where not even the sum of all is known to fit into 63 bits; cost is of no use then.
+ * Adds every trace to the cost of its traceback, without a test for each trace: there may be
+ * millions. Uses two threads if there are many traces and more than one processor. cost: zeroed, by
+ * traceback id. Returns false if the sum of all sizes may not fit into 63 bits; cost is then
+ * invalid.
  */
 bool add_all_traces(struct cost *cost, const struct snapshot_tables *tables);
 

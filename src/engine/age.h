@@ -4,10 +4,10 @@
 
 #include "snapshot.h"
 
-/* When the snapshot was taken. 0, or -ENODATA with a line in *why: its blocks have no ages. */
+/* The time of the snapshot. 0, or -ENODATA with a line in *why: its blocks have no ages. */
 int age_now(const struct snapshot *snapshot, uint64_t *ret_now_ns, struct reason *why);
 
-/* How old the block is; one that was born later is new. */
+/* The age of a block; a block that was born later has age 0. */
 uint64_t age_of(const struct snapshot_tables *tables, uint64_t at, uint64_t now_ns);
 
 #endif

@@ -96,7 +96,7 @@ const struct class_type process_classes = { .find = find_process, .name = name_p
 
 /* ---- size-class --------------------------------------------------------------------------- */
 
-/* Class n holds what n bits are enough for, and n - 1 are not. */
+/* Class n has the sizes that need exactly n bits. */
 static int find_size(struct classes *classes, uint64_t at, uint32_t *ret_class)
 {
 	uint64_t size = classes->source->tables->trace_size[at];

@@ -7,24 +7,24 @@
 #include "engine/source.h"
 
 /*
- * The groups of key types whose key is no frame, in one snapshot: a trace is in one class, and
- * classes count from 0. A zeroed struct is an empty one.
+ * The groups of one snapshot for key types whose key is no frame. A trace is in one class; class
+ * numbers start at 0. A zeroed struct is an empty one.
  */
 struct classes {
 	struct source *source;
-	uint64_t now_ns;  /* where ages count from */
+	uint64_t now_ns;  /* the time that ages are measured from */
 	uint32_t *number; /* of each class: the domain, the thread */
 	size_t number_nr, number_alloc;
 	struct idmap number_ids;
 };
 
-/* A key type's way to make classes; a row of key_type.c points to it. */
+/* How a key type makes classes; a row of key_type.c points to it. */
 struct class_type {
-	/* NULL: nothing to prepare. 0, or -ENODATA with a line in *why. */
+	/* Prepares the classes; NULL: nothing to prepare. 0, or -ENODATA with a line in *why. */
 	int (*prepare)(struct classes *classes, struct reason *why);
-	/* The class of trace number `at`. 0 or -ENOMEM. */
+	/* Stores the class of trace number `at`. 0 or -ENOMEM. */
 	int (*find)(struct classes *classes, uint64_t at, uint32_t *ret_class);
-	/* Appends the key that the class is. 0 or -ENOMEM. */
+	/* Appends the key of the class. 0 or -ENOMEM. */
 	int (*name)(const struct classes *classes, uint32_t class, struct key_text *text);
 };
 

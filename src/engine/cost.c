@@ -31,13 +31,13 @@ struct cost cost_sub(const struct cost *a, const struct cost *b)
 	return (struct cost){ .size = a->size - b->size, .count = a->count - b->count };
 }
 
-/* What one trace stands for. False where it does not fit. */
+/* Adds the cost of one trace. Returns false if the sum does not fit. */
 static inline bool add_trace(struct cost *cost, const uint64_t *size, const struct tally *tally,
 			     uint64_t at)
 {
 	if (tally)
 		return !cost_add(cost, &tally->cost[at], NULL);
-	cost->count++; /* it always fits */
+	cost->count++; /* cannot overflow */
 	return !__builtin_add_overflow(cost->size, size[at], &cost->size);
 }
 
@@ -114,7 +114,7 @@ static int add_by_class(struct costs *costs, struct selector *selector, struct c
 
 /* ---- estimates ---------------------------------------------------------------------------- */
 
-/* Blocks that were not chosen by chance are samples that stand for themselves. */
+/* A tally without sums is exact: its blocks were not sampled, and each stands for itself. */
 static void add_tally(struct sums *group, struct sums *total, const struct tally *tally, uint64_t at)
 {
 	const struct sums exact = { .samples = tally->cost[at].count };
@@ -138,7 +138,7 @@ static void add_sums_of_trace(struct costs *costs, uint32_t group, const struct 
 		sums_add_block(&costs->sums[group], &costs->total, tables->trace_size[at], weight, pair);
 }
 
-/* Once more through the traces, which are few where they are samples. */
+/* Reads the traces a second time; sampled snapshots have few. */
 static int add_sums(struct costs *costs, struct selector *selector, struct classes *classes,
 		    const struct class_type *type, const struct weighing *weighing)
 {

@@ -22,7 +22,7 @@ static struct moments moments_of(double size, double weight)
 	};
 }
 
-/* Of blocks that are there `times` times, all by the same chance. */
+/* Adds blocks that occur `times` times each. The occurrences of a block were sampled together. */
 static void moments_add(struct moments *to, const struct moments *what, double times)
 {
 	to->beyond += times * what->beyond;
@@ -115,7 +115,7 @@ int sums_column_add(struct sums_column *column, const struct key_list *list,
 		uint32_t *times = &column->times[list->id[i]];
 
 		if (!*times)
-			continue; /* it was there before */
+			continue; /* an earlier element of the list has added it */
 		to->samples += sums->samples;
 		spread_add_times(&to->all, &sums->all, *times);
 		spread_add_times(&to->apart, &sums->apart, *times);
@@ -138,7 +138,7 @@ void sums_column_release(struct sums_column *column)
 
 /* ---- estimates ---------------------------------------------------------------------------- */
 
-/* False where it does not fit; so does what is no number. */
+/* Returns false if the number does not fit, or is NaN. */
 static bool add_beyond(int64_t *sampled, double beyond)
 {
 	return beyond < 0x1p63 && !__builtin_add_overflow(*sampled, llround(beyond), sampled);
@@ -158,16 +158,17 @@ static int64_t to_int(double number)
 }
 
 /*
- * Where the truth may be, by the score: not how far the estimate lies from the truth in units of
- * its own standard deviation (Wald's interval), but in units of the deviation that it would have if
- * the truth were at the interval's end. A sample that happens to be small makes both the estimate and
- * its variance small, and the interval that needs to be wide narrow: with 30 samples of mixed sizes
- * Wald's holds the truth in 87 of 100 cases. How the variance follows the estimate is a line, whose
- * slope is the covariance over the variance; the ends t are the roots of
+ * The interval of the true value, by the score method. The distance between estimate and truth is
+ * measured in standard deviations. Wald's interval uses the deviation of the estimate itself. The score
+ * method uses the deviation that the estimate would have if the truth were at the interval's end. This
+ * matters because a sample that happens to be small makes both the estimate and its variance small, so
+ * Wald's interval is narrow when it should be wide: with 30 samples of mixed sizes it contains the truth
+ * in 87 of 100 cases. The variance is assumed to depend on the estimate by a line, whose slope is the
+ * covariance over the variance. The ends t are the roots of
  *
  *	(t - centre)^2 = z^2 (variance + slope (t - centre))
  *
- * For blocks of one size that is Wilson's interval of the binomial distribution.
+ * For blocks of one size this is Wilson's interval of the binomial distribution.
  */
 static struct interval around(double centre, const struct moments *moments, int64_t estimate)
 {
@@ -179,7 +180,7 @@ static struct interval around(double centre, const struct moments *moments, int6
 		return interval;
 	shift = z * z * moments->covariance / moments->variance / 2;
 	half = sqrt(z * z * moments->variance + shift * shift);
-	interval.low = to_int(ceil(centre + shift - half)); /* the truth is whole */
+	interval.low = to_int(ceil(centre + shift - half)); /* the true value is a whole number */
 	interval.high = to_int(floor(centre + shift + half));
 	if (interval.low > estimate)
 		interval.low = estimate;
@@ -197,7 +198,10 @@ static struct interval interval_of(int64_t sampled, int64_t estimate, const stru
 	return interval;
 }
 
-/* Of a difference: variances add up, what the one has more the other has less. */
+/*
+ * The interval of a difference. Variances add up. Covariances are subtracted, because the two sides
+ * have opposite signs.
+ */
 static struct interval interval_of_diff(int64_t sampled, int64_t estimate,
 					const struct moments *now, const struct moments *old)
 {

@@ -8,14 +8,14 @@ struct key_list;
 struct tally;
 
 /*
- * What of an estimate adds up, block by block and group by group. A block of size s that was taken
- * with probability 1 / w adds to the estimate s * w, and
+ * The additive parts of an estimate, for blocks and for groups. A block of size s that was sampled with
+ * probability 1 / w adds s * w to the estimate, and
  *
- *	beyond		s (w - 1)	what is estimated, beside the sample itself
+ *	beyond		s (w - 1)	the estimate, less the sample itself
  *	variance	s^2 w (w - 1)	of the estimate, estimated
  *	covariance	s^3 w (w - 1)^2	of the two above, estimated
  *
- * and the same with s = 1 to the count. Sums of doubles depend on their order: it is that of the
+ * and the same with s = 1 to the count. Sums of doubles depend on their order, which is the order of the
  * traces, whatever the number of threads.
  */
 struct moments {
@@ -29,59 +29,62 @@ struct spread {
 struct sums {
 	uint64_t samples;
 	struct spread all;
-	struct spread apart; /* of the blocks that the other snapshot of a diff does not have */
+	struct spread apart; /* blocks that the other snapshot of a diff does not have */
 };
 
-/* Whether sums are asked for, and what the traces of a snapshot stand for. */
+/* Whether sums are requested, and how the traces of a snapshot are weighted. */
 struct weighing {
 	bool is_asked;
-	const uint8_t *pairs; /* of each a set of enum pair; NULL: the other snapshot has none of them */
-	uint64_t gap_ns;      /* those born before lived through a gap of the other; 0: not known */
-	const struct tally *tally; /* what each trace adds up to; NULL: it is one block */
+	const uint8_t *pairs; /* a set of enum pair for each trace; NULL: the other snapshot has none of them */
+	uint64_t gap_ns;      /* blocks born before lived through a gap of either snapshot; 0: not known */
+	const struct tally *tally; /* the cost of each trace; NULL: a trace is one block */
 };
 
 enum pair {
-	PAIR_IN_TOTAL = 1, /* it takes part in both */
-	PAIR_IN_GROUP = 2, /* and in the same group */
+	PAIR_IN_TOTAL = 1, /* the block is selected in both snapshots */
+	PAIR_IN_GROUP = 2, /* and is in the same group of both */
 };
 
-/* weight 1 where the snapshot has none. pair: a set of enum pair. */
+/* weight is 1 if the snapshot has no weights. pair: a set of enum pair. */
 void sums_add_block(struct sums *group, struct sums *total, uint64_t size, double weight,
 		    uint8_t pair);
 
 void spread_add(struct spread *to, const struct spread *what);
 
 /*
- * As spread_add(), of what may be the same blocks again: as if all that the one misses the other misses, too. Deviations
- * add up then, which is the most that they can.
+ * Like spread_add(), for sums that may contain the same blocks, with equal errors. So deviations
+ * are added instead of variances, which is the upper limit.
  */
 void spread_add_alike(struct spread *to, const struct spread *what);
 
-/* Adds sums that were made elsewhere; none of their samples is in the other snapshot of a diff. */
+/* Adds finished sums; none of their samples is in the other snapshot of a diff. */
 void sums_add(struct sums *to, const struct sums *what);
 
-/* By key id; what is not there yet is 0. sums_column_release() ends a zeroed one. */
+/*
+ * Sums by key id; a key that is not there yet is 0. A zeroed struct is empty; sums_column_release()
+ * ends it.
+ */
 struct sums_column {
 	struct sums *key;
 	size_t key_nr, key_alloc;
-	uint32_t *times; /* of the keys of one list: how often they were there; else 0 */
+	uint32_t *times; /* for the keys of one list: how often each occurs; otherwise 0 */
 	size_t times_nr, times_alloc;
 	struct sums total;
 };
 
 /*
- * Adds to each key of the list. One that is there m times has its blocks m times, all of the same
- * chance: the variance is m^2-fold. 0 or -ENOMEM.
+ * Adds the sums to each key of the list. A key that occurs m times gets its blocks m times, sampled
+ * together: the variance is multiplied by m^2. 0 or -ENOMEM.
  */
 int sums_column_add(struct sums_column *column, const struct key_list *list,
 		    const struct sums *sums);
 struct sums sums_column_get(const struct sums_column *column, size_t key);
 void sums_column_release(struct sums_column *column);
 
-/* What samples add up to becomes what they stand for. -ERANGE with a line in *why. */
+/* Converts the cost of the samples to the estimated cost. -ERANGE with a line in *why. */
 int estimate_cost(struct cost *cost, const struct sums *sums, struct reason *why);
 
-/* A side of a comparison: what its samples add up to, and what that makes. */
+/* One side of a comparison: the sum of its samples, and the estimate from it. */
 struct estimate_side {
 	struct cost sampled, cost;
 	struct sums sums;

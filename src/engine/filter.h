@@ -4,7 +4,7 @@
 
 #include "engine.h"
 
-/* Does all that the filter asks of a frame hold for this one? Domains are not looked at. */
+/* Whether the frame matches all of the filter's conditions for frames. Ignores the domain. */
 bool filter_matches_frame(const struct filter *filter, const struct frame_view *frame);
 
 #endif

@@ -74,7 +74,7 @@ enum spec_key_id {
 	SPEC_LINE,
 };
 
-/* A name that ends with = has a value. */
+/* A name that ends with = takes a value. */
 static const struct spec_key {
 	const char *name;
 	int (*set)(struct spec *spec, const char *value);
@@ -85,10 +85,10 @@ static const struct spec_key {
 	{ "function=", spec_set_function_pattern },
 	{ "object=", spec_set_object_pattern },
 	{ "all-frames", set_all_frames },
-	{ "all_frames", set_all_frames }, /* as tracemalloc writes it */
+	{ "all_frames", set_all_frames }, /* tracemalloc's spelling */
 };
 
-/* The row that text begins with, or NULL. */
+/* The key at the start of the text, or NULL. */
 static const struct spec_key *spec_key_at(const char *text)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(spec_keys); i++) {
@@ -114,7 +114,7 @@ static int set_key(struct spec *spec, const struct spec_key *key, const char *va
 
 /* ---- segments ----------------------------------------------------------------------------- */
 
-/* Ends the segment that begins at text; what follows its comma, or NULL. */
+/* Ends the segment that begins at text. Returns the text after its comma, or NULL. */
 static char *cut_segment(char *text)
 {
 	for (char *comma = strchr(text, ','); comma; comma = strchr(comma + 1, ',')) {

@@ -12,7 +12,7 @@ static void choose_each(struct selector *selector, uint8_t *keep)
 		keep[i] = selector_takes(selector, i);
 }
 
-/* The same where only the traceback counts: it is asked once for each of them. */
+/* Like choose_each(), if only the traceback matters: decides once for each traceback. */
 static int choose_by_traceback(struct selector *selector, uint8_t *keep)
 {
 	const struct snapshot_tables *tables = selector->source->tables;
@@ -45,7 +45,7 @@ static int select_traces(struct selector *selector, struct snapshot **ret)
 	return err;
 }
 
-/* Nobody must take a part for the whole. */
+/* Marks the snapshot as a part, so that a reader does not mistake it for the whole. */
 static int note_part(struct snapshot *part, const struct selection *select, struct reason *why)
 {
 	int err;

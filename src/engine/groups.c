@@ -9,7 +9,7 @@
 #include "engine/tally.h"
 #include "snapshot.h"
 
-/* What the caller holds is the first member; the rest is what it points into. */
+/* The first member is the caller's result; the others own the memory that it points into. */
 struct owned_groups {
 	struct groups groups;
 	struct key_memory memory;

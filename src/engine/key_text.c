@@ -8,7 +8,7 @@
 int key_text_add(struct key_text *text, const char *string)
 {
 	size_t len = strlen(string);
-	/* One more: an empty text has bytes, too. */
+	/* One byte more than needed, so that an empty text has memory, too. */
 	int err = array_reserve(&text->bytes, &text->bytes_alloc, text->bytes_nr + len + 1);
 
 	if (err)

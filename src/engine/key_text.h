@@ -5,13 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The text of a key while it is written. A zeroed struct is an empty one; free(bytes) ends it. */
+/* The text of a key while it is built. A zeroed struct is an empty one; free(bytes) ends it. */
 struct key_text {
 	char *bytes; /* no NUL at the end */
 	size_t bytes_nr, bytes_alloc;
 };
 
-/* They append. 0 or -ENOMEM. */
+/* These append to the text. 0 or -ENOMEM. */
 int key_text_add(struct key_text *text, const char *string);
 int key_text_add_number(struct key_text *text, uint64_t number);
 

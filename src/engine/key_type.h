@@ -7,15 +7,15 @@
 enum key_kind {
 	KEY_IS_FRAME,
 	KEY_IS_TRACEBACK,
-	KEY_IS_FRAME_TEXT, /* a text that a frame has */
-	KEY_IS_CLASS,	   /* a text that a trace has, whatever its frames */
+	KEY_IS_FRAME_TEXT, /* a text from a frame */
+	KEY_IS_CLASS,	   /* a text from a trace, independent of its frames */
 };
 
 struct key_type_row {
 	const char *name;
 	enum key_kind kind;
 	bool has_cumulative;
-	bool asks_blocks; /* what sums of many snapshots (tally.h) can't tell */
+	bool asks_blocks; /* needs data that sums of many snapshots (tally.h) do not have */
 	int (*frame_text)(const struct frame_view *frame, struct key_text *text);
 	const struct class_type *classes;
 };

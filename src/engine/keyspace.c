@@ -187,8 +187,8 @@ static int append_traceback(struct keyspace *keys, const struct key_list *list, 
 }
 
 /*
- * The names come from the traceback itself, not from its canonical frames: an inlined function
- * has one line and, in C++, many names.
+ * Names come from the traceback itself, not from its canonical frames: an inlined function has one
+ * line and, in C++, many names.
  */
 static void view_traceback(struct keyspace *keys, const struct key_source *source,
 			   const struct key_traceback *row, const uint32_t *frame)

@@ -11,16 +11,16 @@
 #include "engine/key_type.h"
 
 /*
- * The groups of one or several snapshots: equal keys get the same small id, wherever they come
+ * The groups of one or several snapshots: equal keys get the same small id, whichever snapshot they come
  * from. Costs are then added into plain arrays by key id.
  *
  *	snapshot 0: frame ids ──┬─► canonical frames ──► canonical tracebacks (key type traceback)
  *	snapshot 1: frame ids ──┘
  *	            frame ids, classes ────► texts (key types whose key is a text)
  *
- * For key types lineno and filename a key is a canonical frame, for traceback a canonical
- * traceback, stored oldest frame first, for the others a text. The options and the snapshots must
- * stay until release.
+ * For key types lineno and filename a key is a canonical frame. For traceback it is a canonical
+ * traceback, stored oldest frame first. For the others it is a text. The caller keeps the options and
+ * the snapshots until release.
  */
 struct keyspace {
 	const struct engine_options *options;
@@ -33,29 +33,29 @@ struct keyspace {
 	struct key_traceback *traceback; /* canonical tracebacks by id */
 	size_t traceback_nr, traceback_alloc;
 	struct idmap traceback_ids;
-	struct frame_view *traceback_view; /* their frames, one traceback after another… */
+	struct frame_view *traceback_view; /* the frames of all tracebacks, one after another… */
 	size_t traceback_view_nr, traceback_view_alloc;
-	uint32_t *traceback_frame; /* …and the canonical ids of these */
+	uint32_t *traceback_frame; /* …and the canonical ids of these frames */
 	size_t traceback_frame_nr, traceback_frame_alloc;
 
-	struct strpool texts;	  /* string id − 1 is the key's; no key is empty */
+	struct strpool texts;	  /* the key's string id is its id + 1, because no key is empty */
 	struct key_text scratch;
 };
 
-/* One snapshot's way into the keyspace. */
+/* The mapping from one snapshot to the keyspace. */
 struct key_source {
 	struct source *traces;
 	struct classes classes;
-	uint32_t *frame_key; /* frame id → canonical frame or text, IDMAP_NONE until asked for */
+	uint32_t *frame_key; /* frame id → canonical frame or text; IDMAP_NONE: not mapped yet */
 };
 
-/* Key ids; a growing array that can be used again and again. A zeroed struct is an empty one. */
+/* Key ids, in a growing array that is used repeatedly. A zeroed struct is an empty one. */
 struct key_list {
 	uint32_t *id;
 	size_t id_nr, id_alloc;
 };
 
-/* What statistics point into; the caller frees both with free(). */
+/* The memory that statistics point into; the caller frees both members with free(). */
 struct key_memory {
 	struct frame_view *views;
 	char *texts;
@@ -64,24 +64,24 @@ struct key_memory {
 void keyspace_init(struct keyspace *keys, const struct engine_options *options);
 void keyspace_release(struct keyspace *keys);
 
-/* The source must stay until release. 0 or -ENOMEM. */
+/* The caller keeps the source until release. 0 or -ENOMEM. */
 int key_source_init(struct key_source *source, struct source *traces);
 void key_source_release(struct key_source *source);
 
 /*
- * The keys that row `at` of struct costs, a traceback or a class of the snapshot, counts for, into
- * *list: one, or with `cumulative` one for each of its frames. 0 or -ENOMEM.
+ * Stores in *list the keys that row `at` of struct costs, a traceback or a class, counts for. This
+ * is one key, or with `cumulative` one for each of the traceback's frames. 0 or -ENOMEM.
  */
 int keyspace_find(struct keyspace *keys, struct key_source *source, uint32_t at,
 		  struct key_list *list);
 
-/* Keys so far; their ids count from 0. */
+/* The number of keys so far; their ids start at 0. */
 size_t keyspace_nr(const struct keyspace *keys);
 
 /* Points statistic->frame or statistic->key at the key, valid until the next find. */
 void keyspace_view(const struct keyspace *keys, size_t key, struct statistic *statistic);
 
-/* The memory that keyspace_view() points into passes to the caller. */
+/* Passes the memory that keyspace_view() points into to the caller. */
 struct key_memory keyspace_take_memory(struct keyspace *keys);
 
 #endif

@@ -6,12 +6,12 @@
 
 struct selector;
 
-/* -EINVAL and a line where the measure is not by block, but the question is. */
+/* -EINVAL and a line in *why if the question is about blocks, but the measure is not. */
 int measure_check(const struct engine_options *options, struct reason *why);
 
 /*
- * The costs of all tracebacks that the selector takes, by a measure that is not MEASURE_LIVE.
- * -ENODATA, -ERANGE, -ENOMEM with a line in *why.
+ * The costs of all selected tracebacks, by a measure other than MEASURE_LIVE. -ENODATA, -ERANGE,
+ * -ENOMEM with a line in *why.
  */
 int measure_tracebacks(struct costs *costs, struct selector *selector, enum measure measure,
 		       struct reason *why);

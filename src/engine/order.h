@@ -7,9 +7,9 @@
 /* By size, count, traceback or key, all descending. */
 void statistics_sort(struct statistic *statistic, size_t nr);
 
-/* The orders of a diff, as engine.h has them. */
+/* The sort orders of a diff; engine.h describes them. */
 void statistics_sort_diff(struct statistic *statistic, size_t nr, enum sort_order order);
-/* Which of two comes first there: < 0, 0, > 0. */
+/* Compares two statistics by such an order: < 0, 0, > 0. */
 int statistic_compare_diff(const struct statistic *a, const struct statistic *b, enum sort_order order);
 
 #endif

@@ -56,9 +56,12 @@ uint64_t pairing_gap_ns(const struct snapshot *old, const struct snapshot *new)
 	return of_old > of_new ? of_old : of_new;
 }
 
-/* ---- what takes part ------------------------------------------------------------------------ */
+/* ---- the selected traces -------------------------------------------------------------------- */
 
-/* Of a trace that takes part 1 + the number of its age, where a block's group changes with time. */
+/*
+ * Marks each selected trace with 1; for key type age, a block's group changes with time, so with 1
+ * + its age class.
+ */
 static int mark_chosen(uint8_t *mark, struct selector *selector, struct classes *classes)
 {
 	bool by_age = selector->source->options->key_type == KEY_AGE;
@@ -75,7 +78,7 @@ static int mark_chosen(uint8_t *mark, struct selector *selector, struct classes 
 	return err;
 }
 
-/* The marks become the pairs. 0, -ENOMEM, -ENODATA with a line in *why. */
+/* Allocates and sets the marks, which later become pairs. 0, -ENOMEM, -ENODATA with a line in *why. */
 static int mark_traces(uint8_t **ret, const struct snapshot *snapshot,
 		       const struct engine_options *options, uint64_t gap_ns, struct reason *why)
 {
@@ -110,7 +113,10 @@ static uint64_t hash_block(const struct snap_trace *trace)
 	return hash_bytes(key, sizeof(key), 0);
 }
 
-/* A pool's block may lie where a heap's does; and what has no birth is no certain block. */
+/*
+ * Compares all properties: a pool's block may have the same address as a heap's. Blocks without a
+ * birth are not compared, because they cannot be identified.
+ */
 static bool same_block(uint32_t id, const void *key, const void *old)
 {
 	const struct snap_trace trace = snapshot__trace(old, id), *want = key;
@@ -149,7 +155,7 @@ static void pair_off(struct pairing *pairing, const struct idmap *ids, const str
 						PAIR_IN_GROUP : 0);
 		pairing->new_pairs[i] = pair;
 		if (pair)
-			pairing->old_pairs[at] = pair << 4; /* what is left of the marks is below */
+			pairing->old_pairs[at] = pair << 4; /* the lower half still has the marks of other traces */
 	}
 }
 

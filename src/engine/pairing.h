@@ -5,17 +5,23 @@
 #include "engine/estimate.h"
 
 /*
- * The blocks that two snapshots of one process both have: those of the same address and birth. Of
- * each trace a set of enum pair; NULL where none can be known to be in both.
+ * The blocks that two snapshots of one process have in common: blocks with the same address and
+ * birth. There is a set of enum pair for each trace; NULL if common blocks cannot be identified.
  */
 struct pairing {
 	uint8_t *old_pairs, *new_pairs;
 };
 
-/* When the last gap of either began, on their clock; 0: there was none, or they are two processes'. */
+/*
+ * The start of the last gap of either snapshot, on their clock; 0: there was none, or they are of
+ * two processes.
+ */
 uint64_t pairing_gap_ns(const struct snapshot *old_snapshot, const struct snapshot *new_snapshot);
 
-/* Of traces that the options select. Errors as in snapshot_compare(); release it also then. */
+/*
+ * Pairs the selected traces. Errors as from snapshot_compare(); release the pairing after an error,
+ * too.
+ */
 int pairing_find(struct pairing *pairing, const struct snapshot *old_snapshot,
 		 const struct snapshot *new_snapshot, const struct engine_options *options,
 		 struct reason *why);

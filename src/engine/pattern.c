@@ -21,7 +21,7 @@ static struct text make_text(const char *string)
 static const struct sequence {
 	uint8_t mask, lead; /* of the first byte */
 	uint8_t len;
-	uint32_t least; /* what would fit a shorter sequence is not UTF-8 */
+	uint32_t least; /* a smaller code fits a shorter sequence, so it is not UTF-8 */
 } sequences[] = {
 	{ 0x80, 0x00, 1, 0 },
 	{ 0xe0, 0xc0, 2, 0x80 },
@@ -50,7 +50,7 @@ static bool decode_utf8(const struct text *text, const struct sequence *row, uin
 	return code >= row->least && is_scalar(code);
 }
 
-/* The next code point of a text that is not at its end. */
+/* Takes the next code point. The text must not be at its end. */
 static uint32_t take_code_point(struct text *text)
 {
 	const struct sequence *row = sequences;
@@ -80,7 +80,7 @@ struct range {
 	uint32_t first, last;
 };
 
-/* One code point, or three where the second is a hyphen. Not at the end. */
+/* Takes one code point, or three if the second is a hyphen. The set must not be at its end. */
 static struct range take_range(struct text *set)
 {
 	uint32_t first = take_code_point(set);
@@ -104,8 +104,8 @@ static bool range_has_code(const struct range *range, uint32_t code)
 }
 
 /*
- * Python drops empty ranges first and then looks what is in front: [b-a!x] is [!x], and of
- * [b-a!-x], where the ! would begin a range, the hyphen and the x are members.
+ * Python first drops empty ranges and then looks at the start of the set. So [b-a!x] is [!x]. In
+ * [b-a!-x], where ! would begin a range, the hyphen and the x are members.
  */
 static bool set_has(struct text set, uint32_t code)
 {
@@ -130,7 +130,7 @@ static bool set_has(struct text set, uint32_t code)
 	return found != negated;
 }
 
-/* What is between the brackets, and takes it; false where there is no end. */
+/* Takes the text between the brackets; returns false if there is no closing bracket. */
 static bool take_set(struct text *pattern, struct text *ret_set)
 {
 	const unsigned char *close = pattern->at;
@@ -149,11 +149,11 @@ static bool take_set(struct text *pattern, struct text *ret_set)
 
 enum step {
 	STEP_FAILS,
-	STEP_TAKES, /* one code point of the name */
+	STEP_TAKES, /* matches one code point of the name */
 	STEP_STAR,
 };
 
-/* Takes one element of a pattern that is not at its end, and what it matches of the name. */
+/* Takes one element of the pattern, which must not be at its end, and the text that it matches. */
 static enum step step(struct text *pattern, struct text *name)
 {
 	uint32_t element = take_code_point(pattern);
@@ -174,12 +174,12 @@ static enum step step(struct text *pattern, struct text *name)
 }
 
 /*
- * A later star makes up for whatever an earlier one could have taken: only the last one is ever
- * tried again, with one code point more.
+ * Backtracks only to the last star, which gets one code point more. Earlier stars need no other
+ * try, because the last one can match whatever they would leave.
  */
 static bool matches_pattern(struct text pattern, struct text name)
 {
-	struct text star = {}, star_name = {}; /* what follows the last star, and where it began */
+	struct text star = {}, star_name = {}; /* the pattern after the last star, and the name where that star began */
 
 	for (;;) {
 		bool at_end = pattern.at == pattern.end;

@@ -5,20 +5,20 @@
 #include <stdbool.h>
 
 /*
- * Python's fnmatch.fnmatchcase() (3.11), over UTF-8; a byte that is not part of it is the code
- * point that surrogateescape gives it. No memory, and time at most length × length.
+ * Python's fnmatch.fnmatchcase() (3.11), for UTF-8. A byte that is not valid UTF-8 is the code point that
+ * surrogateescape gives it. It allocates no memory and takes at most length × length steps.
  *
- *	*	anything, slashes and newlines too
+ *	*	anything, including slashes and newlines
  *	?	any code point
- *	[a-z]	one of these; a range that is empty (z-a) is as if it were not written
- *	[!a-z]	none of these; ^ is a member like any other
- *	[	itself, where no ] follows
+ *	[a-z]	one of these; an empty range (z-a) is ignored
+ *	[!a-z]	none of these; ^ is an ordinary member
+ *	[	itself, if no ] follows
  *
  * A ] that comes first is a member. There is no escape: [*] is an asterisk.
  */
 bool pattern_matches(const char *pattern, const char *name);
 
-/* tracemalloc.Filter's reading: ".pyc" at the end of either is ".py". */
+/* Matches as tracemalloc.Filter does: ".pyc" at the end of either text becomes ".py". */
 bool pattern_matches_filename(const char *pattern, const char *filename);
 
 #endif

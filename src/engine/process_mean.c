@@ -20,7 +20,7 @@ struct mean_order {
 	enum sort_order order;
 };
 
-/* The first comes first. */
+/* The sort key: a smaller rank comes first. */
 static __int128 rank_statistic(const struct statistic *statistic, const struct mean_order *order)
 {
 	__int128 diff = whole_diff(statistic->cost.size, statistic->diff.size, order->nr);

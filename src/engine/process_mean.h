@@ -8,19 +8,19 @@
 #include "engine.h"
 
 /*
- * Sums over different numbers of processes, compared by what one process has on average. All rows of a diff
- * have the same numbers, so their order is that of whole numbers:
+ * Compares sums over different numbers of processes by their means per process. All rows of a diff
+ * have the same numbers of processes, so their order is that of whole numbers:
  *
  *	new / new_nr - old / old_nr  =  (new × old_nr - old × new_nr) / (old_nr × new_nr)
  */
 struct process_nr {
-	uint32_t old, new; /* at least 1; a process that is in a sum at several times counts for each of them */
+	uint32_t old, new; /* at least 1; a process that was added at several times counts for each of them */
 };
 
-/* The difference of the means of one number, which is `now` and was `now - diff`. Ordered as the rows are. */
+/* The difference of the means of one number, which is `now` and was `now - diff`. */
 double process_mean_diff(int64_t now, int64_t diff, const struct process_nr *nr);
 
-/* By the difference of mean sizes as `order` says; where that is the same, in the order of the sums. */
+/* Sorts by the difference of mean sizes as `order` says; equal rows keep the order of the sums. */
 void statistics_sort_means(struct statistic *statistic, size_t nr, enum sort_order order,
 			   const struct process_nr *processes);
 

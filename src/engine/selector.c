@@ -24,7 +24,7 @@ bool selection_asks_blocks(const struct selection *selection)
 	       selection->max_age_ns || selection->thread || selection->no_gap_blocks;
 }
 
-/* ---- what filters say of a traceback ------------------------------------------------------ */
+/* ---- filters on tracebacks ---------------------------------------------------------------- */
 
 static bool matches_frame(struct selector *selector, size_t filter, uint32_t frame)
 {
@@ -92,7 +92,7 @@ bool selector_takes_traceback(struct selector *selector, uint32_t traceback)
 	return !selector->selection->filter_nr || filters_take(selector, traceback, 0);
 }
 
-/* ---- what depends on the trace ------------------------------------------------------------ */
+/* ---- conditions on traces ----------------------------------------------------------------- */
 
 static bool age_fits(const struct selector *selector, uint64_t at)
 {
@@ -155,7 +155,7 @@ static int check_columns(struct selector *selector, struct reason *why)
 		       age_now(selector->source->snapshot, &selector->now_ns, why) : 0;
 }
 
-/* The number is the name's behind "domain.", which is none of an import's. */
+/* The domain's number is in the metadata key "domain.NUMBER"; an imported snapshot has none. */
 static int find_domain_number(const struct selector *selector, const char *name, uint32_t *ret,
 			      struct reason *why)
 {

@@ -64,6 +64,6 @@ struct frame_span source_frames(struct source *source, uint32_t traceback)
 	if (skip == row->nframe)
 		skip = 0;
 	else if (skip && tables->frame[frame[skip]].flags & SNAP_FRAME_SKIPPED)
-		skip--; /* the wrapper is all that is known of who asked */
+		skip--; /* the wrapper is the only known frame of the caller */
 	return (struct frame_span){ .frame = frame + skip, .nframe = row->nframe - skip };
 }

@@ -4,16 +4,16 @@
 
 #include "engine.h"
 
-/* A snapshot under options, which must both stay: where its tracebacks start. */
+/* A snapshot under options: where its tracebacks start. The caller keeps both. */
 struct source {
 	const struct snapshot *snapshot;
 	const struct snapshot_tables *tables;
 	const struct engine_options *options;
-	uint64_t gap_ns;  /* what was born before lived through a gap; 0: there was none */
-	uint8_t *wrapper; /* by string id: is a function so called? 0 until asked for */
+	uint64_t gap_ns;  /* blocks born before lived through a gap; 0: there was none */
+	uint8_t *wrapper; /* by string id: whether a function of this name is a wrapper; 0: not decided yet */
 };
 
-/* Frames of a snapshot, most recent call first; never none. */
+/* Frames of a snapshot, most recent call first; at least one. */
 struct frame_span {
 	const uint32_t *frame;
 	uint32_t nframe;

@@ -11,16 +11,16 @@
 #include "engine/statistics.h"
 #include "snapshot.h"
 
-/* What the caller holds is the first member; the rest is what it points into. */
+/* The first member is the caller's result; the others own the memory that it points into. */
 struct result {
 	struct statistics statistics;
 	struct key_memory memory;
-	struct estimate *estimate; /* of each key, then of the total; NULL where none are asked for */
+	struct estimate *estimate; /* for each key, then for the total; NULL if no estimates are requested */
 };
 
 /* ---- estimates ---------------------------------------------------------------------------- */
 
-/* What a column has of a key, or of all. */
+/* Reads a key's values from a column, or the total. */
 static int side_get(struct estimate_side *side, const struct column *column, size_t key, bool is_total,
 		    struct reason *why)
 {
@@ -30,7 +30,7 @@ static int side_get(struct estimate_side *side, const struct column *column, siz
 	return estimate_cost(&side->cost, &side->sums, why);
 }
 
-/* old is NULL for statistics(), here and below. The costs, of samples until now, become estimates. */
+/* old is NULL for statistics(), here and below. Replaces the costs of samples by estimates. */
 static int estimate_one(struct estimate *estimate, const struct column *new,
 			const struct column *old, size_t key, bool is_total, struct cost ret_cost[2],
 			struct reason *why)

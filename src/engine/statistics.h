@@ -6,15 +6,15 @@
 
 struct snapshot;
 
-/* What a question is about, or one of the two: a snapshot, and what its traces stand for. */
+/* One side of a question: a snapshot, and the weights of its traces. */
 struct side {
 	const struct snapshot *snapshot;
 	struct weighing weighing;
 };
 
 /*
- * The answer to options that have been checked. old NULL: no diff. Whether estimates are asked for
- * both sides say alike. Errors as in snapshot_statistics().
+ * Computes the answer for options that were checked. old NULL: no diff. Both sides must agree on
+ * whether estimates are requested. Errors as from snapshot_statistics().
  */
 int statistics_make(const struct side *old_side, const struct side *new_side,
 		    const struct engine_options *options, struct statistics **ret,

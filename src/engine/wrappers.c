@@ -9,8 +9,8 @@
 
 enum match {
 	EXACT,	  /* the whole name */
-	PREFIXED, /* the whole name, or after one of prefixes[] */
-	BEGINS,	  /* the name begins so */
+	PREFIXED, /* the whole name, alone or after one of prefixes[] */
+	BEGINS,	  /* the start of the name */
 };
 
 static const char *const prefixes[] = {
@@ -32,7 +32,7 @@ static const struct {
 	{ "valloc", PREFIXED },
 	{ "pvalloc", PREFIXED },
 
-	/* glibc, inside */
+	/* glibc's internal names */
 	{ "_int_malloc", EXACT },
 	{ "_int_realloc", EXACT },
 	{ "_int_memalign", EXACT },
@@ -82,7 +82,7 @@ static const struct {
 	{ "_Zna", BEGINS },
 };
 
-/* A function's name as the table may have it: whole, or what follows one of prefixes[]. */
+/* A function's name as it may be in the table: the whole name, or the rest after one of prefixes[]. */
 struct spelling {
 	const char *text;
 	size_t len;
@@ -94,7 +94,7 @@ static bool same(const char *name, const struct spelling *spelling)
 	       !name[spelling->len];
 }
 
-/* The first is the whole name. */
+/* The first spelling is the whole name. */
 static size_t spell(const char *function, struct spelling spelling[1 + ARRAY_SIZE(prefixes)])
 {
 	/* without the symbol's version and the compiler's ".part.0" */

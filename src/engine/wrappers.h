@@ -7,11 +7,11 @@
 struct engine_options;
 
 /*
- * Does the function belong to an allocator, so that its caller is who asked for the memory?
- * malloc and its kin of the C library, jemalloc, tcmalloc and mimalloc; the global operator new,
- * demangled or not; what a `skip` pattern matches. NULL, a function that is not known, never
- * does. A class's own operator new and std::allocator do not either: they are C++ code that
- * calls an allocator, and a user can skip them.
+ * Whether the function belongs to an allocator, so that its caller requested the memory. These are
+ * malloc and related functions of the C library, jemalloc, tcmalloc and mimalloc; the global
+ * operator new, demangled or not; and functions that match a `skip` pattern. NULL, an unknown
+ * function, never does. Neither do a class's own operator new and std::allocator: they are C++ code
+ * that calls an allocator, and a user can skip them.
  */
 bool function_is_wrapper(const char *function, const struct engine_options *options);
 

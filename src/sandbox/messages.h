@@ -6,11 +6,11 @@
  * The protocol between the recording process and the reader, the process that reads files for it. The
  * recording process asks, the reader answers; before its answer it may ask for debug files:
  *
- * 	               ◄── READY
- * 	ASK_… ──►
- * 	               ◄── WANT_FILE        any number of times up to a limit,
- * 	HERE_IS or HERE_IS_NONE ──►         each gets an answer
- * 	               ◄── NAMES, TABLE, …
+ *	               ◄── READY
+ *	ASK_… ──►
+ *	               ◄── WANT_FILE        any number of times up to a limit,
+ *	HERE_IS or HERE_IS_NONE ──►         each gets an answer
+ *	               ◄── NAMES, TABLE, …
  *
  * Answers are checked like a file: the lengths first, then every number.
  */

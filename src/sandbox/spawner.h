@@ -7,8 +7,8 @@
  * fork a reader when it needs one: by then it has threads, and BPF maps in its memory. So it forks
  * this small process before all that. The spawner reads nothing but orders, and forks the readers.
  *
- * 	recording (root) ── order ──► spawner (no rights) ── fork ──► reader (confined)
- * 	        └──────────────────── questions, descriptors ─────────┘
+ *	recording (root) ── order ──► spawner (no rights) ── fork ──► reader (confined)
+ *	        └──────────────────── questions, descriptors ─────────┘
  *
  * The spawner ends when the recording process does, and the reader with it.
  */

@@ -9,14 +9,14 @@
 /*
  * Checks a file in steps, each of which relies on the ones before:
  *
- * 	snap_check_start     the fixed header: is it a snapshot, of our version, of its full length?
- * 	snap_check_layout    the header's checksum, the section table; fills `section`
- * 	                     then the sections and the gaps between them are read:
- * 	snap_check_gap         the bytes between sections are zero
- * 	snap_check_sum         a section's checksum
- * 	snap_unpack          compressed sections; fills the snapshot's rows
- * 	snap_expand          fewer or shorter rows of a compact file
- * 	snap_check_tables    every row of every table
+ *	snap_check_start     the fixed header: is it a snapshot, of our version, of its full length?
+ *	snap_check_layout    the header's checksum, the section table; fills `section`
+ *	                     then the sections and the gaps between them are read:
+ *	snap_check_gap         the bytes between sections are zero
+ *	snap_check_sum         a section's checksum
+ *	snap_unpack          compressed sections; fills the snapshot's rows
+ *	snap_expand          fewer or shorter rows of a compact file
+ *	snap_check_tables    every row of every table
  *
  * The functions return 0 or a negative errno with a line in *why. The header and the table are copies:
  * the data that are checked are the data that are used.

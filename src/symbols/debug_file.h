@@ -11,10 +11,10 @@
  * that belongs to root, /usr/lib/debug, and directories that a user has named are searched, in three
  * ways:
  *
- * 	.build-id/ab/cdef….debug      by build-id; the file found must carry the same id
- * 	DIRECTORY OF PATH/NAME        by .gnu_debuglink; a plain name, no "..", the checksum must agree
- * 	.dwz/…                        the part shared by several debug files (.gnu_debugaltlink), by
- * 	                              build-id or from ".dwz/" on in its name; the id must agree
+ *	.build-id/ab/cdef….debug      by build-id; the file found must carry the same id
+ *	DIRECTORY OF PATH/NAME        by .gnu_debuglink; a plain name, no "..", the checksum must agree
+ *	.dwz/…                        the part shared by several debug files (.gnu_debugaltlink), by
+ *	                              build-id or from ".dwz/" on in its name; the id must agree
  *
  * Only regular files are opened. Symbolic links below the directory are root's, and are followed.
  *
