@@ -26,7 +26,7 @@ uint64_t file_copy__bytes(const struct file_copy *copy);
 /* Whether the file has the same bytes now. Reads the file up to the first difference. */
 bool file_copy__is_of(const struct file_copy *copy, int fd);
 
-/* Whether both files have the same bytes; false if they are longer than this limit. */
+/* Whether the first `bytes` bytes of both files are equal; false if a file has fewer. */
 bool file_bytes_are_same(int a, int b, uint64_t bytes);
 
 #endif

@@ -9,9 +9,10 @@
 
 /*
  * Writes a file that replaces the one of this name when it is complete and on the disk; mode 0600.
- * If the name is a symbolic link, its target is replaced, unless another user put the link into a
- * folder such as /tmp. If the name is no regular file (a device, a pipe, /dev/stdout), this writes
+ * If the name is a symbolic link, its target is replaced; a link that another user put into a folder
+ * such as /tmp is an error. If the name is no regular file (a device, a pipe, /dev/stdout), this writes
  * to it instead.
+ *
  * write() gets `what` and returns 0 or a negative errno; this function checks the stream's errors
  * itself. 0, or a negative errno with "PATH: cannot write: …" in *why; then the old file is
  * unchanged.

@@ -5,6 +5,7 @@
 /*
  * The facts about a mapped ELF file that probing needs: its build-id, the addresses of given
  * functions, and the bytes there. The file is always given by a descriptor, never by a path.
+ *
  * The file is not trusted: each number in it is checked against the file's size or a limit.
  * Everything is read, not mapped, so that a file that is truncated meanwhile causes an error and
  * not a signal. Only 64-bit files of this machine's own architecture are accepted.
@@ -56,8 +57,10 @@ struct elf_function {
  * and .symtab. It ignores symbol versions ("memalign@GLIBC_2.2.5"). A (name, address) that occurs
  * twice is one function. Names that share an address are reported separately; the caller may merge
  * them. If name[] itself has duplicates, the first one counts.
+ *
  * Not found: symbols whose address lies in no executable segment of the file, and symbols that
  * exist only in a separate debug file or in .gnu_debugdata.
+ *
  * 0, and an array in *ret (NULL if empty) for the caller to free(); -ENOMEM; -ENOEXEC if the symbol
  * tables are malformed; -E2BIG if more than ELF_FUNCTIONS_MAX functions match.
  */

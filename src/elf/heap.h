@@ -5,6 +5,7 @@
 /*
  * A file defines functions with an allocator's names (allocator_functions[]). This decides whether
  * they really are an allocator's, and which one's.
+ *
  * Functions that other files can call by name are. A local function may be an unrelated function
  * that is called malloc. Or the linker has made the heap's own functions local: in a static PIE
  * (glibc's malloc), with --exclude-libs, by a version script. Binding, visibility and the order of
@@ -12,7 +13,9 @@
  * has malloc, free, calloc and realloc (with the same prefix), each at exactly one address and all
  * at different ones, whatever their binding. In such a file a local function is accepted if the
  * file has no other one of its name.
+ *
  * A private heap that is complete is recorded like any other: its blocks are blocks, too.
+ *
  * Some names (operator new, tc_new) indicate a heap only beside a malloc or free with the same
  * prefix.
  */

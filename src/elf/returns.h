@@ -5,12 +5,14 @@
 /*
  * The places through which calls of a function return: its `ret` instructions. A probe on each of
  * them sees the same as a return probe, without touching the return address.
+ *
  * The search starts at the entry and follows branches, jumps out of the function (a cold part, a
  * tail call), switch tables and the PLT. It assumes that calls return, except a call at the very
  * end of a function. One place too many does no harm: the stack pointer tells which call returns.
  * One place too few would make a call that never ends. So the search refuses a function with a jump
  * that it cannot follow: to an address from a register or from memory, unless it knows what the
  * loader writes there.
+ *
  * A jump to memset, memcpy or memmove is such a place, too (glibc's calloc ends with one). These
  * functions return their first argument, and every process would hit a probe inside them.
  */

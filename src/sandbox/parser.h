@@ -7,6 +7,7 @@
  * lose reads them: it has a user of its own, one socket, and no system call that opens, connects or
  * starts anything (confine.h). It gets descriptors of the files and returns text and numbers, which
  * are checked here.
+ *
  * If the process crashes, or reads an object for longer or with more memory than any honest object
  * needs, the object is given up with a reason, and another process reads the other objects. If the
  * process is killed while it is idle, nothing is lost.
@@ -59,6 +60,7 @@ const struct symbol_source *parser__source(struct parser *parser);
  * The functions below ask a reader each time. The reader's errors are -ENOEXEC, -ENOTSUP, -E2BIG,
  * -ENODATA, -ENOENT or -EISDIR, with a line in *why; -EIO: the reader was given up, or the file
  * cannot be read. Results are well-formed, but need not be true.
+ *
  * The unwind table of a file, or of the vDSO in memory; errors as from unwind_table__from_file()
  * and unwind_table__from_memory().
  */

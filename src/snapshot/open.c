@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Opens a snapshot: the file is read into memory, once, and not mapped.
+ *
  * The owner of a mapped file can still change it. If the owner truncates it meanwhile, this process
  * dies of SIGBUS. If the owner writes to it after the checks, ids are used that were never checked
  * (MAP_PRIVATE does not help: pages that this process did not write follow the file). Snapshots
  * come from untrusted users and hosts, so the bytes that are checked must be the bytes that are
  * used.
+ *
  * The copy is cheap. It goes to huge pages, block by block, and each block is added to the checksum
  * while it is still in the cache. So nothing is read twice for its checksum. For a big file two
  * threads each read every other section.

@@ -20,7 +20,7 @@ struct selection {
 	uint32_t *traceback, *frame, *object, *string;
 };
 
-/* ---- what is needed ------------------------------------------------------------------------- */
+/* ---- marking --------------------------------------------------------------------------------- */
 
 /* Churn counts all traces, so it would be too high for a part. */
 static bool has_churn(const struct selection *s)

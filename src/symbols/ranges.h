@@ -5,6 +5,7 @@
 /*
  * Address ranges with ids. To find the one that contains an address, fill the table with
  * ranges_add(), call ranges_sort() once, then ranges_find(). A zeroed struct is an empty table.
+ *
  * Ranges may overlap (hostile files; code that the linker merged or dropped). The innermost wins:
  * the one that begins last, then the shorter, then the one with the lower id.
  */

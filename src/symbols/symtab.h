@@ -5,12 +5,15 @@
 /*
  * The function symbols of a module, sorted. libdwfl finds the best table (.symtab of the file or of
  * its debug file; .dynsym with .gnu_debugdata), but searches the whole table for every address.
+ *
  * A symbol names an address only if it contains the address. In a stripped file a static function
  * lies between exported ones: it gets no name instead of the name of the symbol before it.
+ *
  * Symbols of size 0 (hand-written assembly) extend to the next symbol or the end of their section.
  * They count only if no sized symbol contains the address, and only in a table that has local
  * functions. A table without local functions may come from a stripped file, where any code may
  * follow the symbol.
+ *
  * Among several names at one address the order is: the longest symbol, then fewest leading
  * underscores, global before weak before local, the shorter name, the first in byte order
  * ("malloc", not "__libc_malloc").

@@ -6,6 +6,7 @@
  * The unwind table of an object (bpf/shared/unwind_types.h), compiled from its call frame
  * information: .eh_frame (located by PT_GNU_EH_FRAME if there are no section headers), and
  * .debug_frame for functions that .eh_frame does not describe. x86-64 programs and libraries only.
+ *
  * The object is not trusted: every length and offset is checked, and its size and the limits below
  * bound time and memory. This opens no files, and it reads the file instead of mapping it.
  */
