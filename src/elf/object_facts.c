@@ -62,7 +62,7 @@ static int find_wanted_functions(struct elf_object *elf, const struct functions_
 	return elf_object__find_functions(elf, name, nr, ret, ret_nr);
 }
 
-/* Among functions of one name the global ones win. If all are static, the first one stands for all. */
+/* Among wanted functions of one name the global ones win. If all are static, the first stands for all. */
 static bool is_passed_over(const struct elf_function *found, size_t nr, size_t i)
 {
 	size_t first = i;
