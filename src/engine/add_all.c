@@ -10,7 +10,7 @@ typedef uint64_t cost_pair __attribute__((vector_size(16), may_alias));
 _Static_assert(sizeof(cost_pair) == sizeof(struct cost), "a pair is a cost");
 
 #define BLOCK_NR 32	/* traces: whole cache lines of each column */
-#define AHEAD_NR 192	/* traces between the fetch and the use of a value; the rest of the cache is for costs */
+#define AHEAD_NR 192	/* traces between the fetch of a value and its use; most of the cache is left for costs */
 #define PER_LINE(column) (64 / sizeof(*(column)))
 
 /*

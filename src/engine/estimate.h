@@ -52,8 +52,8 @@ void sums_add_block(struct sums *group, struct sums *total, uint64_t size, doubl
 void spread_add(struct spread *to, const struct spread *what);
 
 /*
- * Like spread_add(), for sums that may contain the same blocks, with equal errors. So deviations
- * are added instead of variances, which is the upper limit.
+ * Like spread_add(), for sums that may contain the same blocks. It assumes that their errors always
+ * have the same sign. So it adds deviations instead of variances, which gives the upper limit.
  */
 void spread_add_alike(struct spread *to, const struct spread *what);
 
