@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Opening and closing. The journal is a rollback journal: who only reads needs to write nothing, neither
- * the file nor a directory, and a catalogue that nobody writes is one file. Who reads has a transaction from
- * beginning to end, for whose end a commit waits.
+ * Opens and closes a catalogue. The journal is a rollback journal: a reader writes nothing, neither the file nor its
+ * directory, and a catalogue that no process is writing is one file. A reader holds one transaction from opening to
+ * closing. A commit waits for the end of that transaction.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "base/reason.h"
 #include "fleet/catalogue_private.h"
 
-#define WAIT_MS (10 * 60 * 1000) /* for others to end what they read or write */
+#define WAIT_MS (10 * 60 * 1000) /* how long to wait for other readers and writers */
 
 const char *catalogue__path(const struct catalogue *catalogue)
 {
@@ -60,7 +60,7 @@ static int open_file(struct catalogue *catalogue, struct reason *why)
 		return say(catalogue, -errno, why);
 	if (!S_ISREG(st.st_mode))
 		return reason_set(why, -EBADMSG, "%s: not a regular file", catalogue->path);
-	/* One that is being made, or whose first indexing was killed. */
+	/* An empty file is a catalogue that is being made, or one whose first indexing was killed. */
 	if (!writes && !st.st_size)
 		return reason_set(why, -ENOENT, CATALOGUE_IS_EMPTY, catalogue->path);
 	catalogue->device = st.st_dev;
@@ -68,13 +68,13 @@ static int open_file(struct catalogue *catalogue, struct reason *why)
 	return 0;
 }
 
-/* Who is told that another one writes; may be nobody. */
+/* The callback for a wait: another process writes the catalogue. waits may be NULL. */
 struct waiting {
 	void (*waits)(void *what, const char *path);
 	void *what;
 };
 
-/* Waits for another one that writes. */
+/* Waits until no other process writes the catalogue. */
 static int lock_file(const struct catalogue *catalogue, const struct waiting *waiting, struct reason *why)
 {
 	int how = LOCK_EX | LOCK_NB;
@@ -93,11 +93,11 @@ static int lock_file(const struct catalogue *catalogue, const struct waiting *wa
 	return 0;
 }
 
-/* What a hostile file could make of our SQL is switched off. */
+/* These settings protect our SQL statements from a hostile file. */
 static const char settings[] = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
 			       "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;";
 
-/* To SQLite ":memory:" is no file, and "file:x" one that is called x. */
+/* Puts "./" before a relative path: SQLite would take ":memory:" for no file, and "file:x" for a file called x. */
 static char *file_name(const char *path)
 {
 	char *name;
@@ -106,8 +106,8 @@ static char *file_name(const char *path)
 }
 
 /*
- * With the right to write SQLite takes back what a killed one has left half; without it
- * it says that somebody must.
+ * With the right to write, SQLite rolls back what a killed writer has left half done. Without that right, SQLite
+ * returns an error that asks for a writer.
  */
 static int connect_db(struct catalogue *catalogue, struct reason *why)
 {
@@ -136,7 +136,10 @@ int catalogue_connect(struct catalogue *catalogue, struct reason *why)
 	return err;
 }
 
-/* What is in memory until a commit keeps readers from nothing, and leaves nothing behind where we are killed. */
+/*
+ * Changes stay in memory until the commit: until then they block no reader, and a writer that is killed leaves
+ * nothing.
+ */
 static const char writing[] = "PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL;"
 			      "PRAGMA cache_spill = OFF; PRAGMA foreign_keys = OFF;";
 
@@ -163,7 +166,7 @@ static int open_for(struct catalogue *catalogue, const struct waiting *waiting, 
 	       make_if_empty(catalogue, why) ?: catalogue_check_version(catalogue, why);
 }
 
-/* SQLite would count every allocation, and threads that read would wait for each other at that. */
+/* Without this, SQLite counts every allocation under a lock, and reading threads wait for each other. */
 static void configure(void)
 {
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);

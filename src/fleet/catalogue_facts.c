@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* All snapshots, in memory: some hundred bytes each, and their texts once. */
+/* Reads the facts of all snapshots into memory: some hundred bytes for each snapshot, and each text once. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/strpool.h"
 #include "fleet/catalogue_private.h"
 
-/* Texts are ids of a pool until that moves no more. */
+/* The pool moves while it grows. Until it is complete, a text is an id of the pool. */
 enum { PATH = FLEET_TEXT_NR, TEXT_NR };
 
 struct raw {
@@ -104,7 +104,7 @@ static int add_snapshot(struct gathering *g, sqlite3_stmt *row)
 	return err ?: array_push(g, raw, raw);
 }
 
-/* ---- labels and losses: in the order of the snapshots' numbers, as these are ------------------------- */
+/* ---- labels and losses: ordered by snapshot number, as the snapshots are ------------------------- */
 
 static int compare_number(const void *number, const void *raw)
 {
@@ -150,7 +150,7 @@ static int add_loss(struct gathering *g, sqlite3_stmt *row)
 	return err ?: array_push(g, loss, loss);
 }
 
-/* ---- the pool moves no more ---------------------------------------------------------------------------- */
+/* ---- the pool is complete ---------------------------------------------------------------------------- */
 
 static void set_texts(const struct gathering *g, const struct raw *raw, struct fleet_snapshot *to)
 {
@@ -189,7 +189,7 @@ static int compare_int64(int64_t left, int64_t right)
 	return (left > right) - (left < right);
 }
 
-/* Equal hosts have one text. */
+/* Equal hosts share one string, so that pointers can be compared first. */
 static int compare_hosts(const struct fleet_snapshot *left, const struct fleet_snapshot *right)
 {
 	return left->host == right->host ? 0 : strcmp(left->host, right->host);
@@ -223,7 +223,7 @@ static int by_recording(const void *left, const void *right)
 	return compare_recordings(left, right) ?: compare_clocks(left, right);
 }
 
-/* Hosts by name, the processes of each side by side. */
+/* Numbers hosts in the order of their names, and the processes of a host one after another. */
 static void number_all(struct fleet_facts *facts)
 {
 	struct fleet_snapshot *snapshot = facts->snapshot;
@@ -240,7 +240,7 @@ static void number_all(struct fleet_facts *facts)
 	}
 }
 
-/* One clock for all of a process. */
+/* All snapshots of a process are timed by one clock. */
 static void set_clocks(struct fleet_snapshot *first, const struct fleet_snapshot *end)
 {
 	bool is_monotonic = true;

@@ -11,8 +11,9 @@ struct catalogue {
 	char *path;
 	sqlite3 *db;
 	/*
-	 * The file, for its lock, and as what another connection must find. POSIX locks, which are SQLite's, end
-	 * where a process closes any descriptor of a file: so it is closed after the connection.
+	 * The catalogue's file, for its lock, and for comparison with the file of another connection. SQLite uses
+	 * POSIX locks, which a process loses when it closes any descriptor of the file. So this one is closed after
+	 * the connection.
 	 */
 	int fd;
 	dev_t device;
@@ -32,49 +33,49 @@ enum fleet_text {
 	FLEET_TEXT_NR,
 };
 
-/* ---- SQL: what fails leaves "PATH: …" in *why ------------------------------------------------------ */
+/* ---- SQL: an error leaves "PATH: …" in *why ------------------------------------------------------ */
 
 int sql_error(const struct catalogue *catalogue, struct reason *why);
 int sql_run(const struct catalogue *catalogue, const char *sql, struct reason *why);
 int sql_prepare(const struct catalogue *catalogue, const char *sql, sqlite3_stmt **ret, struct reason *why);
 
-/* 1: a row; 0: no more. */
+/* Returns 1 for a row, and 0 after the last one. */
 int sql_step(const struct catalogue *catalogue, sqlite3_stmt *statement, struct reason *why);
 
-/* Runs it to its end and makes it ready for the next time. */
+/* Runs the statement to its end and resets it for the next use. */
 int sql_finish(const struct catalogue *catalogue, sqlite3_stmt *statement, struct reason *why);
 
-/* Any bytes, kept until the statement is finished. -E2BIG: SQLite takes no more than 1,000,000,000. */
+/* The bytes may be any, and must stay until the statement is finished. -E2BIG: SQLite takes at most 1,000,000,000. */
 int sql_bind_text(const struct catalogue *catalogue, sqlite3_stmt *statement, int at, const char *text,
 		  struct reason *why);
 int sql_bind_blob(const struct catalogue *catalogue, sqlite3_stmt *statement, int at, const void *bytes,
 		  size_t len, struct reason *why);
 
-/* "" for NULL. */
+/* Returns "" for NULL. */
 const char *sql_text(sqlite3_stmt *statement, int column);
 
-/* The number of the first row and column; 0 where there is none. */
+/* Reads the number in the first row and column; 0 if there is no row. */
 int sql_number(const struct catalogue *catalogue, const char *sql, int64_t *ret, struct reason *why);
 
-/* -EBADMSG: what a catalogue of ours can't hold. */
+/* Returns -EBADMSG: the catalogue holds something that we never write. */
 int catalogue_damaged(const struct catalogue *catalogue, struct reason *why, const char *what);
 
 /* ---- facts ----------------------------------------------------------------------------------------- */
 
-/* Of facts in their order: what became of each process, into all its snapshots. 0 or -ENOMEM. */
+/* Sets the ending of each process in all its snapshots. The facts must be in order. 0 or -ENOMEM. */
 int fleet_endings_find(struct fleet_facts *facts);
 
 /* ---- opening --------------------------------------------------------------------------------------- */
 
-/* Of a new one; in a transaction. */
+/* Fills a new catalogue; call it in a transaction. */
 int catalogue_make_tables(const struct catalogue *catalogue, struct reason *why);
 
-/* 0: it is one; with a line -EBADMSG, or -ENOENT: one that nothing was committed to yet. */
+/* Returns 0 for a catalogue. Errors leave a line: -EBADMSG, or -ENOENT if nothing was committed to it yet. */
 #define CATALOGUE_IS_EMPTY "%s: no snapshots have been indexed yet"
 
 int catalogue_check_version(const struct catalogue *catalogue, struct reason *why);
 
-/* For reading; it is as it was from now on: others can write when it is closed. */
+/* Connects a reader, which sees the catalogue as it is now. Others can write only after it is closed. */
 int catalogue_connect(struct catalogue *catalogue, struct reason *why);
 
 #endif

@@ -7,7 +7,7 @@
 #include "fleet/catalogue_private.h"
 #include "fleet/rows.h"
 
-/* A connection of its own. */
+/* A reader has its own connection. */
 struct rows_reader {
 	struct catalogue catalogue;
 	sqlite3_stmt *select;
@@ -15,7 +15,7 @@ struct rows_reader {
 
 int rows_reader__new(const struct catalogue *catalogue, struct rows_reader **ret, struct reason *why)
 {
-	/* A page is read once: room for more only makes every read take new memory. */
+	/* Each page is read once. A larger cache would only take new memory with every read. */
 	static const char small_cache[] = "PRAGMA cache_size = -1024";
 	static const char select[] = "SELECT rows FROM snapshot_rows WHERE snapshot ="
 				     " (SELECT number FROM snapshot WHERE snapshot_id = ?1)";

@@ -6,10 +6,10 @@
 #include "base/reason.h"
 #include "fleet/catalogue_private.h"
 
-/* Codes are the extended ones where there is one, or without what extends them. */
+/* A row may name an extended code, or a plain one, which stands for all its extended codes. */
 static const struct {
 	int code, err;
-	const char *text; /* NULL: SQLite's own */
+	const char *text; /* NULL: SQLite's own message */
 } errors[] = {
 	{ SQLITE_NOMEM, -ENOMEM, "out of memory" },
 	{ SQLITE_NOTADB, -EBADMSG, "not a catalogue" },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What there is in a catalogue; catalogue.h says what for. */
+/* The tables of a catalogue; catalogue.h says what each is for. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #define TEXT(name) #name " TEXT NOT NULL,"
 
 /*
- * Files and snapshots are numbered in the order in which they came. A blob of frames is their ids, 8 bytes each.
- * Numbers of 64 bits without a sign are stored as the ones with a sign that have the same bits.
+ * Files and snapshots are numbered in the order in which they were added. A blob of frames holds their ids, 8 bytes
+ * each. An unsigned 64-bit number is stored as the signed number with the same bits.
  */
 static const char tables[] =
 	"CREATE TABLE file (number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, size INTEGER NOT NULL,"
@@ -57,7 +57,7 @@ int catalogue_make_tables(const struct catalogue *catalogue, struct reason *why)
 	return sql_run(catalogue, tables, why) ?: sql_run(catalogue, mark, why);
 }
 
-/* ---- whether it is ours ------------------------------------------------------------------------------- */
+/* ---- is it our catalogue ------------------------------------------------------------------------------- */
 
 static bool is_statement(const char *sql)
 {
@@ -79,8 +79,8 @@ static size_t count_statements(void)
 }
 
 /*
- * Views, triggers, virtual tables and computed columns are programs, which may never end, and whatever is asked
- * runs them. So there is nothing but what catalogue_make_tables() made, letter by letter.
+ * Views, triggers, virtual tables and computed columns are programs: any query runs them, and they may never end. So
+ * a catalogue must have exactly the statements of catalogue_make_tables(), letter by letter.
  */
 static int check_schema(const struct catalogue *catalogue, struct reason *why)
 {

@@ -15,7 +15,7 @@ static bool all_match(const struct fleet_selection *const *selection, size_t nr,
 	return true;
 }
 
-/* The parts of a snapshot come just before it: what they have would be there twice. */
+/* The parts of a snapshot come just before it. They are dropped: their blocks would count twice. */
 static void drop_parts(struct cohort *cohort, const struct fleet_snapshot *whole)
 {
 	while (cohort->snapshot_nr) {
@@ -28,7 +28,7 @@ static void drop_parts(struct cohort *cohort, const struct fleet_snapshot *whole
 	}
 }
 
-/* They come by process: what is there of this one is the last, in the cohort. */
+/* Snapshots come ordered by process: if the cohort has one of this process, it is the last one. */
 static int add(struct cohort *cohort, const struct fleet_snapshot *snapshot, enum cohort_times times)
 {
 	const struct fleet_snapshot **last =

@@ -18,26 +18,26 @@ struct making {
 	struct catalogue *catalogue;
 	const struct dictionary_options *options;
 	struct snapshot_builder *builder;
-	struct known frames, tracebacks; /* by the catalogue's id; number: the builder's */
-	uint32_t *key;			 /* by the builder's frame: the one it is as a key */
+	struct known frames, tracebacks; /* by the catalogue's id; number: the builder's id */
+	uint32_t *key;			 /* by the builder's frame: the frame that stands for it as a key */
 	size_t key_nr, key_alloc;
-	uint32_t *frame;		 /* of one traceback */
+	uint32_t *frame;		 /* the frames of one traceback */
 	size_t frame_alloc;
 	struct snap_trace *trace; /* of each origin */
 	size_t trace_nr, trace_alloc;
-	char *name; /* the last one that was put together */
+	char *name; /* the last string of put_together() */
 };
 
 /* ---- frames ----------------------------------------------------------------------------------------- */
 
-/* A frame as the catalogue has it, then as it is shown to filters, then as it is a key. */
+/* A frame as the catalogue has it; then as filters see it; then as a key. */
 struct frame_text {
 	const char *filename, *function, *object, *build_id;
 	uint32_t lineno, first_line, flags;
 	uint64_t offset;
 };
 
-/* NULL: no memory. Valid until the next call. */
+/* Returns NULL if there is no memory. The string is valid until the next call. */
 __attribute__((format(printf, 2, 3)))
 static const char *put_together(struct making *m, const char *fmt, ...)
 {
@@ -64,7 +64,7 @@ static const char *strip(const struct dictionary_options *options, const char *p
 	return path;
 }
 
-/* Where paths are the keys, what is added to them would make several of one. */
+/* If paths are the keys, they need no additions: these would split one path into several keys. */
 static bool has_keys_of_its_own(const struct making *m)
 {
 	return m->options->key_type != KEY_FILENAME && m->options->key_type != KEY_OBJECT;
@@ -81,7 +81,7 @@ static bool drifts(const struct making *m, const struct frame_text *frame)
 	       frame->lineno >= frame->first_line;
 }
 
-/* A distance of 0 is no line to the engine, and the object would tell the builds apart. */
+/* Distance 0 is no line number to the engine. The object is left out: it would tell builds apart. */
 static int drift(struct making *m, struct frame_text *frame)
 {
 	frame->filename = put_together(m, "%s:%s", frame->filename, frame->function);
@@ -91,7 +91,7 @@ static int drift(struct making *m, struct frame_text *frame)
 	return frame->filename ? 0 : -ENOMEM;
 }
 
-/* Code without a name: of which build the offset is. */
+/* Code without a name: its offset means something in one build only, so the key names the build. */
 static int name_build(struct making *m, struct frame_text *frame)
 {
 	bool is_file = !strcmp(frame->filename, frame->object) || !*frame->filename;
@@ -104,7 +104,7 @@ static int name_build(struct making *m, struct frame_text *frame)
 	return 0;
 }
 
-/* What differs from build to build goes, but where it is all there is. */
+/* Drops what differs from build to build, unless the frame has nothing else. */
 static void normalise(struct making *m, struct frame_text *frame)
 {
 	frame->filename = strip(m->options, frame->filename);
@@ -131,7 +131,7 @@ static int build_frame(struct making *m, const struct frame_text *text, uint32_t
 	       snapshot_builder__frame_declared(b, &frame, text->first_line, ret_id);
 }
 
-/* Its own, where nothing is to be renamed. */
+/* Leaves *ret_id as it is if the key needs no other names than the frame. */
 static int build_key(struct making *m, const struct frame_text *text, uint32_t *ret_id)
 {
 	struct frame_text key = *text;
@@ -191,7 +191,7 @@ static int add_frame(struct making *m, sqlite3_stmt *row)
 
 /* ---- tracebacks ------------------------------------------------------------------------------------- */
 
-/* Two with the same names are one. */
+/* Tracebacks with the same names become one. */
 static int add_traceback(struct making *m, sqlite3_stmt *row)
 {
 	struct known_row traceback = { .hash.id = sqlite3_column_int64(row, 0) };
@@ -281,7 +281,7 @@ static int read_table(struct making *m, size_t at, struct reason *why)
 
 static int make(struct making *m, struct dictionary *ret, struct reason *why)
 {
-	/* A line whose function began elsewhere in another build is another frame then, with a key of its own. */
+	/* If a function's first line differs between builds, its lines are different frames with keys of their own. */
 	bool has_first_lines = m->options->line_drift && has_keys_of_its_own(m);
 	int err = 0;
 

@@ -3,14 +3,15 @@
 #define ALLOCSNAP_FLEET_DICTIONARY_H
 
 /*
- * What the rows of a catalogue refer to, as a snapshot for the engine (engine/tally.h): trace n is origin n.
+ * The tracebacks and frames that a catalogue's rows refer to, as a snapshot for the engine (engine/tally.h): trace n
+ * is origin n.
  *
- * Its frames have their own names, which filters see, but for what differs from build to build and tells nothing:
- * build-id and offset, where there is a line or a function. Code in no file has no offset either.
+ * Filters see the frames' own names. A frame with a line or a function has no build-id and no offset: they differ
+ * from build to build and tell nothing more. Code in no file has no offset either.
  *
- * Keys hold across builds. A frame with a line is its file and line; one without is its function and
- * object, wherever that was mapped; one without a name its build-id and offset, and the object is then called
- * PATH@BUILD-ID, the first 12 digits of it. Files and objects as keys are their paths.
+ * Keys are the same across builds. The key of a frame with a line is its file and line. Without a line it is its
+ * function and object, wherever the object was mapped. Without a name it is build-id and offset, and its object is
+ * called PATH@BUILD-ID (the first 12 digits). If the caller asks for files or objects as keys, keys are their paths.
  */
 
 #include <stdbool.h>
@@ -22,13 +23,13 @@ struct catalogue;
 struct snapshot;
 
 struct dictionary_options {
-	enum key_type key_type; /* that will be asked for */
-	const char *const *strip_prefix; /* of filenames and objects; the first that fits is taken away */
+	enum key_type key_type; /* the key type of the questions that follow */
+	const char *const *strip_prefix; /* prefixes of filenames and objects; the first that matches is removed */
 	size_t strip_prefix_nr;
 	/*
-	 * As a key a line is its function and how far it lies behind that one's first: its filename is FILE:FUNCTION,
-	 * its lineno the distance, and the first line itself is in no object, or it would be another one in each.
-	 * Where the first line is not known, the line is as it is.
+	 * Makes a line's key independent of code above its function: the key's filename is FILE:FUNCTION, its lineno
+	 * the distance from the function's first line. The key has no object, which would split it by build, and no
+	 * first line. A line keeps its own number if the function's first line is not known.
 	 */
 	bool line_drift;
 };
@@ -38,7 +39,7 @@ struct dictionary {
 	uint32_t *key_frame; /* for struct engine_options; may be NULL */
 };
 
-/* Ends with dictionary_release(). A zeroed struct is none. */
+/* The caller ends it with dictionary_release(). A zeroed struct is valid there. */
 int dictionary_read(struct catalogue *catalogue, const struct dictionary_options *options,
 		    struct dictionary *ret, struct reason *why);
 void dictionary_release(struct dictionary *dictionary);

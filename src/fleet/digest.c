@@ -115,7 +115,7 @@ static int find_domain(struct digest *d, uint32_t number, uint32_t *ret)
 	return err;
 }
 
-/* The slot of a row, or the free one that is its. */
+/* Returns the slot of a row, or the free slot where it belongs. */
 static uint32_t *find_slot(const struct digest *d, uint32_t traceback, uint32_t domain)
 {
 	uint64_t hash = (traceback + domain * 0x9e3779b1ull) * 0x9e3779b97f4a7c15;
@@ -175,7 +175,7 @@ static int find_row(struct digest *d, uint64_t at, size_t *ret)
 	return 0;
 }
 
-/* All of them together are checked: none of the rows is more. */
+/* The check of the total's size covers the rows: no row is larger than the total. */
 static int add_traces(struct digest *d, struct sums *total, struct reason *why)
 {
 	const struct snapshot_tables *t = d->tables;

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_FLEET_DIGEST_H
 
 /*
- * A snapshot's blocks added up by traceback and domain, and the ids of what they refer to. Ids are hashes of
+ * Adds up a snapshot's blocks by traceback and domain, and makes the ids of tracebacks and frames. Ids are hashes of
  * content, so that they are the same in every file and catalogue:
  *
  *	string		its bytes
@@ -11,7 +11,7 @@
  *			lineno, flags, first line
  *	traceback	hashes of its frames, most recent call first
  *
- * Memory is kept from file to file.
+ * One digest serves many files, one after another, and keeps its memory.
  */
 
 #include <stdbool.h>
@@ -32,33 +32,33 @@ struct digest_row {
 struct digest {
 	const struct snapshot *snapshot;
 	const struct snapshot_tables *tables;
-	struct digest_row *row; /* in the order of the traces where each is first met */
+	struct digest_row *row; /* ordered by the first trace of each */
 	size_t row_nr, row_alloc;
-	struct sums *sums; /* of each row, where is_sampled */
+	struct sums *sums; /* of each row, if is_sampled */
 	size_t sums_alloc;
 	bool is_sampled;
 	struct cost total; /* unbiased */
-	uint32_t *domain;  /* as the snapshot numbers them, in the order in which they are met */
+	uint32_t *domain;  /* the snapshot's domain numbers, in the order in which traces have them */
 	size_t domain_nr, domain_alloc;
 
-	/* its own */
+	/* of `domain` */
 	struct idmap domain_ids;
 	uint32_t *slot; /* rows + 1, by a hash of traceback and domain */
 	size_t slot_nr;
 	struct hash_id *string, *frame; /* id 0: not made yet */
 	size_t string_alloc, frame_alloc;
-	struct hash_id *gathered; /* of one traceback */
+	struct hash_id *gathered; /* the frame ids of one traceback */
 	size_t gathered_alloc;
 };
 
-/* 0, -ENOMEM, or -ERANGE with a line. The snapshot must stay for what follows. */
+/* Returns 0, -ENOMEM, or -ERANGE with a line. The snapshot must stay open while the digest is used. */
 int digest_make(struct digest *digest, const struct snapshot *snapshot, struct reason *why);
 void digest_release(struct digest *digest);
 
-/* Of a frame in one of the tracebacks of the rows. */
+/* Returns the id of a frame. The frame must be in a traceback of the rows. */
 struct hash_id digest_frame(struct digest *digest, uint32_t frame);
 
-/* Of a frame: where its function begins; 0: not known. */
+/* Returns the line where the frame's function begins; 0: not known. */
 uint32_t digest_first_line(const struct snapshot_tables *tables, uint32_t frame);
 
 #endif

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What became of processes: of one that is killed with its host, or calls exec, no snapshot says that it ended. */
+/*
+ * Finds what became of processes. No snapshot tells the end of a process that was killed with its host, or that
+ * called exec.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +13,17 @@
 
 struct endings {
 	struct fleet_facts *facts;
-	struct fleet_snapshot **last; /* of each process, by its number */
-	const struct fleet_snapshot **task; /* the same in the order of tasks */
+	struct fleet_snapshot **last; /* the last snapshot of each process, by process number */
+	const struct fleet_snapshot **task; /* the same snapshots, ordered by task */
 	struct boot *boot;
-	uint32_t *boot_of; /* by snapshot: its number of the above */
+	uint32_t *boot_of; /* by snapshot: the index of its boot in `boot` */
 };
 
-/* Of a host, and which snapshots of it there are. */
+/* One boot of a host, and the time that its snapshots span. */
 struct boot {
 	uint32_t host_nr;
 	int64_t first_ns, last_ns;
-	bool is_over; /* all snapshots of a later one are later */
+	bool is_over; /* a later boot exists, and all snapshots of it are later */
 	bool has_twin;
 };
 
@@ -54,7 +57,7 @@ static void boot_add(struct boot *boot, const struct fleet_snapshot *snapshot)
 		boot->last_ns = snapshot->time_ns;
 }
 
-/* Of snapshots in the order of boots; those that do not say of which they are have none. The number of boots. */
+/* Takes the snapshots ordered by boot and returns the number of boots. A snapshot without a boot id has no boot. */
 static size_t find_boots(struct endings *endings, struct fleet_snapshot *const *order)
 {
 	struct fleet_facts *facts = endings->facts;
@@ -74,7 +77,10 @@ static size_t find_boots(struct endings *endings, struct fleet_snapshot *const *
 	return nr;
 }
 
-/* In the order of their first snapshots: what is between them is another machine of that name, or a clock was set. */
+/*
+ * Takes the boots ordered by their first snapshots. Boots that overlap are of two machines with one name, or a clock
+ * was set.
+ */
 static void judge_boots(struct boot *const *order, size_t nr)
 {
 	struct boot *longest = NULL, *latest = NULL;
@@ -126,7 +132,7 @@ static const struct boot *boot_of(const struct endings *endings, const struct fl
 
 /* ---- processes -------------------------------------------------------------------------------------- */
 
-/* The programs of one process, one after another. */
+/* A process's programs, one after another, are one task. */
 static int compare_tasks(const struct fleet_snapshot *a, const struct fleet_snapshot *b)
 {
 	return compare(a->host_nr, b->host_nr) ?: compare(a->pid, b->pid) ?:
@@ -170,7 +176,7 @@ static const char *ending_of(const struct endings *endings, size_t at)
 	return boot && boot->is_over ? GONE_WITH_BOOT : last->ending;
 }
 
-/* From the last snapshot of a process to all of it. */
+/* Copies the ending of each process from its last snapshot to all its snapshots. */
 static void spread(const struct endings *endings)
 {
 	struct fleet_facts *facts = endings->facts;

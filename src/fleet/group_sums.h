@@ -10,37 +10,37 @@
 #include "fleet/rows.h"
 
 /*
- * Bytes of snapshots by group: an array with a place for each group, and which of them are in use, so that
- * it is emptied in the time that filling it took. A zeroed struct is none.
+ * Adds up bytes of snapshots by group: an array with a place for each group, and a list of the groups in use. So
+ * clearing takes no longer than filling did. A zeroed struct is empty.
  */
 struct group_sums {
 	const struct groups *groups;
 	struct group_sum *sum; /* by group */
-	uint32_t *used;	       /* the groups that have something */
+	uint32_t *used;	       /* the groups that have bytes */
 	size_t used_nr;
 };
 
 struct group_sum {
 	int64_t size;  /* of the blocks, or of the samples */
-	double beyond; /* what samples stand for, beside themselves */
+	double beyond; /* what samples stand for in addition to their own size */
 	bool is_used;
 };
 
-/* The groups must stay. 0 or -ENOMEM. */
+/* The groups must outlive the sums. Returns 0 or -ENOMEM. */
 int group_sums_init(struct group_sums *sums, const struct groups *groups);
 void group_sums_release(struct group_sums *sums);
 
-/* Adds each row to its groups. 0, or -ERANGE with a line in *why. */
+/* Adds each row to its groups. Returns 0, or -ERANGE with a line in *why. */
 int group_sums_add(struct group_sums *sums, const struct fleet_rows *rows, struct reason *why);
 
-/* What the group has, in bytes, estimated where there were samples; at least 0. 0 or -ERANGE. */
+/* Returns a group's bytes, estimated if there are samples; at least 0. The error is -ERANGE. */
 int group_sums_get(const struct group_sums *sums, uint32_t group, int64_t *ret_bytes,
 		   struct reason *why);
 
-/* Back to what it was after init. */
+/* Empties the sums, as they were after init. */
 void group_sums_clear(struct group_sums *sums);
 
-/* Groups in the order of their keys: < 0, 0, > 0. */
+/* Compares groups by their keys: < 0, 0, > 0. */
 int group_compare(const struct groups *groups, uint32_t a, uint32_t b);
 
 #endif

@@ -11,7 +11,7 @@
 #include "fleet/spread.h"
 #include "fleet/walk.h"
 
-/* ---- what each host has: only that, since most hosts lack most groups ----------------------- */
+/* ---- what each host has: a sparse list, since most hosts lack most groups ----------------------- */
 
 struct holding {
 	uint32_t group, host;
@@ -65,7 +65,7 @@ static void host_fold_release(struct host_fold *fold)
 	}
 }
 
-/* Of each process the last one. */
+/* Chooses the last snapshot of each process. */
 static int choose_latest(const struct cohort *all, struct cohort *ret)
 {
 	int err = 0;
@@ -113,7 +113,10 @@ static void holders_release(struct holders *holders)
 	free(holders->bytes);
 }
 
-/* Where each group's begin. They are counted one place behind, and end where they belong when they are filled in. */
+/*
+ * Finds where each group's bytes begin, stored one place late: first[g + 1] is the begin of g. Filling then moves it
+ * to the begin of g + 1.
+ */
 static int holders_init(struct holders *holders, const struct host_fold *fold, size_t group_nr)
 {
 	size_t nr = 0;
@@ -184,12 +187,12 @@ static int collect(struct holders *holders, struct host_row *row, struct host_fo
 
 /* ---- outliers ---------------------------------------------------------------------------- */
 
-#define DEVIATION_MAD 0.6745 /* of a normal distribution: the MAD in standard deviations */
+#define DEVIATION_MAD 0.6745 /* the MAD of a normal distribution, in standard deviations */
 #define OUTLIER_DEVIATIONS 3.5
 #define FLOOR_BYTES 4096.0
 #define FLOOR_SHARE 100.0
 
-/* Where hosts are all but the same, what is no difference to anybody would be many times the MAD. */
+/* The floor is for hosts that are nearly equal: a difference that matters to no user would be many times the MAD. */
 static double yardstick(const struct host_row *row)
 {
 	double floor = row->median / FLOOR_SHARE;
@@ -237,7 +240,7 @@ static int by_distance(const void *left, const void *right, void *groups)
 	       (a->sum < b->sum) - (a->sum > b->sum) ?: group_compare(groups, a->group, b->group);
 }
 
-/* Rows of groups that no host has go; the others are ranked. */
+/* Drops the rows of groups that no host has, and ranks the others. */
 static void finish_rows(struct host_rows *rows, const struct holders *holders,
 			const struct fleet_question *question)
 {

@@ -8,7 +8,7 @@
 #include "fleet/index_private.h"
 
 #define FILES_A_COMMIT 512
-#define BYTES_A_COMMIT (256 << 20) /* or when so much is in memory, where it stays until then */
+#define BYTES_A_COMMIT (256 << 20) /* commit also after so many bytes: changes stay in memory until then */
 #define PROGRESS_FILES 64
 
 struct indexing {
@@ -73,7 +73,7 @@ static int tell_again(struct indexing *x, size_t at, struct reason *why)
 	struct reason line = { "" };
 	int err = index_writer__line(x->writer, x->files.file[at].number, &problem, &line, why);
 
-	if (!*line.text) /* whoever wrote that */
+	if (!*line.text) /* the catalogue has a bad file without a line, which we never write */
 		reason_set(&line, 0, "%s: damaged", path);
 	if (!err)
 		tell(x, problem, path, line.text);

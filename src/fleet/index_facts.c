@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What a snapshot says of itself. */
+/* Reads the facts that a snapshot states about itself. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const char *text_of(const struct snapshot *snapshot, const char *key)
 	return snapshot__metadata(snapshot, key) ?: "";
 }
 
-/* 0 where it is not said. */
+/* Returns 0 if the snapshot does not have the number. */
 static int64_t number_of(const struct snapshot *snapshot, const char *key)
 {
 	uint64_t number = snapshot__metadata_u64(snapshot, key, 0);
@@ -51,9 +51,9 @@ int found_text(struct found *found, const char *text, size_t *ret)
 	return found_keep(found, text, ret);
 }
 
-/* ---- which one it is --------------------------------------------------------------------------------- */
+/* ---- which snapshot it is --------------------------------------------------------------------------------- */
 
-/* "2026-11-21T03:15:00.123Z": -1 where it is none. */
+/* Parses "2026-11-21T03:15:00.123Z"; returns -1 for any other text. */
 static int64_t parse_time(const char *text)
 {
 	struct tm utc = {};
@@ -85,7 +85,7 @@ static int not_ours(struct found *found, const char *path, const char *missing)
 	return reason_set(&found->why, -EBADMSG, "%s: it does not say %s", path, missing);
 }
 
-/* Texts, each with its NUL, which none of them holds. */
+/* Texts, each with its NUL: no text contains one, so that different texts make different bytes. */
 struct identity {
 	char *bytes;
 	size_t bytes_nr, bytes_alloc;
@@ -146,9 +146,9 @@ static int find_ids(struct found *found, const struct snapshot *snapshot, const 
 	return err;
 }
 
-/* ---- what else there is ------------------------------------------------------------------------------ */
+/* ---- other facts ------------------------------------------------------------------------------ */
 
-/* Of the program itself: the object that is its file. */
+/* Returns the build-id of the program: the object whose path is the executable's. */
 static const char *exe_build_id(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *t = snapshot__tables(snapshot);
@@ -200,7 +200,7 @@ static int add_labels(struct found *found, const struct snapshot *snapshot)
 	return err;
 }
 
-/* Only what is not zero. */
+/* Adds the losses that are not zero. */
 static int add_losses(struct found *found, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *t = snapshot__tables(snapshot);

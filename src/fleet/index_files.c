@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Which files there are below the directories, and which of them the catalogue knows. */
+/* Lists the snapshot files below the directories, and compares them with the catalogue. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static bool is_snapshot_name(const char *name)
 
 /* ---- walking ----------------------------------------------------------------------------------------- */
 
-/* The path of a directory while it is read; those of what is in it are made behind it. */
+/* The path of the directory that is being read; the names of its entries are appended to it. */
 struct walking {
 	struct indexed_files *files;
 	char *path;
@@ -66,7 +66,7 @@ static int add_file(struct walking *w, const struct indexed_file *like)
 	return array_push(files, file, file);
 }
 
-/* The directory at w->path is told of, and passed by. */
+/* Adds the directory at w->path as one that cannot be read, unless it has gone. */
 static int add_closed(struct walking *w, int err)
 {
 	struct indexed_file file = { .state = FILE_OUT_OF_REACH, .size = -err };
@@ -80,7 +80,7 @@ static int enter(struct walking *w, int parent, const char *name)
 {
 	int fd;
 
-	/* What is in it has no name that anything could be opened by, and each level is one of the stack. */
+	/* Paths of files in it are too long to open, and each level of recursion takes stack. */
 	if (w->path_nr >= PATH_MAX)
 		return add_closed(w, -ENAMETOOLONG);
 	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -105,7 +105,7 @@ static int take(struct walking *w, int fd, const char *name, const struct stat *
 	return err;
 }
 
-/* A link is told of where snapshots may be behind it. */
+/* Counts an entry that is not indexed. Links count separately if snapshots may be behind them. */
 static void pass_by(struct indexed_files *files, int fd, const char *name, bool is_link)
 {
 	struct stat st;
@@ -131,7 +131,7 @@ static int look_at(struct walking *w, int fd, const struct dirent *entry)
 	return 0;
 }
 
-/* Takes fd. */
+/* Takes ownership of fd. */
 static int read_directory(struct walking *w, int fd)
 {
 	DIR *stream = fdopendir(fd);
@@ -151,7 +151,7 @@ static int read_directory(struct walking *w, int fd)
 	return err;
 }
 
-/* A directory, or a file, at w->path. */
+/* Reads the directory, or adds the file, at w->path. */
 static int walk_from(struct walking *w)
 {
 	struct indexed_file file;
@@ -185,7 +185,7 @@ static int compare_paths(const void *left, const void *right, void *text)
 		      (const char *)text + ((const struct indexed_file *)right)->path);
 }
 
-/* Each once, though directories may lie in one another. */
+/* Sorts the paths and drops repeated ones: one given directory may contain another. */
 static void sort_paths(struct indexed_files *files)
 {
 	size_t nr = 0;
@@ -218,7 +218,7 @@ static int compare_part(const void *part_, const void *dir_)
 	return strncmp(part->path, dir, part->len) ?: -(dir[part->len] != '\0');
 }
 
-/* One of the directories is above it. */
+/* Whether one of the given directories contains the path. */
 static bool is_below_any(const struct indexed_files *files, const char *path)
 {
 	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -232,15 +232,15 @@ static bool is_below_any(const struct indexed_files *files, const char *path)
 }
 
 /*
- * A directory in another one of them is not walked for a second time: what is no snapshot would be counted twice. They are in
- * the order of their bytes.
+ * A directory inside another given one is not walked again: files that are no snapshots would count twice. The
+ * directories are in byte order.
  */
 static bool is_covered(const struct indexed_files *files, size_t at)
 {
 	return (at && !strcmp(files->dir[at - 1], files->dir[at])) || is_below_any(files, files->dir[at]);
 }
 
-/* What is called otherwise would be missed when its directory is indexed. */
+/* Refuses a file of another name: indexing its directory would not find it. */
 static int check_place(const char *path, const char *given, struct reason *why)
 {
 	struct stat st;
@@ -310,7 +310,7 @@ void index_files_release(struct indexed_files *files)
 	*files = (struct indexed_files){};
 }
 
-/* ---- what the catalogue knows of them ------------------------------------------------------------------- */
+/* ---- comparison with the catalogue ------------------------------------------------------------------- */
 
 static void compare_to_known(struct indexed_file *file, sqlite3_stmt *row)
 {
@@ -335,8 +335,9 @@ void index_files_drop_gone(struct indexed_files *files, const char *path)
 }
 
 /*
- * What was written anew is read before what is new: copies of what it was would be taken for it, moved. Duplicates
- * of before, which may take the place of either, are last.
+ * Returns a file's class in the reading order. Changed files come before new ones: a new file with a changed file's
+ * snapshot would otherwise count as that snapshot, moved. Duplicates of an earlier run come last: they may replace
+ * either.
  */
 static int turn(const struct indexed_file *file)
 {
@@ -350,7 +351,7 @@ static int compare_turns(const void *left, const void *right, void *text)
 	return turn(left) - turn(right) ?: compare_paths(left, right, text);
 }
 
-/* Both are in the order of the bytes of their paths. */
+/* Compares the listed files with the catalogue's. Both are in the byte order of their paths. */
 int index_files_match(struct indexed_files *files, const struct catalogue *catalogue, struct reason *why)
 {
 	sqlite3_stmt *row;

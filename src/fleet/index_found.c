@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The rows of a snapshot as the catalogue numbers them, and what of them it has not yet. */
+/* Numbers a snapshot's rows as the catalogue does, and collects what the catalogue does not have yet. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/reason.h"
 #include "fleet/index_private.h"
 
-#define BYTES_KEPT (4 << 20) /* room for more is given back */
+#define BYTES_KEPT (4 << 20) /* found_clear() frees everything if it is more than this */
 
 size_t found_bytes(const struct found *found)
 {
@@ -58,7 +58,7 @@ void found_release(struct found *found)
 
 /* ---- domains ------------------------------------------------------------------------------------------ */
 
-/* Ours are what they are; those of the program's own are known by their names. */
+/* Our own domains have fixed numbers. A program's own domains are known by their names. */
 static void look_up_domain(struct found_domain *domain, const struct library *library, const char *name)
 {
 	char number[DOMAIN_NAME_MAX];
@@ -90,7 +90,7 @@ static int add_domains(struct found *found, const struct index_reading *reading)
 	return err;
 }
 
-/* ---- what the catalogue has not ------------------------------------------------------------------------- */
+/* ---- what is new to the catalogue ------------------------------------------------------------------------- */
 
 static int make_frame(struct found *found, struct index_reading *reading, uint32_t at)
 {
@@ -152,7 +152,7 @@ static int add_origin(struct found *found, struct index_reading *reading, size_t
 
 /* ---- rows ------------------------------------------------------------------------------------------------ */
 
-/* Marks those that are new by ORIGIN_NONE: the library is locked for no longer than that. */
+/* Marks a row with a new origin. The library is locked for the look-up only; new origins are collected after it. */
 #define ORIGIN_NONE UINT32_MAX
 
 #define AHEAD 16
@@ -249,7 +249,7 @@ struct order {
 	uint32_t origin, row;
 };
 
-/* By one digit; what is equal stays as it was. */
+/* Sorts by one digit; equal digits keep their order. */
 static void sort_digit(struct order *to, const struct order *from, size_t nr, unsigned int shift)
 {
 	size_t first[DIGITS + 1] = {};
@@ -262,7 +262,7 @@ static void sort_digit(struct order *to, const struct order *from, size_t nr, un
 		to[first[from[i].origin >> shift & (DIGITS - 1)]++] = from[i];
 }
 
-/* The result lies in one of the two. */
+/* The result is in one of the two arrays. */
 static struct order *sort(struct order *order, struct order *other, size_t nr)
 {
 	uint32_t all = 0;
@@ -286,7 +286,7 @@ static void add_moments(struct moments *to, const struct moments *what)
 	to->covariance += what->covariance;
 }
 
-/* Tracebacks that the snapshot tells apart by how they ended are one here. */
+/* The snapshot keeps tracebacks apart that differ in how they ended. Here they are one: their costs are added. */
 static void add_equal(struct fleet_rows *to, size_t at, const struct fleet_rows *from, size_t row)
 {
 	to->row[at].cost.size += from->row[row].cost.size;

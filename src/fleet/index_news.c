@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Frames, tracebacks, domains and origins that no file had before. */
+/* Adds the frames, tracebacks, domains and origins that no earlier file had. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "base/reason.h"
 #include "fleet/index_writer.h"
 
-/* What comes beside 0 and errors. */
-enum { OTHER = 1 }; /* it has the id of another one */
+/* A result besides 0 and errors. */
+enum { OTHER = 1 }; /* the id belongs to something else */
 
-/* 0: it is there; -ENOENT: it is not; OTHER. */
+/* Returns 0 if the hash is known, -ENOENT if it is not, or OTHER. */
 static int look_up(const struct known *known, const struct hash_id *hash)
 {
 	const struct known_row *row = known_find(known, hash->id, 0);
@@ -19,7 +19,7 @@ static int look_up(const struct known *known, const struct hash_id *hash)
 	return !row ? -ENOENT : row->hash.verify == hash->verify ? 0 : OTHER;
 }
 
-/* After it has been written. */
+/* Call it after the row is written to the catalogue. */
 static int add(struct known *known, const struct known_row *row, struct reason *why)
 {
 	return known_add(known, row) ? reason_set(why, -ENOMEM, "%s", strerror(ENOMEM)) : 0;
@@ -103,7 +103,7 @@ static bool is_free(const struct library *library, uint32_t number)
 	return number != DOMAIN_NONE && !known_find(&library->domain_numbers, number + 1ll, 0);
 }
 
-/* A domain of a program has the number that it had there, if that is free. */
+/* A program's domain keeps its number if the number is free. */
 static uint32_t choose_number(struct library *library, uint32_t wanted)
 {
 	if (is_free(library, wanted))

@@ -3,11 +3,11 @@
 #define ALLOCSNAP_FLEET_INDEX_PRIVATE_H
 
 /*
- *	index_files	the files there are, which of them are known, and in which order they are read
- *	index_threads	for each new one, on all processors: index_read makes a struct found of it
- *	index_write	one after another in that order, by one thread, into the catalogue
+ *	index_files	lists the files, marks the known ones, and orders them for reading
+ *	index_threads	reads the new files on all processors: index_read makes a struct found of each
+ *	index_write	writes these to the catalogue in that order, in one thread
  *
- * What readers need to know of the catalogue is in memory (struct library), which only the writer changes.
+ * The parts of the catalogue that readers need are in memory (struct library). Only the writer changes them.
  */
 
 #include <pthread.h>
@@ -21,9 +21,9 @@
 /* ---- files ----------------------------------------------------------------------------------------- */
 
 enum file_state {
-	FILE_NEW, /* or changed: then it has a number */
+	FILE_NEW, /* new, or changed: a changed file has a number */
 	FILE_KNOWN,
-	FILE_BAD, /* known, and what was wrong with it is told again */
+	FILE_BAD, /* known; its problem is reported again */
 	FILE_OUT_OF_REACH, /* a directory that cannot be read; size is the errno */
 };
 
@@ -32,20 +32,20 @@ struct indexed_file {
 	int64_t size, mtime_ns, inode;
 	int64_t number; /* in the catalogue; 0: not in it */
 	enum file_state state;
-	bool was_duplicate; /* and has not changed: but that of which it is one may have gone */
+	bool was_duplicate; /* a duplicate that has not changed; the file that it duplicates may have gone */
 };
 
 struct indexed_files {
-	struct indexed_file *file; /* each path once; in the order of their turns, see index.h */
+	struct indexed_file *file; /* each path once, in the order of reading (index.h) */
 	size_t file_nr, file_alloc;
 	char *text;
 	size_t text_nr, text_alloc;
-	char **dir; /* without links; some are files */
+	char **dir; /* paths without symbolic links; some are files */
 	size_t dir_nr;
 	uint64_t others, links, gone;
 };
 
-/* Only compared: a time after 2262 may be any number. */
+/* Times are only compared: a time after 2262 overflows and may be any number. */
 static inline int64_t file_mtime_ns(const struct stat *st)
 {
 	return st->st_mtim.tv_sec * UINT64_C(1000000000) + st->st_mtim.tv_nsec;
@@ -58,10 +58,10 @@ static inline const char *file_path(const struct indexed_files *files, size_t at
 
 int index_files_list(struct indexed_files *files, const char *const *dir, size_t dir_nr, struct reason *why);
 
-/* What the catalogue says of each. */
+/* Sets the state and the number of each file that the catalogue has. */
 int index_files_match(struct indexed_files *files, const struct catalogue *catalogue, struct reason *why);
 
-/* This one is no longer in the catalogue, as it was when they were matched. */
+/* Corrects the count of gone files: the path was in the catalogue when the files were matched, and no longer is. */
 void index_files_drop_gone(struct indexed_files *files, const char *path);
 void index_files_release(struct indexed_files *files);
 
@@ -73,20 +73,20 @@ struct library {
 	pthread_rwlock_t lock;
 	struct known origins;	  /* by traceback and domain; number: the origin */
 	struct known tracebacks, frames;
-	struct known domains;	  /* those of programs, by name; number: the catalogue's */
-	struct known domain_numbers; /* by number + 1: those that have a name */
+	struct known domains;	  /* domains of programs, by name; number: the catalogue's */
+	struct known domain_numbers; /* by number + 1: the domains that have a name */
 	uint32_t origin_nr;
-	uint32_t domain_next; /* none that is free is smaller, of those that programs may have */
+	uint32_t domain_next; /* the smallest number that may be free for a program's domain */
 };
 
-/* Release it also where it fails. */
+/* The caller releases the library even if loading fails. */
 int library_load(struct library *library, const struct catalogue *catalogue, struct reason *why);
 void library_release(struct library *library);
 
-/* The first of those that programs have for their own allocators. */
+/* The first domain number of programs' own allocators. */
 #define DOMAIN_OWN 16
 
-/* What a domain of a program is known by: its name, or "#NUMBER" where it has none. */
+/* Returns the id of a program's domain. name: its name, or "#NUMBER" if it has none. */
 struct hash_id domain_id(const char *name);
 #define DOMAIN_NAME_MAX 16
 
@@ -100,7 +100,7 @@ struct found_pair {
 struct found_domain {
 	uint32_t number; /* the catalogue's; DOMAIN_NONE: not known yet */
 	uint32_t wanted; /* the snapshot's */
-	size_t name;	 /* "": none */
+	size_t name;	 /* "": it has none */
 	bool is_news;	 /* the catalogue has no name for it */
 };
 
@@ -117,7 +117,7 @@ struct found_traceback {
 	uint32_t nframe;
 };
 
-/* A row whose origin was not in the catalogue when it was read. */
+/* A row whose origin was not in the catalogue when the row was read. */
 struct found_origin {
 	uint32_t row;
 	uint32_t traceback; /* in found->traceback */
@@ -125,12 +125,12 @@ struct found_origin {
 };
 
 struct found {
-	bool is_gone; /* the file is there no more, or no file */
-	enum index_problem problem; /* 0: none; else a line in why */
+	bool is_gone; /* the file no longer exists, or is no regular file */
+	enum index_problem problem; /* 0: none; otherwise why has a line */
 	struct reason why;
 
 	bool is_moved;	 /* its snapshot was in another file */
-	size_t moved_from; /* in text: its path, where that is there no more, nor in the catalogue; 0: it is */
+	size_t moved_from; /* in text: the former path, if it has left both the disk and the catalogue; otherwise 0 */
 
 	struct hash_id snapshot;
 	int64_t process_id, time_ns, monotonic_ns, recording_ns, pid, start_ticks, exec_count, traceback_limit;
@@ -140,18 +140,18 @@ struct found {
 	struct found_pair *label, *loss;
 	size_t label_nr, label_alloc, loss_nr, loss_alloc;
 
-	struct fleet_rows rows; /* as in the file */
-	void *blob;		/* of them; NULL: there are new origins */
+	struct fleet_rows rows; /* in the order of the file */
+	void *blob;		/* the encoded rows; NULL: there are new origins */
 	size_t blob_len, row_nr;
 
-	/* what is new, in the order of the rows */
+	/* new things, in the order of the rows */
 	struct found_origin *origin;
 	size_t origin_nr, origin_alloc;
 	struct found_domain *domain;
 	size_t domain_nr, domain_alloc;
 	struct found_traceback *traceback;
 	size_t traceback_nr, traceback_alloc;
-	uint32_t *traceback_frame; /* in frame */
+	uint32_t *traceback_frame; /* indexes of frame */
 	size_t traceback_frame_nr, traceback_frame_alloc;
 	struct found_frame *frame;
 	size_t frame_nr, frame_alloc;
@@ -163,43 +163,43 @@ struct found {
 /* Memory that a thread keeps while it reads one file after another. */
 struct index_reading {
 	struct digest digest;
-	uint32_t *frame_at; /* of each frame of the snapshot its number in found->frame + 1; 0: not there yet */
+	uint32_t *frame_at; /* by frame of the snapshot: its index in found->frame + 1; 0: not added yet */
 	size_t frame_at_alloc;
 	struct fleet_rows room;
 	struct library *library;
 };
 
-/* 0, or -ENOMEM; whatever is wrong with the file is in found. */
+/* Returns 0 or -ENOMEM. A problem of the file is in found. */
 int index_read(struct index_reading *reading, const char *path, struct found *found);
 void index_reading_release(struct index_reading *reading);
 
 /*
- * The parts of it. All return 0, -ENOMEM, or -EBADMSG with a line in found->why: with the path and found->problem,
- * or without both.
+ * The steps of index_read(). They return 0, -ENOMEM, or -EBADMSG with a line in found->why. If found->problem is set,
+ * the line has the path. Otherwise it has no path.
  */
 int found_facts(struct found *found, const struct snapshot *snapshot, const char *path);
 int found_rows(struct found *found, struct index_reading *reading);
 
-/* Orders the rows by origin, in room, makes one of those that have the same, and the blob of them. */
+/* Sorts the rows by origin into room, merges rows of one origin, and encodes them as found->blob. */
 int found_encode(struct found *found, struct fleet_rows *room);
 
 /*
- * What a file may have of text: one, those that say something of the snapshot, and all, those of the frames that
- * are new too. Ten kilobytes are a long name of C++; more than this only costs whoever indexes.
+ * Limits of a file's texts: one text; all texts that describe the snapshot; these and the texts of new frames
+ * together. A long C++ name has ten kilobytes. Longer texts would only cost the indexer memory.
  */
 #define FOUND_TEXT_MAX (64 << 10)
 #define FOUND_FACTS_MAX (4 << 20)
 #define FOUND_TEXTS_MAX (64 << 20)
 
-/* found_keep(): without those bounds, 0 or -ENOMEM. */
+/* found_keep() has no such limits; it returns 0 or -ENOMEM. */
 int found_text(struct found *found, const char *text, size_t *ret);
 int found_keep(struct found *found, const char *text, size_t *ret);
 
-/* Of memory, but for the blob; and about what the catalogue gets. */
+/* found_bytes(): memory in use, without the blob. found_written(): about how many bytes the catalogue gets. */
 size_t found_bytes(const struct found *found);
 size_t found_written(const struct found *found);
 
-/* Some of the memory stays for the next one. */
+/* Keeps some of the memory for the next file. */
 void found_clear(struct found *found);
 void found_release(struct found *found);
 
@@ -210,7 +210,7 @@ struct index_threads;
 int index_threads__new(const struct indexed_files *files, struct library *library,
 		       struct index_threads **ret, struct reason *why);
 
-/* Of the next file that is new, in their order; valid until the next call. 0 or -ENOMEM. */
+/* Gives the result of the next new file, in their order; valid until the next call. Returns 0 or -ENOMEM. */
 int index_threads__next(struct index_threads *threads, struct found **ret);
 void index_threads__free(struct index_threads *threads);
 
@@ -221,15 +221,18 @@ struct index_writer;
 int index_writer__new(const struct catalogue *catalogue, struct library *library, struct index_writer **ret,
 		      struct reason *why);
 
-/* Into an open transaction. What is wrong with the file, also what only the catalogue tells, is in found then. */
+/*
+ * Adds a file in the open transaction, or opens one. Afterwards found has any problem, also one that only the
+ * catalogue shows.
+ */
 int index_writer__add(struct index_writer *writer, const struct indexed_file *file, const char *path,
 		      struct found *found, struct reason *why);
 
-/* What was wrong with a file, as it was told. */
+/* Reads a file's problem and line as they were reported when the file was read. */
 int index_writer__line(struct index_writer *writer, int64_t file, enum index_problem *ret_problem,
 		       struct reason *ret_line, struct reason *why);
 
-/* What was added since the last time stays. */
+/* Commits what was added since the last commit. */
 int index_writer__commit(struct index_writer *writer, struct reason *why);
 void index_writer__free(struct index_writer *writer);
 

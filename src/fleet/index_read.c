@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* One file: it is opened, checked, added up and looked up, by any thread. */
+/* Reads one file, in any thread: opens and checks it, adds up its rows and looks them up. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/reason.h"
 #include "fleet/index_private.h"
 
-/* Whether a file that cannot be opened as a snapshot begins as one. */
+/* Whether a file that snapshot__open() rejects begins as a snapshot does. */
 static bool begins_as_snapshot(const char *path)
 {
 	char magic[sizeof(SNAP_MAGIC) - 1] = "";
@@ -24,7 +24,7 @@ static bool begins_as_snapshot(const char *path)
 	return is_one;
 }
 
-/* What snapshot__open() has said, in why. */
+/* found->why has the line of snapshot__open(). */
 static void not_opened(struct found *found, const char *path, int err)
 {
 	found->is_gone = err == ENOENT || err == ENOTDIR || err == EISDIR;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A ring of places. Each new file in turn has the next one; whichever thread is free fills it, as long as
- * what was found is neither further ahead of who takes it than the ring is long, nor too much memory.
+ * A ring of places. Each new file in turn has the next place, and any free thread fills it. Threads pause while they
+ * are a whole ring ahead of the consumer, or while the results take too much memory.
  */
 #include <errno.h>
 #include <sched.h>
@@ -13,7 +13,8 @@
 
 #define PLACES 64
 #define THREADS_MAX 64
-#define WAITING_BYTES_MAX (256 << 20) /* of what was found and waits: what a file unpacks to is no measure of it */
+/* limit of the results that wait; a file's unpacked size would not measure its result */
+#define WAITING_BYTES_MAX (256 << 20)
 
 struct place {
 	struct found found;
@@ -27,31 +28,31 @@ struct index_threads {
 	struct library *library;
 	pthread_mutex_t lock;
 	pthread_cond_t filled, taken;
-	size_t at;	 /* in files: where the next new one is looked for */
-	size_t begun;	 /* new ones that somebody reads or has read */
-	size_t given;	 /* those that index_threads__next() gave; the last one is in use */
-	size_t bytes;	 /* of all that is filled or in use */
+	size_t at;	 /* in files: where the search for the next new file begins */
+	size_t begun;	 /* new files whose reading has begun */
+	size_t given;	 /* results that index_threads__next() gave; the last one is in use */
+	size_t bytes;	 /* of all results that are filled or in use */
 	bool must_end;
 	struct place place[PLACES];
 	pthread_t thread[THREADS_MAX];
 	unsigned int thread_nr;
 };
 
-/* Whoever takes sleeps until there are several: to wake somebody takes as long as a tenth of a file. */
+/* The consumer sleeps until several results are ready: waking it takes as long as a tenth of a file. */
 static void wake_taker(struct index_threads *threads)
 {
 	if (threads->given && threads->place[(threads->given - 1) % PLACES].is_filled)
 		pthread_cond_signal(&threads->filled);
 }
 
-/* Whatever it takes, who takes is not left waiting for what nobody reads. */
+/* The file that the consumer waits for may always begin, whatever memory is in use. */
 static bool has_room(const struct index_threads *threads)
 {
 	return threads->begun + 1 < threads->given + PLACES &&
 	       (threads->bytes <= WAITING_BYTES_MAX || threads->begun <= threads->given);
 }
 
-/* Waits for room. False: there are no more. */
+/* Waits for room. Returns false if there are no more files. */
 static bool take_work(struct index_threads *threads, size_t *ret_file, struct place **ret_place)
 {
 	const struct indexed_files *files = threads->files;
@@ -129,7 +130,7 @@ int index_threads__new(const struct indexed_files *files, struct library *librar
 	return 0;
 }
 
-/* The last one is no longer in use; what fills its place the next time begins with what it keeps. */
+/* Clears the last result, which is no longer in use. The next result in its place reuses its memory. */
 static void take_back(struct index_threads *threads)
 {
 	struct place *place = &threads->place[(threads->given - 1) % PLACES];

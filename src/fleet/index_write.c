@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What was found goes into the catalogue, in the order of the files: origins are numbered here. */
+/* Writes the results into the catalogue, in the order of the files. Origins get their numbers here. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,20 +132,20 @@ static int write_file(struct index_writer *w, const struct indexed_file *file, c
 	return err;
 }
 
-/* ---- one that is there already -------------------------------------------------------------------------- */
+/* ---- a snapshot that the catalogue has already -------------------------------------------------------------- */
 
-/* What of it the catalogue has: number 0: nothing. */
+/* The catalogue's snapshot with the id of the new one; number 0: there is none. */
 struct present {
 	int64_t number, file;
 	uint64_t verify;
 	struct reason path;
-	bool is_gone;	 /* its file is there no more */
-	size_t gone_path; /* in found->text then */
-	bool is_another; /* or, by the catalogue, another snapshot's, or none */
-	bool is_changed; /* or not what the catalogue knows of it, and nobody has looked yet */
+	bool is_gone;	 /* its file no longer exists */
+	size_t gone_path; /* if is_gone: the file's path in found->text */
+	bool is_another; /* by the catalogue, its file holds another snapshot now, or none */
+	bool is_changed; /* its file differs from what the catalogue has of it, and was not read since */
 };
 
-/* A path that is gone is kept in found->text. */
+/* The path of a file that is gone is kept in found->text. */
 static int look_at_file(struct present *present, sqlite3_stmt *select, struct found *found)
 {
 	const char *path = sql_text(select, 3);
@@ -163,7 +163,10 @@ static int look_at_file(struct present *present, sqlite3_stmt *select, struct fo
 	return present->is_gone ? found_keep(found, path, &present->gone_path) : 0;
 }
 
-/* A duplicate waits: those that have changed were looked at before it. */
+/*
+ * Whether the file becomes the snapshot's file. A duplicate of an earlier run does not take over from a changed file:
+ * changed files were read before it.
+ */
 static bool takes_over(const struct present *present, const struct indexed_file *file)
 {
 	return present->is_gone || present->is_another || (present->is_changed && !file->was_duplicate);
@@ -269,9 +272,9 @@ static int write_snapshot(struct index_writer *w, const struct found *found, int
 	return err ?: insert_rows(w, found, snapshot, why) ?: insert_pairs(w, found, snapshot, why);
 }
 
-#define RECORD_HEAD 64 /* what SQLite has beside the blob in one row, and more */
+#define RECORD_HEAD 64 /* what SQLite stores in the row besides the blob, rounded up */
 
-/* SQLite takes no more than a gigabyte; ten million rows are less. */
+/* SQLite stores at most a gigabyte in one row of a table. Ten million rows of a snapshot take less. */
 static void check_blob(const struct index_writer *w, struct found *found, const char *path)
 {
 	size_t max = sqlite3_limit(w->catalogue->db, SQLITE_LIMIT_LENGTH, -1) - RECORD_HEAD;
@@ -283,7 +286,7 @@ static void check_blob(const struct index_writer *w, struct found *found, const 
 		   found->blob_len);
 }
 
-/* What is not in the catalogue yet, and the rows that had to wait for it. */
+/* Adds what is new to the catalogue, and then encodes the rows that waited for it. */
 static int prepare_rows(struct index_writer *w, struct found *found, const char *path, struct reason *why)
 {
 	int err = index_writer_add_news(w, found, path, why);
@@ -298,7 +301,7 @@ static int prepare_rows(struct index_writer *w, struct found *found, const char 
 	return 0;
 }
 
-/* A path that has nothing any more is not missed the next time. */
+/* Deletes the former path if it has no snapshot any more, so that the next run does not count it as gone. */
 static int move_from(struct index_writer *w, const struct present *present, struct found *found,
 		     struct reason *why)
 {
@@ -322,7 +325,7 @@ int index_writer__add(struct index_writer *w, const struct indexed_file *file, c
 	int err = 0;
 
 	if (found->is_gone || found->problem == INDEX_UNREADABLE)
-		return 0; /* the next time it may be otherwise, though the file has not changed */
+		return 0; /* the next run tries again: the result may change although the file has not */
 	err = begin(w, why);
 	if (!err && !found->problem)
 		err = find_present(w, found, &present, why);

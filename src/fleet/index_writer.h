@@ -16,15 +16,15 @@ struct index_writer {
 	const struct catalogue *catalogue;
 	struct library *library;
 	sqlite3_stmt *statement[STATEMENT_NR];
-	bool is_open; /* a transaction */
+	bool is_open; /* a transaction is open */
 	struct fleet_rows room;
 	int64_t *frame_ids; /* of one traceback */
 	size_t frame_ids_alloc;
 };
 
 /*
- * Puts what of the rows is new into library and catalogue, and the origins into the rows. Where something has the
- * id of something else, found->problem is set.
+ * Adds what is new in the rows to library and catalogue, and sets the rows' origins. If an id belongs to something
+ * else, it sets found->problem.
  */
 int index_writer_add_news(struct index_writer *writer, struct found *found, const char *path,
 			  struct reason *why);

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_FLEET_KNOWN_H
 
 /*
- * Ids made of content, and what is known by them: so that a row in a file costs no look-up in SQLite. Half of an
- * XXH3 hash of 128 bits is the id, never 0, the other half says whether two of one id are the same.
+ * A table of ids that are hashes of content, and their numbers. It saves a look-up in SQLite for each row of a file.
+ * Half of a 128-bit XXH3 hash is the id, never 0. The other half shows whether two things with one id are the same.
  */
 
 #include <stddef.h>
@@ -19,7 +19,7 @@ struct hash_id hash_id_of(const void *bytes, size_t len);
 
 struct known_row {
 	struct hash_id hash;
-	uint32_t domain; /* part of the key; 0 where there are none */
+	uint32_t domain; /* part of the key; 0 if there are no domains */
 	uint32_t number;
 };
 
@@ -30,13 +30,13 @@ struct known {
 	size_t row_nr; /* a power of two, or 0 */
 };
 
-/* NULL: not known. Valid until the next known_add(). */
+/* Returns NULL if the id is not known. The row is valid until the next known_add(). */
 const struct known_row *known_find(const struct known *known, int64_t id, uint32_t domain);
 
-/* What is going to be looked for is on its way to the cache. */
+/* Starts loading the place of an id into the cache, ahead of known_find(). */
 void known_prefetch(const struct known *known, int64_t id, uint32_t domain);
 
-/* One that is not there yet. 0 or -ENOMEM. */
+/* Adds a row that the table does not have yet. Returns 0 or -ENOMEM. */
 int known_add(struct known *known, const struct known_row *row);
 void known_release(struct known *known);
 

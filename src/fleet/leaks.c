@@ -8,39 +8,39 @@
 #include "fleet/spread.h"
 #include "fleet/walk.h"
 
-#define SNAPSHOTS_MIN 3 /* with two, half of all that changes would grow steadily */
-#define UPS_MIN 2	/* one is a warm-up */
+#define SNAPSHOTS_MIN 3 /* with two snapshots, half of all groups that change would grow steadily */
+#define UPS_MIN 2	/* a single growth is a warm-up */
 #define SECOND_NS 1e9L
 
-/* How many there are, and the last of them + 1: what belongs to one comes together. */
+/* How many different numbers there are, and the last one + 1. Equal numbers come one after another. */
 struct distinct {
 	uint32_t nr, last;
 };
 
-/* What a group has over the recordings that were read to their end. */
+/* A group in the recordings that were read to their end. */
 struct leak {
 	int64_t growth;
 	struct distinct processes, processes_growing;
 	struct distinct hosts, hosts_growing;
-	long double moment, square; /* of those that grow: ns × bytes, ns^2 (spread.h) */
+	long double moment, square; /* of the recordings that grow: ns × bytes, ns^2 (spread.h) */
 };
 
-/* And in the one that is being read: bytes from snapshot to snapshot. */
+/* A group in the recording that is being read: its bytes from snapshot to snapshot. */
 struct course {
 	int64_t first, last;
-	uint32_t next; /* snapshot after the one that `last` is of; 0: the recording does not have the group */
+	uint32_t next; /* the snapshot after the one that `last` is from; 0: the recording does not have the group */
 	uint32_t changes, ups;
-	__int128 moment; /* times its number of snapshots */
+	__int128 moment; /* times the recording's number of snapshots */
 };
 
 struct leak_lane {
-	struct group_sums sums; /* of a snapshot */
-	struct leak *leak;	/* by group, as course */
+	struct group_sums sums; /* of one snapshot */
+	struct leak *leak;	/* by group, as course is */
 	struct course *course;
 	uint32_t *used; /* the groups that the recording has */
 	size_t used_nr;
 	const struct recording_clock *clock;
-	uint32_t at; /* which of the recording's snapshots comes next */
+	uint32_t at; /* index of the recording's next snapshot */
 };
 
 struct leak_fold {
@@ -80,7 +80,7 @@ static void course_step(struct course *course, int64_t bytes)
 	course->last = bytes;
 }
 
-/* At snapshot number `at`; in those between this one and the last that had it, there was nothing. */
+/* Adds snapshot number `at`. Snapshots between it and the previous one with the group had none of the group's bytes. */
 static void course_add(struct course *course, uint32_t at, int64_t bytes)
 {
 	if (!at)
@@ -145,7 +145,7 @@ static bool is_judged(const struct recording_clock *clock)
 	return clock->snapshot_nr >= SNAPSHOTS_MIN && !clock->has_gap_blocks;
 }
 
-/* snapshot: the last one. */
+/* snapshot: the recording's last one. */
 static int end_recording(struct leak_lane *lane, const struct fleet_snapshot *snapshot, struct reason *why)
 {
 	int err = 0;
@@ -210,7 +210,7 @@ static void leak_fold_release(struct leak_fold *fold)
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-/* A host is in one lane only. */
+/* A host is in one lane only, so the lanes' numbers of hosts add up. */
 static int sum_lanes(const struct leak_fold *fold, uint32_t group, struct leak *ret, struct reason *why)
 {
 	*ret = (struct leak){};
@@ -237,7 +237,7 @@ static bool is_leak(const struct leak *leak)
 	       (leak->hosts_growing.nr >= 2 || leak->hosts.nr == 1);
 }
 
-/* The trend has a row for each group that somebody has. */
+/* The trend has a row for each group that any process has. */
 static int fill_rows(const struct leak_fold *fold, const struct trend_rows *trend,
 		     struct leak_rows *rows, struct reason *why)
 {
@@ -262,10 +262,10 @@ static int fill_rows(const struct leak_fold *fold, const struct trend_rows *tren
 	return err;
 }
 
-/* A process of which some recordings can be judged is one that can. */
+/* A process is judged if one of its recordings is. */
 struct unjudged {
-	bool is_process, is_host; /* nothing of it can be, so far */
-	bool is_in_gaps; /* of the process: something long enough */
+	bool is_process, is_host; /* none of its recordings is judged so far */
+	bool is_in_gaps; /* one of the process's recordings was long enough */
 };
 
 static void count_process(struct unjudged *unjudged, struct leak_rows *rows)
@@ -279,7 +279,7 @@ static void count_process(struct unjudged *unjudged, struct leak_rows *rows)
 	unjudged->is_in_gaps = false;
 }
 
-/* The cohort has the processes of a host side by side, and the snapshots of each. */
+/* The cohort has the processes of a host side by side, and the snapshots of a process side by side. */
 static void count_unjudged(const struct leak_fold *fold, struct leak_rows *rows)
 {
 	const struct cohort *cohort = fold->question->cohort;

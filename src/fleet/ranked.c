@@ -16,14 +16,14 @@ int64_t ranked_quantile(const struct ranked *ranked, unsigned int percent)
 	return ranked_get(ranked, rank_of(ranked->nr, percent) - 1);
 }
 
-/* Outwards from the median, the nearer of the two neighbours first, until half of all have been met. */
+/* Walks outwards from the median, each time to the nearer of the two neighbours, until half of all values are met. */
 int64_t ranked_mad(const struct ranked *ranked)
 {
 	size_t rank = rank_of(ranked->nr, 50), low = rank - 1, high = low;
 	int64_t median = ranked_get(ranked, low), distance = 0;
 
 	if (!median && ranked->zeros >= rank)
-		return 0; /* the rule where few hosts have it */
+		return 0; /* usual if few hosts have the group */
 	while (high - low < rank) {
 		int64_t below = low ? median - ranked_get(ranked, low - 1) : INT64_MAX;
 		int64_t above = high < ranked->nr ? ranked_get(ranked, high) - median : INT64_MAX;

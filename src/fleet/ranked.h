@@ -5,19 +5,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What nr hosts have, ascending: zeros of those that have nothing, and then the bytes of those that do. */
+/* The values of nr hosts, ascending: first a zero for each host that has nothing, then the bytes of the others. */
 struct ranked {
-	const int64_t *bytes; /* nr - zeros of them, sorted, none below 0 */
+	const int64_t *bytes; /* nr - zeros values, sorted, none below 0 */
 	size_t zeros, nr;     /* nr: at least 1 */
 };
 
-/* Number `at`, from 0. */
+/* Returns value number `at`, from 0. */
 int64_t ranked_get(const struct ranked *ranked, size_t at);
 
-/* The nearest rank: number ceil(percent / 100 × nr), from 1. */
+/* Returns the value at the nearest rank: number ceil(percent / 100 × nr), from 1. */
 int64_t ranked_quantile(const struct ranked *ranked, unsigned int percent);
 
-/* The median of the distances from the median. */
+/* Returns the median of the distances from the median. */
 int64_t ranked_mad(const struct ranked *ranked);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A blob is a header and one zstd frame: the rows' columns, each cut into planes of bytes. All lowest bytes of
- * a column come first, then the next higher ones, as many as its largest value needs: they decode without a
- * branch, and what is 0 in nearly all rows takes no room.
+ * A blob is a header and one zstd frame. The frame has the rows' columns, each cut into planes of bytes: first the
+ * lowest byte of every value of a column, then the next higher byte, as many planes as the largest value needs.
+ * Planes decode without a branch, and bytes that are 0 in nearly all rows take almost no room.
  *
- *	origin	distance from the row before, less 1; of the first its number
+ *	origin		distance from the row before, less 1; in the first row the number itself
  *	size, count
- *	spread	where the snapshot was sampled: doubles, column by column
+ *	spread		if the snapshot was sampled: doubles, column by column
  */
 #include "fleet/rows.h"
 
@@ -156,7 +156,7 @@ static int compress(struct rows_scratch *scratch, size_t bytes, void *to, size_t
 		return -ENOMEM;
 	done = ZSTD_compressCCtx(scratch->compress, to, *len, scratch->bytes, bytes, LEVEL);
 	if (ZSTD_isError(done))
-		return -ENOMEM; /* there is room enough: nothing else can fail */
+		return -ENOMEM; /* the room is enough, so only memory can lack */
 	*len = done;
 	return 0;
 }
@@ -188,7 +188,7 @@ int fleet_rows_encode(struct fleet_rows *rows, void **ret_bytes, size_t *ret_len
 
 /* ---- decoding ------------------------------------------------------------------------------- */
 
-/* One value of `width` planes; width is a constant wherever this is inlined. */
+/* Returns one value of `width` planes. Where this is inlined, width is a constant for up to 4 planes. */
 static inline uint64_t get_value(const uint8_t *plane, size_t nr, size_t at, unsigned int width)
 {
 	uint64_t value = 0;
@@ -227,7 +227,7 @@ static inline uint64_t get_counts(struct fleet_rows *rows, const uint8_t *plane,
 	return bits;
 }
 
-/* The loop for each number of planes that is usual. */
+/* Makes a loop of its own for each usual number of planes. */
 #define GET_COLUMN(get, rows, plane, width) \
 	((width) == 0 ? get(rows, plane, 0) : (width) == 1 ? get(rows, plane, 1) : \
 	 (width) == 2 ? get(rows, plane, 2) : (width) == 3 ? get(rows, plane, 3) : \

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_FLEET_ROWS_H
 
 /*
- * What the catalogue keeps of a snapshot's blocks: a row for each traceback and domain, and these
- * as a blob of columns, compressed.
+ * The catalogue's form of a snapshot's blocks: a row for each traceback and domain, stored as a compressed blob of
+ * columns.
  */
 
 #include <stddef.h>
@@ -13,34 +13,34 @@
 #include "engine/estimate.h"
 #include "reason.h"
 
-/* origin: a traceback and a domain, by its number in the catalogue (catalogue.h), from 0. */
+/* origin: the catalogue's number of a traceback and domain (catalogue.h), from 0. */
 struct fleet_row {
 	uint32_t origin;
-	struct cost cost; /* of the blocks; of a sampled snapshot, of the samples themselves */
+	struct cost cost; /* of the blocks; in a sampled snapshot, of the samples themselves */
 };
 
 struct rows_scratch;
 
-/* Ascending by origin, each at most once. A zeroed struct is empty and can be used again and again. */
+/* Rows ascend by origin, each origin at most once. A zeroed struct is empty. The struct can be used again and again. */
 struct fleet_rows {
 	struct fleet_row *row;
-	struct spread *spread; /* of each row, where the snapshot was sampled; else NULL */
+	struct spread *spread; /* of each row if the snapshot was sampled; otherwise NULL */
 	size_t nr, alloc, spread_alloc;
-	struct spread *spread_room; /* what spread points to, kept where it is NULL */
-	struct rows_scratch *scratch; /* of rows.c */
+	struct spread *spread_room; /* the memory of spread, kept while spread is NULL */
+	struct rows_scratch *scratch; /* private to rows.c */
 };
 
-/* Room for nr rows, and makes spread NULL or not. 0 or -ENOMEM. */
+/* Makes room for nr rows, and sets spread: NULL if the rows are not sampled. Returns 0 or -ENOMEM. */
 int fleet_rows_reserve(struct fleet_rows *rows, size_t nr, bool is_sampled);
 
 void fleet_rows_release(struct fleet_rows *rows);
 
-/* The blob, in memory that the caller frees with free(). 0 or -ENOMEM. */
+/* Encodes the rows as a blob, which the caller frees with free(). Returns 0 or -ENOMEM. */
 int fleet_rows_encode(struct fleet_rows *rows, void **ret_bytes, size_t *ret_len);
 
 /*
- * Into rows, in place of what was there. 0, -ENOMEM, or -EBADMSG with a line in *why: it is no blob, an origin is
- * origin_nr or more, or they do not ascend; costs are at least 0.
+ * Replaces the rows by those of a blob. Returns 0, -ENOMEM, or -EBADMSG with a line in *why: the bytes are no blob,
+ * an origin is origin_nr or more, or origins do not ascend. Costs are at least 0.
  */
 int fleet_rows_decode(const void *bytes, size_t len, uint32_t origin_nr, struct fleet_rows *rows,
 		      struct reason *why);

@@ -22,7 +22,7 @@ enum operator {
 	OP_NONE,
 };
 
-/* What begins with another comes before it. */
+/* An operator stands before any operator that it begins with: "<=" before "<". */
 static const char *const operators[] = {
 	[OP_NOT_EQUAL] = "!=", [OP_AT_MOST] = "<=", [OP_AT_LEAST] = ">=",
 	[OP_EQUAL] = "=",      [OP_LESS] = "<",	    [OP_MORE] = ">",
@@ -32,11 +32,11 @@ struct selection_term {
 	const struct selection_key *key;
 	enum operator operator;
 	const char *label;   /* NAME of label.NAME */
-	const char *pattern; /* NULL: a number, in this range, both ends in it */
+	const char *pattern; /* NULL: the value is a number from first to last, both included */
 	int64_t first, last;
 };
 
-/* What a term is parsed with. */
+/* The state while a selection is parsed. */
 struct parsing {
 	struct fleet_selection *selection;
 	int64_t now_ns;
@@ -90,13 +90,13 @@ static int parse_time(const struct parsing *parsing, struct selection_term *term
 #define NUMBER(name_, member, parse_, right_) \
 	{ .name = name_, .offset = offsetof(struct fleet_snapshot, member), .parse = parse_, .right = right_ }
 
-/* Without parse() the value is a pattern. */
+/* A key without parse() takes a pattern. */
 static const struct selection_key {
 	const char *name;
 	size_t offset;
 	bool is_label;
 	int (*parse)(const struct parsing *parsing, struct selection_term *term, const char *value);
-	const char *right; /* what a value is */
+	const char *right; /* says in an error what a right value is */
 } keys[] = {
 	STRING("host", host),
 	STRING("comm", comm),
@@ -127,13 +127,13 @@ static enum operator operator_at(const char *text)
 	return op;
 }
 
-/* What names the key: "host", "label.version". */
+/* Returns the length of the key's name: "host", "label.version". */
 static size_t name_len(const char *text)
 {
 	return strcspn(text, "=!<>,");
 }
 
-/* The row of the key that text begins with, or NULL. */
+/* Returns the key that text begins with, or NULL. */
 static const struct selection_key *key_at(const char *text)
 {
 	size_t len = name_len(text), prefix_len = strlen(LABEL_PREFIX);
@@ -160,7 +160,7 @@ static void list_keys(char names[256])
 	}
 }
 
-/* "com=redis": text that somebody took for a term. */
+/* Whether text looks as if the user meant a term: "com=redis". */
 static bool is_like_term(const char *text)
 {
 	size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-");
@@ -184,8 +184,9 @@ static int say_nothing_follows(struct reason *why)
 }
 
 /*
- * Ends the term that begins at text; *next: what follows its comma, or NULL. What looks as if it followed and does not
- * is refused: as part of a pattern it would match nothing, or all where that is !=. So is a comma that nothing follows.
+ * Ends the term that begins at text. *next is the text after its comma, or NULL. An error is a comma before text that
+ * looks like a term but is none: as part of a pattern it would match nothing, or everything with !=. Another error is
+ * a comma with nothing after it.
  */
 static int cut_term(char *text, char **next, struct reason *why)
 {
@@ -231,7 +232,7 @@ static int check_operator(const struct selection_term *term, const char *name, s
 	return 0;
 }
 
-/* "==" and "!==" of other languages are refused: nothing begins with the =, and != would choose all. */
+/* Refuses "==" and "!==" of other languages: no text begins with =, so that != would choose all. */
 static int set_pattern(const struct parsing *parsing, struct selection_term *term, const char *value)
 {
 	const char *operator = operators[term->operator];

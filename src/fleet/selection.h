@@ -3,18 +3,20 @@
 #define ALLOCSNAP_FLEET_SELECTION_H
 
 /*
- * Which snapshots of a fleet are meant: "host=web-*,comm=redis*,label.version=1.4,time>=2026-11-21".
+ * A selection of a fleet's snapshots: "host=web-*,comm=redis*,label.version=1.4,time>=2026-11-21".
  *
- * KEY OP VALUE, with commas between, all of them true. Keys: host comm exe build-id cgroup container boot
- * kernel version trigger end path label.NAME, whose values are patterns (engine/pattern.h), with = and !=; pid,
- * size, count and time, numbers, with = != < <= > >=. A size may have a suffix (4M). A time is RFC 3339, or the
- * beginning of it (2026-11-21, 2026-11-21T03:15, UTC; = means within it, <= up to its end), seconds since 1970 (but
- * four digits are a year), or a duration ago (-24h), an instant that goes with < <= > >= only. A comma separates only
- * where a known KEY and OP follow: patterns may have commas; [,] never separates. Where an unknown one follows, a blank
- * and a KEY, or nothing, it is refused; so is a pattern that begins with = (it is written [=]). An empty text means all
- * of them.
- * A label that a snapshot has not is the empty text. `end` is what became of the process, as far as the catalogue
- * knows, whichever of its snapshots it is: end=running, end=exited*, end=killed*, "end=replaced by exec".
+ * It has terms KEY OP VALUE with commas between; all terms must be true. The values of host comm exe build-id cgroup
+ * container boot kernel version trigger end path label.NAME are patterns (engine/pattern.h), with = and !=. The
+ * values of pid, size, count and time are numbers, with = != < <= > >=. A size may have a suffix (4M). A time is RFC
+ * 3339, or the beginning of it (2026-11-21, 2026-11-21T03:15, UTC; = means within it, <= up to its end), or seconds
+ * since 1970 (four digits are a year), or a duration ago (-24h), which is an instant and goes with < <= > >= only.
+ *
+ * A comma separates terms only before a known KEY and an OP. Any other comma is part of the pattern, and [,] always
+ * is. It is an error if an unknown KEY and an OP follow a comma, or a blank and a KEY, or nothing. A pattern that
+ * begins with = is an error, too (it is written [=]). An empty text selects all snapshots.
+ *
+ * A label that a snapshot lacks is the empty text. `end` is what became of the process, as far as the catalogue
+ * knows, in all its snapshots: end=running, end=exited*, end=killed*, "end=replaced by exec".
  */
 
 #include <stdbool.h>
@@ -27,10 +29,10 @@ struct selection_term;
 struct fleet_selection {
 	struct selection_term *term;
 	size_t term_nr, term_alloc;
-	char *text; /* what terms point into */
+	char *text; /* terms point into it */
 };
 
-/* now_ns: what durations count back from. 0, -ENOMEM, or -EINVAL with a line that says what is right. */
+/* Durations count back from now_ns. Returns 0, -ENOMEM, or -EINVAL with a line that says what is right. */
 int fleet_selection_parse(const char *text, int64_t now_ns, struct fleet_selection *ret,
 			  struct reason *why);
 void fleet_selection_release(struct fleet_selection *selection);
@@ -38,24 +40,24 @@ bool fleet_selection_matches(const struct fleet_selection *selection, const stru
 			     const struct fleet_snapshot *snapshot);
 
 enum cohort_times {
-	COHORT_LATEST, /* of each process the last one that matches, also of one that has ended since */
-	COHORT_ALL, /* but for parts (`convert`) of snapshots that are chosen themselves */
+	COHORT_LATEST, /* the last matching snapshot of each process, also of a process that has ended since */
+	COHORT_ALL, /* all matching snapshots, without parts (`convert`) of snapshots that are chosen themselves */
 };
 
-/* Snapshots that are taken together: by process, and then by time. Pointers into the facts. */
+/* The snapshots of one question, ordered by process and then by time. They are pointers into the facts. */
 struct cohort {
 	const struct fleet_snapshot **snapshot;
 	size_t snapshot_nr, snapshot_alloc;
-	uint32_t process_nr, host_nr; /* that they are of */
+	uint32_t process_nr, host_nr; /* of these snapshots */
 	enum cohort_times times;
 };
 
-/* Snapshots that match all the selections. 0 or -ENOMEM; none is no error. */
+/* Chooses the snapshots that match all the selections. Returns 0 or -ENOMEM. A cohort may have no snapshots. */
 int cohort_choose(const struct fleet_facts *facts, const struct fleet_selection *const *selection,
 		  size_t selection_nr, enum cohort_times times, struct cohort *ret);
 /*
- * What an answer about cohorts failed with: err, and where that is -ERANGE *why also says which of their snapshots is the
- * largest, and how it is left out.
+ * Returns err, with which a question about cohorts failed. If it is -ERANGE, *why also names the largest of their
+ * snapshots, and how to leave it out.
  */
 int cohort_error(int err, const struct cohort *const *cohort, size_t cohort_nr, struct reason *why);
 

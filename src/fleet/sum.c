@@ -9,11 +9,14 @@
 #include "fleet/rows.h"
 #include "fleet/walk.h"
 
-/* By origin; NULL where the lane has nothing. Of memory that nothing was added to nothing is used. */
+/*
+ * The sums of one lane, by origin; NULL if the lane has nothing. Pages without any sums are never touched, so that
+ * they take no memory.
+ */
 struct lane_sum {
 	struct cost *cost;
-	struct spread *spread; /* of what was sampled */
-	/* Of the process that is being read, where it has several snapshots, and the origins that it has. */
+	struct spread *spread; /* of the sampled snapshots */
+	/* The process that is being read, if it has several snapshots, and the origins that it has. */
 	struct spread *process;
 	uint32_t *used;
 	size_t used_nr;
@@ -21,7 +24,7 @@ struct lane_sum {
 
 struct summing {
 	uint32_t origin_nr;
-	bool has_times; /* of a process several snapshots */
+	bool has_times; /* a process may have several snapshots */
 	struct lane_sum lane[WALK_LANES];
 };
 
@@ -56,7 +59,7 @@ static int make_room(struct lane_sum *lane, const struct summing *summing, bool 
 	return is_sampled && summing->has_times && !lane->process ? make_room_for_process(lane, origin_nr) : 0;
 }
 
-/* Ten million times a second and more: both are looked at together. False where one does not fit. */
+/* Runs ten million times a second and more, so both overflows are tested together. Returns false if a sum overflows. */
 static bool add_cost(struct cost *to, const struct cost *what)
 {
 	return !(__builtin_add_overflow(to->size, what->size, &to->size) |
@@ -123,7 +126,7 @@ static int add_rows(void *what, unsigned int lane_nr, const struct fleet_snapsho
 
 /* ---- all lanes --------------------------------------------------------------------------------- */
 
-/* In the order of lanes, for the doubles. */
+/* Adds the lanes in their order, on which sums of doubles depend. */
 static int add_lane(struct fleet_sum *sum, const struct lane_sum *lane, struct reason *why)
 {
 	for (uint32_t i = 0; lane->cost && i < sum->origin_nr; i++)
@@ -142,7 +145,7 @@ static bool has_samples(const struct cohort *cohort)
 	return false;
 }
 
-/* A block that was not chosen by chance is a sample, too, that stands for itself. */
+/* A block that was not chosen by chance is a sample, too: it stands for itself. */
 static void finish_sums(struct fleet_sum *sum)
 {
 	for (uint32_t i = 0; i < sum->origin_nr; i++) {

@@ -3,12 +3,13 @@
 #define ALLOCSNAP_FLEET_SUM_H
 
 /*
- * A cohort's rows, added up by origin: memory for each distinct origin, whatever the number of snapshots. While
- * they are added, each lane (walk.h) has a sum of its own, of 16 bytes for each origin and 48 more
- * where there are samples, or 100 where a process has several snapshots: in all at most 144 bytes, 632, or 1,048.
+ * A cohort's rows, added up by origin. The memory depends on the number of distinct origins, not on the number of
+ * snapshots. While rows are added, each lane (walk.h) has a sum of its own: 16 bytes for each origin, and with
+ * samples 48 more, or 100 more if a process has several snapshots. All lanes and the result take at most 144, 632 or
+ * 1,048 bytes for each origin.
  *
- * Several snapshots of one process have largely the same blocks, and so the same luck: what they may be wrong by
- * adds up as deviations. That of different processes adds up as variances.
+ * Several snapshots of one process have largely the same blocks, and so the same luck: their errors add up as
+ * deviations. The errors of different processes add up as variances.
  */
 
 #include "engine/tally.h"
@@ -16,11 +17,11 @@
 
 struct fleet_sum {
 	struct cost *cost; /* by origin */
-	struct sums *sums; /* by origin, where a snapshot of the cohort was sampled; else NULL */
+	struct sums *sums; /* by origin, if a snapshot of the cohort was sampled; otherwise NULL */
 	uint32_t origin_nr;
 };
 
-/* 0, -ENOMEM, -EBADMSG, or -ERANGE (2^63 bytes or more, as cohort_error()), with a line in *why. */
+/* Returns 0, -ENOMEM, -EBADMSG, or -ERANGE (2^63 bytes or more, see cohort_error()), with a line in *why. */
 int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohort, uint32_t origin_nr,
 		   struct fleet_sum *ret, struct reason *why);
 void fleet_sum_release(struct fleet_sum *sum);

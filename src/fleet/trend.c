@@ -12,34 +12,34 @@
 #define SECOND_NS 1e9L
 
 /*
- * The sum of (t - mean t)(y - mean y) is that of (t - mean t) y, since all the (t - mean t) are 0 together. So
- * a snapshot that has nothing of a group adds nothing, and none has to be kept.
+ * The sum of (t - mean t)(y - mean y) is the sum of (t - mean t) y, because the (t - mean t) add up to 0. So a
+ * snapshot without the group adds nothing, and no snapshot has to be kept.
  */
 
-/* What a group has over the recordings that were read to their end. */
+/* A group in the recordings that were read to their end. */
 struct growth {
 	long double moment; /* the sum of (t - mean t) y, ns × bytes */
-	long double square; /* of (t - mean t)^2, ns^2, of the recordings that have it */
-	long double growth; /* the sum of each one's own slope times its length, bytes */
+	long double square; /* the sum of (t - mean t)^2, ns^2, over the recordings that have the group */
+	long double growth; /* the sum of each recording's own slope times its length, bytes */
 	int64_t first, last;
 	uint32_t processes;
-	uint32_t process; /* the last of them + 1: a process's recordings come together */
+	uint32_t process; /* the last process + 1: a process's recordings come one after another */
 };
 
-/* And in the one that is being read. */
+/* A group in the recording that is being read. */
 struct current {
-	__int128 moment; /* times its number of snapshots */
+	__int128 moment; /* times the recording's number of snapshots */
 	bool is_used;
 };
 
 struct trend_lane {
-	struct group_sums sums; /* of a snapshot */
-	struct growth *growth;	/* by group, as current */
+	struct group_sums sums; /* of one snapshot */
+	struct growth *growth;	/* by group, as current is */
 	struct current *current;
 	uint32_t *used; /* the groups that the recording has */
 	size_t used_nr;
 	const struct recording_clock *clock;
-	uint32_t at; /* which of the recording's snapshots comes next */
+	uint32_t at; /* index of the recording's next snapshot */
 };
 
 struct trend_fold {
@@ -91,7 +91,7 @@ static int add_group(struct trend_lane *lane, uint32_t group, __int128 lever, st
 	return recording_moment_add(&current->moment, lever, bytes, why);
 }
 
-/* Its own slope is the moment over the square of the times. */
+/* A recording's own slope is its moment over the square of its times. */
 static void end_group(struct growth *growth, const struct current *current, const struct recording_clock *clock,
 		      uint32_t process)
 {
@@ -165,7 +165,7 @@ static void trend_fold_release(struct trend_fold *fold)
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-/* That could have grown. */
+/* Counts the processes that could have grown. */
 static uint32_t count_processes(const struct trend_fold *fold)
 {
 	const struct cohort *cohort = fold->question->cohort;
@@ -182,7 +182,7 @@ static uint32_t count_processes(const struct trend_fold *fold)
 	return nr;
 }
 
-/* In the order of the lanes, always. */
+/* Adds the lanes in their order, on which sums of doubles depend. */
 static int sum_lanes(const struct trend_fold *fold, uint32_t group, struct growth *ret,
 		     struct reason *why)
 {

@@ -9,14 +9,14 @@
 #include "base/parallel.h"
 #include "base/reason.h"
 
-#define SNAPSHOT_ROWS 64 /* what it takes to find a snapshot's rows, in rows */
+#define SNAPSHOT_ROWS 64 /* what finding a snapshot's rows costs, in rows */
 
 struct walking {
 	const struct walk *walk;
 	const struct fleet_snapshot **order; /* unit by unit */
 	size_t lane_first[WALK_LANES + 1];
 	atomic_uint next_lane;
-	atomic_uint failed_lane; /* the lowest one that did; those behind it need not go on */
+	atomic_uint failed_lane; /* the lowest lane that has failed; higher lanes need not go on */
 	int err[WALK_LANES];
 	struct reason why[WALK_LANES];
 };
@@ -28,7 +28,7 @@ static uint32_t unit_of(const struct walk *walk, const struct fleet_snapshot *sn
 	return walk->unit == WALK_BY_HOST ? snapshot->host_nr : snapshot->process;
 }
 
-/* Pointers into one array of facts, by process and then by time. */
+/* Compares pointers into the array of facts, which is ordered by process and then by time. */
 static int by_host(const void *left, const void *right)
 {
 	const struct fleet_snapshot *a = *(const struct fleet_snapshot *const *)left;
@@ -65,7 +65,7 @@ static bool begins_unit(const struct walking *walking, size_t i)
 			     unit_of(walking->walk, walking->order[i - 1]);
 }
 
-/* Lanes of about as many rows each: a unit is in the one that its first row would be in. */
+/* Cuts lanes of about as many rows each. A unit is in the lane that its first row belongs to. */
 static void cut_lanes(struct walking *walking)
 {
 	size_t nr = walking->walk->cohort->snapshot_nr;
@@ -86,7 +86,7 @@ static void cut_lanes(struct walking *walking)
 
 /* ---- snapshots --------------------------------------------------------------------------------- */
 
-/* Who adds up makes room for what the facts say there is. */
+/* Rows and facts must agree on whether there are samples: visit() relies on the facts to make room. */
 static int read_rows(const struct walk *walk, struct rows_reader *reader, const struct fleet_snapshot *snapshot,
 		     struct fleet_rows *rows, struct reason *why)
 {
@@ -153,7 +153,7 @@ static void walk_lanes(void *walking_)
 	fleet_rows_release(&rows);
 }
 
-/* The error of the lowest lane, which is the same one each time. */
+/* Returns the error of the lowest lane, which is the same in each run. */
 static int first_error(const struct walking *walking, struct reason *why)
 {
 	unsigned int lane = atomic_load(&walking->failed_lane);

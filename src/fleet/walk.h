@@ -3,9 +3,9 @@
 #define ALLOCSNAP_FLEET_WALK_H
 
 /*
- * Reads the rows of a cohort, on all processors, and gives them to whoever adds them up. The cohort is cut
- * into lanes, always the same ones whatever the number of threads: sums of doubles depend on their order. All
- * snapshots of a unit come in one lane, one after another, in the order of the cohort: by process, and then by time.
+ * Reads the rows of a cohort on all processors, and hands them to visit(), which adds them up. The cohort is cut into
+ * the same lanes whatever the number of threads: sums of doubles depend on their order. All snapshots of a unit are
+ * in one lane, one after another, in the order of the cohort: by process, and then by time.
  */
 
 #include <stddef.h>
@@ -27,8 +27,9 @@ struct walk {
 	uint32_t origin_nr;
 	enum walk_unit unit;
 	/*
-	 * Both are called by one thread for one lane, with rows that have spread if the snapshot is_sampled; 0 or a
-	 * negative errno, which ends the walk. unit_end() (may be NULL) after the last snapshot of a unit.
+	 * One thread calls both for all of a lane. Rows have spread if the snapshot is_sampled. Each returns 0, or a
+	 * negative errno, which ends the walk. unit_end() may be NULL; it is called after the last snapshot of a
+	 * unit.
 	 */
 	int (*visit)(void *what, unsigned int lane, const struct fleet_snapshot *snapshot,
 		     const struct fleet_rows *rows, struct reason *why);
@@ -36,7 +37,7 @@ struct walk {
 	void *what;
 };
 
-/* 0, or the first error, with a line in *why. */
+/* Returns 0, or the first error, with a line in *why. */
 int fleet_walk(const struct walk *walk, struct reason *why);
 
 #endif

@@ -25,10 +25,7 @@ static int range_of(int64_t first_s, int64_t end_s, struct when *ret)
 	return 0;
 }
 
-/*
- * Takes ".5" behind whole seconds, which makes the range as short as its last digit. What is below 1 ns is
- * not looked at.
- */
+/* Parses ".5" after whole seconds. The last digit gives the length of the range. Digits below 1 ns are ignored. */
 static int take_fraction(const char **text, struct when *when)
 {
 	int64_t unit_ns = SECOND_NS;
@@ -78,7 +75,7 @@ static int parse_ago(const char *text, int64_t now_ns, struct when *ret)
 /* ---- dates ------------------------------------------------------------------------------------ */
 
 static const struct date_field {
-	char before[3]; /* one of these stands in front */
+	char before[3]; /* one of these characters stands in front */
 	unsigned int digits;
 	int least, most;
 } date_fields[] = {
@@ -102,7 +99,7 @@ static int take_number(const char **text, unsigned int digits, int least, int mo
 	return number >= least && number <= most ? 0 : -EINVAL;
 }
 
-/* How many fields there are, or -EINVAL. */
+/* Returns the number of fields, or -EINVAL. */
 static int take_fields(const char **text, int field[DATE_FIELD_NR])
 {
 	int nr = 0, err = 0;

@@ -5,16 +5,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A time as somebody writes it, as long as what was left out: a day, a minute. Both ends are in it. */
+/* A time as a user writes it: a range as long as its last unit, a day or a minute. Both ends are included. */
 struct when {
 	int64_t first_ns, last_ns; /* since 1970 */
-	bool is_ago; /* counted back from now: an instant */
+	bool is_ago; /* counted back from now; the range is an instant */
 };
 
 /*
- * "2026-11-21T03:15:00.5Z" (RFC 3339; an offset, too), or the beginning of it, UTC; "1763694900" or
- * "1763694900.5", seconds since 1970 (four digits are a year); "-24h", ago. 0, -EINVAL, or -ERANGE: beyond
- * what 64 bits have.
+ * Parses "2026-11-21T03:15:00.5Z" (RFC 3339, also with an offset) or the beginning of it, UTC; "1763694900" or
+ * "1763694900.5", seconds since 1970 (four digits are a year); or "-24h", ago. Returns 0, -EINVAL, or -ERANGE: the
+ * time does not fit into 64 bits.
  */
 int when_parse(const char *text, int64_t now_ns, struct when *ret);
 

@@ -16,7 +16,7 @@ static void judge(struct due *due, struct collector *collector, size_t i,
 	process = (struct due_process){ view.pid, triggers__judge(options, &view) };
 	if (!process.trigger)
 		due->is_soon |= collector__ring_at(collector, i, triggers__threshold(options, &view));
-	else if (array_push(due, process, process)) /* no memory: the next look is soon */
+	else if (array_push(due, process, process)) /* no memory: look again soon */
 		due->is_soon = true;
 }
 

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_DUE_H
 #define ALLOCSNAP_DUE_H
 
-/* For which of the traced processes it is time for a snapshot, by their triggers. */
+/* Finds the traced processes whose triggers ask for a snapshot. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,16 +18,16 @@ struct due {
 		enum trigger trigger;
 	} *process;
 	size_t process_nr, process_alloc;
-	bool is_soon; /* some have risen while they were looked at: look again at once */
+	bool is_soon; /* a process has grown during the look: look again at once */
 };
 
 /*
- * Looks at all; those for whom it is not time yet ring the doorbell when it is. What was found is judged
- * before a drain: what it shows is not less than what was live then, however soon that goes.
+ * Looks at all processes. A process that is not due yet rings the doorbell when it is. The look comes before the
+ * drain, so the snapshot shows at least what was live then, even if it is freed right after.
  */
 void due_find(struct due *due, struct collector *collector, const struct trigger_options *options);
 
-/* TRIGGER_NONE: it was not found. */
+/* Returns TRIGGER_NONE if the process is not due. */
 enum trigger due_trigger(const struct due *due, pid_t pid);
 
 void due_release(struct due *due);

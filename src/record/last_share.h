@@ -3,8 +3,8 @@
 #define ALLOCSNAP_SERVICE_LAST_SHARE_H
 
 /*
- * How long `record` may be busy with the last snapshots of one user's processes: half of the time. What is more waits, so
- * nobody delays the others' snapshots by ending processes. Arithmetic only; all in nanoseconds.
+ * Limits the time that `record` spends on the last snapshots of one user's processes: half of the time. Further ones
+ * wait, so that no user delays the snapshots of other users by ending processes. Arithmetic only; all in nanoseconds.
  */
 
 #include <stdbool.h>
@@ -12,17 +12,17 @@
 
 #include "shared/bpf_types.h"
 
-/* Zeroed, apart from most_ns: nobody has taken anything. */
+/* Zeroed, apart from most_ns: no user has taken any time. */
 struct last_share {
-	uint64_t most_ns; /* that one user can take at once */
+	uint64_t most_ns; /* the most that one user can take at once */
 	uint64_t now_ns;  /* when last_share_advance() was called last */
-	uint64_t taken_ns[USERS_MAX]; /* less half of the time since */
+	uint64_t taken_ns[USERS_MAX]; /* the time taken, less half of the time since */
 };
 
-/* What an interval leaves to each user. */
+/* Sets the limit of each user by the interval. */
 void last_share_init(struct last_share *share, uint64_t interval_ns);
 
-/* Time has gone by. */
+/* Moves the clock on. */
 void last_share_advance(struct last_share *share, uint64_t now_ns);
 
 bool last_share_allows(const struct last_share *share, uint32_t user);

@@ -19,15 +19,15 @@
 
 enum unit {
 	COUNT = 0,
-	SECONDS, /* kept as nanoseconds */
+	SECONDS, /* stored as nanoseconds */
 };
 
 enum presence {
 	ALWAYS = 0,
-	UNLESS_ZERO, /* that says: there is none */
+	UNLESS_ZERO, /* 0 means: there is none */
 };
 
-/* As OpenMetrics has it: a counter is _total, and a time in seconds. */
+/* Names follow OpenMetrics: a counter ends in _total, and a time is in seconds. */
 struct row {
 	const char *name, *type, *help;
 	size_t offset;
@@ -37,7 +37,7 @@ struct row {
 
 /* ---- a sample ---- */
 
-/* In a label backslash, quote and newline are written with a backslash. */
+/* Puts a backslash before backslash and quote, as a label needs it. clean_text() leaves no newline. */
 static const char *escape(char escaped[LABEL_MAX], const char *value)
 {
 	char clean[LABEL_MAX / 2];
@@ -179,7 +179,7 @@ struct chosen {
 	size_t process_nr;
 };
 
-/* The largest first; the same order each time. */
+/* The largest first. The PID decides between equal sizes, so that the order is always the same. */
 static int by_size(const void *a, const void *b)
 {
 	const struct metrics_process *x = *(const struct metrics_process *const *)a;
@@ -199,8 +199,8 @@ static int by_pid(const void *a, const void *b)
 }
 
 /*
- * One that has ended may wait for its last snapshot while its PID is another's: a collector refuses a
- * file in which the same labels come twice. The larger one is told.
+ * A process that has ended may wait for its last snapshot while another process has its PID. A collector refuses a
+ * file with the same labels twice, so only the larger process is reported.
  */
 static void drop_doubles(struct chosen *chosen)
 {
@@ -282,12 +282,12 @@ int metrics__print(FILE *out, const struct metrics *metrics)
 	put_named(out, &loss, "loss", metrics->loss, metrics->loss_nr);
 	put_named(out, &traps, "kind", metrics->bystander_traps, metrics->bystander_traps_nr);
 	err = put_processes(out, metrics);
-	if (fflush(out) || ferror(out)) /* what is written after an error leaves errno as it is */
+	if (fflush(out) || ferror(out)) /* a write after an error leaves errno as it is */
 		return -errno ?: -EIO;
 	return err;
 }
 
-/* The stream has a descriptor of its own; the draft's stays open for its name. */
+/* The stream has a descriptor of its own, because the draft needs its descriptor until it has its name. */
 static int write_draft(const struct draft *draft, const struct metrics *metrics)
 {
 	int copy = fcntl(draft->fd, F_DUPFD_CLOEXEC, 0), err;
@@ -306,7 +306,7 @@ static int write_draft(const struct draft *draft, const struct metrics *metrics)
 	return err ?: fchmod(draft->fd, 0644) ? -errno : 0;
 }
 
-/* Not synced: after a crash of the machine nobody wants the old numbers. */
+/* Does not sync: after a crash of the machine the old numbers are useless. */
 static int replace(char *path, const struct metrics *metrics)
 {
 	char *slash = strrchr(path, '/');

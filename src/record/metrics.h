@@ -3,11 +3,11 @@
 #define ALLOCSNAP_SERVICE_METRICS_H
 
 /*
- * What a recorder tells of itself, and in short of whom it records, in Prometheus's text format
- * (exposition 0.0.4): a file that a collector of such files reads (node_exporter's textfile
- * collector), replaced as a whole each time. A new number is a field here and a row in metrics.c.
+ * A recorder's metrics, about itself and in short about the recorded processes, in Prometheus's text format
+ * (exposition 0.0.4). It is a file for a collector of such files (node_exporter's textfile collector), replaced as a
+ * whole each time. A new number is a field here and a row in metrics.c.
  *
- * Counters are since the recorder began, over all processes, those that have ended included.
+ * Counters count from the recorder's start, over all processes, including those that have ended.
  */
 
 #include <stddef.h>
@@ -17,9 +17,9 @@
 
 #include "base/reason.h"
 
-#define METRICS_PROCESS_MAX 1000 /* those with the most traced bytes */
+#define METRICS_PROCESS_MAX 1000 /* the processes with the most traced bytes are reported */
 
-/* One of several numbers that are told apart by a label: a loss, a kind of trap. */
+/* One of several numbers that differ in a label: a loss, a kind of trap. */
 struct metrics_named {
 	const char *name;
 	uint64_t value;
@@ -30,8 +30,8 @@ struct metrics_process {
 	const char *comm;
 	uint64_t traced_bytes, traced_blocks;
 	uint64_t peak_bytes;
-	uint64_t cpu_ns;  /* of the process, since the recording of it began */
-	uint64_t cost_ns; /* of that, what recording took, by estimate */
+	uint64_t cpu_ns;  /* of the process, since its recording began */
+	uint64_t cost_ns; /* the part of it that recording took, by estimate */
 };
 
 struct metrics {
@@ -39,20 +39,20 @@ struct metrics {
 	uint64_t last_pass_ns;	/* the instant of the last snapshots; 0: there were none yet */
 
 	uint64_t process_now_nr, process_all_nr; /* recorded now, and ever */
-	uint64_t process_small_nr, process_unprobed_nr; /* of all, that left no snapshot: see metrics.c */
+	uint64_t process_small_nr, process_unprobed_nr; /* processes without a snapshot: see metrics.c */
 	uint64_t process_dropped_nr; /* not recorded: there was no room */
 	uint64_t allocations, frees;
-	uint64_t cpu_ns, cost_ns; /* of the recorded ones, as above */
+	uint64_t cpu_ns, cost_ns; /* of all recorded processes, as above */
 	const struct metrics_named *loss; /* by its name in snapshots */
 	size_t loss_nr;
-	const struct metrics_named *bystander_traps; /* of processes that are not recorded, by kind */
+	const struct metrics_named *bystander_traps; /* traps of processes that are not recorded, by kind */
 	size_t bystander_traps_nr;
 	uint64_t bystander_ns; /* what these traps took, by estimate */
 
 	uint64_t snapshots_written, snapshots_failed;
 	uint64_t snapshots_removed; /* to stay within the bounds */
-	uint64_t disk_bytes, disk_most_bytes; /* what is kept, and may be; 0: any */
-	uint64_t drain_nr, drain_ns; /* passes over the books, and how long they took together */
+	uint64_t disk_bytes, disk_most_bytes; /* what is kept, and the limit; 0: no limit */
+	uint64_t drain_nr, drain_ns; /* passes over the accounting in the kernel, and their time together */
 
 	uint64_t own_cpu_ns;	  /* of the recorder and its children */
 	uint64_t own_rss_bytes;	  /* likewise */
@@ -64,14 +64,14 @@ struct metrics {
 };
 
 /*
- * Of processes that have the same PID only one is told, and of more than METRICS_PROCESS_MAX the
- * largest; how many are left out is a number of its own. 0 or a negative errno.
+ * Of processes with the same PID only one is reported, and of more than METRICS_PROCESS_MAX the largest. The number
+ * of omitted processes is a metric, too. Returns 0 or a negative errno.
  */
 int metrics__print(FILE *out, const struct metrics *metrics);
 
 /*
- * Puts it in the place of the file, whole or not at all. Mode 0644, as whoever collects it is
- * somebody else: the folder says who that may be. A negative errno with a line in *why.
+ * Replaces the file, whole or not at all. The mode is 0644, because the collector runs as another user: the folder
+ * limits which users can read it. Returns 0, or a negative errno with a line in *why.
  */
 int metrics__write(const char *path, const struct metrics *metrics, struct reason *why);
 

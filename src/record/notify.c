@@ -24,7 +24,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* An abstract name has a zero byte for its @, and no end but its length. */
+/* An abstract name has a zero byte in place of its @, and ends by its length only. */
 static int read_address(struct notify *notify, const char *name)
 {
 	size_t len = strlen(name);
@@ -41,7 +41,7 @@ static int read_address(struct notify *notify, const char *name)
 	return 0;
 }
 
-/* Where a PID is named, it is for that process. */
+/* WATCHDOG_PID, if set, names the process that the watchdog is for. */
 static uint64_t read_watchdog(void)
 {
 	const char *text = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
@@ -79,7 +79,7 @@ int notify__open(struct notify *notify)
 	return err;
 }
 
-/* A status that does not fit is cut: the lines before it matter more. */
+/* Cuts a status that does not fit: the lines before it matter more. */
 static int tell(const struct notify *notify, int flags, const char *state, const char *status)
 {
 	char text[MESSAGE_MAX], clean[STATUS_MAX];
@@ -113,7 +113,7 @@ uint64_t notify__due_ns(const struct notify *notify)
 	return notify->watchdog_ns ? notify->alive_ns + notify->watchdog_ns / 2 : UINT64_MAX;
 }
 
-/* What a busy manager did not take is told again at the next occasion. */
+/* If the manager is too busy for the message, the next call sends it again. */
 void notify__alive(struct notify *notify)
 {
 	uint64_t now = now_ns();

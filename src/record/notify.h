@@ -3,16 +3,16 @@
 #define ALLOCSNAP_SERVICE_NOTIFY_H
 
 /*
- * What a service tells its manager (sd_notify(3), Type=notify): that it is ready, how it does, that it
- * is alive, that it ends. The protocol is lines in a datagram; a program with privileges takes no library
- * for that. Where no manager asked to be told, all of this does nothing.
+ * Messages of a service to its manager (sd_notify(3), Type=notify): it is ready, its status, it is alive,
+ * it ends. The protocol is lines in a datagram; a program with privileges takes no library
+ * for that. If no manager asked for messages, all of this does nothing.
  *
  *	notify__open(&notify);
  *	… load, attach …
  *	notify__ready(&notify, "records 12 processes");
  *	while (…) {
  *		poll(…, until notify__due_ns(&notify) at most)
- *		notify__alive(&notify);		as often as may be, between snapshots, too
+ *		notify__alive(&notify);		as often as possible, between snapshots, too
  *	}
  *	notify__stopping(&notify, "takes the last snapshots");
  *	notify__close(&notify);
@@ -23,35 +23,35 @@
 #include <sys/un.h>
 
 struct notify {
-	int fd; /* -1: nobody asked */
+	int fd; /* -1: no manager asked */
 	struct sockaddr_un to;
 	socklen_t to_bytes;
-	uint64_t watchdog_ns; /* a longer silence ends us; 0: it may last */
-	uint64_t alive_ns;    /* when that was told last; CLOCK_MONOTONIC */
+	uint64_t watchdog_ns; /* the manager ends us after a longer silence; 0: it does not */
+	uint64_t alive_ns;    /* when the last message that we are alive was sent; CLOCK_MONOTONIC */
 };
 
 /*
- * By NOTIFY_SOCKET (a path, or @NAME: abstract), WATCHDOG_USEC and WATCHDOG_PID, which are taken out of
- * the environment: they are meant for us alone. A negative errno: the manager cannot be told,
- * and will not be.
+ * Reads NOTIFY_SOCKET (a path, or @NAME: abstract), WATCHDOG_USEC and WATCHDOG_PID, and removes them from the
+ * environment: they are meant for us alone. A negative errno: messages cannot be sent, and the other functions do
+ * nothing.
  */
 int notify__open(struct notify *notify);
 
-/* Waits for a manager that is busy, a second at most. 0, or a negative errno: it does not know. */
+/* Waits for a busy manager, a second at most. Returns 0, or a negative errno: the manager does not know. */
 int notify__ready(struct notify *notify, const char *status);
 
-/* One line for `systemctl status`; what is no text is made visible. */
+/* One line for `systemctl status`; bytes that are no text are made visible. */
 void notify__status(const struct notify *notify, const char *status);
 
-/* Tells that we are alive, where half of the allowed silence is over. Cheap where it is not. */
+/* Sends that we are alive if half of the allowed silence is over. Cheap if it is not. */
 void notify__alive(struct notify *notify);
 
-/* When notify__alive() will have something to tell; CLOCK_MONOTONIC. UINT64_MAX: never. */
+/* Returns when notify__alive() will have something to send; CLOCK_MONOTONIC. UINT64_MAX: never. */
 uint64_t notify__due_ns(const struct notify *notify);
 
 void notify__stopping(const struct notify *notify, const char *status);
 
-/* Also after a failed notify__open(). */
+/* May also be called after a failed notify__open(). */
 void notify__close(struct notify *notify);
 
 #endif

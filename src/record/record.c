@@ -13,13 +13,16 @@
 #include "record/record_state.h"
 #include "snapshot.h"
 
-/* Who has come to be admitted otherwise than by fork and exec is found each interval, and so often. */
+/*
+ * How often to look for processes that the filter lets in for another reason than fork and exec; each interval looks,
+ * too.
+ */
 #define ADMIT_EVERY_NS (5 * SECOND_NS)
 
-/* Between passes that were not due yet, however little room there is. */
+/* The least time between early passes, however little room is left. */
 #define EARLY_EVERY_NS (SECOND_NS / 2)
 
-/* While nothing else happens what is told of ourselves is not older. */
+/* The most age of the metrics file while nothing else happens. */
 #define METRICS_EVERY_NS (15 * SECOND_NS)
 
 static void admit(struct record *record)
@@ -44,7 +47,7 @@ static void take_interval(struct record *record)
 	admit(record);
 	record__pass(record, TRIGGER_INTERVAL);
 	record->next_ns += record->options->interval_ns;
-	if (record->next_ns < now_ns()) /* slower than the interval: skip, do not pile up */
+	if (record->next_ns < now_ns()) /* passes are slower than the interval: skip some, do not pile them up */
 		record->next_ns = now_ns() + record->options->interval_ns;
 	count_pass(record);
 }
@@ -68,7 +71,7 @@ static int wait_ms(uint64_t now, uint64_t due)
 	return due > now ? (due - now + 999999) / 1000000 : 0;
 }
 
-/* News wait till they are many, unless a trigger or a budget is waiting for them; signals and times do not. */
+/* Events wait until they are many, unless a trigger or a budget needs them. Signals and due times do not wait. */
 static void wait_for_events(const struct record *record)
 {
 	struct pollfd fds[] = {
@@ -87,7 +90,7 @@ static void wait_for_events(const struct record *record)
 		poll(fds, 2, wait_ms(now, least(due, now + SECOND_NS)));
 }
 
-/* While a pass or a look takes long: we are alive, and a signal is seen to soon. */
+/* Runs while a pass or a look takes long: tells the manager that we are alive, and ends the wait for a signal. */
 static bool is_signalled(void *record_)
 {
 	struct record *record = record_;
@@ -109,9 +112,9 @@ static void take_signals(struct record *record)
 			continue;
 		}
 		if (info.ssi_signo == SIGUSR2)
-			continue; /* traces of everybody are not cleared by accident */
+			continue; /* the traces of all processes are not cleared by accident */
 		record->stop = true;
-		record->is_fresh = false; /* the last one is of now */
+		record->is_fresh = false; /* take the last snapshots now */
 	}
 }
 
@@ -123,7 +126,7 @@ static void stop_if_blind(struct record *record)
 	record->status = EXIT_FAILED;
 }
 
-/* Snapshots of those whose trigger says so, and of who has ended meanwhile. */
+/* Takes snapshots of processes whose trigger is due, and of processes that have ended meanwhile. */
 static void take_due(struct record *record)
 {
 	if (now_ns() < record->due_again_ns)
@@ -167,7 +170,7 @@ static void look(struct record *record)
 	notify__alive(&record->notify);
 }
 
-/* Who is there by now is recorded; those who come are from their exec on. */
+/* Starts with the processes that exist now. Later processes are recorded from their exec on. */
 static void begin(struct record *record)
 {
 	size_t nr;

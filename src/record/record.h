@@ -3,9 +3,9 @@
 #define ALLOCSNAP_RECORD_H
 
 /*
- * The loop of `record`: a pass each interval over all processes that are there by then, of which many have
- * come and gone in between; snapshots of those whose trigger says so; the folder within its bounds; and
- * what is going on told to who looks after services.
+ * The loop of `record`: each interval it makes a pass over all processes that exist by then; many have come and gone
+ * in between. It also takes snapshots of processes whose trigger is due, keeps the folder within its bounds, and
+ * reports to the service manager and the metrics file.
  */
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@ struct record_options {
 	const char *metrics; /* a file for Prometheus, or NULL */
 };
 
-/* Returns an exit status; what failed has been said, and was gone on from where possible. */
+/* Returns an exit status. It logs failures, and goes on after a failure if it can. */
 int record_everyone(const struct record_options *options, struct collector *collector,
 		    int signal_fd);
 

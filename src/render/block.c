@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* One live block: who allocated it, when. */
+/* One live block, its traceback and its age. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,14 +6,14 @@
 #include <stdio.h>
 
 /*
- * Text of any length through clean_text() (base/units.h): one line of UTF-8 that a terminal
- * cannot be steered with. The strings belong to the caller; NULL: no memory.
+ * Passes text of any length through clean_text() (base/units.h): the result is one line of UTF-8 that cannot steer a
+ * terminal. The caller frees the strings; NULL: no memory.
  */
 char *clean_copy(const char *text);
 __attribute__((format(printf, 1, 2))) char *clean_format(const char *fmt, ...);
 __attribute__((format(printf, 1, 0))) char *clean_vformat(const char *fmt, va_list args);
 
-/* Writes a cleaned line and its newline. 0, -ENOMEM, or the errno of the write. */
+/* Writes a cleaned line and its newline. Returns 0, -ENOMEM, or the errno of the write. */
 __attribute__((format(printf, 2, 3))) int put_line(FILE *out, const char *fmt, ...);
 
 #endif

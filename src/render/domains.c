@@ -17,7 +17,7 @@ const char *domain_text(char text[DOMAIN_TEXT_MAX], const struct snapshot *snaps
 	return text;
 }
 
-/* The new snapshot's of two. */
+/* Takes the name from the new snapshot of two, if it has one. */
 const char *statistic_domain_name(const struct report *report, const struct statistic *statistic)
 {
 	const char *name = NULL;

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_RENDER_DOMAINS_H
 #define ALLOCSNAP_RENDER_DOMAINS_H
 
-/* Domains are numbers; who recorded them may have told their names. */
+/* Domains are numbers; a snapshot may also have names for them. */
 
 #include "render.h"
 #include "snapshot.h"
@@ -11,7 +11,7 @@
 #define DOMAIN_TEXT_MAX 128
 const char *domain_text(char text[DOMAIN_TEXT_MAX], const struct snapshot *snapshot, uint32_t domain);
 
-/* Of a statistic by domain, its name; NULL: it has none, or is another kind of statistic. */
+/* Returns the domain's name of a statistic by domain; NULL if it has none, or is of another kind. */
 const char *statistic_domain_name(const struct report *report, const struct statistic *statistic);
 
 #endif

@@ -8,7 +8,7 @@
 #include "render/facts.h"
 #include "snapshot.h"
 
-/* Of a measure that is not by block: what came in a gap is not in it. */
+/* Warns about a measure that is not of live blocks: it lacks everything that happened in a gap. */
 static bool warn_of_churn(const struct snapshot *snapshot, const struct engine_options *options,
 			  const char *which, struct reason *ret)
 {
@@ -19,7 +19,7 @@ static bool warn_of_churn(const struct snapshot *snapshot, const struct engine_o
 	return true;
 }
 
-/* Two things are wrong with the blocks: some lack, and some may be gone. */
+/* Warns about live blocks: blocks from a gap are missing, and blocks that lived through a gap may be gone. */
 static bool warn_of_blocks(const struct snapshot *snapshot, const char *which,
 			   const struct cost *blocks, struct reason *ret)
 {

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_DOUBTS_H
 #define ALLOCSNAP_DOUBTS_H
 
-/* What gaps in the recording, and samples, mean for an answer. */
+/* Warnings about an answer: what gaps in the recording, and samples, mean for it. */
 
 #include <stdbool.h>
 
@@ -11,13 +11,13 @@
 struct snapshot;
 
 /*
- * The blocks of the answer that lived through a gap into *ret_blocks, and a line about them and about
- * what is missing; `which` begins it, "" or "the first snapshot: ". False where there was no gap.
+ * Finds the blocks of the answer that lived through a gap (*ret_blocks), and makes a line about them and about what
+ * is missing. `which` begins the line: "" or "the first snapshot: ". Returns false if there was no gap.
  */
 bool gap_warning(const struct snapshot *snapshot, const struct engine_options *options,
 		 const char *which, struct cost *ret_blocks, struct reason *ret);
 
-/* True with a line where what is asked for was estimated, nobody knows how well. */
+/* Returns true, with a line, if the measure is an estimate whose error is not known. */
 bool measure_warning(const struct snapshot *snapshot, const struct engine_options *options,
 		     struct reason *ret);
 

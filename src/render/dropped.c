@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is known of the blocks that had no room in the recording's books, in one sentence. */
+/* One sentence about the blocks that had no room in the recording's block map. */
 #include <inttypes.h>
 #include <stdbool.h>
 

@@ -11,7 +11,7 @@
 #include "shared/bpf_types.h"
 #include "snapshot.h"
 
-/* One call, whatever was inlined into it. */
+/* Whether the traceback has one call only; frames that were inlined into it do not count. */
 static bool is_one_call(const struct snapshot_tables *tables, const struct snap_traceback *traceback)
 {
 	const uint32_t *frame = &tables->traceback_frame[traceback->first];
@@ -46,7 +46,7 @@ bool has_counter(const struct snapshot *snapshot, const char *name)
 	return false;
 }
 
-/* Sizes that add up to more than 2^64 - 1 are that much, which no process has. */
+/* A sum above 2^64 - 1, which no process reaches, becomes 2^64 - 1. */
 static void add_size(uint64_t *sum, uint64_t size)
 {
 	if (__builtin_add_overflow(*sum, size, sum))

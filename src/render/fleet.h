@@ -10,17 +10,17 @@
 #include "render.h"
 
 struct fleet_answer {
-	const struct report *report; /* its statistics are without rows: they say what was asked */
+	const struct report *report; /* the question; its statistics have no rows */
 	const struct groups *groups;
 	const char *const *host; /* names by number */
 
-	/* The one that was asked for. */
+	/* Only the answer to the question is set. */
 	const struct host_rows *hosts;
 	const struct trend_rows *trend;
 	const struct leak_rows *leaks;
 };
 
-/* 0 or a negative errno, of the write. */
+/* Each returns 0, or the negative errno of the write. */
 struct fleet_renderer {
 	int (*hosts)(FILE *out, const struct fleet_answer *answer);
 	int (*trend)(FILE *out, const struct fleet_answer *answer);

@@ -5,12 +5,12 @@
 #include "render/json_parts.h"
 #include "render/json_report.h"
 
-/* One answer: what it is called, and row number `at` of it. */
+/* One answer: its names, and functions that make its members. */
 struct list {
 	const char *schema, *name;
 	size_t nr;
 	int (*set_row)(json_t *object, const struct fleet_answer *answer, size_t at);
-	int (*set_head)(json_t *object, const struct fleet_answer *answer); /* NULL: there is no more to say */
+	int (*set_head)(json_t *object, const struct fleet_answer *answer); /* NULL: the head has no more members */
 };
 
 static int set_group(json_t *object, const struct fleet_answer *answer, uint32_t group)
@@ -36,7 +36,7 @@ static json_t *row_json(const struct fleet_answer *answer, const struct list *li
 	return json_unless(list->set_row(object, answer, at), object);
 }
 
-/* Row by row: there may be many. */
+/* Writes row by row, because there may be many. */
 static int put_list(FILE *out, const struct fleet_answer *answer, const struct list *list)
 {
 	size_t top = answer->report->top;

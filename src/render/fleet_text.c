@@ -19,7 +19,7 @@ static size_t rows_shown(const struct fleet_answer *answer, size_t nr)
 	return answer->report->top && answer->report->top < nr ? answer->report->top : nr;
 }
 
-/* Of more than were shown. */
+/* Writes how many rows were not shown. */
 static int put_more(FILE *out, const struct fleet_answer *answer, size_t nr)
 {
 	size_t shown = rows_shown(answer, nr);
@@ -42,7 +42,10 @@ static char *key_text(const struct fleet_answer *answer, const struct statistic 
 	return len < 0 ? NULL : text;
 }
 
-/* "src/cart.c:31 in cart_new": as tracemalloc has it, and where lines are keys what else is known. NULL: no memory. */
+/*
+ * "src/cart.c:31 in cart_new": the key as tracemalloc writes it, then more details if the key is a line. NULL: no
+ * memory.
+ */
 static char *group_text(const struct fleet_answer *answer, uint32_t group)
 {
 	const struct statistic *key = &answer->groups->key[group];
@@ -57,7 +60,7 @@ static char *group_text(const struct fleet_answer *answer, uint32_t group)
 	return whole;
 }
 
-/* "COLUMNS  GROUP", and below it the stack where that is the key. */
+/* Writes "COLUMNS  GROUP", and the stack below if stacks are the keys. */
 static int put_row(FILE *out, const struct fleet_answer *answer, const char *columns, uint32_t group)
 {
 	bool is_stack = answer->report->statistics->key_type == KEY_TRACEBACK;
@@ -72,7 +75,7 @@ static int put_row(FILE *out, const struct fleet_answer *answer, const char *col
 
 /* ---- hosts ---------------------------------------------------------------------------------- */
 
-/* Columns that a name takes, cleaned. */
+/* Returns the columns that a cleaned name takes. */
 static int name_width(const char *name)
 {
 	char *clean = clean_copy(name);
@@ -98,7 +101,10 @@ static int host_width(const struct fleet_answer *answer, size_t nr)
 
 #define FEW_PERCENT 5
 
-/* A few hosts of the fleet, and not those of another kind: what most hosts lack has as many outliers as hosts. */
+/*
+ * Whether few hosts stand out. They may be hosts of another kind: a group that most hosts lack has as many outliers
+ * as hosts.
+ */
 static bool stands_out(const struct fleet_answer *answer, const struct host_row *row)
 {
 	return row->outliers && (row->outliers == 1 ||

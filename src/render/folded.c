@@ -9,7 +9,7 @@
 #include "render/formats.h"
 #include "render/frame_text.h"
 
-/* A single frame that is its group's key, not a function: "FILE", "FILE:LINE". */
+/* Names a single frame that is its group's key, not a function: "FILE", "FILE:LINE". */
 static char *key_name(const struct frame_view *frame, enum key_type key_type)
 {
 	char *text;
@@ -23,7 +23,7 @@ static char *key_name(const struct frame_view *frame, enum key_type key_type)
 	return text;
 }
 
-/* ';' separates frames, so that it cannot be part of one. Ends the name. */
+/* Writes a name with ';' replaced, because ';' separates frames. Frees the name. */
 static int put_name(FILE *out, char *name)
 {
 	char *clean = name ? clean_copy(name) : NULL;

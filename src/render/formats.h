@@ -17,11 +17,11 @@ int json_report(FILE *out, const struct report *report);
 int json_show(FILE *out, const struct snapshot *snapshot);
 int folded_report(FILE *out, const struct report *report);
 
-/* Below a statistic by traceback: its stack, and an empty line. */
+/* Writes the stack below a statistic by traceback, and an empty line. */
 struct source_tree;
 int text_stack(FILE *out, struct source_tree *tree, const struct statistic *statistic, bool oldest_first);
 
-/* How many of the statistics --top leaves. */
+/* Returns the number of statistics that --top leaves. */
 size_t report_rows(const struct report *report);
 
 #endif

@@ -21,13 +21,13 @@ __attribute__((format(printf, 1, 2))) static char *format(const char *fmt, ...)
 	return text;
 }
 
-/* An offset of 0 is not known: a return address follows a call. */
+/* Offset 0 means not known: a return address comes after a call, so it is never 0. */
 static bool has_place(const struct frame_view *frame)
 {
 	return frame->object || frame->offset;
 }
 
-/* "OBJECT+0xOFFSET", or the address where there is no object. */
+/* "OBJECT+0xOFFSET", or the address if there is no object. */
 static char *place_text(const struct frame_view *frame)
 {
 	if (!frame->object)

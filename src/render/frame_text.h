@@ -4,18 +4,18 @@
 
 struct frame_view;
 
-/* Uncleaned text that the caller frees; NULL: no memory. */
+/* These return text that is not cleaned; the caller frees it. NULL: no memory. */
 
 /*
- * A line of a stack: "FUNCTION at FILE:LINE", "FUNCTION (OBJECT+0xOFFSET)", and less where less
- * is known: "FILE:LINE", "OBJECT+0xOFFSET", "0xADDRESS", "<unknown>".
+ * A line of a stack: "FUNCTION at FILE:LINE", "FUNCTION (OBJECT+0xOFFSET)", or if less is known "FILE:LINE",
+ * "OBJECT+0xOFFSET", "0xADDRESS", "<unknown>".
  */
 char *frame_text(const struct frame_view *frame);
 
-/* The shortest name: "FUNCTION", else as frame_text(). */
+/* The shortest name: "FUNCTION", otherwise as frame_text(). */
 char *frame_name(const struct frame_view *frame);
 
-/* What FILE:LINE leaves out: "in FUNCTION", where lineno is 0 its place too; "" if nothing. */
+/* The details that FILE:LINE lacks: "in FUNCTION", and its place if lineno is 0; "" if there are none. */
 char *frame_extra(const struct frame_view *frame);
 
 #endif

@@ -63,7 +63,7 @@ static const char *schema_of(const struct report *report)
 	return report->statistics->is_diff ? "allocsnap.diff/1" : "allocsnap.stats/1";
 }
 
-/* All but the statistics, which may be many. */
+/* Everything except the statistics: they may be many, and are written one by one. */
 static json_t *head_json(const struct report *report)
 {
 	json_t *head = json_object();

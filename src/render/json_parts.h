@@ -10,37 +10,37 @@ struct frame_view;
 struct snapshot;
 
 /*
- * jansson with this program's rules: strings are cleaned, so that they are UTF-8; what is not
- * known is left out; a key that is set twice keeps its last value. 0 or -ENOMEM.
+ * jansson with the rules of this program: strings are cleaned, so that they are UTF-8; unknown values are left out; a
+ * key that is set twice keeps its last value. Functions return 0 or -ENOMEM.
  */
 int json_set_text(json_t *object, const char *key, const char *text); /* NULL is left out */
 int json_set_int(json_t *object, const char *key, int64_t value);
 
-/* Above INT64_MAX, which no honest snapshot holds, as a real: visibly not exact. */
+/* A value above INT64_MAX, which no honest snapshot has, becomes a real: it is visibly inexact. */
 int json_set_uint(json_t *object, const char *key, uint64_t value);
 
-/* Takes value over, also on failure; NULL is -ENOMEM. */
+/* Takes ownership of value, also on failure; a NULL value is -ENOMEM. */
 int json_set(json_t *object, const char *key, json_t *value);
 
-/* A cleaned string; NULL: no memory. */
+/* Returns a cleaned string; NULL: no memory. */
 json_t *json_clean_string(const char *text);
 
-/* Frames, in their order; NULL: no memory. */
+/* Returns the frames in their order; NULL: no memory. */
 json_t *json_frames(const struct frame_view *frame, uint32_t nframe);
 
-/* {"bytes":524288,"confidence":0.95}; {"bytes":0} of one that has every block. NULL: no memory. */
+/* {"bytes":524288,"confidence":0.95}, or {"bytes":0} if the snapshot has every block. NULL: no memory. */
 json_t *json_sampling(const struct snapshot *snapshot);
 
-/* Set "gaps" and "cost", where there are any and it is known. 0 or -ENOMEM. */
+/* Set "gaps" if there are any, and "cost" if it is known. Return 0 or -ENOMEM. */
 int json_set_gaps(json_t *show, const struct snapshot *snapshot);
 int json_set_cost(json_t *show, const struct snapshot *snapshot);
 
-/* Passes a new value on, or drops it after an error and returns NULL. */
+/* Returns value if err is 0. Otherwise drops it and returns NULL. */
 json_t *json_unless(int err, json_t *value);
 
 /*
- * Writes value without spaces and drops it. JSON_EMBED in flags leaves its outer braces out.
- * 0, -ENOMEM (also for NULL) or the errno of the write.
+ * Writes value without spaces and drops it. JSON_EMBED in flags leaves its outer braces out. Returns 0, -ENOMEM (also
+ * for NULL) or the errno of the write.
  */
 int json_put(FILE *out, json_t *value, size_t flags);
 

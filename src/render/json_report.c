@@ -29,9 +29,9 @@ int json_set_group(json_t *object, const struct report *report, const struct sta
 	return err ?: json_set(object, "traceback", json_frames(statistic->frame, statistic->nframe));
 }
 
-/* ---- of what -------------------------------------------------------------------------------- */
+/* ---- what is shown -------------------------------------------------------------------------------- */
 
-/* An object of one side, an array of two; each of some() of the side at that place. */
+/* Returns an object for one side, or an array for two. some() makes the object of side number `at`. */
 static json_t *of_each(const struct report *report,
 		       json_t *(*some)(const struct report *report, size_t at))
 {
@@ -127,7 +127,7 @@ static int set_losses(json_t *losses, const struct report *report, const struct 
 	return err;
 }
 
-/* What is not zero. For a diff the sums of both snapshots: either's gaps bend a difference. */
+/* The losses that are not zero. A diff has the sums of both snapshots: gaps in either one distort the difference. */
 static json_t *losses_json(const struct report *report)
 {
 	json_t *losses = json_object();

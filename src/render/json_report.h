@@ -2,7 +2,10 @@
 #ifndef ALLOCSNAP_RENDER_JSON_REPORT_H
 #define ALLOCSNAP_RENDER_JSON_REPORT_H
 
-/* Members of reports in JSON, whatever their rows are. They set what is known; 0 or -ENOMEM. */
+/*
+ * Members of JSON reports, common to all kinds of rows. Each function sets the members that are known, and returns 0
+ * or -ENOMEM.
+ */
 
 #include <jansson.h>
 
@@ -14,7 +17,7 @@ int json_set_origin(json_t *head, const struct report *report, const char *schem
 /* "warnings", "losses" */
 int json_set_doubts(json_t *head, const struct report *report);
 
-/* "key", "name", "traceback": which group it is */
+/* "key", "name", "traceback": they identify the group */
 int json_set_group(json_t *object, const struct report *report, const struct statistic *statistic);
 
 /* "size", "count", and "size_diff", "count_diff"; diff may be NULL */

@@ -9,7 +9,7 @@
 #include "render/facts.h"
 #include "snapshot.h"
 
-/* "losses: NAME VALUE (what it means), …"; nothing of what is 0. */
+/* "losses: NAME VALUE (what it means), …"; a loss of 0 is left out. */
 static void put_loss(FILE *out, const char *name, uint64_t value)
 {
 	const char *meaning = counter_meaning(name);
@@ -31,7 +31,7 @@ static void put_losses(FILE *out, const struct snapshot *snapshot)
 				 tables->counter[i].value);
 }
 
-/* The stream is closed and its text cleaned; NULL and errno 0 if there is none. */
+/* Closes the stream and returns its text, cleaned; NULL and errno 0 if there is none. */
 static char *finish_line(FILE *out, char **text, const size_t *len)
 {
 	char *line;
@@ -73,7 +73,7 @@ char *loss_list_line(const struct report_loss *loss, size_t nr)
 	return finish_line(out, &text, &len);
 }
 
-/* Memory in use when the recording began, of which part may still be: 0 where not known. */
+/* The memory in use when the recording began, part of which may still be in use; 0: not known. */
 static uint64_t older_bytes(const struct snapshot *snapshot)
 {
 	uint64_t rss = snapshot__metadata_u64(snapshot, "rss_bytes", UINT64_MAX);

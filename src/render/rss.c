@@ -11,7 +11,7 @@
 #include "render/facts.h"
 #include "snapshot.h"
 
-/* In the order of the sentence. */
+/* Ordered as in the sentence. */
 static const struct {
 	const char *name, *key, *text;
 } parts[RSS_PART_NR] = {
@@ -23,7 +23,7 @@ static const struct {
 };
 
 #define DOMAIN_MMAP 1
-#define DOMAIN_CUSTOM 16 /* from here on */
+#define DOMAIN_CUSTOM 16 /* the first of users' own domains */
 
 const char *rss_part_name(enum rss_part part)
 {
@@ -71,7 +71,7 @@ static uint64_t heap_blocks_bytes(const struct snapshot *snapshot)
 	return with_beyond(bytes, beyond);
 }
 
-/* A part of the blocks says nothing of the rest. */
+/* A filtered snapshot has part of the blocks, which says nothing about the rest. */
 static bool is_reconcilable(const struct snapshot *snapshot)
 {
 	return snapshot__metadata(snapshot, "rss_files_bytes") && !snapshot__metadata(snapshot, "filters");
@@ -126,7 +126,7 @@ static int put_sum(FILE *out, const struct rss_facts *facts)
 	return putc('\n', out) < 0 ? -EIO : 0;
 }
 
-/* What was left out as it was recorded. */
+/* Returns a list of what the recording itself left out. */
 static const char *left_out(const struct snapshot *snapshot)
 {
 	bool has_gaps = snapshot__tables(snapshot)->gap_nr;

@@ -3,9 +3,9 @@
 #define ALLOCSNAP_RENDER_RSS_H
 
 /*
- * What a process's resident memory (RSS) is made of, from a snapshot's metadata: parts that add up to
- * it exactly. Traced are the blocks of heaps: those of mappings hold blocks, or are counted
- * elsewhere, and those of pools lie in heap blocks, unless they wrap the heap.
+ * The parts of a process's resident memory (RSS), from a snapshot's metadata. The parts add up to RSS exactly. Only
+ * blocks of heaps are traced memory here: blocks of mappings contain other blocks or count elsewhere, and blocks of
+ * pools lie in heap blocks, unless the pool wraps the heap.
  */
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 struct snapshot;
 
 enum rss_part {
-	RSS_PART_HEAP, /* all of it, traced and not; of RSS_PART_ANONYMOUS where that is told instead */
+	RSS_PART_HEAP, /* all heaps, traced or not; if !is_close, all anonymous memory */
 	RSS_PART_FILES,
 	RSS_PART_SHARED,
 	RSS_PART_STACKS,
@@ -25,15 +25,15 @@ enum rss_part {
 
 struct rss_facts {
 	bool is_known;
-	bool is_close; /* else HEAP is all anonymous memory, and STACKS and OTHER are in it */
+	bool is_close; /* false: HEAP is all anonymous memory, with STACKS and OTHER in it */
 	uint64_t part[RSS_PART_NR];
 	uint64_t total; /* their sum */
 	uint64_t traced;	  /* bytes of heap blocks, resident or not */
-	uint64_t traced_resident; /* of these, at most so many: what HEAP holds */
-	uint64_t untraced;	  /* HEAP without these: older blocks, slack, other runtimes */
-	uint64_t not_resident;	  /* of the traced, at least so many: never touched, or swapped out */
+	uint64_t traced_resident; /* traced, but at most HEAP */
+	uint64_t untraced;	  /* HEAP without traced_resident: older blocks, slack, other runtimes */
+	uint64_t not_resident;	  /* traced without traced_resident: never touched, or swapped out; may be more */
 	uint64_t huge, swap;
-	uint64_t age_ns; /* before the snapshot's time, where the process had ended; else 0 */
+	uint64_t age_ns; /* if the process had ended: the time from reading RSS to the snapshot; otherwise 0 */
 };
 
 struct rss_facts rss_facts(const struct snapshot *snapshot);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* `show`: what the recording took from the program. */
+/* `show`: what the recording cost the program. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,12 +10,12 @@
 #include "render/json_parts.h"
 #include "snapshot.h"
 
-#define NAME_WIDTH 30 /* as show_text.c */
+#define NAME_WIDTH 30 /* as in show_text.c */
 
 struct own_cost {
 	bool is_known, is_estimated;
-	uint64_t cost_ns, cpu_ns; /* the first is part of the second */
-	uint64_t budget_percent;  /* 0: none */
+	uint64_t cost_ns, cpu_ns; /* cost_ns is part of cpu_ns */
+	uint64_t budget_percent;  /* 0: no budget */
 };
 
 static struct own_cost read_cost(const struct snapshot *snapshot)
@@ -37,7 +37,7 @@ static double share_of(const struct own_cost *cost)
 	return (double)cost->cost_ns / cost->cpu_ns;
 }
 
-/* Of the program's own time; 0: not known. */
+/* Returns the factor by which the recording lengthened the program's own time; 0: not known. */
 static double slowdown_of(const struct own_cost *cost)
 {
 	if (cost->cost_ns >= cost->cpu_ns)
@@ -45,7 +45,7 @@ static double slowdown_of(const struct own_cost *cost)
 	return (double)cost->cpu_ns / (cost->cpu_ns - cost->cost_ns);
 }
 
-/* Each kind of trap: its counter, and the metadata that says how long one takes. */
+/* Each kind of trap: its counter, and the metadata with the time of one trap. */
 static const struct {
 	const char *counter, *price, *json_price;
 } traps[] = {

@@ -9,9 +9,9 @@
 #include "render/json_parts.h"
 #include "snapshot.h"
 
-#define LATEST_NR 5 /* in text */
+#define LATEST_NR 5 /* shown as text */
 
-/* How long it was recorded until the snapshot, gaps included; 0: not known. */
+/* Returns the time from the recording's start to the snapshot, gaps included; 0: not known. */
 static uint64_t recording_ns(const struct snapshot *snapshot)
 {
 	uint64_t start_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", UINT64_MAX);
@@ -20,7 +20,7 @@ static uint64_t recording_ns(const struct snapshot *snapshot)
 	return start_ns < now_ns ? now_ns - start_ns : 0;
 }
 
-/* The table has the latest of a long recording, the metadata are of all. */
+/* In a long recording the table has the latest gaps only; the metadata count all of them. */
 const char *gaps_text(char text[GAPS_TEXT_MAX], const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
@@ -29,7 +29,7 @@ const char *gaps_text(char text[GAPS_TEXT_MAX], const struct snapshot *snapshot)
 	uint64_t all_ns = recording_ns(snapshot);
 	int len;
 
-	/* They do not overlap: the sum fits. */
+	/* Gaps do not overlap, so the sum fits. */
 	for (uint32_t i = 0; i < tables->gap_nr; i++)
 		sum_ns += tables->gap[i].end_ns - tables->gap[i].start_ns;
 	if (nr < tables->gap_nr)
@@ -49,7 +49,7 @@ static int put_gap(FILE *out, const struct snapshot *snapshot, const struct snap
 	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
 	double length = (gap->end_ns - gap->start_ns) / 1e9;
 
-	if (now_ns < gap->end_ns) /* it does not say, or is hostile */
+	if (now_ns < gap->end_ns) /* the snapshot's time is missing or hostile */
 		return put_line(out, "  %.3f s from %.3f s on the monotonic clock", length,
 				gap->start_ns / 1e9);
 	return put_line(out, "  %.3f s, %.3f s before the snapshot", length,

@@ -10,7 +10,7 @@
 #include "render/rss.h"
 #include "snapshot.h"
 
-/* Metadata that is a number: these keys, and those whose unit is their ending. */
+/* Whether a metadata value is a number: the value of these keys, and of keys that end in a unit. */
 static bool is_number_key(const char *key)
 {
 	static const char *const keys[] = {
@@ -126,7 +126,7 @@ static json_t *rss_json(const struct rss_facts *facts)
 	return json_unless(err, rss);
 }
 
-/* Blocks by how the walk over the stack ended, where tables told the way. */
+/* Blocks by how the stack walk ended, if unwind tables told it. */
 static json_t *ends_json(const struct traceback_shares *shares)
 {
 	static const char *const name[] = {
@@ -157,7 +157,7 @@ static json_t *shares_json(const struct traceback_shares *shares)
 	return json_unless(err, object);
 }
 
-/* Which blocks were recorded, where not all were. */
+/* Sets which blocks were recorded, if not all were. */
 static int set_recorded(json_t *show, const struct snapshot *snapshot,
 			const struct snapshot_facts *facts)
 {

@@ -14,7 +14,7 @@
 
 #define VALUE_SHOWN 500
 
-/* A value may be megabytes, as a process says what its arguments are; JSON has all of it. */
+/* Cuts a long value: a process's arguments, for example, may be megabytes. JSON has the whole value. */
 static int put_value(FILE *out, const char *name, const char *value)
 {
 	size_t len = strlen(value), shown = VALUE_SHOWN;
@@ -22,7 +22,7 @@ static int put_value(FILE *out, const char *name, const char *value)
 	if (len <= VALUE_SHOWN)
 		return put_line(out, "  %-*s %s", NAME_WIDTH, name, value);
 	for (int i = 0; i < 3 && (value[shown] & 0xc0) == 0x80; i++)
-		shown--; /* not amid a character */
+		shown--; /* do not cut inside a character */
 	return put_line(out, "  %-*s %.*s… (%zu bytes)", NAME_WIDTH, name, (int)shown, value, len);
 }
 
@@ -59,7 +59,7 @@ static int put_sampling(FILE *out, const struct snapshot *snapshot,
 			facts->samples == 1 ? "" : "s", *rate ? ", " : "", rate);
 }
 
-/* What was not recorded for its size. */
+/* Writes which sizes of blocks were recorded, if not all were. */
 static int put_size_filter(FILE *out, const struct snapshot *snapshot)
 {
 	uint64_t min = snapshot__metadata_u64(snapshot, "min_size", 0);
@@ -195,7 +195,7 @@ static int put_probe(FILE *out, const struct snapshot *snapshot, uint32_t at)
 			domain);
 }
 
-/* Ten times slower, in a virtual machine; doctor says why. */
+/* Single-stepping is ten times slower in a virtual machine; doctor says why. */
 static int put_stepped(FILE *out, const struct snapshot *snapshot)
 {
 	uint64_t nr = snapshot__metadata_u64(snapshot, "probes_stepped", 0);

@@ -15,10 +15,10 @@
 #include "base/array.h"
 
 #define FILE_NR 64			/* files kept */
-#define KEPT_BYTES_MAX (64 << 20)	/* of all files that are kept, and of each */
+#define KEPT_BYTES_MAX (64 << 20)	/* limit of all kept files together, and of each file */
 #define MARK_LINES 64			/* a mark each 64 lines, to find a line by its number */
 
-/* A file that was asked for; text is NULL if there is none. */
+/* A file that was asked for; text is NULL if there is no such file. */
 struct source_file {
 	char *name;
 	char *text;
@@ -68,7 +68,7 @@ void source_tree__close(struct source_tree *tree)
 
 /* ---- finding a file ----------------------------------------------------------------------- */
 
-/* A descriptor or -1. Never blocks, never leaves the directory. */
+/* Returns a descriptor or -1. Never blocks, never leaves the directory. */
 static int open_below(int dir_fd, const char *path)
 {
 	struct open_how how = {
@@ -84,7 +84,7 @@ static size_t component_len(const char *path)
 	return strcspn(path, "/");
 }
 
-/* Past slashes and "." components. */
+/* Skips slashes and "." components. */
 static const char *skip_nothing(const char *path)
 {
 	while (*path == '/' || (*path == '.' && component_len(path) == 1))
@@ -92,7 +92,7 @@ static const char *skip_nothing(const char *path)
 	return path;
 }
 
-/* What is below the last "..", which is never followed. */
+/* Returns the path below its last "..": ".." is never followed. */
 static const char *below_parents(const char *path)
 {
 	const char *below = path;
@@ -103,7 +103,7 @@ static const char *below_parents(const char *path)
 	return skip_nothing(below);
 }
 
-/* A regular file by as much of its path as exists below the directory, or -1. */
+/* Opens the regular file that has the longest end of the path below the directory; -1: there is none. */
 static int find_file(int dir_fd, const char *filename, struct stat *st)
 {
 	const char *path = below_parents(filename), *end = path + strlen(path);
@@ -155,7 +155,7 @@ static char *read_text(int fd, size_t room, size_t *ret_len)
 	return text;
 }
 
-/* Past a byte order mark. */
+/* Returns where the text begins: after a byte order mark, if there is one. */
 static size_t text_start(const struct source_file *file)
 {
 	return file->len >= 3 && !memcmp(file->text, "\xef\xbb\xbf", 3) ? 3 : 0;
@@ -198,7 +198,7 @@ static struct source_file *find_kept(struct source_tree *tree, const char *filen
 	return NULL;
 }
 
-/* Makes room for a new file by dropping the oldest ones. NULL: no memory. */
+/* Loads a file into the oldest place, and drops the oldest files while all are too large together. NULL: no memory. */
 static struct source_file *keep(struct source_tree *tree, const char *filename)
 {
 	struct source_file *file = &tree->file[tree->next];
@@ -215,9 +215,9 @@ static struct source_file *keep(struct source_tree *tree, const char *filename)
 	return file;
 }
 
-/* ---- a line of it ------------------------------------------------------------------------- */
+/* ---- one line ------------------------------------------------------------------------- */
 
-/* What Python's str.isspace() is true of. */
+/* The same characters as in Python's str.isspace(). */
 static bool is_ascii_space(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1c && c <= 0x1f);
@@ -229,7 +229,7 @@ static const char *const wide_spaces[] = {
 	"\u3000",
 };
 
-/* Bytes of the white space that text begins with, or ends with; 0: it does not. */
+/* Returns the bytes of one white space character at the beginning or end of text; 0: there is none. */
 static size_t space_len(const char *text, size_t len, bool at_end)
 {
 	if (len && is_ascii_space(text[at_end ? len - 1 : 0]))
@@ -244,7 +244,7 @@ static size_t space_len(const char *text, size_t len, bool at_end)
 	return 0;
 }
 
-/* str.strip(). NULL where nothing is left, or it holds a NUL: no text. */
+/* Like str.strip(). Returns NULL if nothing is left, or if the line has a NUL: then it is no text. */
 static char *copy_stripped(const char *line, size_t len)
 {
 	size_t space;
@@ -271,7 +271,7 @@ static char *copy_line(const struct source_file *file, uint32_t lineno)
 	return copy_stripped(at, line_end(at, end) - at);
 }
 
-/* "<string>", "<unknown>": linecache knows them not to be files. */
+/* "<string>", "<unknown>": Python's linecache does not take these for files either. */
 static bool is_no_file(const char *filename)
 {
 	size_t len = strlen(filename);

@@ -15,7 +15,7 @@ const char *size_text(char text[SIZE_TEXT_MAX], double bytes, bool with_sign)
 	return format_size(text, bytes, with_sign);
 }
 
-/* The farther end of the interval from the number; 0: it is exact. */
+/* Returns the distance from the number to the farther end of the interval; 0: the number is exact. */
 static uint64_t error_of(int64_t number, const struct interval *interval)
 {
 	uint64_t below = (uint64_t)number - interval->low, above = (uint64_t)interval->high - number;

@@ -8,10 +8,9 @@ struct estimate;
 #define COST_TEXT_MAX 512
 
 /*
- * "size=5002 B (+5000 B), count=2 (+1)", the middle of tracemalloc's str(StatisticDiff), or of
- * str(Statistic) where diff is NULL. Where there is an estimate, what may be off is behind each number
- * that is not exact, "size=66.0 KiB ±12.1 KiB, count=132 ±24": to the farther end of its interval.
- * Returns text.
+ * "size=5002 B (+5000 B), count=2 (+1)": the middle of tracemalloc's str(StatisticDiff), or of str(Statistic) if diff
+ * is NULL. With an estimate each inexact number has its error behind it, the distance to the farther end of its
+ * interval: "size=66.0 KiB ±12.1 KiB, count=132 ±24". Returns text.
  */
 const char *cost_text(char text[COST_TEXT_MAX], const struct cost *cost, const struct cost *diff,
 		      const struct estimate *estimate);

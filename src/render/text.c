@@ -15,7 +15,7 @@
 #include "render/statistic_text.h"
 #include "snapshot.h"
 
-/* Writes "INDENT TEXT" and ends the text. */
+/* Writes "INDENT TEXT" and frees the text. */
 static int put_text(FILE *out, const char *indent, char *text)
 {
 	int err = text ? put_line(out, "%s%s", indent, text) : -ENOMEM;
@@ -24,7 +24,7 @@ static int put_text(FILE *out, const char *indent, char *text)
 	return err;
 }
 
-/* The frame's source line, if there is one. */
+/* Writes the frame's source line, if there is one. */
 static int put_source(FILE *out, struct source_tree *tree, const struct frame_view *frame)
 {
 	char *line = source_tree__line(tree, frame->filename, frame->lineno);
@@ -59,7 +59,7 @@ int text_stack(FILE *out, struct source_tree *tree, const struct statistic *stat
 	return err ?: put_line(out, "%s", "");
 }
 
-/* A copy whose key says what a domain is called. */
+/* Formats a copy whose key has the domain's name. */
 static char *domain_statistic_text(const struct report *report, const struct statistic *statistic)
 {
 	struct statistic named = *statistic;
@@ -114,7 +114,10 @@ static int put_rows(FILE *out, const struct report *report, size_t nr)
 	return err;
 }
 
-/* Parts of a total that the engine has found to be in range; each estimate is rounded for itself. */
+/*
+ * Adds parts of a total that the engine has checked. Estimates are rounded one by one, so that their sum may still
+ * overflow.
+ */
 static void sum(struct cost *to, const struct cost *what)
 {
 	if (__builtin_add_overflow(to->size, what->size, &to->size))
@@ -123,7 +126,10 @@ static void sum(struct cost *to, const struct cost *what)
 		to->count = INT64_MAX;
 }
 
-/* A cumulative sum counts a block once a frame: not a number of bytes that anyone has. */
+/*
+ * Gives no bytes for cumulative statistics: they count a block once for each frame, so that the sum is no size of
+ * anything.
+ */
 static int put_rest(FILE *out, const struct statistics *statistics, size_t shown)
 {
 	char size[UNIT_TEXT_MAX], costs[COST_TEXT_MAX];
@@ -145,7 +151,7 @@ static int put_rest(FILE *out, const struct statistics *statistics, size_t shown
 			cost.count == 1 ? "" : "s");
 }
 
-/* Of a side of the report, from 0: "1200 samples, one in 512 KiB", "every block" */
+/* Writes "1200 samples, one in 512 KiB" or "every block" for a side of the report, from 0. */
 static void put_samples(FILE *out, const struct report *report, size_t side, uint64_t samples)
 {
 	char rate[RATE_TEXT_MAX] = "";
@@ -160,7 +166,7 @@ static void put_samples(FILE *out, const struct report *report, size_t side, uin
 		rate);
 }
 
-/* Nothing in a report of blocks that were all recorded: that is tracemalloc's. */
+/* Writes nothing if all blocks were recorded: such a report is the same as tracemalloc's. */
 static int put_sampling(FILE *out, const struct report *report)
 {
 	const struct estimate *estimate = report->statistics->total_estimate;

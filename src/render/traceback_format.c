@@ -6,7 +6,7 @@
 #include "render.h"
 #include "render/source_tree.h"
 
-/* Python's frames[-limit:] and frames[:limit]. */
+/* The frames that a limit leaves: Python's frames[-limit:] and frames[:limit]. */
 struct slice {
 	uint32_t first, nr;
 };
