@@ -8,8 +8,8 @@ extern const struct command cmd_attach, cmd_run, cmd_record, cmd_stats, cmd_diff
 	cmd_symbolize, cmd_fleet, cmd_doctor;
 
 /*
- * A standard descriptor that is closed would be given to a file or a probe of ours, and get what is
- * said. These can't be written to either, and a program that is run gets none, as without us.
+ * Opens /dev/null in place of standard descriptors that are closed: otherwise a file or a probe of ours would get
+ * their number, and our output. Output to them still fails, and a program that is run does not inherit them.
  */
 static void keep_standard_descriptors(void)
 {
@@ -20,7 +20,7 @@ static void keep_standard_descriptors(void)
 
 int main(int argc, char **argv)
 {
-	/* In the order of `allocsnap --help`. */
+	/* Ordered as in `allocsnap --help`. */
 	static const struct command *const commands[] = {
 		&cmd_attach, &cmd_run, &cmd_record, &cmd_stats, &cmd_diff, &cmd_show, &cmd_convert,
 		&cmd_symbolize, &cmd_fleet, &cmd_doctor, NULL,

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_DOCTOR_H
 #define ALLOCSNAP_DOCTOR_H
 
-/* A diagnosis, written: the verdict first, then what matters most. 0 or a negative errno. */
+/* Write a diagnosis: the verdict first, then the most important parts. Return 0 or a negative errno. */
 
 #include <stdio.h>
 

@@ -14,7 +14,7 @@ static int set_bool(json_t *object, const char *key, bool value)
 	return json_set(object, key, json_boolean(value));
 }
 
-/* What is "" is not known. */
+/* Leaves out an empty text, which means: not known. */
 static int set_known(json_t *object, const char *key, const char *text)
 {
 	return text && *text ? json_set_text(object, key, text) : 0;

@@ -33,7 +33,7 @@ static int put_machine_verdict(FILE *out, const struct diagnosed_machine *machin
 	return put_line(out, "this machine cannot record: %s", machine->why.text);
 }
 
-/* Appends words, parted by commas. */
+/* Appends a word, after a comma if it is not the first one. */
 static void add_word(char *text, size_t room, const char *word)
 {
 	size_t len = strlen(text);
@@ -59,7 +59,7 @@ static int put_process_verdict(FILE *out, const struct diagnosis *diagnosis)
 			process->comm);
 }
 
-/* ---- who it is ---- */
+/* ---- the process ---- */
 
 static int put_fact(FILE *out, const char *name, const char *text)
 {
@@ -189,7 +189,7 @@ static const char *return_text(const struct diagnosed_probe *probe)
 	return text[probe->returns];
 }
 
-/* As `show` writes them: "malloc+3 (/usr/lib/libc.so.6+0x98103): je 0x9810a". */
+/* Writes a probe as `show` does: "malloc+3 (/usr/lib/libc.so.6+0x98103): je 0x9810a". */
 static int put_probe(FILE *out, const struct diagnosed_process *process,
 		     const struct diagnosed_probe *probe)
 {

@@ -78,9 +78,8 @@ struct fleet_snapshot {
 	const char *version; /* of the allocsnap that recorded it; the program's own version may be a label */
 	const char *path; /* the file that it was read from */
 	/*
-	 * What became of the process; the same in all its snapshots. It is the text of the last snapshot ("running",
-	 * "exited 0", "killed by signal 9"; "": not known), or REPLACED_BY_EXEC or GONE_WITH_BOOT if other snapshots
-	 * show that.
+	 * How the process ended, the same in all its snapshots: the text of the last snapshot ("running", "exited 0",
+	 * "killed by signal 9"; "": not known), or REPLACED_BY_EXEC or GONE_WITH_BOOT if other snapshots show that.
 	 */
 	const char *ending;
 	int64_t pid;

@@ -64,8 +64,8 @@ struct metrics {
 };
 
 /*
- * Of processes with the same PID only one is reported, and of more than METRICS_PROCESS_MAX the largest. The number
- * of omitted processes is a metric, too. Returns 0 or a negative errno.
+ * Reports one of several processes with the same PID, and the METRICS_PROCESS_MAX largest processes. The number of
+ * omitted processes is a metric, too. Returns 0 or a negative errno.
  */
 int metrics__print(FILE *out, const struct metrics *metrics);
 

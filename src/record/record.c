@@ -90,7 +90,7 @@ static void wait_for_events(const struct record *record)
 		poll(fds, 2, wait_ms(now, least(due, now + SECOND_NS)));
 }
 
-/* Runs while a pass or a look takes long: tells the manager that we are alive, and ends the wait for a signal. */
+/* Runs while a pass or a look takes long. It tells the manager that we are alive, and returns whether a signal waits. */
 static bool is_signalled(void *record_)
 {
 	struct record *record = record_;

@@ -46,9 +46,9 @@ void record__set_trouble(struct record *record, enum trouble trouble, bool is_th
 	record->trouble = is_there ? record->trouble | trouble : record->trouble & ~trouble;
 }
 
-/* ---- who looks after us ---- */
+/* ---- reports ---- */
 
-/* Said when it begins: it is tried again each time. */
+/* Logs an error only when it begins: the file is written again after each pass. */
 void record__tell_metrics(struct record *record)
 {
 	const char *path = record->record_options->metrics;
@@ -61,7 +61,7 @@ void record__tell_metrics(struct record *record)
 	record->told_ns = now_ns();
 }
 
-/* One line, and none for an early pass without a snapshot. */
+/* Prints one line for a pass; none for an early pass without a snapshot. */
 static void tell_pass(struct record *record, uint64_t begun_ns, uint64_t saved_nr)
 {
 	char text[256];
@@ -130,7 +130,7 @@ static void publish(struct record *record)
 	notify__alive(&record->notify);
 }
 
-/* Whose snapshot comes next; where it is not put into the batch the one after it has that place. */
+/* Notes which process's snapshot comes next. If it does not get into the batch, the next snapshot takes its place. */
 static const struct batched *note_next(struct record *record, const struct process_view *view)
 {
 	struct batched *next = &record->batched[record->batched_nr];
@@ -140,7 +140,10 @@ static const struct batched *note_next(struct record *record, const struct proce
 	return next;
 }
 
-/* What is told of in a line is on the disk by then. It is not tried again, also where it fails. */
+/*
+ * A snapshot that a line names is on the disk before the line, so it is not batched. A snapshot that fails is not
+ * tried again.
+ */
 static void save(struct record *record, size_t i, const struct process_view *view,
 		 enum trigger trigger)
 {
@@ -171,7 +174,7 @@ static void save(struct record *record, size_t i, const struct process_view *vie
 		publish(record);
 }
 
-/* Writing may take long: what happens meanwhile is looked at. */
+/* Looks at what happened meanwhile: writing may take long. */
 static bool look_between(struct record *record)
 {
 	if (now_ns() - record->looked_ns < LOOK_EVERY_NS)
@@ -181,7 +184,10 @@ static bool look_between(struct record *record)
 	return true;
 }
 
-/* Whether a pass of which all get a snapshot, or those that are due, has one of this process. */
+/*
+ * Returns why the pass takes a snapshot of the process, or TRIGGER_NONE. With TRIGGER_END the pass takes processes
+ * that have ended or are due, otherwise all processes.
+ */
 static enum trigger trigger_in_pass(const struct record *record, const struct process_view *view,
 				    enum trigger trigger)
 {
@@ -194,7 +200,7 @@ static enum trigger trigger_in_pass(const struct record *record, const struct pr
 	return trigger != TRIGGER_END ? trigger : due_trigger(&record->due, view->pid);
 }
 
-/* A signal to end that nobody has taken in yet. */
+/* Whether a signal to end has come that the loop has not read yet. */
 static bool is_told_to_end(void)
 {
 	sigset_t waiting;
@@ -202,11 +208,11 @@ static bool is_told_to_end(void)
 	return !sigpending(&waiting) && (sigismember(&waiting, SIGTERM) || sigismember(&waiting, SIGINT));
 }
 
-#define LAST_PASS_NS (60 * SECOND_NS) /* a service manager waits for longer (TimeoutStopSec) */
+#define LAST_PASS_NS (60 * SECOND_NS) /* service managers wait for longer (TimeoutStopSec) */
 
 /*
- * A pass that is not the last one ends at a signal, as the last one has all of it. The last one ends at another
- * signal, and after a minute: a process can make its own snapshot as expensive as it likes.
+ * A signal ends a pass, and the last pass then takes all snapshots. The last pass itself ends at a second signal, and
+ * after a minute: a process can make its own snapshot as expensive as it likes.
  */
 static bool is_over(const struct record *record, uint64_t begun_ns)
 {
@@ -231,7 +237,7 @@ static void give_up_rest(struct record *record, enum trigger trigger)
 	    is_told_to_end() ? "a second signal came" : "the others took a minute");
 }
 
-/* The next pass has it. */
+/* Whether the next pass may take the snapshot: the user's share is spent. */
 static bool can_wait(const struct record *record, const struct process_view *view)
 {
 	return view->is_final && !last_share_allows(&record->last_share, view->user);
@@ -246,7 +252,9 @@ static void save_next(struct record *record, size_t i, const struct process_view
 		last_share_take(&record->last_share, view->user, now_ns() - begun_ns);
 }
 
-/* Each has what is its share; whole: and what is more. False: it ended before it had all. */
+/*
+ * Takes snapshots within each user's share; whole: also beyond it. Returns false if the pass ended before it had all.
+ */
 static bool save_some(struct record *record, enum trigger trigger, uint64_t begun_ns, bool whole)
 {
 	for (size_t i = 0; i < collector__process_nr(record->collector);) {
@@ -271,13 +279,16 @@ static bool save_some(struct record *record, enum trigger trigger, uint64_t begu
 		else
 			i++;
 		if (look_between(record))
-			i = 0; /* others may have that place by now */
+			i = 0; /* other processes may have these indexes now */
 	}
 	publish(record);
 	return true;
 }
 
-/* False: it ended before it had all that it should have. Nothing waits for longer than the last one. */
+/*
+ * Returns false if the pass ended before it had all its snapshots. The last pass also takes those beyond a user's
+ * share.
+ */
 static bool save_all(struct record *record, enum trigger trigger, uint64_t begun_ns)
 {
 	last_share_advance(&record->last_share, begun_ns);
@@ -285,14 +296,14 @@ static bool save_all(struct record *record, enum trigger trigger, uint64_t begun
 	       (!record->is_last || save_some(record, trigger, begun_ns, true));
 }
 
-/* A pass without any snapshot does not show that they can be written again. */
+/* A pass without a snapshot does not show that snapshots can be written again. */
 static void judge_saves(struct record *record, uint64_t saved_nr, uint64_t lost_nr)
 {
 	if (saved_nr || lost_nr)
 		record__set_trouble(record, TROUBLE_SAVE, lost_nr);
 }
 
-/* TRIGGER_END: of those that have ended, and those that are due. */
+/* TRIGGER_END: takes processes that have ended, and those that are due. */
 void record__pass(struct record *record, enum trigger trigger)
 {
 	uint64_t begun_ns = now_ns(), saved_before = record->report.saved_nr, lost_before = record->lost_nr;
@@ -317,7 +328,7 @@ void record__pass(struct record *record, enum trigger trigger)
 	record->due.process_nr = 0;
 	record->is_fresh = trigger != TRIGGER_END;
 	record->passed_ns = now_ns();
-	/* The next triggered one leaves as much time to the rest as this one has taken. */
+	/* The next triggered pass leaves as much time to other work as this one has taken. */
 	record->due_again_ns = 2 * record->passed_ns - begun_ns;
 	tell_pass(record, begun_ns, record->report.saved_nr - saved_before);
 	record__tell_metrics(record);

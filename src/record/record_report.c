@@ -48,7 +48,7 @@ static uint64_t own_cpu_ns(void)
 	       cpu_ns(&children.ru_stime);
 }
 
-/* 0 where it can't be read. */
+/* Returns 0 if it cannot be read. */
 static uint64_t own_rss_bytes(void)
 {
 	FILE *file = fopen("/proc/self/statm", "re");
@@ -112,7 +112,7 @@ static void describe_health(const struct collector_health *health, struct metric
 	metrics->bystander_ns = health->bystander_cost_ns;
 }
 
-/* NULL: no memory. */
+/* Returns NULL if there is no memory. */
 static struct metrics_process *describe_processes(const struct collector *collector, size_t *ret_nr)
 {
 	size_t all = collector__process_nr(collector), nr = 0;

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_RECORD_REPORT_H
 #define ALLOCSNAP_RECORD_REPORT_H
 
-/* What a recording of everybody tells of itself: a line for each pass, and a file for Prometheus. */
+/* The reports of `record` about itself: a line for each pass, and a file for Prometheus. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,14 +16,14 @@ struct record_report {
 	uint64_t began_wall_ns, last_pass_wall_ns;
 	uint64_t drain_nr, drain_ns;
 	uint64_t saved_nr;
-	uint64_t max_disk_bytes; /* 0: no bound */
+	uint64_t max_disk_bytes; /* 0: no limit */
 };
 
-/* A pass that has written so many snapshots, in one line without its end. */
+/* Formats a pass that has written saved_nr snapshots as one line, without a newline. */
 void report_line(char *text, size_t bytes, const struct collector *collector, uint64_t saved_nr,
 		 uint64_t pass_ns);
 
-/* 0 or a negative errno, with a line in *why. */
+/* Returns 0 or a negative errno, with a line in *why. */
 int report_metrics(const struct record_report *report, const struct collector *collector,
 		   const struct archive *archive, const char *path, struct reason *why);
 

@@ -23,11 +23,11 @@
 
 #define SECOND_NS 1000000000ULL
 
-/* A process that was named, for the rows that are shown when all is over. */
+/* A process that was named, for the rows that are shown at the end. */
 struct named {
 	pid_t pid;
 	char *last_path;
-	uint64_t cpu_ns, cost_ns; /* by then */
+	uint64_t cpu_ns, cost_ns; /* at the last snapshot */
 	bool cost_is_known;
 };
 
@@ -38,15 +38,15 @@ struct recording {
 	size_t named_nr;
 	int signal_fd;
 	uint64_t started_ns, next_ns;
-	uint64_t ended_ns; /* when the ended were last seen to */
+	uint64_t ended_ns; /* when ended processes were last handled */
 	uint64_t passes;
 	struct due due;
-	uint64_t due_again_ns; /* not before then they are looked for */
+	uint64_t due_again_ns; /* triggers are not looked at before then */
 	struct status_line line;
 	struct outage outage;
-	bool is_fresh;	 /* snapshots of all have just been taken */
+	bool is_fresh;	 /* snapshots of all processes have just been taken */
 	bool stop;
-	bool is_mute; /* standard output does not take what we write */
+	bool is_mute; /* writing to standard output fails */
 	int status;
 };
 
@@ -64,7 +64,7 @@ static void fail(struct recording *recording, const struct reason *why)
 	recording->status = say_failure("%s", why->text);
 }
 
-/* A reader that went away (EPIPE) knows it; the snapshots are written either way. */
+/* A reader that has gone away (EPIPE) needs no message. The snapshots are written in any case. */
 static void say_path(struct recording *recording, const char *path)
 {
 	int err;
@@ -97,7 +97,7 @@ static void remember(struct recording *recording, const struct process_view *vie
 	free(path);
 }
 
-/* Told once: on a full disk each of the next ones fails, too. */
+/* Logs the first failure only: on a full disk all later snapshots fail, too. */
 static void lose(struct recording *recording, int err, const struct reason *why)
 {
 	recording->status = EXIT_FAILED;
@@ -115,7 +115,7 @@ static void say_if_over(struct recording *recording)
 	say("snapshots are written again: %" PRIu64 " could not be", lost);
 }
 
-/* The OOM killer's work is not to be overlooked. */
+/* Logs an OOM kill, which the user should not overlook. */
 static void say_oom_kill(const struct process_view *view, const char *path)
 {
 	char comm[64];
@@ -166,7 +166,7 @@ static void save_all(struct recording *recording, enum trigger trigger)
 	say_if_over(recording);
 }
 
-/* There is no later chance for those: to try again would be to try for ever. */
+/* Stops processes that have ended, whether their snapshot was written or not: trying again might never end. */
 static void stop_ended(struct recording *recording, bool drained)
 {
 	for (size_t i = collector__process_nr(recording->collector); i-- > 0;) {
@@ -178,7 +178,7 @@ static void stop_ended(struct recording *recording, bool drained)
 	}
 }
 
-/* One pass over all books, and a snapshot of each process; TRIGGER_END: of those that have ended. */
+/* Drains the accounting once, and takes a snapshot of each process. TRIGGER_END: only of processes that have ended. */
 static void take_snapshots(struct recording *recording, enum trigger trigger)
 {
 	struct reason why = {};
@@ -197,7 +197,7 @@ static void take_snapshots(struct recording *recording, enum trigger trigger)
 		recording->stop = true;
 }
 
-/* Who has ended meanwhile is seen to as all are that end. */
+/* Leaves out processes that have ended meanwhile: they are handled like all others that end. */
 static void save_due(struct recording *recording)
 {
 	for (size_t i = 0; i < collector__process_nr(recording->collector); i++) {
@@ -212,8 +212,8 @@ static void save_due(struct recording *recording)
 }
 
 /*
- * Of those for whom it is time. Meanwhile they have gone on, and are looked at again as soon as that has been
- * as long as it took: where many are due one pass is for all, and they take half of the time at most.
+ * Takes snapshots of the processes that are due. Processes go on growing meanwhile, so the next look is after as much
+ * time as this pass took. So one pass serves many due processes, and such passes take half of the time at most.
  */
 static void take_due(struct recording *recording)
 {
@@ -246,7 +246,7 @@ static uint64_t end_ns(const struct recording *recording)
 	return duration_ns ? recording->started_ns + duration_ns : UINT64_MAX;
 }
 
-/* Once it has ended, and only those that it started are left, signals are for us. */
+/* Once the child has ended, and only processes that it started are left, signals are for us. */
 static bool is_for_child(const struct recording *recording)
 {
 	pid_t child = recording->options->child;
@@ -262,7 +262,7 @@ static void clear_traces(struct recording *recording)
 		recording->status = say_failure("cannot clear the traces: %s", strerror(-err));
 }
 
-/* SIGUSR1 asks for a snapshot now, SIGUSR2 to clear the traces; the others for the last one. */
+/* SIGUSR1 takes snapshots now, SIGUSR2 clears the traces, and other signals take the last snapshots. */
 static void take_signals(struct recording *recording)
 {
 	struct signalfd_siginfo info;
@@ -281,14 +281,14 @@ static void take_signals(struct recording *recording)
 			continue;
 		}
 		recording->stop = true;
-		recording->is_fresh = false; /* the last one is of now */
+		recording->is_fresh = false; /* take the last snapshots now */
 	}
 }
 
-/* While the collector's descriptor tells nothing. */
+/* How often the budget is checked while the collector's descriptor is not polled. */
 #define BUDGET_EVERY_NS (SECOND_NS / 100)
 
-/* Processes that end one after another are seen to together. */
+/* Processes that end one after another are handled together. */
 #define ENDED_EVERY_NS (SECOND_NS / 10)
 
 static bool any_ended(const struct recording *recording)
@@ -303,7 +303,7 @@ static bool any_ended(const struct recording *recording)
 	return false;
 }
 
-/* When the ended are to be seen to: at once, unless some just were. */
+/* Returns when ended processes are due: at once, unless some have just been handled. */
 static uint64_t ended_due_ns(const struct recording *recording)
 {
 	return any_ended(recording) ? recording->ended_ns + ENDED_EVERY_NS : UINT64_MAX;
@@ -329,7 +329,7 @@ static void wait_for_events(const struct recording *recording)
 		due = least(due, recording->due_again_ns);
 	if (recording->options->has_budget && ended != UINT64_MAX)
 		due = least(due, now + BUDGET_EVERY_NS);
-	/* Who has ended is readable till then. */
+	/* The collector's descriptor is not polled then: it stays readable until ended processes are handled. */
 	poll(fds, ended == UINT64_MAX ? 2 : 1, due > now ? (due - now + 999999) / 1000000 : 0);
 }
 
@@ -339,7 +339,7 @@ static void take_interval(struct recording *recording)
 
 	take_snapshots(recording, TRIGGER_INTERVAL);
 	recording->next_ns += interval_ns;
-	if (recording->next_ns < now_ns()) /* slower than the interval: skip, do not pile up */
+	if (recording->next_ns < now_ns()) /* passes are slower than the interval: skip some, do not pile them up */
 		recording->next_ns = now_ns() + interval_ns;
 }
 
@@ -355,7 +355,7 @@ static void say_notes_between(struct recording *recording)
 	say_notes(recording->collector);
 }
 
-/* The last snapshot has what is known. */
+/* Stops. The last snapshot has what is known. */
 static void stop_if_blind(struct recording *recording)
 {
 	if (!collector__is_blind(recording->collector))

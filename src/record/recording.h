@@ -3,10 +3,10 @@
 #define ALLOCSNAP_RECORDING_H
 
 /*
- * The time between the first probe and the last snapshot, for commands that record: a snapshot
- * each interval, on SIGUSR1 and of a process whose trigger says so, a last one when a process ends, on SIGINT, SIGTERM and SIGHUP,
- * after a duration or a count. SIGUSR2 clears the traces. Paths go to stdout, one a line; a status line to stderr where
- * that is a terminal; the top rows to stdout at the end where that is one.
+ * The time between the first probe and the last snapshot, for commands that record. A snapshot is taken each
+ * interval, on SIGUSR1, and of a process whose trigger is due. A last snapshot is taken when a process ends, on
+ * SIGINT, SIGTERM and SIGHUP, and after a duration or a count. SIGUSR2 clears the traces. Paths go to stdout, one a
+ * line. If stderr is a terminal, it has a status line. If stdout is a terminal, it has the top rows at the end.
  */
 
 #include <stdbool.h>
@@ -21,33 +21,33 @@ struct signalfd_siginfo;
 struct recording_options {
 	const char *dir;
 	bool is_compact;
-	const char *const *label; /* each NAME=VALUE, of every snapshot */
+	const char *const *label; /* each NAME=VALUE, for every snapshot */
 	size_t label_nr;
 	struct trigger_options triggers;
 	uint64_t interval_ns;
 	uint64_t duration_ns; /* 0: until told to stop */
-	uint64_t count;	      /* of snapshots of each process; 0: the same */
-	bool has_budget; /* the collector is to be asked often */
+	uint64_t count;	      /* snapshots of each process; 0: until told to stop */
+	bool has_budget; /* the collector must be asked often */
 	bool is_everyone;     /* processes come and go: `record` does not end with them */
-	pid_t child;	      /* of `run`: signals are for it; 0: none */
+	pid_t child;	      /* of `run`: signals go to it; 0: none */
 };
 
 /*
- * Blocks the signals named above and returns a descriptor that delivers them, or -1 and errno.
- * To be called before anything is recorded, so that none of them can end us half-way.
+ * Blocks the signals named above and returns a descriptor that delivers them, or -1 and errno. Call it before
+ * anything is recorded, so that no signal can end us half-way.
  */
 int open_signals(void);
 
 /*
- * What was sent to us (not by the terminal, which has told the child itself) goes on to the child of
- * `run`, until its end; nothing is recorded meanwhile, so SIGUSR1 and SIGUSR2 do nothing.
+ * Passes on to the child of `run` the signals that a process sent us, until the child ends. (The terminal signals the
+ * child itself.) Nothing is recorded meanwhile, so SIGUSR1 and SIGUSR2 do nothing.
  */
 void pass_signals_on(int signal_fd, pid_t child);
 
-/* The terminal has told the child itself; what somebody sent us is meant for it. */
+/* Passes a signal on if a process sent it to us: it is meant for the child. The terminal signals the child itself. */
 void pass_signal_on(pid_t child, const struct signalfd_siginfo *info);
 
-/* Returns an exit status; what failed has been said, and was gone on from where possible. */
+/* Returns an exit status. It logs failures, and goes on after a failure if it can. */
 int record_until_told(const struct recording_options *options, struct collector *collector,
 		      int signal_fd);
 

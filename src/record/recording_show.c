@@ -43,7 +43,7 @@ static int terminal_width(void)
 	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
 }
 
-/* What all have together; *view is of the last one. */
+/* Adds up all processes; *view is the last one of them. */
 static size_t add_up(const struct collector *collector, struct process_view *view,
 		     struct process_view *sum)
 {
@@ -69,7 +69,7 @@ static size_t add_up(const struct collector *collector, struct process_view *vie
 
 #define COST_TEXT_MAX 64
 
-/* ", costs 34 % of its CPU time"; "" where that is not known. */
+/* ", costs 34 % of its CPU time"; "" if that is not known. */
 static const char *format_cost(char text[COST_TEXT_MAX], const struct process_view *sum, size_t nr)
 {
 	unsigned int share = sum->cpu_ns ? sum->cost_ns * 100 / sum->cpu_ns : 0;
@@ -93,7 +93,7 @@ void say_cost(const struct process_view *sum, size_t nr)
 
 #define SHOW_EVERY_NS 100000000
 
-/* Of one that is still there. */
+/* Whether a line is shown that is recent enough. */
 static bool is_recent(struct status_line *line)
 {
 	struct timespec now;

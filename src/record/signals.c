@@ -18,8 +18,8 @@ int open_signals(void)
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN); /* who reads our paths may go; the last snapshot is still due */
-	signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE: an error of writing like others */
+	signal(SIGPIPE, SIG_IGN); /* the reader of our paths may go away; the last snapshot is still due */
+	signal(SIGXFSZ, SIG_IGN); /* beyond RLIMIT_FSIZE a write fails with an error, like others */
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

@@ -28,7 +28,7 @@ bool triggers__any(const struct trigger_options *options)
 	       options->on_oom;
 }
 
-/* A sum that does not fit is more than anybody will have. */
+/* A sum that does not fit becomes the largest number, which no process reaches. */
 static uint64_t add(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
@@ -36,7 +36,7 @@ static uint64_t add(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-/* So many percent of the bytes more, rounded up. */
+/* Adds a percentage, rounded up, and at least TRIGGER_STEP_LEAST. */
 static uint64_t more_by(uint64_t bytes, uint64_t percent)
 {
 	uint64_t step = bytes / 100 * percent + (bytes % 100 * percent + 99) / 100;
@@ -56,7 +56,7 @@ static uint64_t peak_at(const struct trigger_options *options, const struct proc
 	return options->peak_percent ? more_by(view->most_bytes, options->peak_percent) : UINT64_MAX;
 }
 
-/* Of one that has ended there is a last snapshot anyway. */
+/* A process that has ended gets a last snapshot anyway. */
 enum trigger triggers__judge(const struct trigger_options *options, const struct process_view *view)
 {
 	uint64_t bytes = view->memory.current_bytes;

@@ -3,17 +3,17 @@
 #define ALLOCSNAP_TRIGGERS_H
 
 /*
- * Why a snapshot is taken, and whether it is time for one: decisions only, from what a process has now
- * and what its last snapshots show (struct process_view). There is nothing to keep: what they show is
- * the collector's knowledge, and ends with the process.
+ * Decides whether a process is due for a snapshot, and why. It decides from what the process has now
+ * and what its last snapshots show (struct process_view). It keeps nothing: the collector knows what
+ * the snapshots show, until the process ends.
  *
- *	growth   what is live is more than the last snapshot has, by so much
- *	peak     what is live is more than any snapshot has, by so many percent: however large the process
+ *	growth   live bytes exceed the last snapshot by the given size or percentage
+ *	peak     live bytes exceed every snapshot by PCT percent: however large the process
  *	         becomes, one of its snapshots has at least 100 / (100 + PCT) of its peak, if that lasts
  *	         for as long as a snapshot takes
- *	oom      the OOM killer has chosen somebody in its memory cgroup
+ *	oom      the OOM killer has chosen a process in its memory cgroup
  *
- * A step is TRIGGER_STEP_LEAST bytes at least: of a process that has nothing yet anything is more.
+ * A step is TRIGGER_STEP_LEAST bytes at least: otherwise any block is enough for an empty process.
  *
  *	while (…) {
  *		trigger = triggers__judge(&options, &view);
@@ -50,7 +50,7 @@ enum trigger {
 
 /* Zero is the default: no trigger. */
 struct trigger_options {
-	uint64_t growth_bytes;	 /* of one of these two, whichever is said last */
+	uint64_t growth_bytes;	 /* at most one of the two is set: the last one given */
 	uint64_t growth_percent;
 	uint64_t peak_percent;
 	bool on_oom;
@@ -65,15 +65,15 @@ const char *trigger_name(enum trigger trigger);
 /* Whether any trigger is asked for. */
 bool triggers__any(const struct trigger_options *options);
 
-/* Whether it is time for a snapshot of the process, and why; TRIGGER_NONE. */
+/* Returns why the process is due for a snapshot, or TRIGGER_NONE. */
 enum trigger triggers__judge(const struct trigger_options *options, const struct process_view *view);
 
-/* The least that must be live for growth or peak, as things are now; 0: neither is asked for. */
+/* Returns the least live bytes that growth or peak needs, as things are now; 0: neither is asked for. */
 uint64_t triggers__threshold(const struct trigger_options *options, const struct process_view *view);
 
 /*
- * Of --on-growth "20%" or "100M", the field being the whole struct, and of --on-peak "5%", the field being
- * peak_percent: parse() functions of options.
+ * parse() functions of options: --on-growth "20%" or "100M", whose field is the whole struct, and --on-peak "5%",
+ * whose field is peak_percent.
  */
 int parse_growth(const char *text, void *field, struct reason *why);
 int parse_peak(const char *text, void *field, struct reason *why);

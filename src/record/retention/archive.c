@@ -81,9 +81,9 @@ void archive__close(struct archive *archive)
 	free(archive);
 }
 
-/* ---- what comes ------------------------------------------------------------------------------ */
+/* ---- new snapshots ------------------------------------------------------------------------------ */
 
-/* The last three parts of a path; cuts it. false: it has fewer. */
+/* Cuts a path into its last three parts. Returns false if it has fewer. */
 static bool split(char *path, char *ret_part[3])
 {
 	for (int i = 2; i >= 0; i--) {
@@ -97,7 +97,7 @@ static bool split(char *path, char *ret_part[3])
 	return true;
 }
 
-/* The folders that it lies in, which may have grown by it. */
+/* Counts the folders of a new file again: the file may have made them larger. */
 static void count_folders(struct archive *archive, uint32_t id, char *part[3], const char *path)
 {
 	struct stat st;
@@ -163,9 +163,9 @@ void archive__lost_last(struct archive *archive, const char *comm, pid_t pid)
 	lost->named_nr++;
 }
 
-/* ---- what goes ------------------------------------------------------------------------------- */
+/* ---- removing ------------------------------------------------------------------------------- */
 
-/* Another directory may lie there now, and it may not have been readable. */
+/* Another directory may be at that path now, or reading it may have failed before. */
 static int look_again(struct archive *archive)
 {
 	struct stat st;
@@ -177,7 +177,7 @@ static int look_again(struct archive *archive)
 	return archive_scan(archive);
 }
 
-/* Nothing can be removed from a disk that nothing can be written to either: then that is told. */
+/* A disk that cannot be written to lets nothing be removed either. Then only the failed writes are reported. */
 static void tell_failure(struct archive *archive, int err)
 {
 	if (err && err != archive->remove_err && !archive->outage.lost)
@@ -186,7 +186,7 @@ static void tell_failure(struct archive *archive, int err)
 	archive->remove_err = err;
 }
 
-/* Where it is ahead by so much that all snapshots would be too old. */
+/* Reports a clock that is so far ahead that all snapshots would be too old. */
 static void tell_clock(struct archive *archive, uint64_t keep_ms)
 {
 	uint64_t wall_ms = archive->keep_clock.wall_ms, time_ms = archive->keep_clock.time_ms;
@@ -228,7 +228,7 @@ void archive__make_room(struct archive *archive)
 	tell_failure(archive, err);
 }
 
-/* ---- what is told ---------------------------------------------------------------------------- */
+/* ---- reports ---------------------------------------------------------------------------- */
 
 uint64_t archive__free_bytes(const struct archive *archive)
 {
@@ -245,7 +245,7 @@ void archive__get_totals(const struct archive *archive, struct archive_totals *r
 	ret->processes = archive->folder_nr - archive->gone_nr;
 }
 
-/* Number, plural, bytes. */
+/* Arguments: number, plural, bytes, limit. */
 static const char *const news_text[NEWS_NR] = {
 	[NEWS_OLD] = "removed %" PRIu64 " snapshot%s (%s) older than --keep allows",
 	[NEWS_THINNED] = "removed %" PRIu64 " snapshot%s (%s) to stay within --max-disk %s",

@@ -7,8 +7,8 @@
  *
  *	DIR/HOST/COMM.PID/20261121T031500.123Z.snap
  *
- * Only what is named like this, and is a regular file in folders that are no links, is the archive's: other
- * files are neither counted nor touched. Snapshots are removed whole (unlink, nothing is truncated), and
+ * The archive has the regular files with such names, in folders that are no links. It neither counts nor touches
+ * other files. Snapshots are removed whole (unlink, nothing is truncated), and
  * only under the name that they have here: a file that has been linked elsewhere stays there.
  *
  *	archive = archive__open(dir, &bounds, &why);
@@ -25,17 +25,17 @@
  *	}
  *	archive__close(archive);
  *
- * What goes first, in this order, until the bounds hold:
+ * Snapshots are removed in this order, until the bounds hold:
  *
- *	1. what is older than keep_ns, by the time in its name; a clock that is set forward makes nothing
+ *	1. snapshots older than keep_ns, by the time in the name; a clock that is set forward makes none
  *	   old at once (keep_clock.h)
- *	2. every second snapshot of the processes that have most, from the oldest on, but the first
- *	   and the newest of each: so what is kept lies the further apart the older it is
- *	3. the first ones
- *	4. the newest ones, the oldest of them first, and the folders with them
+ *	2. every second snapshot of the processes that have most, from the oldest on, except the first
+ *	   and the newest of each: so older snapshots lie further apart
+ *	3. the first snapshots of processes
+ *	4. the newest snapshots of processes, the oldest of them first, and the folders with them
  *
- * The directory is read when it is opened, and again where another one has come to lie at that path (a disk
- * that was mounted). In memory a snapshot is 16 bytes, a process 100 at most.
+ * The directory is read when it is opened, and again if another directory is at that path later (a mounted
+ * disk). In memory a snapshot takes 16 bytes, a process 100 at most.
  */
 
 #include <stdbool.h>
@@ -44,9 +44,9 @@
 
 struct reason;
 
-/* 0: there is no such bound. */
+/* 0: no such limit. */
 struct archive_bounds {
-	uint64_t max_disk_bytes; /* as du counts: what files and their folders take of the disk */
+	uint64_t max_disk_bytes; /* disk space of the files and their folders, as du counts it */
 	uint64_t keep_ns;
 };
 
@@ -59,8 +59,8 @@ struct archive_totals {
 struct archive;
 
 /*
- * dir must be there. Removes what a recording on this host left when it was killed: files without
- * a final name whose writer is gone, folders without a file. NULL and errno, with a line in *why.
+ * dir must exist. Removes what a killed recording on this host has left: files without a final name whose writer is
+ * gone, and folders without a file. Returns NULL and errno, with a line in *why.
  */
 struct archive *archive__open(const char *dir, const struct archive_bounds *bounds,
 			      struct reason *why);
@@ -68,36 +68,36 @@ struct archive *archive__open(const char *dir, const struct archive_bounds *boun
 /* NULL is allowed. The files stay. */
 void archive__close(struct archive *archive);
 
-/* A snapshot has been written; path as collector__save() has it. */
+/* Adds a snapshot that was written; path is from collector__save(). */
 void archive__saved(struct archive *archive, const char *path);
 
 /*
- * One could not be. What is wrong (why, which may be NULL) becomes a note when it begins; another
- * one says how many were lost when a pass, which ends with archive__make_room(), has none that fails.
+ * Counts a snapshot that could not be written. The error (why, which may be NULL) becomes a note when it begins.
+ * Another note says how many were lost, after a pass in which none failed. A pass ends with archive__make_room().
  */
 void archive__lost(struct archive *archive, int err, const struct reason *why);
 
 /*
- * And it was the last one of its process: nothing that comes later has what is in it. The next note names
- * those, the first ones if they are many.
+ * Notes that the lost snapshot was the last one of its process: no later snapshot has its content. The next note
+ * names such processes, only the first ones if they are many.
  */
 void archive__lost_last(struct archive *archive, const char *comm, pid_t pid);
 
 /*
- * Removes what is too much, for two seconds at most: of a directory that had been far beyond the bounds when
- * it was opened the next calls remove the rest. Does next to nothing where nothing is too much; may be
- * called after each snapshot.
+ * Removes what exceeds the bounds, for two seconds at most. If the directory was far beyond the bounds when it was
+ * opened, the next calls remove the rest. It costs next to nothing if nothing exceeds them, so it may be called after
+ * each snapshot.
  */
 void archive__make_room(struct archive *archive);
 
-/* Bytes that can still be written there, by whoever: the file system's. 0 where that is not known. */
+/* Returns the bytes that the file system has left for all writers; 0: not known. */
 uint64_t archive__free_bytes(const struct archive *archive);
 
 void archive__get_totals(const struct archive *archive, struct archive_totals *ret);
 
 /*
- * What should be told: a line that the caller frees, or NULL. What has been removed is told when it
- * begins, and then once an hour.
+ * Returns the next line to log, which the caller frees, or NULL. Removals are logged when they begin, and then once
+ * an hour.
  */
 char *archive__next_note(struct archive *archive);
 

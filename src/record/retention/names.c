@@ -37,7 +37,7 @@ const char *stamp_text(char text[STAMP_TEXT_MAX], uint64_t stamp)
 	return text;
 }
 
-/* Its begin only, and loosely: who asks compares with what the time's text would be. */
+/* Parses the beginning of a name, loosely: the caller compares the name with the text of the time. */
 static bool parse_time(const char *text, uint64_t *ret_ms, int *ret_len)
 {
 	struct tm utc = {};
@@ -80,7 +80,7 @@ bool is_host_name(const char *name)
 	return *name && *name != '.' && !name[strspn(name, FILE_NAME_BYTES)];
 }
 
-/* As the kernel writes it: no leading zero. */
+/* Parses a PID as the kernel writes it: without a leading zero. */
 static bool parse_pid(const char *text, pid_t *ret_pid)
 {
 	uint64_t pid;
@@ -100,7 +100,7 @@ bool is_folder_name(const char *name)
 	       parse_pid(dot + 1, &pid);
 }
 
-/* What a file is called that is not there yet: TIME, or of one that is replaced TIME[-N].snap. */
+/* Whether a draft may become a file of this name: TIME, or TIME[-N].snap if it replaces a file. */
 static bool is_draft_of(const char *name)
 {
 	char text[STAMP_TEXT_MAX];
@@ -127,7 +127,7 @@ static bool parse_writer(const char *text, pid_t *ret_writer)
 	return !strcmp(again, text);
 }
 
-/* A dot, the name, ".tmp." and the writer. */
+/* Parses a dot, the name, ".tmp." and the writer. */
 bool draft_name_parse(const char *name, pid_t *ret_writer)
 {
 	const char *tmp = strstr(name, ".tmp.");

@@ -2,15 +2,15 @@
 #ifndef ALLOCSNAP_ARCHIVE_NAMES_H
 #define ALLOCSNAP_ARCHIVE_NAMES_H
 
-/* Which names are those that a recording gives, and what they say. */
+/* The names that a recording gives to files and folders, and what they mean. */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 /*
- * The name of a snapshot as a number, in the order of time: milliseconds since 1970, and behind
- * them which one of that millisecond it is, 1 being the one without a suffix.
+ * A stamp is a snapshot's name as a number that sorts by time: milliseconds since 1970, and then
+ * the snapshot's number within that millisecond. Number 1 has no suffix.
  *
  *	20261121T031500.123Z.snap      milliseconds:44 | 1:20
  *	20261121T031500.123Z-2.snap    milliseconds:44 | 2:20
@@ -25,22 +25,23 @@ static inline uint64_t stamp_ms(uint64_t stamp)
 	return stamp >> STAMP_SHIFT;
 }
 
-/* false: it is no snapshot's. Exact: what stamp_text() makes of it is the name again. */
+/* Returns false for any other name. Parsing is exact: stamp_text() of the result is the same name. */
 bool stamp_parse(const char *name, uint64_t *ret_stamp);
 
 const char *stamp_text(char text[STAMP_TEXT_MAX], uint64_t stamp);
 
-/* HOST, COMM.PID */
+/* Whether a name may be HOST, or COMM.PID. */
 bool is_host_name(const char *name);
 bool is_folder_name(const char *name);
 
 /*
- * A snapshot on its way to its name where files without one are not to be had, or to the place of an older
- * one: .TIME.tmp.PID, .TIME.snap.tmp.PID, each also with -N for those of one time or PID (base/draft.h).
+ * Parses the name of a draft: a snapshot before it gets its name, if the file system has no unnamed files, or if it
+ * replaces an older file. Drafts are .TIME.tmp.PID and .TIME.snap.tmp.PID, each also with -N if several have that
+ * time or PID (base/draft.h).
  */
 bool draft_name_parse(const char *name, pid_t *ret_writer);
 
-/* What store_check() tries out whether a directory can be written to with. */
+/* Parses the name of the file with which store_check() tests whether a directory can be written to. */
 bool trial_name_parse(const char *name, pid_t *ret_writer);
 
 #endif

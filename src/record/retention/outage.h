@@ -3,27 +3,30 @@
 #define ALLOCSNAP_ARCHIVE_OUTAGE_H
 
 /*
- * A time in which snapshots cannot be written, since the disk is full or read-only: told when it begins,
- * and when it is over. Zeroed: all is well.
+ * A time in which snapshots cannot be written, because the disk is full or read-only. It is reported when it begins
+ * and when it is over. Zeroed: there is none.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct outage {
-	uint64_t lost; /* snapshots, since it began */
+	uint64_t lost; /* snapshots lost since it began */
 	uint64_t lost_in_pass, saved_in_pass;
 	int err;
 };
 
-/* One could not be written. Whether that is news: nothing was wrong before, or something else. */
+/*
+ * Counts a snapshot that could not be written. Returns true if that is news: there was no error before, or another
+ * one.
+ */
 bool outage_lost(struct outage *outage, int err);
 
 void outage_saved(struct outage *outage);
 
 /*
- * At the end of a pass. If it is over (of those of this pass all could be written, and there were any)
- * how many had been lost; else 0. So one process whose folder is broken is not told again and again.
+ * Ends a pass. Returns how many snapshots were lost if the outage is over, otherwise 0. It is over if the pass wrote
+ * snapshots and none failed. So one process with a broken folder is not reported again and again.
  */
 uint64_t outage_end_pass(struct outage *outage);
 

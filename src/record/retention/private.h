@@ -12,20 +12,20 @@
 #include "base/array.h"
 #include "base/idmap.h"
 
-#define BLOCK_BYTES 512 /* of st_blocks */
-#define SAID_MAX 544 /* a struct reason, and words */
+#define BLOCK_BYTES 512 /* the unit of st_blocks */
+#define SAID_MAX 544 /* a struct reason and some words */
 #define NAMES_MAX 320
 
 struct archived {
-	uint64_t stamp; /* its name */
+	uint64_t stamp; /* its name as a number */
 	uint32_t folder;
 	uint32_t blocks;
 };
 
-/* DIR/HOST; it stays when it is empty. */
+/* DIR/HOST; the row stays when the folder is empty. */
 struct host {
 	char *name;
-	uint32_t blocks; /* of its own */
+	uint32_t blocks; /* of the folder itself */
 };
 
 #define FOLDER_GONE UINT32_MAX
@@ -33,22 +33,22 @@ struct host {
 /* DIR/HOST/COMM.PID */
 struct folder {
 	char name[FOLDER_NAME_MAX];
-	uint32_t host; /* in archive->host; FOLDER_GONE: it has been removed */
+	uint32_t host; /* index in archive->host; FOLDER_GONE: the folder was removed */
 	uint32_t nr;   /* snapshots */
 	uint64_t newest;
-	uint32_t blocks; /* of its own */
-	uint32_t sweep : 31; /* that has come by last */
-	uint32_t is_due : 1; /* it takes the next one */
+	uint32_t blocks; /* of the folder itself */
+	uint32_t sweep : 31; /* number of the last sweep that was here */
+	uint32_t is_due : 1; /* the sweep removes the folder's next snapshot */
 };
 
-/* Every second snapshot of those that have most; it goes on where it was when the bounds held. */
+/* Removes every second snapshot of the processes that have most. It continues where it stopped when the bounds held. */
 struct sweep {
 	uint32_t nr;
-	uint32_t most; /* snapshots that a process had when it began */
-	struct archived from; /* the first that it has not come by */
+	uint32_t most; /* the most snapshots of one process when the sweep began */
+	struct archived from; /* the first snapshot that the sweep has not reached */
 };
 
-/* What there is to tell of one kind. */
+/* Kinds of events that are counted for notes. */
 enum news_kind {
 	NEWS_OLD,
 	NEWS_THINNED,
@@ -60,12 +60,12 @@ enum news_kind {
 
 struct news {
 	uint64_t nr, bytes;
-	uint64_t said_ns; /* 0: not yet */
+	uint64_t said_ns; /* when it was last reported; 0: never */
 };
 
 /* Processes whose last snapshots could not be written. */
 struct lost_last {
-	char names[NAMES_MAX]; /* of the first of them */
+	char names[NAMES_MAX]; /* of the first of these processes */
 	size_t named_nr, nr;
 };
 
@@ -74,68 +74,70 @@ struct archive {
 	struct archive_bounds bounds;
 	dev_t device; /* of the directory that was read */
 	ino_t inode;
-	bool is_stale; /* it is to be read again */
+	bool is_stale; /* it must be read again */
 
-	struct archived *item; /* in the order of time, unless: */
+	struct archived *item; /* ordered by time, unless is_unordered */
 	size_t item_nr, item_alloc;
 	bool is_unordered;
 	struct folder *folder;
 	size_t folder_nr, folder_alloc;
-	size_t gone_nr; /* of these */
+	size_t gone_nr; /* folders that were removed */
 	struct idmap folder_ids;
 	struct host *host;
 	size_t host_nr, host_alloc;
-	uint64_t blocks; /* of all, with dir_blocks */
+	uint64_t blocks; /* of everything, with dir_blocks */
 	uint64_t dir_blocks; /* of DIR itself */
 	struct sweep sweep;
 
 	struct keep_clock keep_clock;
-	bool is_ahead; /* told that the clock is */
+	bool is_ahead; /* it is reported that the clock is ahead */
 
-	struct archive_totals totals; /* removed and lost */
+	struct archive_totals totals; /* removed, removed_bytes and lost */
 	struct outage outage;
-	struct lost_last lost_last; /* not told yet */
+	struct lost_last lost_last; /* not reported yet */
 	struct news news[NEWS_NR];
-	char said[SAID_MAX]; /* of what went wrong; "": nothing new */
-	int remove_err; /* what has been told of removing */
+	char said[SAID_MAX]; /* the last failure; "": nothing new */
+	int remove_err; /* the last reported error of removing */
 };
 
-/* ---- table.c: what is known of the directory ---- */
+/* ---- table.c: the snapshots in memory ---- */
 
-/* The folder's id, or a negative errno. */
+/* Returns the folder's id, or a negative errno. */
 int64_t archive_folder(struct archive *archive, const char *host, const char *name);
 
 int archive_add(struct archive *archive, uint32_t folder, uint64_t stamp, uint64_t blocks);
 
-/* Folders take blocks, too, and ever more. */
+/* Sets a folder's own blocks: folders take disk space, too, and grow. */
 void archive_set_folder_blocks(struct archive *archive, uint32_t folder, uint64_t blocks);
 void archive_set_host_blocks(struct archive *archive, uint32_t host, uint64_t blocks);
 
-/* One that is not there any more; its row stays until the caller takes it out. True: the folder is empty. */
+/* Uncounts a snapshot that is gone; its row stays until the caller removes it. Returns true if the folder is empty. */
 bool archive_forget(struct archive *archive, const struct archived *item);
 
-/* The folder is not there any more. */
+/* Marks a folder as gone. */
 void archive_forget_folder(struct archive *archive, uint32_t folder);
 
-/* In the order of time; rows of folders that are gone are used again. Ids change. 0 or -ENOMEM. */
+/*
+ * Sorts the snapshots by time, and reuses the rows of folders that are gone, which changes ids. Returns 0 or -ENOMEM.
+ */
 int archive_tidy(struct archive *archive);
 
-/* As archive->item is sorted. */
+/* Compares snapshots in the order of archive->item. */
 int archived_order(const void *a, const void *b);
 
-/* Nothing is known. */
+/* Forgets all snapshots and folders. */
 void archive_forget_all(struct archive *archive);
 
 /* ---- scan.c, remove.c ---- */
 
-/* Reads the directory; 0 or a negative errno, and then what is known is a part of what is there. */
+/* Reads the directory. Returns 0, or a negative errno; then only a part of the directory is known. */
 int archive_scan(struct archive *archive);
 
-/* Folders that are no links; a descriptor or a negative errno. */
+/* Open folders that are no links. Return a descriptor or a negative errno. */
 int archive_open_dir(const struct archive *archive);
 int open_folder_below(int dir_fd, const char *name);
 
-/* Until the bounds hold. 0, or a negative errno where the file system lets nothing be removed. */
+/* Removes snapshots until the bounds hold. Returns 0, or a negative errno if the file system refuses removals. */
 int archive_remove(struct archive *archive, uint64_t time_ms);
 
 static inline void add_news(struct archive *archive, enum news_kind kind, uint64_t nr, uint64_t bytes)

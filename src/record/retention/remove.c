@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Which snapshots go, in which order, and how. */
+/* Decides which snapshots to remove, in which order, and removes them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "record/retention/private.h"
 
 #define SECOND_NS 1000000000ULL
-#define WORK_NS (2 * SECOND_NS) /* who records must not wait for longer */
+#define WORK_NS (2 * SECOND_NS) /* the recorder must not wait for longer */
 
 static uint64_t monotonic_ns(void)
 {
@@ -19,11 +19,11 @@ static uint64_t monotonic_ns(void)
 	return now.tv_sec * SECOND_NS + now.tv_nsec;
 }
 
-/* The folder of the last one stays open: the next one is often its neighbour. */
+/* The folder of the last snapshot stays open: the next snapshot is often in the same folder. */
 struct remover {
 	struct archive *archive;
-	uint64_t oldest_ms; /* that may stay */
-	uint64_t end_ns; /* till when it may work */
+	uint64_t oldest_ms; /* earlier snapshots are too old */
+	uint64_t end_ns; /* when it must stop */
 	enum news_kind kind;
 	int dir_fd, folder_fd;
 	uint32_t folder;
@@ -39,7 +39,7 @@ static bool is_one_of(int err, const int *errs, size_t nr)
 	return false;
 }
 
-/* It, or its folder, is not there any more, or is something else. */
+/* The file, or its folder, is gone, or is something else now. */
 static bool is_gone(int err)
 {
 	static const int errs[] = { ENOENT, ENOTDIR, ELOOP };
@@ -47,7 +47,7 @@ static bool is_gone(int err)
 	return is_one_of(err, errs, ARRAY_SIZE(errs));
 }
 
-/* Of this one: the next one may well be removed. */
+/* The error concerns this file only: the next one can often be removed. */
 static bool is_stuck(int err)
 {
 	static const int errs[] = { EPERM, EACCES, EBUSY, EISDIR };
@@ -80,7 +80,7 @@ static int open_folder(struct remover *remover, uint32_t id)
 	return remover->folder_fd < 0 ? remover->folder_fd : 0;
 }
 
-/* Where it holds something that is not ours, it stays, and is not ours either. */
+/* A folder that holds anything else stays, and is no longer the archive's. */
 static void remove_folder(struct remover *remover, uint32_t id)
 {
 	struct archive *archive = remover->archive;
@@ -104,7 +104,7 @@ static void count_removed(struct remover *remover, const struct archived *item)
 	add_news(remover->archive, remover->kind, 1, bytes);
 }
 
-/* 0: it is not among ours any more. */
+/* Returns 0 if the archive no longer has the snapshot. */
 static int remove_snapshot(struct remover *remover, const struct archived *item)
 {
 	char name[STAMP_TEXT_MAX];
@@ -152,8 +152,8 @@ static bool always(const struct remover *remover, const struct archived *item)
 }
 
 /*
- * Of the processes with more than half of what the one with most had, every second one. The first
- * stays, unless there is only the newest besides.
+ * Chooses every second snapshot of each process that has more than half as many as the largest had. The first one
+ * stays, unless the newest is the only other one.
  */
 static bool is_second(const struct remover *remover, const struct archived *item)
 {
@@ -178,8 +178,8 @@ static bool is_late(const struct remover *remover)
 }
 
 /*
- * From the item at `from` on, while there is need and time; closes the ranks. *ret_next is the first that was not
- * looked at. An item whose removal failed stays, and is that one.
+ * Removes due items from index `from` on, while that is needed and there is time, and closes the gaps. *ret_next is
+ * the first item that was not looked at. An item whose removal failed stays, and is that one.
  */
 static int remove_from(struct remover *remover, size_t from, judge_fn is_needed, judge_fn is_due,
 		       size_t *ret_next)
@@ -232,7 +232,7 @@ static size_t index_of(const struct archive *archive, const struct archived *wan
 	return low;
 }
 
-/* From where the last one ended to the newest, then from the oldest on, with another `most`. */
+/* Continues from where the last sweep stopped to the newest snapshot, then starts from the oldest with a new `most`. */
 static int thin(struct remover *remover)
 {
 	struct archive *archive = remover->archive;

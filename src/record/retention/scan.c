@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What lies in the directory, and what a killed recording has left there. */
+/* Reads the directory, and removes what a killed recording has left there. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "record/retention/private.h"
 #include "base/file_name.h"
 
-#define EMPTY_FOR_SECONDS 60 /* a folder that somebody may be about to write into is younger */
+#define EMPTY_FOR_SECONDS 60 /* a recorder may be about to write into a younger folder */
 
 int archive_open_dir(const struct archive *archive)
 {
@@ -30,7 +30,7 @@ int open_folder_below(int dir_fd, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* One directory while it is read; fd is also that of the stream. */
+/* One directory while it is read; fd is also the stream's. */
 struct reading {
 	struct archive *archive;
 	const char *own_host;
@@ -41,7 +41,7 @@ struct reading {
 	size_t left_nr;	 /* leftovers that were removed */
 };
 
-/* The stream takes fd, also where it fails. */
+/* The stream takes ownership of fd, also on failure. */
 static int begin_reading(struct reading *reading, int fd)
 {
 	int err;
@@ -56,7 +56,7 @@ static int begin_reading(struct reading *reading, int fd)
 	return err;
 }
 
-/* NULL at its end. */
+/* Returns NULL at the end. */
 static const char *next_name(const struct reading *reading)
 {
 	struct dirent *entry;
@@ -74,7 +74,7 @@ static bool is_file(const struct reading *reading, const char *name, struct stat
 
 /* ---- leftovers ------------------------------------------------------------------------------- */
 
-/* Whether one of its descriptors is that file; true also where nobody says. */
+/* Whether the process has the file open; also true if that cannot be known. */
 static bool has_open(pid_t pid, const struct stat *file)
 {
 	char path[32];
@@ -94,7 +94,7 @@ static bool has_open(pid_t pid, const struct stat *file)
 	return is_open;
 }
 
-/* On another host its PID would be somebody else's. */
+/* Removes leftovers of this host only: on another host the PID would be another process's. */
 static bool remove_leftover(struct reading *reading, const char *name, pid_t writer)
 {
 	struct stat st;
@@ -116,7 +116,7 @@ static bool has_been_empty(int fd)
 
 /* ---- the three levels ------------------------------------------------------------------------ */
 
-/* Only when the first is found there is a row for the folder. */
+/* The folder gets a row when its first snapshot is found. */
 static int add_file(struct reading *reading, const char *folder, const char *name, int64_t *id)
 {
 	struct archive *archive = reading->archive;
@@ -130,7 +130,7 @@ static int add_file(struct reading *reading, const char *folder, const char *nam
 	return *id < 0 ? (int)*id : archive_add(archive, *id, stamp, st.st_blocks);
 }
 
-/* 1: there is no snapshot in it, and it should go if there is nothing else. */
+/* Returns 1 if the folder has no snapshot, and should be removed if it is empty. */
 static int read_files(struct reading *files, const char *folder)
 {
 	int64_t id = -1;
@@ -149,7 +149,7 @@ static int read_files(struct reading *files, const char *folder)
 	return id < 0 && (files->left_nr || has_been_empty(files->fd));
 }
 
-/* What cannot be opened is not ours. */
+/* A folder that cannot be opened is not ours. */
 static int read_folder(const struct reading *folders, const char *name)
 {
 	struct reading files = *folders;
@@ -166,7 +166,7 @@ static int read_folder(const struct reading *folders, const char *name)
 	return 0;
 }
 
-/* If it has a folder of ours. */
+/* Counts the host's folder if it has a folder of ours. */
 static void count_host(const struct reading *folders)
 {
 	struct archive *archive = folders->archive;

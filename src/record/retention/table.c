@@ -5,7 +5,7 @@
 
 #include "record/retention/private.h"
 
-#define GONE_LEAST 64 /* rows that are not worth the work */
+#define GONE_LEAST 64 /* fewer rows are not worth the work */
 
 struct folder_key {
 	const char *name;
@@ -121,7 +121,7 @@ int archived_order(const void *a, const void *b)
 	return (left->folder > right->folder) - (left->folder < right->folder);
 }
 
-/* What is in new_id is written over the ids that are there. */
+/* Removes the rows of gone folders. new_id gets the new id of each folder, and all ids are replaced. */
 static void renumber(struct archive *archive, uint32_t *new_id)
 {
 	size_t nr = 0;
@@ -139,7 +139,7 @@ static void renumber(struct archive *archive, uint32_t *new_id)
 		archive->item[i].folder = new_id[archive->item[i].folder];
 }
 
-/* Where there is no memory for it, nothing has changed. */
+/* Changes nothing if there is no memory. */
 static int fill_ids(struct archive *archive)
 {
 	struct idmap ids = {};
@@ -171,7 +171,7 @@ static int drop_gone(struct archive *archive)
 	free(new_id);
 	err = fill_ids(archive);
 	if (err)
-		archive->is_stale = true; /* the ids of before are not true any more */
+		archive->is_stale = true; /* the former ids are no longer valid */
 	return err;
 }
 
