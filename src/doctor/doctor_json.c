@@ -20,7 +20,7 @@ static int set_known(json_t *object, const char *key, const char *text)
 	return text && *text ? json_set_text(object, key, text) : 0;
 }
 
-static int append(json_t *array, json_t *value)
+static int append_json(json_t *array, json_t *value)
 {
 	return json_array_append_new(array, value) ? -ENOMEM : 0;
 }
@@ -61,7 +61,7 @@ static json_t *machine_json(const struct diagnosed_machine *machine)
 	if (!err && machine->costs.entry_ns)
 		err = json_set(object, "trap_costs", costs_json(&machine->costs));
 	for (size_t i = 0; i < machine->check_nr && !err; i++)
-		err = append(checks, check_json(&machine->check[i]));
+		err = append_json(checks, check_json(&machine->check[i]));
 	err = json_set(object, "checks", json_unless(err, checks)) ?: err;
 	return json_unless(err, object);
 }
@@ -75,7 +75,7 @@ static json_t *traits_json(uint64_t traits, int first, int last)
 
 	for (int trait = first; trait <= last && !err; trait++)
 		if (traits >> trait & 1)
-			err = append(list, json_clean_string(object_trait_text(trait)));
+			err = append_json(list, json_clean_string(object_trait_text(trait)));
 	return json_unless(err, list);
 }
 
@@ -91,8 +91,8 @@ static json_t *unseen_json(const struct unseen *unseen)
 	return json_unless(err, row);
 }
 
-static json_t *probe_json(const struct diagnosed_process *process,
-			  const struct diagnosed_probe *probe)
+static json_t *diagnosed_probe_json(const struct diagnosed_process *process,
+				    const struct diagnosed_probe *probe)
 {
 	static const char *const why[] = {
 		[PLACEMENT_EMULATED] = "emulated", [PLACEMENT_NONE_IN_REACH] = "none-in-reach",
@@ -158,17 +158,17 @@ static json_t *unseens_json(const struct diagnosed_process *process)
 	int err = 0;
 
 	for (size_t i = 0; i < process->unseen_nr && !err; i++)
-		err = append(list, unseen_json(&process->unseen[i]));
+		err = append_json(list, unseen_json(&process->unseen[i]));
 	return json_unless(err, list);
 }
 
-static json_t *probes_json(const struct diagnosed_process *process)
+static json_t *diagnosed_probes_json(const struct diagnosed_process *process)
 {
 	json_t *list = json_array();
 	int err = 0;
 
 	for (size_t i = 0; i < process->probe_nr && !err; i++)
-		err = append(list, probe_json(process, &process->probe[i]));
+		err = append_json(list, diagnosed_probe_json(process, &process->probe[i]));
 	return json_unless(err, list);
 }
 
@@ -178,7 +178,7 @@ static json_t *files_json(const struct diagnosed_process *process)
 	int err = 0;
 
 	for (size_t i = 0; i < process->file_nr && !err; i++)
-		err = append(list, file_json(&process->file[i]));
+		err = append_json(list, file_json(&process->file[i]));
 	return json_unless(err, list);
 }
 
@@ -189,7 +189,7 @@ static json_t *allocators_json(const struct diagnosed_process *process)
 
 	for (size_t i = 0; i < process->file_nr && !err; i++)
 		if (process->file[i].allocator)
-			err = append(list, allocator_json(&process->file[i]));
+			err = append_json(list, allocator_json(&process->file[i]));
 	return json_unless(err, list);
 }
 
@@ -199,7 +199,7 @@ static json_t *notes_json(const struct diagnosed_process *process)
 	int err = 0;
 
 	for (size_t i = 0; i < process->note_nr && !err; i++)
-		err = append(list, json_clean_string(process->note[i]));
+		err = append_json(list, json_clean_string(process->note[i]));
 	return json_unless(err, list);
 }
 
@@ -236,7 +236,7 @@ static json_t *process_json(const struct diagnosed_process *process)
 	err = err ?: json_set_uint(object, "functions_unprobed", process->failed_nr);
 	err = err ?: json_set(object, "unseen", unseens_json(process));
 	err = err ?: json_set(object, "allocators", allocators_json(process));
-	err = err ?: json_set(object, "probes", probes_json(process));
+	err = err ?: json_set(object, "probes", diagnosed_probes_json(process));
 	err = err ?: json_set(object, "files", files_json(process));
 	err = err ?: json_set(object, "notes", notes_json(process));
 	return json_unless(err, object);

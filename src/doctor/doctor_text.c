@@ -17,7 +17,7 @@
 
 /* ---- the verdict ---- */
 
-static size_t placed(const struct diagnosed_process *process)
+static size_t count_placed_probes(const struct diagnosed_process *process)
 {
 	size_t nr = 0;
 
@@ -52,7 +52,7 @@ static int put_process_verdict(FILE *out, const struct diagnosis *diagnosis)
 	if (process->records)
 		return put_line(out, "process %d (%s) can be recorded%s%s: %zu probe%s would be placed",
 				process->pid, process->comm, *but ? ", but not " : "", but,
-				placed(process), placed(process) == 1 ? "" : "s");
+				count_placed_probes(process), count_placed_probes(process) == 1 ? "" : "s");
 	if (*process->why.text)
 		return put_line(out, "cannot be recorded: %s", process->why.text);
 	return put_line(out, "process %d (%s) cannot be recorded on this machine", process->pid,
@@ -190,8 +190,8 @@ static const char *return_text(const struct diagnosed_probe *probe)
 }
 
 /* Writes a probe as `show` does: "malloc+3 (/usr/lib/libc.so.6+0x98103): je 0x9810a". */
-static int put_probe(FILE *out, const struct diagnosed_process *process,
-		     const struct diagnosed_probe *probe)
+static int put_diagnosed_probe(FILE *out, const struct diagnosed_process *process,
+			       const struct diagnosed_probe *probe)
 {
 	const struct placement *placement = probe->placement;
 	char at[16] = "";
@@ -208,12 +208,12 @@ static int put_probe(FILE *out, const struct diagnosed_process *process,
 			placement->instruction, placement_text(placement), return_text(probe));
 }
 
-static int put_probes(FILE *out, const struct diagnosed_process *process)
+static int put_diagnosed_probes(FILE *out, const struct diagnosed_process *process)
 {
 	int err = process->probe_nr ? put_line(out, "probes") : 0;
 
 	for (size_t i = 0; i < process->probe_nr && !err; i++)
-		err = put_probe(out, process, &process->probe[i]);
+		err = put_diagnosed_probe(out, process, &process->probe[i]);
 	return err;
 }
 
@@ -293,7 +293,7 @@ int doctor_text(FILE *out, const struct diagnosis *diagnosis)
 		err = err ?: process->state ? put_identity(out, process) : 0;
 		err = err ?: put_unseen(out, process);
 		err = err ?: put_allocators(out, process);
-		err = err ?: put_probes(out, process);
+		err = err ?: put_diagnosed_probes(out, process);
 		err = err ?: put_files(out, process);
 	}
 	err = err ?: put_machine_verdict(out, &diagnosis->machine);

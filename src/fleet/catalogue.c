@@ -35,13 +35,13 @@ void catalogue__close(struct catalogue *catalogue)
 	free(catalogue);
 }
 
-static int say(const struct catalogue *catalogue, int err, struct reason *why)
+static int catalogue_report_errno(const struct catalogue *catalogue, int err, struct reason *why)
 {
 	return reason_set(why, err, "%s: %s", catalogue->path, strerror(-err));
 }
 
 /* Whether the path still names the file that is open. */
-static bool is_same_file(const struct catalogue *catalogue)
+static bool catalogue_is_same_file(const struct catalogue *catalogue)
 {
 	struct stat st;
 
@@ -49,7 +49,7 @@ static bool is_same_file(const struct catalogue *catalogue)
 	       st.st_ino == catalogue->inode;
 }
 
-static int open_file(struct catalogue *catalogue, struct reason *why)
+static int catalogue_open_file(struct catalogue *catalogue, struct reason *why)
 {
 	bool writes = catalogue->access == CATALOGUE_WRITE;
 	struct stat st;
@@ -57,7 +57,7 @@ static int open_file(struct catalogue *catalogue, struct reason *why)
 	catalogue->fd = open(catalogue->path, (writes ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC |
 			     O_NONBLOCK | O_NOCTTY, 0600);
 	if (catalogue->fd < 0 || fstat(catalogue->fd, &st))
-		return say(catalogue, -errno, why);
+		return catalogue_report_errno(catalogue, -errno, why);
 	if (!S_ISREG(st.st_mode))
 		return reason_set(why, -EBADMSG, "%s: not a regular file", catalogue->path);
 	/* An empty file is a catalogue that is being made, or one whose first indexing was killed. */
@@ -85,10 +85,10 @@ static int lock_file(const struct catalogue *catalogue, const struct waiting *wa
 			if (waiting->waits)
 				waiting->waits(waiting->what, catalogue->path);
 		} else if (errno != EINTR) {
-			return say(catalogue, -errno, why);
+			return catalogue_report_errno(catalogue, -errno, why);
 		}
 	}
-	if (!is_same_file(catalogue))
+	if (!catalogue_is_same_file(catalogue))
 		return reason_set(why, -ESTALE, "%s: it was replaced by another file", catalogue->path);
 	return 0;
 }
@@ -98,7 +98,7 @@ static const char settings[] = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_ch
 			       "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;";
 
 /* Puts "./" before a relative path: SQLite would take ":memory:" for no file, and "file:x" for a file called x. */
-static char *file_name(const char *path)
+static char *sqlite_file_name(const char *path)
 {
 	char *name;
 
@@ -111,14 +111,14 @@ static char *file_name(const char *path)
  */
 static int connect_db(struct catalogue *catalogue, struct reason *why)
 {
-	char *path = file_name(catalogue->path);
+	char *path = sqlite_file_name(catalogue->path);
 	int code = !path ? SQLITE_NOMEM :
 		   sqlite3_open_v2(path, &catalogue->db,
 				   SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
 
 	free(path);
 	if (!catalogue->db)
-		return say(catalogue, -ENOMEM, why);
+		return catalogue_report_errno(catalogue, -ENOMEM, why);
 	if (code != SQLITE_OK)
 		return sql_error(catalogue, why);
 	sqlite3_busy_timeout(catalogue->db, WAIT_MS);
@@ -131,7 +131,7 @@ int catalogue_connect(struct catalogue *catalogue, struct reason *why)
 	int err = connect_db(catalogue, why) ?: sql_run(catalogue, "PRAGMA query_only = ON; BEGIN", why) ?:
 		  catalogue_check_version(catalogue, why);
 
-	if (!err && !is_same_file(catalogue))
+	if (!err && !catalogue_is_same_file(catalogue))
 		err = reason_set(why, -ESTALE, "%s: it was replaced by another file", catalogue->path);
 	return err;
 }
@@ -156,7 +156,7 @@ static int make_if_empty(const struct catalogue *catalogue, struct reason *why)
 
 static int open_for(struct catalogue *catalogue, const struct waiting *waiting, struct reason *why)
 {
-	int err = open_file(catalogue, why);
+	int err = catalogue_open_file(catalogue, why);
 
 	if (err)
 		return err;
@@ -167,13 +167,13 @@ static int open_for(struct catalogue *catalogue, const struct waiting *waiting, 
 }
 
 /* Without this, SQLite counts every allocation under a lock, and reading threads wait for each other. */
-static void configure(void)
+static void configure_sqlite(void)
 {
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
-static int open_catalogue(const char *path, enum catalogue_access access, const struct waiting *waiting,
-			  struct catalogue **ret, struct reason *why)
+static int open_catalogue_path(const char *path, enum catalogue_access access, const struct waiting *waiting,
+			       struct catalogue **ret, struct reason *why)
 {
 	static pthread_once_t configured = PTHREAD_ONCE_INIT;
 	struct catalogue *catalogue = calloc(1, sizeof(*catalogue));
@@ -181,7 +181,7 @@ static int open_catalogue(const char *path, enum catalogue_access access, const 
 
 	if (!catalogue)
 		return reason_set(why, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
-	pthread_once(&configured, configure);
+	pthread_once(&configured, configure_sqlite);
 	catalogue->fd = -1;
 	catalogue->access = access;
 	catalogue->path = strdup(path);
@@ -197,7 +197,7 @@ static int open_catalogue(const char *path, enum catalogue_access access, const 
 int catalogue__open(const char *path, enum catalogue_access access, struct catalogue **ret,
 		    struct reason *why)
 {
-	return open_catalogue(path, access, &(struct waiting){}, ret, why);
+	return open_catalogue_path(path, access, &(struct waiting){}, ret, why);
 }
 
 int catalogue__open_telling(const char *path, void (*waits)(void *what, const char *path), void *what,
@@ -205,5 +205,5 @@ int catalogue__open_telling(const char *path, void (*waits)(void *what, const ch
 {
 	const struct waiting waiting = { waits, what };
 
-	return open_catalogue(path, CATALOGUE_WRITE, &waiting, ret, why);
+	return open_catalogue_path(path, CATALOGUE_WRITE, &waiting, ret, why);
 }

@@ -36,7 +36,7 @@ struct gathering {
 	size_t loss_nr, loss_alloc;
 };
 
-static int add_text(struct gathering *g, sqlite3_stmt *row, int column, uint32_t *ret)
+static int gather_text(struct gathering *g, sqlite3_stmt *row, int column, uint32_t *ret)
 {
 	const char *text = sql_text(row, column);
 
@@ -44,8 +44,8 @@ static int add_text(struct gathering *g, sqlite3_stmt *row, int column, uint32_t
 }
 
 /* Calls add() for each row of the select. */
-static int for_each(struct gathering *g, const char *sql, int (*add)(struct gathering *g, sqlite3_stmt *row),
-		    struct reason *why)
+static int gather_each_row(struct gathering *g, const char *sql, int (*add)(struct gathering *g, sqlite3_stmt *row),
+			   struct reason *why)
 {
 	sqlite3_stmt *statement;
 	int more, err = sql_prepare(g->catalogue, sql, &statement, why);
@@ -74,7 +74,7 @@ static const char select_snapshots[] =
 
 enum { FIRST_TEXT = 17 };
 
-static int add_snapshot(struct gathering *g, sqlite3_stmt *row)
+static int gather_snapshot(struct gathering *g, sqlite3_stmt *row)
 {
 	struct raw raw = {
 		.number = sqlite3_column_int64(row, 0),
@@ -100,51 +100,51 @@ static int add_snapshot(struct gathering *g, sqlite3_stmt *row)
 	int err = 0;
 
 	for (int i = 0; i < TEXT_NR && !err; i++)
-		err = add_text(g, row, FIRST_TEXT + i, &raw.text[i]);
+		err = gather_text(g, row, FIRST_TEXT + i, &raw.text[i]);
 	return err ?: array_push(g, raw, raw);
 }
 
 /* ---- labels and losses: ordered by snapshot number, as the snapshots are ------------------------- */
 
-static int compare_number(const void *number, const void *raw)
+static int compare_raw_number(const void *number, const void *raw)
 {
 	int64_t left = *(const int64_t *)number, right = ((const struct raw *)raw)->number;
 
 	return (left > right) - (left < right);
 }
 
-static struct fleet_snapshot *find(struct gathering *g, sqlite3_stmt *row)
+static struct fleet_snapshot *find_raw_snapshot(struct gathering *g, sqlite3_stmt *row)
 {
 	int64_t number = sqlite3_column_int64(row, 0);
 	struct raw *raw = g->raw_nr ? bsearch(&number, g->raw, g->raw_nr, sizeof(*g->raw),
-					      compare_number) : NULL;
+					      compare_raw_number) : NULL;
 
 	return raw ? &raw->snapshot : NULL;
 }
 
-static int add_label(struct gathering *g, sqlite3_stmt *row)
+static int gather_label(struct gathering *g, sqlite3_stmt *row)
 {
-	struct fleet_snapshot *snapshot = find(g, row);
+	struct fleet_snapshot *snapshot = find_raw_snapshot(g, row);
 	struct raw_pair pair;
 	int err;
 
 	if (!snapshot)
 		return -EBADMSG;
-	err = add_text(g, row, 1, &pair.name) ?: add_text(g, row, 2, &pair.value);
+	err = gather_text(g, row, 1, &pair.name) ?: gather_text(g, row, 2, &pair.value);
 	if (!err && !snapshot->label_nr++)
 		snapshot->label = g->label_nr;
 	return err ?: array_push(g, label, pair);
 }
 
-static int add_loss(struct gathering *g, sqlite3_stmt *row)
+static int gather_loss(struct gathering *g, sqlite3_stmt *row)
 {
-	struct fleet_snapshot *snapshot = find(g, row);
+	struct fleet_snapshot *snapshot = find_raw_snapshot(g, row);
 	struct raw_loss loss = { .value = sqlite3_column_int64(row, 2) };
 	int err;
 
 	if (!snapshot)
 		return -EBADMSG;
-	err = add_text(g, row, 1, &loss.name);
+	err = gather_text(g, row, 1, &loss.name);
 	if (!err && !snapshot->loss_nr++)
 		snapshot->loss = g->loss_nr;
 	return err ?: array_push(g, loss, loss);
@@ -161,7 +161,7 @@ static void set_texts(const struct gathering *g, const struct raw *raw, struct f
 	to->path = strpool_get(&g->pool, raw->text[PATH]);
 }
 
-static int set_all(const struct gathering *g, struct fleet_facts *facts)
+static int copy_facts(const struct gathering *g, struct fleet_facts *facts)
 {
 	facts->snapshot = calloc(g->raw_nr ?: 1, sizeof(*facts->snapshot));
 	facts->label = calloc(g->label_nr ?: 1, sizeof(*facts->label));
@@ -224,7 +224,7 @@ static int by_recording(const void *left, const void *right)
 }
 
 /* Numbers hosts in the order of their names, and the processes of a host one after another. */
-static void number_all(struct fleet_facts *facts)
+static void number_snapshots(struct fleet_facts *facts)
 {
 	struct fleet_snapshot *snapshot = facts->snapshot;
 	size_t nr = facts->snapshot_nr;
@@ -251,7 +251,7 @@ static void set_clocks(struct fleet_snapshot *first, const struct fleet_snapshot
 		at->clock_ns = is_monotonic ? at->monotonic_ns : at->time_ns;
 }
 
-static void order_all(struct fleet_facts *facts)
+static void order_snapshots(struct fleet_facts *facts)
 {
 	struct fleet_snapshot *first = facts->snapshot, *end = first + facts->snapshot_nr;
 
@@ -280,19 +280,19 @@ static int count_origins(struct gathering *g, struct fleet_facts *facts, struct 
 	return err;
 }
 
-static int gather(struct gathering *g, struct fleet_facts *facts, struct reason *why)
+static int gather_facts(struct gathering *g, struct fleet_facts *facts, struct reason *why)
 {
-	int err = for_each(g, select_snapshots, add_snapshot, why) ?:
-		  for_each(g, "SELECT snapshot, name, value FROM label ORDER BY 1, 2", add_label, why) ?:
-		  for_each(g, "SELECT snapshot, name, value FROM loss ORDER BY 1, 2", add_loss, why) ?:
+	int err = gather_each_row(g, select_snapshots, gather_snapshot, why) ?:
+		  gather_each_row(g, "SELECT snapshot, name, value FROM label ORDER BY 1, 2", gather_label, why) ?:
+		  gather_each_row(g, "SELECT snapshot, name, value FROM loss ORDER BY 1, 2", gather_loss, why) ?:
 		  count_origins(g, facts, why);
 
-	if (!err && set_all(g, facts))
+	if (!err && copy_facts(g, facts))
 		err = reason_set(why, -ENOMEM, "%s: %s", g->catalogue->path, strerror(ENOMEM));
 	if (err)
 		return err;
-	number_all(facts);
-	order_all(facts);
+	number_snapshots(facts);
+	order_snapshots(facts);
 	if (fleet_endings_find(facts))
 		return reason_set(why, -ENOMEM, "%s: %s", g->catalogue->path, strerror(ENOMEM));
 	facts->memory = g->pool.bytes;
@@ -304,7 +304,7 @@ int catalogue__facts(struct catalogue *catalogue, struct fleet_facts *ret, struc
 {
 	struct gathering g = { .catalogue = catalogue };
 	struct fleet_facts facts = {};
-	int err = gather(&g, &facts, why);
+	int err = gather_facts(&g, &facts, why);
 
 	if (err)
 		fleet_facts_release(&facts);

@@ -47,8 +47,8 @@ void rows_reader__free(struct rows_reader *reader)
 	free(reader);
 }
 
-static int decode(struct rows_reader *reader, uint32_t origin_nr, struct fleet_rows *rows,
-		  struct reason *why)
+static int decode_rows_blob(struct rows_reader *reader, uint32_t origin_nr, struct fleet_rows *rows,
+			    struct reason *why)
 {
 	const void *bytes = sqlite3_column_blob(reader->select, 0);
 	struct reason line;
@@ -65,7 +65,7 @@ int rows_reader__read(struct rows_reader *reader, int64_t snapshot_id, uint32_t 
 	sqlite3_bind_int64(reader->select, 1, snapshot_id);
 	err = sql_step(&reader->catalogue, reader->select, why);
 	if (err > 0)
-		err = decode(reader, origin_nr, rows, why);
+		err = decode_rows_blob(reader, origin_nr, rows, why);
 	else if (!err)
 		err = catalogue_damaged(&reader->catalogue, why, "a snapshot without rows");
 	sqlite3_reset(reader->select);

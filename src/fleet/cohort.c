@@ -29,7 +29,7 @@ static void drop_parts(struct cohort *cohort, const struct fleet_snapshot *whole
 }
 
 /* Snapshots come ordered by process: if the cohort has one of this process, it is the last one. */
-static int add(struct cohort *cohort, const struct fleet_snapshot *snapshot, enum cohort_times times)
+static int cohort_add_snapshot(struct cohort *cohort, const struct fleet_snapshot *snapshot, enum cohort_times times)
 {
 	const struct fleet_snapshot **last =
 		cohort->snapshot_nr ? &cohort->snapshot[cohort->snapshot_nr - 1] : NULL;
@@ -73,7 +73,7 @@ int cohort_choose(const struct fleet_facts *facts, const struct fleet_selection 
 		const struct fleet_snapshot *snapshot = &facts->snapshot[i];
 
 		if (all_match(selection, selection_nr, facts, snapshot))
-			err = add(&cohort, snapshot, times);
+			err = cohort_add_snapshot(&cohort, snapshot, times);
 	}
 	if (!err)
 		err = count_hosts(&cohort, facts->host_nr);

@@ -53,7 +53,7 @@ static const char *put_together(struct making *m, const char *fmt, ...)
 	return name;
 }
 
-static const char *strip(const struct dictionary_options *options, const char *path)
+static const char *strip_path_prefix(const struct dictionary_options *options, const char *path)
 {
 	for (size_t i = 0; i < options->strip_prefix_nr; i++) {
 		size_t len = strlen(options->strip_prefix[i]);
@@ -75,14 +75,14 @@ static bool is_nameless(const struct frame_text *frame)
 	return !frame->lineno && !*frame->function && *frame->object;
 }
 
-static bool drifts(const struct making *m, const struct frame_text *frame)
+static bool is_key_by_distance(const struct making *m, const struct frame_text *frame)
 {
 	return m->options->line_drift && *frame->function && frame->first_line &&
 	       frame->lineno >= frame->first_line;
 }
 
 /* Distance 0 is no line number to the engine. The object is left out: it would tell builds apart. */
-static int drift(struct making *m, struct frame_text *frame)
+static int make_distance_key(struct making *m, struct frame_text *frame)
 {
 	frame->filename = put_together(m, "%s:%s", frame->filename, frame->function);
 	frame->lineno -= frame->first_line;
@@ -105,10 +105,10 @@ static int name_build(struct making *m, struct frame_text *frame)
 }
 
 /* Drops what differs from build to build, unless the frame has nothing else. */
-static void normalise(struct making *m, struct frame_text *frame)
+static void drop_build_details(struct making *m, struct frame_text *frame)
 {
-	frame->filename = strip(m->options, frame->filename);
-	frame->object = strip(m->options, frame->object);
+	frame->filename = strip_path_prefix(m->options, frame->filename);
+	frame->object = strip_path_prefix(m->options, frame->object);
 	if (is_nameless(frame))
 		return;
 	frame->offset = 0;
@@ -139,8 +139,8 @@ static int build_key(struct making *m, const struct frame_text *text, uint32_t *
 
 	if (is_nameless(&key) && *key.build_id)
 		err = name_build(m, &key);
-	else if (drifts(m, &key))
-		err = drift(m, &key);
+	else if (is_key_by_distance(m, &key))
+		err = make_distance_key(m, &key);
 	else
 		return 0;
 	return err ?: build_frame(m, &key, ret_id);
@@ -166,7 +166,7 @@ static bool is_u32(int64_t number)
 	return number >= 0 && number <= UINT32_MAX;
 }
 
-static int add_frame(struct making *m, sqlite3_stmt *row)
+static int dictionary_add_frame(struct making *m, sqlite3_stmt *row)
 {
 	struct known_row known = { .hash.id = sqlite3_column_int64(row, 0) };
 	struct frame_text frame = {
@@ -184,7 +184,7 @@ static int add_frame(struct making *m, sqlite3_stmt *row)
 	if (known.hash.id <= 0 || !is_u32(sqlite3_column_int64(row, 2)) ||
 	    !is_u32(sqlite3_column_int64(row, 4)) || !is_u32(sqlite3_column_int64(row, 8)))
 		return -EINVAL;
-	normalise(m, &frame);
+	drop_build_details(m, &frame);
 	err = build_frame(m, &frame, &known.number);
 	return err ?: add_key(m, &frame, known.number) ?: known_add(&m->frames, &known);
 }
@@ -192,7 +192,7 @@ static int add_frame(struct making *m, sqlite3_stmt *row)
 /* ---- tracebacks ------------------------------------------------------------------------------------- */
 
 /* Tracebacks with the same names become one. */
-static int add_traceback(struct making *m, sqlite3_stmt *row)
+static int dictionary_add_traceback(struct making *m, sqlite3_stmt *row)
 {
 	struct known_row traceback = { .hash.id = sqlite3_column_int64(row, 0) };
 	const char *bytes = sqlite3_column_blob(row, 1);
@@ -217,7 +217,7 @@ static int add_traceback(struct making *m, sqlite3_stmt *row)
 
 /* ---- origins and domains ---------------------------------------------------------------------------- */
 
-static int add_origin(struct making *m, sqlite3_stmt *row)
+static int dictionary_add_origin(struct making *m, sqlite3_stmt *row)
 {
 	const struct known_row *traceback = known_find(&m->tracebacks, sqlite3_column_int64(row, 1), 0);
 	struct snap_trace trace = { .domain = sqlite3_column_int64(row, 2) };
@@ -229,14 +229,14 @@ static int add_origin(struct making *m, sqlite3_stmt *row)
 	return array_push(m, trace, trace);
 }
 
-static int add_domain(struct making *m, sqlite3_stmt *row)
+static int dictionary_add_domain(struct making *m, sqlite3_stmt *row)
 {
 	if (!is_u32(sqlite3_column_int64(row, 0)))
 		return -EINVAL;
 	return snapshot_builder__domain_name(m->builder, sqlite3_column_int64(row, 0), sql_text(row, 1));
 }
 
-static int add_traces(struct making *m)
+static int dictionary_add_traces(struct making *m)
 {
 	uint64_t first;
 
@@ -253,13 +253,13 @@ static const struct {
 	int (*add)(struct making *m, sqlite3_stmt *row);
 } tables[] = {
 	{ "SELECT frame_id, filename, lineno, function, first_line, object, build_id, offset, flags"
-	  " FROM frame", add_frame },
-	{ "SELECT traceback_id, frames FROM traceback", add_traceback },
-	{ "SELECT number, traceback_id, domain FROM origin ORDER BY number", add_origin },
-	{ "SELECT number, name FROM domain ORDER BY number", add_domain },
+	  " FROM frame", dictionary_add_frame },
+	{ "SELECT traceback_id, frames FROM traceback", dictionary_add_traceback },
+	{ "SELECT number, traceback_id, domain FROM origin ORDER BY number", dictionary_add_origin },
+	{ "SELECT number, name FROM domain ORDER BY number", dictionary_add_domain },
 };
 
-static int say(const struct making *m, int err, struct reason *why)
+static int dictionary_report_error(const struct making *m, int err, struct reason *why)
 {
 	if (err == -EINVAL)
 		return catalogue_damaged(m->catalogue, why, "a frame, traceback, origin or domain");
@@ -276,10 +276,10 @@ static int read_table(struct making *m, size_t at, struct reason *why)
 	while ((more = sql_step(m->catalogue, row, why)) > 0 && !err)
 		err = tables[at].add(m, row);
 	sqlite3_finalize(row);
-	return more < 0 ? more : err ? say(m, err, why) : 0;
+	return more < 0 ? more : err ? dictionary_report_error(m, err, why) : 0;
 }
 
-static int make(struct making *m, struct dictionary *ret, struct reason *why)
+static int dictionary_build(struct making *m, struct dictionary *ret, struct reason *why)
 {
 	/* If a function's first line differs between builds, its lines are different frames with keys of their own. */
 	bool has_first_lines = m->options->line_drift && has_keys_of_its_own(m);
@@ -287,18 +287,18 @@ static int make(struct making *m, struct dictionary *ret, struct reason *why)
 
 	m->builder = snapshot_builder__new(SNAP_WITH_DOMAIN | (has_first_lines ? SNAP_WITH_FIRST_LINE : 0));
 	if (!m->builder)
-		return say(m, -ENOMEM, why);
+		return dictionary_report_error(m, -ENOMEM, why);
 	for (size_t i = 0; i < ARRAY_SIZE(tables) && !err; i++)
 		err = read_table(m, i, why);
 	if (err)
 		return err;
-	err = add_traces(m);
+	err = dictionary_add_traces(m);
 	if (!err) {
 		err = snapshot_builder__finish(m->builder, &ret->snapshot);
 		m->builder = NULL;
 	}
 	if (err)
-		return say(m, err, why);
+		return dictionary_report_error(m, err, why);
 	ret->key_frame = m->key;
 	m->key = NULL;
 	return 0;
@@ -309,7 +309,7 @@ int dictionary_read(struct catalogue *catalogue, const struct dictionary_options
 {
 	static const struct dictionary_options none;
 	struct making m = { .catalogue = catalogue, .options = options ?: &none };
-	int err = make(&m, ret, why);
+	int err = dictionary_build(&m, ret, why);
 
 	snapshot_builder__free(m.builder);
 	known_release(&m.frames);

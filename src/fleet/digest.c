@@ -101,7 +101,7 @@ static bool same_domain(uint32_t id, const void *key, const void *digest)
 	return ((const struct digest *)digest)->domain[id] == *(const uint32_t *)key;
 }
 
-static int find_domain(struct digest *d, uint32_t number, uint32_t *ret)
+static int digest_find_domain(struct digest *d, uint32_t number, uint32_t *ret)
 {
 	uint64_t hash = hash_bytes(&number, sizeof(number), 0);
 	uint32_t id = idmap_find(&d->domain_ids, hash, same_domain, &number, d);
@@ -144,14 +144,14 @@ static int resize_slots(struct digest *d, size_t slot_nr)
 	return 0;
 }
 
-static int add_row(struct digest *d, uint32_t traceback, uint32_t domain, size_t *ret)
+static int digest_add_row(struct digest *d, uint32_t traceback, uint32_t domain, size_t *ret)
 {
 	struct digest_row row = { .traceback = traceback };
 	int err = d->row_nr * 2 >= d->slot_nr ? resize_slots(d, d->slot_nr * 2) : 0;
 
 	if (d->row_nr >= UINT32_MAX)
 		err = -ENOMEM;
-	err = err ?: find_domain(d, domain, &row.domain) ?: array_push(d, row, row);
+	err = err ?: digest_find_domain(d, domain, &row.domain) ?: array_push(d, row, row);
 	if (!err && d->is_sampled)
 		err = array_reserve(&d->sums, &d->sums_alloc, d->row_nr);
 	if (err)
@@ -163,27 +163,27 @@ static int add_row(struct digest *d, uint32_t traceback, uint32_t domain, size_t
 	return 0;
 }
 
-static int find_row(struct digest *d, uint64_t at, size_t *ret)
+static int digest_find_row(struct digest *d, uint64_t at, size_t *ret)
 {
 	uint32_t traceback = d->tables->trace_traceback[at];
 	uint32_t domain = d->tables->trace_domain ? d->tables->trace_domain[at] : 0;
 	uint32_t *slot = find_slot(d, traceback, domain);
 
 	if (!*slot)
-		return add_row(d, traceback, domain, ret);
+		return digest_add_row(d, traceback, domain, ret);
 	*ret = *slot - 1;
 	return 0;
 }
 
 /* The check of the total's size covers the rows: no row is larger than the total. */
-static int add_traces(struct digest *d, struct sums *total, struct reason *why)
+static int digest_add_traces(struct digest *d, struct sums *total, struct reason *why)
 {
 	const struct snapshot_tables *t = d->tables;
 	size_t row;
 	int err = 0;
 
 	for (uint64_t i = 0; i < t->trace_nr; i++) {
-		err = find_row(d, i, &row);
+		err = digest_find_row(d, i, &row);
 		if (err)
 			return err;
 		if (__builtin_add_overflow(d->total.size, t->trace_size[i], &d->total.size))
@@ -219,7 +219,7 @@ int digest_make(struct digest *d, const struct snapshot *snapshot, struct reason
 	d->snapshot = snapshot;
 	d->tables = snapshot__tables(snapshot);
 	d->is_sampled = d->tables->trace_weight;
-	err = forget_rows(d) ?: add_traces(d, &total, why);
+	err = forget_rows(d) ?: digest_add_traces(d, &total, why);
 	if (!err && d->is_sampled)
 		err = estimate_cost(&d->total, &total, why);
 	err = err ?: add_traceback_ids(d);

@@ -27,7 +27,7 @@ struct boot {
 	bool has_twin;
 };
 
-static int compare(int64_t left, int64_t right)
+static int compare_integers(int64_t left, int64_t right)
 {
 	return (left > right) - (left < right);
 }
@@ -39,14 +39,14 @@ static int by_boot(const void *left, const void *right)
 	const struct fleet_snapshot *a = *(struct fleet_snapshot *const *)left;
 	const struct fleet_snapshot *b = *(struct fleet_snapshot *const *)right;
 
-	return compare(a->host_nr, b->host_nr) ?: strcmp(a->boot_id, b->boot_id);
+	return compare_integers(a->host_nr, b->host_nr) ?: strcmp(a->boot_id, b->boot_id);
 }
 
 static int by_first(const void *left, const void *right)
 {
 	const struct boot *a = *(struct boot *const *)left, *b = *(struct boot *const *)right;
 
-	return compare(a->host_nr, b->host_nr) ?: compare(a->first_ns, b->first_ns);
+	return compare_integers(a->host_nr, b->host_nr) ?: compare_integers(a->first_ns, b->first_ns);
 }
 
 static void boot_add(struct boot *boot, const struct fleet_snapshot *snapshot)
@@ -81,7 +81,7 @@ static size_t find_boots(struct endings *endings, struct fleet_snapshot *const *
  * Takes the boots ordered by their first snapshots. Boots that overlap are of two machines with one name, or a clock
  * was set.
  */
-static void judge_boots(struct boot *const *order, size_t nr)
+static void decide_boot_ends(struct boot *const *order, size_t nr)
 {
 	struct boot *longest = NULL, *latest = NULL;
 
@@ -116,7 +116,7 @@ static int find_all_boots(struct endings *endings)
 		for (size_t i = 0; i < nr; i++)
 			by_time[i] = &endings->boot[i];
 		qsort(by_time, nr, sizeof(*by_time), by_first);
-		judge_boots(by_time, nr);
+		decide_boot_ends(by_time, nr);
 	}
 	free(order);
 	free(by_time);
@@ -135,8 +135,8 @@ static const struct boot *boot_of(const struct endings *endings, const struct fl
 /* A process's programs, one after another, are one task. */
 static int compare_tasks(const struct fleet_snapshot *a, const struct fleet_snapshot *b)
 {
-	return compare(a->host_nr, b->host_nr) ?: compare(a->pid, b->pid) ?:
-	       compare(a->start_ticks, b->start_ticks) ?: strcmp(a->boot_id, b->boot_id);
+	return compare_integers(a->host_nr, b->host_nr) ?: compare_integers(a->pid, b->pid) ?:
+	       compare_integers(a->start_ticks, b->start_ticks) ?: strcmp(a->boot_id, b->boot_id);
 }
 
 static int by_task(const void *left, const void *right)
@@ -144,7 +144,7 @@ static int by_task(const void *left, const void *right)
 	const struct fleet_snapshot *a = *(const struct fleet_snapshot *const *)left;
 	const struct fleet_snapshot *b = *(const struct fleet_snapshot *const *)right;
 
-	return compare_tasks(a, b) ?: compare(a->exec_count, b->exec_count);
+	return compare_tasks(a, b) ?: compare_integers(a->exec_count, b->exec_count);
 }
 
 static void find_last(struct endings *endings)
@@ -177,7 +177,7 @@ static const char *ending_of(const struct endings *endings, size_t at)
 }
 
 /* Copies the ending of each process from its last snapshot to all its snapshots. */
-static void spread(const struct endings *endings)
+static void copy_endings(const struct endings *endings)
 {
 	struct fleet_facts *facts = endings->facts;
 
@@ -195,7 +195,7 @@ static void find_endings(struct endings *endings)
 	find_last(endings);
 	for (size_t i = 0; i < endings->facts->process_nr; i++)
 		endings->last[endings->task[i]->process]->ending = ending_of(endings, i);
-	spread(endings);
+	copy_endings(endings);
 }
 
 int fleet_endings_find(struct fleet_facts *facts)

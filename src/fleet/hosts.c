@@ -30,8 +30,8 @@ struct host_fold {
 	struct host_lane lane[WALK_LANES];
 };
 
-static int add_snapshot(void *what, unsigned int number, const struct fleet_snapshot *snapshot,
-			const struct fleet_rows *rows, struct reason *why)
+static int host_fold_add_snapshot(void *what, unsigned int number, const struct fleet_snapshot *snapshot,
+				  const struct fleet_rows *rows, struct reason *why)
 {
 	struct host_fold *fold = what;
 	struct host_lane *lane = &fold->lane[number];
@@ -78,7 +78,7 @@ static int choose_latest(const struct cohort *all, struct cohort *ret)
 	return err;
 }
 
-static int walk_hosts(struct host_fold *fold, struct reason *why)
+static int walk_latest_snapshots(struct host_fold *fold, struct reason *why)
 {
 	const struct fleet_question *question = fold->question;
 	struct cohort latest;
@@ -87,7 +87,7 @@ static int walk_hosts(struct host_fold *fold, struct reason *why)
 		.cohort = &latest,
 		.origin_nr = question->facts->origin_nr,
 		.unit = WALK_BY_HOST,
-		.visit = add_snapshot,
+		.visit = host_fold_add_snapshot,
 		.unit_end = end_host,
 		.what = fold,
 	};
@@ -173,8 +173,8 @@ static int collect_lane(struct holders *holders, struct host_row *row, struct ho
 	return err;
 }
 
-static int collect(struct holders *holders, struct host_row *row, struct host_fold *fold,
-		   struct reason *why)
+static int collect_holders(struct holders *holders, struct host_row *row, struct host_fold *fold,
+			   struct reason *why)
 {
 	const char **name = fleet_host_names(fold->question->facts);
 	int err = name ? 0 : -ENOMEM;
@@ -193,7 +193,7 @@ static int collect(struct holders *holders, struct host_row *row, struct host_fo
 #define FLOOR_SHARE 100.0
 
 /* The floor is for hosts that are nearly equal: a difference that matters to no user would be many times the MAD. */
-static double yardstick(const struct host_row *row)
+static double outlier_unit(const struct host_row *row)
 {
 	double floor = row->median / FLOOR_SHARE;
 
@@ -202,7 +202,7 @@ static double yardstick(const struct host_row *row)
 
 static void find_outliers(struct host_row *row, const struct ranked *ranked)
 {
-	double unit = yardstick(row);
+	double unit = outlier_unit(row);
 	size_t at = ranked->nr;
 
 	row->score = (row->max - row->median) * DEVIATION_MAD / unit;
@@ -258,7 +258,7 @@ static void finish_rows(struct host_rows *rows, const struct holders *holders,
 	qsort_r(rows->row, rows->row_nr, sizeof(*rows->row), by_distance, (void *)question->groups);
 }
 
-static int make_rows(struct host_fold *fold, struct host_rows *rows, struct reason *why)
+static int make_host_rows(struct host_fold *fold, struct host_rows *rows, struct reason *why)
 {
 	size_t group_nr = fold->question->groups->key_nr;
 	struct holders holders = {};
@@ -268,7 +268,7 @@ static int make_rows(struct host_fold *fold, struct host_rows *rows, struct reas
 	if (!rows->row)
 		err = -ENOMEM;
 	if (!err)
-		err = collect(&holders, rows->row, fold, why);
+		err = collect_holders(&holders, rows->row, fold, why);
 	if (!err)
 		finish_rows(rows, &holders, fold->question);
 	holders_release(&holders);
@@ -279,10 +279,10 @@ int fleet_hosts(const struct fleet_question *question, struct host_rows *ret, st
 {
 	struct host_fold fold = { .question = question };
 	struct host_rows rows = {};
-	int err = walk_hosts(&fold, why);
+	int err = walk_latest_snapshots(&fold, why);
 
 	if (!err)
-		err = make_rows(&fold, &rows, why);
+		err = make_host_rows(&fold, &rows, why);
 	host_fold_release(&fold);
 	if (err)
 		host_rows_release(&rows);

@@ -23,14 +23,14 @@ struct indexing {
 	size_t uncommitted_bytes;
 };
 
-static void tell(struct indexing *x, enum index_problem problem, const char *path, const char *line)
+static void report_problem(struct indexing *x, enum index_problem problem, const char *path, const char *line)
 {
 	x->sum.problems[problem]++;
 	if (x->events && x->events->problem)
 		x->events->problem(x->events->what, problem, path, line);
 }
 
-static void tell_progress(struct indexing *x, size_t at)
+static void report_progress(struct indexing *x, size_t at)
 {
 	if (x->events && x->events->progress && (at % PROGRESS_FILES == 0 || at == x->files.file_nr))
 		x->events->progress(x->events->what, at, x->files.file_nr);
@@ -48,7 +48,7 @@ static int index_new(struct indexing *x, size_t at, struct reason *why)
 	if (err)
 		return err;
 	if (found->problem) {
-		tell(x, found->problem, path, found->why.text);
+		report_problem(x, found->problem, path, found->why.text);
 		x->sum.known += x->files.file[at].was_duplicate;
 	} else if (found->is_moved) {
 		x->sum.moved++;
@@ -66,7 +66,7 @@ static int index_new(struct indexing *x, size_t at, struct reason *why)
 	return index_writer__commit(x->writer, why);
 }
 
-static int tell_again(struct indexing *x, size_t at, struct reason *why)
+static int report_known_problem(struct indexing *x, size_t at, struct reason *why)
 {
 	const char *path = file_path(&x->files, at);
 	enum index_problem problem = INDEX_DAMAGED;
@@ -76,18 +76,18 @@ static int tell_again(struct indexing *x, size_t at, struct reason *why)
 	if (!*line.text) /* the catalogue has a bad file without a line, which we never write */
 		reason_set(&line, 0, "%s: damaged", path);
 	if (!err)
-		tell(x, problem, path, line.text);
+		report_problem(x, problem, path, line.text);
 	x->sum.known++;
 	return err;
 }
 
-static void tell_closed(struct indexing *x, size_t at)
+static void report_out_of_reach(struct indexing *x, size_t at)
 {
 	const char *path = file_path(&x->files, at);
 	struct reason line;
 
 	reason_set(&line, 0, "%.400s: %s", path, strerror(x->files.file[at].size));
-	tell(x, INDEX_UNREADABLE, path, line.text);
+	report_problem(x, INDEX_UNREADABLE, path, line.text);
 }
 
 static int index_file(struct indexing *x, size_t at, struct reason *why)
@@ -96,28 +96,28 @@ static int index_file(struct indexing *x, size_t at, struct reason *why)
 	case FILE_NEW:
 		return index_new(x, at, why);
 	case FILE_BAD:
-		return tell_again(x, at, why);
+		return report_known_problem(x, at, why);
 	case FILE_KNOWN:
 		x->sum.known++;
 		return 0;
 	case FILE_OUT_OF_REACH:
-		tell_closed(x, at);
+		report_out_of_reach(x, at);
 		return 0;
 	}
 	return 0;
 }
 
-static int index_all(struct indexing *x, struct reason *why)
+static int index_all_files(struct indexing *x, struct reason *why)
 {
 	int err = index_writer__new(x->catalogue, &x->library, &x->writer, why) ?:
 		  index_threads__new(&x->files, &x->library, &x->threads, why);
 
 	for (size_t i = 0; i < x->files.file_nr && !err; i++) {
-		tell_progress(x, i);
+		report_progress(x, i);
 		err = index_file(x, i, why);
 	}
 	if (!err) {
-		tell_progress(x, x->files.file_nr);
+		report_progress(x, x->files.file_nr);
 		err = index_writer__commit(x->writer, why);
 	}
 	index_threads__free(x->threads);
@@ -132,7 +132,7 @@ static int list_and_index(struct indexing *x, const char *const *dir, size_t dir
 
 	if (err)
 		return err;
-	err = library_load(&x->library, x->catalogue, why) ?: index_all(x, why);
+	err = library_load(&x->library, x->catalogue, why) ?: index_all_files(x, why);
 	library_release(&x->library);
 	x->sum.others = x->files.others;
 	x->sum.links = x->files.links;

@@ -13,13 +13,13 @@
 
 #define LABEL_PREFIX "label."
 
-static const char *text_of(const struct snapshot *snapshot, const char *key)
+static const char *metadata_text(const struct snapshot *snapshot, const char *key)
 {
 	return snapshot__metadata(snapshot, key) ?: "";
 }
 
 /* Returns 0 if the snapshot does not have the number. */
-static int64_t number_of(const struct snapshot *snapshot, const char *key)
+static int64_t metadata_number(const struct snapshot *snapshot, const char *key)
 {
 	uint64_t number = snapshot__metadata_u64(snapshot, key, 0);
 
@@ -54,7 +54,7 @@ int found_text(struct found *found, const char *text, size_t *ret)
 /* ---- which snapshot it is --------------------------------------------------------------------------------- */
 
 /* Parses "2026-11-21T03:15:00.123Z"; returns -1 for any other text. */
-static int64_t parse_time(const char *text)
+static int64_t parse_wall_time(const char *text)
 {
 	struct tm utc = {};
 	const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &utc);
@@ -70,13 +70,13 @@ static int64_t parse_time(const char *text)
 	return timegm(&utc) * 1000000000 + ns;
 }
 
-static int64_t time_of(const struct snapshot *snapshot)
+static int64_t snapshot_wall_ns(const struct snapshot *snapshot)
 {
 	uint64_t wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0);
 
 	if (wall_ns && wall_ns <= INT64_MAX)
 		return wall_ns;
-	return parse_time(text_of(snapshot, "wall_time"));
+	return parse_wall_time(metadata_text(snapshot, "wall_time"));
 }
 
 static int not_ours(struct found *found, const char *path, const char *missing)
@@ -103,7 +103,7 @@ static int add_identity(struct identity *identity, const char *text)
 	return 0;
 }
 
-static int make_ids(struct found *found, const struct snapshot *snapshot, struct identity *identity)
+static int make_snapshot_ids(struct found *found, const struct snapshot *snapshot, struct identity *identity)
 {
 	static const char *const process[] = {
 		"host", "boot_id", "pid", "start_time_ticks", "exec_count",
@@ -112,12 +112,12 @@ static int make_ids(struct found *found, const struct snapshot *snapshot, struct
 	int err = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(process) && !err; i++)
-		err = add_identity(identity, text_of(snapshot, process[i]));
+		err = add_identity(identity, metadata_text(snapshot, process[i]));
 	if (err)
 		return err;
 	found->process_id = hash_id_of(identity->bytes, identity->bytes_nr).id;
 	snprintf(time, sizeof(time), "%lld", (long long)found->time_ns);
-	err = add_identity(identity, time) ?: add_identity(identity, text_of(snapshot, "filters"));
+	err = add_identity(identity, time) ?: add_identity(identity, metadata_text(snapshot, "filters"));
 	if (!err)
 		found->snapshot = hash_id_of(identity->bytes, identity->bytes_nr);
 	return err;
@@ -129,19 +129,19 @@ static int find_ids(struct found *found, const struct snapshot *snapshot, const 
 	uint64_t pid = snapshot__metadata_u64(snapshot, "pid", 0);
 	int err;
 
-	found->time_ns = time_of(snapshot);
-	if (!*text_of(snapshot, "host"))
+	found->time_ns = snapshot_wall_ns(snapshot);
+	if (!*metadata_text(snapshot, "host"))
 		return not_ours(found, path, "of which host it is");
 	if (!pid || pid > INT64_MAX)
 		return not_ours(found, path, "of which process it is");
 	if (found->time_ns < 0)
 		return not_ours(found, path, "when it was taken");
 	found->pid = pid;
-	found->monotonic_ns = number_of(snapshot, "monotonic_ns");
-	found->recording_ns = number_of(snapshot, "recording_start_monotonic_ns");
-	found->start_ticks = number_of(snapshot, "start_time_ticks");
-	found->exec_count = number_of(snapshot, "exec_count");
-	err = make_ids(found, snapshot, &identity);
+	found->monotonic_ns = metadata_number(snapshot, "monotonic_ns");
+	found->recording_ns = metadata_number(snapshot, "recording_start_monotonic_ns");
+	found->start_ticks = metadata_number(snapshot, "start_time_ticks");
+	found->exec_count = metadata_number(snapshot, "exec_count");
+	err = make_snapshot_ids(found, snapshot, &identity);
 	free(identity.bytes);
 	return err;
 }
@@ -152,7 +152,7 @@ static int find_ids(struct found *found, const struct snapshot *snapshot, const 
 static const char *exe_build_id(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *t = snapshot__tables(snapshot);
-	const char *exe = text_of(snapshot, "exe"), *said = text_of(snapshot, "exe_build_id");
+	const char *exe = metadata_text(snapshot, "exe"), *said = metadata_text(snapshot, "exe_build_id");
 
 	for (uint32_t i = 1; !*said && *exe && i < t->object_nr; i++)
 		if (!strcmp(snapshot__string(snapshot, t->object[i].path), exe))
@@ -160,20 +160,20 @@ static const char *exe_build_id(const struct snapshot *snapshot)
 	return said;
 }
 
-static int add_texts(struct found *found, const struct snapshot *snapshot)
+static int found_add_texts(struct found *found, const struct snapshot *snapshot)
 {
 	const char *const text[FLEET_TEXT_NR] = {
-		[FLEET_TEXT_host] = text_of(snapshot, "host"),
-		[FLEET_TEXT_comm] = text_of(snapshot, "comm"),
-		[FLEET_TEXT_exe] = text_of(snapshot, "exe"),
+		[FLEET_TEXT_host] = metadata_text(snapshot, "host"),
+		[FLEET_TEXT_comm] = metadata_text(snapshot, "comm"),
+		[FLEET_TEXT_exe] = metadata_text(snapshot, "exe"),
 		[FLEET_TEXT_exe_build_id] = exe_build_id(snapshot),
-		[FLEET_TEXT_cgroup] = text_of(snapshot, "cgroup"),
-		[FLEET_TEXT_container] = text_of(snapshot, "container_id"),
-		[FLEET_TEXT_boot_id] = text_of(snapshot, "boot_id"),
-		[FLEET_TEXT_kernel] = text_of(snapshot, "kernel"),
-		[FLEET_TEXT_version] = text_of(snapshot, "allocsnap_version"),
-		[FLEET_TEXT_trigger] = text_of(snapshot, "trigger"),
-		[FLEET_TEXT_ending] = text_of(snapshot, "end"),
+		[FLEET_TEXT_cgroup] = metadata_text(snapshot, "cgroup"),
+		[FLEET_TEXT_container] = metadata_text(snapshot, "container_id"),
+		[FLEET_TEXT_boot_id] = metadata_text(snapshot, "boot_id"),
+		[FLEET_TEXT_kernel] = metadata_text(snapshot, "kernel"),
+		[FLEET_TEXT_version] = metadata_text(snapshot, "allocsnap_version"),
+		[FLEET_TEXT_trigger] = metadata_text(snapshot, "trigger"),
+		[FLEET_TEXT_ending] = metadata_text(snapshot, "end"),
 	};
 	int err = 0;
 
@@ -182,7 +182,7 @@ static int add_texts(struct found *found, const struct snapshot *snapshot)
 	return err;
 }
 
-static int add_labels(struct found *found, const struct snapshot *snapshot)
+static int found_add_labels(struct found *found, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *t = snapshot__tables(snapshot);
 	int err = 0;
@@ -201,7 +201,7 @@ static int add_labels(struct found *found, const struct snapshot *snapshot)
 }
 
 /* Adds the losses that are not zero. */
-static int add_losses(struct found *found, const struct snapshot *snapshot)
+static int found_add_losses(struct found *found, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *t = snapshot__tables(snapshot);
 	int err = 0;
@@ -229,6 +229,6 @@ int found_facts(struct found *found, const struct snapshot *snapshot, const char
 
 	found->traceback_limit = limit <= UINT32_MAX ? limit : 0;
 	found->is_part = snapshot__metadata(snapshot, "filters");
-	return find_ids(found, snapshot, path) ?: add_texts(found, snapshot) ?:
-	       add_labels(found, snapshot) ?: add_losses(found, snapshot) ?: check_size(found);
+	return find_ids(found, snapshot, path) ?: found_add_texts(found, snapshot) ?:
+	       found_add_labels(found, snapshot) ?: found_add_losses(found, snapshot) ?: check_size(found);
 }

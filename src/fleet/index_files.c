@@ -52,7 +52,7 @@ static void cut_path(struct walking *w, size_t len)
 	w->path[len] = '\0';
 }
 
-static int add_file(struct walking *w, const struct indexed_file *like)
+static int add_indexed_file(struct walking *w, const struct indexed_file *like)
 {
 	struct indexed_files *files = w->files;
 	struct indexed_file file = *like;
@@ -71,12 +71,12 @@ static int add_closed(struct walking *w, int err)
 {
 	struct indexed_file file = { .state = FILE_OUT_OF_REACH, .size = -err };
 
-	return err == -ENOENT || err == -ENOTDIR || err == -ELOOP ? 0 : add_file(w, &file);
+	return err == -ENOENT || err == -ENOTDIR || err == -ELOOP ? 0 : add_indexed_file(w, &file);
 }
 
 static int read_directory(struct walking *w, int fd);
 
-static int enter(struct walking *w, int parent, const char *name)
+static int enter_directory(struct walking *w, int parent, const char *name)
 {
 	int fd;
 
@@ -87,26 +87,26 @@ static int enter(struct walking *w, int parent, const char *name)
 	return fd < 0 ? add_closed(w, -errno) : read_directory(w, fd);
 }
 
-static struct indexed_file file_of(const struct stat *st)
+static struct indexed_file make_indexed_file(const struct stat *st)
 {
 	return (struct indexed_file){ .size = st->st_size, .mtime_ns = file_mtime_ns(st), .inode = st->st_ino };
 }
 
-static int take(struct walking *w, int fd, const char *name, const struct stat *st)
+static int list_entry(struct walking *w, int fd, const char *name, const struct stat *st)
 {
-	const struct indexed_file file = file_of(st);
+	const struct indexed_file file = make_indexed_file(st);
 	size_t len = w->path_nr;
 	int err = push_name(w, name);
 
 	if (err)
 		return err;
-	err = S_ISDIR(st->st_mode) ? enter(w, fd, name) : add_file(w, &file);
+	err = S_ISDIR(st->st_mode) ? enter_directory(w, fd, name) : add_indexed_file(w, &file);
 	cut_path(w, len);
 	return err;
 }
 
 /* Counts an entry that is not indexed. Links count separately if snapshots may be behind them. */
-static void pass_by(struct indexed_files *files, int fd, const char *name, bool is_link)
+static void count_other_entry(struct indexed_files *files, int fd, const char *name, bool is_link)
 {
 	struct stat st;
 
@@ -114,7 +114,7 @@ static void pass_by(struct indexed_files *files, int fd, const char *name, bool 
 	files->links += is_link && (is_snapshot_name(name) || (!fstatat(fd, name, &st, 0) && S_ISDIR(st.st_mode)));
 }
 
-static int look_at(struct walking *w, int fd, const struct dirent *entry)
+static int check_entry(struct walking *w, int fd, const struct dirent *entry)
 {
 	const char *name = entry->d_name;
 	struct stat st;
@@ -126,8 +126,8 @@ static int look_at(struct walking *w, int fd, const struct dirent *entry)
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
 		return errno == ENOMEM ? -ENOMEM : 0; /* it has gone */
 	if (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && is_snapshot_name(name)))
-		return take(w, fd, name, &st);
-	pass_by(w->files, fd, name, S_ISLNK(st.st_mode));
+		return list_entry(w, fd, name, &st);
+	count_other_entry(w->files, fd, name, S_ISLNK(st.st_mode));
 	return 0;
 }
 
@@ -144,7 +144,7 @@ static int read_directory(struct walking *w, int fd)
 	}
 	while (!err && (errno = 0, entry = readdir(stream)))
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-			err = look_at(w, fd, entry);
+			err = check_entry(w, fd, entry);
 	if (!err && !entry && errno)
 		err = add_closed(w, -errno);
 	closedir(stream);
@@ -161,14 +161,14 @@ static int walk_from(struct walking *w)
 	if (stat(w->path, &st))
 		return -errno;
 	if (!S_ISDIR(st.st_mode)) {
-		file = file_of(&st);
-		return add_file(w, &file);
+		file = make_indexed_file(&st);
+		return add_indexed_file(w, &file);
 	}
 	fd = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return fd < 0 ? -errno : read_directory(w, fd);
 }
 
-static int walk(struct indexed_files *files, const char *dir, struct reason *why)
+static int list_directory(struct indexed_files *files, const char *dir, struct reason *why)
 {
 	struct walking w = { .files = files };
 	int err = push_name(&w, dir) ?: walk_from(&w);
@@ -241,7 +241,7 @@ static bool is_covered(const struct indexed_files *files, size_t at)
 }
 
 /* Refuses a file of another name: indexing its directory would not find it. */
-static int check_place(const char *path, const char *given, struct reason *why)
+static int check_index_path(const char *path, const char *given, struct reason *why)
 {
 	struct stat st;
 
@@ -252,10 +252,10 @@ static int check_place(const char *path, const char *given, struct reason *why)
 	return reason_set(why, -ENOTDIR, "%s: neither a directory nor a file called .snap", given);
 }
 
-static int find_place(const char *given, char **ret, struct reason *why)
+static int resolve_index_path(const char *given, char **ret, struct reason *why)
 {
 	char *path = realpath(given, NULL);
-	int err = path ? check_place(path, given, why) :
+	int err = path ? check_index_path(path, given, why) :
 			 reason_set(why, -errno, "%s: %s", given, strerror(errno));
 
 	if (err)
@@ -271,7 +271,7 @@ int fleet_index_check(const char *const *dir, size_t dir_nr, struct reason *why)
 	int err = 0;
 
 	for (size_t i = 0; i < dir_nr && !err; i++) {
-		err = find_place(dir[i], &path, why);
+		err = resolve_index_path(dir[i], &path, why);
 		if (!err)
 			free(path);
 	}
@@ -286,7 +286,7 @@ int index_files_list(struct indexed_files *files, const char *const *dir, size_t
 	if (!files->dir)
 		return reason_set(why, -ENOMEM, "%s", strerror(ENOMEM));
 	for (size_t i = 0; i < dir_nr; i++) {
-		err = find_place(dir[i], &files->dir[i], why);
+		err = resolve_index_path(dir[i], &files->dir[i], why);
 		if (err)
 			return err;
 		files->dir_nr++;
@@ -294,7 +294,7 @@ int index_files_list(struct indexed_files *files, const char *const *dir, size_t
 	qsort(files->dir, dir_nr, sizeof(*files->dir), compare_dirs);
 	for (size_t i = 0; i < dir_nr && !err; i++)
 		if (!is_covered(files, i))
-			err = walk(files, files->dir[i], why);
+			err = list_directory(files, files->dir[i], why);
 	if (!err)
 		sort_paths(files);
 	return err;
@@ -324,7 +324,7 @@ static void compare_to_known(struct indexed_file *file, sqlite3_stmt *row)
 		file->state = sqlite3_column_int(row, 5) ? FILE_BAD : FILE_KNOWN;
 }
 
-static void count_gone(struct indexed_files *files, const char *path)
+static void count_gone_file(struct indexed_files *files, const char *path)
 {
 	files->gone += is_below_any(files, path);
 }
@@ -339,7 +339,7 @@ void index_files_drop_gone(struct indexed_files *files, const char *path)
  * snapshot would otherwise count as that snapshot, moved. Duplicates of an earlier run come last: they may replace
  * either.
  */
-static int turn(const struct indexed_file *file)
+static int reading_turn(const struct indexed_file *file)
 {
 	bool is_changed = file->number && file->state == FILE_NEW && !file->was_duplicate;
 
@@ -348,7 +348,7 @@ static int turn(const struct indexed_file *file)
 
 static int compare_turns(const void *left, const void *right, void *text)
 {
-	return turn(left) - turn(right) ?: compare_paths(left, right, text);
+	return reading_turn(left) - reading_turn(right) ?: compare_paths(left, right, text);
 }
 
 /* Compares the listed files with the catalogue's. Both are in the byte order of their paths. */
@@ -369,7 +369,7 @@ int index_files_match(struct indexed_files *files, const struct catalogue *catal
 		if (at < files->file_nr && !strcmp(file_path(files, at), path))
 			compare_to_known(&files->file[at], row);
 		else
-			count_gone(files, path);
+			count_gone_file(files, path);
 	}
 	sqlite3_finalize(row);
 	if (files->file_nr)

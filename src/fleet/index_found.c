@@ -112,7 +112,7 @@ static int make_frame(struct found *found, struct index_reading *reading, uint32
 	       array_push(found, frame, frame);
 }
 
-static int add_frame(struct found *found, struct index_reading *reading, uint32_t at)
+static int found_add_frame(struct found *found, struct index_reading *reading, uint32_t at)
 {
 	uint32_t *memo = &reading->frame_at[at];
 	int err = 0;
@@ -124,7 +124,7 @@ static int add_frame(struct found *found, struct index_reading *reading, uint32_
 	return err ?: array_push(found, traceback_frame, *memo - 1);
 }
 
-static int add_traceback(struct found *found, struct index_reading *reading, const struct digest_row *row)
+static int found_add_traceback(struct found *found, struct index_reading *reading, const struct digest_row *row)
 {
 	const struct snapshot_tables *t = reading->digest.tables;
 	const struct snap_traceback *from = &t->traceback[row->traceback];
@@ -136,18 +136,18 @@ static int add_traceback(struct found *found, struct index_reading *reading, con
 	int err = array_push(found, traceback, traceback);
 
 	for (uint32_t i = 0; i < from->nframe && !err; i++)
-		err = add_frame(found, reading, t->traceback_frame[from->first + i]);
+		err = found_add_frame(found, reading, t->traceback_frame[from->first + i]);
 	return err;
 }
 
-static int add_origin(struct found *found, struct index_reading *reading, size_t at)
+static int found_add_origin(struct found *found, struct index_reading *reading, size_t at)
 {
 	const struct digest_row *row = &reading->digest.row[at];
 	struct found_origin origin = {
 		.row = at, .traceback = found->traceback_nr, .domain = row->domain,
 	};
 
-	return array_push(found, origin, origin) ?: add_traceback(found, reading, row);
+	return array_push(found, origin, origin) ?: found_add_traceback(found, reading, row);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------ */
@@ -157,7 +157,7 @@ static int add_origin(struct found *found, struct index_reading *reading, size_t
 
 #define AHEAD 16
 
-static void prefetch(const struct found *found, const struct index_reading *reading, size_t at)
+static void prefetch_origin(const struct found *found, const struct index_reading *reading, size_t at)
 {
 	const struct digest_row *row = &reading->digest.row[at];
 
@@ -171,13 +171,13 @@ static int look_up_origins(struct found *found, const struct index_reading *read
 	const struct digest *digest = &reading->digest;
 
 	for (size_t i = 0; i < AHEAD; i++)
-		prefetch(found, reading, i);
+		prefetch_origin(found, reading, i);
 	for (size_t i = 0; i < digest->row_nr; i++) {
 		const struct digest_row *row = &digest->row[i];
 		const struct known_row *known = known_find(&library->origins, row->id.id,
 							   found->domain[row->domain].number);
 
-		prefetch(found, reading, i + AHEAD);
+		prefetch_origin(found, reading, i + AHEAD);
 		if (known && known->hash.verify != row->id.verify)
 			return reason_set(&found->why, -EBADMSG, "a traceback has the id of another one");
 		found->rows.row[i].origin = known ? known->number : ORIGIN_NONE;
@@ -185,7 +185,7 @@ static int look_up_origins(struct found *found, const struct index_reading *read
 	return 0;
 }
 
-static int look_up(struct found *found, const struct index_reading *reading)
+static int look_up_rows(struct found *found, const struct index_reading *reading)
 {
 	int err;
 
@@ -209,7 +209,7 @@ static int copy_costs(struct found *found, const struct digest *digest)
 	return 0;
 }
 
-static int add_news(struct found *found, struct index_reading *reading)
+static int found_add_news(struct found *found, struct index_reading *reading)
 {
 	size_t frames = reading->digest.tables->frame_nr;
 	int err = 0;
@@ -222,7 +222,7 @@ static int add_news(struct found *found, struct index_reading *reading)
 			if (!err)
 				memset(reading->frame_at, 0, frames * sizeof(*reading->frame_at));
 		}
-		err = err ?: add_origin(found, reading, i);
+		err = err ?: found_add_origin(found, reading, i);
 	}
 	return err;
 }
@@ -236,7 +236,7 @@ int found_rows(struct found *found, struct index_reading *reading)
 		return err;
 	found->is_sampled = reading->digest.is_sampled;
 	found->total = reading->digest.total;
-	err = look_up(found, reading) ?: add_news(found, reading);
+	err = look_up_rows(found, reading) ?: found_add_news(found, reading);
 	return err || found->origin_nr ? err : found_encode(found, &reading->room);
 }
 
@@ -263,7 +263,7 @@ static void sort_digit(struct order *to, const struct order *from, size_t nr, un
 }
 
 /* The result is in one of the two arrays. */
-static struct order *sort(struct order *order, struct order *other, size_t nr)
+static struct order *sort_by_origin(struct order *order, struct order *other, size_t nr)
 {
 	uint32_t all = 0;
 
@@ -297,7 +297,7 @@ static void add_equal(struct fleet_rows *to, size_t at, const struct fleet_rows 
 	add_moments(&to->spread[at].count, &from->spread[row].count);
 }
 
-static void gather(struct fleet_rows *to, const struct fleet_rows *from, const struct order *order)
+static void merge_equal_origins(struct fleet_rows *to, const struct fleet_rows *from, const struct order *order)
 {
 	for (size_t i = 0; i < from->nr; i++) {
 		uint32_t row = order[i].row;
@@ -313,7 +313,7 @@ static void gather(struct fleet_rows *to, const struct fleet_rows *from, const s
 	}
 }
 
-static int arrange(struct fleet_rows *to, const struct fleet_rows *from)
+static int arrange_rows(struct fleet_rows *to, const struct fleet_rows *from)
 {
 	struct order *order = malloc((from->nr ?: 1) * 2 * sizeof(*order));
 	int err = order ? fleet_rows_reserve(to, from->nr, from->spread) : -ENOMEM;
@@ -322,14 +322,14 @@ static int arrange(struct fleet_rows *to, const struct fleet_rows *from)
 	for (size_t i = 0; !err && i < from->nr; i++)
 		order[i] = (struct order){ from->row[i].origin, i };
 	if (!err)
-		gather(to, from, sort(order, order + from->nr, from->nr));
+		merge_equal_origins(to, from, sort_by_origin(order, order + from->nr, from->nr));
 	free(order);
 	return err;
 }
 
 int found_encode(struct found *found, struct fleet_rows *room)
 {
-	int err = arrange(room, &found->rows);
+	int err = arrange_rows(room, &found->rows);
 
 	found->row_nr = room->nr;
 	return err ?: fleet_rows_encode(room, &found->blob, &found->blob_len);

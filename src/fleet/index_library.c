@@ -70,7 +70,7 @@ static const struct {
 	{ "SELECT number, name FROM domain", load_domain },
 };
 
-static int load(struct library *library, const struct catalogue *catalogue, size_t at, struct reason *why)
+static int load_library_table(struct library *library, const struct catalogue *catalogue, size_t at, struct reason *why)
 {
 	sqlite3_stmt *row;
 	int more, err = sql_prepare(catalogue, loads[at].sql, &row, why);
@@ -94,7 +94,7 @@ int library_load(struct library *library, const struct catalogue *catalogue, str
 	*library = (struct library){ .domain_next = DOMAIN_OWN };
 	pthread_rwlock_init(&library->lock, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(loads) && !err; i++)
-		err = load(library, catalogue, i, why);
+		err = load_library_table(library, catalogue, i, why);
 	return err;
 }
 

@@ -12,7 +12,7 @@
 enum { OTHER = 1 }; /* the id belongs to something else */
 
 /* Returns 0 if the hash is known, -ENOENT if it is not, or OTHER. */
-static int look_up(const struct known *known, const struct hash_id *hash)
+static int library_look_up(const struct known *known, const struct hash_id *hash)
 {
 	const struct known_row *row = known_find(known, hash->id, 0);
 
@@ -20,7 +20,7 @@ static int look_up(const struct known *known, const struct hash_id *hash)
 }
 
 /* Call it after the row is written to the catalogue. */
-static int add(struct known *known, const struct known_row *row, struct reason *why)
+static int library_add_row(struct known *known, const struct known_row *row, struct reason *why)
 {
 	return known_add(known, row) ? reason_set(why, -ENOMEM, "%s", strerror(ENOMEM)) : 0;
 }
@@ -46,15 +46,15 @@ static int write_frame(struct index_writer *w, const struct found *found, const 
 	       sql_finish(catalogue, insert, why);
 }
 
-static int add_frame(struct index_writer *w, const struct found *found, const struct found_frame *frame,
-		     struct reason *why)
+static int library_add_frame(struct index_writer *w, const struct found *found, const struct found_frame *frame,
+			     struct reason *why)
 {
-	int err = look_up(&w->library->frames, &frame->hash);
+	int err = library_look_up(&w->library->frames, &frame->hash);
 
 	if (err != -ENOENT)
 		return err;
 	return write_frame(w, found, frame, why) ?:
-	       add(&w->library->frames, &(struct known_row){ .hash = frame->hash }, why);
+	       library_add_row(&w->library->frames, &(struct known_row){ .hash = frame->hash }, why);
 }
 
 static int write_traceback(struct index_writer *w, const struct found *found,
@@ -79,21 +79,21 @@ static int add_frames(struct index_writer *w, const struct found *found,
 	int err = 0;
 
 	for (uint32_t i = 0; i < traceback->nframe && !err; i++)
-		err = add_frame(w, found, &found->frame[frame[i]], why);
+		err = library_add_frame(w, found, &found->frame[frame[i]], why);
 	return err;
 }
 
-static int add_traceback(struct index_writer *w, const struct found *found,
-			 const struct found_traceback *traceback, struct reason *why)
+static int library_add_traceback(struct index_writer *w, const struct found *found,
+				 const struct found_traceback *traceback, struct reason *why)
 {
-	int err = look_up(&w->library->tracebacks, &traceback->hash);
+	int err = library_look_up(&w->library->tracebacks, &traceback->hash);
 
 	if (err != -ENOENT)
 		return err;
 	if (array_reserve(&w->frame_ids, &w->frame_ids_alloc, traceback->nframe))
 		return reason_set(why, -ENOMEM, "%s", strerror(ENOMEM));
 	return add_frames(w, found, traceback, why) ?: write_traceback(w, found, traceback, why) ?:
-	       add(&w->library->tracebacks, &(struct known_row){ .hash = traceback->hash }, why);
+	       library_add_row(&w->library->tracebacks, &(struct known_row){ .hash = traceback->hash }, why);
 }
 
 /* ---- domains ---------------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static int write_domain(struct index_writer *w, uint32_t number, const char *nam
 
 	sqlite3_bind_int64(insert, 1, number);
 	return sql_bind_text(w->catalogue, insert, 2, name, why) ?: sql_finish(w->catalogue, insert, why) ?:
-	       add(&w->library->domain_numbers, &(struct known_row){ .hash.id = number + 1ll }, why);
+	       library_add_row(&w->library->domain_numbers, &(struct known_row){ .hash.id = number + 1ll }, why);
 }
 
 static int add_own_domain(struct index_writer *w, struct found_domain *domain, const char *name,
@@ -140,11 +140,11 @@ static int add_own_domain(struct index_writer *w, struct found_domain *domain, c
 	}
 	domain->number = row.number = choose_number(w->library, domain->wanted);
 	err = write_domain(w, row.number, name, why);
-	return err ?: add(&w->library->domains, &row, why);
+	return err ?: library_add_row(&w->library->domains, &row, why);
 }
 
-static int add_domain(struct index_writer *w, struct found *found, struct found_domain *domain,
-		      struct reason *why)
+static int library_add_domain(struct index_writer *w, struct found *found, struct found_domain *domain,
+			      struct reason *why)
 {
 	const char *name = found->text + domain->name;
 
@@ -165,8 +165,8 @@ static int write_origin(struct index_writer *w, const struct known_row *origin, 
 	return sql_finish(w->catalogue, insert, why);
 }
 
-static int add_origin(struct index_writer *w, struct found *found, const struct found_origin *origin,
-		      struct reason *why)
+static int library_add_origin(struct index_writer *w, struct found *found, const struct found_origin *origin,
+			      struct reason *why)
 {
 	struct library *library = w->library;
 	const struct found_traceback *traceback = &found->traceback[origin->traceback];
@@ -175,7 +175,7 @@ static int add_origin(struct index_writer *w, struct found *found, const struct 
 		.domain = found->domain[origin->domain].number,
 		.number = library->origin_nr,
 	};
-	int err = add_traceback(w, found, traceback, why);
+	int err = library_add_traceback(w, found, traceback, why);
 	const struct known_row *known;
 
 	if (err)
@@ -184,22 +184,22 @@ static int add_origin(struct index_writer *w, struct found *found, const struct 
 	if (!known && library->origin_nr >= UINT32_MAX - 1)
 		return reason_set(why, -EOVERFLOW, "%s: it is full: 2^32 origins", w->catalogue->path);
 	if (!known) {
-		err = write_origin(w, &row, why) ?: add(&library->origins, &row, why);
+		err = write_origin(w, &row, why) ?: library_add_row(&library->origins, &row, why);
 		library->origin_nr += !err;
 	}
 	found->rows.row[origin->row].origin = known ? known->number : row.number;
 	return err;
 }
 
-static int add_all(struct index_writer *w, struct found *found, struct reason *why)
+static int library_add_news(struct index_writer *w, struct found *found, struct reason *why)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < found->domain_nr && !err; i++)
 		if (found->domain[i].is_news)
-			err = add_domain(w, found, &found->domain[i], why);
+			err = library_add_domain(w, found, &found->domain[i], why);
 	for (size_t i = 0; i < found->origin_nr && !err; i++)
-		err = add_origin(w, found, &found->origin[i], why);
+		err = library_add_origin(w, found, &found->origin[i], why);
 	return err;
 }
 
@@ -213,7 +213,7 @@ int index_writer_add_news(struct index_writer *w, struct found *found, const cha
 	if (!has_news)
 		return 0;
 	pthread_rwlock_wrlock(&w->library->lock);
-	err = add_all(w, found, why);
+	err = library_add_news(w, found, why);
 	pthread_rwlock_unlock(&w->library->lock);
 	if (err != OTHER)
 		return err;

@@ -34,7 +34,7 @@ static void not_opened(struct found *found, const char *path, int err)
 		found->problem = INDEX_UNREADABLE;
 }
 
-static int add_up(struct index_reading *reading, struct found *found)
+static int add_up_snapshot(struct index_reading *reading, struct found *found)
 {
 	const struct snapshot *snapshot = reading->digest.snapshot;
 	int err = found_rows(found, reading);
@@ -48,7 +48,7 @@ static int add_up(struct index_reading *reading, struct found *found)
 static int read_snapshot(struct index_reading *reading, const char *path, struct found *found)
 {
 	struct reason line;
-	int err = found_facts(found, reading->digest.snapshot, path) ?: add_up(reading, found);
+	int err = found_facts(found, reading->digest.snapshot, path) ?: add_up_snapshot(reading, found);
 
 	if (!err || err == -ENOMEM || found->problem)
 		return err;

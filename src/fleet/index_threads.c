@@ -46,18 +46,18 @@ static void wake_taker(struct index_threads *threads)
 }
 
 /* The file that the consumer waits for may always begin, whatever memory is in use. */
-static bool has_room(const struct index_threads *threads)
+static bool ring_has_room(const struct index_threads *threads)
 {
 	return threads->begun + 1 < threads->given + PLACES &&
 	       (threads->bytes <= WAITING_BYTES_MAX || threads->begun <= threads->given);
 }
 
 /* Waits for room. Returns false if there are no more files. */
-static bool take_work(struct index_threads *threads, size_t *ret_file, struct place **ret_place)
+static bool consume_next_file(struct index_threads *threads, size_t *ret_file, struct place **ret_place)
 {
 	const struct indexed_files *files = threads->files;
 
-	while (!threads->must_end && !has_room(threads)) {
+	while (!threads->must_end && !ring_has_room(threads)) {
 		wake_taker(threads);
 		pthread_cond_wait(&threads->taken, &threads->lock);
 	}
@@ -70,7 +70,7 @@ static bool take_work(struct index_threads *threads, size_t *ret_file, struct pl
 	return true;
 }
 
-static void *work(void *threads_)
+static void *run_reader(void *threads_)
 {
 	struct index_threads *threads = threads_;
 	struct index_reading reading = { .library = threads->library };
@@ -78,7 +78,7 @@ static void *work(void *threads_)
 	size_t file;
 
 	pthread_mutex_lock(&threads->lock);
-	while (take_work(threads, &file, &place)) {
+	while (consume_next_file(threads, &file, &place)) {
 		int err;
 
 		pthread_mutex_unlock(&threads->lock);
@@ -97,7 +97,7 @@ static void *work(void *threads_)
 	return NULL;
 }
 
-static unsigned int processors(void)
+static unsigned int count_processors(void)
 {
 	cpu_set_t set;
 	unsigned int nr = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
@@ -118,8 +118,8 @@ int index_threads__new(const struct indexed_files *files, struct library *librar
 		pthread_cond_init(&threads->filled, NULL);
 		pthread_cond_init(&threads->taken, NULL);
 	}
-	for (unsigned int i = processors(); i && !err; i--) {
-		err = pthread_create(&threads->thread[threads->thread_nr], NULL, work, threads);
+	for (unsigned int i = count_processors(); i && !err; i--) {
+		err = pthread_create(&threads->thread[threads->thread_nr], NULL, run_reader, threads);
 		threads->thread_nr += !err;
 	}
 	if (!threads || !threads->thread_nr) {
@@ -131,7 +131,7 @@ int index_threads__new(const struct indexed_files *files, struct library *librar
 }
 
 /* Clears the last result, which is no longer in use. The next result in its place reuses its memory. */
-static void take_back(struct index_threads *threads)
+static void recycle_last_place(struct index_threads *threads)
 {
 	struct place *place = &threads->place[(threads->given - 1) % PLACES];
 
@@ -146,7 +146,7 @@ int index_threads__next(struct index_threads *threads, struct found **ret)
 
 	pthread_mutex_lock(&threads->lock);
 	if (threads->given)
-		take_back(threads);
+		recycle_last_place(threads);
 	threads->given++;
 	pthread_cond_broadcast(&threads->taken);
 	while (!place->is_filled)

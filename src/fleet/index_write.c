@@ -84,7 +84,7 @@ int index_writer__commit(struct index_writer *w, struct reason *why)
 	return err;
 }
 
-static int begin(struct index_writer *w, struct reason *why)
+static int begin_transaction(struct index_writer *w, struct reason *why)
 {
 	int err = w->is_open ? 0 : sql_run(w->catalogue, "BEGIN IMMEDIATE", why);
 
@@ -113,8 +113,8 @@ int index_writer__line(struct index_writer *w, int64_t file, enum index_problem 
 
 /* ---- a file's row ------------------------------------------------------------------------------------ */
 
-static int write_file(struct index_writer *w, const struct indexed_file *file, const char *path,
-		      const struct found *found, int64_t *ret_number, struct reason *why)
+static int write_file_row(struct index_writer *w, const struct indexed_file *file, const char *path,
+			  const struct found *found, int64_t *ret_number, struct reason *why)
 {
 	sqlite3_stmt *write = w->statement[file->number ? UPDATE_FILE : INSERT_FILE];
 	int err;
@@ -146,7 +146,7 @@ struct present {
 };
 
 /* The path of a file that is gone is kept in found->text. */
-static int look_at_file(struct present *present, sqlite3_stmt *select, struct found *found)
+static int check_present_file(struct present *present, sqlite3_stmt *select, struct found *found)
 {
 	const char *path = sql_text(select, 3);
 	struct stat st;
@@ -185,13 +185,13 @@ static int find_present(struct index_writer *w, struct found *found, struct pres
 		present->verify = sqlite3_column_int64(select, 1);
 		present->file = sqlite3_column_int64(select, 2);
 		reason_set(&present->path, 0, "%s", sql_text(select, 3));
-		err = look_at_file(present, select, found);
+		err = check_present_file(present, select, found);
 	}
 	sqlite3_reset(select);
 	return err < 0 ? err : 0;
 }
 
-static void say_present(struct found *found, const struct present *present, const char *path)
+static void report_present(struct found *found, const struct present *present, const char *path)
 {
 	bool is_other = present->verify != found->snapshot.verify;
 
@@ -326,15 +326,15 @@ int index_writer__add(struct index_writer *w, const struct indexed_file *file, c
 
 	if (found->is_gone || found->problem == INDEX_UNREADABLE)
 		return 0; /* the next run tries again: the result may change although the file has not */
-	err = begin(w, why);
+	err = begin_transaction(w, why);
 	if (!err && !found->problem)
 		err = find_present(w, found, &present, why);
 	if (present.number && (present.verify != found->snapshot.verify ||
 			       (present.file != file->number && !takes_over(&present, file))))
-		say_present(found, &present, path);
+		report_present(found, &present, path);
 	if (!err && !found->problem)
 		err = prepare_rows(w, found, path, why);
-	err = err ?: write_file(w, file, path, found, &number, why);
+	err = err ?: write_file_row(w, file, path, found, &number, why);
 	if (err || found->problem)
 		return err;
 	if (present.number)

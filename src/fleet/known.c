@@ -14,7 +14,7 @@ struct hash_id hash_id_of(const void *bytes, size_t len)
 }
 
 /* An id is a hash already. */
-static size_t place_of(const struct known *known, int64_t id, uint32_t domain)
+static size_t known_slot(const struct known *known, int64_t id, uint32_t domain)
 {
 	return (id + domain * 0x9e3779b97f4a7c15) & (known->row_nr - 1);
 }
@@ -25,7 +25,7 @@ const struct known_row *known_find(const struct known *known, int64_t id, uint32
 
 	if (!known->row_nr)
 		return NULL;
-	for (size_t i = place_of(known, id, domain); known->row[i].hash.id; i = (i + 1) & mask)
+	for (size_t i = known_slot(known, id, domain); known->row[i].hash.id; i = (i + 1) & mask)
 		if (known->row[i].hash.id == id && known->row[i].domain == domain)
 			return &known->row[i];
 	return NULL;
@@ -34,12 +34,12 @@ const struct known_row *known_find(const struct known *known, int64_t id, uint32
 void known_prefetch(const struct known *known, int64_t id, uint32_t domain)
 {
 	if (known->row_nr)
-		__builtin_prefetch(&known->row[place_of(known, id, domain)]);
+		__builtin_prefetch(&known->row[known_slot(known, id, domain)]);
 }
 
-static void place(struct known *known, const struct known_row *row)
+static void known_place_row(struct known *known, const struct known_row *row)
 {
-	size_t i = place_of(known, row->hash.id, row->domain);
+	size_t i = known_slot(known, row->hash.id, row->domain);
 
 	while (known->row[i].hash.id)
 		i = (i + 1) & (known->row_nr - 1);
@@ -47,7 +47,7 @@ static void place(struct known *known, const struct known_row *row)
 	known->nr++;
 }
 
-static int grow(struct known *known)
+static int known_grow(struct known *known)
 {
 	struct known bigger = { .row_nr = known->row_nr ? known->row_nr * 2 : 1024 };
 
@@ -56,7 +56,7 @@ static int grow(struct known *known)
 		return -ENOMEM;
 	for (size_t i = 0; i < known->row_nr; i++)
 		if (known->row[i].hash.id)
-			place(&bigger, &known->row[i]);
+			known_place_row(&bigger, &known->row[i]);
 	free(known->row);
 	*known = bigger;
 	return 0;
@@ -64,10 +64,10 @@ static int grow(struct known *known)
 
 int known_add(struct known *known, const struct known_row *row)
 {
-	int err = known->nr * 2 >= known->row_nr ? grow(known) : 0;
+	int err = known->nr * 2 >= known->row_nr ? known_grow(known) : 0;
 
 	if (!err)
-		place(known, row);
+		known_place_row(known, row);
 	return err;
 }
 

@@ -51,7 +51,7 @@ struct leak_fold {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static int lane_init(struct leak_lane *lane, const struct groups *groups)
+static int leak_lane_init(struct leak_lane *lane, const struct groups *groups)
 {
 	size_t room = groups->key_nr ?: 1;
 
@@ -63,7 +63,7 @@ static int lane_init(struct leak_lane *lane, const struct groups *groups)
 	return group_sums_init(&lane->sums, groups);
 }
 
-static void lane_release(struct leak_lane *lane)
+static void leak_lane_release(struct leak_lane *lane)
 {
 	group_sums_release(&lane->sums);
 	free(lane->leak);
@@ -146,7 +146,7 @@ static bool is_judged(const struct recording_clock *clock)
 }
 
 /* snapshot: the recording's last one. */
-static int end_recording(struct leak_lane *lane, const struct fleet_snapshot *snapshot, struct reason *why)
+static int leak_end_recording(struct leak_lane *lane, const struct fleet_snapshot *snapshot, struct reason *why)
 {
 	int err = 0;
 
@@ -165,12 +165,12 @@ static int end_recording(struct leak_lane *lane, const struct fleet_snapshot *sn
 	return err;
 }
 
-static int add_snapshot(void *what, unsigned int number, const struct fleet_snapshot *snapshot,
-			const struct fleet_rows *rows, struct reason *why)
+static int leak_fold_add_snapshot(void *what, unsigned int number, const struct fleet_snapshot *snapshot,
+				  const struct fleet_rows *rows, struct reason *why)
 {
 	struct leak_fold *fold = what;
 	struct leak_lane *lane = &fold->lane[number];
-	int err = lane->sums.groups ? 0 : lane_init(lane, fold->question->groups);
+	int err = lane->sums.groups ? 0 : leak_lane_init(lane, fold->question->groups);
 
 	lane->clock = &fold->clock[snapshot->recording];
 	if (!err)
@@ -181,11 +181,11 @@ static int add_snapshot(void *what, unsigned int number, const struct fleet_snap
 		return err;
 	group_sums_clear(&lane->sums);
 	if (++lane->at == lane->clock->snapshot_nr)
-		err = end_recording(lane, snapshot, why);
+		err = leak_end_recording(lane, snapshot, why);
 	return err;
 }
 
-static int walk_hosts(struct leak_fold *fold, struct reason *why)
+static int leak_fold_walk_hosts(struct leak_fold *fold, struct reason *why)
 {
 	const struct fleet_question *question = fold->question;
 	const struct walk walk = {
@@ -193,7 +193,7 @@ static int walk_hosts(struct leak_fold *fold, struct reason *why)
 		.cohort = question->cohort,
 		.origin_nr = question->facts->origin_nr,
 		.unit = WALK_BY_HOST,
-		.visit = add_snapshot,
+		.visit = leak_fold_add_snapshot,
 		.what = fold,
 	};
 
@@ -204,14 +204,14 @@ static int walk_hosts(struct leak_fold *fold, struct reason *why)
 static void leak_fold_release(struct leak_fold *fold)
 {
 	for (size_t i = 0; i < WALK_LANES; i++)
-		lane_release(&fold->lane[i]);
+		leak_lane_release(&fold->lane[i]);
 	free(fold->clock);
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
 /* A host is in one lane only, so the lanes' numbers of hosts add up. */
-static int sum_lanes(const struct leak_fold *fold, uint32_t group, struct leak *ret, struct reason *why)
+static int sum_leak_lanes(const struct leak_fold *fold, uint32_t group, struct leak *ret, struct reason *why)
 {
 	*ret = (struct leak){};
 	for (size_t i = 0; i < WALK_LANES; i++) {
@@ -238,15 +238,15 @@ static bool is_leak(const struct leak *leak)
 }
 
 /* The trend has a row for each group that any process has. */
-static int fill_rows(const struct leak_fold *fold, const struct trend_rows *trend,
-		     struct leak_rows *rows, struct reason *why)
+static int fill_leak_rows(const struct leak_fold *fold, const struct trend_rows *trend,
+			  struct leak_rows *rows, struct reason *why)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < trend->row_nr && !err; i++) {
 		struct leak leak;
 
-		err = sum_lanes(fold, trend->row[i].group, &leak, why);
+		err = sum_leak_lanes(fold, trend->row[i].group, &leak, why);
 		if (err || !is_leak(&leak))
 			continue;
 		rows->row[rows->row_nr++] = (struct leak_row){
@@ -301,7 +301,7 @@ static void count_unjudged(const struct leak_fold *fold, struct leak_rows *rows)
 	}
 }
 
-static int by_growth(const void *left, const void *right, void *groups)
+static int by_leak_growth(const void *left, const void *right, void *groups)
 {
 	const struct leak_row *a = left, *b = right;
 
@@ -309,8 +309,8 @@ static int by_growth(const void *left, const void *right, void *groups)
 	       (a->slope < b->slope) - (a->slope > b->slope) ?: group_compare(groups, a->group, b->group);
 }
 
-static int make_rows(const struct leak_fold *fold, const struct trend_rows *trend,
-		     struct leak_rows *rows, struct reason *why)
+static int make_leak_rows(const struct leak_fold *fold, const struct trend_rows *trend,
+			  struct leak_rows *rows, struct reason *why)
 {
 	int err;
 
@@ -318,9 +318,9 @@ static int make_rows(const struct leak_fold *fold, const struct trend_rows *tren
 	rows->row = calloc(trend->row_nr ?: 1, sizeof(*rows->row));
 	if (!rows->row)
 		return -ENOMEM;
-	err = fill_rows(fold, trend, rows, why);
+	err = fill_leak_rows(fold, trend, rows, why);
 	if (!err)
-		qsort_r(rows->row, rows->row_nr, sizeof(*rows->row), by_growth,
+		qsort_r(rows->row, rows->row_nr, sizeof(*rows->row), by_leak_growth,
 			(void *)fold->question->groups);
 	return err;
 }
@@ -333,9 +333,9 @@ int fleet_leaks(const struct fleet_question *question, struct leak_rows *ret, st
 	int err = fleet_trend(question, &trend, why);
 
 	if (!err)
-		err = walk_hosts(&fold, why);
+		err = leak_fold_walk_hosts(&fold, why);
 	if (!err)
-		err = make_rows(&fold, &trend, &rows, why);
+		err = make_leak_rows(&fold, &trend, &rows, why);
 	leak_fold_release(&fold);
 	trend_rows_release(&trend);
 	if (err)

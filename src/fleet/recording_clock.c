@@ -6,17 +6,17 @@
 
 #include "base/reason.h"
 
-static __int128 elapsed(const struct recording_clock *clock, int64_t clock_ns)
+static __int128 elapsed_since_first(const struct recording_clock *clock, int64_t clock_ns)
 {
 	return (__int128)clock_ns - clock->first_ns;
 }
 
-static void count(struct recording_clock *clock, const struct fleet_snapshot *snapshot)
+static void count_recorded_snapshot(struct recording_clock *clock, const struct fleet_snapshot *snapshot)
 {
 	if (!clock->snapshot_nr++)
 		clock->first_ns = snapshot->clock_ns;
 	clock->last_ns = snapshot->clock_ns;
-	clock->sum_ns += elapsed(clock, snapshot->clock_ns);
+	clock->sum_ns += elapsed_since_first(clock, snapshot->clock_ns);
 	clock->has_gap_blocks |= snapshot->gap_blocks.count > 0;
 }
 
@@ -34,7 +34,7 @@ struct recording_clock *recording_clocks(const struct fleet_facts *facts, const 
 	if (!clock)
 		return NULL;
 	for (size_t i = 0; i < cohort->snapshot_nr; i++)
-		count(&clock[cohort->snapshot[i]->recording], cohort->snapshot[i]);
+		count_recorded_snapshot(&clock[cohort->snapshot[i]->recording], cohort->snapshot[i]);
 	for (size_t i = 0; i < cohort->snapshot_nr; i++)
 		add_square(&clock[cohort->snapshot[i]->recording], cohort->snapshot[i]->clock_ns);
 	return clock;
@@ -42,7 +42,7 @@ struct recording_clock *recording_clocks(const struct fleet_facts *facts, const 
 
 __int128 recording_clock_lever(const struct recording_clock *clock, int64_t clock_ns)
 {
-	return elapsed(clock, clock_ns) * clock->snapshot_nr - clock->sum_ns;
+	return elapsed_since_first(clock, clock_ns) * clock->snapshot_nr - clock->sum_ns;
 }
 
 int recording_moment_add(__int128 *moment, __int128 lever, int64_t bytes, struct reason *why)

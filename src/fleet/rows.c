@@ -95,7 +95,7 @@ static size_t columns_bytes(const struct header *header)
 	return header->row_nr * row;
 }
 
-static uint64_t checksum(const void *blob, size_t len)
+static uint64_t rows_checksum(const void *blob, size_t len)
 {
 	size_t own = sizeof(uint64_t);
 
@@ -104,7 +104,7 @@ static uint64_t checksum(const void *blob, size_t len)
 
 /* ---- encoding ------------------------------------------------------------------------------- */
 
-static uint64_t distance(const struct fleet_rows *rows, size_t at)
+static uint64_t origin_distance(const struct fleet_rows *rows, size_t at)
 {
 	return at ? rows->row[at].origin - rows->row[at - 1].origin - 1 : rows->row[at].origin;
 }
@@ -120,7 +120,7 @@ static struct header make_header(const struct fleet_rows *rows)
 	uint64_t bits[COLUMN_NR] = {};
 
 	for (size_t i = 0; i < rows->nr; i++) {
-		bits[COLUMN_ORIGIN] |= distance(rows, i);
+		bits[COLUMN_ORIGIN] |= origin_distance(rows, i);
 		bits[COLUMN_SIZE] |= rows->row[i].cost.size;
 		bits[COLUMN_COUNT] |= rows->row[i].cost.count;
 	}
@@ -138,7 +138,7 @@ static struct header make_header(const struct fleet_rows *rows)
 
 static void put_columns(uint8_t *to, const struct fleet_rows *rows, const struct header *header)
 {
-	PUT_PLANES(to, rows, header->width[COLUMN_ORIGIN], distance(rows, i));
+	PUT_PLANES(to, rows, header->width[COLUMN_ORIGIN], origin_distance(rows, i));
 	PUT_PLANES(to, rows, header->width[COLUMN_SIZE], rows->row[i].cost.size);
 	PUT_PLANES(to, rows, header->width[COLUMN_COUNT], rows->row[i].cost.count);
 	for (size_t k = 0; rows->spread && k < DOUBLES; k++)
@@ -146,7 +146,7 @@ static void put_columns(uint8_t *to, const struct fleet_rows *rows, const struct
 			memcpy(to, (const double *)&rows->spread[i] + k, sizeof(double));
 }
 
-static int compress(struct rows_scratch *scratch, size_t bytes, void *to, size_t *len)
+static int compress_rows(struct rows_scratch *scratch, size_t bytes, void *to, size_t *len)
 {
 	size_t done;
 
@@ -171,7 +171,7 @@ int fleet_rows_encode(struct fleet_rows *rows, void **ret_bytes, size_t *ret_len
 
 	if (!err) {
 		put_columns(scratch->bytes, rows, &header);
-		err = compress(scratch, bytes, blob + sizeof(header), &len);
+		err = compress_rows(scratch, bytes, blob + sizeof(header), &len);
 	}
 	if (err) {
 		free(blob);
@@ -179,7 +179,7 @@ int fleet_rows_encode(struct fleet_rows *rows, void **ret_bytes, size_t *ret_len
 	}
 	len += sizeof(header);
 	memcpy(blob, &header, sizeof(header));
-	header.checksum = checksum(blob, len);
+	header.checksum = rows_checksum(blob, len);
 	memcpy(blob, &header, sizeof(header));
 	*ret_bytes = blob;
 	*ret_len = len;
@@ -233,7 +233,7 @@ static inline uint64_t get_counts(struct fleet_rows *rows, const uint8_t *plane,
 	 (width) == 2 ? get(rows, plane, 2) : (width) == 3 ? get(rows, plane, 3) : \
 	 (width) == 4 ? get(rows, plane, 4) : get(rows, plane, width))
 
-static int damaged(struct reason *why, const char *what)
+static int report_damaged_rows(struct reason *why, const char *what)
 {
 	return reason_set(why, -EBADMSG, "the rows of a snapshot are damaged: %s", what);
 }
@@ -249,7 +249,7 @@ static int get_spreads(struct fleet_rows *rows, const uint8_t *from, struct reas
 			memcpy(to, from, sizeof(double));
 			good &= *to >= 0 && *to <= DBL_MAX;
 		}
-	return good ? 0 : damaged(why, "a sum is no number");
+	return good ? 0 : report_damaged_rows(why, "a sum is no number");
 }
 
 static int get_columns(struct fleet_rows *rows, const uint8_t *from, const struct header *header,
@@ -260,18 +260,18 @@ static int get_columns(struct fleet_rows *rows, const uint8_t *from, const struc
 	uint64_t bits;
 
 	if (GET_COLUMN(get_origins, rows, from, width[COLUMN_ORIGIN]) > origin_nr)
-		return damaged(why, "an origin that is none");
+		return report_damaged_rows(why, "an origin that is none");
 	from += nr * width[COLUMN_ORIGIN];
 	bits = GET_COLUMN(get_sizes, rows, from, width[COLUMN_SIZE]);
 	from += nr * width[COLUMN_SIZE];
 	bits |= GET_COLUMN(get_counts, rows, from, width[COLUMN_COUNT]);
 	from += nr * width[COLUMN_COUNT];
 	if (bits > INT64_MAX)
-		return damaged(why, "a cost below 0");
+		return report_damaged_rows(why, "a cost below 0");
 	return rows->spread ? get_spreads(rows, from, why) : 0;
 }
 
-static int check_header(const struct header *header, uint32_t origin_nr, struct reason *why)
+static int check_rows_header(const struct header *header, uint32_t origin_nr, struct reason *why)
 {
 	static const uint8_t zero[sizeof(header->reserved)];
 
@@ -279,17 +279,17 @@ static int check_header(const struct header *header, uint32_t origin_nr, struct 
 		return reason_set(why, -EBADMSG, "the rows of a snapshot are of version %u, not %u",
 				  header->version, VERSION);
 	if (header->row_nr > origin_nr)
-		return damaged(why, "more than there are origins");
+		return report_damaged_rows(why, "more than there are origins");
 	for (int i = 0; i < COLUMN_NR; i++)
 		if (header->width[i] > width_max[i])
-			return damaged(why, "a column is too wide");
+			return report_damaged_rows(why, "a column is too wide");
 	if (header->is_sampled > 1 || memcmp(header->reserved, zero, sizeof(zero)))
-		return damaged(why, "unknown flags");
+		return report_damaged_rows(why, "unknown flags");
 	return 0;
 }
 
-static int decompress(struct rows_scratch *scratch, size_t bytes, const void *from, size_t len,
-		      struct reason *why)
+static int decompress_rows(struct rows_scratch *scratch, size_t bytes, const void *from, size_t len,
+			   struct reason *why)
 {
 	if (!scratch->decompress)
 		scratch->decompress = ZSTD_createDCtx();
@@ -297,7 +297,7 @@ static int decompress(struct rows_scratch *scratch, size_t bytes, const void *fr
 		return reason_set(why, -ENOMEM, "%s", strerror(ENOMEM));
 	if (ZSTD_getFrameContentSize(from, len) != bytes ||
 	    ZSTD_decompressDCtx(scratch->decompress, scratch->bytes, bytes, from, len) != bytes)
-		return damaged(why, "they do not decompress");
+		return report_damaged_rows(why, "they do not decompress");
 	return 0;
 }
 
@@ -310,18 +310,18 @@ int fleet_rows_decode(const void *bytes, size_t len, uint32_t origin_nr, struct 
 	int err;
 
 	if (len < sizeof(header))
-		return damaged(why, "too short");
+		return report_damaged_rows(why, "too short");
 	memcpy(&header, bytes, sizeof(header));
-	if (header.checksum != checksum(bytes, len))
-		return damaged(why, "wrong checksum");
-	err = check_header(&header, origin_nr, why);
+	if (header.checksum != rows_checksum(bytes, len))
+		return report_damaged_rows(why, "wrong checksum");
+	err = check_rows_header(&header, origin_nr, why);
 	if (err)
 		return err;
 	rows->nr = 0;
 	scratch = scratch_of(rows, columns_bytes(&header));
 	if (!scratch || fleet_rows_reserve(rows, header.row_nr, header.is_sampled))
 		return reason_set(why, -ENOMEM, "%s", strerror(ENOMEM));
-	err = decompress(scratch, columns_bytes(&header), payload, len - sizeof(header), why);
+	err = decompress_rows(scratch, columns_bytes(&header), payload, len - sizeof(header), why);
 	if (err)
 		return err;
 	rows->nr = header.row_nr;

@@ -52,7 +52,7 @@ static int set_range(struct selection_term *term, int64_t first, int64_t last)
 	return 0;
 }
 
-static int parse_number(const struct parsing *parsing, struct selection_term *term, const char *value)
+static int parse_term_number(const struct parsing *parsing, struct selection_term *term, const char *value)
 {
 	uint64_t number;
 
@@ -60,7 +60,7 @@ static int parse_number(const struct parsing *parsing, struct selection_term *te
 	return parse_count(value, 0, INT64_MAX, &number) ?: set_range(term, number, number);
 }
 
-static int parse_bytes(const struct parsing *parsing, struct selection_term *term, const char *value)
+static int parse_term_bytes(const struct parsing *parsing, struct selection_term *term, const char *value)
 {
 	uint64_t bytes;
 	int err = parse_size(value, &bytes);
@@ -69,7 +69,7 @@ static int parse_bytes(const struct parsing *parsing, struct selection_term *ter
 	return err ?: bytes > INT64_MAX ? -ERANGE : set_range(term, bytes, bytes);
 }
 
-static int parse_time(const struct parsing *parsing, struct selection_term *term, const char *value)
+static int parse_term_time(const struct parsing *parsing, struct selection_term *term, const char *value)
 {
 	struct when when;
 	int err = when_parse(value, parsing->now_ns, &when);
@@ -111,10 +111,10 @@ static const struct selection_key {
 	STRING("end", ending),
 	STRING("path", path),
 	{ .name = LABEL_PREFIX, .is_label = true },
-	NUMBER("pid", pid, parse_number, "a pid is a whole number"),
-	NUMBER("size", size, parse_bytes, "a size is a whole number, as 4096, 64K or 10MiB"),
-	NUMBER("count", count, parse_number, "a count is a whole number"),
-	NUMBER("time", time_ns, parse_time, "a time is RFC 3339 (2026-11-21T03:15:00Z) or the beginning of "
+	NUMBER("pid", pid, parse_term_number, "a pid is a whole number"),
+	NUMBER("size", size, parse_term_bytes, "a size is a whole number, as 4096, 64K or 10MiB"),
+	NUMBER("count", count, parse_term_number, "a count is a whole number"),
+	NUMBER("time", time_ns, parse_term_time, "a time is RFC 3339 (2026-11-21T03:15:00Z) or the beginning of "
 	       "it, seconds since 1970, or a duration ago (-24h)"),
 };
 
@@ -134,7 +134,7 @@ static size_t name_len(const char *text)
 }
 
 /* Returns the key that text begins with, or NULL. */
-static const struct selection_key *key_at(const char *text)
+static const struct selection_key *selection_key_at(const char *text)
 {
 	size_t len = name_len(text), prefix_len = strlen(LABEL_PREFIX);
 
@@ -168,7 +168,7 @@ static bool is_like_term(const char *text)
 	return len && operator_at(text + len) != OP_NONE;
 }
 
-static int say_unlike(const char *text, struct reason *why)
+static int report_unlike_term(const char *text, struct reason *why)
 {
 	size_t len = name_len(text);
 	char names[256];
@@ -178,7 +178,7 @@ static int say_unlike(const char *text, struct reason *why)
 			  "written [,]", len > 64 ? 64 : (int)len, text, names);
 }
 
-static int say_nothing_follows(struct reason *why)
+static int report_nothing_follows(struct reason *why)
 {
 	return reason_set(why, -EINVAL, "nothing follows a comma; a comma of a pattern is written [,]");
 }
@@ -194,20 +194,20 @@ static int cut_term(char *text, char **next, struct reason *why)
 	for (char *comma = strchr(text, ','); comma; comma = strchr(comma + 1, ',')) {
 		char *after = comma + 1 + strspn(comma + 1, " \t");
 
-		if (after == comma + 1 && key_at(after) && operator_at(after + name_len(after)) != OP_NONE) {
+		if (after == comma + 1 && selection_key_at(after) && operator_at(after + name_len(after)) != OP_NONE) {
 			*comma = '\0';
 			*next = after;
 			return 0;
 		}
 		if (!*after || *after == ',')
-			return say_nothing_follows(why);
+			return report_nothing_follows(why);
 		if (is_like_term(after))
-			return say_unlike(comma + 1, why);
+			return report_unlike_term(comma + 1, why);
 	}
 	return 0;
 }
 
-static int say_unknown(const char *text, struct reason *why)
+static int report_unknown_key(const char *text, struct reason *why)
 {
 	size_t len = name_len(text);
 	char names[256];
@@ -233,7 +233,7 @@ static int check_operator(const struct selection_term *term, const char *name, s
 }
 
 /* Refuses "==" and "!==" of other languages: no text begins with =, so that != would choose all. */
-static int set_pattern(const struct parsing *parsing, struct selection_term *term, const char *value)
+static int set_term_pattern(const struct parsing *parsing, struct selection_term *term, const char *value)
 {
 	const char *operator = operators[term->operator];
 
@@ -244,12 +244,12 @@ static int set_pattern(const struct parsing *parsing, struct selection_term *ter
 	return 0;
 }
 
-static int set_value(const struct parsing *parsing, struct selection_term *term, const char *value)
+static int set_term_value(const struct parsing *parsing, struct selection_term *term, const char *value)
 {
 	int err;
 
 	if (!term->key->parse)
-		return set_pattern(parsing, term, value);
+		return set_term_pattern(parsing, term, value);
 	*parsing->why = (struct reason){};
 	err = term->key->parse(parsing, term, value);
 	if (err && !*parsing->why->text)
@@ -261,16 +261,16 @@ static int set_value(const struct parsing *parsing, struct selection_term *term,
 static int add_term(const struct parsing *parsing, char *text)
 {
 	size_t len = name_len(text);
-	struct selection_term term = { .key = key_at(text), .operator = operator_at(text + len) };
+	struct selection_term term = { .key = selection_key_at(text), .operator = operator_at(text + len) };
 	const char *value;
 	int err;
 
 	if (!term.key)
-		return say_unknown(text, parsing->why);
+		return report_unknown_key(text, parsing->why);
 	value = term.operator == OP_NONE ? NULL : text + len + strlen(operators[term.operator]);
 	text[len] = '\0';
 	term.label = term.key->is_label ? text + strlen(LABEL_PREFIX) : NULL;
-	err = check_operator(&term, text, parsing->why) ?: set_value(parsing, &term, value);
+	err = check_operator(&term, text, parsing->why) ?: set_term_value(parsing, &term, value);
 	return err ?: array_push(parsing->selection, term, term);
 }
 
@@ -315,8 +315,8 @@ static const char *label_of(const struct fleet_facts *facts, const struct fleet_
 	return "";
 }
 
-static bool matches_text(const struct selection_term *term, const struct fleet_facts *facts,
-			 const struct fleet_snapshot *snapshot)
+static bool term_matches_text(const struct selection_term *term, const struct fleet_facts *facts,
+			      const struct fleet_snapshot *snapshot)
 {
 	const char *const *string = (const void *)((const char *)snapshot + term->key->offset);
 	const char *text = term->label ? label_of(facts, snapshot, term->label) : *string;
@@ -324,7 +324,7 @@ static bool matches_text(const struct selection_term *term, const struct fleet_f
 	return pattern_matches(term->pattern, text) == (term->operator == OP_EQUAL);
 }
 
-static bool matches_number(const struct selection_term *term, const struct fleet_snapshot *snapshot)
+static bool term_matches_number(const struct selection_term *term, const struct fleet_snapshot *snapshot)
 {
 	int64_t number = *(const int64_t *)((const char *)snapshot + term->key->offset);
 	bool is_in = number >= term->first && number <= term->last;
@@ -354,8 +354,8 @@ bool fleet_selection_matches(const struct fleet_selection *selection, const stru
 	for (size_t i = 0; i < selection->term_nr; i++) {
 		const struct selection_term *term = &selection->term[i];
 
-		if (!(term->pattern ? matches_text(term, facts, snapshot) :
-				      matches_number(term, snapshot)))
+		if (!(term->pattern ? term_matches_text(term, facts, snapshot) :
+				      term_matches_number(term, snapshot)))
 			return false;
 	}
 	return true;

@@ -30,7 +30,7 @@ struct summing {
 
 /* ---- one lane ---------------------------------------------------------------------------------- */
 
-static void lane_release(struct lane_sum *lane)
+static void lane_sum_release(struct lane_sum *lane)
 {
 	free(lane->cost);
 	free(lane->spread);
@@ -46,7 +46,7 @@ static int make_room_for_process(struct lane_sum *lane, uint32_t origin_nr)
 	return lane->process && lane->used ? 0 : -ENOMEM;
 }
 
-static int make_room(struct lane_sum *lane, const struct summing *summing, bool is_sampled)
+static int make_lane_room(struct lane_sum *lane, const struct summing *summing, bool is_sampled)
 {
 	uint32_t origin_nr = summing->origin_nr;
 
@@ -112,7 +112,7 @@ static int add_rows(void *what, unsigned int lane_nr, const struct fleet_snapsho
 {
 	struct summing *summing = what;
 	struct lane_sum *lane = &summing->lane[lane_nr];
-	int err = make_room(lane, summing, rows->spread);
+	int err = make_lane_room(lane, summing, rows->spread);
 
 	(void)snapshot;
 	if (err)
@@ -166,7 +166,7 @@ static int add_lanes(struct fleet_sum *sum, struct summing *summing, bool is_sam
 		return -ENOMEM;
 	for (unsigned int i = 0; i < WALK_LANES && !err; i++) {
 		err = add_lane(sum, &summing->lane[i], why);
-		lane_release(&summing->lane[i]);
+		lane_sum_release(&summing->lane[i]);
 	}
 	if (!err && is_sampled)
 		finish_sums(sum);
@@ -190,7 +190,7 @@ int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohor
 	if (!err)
 		err = add_lanes(&sum, &summing, has_samples(cohort), why);
 	for (unsigned int i = 0; i < WALK_LANES; i++)
-		lane_release(&summing.lane[i]);
+		lane_sum_release(&summing.lane[i]);
 	if (!err) {
 		*ret = sum;
 		return 0;

@@ -50,7 +50,7 @@ struct trend_fold {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static int lane_init(struct trend_lane *lane, const struct groups *groups)
+static int trend_lane_init(struct trend_lane *lane, const struct groups *groups)
 {
 	size_t room = groups->key_nr ?: 1;
 
@@ -62,7 +62,7 @@ static int lane_init(struct trend_lane *lane, const struct groups *groups)
 	return group_sums_init(&lane->sums, groups);
 }
 
-static void lane_release(struct trend_lane *lane)
+static void trend_lane_release(struct trend_lane *lane)
 {
 	group_sums_release(&lane->sums);
 	free(lane->growth);
@@ -106,7 +106,7 @@ static void end_group(struct growth *growth, const struct current *current, cons
 	growth->growth += moment / clock->square * ((long double)clock->last_ns - clock->first_ns);
 }
 
-static void end_recording(struct trend_lane *lane, uint32_t process)
+static void trend_end_recording(struct trend_lane *lane, uint32_t process)
 {
 	for (size_t i = 0; i < lane->used_nr; i++) {
 		struct current *current = &lane->current[lane->used[i]];
@@ -118,12 +118,12 @@ static void end_recording(struct trend_lane *lane, uint32_t process)
 	lane->at = 0;
 }
 
-static int add_snapshot(void *what, unsigned int number, const struct fleet_snapshot *snapshot,
-			const struct fleet_rows *rows, struct reason *why)
+static int trend_fold_add_snapshot(void *what, unsigned int number, const struct fleet_snapshot *snapshot,
+				   const struct fleet_rows *rows, struct reason *why)
 {
 	struct trend_fold *fold = what;
 	struct trend_lane *lane = &fold->lane[number];
-	int err = lane->sums.groups ? 0 : lane_init(lane, fold->question->groups);
+	int err = lane->sums.groups ? 0 : trend_lane_init(lane, fold->question->groups);
 	__int128 lever;
 
 	if (!err)
@@ -136,7 +136,7 @@ static int add_snapshot(void *what, unsigned int number, const struct fleet_snap
 		err = add_group(lane, lane->sums.used[i], lever, why);
 	group_sums_clear(&lane->sums);
 	if (!err && ++lane->at == lane->clock->snapshot_nr)
-		end_recording(lane, snapshot->process);
+		trend_end_recording(lane, snapshot->process);
 	return err;
 }
 
@@ -148,7 +148,7 @@ static int walk_processes(struct trend_fold *fold, struct reason *why)
 		.cohort = question->cohort,
 		.origin_nr = question->facts->origin_nr,
 		.unit = WALK_BY_PROCESS,
-		.visit = add_snapshot,
+		.visit = trend_fold_add_snapshot,
 		.what = fold,
 	};
 
@@ -159,7 +159,7 @@ static int walk_processes(struct trend_fold *fold, struct reason *why)
 static void trend_fold_release(struct trend_fold *fold)
 {
 	for (size_t i = 0; i < WALK_LANES; i++)
-		lane_release(&fold->lane[i]);
+		trend_lane_release(&fold->lane[i]);
 	free(fold->clock);
 }
 
@@ -183,8 +183,8 @@ static uint32_t count_processes(const struct trend_fold *fold)
 }
 
 /* Adds the lanes in their order, on which sums of doubles depend. */
-static int sum_lanes(const struct trend_fold *fold, uint32_t group, struct growth *ret,
-		     struct reason *why)
+static int sum_trend_lanes(const struct trend_fold *fold, uint32_t group, struct growth *ret,
+			   struct reason *why)
 {
 	*ret = (struct growth){};
 	for (size_t i = 0; i < WALK_LANES; i++) {
@@ -203,7 +203,7 @@ static int sum_lanes(const struct trend_fold *fold, uint32_t group, struct growt
 	return 0;
 }
 
-static int fill_rows(const struct trend_fold *fold, struct trend_rows *rows, struct reason *why)
+static int fill_trend_rows(const struct trend_fold *fold, struct trend_rows *rows, struct reason *why)
 {
 	size_t group_nr = fold->question->groups->key_nr;
 	int err = 0;
@@ -213,7 +213,7 @@ static int fill_rows(const struct trend_fold *fold, struct trend_rows *rows, str
 		struct trend_row *row = &rows->row[rows->row_nr];
 		struct growth growth;
 
-		err = sum_lanes(fold, i, &growth, why);
+		err = sum_trend_lanes(fold, i, &growth, why);
 		if (!growth.processes)
 			continue;
 		row->group = i;
@@ -236,7 +236,7 @@ static int by_moment(const void *left, const void *right, void *groups)
 	       (a->last < b->last) - (a->last > b->last) ?: group_compare(groups, a->group, b->group);
 }
 
-static int make_rows(const struct trend_fold *fold, struct trend_rows *rows, struct reason *why)
+static int make_trend_rows(const struct trend_fold *fold, struct trend_rows *rows, struct reason *why)
 {
 	const struct groups *groups = fold->question->groups;
 	int err;
@@ -244,7 +244,7 @@ static int make_rows(const struct trend_fold *fold, struct trend_rows *rows, str
 	rows->row = calloc(groups->key_nr ?: 1, sizeof(*rows->row));
 	if (!rows->row)
 		return -ENOMEM;
-	err = fill_rows(fold, rows, why);
+	err = fill_trend_rows(fold, rows, why);
 	if (!err)
 		qsort_r(rows->row, rows->row_nr, sizeof(*rows->row), by_moment, (void *)groups);
 	return err;
@@ -257,7 +257,7 @@ int fleet_trend(const struct fleet_question *question, struct trend_rows *ret, s
 	int err = walk_processes(&fold, why);
 
 	if (!err)
-		err = make_rows(&fold, &rows, why);
+		err = make_trend_rows(&fold, &rows, why);
 	trend_fold_release(&fold);
 	if (err)
 		trend_rows_release(&rows);

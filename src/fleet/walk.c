@@ -54,7 +54,7 @@ static int make_order(struct walking *walking)
 	return 0;
 }
 
-static uint64_t weight_of(const struct fleet_snapshot *snapshot)
+static uint64_t snapshot_weight(const struct fleet_snapshot *snapshot)
 {
 	return snapshot->row_nr + SNAPSHOT_ROWS;
 }
@@ -73,12 +73,12 @@ static void cut_lanes(struct walking *walking)
 	unsigned int lane = 0;
 
 	for (size_t i = 0; i < nr; i++)
-		total += weight_of(walking->order[i]);
+		total += snapshot_weight(walking->order[i]);
 	for (size_t i = 0; i < nr; i++) {
 		if (begins_unit(walking, i))
 			while (lane < before * WALK_LANES / total)
 				walking->lane_first[++lane] = i;
-		before += weight_of(walking->order[i]);
+		before += snapshot_weight(walking->order[i]);
 	}
 	while (lane < WALK_LANES)
 		walking->lane_first[++lane] = nr;
@@ -100,8 +100,8 @@ static int read_rows(const struct walk *walk, struct rows_reader *reader, const 
 
 /* ---- threads ----------------------------------------------------------------------------------- */
 
-static int visit(struct walking *walking, unsigned int lane, size_t i, struct rows_reader *reader,
-		 struct fleet_rows *rows)
+static int visit_snapshot(struct walking *walking, unsigned int lane, size_t i, struct rows_reader *reader,
+			  struct fleet_rows *rows)
 {
 	const struct walk *walk = walking->walk;
 	const struct fleet_snapshot *snapshot = walking->order[i];
@@ -117,7 +117,7 @@ static int visit(struct walking *walking, unsigned int lane, size_t i, struct ro
 	return err;
 }
 
-static void fail(struct walking *walking, unsigned int lane, int err)
+static void fail_lane(struct walking *walking, unsigned int lane, int err)
 {
 	unsigned int lowest = atomic_load(&walking->failed_lane);
 
@@ -135,9 +135,9 @@ static void walk_lane(struct walking *walking, unsigned int lane, struct rows_re
 	if (i < end && !*reader)
 		err = rows_reader__new(walking->walk->catalogue, reader, &walking->why[lane]);
 	for (; i < end && !err && lane < atomic_load(&walking->failed_lane); i++)
-		err = visit(walking, lane, i, *reader, rows);
+		err = visit_snapshot(walking, lane, i, *reader, rows);
 	if (err)
-		fail(walking, lane, err);
+		fail_lane(walking, lane, err);
 }
 
 static void walk_lanes(void *walking_)

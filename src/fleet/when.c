@@ -26,7 +26,7 @@ static int range_of(int64_t first_s, int64_t end_s, struct when *ret)
 }
 
 /* Parses ".5" after whole seconds. The last digit gives the length of the range. Digits below 1 ns are ignored. */
-static int take_fraction(const char **text, struct when *when)
+static int parse_fraction(const char **text, struct when *when)
 {
 	int64_t unit_ns = SECOND_NS;
 
@@ -56,7 +56,7 @@ static int parse_seconds(const char *text, struct when *ret)
 		    __builtin_add_overflow(seconds, *text - '0', &seconds))
 			return -ERANGE;
 	err = seconds == INT64_MAX ? -ERANGE : range_of(seconds, seconds + 1, ret);
-	return err ?: take_fraction(&text, ret) ?: *text ? -EINVAL : 0;
+	return err ?: parse_fraction(&text, ret) ?: *text ? -EINVAL : 0;
 }
 
 static int parse_ago(const char *text, int64_t now_ns, struct when *ret)
@@ -86,7 +86,7 @@ static const struct date_field {
 #define DATE_FIELD_NR ARRAY_SIZE(date_fields)
 #define MINUTE_FIELD 4
 
-static int take_number(const char **text, unsigned int digits, int least, int most, int *ret)
+static int parse_date_number(const char **text, unsigned int digits, int least, int most, int *ret)
 {
 	int number = 0;
 
@@ -100,7 +100,7 @@ static int take_number(const char **text, unsigned int digits, int least, int mo
 }
 
 /* Returns the number of fields, or -EINVAL. */
-static int take_fields(const char **text, int field[DATE_FIELD_NR])
+static int parse_date_fields(const char **text, int field[DATE_FIELD_NR])
 {
 	int nr = 0, err = 0;
 
@@ -110,12 +110,12 @@ static int take_fields(const char **text, int field[DATE_FIELD_NR])
 		if (nr && (!**text || !strchr(row->before, **text)))
 			break;
 		*text += !!nr;
-		err = take_number(text, row->digits, row->least, row->most, &field[nr]);
+		err = parse_date_number(text, row->digits, row->least, row->most, &field[nr]);
 	}
 	return err ?: nr;
 }
 
-static int take_zone(const char **text, int64_t *ret_offset_s)
+static int parse_zone(const char **text, int64_t *ret_offset_s)
 {
 	int sign = **text == '-' ? -1 : 1, hours, minutes;
 
@@ -127,8 +127,8 @@ static int take_zone(const char **text, int64_t *ret_offset_s)
 	if (**text != '+' && **text != '-')
 		return 0;
 	++*text;
-	if (take_number(text, 2, 0, 23, &hours) || *(*text)++ != ':' ||
-	    take_number(text, 2, 0, 59, &minutes))
+	if (parse_date_number(text, 2, 0, 23, &hours) || *(*text)++ != ':' ||
+	    parse_date_number(text, 2, 0, 59, &minutes))
 		return -EINVAL;
 	*ret_offset_s = sign * (hours * 3600ll + minutes * 60);
 	return 0;
@@ -154,7 +154,7 @@ static bool is_day(const int field[DATE_FIELD_NR])
 
 static int parse_date(const char *text, struct when *ret)
 {
-	int field[DATE_FIELD_NR] = { 1, 1, 1 }, nr = take_fields(&text, field), err;
+	int field[DATE_FIELD_NR] = { 1, 1, 1 }, nr = parse_date_fields(&text, field), err;
 	int64_t offset_s = 0, first_s;
 
 	if (nr < 0 || !is_day(field))
@@ -163,9 +163,9 @@ static int parse_date(const char *text, struct when *ret)
 	field[nr - 1]++;
 	err = range_of(first_s, seconds_of(field), ret);
 	if (!err && nr == DATE_FIELD_NR)
-		err = take_fraction(&text, ret);
+		err = parse_fraction(&text, ret);
 	if (!err && nr > MINUTE_FIELD)
-		err = take_zone(&text, &offset_s);
+		err = parse_zone(&text, &offset_s);
 	if (err || *text)
 		return err ?: -EINVAL;
 	return __builtin_sub_overflow(ret->first_ns, offset_s * SECOND_NS, &ret->first_ns) ||

@@ -38,7 +38,7 @@ struct row {
 /* ---- a sample ---- */
 
 /* Puts a backslash before backslash and quote, as a label needs it. clean_text() leaves no newline. */
-static const char *escape(char escaped[LABEL_MAX], const char *value)
+static const char *escape_label(char escaped[LABEL_MAX], const char *value)
 {
 	char clean[LABEL_MAX / 2];
 	size_t nr = 0;
@@ -52,7 +52,7 @@ static const char *escape(char escaped[LABEL_MAX], const char *value)
 	return escaped;
 }
 
-static void put_value(FILE *out, enum unit unit, uint64_t value)
+static void put_sample_value(FILE *out, enum unit unit, uint64_t value)
 {
 	if (unit == SECONDS)
 		fprintf(out, " %" PRIu64 ".%09" PRIu64 "\n", value / SECOND_NS, value % SECOND_NS);
@@ -131,7 +131,7 @@ static void put_numbers(FILE *out, const struct metrics *metrics)
 			continue;
 		put_head(out, row);
 		fputs(row->name, out);
-		put_value(out, row->unit, value);
+		put_sample_value(out, row->unit, value);
 	}
 }
 
@@ -153,8 +153,8 @@ static void put_named(FILE *out, const struct row *row, const char *label,
 	if (named_nr)
 		put_head(out, row);
 	for (size_t i = 0; i < named_nr; i++) {
-		fprintf(out, "%s{%s=\"%s\"}", row->name, label, escape(escaped, named[i].name));
-		put_value(out, row->unit, named[i].value);
+		fprintf(out, "%s{%s=\"%s\"}", row->name, label, escape_label(escaped, named[i].name));
+		put_sample_value(out, row->unit, named[i].value);
 	}
 }
 
@@ -190,7 +190,7 @@ static int by_size(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-static int by_pid(const void *a, const void *b)
+static int by_metrics_pid(const void *a, const void *b)
 {
 	const struct metrics_process *x = *(const struct metrics_process *const *)a;
 	const struct metrics_process *y = *(const struct metrics_process *const *)b;
@@ -212,7 +212,7 @@ static void drop_doubles(struct chosen *chosen)
 	chosen->process_nr = kept;
 }
 
-static int choose(const struct metrics *metrics, struct chosen *ret)
+static int metrics_choose_processes(const struct metrics *metrics, struct chosen *ret)
 {
 	struct chosen chosen = { .process_nr = metrics->process_nr };
 
@@ -221,7 +221,7 @@ static int choose(const struct metrics *metrics, struct chosen *ret)
 		return -ENOMEM;
 	for (size_t i = 0; i < metrics->process_nr; i++)
 		chosen.process[i] = &metrics->process[i];
-	qsort(chosen.process, chosen.process_nr, sizeof(*chosen.process), by_pid);
+	qsort(chosen.process, chosen.process_nr, sizeof(*chosen.process), by_metrics_pid);
 	drop_doubles(&chosen);
 	qsort(chosen.process, chosen.process_nr, sizeof(*chosen.process), by_size);
 	if (chosen.process_nr > METRICS_PROCESS_MAX)
@@ -240,8 +240,8 @@ static void put_process_row(FILE *out, const struct row *row, const struct chose
 		const struct metrics_process *process = chosen->process[i];
 
 		fprintf(out, "%s{comm=\"%s\",pid=\"%d\"}", row->name,
-			escape(escaped, process->comm), (int)process->pid);
-		put_value(out, row->unit, value_of(row, process));
+			escape_label(escaped, process->comm), (int)process->pid);
+		put_sample_value(out, row->unit, value_of(row, process));
 	}
 }
 
@@ -251,13 +251,13 @@ static int put_processes(FILE *out, const struct metrics *metrics)
 		"allocsnap_processes_omitted", "gauge", "Recorded processes that are not told of below.",
 	};
 	struct chosen chosen;
-	int err = choose(metrics, &chosen);
+	int err = metrics_choose_processes(metrics, &chosen);
 
 	if (err)
 		return err;
 	put_head(out, &omitted);
 	fputs(omitted.name, out);
-	put_value(out, COUNT, metrics->process_nr - chosen.process_nr);
+	put_sample_value(out, COUNT, metrics->process_nr - chosen.process_nr);
 	for (size_t i = 0; i < ARRAY_SIZE(process_rows); i++)
 		put_process_row(out, &process_rows[i], &chosen);
 	free(chosen.process);
@@ -307,7 +307,7 @@ static int write_draft(const struct draft *draft, const struct metrics *metrics)
 }
 
 /* Does not sync: after a crash of the machine the old numbers are useless. */
-static int replace(char *path, const struct metrics *metrics)
+static int metrics_replace_file(char *path, const struct metrics *metrics)
 {
 	char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
@@ -333,7 +333,7 @@ static int replace(char *path, const struct metrics *metrics)
 int metrics__write(const char *path, const struct metrics *metrics, struct reason *why)
 {
 	char *copy = strdup(path), clean[256];
-	int err = copy ? replace(copy, metrics) : -ENOMEM;
+	int err = copy ? metrics_replace_file(copy, metrics) : -ENOMEM;
 
 	free(copy);
 	if (!err)

@@ -16,7 +16,7 @@
 #define MESSAGE_MAX 1024
 #define STATUS_MAX 512
 
-static uint64_t now_ns(void)
+static uint64_t notify_now_ns(void)
 {
 	struct timespec now;
 
@@ -80,7 +80,7 @@ int notify__open(struct notify *notify)
 }
 
 /* Cuts a status that does not fit: the lines before it matter more. */
-static int tell(const struct notify *notify, int flags, const char *state, const char *status)
+static int notify_send(const struct notify *notify, int flags, const char *state, const char *status)
 {
 	char text[MESSAGE_MAX], clean[STATUS_MAX];
 	ssize_t sent;
@@ -99,13 +99,13 @@ static int tell(const struct notify *notify, int flags, const char *state, const
 
 int notify__ready(struct notify *notify, const char *status)
 {
-	notify->alive_ns = now_ns();
-	return tell(notify, 0, "READY=1\nWATCHDOG=1\n", status);
+	notify->alive_ns = notify_now_ns();
+	return notify_send(notify, 0, "READY=1\nWATCHDOG=1\n", status);
 }
 
 void notify__status(const struct notify *notify, const char *status)
 {
-	tell(notify, MSG_DONTWAIT, "", status);
+	notify_send(notify, MSG_DONTWAIT, "", status);
 }
 
 uint64_t notify__due_ns(const struct notify *notify)
@@ -116,15 +116,15 @@ uint64_t notify__due_ns(const struct notify *notify)
 /* If the manager is too busy for the message, the next call sends it again. */
 void notify__alive(struct notify *notify)
 {
-	uint64_t now = now_ns();
+	uint64_t now = notify_now_ns();
 
-	if (now >= notify__due_ns(notify) && !tell(notify, MSG_DONTWAIT, "WATCHDOG=1\n", NULL))
+	if (now >= notify__due_ns(notify) && !notify_send(notify, MSG_DONTWAIT, "WATCHDOG=1\n", NULL))
 		notify->alive_ns = now;
 }
 
 void notify__stopping(const struct notify *notify, const char *status)
 {
-	tell(notify, 0, "STOPPING=1\n", status);
+	notify_send(notify, 0, "STOPPING=1\n", status);
 }
 
 void notify__close(struct notify *notify)

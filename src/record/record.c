@@ -25,7 +25,7 @@
 /* The most age of the metrics file while nothing else happens. */
 #define METRICS_EVERY_NS (15 * SECOND_NS)
 
-static void admit(struct record *record)
+static void admit_processes(struct record *record)
 {
 	struct reason why = {};
 	bool fails = collector__admit(record->collector, &why) < 0;
@@ -33,7 +33,7 @@ static void admit(struct record *record)
 	if (fails)
 		record__say_failure(record, &why);
 	record__set_trouble(record, TROUBLE_ADMIT, fails);
-	record->admitted_ns = now_ns();
+	record->admitted_ns = record_now_ns();
 }
 
 static void count_pass(struct record *record)
@@ -42,24 +42,24 @@ static void count_pass(struct record *record)
 		record->stop = true;
 }
 
-static void take_interval(struct record *record)
+static void record_take_interval(struct record *record)
 {
-	admit(record);
+	admit_processes(record);
 	record__pass(record, TRIGGER_INTERVAL);
 	record->next_ns += record->options->interval_ns;
-	if (record->next_ns < now_ns()) /* passes are slower than the interval: skip some, do not pile them up */
-		record->next_ns = now_ns() + record->options->interval_ns;
+	if (record->next_ns < record_now_ns()) /* passes are slower than the interval: skip some, do not pile them up */
+		record->next_ns = record_now_ns() + record->options->interval_ns;
 	count_pass(record);
 }
 
 /* ---- when ---- */
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t record_earlier_ns(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static uint64_t end_ns(const struct record *record)
+static uint64_t record_end_ns(const struct record *record)
 {
 	uint64_t duration_ns = record->options->duration_ns;
 
@@ -72,25 +72,25 @@ static int wait_ms(uint64_t now, uint64_t due)
 }
 
 /* Events wait until they are many, unless a trigger or a budget needs them. Signals and due times do not wait. */
-static void wait_for_events(const struct record *record)
+static void record_wait_for_events(const struct record *record)
 {
 	struct pollfd fds[] = {
 		{ .fd = record->signal_fd, .events = POLLIN },
 		{ .fd = collector__event_fd(record->collector), .events = POLLIN },
 	};
-	uint64_t now = now_ns(), due = least(record->next_ns, end_ns(record));
+	uint64_t now = record_now_ns(), due = record_earlier_ns(record->next_ns, record_end_ns(record));
 	bool is_prompt = record->options->has_budget || triggers__any(&record->options->triggers);
 
-	due = least(due, notify__due_ns(&record->notify));
+	due = record_earlier_ns(due, notify__due_ns(&record->notify));
 	if (record->due.is_soon)
-		due = least(due, record->due_again_ns);
-	if (!is_prompt && !poll(fds, 1, wait_ms(now, least(due, record->looked_ns + LOOK_EVERY_NS))))
-		now = now_ns();
+		due = record_earlier_ns(due, record->due_again_ns);
+	if (!is_prompt && !poll(fds, 1, wait_ms(now, record_earlier_ns(due, record->looked_ns + LOOK_EVERY_NS))))
+		now = record_now_ns();
 	if (!fds[0].revents && now < due)
-		poll(fds, 2, wait_ms(now, least(due, now + SECOND_NS)));
+		poll(fds, 2, wait_ms(now, record_earlier_ns(due, now + SECOND_NS)));
 }
 
-/* Runs while a pass or a look takes long. It tells the manager that we are alive, and returns whether a signal waits. */
+/* Runs while a pass or a look takes long. Tells the manager that we are alive, and returns whether a signal waits. */
 static bool is_signalled(void *record_)
 {
 	struct record *record = record_;
@@ -100,13 +100,13 @@ static bool is_signalled(void *record_)
 	return poll(&signals, 1, 0) > 0;
 }
 
-static void take_signals(struct record *record)
+static void record_take_signals(struct record *record)
 {
 	struct signalfd_siginfo info;
 
 	while (read(record->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR1) {
-			admit(record);
+			admit_processes(record);
 			record__pass(record, TRIGGER_SIGNAL);
 			count_pass(record);
 			continue;
@@ -118,7 +118,7 @@ static void take_signals(struct record *record)
 	}
 }
 
-static void stop_if_blind(struct record *record)
+static void record_stop_if_blind(struct record *record)
 {
 	if (!collector__is_blind(record->collector))
 		return;
@@ -127,9 +127,9 @@ static void stop_if_blind(struct record *record)
 }
 
 /* Takes snapshots of processes whose trigger is due, and of processes that have ended meanwhile. */
-static void take_due(struct record *record)
+static void record_take_due(struct record *record)
 {
-	if (now_ns() < record->due_again_ns)
+	if (record_now_ns() < record->due_again_ns)
 		return;
 	due_find(&record->due, record->collector, &record->options->triggers);
 	if (!record->due.process_nr)
@@ -141,42 +141,42 @@ static void take_due(struct record *record)
 static void do_what_is_due(struct record *record)
 {
 	struct collector_health health;
-	uint64_t now = now_ns();
+	uint64_t now = record_now_ns();
 
 	collector__get_health(record->collector, &health);
-	if (now >= end_ns(record))
+	if (now >= record_end_ns(record))
 		record->stop = true;
 	else if (now >= record->next_ns)
-		take_interval(record);
+		record_take_interval(record);
 	else if (health.is_drain_due && now >= record->passed_ns + EARLY_EVERY_NS)
 		record__pass(record, TRIGGER_END);
 	else if (now >= record->admitted_ns + ADMIT_EVERY_NS)
-		admit(record);
+		admit_processes(record);
 	else
-		take_due(record);
-	if (now_ns() >= record->told_ns + METRICS_EVERY_NS)
+		record_take_due(record);
+	if (record_now_ns() >= record->told_ns + METRICS_EVERY_NS)
 		record__tell_metrics(record);
 	if (!record->options->is_everyone && !collector__process_nr(record->collector))
 		record->stop = record->is_fresh = true;
 }
 
-static void look(struct record *record)
+static void record_look(struct record *record)
 {
 	collector__refresh(record->collector);
-	record->looked_ns = now_ns();
+	record->looked_ns = record_now_ns();
 	record->is_fresh = false;
 	record__say_notes(record);
-	stop_if_blind(record);
+	record_stop_if_blind(record);
 	notify__alive(&record->notify);
 }
 
 /* Starts with the processes that exist now. Later processes are recorded from their exec on. */
-static void begin(struct record *record)
+static void record_begin(struct record *record)
 {
 	size_t nr;
 	char text[64];
 
-	admit(record);
+	admit_processes(record);
 	record__say_notes(record);
 	nr = collector__process_nr(record->collector);
 	snprintf(text, sizeof(text), "recording %zu process%s", nr, nr == 1 ? "" : "es");
@@ -188,9 +188,9 @@ static void begin(struct record *record)
 	record__tell_metrics(record);
 }
 
-static void end(struct record *record)
+static void record_end(struct record *record)
 {
-	bool is_over = now_ns() >= end_ns(record);
+	bool is_over = record_now_ns() >= record_end_ns(record);
 
 	notify__stopping(&record->notify, "taking last snapshots");
 	record->is_last = true;
@@ -202,17 +202,17 @@ static void end(struct record *record)
 
 static void record_until_told_to_stop(struct record *record)
 {
-	begin(record);
+	record_begin(record);
 	while (!record->stop) {
 		status_line_everyone(&record->line, record->collector,
-				     (now_ns() - record->started_ns) / SECOND_NS);
-		wait_for_events(record);
-		look(record);
-		take_signals(record);
+				     (record_now_ns() - record->started_ns) / SECOND_NS);
+		record_wait_for_events(record);
+		record_look(record);
+		record_take_signals(record);
 		if (!record->stop)
 			do_what_is_due(record);
 	}
-	end(record);
+	record_end(record);
 }
 
 int record_everyone(const struct record_options *options, struct collector *collector, int signal_fd)
@@ -222,7 +222,7 @@ int record_everyone(const struct record_options *options, struct collector *coll
 		.options = &options->recording,
 		.collector = collector,
 		.signal_fd = signal_fd,
-		.started_ns = now_ns(),
+		.started_ns = record_now_ns(),
 		.report = { .began_wall_ns = record_time_ns(CLOCK_REALTIME), .max_disk_bytes = options->bounds.max_disk_bytes },
 	};
 	struct reason why = { "out of memory" };

@@ -18,7 +18,7 @@ uint64_t record_time_ns(int clock)
 	return now.tv_sec * SECOND_NS + now.tv_nsec;
 }
 
-static void say_note(struct record *record, char *note)
+static void record_log_note(struct record *record, char *note)
 {
 	status_line_clear(&record->line);
 	say("%s", note);
@@ -30,9 +30,9 @@ void record__say_notes(struct record *record)
 	char *note;
 
 	while ((note = collector__next_note(record->collector)))
-		say_note(record, note);
+		record_log_note(record, note);
 	while ((note = archive__next_note(record->archive)))
-		say_note(record, note);
+		record_log_note(record, note);
 }
 
 void record__say_failure(struct record *record, const struct reason *why)
@@ -58,11 +58,11 @@ void record__tell_metrics(struct record *record)
 	if (err && !(record->trouble & TROUBLE_METRICS))
 		record__say_failure(record, &why);
 	record__set_trouble(record, TROUBLE_METRICS, err);
-	record->told_ns = now_ns();
+	record->told_ns = record_now_ns();
 }
 
 /* Prints one line for a pass; none for an early pass without a snapshot. */
-static void tell_pass(struct record *record, uint64_t begun_ns, uint64_t saved_nr)
+static void report_pass(struct record *record, uint64_t begun_ns, uint64_t saved_nr)
 {
 	char text[256];
 
@@ -77,12 +77,12 @@ static void tell_pass(struct record *record, uint64_t begun_ns, uint64_t saved_n
 
 /* ---- a pass ---- */
 
-static enum trigger trigger_of_end(const struct record *record, const struct process_view *view)
+static enum trigger record_end_trigger(const struct record *record, const struct process_view *view)
 {
 	return view->is_oom_victim && record->options->triggers.on_oom ? TRIGGER_OOM : TRIGGER_END;
 }
 
-static void say_oom_kill(struct record *record, const struct process_view *view, const char *path)
+static void record_log_oom_kill(struct record *record, const struct process_view *view, const char *path)
 {
 	char comm[64];
 
@@ -91,13 +91,13 @@ static void say_oom_kill(struct record *record, const struct process_view *view,
 	    clean_text(comm, sizeof(comm), view->comm), view->pid, path);
 }
 
-static void take_saved(struct record *record, const char *path)
+static void count_saved(struct record *record, const char *path)
 {
 	record->report.saved_nr++;
 	archive__saved(record->archive, path);
 }
 
-static void take_lost(struct record *record, const struct batched *lost, int err, const struct reason *why)
+static void count_lost(struct record *record, const struct batched *lost, int err, const struct reason *why)
 {
 	archive__lost(record->archive, err, why);
 	record->lost_nr++;
@@ -107,25 +107,25 @@ static void take_lost(struct record *record, const struct batched *lost, int err
 	record->status = EXIT_FAILED;
 }
 
-static void take_written(void *record_, uint64_t pid, const char *path, int err,
-			 const struct reason *why)
+static void count_written(void *record_, uint64_t pid, const char *path, int err,
+			  const struct reason *why)
 {
 	struct record *record = record_;
 	const struct batched *written = &record->batched[record->told_nr++];
 
 	notify__alive(&record->notify);
 	if (!err) {
-		take_saved(record, path);
+		count_saved(record, path);
 		return;
 	}
 	collector__note_unsaved(record->collector, pid);
-	take_lost(record, written, err, why);
+	count_lost(record, written, err, why);
 }
 
-static void publish(struct record *record)
+static void publish_batch(struct record *record)
 {
 	record->told_nr = 0;
-	snapshot_batch__publish(record->batch, take_written, record);
+	snapshot_batch__publish(record->batch, count_written, record);
 	record->batched_nr = 0;
 	notify__alive(&record->notify);
 }
@@ -144,13 +144,13 @@ static const struct batched *note_next(struct record *record, const struct proce
  * A snapshot that a line names is on the disk before the line, so it is not batched. A snapshot that fails is not
  * tried again.
  */
-static void save(struct record *record, size_t i, const struct process_view *view,
-		 enum trigger trigger)
+static void record_save(struct record *record, size_t i, const struct process_view *view,
+			enum trigger trigger)
 {
 	bool is_told = view->is_final && view->is_oom_victim;
 	const struct save_options options = {
 		.dir = record->options->dir,
-		.trigger = trigger_name(view->is_final ? trigger_of_end(record, view) : trigger),
+		.trigger = trigger_name(view->is_final ? record_end_trigger(record, view) : trigger),
 		.is_compact = record->options->is_compact,
 		.label = record->options->label,
 		.label_nr = record->options->label_nr,
@@ -162,25 +162,25 @@ static void save(struct record *record, size_t i, const struct process_view *vie
 	int err = collector__save_view(record->collector, i, &options, &path, &why);
 
 	if (err) {
-		take_lost(record, next, err, &why);
+		count_lost(record, next, err, &why);
 	} else if (is_told) {
-		take_saved(record, path);
-		say_oom_kill(record, view, path);
+		count_saved(record, path);
+		record_log_oom_kill(record, view, path);
 	}
 	record->batched_nr = snapshot_batch__nr(record->batch);
 	free(path);
 	notify__alive(&record->notify);
 	if (snapshot_batch__nr(record->batch) >= BATCH_MAX)
-		publish(record);
+		publish_batch(record);
 }
 
 /* Looks at what happened meanwhile: writing may take long. */
 static bool look_between(struct record *record)
 {
-	if (now_ns() - record->looked_ns < LOOK_EVERY_NS)
+	if (record_now_ns() - record->looked_ns < LOOK_EVERY_NS)
 		return false;
 	collector__refresh(record->collector);
-	record->looked_ns = now_ns();
+	record->looked_ns = record_now_ns();
 	return true;
 }
 
@@ -214,9 +214,9 @@ static bool is_told_to_end(void)
  * A signal ends a pass, and the last pass then takes all snapshots. The last pass itself ends at a second signal, and
  * after a minute: a process can make its own snapshot as expensive as it likes.
  */
-static bool is_over(const struct record *record, uint64_t begun_ns)
+static bool is_pass_over(const struct record *record, uint64_t begun_ns)
 {
-	return is_told_to_end() || (record->is_last && now_ns() - begun_ns > LAST_PASS_NS);
+	return is_told_to_end() || (record->is_last && record_now_ns() - begun_ns > LAST_PASS_NS);
 }
 
 static void give_up_rest(struct record *record, enum trigger trigger)
@@ -245,11 +245,11 @@ static bool can_wait(const struct record *record, const struct process_view *vie
 
 static void save_next(struct record *record, size_t i, const struct process_view *view, enum trigger trigger)
 {
-	uint64_t begun_ns = now_ns();
+	uint64_t begun_ns = record_now_ns();
 
-	save(record, i, view, trigger);
+	record_save(record, i, view, trigger);
 	if (view->is_final)
-		last_share_take(&record->last_share, view->user, now_ns() - begun_ns);
+		last_share_take(&record->last_share, view->user, record_now_ns() - begun_ns);
 }
 
 /*
@@ -267,8 +267,8 @@ static bool save_some(struct record *record, enum trigger trigger, uint64_t begu
 			i++;
 			continue;
 		}
-		if (is_over(record, begun_ns)) {
-			publish(record);
+		if (is_pass_over(record, begun_ns)) {
+			publish_batch(record);
 			if (record->is_last)
 				give_up_rest(record, trigger);
 			return false;
@@ -281,7 +281,7 @@ static bool save_some(struct record *record, enum trigger trigger, uint64_t begu
 		if (look_between(record))
 			i = 0; /* other processes may have these indexes now */
 	}
-	publish(record);
+	publish_batch(record);
 	return true;
 }
 
@@ -289,7 +289,7 @@ static bool save_some(struct record *record, enum trigger trigger, uint64_t begu
  * Returns false if the pass ended before it had all its snapshots. The last pass also takes those beyond a user's
  * share.
  */
-static bool save_all(struct record *record, enum trigger trigger, uint64_t begun_ns)
+static bool record_save_all(struct record *record, enum trigger trigger, uint64_t begun_ns)
 {
 	last_share_advance(&record->last_share, begun_ns);
 	return save_some(record, trigger, begun_ns, false) &&
@@ -306,7 +306,7 @@ static void judge_saves(struct record *record, uint64_t saved_nr, uint64_t lost_
 /* TRIGGER_END: takes processes that have ended, and those that are due. */
 void record__pass(struct record *record, enum trigger trigger)
 {
-	uint64_t begun_ns = now_ns(), saved_before = record->report.saved_nr, lost_before = record->lost_nr;
+	uint64_t begun_ns = record_now_ns(), saved_before = record->report.saved_nr, lost_before = record->lost_nr;
 	struct reason why = {};
 	int err;
 
@@ -314,12 +314,12 @@ void record__pass(struct record *record, enum trigger trigger)
 	err = collector__drain(record->collector, &why);
 	notify__alive(&record->notify);
 	record->report.drain_nr++;
-	record->report.drain_ns += now_ns() - begun_ns;
+	record->report.drain_ns += record_now_ns() - begun_ns;
 	record__set_trouble(record, TROUBLE_DRAIN, err);
 	if (err) {
 		record__say_failure(record, &why);
 	} else {
-		if (save_all(record, trigger, begun_ns))
+		if (record_save_all(record, trigger, begun_ns))
 			collector__end_pass(record->collector);
 		record->report.last_pass_wall_ns = record_time_ns(CLOCK_REALTIME);
 	}
@@ -327,9 +327,9 @@ void record__pass(struct record *record, enum trigger trigger)
 	judge_saves(record, record->report.saved_nr - saved_before, record->lost_nr - lost_before);
 	record->due.process_nr = 0;
 	record->is_fresh = trigger != TRIGGER_END;
-	record->passed_ns = now_ns();
+	record->passed_ns = record_now_ns();
 	/* The next triggered pass leaves as much time to other work as this one has taken. */
 	record->due_again_ns = 2 * record->passed_ns - begun_ns;
-	tell_pass(record, begun_ns, record->report.saved_nr - saved_before);
+	report_pass(record, begun_ns, record->report.saved_nr - saved_before);
 	record__tell_metrics(record);
 }

@@ -33,7 +33,7 @@ void report_line(char *text, size_t bytes, const struct collector *collector, ui
 
 /* ---- ourselves ---- */
 
-static uint64_t cpu_ns(const struct timeval *time)
+static uint64_t timeval_ns(const struct timeval *time)
 {
 	return time->tv_sec * 1000000000ULL + time->tv_usec * 1000ULL;
 }
@@ -44,8 +44,8 @@ static uint64_t own_cpu_ns(void)
 
 	getrusage(RUSAGE_SELF, &self);
 	getrusage(RUSAGE_CHILDREN, &children);
-	return cpu_ns(&self.ru_utime) + cpu_ns(&self.ru_stime) + cpu_ns(&children.ru_utime) +
-	       cpu_ns(&children.ru_stime);
+	return timeval_ns(&self.ru_utime) + timeval_ns(&self.ru_stime) + timeval_ns(&children.ru_utime) +
+	       timeval_ns(&children.ru_stime);
 }
 
 /* Returns 0 if it cannot be read. */

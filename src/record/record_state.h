@@ -69,7 +69,7 @@ struct record {
 /* Returns the time of CLOCK_MONOTONIC or CLOCK_REALTIME. */
 uint64_t record_time_ns(int clock);
 
-static inline uint64_t now_ns(void)
+static inline uint64_t record_now_ns(void)
 {
 	return record_time_ns(CLOCK_MONOTONIC);
 }

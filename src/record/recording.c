@@ -50,7 +50,7 @@ struct recording {
 	int status;
 };
 
-static uint64_t now_ns(void)
+static uint64_t recording_now_ns(void)
 {
 	struct timespec now;
 
@@ -58,14 +58,14 @@ static uint64_t now_ns(void)
 	return now.tv_sec * SECOND_NS + now.tv_nsec;
 }
 
-static void fail(struct recording *recording, const struct reason *why)
+static void recording_fail(struct recording *recording, const struct reason *why)
 {
 	status_line_clear(&recording->line);
 	recording->status = say_failure("%s", why->text);
 }
 
 /* A reader that has gone away (EPIPE) needs no message. The snapshots are written in any case. */
-static void say_path(struct recording *recording, const char *path)
+static void print_path(struct recording *recording, const char *path)
 {
 	int err;
 
@@ -80,7 +80,7 @@ static void say_path(struct recording *recording, const char *path)
 	recording->status = EXIT_FAILED;
 }
 
-static void remember(struct recording *recording, const struct process_view *view, char *path)
+static void remember_last_path(struct recording *recording, const struct process_view *view, char *path)
 {
 	for (size_t i = 0; i < recording->named_nr; i++) {
 		struct named *named = &recording->named[i];
@@ -98,14 +98,14 @@ static void remember(struct recording *recording, const struct process_view *vie
 }
 
 /* Logs the first failure only: on a full disk all later snapshots fail, too. */
-static void lose(struct recording *recording, int err, const struct reason *why)
+static void report_unsaved(struct recording *recording, int err, const struct reason *why)
 {
 	recording->status = EXIT_FAILED;
 	if (outage_lost(&recording->outage, err))
-		fail(recording, why);
+		recording_fail(recording, why);
 }
 
-static void say_if_over(struct recording *recording)
+static void report_outage_over(struct recording *recording)
 {
 	uint64_t lost = outage_end_pass(&recording->outage);
 
@@ -116,7 +116,7 @@ static void say_if_over(struct recording *recording)
 }
 
 /* Logs an OOM kill, which the user should not overlook. */
-static void say_oom_kill(const struct process_view *view, const char *path)
+static void recording_log_oom_kill(const struct process_view *view, const char *path)
 {
 	char comm[64];
 
@@ -124,16 +124,16 @@ static void say_oom_kill(const struct process_view *view, const char *path)
 	    clean_text(comm, sizeof(comm), view->comm), view->pid, path);
 }
 
-static enum trigger trigger_of_end(const struct recording *recording, const struct process_view *view)
+static enum trigger recording_end_trigger(const struct recording *recording, const struct process_view *view)
 {
 	return view->is_oom_victim && recording->options->triggers.on_oom ? TRIGGER_OOM : TRIGGER_END;
 }
 
-static void save(struct recording *recording, const struct process_view *view, enum trigger trigger)
+static void recording_save(struct recording *recording, const struct process_view *view, enum trigger trigger)
 {
 	const struct save_options options = {
 		.dir = recording->options->dir,
-		.trigger = trigger_name(view->is_final ? trigger_of_end(recording, view) : trigger),
+		.trigger = trigger_name(view->is_final ? recording_end_trigger(recording, view) : trigger),
 		.is_compact = recording->options->is_compact,
 		.label = recording->options->label,
 		.label_nr = recording->options->label_nr,
@@ -143,27 +143,27 @@ static void save(struct recording *recording, const struct process_view *view, e
 	int err = collector__save(recording->collector, view->pid, &options, &path, &why);
 
 	if (err) {
-		lose(recording, err, &why);
+		report_unsaved(recording, err, &why);
 		return;
 	}
 	outage_saved(&recording->outage);
 	status_line_clear(&recording->line);
-	say_path(recording, path);
+	print_path(recording, path);
 	if (view->is_final && view->is_oom_victim)
-		say_oom_kill(view, path);
-	remember(recording, view, path);
+		recording_log_oom_kill(view, path);
+	remember_last_path(recording, view, path);
 }
 
-static void save_all(struct recording *recording, enum trigger trigger)
+static void recording_save_all(struct recording *recording, enum trigger trigger)
 {
 	for (size_t i = 0; i < collector__process_nr(recording->collector); i++) {
 		struct process_view view;
 
 		collector__view(recording->collector, i, &view);
 		if (!view.is_vforked && view.is_drained && (view.is_final || trigger != TRIGGER_END))
-			save(recording, &view, trigger);
+			recording_save(recording, &view, trigger);
 	}
-	say_if_over(recording);
+	report_outage_over(recording);
 }
 
 /* Stops processes that have ended, whether their snapshot was written or not: trying again might never end. */
@@ -185,11 +185,11 @@ static void take_snapshots(struct recording *recording, enum trigger trigger)
 	bool drained = !collector__drain(recording->collector, &why);
 
 	if (drained)
-		save_all(recording, trigger);
+		recording_save_all(recording, trigger);
 	else
-		fail(recording, &why);
+		recording_fail(recording, &why);
 	stop_ended(recording, drained);
-	recording->ended_ns = now_ns();
+	recording->ended_ns = recording_now_ns();
 	if (trigger == TRIGGER_END || !drained)
 		return;
 	recording->is_fresh = true;
@@ -207,7 +207,7 @@ static void save_due(struct recording *recording)
 		collector__view(recording->collector, i, &view);
 		trigger = due_trigger(&recording->due, view.pid);
 		if (trigger && view.is_drained && !view.is_final && !view.is_vforked)
-			save(recording, &view, trigger);
+			recording_save(recording, &view, trigger);
 	}
 }
 
@@ -215,9 +215,9 @@ static void save_due(struct recording *recording)
  * Takes snapshots of the processes that are due. Processes go on growing meanwhile, so the next look is after as much
  * time as this pass took. So one pass serves many due processes, and such passes take half of the time at most.
  */
-static void take_due(struct recording *recording)
+static void recording_take_due(struct recording *recording)
 {
-	uint64_t begun_ns = now_ns();
+	uint64_t begun_ns = recording_now_ns();
 	struct reason why = {};
 
 	if (begun_ns < recording->due_again_ns)
@@ -226,12 +226,12 @@ static void take_due(struct recording *recording)
 	if (!recording->due.process_nr)
 		return;
 	if (collector__drain(recording->collector, &why)) {
-		fail(recording, &why);
+		recording_fail(recording, &why);
 		return;
 	}
 	save_due(recording);
 	recording->due.is_soon = true;
-	recording->due_again_ns = now_ns() + (now_ns() - begun_ns);
+	recording->due_again_ns = recording_now_ns() + (recording_now_ns() - begun_ns);
 }
 
 static bool all_done(const struct recording *recording)
@@ -239,7 +239,7 @@ static bool all_done(const struct recording *recording)
 	return !collector__process_nr(recording->collector);
 }
 
-static uint64_t end_ns(const struct recording *recording)
+static uint64_t recording_end_ns(const struct recording *recording)
 {
 	uint64_t duration_ns = recording->options->duration_ns;
 
@@ -254,7 +254,7 @@ static bool is_for_child(const struct recording *recording)
 	return child && collector__is_tracing(recording->collector, child);
 }
 
-static void clear_traces(struct recording *recording)
+static void recording_clear_traces(struct recording *recording)
 {
 	int err = collector__clear_all_traces(recording->collector);
 
@@ -263,7 +263,7 @@ static void clear_traces(struct recording *recording)
 }
 
 /* SIGUSR1 takes snapshots now, SIGUSR2 clears the traces, and other signals take the last snapshots. */
-static void take_signals(struct recording *recording)
+static void recording_take_signals(struct recording *recording)
 {
 	struct signalfd_siginfo info;
 
@@ -273,7 +273,7 @@ static void take_signals(struct recording *recording)
 			continue;
 		}
 		if (info.ssi_signo == SIGUSR2) {
-			clear_traces(recording);
+			recording_clear_traces(recording);
 			continue;
 		}
 		if (is_for_child(recording)) {
@@ -309,41 +309,42 @@ static uint64_t ended_due_ns(const struct recording *recording)
 	return any_ended(recording) ? recording->ended_ns + ENDED_EVERY_NS : UINT64_MAX;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t recording_earlier_ns(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
 /* Sleeps until something is due or happens; a second at most. */
-static void wait_for_events(const struct recording *recording)
+static void recording_wait_for_events(const struct recording *recording)
 {
-	uint64_t now = now_ns(), ended = ended_due_ns(recording), due = now + SECOND_NS;
+	uint64_t now = recording_now_ns(), ended = ended_due_ns(recording), due = now + SECOND_NS;
 	struct pollfd fds[] = {
 		{ .fd = recording->signal_fd, .events = POLLIN },
 		{ .fd = collector__event_fd(recording->collector), .events = POLLIN },
 	};
 
-	due = least(due, least(recording->next_ns, end_ns(recording)));
-	due = least(due, ended);
+	due = recording_earlier_ns(due, recording_earlier_ns(recording->next_ns, recording_end_ns(recording)));
+	due = recording_earlier_ns(due, ended);
 	if (recording->due.is_soon)
-		due = least(due, recording->due_again_ns);
+		due = recording_earlier_ns(due, recording->due_again_ns);
 	if (recording->options->has_budget && ended != UINT64_MAX)
-		due = least(due, now + BUDGET_EVERY_NS);
+		due = recording_earlier_ns(due, now + BUDGET_EVERY_NS);
 	/* The collector's descriptor is not polled then: it stays readable until ended processes are handled. */
 	poll(fds, ended == UINT64_MAX ? 2 : 1, due > now ? (due - now + 999999) / 1000000 : 0);
 }
 
-static void take_interval(struct recording *recording)
+static void recording_take_interval(struct recording *recording)
 {
 	uint64_t interval_ns = recording->options->interval_ns;
 
 	take_snapshots(recording, TRIGGER_INTERVAL);
 	recording->next_ns += interval_ns;
-	if (recording->next_ns < now_ns()) /* passes are slower than the interval: skip some, do not pile them up */
-		recording->next_ns = now_ns() + interval_ns;
+	/* Passes are slower than the interval: skip some, do not pile them up. */
+	if (recording->next_ns < recording_now_ns())
+		recording->next_ns = recording_now_ns() + interval_ns;
 }
 
-static void say_notes_between(struct recording *recording)
+static void log_notes_between(struct recording *recording)
 {
 	char *note = collector__next_note(recording->collector);
 
@@ -356,7 +357,7 @@ static void say_notes_between(struct recording *recording)
 }
 
 /* Stops. The last snapshot has what is known. */
-static void stop_if_blind(struct recording *recording)
+static void recording_stop_if_blind(struct recording *recording)
 {
 	if (!collector__is_blind(recording->collector))
 		return;
@@ -364,36 +365,37 @@ static void stop_if_blind(struct recording *recording)
 	recording->status = EXIT_FAILED;
 }
 
-static void record(struct recording *recording)
+static void recording_run(struct recording *recording)
 {
 	say_notes(recording->collector);
-	recording->started_ns = now_ns();
+	recording->started_ns = recording_now_ns();
 	recording->next_ns = recording->started_ns + recording->options->interval_ns;
 	while (!recording->stop && !all_done(recording)) {
 		status_line_show(&recording->line, recording->collector,
-				 (now_ns() - recording->started_ns) / SECOND_NS);
-		wait_for_events(recording);
+				 (recording_now_ns() - recording->started_ns) / SECOND_NS);
+		recording_wait_for_events(recording);
 		collector__refresh(recording->collector);
-		say_notes_between(recording);
+		log_notes_between(recording);
 		recording->is_fresh = false;
-		stop_if_blind(recording);
-		take_signals(recording);
-		if (now_ns() >= end_ns(recording))
+		recording_stop_if_blind(recording);
+		recording_take_signals(recording);
+		if (recording_now_ns() >= recording_end_ns(recording))
 			recording->stop = true;
-		else if (!recording->stop && now_ns() >= ended_due_ns(recording))
+		else if (!recording->stop && recording_now_ns() >= ended_due_ns(recording))
 			take_snapshots(recording, TRIGGER_END);
-		else if (!recording->stop && now_ns() >= recording->next_ns)
-			take_interval(recording);
+		else if (!recording->stop && recording_now_ns() >= recording->next_ns)
+			recording_take_interval(recording);
 		if (!recording->stop)
-			take_due(recording);
+			recording_take_due(recording);
 	}
 	if (!recording->is_fresh && !all_done(recording))
-		take_snapshots(recording, now_ns() >= end_ns(recording) ? TRIGGER_DURATION : TRIGGER_LAST);
+		take_snapshots(recording, recording_now_ns() >= recording_end_ns(recording) ? TRIGGER_DURATION :
+										      TRIGGER_LAST);
 	status_line_clear(&recording->line);
 	say_notes(recording->collector);
 }
 
-static int name_all(struct recording *recording)
+static int list_named_processes(struct recording *recording)
 {
 	struct process_view view;
 
@@ -408,7 +410,7 @@ static int name_all(struct recording *recording)
 	return 0;
 }
 
-static void say_cost_of_all(const struct recording *recording)
+static void log_total_cost(const struct recording *recording)
 {
 	struct process_view sum = {};
 
@@ -431,10 +433,10 @@ int record_until_told(const struct recording_options *options, struct collector 
 		.signal_fd = signal_fd,
 	};
 
-	if (name_all(&recording))
+	if (list_named_processes(&recording))
 		return say_failure("out of memory");
-	record(&recording);
-	say_cost_of_all(&recording);
+	recording_run(&recording);
+	log_total_cost(&recording);
 	if (recording.outage.lost > 1)
 		say("%" PRIu64 " snapshots could not be written", recording.outage.lost);
 	for (size_t i = 0; i < recording.named_nr; i++) {

@@ -44,8 +44,8 @@ static int terminal_width(void)
 }
 
 /* Adds up all processes; *view is the last one of them. */
-static size_t add_up(const struct collector *collector, struct process_view *view,
-		     struct process_view *sum)
+static size_t add_up_views(const struct collector *collector, struct process_view *view,
+			   struct process_view *sum)
 {
 	size_t nr = 0;
 
@@ -115,7 +115,7 @@ void status_line_show(struct status_line *line, const struct collector *collecto
 
 	if (!isatty(STDERR_FILENO) || is_recent(line))
 		return;
-	nr = add_up(collector, &view, &sum);
+	nr = add_up_views(collector, &view, &sum);
 	status_line_clear(line);
 	if (nr == 1)
 		clean_text(comm, sizeof(comm), view.comm ?: "");
@@ -142,7 +142,7 @@ void status_line_everyone(struct status_line *line, const struct collector *coll
 
 	if (!isatty(STDERR_FILENO) || is_recent(line))
 		return;
-	add_up(collector, &view, &sum);
+	add_up_views(collector, &view, &sum);
 	collector__get_health(collector, &health);
 	nr = health.processes - health.processes_waiting;
 	status_line_clear(line);

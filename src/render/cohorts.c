@@ -19,7 +19,7 @@ bool is_sampled_side(const struct report *report, size_t side)
 				   snapshot__tables(report->snapshot[side])->trace_weight != NULL;
 }
 
-static const char *plural(uint32_t nr, const char *ending)
+static const char *plural_ending(uint32_t nr, const char *ending)
 {
 	return nr == 1 ? "" : ending;
 }
@@ -29,8 +29,8 @@ static const char *plural(uint32_t nr, const char *ending)
 const char *cohort_text(char text[COHORT_TEXT_MAX], const struct report_cohort *cohort)
 {
 	snprintf(text, COHORT_TEXT_MAX, "%" PRIu32 " snapshot%s of %" PRIu32 " process%s on %" PRIu32 " host%s",
-		 cohort->snapshots, plural(cohort->snapshots, "s"), cohort->processes,
-		 plural(cohort->processes, "es"), cohort->hosts, plural(cohort->hosts, "s"));
+		 cohort->snapshots, plural_ending(cohort->snapshots, "s"), cohort->processes,
+		 plural_ending(cohort->processes, "es"), cohort->hosts, plural_ending(cohort->hosts, "s"));
 	return text;
 }
 

@@ -22,8 +22,8 @@ static bool is_one_call(const struct snapshot_tables *tables, const struct snap_
 	return call_nr <= 1;
 }
 
-static uint64_t *share_of(struct traceback_shares *shares, const struct snapshot_tables *tables,
-			  const struct snap_traceback *traceback)
+static uint64_t *traceback_share(struct traceback_shares *shares, const struct snapshot_tables *tables,
+				 const struct snap_traceback *traceback)
 {
 	if (!traceback->nframe)
 		return &shares->none;
@@ -90,8 +90,8 @@ struct snapshot_facts snapshot_facts(const struct snapshot *snapshot)
 		add_size(&facts.current_bytes, tables->trace_size[i]);
 		bytes += bytes_beyond(tables, i);
 		blocks += tables->trace_weight ? tables->trace_weight[i] - 1 : 0;
-		++*share_of(&facts.shares, tables,
-			    &tables->traceback[tables->trace_traceback[i]]);
+		++*traceback_share(&facts.shares, tables,
+				   &tables->traceback[tables->trace_traceback[i]]);
 	}
 	facts.current_bytes = with_beyond(facts.current_bytes, bytes);
 	facts.blocks = with_beyond(tables->trace_nr, blocks);

@@ -18,7 +18,7 @@ static int set_group(json_t *object, const struct fleet_answer *answer, uint32_t
 	return json_set_group(object, answer->report, &answer->groups->key[group]);
 }
 
-static json_t *head_json(const struct fleet_answer *answer, const struct list *list)
+static json_t *fleet_head_json(const struct fleet_answer *answer, const struct list *list)
 {
 	json_t *head = json_object();
 	int err = json_set_origin(head, answer->report, list->schema);
@@ -43,7 +43,7 @@ static int put_list(FILE *out, const struct fleet_answer *answer, const struct l
 	int err;
 
 	putc('{', out);
-	err = json_put(out, head_json(answer, list), JSON_EMBED);
+	err = json_put(out, fleet_head_json(answer, list), JSON_EMBED);
 	fprintf(out, ",\"%s\":[", list->name);
 	for (size_t i = 0; i < list->nr && (!top || i < top) && !err; i++) {
 		if (i)

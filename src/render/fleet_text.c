@@ -61,7 +61,7 @@ static char *group_text(const struct fleet_answer *answer, uint32_t group)
 }
 
 /* Writes "COLUMNS  GROUP", and the stack below if stacks are the keys. */
-static int put_row(FILE *out, const struct fleet_answer *answer, const char *columns, uint32_t group)
+static int put_group_row(FILE *out, const struct fleet_answer *answer, const char *columns, uint32_t group)
 {
 	bool is_stack = answer->report->statistics->key_type == KEY_TRACEBACK;
 	char *text = group_text(answer, group);
@@ -146,7 +146,7 @@ static int put_host_row(FILE *out, const struct fleet_answer *answer, const stru
 		     size_text(max, row->max, false), name, width - name_width(name), "", outliers,
 		     row->hosts) < 0)
 		return err;
-	err = put_row(out, answer, columns, row->group);
+	err = put_group_row(out, answer, columns, row->group);
 	free(columns);
 	return err;
 }
@@ -182,7 +182,7 @@ static int put_trend_row(FILE *out, const struct fleet_answer *answer, const str
 	snprintf(columns, sizeof(columns), "%13s %13s %10s → %10s %9" PRIu32 "  ",
 		 slope_text(slope, row->slope), size_text(growth, row->growth, true),
 		 size_text(first, row->first, false), size_text(last, row->last, false), row->processes);
-	return put_row(out, answer, columns, row->group);
+	return put_group_row(out, answer, columns, row->group);
 }
 
 static int trend_text(FILE *out, const struct fleet_answer *answer)

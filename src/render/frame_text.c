@@ -9,7 +9,7 @@
 
 #include "engine.h"
 
-__attribute__((format(printf, 1, 2))) static char *format(const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static char *format_frame_part(const char *fmt, ...)
 {
 	va_list args;
 	char *text;
@@ -31,28 +31,28 @@ static bool has_place(const struct frame_view *frame)
 static char *place_text(const struct frame_view *frame)
 {
 	if (!frame->object)
-		return format("0x%" PRIx64, frame->offset);
+		return format_frame_part("0x%" PRIx64, frame->offset);
 	if (!frame->offset)
 		return strdup(frame->object);
-	return format("%s+0x%" PRIx64, frame->object, frame->offset);
+	return format_frame_part("%s+0x%" PRIx64, frame->object, frame->offset);
 }
 
 static char *nameless_text(const struct frame_view *frame)
 {
 	if (frame->lineno)
-		return format("%s:%" PRIu32, frame->filename, frame->lineno);
+		return format_frame_part("%s:%" PRIu32, frame->filename, frame->lineno);
 	if (has_place(frame))
 		return place_text(frame);
 	return strdup(frame->filename);
 }
 
-static char *in_place(const char *before, const struct frame_view *frame)
+static char *function_at_place(const char *before, const struct frame_view *frame)
 {
 	char *place = place_text(frame), *text;
 
 	if (!place)
 		return NULL;
-	text = format("%s%s (%s)", before, frame->function, place);
+	text = format_frame_part("%s%s (%s)", before, frame->function, place);
 	free(place);
 	return text;
 }
@@ -62,9 +62,9 @@ char *frame_text(const struct frame_view *frame)
 	if (!frame->function)
 		return nameless_text(frame);
 	if (frame->lineno)
-		return format("%s at %s:%" PRIu32, frame->function, frame->filename, frame->lineno);
+		return format_frame_part("%s at %s:%" PRIu32, frame->function, frame->filename, frame->lineno);
 	if (has_place(frame))
-		return in_place("", frame);
+		return function_at_place("", frame);
 	return strdup(frame->function);
 }
 
@@ -79,5 +79,5 @@ char *frame_extra(const struct frame_view *frame)
 
 	if (!frame->function)
 		return place ? place_text(frame) : strdup("");
-	return place ? in_place("in ", frame) : format("in %s", frame->function);
+	return place ? function_at_place("in ", frame) : format_frame_part("in %s", frame->function);
 }

@@ -64,7 +64,7 @@ static const char *schema_of(const struct report *report)
 }
 
 /* Everything except the statistics: they may be many, and are written one by one. */
-static json_t *head_json(const struct report *report)
+static json_t *report_head_json(const struct report *report)
 {
 	json_t *head = json_object();
 	int err = json_set_origin(head, report, schema_of(report));
@@ -81,7 +81,7 @@ int json_report(FILE *out, const struct report *report)
 	int err;
 
 	putc('{', out);
-	err = json_put(out, head_json(report), JSON_EMBED);
+	err = json_put(out, report_head_json(report), JSON_EMBED);
 	fputs(",\"statistics\":[", out);
 	for (size_t i = 0; i < shown && !err; i++) {
 		if (i)

@@ -21,7 +21,7 @@ static void put_loss(FILE *out, const char *name, uint64_t value)
 		fprintf(out, " (%s)", meaning);
 }
 
-static void put_losses(FILE *out, const struct snapshot *snapshot)
+static void put_nonzero_losses(FILE *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 
@@ -56,7 +56,7 @@ char *losses_line(const struct snapshot *snapshot)
 
 	if (!out)
 		return NULL;
-	put_losses(out, snapshot);
+	put_nonzero_losses(out, snapshot);
 	return finish_line(out, &text, &len);
 }
 

@@ -30,14 +30,14 @@ const char *rss_part_name(enum rss_part part)
 	return parts[part].name;
 }
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t add_capped(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
 
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-static bool is_of_heap(const struct snapshot *snapshot, uint32_t domain)
+static bool is_heap_domain(const struct snapshot *snapshot, uint32_t domain)
 {
 	char key[32];
 	const char *layer;
@@ -61,11 +61,11 @@ static uint64_t heap_blocks_bytes(const struct snapshot *snapshot)
 		uint32_t domain = tables->trace_domain ? tables->trace_domain[i] : 0;
 
 		if (domain != latest)
-			counts = is_of_heap(snapshot, domain);
+			counts = is_heap_domain(snapshot, domain);
 		latest = domain;
 		if (!counts)
 			continue;
-		bytes = add(bytes, tables->trace_size[i]);
+		bytes = add_capped(bytes, tables->trace_size[i]);
 		beyond += bytes_beyond(tables, i);
 	}
 	return with_beyond(bytes, beyond);
@@ -91,7 +91,7 @@ struct rss_facts rss_facts(const struct snapshot *snapshot)
 	if (!facts.is_close)
 		facts.part[RSS_PART_HEAP] = snapshot__metadata_u64(snapshot, "rss_anonymous_bytes", 0);
 	for (int i = 0; i < RSS_PART_NR; i++)
-		facts.total = add(facts.total, facts.part[i]);
+		facts.total = add_capped(facts.total, facts.part[i]);
 	facts.traced = heap_blocks_bytes(snapshot);
 	facts.traced_resident = facts.traced < facts.part[RSS_PART_HEAP] ? facts.traced :
 									  facts.part[RSS_PART_HEAP];

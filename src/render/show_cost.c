@@ -18,7 +18,7 @@ struct own_cost {
 	uint64_t budget_percent;  /* 0: no budget */
 };
 
-static struct own_cost read_cost(const struct snapshot *snapshot)
+static struct own_cost read_own_cost(const struct snapshot *snapshot)
 {
 	const char *is_estimated = snapshot__metadata(snapshot, "cost_is_estimated");
 	struct own_cost cost = {
@@ -32,7 +32,7 @@ static struct own_cost read_cost(const struct snapshot *snapshot)
 	return cost;
 }
 
-static double share_of(const struct own_cost *cost)
+static double own_cost_share(const struct own_cost *cost)
 {
 	return (double)cost->cost_ns / cost->cpu_ns;
 }
@@ -56,7 +56,7 @@ static const struct {
 
 /* ---- as text ------------------------------------------------------------------------------ */
 
-static int put_share(FILE *out, const struct own_cost *cost)
+static int put_own_cost_share(FILE *out, const struct own_cost *cost)
 {
 	double slowdown = slowdown_of(cost);
 	char slowed[64] = "";
@@ -66,7 +66,7 @@ static int put_share(FILE *out, const struct own_cost *cost)
 	if (slowdown > 0)
 		snprintf(slowed, sizeof(slowed), ": it ran %.3g times as long", slowdown);
 	return put_line(out, "  recording took %s%.1f %% of the program's CPU time, %.3f s of %.3f s%s",
-			cost->is_estimated ? "about " : "", 100 * share_of(cost), cost->cost_ns / 1e9,
+			cost->is_estimated ? "about " : "", 100 * own_cost_share(cost), cost->cost_ns / 1e9,
 			cost->cpu_ns / 1e9, slowed);
 }
 
@@ -85,12 +85,12 @@ static int put_traps(FILE *out, const struct snapshot *snapshot, size_t kind)
 
 int text_cost(FILE *out, const struct snapshot *snapshot)
 {
-	struct own_cost cost = read_cost(snapshot);
+	struct own_cost cost = read_own_cost(snapshot);
 	int err;
 
 	if (!cost.is_known)
 		return 0;
-	err = put_line(out, "cost") ?: put_share(out, &cost);
+	err = put_line(out, "cost") ?: put_own_cost_share(out, &cost);
 	for (size_t i = 0; i < ARRAY_SIZE(traps) && !err; i++)
 		err = put_traps(out, snapshot, i);
 	if (has_counter(snapshot, "program_ns"))
@@ -123,7 +123,7 @@ static int set_times(json_t *object, const struct own_cost *cost)
 
 	err = err ?: json_set_uint(object, "cost_ns", cost->cost_ns);
 	if (cost->cpu_ns)
-		err = err ?: json_set(object, "share", json_real(share_of(cost)));
+		err = err ?: json_set(object, "share", json_real(own_cost_share(cost)));
 	if (slowdown_of(cost) > 0)
 		err = err ?: json_set(object, "slowdown", json_real(slowdown_of(cost)));
 	return err ?: json_set(object, "is_estimated", json_boolean(cost->is_estimated));
@@ -132,7 +132,7 @@ static int set_times(json_t *object, const struct own_cost *cost)
 int json_set_cost(json_t *show, const struct snapshot *snapshot)
 {
 	uint64_t stepped = snapshot__metadata_u64(snapshot, "probes_stepped", UINT64_MAX);
-	struct own_cost cost = read_cost(snapshot);
+	struct own_cost cost = read_own_cost(snapshot);
 	json_t *object;
 	int err;
 

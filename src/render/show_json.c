@@ -64,7 +64,7 @@ static json_t *counters_json(const struct snapshot *snapshot, enum snap_counter_
 	return json_unless(err, counters);
 }
 
-static json_t *probe_json(const struct snapshot *snapshot, uint32_t at)
+static json_t *recorded_probe_json(const struct snapshot *snapshot, uint32_t at)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	const struct snap_probe *probe = &tables->probe[at];
@@ -85,14 +85,14 @@ static json_t *probe_json(const struct snapshot *snapshot, uint32_t at)
 	return json_unless(err, row);
 }
 
-static json_t *probes_json(const struct snapshot *snapshot)
+static json_t *recorded_probes_json(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	json_t *probes = json_array();
 	int err = 0;
 
 	for (uint32_t i = 0; i < tables->probe_nr && !err; i++)
-		if (json_array_append_new(probes, probe_json(snapshot, i)))
+		if (json_array_append_new(probes, recorded_probe_json(snapshot, i)))
 			err = -ENOMEM;
 	return json_unless(err, probes);
 }
@@ -198,7 +198,7 @@ int json_show(FILE *out, const struct snapshot *snapshot)
 	err = err ?: json_set_cost(show, snapshot);
 	err = err ?: json_set(show, "counters", counters_json(snapshot, SNAP_COUNTED));
 	err = err ?: json_set(show, "losses", counters_json(snapshot, SNAP_LOST));
-	err = err ?: json_set(show, "probes", probes_json(snapshot));
+	err = err ?: json_set(show, "probes", recorded_probes_json(snapshot));
 	err = err ?: json_set(show, "tracebacks", shares_json(&facts.shares));
 	err = json_put(out, json_unless(err, show), 0);
 	if (!err && putc('\n', out) < 0)

@@ -15,7 +15,7 @@
 #define VALUE_SHOWN 500
 
 /* Cuts a long value: a process's arguments, for example, may be megabytes. JSON has the whole value. */
-static int put_value(FILE *out, const char *name, const char *value)
+static int put_metadata_value(FILE *out, const char *name, const char *value)
 {
 	size_t len = strlen(value), shown = VALUE_SHOWN;
 
@@ -32,8 +32,8 @@ static int put_metadata(FILE *out, const struct snapshot *snapshot)
 	int err = put_line(out, "metadata");
 
 	for (uint32_t i = 0; i < tables->metadata_nr && !err; i++)
-		err = put_value(out, snapshot__string(snapshot, tables->metadata[i].key),
-				snapshot__string(snapshot, tables->metadata[i].value));
+		err = put_metadata_value(out, snapshot__string(snapshot, tables->metadata[i].key),
+					 snapshot__string(snapshot, tables->metadata[i].value));
 	if (!err && !tables->metadata_nr)
 		err = put_line(out, "  not recorded");
 	return err;
@@ -47,8 +47,8 @@ static int put_bytes(FILE *out, const char *name, uint64_t bytes)
 			format_size(text, bytes, false));
 }
 
-static int put_sampling(FILE *out, const struct snapshot *snapshot,
-			const struct snapshot_facts *facts)
+static int put_estimated_from(FILE *out, const struct snapshot *snapshot,
+			      const struct snapshot_facts *facts)
 {
 	char rate[RATE_TEXT_MAX];
 
@@ -84,7 +84,7 @@ static int put_memory(FILE *out, const struct snapshot *snapshot,
 	if (facts->has_peak)
 		err = err ?: put_bytes(out, "peak", facts->peak_bytes);
 	err = err ?: put_line(out, "  %-*s %" PRIu64, NAME_WIDTH, "blocks", facts->blocks);
-	err = err ?: put_sampling(out, snapshot, facts);
+	err = err ?: put_estimated_from(out, snapshot, facts);
 	err = err ?: put_size_filter(out, snapshot);
 	if (!err)
 		fputs("  ", out);
@@ -92,7 +92,7 @@ static int put_memory(FILE *out, const struct snapshot *snapshot,
 	return err ?: render_rss(out, snapshot, "  ");
 }
 
-static int put_share(FILE *out, const char *name, uint64_t part, uint64_t blocks)
+static int put_traceback_share(FILE *out, const char *name, uint64_t part, uint64_t blocks)
 {
 	if (!part)
 		return 0;
@@ -108,7 +108,7 @@ static int put_stopped(FILE *out, enum snap_traceback_end end, uint64_t part, ui
 #undef X
 	};
 
-	return put_share(out, stopped[end], part, blocks);
+	return put_traceback_share(out, stopped[end], part, blocks);
 }
 
 static int put_shares(FILE *out, const struct snapshot_facts *facts)
@@ -116,14 +116,14 @@ static int put_shares(FILE *out, const struct snapshot_facts *facts)
 	const struct traceback_shares *shares = &facts->shares;
 	int err = put_line(out, "tracebacks, in %sblocks", facts->is_estimated ? "sampled " : "");
 
-	err = err ?: put_share(out, "complete", shares->end[SNAP_END_ROOT], facts->samples);
-	err = err ?: put_share(out, "no further frame found", shares->ended, facts->samples);
-	err = err ?: put_share(out, "only the direct caller", shares->caller_only, facts->samples);
-	err = err ?: put_share(out, "cut at the traceback limit", shares->limited, facts->samples);
+	err = err ?: put_traceback_share(out, "complete", shares->end[SNAP_END_ROOT], facts->samples);
+	err = err ?: put_traceback_share(out, "no further frame found", shares->ended, facts->samples);
+	err = err ?: put_traceback_share(out, "only the direct caller", shares->caller_only, facts->samples);
+	err = err ?: put_traceback_share(out, "cut at the traceback limit", shares->limited, facts->samples);
 	for (int end = SNAP_END_ROOT + 1; end < SNAP_END_NR && !err; end++)
 		err = put_stopped(out, end, shares->end[end], facts->samples);
-	err = err ?: put_share(out, "broken", shares->broken, facts->samples);
-	return err ?: put_share(out, "none", shares->none, facts->samples);
+	err = err ?: put_traceback_share(out, "broken", shares->broken, facts->samples);
+	return err ?: put_traceback_share(out, "none", shares->none, facts->samples);
 }
 
 static int put_counter(FILE *out, const struct snapshot *snapshot,
@@ -153,7 +153,7 @@ static int put_counters(FILE *out, const struct snapshot *snapshot)
 	return err;
 }
 
-static int put_losses(FILE *out, const struct snapshot *snapshot)
+static int put_loss_table(FILE *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	uint32_t watched = 0, lost = 0;
@@ -176,7 +176,7 @@ static int put_losses(FILE *out, const struct snapshot *snapshot)
 }
 
 /* "malloc+3 (/usr/lib/libc.so.6+0x98103): je 0x9810a, domain 0 (malloc)" */
-static int put_probe(FILE *out, const struct snapshot *snapshot, uint32_t at)
+static int put_recorded_probe(FILE *out, const struct snapshot *snapshot, uint32_t at)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	const struct snap_probe *probe = &tables->probe[at];
@@ -203,7 +203,7 @@ static int put_stepped(FILE *out, const struct snapshot *snapshot)
 	return !nr ? 0 : put_line(out, "  %" PRIu64 " on instructions that the kernel single-steps, which is slower", nr);
 }
 
-static int put_probes(FILE *out, const struct snapshot *snapshot)
+static int put_recorded_probes(FILE *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	uint64_t stepped = snapshot__metadata_u64(snapshot, "probes_stepped", UINT64_MAX);
@@ -215,7 +215,7 @@ static int put_probes(FILE *out, const struct snapshot *snapshot)
 		err = put_line(out, "probes, %" PRIu64 " on instructions that the kernel single-steps",
 			       stepped);
 	for (uint32_t i = 0; i < tables->probe_nr && !err; i++)
-		err = put_probe(out, snapshot, i);
+		err = put_recorded_probe(out, snapshot, i);
 	if (!err && !tables->probe_nr)
 		err = put_line(out, "  not recorded");
 	return err ?: put_stepped(out, snapshot);
@@ -231,7 +231,7 @@ int text_show(FILE *out, const struct snapshot *snapshot)
 	err = err ?: text_cost(out, snapshot);
 	err = err ?: put_shares(out, &facts);
 	err = err ?: put_counters(out, snapshot);
-	err = err ?: put_losses(out, snapshot);
+	err = err ?: put_loss_table(out, snapshot);
 	err = err ?: text_dropped(out, snapshot);
-	return err ?: put_probes(out, snapshot);
+	return err ?: put_recorded_probes(out, snapshot);
 }

@@ -47,7 +47,7 @@ struct source_tree *source_tree__open(const char *dir)
 	return NULL;
 }
 
-static void drop(struct source_tree *tree, struct source_file *file)
+static void drop_source_file(struct source_tree *tree, struct source_file *file)
 {
 	tree->kept_bytes -= file->len;
 	free(file->name);
@@ -61,7 +61,7 @@ void source_tree__close(struct source_tree *tree)
 	if (!tree)
 		return;
 	for (size_t i = 0; i < FILE_NR; i++)
-		drop(tree, &tree->file[i]);
+		drop_source_file(tree, &tree->file[i]);
 	close(tree->dir_fd);
 	free(tree);
 }
@@ -69,7 +69,7 @@ void source_tree__close(struct source_tree *tree)
 /* ---- finding a file ----------------------------------------------------------------------- */
 
 /* Returns a descriptor or -1. Never blocks, never leaves the directory. */
-static int open_below(int dir_fd, const char *path)
+static int open_source_below(int dir_fd, const char *path)
 {
 	struct open_how how = {
 		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
@@ -104,12 +104,12 @@ static const char *below_parents(const char *path)
 }
 
 /* Opens the regular file that has the longest end of the path below the directory; -1: there is none. */
-static int find_file(int dir_fd, const char *filename, struct stat *st)
+static int find_source_file(int dir_fd, const char *filename, struct stat *st)
 {
 	const char *path = below_parents(filename), *end = path + strlen(path);
 
 	for (; *path; path = skip_nothing(path + component_len(path))) {
-		int fd = end - path < PATH_MAX ? open_below(dir_fd, path) : -1;
+		int fd = end - path < PATH_MAX ? open_source_below(dir_fd, path) : -1;
 
 		if (fd >= 0 && !fstat(fd, st) && S_ISREG(st->st_mode))
 			return fd;
@@ -172,10 +172,10 @@ static int mark_lines(struct source_file *file)
 	return err;
 }
 
-static void load(struct source_tree *tree, struct source_file *file)
+static void load_source_file(struct source_tree *tree, struct source_file *file)
 {
 	struct stat st;
-	int fd = find_file(tree->dir_fd, file->name, &st);
+	int fd = find_source_file(tree->dir_fd, file->name, &st);
 	size_t room;
 
 	if (fd < 0)
@@ -190,7 +190,7 @@ static void load(struct source_tree *tree, struct source_file *file)
 	file->len = 0;
 }
 
-static struct source_file *find_kept(struct source_tree *tree, const char *filename)
+static struct source_file *find_kept_source(struct source_tree *tree, const char *filename)
 {
 	for (size_t i = 0; i < FILE_NR; i++)
 		if (tree->file[i].name && !strcmp(tree->file[i].name, filename))
@@ -199,18 +199,18 @@ static struct source_file *find_kept(struct source_tree *tree, const char *filen
 }
 
 /* Loads a file into the oldest place, and drops the oldest files while all are too large together. NULL: no memory. */
-static struct source_file *keep(struct source_tree *tree, const char *filename)
+static struct source_file *keep_source_file(struct source_tree *tree, const char *filename)
 {
 	struct source_file *file = &tree->file[tree->next];
 
-	drop(tree, file);
+	drop_source_file(tree, file);
 	file->name = strdup(filename);
 	if (!file->name)
 		return NULL;
-	load(tree, file);
+	load_source_file(tree, file);
 	tree->kept_bytes += file->len;
 	for (unsigned int i = 1; i < FILE_NR && tree->kept_bytes > KEPT_BYTES_MAX; i++)
-		drop(tree, &tree->file[(tree->next + i) % FILE_NR]);
+		drop_source_file(tree, &tree->file[(tree->next + i) % FILE_NR]);
 	tree->next = (tree->next + 1) % FILE_NR;
 	return file;
 }
@@ -285,6 +285,6 @@ char *source_tree__line(struct source_tree *tree, const char *filename, uint32_t
 
 	if (!tree || !lineno || is_no_file(filename))
 		return NULL;
-	file = find_kept(tree, filename) ?: keep(tree, filename);
+	file = find_kept_source(tree, filename) ?: keep_source_file(tree, filename);
 	return file && file->text ? copy_line(file, lineno) : NULL;
 }

@@ -16,7 +16,7 @@ const char *size_text(char text[SIZE_TEXT_MAX], double bytes, bool with_sign)
 }
 
 /* Returns the distance from the number to the farther end of the interval; 0: the number is exact. */
-static uint64_t error_of(int64_t number, const struct interval *interval)
+static uint64_t interval_error(int64_t number, const struct interval *interval)
 {
 	uint64_t below = (uint64_t)number - interval->low, above = (uint64_t)interval->high - number;
 
@@ -28,7 +28,7 @@ static uint64_t error_of(int64_t number, const struct interval *interval)
 static const char *size_error_text(char text[ERROR_TEXT_MAX], int64_t size,
 				   const struct interval *interval)
 {
-	uint64_t error = interval ? error_of(size, interval) : 0;
+	uint64_t error = interval ? interval_error(size, interval) : 0;
 	char number[SIZE_TEXT_MAX];
 
 	*text = '\0';
@@ -40,7 +40,7 @@ static const char *size_error_text(char text[ERROR_TEXT_MAX], int64_t size,
 static const char *count_error_text(char text[ERROR_TEXT_MAX], int64_t count,
 				    const struct interval *interval)
 {
-	uint64_t error = interval ? error_of(count, interval) : 0;
+	uint64_t error = interval ? interval_error(count, interval) : 0;
 
 	*text = '\0';
 	if (error)
@@ -70,7 +70,7 @@ const char *cost_text(char text[COST_TEXT_MAX], const struct cost *cost, const s
 	return text;
 }
 
-static char *named(const struct statistic *statistic, const char *text)
+static char *format_named(const struct statistic *statistic, const char *text)
 {
 	const struct frame_view *oldest = statistic->frame;
 	char *whole;
@@ -91,8 +91,8 @@ char *statistic_text(const struct statistic *statistic, bool is_diff)
 
 	cost_text(costs, cost, is_diff ? &statistic->diff : NULL, statistic->estimate);
 	if (!cost->count)
-		return named(statistic, costs);
+		return format_named(statistic, costs);
 	size_text(average, (double)cost->size / cost->count, false);
 	snprintf(text, sizeof(text), "%s, average=%s", costs, average);
-	return named(statistic, text);
+	return format_named(statistic, text);
 }

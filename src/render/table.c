@@ -22,7 +22,7 @@ const struct renderer *renderer_table(size_t *ret_nr)
 	return renderers;
 }
 
-static void name_all(char *names, size_t room)
+static void list_renderer_names(char *names, size_t room)
 {
 	size_t len = 0;
 
@@ -37,7 +37,7 @@ const struct renderer *renderer_find(const char *name, struct reason *why)
 	for (size_t i = 0; i < ARRAY_SIZE(renderers); i++)
 		if (!strcmp(renderers[i].name, name))
 			return &renderers[i];
-	name_all(names, sizeof(names));
+	list_renderer_names(names, sizeof(names));
 	reason_set(why, -EINVAL, "'%.100s' is none of %s", name, names);
 	return NULL;
 }

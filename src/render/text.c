@@ -118,7 +118,7 @@ static int put_rows(FILE *out, const struct report *report, size_t nr)
  * Adds parts of a total that the engine has checked. Estimates are rounded one by one, so that their sum may still
  * overflow.
  */
-static void sum(struct cost *to, const struct cost *what)
+static void add_capped_cost(struct cost *to, const struct cost *what)
 {
 	if (__builtin_add_overflow(to->size, what->size, &to->size))
 		to->size = INT64_MAX;
@@ -130,7 +130,7 @@ static void sum(struct cost *to, const struct cost *what)
  * Gives no bytes for cumulative statistics: they count a block once for each frame, so that the sum is no size of
  * anything.
  */
-static int put_rest(FILE *out, const struct statistics *statistics, size_t shown)
+static int put_rows_left_out(FILE *out, const struct statistics *statistics, size_t shown)
 {
 	char size[UNIT_TEXT_MAX], costs[COST_TEXT_MAX];
 	size_t nr = statistics->statistic_nr - shown;
@@ -141,8 +141,8 @@ static int put_rest(FILE *out, const struct statistics *statistics, size_t shown
 	if (statistics->cumulative)
 		return put_line(out, "… and %zu more", nr);
 	for (size_t i = shown; i < statistics->statistic_nr; i++) {
-		sum(&cost, &statistics->statistic[i].cost);
-		sum(&diff, &statistics->statistic[i].diff);
+		add_capped_cost(&cost, &statistics->statistic[i].cost);
+		add_capped_cost(&diff, &statistics->statistic[i].diff);
 	}
 	if (statistics->is_diff)
 		return put_line(out, "… and %zu more (%s)", nr, cost_text(costs, &cost, &diff, NULL));
@@ -167,7 +167,7 @@ static void put_samples(FILE *out, const struct report *report, size_t side, uin
 }
 
 /* Writes nothing if all blocks were recorded: such a report is the same as tracemalloc's. */
-static int put_sampling(FILE *out, const struct report *report)
+static int put_report_sampling(FILE *out, const struct report *report)
 {
 	const struct estimate *estimate = report->statistics->total_estimate;
 
@@ -188,10 +188,10 @@ int text_report(FILE *out, const struct report *report)
 	const struct statistics *statistics = report->statistics;
 	size_t shown = report_rows(report);
 	char costs[COST_TEXT_MAX], means[PROCESS_MEAN_TEXT_MAX];
-	int err = put_cohorts(out, report) ?: put_sampling(out, report);
+	int err = put_cohorts(out, report) ?: put_report_sampling(out, report);
 
 	err = err ?: put_rows(out, report, shown);
-	err = err ?: put_rest(out, statistics, shown);
+	err = err ?: put_rows_left_out(out, statistics, shown);
 	if (err)
 		return err;
 	cost_text(costs, &statistics->total, statistics->is_diff ? &statistics->total_diff : NULL,

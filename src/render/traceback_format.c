@@ -24,7 +24,7 @@ static struct slice slice_of(uint32_t nframe, const struct traceback_format_opti
 	return (struct slice){ 0, nframe - nr };
 }
 
-static void put_frame(FILE *out, const struct frame_view *frame, struct source_tree *tree)
+static void put_python_frame(FILE *out, const struct frame_view *frame, struct source_tree *tree)
 {
 	char *line = source_tree__line(tree, frame->filename, frame->lineno);
 
@@ -51,7 +51,7 @@ char *traceback_format(const struct frame_view *frame, uint32_t nframe,
 	for (uint32_t i = 0; i < slice.nr; i++) {
 		uint32_t at = most_recent_first ? slice.nr - 1 - i : i;
 
-		put_frame(out, &frame[slice.first + at], tree);
+		put_python_frame(out, &frame[slice.first + at], tree);
 	}
 	source_tree__close(tree);
 	if (!fclose(out))

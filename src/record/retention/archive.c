@@ -17,7 +17,7 @@
 #define HOUR_MS 3600000
 #define SAY_EVERY_NS (3600 * SECOND_NS)
 
-static uint64_t now_ns(clockid_t clock)
+static uint64_t archive_now_ns(clockid_t clock)
 {
 	struct timespec now;
 
@@ -47,8 +47,8 @@ static void begin_clock(struct archive *archive)
 	for (size_t i = 0; i < archive->folder_nr; i++)
 		if (archive->folder[i].newest > newest)
 			newest = archive->folder[i].newest;
-	keep_clock_begin(&archive->keep_clock, newest ? stamp_ms(newest) : 0, now_ns(CLOCK_REALTIME) / MS_NS,
-			 now_ns(CLOCK_BOOTTIME) / MS_NS);
+	keep_clock_begin(&archive->keep_clock, newest ? stamp_ms(newest) : 0, archive_now_ns(CLOCK_REALTIME) / MS_NS,
+			 archive_now_ns(CLOCK_BOOTTIME) / MS_NS);
 }
 
 struct archive *archive__open(const char *dir, const struct archive_bounds *bounds,
@@ -84,7 +84,7 @@ void archive__close(struct archive *archive)
 /* ---- new snapshots ------------------------------------------------------------------------------ */
 
 /* Cuts a path into its last three parts. Returns false if it has fewer. */
-static bool split(char *path, char *ret_part[3])
+static bool split_path(char *path, char *ret_part[3])
 {
 	for (int i = 2; i >= 0; i--) {
 		char *slash = strrchr(path, '/');
@@ -110,7 +110,7 @@ static void count_folders(struct archive *archive, uint32_t id, char *part[3], c
 		archive_set_folder_blocks(archive, id, st.st_blocks);
 }
 
-static int add_saved(struct archive *archive, const char *path, char *parts)
+static int add_saved_file(struct archive *archive, const char *path, char *parts)
 {
 	struct stat file;
 	uint64_t stamp;
@@ -118,7 +118,7 @@ static int add_saved(struct archive *archive, const char *path, char *parts)
 	int64_t id;
 	int err;
 
-	if (stat(path, &file) || !split(parts, part) || !is_host_name(part[0]) ||
+	if (stat(path, &file) || !split_path(parts, part) || !is_host_name(part[0]) ||
 	    !is_folder_name(part[1]) || !stamp_parse(part[2], &stamp))
 		return 0;
 	id = archive_folder(archive, part[0], part[1]);
@@ -134,7 +134,7 @@ void archive__saved(struct archive *archive, const char *path)
 	char *parts = strdup(path);
 
 	outage_saved(&archive->outage);
-	if (!archive->is_stale && (!parts || add_saved(archive, path, parts)))
+	if (!archive->is_stale && (!parts || add_saved_file(archive, path, parts)))
 		archive->is_stale = true;
 	free(parts);
 }
@@ -166,7 +166,7 @@ void archive__lost_last(struct archive *archive, const char *comm, pid_t pid)
 /* ---- removing ------------------------------------------------------------------------------- */
 
 /* Another directory may be at that path now, or reading it may have failed before. */
-static int look_again(struct archive *archive)
+static int check_directory(struct archive *archive)
 {
 	struct stat st;
 
@@ -178,7 +178,7 @@ static int look_again(struct archive *archive)
 }
 
 /* A disk that cannot be written to lets nothing be removed either. Then only the failed writes are reported. */
-static void tell_failure(struct archive *archive, int err)
+static void report_remove_failure(struct archive *archive, int err)
 {
 	if (err && err != archive->remove_err && !archive->outage.lost)
 		snprintf(archive->said, sizeof(archive->said), "cannot remove old snapshots from %.200s: %s",
@@ -187,7 +187,7 @@ static void tell_failure(struct archive *archive, int err)
 }
 
 /* Reports a clock that is so far ahead that all snapshots would be too old. */
-static void tell_clock(struct archive *archive, uint64_t keep_ms)
+static void report_clock_ahead(struct archive *archive, uint64_t keep_ms)
 {
 	uint64_t wall_ms = archive->keep_clock.wall_ms, time_ms = archive->keep_clock.time_ms;
 	bool is_ahead = keep_ms && wall_ms - time_ms >= keep_ms;
@@ -199,13 +199,13 @@ static void tell_clock(struct archive *archive, uint64_t keep_ms)
 	archive->is_ahead = is_ahead;
 }
 
-static uint64_t look_at_clock(struct archive *archive)
+static uint64_t read_keep_clock(struct archive *archive)
 {
 	uint64_t keep_ms = archive->bounds.keep_ns / MS_NS;
-	uint64_t time_ms = keep_clock_look(&archive->keep_clock, keep_ms, now_ns(CLOCK_REALTIME) / MS_NS,
-					   now_ns(CLOCK_BOOTTIME) / MS_NS);
+	uint64_t time_ms = keep_clock_look(&archive->keep_clock, keep_ms, archive_now_ns(CLOCK_REALTIME) / MS_NS,
+					   archive_now_ns(CLOCK_BOOTTIME) / MS_NS);
 
-	tell_clock(archive, keep_ms);
+	report_clock_ahead(archive, keep_ms);
 	return time_ms;
 }
 
@@ -219,13 +219,13 @@ static bool is_needed(const struct archive *archive)
 void archive__make_room(struct archive *archive)
 {
 	uint64_t over = outage_end_pass(&archive->outage);
-	int err = look_again(archive);
+	int err = check_directory(archive);
 
 	if (over)
 		archive->news[NEWS_OVER].nr = over;
 	if (!err && is_needed(archive))
-		err = archive_remove(archive, look_at_clock(archive));
-	tell_failure(archive, err);
+		err = archive_remove(archive, read_keep_clock(archive));
+	report_remove_failure(archive, err);
 }
 
 /* ---- reports ---------------------------------------------------------------------------- */
@@ -254,7 +254,7 @@ static const char *const news_text[NEWS_NR] = {
 	[NEWS_OVER] = "snapshots are written again: %" PRIu64 " could not be",
 };
 
-static char *tell(const struct archive *archive, enum news_kind kind)
+static char *format_news(const struct archive *archive, enum news_kind kind)
 {
 	const struct news *news = &archive->news[kind];
 	char bytes[UNIT_TEXT_MAX], most[UNIT_TEXT_MAX], *line;
@@ -266,7 +266,7 @@ static char *tell(const struct archive *archive, enum news_kind kind)
 	return line;
 }
 
-static char *tell_lost_last(struct lost_last *lost)
+static char *format_lost_last(struct lost_last *lost)
 {
 	char others[64] = "", *line;
 
@@ -280,7 +280,7 @@ static char *tell_lost_last(struct lost_last *lost)
 
 char *archive__next_note(struct archive *archive)
 {
-	uint64_t now = now_ns(CLOCK_MONOTONIC);
+	uint64_t now = archive_now_ns(CLOCK_MONOTONIC);
 	char *line = NULL;
 
 	if (archive->said[0]) {
@@ -289,14 +289,14 @@ char *archive__next_note(struct archive *archive)
 		return line;
 	}
 	if (archive->lost_last.nr)
-		return tell_lost_last(&archive->lost_last);
+		return format_lost_last(&archive->lost_last);
 	for (int kind = 0; kind < NEWS_NR && !line; kind++) {
 		struct news *news = &archive->news[kind];
 		bool is_rare = kind == NEWS_OVER || kind == NEWS_LEFTOVERS;
 
 		if (!news->nr || (!is_rare && news->said_ns && now - news->said_ns < SAY_EVERY_NS))
 			continue;
-		line = tell(archive, kind);
+		line = format_news(archive, kind);
 		*news = (struct news){ .said_ns = now };
 	}
 	return line;

@@ -38,7 +38,7 @@ const char *stamp_text(char text[STAMP_TEXT_MAX], uint64_t stamp)
 }
 
 /* Parses the beginning of a name, loosely: the caller compares the name with the text of the time. */
-static bool parse_time(const char *text, uint64_t *ret_ms, int *ret_len)
+static bool parse_stamp_time(const char *text, uint64_t *ret_ms, int *ret_len)
 {
 	struct tm utc = {};
 	int ms, len = 0;
@@ -64,7 +64,7 @@ bool stamp_parse(const char *name, uint64_t *ret_stamp)
 	uint64_t ms, stamp;
 	int len;
 
-	if (!parse_time(name, &ms, &len))
+	if (!parse_stamp_time(name, &ms, &len))
 		return false;
 	if (name[len] == '-' && (sscanf(name + len + 1, "%7u", &nr) != 1 || nr < 2 || nr > NR_MOST))
 		return false;
@@ -81,7 +81,7 @@ bool is_host_name(const char *name)
 }
 
 /* Parses a PID as the kernel writes it: without a leading zero. */
-static bool parse_pid(const char *text, pid_t *ret_pid)
+static bool parse_pid_text(const char *text, pid_t *ret_pid)
 {
 	uint64_t pid;
 
@@ -97,7 +97,7 @@ bool is_folder_name(const char *name)
 	pid_t pid;
 
 	return is_host_name(name) && dot && dot > name && dot - name <= COMM_MOST &&
-	       parse_pid(dot + 1, &pid);
+	       parse_pid_text(dot + 1, &pid);
 }
 
 /* Whether a draft may become a file of this name: TIME, or TIME[-N].snap if it replaces a file. */
@@ -109,7 +109,7 @@ static bool is_draft_of(const char *name)
 
 	if (stamp_parse(name, &ms))
 		return true;
-	if (!parse_time(name, &ms, &len))
+	if (!parse_stamp_time(name, &ms, &len))
 		return false;
 	time_text(text, sizeof(text), ms);
 	return !strcmp(text, name);
@@ -121,7 +121,7 @@ static bool parse_writer(const char *text, pid_t *ret_writer)
 	char pid[8] = "", again[16];
 	unsigned int nr = 1;
 
-	if (sscanf(text, "%7[0-9]-%3u", pid, &nr) < 1 || !parse_pid(pid, ret_writer))
+	if (sscanf(text, "%7[0-9]-%3u", pid, &nr) < 1 || !parse_pid_text(pid, ret_writer))
 		return false;
 	snprintf(again, sizeof(again), nr > 1 ? "%s-%u" : "%s", pid, nr);
 	return !strcmp(again, text);
@@ -148,5 +148,5 @@ bool trial_name_parse(const char *name, pid_t *ret_writer)
 	static const char begin[] = ".allocsnap.";
 	size_t len = sizeof(begin) - 1;
 
-	return !strncmp(name, begin, len) && parse_pid(name + len, ret_writer);
+	return !strncmp(name, begin, len) && parse_pid_text(name + len, ret_writer);
 }

@@ -140,7 +140,7 @@ int open_folder_below(int dir_fd, const char *name);
 /* Removes snapshots until the bounds hold. Returns 0, or a negative errno if the file system refuses removals. */
 int archive_remove(struct archive *archive, uint64_t time_ms);
 
-static inline void add_news(struct archive *archive, enum news_kind kind, uint64_t nr, uint64_t bytes)
+static inline void archive_add_news(struct archive *archive, enum news_kind kind, uint64_t nr, uint64_t bytes)
 {
 	archive->news[kind].nr += nr;
 	archive->news[kind].bytes += bytes;

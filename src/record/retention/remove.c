@@ -40,7 +40,7 @@ static bool is_one_of(int err, const int *errs, size_t nr)
 }
 
 /* The file, or its folder, is gone, or is something else now. */
-static bool is_gone(int err)
+static bool is_gone_error(int err)
 {
 	static const int errs[] = { ENOENT, ENOTDIR, ELOOP };
 
@@ -48,7 +48,7 @@ static bool is_gone(int err)
 }
 
 /* The error concerns this file only: the next one can often be removed. */
-static bool is_stuck(int err)
+static bool is_stuck_error(int err)
 {
 	static const int errs[] = { EPERM, EACCES, EBUSY, EISDIR };
 
@@ -62,7 +62,7 @@ static void close_folder(struct remover *remover)
 	remover->folder_fd = -1;
 }
 
-static int open_folder(struct remover *remover, uint32_t id)
+static int open_snapshot_folder(struct remover *remover, uint32_t id)
 {
 	const struct archive *archive = remover->archive;
 	const struct folder *folder = &archive->folder[id];
@@ -95,28 +95,28 @@ static void remove_folder(struct remover *remover, uint32_t id)
 	archive_forget_folder(archive, id);
 }
 
-static void count_removed(struct remover *remover, const struct archived *item)
+static void count_removed_snapshot(struct remover *remover, const struct archived *item)
 {
 	uint64_t bytes = (uint64_t)item->blocks * BLOCK_BYTES;
 
 	remover->archive->totals.removed++;
 	remover->archive->totals.removed_bytes += bytes;
-	add_news(remover->archive, remover->kind, 1, bytes);
+	archive_add_news(remover->archive, remover->kind, 1, bytes);
 }
 
 /* Returns 0 if the archive no longer has the snapshot. */
 static int remove_snapshot(struct remover *remover, const struct archived *item)
 {
 	char name[STAMP_TEXT_MAX];
-	int err = open_folder(remover, item->folder);
+	int err = open_snapshot_folder(remover, item->folder);
 
 	if (!err && unlinkat(remover->folder_fd, stamp_text(name, item->stamp), 0))
 		err = -errno;
-	if (is_stuck(err))
-		add_news(remover->archive, NEWS_STUCK, 1, (uint64_t)item->blocks * BLOCK_BYTES);
+	if (is_stuck_error(err))
+		archive_add_news(remover->archive, NEWS_STUCK, 1, (uint64_t)item->blocks * BLOCK_BYTES);
 	else if (!err)
-		count_removed(remover, item);
-	else if (!is_gone(err))
+		count_removed_snapshot(remover, item);
+	else if (!is_gone_error(err))
 		return err;
 	if (archive_forget(remover->archive, item))
 		remove_folder(remover, item->folder);
@@ -125,7 +125,7 @@ static int remove_snapshot(struct remover *remover, const struct archived *item)
 
 /* ---- which ones ------------------------------------------------------------------------------ */
 
-static bool is_over(const struct archive *archive)
+static bool is_over_limit(const struct archive *archive)
 {
 	uint64_t most = archive->bounds.max_disk_bytes;
 
@@ -142,10 +142,10 @@ static bool is_too_old(const struct remover *remover, const struct archived *ite
 static bool is_too_much(const struct remover *remover, const struct archived *item)
 {
 	(void)item;
-	return is_over(remover->archive);
+	return is_over_limit(remover->archive);
 }
 
-static bool always(const struct remover *remover, const struct archived *item)
+static bool allow_any(const struct remover *remover, const struct archived *item)
 {
 	(void)remover, (void)item;
 	return true;
@@ -181,8 +181,8 @@ static bool is_late(const struct remover *remover)
  * Removes due items from index `from` on, while that is needed and there is time, and closes the gaps. *ret_next is
  * the first item that was not looked at. An item whose removal failed stays, and is that one.
  */
-static int remove_from(struct remover *remover, size_t from, judge_fn is_needed, judge_fn is_due,
-		       size_t *ret_next)
+static int remove_due_items(struct remover *remover, size_t from, judge_fn is_needed, judge_fn is_due,
+			    size_t *ret_next)
 {
 	struct archive *archive = remover->archive;
 	struct archived *item = archive->item;
@@ -233,13 +233,13 @@ static size_t index_of(const struct archive *archive, const struct archived *wan
 }
 
 /* Continues from where the last sweep stopped to the newest snapshot, then starts from the oldest with a new `most`. */
-static int thin(struct remover *remover)
+static int thin_snapshots(struct remover *remover)
 {
 	struct archive *archive = remover->archive;
 	struct sweep *sweep = &archive->sweep;
 	int err = 0;
 
-	while (is_over(archive) && !is_late(remover) && !err) {
+	while (is_over_limit(archive) && !is_late(remover) && !err) {
 		size_t next = index_of(archive, &sweep->from);
 
 		if (next == archive->item_nr || sweep->most < 2) {
@@ -248,14 +248,14 @@ static int thin(struct remover *remover)
 		}
 		if (sweep->most < 2)
 			break;
-		err = remove_from(remover, next, is_too_much, is_second, &next);
+		err = remove_due_items(remover, next, is_too_much, is_second, &next);
 		sweep->from = next < archive->item_nr ? archive->item[next] :
 							(struct archived){ .stamp = UINT64_MAX };
 	}
 	return err;
 }
 
-static int remove_all(struct remover *remover, uint64_t time_ms)
+static int remove_all_due(struct remover *remover, uint64_t time_ms)
 {
 	struct archive *archive = remover->archive;
 	uint64_t keep_ms = archive->bounds.keep_ns / 1000000;
@@ -264,11 +264,11 @@ static int remove_all(struct remover *remover, uint64_t time_ms)
 
 	remover->oldest_ms = keep_ms && keep_ms < time_ms ? time_ms - keep_ms : 0;
 	remover->kind = NEWS_OLD;
-	err = remove_from(remover, 0, is_too_old, always, &next);
+	err = remove_due_items(remover, 0, is_too_old, allow_any, &next);
 	remover->kind = NEWS_THINNED;
 	if (!err)
-		err = thin(remover);
-	return err ?: remove_from(remover, 0, is_too_much, always, &next);
+		err = thin_snapshots(remover);
+	return err ?: remove_due_items(remover, 0, is_too_much, allow_any, &next);
 }
 
 int archive_remove(struct archive *archive, uint64_t time_ms)
@@ -283,7 +283,7 @@ int archive_remove(struct archive *archive, uint64_t time_ms)
 
 	if (remover.dir_fd < 0)
 		return remover.dir_fd;
-	err = remove_all(&remover, time_ms);
+	err = remove_all_due(&remover, time_ms);
 	close_folder(&remover);
 	close(remover.dir_fd);
 	return err;

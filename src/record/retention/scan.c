@@ -103,7 +103,7 @@ static bool remove_leftover(struct reading *reading, const char *name, pid_t wri
 	    unlinkat(reading->fd, name, 0))
 		return false;
 	reading->left_nr++;
-	add_news(reading->archive, NEWS_LEFTOVERS, 1, st.st_blocks * BLOCK_BYTES);
+	archive_add_news(reading->archive, NEWS_LEFTOVERS, 1, st.st_blocks * BLOCK_BYTES);
 	return true;
 }
 
@@ -117,7 +117,7 @@ static bool has_been_empty(int fd)
 /* ---- the three levels ------------------------------------------------------------------------ */
 
 /* The folder gets a row when its first snapshot is found. */
-static int add_file(struct reading *reading, const char *folder, const char *name, int64_t *id)
+static int add_snapshot_file(struct reading *reading, const char *folder, const char *name, int64_t *id)
 {
 	struct archive *archive = reading->archive;
 	struct stat st;
@@ -141,7 +141,7 @@ static int read_files(struct reading *files, const char *folder)
 
 	while (!err && (name = next_name(files)))
 		if (!draft_name_parse(name, &writer) || !remove_leftover(files, name, writer))
-			err = add_file(files, folder, name, &id);
+			err = add_snapshot_file(files, folder, name, &id);
 	if (err || fstat(files->fd, &st))
 		return err;
 	if (id >= 0)

@@ -37,7 +37,7 @@ static int64_t host_id(struct archive *archive, const char *name)
 	return archive->host_nr - 1;
 }
 
-static uint64_t hash_of(const struct folder_key *key)
+static uint64_t folder_key_hash(const struct folder_key *key)
 {
 	return hash_bytes(key->name, strlen(key->name), key->host);
 }
@@ -47,7 +47,7 @@ int64_t archive_folder(struct archive *archive, const char *host, const char *na
 	int64_t host_nr = host_id(archive, host);
 	struct folder_key key = { name, host_nr };
 	struct folder folder = { .host = host_nr };
-	uint64_t hash = hash_of(&key);
+	uint64_t hash = folder_key_hash(&key);
 	uint32_t id;
 	int err;
 
@@ -122,7 +122,7 @@ int archived_order(const void *a, const void *b)
 }
 
 /* Removes the rows of gone folders. new_id gets the new id of each folder, and all ids are replaced. */
-static void renumber(struct archive *archive, uint32_t *new_id)
+static void renumber_folders(struct archive *archive, uint32_t *new_id)
 {
 	size_t nr = 0;
 
@@ -149,7 +149,7 @@ static int fill_ids(struct archive *archive)
 		const struct folder *folder = &archive->folder[i];
 		struct folder_key key = { folder->name, folder->host };
 
-		err = idmap_add(&ids, hash_of(&key), i);
+		err = idmap_add(&ids, folder_key_hash(&key), i);
 	}
 	if (err) {
 		idmap_release(&ids);
@@ -167,7 +167,7 @@ static int drop_gone(struct archive *archive)
 
 	if (!new_id)
 		return -ENOMEM;
-	renumber(archive, new_id);
+	renumber_folders(archive, new_id);
 	free(new_id);
 	err = fill_ids(archive);
 	if (err)
