@@ -4,11 +4,11 @@
 
 /*
  * Brings the snapshots below directories into a catalogue. A file that was read before and has not changed since is
- * not read again, except a duplicate. A file that was written anew replaces its former content. A snapshot whose file
- * is gone, or holds another snapshot now, gets the file that holds it now. Files are indexed in the byte order of
- * their paths: first those that were written anew, then new ones, last the duplicates of earlier runs. Some hundred
- * files make one transaction. An indexing that is killed at any point and run again makes the same catalogue as one
- * run.
+ * not read again, except a duplicate. A file that was written anew replaces its former content. If a snapshot's file
+ * is gone, or holds another snapshot now, the snapshot is assigned to the file that holds it now. Files are indexed
+ * in the byte order of their paths: first those that were written anew, then new ones, last the duplicates of earlier
+ * runs. Some hundred files make one transaction. An indexing that is killed at any point and run again makes the same
+ * catalogue as one run.
  */
 
 #include <stddef.h>

@@ -264,7 +264,7 @@ static int fill_leak_rows(const struct leak_fold *fold, const struct trend_rows 
 
 /* A process is judged if one of its recordings is. */
 struct unjudged {
-	bool is_process, is_host; /* none of its recordings is judged so far */
+	bool is_process, is_host; /* so far no recording of the process, or host, is judged */
 	bool is_in_gaps; /* one of the process's recordings was long enough */
 };
 

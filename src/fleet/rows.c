@@ -156,7 +156,7 @@ static int compress_rows(struct rows_scratch *scratch, size_t bytes, void *to, s
 		return -ENOMEM;
 	done = ZSTD_compressCCtx(scratch->compress, to, *len, scratch->bytes, bytes, LEVEL);
 	if (ZSTD_isError(done))
-		return -ENOMEM; /* the room is enough, so only memory can lack */
+		return -ENOMEM; /* the buffer is large enough: only lack of memory can fail it */
 	*len = done;
 	return 0;
 }

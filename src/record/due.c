@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "collect.h"
 
-static void due_judge_process(struct due *due, struct collector *collector, size_t i,
+static void due_check_process(struct due *due, struct collector *collector, size_t i,
 			      const struct trigger_options *options)
 {
 	struct due_process process = {};
@@ -27,7 +27,7 @@ void due_find(struct due *due, struct collector *collector, const struct trigger
 	if (!triggers__any(options))
 		return;
 	for (size_t i = 0; i < collector__process_nr(collector); i++)
-		due_judge_process(due, collector, i, options);
+		due_check_process(due, collector, i, options);
 }
 
 enum trigger due_trigger(const struct due *due, pid_t pid)

@@ -64,8 +64,8 @@ struct metrics {
 };
 
 /*
- * Reports one of several processes with the same PID, and the METRICS_PROCESS_MAX largest processes. The number of
- * omitted processes is a metric, too. Returns 0 or a negative errno.
+ * Reports only one of several processes with the same PID, and only the METRICS_PROCESS_MAX largest processes. How many
+ * are omitted is a metric, too. Returns 0 or a negative errno.
  */
 int metrics__print(FILE *out, const struct metrics *metrics);
 

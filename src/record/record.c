@@ -42,7 +42,7 @@ static void count_pass(struct record *record)
 		record->stop = true;
 }
 
-static void record_take_interval(struct record *record)
+static void record_run_interval(struct record *record)
 {
 	admit_processes(record);
 	record__pass(record, TRIGGER_INTERVAL);
@@ -100,7 +100,7 @@ static bool is_signalled(void *record_)
 	return poll(&signals, 1, 0) > 0;
 }
 
-static void record_take_signals(struct record *record)
+static void record_consume_signals(struct record *record)
 {
 	struct signalfd_siginfo info;
 
@@ -127,7 +127,7 @@ static void record_stop_if_blind(struct record *record)
 }
 
 /* Takes snapshots of processes whose trigger is due, and of processes that have ended meanwhile. */
-static void record_take_due(struct record *record)
+static void record_check_triggers(struct record *record)
 {
 	if (record_now_ns() < record->due_again_ns)
 		return;
@@ -147,20 +147,20 @@ static void do_what_is_due(struct record *record)
 	if (now >= record_end_ns(record))
 		record->stop = true;
 	else if (now >= record->next_ns)
-		record_take_interval(record);
+		record_run_interval(record);
 	else if (health.is_drain_due && now >= record->passed_ns + EARLY_EVERY_NS)
 		record__pass(record, TRIGGER_END);
 	else if (now >= record->admitted_ns + ADMIT_EVERY_NS)
 		admit_processes(record);
 	else
-		record_take_due(record);
+		record_check_triggers(record);
 	if (record_now_ns() >= record->told_ns + METRICS_EVERY_NS)
 		record__tell_metrics(record);
 	if (!record->options->is_everyone && !collector__process_nr(record->collector))
 		record->stop = record->is_fresh = true;
 }
 
-static void record_look(struct record *record)
+static void record_refresh(struct record *record)
 {
 	collector__refresh(record->collector);
 	record->looked_ns = record_now_ns();
@@ -207,8 +207,8 @@ static void record_until_told_to_stop(struct record *record)
 		status_line_everyone(&record->line, record->collector,
 				     (record_now_ns() - record->started_ns) / SECOND_NS);
 		record_wait_for_events(record);
-		record_look(record);
-		record_take_signals(record);
+		record_refresh(record);
+		record_consume_signals(record);
 		if (!record->stop)
 			do_what_is_due(record);
 	}

@@ -175,7 +175,7 @@ static void record_save(struct record *record, size_t i, const struct process_vi
 }
 
 /* Looks at what happened meanwhile: writing may take long. */
-static bool look_between(struct record *record)
+static bool refresh_between(struct record *record)
 {
 	if (record_now_ns() - record->looked_ns < LOOK_EVERY_NS)
 		return false;
@@ -278,7 +278,7 @@ static bool save_some(struct record *record, enum trigger trigger, uint64_t begu
 			collector__forget_view(record->collector, i);
 		else
 			i++;
-		if (look_between(record))
+		if (refresh_between(record))
 			i = 0; /* other processes may have these indexes now */
 	}
 	publish_batch(record);
@@ -297,7 +297,7 @@ static bool record_save_all(struct record *record, enum trigger trigger, uint64_
 }
 
 /* A pass without a snapshot does not show that snapshots can be written again. */
-static void judge_saves(struct record *record, uint64_t saved_nr, uint64_t lost_nr)
+static void set_save_trouble(struct record *record, uint64_t saved_nr, uint64_t lost_nr)
 {
 	if (saved_nr || lost_nr)
 		record__set_trouble(record, TROUBLE_SAVE, lost_nr);
@@ -324,7 +324,7 @@ void record__pass(struct record *record, enum trigger trigger)
 		record->report.last_pass_wall_ns = record_time_ns(CLOCK_REALTIME);
 	}
 	archive__make_room(record->archive);
-	judge_saves(record, record->report.saved_nr - saved_before, record->lost_nr - lost_before);
+	set_save_trouble(record, record->report.saved_nr - saved_before, record->lost_nr - lost_before);
 	record->due.process_nr = 0;
 	record->is_fresh = trigger != TRIGGER_END;
 	record->passed_ns = record_now_ns();

@@ -215,7 +215,7 @@ static void save_due(struct recording *recording)
  * Takes snapshots of the processes that are due. Processes go on growing meanwhile, so the next look is after as much
  * time as this pass took. So one pass serves many due processes, and such passes take half of the time at most.
  */
-static void recording_take_due(struct recording *recording)
+static void recording_check_triggers(struct recording *recording)
 {
 	uint64_t begun_ns = recording_now_ns();
 	struct reason why = {};
@@ -263,7 +263,7 @@ static void recording_clear_traces(struct recording *recording)
 }
 
 /* SIGUSR1 takes snapshots now, SIGUSR2 clears the traces, and other signals take the last snapshots. */
-static void recording_take_signals(struct recording *recording)
+static void recording_consume_signals(struct recording *recording)
 {
 	struct signalfd_siginfo info;
 
@@ -333,7 +333,7 @@ static void recording_wait_for_events(const struct recording *recording)
 	poll(fds, ended == UINT64_MAX ? 2 : 1, due > now ? (due - now + 999999) / 1000000 : 0);
 }
 
-static void recording_take_interval(struct recording *recording)
+static void recording_run_interval(struct recording *recording)
 {
 	uint64_t interval_ns = recording->options->interval_ns;
 
@@ -378,15 +378,15 @@ static void recording_run(struct recording *recording)
 		log_notes_between(recording);
 		recording->is_fresh = false;
 		recording_stop_if_blind(recording);
-		recording_take_signals(recording);
+		recording_consume_signals(recording);
 		if (recording_now_ns() >= recording_end_ns(recording))
 			recording->stop = true;
 		else if (!recording->stop && recording_now_ns() >= ended_due_ns(recording))
 			take_snapshots(recording, TRIGGER_END);
 		else if (!recording->stop && recording_now_ns() >= recording->next_ns)
-			recording_take_interval(recording);
+			recording_run_interval(recording);
 		if (!recording->stop)
-			recording_take_due(recording);
+			recording_check_triggers(recording);
 	}
 	if (!recording->is_fresh && !all_done(recording))
 		take_snapshots(recording, recording_now_ns() >= recording_end_ns(recording) ? TRIGGER_DURATION :

@@ -50,7 +50,7 @@ enum trigger {
 
 /* Zero is the default: no trigger. */
 struct trigger_options {
-	uint64_t growth_bytes;	 /* at most one of the two is set: the last one given */
+	uint64_t growth_bytes;	 /* of these two only the last one given is set, the other is 0 */
 	uint64_t growth_percent;
 	uint64_t peak_percent;
 	bool on_oom;

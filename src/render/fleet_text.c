@@ -102,8 +102,8 @@ static int host_width(const struct fleet_answer *answer, size_t nr)
 #define FEW_PERCENT 5
 
 /*
- * Whether few hosts stand out. They may be hosts of another kind: a group that most hosts lack has as many outliers
- * as hosts.
+ * Whether a few hosts have far more than the others. A group that most hosts lack does not count: every host that has
+ * it is an outlier, which only shows that these hosts are of another kind.
  */
 static bool stands_out(const struct fleet_answer *answer, const struct host_row *row)
 {

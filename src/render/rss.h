@@ -31,7 +31,7 @@ struct rss_facts {
 	uint64_t traced;	  /* bytes of heap blocks, resident or not */
 	uint64_t traced_resident; /* traced, but at most HEAP */
 	uint64_t untraced;	  /* HEAP without traced_resident: older blocks, slack, other runtimes */
-	uint64_t not_resident;	  /* traced without traced_resident: never touched, or swapped out; may be more */
+	uint64_t not_resident;	  /* at least so many traced bytes were never touched, or are swapped out */
 	uint64_t huge, swap;
 	uint64_t age_ns; /* if the process had ended: the time from reading RSS to the snapshot; otherwise 0 */
 };

@@ -14,7 +14,7 @@
  */
 struct source_tree;
 
-/* Returns NULL if dir is NULL or cannot be opened, or if memory lacks. Then there are no lines. */
+/* Returns NULL if dir is NULL or cannot be opened, or without memory. Then there are no lines. */
 struct source_tree *source_tree__open(const char *dir);
 
 /* NULL is allowed, here and below. */

@@ -7,7 +7,7 @@
  *
  *	DIR/HOST/COMM.PID/20261121T031500.123Z.snap
  *
- * The archive has the regular files with such names, in folders that are no links. It neither counts nor touches
+ * The archive owns the regular files with such names, in folders that are no links. It neither counts nor touches
  * other files. Snapshots are removed whole (unlink, nothing is truncated), and
  * only under the name that they have here: a file that has been linked elsewhere stays there.
  *

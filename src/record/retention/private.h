@@ -111,7 +111,7 @@ int archive_add(struct archive *archive, uint32_t folder, uint64_t stamp, uint64
 void archive_set_folder_blocks(struct archive *archive, uint32_t folder, uint64_t blocks);
 void archive_set_host_blocks(struct archive *archive, uint32_t host, uint64_t blocks);
 
-/* Uncounts a snapshot that is gone; its row stays until the caller removes it. Returns true if the folder is empty. */
+/* Discounts a snapshot that is gone; the caller removes its row. Returns true if the folder is empty. */
 bool archive_forget(struct archive *archive, const struct archived *item);
 
 /* Marks a folder as gone. */
