@@ -11,7 +11,7 @@
 
 /*
  * Adds up bytes of snapshots by group: an array with a place for each group, and a list of the groups in use. So
- * clearing takes no longer than filling did. A zeroed struct is empty.
+ * clearing takes no longer than filling did. A zeroed struct has no sums, and can be released.
  */
 struct group_sums {
 	const struct groups *groups;
