@@ -6,22 +6,22 @@
 
 #define SOONEST_NS 1000000ULL
 #define LATEST_NS 100000000ULL
-#define LATEST_WHILE_ON_NS 10000000ULL /* what it costs by then is not known before */
+#define LATEST_WHILE_ON_NS 10000000ULL /* the cost of a stretch is not known before it has run */
 
-static uint64_t within(uint64_t value, uint64_t least, uint64_t most)
+static uint64_t clamp_time(uint64_t value, uint64_t least, uint64_t most)
 {
 	return value < least ? least : value > most ? most : value;
 }
 
-static uint64_t difference(uint64_t now, uint64_t before)
+static uint64_t subtract_or_zero(uint64_t now, uint64_t before)
 {
 	return now > before ? now - before : 0;
 }
 
-/* An estimated cost can be more than the time that it is a part of. */
+/* own_ns() is 0 then: an estimated cost can exceed the CPU time that it is a part of. */
 static uint64_t own_ns(const struct cost_sum *sum)
 {
-	return difference(sum->cpu_ns, sum->cost_ns);
+	return subtract_or_zero(sum->cpu_ns, sum->cost_ns);
 }
 
 static uint64_t earned_ns(const struct budget *budget, const struct cost_sum *sum)
@@ -39,16 +39,19 @@ static int64_t stretch_ns(const struct budget *budget, const struct cost_sum *su
 	uint64_t most = budget->least_stretch_ns > LONGEST_STRETCH_NS ? budget->least_stretch_ns :
 									LONGEST_STRETCH_NS;
 
-	return within(earned_ns(budget, sum) / STRETCHES, budget->least_stretch_ns, most);
+	return clamp_time(earned_ns(budget, sum) / STRETCHES, budget->least_stretch_ns, most);
 }
 
 #define LATELY_NS 200000000ULL
 
-/* What it costs while it is not paused; what is older counts less, also where it sleeps since. */
+/*
+ * Sums the cost while the recording is not paused. Older cost counts less, also when the process has slept
+ * since.
+ */
 static void note_while_on(struct budget *budget, const struct cost_sum *sum, uint64_t passed_ns)
 {
 	budget->on_cost_ns += sum->cost_ns - budget->judged.cost_ns;
-	budget->on_own_ns += difference(own_ns(sum), own_ns(&budget->judged));
+	budget->on_own_ns += subtract_or_zero(own_ns(sum), own_ns(&budget->judged));
 	budget->on_ns += passed_ns;
 	if (budget->on_cost_ns + budget->on_own_ns < LATELY_NS && budget->on_ns < LATELY_NS)
 		return;
@@ -86,9 +89,9 @@ uint64_t budget_wait_ns(const struct budget *budget, const struct cost_sum *sum,
 	if (!budget->percent)
 		return UINT64_MAX;
 	if (!is_paused)
-		return within(left > 0 ? left / processors : 0, SOONEST_NS, LATEST_WHILE_ON_NS);
-	return within(missing > 0 ? (uint64_t)missing * 100 / budget->percent / processors : 0,
-		      SOONEST_NS, LATEST_NS);
+		return clamp_time(left > 0 ? left / processors : 0, SOONEST_NS, LATEST_WHILE_ON_NS);
+	return clamp_time(missing > 0 ? (uint64_t)missing * 100 / budget->percent / processors : 0,
+			  SOONEST_NS, LATEST_NS);
 }
 
 bool budget_is_spending(const struct budget *budget)

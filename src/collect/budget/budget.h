@@ -3,12 +3,12 @@
 #define ALLOCSNAP_COLLECT_BUDGET_H
 
 /*
- * Whether a recording may go on: arithmetic only, whoever reads the clocks.
+ * Decides whether a recording may go on. This is arithmetic only: the caller reads the clocks.
  *
- * What recording may cost grows with the program's own CPU time, that without the cost: percent of it,
- * and a little to begin with. Once that is spent the recording pauses, and goes on when enough
- * has been earned for a stretch that is worth the while: an eighth of all that was earned so
- * far, so that stretches of a short program are short, and little is left unspent at its end.
+ * The allowed cost grows with the program's own CPU time (CPU time without the cost): `percent` of it, plus a
+ * small credit at the start. When the credit and the earnings are spent, the recording pauses. It resumes when
+ * enough has been earned for a stretch that is worth it: an eighth of everything earned so far. So the
+ * stretches of a short program are short, and little is left unspent at its end.
  */
 
 #include <stdbool.h>
@@ -16,15 +16,15 @@
 
 #include "collect/budget/cost.h"
 
-#define BUDGET_CREDIT_NS 10000000 /* to begin with */
+#define BUDGET_CREDIT_NS 10000000 /* the credit at the start */
 
 /* Zeroed: there is no budget. */
 struct budget {
 	uint32_t percent;	   /* of the program's own CPU time */
-	uint64_t least_stretch_ns; /* of cost */
-	struct cost_sum judged;	   /* at the last time */
+	uint64_t least_stretch_ns; /* in ns of cost */
+	struct cost_sum judged;	   /* the sums at the last call of budget_judge() or budget_note() */
 	uint64_t judged_ns;
-	uint64_t on_own_ns, on_cost_ns, on_ns; /* lately, while it did not pause; on_ns: by the clock */
+	uint64_t on_own_ns, on_cost_ns, on_ns; /* recent, while not paused; on_ns: wall-clock time */
 };
 
 enum budget_order {
@@ -33,25 +33,31 @@ enum budget_order {
 	BUDGET_RESUME,
 };
 
-/* sum: since the recording began; now_ns: of a clock that never goes back. */
+/* sum: since the recording began; now_ns: from a clock that never goes back. */
 enum budget_order budget_judge(struct budget *budget, const struct cost_sum *sum, uint64_t now_ns,
 			       bool is_paused);
 
-/* What budget_judge() does for budget_is_spending(), where something else judges. */
+/*
+ * Updates the state that budget_is_spending() reads, as budget_judge() does; for a caller that judges in
+ * another way.
+ */
 void budget_note(struct budget *budget, const struct cost_sum *sum, uint64_t now_ns,
 		 bool is_paused);
 
-/* What is left to be spent; negative: what was spent too much. */
+/* Returns the cost that may still be spent; negative when too much was spent. */
 int64_t budget_left_ns(const struct budget *budget, const struct cost_sum *sum);
 
 /*
- * How soon to look again, where so many processors can spend or earn at once: when the budget could be
- * spent, or enough could be earned; at least a millisecond. UINT64_MAX: there is no budget.
+ * Returns how long to wait before the next look: until the budget could be spent, or enough could be earned, if
+ * so many processors spend or earn at once. At least a millisecond; UINT64_MAX without a budget.
  */
 uint64_t budget_wait_ns(const struct budget *budget, const struct cost_sum *sum, bool is_paused,
 			unsigned int processors);
 
-/* It has lately spent more than it has earned: while it is not paused it can't be left alone for long. */
+/*
+ * Whether the process has recently spent more than it earned. It cannot go unwatched for long then, unless it
+ * is paused.
+ */
 bool budget_is_spending(const struct budget *budget);
 
 #endif

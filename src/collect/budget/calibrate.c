@@ -20,7 +20,9 @@
 #include "collect/probe/trials.h"
 #include "collect/probe/uprobe_multi.h"
 
-/* What is probed at its first instruction. Their addresses are taken, so a linker keeps them. */
+/*
+ * These functions get a probe at their first instruction. Their addresses are taken, so the linker keeps them.
+ */
 #ifdef __x86_64__
 #define FUNCTION(name, instructions) \
 	__attribute__((naked, noinline, noclone, used)) static void name(void) \
@@ -43,7 +45,7 @@ enum kind {
 	KIND_NR,
 };
 
-/* Calls that take a third of a millisecond or so. */
+/* The number of calls takes about a third of a millisecond. */
 static const struct {
 	void (*function)(void);
 	int call_nr;
@@ -55,7 +57,7 @@ static const struct {
 
 #define ROUNDS 15
 
-/* A compiler for machines with CET puts an endbr64 in front, which is single-stepped. */
+/* Skips an endbr64, which compilers for CET put in front: the kernel would single-step it. */
 static uint64_t probed_address(enum kind kind)
 {
 	static const unsigned char endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
@@ -64,8 +66,8 @@ static uint64_t probed_address(enum kind kind)
 	return address + (memcmp((void *)address, endbr64, sizeof(endbr64)) ? 0 : sizeof(endbr64));
 }
 
-/* The file that we are in, which may be a library, and where in it the functions are. */
-static int find_functions(uint64_t offset[KIND_NR])
+/* Opens the file that contains these functions (it may be a library) and finds their offsets in it. */
+static int find_calibration_functions(uint64_t offset[KIND_NR])
 {
 	uint64_t address = (uintptr_t)emulated, start, end, at;
 	char *text = proc_read(getpid(), "maps", NULL), *rest = text, *line, path[64];
@@ -102,12 +104,12 @@ static uint32_t attach_type_of(const struct probe_way *way)
 	       way->is_alone	 ? 0 : UPROBE_MULTI_ATTACH_TYPE;
 }
 
-/* Returns its cookie; in a session 1 says that the return is of no interest. */
-static int load(uint32_t attach_type)
+/* The program returns its cookie. In a session, 1 means that the return is not wanted. */
+static int load_empty_program(uint32_t attach_type)
 {
 	static const struct bpf_insn return_cookie[] = {
 		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_get_attach_cookie },
-		{ .code = BPF_ALU64 | BPF_AND | BPF_K, .imm = 1 }, /* nothing else from a session */
+		{ .code = BPF_ALU64 | BPF_AND | BPF_K, .imm = 1 }, /* a session may return nothing else */
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = attach_type);
@@ -117,7 +119,7 @@ static int load(uint32_t attach_type)
 	return fd < 0 ? -errno : fd;
 }
 
-static int attach_link(struct calibration *calibration, int program, const struct uprobe_multi *link)
+static int calibration_attach_link(struct calibration *calibration, int program, const struct uprobe_multi *link)
 {
 	static const uint64_t cookie[KIND_NR] = { [KIND_ENTRY] = 1, [KIND_STEPPED] = 1 };
 	struct uprobe_multi uprobes = *link;
@@ -133,7 +135,7 @@ static int attach_link(struct calibration *calibration, int program, const struc
 	return 0;
 }
 
-static int attach_links(struct calibration *calibration, int program, const struct probe_way *way)
+static int calibration_attach_links(struct calibration *calibration, int program, const struct probe_way *way)
 {
 	const struct uprobe_multi all = {
 		.attach_type = attach_type_of(way), .nr = KIND_NR, .offset = calibration->offset,
@@ -142,13 +144,13 @@ static int attach_links(struct calibration *calibration, int program, const stru
 		.attach_type = attach_type_of(way), .nr = 1, .of_returns = true,
 		.offset = &calibration->offset[KIND_RETURN],
 	};
-	int err = way->has_sessions ? 0 : attach_link(calibration, program, &returns);
+	int err = way->has_sessions ? 0 : calibration_attach_link(calibration, program, &returns);
 
-	return err ?: attach_link(calibration, program, &all);
+	return err ?: calibration_attach_link(calibration, program, &all);
 }
 
-static int attach_event(struct calibration *calibration, int program, enum kind kind,
-			bool is_return)
+static int calibration_attach_event(struct calibration *calibration, int program, enum kind kind,
+				    bool is_return)
 {
 	int fd = trial_open_event(calibration->path, calibration->offset[kind], is_return);
 
@@ -158,30 +160,30 @@ static int attach_event(struct calibration *calibration, int program, enum kind 
 	return ioctl(fd, PERF_EVENT_IOC_SET_BPF, program) ? -errno : 0;
 }
 
-static int attach_events(struct calibration *calibration, int program)
+static int calibration_attach_events(struct calibration *calibration, int program)
 {
-	int err = attach_event(calibration, program, KIND_RETURN, true);
+	int err = calibration_attach_event(calibration, program, KIND_RETURN, true);
 
 	for (int i = 0; i < KIND_NR && !err; i++)
-		err = attach_event(calibration, program, i, false);
+		err = calibration_attach_event(calibration, program, i, false);
 	return err;
 }
 
-static int attach(struct calibration *calibration, const struct probe_way *way)
+static int calibration_attach(struct calibration *calibration, const struct probe_way *way)
 {
-	int program = load(attach_type_of(way)), err;
+	int program = load_empty_program(attach_type_of(way)), err;
 
 	if (program < 0)
 		return program;
-	err = way->is_alone ? attach_events(calibration, program) :
-			      attach_links(calibration, program, way);
+	err = way->is_alone ? calibration_attach_events(calibration, program) :
+			      calibration_attach_links(calibration, program, way);
 	close(program);
 	return err;
 }
 
 /* ---- time ---- */
 
-static uint64_t cpu_ns(void)
+static uint64_t read_thread_cpu_ns(void)
 {
 	struct timespec now;
 
@@ -189,18 +191,18 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Of one call, in ns. */
+/* Returns the time of one call in ns. */
 static double time_calls(enum kind kind)
 {
 	void (*volatile function)(void) = kinds[kind].function;
-	uint64_t begin_ns = cpu_ns();
+	uint64_t begin_ns = read_thread_cpu_ns();
 
 	for (int i = 0; i < kinds[kind].call_nr; i++)
 		function();
-	return (double)(cpu_ns() - begin_ns) / kinds[kind].call_nr;
+	return (double)(read_thread_cpu_ns() - begin_ns) / kinds[kind].call_nr;
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double left = *(const double *)a, right = *(const double *)b;
 
@@ -208,8 +210,8 @@ static int ascending(const void *a, const void *b)
 }
 
 /*
- * The kinds in turn, so that what disturbs us disturbs all of them. Of each the first quartile: others
- * who use the machine make it slower, and nobody makes it faster.
+ * Times the kinds in turn, so that a disturbance affects all of them. Takes the first quartile of each kind:
+ * other processes make a call slower, but never faster.
  */
 static void time_all(double ret[KIND_NR])
 {
@@ -219,20 +221,20 @@ static void time_all(double ret[KIND_NR])
 		for (int kind = 0; kind < KIND_NR; kind++)
 			ns[kind][round] = time_calls(kind);
 	for (int kind = 0; kind < KIND_NR; kind++) {
-		qsort(ns[kind], ROUNDS, sizeof(ns[kind][0]), ascending);
+		qsort(ns[kind], ROUNDS, sizeof(ns[kind][0]), compare_doubles);
 		ret[kind] = ns[kind][ROUNDS / 4];
 	}
 }
 
-/* Less the same calls without probes, which take some nanoseconds. */
-static int measure(struct calibration *calibration, const struct probe_way *way,
-		   struct trap_costs *ret)
+/* Subtracts the time of the same calls without probes, which is some nanoseconds. */
+static int measure_trap_costs(struct calibration *calibration, const struct probe_way *way,
+			      struct trap_costs *ret)
 {
 	double without[KIND_NR], with[KIND_NR];
 	int err;
 
 	time_all(without);
-	err = attach(calibration, way);
+	err = calibration_attach(calibration, way);
 	if (err)
 		return err;
 	time_all(with);
@@ -253,13 +255,13 @@ int calibrate(const struct probe_way *way, struct detacher *detacher, struct tra
 	      struct reason *why)
 {
 	struct calibration calibration = {};
-	int fd = find_functions(calibration.offset), err;
+	int fd = find_calibration_functions(calibration.offset), err;
 
 	if (fd < 0)
 		return reason_set(why, fd, "what recording costs cannot be measured on ourselves: %s",
 				  strerror(-fd));
 	snprintf(calibration.path, sizeof(calibration.path), "/proc/self/fd/%d", fd);
-	err = measure(&calibration, way, ret);
+	err = measure_trap_costs(&calibration, way, ret);
 	close(fd);
 	if (calibration.probe_nr)
 		detach_begin(detacher, calibration.probe, calibration.probe_nr);

@@ -12,7 +12,9 @@ void pausing_release(struct pausing *pausing)
 	*pausing = (struct pausing){};
 }
 
-/* Of so many the older half goes: what matters is the last one, and how much there was. */
+/*
+ * Drops the older half when GAPS_MAX is reached: readers need the last gap and the sums, which are kept apart.
+ */
 int pausing_make_room(struct pausing *pausing)
 {
 	if (pausing->gap_nr == GAPS_MAX) {
@@ -27,18 +29,21 @@ void pausing_close_gap(struct pausing *pausing, uint64_t now_ns)
 {
 	const struct gap gap = { pausing->open_ns, now_ns };
 
-	pausing->gap[pausing->gap_nr++] = gap; /* there is room since it was opened */
+	pausing->gap[pausing->gap_nr++] = gap; /* pausing_make_room() reserved it */
 	pausing->nr++;
 	pausing->length_ns += gap.end_ns - gap.start_ns;
 	pausing->open_ns = 0;
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
+static uint64_t later_time(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
 
-/* What was read before it paused again may be described after that. */
+/*
+ * A snapshot may be described after the next pause began, but its data was read before: later gaps do not
+ * count.
+ */
 struct gaps_sum pausing_sum(const struct pausing *pausing, uint64_t now_ns)
 {
 	struct gaps_sum sum = { pausing->nr, pausing->length_ns };
@@ -47,7 +52,7 @@ struct gaps_sum pausing_sum(const struct pausing *pausing, uint64_t now_ns)
 		const struct gap *gap = &pausing->gap[i];
 
 		sum.nr -= gap->start_ns >= now_ns;
-		sum.length_ns -= gap->end_ns - later(gap->start_ns, now_ns);
+		sum.length_ns -= gap->end_ns - later_time(gap->start_ns, now_ns);
 	}
 	if (!pausing->open_ns || pausing->open_ns >= now_ns)
 		return sum;

@@ -10,37 +10,37 @@
 
 #include "collect/budget/budget.h"
 
-/* CLOCK_MONOTONIC: from when the first probe was being taken away till all were back. */
+/* In CLOCK_MONOTONIC, from the start of the removal of the first probe until all probes are back. */
 struct gap {
 	uint64_t start_ns, end_ns;
 };
 
-#define GAPS_MAX 4096 /* the latest; of older ones number and length are kept */
+#define GAPS_MAX 4096 /* the latest gaps; of older ones only number and length are kept */
 
 /* Zeroed: no budget, no gaps. */
 struct pausing {
 	struct budget budget;
-	struct cost_sum gone; /* of processes that are traced no longer, whose budget this was */
+	struct cost_sum gone; /* cost of processes that are no longer traced and that this budget included */
 	struct gap *gap;
 	size_t gap_nr, gap_alloc;
-	uint64_t open_ns; /* since when it pauses; 0: it does not */
-	uint64_t nr, length_ns; /* of all gaps, but for an open one */
-	bool is_stuck; /* the last try to go on has failed, and it was said */
+	uint64_t open_ns; /* when the pause began; 0: not paused */
+	uint64_t nr, length_ns; /* of all gaps except an open one */
+	bool is_stuck; /* the last attempt to resume failed, and a note was logged */
 };
 
 void pausing_release(struct pausing *pausing);
 
-/* For a gap that is about to be opened. 0 or -ENOMEM. */
+/* Reserves memory for a gap that is about to be opened. 0 or -ENOMEM. */
 int pausing_make_room(struct pausing *pausing);
 
-/* The one that is open. */
+/* Closes the open gap. */
 void pausing_close_gap(struct pausing *pausing, uint64_t now_ns);
 
 struct gaps_sum {
 	uint64_t nr, length_ns;
 };
 
-/* Of all gaps up to a time, open ones too. */
+/* Sums all gaps up to a time, including an open one. */
 struct gaps_sum pausing_sum(const struct pausing *pausing, uint64_t now_ns);
 
 #endif

@@ -2,26 +2,26 @@
 #ifndef ALLOCSNAP_COLLECT_SHARE_H
 #define ALLOCSNAP_COLLECT_SHARE_H
 
-/* What one process, or all together, may cost where their probes are one. */
+/* The budget of one process, or of all together, when they share their probes. */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "collect/budget/budget.h"
 
-/* Zeroed: it has not been judged yet. */
+/* Zeroed: not judged yet. */
 struct share {
 	struct budget budget;
 	uint64_t judged_ns;
-	uint64_t forgiven_ns; /* of its cost */
-	uint64_t window_ns, window_cpu_ns; /* the last second, or what there is of it: when it began, its CPU time then */
-	bool is_asleep; /* it ran for less than a hundredth of the last second */
+	uint64_t forgiven_ns; /* part of its cost */
+	uint64_t window_ns, window_cpu_ns; /* start of the current second; CPU time at that time */
+	bool is_asleep; /* it used less than a hundredth of a CPU in the last second */
 	bool is_spent;
-	bool is_named; /* a note says that the others wait for it */
+	bool is_named; /* a note says that the other processes wait for it */
 };
 
 /*
- * Whether one process holds up the others. Arithmetic; cost: of this process. now_ns: CLOCK_MONOTONIC.
+ * Whether one process makes the others pause. Arithmetic only. cost: of this process; now_ns: CLOCK_MONOTONIC.
  */
 bool share_is_spent(struct share *share, const struct cost_sum *cost, uint64_t now_ns);
 
