@@ -34,7 +34,7 @@ static int slots_fd(const struct books *books)
 	return bpf_map__fd(books->bpf->maps.process_slots);
 }
 
-/* Set before it is looked whether it was too late: who allocates after that look sees it. */
+/* The threshold is stored before the counter is read: an allocation after that read sees the threshold. */
 bool books_ring_at(const struct books *books, uint32_t slot, uint64_t bytes)
 {
 	struct process *process = &books->process[slot];
@@ -57,7 +57,7 @@ bool books_user_has_share(const struct books *books, uint32_t user)
 	       books->bpf->bss->user_slots[user & (USERS_MAX - 1)] < SHARE_OF_FREE * (PROCESSES_MAX - taken);
 }
 
-/* A fork takes from the same. */
+/* A fork takes a slot from the same array in the kernel, so the exchange is atomic. */
 static bool take_slot(const struct books *books, uint64_t user, uint32_t *ret_slot)
 {
 	uint32_t *taken = books->bpf->bss->slot_taken;
@@ -140,7 +140,7 @@ bool books_claim(struct books *books, uint32_t slot)
 					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* Unless the slot is another's by now: a PID can be, too. */
+/* Leaves the entry when another process has the PID, and so another slot, by now. */
 static void forget_pid(struct books *books, uint32_t slot)
 {
 	uint32_t tgid = books->process[slot].tgid, found;

@@ -3,9 +3,9 @@
 #define ALLOCSNAP_COLLECT_BOOKS_H
 
 /*
- * The books of all processes as the kernel writes them: an array that is mapped here, and a hash that
- * says which process has which slot of it (bpf/account/admit.bpf.h). A process that has ended may have a slot
- * still when its PID is another's.
+ * The accounting of all processes ("books") as the kernel writes it: an array that is mapped here, and a hash
+ * from the PID to the slot in the array (bpf/account/admit.bpf.h). A process that has ended may still have a
+ * slot when another process already has its PID.
  */
 
 #include <stdbool.h>
@@ -20,23 +20,26 @@ struct allocsnap_bpf;
 /* Zeroed: not open. */
 struct books {
 	const struct allocsnap_bpf *bpf;
-	struct process *process; /* PROCESSES_MAX; of slots that are taken */
+	struct process *process; /* PROCESSES_MAX entries; valid for slots that are taken */
 };
 
-/* 0 or a negative errno. Closing one that is not open does nothing. */
+/* 0 or a negative errno. Closing books that are not open does nothing. */
 int books_open(struct books *books, const struct allocsnap_bpf *bpf);
 void books_close(struct books *books);
 
-/* Whether a process of that user (struct process) may have a slot: see SHARE_OF_FREE. */
+/* Whether a process of this user (struct process) may have a slot: see SHARE_OF_FREE. */
 bool books_user_has_share(const struct books *books, uint32_t user);
 
-/* Gives a process that has none a slot. 0, -EEXIST, -E2BIG: too many processes, or a negative errno. */
+/* Gives a slot to a process that has none. 0, -EEXIST, -E2BIG (too many processes), or a negative errno. */
 int books_begin(struct books *books, pid_t pid, const struct process *process, uint32_t *ret_slot);
 
-/* Blocks enter from now on; what was counted before is forgotten. */
+/* Blocks enter from now on. Earlier counts are cleared. */
 void books_let_in(struct books *books, uint32_t slot, bool by_ret);
 
-/* Before the books are cleared and after that, see bpf/account/images.bpf.h; nothing for a process that has ended. */
+/*
+ * books_mark() before the accounting is cleared, books_take_mark() after that: see bpf/account/images.bpf.h.
+ * Marking a process that has ended does nothing.
+ */
 void books_mark(const struct books *books, uint32_t slot);
 void books_take_mark(const struct books *books, uint32_t slot);
 
@@ -44,21 +47,21 @@ void books_take_mark(const struct books *books, uint32_t slot);
 bool books_ring_at(const struct books *books, uint32_t slot, uint64_t bytes);
 
 /*
- * Whether there is a process in a slot that nobody has seen yet; it is the caller's to give back then.
- * begin_books() of the kernel's side writes the image last.
+ * Whether the slot has a process that the loader has not claimed yet. If so, the caller owns the slot and gives
+ * it back. begin_books() on the kernel side writes the image last.
  */
 bool books_claim(struct books *books, uint32_t slot);
 
-/* The image in a slot; 0: it is nobody's. */
+/* Returns the image in a slot; 0: the slot is free. */
 uint64_t books_image(const struct books *books, uint32_t slot);
 
 /*
- * For a process that is gone, where the books tell of no end: the kernel passed over the program that would
- * have told. Its PID may be another process's.
+ * Ends the accounting of a process that is gone when the kernel recorded no end: the kernel skipped the program
+ * that should have recorded it. Another process may have the PID by now.
  */
 void books_end_unseen(struct books *books, uint32_t slot, uint64_t now_ns);
 
-/* Gives a slot back; nothing for BOOKS_NONE. */
+/* Gives a slot back; does nothing for BOOKS_NONE. */
 void books_end(struct books *books, uint32_t slot);
 
 #endif

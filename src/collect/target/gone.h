@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_GONE_H
 #define ALLOCSNAP_COLLECT_GONE_H
 
-/* What is still known of processes and programs that have gone: sums of their counters and losses. */
+/* Sums of counters and losses of processes and programs that are gone. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 
 struct target;
 
-/* What was counted in books that are there no longer. Zeroed: nothing. */
+/* Sums of accounting that no longer exists. Zeroed: nothing. */
 struct gone {
 	uint64_t processes;
 	uint64_t allocations, frees;
@@ -19,27 +19,28 @@ struct gone {
 	uint64_t loss[LOSS_NR];
 };
 
-/* Of an image: its process has called exec, or is traced no longer. */
+/* Adds the accounting of an image: its process has called exec, or is no longer traced. */
 void gone_add(struct gone *gone, const struct process *books);
 
 /*
- * What was found missing when snapshots of a process were made. Some of it is so of each of them anew, as of
- * their tracebacks: what it has grown by from one to the next is summed up. Zeroed: there was none yet.
+ * Losses that were found while snapshots of a process were made. Some of these losses (of tracebacks, for
+ * example) are found again for each snapshot: so only the growth from one snapshot to the next is summed.
+ * Zeroed: no snapshot yet.
  */
 struct found_losses {
-	uint64_t exec_cnt; /* of the program that `last` is of */
+	uint64_t exec_cnt; /* of the program that `last` is about */
 	uint64_t last[LOSS_NR];
 	uint64_t sum[LOSS_NR];
 };
 
 void found_losses_add(struct found_losses *found, uint64_t exec_cnt, const uint64_t loss[LOSS_NR]);
 
-/* Of a process that is traced no longer: gone_add(), and what was found. */
+/* Adds a process that is no longer traced: gone_add(), plus its found losses. */
 void gone_add_target(struct gone *gone, const struct target *target);
 
 /*
- * Of one that has ended, and of which nothing was counted: whether that says nothing, since what it mapped
- * was not seen or could not be opened any more.
+ * For a process that has ended and of which nothing was counted: whether that proves nothing, because its
+ * mappings were not seen or its files could no longer be opened.
  */
 bool health_is_unprobed(const struct target *target);
 

@@ -16,8 +16,8 @@
 #include "collect/drain/drain.h"
 #include "collect/process/proc.h"
 
-/* The process that a thread belongs to. */
-static int process_of(pid_t id, pid_t *ret_pid, struct reason *why)
+/* Finds the process that a thread belongs to. */
+static int find_thread_process(pid_t id, pid_t *ret_pid, struct reason *why)
 {
 	uint64_t tgid;
 
@@ -35,7 +35,9 @@ static uint64_t read_rss_bytes(pid_t pid)
 	return rss_kib * 1024;
 }
 
-/* The probes follow the main thread's memory; a kernel thread has none, nor has one that ended. */
+/*
+ * Probes follow the main thread's memory. A kernel thread has none, and neither has a main thread that ended.
+ */
 static int check_is_program(pid_t pid, struct reason *why)
 {
 	uint64_t vm, kernel_thread;
@@ -52,8 +54,8 @@ static int check_is_program(pid_t pid, struct reason *why)
 	return reason_set(why, -ESRCH, "process %d has ended", pid);
 }
 
-/* Takes over what was read, but not nothing for something: the process may just have ended. */
-static int replace(char **known, char *text)
+/* Takes ownership of the text. An empty text does not replace a known one: the process may just have ended. */
+static int replace_identity_text(char **known, char *text)
 {
 	if (!text)
 		return -ENOMEM;
@@ -66,16 +68,18 @@ static int replace(char **known, char *text)
 	return 0;
 }
 
-/* One program's snapshots stay together, whatever it calls itself later. */
+/*
+ * Keeps the name that snapshots exist under: snapshots of one program stay together when it changes its comm.
+ */
 static int take_comm(struct target *target, char *comm)
 {
 	if (!target->is_named)
-		return replace(&target->comm, comm);
+		return replace_identity_text(&target->comm, comm);
 	free(comm);
 	return 0;
 }
 
-/* Of one that is gone the kernel has kept what it was called, and with what. */
+/* Reads the name and the arguments that the kernel kept: /proc has nothing about a process that is gone. */
 static int read_kept_identity(struct target *target)
 {
 	const struct process *books = &target->books;
@@ -83,7 +87,7 @@ static int read_kept_identity(struct target *target)
 
 	if (err || *target->cmdline)
 		return err;
-	return replace(&target->cmdline, proc_join_args(books->args, books->args_bytes));
+	return replace_identity_text(&target->cmdline, proc_join_args(books->args, books->args_bytes));
 }
 
 int target__read_identity(struct target *target)
@@ -94,11 +98,11 @@ int target__read_identity(struct target *target)
 		return read_kept_identity(target);
 	err = take_comm(target, proc_text(target->pid, "comm"));
 	if (!err)
-		err = replace(&target->exe, proc_link(target->pid, "exe"));
-	return err ?: replace(&target->cmdline, proc_cmdline(target->pid));
+		err = replace_identity_text(&target->exe, proc_link(target->pid, "exe"));
+	return err ?: replace_identity_text(&target->cmdline, proc_cmdline(target->pid));
 }
 
-static uint64_t now_ns(void)
+static uint64_t target_read_clock_ns(void)
 {
 	struct timespec now;
 
@@ -108,7 +112,7 @@ static uint64_t now_ns(void)
 
 static int open_process(struct target *target, pid_t id, struct reason *why)
 {
-	int err = process_of(id, &target->pid, why);
+	int err = find_thread_process(id, &target->pid, why);
 	uint64_t uid;
 
 	if (err)
@@ -159,13 +163,13 @@ struct target *target__open(pid_t id, struct objects *objects, struct reason *wh
 
 /* ---- a child ---- */
 
-/* The start time's unit there (fs/proc/array.c, nsec_to_clock_t). */
+/* The unit of a start time in /proc/PID/stat (fs/proc/array.c, nsec_to_clock_t). */
 uint64_t target__tick_ns(void)
 {
 	return 1000000000 / sysconf(_SC_CLK_TCK);
 }
 
-/* What cannot be read says nothing: there may be no file descriptors. */
+/* A failure to read is no evidence: file descriptors may have run out. */
 void target__look_for(struct target *target)
 {
 	uint64_t ticks;
@@ -176,7 +180,7 @@ void target__look_for(struct target *target)
 		target->is_gone = true;
 }
 
-/* Whether the pid is still of the process that it was given to. */
+/* Opens a pidfd. False: the PID belongs to another process by now. */
 static bool open_child(struct target *target)
 {
 	uint64_t ticks;
@@ -191,7 +195,7 @@ static bool open_child(struct target *target)
 	return false;
 }
 
-static int see(struct target *target, uint32_t object, uint64_t since_ns)
+static int note_seen_object(struct target *target, uint32_t object, uint64_t since_ns)
 {
 	struct seen_object seen = { .object = object, .since_ns = since_ns };
 
@@ -203,17 +207,20 @@ static int see(struct target *target, uint32_t object, uint64_t since_ns)
 	return array_push(target, seen, seen);
 }
 
-static int see_all(struct target *target, uint64_t since_ns)
+static int note_seen_objects(struct target *target, uint64_t since_ns)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < target->mappings.mapping_nr && !err; i++)
-		err = see(target, target->mappings.mapping[i].object, since_ns);
+		err = note_seen_object(target, target->mappings.mapping[i].object, since_ns);
 	return err;
 }
 
-/* What the parent has mapped since the fork, or with another program, does no harm. */
-static int inherit(struct target *target, const struct target *parent)
+/*
+ * The copy may include files that the parent mapped after the fork; these do no harm. Nothing is copied if the
+ * parent has called exec since.
+ */
+static int target_copy_parent(struct target *target, const struct target *parent)
 {
 	bool is_same = parent && parent->execed_ns < target->mapped_ns;
 	int err;
@@ -225,7 +232,7 @@ static int inherit(struct target *target, const struct target *parent)
 	err = target->comm && target->exe && target->cmdline && target->cgroup ? 0 : -ENOMEM;
 	if (!err && is_same)
 		err = mappings_copy(&target->mappings, &parent->mappings);
-	return err ?: see_all(target, target->mapped_ns);
+	return err ?: note_seen_objects(target, target->mapped_ns);
 }
 
 struct target *target__adopt(pid_t pid, const struct process *books, uint64_t began_ns,
@@ -242,8 +249,8 @@ struct target *target__adopt(pid_t pid, const struct process *books, uint64_t be
 		target->mappings.user = books->user;
 		target->born_ns = target->mapped_ns = began_ns;
 		target->started_ns = books->admitted_ns ?: books->forked_ns;
-		target->exec_event_cnt = books->admitted_ns != 0; /* the one that it was admitted at */
-		err = inherit(target, parent);
+		target->exec_event_cnt = books->admitted_ns != 0; /* the exec that it was admitted at */
+		err = target_copy_parent(target, parent);
 	}
 	if (!err && open_child(target)) {
 		err = target__read_identity(target);
@@ -263,16 +270,16 @@ int target__refresh(struct target *target, struct reason *why)
 	uint64_t rss_bytes = read_rss_bytes(target->pid), begun_ns;
 	int err;
 
-	if (!rss_bytes) { /* it has ended, or only its main thread has */
+	if (!rss_bytes) { /* the process has ended, or only its main thread has */
 		target->leaderless_nr += proc_live_thread(target->pid) != 0;
 		return 0;
 	}
 	target->rss_bytes = rss_bytes;
-	begun_ns = now_ns();
+	begun_ns = target_read_clock_ns();
 	err = mappings_refresh(&target->mappings, target->pid, why);
 	if (!err)
-		err = see_all(target, target->mapped_ns);
-	/* Where it ends meanwhile, the text may be cut: the events have the rest. */
+		err = note_seen_objects(target, target->mapped_ns);
+	/* If the process ends meanwhile, the text may be cut; the events have the rest. */
 	if (!err && read_rss_bytes(target->pid)) {
 		target->mapped_ns = begun_ns;
 		target->is_exe_due &= !*target->exe; /* the program was mapped first */
@@ -280,8 +287,8 @@ int target__refresh(struct target *target, struct reason *why)
 	return err;
 }
 
-/* What the parent was called with is not what the new program was. */
-static int begin_image(struct target *target, uint64_t time_ns)
+/* The parent's exe and arguments are not the new program's. */
+static int target_begin_image(struct target *target, uint64_t time_ns)
 {
 	mappings_forget(&target->mappings);
 	target->seen_nr = target->judged_nr = target->late_nr = 0;
@@ -291,19 +298,20 @@ static int begin_image(struct target *target, uint64_t time_ns)
 	return target__read_identity(target);
 }
 
-/* The files of a process that is gone are most likely where its parent's are. */
+/* The files of a process that is gone are most likely found under its parent's root. */
 static void find_root(char root[32], const struct target *target)
 {
 	char to[1];
 
 	snprintf(root, 32, "/proc/%d/root", (int)target->books.parent);
-	if (!target->books.parent || readlink(root, to, sizeof(to)) < 0) /* access() would ask its file system */
+	if (!target->books.parent || readlink(root, to, sizeof(to)) < 0) /* access() would ask the file system */
 		strcpy(root, "/");
 }
 
 /*
- * One that the books have not told of before. They begin at the end of the exec that it was admitted at,
- * whose event is older; so are those of the programs that it was until then, as which nobody recorded it.
+ * Whether the event is an exec that the target does not know yet. The target's time begins after the exec that
+ * it was admitted at, so the event of that exec is older. Events of earlier programs in the same process, which
+ * were not recorded, are older, too.
  */
 static bool is_new_exec(const struct target *target, const struct mapping_event *event)
 {
@@ -311,7 +319,7 @@ static bool is_new_exec(const struct target *target, const struct mapping_event 
 	       event->time_ns > target->books.admitted_ns;
 }
 
-/* It has called exec of what is not recorded: from that event on all are of that program. */
+/* The process has called exec of a program that is not recorded. All later events belong to that program. */
 static bool is_of_next_program(struct target *target, const struct mapping_event *event)
 {
 	target->has_gone_on |= target->books.has_left && is_new_exec(target, event) &&
@@ -342,7 +350,7 @@ int target__take_event(struct target *target, const struct mapping_event *event)
 	int err = 0;
 
 	if (!target__was_there(target, event->time_ns))
-		return 0; /* of another process with its pid */
+		return 0; /* another process with this PID */
 	if (is_of_next_program(target, event))
 		return 0;
 	target->is_touched = true;
@@ -350,15 +358,15 @@ int target__take_event(struct target *target, const struct mapping_event *event)
 	if (event->time_ns < target->mapped_ns)
 		return 0;
 	if (event->is_exec)
-		return begin_image(target, event->time_ns);
+		return target_begin_image(target, event->time_ns);
 	find_root(root, target);
 	if (target->is_exe_due && *event->path == '/')
-		err = replace(&target->exe, strdup(event->path));
+		err = replace_identity_text(&target->exe, strdup(event->path));
 	target->is_exe_due &= *event->path != '/';
 	if (!err)
 		err = mappings_add(&target->mappings, &file, event->offset);
 	mapping = err ? NULL : mappings_find(&target->mappings, event->start);
-	return mapping ? see(target, mapping->object, event->time_ns) : err;
+	return mapping ? note_seen_object(target, mapping->object, event->time_ns) : err;
 }
 
 void target__skip_events(struct target *target, const struct mapping_event *event)
@@ -395,7 +403,7 @@ int target__forget_image(struct target *target)
 	if (target->exec_event_cnt >= target->exec_cnt)
 		return target__read_identity(target);
 	target->exec_event_cnt = target->exec_cnt;
-	return begin_image(target, now_ns());
+	return target_begin_image(target, target_read_clock_ns());
 }
 
 void targets_images(struct target *const *target, size_t nr, uint64_t *ret_image)
