@@ -15,17 +15,20 @@
 #include "snapshot.h"
 #include "symbols/symbols.h"
 
-/* What one snapshot is made with; ids are those of its builder, indexed like the target's tables. */
+/*
+ * Everything that one snapshot is made with. Ids are the builder's ids; arrays are indexed like the target's
+ * tables.
+ */
 struct assembly {
 	struct target *target;
 	struct symbols *symbols;
 	struct snapshot_builder *builder;
-	uint32_t *object_id;	   /* of objects.object[i], where the process uses it */
+	uint32_t *object_id;	   /* of objects.object[i], if the process uses it */
 	uint32_t *object_symbols;  /* index for symbols__lookup(), or NAMES_NONE */
-	bool no_names;		   /* none are asked for */
+	bool no_names;		   /* no names are wanted */
 	uint32_t *traceback_id;	   /* of target->traceback[i]; 0: not added yet */
-	struct frame_list frames;  /* of the traceback at hand */
-	uint64_t bytes, blocks; /* live at the cut, of samples estimates */
+	struct frame_list frames;  /* of the current traceback */
+	uint64_t bytes, blocks; /* live at the cut; estimates when blocks are sampled */
 	uint64_t trace_nr;
 	uint64_t tracebacks_missing;
 	uint64_t tracebacks_limited, tracebacks_broken, tracebacks_skipping, tracebacks_guessed;
@@ -37,7 +40,7 @@ static const struct object *object_at(const struct assembly *assembly, uint32_t 
 	return assembly->target->mappings.objects->object[i];
 }
 
-static int add_object(struct assembly *assembly, size_t i)
+static int add_object_row(struct assembly *assembly, size_t i)
 {
 	const struct object *object = object_at(assembly, i);
 	struct snap_object row = {};
@@ -72,11 +75,11 @@ static int add_objects(struct assembly *assembly)
 	for (size_t i = 0; i < nr; i++)
 		assembly->object_symbols[i] = NAMES_NONE;
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
-		err = add_object(assembly, mappings->used[i]);
+		err = add_object_row(assembly, mappings->used[i]);
 	return err;
 }
 
-/* Stands for frames that are not there. */
+/* Adds a frame that stands for missing frames. */
 static int add_stand_in(struct assembly *assembly, const char *what)
 {
 	struct snap_frame frame = { .flags = SNAP_FRAME_SKIPPED };
@@ -90,7 +93,7 @@ static int add_stand_in(struct assembly *assembly, const char *what)
 	return err ?: array_push(&assembly->frames, frame, id);
 }
 
-/* Whether names can be asked for; and of which object of symbols. */
+/* Whether the place's object can be asked for names, and its index in assembly->symbols. */
 static bool has_names(const struct assembly *assembly, const struct code_place *place,
 		      uint32_t *ret_object)
 {
@@ -100,7 +103,7 @@ static bool has_names(const struct assembly *assembly, const struct code_place *
 	return *ret_object != NAMES_NONE;
 }
 
-static int add_place(struct assembly *assembly, const struct code_place *place)
+static int add_place_frames(struct assembly *assembly, const struct code_place *place)
 {
 	bool in_object = place->object != OBJECT_NONE;
 	struct frame_place where = {
@@ -130,7 +133,7 @@ static bool ask_of_place(const void *assembly_, size_t i, uint32_t *ret_names, u
 	return has_names(assembly, place, ret_names);
 }
 
-/* What was written to while names were looked up in it may have given other names than those of the old file. */
+/* Looks names up, then drops the names of a file that was written to meanwhile: they may belong to the new file. */
 static int look_up_names(struct assembly *assembly)
 {
 	const struct mappings *mappings = &assembly->target->mappings;
@@ -147,15 +150,15 @@ static int look_up_names(struct assembly *assembly)
 	return err;
 }
 
-/* Inlined calls are frames too: they lengthen the traceback and its total alike. */
-static int add_traceback(struct assembly *assembly, const struct known_traceback *known,
-			 uint32_t *ret_id)
+/* Adds a row. Inlined calls are frames too: they lengthen the traceback and its total alike. */
+static int add_traceback_row(struct assembly *assembly, const struct known_traceback *known,
+			     uint32_t *ret_id)
 {
 	int err = 0;
 
 	assembly->frames.frame_nr = 0;
 	for (uint32_t i = 0; i < known->nframe && !err; i++)
-		err = add_place(assembly, &assembly->target->place[known->first + i]);
+		err = add_place_frames(assembly, &assembly->target->place[known->first + i]);
 	if (err)
 		return err;
 	assembly->tracebacks_limited += !!(known->flags & SNAP_TRACEBACK_LIMITED);
@@ -170,11 +173,11 @@ static int add_traceback(struct assembly *assembly, const struct known_traceback
 					   known->flags, ret_id);
 }
 
-static int add_known(struct assembly *assembly, size_t i)
+static int add_known_traceback(struct assembly *assembly, size_t i)
 {
 	uint32_t *added = &assembly->traceback_id[i];
 
-	return *added ? 0 : add_traceback(assembly, &assembly->target->traceback[i], added);
+	return *added ? 0 : add_traceback_row(assembly, &assembly->target->traceback[i], added);
 }
 
 static int add_wanted(struct assembly *assembly, const bool *is_wanted)
@@ -183,11 +186,11 @@ static int add_wanted(struct assembly *assembly, const bool *is_wanted)
 
 	for (size_t i = 0; i < assembly->target->traceback_nr && !err; i++)
 		if (is_wanted[i])
-			err = add_known(assembly, i);
+			err = add_known_traceback(assembly, i);
 	return err;
 }
 
-/* Most tracebacks have been added with their churn; if not all, then a second time. */
+/* Most tracebacks have been added with their churn. If some are missing, adds these and sets the traces again. */
 static int add_traces_of(struct assembly *assembly, struct traces *traces)
 {
 	struct traces_sum sum;
@@ -210,8 +213,8 @@ static uint64_t sample_bytes(const struct occasion *occasion)
 	return occasion->bpf->rodata->settings.sample_bytes;
 }
 
-static int add_traces(struct assembly *assembly, const struct drain *drain,
-		      const struct occasion *occasion, uint64_t image)
+static int add_image_traces(struct assembly *assembly, const struct drain *drain,
+			    const struct occasion *occasion, uint64_t image)
 {
 	struct traces traces = {
 		.blocks = drained_blocks_of(&drain->blocks, image),
@@ -242,7 +245,7 @@ static int add_churn_row(struct assembly *assembly, uint32_t traceback_id, const
 	return snapshot_builder__churn(assembly->builder, traceback_id, &row);
 }
 
-/* What came of those that are known no longer: one traceback of one frame, which says so. */
+/* Adds the churn of the forgotten tracebacks as one traceback with one frame, which says so. */
 static int add_others(struct assembly *assembly)
 {
 	uint32_t id;
@@ -257,7 +260,7 @@ static int add_others(struct assembly *assembly)
 	return err ?: add_churn_row(assembly, id, &assembly->target->others);
 }
 
-/* Also of tracebacks that hold nothing any more. */
+/* Adds the churn of all tracebacks, also of those that hold no block now. */
 static int add_churn(struct assembly *assembly)
 {
 	const struct target *target = assembly->target;
@@ -268,14 +271,17 @@ static int add_churn(struct assembly *assembly)
 
 		if (!churn->allocations)
 			continue;
-		err = add_known(assembly, i);
+		err = add_known_traceback(assembly, i);
 		if (!err)
 			err = add_churn_row(assembly, assembly->traceback_id[i], churn);
 	}
 	return err ?: add_others(assembly);
 }
 
-/* By us, who look for functions in it, or by who looks for names in it. */
+/*
+ * Whether the collector (which looks for functions) or the symbolizer (which looks for names) could not read the
+ * file.
+ */
 static bool is_unreadable(const struct assembly *assembly, uint32_t i)
 {
 	uint32_t object = assembly->object_symbols[i];
@@ -284,7 +290,7 @@ static bool is_unreadable(const struct assembly *assembly, uint32_t i)
 	       (object != NAMES_NONE && symbols__unreadable(assembly->symbols, object));
 }
 
-static void count_file(const struct assembly *assembly, uint32_t i, uint64_t *loss)
+static void count_file_losses(const struct assembly *assembly, uint32_t i, uint64_t *loss)
 {
 	loss[LOSS_objects_unreadable] += is_unreadable(assembly, i);
 	loss[LOSS_objects_changed] += object_at(assembly, i)->has_changed;
@@ -308,7 +314,7 @@ static void count_ends(const struct assembly *assembly, uint64_t *loss)
 	loss[LOSS_tracebacks_guessed] = assembly->tracebacks_guessed;
 }
 
-/* What is live is what is in the snapshot; the other counters are of an instant near it. */
+/* Makes the live counters agree with the snapshot's blocks. The other counters are of an instant close to it. */
 static void count_live(const struct assembly *assembly, uint64_t *counter)
 {
 	counter[COUNTER_current_bytes] = assembly->bytes;
@@ -320,7 +326,7 @@ static void count_live(const struct assembly *assembly, uint64_t *counter)
 		counter[COUNTER_peak_blocks] = assembly->blocks;
 }
 
-/* What is not counted in the kernel, but by us: before, and just now. */
+/* Counts the losses that the loader finds, earlier or just now; the kernel counts the others. */
 static void count_found(const struct assembly *assembly, const struct occasion *occasion, uint64_t *loss)
 {
 	const struct target *target = assembly->target;
@@ -332,7 +338,7 @@ static void count_found(const struct assembly *assembly, const struct occasion *
 	loss[LOSS_tracebacks_limited] = assembly->tracebacks_limited;
 	loss[LOSS_tracebacks_broken] = assembly->tracebacks_broken;
 	loss[LOSS_tracebacks_skipping] = assembly->tracebacks_skipping;
-	/* Seen once it may be a process that is just ending. */
+	/* A single refresh without a main thread may be of a process that is just ending. */
 	loss[LOSS_main_thread_ended] = target->leaderless_nr > 1;
 	loss[LOSS_mappings_replaced] = mappings->replaced_nr;
 	loss[LOSS_mappings_skipped] = mappings->skipped_nr;
@@ -349,11 +355,11 @@ static void count_found(const struct assembly *assembly, const struct occasion *
 	loss[LOSS_process_events_missed] = occasion->process_events_missed;
 	loss[LOSS_frames_unmapped] = target->frames_unmapped;
 	for (size_t i = 0; i < mappings->used_nr; i++)
-		count_file(assembly, mappings->used[i], loss);
+		count_file_losses(assembly, mappings->used[i], loss);
 }
 
-static int add_losses(struct assembly *assembly, const struct process *books,
-		      const struct occasion *occasion)
+static int add_process_losses(struct assembly *assembly, const struct process *books,
+			      const struct occasion *occasion)
 {
 	uint64_t counter[COUNTER_NR], loss[LOSS_NR] = {};
 
@@ -368,8 +374,8 @@ static int add_losses(struct assembly *assembly, const struct process *books,
 	return describe_counters(assembly->builder, counter, loss);
 }
 
-static int fill(struct assembly *assembly, const struct process *books, const struct drain *drain,
-		const struct occasion *occasion)
+static int fill_snapshot(struct assembly *assembly, const struct process *books, const struct drain *drain,
+			 const struct occasion *occasion)
 {
 	int err = describe_target(assembly->builder, assembly->target, books, occasion);
 
@@ -388,8 +394,8 @@ static int fill(struct assembly *assembly, const struct process *books, const st
 	if (!err && occasion->has_churn)
 		err = add_churn(assembly);
 	if (!err)
-		err = add_traces(assembly, drain, occasion, books->image);
-	return err ?: add_losses(assembly, books, occasion);
+		err = add_image_traces(assembly, drain, occasion, books->image);
+	return err ?: add_process_losses(assembly, books, occasion);
 }
 
 int assemble(struct target *target, const struct process *books, const struct drain *drain,
@@ -405,7 +411,7 @@ int assemble(struct target *target, const struct process *books, const struct dr
 						 (occasion->has_churn ? SNAP_WITH_CHURN : 0) |
 						 (sample_bytes(occasion) ? SNAP_WITH_WEIGHT : 0)),
 	};
-	int err = assembly.builder ? fill(&assembly, books, drain, occasion) : -ENOMEM;
+	int err = assembly.builder ? fill_snapshot(&assembly, books, drain, occasion) : -ENOMEM;
 
 	target->assembled_bytes = assembly.bytes;
 	free(assembly.object_id);

@@ -6,10 +6,10 @@
 #include "collect/build/weight.h"
 #include "snapshot.h"
 
-#define AT_ONCE 256 /* traces: they stay in the processor's cache */
-#define TWO_LEAST 10000 /* traces: less is done before another thread has begun */
+#define AT_ONCE 256 /* traces: so many stay in the CPU's cache */
+#define TWO_LEAST 10000 /* traces: fewer are done before a second thread has started */
 
-/* Of two parts that take turns at the chunks. */
+/* One of two parts, which take every other chunk each. */
 struct part {
 	const struct traces *traces;
 	unsigned int nr;

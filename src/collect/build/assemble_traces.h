@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_ASSEMBLE_TRACES_H
 #define ALLOCSNAP_COLLECT_ASSEMBLE_TRACES_H
 
-/* The blocks of one image → the traces of a snapshot, by two threads: there may be ten million. */
+/* Converts the blocks of one image to the traces of a snapshot, with two threads: there may be ten million blocks. */
 
 #include <stdbool.h>
 
@@ -15,17 +15,17 @@ struct traces {
 	const struct image_blocks *blocks;
 	const struct target *target;
 	struct snapshot_builder *builder;
-	uint64_t first; /* of the builder's traces; there are as many as blocks */
-	const uint32_t *traceback_id; /* the builder's, of target->traceback[i]; 0: not added yet */
+	uint64_t first; /* index of the first trace in the builder; there are as many as blocks */
+	const uint32_t *traceback_id; /* the builder's id of target->traceback[i]; 0: not added yet */
 	uint64_t sample_bytes; /* 0: every block was recorded */
-	bool *is_wanted; /* of these, those that are not added and would be needed */
+	bool *is_wanted; /* set for tracebacks that are needed but not added yet */
 };
 
 struct traces_sum {
 	uint64_t bytes;
-	double weight, weighted_bytes; /* that the traces stand for */
-	uint64_t tracebacks_missing; /* not known to the target */
-	bool is_incomplete; /* some are wanted: to be done again when they are added */
+	double weight, weighted_bytes; /* estimated from the samples' weights */
+	uint64_t tracebacks_missing; /* the target does not know the traceback */
+	bool is_incomplete; /* some tracebacks are wanted: call again after they have been added */
 };
 
 /* 0 or a negative errno. */

@@ -40,7 +40,7 @@ const char *format_time_rfc3339(char text[32], uint64_t wall_ns)
 	return format_time(text, wall_ns, "%Y-%m-%dT%H:%M:%S");
 }
 
-/* How the process ended, from the code that waitpid() gives. */
+/* Describes how the process ended, from the code that waitpid() gives. */
 static void format_end(char text[64], const struct process *books)
 {
 	int status = books->exit_code;
@@ -133,7 +133,7 @@ static int describe_texts(struct snapshot_builder *builder, const struct target 
 		       snapshot_builder__metadata(builder, "trigger", occasion->trigger);
 }
 
-/* Only the classes that were told apart; what is 0 is so, too. */
+/* Writes only the classes that could be told apart, also where they are 0. */
 static int describe_rss(struct snapshot_builder *builder, const struct rss *rss)
 {
 	static const char *const key[] = {
@@ -157,7 +157,7 @@ static int describe_rss(struct snapshot_builder *builder, const struct rss *rss)
 				       ARRAY_SIZE(number) - !rss->is_close);
 }
 
-/* Nothing where costs are not known: 0 would be a lie. */
+/* Writes no cost when the costs of traps are not known: 0 would be wrong. */
 static int describe_cost(struct snapshot_builder *builder, const struct target *target,
 			 const struct occasion *occasion)
 {
@@ -183,7 +183,7 @@ static int describe_cost(struct snapshot_builder *builder, const struct target *
 	return err || !occasion->max_overhead ? err : describe_numbers(builder, budget, ARRAY_SIZE(budget));
 }
 
-/* The loader has taken what lies in the nursery of the map's share (load.c). */
+/* load.c takes the nursery's capacity from the map, so both together have the room that was asked for. */
 static uint64_t max_blocks(const struct allocsnap_bpf *bpf)
 {
 	uint64_t mask = bpf->rodata->settings.nursery_mask;
@@ -255,7 +255,7 @@ int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
 	return err;
 }
 
-/* Of those of --probe who records has told the names. */
+/* The domains of --probe have the names that the user gave. */
 static const char *name_of_domain(const struct target *target, const struct probe_site *site)
 {
 	const struct custom_allocators *custom = target->mappings.objects->custom;
@@ -264,7 +264,10 @@ static const char *name_of_domain(const struct target *target, const struct prob
 				 domain_name(site->domain);
 }
 
-/* A custom allocator that wraps the heap has blocks like the heap's: they are not inside of these. */
+/*
+ * The blocks of a custom allocator that wraps the heap are like the heap's: they do not lie inside the heap's
+ * blocks.
+ */
 static int describe_domain(struct snapshot_builder *builder, const struct target *target,
 			   const struct probe_site *site)
 {

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_DESCRIBE_H
 #define ALLOCSNAP_COLLECT_DESCRIBE_H
 
-/* A snapshot's facts about itself: metadata, counters, probes. Each returns 0 or -ENOMEM. */
+/* Writes a snapshot's metadata, counters and probes. Each function returns 0 or -ENOMEM. */
 
 #include "collect/build/assemble.h"
 
@@ -11,11 +11,11 @@ struct snapshot_builder;
 int describe_target(struct snapshot_builder *builder, const struct target *target,
 		    const struct process *books, const struct occasion *occasion);
 
-/* counter[COUNTER_NR] and loss[LOSS_NR], by the names of bpf_types.h. */
+/* counter[COUNTER_NR] and loss[LOSS_NR], under the names of bpf_types.h. */
 int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
 		      const uint64_t *loss);
 
-/* object_id: of each object of struct objects, 0 where the process does not use it. */
+/* object_id: one for each object of struct objects, 0 if the process does not use the object. */
 int describe_probes(struct snapshot_builder *builder, const struct target *target,
 		    const uint32_t *object_id);
 
@@ -23,7 +23,7 @@ int describe_probes(struct snapshot_builder *builder, const struct target *targe
 const char *format_time_compact(char text[32], uint64_t wall_ns);
 const char *format_time_rfc3339(char text[32], uint64_t wall_ns);
 
-/* The gaps of a process up to a time, open ones too. 0 or -ENOMEM. */
+/* The gaps of a process up to a time, including an open one. 0 or -ENOMEM. */
 int describe_gaps(struct snapshot_builder *builder, const struct target *target, uint64_t now_ns);
 
 #endif

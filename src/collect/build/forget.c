@@ -16,7 +16,7 @@ size_t retired_most(size_t target_nr)
 	return most > RETIRED_LEAST ? most : RETIRED_LEAST;
 }
 
-/* A retired one, by what it has allocated. */
+/* A retired traceback and the bytes that it has allocated. */
 struct candidate {
 	uint64_t bytes;
 	size_t index;
@@ -39,7 +39,7 @@ static size_t count_not_held(const struct target *target)
 	return nr;
 }
 
-static void mark_used(const struct target *target, const struct image_blocks *blocks, bool *stays)
+static void mark_used_tracebacks(const struct target *target, const struct image_blocks *blocks, bool *stays)
 {
 	for (const struct block_chunk *chunk = blocks ? blocks->chunk : NULL; chunk; chunk = chunk->next)
 		for (size_t i = 0; i < chunk->nr; i++) {
@@ -51,7 +51,7 @@ static void mark_used(const struct target *target, const struct image_blocks *bl
 		}
 }
 
-/* Those that stays[] is not true of, the most bytes first. */
+/* Finds the tracebacks for which stays[] is not set, sorted by bytes, the most first. */
 static size_t find_retired(const struct target *target, const bool *stays, struct candidate *ret)
 {
 	size_t nr = 0;
@@ -63,8 +63,8 @@ static size_t find_retired(const struct target *target, const bool *stays, struc
 	return nr;
 }
 
-/* 0, 1: there is nothing to forget, or -ENOMEM. */
-static int choose(const struct target *target, const struct image_blocks *blocks, size_t most, bool *stays)
+/* Decides which tracebacks stay. 0, 1 (nothing to forget), or -ENOMEM. */
+static int choose_retired(const struct target *target, const struct image_blocks *blocks, size_t most, bool *stays)
 {
 	struct candidate *retired = calloc(target->traceback_nr, sizeof(*retired));
 	size_t nr;
@@ -73,7 +73,7 @@ static int choose(const struct target *target, const struct image_blocks *blocks
 		return -ENOMEM;
 	for (size_t i = 0; i < target->traceback_nr; i++)
 		stays[i] = target->traceback[i].is_held;
-	mark_used(target, blocks, stays);
+	mark_used_tracebacks(target, blocks, stays);
 	nr = find_retired(target, stays, retired);
 	for (size_t i = 0; i < nr && i < most; i++)
 		stays[retired[i].index] = true;
@@ -81,8 +81,8 @@ static int choose(const struct target *target, const struct image_blocks *blocks
 	return nr <= most;
 }
 
-/* By the indices that they will have. */
-static int make_ids(const struct target *target, const bool *stays, struct idmap *ids)
+/* Maps the ids of the tracebacks that stay to their new indices. */
+static int make_traceback_ids(const struct target *target, const bool *stays, struct idmap *ids)
 {
 	uint32_t to = 0;
 	int err = 0;
@@ -93,13 +93,13 @@ static int make_ids(const struct target *target, const bool *stays, struct idmap
 	return err;
 }
 
-static void sum_up(struct target *target, const struct known_traceback *known)
+static void add_to_others(struct target *target, const struct known_traceback *known)
 {
 	target->others = churn_sum(&target->others, &known->retired);
 	target->summed_nr++;
 }
 
-/* They lie in the order of their places. */
+/* Closes the holes in both arrays: the places lie in the order of the tracebacks. */
 static void move_up(struct target *target, const bool *stays)
 {
 	uint32_t to = 0, place_to = 0;
@@ -108,7 +108,7 @@ static void move_up(struct target *target, const bool *stays)
 		struct known_traceback known = target->traceback[i];
 
 		if (!stays[i]) {
-			sum_up(target, &known);
+			add_to_others(target, &known);
 			continue;
 		}
 		memmove(target->place + place_to, target->place + known.first,
@@ -140,9 +140,9 @@ int forget_retired(struct target *target, const struct image_blocks *blocks, siz
 	if (count_not_held(target) <= most)
 		return 0;
 	stays = calloc(target->traceback_nr, sizeof(*stays));
-	err = stays ? choose(target, blocks, most, stays) : -ENOMEM;
+	err = stays ? choose_retired(target, blocks, most, stays) : -ENOMEM;
 	if (!err)
-		err = make_ids(target, stays, &ids);
+		err = make_traceback_ids(target, stays, &ids);
 	if (!err) {
 		move_up(target, stays);
 		idmap_release(&target->traceback_ids);

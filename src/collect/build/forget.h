@@ -3,10 +3,10 @@
 #define ALLOCSNAP_COLLECT_FORGET_H
 
 /*
- * A traceback is retired when it has left the map and no block has it: nothing but its churn is wanted
- * of it. A program can have new ones for ever; so of each target the retired_most() that have allocated the
- * most bytes stay, and the churn of all others becomes one sum (target->others). The places of these go,
- * and target->place has those of known tracebacks only.
+ * A traceback is retired when it is no longer in the map and no block has it: only its churn is still of use. A
+ * program can make new tracebacks forever. So each target keeps the retired_most() retired tracebacks that have
+ * allocated the most bytes, and the churn of all others becomes one sum (target->others). The places of forgotten
+ * tracebacks are removed, too.
  */
 
 #include "collect/drain/drained_blocks.h"
@@ -20,12 +20,15 @@
 size_t retired_most(size_t target_nr);
 
 /*
- * At a drain, between resolve_held() and resolve_drained(). blocks: those drained of the target's image;
- * NULL: none. most: the retired ones that stay. 0 or -ENOMEM, and then nothing has changed.
+ * At a drain, between resolve_held() and resolve_drained(). blocks: the blocks drained from the target's image;
+ * NULL: none. most: how many retired tracebacks stay. 0, or -ENOMEM and nothing has changed.
  */
 int forget_retired(struct target *target, const struct image_blocks *blocks, size_t most);
 
-/* Whether more tracebacks than that hold nothing, but stay in the map, and so in each snapshot. */
+/*
+ * Whether the map has more than RETIRED_MOST tracebacks of the target that hold no block. Each snapshot has them,
+ * too.
+ */
 bool has_many_unused(const struct target *target, const struct image_blocks *blocks);
 
 #endif

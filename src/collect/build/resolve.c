@@ -9,7 +9,7 @@
 #include "snapshot.h"
 #include "shared/unwind_frame.h"
 
-/* Files of another one have no facts. */
+/* Files for another machine have no facts. */
 #ifdef __aarch64__
 #define OUR_MACHINE EM_AARCH64
 #else
@@ -23,7 +23,7 @@ static bool same_known_id(uint32_t index, const void *key, const void *table)
 	return target->traceback[index].id == *(const uint64_t *)key;
 }
 
-static struct known_traceback *find(const struct target *target, uint64_t id)
+static struct known_traceback *find_known_traceback(const struct target *target, uint64_t id)
 {
 	uint32_t index = idmap_find(&target->traceback_ids, id, same_known_id, &id, target);
 
@@ -32,17 +32,17 @@ static struct known_traceback *find(const struct target *target, uint64_t id)
 
 const struct known_traceback *known_traceback_find(const struct target *target, uint64_t id)
 {
-	return find(target, id);
+	return find_known_traceback(target, id);
 }
 
-/* The code around a place, as far as the file has it, judged by return_address.h. */
+/* Whether the code before a place can be a call (return_address.h), as far as the file has that code. */
 static bool follows_a_call(const struct object *object, uint64_t offset)
 {
 	uint8_t code[RETURN_ADDRESS_BEFORE + RETURN_ADDRESS_AFTER];
 	size_t before = RETURN_ADDRESS_BEFORE, got;
 
 	if (!object->facts || object->has_changed)
-		return true; /* nothing to judge by */
+		return true; /* the code is not known */
 	if (offset < before)
 		return false;
 	got = object_read(object, offset - before, code, sizeof(code));
@@ -62,11 +62,11 @@ static bool is_exact(const struct traceback *traceback, uint32_t at)
 }
 
 /*
- * Where a return address lies. False: it can't be one. The direct caller was taken from the return
- * itself and is always right, as is what tables say (is_sure); what a walk by frame pointers found
- * may be junk.
+ * Finds the object and the offset of a return address. False: it cannot be a return address. The direct caller
+ * was read at the return itself and is always right, and so are addresses from tables (is_sure). An address that
+ * a walk by frame pointers found may be junk.
  */
-static bool place_of(struct target *target, uint64_t pc, bool is_sure, struct code_place *ret)
+static bool find_code_place(struct target *target, uint64_t pc, bool is_sure, struct code_place *ret)
 {
 	const struct mapping *mapping = mappings_find(&target->mappings, pc);
 
@@ -83,8 +83,8 @@ static bool place_of(struct target *target, uint64_t pc, bool is_sure, struct co
 }
 
 /*
- * A function without a frame pointer leaves its caller's in the register: what the walk finds
- * next is the return address of that caller or of one further out.
+ * A function without a frame pointer leaves its caller's in the register. The address that the walk finds next is
+ * the return address of that caller or of one further out.
  */
 static bool hides_its_caller(struct target *target, const struct code_place *place)
 {
@@ -119,7 +119,7 @@ static uint32_t end_flag(const struct traceback *traceback)
 	return SNAP_TRACEBACK_END_FLAG(traceback->end < UNWIND_END_NR ? ends[traceback->end] : 0);
 }
 
-static int resolve(struct target *target, uint64_t id, const struct traceback *traceback)
+static int resolve_new_traceback(struct target *target, uint64_t id, const struct traceback *traceback)
 {
 	struct known_traceback known = {
 		.id = id,
@@ -136,7 +136,7 @@ static int resolve(struct target *target, uint64_t id, const struct traceback *t
 	for (; found < traceback->nframe && !err; found++) {
 		bool is_guess = is_guessed(traceback, found);
 
-		if (!place_of(target, traceback->pc[found], !is_guess, &next)) {
+		if (!find_code_place(target, traceback->pc[found], !is_guess, &next)) {
 			known.flags = SNAP_TRACEBACK_BROKEN;
 			known.total_nframe = known.nframe;
 			break;
@@ -151,7 +151,7 @@ static int resolve(struct target *target, uint64_t id, const struct traceback *t
 		known.nframe++;
 		place = next;
 	}
-	/* Deeper walks end in the C library's start-up code, where nobody is missed. */
+	/* Deeper walks end in the C library's start-up code, where no caller is missing. */
 	if (!err && found == 1 && !traceback->by_tables && hides_its_caller(target, &place))
 		err = add_skipped(target, &known);
 	if (!err)
@@ -169,14 +169,14 @@ struct churn churn_sum(const struct churn *a, const struct churn *b)
 	};
 }
 
-/* The known traceback, resolved if it was not known. */
-static int make_known(struct target *target, uint64_t id, const struct traceback *traceback,
-		      struct known_traceback **ret)
+/* Finds a traceback, or resolves it if it is not known yet. */
+static int make_known_traceback(struct target *target, uint64_t id, const struct traceback *traceback,
+				struct known_traceback **ret)
 {
-	int err = find(target, id) ? 0 : resolve(target, id, traceback);
+	int err = find_known_traceback(target, id) ? 0 : resolve_new_traceback(target, id, traceback);
 
 	if (!err)
-		*ret = find(target, id);
+		*ret = find_known_traceback(target, id);
 	return err;
 }
 
@@ -184,13 +184,13 @@ int resolve_traceback(struct target *target, uint64_t id, const struct traceback
 {
 	struct known_traceback *known;
 
-	return make_known(target, id, traceback, &known);
+	return make_known_traceback(target, id, traceback, &known);
 }
 
 int resolve_retired(struct target *target, uint64_t id, const struct traceback *traceback)
 {
 	struct known_traceback *known;
-	int err = make_known(target, id, traceback, &known);
+	int err = make_known_traceback(target, id, traceback, &known);
 
 	if (!err)
 		known->retired = churn_sum(&known->retired, &traceback->churn);
@@ -207,7 +207,7 @@ void resolve_begin(struct target *target)
 
 void resolve_held(struct target *target, uint64_t id)
 {
-	struct known_traceback *known = find(target, id);
+	struct known_traceback *known = find_known_traceback(target, id);
 
 	if (known)
 		known->is_held = true;
@@ -216,7 +216,7 @@ void resolve_held(struct target *target, uint64_t id)
 int resolve_drained(struct target *target, uint64_t id, const struct traceback *traceback)
 {
 	struct known_traceback *known;
-	int err = make_known(target, id, traceback, &known);
+	int err = make_known_traceback(target, id, traceback, &known);
 
 	if (err)
 		return err;

@@ -3,26 +3,26 @@
 #define ALLOCSNAP_COLLECT_RESOLVE_H
 
 /*
- * Tracebacks of addresses → places in objects, which stay true when the process unmaps a
- * library, maps another one there, or ends.
+ * Converts the addresses of tracebacks to places in objects. Places stay true when the process unmaps a library,
+ * maps another one there, or ends.
  */
 
 #include "collect/drain/drain.h"
 #include "collect/target/target.h"
 
 /*
- * At each drain: resolve_begin() once, then resolve_held() of each traceback of the target's image, then
- * resolve_drained() of each, which makes it known with its churn; one that is known already is not resolved
- * again. In between others can be forgotten (forget.h). 0 or -ENOMEM.
+ * At each drain, call resolve_begin() once, then resolve_held() for each traceback of the target's image, then
+ * resolve_drained() for each, which makes it known with its churn. A known traceback is not resolved again.
+ * Between resolve_held() and resolve_drained() others can be forgotten (forget.h). 0 or -ENOMEM.
  */
 void resolve_begin(struct target *target);
 void resolve_held(struct target *target, uint64_t id);
 int resolve_drained(struct target *target, uint64_t id, const struct traceback *traceback);
 
-/* One traceback of it, and no churn. 0 or -ENOMEM. */
+/* Resolves one traceback of the target, without its churn. 0 or -ENOMEM. */
 int resolve_traceback(struct target *target, uint64_t id, const struct traceback *traceback);
 
-/* A traceback that has just been taken out of the map. 0 or -ENOMEM. */
+/* Takes over the churn of a traceback that has just been taken out of the map. 0 or -ENOMEM. */
 int resolve_retired(struct target *target, uint64_t id, const struct traceback *traceback);
 
 /* The known traceback with this id, or NULL. */

@@ -6,7 +6,7 @@
 
 #include "elf/nop5.h"
 
-/* ff /2: call through a register or memory, with len bytes in all. */
+/* ff /2: a call through a register or memory, with len bytes in total. */
 static bool is_indirect_call(const uint8_t *at, size_t len)
 {
 	return at[0] == 0xff && (at[1] >> 3 & 7) == 2 &&

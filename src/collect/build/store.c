@@ -13,7 +13,7 @@
 #include "base/file_name.h"
 #include "base/reason.h"
 
-/* mkdir -p; cuts path at each slash in turn. */
+/* Like mkdir -p. Cuts path at each slash in turn. */
 static int make_dirs(char *path)
 {
 	for (char *slash = path + 1; *slash; slash++) {

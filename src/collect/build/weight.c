@@ -12,23 +12,23 @@ double weight_of_block(uint64_t size, uint32_t layer, uint64_t sample_bytes)
 	return 1 / -expm1(-(double)(size ?: 1) / sample_bytes);
 }
 
-static uint32_t fixed(double value, unsigned int shift)
+static uint32_t to_fixed_point(double value, unsigned int shift)
 {
 	return lrint(ldexp(value, shift));
 }
 
 void sample_tables_fill(struct sample_tables *tables)
 {
-	tables->log_ratio[0] = fixed(1, LOG_RATIO_SHIFT);
+	tables->log_ratio[0] = to_fixed_point(1, LOG_RATIO_SHIFT);
 	for (int i = 1; i <= LOG_RATIO_STEPS + 1; i++) {
 		double x = i / (2.0 * LOG_RATIO_STEPS);
 
-		tables->log_ratio[i] = fixed(-log1p(-x) / x, LOG_RATIO_SHIFT);
+		tables->log_ratio[i] = to_fixed_point(-log1p(-x) / x, LOG_RATIO_SHIFT);
 	}
-	tables->excess[0] = fixed(1, EXCESS_SHIFT);
+	tables->excess[0] = to_fixed_point(1, EXCESS_SHIFT);
 	for (int i = 1; i <= EXCESS_STEPS + 1; i++) {
 		double x = ldexp(i, -EXCESS_STEPS_SHIFT);
 
-		tables->excess[i] = fixed(x / expm1(x), EXCESS_SHIFT);
+		tables->excess[i] = to_fixed_point(x / expm1(x), EXCESS_SHIFT);
 	}
 }

@@ -2,16 +2,19 @@
 #ifndef ALLOCSNAP_COLLECT_WEIGHT_H
 #define ALLOCSNAP_COLLECT_WEIGHT_H
 
-/* How many blocks a sampled one stands for; bpf/account/sample.bpf.h has the same in whole numbers. */
+/* How many blocks a sampled block stands for. bpf/account/sample.bpf.h computes the same in whole numbers. */
 
 #include <stdint.h>
 
 struct sample_tables;
 
-/* 1 or more. sample_bytes 0: every block is recorded. Of mappings every one is. */
+/*
+ * Returns 1 or more. It is 1 if sample_bytes is 0 (every block is recorded) and for mappings, which are all
+ * recorded.
+ */
 double weight_of_block(uint64_t size, uint32_t layer, uint64_t sample_bytes);
 
-/* What the programs look up. */
+/* Fills the tables that the BPF programs read. */
 void sample_tables_fill(struct sample_tables *tables);
 
 #endif
