@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The files of a process that is looked at, and the probes that would be placed in them. */
+/* Reports the files of a process and the probes that would be placed in them. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static bool has_debug_file(const struct object *object)
 	return fd >= 0;
 }
 
-/* One byte says it (EI_CLASS); the rest of such a file is not read. */
+/* One byte tells (EI_CLASS); the rest of a 32-bit file is not read. */
 static bool is_32_bit(const struct object *object)
 {
 	uint8_t ident[5] = {};
@@ -89,7 +89,7 @@ static int add_file(struct diagnosis *diagnosis, uint32_t index)
 	return array_push(&diagnosis->process, file, file);
 }
 
-/* The program's file tells how it was linked. */
+/* The program's file shows how it was linked. */
 static const char *linking_of(const struct diagnosed_process *process)
 {
 	for (size_t i = 0; i < process->file_nr; i++) {

@@ -14,7 +14,7 @@
 #include "collect/session/recorded.h"
 #include "sandbox/parser.h"
 
-/* ---- who it is ---- */
+/* ---- identity ---- */
 
 static bool is_elsewhere(pid_t pid, const char *name)
 {
@@ -52,7 +52,7 @@ static uint64_t count_children(pid_t pid)
 	return nr;
 }
 
-/* CPython's own word for: all from malloc. */
+/* CPython's setting that makes it take all memory from malloc. */
 static bool says_python_malloc(pid_t pid)
 {
 	static const char *const words[] = { "PYTHONMALLOC=malloc", "PYTHONMALLOC=malloc_debug" };
@@ -73,7 +73,7 @@ static int read_identity(struct diagnosed_process *process)
 	pid_t pid = process->pid;
 
 	if (!proc_status(pid, "Tgid", &tgid))
-		pid = process->pid = tgid; /* of a thread's process */
+		pid = process->pid = tgid; /* of the thread's process */
 	process->state = state_of(pid);
 	proc_status(pid, "Threads", &process->thread_nr);
 	proc_status(pid, "VmRSS", &kib);
@@ -105,7 +105,7 @@ static int take_notes(struct diagnosis *diagnosis)
 	return err;
 }
 
-/* Why it could not be opened is better said by its state. */
+/* The state explains better why the process could not be opened. */
 static void say_why_not(struct diagnosed_process *process)
 {
 	if (process->state == 'Z' && !proc_live_thread(process->pid))
@@ -156,7 +156,7 @@ static int diagnose_process(struct diagnosis *diagnosis)
 
 /* ---- all ---- */
 
-/* What it takes to look: all that recording has, or where that cannot be had, what needs no kernel. */
+/* Opens a collector that can record. If that fails, makes one with the parts that need no kernel. */
 static struct collector *open_collector(struct diagnosed_machine *machine)
 {
 	const struct collector_options options = { .max_blocks = 1024, .max_tracebacks = 1024 };

@@ -3,15 +3,15 @@
 #define ALLOCSNAP_COLLECT_DIAGNOSIS_H
 
 /*
- * Whether recording would work here, for a process, and what it would not see, and why. It is found
- * by what attach does itself (target.h, probes.h, hazards.h), up to where probes would be placed, so
- * that the two cannot differ. Nothing is attached to the process; what the kernel can do is tried
- * on ourselves (trials.h).
+ * Reports whether recording would work here for a process, and which data it would lack, and why. It runs
+ * attach's own code (target.h, probes.h, hazards.h) up to the place where probes would be attached, so that the
+ * two cannot differ. Nothing is attached to the process. Features of the kernel are tried on our own process
+ * (trials.h).
  *
- *	diagnosis.c   who the process is, and the whole
+ *	diagnosis.c   the identity of the process, and the whole report
  *	diagnosed.c   its files and probes
- *	machine.c     the checks of the machine: a row in a table each
- *	unseen.c      what would not be seen: likewise
+ *	machine.c     the checks of the machine, one table row each
+ *	unseen.c      the blind spots, one table row each
  */
 
 #include <stdbool.h>
@@ -26,8 +26,8 @@ struct placement;
 
 enum check_state {
 	CHECK_GOOD,
-	CHECK_COSTS,   /* recording works without, at a price */
-	CHECK_UNKNOWN, /* cannot be looked at */
+	CHECK_COSTS,   /* recording works without it, at a price */
+	CHECK_UNKNOWN, /* cannot be checked */
 	CHECK_BAD,     /* recording does not work */
 };
 
@@ -43,23 +43,23 @@ struct diagnosed_machine {
 	struct check *check;
 	size_t check_nr, check_alloc;
 	bool records;
-	struct reason why; /* it does not */
+	struct reason why; /* why it does not record */
 };
 
 /* How callers are found in a file's code. */
 enum diagnosed_unwinding {
 	UNWINDING_UNKNOWN,
 	UNWINDING_TABLE,
-	UNWINDING_NONE,	   /* it has no call frame information: by frame pointers, guessed */
-	UNWINDING_MISSING, /* it could not be made into a table */
+	UNWINDING_NONE,	   /* no call frame information: callers are guessed by frame pointers */
+	UNWINDING_MISSING, /* the call frame information could not be made into a table */
 };
 
-/* A file that the process runs code from. Text is borrowed from the diagnosis. */
+/* A file that the process runs code from. The diagnosis owns the texts. */
 struct diagnosed_file {
 	const char *path;
 	const char *build_id;	/* "" */
-	const char *unreadable; /* why; or NULL */
-	const char *same_as;	/* one with the same bytes, whose facts it has; or NULL */
+	const char *unreadable; /* why it cannot be read; or NULL */
+	const char *same_as;	/* a file with the same bytes and so the same facts; or NULL */
 	const char *allocator;	/* "glibc"; NULL: no probe would be placed in it */
 	uint32_t domain;
 	size_t probe_nr;
@@ -74,7 +74,7 @@ struct diagnosed_file {
 
 enum diagnosed_return {
 	RETURN_NONE,	/* a free */
-	RETURN_SESSION, /* of both ends of a call */
+	RETURN_SESSION, /* for both ends of a call */
 	RETURN_PROBE,
 	RETURN_RET, /* probes on its `ret` instructions */
 };
@@ -89,26 +89,26 @@ struct diagnosed_probe {
 	bool is_another; /* not placed: all its calls go on in another function, which is probed */
 };
 
-/* What a recording would not have. */
+/* A blind spot: data that a recording would lack. */
 struct unseen {
-	const char *name; /* "go-heap": for programs, and stays */
+	const char *name; /* a stable name for programs: "go-heap" */
 	const char *what;
 	struct reason why;
 	const char *todo; /* or NULL */
-	bool is_grave;	  /* likely what was to be looked at */
+	bool is_grave;	  /* likely the data that the user wants */
 };
 
 struct diagnosed_process {
 	pid_t pid;
 	char *comm, *exe;
-	char state;	    /* as ps has it; 0: there is no such process */
+	char state;	    /* as in ps; 0: no such process */
 	uint64_t thread_nr, child_nr, rss_bytes;
 	bool is_kernel_thread;
-	bool in_pid_namespace, in_mount_namespace, in_root; /* not in ours */
+	bool in_pid_namespace, in_mount_namespace, in_root; /* differ from ours */
 	const char *linking; /* "dynamic", "static", "static PIE", "32-bit"; NULL: not known */
 	bool python_malloc;  /* PYTHONMALLOC=malloc is in its environment */
 	uint64_t traits;     /* of all files */
-	uint64_t code_bytes; /* that lie in no file: made at run time */
+	uint64_t code_bytes; /* bytes of code in no file: made at run time */
 	const char *probe_kind;
 	struct diagnosed_file *file;
 	size_t file_nr, file_alloc;
@@ -116,11 +116,11 @@ struct diagnosed_process {
 	size_t probe_nr, probe_alloc;
 	struct unseen *unseen;
 	size_t unseen_nr, unseen_alloc;
-	char **note; /* what attach would say, and go on */
+	char **note; /* what attach would log before it goes on */
 	size_t note_nr, note_alloc;
 	size_t failed_nr; /* functions found that cannot be probed */
 	bool records;
-	struct reason why; /* it does not */
+	struct reason why; /* why it would not be recorded */
 };
 
 struct collector;
@@ -133,14 +133,14 @@ struct diagnosis {
 	struct target *target; /* NULL: it could not be opened */
 };
 
-/* pid 0: of the machine only. NULL: no memory. Forks: before there are threads. */
+/* pid 0: checks only the machine. NULL: no memory. Forks, so call it before there are threads. */
 struct diagnosis *diagnosis__new(pid_t pid);
 void diagnosis__free(struct diagnosis *diagnosis); /* NULL is allowed */
 
-/* Whether all that was asked for would be recorded. */
+/* Whether everything that was asked for would be recorded. */
 bool diagnosis__records(const struct diagnosis *diagnosis);
 
-/* Its parts. 0 or -ENOMEM. Files before probes, when probes have been looked for. */
+/* The parts of a diagnosis. 0 or -ENOMEM. diagnose_files() before diagnose_probes(), after the search for probes. */
 int diagnose_machine(struct diagnosed_machine *machine);
 int diagnose_files(struct diagnosis *diagnosis);
 int diagnose_probes(struct diagnosis *diagnosis);

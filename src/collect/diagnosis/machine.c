@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the machine lets us do. */
+/* Checks of the machine: its kernel and our privileges. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static enum check_state say(struct check *check, enum check_state state, const c
 	return state;
 }
 
-/* Of a trial. Without privilege it tells nothing of the kernel. */
+/* Reports a trial. Without privileges a trial says nothing about the kernel. */
 static enum check_state tried(struct check *check, int err, enum check_state if_not,
 			      const char *without)
 {
@@ -84,7 +84,7 @@ static enum check_state check_session(struct check *check)
 		     "a kernel before 6.13; processes with several stacks are recorded without return probes, which is slower");
 }
 
-/* Of a trial in a child of ours. */
+/* Reports a trial that ran in a child of ours. */
 static enum check_state survived(struct check *check, int err, const char *harm, const char *so)
 {
 	if (!err)
@@ -146,7 +146,7 @@ static enum check_state check_tracefs(struct check *check)
 	return say(check, CHECK_GOOD, "not needed: probes are perf events and BPF links");
 }
 
-/* Of the mechanism that a recording would use. */
+/* Measures traps in the way that a recording would use. */
 static enum check_state check_traps(struct check *check, struct trap_costs *costs)
 {
 	struct detacher detacher = {};
@@ -170,7 +170,10 @@ static bool has_capability(int number)
 	return capabilities_held() & CAPABILITY(number);
 }
 
-/* It does what these do, too (capable.h: bpf_capable(), perfmon_capable(), checkpoint_restore_ns_capable()). */
+/*
+ * Whether CAP_SYS_ADMIN stands for the capability (capable.h: bpf_capable(), perfmon_capable(),
+ * checkpoint_restore_ns_capable()).
+ */
 static bool is_stood_for(int number)
 {
 	return has_capability(CAP_SYS_ADMIN) &&
@@ -208,7 +211,7 @@ static enum check_state check_privilege(struct check *check, const struct privil
 	return privilege->is_optional ? CHECK_COSTS : CHECK_BAD;
 }
 
-/* Those without a name in the table. */
+/* Counts capabilities that the table does not name. */
 static enum check_state check_other_capabilities(struct check *check)
 {
 	uint64_t others = capabilities_held();
@@ -222,7 +225,7 @@ static enum check_state check_other_capabilities(struct check *check)
 	return CHECK_GOOD;
 }
 
-/* Each mapped file is kept open. */
+/* The loader keeps each mapped file open. */
 #define FILES_ENOUGH 1024
 
 static enum check_state check_cap_sys_resource(struct check *check)
@@ -260,7 +263,7 @@ static enum check_state check_unprivileged_bpf(struct check *check)
 	return CHECK_GOOD;
 }
 
-/* Since 5.11 maps are charged to the memory cgroup. */
+/* Since Linux 5.11 maps are charged to the memory cgroup. */
 static enum check_state check_memlock(struct check *check)
 {
 	return say(check, CHECK_GOOD, "does not matter: maps are charged to the memory cgroup");
@@ -325,7 +328,7 @@ static const struct row kernel_rows[] = {
 	{ "tracefs", check_tracefs },
 };
 
-/* After those of src/base/privileges.c. */
+/* These follow the rows of src/base/privileges.c. */
 static const struct row our_rows[] = {
 	{ "other capabilities", check_other_capabilities },
 	{ "CAP_SYS_RESOURCE", check_cap_sys_resource },

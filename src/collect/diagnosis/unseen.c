@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What would not be seen of a process, the gravest first: a row in a table each. */
+/* The blind spots of a recording of a process, the most serious first: one table row each. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,10 @@ static const struct diagnosed_file *program_of(const struct diagnosed_process *p
 	return NULL;
 }
 
-/* The first file with the property and how many more there are, as text: "/a/b.so and 3 more". */
+/*
+ * Names the files with a property: the first one and the number of the others, as in "/a/b.so and 3 more".
+ * Returns whether there are any.
+ */
 static bool name_files(const struct diagnosed_process *process,
 		       bool (*has)(const struct diagnosed_file *file), struct reason *ret,
 		       const char *after)
@@ -126,7 +129,7 @@ static bool is_python(const struct diagnosed_process *process, struct reason *wh
 	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc;
 }
 
-/* Heaps that are got by mmap and given out by the runtime, with what looks into them. */
+/* Heaps that a runtime gets by mmap and gives out itself, with the tools that look into them. */
 #define RUNTIME(name, TRAIT, text) \
 	static bool name(const struct diagnosed_process *process, struct reason *why) \
 	{ \
@@ -249,7 +252,7 @@ static bool has_loader(const struct diagnosed_process *process, struct reason *w
 static const struct {
 	const char *name, *what, *todo;
 	bool (*applies)(const struct diagnosed_process *process, struct reason *why);
-	bool is_grave; /* likely what was to be looked at */
+	bool is_grave; /* likely the data that the user wants */
 } rows[] = {
 	{ "no-allocator", "its heap", "a build with its symbol table (not stripped), or one that is linked dynamically",
 	  no_allocator, true },

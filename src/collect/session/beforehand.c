@@ -15,7 +15,6 @@
 
 /* ---- a file ---- */
 
-/* The line of a file. */
 static void note(struct collector *collector, const char *path, const char *what, const char *why)
 {
 	struct reason line;
@@ -24,7 +23,7 @@ static void note(struct collector *collector, const char *path, const char *what
 	add_note(collector, line.text);
 }
 
-/* One without an allocator is let go. */
+/* Probes a file and keeps its probes. A file without an allocator is not kept. */
 static int keep(struct collector *collector, uint32_t index)
 {
 	struct object *object = collector->objects.object[index];
@@ -53,7 +52,7 @@ static int keep_path(struct collector *collector, const char *path)
 
 /* ---- a program ---- */
 
-/* musl's is the C library; glibc's lies in the same folder, wherever a link leads. */
+/* musl's loader is the C library. glibc's C library lies in the loader's folder, after links have been followed. */
 static int keep_loader(struct collector *collector, const char *loader)
 {
 	const char *path, *slash;
@@ -98,7 +97,7 @@ static int keep_program(struct collector *collector, const char *path, bool is_a
 
 /* ---- the host ---- */
 
-/* A static program's allocator is its own affair. */
+/* Leaves the program itself out: the allocator of a static program serves no other process. */
 static int keep_libraries_of(struct collector *collector, pid_t pid)
 {
 	struct mappings mappings = { .objects = &collector->objects };
@@ -127,7 +126,7 @@ static bool is_path(const struct admission_rule *rule)
 	return rule->key == ADMISSION_EXE && !strpbrk(rule->pattern, "*?");
 }
 
-/* Whether a program may come that no rule names by its whole path. */
+/* Whether the rules admit a program that none of them names by its whole path. */
 static bool admits_others(const struct collector_options *options)
 {
 	size_t path_nr = 0, pattern_nr = 0;
@@ -156,7 +155,7 @@ static int remember(struct collector *collector, const char *path)
 	return err;
 }
 
-/* ALLOCSNAP_NO_BEFOREHAND=1: for tests that run for long, as the host's C library is not theirs alone. */
+/* ALLOCSNAP_NO_BEFOREHAND=1 disables this for long tests, because other processes use the host's C library, too. */
 int probe_beforehand(struct collector *collector, const struct collector_options *options)
 {
 	int err = 0;
@@ -180,7 +179,10 @@ static bool is_elsewhere(struct collector *collector, const char *path)
 	       !is_on_root(collector->objects.object[object]);
 }
 
-/* Programs of other file systems are looked for once: these could not be unmounted. */
+/*
+ * A program on another file system is searched once only, because its file would keep the file system busy
+ * (umount).
+ */
 void probe_replaced_programs(struct collector *collector)
 {
 	size_t kept = 0;

@@ -3,25 +3,25 @@
 #define ALLOCSNAP_COLLECT_BEFOREHAND_H
 
 /*
- * The recorder hears of a new program when that runs already, and must not hold it. So the allocators that
- * the programs of the rules will most likely use are probed before any of them runs:
+ * The recorder hears of a new program when the program runs already, and must not stop it. So the loader probes
+ * the allocators that the programs of the rules will most likely use before any of these programs runs:
  *
- *	--exe PATH, no * and ?   that file, and where it names a loader, that one and the C library beside it
- *	other rules, or none     what PID 1 maps of allocators besides its program: the C library; where it
- *	                         maps none, what the recorder does
- *	--pid                    nothing: such a process is there already
+ *	--exe PATH, no * and ?   that file; if it names a loader, also the loader and the C library beside it
+ *	other rules, or none     the allocators that PID 1 maps besides its program, that is the C library;
+ *				 if PID 1 maps none, those that the recorder maps
+ *	--pid                    nothing: such a process runs already
  *
- * All processes that use these files pay for the traps. Other files, as the C library of a container, are
- * probed when the first process that is recorded has mapped them, which functions_late counts.
+ * All processes that use these files pay for the traps. Other files, such as the C library of a container, are
+ * probed when the first recorded process has mapped them; functions_late counts these.
  */
 
 struct collector;
 struct collector_options;
 
-/* Where everyone is recorded. 0 or a negative errno; of a file that cannot be probed a note says so. */
+/* In system-wide mode only. 0 or a negative errno. A file that cannot be probed is not an error: a note names it. */
 int probe_beforehand(struct collector *collector, const struct collector_options *options);
 
-/* After each pass: a program of such a path that has been replaced since is probed, too. */
+/* After each pass: probes a program of such a path, too, if it has been replaced since. */
 void probe_replaced_programs(struct collector *collector);
 
 #endif

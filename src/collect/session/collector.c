@@ -32,7 +32,7 @@ uint64_t collector_now_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Each mapped file is kept open, so that it can be named when the process is gone. */
+/* The loader keeps each mapped file open, so that it has names when the process is gone. */
 static void allow_many_files(struct rlimit *ret_before)
 {
 	struct rlimit limit;
@@ -51,7 +51,7 @@ static int watch(struct collector *collector, int fd)
 	return epoll_ctl(collector->event_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-/* To have rung is all that it says. */
+/* The payload is ignored: the event only wakes the loader. */
 static int heard(void *what, void *data, size_t bytes)
 {
 	(void)what, (void)data, (void)bytes;
@@ -101,12 +101,12 @@ void add_note(struct collector *collector, const char *what)
 }
 
 /*
- * Everybody's probes are hit by processes that nobody has looked at: without sessions only those
- * that no process can come to harm by.
+ * Processes that the loader has not looked at hit the shared probes. So without uprobe sessions only probes that
+ * cannot harm any process are used: probes on `ret` instead of return probes.
  */
 static void prepare_to_follow(struct collector *collector)
 {
-	pausing_begin(collector, &collector->everybody_pausing); /* before there is any process that spends */
+	pausing_begin(collector, &collector->everybody_pausing); /* before any process can spend */
 	collector->everybody.by_ret = collector->no_return_probes;
 	if (collector->no_return_probes || probes_have_sessions(collector->bpf))
 		return;
@@ -126,7 +126,7 @@ static int read_custom(struct collector *collector, const struct collector_optio
 	return err ? reason_set(why, err, "--probe: %s", what.text) : 0;
 }
 
-/* Recording goes on where they are not to be had, unless there is a budget. */
+/* Measures what traps cost. If that fails, recording goes on, unless there is a budget. */
 static int learn_costs(struct collector *collector, struct reason *ret_why)
 {
 	struct reason why = {};
@@ -141,7 +141,7 @@ static int learn_costs(struct collector *collector, struct reason *ret_why)
 	return 0;
 }
 
-/* It keeps links of many probes only. */
+/* The keeper holds multi-probe links only. */
 static void use_keeper(struct collector *collector)
 {
 	if (!probe_way_of(collector->bpf)->is_alone) {
@@ -152,7 +152,7 @@ static void use_keeper(struct collector *collector)
 	collector->keeper = NULL;
 }
 
-/* ALLOCSNAP_PAUSE_EVERY_MS=N: pause and go on each N ms, whatever it costs. */
+/* ALLOCSNAP_PAUSE_EVERY_MS=N: pauses or resumes every N ms, whatever the cost. */
 static void read_forced_pauses(struct collector *collector)
 {
 	const char *text = getenv("ALLOCSNAP_PAUSE_EVERY_MS");
@@ -163,7 +163,7 @@ static void read_forced_pauses(struct collector *collector)
 	collector->max_overhead = 100;
 }
 
-#define TABLES_SPARE 256 /* of the kernel's map of files: for those that the kernel's side asks for */
+#define TABLES_SPARE 256 /* of the kernel's map of files: reserved for files that the kernel side asks for */
 
 static void share_files(struct collector *collector)
 {
@@ -202,7 +202,7 @@ static int open_all(struct collector *collector, const struct collector_options 
 	collector->max_overhead = options->max_overhead;
 	read_forced_pauses(collector);
 	collector->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
-	/* These fork: before there are BPF maps in our memory, and a thread. */
+	/* These fork, so they run before BPF maps are in our memory and before there is a thread. */
 	collector->parser = parser__open(&(struct parser_options){}, why);
 	if (!collector->parser)
 		return -errno;
@@ -245,7 +245,10 @@ static int open_all(struct collector *collector, const struct collector_options 
 	return err ?: probe_beforehand(collector, options);
 }
 
-/* A filter that ends the process is often set up later than a recording begins, so nobody is asked for one. */
+/*
+ * A process often sets up such a filter (seccomp) after its recording began. So the loader does not check whether
+ * it has one now.
+ */
 static void choose_returns(struct collector *collector, struct collector_options *options)
 {
 	int err = trial_return_call();
@@ -278,7 +281,7 @@ struct collector *collector__open(const struct collector_options *options, struc
 
 void close_target(struct collector *collector, struct target *target)
 {
-	probes_close(&target->own_probes); /* first: what they still write is not the next one's */
+	probes_close(&target->own_probes); /* first: late writes must not hit the slot's next owner */
 	if (target->slot != BOOKS_NONE && collector->by_slot[target->slot] == target)
 		collector->by_slot[target->slot] = NULL;
 	books_end(&collector->books, target->slot);
@@ -332,14 +335,14 @@ bool collector__has_events(const struct collector *collector)
 	return probe_way_of(collector->bpf)->is_alone;
 }
 
-/* ---- which are traced ---- */
+/* ---- traced processes ---- */
 
 static size_t place_of_pid(const struct collector *collector, pid_t pid)
 {
 	return (uint32_t)pid * 2654435761u & (collector->by_pid_nr - 1);
 }
 
-/* Several may have had the pid, one after another: the latest. */
+/* Several targets may have had the PID, one after another: enters the latest. */
 static void enter_pid(struct collector *collector, struct target *target)
 {
 	size_t at = place_of_pid(collector, target->pid);
@@ -350,7 +353,7 @@ static void enter_pid(struct collector *collector, struct target *target)
 		collector->by_pid[at] = target;
 }
 
-/* Anew, with room for one more: at most half of it is taken. 0 or -ENOMEM. */
+/* Enters all targets anew, with room for one more; at most half of the table is used. 0 or -ENOMEM. */
 static int sort_pids(struct collector *collector)
 {
 	size_t nr = 64;
@@ -382,7 +385,7 @@ struct target *find_target(const struct collector *collector, pid_t pid)
 	return collector->by_pid[at];
 }
 
-/* Of everyone there are many, and the kernel's side tells of their ends, too. */
+/* In system-wide mode there are many targets, and the kernel side reports their ends, too: pidfds are not watched. */
 int add_target(struct collector *collector, struct target *target)
 {
 	int err = sort_pids(collector);
@@ -415,10 +418,10 @@ void remove_target(struct collector *collector, size_t i)
 	close_target(collector, collector->target[i]);
 	memmove(collector->target + i, collector->target + i + 1,
 		(--collector->target_nr - i) * sizeof(*collector->target));
-	sort_pids(collector); /* has room */
+	sort_pids(collector); /* cannot fail: there is room */
 }
 
-/* Nobody is traced; but a child that has just been forked may be there and not known yet. */
+/* Closes the shared probes if no target is left, after a look for a child that was just forked. */
 static void stop_everybody(struct collector *collector)
 {
 	if (collector->follow_forks)
@@ -432,7 +435,7 @@ void collector__forget_view(struct collector *collector, size_t i)
 	remove_target(collector, i);
 }
 
-/* A pass takes many times what stays: the holes that it leaves are not kept for the next one. */
+/* A pass needs many times the memory that stays in use. Returns the free memory to the kernel until the next pass. */
 static void give_back_memory(void)
 {
 #ifdef __GLIBC__

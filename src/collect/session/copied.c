@@ -13,9 +13,9 @@
 #include "collect/session/recorded.h"
 #include "elf/text_copies.h"
 
-/* ---- what may be copied ---- */
+/* ---- files that may be copied ---- */
 
-/* The first library that does it, to the program as well as to itself; NULL: none. */
+/* Finds the first library that copies the program's code as well as its own; NULL: none. */
 static const struct object *find_copier(const struct mappings *mappings)
 {
 	for (size_t i = 0; i < mappings->used_nr; i++) {
@@ -68,7 +68,7 @@ bool copied_has_any(const struct mappings *mappings)
 	return false;
 }
 
-/* ---- what was ---- */
+/* ---- functions that were copied ---- */
 
 /* Zeroed: none. */
 struct lines {
@@ -131,7 +131,7 @@ static bool is_code(const struct lines *lines, const char *path, uint64_t offset
 	return false;
 }
 
-/* How many probed functions have gone; the file of the first. */
+/* Counts the probed functions that are gone; *ret_path is the file of the first. */
 static uint64_t count_gone(const struct collector *collector, const struct target *target,
 			   const struct lines *lines, const char **ret_path)
 {

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_COPIED_H
 
 /*
- * Programs that copy their code to anonymous memory while it runs (text_copies.h): in the copy a breakpoint
- * ends the process, and no function can be probed.
+ * Programs that copy their code to anonymous memory while it runs (text_copies.h). In the copy, a breakpoint ends
+ * the process, and no function can be probed.
  */
 
 #include <stdbool.h>
@@ -15,21 +15,21 @@ struct mappings;
 struct target;
 
 /*
- * Before the objects of a process are probed: those that may be copied are not, and a note says so. What has
- * probes already keeps them.
+ * Before the objects of a process are probed: marks those that may be copied, so that they are not probed. A note
+ * says so. An object that has probes already keeps them.
  */
 void copied_mark(struct collector *collector, const struct target *target);
 
-/* Whether any is marked. */
+/* Whether any object is marked. */
 bool copied_has_any(const struct mappings *mappings);
 
 /*
- * Counts the probed functions of a process that lie in no mapping of their file any more, though it
- * maps the file: LOSS_functions_copied. A note says so at the first.
+ * Counts the probed functions of a process that are no longer in any mapping of their file, although the process
+ * maps the file: LOSS_functions_copied. The first time, a note says so.
  */
 void copied_count(struct collector *collector, struct target *target);
 
-/* Whether a process maps a file, and nothing of it as code. */
+/* Whether a process maps a file, but no part of it as code. */
 bool copied_is_away(pid_t pid, const char *path);
 
 #endif

@@ -7,12 +7,12 @@
 #include "base/reason.h"
 #include "elf/allocators.h"
 
-/* An allocator in a process: the files that may define it. */
+/* The files of a process that may define an allocator of --probe. */
 struct place {
 	const struct collector *collector;
 	const struct target *target;
 	uint32_t allocator;
-	uint32_t object;   /* the first of them */
+	uint32_t object;   /* the first of these files */
 	size_t object_nr;
 };
 
@@ -53,7 +53,7 @@ static bool is_attached(const struct place *place, uint32_t function)
 	return false;
 }
 
-/* ---- why it is not ---- */
+/* ---- functions that are not probed ---- */
 
 static const struct object_function *find_function(const struct object_facts *facts,
 						   const struct custom_function *function)
@@ -92,7 +92,7 @@ static int say_function_not_probed(const struct place *place, const struct objec
 	return reason_set(why, -ENOENT, "%s in %s cannot be probed", symbol, object->path);
 }
 
-/* Always -ENOENT. */
+/* Always returns -ENOENT. */
 static int say_missing(const struct place *place, const struct custom_function *function,
 		       struct reason *why)
 {
@@ -125,7 +125,7 @@ static void note_missing(struct collector *collector, const struct place *place,
 	add_note(collector, note.text);
 }
 
-/* Whether a function that does so could be probed; if not, *ret_missing is the first that it is not. */
+/* Whether a function of such a shape could be probed. If not, *ret_missing is the first function that could not. */
 static bool has_any(const struct place *place, bool (*does)(enum call_shape shape),
 		    const struct custom_function **ret_missing)
 {
@@ -183,7 +183,7 @@ static bool is_any_program(const struct place *place)
 	return !strcmp(allocator_at(place)->object, "exe");
 }
 
-/* Who starts others (a shell) need not have what its children have. */
+/* A process that starts others (a shell) need not have the functions that its children have. */
 static int check_place(struct collector *collector, const struct place *place, struct reason *why)
 {
 	struct reason missing = {};
@@ -220,7 +220,7 @@ void custom_tell(struct collector *collector, const struct target *target, uint3
 	for (size_t i = 0; i < collector->custom.allocator_nr; i++) {
 		struct place place = find_place(collector, target, i);
 
-		/* Of children it is not known that they should have it. */
+		/* With "exe" it is not known whether a child should have the functions. */
 		if (place.object_nr && is_in(&place, object) && !is_any_program(&place))
 			note_all_missing(collector, &place);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* One pass over the books of all processes, and the snapshots that come of it. */
+/* A pass over the accounting of all processes, and the snapshots that it yields. */
 #include "collect/session/recorded.h"
 
 #include <bpf/bpf.h>
@@ -23,7 +23,7 @@
 #include "snapshot.h"
 #include "symbols/symbols.h"
 
-/* The notes are only looked at where there were some, and where something may have ended since. */
+/* Sweeps the notes of dropped blocks, only if there were any and an image may have ended since the last sweep. */
 static int sweep_dropped(struct collector *collector, const struct ended *ended)
 {
 	uint64_t state = ended->next + ((uint64_t)collector->target_nr << 48);
@@ -38,7 +38,7 @@ static int sweep_dropped(struct collector *collector, const struct ended *ended)
 	return err;
 }
 
-/* What processes left behind that have called exec, or are traced no longer. */
+/* Deletes the blocks of images that are gone: their processes have called exec or are no longer traced. */
 static int sweep(struct collector *collector, uint64_t next_image)
 {
 	size_t nr = 2 * collector->target_nr;
@@ -57,8 +57,8 @@ static int sweep(struct collector *collector, uint64_t next_image)
 }
 
 /*
- * What is known of its mappings may be of another image than what was drained. Of one that came
- * after that nothing was drained.
+ * Whether the mappings may be of another image than the drained blocks. A target that came after the drain has no
+ * drained blocks.
  */
 static bool has_execed(const struct target *target)
 {
@@ -68,7 +68,10 @@ static bool has_execed(const struct target *target)
 	       target->exec_event_cnt > target->drained.exec_cnt;
 }
 
-/* Of everyone there is always one; it lacks tracebacks, which is counted. */
+/*
+ * In system-wide mode some process always calls exec meanwhile. The drain is not repeated then: that process
+ * lacks tracebacks, which is counted.
+ */
 static bool any_has_execed(const struct collector *collector)
 {
 	for (size_t i = 0; i < collector->target_nr && !collector->everyone; i++)
@@ -77,14 +80,14 @@ static bool any_has_execed(const struct collector *collector)
 	return false;
 }
 
-/* ---- whose a traceback is ---- */
+/* ---- the target of a traceback ---- */
 
 static uint64_t hash_of(uint64_t image)
 {
 	return hash_bytes(&image, sizeof(image), 0);
 }
 
-/* Of one that nothing was drained of yet, its first. */
+/* Before its first drain, a target's image is that of its accounting. */
 static uint64_t drained_image(const struct target *target)
 {
 	return target->drained.image ?: target->books.image;
@@ -122,7 +125,7 @@ static const struct image_blocks *blocks_of(const struct collector *collector,
 	return drained_blocks_of(&collector->drain.blocks, target->drained.image);
 }
 
-/* Before new ones are resolved, so that there is room for them. */
+/* Runs before new tracebacks are resolved, so that there is room for them. */
 static int forget_all(struct collector *collector, const struct idmap *images)
 {
 	const struct drain *drain = &collector->drain;
@@ -145,8 +148,9 @@ static int forget_all(struct collector *collector, const struct idmap *images)
 }
 
 /*
- * Before anything is taken out of the map: what is taken out counts from then on as retired. Names
- * of another image would be wrong ones: those blocks have no traceback, which is counted.
+ * Runs before anything is taken out of the map: a traceback that is taken out counts as retired from then on. The
+ * names of another image would be wrong. So blocks of a target that has called exec have no traceback, which is
+ * counted.
  */
 static int resolve_all(struct collector *collector, const struct idmap *images, uint64_t next_image)
 {
@@ -191,8 +195,8 @@ static bool is_trim_due(const struct collector *collector)
 }
 
 /*
- * Stacks that hold nothing any more make room once half of it is taken, or once one process has so many
- * of them that its snapshots are about them.
+ * Takes tracebacks that hold no block out of the map, if half of the map is full, or if one process has so many
+ * of them that they would fill its snapshots.
  */
 static int trim_tracebacks(struct collector *collector, const struct idmap *images)
 {
@@ -203,7 +207,7 @@ static int trim_tracebacks(struct collector *collector, const struct idmap *imag
 	       drain_trim_tracebacks(&collector->drain, tracebacks_fd, retire, &retiring) : 0;
 }
 
-/* Those of images that are gone nobody will ask for. */
+/* Resolves the tracebacks of all targets and deletes those of images that are gone: no snapshot will need them. */
 static int make_sense(struct collector *collector, uint64_t next_image)
 {
 	int tracebacks_fd = bpf_map__fd(collector->bpf->maps.tracebacks);
@@ -226,8 +230,8 @@ static int make_sense(struct collector *collector, uint64_t next_image)
 }
 
 /*
- * The counters of what has ended since are final. A child that is not known yet is looked at next
- * time: its blocks are not older than the image that is due.
+ * The counters of a process that has ended meanwhile are final. A child that is not known yet is handled at the
+ * next drain: its blocks are not older than next_image.
  */
 static void keep_books(struct collector *collector)
 {
@@ -240,8 +244,8 @@ static void keep_books(struct collector *collector)
 }
 
 /*
- * A tracing program is passed over where it has been preempted on the same processor (kernel/trace/
- * bpf_trace.c, __bpf_trace_run()).
+ * The kernel skips a run of a tracing program if an earlier run of it was preempted on the same CPU
+ * (kernel/trace/bpf_trace.c, __bpf_trace_run()). Returns how often it did.
  */
 static uint64_t missed_by(const struct bpf_program *program)
 {
@@ -278,12 +282,12 @@ static int read_maps(struct collector *collector)
 	};
 	err = cut_read_blocks(&collector->cut, bpf, &collector->nursery, &collector->drain);
 	if (!err)
-		unwind_tables_settle(&collector->unwind_tables); /* it has waited for the programs */
+		unwind_tables_settle(&collector->unwind_tables); /* the read has waited for the programs */
 	return err ?: drain_read_tracebacks(&collector->drain, bpf_map__fd(bpf->maps.tracebacks),
 					    bpf_map__value_size(bpf->maps.tracebacks));
 }
 
-/* What else the process's memory is; of one that has ended, what it last was. */
+/* Reads the RSS by kind of memory. A process that has ended keeps its last values. */
 static int read_rss(struct collector *collector)
 {
 	int err = 0;
@@ -291,7 +295,7 @@ static int read_rss(struct collector *collector)
 	for (size_t i = 0; i < collector->target_nr && err != -ENOMEM; i++) {
 		struct target *target = collector->target[i];
 
-		target->rss.gave_up |= collector->everyone; /* smaps of hundreds would take too long */
+		target->rss.gave_up |= collector->everyone; /* smaps of hundreds of processes take too long */
 		err = target->has_ended || target__is_over(target) ? -ESRCH :
 								     rss_read(target->pid, &target->rss);
 		if (!err)
@@ -303,8 +307,8 @@ static int read_rss(struct collector *collector)
 #define DRAIN_TRIES 3
 
 /*
- * What the processes map is read before, so that the names are of before, and after, so that
- * nothing recorded meanwhile lacks one; if one has called exec in between, all is read again.
+ * Reads the mappings before the blocks, so that names are of that time, and after, so that blocks that were
+ * recorded meanwhile have names. If a process has called exec in between, everything is read again.
  */
 int collector__drain(struct collector *collector, struct reason *why)
 {
@@ -320,7 +324,7 @@ int collector__drain(struct collector *collector, struct reason *why)
 		keep_books(collector);
 		err = read_maps(collector);
 		refresh_all(collector);
-		take_news(collector, true); /* of an exec before its mappings were read */
+		take_news(collector, true); /* an exec before its mappings were read */
 		if (!any_has_execed(collector))
 			break;
 	}
@@ -361,7 +365,7 @@ static int save(const struct target *target, struct snapshot_builder *builder,
 						   target->pid, why) :
 			       snapshot_builder__save(builder, folder, time_text, &rows, ret_path, why);
 	if (err)
-		rmdir(folder); /* unless there are others */
+		rmdir(folder); /* fails, as it should, if other snapshots are there */
 	free(folder);
 	return err;
 }
@@ -426,7 +430,7 @@ static int build(struct collector *collector, struct target *target,
 	return err ? say_not_made(target->pid, err, why) : 0;
 }
 
-/* Also where it could not be written: who asks because of what is live would ask again at once. */
+/* Also updated if the snapshot could not be written: a trigger on live bytes would otherwise fire again at once. */
 static void note_shown(struct target *target)
 {
 	const struct process *books = &target->drained;
@@ -474,7 +478,7 @@ int collector__save_view(struct collector *collector, size_t i, const struct sav
 
 	if (target->drained.exit_ns || target->books.exec_cnt == target->drained.exec_cnt)
 		return save_target(collector, target, options, ret_path, why);
-	/* What was drained is of a program whose name is not known any more. */
+	/* The name of the program that the drained blocks belong to is no longer known. */
 	target->is_unsaved = false;
 	target->snapshots_lost++;
 	*ret_path = NULL;

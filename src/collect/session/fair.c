@@ -20,7 +20,7 @@ uint64_t fair_most(uint64_t capacity, uint64_t held)
 	return most > least ? most : least;
 }
 
-/* The nursery has its places from the map. */
+/* load.c takes the nursery's capacity from the map. */
 static uint64_t blocks_capacity(const struct allocsnap_bpf *bpf)
 {
 	uint64_t mask = bpf->rodata->settings.nursery_mask;
@@ -28,7 +28,7 @@ static uint64_t blocks_capacity(const struct allocsnap_bpf *bpf)
 	return bpf_map__max_entries(bpf->maps.blocks) + (mask ? mask + 1 : 0);
 }
 
-/* What processes hold. */
+/* Held by all processes together. */
 struct held {
 	uint64_t blocks, notes, tracebacks;
 };
@@ -50,7 +50,10 @@ void fair_begin(struct allocsnap_bpf *bpf)
 	set_most(bpf, &(struct held){});
 }
 
-/* Blocks of who ended where everyone is recorded are among those of images that are gone. */
+/*
+ * In system-wide mode the blocks of an ended process are counted among those of images that are gone
+ * (health_stale()).
+ */
 static void add_held(const struct collector *collector, const struct process *books, struct held *held)
 {
 	bool is_sampled = collector->bpf->rodata->settings.sample_bytes;

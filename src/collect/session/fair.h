@@ -3,9 +3,9 @@
 #define ALLOCSNAP_COLLECT_FAIR_H
 
 /*
- * Where several processes may be recorded none takes the room of the others: of blocks, of notes of dropped
- * ones and of tracebacks it may hold SHARE_OF_FREE times as many as are free. The kernel side compares, at an
- * insertion; what is free is found here, as often as the books are looked at.
+ * When several processes may be recorded, no process takes the room of the others: it may hold at most
+ * SHARE_OF_FREE times as many blocks, notes of dropped blocks and tracebacks as are free. The kernel side
+ * compares at each insertion. The loader computes what is free here, as often as it reads the accounting.
  */
 
 #include <stdint.h>
@@ -14,19 +14,22 @@ struct allocsnap_bpf;
 struct collector;
 
 /*
- * The most that one may hold of so many while all together hold `held`: never more than one that is alone
- * would come to, since much can be taken between two looks; nor less than a 64th, since what is held is not
- * known to the last one.
+ * Returns the most that one process may hold when all together hold `held` of `capacity`. It is never more than
+ * the share of a process that is alone, because a process can insert much between two looks. It is never less
+ * than a 64th, because `held` is not exact.
  */
 uint64_t fair_most(uint64_t capacity, uint64_t held);
 
 /* Before the programs are loaded. */
 void fair_begin(struct allocsnap_bpf *bpf);
 
-/* By the books as they are now. Nothing where one process is recorded, or some by their PIDs. */
+/*
+ * Sets the limits from the accounting as it is now. Does nothing if only one process, or a list of PIDs, is
+ * recorded.
+ */
 void fair_look(struct collector *collector);
 
-/* So many tracebacks were taken out of the map; of an image that is in no slot any more: BOOKS_NONE. */
+/* Records that nr tracebacks were taken out of the map. slot: BOOKS_NONE if their image has no slot any more. */
 void fair_taken_out(struct collector *collector, uint32_t slot, uint64_t image, uint64_t nr);
 
 #endif

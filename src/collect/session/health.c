@@ -25,7 +25,7 @@ void health_swept(struct collector *collector, const struct stale *stale)
 		collector->tracebacks_an_image = (double)collector->stale.id_nr / stale->images;
 }
 
-/* That have ended after the last drain. */
+/* Counts the targets that have ended since the last drain. */
 static size_t count_undrained(const struct collector *collector)
 {
 	size_t nr = 0;
@@ -35,7 +35,10 @@ static size_t count_undrained(const struct collector *collector)
 	return nr;
 }
 
-/* A quarter of the room of anything: the rest has to do for who lives, and till the drain is over. */
+/*
+ * In system-wide mode a drain is due when ended processes or images use a quarter of any room: the rest must last
+ * for running processes until the drain is over. Otherwise it is due when any process has ended.
+ */
 static bool is_drain_due(const struct collector *collector, size_t waiting_nr)
 {
 	const struct allocsnap_bpf *bpf = collector->bpf;
@@ -49,7 +52,7 @@ static bool is_drain_due(const struct collector *collector, size_t waiting_nr)
 		       bpf_map__max_entries(bpf->maps.tracebacks) / 4.0;
 }
 
-/* Per trap kind, of all processors; 0 where they cannot be read. */
+/* Reads the traps of each kind, summed over all CPUs; 0 if they cannot be read. */
 static void read_traps(const struct collector *collector, uint64_t traps[3])
 {
 	int nr = libbpf_num_possible_cpus();
@@ -71,7 +74,7 @@ static uint64_t ended_small(const struct collector *collector)
 	return __atomic_load_n(&collector->bpf->bss->ended_small, __ATOMIC_RELAXED);
 }
 
-/* Of the processes that are traced, of those that are gone, and of those that ended in the kernel. */
+/* Sums the traced processes, the processes that are gone, and those that ended before the loader had seen them. */
 static struct gone sum_up(const struct collector *collector)
 {
 	const struct process small = collector->bpf->bss->ended_small_sum;
@@ -147,7 +150,7 @@ size_t collector__get_losses(const struct collector *collector, struct collector
 	struct gone all = sum_up(collector);
 	size_t nr = 0;
 
-	/* Of any process: each snapshot has all of them. */
+	/* These belong to no process: each snapshot has all of them. */
 	all.loss[LOSS_mappings_missed] = mapping_events__missed(collector->events);
 	all.loss[LOSS_process_events_missed] = collector->occasion.process_events_missed;
 	for (int i = 0; i < LOSS_NR && nr < max; i++)

@@ -3,23 +3,23 @@
 #define ALLOCSNAP_COLLECT_HEALTH_H
 
 /*
- * How much room is taken by what has gone, which only a drain clears away: collector__get_health()
- * says when that is due.
+ * How much room the data of ended images takes. Only a drain frees it; collector__get_health() says when a drain
+ * is due.
  */
 
 #include <stdint.h>
 
 struct collector;
 
-/* Of images that are gone. */
+/* The data of images that are gone. */
 struct stale {
 	uint64_t blocks, images;
 };
 
-/* Before a drain: what it will clear away. */
+/* Before a drain: the data that the drain will delete. */
 struct stale health_stale(const struct collector *collector);
 
-/* After it. */
+/* After that drain. */
 void health_swept(struct collector *collector, const struct stale *stale);
 
 #endif

@@ -30,7 +30,7 @@
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFC
 #define INITIAL_TIME_NAMESPACE 0xEFFFFFFA /* PROC_TIME_INIT_INO */
 
-/* libbpf's own words stay quiet; ALLOCSNAP_LIBBPF_DEBUG=1 lets them through. */
+/* Drops libbpf's messages, unless ALLOCSNAP_LIBBPF_DEBUG=1 is set. */
 static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list args)
 {
 	(void)level;
@@ -50,7 +50,7 @@ static int check_machine(struct reason *why)
 	if (!stat("/proc/self/ns/pid", &st) && st.st_ino != INITIAL_PID_NAMESPACE)
 		return reason_set(why, -ENOTSUP,
 				  "allocsnap runs in a pid namespace of its own: run it on the host, or in a container with --pid=host");
-	/* The kernel's side tells times by the machine's clock, and so do its events and /proc/PID/stat. */
+	/* The kernel side reports times by the machine's clock, and so do its events and /proc/PID/stat. */
 	if (!stat("/proc/self/ns/time", &st) && st.st_ino != INITIAL_TIME_NAMESPACE)
 		return reason_set(why, -ENOTSUP,
 				  "allocsnap runs in a time namespace of its own, whose clocks are not the kernel's: run it on the host");
@@ -79,7 +79,7 @@ static void configure_custom(struct allocsnap_bpf *bpf, const struct custom_allo
 		bpf->rodata->custom_calls[i] = custom->function[i].call;
 }
 
-/* Unlimited where it cannot be read: then an munmap is taken to succeed. */
+/* Unlimited if the file cannot be read: every munmap is taken to succeed then. */
 static uint64_t max_map_count(void)
 {
 	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
@@ -92,7 +92,7 @@ static uint64_t max_map_count(void)
 	return most;
 }
 
-/* Which blocks are recorded. */
+/* Sets which blocks are recorded. */
 static void configure_choice(struct allocsnap_bpf *bpf, const struct collector_options *options,
 			     uint32_t pairing_nr)
 {
@@ -129,9 +129,12 @@ static int size_maps(struct allocsnap_bpf *bpf, const struct map_room *room)
 }
 
 #define NURSERY_PLACES (1u << 16)
-#define NURSERY_SHARE 64 /* of all blocks, at most; for so few it would not be worth it */
+#define NURSERY_SHARE 64 /* of all blocks, at most; a smaller map gets no nursery */
 
-/* It has its places from the map of blocks. Where blocks are chosen there are too few for it. */
+/*
+ * Takes the nursery's capacity from the map of blocks. With sampling or size limits too few blocks are recorded
+ * for it.
+ */
 static int configure_nursery(struct allocsnap_bpf *bpf, uint32_t max_blocks)
 {
 	struct settings *settings = &bpf->rodata->settings;
@@ -164,7 +167,7 @@ static int configure(struct allocsnap_bpf *bpf, const struct collector_options *
 	return err;
 }
 
-/* Which ones, and what they will be attached as: it belongs to the program (probe_way_of()). */
+/* Chooses the programs and their attach type, which is fixed when a program is loaded (probe_way_of()). */
 static void choose_programs(struct allocsnap_bpf *bpf)
 {
 	const struct probe_way *way = probe_way_choose();
@@ -199,7 +202,7 @@ bool fentry_works(void)
 	return fd >= 0;
 }
 
-/* Who tells that other code has come to lie where some was, at once. */
+/* Chooses the program that reports at once when new code lies where other code was. */
 static void choose_watch(struct allocsnap_bpf *bpf, const struct collector_options *options)
 {
 	bool has_tables = options->unwinder != COLLECTOR_UNWIND_FP;

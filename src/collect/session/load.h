@@ -11,24 +11,22 @@ struct custom_allocators;
 struct reason;
 
 /*
- * Sizes the maps, loads the programs, attaches those that are not of one process. NULL and
- * errno, with a line that says what this machine lacks and what to do about it.
+ * Sizes the maps, loads the programs, and attaches those that do not belong to one process. NULL and errno, with
+ * a line that says what this machine lacks and how to fix it.
  *
- * ALLOCSNAP_NO_UPROBE_SESSION=1 in the environment makes do without sessions (uprobe_multi.h), as
- * an older kernel must, ALLOCSNAP_NO_UPROBE_MULTI=1 without links of many probes, as one before 6.6,
- * and ALLOCSNAP_NO_UPROBE_RETURN=1 without sessions and return probes, as if every process had something to
- * fear from them (hazards.h). ALLOCSNAP_LIBBPF_DEBUG=1 lets libbpf say on stderr what it does.
+ * For tests, environment variables give the loader an older kernel's limits: ALLOCSNAP_NO_UPROBE_SESSION=1
+ * disables sessions (uprobe_multi.h), and ALLOCSNAP_NO_UPROBE_MULTI=1 disables multi-probe links, as before 6.6.
+ * ALLOCSNAP_NO_UPROBE_RETURN=1 disables sessions and return probes, as if return probes could harm every process
+ * (hazards.h). ALLOCSNAP_LIBBPF_DEBUG=1 lets libbpf log to stderr.
  */
 struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 			       const struct custom_allocators *custom, uint32_t traceback_limit,
 			       struct reason *why);
 
-/*
- * The programs without the kernel: to decide what would be done with them. NULL: no memory.
- */
+/* Opens the programs without loading them, to find out what would be done with them. NULL: no memory. */
 struct allocsnap_bpf *open_bpf(void);
 
-/* Whether functions of the kernel can be traced: not where it is built or locked down otherwise. */
+/* Whether functions of the kernel can be traced. The kernel's configuration or lockdown can forbid it. */
 bool fentry_works(void);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "collect/session/recorded.h"
 
-/* The groups in which somebody was chosen. */
+/* The memory cgroups in which the OOM killer has chosen a process. */
 struct groups {
 	uint64_t group[OOM_KILLS];
 	size_t nr;
@@ -45,7 +45,10 @@ static void mark_members(struct collector *collector, const struct groups *group
 			mark(collector, member[i].tgid);
 }
 
-/* A read ends between two of them: the kernel's buffer holds whole ones. 0 or a negative errno. */
+/*
+ * Marks the members of the groups. Each read() returns whole entries, because the kernel's buffer holds whole
+ * entries. 0 or a negative errno.
+ */
 static int read_members(struct collector *collector, const struct groups *groups, int fd)
 {
 	struct oom_kill member[256];

@@ -5,8 +5,8 @@
 struct collector;
 
 /*
- * Marks those that are traced (is_near_oom) in whose memory cgroup the OOM killer has chosen somebody
- * since the last time; all of them where it cannot be known which.
+ * Marks the traced processes (is_near_oom) in whose memory cgroup the OOM killer has chosen a process since the
+ * last call. Marks all traced processes if the cgroup cannot be known.
  */
 void take_oom_kills(struct collector *collector);
 

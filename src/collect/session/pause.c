@@ -18,7 +18,7 @@
 #include "collect/session/written.h"
 #include "sandbox/parser.h"
 
-/* A link comes and goes in a millisecond or less; perf uprobes take a tenth of a second each. */
+/* A link is attached or detached in a millisecond or less; a perf uprobe takes a tenth of a second. */
 #define STRETCH_OF_LINKS_NS 8000000
 #define STRETCH_OF_EVENTS_NS 1000000000
 
@@ -35,15 +35,15 @@ void pausing_begin(struct collector *collector, struct pausing *pausing)
 
 /* ---- pause and resume ---- */
 
-/* Whose probes these are: one process, or all of them. */
+/* The owner of a set of probes with a budget: one process, or all of them. */
 struct spender {
 	struct probes *probes;
 	struct pausing *pausing;
-	struct target *target; /* NULL: everybody */
+	struct target *target; /* NULL: the shared probes */
 	struct cost_sum sum;
 };
 
-/* Runs a program for the processes whose probes these are, which pause and go on together. */
+/* Runs a program for the process whose probes pause and resume together. */
 static void tell_kernel(const struct spender *spender, const struct bpf_program *program)
 {
 	struct process_request args = { .slot = spender->target->slot };
@@ -52,7 +52,7 @@ static void tell_kernel(const struct spender *spender, const struct bpf_program 
 	bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
 }
 
-/* Before probes go: so it does not matter in which order they do. */
+/* Runs before the first probe is removed, so that the order of the removals does not matter. */
 static void tell_pause(const struct collector *collector, const struct spender *spender)
 {
 	if (spender->target)
@@ -61,7 +61,7 @@ static void tell_pause(const struct collector *collector, const struct spender *
 		__atomic_store_n(&collector->bpf->bss->everybody_paused, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Before they come: calls that are pending, and blocks, are from before a gap. */
+/* Runs before the first probe is placed: calls that are pending and blocks are from before the gap. */
 static void tell_return(const struct collector *collector, const struct spender *spender)
 {
 	if (spender->target)
@@ -71,7 +71,7 @@ static void tell_return(const struct collector *collector, const struct spender 
 				 collector_now_ns(CLOCK_MONOTONIC), __ATOMIC_SEQ_CST);
 }
 
-/* When all are there. */
+/* Runs when all probes are placed. */
 static void tell_resume(const struct collector *collector, const struct spender *spender)
 {
 	if (spender->target)
@@ -83,18 +83,18 @@ static void tell_resume(const struct collector *collector, const struct spender 
 static void begin_gap(struct collector *collector, const struct spender *spender)
 {
 	tell_pause(collector, spender);
-	/* Not before: what entered till then has lived through the gap, and is known by its birth. */
+	/* The gap begins only now: a block that was born before the gap has lived through it. */
 	spender->pausing->open_ns = collector_now_ns(CLOCK_MONOTONIC);
 	probes_pause(spender->probes, &collector->detacher);
 }
 
 static void pause_recording(struct collector *collector, const struct spender *spender)
 {
-	if (!pausing_make_room(spender->pausing)) /* or it goes on: a gap that nobody knows of would be worse */
+	if (!pausing_make_room(spender->pausing)) /* otherwise recording goes on: an unrecorded gap would be worse */
 		begin_gap(collector, spender);
 }
 
-/* What was mapped meanwhile is looked at next. */
+/* Resumes the recording. The next look handles code that was mapped during the pause. */
 static int resume_recording(struct collector *collector, const struct spender *spender)
 {
 	int err;
@@ -114,11 +114,11 @@ static int resume_recording(struct collector *collector, const struct spender *s
 	return 0;
 }
 
-/* ---- who spends ---- */
+/* ---- spenders ---- */
 
 /*
- * Breakpoints that nobody waits at any more, or nobody yet, are in no count; on a busy machine they are
- * there for a while.
+ * No counter has the traps at breakpoints that are being placed or removed. On a busy machine they exist for a
+ * while.
  */
 #define GAP_COST_NS 1000000
 
@@ -142,7 +142,7 @@ static struct spender everybody(struct collector *collector)
 	return spender;
 }
 
-/* The ith of those whose probes have a budget of their own; false: there are no more. */
+/* Finds the ith spender with a budget of its own; false: there are no more. */
 static bool spender_at(struct collector *collector, size_t i, struct spender *ret)
 {
 	struct target *target;
@@ -166,7 +166,7 @@ static bool is_gone(const struct spender *spender)
 
 #define DETACHMENTS_MOST 32
 
-/* Probes that are still being taken away do not pile up; of perf uprobes the traps go on till then. */
+/* Whether too many probes are still being removed. Perf uprobes go on trapping until they are removed. */
 static bool is_detaching(struct collector *collector)
 {
 	bool is_alone = probe_way_of(collector->bpf)->is_alone;
@@ -194,7 +194,7 @@ static enum budget_order judge(struct collector *collector, const struct spender
 	return budget_judge(&spender->pausing->budget, &spender->sum, now_ns, is_paused);
 }
 
-/* It is tried again and again, and said once. One that has just ended is none of these. */
+/* Retries at each look, but logs the failure once. A process that has just ended is no failure. */
 static void go_on(struct collector *collector, const struct spender *spender)
 {
 	struct reason why;
@@ -231,7 +231,7 @@ static void set_timer(const struct collector *collector, uint64_t wait_ns)
 	timerfd_settime(collector->budget_fd, 0, &when, NULL);
 }
 
-/* To ask for the CPU time of hundreds takes a while, and something is new all the time. */
+/* Reading the CPU time of hundreds of processes takes a while, and events arrive all the time. */
 #define JUDGE_EVERYONE_NS 50000000
 
 static bool is_too_soon(struct collector *collector)
@@ -291,7 +291,7 @@ static void notice_end_of_keeper(struct collector *collector)
 			begin_gap(collector, &spender);
 }
 
-/* Probes that are there go on; but what comes from now on would have neither probes nor names. */
+/* Existing probes go on. But new files would get neither probes nor names. */
 static void notice_end_of_spawner(struct collector *collector)
 {
 	if (parser__has_ended(collector->parser))

@@ -3,30 +3,30 @@
 #define ALLOCSNAP_COLLECT_PAUSE_H
 
 /*
- * Recordings that pause to keep to a budget, and the gaps that come of it. A budget belongs to probes:
- * to those of a process, or where children are followed to those of everybody, and then what all
- * processes together cost decides, and what each of them does (shares.h).
+ * Recordings that pause to stay within a budget, and the resulting gaps. A budget belongs to a set of probes: to
+ * those of one process, or to the shared ones if children are followed. The cost of all processes together and
+ * the cost of each process decide about a pause of the shared probes (shares.h).
  */
 
 struct collector;
 struct pausing;
 
-/* Gives what has no budget yet the collector's. */
+/* Gives the collector's budget to *pausing, unless it has one. */
 void pausing_begin(struct collector *collector, struct pausing *pausing);
 
-/* Pauses what has spent its budget, resumes what has earned enough, and sets when to look again. */
+/* Pauses spenders that have used up their budget, resumes those that have earned enough, and sets the timer. */
 void keep_budgets(struct collector *collector);
 
 /*
- * Whether the keeper has ended, and the probes with it: then a gap begins for every process, which has no end.
- * Or the process that starts the readers of files. Once, with a note.
+ * Notices, once and with a note, that a helper process has ended. If it is the keeper, the probes are gone, too,
+ * and each process gets a gap that has no end. The other helpers read and open files.
  */
 void notice_blindness(struct collector *collector);
 
-/* Before something that takes long: pauses what could spend much meanwhile. */
+/* Before something that takes long: pauses spenders that could spend much meanwhile. */
 void pause_spenders(struct collector *collector);
 
-/* All probes are placed again: a process is about to be looked at for the first time. */
+/* Places the shared probes again before a process is looked at for the first time. */
 int resume_everybody(struct collector *collector);
 
 #endif

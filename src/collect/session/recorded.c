@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What happens to the processes that are recorded: children, execs, ends, new code. */
+/* Handles the events of recorded processes: children, execs, exits, new code. */
 #include "collect/session/recorded.h"
 
 #include "collect/session/copied.h"
@@ -17,14 +17,17 @@
 
 #define SECOND_NS 1000000000ULL
 
-/* ---- the books, as they are now ---- */
+/* ---- the accounting as it is now ---- */
 
 const struct process *books_of(const struct collector *collector, uint32_t slot)
 {
 	return &collector->books.process[slot];
 }
 
-/* Several may have had the pid, or be programs that one process was, one after another. */
+/*
+ * Finds the target that had the PID at that time: several processes or programs may have had it, one after
+ * another.
+ */
 static struct target *find_target_then(const struct collector *collector, pid_t pid, uint64_t time_ns)
 {
 	struct target *latest = find_target(collector, pid);
@@ -43,7 +46,7 @@ static uint64_t cost_of_event(const struct target *target, const struct mapping_
 	       PACE_MOVE_NS * mappings_cost(&target->mappings, event->start);
 }
 
-/* What it has mapped since is read from its maps, and the kernel's side looks there itself. */
+/* New mappings are read from /proc/PID/maps instead, and the kernel side searches them itself. */
 static void skip_events(struct collector *collector, struct target *target,
 			const struct mapping_event *event)
 {
@@ -72,7 +75,7 @@ static int take_event(void *what, const struct mapping_event *event)
 	return target__take_event(target, event);
 }
 
-/* Of one that has ended as the kernel side has it, or if that is more what was read last. */
+/* The CPU time of an ended process is the kernel side's, or the last one read if that is greater. */
 void read_cost(const struct collector *collector, struct target *target, const struct process *books)
 {
 	uint64_t cpu_ns = books->cpu_ns;
@@ -91,7 +94,7 @@ static bool is_news(const struct target *target, const struct process *books)
 	       books->exit_ns != target->books.exit_ns;
 }
 
-/* Of many processes only those that have news are looked at, unless it is time to look at all. */
+/* In system-wide mode copies only accounting that has changed, unless `whole` is set. */
 static void read_known(struct collector *collector, struct target *target, bool whole)
 {
 	const struct process *books = books_of(collector, target->slot);
@@ -106,7 +109,10 @@ static void read_known(struct collector *collector, struct target *target, bool 
 	read_cost(collector, target, &target->books);
 }
 
-/* Its events begin where those of another of its pid end, which may have been looked at before it ended. */
+/*
+ * The later target's time begins when the earlier target with the same PID ends. That target may have been read
+ * before it ended, so its accounting is read again.
+ */
 static void begin_after(struct collector *collector, struct target *later, struct target *earlier)
 {
 	read_known(collector, earlier, true);
@@ -114,7 +120,10 @@ static void begin_after(struct collector *collector, struct target *later, struc
 		later->born_ns = earlier->books.exit_ns;
 }
 
-/* A process that calls exec can be recorded as several programs, with others in between, all of one fork. */
+/*
+ * Separates the targets of one PID in time. A process that calls exec can be recorded as several programs of one
+ * fork, with other programs in between.
+ */
 static void part_from_others(struct collector *collector, struct target *target)
 {
 	if (!find_target(collector, target->pid))
@@ -140,11 +149,14 @@ static struct target *parent_of(const struct collector *collector, const struct 
 	parent = find_target_then(collector, books->parent, books->forked_ns) ?:
 		 find_target(collector, books->parent);
 	if (parent && parent->start_ticks > books->start_boottime_ns / target__tick_ns())
-		return NULL; /* the next one with its PID */
+		return NULL; /* the next process with its PID */
 	return parent;
 }
 
-/* One that could not be taken in has no snapshot: its parent's says so. */
+/*
+ * Makes the target of a new child. A child without memory for a target has no snapshot: its parent's snapshot
+ * counts it.
+ */
 static void adopt(struct collector *collector, const struct new_child *child)
 {
 	const struct process books = *books_of(collector, child->slot);
@@ -155,7 +167,7 @@ static void adopt(struct collector *collector, const struct new_child *child)
 	if (target) {
 		target->probes = &collector->everybody;
 		target->pausing = &collector->everybody_pausing;
-		target->has_ended = collector->everyone && books.exit_ns; /* what is drained now is its last word */
+		target->has_ended = collector->everyone && books.exit_ns; /* the coming drain is its last */
 		part_from_others(collector, target);
 	}
 	if (target && !add_target(collector, target))
@@ -173,7 +185,7 @@ static int by_fork(const void *a, const void *b)
 	return (x->forked_ns > y->forked_ns) - (x->forked_ns < y->forked_ns);
 }
 
-/* What a child maps at first is what its parent did at that time: oldest first. */
+/* Adopts children, oldest first: a child's first mappings are its parent's at the time of the fork. */
 static void take_in(struct collector *collector, struct new_child *child, size_t nr)
 {
 	qsort(child, nr, sizeof(*child), by_fork);
@@ -184,7 +196,7 @@ static void take_in(struct collector *collector, struct new_child *child, size_t
 	}
 }
 
-/* ---- which program it is ---- */
+/* ---- the program of a new process ---- */
 
 static int by_pid(const void *a, const void *b)
 {
@@ -198,7 +210,7 @@ struct newcomers {
 	size_t nr;
 };
 
-/* The kernel tells of an exec before it maps the program, and admits the process after that. */
+/* The kernel reports an exec before it maps the program, and admits the process after that. */
 static void take_begin(void *what, pid_t pid, uint64_t time_ns)
 {
 	const struct newcomers *newcomers = what;
@@ -214,8 +226,8 @@ static void take_begin(void *what, pid_t pid, uint64_t time_ns)
 }
 
 /*
- * What the launcher of a program has mapped, in the same process and before its exec, is not the program's. Where
- * no exec is found it has been handed out already, and with it all that is older.
+ * Finds the time when each program began. Mappings from before its exec, in the same process, are its launcher's
+ * and not its own. If no exec is found, it has been handed out already, and so have all older events.
  */
 static void find_begins(struct collector *collector, struct new_child *child, size_t nr)
 {
@@ -259,9 +271,12 @@ static void read_books(struct collector *collector, bool whole)
 	fair_look(collector);
 }
 
-/* ---- what they map ---- */
+/* ---- mappings of targets ---- */
 
-/* An exec by another thread than the main one ends probes that are tied to that one's task. */
+/*
+ * If another thread than the main one calls exec, the kernel ends probes that are tied to the main thread's task.
+ * So these are placed again.
+ */
 static void take_exec(struct target *target)
 {
 	target__forget_image(target);
@@ -273,8 +288,8 @@ static void take_exec(struct target *target)
 }
 
 /*
- * What was probed after the process had mapped it, for its own sake or another's, or what could not
- * be before it was over.
+ * Counts functions that were probed after the process had mapped them, no matter for which process, and those
+ * that could not be probed before the process ended.
  */
 static void count_late(const struct collector *collector, struct target *target)
 {
@@ -282,7 +297,7 @@ static void count_late(const struct collector *collector, struct target *target)
 		const struct seen_object *seen = &target->seen[target->judged_nr];
 
 		if (!target->has_ended && !probes_have_looked(target->probes, seen->object))
-			return; /* it will be, next time */
+			return; /* the next look will handle it */
 		if (probes_since_ns(target->probes, seen->object) > seen->since_ns)
 			target->late_nr += probes_count_functions(&collector->objects,
 								  seen->object);
@@ -299,7 +314,7 @@ static void probe_what_came(struct collector *collector, struct target *target)
 		custom_tell(collector, target, target->probes->looked[i].object);
 }
 
-/* Probes of everybody are in time for who comes next. */
+/* Handles the exit of a process. Shared probes are still useful: they are in time for later processes. */
 static void see_to_end(struct collector *collector, struct target *target)
 {
 	target__read_identity(target);
@@ -310,7 +325,10 @@ static void see_to_end(struct collector *collector, struct target *target)
 	target->is_touched &= !collector->everyone;
 }
 
-/* Tracebacks that are recorded from now on are others than those of before, of all processes. Whether they are. */
+/*
+ * Tells the kernel side that new tracebacks differ from earlier ones (of all processes), if mappings have
+ * changed. Returns whether they have.
+ */
 static bool tell_change(struct collector *collector, struct target *target)
 {
 	if (target->mappings.changed_nr == target->changed_nr)
@@ -328,13 +346,16 @@ void end_drain(struct collector *collector)
 	}
 }
 
-/* Between processes: what a few of them can make long does not keep anybody waiting. */
+/*
+ * Runs between processes, so that a few of them with much work do not delay the caller. True: work that can wait
+ * waits.
+ */
 static bool is_hurried(struct collector *collector)
 {
 	return collector->between && collector->between(collector->between_what);
 }
 
-/* What can't be read now stays touched: it will be at one of the next looks. */
+/* If the pace does not allow a reading now, the target stays touched, and a later look reads the mappings. */
 static int read_mappings(struct collector *collector, struct target *target, bool must)
 {
 	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
@@ -349,7 +370,7 @@ static int read_mappings(struct collector *collector, struct target *target, boo
 	return err;
 }
 
-/* What it maps now is another program's, which may be one that is not recorded: the next look tells. */
+/* Whether the mappings may be another program's by now, which may not be recorded: the next look finds out. */
 static bool has_gone_on(const struct collector *collector, const struct target *target)
 {
 	const struct process *books = books_of(collector, target->slot);
@@ -373,15 +394,15 @@ static void refresh(struct collector *collector, struct target *target, bool who
 	count_late(collector, target);
 }
 
-/* It has never become a program of its own: nothing is to be told of it. */
+/* A vforked child that never called exec: there is nothing to report about it. */
 static bool is_stillborn(const struct target *target)
 {
 	return target->books.memory_of && target->has_ended && !target->books.loss[LOSS_calls_ownerless];
 }
 
 /*
- * One of everyone that nobody needs to know of, unless there are snapshots of before. Of one that was
- * probed too late the peak says nothing: it has a snapshot, which tells that.
+ * In system-wide mode: whether an ended process was too small to report. It is kept if it has snapshots already,
+ * or if its functions were probed late: its peak proves nothing then, and its snapshot shows the late functions.
  */
 static bool is_too_small(struct collector *collector, const struct target *target)
 {
@@ -395,13 +416,16 @@ static bool is_too_small(struct collector *collector, const struct target *targe
 	return is;
 }
 
-/* Whose program has been replaced by one that is not recorded runs on. */
+/* A process that called exec of a program that is not recorded runs on, but its target has ended. */
 static bool has_ended(const struct collector *collector, const struct target *target)
 {
 	return target__is_over(target) || (collector->everyone && target->has_ended);
 }
 
-/* Without a pidfd only the books tell of an end, unless the kernel has passed over that. */
+/*
+ * Once a second, checks targets without a pidfd: only the accounting reports their end, and the kernel may have
+ * skipped that.
+ */
 static void look_for_lost(struct collector *collector)
 {
 	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
@@ -417,7 +441,10 @@ static void look_for_lost(struct collector *collector)
 	}
 }
 
-/* The programs at the end of a process run before anybody can see that it is over. */
+/*
+ * The BPF programs for an exit run before user space can see that the process has ended: so a missing end was
+ * skipped.
+ */
 static void look_at_end(struct collector *collector, struct target *target)
 {
 	target->has_ended = has_ended(collector, target);
@@ -447,8 +474,8 @@ void take_news(struct collector *collector, bool whole)
 }
 
 /*
- * Ends first, then events, then the books: so the books of who has ended are final, and whose
- * events have come is known.
+ * The order is: ends, then events, then the accounting. So the accounting of an ended process is final, and the
+ * owner of each event is known.
  */
 static void look(struct collector *collector, bool whole, bool must)
 {
@@ -460,7 +487,7 @@ static void look(struct collector *collector, bool whole, bool must)
 	take_news(collector, whole);
 	take_written_files(collector);
 	for (size_t i = 0; i < collector->target_nr && collector->unwind_tables.is_full; i++)
-		collector->target[i]->is_touched |= !collector->target[i]->has_ended; /* what is mapped now */
+		collector->target[i]->is_touched |= !collector->target[i]->has_ended; /* code that is mapped now */
 	for (size_t i = 0; i < collector->target_nr; i++)
 		refresh(collector, collector->target[i], whole && !collector->everyone, must);
 	if (collector->unwind_tables.is_full)

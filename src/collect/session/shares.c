@@ -5,9 +5,9 @@
 #include "collect/session/pause.h"
 #include "collect/session/recorded.h"
 
-#define NAMED_MOST 32 /* a machine of compilers would fill the journal */
+#define NAMED_MOST 32 /* named processes: a machine that compiles would fill the journal */
 
-/* Who has no new cost has spent nothing, and the clocks of hundreds take a while to be asked. */
+/* Skips processes without new cost: reading the clocks of hundreds of processes takes a while. */
 void shares_read_costs(struct collector *collector)
 {
 	for (size_t i = 0; i < collector->target_nr; i++) {

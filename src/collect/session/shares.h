@@ -3,9 +3,10 @@
 #define ALLOCSNAP_COLLECT_SHARES_H
 
 /*
- * Budgets where the probes are everybody's: each process has one, and all together. Whoever has spent its own makes all of
- * them pause, till it has earned enough, has ended, or sleeps: one that uses no CPU time costs nothing, and the others are
- * not to wait for it. Nor are they for what is little to the machine: a hundredth of a processor is free.
+ * Budgets for shared probes: each process has a budget, and so have all processes together. If one process
+ * exceeds its budget, probing pauses for all of them until that process is within budget again, exits, or goes
+ * idle: an idle process costs nothing, and the others need not wait for it. Processes that use less than 1 % of a
+ * CPU never cause a pause.
  */
 
 #include <stdbool.h>
@@ -15,10 +16,13 @@
 
 struct collector;
 
-/* What processes cost now, those that have new cost or have spent theirs: of many this is read only here. */
+/*
+ * Reads the cost of processes that have new cost or have exceeded their budget. In system-wide mode the cost is
+ * read only here.
+ */
 void shares_read_costs(struct collector *collector);
 
-/* Judges all of them, and what they cost together. */
+/* Judges each process, and all of them together. */
 enum budget_order shares_judge(struct collector *collector, const struct cost_sum *together, bool is_paused);
 
 #endif

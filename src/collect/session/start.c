@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* How the recording of a process begins. */
+/* Begins the recording of a process. */
 #include "collect/session/recorded.h"
 
 #include <bpf/bpf.h>
@@ -17,9 +17,12 @@
 #include "sandbox/parser.h"
 #include "elf/allocators.h"
 
-/* ---- what return probes could do ---- */
+/* ---- hazards of return probes ---- */
 
-/* 1 with a line, 0, or a negative errno. Of the objects, those that were not looked at yet. */
+/*
+ * Looks for a hazard in the threads and in the objects that were not looked at yet. 1 with a line, 0, or a
+ * negative errno.
+ */
 static int find_hazard(const struct collector *collector, const struct target *target,
 		       struct reason *ret)
 {
@@ -49,7 +52,7 @@ static void note_switch(struct collector *collector, const struct target *target
 	add_note(collector, note.text);
 }
 
-/* Before any of a process's objects is probed, and again while it is recorded. */
+/* Called before any of a process's objects is probed, and again while the process is recorded. */
 static int avoid_hazards(struct collector *collector, struct target *target)
 {
 	struct reason hazard = {}, dropped = {};
@@ -80,7 +83,7 @@ static void tell_given_up(struct collector *collector)
 	}
 }
 
-/* No code has been mapped since before the mappings were read. */
+/* Whether no code has been mapped since the mappings were read. */
 static bool are_mappings_current(const struct collector *collector, const struct target *target)
 {
 	const struct process *books = &collector->books.process[target->slot % PROCESSES_MAX];
@@ -89,7 +92,10 @@ static bool are_mappings_current(const struct collector *collector, const struct
 	       books->code_cnt == target->books.code_cnt;
 }
 
-/* What comes in between is the kernel side's to find out: an old mapping must not hide it. */
+/*
+ * Later changes are for the kernel side to find. So an old mapping must not hide them: it is withdrawn if code
+ * was mapped meanwhile.
+ */
 static void tell_mappings(struct collector *collector, const struct target *target)
 {
 	if (!are_mappings_current(collector, target))
@@ -100,7 +106,7 @@ static void tell_mappings(struct collector *collector, const struct target *targ
 				   false);
 }
 
-/* Known by its name, since some file systems number a file otherwise where it is mapped. */
+/* Compares paths: some file systems report another file number for a mapping. */
 static void mark_program(const struct collector *collector, const struct target *target)
 {
 	const struct mappings *mappings = &target->mappings;
@@ -110,7 +116,10 @@ static void mark_program(const struct collector *collector, const struct target 
 			collector->objects.object[mappings->used[i]]->is_program = true;
 }
 
-/* It is not what a user would expect: other functions that cannot be probed are counted only. */
+/*
+ * Only these functions get a note, because a user would not expect this. Other functions that cannot be probed
+ * are only counted.
+ */
 static void note_nops(struct collector *collector, const struct probes *probes, uint32_t object)
 {
 	for (size_t i = 0; i < probes->site_nr; i++) {
@@ -125,7 +134,7 @@ static void note_nops(struct collector *collector, const struct probes *probes, 
 	}
 }
 
-/* A write that came before the file was watched is seen by the file's times. */
+/* Detects a write that happened before the file was watched, by the file's times. */
 int probe_object(struct collector *collector, struct probes *probes, uint32_t object,
 		 struct reason *why)
 {
@@ -148,7 +157,6 @@ int probe_object(struct collector *collector, struct probes *probes, uint32_t ob
 	return err;
 }
 
-/* Looks for allocators in the objects that have not been looked at yet. */
 int probe_new_objects(struct collector *collector, struct target *target, struct reason *why)
 {
 	struct mappings *mappings = &target->mappings;
@@ -157,7 +165,7 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 	if (!err)
 		tell_mappings(collector, target);
 	if (target->probes->is_paused)
-		return err; /* that is for when they resume */
+		return err; /* the resume will do it */
 	if (!err)
 		err = avoid_hazards(collector, target);
 	tell_given_up(collector);
@@ -181,7 +189,7 @@ static bool has_heap(const struct object *object)
 	return false;
 }
 
-/* A file that would be probed if all heaps were to be recorded; NULL: none, or they are. */
+/* Finds a file that would be probed if all heaps were recorded. NULL: there is none, or all heaps are recorded. */
 static const char *heap_left_out(const struct collector *collector, const struct mappings *mappings)
 {
 	if (collector->objects.domains & COLLECTOR_MALLOC)
@@ -260,12 +268,12 @@ static int begin_books(struct collector *collector, struct target *target,
 static void begin_time(struct target *target)
 {
 	target->started_ns = target->born_ns = collector_now_ns(CLOCK_MONOTONIC);
-	cpu_time_read(target->pid, &target->cpu_before_ns); /* 0 where it has just ended */
+	cpu_time_read(target->pid, &target->cpu_before_ns); /* stays 0 if the process has just ended */
 }
 
 /*
- * The books are there, closed, while probes are placed one after another, so that the probes
- * note the calls in flight; a block that only some of the probes could follow must not enter.
+ * Opens the accounting but keeps it closed for blocks while the probes are placed one after another. So the
+ * probes note the calls in flight, and no block enters that only some of the probes could follow.
  */
 static int start(struct collector *collector, struct target *target, uint32_t user, struct reason *why)
 {
@@ -283,13 +291,13 @@ static int start(struct collector *collector, struct target *target, uint32_t us
 	if (!err && !collector->everyone)
 		err = custom_check(collector, target, why);
 	if (err == -ENOENT && collector->everyone)
-		err = 0; /* it may map an allocator later, as who calls exec may */
+		err = 0; /* it may map an allocator later, for example after an exec */
 	if (err)
 		return err;
 	begin_time(target);
 	books_let_in(&collector->books, target->slot, target->probes->by_ret);
-	target->judged_nr = target->seen_nr; /* nothing of before is in the books anyway */
-	if (!err && target__is_over(target)) /* its end may have been written over */
+	target->judged_nr = target->seen_nr; /* the accounting has nothing from before */
+	if (!err && target__is_over(target)) /* its end may have been overwritten */
 		err = reason_set(why, -ESRCH, "process %d ended while it was being probed",
 				 target->pid);
 	return err;
@@ -302,13 +310,13 @@ static void choose_probes(struct collector *collector, struct target *target)
 	target->own_probes.by_ret = collector->no_return_probes;
 	if (collector->follow_forks) {
 		target->probes = &collector->everybody;
-		target->pausing = &collector->everybody_pausing; /* begun when the collector was opened */
+		target->pausing = &collector->everybody_pausing; /* it began when the collector was opened */
 	} else {
 		pausing_begin(collector, target->pausing);
 	}
 }
 
-/* A pid is given out again; the last snapshot of who had it is not thrown away unasked. */
+/* A PID is reused. The last snapshot of its earlier owner is not dropped unless the caller asks for that. */
 static int check_is_same(const struct target *traced, const struct target *target,
 			 struct reason *why)
 {
@@ -328,7 +336,7 @@ static int check_sight(const struct collector *collector, struct reason *why)
 	return reason_set(why, -EPIPE, "the process that keeps the probes has ended");
 }
 
-/* What comes before the next one, which may be a child that is not known yet. */
+/* Does what must precede a start. The new process may be a child that is not known yet: the refresh finds it. */
 static int prepare(struct collector *collector, struct reason *why)
 {
 	int err = check_sight(collector, why);
@@ -341,7 +349,7 @@ static int prepare(struct collector *collector, struct reason *why)
 	return 0;
 }
 
-/* user: see struct process; of one that is asked for 0, as good as any. */
+/* user: see struct process. 0 for a process that the caller named. */
 static int begin(struct collector *collector, pid_t id, uint32_t user, struct reason *why)
 {
 	struct target *target;
@@ -375,7 +383,7 @@ int collector__start(struct collector *collector, pid_t id, struct reason *why)
 	return err;
 }
 
-/* Many of them may have ended since they were found, or be somebody else by now: each is one less. */
+/* Processes that have ended since they were found, or whose PID has a new owner, do not count as begun. */
 int collector__admit(struct collector *collector, struct reason *why)
 {
 	struct admissible_process *found = NULL;
@@ -405,7 +413,7 @@ int collector__admit(struct collector *collector, struct reason *why)
 					     strerror(-err)) : 0;
 }
 
-/* A target that is held while it is being started. */
+/* A target that is held at its start. */
 struct held {
 	struct collector *collector;
 	struct target *target;
@@ -423,7 +431,7 @@ static void probe_mapped(void *what)
 		held->err = probe_new_objects(held->collector, held->target, held->why);
 }
 
-/* No call can be in flight: the books are open from the start. */
+/* No call can be in flight: so the accounting is open from the start. */
 static int start_held(struct held *held)
 {
 	struct collector *collector = held->collector;

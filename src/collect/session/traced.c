@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* tracemalloc's questions about one process. */
+/* Answers tracemalloc's questions about one process. */
 #include "collect/session/recorded.h"
 
 #include <bpf/bpf.h>
@@ -16,7 +16,7 @@
 #include "collect/build/resolve.h"
 #include "snapshot.h"
 
-/* CPython's own words, Lib/tracemalloc.py, take_snapshot(). */
+/* CPython's words, Lib/tracemalloc.py, take_snapshot(). */
 int say_not_tracing(pid_t pid, struct reason *why)
 {
 	return reason_set(why, -ESRCH,
@@ -34,7 +34,7 @@ uint32_t collector__get_traceback_limit(const struct collector *collector)
 	return collector->traceback_limit;
 }
 
-/* The books of now, or the last that were seen. */
+/* Reads the accounting as it is now, or as it was last read if the slot is empty. */
 static void read_counters(const struct collector *collector, const struct target *target,
 			  struct process *ret)
 {
@@ -76,7 +76,7 @@ static int ask_kernel(const struct bpf_program *program, const struct target *ta
 	return err ?: (int)opts.retval;
 }
 
-/* -ESRCH: it had ended before it was marked. */
+/* -ESRCH: the process had ended before it was marked. */
 static int clear_marked(struct collector *collector, struct target *target)
 {
 	int err = ask_kernel(collector->bpf->progs.clear_traces, target);
@@ -88,8 +88,9 @@ static int clear_marked(struct collector *collector, struct target *target)
 }
 
 /*
- * The loader's half of bpf/account/images.bpf.h. What is marked is cleared, whatever fails: else the books would lack
- * what came and went meanwhile. 0, or the error of one, -ESRCH only where there is no other.
+ * The loader's half of bpf/account/images.bpf.h. Each marked target is cleared even after a failure: otherwise
+ * its accounting would lack what happened under the mark. Returns 0 or one error; -ESRCH only if there is no
+ * other error.
  */
 static int clear(struct collector *collector, struct target *const *target, size_t nr)
 {
@@ -160,7 +161,7 @@ static int copy_one(struct map_copy *copy, const void *key, size_t key_bytes, co
 	return 0;
 }
 
-/* A drain of that block and its traceback; of several that begin there the smallest. */
+/* Drains only that block and its traceback. If several blocks begin at the address, takes the smallest. */
 static int find_block(struct collector *collector, const struct target *target, uint64_t address,
 		      struct drain *ret)
 {
@@ -232,9 +233,9 @@ int collector__get_object_traceback(struct collector *collector, pid_t pid, uint
 				strerror(-err)) : 0;
 }
 
-/* ---- what it costs ---- */
+/* ---- memory of the maps ---- */
 
-/* The "memlock:" line of the descriptor: what the map takes now (kernel 6.4), before an estimate. */
+/* Reads the "memlock:" line of the descriptor: the current memory of the map since kernel 6.4, an estimate before. */
 static uint64_t map_bytes(const struct bpf_map *map)
 {
 	char path[64], line[128];

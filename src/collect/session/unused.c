@@ -12,7 +12,7 @@
 
 #define KEPT_MOST 512 /* files of the root file system that no process needs */
 
-/* ---- which are needed ---- */
+/* ---- needed objects ---- */
 
 static void mark(bool *is_needed, uint32_t object)
 {
@@ -28,13 +28,13 @@ static void mark_needed(const struct target *target, bool *is_needed)
 		mark(is_needed, target->place[i].object);
 }
 
-/* The file is still there, as it was. */
+/* Whether the file still exists unchanged. */
 static bool is_there(const struct object *object, struct stat *st)
 {
 	return object->fd >= 0 && !object->has_changed && !fstat(object->fd, st) && st->st_nlink;
 }
 
-/* Our own root directory is never another one. */
+/* The device is cached: our root directory does not change. */
 static bool is_root_device(dev_t device)
 {
 	static struct stat root;
@@ -49,7 +49,10 @@ bool is_on_root(const struct object *object)
 	return object->fd >= 0 && !fstat(object->fd, &st) && is_root_device(st.st_dev);
 }
 
-/* Probed for programs that come; elsewhere than on the root file system until the first of them has ended. */
+/*
+ * Whether the object stays probed for programs to come. On other file systems only until the first process that
+ * used it has ended.
+ */
 static bool is_kept(const struct object *object)
 {
 	struct stat st;
@@ -75,7 +78,7 @@ static int by_idleness(const void *a, const void *b)
 	return (x->idle_cnt > y->idle_cnt) - (x->idle_cnt < y->idle_cnt);
 }
 
-/* Of those that may stay the ones that were needed latest. */
+/* Keeps the KEPT_MOST objects that were needed last. */
 static void choose_kept(struct idle_object *idle, size_t nr, bool *goes)
 {
 	if (nr <= KEPT_MOST)
@@ -106,7 +109,7 @@ static void choose(struct objects *objects, const bool *is_needed, struct idle_o
 	choose_kept(idle, nr, goes);
 }
 
-/* ---- they go ---- */
+/* ---- drop the other objects ---- */
 
 static void forget_in_target(struct target *target, const bool *goes)
 {
@@ -133,7 +136,7 @@ static void let_go(struct collector *collector, uint32_t object)
 	objects_drop(&collector->objects, object);
 }
 
-/* Names of files that are the same in several containers stay as long as one of them does. */
+/* Several containers can share the names of equal files. The names stay as long as one of the files does. */
 static void forget_names(struct collector *collector)
 {
 	size_t nr = symbols__object_nr(collector->symbols);
@@ -168,7 +171,7 @@ static void let_all_go(struct collector *collector, const bool *goes)
 		forget_names(collector);
 }
 
-#define READ_EACH_PASSES 8 /* what a process has unmapped, and nothing mapped since, is told by nobody */
+#define READ_EACH_PASSES 8 /* no event reports an unmapping, so mappings are read anew after so many passes */
 
 static void read_some_anew(struct collector *collector)
 {
@@ -220,7 +223,7 @@ static size_t drop_unmapped(struct unwind_tables *tables, const bool *is_mapped)
 	return dropped;
 }
 
-/* Those that did not fit are made at the next look. */
+/* Drops the tables that did not fit, so that the next look makes them again. */
 static void try_missing(struct collector *collector)
 {
 	struct unwind_tables *tables = &collector->unwind_tables;

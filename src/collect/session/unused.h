@@ -3,13 +3,13 @@
 #define ALLOCSNAP_COLLECT_UNUSED_H
 
 /*
- * Files that no process needs any more are let go: descriptor, probes, facts, unwind table, names. So file systems
- * can be unmounted, the space of removed files is given back, and what the kernel's maps and our memory hold is
- * bounded by what is mapped, not by how long the recording has lasted.
+ * The loader drops files that no process needs any more: descriptor, probes, facts, unwind table, names. So file
+ * systems can be unmounted, and the space of removed files is freed. The memory of the kernel's maps and of the
+ * loader is bounded by the mapped files, not by the length of the recording.
  *
- * A file is needed as long as a process maps it, or a traceback that is kept leads into it; it goes with the first pass
- * after that of its last snapshot. Files of the recorder's own root file system, which is not unmounted, stay probed for
- * the next process that runs them, unless they are removed or too many.
+ * A file is needed while a process maps it, or while a traceback that is kept leads into it. It is dropped with
+ * the pass after the process's last snapshot. Files of the recorder's own root file system (which is not
+ * unmounted) stay probed for the next process that runs them, unless they are removed or there are too many.
  */
 
 #include <stdbool.h>
@@ -20,10 +20,10 @@ struct object;
 /* Whether a file is on the recorder's own root file system. */
 bool is_on_root(const struct object *object);
 
-/* After each drain. */
+/* Called after each drain. */
 void let_go_of_unused(struct collector *collector);
 
-/* Where an unwind table did not fit: the tables of files that no process maps any more make room. */
+/* Called when an unwind table did not fit: drops the tables of files that no process maps now. */
 void make_room_for_tables(struct collector *collector);
 
 #endif

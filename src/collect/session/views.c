@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the processes that are recorded look like from outside. */
+/* The public view of the recorded processes. */
 #include "collect/session/recorded.h"
 
 void collector__set_between(struct collector *collector, bool (*fn)(void *what), void *what)
@@ -23,15 +23,16 @@ size_t collector__process_nr(const struct collector *collector)
 	return collector->target_nr;
 }
 
-/* Of what is live now: not of another image, nor of traces that were cleared. */
+/* Whether the numbers are of the current image and its traces were not cleared since. */
 static bool is_of_now(const struct shown *shown, const struct process *books)
 {
 	return shown->exec_cnt == books->exec_cnt && shown->clear_cnt == books->clear_cnt;
 }
 
 /*
- * Of everyone: recorded from its fork on it has nothing, and never had as much as would be told of at its end.
- * Of one that was there before that is not known.
+ * In system-wide mode: whether there is nothing to report. The process was recorded from its fork on, holds
+ * nothing, and never held enough to be reported at its end. This is not known of a process that ran before its
+ * recording began.
  */
 static bool is_empty(const struct collector *collector, const struct process_view *view,
 		     const struct target *target)

@@ -11,7 +11,7 @@
 
 /* ---- probes that are gone ---- */
 
-/* It is probed again when the process is looked at: what it gives out meanwhile is not known. */
+/* The next look probes the file again. Allocations until then are not seen: its functions are late. */
 static void have_looked_at(struct collector *collector, struct target *target, uint32_t object)
 {
 	target->is_touched = true;
@@ -33,7 +33,7 @@ static void drop_probes(struct collector *collector, uint32_t object)
 	}
 }
 
-/* ---- what the keeper has ended, or a watch of ours tells ---- */
+/* ---- files that the keeper or a watch reports ---- */
 
 static struct probe_link *find_kept(const struct probes *probes, int kept)
 {
@@ -52,13 +52,16 @@ static struct probe_link *find_link(const struct collector *collector, int kept)
 	return link;
 }
 
-/* The file may only have been open for writing: then it is probed again. */
+/*
+ * Drops the probes of a link that the keeper has ended. The file may only have been open for writing: then it is
+ * probed again.
+ */
 static void take_closed(struct collector *collector, int kept)
 {
 	struct probe_link *link = find_link(collector, kept);
 
 	if (!link)
-		return; /* it was given up meanwhile */
+		return; /* it was dropped meanwhile */
 	link->kept = 0;
 	objects_check(&collector->objects, link->object);
 	drop_probes(collector, link->object);
@@ -96,7 +99,7 @@ static void drop_watched(struct collector *collector, int watch)
 	}
 }
 
-/* Perf events are ours, and so are the watches on their files. */
+/* Perf events belong to this process, and so do the watches on their files. */
 static void ask_watch(struct collector *collector)
 {
 	int watch;
@@ -108,7 +111,7 @@ static void ask_watch(struct collector *collector)
 /* ---- files that are open for writing ---- */
 
 #define SECOND_NS 1000000000ULL
-#define TRIED_AT_ONCE 64 /* anybody can have many open */
+#define TRIED_AT_ONCE 64 /* any user can keep many files open */
 #define NOTED_MOST 32
 
 void put_off(struct collector *collector, uint32_t i)
@@ -210,7 +213,10 @@ void watch_file(struct collector *collector, uint32_t i)
 		tell_unwatched(collector, -watch);
 }
 
-/* A file that was written to is another object by now, and has one watch for both. */
+/*
+ * A file that was written to has become another object, with the same watch: the watch stays until both are
+ * dropped.
+ */
 void unwatch_file(struct collector *collector, uint32_t index)
 {
 	int watch = collector->objects.object[index]->watch;

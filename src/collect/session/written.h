@@ -3,13 +3,15 @@
 #define ALLOCSNAP_COLLECT_WRITTEN_H
 
 /*
- * Files that are written to while they are known: a program that is deployed in place (cp, scp, rsync --inplace).
- * Breakpoints at the old program's instructions would end the new one, and the old one's names would be wrong for it.
+ * Files that are written to while they are in use: a program that is deployed in place (cp, scp, rsync
+ * --inplace). Breakpoints at the old program's instructions would end the new one, and the old names would be
+ * wrong for it.
  *
- * Probes go first, at the first write, by the process that holds them (keeper.h) or by take_written_files(). What is
- * left of the race: a program that is started within the fraction of a millisecond that this takes, and writes that
- * tell nobody (file_watch.h); these are noticed when the file is mapped next, and before each snapshot. Probes that
- * are perf events go one after another, a tenth of a second each: there it takes seconds.
+ * The probes are removed at the first write, by the process that holds them (keeper.h) or by
+ * take_written_files(). Two cases remain. A program may start within the fraction of a millisecond that the
+ * removal takes. Some writes cause no event (file_watch.h): these are noticed when the file is mapped next, and
+ * before each snapshot. Probes that are perf events are removed one after another, a tenth of a second each:
+ * there it takes seconds.
  */
 
 #include <stdint.h>
@@ -17,28 +19,31 @@
 struct collector;
 struct probes;
 
-/* Notices what has been written to, lets its probes go, and has whoever maps it looked at anew. */
+/* Finds files that were written to, drops their probes, and lets the processes that map them be looked at again. */
 void take_written_files(struct collector *collector);
 
-/* Before an object is probed: watches its file, unless the keeper does. */
+/* Called before an object is probed: watches its file, unless the keeper does. */
 void watch_file(struct collector *collector, uint32_t object);
 
-/* Before an object is let go. */
+/* Called before an object is dropped. */
 void unwatch_file(struct collector *collector, uint32_t object);
 
 /*
- * The keeper leaves a file alone that is open for writing, as by a defragmenter. It is tried again each second, by
- * take_written_files().
+ * Marks an object whose file is open for writing, as by a defragmenter: the keeper does not probe it.
+ * take_written_files() tries again each second.
  */
 void put_off(struct collector *collector, uint32_t object);
 
-/* After a pause, what could not be placed again for that. */
+/* After a pause: puts off the objects whose probes could not be placed again for this reason. */
 void put_off_unplaced(struct collector *collector, const struct probes *probes);
 
-/* Those of a pause are asked whether they have been written to: before they are probed again, and after. */
+/*
+ * Checks whether the files of these probes were written to: before probes are placed after a pause, and
+ * afterwards.
+ */
 void check_probed_files(struct collector *collector, const struct probes *probes);
 
-/* All files are asked whether they have been written to. */
+/* Checks whether any file was written to. */
 void check_files(struct collector *collector);
 
 #endif
