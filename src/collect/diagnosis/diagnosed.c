@@ -41,7 +41,7 @@ static bool has_debug_file(const struct object *object)
 }
 
 /* One byte tells (EI_CLASS); the rest of a 32-bit file is not read. */
-static bool is_32_bit(const struct object *object)
+static bool is_elf32_file(const struct object *object)
 {
 	uint8_t ident[5] = {};
 
@@ -49,7 +49,7 @@ static bool is_32_bit(const struct object *object)
 	       !memcmp(ident, "\177ELF", 4) && ident[4] == 1;
 }
 
-static bool is_program(const struct object *object, const char *exe)
+static bool is_program_file(const struct object *object, const char *exe)
 {
 	return *object->path && is_path_of_mapping(object->path, exe);
 }
@@ -64,7 +64,7 @@ static const char *same_as(const struct objects *objects, uint32_t index)
 	return NULL;
 }
 
-static int add_file(struct diagnosis *diagnosis, uint32_t index)
+static int add_diagnosed_file(struct diagnosis *diagnosis, uint32_t index)
 {
 	struct collector *collector = diagnosis->collector;
 	const struct object *object = collector->objects.object[index];
@@ -73,8 +73,8 @@ static int add_file(struct diagnosis *diagnosis, uint32_t index)
 		.build_id = object->facts ? object->facts->build_id : "",
 		.unreadable = object->unreadable,
 		.same_as = same_as(&collector->objects, index),
-		.is_program = is_program(object, diagnosis->process.exe),
-		.is_32_bit = is_32_bit(object),
+		.is_program = is_program_file(object, diagnosis->process.exe),
+		.is_32_bit = is_elf32_file(object),
 		.is_copied = object->is_copied && object->facts->function_nr,
 		.has_debug_file = has_debug_file(object),
 	};
@@ -112,7 +112,7 @@ int diagnose_files(struct diagnosis *diagnosis)
 	int err = 0;
 
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
-		err = add_file(diagnosis, mappings->used[i]);
+		err = add_diagnosed_file(diagnosis, mappings->used[i]);
 	for (size_t i = 0; i < mappings->mapping_nr; i++)
 		if (mappings->mapping[i].object == OBJECT_NONE)
 			diagnosis->process.code_bytes +=
@@ -123,7 +123,7 @@ int diagnose_files(struct diagnosis *diagnosis)
 
 /* ---- its probes ---- */
 
-static size_t file_of(const struct mappings *mappings, uint32_t object)
+static size_t find_file_index(const struct mappings *mappings, uint32_t object)
 {
 	size_t i = 0;
 
@@ -146,7 +146,7 @@ static int add_probe(struct diagnosis *diagnosis, const struct probe_site *site)
 {
 	struct diagnosed_process *process = &diagnosis->process;
 	struct diagnosed_probe probe = {
-		.file = file_of(&diagnosis->target->mappings, site->object),
+		.file = find_file_index(&diagnosis->target->mappings, site->object),
 		.function = site->function,
 		.offset = site->offset,
 		.placement = &site->placement,

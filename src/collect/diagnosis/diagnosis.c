@@ -16,7 +16,7 @@
 
 /* ---- identity ---- */
 
-static bool is_elsewhere(pid_t pid, const char *name)
+static bool is_in_other_namespace(pid_t pid, const char *name)
 {
 	char theirs[64], ours[64];
 	struct stat a, b;
@@ -27,7 +27,7 @@ static bool is_elsewhere(pid_t pid, const char *name)
 	       (a.st_ino != b.st_ino || a.st_dev != b.st_dev);
 }
 
-static char state_of(pid_t pid)
+static char read_process_state(pid_t pid)
 {
 	char *text = proc_read(pid, "status", NULL);
 	const char *line = text ? strstr(text, "\nState:") : NULL;
@@ -74,16 +74,16 @@ static int read_identity(struct diagnosed_process *process)
 
 	if (!proc_status(pid, "Tgid", &tgid))
 		pid = process->pid = tgid; /* of the thread's process */
-	process->state = state_of(pid);
+	process->state = read_process_state(pid);
 	proc_status(pid, "Threads", &process->thread_nr);
 	proc_status(pid, "VmRSS", &kib);
 	proc_status(pid, "Kthread", &kernel_thread);
 	process->rss_bytes = kib * 1024;
 	process->is_kernel_thread = kernel_thread != 0;
 	process->child_nr = count_children(pid);
-	process->in_pid_namespace = is_elsewhere(pid, "ns/pid");
-	process->in_mount_namespace = is_elsewhere(pid, "ns/mnt");
-	process->in_root = is_elsewhere(pid, "root/.");
+	process->in_pid_namespace = is_in_other_namespace(pid, "ns/pid");
+	process->in_mount_namespace = is_in_other_namespace(pid, "ns/mnt");
+	process->in_root = is_in_other_namespace(pid, "root/.");
 	process->python_malloc = says_python_malloc(pid);
 	process->comm = proc_text(pid, "comm");
 	process->exe = proc_link(pid, "exe");
@@ -157,7 +157,7 @@ static int diagnose_process(struct diagnosis *diagnosis)
 /* ---- all ---- */
 
 /* Opens a collector that can record. If that fails, makes one with the parts that need no kernel. */
-static struct collector *open_collector(struct diagnosed_machine *machine)
+static struct collector *open_diagnosis_collector(struct diagnosed_machine *machine)
 {
 	const struct collector_options options = { .max_blocks = 1024, .max_tracebacks = 1024 };
 	struct collector *collector = collector__open(&options, &machine->why);
@@ -185,7 +185,7 @@ struct diagnosis *diagnosis__new(pid_t pid)
 	int err = diagnosis ? 0 : -ENOMEM;
 
 	if (!err)
-		diagnosis->collector = open_collector(&diagnosis->machine);
+		diagnosis->collector = open_diagnosis_collector(&diagnosis->machine);
 	if (!err && !diagnosis->collector)
 		err = -ENOMEM;
 	if (!err)

@@ -74,7 +74,7 @@ struct diagnosed_file {
 
 enum diagnosed_return {
 	RETURN_NONE,	/* a free */
-	RETURN_SESSION, /* for both ends of a call */
+	RETURN_SESSION, /* one probe for both ends of a call */
 	RETURN_PROBE,
 	RETURN_RET, /* probes on its `ret` instructions */
 };

@@ -20,20 +20,20 @@
 #include "collect/probe/trials.h"
 #include "base/privileges.h"
 
-static enum check_state say(struct check *check, enum check_state state, const char *text)
+static enum check_state report_check(struct check *check, enum check_state state, const char *text)
 {
 	reason_set(&check->found, 0, "%s", text);
 	return state;
 }
 
 /* Reports a trial. Without privileges a trial says nothing about the kernel. */
-static enum check_state tried(struct check *check, int err, enum check_state if_not,
-			      const char *without)
+static enum check_state report_trial(struct check *check, int err, enum check_state if_not,
+				     const char *without)
 {
 	if (!err)
-		return say(check, CHECK_GOOD, "works, tried on allocsnap itself");
+		return report_check(check, CHECK_GOOD, "works, tried on allocsnap itself");
 	if (err == -EPERM || err == -EACCES)
-		return say(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
+		return report_check(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
 	reason_set(&check->found, 0, "does not work (%s): %s", strerror(-err), without);
 	return if_not;
 }
@@ -43,54 +43,54 @@ static enum check_state tried(struct check *check, int err, enum check_state if_
 static enum check_state check_btf(struct check *check)
 {
 	if (!access("/sys/kernel/btf/vmlinux", R_OK))
-		return say(check, CHECK_GOOD, "/sys/kernel/btf/vmlinux is there");
-	return say(check, CHECK_BAD,
-		   "no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF=y and a mounted /sys are needed");
+		return report_check(check, CHECK_GOOD, "/sys/kernel/btf/vmlinux is there");
+	return report_check(check, CHECK_BAD,
+			    "no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF=y and a mounted /sys are needed");
 }
 
 static enum check_state check_programs(struct check *check)
 {
-	return tried(check, trial_load(), CHECK_BAD, "the kernel takes no BPF program of ours");
+	return report_trial(check, trial_load(), CHECK_BAD, "the kernel takes no BPF program of ours");
 }
 
 static enum check_state check_uprobe(struct check *check)
 {
-	return tried(check, trial_uprobe(), CHECK_BAD, "CONFIG_UPROBE_EVENTS=y is needed");
+	return report_trial(check, trial_uprobe(), CHECK_BAD, "CONFIG_UPROBE_EVENTS=y is needed");
 }
 
 static enum check_state check_uretprobe(struct check *check)
 {
-	return tried(check, trial_uretprobe(), CHECK_COSTS,
-		     "returns are seen by probes on `ret` instructions, which is slower");
+	return report_trial(check, trial_uretprobe(), CHECK_COSTS,
+			    "returns are seen by probes on `ret` instructions, which is slower");
 }
 
 static enum check_state check_multi(struct check *check)
 {
-	return tried(check, trial_uprobe_multi(), CHECK_COSTS,
-		     "a kernel before 6.6; each probe takes a tenth of a second to detach");
+	return report_trial(check, trial_uprobe_multi(), CHECK_COSTS,
+			    "a kernel before 6.6; each probe takes a tenth of a second to detach");
 }
 
 static enum check_state check_pid_of_link(struct check *check)
 {
 	if (trial_uprobe_multi())
-		return say(check, CHECK_UNKNOWN, "there are no such links");
-	return tried(check, trial_pid_of_link(), CHECK_COSTS,
-		     "a kernel before 6.10 takes it for one thread; without sessions each probe takes a tenth of a second to detach");
+		return report_check(check, CHECK_UNKNOWN, "there are no such links");
+	return report_trial(check, trial_pid_of_link(), CHECK_COSTS,
+			    "a kernel before 6.10 takes it for one thread; without sessions each probe takes a tenth of a second to detach");
 }
 
 static enum check_state check_session(struct check *check)
 {
-	return tried(check, trial_uprobe_session(), CHECK_COSTS,
-		     "a kernel before 6.13; processes with several stacks are recorded without return probes, which is slower");
+	return report_trial(check, trial_uprobe_session(), CHECK_COSTS,
+			    "a kernel before 6.13; processes with several stacks are recorded without return probes, which is slower");
 }
 
 /* Reports a trial that ran in a child of ours. */
-static enum check_state survived(struct check *check, int err, const char *harm, const char *so)
+static enum check_state report_child_trial(struct check *check, int err, const char *harm, const char *so)
 {
 	if (!err)
-		return say(check, CHECK_GOOD, "does no harm, tried on a child of allocsnap");
+		return report_check(check, CHECK_GOOD, "does no harm, tried on a child of allocsnap");
 	if (err == -EPERM || err == -EACCES)
-		return say(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
+		return report_check(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
 	if (err == -EFAULT)
 		reason_set(&check->found, 0, "%s: %s", harm, so);
 	else
@@ -100,8 +100,8 @@ static enum check_state survived(struct check *check, int err, const char *harm,
 
 static enum check_state check_nop5(struct check *check)
 {
-	return survived(check, trial_nop5(), "forked children of a probed process die at one",
-			"allocsnap places none there; functions that leave no other place are not recorded");
+	return report_child_trial(check, trial_nop5(), "forked children of a probed process die at one",
+				  "allocsnap places none there; functions that leave no other place are not recorded");
 }
 
 static enum check_state check_return_call(struct check *check)
@@ -109,19 +109,19 @@ static enum check_state check_return_call(struct check *check)
 	int err = trial_return_call();
 
 	if (err == -ENOSYS)
-		return say(check, CHECK_GOOD, "a return probe is no system call here");
-	return survived(check, err, "filters see its system call, and may end the process",
-			"calls are recorded without return probes, which is slower");
+		return report_check(check, CHECK_GOOD, "a return probe is no system call here");
+	return report_child_trial(check, err, "filters see its system call, and may end the process",
+				  "calls are recorded without return probes, which is slower");
 }
 
 static enum check_state check_fentry(struct check *check)
 {
 	if (trial_load())
-		return say(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
+		return report_check(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
 	if (fentry_works())
-		return say(check, CHECK_GOOD, "functions of the kernel can be traced");
-	return say(check, CHECK_COSTS,
-		   "functions of the kernel cannot be traced: new code is noticed by another way, which may guess more");
+		return report_check(check, CHECK_GOOD, "functions of the kernel can be traced");
+	return report_check(check, CHECK_COSTS,
+			    "functions of the kernel cannot be traced: new code is noticed by another way, which may guess more");
 }
 
 static enum check_state check_lockdown(struct check *check)
@@ -134,16 +134,16 @@ static enum check_state check_lockdown(struct check *check)
 		fclose(file);
 	}
 	if (strstr(text, "[confidentiality]"))
-		return say(check, CHECK_BAD,
-			   "confidentiality: BPF programs may not read memory; boot with lockdown=integrity or none");
+		return report_check(check, CHECK_BAD,
+				    "confidentiality: BPF programs may not read memory; boot with lockdown=integrity or none");
 	if (*text)
-		return say(check, CHECK_GOOD, "does not keep programs from reading memory");
-	return say(check, CHECK_GOOD, "none that is visible");
+		return report_check(check, CHECK_GOOD, "does not keep programs from reading memory");
+	return report_check(check, CHECK_GOOD, "none that is visible");
 }
 
 static enum check_state check_tracefs(struct check *check)
 {
-	return say(check, CHECK_GOOD, "not needed: probes are perf events and BPF links");
+	return report_check(check, CHECK_GOOD, "not needed: probes are perf events and BPF links");
 }
 
 /* Measures traps in the way that a recording would use. */
@@ -153,7 +153,7 @@ static enum check_state check_traps(struct check *check, struct trap_costs *cost
 	enum check_state state = CHECK_GOOD;
 
 	if (calibrate(probe_way_choose(), &detacher, costs, &check->found))
-		state = trial_load() ? say(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried") :
+		state = trial_load() ? report_check(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried") :
 				       CHECK_COSTS;
 	else
 		reason_set(&check->found, 0,
@@ -202,11 +202,11 @@ static enum check_state check_privilege(struct check *check, const struct privil
 	if (has_capability(privilege->number))
 		return check_held(check, privilege, has_events);
 	if (is_stood_for(privilege->number))
-		return say(check, CHECK_GOOD, "missing; CAP_SYS_ADMIN stands for it");
+		return report_check(check, CHECK_GOOD, "missing; CAP_SYS_ADMIN stands for it");
 	if (privilege->term == PRIVILEGE_OF_EVENTS && is_unknown)
-		return say(check, CHECK_UNKNOWN, "missing; needed where probes are perf events");
+		return report_check(check, CHECK_UNKNOWN, "missing; needed where probes are perf events");
 	if (privilege->term == PRIVILEGE_OF_EVENTS && !has_events)
-		return say(check, CHECK_GOOD, "missing; not needed, as probes are links");
+		return report_check(check, CHECK_GOOD, "missing; not needed, as probes are links");
 	reason_set(&check->found, 0, "missing: %s", privilege->without);
 	return privilege->is_optional ? CHECK_COSTS : CHECK_BAD;
 }
@@ -219,7 +219,7 @@ static enum check_state check_other_capabilities(struct check *check)
 	for (size_t i = 0; i < privileges_nr; i++)
 		others &= ~CAPABILITY(privileges[i].number);
 	if (!others)
-		return say(check, CHECK_GOOD, "none held");
+		return report_check(check, CHECK_GOOD, "none held");
 	reason_set(&check->found, 0, "%d held; not needed, and given up when all is loaded",
 		   __builtin_popcountll(others));
 	return CHECK_GOOD;
@@ -234,9 +234,9 @@ static enum check_state check_cap_sys_resource(struct check *check)
 
 	getrlimit(RLIMIT_NOFILE, &limit);
 	if (has_capability(CAP_SYS_RESOURCE) || limit.rlim_max >= FILES_ENOUGH)
-		return say(check, CHECK_GOOD, "not needed: enough files may be open");
-	return say(check, CHECK_COSTS,
-		   "missing: few files may be open: of more mapped ones there are no names");
+		return report_check(check, CHECK_GOOD, "not needed: enough files may be open");
+	return report_check(check, CHECK_COSTS,
+			    "missing: few files may be open: of more mapped ones there are no names");
 }
 
 static enum check_state check_paranoid(struct check *check)
@@ -266,7 +266,7 @@ static enum check_state check_unprivileged_bpf(struct check *check)
 /* Since Linux 5.11 maps are charged to the memory cgroup. */
 static enum check_state check_memlock(struct check *check)
 {
-	return say(check, CHECK_GOOD, "does not matter: maps are charged to the memory cgroup");
+	return report_check(check, CHECK_GOOD, "does not matter: maps are charged to the memory cgroup");
 }
 
 /* include/linux/proc_ns.h, PROC_PID_INIT_INO, PROC_TIME_INIT_INO */
@@ -278,11 +278,11 @@ static enum check_state check_pid_namespace(struct check *check)
 	struct stat st;
 
 	if (stat("/proc/self/ns/pid", &st))
-		return say(check, CHECK_UNKNOWN, "/proc/self/ns/pid cannot be read");
+		return report_check(check, CHECK_UNKNOWN, "/proc/self/ns/pid cannot be read");
 	if (st.st_ino == INITIAL_PID_NAMESPACE)
-		return say(check, CHECK_GOOD, "the machine's own");
-	return say(check, CHECK_BAD,
-		   "not the machine's: run allocsnap on the host, or in a container with --pid=host");
+		return report_check(check, CHECK_GOOD, "the machine's own");
+	return report_check(check, CHECK_BAD,
+			    "not the machine's: run allocsnap on the host, or in a container with --pid=host");
 }
 
 static enum check_state check_time_namespace(struct check *check)
@@ -290,10 +290,10 @@ static enum check_state check_time_namespace(struct check *check)
 	struct stat st;
 
 	if (stat("/proc/self/ns/time", &st))
-		return say(check, CHECK_GOOD, "this kernel has none");
+		return report_check(check, CHECK_GOOD, "this kernel has none");
 	if (st.st_ino == INITIAL_TIME_NAMESPACE)
-		return say(check, CHECK_GOOD, "the machine's own");
-	return say(check, CHECK_BAD, "not the machine's: run allocsnap on the host");
+		return report_check(check, CHECK_GOOD, "the machine's own");
+	return report_check(check, CHECK_BAD, "not the machine's: run allocsnap on the host");
 }
 
 static enum check_state check_open_files(struct check *check)
@@ -340,7 +340,7 @@ static const struct row our_rows[] = {
 	{ "open files", check_open_files },
 };
 
-static int look_at(struct diagnosed_machine *machine, const struct row *row, size_t row_nr)
+static int run_checks(struct diagnosed_machine *machine, const struct row *row, size_t row_nr)
 {
 	int err = 0;
 
@@ -353,7 +353,7 @@ static int look_at(struct diagnosed_machine *machine, const struct row *row, siz
 	return err;
 }
 
-static int look_at_privileges(struct diagnosed_machine *machine)
+static int check_privileges(struct diagnosed_machine *machine)
 {
 	int err = 0;
 
@@ -378,9 +378,9 @@ int diagnose_machine(struct diagnosed_machine *machine)
 
 	uname(&names);
 	snprintf(machine->kernel, sizeof(machine->kernel), "%s", names.release);
-	err = look_at(machine, kernel_rows, ARRAY_SIZE(kernel_rows));
-	err = err ?: look_at_privileges(machine);
-	err = err ?: look_at(machine, our_rows, ARRAY_SIZE(our_rows));
+	err = run_checks(machine, kernel_rows, ARRAY_SIZE(kernel_rows));
+	err = err ?: check_privileges(machine);
+	err = err ?: run_checks(machine, our_rows, ARRAY_SIZE(our_rows));
 	traps.state = check_traps(&traps, &machine->costs);
 	err = err ?: array_push(machine, check, traps);
 	return err;

@@ -69,7 +69,7 @@ static bool no_allocator(const struct diagnosed_process *process, struct reason 
 	return true;
 }
 
-static bool is_32_bit(const struct diagnosed_process *process, struct reason *why)
+static bool is_program_32_bit(const struct diagnosed_process *process, struct reason *why)
 {
 	const struct diagnosed_file *program = program_of(process);
 
@@ -129,7 +129,7 @@ static bool is_python(const struct diagnosed_process *process, struct reason *wh
 	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc;
 }
 
-/* Heaps that a runtime gets by mmap and gives out itself, with the tools that look into them. */
+/* Defines the check for a runtime that gets its heap by mmap and gives it out itself. */
 #define RUNTIME(name, TRAIT, text) \
 	static bool name(const struct diagnosed_process *process, struct reason *why) \
 	{ \
@@ -233,7 +233,7 @@ static bool has_children(const struct diagnosed_process *process, struct reason 
 	return process->child_nr && process->probe_nr;
 }
 
-static bool maps(const struct diagnosed_process *process, struct reason *why)
+static bool maps_memory(const struct diagnosed_process *process, struct reason *why)
 {
 	reason_set(why, 0, "probes sit on allocator functions only");
 	return process->probe_nr;
@@ -256,7 +256,7 @@ static const struct {
 } rows[] = {
 	{ "no-allocator", "its heap", "a build with its symbol table (not stripped), or one that is linked dynamically",
 	  no_allocator, true },
-	{ "32-bit", "a 32-bit program", "a 64-bit build of it", is_32_bit, true },
+	{ "32-bit", "a 32-bit program", "a 64-bit build of it", is_program_32_bit, true },
 	{ "functions-unprobed", "some of its allocator functions", NULL, has_failed, true },
 	{ "copied-code", "allocators in code that is copied while it runs", "preload the allocator as a library: probes in that stay",
 	  has_copied, true },
@@ -285,7 +285,7 @@ static const struct {
 	  has_code },
 	{ "no-names", "names in some files", "install their debug files (Debian: packages -dbgsym, -dbg)", lacks_names },
 	{ "children", "the processes that it starts", "allocsnap attach --follow-forks", has_children },
-	{ "mappings", "memory that it maps itself (mmap, brk)", "--domain malloc,mmap; a pool of its own: --probe", maps },
+	{ "mappings", "memory that it maps itself (mmap, brk)", "--domain malloc,mmap; a pool of its own: --probe", maps_memory },
 	{ "loader", "what the dynamic loader allocates for itself", NULL, has_loader },
 };
 

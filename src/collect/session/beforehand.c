@@ -15,7 +15,7 @@
 
 /* ---- a file ---- */
 
-static void note(struct collector *collector, const char *path, const char *what, const char *why)
+static void note_probed_file(struct collector *collector, const char *path, const char *what, const char *why)
 {
 	struct reason line;
 
@@ -24,7 +24,7 @@ static void note(struct collector *collector, const char *path, const char *what
 }
 
 /* Probes a file and keeps its probes. A file without an allocator is not kept. */
-static int keep(struct collector *collector, uint32_t index)
+static int keep_object_probed(struct collector *collector, uint32_t index)
 {
 	struct object *object = collector->objects.object[index];
 	struct reason why = {};
@@ -32,13 +32,13 @@ static int keep(struct collector *collector, uint32_t index)
 	int err = probe_object(collector, &collector->everybody, index, &why);
 
 	if (err && err != -ENOMEM) {
-		note(collector, object->path, "is not probed before it is used", why.text);
+		note_probed_file(collector, object->path, "is not probed before it is used", why.text);
 		return 0;
 	}
 	object->is_kept |= object->is_put_off || probes_have_site(&collector->everybody, index);
 	if (!err && !was_kept && object->is_kept && !object->is_put_off)
-		note(collector, object->path, "is probed from the start, for programs that come",
-		     "each process that uses it pays for the traps");
+		note_probed_file(collector, object->path, "is probed from the start, for programs that come",
+				 "each process that uses it pays for the traps");
 	return err;
 }
 
@@ -47,7 +47,7 @@ static int keep_path(struct collector *collector, const char *path)
 	uint32_t index;
 	int err = objects_get_path(&collector->objects, path, &index, NULL);
 
-	return err ? (err == -ENOMEM ? err : 0) : keep(collector, index);
+	return err ? (err == -ENOMEM ? err : 0) : keep_object_probed(collector, index);
 }
 
 /* ---- a program ---- */
@@ -62,7 +62,7 @@ static int keep_loader(struct collector *collector, const char *loader)
 
 	if (err)
 		return err == -ENOMEM ? err : 0;
-	err = keep(collector, index);
+	err = keep_object_probed(collector, index);
 	if (err)
 		return err;
 	path = collector->objects.object[index]->path;
@@ -85,12 +85,14 @@ static int keep_program(struct collector *collector, const char *path, bool is_a
 		return err;
 	if (err) {
 		if (!is_again)
-			note(collector, path, "cannot be read, and what it allocates first will not be seen", why.text);
+			note_probed_file(collector, path,
+					 "cannot be read, and what it allocates first will not be seen",
+					 why.text);
 		return 0;
 	}
 	object = collector->objects.object[index];
 	object->is_program = true;
-	err = keep(collector, index);
+	err = keep_object_probed(collector, index);
 	return err || !*object->facts->interpreter ? err :
 						     keep_loader(collector, object->facts->interpreter);
 }
@@ -106,7 +108,7 @@ static int keep_libraries_of(struct collector *collector, pid_t pid)
 
 	for (size_t i = 0; i < mappings.used_nr && !err; i++)
 		if (strcmp(mappings_used(&mappings, i)->path, exe))
-			err = keep(collector, mappings.used[i]);
+			err = keep_object_probed(collector, mappings.used[i]);
 	mappings_release(&mappings);
 	free(exe);
 	return err == -ENOMEM ? err : 0;
@@ -145,7 +147,7 @@ static bool admits_pids(const struct collector_options *options)
 	return false;
 }
 
-static int remember(struct collector *collector, const char *path)
+static int remember_program(struct collector *collector, const char *path)
 {
 	char *copy = strdup(path);
 	int err = copy ? array_push(collector, program, copy) : -ENOMEM;
@@ -167,11 +169,11 @@ int probe_beforehand(struct collector *collector, const struct collector_options
 	for (size_t i = 0; i < options->rule_nr && !err; i++)
 		if (!options->rule[i].excludes && is_path(&options->rule[i]))
 			err = keep_program(collector, options->rule[i].pattern, false) ?:
-			      remember(collector, options->rule[i].pattern);
+			      remember_program(collector, options->rule[i].pattern);
 	return err;
 }
 
-static bool is_elsewhere(struct collector *collector, const char *path)
+static bool is_program_off_root(struct collector *collector, const char *path)
 {
 	uint32_t object;
 
@@ -180,7 +182,7 @@ static bool is_elsewhere(struct collector *collector, const char *path)
 }
 
 /*
- * A program on another file system is searched once only, because its file would keep the file system busy
+ * A program on another file system is looked for only once, because its file would keep the file system busy
  * (umount).
  */
 void probe_replaced_programs(struct collector *collector)
@@ -191,7 +193,7 @@ void probe_replaced_programs(struct collector *collector)
 		char *path = collector->program[i];
 
 		keep_program(collector, path, true);
-		if (is_elsewhere(collector, path))
+		if (is_program_off_root(collector, path))
 			free(path);
 		else
 			collector->program[kept++] = path;

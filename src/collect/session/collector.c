@@ -44,7 +44,7 @@ static void allow_many_files(struct rlimit *ret_before)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int watch(struct collector *collector, int fd)
+static int watch_fd(struct collector *collector, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
@@ -52,7 +52,7 @@ static int watch(struct collector *collector, int fd)
 }
 
 /* The payload is ignored: the event only wakes the loader. */
-static int heard(void *what, void *data, size_t bytes)
+static int ignore_doorbell_payload(void *what, void *data, size_t bytes)
 {
 	(void)what, (void)data, (void)bytes;
 	return 0;
@@ -61,7 +61,7 @@ static int heard(void *what, void *data, size_t bytes)
 static int open_timer(struct collector *collector)
 {
 	collector->budget_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	return collector->budget_fd < 0 ? -errno : watch(collector, collector->budget_fd);
+	return collector->budget_fd < 0 ? -errno : watch_fd(collector, collector->budget_fd);
 }
 
 static int open_events(struct collector *collector, struct reason *why)
@@ -71,19 +71,19 @@ static int open_events(struct collector *collector, struct reason *why)
 	collector->event_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (collector->event_fd < 0)
 		return -errno;
-	collector->doorbell = ring_buffer__new(bpf_map__fd(collector->bpf->maps.doorbell), heard,
+	collector->doorbell = ring_buffer__new(bpf_map__fd(collector->bpf->maps.doorbell), ignore_doorbell_payload,
 					       NULL, NULL);
 	if (!collector->doorbell)
 		return -errno;
-	err = watch(collector, ring_buffer__epoll_fd(collector->doorbell));
+	err = watch_fd(collector, ring_buffer__epoll_fd(collector->doorbell));
 	if (!err && collector->keeper)
-		err = watch(collector, keeper__end_fd(collector->keeper)) ?:
-		      watch(collector, keeper__news_fd(collector->keeper));
+		err = watch_fd(collector, keeper__end_fd(collector->keeper)) ?:
+		      watch_fd(collector, keeper__news_fd(collector->keeper));
 	else if (!err)
-		err = file_watch_open(&collector->watch) ?: watch(collector, collector->watch.fd);
+		err = file_watch_open(&collector->watch) ?: watch_fd(collector, collector->watch.fd);
 	if (!err)
-		err = watch(collector, parser__end_fd(collector->parser)) ?:
-		      watch(collector, file_opener__end_fd(collector->objects.opener));
+		err = watch_fd(collector, parser__end_fd(collector->parser)) ?:
+		      watch_fd(collector, file_opener__end_fd(collector->objects.opener));
 	if (!err && collector->max_overhead)
 		err = open_timer(collector);
 	if (err)
@@ -391,7 +391,7 @@ int add_target(struct collector *collector, struct target *target)
 	int err = sort_pids(collector);
 
 	if (!err && target->pidfd >= 0 && !collector->everyone)
-		err = watch(collector, target->pidfd);
+		err = watch_fd(collector, target->pidfd);
 	target->missed_at_start = mapping_events__missed(collector->events);
 	if (!err)
 		err = array_push(collector, target, target);

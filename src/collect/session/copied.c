@@ -34,7 +34,7 @@ static const struct object *copier_of(const struct object *object, const struct 
 	return object->facts->copies_text ? object : object->is_program ? library : NULL;
 }
 
-static void mark(struct collector *collector, struct object *object, const struct object *copier)
+static void mark_copied_object(struct collector *collector, struct object *object, const struct object *copier)
 {
 	struct reason note;
 
@@ -56,7 +56,7 @@ void copied_mark(struct collector *collector, const struct target *target)
 		const struct object *copier = copier_of(object, library);
 
 		if (copier && !object->is_copied && !probes_have_looked(target->probes, mappings->used[i]))
-			mark(collector, object, copier);
+			mark_copied_object(collector, object, copier);
 	}
 }
 
@@ -77,7 +77,7 @@ struct lines {
 	char *text;
 };
 
-static int add_line(struct lines *lines, char *text)
+static int add_maps_line(struct lines *lines, char *text)
 {
 	struct maps_line line;
 
@@ -86,12 +86,12 @@ static int add_line(struct lines *lines, char *text)
 	return array_push(lines, line, line);
 }
 
-static void read_lines(struct lines *lines, pid_t pid)
+static void read_maps_lines(struct lines *lines, pid_t pid)
 {
 	char *rest = lines->text = proc_read(pid, "maps", NULL), *text;
 
 	while ((text = strsep(&rest, "\n")))
-		if (add_line(lines, text))
+		if (add_maps_line(lines, text))
 			break;
 }
 
@@ -106,7 +106,7 @@ static bool is_of_code(const struct maps_line *line)
 	return line->perms[2] == 'x';
 }
 
-static bool is_of(const struct maps_line *line, const char *path)
+static bool is_line_of_file(const struct maps_line *line, const char *path)
 {
 	return is_path_of_mapping(path, line->path);
 }
@@ -114,17 +114,17 @@ static bool is_of(const struct maps_line *line, const char *path)
 static bool is_mapped(const struct lines *lines, const char *path)
 {
 	for (size_t i = 0; i < lines->line_nr; i++)
-		if (is_of(&lines->line[i], path))
+		if (is_line_of_file(&lines->line[i], path))
 			return true;
 	return false;
 }
 
-static bool is_code(const struct lines *lines, const char *path, uint64_t offset)
+static bool is_mapped_as_code(const struct lines *lines, const char *path, uint64_t offset)
 {
 	for (size_t i = 0; i < lines->line_nr; i++) {
 		const struct maps_line *line = &lines->line[i];
 
-		if (is_of_code(line) && is_of(line, path) && offset >= line->offset &&
+		if (is_of_code(line) && is_line_of_file(line, path) && offset >= line->offset &&
 		    offset - line->offset < line->end - line->start)
 			return true;
 	}
@@ -132,8 +132,8 @@ static bool is_code(const struct lines *lines, const char *path, uint64_t offset
 }
 
 /* Counts the probed functions that are gone; *ret_path is the file of the first. */
-static uint64_t count_gone(const struct collector *collector, const struct target *target,
-			   const struct lines *lines, const char **ret_path)
+static uint64_t count_copied_functions(const struct collector *collector, const struct target *target,
+				       const struct lines *lines, const char **ret_path)
 {
 	const struct probes *probes = target->probes;
 	uint64_t nr = 0;
@@ -145,7 +145,7 @@ static uint64_t count_gone(const struct collector *collector, const struct targe
 		if (!site->is_attached || !mappings_use(&target->mappings, site->object))
 			continue;
 		path = collector->objects.object[site->object]->path;
-		if (!is_mapped(lines, path) || is_code(lines, path, site->offset))
+		if (!is_mapped(lines, path) || is_mapped_as_code(lines, path, site->offset))
 			continue;
 		*ret_path = nr++ ? *ret_path : path;
 	}
@@ -159,8 +159,8 @@ void copied_count(struct collector *collector, struct target *target)
 	const char *path = NULL;
 	uint64_t nr;
 
-	read_lines(&lines, target->pid);
-	nr = count_gone(collector, target, &lines, &path);
+	read_maps_lines(&lines, target->pid);
+	nr = count_copied_functions(collector, target, &lines, &path);
 	lines_release(&lines);
 	if (nr <= target->copied_nr)
 		return;
@@ -177,10 +177,10 @@ bool copied_is_away(pid_t pid, const char *path)
 	struct lines lines = {};
 	bool is_away;
 
-	read_lines(&lines, pid);
+	read_maps_lines(&lines, pid);
 	is_away = is_mapped(&lines, path);
 	for (size_t i = 0; i < lines.line_nr; i++)
-		is_away &= !is_of_code(&lines.line[i]) || !is_of(&lines.line[i], path);
+		is_away &= !is_of_code(&lines.line[i]) || !is_line_of_file(&lines.line[i], path);
 	lines_release(&lines);
 	return is_away;
 }

@@ -27,8 +27,8 @@ static bool is_in(const struct place *place, uint32_t object)
 					place->collector->objects.object[object]);
 }
 
-static struct place find_place(const struct collector *collector, const struct target *target,
-			       uint32_t allocator)
+static struct place find_allocator_place(const struct collector *collector, const struct target *target,
+					 uint32_t allocator)
 {
 	const struct mappings *mappings = &target->mappings;
 	struct place place = { .collector = collector, .target = target, .allocator = allocator };
@@ -55,8 +55,8 @@ static bool is_attached(const struct place *place, uint32_t function)
 
 /* ---- functions that are not probed ---- */
 
-static const struct object_function *find_function(const struct object_facts *facts,
-						   const struct custom_function *function)
+static const struct object_function *find_custom_function(const struct object_facts *facts,
+							  const struct custom_function *function)
 {
 	for (uint32_t i = 0; i < facts->function_nr; i++)
 		if (facts->function[i].name == allocator_function_nr + function->wanted)
@@ -106,7 +106,7 @@ static int say_missing(const struct place *place, const struct custom_function *
 	if (!object->facts)
 		return reason_set(why, -ENOENT, "cannot look for %s in %s: %s", function->symbol,
 				  object->path, object->unreadable ?: "no ELF file");
-	found = find_function(object->facts, function);
+	found = find_custom_function(object->facts, function);
 	if (found)
 		return say_function_not_probed(place, found, function->symbol, why);
 	return reason_set(why, -ENOENT, "no symbol %s in %s: static and inlined, or stripped?",
@@ -184,7 +184,7 @@ static bool is_any_program(const struct place *place)
 }
 
 /* A process that starts others (a shell) need not have the functions that its children have. */
-static int check_place(struct collector *collector, const struct place *place, struct reason *why)
+static int check_allocator_place(struct collector *collector, const struct place *place, struct reason *why)
 {
 	struct reason missing = {};
 	int err = check_pairs(place, &missing);
@@ -203,10 +203,10 @@ int custom_check(struct collector *collector, const struct target *target, struc
 	int err = 0;
 
 	for (size_t i = 0; i < collector->custom.allocator_nr && !err; i++) {
-		struct place place = find_place(collector, target, i);
+		struct place place = find_allocator_place(collector, target, i);
 
 		if (place.object_nr)
-			err = check_place(collector, &place, why);
+			err = check_allocator_place(collector, &place, why);
 		else
 			note_waiting(collector, &place);
 	}
@@ -218,7 +218,7 @@ int custom_check(struct collector *collector, const struct target *target, struc
 void custom_tell(struct collector *collector, const struct target *target, uint32_t object)
 {
 	for (size_t i = 0; i < collector->custom.allocator_nr; i++) {
-		struct place place = find_place(collector, target, i);
+		struct place place = find_allocator_place(collector, target, i);
 
 		/* With "exe" it is not known whether a child should have the functions. */
 		if (place.object_nr && is_in(&place, object) && !is_any_program(&place))

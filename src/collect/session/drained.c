@@ -39,7 +39,7 @@ static int sweep_dropped(struct collector *collector, const struct ended *ended)
 }
 
 /* Deletes the blocks of images that are gone: their processes have called exec or are no longer traced. */
-static int sweep(struct collector *collector, uint64_t next_image)
+static int sweep_ended_images(struct collector *collector, uint64_t next_image)
 {
 	size_t nr = 2 * collector->target_nr;
 	uint64_t *image = calloc(nr + 1, sizeof(*image));
@@ -82,7 +82,7 @@ static bool any_has_execed(const struct collector *collector)
 
 /* ---- the target of a traceback ---- */
 
-static uint64_t hash_of(uint64_t image)
+static uint64_t hash_image(uint64_t image)
 {
 	return hash_bytes(&image, sizeof(image), 0);
 }
@@ -106,7 +106,7 @@ static int sort_images(const struct collector *collector, struct idmap *images)
 	int err = 0;
 
 	for (size_t i = 0; i < collector->target_nr && !err; i++)
-		err = idmap_add(images, hash_of(drained_image(collector->target[i])), i);
+		err = idmap_add(images, hash_image(drained_image(collector->target[i])), i);
 	return err;
 }
 
@@ -114,7 +114,7 @@ static int sort_images(const struct collector *collector, struct idmap *images)
 static struct target *target_of(const struct collector *collector, const struct idmap *images,
 				uint64_t image)
 {
-	uint32_t i = idmap_find(images, hash_of(image), is_of_image, &image, collector);
+	uint32_t i = idmap_find(images, hash_image(image), is_of_image, &image, collector);
 
 	return i == IDMAP_NONE ? NULL : collector->target[i];
 }
@@ -175,7 +175,7 @@ struct retiring {
 	const struct idmap *images;
 };
 
-static int retire(void *what, uint64_t id, const struct traceback *traceback)
+static int retire_traceback(void *what, uint64_t id, const struct traceback *traceback)
 {
 	const struct retiring *retiring = what;
 	struct target *target = target_of(retiring->collector, retiring->images, traceback->image);
@@ -204,11 +204,11 @@ static int trim_tracebacks(struct collector *collector, const struct idmap *imag
 	struct retiring retiring = { collector, images };
 
 	return is_trim_due(collector) ?
-	       drain_trim_tracebacks(&collector->drain, tracebacks_fd, retire, &retiring) : 0;
+	       drain_trim_tracebacks(&collector->drain, tracebacks_fd, retire_traceback, &retiring) : 0;
 }
 
 /* Resolves the tracebacks of all targets and deletes those of images that are gone: no snapshot will need them. */
-static int make_sense(struct collector *collector, uint64_t next_image)
+static int resolve_drained_tracebacks(struct collector *collector, uint64_t next_image)
 {
 	int tracebacks_fd = bpf_map__fd(collector->bpf->maps.tracebacks);
 	struct idmap images = {};
@@ -331,9 +331,9 @@ int collector__drain(struct collector *collector, struct reason *why)
 	if (!err)
 		err = read_rss(collector);
 	if (!err)
-		err = make_sense(collector, next_image);
+		err = resolve_drained_tracebacks(collector, next_image);
 	if (!err)
-		err = sweep(collector, next_image);
+		err = sweep_ended_images(collector, next_image);
 	if (!err) {
 		health_swept(collector, &stale);
 		end_drain(collector);
@@ -342,9 +342,9 @@ int collector__drain(struct collector *collector, struct reason *why)
 	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;
 }
 
-static int save(const struct target *target, struct snapshot_builder *builder,
-		const struct save_options *options, uint64_t wall_ns, char **ret_path,
-		struct reason *why)
+static int save_snapshot_file(const struct target *target, struct snapshot_builder *builder,
+			      const struct save_options *options, uint64_t wall_ns, char **ret_path,
+			      struct reason *why)
 {
 	const struct snapshot_save_options rows = {
 		.compact = options->is_compact,
@@ -388,7 +388,7 @@ static int say_not_made(pid_t pid, int err, struct reason *why)
 			  strerror(-err));
 }
 
-static int add_label(struct snapshot_builder *builder, const char *label)
+static int add_snapshot_label(struct snapshot_builder *builder, const char *label)
 {
 	int name_len = strcspn(label, "=");
 	char *key;
@@ -401,18 +401,18 @@ static int add_label(struct snapshot_builder *builder, const char *label)
 	return err;
 }
 
-static int add_labels(struct snapshot_builder *builder, const struct save_options *options)
+static int add_snapshot_labels(struct snapshot_builder *builder, const struct save_options *options)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < options->label_nr && !err; i++)
-		err = add_label(builder, options->label[i]);
+		err = add_snapshot_label(builder, options->label[i]);
 	return err;
 }
 
-static int build(struct collector *collector, struct target *target,
-		 const struct save_options *options, struct snapshot_builder **ret,
-		 struct reason *why)
+static int build_target_snapshot(struct collector *collector, struct target *target,
+				 const struct save_options *options, struct snapshot_builder **ret,
+				 struct reason *why)
 {
 	struct occasion occasion = collector->occasion;
 	int err;
@@ -422,7 +422,7 @@ static int build(struct collector *collector, struct target *target,
 	err = assemble(target, &target->drained, &collector->drain, &occasion,
 		       collector->symbols, ret);
 	if (!err) {
-		err = add_labels(*ret, options);
+		err = add_snapshot_labels(*ret, options);
 		if (err)
 			snapshot_builder__free(*ret);
 	}
@@ -451,11 +451,11 @@ static int save_target(struct collector *collector, struct target *target,
 	int err;
 
 	target->is_unsaved = false;
-	err = build(collector, target, options, &builder, why);
+	err = build_target_snapshot(collector, target, options, &builder, why);
 	if (err)
 		return err;
 	note_shown(target);
-	err = save(target, builder, options, collector->occasion.wall_ns, ret_path, why);
+	err = save_snapshot_file(target, builder, options, collector->occasion.wall_ns, ret_path, why);
 	target->was_saved |= !err;
 	target->is_named |= !err;
 	target->snapshots_lost += err != 0;
@@ -505,7 +505,7 @@ int collector__take_snapshot(struct collector *collector, pid_t pid, struct snap
 	if (err)
 		return err;
 	target = find_target(collector, pid);
-	err = target ? build(collector, target, &in_memory, &builder, why) : say_not_tracing(pid, why);
+	err = target ? build_target_snapshot(collector, target, &in_memory, &builder, why) : say_not_tracing(pid, why);
 	if (err)
 		return err;
 	err = snapshot_builder__finish(builder, ret);

@@ -75,7 +75,7 @@ static uint64_t ended_small(const struct collector *collector)
 }
 
 /* Sums the traced processes, the processes that are gone, and those that ended before the loader had seen them. */
-static struct gone sum_up(const struct collector *collector)
+static struct gone sum_all_processes(const struct collector *collector)
 {
 	const struct process small = collector->bpf->bss->ended_small_sum;
 	struct gone all = collector->gone;
@@ -94,7 +94,7 @@ static struct gone sum_up(const struct collector *collector)
 	return all;
 }
 
-static size_t count_waiting(const struct collector *collector)
+static size_t count_ended_targets(const struct collector *collector)
 {
 	size_t nr = 0;
 
@@ -103,9 +103,9 @@ static size_t count_waiting(const struct collector *collector)
 	return nr;
 }
 
-static void tell_sums(const struct collector *collector, struct collector_health *ret)
+static void report_sums(const struct collector *collector, struct collector_health *ret)
 {
-	const struct gone all = sum_up(collector);
+	const struct gone all = sum_all_processes(collector);
 
 	ret->processes_all = all.processes;
 	ret->allocations = all.allocations;
@@ -123,7 +123,7 @@ void collector__get_health(const struct collector *collector, struct collector_h
 	read_traps(collector, traps);
 	*ret = (struct collector_health){
 		.processes = collector->target_nr,
-		.processes_waiting = count_waiting(collector),
+		.processes_waiting = count_ended_targets(collector),
 		.processes_small = collector->small_nr + ended_small(collector),
 		.processes_unprobed = collector->unprobed_nr,
 		.processes_dropped = collector->not_admitted_nr + dropped,
@@ -135,7 +135,7 @@ void collector__get_health(const struct collector *collector, struct collector_h
 		.bystander_cost_ns = traps[0] * costs->entry_ns + traps[1] * costs->stepped_ns +
 				     traps[2] * costs->return_ns,
 	};
-	tell_sums(collector, ret);
+	report_sums(collector, ret);
 	ret->is_drain_due = is_drain_due(collector, ret->processes_waiting);
 }
 
@@ -147,7 +147,7 @@ static const char *const loss_names[LOSS_NR] = {
 
 size_t collector__get_losses(const struct collector *collector, struct collector_loss *ret, size_t max)
 {
-	struct gone all = sum_up(collector);
+	struct gone all = sum_all_processes(collector);
 	size_t nr = 0;
 
 	/* These belong to no process: each snapshot has all of them. */

@@ -129,7 +129,7 @@ static int size_maps(struct allocsnap_bpf *bpf, const struct map_room *room)
 }
 
 #define NURSERY_PLACES (1u << 16)
-#define NURSERY_SHARE 64 /* of all blocks, at most; a smaller map gets no nursery */
+#define NURSERY_SHARE 64 /* a 64th of all blocks, at most; a smaller map gets no nursery */
 
 /*
  * Takes the nursery's capacity from the map of blocks. With sampling or size limits too few blocks are recorded
@@ -146,8 +146,8 @@ static int configure_nursery(struct allocsnap_bpf *bpf, uint32_t max_blocks)
 	       bpf_map__set_max_entries(bpf->maps.nursery, NURSERY_PLACES);
 }
 
-static int configure(struct allocsnap_bpf *bpf, const struct collector_options *options,
-		     const struct map_room *room, uint32_t traceback_limit)
+static int configure_bpf(struct allocsnap_bpf *bpf, const struct collector_options *options,
+			 const struct map_room *room, uint32_t traceback_limit)
 {
 	struct settings *settings = &bpf->rodata->settings;
 	struct traceback *traceback;
@@ -212,7 +212,7 @@ static void choose_watch(struct allocsnap_bpf *bpf, const struct collector_optio
 	bpf_program__set_autoload(bpf->progs.room_found, has_tables && !fentry);
 }
 
-static int attach(struct bpf_program *program, struct bpf_link **ret_link)
+static int attach_life_program(struct bpf_program *program, struct bpf_link **ret_link)
 {
 	if (!bpf_program__autoload(program))
 		return 0;
@@ -222,17 +222,17 @@ static int attach(struct bpf_program *program, struct bpf_link **ret_link)
 
 static int attach_process_life(struct allocsnap_bpf *bpf)
 {
-	int err = attach(bpf->progs.process_exec, &bpf->links.process_exec);
+	int err = attach_life_program(bpf->progs.process_exec, &bpf->links.process_exec);
 
 	if (!err)
-		err = attach(bpf->progs.process_exit, &bpf->links.process_exit);
+		err = attach_life_program(bpf->progs.process_exit, &bpf->links.process_exit);
 	if (!err)
-		err = attach(bpf->progs.code_mapped, &bpf->links.code_mapped);
+		err = attach_life_program(bpf->progs.code_mapped, &bpf->links.code_mapped);
 	if (!err)
-		err = attach(bpf->progs.room_found, &bpf->links.room_found);
+		err = attach_life_program(bpf->progs.room_found, &bpf->links.room_found);
 	if (!err)
-		err = attach(bpf->progs.oom_victim, &bpf->links.oom_victim);
-	return err ?: attach(bpf->progs.process_fork, &bpf->links.process_fork);
+		err = attach_life_program(bpf->progs.oom_victim, &bpf->links.oom_victim);
+	return err ?: attach_life_program(bpf->progs.process_fork, &bpf->links.process_fork);
 }
 
 struct allocsnap_bpf *load_bpf(const struct collector_options *options,
@@ -248,7 +248,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 	if (err)
 		goto out;
 	bpf = allocsnap_bpf__open();
-	err = bpf ? configure(bpf, options, &room, traceback_limit) : -errno;
+	err = bpf ? configure_bpf(bpf, options, &room, traceback_limit) : -errno;
 	if (!err && admission_configure(&bpf->rodata->rules, options, why)) {
 		err = -EINVAL;
 		goto out;

@@ -14,8 +14,8 @@ struct reason;
  * Sizes the maps, loads the programs, and attaches those that do not belong to one process. NULL and errno, with
  * a line that says what this machine lacks and how to fix it.
  *
- * For tests, environment variables give the loader an older kernel's limits: ALLOCSNAP_NO_UPROBE_SESSION=1
- * disables sessions (uprobe_multi.h), and ALLOCSNAP_NO_UPROBE_MULTI=1 disables multi-probe links, as before 6.6.
+ * Environment variables make the loader do without features of newer kernels. ALLOCSNAP_NO_UPROBE_SESSION=1
+ * disables sessions (uprobe_multi.h). ALLOCSNAP_NO_UPROBE_MULTI=1 disables multi-probe links, as before Linux 6.6.
  * ALLOCSNAP_NO_UPROBE_RETURN=1 disables sessions and return probes, as if return probes could harm every process
  * (hazards.h). ALLOCSNAP_LIBBPF_DEBUG=1 lets libbpf log to stderr.
  */

@@ -23,7 +23,7 @@ static bool has_group(const struct groups *groups, uint64_t group)
 	return false;
 }
 
-static void mark(struct collector *collector, pid_t pid)
+static void mark_near_oom(struct collector *collector, pid_t pid)
 {
 	struct target *target = find_target(collector, pid);
 
@@ -31,7 +31,7 @@ static void mark(struct collector *collector, pid_t pid)
 		target->is_near_oom = true;
 }
 
-static void mark_all(struct collector *collector)
+static void mark_all_near_oom(struct collector *collector)
 {
 	for (size_t i = 0; i < collector->target_nr; i++)
 		collector->target[i]->is_near_oom = true;
@@ -42,14 +42,14 @@ static void mark_members(struct collector *collector, const struct groups *group
 {
 	for (size_t i = 0; i < nr; i++)
 		if (has_group(groups, member[i].group))
-			mark(collector, member[i].tgid);
+			mark_near_oom(collector, member[i].tgid);
 }
 
 /*
  * Marks the members of the groups. Each read() returns whole entries, because the kernel's buffer holds whole
  * entries. 0 or a negative errno.
  */
-static int read_members(struct collector *collector, const struct groups *groups, int fd)
+static int read_group_members(struct collector *collector, const struct groups *groups, int fd)
 {
 	struct oom_kill member[256];
 	ssize_t got;
@@ -68,7 +68,7 @@ static int mark_groups(struct collector *collector, const struct groups *groups)
 	if (!link)
 		return -errno;
 	fd = bpf_iter_create(bpf_link__fd(link));
-	err = fd < 0 ? fd : read_members(collector, groups, fd);
+	err = fd < 0 ? fd : read_group_members(collector, groups, fd);
 	if (fd >= 0)
 		close(fd);
 	bpf_link__destroy(link);
@@ -86,16 +86,16 @@ void take_oom_kills(struct collector *collector)
 		return;
 	collector->oom_kill_cnt = cnt;
 	if (cnt - seen > OOM_KILLS) {
-		mark_all(collector);
+		mark_all_near_oom(collector);
 		return;
 	}
 	for (; seen < cnt; seen++) {
 		const struct oom_kill *kill = &kills[seen % OOM_KILLS];
 
-		mark(collector, kill->tgid);
+		mark_near_oom(collector, kill->tgid);
 		if (!has_group(&groups, kill->group))
 			groups.group[groups.nr++] = kill->group;
 	}
 	if (mark_groups(collector, &groups))
-		mark_all(collector);
+		mark_all_near_oom(collector);
 }

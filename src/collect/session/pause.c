@@ -44,7 +44,7 @@ struct spender {
 };
 
 /* Runs a program for the process whose probes pause and resume together. */
-static void tell_kernel(const struct spender *spender, const struct bpf_program *program)
+static void run_pause_program(const struct spender *spender, const struct bpf_program *program)
 {
 	struct process_request args = { .slot = spender->target->slot };
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
@@ -56,16 +56,16 @@ static void tell_kernel(const struct spender *spender, const struct bpf_program 
 static void tell_pause(const struct collector *collector, const struct spender *spender)
 {
 	if (spender->target)
-		tell_kernel(spender, collector->bpf->progs.process_pause);
+		run_pause_program(spender, collector->bpf->progs.process_pause);
 	else
 		__atomic_store_n(&collector->bpf->bss->everybody_paused, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Runs before the first probe is placed: calls that are pending and blocks are from before the gap. */
+/* Runs before the first probe is placed: pending calls and blocks that are older are from before the gap. */
 static void tell_return(const struct collector *collector, const struct spender *spender)
 {
 	if (spender->target)
-		tell_kernel(spender, collector->bpf->progs.process_return);
+		run_pause_program(spender, collector->bpf->progs.process_return);
 	else
 		__atomic_store_n(&collector->bpf->bss->everybody_resumed_ns,
 				 collector_now_ns(CLOCK_MONOTONIC), __ATOMIC_SEQ_CST);
@@ -75,7 +75,7 @@ static void tell_return(const struct collector *collector, const struct spender 
 static void tell_resume(const struct collector *collector, const struct spender *spender)
 {
 	if (spender->target)
-		tell_kernel(spender, collector->bpf->progs.process_resume);
+		run_pause_program(spender, collector->bpf->progs.process_resume);
 	else
 		__atomic_store_n(&collector->bpf->bss->everybody_paused, 0, __ATOMIC_SEQ_CST);
 }
@@ -83,7 +83,7 @@ static void tell_resume(const struct collector *collector, const struct spender 
 static void begin_gap(struct collector *collector, const struct spender *spender)
 {
 	tell_pause(collector, spender);
-	/* The gap begins only now: a block that was born before the gap has lived through it. */
+	/* The gap begins only now: a block that entered until here is older than the gap and has lived through it. */
 	spender->pausing->open_ns = collector_now_ns(CLOCK_MONOTONIC);
 	probes_pause(spender->probes, &collector->detacher);
 }
@@ -122,13 +122,13 @@ static int resume_recording(struct collector *collector, const struct spender *s
  */
 #define GAP_COST_NS 1000000
 
-static void cost_add(struct cost_sum *sum, const struct cost_sum *more)
+static void add_spent_cost(struct cost_sum *sum, const struct cost_sum *more)
 {
 	sum->cpu_ns += more->cpu_ns;
 	sum->cost_ns += more->cost_ns;
 }
 
-static struct spender everybody(struct collector *collector)
+static struct spender shared_spender(struct collector *collector)
 {
 	struct spender spender = {
 		.probes = &collector->everybody,
@@ -137,7 +137,7 @@ static struct spender everybody(struct collector *collector)
 	};
 
 	for (size_t i = 0; i < collector->target_nr; i++)
-		cost_add(&spender.sum, &collector->target[i]->cost);
+		add_spent_cost(&spender.sum, &collector->target[i]->cost);
 	spender.sum.cost_ns += spender.pausing->nr * GAP_COST_NS;
 	return spender;
 }
@@ -150,7 +150,7 @@ static bool spender_at(struct collector *collector, size_t i, struct spender *re
 	if (i >= (collector->follow_forks ? 1 : collector->target_nr) || !collector->target_nr)
 		return false;
 	if (collector->follow_forks) {
-		*ret = everybody(collector);
+		*ret = shared_spender(collector);
 		return true;
 	}
 	target = collector->target[i];
@@ -159,7 +159,7 @@ static bool spender_at(struct collector *collector, size_t i, struct spender *re
 	return true;
 }
 
-static bool is_gone(const struct spender *spender)
+static bool spender_has_ended(const struct spender *spender)
 {
 	return spender->target && spender->target->has_ended;
 }
@@ -176,7 +176,7 @@ static bool is_detaching(struct collector *collector)
 	       (is_alone ? 0 : DETACHMENTS_MOST);
 }
 
-static enum budget_order judge(struct collector *collector, const struct spender *spender)
+static enum budget_order judge_spender(struct collector *collector, const struct spender *spender)
 {
 	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
 	bool is_paused = spender->probes->is_paused;
@@ -195,7 +195,7 @@ static enum budget_order judge(struct collector *collector, const struct spender
 }
 
 /* Retries at each look, but logs the failure once. A process that has just ended is no failure. */
-static void go_on(struct collector *collector, const struct spender *spender)
+static void resume_spender(struct collector *collector, const struct spender *spender)
 {
 	struct reason why;
 	int err = resume_recording(collector, spender);
@@ -210,12 +210,12 @@ static void go_on(struct collector *collector, const struct spender *spender)
 
 static void keep_budget(struct collector *collector, const struct spender *spender)
 {
-	switch (judge(collector, spender)) {
+	switch (judge_spender(collector, spender)) {
 	case BUDGET_PAUSE:
 		pause_recording(collector, spender);
 		break;
 	case BUDGET_RESUME:
-		go_on(collector, spender);
+		resume_spender(collector, spender);
 		break;
 	case BUDGET_AS_IT_IS:
 		break;
@@ -260,7 +260,7 @@ void keep_budgets(struct collector *collector)
 	for (size_t i = 0; spender_at(collector, i, &spender); i++) {
 		uint64_t own_ns;
 
-		if (is_gone(&spender))
+		if (spender_has_ended(&spender))
 			continue;
 		keep_budget(collector, &spender);
 		own_ns = budget_wait_ns(&spender.pausing->budget, &spender.sum,
@@ -287,7 +287,7 @@ static void notice_end_of_keeper(struct collector *collector)
 		     "the process that keeps the probes (allocsnap-links) has ended: nothing is recorded any more");
 	epoll_ctl(collector->event_fd, EPOLL_CTL_DEL, keeper__news_fd(collector->keeper), NULL);
 	for (size_t i = 0; spender_at(collector, i, &spender); i++)
-		if (!spender.probes->is_paused && !is_gone(&spender))
+		if (!spender.probes->is_paused && !spender_has_ended(&spender))
 			begin_gap(collector, &spender);
 }
 
@@ -324,7 +324,7 @@ void pause_spenders(struct collector *collector)
 	struct spender spender;
 
 	for (size_t i = 0; collector->max_overhead && spender_at(collector, i, &spender); i++) {
-		if (spender.probes->is_paused || is_gone(&spender))
+		if (spender.probes->is_paused || spender_has_ended(&spender))
 			continue;
 		budget_note(&spender.pausing->budget, &spender.sum, now_ns, false);
 		if (budget_is_spending(&spender.pausing->budget))
@@ -334,7 +334,7 @@ void pause_spenders(struct collector *collector)
 
 int resume_everybody(struct collector *collector)
 {
-	struct spender spender = everybody(collector);
+	struct spender spender = shared_spender(collector);
 
 	return spender.probes->is_paused ? resume_recording(collector, &spender) : 0;
 }

@@ -95,7 +95,7 @@ static bool is_news(const struct target *target, const struct process *books)
 }
 
 /* In system-wide mode copies only accounting that has changed, unless `whole` is set. */
-static void read_known(struct collector *collector, struct target *target, bool whole)
+static void read_known_target(struct collector *collector, struct target *target, bool whole)
 {
 	const struct process *books = books_of(collector, target->slot);
 
@@ -115,7 +115,7 @@ static void read_known(struct collector *collector, struct target *target, bool 
  */
 static void begin_after(struct collector *collector, struct target *later, struct target *earlier)
 {
-	read_known(collector, earlier, true);
+	read_known_target(collector, earlier, true);
 	if (later->born_ns < earlier->books.exit_ns)
 		later->born_ns = earlier->books.exit_ns;
 }
@@ -157,7 +157,7 @@ static struct target *parent_of(const struct collector *collector, const struct 
  * Makes the target of a new child. A child without memory for a target has no snapshot: its parent's snapshot
  * counts it.
  */
-static void adopt(struct collector *collector, const struct new_child *child)
+static void adopt_child(struct collector *collector, const struct new_child *child)
 {
 	const struct process books = *books_of(collector, child->slot);
 	struct target *parent = parent_of(collector, &books);
@@ -178,7 +178,7 @@ static void adopt(struct collector *collector, const struct new_child *child)
 		parent->children_dropped_nr++;
 }
 
-static int by_fork(const void *a, const void *b)
+static int compare_child_forks(const void *a, const void *b)
 {
 	const struct new_child *x = a, *y = b;
 
@@ -188,17 +188,17 @@ static int by_fork(const void *a, const void *b)
 /* Adopts children, oldest first: a child's first mappings are its parent's at the time of the fork. */
 static void take_in(struct collector *collector, struct new_child *child, size_t nr)
 {
-	qsort(child, nr, sizeof(*child), by_fork);
+	qsort(child, nr, sizeof(*child), compare_child_forks);
 	for (size_t i = 0; i < nr; i++) {
 		mapping_events__hand_out(collector->events, child[i].forked_ns, take_event,
 					 collector);
-		adopt(collector, &child[i]);
+		adopt_child(collector, &child[i]);
 	}
 }
 
 /* ---- the program of a new process ---- */
 
-static int by_pid(const void *a, const void *b)
+static int compare_child_pids(const void *a, const void *b)
 {
 	const struct new_child *x = a, *y = b;
 
@@ -217,7 +217,7 @@ static void take_begin(void *what, pid_t pid, uint64_t time_ns)
 	struct new_child *end = newcomers->child + newcomers->nr, *child;
 
 	child = bsearch(&(struct new_child){ .pid = pid }, newcomers->child, newcomers->nr,
-			sizeof(*child), by_pid);
+			sizeof(*child), compare_child_pids);
 	while (child && child > newcomers->child && child[-1].pid == pid)
 		child--;
 	for (; child && child < end && child->pid == pid; child++)
@@ -238,11 +238,11 @@ static void find_begins(struct collector *collector, struct new_child *child, si
 		is_by_exec |= child[i].admitted_ns != 0;
 	if (!is_by_exec)
 		return;
-	qsort(child, nr, sizeof(*child), by_pid);
+	qsort(child, nr, sizeof(*child), compare_child_pids);
 	mapping_events__find_execs(collector->events, take_begin, &newcomers);
 }
 
-static struct new_child new_child(const struct process *books, uint32_t slot)
+static struct new_child make_new_child(const struct process *books, uint32_t slot)
 {
 	return (struct new_child){
 		.forked_ns = books->forked_ns,
@@ -262,9 +262,9 @@ static void read_books(struct collector *collector, bool whole)
 		if (!books_image(&collector->books, slot))
 			continue;
 		if (collector->by_slot[slot])
-			read_known(collector, collector->by_slot[slot], whole);
+			read_known_target(collector, collector->by_slot[slot], whole);
 		else if (books_claim(&collector->books, slot))
-			child[nr++] = new_child(books_of(collector, slot), slot);
+			child[nr++] = make_new_child(books_of(collector, slot), slot);
 	}
 	find_begins(collector, child, nr);
 	take_in(collector, child, nr);
@@ -347,8 +347,8 @@ void end_drain(struct collector *collector)
 }
 
 /*
- * Runs between processes, so that a few of them with much work do not delay the caller. True: work that can wait
- * waits.
+ * Runs the caller's hook between processes, so that a few of them with much work do not delay the caller. True:
+ * work that can be done later waits.
  */
 static bool is_hurried(struct collector *collector)
 {
@@ -378,7 +378,7 @@ static bool has_gone_on(const struct collector *collector, const struct target *
 	return books->image != target->books.image || books->exit_ns != target->books.exit_ns;
 }
 
-static void refresh(struct collector *collector, struct target *target, bool whole, bool must)
+static void refresh_target(struct collector *collector, struct target *target, bool whole, bool must)
 {
 	if (target->books.exec_cnt != target->exec_cnt)
 		take_exec(target);
@@ -417,7 +417,7 @@ static bool is_too_small(struct collector *collector, const struct target *targe
 }
 
 /* A process that called exec of a program that is not recorded runs on, but its target has ended. */
-static bool has_ended(const struct collector *collector, const struct target *target)
+static bool check_target_ended(const struct collector *collector, const struct target *target)
 {
 	return target__is_over(target) || (collector->everyone && target->has_ended);
 }
@@ -442,12 +442,12 @@ static void look_for_lost(struct collector *collector)
 }
 
 /*
- * The BPF programs for an exit run before user space can see that the process has ended: so a missing end was
- * skipped.
+ * The BPF programs for an exit run before user space can see that the process has ended. So if the accounting has
+ * no end, the kernel has skipped the program.
  */
 static void look_at_end(struct collector *collector, struct target *target)
 {
-	target->has_ended = has_ended(collector, target);
+	target->has_ended = check_target_ended(collector, target);
 	if (target->has_ended && !__atomic_load_n(&books_of(collector, target->slot)->exit_ns, __ATOMIC_ACQUIRE))
 		books_end_unseen(&collector->books, target->slot, collector_now_ns(CLOCK_MONOTONIC));
 }
@@ -474,10 +474,10 @@ void take_news(struct collector *collector, bool whole)
 }
 
 /*
- * The order is: ends, then events, then the accounting. So the accounting of an ended process is final, and the
- * owner of each event is known.
+ * Checks for ends first, then collects events, then reads the accounting. So the accounting of an ended process is
+ * final, and the owner of each event is known.
  */
-static void look(struct collector *collector, bool whole, bool must)
+static void look_at_processes(struct collector *collector, bool whole, bool must)
 {
 	look_for_lost(collector);
 	for (size_t i = 0; i < collector->target_nr; i++)
@@ -489,7 +489,7 @@ static void look(struct collector *collector, bool whole, bool must)
 	for (size_t i = 0; i < collector->target_nr && collector->unwind_tables.is_full; i++)
 		collector->target[i]->is_touched |= !collector->target[i]->has_ended; /* code that is mapped now */
 	for (size_t i = 0; i < collector->target_nr; i++)
-		refresh(collector, collector->target[i], whole && !collector->everyone, must);
+		refresh_target(collector, collector->target[i], whole && !collector->everyone, must);
 	if (collector->unwind_tables.is_full)
 		make_room_for_tables(collector);
 	unwind_tables_answer(&collector->unwind_tables, mappings_of, collector);
@@ -503,11 +503,11 @@ static void look(struct collector *collector, bool whole, bool must)
 
 void refresh_all(struct collector *collector)
 {
-	look(collector, true, true);
+	look_at_processes(collector, true, true);
 }
 
 void collector__refresh(struct collector *collector)
 {
-	look(collector, (!collector->everyone || collector->max_overhead) &&
-		       collector_now_ns(CLOCK_MONOTONIC) - collector->refreshed_ns >= SECOND_NS, false);
+	look_at_processes(collector, (!collector->everyone || collector->max_overhead) &&
+				    collector_now_ns(CLOCK_MONOTONIC) - collector->refreshed_ns >= SECOND_NS, false);
 }

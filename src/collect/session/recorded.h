@@ -138,7 +138,7 @@ void remove_target(struct collector *collector, size_t i);
 /* See collector__next_note(). */
 void add_note(struct collector *collector, const char *what);
 
-/* Updates the cost of a recording from the process's accounting. */
+/* Updates the cost of recording a process from its accounting. */
 void read_cost(const struct collector *collector, struct target *target, const struct process *books);
 
 /* Probes the allocators in an object, unless it was looked at already. 0 or a negative errno, as probes_attach(). */

@@ -22,7 +22,7 @@ void shares_read_costs(struct collector *collector)
 	}
 }
 
-static void name(struct collector *collector, struct target *target)
+static void note_spent_process(struct collector *collector, struct target *target)
 {
 	struct reason why;
 
@@ -53,7 +53,7 @@ enum budget_order shares_judge(struct collector *collector, const struct cost_su
 		if (target->has_ended || !is_spent(collector, &target->share, &target->cost, now_ns))
 			continue;
 		is_any = true;
-		name(collector, target);
+		note_spent_process(collector, target);
 	}
 	if (is_any)
 		return is_paused ? BUDGET_AS_IT_IS : BUDGET_PAUSE;

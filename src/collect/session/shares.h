@@ -5,8 +5,8 @@
 /*
  * Budgets for shared probes: each process has a budget, and so have all processes together. If one process
  * exceeds its budget, probing pauses for all of them until that process is within budget again, exits, or goes
- * idle: an idle process costs nothing, and the others need not wait for it. Processes that use less than 1 % of a
- * CPU never cause a pause.
+ * idle: an idle process costs nothing, and the others need not wait for it. The same holds for the sum of all.
+ * Recording cost below 1 % of a CPU never causes a pause.
  */
 
 #include <stdbool.h>
@@ -17,8 +17,8 @@
 struct collector;
 
 /*
- * Reads the cost of processes that have new cost or have exceeded their budget. In system-wide mode the cost is
- * read only here.
+ * Reads the cost of processes that have new cost or have exceeded their budget. In system-wide mode the cost of
+ * a process without other news is read only here.
  */
 void shares_read_costs(struct collector *collector);
 

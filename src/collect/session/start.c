@@ -250,8 +250,8 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 	return err;
 }
 
-static int begin_books(struct collector *collector, struct target *target,
-		       const struct process *as, struct reason *why)
+static int begin_target_books(struct collector *collector, struct target *target,
+			      const struct process *as, struct reason *why)
 {
 	struct process books = *as;
 	int err;
@@ -272,10 +272,10 @@ static void begin_time(struct target *target)
 }
 
 /*
- * Opens the accounting but keeps it closed for blocks while the probes are placed one after another. So the
- * probes note the calls in flight, and no block enters that only some of the probes could follow.
+ * The accounting begins closed, while the probes are placed one after another. So the probes note the calls in
+ * flight, but no block enters that only some of the probes could follow.
  */
-static int start(struct collector *collector, struct target *target, uint32_t user, struct reason *why)
+static int start_target(struct collector *collector, struct target *target, uint32_t user, struct reason *why)
 {
 	struct process books = {
 		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
@@ -284,7 +284,7 @@ static int start(struct collector *collector, struct target *target, uint32_t us
 		.follows = collector->follow_forks,
 		.user = user,
 	};
-	int err = begin_books(collector, target, &books, why);
+	int err = begin_target_books(collector, target, &books, why);
 
 	if (!err)
 		err = find_probes(collector, target, why);
@@ -337,7 +337,7 @@ static int check_sight(const struct collector *collector, struct reason *why)
 }
 
 /* Does what must precede a start. The new process may be a child that is not known yet: the refresh finds it. */
-static int prepare(struct collector *collector, struct reason *why)
+static int prepare_start(struct collector *collector, struct reason *why)
 {
 	int err = check_sight(collector, why);
 
@@ -350,7 +350,7 @@ static int prepare(struct collector *collector, struct reason *why)
 }
 
 /* user: see struct process. 0 for a process that the caller named. */
-static int begin(struct collector *collector, pid_t id, uint32_t user, struct reason *why)
+static int begin_process(struct collector *collector, pid_t id, uint32_t user, struct reason *why)
 {
 	struct target *target;
 	int err;
@@ -366,7 +366,7 @@ static int begin(struct collector *collector, pid_t id, uint32_t user, struct re
 	choose_probes(collector, target);
 	err = resume_everybody(collector);
 	if (!err)
-		err = start(collector, target, user, why);
+		err = start_target(collector, target, user, why);
 	if (!err)
 		err = add_target(collector, target);
 	if (err)
@@ -376,7 +376,7 @@ static int begin(struct collector *collector, pid_t id, uint32_t user, struct re
 
 int collector__start(struct collector *collector, pid_t id, struct reason *why)
 {
-	int err = prepare(collector, why) ?: begin(collector, id, 0, why);
+	int err = prepare_start(collector, why) ?: begin_process(collector, id, 0, why);
 
 	if (!err)
 		keep_budgets(collector);
@@ -392,14 +392,14 @@ int collector__admit(struct collector *collector, struct reason *why)
 
 	if (!collector->everyone)
 		return 0;
-	err = prepare(collector, why);
+	err = prepare_start(collector, why);
 	if (!err)
 		err = admission_find(collector->bpf, &found, &nr);
 	for (size_t i = 0; i < nr && err != -ENOMEM; i++) {
 		struct reason why_not = {};
 
 		err = books_user_has_share(&collector->books, found[i].user) ?
-		      begin(collector, found[i].tgid, found[i].user, &why_not) : -E2BIG;
+		      begin_process(collector, found[i].tgid, found[i].user, &why_not) : -E2BIG;
 		begun += !err;
 		refused += err == -E2BIG;
 	}
@@ -445,7 +445,7 @@ static int start_held(struct held *held)
 	};
 
 	begin_time(target);
-	held->err = begin_books(collector, target, &books, held->why);
+	held->err = begin_target_books(collector, target, &books, held->why);
 	probe_mapped(held);
 	launch_release(target->pid, &target->mappings, probe_mapped, held);
 	target->judged_nr = target->seen_nr; /* it was held meanwhile */

@@ -92,7 +92,7 @@ static int clear_marked(struct collector *collector, struct target *target)
  * its accounting would lack what happened under the mark. Returns 0 or one error; -ESRCH only if there is no
  * other error.
  */
-static int clear(struct collector *collector, struct target *const *target, size_t nr)
+static int clear_targets(struct collector *collector, struct target *const *target, size_t nr)
 {
 	struct grace *grace = &collector->cut.grace;
 	int err = grace_make(grace);
@@ -115,12 +115,12 @@ int collector__clear_traces(struct collector *collector, pid_t pid)
 {
 	struct target *target = find_target(collector, pid);
 
-	return target ? clear(collector, &target, 1) : -ESRCH;
+	return target ? clear_targets(collector, &target, 1) : -ESRCH;
 }
 
 int collector__clear_all_traces(struct collector *collector)
 {
-	int err = clear(collector, collector->target, collector->target_nr);
+	int err = clear_targets(collector, collector->target, collector->target_nr);
 
 	return err == -ESRCH ? 0 : err;
 }

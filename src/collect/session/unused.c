@@ -14,7 +14,7 @@
 
 /* ---- needed objects ---- */
 
-static void mark(bool *is_needed, uint32_t object)
+static void mark_object_needed(bool *is_needed, uint32_t object)
 {
 	if (object < OBJECT_SKIPPED)
 		is_needed[object] = true;
@@ -23,13 +23,13 @@ static void mark(bool *is_needed, uint32_t object)
 static void mark_needed(const struct target *target, bool *is_needed)
 {
 	for (size_t i = 0; i < target->mappings.mapping_nr; i++)
-		mark(is_needed, target->mappings.mapping[i].object);
+		mark_object_needed(is_needed, target->mappings.mapping[i].object);
 	for (size_t i = 0; i < target->place_nr; i++)
-		mark(is_needed, target->place[i].object);
+		mark_object_needed(is_needed, target->place[i].object);
 }
 
 /* Whether the file still exists unchanged. */
-static bool is_there(const struct object *object, struct stat *st)
+static bool is_file_unchanged(const struct object *object, struct stat *st)
 {
 	return object->fd >= 0 && !object->has_changed && !fstat(object->fd, st) && st->st_nlink;
 }
@@ -57,14 +57,14 @@ static bool is_kept(const struct object *object)
 {
 	struct stat st;
 
-	return object->is_kept && is_there(object, &st) && (!object->was_needed || is_root_device(st.st_dev));
+	return object->is_kept && is_file_unchanged(object, &st) && (!object->was_needed || is_root_device(st.st_dev));
 }
 
 static bool may_stay(const struct object *object)
 {
 	struct stat st;
 
-	return is_there(object, &st) && is_root_device(st.st_dev);
+	return is_file_unchanged(object, &st) && is_root_device(st.st_dev);
 }
 
 struct idle_object {
@@ -88,7 +88,7 @@ static void choose_kept(struct idle_object *idle, size_t nr, bool *goes)
 		goes[idle[i].object] = true;
 }
 
-static void choose(struct objects *objects, const bool *is_needed, struct idle_object *idle, bool *goes)
+static void choose_dropped_objects(struct objects *objects, const bool *is_needed, struct idle_object *idle, bool *goes)
 {
 	size_t nr = 0;
 
@@ -126,7 +126,7 @@ static void forget_in_target(struct target *target, const bool *goes)
 	mappings_forget_objects(&target->mappings, goes);
 }
 
-static void let_go(struct collector *collector, uint32_t object)
+static void drop_unused_object(struct collector *collector, uint32_t object)
 {
 	probes_drop(&collector->everybody, object, &collector->detacher);
 	for (size_t i = 0; i < collector->target_nr; i++)
@@ -137,7 +137,7 @@ static void let_go(struct collector *collector, uint32_t object)
 }
 
 /* Several containers can share the names of equal files. The names stay as long as one of the files does. */
-static void forget_names(struct collector *collector)
+static void forget_unneeded_names(struct collector *collector)
 {
 	size_t nr = symbols__object_nr(collector->symbols);
 	bool *is_needed = calloc(nr + 1, sizeof(*is_needed));
@@ -156,7 +156,7 @@ static void forget_names(struct collector *collector)
 	free(is_needed);
 }
 
-static void let_all_go(struct collector *collector, const bool *goes)
+static void drop_unused_objects(struct collector *collector, const bool *goes)
 {
 	bool is_any = false;
 
@@ -164,11 +164,11 @@ static void let_all_go(struct collector *collector, const bool *goes)
 		forget_in_target(collector->target[i], goes);
 	for (size_t i = 0; i < collector->objects.object_nr; i++)
 		if (goes[i]) {
-			let_go(collector, i);
+			drop_unused_object(collector, i);
 			is_any = true;
 		}
 	if (is_any)
-		forget_names(collector);
+		forget_unneeded_names(collector);
 }
 
 #define READ_EACH_PASSES 8 /* no event reports an unmapping, so mappings are read anew after so many passes */
@@ -190,8 +190,8 @@ void let_go_of_unused(struct collector *collector)
 	if (is_needed && goes && idle) {
 		for (size_t i = 0; i < collector->target_nr; i++)
 			mark_needed(collector->target[i], is_needed);
-		choose(&collector->objects, is_needed, idle, goes);
-		let_all_go(collector, goes);
+		choose_dropped_objects(&collector->objects, is_needed, idle, goes);
+		drop_unused_objects(collector, goes);
 	}
 	probe_replaced_programs(collector);
 	read_some_anew(collector);
@@ -208,7 +208,7 @@ static void mark_mapped(const struct target *target, bool *is_mapped)
 
 	for (size_t i = 0; i < mappings->mapping_nr && !target->has_ended; i++)
 		if (mapping_is_there(mappings, &mappings->mapping[i]))
-			mark(is_mapped, mappings->mapping[i].object);
+			mark_object_needed(is_mapped, mappings->mapping[i].object);
 }
 
 static size_t drop_unmapped(struct unwind_tables *tables, const bool *is_mapped)

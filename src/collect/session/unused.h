@@ -8,8 +8,9 @@
  * loader is bounded by the mapped files, not by the length of the recording.
  *
  * A file is needed while a process maps it, or while a traceback that is kept leads into it. It is dropped with
- * the pass after the process's last snapshot. Files of the recorder's own root file system (which is not
- * unmounted) stay probed for the next process that runs them, unless they are removed or there are too many.
+ * the first pass after the one with the process's last snapshot. Files of the recorder's own root file system
+ * (which is not unmounted) stay probed for the next process that runs them, unless they are removed or there are
+ * too many.
  */
 
 #include <stdbool.h>

@@ -23,7 +23,7 @@ size_t collector__process_nr(const struct collector *collector)
 	return collector->target_nr;
 }
 
-/* Whether the numbers are of the current image and its traces were not cleared since. */
+/* Whether the numbers are of the current image, and of traces that were not cleared since. */
 static bool is_of_now(const struct shown *shown, const struct process *books)
 {
 	return shown->exec_cnt == books->exec_cnt && shown->clear_cnt == books->clear_cnt;
@@ -34,8 +34,8 @@ static bool is_of_now(const struct shown *shown, const struct process *books)
  * nothing, and never held enough to be reported at its end. This is not known of a process that ran before its
  * recording began.
  */
-static bool is_empty(const struct collector *collector, const struct process_view *view,
-		     const struct target *target)
+static bool has_nothing_to_report(const struct collector *collector, const struct process_view *view,
+				  const struct target *target)
 {
 	const struct process *books = &target->drained;
 	uint64_t peak_bytes = books->counter[COUNTER_peak_bytes];
@@ -76,5 +76,5 @@ void collector__view(const struct collector *collector, size_t i, struct process
 	ret->allocations = target->books.counter[COUNTER_allocations];
 	for (int loss = 0; loss < LOSS_NR; loss++)
 		ret->lost += target->books.loss[loss];
-	ret->is_empty = is_empty(collector, ret, target);
+	ret->is_empty = has_nothing_to_report(collector, ret, target);
 }

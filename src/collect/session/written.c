@@ -35,7 +35,7 @@ static void drop_probes(struct collector *collector, uint32_t object)
 
 /* ---- files that the keeper or a watch reports ---- */
 
-static struct probe_link *find_kept(const struct probes *probes, int kept)
+static struct probe_link *find_kept_link(const struct probes *probes, int kept)
 {
 	for (size_t i = 0; i < probes->link_nr; i++)
 		if (probes->link[i].kept == kept)
@@ -45,10 +45,10 @@ static struct probe_link *find_kept(const struct probes *probes, int kept)
 
 static struct probe_link *find_link(const struct collector *collector, int kept)
 {
-	struct probe_link *link = find_kept(&collector->everybody, kept);
+	struct probe_link *link = find_kept_link(&collector->everybody, kept);
 
 	for (size_t i = 0; i < collector->target_nr && !link; i++)
-		link = find_kept(&collector->target[i]->own_probes, kept);
+		link = find_kept_link(&collector->target[i]->own_probes, kept);
 	return link;
 }
 
@@ -194,7 +194,7 @@ void take_written_files(struct collector *collector)
 	try_put_off(collector);
 }
 
-static bool is_probed(const struct object *object)
+static bool has_probed_functions(const struct object *object)
 {
 	return object->fd >= 0 && object->facts && object->facts->function_nr;
 }
@@ -204,7 +204,7 @@ void watch_file(struct collector *collector, uint32_t i)
 	struct object *object = collector->objects.object[i];
 	int watch;
 
-	if (collector->keeper || object->watch || !is_probed(object))
+	if (collector->keeper || object->watch || !has_probed_functions(object))
 		return;
 	watch = file_watch_add(&collector->watch, object->fd);
 	if (watch > 0)
