@@ -124,7 +124,7 @@ static int add_place_frames(struct assembly *assembly, const struct code_place *
 	return frames_add_place(&assembly->frames, assembly->builder, assembly->symbols, &where);
 }
 
-static bool ask_of_place(const void *assembly_, size_t i, uint32_t *ret_names, uint64_t *ret_offset)
+static bool find_place_names(const void *assembly_, size_t i, uint32_t *ret_names, uint64_t *ret_offset)
 {
 	const struct assembly *assembly = assembly_;
 	const struct code_place *place = &assembly->target->place[i];
@@ -137,7 +137,7 @@ static bool ask_of_place(const void *assembly_, size_t i, uint32_t *ret_names, u
 static int look_up_names(struct assembly *assembly)
 {
 	const struct mappings *mappings = &assembly->target->mappings;
-	int err = frames_look_ahead(assembly->symbols, assembly->target->place_nr, ask_of_place, assembly);
+	int err = frames_look_ahead(assembly->symbols, assembly->target->place_nr, find_place_names, assembly);
 
 	for (size_t i = 0; i < mappings->used_nr; i++) {
 		struct object *object = mappings->objects->object[mappings->used[i]];
@@ -246,7 +246,7 @@ static int add_churn_row(struct assembly *assembly, uint32_t traceback_id, const
 }
 
 /* Adds the churn of the forgotten tracebacks as one traceback with one frame, which says so. */
-static int add_others(struct assembly *assembly)
+static int add_forgotten_churn(struct assembly *assembly)
 {
 	uint32_t id;
 	int err;
@@ -275,7 +275,7 @@ static int add_churn(struct assembly *assembly)
 		if (!err)
 			err = add_churn_row(assembly, assembly->traceback_id[i], churn);
 	}
-	return err ?: add_others(assembly);
+	return err ?: add_forgotten_churn(assembly);
 }
 
 /*
@@ -327,7 +327,7 @@ static void count_live(const struct assembly *assembly, uint64_t *counter)
 }
 
 /* Counts the losses that the loader finds, earlier or just now; the kernel counts the others. */
-static void count_found(const struct assembly *assembly, const struct occasion *occasion, uint64_t *loss)
+static void count_loader_losses(const struct assembly *assembly, const struct occasion *occasion, uint64_t *loss)
 {
 	const struct target *target = assembly->target;
 	const struct mappings *mappings = &target->mappings;
@@ -363,7 +363,7 @@ static int add_process_losses(struct assembly *assembly, const struct process *b
 {
 	uint64_t counter[COUNTER_NR], loss[LOSS_NR] = {};
 
-	count_found(assembly, occasion, loss);
+	count_loader_losses(assembly, occasion, loss);
 	if (occasion->has_churn)
 		found_losses_add(&assembly->target->found, books->exec_cnt, loss);
 	for (int i = 0; i < LOSS_NR; i++)

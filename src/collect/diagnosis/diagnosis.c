@@ -53,7 +53,7 @@ static uint64_t count_children(pid_t pid)
 }
 
 /* CPython's setting that makes it take all memory from malloc. */
-static bool says_python_malloc(pid_t pid)
+static bool uses_python_malloc(pid_t pid)
 {
 	static const char *const words[] = { "PYTHONMALLOC=malloc", "PYTHONMALLOC=malloc_debug" };
 	size_t len, at = 0;
@@ -84,7 +84,7 @@ static int read_identity(struct diagnosed_process *process)
 	process->in_pid_namespace = is_in_other_namespace(pid, "ns/pid");
 	process->in_mount_namespace = is_in_other_namespace(pid, "ns/mnt");
 	process->in_root = is_in_other_namespace(pid, "root/.");
-	process->python_malloc = says_python_malloc(pid);
+	process->python_malloc = uses_python_malloc(pid);
 	process->comm = proc_text(pid, "comm");
 	process->exe = proc_link(pid, "exe");
 	return process->comm && process->exe ? 0 : -ENOMEM;
@@ -92,7 +92,7 @@ static int read_identity(struct diagnosed_process *process)
 
 /* ---- all of a process ---- */
 
-static int take_notes(struct diagnosis *diagnosis)
+static int collect_notes(struct diagnosis *diagnosis)
 {
 	char *note;
 	int err = 0;
@@ -106,7 +106,7 @@ static int take_notes(struct diagnosis *diagnosis)
 }
 
 /* The state explains better why the process could not be opened. */
-static void say_why_not(struct diagnosed_process *process)
+static void report_unopened_process(struct diagnosed_process *process)
 {
 	if (process->state == 'Z' && !proc_live_thread(process->pid))
 		reason_set(&process->why, 0,
@@ -127,7 +127,7 @@ static int open_target(struct diagnosis *diagnosis)
 	if (!target && errno == ENOMEM)
 		return -ENOMEM;
 	if (!target) {
-		say_why_not(process);
+		report_unopened_process(process);
 		return 0;
 	}
 	target->own_probes.pid = target->pid;
@@ -150,7 +150,7 @@ static int diagnose_process(struct diagnosis *diagnosis)
 		err = diagnose_files(diagnosis);
 		err = err ?: diagnose_probes(diagnosis);
 	}
-	err = err ?: take_notes(diagnosis);
+	err = err ?: collect_notes(diagnosis);
 	return err ?: diagnose_unseen(process);
 }
 

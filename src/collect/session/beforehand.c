@@ -24,7 +24,7 @@ static void note_probed_file(struct collector *collector, const char *path, cons
 }
 
 /* Probes a file and keeps its probes. A file without an allocator is not kept. */
-static int keep_object_probed(struct collector *collector, uint32_t index)
+static int retain_object_probes(struct collector *collector, uint32_t index)
 {
 	struct object *object = collector->objects.object[index];
 	struct reason why = {};
@@ -42,18 +42,18 @@ static int keep_object_probed(struct collector *collector, uint32_t index)
 	return err;
 }
 
-static int keep_path(struct collector *collector, const char *path)
+static int retain_file_probes(struct collector *collector, const char *path)
 {
 	uint32_t index;
 	int err = objects_get_path(&collector->objects, path, &index, NULL);
 
-	return err ? (err == -ENOMEM ? err : 0) : keep_object_probed(collector, index);
+	return err ? (err == -ENOMEM ? err : 0) : retain_object_probes(collector, index);
 }
 
 /* ---- a program ---- */
 
 /* musl's loader is the C library. glibc's C library lies in the loader's folder, after links have been followed. */
-static int keep_loader(struct collector *collector, const char *loader)
+static int retain_loader(struct collector *collector, const char *loader)
 {
 	const char *path, *slash;
 	char *beside;
@@ -62,19 +62,19 @@ static int keep_loader(struct collector *collector, const char *loader)
 
 	if (err)
 		return err == -ENOMEM ? err : 0;
-	err = keep_object_probed(collector, index);
+	err = retain_object_probes(collector, index);
 	if (err)
 		return err;
 	path = collector->objects.object[index]->path;
 	slash = strrchr(path, '/');
 	if (asprintf(&beside, "%.*s/libc.so.6", slash ? (int)(slash - path) : 0, path) < 0)
 		return -ENOMEM;
-	err = keep_path(collector, beside);
+	err = retain_file_probes(collector, beside);
 	free(beside);
 	return err;
 }
 
-static int keep_program(struct collector *collector, const char *path, bool is_again)
+static int retain_program(struct collector *collector, const char *path, bool is_again)
 {
 	struct object *object;
 	struct reason why = {};
@@ -92,15 +92,15 @@ static int keep_program(struct collector *collector, const char *path, bool is_a
 	}
 	object = collector->objects.object[index];
 	object->is_program = true;
-	err = keep_object_probed(collector, index);
+	err = retain_object_probes(collector, index);
 	return err || !*object->facts->interpreter ? err :
-						     keep_loader(collector, object->facts->interpreter);
+						     retain_loader(collector, object->facts->interpreter);
 }
 
 /* ---- the host ---- */
 
 /* Leaves the program itself out: the allocator of a static program serves no other process. */
-static int keep_libraries_of(struct collector *collector, pid_t pid)
+static int retain_process_libraries(struct collector *collector, pid_t pid)
 {
 	struct mappings mappings = { .objects = &collector->objects };
 	char *exe = proc_link(pid, "exe");
@@ -108,17 +108,17 @@ static int keep_libraries_of(struct collector *collector, pid_t pid)
 
 	for (size_t i = 0; i < mappings.used_nr && !err; i++)
 		if (strcmp(mappings_used(&mappings, i)->path, exe))
-			err = keep_object_probed(collector, mappings.used[i]);
+			err = retain_object_probes(collector, mappings.used[i]);
 	mappings_release(&mappings);
 	free(exe);
 	return err == -ENOMEM ? err : 0;
 }
 
-static int keep_host_libraries(struct collector *collector)
+static int retain_host_libraries(struct collector *collector)
 {
-	int err = keep_libraries_of(collector, 1);
+	int err = retain_process_libraries(collector, 1);
 
-	return err || collector->everybody.site_nr ? err : keep_libraries_of(collector, getpid());
+	return err || collector->everybody.site_nr ? err : retain_process_libraries(collector, getpid());
 }
 
 /* ---- the rules ---- */
@@ -165,10 +165,10 @@ int probe_beforehand(struct collector *collector, const struct collector_options
 	if (!options->everyone || admits_pids(options) || getenv("ALLOCSNAP_NO_BEFOREHAND"))
 		return 0;
 	if (admits_others(options))
-		err = keep_host_libraries(collector);
+		err = retain_host_libraries(collector);
 	for (size_t i = 0; i < options->rule_nr && !err; i++)
 		if (!options->rule[i].excludes && is_path(&options->rule[i]))
-			err = keep_program(collector, options->rule[i].pattern, false) ?:
+			err = retain_program(collector, options->rule[i].pattern, false) ?:
 			      remember_program(collector, options->rule[i].pattern);
 	return err;
 }
@@ -192,7 +192,7 @@ void probe_replaced_programs(struct collector *collector)
 	for (size_t i = 0; i < collector->program_nr; i++) {
 		char *path = collector->program[i];
 
-		keep_program(collector, path, true);
+		retain_program(collector, path, true);
 		if (is_program_off_root(collector, path))
 			free(path);
 		else

@@ -249,7 +249,7 @@ static int open_all(struct collector *collector, const struct collector_options 
  * A process often sets up such a filter (seccomp) after its recording began. So the loader does not check whether
  * it has one now.
  */
-static void choose_returns(struct collector *collector, struct collector_options *options)
+static void decide_return_probes(struct collector *collector, struct collector_options *options)
 {
 	int err = trial_return_call();
 
@@ -269,7 +269,7 @@ struct collector *collector__open(const struct collector_options *options, struc
 
 	if (!err) {
 		allow_many_files(&collector->files_before);
-		choose_returns(collector, &chosen);
+		decide_return_probes(collector, &chosen);
 		err = open_all(collector, &chosen, why);
 	}
 	if (!err)
@@ -354,7 +354,7 @@ static void enter_pid(struct collector *collector, struct target *target)
 }
 
 /* Enters all targets anew, with room for one more; at most half of the table is used. 0 or -ENOMEM. */
-static int sort_pids(struct collector *collector)
+static int rebuild_pid_table(struct collector *collector)
 {
 	size_t nr = 64;
 
@@ -388,7 +388,7 @@ struct target *find_target(const struct collector *collector, pid_t pid)
 /* In system-wide mode there are many targets, and the kernel side reports their ends, too: pidfds are not watched. */
 int add_target(struct collector *collector, struct target *target)
 {
-	int err = sort_pids(collector);
+	int err = rebuild_pid_table(collector);
 
 	if (!err && target->pidfd >= 0 && !collector->everyone)
 		err = watch_fd(collector, target->pidfd);
@@ -402,7 +402,7 @@ int add_target(struct collector *collector, struct target *target)
 	return 0;
 }
 
-static void cost_keep(struct collector *collector, const struct target *target)
+static void add_target_to_gone(struct collector *collector, const struct target *target)
 {
 	collector->everybody_pausing.gone.cpu_ns += target->cost.cpu_ns;
 	collector->everybody_pausing.gone.cost_ns += target->cost.cost_ns;
@@ -414,15 +414,15 @@ static void cost_keep(struct collector *collector, const struct target *target)
 
 void remove_target(struct collector *collector, size_t i)
 {
-	cost_keep(collector, collector->target[i]);
+	add_target_to_gone(collector, collector->target[i]);
 	close_target(collector, collector->target[i]);
 	memmove(collector->target + i, collector->target + i + 1,
 		(--collector->target_nr - i) * sizeof(*collector->target));
-	sort_pids(collector); /* cannot fail: there is room */
+	rebuild_pid_table(collector); /* cannot fail: there is room */
 }
 
 /* Closes the shared probes if no target is left, after a look for a child that was just forked. */
-static void stop_everybody(struct collector *collector)
+static void close_shared_probes(struct collector *collector)
 {
 	if (collector->follow_forks)
 		refresh_all(collector);
@@ -464,7 +464,7 @@ void collector__stop(struct collector *collector, pid_t pid)
 			break;
 		}
 	if (!collector->target_nr && !collector->everyone)
-		stop_everybody(collector);
+		close_shared_probes(collector);
 }
 
 char *collector__next_note(struct collector *collector)

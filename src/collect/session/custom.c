@@ -73,8 +73,8 @@ static const struct probe_site *site_at(const struct probes *probes, uint32_t ob
 	return NULL;
 }
 
-static int say_function_not_probed(const struct place *place, const struct object_function *found,
-				   const char *symbol, struct reason *why)
+static int report_function_not_probed(const struct place *place, const struct object_function *found,
+				      const char *symbol, struct reason *why)
 {
 	const struct object *object = place->collector->objects.object[place->object];
 	const struct probe_site *site = site_at(place->target->probes, place->object, found->offset);
@@ -93,8 +93,8 @@ static int say_function_not_probed(const struct place *place, const struct objec
 }
 
 /* Always returns -ENOENT. */
-static int say_missing(const struct place *place, const struct custom_function *function,
-		       struct reason *why)
+static int report_missing_function(const struct place *place, const struct custom_function *function,
+				   struct reason *why)
 {
 	const struct object *object = place->collector->objects.object[place->object];
 	const struct object_function *found;
@@ -108,7 +108,7 @@ static int say_missing(const struct place *place, const struct custom_function *
 				  object->path, object->unreadable ?: "no ELF file");
 	found = find_custom_function(object->facts, function);
 	if (found)
-		return say_function_not_probed(place, found, function->symbol, why);
+		return report_function_not_probed(place, found, function->symbol, why);
 	return reason_set(why, -ENOENT, "no symbol %s in %s: static and inlined, or stripped?",
 			  function->symbol, object->path);
 }
@@ -120,7 +120,7 @@ static void note_missing(struct collector *collector, const struct place *place,
 {
 	struct reason missing, note;
 
-	say_missing(place, function, &missing);
+	report_missing_function(place, function, &missing);
 	reason_set(&note, 0, "--probe: %s: %s", allocator_at(place)->name, missing.text);
 	add_note(collector, note.text);
 }
@@ -155,7 +155,7 @@ static int check_pairs(const struct place *place, struct reason *why)
 			return 0;
 		so = " (nothing would be seen to leave)";
 	}
-	say_missing(place, function, &missing);
+	report_missing_function(place, function, &missing);
 	return reason_set(why, -ENOENT, "--probe: %s: %s%s", allocator_at(place)->name, missing.text, so);
 }
 

@@ -233,7 +233,7 @@ static int resolve_drained_tracebacks(struct collector *collector, uint64_t next
  * The counters of a process that has ended meanwhile are final. A child that is not known yet is handled at the
  * next drain: its blocks are not older than next_image.
  */
-static void keep_books(struct collector *collector)
+static void store_drained_books(struct collector *collector)
 {
 	for (size_t i = 0; i < collector->target_nr; i++) {
 		collector->target[i]->drained = collector->target[i]->books;
@@ -321,7 +321,7 @@ int collector__drain(struct collector *collector, struct reason *why)
 	for (int i = 0; i < DRAIN_TRIES && !err; i++) {
 		next_image = __atomic_load_n(&collector->bpf->data->next_image, __ATOMIC_ACQUIRE);
 		refresh_all(collector);
-		keep_books(collector);
+		store_drained_books(collector);
 		err = read_maps(collector);
 		refresh_all(collector);
 		take_news(collector, true); /* an exec before its mappings were read */
@@ -370,7 +370,7 @@ static int save_snapshot_file(const struct target *target, struct snapshot_build
 	return err;
 }
 
-static void tell_unreadable(struct collector *collector)
+static void log_unreadable_files(struct collector *collector)
 {
 	const char *path, *why;
 
@@ -382,7 +382,7 @@ static void tell_unreadable(struct collector *collector)
 	}
 }
 
-static int say_not_made(pid_t pid, int err, struct reason *why)
+static int report_snapshot_failure(pid_t pid, int err, struct reason *why)
 {
 	return reason_set(why, err, "cannot make the snapshot of process %d: %s", pid,
 			  strerror(-err));
@@ -426,8 +426,8 @@ static int build_target_snapshot(struct collector *collector, struct target *tar
 		if (err)
 			snapshot_builder__free(*ret);
 	}
-	tell_unreadable(collector);
-	return err ? say_not_made(target->pid, err, why) : 0;
+	log_unreadable_files(collector);
+	return err ? report_snapshot_failure(target->pid, err, why) : 0;
 }
 
 /* Also updated if the snapshot could not be written: a trigger on live bytes would otherwise fire again at once. */
@@ -509,5 +509,5 @@ int collector__take_snapshot(struct collector *collector, pid_t pid, struct snap
 	if (err)
 		return err;
 	err = snapshot_builder__finish(builder, ret);
-	return err ? say_not_made(pid, err, why) : 0;
+	return err ? report_snapshot_failure(pid, err, why) : 0;
 }

@@ -57,7 +57,7 @@ static int check_machine(struct reason *why)
 	return 0;
 }
 
-static int say_load_failed(int err, struct reason *why)
+static int report_load_failure(int err, struct reason *why)
 {
 	if (err == -EPERM || err == -EACCES)
 		return reason_set(why, err,
@@ -273,7 +273,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 	if (!err)
 		err = attach_process_life(bpf);
 	if (err)
-		say_load_failed(err, why);
+		report_load_failure(err, why);
 out:
 	if (!err)
 		return bpf;

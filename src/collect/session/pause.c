@@ -53,7 +53,7 @@ static void run_pause_program(const struct spender *spender, const struct bpf_pr
 }
 
 /* Runs before the first probe is removed, so that the order of the removals does not matter. */
-static void tell_pause(const struct collector *collector, const struct spender *spender)
+static void pause_kernel_side(const struct collector *collector, const struct spender *spender)
 {
 	if (spender->target)
 		run_pause_program(spender, collector->bpf->progs.process_pause);
@@ -62,7 +62,7 @@ static void tell_pause(const struct collector *collector, const struct spender *
 }
 
 /* Runs before the first probe is placed: pending calls and blocks that are older are from before the gap. */
-static void tell_return(const struct collector *collector, const struct spender *spender)
+static void mark_kernel_return(const struct collector *collector, const struct spender *spender)
 {
 	if (spender->target)
 		run_pause_program(spender, collector->bpf->progs.process_return);
@@ -72,7 +72,7 @@ static void tell_return(const struct collector *collector, const struct spender 
 }
 
 /* Runs when all probes are placed. */
-static void tell_resume(const struct collector *collector, const struct spender *spender)
+static void resume_kernel_side(const struct collector *collector, const struct spender *spender)
 {
 	if (spender->target)
 		run_pause_program(spender, collector->bpf->progs.process_resume);
@@ -82,7 +82,7 @@ static void tell_resume(const struct collector *collector, const struct spender 
 
 static void begin_gap(struct collector *collector, const struct spender *spender)
 {
-	tell_pause(collector, spender);
+	pause_kernel_side(collector, spender);
 	/* The gap begins only now: a block that entered until here is older than the gap and has lived through it. */
 	spender->pausing->open_ns = collector_now_ns(CLOCK_MONOTONIC);
 	probes_pause(spender->probes, &collector->detacher);
@@ -100,7 +100,7 @@ static int resume_recording(struct collector *collector, const struct spender *s
 	int err;
 
 	check_probed_files(collector, spender->probes);
-	tell_return(collector, spender);
+	mark_kernel_return(collector, spender);
 	err = probes_resume(spender->probes, collector->bpf, &collector->objects,
 			    &collector->detacher);
 	if (err)
@@ -109,7 +109,7 @@ static int resume_recording(struct collector *collector, const struct spender *s
 	check_probed_files(collector, spender->probes);
 	for (size_t i = 0; i < collector->target_nr; i++)
 		collector->target[i]->is_touched |= collector->target[i]->probes == spender->probes;
-	tell_resume(collector, spender);
+	resume_kernel_side(collector, spender);
 	pausing_close_gap(spender->pausing, collector_now_ns(CLOCK_MONOTONIC));
 	return 0;
 }
@@ -176,7 +176,7 @@ static bool is_detaching(struct collector *collector)
 	       (is_alone ? 0 : DETACHMENTS_MOST);
 }
 
-static enum budget_order judge_spender(struct collector *collector, const struct spender *spender)
+static enum budget_order decide_spender_order(struct collector *collector, const struct spender *spender)
 {
 	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
 	bool is_paused = spender->probes->is_paused;
@@ -208,9 +208,9 @@ static void resume_spender(struct collector *collector, const struct spender *sp
 	spender->pausing->is_stuck = err != 0;
 }
 
-static void keep_budget(struct collector *collector, const struct spender *spender)
+static void apply_budget(struct collector *collector, const struct spender *spender)
 {
-	switch (judge_spender(collector, spender)) {
+	switch (decide_spender_order(collector, spender)) {
 	case BUDGET_PAUSE:
 		pause_recording(collector, spender);
 		break;
@@ -262,7 +262,7 @@ void keep_budgets(struct collector *collector)
 
 		if (spender_has_ended(&spender))
 			continue;
-		keep_budget(collector, &spender);
+		apply_budget(collector, &spender);
 		own_ns = budget_wait_ns(&spender.pausing->budget, &spender.sum,
 					spender.probes->is_paused, processors);
 		wait_ns = own_ns < wait_ns ? own_ns : wait_ns;

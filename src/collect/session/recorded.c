@@ -55,7 +55,7 @@ static void skip_events(struct collector *collector, struct target *target,
 	target__skip_events(target, event);
 }
 
-static int take_event(void *what, const struct mapping_event *event)
+static int handle_mapping_event(void *what, const struct mapping_event *event)
 {
 	struct collector *collector = what;
 	struct target *target = find_target_then(collector, event->pid, event->time_ns);
@@ -124,7 +124,7 @@ static void begin_after(struct collector *collector, struct target *later, struc
  * Separates the targets of one PID in time. A process that calls exec can be recorded as several programs of one
  * fork, with other programs in between.
  */
-static void part_from_others(struct collector *collector, struct target *target)
+static void separate_targets(struct collector *collector, struct target *target)
 {
 	if (!find_target(collector, target->pid))
 		return;
@@ -168,7 +168,7 @@ static void adopt_child(struct collector *collector, const struct new_child *chi
 		target->probes = &collector->everybody;
 		target->pausing = &collector->everybody_pausing;
 		target->has_ended = collector->everyone && books.exit_ns; /* the coming drain is its last */
-		part_from_others(collector, target);
+		separate_targets(collector, target);
 	}
 	if (target && !add_target(collector, target))
 		return;
@@ -186,11 +186,11 @@ static int compare_child_forks(const void *a, const void *b)
 }
 
 /* Adopts children, oldest first: a child's first mappings are its parent's at the time of the fork. */
-static void take_in(struct collector *collector, struct new_child *child, size_t nr)
+static void adopt_children(struct collector *collector, struct new_child *child, size_t nr)
 {
 	qsort(child, nr, sizeof(*child), compare_child_forks);
 	for (size_t i = 0; i < nr; i++) {
-		mapping_events__hand_out(collector->events, child[i].forked_ns, take_event,
+		mapping_events__hand_out(collector->events, child[i].forked_ns, handle_mapping_event,
 					 collector);
 		adopt_child(collector, &child[i]);
 	}
@@ -211,7 +211,7 @@ struct newcomers {
 };
 
 /* The kernel reports an exec before it maps the program, and admits the process after that. */
-static void take_begin(void *what, pid_t pid, uint64_t time_ns)
+static void handle_exec_begin(void *what, pid_t pid, uint64_t time_ns)
 {
 	const struct newcomers *newcomers = what;
 	struct new_child *end = newcomers->child + newcomers->nr, *child;
@@ -239,7 +239,7 @@ static void find_begins(struct collector *collector, struct new_child *child, si
 	if (!is_by_exec)
 		return;
 	qsort(child, nr, sizeof(*child), compare_child_pids);
-	mapping_events__find_execs(collector->events, take_begin, &newcomers);
+	mapping_events__find_execs(collector->events, handle_exec_begin, &newcomers);
 }
 
 static struct new_child make_new_child(const struct process *books, uint32_t slot)
@@ -267,7 +267,7 @@ static void read_books(struct collector *collector, bool whole)
 			child[nr++] = make_new_child(books_of(collector, slot), slot);
 	}
 	find_begins(collector, child, nr);
-	take_in(collector, child, nr);
+	adopt_children(collector, child, nr);
 	fair_look(collector);
 }
 
@@ -277,7 +277,7 @@ static void read_books(struct collector *collector, bool whole)
  * If another thread than the main one calls exec, the kernel ends probes that are tied to the main thread's task.
  * So these are placed again.
  */
-static void take_exec(struct target *target)
+static void handle_exec(struct target *target)
 {
 	target__forget_image(target);
 	target->copied_nr = 0;
@@ -304,7 +304,7 @@ static void count_late(const struct collector *collector, struct target *target)
 	}
 }
 
-static void probe_what_came(struct collector *collector, struct target *target)
+static void probe_new_mappings(struct collector *collector, struct target *target)
 {
 	size_t looked_nr = target->probes->looked_nr;
 
@@ -315,7 +315,7 @@ static void probe_what_came(struct collector *collector, struct target *target)
 }
 
 /* Handles the exit of a process. Shared probes are still useful: they are in time for later processes. */
-static void see_to_end(struct collector *collector, struct target *target)
+static void handle_target_exit(struct collector *collector, struct target *target)
 {
 	target__read_identity(target);
 	if (target->probes == &collector->everybody)
@@ -329,7 +329,7 @@ static void see_to_end(struct collector *collector, struct target *target)
  * Tells the kernel side that new tracebacks differ from earlier ones (of all processes), if mappings have
  * changed. Returns whether they have.
  */
-static bool tell_change(struct collector *collector, struct target *target)
+static bool report_mapping_change(struct collector *collector, struct target *target)
 {
 	if (target->mappings.changed_nr == target->changed_nr)
 		return false;
@@ -342,7 +342,7 @@ void end_drain(struct collector *collector)
 {
 	for (size_t i = 0; i < collector->target_nr; i++) {
 		mappings_end_pass(&collector->target[i]->mappings);
-		tell_change(collector, collector->target[i]);
+		report_mapping_change(collector, collector->target[i]);
 	}
 }
 
@@ -381,16 +381,16 @@ static bool has_gone_on(const struct collector *collector, const struct target *
 static void refresh_target(struct collector *collector, struct target *target, bool whole, bool must)
 {
 	if (target->books.exec_cnt != target->exec_cnt)
-		take_exec(target);
+		handle_exec(target);
 	if (target->has_ended && (!target->is_seen_to || target->is_touched))
-		see_to_end(collector, target);
+		handle_target_exit(collector, target);
 	if (target->has_ended || !(whole || target->is_touched) || has_gone_on(collector, target))
 		return;
 	if (read_mappings(collector, target, must))
 		return;
-	if (tell_change(collector, target) && target->mappings.mapping_nr <= MAPPINGS_UNMAPPED_MAX)
+	if (report_mapping_change(collector, target) && target->mappings.mapping_nr <= MAPPINGS_UNMAPPED_MAX)
 		copied_count(collector, target);
-	probe_what_came(collector, target);
+	probe_new_mappings(collector, target);
 	count_late(collector, target);
 }
 
@@ -426,7 +426,7 @@ static bool check_target_ended(const struct collector *collector, const struct t
  * Once a second, checks targets without a pidfd: only the accounting reports their end, and the kernel may have
  * skipped that.
  */
-static void look_for_lost(struct collector *collector)
+static void check_lost_targets(struct collector *collector)
 {
 	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
 
@@ -445,7 +445,7 @@ static void look_for_lost(struct collector *collector)
  * The BPF programs for an exit run before user space can see that the process has ended. So if the accounting has
  * no end, the kernel has skipped the program.
  */
-static void look_at_end(struct collector *collector, struct target *target)
+static void update_target_end(struct collector *collector, struct target *target)
 {
 	target->has_ended = check_target_ended(collector, target);
 	if (target->has_ended && !__atomic_load_n(&books_of(collector, target->slot)->exit_ns, __ATOMIC_ACQUIRE))
@@ -469,7 +469,7 @@ void take_news(struct collector *collector, bool whole)
 	ring_buffer__consume(collector->doorbell);
 	mapping_events__collect(collector->events);
 	read_books(collector, whole);
-	mapping_events__hand_out(collector->events, UINT64_MAX, take_event, collector);
+	mapping_events__hand_out(collector->events, UINT64_MAX, handle_mapping_event, collector);
 	take_oom_kills(collector);
 }
 
@@ -477,12 +477,12 @@ void take_news(struct collector *collector, bool whole)
  * Checks for ends first, then collects events, then reads the accounting. So the accounting of an ended process is
  * final, and the owner of each event is known.
  */
-static void look_at_processes(struct collector *collector, bool whole, bool must)
+static void update_processes(struct collector *collector, bool whole, bool must)
 {
-	look_for_lost(collector);
+	check_lost_targets(collector);
 	for (size_t i = 0; i < collector->target_nr; i++)
 		if (whole || !collector->everyone || collector->target[i]->is_gone)
-			look_at_end(collector, collector->target[i]);
+			update_target_end(collector, collector->target[i]);
 	notice_blindness(collector);
 	take_news(collector, whole);
 	take_written_files(collector);
@@ -503,11 +503,11 @@ static void look_at_processes(struct collector *collector, bool whole, bool must
 
 void refresh_all(struct collector *collector)
 {
-	look_at_processes(collector, true, true);
+	update_processes(collector, true, true);
 }
 
 void collector__refresh(struct collector *collector)
 {
-	look_at_processes(collector, (!collector->everyone || collector->max_overhead) &&
-				    collector_now_ns(CLOCK_MONOTONIC) - collector->refreshed_ns >= SECOND_NS, false);
+	update_processes(collector, (!collector->everyone || collector->max_overhead) &&
+				   collector_now_ns(CLOCK_MONOTONIC) - collector->refreshed_ns >= SECOND_NS, false);
 }

@@ -71,7 +71,7 @@ static int avoid_hazards(struct collector *collector, struct target *target)
 	return err;
 }
 
-static void tell_given_up(struct collector *collector)
+static void log_object_notes(struct collector *collector)
 {
 	struct objects *objects = &collector->objects;
 
@@ -96,7 +96,7 @@ static bool are_mappings_current(const struct collector *collector, const struct
  * Later changes are for the kernel side to find. So an old mapping must not hide them: it is withdrawn if code
  * was mapped meanwhile.
  */
-static void tell_mappings(struct collector *collector, const struct target *target)
+static void report_target_mappings(struct collector *collector, const struct target *target)
 {
 	if (!are_mappings_current(collector, target))
 		return;
@@ -163,12 +163,12 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 	int err = unwind_tables_add(&collector->unwind_tables, mappings);
 
 	if (!err)
-		tell_mappings(collector, target);
+		report_target_mappings(collector, target);
 	if (target->probes->is_paused)
 		return err; /* the resume will do it */
 	if (!err)
 		err = avoid_hazards(collector, target);
-	tell_given_up(collector);
+	log_object_notes(collector);
 	mark_program(collector, target);
 	copied_mark(collector, target);
 	if (err)
@@ -200,8 +200,8 @@ static const char *heap_left_out(const struct collector *collector, const struct
 	return NULL;
 }
 
-static int say_nothing_found(const struct collector *collector, const struct target *target,
-			     struct reason *why)
+static int report_nothing_found(const struct collector *collector, const struct target *target,
+				struct reason *why)
 {
 	const struct mappings *mappings = &target->mappings;
 	const char *left_out = heap_left_out(collector, mappings);
@@ -246,7 +246,7 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 	note_tracer(collector, target);
 	copied_count(collector, target);
 	if (!err && !probes_see_allocations(target->probes))
-		err = say_nothing_found(collector, target, why);
+		err = report_nothing_found(collector, target, why);
 	return err;
 }
 
@@ -450,7 +450,7 @@ static int start_held(struct held *held)
 	launch_release(target->pid, &target->mappings, probe_mapped, held);
 	target->judged_nr = target->seen_nr; /* it was held meanwhile */
 	if (!held->err && !probes_see_allocations(target->probes) && !copied_has_any(&target->mappings))
-		held->err = say_nothing_found(collector, target, held->why);
+		held->err = report_nothing_found(collector, target, held->why);
 	if (!held->err)
 		held->err = custom_check(collector, target, held->why);
 	return held->err;

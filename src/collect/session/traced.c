@@ -67,7 +67,7 @@ void collector__get_traced_memory(const struct collector *collector, pid_t pid,
 		read_traced_memory(collector, target, ret);
 }
 
-static int ask_kernel(const struct bpf_program *program, const struct target *target)
+static int run_request_program(const struct bpf_program *program, const struct target *target)
 {
 	struct process_request request = { .slot = target->slot };
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &request, .ctx_size_in = sizeof(request));
@@ -79,7 +79,7 @@ static int ask_kernel(const struct bpf_program *program, const struct target *ta
 /* -ESRCH: the process had ended before it was marked. */
 static int clear_marked(struct collector *collector, struct target *target)
 {
-	int err = ask_kernel(collector->bpf->progs.clear_traces, target);
+	int err = run_request_program(collector->bpf->progs.clear_traces, target);
 
 	books_take_mark(&collector->books, target->slot);
 	if (!err)
@@ -129,7 +129,7 @@ int collector__reset_peak(struct collector *collector, pid_t pid)
 {
 	const struct target *target = find_target(collector, pid);
 
-	return target ? ask_kernel(collector->bpf->progs.reset_peak, target) : -ESRCH;
+	return target ? run_request_program(collector->bpf->progs.reset_peak, target) : -ESRCH;
 }
 
 bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes)

@@ -173,7 +173,7 @@ static void drop_unused_objects(struct collector *collector, const bool *goes)
 
 #define READ_EACH_PASSES 8 /* no event reports an unmapping, so mappings are read anew after so many passes */
 
-static void read_some_anew(struct collector *collector)
+static void schedule_rereads(struct collector *collector)
 {
 	collector->pass_nr++;
 	for (size_t i = 0; i < collector->target_nr; i++)
@@ -194,7 +194,7 @@ void let_go_of_unused(struct collector *collector)
 		drop_unused_objects(collector, goes);
 	}
 	probe_replaced_programs(collector);
-	read_some_anew(collector);
+	schedule_rereads(collector);
 	free(is_needed);
 	free(goes);
 	free(idle);
@@ -224,7 +224,7 @@ static size_t drop_unmapped(struct unwind_tables *tables, const bool *is_mapped)
 }
 
 /* Drops the tables that did not fit, so that the next look makes them again. */
-static void try_missing(struct collector *collector)
+static void retry_missing_tables(struct collector *collector)
 {
 	struct unwind_tables *tables = &collector->unwind_tables;
 
@@ -246,7 +246,7 @@ void make_room_for_tables(struct collector *collector)
 		mark_mapped(collector->target[i], is_mapped);
 	if (drop_unmapped(&collector->unwind_tables, is_mapped) && !grace_wait(&collector->cut.grace)) {
 		unwind_tables_settle(&collector->unwind_tables);
-		try_missing(collector);
+		retry_missing_tables(collector);
 	}
 	free(is_mapped);
 }

@@ -12,7 +12,7 @@
 /* ---- probes that are gone ---- */
 
 /* The next look probes the file again. Allocations until then are not seen: its functions are late. */
-static void have_looked_at(struct collector *collector, struct target *target, uint32_t object)
+static void request_reprobe(struct collector *collector, struct target *target, uint32_t object)
 {
 	target->is_touched = true;
 	if (!collector->objects.object[object]->has_changed)
@@ -29,7 +29,7 @@ static void drop_probes(struct collector *collector, uint32_t object)
 			       probes_drop(target->probes, object, &collector->detacher);
 
 		if (!target->has_ended && (was_own || was_everybodys) && mappings_use(&target->mappings, object))
-			have_looked_at(collector, target, object);
+			request_reprobe(collector, target, object);
 	}
 }
 
@@ -56,7 +56,7 @@ static struct probe_link *find_link(const struct collector *collector, int kept)
  * Drops the probes of a link that the keeper has ended. The file may only have been open for writing: then it is
  * probed again.
  */
-static void take_closed(struct collector *collector, int kept)
+static void handle_closed_link(struct collector *collector, int kept)
 {
 	struct probe_link *link = find_link(collector, kept);
 
@@ -67,7 +67,7 @@ static void take_closed(struct collector *collector, int kept)
 	drop_probes(collector, link->object);
 }
 
-static void tell_unwatched(struct collector *collector, int err)
+static void log_unwatched_file(struct collector *collector, int err)
 {
 	struct reason why;
 
@@ -76,15 +76,15 @@ static void tell_unwatched(struct collector *collector, int err)
 	add_note(collector, why.text);
 }
 
-static void ask_keeper(struct collector *collector)
+static void handle_keeper_news(struct collector *collector)
 {
 	int kept, err;
 
 	while ((kept = keeper__next_closed(collector->keeper)))
-		take_closed(collector, kept);
+		handle_closed_link(collector, kept);
 	err = keeper__next_unwatched(collector->keeper);
 	if (err)
-		tell_unwatched(collector, err);
+		log_unwatched_file(collector, err);
 }
 
 static void drop_watched(struct collector *collector, int watch)
@@ -100,7 +100,7 @@ static void drop_watched(struct collector *collector, int watch)
 }
 
 /* Perf events belong to this process, and so do the watches on their files. */
-static void ask_watch(struct collector *collector)
+static void handle_watch_news(struct collector *collector)
 {
 	int watch;
 
@@ -142,7 +142,7 @@ void put_off_unplaced(struct collector *collector, const struct probes *probes)
 	}
 }
 
-static void try_again(struct collector *collector, uint32_t i)
+static void retry_put_off_object(struct collector *collector, uint32_t i)
 {
 	struct object *object = collector->objects.object[i];
 
@@ -154,7 +154,7 @@ static void try_again(struct collector *collector, uint32_t i)
 		probe_object(collector, &collector->everybody, i, NULL);
 }
 
-static void try_put_off(struct collector *collector)
+static void retry_put_off_objects(struct collector *collector)
 {
 	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
 	size_t nr = collector->objects.object_nr, tried = 0;
@@ -167,7 +167,7 @@ static void try_put_off(struct collector *collector)
 
 		if (!collector->objects.object[i] || !collector->objects.object[i]->is_put_off)
 			continue;
-		try_again(collector, i);
+		retry_put_off_object(collector, i);
 		tried++;
 	}
 }
@@ -187,11 +187,11 @@ static void drop_changed(struct collector *collector)
 void take_written_files(struct collector *collector)
 {
 	if (collector->keeper)
-		ask_keeper(collector);
+		handle_keeper_news(collector);
 	else
-		ask_watch(collector);
+		handle_watch_news(collector);
 	drop_changed(collector);
-	try_put_off(collector);
+	retry_put_off_objects(collector);
 }
 
 static bool has_probed_functions(const struct object *object)
@@ -210,7 +210,7 @@ void watch_file(struct collector *collector, uint32_t i)
 	if (watch > 0)
 		object->watch = watch;
 	else
-		tell_unwatched(collector, -watch);
+		log_unwatched_file(collector, -watch);
 }
 
 /*
