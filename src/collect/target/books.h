@@ -48,7 +48,7 @@ bool books_ring_at(const struct books *books, uint32_t slot, uint64_t bytes);
 
 /*
  * Whether the slot has a process that the loader has not claimed yet. If so, the caller owns the slot and gives
- * it back. begin_books() on the kernel side writes the image last.
+ * it back. The kernel side writes the image last.
  */
 bool books_claim(struct books *books, uint32_t slot);
 
