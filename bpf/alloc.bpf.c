@@ -128,7 +128,7 @@ static __noinline int enter_of_heap(struct pt_regs *ctx, struct thread *thread, 
 }
 
 /* One function for all shapes, so that all probes of a file can be attached at once. */
-static __always_inline int enter(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
+static __always_inline int record_call_entry(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	__u64 sp = PT_REGS_SP(ctx);
 
@@ -167,7 +167,7 @@ static __always_inline int enter(struct pt_regs *ctx, struct thread *thread, __u
 	return 0;
 }
 
-static __always_inline int leave(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
+static __always_inline int record_call_return(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	if (thread)
 		thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx) };
@@ -186,7 +186,7 @@ int BPF_KPROBE(enter_call)
 		return 0;
 	}
 	cost_begin(thread);
-	enter(ctx, thread, cookie);
+	record_call_entry(ctx, thread, cookie);
 	cost_end(thread, trap_at_entry(cookie));
 	return 0;
 }
@@ -197,7 +197,7 @@ int BPF_KPROBE(leave_call)
 	struct thread *thread = current_thread();
 
 	cost_begin(thread);
-	leave(ctx, thread, bpf_get_attach_cookie(ctx));
+	record_call_return(ctx, thread, bpf_get_attach_cookie(ctx));
 	cost_end(thread, TRAP_RETURN);
 	return 0;
 }
@@ -241,10 +241,10 @@ int BPF_KPROBE(session_call)
 	}
 	cost_begin(thread);
 	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {
-		stays = enter(ctx, thread, cookie | COOKIE_IN_SESSION) != 0;
+		stays = record_call_entry(ctx, thread, cookie | COOKIE_IN_SESSION) != 0;
 		cost_end(thread, trap_at_entry(cookie));
 	} else {
-		leave(ctx, thread, cookie);
+		record_call_return(ctx, thread, cookie);
 		cost_end(thread, TRAP_RETURN);
 	}
 	return stays;

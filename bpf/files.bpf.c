@@ -4,7 +4,7 @@
 #include <bpf/bpf_helpers.h>
 #include "unwind/file.bpf.h"
 
-static long take_file(struct task_struct *task, struct vm_area_struct *vma, void *data)
+static long note_vma_file(struct task_struct *task, struct vm_area_struct *vma, void *data)
 {
 	struct unwind_file *file = data;
 
@@ -17,7 +17,7 @@ SEC("syscall")
 int find_file(struct file_request *request)
 {
 	struct unwind_file file = {};
-	long err = bpf_find_vma(bpf_get_current_task_btf(), request->address, take_file, &file, 0);
+	long err = bpf_find_vma(bpf_get_current_task_btf(), request->address, note_vma_file, &file, 0);
 
 	request->file = file;
 	return err;

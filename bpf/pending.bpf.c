@@ -7,7 +7,7 @@
 #include <bpf/bpf_helpers.h>
 #include "maps.bpf.h"
 
-static __always_inline bool read_pending(struct calls *calls, struct pending_block *ret)
+static __always_inline bool read_pending_block(struct calls *calls, struct pending_block *ret)
 {
 	volatile struct call *call = &calls->call;
 	__u64 call_cnt = *(volatile __u64 *)&calls->call_cnt;
@@ -32,7 +32,7 @@ int pending_blocks(struct bpf_iter__task *ctx)
 		return 0;
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	for (int i = 0; thread && i < LAYER_NR; i++)
-		if (read_pending(&thread->layer[i], &found))
+		if (read_pending_block(&thread->layer[i], &found))
 			bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
 	return 0;
 }

@@ -79,7 +79,7 @@ static __always_inline long admit_child(struct process *parent, struct task_stru
 					struct task_struct *child)
 {
 	bool shares_memory = child->mm == from->mm && parent;
-	struct process *process = begin_books(child);
+	struct process *process = claim_process_slot(child);
 
 	if (!process)
 		return -ENOSPC;
@@ -96,7 +96,7 @@ static __always_inline long admit_child(struct process *parent, struct task_stru
 		__builtin_memcpy(process->args, parent->args, sizeof(process->args));
 	}
 	process->is_forked = !shares_memory;
-	begin_image(process, shares_memory ? parent : NULL);
+	begin_first_image(process, shares_memory ? parent : NULL);
 	return 0;
 }
 
@@ -112,14 +112,14 @@ static __always_inline bool is_child_wanted(const struct process *parent, struct
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct process *process = process_of(parent);
+	struct process *process = find_process_of_task(parent);
 
 	if (child->tgid == parent->tgid || !is_child_wanted(process, child))
 		return 0;
 	if (!admit_child(process, parent, child))
 		; /* it is recorded */
 	else if (process)
-		lose(process, LOSS_processes_dropped);
+		process_count_loss(process, LOSS_processes_dropped);
 	else
 		__sync_fetch_and_add(&admissions_dropped, 1);
 	ring(child->tgid);
@@ -165,7 +165,7 @@ static __always_inline void forget_calls(struct task_struct *task)
 /* Not inlined, as few do. Its files are mapped by now: events of them are younger than the process. */
 static __noinline int admit_program(struct task_struct *task)
 {
-	struct process *process = begin_books(task);
+	struct process *process = claim_process_slot(task);
 
 	if (!process) {
 		__sync_fetch_and_add(&admissions_dropped, 1);
@@ -179,7 +179,7 @@ static __noinline int admit_program(struct task_struct *task)
 	process->admitted_ns = bpf_ktime_get_ns();
 	bpf_get_current_comm(process->comm, sizeof(process->comm));
 	read_args(process, task);
-	begin_image(process, NULL);
+	begin_first_image(process, NULL);
 	forget_calls(task);
 	ring(task->tgid);
 	return 0;
@@ -215,7 +215,7 @@ static __always_inline bool exec_changes_hands(struct process *process, struct t
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 {
-	struct process *process = process_of(task);
+	struct process *process = find_process_of_task(task);
 
 	if (exec_changes_hands(process, task) || !process)
 		return 0;
@@ -223,7 +223,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 	read_args(process, task);
 	if (old_pid != task->pid && !process->follows) {
 		process->thread_exec_cnt++;
-		lose(process, LOSS_execs_unprobed);
+		process_count_loss(process, LOSS_execs_unprobed);
 	}
 	forget_calls(task);
 	ring(task->tgid);
@@ -242,8 +242,8 @@ int BPF_PROG(code_mapped, struct vm_area_struct *vma)
 
 	if (!(vma->vm_flags & VM_EXEC))
 		return 0;
-	own = process_of(bpf_get_current_task_btf());
-	process = own ? books_of(own) : NULL;
+	own = find_process_of_task(bpf_get_current_task_btf());
+	process = own ? find_memory_owner(own) : NULL;
 	if (!process)
 		return 0;
 	if (own->memory_of)
@@ -327,18 +327,18 @@ int process_resume(struct process_request *args)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
-	struct process *process = process_of(task), *books;
+	struct process *process = find_process_of_task(task), *books;
 	struct thread *thread;
 
 	if (!process)
 		return 0;
-	books = books_of(process);
+	books = find_memory_owner(process);
 	thread = thread_of(task);
 	for (int i = 0; books && thread && i < LAYER_NR; i++)
 		if (thread->layer[i].call.sp)
 			call_cut_off(books, &thread->layer[i].call);
 	if (thread)
-		cost_add(process, &thread->cost, 0);
+		cost_charge_process(process, &thread->cost, 0);
 	if (task->pid == task->tgid)
 		bpf_get_current_comm(process->comm, sizeof(process->comm));
 	if (task->signal->live.counter || __sync_val_compare_and_swap(&process->is_ending, 0, 1))

@@ -25,23 +25,23 @@ static __always_inline struct process *process_at(__u32 tgid)
 	return slot ? process_in(*slot) : NULL;
 }
 
-static __always_inline bool is_of(const struct process *process, const struct task_struct *task)
+static __always_inline bool process_is_of_task(const struct process *process, const struct task_struct *task)
 {
 	return task->group_leader->start_boottime - process->start_boottime_ns < process->start_span_ns;
 }
 
-static __always_inline struct process *process_of(struct task_struct *task)
+static __always_inline struct process *find_process_of_task(struct task_struct *task)
 {
 	struct process *process = process_at(task->tgid);
 
-	return process && is_of(process, task) ? process : NULL;
+	return process && process_is_of_task(process, task) ? process : NULL;
 }
 
 /*
  * The books of the memory that it runs in: of its parent, between vfork and exec. NULL where the parent has
  * left that memory, by its end or an exec.
  */
-static __always_inline struct process *books_of(struct process *process)
+static __always_inline struct process *find_memory_owner(struct process *process)
 {
 	struct process *owner = process;
 
@@ -52,9 +52,9 @@ static __always_inline struct process *books_of(struct process *process)
 
 static __always_inline struct process *current_process(void)
 {
-	struct process *process = process_of(bpf_get_current_task_btf());
+	struct process *process = find_process_of_task(bpf_get_current_task_btf());
 
-	return process ? books_of(process) : NULL;
+	return process ? find_memory_owner(process) : NULL;
 }
 
 /* The kernel's count of execs, as books have it. */

@@ -10,12 +10,12 @@
 #include "account/nursery.bpf.h"
 #include "account/sample.bpf.h"
 
-static __always_inline void count(struct process *process, enum counter counter, __u64 n)
+static __always_inline void process_add_counter(struct process *process, enum counter counter, __u64 n)
 {
 	__sync_fetch_and_add(&process->counter[counter], n);
 }
 
-static __always_inline void lose(struct process *process, enum loss loss)
+static __always_inline void process_count_loss(struct process *process, enum loss loss)
 {
 	__sync_fetch_and_add(&process->loss[loss], 1);
 }
@@ -38,7 +38,7 @@ static __always_inline void raise_peak(struct process *process, enum counter cou
 static __always_inline void count_sampled(struct process *process, __s64 n)
 {
 	if (settings.sample_bytes)
-		count(process, COUNTER_sampled_blocks, n);
+		process_add_counter(process, COUNTER_sampled_blocks, n);
 }
 
 /*
@@ -61,20 +61,20 @@ static __always_inline void count_entered(struct process *process, struct estima
 	__u64 bytes = __sync_fetch_and_add(&current[COUNTER_current_bytes], estimate.bytes);
 	__u64 blocks_before = __sync_fetch_and_add(&current[COUNTER_current_blocks], estimate.blocks);
 
-	count(process, COUNTER_allocations, estimate.blocks);
-	count(process, COUNTER_allocated_bytes, estimate.bytes);
+	process_add_counter(process, COUNTER_allocations, estimate.blocks);
+	process_add_counter(process, COUNTER_allocated_bytes, estimate.bytes);
 	count_sampled(process, 1);
 	raise_peak(process, COUNTER_peak_bytes, bytes + estimate.bytes);
 	raise_peak(process, COUNTER_peak_blocks, blocks_before + estimate.blocks);
 	ring_if_reached(process, bytes + estimate.bytes);
 }
 
-static __always_inline void count_removed(struct process *process, struct estimate estimate)
+static __always_inline void count_removed_block(struct process *process, struct estimate estimate)
 {
-	count(process, COUNTER_current_bytes, -estimate.bytes);
-	count(process, COUNTER_current_blocks, -estimate.blocks);
-	count(process, COUNTER_frees, estimate.blocks);
-	count(process, COUNTER_freed_bytes, estimate.bytes);
+	process_add_counter(process, COUNTER_current_bytes, -estimate.bytes);
+	process_add_counter(process, COUNTER_current_blocks, -estimate.blocks);
+	process_add_counter(process, COUNTER_frees, estimate.blocks);
+	process_add_counter(process, COUNTER_freed_bytes, estimate.bytes);
 	count_sampled(process, -1);
 }
 
@@ -110,7 +110,7 @@ static __always_inline bool block_take_mapped(struct process *process, const str
 	if (!found)
 		return false;
 	*block = *found;
-	hand_over(process, key, block, now);
+	block_hand_over(process, key, block, now);
 	if (bpf_map_delete_elem(&blocks, key))
 		return false;
 	block_counted(key, -1);
@@ -128,7 +128,7 @@ static __always_inline long block_look(struct process *process, const struct blo
 	__u64 state = NURSERY_EMPTY;
 
 	if (place && nursery_seize(place, key, block, &state)) {
-		hand_over(process, key, block, now);
+		block_hand_over(process, key, block, now);
 		place_leave(place, state, NURSERY_EMPTY);
 		return 0;
 	}
@@ -145,7 +145,7 @@ static __always_inline bool block_take(struct process *process, const struct blo
 	long err = block_look(process, key, block, now);
 
 	if (err == -EBUSY)
-		lose(process, LOSS_blocks_unsettled);
+		process_count_loss(process, LOSS_blocks_unsettled);
 	return !err;
 }
 
@@ -153,9 +153,9 @@ static __always_inline bool block_take(struct process *process, const struct blo
 static __always_inline void block_replaced(struct process *process, const struct block_key *key,
 					   const struct block *missed)
 {
-	lose(process, missed->birth_ns < resumed_ns(process) ? LOSS_blocks_gone_in_gap :
-							       LOSS_blocks_replaced);
-	count_removed(process, estimate_of(key, missed));
+	process_count_loss(process, missed->birth_ns < resumed_ns(process) ? LOSS_blocks_gone_in_gap :
+									      LOSS_blocks_replaced);
+	count_removed_block(process, estimate_of(key, missed));
 }
 
 /* What lies in our place moves to the map, whosever it is. 0, or it can't. */
@@ -185,7 +185,7 @@ static __always_inline bool nursery_put(struct nursery_place *place, const struc
 /* The most blocks that one process may hold; the loader says, by what others hold. */
 extern __u64 blocks_most;
 
-static __always_inline bool has_share(const struct process *process)
+static __always_inline bool has_block_share(const struct process *process)
 {
 	return held_blocks(process) < blocks_most;
 }
@@ -202,7 +202,7 @@ static __always_inline long block_put(struct process *process, const struct bloc
 	long err = -EEXIST;
 
 	if (dropped_free(process, key))
-		lose(process, LOSS_blocks_replaced);
+		process_count_loss(process, LOSS_blocks_replaced);
 	if (!place && has_share)
 		err = block_add(key, block, BPF_NOEXIST);
 	if (err == -EEXIST) {

@@ -92,14 +92,14 @@ static __always_inline bool call_is_declined(struct process *process, struct thr
 		enum pending pending = call_pending(thread, i, sp, cookie);
 
 		if (pending == PENDING_ELSEWHERE) {
-			lose(process, LOSS_calls_declined);
+			process_count_loss(process, LOSS_calls_declined);
 			return true;
 		}
 		if (pending == PENDING_HERE && i >= COOKIE_LAYER(cookie)) {
 			call_has_nested(process, &thread->layer[i].call);
 			if (i == COOKIE_LAYER(cookie))
 				call_passes_on(&thread->layer[i].call, sp, cookie);
-			count(process, COUNTER_nested_calls, 1);
+			process_add_counter(process, COUNTER_nested_calls, 1);
 			return true;
 		}
 	}
@@ -114,7 +114,7 @@ static __always_inline bool free_is_nested(struct process *process, struct threa
 		if (i < COOKIE_LAYER(cookie) ||
 		    call_pending(thread, i, sp, cookie) != PENDING_HERE)
 			continue;
-		count(process, COUNTER_nested_calls, 1);
+		process_add_counter(process, COUNTER_nested_calls, 1);
 		return true;
 	}
 	return false;
@@ -135,10 +135,10 @@ static __always_inline bool is_stored(enum call_shape shape)
 /* The thread has no books. What was lost is its own where the memory is of a process that has left it. */
 static __noinline int lose_ownerless(void)
 {
-	struct process *process = process_of(bpf_get_current_task_btf());
+	struct process *process = find_process_of_task(bpf_get_current_task_btf());
 
 	if (process && process->memory_of)
-		lose(process, LOSS_calls_ownerless);
+		process_count_loss(process, LOSS_calls_ownerless);
 	return 1;
 }
 
@@ -168,7 +168,7 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 	if (!process || layer >= LAYER_NR)
 		return lose_ownerless();
 	if (!thread) {
-		lose(process, LOSS_threads_dropped);
+		process_count_loss(process, LOSS_threads_dropped);
 		if (pointer && !is_stored(shape)) /* a realloc, most likely successful */
 			free_unthreaded(layer, pointer);
 		return 1;
@@ -176,7 +176,7 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 	if (call_is_declined(process, thread, sp, cookie))
 		return 1;
 	calls = &thread->layer[layer];
-	is_unwanted = !is_wanted(thread, layer, size);
+	is_unwanted = !block_is_wanted(thread, layer, size);
 	if (is_unwanted) {
 		calls->newest = 0; /* another block is about to be */
 		if (!unwanted_is_followed(process->image, cookie, shape_is_realloc(shape), pointer))
@@ -229,7 +229,7 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 	__u64 now = read_epoch(), address;
 
 	if (!call_result(call, returned, &address)) {
-		lose(process, LOSS_results_unreadable);
+		process_count_loss(process, LOSS_results_unreadable);
 		return;
 	}
 	if (is_realloc(call)) {
@@ -246,7 +246,7 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 	} else if (address) {
 		record_allocation(caller, process, walk, calls, address, now);
 	} else {
-		count(process, COUNTER_failed_calls, 1);
+		process_add_counter(process, COUNTER_failed_calls, 1);
 	}
 }
 
@@ -276,7 +276,7 @@ __weak __noinline int call_end(struct thread *thread, __u64 cookie, __u64 return
 		return 0;
 	if (!is_in_call(thread)) {
 		if (is_recording(process) && !process->by_ret) /* a `ret` has seen it */
-			lose(process, LOSS_returns_unmatched);
+			process_count_loss(process, LOSS_returns_unmatched);
 		return 0;
 	}
 	calls = &thread->layer[layer];
@@ -341,7 +341,7 @@ __weak __noinline int free_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 	if (!process || !is_recording(process) || layer >= LAYER_NR)
 		return 0;
 	if (!thread && layer == LAYER_MAPPING)
-		lose(process, LOSS_threads_dropped);
+		process_count_loss(process, LOSS_threads_dropped);
 	if (!thread)
 		return free_unthreaded(layer, address);
 	if (free_is_nested(process, thread, sp, cookie))

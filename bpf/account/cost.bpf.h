@@ -45,7 +45,7 @@ static __always_inline enum trap trap_at_entry(__u64 cookie)
 }
 
 /* Of who bears the cost, whose memory it is runs in or not. */
-static __always_inline void cost_add(struct process *process, const struct thread_cost *cost, __u64 ns)
+static __always_inline void cost_charge_process(struct process *process, const struct thread_cost *cost, __u64 ns)
 {
 	__u64 *counter = &process->counter[COUNTER_entry_traps];
 
@@ -62,14 +62,14 @@ static __always_inline void cost_add(struct process *process, const struct threa
 static __noinline int cost_settle(void)
 {
 	struct thread *thread = current_thread();
-	struct process *process = process_of(bpf_get_current_task_btf());
+	struct process *process = find_process_of_task(bpf_get_current_task_btf());
 	__u64 begin_ns;
 
 	if (!thread)
 		return 0;
 	begin_ns = thread->cost.begin_ns;
 	if (process)
-		cost_add(process, &thread->cost, begin_ns ? bpf_ktime_get_boot_ns() - begin_ns : 0);
+		cost_charge_process(process, &thread->cost, begin_ns ? bpf_ktime_get_boot_ns() - begin_ns : 0);
 	for (int i = 0; !process && i < TRAP_NR; i++)
 		count_bystander(i, thread->cost.trap_cnt[i]); /* it was recorded once */
 	thread->image = 0; /* whose books are its own is looked up again */
@@ -82,7 +82,7 @@ static __noinline int cost_settle(void)
 /* Of a bystander; at a return or a `ret` before any entry; of a thread that there is no memory for. */
 static __noinline int cost_unthreaded(__u64 trap)
 {
-	struct process *process = process_of(bpf_get_current_task_btf());
+	struct process *process = find_process_of_task(bpf_get_current_task_btf());
 
 	if (process && trap < TRAP_NR)
 		__sync_fetch_and_add(&process->counter[COUNTER_entry_traps + trap], 1);

@@ -44,8 +44,8 @@ static __always_inline bool is_handed_over(const struct block_key *key, const st
  * realloc that it is in. It may have seen it there, and will know it again by its birth. What is left from an
  * earlier snapshot has an epoch that is not after the cut.
  */
-static __always_inline void hand_over(struct process *process, const struct block_key *key,
-				      const struct block *block, __u64 now)
+static __always_inline void block_hand_over(struct process *process, const struct block_key *key,
+					    const struct block *block, __u64 now)
 {
 	if (!is_handed_over(key, block, now))
 		__sync_fetch_and_add(&process->loss[LOSS_blocks_not_handed], 1);

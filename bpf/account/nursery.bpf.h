@@ -75,7 +75,7 @@ struct place_waiting {
 	__u64 state;
 };
 
-static long look_again(__u32 nr, void *data)
+static long place_check_settled(__u32 nr, void *data)
 {
 	struct place_waiting *waiting = data;
 
@@ -88,7 +88,7 @@ static __always_inline __u64 place_wait(struct nursery_place *place)
 {
 	struct place_waiting waiting = { place, NURSERY_BUSY };
 
-	bpf_loop(SETTLE_TRIES, look_again, &waiting, 0);
+	bpf_loop(SETTLE_TRIES, place_check_settled, &waiting, 0);
 	return waiting.state;
 }
 

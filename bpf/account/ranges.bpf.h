@@ -57,7 +57,7 @@ static __always_inline bool mappings_lock(struct process *process)
 
 	bpf_loop(LOCK_TRIES, try_lock, &is_ours, 0);
 	if (!is_ours)
-		lose(process, LOSS_ranges_missed);
+		process_count_loss(process, LOSS_ranges_missed);
 	return is_ours;
 }
 
@@ -74,8 +74,8 @@ static __always_inline void record_temporary(struct process *process, const stru
 {
 	struct traceback *traceback = bpf_map_lookup_elem(&tracebacks, &block->traceback);
 
-	count(process, COUNTER_temporary_blocks, estimate.blocks);
-	count(process, COUNTER_temporary_bytes, estimate.bytes);
+	process_add_counter(process, COUNTER_temporary_blocks, estimate.blocks);
+	process_add_counter(process, COUNTER_temporary_bytes, estimate.bytes);
 	if (!traceback)
 		return;
 	__sync_fetch_and_add(&traceback->churn.temporary, estimate.blocks);
@@ -83,9 +83,9 @@ static __always_inline void record_temporary(struct process *process, const stru
 }
 
 /* Mappings are never sampled. */
-static __always_inline void count_gone(struct process *process, __u64 bytes)
+static __always_inline void count_removed_mapping(struct process *process, __u64 bytes)
 {
-	count_removed(process, (struct estimate){ 1, bytes });
+	count_removed_block(process, (struct estimate){ 1, bytes });
 }
 
 /* One block has become two. */
@@ -94,7 +94,7 @@ static __always_inline void count_split(struct process *process, const struct bl
 	__u64 blocks = __sync_fetch_and_add(&process->counter[COUNTER_current_blocks], 1);
 	struct traceback *traceback = bpf_map_lookup_elem(&tracebacks, &block->traceback);
 
-	count(process, COUNTER_allocations, 1);
+	process_add_counter(process, COUNTER_allocations, 1);
 	count_sampled(process, 1);
 	raise_peak(process, COUNTER_peak_blocks, blocks + 1);
 	if (traceback)
@@ -126,12 +126,12 @@ static __always_inline int range_enter(struct process *process, struct range *ra
 }
 
 /* What is left of a block goes back to the map. */
-static __always_inline void put_rest(struct process *process, struct range *range,
-				     __u64 address, __u64 bytes)
+static __always_inline void range_enter_rest(struct process *process, struct range *range,
+					     __u64 address, __u64 bytes)
 {
 	range->block.size = bytes;
 	if (range_enter(process, range, address, true))
-		count_gone(process, bytes);
+		count_removed_mapping(process, bytes);
 }
 
 /* The block at `address` has been taken out of the map, into range->block. */
@@ -144,21 +144,21 @@ static __always_inline void cut_block(struct process *process, struct range *ran
 	starts_remove(range->image, address >> PAGE_SHIFT);
 	range->cut_nr++;
 	if (!head && !tail) {
-		count_gone(process, size);
+		count_removed_mapping(process, size);
 		if (address == range->newest &&
 		    range->block.thread == (__u32)bpf_get_current_pid_tgid())
 			record_temporary(process, &range->block, (struct estimate){ 1, size });
 		return;
 	}
-	count(process, COUNTER_current_bytes, -(size - head - tail));
-	count(process, COUNTER_freed_bytes, size - head - tail);
+	process_add_counter(process, COUNTER_current_bytes, -(size - head - tail));
+	process_add_counter(process, COUNTER_freed_bytes, size - head - tail);
 	if (head && tail)
 		count_split(process, &range->block);
 	range->block.epoch = range->now;
 	if (head)
-		put_rest(process, range, address, head);
+		range_enter_rest(process, range, address, head);
 	if (tail)
-		put_rest(process, range, range->end, tail);
+		range_enter_rest(process, range, range->end, tail);
 }
 
 /* Of the thread that runs; NULL where it has no memory. */
@@ -201,7 +201,7 @@ static __always_inline void range_cut(struct process *process, struct range *ran
 	range->before = range->end >> PAGE_SHIFT;
 	bpf_loop(CUT_BLOCKS_MAX, cut_next, NULL, 0);
 	if (!range->is_done)
-		lose(process, LOSS_ranges_missed);
+		process_count_loss(process, LOSS_ranges_missed);
 }
 
 /*
@@ -243,7 +243,7 @@ __weak __noinline int munmap_fails(__u64 address, __u64 bytes)
 	if (!process || (__u32)BPF_CORE_READ(task, mm, map_count) < settings.max_map_count)
 		return 0;
 	if (bpf_find_vma(task, address, vma_range_of, &vma, 0) == -EBUSY)
-		lose(process, LOSS_ranges_missed);
+		process_count_loss(process, LOSS_ranges_missed);
 	return vma.start < address && address + page_up(bytes) < vma.end;
 }
 

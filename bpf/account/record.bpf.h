@@ -60,7 +60,7 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 		count_traceback(process);
 	if (!err || err == -EEXIST)
 		return bpf_map_lookup_elem(&tracebacks, &hash);
-	lose(process, LOSS_tracebacks_dropped);
+	process_count_loss(process, LOSS_tracebacks_dropped);
 	*ret_hash = 0;
 	return NULL;
 }
@@ -90,7 +90,7 @@ static __always_inline void record_allocation(const struct caller *caller, struc
 	struct traceback *traceback = traceback_record(caller, process, walk, &block.traceback);
 	struct estimate estimate;
 
-	if (block_enter(process, &key, &block, calls->newest, has_share(process), now)) {
+	if (block_enter(process, &key, &block, calls->newest, has_block_share(process), now)) {
 		calls->newest = 0;
 		return;
 	}
@@ -126,9 +126,9 @@ static __always_inline void count_unknown_free(struct process *process)
 	if (is_selective())
 		return;
 	if (process->is_forked)
-		count(process, COUNTER_inherited_frees, 1);
+		process_add_counter(process, COUNTER_inherited_frees, 1);
 	else
-		count(process, COUNTER_unknown_frees, 1);
+		process_add_counter(process, COUNTER_unknown_frees, 1);
 }
 
 /* Whether there was a block. newest: of the thread's. */
@@ -142,7 +142,7 @@ static __always_inline bool free_block(struct process *process, __u32 layer, __u
 	if (!block_take(process, &key, &block, read_epoch()))
 		return dropped_free(process, &key);
 	estimate = estimate_of(&key, &block);
-	count_removed(process, estimate);
+	count_removed_block(process, estimate);
 	if (newest == address && block.thread == (__u32)bpf_get_current_pid_tgid())
 		record_temporary(process, &block, estimate);
 	return true;
@@ -160,7 +160,7 @@ static __always_inline void record_free(struct process *process, __u32 layer, st
 	if (is_known) {
 		; /* counted */
 	} else if (calls && free_is_passed_on(&calls->freed, freed)) {
-		count(process, COUNTER_nested_calls, 1);
+		process_add_counter(process, COUNTER_nested_calls, 1);
 	} else {
 		count_unknown_free(process);
 	}
@@ -195,7 +195,7 @@ static __always_inline void realloc_hand_over(struct process *process, const str
 	const struct block_key key = block_key_of(call->pointer, call->image, call->layer);
 
 	if (call->has_old)
-		hand_over(process, &key, &call->old, now);
+		block_hand_over(process, &key, &call->old, now);
 }
 
 /* The books may have begun anew since. */
@@ -221,7 +221,7 @@ static __always_inline void count_old_removed(struct process *process, const str
 {
 	struct block_key key = block_key_of(call->pointer, call->image, call->layer);
 
-	count_removed(process, estimate_of(&key, &call->old));
+	count_removed_block(process, estimate_of(&key, &call->old));
 }
 
 /* The old block is free, if it was known. */
@@ -270,7 +270,7 @@ static __always_inline bool is_realloc(const struct call *call)
 static __always_inline void lose_unreturned(struct process *process, const struct call *call)
 {
 	if (!call->is_unwanted || call->has_old || call->has_dropped)
-		lose(process, LOSS_calls_unreturned);
+		process_count_loss(process, LOSS_calls_unreturned);
 }
 
 /* The call will never be seen to return. A realloc has most likely succeeded. */
@@ -279,7 +279,7 @@ static __always_inline void call_abandon(struct process *process, struct call *c
 	lose_unreturned(process, call);
 	if (is_realloc(call) && !realloc_free_old(process, call, read_epoch()) && call->pointer) {
 		if (call->layer == LAYER_MAPPING) /* to look for it would need too much of the stack */
-			lose(process, LOSS_ranges_missed);
+			process_count_loss(process, LOSS_ranges_missed);
 		else
 			count_unknown_free(process);
 	}

@@ -117,7 +117,7 @@ static __always_inline bool is_drawn(struct thread *thread, __u64 size)
 }
 
 /* Of an outermost call, once. */
-static __always_inline bool is_wanted(struct thread *thread, __u32 layer, __u64 size)
+static __always_inline bool block_is_wanted(struct thread *thread, __u32 layer, __u64 size)
 {
 	if (size < settings.min_size || (settings.max_size && size > settings.max_size))
 		return false;

@@ -24,11 +24,11 @@ static __noinline int note_exec(struct process *process, struct task_struct *tas
 static __noinline struct process *find_books(struct thread *thread)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct process *process = process_of(task);
+	struct process *process = find_process_of_task(task);
 
 	if (process && process->exec_id != exec_id_of(task))
 		note_exec(process, task);
-	process = process ? books_of(process) : NULL;
+	process = process ? find_memory_owner(process) : NULL;
 	if (process && thread) {
 		thread->slot = process->slot;
 		thread->image = process->image;
@@ -61,7 +61,7 @@ static __always_inline struct thread *own_thread(bool *ret_is_bystander)
 {
 	struct thread *thread = current_thread();
 
-	*ret_is_bystander = !thread && !process_of(bpf_get_current_task_btf());
+	*ret_is_bystander = !thread && !find_process_of_task(bpf_get_current_task_btf());
 	if (thread || *ret_is_bystander)
 		return thread;
 	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,

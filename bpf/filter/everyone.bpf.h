@@ -125,7 +125,7 @@ static __always_inline void end_unseen(struct task_struct *task)
 {
 	struct process *gone = process_at(task->tgid);
 
-	if (!gone || is_of(gone, task) || __sync_val_compare_and_swap(&gone->is_ending, 0, 1))
+	if (!gone || process_is_of_task(gone, task) || __sync_val_compare_and_swap(&gone->is_ending, 0, 1))
 		return;
 	__sync_fetch_and_add(&gone->loss[LOSS_ends_missed], 1);
 	gone->exit_ns = task->start_time;
@@ -138,7 +138,7 @@ static const struct process no_books;
  * New books, empty and without an image, of a process that the task is the main thread of, or will be.
  * NULL: no room, or those of an ended one are there yet.
  */
-static __always_inline struct process *begin_books(struct task_struct *task)
+static __always_inline struct process *claim_process_slot(struct task_struct *task)
 {
 	__u32 user = user_of(task), slot = slot_take(user), tgid = task->tgid;
 	struct process *process = bpf_map_lookup_elem(&processes, &slot);
@@ -161,7 +161,7 @@ static __always_inline struct process *begin_books(struct task_struct *task)
 }
 
 /* Its memory is its own, or the parent's: the image is there last. */
-static __always_inline void begin_image(struct process *process, const struct process *memory_of)
+static __always_inline void begin_first_image(struct process *process, const struct process *memory_of)
 {
 	__u64 image = __sync_fetch_and_add(&next_image, 1);
 

@@ -56,8 +56,8 @@ __weak __noinline int unwind_find_id(__u32 page_at, __u32 row_at, __u32 page, __
 	return UNWIND_ROW_RULE(unwind_find_row(&rows, first, next - first, address));
 }
 
-static __always_inline void place_of(struct task_struct *task, struct vm_area_struct *vma,
-				     struct unwind_place *place)
+static __always_inline void fill_unwind_place(struct task_struct *task, struct vm_area_struct *vma,
+					      struct unwind_place *place)
 {
 	struct file *file = vma->vm_file;
 
@@ -76,7 +76,7 @@ static __always_inline void place_of(struct task_struct *task, struct vm_area_st
 
 static long take_place(struct task_struct *task, struct vm_area_struct *vma, void *data)
 {
-	place_of(task, vma, data);
+	fill_unwind_place(task, vma, data);
 	return 0;
 }
 
@@ -125,7 +125,7 @@ static __always_inline int rule_in_object(struct walk *walk, const struct unwind
 #define BUSY_TRIES 8
 
 /* Which mapping holds an address. What the kernel's own books say is kept for the next one. */
-static __always_inline int find_place(struct walk *walk, __u64 address, struct unwind_place *ret)
+static __always_inline int find_unwind_place(struct walk *walk, __u64 address, struct unwind_place *ret)
 {
 	struct place_key key = { walk->image, address >> UNWIND_REGION_SHIFT };
 	struct unwind_place *known = bpf_map_lookup_elem(&unwind_places, &key);
@@ -176,7 +176,7 @@ static __always_inline void note_code(const struct process *process, struct vm_a
 {
 	struct new_code code = { .key.image = process->image };
 
-	place_of(bpf_get_current_task_btf(), vma, &code.place);
+	fill_unwind_place(bpf_get_current_task_btf(), vma, &code.place);
 	code.key.region = code.place.start >> UNWIND_REGION_SHIFT;
 	bpf_loop(regions_of(code.place.start, code.place.end), note_region, &code, 0);
 }
@@ -231,7 +231,7 @@ __weak __noinline int unwind_find_rule(struct walk *walk, __u64 address)
 	if (!walk)
 		return UNWIND_NO_TABLE;
 	walk->may_guess = 0;
-	end = find_place(walk, address, &place);
+	end = find_unwind_place(walk, address, &place);
 	if (end != UNWIND_GOES_ON)
 		return end;
 	if (place.is_anonymous) {

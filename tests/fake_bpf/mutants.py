@@ -28,7 +28,7 @@ MUTANTS = {
     "cost: the first of a thread is not counted": (
         "account/cost.bpf.h", "\t\tcost_unthreaded(trap);\n", ""),
     "cost: what is left at a thread's end is lost": (
-        "process.bpf.c", "\tif (thread)\n\t\tcost_add(process, &thread->cost, 0);\n", ""),
+        "process.bpf.c", "\tif (thread)\n\t\tcost_charge_process(process, &thread->cost, 0);\n", ""),
     "cost: begins anew with the books": (
         "account/images.bpf.h", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n",
         "\t__builtin_memset(process->counter, 0, sizeof(process->counter));\n"),
@@ -96,19 +96,19 @@ MUTANTS = {
         "unwind/stack.bpf.h", "\tif (task->pid == task->tgid)\n"
         "\t\treturn BPF_CORE_READ(task, mm, start_stack);\n", ""),
     "nested: its return address is hijacked in a session": (
-        "alloc.bpf.c", "enter(ctx, thread, cookie | COOKIE_IN_SESSION) != 0;",
-        "enter(ctx, thread, cookie | COOKIE_IN_SESSION) & 0;"),
+        "alloc.bpf.c", "record_call_entry(ctx, thread, cookie | COOKIE_IN_SESSION) != 0;",
+        "record_call_entry(ctx, thread, cookie | COOKIE_IN_SESSION) & 0;"),
     "nested: not counted": (
         "account/calls.bpf.h", "\t\t\t\tcall_passes_on(&thread->layer[i].call, sp, cookie);\n"
-        "\t\t\tcount(process, COUNTER_nested_calls, 1);\n",
+        "\t\t\tprocess_add_counter(process, COUNTER_nested_calls, 1);\n",
         "\t\t\t\tcall_passes_on(&thread->layer[i].call, sp, cookie);\n"),
     "nested: a tail call's block is its caller's": (
         "account/calls.bpf.h", "\t\tcall->domain = COOKIE_DOMAIN(cookie);\n", "\t\t;\n"),
     "nested: any call says whose the block is": (
         "account/calls.bpf.h", "\tif (call->sp == sp)\n\t\tcall->domain", "\tif (sp)\n\t\tcall->domain"),
     "nested: on another stack it is taken for the allocator's own": (
-        "account/calls.bpf.h", "\t\t\tlose(process, LOSS_calls_declined);",
-        "\t\t\tcount(process, COUNTER_nested_calls, 1);"),
+        "account/calls.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_calls_declined);",
+        "\t\t\tprocess_add_counter(process, COUNTER_nested_calls, 1);"),
     "nested: a free inside a call is a free": (
         "account/calls.bpf.h", "call_pending(thread, i, sp, cookie) != PENDING_HERE)", "call_pending(thread, i, sp, cookie) < 3)"),
     "nested: a free on another stack is none": (
@@ -160,7 +160,7 @@ MUTANTS = {
     "return: a function that throws is not seen to return": (
         "account/calls.bpf.h", "process->by_ret || cookie & COOKIE_BY_RET", "process->by_ret"),
     "return: without a call it is not counted": (
-        "account/calls.bpf.h", "\t\t\tlose(process, LOSS_returns_unmatched);", "\t\t\t;"),
+        "account/calls.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_returns_unmatched);", "\t\t\t;"),
     "return: a `ret` of another depth": (
         "account/calls.bpf.h", "call->sp == sp && ", ""),
     "return: nothing is popped": ("account/calls.bpf.h", "#define RETURN_POPS 8", "#define RETURN_POPS 0"),
@@ -172,7 +172,7 @@ MUTANTS = {
         "account/calls.bpf.h", "\tif (is_from_before_gap(process, &calls->call) || !return_is_kept(&calls->call))\n"
         "\t\tcall_abandon(process, &calls->call);\n\telse if (is_rec", "\tif (is_rec"),
     "return: a result that is unreadable is not said": (
-        "account/calls.bpf.h", "\t\tlose(process, LOSS_results_unreadable);\n", ""),
+        "account/calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_results_unreadable);\n", ""),
 
     # what a call does
     "realloc: the old block leaves at the return": (
@@ -223,7 +223,7 @@ MUTANTS = {
         "account/calls.bpf.h", "if ((__u32)returned)", "if (returned)"),
     "posix_memalign: its error is ignored": ("account/calls.bpf.h", "if ((__u32)returned)", "if (0)"),
     "a failed call is not counted": (
-        "account/calls.bpf.h", "\t\tcount(process, COUNTER_failed_calls, 1);\n", ""),
+        "account/calls.bpf.h", "\t\tprocess_add_counter(process, COUNTER_failed_calls, 1);\n", ""),
     "free: into books that are closed": (
         "account/calls.bpf.h", "!process || !is_recording(process) || layer", "!process || layer"),
     "free: an unknown block is not counted": (
@@ -254,9 +254,9 @@ MUTANTS = {
 
     # one instant
     "cut: what leaves the map is not handed over": (
-        "account/books.bpf.h", "\thand_over(process, key, block, now);\n\tif (bpf", "\tif (bpf"),
+        "account/books.bpf.h", "\tblock_hand_over(process, key, block, now);\n\tif (bpf", "\tif (bpf"),
     "cut: what leaves a realloc is not handed over": (
-        "account/record.bpf.h", "\tif (call->has_old)\n\t\thand_over(process, &key, &call->old, now);\n", ""),
+        "account/record.bpf.h", "\tif (call->has_old)\n\t\tblock_hand_over(process, &key, &call->old, now);\n", ""),
     "cut: a realloc that succeeds hands nothing over": (
         "account/record.bpf.h", "\trealloc_hand_over(process, call, now);\n\tif (realloc_has_old(process, call))\n",
         "\tif (realloc_has_old(process, call))\n"),
@@ -284,7 +284,7 @@ MUTANTS = {
         "range->end < end ? page_up(end) - range->end : 0"),
     "ranges: the rest has the old epoch": ("account/ranges.bpf.h", "\trange->block.epoch = range->now;\n", ""),
     "ranges: a split is not an allocation": (
-        "account/ranges.bpf.h", "\tcount(process, COUNTER_allocations, 1);\n\tcount_sampled", "\tcount_sampled"),
+        "account/ranges.bpf.h", "\tprocess_add_counter(process, COUNTER_allocations, 1);\n\tcount_sampled", "\tcount_sampled"),
     "ranges: a split is not a sample": (
         "account/ranges.bpf.h", "\tcount_sampled(process, 1);\n", ""),
     "ranges: a split is not of its traceback": (
@@ -292,7 +292,7 @@ MUTANTS = {
     "ranges: a split does not raise the peak": (
         "account/ranges.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks + 1);\n", ""),
     "ranges: a part is not freed": (
-        "account/ranges.bpf.h", "\tcount(process, COUNTER_freed_bytes, size - head - tail);\n", ""),
+        "account/ranges.bpf.h", "\tprocess_add_counter(process, COUNTER_freed_bytes, size - head - tail);\n", ""),
     "ranges: only the nearest is cut": (
         "account/ranges.bpf.h", "\t\tcut_block(process, range, key.address);\n\treturn 0;",
         "\t\tcut_block(process, range, key.address);\n\treturn range->is_done = 1;"),
@@ -307,7 +307,7 @@ MUTANTS = {
     "ranges: the lock is not asked for": (
         "account/ranges.bpf.h", "__sync_val_compare_and_swap(&process->mappings_lock, 0, 1)", "0"),
     "ranges: a lock not had is not said": (
-        "account/ranges.bpf.h", "\tif (!is_ours)\n\t\tlose(process, LOSS_ranges_missed);\n", ""),
+        "account/ranges.bpf.h", "\tif (!is_ours)\n\t\tprocess_count_loss(process, LOSS_ranges_missed);\n", ""),
     "ranges: without room for its start it is there": (
         "account/ranges.bpf.h", "if (!starts_add(range->image, address >> PAGE_SHIFT) &&",
         "starts_add(range->image, address >> PAGE_SHIFT);\n\tif (1 &&"),
@@ -316,17 +316,17 @@ MUTANTS = {
     "ranges: munmap fails at the limit, whatever it parts": (
         "account/ranges.bpf.h", "return vma.start < address && address + page_up(bytes) < vma.end;", "return 1;"),
     "ranges: munmap may fail unsaid": (
-        "account/ranges.bpf.h", "&vma, 0) == -EBUSY)\n\t\tlose(process, LOSS_ranges_missed);", "&vma, 0))\n\t\t;"),
+        "account/ranges.bpf.h", "&vma, 0) == -EBUSY)\n\t\tprocess_count_loss(process, LOSS_ranges_missed);", "&vma, 0))\n\t\t;"),
     "ranges: without room its start stays": (
         "account/ranges.bpf.h", "\t\treturn 0;\n\tstarts_remove(range->image, address >> PAGE_SHIFT);\n", "\t\treturn 0;\n"),
     "ranges: what has no room is not said": (
         "account/ranges.bpf.h", "\tdrop_unnoted(process);\n\treturn -1;", "\treturn -1;"),
     "ranges: a rest without room stays in the sums": (
-        "account/ranges.bpf.h", "\t\tcount_gone(process, bytes);\n}", "\t\t;\n}"),
+        "account/ranges.bpf.h", "\t\tcount_removed_mapping(process, bytes);\n}", "\t\t;\n}"),
     "ranges: an mremap that never returns is not said": (
-        "account/record.bpf.h", "\t\t\tlose(process, LOSS_ranges_missed);", "\t\t\t;"),
+        "account/record.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_ranges_missed);", "\t\t\t;"),
     "ranges: without memory for the thread it is not said": (
-        "account/calls.bpf.h", "\tif (!thread && layer == LAYER_MAPPING)\n\t\tlose(process, LOSS_threads_dropped);\n", ""),
+        "account/calls.bpf.h", "\tif (!thread && layer == LAYER_MAPPING)\n\t\tprocess_count_loss(process, LOSS_threads_dropped);\n", ""),
     "ranges: mmap goes over what is there": (
         "account/ranges.bpf.h", "\trange_cut(process, range);\n\trange->block = *block;\n", "\trange->block = *block;\n"),
     "ranges: mremap takes what is larger": (
@@ -361,10 +361,10 @@ MUTANTS = {
     "blocks: a missed free is not noticed": (
         "account/books.bpf.h", "key, block, BPF_NOEXIST);", "key, block, BPF_ANY);"),
     "blocks: a missed free stays in the sums": (
-        "account/books.bpf.h", "\tcount_removed(process, estimate_of(key, missed));\n", ""),
+        "account/books.bpf.h", "\tcount_removed_block(process, estimate_of(key, missed));\n", ""),
     "blocks: what has no room is counted": (
-        "account/record.bpf.h", "\tif (block_enter(process, &key, &block, calls->newest, has_share(process), now)) {",
-        "\tif (block_enter(process, &key, &block, calls->newest, has_share(process), now), 0) {"),
+        "account/record.bpf.h", "\tif (block_enter(process, &key, &block, calls->newest, has_block_share(process), now)) {",
+        "\tif (block_enter(process, &key, &block, calls->newest, has_block_share(process), now), 0) {"),
     "blocks: what has no room is not said": (
         "account/books.bpf.h", "\tif (err)\n\t\tdropped_enter(process, key, block->size);\n\treturn err;",
         "\treturn err;"),
@@ -380,14 +380,14 @@ MUTANTS = {
         "account/books.bpf.h", "\tif (!is_handed_over(&place->key, &place->block, now))\n\t\treturn -ENOSPC;",
         "\tif (!is_handed_over(&place->key, &place->block, now) && 0)\n\t\treturn -ENOSPC;"),
     "nursery: what leaves it is not handed over": (
-        "account/books.bpf.h", "\t\thand_over(process, key, block, now);\n\t\tplace_leave", "\t\tplace_leave"),
+        "account/books.bpf.h", "\t\tblock_hand_over(process, key, block, now);\n\t\tplace_leave", "\t\tplace_leave"),
     "nursery: what can't move is gone": (
         "account/books.bpf.h", "\t\tplace_leave(place, state, NURSERY_FULL);\n\t\treturn false;",
         "\t\tplace_leave(place, state, NURSERY_EMPTY);\n\t\treturn false;"),
     "nursery: who finds its place busy has it": (
         "account/books.bpf.h", "NURSERY_IS(state) == NURSERY_BUSY || !place_seize(place, state)", "!place_seize(place, state)"),
     "nursery: a free that finds it busy says nothing": (
-        "account/books.bpf.h", "\tif (err == -EBUSY)\n\t\tlose(process, LOSS_blocks_unsettled);\n", ""),
+        "account/books.bpf.h", "\tif (err == -EBUSY)\n\t\tprocess_count_loss(process, LOSS_blocks_unsettled);\n", ""),
     "nursery: by address only": (
         "account/nursery.bpf.h", " &&\n\t       lies->image == key->image;", ";"),
     "nursery: what is empty has its last block": (
@@ -403,14 +403,14 @@ MUTANTS = {
     "shares: there is none of blocks": (
         "account/books.bpf.h", "return held_blocks(process) < blocks_most;", "return true;"),
     "shares: a block that comes back needs one": (
-        "account/record.bpf.h", "&old, 0, true, now)", "&old, 0, has_share(process), now)"),
+        "account/record.bpf.h", "&old, 0, true, now)", "&old, 0, has_block_share(process), now)"),
     "shares: none of young blocks": (
         "account/books.bpf.h", "if (has_share && place && nursery_put", "if (place && nursery_put"),
     "shares: none of mappings": (
         "account/ranges.bpf.h", "\tif (!has_share) {\n\t\tdrop_unnoted(process);\n\t\treturn -1;\n\t}\n", ""),
     "shares: what is left of a mapping needs one": (
         "account/ranges.bpf.h", "range_enter(process, range, address, true)",
-        "range_enter(process, range, address, has_share(process))"),
+        "range_enter(process, range, address, has_block_share(process))"),
     "shares: there is none of notes": (
         "account/dropped.bpf.h", "process->counter[COUNTER_dropped_blocks] <= notes_most && ", ""),
     "shares: there is none of tracebacks": (
@@ -452,7 +452,7 @@ MUTANTS = {
         "account/dropped.bpf.h", "{\n\tcount_dropped(process, -1, -size);\n"
         "\t__sync_fetch_and_add(&process->counter", "{\n\t__sync_fetch_and_add(&process->counter"),
     "dropped: a missed free is not noticed": (
-        "account/books.bpf.h", "\tif (dropped_free(process, key))\n\t\tlose(process, LOSS_blocks_replaced);\n",
+        "account/books.bpf.h", "\tif (dropped_free(process, key))\n\t\tprocess_count_loss(process, LOSS_blocks_replaced);\n",
         ""),
     "dropped: its realloc frees an unknown block": (
         "account/record.bpf.h", "\tif (!call->has_old)\n\t\tcall->has_dropped =",
@@ -486,7 +486,7 @@ MUTANTS = {
 
     # tracebacks
     "tracebacks: what has no room is not said": (
-        "account/record.bpf.h", "\tlose(process, LOSS_tracebacks_dropped);\n", ""),
+        "account/record.bpf.h", "\tprocess_count_loss(process, LOSS_tracebacks_dropped);\n", ""),
     "tracebacks: two processes share one": (
         "unwind/unwind.bpf.h", "settings.hash_seed ^ image", "settings.hash_seed"),
     "tracebacks: only the first frame counts": (
@@ -510,7 +510,7 @@ MUTANTS = {
     "exec: losses stay": (
         "account/images.bpf.h", "\t__builtin_memset(process->loss, 0, sizeof(process->loss));\n", ""),
     "exec: by a thread is not said": (
-        "process.bpf.c", "\t\tlose(process, LOSS_execs_unprobed);\n", ""),
+        "process.bpf.c", "\t\tprocess_count_loss(process, LOSS_execs_unprobed);\n", ""),
     "exec: a free of before is passed on": (
         "process.bpf.c", "\t\tthread->layer[i].freed.address = 0;\n", ""),
     "exec: an image comes twice": (
@@ -553,15 +553,15 @@ MUTANTS = {
     "threads: without memory posix_memalign frees": (
         "account/calls.bpf.h", "pointer && !is_stored(shape)", "pointer"),
     "threads: no memory for one is not said": (
-        "account/calls.bpf.h", "\t\tlose(process, LOSS_threads_dropped);\n", ""),
+        "account/calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_threads_dropped);\n", ""),
     # children
     "fork: everybody's children are followed": (
         "process.bpf.c", "parent && parent->follows", "parent"),
     "fork: a thread is a child": (
         "process.bpf.c", "child->tgid == parent->tgid || ", ""),
     "fork: the child is in its parent's books": (
-        "process.bpf.c", "\tbegin_image(process, shares_memory ? parent : NULL);\n",
-        "\tbegin_image(process, shares_memory ? parent : NULL);\n\tprocess->image = parent->image;\n"),
+        "process.bpf.c", "\tbegin_first_image(process, shares_memory ? parent : NULL);\n",
+        "\tbegin_first_image(process, shares_memory ? parent : NULL);\n\tprocess->image = parent->image;\n"),
     "fork: takes over the books of its pid": (
         "filter/everyone.bpf.h", "&tgid, &slot, BPF_NOEXIST", "&tgid, &slot, BPF_ANY"),
     "books: a thread goes on in those that it has had": (
@@ -573,7 +573,7 @@ MUTANTS = {
         "if (!slot_taken[slot] && !__sync_val_compare_and_swap(&slot_taken[slot], 0, 1))",
         "if (slot < PROCESSES_MAX)"),
     "fork: a child without books is not counted": (
-        "process.bpf.c", "\t\tlose(process, LOSS_processes_dropped);\n", "\t\t;\n"),
+        "process.bpf.c", "\t\tprocess_count_loss(process, LOSS_processes_dropped);\n", "\t\t;\n"),
     "fork: children's children are not followed": (
         "process.bpf.c", "\tprocess->follows = 1;\n", ""),
     "fork: inherited blocks are unknown": (
@@ -592,7 +592,7 @@ MUTANTS = {
     "vfork: its parent's after the exec": (
         "account/images.bpf.h", "\tprocess->memory_of = 0;\n", ""),
     "vfork: a call cut off is its own": (
-        "process.bpf.c", "\tbooks = books_of(process);\n", "\tbooks = process;\n"),
+        "process.bpf.c", "\tbooks = find_memory_owner(process);\n", "\tbooks = process;\n"),
 
     # whom a recording of everybody admits
     "rules: * is one byte at least": (
@@ -727,11 +727,11 @@ MUTANTS = {
     "owner: whoever has the parent's PID": (
         "account/admit.bpf.h", "owner && owner->memory == process->memory ? owner : NULL", "owner"),
     "owner: calls that are nobody's are not counted": (
-        "account/calls.bpf.h", "\t\tlose(process, LOSS_calls_ownerless);\n", "\t\t;\n"),
+        "account/calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_calls_ownerless);\n", "\t\t;\n"),
     "owner: a free that is nobody's is not counted": (
         "account/calls.bpf.h", "\tif (!process)\n\t\tlose_ownerless();\n", ""),
     "missed: a PID is a process for good": (
-        "account/admit.bpf.h", "return process && is_of(process, task) ? process : NULL;", "return process;"),
+        "account/admit.bpf.h", "return process && process_is_of_task(process, task) ? process : NULL;", "return process;"),
     "missed: an end stays unseen": (
         "filter/everyone.bpf.h", "\tend_unseen(task);\n", ""),
     "missed: an end is not counted": (
@@ -804,7 +804,7 @@ MUTANTS = {
         "account/sample.bpf.h", "\tif (size < settings.min_size ||", "\tif (settings.sample_bytes)\n"
         "\t\tis_drawn(thread, size);\n\tif (size < settings.min_size ||"),
     "sample: samples are not counted": (
-        "account/books.bpf.h", "\t\tcount(process, COUNTER_sampled_blocks, n);", "\t\t;"),
+        "account/books.bpf.h", "\t\tprocess_add_counter(process, COUNTER_sampled_blocks, n);", "\t\t;"),
     "sample: frees of unknown blocks are counted": (
         "account/record.bpf.h", "\tif (is_selective())\n\t\treturn;\n", ""),
     "sizes: the least one is too small": (
