@@ -3,13 +3,14 @@
 #define ALLOCSNAP_ADMIT_BPF_H
 
 /*
- * What we look at. Probes are attached per process; its books open when all are in place. Where
- * children are followed, probes are hit by everybody, and only who has books is recorded.
+ * Whether an event belongs to a recorded process. Probes are attached per process, and its books open when all
+ * its probes are in place. If children are followed, every process hits the probes, and only a process with books
+ * is recorded.
  */
 
 #include "maps.bpf.h"
 
-/* NULL: not admitted. One that has ended keeps its books from whoever gets its pid next. */
+/* NULL: no admitted process. An ended process keeps its books, and the next process with its PID does not get them. */
 static __always_inline struct process *process_in(__u32 slot)
 {
 	struct process *process = bpf_map_lookup_elem(&processes, &slot);
@@ -17,7 +18,7 @@ static __always_inline struct process *process_in(__u32 slot)
 	return process && !process->exit_ns ? process : NULL;
 }
 
-/* Which had this PID when it was admitted: its end may have been missed, and the PID be another's. */
+/* The process that had this PID at its admission. If its end was missed, the PID may have been reused. */
 static __always_inline struct process *process_at(__u32 tgid)
 {
 	__u32 *slot = bpf_map_lookup_elem(&process_slots, &tgid);
@@ -38,8 +39,8 @@ static __always_inline struct process *find_process_of_task(struct task_struct *
 }
 
 /*
- * The books of the memory that it runs in: of its parent, between vfork and exec. NULL where the parent has
- * left that memory, by its end or an exec.
+ * The process whose memory this process runs in: itself, or its parent between vfork and exec. NULL if the parent
+ * has left that memory by exit or exec. Events of this process go to the books of the owner.
  */
 static __always_inline struct process *find_memory_owner(struct process *process)
 {
@@ -57,23 +58,23 @@ static __always_inline struct process *current_process(void)
 	return process ? find_memory_owner(process) : NULL;
 }
 
-/* The kernel's count of execs, as books have it. */
+/* The kernel's exec count, as the books store it: never 0. */
 static __always_inline __u64 exec_id_of(const struct task_struct *task)
 {
 	return task->self_exec_id + 1;
 }
 
-/* Of the thread that runs; NULL where there is none yet. */
+/* The state of the running thread; NULL: none yet. */
 static __always_inline struct thread *current_thread(void)
 {
 	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 }
 
-/* Where children are followed they pause together, also those that the loader does not know yet. */
+/* If children are followed, all processes pause together, even those that the loader does not know yet. */
 extern __u64 everybody_paused;
 extern __u64 everybody_resumed_ns;
 
-/* What a program reads of the books after this is of the image that it counts for: see images.bpf.h. */
+/* Reads of the books after this call belong to the image that the program counts for: see images.bpf.h. */
 static __always_inline __u64 openness(const struct process *process)
 {
 	__u64 is_open = *(const volatile __u64 *)&process->is_open;
@@ -82,7 +83,7 @@ static __always_inline __u64 openness(const struct process *process)
 	return is_open;
 }
 
-/* The books are being cleared: what programs do to blocks now is not counted. */
+/* The loader is clearing the books: programs do not count what they do to blocks now. */
 static __always_inline bool is_clearing(const struct process *process)
 {
 	return openness(process) & BOOKS_CLEARING;
@@ -94,13 +95,13 @@ static __always_inline bool is_recording(const struct process *process)
 	return openness(process) == BOOKS_OPEN && !(process->follows && everybody_paused);
 }
 
-/* When probes began to be placed after the last gap; 0: there was none. */
+/* When placing probes began after the last gap; 0: no gap. */
 static __always_inline __u64 resumed_ns(const struct process *process)
 {
 	return process->follows ? everybody_resumed_ns : process->resumed_ns;
 }
 
-/* Wakes the loader. A full ring has been heard already. */
+/* Wakes the loader. If the ring is full, the loader is awake already. */
 static __always_inline void ring(__u32 tgid)
 {
 	bpf_ringbuf_output(&doorbell, &tgid, sizeof(tgid), 0);

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_BOOKS_BPF_H
 #define ALLOCSNAP_BOOKS_BPF_H
 
-/* The counters of a process, and a block that enters or leaves the map. */
+/* The counters of a process, and how a block enters and leaves the books. */
 
 #include "account/admit.bpf.h"
 #include "account/cut.bpf.h"
@@ -22,7 +22,7 @@ static __always_inline void process_count_loss(struct process *process, enum los
 
 #define PEAK_TRIES 8
 
-/* Raises a peak to current; one that loses 8 races in a row is left out. */
+/* Raises a peak to current. A program that loses 8 races in a row gives up. */
 static __always_inline void raise_peak(struct process *process, enum counter counter, __u64 current)
 {
 	__u64 *peak = &process->counter[counter];
@@ -42,8 +42,8 @@ static __always_inline void count_sampled(struct process *process, __s64 n)
 }
 
 /*
- * Wakes the loader when what is live has risen to where it wants to know, once: it says where it
- * wants to know next. One less than 0 is more than anything.
+ * Wakes the loader once when the live bytes reach the limit that the loader has set. The loader sets the next limit.
+ * The limit 0 means never: 0 - 1 is larger than any number of bytes.
  */
 static __always_inline void ring_if_reached(struct process *process, __u64 current_bytes)
 {
@@ -78,7 +78,7 @@ static __always_inline void count_removed_block(struct process *process, struct 
 	count_sampled(process, -1);
 }
 
-/* A block is about to come into the map (1), is gone or has not come (-1). */
+/* n is 1: a block is about to enter the map. n is -1: the block has left, or failed to enter. */
 static __always_inline void block_counted(const struct block_key *key, __s64 n)
 {
 	struct nursery_place *place = nursery_at(key);
@@ -88,7 +88,7 @@ static __always_inline void block_counted(const struct block_key *key, __s64 n)
 		__sync_fetch_and_add(&place->mapped, n);
 }
 
-/* 0 or the error of the map. Whoever frees it from now on must find it counted. */
+/* Returns 0 or the error of the map. The block is counted first: a free may come as soon as it is in the map. */
 static __always_inline long block_add(const struct block_key *key, const struct block *block,
 				      __u64 flags)
 {
@@ -101,7 +101,7 @@ static __always_inline long block_add(const struct block_key *key, const struct 
 	return err;
 }
 
-/* Takes a block out of the map, into *block, without counting. */
+/* Moves a block from the map to *block. Does not change the counters. */
 static __always_inline bool block_take_mapped(struct process *process, const struct block_key *key,
 					      struct block *block, __u64 now)
 {
@@ -118,8 +118,8 @@ static __always_inline bool block_take_mapped(struct process *process, const str
 }
 
 /*
- * Takes a block out of the books, into *block, without counting. 0, -ENOENT, or -EBUSY: it was not found, but
- * may have been moving.
+ * Moves a block from the books to *block. Does not change the counters. Returns 0, -ENOENT, or -EBUSY if the block
+ * was not found but may have been moving.
  */
 static __always_inline long block_look(struct process *process, const struct block_key *key,
 				       struct block *block, __u64 now)
@@ -149,7 +149,7 @@ static __always_inline bool block_take(struct process *process, const struct blo
 	return !err;
 }
 
-/* An address is given out whose block is still there: that was freed without our seeing it. */
+/* The books still have a block at an address that was given out again: its free was not seen. */
 static __always_inline void block_replaced(struct process *process, const struct block_key *key,
 					   const struct block *missed)
 {
@@ -158,15 +158,15 @@ static __always_inline void block_replaced(struct process *process, const struct
 	count_removed_block(process, estimate_of(key, missed));
 }
 
-/* What lies in our place moves to the map, whosever it is. 0, or it can't. */
+/* Moves the block in a place, of any process, to the map. Returns 0, or an error if it cannot move. */
 static __always_inline long nursery_move(const struct nursery_place *place, __u64 now)
 {
 	if (!is_handed_over(&place->key, &place->block, now))
-		return -ENOSPC; /* the loader could find it twice */
+		return -ENOSPC; /* the loader could find the block twice */
 	return block_add(&place->key, &place->block, BPF_NOEXIST);
 }
 
-/* Whether the block lies in its place of the nursery now. */
+/* Returns whether the block lies in its nursery place now. */
 static __always_inline bool nursery_put(struct nursery_place *place, const struct block_key *key,
 					const struct block *block, __u64 now)
 {
@@ -182,7 +182,7 @@ static __always_inline bool nursery_put(struct nursery_place *place, const struc
 	return true;
 }
 
-/* The most blocks that one process may hold; the loader says, by what others hold. */
+/* The most blocks that one process may hold. The loader sets it by what other processes hold. */
 extern __u64 blocks_most;
 
 static __always_inline bool has_block_share(const struct process *process)
@@ -191,8 +191,8 @@ static __always_inline bool has_block_share(const struct process *process)
 }
 
 /*
- * Puts a block under its address; one that is still there was freed without our seeing it. has_share: else
- * it is as if there were no room.
+ * Puts a block under its address. If another block is still there, its free was not seen. Without has_share the block
+ * gets no room.
  */
 static __always_inline long block_put(struct process *process, const struct block_key *key,
 				      const struct block *block, bool has_share, __u64 now)
@@ -217,7 +217,7 @@ static __always_inline long block_put(struct process *process, const struct bloc
 	return err;
 }
 
-/* The same, unless there is one: -EEXIST. */
+/* Puts a block back. Returns -EEXIST if the address has another block now. */
 static __always_inline long block_put_back(const struct block_key *key, const struct block *block)
 {
 	return nursery_has(key) ? -EEXIST : block_add(key, block, BPF_NOEXIST);

@@ -3,21 +3,20 @@
 #define ALLOCSNAP_COST_BPF_H
 
 /*
- * What the probes cost the thread that hits them: every trap is counted, by its kind, and of one
- * program in 64 how long it took. A thread counts for itself, and adds that to its process's books at
- * each program that is timed and at its end: what the books lack meanwhile are at most
- * COST_DISTANCE_MAX traps of each thread.
+ * The cost of the probes for the thread that hits them. Every trap is counted by its kind, and one program in 64 is
+ * timed. A thread counts in its own state. At each timed program and at its end it adds the sums to the books of its
+ * process. So the books lack at most COST_DISTANCE_MAX traps of each thread.
  */
 
 #include "account/admit.bpf.h"
 
 enum trap {
-	TRAP_ENTRY = 0, /* in the order of the counters */
+	TRAP_ENTRY = 0, /* the counters have the same order */
 	TRAP_STEPPED,
 	TRAP_RETURN,
 };
 
-/* Who shares a probed file and is not recorded pays for the trap all the same. */
+/* A process that uses a probed file but is not recorded pays for the trap, too. */
 static __always_inline void count_bystander(__u32 trap, __u64 nr)
 {
 	__u64 *traps = bpf_map_lookup_elem(&bystander_traps, &trap);
@@ -30,13 +29,13 @@ _Static_assert(COUNTER_stepped_traps == COUNTER_entry_traps + TRAP_STEPPED &&
 	       COUNTER_return_traps == COUNTER_entry_traps + TRAP_RETURN, "the counters' order");
 
 /*
- * From one program that is timed to the next it is a random number of programs, 1 to 127, so that no
- * rhythm of the calls falls in with it; 64 on average.
+ * The distance between two timed programs is random, 1 to 127 programs, 64 on average. So the timing cannot follow a
+ * pattern in the calls.
  */
 #define COST_DISTANCE_MAX 127
 #define COST_DISTANCE 64
 
-/* One that was interrupted, or a virtual processor that stood still, is not taken for 64 such. */
+/* An interrupted program, or a virtual CPU that stood still, must not count 64 times in full. */
 #define COST_LONGEST_NS 65536
 
 static __always_inline enum trap trap_at_entry(__u64 cookie)
@@ -44,7 +43,7 @@ static __always_inline enum trap trap_at_entry(__u64 cookie)
 	return cookie & COOKIE_STEPPED ? TRAP_STEPPED : TRAP_ENTRY;
 }
 
-/* Of who bears the cost, whose memory it is runs in or not. */
+/* The process that runs bears the cost, even if it runs in the memory of another one. */
 static __always_inline void cost_charge_process(struct process *process, const struct thread_cost *cost, __u64 ns)
 {
 	__u64 *counter = &process->counter[COUNTER_entry_traps];
@@ -58,7 +57,7 @@ static __always_inline void cost_charge_process(struct process *process, const s
 							    COST_LONGEST_NS * COST_DISTANCE);
 }
 
-/* Not inlined: one program in 64. */
+/* Not inlined: only one program in 64 comes here. */
 static __noinline int cost_settle(void)
 {
 	struct thread *thread = current_thread();
@@ -71,15 +70,15 @@ static __noinline int cost_settle(void)
 	if (process)
 		cost_charge_process(process, &thread->cost, begin_ns ? bpf_ktime_get_boot_ns() - begin_ns : 0);
 	for (int i = 0; !process && i < TRAP_NR; i++)
-		count_bystander(i, thread->cost.trap_cnt[i]); /* it was recorded once */
-	thread->image = 0; /* whose books are its own is looked up again */
+		count_bystander(i, thread->cost.trap_cnt[i]); /* the process was recorded before */
+	thread->image = 0; /* the next program looks up the books again */
 	thread->cost = (struct thread_cost){
 		.left = bpf_get_prandom_u32() % COST_DISTANCE_MAX + 1,
 	};
 	return 0;
 }
 
-/* Of a bystander; at a return or a `ret` before any entry; of a thread that there is no memory for. */
+/* Counts the trap of a bystander, of a return before any entry, or of a thread without memory for its state. */
 static __noinline int cost_unthreaded(__u64 trap)
 {
 	struct process *process = find_process_of_task(bpf_get_current_task_btf());
@@ -91,7 +90,7 @@ static __noinline int cost_unthreaded(__u64 trap)
 	return 0;
 }
 
-/* thread: NULL where it has no state yet, or will have none. */
+/* thread is NULL if the thread has no state yet, or gets none. */
 static __always_inline void cost_begin(struct thread *thread)
 {
 	if (thread && thread->cost.left == 1)

@@ -3,20 +3,20 @@
 #define ALLOCSNAP_DROPPED_BPF_H
 
 /*
- * Blocks that had no room in the map of blocks. What is noted of them is enough to know them again when
- * they are freed, so that their frees are not those of unknown blocks, and to say how much they are:
+ * Blocks that had no room in the map of blocks. A note of each has its key and size. So its free is not counted as the
+ * free of an unknown block, and the recording knows how many bytes it lacks:
  *
  *	blocks_dropped = dropped_frees + dropped_blocks (live) + drops_unnoted
  *
- * Mappings have no notes, as their pages may leave one by one.
+ * Mappings have no notes, because their pages may leave one by one.
  */
 
 #include "maps.bpf.h"
 #include "account/nursery.bpf.h"
 #include "account/sample.bpf.h"
 
-extern __u64 any_dropped; /* for the loader: whether there was ever one */
-extern __u64 notes_most;  /* that one process may have; the loader says */
+extern __u64 any_dropped; /* for the loader: whether a block was ever dropped */
+extern __u64 notes_most;  /* the most notes of one process; the loader sets it */
 
 static __always_inline void count_dropped(struct process *process, __s64 blocks, __s64 bytes)
 {
@@ -37,14 +37,14 @@ static __always_inline long dropped_note(const struct block_key *key, __u64 size
 	return err;
 }
 
-/* Of which nothing is known from now on. */
+/* Counts a dropped block that gets no note: its free will be unknown. */
 static __always_inline void drop_unnoted(struct process *process)
 {
 	__sync_fetch_and_add(&process->loss[LOSS_blocks_dropped], 1);
 	__sync_fetch_and_add(&process->loss[LOSS_drops_unnoted], 1);
 }
 
-/* It is counted first: who frees it looks for a note only where there are some. */
+/* Counts the block before it adds the note: a free looks for a note only if the count is not 0. */
 static __always_inline void dropped_enter(struct process *process, const struct block_key *key,
 					  __u64 size)
 {
@@ -58,14 +58,14 @@ static __always_inline void dropped_enter(struct process *process, const struct 
 	__sync_fetch_and_add(&process->loss[LOSS_drops_unnoted], 1);
 }
 
-/* Its size; NULL: there is no note. */
+/* Returns the size of the block; NULL: no note. */
 static __always_inline __u64 *dropped_find(struct process *process, const struct block_key *key)
 {
 	return process->counter[COUNTER_dropped_blocks] ?
 		       bpf_map_lookup_elem(&dropped_blocks, key) : NULL;
 }
 
-/* Takes the note away, without counting. */
+/* Removes the note. Does not change the counters. */
 static __always_inline bool dropped_take(struct process *process, const struct block_key *key,
 					 __u64 *ret_size)
 {
@@ -96,7 +96,7 @@ static __always_inline bool dropped_free(struct process *process, const struct b
 	return true;
 }
 
-/* What was taken comes back: the block was not freed. If somebody else has its address, it was. */
+/* The block was not freed, so its note comes back. If its address has another block by now, it was freed. */
 static __always_inline void dropped_put_back(struct process *process, const struct block_key *key,
 					     __u64 size)
 {

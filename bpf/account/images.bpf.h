@@ -3,16 +3,16 @@
 #define ALLOCSNAP_IMAGES_BPF_H
 
 /*
- * How one image of a process ends and the next one begins: by exec, when nothing else of the process runs, or
+ * One image of a process ends and the next one begins: by exec, when no other thread of the process runs, or
  * by clear_traces, while its threads go on:
  *
- *	loader		marks the books; waits for the programs that run (a grace period of RCU); gives the
- *			books a new image and zeroed counters; takes the mark away
- *	each program	looks for the mark before it reads the image and counts a block: while it is there
- *			it counts none
+ *	loader		marks the books; waits for the running programs (an RCU grace period); gives the books a
+ *			new image and zeroed counters; removes the mark
+ *	each program	looks for the mark before it reads the image and counts a block; it counts no block
+ *			while the mark is there
  *
- * A program that has found no mark is through before the counters are zeroed, or it began when they were. So
- * it counts for one image. All that happens under the mark is of before the clearing, and forgotten with it.
+ * A program that finds no mark has ended before the counters are zeroed, or begins after that. So it counts for one
+ * image. All events under the mark belong to the time before the clearing, and are forgotten with it.
  */
 
 #include <bpf/bpf_helpers.h>
@@ -21,18 +21,18 @@
 
 extern const volatile struct settings settings;
 
-/* The image id to give out next; the loader takes from it too. */
+/* The next image id to give out; the loader takes ids from it, too. */
 extern __u64 next_image;
 
-/* Blocks in the map whose image has gone; the loader takes off what it has swept. */
+/* Blocks in the map whose image is gone, and such images. The loader subtracts those that it has removed. */
 extern __u64 stale_blocks, stale_images;
 
 #define COUNTERS_BEFORE_COST (sizeof(__u64) * COUNTER_entry_traps)
 #define COUNTERS_AFTER_COST (sizeof(__u64) * (COUNTER_NR - COUNTER_program_ns - 1))
 
 /*
- * Blocks of the old image are cleared away by the next drain; it frees what is not in the books. What the
- * recording has cost stays: so does the CPU time that it is a part of.
+ * Begins a new image with zeroed counters. The next drain removes the blocks of the old image from the map. The cost
+ * counters stay, because the CPU time that they are a part of stays, too.
  */
 static __always_inline void begin_anew(struct process *process)
 {
@@ -44,7 +44,7 @@ static __always_inline void begin_anew(struct process *process)
 	__builtin_memset(process->loss, 0, sizeof(process->loss));
 }
 
-/* What the image leaves in the map goes with the next drain. */
+/* Counts the blocks that the image leaves in the map; the next drain removes them. */
 static __always_inline void leave_blocks(const struct process *process)
 {
 	__u64 blocks = held_blocks(process);

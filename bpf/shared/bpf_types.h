@@ -3,12 +3,14 @@
 #define ALLOCSNAP_BPF_TYPES_H
 
 /*
- * What crosses from the kernel to the loader: the keys and values of the maps (bpf/maps.bpf.h
- * has the maps themselves) and the list of everything that is counted. Fixed width, no padding;
- * the same header is read by the BPF programs, the loader and the renderers.
+ * The data that the kernel side and the loader share: keys and values of the maps (bpf/maps.bpf.h
+ * has the maps themselves) and the list of everything that is counted. All fields have a fixed width, without
+ * padding. The BPF programs, the loader and the renderers include this header.
+ *
+ * The books of a process are its accounting: its counters, its losses and its live blocks.
  */
 
-/* Where probes go, how callers are found and in which order the programs read what others write are x86-64's. */
+/* Probe placement, unwinding and the order in which the programs read memory that others write rely on x86-64. */
 #if !defined(__x86_64__) && !defined(__TARGET_ARCH_x86)
 #error "allocsnap is for x86-64 only"
 #endif
@@ -23,9 +25,9 @@ typedef uint64_t bpf_u64;
 #endif
 
 /*
- * What happened in one process, since it was admitted or called exec; of the last four, which are what
- * recording it costs, since it was admitted. X(name, meaning). Of a sampled recording all to peak_blocks
- * and both temporary ones are estimates: sums of weights.
+ * Counters of one process: X(name, meaning). They count from its admission or its last exec. The last four
+ * are the cost of recording it; they count from its admission. In a sampled recording the counters up to
+ * peak_blocks and the two temporary ones are estimates: sums of weights.
  */
 #define ALLOCSNAP_COUNTERS(X) \
 	X(allocations, "blocks entered") \
@@ -51,7 +53,7 @@ typedef uint64_t bpf_u64;
 	X(return_traps, "probes hit at a return") \
 	X(program_ns, "time that the BPF programs took, estimated from one call in 64")
 
-/* What the recording does not know, by cause. X(name, meaning). Appended to, never reused. */
+/* Gaps in what the recording knows, by cause: X(name, meaning). Append only; never reuse an entry. */
 #define ALLOCSNAP_LOSSES(X) \
 	X(blocks_dropped, "blocks not recorded: the block map was full, the process had its share of it, or the kernel was out of memory") \
 	X(blocks_replaced, "blocks whose free was not seen: their address was given out again") \
@@ -117,76 +119,77 @@ enum loss {
 };
 
 #define PROCESSES_MAX 4096 /* a power of two */
-#define USERS_MAX 1024 /* a power of two: users whose hashes are the same are one */
+#define USERS_MAX 1024 /* a power of two; users with the same hash share one entry */
 #define USER_HASH(uid, seed) ((bpf_u32)((((uid) ^ (seed)) * 0x9e3779b97f4a7c15ULL) >> 32) & (USERS_MAX - 1))
 #define COMM_BYTES 16
 #define ARGS_BYTES 256
 
 /*
- * A process may hold of everything that processes take from one another three times as many as are free. So one
- * alone gets three quarters of it, two get three sevenths each, and there is always something left.
+ * A limited resource (blocks, tracebacks, process slots) is shared: a process may hold at most three times
+ * what is free of it. So one process alone gets three quarters, two get three sevenths each, and some of it is
+ * always left.
  */
 #define SHARE_OF_FREE 3
 
-/* Who gives back the slot of a process that has ended. */
+/* The side that gives back the slot of an ended process. */
 enum books_owner {
 	BOOKS_OF_KERNEL = 0, /* the loader has not seen it yet */
 	BOOKS_OF_LOADER,
-	BOOKS_OF_NOBODY, /* they are being given back */
+	BOOKS_OF_NOBODY, /* the slot is being given back */
 };
 
 /* Bits of is_open. */
 #define BOOKS_OPEN 1
-#define BOOKS_CLEARING 2 /* the loader is about to clear them (bpf/account/images.bpf.h) */
+#define BOOKS_CLEARING 2 /* the loader is about to clear the books (bpf/account/images.bpf.h) */
 
 /*
- * A process image: a process between two execs. Ids are given out by the kernel side, start at
- * 1 and are never used twice, so neither pid reuse nor exec can mix two books.
+ * A recorded process and its books. A process image is a process between two execs. The kernel side gives out
+ * image ids; they start at 1 and are never used twice, so neither PID reuse nor exec can mix two books.
  */
 struct process {
-	bpf_u64 image;	  /* 0: it is just being admitted */
-	bpf_u64 is_open;  /* BOOKS_OPEN: blocks enter; before, only pending calls are noted. BOOKS_CLEARING */
-	bpf_u64 exec_cnt; /* execs since it was admitted */
-	bpf_u64 thread_exec_cnt; /* of these, by a thread that was not the main one */
-	bpf_u64 clear_cnt; /* times that its traces were cleared */
-	bpf_u64 exit_ns;  /* CLOCK_MONOTONIC when its last thread ended; 0: it runs */
-	bpf_u64 code_cnt; /* mappings of code that were made, or may have been */
+	bpf_u64 image;	  /* 0: the process is just being admitted */
+	bpf_u64 is_open;  /* BOOKS_OPEN: blocks enter; without it only pending calls are noted. BOOKS_CLEARING */
+	bpf_u64 exec_cnt; /* execs since the admission */
+	bpf_u64 thread_exec_cnt; /* execs by a thread other than the main one */
+	bpf_u64 clear_cnt; /* how often its traces were cleared */
+	bpf_u64 exit_ns;  /* CLOCK_MONOTONIC when its last thread ended; 0: the process runs */
+	bpf_u64 code_cnt; /* code mappings that were made, or may have been made */
 	bpf_u64 exit_code; /* as waitpid() gives it, once exit_ns is set */
-	bpf_u64 by_ret;	   /* returns are seen at `ret` instructions, not by return probes */
-	bpf_u64 follows;   /* its children are admitted too; no probe is tied to a process */
-	bpf_u64 parent;	   /* TGID of the one that it was admitted as a child of; 0: none */
-	bpf_u64 memory_of; /* TGID of the one in whose memory it runs till its exec (vfork); 0: its own */
-	bpf_u64 memory;	   /* the image that this memory began with: the same memory has the same one */
-	bpf_u64 is_forked; /* no exec yet: blocks that it got from its parent are not in its books */
-	bpf_u64 forked_ns; /* CLOCK_MONOTONIC, of a child */
-	bpf_u64 start_boottime_ns; /* with the PID it names a process for good; /proc/PID/stat has it in ticks */
-	bpf_u64 start_span_ns; /* it began within this time from there on: 1, or a tick where the loader says it */
-	bpf_u64 exec_id; /* the kernel's count of its execs, plus 1; 0: not known yet */
-	bpf_u64 args_bytes;	   /* of args; 0: not known */
-	bpf_u64 mappings_lock;	   /* 1: a thread changes what is known of mappings */
-	char args[ARGS_BYTES];	   /* what exec passed, each ending with a NUL; the first of them */
-	char comm[COMM_BYTES];	   /* at fork, exec, and the main thread's end */
-	bpf_u64 resumed_ns; /* CLOCK_MONOTONIC when probes began to be placed after the last gap; 0: none */
-	bpf_u64 cpu_ns; /* CPU time of the process, all of it, once exit_ns is set */
+	bpf_u64 by_ret;	   /* probes on `ret` instructions see its returns, not return probes */
+	bpf_u64 follows;   /* its children are admitted, too; no probe is tied to one process */
+	bpf_u64 parent;	   /* TGID of the recorded parent whose fork admitted it; 0: none */
+	bpf_u64 memory_of; /* after vfork, until exec: TGID of the process that owns the memory; 0: its own */
+	bpf_u64 memory;	   /* the image that this memory began with: processes that share memory have the same value */
+	bpf_u64 is_forked; /* no exec since fork: its books lack the blocks that it inherited */
+	bpf_u64 forked_ns; /* CLOCK_MONOTONIC of its fork */
+	bpf_u64 start_boottime_ns; /* PID and start time identify a process for good; /proc/PID/stat has ticks */
+	bpf_u64 start_span_ns; /* the process began within this time after that: 1, or a tick if the loader set it */
+	bpf_u64 exec_id; /* the kernel's exec count, plus 1; 0: not known yet */
+	bpf_u64 args_bytes;	   /* used bytes of args; 0: not known */
+	bpf_u64 mappings_lock;	   /* 1: a thread is changing the blocks of mappings */
+	char args[ARGS_BYTES];	   /* first bytes of the arguments of exec, each ending with a NUL */
+	char comm[COMM_BYTES];	   /* updated at fork, exec and the main thread's end */
+	bpf_u64 resumed_ns; /* CLOCK_MONOTONIC when placing probes began after the last gap; 0: no gap */
+	bpf_u64 cpu_ns; /* CPU time of all its threads, once exit_ns is set */
 	bpf_u64 tgid;
-	bpf_u64 slot;	 /* which of `processes` this is */
+	bpf_u64 slot;	 /* index in the map `processes` */
 	bpf_u64 owner;	 /* enum books_owner */
-	bpf_u64 admitted_ns; /* CLOCK_MONOTONIC, of one that began to be recorded by its exec; else 0 */
-	bpf_u64 has_left; /* it runs, and called exec of what is not admitted: exit_ns is when */
-	bpf_u64 is_ending; /* a last thread sees to that; two that end at once may both be it */
-	bpf_u64 is_oom_victim; /* the OOM killer had chosen it; once exit_ns is set */
-	bpf_u64 ring_at_bytes; /* current_bytes at which the doorbell rings, once; 0: at none */
-	bpf_u64 user;	       /* in user_slots, where its slot is counted */
-	bpf_u64 tracebacks;    /* of the image in the map; may be a few less than 0 about an exec */
+	bpf_u64 admitted_ns; /* CLOCK_MONOTONIC of the exec that admitted it; else 0 */
+	bpf_u64 has_left; /* still running, but exec started a program that is not admitted, at exit_ns */
+	bpf_u64 is_ending; /* a last thread handles the exit; two threads that end at once may both be the last */
+	bpf_u64 is_oom_victim; /* the OOM killer chose it; valid once exit_ns is set */
+	bpf_u64 ring_at_bytes; /* the doorbell rings once when current_bytes reaches this; 0: never */
+	bpf_u64 user;	       /* index in user_slots, where its slot is counted */
+	bpf_u64 tracebacks;    /* tracebacks of the image in the map; may be a few below 0 around an exec */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
 _Static_assert(sizeof(struct process) == 8 * (32 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 /*
- * A pool takes its memory from a heap, a heap takes it from mappings. A block of one may begin
- * exactly where a block of the next begins. A call inside a call of its own layer is the
- * allocator's own business; inside one of a lower-numbered layer it is a call like any other.
+ * A pool takes its memory from a heap, a heap takes it from mappings. A block of one layer may begin at the
+ * same address as a block of the next layer. A call inside a call of the same layer is internal to the
+ * allocator. A call inside a call of a lower-numbered layer is recorded like any other.
  */
 enum layer {
 	LAYER_POOL = 0,
@@ -197,7 +200,7 @@ enum layer {
 
 struct block_key {
 	bpf_u64 address;
-	bpf_u64 image; /* the process image; its layer in the top byte, which no id reaches */
+	bpf_u64 image; /* the process image, with the layer in the top byte, which no image id reaches */
 };
 _Static_assert(sizeof(struct block_key) == 16, "no padding");
 
@@ -219,44 +222,44 @@ static inline __attribute__((always_inline)) bpf_u32 block_key_layer(const struc
 	return key->image >> BLOCK_KEY_LAYER_SHIFT;
 }
 
-/* A word of the tree of places where mappings begin (bpf/account/starts.bpf.h). */
+/* Key of a word in the tree of mapping starts (bpf/account/starts.bpf.h). */
 struct start_key {
 	bpf_u64 image;
-	bpf_u64 word; /* its number on its level; the level in the top byte */
+	bpf_u64 word; /* number of the word on its level, with the level in the top byte */
 };
 _Static_assert(sizeof(struct start_key) == 16, "no padding");
 
 #define START_LEVEL_SHIFT 56
-#define START_LEVELS 8 /* of 6 bits each: pages of 4 KiB up to 2^60 bytes */
+#define START_LEVELS 8 /* 6 bits each: with pages of 4 KiB they cover 2^60 bytes */
 
-/* With its key and the map's own fields 96 bytes; the kernel adds 8, and its allocator takes 128. */
+/* Block, key and the map's own fields are 96 bytes; the kernel adds 8, and its allocator takes 128. */
 struct block {
 	bpf_u64 size;	   /* bytes asked for */
-	bpf_u64 traceback; /* key in the map of tracebacks; 0: none */
+	bpf_u64 traceback; /* key in the map `tracebacks`; 0: none */
 	bpf_u64 birth_ns;  /* CLOCK_MONOTONIC */
 	bpf_u32 thread : 24; /* TID: below 2^22 */
 	bpf_u32 domain : 8;
-	bpf_u32 epoch;	   /* of its birth; a cut each 10 ms would take 497 days to come to the end */
+	bpf_u32 epoch;	   /* at its birth; with a cut every 10 ms it overflows after 497 days */
 };
 _Static_assert(sizeof(struct block) == 32, "no padding");
 
-/* Which block: an address that a realloc has freed may be another thread's before it returns. */
+/* Identifies a block. The birth is needed: another thread may get an address that a realloc freed before it returns. */
 struct handed_key {
 	struct block_key key;
 	bpf_u64 birth_ns;
 };
 _Static_assert(sizeof(struct handed_key) == 24, "no padding");
 
-/* What left while a snapshot was taken that it belongs to. */
+/* A block that left while a snapshot that it belongs to was taken. */
 struct handed_block {
 	struct block block;
-	bpf_u64 left; /* epoch */
+	bpf_u64 left; /* epoch when it left */
 };
 _Static_assert(sizeof(struct handed_block) == 40, "no padding");
 
 /*
- * Where a block is counted in the map `pairing`: a free that finds 0 there is of a block that is in no
- * book. Several blocks may share a place, also those of several processes.
+ * The slot of the map `pairing` that counts a block. A free that finds 0 there frees a block that is in no
+ * books. Several blocks may share a slot, even blocks of different processes.
  */
 static inline __attribute__((always_inline)) bpf_u32 pairing_slot(bpf_u64 address, bpf_u32 layer,
 								  bpf_u64 mask)
@@ -265,12 +268,12 @@ static inline __attribute__((always_inline)) bpf_u32 pairing_slot(bpf_u64 addres
 }
 
 /*
- * Where a block lies while it is young (bpf/account/nursery.bpf.h). A new block lies in the place that its key's
- * hash gives; when another one comes to that it moves to the map `blocks`.
+ * The place of a young block (bpf/account/nursery.bpf.h). The hash of its key gives the place. When another block
+ * needs the place, the block moves to the map `blocks`.
  */
 struct nursery_place {
-	bpf_u64 state; /* how often it was changed; in the two lowest bits enum nursery_is */
-	bpf_u64 mapped; /* blocks in the map that would lie here */
+	bpf_u64 state; /* number of changes; the two lowest bits are enum nursery_is */
+	bpf_u64 mapped; /* blocks in the map whose hash gives this place */
 	struct block_key key;
 	struct block block;
 };
@@ -279,7 +282,7 @@ _Static_assert(sizeof(struct nursery_place) == 64, "a cache line");
 enum nursery_is {
 	NURSERY_EMPTY = 0,
 	NURSERY_FULL,
-	NURSERY_BUSY, /* somebody changes it just now, for less than a microsecond */
+	NURSERY_BUSY, /* a thread is changing the place, for less than a microsecond */
 };
 
 #define NURSERY_CHANGE 4ULL
@@ -291,7 +294,7 @@ static inline __attribute__((always_inline)) bpf_u32 nursery_slot(const struct b
 	return ((key->address ^ key->image << 36) * 0x9e3779b97f4a7c15ULL >> 32) & mask;
 }
 
-/* What is inside a realloc, and in no map. */
+/* A block that a pending realloc holds, so no map has it. */
 struct pending_block {
 	struct block_key key;
 	struct block block;
@@ -301,30 +304,30 @@ _Static_assert(sizeof(struct pending_block) == 48, "no padding");
 #define TRACEBACK_LIMIT_MAX 127
 #define TRACEBACK_LIMIT_DEFAULT 64
 
-/* What came of a traceback, since the process image began or the loader last took it out. */
+/* Totals of a traceback since the process image began, or since the loader last took the traceback out. */
 struct churn {
-	bpf_u64 allocations; /* blocks entered with it */
+	bpf_u64 allocations; /* blocks entered with this traceback */
 	bpf_u64 allocated_bytes;
-	bpf_u64 temporary; /* of these, freed before their thread entered another one */
+	bpf_u64 temporary; /* those blocks that were freed before their thread entered another block */
 	bpf_u64 temporary_bytes;
 };
 _Static_assert(sizeof(struct churn) == 32, "no padding");
 
-/* The map's values are cut after pc[traceback limit]. */
+/* Values of the map end after pc[traceback limit]. */
 struct traceback {
 	struct churn churn;
 	bpf_u64 image;
 	bpf_u32 nframe;	      /* frames in pc */
 	bpf_u32 total_nframe; /* frames found, counted up to 512 */
-	bpf_u32 end;	      /* enum unwind_end; 0: 512 were counted, or it was by frame pointers only */
-	bpf_u32 by_tables;    /* callers were found by unwind tables */
-	bpf_u64 guessed[2];   /* bit i: pc[i] was found by a frame pointer, in code without a table */
-	bpf_u64 exact[2];     /* bit i: pc[i] is no return address: a signal came there, or returns there */
+	bpf_u32 end;	      /* enum unwind_end; 0: stopped after 512 frames, or used frame pointers only */
+	bpf_u32 by_tables;    /* unwind tables were used */
+	bpf_u64 guessed[2];   /* bit i: a frame pointer gave pc[i], in code without a table */
+	bpf_u64 exact[2];     /* bit i: pc[i] is not a return address: a signal interrupted there, or returns there */
 	bpf_u64 pc[TRACEBACK_LIMIT_MAX]; /* return addresses, most recent call first */
 };
 _Static_assert(sizeof(struct traceback) == 88 + 8 * TRACEBACK_LIMIT_MAX, "no padding");
 
-/* How the arguments and the result of an allocator function are read. */
+/* How to read the arguments and the result of an allocator function. */
 enum call_shape {
 	SHAPE_MALLOC = 0,     /* p = f(size) */
 	SHAPE_CALLOC,	      /* p = f(n, size) */
@@ -334,12 +337,12 @@ enum call_shape {
 	SHAPE_POSIX_MEMALIGN, /* error = f(&p, alignment, size) */
 	SHAPE_FREE,	      /* f(p) */
 	SHAPE_MMAP,	      /* p = f(any, size, …), -1: failed */
-	SHAPE_MUNMAP,	      /* f(p, size), from p on, whatever blocks lie there */
+	SHAPE_MUNMAP,	      /* f(p, size): frees the pages from p on, whatever blocks they belong to */
 	SHAPE_MREMAP,	      /* p = f(p, old size, size, flags, …), -1: failed */
-	SHAPE_REALLOCF,	      /* p = f(p, size), which frees p where it fails */
-	SHAPE_XALLOCX,	      /* size = f(p, size, more), in place: fails with a smaller one */
+	SHAPE_REALLOCF,	      /* p = f(p, size), frees p even if it fails */
+	SHAPE_XALLOCX,	      /* size = f(p, size, more), in place; a smaller result is a failure */
 
-	/* Of custom allocators: where their arguments are says struct custom_call. */
+	/* Custom allocators: struct custom_call has the positions of their arguments. */
 	SHAPE_CUSTOM_ALLOC,   /* p = f(…size…) */
 	SHAPE_CUSTOM_OUT,     /* error = f(…&p…size…) */
 	SHAPE_CUSTOM_REALLOC, /* p = f(…p…size…) */
@@ -347,7 +350,7 @@ enum call_shape {
 	SHAPE_NR,
 };
 
-/* Whether a call of this shape only frees: nobody waits for its return. */
+/* Whether a call of this shape only frees. The programs do not need its return. */
 static inline __attribute__((always_inline)) int shape_is_free(bpf_u32 shape)
 {
 	return shape == SHAPE_FREE || shape == SHAPE_MUNMAP || shape == SHAPE_CUSTOM_FREE;
@@ -359,60 +362,61 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 }
 
 #define DOMAIN_MAPPING 1
-#define DOMAIN_CUSTOM 16 /* the first of those of --probe */
+#define DOMAIN_CUSTOM 16 /* the first domain of --probe */
 #define DOMAIN_MAX 255
 
 /*
- * The attach cookie of a probe: which probe site it is, its call shape, its blocks' layer and
- * domain; whether its returns are seen at `ret` instructions in a process that has return probes,
- * too; and for custom functions which row of custom_calls[] says where their arguments are.
+ * The attach cookie of a probe: its site, its call shape, and the layer and domain of its blocks. by_ret: probes
+ * on `ret` instructions see its returns, even in a process that has return probes. custom_call: the row of
+ * custom_calls[] with the argument positions of a custom function.
  *
- *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | 9 spare | custom_call:9 | layer:2 | domain:8
+ *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | 9 spare |
+ *	custom_call:9 | layer:2 | domain:8
  */
 #define SITE_COOKIE(site, shape, layer, domain) \
 	((bpf_u64)(site) << 40 | (bpf_u64)(shape) << 32 | (bpf_u64)(layer) << 8 | (domain))
 #define COOKIE_SITE(cookie) ((bpf_u32)((cookie) >> 40))
 #define COOKIE_BY_RET (1ULL << 39)
-#define COOKIE_OF_HEAP (1ULL << 31) /* the first argument is a heap: the shape's come behind it */
-#define COOKIE_STEPPED (1ULL << 30) /* the kernel single-steps the instruction that it sits on */
-#define COOKIE_RESTARTS (1ULL << 29) /* the function may jump to its own begin: a call comes by again */
-#define COOKIE_IN_SESSION (1ULL << 28) /* set by the program of sessions, not by who attaches it */
+#define COOKIE_OF_HEAP (1ULL << 31) /* the first argument is a heap; the arguments of the shape follow it */
+#define COOKIE_STEPPED (1ULL << 30) /* the kernel single-steps the probed instruction */
+#define COOKIE_RESTARTS (1ULL << 29) /* the function may jump to its own start, so one call may hit the probe again */
+#define COOKIE_IN_SESSION (1ULL << 28) /* the session program sets it, not the loader */
 #define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 32) & 0x7f)
 #define CUSTOM_CALL_COOKIE(index) ((bpf_u64)(index) << 10)
 #define COOKIE_CUSTOM_CALL(cookie) ((bpf_u32)((cookie) >> 10) & 0x1ff)
 #define COOKIE_LAYER(cookie) ((bpf_u32)((cookie) >> 8) & 3)
 #define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xff)
 
-/* Arguments that are an int or unsigned: callers leave anything in the upper half of the register. */
+/* Arguments of type int or unsigned: the upper half of their register may hold anything. */
 enum narrow_argument {
 	NARROW_SIZE = 1 << 0,
 	NARROW_COUNT = 1 << 1,
 };
 
-/* How a function of a custom allocator is called: positions of arguments, from 1; 0: has none. */
+/* How a function of a custom allocator is called: positions of its arguments, from 1; 0: no such argument. */
 struct custom_call {
 	bpf_u32 size;
-	bpf_u32 count;	 /* what size is multiplied by */
-	bpf_u32 pointer; /* the block that it takes, or where it stores what it gives */
+	bpf_u32 count;	 /* the factor of size */
+	bpf_u32 pointer; /* the block that it takes, or where it stores the address of the new block */
 	bpf_u32 narrow;	 /* enum narrow_argument */
-	bpf_u64 bytes;	 /* the size where no argument is */
+	bpf_u64 bytes;	 /* the size if no argument has it */
 };
 _Static_assert(sizeof(struct custom_call) == 24, "no padding");
 
 #define CUSTOM_ARGUMENT_MAX 6
-#define CUSTOM_CALLS_MAX 128 /* of all custom allocators together */
+#define CUSTOM_CALLS_MAX 128 /* for all custom allocators together */
 #define CUSTOM_ALLOCATORS_MAX 64
 
-/* The cookie of a probe at a `ret` or a jump out of a function: where the result is; COOKIE_STEPPED. */
+/* The cookie of a probe at a `ret` or a jump out of a function says where the result is, and COOKIE_STEPPED. */
 #define RESULT_IS_RETURNED 0ULL
-#define RESULT_IS_ARGUMENT 1ULL /* the first: what is jumped to returns it */
+#define RESULT_IS_ARGUMENT 1ULL /* the first one: the jump's target returns it */
 
-/* What a walk over a process's threads tells the loader of one with an alternate signal stack. */
+/* A thread with an alternate signal stack, as a walk over the threads of a process reports it to the loader. */
 struct alternate_stack {
 	bpf_u32 tid;
 };
 
-/* The books that the loader asks a program to change. A slot is its own, a PID may be another process's by now. */
+/* The books that the loader asks a program to change. A slot keeps its process; a PID may have been reused. */
 struct process_request {
 	bpf_u64 slot;
 };
@@ -421,12 +425,12 @@ _Static_assert(sizeof(struct process_request) == 8, "no padding");
 #define RULES_MAX 64
 #define RULE_PATTERN_MAX 256 /* with its NUL; a power of two */
 
-/* What of a process a rule looks at. */
+/* The property of a process that a rule tests. */
 enum rule_key {
-	RULE_COMM = 0, /* these three by a pattern: * is any text, ? any byte */
+	RULE_COMM = 0, /* the first three compare with a pattern: * is any text, ? any byte */
 	RULE_EXE,
 	RULE_CGROUP,
-	RULE_UID, /* these by a number */
+	RULE_UID, /* this and the next compare with a number */
 	RULE_PID,
 	RULE_KEY_NR,
 };
@@ -440,34 +444,34 @@ struct rule {
 _Static_assert(sizeof(struct rule) == 16 + RULE_PATTERN_MAX, "no padding");
 
 /*
- * Whom a recording of everybody admits: for each key that has rules which include one must hold, and
- * no rule that excludes may. Set by the loader before the programs are loaded.
+ * The processes that a system-wide recording admits. For each key with including rules at least one of them
+ * must hold, and no excluding rule may hold. The loader sets the rules before it loads the programs.
  */
 struct rules {
-	bpf_u64 everyone; /* 0: nobody is admitted by rules */
+	bpf_u64 everyone; /* 0: rules admit no process */
 	bpf_u64 nr;
-	bpf_u64 has_pids; /* there is a rule of RULE_PID */
-	bpf_u64 has_texts; /* bits: 1 << RULE_EXE, 1 << RULE_CGROUP */
+	bpf_u64 has_pids; /* a rule has the key RULE_PID */
+	bpf_u64 has_texts; /* keys that rules use: 1 << RULE_EXE, 1 << RULE_CGROUP */
 	bpf_u64 by_ret;	   /* as in struct process */
-	bpf_u64 min_bytes; /* who ends sooner than the loader has seen it, with a lower peak, leaves nothing */
+	bpf_u64 min_bytes; /* a process with a lower peak leaves nothing if it ends before the loader sees it */
 	struct rule rule[RULES_MAX];
 };
 _Static_assert(sizeof(struct rules) == 48 + RULES_MAX * sizeof(struct rule), "no padding");
 
-/* What a walk over all processes tells the loader of one that is to be recorded. */
+/* A process to be recorded, as a walk over all processes reports it to the loader. */
 struct admissible_process {
 	bpf_u32 tgid;
 	bpf_u32 user; /* as in struct process */
 };
 
-/* Whom the OOM killer chose, and the memory cgroup of that one; also who is in which. */
+/* A victim of the OOM killer and its memory cgroup. A listing of all processes and their cgroups uses it, too. */
 struct oom_kill {
 	bpf_u64 tgid;
 	bpf_u64 group;
 };
 _Static_assert(sizeof(struct oom_kill) == 16, "no padding");
 
-#define OOM_KILLS 32 /* a power of two: so many can come between two looks */
+#define OOM_KILLS 32 /* a power of two; the most kills that the loader can read at once */
 
 /* How callers are found. */
 enum unwinder {
@@ -479,27 +483,27 @@ enum unwinder {
 /* Set by the loader before the programs are loaded. */
 struct settings {
 	bpf_u64 traceback_limit;
-	bpf_u64 hash_seed; /* random, so that no target can prepare two stacks with one hash */
+	bpf_u64 hash_seed; /* random, so that no target can prepare two stacks with the same hash */
 	bpf_u64 unwinder;  /* enum unwinder */
-	bpf_u64 max_map_count; /* vm.max_map_count: mappings that a process may have */
-	bpf_u64 sample_bytes;  /* mean distance of samples, SAMPLE_BYTES_MAX at most; 0: every block */
+	bpf_u64 max_map_count; /* vm.max_map_count: the most mappings of a process */
+	bpf_u64 sample_bytes;  /* mean distance of samples, at most SAMPLE_BYTES_MAX; 0: record every block */
 	bpf_u64 min_size;      /* smaller blocks are not recorded */
-	bpf_u64 max_size;      /* nor larger ones; 0: there is no limit */
+	bpf_u64 max_size;      /* larger blocks are not recorded; 0: no limit */
 	bpf_u64 pairing_mask;  /* entries of the map `pairing` - 1 */
-	bpf_u64 nursery_mask;  /* entries of the map `nursery` - 1; 0: it is not used */
+	bpf_u64 nursery_mask;  /* entries of the map `nursery` - 1; 0: no nursery */
 };
 _Static_assert(sizeof(struct settings) == 72, "no padding");
 
 #define SAMPLE_BYTES_MAX (1ULL << 36)
 
 /*
- * Two functions for sampling, without floating point (src/collect/session/load.c fills them in):
- * between two entries it is a straight line.
+ * Tables of two functions for sampling, without floating point. src/collect/session/load.c fills them in. The
+ * programs interpolate linearly between two entries.
  */
 #define LOG_RATIO_STEPS 256 /* for x from 0 to 1/2 */
 #define LOG_RATIO_SHIFT 30
 #define EXCESS_STEPS_SHIFT 7 /* 128 steps for 1 */
-#define EXCESS_END 16	     /* it is 0 from here on */
+#define EXCESS_END 16	     /* the function is 0 from here on */
 #define EXCESS_STEPS (EXCESS_END << EXCESS_STEPS_SHIFT)
 #define EXCESS_SHIFT 24
 

@@ -2,13 +2,12 @@
 #ifndef ALLOCSNAP_UNWIND_FRAME_H
 #define ALLOCSNAP_UNWIND_FRAME_H
 
-/* Where an unwinder stands, and what came of its steps (unwind_step.h). */
+/* The current frame of an unwinder, and the results of its steps (unwind_step.h). */
 
 #include "shared/unwind_types.h"
 
 /*
- * What came of a step. The last three are of who looks for the rule, not of unwind_step(). X(name,
- * meaning).
+ * Results of a step: X(name, meaning). The last three come from the search for the rule, not from unwind_step().
  */
 #define UNWIND_ENDS(X) \
 	X(GOES_ON, "the frame is the caller's now") \
@@ -31,7 +30,7 @@ enum unwind_end {
 
 struct unwind_frame {
 	bpf_u64 pc, sp, fp;
-	bpf_u32 is_exact; /* pc is where the thread was interrupted, not where a call returns to */
+	bpf_u32 is_exact; /* pc is where a signal interrupted the thread, not a return address */
 	bpf_u32 is_fp_lost;
 };
 

@@ -3,12 +3,12 @@
 #define ALLOCSNAP_UNWIND_LOOKUP_H
 
 /*
- * The row for an address. Compiles for BPF and natively: who includes this defines first
+ * The row for an address. This header compiles for BPF and natively. A file that includes it first defines
  *
  *	struct unwind_rows;
  *	static unwind_row unwind_rows__at(const struct unwind_rows *rows, bpf_u32 index);
  *
- * where an index that can't be read gives 0: the row of rule 0, which is "nothing known".
+ * which returns 0 for an index that cannot be read. 0 is a row of rule 0: no information.
  */
 
 #include "shared/unwind_types.h"
@@ -16,9 +16,9 @@
 #define UNWIND_INLINE static inline __attribute__((always_inline))
 
 /*
- * The last of rows [first, first + nr) at or below an address, of which only the place in its page
- * counts; 1 <= nr <= 65536. No branch depends on what the rows say: a bounded loop that does makes
- * the verifier follow every path (its limit has been hit so, on 6.4 and 6.8).
+ * Returns the last of rows [first, first + nr) at or below an address; 1 <= nr <= 65536. Only the place of the
+ * address in its page counts. No branch depends on the contents of the rows: a bounded loop with such a branch
+ * makes the verifier follow every path (this exceeded its limit on 6.4 and 6.8).
  */
 UNWIND_INLINE unwind_row unwind_find_row(const struct unwind_rows *rows, bpf_u32 first, bpf_u32 nr,
 					 bpf_u64 address)

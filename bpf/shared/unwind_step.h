@@ -3,20 +3,22 @@
 #define ALLOCSNAP_UNWIND_STEP_H
 
 /*
- * From a function to its caller, by a rule. Compiles for BPF and natively: who includes this
- * defines first
+ * The step from a function to its caller, by a rule. This header compiles for BPF and natively. A file that includes
+ * it first defines
  *
  *	struct unwind_memory;
  *	static int unwind_memory__read(struct unwind_memory *memory, bpf_u64 address,
- *				       bpf_u64 *ret_word);	0, or not and *ret_word as it was
+ *				       bpf_u64 *ret_word);
+ *
+ * which returns 0, or another value with *ret_word unchanged.
  */
 
 #include "shared/unwind_frame.h"
 #include "shared/unwind_lookup.h"
 
 /*
- * The address whose rule holds for a frame. A call may be its function's last instruction, and
- * then its return address is the next function's first byte, or nobody's.
+ * The address whose rule holds for a frame. A call may be the last instruction of its function. Its return
+ * address is then the first byte of the next function, or belongs to no function.
  */
 UNWIND_INLINE bpf_u64 unwind_rule_address(const struct unwind_frame *frame)
 {
@@ -28,7 +30,7 @@ UNWIND_INLINE int unwind_rule_needs_fp(struct unwind_rule rule)
 	return rule.cfa_kind == UNWIND_CFA_FP || rule.cfa_kind == UNWIND_CFA_FP_DEREF;
 }
 
-/* The CFA; of the kinds that have one. */
+/* Computes the CFA; only for kinds that have one. */
 UNWIND_INLINE int unwind_cfa(struct unwind_rule rule, const struct unwind_frame *frame,
 			     struct unwind_memory *memory, bpf_u64 *ret_cfa)
 {
@@ -54,7 +56,7 @@ UNWIND_INLINE bpf_u64 unwind_fp_base(struct unwind_rule rule, const struct unwin
 	return rule.fp_kind == UNWIND_FP_AT_SP ? frame->sp : frame->fp;
 }
 
-/* The frame pointer that the caller had, into the frame. */
+/* Puts the caller's frame pointer into the frame. */
 UNWIND_INLINE int unwind_restore_fp(struct unwind_rule rule, struct unwind_frame *frame,
 				    struct unwind_memory *memory, bpf_u64 cfa)
 {
@@ -71,7 +73,7 @@ UNWIND_INLINE int unwind_restore_fp(struct unwind_rule rule, struct unwind_frame
 	return unwind_memory__read(memory, saved, &frame->fp) ? UNWIND_UNREADABLE : UNWIND_GOES_ON;
 }
 
-/* Out of a signal handler: what the kernel saved is what was interrupted, on any stack. */
+/* Steps out of a signal handler: the kernel saved the registers of the interrupted code, on any stack. */
 UNWIND_INLINE int unwind_step_signal(struct unwind_rule rule, struct unwind_frame *frame,
 				     struct unwind_memory *memory)
 {
@@ -107,9 +109,9 @@ UNWIND_INLINE int unwind_step_call(struct unwind_rule rule, struct unwind_frame 
 }
 
 /*
- * The frame becomes its caller's: UNWIND_GOES_ON. Anything else is why there is no next frame,
- * and then frame is of no more use. `cfa - 8`, the slot of the return address, is the new sp - 8,
- * but for a signal's.
+ * Replaces the frame by its caller's frame and returns UNWIND_GOES_ON. Any other result says why there is no next
+ * frame, and the frame is invalid then. The slot of the return address (`cfa - 8`) is at the new sp - 8, except
+ * after a signal frame.
  */
 UNWIND_INLINE int unwind_step(struct unwind_rule rule, struct unwind_frame *frame,
 			      struct unwind_memory *memory)
