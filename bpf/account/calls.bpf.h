@@ -3,8 +3,8 @@
 #define ALLOCSNAP_CALLS_BPF_H
 
 /*
- * Which call it is: at an entry, whether one is pending and which counts; at a return, which call
- * has returned.
+ * Matches entries and returns of calls. An entry: whether a call is pending, and which of the two counts. A return:
+ * which call has returned.
  */
 
 #include <bpf/bpf_tracing.h>
@@ -13,7 +13,7 @@
 #include "unwind/stack.bpf.h"
 #include "account/thread.bpf.h"
 
-/* The return address is popped by the return on x86, and was never on the stack on arm64. */
+/* On x86 the return pops the return address. On arm64 the return address was never on the stack. */
 #ifdef __TARGET_ARCH_x86
 #define RETURN_POPS 8
 #else
@@ -22,11 +22,11 @@
 
 enum pending {
 	PENDING_NONE = 0,
-	PENDING_HERE,	   /* on the stack that the new call is on */
-	PENDING_ELSEWHERE, /* on another one */
+	PENDING_HERE,	   /* on the same stack as the new call */
+	PENDING_ELSEWHERE, /* on another stack */
 };
 
-/* Its process was not recorded meanwhile: that it has returned may not have been seen. */
+/* Whether the recording of its process had a gap since the entry, so that its return may have been missed. */
 static __always_inline bool is_from_before_gap(const struct process *process,
 					       const struct call *call)
 {
@@ -34,8 +34,8 @@ static __always_inline bool is_from_before_gap(const struct process *process,
 }
 
 /*
- * Memory does not tell of one from before a gap: the place of its return address may be anything's by
- * now. The kernel does, where it has hijacked that.
+ * Whether a call has ended. For a call from before a gap memory does not tell: the place of its return address may
+ * hold any other data by now. The kernel tells, if a return probe has hijacked the return address.
  */
 static __always_inline bool call_is_over(const struct process *process, const struct call *call,
 					 __u64 sp, __u32 site)
@@ -47,8 +47,8 @@ static __always_inline bool call_is_over(const struct process *process, const st
 }
 
 /*
- * Whether the thread is inside a call of a layer that began earlier; drops one that can't return
- * any more. Global, as it is asked of each layer.
+ * Whether the thread is inside an earlier call of a layer. Drops a call that cannot return any more. A global
+ * function, because it runs for each layer.
  */
 __weak __noinline int pending_in(struct thread *thread, __u32 layer, __u64 sp, __u32 site)
 {
@@ -64,7 +64,7 @@ __weak __noinline int pending_in(struct thread *thread, __u32 layer, __u64 sp, _
 	return PENDING_NONE;
 }
 
-/* The same, cheap where nothing is pending. */
+/* The same as pending_in(), but cheap if no call is pending. */
 static __always_inline enum pending call_pending(struct thread *thread, __u32 layer, __u64 sp,
 						 __u64 cookie)
 {
@@ -72,7 +72,7 @@ static __always_inline enum pending call_pending(struct thread *thread, __u32 la
 					      PENDING_NONE;
 }
 
-/* A call that is left by a jump to another function: the block will be from where that has it. */
+/* The pending call jumped to another function, so the block will come from the domain of that function. */
 static __always_inline void call_passes_on(struct call *call, __u64 sp, __u64 cookie)
 {
 	if (call->sp == sp)
@@ -80,10 +80,10 @@ static __always_inline void call_passes_on(struct call *call, __u64 sp, __u64 co
 }
 
 /*
- * A call while one is pending. On the same stack it is the allocator's own business and counts with
- * the outer one, unless that is of a lower layer. On another stack (a signal handler's, a
- * coroutine's) it is a call of its own that is not followed, whatever its layer: to hijack its
- * return address could cost the target its life.
+ * Whether a new call is not followed because another call is pending. On the same stack the new call is internal to
+ * the allocator and counts with the outer call, unless the outer call is of a lower layer. On another stack (signal
+ * handler, coroutine) it is a separate call. Such a call is not followed in any layer, because hijacking its return
+ * address could kill the target.
  */
 static __always_inline bool call_is_declined(struct process *process, struct thread *thread,
 					     __u64 sp, __u64 cookie)
@@ -106,7 +106,7 @@ static __always_inline bool call_is_declined(struct process *process, struct thr
 	return false;
 }
 
-/* A free on another stack than a pending call is a free like any other. */
+/* Whether a free is inside a pending call. A free on another stack than the pending call is a normal free. */
 static __always_inline bool free_is_nested(struct process *process, struct thread *thread,
 					   __u64 sp, __u64 cookie)
 {
@@ -120,7 +120,7 @@ static __always_inline bool free_is_nested(struct process *process, struct threa
 	return false;
 }
 
-/* Whether the call is seen to return without its return address being hijacked. */
+/* Whether the programs see the return of the call without hijacking its return address. */
 static __always_inline bool is_by_ret(const struct process *process, __u64 cookie)
 {
 	return process->by_ret || cookie & COOKIE_BY_RET;
@@ -132,7 +132,7 @@ static __always_inline bool is_stored(enum call_shape shape)
 	return shape == SHAPE_POSIX_MEMALIGN || shape == SHAPE_CUSTOM_OUT;
 }
 
-/* The thread has no books. What was lost is its own where the memory is of a process that has left it. */
+/* The thread has no books. Its process loses the call if it runs in memory that the owner has left. */
 static __noinline int lose_ownerless(void)
 {
 	struct process *process = find_process_of_task(bpf_get_current_task_btf());
@@ -142,7 +142,7 @@ static __noinline int lose_ownerless(void)
 	return 1;
 }
 
-/* There is no memory for the state of the thread. Global, so that its callers need less of the stack. */
+/* Records a free of a thread without memory for its state. A global function, so that its callers need less stack. */
 __weak __noinline int free_unthreaded(__u32 layer, __u64 address)
 {
 	struct process *process = current_process();
@@ -153,8 +153,8 @@ __weak __noinline int free_unthreaded(__u32 layer, __u64 address)
 }
 
 /*
- * Global, as there are many places that call it. 0, or 1 where nobody waits for the return, which
- * is what a session returns so that the return address stays as it is.
+ * A global function, because many places call it. Returns 0, or 1 if the return of the call is not needed. A session
+ * returns that 1, so that the kernel leaves the return address alone.
  */
 __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, __u64 size,
 				 __u64 pointer)
@@ -178,7 +178,7 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 	calls = &thread->layer[layer];
 	is_unwanted = !block_is_wanted(thread, layer, size);
 	if (is_unwanted) {
-		calls->newest = 0; /* another block is about to be */
+		calls->newest = 0; /* another block comes now */
 		if (!unwanted_is_followed(process->image, cookie, shape_is_realloc(shape), pointer))
 			return 1;
 	}
@@ -204,10 +204,10 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 	return 0;
 }
 
-/* MAP_FAILED is one of them, as a raw system call's -errno is, and what a pool returns so; no block is there. */
+/* Results from -ERRORS up are errors, not blocks: MAP_FAILED, -errno of a raw system call, errors of a pool. */
 #define ERRORS 4095
 
-/* The block that a call has made, or 0; false: not to be known. */
+/* Finds the block that a call has made, or 0. Returns false if the result cannot be read. */
 static __always_inline bool call_result(const struct call *call, __u64 returned, __u64 *ret_address)
 {
 	if (call->shape == SHAPE_XALLOCX)
@@ -217,7 +217,7 @@ static __always_inline bool call_result(const struct call *call, __u64 returned,
 		return true;
 	}
 	*ret_address = 0;
-	if ((__u32)returned) /* an error number: an int, the upper half is anything */
+	if ((__u32)returned) /* an error number of type int: the upper half may hold anything */
 		return true;
 	return !bpf_probe_read_user(ret_address, sizeof(*ret_address), (void *)call->pointer);
 }
@@ -240,7 +240,7 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 		else
 			realloc_fail(process, call, now);
 	}
-	if (call->is_unwanted || !is_recording(process)) { /* in a gap nobody would see it leave */
+	if (call->is_unwanted || !is_recording(process)) { /* in a gap its free would be missed */
 		if (address && call->layer == LAYER_MAPPING)
 			range_remove(address, call->size, 0, 0, now);
 	} else if (address) {
@@ -250,7 +250,7 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 	}
 }
 
-/* A realloc: what it does with the old block is seen through, also where the recording pauses by now. */
+/* Whether a realloc holds an old block. Such a call is finished even if the recording has paused meanwhile. */
 static __always_inline bool took_block(const struct process *process, const struct call *call)
 {
 	return (call->has_old || call->has_dropped) && !is_clearing(process);
@@ -263,8 +263,9 @@ static __always_inline bool is_in_call(const struct thread *thread)
 }
 
 /*
- * What the books of a process that is just being probed miss is older than the recording. Global, so
- * that the programs themselves need none of the 512 bytes of stack.
+ * Ends a call at its return. A global function, so that the programs themselves need none of the 512 bytes of stack.
+ * While the probes of a process are still being placed, an unmatched return belongs to a call from before the
+ * recording, and is no loss.
  */
 __weak __noinline int call_end(struct thread *thread, __u64 cookie, __u64 returned)
 {
@@ -275,15 +276,15 @@ __weak __noinline int call_end(struct thread *thread, __u64 cookie, __u64 return
 	if (!process || layer >= LAYER_NR)
 		return 0;
 	if (!is_in_call(thread)) {
-		if (is_recording(process) && !process->by_ret) /* a `ret` has seen it */
+		if (is_recording(process) && !process->by_ret) /* else a `ret` probe saw the return */
 			process_count_loss(process, LOSS_returns_unmatched);
 		return 0;
 	}
 	calls = &thread->layer[layer];
 	if (calls->call.sp != thread->caller.sp - RETURN_POPS || calls->call.site != COOKIE_SITE(cookie))
-		return 0; /* of a nested call */
+		return 0; /* the return of a nested call */
 	if (is_from_before_gap(process, &calls->call))
-		return 0; /* whose it is can't be known; the next call drops it */
+		return 0; /* the call of this return is unknown; the next call drops the pending one */
 	if (is_recording(process) || took_block(process, &calls->call))
 		call_finish(&thread->caller, process, &thread->walk, calls, returned);
 	calls->call.sp = 0;
@@ -291,9 +292,9 @@ __weak __noinline int call_end(struct thread *thread, __u64 cookie, __u64 return
 }
 
 /*
- * At a `ret`, or a jump that takes its place: what returns is the call whose return address the
- * stack pointer points at. Others come by here too: nested ones, and the allocator's own parts.
- * Global, as calls of several layers may end there, where one jumps to another.
+ * At a `ret`, or a jump in place of it: the call whose return address is at the stack pointer returns. Nested calls and
+ * internal functions of the allocator come by here, too. A global function, because calls of several layers may end at
+ * one `ret` if one jumps to another.
  */
 __weak __noinline int end_by_ret_in(struct thread *thread, __u32 layer, __u64 sp,
 				    __u64 frame_pointer, __u64 returned)

@@ -3,16 +3,17 @@
 #define ALLOCSNAP_NURSERY_BPF_H
 
 /*
- * Where blocks begin. Most are freed soon, and to enter the map of blocks and leave it again costs more
- * than all else that is done for them but the traceback. So a new block lies in the nursery: an array of
- * places, each the size of a cache line, found by a hash of the block's key. When another one comes to the
- * same place it moves to the map, for good.
+ * The nursery holds young blocks. Most blocks are freed soon, and entering and leaving the map of blocks costs more
+ * than all other work on a block except its traceback. So a new block goes to the nursery: an array of places, each
+ * the size of a cache line. The hash of the block's key gives its place. When another block needs the same place, the
+ * older block moves to the map for good.
  *
  *	block_put ──► nursery ──moves──► map
  *		        └──► block_take ◄──┘
  *
- * So a block is in the nursery or in the map, and who looks in this order finds it. A place belongs to whoever
- * has made its state busy; the number in the state tells of each change. Who frees and finds it busy waits.
+ * So a block is in the nursery or in the map, and a program that looks in this order finds it. A place belongs to the
+ * program that made its state busy. The number in the state changes with each change of the place. A free that finds
+ * the place busy waits.
  */
 
 #include "account/cut.bpf.h"
@@ -20,7 +21,7 @@
 
 extern const volatile struct settings settings;
 
-/* NULL: it can only be in the map. */
+/* The place of a block; NULL: the block can only be in the map. */
 static __always_inline struct nursery_place *nursery_at(const struct block_key *key)
 {
 	__u32 slot;
@@ -36,14 +37,14 @@ static __always_inline __u64 place_state(const struct nursery_place *place)
 	return *(volatile const __u64 *)&place->state;
 }
 
-/* Whether it is ours now. state: as last read. */
+/* Returns whether this program owns the place now. state: the state read last. */
 static __always_inline bool place_seize(struct nursery_place *place, __u64 state)
 {
 	return __sync_val_compare_and_swap(&place->state, state,
 					   NURSERY_STATE(state, NURSERY_BUSY)) == state;
 }
 
-/* What was written to it before is seen by whoever sees the state. */
+/* Releases the place with a new state. A program that sees the new state also sees all earlier writes to the place. */
 static __always_inline void place_leave(struct nursery_place *place, __u64 state, __u64 is)
 {
 #ifdef __TARGET_ARCH_x86
@@ -54,7 +55,7 @@ static __always_inline void place_leave(struct nursery_place *place, __u64 state
 #endif
 }
 
-/* Read after the state, and before whatever else is done. */
+/* Returns whether the place has the block. Call it after reading the state and before any other step. */
 static __always_inline bool place_has(const struct nursery_place *place, __u64 state,
 				      const struct block_key *key)
 {
@@ -65,8 +66,8 @@ static __always_inline bool place_has(const struct nursery_place *place, __u64 s
 }
 
 /*
- * A place is busy for a microsecond at most, unless its thread's processor is taken away meanwhile: some
- * milliseconds then, as long as who waits for mappings does.
+ * A place is busy for at most a microsecond, unless its thread loses the CPU meanwhile. Then it may take some
+ * milliseconds; a waiting program waits about as long as for the lock of the mappings.
  */
 #define SETTLE_TRIES (1 << 20)
 
@@ -83,7 +84,7 @@ static long place_check_settled(__u32 nr, void *data)
 	return NURSERY_IS(waiting->state) != NURSERY_BUSY;
 }
 
-/* The state of a place when nobody has it, or after a while. Inlined, as there is little of the stack left. */
+/* Waits until the place is free, up to a limit, and returns its state. Inlined, because little stack is left. */
 static __always_inline __u64 place_wait(struct nursery_place *place)
 {
 	struct place_waiting waiting = { place, NURSERY_BUSY };
@@ -101,7 +102,7 @@ static __always_inline __u64 place_settled(struct nursery_place *place)
 
 #define TAKE_TRIES 4
 
-/* Whether it was there, and is now in *block and our place with the state *ret_state. */
+/* Seizes the place if it has the block, and copies the block to *block. *ret_state is the state last read. */
 static __always_inline bool nursery_seize(struct nursery_place *place, const struct block_key *key,
 					  struct block *block, __u64 *ret_state)
 {
@@ -119,7 +120,7 @@ static __always_inline bool nursery_seize(struct nursery_place *place, const str
 	return false;
 }
 
-/* Whether the block is there. */
+/* Returns whether the nursery has the block. */
 static __always_inline bool nursery_has(const struct block_key *key)
 {
 	struct nursery_place *place = nursery_at(key);

@@ -3,17 +3,17 @@
 #define ALLOCSNAP_RANGES_BPF_H
 
 /*
- * What mmap, munmap and mremap do to blocks: those of the layer of mappings are ranges of pages. A
- * block's size is the length that was asked for; it covers whole pages. What takes pages away may
- * take several blocks, or a part of one: its head, its tail, or its middle, so that it becomes two.
+ * The effect of mmap, munmap and mremap on blocks. A block of the mapping layer is a range of whole pages; its size is
+ * the length that the program asked for. A call that removes pages may remove several blocks, or a part of one block:
+ * its head, its tail, or its middle. Without its middle a block becomes two.
  *
  *	block       ├──────────────────┤              traceback, thread, birth: those of the block
  *	cut               ├─────┤
  *	blocks now  ├─────┤     ├──────┤              one more allocation, of 0 new bytes
  *
- * The whole block is handed over before (cut.bpf.h); what is left of it has the epoch of now. All of
- * that is done by one thread at a time, under a lock of the process. No thread waits long for it: who
- * does not get it, or would have to look at too many blocks, says so (ranges_missed).
+ * Before a cut the whole block is handed over (cut.bpf.h); its remaining parts get the current epoch. A lock in the
+ * process lets one thread at a time do this. No thread waits long for the lock: a thread that does not get it, or
+ * would have to look at too many blocks, counts ranges_missed.
  */
 
 #include "account/admit.bpf.h"
@@ -22,8 +22,8 @@
 #include "account/starts.bpf.h"
 
 #define PAGE_MASK ((1ULL << PAGE_SHIFT) - 1)
-#define ADDRESS_MAX (1ULL << 56) /* no address of a program is above */
-#define LOCK_TRIES (1u << 16)	 /* of 0.1 µs or less each */
+#define ADDRESS_MAX (1ULL << 56) /* above all addresses of programs */
+#define LOCK_TRIES (1u << 16)	 /* at most 0.1 µs each */
 #define CUT_BLOCKS_MAX (1u << 16)
 
 static __always_inline __u64 page_up(__u64 bytes)
@@ -31,7 +31,7 @@ static __always_inline __u64 page_up(__u64 bytes)
 	return (bytes + PAGE_MASK) & ~PAGE_MASK;
 }
 
-/* Whether the kernel would look at it: else munmap and mremap fail and change nothing. */
+/* Whether the kernel accepts the range. Otherwise munmap and mremap fail and change nothing. */
 static __always_inline bool range_is_sound(__u64 address, __u64 bytes)
 {
 	return bytes && !(address & PAGE_MASK) && address < ADDRESS_MAX &&
@@ -50,7 +50,7 @@ static long try_lock(__u32 nr, void *data)
 	return 1;
 }
 
-/* False: not to be had, and counted. */
+/* Returns false if the thread does not get the lock; this is counted. */
 static __always_inline bool mappings_lock(struct process *process)
 {
 	bool is_ours = false;
@@ -68,7 +68,7 @@ static __always_inline void mappings_unlock(struct process *process)
 
 /* ---- taking pages away ---- */
 
-/* Freed before their thread entered another block; a realloc is neither here nor there. */
+/* Counts a block that was freed before its thread entered another block. The free in a realloc does not count. */
 static __always_inline void record_temporary(struct process *process, const struct block *block,
 					     struct estimate estimate)
 {
@@ -88,7 +88,7 @@ static __always_inline void count_removed_mapping(struct process *process, __u64
 	count_removed_block(process, (struct estimate){ 1, bytes });
 }
 
-/* One block has become two. */
+/* Counts that one block has become two. */
 static __always_inline void count_split(struct process *process, const struct block *block)
 {
 	__u64 blocks = __sync_fetch_and_add(&process->counter[COUNTER_current_blocks], 1);
@@ -101,13 +101,13 @@ static __always_inline void count_split(struct process *process, const struct bl
 		__sync_fetch_and_add(&traceback->churn.allocations, 1);
 }
 
-/* Only the blocks that were born before some time, where that is asked for. */
+/* Whether the range leaves the block alone, because the block is younger than the range allows. */
 static __always_inline bool is_spared(const struct range *range, const struct block *block)
 {
 	return range->born_before && block->birth_ns >= range->born_before;
 }
 
-/* 0, or there is no room for it: counted. Nothing lies there; where it does, a loss said so. */
+/* Returns 0, or -1 if there is no room; this is counted. The range is empty, or a loss was counted before. */
 static __always_inline int range_enter(struct process *process, struct range *range, __u64 address,
 				       bool has_share)
 {
@@ -125,7 +125,7 @@ static __always_inline int range_enter(struct process *process, struct range *ra
 	return -1;
 }
 
-/* What is left of a block goes back to the map. */
+/* Puts a remaining part of a block back into the map. */
 static __always_inline void range_enter_rest(struct process *process, struct range *range,
 					     __u64 address, __u64 bytes)
 {
@@ -134,7 +134,7 @@ static __always_inline void range_enter_rest(struct process *process, struct ran
 		count_removed_mapping(process, bytes);
 }
 
-/* The block at `address` has been taken out of the map, into range->block. */
+/* Cuts the block of `address`, which is no longer in the map but in range->block. */
 static __always_inline void cut_block(struct process *process, struct range *range, __u64 address)
 {
 	__u64 size = range->block.size, end = address + size;
@@ -161,7 +161,7 @@ static __always_inline void cut_block(struct process *process, struct range *ran
 		range_enter_rest(process, range, range->end, tail);
 }
 
-/* Of the thread that runs; NULL where it has no memory. */
+/* Scratch memory of the running thread; NULL: it has none. */
 static __always_inline struct range *own_range(void)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
@@ -169,7 +169,7 @@ static __always_inline struct range *own_range(void)
 	return thread ? &thread->range : NULL;
 }
 
-/* Downwards from the range's end, a block at a time, till one lies wholly below it. */
+/* Cuts the next block below range->before. The loop ends at the first block that lies wholly below the range. */
 static long cut_next(__u32 nr, void *data)
 {
 	struct process *process = current_process();
@@ -195,7 +195,7 @@ static long cut_next(__u32 nr, void *data)
 	return 0;
 }
 
-/* Takes a range's pages out of all blocks. The lock is held. */
+/* Removes the pages of a range from all blocks. The caller holds the lock. */
 static __always_inline void range_cut(struct process *process, struct range *range)
 {
 	range->before = range->end >> PAGE_SHIFT;
@@ -205,8 +205,8 @@ static __always_inline void range_cut(struct process *process, struct range *ran
 }
 
 /*
- * The range is free from now on: how many blocks lost pages to it. Of blocks that another thread was
- * given since `born_before`, if that is not 0, it is known that they are not meant.
+ * Frees the range and returns how many blocks lost pages. born_before, unless it is 0, spares the blocks born since
+ * then: another thread got them, so the call does not mean them.
  */
 __weak __noinline int range_remove(__u64 address, __u64 bytes, __u64 newest, __u64 born_before,
 				   __u64 now)
@@ -230,9 +230,10 @@ __weak __noinline int range_remove(__u64 address, __u64 bytes, __u64 newest, __u
 }
 
 /*
- * Whether munmap will fail though the range is sound: it would part a mapping of the kernel's (which are
- * larger than blocks, where neighbours are of one kind) and the process has as many as it may
- * (mm/vma.c, vms_gather_munmap_vmas()). Where that can't be looked at it counts as freed, and is said.
+ * Returns whether munmap will fail although the range is sound. It fails if it would split a mapping of the kernel and
+ * the process already has the most mappings that it may have (mm/vma.c, vms_gather_munmap_vmas()). A mapping of the
+ * kernel may be larger than a block, because the kernel merges equal neighbours. If the mapping cannot be read now,
+ * the range counts as freed, and ranges_missed is counted.
  */
 __weak __noinline int munmap_fails(__u64 address, __u64 bytes)
 {
@@ -249,7 +250,7 @@ __weak __noinline int munmap_fails(__u64 address, __u64 bytes)
 
 /* ---- blocks as a whole ---- */
 
-/* What lies there has been unmapped, seen or not; then the block enters. 0, or it has no room. */
+/* Removes the old blocks in the range, which must be unmapped by now, and enters the block. 0, or -1: no room. */
 __weak __noinline int range_put(struct block_key *key, struct block *block, __u64 newest,
 				bool has_share, __u64 now)
 {
@@ -274,8 +275,8 @@ __weak __noinline int range_put(struct block_key *key, struct block *block, __u6
 }
 
 /*
- * Takes out the block that is a range, neither more nor less. 1, or 0: there is none. Keys of maps are
- * copies on the stack: before kernel 6.2 they may not be what a global function was given.
+ * Takes out the block that is exactly the range. Returns 1, or 0 if there is no such block. Map keys are copies on the
+ * stack, because before kernel 6.2 the argument of a global function is not allowed as a key.
  */
 __weak __noinline int range_take(struct block_key *key, __u64 bytes, struct block *ret, __u64 now)
 {
@@ -296,7 +297,7 @@ __weak __noinline int range_take(struct block_key *key, __u64 bytes, struct bloc
 	return taken;
 }
 
-/* Whether a block lies in it. The lock is held. */
+/* Returns whether a block lies in the range. The caller holds the lock. */
 static __always_inline bool range_is_taken(__u64 image, __u64 start, __u64 end)
 {
 	__u64 page = starts_before(image, end >> PAGE_SHIFT);
@@ -306,7 +307,7 @@ static __always_inline bool range_is_taken(__u64 image, __u64 start, __u64 end)
 	return below && key.address + below->size > start;
 }
 
-/* Puts back a block where nothing has come to lie meanwhile. 0, or -EEXIST, or it has no room. */
+/* Puts a block back. Returns 0, -EEXIST if another block lies there now, or another error: no room. */
 __weak __noinline int range_put_back(struct block_key *key, struct block *block)
 {
 	struct process *process = current_process();

@@ -3,14 +3,13 @@
 #define ALLOCSNAP_RECORD_BPF_H
 
 /*
- * What an allocation, a free and a realloc do to the books.
+ * The effect of an allocation, a free and a realloc on the books.
  *
- * A block enters after the allocator has returned it and leaves before the allocator is told to
- * free it, so an address that goes from one thread to another is never attributed to the wrong
- * call. Between entry and return a call is pending on its thread. Calls inside a pending call
- * of their layer (operator new → malloc would be two probed functions; realloc(NULL) → malloc is in
- * glibc) are the allocator's own business and count once, with the outermost; inside one of a lower
- * layer (malloc → mmap) they count, too.
+ * A block enters after the allocator has returned it, and leaves before the allocator frees it. So an address that
+ * passes from one thread to another is never attributed to the wrong call. Between its entry and its return a call
+ * is pending on its thread. A call inside a pending call of the same layer is internal to the allocator and counts
+ * once, with the outermost call. Examples: operator new → malloc, if both are probed; realloc(NULL) → malloc in
+ * glibc. A call inside a pending call of a lower layer (malloc → mmap) counts, too.
  */
 
 #include "account/admit.bpf.h"
@@ -18,9 +17,9 @@
 #include "account/ranges.bpf.h"
 #include "unwind/unwind.bpf.h"
 
-/* In the map, also of images that are gone; the loader takes off what it takes out. */
+/* Tracebacks in the map, those of gone images included. The loader subtracts those that it removes. */
 extern __u64 tracebacks_held;
-extern __u64 tracebacks_most; /* that one process may have there; the loader says */
+extern __u64 tracebacks_most; /* the most tracebacks of one process in the map; the loader sets it */
 
 static __always_inline bool has_traceback_share(const struct process *process)
 {
@@ -33,7 +32,7 @@ static __always_inline void count_traceback(struct process *process)
 	__sync_fetch_and_add(&tracebacks_held, 1);
 }
 
-/* The current stack in the map of tracebacks, and its key; NULL and 0 where it does not fit. */
+/* Puts the current stack into the map of tracebacks. Returns it and its key; NULL and 0 if it does not fit. */
 static __always_inline struct traceback *traceback_record(const struct caller *caller,
 							  struct process *process,
 							  struct walk *walk, __u64 *ret_hash)
@@ -53,7 +52,7 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 	if (known)
 		return known;
 	walk->traceback.image = process->image;
-	thread = current_thread(); /* before kernel 6.4 a map takes no other memory */
+	thread = current_thread(); /* before kernel 6.4 a map accepts no other memory */
 	err = thread && has_traceback_share(process) ?
 	      bpf_map_update_elem(&tracebacks, &hash, &thread->walk.traceback, BPF_NOEXIST) : -ENOSPC;
 	if (!err)
@@ -65,7 +64,7 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 	return NULL;
 }
 
-/* 0, or the block has no room. What mappings cover leaves first. newest: see record_temporary(). */
+/* Returns 0, or an error: no room. Blocks that a mapping covers leave first. newest: see record_temporary(). */
 static __always_inline long block_enter(struct process *process, struct block_key *key,
 					struct block *block, __u64 newest, bool has_share, __u64 now)
 {
@@ -74,7 +73,7 @@ static __always_inline long block_enter(struct process *process, struct block_ke
 		       block_put(process, key, block, has_share, now);
 }
 
-/* A new block: the source of the event does not matter, only where it is and who asked for it. */
+/* Enters a new block, for allocations of every kind. */
 static __always_inline void record_allocation(const struct caller *caller, struct process *process,
 					      struct walk *walk, struct calls *calls,
 					      __u64 address, __u64 now)
@@ -104,10 +103,10 @@ static __always_inline void record_allocation(const struct caller *caller, struc
 }
 
 /*
- * A free inside a free of the same address by another function: the block has left with the outer
- * one. Frees have no return probe, so of the outer one it is only known where it began. One that jumps
- * back to its own begin (glibc's, since 2.42, where a thread has no cache yet) does so at its place, and
- * its cookie says that it may.
+ * Whether a free is inside a free of the same address by another function. The block has left with the outer free.
+ * Frees have no return probe, so only the start of the outer free is known. A function that jumps back to its own
+ * start (free of glibc since 2.42, if the thread has no cache yet) comes by again with the same stack pointer. Its
+ * cookie says that it may do so.
  */
 static __always_inline bool free_is_passed_on(const struct freed *outer, const struct freed *freed)
 {
@@ -118,8 +117,8 @@ static __always_inline bool free_is_passed_on(const struct freed *outer, const s
 }
 
 /*
- * All that a forked process has allocated is in its books: what is not there came with the fork. Of
- * blocks that were chosen it is not known which were not.
+ * Everything that a forked process allocated itself is in its books, so any other block came with the fork. If only
+ * some blocks are recorded (is_selective()), an unknown block may be one that was not chosen: it is not counted.
  */
 static __always_inline void count_unknown_free(struct process *process)
 {
@@ -131,7 +130,7 @@ static __always_inline void count_unknown_free(struct process *process)
 		process_add_counter(process, COUNTER_unknown_frees, 1);
 }
 
-/* Whether there was a block. newest: of the thread's. */
+/* Returns whether the books had the block, or a note of it. newest: the newest block of the thread. */
 static __always_inline bool free_block(struct process *process, __u32 layer, __u64 address,
 				       __u64 newest)
 {
@@ -148,7 +147,7 @@ static __always_inline bool free_block(struct process *process, __u32 layer, __u
 	return true;
 }
 
-/* calls: NULL where there is no memory for the thread's. */
+/* calls is NULL if the state of the thread has no memory. */
 static __always_inline void record_free(struct process *process, __u32 layer, struct calls *calls,
 					const struct freed *freed)
 {
@@ -169,9 +168,8 @@ static __always_inline void record_free(struct process *process, __u32 layer, st
 }
 
 /*
- * realloc frees the old block only if it succeeds, but then another thread may be given its
- * address before realloc returns. So the old block leaves the map at entry and comes back, with
- * its traceback and birth, if the call fails.
+ * realloc frees the old block only if it succeeds. Then another thread may get its address before realloc returns. So
+ * the old block leaves the map at entry. If the call fails, the block comes back with its traceback and birth.
  */
 static __always_inline void realloc_begin(struct process *process, struct call *call)
 {
@@ -188,7 +186,7 @@ static __always_inline void realloc_begin(struct process *process, struct call *
 		call->has_dropped = dropped_take(process, &key, &call->old.size);
 }
 
-/* The call will not have it any longer. */
+/* Hands the old block over, because the call is about to give it up. */
 static __always_inline void realloc_hand_over(struct process *process, const struct call *call,
 					      __u64 now)
 {
@@ -198,7 +196,7 @@ static __always_inline void realloc_hand_over(struct process *process, const str
 		block_hand_over(process, &key, &call->old, now);
 }
 
-/* The books may have begun anew since. */
+/* The old block counts only if no new image has begun since the entry. */
 static __always_inline bool realloc_has_old(const struct process *process, const struct call *call)
 {
 	return call->has_old && !is_clearing(process) && call->image == process->image;
@@ -210,7 +208,7 @@ static __always_inline bool realloc_has_dropped(const struct process *process,
 	return call->has_dropped && !is_clearing(process) && call->image == process->image;
 }
 
-/* mremap of a part of a block, or of several: they could not leave at entry. */
+/* Whether mremap took a part of a block, or several blocks. Such blocks could not leave at entry. */
 static __always_inline bool realloc_cuts(const struct call *call, __u64 now)
 {
 	return call->layer == LAYER_MAPPING &&
@@ -224,7 +222,7 @@ static __always_inline void count_old_removed(struct process *process, const str
 	count_removed_block(process, estimate_of(&key, &call->old));
 }
 
-/* The old block is free, if it was known. */
+/* Counts the old block as freed. Returns whether it was known. */
 static __always_inline bool realloc_free_old(struct process *process, struct call *call, __u64 now)
 {
 	realloc_hand_over(process, call, now);
@@ -266,19 +264,19 @@ static __always_inline bool is_realloc(const struct call *call)
 	return shape_is_realloc(call->shape);
 }
 
-/* Of one that was to leave the books as they are nothing is missed. */
+/* A call that would not have changed the books is no loss. */
 static __always_inline void lose_unreturned(struct process *process, const struct call *call)
 {
 	if (!call->is_unwanted || call->has_old || call->has_dropped)
 		process_count_loss(process, LOSS_calls_unreturned);
 }
 
-/* The call will never be seen to return. A realloc has most likely succeeded. */
+/* Ends a call whose return will never be seen. A realloc has most likely succeeded. */
 static __always_inline void call_abandon(struct process *process, struct call *call)
 {
 	lose_unreturned(process, call);
 	if (is_realloc(call) && !realloc_free_old(process, call, read_epoch()) && call->pointer) {
-		if (call->layer == LAYER_MAPPING) /* to look for it would need too much of the stack */
+		if (call->layer == LAYER_MAPPING) /* searching for its blocks would need too much stack */
 			process_count_loss(process, LOSS_ranges_missed);
 		else
 			count_unknown_free(process);
@@ -287,8 +285,8 @@ static __always_inline void call_abandon(struct process *process, struct call *c
 }
 
 /*
- * The thread ends inside the call: it was killed, most likely with its process, and a realloc
- * has most likely not freed its block yet, unless somebody else has the address by now.
+ * The thread ends inside the call. It was killed, most likely with its whole process. A realloc has most likely not
+ * freed its old block yet, unless another block has the address by now.
  */
 static __always_inline void call_cut_off(struct process *process, struct call *call)
 {

@@ -3,17 +3,17 @@
 #define ALLOCSNAP_SAMPLE_BPF_H
 
 /*
- * Which blocks are recorded, and how many a recorded one stands for.
+ * Sampling: which blocks are recorded, and how many blocks a recorded one stands for.
  *
- * Samples lie on the bytes that a thread allocates as a Poisson process has them: the distance to the next
- * one is exponentially distributed with mean S. A block of n bytes has one with probability
- * p = 1 - exp(-n/S), whatever was before it, so it stands for 1/p blocks and n/p bytes:
+ * Samples lie on the bytes that a thread allocates like the events of a Poisson process: the distance to the next
+ * sample is exponentially distributed with mean S. A block of n bytes has a sample with probability
+ * p = 1 - exp(-n/S), whatever came before it, so it stands for 1/p blocks and n/p bytes:
  *
  *	distance = -log(u) S          u is uniform in (0, 1)
  *	n/p      = n + S x/(exp(x) - 1)       x = n/S
  *
- * Both functions are tables with straight lines in between, in rodata. All settings are, too: where every
- * block is recorded, the verifier takes all of this out of the programs.
+ * Both functions are tables in rodata with linear interpolation. All settings are in rodata, too: if every block is
+ * recorded, the verifier removes all sampling code from the programs.
  */
 
 #include "maps.bpf.h"
@@ -22,27 +22,27 @@
 extern const volatile struct settings settings;
 extern const volatile struct sample_tables sample_tables;
 
-/* Whether blocks may be live that are in no book though all was seen. */
+/* Whether only some blocks are recorded, so that a live block may be missing in the books without a loss. */
 static __always_inline bool is_selective(void)
 {
 	return settings.sample_bytes || settings.min_size || settings.max_size;
 }
 
-#define LOG_2 2977044472ULL /* in 2^-32 */
+#define LOG_2 2977044472ULL /* in units of 2^-32 */
 
 /*
- * -log of the uniform (2 × random + 1) / 2^33, in 2^-32. With u = 2^-k (1 - x) and x in [0, 1/2] it is
- * k log 2 + x × ratio(x), so that the relative error is the table's (below 1e-6), also near 1.
+ * -log of the uniform number u = (2 × random + 1) / 2^33, in units of 2^-32. With u = 2^-k (1 - x) and x in [0, 1/2]
+ * the result is k log 2 + x × ratio(x). So the relative error is that of the table (below 1e-6), even for u near 1.
  */
 static __always_inline __u64 minus_log(__u32 random)
 {
 	__u64 uniform = 2 * (__u64)random + 1;
 	__u64 halvings = 32 - highest_bit(uniform);
-	__u64 x = (1ULL << 33) - (uniform << halvings); /* in 2^-33 */
+	__u64 x = (1ULL << 33) - (uniform << halvings); /* in units of 2^-33 */
 	__u64 step = x >> 24, part = x & 0xffffff;
 	__u64 low, high;
 
-	barrier_var(step); /* or clang knows that it is not above, and the verifier does not */
+	barrier_var(step); /* otherwise clang drops the check below, which the verifier needs */
 	if (step > LOG_RATIO_STEPS)
 		step = LOG_RATIO_STEPS;
 	low = sample_tables.log_ratio[step];
@@ -50,7 +50,7 @@ static __always_inline __u64 minus_log(__u32 random)
 	return halvings * LOG_2 + (x * (low + ((high - low) * part >> 24)) >> (LOG_RATIO_SHIFT + 1));
 }
 
-/* Bytes from one sample to the next, 1 at least. Global, as are the next, so that callers stay short. */
+/* Bytes from one sample to the next, at least 1. A global function like the next one, so that callers stay short. */
 __weak __noinline __u64 draw_distance(void)
 {
 	__u64 log = minus_log(bpf_get_prandom_u32()), mean = settings.sample_bytes;
@@ -58,13 +58,13 @@ __weak __noinline __u64 draw_distance(void)
 	return 1 + (log * (mean >> 16) >> 16) + (log * (mean & 0xffff) >> 32);
 }
 
-/* Of one byte where nothing was asked for. */
+/* The size that decides the chance of a sample: a block of 0 bytes counts as 1 byte. */
 static __always_inline __u64 size_of_chance(__u64 size)
 {
 	return size ?: 1;
 }
 
-/* n/p in 2^-16. */
+/* n/p in units of 2^-16. */
 __weak __noinline __u64 bytes_stood_for(__u64 size)
 {
 	__u64 n = size_of_chance(size), mean = settings.sample_bytes;
@@ -82,14 +82,14 @@ __weak __noinline __u64 bytes_stood_for(__u64 size)
 	return (n << 16) + (mean * (low - ((low - high) * (x & 0xffff) >> 16)) >> (EXCESS_SHIFT - 16));
 }
 
-/* What a block adds to the sums, and takes away when it leaves. */
+/* The amount that a block adds to the sums, and removes when it leaves. */
 struct estimate {
 	__u64 blocks, bytes;
 };
 
 /*
- * A weight is no whole number, and is rounded up as often as its fraction says: the same way each time
- * that it is asked of the same block.
+ * A weight is not a whole number. It is rounded up with the probability of its fraction, always in the same way for the
+ * same block.
  */
 static __always_inline struct estimate estimate_of(const struct block_key *key,
 						   const struct block *block)
@@ -106,7 +106,7 @@ static __always_inline struct estimate estimate_of(const struct block_key *key,
 	};
 }
 
-/* Whether one of the call's bytes is a sample. */
+/* Whether the bytes of a call hold a sample. */
 static __always_inline bool is_drawn(struct thread *thread, __u64 size)
 {
 	__u64 distance = thread->sample_distance ?: draw_distance();
@@ -116,7 +116,7 @@ static __always_inline bool is_drawn(struct thread *thread, __u64 size)
 	return n >= distance;
 }
 
-/* Of an outermost call, once. */
+/* Decides whether the block of a call is recorded. Call it once for each outermost call. */
 static __always_inline bool block_is_wanted(struct thread *thread, __u32 layer, __u64 size)
 {
 	if (size < settings.min_size || (settings.max_size && size > settings.max_size))
@@ -133,7 +133,7 @@ static __always_inline __u64 *pairing_at(__u32 layer, __u64 address)
 	return bpf_map_lookup_elem(&pairing, &slot);
 }
 
-/* A block, or the note of one, is about to come (1), is gone or has not come (-1). */
+/* n is 1: a block, or a note of one, is about to enter. n is -1: it has left, or failed to enter. */
 static __always_inline void pairing_count(const struct block_key *key, __s64 n)
 {
 	__u64 *counter;
@@ -145,7 +145,7 @@ static __always_inline void pairing_count(const struct block_key *key, __s64 n)
 		__sync_fetch_and_add(counter, n);
 }
 
-/* Whether a block that begins there may be in the books. What mappings cover is looked for otherwise. */
+/* Whether a block that begins there may be in the books. Mappings are searched in another way. */
 static __always_inline bool may_be_known(__u32 layer, __u64 address)
 {
 	__u64 *counter;
@@ -156,7 +156,7 @@ static __always_inline bool may_be_known(__u32 layer, __u64 address)
 	return counter && *(volatile __u64 *)counter;
 }
 
-/* The blocks of a process that lie in the books. */
+/* The number of blocks of a process in the books, each once. */
 static __always_inline __u64 held_blocks(const struct process *process)
 {
 	return process->counter[settings.sample_bytes ? COUNTER_sampled_blocks : COUNTER_current_blocks];

@@ -3,19 +3,18 @@
 #define ALLOCSNAP_STARTS_BPF_H
 
 /*
- * Where the mappings of a process image begin, in order: a munmap may cut a mapping anywhere, and a
- * hash map does not tell which block an address lies in.
+ * The start addresses of the mappings of a process image, in order. A munmap may cut a mapping anywhere, and a
+ * hash map cannot find the block that an address lies in.
  *
- * A tree of words. Bit i of a word on level 0 says that a mapping begins at page 64 × word + i; of a
- * word on the next level, that word 64 × word + i of the level below is not 0. Words that are 0 are
- * not in the map. The nearest start below an address takes 2 × START_LEVELS look-ups at most, however
- * many there are.
+ * They are a tree of words. Bit i of a word on level 0 says that a mapping begins at page 64 × word + i. Bit i of a word
+ * on a higher level says that word 64 × word + i of the level below is not 0. Words that are 0 are not in the map.
+ * Finding the nearest start below an address takes at most 2 × START_LEVELS look-ups, for any number of mappings.
  *
  *	level 1            …0000 0001…
  *	                        │
  *	level 0    …0000 0100 0001 0000…       mappings at two pages
  *
- * Changed and read under the lock of the process (ranges.bpf.h) only.
+ * The tree is changed and read only under the lock of the process (ranges.bpf.h).
  */
 
 #include "maps.bpf.h"
@@ -28,7 +27,7 @@ static __always_inline struct start_key start_key_of(__u64 image, __u32 level, _
 	return (struct start_key){ image, word | (__u64)level << START_LEVEL_SHIFT };
 }
 
-/* The number of the highest bit that is set. */
+/* The number of the highest set bit. */
 static __always_inline __u64 highest_bit(__u64 word)
 {
 	__u64 nr = 0;
@@ -42,7 +41,7 @@ static __always_inline __u64 highest_bit(__u64 word)
 	return nr;
 }
 
-/* Global, as are the others, so that the verifier looks into each once. */
+/* A global function, like the next two, so that the verifier checks each only once. */
 __weak __noinline int starts_remove(__u64 image, __u64 page)
 {
 	for (__u32 level = 0; level < START_LEVELS; level++) {
@@ -60,7 +59,7 @@ __weak __noinline int starts_remove(__u64 image, __u64 page)
 	return 0;
 }
 
-/* 0, or not where there is no room: then what was added is to be removed. */
+/* Returns 0, or -1 if there is no room. After -1 the caller must call starts_remove() for the page. */
 __weak __noinline int starts_add(__u64 image, __u64 page)
 {
 	for (__u32 level = 0; level < START_LEVELS; level++) {
@@ -79,7 +78,7 @@ __weak __noinline int starts_add(__u64 image, __u64 page)
 	return 0;
 }
 
-/* The nearest start before a page, or NO_START. */
+/* Returns the nearest start before a page, or NO_START. */
 __weak __noinline __u64 starts_before(__u64 image, __u64 page)
 {
 	__u32 found = START_LEVELS;

@@ -2,11 +2,11 @@
 #ifndef ALLOCSNAP_THREAD_BPF_H
 #define ALLOCSNAP_THREAD_BPF_H
 
-/* The books that the thread at a probe writes in. */
+/* Finds the books that the thread at a probe writes to. */
 
 #include "account/images.bpf.h"
 
-/* The count of a process that the loader has admitted was not known. Else the program of the exec was passed over. */
+/* Notes the exec count of the process. If an older count was known, the program at its exec was missed. */
 static __noinline int note_exec(struct process *process, struct task_struct *task)
 {
 	__u64 before = process->exec_id, now = exec_id_of(task);
@@ -20,7 +20,7 @@ static __noinline int note_exec(struct process *process, struct task_struct *tas
 	return 0;
 }
 
-/* As current_process(), of a program at a probe: an exec is over. */
+/* As current_process(), for a program at a probe, where an exec is complete. */
 static __noinline struct process *find_books(struct thread *thread)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -37,9 +37,9 @@ static __noinline struct process *find_books(struct thread *thread)
 }
 
 /*
- * The same, where the thread's storage is at hand: what it was last time is found in an array, which costs
- * a twentieth of a look for the PID. An image is never used twice; exec forgets it, and so does one program
- * in 64 (cost.bpf.h), lest an exec that was missed stays so.
+ * The same, for a thread with state: an array has the process found last time, which costs a twentieth of a look-up by
+ * PID. An image is never used twice. Exec clears the image in the thread; one program in 64 clears it, too
+ * (cost.bpf.h), so that a missed exec is noticed.
  */
 static __always_inline struct process *process_of_thread(struct thread *thread)
 {
@@ -54,8 +54,8 @@ static __always_inline struct process *process_of_thread(struct thread *thread)
 }
 
 /*
- * Made where its process has books. NULL: there is no memory, or it has none, which is looked at first:
- * who is not recorded is let go at once.
+ * The state of the running thread, made if its process has books. NULL: no memory, or no books. The books are checked
+ * first, so that a program for a process that is not recorded ends at once.
  */
 static __always_inline struct thread *own_thread(bool *ret_is_bystander)
 {

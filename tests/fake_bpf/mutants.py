@@ -739,7 +739,7 @@ MUTANTS = {
     "missed: an exec stays unseen": (
         "account/thread.bpf.h", "\t\tnote_exec(process, task);\n", "\t\t;\n"),
     "missed: an exec stays unseen by who has found its books": (
-        "account/cost.bpf.h", "\tthread->image = 0; /* whose", "\t; /* whose"),
+        "account/cost.bpf.h", "\tthread->image = 0; /* the next", "\t; /* the next"),
     "missed: the first look is an exec": (
         "account/thread.bpf.h", "!= before || !before)", "!= before)"),
     "missed: a vforked child stays in its parent's memory": (
@@ -816,7 +816,7 @@ MUTANTS = {
     "unwanted: what a mapping covers stays": (
         "account/calls.bpf.h", "\t\t\trange_remove(address, call->size, 0, 0, now);", "\t\t\t;"),
     "unwanted: what came before is the newest": (
-        "account/calls.bpf.h", "\t\tcalls->newest = 0; /* another block is about to be */\n", ""),
+        "account/calls.bpf.h", "\t\tcalls->newest = 0; /* another block comes now */\n", ""),
     "unwanted: one that never returns is a loss": (
         "account/record.bpf.h", "\tif (!call->is_unwanted || call->has_old || call->has_dropped)\n", ""),
     "follow: the return is never spared": (
