@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Who is there already, or has come to be admitted otherwise than by fork and exec (moved into a control
- * group, renamed, another user): run by the loader, read as a file.
+ * Lists the processes that the rules admit and that are not recorded yet. They existed before the recording, or became
+ * admissible without fork or exec (moved into a control group, renamed, another user). The loader runs this program
+ * and reads its output as a file.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -20,13 +21,13 @@ int admissible_processes(struct bpf_iter__task *ctx)
 	found.tgid = task->tgid;
 	found.user = user_of(task);
 	if (bpf_map_lookup_elem(&process_slots, &found.tgid))
-		return 0; /* it is recorded */
+		return 0; /* recorded already */
 	if (is_admissible(task, ADMISSION_BY_LOADER))
 		bpf_seq_write(ctx->meta->seq, &found, sizeof(found));
 	return 0;
 }
 
-/* Run by the loader once: who it is, and where what it sees in /proc begins. */
+/* The loader runs this once. It stores the loader's TGID and the roots of the paths that the loader sees in /proc. */
 SEC("syscall")
 int note_own(void *ctx)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The probes: read the arguments of a call shape, call the bookkeeping. Which symbol of which
- * allocator has which shape is a table of the loader (src/elf/allocators.c).
+ * The probe programs: they read the arguments of a call by its shape and call the bookkeeping. A table of the loader
+ * has the shape of each symbol of each allocator (src/elf/allocators.c).
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -27,7 +27,7 @@ __u64 tracebacks_held = 0;
 __u64 tables_wanted = 0;
 __u32 followed_sites[FOLLOWED_SITES] = {};
 
-#ifndef PT_REGS_PARM6 /* Debian 12's libbpf has five */
+#ifndef PT_REGS_PARM6 /* libbpf of Debian 12 has only five */
 #ifdef __TARGET_ARCH_x86
 #define PT_REGS_PARM6(ctx) ((ctx)->r9)
 #else
@@ -35,16 +35,16 @@ __u32 followed_sites[FOLLOWED_SITES] = {};
 #endif
 #endif
 
-/* n * size, or where that overflows a size that no call can have: it will return NULL. */
+/* n * size, or on overflow the largest size; such a call returns NULL. */
 static __always_inline __u64 product(__u64 n, __u64 size)
 {
 	__u64 most = size ? ~0ULL / size : ~0ULL;
 
-	barrier_var(most); /* or clang makes it a 128-bit multiplication, which BPF has not */
+	barrier_var(most); /* otherwise clang uses a 128-bit multiplication, which BPF does not have */
 	return n > most ? ~0ULL : n * size;
 }
 
-/* Arguments by position; the names are those of enum call_shape's comments. */
+/* Arguments by position. The comments in enum call_shape have their order. */
 #define ARG1 PT_REGS_PARM1(ctx)
 #define ARG2 PT_REGS_PARM2(ctx)
 #define ARG3 PT_REGS_PARM3(ctx)
@@ -55,10 +55,10 @@ static __always_inline __u64 product(__u64 n, __u64 size)
 #define ARGUMENT_CASE(position, value) \
 	case position: \
 		argument = value; \
-		barrier_var(argument); /* or clang computes an address in ctx, which BPF may not */ \
+		barrier_var(argument); /* otherwise clang computes an address in ctx, which BPF does not allow */ \
 		break
 
-/* 0 where there is none. */
+/* The argument at a position; 0 if there is none. */
 static __noinline __u64 argument_at(struct pt_regs *ctx, __u32 position)
 {
 	__u64 argument = 0;
@@ -81,7 +81,7 @@ static __always_inline __u64 number_at(struct pt_regs *ctx, __u32 position, bool
 	return is_narrow ? (__u32)argument : argument;
 }
 
-/* Not inlined: the programs stay as short as they are for those that have no custom allocators. */
+/* Not inlined, so that the programs stay short for processes without custom allocators. */
 static __noinline int enter_custom(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	__u32 index = COOKIE_CUSTOM_CALL(cookie);
@@ -102,13 +102,13 @@ static __noinline int enter_custom(struct pt_regs *ctx, struct thread *thread, _
 
 #define KEEP_OLD 4 /* MREMAP_DONTUNMAP */
 
-/* The old range, which leaves if the call succeeds; 0: it stays, or the call must fail. */
+/* The old range if it leaves on success; 0 if it stays, or if the call must fail. */
 static __always_inline __u64 mremap_old(__u64 address, __u64 bytes, __u64 flags)
 {
 	return range_is_sound(address, bytes) && !(flags & KEEP_OLD) ? address : 0;
 }
 
-/* The first argument is a heap, so those of the shape are one further. Not inlined: it is seldom. */
+/* The first argument is a heap, and the arguments of the shape follow it. Not inlined, because it is rare. */
 static __noinline int enter_of_heap(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	__u64 sp = PT_REGS_SP(ctx);
@@ -127,7 +127,7 @@ static __noinline int enter_of_heap(struct pt_regs *ctx, struct thread *thread, 
 	return 0;
 }
 
-/* One function for all shapes, so that all probes of a file can be attached at once. */
+/* Records an entry. One function handles all shapes, so that all probes of a file can be attached at once. */
 static __always_inline int record_call_entry(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	__u64 sp = PT_REGS_SP(ctx);
@@ -203,8 +203,8 @@ int BPF_KPROBE(leave_call)
 }
 
 /*
- * Where no return probe may be: a plain probe at each place where calls return. That is a `ret`, or
- * a jump to a function that returns its first argument (src/elf/returns.h).
+ * For a function that must not have a return probe: a plain probe at each place where its calls return. Such a place is
+ * a `ret`, or a jump to a function that returns its first argument (src/elf/returns.h).
  */
 SEC("uprobe")
 int BPF_KPROBE(leave_by_ret)
@@ -212,7 +212,7 @@ int BPF_KPROBE(leave_by_ret)
 	__u64 argument = ARG1, returned = PT_REGS_RC(ctx), cookie = bpf_get_attach_cookie(ctx);
 	struct thread *thread = current_thread();
 
-	barrier_var(argument); /* or clang computes an address in ctx, which BPF may not */
+	barrier_var(argument); /* otherwise clang computes an address in ctx, which BPF does not allow */
 	barrier_var(returned);
 	cost_begin(thread);
 	if (cookie & RESULT_IS_ARGUMENT)
@@ -223,9 +223,9 @@ int BPF_KPROBE(leave_by_ret)
 }
 
 /*
- * Both ends of a call as one session (kernel 6.13), which is safer: the entry decides whether the
- * return address is hijacked. With the probe's address in ip it is the entry, since a return
- * address follows a call instruction and a probe never does.
+ * Handles both ends of a call as one session (kernel 6.13). This is safer, because the entry decides whether the return
+ * address is hijacked. If ip is the address of the probe, this is the entry: a return address follows a call
+ * instruction, and a probe never does.
  */
 SEC("uprobe")
 int BPF_KPROBE(session_call)
@@ -237,7 +237,7 @@ int BPF_KPROBE(session_call)
 
 	if (is_bystander) {
 		count_bystander(trap_at_entry(cookie), 1);
-		return 1; /* its return address stays as it is */
+		return 1; /* do not hijack its return address */
 	}
 	cost_begin(thread);
 	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {

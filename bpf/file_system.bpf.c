@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Which file system a file of the calling process is on, without a word to that file system. */
+/* Finds the file system of a file of the calling process, without a request to that file system. */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
@@ -17,7 +17,7 @@ static __always_inline struct inode *inode_of_fd(__u32 fd)
 	return BPF_CORE_READ(file, f_inode);
 }
 
-/* Where file systems lie on each other it is the lowest: whose pages are mapped. */
+/* With stacked file systems this is the inode of the lowest one, whose pages are mapped. */
 static long take_inode(struct task_struct *task, struct vm_area_struct *vma, void *data)
 {
 	*(struct inode **)data = BPF_CORE_READ(vma, vm_file, f_inode);

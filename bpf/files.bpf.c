@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Which file a mapping of the loader's own leads to, as the unwinder will find it in a process. */
+/* Finds the identity of a file that the loader maps, as the unwinder finds it in a process. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "unwind/file.bpf.h"

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Whom the OOM killer chooses, and who else is in that one's memory cgroup. Loaded where asked for. */
+/* Victims of the OOM killer, and the memory cgroups of all processes. Loaded only if the user asks for it. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "account/admit.bpf.h"
 
-/* The latest ones, the nth at n - 1 modulo OOM_KILLS. The kernel chooses under a lock. */
+/* The latest kills: kill n is at n - 1 modulo OOM_KILLS. The kernel chooses its victims under a lock. */
 struct oom_kill oom_kills[OOM_KILLS];
 __u64 oom_kill_cnt;
 
 /*
- * What charges its memory: a number that is given once. 0 where the kernel has no memory cgroups. Where
- * its group has no limits of its own that is the nearest one above that has.
+ * The number of the memory cgroup that the process is charged to; the kernel never reuses it. 0: the kernel has no
+ * memory cgroups. If the group of the process has no memory limits of its own, this is the nearest group above that
+ * has them.
  */
 static __always_inline __u64 memory_group_of(struct task_struct *task)
 {
@@ -27,8 +28,8 @@ static __always_inline __u64 memory_group_of(struct task_struct *task)
 }
 
 /*
- * The tracepoint was once given the PID only (before Linux 6.9, and what has it from there): then the one
- * who asked for memory, in vain, stands for the other's group.
+ * Before Linux 6.9, and in kernels derived from those, the tracepoint gets only the PID. Then the group of the process
+ * that failed to get memory stands for the group of the victim.
  */
 SEC("tp_btf/mark_victim")
 int oom_victim(__u64 *ctx)
@@ -48,7 +49,7 @@ int oom_victim(__u64 *ctx)
 	return 0;
 }
 
-/* Run by the loader, and read as a file. */
+/* The loader runs this and reads its output as a file. */
 SEC("iter/task")
 int memory_groups(struct bpf_iter__task *ctx)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The blocks that are inside a realloc and in no map; run by the loader, read as a file. A call
- * that changes meanwhile began or ended after the cut, and has handed its block over.
+ * Lists the blocks that pending reallocs hold, so that no map has them. The loader runs this program and reads its
+ * output as a file. A call that changes meanwhile began or ended after the cut, and has handed its block over.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

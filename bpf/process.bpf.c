@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The life of an admitted process: exec begins new books, the exit of the last thread ends them;
- * where its children are followed, a fork begins books of their own.
+ * The life of an admitted process: exec begins new books, and the exit of its last thread ends them. If its children
+ * are followed, a fork begins books for the child.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -30,8 +30,8 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 }
 
 /*
- * tracemalloc.clear_traces(), of books that bear the mark: see images.bpf.h. Their process may have ended since
- * they were marked: nothing was counted meanwhile.
+ * tracemalloc.clear_traces() for books with the mark: see images.bpf.h. Their process may have ended since the loader
+ * marked them; nothing was counted meanwhile.
  */
 SEC("syscall")
 int clear_traces(struct process_request *request)
@@ -47,8 +47,9 @@ int clear_traces(struct process_request *request)
 }
 
 /*
- * What is live may change meanwhile: a program that raised it since we looked may have found the old peak.
- * The exchange keeps the processor from looking again before the peak is there.
+ * Sets the peak to the current value. The value may change meanwhile: a program that raised it after the first read may
+ * have seen the old peak. So the value is read again. The exchange keeps the CPU from reading it before the new peak is
+ * stored.
  */
 static __always_inline void lower_peak(struct process *process, enum counter peak, enum counter current)
 {
@@ -72,8 +73,8 @@ int reset_peak(struct process_request *request)
 }
 
 /*
- * Before the child runs. Its books are not looked at while they have no image. parent: NULL where that is
- * not recorded, though the child is.
+ * Runs before the child does. The loader ignores books without an image. parent is NULL if the child is recorded but
+ * its parent is not.
  */
 static __always_inline long admit_child(struct process *parent, struct task_struct *from,
 					struct task_struct *child)
@@ -100,7 +101,7 @@ static __always_inline long admit_child(struct process *parent, struct task_stru
 	return 0;
 }
 
-/* A child is what its parent is, but for its PID. */
+/* A child has all properties of its parent except the PID, so only PID rules are tested again. */
 static __always_inline bool is_child_wanted(const struct process *parent, struct task_struct *child)
 {
 	if (rules.everyone && rules.has_pids)
@@ -108,7 +109,7 @@ static __always_inline bool is_child_wanted(const struct process *parent, struct
 	return parent && parent->follows;
 }
 
-/* Runs in the parent, for each process and each thread that begins. */
+/* Runs in the parent, for each new process and each new thread. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -117,7 +118,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	if (child->tgid == parent->tgid || !is_child_wanted(process, child))
 		return 0;
 	if (!admit_child(process, parent, child))
-		; /* it is recorded */
+		; /* the child is recorded */
 	else if (process)
 		process_count_loss(process, LOSS_processes_dropped);
 	else
@@ -126,7 +127,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	return 0;
 }
 
-/* A program may be over before anybody can read /proc/PID/cmdline. */
+/* Keeps the arguments, because a program may end before the loader can read /proc/PID/cmdline. */
 static __always_inline void read_args(struct process *process, struct task_struct *task)
 {
 	__u64 start = task->mm->arg_start, bytes = task->mm->arg_end - start;
@@ -139,8 +140,8 @@ static __always_inline void read_args(struct process *process, struct task_struc
 }
 
 /*
- * In all its threads: those that have ended are in the sum, but for one that is just ending, and the
- * main one, which is a zombie as long as others run.
+ * The CPU time of all threads. The kernel's sum has the ended threads, except the one that is just ending and the main
+ * thread, which stays a zombie as long as other threads run.
  */
 static __always_inline __u64 cpu_time(struct task_struct *last)
 {
@@ -162,7 +163,10 @@ static __always_inline void forget_calls(struct task_struct *task)
 	}
 }
 
-/* Not inlined, as few do. Its files are mapped by now: events of them are younger than the process. */
+/*
+ * Admits a process at exec. Not inlined, because it is rare. The files of the program are mapped by now: their events
+ * are later than the start of the process (forked_ns) and earlier than admitted_ns.
+ */
 static __noinline int admit_program(struct task_struct *task)
 {
 	struct process *process = claim_process_slot(task);
@@ -185,7 +189,7 @@ static __noinline int admit_program(struct task_struct *task)
 	return 0;
 }
 
-/* It goes on as a program that nobody records: that is the end of it here, and it writes in no books. */
+/* The process continues as a program that is not recorded. Its books end here, and it writes to none. */
 static __always_inline void leave_recording(struct process *process, struct task_struct *task)
 {
 	forget_calls(task);
@@ -195,7 +199,7 @@ static __always_inline void leave_recording(struct process *process, struct task
 	end_books(process, task->tgid);
 }
 
-/* Whether that is all that there is to do at an exec. */
+/* Admits a new program or drops a recorded one at exec. Returns whether nothing is left to do there. */
 static __always_inline bool exec_changes_hands(struct process *process, struct task_struct *task)
 {
 	bool is_admitted = rules.everyone ? is_admissible(task, ADMISSION_AT_EXEC) : !!process;
@@ -208,9 +212,9 @@ static __always_inline bool exec_changes_hands(struct process *process, struct t
 }
 
 /*
- * The old memory is gone: its blocks keep the old image and are cleared away by the next drain.
- * Probes are tied to the task that was the main thread; where another thread calls exec it takes
- * that one's pid, and the probes are gone until the loader places them anew.
+ * The old memory is gone: its blocks keep the old image, and the next drain removes them. Probes are tied to the task
+ * of the main thread. If another thread calls exec, it takes the PID of the main thread, and the probes are gone until
+ * the loader places them again.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
@@ -231,9 +235,9 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 }
 
 /*
- * Code has been mapped: what is known of the addresses where it lies now is known no longer, and a
- * file may be new to the loader. A child that calls exec after vfork has left its parent's memory by
- * then, and its books are still its parent's: nothing is said of that one's code.
+ * Code has been mapped. Old knowledge about its addresses is invalid, and the file may be new to the loader. A child
+ * that calls exec after vfork has left the memory of its parent by now, but still uses the parent's books. So its
+ * mapping is not noted there as code of the parent.
  */
 SEC("fentry/perf_event_mmap")
 int BPF_PROG(code_mapped, struct vm_area_struct *vma)
@@ -257,8 +261,8 @@ int BPF_PROG(code_mapped, struct vm_area_struct *vma)
 }
 
 /*
- * In the place of code_mapped where functions of the kernel can't be traced: the kernel has found room
- * for a mapping. Code that is loaded gets all of its room at once, and then its parts are put there.
+ * Replaces code_mapped if functions of the kernel cannot be traced. The kernel has found room for a mapping. Code that
+ * is loaded gets its whole room first; then its parts are mapped there.
  */
 SEC("tp_btf/vm_unmapped_area")
 int BPF_PROG(room_found, unsigned long address, struct vm_unmapped_area_info *info)
@@ -272,7 +276,7 @@ int BPF_PROG(room_found, unsigned long address, struct vm_unmapped_area_info *in
 	return 0;
 }
 
-/* Run by the loader: from now on calls that begin are seen to return at `ret` instructions. */
+/* The loader runs this. From now on probes on `ret` instructions see the returns of new calls. */
 SEC("syscall")
 int process_switch(struct process_request *args)
 {
@@ -284,7 +288,7 @@ int process_switch(struct process_request *args)
 	return 0;
 }
 
-/* Run by the loader before it takes probes away for a while: from now on it is a gap. */
+/* The loader runs this before it removes probes for a while. A gap begins. */
 SEC("syscall")
 int process_pause(struct process_request *args)
 {
@@ -297,8 +301,8 @@ int process_pause(struct process_request *args)
 }
 
 /*
- * Run by the loader before it places probes again: what is pending by now has returned unseen, most
- * likely, and so have blocks been freed.
+ * The loader runs this before it places probes again. Calls that are pending now have most likely returned unseen, and
+ * blocks have been freed unseen.
  */
 SEC("syscall")
 int process_return(struct process_request *args)
@@ -311,7 +315,7 @@ int process_return(struct process_request *args)
 	return 0;
 }
 
-/* And when they are all there. */
+/* The loader runs this when all probes are placed again. */
 SEC("syscall")
 int process_resume(struct process_request *args)
 {
@@ -323,7 +327,7 @@ int process_resume(struct process_request *args)
 	return 0;
 }
 
-/* Runs for each thread; signal->live is 0 for the last one. */
+/* Runs at the exit of each thread. For the last thread signal->live is 0. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {

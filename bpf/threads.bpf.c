@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Which threads of a process have an alternate signal stack; run by the loader, read as a file. */
+/* Lists the threads of a process with an alternate signal stack. The loader runs it and reads its output as a file. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "shared/bpf_types.h"

@@ -132,7 +132,7 @@ static __always_inline bool is_stored(enum call_shape shape)
 	return shape == SHAPE_POSIX_MEMALIGN || shape == SHAPE_CUSTOM_OUT;
 }
 
-/* The thread has no books. Its process loses the call if it runs in memory that the owner has left. */
+/* The thread has no books. If its process runs in memory that the owner has left, the process counts the loss. */
 static __noinline int lose_ownerless(void)
 {
 	struct process *process = find_process_of_task(bpf_get_current_task_btf());

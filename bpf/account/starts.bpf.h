@@ -6,8 +6,8 @@
  * The start addresses of the mappings of a process image, in order. A munmap may cut a mapping anywhere, and a
  * hash map cannot find the block that an address lies in.
  *
- * They are a tree of words. Bit i of a word on level 0 says that a mapping begins at page 64 × word + i. Bit i of a word
- * on a higher level says that word 64 × word + i of the level below is not 0. Words that are 0 are not in the map.
+ * They are a tree of words. Bit i of a word on level 0 says that a mapping begins at page 64 × word + i. Bit i of a
+ * word on a higher level says that word 64 × word + i of the level below is not 0. Words that are 0 are not in the map.
  * Finding the nearest start below an address takes at most 2 × START_LEVELS look-ups, for any number of mappings.
  *
  *	level 1            …0000 0001…

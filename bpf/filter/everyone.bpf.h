@@ -3,8 +3,8 @@
 #define ALLOCSNAP_EVERYONE_BPF_H
 
 /*
- * The books that begin and end in the kernel. Where everybody is recorded whom the rules admit, most
- * lives are short and hold little: those end here, without the loader having to look at them.
+ * Books that begin and end in the kernel, for a system-wide recording. Most processes live for a short time and hold
+ * little memory. Their books end here, without work for the loader.
  */
 
 #include "account/admit.bpf.h"
@@ -13,16 +13,16 @@
 #include "account/sample.bpf.h"
 #include "filter/user.bpf.h"
 
-/* Which of `processes` are somebody's; the loader takes from them too, and gives back. */
+/* The taken slots of the map `processes`. The loader takes slots and gives them back, too. */
 extern __u32 slot_taken[PROCESSES_MAX];
 extern __u32 next_slot;
 
-/* Processes, since the recording began. */
-extern __u64 admissions_dropped; /* not recorded: there was no room */
-extern __u64 ended_small;	 /* that ended with less than rules.min_bytes, before the loader saw them */
-extern struct process ended_small_sum; /* of their books: counters, losses and CPU time */
+/* Numbers of processes since the recording began. */
+extern __u64 admissions_dropped; /* not recorded, because there was no room */
+extern __u64 ended_small;	 /* ended before the loader saw them, with a lower peak than rules.min_bytes */
+extern struct process ended_small_sum; /* sum of the books of ended_small: counters, losses and CPU time */
 
-/* How many slots the processes of a user have, and all have; the loader counts there, too. */
+/* The number of slots that each user has, and that all users have. The loader updates them, too. */
 extern __u32 user_slots[USERS_MAX];
 extern __u32 slots_taken_nr;
 
@@ -42,7 +42,7 @@ static __always_inline void slot_count(__u32 user, __s32 n)
 
 #define SLOT_TRIES 256
 
-/* Or PROCESSES_MAX: there is none for that user. */
+/* Takes a slot for a user; PROCESSES_MAX: the user gets none. */
 static __always_inline __u32 slot_take(__u32 user)
 {
 	__u32 first;
@@ -67,7 +67,7 @@ static __always_inline void slot_give(__u32 slot, __u32 user)
 	slot_taken[slot & (PROCESSES_MAX - 1)] = 0;
 }
 
-/* A program that has never allocated may map an allocator that the loader does not know yet. */
+/* Whether the process may use an allocator that the loader does not know yet: nothing of it was recorded. */
 static __always_inline bool may_be_unprobed(const struct process *process)
 {
 	return !process->is_forked && !process->memory_of &&
@@ -81,7 +81,7 @@ static __always_inline bool is_to_be_seen(const struct process *process)
 	return (peak && peak >= rules.min_bytes) || may_be_unprobed(process);
 }
 
-/* Nobody else will count what was in it. Most counters are 0: a write to what all share is spared. */
+/* Adds the books to ended_small_sum before they go. Most counters are 0; skipping those saves shared writes. */
 static __always_inline void sum_small(const struct process *process)
 {
 	struct process *sum = &ended_small_sum;
@@ -97,8 +97,8 @@ static __always_inline void sum_small(const struct process *process)
 }
 
 /*
- * Its PID may be given out again at once, and the slot, too, unless there is something for the loader to
- * see: it is woken then.
+ * Ends the books of a process. Its PID may be reused at once. Its slot may be reused at once, too, unless the loader
+ * has to see the books: then this wakes the loader.
  */
 static __always_inline void end_books(struct process *process, __u32 tgid)
 {
@@ -118,8 +118,8 @@ static __always_inline void end_books(struct process *process, __u32 tgid)
 }
 
 /*
- * The PID is another process's by now, so the one that had it has ended, before that began, and the program at
- * its end was passed over. How it ended is not known.
+ * Ends the books of an older process with the same PID. That process has ended before this one began, and the program
+ * at its end was missed. How it ended is unknown.
  */
 static __always_inline void end_unseen(struct task_struct *task)
 {
@@ -135,8 +135,8 @@ static __always_inline void end_unseen(struct task_struct *task)
 static const struct process no_books;
 
 /*
- * New books, empty and without an image, of a process that the task is the main thread of, or will be.
- * NULL: no room, or those of an ended one are there yet.
+ * Begins empty books without an image for the process whose main thread is the task, or will be. Returns NULL if there
+ * is no room, or if the books of an ended process with this PID are still there.
  */
 static __always_inline struct process *claim_process_slot(struct task_struct *task)
 {
@@ -160,7 +160,7 @@ static __always_inline struct process *claim_process_slot(struct task_struct *ta
 	return process;
 }
 
-/* Its memory is its own, or the parent's: the image is there last. */
+/* Gives new books their image. memory_of: the parent that shares its memory, or NULL. The image is written last. */
 static __always_inline void begin_first_image(struct process *process, const struct process *memory_of)
 {
 	__u64 image = __sync_fetch_and_add(&next_image, 1);

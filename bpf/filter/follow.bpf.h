@@ -3,21 +3,21 @@
 #define ALLOCSNAP_FOLLOW_BPF_H
 
 /*
- * Whether a call whose block is not wanted is followed to its return all the same. In a session the
- * return trap can be spared; but what such a call calls itself (musl's calloc calls malloc) is not known
- * as nested then, and would be chosen a second time. So the first calls of each function in each
- * process image are followed; if another call comes inside one, all are from then on.
+ * Decides whether a call whose block is not recorded is still followed to its return. A session can save the return
+ * trap of such a call. But then a call inside it (calloc of musl calls malloc) is not seen as nested, and could be
+ * sampled a second time. So the first calls of each function in each process image are followed. If one of them
+ * contains another call, all later calls of the function are followed, too.
  */
 
 #include "account/sample.bpf.h"
 
 #define FOLLOWED_CALLS 64
 #define FOLLOWED_FOR_GOOD (1u << 31)
-#define FOLLOWED_SITES 4096 /* a power of two; 64 sites of 32 images are told apart */
+#define FOLLOWED_SITES 4096 /* a power of two; enough to distinguish 64 sites of 32 images */
 
-extern __u32 followed_sites[FOLLOWED_SITES]; /* calls followed, and FOLLOWED_FOR_GOOD */
+extern __u32 followed_sites[FOLLOWED_SITES]; /* number of calls followed, and FOLLOWED_FOR_GOOD */
 
-/* realloc(NULL, n) is another function than realloc(p, n): the one calls malloc in glibc, the other not. */
+/* realloc(NULL, n) counts as another function than realloc(p, n): in glibc only the first one calls malloc. */
 static __always_inline __u32 *followed_site(__u64 image, __u32 site, __u64 pointer)
 {
 	return &followed_sites[(image * 128 + site * 2 + !pointer) & (FOLLOWED_SITES - 1)];
@@ -34,7 +34,7 @@ static __always_inline bool site_is_followed(__u64 image, __u32 site, __u64 poin
 	return true;
 }
 
-/* Another call was seen inside the call. */
+/* Notes that a call contains another call. */
 static __always_inline void call_has_nested(struct process *process, const struct call *call)
 {
 	__u32 *at, seen;
@@ -50,7 +50,7 @@ static __always_inline void call_has_nested(struct process *process, const struc
 	__sync_fetch_and_or(at, FOLLOWED_FOR_GOOD);
 }
 
-/* Mappings are few, and what lay where a new one is has gone, whether that is wanted or not. */
+/* Calls that make mappings are always followed: they are few, and a new mapping removes the old blocks in its range. */
 static __always_inline bool unwanted_is_followed(__u64 image, __u64 cookie, bool is_realloc,
 						 __u64 pointer)
 {

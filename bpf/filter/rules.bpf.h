@@ -3,9 +3,9 @@
 #define ALLOCSNAP_RULES_BPF_H
 
 /*
- * Whom a recording of everybody admits. All is judged here, at exec and fork and in the loader's walk
- * over who is there already, so that they cannot differ: by name, the program's path and the control
- * group as /proc would show them to the loader, by effective user and by PID.
+ * Decides which processes a system-wide recording admits. Exec, fork and the loader's walk over existing processes all
+ * use this code, so they cannot differ. The rules test the name, the path of the program and the control group, as
+ * /proc shows them to the loader, and the effective user and the PID.
  */
 
 #include "vmlinux.h"
@@ -15,16 +15,16 @@
 
 extern const volatile struct rules rules;
 
-/* What the loader is, which never records itself, and where its own paths begin. */
+/* The loader's own TGID, because it never records itself, and the roots of the paths that it sees. */
 extern __u64 own_tgid;
 extern __u64 own_root, own_root_mount; /* struct dentry, struct vfsmount */
 extern __u64 own_cgroup_root;	       /* struct kernfs_node */
 
-#define TEXT_BYTES 1024 /* a power of two; of longer paths the end, which no rule holds of */
-#define NAME_BYTES 256	/* of a part of a path */
+#define TEXT_BYTES 1024 /* a power of two; a longer path is cut at its start, and no rule holds for it */
+#define NAME_BYTES 256	/* one part of a path */
 #define TEXT_KEYS 4	/* RULE_COMM, RULE_EXE, RULE_CGROUP; a power of two */
 
-/* Where it is judged; two of these may be under way on one processor. */
+/* The place of a decision. Decisions in different places may run on one CPU at the same time. */
 enum admission_place {
 	ADMISSION_AT_EXEC = 0,
 	ADMISSION_AT_FORK,
@@ -32,22 +32,22 @@ enum admission_place {
 	ADMISSION_PLACES,
 };
 
-/* Scratch memory of one judgement. */
+/* Scratch memory of one decision. */
 struct admission {
 	char text[TEXT_KEYS][TEXT_BYTES + NAME_BYTES]; /* each ends at TEXT_BYTES - 1 */
 	__u32 start[TEXT_KEYS];
 	char name[NAME_BYTES];
 	__u64 uid, pid;
 
-	/* A walk towards a root. */
+	/* State of a walk towards a root. */
 	__u64 node, mount; /* struct dentry and struct vfsmount, or struct kernfs_node */
 	__u32 walk_key;
 	__u32 is_too_long;
 
-	/* A pattern against a text. */
+	/* State of a comparison of a pattern with a text. */
 	__u32 rule, key;
 	__u32 at, pattern_at;
-	__u32 star_at, after_star; /* where the last * began to match, and what follows it; 0: none */
+	__u32 star_at, after_star; /* start of the text of the last *, and the pattern after that *; 0: none */
 	__u32 matches;
 };
 
@@ -68,7 +68,7 @@ static __always_inline char pattern_byte(const struct admission *admission)
 		.pattern[admission->pattern_at & (RULE_PATTERN_MAX - 1)];
 }
 
-/* One byte of either; only the last * is gone back to. 1: it is decided. */
+/* Compares one byte. After a mismatch it goes back to the last * only. Returns 1 when the comparison is over. */
 static long glob_step(__u32 i, void *data)
 {
 	struct admission *admission = *(struct admission **)data;
@@ -111,7 +111,7 @@ static __noinline bool glob_matches(struct admission *admission, __u32 rule, __u
 
 /* ---- paths ---- */
 
-/* "/name" in front of what is there; false: it does not fit. */
+/* Puts "/name" in front of the text. Returns false if it does not fit. */
 static __always_inline bool text_prepend(struct admission *admission, const void *name)
 {
 	__u32 key = admission->walk_key & (TEXT_KEYS - 1);
@@ -130,7 +130,7 @@ static __always_inline bool text_prepend(struct admission *admission, const void
 	return true;
 }
 
-/* From the root of a mount to the place where it is mounted. 1: there is none. */
+/* Steps from the root of a mount to its mount point. Returns 1 if there is none. */
 static __always_inline long leave_mount(struct admission *admission)
 {
 	struct mount *mount = (void *)(admission->mount - bpf_core_field_offset(struct mount, mnt));
@@ -143,7 +143,7 @@ static __always_inline long leave_mount(struct admission *admission)
 	return 0;
 }
 
-/* One step up, as the kernel's d_path() goes. 1: it is over. */
+/* Takes one step up, as d_path() of the kernel does. Returns 1 when the walk is over. */
 static long path_step(__u32 i, void *data)
 {
 	struct admission *admission = *(struct admission **)data;
@@ -193,7 +193,7 @@ static __always_inline void text_begin(struct admission *admission, __u32 key)
 	admission->text[key][TEXT_BYTES - 1] = '\0';
 }
 
-/* A root by itself has no name. */
+/* An empty path is the root. */
 static __always_inline void text_end(struct admission *admission, __u32 key)
 {
 	if (admission->start[key] != TEXT_BYTES - 1)
@@ -234,7 +234,7 @@ static __always_inline void read_comm(struct admission *admission, struct task_s
 	bpf_probe_read_kernel_str(admission->text[RULE_COMM], COMM_BYTES, task->comm);
 }
 
-/* ---- the judgement ---- */
+/* ---- the decision ---- */
 
 static __always_inline bool rule_holds(struct admission *admission, __u32 i)
 {
@@ -271,7 +271,7 @@ static __always_inline bool rules_hold(struct admission *admission)
 	return wanted == found;
 }
 
-#define OWN_GENERATIONS 4 /* the process that reads files is a grandchild */
+#define OWN_GENERATIONS 4 /* the worker that reads files is a grandchild */
 
 static __always_inline bool is_own(struct task_struct *task)
 {

@@ -9,8 +9,8 @@
 extern const volatile struct settings settings;
 
 /*
- * Where the slots of a process's user are counted. It is the real one: what a program that is set-uid does is
- * its caller's. Two users may be one here, but no program can choose which.
+ * The index in user_slots for the user of a process. This is the real user: slots of a set-uid program count for its
+ * caller. Two users may share an index, but no program can choose which users share one.
  */
 static __always_inline __u32 user_of(struct task_struct *task)
 {

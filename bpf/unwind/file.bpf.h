@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_FILE_BPF_H
 #define ALLOCSNAP_FILE_BPF_H
 
-/* Which file a mapping leads to, as of its last change: a file that is written to has other unwind tables. */
+/* Identity of a mapped file, with its last change: a file that is written to gets other unwind tables. */
 
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_STACK_BPF_H
 #define ALLOCSNAP_STACK_BPF_H
 
-/* Where on which stack a thread is. Only asked where a call is pending at an entry: rare. */
+/* Finds the stack that a thread is on. Needed only if a call is pending at an entry, which is rare. */
 
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -10,8 +10,8 @@
 #include "maps.bpf.h"
 
 /*
- * Where the thread's own stack ends, as the kernel or the C library gave it: at the arguments of
- * the program, or at the thread's control block, which glibc and musl put on top of its stack.
+ * The end of the thread's own stack. The stack of the main thread ends at the arguments of the program. The stack of
+ * another thread ends at its control block, which glibc and musl put on top of the stack.
  */
 static __always_inline __u64 own_stack_end(struct task_struct *task)
 {
@@ -45,10 +45,9 @@ static __always_inline bool on_alternate_stack(struct task_struct *task, __u64 s
 }
 
 /*
- * Both on the alternate signal stack, or both on the thread's own. Coroutines may have their stacks
- * side by side in one mapping, so of other memory it is not known: then the stacks are taken for
- * different ones. Where the mappings can't be looked at just now (mmap lock held), a call a
- * little below the pending one is taken for one that it made.
+ * Whether both are on the alternate signal stack, or both on the thread's own stack. Stacks in other memory count as
+ * different, because the stacks of coroutines may lie side by side in one mapping. If the mappings cannot be read now
+ * (mmap lock held), a call a little below the pending one counts as made by it.
  */
 static __always_inline bool same_stack(__u64 pending_sp, __u64 sp)
 {
@@ -62,11 +61,11 @@ static __always_inline bool same_stack(__u64 pending_sp, __u64 sp)
 	if (bpf_find_vma(task, sp, vma_range_of, &range, 0))
 		return pending_sp - sp < NEAR_BYTES;
 	end = own_stack_end(task);
-	/* neighbours of one kind are one mapping, so it must end there, too */
+	/* the kernel merges equal neighbours into one mapping, so both must also lie below the stack's end */
 	return sp < end && pending_sp < end && pending_sp >= range.start && end < range.end;
 }
 
-/* 0 where it can't be read. */
+/* Returns 0 if the address cannot be read. */
 static __always_inline __u64 return_address_at(__u64 sp)
 {
 	__u64 return_address = 0;
@@ -76,8 +75,8 @@ static __always_inline __u64 return_address_at(__u64 sp)
 }
 
 /*
- * Whether the call's return address is still where it was at entry, as such or as the trampoline of
- * a return probe: then the call is under way.
+ * Whether the return address of the call is still in its place, as itself or as the trampoline of a return probe. Then
+ * the call is under way.
  */
 static __always_inline bool return_is_kept(const struct call *call)
 {
@@ -91,7 +90,7 @@ static __always_inline bool return_is_kept(const struct call *call)
 
 #define RETURNS_MAX 64 /* the kernel's own limit */
 
-/* Whether the kernel waits for a return to the address that it has put in this place. */
+/* Whether a return probe has hijacked the return address in this place and still waits for the return. */
 static __always_inline bool return_is_hijacked(__u64 place)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -106,12 +105,15 @@ static __always_inline bool return_is_hijacked(__u64 place)
 }
 
 /*
- * At an entry with stack pointer sp: has the pending call gone without returning (longjmp, an
- * exception, a missed return)? It is under way only while its return address is kept: also where it
- * was left by a tail call, at the same sp (reallocarray jumps to realloc in glibc). Where nothing
- * hijacks return addresses, a second call of the same function from the same place looks the same;
- * but no function leaves itself by a tail call. Stacks grow down: above it on the same stack, it
- * is gone, whatever the dead memory below holds.
+ * Whether the pending call has ended without a seen return (longjmp, exception, missed return), at an entry with stack
+ * pointer sp.
+ *
+ * The call is under way only while its return address is kept, even after a tail call with the same sp (reallocarray
+ * jumps to realloc in glibc). Without hijacked return addresses a second call of the same function from the same place
+ * looks the same. But no function makes a tail call to itself, so at the same site it is a new call.
+ *
+ * Stacks grow down. If sp is above the pending call on the same stack, that call has ended, whatever the dead memory
+ * below still holds.
  */
 static __always_inline bool call_is_stale(const struct call *call, __u64 sp, __u32 site)
 {

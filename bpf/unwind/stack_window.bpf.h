@@ -3,8 +3,7 @@
 #define ALLOCSNAP_STACK_WINDOW_BPF_H
 
 /*
- * The stack is read 2 KiB at a time: that costs little more than to read one word, and a frame
- * needs two.
+ * Reads the stack 2 KiB at a time. This costs little more than reading one word, and each frame needs two words.
  */
 
 #include "maps.bpf.h"
@@ -12,7 +11,7 @@
 #define WINDOW_BYTES (WINDOW_WORDS * 8)
 #define PAGE_BYTES 4096
 
-/* Near the end of the stack's mapping only what is left of the page can be read. */
+/* Near the end of the stack's mapping only the rest of the page can be read. */
 __weak __noinline int window_read(struct walk *walk, __u64 sp)
 {
 	__u64 in_page = PAGE_BYTES - (sp & (PAGE_BYTES - 1));
@@ -24,7 +23,7 @@ __weak __noinline int window_read(struct walk *walk, __u64 sp)
 	if (!bpf_probe_read_user(walk->window, WINDOW_BYTES, (void *)sp))
 		return 0;
 	walk->window_words = in_page / 8;
-	barrier_var(in_page); /* or clang compares what it was made of, and the verifier loses its bound */
+	barrier_var(in_page); /* otherwise clang compares the value it comes from, and the verifier loses the bound */
 	if (in_page >= WINDOW_BYTES || bpf_probe_read_user(walk->window, in_page, (void *)sp))
 		walk->window_words = 0;
 	return 0;
@@ -41,10 +40,10 @@ static __always_inline bool window_has(struct walk *walk, __u64 address, __u64 *
 	return true;
 }
 
-/* Where registers are saved: below the return address, in the same frame. */
+/* Registers are saved below the return address, in the same frame. */
 #define SAVED_BYTES 64
 
-/* A word of the stack. What lies above the window moves it up. 0, or not. */
+/* Reads a word of the stack into walk->word. An address above the window moves the window up. Returns 0 or an error. */
 __weak __noinline int window_fetch(struct walk *walk, __u64 address)
 {
 	if (!walk)
@@ -66,9 +65,9 @@ static __always_inline int window_word(struct walk *walk, __u64 address, __u64 *
 	return 0;
 }
 
-#define FRAME_BYTES_MAX (1ULL << 20) /* of one function's stack frame */
+#define FRAME_BYTES_MAX (1ULL << 20) /* largest stack frame of one function */
 
-/* Stacks grow down: a caller's frame lies above, aligned, and not out of all proportion. */
+/* Stacks grow down: the caller's frame must lie above, aligned, and at most FRAME_BYTES_MAX away. */
 static __always_inline bool frame_pointer_is_sane(__u64 frame_pointer, __u64 above)
 {
 	return !(frame_pointer & 7) && frame_pointer - above < FRAME_BYTES_MAX;

@@ -3,14 +3,13 @@
 #define ALLOCSNAP_UNWIND_BPF_H
 
 /*
- * The traceback at a return probe. There the registers are the caller's, so the first frame is the
- * call itself and never missing; at a function's entry the kernel's walk skips the direct caller
- * unless the function starts with `push %rbp`, and malloc does not.
+ * Takes the traceback at a return probe. There the registers are the caller's, so the first frame is the call itself
+ * and is never missing. At the entry of a function the kernel's walk skips the direct caller unless the function
+ * starts with `push %rbp`, and malloc does not.
  *
- * Callers are found by unwind tables (unwind_walk.bpf.h). The walk by frame pointers is our own, too,
- * and not bpf_get_stack(): that follows whatever rbp points at. In code without frame pointers rbp
- * is an ordinary register, mostly not even an address on the stack; its junk would be thousands of
- * distinct tracebacks.
+ * Unwind tables give the callers (unwind_walk.bpf.h). The walk by frame pointers is our own, too. bpf_get_stack()
+ * follows whatever rbp points at. In code without frame pointers rbp is an ordinary register, mostly not even an
+ * address on the stack, and its junk would make thousands of distinct tracebacks.
  */
 
 #include "maps.bpf.h"
@@ -18,14 +17,14 @@
 extern const volatile struct settings settings;
 
 /*
- * Raised by the loader when other code has come to lie where some code was: what is recorded from
- * then on is another traceback, though its addresses are the same.
+ * The loader raises this when other code replaces mapped code. From then on the same addresses are another
+ * traceback.
  */
 extern __u64 mapping_generation;
 
 /*
- * Raised by the loader when any code has been mapped, or a table published: what is cached of addresses
- * holds no more.
+ * The loader raises this when any code has been mapped, or when it publishes a table. Cached rules of addresses are
+ * invalid then.
  */
 extern __u64 code_generation;
 
@@ -38,9 +37,9 @@ static __always_inline __u64 mix(__u64 x)
 }
 
 /*
- * 64 bits, seeded at random for each recording: 100,000 distinct stacks collide with
- * probability 3e-10, and a target cannot prepare a collision, so the key alone stands for the
- * stack. Never 0. Global, so that the verifier looks into it once.
+ * The key of a stack: 64 bits, never 0, with a random seed for each recording. 100,000 distinct stacks collide with
+ * probability 3e-10, and a target cannot prepare a collision, so the key alone identifies the stack. A global
+ * function, so that the verifier checks it only once.
  */
 __weak __noinline __u64 traceback_hash(struct traceback *traceback, __u64 image)
 {
@@ -56,7 +55,7 @@ __weak __noinline __u64 traceback_hash(struct traceback *traceback, __u64 image)
 	return hash ? hash : 1;
 }
 
-#define STEPS_MAX 512 /* frames that are counted in total_nframe */
+#define STEPS_MAX 512 /* total_nframe counts at most this many frames */
 #define FIRST_PAGE 4096
 
 #include "unwind/unwind_walk.bpf.h"
@@ -84,7 +83,7 @@ static __always_inline void traceback_by_frame_pointers(struct walk *walk)
 	walk->traceback.total_nframe = nr;
 }
 
-/* Fills walk->traceback, from the registers at a return. Global, as the hash is. */
+/* Fills walk->traceback from the registers at a return. A global function, for the same reason as the hash. */
 __weak __noinline int traceback_take(struct walk *walk, __u64 ip, __u64 sp, __u64 frame_pointer)
 {
 	struct traceback *traceback;

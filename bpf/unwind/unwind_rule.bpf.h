@@ -3,9 +3,9 @@
 #define ALLOCSNAP_UNWIND_RULE_BPF_H
 
 /*
- * Address → rule. First a cache for all processes; where it has nothing, the mapping that holds the
- * address says which file it is, and the loader's tables have the rule. No books are kept of what a
- * process maps: fork, exec and dlopen need nothing but the table of a file not seen before.
+ * Finds the rule for an address. First it looks into a cache for all processes. If the cache has no rule, the mapping
+ * that holds the address gives the file, and the loader's tables give the rule. There is no complete list of the
+ * mappings of a process: fork, exec and dlopen need only the table of a new file.
  */
 
 #include <bpf/bpf_core_read.h>
@@ -13,10 +13,10 @@
 #include "unwind/file.bpf.h"
 #include "maps.bpf.h"
 
-/* How often a table was asked for that the loader has not told of. */
+/* How often a table was wanted that the loader does not have yet. */
 extern __u64 tables_wanted;
 
-/* A word of the tables; 0 beyond their end. Global, so that the verifier looks into it once. */
+/* A word of the tables; 0 beyond their end. A global function, so that the verifier checks it only once. */
 __weak __noinline __u64 unwind_word(__u32 index)
 {
 	__u32 slab_nr = index / UNWIND_SLAB_WORDS, at = index % UNWIND_SLAB_WORDS;
@@ -29,7 +29,7 @@ __weak __noinline __u64 unwind_word(__u32 index)
 	return word ? *word : 0;
 }
 
-/* Of an array of 4-byte values that begins at a word. */
+/* An element of an array of 4-byte values that begins at word `start`. */
 static __always_inline __u32 unwind_half_word(__u32 start, __u32 index)
 {
 	return unwind_word(start + index / 2) >> 32 * (index & 1);
@@ -46,7 +46,7 @@ static __always_inline unwind_row unwind_rows__at(const struct unwind_rows *rows
 
 #include "shared/unwind_lookup.h"
 
-/* The id of the rule at an address as in the file. */
+/* The id of the rule at an address; the address is the one in the file. */
 __weak __noinline int unwind_find_id(__u32 page_at, __u32 row_at, __u32 page, __u64 address)
 {
 	const struct unwind_rows rows = { row_at };
@@ -66,7 +66,7 @@ static __always_inline void fill_unwind_place(struct task_struct *task, struct v
 	place->start = vma->vm_start;
 	place->end = vma->vm_end;
 	if (!file) {
-		/* the vDSO is where the kernel says, and has no file */
+		/* the vDSO has no file; the kernel knows its address */
 		place->is_anonymous = (__u64)task->mm->context.vdso != place->start;
 		return;
 	}
@@ -83,8 +83,8 @@ static long take_place(struct task_struct *task, struct vm_area_struct *vma, voi
 #define NO_ADDRESS (~0ULL)
 
 /*
- * The address as in the file; NO_ADDRESS: not in its code. One value and not a flag beside it: clang 19
- * makes of that what the verifier of 6.1 takes for a register that was never written.
+ * Turns a file offset into an address of the file; NO_ADDRESS: not in its code. It returns one value and no flag beside
+ * it, because clang 19 compiles a flag to code that the verifier of 6.1 rejects (a register that was never written).
  */
 static __always_inline __u64 unwind_address(const struct unwind_object *object, __u64 offset)
 {
@@ -99,7 +99,7 @@ static __always_inline __u64 unwind_address(const struct unwind_object *object, 
 	return NO_ADDRESS;
 }
 
-/* The rule of a known file's code. What begins a program may say nothing, and has no caller. */
+/* The rule in the table of a known file. The start of a program may have no rule; it has no caller. */
 static __always_inline int rule_in_object(struct walk *walk, const struct unwind_object *object,
 					  __u64 offset)
 {
@@ -124,7 +124,7 @@ static __always_inline int rule_in_object(struct walk *walk, const struct unwind
 
 #define BUSY_TRIES 8
 
-/* Which mapping holds an address. What the kernel's own books say is kept for the next one. */
+/* Finds the mapping that holds an address. An answer of the kernel is kept in unwind_places for the next search. */
 static __always_inline int find_unwind_place(struct walk *walk, __u64 address, struct unwind_place *ret)
 {
 	struct place_key key = { walk->image, address >> UNWIND_REGION_SHIFT };
@@ -151,7 +151,7 @@ struct new_code {
 	struct unwind_place place;
 };
 
-/* What can't be noted must not stay what it was. */
+/* Notes the mapping for one region. If that fails, it deletes the old entry, which is wrong now. */
 static long note_region(__u32 nr, void *data)
 {
 	struct new_code *code = data;
@@ -163,7 +163,7 @@ static long note_region(__u32 nr, void *data)
 	return 0;
 }
 
-/* How many regions are looked at of [start, end): a program may reserve more than there can be code in. */
+/* The number of regions of [start, end), limited: a program may reserve more address space than code can fill. */
 static __always_inline __u32 regions_of(__u64 start, __u64 end)
 {
 	__u64 nr = ((end - 1) >> UNWIND_REGION_SHIFT) - (start >> UNWIND_REGION_SHIFT) + 1;
@@ -171,7 +171,7 @@ static __always_inline __u32 regions_of(__u64 start, __u64 end)
 	return nr < UNWIND_REGIONS_MAX ? nr : UNWIND_REGIONS_MAX;
 }
 
-/* Code has been mapped, in the place of what may have been there. */
+/* Notes that code has been mapped, in place of any old code there. */
 static __always_inline void note_code(const struct process *process, struct vm_area_struct *vma)
 {
 	struct new_code code = { .key.image = process->image };
@@ -190,7 +190,7 @@ static long forget_region(__u32 nr, void *data)
 	return 0;
 }
 
-/* Something will be mapped there, and it is not known what. */
+/* Forgets the code in a range where something unknown will be mapped. */
 static __always_inline void forget_code(const struct process *process, __u64 start, __u64 bytes)
 {
 	struct place_key first = { process->image, start >> UNWIND_REGION_SHIFT };
@@ -198,12 +198,13 @@ static __always_inline void forget_code(const struct process *process, __u64 sta
 	bpf_loop(regions_of(start, start + bytes), forget_region, &first, 0);
 }
 
-/* As long as it is not said by whom and where, nobody finds anything there. */
+/* The state of a wanted object before its TGID and address are set: process 1 maps no file at address 0. */
 static const struct unwind_object wanted_object = { .wanted_by = 1 };
 
 /*
- * Once for each file; should there be no room, the loader finds out in its own time. An object is too
- * much for the 512 bytes of stack that all functions of a program have together.
+ * Asks the loader for the table of a file, once for each file. If the map has no room, the loader finds the file later
+ * by itself. The object is static, because it is too large for the 512 bytes of stack that all functions of a program
+ * share.
  */
 static __always_inline void want_table(const struct unwind_place *place)
 {
@@ -221,7 +222,7 @@ static __always_inline void want_table(const struct unwind_place *place)
 	ring(tgid);
 }
 
-/* Finds walk->rule for an address. UNWIND_GOES_ON, or why there is none; then may_guess is set. */
+/* Finds walk->rule for an address. Returns UNWIND_GOES_ON, or why there is no rule; may_guess is set then. */
 __weak __noinline int unwind_find_rule(struct walk *walk, __u64 address)
 {
 	struct unwind_place place = {};
@@ -247,16 +248,16 @@ __weak __noinline int unwind_find_rule(struct walk *walk, __u64 address)
 }
 
 /*
- * Code of a file without a table, or of no file, and what is no code, stay that until something is mapped
- * or a table is published: the salt of the cache's keys is another one then. A table that is still to come
- * and mappings that are locked say nothing of the next look.
+ * Whether the cache may keep that an address has no rule. Code without a table, code of no file, and addresses outside
+ * code stay so until something is mapped or a table is published, and then the salt of the cache keys changes. A table
+ * that is still to come, or locked mappings, may be different at the next look-up.
  */
 static __always_inline bool is_miss(const struct walk *walk, int end)
 {
 	return end == UNWIND_NO_CODE || (end == UNWIND_NO_TABLE && walk->may_guess);
 }
 
-/* What the cache has for the address: as unwind_find_rule(). */
+/* Reads a cached word; returns as unwind_find_rule(). */
 static __always_inline int known_rule(struct walk *walk)
 {
 	int end = UNWIND_MISS_END(walk->rule);
@@ -267,7 +268,7 @@ static __always_inline int known_rule(struct walk *walk)
 	return end;
 }
 
-/* As unwind_find_rule(), by the cache. */
+/* As unwind_find_rule(), with the cache. */
 static __always_inline int unwind_rule_at(struct walk *walk, __u64 address)
 {
 	__u64 key = mix(walk->salt ^ address);

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_UNWIND_WALK_BPF_H
 
 /*
- * The walk by unwind tables. The steps are one global function, called in a loop: what the
- * verifier would follow inline for each step it looks at once.
+ * The stack walk by unwind tables. One step is a global function, called in a loop: the verifier checks it once,
+ * instead of once for each step.
  */
 
 #include "unwind/unwind_rule.bpf.h"
@@ -23,8 +23,8 @@ static __always_inline int unwind_memory__read(struct unwind_memory *memory, bpf
 #include "shared/unwind_step.h"
 
 /*
- * What `push %rbp; mov %rsp, %rbp` leaves behind a call: a guess, for code of which nobody says
- * anything. What the tables have ended with stands where it can't be.
+ * Guesses the caller from the frame that `push %rbp; mov %rsp, %rbp` makes. This is for code without any information.
+ * If the frame pointer cannot be right, the result `end` of the tables stays.
  */
 static __always_inline int step_by_frame_pointer(struct walk *walk, int end)
 {
@@ -46,8 +46,8 @@ static __always_inline int step_by_frame_pointer(struct walk *walk, int end)
 #define RETURN_INSTANCES_MAX 64 /* the kernel's own limit */
 
 /*
- * Return probes, ours or others', have put their trampoline in the place of a return address; the
- * kernel remembers what was there, by the place.
+ * A return probe, of allocsnap or of another tool, has replaced a return address by its trampoline. The kernel
+ * remembers the return address by its place.
  */
 __weak __noinline int restore_return_address(struct walk *walk)
 {
@@ -71,9 +71,9 @@ __weak __noinline int restore_return_address(struct walk *walk)
 #define TRAMPOLINE_BYTES 17
 
 /*
- * A signal came while the thread was in the trampoline, which pushes three registers, calls the
- * kernel and pops two of them (6.11 and later: uretprobe_trampoline_entry in arch/x86). Before the
- * kernel was called it alone knows the return address; after that it is on the stack.
+ * A signal interrupted the thread in the trampoline. The trampoline pushes three registers, calls the kernel and pops
+ * two of them (6.11 and later: uretprobe_trampoline_entry in arch/x86). Before that call only the kernel knows the
+ * return address; after the call the stack has it.
  */
 static __always_inline int step_from_trampoline(struct walk *walk)
 {
@@ -105,8 +105,9 @@ static __always_inline bool is_in_trampoline(const struct walk *walk)
 }
 
 /*
- * Code made at run time, a file without call frame information, or one that has none of this code:
- * V8's builtins lie in the text of node. Not a table that is still to come.
+ * Whether a frame pointer may be used: for code made at run time, for a file without call frame information, and for
+ * code that its file has no such information about (V8's builtins lie in the text of node). Not if a table is still
+ * to come.
  */
 static __always_inline bool may_guess(const struct walk *walk, int end)
 {
@@ -114,7 +115,7 @@ static __always_inline bool may_guess(const struct walk *walk, int end)
 	       (end == UNWIND_NO_RULE || (end == UNWIND_NO_TABLE && walk->may_guess));
 }
 
-/* From the frame to its caller's. UNWIND_GOES_ON, or why there is none. */
+/* Steps from the frame to its caller's frame. Returns UNWIND_GOES_ON, or why there is no caller. */
 __weak __noinline int unwind_one(struct walk *walk)
 {
 	int end;
@@ -137,7 +138,7 @@ __weak __noinline int unwind_one(struct walk *walk)
 	return end;
 }
 
-/* Pointers are followed as they are, and not read one by one: that costs as much as three frames. */
+/* Follows the pointers directly. Reading them one by one with helpers would cost as much as three frames. */
 static __always_inline __u64 trampoline_of(struct task_struct *task)
 {
 	struct xol_area *area = task->mm->uprobes_state.xol_area;
@@ -167,12 +168,12 @@ static __always_inline void traceback_by_tables(struct walk *walk)
 			traceback->pc[nr] = walk->frame.pc;
 		end = unwind_one(walk);
 		if (walk->is_junk && nr) {
-			end = guessed ?: end; /* a wrong guess says nothing */
+			end = guessed ?: end; /* the result of a wrong guess is worthless */
 			break;
 		}
 		if (has_room && guessed)
 			set_bit(traceback->guessed, nr);
-		/* a signal's handler returns to code that nobody has called */
+		/* a signal handler returns to code that made no call */
 		if (has_room && (is_exact || walk->frame.is_exact))
 			set_bit(traceback->exact, nr);
 		guessed = walk->guessed;
