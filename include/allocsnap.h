@@ -3,14 +3,12 @@
 #define ALLOCSNAP_H
 
 /*
- * liballocsnap: reading, filtering, grouping, comparing and writing snapshots of live heap
- * blocks. What `allocsnap stats`, `diff`, `show` and `convert` do, for other programs. tests/example
- * has one that uses nothing else.
+ * liballocsnap reads, filters, groups, compares and writes snapshots of live heap blocks. It gives other programs the
+ * functions of `allocsnap stats`, `diff`, `show` and `convert`. tests/example has a program that uses nothing else.
  *
- * Functions return 0 or a negative errno, or a handle that is NULL with errno set; outputs are
- * untouched where they fail. Options are structs in which zero is the default. Nothing is
- * printed, and there are no globals: different threads may use different handles, and read the
- * same snapshot at once.
+ * Functions return 0 or a negative errno, or a handle that is NULL with errno set. A function that fails leaves its
+ * outputs untouched. Options are structs in which zero is the default. The library prints nothing and has no globals:
+ * different threads may use different handles, and may read the same snapshot at the same time.
  */
 
 #ifdef __cplusplus

@@ -3,10 +3,9 @@
 #define ALLOCSNAP_RENDER_H
 
 /*
- * Statistics as text, JSON or folded stacks; a snapshot's own facts as text or JSON. A renderer
- * is a row of a table: commands name a format and never know how it is made. Everything that
- * comes from a process is cleaned on the way out (control characters and bytes that are not
- * UTF-8 show as \xNN), and nothing is cut.
+ * Renders statistics as text, JSON or folded stacks, and the facts of a snapshot as text or JSON. A renderer is a row of
+ * a table: commands name a format and do not know how it is made. All data from a process is cleaned on output (control
+ * characters and bytes that are not UTF-8 become \xNN), and nothing is cut.
  */
 
 #include <stdbool.h>
@@ -17,10 +16,10 @@
 #include "engine.h"
 #include "reason.h"
 
-/* What was added up of a fleet. */
+/* The numbers of snapshots, processes and hosts that a fleet report adds up. */
 struct report_cohort {
 	uint32_t snapshots, processes, hosts;
-	uint32_t sampled; /* of the snapshots */
+	uint32_t sampled; /* how many of the snapshots are sampled */
 };
 
 struct report_loss {
@@ -30,41 +29,41 @@ struct report_loss {
 
 struct report {
 	const struct statistics *statistics;
-	const struct snapshot *const *snapshot; /* that they were made of: [new] or [old, new] */
+	const struct snapshot *const *snapshot; /* the source of the statistics: [new] or [old, new] */
 	size_t snapshot_nr;
-	const char *const *warning; /* one line each */
+	const char *const *warning; /* each is one line */
 	size_t warning_nr;
-	struct cost gap_blocks[2];  /* of each snapshot; snapshot_gap_blocks() */
+	struct cost gap_blocks[2];  /* for each snapshot: snapshot_gap_blocks() */
 	size_t top;		    /* rows to show; 0: all */
-	bool oldest_first;	    /* order of the frames of a text traceback */
-	const char *source_dir;	    /* source lines below the frames of text; NULL: none */
+	bool oldest_first;	    /* order of the frames in a text traceback */
+	const char *source_dir;	    /* folder of the source lines below text frames; NULL: no source lines */
 
 	/*
-	 * Of sums over many snapshots: one cohort, or [baseline, candidate], and what all of them lost;
-	 * `snapshot` is what says where their blocks are from. Else NULL and 0.
+	 * For sums over many snapshots: one cohort, or [baseline, candidate], and the losses of all snapshots.
+	 * `snapshot` then gives the places of the blocks. For other reports NULL and 0.
 	 */
 	const struct report_cohort *cohort;
 	size_t cohort_nr;
 	const struct report_loss *loss;
 	size_t loss_nr;
-	bool has_process_means;	 /* a diff also says what one process has on average… */
-	bool is_by_process_mean; /* …and is in that order */
+	bool has_process_means;	 /* a diff also has the averages per process */
+	bool is_by_process_mean; /* the diff is sorted by the averages per process */
 };
 
 struct renderer {
-	const char *name; /* of --format */
+	const char *name; /* value of --format */
 	const char *help; /* one line */
-	size_t top;	  /* rows where --top says nothing: a flame graph must not be cut */
-	enum key_type key_type; /* where --group-by says nothing */
-	/* 0 or a negative errno (a full disk, a closed pipe). */
+	size_t top;	  /* default of --top; a flame graph must not be cut */
+	enum key_type key_type; /* default of --group-by */
+	/* Returns 0 or a negative errno (full disk, closed pipe). */
 	int (*report)(FILE *out, const struct report *report);
-	/* `show`; NULL where the format has none. */
+	/* For `show`; NULL if the format does not support it. */
 	int (*show)(FILE *out, const struct snapshot *snapshot);
-	/* `show --address`: trace number `at`. NULL like show. */
+	/* For `show --address`: trace number `at`. NULL as for show. */
 	int (*block)(FILE *out, const struct snapshot *snapshot, uint64_t at);
 };
 
-/* NULL and a line that names the right ones in *why if there is no such format. */
+/* Returns NULL if there is no such format, with a line in *why that names the valid formats. */
 const struct renderer *renderer_find(const char *name, struct reason *why);
 
 /* The table, for help texts. */
@@ -72,55 +71,53 @@ const struct renderer *renderer_table(size_t *ret_nr);
 
 /* ---- tracemalloc's texts ------------------------------------------------------------------ */
 
-/* Room for any text of size_text(). */
+/* Enough room for any text of size_text(). */
 #define SIZE_TEXT_MAX 48
 
 /* tracemalloc's _format_size(): "66 B", "4.9 KiB", with_sign "+5000 B". Returns text. */
 const char *size_text(char text[SIZE_TEXT_MAX], double bytes, bool with_sign);
 
 /*
- * tracemalloc's str(Statistic), str(StatisticDiff) where is_diff: a traceback is named by its
- * oldest frame, a group that is no traceback by its key. Numbers that are estimates have what they may
- * be off behind them: "size=66.0 KiB ±12.1 KiB, count=132 ±24, average=512 B". Not cleaned; the caller frees it; NULL:
- * no memory.
+ * tracemalloc's str(Statistic), or str(StatisticDiff) if is_diff. The oldest frame names a traceback; the key names any
+ * other group. An estimated number is followed by its possible error: "size=66.0 KiB ±12.1 KiB, count=132 ±24,
+ * average=512 B". The text is not cleaned; the caller frees it. NULL: no memory.
  */
 char *statistic_text(const struct statistic *statistic, bool is_diff);
 
-/* Of Traceback.format(limit, most_recent_first). Zero is the default. */
+/* The arguments of Traceback.format(limit, most_recent_first). Zero is the default. */
 struct traceback_format_options {
-	bool has_limit;	       /* limit=None otherwise */
+	bool has_limit;	       /* false: limit=None */
 	int64_t limit;	       /* > 0: the last `limit` frames; else frames[:limit] */
 	bool most_recent_first;
-	const char *source_dir; /* where source lines come from; NULL: there are none */
+	const char *source_dir; /* folder of the source files; NULL: no source lines */
 };
 
 /*
- * tracemalloc's Traceback.format(): the lines, joined by newlines and ended by one; "" where
- * there is none. frame is oldest first. A source line is read only from a regular file below
- * source_dir, found by the frame's filename or by what is left of it after leading directories;
- * symbolic links that lead out are not followed. Lines that hold a NUL are no source. options
- * may be NULL. Not cleaned; the caller frees it; NULL: no memory.
+ * tracemalloc's Traceback.format(): all lines, each ended by a newline; "" for no lines. frame is oldest first. A source
+ * line is read only from a regular file below source_dir. The file is found by the frame's filename, or by the rest of
+ * it without leading directories. Symbolic links that lead out of source_dir are not followed. Lines with a NUL are not
+ * shown. options may be NULL. The text is not cleaned; the caller frees it. NULL: no memory.
  */
 char *traceback_format(const struct frame_view *frame, uint32_t nframe,
 		       const struct traceback_format_options *options);
 
 /*
- * The losses of a snapshot in one line for stderr, without its newline: only what is not zero.
- * Returns a string that the caller frees, NULL if there are none (or no memory: errno ENOMEM).
+ * The losses of a snapshot that are not zero, in one line for stderr without a newline. Returns a string that the caller
+ * frees, or NULL: no losses (or no memory: errno ENOMEM).
  */
 char *losses_line(const struct snapshot *snapshot);
-/* The same of a list. */
+/* The same for a list. */
 char *loss_list_line(const struct report_loss *loss, size_t nr);
 
 /*
- * A line "traced 66.0 MiB in 1200 blocks, of RSS 80.1 MiB; up to 10.0 MiB older than the
- * recording"; what is not known is left out. 0 or a negative errno.
+ * Writes a line "traced 66.0 MiB in 1200 blocks, of RSS 80.1 MiB; up to 10.0 MiB older than the recording". Unknown parts
+ * are left out. Returns 0 or a negative errno.
  */
 int render_traced(FILE *out, const struct snapshot *snapshot);
 
 /*
- * What RSS is made of, in lines that begin with margin: "RSS 80.1 MiB = 62.5 MiB traced + 4.0 MiB of
- * heaps not traced + …"; nothing where the snapshot does not know it. 0 or a negative errno.
+ * Writes the parts of RSS in lines that begin with margin: "RSS 80.1 MiB = 62.5 MiB traced + 4.0 MiB of heaps not
+ * traced + …". Writes nothing if the snapshot does not have them. Returns 0 or a negative errno.
  */
 int render_rss(FILE *out, const struct snapshot *snapshot, const char *margin);
 
