@@ -28,11 +28,12 @@
  *
  * A trace without a traceback belongs to tracemalloc's frame "<unknown>", line 0.
  *
- * Samples. If a snapshot has weights, sizes and counts are Horvitz-Thompson estimates: rounded sums of size * weight and
- * of weight, each with an interval. Without weights, or if all weights are 1, they equal tracemalloc's to the last byte.
+ * Samples. If a snapshot has weights, sizes and counts are Horvitz-Thompson estimates: rounded sums of size * weight
+ * and of weight, each with an interval. Without weights, or if all weights are 1, they equal tracemalloc's to the
+ * last byte.
  *
- * Patterns are those of Python's fnmatch, not of fnmatch(3): `*` crosses `/`, `[!x]` negates, `[^x]` does not, and there
- * are no escapes. `?` and `[…]` match code points (a byte that is not UTF-8 counts as one).
+ * Patterns are those of Python's fnmatch, not of fnmatch(3): `*` crosses `/`, `[!x]` negates, `[^x]` does not, and
+ * there are no escapes. `?` and `[…]` match code points (a byte that is not UTF-8 counts as one).
  */
 
 #include <stdbool.h>
@@ -108,10 +109,11 @@ struct interval {
 };
 
 /*
- * The accuracy of an estimate. From about 30 samples on, the intervals of 95 in 100 sampled recordings contain the value
- * that a recording of every block would have. With fewer samples they may contain it less often. The low end is never
- * less than the sum of the samples themselves. If no block was left to chance, the interval is the number itself. In a
- * diff a block that is in both snapshots is the same sample in both, and adds nothing to the error of the difference.
+ * The accuracy of an estimate. From about 30 samples on, the intervals of 95 in 100 sampled recordings contain the
+ * value that a recording of every block would have. With fewer samples they may contain it less often. The low end is
+ * never less than the sum of the samples themselves. If no block was left to chance, the interval is the number
+ * itself. In a diff a block that is in both snapshots is the same sample in both, and adds nothing to the error of
+ * the difference.
  */
 struct estimate {
 	uint64_t samples;     /* traces of the group, each once; in a diff, those of the new snapshot */
@@ -153,10 +155,10 @@ struct statistics {
 /* ---- filters ------------------------------------------------------------------------------ */
 
 /*
- * tracemalloc's Filter and DomainFilter, with function and object. All conditions on frames must hold for the same frame:
- * the most recent one or, with all_frames, any. An inclusive filter keeps the traces that match; any other filter keeps
- * the traces that do not match. A filter without conditions on frames is a DomainFilter. With several filters a trace
- * must match at least one inclusive filter, if there are any, and no exclusive one.
+ * tracemalloc's Filter and DomainFilter, with function and object. All conditions on frames must hold for the same
+ * frame: the most recent one or, with all_frames, any. An inclusive filter keeps the traces that match; any other
+ * filter keeps the traces that do not match. A filter without conditions on frames is a DomainFilter. With several
+ * filters a trace must match at least one inclusive filter, if there are any, and no exclusive one.
  */
 struct filter {
 	bool inclusive;
@@ -252,8 +254,8 @@ int snapshot_statistics(const struct snapshot *snapshot, const struct engine_opt
 			struct statistics **ret, struct reason *why);
 
 /*
- * Compares new with old: all groups of both, zero differences included. By default they are sorted by |size_diff|, size,
- * |count_diff|, count, traceback (or key), all descending. Errors as above.
+ * Compares new with old: all groups of both, zero differences included. By default they are sorted by |size_diff|,
+ * size, |count_diff|, count, traceback (or key), all descending. Errors as above.
  */
 int snapshot_compare(const struct snapshot *old_snapshot, const struct snapshot *new_snapshot,
 		     const struct engine_options *options, struct statistics **ret,
@@ -262,8 +264,8 @@ int snapshot_compare(const struct snapshot *old_snapshot, const struct snapshot 
 void statistics_free(struct statistics *statistics);
 
 /*
- * The cost of those blocks chosen by options->select that lived through a gap in the recording: they may have been freed
- * in the gap unseen. With weights the cost is an estimate. Errors as above.
+ * The cost of those blocks chosen by options->select that lived through a gap in the recording: they may have been
+ * freed in the gap unseen. With weights the cost is an estimate. Errors as above.
  */
 int snapshot_gap_blocks(const struct snapshot *snapshot, const struct engine_options *options,
 			struct cost *ret, struct reason *why);

@@ -3,9 +3,9 @@
 #define ALLOCSNAP_RENDER_H
 
 /*
- * Renders statistics as text, JSON or folded stacks, and the facts of a snapshot as text or JSON. A renderer is a row of
- * a table: commands name a format and do not know how it is made. All data from a process is cleaned on output (control
- * characters and bytes that are not UTF-8 become \xNN), and nothing is cut.
+ * Renders statistics as text, JSON or folded stacks, and the facts of a snapshot as text or JSON. A renderer is a row
+ * of a table: commands name a format and do not know how it is made. All data from a process is cleaned on output
+ * (control characters and bytes that are not UTF-8 become \xNN), and nothing is cut.
  */
 
 #include <stdbool.h>
@@ -93,25 +93,25 @@ struct traceback_format_options {
 };
 
 /*
- * tracemalloc's Traceback.format(): all lines, each ended by a newline; "" for no lines. frame is oldest first. A source
- * line is read only from a regular file below source_dir. The file is found by the frame's filename, or by the rest of
- * it without leading directories. Symbolic links that lead out of source_dir are not followed. Lines with a NUL are not
- * shown. options may be NULL. The text is not cleaned; the caller frees it. NULL: no memory.
+ * tracemalloc's Traceback.format(): all lines, each ended by a newline; "" for no lines. frame is oldest first. A
+ * source line is read only from a regular file below source_dir. The file is found by the frame's filename, or by the
+ * rest of it without leading directories. Symbolic links that lead out of source_dir are not followed. Lines with a
+ * NUL are not shown. options may be NULL. The text is not cleaned; the caller frees it. NULL: no memory.
  */
 char *traceback_format(const struct frame_view *frame, uint32_t nframe,
 		       const struct traceback_format_options *options);
 
 /*
- * The losses of a snapshot that are not zero, in one line for stderr without a newline. Returns a string that the caller
- * frees, or NULL: no losses (or no memory: errno ENOMEM).
+ * The losses of a snapshot that are not zero, in one line for stderr without a newline. Returns a string that the
+ * caller frees, or NULL: no losses (or no memory: errno ENOMEM).
  */
 char *losses_line(const struct snapshot *snapshot);
 /* The same for a list. */
 char *loss_list_line(const struct report_loss *loss, size_t nr);
 
 /*
- * Writes a line "traced 66.0 MiB in 1200 blocks, of RSS 80.1 MiB; up to 10.0 MiB older than the recording". Unknown parts
- * are left out. Returns 0 or a negative errno.
+ * Writes a line "traced 66.0 MiB in 1200 blocks, of RSS 80.1 MiB; up to 10.0 MiB older than the recording". Unknown
+ * parts are left out. Returns 0 or a negative errno.
  */
 int render_traced(FILE *out, const struct snapshot *snapshot);
 
