@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_H
 
 /*
- * Recording live processes (liballocsnap-collect): the half of tracemalloc's module that works on a
- * running program. Where Python's functions speak of their own process, these name one by its PID.
+ * liballocsnap-collect records live processes: the half of tracemalloc's module that works on a running program.
+ * Python's functions act on their own process; these functions take the PID of a process.
  *
  *	tracemalloc                  here
  *	start(nframe)                collector__open(), collector__start() or collector__run()
@@ -18,11 +18,10 @@
  *	get_object_traceback()       collector__get_object_traceback()
  *	get_tracemalloc_memory()     collector__get_tracemalloc_memory()
  *
- * As there (CPython 3.11, Lib/tracemalloc.py and Modules/_tracemalloc.c): after stop and clear
- * the traced memory is (0, 0), frees of blocks that were cleared change nothing, to start twice is
- * to start once, and to take a snapshot without tracing fails with tracemalloc's sentence.
- * Otherwise than there the traceback limit is 64 unless another is asked for, and a process that
- * has ended is traced until it is stopped: its last snapshot is to be had till then.
+ * As in CPython 3.11 (Lib/tracemalloc.py and Modules/_tracemalloc.c): after stop and clear the traced memory is (0, 0);
+ * frees of cleared blocks change nothing; a second start changes nothing; taking a snapshot without tracing fails with
+ * tracemalloc's message. Unlike there, the default traceback limit is 64. An ended process is traced until it is
+ * stopped; until then its last snapshot can be taken.
  *
  *	collector = collector__open(&options, &why);
  *	err = collector__start(collector, pid, &why);
@@ -33,17 +32,19 @@
  *	}
  *	collector__close(collector);
  *
- * What is asked of a snapshot then is in allocsnap.h; tests/example/heapwatch.c has all of this.
+ * allocsnap.h has the functions for snapshots. tests/example/heapwatch.c is a complete example.
  *
- * Everything in the kernel belongs to descriptors of this process and of a child of it that keeps the
- * probes: when this one ends, in whatever way, so does that, and nothing stays behind. Root is needed (or
- * CAP_BPF, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE, to open it CAP_PERFMON, and on
- * kernels before 6.10 CAP_SYS_ADMIN), and the pid namespace of the machine. Not for several threads at once. Of the
- * whole program it raises the limit of open files and silences libbpf. It has two child processes, forked
- * when it is opened: the one that keeps the probes, and one that reads ELF files without privileges: open
- * it before there are threads.
- * Functions that return int return 0 or a negative errno, with a line in *why that says what to
- * do; outputs are untouched then. Where a pid is not traced, that is -ESRCH.
+ * Everything in the kernel belongs to descriptors of this process and of a child process that keeps the probes. When
+ * this process ends, in any way, the child ends, too, and nothing stays behind.
+ *
+ * A collector needs root, or CAP_BPF, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE, CAP_PERFMON to open
+ * it, and CAP_SYS_ADMIN on kernels before 6.10. It also needs the PID namespace of the machine. Only one thread at a
+ * time may use it. It changes the whole program: it raises the limit of open files and silences libbpf. At open it
+ * forks two child processes: one keeps the probes, the other reads ELF files without privileges. So open it before
+ * the program starts threads.
+ *
+ * Functions that return int return 0 or a negative errno, with a line in *why that says what to do; outputs are
+ * untouched then. A PID that is not traced gives -ESRCH.
  */
 
 #include <stdbool.h>
@@ -64,116 +65,116 @@ struct snapshot_batch;
 #define COLLECTOR_MAX_OVERHEAD_MOST 10000u /* percent */
 #define COLLECTOR_MAX_BLOCKS_MOST (1u << 27) /* the kernel's limit of a hash map (htab_map_alloc()) */
 
-/* How callers are found. */
+/* How to find callers. */
 enum collector_unwinder {
-	COLLECTOR_UNWIND_AUTO = 0, /* by unwind tables; in code that has none by frame pointers */
+	COLLECTOR_UNWIND_AUTO = 0, /* by unwind tables; by frame pointers in code without tables */
 	COLLECTOR_UNWIND_DWARF,	   /* by unwind tables only */
 	COLLECTOR_UNWIND_FP,	   /* by frame pointers only */
 };
 
-/* Whose blocks are recorded: bits. */
+/* The allocators to record: bits. */
 enum collector_domains {
 	COLLECTOR_MALLOC = 1, /* all heaps */
-	COLLECTOR_MMAP = 2,   /* mmap, munmap, mremap, also those that a heap makes */
-	COLLECTOR_GLIBC = 4,  /* of the heaps this one only, as are the next */
+	COLLECTOR_MMAP = 2,   /* mmap, munmap, mremap, even if a heap calls them */
+	COLLECTOR_GLIBC = 4,  /* this bit and the next ones choose single heaps */
 	COLLECTOR_MUSL = 8,
 	COLLECTOR_JEMALLOC = 16,
 	COLLECTOR_TCMALLOC = 32,
 	COLLECTOR_MIMALLOC = 64,
 };
 
-/* What of a process a rule looks at, as /proc has it. */
+/* The property of a process that a rule tests, as /proc shows it. */
 enum admission_key {
-	ADMISSION_COMM = 0, /* its name */
-	ADMISSION_EXE,	    /* the path of the program that it runs */
-	ADMISSION_CGROUP,   /* its path in the unified hierarchy: /user.slice/… */
-	ADMISSION_UID,	    /* its effective user: a name or a number */
+	ADMISSION_COMM = 0, /* the name */
+	ADMISSION_EXE,	    /* the path of the running program */
+	ADMISSION_CGROUP,   /* the path in the unified hierarchy: /user.slice/… */
+	ADMISSION_UID,	    /* the effective user: a name or a number */
 	ADMISSION_PID,
 };
 
 #define ADMISSION_RULES_MOST 64
 #define ADMISSION_PATTERN_MOST 255 /* bytes */
 
-/* The first three are patterns: * is any text, slashes included, ? any byte. */
+/* The first three keys take a pattern: * is any text, slashes included; ? is any byte. */
 struct admission_rule {
 	enum admission_key key;
 	bool excludes;
 	const char *pattern;
 };
 
-/* Whether it can be meant: 0, or -EINVAL with a line in *why. */
+/* Checks whether a rule makes sense. Returns 0, or -EINVAL with a line in *why. */
 int admission_rule_check(const struct admission_rule *rule, struct reason *why);
 
-/* Zero is the default. */
+/* Zero is the default, which the comments give last. */
 struct collector_options {
 	uint32_t domains;	  /* enum collector_domains; COLLECTOR_MALLOC */
 	enum collector_unwinder unwinder;
-	uint32_t traceback_limit; /* frames, COLLECTOR_TRACEBACK_LIMIT_MAX at most; 64 */
-	uint32_t max_blocks;	  /* live blocks, of all processes together; 4,194,304 */
+	uint32_t traceback_limit; /* frames, at most COLLECTOR_TRACEBACK_LIMIT_MAX; 64 */
+	uint32_t max_blocks;	  /* live blocks of all processes together; 4,194,304 */
 	uint32_t max_tracebacks;  /* distinct tracebacks; 262,144 */
 
 	/*
-	 * Bytes that the kernel's maps may take, all of them full, in place of the two above; beside it
-	 * the kernel has 6 KiB of each thread. -ERANGE where that is too little.
+	 * Bytes that the kernel's maps may take when all are full, instead of the two limits above. In addition the
+	 * kernel uses 6 KiB for each thread. -ERANGE if the value is too small.
 	 */
 	uint64_t max_memory;
 
 	/*
-	 * Which blocks are recorded. Of samples each byte that a thread allocates is as likely to be one
-	 * as any other, this far apart in the mean; a block that has one is recorded and stands for many
-	 * (struct snap_trace, weight). What is counted are estimates then, the traced memory too, and
-	 * frees of unknown blocks are not. Mappings (COLLECTOR_MMAP) are all recorded.
+	 * The blocks to record. With sample_bytes each allocated byte of a thread is a sample with the same
+	 * probability, and samples are this many bytes apart on average. A block with a sample is recorded and
+	 * stands for many (struct snap_trace, weight). Counters and the traced memory are estimates then, and
+	 * frees of unknown blocks are not counted. All mappings (COLLECTOR_MMAP) are recorded.
 	 */
-	uint64_t sample_bytes; /* COLLECTOR_SAMPLE_BYTES_MOST at most; every block */
-	uint64_t min_size, max_size; /* sizes asked for, mappings' too; no limit */
+	uint64_t sample_bytes; /* at most COLLECTOR_SAMPLE_BYTES_MOST; every block */
+	uint64_t min_size, max_size; /* limits of the requested size, for mappings, too; no limit */
 
 	/*
-	 * Processes that a traced one forks are traced too, from their first allocation on, each
-	 * with books of its own. Probes are then in the files for everybody: every process of the
-	 * machine that uses the same allocator pays for a trap, though only who is traced is recorded.
+	 * Traces the children of a traced process, too, from their first allocation on, each with its own books. The
+	 * probes then apply to all users of a file: every process of the machine that uses the same allocator pays
+	 * for a trap, although only traced processes are recorded.
 	 */
 	bool follow_forks;
 
 	/*
-	 * Every process is traced that the rules admit, now and later, from its first allocation on: for
-	 * each key that has rules that include one of them holds, and no rule that excludes does. Without
-	 * rules that is every process of the machine, but never ourselves. collector__admit() is due
-	 * at the start and now and then; nobody need be started or stopped. Probes are as with follow_forks;
-	 * the allocators that new programs will use are probed from the start, and a note names each.
+	 * System-wide recording: traces every process that the rules admit, now and later, from its first
+	 * allocation on. The rules admit a process if for each key with including rules at least one of them holds,
+	 * and if no excluding rule holds. Without rules this is every process of the machine except the recorder
+	 * itself. Call collector__admit() at the start and from time to time; starting and stopping processes is
+	 * not necessary. Probes are as with follow_forks. The allocators that new programs will use are probed from
+	 * the start, and a note names each of them.
 	 */
 	bool everyone;
-	const struct admission_rule *rule; /* ADMISSION_RULES_MOST at most; may go when the collector is open */
+	const struct admission_rule *rule; /* at most ADMISSION_RULES_MOST; only needed until open returns */
 	size_t rule_nr;
-	uint64_t min_bytes; /* of everyone: who ends sooner than it was drained, with a lower peak, is forgotten */
+	uint64_t min_bytes; /* system-wide: forget a process with a lower peak if it ends before a drain has it */
 
 	/*
-	 * Percent of a program's own CPU time that recording it may add, COLLECTOR_MAX_OVERHEAD_MOST at
-	 * most; 0: whatever it takes. The
-	 * recording pauses to keep to that, and the snapshots have the gaps: then
-	 * collector__event_fd() becomes readable often, and collector__refresh() is due at once. With
-	 * follow_forks it is of all processes together.
+	 * Percent of a program's own CPU time that recording it may add, at most COLLECTOR_MAX_OVERHEAD_MOST; 0: no
+	 * limit. The recording pauses to stay within the limit, and the snapshots have the gaps. With a limit
+	 * collector__event_fd() becomes readable often; call collector__refresh() at once then. With follow_forks
+	 * the limit applies to all processes together.
 	 */
 	uint32_t max_overhead;
 
 	/*
-	 * Nobody is asked what functions and lines are called: frames are places in files, with their
-	 * build-ids, and `allocsnap symbolize` names them later.
+	 * Does not look up names of functions and lines: frames are places in files, with build-ids, and
+	 * `allocsnap symbolize` names them later.
 	 */
 	bool no_names;
 
 	/*
-	 * Calls are seen to return by probes on `ret` instructions, each single-stepped, and never by return
-	 * probes, which change the return address on the stack: the process's own backtraces, its core
-	 * dumps, profilers in it and tracers of its system calls do not notice the recording then.
+	 * Uses single-stepped probes on `ret` instructions instead of return probes. Return probes change the return
+	 * address on the stack. Without them backtraces of the process itself, its core dumps, profilers in it and
+	 * tracers of its system calls do not notice the recording.
 	 */
 	bool no_return_probes;
 
-	bool on_oom; /* the OOM killer is watched: struct process_view, is_near_oom */
+	bool on_oom; /* watch the OOM killer: is_near_oom of struct process_view */
 
 	/*
-	 * Allocators of the programs' own, each told in a line as --probe takes it:
-	 * "name=NAME,object=FILE,alloc=SYM(size=N),free=SYM(ptr=N)". Their blocks are in domains
-	 * from 16 on, in this order. The strings may go when the collector is open.
+	 * Custom allocators of the programs, each described in a line as for --probe:
+	 * "name=NAME,object=FILE,alloc=SYM(size=N),free=SYM(ptr=N)". Their blocks get the domains from 16 on, in
+	 * this order. The strings are only needed until open returns.
 	 */
 	const char *const *probe;
 	size_t probe_nr;
@@ -181,60 +182,58 @@ struct collector_options {
 
 struct collector;
 
-/* options may be NULL. NULL and errno: EPERM no privilege, ENOTSUP no BTF, EINVAL… */
+/* options may be NULL. Returns NULL on failure, with errno: EPERM no privilege, ENOTSUP no BTF, EINVAL… */
 struct collector *collector__open(const struct collector_options *options, struct reason *why);
 
-/* Stops all, forgets. NULL is allowed. */
+/* Stops all tracing and frees the collector. NULL is allowed. */
 void collector__close(struct collector *collector);
 
 /* ---- tracemalloc ---- */
 
 /*
- * Traces the process that a PID or TID belongs to; one that is traced already is left as it is.
- * -ESRCH no such process, -ENOENT no allocator function, or none of one of options.probe, found in
- * the files that it maps, -EEXIST the pid is
- * still traced for a process that has ended…
+ * Traces the process that a PID or TID belongs to. If the process is traced already, nothing changes. Errors: -ESRCH no
+ * such process; -ENOENT the files that it maps have no allocator function, or no function of one of options.probe;
+ * -EEXIST the PID is still traced for an ended process…
  */
 int collector__start(struct collector *collector, pid_t id, struct reason *why);
 
 /*
- * Starts a program and traces it from the C library's first allocation on. argv ends with NULL.
- * *ret_pid is set as soon as it runs, also where tracing it failed: it is the caller's child, to be
- * waited for. Errors as above, and those of exec.
+ * Starts a program and traces it from the C library's first allocation on. argv ends with NULL. *ret_pid is set as soon
+ * as the program runs, even if tracing it fails: it is a child of the caller, which must wait for it. Errors as above,
+ * and those of exec.
  */
 int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid,
 		   struct reason *why);
 
 /*
- * Takes its probes away (those for everybody with the last process) and forgets its traces; nothing
- * where it is not traced. Children that were followed go on.
+ * Removes the probes of the process (probes that apply to all processes go with the last traced one) and forgets its
+ * traces. Does nothing if the process is not traced. Its followed children stay traced.
  */
 void collector__stop(struct collector *collector, pid_t pid);
 
 bool collector__is_tracing(const struct collector *collector, pid_t pid);
 
 /*
- * All live blocks of the process, in memory; the caller closes it with snapshot__close()
- * (snapshot.h). -ESRCH with tracemalloc's sentence where it is not traced.
+ * Takes a snapshot of all live blocks of the process, in memory. The caller closes it with snapshot__close()
+ * (snapshot.h). -ESRCH with tracemalloc's message if the process is not traced.
  */
 int collector__take_snapshot(struct collector *collector, pid_t pid, struct snapshot **ret,
 			     struct reason *why);
 
 /*
- * Its books begin anew, empty, at one instant; frees of blocks of before are unknown ones. What
- * clear and stop leave in the kernel's maps goes with the next drain or snapshot: a program that
- * takes none must drain now and then. -ESRCH also where it has ended: its last snapshot is to
- * be had until it is stopped.
+ * Empties the books of the process at one instant. Frees of older blocks are unknown frees then. Old blocks that clear
+ * and stop leave in the kernel's maps go with the next drain or snapshot. A program that takes no snapshots must drain
+ * from time to time. -ESRCH also if the process has ended: its last snapshot can be taken until it is stopped.
  */
 int collector__clear_traces(struct collector *collector, pid_t pid);
 
 /*
- * The same for all processes that have not ended. Each of the two waits once for the programs that run in the
- * kernel, some milliseconds; what processes do meanwhile is of before.
+ * The same for all processes that have not ended. Both functions wait once for the running BPF programs, for some
+ * milliseconds. Events of the processes during the wait are cleared, too.
  */
 int collector__clear_all_traces(struct collector *collector);
 
-/* The peak is what is live now. -ESRCH also where it has ended. */
+/* Sets the peak to the memory that is live now. -ESRCH also if the process has ended. */
 int collector__reset_peak(struct collector *collector, pid_t pid);
 
 struct traced_memory {
@@ -242,161 +241,161 @@ struct traced_memory {
 	uint64_t current_blocks, peak_blocks;
 };
 
-/* Zeros where it is not traced, as in tracemalloc: no error. */
+/* Zeros if the process is not traced, as in tracemalloc; this is no error. */
 void collector__get_traced_memory(const struct collector *collector, pid_t pid,
 				  struct traced_memory *ret);
 
-/* Frames at most. */
+/* The most frames of a traceback. */
 uint32_t collector__get_traceback_limit(const struct collector *collector);
 
 /*
- * Where a block was allocated: a snapshot with this one trace, and without churn. -ENOENT where no
- * traced block begins at the address (tracemalloc's None). Looks at all processes first: for many
- * addresses take a snapshot.
+ * Finds where a block was allocated: a snapshot with this one trace, without churn. -ENOENT if no traced block begins
+ * at the address (tracemalloc's None). Each call first updates all processes, so take a snapshot for many addresses.
  */
 int collector__get_object_traceback(struct collector *collector, pid_t pid, uint64_t address,
 				    struct snapshot **ret, struct reason *why);
 
 /*
- * Bytes that the kernel's maps take for all that is traced. Before kernel 6.4, which does not tell,
- * what they could take.
+ * Bytes that the kernel's maps take for all traced processes. Kernels before 6.4 do not tell; there it is the most that
+ * the maps can take.
  */
 uint64_t collector__get_tracemalloc_memory(const struct collector *collector);
 
-/* ---- what a recorder needs besides ---- */
+/* ---- further functions for a recorder ---- */
 
-/* How many processes are traced; view i is of the ith, in no order that lasts. */
+/* The number of traced processes. View i is for process i; the order may change. */
 size_t collector__process_nr(const struct collector *collector);
 
 struct process_view {
 	pid_t pid;
-	pid_t parent; /* whose fork it was followed from; 0: it was started by the caller */
-	const char *comm; /* until the next refresh */
-	uint32_t user; /* whose it is: the same number for all processes of a user, less than 1024; users may share one */
+	pid_t parent; /* the traced parent whose fork was followed; 0: none */
+	const char *comm; /* valid until the next refresh */
+	uint32_t user; /* the same number for all processes of a user, below 1024; users may share a number */
 	bool has_ended;
-	bool is_drained; /* the last drain has it; else it came later, and there is nothing to save */
+	bool is_drained; /* the last drain has it; otherwise it came later, and there is nothing to save */
 	bool is_final; /* the last drain was after its end */
-	bool is_oom_victim; /* it has ended, and the OOM killer had chosen it */
-	bool is_vforked; /* it runs in its parent's memory and has nothing of its own yet */
+	bool is_oom_victim; /* it has ended, and the OOM killer chose it */
+	bool is_vforked; /* it runs in the memory of its parent and has no blocks of its own yet */
 	struct traced_memory memory;
-	uint64_t last_bytes; /* that the last snapshot written has; 0: there is none, or exec came */
-	uint64_t most_bytes; /* that any of them has */
-	bool is_near_oom; /* the OOM killer chose somebody in its memory cgroup, after the last of them */
+	uint64_t last_bytes; /* live bytes in its last written snapshot; 0: none, or exec came since */
+	uint64_t most_bytes; /* the most live bytes in any of its written snapshots */
+	bool is_near_oom; /* since its last snapshot the OOM killer chose a process in its memory cgroup */
 	uint64_t allocations;
-	uint64_t lost; /* the kernel's losses, all together */
-	uint64_t cpu_ns;  /* CPU time, user and system, since the recording of it began */
-	uint64_t cost_ns; /* of that, what recording took, by estimate */
-	bool cost_is_known; /* it could be measured on ourselves what a probe costs */
-	bool is_paused;	    /* to keep to the budget: nothing is recorded just now */
-	bool is_estimated;  /* memory and allocations are estimates: samples are recorded */
+	uint64_t lost; /* sum of the kernel's losses */
+	uint64_t cpu_ns;  /* CPU time, user and system, since its recording began */
+	uint64_t cost_ns; /* the part of cpu_ns that recording took, estimated */
+	bool cost_is_known; /* the collector could measure on itself what a probe costs */
+	bool is_paused;	    /* its recording pauses now to stay within max_overhead */
+	bool is_estimated;  /* memory and allocations are estimates, because the recording is sampled */
 	bool is_unsaved;    /* the last drain has it, and collector__save_view() was not called since */
-	bool was_saved;	    /* there is a snapshot of it */
-	bool is_empty;	    /* of everyone: a child that has nothing, and had less than min_bytes */
+	bool was_saved;	    /* it has a snapshot */
+	bool is_empty;	    /* system-wide: a child without blocks whose peak was below min_bytes */
 };
 
 void collector__view(const struct collector *collector, size_t i, struct process_view *ret);
 
 /*
- * Whether its probes are perf events, which take CAP_SYS_ADMIN each: the kernel has no links of many.
- * Elsewhere CAP_PERFMON and CAP_SYS_ADMIN can be given up once it is open.
+ * Whether the probes are perf events, because the kernel has no links for many probes. Each such probe needs
+ * CAP_SYS_ADMIN. Otherwise the program can drop CAP_PERFMON and CAP_SYS_ADMIN once the collector is open.
  */
 bool collector__has_events(const struct collector *collector);
 
-/* Becomes readable when a process has ended, forked or called exec: time to refresh. */
+/* A descriptor that becomes readable when a process has exited, forked or called exec: time to refresh. */
 int collector__event_fd(const struct collector *collector);
 
 /*
- * Whether another process has killed a child of ours that recording needs, which a note says. Without the
- * one that keeps the probes nothing is recorded any more: each snapshot says so, as a gap. Without the one that
- * starts the readers of files no other file can be probed or named. Only another collector can record then.
+ * Whether another process has killed a child process that the recording needs; a note says so. Without the child that
+ * keeps the probes nothing is recorded any more, and each snapshot shows this as a gap. Without the child that starts
+ * the file readers no further file can be probed or named. Only a new collector can record then.
  */
 bool collector__is_blind(const struct collector *collector);
 
 /*
- * Sees what has happened: children, execs, ends, allocators that have come. Once a second at
- * least. What cannot be had is counted in the snapshots.
+ * Handles events: children, execs, exits, newly mapped allocators. Call it at least once a second. Failures are counted
+ * in the snapshots.
  */
 void collector__refresh(struct collector *collector);
 
 /*
- * fn(what) is called between processes while something takes long. It returns whether a signal or something
- * else is waiting: then what can be done later is done later.
+ * Sets a function that the collector calls as fn(what) between processes during long work. fn returns whether a signal
+ * or other work is waiting; then the collector postpones what it can do later.
  */
 void collector__set_between(struct collector *collector, bool (*fn)(void *what), void *what);
 
 /*
- * Lets collector__event_fd() become readable when what is live in process i has risen to so many
- * bytes, once; 0: never. That is looked at where a block enters, so it is known within milliseconds.
- * Returns whether it has already: then nobody may ring.
+ * Makes collector__event_fd() readable once when the live bytes of process i reach `bytes`; 0: never. The kernel checks
+ * this at each new block, so it is known within milliseconds. Returns whether the limit is already reached: then the
+ * descriptor may stay silent.
  */
 bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes);
 
 /*
- * Reads the books of all processes, once for as many collector__save() as there are processes. The
- * snapshots are of this moment.
+ * Reads the books of all processes, for one collector__save() of each process. The snapshots show this moment.
  */
 int collector__drain(struct collector *collector, struct reason *why);
 
-/* Of a snapshot that is written. Zero is the default, but for dir. */
+/* Options of a snapshot to write. Zero is the default, except for dir. */
 struct save_options {
 	const char *dir;
-	const char *trigger; /* why it was taken: its metadata "trigger"; NULL: not said */
-	bool is_compact; /* without addresses and threads, births to the second (snapshot.h), and compressed */
-	const char *const *label; /* each NAME=VALUE: its metadata "label.NAME" */
+	const char *trigger; /* why it was taken, for the metadata "trigger"; NULL: no such metadata */
+	bool is_compact; /* no addresses and threads, births in seconds (snapshot.h), compressed */
+	const char *const *label; /* each is NAME=VALUE, for the metadata "label.NAME" */
 	size_t label_nr;
-	struct snapshot_batch *batch; /* not NULL: it is the caller's to publish; the tag is the PID */
+	struct snapshot_batch *batch; /* if not NULL, the caller publishes it; the tag is the PID */
 };
 
 /*
- * Writes the snapshot of a process as DIR/HOST/COMM.PID/TIME.snap (folders are made, mode
- * 0700). The caller frees *ret_path; with a batch it is NULL.
+ * Writes the snapshot of a process as DIR/HOST/COMM.PID/TIME.snap. It makes missing folders with mode 0700. The caller
+ * frees *ret_path; with a batch it is NULL.
  */
 int collector__save(struct collector *collector, pid_t pid, const struct save_options *options,
 		    char **ret_path, struct reason *why);
 
-/* ---- where everybody is recorded ---- */
+/* ---- system-wide recording ---- */
 
 /*
- * Begins to trace who is admitted and not traced yet: who was there before, and who has come to be
- * admitted otherwise than by fork and exec. How many those are, or a negative errno. Nothing without
+ * Begins to trace admitted processes that are not traced yet: those that ran before the recording, and those that
+ * became admissible without fork or exec. Returns their number or a negative errno. Does nothing without
  * options.everyone.
  */
 int collector__admit(struct collector *collector, struct reason *why);
 
 /*
- * As collector__save(), of view i: a pid can be given out again before an end was drained. Nothing, *ret_path NULL,
- * where it has called exec since, which its next snapshots count.
+ * As collector__save(), for view i, because a PID can be reused before the drain after an exit. If the process has
+ * called exec since the drain, this writes nothing, *ret_path is NULL, and the next snapshots of the process count
+ * that.
  */
 int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
 			 char **ret_path, struct reason *why);
 
-/* A snapshot of it, which was in a batch, could not be written: its next ones say so. */
+/* Notes that a snapshot of the process in a batch could not be written. Its next snapshots say so. */
 void collector__note_unsaved(struct collector *collector, pid_t pid);
 
-/* For one that had ended when it was drained: its slot is for others at once. View i is another one then. */
+/* Forgets view i, a process that had ended when it was drained, and frees its slot. View i is another process then. */
 void collector__forget_view(struct collector *collector, size_t i);
 
 /*
- * After a drain and what was to be saved of it: forgets the processes that had ended by then, but for those that have a
- * last snapshot to come; the next drain has them again. Meanwhile it forgets none that the drain has.
+ * Call this after a drain and its saves. It forgets the processes that had ended before the drain, except those whose
+ * last snapshot is still to come; the next drain has these again. Until this call the collector forgets no process of
+ * the drain.
  */
 void collector__end_pass(struct collector *collector);
 
-/* Of the whole recording. Numbers of processes and traps are since it began. */
+/* Facts about the whole recording. Numbers of processes and traps count from its start. */
 struct collector_health {
 	uint64_t processes;	    /* traced now, ended ones included */
-	uint64_t processes_waiting; /* of these, ended: the next drain is due for them */
-	uint64_t processes_small;   /* that ended with less than min_bytes, and left nothing */
-	uint64_t processes_unprobed; /* that ended before their allocator was probed, and left nothing */
-	uint64_t processes_dropped; /* that should have been traced: there was no room; of those that wait, at the last look */
-	uint64_t processes_ever_dropped; /* the same, those that have been let in since included */
-	uint64_t processes_all;	    /* ever, those that left nothing included */
-	uint64_t allocations, frees; /* of all of them, as are the next; of a program that called exec, as of the last look */
+	uint64_t processes_waiting; /* of these, ended ones that wait for the next drain */
+	uint64_t processes_small;   /* ended with a peak below min_bytes and left nothing */
+	uint64_t processes_unprobed; /* ended before their allocator was probed and left nothing */
+	uint64_t processes_dropped; /* not traced for lack of room; running ones as of the last check */
+	uint64_t processes_ever_dropped; /* the same, with those that got room since */
+	uint64_t processes_all;	    /* traced ever, with those that left nothing */
+	uint64_t allocations, frees; /* of all processes, like the next two; after an exec as of the last check */
 	uint64_t cpu_ns, cost_ns;
-	uint64_t bystander_traps;   /* probes hit by processes that are not traced; by kind: */
+	uint64_t bystander_traps;   /* probes hit by processes that are not traced; next, by kind */
 	uint64_t bystander_entry_traps, bystander_stepped_traps, bystander_return_traps;
-	uint64_t bystander_cost_ns; /* what that has cost these, by estimate; 0: not known */
-	bool is_drain_due; /* room runs out for what has ended: the next drain should not be waited for */
+	uint64_t bystander_cost_ns; /* the estimated cost of these traps; 0: not known */
+	bool is_drain_due; /* the room for ended processes runs out: drain now */
 };
 
 void collector__get_health(const struct collector *collector, struct collector_health *ret);
@@ -407,14 +406,15 @@ struct collector_loss {
 };
 
 /*
- * Losses of all processes since the recording began: those that are not 0, max at most. How many. What is
- * found when a snapshot is made is in them from then on, by its growth since the process's last one.
+ * Stores the losses of all processes since the recording began that are not 0, at most max. Returns how many it
+ * stored. Losses that only the making of a snapshot finds are added then, by their growth since the last snapshot of
+ * the process.
  */
 size_t collector__get_losses(const struct collector *collector, struct collector_loss *ret, size_t max);
 
 /*
- * What was decided while recording and should be told: a line that the caller frees, or NULL.
- * Where return probes could end a process, it is recorded without them.
+ * The next note about a decision of the recording, as a line that the caller frees, or NULL. Example: return probes
+ * could kill a process, so it is recorded without them.
  */
 char *collector__next_note(struct collector *collector);
 

@@ -31,10 +31,10 @@
  * was not recorded has no section. Readers refuse an unknown version, section type or encoding. They also refuse a file
  * whose rows take more than 1 GiB and more than 32 times its size. Writers only append to the enums.
  *
- * A compact file has no addresses and no threads, and it has births in seconds: the second of the birth, or the next
- * one if the second would begin before the end of the last gap, or 0. Without weights, equal rows may become one row
- * with a count of at least 1; a reader makes as many traces as the counts add up to. Without counts each row is one
- * trace.
+ * A compact file has no addresses and no threads, and it has births in seconds: the second of the birth, or 0 (not
+ * known). The next second is stored if the own second is 0, or if it began before the last gap but the birth did not.
+ * Without weights, equal rows may become one row with a count of at least 1; a reader makes as many traces as the
+ * counts add up to. Without counts each row is one trace.
  */
 
 #include <stdbool.h>
