@@ -60,7 +60,7 @@ enum key_type {
 	KEY_TYPE_NR,
 };
 
-/* Names are "lineno"…. Parsing another text returns -EINVAL with a line that lists the valid names. */
+/* Names: "lineno"… The parser returns -EINVAL for another text, with a line that lists the valid names. */
 const char *key_type_name(enum key_type key_type);
 int key_type_parse(const char *text, enum key_type *ret_key_type, struct reason *why);
 
@@ -76,7 +76,7 @@ enum measure {
 	MEASURE_NR,
 };
 
-/* Names are "live"…. Parsing another text returns -EINVAL with a line that lists the valid names. */
+/* Names: "live"… The parser returns -EINVAL for another text, with a line that lists the valid names. */
 const char *measure_name(enum measure measure);
 int measure_parse(const char *text, enum measure *ret_measure, struct reason *why);
 
@@ -211,7 +211,7 @@ enum sort_order {
 	SORT_ORDER_NR,
 };
 
-/* Names are "abs"…. Another text returns -EINVAL with a line that lists the valid names. */
+/* Names: "abs"… It returns -EINVAL for another text, with a line that lists the valid names. */
 int sort_order_parse(const char *text, enum sort_order *ret_order, struct reason *why);
 
 /* ---- questions ---------------------------------------------------------------------------- */

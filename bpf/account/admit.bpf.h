@@ -89,7 +89,7 @@ static __always_inline bool is_clearing(const struct process *process)
 	return openness(process) & BOOKS_CLEARING;
 }
 
-/* Whether blocks enter. */
+/* Whether new blocks enter the books. */
 static __always_inline bool is_recording(const struct process *process)
 {
 	return openness(process) == BOOKS_OPEN && !(process->follows && everybody_paused);

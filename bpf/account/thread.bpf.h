@@ -6,7 +6,10 @@
 
 #include "account/images.bpf.h"
 
-/* Notes the exec count of the process. If an older count was known, the program at its exec was missed. */
+/*
+ * Notes the exec count of the process. The count is unknown at first if the loader has admitted the process. If an
+ * older count is known, the program at the exec was missed.
+ */
 static __noinline int note_exec(struct process *process, struct task_struct *task)
 {
 	__u64 before = process->exec_id, now = exec_id_of(task);

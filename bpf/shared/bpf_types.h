@@ -125,9 +125,9 @@ enum loss {
 #define ARGS_BYTES 256
 
 /*
- * A limited resource (blocks, tracebacks, process slots) is shared: a process may hold at most three times
- * what is free of it. So one process alone gets three quarters, two get three sevenths each, and some of it is
- * always left.
+ * Processes share limited resources (blocks, tracebacks, process slots…). Of each resource a process may hold at most
+ * three times what is free. So one process alone gets three quarters, two get three sevenths each, and a part is
+ * always free.
  */
 #define SHARE_OF_FREE 3
 
@@ -234,7 +234,7 @@ _Static_assert(sizeof(struct start_key) == 16, "no padding");
 
 /* Block, key and the map's own fields are 96 bytes; the kernel adds 8, and its allocator takes 128. */
 struct block {
-	bpf_u64 size;	   /* bytes asked for */
+	bpf_u64 size;	   /* requested bytes */
 	bpf_u64 traceback; /* key in the map `tracebacks`; 0: none */
 	bpf_u64 birth_ns;  /* CLOCK_MONOTONIC */
 	bpf_u32 thread : 24; /* TID: below 2^22 */
@@ -243,7 +243,7 @@ struct block {
 };
 _Static_assert(sizeof(struct block) == 32, "no padding");
 
-/* Identifies a block. The birth is needed: another thread may get an address that a realloc freed before it returns. */
+/* Identifies a block. Before a realloc returns, another thread may get the address that the realloc has freed. */
 struct handed_key {
 	struct block_key key;
 	bpf_u64 birth_ns;
@@ -473,14 +473,14 @@ _Static_assert(sizeof(struct oom_kill) == 16, "no padding");
 
 #define OOM_KILLS 32 /* a power of two; the most kills that the loader can read at once */
 
-/* How callers are found. */
+/* How to find callers. */
 enum unwinder {
 	UNWINDER_AUTO = 0, /* by unwind tables; by frame pointers in code that has none */
 	UNWINDER_DWARF,	   /* by unwind tables only */
 	UNWINDER_FP,	   /* by frame pointers only */
 };
 
-/* Set by the loader before the programs are loaded. */
+/* The loader sets these before it loads the programs. */
 struct settings {
 	bpf_u64 traceback_limit;
 	bpf_u64 hash_seed; /* random, so that no target can prepare two stacks with the same hash */
