@@ -35,7 +35,7 @@ class Api(Process):
         return answer
 
     def fails(self, err, *words):
-        """What it says, and nothing is done."""
+        """The call must fail with err and leave its outputs untouched. Returns the reason that the library gives."""
         answer = self.call(*words)
         check_equal(-answer["err"], err, f"{words}, as errno {errno.errorcode.get(err)}")
         check_equal(answer.get("untouched", True), True, f"{words}: outputs are untouched")

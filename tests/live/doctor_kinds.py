@@ -92,7 +92,7 @@ def started(bench, argv, library=None, **env):
 
 
 def zombie(bench):
-    """A child of ours that has ended; nobody waits for it till the test is over."""
+    """A child of the test that has exited and stays a zombie until the test is over."""
     pid = bench.start_raw([tool("true")]).pid
     wait_for(lambda: pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z", "its end")
     return pid

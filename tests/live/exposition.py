@@ -70,7 +70,7 @@ class Reader:
 
 
 def parse(data):
-    """Of bytes: {name: (type, {labels: value as it is written})}."""
+    """Parses the bytes of an exposition into {name: (type, {labels: value as it is written})}."""
     reader = Reader()
     text = data.decode("utf-8", errors="strict")
     check(text.endswith("\n"), "the last line has no end")

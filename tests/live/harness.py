@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the live tests stand on: processes that end, folders that go, allocsnap's answers.
+"""Helpers of the live tests: processes that are ended, folders that are removed, allocsnap's answers.
 
 A test is a function test_NAME(bench). Everything it starts belongs to the bench and is ended,
 by its PID, when the test is over.
@@ -25,8 +25,8 @@ BY_FRAME_POINTERS = os.environ.get("ALLOCSNAP_UNWIND") == "fp"
 NO_RETURNS = "ALLOCSNAP_NO_UPROBE_RETURN" in os.environ
 NO_LINKS = "ALLOCSNAP_NO_UPROBE_MULTI" in os.environ
 NO_SESSIONS = NO_RETURNS or NO_LINKS or "ALLOCSNAP_NO_UPROBE_SESSION" in os.environ
-# What a recording can be told to do without: nothing; what kernels before 6.13 have not, what those before
-# 6.6 have not, and what may not be used on some processes.
+# Features that a recording can be told not to use: none; those that kernels before 6.13 lack; those that
+# kernels before 6.6 lack; and return probes, which are not safe in some processes.
 MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_MULTI",
          "ALLOCSNAP_NO_UPROBE_RETURN")
 # Losses that say something of callers only, not of the books: code without call frame information, or
@@ -38,11 +38,11 @@ NEVER = "1h"  # an interval that no test waits for
 
 
 class Failure(Exception):
-    """What was expected and is not so."""
+    """A check failed."""
 
 
 class Skip(Exception):
-    """What this machine has not."""
+    """The machine lacks something that the test needs."""
 
 
 def long(function):
@@ -220,7 +220,7 @@ def signal_masks(pid):
 
 
 class Bench:
-    """What one test has started and made."""
+    """All that one test has started and made."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="allocsnap-live.")
@@ -294,7 +294,7 @@ class Bench:
 
 @contextlib.contextmanager
 def environment(name):
-    """What is started meanwhile has NAME=1; None: nothing."""
+    """Programs started inside the `with` have NAME=1 in their environment; with None nothing changes."""
     if name:
         os.environ[name] = "1"
     try:
@@ -310,7 +310,7 @@ def top_frame(row):
 
 
 def frame_text(frame):
-    """What a frame says of where it is, in one line to look into."""
+    """All places that a frame names, in one line to search in."""
     return " ".join(str(frame.get(key, "")) for key in ("function", "filename", "lineno", "object"))
 
 
@@ -375,7 +375,7 @@ def bpf_ids(pid):
 
 
 def bpf_ids_in_kernel(bench):
-    """{"prog": ids, "link": ids} that exist, whoever holds them."""
+    """All IDs in the kernel, of any holder: {"prog": ids, "link": ids}."""
     return {kind: {item["id"] for item in
                    json.loads(bench.run([tool("bpftool"), "--json", kind, "list"])[0] or "[]")}
             for kind in ("prog", "link")}

@@ -15,13 +15,13 @@ EXACT = ("allocations", "allocated_bytes", "frees", "freed_bytes", "current_bloc
          "current_bytes", "failed_calls")
 # Blocks that glibc keeps for a thread at most: 7 of each of 64 sizes, and where it notes them.
 THREAD_CACHE_MAX = 64 * 7 + 1
-# What is not known of a block's stack or of names says nothing about the books.
+# These losses concern stacks and names only; the totals stay exact.
 NAMES = UNWINDING | {"tracebacks_limited", "frames_unmapped", "mappings_replaced",
                      "objects_unreadable", "unwind_tables_missing"}
 
 
 def environment_of(bench, **others):
-    """What a program is to have in its environment to keep a ledger."""
+    """The environment in which a program keeps a ledger."""
     os.makedirs(bench.path("ledger"), exist_ok=True)
     return dict(os.environ, **{"LD_PRELOAD": os.path.join(FOLDER, "ledger.so"),
                                "LEDGER": bench.path("ledger"), "LC_ALL": "C.UTF-8", **others})
@@ -152,7 +152,7 @@ class Recorded(Workload):
 
 
 class Comparison:
-    """What compare.c found, and which of the differences have a cause."""
+    """The differences that compare.c found, and which of them have a known cause."""
 
     def __init__(self, found, what, is_quiet, inherited=0):
         self.found = found

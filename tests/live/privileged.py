@@ -9,10 +9,10 @@ from harness import ALLOCSNAP, NO_LINKS, children_of, tool
 
 NUMBERS = {"dac_override": 1, "dac_read_search": 2, "kill": 5, "setgid": 6, "setuid": 7, "sys_ptrace": 19,
            "sys_admin": 21, "sys_nice": 23, "lease": 28, "perfmon": 38, "bpf": 39, "checkpoint_restore": 40}
-# What recording takes, as the unit gives it: with perf uprobes one more.
+# Capabilities that recording needs, as the unit grants them; perf uprobes need one more.
 RECORDING = ("bpf", "perfmon", "sys_ptrace", "dac_read_search", "checkpoint_restore", "lease",
              *(("sys_admin",) if NO_LINKS else ()))
-# Of what root has that which is left when all is loaded.
+# Capabilities that a recorder started by root keeps when everything is loaded.
 LEFT = ("bpf", "sys_ptrace", "dac_read_search", "checkpoint_restore",
         *(("sys_admin", "sys_nice") if NO_LINKS else ()))
 # In processes of its own: who opens files, and who holds writers of probed files.

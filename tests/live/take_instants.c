@@ -40,7 +40,7 @@ static void read_set(const struct snapshot *snapshot, struct set *set)
 	}
 }
 
-/* What a slot may hold while slot `at` is lifted to g + 1: of g and of g + 1. */
+/* Slot `at` is being lifted from generation g to g + 1: a slot may hold blocks of these two generations only. */
 static bool is_possible(const unsigned int *nr, int slot, int at, int g)
 {
 	unsigned int old = nr[g], new = nr[(g + 1) % GENERATIONS], others = 0;

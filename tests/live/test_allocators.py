@@ -24,7 +24,7 @@ PARTS = {
     "tcmalloc": ["c", "pvalloc", "reallocarray", "cfree", "new", "new_fails", "tc"],
     "mimalloc": ["c", "pvalloc", "reallocarray", "cfree", "new", "new_fails", "mi", "heap"],
 }
-# Of a library that is called by the common names: not probed, and counted, without uprobe sessions.
+# Libraries that use the common names: without uprobe sessions they are not probed, and the loss is counted.
 SELDOM = {"mi", "heap"}
 PRELOAD = {
     "jemalloc": f"{LIBRARIES}/libjemalloc.so.2",
@@ -100,7 +100,7 @@ def losses_of_books(shown):
 
 
 def check_attached(bench, argv, allocator, what, **options):
-    """Of a program that runs; nothing but what it says is in the books."""
+    """Attaches to a running program; only the allocations that the program reports may be counted."""
     program = bench.start(argv, kind=Workload, **options).ready()
     recording = bench.attach([program])
     for command in ("go", "go", "free"):

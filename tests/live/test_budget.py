@@ -68,7 +68,7 @@ def need_links():
 
 
 def test_budget_blocks_from_before_a_gap_are_told(bench):
-    """What was live before the pause is said to be perhaps gone, and is left out where asked."""
+    """Blocks from before a pause are reported as perhaps freed, and a query can leave them out."""
     need_links()
     pairs = bench.workload("pairs")
     with pausing_every(20):
@@ -121,7 +121,7 @@ def test_budget_no_block_is_born_in_a_gap(bench):
 
 
 def test_budget_calls_pending_across_pauses_poison_nobody(bench):
-    """Whatever pauses cut in two, what is recorded at its end is exact."""
+    """The totals are exact at the end even if pauses cut calls in two."""
     pairs = bench.workload("pairs")
     with pausing_every(5):
         recording = bench.attach([pairs])
@@ -179,7 +179,7 @@ def test_budget_pauses_while_children_are_followed(bench):
 
 
 def test_budget_pauses_at_dlopen(bench):
-    """What is mapped during a gap is probed when that ends."""
+    """A library that is mapped during a pause is probed when the pause ends."""
     need_links()
     program, library, domain = start(bench, next(iter(HEAPS)))
     with pausing_every(10):
@@ -207,7 +207,7 @@ def killed_while_pausing(bench, pairs, after_ms):
 
 
 def test_budget_killed_while_pausing(bench):
-    """Whatever the kernel is doing for the recording just then, all of it goes."""
+    """All that the kernel does for the recording goes away when the recorder is killed in a pause."""
     need_links()
     pairs = bench.workload("pairs")
     for _ in range(KILLS):

@@ -17,7 +17,7 @@ def check_counts(shown, **expected):
 
 
 def check_sums(shown):
-    """What docs/rules.md says of blocks that had no room."""
+    """Blocks that found no room: the sums that docs/rules.md promises."""
     counter, loss = shown["counters"], shown["losses"]
     check_equal(counter["allocations"] - counter["frees"], counter["current_blocks"], "blocks")
     check_equal(counter["allocated_bytes"] - counter["freed_bytes"], counter["current_bytes"],
@@ -62,7 +62,7 @@ def test_full_block_map(bench):
 
 
 def record_known(bench, *options):
-    """What `known` does, all of it: reallocs, failures, alignments."""
+    """Records one run of `known` with its reallocs, failures and alignments."""
     known = bench.workload("known")
     recording = bench.attach([known], *options)
     known.order("go")
@@ -104,7 +104,7 @@ def test_full_block_map_and_clear(bench):
 
 
 def map_bytes(pid):
-    """What the maps that a recording holds take by the kernel's count, and how many entries of blocks."""
+    """Bytes that a recording's maps take by the kernel's count, and how many entries the map of blocks has."""
     found = {}
     for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
         facts = dict(line.split(":", 1) for line in fdinfo(path) if ":" in line)

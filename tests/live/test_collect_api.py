@@ -252,7 +252,7 @@ def test_api_two_processes(bench):
 
 
 def test_api_after_the_end(bench):
-    """What a process leaves behind is to be had, and not to be cleared, until it is stopped."""
+    """The data of an ended process can be read, and cannot be cleared, until the process is stopped."""
     api, blocks = open_api(bench), bench.workload("blocks")
     path = bench.path("last")
     api.do("start", blocks.pid)

@@ -64,8 +64,8 @@ def test_copies_of_a_static_program(bench):
 
 
 def test_copies_that_nobody_foresaw(bench):
-    """What was probed is counted, so that the books are not blind in silence. Functions of the copy would
-    die of their breakpoints, so none is called."""
+    """The functions that were probed before the copy are counted as lost, so the gap is not silent. The copy
+    contains breakpoints that would kill the process, so no function of the copy is called."""
     program = bench.workload("moved")
     recording = bench.attach([program])
     program.order("malloc")

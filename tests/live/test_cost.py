@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What recording costs: every trap is counted, and what they took is a part of the CPU time."""
+"""The cost of recording: every trap is counted, and the time of all traps is a part of the CPU time."""
 import json
 import signal
 
@@ -83,7 +83,7 @@ def test_cost_goes_on_when_traces_are_cleared(bench):
 
 
 def test_cost_of_children_is_their_own(bench):
-    """Of a child from its fork on, of the parent its own."""
+    """A child's cost counts from its fork on; the parent's cost does not include it."""
     out = bench.path("out")
     paths, _ = bench.run([ALLOCSNAP, "run", "-f", "-o", out, "--", "sh", "-c",
                           "sh -c 'sort /etc/services >/dev/null; exit 0'; exit 0"])

@@ -15,7 +15,7 @@ FAILED, REFUSED = 1, 2
 
 
 def doctor(bench, pid, status=0):
-    """What it says of a process; the text and the JSON are of one mind."""
+    """The doctor's JSON about a process; its text must agree with it."""
     answer = json.loads(bench.allocsnap("doctor", str(pid), "--json", status=status)[0])
     text = bench.allocsnap("doctor", str(pid), status=status)[0]
     check_equal(answer["schema"], "allocsnap.doctor/1", "schema")
@@ -64,7 +64,7 @@ def file_of(process, path):
 
 
 def check_file(bench, process, path):
-    """What binutils say of it."""
+    """The doctor's row for a file must agree with binutils."""
     row, sections = file_of(process, path), kinds.sections(bench, path)
     check_equal(row.get("build_id"), kinds.build_id(bench, path), f"build-id of {path}")
     check_equal(row["stripped"], ".symtab" not in sections, f"{path} is stripped")
@@ -227,7 +227,7 @@ def test_doctor_java(bench):
 
 
 def test_doctor_one_probe(bench):
-    """Of musl only what is called is linked in."""
+    """A static musl program has only the functions that it calls."""
     source, program = bench.path("one.c"), bench.path("one")
     pathlib.Path(source).write_text("#include <stdlib.h>\n#include <unistd.h>\nint main(void) "
                                     "{ return read(0, malloc(9), 1) < 0; }\n", encoding="ascii")

@@ -92,7 +92,7 @@ def test_snapshot_now(bench):
 
 
 def test_last_snapshot_is_of_the_end(bench):
-    """What happens between a snapshot and the signal that ends it is not lost."""
+    """Events between a snapshot and the signal that ends the process are not lost."""
     deep = bench.workload("deep")
     for _ in range(4):
         recording = bench.attach([deep])  # ready with a first snapshot

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What cannot work says why, in one line, with the right exit status."""
+"""Errors: one line says why, and the exit status is right."""
 import os
 import pathlib
 import shutil
@@ -88,7 +88,7 @@ def test_our_own_time_namespace(bench):
 
 
 def test_time_namespace_of_a_child(bench):
-    """What /proc says of its start is as the reader's clocks have it: the child is known as itself."""
+    """/proc gives the child's start time by the reader's clocks: the child is recognized as the same process."""
     bench.run([ALLOCSNAP, "run", "-f", "-o", bench.path("out"), "--", *in_time_namespace(bench), "cat", "/dev/null"], 0)
     found, = pathlib.Path(bench.path("out")).rglob("cat.*/*.snap")
     info, _ = bench.run([ALLOCSNAP, "show", str(found)], 0)
@@ -249,7 +249,7 @@ def test_stdout_that_is_closed(bench):
 
 
 def test_error_none_in_a_hosts_folder_of_somebody_elses(bench):
-    """What is needed to write there is not given up."""
+    """The recorder keeps the capabilities that it needs to write there."""
     out = bench.path("out")
     host = os.path.join(out, os.uname().nodename)
     os.makedirs(host, 0o700)

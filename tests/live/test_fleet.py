@@ -24,7 +24,7 @@ for line in io.lines() do
 end
 """
 
-# What the later version has become: lines above, and a leak where there was none.
+# The changes of the later version: added lines, and a new leak.
 LATER = {
     "lmem.c": (("/*\n", "/*\n** A later version, with a longer\n** introduction.\n**\n"),),
     "loslib.c": (
@@ -136,7 +136,7 @@ def check_cohorts(fleet, report):
 
 
 def check_moved(hosts, rows):
-    """What has not changed but has moved is another line: gone here, new there."""
+    """Without --line-drift, an unchanged line that has moved is reported as gone here and new there."""
     places = [("src/lmem.c", line_of(host.program, "lmem.c", "newblock = firsttry(g, NULL, tag, size)"))
               for host in hosts]
     check(places[0] != places[1], "the lines have not moved")

@@ -27,7 +27,7 @@ def follow(bench, argv, seconds=60, options=(), **popen):
 
 
 def check_named(bench, paths):
-    """Nobody was too short-lived to have names, arguments and an end: how many of each command."""
+    """Every process, however short-lived, has names, arguments and an end. Returns the count of each command."""
     seen = collections.Counter()
     for path in paths:
         shown = bench.show(path)
@@ -44,8 +44,9 @@ def check_named(bench, paths):
 
 
 def test_follow_an_allocator_that_is_new(bench):
-    """Its probes come too late for all that run already, not only for the one they are placed for.
-    allocsnap is held till two have allocated; the third comes when the probes are there."""
+    """The probes of a new allocator come too late for all processes that run already, not only for the one
+    that made allocsnap place them. allocsnap is stopped until two processes have allocated; the third starts
+    when the probes are there."""
     own = os.path.join(os.path.abspath(WORKLOADS), "own_malloc")
     script = (f"kill -STOP $PPID; ({own} 500000 & {own} 500000 & wait) | "
               f"(read one; read two; kill -CONT $PPID); {own} 0 >/dev/null")
@@ -55,7 +56,7 @@ def test_follow_an_allocator_that_is_new(bench):
     check_equal(seen, [(0, 2), (0, 2), (1000, 0)], "allocations, functions late")
 
 
-# ---- who is followed ----
+# ---- which processes are followed ----
 
 def sites(bench, path):
     rows = rows_of_file(bench.stats(path), "fork.c")
@@ -116,7 +117,7 @@ def test_follow_fork_without_sessions(bench):
 
 
 def test_follow_is_of_children_only(bench):
-    """Who shares the allocator's file is not recorded, and comes to no harm."""
+    """A process that only shares the allocator's file is not recorded, and its work is not disturbed."""
     stranger, grow = bench.workload("known"), bench.workload("grow")
     recording = bench.attach([grow], "--follow-forks")
     stranger.order("go")
@@ -160,8 +161,8 @@ def test_follow_names_their_functions(bench):
 
 
 def test_follow_does_not_mix_up_images(bench):
-    """Who calls exec all the time: names are of the image that has the blocks, or there are none
-    and that is counted."""
+    """A process calls exec all the time: each name is of the image that has the blocks; otherwise the name is
+    missing, and that is counted."""
     execs, other = (os.path.join(os.path.abspath(WORKLOADS), name)
                     for name in ("execs", "execs_other"))
     paths = follow(bench, [execs, "2000", other], options=["--interval", "50ms"])

@@ -10,7 +10,7 @@ from test_allocators import LIBRARIES, PRELOAD, losses_of_books
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads/plugin_heap.so.c")
 ARCHIVE = f"{LIBRARIES}/libjemalloc_pic.a"
-# What a prefixed jemalloc is made of here: the archive with its functions renamed.
+# The test makes a prefixed jemalloc: it renames these functions in the archive.
 RENAMED = ("malloc", "free", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign", "valloc",
            "mallocx", "rallocx", "xallocx", "sallocx", "dallocx", "sdallocx", "nallocx")
 RACE_NR = 2003

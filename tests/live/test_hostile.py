@@ -77,7 +77,7 @@ def test_hostile_libraries(bench):
 
 
 def test_hostile_library_that_returns_everywhere(bench):
-    """What is probed of it is bounded, and the recording goes on."""
+    """The number of probes in the library is bounded, and the recording goes on."""
     target = start_loader(bench)
     recording = bench.attach([target])
     load(target, build(bench.folder, "returns", returns_everywhere, RETURNS), SIZE)
@@ -144,7 +144,7 @@ def spawner_of(recording):
 
 
 def kill_as_nobody(pid):
-    """What kill -9 says as the user that many daemons run as; 0: it was sent."""
+    """Sends kill -9 as the user `nobody`, which many daemons run as. Returns 0 if the signal was sent."""
     script = f"import os\nos.setresgid(65534, 65534, 65534)\nos.setresuid(65534, 65534, 65534)\nos.kill({pid}, 9)"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode
 

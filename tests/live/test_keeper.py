@@ -41,7 +41,7 @@ def test_keeper_recording_killed_while_it_ends(bench):
 
 
 def test_keeper_is_deaf(bench):
-    """What a terminal, a shell or a service manager sends to all is the recording's to answer."""
+    """A terminal, a shell or a service manager signals the whole group: the recorder reacts, the keeper does not."""
     need_keeper()
     pairs = bench.workload("pairs")
     recording = bench.attach([pairs])
@@ -76,7 +76,7 @@ def test_keeper_is_killed(bench):
 
 
 def test_keeper_holds_no_pipe(bench):
-    """Who waits for the end of a killed recording's output does not wait for it."""
+    """A reader of a killed recorder's output gets the end of file: the keeper does not hold the pipe open."""
     need_keeper()
     pairs = bench.workload("pairs")
     recording = bench.attach([pairs])

@@ -55,8 +55,8 @@ def check_end(bench, path, answers, end):
 
 
 def check_totals_since(bench, first, last, done, losses, threads_end):
-    """What happened between two snapshots of `run`, which has seen the early blocks come. A thread
-    that ends frees once more what glibc has cached for it, and perhaps what glibc has for it."""
+    """Checks the events between two snapshots of `run`, which has recorded the early blocks. A thread that
+    exits also frees the blocks that glibc cached for it, and perhaps those that glibc allocated for it."""
     then, now = bench.show(first), bench.show(last)
     early = done["unknown_frees"]
     expected = dict(done, count=done["count"] - early, size=done["size"] - early * EARLY_SIZE,
@@ -213,7 +213,7 @@ def test_run_to_oom_kill_in_realloc(bench):
 
 
 def check_pid_reuse(bench):
-    """Who gets a PID next is somebody else: nothing of it is in the books of the one before."""
+    """A PID that is used again is another process: none of its calls is counted for the process before it."""
     known, other = bench.workload("known"), bench.workload("known")
     recording = bench.attach([known, other])
     answers, done = known.order("go")
@@ -222,7 +222,7 @@ def check_pid_reuse(bench):
     program = [os.path.join(WORKLOADS, name) for name in ("as_pid", "known")]
     heir = bench.start([program[0], str(known.pid), program[1]], kind=Workload)
     line = heir.line()
-    check(line and json.loads(line)["ready"] == known.pid, f"the PID could not be had: {line}")
+    check(line and json.loads(line)["ready"] == known.pid, f"the PID could not be taken: {line}")
     heir.order("go")
     other.order("go")
     paths = recording.end(signal.SIGINT)

@@ -113,7 +113,7 @@ int main() { std::pair<int, long> pair { 1, 2 }; return pair.first + pair.second
 
 
 def compiler(bench, driver, language, source):
-    """What the driver would call to compile, with its arguments."""
+    """The compiler command that the driver would run, with its arguments."""
     _, commands = bench.run([tool(driver), "-###", "-O1", "-g0", "-S", source, "-o",
                              bench.path("out.s")])
     line = next(line for line in commands.splitlines() if f"/{language} " in line)
@@ -211,7 +211,7 @@ def attach(bench, argv, after, kind=Process, **environment):
 
 
 def check_since(then, now):
-    """What the snapshot has is what has come to the ledger since; what only the ledger has is older."""
+    """The snapshot has all that the ledger counted since the attach; blocks only in the ledger are older."""
     ledger = {name: now["ledger"][name] - then["ledger"][name] for name in now["ledger"]}
     snapshot = now["snapshot"]
     for name in ("allocations", "allocated_bytes", "failed_calls"):

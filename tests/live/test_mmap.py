@@ -179,7 +179,7 @@ CALL = re.compile(r"(\d+) +(?:<\.\.\. )?(mmap|munmap|mremap)(.*)")
 
 
 class Ledger:
-    """Whose each page is, as strace tells it: mappings of before are not known."""
+    """The owner of each page, from strace's output; mappings made before the trace are not known."""
 
     def __init__(self):
         self.page = {}  # number: (call, bytes that were asked for)
@@ -234,7 +234,7 @@ class Ledger:
 
 
 def test_mmap_python3_beside_strace(bench):
-    """What libc maps for a program that runs, by the system calls themselves."""
+    """The mappings that libc makes for a running program must agree with the system calls that strace sees."""
     strace, trace = tool("strace"), bench.path("strace.txt")
     python = bench.start([sys.executable, "-c", PYTHON], kind=Process)
     check_equal(python.line(), "ready", "its first line")

@@ -58,7 +58,7 @@ def check_layered(bench):
 
 
 def check_traced(shown, expected):
-    """What is traced of RSS: objects of a pool lie in malloc's blocks, unless it wraps malloc."""
+    """The traced bytes of RSS. A pool's objects lie inside blocks of malloc, unless the pool wraps malloc."""
     rss = shown["rss"]
     check_equal(rss["traced"] + rss.get("traced_not_resident", 0), expected, f"traced: {rss}")
 
@@ -83,8 +83,8 @@ def test_probe_pool_without_return_probes(bench):
 
 
 def test_probe_pool_that_wraps(bench):
-    """What malloc gives inside it does not count. A chunk from outside is in the way of the object that
-    begins where it does: that is said."""
+    """Calls of malloc inside the pool do not count. A chunk that was allocated outside starts at the same
+    address as the pool's first object and is replaced by it; a loss counts that."""
     for done, path in check_pool(bench, "wraps"):
         costs, _ = by_domain(bench, path)
         replaced = bench.show(path)["losses"].get("blocks_replaced", 0)

@@ -34,7 +34,7 @@ def check_losses_shown(bench, path):
 
 
 def check_traced(bench, path, program):
-    """What is traced is not more than the process has in memory, give or take its caches."""
+    """The traced bytes do not exceed what the process has in memory, caches aside."""
     out, _ = bench.allocsnap("show", path)
     check("RSS" in out, f"show does not compare with the RSS of {program}")
     shown = bench.show(path)

@@ -42,7 +42,7 @@ class Record(Process):
         return [path for path in self.paths() if path not in before]
 
     def pass_line(self):
-        """What it says of one."""
+        """Makes the recorder take a pass, and returns the line that it prints about it."""
         self.popen.send_signal(signal.SIGUSR1)
         return self.line_of("snapshot", 60)
 
@@ -248,7 +248,7 @@ def test_record_exec_chains(bench):
 
 
 def test_record_who_calls_exec_may_leave(bench):
-    """What it held as the admitted program is its last snapshot; as another one it is not recorded."""
+    """A recorded program calls exec: its blocks until then are its last snapshot; the new program is not recorded."""
     world = World(bench)
     first, second = (world.program(name) for name in ("first", "second"))
     recorder = world.record_warm("--comm", "first")
@@ -276,7 +276,7 @@ CHAINS = 6
 
 
 def test_record_names_who_was_others_before(bench):
-    """Nobody recorded the programs that it was, in the same process and since a moment ago."""
+    """The process ran two unrecorded programs before, the last a moment ago: blocks of the recorded one have names."""
     world = World(bench)
     first, second, last = (world.program(name) for name in ("first", "second", "last"))
     recorder = world.record_warm("--comm", "last")
@@ -327,7 +327,7 @@ def test_record_names_who_joins_a_group_and_calls_exec(bench):
 
 
 def test_record_keeps_the_name_of_a_folder(bench):
-    """Who is renamed is the same program: it stays recorded, and its snapshots stay together."""
+    """A process that renames itself is still the same program: it stays recorded, its snapshots stay together."""
     world = World(bench)
     teller = bench.path("teller")
     shutil.copy("/bin/sh", teller)
@@ -349,7 +349,7 @@ def test_record_keeps_the_name_of_a_folder(bench):
 
 
 def test_record_short_lived(bench):
-    """Of 1,000 children those leave one that held more than --min-bytes once; nothing piles up."""
+    """1,000 short-lived children: only one that once held more than --min-bytes leaves a file; nothing piles up."""
     world = World(bench)
     program = world.program("child")
     recorder = world.record_warm("--comm", "child")
@@ -422,7 +422,7 @@ def test_record_ends_with_last_snapshots(bench):
 
 
 def test_record_bystanders_are_counted(bench):
-    """Who shares the library pays for traps, is counted and not recorded."""
+    """A process that only shares the library pays for traps: it is counted and not recorded."""
     world = World(bench)
     bystander = world.holds("other")
     recorded = world.holds("mine")
@@ -449,7 +449,7 @@ def test_record_by_pid_only_is_of_these(bench):
 
 
 def test_record_never_itself(bench):
-    """Nor the processes that it has started, whatever the rules say of their program."""
+    """The recorder never records itself or its helper processes, even if a rule matches their program."""
     world = World(bench)
     copy = shutil.copy(ALLOCSNAP, bench.path("recorder"))
     recorder = bench.start([copy, "record", "-o", bench.path("out"), "--exe", f"{bench.folder}/*"],

@@ -79,7 +79,7 @@ def test_record_newcomer_that_is_static(bench):
 
 
 def test_record_newcomer_that_is_not_there_yet(bench):
-    """That is said; what was probed too late is counted."""
+    """The recorder logs that the program is missing; blocks from before its probes are counted."""
     world = World(bench)
     recorder = world.record("--exe", bench.path("static"))
     check("static cannot be read" in recorder.stderr(), f"stderr: {recorder.stderr()!r}")
@@ -90,7 +90,7 @@ def test_record_newcomer_that_is_not_there_yet(bench):
 
 
 def test_record_newcomer_leaves_its_launcher_alone(bench):
-    """What the process has mapped before it became the program that is recorded is of others."""
+    """Mappings that the process made before it became the recorded program are not counted."""
     world = World(bench)
     program = build(bench, "launched", "-static")
     launcher, bystander = world.program("launcher"), world.holds("bystander")

@@ -21,7 +21,7 @@ SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "worklo
 
 
 class Manager:
-    """Who listens where NOTIFY_SOCKET points."""
+    """A service manager: it listens on the socket that NOTIFY_SOCKET names."""
 
     def __init__(self, bench, watchdog_seconds):
         self.path = bench.path("notify")
@@ -128,7 +128,7 @@ def test_record_who_ends_before_the_probes_come(bench):
 
 
 def test_record_who_runs_what_was_looked_at_too_late(bench):
-    """A file without a build-id: whoever runs it next is recorded."""
+    """A file without a build-id is looked at too late for its first process; the next process is recorded."""
     world = World(bench)
     programs = static_programs(world, "late", 6, "-Wl,--build-id=none")
     recorder = world.record_warm("--comm", "late*", "--exe", f"{bench.folder}/*")
@@ -183,7 +183,8 @@ def record_on_full(bench):
 
 
 def test_record_a_full_disk_costs_snapshots_of_who_goes_on(bench):
-    """Those have others later: it is said when it begins and when it is over, and all is well at the end."""
+    """A running process gets its snapshot later. The recorder logs when the disk is full and when it is not any
+    more; it exits without an error."""
     _, disk, recorder = record_on_full(bench)
     wait_for(lambda: "No space left on device" in recorder.stderr(), "the line about it")
     disk.do(f"rm {disk.folder}/ballast")

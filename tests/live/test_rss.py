@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What RSS is made of, beside the kernel's own account and a program that knows what it took."""
+"""The parts of RSS, compared with the kernel's own account and with a program that knows its own memory."""
 import json
 import os
 import pathlib
@@ -48,7 +48,7 @@ def check_grown(before, after, part, bytes_, room=256 * KIB):
 
 
 def test_rss_adds_up(bench):
-    """Of a target that stands still each byte is where the kernel has it."""
+    """While the target is stopped, the parts agree with the kernel's numbers to the byte."""
     resident = bench.workload("resident")
     recording = bench.attach([resident])
     for command in ("touch", "share", "stack", "code"):
@@ -86,7 +86,7 @@ def test_rss_each_part(bench):
 
 
 def test_rss_older_and_slack(bench):
-    """What the heap holds and is not traced is what glibc says that it holds besides."""
+    """The untraced part of the heap agrees with glibc's own account of its other bytes."""
     resident = bench.workload("resident")
     recording = bench.attach([resident])
     resident.write("touch\n")

@@ -19,7 +19,7 @@ MOST = 5  # standard deviations: one check in 1.7 million fails by chance
 
 
 def chance(size, sample=SAMPLE):
-    """Of a block, that it is one."""
+    """The probability that a block of this size is sampled."""
     return -math.expm1(-max(size, 1) / sample)
 
 
@@ -79,7 +79,7 @@ def dump(bench, number):
 
 
 def entries(bench, recording, name):
-    """Of the recording's map of that name."""
+    """All entries of the recording's map NAME."""
     for number in maps_of(recording.pid):
         shown = json.loads(bench.run([tool("bpftool"), "--json", "map", "show", "id", str(number)])[0])
         if shown["name"] == name:
@@ -131,7 +131,7 @@ def test_sample_estimates_musl(bench):
 
 
 def test_sample_of_a_process_that_is_gone(bench):
-    """What it leaves in the maps goes with the next snapshot, and is counted out."""
+    """The entries of an ended process are removed by the next snapshot, and are no longer counted."""
     gone, other = bench.workload("samples"), bench.workload("samples")
     recording = bench.attach([gone, other], "--sample", str(SAMPLE), *FEW)
     gone.order("go")

@@ -161,7 +161,7 @@ def test_service_as_somebody_follows(bench):
     check_equal(len(recording.end()), 1, "last snapshots")
 
 
-# What is said where one of them is missing, of a process of somebody else.
+# The message when one capability is missing and the process belongs to another user.
 MISSING = {
     "bpf": "no permission to load BPF programs",
     "perfmon": "no permission to load BPF programs",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What one program takes of the recording: its own tracebacks come and go, and others have room."""
+"""The share of one program: its own tracebacks come and go, and other programs still find room."""
 import os
 import shutil
 import signal
@@ -17,7 +17,7 @@ def allocated(bench, path):
 
 
 def test_shares_tracebacks_that_come_and_go_for_ever(bench):
-    """What is known of them is bounded, and what they allocated adds up to the counter."""
+    """The recorder remembers a bounded number of tracebacks; the bytes of all rows add up to the counter."""
     target = bench.workload("ways")
     recording = bench.attach([target])
     summed = 0

@@ -31,7 +31,7 @@ def slow_programs(bench, hows, name):
 
 
 def kept(bench, program):
-    """What a recording of pairs says after `keep 7`: rows, losses, what it has printed."""
+    """The recording of a `pairs` that did `keep 7`: its rows, its losses, and the recorder's messages."""
     recording = bench.attach([program])
     program.order("keep 7")
     path = recording.snapshot()
@@ -75,7 +75,8 @@ def test_slow_files_are_not_those_of_an_overlay_on_a_disk(bench):
 
 
 def test_slow_files_that_hang(bench):
-    """What waits for them is a process that can be left behind: all are recorded, and it is said."""
+    """Only worker processes wait for such files, and the recorder can abandon a worker: all programs are
+    recorded, and a line reports each silent file."""
     local = bench.workload("pairs")
     with slow_programs(bench, ("h", "ho", "h", "h"), "pairs") as programs:
         recording = bench.attach([*programs, local])

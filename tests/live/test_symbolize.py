@@ -160,7 +160,7 @@ def test_symbolize_debug_dir(bench):
 
 
 def test_symbolize_replaced(bench):
-    """What has another build-id by now names nothing; the one below --root does."""
+    """A file whose build-id has changed gives no names; the file below --root with the right build-id does."""
     shop, debug, build_id = build_shop(bench)
     path = record(bench, "out", [shop], "--no-names")
     os.makedirs(bench.path("root") + os.path.dirname(shop))

@@ -129,7 +129,7 @@ def test_stopped_target(bench):
 
 
 def test_two_recorders(bench):
-    """Of one process: neither disturbs the other, and the end of one is not felt."""
+    """Two recorders of one process do not disturb each other; the end of one does not affect the other."""
     known = bench.workload("known")
     first, second = bench.attach([known]), bench.attach([known])
     _, done = known.order("go")

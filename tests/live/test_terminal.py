@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is on the screen: a status line while it records, the top rows at the end."""
+"""The screen: a status line while allocsnap records, the top rows at the end."""
 import os
 import pty
 import re
@@ -12,7 +12,7 @@ from harness import ALLOCSNAP, check, check_equal
 
 
 def read_terminal(master, until, seconds=15):
-    """What the terminal shows, until `until` is true of it or it is closed."""
+    """The text on the terminal. Reads until `until(text)` is true or the terminal is closed."""
     text, deadline = "", time.monotonic() + seconds
     while not until(text) and time.monotonic() < deadline:
         if not select.select([master], [], [], 0.2)[0]:

@@ -44,7 +44,7 @@ def check_triggered(bench, recording, trigger, least, most):
 
 
 def test_growth_by_size(bench):
-    """Of a program that leaks, at each 300 KiB, and not before."""
+    """A program leaks: a snapshot at every 300 KiB, and not before."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], "--on-growth", "300K")
     peak.order(f"rise {STEP - BLOCK}")
@@ -63,7 +63,7 @@ def test_growth_by_size(bench):
 
 
 def test_growth_by_share(bench):
-    """Of what the last snapshot has, also where that is less than one before had."""
+    """The share is that of the last snapshot, even if an earlier snapshot was larger."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], "--on-growth", "50%")
     peak.order("rise 2000000")
@@ -135,7 +135,7 @@ def test_peak_that_nobody_can_catch(bench):
 
 
 def test_peak_by_samples(bench):
-    """What is live is an estimate then, and rings all the same."""
+    """With sampling the live bytes are an estimate; they trigger the snapshot all the same."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], "--on-peak", "20%", "--sample", "16K")
     peak.order("rise 20000000")
@@ -146,7 +146,7 @@ def test_peak_by_samples(bench):
 
 
 def test_trigger_of_children(bench):
-    """Those that are followed have sizes of their own."""
+    """Followed children have sizes of their own."""
     fork = bench.workload("fork")
     recording = bench.attach([fork], "--follow-forks", "--on-growth", "1")
     fork.order("go")

@@ -16,7 +16,7 @@ def start(bench, *libraries, command=()):
 
 
 def test_unwind_libraries_in_turn_at_one_address(bench):
-    """What is remembered of an address is forgotten when other code comes to lie there."""
+    """The rules cached for an address are dropped when other code is mapped there."""
     needs_tables()
     workload = start(bench, build_library(bench, "a.so", "-DFRAME_BYTES=1000"),
                      build_library(bench, "b.so", "-DFRAME_BYTES=3000"))
@@ -66,7 +66,7 @@ def test_unwind_after_a_vforked_child_ran_another_program(bench):
 
 
 def test_unwind_code_of_64_tebibytes(bench):
-    """Nobody goes through all of it: the next snapshot is there, and whole."""
+    """The recorder does not scan such a mapping: the next snapshot comes in time, and is whole."""
     needs_tables()
     workload = start(bench)
     path = record(bench, workload, ["vast", "jit"])
@@ -118,7 +118,7 @@ def test_unwind_code_moved_to_huge_pages(bench):
 
 
 def check_loaded(bench, change):
-    """Of a library that was changed after it had been loaded, and before the recording."""
+    """A library is changed after it was loaded and before the recording starts."""
     needs_tables()
     library = build_library(bench, "a.so")
     workload = start(bench, library, library)

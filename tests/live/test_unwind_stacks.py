@@ -18,7 +18,7 @@ def check_stack(bench, order, *expected, stopped=None):
 
 
 def test_unwind_near_the_top_of_memory(bench):
-    """Of the window that is read at once there is less than the rest of the stack."""
+    """The rest of the stack is smaller than the window that the unwinder reads at once."""
     needs_tables()
     workload = bench.workload("unwind_stacks")
     workload.write("empty\n")
@@ -40,7 +40,7 @@ def test_unwind_a_stack_that_is_not_in_memory(bench):
 
 
 def test_unwind_many_threads_at_once(bench):
-    """No walk has frames of another thread's, whoever ran in between."""
+    """No walk contains frames of another thread, whichever threads ran in between."""
     needs_tables()
     workload = bench.workload("unwind_stacks")
     path = record(bench, workload, ["threads"])

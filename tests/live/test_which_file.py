@@ -120,7 +120,7 @@ def test_files_deployed_in_place_dynamic(bench):
 
 
 def test_files_deployed_in_place_while_paused(bench):
-    """What is placed again after a gap is placed in the new version."""
+    """A file is replaced during a pause: after the pause the probes are in the new version."""
     world = World(bench)
     versions = [build(bench, name, "-static") for name in VERSIONS]
     program = bench.path("app")
@@ -365,7 +365,7 @@ FILES = int(os.environ.get("FILES", "10000"))
 
 
 def test_files_ten_thousand_mapped_and_gone(bench):
-    """What runs in the end has its tables, names and descriptors."""
+    """The program that runs in the end has its tables, its names and its descriptors."""
     world, version = World(bench), build(bench, "alpha_hold")
     tiny, mapper, folder = bench.path("tiny.so"), bench.path("mapper"), bench.path("many")
     pathlib.Path(bench.path("tiny.c")).write_text("int tiny(int x) { return x + 1; }\n")
@@ -379,7 +379,7 @@ def test_files_ten_thousand_mapped_and_gone(bench):
     check_equal(process.line(120), "ready", "the mapper")
 
     def last_snapshot():
-        """Of a new one; what a program allocates at once comes before its table the first time."""
+        """The last snapshot of a new program; it allocates at once, and the first time before its table is loaded."""
         last = bench.start([version, "stay"], env=world.environment)
         check_equal(last.line(), "ready", "the program")
         wait_for(lambda: any(f".{last.pid}/" in path for path in recorder.paths()), "its snapshot", 60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the tests of tracebacks ask: who called whom, by name, and how the walk ended."""
+"""Helpers of the traceback tests: the chain of callers by name, and how the walk ended."""
 import os
 import pathlib
 

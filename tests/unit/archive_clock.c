@@ -11,7 +11,7 @@
 #define BOOT_MS (5 * DAY_MS)
 #define KEEP_MS (7 * DAY_MS)
 
-/* What the clocks say, and what they say of the time after `ms` more. */
+/* The time of both clocks; after() moves them by `ms` and returns the archive's time. */
 static struct keep_clock clock_;
 static uint64_t wall, boot;
 

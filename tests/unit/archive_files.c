@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is the archive's and what is not, and what is told. */
+/* Which files belong to the archive, which do not, and what the archive reports. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -168,7 +168,7 @@ static const char *own_host(void)
 	return machine.nodename;
 }
 
-/* Of a process that sleeps with it open, and of one that is gone. */
+/* The hidden file of a process that sleeps with the file open. stop_writer() kills the process. */
 static pid_t start_writer(char path[256])
 {
 	pid_t pid = fork();

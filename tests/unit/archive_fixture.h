@@ -27,12 +27,12 @@ void make_dirs_of(const char *path);
 
 /* All that files and folders take from d on, as du counts. */
 uint64_t disk_bytes(void);
-/* Of these, what d and d/host take themselves. */
+/* The part of disk_bytes() that d and d/host take themselves. */
 uint64_t frame_bytes(void);
 
 /* Snapshots in d/host/FOLDER; 0 where that is not there. */
 int snapshot_nr(const char *folder);
-/* Of its snapshots those are there whose minute after NOON_MS is in the list, which ends with -1. */
+/* folder has exactly the snapshots whose minutes after NOON_MS are in the list, which ends with -1. */
 void expect_minutes(const char *folder, const int *minutes);
 
 struct archive *open_archive(uint64_t max_disk_bytes, uint64_t keep_ns);

@@ -56,7 +56,7 @@ TestSuite(archive_killed, .init = enter, .fini = leave, .timeout = 120);
 
 /* ---- kills ---- */
 
-/* One after another, till it is killed. */
+/* Writes one snapshot after another until the test kills the process. */
 static void write_for_ever(int round, bool named)
 {
 	int dir_fd = open(folder, O_RDONLY | O_DIRECTORY);
@@ -172,7 +172,7 @@ static void let_fail(int call, int err, int fd)
 		_exit(255);
 }
 
-/* What snapshot_builder__save() says in a process where the call fails. */
+/* Saves a snapshot in a process where the call fails. Returns the result of snapshot_builder__save(). */
 static int save_where_it_fails(int call, int err, bool of_folder)
 {
 	int status;

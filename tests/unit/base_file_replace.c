@@ -191,7 +191,7 @@ Test(base_file_replace, devices_and_pipes_are_written_to)
 	cr_expect(!lstat("fifo", &st) && S_ISFIFO(st.st_mode));
 }
 
-/* What standard output is redirected to is not replaced under it. */
+/* /dev/fd/N, as of redirected output, is an open file of ours: it is written to, not replaced. */
 Test(base_file_replace, an_open_file_of_ours)
 {
 	int fd = open("log", O_CREAT | O_RDWR, 0600);

@@ -36,7 +36,7 @@ static struct file_stamp stamp_of(const char *path)
 	return file_stamp_of(&st);
 }
 
-/* What was read is what is there now. */
+/* The stamp is the one of the file as it is now. */
 static int rewrite(const char *path, int (*write)(FILE *out, const void *what), struct reason *why)
 {
 	const struct file_stamp stamp = stamp_of(path);
@@ -194,7 +194,7 @@ Test(base_file_rewrite, is_not_what_came_meanwhile)
 	}
 }
 
-/* What somebody else's link leads to is not ours to touch, whichever folder it is in. */
+/* A link of another user is not followed, whichever folder it is in. */
 Test(base_file_rewrite, is_not_where_others_links_lead)
 {
 	struct file_stamp read;

@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "base/units.h"
 
-/* What CPython 3.11's tracemalloc._format_size(size, False) and (size, True) return. */
+/* Results of CPython 3.11's tracemalloc._format_size(size, False) and (size, True). */
 static const struct {
 	double bytes;
 	const char *plain;

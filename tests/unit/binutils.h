@@ -3,7 +3,7 @@
 #define ALLOCSNAP_TESTS_BINUTILS_H
 
 /*
- * What binutils say of an ELF file, as a judge that shares no code with us. Lists are empty if
+ * The answers of binutils about an ELF file, as a judge that shares no code with us. Lists are empty if
  * the tool or the file is missing; a test skips then.
  */
 

@@ -89,7 +89,7 @@ Test(collect_keeper, that_was_stopped_is_closed)
 	cr_assert(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
 }
 
-/* What it has forked, without a program of its own, has the socket still. */
+/* The recording forks a child that calls no exec, so the child inherits the keeper's socket. */
 static void record_and_fork(int ready[2])
 {
 	struct keeper *keeper = begin();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What --probe says of an allocator. */
+/* The allocators that --probe describes. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>

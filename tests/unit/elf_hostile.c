@@ -30,7 +30,7 @@ static const Elf64_Ehdr header = {
 	.e_phentsize = sizeof(Elf64_Phdr),
 };
 
-/* ---- note segments that lie over each other: 64 GiB could be had from a file of 5 MiB ---- */
+/* ---- overlapping note segments: a file of 5 MiB could make the reader read 64 GiB ---- */
 
 #define JUNK_NR 8
 #define JUNK_BYTES (1u << 20)
@@ -78,7 +78,7 @@ static void expect_build_id(size_t junk_nr, const char *id)
 	free(noted);
 }
 
-/* What is read at most is for all of them together. */
+/* The limit is for all segments together. */
 Test(elf_hostile, notes_over_each_other_are_read_up_to_a_limit)
 {
 	expect_build_id(0, "01020304");

@@ -291,7 +291,7 @@ Test(elf_object, broken_tables_are_an_error)
 	}
 }
 
-/* Whatever it answers, it answers. */
+/* Calls every question. The answers do not matter; no call may crash. */
 static void use(const void *bytes, size_t size)
 {
 	struct elf_object *obj = open_fd(file_of(bytes, size), NULL);

@@ -175,7 +175,7 @@ static void ask(const struct site *site, uint64_t *random, struct tally *live, s
 	snapshot__close(snapshot[1]);
 }
 
-/* Of the mean's own standard deviations: 4.5 of them happen once in 150,000. */
+/* The limit is 4.5 standard deviations of the mean: chance exceeds it once in 150,000. */
 static void expect_unbiased(const char *name, const struct tally *tally)
 {
 	double mean = tally->size_sum / tally->run_nr;
@@ -251,7 +251,7 @@ Test(engine_coverage, blocks_of_many_sizes)
 	run(of_many_sizes, ARRAY_SIZE(of_many_sizes), false);
 }
 
-/* What stays is most of it: were its error in the difference, all intervals would hold the truth. */
+/* Most blocks stay. If their error were in the difference, too, all intervals would hold the truth. */
 static const struct site changing[] = {
 	{ "more of the same", { { 64, 1638400, 0, 409600 } } },
 	{ "as many go as come", { { 4096, 25600, 6400, 6400 } } },

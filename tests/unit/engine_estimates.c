@@ -131,7 +131,7 @@ static const struct data_trace after[] = {
 	SAMPLE(100, A, 0x1000), SAMPLE(100, A, 0x2000), SAMPLE(100, A, 0x4000), SAMPLE(100, B, 0x3000),
 };
 
-/* What is in both is the same sample: the difference is as sure as that of the one block. */
+/* A block in both is the same sample: the error of the difference is that of the one new block. */
 Test(engine_estimates, of_differences)
 {
 	struct data_snapshot old = of_process(before, ARRAY_SIZE(before));
@@ -267,7 +267,7 @@ static const struct {
 	{ { .select = { .min_size = 1000 } }, "a.c:1" },
 };
 
-/* Whatever makes the group, its estimate is that of its samples. */
+/* The estimate of a group is that of its samples, for every key type. */
 Test(engine_estimates, by_any_key)
 {
 	const struct data_trace traces[] = {
@@ -337,7 +337,7 @@ Test(engine_estimates, blocks_that_lived_through_a_gap)
 	snapshot__close(without_births);
 }
 
-/* What is left out of the new one must not seem to have been freed. */
+/* A block that the query leaves out of the new snapshot must be left out of the old one, too, or it seems freed. */
 Test(engine_estimates, differences_leave_out_the_same)
 {
 	static const char *const keys[] = { "pid", "boot_id", "start_time_ticks" };

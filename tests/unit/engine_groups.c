@@ -24,7 +24,7 @@ static const struct statistic *find_row(const struct statistics *statistics, con
 	return NULL;
 }
 
-/* What a tally's groups add up to are its statistics, where every origin takes part. */
+/* The sums of a tally's groups equal its statistics. Every origin takes part. */
 static void compare_groups(const struct snapshot *dictionary, const struct tally *tally,
 			   const struct engine_options *options)
 {

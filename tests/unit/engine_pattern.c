@@ -136,7 +136,7 @@ static char *repeat(const char *text, size_t nr, const char *end)
 	return all;
 }
 
-/* What takes a backtracking matcher the age of the universe. */
+/* A backtracking matcher would need the age of the universe for these. */
 Test(engine_pattern, hostile_patterns_end, .timeout = 20)
 {
 	static const char *const parts[] = { "*a", "a*", "*?", "*[a-b]", "*[!b]", "[", "[!", "*[" };

@@ -10,7 +10,7 @@ static const struct process_nr five_and_two = { .old = 5, .new = 2 };
 static void expect_order(const char *what, enum sort_order order, const struct process_nr *nr,
 			 const char *want)
 {
-	/* What the means make of it, from 5 processes to 2. */
+	/* The comments give the means, from 5 processes to 2. */
 	struct statistic rows[] = {
 		{ .key = "a", .cost = { 200, 2 }, .diff = { -300, 0 } }, /* 100 to 100 */
 		{ .key = "b", .cost = { 600, 2 }, .diff = { 100, 0 } },	 /* 100 to 300 */

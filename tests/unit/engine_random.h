@@ -13,7 +13,7 @@ uint32_t random_below(uint64_t *random, uint32_t end);
 /* One block of each, of no size: tracebacks, of which several may be equal in other domains. */
 void random_origins(uint64_t *random, struct data_trace origin[ORIGIN_NR]);
 
-/* What the domains of these are called, for data_snapshot_with(). */
+/* The names of the domains of random_origins(), for data_snapshot_with(). */
 extern const char *const random_metadata[];
 
 /* Everything that can be asked beside the key type. */

@@ -23,7 +23,7 @@ TestSuite(engine_tally, .timeout = 120);
 
 /* ---- random fleets ----------------------------------------------------------------------------- */
 
-/* What is known of one side of a question, twice. */
+/* The same blocks twice: as one snapshot, and as a tally's sums per origin. */
 struct both {
 	struct data_snapshot merged;
 	struct cost cost[ORIGIN_NR];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What sums of many snapshots cannot be asked, and what does not fit. */
+/* Questions that a tally cannot answer, and sums that overflow. */
 #include <criterion/criterion.h>
 #include <errno.h>
 

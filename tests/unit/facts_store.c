@@ -14,7 +14,7 @@
 #include "sandbox/conversation.h"
 #include "parser_fixture.h"
 
-/* Of libc6, small, and defines malloc. */
+/* A small library of the package libc6 that defines malloc. */
 #define LIBRARY "/usr/lib/x86_64-linux-gnu/libc_malloc_debug.so.0"
 
 static struct facts_store store;
@@ -77,8 +77,8 @@ static const struct object_function *malloc_of(const struct object_facts *facts)
 }
 
 /*
- * What a hostile file is like: of the same size and build-id, but its malloc begins with one instruction
- * that goes over where the other's probe sits: `mov $0x90909090,%eax; jmp` to itself.
+ * Makes the hostile file: it has the size and build-id of the other one, but its malloc begins with one
+ * instruction that covers the other's probe: `mov $0x90909090,%eax; jmp` to itself.
  */
 static void forge(char *bytes, const struct object_facts *facts)
 {
@@ -178,7 +178,7 @@ Test(facts_store, of_other_functions_wanted_are_others)
 	put(two, with);
 }
 
-/* Of a file without functions nothing is probed: it is not worth a copy. */
+/* A file without functions gets no probes, so the store does not copy it. */
 Test(facts_store, of_files_that_are_not_probed_are_not_kept)
 {
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);

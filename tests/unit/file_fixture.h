@@ -8,11 +8,11 @@
 
 extern char files_directory[];
 
-/* Of a TestSuite: .init and .fini. */
+/* The .init and .fini of a TestSuite. */
 void files_enter(void);
 void files_leave(void);
 
-/* What file_replace() calls: the whole text; the text, and then -EXDEV. */
+/* Callbacks for file_replace(). The first writes the whole text, the second fails with -EXDEV after the text. */
 int write_text(FILE *out, const void *text);
 int write_half(FILE *out, const void *text);
 

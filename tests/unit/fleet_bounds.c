@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What files and catalogues of others may ask of who reads them. */
+/* Limits on what foreign snapshots and catalogues can make the reader do. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -120,7 +120,10 @@ Test(fleet_bounds, and_the_texts_of_frames_together)
 	cr_expect_eq(sum.snapshots, 1);
 }
 
-/* What waits to be written, though nobody writes for a while; sanitizers hold memory of their own, and only the rest is asked there. */
+/*
+ * Files that were read wait to be written while the writer pauses; memory stays bounded. Sanitizers hold memory of
+ * their own, so the memory is checked without them only.
+ */
 Test(fleet_bounds, what_was_read_waits_in_little_memory)
 {
 	static const char *const dir[] = { "d" };
@@ -160,7 +163,7 @@ Test(fleet_bounds, what_was_read_waits_in_little_memory)
 
 static char long_name[211];
 
-/* What cannot be named by a path can be made and removed step by step. */
+/* The whole path is too long for one call, so each folder is made from its parent's descriptor. */
 static void make_deep(unsigned int levels)
 {
 	int at = open("d", O_PATH | O_DIRECTORY);

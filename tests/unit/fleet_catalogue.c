@@ -348,7 +348,7 @@ Test(fleet_catalogue, a_damaged_one_is_found_out)
 	fleet_rows_release(&rows);
 }
 
-/* What SQLite has meanings of its own for. */
+/* SQLite gives these names a meaning of its own. */
 Test(fleet_catalogue, a_path_is_a_path_whatever_it_is)
 {
 	static const char *const path[] = { ":memory:", "file:x.db", "file:x.db?mode=memory", "./:memory:", "d/x.db" };

@@ -47,7 +47,7 @@ static const char *text_of(const struct snapshot *dictionary, const uint32_t *ke
 	return text;
 }
 
-/* What filters see. */
+/* The text that filters match. */
 static const char *name_text(const struct dictionary *dictionary, uint64_t origin)
 {
 	return text_of(dictionary->snapshot, NULL, origin);
@@ -224,7 +224,7 @@ static const char *rows_text(const struct statistics *statistics)
 	return all;
 }
 
-/* Of the same question: its groups are as many, and so are its origins, of one frame each. */
+/* The groups of the same question: as many keys, and as many origins, which have one frame each. */
 static void check_groups(const struct dictionary *dictionary, const struct engine_options *engine,
 			 const struct statistics *statistics)
 {

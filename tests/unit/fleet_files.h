@@ -27,7 +27,7 @@ struct fleet_trace {
 	uint64_t birth_ns; /* in one with a gap */
 };
 
-/* What is NULL or 0 is left out; host is "host", pid 7 and time 1 by default. */
+/* A field that is NULL or 0 is not written; by default host is "host", pid 7 and time 1. */
 struct fleet_file {
 	const char *path;
 	const char *host, *pid, *wall_ns, *comm, *label_version, *domain_16, *filters;

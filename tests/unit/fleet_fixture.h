@@ -41,7 +41,7 @@ struct told_fleet *tell(const struct told *told, size_t nr);
 /* The same numbers for the same seed: hosts with processes that come and go, and groups that few have. */
 struct told_fleet *tell_random(unsigned int seed, unsigned int host_nr, int64_t most);
 
-/* What the last fleet has of a group at a snapshot, 0 where it has nothing. */
+/* Bytes of a group at a snapshot of the last fleet; 0 if the group is not there. */
 int64_t told_bytes(size_t snapshot, uint32_t group);
 
 int fleet_walk_told(const struct walk *walk, struct reason *why);

@@ -24,7 +24,7 @@ static int ascending(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* What each host has of a group at the latest snapshot of each process; -1: no process has it. */
+/* Bytes of a group per host, summed over the latest snapshot of each process; -1: no process has the group. */
 static void sum_by_host(const struct told_fleet *fleet, uint32_t group, int64_t bytes[HOSTS])
 {
 	memset(bytes, 0xff, HOSTS * sizeof(*bytes));

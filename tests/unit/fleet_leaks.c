@@ -161,7 +161,7 @@ Test(fleet_leaks, a_process_that_is_recorded_anew_grows_in_its_recordings)
 	leak_rows_release(&rows);
 }
 
-/* What was freed in a gap looks live: it piles up. */
+/* Blocks freed in a gap still look live, so they pile up: the process must not be reported. */
 Test(fleet_leaks, a_process_with_gaps_is_not_judged)
 {
 	struct told told[9];
@@ -177,7 +177,7 @@ Test(fleet_leaks, a_process_with_gaps_is_not_judged)
 	leak_rows_release(&rows);
 }
 
-/* Of random courses none lasts for long. */
+/* Random series do not grow for long: none is a leak. */
 Test(fleet_leaks, noise_is_none)
 {
 	for (unsigned int seed = 0; seed < 20; seed++) {

@@ -43,7 +43,7 @@ static const struct fleet_facts facts = {
 	.label_nr = ARRAY_SIZE(labels), .process_nr = 4, .host_nr = 3,
 };
 
-/* Of each snapshot that matches its letter. */
+/* Parses the filter and returns one letter per matching snapshot. */
 static const char *chosen(const char *text, char letters[ARRAY_SIZE(snapshots) + 1])
 {
 	struct fleet_selection selection;

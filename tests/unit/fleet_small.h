@@ -22,7 +22,7 @@ struct small_block {
 	double weight;
 };
 
-/* Of one snapshot. */
+/* All blocks of one snapshot. */
 struct small_contents {
 	struct small_block block[BLOCKS];
 	size_t nr;

@@ -190,7 +190,7 @@ Test(fleet_trend, who_does_not_have_a_group_counts_for_nothing_in_it)
 	trend_rows_release(&rows);
 }
 
-/* What starts in a second is steeper than what leaks all day, and less of a matter. */
+/* Growth within one second is steeper than a leak that lasts all day, but matters less. */
 Test(fleet_trend, a_course_of_a_moment_does_not_come_first)
 {
 	const struct told told[] = {

@@ -13,7 +13,7 @@ TestSuite(fleet_walk, .init = small_make, .fini = small_remove, .timeout = 60);
 
 /* ---- walks ------------------------------------------------------------------------------------- */
 
-/* What one lane was given; a NULL is the end of a unit. */
+/* The snapshots that one lane was given, in order; NULL ends a unit. */
 struct lane {
 	const struct fleet_snapshot *snapshot[2 * SNAPSHOTS];
 	size_t nr;

@@ -16,7 +16,7 @@
 #include "collect/process/mappings.h"
 #include "skip.h"
 
-/* What makes this program one of them. */
+/* The reference to swapcontext makes this program itself hazardous. */
 int (*switch_stacks)(ucontext_t *, const ucontext_t *) = swapcontext;
 
 static int find(const char *file, const char *path, struct reason *ret)

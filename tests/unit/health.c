@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is summed up over processes, those that are gone included, and of whom nothing is known. */
+/* Sums over all processes, ended ones included; and processes of which nothing is known. */
 #include <criterion/criterion.h>
 
 #include "collect/target/gone.h"
@@ -61,7 +61,7 @@ Test(health, what_was_found_of_a_process_stays_when_it_is_gone)
 	cr_expect_eq(gone.loss[LOSS_functions_late], 8);
 }
 
-/* ---- of whom nothing is known ---- */
+/* ---- processes of which nothing is known ---- */
 
 static struct object readable, unreadable = { .unreadable = "it is another file by now" };
 static struct object *object[] = { &readable, &unreadable };

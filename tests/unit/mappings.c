@@ -195,7 +195,7 @@ Test(mappings, that_were_gone_before_the_last_pass_are_forgotten)
 	free_fixture(fixture);
 }
 
-/* What is known of tracebacks through the old code must not be taken for the new one's. */
+/* Tracebacks that were cached for the old code must not be used for the new code. */
 Test(mappings, that_come_in_the_place_of_forgotten_ones_are_a_change)
 {
 	struct fixture *fixture = new_fixture();
@@ -654,7 +654,7 @@ static void count_exec(void *what, pid_t pid, uint64_t time_ns)
 	seen->last_ns = pid == seen->pid ? time_ns : seen->last_ns;
 }
 
-/* Those that are collected, and those that are not yet and stay so. */
+/* Execs are found before their events are collected, too; those events stay uncollected. */
 Test(mapping_events, execs_are_found_before_they_are_handed_out)
 {
 	struct mapping_events *events = open_events();
@@ -751,7 +751,7 @@ Test(mapping_events, are_kept_while_nobody_asks)
 	mapping_events__close(events);
 }
 
-/* Who maps all the time does not take the room of all others. */
+/* A process that maps all the time does not fill the room of all others. */
 Test(mapping_events, of_one_process_are_bounded)
 {
 	struct mapping_events *events = open_events();
@@ -792,7 +792,7 @@ static int be_slow(void *what, const struct mapping_event *event)
 	return 0;
 }
 
-/* Who is told of one may have to open and read a large file. */
+/* The handler of one event may open and read a large file, so other events must be kept meanwhile. */
 Test(mapping_events, are_kept_while_one_is_handed_out)
 {
 	struct mapping_events *events = open_events();

@@ -271,7 +271,7 @@ static void install_debug_file(void)
 	options.debug_dir_nr = 1;
 }
 
-/* What had functions only has lines, too, when there is a debug file. */
+/* Frames that got only a function at first get their line when a debug file is there. */
 Test(naming, with_a_debug_file_elsewhere)
 {
 	struct snapshot *snapshot = recorded("/lib/x.so", build_id), *half, *named;
@@ -452,7 +452,7 @@ Test(naming, only_regular_files_below_the_root)
 	expect_nameless("[vdso]", build_id, "No such file");
 }
 
-/* What the kernel makes up may do things when it is opened (/proc/kmsg), regular as it calls itself. */
+/* Opening a file of the kernel (/proc/kmsg) may have side effects, even if stat() calls it regular. */
 Test(naming, no_files_that_the_kernel_makes_up)
 {
 	int below = options.root_fd;
@@ -512,7 +512,7 @@ static struct snapshot *deep(uint32_t nframe)
 	return snapshot;
 }
 
-/* What would be too many with the inlined calls stays as it is; the next is named. */
+/* A traceback that would exceed the limit with its inlined calls stays unnamed; the next traceback is named. */
 Test(naming, no_more_frames_than_a_traceback_may_have)
 {
 	struct snapshot *snapshot = deep(SNAP_TRACEBACK_MAX), *named;

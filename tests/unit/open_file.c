@@ -24,7 +24,7 @@ static const struct file_system overlay = { .type = "overlay", .device = OTHER_D
 static const struct file_system nfs = { .type = "nfs4", .device = SILENT_DEVICE, .inode = 17 };
 static const struct file_system not_known = { .type = "yesterdayfs", .device = OTHER_DEVICE };
 
-/* What is said of a file that is open, and of one that a worker maps; the latter is set before it starts. */
+/* The answers of say() for an open file and for one that a worker maps; the latter is set before the worker starts. */
 static const struct file_system *of_open, *of_mapped;
 
 static int say(int, struct file_system *asked)

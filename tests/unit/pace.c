@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What one process may take of the recorder's time by mapping code. */
+/* How much of the recorder's time one process can take by mapping code. */
 #include <criterion/criterion.h>
 
 #include "collect/process/pace.h"
@@ -38,7 +38,7 @@ Test(pace, takes_one_event_whatever_it_costs)
 	cr_expect_eq(taken(&pace, 2, 10 * PACE_LOOK_NS, 5), 1);
 }
 
-/* What comes after one that was passed over may lie in its place: the order would be another one. */
+/* A later mapping may lie in the place of the skipped one, so taking the later one would change the order. */
 Test(pace, takes_none_after_one_that_was_passed_over)
 {
 	struct pace pace = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the process that reads ELF files cannot do, tried from inside. */
+/* Operations that the process that reads ELF files must not be able to do; the tests try them from inside. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -101,7 +101,7 @@ static void try_all(int fd)
 	for (size_t i = 0; i < ARRAY_SIZE(attempts); i++)
 		if (!is_refused(&attempts[i]) && len < 400)
 			len += sprintf(why.text + len, " %s", attempts[i].name);
-	/* What it is there for. */
+	/* The one operation that must work. */
 	if (pread(object, page, 4, 0) != 4 || memcmp(page, "\177ELF", 4))
 		sprintf(why.text + len, " but not to read");
 	parser_answer_why(&channel, why.text);
@@ -179,7 +179,7 @@ Test(parser_confined, is_a_user_of_its_own_with_one_socket)
 		cr_expect_str_eq(status_of(pid[i], "CapEff:"), "\t0000000000000000");
 		cr_expect_str_eq(status_of(pid[i], "CapPrm:"), "\t0000000000000000");
 		cr_expect_str_eq(status_of(pid[i], "NoNewPrivs:"), "\t1");
-		/* Who starts readers watches us, too. */
+		/* The process that starts readers also holds a descriptor that watches the recorder. */
 		cr_expect_eq(descriptors_of(pid[i]), i ? 4 : 5, "/dev/null three times and a socket");
 	}
 	cr_expect_str_eq(status_of(pid[1], "Seccomp:"), "\t2");

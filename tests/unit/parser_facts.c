@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What another process has found out about files, to place probes. */
+/* Facts about files that the worker process finds, for placing probes. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <string.h>
@@ -76,7 +76,7 @@ Test(parser_facts, are_those_that_are_found_here)
 	parser__close(parser);
 }
 
-/* What leads to the C library of a program that has not run yet. */
+/* A program that has not run yet names its loader; the loader leads to the C library. */
 Test(parser_facts, tell_which_loader_a_program_names)
 {
 	struct parser *parser = parser_with(NULL, 0);

@@ -14,7 +14,7 @@
 /* read NULL: its work; cpu_ns 0: the default. It must open. */
 struct parser *parser_with(read_fn read, uint64_t cpu_ns);
 
-/* Of a process that has one child. */
+/* The process must have exactly one child. */
 pid_t only_child_of(pid_t pid);
 
 pid_t parser_spawner(void);

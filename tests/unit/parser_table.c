@@ -55,7 +55,7 @@ Test(parser_table, is_the_one_that_is_made_here)
 
 /* ---- are not believed ---- */
 
-/* What goes with it: two words of pages, one rule, one row. */
+/* The answer really carries two words of pages, one rule and one row; each lie claims other numbers. */
 static const struct lie {
 	const char *name;
 	int err; /* that comes of it */

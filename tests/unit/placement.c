@@ -257,7 +257,7 @@ Test(placement, other_machines_stay_at_the_entry)
 	cr_expect_str_eq(got.instruction, "");
 }
 
-/* What lies behind the first 64 KiB could branch back: only smaller functions are moved. */
+/* Code beyond the first 64 KiB could branch back, so only smaller functions have their probe moved. */
 Test(placement, large_functions_stay_at_the_entry)
 {
 	size_t size = 64 << 10;

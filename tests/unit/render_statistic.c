@@ -112,7 +112,7 @@ Test(render_frame, says_as_much_as_is_known)
 	}
 }
 
-/* What an estimate may be off: to the farther end of its interval, and nothing where it is exact. */
+/* The error of an estimate is the distance to the farther end of its interval; an exact number has none. */
 Test(render_statistic, text_of_estimates)
 {
 	static const struct {

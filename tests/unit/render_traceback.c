@@ -22,7 +22,7 @@ static const struct frame_view stack[] = {
 #define B "  File \"b.py\", line 2\n"
 #define C "  File \"c.py\", line 3\n"
 
-/* What CPython 3.11's Traceback.format(limit, most_recent_first) gives, joined. */
+/* Lines of CPython 3.11's Traceback.format(limit, most_recent_first), joined. */
 Test(render_traceback, limits_are_pythons_slices)
 {
 	static const struct {

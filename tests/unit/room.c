@@ -39,7 +39,7 @@ Test(room, by_default_and_as_asked_for)
 	}
 }
 
-/* What one more takes: sizes of the kernel's allocator. A map has buckets in powers of two. */
+/* Bytes of one more entry, in sizes of the kernel's allocator. A map's buckets are a power of two. */
 Test(room, bytes_of_an_entry)
 {
 	static const struct {

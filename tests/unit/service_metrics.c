@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is told and how it gets into the file; tests/live/test_service.py has it read by others. */
+/* Contents of the metrics file, and how it is written; tests/live/test_service.py has other programs read it. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
@@ -120,7 +120,7 @@ Test(service_metrics, escape_names)
 	expect(&metrics, "allocsnap_process_traced_bytes{comm=\"\xc3\xa4{},=\",pid=\"4\"} 4", true);
 }
 
-/* Whatever is in it: of 15 bytes, and should it once be more. */
+/* The kernel's names have at most 15 bytes; the code must be safe with longer names, too. */
 Test(service_metrics, bound_names)
 {
 	struct metrics_process process = { .pid = 1 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What a service's manager is told: it is a socket of the test's own. */
+/* Messages to the service manager: the test plays the manager with a socket of its own. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stddef.h>
@@ -201,7 +201,7 @@ Test(service_notify, is_alive_at_half_of_the_time)
 	notify__close(&notify);
 }
 
-/* Nobody reads; then the queue has room again. */
+/* First the manager does not read and its queue is full; then the queue has room again. */
 Test(service_notify, is_alive_again_where_the_manager_was_busy)
 {
 	struct notify notify;

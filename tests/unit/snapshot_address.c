@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Whose block an address lies in. */
+/* Which block an address lies in. */
 #include <criterion/criterion.h>
 #include <errno.h>
 

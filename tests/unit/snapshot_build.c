@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "snapshot_sample.h"
 
-/* What a builder wrote, read back. */
+/* A snapshot that a builder wrote, read back. */
 struct read_back {
 	struct snapshot *snapshot;
 	const struct snapshot_tables *t;
@@ -294,7 +294,7 @@ Test(snapshot_build, the_longest_traceback)
 	release(&got);
 }
 
-/* What the reader would refuse is refused when it is handed in. */
+/* The builder refuses values that the reader would refuse. */
 Test(snapshot_build, objects_and_frames_out_of_range)
 {
 	struct snapshot_builder *b = sample_builder(0);

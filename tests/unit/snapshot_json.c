@@ -30,7 +30,7 @@ static char *export(const struct snapshot *snapshot)
 	return text;
 }
 
-/* What was imported is the same after an export, in every byte of its file. */
+/* An imported snapshot is the same, byte by byte, after an export and another import. */
 static void expect_round_trip(const struct snapshot *snapshot, const char *text)
 {
 	struct snapshot *again = import(text);
@@ -229,7 +229,7 @@ Test(snapshot_json, every_length)
 	}
 }
 
-/* Of one trace, with so many frames. The caller frees it. */
+/* JSON of one trace with that many frames. The caller frees it. */
 static char *deep_text(uint32_t nframe)
 {
 	char *text = NULL;

@@ -184,7 +184,7 @@ Test(snapshot_open, no_memory_at_all)
 	cr_expect_str_eq(why.text, "snapshot: not a snapshot: the file is empty");
 }
 
-/* Of a file that is read by two threads: each section is looked at, and the first fault is said. */
+/* Two threads read the file: each section is checked, and the error names the first bad section. */
 Test(snapshot_open, a_big_file)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_ALL);

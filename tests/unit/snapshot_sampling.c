@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What a recording of samples leaves behind: weights, and the gaps in it. */
+/* Snapshots of sampled recordings: weights, and the gaps. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <math.h>

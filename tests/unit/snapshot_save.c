@@ -184,7 +184,7 @@ Test(snapshot_save, without_nameless_files)
 	cr_expect_eq(name_nr("d"), 2);
 }
 
-/* What an earlier process of our pid left behind is neither used nor touched. */
+/* A file that an earlier process with our PID left behind is neither used nor touched. */
 Test(snapshot_save, a_stale_hidden_file)
 {
 	char name[NAME_MAX + 1], stale[64];

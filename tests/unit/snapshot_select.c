@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What a builder, a file and a part of a snapshot are afterwards: the same thing. */
+/* A snapshot is the same thing whether it comes from a builder, from a file, or is a part of another one. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ Test(snapshot_select, all_of_it)
 	sample_release(&want);
 }
 
-/* Of the sample: frame 3 is only in traceback 1; only traceback 2 is limited. */
+/* Parts of the sample. In the sample only traceback 1 has frame 3, and only traceback 2 is limited. */
 static const struct {
 	uint8_t keep[4];
 	uint32_t traceback_nr, frame_nr;

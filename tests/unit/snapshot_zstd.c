@@ -376,7 +376,7 @@ Test(snapshot_zstd, without_the_memory)
 	sample_release(&sample);
 }
 
-/* What a reader would refuse is not written. The zeros are never touched, and no memory. */
+/* A section that a reader would refuse to unpack is written raw. The zeros are never written to: they need no pages. */
 Test(snapshot_zstd, zeros_stay_readable, .timeout = 60)
 {
 	const uint64_t nr = 80 << 20, len = nr * 8;

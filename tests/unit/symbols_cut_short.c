@@ -17,7 +17,7 @@
 #define HAS_SANITIZER 0
 #endif
 
-/* What libdw made of the file cannot be freed. */
+/* Memory that libdw allocates for such a file cannot be freed. */
 static void expect_leak(void)
 {
 #ifdef __SANITIZE_ADDRESS__

@@ -56,7 +56,7 @@ static uint64_t in(const char *function)
 	return offset_in(workshop_path("stripped.so"), workshop_path("full.so"), function);
 }
 
-/* What `hidden` is called in file, at the path that its process has for it. */
+/* The name of `hidden` in file, opened at the path that the process has for it. */
 static const char *name_of_hidden(const char *file, const char *path)
 {
 	return function_at(symbols, open_object(symbols, workshop_path(file), path), in("hidden"));

@@ -355,7 +355,7 @@ uint32_t open_object(struct symbols *symbols, const char *file, const char *path
 
 	cr_assert(fd >= 0, "%s", file);
 	cr_assert(!symbols__object(symbols, path, "", fd, &object));
-	return object; /* fd stays open: there are names to be had */
+	return object; /* fd stays open: names are read from it later */
 }
 
 uint64_t offset_in(const char *file, const char *nm_file, const char *function)

@@ -27,7 +27,7 @@ void workshop_write(const char *name, const char *text);
 __attribute__((format(printf, 1, 2))) void workshop_run(const char *fmt, ...);
 /* Whether the command succeeds. */
 __attribute__((format(printf, 1, 2))) bool workshop_can(const char *fmt, ...);
-/* What it prints; the caller frees it. */
+/* Returns the output of the shell command; the caller frees it. */
 __attribute__((format(printf, 1, 2))) char *workshop_output(const char *fmt, ...);
 
 /* A C and a C++ program with many kinds of calls, as program.c and program.cc. */

@@ -165,7 +165,7 @@ static bool key_in_image(struct unwind_cache_key *ret)
 	return is_kept;
 }
 
-/* Whoever makes an image chooses its inodes and times; its device's number goes to the next one. */
+/* An image's maker chooses inodes and times, and a later image gets the same device number. Their keys must differ. */
 Test(unwind_cache, takes_no_image_for_the_one_mounted_before)
 {
 	struct unwind_cache_key first, second;

@@ -63,7 +63,7 @@ static void end(struct target *target)
 	objects_release(&objects);
 }
 
-/* What it was before nobody recorded: the books begin with the last of these execs. */
+/* The process ran other programs before it was admitted: its accounting begins with the last of these execs. */
 Test(target, execs_of_before_it_was_admitted_are_none_of_the_books)
 {
 	struct target *target = adopt_admitted();
@@ -82,7 +82,7 @@ Test(target, execs_of_before_it_was_admitted_are_none_of_the_books)
 	end(target);
 }
 
-/* Nor what those have mapped: it would be probed, and what it gives counted as given too early. */
+/* Mappings of those programs are dropped, too: they would be probed, and their blocks counted as too early. */
 Test(target, what_it_mapped_as_its_launcher_is_not_its_own)
 {
 	struct target *target = adopt_admitted();

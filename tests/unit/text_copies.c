@@ -12,7 +12,7 @@
 #include "elf/elf_object.h"
 #include "skip.h"
 
-/* What makes this program one of them: a guess. The signs themselves are in text_copies.c. */
+/* These references make this program itself a suspect; src/elf/text_copies.c lists the signs. */
 void *(*move)(void *, size_t, size_t, int, ...) = mremap;
 int (*advise)(void *, size_t, int) = madvise;
 

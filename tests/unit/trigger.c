@@ -57,7 +57,7 @@ Test(trigger, are_due_from_the_threshold_on)
 	}
 }
 
-/* Whatever a process rises to, and however far a snapshot is behind: the most that one has is near the peak. */
+/* The largest snapshot is near the peak, whatever the peak is and however late each snapshot comes. */
 Test(trigger, leave_a_snapshot_near_each_peak)
 {
 	const struct trigger_options options = { .peak_percent = 5 };

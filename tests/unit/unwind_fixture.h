@@ -32,7 +32,7 @@ void image_begin(struct image *image);
 void image_cie(struct image *image, const char *letters, const uint8_t *program, size_t nr);
 void image_fde(struct image *image, uint32_t start, uint32_t size, const uint8_t *program, size_t nr);
 
-/* What compilers write: the CFA is sp + 8 at first, the return address below it. */
+/* The rules that compilers write: first the CFA is sp + 8, and the return address is below it. */
 void image_usual_cie(struct image *image);
 
 /* Whole words with a length before them, into a place of their own. */

@@ -71,7 +71,7 @@ Test(unwind_pages, can_be_full)
 		expect_rule(table, 0x20000 + i, SP_PLUS((i - 1) % 100));
 }
 
-/* Of so many only the last is without a place of its own. */
+/* All rules beyond the maximum share the last place, which says unsupported. */
 Test(unwind_pages, rules_beyond_the_most_are_unsupported)
 {
 	static uint8_t program[5 * 70000];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What call frame information says, as rules. */
+/* Rules made from call frame information. */
 #include <errno.h>
 
 #include "unwind_fixture.h"
