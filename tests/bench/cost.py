@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a pair of malloc and free costs while it is recorded, beside probes that do nothing, and peers.
+"""The cost of a pair of malloc and free while it is recorded, next to probes that do nothing, and to peers.
 
     cost.py ALLOCSNAP BENCH PEERS   the binary; the folder with floor and cost_target; fetch-peers.sh's
 
@@ -118,7 +118,7 @@ def start(places, loops):
 
 
 def frames_recorded(places, recording):
-    """Of the two paths' tracebacks: that these are two, and as deep as is said."""
+    """The depths of the recorded tracebacks: the two paths must give two, of the depths that are printed."""
     done = subprocess.run([places.allocsnap, "stats", recording.snapshots()[-1], "--group-by",
                            "traceback", "--measure", "allocated", "--top", "2", "--json"],
                           check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

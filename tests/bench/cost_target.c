@@ -26,7 +26,7 @@ static double now_ns(void)
 	return now.tv_sec * 1e9 + now.tv_nsec;
 }
 
-/* Of ten frames: run() and the C library's two below it, six links, and the loop. */
+/* Each path has ten frames: run(), two of the C library below it, six links, and the loop. */
 #define LOOP(path)                                                                                 \
 	static NOINLINE double loop_##path(unsigned long pairs)                                    \
 	{                                                                                          \
@@ -43,7 +43,7 @@ static double now_ns(void)
 		return now_ns() - begun;                                                           \
 	}
 
-/* What follows the call keeps it from being a jump. */
+/* The code after the call keeps the compiler from turning it into a jump. */
 #define LINK(path, nr, next)                                                                       \
 	static NOINLINE double path##_##nr(unsigned long pairs)                                    \
 	{                                                                                          \

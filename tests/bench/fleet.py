@@ -44,7 +44,7 @@ QUESTIONS = {
 
 
 class Bench:
-    """What is measured, and where it lies."""
+    """The programs to measure, and the folders of their files."""
 
     def __init__(self, allocsnap, fleet_data, child_peak, folder, hosts="500"):
         self.allocsnap, self.child_peak = allocsnap, child_peak

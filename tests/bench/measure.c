@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What the questions of the table cost, through the public API.
+ * Measures the questions of the table, through the public API.
  *
  *	measure time DIR		one round: QUESTION TAB our ms TAB floor ms, a line each
  *	measure rows OLD NEW		the answers: QUESTION TAB …, totals and the first rows

@@ -43,7 +43,7 @@ def family(pid):
 
 
 def family_cpu_ns(pid):
-    """Of each: some of them come and go."""
+    """CPU time by process; some processes exit meanwhile."""
     found = {}
     for member in family(pid):
         with contextlib.suppress(OSError):
@@ -115,7 +115,7 @@ class Attached:
             self.check()
 
     def wait_for_probes(self):
-        """Whoever does not say when it is ready is when it has opened no more probes for a second."""
+        """A profiler that does not report when it is ready counts as ready after a second without new probes."""
         deadline, seen, since = time.monotonic() + READY_SECONDS, 0, time.monotonic()
         while time.monotonic() < deadline:
             self.check()
@@ -136,7 +136,7 @@ class Attached:
         return any("[perf_event]" in link for link in self.descriptors())
 
     def begin(self):
-        """What it takes from now on is told."""
+        """own_ns() counts from here on."""
         self.begun_ns = family_cpu_ns(self.popen.pid)
 
     def own_ns(self):
@@ -237,7 +237,7 @@ class Heaptrack(Profiler):
 
     @staticmethod
     def interpret_ns(places):
-        """What making sense of the file takes afterwards."""
+        """The time that heaptrack needs afterwards to interpret its file."""
         with open(places.work / "heaptrack.raw", "rb") as raw:
             popen = subprocess.Popen([INTERPRET], stdin=raw, stdout=subprocess.DEVNULL,
                                      stderr=subprocess.DEVNULL)

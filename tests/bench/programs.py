@@ -109,7 +109,7 @@ class Bench:
             self.own.add(way.name, peers.Heaptrack.interpret_ns(self.places) / found)
 
     def note_told(self, way, attached):
-        """Of snapshots that tell it."""
+        """Adds the share that the last snapshot reports, if it reports one."""
         snapshots = attached.snapshots() if isinstance(attached, peers.Recording) else []
         if not snapshots:
             return
@@ -129,7 +129,7 @@ class Bench:
         return ("> " if way.name in self.too_long else "") + text
 
     def shares(self, way):
-        """What recording took of the program's processor time: as told, and as measured."""
+        """The share of the program's processor time that recording took: as reported, and as measured."""
         told, slowdown = self.told.median(way.name), self.samples.ratio(way.name, way.base)
         if told is None or not slowdown:
             return "-"

@@ -17,12 +17,12 @@ PROGRESS = "BENCH_PROGRESS" in os.environ
 
 
 def end_in_order():
-    """Who is told to end ends what it has started: a profiler would go on for ever."""
+    """SIGTERM exits in order, so that the script ends the profilers it has started; they would never end."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
 
 
 class Samples:
-    """Of each name a list, one value a round; None where there is none."""
+    """By name a list of one value a round; None for a round without a value."""
 
     def __init__(self):
         self.of = {}

@@ -86,7 +86,7 @@ static void measure(const char *path, bool is_quiet)
 	unwind_table__free(table);
 }
 
-/* What is no program or library costs time too, and is not mentioned. */
+/* A file that is no program or library takes time, too: it counts in the sum and gets no line. */
 static int visit(const char *path, const struct stat *st, int kind, struct FTW *unused)
 {
 	(void)unused;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What a walk over the stack costs, alone: return probes that do nothing, that take a traceback
+ * The cost of a walk over the stack alone: return probes that do nothing, that take a traceback
  * as a recording does (walk, hash, look it up), and that have the kernel walk by frame pointers.
  * The maps are those of a recording, which fills the tables.
  */

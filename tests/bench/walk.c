@@ -24,7 +24,7 @@
 
 /* main() and what the C library has below it, as unwind tables see them. */
 #define BELOW_LINKS 4
-/* Of these the kernel sees main() alone: the C library has no frame pointers. */
+/* The kernel sees main() alone, because the C library has no frame pointers. */
 #define BELOW_LINKS_BY_KERNEL 1
 
 struct chain {

@@ -19,7 +19,7 @@ NOINLINE void probed_kernel(void) { sink += 3; }
 
 static void (*const probed[])(void) = { probed_nothing, probed_tables, probed_kernel };
 
-/* What follows the call keeps it from being a jump; what is on the stack has a size of its own. */
+/* The code after the call keeps it from becoming a jump; each link has a stack frame of a size of its own. */
 #define LINK(nr, next)                                                                             \
 	static NOINLINE void link_##nr(const struct walk_order *order, unsigned int left)          \
 	{                                                                                          \

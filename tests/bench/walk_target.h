@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_BENCH_WALK_TARGET_H
 #define ALLOCSNAP_BENCH_WALK_TARGET_H
 
-/* What walk_target is to call, and how often. */
+/* Orders for walk_target: the calls to make, and how often. */
 
 enum walk_probe { WALK_NOTHING, WALK_BY_TABLES, WALK_BY_KERNEL, WALK_PROBE_NR };
 

@@ -40,7 +40,7 @@ class Program:
         return {}
 
     def text(self, factor):
-        """What is written to its standard input."""
+        """The text for its standard input."""
         raise NotImplementedError
 
     def start(self, environment):

@@ -116,7 +116,7 @@ static void read_place(__u64 address)
 	}
 }
 
-/* Who wants what is there waits. */
+/* Whether the block's place in the nursery is busy: any other access to the place waits then. */
 static bool is_busy(__u64 address)
 {
 	struct block_key key = key_at(address, LAYER_HEAP);
@@ -268,7 +268,7 @@ static bool was_an_instant(void)
 	return false;
 }
 
-/* What a later snapshot finds, taken while nothing happens: what is left of the first is not in it. */
+/* Takes a later snapshot while nothing runs: it has all live blocks, and nothing left over from the first. */
 static bool is_found_again(void)
 {
 	loader = (struct loader){ 0 };

@@ -38,7 +38,7 @@ struct intrusion {
 	__u64 adds, removes;
 };
 
-/* What is live after each of the script's calls. */
+/* The script calls this after each of its calls: the sum of the sizes that are live now. */
 void now_live(__u64 sizes);
 
 /* Around what is a program, but not at a probe. */

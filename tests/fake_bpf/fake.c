@@ -129,7 +129,7 @@ __u64 bpf_ktime_get_boot_ns(void)
 	return fake.boot_ns++;
 }
 
-/* What programs are given of the kernel's memory is memory of the test's; NULL faults. */
+/* The kernel memory that programs read is memory of the test; NULL faults. */
 long bpf_probe_read_kernel(void *to, __u32 bytes, const void *from)
 {
 	if (!from) {

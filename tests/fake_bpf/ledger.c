@@ -73,7 +73,7 @@ static void dropped_freed(struct ledger *ledger, __u64 size)
 	ledger->counter[COUNTER_dropped_frees]++;
 }
 
-/* What is counted as live already is so from an earlier note, which was taken away. */
+/* The caller has counted the block as live, or an earlier note did that was taken away: without room, undo that. */
 static void note(struct ledger *ledger, unsigned int slot, __u64 size)
 {
 	if (ledger_room.noted == ledger_room.note_capacity) {
@@ -187,7 +187,7 @@ void ledger_taken_back(struct ledger *ledger, unsigned int slot, const struct le
 	ledger_room.used++;
 }
 
-/* Whoever was given the address meanwhile keeps it. */
+/* A block that was given the address meanwhile keeps it. */
 void ledger_taken_cut_off(struct ledger *ledger, unsigned int slot, const struct ledger_block *old)
 {
 	if (old->live && (ledger->block[slot].live || ledger->block[slot].dropped))

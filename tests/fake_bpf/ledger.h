@@ -27,7 +27,7 @@ struct ledger {
 	__u64 loss[LOSS_NR];
 };
 
-/* What the block map holds, of all ledgers, and how much it can; the same of the notes of others. */
+/* Entries of all ledgers in the block map, and its capacity; the same for the notes of dropped blocks. */
 struct ledger_room {
 	__u32 used, capacity;
 	__u32 noted, note_capacity;

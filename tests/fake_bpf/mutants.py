@@ -594,7 +594,7 @@ MUTANTS = {
     "vfork: a call cut off is its own": (
         "process.bpf.c", "\tbooks = find_memory_owner(process);\n", "\tbooks = process;\n"),
 
-    # whom a recording of everybody admits
+    # which processes a system-wide recording admits
     "rules: * is one byte at least": (
         "filter/rules.bpf.h", "admission->star_at = admission->at;", "admission->star_at = ++admission->at;"),
     "rules: a pattern need not go to the end": (

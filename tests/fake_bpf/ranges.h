@@ -2,7 +2,7 @@
 #ifndef FAKE_RANGES_H
 #define FAKE_RANGES_H
 
-/* What the tests of mappings ask of the books. */
+/* Checks of the accounting of mappings. */
 
 #include "target.h"
 

@@ -56,7 +56,7 @@ struct choice {
 extern struct choice chosen_blocks;
 void choose_blocks(struct choice chosen);
 
-/* So many places, a power of two, or 0: every block is in the map. With FAKE_SESSION=1 tests begin with a few. */
+/* Sets the number of places, a power of two; with 0 every block is in the map. FAKE_SESSION=1 starts with a few. */
 void nursery_use(__u32 places);
 
 /* Not admitted, without threads. */
@@ -84,7 +84,7 @@ void thread_exec(struct target_thread *thread);
 
 /* From the current thread: a new process and its main thread, which is not yet the current one. */
 struct target_thread *thread_fork(pid_t pid);
-struct target_thread *thread_vfork(pid_t pid); /* in the parent's memory, till its exec */
+struct target_thread *thread_vfork(pid_t pid); /* in the parent's memory, until its exec */
 void thread_exec_from(struct target_thread *thread, pid_t old_pid); /* it had another TID before */
 void thread_exec_unseen(struct target_thread *thread); /* the kernel passes over the program of its exec */
 
@@ -131,7 +131,7 @@ void user_mremap(__u64 address, __u64 old_size, __u64 size, __u64 returned);
 void mapping_enter(enum call_shape shape, __u64 sp, const __u64 argument[6]);
 void mapping_leave(enum call_shape shape, __u64 sp, __u64 returned);
 
-/* What the next tracebacks will be, most recent call first. */
+/* Sets the next tracebacks, most recent call first. */
 #define stack_is(...) \
 	stack_set((const __u64[]){ __VA_ARGS__ }, sizeof((const __u64[]){ __VA_ARGS__ }) / 8)
 void stack_set(const __u64 *frame, __u32 nr);
@@ -165,7 +165,7 @@ extern bool all_losses_are_expected; /* where chance says what is lost */
 void block_forget(const struct block_key *key);
 void note_forget(const struct block_key *key);
 
-/* What must hold of all admitted processes after every test, whatever it did. */
+/* Checks the invariants that hold for all admitted processes after every test. */
 void books_check(void);
 
 #define expect_same(got, wanted, ...) \
@@ -174,7 +174,7 @@ void books_check(void);
 		cr_expect(got_ == wanted_, __VA_ARGS__ " is %llu, not %llu", got_, wanted_); \
 	} while (0)
 
-/* Of a probe at a `ret` it is not known whether a call should have been there. */
+/* A probe at a `ret` cannot tell whether it should have seen a call, so it counts no unmatched return. */
 #define expect_unmatched_in(target, n) \
 	expect_loss_in(target, returns_unmatched, returns_are_probed() ? 0 : (n))
 #define expect_unmatched(n) expect_unmatched_in(process, n)

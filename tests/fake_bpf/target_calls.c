@@ -43,7 +43,7 @@ static void cookie_set(enum call_shape shape)
 			     (is_stepped ? COOKIE_STEPPED : 0);
 }
 
-/* What the kernel does after the entry probes, where there is a return probe too. */
+/* Does what the kernel does after the entry probes when there is a return probe, too. */
 static void return_hijack(__u64 sp)
 {
 	struct target_process *target = current_thread()->process;

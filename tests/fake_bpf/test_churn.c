@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What came and went: per traceback, and blocks freed before their thread entered another one. */
+/* Churn: allocations per traceback, and blocks freed before their thread entered another block. */
 #include "target.h"
 
 static const struct churn *churn_at(__u64 address)

@@ -98,7 +98,7 @@ static void stand_still(void)
 		intrude();
 }
 
-/* What each run does alike: where the thread's books are is looked up now and then. */
+/* Each run must make the same stops, so lookups of a thread's accounting are none: they happen only now and then. */
 static void before_map(const void *map)
 {
 	if (map == &blocks || map == &dropped_blocks)
@@ -496,7 +496,7 @@ BOOK_TEST(clear_orders, a_peak_that_is_reset_while_more_comes)
 	cr_expect(intrusions >= 2, "%u intrusions", intrusions);
 }
 
-/* What each step of the loader is for: without it there are orders that go wrong. */
+/* Without this step of the loader some orders must go wrong. */
 static void expect_needed(enum step step)
 {
 	left_out = step;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the probes cost: traps by their kind, and the time of the programs. */
+/* The cost of the probes: traps by their kind, and the time of the programs. */
 #include "target.h"
 
 /* Each trap is in the books at once. */
@@ -86,7 +86,7 @@ BOOK_TEST(cost, counts_the_return_of_a_call_from_before_the_books)
 	expect_unmatched_in(other, calls_are_sessions() ? 0 : 1);
 }
 
-/* Till then its thread has it. */
+/* Until then the thread holds its own count. */
 BOOK_TEST(cost, is_added_to_the_books_now_and_then)
 {
 	fake.random_is = &(const __u32){ 9 }; /* each tenth program is timed */
@@ -144,7 +144,7 @@ BOOK_TEST(cost, goes_on_when_the_books_begin_anew)
 	expect_traps(2, rets(1), returns(1));
 }
 
-/* Nobody has added up what the main thread has run, as long as others are left. */
+/* The kernel sums up a main thread's time only after all other threads have ended. */
 BOOK_TEST(cost, has_the_cpu_time_of_a_main_thread_that_ended_first)
 {
 	struct target_thread *other = thread_start(process, 101);

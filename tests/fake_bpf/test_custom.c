@@ -200,7 +200,7 @@ BOOK_TEST(custom, its_chunk_counts_as_malloc_s)
 	expect_live(0x1000, 4096);
 }
 
-/* What is stored is no block that a realloc takes. */
+/* The address where a CUSTOM_OUT call stores its result is not a block that the call resizes. */
 BOOK_TEST(custom, without_memory_for_the_thread_only_a_realloc_frees)
 {
 	__u64 stored = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What a heap does while a snapshot is taken. */
+/* Heap calls that run while a snapshot is taken. */
 #include "cut_orders.h"
 
 static void free_and_again(void)
@@ -108,7 +108,7 @@ BOOK_TEST(cut, a_thread_killed_in_a_realloc)
 	cr_expect(loss_of(process, LOSS_calls_unreturned) > 0);
 }
 
-/* What each step of the loader is for: without it there are orders that go wrong. */
+/* Without this step of the loader some orders must go wrong. */
 static void expect_needed(enum step step, void (*script)(void))
 {
 	left_out = step;

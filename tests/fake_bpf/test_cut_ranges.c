@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What happens to mappings while a snapshot is taken. */
+/* Calls that change mappings while a snapshot is taken. */
 #include "cut_orders.h"
 
-/* Of three pages the middle one: what is left has sizes of its own, so that no mixture looks right. */
+/* Unmaps the middle one of three pages. The rest has sizes of its own, so no mixture looks right. */
 static void munmap_the_middle(void)
 {
 	user_munmap(0x2000, 0x1000);

@@ -29,7 +29,7 @@ enum row {
 	ROW_NR,
 };
 
-/* What there is, or what the samples say that there is. */
+/* The true total, or the total that the samples estimate. */
 struct total {
 	double count, bytes;
 };

@@ -120,7 +120,7 @@ BOOK_TEST(everyone, who_calls_exec_of_another_kind_is_over)
 	cr_expect(book_of(thread->process) && book_of(thread->process) != books);
 }
 
-/* Till then the thread wrote in its parent's books, and knew where those are. */
+/* Until its exec the thread counted for its parent, and had cached where the parent's accounting is. */
 BOOK_TEST(everyone, a_vforked_child_of_another_kind_writes_in_no_books)
 {
 	struct target_thread *parent = newcomer(200, "shopd"), *child;
@@ -237,7 +237,7 @@ BOOK_TEST(everyone, whom_the_loader_knows_is_its_to_forget)
 	cr_expect(is_left_at_its_end(thread));
 }
 
-/* What it maps may have to be probed for those who come after it. */
+/* The loader may have to probe a file that the process mapped, for processes that map it later. */
 BOOK_TEST(everyone, who_never_allocated_is_left_to_the_loader)
 {
 	struct target_thread *thread = newcomer(200, "shopd");

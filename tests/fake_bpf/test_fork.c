@@ -243,7 +243,7 @@ BOOK_TEST(missed, exec_is_noticed_within_so_many_calls)
 	expect_gone(0x1000);
 }
 
-/* Of a vforked child: its memory is its own from then on. */
+/* From its exec on, a vforked child has memory of its own. */
 BOOK_TEST(missed, exec_of_a_vforked_child_leaves_its_parents_books)
 {
 	struct target_thread *child;

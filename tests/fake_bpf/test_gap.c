@@ -91,7 +91,7 @@ BOOK_TEST(gap, may_be_shorter_than_a_call)
 	expect_live(0x1000, 16);
 }
 
-/* Whose call it was that returns now is not known. */
+/* The return could belong to another call, so it is not matched. */
 BOOK_TEST(gap, does_not_give_a_return_to_a_call_from_before)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
@@ -115,7 +115,7 @@ BOOK_TEST(gap, notes_calls_at_its_end)
 	expect_live(0x1000, 8);
 }
 
-/* What it gives is not recorded: who frees it in the gap would not be seen to. */
+/* The moved block is not recorded: a free of it in the gap would not be seen. */
 BOOK_TEST(gap, does_not_lose_the_block_of_a_realloc)
 {
 	user_malloc(1, 0x1000);

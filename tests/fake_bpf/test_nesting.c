@@ -107,7 +107,7 @@ BOOK_TEST(nesting, a_free_of_another_address_is_not_passed_on)
 	expect(nested_calls, 0);
 }
 
-/* What glibc's free has cached for a thread is freed again at its end: libc by itself. */
+/* At a thread's end libc frees the thread's cached blocks again, and no other allocator's free is around that call. */
 BOOK_TEST(nesting, a_second_free_is_not_passed_on)
 {
 	user_malloc(24, 0x1000);

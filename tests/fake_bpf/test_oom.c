@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* When the doorbell rings for what is live, and for whom the OOM killer has chosen. */
+/* When the doorbell rings: for live bytes, and for a process that the OOM killer has chosen. */
 #include "target.h"
 #include <stdint.h>
 #include <string.h>
@@ -64,7 +64,7 @@ BOOK_TEST(rings, for_each_process_by_itself)
 	expect_same(fake.rung_for, 200, "rung_for");
 }
 
-/* ---- whom the OOM killer has chosen ---- */
+/* ---- processes that the OOM killer has chosen ---- */
 
 static struct cgroup_subsys_state group[2] = { { .serial_nr = 71 }, { .serial_nr = 72 } };
 static struct css_set set[2] = { { .subsys = { &group[0] } }, { .subsys = { &group[1] } } };

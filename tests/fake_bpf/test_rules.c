@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Whom a recording of everybody admits: patterns, paths, and how rules go together. */
+/* Which processes a system-wide recording admits: patterns, paths, and how rules go together. */
 #include "target.h"
 #include <bpf/bpf_helpers.h>
 #include <fnmatch.h>

@@ -40,7 +40,7 @@ BOOK_TEST(sample, distances_are_logarithms)
 		expect_log(i * 4294967291u + i);
 }
 
-/* Of the mean itself and of what is not a multiple of 2^16. */
+/* The random number makes the distance the mean itself; some means are no multiples of 2^16. */
 BOOK_TEST(sample, distances_have_the_mean_that_was_asked_for)
 {
 	static const __u64 means[] = { 1, 1000, 524288, 700000001, 1ULL << 36 };
@@ -356,7 +356,7 @@ BOOK_TEST(sample, a_call_in_an_unwanted_one_is_not_chosen)
 	expect(nested_calls, 2 * FOLLOWED);
 }
 
-/* The first that is wanted shows it; till then nobody saw. */
+/* The first wanted block reveals the nesting; nested calls before it go unseen. */
 BOOK_TEST(sample, what_nests_late_is_counted)
 {
 	choose_blocks((struct choice){ .min_size = 100 });

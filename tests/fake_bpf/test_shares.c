@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What one process may hold of the room for blocks, notes, tracebacks and processes; all else is others'. */
+/* The share of one process in the room for blocks, notes, tracebacks and processes; the rest is for the others. */
 #include "target.h"
 #include "ranges.h"
 #include <bpf/bpf_helpers.h>
@@ -162,7 +162,7 @@ BOOK_TEST(shares, tracebacks_beyond_the_share_are_dropped)
 	cr_expect_eq(tracebacks_held, 2);
 }
 
-/* What the image of before has in the map is counted there, till it is taken out. */
+/* Tracebacks of the earlier image count for that image until the loader removes them from the map. */
 BOOK_TEST(shares, tracebacks_of_a_new_image_are_none)
 {
 	stack_is(0x10001);

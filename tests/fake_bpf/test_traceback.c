@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is kept of a stack, and under which key. */
+/* The part of a stack that is kept, and its key. */
 #include "target.h"
 #include <stdint.h>
 
@@ -100,7 +100,7 @@ BOOK_TEST(traceback, is_the_same_where_the_stack_can_only_be_read_in_pieces)
 	expect_same(block_at(0x2000)->traceback, key, "key");
 }
 
-/* What a register that is no frame pointer may hold, as an offset from the stack pointer. */
+/* The values, as offsets from the stack pointer, stand for a register that is no frame pointer. */
 BOOK_TEST(traceback, is_the_direct_caller_where_there_are_no_frame_pointers)
 {
 	static const __u64 junk[] = { 4, -8ull, -(1ull << 40), 1ull << 20, 1ull << 47 };

@@ -69,7 +69,7 @@ BOOK_TEST(unwind, reads_up_to_the_end_of_the_stack)
 		      IN_FUNCTION(2));
 }
 
-/* Of the window only four words can be read at once: the next page is not there as a whole. */
+/* The stack begins four words before the end of a page and the next page faults, so the window takes two reads. */
 BOOK_TEST(unwind, reads_over_the_end_of_a_page)
 {
 	for (stack_depth = 0; stack_pointer() % 4096 != 4096 - 4 * 8; stack_depth++)
@@ -190,7 +190,7 @@ BOOK_TEST(unwind, marks_what_was_interrupted_and_looks_there)
 	expect_same(traceback->exact[0], 6, "frames that are no return addresses");
 }
 
-/* What the kernel's trampoline has pushed before each of its instructions. */
+/* `pushed` is the number of words that the kernel's trampoline has pushed before each of its instructions. */
 BOOK_TEST(unwind, goes_on_from_any_instruction_of_the_trampoline)
 {
 	static const __u64 at[] = { 0, 1, 2, 4, 11, 13, 15, 16 }, pushed[] = { 0, 1, 2, 3, 3, 3, 2, 1 };

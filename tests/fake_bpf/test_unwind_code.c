@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the walk remembers of code, when other code comes; and who runs while it walks. */
+/* The walk forgets cached code when other code is mapped there; and programs that interrupt a walk. */
 #include "code.h"
 #include "unwind/file.bpf.h"
 #include <bpf/bpf_helpers.h>
@@ -57,7 +57,7 @@ BOOK_TEST(unwind_code, is_forgotten_when_room_is_found_there)
 	expect_large(0x2000);
 }
 
-/* Of a mapping that is larger than the kernel lets a program look at, too. */
+/* The kernel limits how far a BPF program can loop; this mapping is larger. */
 BOOK_TEST(unwind_code, is_forgotten_when_very_much_is_mapped_there)
 {
 	unsigned long long ctx[1];

@@ -60,7 +60,7 @@ def group_below(group, name):
 
 
 class Attackers:
-    """What they need, and those who begin attacks."""
+    """The programs and folders of the attackers, and the processes that begin attacks."""
 
     def __init__(self, crowd, group, programs):
         self.crowd, self.bench, self.group = crowd, crowd.bench, group

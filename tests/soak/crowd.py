@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Who is recorded: long lives of seven kinds, lives of some intervals, and what keeps them busy."""
+"""The recorded processes: seven kinds that live long, some that live for some intervals, and input for them."""
 import json
 import os
 import pathlib
@@ -18,7 +18,7 @@ SQL = ("CREATE TABLE IF NOT EXISTS t (i INTEGER PRIMARY KEY, b BLOB); INSERT INT
        "DELETE FROM t WHERE i < (SELECT max(i) FROM t) - 100; SELECT count(*), sum(length(b)) FROM t;\n")
 PYTHON = [os.path.realpath("/usr/bin/python3"), "-sSB"]
 BIRTHS_AT_ONCE = "30"
-# Of a hundred.
+# Percent of the crowd.
 SHARES = {"bash": 20, "dash": 15, "python": 25, "redis": 10, "sqlite": 12, "busybox": 10, "musl": 8}
 
 
@@ -36,7 +36,7 @@ class Member:
         os.write(self.into, text.encode())
 
     def lines(self):
-        """What it has said since."""
+        """The lines that it has printed since the last call."""
         try:
             while more := os.read(self.out, 65536):
                 self.buffer += more
@@ -51,7 +51,7 @@ class Member:
         return found[-1]
 
     def set_key(self, number):
-        """Of redis; one of 200."""
+        """Sets one of 200 keys of redis."""
         if not self.connection:
             self.connection = socket.socket(socket.AF_UNIX)
             self.connection.settimeout(20)
@@ -88,7 +88,7 @@ class Nursery(Grouped):
             self.endings[answer["ended"]] = answer["at"], answer["status"]
 
     def hear_of_ends(self):
-        """Of all that have ended till now."""
+        """Reads all ends until now."""
         self.write("{}\n")
         self.hear()
 
@@ -179,7 +179,7 @@ class Crowd:
                 getattr(self, kind)()
 
     def births(self, rate):
-        """What is born and dies at once: the one that starts it; its last line says how often each was."""
+        """Starts a process that starts short-lived programs; its last line says how often each of them ran."""
         small, big = self.program("small"), self.program("big")
         chroot = f"{tool('chroot')} {self.root} /bin"
         turns = [f"{small} 1000 -", "/bin/sh -c :", f"{small} 1000 -", f"{chroot}/busybox true",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is asked of a recording, of its files and of what it cost: each a line, and a verdict."""
+"""Checks of a recording, of its files and of its cost: each prints a line with its verdict."""
 import re
 import statistics
 import struct
@@ -7,8 +7,8 @@ import struct
 import ledger
 import vitals as vital
 
-# Of a life, in which a pass may or may not see it: who has just come is not known till all that came
-# before is looked at.
+# The first and last part of a life, in which a pass may or may not see the process: the recorder learns of a new
+# process only after it has looked at all that came before.
 BEGIN_NS, END_NS = 1_000_000_000, 200_000_000
 LEDGER_COUNTERS = ("allocations", "allocated_bytes", "frees", "freed_bytes", "current_blocks", "current_bytes",
                    "peak_bytes", "unknown_frees", "failed_calls", "nested_calls", "most_in_flight",

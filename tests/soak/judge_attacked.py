@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is asked of a recording that was attacked all the time: those who attack lose, others lose nothing in silence."""
+"""Checks of a recording under constant attack: attackers may lose data, all others lose none without a count."""
 import collections
 import os
 
@@ -22,7 +22,7 @@ NAMES = ledger.NAMES | {"mappings_missed", "mappings_skipped", "mappings_forgott
 # ---- passes ----
 
 def ends_of(instants, lines):
-    """Of each pass: when the first line after its instant came."""
+    """For each pass, when the first line after its instant came."""
     return [next((ns for ns, _ in lines if ns > instant), None) for instant in instants]
 
 
@@ -106,7 +106,7 @@ def show_said(soak):
 
 
 def show_losses(files):
-    """Of each name, summed over the last snapshots."""
+    """Prints the losses by program name, summed over the last snapshots."""
     by_name = collections.defaultdict(collections.Counter)
     for row in filter(None, map(files.last, list(files.by_pid))):
         by_name[row["comm"]].update(row["lost"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a recorder says, and when: its pipe is never full."""
+"""Reads a recorder's lines and notes their times, so that its pipe is never full."""
 import threading
 import time
 

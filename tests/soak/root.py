@@ -39,7 +39,7 @@ def versions(folder):
 
 
 def copy_libraries(into):
-    """Of what is probed in the C library and in jemalloc nobody else has a part then."""
+    """Copies of the C library and of jemalloc: probes in the copies affect only the programs of this test."""
     os.makedirs(into)
     for name in ("libc.so.6", "libjemalloc.so.2"):
         path = os.path.join("/usr/lib", suites.MULTIARCH, name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Everybody in a control group, recorded for minutes: 200 processes, and those that come and go.
+# Records all processes of a control group for minutes: 200 long-lived ones, and others that come and go.
 
 .PHONY: soak
 

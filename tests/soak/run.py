@@ -75,7 +75,7 @@ class Soak:
         return {name: own[name] for name in ("LD_PRELOAD", "LEDGER")}
 
     def start_ledgers(self):
-        """Of several kinds, each with an independent count inside; they have begun after the recording."""
+        """Starts programs of several kinds, each with an independent ledger; they begin after the recording."""
         more = self.with_ledger()
         self.ledgers = [self.crowd.work(PYTHONMALLOC="malloc", **more), self.crowd.work(**more),
                         self.crowd.python(PYTHONMALLOC="malloc", **more), self.crowd.python(**more),
@@ -149,7 +149,7 @@ class Soak:
     # ---- end ----
 
     def end(self):
-        """Those with a ledger stand still in the last snapshot, which is of now. Who attacks goes on."""
+        """Stops the programs with a ledger, so that the last snapshot is of now. Attackers go on."""
         self.crowd.hear_of_ends()
         for member in self.ledgers:
             if not member.ended_ns:

@@ -20,7 +20,7 @@ static void must(bool is_done)
 	exit(1);
 }
 
-/* What is 0 is left out. */
+/* Counters of 0 are left out. */
 static json_t *counters(const struct snapshot *snapshot, enum snap_counter_kind kind)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is checked, printed as what was wanted and what was found; and what the files say together."""
+"""Checks that print what was wanted and what was found; and sums over all files of a recording."""
 import collections
 import json
 import os
@@ -61,7 +61,7 @@ class Files:
         return [key for key, nr in seen.items() if nr > 1]
 
     def missing(self, lives, instants):
-        """Of each (name, PID, first ns, last ns), the passes in its life that it left no file of."""
+        """For each life (name, PID, first ns, last ns), the passes in it that left no file of the process."""
         for name, pid, first, last in lives:
             has = {row["monotonic_ns"] for row in self.by_pid[pid]}
             for instant in instants:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a recorder has, second by second: memory, descriptors, CPU time, of each of its processes; and
-whether that grows."""
+"""Memory, descriptors and CPU time of each of a recorder's processes, second by second; and whether they
+grow."""
 import collections
 import contextlib
 import os
@@ -29,7 +29,7 @@ def family(pid):
 
 
 def status_bytes(pid):
-    """What is its own and what it shares with files, in memory."""
+    """Resident bytes: anonymous ones, and all with those of files."""
     rows = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
     return int(rows["RssAnon"].split()[0]) << 10, int(rows["VmRSS"].split()[0]) << 10
 
@@ -102,7 +102,7 @@ class Vitals:
         self.samples += 1
 
     def cpu_share(self):
-        """Of one CPU, recorder and children, since the first sample."""
+        """The share of one CPU that recorder and children took since the first sample."""
         return (sum(self.cpu.values()) - self.cpu_at_begin) / (time.monotonic() - self.begun)
 
 
