@@ -32,7 +32,7 @@ ALL_CFLAGS := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall 
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(if $(CI),-Werror) \
 	      -D__TARGET_ARCH_$(ARCH) -Ivmlinux -Ibpf
 
-# What the installed libraries need: the names of src/symbols, and recording, are the second one's.
+# Link options of the installed libraries: only liballocsnap-collect records, and resolves names (src/symbols).
 API_LIBS     := -ljansson -lzstd -lm
 SYMBOLS_LIBS := -ldw -lelf -lz -liberty
 LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS) -lsqlite3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What other programs get; part of the Makefile.
+# The files that other programs use; part of the Makefile.
 
 PUBLIC         := $(addprefix include/,allocsnap.h engine.h reason.h render.h snapshot.h)
 PUBLIC_COLLECT := include/collect.h

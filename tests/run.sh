@@ -16,7 +16,7 @@ sum() {
 	sed 's/\x1b\[[0-9;]*m//g' "$1" | grep -oE "$2" | grep -oE '[0-9]+' | awk '{ n += $1 } END { if (NR) print n }'
 }
 
-# What the suite in the log says of itself, into p, f, k: Criterion's summaries, or our own lines.
+# Reads the suite's own summary in the log into p, f, k: Criterion's lines, or those of our own suites.
 count_criterion() {
 	p=$(sum "$2" 'Passing: *[0-9]+')
 	f=$(sum "$2" '(Failing|Crashing): *[0-9]+')

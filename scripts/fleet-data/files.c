@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The snapshot files, as a recording has them: DIR/HOST/COMM.PID/TIME.snap, compact and compressed. They are
- * not made safe on the disk: whoever needs them again makes them again.
+ * The snapshot files, as a recording has them: DIR/HOST/COMM.PID/TIME.snap, compact and compressed. There is no
+ * fsync(): the files can be made again.
  */
 #include "files.h"
 

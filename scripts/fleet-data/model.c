@@ -23,7 +23,7 @@ const struct program programs[PROGRAMS] = {
 
 const char *const version_name[VERSIONS] = { "A", "B" };
 
-/* What random numbers are for: no two uses draw the same ones. */
+/* The purpose of a random number: no two purposes draw the same numbers. */
 enum use {
 	FOR_FRAME = 1,
 	FOR_FUNCTION_FRAME,
@@ -136,7 +136,7 @@ static bool is_prime(uint32_t number)
 	return number > 1;
 }
 
-/* Of a prime number every step goes through all. */
+/* Modulo a prime number, any step goes through all numbers. */
 static uint32_t prime_below(uint32_t number)
 {
 	while (number > 2 && !is_prime(--number))

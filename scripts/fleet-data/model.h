@@ -79,7 +79,7 @@ enum model_domain {
 	IN_POOL = 16, /* the program's own: another one for each program */
 };
 
-/* What a process has of one traceback in one domain. */
+/* The blocks of one traceback in one domain of a process. */
 struct site {
 	uint32_t traceback, domain;
 	int64_t size;
@@ -87,7 +87,7 @@ struct site {
 	uint64_t block[BLOCKS_MAX], birth_s[BLOCKS_MAX];
 };
 
-/* Ends the program where the options can't be had. */
+/* Exits with an error if the options are impossible. */
 void model_init(struct model *model, const struct fleet_options *options);
 void model_release(struct model *model);
 

@@ -78,7 +78,7 @@ static int64_t traceback_id(const struct model *m, uint32_t program, uint32_t ve
 	return 1 + (int64_t)(program * VERSIONS + version) * m->traceback_nr + number;
 }
 
-/* What a frame is called in a table: of a shared library the build does not matter, nor where code with a name lies. */
+/* A frame's columns. Of a module, the build counts only for code without a name, and so does the offset. */
 struct row_frame {
 	char module[128];
 	const char *func, *file;

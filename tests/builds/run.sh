@@ -102,7 +102,7 @@ check_packages() {
 	count $? "packages with a version in their names are the suite's own"
 }
 
-# What is half there on other machines is not built at all; make help and make clean need no machine.
+# On other machines make refuses to build anything; make help and make clean work everywhere.
 check_machine() {
 	! $MAKE ARCH=arm64 all >"$log" 2>&1 && grep -q 'x86-64 only, and this is arm64' "$log" &&
 		$MAKE ARCH=arm64 help >/dev/null 2>>"$log"

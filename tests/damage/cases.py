@@ -263,7 +263,7 @@ def bad_json():
 
 
 def all_files():
-    """What a few hundred lines can do to one small file, raw and compressed."""
+    """All damages that a few hundred lines can do to one small file, raw and compressed."""
     raw, compressed = (file_of(sections_of(sample(), encode)) for encode in (None, zstd_raw))
     for make in (bad_rows, bad_headers, bad_entries, overlaps, lengths, flips):
         yield from make(raw)
@@ -275,7 +275,7 @@ def all_files():
 
 
 def good_files():
-    """What must be read, or the refusals say nothing."""
+    """Files that must be read: without them a refusal proves nothing."""
     yield "raw", file_of(sections_of(sample()))
     yield "compressed", file_of(sections_of(sample(), zstd_raw))
     yield "a megabyte of zeros", bomb(zstd_zeros, 1 << 17)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is no whole snapshot is refused: one line that names it, exit 1, in bounded memory.
+"""A file that is no whole snapshot is refused: one line that names it, exit 1, in bounded memory.
 
     run.py [-l] [WORD…]     those whose names contain one of WORD; -l lists them
 

@@ -106,7 +106,7 @@ def zstd_zeros(size):
 # ---- files ------------------------------------------------------------------------------------
 
 class Section:
-    """What goes into a file: bytes and their entry in the section table."""
+    """A part of a file: its bytes and their entry in the section table."""
 
     def __init__(self, name, data, count, encoding=RAW):
         self.name = name

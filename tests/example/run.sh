@@ -76,7 +76,7 @@ exports_public_names() {
 		exports liballocsnap-collect.a "$installed/include/allocsnap/collect.h"
 }
 
-# What compilers take for a declaration is what the script takes for one.
+# The script finds the same declarations as a compiler.
 names_all() {
 	printf '#include <allocsnap/allocsnap.h>\n#include <allocsnap/collect.h>\n' >"$work/all.c"
 	scripts/public-names.sh "$installed"/include/allocsnap/*.h >"$work/declared"
@@ -170,7 +170,7 @@ until_line() {
 	done
 }
 
-# What it says of four blocks, and that it begins anew with the next two.
+# heapwatch counts four blocks, clears its counts, and then counts two new blocks only.
 converse() {
 	until_line "$work/blocks.out" ready 1 || return 1
 	"$work/heapwatch" "$blocks" <"$work/watch.in" >"$work/watch.out" 2>&1 3>&- &

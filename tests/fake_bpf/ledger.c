@@ -73,7 +73,7 @@ static void dropped_freed(struct ledger *ledger, __u64 size)
 	ledger->counter[COUNTER_dropped_frees]++;
 }
 
-/* The caller has counted the block as live, or an earlier note did that was taken away: without room, undo that. */
+/* The block is counted as live already, by drop() or by an earlier note that was taken away: undone without room. */
 static void note(struct ledger *ledger, unsigned int slot, __u64 size)
 {
 	if (ledger_room.noted == ledger_room.note_capacity) {

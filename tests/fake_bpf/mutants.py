@@ -346,7 +346,7 @@ MUTANTS = {
     "ranges: MAP_FAILED is a mapping": ("account/calls.bpf.h", "returned >= -(__u64)ERRORS ?", "0 ?"),
     "ranges: only MAP_FAILED is a failure": (
         "account/calls.bpf.h", "returned >= -(__u64)ERRORS ?", "returned == ~0ULL ?"),
-    "ranges: temporary, whoever unmaps": ("account/ranges.bpf.h", "if (address == range->newest &&", "if (range->newest &&"),
+    "ranges: temporary, whichever thread unmaps": ("account/ranges.bpf.h", "if (address == range->newest &&", "if (range->newest &&"),
     "ranges: none is temporary": ("account/ranges.bpf.h", "if (address == range->newest &&", "if (0 &&"),
     "starts: words that are empty stay": (
         "account/starts.bpf.h", "\t\tbpf_map_delete_elem(&mapping_starts, &key);\n", ""),
@@ -474,7 +474,7 @@ MUTANTS = {
     "peak: it follows the current": ("account/books.bpf.h", "seen >= current || ", ""),
     "peak: of blocks is not raised": (
         "account/books.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks_before + estimate.blocks);\n", ""),
-    "temporary: whoever frees it": (
+    "temporary: whichever thread frees it": (
         "account/record.bpf.h", "newest == address &&", "newest &&"),
     "temporary: of another thread at the same address": (
         "account/record.bpf.h", " && block.thread == (__u32)bpf_get_current_pid_tgid())", ")"),
@@ -724,7 +724,7 @@ MUTANTS = {
         "unwind/unwind_rule.bpf.h", "\tif (!object)\n\t\twant_table(&place);\n", ""),
     "code: what is asked for is an empty table": (
         "unwind/unwind_rule.bpf.h", "if (object && !object->wanted_by)", "if (object)"),
-    "owner: whoever has the parent's PID": (
+    "owner: any process with the parent's PID": (
         "account/admit.bpf.h", "owner && owner->memory == process->memory ? owner : NULL", "owner"),
     "owner: calls that are nobody's are not counted": (
         "account/calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_calls_ownerless);\n", "\t\t;\n"),

@@ -51,7 +51,7 @@ class Fleet:
 
     @staticmethod
     def allocsnap(*args):
-        """What another command says of a file."""
+        """The JSON of another command about a file."""
         return json.loads(subprocess.run([ALLOCSNAP, *map(str, args), "--json"], stdout=subprocess.PIPE,
                                          check=True).stdout)
 
@@ -70,7 +70,7 @@ def dump(path):
 
 
 def site_of(row):
-    """What oracle.py calls the site of a row."""
+    """The site of a row, as oracle.py names it."""
     return row["key"] if "key" in row else frame_site(row["traceback"][-1])
 
 

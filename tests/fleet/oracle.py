@@ -7,8 +7,8 @@ FOLDER = pathlib.Path(__file__).parent
 
 # Without the build's 12 digits that a module has where there is no name.
 PATH = "CASE WHEN line = 0 AND func = '' THEN substr(module, 1, length(module) - 13) ELSE module END"
-# What a site is: a text and a number, of columns of traceback. What has no line is known by its name and
-# file, what has no name by its place in the file.
+# The columns of traceback that make a site: a text and a number. Code without a line is known by its name and
+# file, code without a name by its place in the file.
 SITES = {
     "lineno": ("CASE WHEN line > 0 THEN file ELSE module || ' ' || func END", "line + offset"),
     "drift": ("CASE WHEN line > 0 THEN file || ':' || func ELSE module || ' ' || func END",
@@ -87,7 +87,7 @@ class Oracle:
         return self._named(self.text("leaks", where=where_of(condition)))
 
     def _hold(self, key_type, condition):
-        """What is held of all does for some, too."""
+        """Fills the table of held blocks for the condition. The table for all snapshots serves any condition."""
         if self.held not in ((key_type, ""), (key_type, condition)):
             self.db.executescript(self.text("held", key_type, where=where_of(condition)))
             self.held = key_type, condition

@@ -183,7 +183,7 @@ def test_garbage_catalogue(_large):
 
 
 def test_flipped_catalogue(_large):
-    """Whatever is flipped: an answer or an error, never a crash."""
+    """Any flipped bit gives an answer or an error, never a crash."""
     with small_fleet("flipped", *FEW) as fleet:
         fleet.index()
         good, chance = fleet.catalogue.read_bytes(), random.Random(4)

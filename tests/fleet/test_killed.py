@@ -57,7 +57,7 @@ def kill_after(fleet, seconds):
 
 
 def undisturbed(fleet):
-    """What the catalogue is then, and how long it takes."""
+    """The catalogue of an index that is not killed, and the seconds that it takes."""
     begun = time.monotonic()
     fleet.index()
     return dump(fleet.catalogue), time.monotonic() - begun
@@ -166,7 +166,7 @@ def test_answer_that_waits_for_its_reader(_large):
 
 
 def test_again_and_more(_large):
-    """What is there is not read again; what has come is taken in; what has gone stays."""
+    """Indexed files are not read again; new files are added; the data of removed files stays."""
     with small_fleet("again", "--hosts", 10, "--sites", 20, "--tracebacks", 1200, "--frames", 600) as fleet:
         hosts = sorted(os.listdir(fleet.data))
         apart = fleet.folder / "apart"

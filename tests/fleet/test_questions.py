@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What our engine answers is what SQL answers, of ten million rows."""
+"""The engine's answers are those of SQL, over ten million rows."""
 import math
 import re
 

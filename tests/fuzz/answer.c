@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What the process without privileges says, which something may have taken over: KIND, then its
- * answer, with or without the head of a message. Whatever it says is given up in words, or sound. And
- * tables that lie on disk, whose checksum is right.
+ * Answers of the process without privileges, which an attacker may control: KIND, then an answer, with or
+ * without the head of a message. Every answer is refused with a reason, or sound. The same for tables on
+ * disk that have the right checksum.
  */
 #include <errno.h>
 #include <fcntl.h>

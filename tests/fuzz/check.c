@@ -68,7 +68,7 @@ static void check_interval(const struct interval *interval, int64_t number)
 	MUST(interval->low <= number && number <= interval->high);
 }
 
-/* What is estimated lies in its interval; an exact snapshot has none. */
+/* The estimate lies in its interval; an exact snapshot has no estimate. */
 static void check_estimate(const struct estimate *estimate, const struct cost *cost)
 {
 	if (!estimate)

@@ -9,11 +9,11 @@
 #include "engine.h"
 #include "snapshot.h"
 
-/* What must hold for every input; libFuzzer keeps the one for which it does not. */
+/* The condition must hold for every input; libFuzzer keeps an input that breaks it. */
 #define MUST(condition) ((condition) ? (void)0 : must_failed(#condition, __FILE__, __LINE__))
 _Noreturn void must_failed(const char *condition, const char *file, int line);
 
-/* What libFuzzer calls. */
+/* The entry point that libFuzzer calls. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* A refusal: one of the errors in the contract, and words that say why. */
@@ -39,7 +39,7 @@ void check_round_trip(const struct snapshot *snapshot, const struct engine_optio
 /* Written as JSON, it is read, and written again it is the same text. */
 void check_export(const struct snapshot *snapshot);
 
-/* What goes to people: UTF-8 without control characters, in whole lines. */
+/* Text for people: UTF-8 without control characters, in whole lines. */
 void check_clean(const char *text, size_t len);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What --probe says of allocators, a line each: what is not taken is refused in words and leaves
- * nothing behind; what is taken is whole.
+ * Descriptions of allocators for --probe, one a line: a refused line has a reason and leaves nothing
+ * behind; an accepted line is whole.
  */
 #include <errno.h>
 #include <stdlib.h>

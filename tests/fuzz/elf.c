@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What is looked for in a file to place probes: WHERE (2 bytes: a function), then the file. Whatever
- * comes of it is refused in words, or lies in the file.
+ * The search of a file for places of probes: WHERE (2 bytes: a function), then the file. Every result is
+ * refused with a reason, or lies in the file.
  */
 #include <errno.h>
 #include <stdlib.h>

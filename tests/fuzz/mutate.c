@@ -10,7 +10,7 @@
 
 #define ROWS_MAX 65536 /* bytes of a table that is taken apart */
 
-/* Of libFuzzer: changes the bytes in place, within max_size, and gives the new size. */
+/* A function of libFuzzer: changes the bytes in place, within max_size, and returns the new size. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
 /* The rows of one section, decoded. */
@@ -305,7 +305,7 @@ static void mend_first_lines(struct tables *tables)
 	table->nr = frames->nr;
 }
 
-/* What is no weight becomes one, and most of them such that sums fit. */
+/* Replaces values that are no weights by weights, most of which are so small that sums fit. */
 static void mend_weights(struct tables *tables)
 {
 	struct table *table = &tables->of[SNAP_TRACE_WEIGHT];

@@ -41,7 +41,7 @@ limits_of() {
 	esac
 }
 
-# What is read only: the seeds.
+# Prints the folders of seeds; they are only read.
 seeds_of() {
 	for seeds in "$tests/corpus/$1" "$tests/regressions/$1" "$dir/seeds/$1"; do
 		[ ! -d "$seeds" ] || echo "$seeds"

@@ -8,7 +8,7 @@
 
 #define SECOND_NS 1000000000ull
 
-/* What is there under the same number in two snapshots is one block. */
+/* Two snapshots that have a sample of the same number have the same block. */
 static void samples(struct make *m, uint32_t traceback, uint64_t size, double weight,
 		    unsigned int first, unsigned int nr)
 {

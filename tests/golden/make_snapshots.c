@@ -283,7 +283,7 @@ static void make_rss(struct make *m)
 	metadata(m, "monotonic_ns", "3500000000");
 }
 
-/* What is traced is more than what is there. */
+/* More memory is traced than is resident. */
 static void make_sparse(struct make *m)
 {
 	resident(m, "1048576", "4096", 3);
@@ -319,7 +319,7 @@ static void make_one(struct make *m, const char *name, void (*fill)(struct make 
 	end(m, name);
 }
 
-/* What is refused: a changed byte, a cut file, no magic, a version that is not yet. */
+/* Files that are refused: a changed byte, a file cut short, no magic, and a version of the future. */
 static void make_damaged(struct make *m)
 {
 	unsigned char *bytes;

@@ -27,7 +27,7 @@ static void put(uint64_t address, uint64_t size)
 	books->block[at] = (struct ledger_block){ address, size };
 }
 
-/* Closes the hole, so that whoever was pushed on by a full place is found from its own again. */
+/* Closes the hole: moves entries that a full place had pushed on, so that each is found from its own place again. */
 static void close_hole(uint64_t hole)
 {
 	uint64_t mask = books->slot_nr - 1;

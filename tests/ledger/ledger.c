@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A ledger, preloaded: books of every allocator call of a program, kept inside it and by other
- * means than the profiler's, with the same meaning of the words: nested calls count once, with the
- * outermost; sizes are those asked for; a realloc that succeeds is a block removed and a block
- * entered; a block is entered after the allocator has returned it and removed before the
+ * A ledger, preloaded: it counts every allocator call of a program, inside the program and by other
+ * means than the profiler. Its counters have the profiler's meanings: a nested call counts once, with
+ * the outermost call; a size is the requested one; a realloc that succeeds is a block removed and a
+ * block entered; a block is entered after the allocator has returned it and removed before the
  * allocator is told to free it.
  *
  *	LD_PRELOAD=ledger.so LEDGER=DIR PROGRAM…
  *
- * The books are the file DIR/PID.N, for the Nth program that the process has become, while they are
- * kept; see ledger.h. A forked child has books of its own; what a vforked one
- * does in its parent's memory is in none, or with LEDGER_VFORK= in its parent's. Calls are passed on
- * to whoever defines the function next, which may be another allocator than libc.
+ * The ledger is the file DIR/PID.N, for the Nth program that the process has become, while it is
+ * kept; see ledger.h. A forked child has a ledger of its own. Calls that a vforked child makes in its
+ * parent's memory are in no ledger, or with LEDGER_VFORK= in its parent's. Each call is passed on to
+ * the next definition of the function, which may be in another allocator than libc.
  *
  * Nothing here calls out of the library between a call's first instruction and is_inside = 1, nor
  * between is_inside = 0 and its last one: halt.c relies on it.

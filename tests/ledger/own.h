@@ -2,14 +2,14 @@
 #ifndef ALLOCSNAP_TESTS_LEDGER_OWN_H
 #define ALLOCSNAP_TESTS_LEDGER_OWN_H
 
-/* What the files of the ledger share; nothing of it is seen outside. */
+/* Declarations that the files of the ledger share; no other program sees them. */
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "ledger.h"
 
-/* Whoever defines the allocator's functions behind us. */
+/* The next definitions of the allocator's functions after our own. */
 struct allocator {
 	void *(*malloc)(size_t size);
 	void *(*calloc)(size_t n, size_t size);
@@ -38,7 +38,7 @@ void begin_books(void);
 bool is_forked(void);
 void begin_fork(void);
 
-/* What is asked for while the allocator is being looked for; never freed. */
+/* Memory for calls that come while the ledger looks for the allocator; it is never freed. */
 void *early_malloc(size_t size);
 bool is_early(const void *p);
 

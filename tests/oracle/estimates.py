@@ -46,7 +46,7 @@ class Bound:
 
 
 class Sum:
-    """Of sizes, or of ones; exact, in units of 1, 1 / ONE, 1 / ONE**2 and 1 / ONE**3."""
+    """A sum of sizes, or of ones; exact, in units of 1, 1 / ONE, 1 / ONE**2 and 1 / ONE**3."""
 
     def __init__(self):
         self.own = self.beyond = self.variance = self.covariance = 0
@@ -129,7 +129,7 @@ def groups_of(traces, others, key_type, cumulative):
 
 
 def row_of(new, old):
-    """What JSON says of a group; old None: no diff."""
+    """The JSON of a group; with old None there is no diff."""
     size, count = new.costs()
     row = {"size": size, "count": count, "samples": new.samples,
            "size_interval": new.size.interval(size, new.size.own),
@@ -199,7 +199,7 @@ class Samples(Traces):
 
 
 def random_weight(rng, size):
-    """What sampling gives, and anything; mostly numbers whose sums are exact."""
+    """Weights that sampling gives, and others; most are numbers whose sums are exact."""
     how = rng.random()
     if how < 0.2:
         return 1.0

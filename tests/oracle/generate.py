@@ -43,7 +43,7 @@ class Snapshot:
         return tracemalloc.Snapshot(list(self.traces), self.traceback_limit)
 
     def plain(self):
-        """What JSON makes of it: lists, and total_nframe only where it is known."""
+        """The snapshot as JSON has it: lists, and total_nframe only if it is known."""
         return {"traceback_limit": self.traceback_limit,
                 "traces": [[domain, size, [list(frame) for frame in frames]] +
                            self.tail(total, getattr(trace, "weight", None))
@@ -141,7 +141,7 @@ class Palette:
         return Snapshot(tuple(traces), self.rng.choice((1, 2, 25, 64, 65535)))
 
     def changed(self, snapshot):
-        """What the same process might hold a little later."""
+        """A later snapshot that the same process could have."""
         rng = self.rng
         how = rng.random()
         traces = []

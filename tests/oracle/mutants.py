@@ -298,7 +298,7 @@ def build(folder, path, edits):
 
 
 def first_failure(path):
-    """What the oracle notices of a server, or None."""
+    """The first difference that the oracle finds in a server's answers, or None."""
     folder = run.memory_folder()
     server = Server(path)
     bench = Bench(server, folder)

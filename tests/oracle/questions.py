@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What both engines are asked, and how their answers are laid side by side.
+"""The questions for both engines, and how their answers are compared.
 
 A question has the snapshots it is about, theirs() (CPython's answer) and ours(bench) (the
 program's). Both are lists, whose order counts.
@@ -20,7 +20,7 @@ from program import Unanswered
 KEYS = (("lineno", False), ("filename", False), ("traceback", False),
         ("lineno", True), ("filename", True))
 INT64 = 2**63 - 1
-# What CPython leaves to the reader, and we say on stderr.
+# Facts that CPython does not report, and that we print on stderr.
 REMARKS = re.compile(r"(allocsnap: (hint: size grew|warning: the traceback limits differ|"
                      r"warning: Python's tracemalloc reads no weights|"
                      r"[^\n]*: filtered, not the whole: |no block matches what was asked for|"
@@ -66,7 +66,7 @@ class Bench:
         self.paths.clear()
 
     def text(self, words):
-        """What a command prints; it must succeed, and have nothing else to say than REMARKS."""
+        """The output of a command; it must succeed, and print nothing but REMARKS on stderr."""
         answer = self.program.ask(words)
         err = answer.err.decode(errors="replace")
         if answer.status or not REMARKS.fullmatch(err):

@@ -14,13 +14,13 @@ import subprocess
 SUITES = ("bookworm", "trixie", "sid")
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MULTIARCH = "x86_64-linux-gnu"
-# Whatever numbers a suite has in the names.
+# The patterns allow for the numbers that a suite has in its package names.
 PACKAGES = (r"libc6", r"libgcc-s1", r"libstdc\+\+6", r"libjemalloc2", r"libtcmalloc-minimal4(t64)?",
             r"libmimalloc[0-9.]+(t64)?", r"musl")
 
 
 class Missing(Exception):
-    """Why a suite is not to be had."""
+    """The reason why a suite cannot be fetched."""
 
 
 def output(argv):

@@ -7,9 +7,9 @@
  *
  *	stacks, complete, limited, same, false complete, guessed, frames, NAME=stacks for each other end
  *
- * complete: it says that it found the root. same: frame by frame what libdwfl says, as far as it
- * goes. false complete: it says so, and libdwfl does not. Whoever reads the numbers judges them. The
- * command's own output goes nowhere.
+ * complete: the kernel's side reports that it found the root. same: all of its frames are libdwfl's.
+ * false complete: it reports the root, and libdwfl does not find it there. Another program judges the
+ * numbers. The command's own output goes nowhere.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -66,7 +66,7 @@ static int take_frame(Dwfl_Frame *frame, void *context)
 	return DWARF_CB_OK;
 }
 
-/* What is mapped by now; the files that it knows already stay open. */
+/* Reports the current mappings to libdwfl; files that it knows already stay open. */
 static void look(Dwfl *dwfl, pid_t pid)
 {
 	static pid_t attached;

@@ -51,7 +51,7 @@ static __always_inline int unwind_memory__read(struct unwind_memory *memory, bpf
 
 #include "shared/unwind_step.h"
 
-/* What the programs below work on, since global functions take no pointers to the stack's middle. */
+/* The state that the programs below share: global functions take no pointers into the stack. */
 struct walk_state {
 	struct unwind_frame frame;
 	struct unwind_memory memory;

@@ -87,7 +87,7 @@ def table(folder):
         ("clang", ["clang", "-O2", "-c", "big.c", "-o", "/dev/null"], nothing, True),
         ("redis-server", ["redis-server", "--port", "0", "--unixsocket", "redis.sock", "--save", "",
                           "--io-threads", "2"], redis_load, True),
-        # What V8 compiles has no call frame information: most of its stacks stop there.
+        # Code that V8 compiles has no call frame information: most of its stacks stop there.
         ("node", ["node", "-e", NODE], nothing, False),
     ]
 

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 /*
- * What the dynamic linker takes for malloc is no function to who looks for allocators: the call that
- * is recorded is the one that is made from here, and it has returned when the program stops.
+ * The dynamic linker takes these labels for malloc, but allocsnap does not, because they are no functions
+ * in the symbol table. So the recorded call is the one made here, and it has returned when the program stops.
  */
 #define STANDS_FOR(name) \
 	__asm__(".text\n.globl " #name "\n" #name ": jmp stopping_" #name "\n"); \

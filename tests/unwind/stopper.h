@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* What a program with stopper.so in it tells when it has stopped: the file named by STOPPER. */
+/* The state of a program that stopper.so has stopped, in the file named by STOPPER. */
 struct stop {
 	uint64_t address; /* of the block that it has just got */
 	uint64_t caller;  /* where the call of the allocator returns to */

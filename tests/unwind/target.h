@@ -26,7 +26,7 @@ struct target;
 struct target *target__open(pid_t pid);
 void target__close(struct target *target);
 
-/* What it maps now. While its threads are stopped. */
+/* Reads the current mappings. All threads must be stopped. */
 void target__look(struct target *target);
 void target__unwind(struct target *target, const struct user_regs_struct *regs,
 		     struct stack *ret);

@@ -31,7 +31,7 @@ bool threads__run(struct threads *threads, unsigned int us);
 /* All of them; false if the child has ended. */
 bool threads__stop(struct threads *threads);
 
-/* Those that are stopped go on. */
+/* Lets the stopped threads go on. */
 void threads__resume(struct threads *threads);
 
 void threads__kill(struct threads *threads);

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_WORKLOAD_ALLOCATORS_H
 
 /*
- * What allocators have beside the C library's functions. Weak: NULL where the program has no such
- * allocator, so that one source is built with each, in each way of linking.
+ * Functions that allocators have in addition to the C library's. They are weak: NULL if the program has no
+ * such allocator, so that one source can be built with each allocator, in each way of linking.
  */
 
 #include <stddef.h>

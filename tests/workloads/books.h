@@ -93,7 +93,7 @@ struct live {
 	long count, size;
 };
 
-/* What the workers keep, for each line, and the totals. */
+/* Sums up the blocks that the workers keep, by line, and their totals. */
 [[gnu::unused]] static void add_up(const struct worker *worker, int nr, struct live live[BOOK_LINES],
 				   struct totals *sum)
 {

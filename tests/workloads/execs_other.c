@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What execs.c becomes: the same, a little further on. */
+/* The program that execs.c becomes: the same functions at other addresses. */
 #include <stddef.h>
 
 #define PADDED(n) __attribute__((noinline, used)) static int padding_##n(int x) \

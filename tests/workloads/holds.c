@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * holds BYTES [PROGRAM ARG…]: has that much in one block. Then it calls exec, or says its PID and waits
- * till its stdin ends; with "-" in the place of PROGRAM it ends at once.
+ * holds BYTES [PROGRAM ARG…]: holds that much in one block. Then it calls exec, or prints its PID and waits
+ * until its stdin ends; with "-" instead of PROGRAM it ends at once.
  */
 
 #include <stdio.h>

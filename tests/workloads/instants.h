@@ -3,9 +3,9 @@
 #define ALLOCSNAP_INSTANTS_H
 
 /*
- * What instants.c holds at every instant, told by the sizes of its blocks: each size is of one
- * worker, slot and generation. A worker goes through its slots again and again, and lifts one after
- * the other from generation g to g + 1:
+ * The blocks of instants.c at every instant. The size of a block tells its worker, slot and generation.
+ * A worker goes through its slots again and again, and lifts one after the other from generation g to
+ * g + 1:
  *
  *	slots before it		one block, of g + 1; where another thread frees, one of g besides
  *	the slot itself		of g, of both, or of g + 1; inside realloc() of either one

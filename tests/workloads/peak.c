@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What is live rises and falls as it is told to, in blocks of 4099 bytes.
+ * Allocates and frees on command, in blocks of 4099 bytes.
  *
  *	rise BYTES   to at least so many, fall BYTES to at most; {"done": {"count": N, "size": BYTES}}
  *	spike BYTES  up and down again by so many, at once

@@ -90,7 +90,7 @@ SITE static void *pool_alloc(struct pool *p, size_t size)
 	return object;
 }
 
-/* What is not the pool's is taken back, too: sized is 0 for what it never gave out. */
+/* Also takes back objects that are not the pool's: sized is 0 for an object that the pool never gave out. */
 SITE static void give_back(struct pool *p, void *object, size_t sized)
 {
 	int class = class_at(p, object);

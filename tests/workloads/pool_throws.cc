@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// A pool whose functions throw: "go N" takes 2 N objects, of which every other one is not to be had;
+// A pool whose functions throw: "go N" asks for 2 N objects, of which every other one is too large;
 // "free" gives back all.
 #include <new>
 

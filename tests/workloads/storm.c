@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Eight threads that do to the allocator whatever can be done to it, with blocks that are
- * everybody's: one thread's block is freed, grown and shrunk by any other, sizes that can't be had
- * are asked for, threads come and go, addresses are used again at once. Each block says in its
- * first bytes how large it is; where that is not so the program aborts.
+ * Eight threads that make every kind of allocator call, on blocks that all of them share: any thread
+ * frees, grows and shrinks any block, impossible sizes are requested, threads come and go, addresses
+ * are used again at once. Each block has its size in its first bytes; the program aborts if a size is
+ * wrong.
  *
  *	go      one round; then all threads stand still
  *	go on   rounds until there is another command
@@ -25,7 +25,7 @@
 #define CHURN_EVERY 991
 #define CHURN_STEPS 101
 
-static _Atomic(size_t *) slot[SLOT_NR]; /* whoever takes a block out of one owns it */
+static _Atomic(size_t *) slot[SLOT_NR]; /* a thread that takes a block out of a slot owns the block */
 static pthread_barrier_t begin, end;
 static bool quitting;
 static volatile size_t huge = SIZE_MAX / 4;

@@ -189,7 +189,7 @@ static void in_coroutine(void)
 	STAYS_BEHIND(NULL);
 }
 
-/* Nobody calls what makecontext() starts. */
+/* The function that makecontext() starts has no caller. */
 SITE static void coroutine(void)
 {
 	static char stack[ALTERNATE_BYTES];

@@ -3,11 +3,11 @@
 #define ALLOCSNAP_WORKLOAD_H
 
 /*
- * What the programs with known answers share. Each says {"ready": PID} when it stands still and
- * can be attached to, then obeys one command a line on stdin and answers with JSON, one object
- * a line, the last of them {"done": …}. The end of stdin is "quit".
+ * Shared by the programs with known answers. Each prints {"ready": PID} when it stands still and can be
+ * attached to, then obeys one command a line on stdin and answers with JSON, one object a line, the last
+ * of them {"done": …}. The end of stdin is "quit".
  *
- * Nothing here allocates: what a program allocates after "ready" is what its answers say.
+ * Nothing here allocates, so all allocations after "ready" are in the program's answers.
  */
 
 #include <stdarg.h>
