@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A memory cgroup for one process of a test: of version 2, or of 1 where that has the memory.
+"""A memory cgroup for one process of a test: of version 2, or of version 1 if that has the memory controller.
 
-It is made below our own group or, where version 2 does not let that have any, below the nearest one
-further up that may have some. Nobody is in it but the process that is put there, and it goes with
-the test.
+The group is made below our own group or, if version 2 does not allow memory limits there, below the nearest
+ancestor that allows them. Only the process of the test is in it, and it is removed with the test.
 """
 import contextlib
 import os
@@ -45,7 +44,7 @@ def has_memory(folder, file):
 
 
 def parent_of_v2(point, own):
-    """The nearest group that gives memory to its children; None: none does."""
+    """The nearest group that gives memory limits to its children, or None."""
     for folder in (own, *own.parents):
         if has_memory(folder, "cgroup.subtree_control"):
             return folder
@@ -72,7 +71,7 @@ def mounted_for_us(bench):
 
 @contextlib.contextmanager
 def made_to_give(root):
-    """The root of version 2, which gives memory to its children for a while."""
+    """The root of version 2, which gives memory limits to its children for a while."""
     if not has_memory(root, "cgroup.controllers"):
         raise Skip("this machine has no memory cgroups")
     control = root / "cgroup.subtree_control"

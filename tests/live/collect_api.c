@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * collect_api [LIMIT [follow]]: does with the installed library what it is told, one call a line on
- * stdin, and answers each with one line of JSON: {"err": 0 or a negative errno, "why": its line},
- * and what there is to tell.
+ * collect_api [LIMIT [follow]]: obeys orders on stdin, one call of the installed library a line, and
+ * answers each with one line of JSON: {"err": 0 or a negative errno, "why": the reason}, and the
+ * results.
  *
  *	start PID              stop PID                 is_tracing PID     memory PID
  *	clear PID              reset_peak PID           limit              overhead
@@ -20,7 +20,7 @@
 #include "allocsnap.h"
 #include "collect.h"
 
-/* One call: what it is asked with, and what it answers. */
+/* One call: its order, and its answer. */
 struct call {
 	struct collector *collector;
 	pid_t pid;

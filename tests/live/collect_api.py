@@ -24,7 +24,7 @@ class Api(Process):
         return json.loads(line)
 
     def call(self, *words):
-        """The answer, whatever it is."""
+        """The answer to a call, successful or not."""
         self.write(" ".join(map(str, words)) + "\n")
         return self.answer()
 
@@ -63,7 +63,7 @@ def open_api(bench, *options):
     return bench.start([os.path.join(WORKLOADS, "collect_api"), *options], kind=Api)
 
 
-# ---- CPython's, on blocks that are only told of ----
+# ---- CPython's tracemalloc, on blocks that exist in its counts only ----
 
 SCRIPT = """
 import ctypes, json, sys, tracemalloc
@@ -110,7 +110,7 @@ class Tracemalloc(Process):
 
 
 class Ours:
-    """The same calls, on a workload whose blocks are made and dropped."""
+    """The same calls, on a workload that allocates and frees the blocks."""
 
     def __init__(self, bench):
         self.api = open_api(bench)
@@ -124,7 +124,7 @@ class Ours:
         return getattr(self, name)(*args)
 
     def _tell(self, name):
-        """tracemalloc has no error for these where it does not trace."""
+        """tracemalloc raises no error for these if it does not trace."""
         answer = self.api.call(name, self.blocks.pid)
         expected = 0 if self.is_tracing() or name in ("start", "stop") else -errno.ESRCH
         check_equal(answer["err"], expected, f"{name}: {answer['why']}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Kinds of processes, each started and waiting; what their files are like, said by binutils."""
+"""Kinds of processes, each started and waiting; binutils judge their files."""
 import os
 import pathlib
 import re

@@ -26,7 +26,7 @@ class Reader:
 
     def __init__(self):
         self.families = {}
-        self.now = None  # the family whose samples are told; they are told together
+        self.now = None  # the current family: all samples of a family must stand together
         self.helped = None
 
     def comment(self, line):
@@ -44,7 +44,7 @@ class Reader:
         self.families[name] = (rest, {})
 
     def labels(self, text):
-        """The labels at the text's start, and what is behind them."""
+        """The labels at the beginning of the text, and the text after them."""
         found = []
         if not text.startswith("{"):
             return (), text

@@ -15,7 +15,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def open_return_probe(path, offset, pid):
-    """A descriptor; what is read from it says how often the function has returned."""
+    """A descriptor; a read of it gives how often the function has returned."""
     kind = int((PMU / "type").read_text(encoding="ascii"))
     retprobe = int((PMU / "format/retprobe").read_text(encoding="ascii").split(":")[1])
     name = ctypes.create_string_buffer(os.fsencode(path))
@@ -27,7 +27,7 @@ def open_return_probe(path, offset, pid):
 
 
 def offsets(bench, path, functions):
-    """Where they are in the file: GNU ld gives code the address that is its offset."""
+    """The functions' offsets in the file: GNU ld gives code an address that equals its offset."""
     lines = bench.run([tool("nm"), path])[0].split("\n")
     known = {line.split()[-1]: int(line.split()[0], 16) for line in lines if line[:1] == "0"}
     return [known[name] for name in functions]
@@ -35,7 +35,7 @@ def offsets(bench, path, functions):
 
 @contextlib.contextmanager
 def return_probes(bench, workload, functions):
-    """While they are there; each must have been hit, or the test would prove nothing."""
+    """Keeps return probes on the functions. At the end each must have been hit, or the test proves nothing."""
     path = workload.popen.args[0]
     fds = [open_return_probe(path, offset, workload.pid)
            for offset in offsets(bench, path, functions)]

@@ -29,8 +29,8 @@ NO_SESSIONS = NO_RETURNS or NO_LINKS or "ALLOCSNAP_NO_UPROBE_SESSION" in os.envi
 # kernels before 6.6 lack; and return probes, which are not safe in some processes.
 MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_MULTI",
          "ALLOCSNAP_NO_UPROBE_RETURN")
-# Losses that say something of callers only, not of the books: code without call frame information, or
-# that was run before its table was there.
+# Losses that concern callers only, not the totals: code without call frame information, or that ran
+# before its table was there.
 UNWINDING = {"tracebacks_" + name for name in (
     "skipping", "broken", "guessed", "no_rule", "unsupported", "unreadable", "backwards", "no_fp",
     "no_table", "no_code", "busy")}
@@ -123,7 +123,7 @@ class Workload(Process):
         return self
 
     def order(self, command):
-        """Its answers but the last, and what is in the last one, {"done": …}."""
+        """All answers but the last one, and the contents of the last one, {"done": …}."""
         answers = []
         self.write(command + "\n")
         while True:
@@ -250,7 +250,7 @@ class Bench:
         return process
 
     def start_raw(self, argv, **options):
-        """A plain Popen, for a test that gives it its own descriptors."""
+        """A plain Popen, for a test that passes descriptors of its own."""
         process = subprocess.Popen(argv, **options)
         self.raw.append(process)
         return process
@@ -355,7 +355,7 @@ def changed_code(pid):
 
 
 def fdinfo(path):
-    """Lines; none of a descriptor that has just been closed."""
+    """The lines of a file; none if its descriptor has just been closed."""
     try:
         return path.read_text().splitlines()
     except FileNotFoundError:
@@ -392,7 +392,7 @@ def private_mounts():
 
 
 def is_running(pid):
-    """Not one that has ended, whether or not anybody has asked how."""
+    """False also for a zombie: a process that has ended and was not waited for."""
     with contextlib.suppress(OSError):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Libraries that can be loaded, and whose other parts are lies."""
+"""Libraries that the loader accepts, but whose other parts are false."""
 import struct
 import subprocess
 
@@ -65,7 +65,7 @@ class Library:
         self.text[at:at + len(text)] = text
 
     def name_functions(self, name, new):
-        """Gives the functions of .dynsym whose name `name` tells another one, that the file has."""
+        """Renames the functions in .dynsym for whose name `name` is true: they get another name that the file has."""
         start, size = self.header(self.by_name[".dynsym"])[OFFSET:SIZE + 1]
         names = self.header(self.by_name[".dynstr"])[OFFSET]
         place = self.text.index(b"\0" + new.encode() + b"\0", names) + 1 - names
@@ -98,7 +98,7 @@ def lies_behind_the_end(library):
 
 
 def goes_in_circles(library):
-    """Each entry of .eh_frame says that it belongs to itself."""
+    """Each entry of .eh_frame names itself as its CIE."""
     size = library.header(library.by_name[".eh_frame"])[SIZE]
     library.put(".eh_frame", struct.pack("<II", 4, 4) * (size // 8))
 
@@ -112,7 +112,7 @@ HOSTILE = (unpacks_to_a_tebibyte, has_endless_tables, lies_behind_the_end, goes_
 
 
 def returns_everywhere(library):
-    """More than half a million returns. Only who defines malloc, too, is asked for operator new."""
+    """More than half a million returns. allocsnap looks at operator new only in a file that defines malloc, too."""
     library.name_functions(lambda name: name == "f0", "malloc")
     library.name_functions(lambda name: name[:1] == "f" and name[1:].isdigit(), "_Znwm")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Programs that are recorded with a ledger in them, and the comparison of the two books."""
+"""Programs that are recorded and keep a ledger of their own, and the comparison of both accounts."""
 import contextlib
 import glob
 import json
@@ -13,7 +13,7 @@ from harness import (ALLOCSNAP, NEVER, OURS, UNWINDING, Process, Workload, check
 FOLDER = os.path.abspath(os.environ.get("LEDGER_FOLDER", ".output/ledger"))
 EXACT = ("allocations", "allocated_bytes", "frees", "freed_bytes", "current_blocks",
          "current_bytes", "failed_calls")
-# Blocks that glibc keeps for a thread at most: 7 of each of 64 sizes, and where it notes them.
+# The most blocks that glibc caches for a thread: 7 of each of 64 sizes, and the block that lists them.
 THREAD_CACHE_MAX = 64 * 7 + 1
 # These losses concern stacks and names only; the totals stay exact.
 NAMES = UNWINDING | {"tracebacks_limited", "frames_unmapped", "mappings_replaced",
@@ -28,7 +28,7 @@ def environment_of(bench, **others):
 
 
 def ledger_of(bench, pid):
-    """The books of the last program that the process has become."""
+    """The ledger of the last program that the process has become."""
     found = glob.glob(bench.path(f"ledger/{pid}.*"))
     return max(found, key=lambda path: int(path.rpartition(".")[2])) if found else None
 
@@ -113,7 +113,7 @@ class Recorded(Workload):
         return pid, halt(self.bench, pid, after, *options)
 
     def stand_still(self, *options, after=0, quiet=False):
-        """A snapshot while it is stopped, and what the ledger says."""
+        """Compares a snapshot of the stopped process with its ledger."""
         pid, inside = self.halt(after, *options)
         try:
             return self.compare(pid, self.snapshot(), f"stopped with {inside} in a call", quiet)
@@ -139,7 +139,7 @@ class Recorded(Workload):
                 os.kill(pid, signal.SIGKILL)
 
     def begun(self):
-        """Waits until the ledger is there."""
+        """Waits until the ledger exists."""
         wait_for(self.ledger, f"{self.name}: its ledger")
         return self
 
@@ -158,7 +158,7 @@ class Comparison:
         self.found = found
         self.inherited = inherited  # frees of blocks that a forked process had from its parent
         self.what = what
-        self.is_quiet = is_quiet  # the program itself says that no thread is in a call
+        self.is_quiet = is_quiet  # the program itself reports that no thread is in a call
         self.ledger, self.snapshot = found["ledger"], found["snapshot"]
         self.in_flight = found["in_flight"]
         self.explained = []
@@ -195,7 +195,7 @@ class Comparison:
             self.explained.append(f"{unreturned} calls_unreturned of {self.in_flight} in flight")
 
     def check_blocks(self):
-        """Address and size of each block. In a call one of the books may be ahead by its own."""
+        """Address and size of each block. During a call the two accounts may differ by the call's block."""
         for name in ("only_ledger", "only_snapshot", "other_size"):
             differ = self.found[name]
             check_equal(differ["explained"], differ["count"],
@@ -218,7 +218,7 @@ class Comparison:
                 self.explained.append(f"{difference} {name} of {self.in_flight} calls in flight")
 
     def check_unknown_frees(self):
-        """At a thread's end glibc frees what it has cached for it, again, and by itself."""
+        """At a thread's end glibc frees the thread's cached blocks a second time, directly."""
         difference = self.difference("unknown_frees") + self.inherited
         ended = self.ledger["threads_ended"]
         check(-self.in_flight <= difference <= ended * THREAD_CACHE_MAX + self.in_flight,

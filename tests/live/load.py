@@ -9,10 +9,10 @@ from harness import Process, check, check_equal, tool, wait_for
 
 
 class Load:
-    """Steps of growth in a thread of its own. What is held at a moment lies between `done`
-    steps, answered before it, and `begun` ones, asked for after it."""
+    """Steps of growth in a thread of its own. At any moment the program holds at least the `done` steps, which
+    it has answered, and at most the `begun` ones, which it was asked for."""
 
-    STEPS_MAX = 400  # bounded, whatever happens
+    STEPS_MAX = 400  # a limit for a test that does not end it
 
     def __init__(self, step):
         self.step = step

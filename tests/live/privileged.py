@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""allocsnap with few capabilities, as root or as somebody else; and who has which."""
+"""allocsnap with few capabilities, as root or as another user; and the capabilities of each process."""
 import contextlib
 import os
 import pathlib
@@ -15,7 +15,7 @@ RECORDING = ("bpf", "perfmon", "sys_ptrace", "dac_read_search", "checkpoint_rest
 # Capabilities that a recorder started by root keeps when everything is loaded.
 LEFT = ("bpf", "sys_ptrace", "dac_read_search", "checkpoint_restore",
         *(("sys_admin", "sys_nice") if NO_LINKS else ()))
-# In processes of its own: who opens files, and who holds writers of probed files.
+# Capabilities of two helper processes: one opens files, the other keeps the probes and watches files for writers.
 OPENING, KEEPING = ("dac_read_search",), ("dac_read_search", "lease")
 SOMEBODY = 4242
 
@@ -33,7 +33,7 @@ def allocsnap_with(bench, capabilities, uid=SOMEBODY, by=()):
 
 
 def folder_of(bench, name, uid):
-    """A folder that is somebody's alone."""
+    """A folder that only this user can use."""
     path = bench.path(name)
     os.mkdir(path, 0o700)
     os.chown(path, uid, uid)
@@ -41,7 +41,7 @@ def folder_of(bench, name, uid):
 
 
 def copy_for_all(bench):
-    """Where somebody else can execute it."""
+    """A path where another user can execute it."""
     path = bench.path("allocsnap")
     os.chmod(bench.folder, 0o755)
     if not os.path.exists(path):

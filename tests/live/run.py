@@ -43,7 +43,7 @@ def out_of_time(_signal, _frame):
 
 
 def reason_of(error):
-    """One line; where an assertion says nothing, the line that failed."""
+    """The failure in one line; if an assertion has no message, the line that failed."""
     if isinstance(error, harness.Failure):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * take_instants PROGRAM SNAPSHOTS: runs and records tests/workloads/instants.c, and looks at each of many
- * snapshots, taken at its full speed, for whether there was an instant like it. Prints
+ * take_instants PROGRAM SNAPSHOTS: runs and records tests/workloads/instants.c at its full speed, and
+ * checks for each of many snapshots that the program was in that state at one instant. Prints
  * {"snapshots": …, "violations": …, "doubled": …, "blocks": of the last one}; the first violations
- * on stderr. For every fourth one the program is held: then calls stay unfinished for as long as
+ * on stderr. For every fourth snapshot the program is stopped: then calls stay unfinished for as long as
  * the snapshot takes.
  */
 #include <inttypes.h>

@@ -6,7 +6,7 @@ import signal
 
 from harness import Process, check, check_equal
 
-# Says where its block is, then waits.
+# Allocates a block, prints its address, then waits.
 SCRIPT = """
 import ctypes, sys, threading
 libc = ctypes.CDLL(None)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Each allocator in each way of linking: the program's own books against ours, to the byte, attached to
-it and from its start, and each block in its allocator's domain.
-"""
+"""Each allocator in each way of linking: the program's own counts against ours, to the byte, when attached to and
+from its start, and each block in its allocator's domain."""
 import os
 import signal
 import subprocess
@@ -32,7 +31,7 @@ PRELOAD = {
     "mimalloc": f"{LIBRARIES}/libmimalloc.so.2",
 }
 
-CALLERS = UNWINDING | ({"functions_unprobed"} if NO_LINKS else set())  # what says nothing of these books
+CALLERS = UNWINDING | ({"functions_unprobed"} if NO_LINKS else set())  # losses that do not affect these totals
 
 
 def whole(archive, *libraries):
@@ -44,9 +43,8 @@ JEMALLOC_PIC_A = whole("libjemalloc_pic.a", "-lm", "-lstdc++")
 TCMALLOC_A = whole("libtcmalloc_minimal.a", "-lm", "-lstdc++")
 NEW = ["-DONLY_GLIBC", "-Wl,--no-as-needed", "-lstdc++"]
 
-# How the program is linked. What is not here: glibc and musl are the C library, which is not preloaded
-# in the place of another one; their archives make a static program, since a second C library in a
-# process is none. Of mimalloc Debian has no archive.
+# How the program is linked. Left out: glibc and musl are the C library, and cannot be preloaded over another one;
+# their archives make a static program, since a process cannot have two C libraries. Debian has no archive of mimalloc.
 LINKED = {
     "glibc": {"dynamic": NEW, "static": ["-static", *NEW], "static PIE": ["-static-pie", *NEW]},
     "musl": {"dynamic": [], "static": ["-static"], "static PIE": ["-static-pie"]},
@@ -116,7 +114,7 @@ def check_attached(bench, argv, allocator, what, **options):
 
 
 def check_run(bench, argv, allocator, what, **options):
-    """From its start on; what it had allocated before its books begin comes on top."""
+    """Records from the start; allocations from before the program starts counting are subtracted."""
     run = [os.path.abspath(ALLOCSNAP), "run", "-o", bench.path("out"), "--interval", NEVER, "--", *argv]
     program = bench.start(run, kind=Recorded, bench=bench, name=what, **options).ready()
     before = bench.show(program.snapshot())

@@ -42,12 +42,12 @@ class Disk:
 
 
 def lines_of(recording):
-    """Ours on stderr, but for those about how returns are seen."""
+    """allocsnap's lines on stderr, without those about return probes."""
     return [line for line in recording.stderr().splitlines() if "return probes" not in line]
 
 
 def interrupted(bench, begin, end, word):
-    """A recording goes on while `begin` holds, says it once, and again when it is over."""
+    """While `begin` holds, recording goes on and logs it once; it logs once more when `end` has undone it."""
     known = bench.workload("known")
     known.order("go")
     disk = Disk(bench, "1m")

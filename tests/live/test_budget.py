@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """--max-overhead: recordings pause, and the snapshots say when. ALLOCSNAP_PAUSE_EVERY_MS=N makes them pause
-and go on each N ms, whatever they cost."""
+and go on every N ms, at any cost."""
 import contextlib
 import os
 import random
@@ -29,7 +29,7 @@ def pausing_every(ms):
 
 
 def check_gaps(shown):
-    """They are in order, none within another, none of the future; how many there are."""
+    """Gaps are in order, do not overlap, and none is in the future. Returns their number."""
     before = shown["metadata"]["recording_start_monotonic_ns"]
     for gap in shown.get("gaps", []):
         check(before <= gap["start_ns"] < gap["end_ns"], f"gap {gap} after {before}")
@@ -104,7 +104,7 @@ def births_of(path):
 
 
 def test_budget_no_block_is_born_in_a_gap(bench):
-    """Or it would not be known that it has lived through that. At its end the books open a little before."""
+    """A block born in a gap would not be marked as having lived through it. Recording restarts before a gap ends."""
     need_links()
     pairs = bench.workload("pairs")
     with pausing_every(2):
@@ -141,7 +141,7 @@ def gaps_ns(shown):
 
 
 def test_budget_pauses_after_a_drain_are_not_in_it(bench):
-    """A program that uses the library may look again before it saves what it has read."""
+    """A program that uses the library can pause the recording between a drain and its save."""
     need_links()
     pairs = bench.workload("pairs")
     with pausing_every(3):
@@ -262,7 +262,7 @@ def test_budget_of_each_process_in_a_record(bench):
 
 
 def test_budget_of_a_record_that_begins_with_no_process(bench):
-    """The budget is there before the first process is, and holds for those that come."""
+    """The budget exists before the first process, and holds for new processes, too."""
     need_links()
     world = World(bench)
     program = bench.path("pp")

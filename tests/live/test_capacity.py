@@ -74,7 +74,7 @@ def record_known(bench, *options):
 
 
 def test_full_block_map_known_totals(bench):
-    """With any limit, what was dropped and what was not are together what there is without one."""
+    """With any limit, dropped blocks and recorded blocks together are the blocks recorded without a limit."""
     for all_of, part in zip(record_known(bench), record_known(bench, "--max-blocks", "100")):
         counter, loss, whole = part["counters"], part["losses"], all_of["counters"]
         check(loss["blocks_dropped"] > 400, f"blocks_dropped is {loss['blocks_dropped']}")
@@ -89,7 +89,7 @@ def test_full_block_map_known_totals(bench):
 
 
 def test_full_block_map_and_clear(bench):
-    """New books know nothing of what was dropped before; notes are cleared away."""
+    """A new recording does not know earlier dropped blocks; their notes are cleared away."""
     blocks = bench.workload("blocks")
     recording = bench.attach([blocks], "--max-blocks", "10")
     blocks.order("make 0 50 64")

@@ -8,7 +8,7 @@ from test_known import check_rows, expected_rows
 
 
 def test_clear_traces(bench):
-    """Nothing of before is left; what comes after is right, and frees of before are no losses."""
+    """No earlier block is left; later blocks are right, and frees of earlier blocks are no losses."""
     known = bench.workload("known")
     recording = bench.attach([known])
     known.order("go")
@@ -34,7 +34,7 @@ def test_clear_traces(bench):
 
 
 def test_clear_under_load(bench):
-    """Eight threads go on while traces are cleared: what the counters say is what is live, each time."""
+    """Eight threads go on while traces are cleared: after each clear the counters equal the live blocks."""
     storm = bench.workload("storm")
     recording = bench.attach([storm])
     storm.write("go on\n")

@@ -28,7 +28,7 @@ def check_alike(ours, python, done):
 
 
 def some_steps(seed):
-    """Calls in random order; an address is given out again only where it was freed."""
+    """Calls in random order; an address is used again only after its block was freed."""
     choose = random.Random(seed)
     live = set()
     for _ in range(STEPS):
@@ -113,7 +113,7 @@ def test_api_start_stop(bench):
 
 
 def test_api_clear(bench):
-    """Frees of cleared blocks are unknown ones: counted, and nothing else."""
+    """Frees of cleared blocks count as unknown frees, and have no other effect."""
     api, blocks = open_api(bench), bench.workload("blocks")
     path = bench.path("snapshot")
     api.do("start", blocks.pid)
@@ -145,7 +145,7 @@ def test_api_reset_peak(bench):
 
 
 def test_api_object_traceback(bench):
-    """One trace, whose most recent frame is the call; an address inside a block is no block."""
+    """The trace of one block, whose most recent frame is the call. An address inside a block gives nothing."""
     api, blocks = open_api(bench), bench.workload("blocks")
     path = bench.path("one")
     api.do("start", blocks.pid)
@@ -168,7 +168,7 @@ def test_api_object_traceback(bench):
 
 
 def test_api_object_between(bench):
-    """To ask for a block between a drain and its save changes nothing of what is saved."""
+    """A query for one block between a drain and its save does not change the saved snapshot."""
     api, blocks = open_api(bench), bench.workload("blocks")
     api.do("start", blocks.pid)
     address = blocks.order("make 0 7 1009")[1]["address"]
@@ -207,7 +207,7 @@ def kernel_at_least(*version):
 
 
 def test_api_tracemalloc_memory(bench):
-    """It grows with the blocks; what was cleared goes with a drain."""
+    """The overhead grows with the blocks; a drain gives back the memory of cleared blocks."""
     api, blocks = open_api(bench), bench.workload("blocks")
     api.do("start", blocks.pid)
     empty = api.do("overhead")["bytes"]
@@ -278,7 +278,7 @@ def test_api_after_the_end(bench):
 
 
 def test_api_pid_again(bench):
-    """Another process with the pid of one that has ended is told apart, and traced once asked to."""
+    """A new process with the PID of an ended one is recognized as another one, and traced when asked to."""
     api, blocks = open_api(bench), bench.workload("blocks")
     path = bench.path("last")
     api.do("start", blocks.pid)
@@ -302,7 +302,7 @@ def test_api_pid_again(bench):
 
 
 def test_api_follow_forks(bench):
-    """A child has books of its own, is none to be started again, and outlives its parent's stop."""
+    """A child has an account of its own, cannot be started again, and goes on when its parent is stopped."""
     api, parent = open_api(bench, "0", "follow"), bench.workload("fork")
     path = bench.path("child")
     api.do("start", parent.pid)

@@ -8,7 +8,7 @@ from harness import ALLOCSNAP, WORKLOADS, check, check_equal, tool, wait_for
 
 
 def test_copies_of_a_program_that_says_so(bench):
-    """It is run as it is, without a probe in its own file, and the snapshot counts what is not recorded."""
+    """The program runs undisturbed, without a probe in its own file, and the snapshot counts the missing functions."""
     path = os.path.abspath(os.path.join(WORKLOADS, "remap"))
     stdout, stderr = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", path])
     check("remap_executable: survived" in stdout, stdout)
@@ -19,7 +19,7 @@ def test_copies_of_a_program_that_says_so(bench):
     check_equal(shown["counters"].get("allocations", 0), 0, "allocations")
 
 
-# Without a word that says so: only its call of mremap() tells.
+# The program has no text that hints at copies: its call of mremap() is the only sign.
 STATIC = """
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -37,7 +37,7 @@ def test_cost_counts_every_trap_of_threads(bench):
     counters = shown["counters"]
     frees = counters["frees"] + counters["unknown_frees"]
     got = counters["allocations"] + counters["failed_calls"]
-    # neither a nested call nor free(NULL), which are traps besides, is made often here
+    # nested calls and free(NULL) are traps, too; both are rare here
     least = frees + got
     check(least <= sum(traps(shown)[:2]) - (got if NO_RETURNS else 0) <= least + 100,
           f"traps at entries: {traps(shown)}, calls: {least}")
@@ -45,7 +45,7 @@ def test_cost_counts_every_trap_of_threads(bench):
 
 
 def check_cost(metadata, counters):
-    """The books are consistent: the whole is more than its part, which is the sum that it should be."""
+    """The numbers are consistent: each part is less than the whole, and the parts add up."""
     check_equal(int(metadata["cost_is_estimated"]), 1, "cost_is_estimated")
     for name in ("cost_entry_ns", "cost_stepped_ns", "cost_return_ns"):
         check(100 < metadata[name] < 10**6, f"{name}: {metadata[name]}")

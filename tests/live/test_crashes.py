@@ -20,7 +20,7 @@ KEPT = (500, 500 * 3033)  # with the header of a bytes object, and its NUL
 
 
 def check_last(bench, path, end):
-    """Whole, and the top rows say where they are from; the rows."""
+    """The last snapshot is whole, and its top rows name their places. Returns the rows."""
     shown = bench.show(path)
     check_equal(shown["metadata"]["end"], end, "how it ended")
     counters = shown["counters"]
@@ -61,7 +61,7 @@ def test_crash_python3_exits_at_once(bench):
 
 
 def test_crash_sqlite3_segfaults(bench):
-    """Debian has no names for what is inside libsqlite3: a row is its file and offset."""
+    """Debian has no names for the inside of libsqlite3: a row is a file and an offset."""
     sqlite = Sqlite.start_on(bench)
     recording = bench.attach([sqlite])
     for i in range(10):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The doctor says what is true of each kind of process, and what attach then does."""
+"""The doctor's statements are true of each kind of process, and agree with what attach does."""
 import json
 import os
 import pathlib
@@ -38,7 +38,7 @@ def probes(rows):
 
 
 def check_as_attach_does(bench, pid, process):
-    """The probes are those of a recording; and it is one that begins."""
+    """A recording starts, and has the probes that the doctor lists."""
     recording = bench.attach([pid])
     shown = bench.show(recording.snapshot())
     recording.end(signal.SIGINT)
@@ -267,7 +267,7 @@ def test_doctor_mimalloc(bench):
 
 
 def test_doctor_renamed_mimalloc(bench):
-    """Functions that no table knows are said to be there."""
+    """The doctor reports allocator functions under names that no table has."""
     source = kinds.WAITS + "void *_mi_malloc_generic(size_t size) { return malloc(size); }\n"
     path = compiled(bench, "renamed", source=source)
     check("renamed-allocator" in unseen(doctor(bench, started(bench, [path]).pid)), "it is not said")
@@ -368,7 +368,7 @@ def test_doctor_machine(bench):
 
 
 def test_doctor_machine_without_privilege(bench):
-    """As nobody: what cannot be looked at is said, and so it is of a process."""
+    """As the user nobody: the doctor reports the facts that it cannot find out, of the machine and of a process."""
     os.chmod(bench.folder, 0o777)
     binary = bench.path("allocsnap")
     pathlib.Path(binary).write_bytes(pathlib.Path(ALLOCSNAP).read_bytes())
@@ -395,7 +395,7 @@ def test_doctor_machine_without_btf(bench):
 
 
 def test_doctor_leaves_nothing(bench):
-    """No probe is put into the process: its code is what it was."""
+    """The doctor puts no probe into the process: its code does not change."""
     from harness import changed_code  # pylint: disable=import-outside-toplevel
     process = started(bench, [compiled(bench, "dynamic")])
     doctor(bench, process.pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Every way a recording ends, and what it leaves: snapshots, and nothing in the kernel."""
+"""Every way a recording ends: the snapshots that it leaves, and that nothing of it stays in the kernel."""
 import os
 import pathlib
 import re
@@ -29,7 +29,7 @@ def snapshots_below(folder):
 
 
 def check_last_snapshot(bench, recording, known, paths, done, losses=None):
-    """One more file, complete, with all that was live; and no other file than those printed."""
+    """One more file, complete, with all live blocks; and no file that was not printed."""
     check_equal(len(paths), 1, "last snapshots")
     check_file(recording, paths[0], "known", known.pid)
     check_equal(len(snapshots_below(recording.folder)), 2, "files")
@@ -80,7 +80,7 @@ def test_end_by_count(bench):
 
 
 def test_snapshot_now(bench):
-    """SIGUSR1 takes one and the recording goes on."""
+    """SIGUSR1 makes allocsnap take a snapshot, and the recording goes on."""
     known = bench.workload("known")
     recording = bench.attach([known])
     paths = [recording.snapshot() for _ in range(3)]
@@ -103,7 +103,7 @@ def test_last_snapshot_is_of_the_end(bench):
 
 
 def test_exec(bench):
-    """exec clears the books; the new program is recorded under the same PID."""
+    """exec clears the account; the new program is recorded under the same PID."""
     known = bench.workload("known")
     recording = bench.attach([known])
     known.order("go")
@@ -148,7 +148,7 @@ def test_same_process_twice(bench):
 
 
 def test_killed_recorder_leaves_nothing(bench):
-    """kill -9 of allocsnap: within a second the kernel has nothing of ours, the target goes on."""
+    """kill -9 of allocsnap: within a second nothing of it is left in the kernel, and the target goes on."""
     events = uprobe_events(bench)
     sqlite = Sqlite.start_on(bench)
     recording = bench.attach([sqlite])
@@ -164,7 +164,7 @@ def test_killed_recorder_leaves_nothing(bench):
     wait_for(lambda: not any(ids & ours[kind] for kind, ids in bpf_ids_in_kernel(bench).items())
              and not changed_code(sqlite.pid), "the end of programs, links and breakpoints")
     seconds = time.monotonic() - killed
-    # Without links of many each probe is one of its own, and the kernel takes 0.1 s to end one.
+    # Without multi-uprobe links each probe has a link of its own, and the kernel takes 0.1 s to end one.
     check(seconds < (5 if NO_LINKS else 1), f"something of ours was there for {seconds:.1f} s after kill -9")
     check_equal(uprobe_events(bench), events, "uprobe events")
     load.stop()
@@ -174,7 +174,7 @@ def test_killed_recorder_leaves_nothing(bench):
 
 
 def test_fork(bench):
-    """A child's blocks are its own affair, and the child lives."""
+    """A child's blocks do not count for its parent, and the child survives."""
     fork = bench.workload("fork")
     recording = bench.attach([fork])
     _, done = fork.order("go")

@@ -14,7 +14,7 @@ FAILED, REFUSED = 1, 2
 
 def check_says(err, *words):
     """One line, ours, that holds one of each of the words (a|b is a or b)."""
-    if NO_RETURNS:  # it says so, and that is not what is asked
+    if NO_RETURNS:  # it prints a line about that, which is not the one under test
         err = "".join(line for line in err.splitlines(True) if "without return probes" not in line)
     check_equal(err.count("\n"), 1, f"lines on stderr ({err!r})")
     check(err.startswith("allocsnap: "), f"whose line is this: {err!r}")
@@ -58,7 +58,7 @@ def test_kernel_thread(bench):
 
 
 def test_no_privilege(bench):
-    """As nobody: what to do is said."""
+    """As the user nobody: the message says what to do."""
     deep = bench.workload("deep")
     os.chmod(bench.folder, 0o777)
     binary = shutil.copy(ALLOCSNAP, bench.path("allocsnap"))
@@ -134,7 +134,7 @@ def test_output_not_writable(bench):
 
 
 def test_disk_full(bench):
-    """Said, exit 1, and no half snapshot left."""
+    """An error, exit status 1, and no incomplete snapshot is left."""
     known = bench.workload("known")
     known.order("go")
     os.mkdir(bench.path("out"))
@@ -237,7 +237,7 @@ def test_stdout_that_fails(bench):
 
 
 def test_stdout_that_is_closed(bench):
-    """Nothing of ours has its place: not a probe, nor the snapshot that is being written."""
+    """Neither a probe nor the snapshot that is being written gets descriptor 1."""
     known = bench.workload("known")
     folder = bench.path("closed")
     argv = [ALLOCSNAP, "attach", str(known.pid), "-o", folder, "--duration", "500ms"]

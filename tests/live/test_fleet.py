@@ -75,7 +75,7 @@ def line_of(program, name, text):
 
 
 class Host:
-    """Names and network of its own; two programs of one version, and who records them."""
+    """A host: a name and a network of its own, two processes of one version, and their recorder."""
 
     def __init__(self, bench, name, version):
         self.folder = bench.path(f"data-{name}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""--follow-forks: children are recorded from their first allocation on, each with books and
-snapshots of its own, and with names however short they live."""
+"""--follow-forks: children are recorded from their first allocation on, each with an account and snapshots of
+its own, and with names even if they are short-lived."""
 import collections
 import os
 import pathlib
@@ -142,7 +142,7 @@ def test_follow_goes_on_after_its_first_process(bench):
     os.kill(int(pathlib.Path(mark + ".pid").read_text()), signal.SIGKILL)
 
 
-# ---- however short they live ----
+# ---- short-lived children ----
 
 def test_follow_short_lived(bench):
     script = "i=0; while [ $i -lt 40 ]; do /bin/true; /bin/echo $i; i=$((i + 1)); done; ls /"
@@ -177,7 +177,7 @@ def test_follow_does_not_mix_up_images(bench):
 
 
 def test_follow_more_programs_than_descriptors(bench):
-    """Files stay open for their names: where there are too many, names go, and never snapshots."""
+    """Files stay open for their names: with too many files names are lost, and never snapshots."""
     programs = 300
     script = (f"i=0; while [ $i -lt {programs} ]; do cp /bin/true {bench.folder}/t$i; "
               f"{bench.folder}/t$i; i=$((i + 1)); done")
@@ -188,7 +188,7 @@ def test_follow_more_programs_than_descriptors(bench):
     check(any(lost), "no name was lost: too few programs")
 
 
-# ---- exact books ----
+# ---- exact totals ----
 
 C_SOURCE = "\n".join(f"int f{i}(int a) {{ return a * {i} + f{i}(a - 1); }}" for i in range(50))
 

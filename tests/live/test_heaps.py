@@ -38,7 +38,7 @@ def prefixed_plugin(bench):
     return path
 
 
-# kind of library, what is called in it, its domain
+# kind of library, name of its function, its domain
 HEAPS = {
     "jemalloc": ("library", [PRELOAD["jemalloc"], "mallocx", "dallocx"], "2"),
     "tcmalloc": ("library", [PRELOAD["tcmalloc"], "tc_malloc", "tc_free"], "3"),
@@ -51,7 +51,7 @@ HEAPS = {
 def start(bench, heap):
     kind, argument, domain = HEAPS[heap]
     argv = [os.path.join(WORKLOADS, "two_heaps"), *library_of(bench, kind, argument)]
-    # jemalloc wants more thread-local memory than glibc keeps for what is loaded later
+    # jemalloc needs more thread-local memory than glibc reserves for libraries that are loaded later
     program = bench.start(argv, kind=Workload, env=dict(
         os.environ, GLIBC_TUNABLES="glibc.rtld.optional_static_tls=16384")).ready()
     return program, argv[1], domain
@@ -63,7 +63,7 @@ def domains(bench, path):
 
 
 def check_both(bench, path, done, domain, before, what):
-    """All that is live since `before`, by domain; the rest of the books is no loss."""
+    """All blocks live since `before`, by domain; the other totals have no losses."""
     now = domains(bench, path)
     for name, key in (("c", "0"), ("loaded", domain)):
         found = [now.get(key, (0, 0))[i] - before.get(key, (0, 0))[i] for i in range(2)]
@@ -101,7 +101,7 @@ def is_probed(bench, path, library):
 
 
 def test_heap_loaded_later(bench):
-    """From when it is probed on it is exact; what it had given out before is said to be unknown."""
+    """The library's allocations are exact once it is probed; a loss counts its functions as late."""
     for heap in HEAPS:
         program, library, domain = start(bench, heap)
         recording = bench.attach([program])
@@ -114,7 +114,7 @@ def test_heap_loaded_later(bench):
 
 
 def test_heap_loaded_in_a_race(bench):
-    """It is used at once: each block from some moment on is recorded, none of before."""
+    """The library allocates at once: all blocks from some moment on are recorded, and none before it."""
     for heap in HEAPS:
         program, _, domain = start(bench, heap)
         recording = bench.attach([program])

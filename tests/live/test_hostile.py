@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Files made to break who reads them: what each costs, while the recording goes on."""
+"""Files made to break their reader: the cost of each, while the recording goes on."""
 import os
 import pathlib
 import shutil
@@ -54,7 +54,7 @@ def peak_memory(pid):
 
 
 def test_hostile_libraries(bench):
-    """Each is loaded while the recording runs; its block is recorded, and so is the next one's."""
+    """Each is loaded while the recording runs; its block and the block after it are recorded."""
     target = start_loader(bench)
     recording = bench.attach([target])
     for i, hostile in enumerate(HOSTILE):
@@ -91,7 +91,7 @@ def test_hostile_library_that_returns_everywhere(bench):
 
 
 def test_hostile_twin(bench):
-    """Anybody's file, in mounts of his own, with the path and the build-id of one of root's."""
+    """A user's file in mounts of the user's own has the path and the build-id of a file of root."""
     place = f"{bench.folder}/place"
     os.mkdir(place)
     os.mkdir(f"{place}.other")
@@ -161,7 +161,7 @@ def test_hostile_daemon_of_user_nobody(bench):
 
 
 def test_hostile_end_of_the_spawner(bench):
-    """The recording ends with what it has, and says why."""
+    """The recording ends with the data that it has, and says why."""
     target = start_loader(bench)
     recording = bench.attach([target])
     os.kill(spawner_of(recording), signal.SIGKILL)
@@ -171,7 +171,7 @@ def test_hostile_end_of_the_spawner(bench):
 
 
 def test_hostile_end_of_the_recording(bench):
-    """Neither the reader nor who starts readers outlives it."""
+    """Neither the reader nor the process that starts readers outlives the recording."""
     target = start_loader(bench)
     recording = bench.attach([target])
     reader = reader_of(recording)
@@ -190,7 +190,7 @@ def start_mapper(world):
 
 
 def check_next_pass(bench, recorder, mapper, size):
-    """The recorder comes to it, whatever it has been told meanwhile, and has names."""
+    """The recorder takes its next pass in spite of all events, and the snapshot has names."""
     mapper.order(f"hold {size}")
     paths = recorder.pass_now()
     check_equal(len(paths), 1, "snapshots of a pass")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A snapshot is one instant of a program that runs on: tests/workloads/instants.h says what that is."""
+"""A snapshot shows one instant of a program that runs on; tests/workloads/instants.h defines the states."""
 import json
 import os
 import subprocess

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The process that keeps the links: nothing else ends it than the end of the recording, and nothing of it
-outlives that."""
+"""The process that keeps the links: only the end of the recording ends it, and nothing of it outlives the
+recording."""
 import os
 import random
 import signal
@@ -58,7 +58,7 @@ def test_keeper_is_deaf(bench):
 
 
 def test_keeper_is_killed(bench):
-    """The recording says so, and in its last snapshot since when it is blind; the program goes on."""
+    """The recording reports it, and its last snapshot has the time since which it is blind; the program goes on."""
     need_keeper()
     pairs = bench.workload("pairs")
     recording = bench.attach([pairs])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Programs whose answers are known: their own books against ours, per call site."""
+"""Programs with known answers: their own counts against ours, per call site."""
 import os
 import re
 import signal
@@ -124,7 +124,7 @@ def test_one_probe_for_an_address(bench):
 
 
 def test_grow_diff(bench):
-    """The growing line comes first; the churning ones have no growth, and are still there."""
+    """The growing line comes first; lines that only churn have no growth, and are listed all the same."""
     grow = bench.workload("grow", "30")
     recording = bench.attach([grow])
     old = recording.snapshot()
@@ -200,7 +200,7 @@ def test_cxx_own_operator_new(bench):
 
 
 def test_cxx_libstdcxx(bench):
-    """libstdc++'s operator new keeps no frame pointer: who called it is known all the same."""
+    """libstdc++'s operator new keeps no frame pointer; its caller is known all the same."""
     cxx = bench.workload("cxx")
     recording = bench.attach([cxx])
     _, done = cxx.order("go")

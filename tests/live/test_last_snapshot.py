@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The books outlive the process: however it ends, the last snapshot is whole, with all names.
+"""The account outlives the process: however the process ends, the last snapshot is whole, with all names.
 
-Each end is there twice: of a process that was attached to, and of one that `run` has started.
+Each kind of end is tested twice: for a process that was attached to, and for one that `run` has started.
 """
 import json
 import os
@@ -49,7 +49,7 @@ class Launched(Workload):
 
 
 def check_end(bench, path, answers, end):
-    """Each call site has its function, line, count and size, and it is said how it ended."""
+    """Each call site has its function, line, count and size, and the snapshot says how the process ended."""
     check_rows(rows_of_file(bench.stats(path), "known.c"), expected_rows(answers))
     check_equal(bench.show(path)["metadata"].get("end"), end, "how it ended")
 
@@ -79,7 +79,7 @@ def check_totals_since(bench, first, last, done, losses, threads_end):
     check_equal({name: n for name, n in lost.items() if n}, losses, "losses")
 
 
-# ---- ways to end: each returns the program's last answers, where it has some, and the losses ----
+# ---- ways to end: each returns the program's last answers, if there are any, and the losses ----
 
 def by_command(command):
     def end(_bench, program, _pid):
@@ -94,7 +94,7 @@ def by_sigkill(_bench, _program, pid):
 
 
 def by_oom(command, losses):
-    """The kernel's OOM killer, in a group that nobody else is in."""
+    """The kernel's OOM killer, in a group that has no other process."""
     def end(bench, program, pid):
         with memory_group(bench, MEMORY_LIMIT) as group:
             group.take_in(pid)
@@ -152,7 +152,7 @@ def test_end_by_exit(bench):
 
 
 def test_end_by_immediate_exit(bench):
-    """_exit(2), while other threads are there."""
+    """_exit(2), while other threads run."""
     end_of_attached(bench, "immediate_exit")
 
 
@@ -173,12 +173,12 @@ def test_end_by_oom_kill(bench):
 
 
 def test_end_by_oom_kill_in_realloc(bench):
-    """In the middle of copying: the old block has not been freed, and is in the books again."""
+    """Killed while realloc copies: the old block was not freed, and is counted as live again."""
     end_of_attached(bench, "oom_in_realloc")
 
 
 def test_end_of_a_deleted_program(bench):
-    """Its file is gone before it ends; names come from what was open while it lived."""
+    """The program's file is deleted before the end; names come from the descriptor that was opened earlier."""
     path = bench.path("known")
     shutil.copy(os.path.join(WORKLOADS, "known"), path)
     end_of_attached(bench, "sigkill", bench.start([path], kind=Workload).ready())

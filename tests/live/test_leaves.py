@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Calls that are left without returning, and handlers inside calls: the books stay right.
+"""Calls that are left without returning, and signal handlers inside calls: the totals stay right.
 
-The program says what its books should be (tests/workloads/leaves.c); each test is made in each of the
-three ways to see a return.
+The program reports its own totals (tests/workloads/leaves.c); each test runs in each of the three ways to
+see a return.
 """
 import signal
 
@@ -39,15 +39,15 @@ def test_leaves_by_longjmp(bench):
 
 
 def test_leaves_by_thread_exit(bench):
-    """Inside a realloc: what it would have freed is still there."""
+    """A thread exits inside a realloc: the old block is still there."""
     check_leaves(bench, "exit", 100)
 
 
 def test_leaves_by_pthread_exit(bench):
-    """The unwinder ends where it can go no further; that is no harm there."""
+    """pthread_exit() unwinds the stack as far as it can; return probes there do no harm."""
     check_leaves(bench, "pthread_exit", 100)
 
 
 def test_leaves_handler_on_the_same_stack(bench):
-    """It can't be told from the allocator's own calls: counted with the call that it is in."""
+    """A handler's calls look like the allocator's own nested calls: they are counted with the outer call."""
     check_leaves(bench, "handler", 1000)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Ground truth: a preloaded ledger keeps books of its own in the process that is recorded.
+"""Ground truth: a preloaded ledger keeps an account of its own in the recorded process.
 
-Each program runs under `allocsnap run` with tests/ledger in it. At points where all its
-threads stand still, and at its end, the two books are compared block by block, address and size,
-and counter by counter. A difference that has a cause is named and counted in the output; any
-other one fails the test.
+Each program runs under `allocsnap run` with tests/ledger in it. When all its threads stand still, and at
+its end, the ledger and the snapshot are compared block by block, address and size, and counter by
+counter. A difference with a known cause is named and counted in the output; any other difference fails
+the test.
 """
 import json
 import os
@@ -176,8 +176,8 @@ def test_ledger_storm(bench):
 
 
 def test_ledger_storm_with_perf_uprobes(bench):
-    """As on a kernel before 6.6. And without caches glibc has one block of its own for each
-    thread, which is then all that there is to explain."""
+    """As on a kernel before 6.6. Without caches glibc has one block of its own for each thread, and these
+    blocks are the only differences to explain."""
     end = storm(bench, 1, ALLOCSNAP_NO_UPROBE_MULTI="1",
                 GLIBC_TUNABLES="glibc.malloc.tcache_count=0")
     check_equal(end.difference("unknown_frees"), end.ledger["threads_ended"],
@@ -197,8 +197,8 @@ def test_ledger_storm_killed(bench):
 # ---- attached to ---------------------------------------------------------------------------------
 
 def attach(bench, argv, after, kind=Process, **environment):
-    """Starts a program; when it has made so many allocations it is stopped, attached to and let go
-    on. The recording, and both books of then."""
+    """Starts a program, stops it after that many allocations, attaches to it and lets it go on. Returns the
+    recording, and the comparison at the attach."""
     program = bench.start(argv, kind=kind, cwd=bench.folder,
                           env=environment_of(bench, **environment))
     wait_for(lambda: ledger_of(bench, program.pid), "its ledger")
@@ -228,7 +228,7 @@ def check_since(then, now):
 
 
 def test_ledger_attached(bench):
-    """To python3 with some 10,000 blocks of before."""
+    """Attaches to python3 when it has some 10,000 blocks."""
     program, recording, then = attach(bench, ["/usr/bin/python3", "-sSBc", PYTHON % 1000], 30000,
                                       PYTHONMALLOC="malloc")
     check(then["ledger"]["current_blocks"] > 5000, "hardly any blocks of before")

@@ -90,7 +90,7 @@ def test_mmap_known_without_return_probes(bench):
 
 
 def test_mmap_too_many(bench):
-    """More holes than a process may have mappings: munmaps that fail take nothing."""
+    """The program wants more holes than it may have mappings: a munmap that fails removes nothing."""
     most = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text(encoding="ascii"))
     holes = bench.workload("holes")
     recording = bench.attach([holes], "--domain", "mmap")

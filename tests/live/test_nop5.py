@@ -8,7 +8,7 @@ SPEC = "name=pool,object=exe,alloc={}(size=1),alloc={}(size=1),free=give_back(pt
 
 
 def test_nop5_in_a_parent_that_forks(bench):
-    """Probed behind the nop, or where that cannot be and the kernel has the fault not at all."""
+    """The probe is behind the nop; or, if it cannot be moved, the kernel must not have the fault."""
     pool = bench.workload("nop5")
     recording = bench.attach([pool], "--probe", SPEC.format("nopped_alloc", "looped_alloc"))
     pool.order("go 1000")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Real programs with another allocator preloaded, beside the ledger's books (tests/ledger). Not with
-tcmalloc: its constructors allocate by its own operator new, which the ledger does not see.
+"""Real programs with another allocator preloaded, compared with the ledger (tests/ledger). tcmalloc is left
+out: its constructors allocate by its own operator new, which the ledger does not see.
 """
 import os
 

@@ -32,8 +32,8 @@ def without_zeros(domains):
 # ---- a pool with known answers ----
 
 def check_pool(bench, *words):
-    """Objects of the pool in domain 16, what malloc gave in domain 0; each time what is expected of
-    malloc is what expected(done) says."""
+    """Objects of the pool are in domain 16, blocks of malloc in domain 0; after each order both must be what
+    the pool reports."""
     pool = bench.workload("pool")
     recording = bench.attach([pool], "--probe", spec(*words))
     found = []
@@ -117,7 +117,7 @@ def test_probe_says_domains(bench):
 # ---- several ----
 
 def test_probe_two_allocators(bench):
-    """Domains in the order of the options; who is named twice is the first's."""
+    """Domains come in the order of the options; a function that is named twice belongs to the first."""
     pool = bench.workload("pool")
     first = "name=connections,object=*/pool,alloc=connection_new(bytes=192),free=pool_free(ptr=3)"
     functions = POOL.replace("alloc=connection_new(bytes=192),", "")
@@ -146,7 +146,7 @@ def check_follows(bench, file, note):
 
 
 def test_probe_follows_forks(bench):
-    """Each process that maps the file, not only the first. Of what is new probes come a moment later."""
+    """Every process that maps the file is probed, not only the first; a new one gets its probes a moment later."""
     check_follows(bench, "*/pool", "maps no */pool yet: it is waited for")
 
 
@@ -156,7 +156,7 @@ def test_probe_follows_programs(bench):
 
 
 def test_probe_waits_for_dlopen(bench):
-    """A library that comes later. What is allocated in the first second may be missed, and is said."""
+    """A library is loaded later. Objects of the first second may be missed, and a loss counts that."""
     target = bench.workload("dlopen")
     recording = bench.attach([target], "--probe", SQLITE)
     check("maps no libsqlite3.so* yet: it is waited for" in recording.stderr(), recording.stderr())
@@ -196,12 +196,12 @@ def check_throws(bench, *words):
 
 
 def test_probe_pool_that_throws(bench):
-    """The program catches them as it would without us. That a C++ function may throw is known by its
-    symbol, of others it is said."""
+    """The program catches its exceptions as it would without probes. The symbol of a C++ function tells that it
+    may throw; for other functions the option has to tell it."""
     check_throws(bench, "throws")
 
 
-# ---- what is wrong ----
+# ---- refused options ----
 
 def refused(bench, target, *options, status=1):
     argv = [ALLOCSNAP, "attach", str(target.pid), "-o", bench.path("out"), *options]
@@ -251,7 +251,7 @@ def in_read(process):
 
 
 def test_probe_python_as_tracemalloc_counts(bench):
-    """Between two moments as many bytes come and go as tracemalloc says, in that process."""
+    """Between two moments as many bytes come and go as tracemalloc in that process reports."""
     script = pathlib.Path(__file__).parent.parent / "workloads" / "python_memory.py"
     python = bench.start([tool("python3.11d"), "-S", str(script)], kind=Workload,
                          env={**os.environ, "PYTHONMALLOC": "pymalloc"}).ready()

@@ -22,7 +22,7 @@ def check_growth(bench, old, new, object_name, least, most):
 
 
 def check_losses_shown(bench, path):
-    """Every loss of the list is in the JSON, and what is not zero is in the text."""
+    """The JSON has every loss of the list, and the text has every loss that is not zero."""
     losses = bench.show(path)["losses"]
     check(len(losses) >= 10 and all(isinstance(n, int) for n in losses.values()), losses)
     check_equal(losses["blocks_dropped"], 0, "blocks_dropped")
@@ -79,7 +79,7 @@ def test_redis_server(bench):
 
 
 def test_redis_used_memory(bench):
-    """Traced bytes follow redis's own books up and down."""
+    """The traced bytes follow redis's own numbers up and down."""
     redis = Redis.start_on(bench)
     recording = bench.attach([redis])
     for i in range(40):
@@ -104,7 +104,7 @@ def test_python3(bench):
 
 
 def test_python3_counts_every_object(bench):
-    """Exactly the bytes that sys.getsizeof() says, in as many blocks."""
+    """Exactly the bytes that sys.getsizeof() reports, in as many blocks."""
     python = Python.start_on(bench)
     recording = bench.attach([python])
     old = recording.snapshot()
@@ -135,7 +135,7 @@ def test_python3_names_function_and_line(bench):
 
 
 def test_several_processes(bench):
-    """Each has snapshots of its own; what one allocates is not in the other's books."""
+    """Each process has snapshots of its own, without the other process's allocations."""
     sqlite, redis, grow = Sqlite.start_on(bench), Redis.start_on(bench), bench.workload("grow")
     recording = bench.attach([sqlite, redis, grow])
     pids = {"sqlite3": sqlite.pid, "redis-server": redis.pid, "grow": grow.pid}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""allocsnap record: who is admitted, now and later, and what each leaves.
-
-Targets have a C library of their own, so that nobody else on the machine meets a probe."""
+"""allocsnap record: which processes are admitted, now and later, and which snapshots they leave. The targets
+have a C library of their own, so that no other process of the machine meets a probe.
+"""
 import collections
 import contextlib
 import json
@@ -61,7 +61,7 @@ class Record(Process):
 
 
 class World:
-    """Programs with a C library of their own, and who records them."""
+    """Programs with a C library of their own, and their recorder."""
 
     def __init__(self, bench):
         self.bench = bench
@@ -87,7 +87,7 @@ class World:
                                 **options).ready()
 
     def shell(self, script, **options):
-        """A shell from another file than the machine's, whose children are the world's, too."""
+        """A shell from a copy of the machine's file; its children also use the world's C library."""
         return self.bench.start(["/bin/sh", "-c", script], env=self.environment, **options)
 
     def record(self, *options, interval=NEVER):
@@ -114,7 +114,7 @@ def check_held(bench, recorder, process, size=100003):
             check(size in sizes, f"{path}: no block of {size}: {sizes}")
 
 
-# ---- who is admitted ----
+# ---- which processes are admitted ----
 
 def admitted(bench, *options, programs=("aa", "ab", "bb"), **popen):
     """Which of the programs that run already leave a snapshot, and whether newcomers are treated alike."""
@@ -159,7 +159,7 @@ def test_record_of_each_kind_one_rule_holds(bench):
 
 
 def test_record_by_uid(bench):
-    """By name; of the others nobody is anybody's."""
+    """The user is given by name; processes of other users are not recorded."""
     os.chmod(bench.folder, 0o755)
     user = pwd.getpwnam("nobody")
     check_equal(admitted(bench, "--uid", "nobody", "--exe", "FOLDER/*", user=user.pw_uid), ["aa", "ab", "bb"],
@@ -181,7 +181,7 @@ def test_record_excludes_by_uid(bench):
 
 
 def test_record_excludes_by_pid(bench):
-    """A child of who is excluded by its PID is another process."""
+    """A child of a process that is excluded by PID is another process, and is recorded."""
     world = World(bench)
     fork = copy_of_fork(world)
     recorder = world.record("--comm", "forks", "--exclude-pid", str(fork.pid))
@@ -215,7 +215,7 @@ def unified_group(bench, name):
 
 
 def test_record_by_cgroup(bench):
-    """Children are born there; who is moved there later is noticed; who is not there is not recorded."""
+    """Children born in the group and a process moved there later are recorded; a process outside is not."""
     world = World(bench)
     with unified_group(bench, "allocsnap-shop") as group:
         there, later, never = (world.holds(name) for name in ("there", "later", "never"))
@@ -232,7 +232,7 @@ def test_record_by_cgroup(bench):
         recorder.end()
 
 
-# ---- lives ----
+# ---- names, execs and ends of processes ----
 
 def test_record_exec_chains(bench):
     """sh → exec → exec: recorded as long as the program is one that is admitted."""
@@ -303,13 +303,13 @@ def test_record_names_who_was_recorded_before(bench):
     for path in paths:
         if "/third." in path:
             check_named(bench, path)
-    # A look between the event of an exec and what the kernel's books say of it takes it for the first program's.
+    # A pass between the event of an exec and the kernel's own note of it takes the exec for the first program's.
     named = sum(is_named(bench, path) for path in paths if "/first." in path)
     check(2 * named >= CHAINS, f"only {named} of {CHAINS} last snapshots of the first programs have names")
 
 
 def test_record_names_who_joins_a_group_and_calls_exec(bench):
-    """As who starts a container does."""
+    """The process joins the group and then calls exec, as a container's starter does."""
     world = World(bench)
     first, second = (world.program(name) for name in ("first", "second"))
     with unified_group(bench, "allocsnap-joined") as group:
@@ -371,7 +371,7 @@ def test_record_short_lived(bench):
 
 
 def test_record_passes_come_early_where_room_runs_out(bench):
-    """A quarter of the processes that there is room for have ended and wait: nobody has to ask."""
+    """Ended processes fill a quarter of the room for processes: the recorder takes a pass without being asked."""
     world = World(bench)
     program = world.program("child")
     recorder = world.record_warm("--comm", "child", "--min-bytes", "1")
@@ -383,7 +383,7 @@ def test_record_passes_come_early_where_room_runs_out(bench):
 
 
 def test_record_forks_without_exec(bench):
-    """Children of who is admitted by name are, too, from the fork on; those that run something else are not."""
+    """Children of a process admitted by name are recorded from the fork on; children that exec other programs not."""
     world = World(bench)
     fork = copy_of_fork(world)
     recorder = world.record("--comm", "forks", "--min-bytes", "1")
@@ -412,7 +412,7 @@ def test_record_each_interval_is_one_instant(bench):
 
 
 def test_record_ends_with_last_snapshots(bench):
-    """SIGINT: what is held now; no probe stays."""
+    """SIGINT: snapshots of what is live now; no probe stays."""
     world = World(bench)
     recorder = world.record_warm("--comm", "late")
     late = world.holds("late")
@@ -437,7 +437,7 @@ def test_record_bystanders_are_counted(bench):
 
 
 def test_record_by_pid_only_is_of_these(bench):
-    """Probes belong to these processes; nobody else meets one; it ends with them."""
+    """Only these processes have probes; the recorder ends when they have ended."""
     world = World(bench)
     one, other = world.holds("one"), world.holds("other")
     recorder = world.record("--pid", str(one.pid))

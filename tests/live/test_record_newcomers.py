@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""allocsnap record: programs whose allocator no process has mapped before them, and who pays for that."""
+"""allocsnap record: programs whose allocator no process has mapped before, and which processes pay for that."""
 import os
 import re
 import shutil
@@ -19,7 +19,7 @@ def build(bench, name, *flags):
 
 
 def with_loader_of(world):
-    """Linked to the world's C library by the world's loader: its environment says nothing of them."""
+    """Linked to the world's C library by the world's loader, so the environment does not name them."""
     loader = os.path.join(world.libraries, "ld-linux-x86-64.so.2")
     shutil.copy("/lib64/ld-linux-x86-64.so.2", loader)
     return [f"-Wl,--dynamic-linker={loader}", f"-Wl,-rpath,{world.libraries}"]
@@ -30,7 +30,7 @@ def begin(bench, program):
 
 
 def check_whole(bench, recorder, processes):
-    """All blocks of each, from the first on, though nothing of it was known. A static C library has some of its own."""
+    """All blocks of each process, from the first on, though its file was new. Static C libraries allocate, too."""
     paths = recorder.pass_now()
     check_equal({path.split("/")[-2] for path in paths}, {name_of(process) for process in processes},
                 "recorded")
@@ -51,7 +51,7 @@ def probed_from_the_start(recorder):
 
 
 def test_record_newcomer_by_comm(bench):
-    """The first of its name, with the C library of the machine: what others pay for it is said."""
+    """The first process of its name, with the machine's C library: the recorder warns that others pay, too."""
     recorder = World(bench).record("--comm", "first-of-all")
     process = begin(bench, build(bench, "first-of-all"))
     check_whole(bench, recorder, [process])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""allocsnap record as a service: what it tells its manager and Prometheus, and that its files stay in bounds."""
+"""allocsnap record as a service: its messages to the manager and to Prometheus, and the limits of its files."""
 import os
 import pathlib
 import re
@@ -92,7 +92,7 @@ def losses(path):
 
 
 def static_programs(world, name, count, *flags):
-    """Copies of a program whose allocator is its own, so that each has to be probed for itself."""
+    """Copies of a static program: each has an allocator of its own that has to be probed."""
     first = world.bench.path(f"{name}0")
     world.bench.run(["gcc", "-O1", "-static", *flags, f"{SOURCES}/holds.c", "-o", first])
     paths = [first, *[world.bench.path(f"{name}{i}") for i in range(1, count)]]
@@ -102,7 +102,8 @@ def static_programs(world, name, count, *flags):
 
 
 def test_record_who_ends_before_the_probes_come(bench):
-    """Not told of as if they had held little: a snapshot says so, or they are counted, where they have no build-id."""
+    """Processes that end before their probes come are not counted as small. Those with a build-id get a snapshot,
+    the others are counted as not probed."""
     world = World(bench)
     prometheus = bench.path("allocsnap.prom")
     told = static_programs(world, "told", 3)
@@ -194,7 +195,8 @@ def test_record_a_full_disk_costs_snapshots_of_who_goes_on(bench):
 
 
 def test_record_a_full_disk_costs_last_snapshots(bench):
-    """Nothing comes after those: they are named, and the exit status says so, though the disk has room again."""
+    """An ended process has no later snapshot: its loss is logged by name and sets the exit status, even if the
+    disk has room again."""
     world, disk, recorder = record_on_full(bench)
     ended = world.holds("ended")
     ended.kill()
@@ -218,7 +220,7 @@ def disk_bytes(folder):
 
 
 def test_record_stays_within_its_disk(bench):
-    """Old snapshots are thinned out, the newest stay; what is not ours is left alone."""
+    """Old snapshots are thinned out, the newest stay; files that are not ours are left alone."""
     world = World(bench)
     folder = bench.path("bounded")
     most = 400 << 10
@@ -274,7 +276,7 @@ def test_record_killed_while_writing(bench):
 
 
 def test_record_on_growth(bench):
-    """A trigger's snapshot of the process that grows, beside those of the interval, of which there are none yet."""
+    """A growing process gets a snapshot by the trigger, before the interval has passed for the first time."""
     world = World(bench)
     world.warm()
     recorder = world.record("--comm", "warm-up", "--comm", "grown", "--on-growth", "90K")

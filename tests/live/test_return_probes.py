@@ -36,7 +36,7 @@ def test_return_probes_in_backtraces(bench):
 
 
 def test_return_probes_of_children(bench):
-    """run and -f go without them, too, and say nothing of what was asked for."""
+    """`run` and -f do without return probes, too, and print nothing about the option."""
     script = f"echo go 50 | {os.path.abspath(os.path.join(WORKLOADS, 'known'))}"
     for options in ((OPTION,), (OPTION, "-f")):
         stdout, stderr = bench.run([ALLOCSNAP, "run", *options, "-o", bench.path("out"), "--", "/bin/sh", "-c", script])
@@ -53,7 +53,7 @@ PTRACE_SEIZE = 0x4206
 
 
 def test_return_probes_and_a_tracer(bench):
-    """attach and doctor name who traces the process, unless there is nothing for it to see."""
+    """attach and doctor name the tracer of the process, unless return probes are off and it sees nothing."""
     program = bench.workload("known")
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]

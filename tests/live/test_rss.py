@@ -23,7 +23,7 @@ def rss_of(bench, recording):
 
 
 def smaps(pid):
-    """{name: bytes} of RSS by the mappings' names, and the sum, as the kernel says."""
+    """{name: bytes} of RSS by the mappings' names, and the sum, by the kernel's numbers."""
     found, total, name = {}, 0, ""
     for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
         head = re.match(r"[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+ *(.*)", line)
@@ -105,7 +105,7 @@ def test_rss_older_and_slack(bench):
 
 
 def test_rss_untouched(bench):
-    """More is traced than is resident, and it is said how much."""
+    """More is traced than is resident, and the snapshot has the difference."""
     resident = bench.workload("resident")
     recording = bench.attach([resident])
     _, left = resident.order("leave")
@@ -120,7 +120,7 @@ def test_rss_untouched(bench):
 
 
 def test_rss_of_much(bench):
-    """Where a close look would take long, the rough one adds up, too."""
+    """For a large process the exact look would take long; the rough numbers add up, too."""
     resident = bench.workload("resident")
     recording = bench.attach([resident])
     path = bench.path("sparse")
@@ -138,7 +138,7 @@ def test_rss_of_much(bench):
 
 
 def test_rss_of_the_last_snapshot(bench):
-    """The process has ended: what was known of it stays, with its age."""
+    """The process has ended: its last numbers stay, with their age."""
     resident = bench.workload("resident")
     recording = bench.attach([resident])
     resident.order("touch")

@@ -20,7 +20,7 @@ def run(bench, *argv, status=0, options=()):
 
 
 def test_run_from_the_first_allocation(bench):
-    """Nothing is older than the recording: every free is of a block in the books."""
+    """Nothing is older than the recording: every free is of a recorded block."""
     for argv in ([tool("sqlite3"), ":memory:", "create table t(x); insert into t values(1);"],
                  ["/usr/bin/python3", "-c", "print(sum(len(str(i)) for i in range(20000)))"],
                  ["/bin/ls", "/"]):
@@ -36,8 +36,8 @@ JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
 
 def test_run_says_what_came_late(bench):
-    """A program that becomes another one, with another allocator: nobody can be there in time. If
-    it is over at once, nothing of it was seen, and that is said, too."""
+    """The program becomes another one with another allocator, whose probes always come too late. A loss counts
+    that even if the new program ends at once and none of its calls was seen."""
     if not os.path.exists(JEMALLOC):
         raise Skip(f"{JEMALLOC} is not installed")
     for argv in (["/bin/true"], ["/usr/bin/python3", "-Sc", "import time; time.sleep(1)"]):
@@ -168,7 +168,7 @@ def children_of(pid):
 
 
 def test_run_known_totals(bench):
-    """A program with books of its own, from its first block to its last."""
+    """A program that counts itself is recorded from its first block to its last."""
     child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--",
                          os.path.join(WORKLOADS, "stacks")], kind=Process)
     check("ready" in child.line(), "not ready")

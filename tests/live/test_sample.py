@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Recordings of samples, and of some sizes: right on average, to the byte where no chance is in it, and
-nothing is left of what was freed, in each of the three ways to see a return.
+"""Recordings of samples, and of some sizes: right on average, exact where no chance is involved, and no
+entries are left of freed blocks, in each of the three ways to see a return.
 """
 import json
 import math
@@ -33,7 +33,7 @@ def check_estimate(found, count, size, what):
 
 
 def rows_by_function(statistics, names):
-    """A compiled place is known by its function, or by a line in it where there are no names."""
+    """A compiled place is known by its function, or by its line if it has no name."""
     rows = {}
     for row in statistics["statistics"]:
         name = next((name for name in names if name == top_frame(row).get("function")), None)
@@ -187,7 +187,7 @@ def counters_of_sqlite(bench, *options):
 
 
 def test_sample_of_a_real_program(bench):
-    """It does the same again, and what was exact the first time is estimated the second time."""
+    """The program runs twice; the estimates of the second run are close to the exact numbers of the first."""
     exact = counters_of_sqlite(bench)
     sampled = counters_of_sqlite(bench, "--sample", str(SAMPLE))
     for name in ("allocated_bytes", "freed_bytes", "current_bytes"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Recording as a service does it: with few privileges, fewer when all is loaded; and what it tells."""
+"""Recording as a service does it: few privileges, fewer when all is loaded; and its messages."""
 import json
 import os
 import pathlib
@@ -21,7 +21,7 @@ SETS = ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")
 
 
 def somebodys_known(bench, uid):
-    """The program with known answers, as a process of somebody else, whose file only he may read."""
+    """The program with known answers, as a process of another user and from a file that only this user can read."""
     folder = folder_of(bench, f"home.{uid}", uid)
     path = shutil.copy(os.path.join(WORKLOADS, "known"), folder)
     os.chown(path, uid, uid)
@@ -32,12 +32,12 @@ def somebodys_known(bench, uid):
 
 
 def attach_as(bench, targets, capabilities, *options, uid=SOMEBODY, **more):
-    """A recording of somebody's, into a folder of his."""
+    """A recording by a user, into a folder of the user."""
     return bench.attach(targets, *options, command=allocsnap_with(bench, capabilities, uid),
                         folder=folder_of(bench, f"out.{len(bench.processes)}", uid), **more)
 
 
-# ---- who has which -------------------------------------------------------------------------------
+# ---- capabilities by process ---------------------------------------------------------------------
 
 def main_has(recording, names):
     found = status(recording.pid)
@@ -48,8 +48,8 @@ def main_has(recording, names):
 
 
 def not_empty(recording):
-    """Permitted sets of all threads, of ours and of the other processes; all without new privileges.
-    One process opens files, one keeps the probes, and has what that takes."""
+    """The permitted sets that are not empty, of all threads of all processes; none may gain new privileges. The
+    process that opens files and the one that keeps the probes are skipped while they have their own sets only."""
     threads = list(all_threads(recording.pid))
     check(len({process for process, _ in threads}) >= (4 if NO_LINKS else 5),
           f"who is there: {threads}")
@@ -63,7 +63,7 @@ def has_its_task_only(found):
 
 
 def all_have_given_up(recording, left):
-    """But for those that have only just begun."""
+    """All sets are empty but the main thread's. Threads and processes that have just begun get a moment."""
     wait_for(lambda: not_empty(recording) == [bits(left)], "only one thread has what is left")
 
 
@@ -118,7 +118,7 @@ def test_service_as_somebody_of_a_process_of_somebody_else(bench):
 
 
 def test_service_as_root_without_the_rest(bench):
-    """As in a container: who reads files cannot become nobody, but has no capability either."""
+    """As in a container: the reader of files cannot become nobody, but has no capability either."""
     known = somebodys_known(bench, SOMEBODY + 1)
     recording = attach_as(bench, [known], RECORDING, uid=0)
     reader = status(reader_of(recording))
@@ -137,7 +137,7 @@ def test_service_as_somebody_of_what_is_loaded_later(bench):
 
 
 def test_service_as_somebody_with_pauses(bench):
-    """Probes come and go all the time, long after privileges were given up."""
+    """Probes come and go all the time, long after the privileges were given up."""
     known = bench.workload("known")
     os.environ["ALLOCSNAP_PAUSE_EVERY_MS"] = "20"
     try:
@@ -150,7 +150,7 @@ def test_service_as_somebody_with_pauses(bench):
 
 
 def test_service_as_somebody_follows(bench):
-    """Children, by probes for everybody."""
+    """Children are recorded by system-wide probes."""
     shell = bench.start(["/bin/sh", "-c", "read go; /usr/bin/sqlite3 :memory: 'select 1'; read go"])
     recording = attach_as(bench, [shell], RECORDING, "--follow-forks")
     shell.write("\n")
@@ -172,7 +172,7 @@ MISSING = {
 
 
 def test_service_needs_each_of_them(bench):
-    """The unit gives no capability that could be spared."""
+    """The unit gives no capability that is not needed."""
     known = somebodys_known(bench, SOMEBODY + 1)
     for missing, said in MISSING.items():
         some = [name for name in RECORDING if name != missing]
@@ -191,7 +191,7 @@ def machine_checks(bench, capabilities, status=0):
 
 
 def test_service_doctor_says_which_are_held(bench):
-    """With those of the unit: all is well, and what is needed for how long."""
+    """With the unit's capabilities the doctor is content, and says how long each is needed."""
     found = machine_checks(bench, RECORDING)
     check_equal(found["CAP_BPF"], ("ok", "held; needed as long as it records"), "CAP_BPF")
     check_equal(found["CAP_PERFMON"], ("ok", "held; needed until all is loaded"), "CAP_PERFMON")
@@ -216,10 +216,10 @@ def test_service_doctor_says_which_are_missing(bench):
     check_equal(found["CAP_BPF"], ("no", "missing: no BPF programs or maps"), "CAP_BPF")
 
 
-# ---- where it writes -----------------------------------------------------------------------------
+# ---- the output folder ---------------------------------------------------------------------------
 
 def test_service_writes_where_somebody_else_may(bench):
-    """`sudo allocsnap attach` in one's own folder: that takes a privilege, which is kept."""
+    """`sudo allocsnap attach` in a user's own folder needs one more capability, which is kept."""
     known = bench.workload("known")
     folder = folder_of(bench, "theirs", SOMEBODY)
     recording = bench.attach([known], folder=folder)
@@ -236,7 +236,7 @@ def test_service_writes_where_it_may_itself(bench):
     recording.end(signal.SIGINT)
 
 
-# ---- what it tells -------------------------------------------------------------------------------
+# ---- messages ------------------------------------------------------------------------------------
 
 def journal(bench):
     """A stream socket as the journal's, and what names it."""
@@ -276,7 +276,7 @@ def test_service_metrics_are_read_by_others(bench):
 # ---- the unit ------------------------------------------------------------------------------------
 
 def test_service_unit_is_valid(bench):
-    """It names a program that is there, and nothing that systemd does not know."""
+    """The unit runs an existing program, and systemd knows all of its settings."""
     path = unit_file.write(bench, os.path.dirname(os.path.abspath(ALLOCSNAP)))
     check_equal(bench.run([tool("systemd-analyze"), "verify", "--man=no", str(path)])[1], "", "findings")
 
@@ -294,7 +294,7 @@ def test_service_unit_is_as_safe_as_told(bench):
 
 
 def test_service_unit_has_what_it_takes(bench):
-    """Its capabilities are those that the tests above record with."""
+    """The unit's capabilities are those that the tests above record with."""
     path = unit_file.write(bench, "/usr/bin")
     check_equal(set(unit_file.capabilities(path)), set(RECORDING) - {"sys_admin"}, "capabilities")
 

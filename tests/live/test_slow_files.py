@@ -21,7 +21,7 @@ def slow_command(bench, how, name, *args):
 
 @contextlib.contextmanager
 def slow_programs(bench, hows, name):
-    """Each on a file system of its own. They end first: who waits for their file systems waits no more."""
+    """Each program is on a file system of its own. The programs end first, which also ends all waits for them."""
     programs = [bench.start(slow_command(bench, how, name), kind=Workload).ready() for how in hows]
     try:
         yield programs
@@ -41,7 +41,7 @@ def kept(bench, program):
 
 
 def test_slow_files_have_names(bench):
-    """A copy has all that the file has: tracebacks, functions and lines are those of a local program."""
+    """A copy is complete: its tracebacks, functions and lines are those of a local program."""
     local = kept(bench, bench.workload("pairs"))
     check_equal([count for count, _ in local[0].values()], [7], "blocks of the local one")
     with slow_programs(bench, ("-", "o"), "pairs") as programs:
@@ -50,7 +50,7 @@ def test_slow_files_have_names(bench):
 
 
 def test_slow_files_are_not_probed(bench):
-    """The kernel would read them to place a probe. Their functions are counted, and it is said."""
+    """The kernel would have to read the files to place a probe. Their functions are counted, and a line says so."""
     out, err = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--",
                           *slow_command(bench, "-", "own_malloc", "100000")])
     losses = bench.show(out.split()[-1])["losses"]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Allocator calls inside allocator calls on other stacks: the target lives, its books are right.
+"""Allocator calls inside allocator calls on other stacks: the target survives, its totals are right.
 
-A return probe on such a call can make the kernel lose the outer one's return address and end the
-process with SIGILL; see src/collect/probe/uprobe_multi.h. Kernels before 6.13 have no sessions: there such
-a target is recorded without return probes.
+A return probe on such a call can make the kernel lose the outer call's return address and end the
+process with SIGILL; see src/collect/probe/uprobe_multi.h. Kernels before 6.13 have no sessions: such a
+target is recorded without return probes there.
 """
 import os
 import signal
@@ -17,7 +17,7 @@ NO_RETURN = "ALLOCSNAP_NO_UPROBE_RETURN"
 
 
 def check_round(bench, stacks, recording, how, losses):
-    """One order, and whether the snapshot says what the program says; its metadata."""
+    """Gives one order, and compares the snapshot with the program's answer. Returns the metadata."""
     _, done = stacks.order(how)
     shown = bench.show(recording.snapshot())
     for name in ("allocations", "frees", "unknown_frees"):
@@ -119,7 +119,7 @@ def test_coroutines_are_known_by_what_the_program_wants(bench):
 
 
 def check_late(bench, how, name, kind):
-    """Nothing tells in advance what the program will do: it is noticed when it has done it."""
+    """No sign tells in advance what the program will do: the recorder notices it afterwards."""
     stacks = bench.workload("stacks_late")
     with environment(name):
         recording = bench.attach([stacks])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""allocsnap symbolize: what is named later is what would have been named at once."""
+"""allocsnap symbolize gives the names that the recording would have given at once."""
 import itertools
 import os
 import re
@@ -82,7 +82,7 @@ def first_lines_of(path):
 
 
 def test_symbolize_cxx(bench):
-    """operator new and what it is called by; wrappers are passed over as ever."""
+    """operator new and its caller have names; wrappers are skipped as in other snapshots."""
     now, later = check_later_is_now(bench, [os.path.join(WORKLOADS, "cxx")])
     check("operator new(unsigned long)" in named_functions(bench, later), "operator new is named")
     check_equal(bench.stats(later)["statistics"], bench.stats(now)["statistics"],
@@ -90,7 +90,7 @@ def test_symbolize_cxx(bench):
 
 
 def test_symbolize_compact(bench):
-    """Rows with a count stay such, and what was compressed is compressed."""
+    """Rows with a count keep it, and compressed sections stay compressed."""
     path = record(bench, "out", [os.path.join(WORKLOADS, "known")], "--compact", "--no-names")
     plain = bench.path("plain.snap")
     bench.allocsnap("convert", path, "-o", plain)
@@ -148,7 +148,7 @@ def callers(bench, path):
 
 
 def test_symbolize_debug_dir(bench):
-    """A stripped program whose debug file is in no place that is known; static and inlined functions."""
+    """The debug file of a stripped program is in no known place; static and inlined functions."""
     shop, debug, _ = build_shop(bench)
     path = record(bench, "out", [shop], "--no-names")
     bench.allocsnap("symbolize", path)
@@ -179,7 +179,7 @@ def test_symbolize_replaced(bench):
 
 
 def test_symbolize_hostile(bench):
-    """Libraries made to break who reads them: the honest ones are named all the same."""
+    """Some libraries are made to break their reader: the honest ones are named all the same."""
     paths = [build(bench.folder, hostile.__name__, hostile) for hostile in HOSTILE]
     paths.append(build(bench.folder, "honest"))
     path = record(bench, "out", [tool("python3"), "-c", LOADS], "--no-names", seconds=60,
@@ -194,7 +194,7 @@ def test_symbolize_hostile(bench):
 
 
 def test_symbolize_not_theirs(bench):
-    """Root follows no link of somebody else to a snapshot, and the one that it leads to stays."""
+    """Root follows no link of another user; the snapshot behind the link does not change."""
     shop, debug, _ = build_shop(bench)
     path = record(bench, "out", [shop], "--no-names")
     before, link = open(path, "rb").read(), bench.path("link.snap")
@@ -210,7 +210,7 @@ def test_symbolize_not_theirs(bench):
 
 
 def test_symbolize_files(bench):
-    """Mode, owner, time and attributes stay; what is no snapshot fails, and the others are named."""
+    """Mode, owner, time and attributes stay; a file that is no snapshot fails, and the others are named."""
     shop, debug, _ = build_shop(bench)
     path = record(bench, "out", [shop], "--no-names")
     os.chmod(path, 0o640)

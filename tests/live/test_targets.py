@@ -57,7 +57,7 @@ def test_target_in_another_pid_namespace(bench):
 
 
 def test_target_whose_file_is_replaced(bench):
-    """A package upgrade: what it runs is deleted, another program has its path."""
+    """A package upgrade: the running file is deleted, and another program has its path."""
     path = bench.path("program")
     shutil.copy(KNOWN, path)
     known = bench.start([path], kind=Workload).ready()
@@ -67,7 +67,7 @@ def test_target_whose_file_is_replaced(bench):
 
 
 def test_target_with_a_hostile_name(bench):
-    """The name of its folder is clean, and a terminal is not told anything."""
+    """The name is cleaned for the folder and for the terminal."""
     path = bench.path("..\x1b[2J\nknown")
     shutil.copy(KNOWN, path)
     known = bench.start([path], kind=Workload).ready()
@@ -91,7 +91,7 @@ def test_static_target_with_symbols(bench):
 
 
 def test_preloaded_jemalloc(bench):
-    """An allocator in place of libc's, with a domain of its own."""
+    """An allocator replaces libc's, and has a domain of its own."""
     library = next(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2"), None)
     if not library:
         raise Skip("libjemalloc.so.2 is not installed")
@@ -101,7 +101,7 @@ def test_preloaded_jemalloc(bench):
 
 
 def test_operator_new_of_jemalloc(bench):
-    """It does not come to jemalloc's malloc: who called it is its direct caller."""
+    """jemalloc's operator new does not call its malloc: the recorded caller is operator new's direct caller."""
     library = next(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2"), None)
     if not library:
         raise Skip("libjemalloc.so.2 is not installed")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Snapshots that nobody asked for one by one: when something has grown, at a peak, at an OOM kill."""
+"""Snapshots by triggers: on growth, at a peak, at an OOM kill."""
 import os
 import signal
 
@@ -20,14 +20,14 @@ def size_of(bench, path):
 
 
 def check_asked_for(bench, recording):
-    """The next snapshot is one that SIGUSR1 asks for: none has come before. How much is in it."""
+    """The next snapshot is the one for SIGUSR1, so no trigger came before it. Returns its size."""
     path = recording.snapshot()
     check_equal(trigger_of(bench, path), "signal", "trigger")
     return size_of(bench, path)
 
 
 def settled(bench, recording):
-    """How much is in one that SIGUSR1 asks for, whatever has come before it."""
+    """The size of a snapshot for SIGUSR1, whatever came before it."""
     recording.popen.send_signal(signal.SIGUSR1)
     while trigger_of(bench, path := recording.path()) != "signal":
         pass
@@ -35,7 +35,7 @@ def settled(bench, recording):
 
 
 def check_triggered(bench, recording, trigger, least, most):
-    """One has come by itself, with so much in it."""
+    """One snapshot was taken by the trigger, with a size in these limits."""
     path = recording.path()
     check_equal(trigger_of(bench, path), trigger, "trigger")
     size = size_of(bench, path)
@@ -123,7 +123,7 @@ def test_peak(bench):
 
 
 def test_peak_that_nobody_can_catch(bench):
-    """It is over before anybody has looked: the doorbell rings, and nothing else comes of it."""
+    """The peak is over before the recorder can look: the doorbell rings, and no snapshot is taken."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], "--on-peak", "5%")
     for _ in range(50):
@@ -157,7 +157,7 @@ def test_trigger_of_children(bench):
 
 
 def test_trigger_names(bench):
-    """Each says why it was taken."""
+    """Each snapshot says why it was taken."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], interval="300ms")
     seen = {trigger_of(bench, recording.path()) for _ in range(2)}
@@ -206,7 +206,7 @@ def end_all(recording):
 
 
 def test_oom_kill_takes_all_of_the_group(bench):
-    """The victim's last snapshot says so; its neighbour has one of that moment; who is elsewhere has none."""
+    """The victim's last snapshot says so; its neighbour in the group gets a snapshot; a process outside none."""
     victim, neighbour, other = (bench.workload("peak") for _ in range(3))
     recording = bench.attach([victim, neighbour, other], "--on-oom")
     for process, size in (victim, 1000000), (neighbour, 500000), (other, 200000):
@@ -250,7 +250,7 @@ def test_oom_kill_of_who_is_not_recorded(bench):
 
 
 def test_oom_kill_without_the_trigger(bench):
-    """The victim's last snapshot says how it ended, anyway."""
+    """Without the trigger, too, the victim's last snapshot says how it ended."""
     victim = bench.workload("peak")
     recording = bench.attach([victim])
     with memory_group(bench, MEMORY_LIMIT) as group:

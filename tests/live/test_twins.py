@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Files that hold the same bytes are read once; those that only look alike are not taken for one."""
+"""Files with the same bytes are read once; files that only look alike are not mixed up."""
 import contextlib
 import json
 import os
@@ -24,7 +24,7 @@ kept = [mmap.mmap(os.open(path, os.O_RDONLY), 0, mmap.MAP_PRIVATE, mmap.PROT_REA
 os.read(0, 1)
 """
 
-# take() is +3 `je`, or an instruction that goes over +3 and whose bytes are looked at.
+# take() begins with a `je` at +3, or with one instruction that covers +3 and whose bytes the test chooses.
 TWIN = """
 #include "workload.h"
 #define OBJECT_BYTES 48
@@ -104,7 +104,7 @@ def in_overlay(bench, image, name):
 
 
 def copies(recording):
-    """How many files a recording keeps to compare others with: those that were read."""
+    """The number of files that a recording keeps to compare others with: those that it has read."""
     found = 0
     for path in pathlib.Path(f"/proc/{recording.pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
@@ -113,7 +113,7 @@ def copies(recording):
 
 
 def check_all_exact(bench, targets):
-    """And they take no more reading than one of them."""
+    """All of them are exact, and need no more reading than one of them."""
     alone = bench.attach(targets[:1])
     read = copies(alone)
     alone.end(signal.SIGINT)
@@ -155,7 +155,7 @@ def places_in(process, path):
 
 
 def test_twins_are_read_once(bench):
-    """The doctor says which file was compared only, and that another byte makes another file."""
+    """The doctor says which file was only compared, and that another byte makes another file."""
     paths = [bench.path(name) for name in ("one.so", "two.so", "other.so")]
     for path in paths:
         shutil.copy(LIBC, path)
@@ -180,7 +180,7 @@ def test_twins_are_read_once(bench):
 
 
 def forged_programs(bench):
-    """Two of the same size and build-id, whose code is not the same."""
+    """Two files of the same size and build-id, with different code."""
     include = f"-I{pathlib.Path(__file__).resolve().parent.parent}/workloads"
     flags = ("-O1", "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567", include)
     paths = [kinds.compiled(bench, "honest", *flags, source=TWIN),

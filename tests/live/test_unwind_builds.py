@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Tracebacks of programs that were linked in other ways, and where they were found to begin."""
+"""Tracebacks of programs that were linked in other ways, and the beginnings that the walks found."""
 import os
 
 from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, tool
@@ -35,7 +35,7 @@ def test_unwind_musl(bench):
 
 
 def test_unwind_a_vforked_child(bench):
-    """It runs in its parent's memory, and is in its parent's books."""
+    """A vforked child runs in its parent's memory, and its blocks count for the parent."""
     needs_tables()
     folder = bench.path("out")
     process = bench.start([ALLOCSNAP, "run", "--follow-forks", "-o", folder, "--",
@@ -50,8 +50,8 @@ def test_unwind_a_vforked_child(bench):
 
 
 def test_unwind_a_lazy_binding_that_allocates(bench):
-    """The first call of a function runs code of the library's that says which one it is. The linker's
-    way there has a frame that is found by rbx, which the walk does not follow: it says so."""
+    """The first call of a function runs the library's code that chooses the function. The linker's code on the way
+    has a frame that is found by rbx, which the walk does not follow: the traceback says where it stopped."""
     needs_tables()
     library = build_library(bench, "chooses.so", "-DIFUNC", "-Wl,-z,lazy")
     workload = bench.start([os.path.join(WORKLOADS, "unwind_code"), library, library],

@@ -75,7 +75,7 @@ def test_unwind_code_of_64_tebibytes(bench):
 
 
 def test_unwind_a_constructor_of_a_new_library(bench):
-    """Its blocks come before anybody can have its table: counted, and good soon after."""
+    """The constructor's blocks come before its table can be loaded: these are counted, later ones are complete."""
     needs_tables()
     library = build_library(bench, "new.so", "-DCONSTRUCTOR")
     workload = start(bench, library, library)
@@ -95,7 +95,7 @@ def test_unwind_a_constructor_of_a_new_library(bench):
 
 
 def check_guessed(bench, before, order, size, chain):
-    """Through code of no file: a guess, and said to be; not taken where only tables count."""
+    """The walk through code of no file is a guess, and marked as one; with tables only it stops there."""
     needs_tables()
     for how, guessed, stopped, found in (("auto", 1, {}, chain),
                                          ("dwarf", 0, {"no_table": 1}, chain[:2])):
@@ -135,7 +135,7 @@ def test_unwind_a_library_that_was_deleted(bench):
 
 
 def test_unwind_a_library_that_was_replaced(bench):
-    """By one whose frames are larger: its table is not the one."""
+    """The new library's frames are larger, so its table is not the right one for the loaded code."""
     other = build_library(bench, "b.so", "-DFRAME_BYTES=3000")
     check_loaded(bench, lambda library: os.replace(other, library))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Others' return probes put their trampoline in the place of return addresses: the tracebacks are
-those that there would be without. workloads/unwind_chain.c."""
+"""Return probes of other tools put their trampoline in the place of return addresses: tracebacks must be as
+without them. See workloads/unwind_chain.c."""
 from foreign import return_probes
 from harness import check, environment
 from unwinding import (BELOW_MAIN, NO_LINKS, NO_RETURN, NO_SESSION, chains, check_chain, check_ends,
@@ -16,7 +16,7 @@ TRAMPOLINE = "[anonymous code]"
 
 
 def check_storm(bench, path):
-    """Handlers that came anywhere, some in the trampoline; none has lost who called."""
+    """Signal handlers interrupted the program anywhere, also in the trampoline; each traceback has all callers."""
     found = [chain for chain, _ in chains(bench, path, 203)]
     for chain in found:
         check(chain[:2] == ["on_alarm", "__restore_rt"] and
@@ -26,7 +26,7 @@ def check_storm(bench, path):
 
 
 def check_hijacked(bench, mode):
-    """Each once with nobody's probes but ours, then with others': one traceback."""
+    """Each order once with our probes only, then with other tools' probes: both give one traceback."""
     needs_tables()
     workload = bench.workload("unwind_chain")
     with environment(mode):

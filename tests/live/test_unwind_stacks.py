@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Tracebacks on stacks whose ends are near, or that can't be read: workloads/unwind_stacks.c."""
+"""Tracebacks on stacks that are short, or that cannot be read: workloads/unwind_stacks.c."""
 from harness import check_equal
 from unwinding import (BELOW_MAIN, BELOW_THREAD, check_chain, check_ends, names, needs_tables, record)
 

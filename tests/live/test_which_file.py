@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Which file is which: programs that are replaced in place, file systems that number files alike, forged
-build-ids; and files that are let go when no process maps them any more."""
+"""Identity of files: programs that are replaced in place, file systems that number files alike, forged
+build-ids; and files that are closed when no process maps them any more."""
 import contextlib
 import errno
 import json
@@ -51,8 +51,8 @@ def build(bench, name, *options, path=None):
 
 
 def deploy(version, program):
-    """As cp does it: the file stays, its bytes are others. The kernel may hold the memory of a program that has just
-    ended a moment longer, while it takes breakpoints away."""
+    """As cp does it: the file stays, its bytes change. The kernel may keep the memory of a program that has just
+    ended a moment longer, while it removes breakpoints, so this waits."""
     for _ in range(100):
         try:
             with open(version, "rb") as new, open(program, "wb") as file:
@@ -139,7 +139,7 @@ def test_files_deployed_in_place_while_paused(bench):
 
 
 def test_files_deployed_in_place_between_passes(bench):
-    """The old version is let go, and the new one watched on; also where the recorder watches itself."""
+    """The old version is closed and the new one watched; also when the recorder itself has to watch it."""
     world = World(bench)
     versions = [build(bench, name, "-static") for name in VERSIONS]
     program = bench.path("app")
@@ -286,7 +286,7 @@ def test_files_with_a_forged_build_id(bench):
     check(any("honest_hold" in text for text in texts), f"its own names: {texts}")
 
 
-# ---- files that are let go ----
+# ---- files that are closed ----
 
 def descriptors(recorder):
     return len(os.listdir(f"/proc/{recorder.pid}/fd"))
@@ -309,7 +309,7 @@ def test_files_of_a_file_system_that_is_unmounted(bench):
         for _ in range(2):
             recorder.pass_line()
         wait_for(lambda: not subprocess.run([tool("umount"), folder], check=False, capture_output=True).returncode,
-                 "it can be unmounted")  # a link takes a tenth of a second to end
+                 "it can be unmounted")  # the kernel takes a tenth of a second to end a link
     finally:
         bench.run(["sh", "-c", f"umount --lazy {folder} 2>/dev/null || true"])
     recorder.end()
@@ -424,7 +424,7 @@ def hold_open(world):
 
 
 def test_files_open_for_writing_are_probed_again(bench):
-    """When that is over. What is allocated meanwhile is counted."""
+    """The file is probed again when it is closed. A loss counts the allocations until then."""
     world = World(bench)
     recorder = world.record_warm("--comm", "later*", "--min-bytes", "1")
     with hold_open(world):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The service's unit as a manager would apply it, where there is none: user, capabilities, limits, the
-filter of system calls, and of namespaces those that matter: nothing can be written but what is meant to be.
+"""Applies the service's unit as a manager would, on a machine without one: user, capabilities, limits, the
+system call filter, and those namespaces that keep the service from writing elsewhere.
 """
 import pathlib
 import re
@@ -56,7 +56,7 @@ def limits(path):
 # ---- system calls --------------------------------------------------------------------------------
 
 def members(group):
-    """The calls of a group, such as @system-service, and of those that are in it."""
+    """The system calls of a group, such as @system-service, with those of the groups in it."""
     lines = subprocess.run([tool("systemd-analyze"), "syscall-filter", "--no-pager", group],
                            capture_output=True, text=True, check=True).stdout.splitlines()
     names = {line.strip() for line in lines[1:] if line.strip() and "#" not in line}
@@ -127,7 +127,7 @@ done && mount -t tmpfs -o ro none /home && exec "$@"
 
 
 def in_namespaces(folder):
-    """The command that runs another one where that folder alone can be written to, without a network."""
+    """The prefix of a command that has no network and can write to that folder only."""
     command = [*private_mounts(), "--net", "--ipc", "--uts", "sh", "-c", ENTER_MOUNTS, folder]
     if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
         raise Skip("/ is no mount point of its own, and cannot be made read-only")

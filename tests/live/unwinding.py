@@ -29,7 +29,7 @@ def names(row):
 
 
 def chains(bench, path, size=None):
-    """[(names, count)] of all blocks, or of those with this size."""
+    """[(names, count)] of all blocks, or of the blocks of this size."""
     only = ["--min-size", str(size), "--max-size", str(size)] if size else []
     rows = bench.stats(path, "--group-by", "traceback", *only)["statistics"]
     return [(names(row), row["count"]) for row in rows]
@@ -44,7 +44,7 @@ def check_chain(bench, path, size, expected, count=None):
 
 
 def check_ends(bench, path, stopped=None, guessed=0):
-    """All blocks' tracebacks are complete, but for these: {reason: blocks}; nothing is guessed."""
+    """All tracebacks are complete, except {reason: blocks}; none is guessed."""
     shown = bench.show(path)
     expected = stopped or {}
     found = shown["tracebacks"]
@@ -57,7 +57,7 @@ def check_ends(bench, path, stopped=None, guessed=0):
 
 
 def record(bench, workload, orders, mode=None, options=()):
-    """The snapshot after these orders, given while it is recorded."""
+    """The snapshot after these orders; the recording runs while they are given."""
     with environment(mode):
         recording = bench.attach([workload], *options)
     for order in orders:

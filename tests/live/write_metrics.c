@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* write_metrics FILE: what a recorder would tell, with names that are hard to tell. */
+/* write_metrics FILE: writes the metrics of a recorder, with names that are hard to write. */
 #include <stdio.h>
 #include <string.h>
 
