@@ -42,7 +42,7 @@ Test(admission, has_patterns_of_255_bytes)
 	cr_expect_eq(parse(ADMISSION_COMM, "", &rule, &why), -EINVAL);
 }
 
-/* They would be matched as they are, which nobody would expect. */
+/* Brackets would match themselves, which users do not expect: they are refused. */
 Test(admission, refuses_brackets)
 {
 	struct rule rule;

@@ -16,7 +16,7 @@ TestSuite(archive_bounds, .init = archive_enter, .fini = archive_leave, .timeout
 #define HOUR_NS 3600000000000ULL
 #define MINUTE_MS 60000ULL
 
-/* How much one snapshot, and a folder of few, take on this file system. */
+/* The disk space of one snapshot, and of a folder with few of them, on this file system. */
 static uint64_t file_bytes, folder_bytes;
 
 static uint64_t room_for(int folders, int files)
@@ -109,7 +109,7 @@ Test(archive_bounds, nobody_loses_its_newest_while_somebody_has_two)
 	}
 }
 
-/* A sweep goes on where it was, so that what is old is the sparser the older it is. */
+/* A sweep goes on where the last one stopped, so snapshots are the sparser the older they are. */
 Test(archive_bounds, what_is_kept_lies_further_apart_the_older_it_is)
 {
 	struct archive *archive;

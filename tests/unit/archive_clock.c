@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Clocks that are set, and what is too old by them. */
+/* Clocks that are set, and the age limit after that. */
 #include <criterion/criterion.h>
 #include <time.h>
 

@@ -209,7 +209,7 @@ Test(archive_files, drafts_go_when_their_writer_has)
 	cr_expect(is_there(other), "of another host");
 }
 
-/* Its PID is somebody else's by now: who does not have the file open does not write it. */
+/* Another process has the PID now. It does not have the file open, so it is not the writer. */
 Test(archive_files, a_draft_whose_pid_was_used_again)
 {
 	char path[256];
@@ -226,7 +226,7 @@ Test(archive_files, a_draft_whose_pid_was_used_again)
 	archive__close(archive);
 }
 
-/* As symbolize leaves it when it is killed while it puts a named snapshot in the place of an unnamed one. */
+/* symbolize leaves such a draft if it is killed while it replaces an unnamed snapshot by a named one. */
 Test(archive_files, drafts_of_what_is_replaced_go_too)
 {
 	char path[256], kept[256];
@@ -325,7 +325,7 @@ static void lose(struct archive *archive, int nr, int err, const char *text)
 		archive__lost(archive, err, &why);
 }
 
-/* Once, the first ones by name, whatever they call themselves. */
+/* Each loss is reported once: the first ones by name, with unsafe bytes escaped. */
 Test(archive_files, last_snapshots_that_are_lost_are_named)
 {
 	struct archive *archive = open_archive(0, 0);
@@ -347,7 +347,7 @@ Test(archive_files, last_snapshots_that_are_lost_are_named)
 	archive__close(archive);
 }
 
-/* Said when it begins, when it becomes another one, and when it is over. */
+/* The archive reports an error when it begins, when it changes, and when it is over. */
 Test(archive_files, what_is_lost_is_told)
 {
 	struct archive *archive = open_archive(0, 0);
@@ -376,7 +376,7 @@ Test(archive_files, what_is_lost_is_told)
 	archive__close(archive);
 }
 
-/* One that may not be removed, as after chattr +i, stops nobody; here its folder says so. */
+/* A file that may not be removed (chattr +i) does not stop the sweep; here its folder forbids the removal. */
 Test(archive_files, one_that_may_not_be_removed)
 {
 	struct archive *archive;

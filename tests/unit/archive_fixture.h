@@ -30,14 +30,14 @@ uint64_t disk_bytes(void);
 /* The part of disk_bytes() that d and d/host take themselves. */
 uint64_t frame_bytes(void);
 
-/* Snapshots in d/host/FOLDER; 0 where that is not there. */
+/* The number of snapshots in d/host/FOLDER; 0 without such a folder. */
 int snapshot_nr(const char *folder);
 /* folder has exactly the snapshots whose minutes after NOON_MS are in the list, which ends with -1. */
 void expect_minutes(const char *folder, const int *minutes);
 
 struct archive *open_archive(uint64_t max_disk_bytes, uint64_t keep_ns);
 void expect_bytes(const struct archive *archive);
-/* NULL: there is none. */
+/* note NULL: the archive must have no note. */
 void expect_note(struct archive *archive, const char *note);
 bool is_there(const char *path);
 

@@ -141,7 +141,7 @@ Test(archive_killed, leaves_whole_files_only)
 	kill_again_and_again(false);
 }
 
-/* Where the file system knows no nameless files, what is left of the last one goes. */
+/* Without nameless files in the file system, a draft is left over; the next snapshot removes it. */
 Test(archive_killed, leaves_whole_files_and_what_can_be_told_apart)
 {
 	kill_again_and_again(true);

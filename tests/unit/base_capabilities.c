@@ -99,7 +99,7 @@ Test(base_capabilities, are_lowered_for_a_moment)
 	cr_expect_eq(told("CapEff"), held);
 }
 
-/* ---- which recording takes ---- */
+/* ---- capabilities that recording needs ---- */
 
 Test(service_privileges, are_fewer_once_all_is_loaded)
 {

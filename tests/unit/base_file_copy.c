@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Not a multiple of what is compared at a time. */
+/* Not a multiple of the bytes that are compared at a time. */
 #define BYTES (200 * 1000)
 #define BYTES_MAX (1 << 20)
 
@@ -68,7 +68,7 @@ Test(file_copy, is_of_no_other_file)
 	close(file);
 }
 
-/* It is handed to who may be anybody's. */
+/* The copy is handed to a process that may be hostile. */
 Test(file_copy, cannot_be_changed)
 {
 	int file = file_of(text, BYTES), fd;

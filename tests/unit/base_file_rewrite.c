@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* A file is rewritten if it is the one that was read, and keeps what it has. */
+/* A file is rewritten only if it is the one that was read; it keeps its mode, owner and attributes. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
@@ -107,7 +107,7 @@ Test(base_file_rewrite, is_what_is_there)
 	cr_expect_eq(file_rewrite("d", &stamp, write_text, "new", &why), -EISDIR);
 }
 
-/* ---- somebody changes what is rewritten, before it or while it is written ---- */
+/* ---- another program changes the file, before it is rewritten or meanwhile ---- */
 
 static int swap_for_a_link(void)
 {

@@ -144,7 +144,7 @@ Test(base_units, clean_text)
 		{ "so\u00adft", "so\\xc2\\xadft" },
 		{ "a\u2028b", "a\\xe2\\x80\\xa8b" },	    /* a line's end */
 		{ "\U000e0041", "\\xf3\\xa0\\x81\\x81" },	    /* the tag A */
-		{ "\u200a\u2010\u2027\u202f", "\u200a\u2010\u2027\u202f" }, /* beside those */
+		{ "\u200a\u2010\u2027\u202f", "\u200a\u2010\u2027\u202f" }, /* their neighbours */
 		{ "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627", "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627" },
 		{ "e\u0301\U000dffff", "e\u0301\U000dffff" },
 	};

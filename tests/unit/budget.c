@@ -171,7 +171,7 @@ Test(cost, is_what_traps_and_programs_took)
 	cr_expect_eq(cost_share(&(struct cost_sum){ 10, 20 }), 100);
 }
 
-/* ---- one of many, whose probes are everybody's ---- */
+/* ---- the share of one process among system-wide probes ---- */
 
 #define SECOND (1000 * MS)
 

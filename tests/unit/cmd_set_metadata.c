@@ -27,7 +27,7 @@ static void expect_all(const struct snapshot *snapshot)
 	cr_expect_eq(snapshot__trace(snapshot, 0).size, 7);
 }
 
-/* The snapshot, and what is read back from its file. */
+/* The snapshot, and the metadata read back from its file. */
 static void set_and_expect(struct snapshot *snapshot)
 {
 	struct reason why = {};

@@ -176,7 +176,7 @@ static struct mapping own_code(struct objects *objects)
 	return found;
 }
 
-/* A program that nothing but its inode tells of: the first that ran it had ended before it was opened. */
+/* Only the inode identifies the program: its first process had ended before the file was opened. */
 Test(mappings, a_file_that_was_looked_at_too_late_is_looked_at_again)
 {
 	struct objects objects = { .parser = parser_with(NULL, 0) }, late = { .parser = objects.parser };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The keeper of links as a process: what ends it, and what does not. It is given nothing to keep. */
+/* The keeper of links as a process: what ends it, and what does not. It gets no links to keep. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>

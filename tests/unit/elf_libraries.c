@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Real ELF files of this machine, judged by what readelf says of them. */
+/* Real ELF files of this machine, compared with readelf. */
 #include "elf/elf_object.h"
 
 #include <criterion/criterion.h>

@@ -2,7 +2,7 @@
 #ifndef TESTS_ENGINE_DATA_H
 #define TESTS_ENGINE_DATA_H
 
-/* Snapshots and expected statistics as C literals. What is left out of a row is zero. */
+/* Snapshots and expected statistics as C literals. Fields left out of a row are zero. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 #include <stddef.h>
@@ -35,8 +35,8 @@ struct data_trace {
 };
 
 /*
- * A snapshot in memory; monotonic_ns 0 leaves out that metadata and the column of births. The
- * columns of domains, threads, addresses (with births) and weights are there where any is not 0.
+ * A snapshot in memory; monotonic_ns 0 leaves out that metadata and the column of births. The columns of domains,
+ * threads, addresses (with births) and weights exist if any of their values is not 0.
  */
 struct data_snapshot {
 	void *bytes;

@@ -31,7 +31,7 @@ static void expect_interval(const char *what, const struct interval *got, int64_
 		  (intmax_t)got->low, (intmax_t)got->high, (intmax_t)low, (intmax_t)high);
 }
 
-/* The numbers are those of Wilson's interval for 4 of 40 and 2 of 8. */
+/* The expected numbers are Wilson's interval for 4 of 40 and for 2 of 8. */
 Test(engine_estimates, sums_of_weights)
 {
 	const struct data_trace traces[] = {
@@ -78,7 +78,7 @@ Test(engine_estimates, are_absent_where_every_block_is_there)
 	data_release(&data);
 }
 
-/* Never less than what was seen, however much is left to chance. */
+/* The interval never begins below the bytes that were seen, however uncertain the estimate is. */
 Test(engine_estimates, contain_the_samples)
 {
 	const struct data_trace traces[] = { { 16, A, .weight = 32768.5 } };
@@ -92,7 +92,7 @@ Test(engine_estimates, contain_the_samples)
 	data_release(&data);
 }
 
-/* A block that is in a row twice is there twice, or not at all. */
+/* A block that counts twice in a row is there twice, or not at all. */
 Test(engine_estimates, of_recursion)
 {
 	const struct data_trace twice[] = { { 100, { { "a.c", 1 }, { "a.c", 1 } }, .times = 4, .weight = 10 } };
@@ -156,7 +156,7 @@ Test(engine_estimates, of_differences)
 	data_release(&one);
 }
 
-/* Without what says that two blocks are one, or where another process has them. */
+/* The snapshots lack the metadata that makes two blocks the same, or are of two processes. */
 Test(engine_estimates, of_differences_of_what_is_not_the_same)
 {
 	static const char *const others[][9] = {

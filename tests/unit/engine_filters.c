@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Filters: CPython 3.11, Lib/test/test_tracemalloc.py, class TestFilters, and what is ours. */
+/* Filters: CPython 3.11, Lib/test/test_tracemalloc.py, class TestFilters, and our own cases. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,7 +206,7 @@ Test(engine_filters, wrappers_are_no_frames)
 
 /* ---- of several, and with domains --------------------------------------------------------- */
 
-/* TestSnapshot's; bits of `takes` by domain. */
+/* The traces of TestSnapshot. `takes` has a bit for each domain. */
 static const struct data_trace traces[] = {
 	{ .size = 10, .frame = { { "a.py", 2 }, { "b.py", 4 } }, .times = 3, .domain = 0 },
 	{ .size = 2, .frame = { { "a.py", 5 }, { "b.py", 4 } }, .domain = 1 },

@@ -244,7 +244,7 @@ Test(engine_keys, ties_are_ordered_by_key)
 	data_release(&empty);
 }
 
-/* Classes too take only what is selected, and never wrap. */
+/* Classes count selected traces only, and their sums do not wrap. */
 Test(engine_keys, classes_of_a_selection)
 {
 	static const struct data_trace huge[] = {

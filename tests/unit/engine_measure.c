@@ -6,7 +6,7 @@
 #include "engine.h"
 #include "snapshot.h"
 
-/* f allocated 5 blocks of 50 bytes in all, 2 of them temporary; g, called by f, 1 that is live. */
+/* f allocated 5 blocks of 50 bytes in all, 2 of them temporary; g, called by f, allocated 1 that is live. */
 static struct snapshot *make(void)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_CHURN);

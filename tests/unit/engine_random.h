@@ -2,7 +2,7 @@
 #ifndef TESTS_ENGINE_RANDOM_H
 #define TESTS_ENGINE_RANDOM_H
 
-/* Random tracebacks and questions, the same ones each time. */
+/* Random tracebacks and questions; each run has the same ones. */
 
 #include "engine_data.h"
 
@@ -19,7 +19,7 @@ extern const char *const random_metadata[];
 /* Everything that can be asked beside the key type. */
 struct engine_options random_options(uint64_t *random, enum key_type key_type);
 
-/* Is all that is said of them the same? NULL is the same as NULL. */
+/* Whether all fields are the same. NULL equals NULL. */
 bool same_cost(const struct cost *a, const struct cost *b);
 bool same_estimate(const struct estimate *a, const struct estimate *b);
 bool same_row(const struct statistic *a, const struct statistic *b);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* A wrapper whose caller the walk has passed over is not passed over itself. */
+/* The walk missed the caller of a wrapper: such a wrapper is not skipped. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 

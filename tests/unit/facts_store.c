@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Facts of files with the same bytes, and of those that only look as if. */
+/* Facts of files with the same bytes, and of files that only look the same. */
 #include "collect/process/facts_store.h"
 
 #include <criterion/criterion.h>

@@ -6,7 +6,7 @@
 
 #define ROOM 10000
 
-/* Each of so many takes one after the other, as long as it may; what all have in the end. */
+/* The holders take one each in turn, as long as the share allows. Returns the sum, and the least of one holder. */
 static uint64_t take_all(uint64_t holder_nr, uint64_t *ret_least)
 {
 	uint64_t held[64] = {}, sum = 0, before;

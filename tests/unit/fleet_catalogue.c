@@ -134,7 +134,7 @@ Test(fleet_catalogue, facts_are_by_host_process_and_time)
 	catalogue__close(catalogue);
 }
 
-/* The last snapshot of a process says it of all, and others show what none says. */
+/* The last snapshot of a process tells how it ended; others tell that it went on. */
 Test(fleet_catalogue, what_became_of_processes)
 {
 	static const struct fleet_file files[] = {
@@ -164,7 +164,7 @@ Test(fleet_catalogue, what_became_of_processes)
 	catalogue__close(catalogue);
 }
 
-/* A machine's boots follow each other; those of two machines of one name do not, and nobody's processes have gone. */
+/* One machine's boots follow each other. Two boots that overlap are two machines of one name: no process is gone. */
 Test(fleet_catalogue, boots_at_one_time_are_of_two_machines)
 {
 	static const struct fleet_file files[] = {
@@ -268,7 +268,7 @@ static void expect_times(const int64_t *time_ns, size_t nr, const char *what)
 	catalogue__close(catalogue);
 }
 
-/* Somebody set the clock back between the second and the third. */
+/* The wall clock was set back between the second and the third. */
 Test(fleet_catalogue, snapshots_of_a_process_are_by_a_clock_that_nobody_sets)
 {
 	fleet_write(&(struct fleet_file){ "d/1.snap", .wall_ns = "1000", .monotonic_ns = "10" });
@@ -281,7 +281,7 @@ Test(fleet_catalogue, snapshots_of_a_process_are_by_a_clock_that_nobody_sets)
 	expect_times((const int64_t[]){ 500, 700, 1000, 2000 }, 4, "where one lacks it, by the other");
 }
 
-/* Names give ids, and so the order where nothing else does. */
+/* Names give ids, and ids the order if nothing else does. */
 Test(fleet_catalogue, parts_come_before_the_whole)
 {
 	static const char *const filters[] = { "a", "b", "c", "d", "e", "f", NULL };
@@ -373,7 +373,7 @@ Test(fleet_catalogue, a_path_is_a_path_whatever_it_is)
 	cr_expect_eq(access("x.db", F_OK), -1);
 }
 
-/* ---- who may do what at once ------------------------------------------------------------------------- */
+/* ---- concurrent readers and writers --------------------------------------------------------------------- */
 
 Test(fleet_catalogue, one_writes_at_a_time)
 {

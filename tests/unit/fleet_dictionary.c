@@ -177,7 +177,7 @@ Test(fleet_dictionary, a_line_may_be_a_distance)
 	dictionary_release(&dictionary);
 }
 
-/* ---- questions to it: filters see a frame's own names, keys are those across builds ------------------- */
+/* ---- its use in questions: filters see a frame's own names, keys are the same across builds ------------- */
 
 /* Two builds: a function is a line further down in the second. And a library, built twice, without names. */
 static const struct fleet_frame builds[] = {

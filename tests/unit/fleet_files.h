@@ -46,14 +46,14 @@ void fleet_leave(void);
 void fleet_write(const struct fleet_file *file);
 void fleet_write_text(const char *path, const char *text);
 
-/* Indexes "d". What is told of files is in fleet_told: "KIND path: line\n" each. */
+/* Indexes "d". Reports about files are in fleet_told: "KIND path: line\n" each. */
 extern char fleet_told[8192];
 struct index_sum fleet_index_d(void);
 
 struct catalogue *fleet_open(void);
 void fleet_sql(const char *sql);
 
-/* All tables as text, but for what a file system says of files; the caller frees it. */
+/* All tables as text, without the facts of a file system about files; the caller frees it. */
 char *fleet_dump(void);
 
 #endif

@@ -3,8 +3,8 @@
 #define TESTS_FLEET_FIXTURE_H
 
 /*
- * A fleet that is told, not read: snapshots of hosts and processes with the bytes of each group. The
- * folds over fleet_walk() are built in their tests with fleet_walk_told() in its place.
+ * A fleet that a test describes in a table instead of files: snapshots of hosts and processes with the bytes of each
+ * group. Tests of the folds over fleet_walk() are built with fleet_walk_told() instead of it.
  */
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 #define TOLD_GROUPS 12
 #define TOLD_SNAPSHOTS 2048
 
-/* One snapshot; bytes by group, -1: it has nothing of it. A host of 0 ends a table: the first is 1. */
+/* One snapshot; bytes by group, -1: it does not have the group. A host of 0 ends a table, so the first host is 1. */
 struct told {
 	uint32_t host, process;
 	int64_t time_ns;

@@ -38,7 +38,9 @@ static void sum_by_host(const struct told_fleet *fleet, uint32_t group, int64_t 
 	}
 }
 
-/* The first of those that have the most, who have it, and all of it; who has none gets 0. */
+/*
+ * Fills in the first host with the most bytes, how many hosts have the group, and their sum. A host without it gets 0.
+ */
 static void add_up(struct host_row *row, int64_t *bytes, size_t nr)
 {
 	row->max = -1;
@@ -140,7 +142,7 @@ Test(fleet_hosts, one_leaking_host_stands_out)
 	host_rows_release(&rows);
 }
 
-/* Differences of a page are none, of however few hosts. */
+/* A difference of one page makes no outlier, however few the hosts are. */
 Test(fleet_hosts, hosts_that_are_all_but_the_same_have_no_outlier)
 {
 	struct told told[HOSTS];

@@ -290,7 +290,7 @@ Test(fleet_index, a_file_written_anew_takes_its_own_place)
 	cr_expect_str_eq(rows_text(0), "1:10/1");
 }
 
-/* Copied as it was, and then symbolized: the copy comes first by its name, and does not take the place. */
+/* The file was copied, then symbolized. The copy's name comes first, but the copy does not take the file's place. */
 Test(fleet_index, a_copy_of_what_it_was_is_a_duplicate)
 {
 	static const struct fleet_trace named[] = { { 10, AT_A } };
@@ -397,7 +397,7 @@ Test(fleet_index, two_of_one_id_are_found_out)
 	cr_expect(strstr(fleet_told, "damaged 1.snap: it has the id of another snapshot, "), "%s", fleet_told);
 }
 
-/* ---- numbers and texts that nobody expects ---------------------------------------------------------- */
+/* ---- unexpected numbers and texts -------------------------------------------------------------------- */
 
 Test(fleet_index, a_domain_with_a_number_that_is_none)
 {
@@ -440,7 +440,7 @@ Test(fleet_index, a_file_of_a_far_year_is_known_again)
 	cr_expect_eq(fleet_index_d().known, 1);
 }
 
-/* ---- what is walked ------------------------------------------------------------------------------------- */
+/* ---- which files the index looks at -------------------------------------------------------------------- */
 
 Test(fleet_index, directories_that_overlap_are_walked_once)
 {

@@ -26,7 +26,7 @@ static void kill_at(void *what, uint64_t file_nr, uint64_t file_all)
 	const uint64_t *at = what;
 
 	if (file_all != MANY)
-		_exit(2); /* criterion could not be told from here */
+		_exit(2); /* criterion cannot report a failure from here */
 	if (file_nr >= *at)
 		raise(SIGKILL);
 }
@@ -90,7 +90,7 @@ static void write_many(void)
 	}
 }
 
-/* Half of them to other names, the first ones to those of others, and there are new ones instead. */
+/* Half of the files are renamed, the first ones to names that others had, and new files take their places. */
 
 static void move_many(void)
 {

@@ -90,7 +90,7 @@ Test(fleet_leaks, what_is_not_there_is_zero)
 	EXPECT(false, 0, 1, -1, 5);
 }
 
-/* `growing` of `hosts` hosts that have it grow; on others nobody has it. */
+/* The group grows on `growing` of `hosts` hosts; on the other hosts no process has it. */
 static size_t leaks_of(uint32_t growing, uint32_t hosts)
 {
 	struct told told[300];
@@ -144,7 +144,7 @@ Test(fleet_leaks, growth_is_that_of_the_processes_that_grow)
 	leak_rows_release(&rows);
 }
 
-/* A recorder that is started again has nothing of what was there before: that is no step down. */
+/* A restarted recorder does not know earlier blocks: the smaller numbers are no decrease. */
 Test(fleet_leaks, a_process_that_is_recorded_anew_grows_in_its_recordings)
 {
 	struct told told[7];

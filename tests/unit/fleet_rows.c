@@ -127,7 +127,7 @@ static void expect_refused(const struct blob *blob, uint32_t origin_nr, const ch
 {
 	struct fleet_rows rows = {};
 	struct reason why = { "" };
-	void *exact = malloc(blob->len); /* ASan sees what is read behind it */
+	void *exact = malloc(blob->len); /* ASan catches reads beyond it */
 
 	memcpy(exact, blob->bytes, blob->len);
 	cr_expect_eq(fleet_rows_decode(exact, blob->len, origin_nr, &rows, &why), -EBADMSG, "%s", says);

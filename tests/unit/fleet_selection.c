@@ -163,7 +163,7 @@ Test(fleet_selection, times_in_a_place_with_its_own)
 	expect_chosen("time=2026-11-21T12", "b");
 }
 
-/* ---- what is refused --------------------------------------------------------------------------- */
+/* ---- refused selections ------------------------------------------------------------------------ */
 
 #define KEYS "there are host, comm, exe, build-id, cgroup, container, boot, kernel, version, trigger, end, path, " \
 	     "label.NAME, pid, size, count, time"
@@ -254,7 +254,7 @@ Test(fleet_selection, errors_name_what_is_right)
 	cr_expect_eq(fleet_selection_parse("x", NOON, &(struct fleet_selection){}, NULL), -EINVAL);
 }
 
-/* Pieces of selections in any order: nothing but an answer or a line comes of them. */
+/* Pieces of selections in any order: each gives a selection or an error of one line. */
 Test(fleet_selection, hostile_texts)
 {
 	static const char *const pieces[] = {

@@ -29,7 +29,7 @@ static uint32_t below(uint64_t *random, uint32_t end)
 	return (*random >> 33) % end;
 }
 
-/* Some hosts take samples. Weights of thirds: the order in which their squares are added can be seen. */
+/* Some hosts sample. The weights are thirds: the sum of their squares depends on the order of addition. */
 static void fill(uint64_t *random, struct small_contents *to, bool is_sampled)
 {
 	to->is_sampled = is_sampled;
@@ -72,7 +72,7 @@ struct snapshot *small_build(const struct small_contents *from, size_t nr, bool 
 	return snapshot;
 }
 
-/* In the order of their paths, which gives origins their numbers, the last ones come first. */
+/* Files are named so that the last ones come first in the order of paths, which numbers the origins. */
 void small_save(int host, int process, int time, const struct small_contents *from)
 {
 	char name[16], pid[16], wall_ns[32], path[64];

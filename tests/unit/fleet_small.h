@@ -2,7 +2,7 @@
 #ifndef TESTS_FLEET_SMALL_H
 #define TESTS_FLEET_SMALL_H
 
-/* A small fleet on disk, indexed: host0 … host5, of which the odd ones take samples. */
+/* A small fleet on disk, indexed: host0 … host5; the odd hosts sample. */
 
 #include "fleet/catalogue.h"
 #include "fleet/selection.h"
@@ -31,7 +31,7 @@ struct small_contents {
 
 extern struct small_contents small_contents[HOSTS][PROCESSES][TIMES];
 
-/* The index, what is in it, and all of that. */
+/* The index, its contents, and the cohort of all of it. */
 extern struct catalogue *small_catalogue;
 extern struct fleet_facts small_facts;
 extern struct cohort small_everything;
@@ -44,11 +44,11 @@ void small_remove(void);
 void small_save(int host, int process, int time, const struct small_contents *from);
 void small_index(uint64_t new_ones);
 
-/* One snapshot of several ones' blocks; metadata: pairs up to a NULL, or NULL. */
+/* One snapshot of the blocks of several; metadata: pairs up to a NULL, or NULL. */
 struct snapshot *small_build(const struct small_contents *from, size_t nr, bool is_sampled,
 		       const char *const *metadata);
 
-/* Changes the catalogue, and what is known of it. */
+/* Changes the catalogue, and reads small_facts and the rest again. */
 void small_sql(const char *sql);
 
 struct cohort small_cohort(const char *selection, enum cohort_times times);

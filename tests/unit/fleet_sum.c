@@ -181,7 +181,7 @@ Test(fleet_sum, deviations_of_a_process_add_up)
 	}
 }
 
-/* A catalogue that somebody changed: is_sampled says what rows have. */
+/* A catalogue was changed: is_sampled disagrees with the rows. */
 Test(fleet_sum, samples_where_there_are_none)
 {
 	static const char *const harms[] = {

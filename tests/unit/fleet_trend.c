@@ -139,7 +139,7 @@ Test(fleet_trend, processes_that_come_and_go_are_no_growth)
 	trend_rows_release(&rows);
 }
 
-/* It comes with the last snapshot: what was not there was 0. */
+/* A snapshot without the group counts as 0 for it. */
 Test(fleet_trend, a_snapshot_without_a_group_counts_with_zero)
 {
 	const struct told told[] = {
@@ -155,7 +155,7 @@ Test(fleet_trend, a_snapshot_without_a_group_counts_with_zero)
 	trend_rows_release(&rows);
 }
 
-/* A recorder that is started again has nothing of what was there before. */
+/* A restarted recorder does not know earlier blocks. */
 Test(fleet_trend, a_process_that_is_recorded_anew_loses_nothing)
 {
 	const struct told told[] = {
@@ -216,7 +216,7 @@ Test(fleet_trend, one_time_only_has_no_slope)
 	trend_rows_release(&rows);
 }
 
-/* An hour forward between two: what counts is the clock that nobody sets. */
+/* The wall clock was set an hour forward between the two; slopes use the clock that cannot be set. */
 Test(fleet_trend, a_wall_clock_that_was_set_changes_no_slope)
 {
 	const struct told told[] = {

@@ -160,7 +160,7 @@ Test(fleet_walk, of_errors_the_first_one_in_order)
 	cr_expect_eq(fleet_walk(&walk, NULL), -3);
 }
 
-/* Each lane fails, the first or the last one of those that are under way first. */
+/* Every lane fails; the delay makes the first or the last lane fail first. */
 static int fail_by_lane(void *what, unsigned int lane, const struct fleet_snapshot *snapshot,
 			const struct fleet_rows *rows, struct reason *why)
 {

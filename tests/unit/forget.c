@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Tracebacks that come and go for ever: what is kept of them is bounded, and what they allocated is exact. */
+/* Tracebacks that come and go forever: the memory for them is bounded, and the sums of their allocations are exact. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #define IMAGE 7
 #define FRAMES 5
 
-/* Frame i of traceback id, told apart from those of all others. */
+/* Frame i of traceback id; no other traceback has the same frame. */
 static uint64_t pc_of(uint64_t id, uint32_t i)
 {
 	return id * 16 + i;
@@ -82,7 +82,7 @@ static struct churn check_known(const struct target *target)
 	return sum;
 }
 
-/* A pass with these blocks: nothing is in the map but what is resolved after it. */
+/* Takes a pass with these blocks. All tracebacks that were in the map are resolved. */
 static void forget(struct target *target, const struct drained_blocks *blocks)
 {
 	resolve_begin(target);
@@ -151,7 +151,7 @@ Test(forget, nothing_is_left_of_a_new_image)
 	target__free(target);
 }
 
-/* ---- a program that makes new ones for ever ---- */
+/* ---- a program that makes new tracebacks forever ---- */
 
 #define PASSES 40
 #define NEW 6000
@@ -171,7 +171,7 @@ static uint64_t drawn(struct model *model, uint64_t most)
 	return rand_r(&model->seed) % most;
 }
 
-/* It is new or, one in four times, one of before, forgotten or not. */
+/* A new traceback or, one time in four, an earlier one, forgotten or not. */
 static uint64_t next_id(struct model *model)
 {
 	return model->id && !drawn(model, 4) ? 1 + drawn(model, model->id) : ++model->id;

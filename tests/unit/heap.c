@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Which functions are an allocator's, and whose. */
+/* Which functions belong to an allocator, and to which one. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 
 int __lsan_is_turned_off(void);
 
-/* Whether nobody of this program has started us. */
+/* True unless our parent is this program, too. */
 int __lsan_is_turned_off(void)
 {
 	char path[64], ours[PATH_MAX] = "", parents[PATH_MAX] = "";

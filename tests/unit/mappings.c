@@ -138,7 +138,7 @@ Test(mappings, a_copy_goes_its_own_way)
 	free_fixture(fixture);
 }
 
-/* ---- what is unmapped ---- */
+/* ---- mappings that are unmapped ---- */
 
 /* As /proc/PID/maps has it, of the vDSO, which is one file for all of these; "" ends them. */
 static void read_maps(struct fixture *fixture, const char *lines)
@@ -184,7 +184,7 @@ Test(mappings, that_were_gone_before_the_last_pass_are_forgotten)
 
 	read_maps(fixture, LINE_1 LINE_3);
 	mappings_end_pass(&fixture->mappings);
-	read_maps(fixture, LINE_1); /* tracebacks of before are resolved by the next drain */
+	read_maps(fixture, LINE_1); /* the next drain resolves earlier tracebacks */
 	mappings_end_pass(&fixture->mappings);
 	expect_at(fixture, 0x3000, 0x3000);
 	mappings_end_pass(&fixture->mappings);
@@ -232,7 +232,7 @@ static uint64_t unmapped_address(unsigned int i)
 	return 0x100000 + i * 0x2000;
 }
 
-/* They are mapped by and by, and each reading finds those of before gone. */
+/* Maps one after the other; each reading of the maps finds the earlier ones gone. */
 static void map_and_unmap(struct fixture *fixture, unsigned int nr)
 {
 	for (unsigned int i = 0; i < nr; i++) {
@@ -305,7 +305,7 @@ Test(mappings, lines_that_overlap_are_cut)
 #define PAGE 0x1000UL
 #define BASE 0x10000UL
 
-/* A page of code; where it came from, as start - offset, tells it from another's. */
+/* A page of code. Its bias, start - offset, distinguishes it from another mapping's page. */
 struct model_page {
 	bool is_known;
 	uint64_t bias, seen;
@@ -488,7 +488,7 @@ Test(objects, are_not_what_has_their_path_by_now)
 	release(&objects);
 }
 
-/* A program that was built anew between two runs, both over before anybody looked. */
+/* A program was built anew between two runs, and both runs were over before the file was opened. */
 Test(objects, that_were_replaced_are_not_their_successors)
 {
 	char build_id[BUILD_ID_TEXT_MAX], old_id[BUILD_ID_TEXT_MAX];
@@ -528,7 +528,7 @@ static struct mapped_file own_line(void)
 	return file;
 }
 
-/* First told of by an event, with a build-id; then it stands in the maps, with an inode. */
+/* First an event tells of the file, with a build-id; then the maps do, with an inode. */
 Test(objects, are_opened_once_however_they_are_told_of)
 {
 	char build_id[BUILD_ID_TEXT_MAX];

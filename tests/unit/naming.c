@@ -160,7 +160,7 @@ static struct snapshot *name_all(struct snapshot *snapshot, struct naming_counts
 	return named;
 }
 
-/* NULL: nothing was named. What was said of an object, if anything, in `said`. */
+/* NULL: nothing was named. `said` has the report about an object, if there was one. */
 static struct snapshot *name(struct snapshot *snapshot, struct naming_counts *ret_counts)
 {
 	static char why[512];
@@ -181,7 +181,7 @@ static struct snapshot *name(struct snapshot *snapshot, struct naming_counts *re
 	return named;
 }
 
-/* ---- what is found --------------------------------------------------------------------------- */
+/* ---- names that are found ------------------------------------------------------------------- */
 
 static void expect_frame(const struct snapshot *snapshot, uint32_t at, const char *function,
 			 const char *filename, uint32_t lineno, uint32_t flags)
@@ -381,7 +381,7 @@ static int open_files(void)
 	return nr;
 }
 
-/* A file is known by what it is, and is not kept open. */
+/* A file is recognized by its contents' identity at any path, and is not kept open. */
 Test(naming, by_two_paths)
 {
 	struct snapshot *snapshot[] = {
@@ -408,9 +408,9 @@ Test(naming, by_two_paths)
 	snapshot__close(snapshot[1]);
 }
 
-/* ---- what is not ----------------------------------------------------------------------------- */
+/* ---- names that are not found --------------------------------------------------------------- */
 
-/* Nothing is named, and it is said why. */
+/* No frame gets a name, and the report gives the reason. */
 static void expect_nameless(const char *path, const char *id, const char *why)
 {
 	struct snapshot *snapshot = recorded(path, id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Which file is which object: by what the opened file says, also after it was written to. Needs root, as recording does. */
+/* Which file is which object: decided by the opened file, also after writes to it. Needs root, as recording does. */
 #include "collect/process/objects.h"
 
 #include <criterion/criterion.h>
@@ -66,7 +66,7 @@ static struct mapped_file map(struct fixture *fixture, const char *path)
 	return file;
 }
 
-/* As it is mapped just now; the numbers that the mapping tells are the same for all files here. */
+/* Maps the file and gets its object. The numbers that a mapping tells are the same for all files here. */
 static uint32_t get_mapped(struct fixture *fixture, const char *path)
 {
 	const struct mapped_file file = map(fixture, path);
@@ -119,7 +119,7 @@ Test(objects, a_write_is_noticed_without_a_mapping)
 	end(&fixture);
 }
 
-/* A package upgrade renames a new file over the old one, which thereby changes, but for its bytes. */
+/* A package upgrade renames a new file over the old one. That changes the old inode, but not its bytes. */
 Test(objects, a_rename_or_a_link_changes_nothing)
 {
 	struct fixture fixture = begin();
@@ -178,7 +178,7 @@ static void spoil(const char *path)
 	close(fd);
 }
 
-/* Anybody can give a file the build-id of another one. */
+/* Any user can give a file the build-id of another one. */
 Test(objects, a_build_id_is_no_identity)
 {
 	struct fixture fixture = begin();
@@ -214,7 +214,7 @@ static uint32_t get_told(struct fixture *fixture, const struct mapped_file *told
 	return object;
 }
 
-/* An event tells a build-id that is not the copy's; lines of maps have numbers only. */
+/* The event has another build-id than the copy; lines of maps have numbers only. */
 Test(objects, a_copy_is_of_the_bytes_that_were_copied)
 {
 	struct fixture fixture = begin();
@@ -321,7 +321,7 @@ static uint32_t get_of_user(struct fixture *fixture, uint32_t user, int nr)
 	return object;
 }
 
-/* One user has at most three quarters, and what is left serves the next one. */
+/* One user gets at most three quarters; the rest serves the next user. */
 Test(objects, of_one_user_leave_room_for_those_of_another)
 {
 	struct fixture fixture = begin();

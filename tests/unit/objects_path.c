@@ -53,7 +53,7 @@ Test(objects_path, are_those_that_a_process_maps_later)
 	release(&objects);
 }
 
-/* As the kernel tells of it, whichever link led there. */
+/* The path is the one that the kernel reports, whichever link led there. */
 Test(objects_path, has_the_path_that_links_lead_to)
 {
 	char folder[] = "/tmp/allocsnap-unit-XXXXXX", link[64];

@@ -29,7 +29,7 @@ Test(pace, takes_so_many_events_at_each_look)
 	cr_expect_eq(taken(&pace, 1, PACE_EVENT_NS, 100000), most);
 }
 
-/* One that is larger than all that a look has is taken in, too, or it would never be. */
+/* An event that costs more than a whole look is taken all the same, or it would wait forever. */
 Test(pace, takes_one_event_whatever_it_costs)
 {
 	struct pace pace = {};

@@ -88,7 +88,7 @@ static bool is_refused(const struct attempt *try)
 	return syscall(try->nr, a[0], a[1], a[2], a[3], a[4], a[5]) == -1 && errno == EPERM;
 }
 
-/* Answers with a line of what it has tried, and what was not refused. */
+/* Tries every operation, and answers with a line of those that were not refused. */
 static void try_all(int fd)
 {
 	const struct channel channel = { .fd = fd };
@@ -189,7 +189,7 @@ Test(parser_confined, is_a_user_of_its_own_with_one_socket)
 	close(fd);
 }
 
-/* A service may have limits of its own, below those that we would set. */
+/* A service may have lower limits of its own than the ones that we set. */
 Test(parser_confined, comes_to_terms_with_lower_limits)
 {
 	const struct rlimit low = { 4 << 20, 4 << 20 };

@@ -174,7 +174,7 @@ static int oom_score_of(pid_t pid)
 	return score;
 }
 
-/* Anybody who is nobody can stop it. What it says later is of a reader that is no more. */
+/* Any process of the user nobody can stop the spawner. Its later answers are about a reader that is gone. */
 Test(parser_crash, a_spawner_that_was_stopped_goes_on)
 {
 	pid_t spawner, reader;
@@ -191,7 +191,7 @@ Test(parser_crash, a_spawner_that_was_stopped_goes_on)
 	cr_expect_null(name_at(object("/third"), 1));
 	cr_assert(!kill(spawner, SIGCONT));
 	while (!kill(reader, 0))
-		usleep(1000); /* it does what it was told in vain */
+		usleep(1000); /* the spawner serves the old orders in vain */
 	object("/odder");
 	cr_expect_str_eq(name_at(object("/fifth"), 1), "fine");
 	cr_expect_eq(oom_score_of(parser_reader()), 1000, "the one that is used is known");
@@ -211,7 +211,7 @@ static void sleep_for_ever(int fd)
 
 	while (fd >= 0)
 		if (read(CHANNEL_PIECES_MAX + 100, &byte, 1) < 0 && errno != EBADF)
-			break; /* nothing else that it may do takes time */
+			break; /* no other call that the reader may make takes time */
 }
 
 Test(parser_crash, one_that_computes_for_ever_is_ended)
@@ -228,7 +228,7 @@ Test(parser_crash, one_that_makes_system_calls_for_ever_is_ended)
 	expect_given_up(0, "too long");
 }
 
-/* Takes the question, and then waits for another one that never comes. */
+/* Takes the question without answering, and waits for another one, which never comes. */
 static void forget(int fd)
 {
 	const struct channel channel = { .fd = fd };
@@ -246,7 +246,7 @@ Test(parser_crash, one_that_waits_for_ever_is_ended)
 	expect_given_up(0, "too long");
 }
 
-/* It need not be given all the time that it may compute for: a minute and more. */
+/* A reader that only waits does not get the whole time for computing, which is a minute and more. */
 Test(parser_crash, one_that_waits_is_ended_long_before_its_time, .timeout = 60)
 {
 	begin(forget, 0);

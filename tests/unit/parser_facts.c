@@ -143,7 +143,7 @@ Test(parser_facts, find_what_is_wanted_static_or_not)
 	parser__close(parser);
 }
 
-/* The same numbers make no sense for who has asked for nothing. */
+/* Numbers of wanted functions are invalid in an answer to a question without such functions. */
 Test(parser_facts, of_functions_that_nobody_wants_make_no_sense)
 {
 	struct object_function function = { .name = allocator_function_nr + 3 };
@@ -187,7 +187,7 @@ Test(parser_facts, tell_what_a_file_is_like)
 	parser__close(parser);
 }
 
-/* ---- who says where probes go has read nothing before ---- */
+/* ---- each reader of facts for probes has read no other file before ---- */
 
 static uint32_t shared_reads; /* in the reader */
 
@@ -301,7 +301,7 @@ Test(parser_facts, of_who_switches_stacks_are_a_new_readers)
 
 static const struct lie {
 	const char *name;
-	int err; /* that comes of it */
+	int err; /* the error that follows */
 	struct object_facts facts;
 	struct object_function function; /* one goes with it */
 	int claimed_err;
@@ -371,7 +371,7 @@ Test(parser_facts, are_not_believed, .timeout = 120)
 
 /* ---- do not come for ever ---- */
 
-/* A byte of a long answer each 20 ms; waiting is done by reading what is not there. */
+/* Sends a byte of a long answer every 20 ms. Reads of a bad descriptor take the time, since sleeping is forbidden. */
 static void trickle(int fd)
 {
 	const struct channel channel = { .fd = fd };

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_TESTS_PARSER_FIXTURE_H
 #define ALLOCSNAP_TESTS_PARSER_FIXTURE_H
 
-/* Parsers whose reader does what a test wants instead of its work; and where its processes are. */
+/* Parsers whose reader calls a test's function instead of its own; and the PIDs of its processes. */
 
 #include <errno.h>
 #include <stdbool.h>
@@ -20,11 +20,11 @@ pid_t only_child_of(pid_t pid);
 pid_t parser_spawner(void);
 pid_t parser_reader(void);
 
-/* In the reader: the next question with all that belongs to it; ends the process if there is none. */
+/* Called in the reader: reads the next question with all that belongs to it; ends the process if there is none. */
 struct names_question parser_question(const struct channel *channel, struct message *ret_head,
 				      int *ret_object);
 
-/* Answers each offset with a function of this name, or gives up with a reason. */
+/* Answers each offset with a function of this name, or with a reason instead. */
 void parser_answer_name(const struct channel *channel, uint32_t nr, const char *name);
 void parser_answer_why(const struct channel *channel, const char *why);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Answers that no reader gives unless something has taken it over. */
+/* Answers that only a compromised reader gives. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 /* ---- names ---- */
 
-/* An answer to one question. Whatever is not said is as it should be. */
+/* An answer to one question. Fields that are not set are as they should be. */
 static struct lie {
 	const char *name;
 	struct names_answer head;

@@ -58,7 +58,7 @@ Test(parser_table, is_the_one_that_is_made_here)
 /* The answer really carries two words of pages, one rule and one row; each lie claims other numbers. */
 static const struct lie {
 	const char *name;
-	int err; /* that comes of it */
+	int err; /* the error that follows */
 	struct unwind_table table;
 	uint32_t page_end;
 	int claimed_err;
@@ -121,11 +121,11 @@ Test(parser_table, is_not_believed, .timeout = 120)
 	}
 }
 
-/* ---- who makes one has read nothing before ---- */
+/* ---- each reader that makes a table has read no other file before ---- */
 
 static uint32_t answers_nr; /* in the reader */
 
-/* Says how many answers it has given before. */
+/* Answers with the number of its earlier answers. */
 static void count(int fd)
 {
 	const struct channel channel = { .fd = fd };

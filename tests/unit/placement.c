@@ -16,7 +16,7 @@ static int find(const void *code, size_t size, uint64_t address, uint16_t elf_ma
 			      ret);
 }
 
-/* free() has one argument; what was in rdx is nobody's. */
+/* free() has one argument, so code may overwrite rdx. */
 Test(placement, protects_the_arguments_that_there_are)
 {
 	static const uint8_t code[] = { 0x31, 0xd2, 0x74, 0x00, 0xc3 }; /* xor edx, edx; je; ret */

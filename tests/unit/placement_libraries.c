@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Placement in the libraries of this machine, judged by what objdump says of them. */
+/* Placement in the libraries of this machine, compared with objdump. */
 #include "elf/placement.h"
 
 #include <criterion/criterion.h>
@@ -18,7 +18,7 @@
 #define LIB "/usr/lib/x86_64-linux-gnu/"
 #define CODE(bytes) bytes, sizeof(bytes) - 1
 
-/* Read by hand. A row says nothing of a build whose function starts with other bytes. */
+/* Read by hand. A row does not apply to a build whose function starts with other bytes. */
 static const struct {
 	const char *path, *function;
 	const char *code;
@@ -154,7 +154,7 @@ static bool starts_with_one_of(const char *text, const char *const *start, size_
 	return false;
 }
 
-/* AT&T's last operand is what is written; the mnemonic says whether more is. */
+/* The instruction writes AT&T's last operand; the mnemonic tells whether it writes more. */
 static bool judge_harmless(const char *text)
 {
 	static const char *const looks[] = {

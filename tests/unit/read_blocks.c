@@ -147,7 +147,7 @@ Test(read_blocks, by_one_where_positions_are_no_buckets)
 Test(read_blocks, by_one_where_positions_are_out_of_range)
 {
 	fill(3, 3);
-	shift = BUCKETS; /* a reader that begins in the middle would find what it should not */
+	shift = BUCKETS; /* a reader that begins in the middle would find wrong blocks */
 	read_and_check(&fake, 2, 0);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Answers about a fleet, with names that nobody should print as they are. */
+/* Answers about a fleet, with names that must not be printed as they are. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ static void expect(int (*put)(FILE *out, const struct fleet_answer *answer), con
 	free(text);
 }
 
-/* Columns stay columns, whatever a host is called. */
+/* Columns stay aligned, whatever the name of a host is. */
 Test(render_fleet, hosts)
 {
 	struct host_row row[] = {

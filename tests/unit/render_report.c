@@ -90,7 +90,7 @@ Test(render_text, diff_of_lines)
 	       "total: size=321 B (+196 B), count=6 (+3)\n");
 }
 
-/* Also of a hostile file: what is shown is clean. */
+/* Lines of a hostile file are cleaned, too. */
 Test(render_text, source_lines_stand_below_their_frames)
 {
 	char dir[] = "/tmp/allocsnap-render-XXXXXX", path[64];

@@ -77,7 +77,7 @@ Test(return_address, behind_every_call_of_libc)
 
 	cr_assert_not_null(libc);
 	while (fscanf(calls, "%lx:", &address) == 1) {
-		/* .text of libc is mapped where it lies in the file */
+		/* .text of libc is mapped at its offset in the file */
 		fseek(libc, address - RETURN_ADDRESS_BEFORE, SEEK_SET);
 		cr_assert_eq(fread(code, 1, sizeof(code), libc), sizeof(code));
 		cr_expect(is_return_address(code + RETURN_ADDRESS_BEFORE, RETURN_ADDRESS_BEFORE,

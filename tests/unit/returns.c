@@ -17,12 +17,12 @@
 #define PAD3 "\xcc\xcc\xcc"
 #define NOP "\x90"
 
-/* A file of code at BASE; functions of 16 bytes each, but for `whole`, where it is one. */
+/* A file of code at BASE. Functions have 16 bytes each; with is_whole there is one function. */
 struct fake_code {
 	const char *code;
 	size_t size;
 	bool is_whole, has_no_extents;
-	enum exit_kind slot; /* whatever slot */
+	enum exit_kind slot; /* of every slot */
 };
 
 static size_t fake_read(void *object, uint64_t vaddr, void *buf, size_t len)
@@ -48,7 +48,7 @@ static bool fake_extent(void *object, uint64_t vaddr, uint64_t *ret_start, uint6
 	return true;
 }
 
-/* The second function, where a slot is to be followed. */
+/* Slots lead to the second function. */
 static enum exit_kind fake_slot(void *object, uint64_t vaddr, uint64_t *ret_vaddr)
 {
 	(void)vaddr;
@@ -144,7 +144,7 @@ static const struct {
 	{ "addresses of functions", CODE("\xff\x24\xc5\x08\x10\0\0" NOP "\0\x10\0\0\0\0\0\0" RET),
 	  .is_whole = true, .why = "from memory" },
 
-	/* what is no return */
+	/* jumps that are no returns */
 	{ "a function pointer", CODE("\x48\x8b\x07\xff\xe0"), .why = "from a register" },
 	{ "a retpoline", CODE("\xe8\x07\0\0\0\xf3\x90\x0f\xae\xe8\xeb\xf9\x48\x89\x04\x24" RET),
 	  .why = "no call", .is_whole = true },
@@ -270,7 +270,7 @@ Test(returns, endless_switches_are_refused)
 	returns_release(&returns);
 }
 
-/* Jumps through 2000 slots: no slot takes long to look up, but all of them would. */
+/* Jumps through 2000 slots. One slot is quick to look up, but all of them would take too long. */
 static size_t slot_nr;
 
 static enum exit_kind count_slots(void *object, uint64_t vaddr, uint64_t *ret_vaddr)

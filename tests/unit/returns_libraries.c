@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Where calls of the allocators of this machine return, judged by what objdump says of them. */
+/* Return sites of this machine's allocators, compared with objdump. */
 #include "elf/returns.h"
 
 #include <criterion/criterion.h>
@@ -38,7 +38,7 @@ static bool has_place(const struct returns *returns, uint64_t vaddr)
 	return false;
 }
 
-/* Every place is what it should be, and no `ret` of the function itself is missing. */
+/* Every site is a correct one, and no `ret` of the function itself is missing. */
 static void judge(const struct listed_code *code, const struct elf_function *function,
 		  const char *name, const struct returns *returns)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* How long the last snapshots of one user's processes may take. */
+/* The time that last snapshots of one user's processes may take. */
 #include <criterion/criterion.h>
 
 #include "record/last_share.h"

@@ -46,7 +46,7 @@ Test(service_log, tells_the_journal_the_priority)
 	cr_expect_str_eq(written(), "<3>the disk is full: 7 lost\n<4>b\n<6>c\n");
 }
 
-/* A facility is none of the priority's business. */
+/* The prefix has the priority only, not the facility. */
 Test(service_log, has_no_facility)
 {
 	begin(0);

@@ -210,7 +210,7 @@ Test(service_metrics_file, is_replaced)
 	cr_assert_eq(metrics__write("a.prom", &metrics, &why), 0, "%s", why.text);
 	cr_assert_eq(stat("a.prom", &first), 0);
 	cr_expect_eq(first.st_mode & 07777, 0644);
-	before = fopen("a.prom", "r"); /* who reads it meanwhile has the old one */
+	before = fopen("a.prom", "r"); /* a reader that has the file open goes on with the old one */
 	metrics.disk_bytes = 2;
 	cr_assert_eq(metrics__write("a.prom", &metrics, &why), 0);
 	cr_assert_eq(stat("a.prom", &second), 0);
@@ -234,7 +234,7 @@ Test(service_metrics_file, says_why_it_cannot_be_written)
 	cr_expect_eq(files_in_folder(), 0);
 }
 
-/* The error comes in the middle, and what is written after it has none of its own. */
+/* The error comes in the middle; later writes succeed. */
 Test(service_metrics, keep_the_first_error)
 {
 	struct metrics_process process[100] = {};
@@ -248,7 +248,7 @@ Test(service_metrics, keep_the_first_error)
 	fclose(out);
 }
 
-/* In a folder of somebody else's it is the link that is replaced, not what it leads to. */
+/* In another user's folder the link is replaced, and its target stays. */
 Test(service_metrics_file, takes_the_place_of_a_link)
 {
 	const struct metrics metrics = {};

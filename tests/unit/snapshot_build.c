@@ -375,7 +375,7 @@ Test(snapshot_build, many_rows)
 	release(&got);
 }
 
-/* The same content is the same file, and what snapshot.h says about it holds. */
+/* The same content gives the same file, as snapshot.h promises. */
 Test(snapshot_build, the_file)
 {
 	struct sample a = sample_make(), b = sample_make();

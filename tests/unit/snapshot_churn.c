@@ -19,7 +19,7 @@ static uint32_t traceback(struct snapshot_builder *builder, const char *function
 	return traceback;
 }
 
-/* gone: a traceback whose blocks have all been freed; kept: one that has a block. */
+/* gone: a traceback whose blocks have all been freed; kept: one with a live block. */
 static struct snapshot *make(uint32_t *ret_gone, uint32_t *ret_kept)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_CHURN);

@@ -14,7 +14,7 @@
 #define SITES 5
 #define BLOCKS 3000
 
-/* A snapshot in memory, as a file gives it back. */
+/* A snapshot in memory, as read from a file. */
 struct read {
 	struct sample sample;
 	struct snapshot *snapshot;
@@ -88,7 +88,7 @@ static struct snapshot *random_snapshot(unsigned int columns, uint64_t birth_ns,
 	return sample_finish(builder);
 }
 
-/* ---- what is the same --------------------------------------------------------------------- */
+/* ---- parts that stay the same ------------------------------------------------------------ */
 
 static void expect_same_interval(const struct interval *a, const struct interval *b, const char *what)
 {
@@ -169,7 +169,7 @@ Test(snapshot_compact, answers_the_same)
 	}
 }
 
-/* ---- what is left out --------------------------------------------------------------------- */
+/* ---- parts that are left out ------------------------------------------------------------- */
 
 Test(snapshot_compact, has_no_addresses_and_threads)
 {
@@ -256,7 +256,7 @@ Test(snapshot_compact, may_be_empty)
 	snapshot__close(snapshot);
 }
 
-/* ---- what is refused ---------------------------------------------------------------------- */
+/* ---- refused files ----------------------------------------------------------------------- */
 
 static struct sample compact_sample(void)
 {
@@ -336,7 +336,7 @@ Test(snapshot_compact, without_sizes_is_damaged)
 	sample_release(&sample);
 }
 
-/* No writer of ours makes one; what is in it is not lost. */
+/* Our writers make no such file; its contents are kept all the same. */
 Test(snapshot_compact, with_threads_is_none)
 {
 	struct sample sample = compact_sample();

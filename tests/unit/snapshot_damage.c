@@ -278,7 +278,7 @@ Test(snapshot_damage, padding)
 	sample_release(&sample);
 }
 
-/* Each single byte of a file matters, whatever it becomes. */
+/* A change of any byte, to any value, is noticed. */
 Test(snapshot_damage, every_byte)
 {
 	static const unsigned char flips[] = { 0x01, 0x80, 0xff };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Which domain a probe is of, and what it is called. */
+/* The domain of a probe, and the domain's name. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>

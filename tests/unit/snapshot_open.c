@@ -16,7 +16,7 @@
 static char home[PATH_MAX];
 static char directory[] = "/tmp/snapshot_open.XXXXXX";
 
-/* Each test runs in a process of its own; relative names live in a directory of their own. */
+/* Each test runs in a process of its own; relative names are in a directory of their own. */
 static void enter(void)
 {
 	cr_assert(getcwd(home, sizeof(home)));
@@ -64,7 +64,7 @@ Test(snapshot_open, a_file)
 	sample_release(&sample);
 	snapshot = snapshot__open("a.snap", NULL);
 	cr_assert(snapshot);
-	write_file("a.snap", "", 0); /* what is open does not change any more */
+	write_file("a.snap", "", 0); /* an open snapshot does not change any more */
 	cr_expect_str_eq(snapshot__metadata(snapshot, "pid"), "4711");
 	cr_expect_eq(snapshot__tables(snapshot)->trace_size[2], 300);
 	cr_expect_gt(sample_walk(snapshot), 0);
@@ -131,7 +131,7 @@ Test(snapshot_open, damaged_files)
 	sample_release(&sample);
 }
 
-/* A file that says it is large is not believed, and one that is large is looked at first. */
+/* A size in a header is not believed; a file that is really large is checked before memory is allocated. */
 Test(snapshot_open, absurd_sizes)
 {
 	struct sample sample = sample_make();
@@ -147,7 +147,7 @@ Test(snapshot_open, absurd_sizes)
 	cr_expect_eq(errno, EBADMSG);
 }
 
-/* A long path keeps its end, and leaves room for what is wrong. */
+/* A message keeps the end of a long path, and has room for the reason. */
 Test(snapshot_open, a_long_path)
 {
 	struct reason why = { "" };

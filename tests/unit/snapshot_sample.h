@@ -35,13 +35,13 @@ struct snap_section *sample_section(struct sample *sample, uint32_t type);
 /* Makes all checksums right again, as far as they can be. */
 void sample_seal(struct sample *sample);
 
-/* Takes a section out as if it had never been written; room stays, as padding. */
+/* Takes a section out as if it had never been written; its room stays, as padding. */
 void sample_drop(struct sample *sample, uint32_t type);
 
 /* Writes the low bytes of a value somewhere into the sample. */
 void sample_poke(struct sample *sample, void *where, uint64_t value, size_t width);
 
-/* Opens it; expects to be refused with err and a line that holds `says`. */
+/* Opens it; it must be refused with err and a line that contains `says`. */
 void sample_expect_refused(struct sample *sample, const char *what, int err, const char *says);
 
 /* Follows every id of a snapshot down to its strings; ASan watches. Returns the bytes of text. */

@@ -70,7 +70,7 @@ struct want {
 	uint32_t lineno, first_line;
 };
 
-/* The frames at the library's call whose outermost function is that of the last one. */
+/* Checks the frames at those calls of the library whose outermost function is the last wanted one. */
 static void expect_at(uint32_t object, const struct call *call, size_t call_nr,
 		      const struct want *want, int nr)
 {

@@ -36,19 +36,18 @@ void workshop_write_programs(void);
 /* A call in the machine code of a file, from `objdump -d` and `readelf -l`. */
 struct call {
 	uint64_t return_address; /* as in the file */
-	uint64_t return_offset;	 /* where that lies in the file */
+	uint64_t return_offset;	 /* the offset in the file */
 };
 
 /* All calls of a file; the caller frees *ret_call. At least one. */
 size_t workshop_calls(const char *file, struct call **ret_call);
 
 /*
- * The frames at every call are as many as llvm-addr2line says, at the same lines, and with the
- * same functions: exactly those of a C program by binutils' addr2line; for C++ one name must
- * hold the other ("hidden" of the DWARF, "shop::hidden(int)" of the symbol), for every tool has
- * its own way with functions that have no mangled name. (binutils' 2.40 cannot be the one oracle:
- * it mixes up the files of DWARF 5, does not read clang's ranges, and gives an inlined function
- * without a mangled name that of the function around it. LLVM's keeps ".constprop.0".)
+ * The frames at every call are as many as llvm-addr2line gives, at the same lines, and with the same functions: for C
+ * exactly those of binutils' addr2line; for C++ one name must contain the other ("hidden" of the DWARF,
+ * "shop::hidden(int)" of the symbol), because each tool names functions without a mangled name in its own way.
+ * (binutils' 2.40 cannot be the only oracle: it mixes up the files of DWARF 5, does not read clang's ranges, and gives
+ * an inlined function without a mangled name that of the function around it. LLVM's keeps ".constprop.0".)
  */
 void expect_same(struct symbols *symbols, const char *file, const struct call *call,
 		 size_t call_nr, bool is_c);
@@ -58,8 +57,8 @@ void expect_same_lines(struct symbols *symbols, const char *file, const char *de
 		       const struct call *call, size_t call_nr);
 
 /*
- * symbols__new(), or with SYMBOLS_PARSER set in the environment one that leaves reading to a process
- * without privileges: all tests of names are run both ways. NULL: debug files where they always are.
+ * symbols__new(), or with SYMBOLS_PARSER in the environment one that leaves reading to a process without privileges:
+ * all tests of names run in both ways. NULL: debug files are in the default place.
  */
 struct symbols *names_new(const char *debug_root);
 void names_free(struct symbols *symbols);

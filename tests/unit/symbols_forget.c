@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Objects whose names are forgotten: with a source that says which object it was asked about. */
+/* Objects whose names are forgotten. The source notes which object it was asked about. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,7 +96,7 @@ Test(symbols_forget, nothing_is_nothing_new)
 	symbols__free(symbols);
 }
 
-/* One text is kept once, and is there for as long as one object has it. */
+/* Each text is stored once, and stays while any object uses it. */
 Test(symbols_forget, many_objects_that_come_and_go)
 {
 	struct source source;

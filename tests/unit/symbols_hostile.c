@@ -89,7 +89,7 @@ Test(symbols_hostile, the_callers_descriptor_stays_open_and_in_place)
 	cr_expect(!close(fd));
 }
 
-/* libdw would open these by the name that the program gives them, and wait for a writer. */
+/* libdw would open these FIFOs by the names in the program, and wait for a writer forever. */
 static const char *const fifo[] = {
 	"gcc -O2 -g -gsplit-dwarf program.c -o program && "
 	"for f in *.dwo; do rm $f && mkfifo $f; done",

@@ -58,7 +58,7 @@ Test(symbols_libc, exported_functions_have_their_public_names)
 					     exported[i]);
 		const char *name;
 
-		/* libc's code lies in the file where it lies in memory, up to the first page of data */
+		/* file offsets of libc's code equal its addresses, up to the first page of data */
 		name = function_at(symbols, object, strtoul(text, NULL, 16) + 1);
 		cr_expect(name && !strcmp(name, exported[i]), "%s is called %s", exported[i], name);
 		free(text);

@@ -50,7 +50,7 @@ static void end(void)
 
 TestSuite(unwind_cache, .init = begin, .fini = end);
 
-/* How many there are; the last one's path in `file`. */
+/* Counts the cached files; `file` gets the path of the last one. */
 static int files_nr(void)
 {
 	char unwind[80];
@@ -114,7 +114,7 @@ Test(unwind_cache, does_not_take_one_file_for_another)
 	}
 }
 
-/* One of another name says that it is ours. */
+/* A file with another key's name contains our key. */
 Test(unwind_cache, looks_at_the_key_in_the_file)
 {
 	struct unwind_cache_key another = key;
@@ -177,7 +177,7 @@ Test(unwind_cache, takes_no_image_for_the_one_mounted_before)
 		skip_because("mkfs.ext4 cannot make an image");
 	if (run("mount -o loop,ro image mounted && umount mounted"))
 		skip_because("there are no loop devices");
-	sleep(3); /* what is new is not kept anyway */
+	sleep(3); /* new files are not cached anyway */
 	is_kept = key_in_image(&first);
 	cr_expect_eq(key_in_image(&second), is_kept);
 	cr_expect(!is_kept || memcmp(&first, &second, sizeof(first)));
@@ -215,10 +215,10 @@ Test(unwind_cache, refuses_damage, .timeout = 120)
 	cr_expect(!is_kept());
 }
 
-/* The checksum is right, so somebody meant it. */
+/* The checksum is right, so the table was made on purpose. */
 Test(unwind_cache, refuses_a_table_that_makes_no_sense)
 {
-	table->row_nr--; /* the last page goes on to where there is nothing */
+	table->row_nr--; /* the last page leads to rows that are not there */
 	store();
 	table->row_nr++;
 	cr_expect(!is_kept());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Which events of a pid are a target's, and which execs the books know of already. */
+/* Which events of a PID belong to a target, and which execs its accounting has counted already. */
 #include "collect/target/target.h"
 
 #include <criterion/criterion.h>
@@ -8,7 +8,7 @@
 
 #define NO_PROCESS 0x3fffffff /* above all pids: nothing is read from /proc */
 
-/* Forked at 100, admitted at the exec that an event tells of at 500. */
+/* Forked at 100, admitted at the exec whose event has the time 500. */
 #define FORKED 100
 #define EXECED 500
 #define ADMITTED 510
@@ -98,7 +98,7 @@ Test(target, what_it_mapped_as_its_launcher_is_not_its_own)
 	end(target);
 }
 
-/* It was told before its books were seen: that is the one that they know of. */
+/* The event of that exec came before the accounting was read: it is the exec that is counted there. */
 Test(target, the_exec_that_it_was_admitted_at_may_have_been_missed)
 {
 	struct target *target = adopt_admitted();
@@ -137,7 +137,7 @@ Test(target, execs_of_who_was_admitted_by_its_fork_count)
 	end(target);
 }
 
-/* The books have told of it first, and what was known is forgotten; the event of it comes later. */
+/* The accounting shows the exec first, and the image is forgotten then; the event of the exec comes later. */
 Test(target, an_exec_counts_once)
 {
 	const struct process books = { .forked_ns = FORKED, .image = 1 };
@@ -151,7 +151,10 @@ Test(target, an_exec_counts_once)
 	end(target);
 }
 
-/* Its own exec is not the next program's, nor are those of before; from that one's on nothing is its own. */
+/*
+ * Its own exec does not end its image, and earlier ones do not; the next exec does, and later mappings are not its
+ * own.
+ */
 Test(target, what_comes_with_the_next_program_is_not_its_own)
 {
 	struct process books = admitted_books();
@@ -178,7 +181,7 @@ static void expect_comm(struct target *target, const char *comm)
 	cr_expect_str_eq(target->comm, comm);
 }
 
-/* An exec that events have told of, and the books not yet, has no snapshot of its own so far. */
+/* An exec that events have shown, but not the accounting, has no snapshot yet. */
 Test(target, is_called_what_its_snapshots_are_till_it_calls_exec)
 {
 	struct target *target = adopt_admitted();
@@ -236,9 +239,9 @@ Test(target, whose_pid_is_another_ones_is_over)
 	end(target);
 }
 
-/* ---- whose blocks a drain leaves in the map ---- */
+/* ---- images whose blocks a drain leaves in the map ---- */
 
-/* One that was drained, one that has called exec since, and one that came to the books behind the drain. */
+/* A target that was drained; one that has called exec since; and one that was admitted after the drain. */
 Test(target, images_that_came_since_the_drain_live)
 {
 	static struct target same = { .drained = { .image = 9 }, .books = { .image = 9 } },

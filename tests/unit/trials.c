@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Trials on a child of ours: what they say of what it does not come through. */
+/* Trials run in a child: the results if the child does not survive them. */
 #include "collect/probe/trials.h"
 
 #include <criterion/criterion.h>

@@ -21,7 +21,7 @@ static struct process_view view_of(uint64_t now, uint64_t last, uint64_t most)
 static const struct {
 	struct trigger_options options;
 	uint64_t last, most; /* that snapshots have */
-	uint64_t at;	     /* what must be live; 0: it is never time */
+	uint64_t at;	     /* bytes that must be live; 0: no trigger at any size */
 	enum trigger trigger;
 } cases[] = {
 	{ {}, M, M, 0, TRIGGER_NONE },

@@ -35,7 +35,7 @@ void image_fde(struct image *image, uint32_t start, uint32_t size, const uint8_t
 /* The rules that compilers write: first the CFA is sp + 8, and the return address is below it. */
 void image_usual_cie(struct image *image);
 
-/* Whole words with a length before them, into a place of their own. */
+/* Words with a length before them, in a place of their own. */
 void image_raw(struct image *image, const void *bytes, size_t nr);
 
 /* It must compile. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Call frame information that is wrong: what can be known is, the rest is said not to be. */
+/* Wrong call frame information: rows that can be known are, the others are unsupported. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ TestSuite(unwind_hostile, .init = begin, .fini = end);
 #define ADVANCE(n) (DW_CFA_advance_loc | (n))
 #define PROGRAM(...) { (const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }) }
 
-/* The row before what is wrong is right; that in which it is, and all behind it, is not known. */
+/* The row before the error is right; the row with the error and all later ones are unsupported. */
 static const struct {
 	const uint8_t *bytes;
 	size_t nr;
@@ -117,7 +117,7 @@ Test(unwind_hostile, cies_of_an_unknown_form)
 	cr_expect_eq(table->not_understood_nr, 2 * ARRAY_SIZE(letters));
 }
 
-/* Words behind the length: an FDE's first one says how far back its CIE is. */
+/* The words after the length: in an FDE the first word is the distance back to its CIE. */
 Test(unwind_hostile, fdes_without_a_cie)
 {
 	size_t fde = image.size;
@@ -160,7 +160,7 @@ Test(unwind_hostile, entries_longer_than_what_is_left)
 	}
 }
 
-/* ---- objects that are none ---- */
+/* ---- files that are no objects ---- */
 
 static Elf64_Ehdr *header(void)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Tables: pages, the order of functions, what is found in real objects. */
+/* Tables: pages, the order of functions, and tables of real objects. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -96,7 +96,7 @@ Test(unwind_rules, of_the_plt)
 	expect_rule(table, 0x1017, UNSUPPORTED);
 }
 
-/* gcc's -mstackrealign: the argument pointer is saved at rbp - 8, and rbp where it points. */
+/* gcc's -mstackrealign: the argument pointer is saved at rbp - 8, and rbp at the address in rbp. */
 Test(unwind_rules, of_a_realigned_stack)
 {
 	const struct unwind_rule drap = { .cfa_kind = UNWIND_CFA_FP_DEREF, .cfa_off = -8,
