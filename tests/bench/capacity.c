@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * capacity BLOCKS ROUNDS DIR MEMORY: records a program that holds so many blocks of 4,096 stacks, and says
- * how long it is from the start of a drain to the file, synced, in DIR and in the folder MEMORY of a file
- * system without a disk; what the kernel and we need for it; and what the program notices. Leaves
- * old.snap and new.snap in DIR; prints a line each: NAME TAB VALUE. capacity.py makes a table of it.
+ * capacity BLOCKS ROUNDS DIR MEMORY: records a program that holds so many blocks of 4,096 stacks. Prints the time from
+ * the start of a drain to the synced file, in DIR and in the folder MEMORY of a file system without a disk; the memory
+ * of the kernel and of the recorder for it; and the delays of the program. Leaves old.snap and new.snap in DIR; prints
+ * a line each: NAME TAB VALUE. capacity.py makes a table of it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -55,7 +55,7 @@ static inline __attribute__((always_inline)) void descend(uint32_t path, int lev
 		*block = kept;
 		kept = block;
 	}
-	__asm__ volatile(""); /* no jump in the place of a call */
+	__asm__ volatile(""); /* no jump instead of a call */
 }
 
 SIDE left(uint32_t path, int level)
@@ -91,7 +91,7 @@ static void program(void)
 	}
 }
 
-/* ---- what is measured ---- */
+/* ---- measurements ---- */
 
 static void must(int err, const char *what, const struct reason *why)
 {

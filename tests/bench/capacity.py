@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""How many blocks a recording can hold, how fast they come to a file, and what that takes.
+"""How many blocks a recording can hold, how fast they get to a file, and the time and memory for that.
 
     capacity.py CAPACITY MEASURE DIR BLOCKS     the two programs, compiled; as root
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * child_peak FILE COMMAND…: runs it, and writes "SECONDS CPU_SECONDS KIB" into FILE: how long that took, user and system
- * time, and its most resident memory. Of a child of a larger program the kernel would tell that one's memory, if it is more.
+ * child_peak FILE COMMAND…: runs it, and writes "SECONDS CPU_SECONDS KIB" into FILE: the time, user and system time,
+ * and the peak of resident memory. A child of a larger program would get that program's memory from the kernel, if it
+ * is more; so this small program starts it.
  */
 #include <stdio.h>
 #include <string.h>

@@ -48,7 +48,7 @@ class Floor(peers.Profiler):
 
 
 class Loop:
-    """A process that waits for orders, and who profiles it."""
+    """A process that waits for orders, and its profiler."""
 
     def __init__(self, places, profiler, nr, program="cost_target"):
         self.name = profiler.name
@@ -62,7 +62,7 @@ class Loop:
         os.close(answer_in)
         self.attached = None
         self.pairs = self.own_ns = 0
-        self.measure(1, 1)  # now it runs what it is to run
+        self.measure(1, 1)  # the first call resolves all functions
         try:
             self.attached = profiler.attach(places, self.popen.pid, self.library)
         except RuntimeError:
@@ -104,7 +104,7 @@ def profilers(places):
 
 
 def start(places, loops):
-    """Adds the loops; {name: why not} of those that are missing."""
+    """Adds the loops; returns {name: reason} of the missing ones."""
     missing = {}
     for profiler, program in profilers(places):
         if profiler.missing:

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * cost_target IN OUT: pairs of malloc and free in a tight loop, ten frames deep, as told by lines
- * "THREADS PATHS PAIRS" of descriptor IN: that many threads, which call by so many paths (1: all by
- * the same), so many pairs each. Writes to OUT what a pair took of its thread's processor time, in
- * ns. Built with and without frame pointers, and without folding functions that are alike: of the
- * two paths that would leave one.
+ * cost_target IN OUT: pairs of malloc and free in a tight loop, ten frames deep. Each line "THREADS PATHS PAIRS" of
+ * descriptor IN orders that many threads, which call by so many paths (1: all by the same), to make so many pairs
+ * each. Writes to OUT the ns of its thread's processor time that a pair took. Built with and without frame pointers,
+ * and without folding identical functions, which would leave one of the two paths.
  */
 #include <pthread.h>
 #include <stdio.h>

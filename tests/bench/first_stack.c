@@ -45,7 +45,7 @@ static uint64_t now_ns(void)
 	return now.tv_sec * 1000000000ULL + now.tv_nsec;
 }
 
-/* ---- what is recorded ---- */
+/* ---- the recorded program ---- */
 
 static void *through_malloc(void)
 {

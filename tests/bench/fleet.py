@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A fleet of ten million rows: how fast it is indexed, how large that is, how long questions take beside SQL.
+"""A fleet of ten million rows: the speed of the index, its size, and the time of questions compared with SQL.
 
     fleet.py ALLOCSNAP FLEET_DATA CHILD_PEAK FOLDER [HOSTS]
 
-Each is a process of its own, of which time and peak memory are told, medians; our questions and SQL's are asked in
-turns, of files that are in the page cache.
+Each measurement is a process of its own; the medians of time and peak memory are printed. Our questions and SQL's
+take turns, on files that are in the page cache.
 """
 import json
 import os
@@ -27,7 +27,7 @@ LEAST_ROWS_A_SECOND, MOST_SECONDS, MOST_BYTES = 3e6, 0.5, 8
 OLD, NEW = "version = 'A'", "version = 'B'"
 COHORTS = "--baseline", "label.version=A", "--candidate", "label.version=B"
 
-# Our command, and the SQL of the same question; None: it takes more than one statement.
+# Our command, and the SQL of the same question; None: it needs more than one statement.
 QUESTIONS = {
     "diff of two versions": (("diff", *COHORTS), lambda: Oracle.text(
         "diff", "lineno", baseline=Oracle.text("latest", where=OLD), candidate=Oracle.text("latest", where=NEW))),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Programs that do nothing: what is left is the kernel's own cost of a probe. */
+/* Programs that do nothing: only the kernel's own cost of a probe is left. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * floor KIND PID LIBC: empty programs on a process's malloc (entry and return) and free, until
- * standard input ends. Says "ready" when they are attached; exits with 3 where the kernel has no KIND.
+ * standard input ends. Prints "ready" when they are attached; exits with 3 if the kernel has no KIND.
  *	session		sessions, at the instructions where a recording would place them
  *	uretprobe	uprobes and uretprobes by perf_event_open(), at the same
  *	first		these at the functions' first instructions

@@ -171,7 +171,7 @@ static int time_all(const char *dir)
 {
 	struct snapshot *old_snapshot, *new_snapshot;
 
-	/* Again and again: a virtual machine is given its memory when it first touches it. */
+	/* Several times: a virtual machine gets its memory only at the first touch. */
 	for (int i = 0; i < 3; i++)
 		snapshot__close(time_load(dir, "old.snap", "load"));
 	for (int i = 0; i < 2; i++)

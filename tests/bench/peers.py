@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The profilers that are compared: how each is attached to a process, and what it takes itself.
-
-Each target runs with a folder of libraries of its own (LD_LIBRARY_PATH), so that a uprobe that
-heeds no PID, as bpftrace's, hits nobody else.
-"""
+"""The compared profilers: how each is attached to a process, and its own cost. Each target runs with a folder of
+libraries of its own (LD_LIBRARY_PATH), so that a uprobe that ignores the PID, as bpftrace's, hits no other
+process."""
 import contextlib
 import os
 import pathlib
@@ -28,12 +26,12 @@ def copy_libraries(folder, names=("libc.so.6",)):
 
 
 def cpu_ns(pid):
-    """Processor time, user and system, of all threads, those that have ended, too."""
+    """Processor time, user and system, of all threads, also of ended ones."""
     return time.clock_gettime_ns(~pid << 3 | 2)  # as clock_getcpuclockid(3) makes it
 
 
 def family(pid):
-    """A process and those that came from it."""
+    """A process and its descendants."""
     found = [pid]
     for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -144,7 +142,7 @@ class Attached:
         return sum(ns - self.begun_ns.get(member, 0) for member, ns in now_ns.items())
 
     def end(self):
-        """At once: what it would print when it is asked to end takes bpftrace a minute."""
+        """Kills it: bpftrace would print for a minute if it was asked to end."""
         self.popen.kill()
         self.popen.communicate()
 
@@ -179,7 +177,8 @@ class Recording(Attached):
 
 
 class Profiler:
-    """A way to profile. environment: what the target needs; attach(): None where that is all."""
+    """A way to profile. environment: the variables that the target needs; attach(): None if the environment is
+    enough."""
 
     def __init__(self, name, missing=None):
         self.name = name
@@ -227,7 +226,7 @@ class Peer(Profiler):
 
 
 class Heaptrack(Profiler):
-    """Its library in the target, which writes a raw file; what is made of that costs it nothing."""
+    """Its library runs in the target and writes a raw file; interpreting the file later costs the target nothing."""
 
     def __init__(self, places):
         super().__init__("heaptrack", why_not(places, "heaptrack", PRELOAD))
@@ -247,7 +246,7 @@ class Heaptrack(Profiler):
 
 
 class Places:
-    """Where what is."""
+    """The folders and files of the benchmark."""
 
     def __init__(self, allocsnap, bench, peers, work):
         self.allocsnap = allocsnap

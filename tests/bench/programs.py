@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""How much slower real programs are while they are recorded: by us, and by others.
+"""How much slower real programs are while they are recorded: by allocsnap, and by other profilers.
 
     programs.py ALLOCSNAP BENCH PEERS   the binary; a folder to work in; fetch-peers.sh's
 
-A slowdown is the processor time of a program's work, over that of the same work unprofiled in the
-same round; a median of the rounds. The profilers are attached to a program that waits, and what
-attaching takes is not in it. Budgets, and sampling, get work for a second and more; what records
-each call is slow, and gets a twelfth of it, over a twelfth unprofiled, and a limit of processor
-time: "> N" is a program that was ended by it. As root.
-Environment: BENCH_ROUNDS, at most so many; BENCH_PROGRAMS, names of those wanted; BENCH_PROGRESS.
+A slowdown is the processor time of a program's work, divided by that of the same work unprofiled in the
+same round; the result is the median of the rounds. Profilers are attached while the program waits, and the
+time to attach is left out. Profilers with a budget, or that sample, get work for a second and more. Profilers
+that record every call are slow: they get a twelfth of that work, compared with a twelfth unprofiled, and a
+limit of processor time; "> N" is a program that reached the limit. Needs root.
+Environment: BENCH_ROUNDS, the most rounds; BENCH_PROGRAMS, names of programs; BENCH_PROGRESS.
 """
 import contextlib
 import json

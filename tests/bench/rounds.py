@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Measuring one thing beside another on a machine that does other things, too.
-
-What is compared is measured in turns, A B C A B C, so that whatever else the machine does hits
-all alike; what is told is a median, and of ratios the median of the rounds' own.
-"""
+"""Compares measurements on a machine that does other things, too. They are taken in turns, A B C A B C, so that
+other load hits all alike; results are medians, and of ratios the median of the rounds' own ratios."""
 import datetime
 import json
 import os
@@ -48,7 +45,7 @@ class Samples:
 
 
 def in_turns(samples, measures, rounds):
-    """measures: {name: function of the round, or None where it takes no part in it}."""
+    """measures: {name: function of the round, or None if it takes no part in it}."""
     for nr in range(rounds):
         for name, measure in measures.items():
             begun = time.monotonic()
@@ -68,7 +65,7 @@ def load():
 
 
 def save(path, what):
-    """The raw samples, for who wants to know more than a median."""
+    """The raw samples, for a reader who needs more than a median."""
     path = pathlib.Path(path)
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
     facts = {"time": now, "kernel": os.uname().release, "load": os.getloadavg()}
@@ -77,7 +74,7 @@ def save(path, what):
 
 
 def number(value, digits=2):
-    """Three digits that say something; - where there is none."""
+    """Three significant digits; "-" without a value."""
     if value is None:
         return "-"
     if value >= 100:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# How long questions take, beside CPython's tracemalloc; needs 3 GB of memory and 1.5 of disk. And
-# what unwind tables cost: each file in a process of its own, then all of the machine's.
+# The time of questions, compared with CPython's tracemalloc; needs 3 GB of memory and 1.5 GB of disk. And the cost of
+# unwind tables: each file in a process of its own, then all of the machine's.
 
 BENCH        := $(OUT)/bench
 BENCH_TRACES ?= 10000000

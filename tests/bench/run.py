@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""How long questions take: CPython's tracemalloc, allocsnap, and reading the columns once.
+"""The time of questions: CPython's tracemalloc, allocsnap, and reading the columns once.
 
-    run.py DIR MEASURE TRACES   DIR: what make_traces wrote; MEASURE: the compiled measure.c
+    run.py DIR MEASURE TRACES   DIR: the output of make_traces; MEASURE: the compiled measure.c
 
-CPython gets the first traces of the same snapshots and its times are scaled to all of them by
-the number of traces; that both give the same answers on these is checked before.
+CPython gets the first traces of the same snapshots, and its times are scaled up by the number of
+traces. First it is checked that both give the same answers on these traces.
 Environment: BENCH_ROUNDS (3).
 """
 import array

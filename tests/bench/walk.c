@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * walk WITHOUT_FP WITH_FP: what a traceback costs at a return probe, over one that does
- * nothing, in one run: by unwind tables in a program without frame pointers, and by the kernel's
- * bpf_get_stack() in the same program with them. The tables are those of a recording of both.
+ * walk WITHOUT_FP WITH_FP: the cost of a traceback at a return probe, above that of a probe that does nothing, in one
+ * run: by unwind tables in a program without frame pointers, and by the kernel's bpf_get_stack() in the same program
+ * with them. The tables are those of a recording of both.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -186,7 +186,7 @@ static void record(struct collector *collector, const struct chain *target)
 {
 	struct reason why = { "" };
 
-	ask(target, WALK_NOTHING, 1); /* now it runs what it is to run */
+	ask(target, WALK_NOTHING, 1); /* the first call resolves all functions */
 	if (!collector__start(collector, target->pid, &why))
 		return;
 	fprintf(stderr, "walk: %s\n", why.text);

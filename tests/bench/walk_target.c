@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A chain of up to 64 functions, each with a frame of its own, that ends in one of three that are
- * probed. Reads struct walk_order from standard input, writes the nanoseconds of this thread's
- * processor time that a call took, as a double. Built with and without frame pointers.
+ * A chain of up to 64 functions, each with a frame of its own, that ends in one of three probed functions. Reads
+ * struct walk_order from standard input, writes the nanoseconds of this thread's processor time that a call took, as a
+ * double. Built with and without frame pointers.
  */
 #include <time.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@ enum walk_probe { WALK_NOTHING, WALK_BY_TABLES, WALK_BY_KERNEL, WALK_PROBE_NR };
 
 struct walk_order {
 	enum walk_probe which;
-	unsigned int links; /* functions between main() and what is probed: 1 to WALK_LINKS_MAX */
+	unsigned int links; /* functions between main() and the probed one: 1 to WALK_LINKS_MAX */
 	unsigned int calls;
 };
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Real programs, as Debian ships them, that wait until their profiler is there and then work.
 
-Each does its work `factor` times over; once takes a tenth of a second and more.
+Each repeats its work `factor` times; one repetition takes at least a tenth of a second.
 """
 import json
 import os
@@ -52,7 +52,7 @@ class Program:
         return self.popen.pid
 
     def wait_until_idle(self):
-        """It takes next to no processor time; heaptrack's own thread never stands quite still."""
+        """Waits until it uses next to no processor time; heaptrack's own thread never stands quite still."""
         deadline, seen = time.monotonic() + LONGEST, -IDLE_NS
         while (found := peers.cpu_ns(self.popen.pid)) >= seen + IDLE_NS:
             if time.monotonic() > deadline:
@@ -68,7 +68,7 @@ class Program:
             pass  # it was ended
 
     def run(self, factor, limit_s):
-        """The processor time that its work took, in ns, up to so many seconds of it."""
+        """The processor time of its work, in ns; it is cut off after that many seconds."""
         begun = peers.cpu_ns(self.popen.pid)
         feeder = threading.Thread(target=self.feed, args=(factor,))
         feeder.start()

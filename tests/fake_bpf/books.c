@@ -158,7 +158,7 @@ static void sum_dropped(struct sum *sum, __u64 image)
 	}
 }
 
-/* The old blocks of reallocs that are under way are live but not in the maps. */
+/* The old block of a realloc that is under way is live, but in no map. */
 static void sum_in_realloc(struct sum *live, struct sum *dropped, pid_t tgid)
 {
 	struct fake_walk walk = {};
@@ -277,7 +277,7 @@ static void pairing_check(void)
 	expect_same(got, wanted, "the sum of pairing");
 }
 
-/* Each place knows how many blocks are in the map that would lie there, and has none of them. */
+/* A place's `mapped` counts the blocks of that place that are in the map; a block is never in both. */
 static void nursery_check(void)
 {
 	struct fake_walk walk = {};

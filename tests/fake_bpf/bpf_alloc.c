@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * bpf/alloc.bpf.c as it is, but without `const`, so that the tests can set what the loader sets
- * before loading; a compiler may forget stores to what is const.
+ * bpf/alloc.bpf.c without `const`: tests set what the loader sets before loading, and a compiler may drop stores to
+ * const objects.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A table takes this many words: pages, rules, rows. */
+/* The size of a table in words: pages, rules, rows. */
 #define TABLE_WORDS 64
 #define RULES_AT 8
 #define ROWS_AT 32

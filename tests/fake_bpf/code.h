@@ -20,13 +20,13 @@ struct code_file {
 	struct file file;
 };
 
-/* With a table; rules of functions that are not given are UNWIND_CFA_NONE. */
+/* A file with a table; functions without a given rule have UNWIND_CFA_NONE. */
 void code_file_init(struct code_file *code, __u64 inode, const struct unwind_rule rule[FUNCTIONS]);
 
 /* Maps it, or memory of no file (NULL), as code; what lay there before is gone. */
 struct vm_area_struct *code_map(__u64 address, struct code_file *code);
 
-/* An address in a function of what is mapped at CODE. */
+/* An address in a function of the file mapped at CODE. */
 #define IN_FUNCTION(nr) (CODE + (nr) * FUNCTION_BYTES + 0x10)
 
 #define SP_PLUS(bytes) { .cfa_kind = UNWIND_CFA_SP, .cfa_off = (bytes) }
@@ -37,7 +37,7 @@ extern __u32 stack_depth;
 __u64 stack_pointer(void);
 #define word_at(nr) (*(__u64 *)(stack_pointer() + 8 * (nr)))
 
-/* A malloc at IN_FUNCTION(0) gives this block; its traceback. */
+/* The traceback of a malloc at IN_FUNCTION(0), which returns this address. */
 struct traceback *traceback_of_malloc(__u64 address, __u64 frame_pointer);
 
 /* By tables, before anything else. */

@@ -8,7 +8,7 @@ extern __u64 epoch, cut;
 extern volatile struct settings settings; /* see bpf_alloc.c */
 int pending_blocks(struct bpf_iter__task *ctx);
 
-/* ---- what is live, as the scripts know it ---- */
+/* ---- live blocks, as the scripts know them ---- */
 
 #define STATES_MAX 16
 

@@ -3,13 +3,13 @@
 #define CUT_ORDERS_H
 
 /*
- * A snapshot is one instant (bpf/account/cut.bpf.h), in every order in which the loader's steps can fall
- * between what programs do to the maps: a script is run again and again, with all of them. A second
- * thread's call may come anywhere in it, and is over before the first one goes on.
+ * A snapshot is one instant (bpf/account/cut.bpf.h), in every order in which the loader's steps can fall between
+ * the programs' accesses to maps: a script runs again and again, once for each order. A second thread's call may
+ * interrupt the script anywhere, and is over before the first thread goes on.
  *
- * Blocks are known by their sizes, each a bit of its own: what is live is a number. At first there are
- * a heap's blocks of 1 at 0x1000 and of 2 at 0x2000. The loader looks at 0x1000, 0x2000 and 0x3000, first
- * in the nursery, and waits where a place of it is busy.
+ * Each block has a size that is a bit of its own, so the set of live blocks is a number. At first the heap has a
+ * block of 1 at 0x1000 and one of 2 at 0x2000. The loader looks at 0x1000, 0x2000 and 0x3000, first in the nursery,
+ * and waits while a place of it is busy.
  */
 #include "target.h"
 
@@ -28,7 +28,7 @@ enum step {
 };
 
 extern enum step left_out; /* by a loader that is wrong */
-extern __u64 mapping_size; /* of one that is there from the begin, at 0x1000; 0: none */
+extern __u64 mapping_size; /* size of a mapping that exists from the beginning, at 0x1000; 0: none */
 extern __u32 cut_nursery; /* places of the nursery; 0: it is not used, which makes for fewer orders */
 extern struct target_thread *other_thread;
 
@@ -41,10 +41,10 @@ struct intrusion {
 /* The script calls this after each of its calls: the sum of the sizes that are live now. */
 void now_live(__u64 sizes);
 
-/* Around what is a program, but not at a probe. */
+/* Called before and after code that runs like a program, but not at a probe. */
 void note_program(bool begins);
 
-/* How many are wrong of all orders, which are at least so many: else nobody would have stood still. */
+/* The number of wrong orders. Too few orders mean that no thread was ever stopped: the test fails. */
 unsigned int wrong_orders(void (*script)(void), const struct intrusion *by, unsigned int least);
 void run_all_orders(void (*script)(void), const struct intrusion *by, unsigned int least);
 

@@ -27,7 +27,7 @@ struct fake_kernel {
 
 	/* User memory is real memory; below the first page and here it faults. 0: nowhere. */
 	__u64 fault_address;
-	void (*on_read)(void); /* after a read of a whole window: somebody else runs */
+	void (*on_read)(void); /* called after a read of a whole window: another thread can run */
 
 	/* The return addresses on the stack, the most recent call first. */
 	__u64 frame[FAKE_FRAMES];
@@ -35,7 +35,7 @@ struct fake_kernel {
 
 	struct vm_area_struct vma[FAKE_VMAS];
 	__u32 vma_nr;
-	bool vma_busy; /* somebody holds the mmap lock */
+	bool vma_busy; /* another thread holds the mmap lock */
 
 	_Alignas(__u64) char seq[256]; /* what iterators have written */
 	__u64 seq_bytes;
@@ -48,7 +48,7 @@ struct fake_kernel {
 };
 extern struct fake_kernel fake;
 
-/* Capacity, which the loader sets; without it a map's is what its declaration says. */
+/* Capacity set by the loader; without it a map has the size of its declaration. */
 void fake_map_resize(const void *map, __u32 max_entries);
 __u32 fake_map_count(const void *map);
 __u32 fake_map_capacity(const void *map); /* 0: it was not resized */
@@ -62,7 +62,7 @@ struct fake_walk {
 };
 bool fake_map_walk(const void *map, struct fake_walk *walk);
 
-/* The end of a task takes its storage in every map. */
+/* Ends a task: removes its storage from every map. */
 void fake_task_free(struct task_struct *task);
 
 #endif

@@ -18,7 +18,7 @@ struct element {
 
 struct map {
 	struct fake_map_def def;
-	__u32 capacity; /* 0: what the declaration says */
+	__u32 capacity; /* 0: as declared */
 	__u32 count;
 	struct element *bucket[BUCKETS];
 };
@@ -154,7 +154,7 @@ static int map_update(struct fake_map_def def, const void *key, const void *valu
 	return 0;
 }
 
-/* Before kernel 6.4 a map gives an int to programs, which take it for a long: its upper half is 0. */
+/* Before kernel 6.4 a map returns an int, which programs take for a long: the upper half is 0. */
 long fake_map_update(struct fake_map_def def, const void *key, const void *value, __u64 flags)
 {
 	return (__u32)map_update(def, key, value, flags);

@@ -92,7 +92,7 @@ static void drop(struct ledger *ledger, unsigned int slot, __u64 size)
 	note(ledger, slot, size);
 }
 
-/* The address is given out though its block was not freed. */
+/* The address is allocated again although its dropped block was not freed. */
 static void replace_dropped(struct ledger *ledger, unsigned int slot)
 {
 	struct ledger_block *at = &ledger->block[slot];
@@ -262,7 +262,7 @@ __u32 ledger_compare(const struct ledger *ledger, struct target_process *target)
 		live_cnt += ledger->block[slot].live;
 	}
 	churn_compare(ledger, book->image);
-	for (int i = 0; i < COUNTER_entry_traps; i++) /* the cost is not the books' */
+	for (int i = 0; i < COUNTER_entry_traps; i++) /* the ledger does not know the cost */
 		cr_assert(book->counter[i] == ledger->counter[i], "counter %d is %llu, not %llu",
 			  i, book->counter[i], ledger->counter[i]);
 	for (int i = 0; i < LOSS_NR; i++)

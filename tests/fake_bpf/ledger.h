@@ -3,8 +3,8 @@
 #define LEDGER_H
 
 /*
- * The books as one would keep them with a pencil: an array of the addresses that there are. What
- * a program does is written here as it is meant, and compared with what the probes made of it.
+ * The simplest possible accounting: an array of all addresses. The test writes each operation of a program here as it
+ * is meant, and compares the result with that of the probes.
  */
 #include "target.h"
 
@@ -39,7 +39,7 @@ static inline __u64 slot_address(unsigned int slot)
 	return 0x10000 + slot * SLOT_BYTES;
 }
 
-void ledger_stack_use(__u32 variant); /* what is on the stack */
+void ledger_stack_use(__u32 variant); /* the next stack */
 
 void ledger_count(struct ledger *ledger, enum counter counter, __u64 n);
 void ledger_lose(struct ledger *ledger, enum loss loss);
@@ -48,7 +48,7 @@ void ledger_enter(struct ledger *ledger, unsigned int slot, const struct ledger_
 /* newest_birth_ns: of the block that the thread entered last. */
 void ledger_free(struct ledger *ledger, unsigned int slot, __u64 newest_birth_ns);
 
-/* realloc: the old block leaves the map, and later the books, or comes back to the map. */
+/* realloc: the old block leaves the map; later it also leaves the totals, or comes back to the map. */
 struct ledger_block ledger_take(struct ledger *ledger, unsigned int slot);
 void ledger_taken_gone(struct ledger *ledger, const struct ledger_block *old);
 void ledger_taken_back(struct ledger *ledger, unsigned int slot, const struct ledger_block *old);
@@ -57,7 +57,7 @@ void ledger_taken_cut_off(struct ledger *ledger, unsigned int slot, const struct
 
 void ledger_exec(struct ledger *ledger);
 
-/* One assertion for each thing that differs. Returns the number of live blocks. */
+/* One assertion for each difference. Returns the number of live blocks. */
 __u32 ledger_compare(const struct ledger *ledger, struct target_process *target);
 
 #endif

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Does a test notice when a rule of the books is switched off? Each mutant is the BPF code with one
-deliberate mistake, compiled natively; the tests must fail for it in one of their three modes. A
-mutant whose text is no longer in the source fails too.
+"""Does a test notice when a rule of the accounting is switched off? Each mutant is the BPF code with one
+deliberate mistake, compiled natively; the tests must fail for it in one of their three modes. A mutant
+fails, too, if its text is no longer in the source.
 
-    mutants.py [NAME…]     those whose names contain one of NAME
+    mutants.py [NAME…]     the mutants whose names contain one of NAME
 
-Environment: FAKE_CC, FAKE_CFLAGS, FAKE_OBJ (the objects of the tests), FAKE_LIBS, how they are built.
+Environment: FAKE_CC, FAKE_CFLAGS, FAKE_OBJ (the objects of the tests), FAKE_LIBS: how the tests are built.
 """
 import os
 import pathlib
@@ -22,7 +22,7 @@ MODES = ({}, {"FAKE_SESSION": "1"}, {"FAKE_RET": "1"})
 
 # name: (file, old text, new text)
 MUTANTS = {
-    # what it costs
+    # the cost of probes
     "cost: a stepped trap is like any other": (
         "account/cost.bpf.h", "cookie & COOKIE_STEPPED ? TRAP_STEPPED : TRAP_ENTRY", "TRAP_ENTRY"),
     "cost: the first of a thread is not counted": (
@@ -35,7 +35,7 @@ MUTANTS = {
     "cost: an interrupted program is like any other": (
         "account/cost.bpf.h", "ns < COST_LONGEST_NS ? ns * COST_DISTANCE", "1 ? ns * COST_DISTANCE"),
 
-    # who is told of what is live, and of OOM kills
+    # wakeups of the loader, for live bytes and OOM kills
     "ring: at each block beyond": (
         "account/books.bpf.h", "__sync_val_compare_and_swap(&process->ring_at_bytes, at, 0) == at", "1"),
     "ring: one byte late": ("account/books.bpf.h", "at - 1 >= current_bytes", "at - 1 >= current_bytes - 1"),

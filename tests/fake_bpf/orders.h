@@ -3,8 +3,8 @@
 #define ORDERS_H
 
 /*
- * All orders in which the steps of two sides can fall: what runs asks at each place where the other side might
- * come in, and is run again until each answer has been given.
+ * Runs code in all orders of the steps of two sides: at each place where the other side might act, the code asks
+ * for a choice; it runs again until every choice has been made.
  *
  *	orders_begin();
  *	do

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The rules of the books, switched off one at a time; some minutes.
+# Switches off the rules of the accounting, one at a time; takes some minutes.
 
 .PHONY: mutants
 

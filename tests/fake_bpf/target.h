@@ -65,14 +65,14 @@ struct target_process *process_by_pid(pid_t pid); /* NULL: none */
 /* As the loader does it: an entry in `processes` with a new image. */
 void process_admit(struct target_process *target);
 
-/* As the loader clears its books: it waits in between. */
+/* Clears as the loader does, which waits in between. */
 void clear_begin(struct target_process *target);
 int clear_end(struct target_process *target);
 int clear_traces(struct process_request *request); /* see process.bpf.c */
 
 /*
- * With FAKE_RET=1 processes have no return probes, but probes where calls return; else with
- * FAKE_SESSION=1 sessions. process_stop_hijacking() takes a process's return probes away.
+ * With FAKE_RET=1 processes have probes at `ret` instructions instead of return probes; otherwise FAKE_SESSION=1 gives
+ * them sessions. process_stop_hijacking() removes a process's return probes.
  */
 bool returns_are_probed(void);
 bool calls_are_sessions(void); /* one that returns 1 at the entry has no return */
@@ -88,14 +88,14 @@ struct target_thread *thread_vfork(pid_t pid); /* in the parent's memory, until 
 void thread_exec_from(struct target_thread *thread, pid_t old_pid); /* it had another TID before */
 void thread_exec_unseen(struct target_thread *thread); /* the kernel passes over the program of its exec */
 
-/* The place of a return address on the current thread's stack: a deeper one is lower. */
+/* The address of a return address on the current thread's stack: a deeper call has a lower one. */
 __u64 sp_at(unsigned int depth);
 __u64 alternate_sp_at(unsigned int depth);
 
 /*
- * One call: enter() is the CALL instruction, the entry probe and the hijacking of the return
- * address; leave() the return. jump() is a JMP: the return address stays as it is. The probe site
- * is the shape, unless `site_offset` says otherwise.
+ * One call: enter() is the CALL instruction, the entry probe and the hijacking of the return address; leave() is the
+ * return. jump() is a JMP: the return address stays as it is. The shape is the probe site, unless `site_offset` gives
+ * another one.
  */
 #define ARGUMENTS(...) ((const __u64[6]){ __VA_ARGS__ })
 #define enter(shape, sp, ...) call_enter(shape, sp, ARGUMENTS(__VA_ARGS__))
@@ -107,13 +107,13 @@ void leave_by_jump(__u64 sp, __u64 argument); /* to a function that returns its 
 void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_pointer);
 extern __u32 site_offset, domain, custom_call;
 extern volatile struct custom_call custom_calls[CUSTOM_CALLS_MAX]; /* see bpf_alloc.c */
-extern enum layer layer; /* the function's; of the heap unless a test says otherwise */
-extern enum unwinder unwinder; /* for settings_set(); by frame pointers unless a test says otherwise */
-extern void (*at_program)(bool begins); /* called around each program at a probe; NULL: nobody */
+extern enum layer layer; /* the function's layer; the heap by default */
+extern enum unwinder unwinder; /* for settings_set(); frame pointers by default */
+extern void (*at_program)(bool begins); /* called before and after each program at a probe; NULL: not called */
 extern __u32 next_slot; /* see process.bpf.c */
 extern bool of_heap; /* the function: its first argument is a heap */
 extern bool is_stepped; /* the function: its probe sits on an instruction that is single-stepped */
-extern bool is_throwing; /* the function: nobody hijacks its return address */
+extern bool is_throwing; /* the function: its return address is not hijacked */
 extern bool restarts; /* the function jumps back to its begin */
 
 /* enter() and leave() in one, at depth 1. */
@@ -138,7 +138,7 @@ void stack_set(const __u64 *frame, __u32 nr);
 
 void vma_add(const void *start, size_t bytes);
 
-/* ---- The books ---- */
+/* ---- The accounting ---- */
 
 struct process *book_of(const struct target_process *target); /* NULL: not admitted */
 struct block *block_of(const struct target_process *target, __u64 address); /* of the heap; NULL: none */
@@ -148,7 +148,7 @@ struct block *block_mapped(const struct block_key *key); /* in the map; NULL: no
 struct block *block_young(const struct block_key *key); /* in the nursery; NULL: none */
 __u32 block_cnt(void); /* of all processes, in the map and the nursery */
 
-/* All blocks of the books: false at the end. Start with a zeroed walk; do not change them meanwhile. */
+/* Goes through all blocks; false at the end. Start with a zeroed walk; do not change the blocks meanwhile. */
 struct block_walk {
 	__u32 place; /* of the nursery, walked first */
 	struct fake_walk map;
@@ -159,7 +159,7 @@ bool block_walk(struct block_walk *walk);
 struct traceback *traceback_at(__u64 address); /* NULL: its block has none */
 __u64 loss_of(struct target_process *target, enum loss loss); /* and expects it */
 
-extern bool all_losses_are_expected; /* where chance says what is lost */
+extern bool all_losses_are_expected; /* for tests in which losses are random */
 
 /* As the loader deletes blocks of an image that has ended. */
 void block_forget(const struct block_key *key);
@@ -193,8 +193,8 @@ void books_check(void);
 #define expect_gone(address) cr_expect(!block_at(address), #address " is still live")
 
 /*
- * A test with the world set up before it and the books checked after it: in its body, since
- * Criterion ignores a failed assertion in .fini.
+ * A test that sets up the world first and checks the accounting last, in its body, because Criterion ignores a failed
+ * assertion in .fini.
  */
 #define BOOK_TEST(suite, name, ...) \
 	static void suite##_##name(void); \

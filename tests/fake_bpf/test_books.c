@@ -43,7 +43,7 @@ BOOK_TEST(books, total_nframe_is_each_stacks_own)
 BOOK_TEST(books, a_lost_call_does_not_blind_deeper_ones)
 {
 	enter(SHAPE_MALLOC, sp_at(10), 8);
-	*(__u64 *)sp_at(10) = 42; /* a local variable by now */
+	*(__u64 *)sp_at(10) = 42; /* a local variable now */
 	for (int i = 1; i <= 100; i++) {
 		enter(SHAPE_MALLOC, sp_at(20), 8);
 		leave(SHAPE_MALLOC, sp_at(20), 0x1000 * i);

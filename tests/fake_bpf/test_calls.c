@@ -100,7 +100,7 @@ BOOK_TEST(calls, the_product_may_use_all_64_bits)
 	expect_live(0x1000, 0xffffffff00000000);
 }
 
-/* No allocator gives a block then; one that did would have a size that is plainly wrong. */
+/* No allocator succeeds here; a block would get a size that is plainly wrong. */
 BOOK_TEST(calls, calloc_that_overflows_does_not_wrap_around)
 {
 	user_calloc(1ULL << 32, 1ULL << 32, 0);
@@ -167,7 +167,7 @@ BOOK_TEST(calls, a_missed_free_shows_when_the_address_is_given_out_again)
 	expect(peak_bytes, 100);
 }
 
-/* ---- posix_memalign: an error number is returned, the block is where the first argument says ---- */
+/* ---- posix_memalign: returns an error number; the block is stored where the first argument points ---- */
 
 static __u64 result; /* of the target's, so it has an address */
 

@@ -56,7 +56,7 @@ BOOK_TEST(churn, a_block_that_another_thread_frees_is_not)
 	expect(temporary_blocks, 0);
 }
 
-/* The address has been freed and given out again meanwhile, by another thread. */
+/* Another thread has freed the address and got it again meanwhile. */
 BOOK_TEST(churn, a_block_of_another_thread_at_the_same_address_is_not)
 {
 	struct target_thread *other = thread_start(process, 101);

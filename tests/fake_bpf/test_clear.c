@@ -40,7 +40,7 @@ BOOK_TEST(clear, makes_what_was_there_unknown)
 	expect_live(0x1000, 16);
 }
 
-/* The call is of the new books, its old block is not. */
+/* The call counts after the clear; its old block does not. */
 BOOK_TEST(clear, in_a_realloc_that_succeeds_frees_an_unknown_block)
 {
 	user_malloc(8, 0x1000);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * clear_traces is one instant (bpf/account/images.bpf.h), in every order in which the loader's steps can fall between
- * what a program does: a script is run again and again, with all of them. Another thread's call may come in
- * while the books get their new image.
+ * clear_traces is one instant (bpf/account/images.bpf.h), in every order in which the loader's steps can fall
+ * between a program's accesses to maps: a script runs again and again, once for each order. Another thread's call
+ * may interrupt while the process gets its new image.
  *
- * Blocks are known by their sizes, each a bit of its own. At first there are those of 1 at 0x1000 and of 2 at
- * 0x2000.
+ * Each block has a size that is a bit of its own. At first there are a block of 1 at 0x1000 and one of 2 at 0x2000.
  */
 #include "orders.h"
 #include "target.h"
@@ -32,7 +31,7 @@ static bool is_loader;
 static void (*intrusion)(void); /* another thread's call, once; NULL: none */
 static bool has_intruded;
 
-static int program_nr, older; /* programs that have begun; the one that ran when the books were marked */
+static int program_nr, older; /* programs that have begun; the one that ran when the accounting was marked */
 static bool is_running;
 
 static void do_step(void)
@@ -123,7 +122,7 @@ static void note_program(bool begins)
 	is_running = begins;
 }
 
-/* ---- what the books must have in the end ---- */
+/* ---- the accounting at the end ---- */
 
 static __u64 must, never; /* sizes of blocks */
 static bool is_full;	  /* the map of blocks: blocks may be dropped */
@@ -386,7 +385,7 @@ BOOK_TEST(clear_orders, a_mapping_that_moves_onto_another)
 	run_all_orders(moved_pages);
 }
 
-/* There is room for the two that are there at first. */
+/* The map has room for the two first blocks only. */
 static void run_without_room(void (*script)(void))
 {
 	is_full = true;

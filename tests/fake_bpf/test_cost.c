@@ -2,7 +2,7 @@
 /* The cost of the probes: traps by their kind, and the time of the programs. */
 #include "target.h"
 
-/* Each trap is in the books at once. */
+/* Each trap counts at once. */
 static void time_each_program(void)
 {
 	static const __u32 least = 0;
@@ -70,7 +70,7 @@ BOOK_TEST(cost, of_a_process_that_is_not_recorded_is_nobody_s)
 	expect_traps(0, 0, 0);
 }
 
-/* Its thread has no state yet; in a session nobody waits for the return. */
+/* The thread has no state yet; with sessions the kernel does not report the return. */
 BOOK_TEST(cost, counts_the_return_of_a_call_from_before_the_books)
 {
 	struct target_process *other = process_start(200);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Functions of custom allocators: where their arguments are says a row of custom_calls[]. */
+/* Functions of custom allocators: a row of custom_calls[] says where their arguments are. */
 #include "target.h"
 
 #define POOL_DOMAIN DOMAIN_CUSTOM
@@ -170,7 +170,7 @@ BOOK_TEST(custom, an_error_is_no_block)
 	expect_object(0x1000, 24);
 }
 
-/* While it runs the old address may be given to somebody else. */
+/* While a realloc runs, another thread may get the old address. */
 BOOK_TEST(custom, a_realloc_has_its_old_block_out_of_the_books)
 {
 	row_set((struct custom_call){ .size = 1 });
@@ -183,7 +183,7 @@ BOOK_TEST(custom, a_realloc_has_its_old_block_out_of_the_books)
 	expect_loss(blocks_replaced, 0);
 }
 
-/* The pool's chunk is malloc's block, and its first object begins where that does. */
+/* The pool's chunk is malloc's block, and the first object begins at the same address. */
 BOOK_TEST(custom, its_chunk_counts_as_malloc_s)
 {
 	row_set((struct custom_call){ .size = 1 });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Are the estimates unbiased? A program with known answers is sampled RUNS times. Of each place that
- * allocates, the mean of what the samples say is compared with the truth: by z = (mean - truth) / (standard
- * deviation / sqrt(RUNS)), which is a normal deviate if there is no bias, and by the sum of z² over the
- * places, whose draws are independent. Seeds are fixed: a run today fails tomorrow, or never.
+ * Are the estimates unbiased? A program with known answers is sampled RUNS times. For each allocating place, the mean
+ * of the estimates is compared with the truth: by z = (mean - truth) / (standard deviation / sqrt(RUNS)), which is
+ * normally distributed if there is no bias, and by the sum of z² over the places, whose draws are independent. The
+ * seeds are fixed, so each run gives the same result.
  */
 #include "target.h"
 #include "../../src/collect/build/weight.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Where everybody is recorded: books that begin at an exec or a fork, and how they end. */
+/* System-wide recording: accounting that begins at an exec or a fork, and how it ends. */
 #include "target.h"
 #include <bpf/bpf_helpers.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Children that are followed: whose books they have, and what is not in them. */
+/* Followed children: the process that each of their calls counts for. */
 #include "target.h"
 #include <bpf/bpf_helpers.h>
 #include <string.h>
@@ -139,7 +139,7 @@ BOOK_TEST(fork, does_not_take_the_books_of_one_that_ended_with_its_pid)
 	thread_run(main_thread);
 	child->process->pid = 0; /* the kernel has forgotten it */
 	thread_run(thread_fork(200));
-	user_malloc(8, 0x2000); /* of a process without books */
+	user_malloc(8, 0x2000); /* in a process without accounting */
 
 	expect_loss(processes_dropped, 1);
 	cr_expect_eq(block_cnt(), 1);
@@ -183,7 +183,7 @@ BOOK_TEST(missed, end_keeps_the_next_owner_of_the_pid_out)
 	books = book_of(child->process);
 	child->process->pid = 0;
 	other->started_ns = fake.now_ns + 1000;
-	thread_run(thread_start(other, 200)); /* which nobody has told of */
+	thread_run(thread_start(other, 200)); /* no event has told of it */
 	user_malloc(16, 0x2000);
 	user_free(0x1000);
 
@@ -367,7 +367,7 @@ BOOK_TEST(ownerless, calls_are_not_the_next_owners_of_the_parents_pid)
 	struct target_thread *child = child_of_another();
 	struct target_process *next = process_start(400);
 
-	memset(book_of(process_by_pid(200)), 0, sizeof(struct process)); /* as the loader gives back a slot */
+	memset(book_of(process_by_pid(200)), 0, sizeof(struct process)); /* as the loader frees a slot */
 	bpf_map_delete_elem(&process_slots, &(__u32){ 200 });
 	process_by_pid(200)->pid = 0;
 	next->pid = 200;

@@ -55,7 +55,7 @@ BOOK_TEST(gap, is_why_a_block_from_before_it_is_replaced)
 	expect_live(0x3000, 4);
 }
 
-/* The place of its return address still says that it waits for its return: the kernel knows better. */
+/* The stack still looks as if the call waited for its return, but the kernel has ended the wait. */
 BOOK_TEST(gap, ends_the_calls_that_were_pending)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
@@ -78,7 +78,7 @@ BOOK_TEST(gap, may_be_shorter_than_a_call)
 	gap_begins();
 	gap_ends();
 	enter(SHAPE_MALLOC, sp_at(3), 16); /* inside it */
-	if (returns_are_probed()) { /* nothing tells of it then, and nothing can come to harm */
+	if (returns_are_probed()) { /* without a sign of the gap the call counts as nested, which does no harm */
 		expect_loss(calls_unreturned, 1);
 		return;
 	}
@@ -104,7 +104,7 @@ BOOK_TEST(gap, does_not_give_a_return_to_a_call_from_before)
 	expect_live(0x2000, 4);
 }
 
-/* While probes are being placed again: the call is in the books when they are open. */
+/* While probes are placed again: a call is noted before the accounting is open. */
 BOOK_TEST(gap, notes_calls_at_its_end)
 {
 	gap_begins();

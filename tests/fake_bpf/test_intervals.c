@@ -122,7 +122,7 @@ static void note(enum asked asked, const struct interval *interval, __s64 truth)
 	intervals[asked].held += interval->low <= truth && truth <= interval->high;
 }
 
-/* Samples that the difference is of: those of blocks that both have say nothing of it. */
+/* A difference rests on the samples of blocks that only one side has; blocks of both sides do not count. */
 static bool says_enough(const struct statistic *row, bool is_diff)
 {
 	const struct estimate *estimate = row->estimate;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* A pool that takes its memory from a heap: a call of each, in books that are not mixed. */
+/* A pool that takes its memory from a heap: calls of both, counted apart. */
 #include "target.h"
 
 int pending_blocks(struct bpf_iter__task *ctx);
@@ -89,7 +89,7 @@ BOOK_TEST(layers, a_free_is_of_its_layer)
 	expect(temporary_blocks, 2);
 }
 
-/* A pool that gives its memory back. */
+/* A pool that returns its memory to the heap. */
 BOOK_TEST(layers, a_free_of_the_layer_below_inside_a_call_is_a_free)
 {
 	malloc_in(LAYER_HEAP, 4096, 0x1000);
@@ -101,7 +101,7 @@ BOOK_TEST(layers, a_free_of_the_layer_below_inside_a_call_is_a_free)
 	expect(nested_calls, 0);
 }
 
-/* Its return address must not be hijacked, whatever it is. */
+/* Its return address must not be hijacked, in any layer. */
 BOOK_TEST(layers, a_call_on_another_stack_is_declined_whatever_its_layer)
 {
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(1), 24, 0);

@@ -117,7 +117,7 @@ BOOK_TEST(losses, a_realloc_of_a_dropped_block_that_fails_keeps_it)
 	expect(dropped_bytes, 0);
 }
 
-/* realloc had freed it all the same. */
+/* realloc had freed the dropped block all the same. */
 BOOK_TEST(losses, a_dropped_block_does_not_come_back_where_another_one_lies)
 {
 	have_room_for(2, 8);
@@ -353,7 +353,7 @@ BOOK_TEST(losses, a_thread_without_state_still_frees)
 	expect(frees, 1);
 }
 
-/* Its first argument is where the block will be told: perhaps in one of the heap. */
+/* The first argument is where the address of the block will be stored: it may lie in a heap block. */
 BOOK_TEST(losses, a_posix_memalign_without_state_frees_nothing)
 {
 	user_malloc(24, 0x1000);

@@ -18,7 +18,7 @@ BOOK_TEST(nesting, a_nested_call_counts_with_the_outer_one)
 	expect(nested_calls, 1);
 }
 
-/* Where that is hijacked on a higher stack the kernel may end the process. */
+/* If the return address is hijacked on a higher stack, the kernel may end the process. */
 BOOK_TEST(nesting, in_a_session_the_nested_calls_return_address_stays)
 {
 	if (!getenv("FAKE_SESSION"))
@@ -190,7 +190,7 @@ BOOK_TEST(nesting, a_return_of_another_depth_is_not_the_calls_own)
 
 BOOK_TEST(nesting, a_return_of_another_site_is_not_the_calls_own)
 {
-	if (returns_are_probed()) /* the stack pointer alone tells */
+	if (returns_are_probed()) /* there the stack pointer is the only criterion */
 		return;
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	site_offset = 100;
@@ -319,7 +319,7 @@ static void malloc_in_handler(void)
 
 BOOK_TEST(stale, a_call_stays_where_the_other_stack_is_the_alternate_one)
 {
-	/* One mapping, so that only the alternate stack tells them apart. */
+	/* One mapping holds both stacks, so only the alternate stack's bounds distinguish them. */
 	vma_add(main_thread->stack, sizeof(main_thread->stack) * 2);
 	main_thread->task.sas_ss_sp = (__u64)main_thread->alternate_stack;
 	main_thread->task.sas_ss_size = sizeof(main_thread->alternate_stack);
@@ -351,7 +351,7 @@ BOOK_TEST(stale, a_call_stays_where_the_mappings_cannot_be_looked_at)
 	expect_loss(calls_declined, 1);
 }
 
-/* Side by side in memory that is nobody's own stack: above is not out of a call there. */
+/* Two coroutine stacks lie side by side: a higher address does not mean that the call has been left. */
 BOOK_TEST(stale, a_call_stays_where_the_stacks_are_coroutines)
 {
 	static __u64 stacks[2][STACK_SLOTS];

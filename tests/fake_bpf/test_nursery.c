@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Where young blocks lie (bpf/account/nursery.bpf.h): whatever is there or has moved, the books say the same. */
+/* The nursery (bpf/account/nursery.bpf.h): the accounting is the same wherever a young block lies or moves to. */
 #include "cut_orders.h"
 #include <bpf/bpf_helpers.h>
 
@@ -226,7 +226,7 @@ BOOK_TEST(nursery, what_is_not_handed_over_does_not_move)
 	user_malloc(8, at(1));
 	user_malloc(16, at(2));
 	cut = epoch++;
-	user_free(at(1)); /* takes the only room there is */
+	user_free(at(1)); /* takes the only free room */
 	user_malloc(32, at(3));
 	cr_expect(is_young(at(2)) && is_mapped(at(3)));
 	expect_loss(blocks_not_handed, 0);

@@ -9,7 +9,7 @@ extern __u64 oom_kill_cnt;
 int oom_victim(__u64 *ctx);
 int memory_groups(struct bpf_iter__task *ctx);
 
-/* ---- what is live ---- */
+/* ---- live bytes ---- */
 
 BOOK_TEST(rings, once_when_so_much_is_live)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Which processes have books, and when a book begins and ends. */
+/* Which processes are accounted for, and when their accounting begins and ends. */
 #include "target.h"
 #include <bpf/bpf_helpers.h>
 
@@ -136,7 +136,7 @@ BOOK_TEST(exec, forgets_the_pending_call)
 	expect_loss(calls_unreturned, 0);
 }
 
-/* The new program's first free is no part of the old one's last. */
+/* The new program's first free does not belong to the old program's last one. */
 BOOK_TEST(exec, forgets_the_last_free)
 {
 	enter(SHAPE_FREE, sp_at(1), 0x1000);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Programs that do anything at random, with fixed seeds, against the ledger. Each process has an
- * allocator of its own: it hands out the addresses of SLOTS slots, the same in each process, and
- * takes them back at a moment between entry and return of its choosing.
+ * Random programs with fixed seeds, compared with the ledger. Each process has an allocator of its own: it hands out
+ * the addresses of SLOTS slots, the same in each process, and takes them back at a random moment between entry and
+ * return.
  */
 #include "ledger.h"
 #include <bpf/bpf_helpers.h>
@@ -25,10 +25,10 @@ struct actor { /* a thread */
 	unsigned int depth;
 	unsigned int old_slot; /* realloc's; NO_SLOT for NULL */
 	struct ledger_block old;
-	struct ledger_block made; /* what it will be, if it succeeds */
+	struct ledger_block made; /* the result if the call succeeds */
 	bool must_fail;
 
-	bool done; /* the allocator has decided, and taken and given its addresses */
+	bool done; /* the allocator has decided, and has taken and given its addresses */
 	unsigned int new_slot; /* NO_SLOT: the call fails */
 };
 
@@ -36,7 +36,7 @@ struct program { /* a process */
 	struct target_process *target;
 	struct ledger ledger;
 	bool handed_out[SLOTS]; /* the allocator's view */
-	bool in_realloc[SLOTS]; /* nobody else may free it */
+	bool in_realloc[SLOTS]; /* no other thread may free it */
 	struct actor actor[THREAD_NR];
 };
 
@@ -147,7 +147,7 @@ static void call_starts(struct program *p, struct actor *a, unsigned int depth)
 	}
 }
 
-/* From here on another thread may be given the old address. */
+/* From here on another thread may get the old address. */
 static void call_does(struct program *p, struct actor *a)
 {
 	bool frees_only = reallocates(a) && !a->made.size && percent(50);
@@ -166,7 +166,7 @@ static void call_does(struct program *p, struct actor *a)
 		p->handed_out[a->new_slot] = true;
 }
 
-/* A realloc that failed gives the old block back to the program. */
+/* A failed realloc leaves the old block to the program. */
 static void call_ends(struct program *p, struct actor *a)
 {
 	a->in_call = false;
@@ -375,7 +375,7 @@ static void compare_all(void)
 {
 	__u32 live_cnt = 0;
 
-	if (chosen_blocks.sample_bytes) { /* what is in the books is a matter of chance */
+	if (chosen_blocks.sample_bytes) { /* the totals are random */
 		books_check();
 		return;
 	}

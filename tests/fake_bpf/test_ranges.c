@@ -240,7 +240,7 @@ BOOK_TEST(ranges, that_have_no_room_are_said)
 	expect(current_blocks, 1);
 }
 
-#define FAR (MAP + (1ULL << 40)) /* no word tells of both */
+#define FAR (MAP + (1ULL << 40)) /* no word covers both */
 
 BOOK_TEST(ranges, that_have_no_room_leave_no_trace)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * mmap, munmap and mremap at random, against a page table as one would draw it: whose each page is.
- * Blocks with one number are what is left of one call; a run of pages with it is a block.
+ * mmap, munmap and mremap at random, compared with a page table that has the owner of each page. Blocks with one
+ * number are the rest of one call; a run of pages with one number is one block.
  */
 #include "target.h"
 #include <bpf/bpf_helpers.h>

@@ -82,7 +82,7 @@ BOOK_TEST(realloc, that_fails_into_a_full_map_drops_the_old_block)
 	expect(current_bytes, 8);
 }
 
-/* The old block is live all the time, so it counts until realloc has succeeded. */
+/* The old block counts as live until realloc has succeeded. */
 BOOK_TEST(realloc, counts_the_old_block_until_it_returns)
 {
 	user_malloc(24, 0x1000);
@@ -129,7 +129,7 @@ BOOK_TEST(realloc, of_null_that_jumps_to_malloc_counts_once)
 {
 	enter(SHAPE_REALLOC, sp_at(1), 0, 24);
 	jump(SHAPE_MALLOC, sp_at(1), 24);
-	leave(SHAPE_MALLOC, sp_at(1), 0x1000); /* the kernel runs the later one's probe first */
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000); /* the kernel runs the later call's probe first */
 	leave(SHAPE_REALLOC, sp_at(1), 0x1000);
 
 	expect_live(0x1000, 24);
@@ -149,7 +149,7 @@ BOOK_TEST(realloc, of_null_that_calls_malloc_counts_once)
 	expect(nested_calls, 1);
 }
 
-/* glibc's reallocarray jumps to the realloc of a preloaded allocator: the block is that one's. */
+/* glibc's reallocarray jumps to the realloc of a preloaded allocator: the block belongs to that allocator. */
 BOOK_TEST(realloc, that_is_jumped_to_says_whose_the_block_is)
 {
 	domain = 0;

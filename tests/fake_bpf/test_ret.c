@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Calls whose returns are seen at `ret` instructions, whatever mode the other tests run in. */
+/* Calls whose returns are seen at `ret` instructions, in whatever mode the other tests run. */
 #include "target.h"
 
 int process_switch(struct process_request *args);
 
-/* The books know of it; the return probes are still there. */
+/* The accounting has switched; the return probes are still there. */
 static void begin_switch(void)
 {
 	struct process_request args = { .slot = book_of(process)->slot };
@@ -59,7 +59,7 @@ BOOK_TEST(ret, a_jump_to_memset_gives_the_block_that_it_fills)
 {
 	process_stop_hijacking(process);
 	enter(SHAPE_CALLOC, sp_at(1), 3, 8);
-	leave_by_jump(sp_at(2), 0x2000); /* another one's */
+	leave_by_jump(sp_at(2), 0x2000); /* the return of another call */
 	leave_by_jump(sp_at(1), 0x1000);
 
 	expect_live(0x1000, 24);

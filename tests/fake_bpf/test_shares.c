@@ -98,7 +98,7 @@ BOOK_TEST(shares, are_of_mappings_too)
 	expect_unmapped(MAP + PAGE);
 	expect_loss(blocks_dropped, 1);
 	expect_loss(drops_unnoted, 1);
-	user_mmap(PAGE, MAP); /* MAP_FIXED: what it covers has gone; then there is room only for the next */
+	user_mmap(PAGE, MAP); /* MAP_FIXED unmaps what it covers; then there is room only for the next */
 	expect(frees, 1);
 	expect_loss(blocks_dropped, 2);
 	user_mmap(PAGE, MAP);
@@ -147,7 +147,7 @@ BOOK_TEST(shares, tracebacks_beyond_the_share_are_dropped)
 	stack_is(0x10002);
 	user_malloc(2, 0x2000);
 	expect_loss(tracebacks_dropped, 1);
-	stack_is(0x10001); /* is there already */
+	stack_is(0x10001); /* known already */
 	user_malloc(4, 0x3000);
 	expect_live(0x3000, 4);
 	cr_expect(traceback_at(0x3000) == traceback_at(0x1000) && !traceback_at(0x2000));
@@ -172,7 +172,7 @@ BOOK_TEST(shares, tracebacks_of_a_new_image_are_none)
 	cr_expect_eq(tracebacks_held, 1);
 }
 
-/* The loader may take off what an exec has just set to 0. */
+/* The loader may subtract from a number that an exec has just set to 0. */
 BOOK_TEST(shares, fewer_tracebacks_than_none_are_no_obstacle)
 {
 	tracebacks_most = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Functions that throw, whose returns are seen at `ret` while those of others may be hijacked. */
+/* Functions that throw: their returns are seen at `ret`, even if those of other functions are hijacked. */
 #include "target.h"
 
 static void new_enter(unsigned int depth, __u64 size)

@@ -3,7 +3,7 @@
 #include "code.h"
 #include "unwind/file.bpf.h"
 
-#define RED_ZONE 16 /* words of the stack that belong to nobody here */
+#define RED_ZONE 16 /* words of the stack that no frame uses */
 
 static struct code_file code;
 

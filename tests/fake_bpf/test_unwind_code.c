@@ -72,7 +72,7 @@ BOOK_TEST(unwind_code, is_forgotten_when_very_much_is_mapped_there)
 	expect_large(0x2000);
 }
 
-/* Its exec maps code in memory of its own, while its books are its parent's still. */
+/* A vforked child's exec maps code in memory of its own while the child still counts for its parent. */
 BOOK_TEST(unwind_code, of_a_vforked_childs_exec_is_not_its_parents)
 {
 	struct target_thread *child;
@@ -106,7 +106,7 @@ BOOK_TEST(unwind_code, is_remembered_when_the_mappings_are_busy)
 	begin();
 	expect_small(0x1000);
 	fake.vma_busy = true;
-	word_at(1) = IN_FUNCTION(2) + 1; /* nobody has been here */
+	word_at(1) = IN_FUNCTION(2) + 1; /* no walk has been here */
 	expect_frames(traceback_of_malloc(0x2000, 0), UNWIND_ROOT, IN_FUNCTION(0),
 		      IN_FUNCTION(2) + 1);
 }
@@ -150,14 +150,14 @@ BOOK_TEST(unwind_code, of_a_walk_is_its_threads_own)
 	expect_frames(traceback_at(0x2000), UNWIND_NO_RULE, IN_FUNCTION(0), IN_FUNCTION(4));
 }
 
-/* ---- where there is no rule ---- */
+/* ---- code without a rule ---- */
 
 extern __u64 code_generation;
 static struct code_file plain;
 
 #define IN_PLAIN (OTHER_CODE + 3 * FUNCTION_BYTES + 0x10)
 
-/* As the loader says of a file that has no call frame information, or of one that is not looked at yet. */
+/* The loader marks files without call frame information, and files that it has not looked at yet. */
 static void publish(const struct code_file *file, struct unwind_object object)
 {
 	struct unwind_file key;

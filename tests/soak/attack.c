@@ -55,7 +55,7 @@ SITE static void hold(size_t bytes)
 	memset(held, 1, bytes);
 }
 
-/* ---- lives ---- */
+/* ---- short lives ---- */
 
 static void forks(long nr)
 {
@@ -168,7 +168,7 @@ static void files(long nr, const char *folder)
 	hold(HELD);
 }
 
-/* ---- what a process says of itself ---- */
+/* ---- false statements of a process about itself ---- */
 
 /* Fields of /proc/self/stat by their numbers in proc(5), from the third on. */
 static void read_stat(unsigned long field[53])

@@ -27,7 +27,7 @@ void grab(unsigned long);
 int main(int argc, char **argv) { (void)argv; grab(100003); sleep(argc > 1 ? 3 : 0); return 0; }
 """
 HONEST_NAME, FORGED_NAME = "honest", "twisty"
-# cp writes into the file that is there.
+# cp writes into the existing file.
 REPLACE = """#!/bin/sh -e
 for program in "$1" "$2" "$1" "$2"; do
 	cp "$program" "$3"
@@ -95,7 +95,7 @@ class Attackers:
         shutil.copy(self.path("twin"), self.path("forged"))
 
     def commands(self, recorder_pid):
-        """{name: (user, attacks a second, at once, command)}. Each of those that take long lives at more than one pass."""
+        """{name: (user, attacks a second, at once, command)}. A long attack goes on during more than one pass."""
         attack, own, slow = self.path("attack"), self.path("own"), self.path("slow_files")
         rows = {name: (ATTACKER, rate, at_once, f"{attack} {name} {number}") for name, rate, at_once, number in (
             ("forks", 0.5, 1, 300), ("vforks", 0.5, 1, 5), ("execs", 0.3, 1, 60), ("maps", 0.1, 1, 100000),

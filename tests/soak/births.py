@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """births.py RATE AT_ONCE PROGRAM…: starts RATE processes a second, until its stdin ends; it waits for all.
 
-Each PROGRAM is one command line in one word; they take turns. A machine that cannot keep up gets no more than AT_ONCE.
-At the end it says in JSON how often each has run, how many have failed, and with what the first of them.
+Each PROGRAM is one command line in one word; they take turns. At most AT_ONCE processes run at a time, so a slow
+machine gets fewer. At the end it prints in JSON how often each has run, how many have failed, and how the first
+of them failed.
 """
 import json
 import os
@@ -28,7 +29,7 @@ class Births:
         self.counts[which] += 1
 
     def wait(self, most):
-        """Until so many live at most."""
+        """Waits until fewer than that many run."""
         while self.living:
             pid, status = os.waitpid(-1, 0 if len(self.living) > most else os.WNOHANG)
             if not pid:

@@ -23,7 +23,7 @@ SHARES = {"bash": 20, "dash": 15, "python": 25, "redis": 10, "sqlite": 12, "busy
 
 
 class Member:
-    """One who lives long."""
+    """A process that lives long."""
 
     def __init__(self, kind, pid, started_ns):
         self.kind, self.pid, self.started_ns = kind, pid, started_ns
@@ -102,7 +102,7 @@ class Crowd:
         self.nursery = bench.start([*PYTHON, os.path.join(HERE, "nursery.py")], kind=Nursery, group=group,
                                    env=self.environment)
         self.members = []
-        self.living = {}  # by PID, of those that the nursery has not told the end of
+        self.living = {}  # by PID, those whose end the nursery has not reported yet
         self.number = 0
         self.random = random.Random(8)
 
@@ -129,7 +129,7 @@ class Crowd:
         order = {"argv": argv, "env": {**self.environment, **environment}, "in": into, "out": out or "/dev/null"}
         self.nursery.write(json.dumps(order) + "\n")
         member.pid = self.nursery.hear()
-        self.note_ends()  # of who had this PID before
+        self.note_ends()  # an earlier process with this PID may have ended
         member.started_ns = time.monotonic_ns()
         self.members.append(member)
         self.living[member.pid] = member
@@ -191,7 +191,7 @@ class Crowd:
         return self.start(kind, [*PYTHON, os.path.join(HERE, "births.py"), str(rate), BIRTHS_AT_ONCE, *turns], fed=True,
                           heard=True)
 
-    # ---- their lives ----
+    # ---- work and lives of the processes ----
 
     def of(self, kind):
         return [member for member in self.members if member.kind == kind]
@@ -214,7 +214,7 @@ class Crowd:
         self.note_ends()
 
     def send_commuters(self, number, interval):
-        """As many as there should be; each lives for one to four intervals."""
+        """Starts missing commuters; each lives for one to four intervals."""
         self.hear_of_ends()
         for _ in range(number - sum(not member.ended_ns for member in self.of("commuter"))):
             self.commuter(self.random.uniform(1, 4) * interval)

@@ -93,7 +93,7 @@ def text_of(counts, keys):
 
 
 def judge_ledger(verdict, name, books, row):
-    """All counts are compared; if they are equal a few of them are shown, else those that differ."""
+    """Compares all counts; prints a few of them if they are equal, otherwise those that differ."""
     wanted, found = from_ledger(books), from_snapshot(row)
     wrong = [key for key in wanted if wanted[key] != found[key]]
     shown = wrong or ("allocations", "frees", "rows", "rows_bytes")
@@ -114,7 +114,7 @@ def judge_ledgers(verdict, soak, files):
 
 
 def judge_series(verdict, soak, name, series, most, intervals):
-    """The slope of lows, one of so many intervals. The same rule must find a leak that is added to what was measured."""
+    """The slope of the lows of every `intervals` intervals. The same rule must find a leak that is added to the samples."""
     late = vital.after_warm_up(series, soak.seconds)
     slope = vital.slope_per_minute(late, intervals * soak.interval)
     verdict.check(slope <= most, f"{name}: growth after {soak.seconds / 4:.0f} s", f"{most} a minute at most",
@@ -126,7 +126,7 @@ def judge_series(verdict, soak, name, series, most, intervals):
 
 
 def judge_growth(verdict, soak, most=vital.GROWTH_MAX, intervals=2):
-    """A process that does not live all the time has no slope; the parser ends where it is not needed."""
+    """A process that does not live all the time has no slope; the parser ends when it is not needed."""
     judged = soak.seconds * 3 / 4
     for name, series in sorted(soak.vitals.series.items()):
         late = vital.after_warm_up(series, soak.seconds)

@@ -11,10 +11,11 @@ INTERVALS_MAX = 10  # without a pass
 SECONDS_TO_END_MAX = 30
 TWINS_MAX = 300
 STDERR_SHOWN = 15
-# A minute. The attackers' own files and blocks come and go in minutes: thousands of files that they keep mapped, millions of blocks.
+# A minute. The attackers' own files and blocks come and go in minutes: they keep thousands of files mapped, and hold
+# millions of blocks.
 GROWTH_MAX = {"MiB": 4, "descriptors": 60}
 GROWTH_INTERVALS = 18
-# They say of all processes what the kernel passed over, and of files; nothing in the books of one is explained by that.
+# Losses that concern all processes together, or files: they explain no difference in the counts of one process.
 NAMES = ledger.NAMES | {"mappings_missed", "mappings_skipped", "mappings_forgotten", "objects_changed",
                         "tracebacks_summed"}
 
@@ -50,7 +51,7 @@ def judge_passes(verdict, soak, files):
                   f"{soak.end_ran:.2f} s and waited for a processor for {soak.end_waited:.2f} s")
 
 
-# ---- books ----
+# ---- exact counts ----
 
 def judge_ledger(verdict, name, books, row):
     wanted, found = honest.from_ledger(books), honest.from_snapshot(row)
@@ -75,7 +76,7 @@ def functions_of(soak, row):
 
 
 def judge_twins(verdict, soak, files):
-    """Root's short programs, while others live with the same paths and build-ids in mounts of their own."""
+    """Root's short programs have twins with the same paths and build-ids in mounts of their own: no names may mix."""
     rows = [row for row in files.rows if row["comm"] == "twin"]
     seen = [(row, functions_of(soak, row)) for row in rows[::len(rows) // TWINS_MAX + 1]]
     verdict.check(seen, "snapshots of programs with a twin", "1 at least", f"{len(rows)}, {len(seen)} of which were read")
@@ -86,7 +87,7 @@ def judge_twins(verdict, soak, files):
     verdict.none("of these, those that do not say why", [row["path"] for row in unnamed if not row["lost"]])
 
 
-# ---- who attacks ----
+# ---- attackers ----
 
 def judge_attacks(verdict, soak):
     for name, end in soak.attackers.ends.items():

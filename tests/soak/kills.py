@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """kills.py PID: tries to kill the process and all of its descendants, and a child of its own.
 
-Exit status: 0: it has killed its child and nothing else; 1: one of the others; 2: it is no test, since it has found
-no descendants, though the process lives, or cannot kill at all.
+Exit status: 0: it has killed its child and nothing else; 1: it has killed another process; 2: the test is void,
+since the process lives and has no descendants, or since kill() does not work at all.
 """
 import os
 import signal

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""nursery.py: starts programs that are to have its control group and its C library from their first instruction on.
+"""nursery.py: starts programs in its own control group and with its own C library from the first instruction on.
 
 A line of stdin is {"argv", "env", "in", "out"}, the last two are FIFOs or files; the answer is {"pid"}. {} starts
-nothing. Before each answer, and between them, it says who has ended: {"ended", "at", "status"}, a PID,
+nothing. Before each answer, and between answers, it reports ended processes: {"ended", "at", "status"}, a PID,
 CLOCK_MONOTONIC in ns and the exit status, which is negative after a signal.
 """
 import json

@@ -27,7 +27,7 @@ def make(folder):
 
 
 def build_for_musl(root):
-    """tests/workloads/holds, as musl_holds: it says "ready" and waits for the end of its stdin."""
+    """tests/workloads/holds, as musl_holds: it prints "ready" and waits for the end of its stdin."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads/holds.c")
     subprocess.run(["musl-gcc", "-O1", "-g", f"-Wl,--dynamic-linker={MUSL_LOADER}", source, "-o",
                     root / "usr/bin/musl_holds"], check=True)

@@ -31,7 +31,7 @@ soak-hostile: $(BIN) $(LEDGER) $(WORKLOADS) $(ATTACK) $(OUT)/soak/survey	## the 
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads) SOAK_ATTACK="$(abspath $(ATTACK))" \
 		LEDGER_FOLDER=$(abspath $(OUT)/ledger) SOAK=$(abspath $(OUT)/soak) tests/soak/run.py
 
-# Two static ones, whose functions lie elsewhere, are copied over one another.
+# Two static programs, whose functions lie at different places, are copied over one another.
 $(OUT)/soak/attack.1: ATTACK_FLAGS := -static
 $(OUT)/soak/attack.2: ATTACK_FLAGS := -static -O0
 $(OUT)/soak/attack $(OUT)/soak/attack.1 $(OUT)/soak/attack.2: tests/soak/attack.c tests/workloads/workload.h

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""make soak: everybody in one control group, recorded for minutes, and all that was written checked.
+"""make soak: records all processes of one control group for minutes, and checks all that was written.
 
 Environment: SOAK_SECONDS, SOAK_INTERVAL (seconds), SOAK_PROCESSES (long lives), SOAK_BIRTHS (a second),
-SOAK_OPTIONS (more for record); SOAK, a folder for what is fetched and written; ALLOCSNAP, WORKLOADS, LEDGER_FOLDER.
+SOAK_OPTIONS (more for record); SOAK, a folder for fetched and written files; ALLOCSNAP, WORKLOADS, LEDGER_FOLDER.
 SOAK_ATTACK, programs of attackers.py (make soak-hostile): another user attacks the recorder meanwhile.
-What the programs use of the C library is a copy, so that nobody else on the machine meets a probe.
+The programs use a copy of the C library, so that no other process of the machine meets a probe.
 """
 import contextlib
 import json
@@ -85,7 +85,7 @@ class Soak:
     def begin(self):
         kinds = list(crowds.SHARES)
         self.crowd.start_share(kinds, PROCESSES / 2)
-        self.crowd.bash(**self.with_ledger())  # whose functions are probed then before others come with it
+        self.crowd.bash(**self.with_ledger())  # its functions get probes before other programs bring them
         self.record()
         self.crowd.start_share(kinds, PROCESSES / 2)
         self.start_ledgers()
@@ -103,7 +103,7 @@ class Soak:
     # ---- load ----
 
     def work(self, index):
-        """The same outside and inside, one at a time; two of those with a ledger work along."""
+        """The same work outside and inside, one after the other; two programs with a ledger work at the same time."""
         for member in self.ledgers[:2]:
             if index % 2:
                 member.write("go\n")
@@ -183,7 +183,8 @@ class Soak:
         return self.recorder.wait(300)
 
     def left_of(self, kept):
-        """Its programs and links that are still in the kernel, and who has them; that takes them away a moment later."""
+        """The recorder's programs and links that stay in the kernel, and their holders. The kernel may need a
+        moment."""
         def left():
             return {(kind, number) for kind, ids in harness.bpf_ids_in_kernel(self.bench).items()
                     for number in ids & kept[kind]}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * survey <PATHS: opens every snapshot whose path is a line of stdin, all of it is checked by that, and
- * says what it is in one JSON object a line, or why it is none. Texts that others chose are left out.
+ * survey <PATHS: opens every snapshot whose path is a line of stdin, which checks all of it, and prints one JSON
+ * object a line: its contents, or the error. Texts that other programs chose are left out.
  */
 #include <jansson.h>
 #include <stdbool.h>

@@ -22,7 +22,7 @@ class Verdict:
         self.check(wanted == found, what, wanted, found)
 
     def none(self, what, found):
-        """A list that is to be empty; of a long one some."""
+        """The list must be empty; of a long one, some entries are shown."""
         found = list(found)
         text = "0" if not found else f"{len(found)}: {'; '.join(map(str, found[:EXAMPLES_MAX]))}"
         self.check(not found, what, 0, text)

@@ -16,7 +16,7 @@ MIB = 1 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
 # A leak of 1 MiB a minute is twice this; what a steady recorder's memory does by itself is a fraction.
 GROWTH_MAX = {"MiB": 0.5, "descriptors": 1}
-# Seconds after the warm-up that a slope can be told from.
+# Seconds after the warm-up that are needed to tell a slope.
 JUDGED_LEAST = 240
 
 
@@ -57,7 +57,7 @@ def map_bytes(pids):
 
 
 def holders(kind, number):
-    """Processes that have a program or a link open: of one that has ended, what it has left."""
+    """Processes that have a program or a link open, also one that is about to end."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/fdinfo/*"):
         with contextlib.suppress(OSError):
@@ -74,7 +74,7 @@ class Vitals:
         self.begun = time.monotonic()
         self.series = collections.defaultdict(list)
         self.cpu_at_begin = None
-        self.cpu = {}  # of each that lives, with its children that have ended
+        self.cpu = {}  # of each living process, with its children that have ended
         self.samples = 0
 
     def note(self, name, value):
@@ -109,7 +109,8 @@ class Vitals:
 # ---- growth ----
 
 def lows(series, every):
-    """[(second, value)], the least of each stretch: what a pass takes, and who waits for one, comes and goes."""
+    """[(second, value)], the least of each stretch: the memory of a pass, and of processes that wait for one, comes
+    and goes."""
     stretches = collections.defaultdict(list)
     for second, value in series:
         stretches[int(second / every)].append((second, value))

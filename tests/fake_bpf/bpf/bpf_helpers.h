@@ -3,9 +3,9 @@
 #define FAKE_BPF_HELPERS_H
 
 /*
- * libbpf's bpf_helpers.h for the native build: the same names, but the helpers are functions of
- * fake.c and fake_maps.c. As in libbpf a map is a variable whose members' types say everything;
- * here too both objects' weak definitions become one.
+ * libbpf's bpf_helpers.h for the native build: the same names, but the helpers are functions of fake.c and
+ * fake_maps.c. As in libbpf, a map is a variable whose members' types describe it, and weak definitions in both
+ * objects become one.
  */
 #include "vmlinux.h"
 
@@ -38,7 +38,7 @@ struct fake_map_def {
 #define FAKE_STORAGE(map) \
 	(struct fake_map_def) { (map), FAKE_UINT(map, type), sizeof(*(map)->key), \
 				sizeof(*(map)->value), 0 }
-/* The pointer; the compiler warns where it is not of the map's type. */
+/* Gives the pointer; the compiler warns if it does not have the type of the map's member. */
 #define FAKE_TYPED(pointer, member) (1 ? (pointer) : (member))
 
 #define bpf_map_lookup_elem(map, k) \
@@ -51,12 +51,12 @@ struct fake_map_def {
 #define bpf_task_storage_get(map, task, init, flags) \
 	((typeof((map)->value))fake_storage_get(FAKE_STORAGE(map), (task), (init), (flags)))
 
-/* A ring buffer: what is in it does not matter, only that it was rung. */
+/* A ring buffer: the test counts the rings and ignores the contents. */
 #define bpf_ringbuf_output(map, data, bytes, flags) fake_ring((map), (data), (bytes))
 
 /*
- * Elements of arrays are there as soon as somebody asks for them, and zero. A map in a map is known
- * by the address of its place in the outer one, and has a value of any type there.
+ * Elements of arrays exist from their first use on, and are zero. A map in a map is known by the address of its place
+ * in the outer map, and its value has any type there.
  */
 void fake_barrier(void);
 void fake_add(const void *to);

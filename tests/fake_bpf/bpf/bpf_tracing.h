@@ -51,7 +51,7 @@
 #define FAKE_PROG_ARGS_5 FAKE_PROG_ARGS_4, (void *)ctx[3]
 #define FAKE_PROG_ARGS_6 FAKE_PROG_ARGS_5, (void *)ctx[4]
 
-/* name(ctx) takes the arguments out of ctx and calls the body, which has ctx and them. */
+/* name(ctx) takes the arguments out of ctx, and passes ctx and the arguments to the body. */
 #define FAKE_PROGRAM(ctx_type, arguments, name, ...) \
 	name(ctx_type *ctx); \
 	static inline typeof(name(0)) body_of_##name(__VA_ARGS__); \
