@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 FUNCTION = re.compile(r"^(?!(?:else|return|struct\s+\w+\s*\{|typedef|#))[A-Za-z_][\w \t*()\",]*?[ *]\**(\w+)\([^;{}]*\)\s*\n\{", re.MULTILINE)
-# Rows of a table: each file of src/cli has these, as struct command says.
+# Functions in tables: each file of src/cli has these, as struct command requires.
 ROWS = {"run", "main"}
 # They only go down.
 LIMIT_FUNCTIONS, LIMIT_FILES = 255, 15

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The names in the tables of docs/rules.md are those of tests and mutants that there are.
+# Checks that the tables of docs/rules.md name existing tests and mutants.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -26,13 +26,13 @@ heading() {
 	printf '\n### %s\n\n' "$*"
 }
 
-# The command as one would type it, then what it prints.
+# Prints the command as a user would type it, then its output.
 show() {
 	printf '$ %s\n' "$*"
 	"$@"
 }
 
-# Ten seconds at most: sessions that nobody ever deletes, and a search now and then.
+# Ten seconds at most: the program adds sessions and never deletes them, and searches now and then.
 feed() {
 	echo 'CREATE TABLE session (id INTEGER PRIMARY KEY, user TEXT, state BLOB);'
 	echo 'CREATE INDEX by_user ON session (user);'

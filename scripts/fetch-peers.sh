@@ -65,7 +65,7 @@ fetch_memleak() {
 	touch ../done
 }
 
-# The kernel's own are best; where it has none (a kernel that is not Debian's), Debian's.
+# The kernel's own headers are best; for a kernel that is not Debian's, Debian's are used.
 fetch_headers() {
 	package=$(apt-cache depends linux-headers-amd64 2>/dev/null | sed -n 's/.*Depends: //p' | head -n 1)
 	[ -n "$package" ] || { missing headers "apt knows no linux-headers-amd64: apt-get update"; return; }

@@ -10,7 +10,7 @@
 # As root; where nothing is missing it does nothing and anybody may run it.
 set -eu
 
-# The lists. A package whose name has a version in it is behind a name that has none: NAME>PACKAGE.
+# The lists. A package whose name contains a version follows a name without one: NAME>PACKAGE.
 build_packages='
 	make gcc libc6-dev binutils
 	clang llvm bpftool libbpf-dev

@@ -13,7 +13,7 @@ set -eu
 awk '
 	{ text = text $0 "\n" }
 
-	# Cuts from what opens to what closes; what is between may not nest.
+	# Cuts all text from an opening to its closing; pairs inside may not nest.
 	function cut(opens, closes, from, rest) {
 		while (from = index(text, opens)) {
 			rest = substr(text, from + length(opens))

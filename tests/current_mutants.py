@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Whether the text that each mutant changes is still there: a look, where running them takes minutes."""
+"""Checks in a second that the text that each mutant changes still exists; running the mutants takes minutes."""
 
 import pathlib
 import runpy

@@ -4,7 +4,7 @@
 
 #include "model.h"
 
-/* All snapshots of a host, below options.dir, which is there. Their bytes. */
+/* Writes all snapshots of a host below options.dir, which exists. Returns their bytes. */
 uint64_t files_make_host(const struct model *model, uint32_t host);
 
 #endif

@@ -53,7 +53,7 @@ static void *make_rows(void *work_)
 	return make_files(work_);
 }
 
-/* Files by all threads; the rows, where they are wanted, by the first, which then helps with the files. */
+/* All threads write files. If rows are wanted, the first thread writes them first, and then helps with the files. */
 static void make_all(struct work *work)
 {
 	const struct fleet_options *options = &work->model->options;

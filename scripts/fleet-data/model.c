@@ -83,7 +83,7 @@ static void make_frame(const struct model *m, uint32_t program, uint32_t version
 	frame->first_line = frame->line - 9 * (row % LINES_OF_FUNCTION) - 3;
 }
 
-/* The last two frames make each traceback another one; the older ones are like the branches of a tree. */
+/* The last two frames make each traceback unique; the older ones are like the branches of a tree. */
 struct traceback_facts model_traceback(const struct model *m, uint32_t program, uint32_t number)
 {
 	uint32_t nr = m->frame_nr, leaf = number % nr;
@@ -113,7 +113,7 @@ static void make_build(struct model *m, uint32_t program, uint32_t version)
 		 (uint32_t)id[2]);
 }
 
-/* A frame with a line, in a file whose lines stay, so that both builds have it. */
+/* A frame with a line, in a file whose lines do not change, so that both builds have it. */
 static uint32_t choose_planted(const struct model *m)
 {
 	for (uint32_t i = m->frame_nr / 2; i < m->frame_nr; i++) {
@@ -249,7 +249,7 @@ static void add_block(struct site *site, uint64_t size, uint64_t birth_s)
 	site->size += size;
 }
 
-/* Bytes of a block: what is usual there, and what the process, the time and chance make of it. */
+/* The bytes of a block: usual for its site, and changed by the process, the time and chance. */
 static void add_blocks(const struct model *m, const struct moment *moment, struct site *site)
 {
 	uint64_t usual = draw(m, FOR_SIZE, moment->program, site->traceback);

@@ -26,7 +26,7 @@ struct fleet_options {
 	uint64_t hosts, processes, times, sites, tracebacks, frames, seed, threads;
 };
 
-/* A frame of one build. Strings are "" where they are not known. */
+/* A frame of one build. Unknown strings are "". */
 struct frame_facts {
 	char function[48], file[64], module[64];
 	uint32_t line, first_line; /* its own, and its function's */
@@ -44,7 +44,7 @@ struct model {
 	uint32_t traceback_nr, frame_nr; /* of each build */
 	struct frame_facts *frame[PROGRAMS][VERSIONS];
 	char build_id[PROGRAMS][VERSIONS][41];
-	uint32_t order_nr; /* of the tracebacks, those that sites have */
+	uint32_t order_nr; /* the tracebacks that sites have */
 	uint32_t planted; /* the traceback of each program that every process of it has */
 	uint32_t outlier_host;
 };

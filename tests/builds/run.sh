@@ -115,7 +115,7 @@ check_machine() {
 targets=("$@")
 if [ $# = 0 ]; then
 	mapfile -t targets < <(help_targets)
-	build -k "${targets[@]}" # all side by side; below each says whether it is built
+	build -k "${targets[@]}" # all side by side; the loop below checks each of them
 fi
 for target in "${targets[@]}"; do
 	check_target "$target"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The damaged files: each is yielded as (name, bytes, whether its checksums are to be repaired)."""
+"""The damaged files: each is yielded as (name, bytes, whether its checksums must be repaired)."""
 import itertools
 
 from snapfile import (ENTRY, HEADER, ROWS, ZSTD, Section, entry, entry_at, file_of, sample,
@@ -8,7 +8,7 @@ from snapfile import (ENTRY, HEADER, ROWS, ZSTD, Section, entry, entry_at, file_
 
 U32, U63, U64 = (1 << 32) - 1, 1 << 63, (1 << 64) - 1
 
-# section, row, field, what it becomes
+# section, row, field, new value
 BAD_ROWS = (
     ("metadata", 0, "key", 0), ("metadata", 1, "key", 1), ("metadata", 0, "key", 16),
     ("metadata", 1, "value", U32),
@@ -94,7 +94,7 @@ def overlaps(base):
 
 
 def absences():
-    """Sections that must be there, and row 0 of those that have one."""
+    """Required sections, and row 0 of those that have one."""
     for name in ("string starts", "strings", "objects", "frames", "tracebacks"):
         tables = sample()
         del tables[name]
@@ -108,7 +108,7 @@ def absences():
         yield f"no {name}", file_of(sections_of(tables)), True
     for name in list(ROWS)[9:]:
         if name == "gaps":
-            continue  # fewer are good ones
+            continue  # fewer are valid
         tables = sample()
         tables[name] = tables[name][:len(tables[name]) // 2]
         yield f"short {name}", file_of(sections_of(tables)), True
@@ -222,7 +222,7 @@ def tuples(traces="[0, 1, [[\"a.py\", 2]], 1]", limit="1"):
 
 
 def trace_texts():
-    """Traces that are none."""
+    """Traces that are invalid."""
     frame = '[["a.py", 2]]'
     for domain in ("-1", "4294967296", "1.5", "null", '"0"', "1e400", "9" * 400):
         yield f"[{domain}, 1, {frame}, 1]"

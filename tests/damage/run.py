@@ -37,7 +37,7 @@ COMMANDS = {
 
 
 class Run:
-    """One command on one file, and what is wrong with its end ("" if nothing)."""
+    """Runs one command on one file; returns the fault of its end ("" if there is none)."""
 
     def __init__(self, command, path, prefix=()):
         self.argv = [*prefix, ALLOCSNAP, *(word.format(path) for word in COMMANDS[command])]
@@ -145,7 +145,7 @@ def refuse_files(verdicts):
             verdicts.add(f"{command}: {name}", Run(command, path).fault())
 
 
-# ---- what is no file of ours at all -----------------------------------------------------------
+# ---- files of other kinds ---------------------------------------------------------------------
 
 def sparse(path, size, data):
     pathlib.Path(path).write_bytes(data)

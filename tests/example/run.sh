@@ -17,7 +17,7 @@ passed=0
 failed=0
 skipped=0
 
-# check WHAT COMMAND…: it must succeed; what it says is shown if it does not
+# check WHAT COMMAND…: the command must succeed; otherwise its output is shown
 check() {
 	what=$1
 	shift
@@ -30,7 +30,7 @@ check() {
 	fi
 }
 
-# ---- what is installed ----
+# ---- the installed files ----
 
 is_installed() {
 	for file in bin/allocsnap lib/liballocsnap.a lib/pkgconfig/allocsnap.pc \
@@ -48,7 +48,7 @@ says_version() {
 		"$installed/bin/allocsnap" --version | grep -F "$version"
 }
 
-# The service starts what was installed with it.
+# The service starts the installed program.
 unit_knows_prefix() {
 	unit=$installed/lib/systemd/system/allocsnap.service
 	grep -q "^ExecStart=$prefix/bin/allocsnap record " "$unit" && ! grep -n '@bindir@' "$unit"
@@ -143,7 +143,7 @@ heapdiff() {
 	diff "$work/expected" "$work/heapdiff.out"
 }
 
-# The program's own answer is the same, but for its total.
+# The program's own answer is the same, except for its total.
 agrees_with_diff() {
 	"$allocsnap" diff "$work/old.snap" "$work/new.snap" --include 'file=a.py,all-frames' --top 0 |
 		grep -v '^total:' >"$work/diff.out"
@@ -161,7 +161,7 @@ refuses() {
 	[ $? = 1 ] && [ "$(wc -l <"$work/err")" = 1 ] && grep -F none.snap "$work/err"
 }
 
-# until_line FILE PATTERN NR: the NRth line that matches has come
+# until_line FILE PATTERN NR: waits for the NRth line that matches
 until_line() {
 	tries=300
 	until [ "$(grep -c "$2" "$1")" -ge "$3" ]; do

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A fleet that was made, its catalogue, and what `allocsnap fleet` says of it."""
+"""A generated fleet, its catalogue, and the answers of `allocsnap fleet`."""
 import json
 import os
 import pathlib

@@ -5,7 +5,7 @@ import sqlite3
 
 FOLDER = pathlib.Path(__file__).parent
 
-# Without the build's 12 digits that a module has where there is no name.
+# The path without the build's 12 digits, which a module without names has.
 PATH = "CASE WHEN line = 0 AND func = '' THEN substr(module, 1, length(module) - 13) ELSE module END"
 # The columns of traceback that make a site: a text and a number. Code without a line is known by its name and
 # file, code without a name by its place in the file.
@@ -27,7 +27,7 @@ def where_of(condition):
 
 
 class Oracle:
-    """Row tables, and what is asked of them. A condition is SQL over the columns of snapshot; "" is all."""
+    """Row tables, and questions to them. A condition is SQL over the columns of snapshot; "" selects all."""
 
     def __init__(self, path):
         self.db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Files and folders that can't be indexed: a line each, the rest is; and catalogues that are none."""
+"""Files and folders that cannot be indexed get a line each, and the rest is indexed; and files that are no
+catalogues."""
 import os
 import pathlib
 import random
@@ -41,7 +42,7 @@ def put_damaged(folder, good):
 
 
 def put_foreign(folder):
-    """Called snapshots, but something else, or of nobody knows what."""
+    """Files with the name of a snapshot and other contents."""
     bad = [folder / f"{name}.snap" for name in ("text", "sqlite", "nobodys")]
     bad[0].write_text("not a snapshot\n" * 100)
     bad[1].write_bytes(b"SQLite format 3\0" + bytes(4080))
@@ -101,7 +102,7 @@ def test_file_is_mended(_large):
 
 
 def for_nobody(fleet):
-    """Options of subprocess.run() for somebody who may read and write the fleet, and is not root."""
+    """Options of subprocess.run() for a user who is not root and may read and write the fleet."""
     if os.geteuid():
         return {}
     for path in (fleet.folder, *fleet.folder.rglob("*")):
@@ -137,7 +138,7 @@ def test_no_folder(_large):
 
 
 def test_full_disk(_large):
-    """It says so and ends; with room it goes on, to the same catalogue."""
+    """The index reports a full disk and ends; with room it goes on with the same catalogue."""
     if os.geteuid():
         raise Skip("only root can mount a small disk")
     with small_fleet("full", *FEW) as fleet:
@@ -159,7 +160,7 @@ def test_full_disk(_large):
 
 
 def garbage(good):
-    """Catalogues that are none: (name, bytes)."""
+    """Files that are no catalogues: (name, bytes)."""
     yield "text", b"this is no catalogue\n" * 500
     yield "empty header", good[:16] + bytes(len(good) - 16)
     yield "half", good[:len(good) // 2]

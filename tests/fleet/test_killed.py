@@ -91,7 +91,7 @@ def test_two_at_once(_large):
 
 
 def test_one_waits_for_another(_large):
-    """It says so, once, and then does its work."""
+    """It logs that once, and then does its work."""
     with small_fleet("waits", "--hosts", 4, "--sites", 50, "--tracebacks", 1200, "--frames", 600) as fleet:
         expected, _ = undisturbed(fleet)
         forget(fleet)
@@ -107,7 +107,8 @@ def test_one_waits_for_another(_large):
 
 
 def test_one_asks_while_another_indexes(_large):
-    """It has an answer of what is there, or is told that nothing is; never an error of the file."""
+    """A question gets an answer about the indexed files, or an error that there are none; never an error of the
+    file."""
     with small_fleet("asked") as fleet:
         expected, _ = undisturbed(fleet)
         forget(fleet)
@@ -124,7 +125,7 @@ def test_one_asks_while_another_indexes(_large):
 
 
 def full_pipe():
-    """Its ends; who writes to it waits."""
+    """A reader does not wait; a writer of the catalogue does."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with contextlib.suppress(BlockingIOError):
@@ -142,7 +143,7 @@ def wait_for_writing(process):
 
 
 def test_answer_that_waits_for_its_reader(_large):
-    """A pager keeps nobody from indexing, nor from asking. The answers are longer than what is gathered before a write."""
+    """A stopped pager blocks neither indexing nor questions. The answers are longer than the output buffer."""
     with small_fleet("pager", "--hosts", 4, "--sites", 50, "--tracebacks", 1200, "--frames", 600) as fleet:
         fleet.index()
         for command in (["stats"], ["diff", "--baseline", "host=*", "--candidate", "host=*"], ["hosts"],

@@ -16,7 +16,7 @@ SELECTIONS = (
 
 
 def check_rows(found, expected, what):
-    """Both {site: numbers}; the first few that differ are said."""
+    """Compares two {site: numbers}; prints the first few that differ."""
     different = [site for site in expected.keys() | found.keys() if found.get(site) != expected.get(site)]
     check(not different, f"{what}: {len(different)} of {len(expected)} differ: " + "; ".join(
         f"{site}: {found.get(site)}, SQL has {expected.get(site)}" for site in different[:3]))
@@ -58,7 +58,7 @@ def test_one_file(fleet):
         condition = f"host = '{shown['host']}' AND pid = {shown['pid']} AND " \
                     f"time = {int(shown['wall_ns']) // 10**9}"
         rows = {}
-        for row in stats:  # one for each place of a function without lines
+        for row in stats:  # one site for each place of a function without lines
             site = frame_site(row["traceback"][-1])
             size, count = rows.get(site, (0, 0))
             rows[site] = size + row["size"], count + row["count"]
@@ -119,7 +119,7 @@ def test_diff_with_moved_lines(fleet):
 
 
 def test_diff_of_some(fleet):
-    """Filters see files as they are, whatever the lines and the code without names are called in the answer."""
+    """Filters see the files' own paths, even if the answer shows other lines or names."""
     (baseline, old), (candidate, new) = COHORTS
     drift = "drift", ("--line-drift",)
     for key_type, option, pattern in (("lineno", (), "/usr/bin/redis-server"), (*drift, "/usr/bin/redis-server"),
@@ -132,7 +132,7 @@ def test_diff_of_some(fleet):
 
 
 def test_diff_by_process_means(fleet):
-    """The cohorts differ in processes: means are said beside the sums, and order the rows."""
+    """The cohorts have different numbers of processes: means are printed beside the sums, and order the rows."""
     (baseline, old), (candidate, new) = COHORTS
     oracle = fleet.oracle()
     report = fleet.json("diff", "--baseline", baseline, "--candidate", candidate)

@@ -23,14 +23,14 @@
 #include "unwind/packed_table.h"
 
 #define KIND_PACKED 5 /* no question: what lies on disk */
-#define KIND_WITHOUT_HEAD 0x80 /* what is said begins with one */
+#define KIND_WITHOUT_HEAD 0x80 /* the first word of an answer */
 
 static const uint8_t *said;
 static size_t said_bytes;
 static uint32_t said_kind; /* 0: no head of ours */
 static int readers_end = -1;
 
-/* ---- who answers, in place of spawner.c ---- */
+/* ---- the answering process, instead of spawner.c ---- */
 
 void serve(int fd)
 {

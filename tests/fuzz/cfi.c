@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Call frame information, in a library around it that may be damaged too: KIND, as many changes of
- * the headers as KIND says (offset: 2 bytes, byte), then the section's bytes. Whatever comes of it
- * is refused in words, or is a table in which any address can be looked up and stepped from.
+ * Call frame information, in a library around it that may be damaged too: KIND, as many changes of the headers as KIND
+ * says (offset: 2 bytes, byte), then the section's bytes. Every input is refused with a reason, or gives a table in
+ * which any address can be looked up and stepped from.
  */
 #include <elf.h>
 #include <errno.h>

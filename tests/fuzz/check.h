@@ -22,14 +22,14 @@ void check_refused(int err, const struct reason *why, const int *allowed);
 /* Words about a file, which is not to be trusted: one clean line. */
 void check_one_line(const struct reason *why);
 
-/* The statistics, checked in themselves; NULL where the engine may refuse (and says why). */
+/* The statistics, checked in themselves; NULL if the engine may refuse and says why. */
 struct statistics *check_statistics(const struct snapshot *snapshot,
 				    const struct engine_options *options);
 
 /* The same groups in the same order with the same costs. */
 void check_same(const struct statistics *a, const struct statistics *b);
 
-/* Both snapshots give the same statistics; false where there are none. */
+/* Both snapshots must give the same statistics; false if there are none. */
 bool check_same_snapshots(const struct snapshot *a, const struct snapshot *b,
 			  const struct engine_options *options);
 

@@ -171,7 +171,7 @@ static size_t put_together(const struct tables *tables, uint8_t *data, size_t ma
 	return fits ? out.len : 0;
 }
 
-/* ---- one change, and what it broke -------------------------------------------------------- */
+/* ---- one change, and the repair of the rest ----------------------------------------------- */
 
 static bool is_column(uint32_t type)
 {
@@ -183,7 +183,7 @@ static bool is_of_traces(uint32_t type)
 	return (type >= SNAP_TRACE_SIZE && type <= SNAP_TRACE_THREAD) || type == SNAP_TRACE_WEIGHT;
 }
 
-/* Every trace column gets as many rows as the sizes have; new rows repeat the old ones. */
+/* Gives every trace column as many rows as the sizes have; new rows repeat the old ones. */
 static void resize_traces(struct tables *tables, uint64_t nr)
 {
 	for (uint32_t type = SNAP_TRACE_SIZE; type < SNAP_SECTION_TYPE_MAX; type++) {

@@ -90,7 +90,7 @@ static void rendered(const struct renderer *renderer, const struct report *repor
 	free(text);
 }
 
-/* So that a frame and what is told of its function go together. */
+/* A frame and the facts about its function stay together. */
 static void check_first_lines(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *t = snapshot__tables(snapshot);
@@ -184,7 +184,7 @@ static void filtered(const struct snapshot *snapshot, const struct choice *choic
 	snapshot__close(kept);
 }
 
-/* CPython's sizes are signed: what is larger is written but not read. */
+/* CPython's sizes are signed: larger sizes are written but not read. */
 static bool fits_json(const struct snapshot *snapshot)
 {
 	uint64_t sizes = 0;

@@ -61,7 +61,7 @@ static uint32_t line(struct make *m, const char *function, const char *filename,
 	return id;
 }
 
-/* One without: only where it is. */
+/* A snapshot without metadata has only its frames' places. */
 static uint32_t place(struct make *m, const char *function, const char *path, uint64_t offset)
 {
 	struct snap_frame row = {

@@ -93,7 +93,7 @@ static void make_fleet(struct make *m)
 	make_not_indexed(m);
 }
 
-/* strangers/PROCESS-TIME.snap: processes of a later version, whose losses have names that nobody knows here. */
+/* strangers/PROCESS-TIME.snap: processes of a later version, whose losses have unknown names. */
 static void make_stranger(struct make *m, unsigned int process, unsigned int at)
 {
 	char text[64];

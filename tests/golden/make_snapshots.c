@@ -78,7 +78,7 @@ static void shop_probes(struct make *m)
 		must(snapshot_builder__probe(m->builder, &probes[i]), "probe");
 }
 
-/* Born at 10 s and 55 s. */
+/* Blocks born at 10 s and 55 s. */
 static void shop_blocks(struct make *m, unsigned int carts)
 {
 	uint32_t root = line(m, "main", "src/main.c", 70);
@@ -137,7 +137,7 @@ static void make_shop(struct make *m)
 	end(m, "other");
 }
 
-/* ---- what filters and keys tell apart ----------------------------------------------------- */
+/* ---- traces that filters and keys distinguish ------------------------------------------------ */
 
 static void mixed_blocks(struct make *m)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Where the ledger begins: who the allocator is, and which file the books are. */
+/* The ledger's beginning: it finds the next allocator, and makes its file. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

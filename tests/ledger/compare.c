@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * compare LEDGER SNAPSHOT: both books side by side, block by block, as one JSON object.
- *
- * The program must stand still or have ended. Where it was stopped inside allocator calls, one of
- * the books may be ahead of the other by the blocks of these calls and by no others: they are
- * counted apart, as explained.
+ * compare LEDGER SNAPSHOT: compares both, block by block, and prints one JSON object. The program must stand still or
+ * have ended. If it was stopped inside allocator calls, one side may be ahead of the other by the blocks of these
+ * calls and by no others: they are counted apart, as explained.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -111,7 +109,7 @@ static void differ(struct comparison *comparison, struct difference *difference,
 		 trace ? direct_caller(comparison, trace) : "");
 }
 
-/* Every trace in the ledger? Marks those that are. */
+/* Looks up every trace in the ledger, and marks the found blocks. */
 static void look_up_traces(struct comparison *comparison, bool *is_traced)
 {
 	const struct books *books = comparison->books;

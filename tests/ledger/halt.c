@@ -28,7 +28,7 @@
 #define EDGES_MAX 16
 #define TEXT_MAX 512
 
-/* Code whose execution the probes may be at the edge of a call in. */
+/* Code in which a thread may be at the edge of a call, as the probes see it. */
 struct edges {
 	struct {
 		uint64_t start, end;
@@ -50,7 +50,7 @@ static void nap(long us)
 	nanosleep(&(struct timespec){ .tv_nsec = us * 1000 }, NULL);
 }
 
-/* Waits until the program has begun its books. */
+/* Waits until the program has begun its ledger. */
 static const struct books *open_ledger(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -74,7 +74,7 @@ static const struct books *open_ledger(const char *path)
 	return map;
 }
 
-/* A file of one thread; false where it has ended. */
+/* Reads a file of one thread; false if the thread has ended. */
 static bool read_thread(const char *thread, const char *name, char text[TEXT_MAX])
 {
 	char path[300];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The ledger's books: a table of blocks and a few sums, under one lock. */
+/* The ledger's contents: a table of blocks and a few sums, under one lock. */
 #include <sched.h>
 
 #include "own.h"
@@ -111,7 +111,7 @@ void record_free(struct ledger_call *call, void *p)
 	unlock();
 }
 
-/* Another thread may be given the address before realloc returns. */
+/* Another thread may get the address before realloc returns. */
 bool begin_realloc(void *p, uint64_t *ret_old_size)
 {
 	bool was_there;

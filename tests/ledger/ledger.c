@@ -84,7 +84,7 @@ static struct ledger_call *new_call(void)
 	return &books->call[at];
 }
 
-/* Whether the call is to be in the books; if so, it is inside until leave(). */
+/* Whether the call counts; if so, the thread is inside until leave(). */
 static inline bool enter(const void *pointer)
 {
 	bool is_new;

@@ -25,7 +25,7 @@
 	X(failed_calls) \
 	X(nested_calls)	      /* that came back to the ledger: fewer than the probes see */ \
 	X(most_in_flight)     /* bytes: the most that the latest call of each thread were about */ \
-	X(blocks_replaced)    /* an address given out twice: the ledger itself would be wrong */ \
+	X(blocks_replaced)    /* an address that was given out twice: a bug of the ledger */ \
 	X(blocks_dropped)     /* its table was full: make it larger */ \
 	X(threads)	      /* that have called the allocator */ \
 	X(threads_ended)      /* of these, at whose end the C library cleans up */

@@ -25,16 +25,16 @@ struct allocator {
 
 extern struct allocator next;
 extern struct books *books; /* NULL: none are kept */
-extern bool has_vforked; /* the books are those of the memory */
+extern bool has_vforked; /* the ledger belongs to the memory, not to the process */
 
 /* ---- begin.c ---- */
 
 __attribute__((noreturn)) void die(const char *what);
 
-/* Finds the allocator and opens the books. Before there are threads; a second time it does nothing. */
+/* Finds the allocator and opens the ledger. Call it before there are threads; a second call does nothing. */
 void begin_books(void);
 
-/* Whether the process is a fork of the one that began the books; begins its own then. */
+/* Whether the process is a fork of the one that began the ledger; begin_fork() begins its own. */
 bool is_forked(void);
 void begin_fork(void);
 

@@ -140,7 +140,7 @@ def rows(bench, snapshots, key_type, cumulative=False):
 
 
 def left(bench, snapshot, words):
-    """The numbers of the traces that stay; they must be told apart by what they hold."""
+    """The numbers of the selected traces; their contents must tell them apart."""
     answer = Traces((snapshot,), Words(words)).ours(bench)[1:]
     plain = snapshot.plain()["traces"]
     return [at for at, trace in enumerate(plain) if trace in answer], len(answer)

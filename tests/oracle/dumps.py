@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Dumps of real Python programs through scripts/tracemalloc-to-json, and pickles that are none."""
+"""Dumps of real Python programs through scripts/tracemalloc-to-json, and pickles that are no dumps."""
 import os
 import pathlib
 import pickle
@@ -94,7 +94,7 @@ def other_forms(bench, score):
             path = bench.path(".dump")
             pathlib.Path(path).write_bytes(pickle.dumps(tracemalloc.Snapshot(traces, 2), protocol))
             oldest = traces and len(traces[0]) == 3
-            if oldest:  # CPython's own engine wants four members: only what was read counts
+            if oldest:  # CPython's own engine needs four members; the test is about the reader only
                 made = script(path)
                 want = '{"traceback_limit": 2, "traces": [\n[0, 10, [["a.py", 2], ["b\\\\xff.py", 4]]],\n' \
                        '[1, 66, [["a.py", 2]]]\n]}\n'

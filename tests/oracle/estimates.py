@@ -67,7 +67,7 @@ class Sum:
         return made
 
     def estimate(self):
-        """Rounded, what is beyond the samples up from a half."""
+        """The sum, rounded: the part beyond the samples is rounded up from a half."""
         return self.own + (self.beyond + ONE // 2) // ONE
 
     def interval(self, estimate, least=-math.inf):
@@ -82,7 +82,7 @@ class Sum:
 
 
 class Group:
-    """Its samples; apart: those that the other snapshot does not have."""
+    """The samples of a group, and apart the samples that the other snapshot does not have."""
 
     def __init__(self):
         self.samples = 0
@@ -195,7 +195,7 @@ class Samples(Traces):
     """filter_traces() of them, and what comes out of a file that went in."""
 
 
-# ---- what is asked ----------------------------------------------------------------------------
+# ---- questions --------------------------------------------------------------------------------
 
 
 def random_weight(rng, size):

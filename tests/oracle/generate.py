@@ -108,7 +108,7 @@ class Palette:
         return tuple(frames)
 
     def related_traceback(self):
-        """Another one, or one that differs from one that is there in a little."""
+        """Another frame, or one that differs a little from an existing one."""
         rng = self.rng
         frames = rng.choice(self.tracebacks)
         at = rng.randrange(len(frames))
@@ -173,14 +173,14 @@ def long_tracebacks(rng, nframe):
 
 
 def near_the_end(rng):
-    """Sizes whose sum just fits; many of them would not."""
+    """Sizes whose sum just fits; more of them would not."""
     palette = Palette(rng)
     traces = [(0, 2**60 - 1, palette.frame_list()[:2], 2) for _ in range(3)]
     return Snapshot((*traces, *(palette.trace() for _ in range(20))), 2)
 
 
 def many(rng):
-    """More traces than what is added up in one go."""
+    """More traces than the engine adds up in one go."""
     palette = Palette(rng)
     return palette.snapshot_of(palette.trace() for _ in range(9000))
 

@@ -60,7 +60,7 @@ class Bench:
         return known[1]
 
     def forget(self):
-        """Removes the files; they are made anew where they are needed."""
+        """Removes the files; they are made again when they are needed."""
         for _, path in self.paths.values():
             os.unlink(path)
         self.paths.clear()
@@ -76,7 +76,7 @@ class Bench:
 
 @functools.lru_cache(maxsize=4096)
 def clean(text):
-    """Control characters show as \\xNN, and so does what shows nothing of itself: Unicode's
+    """Control characters are printed as \\xNN, and so are invisible characters: Unicode's
     Default_Ignorable_Code_Point, separators of lines, marks of annotations."""
     return re.sub("[\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
                   "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
@@ -84,12 +84,12 @@ def clean(text):
                   lambda found: "".join(f"\\x{byte:02x}" for byte in found[0].encode()), text)
 
 
-# ---- what is asked of one snapshot or two -----------------------------------------------------
+# ---- questions about one snapshot or two -----------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """Which traces take part."""
+    """The selection of traces."""
     filters: tuple = ()
     min_size: int = None
     max_size: int = None
@@ -157,7 +157,7 @@ class Grouping(Question):
 
 
 def totals(chosen):
-    """(size, count) of what takes part, then what that is more than in the old one."""
+    """(size, count) of the selected traces, then their difference to the old snapshot."""
     costs = [(sum(trace[1] for trace in each.traces._traces), len(each.traces._traces))
              for each in chosen]
     size, count = costs[-1]

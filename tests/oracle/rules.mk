@@ -7,7 +7,7 @@ ORACLE_OBJ  := $(OUT)/tests/oracle/serve.o $(OUT)/tests/oracle/main.o \
 	       $(call obj,$(filter-out src/main.c,$(MAIN_SRC)))
 ORACLE_LIBS := $(COLLECT) $(LIB) $(COLLECT_LIBS) $(LIB_LIBS)
 ORACLE_ENV  := ALLOCSNAP=$(abspath $(BIN)) ORACLE=$(abspath $(ORACLE))
-# It must be the Python whose tracemalloc the engine follows.
+# The Python must be the one whose tracemalloc the engine follows.
 PYTHON      ?= /usr/bin/python3
 
 .PHONY: test-oracle test-mutants

@@ -28,7 +28,7 @@ from questions import (ALL, KEYS, Bench, Formatted, Lines, Rows, Selection, Stra
                        difference, reproducer, smaller)
 
 FAILURES_SHOWN = 10
-ASKED_OF_SERVER = Formatted, Estimates, Samples  # whose words are not all of the command line
+ASKED_OF_SERVER = Formatted, Estimates, Samples  # a question that does not use the command line alone
 REAL_EVERY = 400  # one question in so many also goes to a process of its own
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Source files for Traceback.format(), and snapshots whose frames lie in them."""
+"""Source files for Traceback.format(), and snapshots whose frames are in them."""
 import os
 
 from generate import Snapshot

@@ -52,7 +52,7 @@ def build(bench, root, allocator):
     return known.build_with(bench, f"of_{allocator}", "gcc", [*flags, "-lstdc++"])
 
 
-# ---- where they sit ----
+# ---- places of probes ----
 
 def print_table(process, case):
     """A row for each function of the allocator, and how many are single-stepped."""

@@ -57,7 +57,7 @@ def options(folder, suite):
 
 
 def newest(names, pattern):
-    """The last of those that differ in their numbers."""
+    """The last of several names that differ in their numbers."""
     found = [name for name in names if re.fullmatch(pattern, name)]
     if not found:
         raise Missing(f"no package {pattern}")
@@ -65,7 +65,7 @@ def newest(names, pattern):
 
 
 def fetch(folder, suite, packages=PACKAGES):
-    """The root that the suite's packages, and those that they need, are unpacked in."""
+    """The root folder with the suite's packages and those that they depend on."""
     folder = pathlib.Path(folder).resolve() / suite
     root, done = folder / "root", folder / "done"
     if done.exists():

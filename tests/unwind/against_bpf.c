@@ -128,7 +128,7 @@ static void show(const char *who, const uint64_t *pc, uint32_t nr, Dwfl *dwfl)
 	}
 }
 
-/* Frame 0 is stopper.so's own, at another place by now. */
+/* Frame 0 is stopper.so's own, which has gone on to another place. */
 static void compare(struct result *result, const struct traceback *ours, const struct stack *theirs,
 		    Dwfl *dwfl)
 {
@@ -161,7 +161,7 @@ static void sample(struct result *result, const struct collector *collector, pid
 	struct traceback ours;
 
 	if (!find_traceback(collector, pid, stop->address, &ours))
-		return; /* of before the recording */
+		return; /* from before the recording */
 	if (!dwfl)
 		dwfl = dwfl_begin(&callbacks);
 	ask_dwfl(dwfl, pid, stop, &theirs);

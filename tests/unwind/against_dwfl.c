@@ -48,7 +48,7 @@ static int take_frame(Dwfl_Frame *frame, void *context)
 	return DWARF_CB_OK;
 }
 
-/* A new one each time, since it remembers what was mapped. */
+/* A new one each time, since a Dwfl remembers old mappings. */
 static Dwfl *attach(pid_t pid)
 {
 	Dwfl *dwfl = dwfl_begin(&callbacks);

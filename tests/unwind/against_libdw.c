@@ -54,7 +54,7 @@ static unwind_row unwind_rows__at(const struct unwind_rows *rows, bpf_u32 index)
 
 #include "shared/unwind_step.h"
 
-/* ---- what libdw says ---- */
+/* ---- libdw's answers ---- */
 
 struct libdw {
 	Elf *elf;
@@ -175,7 +175,7 @@ static void check(struct file *file, uint64_t address)
 			libdw__frame(&file->libdw, address) ? "a row" : "nothing");
 }
 
-/* Behind an address and before the next one, each row that libdw has; where it has none, none. */
+/* Between two addresses there is each row of libdw; and no row where libdw has none. */
 static void check_between(struct file *file, uint64_t address, uint64_t next)
 {
 	while (libdw__frame(&file->libdw, address) && file->libdw.end < next) {

@@ -21,7 +21,7 @@ typedef bool (*memory_fn)(void *memory, uint64_t address, uint64_t *ret);
 enum told {
 	TOLD,	       /* *ret is what the caller's register is */
 	TOLD_UNDEFINED,
-	TOLD_MORE,     /* it takes other registers or operations than these */
+	TOLD_MORE,     /* it needs other registers or operations than these */
 };
 
 enum told evaluate_cfa(Dwarf_Frame *frame, const struct registers *registers, memory_fn read,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The files whose tables are compared with libdw's: the machine's, and some made for it."""
+"""The files whose tables are compared with libdw's: the machine's, and some made for the test."""
 import glob
 import os
 import pathlib

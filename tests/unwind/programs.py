@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The programs whose live threads are unwound, and what keeps them busy."""
+"""The programs whose live threads are unwound, and their work."""
 import contextlib
 import os
 import pathlib
@@ -28,7 +28,7 @@ function work(n) {
 for (let n = 0;; n++) work(n % 99);
 """
 
-# Much to compile, without a header of anybody's.
+# Much to compile, without any header.
 BIG = "\n".join(f"""
 struct s{i} {{ int a[{i % 7 + 2}]; struct s{i} *next; double d; }};
 double f{i}(struct s{i} *s, int n) {{

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Unwind tables and steps, beside elfutils' libdw (all rows of files) and libdwfl (live threads).
+# Compares unwind tables and steps with elfutils' libdw (all rows of files) and libdwfl (live threads).
 
 UNWIND := $(OUT)/unwind
 UNWIND_TOOLS := $(addprefix $(UNWIND)/,against_libdw against_dwfl against_bpf stopper.so frames load_bpf in_bpf.o)

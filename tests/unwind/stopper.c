@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Preloaded: stops the program behind every so many calls of an allocator function, while the stack is
- * still what it was in the call. See stopper.h.
+ * Preloaded: stops the program after every so many calls of an allocator function, while the stack is still the one of
+ * the call. See stopper.h.
  */
 #include "stopper.h"
 

@@ -11,7 +11,7 @@ struct stop {
 	uint32_t tid;
 	uint32_t every; /* how many calls it lets pass; 0: it stops no more */
 	uint32_t is_taken; /* a thread is about to stop, stops, or has just stopped */
-	uint32_t is_whole; /* what is above is of that thread */
+	uint32_t is_whole; /* the fields above are of that thread */
 	uint32_t call_nr;
 };
 

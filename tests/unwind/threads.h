@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_TESTS_UNWIND_THREADS_H
 #define ALLOCSNAP_TESTS_UNWIND_THREADS_H
 
-/* A child, all of whose threads can be stopped at any moment and go on as if nothing had been. */
+/* A child whose threads can all be stopped at any moment, and go on undisturbed. */
 
 #include <stdbool.h>
 #include <stddef.h>

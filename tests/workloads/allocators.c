@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * allocators PART…: each function of an allocator, at a line of its own, and books of them. The parts:
+ * allocators PART…: each function of an allocator, called at a line of its own, and counted by line. The parts:
  *
  *	c      what every C library has       pvalloc, reallocarray, cfree   which not all have
  *	new, new_fails  operator new and delete          x  jemalloc's *allocx
  *	tc     gperftools' tc_*               mi  mimalloc's mi_*, heap  its mi_heap_*
  *
- *	go     does each part once; a third of the blocks is freed by another thread
+ *	go     does each part once; another thread frees a third of the blocks
  *	free   frees all, each by one of the functions that may free it
  *	quit
  *
- * Both answer with what is live for each line, and the totals.
+ * Both answer with the live blocks of each line, and the totals.
  */
 #include <malloc.h>
 #include <stdint.h>
@@ -249,7 +249,7 @@ static struct kept *newest(struct worker *w)
 	return &w->kept[w->kept_nr - 1];
 }
 
-/* Each takes the block of the one before. */
+/* Each call takes the block of the one before. */
 #define MI_MOVE(call, size) \
 	do { \
 		struct kept *old = newest(w); \
@@ -278,7 +278,7 @@ SITE static void mi_moves(struct worker *w)
 	}
 }
 
-/* Where it fails the block is gone. */
+/* If it fails, the block is gone. */
 SITE static void mi_reallocf_fails(struct worker *w)
 {
 	struct kept *old = KEEP(w, mi_malloc(73), 73);
@@ -296,7 +296,7 @@ static void part_mi(struct worker *w)
 	mi_reallocf_fails(w);
 }
 
-static struct mi_heap *heap; /* a block, too, older than what is counted */
+static struct mi_heap *heap; /* a block, too; it is older than the first count */
 
 SITE static void part_heap(struct worker *w)
 {
@@ -323,7 +323,7 @@ static const struct {
 	{ "tc", part_tc }, { "mi", part_mi }, { "heap", part_heap },
 };
 
-/* Freed as the place of the block says; from step to step. */
+/* The way to free it depends on its place; the places take turns. */
 static void free_some(struct worker *by, int step)
 {
 	struct worker *w = &worker[0];
@@ -354,7 +354,7 @@ static void free_all(void)
 
 static pthread_barrier_t begin, end;
 
-/* It is there from the beginning on: to start it is the C library's business. */
+/* It exists from the beginning: starting it is the C library's task. */
 static void *other_thread(void *arg)
 {
 	for (;;) {

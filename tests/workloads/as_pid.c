@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* as_pid PID PROGRAM: runs a program under a PID that was another one's; ends as it does. */
+/* as_pid PID PROGRAM: runs a program under a PID that an ended process had; ends as the program does. */
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdint.h>

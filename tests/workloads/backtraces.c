@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * backtraces: looks at its own stack in a handler of SIGPROF, while it is in the C library's allocator
- * most of the time. Linked statically, and so without calloc: it calls memset by a stub without call frame
- * information, where no backtrace goes on.
+ * backtraces: takes backtraces in a handler of SIGPROF, while it is in the C library's allocator most of
+ * the time. It is linked statically, and avoids calloc, which calls memset by a stub without call frame
+ * information that ends every backtrace.
  *
- *	go N     until it has looked N times; answers how many of these found who called run()
+ *	go N     until it has N backtraces; answers how many of them reach the caller of run()
  *	quit
  */
 #include <execinfo.h>
@@ -59,7 +59,7 @@ int main(void)
 	const char *command;
 	void *frame[1];
 
-	backtrace(frame, 1); /* loads what it needs */
+	backtrace(frame, 1); /* loads the unwinder's library */
 	signal(SIGPROF, look);
 	ready();
 	while (strcmp(command = next_command(), "quit")) {

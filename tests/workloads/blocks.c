@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * blocks: does what it is told with numbered blocks, and nothing else.
+ * blocks: allocates and frees numbered blocks on command, and nothing else.
  *
  *	make FIRST NR SIZE    block FIRST and the NR - 1 after it; answers with the first's address
  *	more FIRST NR SIZE    the same, at another call site
- *	drop FIRST NR         frees them; what is not there is passed over
+ *	drop FIRST NR         frees them; missing blocks are skipped
  *	quit
  */
 #include "workload.h"

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_WORKLOAD_BOOKS_H
 
 /*
- * The program's own books: what each of its threads has allocated and freed, and at which line.
- * One file's lines only. Nothing here allocates.
+ * The program's own counts: the blocks that each of its threads has allocated and freed, and at which line of one
+ * file. Nothing here allocates.
  */
 
 #include <pthread.h>
@@ -26,7 +26,7 @@ struct totals {
 	long allocations, allocated_bytes, frees, freed_bytes, failed_calls, unknown_frees;
 };
 
-/* Blocks that one thread keeps, and what it has done. Worker 0 is the main thread. */
+/* The blocks of one thread, and its totals. Worker 0 is the main thread. */
 struct worker {
 	pthread_t thread;
 	int index;
@@ -66,7 +66,7 @@ SITE static struct kept *keep(struct worker *w, void *pointer, size_t size, cons
 	return kept;
 }
 
-/* A realloc of a kept block: where it failed, the old one stays. */
+/* Reallocates a kept block; if that fails, the old block stays. */
 SITE static void move(struct worker *w, struct kept *old, void *pointer, size_t size,
 		      const char *function, int line)
 {

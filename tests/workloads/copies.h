@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COPIES_H
 
 /*
- * Puts a copy of the program's code in its place, as what wants huge pages does. Static and inlined memory
- * functions only: whatever is probed in the code dies of its breakpoint from then on.
+ * Replaces the program's code by a copy, as programs do that want huge pages. Static and inlined memory functions
+ * only: a probed function in the copy dies of its breakpoint from then on.
  */
 
 #include <stdint.h>

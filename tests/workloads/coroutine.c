@@ -2,7 +2,7 @@
 /*
  * A coroutine that allocates, on a stack of its own.
  *
- *	go N	N blocks of 100 bytes by the coroutine, which gives way after each
+ *	go N	the coroutine allocates N blocks of 100 bytes, and yields after each
  */
 #include <ucontext.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * dropped: two allocators in one file. Where easy_alloc() returns can be seen in its code; hard_alloc()
- * goes on through a pointer, so nobody knows where it returns.
+ * dropped: two allocators in one file. The code of easy_alloc() shows where it returns; hard_alloc() goes
+ * on through a pointer, so its code does not show it.
  *
  *	go N     four threads make N objects of each kind and free all but every tenth; after a
  *	         tenth of them the first thread sets an alternate signal stack up
  *	quit
  *
- * The answer is how many objects each has given out, and how many are live, in all.
+ * The answer has the objects that each has allocated, and the live ones, in all.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -61,7 +61,7 @@ static void look_inside(const std::exception &outer)
 	}
 }
 
-/* The 7th can't be made: those before it are destroyed, and the array is freed. */
+/* The 7th object throws: the earlier ones are destroyed, and the array is freed. */
 struct Part {
 	static int made;
 	std::string name = std::string(61, 'p');

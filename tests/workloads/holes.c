@@ -2,7 +2,7 @@
 /*
  * A mapping with more holes than a process may have mappings: the last munmaps fail.
  *
- *	go N	maps 2 N + 1 pages and unmaps every other one; says how many of these failed
+ *	go N	maps 2 N + 1 pages and unmaps every other one; answers how many munmaps failed
  *	quit
  */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Holds what instants.h says, at full speed, from "go" on until stdin ends. */
+/* Keeps the blocks that instants.h describes, at full speed, from "go" on until stdin ends. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -48,7 +48,7 @@ static void lift(int worker, int i, unsigned int generation)
 		atomic_store(&mailbox[other][i], old);
 }
 
-/* Nothing of an earlier generation is live when the next begins. */
+/* No block of an earlier generation is live when the next generation begins. */
 static void wait_for_other(int worker)
 {
 	int other = (worker + 1) % WORKERS;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Several threads, prime counts and sizes, every allocator function, each at a line of its own;
- * the program keeps its own books and answers with its exact totals per call site.
+ * the program counts for itself and answers with its exact totals per call site.
  *
  *	go          every thread does its work once; answers with the totals
- *	free        frees all that is live
- *	oom         answers with the totals, then touches more memory than there may be
+ *	free        frees all live blocks
+ *	oom         answers with the totals, then touches more memory than its limit
  *	oom in realloc
  *	            the same, by a realloc that has to copy
  *	quit, or one of end_at_once()
  *
- * "known without-pvalloc" is for allocators that have none: glibc's would give a block that they
+ * "known without-pvalloc" is for allocators without pvalloc: glibc's would return a block that they
  * do not know.
  */
 #include <malloc.h>
@@ -167,7 +167,7 @@ SITE static struct kept *leaf_too_much(struct worker *w)
 	return KEEP(w, malloc(TOO_MUCH), TOO_MUCH);
 }
 
-/* The slots are everybody's: a block is mostly freed by another thread than its own. */
+/* All threads share the slots: mostly a block is freed by another thread than its own. */
 SITE static void *leaf_churn(void)
 {
 	slot_line = __LINE__ + 1;
@@ -301,7 +301,7 @@ static void free_all(void)
 	}
 }
 
-/* The program's own books. */
+/* The program's own counts. */
 static void report(void)
 {
 	static struct live live[BOOK_LINES];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * A program with an allocator of its own, whose calls are left without returning, or interrupted by
- * a signal handler that allocates on the same stack. It keeps books as they should be: what is
- * inside a call counts with it, and a call that does not return makes no block.
+ * a signal handler that allocates on the same stack. It counts as allocsnap should: a call inside
+ * another one counts with the outer one, and a call that does not return makes no block.
  *
  *	jump N		N calls left by longjmp
  *	exit N		N threads that end inside a realloc; its old block stays
- *	pthread_exit N	N threads that end inside a malloc, and are unwound
+ *	pthread_exit N	N threads that end inside a malloc, whose stacks are unwound
  *	handler N	N calls with a handler in them
  *	quit
  */
@@ -22,9 +22,9 @@
 
 #define ARENA_BYTES (256UL << 20)
 
-/* No memory is given out twice. */
+/* No memory is used twice. */
 struct header {
-	_Alignas(16) size_t size; /* 0: not in the books */
+	_Alignas(16) size_t size; /* 0: not counted */
 	char block[];
 };
 
@@ -123,7 +123,7 @@ SITE void *realloc(void *old, size_t size)
 
 static jmp_buf out;
 static void *kept;
-static void *(*volatile call_malloc)(size_t) = malloc; /* or the compiler knows what it gives */
+static void *(*volatile call_malloc)(size_t) = malloc; /* or the compiler knows the result */
 
 static void replace_kept(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Mappings that come, go and are cut, each from a function of its own; tests/live/test_mmap.py knows
- * what must be left of each.
+ * Mappings that come, go and are cut, each made by a function of its own; tests/live/test_mmap.py knows
+ * the rest of each.
  *
  *	go	one thread does all of it; then two cut one mapping at the same time, page by page
  */
@@ -89,7 +89,7 @@ SITE static char *leaf_shared(void)
 	return map(SHARED_PAGES * PAGE, NULL);
 }
 
-/* Nothing of this changes what is mapped. */
+/* None of these calls changes a mapping. */
 SITE static void leaf_fails(char *p)
 {
 	sink = mmap(NULL, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

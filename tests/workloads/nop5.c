@@ -4,7 +4,7 @@
  * nopped_alloc(); looped_alloc() branches back there.
  *
  *	go N     N objects of each
- *	fork     a child calls both; answers how it ended
+ *	fork     a child calls both; answers how the child ended
  *	quit
  */
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Preloaded: an allocator whose operator new does nothing but jump to its malloc, which then returns
- * for it. (It returns a null pointer where it should throw.)
+ * Preloaded: an allocator whose operator new only jumps to its malloc, which then returns for it. (It returns a null
+ * pointer where it should throw.)
  */
 #include <cstddef>
 #include <new>

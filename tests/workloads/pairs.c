@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * pairs: calls of malloc and free as fast as they can be made, and how many. Commands:
+ * pairs: makes calls of malloc and free as fast as it can, and counts them. Commands:
  *	go THREADS PAIRS   that many pairs in each of THREADS threads (1: in this one)
- *	run MS             pairs for so long: {"pairs": N, "cpu_ns": what the process took}
+ *	run MS             pairs for that time: {"pairs": N, "cpu_ns": the process's CPU time}
  *	keep N             N blocks of 1000 bytes that stay; "drop" frees them
  *	quit, crash, …     as in workload.h
  */

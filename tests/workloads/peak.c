@@ -56,7 +56,7 @@ static void fall_to(long bytes)
 		fall();
 }
 
-/* Not through the allocator: what is live stays what it is. */
+/* Not by the allocator, so the live bytes do not change. */
 static void touch(void)
 {
 	for (;;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* A library that brings an allocator along, linked into it and hidden: nobody else sees its malloc. */
+/* A library with an allocator linked into it and hidden: no other file can call its malloc. */
 #include <stdlib.h>
 
 __attribute__((visibility("default"), noipa)) void *plugin_allocate(size_t size)

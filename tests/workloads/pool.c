@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * pool: an allocator of its own, with free lists, over chunks from malloc; what is too large for it
- * is malloc's. Four threads use it, and free each other's objects.
+ * pool: an allocator of its own, with free lists, over chunks from malloc; larger objects come from
+ * malloc. Four threads use it, and free each other's objects.
  *
  *	go N     each thread makes N objects of each kind, then frees and resizes some
- *	free     all that are left
+ *	free     frees the rest
  *	quit
  *
- * Each answer is what is live now: objects of the pool, and blocks that it has from malloc: in all,
- * and of these those that no function of the pool has asked for.
+ * Each answer has the live objects of the pool, and the blocks that the pool has from malloc: all of
+ * them, and those that no function of the pool has asked for.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -149,7 +149,7 @@ SITE void *connection_new(void)
 	return pool_alloc(&pool, CONNECTION_BYTES);
 }
 
-/* ---- who uses it ---- */
+/* ---- users of the pool ---- */
 
 static struct object {
 	void *at;
@@ -268,7 +268,7 @@ int main(void)
 			return 0;
 		is_freeing = !strcmp(command, "free");
 		if (sscanf(command, "go %ld", &each) == 1) {
-			add_chunk(&pool, 0); /* by nobody that is probed */
+			add_chunk(&pool, 0); /* its caller is not probed */
 			pool.early_nr++;
 		}
 		all_work();

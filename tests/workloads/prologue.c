@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * prologue: an allocator whose functions come back to where a probe would sit best, so that it has to
- * stay at their entries: looped_alloc() by a branch, tabled_alloc() through a table. straight_alloc() does not.
+ * prologue: an allocator whose functions branch back to the best place of a probe, so that the probe has to
+ * stay at the entry: looped_alloc() by a branch, tabled_alloc() through a table. straight_alloc() does not.
  *
- *	go N     N objects of each, all but every tenth are given back
+ *	go N     N objects of each; all but every tenth are freed
  *	quit
  */
 #include "workload.h"

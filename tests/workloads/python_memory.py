@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Says what tracemalloc counts of it, each time that it is told to go on: {"ready": PID}, then
-{"done": {"size": bytes}} for "begin", "still", "build", "clear" and
-"leave": words of one length, since the word is in its memory, too."""
+"""Prints the size that tracemalloc counts, after each command: {"ready": PID}, then {"done": {"size": bytes}} for
+"begin", "still", "build", "clear" and "leave": words of one length, since the word is in its memory, too."""
 import gc
 import os
 import tracemalloc
@@ -11,7 +10,7 @@ digits = {number: str(number).encode() for number in range(10)}
 
 
 def work():
-    """Objects, large blocks, lists that grow, and what is gone at once."""
+    """Objects, large blocks, lists that grow, and temporary ones."""
     kept[0] = [(i, [i] * 10) for i in range(1000)]
     kept[1] = {i: str(i) for i in range(3000)}
     kept[2] = [bytes(n) for n in range(0, 3000, 37)]

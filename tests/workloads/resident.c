@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * resident: memory of each kind, one after another. Before "ready": OLDER_BLOCKS blocks that are
- * older than any recording. Commands: touch (blocks that are written), leave (blocks that are not),
- * share, stack (a thread with so much on its stack), code (memory that is executable), file PATH
- * (mapped and read). Each answers with the bytes that it took; touch and leave also with what
- * mallinfo2() says.
+ * resident: memory of each kind, one after another. Before "ready" it makes OLDER_BLOCKS blocks, which
+ * are older than any recording. Commands: touch (blocks that are written), leave (blocks that are not),
+ * share, stack (a thread that uses much of its stack), code (executable memory), file PATH (mapped and
+ * read). Each answers with the bytes that it took; touch and leave also with the numbers of
+ * mallinfo2().
  */
 #include <fcntl.h>
 #include <malloc.h>

@@ -3,8 +3,8 @@
  * Many blocks of few places, by several threads, for a recording that takes samples.
  *
  *	go      each thread makes all of its blocks; {"row": NAME, "count": N, "size": BYTES OF ONE} of
- *	        each place, then {"done": {…}} with what has been allocated and freed in all
- *	free    frees all that is live
+ *	        each place, then {"done": {…}} with all that was allocated and freed
+ *	free    frees all live blocks
  *	quit
  */
 #include <pthread.h>
@@ -137,7 +137,7 @@ static void free_all(void)
 	answer("{\"done\": {}}");
 }
 
-/* glibc keeps what it has allocated for threads, for the next ones. */
+/* glibc keeps the memory that it has allocated for threads, for later threads. */
 int main(void)
 {
 	pthread_barrier_init(&all_are_there, NULL, THREADS);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A program with an allocator of its own, inside whose calls it allocates: in a signal handler on
- * an alternate stack above or below the thread's, in another coroutine, or 64 calls deep. Where
- * return probes hijack such calls, the kernel ends it with SIGILL.
+ * A program with an allocator of its own that allocates inside the allocator's calls: in a signal handler
+ * on an alternate stack above or below the thread's, in another coroutine, or 64 calls deep. If return
+ * probes hijack such calls, the kernel ends the program with SIGILL.
  *
  *	above N, below N, coroutines N, nested N	N outer calls each
- *	above N SECONDS, below N SECONDS		that long after the alternate stack is there
+ *	above N SECONDS, below N SECONDS		that long after the alternate stack was set up
  *	churn SECONDS		sets up an alternate stack and makes calls with nothing inside
  *	quit
  *
- * stacks_late.c is this without coroutines: nothing in the file tells what it will do.
+ * stacks_late.c is this without coroutines: nothing in the file shows in advance that it does this.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -26,15 +26,15 @@
 #define STACK_BYTES (128 << 10)
 #define DEEP 64
 
-/* ---- the allocator: slots of one size, the last freed first; and its own books ---- */
+/* ---- the allocator: slots of one size, the last freed first; and its own counts ---- */
 
 static _Alignas(SLOT_BYTES) char slots[SLOT_NR][SLOT_BYTES];
-static size_t slot_size[SLOT_NR]; /* of blocks whose call was not inside another one; else 0 */
+static size_t slot_size[SLOT_NR]; /* of blocks whose call was not inside another one; otherwise 0 */
 static char *free_slot[SLOT_NR];
 static size_t free_nr, fresh_nr;
 
 static unsigned int pending; /* calls under way */
-static bool is_nested;	     /* what is inside is on the same stack: the outer call's own business */
+static bool is_nested;	     /* a call inside on the same stack belongs to the outer call */
 static long allocations, frees, unknown_frees;
 static long live_nr, live_bytes;
 
@@ -109,7 +109,7 @@ SITE void *realloc(void *old, size_t size)
 
 static char *kept_outer, *kept_inner;
 
-/* A block that nobody follows, and the free of one that somebody does. */
+/* A block of an unrecorded call, and the free of a recorded block. */
 static void allocate_inside(void)
 {
 	char *inner = malloc(24);
@@ -179,7 +179,7 @@ static void *outer_calls(void *what_inside)
 	return NULL;
 }
 
-/* Two stacks side by side: the thread's, or a coroutine's, and the one of who allocates inside it. */
+/* Two stacks side by side: that of the thread or a coroutine, and that of the code that allocates inside its call. */
 struct stacks {
 	char *outer, *inner;
 };

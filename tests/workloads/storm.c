@@ -117,7 +117,7 @@ static void align(uint64_t *state, size_t size)
 	give(state, say_size(p, size));
 }
 
-/* Somebody's block, or none: then it is a malloc. */
+/* A block of any thread; or none, which makes realloc a malloc. */
 static void move(uint64_t *state, size_t size)
 {
 	size_t *block = get(state);

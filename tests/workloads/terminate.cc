@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Keeps things in containers, and ends by an exception that nobody catches: std::terminate. */
+/* Keeps data in containers, and ends by an uncaught exception: std::terminate. */
 #include <map>
 #include <stdexcept>
 #include <string>

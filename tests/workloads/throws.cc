@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * operator new that throws: as it finds no memory, and as the handler that it asks for some throws.
- * With an allocator preloaded that has an operator new of its own, the exception leaves a function
- * that is probed; a hijacked return address would be the end of the way for it, and of the program.
+ * operator new that throws: when it finds no memory, and when its handler throws. If an allocator with an
+ * operator new of its own is preloaded, the exception leaves a probed function; a hijacked return address
+ * would stop the exception there, and end the program.
  *
- *	go N    N rounds; answers with how many exceptions were caught, and with what is live
- *	free    frees all of it, with sizes and alignments
+ *	go N    N rounds; answers with the number of caught exceptions, and the live blocks
+ *	free    frees all blocks, with sizes and alignments
  *	quit
  */
 #include <cstdint>

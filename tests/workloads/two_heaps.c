@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * two_heaps LIBRARY MALLOC FREE: the C library's heap, and one that is loaded, by the names of its
- * functions. Blocks of both in turn; books of each.
+ * two_heaps LIBRARY MALLOC FREE: the C library's heap, and a loaded library's, by the names of its
+ * functions. Allocates from both in turn, and counts both.
  *
  *	load   loads the library
  *	go     allocates from both, and frees a third of either

@@ -5,7 +5,7 @@
 /*
  * Programs whose stacks are hard to walk, built as distributions build: optimized, without frame
  * pointers. A command is the name of a row: its function allocates, and the blocks stay. The callers
- * of each block are known by name; the answer says how many blocks there are by now.
+ * of each block are known by name; the answer has the number of blocks so far.
  */
 
 #include "workload.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Calls for others to put return probes on: they take the place of return addresses.
+ * Functions for other tools' return probes, which replace return addresses on the stack.
  *
  *	chain		one block of 201 bytes below six functions, one of which is left by a jump
- *	deep		one of 202 below 40 calls of descend()
- *	storm		500 of 203, by a signal's handler that interrupts calls of spun()
+ *	deep		one block of 202 bytes below 40 calls of descend()
+ *	storm		500 blocks of 203 bytes, by a signal's handler that interrupts calls of spun()
  */
 #include <signal.h>
 #include <sys/time.h>
@@ -19,7 +19,7 @@ SITE void chain6(void)
 	KEEP_BLOCK(201);
 }
 
-/* A tail call: chain6() returns to who called this, with that one's return address. */
+/* A tail call: chain6() returns directly to the caller of this function. */
 void chain5(void);
 __asm__("\t.globl chain5\n"
 	"\t.type chain5, @function\n"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * unwind_code LIBRARY OTHER: code that comes and goes, or that no file has (unwind/library.c).
+ * unwind_code LIBRARY OTHER: code that comes and goes, or that is in no file (unwind/library.c).
  *
- *	load		LIBRARY stays from now on
- *	through		one block of 401 bytes by way of it
- *	lazy, bind	LIBRARY is loaded; it calls a function, which takes 404 bytes to bind
- *	turns		20 times each in turn is loaded at the same address: blocks of 402, 405 by OTHER
- *	look		each is loaded once for a while, for the loader to learn of
- *	jit		one of 406 from code made here, with a frame pointer; its callee has none
- *	vast		64 TiB are mapped, as if for code, at no address that matters
- *	huge, moved	our own code is copied to anonymous memory in its place; one of 407 through it
+ *	load		loads LIBRARY and keeps it
+ *	through		one block of 401 bytes, allocated through LIBRARY
+ *	lazy, bind	loads LIBRARY; calls a function, whose binding allocates 404 bytes
+ *	turns		20 times, loads each in turn at the same address: blocks of 402, by OTHER of 405
+ *	look		loads each once for a while, so that the loader learns of it
+ *	jit		one block of 406 from code made here, with a frame pointer; its callee has none
+ *	vast		maps 64 TiB, as if for code, at any address
+ *	huge, moved	our own code is copied to anonymous memory in its place; a block of 407 through it
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -66,7 +66,7 @@ static void lazy(void)
 		_exit(1);
 }
 
-/* The first call of a function, which its library says when it is asked. */
+/* The library resolves a function at its first call. */
 SITE static void bind(void)
 {
 	call_chosen();
@@ -145,7 +145,7 @@ static void vast(void)
 		_exit(1);
 }
 
-/* A page of code for itself, as compilers make functions for those who want frame pointers. */
+/* Code in a page of its own, like functions that compilers make with frame pointers. */
 __asm__("\t.text\n"
 	"\t.p2align 12\n"
 	"in_page:\n"

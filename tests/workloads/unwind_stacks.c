@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Stacks whose ends are near, or that cannot be read.
+ * Stacks that end soon, or that cannot be read.
  *
  *	alone		one block of 301 bytes
  *	empty		exec without arguments and environment: the stack begins where memory ends
- *	at_guard	one of 302 on a stack with a guard page right above
- *	paged_out	one of 303 while the callers' page is not in memory, one of 304 when it is again
+ *	at_guard	a block of 302 on a stack with a guard page right above
+ *	paged_out	a block of 303 while the callers' page is not in memory, one of 304 when it is again
  *	threads		8 threads, each 3000 blocks of 310 + its number, at another depth; they are freed
- *	vfork		one of 305 by a child that has only been vforked
+ *	vfork		a block of 305 by a child that has only been vforked
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -75,7 +75,7 @@ static void at_guard(void)
 
 static char *shared_stack;
 
-/* Shared memory stays where it is when its pages are no longer mapped. */
+/* Shared memory keeps its contents while its pages are not mapped. */
 SITE static void without_callers(void)
 {
 	char buf[2 * PAGE_BYTES];

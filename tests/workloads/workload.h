@@ -54,7 +54,7 @@ static inline void ready(void)
 	answer("{\"ready\": %d}", (int)getpid());
 }
 
-/* crash, abort, _exit, exec PATH: ends that no other thread is told of. Else it returns. */
+/* Obeys crash, abort, _exit, exec PATH: ends without notice to other threads. Returns for any other command. */
 static inline void end_at_once(const char *command)
 {
 	static int *volatile nowhere;

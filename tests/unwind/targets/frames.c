@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Stack frames of many kinds, without frame pointers (-O2), over and over until it is killed:
- * signal handlers on the thread's own and on an alternate stack, nested ones too; stacks that are
- * realigned, or grown by alloca; coroutines; calls out of the vDSO, through the PLT for the first
- * time (-z lazy), out of qsort; functions that end with a call that never returns; threads.
+ * Stack frames of many kinds, without frame pointers (-O2), over and over until it is killed: signal handlers on the
+ * thread's own and on an alternate stack, nested ones too; stacks that are realigned, or grown by alloca; coroutines;
+ * calls out of the vDSO, through the PLT for the first time (-z lazy), out of qsort; functions that end with a call
+ * that never returns; threads.
  */
 #include <alloca.h>
 #include <dlfcn.h>
@@ -75,7 +75,7 @@ NOIPA static void realigned(unsigned long n)
 	sink += buf[n % sizeof(buf)];
 }
 
-/* Realigned and of a size that nobody knows: the CFA is found through a saved pointer. */
+/* Realigned, and of a size known at run time only: the CFA is found through a saved pointer. */
 NOIPA static void realigned_grown(unsigned long n)
 {
 	_Alignas(64) char buf[128];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A library that the tests compile in two kinds, alike but for the size of a frame: the code of both
- * has the same addresses. With -DCONSTRUCTOR it allocates while it is being loaded; with -DIFUNC it
- * does so to find out what a function is, when that is first called.
+ * A library that the tests compile in two kinds, which differ in the size of a frame only: the code of both has the
+ * same addresses. With -DCONSTRUCTOR it allocates while it is being loaded; with -DIFUNC it allocates while a function
+ * is resolved, at the function's first call.
  */
 #include <stdlib.h>
 
