@@ -30,79 +30,79 @@ typedef uint64_t bpf_u64;
  * peak_blocks and the two temporary ones are estimates: sums of weights.
  */
 #define ALLOCSNAP_COUNTERS(X) \
-	X(allocations, "blocks entered") \
-	X(allocated_bytes, "bytes of the blocks entered") \
-	X(frees, "blocks removed") \
-	X(freed_bytes, "bytes of the blocks removed") \
-	X(current_blocks, "blocks live in the kernel's books") \
-	X(current_bytes, "bytes live in the kernel's books") \
-	X(peak_bytes, "the most that current_bytes has been") \
-	X(peak_blocks, "the most that current_blocks has been") \
-	X(temporary_blocks, "blocks freed before their thread entered another one") \
-	X(temporary_bytes, "bytes of these") \
-	X(unknown_frees, "frees of blocks not in the books: older ones; what glibc caches for a thread, at its end") \
-	X(inherited_frees, "frees in a forked process of blocks that it has from its parent") \
-	X(failed_calls, "allocator calls that gave no block") \
-	X(nested_calls, "allocator calls inside an allocator call, counted with the outer one") \
-	X(dropped_frees, "blocks not recorded (blocks_dropped) that were freed since") \
-	X(dropped_blocks, "blocks not recorded that are live") \
-	X(dropped_bytes, "bytes of the blocks not recorded that are live") \
-	X(sampled_blocks, "blocks in the books, each once") \
-	X(entry_traps, "probes hit at an entry, on an instruction that the kernel emulates") \
-	X(stepped_traps, "probes hit at an entry, on one that it single-steps") \
-	X(return_traps, "probes hit at a return") \
-	X(program_ns, "time that the BPF programs took, estimated from one call in 64")
+	X(allocations, "blocks allocated and recorded") \
+	X(allocated_bytes, "bytes of the blocks allocated and recorded") \
+	X(frees, "recorded blocks freed") \
+	X(freed_bytes, "bytes of the recorded blocks freed") \
+	X(current_blocks, "recorded blocks that are live") \
+	X(current_bytes, "bytes of the recorded blocks that are live") \
+	X(peak_bytes, "highest value of current_bytes") \
+	X(peak_blocks, "highest value of current_blocks") \
+	X(temporary_blocks, "blocks freed before their thread allocated another one") \
+	X(temporary_bytes, "bytes of the temporary blocks") \
+	X(unknown_frees, "frees of unrecorded blocks: older blocks, and those that glibc caches for a thread, at the thread's exit") \
+	X(inherited_frees, "frees, in a forked process, of blocks inherited from its parent") \
+	X(failed_calls, "allocator calls that returned no block") \
+	X(nested_calls, "allocator calls inside another allocator call, counted as part of the outer call") \
+	X(dropped_frees, "unrecorded blocks (blocks_dropped) freed since") \
+	X(dropped_blocks, "unrecorded blocks (blocks_dropped) that are live") \
+	X(dropped_bytes, "bytes of the unrecorded blocks that are live") \
+	X(sampled_blocks, "recorded blocks that are live, each counted once") \
+	X(entry_traps, "probe hits at a function's entry, on an instruction that the kernel emulates") \
+	X(stepped_traps, "probe hits at a function's entry, on an instruction that the kernel single-steps") \
+	X(return_traps, "probe hits at a function's return") \
+	X(program_ns, "time spent in the BPF programs, estimated from one call in 64")
 
 /* Gaps in what the recording knows, by cause: X(name, meaning). Append only; never reuse an entry. */
 #define ALLOCSNAP_LOSSES(X) \
-	X(blocks_dropped, "blocks not recorded: the block map was full, the process had its share of it, or the kernel was out of memory") \
-	X(blocks_replaced, "blocks whose free was not seen: their address was given out again") \
-	X(tracebacks_dropped, "blocks without a traceback: the traceback map was full, or the process had its share of it") \
-	X(calls_unreturned, "calls that were never seen to return (longjmp, missed return probe, thread exit)") \
-	X(returns_unmatched, "returns of calls that were not seen to begin") \
-	X(threads_dropped, "calls not recorded: no memory for the state of their thread") \
-	X(results_unreadable, "calls not recorded: their result could not be read") \
+	X(blocks_dropped, "blocks not recorded: the block map was full, the process had used up its share of it, or the kernel was out of memory") \
+	X(blocks_replaced, "blocks whose free was missed: their address was allocated again") \
+	X(tracebacks_dropped, "blocks without a traceback: the traceback map was full, or the process had used up its share of it") \
+	X(calls_unreturned, "allocator calls whose return was never seen (longjmp, missed return probe, thread exit)") \
+	X(returns_unmatched, "returns of allocator calls whose start was not seen") \
+	X(threads_dropped, "allocator calls not recorded: no memory for the state of their thread") \
+	X(results_unreadable, "allocator calls not recorded: their result could not be read") \
 	X(tracebacks_limited, "tracebacks cut at the traceback limit") \
 	X(tracebacks_broken, "tracebacks cut at a frame that cannot be a return address") \
-	X(tracebacks_skipping, "tracebacks that lack callers: code without frame pointers") \
-	X(execs_unprobed, "execs by a thread, which end the probes: what was allocated till they were back") \
-	X(main_thread_ended, "the main thread has ended: the kernel may have removed the probes since") \
-	X(mappings_replaced, "other code came to lie where some was: tracebacks of before may have its names") \
+	X(tracebacks_skipping, "tracebacks with missing callers: code without frame pointers") \
+	X(execs_unprobed, "execs by another than the main thread, which end the probes: allocations are missing until the probes were back") \
+	X(main_thread_ended, "the main thread has exited: the kernel may have removed the probes since") \
+	X(mappings_replaced, "code mapped where other code was before: earlier tracebacks may show the names of the new code") \
 	X(tracebacks_missing, "blocks without a traceback: it was no longer in the map") \
-	X(objects_unreadable, "mapped files that could not be read: no names for their frames") \
+	X(objects_unreadable, "mapped files that could not be read: their frames have no names") \
 	X(functions_unprobed, "allocator functions that could not be probed") \
-	X(frames_unmapped, "frames in no file that the process maps: no names for them") \
-	X(calls_declined, "calls on another stack inside a call (signal handler, coroutine): not followed") \
-	X(functions_dropped, "allocator functions recorded no longer: a return probe could have ended the process") \
-	X(processes_dropped, "children not followed: no room, or the books of an ended process with their PID were not read yet") \
-	X(mappings_missed, "records of what is mapped, of any process, that the kernel dropped: names may lack") \
-	X(functions_late, "allocator functions probed after the process had mapped them: what they gave till then is not known") \
+	X(frames_unmapped, "frames outside every file that the process maps: they have no names") \
+	X(calls_declined, "allocator calls on another stack inside an allocator call (signal handler, coroutine): not followed") \
+	X(functions_dropped, "allocator functions no longer recorded: a return probe could have killed the process") \
+	X(processes_dropped, "children not recorded: no free slot, or the records of an exited process with the same PID were not read yet") \
+	X(mappings_missed, "mmap events dropped by the kernel (any process): some frames may be unnamed") \
+	X(functions_late, "allocator functions probed after the process had mapped them: their earlier blocks are unknown") \
 	X(tracebacks_guessed, "tracebacks with callers found by frame pointer, in code without unwind tables") \
-	X(tracebacks_no_rule, "tracebacks cut in code that its file has no call frame information of") \
-	X(tracebacks_unsupported, "tracebacks cut at call frame information of a kind that is not followed") \
+	X(tracebacks_no_rule, "tracebacks cut in code for which its file has no call frame information") \
+	X(tracebacks_unsupported, "tracebacks cut at call frame information of an unsupported kind") \
 	X(tracebacks_unreadable, "tracebacks cut where the stack could not be read") \
-	X(tracebacks_backwards, "tracebacks cut where the caller's frame would not lie above") \
-	X(tracebacks_no_fp, "tracebacks cut where a frame pointer was needed and not known") \
-	X(tracebacks_no_table, "tracebacks cut in code without an unwind table, or before it was there") \
-	X(tracebacks_no_code, "tracebacks cut at a return address that is not in code") \
-	X(tracebacks_busy, "tracebacks cut where the mappings could not be looked at just then") \
-	X(unwind_tables_missing, "mapped files whose unwind tables could not be made, or did not fit") \
-	X(blocks_not_handed, "blocks that left while a snapshot was taken, and may be missing in it: no memory for a copy") \
-	X(process_events_missed, "forks, execs and exits, of any process, that the kernel passed over: it was at one already") \
-	X(ranges_missed, "mappings made or taken away that could not be recorded: others were being recorded for too long, or they were too many") \
-	X(drops_unnoted, "blocks not recorded that could not even be noted: their frees are unknown ones") \
-	X(nestings_late, "functions found late to call another allocator function: till then some of their blocks were sampled twice as often") \
-	X(blocks_gone_in_gap, "blocks found replaced that were from before a gap in the recording") \
-	X(blocks_unsettled, "frees that came while their block may have been moving within the books: it may seem live") \
+	X(tracebacks_backwards, "tracebacks cut where the caller's frame would not be above the frame it called") \
+	X(tracebacks_no_fp, "tracebacks cut where a frame pointer was needed but not known") \
+	X(tracebacks_no_table, "tracebacks cut in code without an unwind table, or before the table was loaded") \
+	X(tracebacks_no_code, "tracebacks cut at a return address outside code") \
+	X(tracebacks_busy, "tracebacks cut where the mappings could not be read at that moment") \
+	X(unwind_tables_missing, "mapped files whose unwind tables could not be built or did not fit") \
+	X(blocks_not_handed, "blocks removed while a snapshot was taken, which may be missing from it: no memory for a copy") \
+	X(process_events_missed, "forks, execs and exits (any process) that the kernel skipped, because it was already handling one") \
+	X(ranges_missed, "mappings made or removed but not recorded: other mappings were being recorded for too long, or there were too many") \
+	X(drops_unnoted, "unrecorded blocks that could not even be noted as dropped: their frees count as unknown_frees") \
+	X(nestings_late, "functions found late to call another allocator function: until then some of their blocks were sampled twice as often") \
+	X(blocks_gone_in_gap, "blocks from before a gap in the recording, found replaced after it: their address was allocated again") \
+	X(blocks_unsettled, "frees that came while the recording may have been moving their block: the block may seem live") \
 	X(snapshots_lost, "earlier snapshots of the process that could not be written") \
-	X(objects_changed, "mapped files that were written to: frames from before may have no names") \
-	X(mappings_skipped, "mappings of code that came too fast to be taken in one by one: until the maps were read again, names may lack or be wrong") \
-	X(mappings_forgotten, "unmapped code that was forgotten too soon, as there was too much of it: names may lack") \
-	X(functions_copied, "allocator functions whose code the program has replaced by a copy, which cannot be probed: it is recorded there no longer") \
-	X(tracebacks_summed, "tracebacks that no block had any more: what they had allocated is one sum, without their frames") \
+	X(objects_changed, "mapped files that were written to: earlier frames may have no names") \
+	X(mappings_skipped, "code mappings that came too fast to be read one by one: names may be missing or wrong until all maps were read again") \
+	X(mappings_forgotten, "unmapped code that was forgotten too soon, because there was too much of it: names may be missing") \
+	X(functions_copied, "allocator functions whose code the program replaced by a copy that cannot be probed: no longer recorded there") \
+	X(tracebacks_summed, "tracebacks that no block uses any more: their allocations are one sum without frames") \
 	X(calls_ownerless, "allocator calls of a child in the memory of a parent that has ended or called exec: not recorded") \
-	X(ends_missed, "the kernel passed over the end of the process: it ended earlier than was noticed") \
-	X(execs_missed, "the kernel passed over an exec of the process: the first calls after it are in the books of before")
+	X(ends_missed, "the kernel skipped the exit event of the process: it exited earlier than was noticed") \
+	X(execs_missed, "the kernel skipped an exec event of the process: the first calls after the exec count for the program before it")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
