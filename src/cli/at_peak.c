@@ -19,7 +19,7 @@
 
 struct candidate {
 	char *path;
-	char *process; /* which: a PID comes again */
+	char *process; /* more than its PID, which the kernel reuses */
 	char *when;
 	uint64_t bytes, peak_bytes;
 };
@@ -37,26 +37,26 @@ static void candidate_release(struct candidate *candidate)
 	free(candidate->when);
 }
 
-/* ---- one of them -------------------------------------------------------------------------- */
+/* ---- one snapshot ------------------------------------------------------------------------- */
 
-static const char *text_of(const struct snapshot *snapshot, const char *key)
+static const char *metadata_text(const struct snapshot *snapshot, const char *key)
 {
 	return snapshot__metadata(snapshot, key) ?: "";
 }
 
-static char *process_of(const struct snapshot *snapshot)
+static char *format_process(const struct snapshot *snapshot)
 {
 	char *text;
 
-	return asprintf(&text, "%s %s %s %s", text_of(snapshot, "boot_id"), text_of(snapshot, "pid"),
-			text_of(snapshot, "start_time_ticks"), text_of(snapshot, "exec_count")) < 0 ?
+	return asprintf(&text, "%s %s %s %s", metadata_text(snapshot, "boot_id"), metadata_text(snapshot, "pid"),
+			metadata_text(snapshot, "start_time_ticks"), metadata_text(snapshot, "exec_count")) < 0 ?
 		       NULL : text;
 }
 
-/* ", taken 2026-11-21T03:15:00.123Z (peak)"; what is not known is left out. */
-static char *when_of(const struct snapshot *snapshot)
+/* ", taken 2026-11-21T03:15:00.123Z (peak)"; unknown parts are left out. */
+static char *format_when(const struct snapshot *snapshot)
 {
-	const char *time = text_of(snapshot, "wall_time"), *trigger = text_of(snapshot, "trigger");
+	const char *time = metadata_text(snapshot, "wall_time"), *trigger = metadata_text(snapshot, "trigger");
 	char *text;
 
 	return asprintf(&text, "%s%s%s%s%s", *time ? ", taken " : "", time, *trigger ? " (" : "",
@@ -68,8 +68,8 @@ static int add_candidate(struct candidates *all, const char *path, const struct 
 	struct snapshot_facts facts = snapshot_facts(snapshot);
 	struct candidate candidate = {
 		.path = strdup(path),
-		.process = process_of(snapshot),
-		.when = when_of(snapshot),
+		.process = format_process(snapshot),
+		.when = format_when(snapshot),
 		.bytes = facts.current_bytes,
 		.peak_bytes = facts.has_peak ? facts.peak_bytes : 0,
 	};
@@ -81,7 +81,7 @@ static int add_candidate(struct candidates *all, const char *path, const struct 
 	return -ENOMEM;
 }
 
-static void take_file(struct candidates *all, const char *path)
+static void add_candidate_file(struct candidates *all, const char *path)
 {
 	struct reason why = { "out of memory" };
 	struct snapshot *snapshot = snapshot__open(path, &why);
@@ -91,7 +91,7 @@ static void take_file(struct candidates *all, const char *path)
 	snapshot__close(snapshot);
 }
 
-/* ---- all of them -------------------------------------------------------------------------- */
+/* ---- all snapshots ------------------------------------------------------------------------ */
 
 static int is_snapshot(const struct dirent *entry)
 {
@@ -100,7 +100,7 @@ static int is_snapshot(const struct dirent *entry)
 	return len > 5 && *entry->d_name != '.' && !strcmp(entry->d_name + len - 5, ".snap");
 }
 
-static void take_folder(struct candidates *all, const char *folder)
+static void add_candidate_folder(struct candidates *all, const char *folder)
 {
 	struct dirent **entry;
 	int nr = scandir(folder, &entry, is_snapshot, alphasort);
@@ -113,7 +113,7 @@ static void take_folder(struct candidates *all, const char *folder)
 		char *path;
 
 		if (asprintf(&path, "%s/%s", folder, entry[i]->d_name) >= 0) {
-			take_file(all, path);
+			add_candidate_file(all, path);
 			free(path);
 		}
 		free(entry[i]);
@@ -129,7 +129,7 @@ static bool is_folder(const char *path)
 	return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-static const struct candidate *find_most(const struct candidates *all)
+static const struct candidate *find_largest(const struct candidates *all)
 {
 	const struct candidate *most = all->candidate;
 
@@ -139,8 +139,8 @@ static const struct candidate *find_most(const struct candidates *all)
 	return most;
 }
 
-/* That any snapshot of the process knows of. */
-static uint64_t find_peak(const struct candidates *all, const struct candidate *of)
+/* The highest peak that any snapshot of this process has. */
+static uint64_t find_process_peak(const struct candidates *all, const struct candidate *of)
 {
 	uint64_t peak = 0;
 
@@ -151,10 +151,10 @@ static uint64_t find_peak(const struct candidates *all, const struct candidate *
 	return peak;
 }
 
-static void say_which(const struct candidates *all, const struct candidate *most)
+static void report_choice(const struct candidates *all, const struct candidate *most)
 {
 	char bytes[UNIT_TEXT_MAX], peak_text[UNIT_TEXT_MAX];
-	uint64_t peak = find_peak(all, most);
+	uint64_t peak = find_process_peak(all, most);
 
 	format_size(bytes, most->bytes, false);
 	if (peak)
@@ -164,7 +164,7 @@ static void say_which(const struct candidates *all, const struct candidate *most
 		say("%s%s: %s traced; the peak was not recorded", most->path, most->when, bytes);
 }
 
-static void release(struct candidates *all)
+static void candidates_release(struct candidates *all)
 {
 	for (size_t i = 0; i < all->candidate_nr; i++)
 		candidate_release(&all->candidate[i]);
@@ -178,16 +178,16 @@ int choose_at_peak(const char *const *path, size_t path_nr, char **ret_path)
 	*ret_path = NULL;
 	for (size_t i = 0; i < path_nr; i++) {
 		if (is_folder(path[i]))
-			take_folder(&all, path[i]);
+			add_candidate_folder(&all, path[i]);
 		else
-			take_file(&all, path[i]);
+			add_candidate_file(&all, path[i]);
 	}
 	if (all.candidate_nr) {
-		const struct candidate *most = find_most(&all);
+		const struct candidate *most = find_largest(&all);
 
-		say_which(&all, most);
+		report_choice(&all, most);
 		*ret_path = strdup(most->path);
 	}
-	release(&all);
+	candidates_release(&all);
 	return all.status;
 }

@@ -5,10 +5,10 @@
 #include <stddef.h>
 
 /*
- * Of several snapshots, and of those in folders among the paths, the one in which most is traced; says on stderr
- * which, when it was taken, and what share of its process's peak it shows, as far as the snapshots know
- * that. What cannot be read is said. An exit status: EXIT_FAILED with a path in *ret_path where some of
- * them could not be read, without one where none could. The caller frees *ret_path.
+ * Chooses the snapshot with the most traced bytes; a path may be a snapshot or a folder of snapshots. Reports on stderr
+ * which snapshot it is, when it was taken and, if the snapshots know, its share of the process's peak. Files that
+ * cannot be read are reported. Returns an exit status: EXIT_FAILED with a path in *ret_path if some files could not
+ * be read, without a path if none could. The caller frees *ret_path.
  */
 int choose_at_peak(const char *const *path, size_t path_nr, char **ret_path);
 

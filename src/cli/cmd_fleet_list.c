@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Hosts, trend and leaks: from the command line to the question, and to the report that the rows stand in. */
+/* The commands hosts, trend and leaks: from the command line to the rows and their report. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "fleet/spread.h"
 #include "render/fleet.h"
 
-static int answer(const struct fleet_list *list, struct fleet *fleet,
-		  const struct fleet_question *question, struct report *report)
+static int print_fleet_list(const struct fleet_list *list, struct fleet *fleet,
+			    const struct fleet_question *question, struct report *report)
 {
 	const struct stats_options *options = &fleet->options->stats;
 	const char **host = fleet_host_names(&fleet->facts);
@@ -21,12 +21,12 @@ static int answer(const struct fleet_list *list, struct fleet *fleet,
 		return say_failure("%s", strerror(ENOMEM));
 	say_unmatched(&options->select, &fleet->chosen, report->snapshot, report->snapshot_nr);
 	report->top = options->top == TOP_UNSAID ? format_or_text(NULL)->top : options->top;
-	status = list->run(fleet, question, &answer, options->format ? &fleet_json : &fleet_text);
+	status = list->run(fleet, question, &print_fleet_list, options->format ? &fleet_json : &fleet_text);
 	free(host);
 	return status;
 }
 
-static int ask(const struct fleet_list *list, struct fleet *fleet, const struct cohort *cohort)
+static int make_fleet_list(const struct fleet_list *list, struct fleet *fleet, const struct cohort *cohort)
 {
 	const struct statistics no_rows = {
 		.key_type = fleet->chosen.engine.key_type,
@@ -47,7 +47,7 @@ static int ask(const struct fleet_list *list, struct fleet *fleet, const struct 
 	status = fleet_report_make(fleet, &cohort, 1, &report);
 	report.report.statistics = &no_rows;
 	if (!status)
-		status = answer(list, fleet, &question, &report.report);
+		status = print_fleet_list(list, fleet, &question, &report.report);
 	fleet_report_release(&report);
 	groups_free(groups);
 	return status;
@@ -63,7 +63,7 @@ int fleet_list_run(const struct fleet_list *list, const struct fleet_options *op
 	if (!status)
 		status = fleet_choose(list->command, &fleet, &where, 1, list->times, &cohort);
 	if (!status)
-		status = ask(list, &fleet, &cohort);
+		status = make_fleet_list(list, &fleet, &cohort);
 	cohort_release(&cohort);
 	fleet_end(&fleet);
 	return status;

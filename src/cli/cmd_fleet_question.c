@@ -11,21 +11,21 @@
 
 /* ---- begin and end ---------------------------------------------------------------------------------- */
 
-/* What can't be asked of sums is refused before anything is read. */
-static int find_question(const struct command *command, struct fleet *fleet)
+/* Refuses questions that sums cannot answer, before anything is read. */
+static int check_fleet_options(const struct command *command, struct fleet *fleet)
 {
 	int status = stats_question(command, &fleet->options->stats, &fleet->chosen);
 	struct reason why;
 
 	if (!status && tally_check(&fleet->chosen.engine, &why))
 		return say_refusal(command, "%s", why.text);
-	/* The line would be another one in each build, and the files below DIR are of one. */
+	/* Each build has its own line numbers, and the files below DIR are those of one build. */
 	if (!status && fleet->options->line_drift && fleet->options->stats.source_dir)
 		return say_refusal(command, "--source and --line-drift exclude each other");
 	return status;
 }
 
-static int open_catalogue(struct fleet *fleet, struct reason *why)
+static int open_fleet_catalogue(struct fleet *fleet, struct reason *why)
 {
 	const struct fleet_options *options = fleet->options;
 	const struct dictionary_options names = {
@@ -50,10 +50,10 @@ int fleet_begin(const struct command *command, const struct fleet_options *optio
 	int status, err;
 
 	*ret = (struct fleet){ .options = options };
-	status = find_question(command, ret);
+	status = check_fleet_options(command, ret);
 	if (status)
 		return status;
-	err = open_catalogue(ret, &why);
+	err = open_fleet_catalogue(ret, &why);
 	if (err == -ENOENT)
 		return say_failure("%s; 'allocsnap fleet index DIR' makes one", why.text);
 	return err ? say_failure("%s", why.text) : EXIT_DONE;
@@ -87,7 +87,7 @@ static void selections_release(struct selections *selections)
 	free(selections->item);
 }
 
-static int64_t now_ns(void)
+static int64_t realtime_ns(void)
 {
 	struct timespec now;
 
@@ -95,15 +95,15 @@ static int64_t now_ns(void)
 	return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-static int parse_one(const struct command *command, const char *option, const char *text,
-		     struct selections *ret)
+static int parse_selection(const struct command *command, const char *option, const char *text,
+			   struct selections *ret)
 {
 	struct reason why = { "out of memory" };
 	struct fleet_selection selection;
 	int err = array_reserve(&ret->item, &ret->item_alloc, ret->item_nr + 1);
 
 	if (!err)
-		err = fleet_selection_parse(text, now_ns(), &selection, &why);
+		err = fleet_selection_parse(text, realtime_ns(), &selection, &why);
 	if (err == -EINVAL)
 		return say_refusal(command, "--%s: %s", option, why.text);
 	if (err)
@@ -112,19 +112,19 @@ static int parse_one(const struct command *command, const char *option, const ch
 	return EXIT_DONE;
 }
 
-static int parse_all(const struct command *command, const struct fleet_where *where, size_t where_nr,
-		     struct selections *ret)
+static int parse_selections(const struct command *command, const struct fleet_where *where, size_t where_nr,
+			    struct selections *ret)
 {
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < where_nr; i++)
 		for (size_t k = 0; k < where[i].list->item_nr && !status; k++)
-			status = parse_one(command, where[i].option, where[i].list->item[k], ret);
+			status = parse_selection(command, where[i].option, where[i].list->item[k], ret);
 	return status;
 }
 
-/* Which of the options it was shows in the first one that says anything. */
-static int say_none(const struct fleet *fleet, const struct fleet_where *where, size_t where_nr)
+/* Names the first option that was given. */
+static int report_no_match(const struct fleet *fleet, const struct fleet_where *where, size_t where_nr)
 {
 	for (size_t i = 0; i < where_nr; i++)
 		if (where[i].list->item_nr)
@@ -153,11 +153,11 @@ int fleet_choose(const struct command *command, const struct fleet *fleet, const
 	int status;
 
 	*ret = (struct cohort){};
-	status = parse_all(command, where, where_nr, &selections);
+	status = parse_selections(command, where, where_nr, &selections);
 	if (!status)
 		status = choose_cohort(fleet, &selections, times, ret);
 	selections_release(&selections);
 	if (!status && !ret->snapshot_nr)
-		status = say_none(fleet, where, where_nr);
+		status = report_no_match(fleet, where, where_nr);
 	return status;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What a report of cohorts has, and what is said on stderr with it. */
+/* The parts that all reports about cohorts have, and the losses and warnings on stderr. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +9,17 @@
 #include "cli/cmd_fleet.h"
 #include "render/facts.h"
 
-/* ---- losses: sums by name, over processes: what a snapshot says is of its process so far -------------------- */
+/* ---- losses: sums by name over processes; a snapshot has the loss of its process so far -------------------- */
 
 /*
- * Names that only later versions know are told as they are, but no more than these: files can hold any, and each
- * new ones.
+ * The limit of loss names that this version does not know: a file can have any number of them. Names beyond it are
+ * summed as "others".
  */
-#define STRANGERS_MAX 64
+#define UNKNOWN_NAMES_MAX 64
 #define OTHERS "others"
 
-/* NULL: it is not there. */
-static struct report_loss *find_loss(const struct fleet_report *report, const char *name)
+/* NULL: the report has no such loss. */
+static struct report_loss *find_report_loss(const struct fleet_report *report, const char *name)
 {
 	for (size_t i = 0; i < report->loss_nr; i++)
 		if (!strcmp(report->loss[i].name, name))
@@ -27,32 +27,32 @@ static struct report_loss *find_loss(const struct fleet_report *report, const ch
 	return NULL;
 }
 
-static struct report_loss *make_loss(struct fleet_report *report, const char *name)
+static struct report_loss *make_report_loss(struct fleet_report *report, const char *name)
 {
 	return array_push(report, loss, ((struct report_loss){ name, 0 })) ? NULL : &report->loss[report->loss_nr - 1];
 }
 
-/* Of one process, by the report's number: what is in the sums. */
+/* The losses of one process that the sums have already, by their position in the report. */
 struct losses_so_far {
 	uint64_t *value;
 	size_t value_nr, value_alloc;
 };
 
-static uint64_t add_up(uint64_t a, uint64_t b)
+static uint64_t add_saturating(uint64_t a, uint64_t b)
 {
 	return a + b < a ? UINT64_MAX : a + b;
 }
 
-/* One of the others; they come together, for their sum is what grows. */
+/* Whether a loss counts as OTHERS. All of them are one loss, because only their sum is known to grow. */
 static bool is_other(const struct fleet_report *report, const char *name)
 {
-	return report->loss_nr >= STRANGERS_MAX && !find_loss(report, name) && !counter_meaning(name);
+	return report->loss_nr >= UNKNOWN_NAMES_MAX && !find_report_loss(report, name) && !counter_meaning(name);
 }
 
-/* Only what is more than the process had before. */
-static int add_loss(struct fleet_report *report, struct losses_so_far *so_far, const struct fleet_loss *loss)
+/* Adds the part by which the loss exceeds the value that the process had before. */
+static int add_report_loss(struct fleet_report *report, struct losses_so_far *so_far, const struct fleet_loss *loss)
 {
-	struct report_loss *sum = find_loss(report, loss->name) ?: make_loss(report, loss->name);
+	struct report_loss *sum = find_report_loss(report, loss->name) ?: make_report_loss(report, loss->name);
 	uint64_t *before;
 
 	if (!sum)
@@ -63,13 +63,13 @@ static int add_loss(struct fleet_report *report, struct losses_so_far *so_far, c
 	before = &so_far->value[sum - report->loss];
 	if (loss->value <= *before)
 		return 0;
-	sum->value = add_up(sum->value, loss->value - *before);
+	sum->value = add_saturating(sum->value, loss->value - *before);
 	*before = loss->value;
 	return 0;
 }
 
-static int add_snapshot(struct fleet_report *report, struct losses_so_far *so_far, const struct fleet_facts *facts,
-			const struct fleet_snapshot *snapshot)
+static int add_snapshot_losses(struct fleet_report *report, struct losses_so_far *so_far, const struct fleet_facts *facts,
+			       const struct fleet_snapshot *snapshot)
 {
 	struct fleet_loss others = { OTHERS, 0 };
 	int err = 0;
@@ -78,16 +78,16 @@ static int add_snapshot(struct fleet_report *report, struct losses_so_far *so_fa
 		const struct fleet_loss *loss = &facts->loss[snapshot->loss + i];
 
 		if (is_other(report, loss->name))
-			others.value = add_up(others.value, loss->value);
+			others.value = add_saturating(others.value, loss->value);
 		else if (loss->value)
-			err = add_loss(report, so_far, loss);
+			err = add_report_loss(report, so_far, loss);
 	}
-	return err || !others.value ? err : add_loss(report, so_far, &others);
+	return err || !others.value ? err : add_report_loss(report, so_far, &others);
 }
 
-/* Process by process, as cohorts are, so that one that is in both counts once. */
-static int add_losses(struct fleet_report *report, const struct fleet_facts *facts,
-		      const struct cohort *const *cohort, size_t cohort_nr)
+/* Goes process by process, the order of cohorts, so that a process in both cohorts counts once. */
+static int add_report_losses(struct fleet_report *report, const struct fleet_facts *facts,
+			     const struct cohort *const *cohort, size_t cohort_nr)
 {
 	struct losses_so_far so_far = {};
 	size_t at[2] = {};
@@ -98,13 +98,13 @@ static int add_losses(struct fleet_report *report, const struct fleet_facts *fac
 		for (size_t side = 0; side < cohort_nr; side++)
 			for (; at[side] < cohort[side]->snapshot_nr && !err &&
 			       cohort[side]->snapshot[at[side]]->process == process; at[side]++)
-				err = add_snapshot(report, &so_far, facts, cohort[side]->snapshot[at[side]]);
+				err = add_snapshot_losses(report, &so_far, facts, cohort[side]->snapshot[at[side]]);
 	}
 	free(so_far.value);
 	return err;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------------------ */
 
 static struct report_cohort cohort_facts(const struct cohort *cohort)
 {
@@ -119,7 +119,7 @@ static struct report_cohort cohort_facts(const struct cohort *cohort)
 	return facts;
 }
 
-static void say_doubts(const struct fleet_report *report)
+static void report_doubts(const struct fleet_report *report)
 {
 	char *losses = loss_list_line(report->loss, report->loss_nr);
 
@@ -148,7 +148,7 @@ int fleet_report_make(const struct fleet *fleet, const struct cohort *const *coh
 	for (size_t i = 0; i < cohort_nr; i++)
 		ret->cohort[i] = cohort_facts(cohort[i]);
 	if (!err)
-		err = add_losses(ret, &fleet->facts, cohort, cohort_nr);
+		err = add_report_losses(ret, &fleet->facts, cohort, cohort_nr);
 	if (err)
 		return say_failure("%s", strerror(-err));
 	ret->report = (struct report){
@@ -161,7 +161,7 @@ int fleet_report_make(const struct fleet *fleet, const struct cohort *const *coh
 		.loss = ret->loss,
 		.loss_nr = ret->loss_nr,
 	};
-	say_doubts(ret);
+	report_doubts(ret);
 	return EXIT_DONE;
 }
 

@@ -9,7 +9,7 @@
 #include "render.h"
 #include "snapshot.h"
 
-/* Leaves the line and is true. */
+/* Writes the line; its value is true. */
 #define warn(ret, ...) (!reason_set(ret, 0, __VA_ARGS__))
 
 static const char *old_value(const struct comparison *pair, const char *key)
@@ -22,7 +22,7 @@ static const char *new_value(const struct comparison *pair, const char *key)
 	return snapshot__metadata(pair->new, key);
 }
 
-/* Where one of the two does not know, nothing is said. */
+/* False if one of the snapshots lacks the value. */
 static bool differs(const struct comparison *pair, const char *key)
 {
 	const char *old = old_value(pair, key), *new = new_value(pair, key);
@@ -73,14 +73,14 @@ static bool check_program(const struct comparison *pair, struct reason *ret)
 			 "%.64s; lines may have moved", new_value(pair, "exe"), old_id, new_id);
 }
 
-/* Not known means every block, or all of them: one that is not known is not the same. */
+/* Here a missing value means every block, or all of them, so it differs from any other value. */
 static bool differs_from_none(const struct comparison *pair, const char *key)
 {
 	return strcmp(old_value(pair, key) ?: "", new_value(pair, key) ?: "");
 }
 
-/* Of a Python program and of a native one, or of two kinds of import. */
-static bool check_source(const struct comparison *pair, struct reason *ret)
+/* Snapshots of a Python program and a native one, or of two kinds of import. */
+static bool check_source_kind(const struct comparison *pair, struct reason *ret)
 {
 	if (!differs_from_none(pair, "source"))
 		return false;
@@ -88,7 +88,7 @@ static bool check_source(const struct comparison *pair, struct reason *ret)
 		    old_value(pair, "source") ?: "allocsnap", new_value(pair, "source") ?: "allocsnap");
 }
 
-static bool check_order(const struct comparison *pair, struct reason *ret)
+static bool check_pair_order(const struct comparison *pair, struct reason *ret)
 {
 	uint64_t old = snapshot__metadata_u64(pair->old, "wall_ns", 0);
 	uint64_t new = snapshot__metadata_u64(pair->new, "wall_ns", 0);
@@ -99,8 +99,8 @@ static bool check_order(const struct comparison *pair, struct reason *ret)
 			 "shrinking", (old - new) / 1e9);
 }
 
-/* Only where more of a traceback counts than its first frame. */
-static bool check_traceback_limit(const struct comparison *pair, struct reason *ret)
+/* The limit matters only if more than the first frame of a traceback counts. */
+static bool check_pair_traceback_limit(const struct comparison *pair, struct reason *ret)
 {
 	if (pair->diff->key_type != KEY_TRACEBACK && !pair->diff->cumulative)
 		return false;
@@ -122,7 +122,7 @@ static const char *rate_of(char text[64], const struct snapshot *snapshot)
 	return text;
 }
 
-static bool check_sampling(const struct comparison *pair, struct reason *ret)
+static bool check_pair_sampling(const struct comparison *pair, struct reason *ret)
 {
 	char old[64], new[64];
 
@@ -132,13 +132,13 @@ static bool check_sampling(const struct comparison *pair, struct reason *ret)
 		    rate_of(old, pair->old), rate_of(new, pair->new));
 }
 
-/* 0 is not said. */
+/* A missing value is 0. */
 static bool number_differs(const struct comparison *pair, const char *key)
 {
 	return snapshot__metadata_u64(pair->old, key, 0) != snapshot__metadata_u64(pair->new, key, 0);
 }
 
-/* What the recording left out by its size. */
+/* Different recordings may have left out blocks of different sizes. */
 static bool check_min_size(const struct comparison *pair, struct reason *ret)
 {
 	if (!number_differs(pair, "min_size"))
@@ -180,7 +180,7 @@ static bool check_filters(const struct comparison *pair, struct reason *ret)
 		    new_value(pair, "filters") ?: "all");
 }
 
-/* Custom allocators have their numbers by the order in which they were named. */
+/* Custom allocators are numbered in the order of their --probe options, so one number can mean two allocators. */
 static bool check_domains(const struct comparison *pair, struct reason *ret)
 {
 	const struct snapshot_tables *tables = snapshot__tables(pair->old);
@@ -204,7 +204,7 @@ static bool check_enlarged(const struct comparison *pair, struct reason *ret)
 	if (diff->size <= 0 || diff->count > 0)
 		return false;
 	if (estimate && estimate->size_diff.low <= 0)
-		return false; /* it may be chance */
+		return false; /* the growth may be chance */
 	return warn(ret, "hint: size grew by %s while count did not grow: blocks have become "
 			 "bigger (a buffer that is enlarged), not more",
 		    size_text(size, diff->size, false));
@@ -214,8 +214,8 @@ static const struct {
 	bool (*check)(const struct comparison *pair, struct reason *ret);
 	bool is_hint;
 } checks[] = {
-	{ check_process }, { check_program }, { check_source }, { check_order }, { check_traceback_limit },
-	{ check_sampling }, { check_min_size }, { check_max_size }, { check_measure }, { check_old_gaps },
+	{ check_process }, { check_program }, { check_source_kind }, { check_pair_order }, { check_pair_traceback_limit },
+	{ check_pair_sampling }, { check_min_size }, { check_max_size }, { check_measure }, { check_old_gaps },
 	{ check_new_gaps }, { check_filters }, { check_domains }, { check_enlarged, .is_hint = true },
 };
 _Static_assert(ARRAY_SIZE(checks) <= COMPARISON_CHECK_NR, "room for every check");

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COMPARABLE_H
 #define ALLOCSNAP_COMPARABLE_H
 
-/* Why the difference of two snapshots may not be what it seems. */
+/* Reasons why the difference of two snapshots may mislead. */
 
 #include <stddef.h>
 
@@ -13,8 +13,8 @@ struct snapshot;
 struct comparison {
 	const struct snapshot *old, *new;
 	const struct statistics *diff;
-	const struct engine_options *options; /* that it was asked with */
-	struct cost *gap_blocks; /* two: of either, those of the answer that may be gone; set by the checks */
+	const struct engine_options *options; /* of the comparison */
+	struct cost *gap_blocks; /* of both snapshots: what may have been freed in a gap; set by the checks */
 };
 
 #define COMPARISON_CHECK_NR 14
@@ -26,8 +26,8 @@ struct warnings {
 };
 
 /*
- * A line for each check that found something, in the order of the table; line points into
- * *ret. A hint, which begins with "hint: ", stands only where nothing else does.
+ * Makes one line for each check that found something, in the order of the table; line points into
+ * *ret. A hint, which begins with "hint: ", is only given if there is no warning.
  */
 void compare_warnings(const struct comparison *comparison, struct warnings *ret);
 

@@ -9,7 +9,7 @@
 #include "base/reason.h"
 #include "render.h"
 
-/* 1: there is a line in *ret, 0: no, or -ENOMEM. */
+/* Returns 1 with a line in *ret, 0 if there is nothing to report, or -ENOMEM. */
 typedef int (*check_fn)(const struct fleet_doubt *doubt, struct reason *ret);
 
 #define warn(ret, ...) (reason_set(ret, 1, __VA_ARGS__))
@@ -24,8 +24,8 @@ static size_t snapshots_of(const struct fleet_doubt *doubt)
 	return doubt->cohort[0]->snapshot_nr + (doubt->cohort_nr > 1 ? doubt->cohort[1]->snapshot_nr : 0);
 }
 
-/* How many snapshots of all cohorts it is true of. */
-static size_t count(const struct fleet_doubt *doubt, bool (*is_so)(const struct fleet_snapshot *snapshot))
+/* Counts the snapshots of all cohorts for which is_so() is true. */
+static size_t count_snapshots(const struct fleet_doubt *doubt, bool (*is_so)(const struct fleet_snapshot *snapshot))
 {
 	size_t nr = 0;
 
@@ -35,7 +35,7 @@ static size_t count(const struct fleet_doubt *doubt, bool (*is_so)(const struct 
 	return nr;
 }
 
-/* ---- what is in both cohorts ------------------------------------------------------------------ */
+/* ---- snapshots and processes in both cohorts ---------------------------------------------------- */
 
 static int check_shared_snapshots(const struct fleet_doubt *doubt, struct reason *ret)
 {
@@ -57,7 +57,7 @@ static int check_shared_snapshots(const struct fleet_doubt *doubt, struct reason
 			 nr == 1 ? " is" : "s are") : 0;
 }
 
-/* All of both is one fleet at two times; some are neither that nor two kinds. */
+/* If all processes are in both cohorts, one fleet is compared at two times. If some are, the comparison is mixed. */
 static int check_shared_processes(const struct fleet_doubt *doubt, struct reason *ret)
 {
 	uint8_t *is_in;
@@ -81,7 +81,7 @@ static int check_shared_processes(const struct fleet_doubt *doubt, struct reason
 		     "processes, some of time", both, either) : 0;
 }
 
-/* What was allocated before the second recording began is in none of its snapshots. */
+/* A second recording of a process has no blocks from before its own start. */
 static int check_recorded_anew(const struct fleet_doubt *doubt, struct reason *ret)
 {
 	const struct fleet_snapshot **first = calloc(doubt->facts->process_nr + 1ull, sizeof(*first));
@@ -110,14 +110,14 @@ static int check_recorded_anew(const struct fleet_doubt *doubt, struct reason *r
 			 "later snapshots", nr, nr == 1 ? " was" : "es were") : 0;
 }
 
-/* ---- what is there no more ------------------------------------------------------------------------ */
+/* ---- processes that have exited ---------------------------------------------------------------------- */
 
-static bool has_ended(const struct fleet_snapshot *snapshot)
+static bool has_process_ended(const struct fleet_snapshot *snapshot)
 {
 	return *snapshot->ending && strcmp(snapshot->ending, ENDING_RUNNING);
 }
 
-/* The latest snapshots of all processes are not what there is now. */
+/* Sums over latest snapshots include processes that no longer run. */
 static int check_ended(const struct fleet_doubt *doubt, struct reason *ret)
 {
 	uint8_t *is_counted;
@@ -134,7 +134,7 @@ static int check_ended(const struct fleet_doubt *doubt, struct reason *ret)
 
 			if (is_counted[snapshot->process]++)
 				continue;
-			nr += has_ended(snapshot);
+			nr += has_process_ended(snapshot);
 			all++;
 		}
 	}
@@ -143,7 +143,7 @@ static int check_ended(const struct fleet_doubt *doubt, struct reason *ret)
 			 "--where end=running leaves these out", nr, all) : 0;
 }
 
-/* Which of its processes are still there can't be told, and their sums are of two machines. */
+/* Such a host is probably two machines: its sums mix both, and it is unknown which of its processes still run. */
 static int check_twins(const struct fleet_doubt *doubt, struct reason *ret)
 {
 	for (size_t side = 0; side < doubt->cohort_nr; side++)
@@ -159,10 +159,10 @@ static bool has_gap_blocks(const struct fleet_snapshot *snapshot)
 	return snapshot->gap_blocks.count > 0;
 }
 
-/* As of a single snapshot (doubts.c). Of all times it would be the same blocks again and again. */
-static int check_gaps(const struct fleet_doubt *doubt, struct reason *ret)
+/* As render/doubts.c does for one snapshot. With --all-times the same blocks would be counted again and again. */
+static int check_fleet_gaps(const struct fleet_doubt *doubt, struct reason *ret)
 {
-	size_t nr = count(doubt, has_gap_blocks), all = snapshots_of(doubt);
+	size_t nr = count_snapshots(doubt, has_gap_blocks), all = snapshots_of(doubt);
 	char size[SIZE_TEXT_MAX];
 	double bytes = 0;
 
@@ -174,10 +174,10 @@ static int check_gaps(const struct fleet_doubt *doubt, struct reason *ret)
 			 size_text(size, bytes, false) : "blocks") : 0;
 }
 
-/* ---- what differs inside ------------------------------------------------------------------------ */
+/* ---- snapshots of different kinds ----------------------------------------------------------------- */
 
-/* Only where more of a traceback counts than its first frame. */
-static int check_traceback_limit(const struct fleet_doubt *doubt, struct reason *ret)
+/* The limit matters only if more than the first frame of a traceback counts. */
+static int check_fleet_traceback_limit(const struct fleet_doubt *doubt, struct reason *ret)
 {
 	uint32_t least = UINT32_MAX, most = 0;
 
@@ -201,9 +201,9 @@ static bool is_sampled(const struct fleet_snapshot *snapshot)
 	return snapshot->is_sampled;
 }
 
-static int check_sampling(const struct fleet_doubt *doubt, struct reason *ret)
+static int check_fleet_sampling(const struct fleet_doubt *doubt, struct reason *ret)
 {
-	size_t nr = count(doubt, is_sampled), all = snapshots_of(doubt);
+	size_t nr = count_snapshots(doubt, is_sampled), all = snapshots_of(doubt);
 
 	return nr && nr < all ? warn(ret, "%zu of %zu snapshots are of samples, the others of every block", nr, all) : 0;
 }
@@ -215,7 +215,7 @@ static bool is_part(const struct fleet_snapshot *snapshot)
 
 static int check_parts(const struct fleet_doubt *doubt, struct reason *ret)
 {
-	size_t nr = count(doubt, is_part);
+	size_t nr = count_snapshots(doubt, is_part);
 
 	return nr ? warn(ret, "%zu snapshot%s filtered, not the whole", nr, nr == 1 ? " is" : "s are") : 0;
 }
@@ -224,7 +224,7 @@ static int check_parts(const struct fleet_doubt *doubt, struct reason *ret)
 
 #define DAY_NS (24 * 3600 * 1000000000ll)
 
-/* Of wrong clocks only those ahead can be told. */
+/* A wrong clock can only be detected if it is ahead. */
 static int check_future(const struct fleet_doubt *doubt, struct reason *ret)
 {
 	size_t nr = 0;
@@ -246,7 +246,7 @@ static int by_build(const void *left, const void *right)
 	return strcmp(a->exe, b->exe) ?: strcmp(a->exe_build_id, b->exe_build_id);
 }
 
-/* Of one program: neighbours in the order of programs and builds. */
+/* Finds two builds of one program: neighbours in the order of programs and builds. */
 static const struct fleet_snapshot *find_builds(const struct fleet_snapshot **order, size_t nr)
 {
 	for (size_t i = 1; i < nr; i++)
@@ -256,7 +256,7 @@ static const struct fleet_snapshot *find_builds(const struct fleet_snapshot **or
 	return NULL;
 }
 
-/* Where lines are what is compared, and not how far they lie in their functions. */
+/* Builds matter only if plain line numbers are compared, not distances from the start of a function. */
 static int check_builds(const struct fleet_doubt *doubt, struct reason *ret)
 {
 	enum key_type key_type = doubt->engine->key_type;
@@ -280,8 +280,8 @@ static int check_builds(const struct fleet_doubt *doubt, struct reason *ret)
 
 static const check_fn checks[] = {
 	check_shared_snapshots, check_shared_processes, check_recorded_anew, check_ended, check_twins,
-	check_gaps, check_traceback_limit,
-	check_sampling, check_parts, check_future, check_builds,
+	check_fleet_gaps, check_fleet_traceback_limit,
+	check_fleet_sampling, check_parts, check_future, check_builds,
 };
 _Static_assert(ARRAY_SIZE(checks) <= FLEET_CHECK_NR, "room for every check");
 

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_FLEET_DOUBTS_H
 #define ALLOCSNAP_FLEET_DOUBTS_H
 
-/* Why sums over cohorts, or their difference, may not be what they seem. */
+/* Reasons why sums over cohorts, or their difference, may mislead. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct fleet_doubts {
 	size_t nr;
 };
 
-/* A line for each check that found something, in the order of the table; line points into *ret. 0 or -ENOMEM. */
+/* Makes a line for each check that found something, in the table's order; line points into *ret. 0 or -ENOMEM. */
 int fleet_doubts_find(const struct fleet_doubt *doubt, struct fleet_doubts *ret);
 
 #endif

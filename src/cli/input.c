@@ -16,19 +16,19 @@
 #include "snapshot.h"
 
 #define CHUNK_BYTES (1 << 20)
-#define HEAD_BYTES 4096 /* in which the kind of a file shows */
+#define HEAD_BYTES 4096 /* enough to detect the kind of a file */
 
-/* ---- what kind of file it is -------------------------------------------------------------- */
+/* ---- kinds of files ----------------------------------------------------------------------- */
 
 enum kind {
-	KIND_NONE = 0, /* nothing that could be read */
+	KIND_NONE = 0, /* no byte could be read */
 	KIND_OTHER,
 	KIND_SNAPSHOT,
 	KIND_JSON,
-	KIND_PICKLE, /* what tracemalloc.Snapshot.dump() writes */
+	KIND_PICKLE, /* written by tracemalloc.Snapshot.dump() */
 };
 
-static enum kind kind_of(const char *bytes, size_t len)
+static enum kind kind_of_bytes(const char *bytes, size_t len)
 {
 	size_t magic_len = strlen(SNAP_MAGIC);
 
@@ -54,7 +54,7 @@ static enum kind kind_of_file(const char *path)
 		len = pread(fd, head, sizeof(head), 0);
 	if (fd >= 0)
 		close(fd);
-	return kind_of(head, len > 0 ? len : 0);
+	return kind_of_bytes(head, len > 0 ? len : 0);
 }
 
 static const char *const hints[] = {
@@ -63,14 +63,14 @@ static const char *const hints[] = {
 			"reads one of tracemalloc",
 };
 
-static const char *hint(enum kind kind)
+static const char *kind_hint(enum kind kind)
 {
 	return kind < ARRAY_SIZE(hints) ? hints[kind] : NULL;
 }
 
 /* ---- snapshot files ----------------------------------------------------------------------- */
 
-static void say_what_is_missing(const struct snapshot *snapshot, const char *name)
+static void report_missing_data(const struct snapshot *snapshot, const char *name)
 {
 	const char *filters = snapshot__metadata(snapshot, "filters");
 	char *losses = losses_line(snapshot);
@@ -89,10 +89,10 @@ struct snapshot *open_snapshot(const char *path)
 	const char *otherwise;
 
 	if (snapshot) {
-		say_what_is_missing(snapshot, path);
+		report_missing_data(snapshot, path);
 		return snapshot;
 	}
-	otherwise = errno == EBADMSG ? hint(kind_of_file(path)) : NULL;
+	otherwise = errno == EBADMSG ? kind_hint(kind_of_file(path)) : NULL;
 	if (otherwise)
 		say("%s: %s", path, otherwise);
 	else
@@ -112,8 +112,8 @@ static bool is_stream(const char *path)
 				    S_ISCHR(st.st_mode));
 }
 
-/* 1: there is more, 0: that was all, or a negative errno. */
-static int read_some(struct input *input, size_t *alloc, int fd)
+/* Returns 1 if there may be more, 0 at the end of the stream, or a negative errno. */
+static int read_chunk(struct input *input, size_t *alloc, int fd)
 {
 	ssize_t got;
 	int err = array_reserve(&input->bytes, alloc, input->len + CHUNK_BYTES);
@@ -127,10 +127,10 @@ static int read_some(struct input *input, size_t *alloc, int fd)
 	return got > 0;
 }
 
-/* Whatever its kind, it shows early: what is neither may be endless. */
-static bool is_hopeless(const struct input *input)
+/* The first bytes show the kind. A stream of another kind is not read to its end: it may be endless. */
+static bool is_other_stream(const struct input *input)
 {
-	enum kind kind = kind_of(input->bytes, input->len);
+	enum kind kind = kind_of_bytes(input->bytes, input->len);
 
 	return input->len >= HEAD_BYTES && (kind == KIND_OTHER || kind == KIND_PICKLE);
 }
@@ -142,24 +142,24 @@ static int read_stream(struct input *input, const char *path)
 	size_t alloc = 0;
 	int more = fd < 0 ? -errno : 1;
 
-	while (more > 0 && !is_hopeless(input))
-		more = read_some(input, &alloc, fd);
+	while (more > 0 && !is_other_stream(input))
+		more = read_chunk(input, &alloc, fd);
 	if (fd >= 0 && !is_stdin)
 		close(fd);
 	return more < 0 ? more : 0;
 }
 
-static int say_neither(const char *name)
+static int refuse_input_kind(const char *name)
 {
 	return say_failure("%s: neither a snapshot nor JSON with a list of traces", name);
 }
 
-/* What import_json and open_memory leave in `why`: the one has a name in it, the other not. */
-static int parse_bytes(struct input *input, const char *name)
+/* The text in `why` has the name of the file after import_json(), but not after open_memory(). */
+static int parse_input(struct input *input, const char *name)
 {
 	struct reason why = { "out of memory" };
 
-	switch (kind_of(input->bytes, input->len)) {
+	switch (kind_of_bytes(input->bytes, input->len)) {
 	case KIND_JSON:
 		input->snapshot = snapshot__import_json(input->bytes, input->len, name, &why);
 		return input->snapshot ? EXIT_DONE : say_failure("%s", why.text);
@@ -167,9 +167,9 @@ static int parse_bytes(struct input *input, const char *name)
 		input->snapshot = snapshot__open_memory(input->bytes, input->len, &why);
 		return input->snapshot ? EXIT_DONE : say_failure("%s: %s", name, why.text);
 	case KIND_PICKLE:
-		return say_failure("%s: %s", name, hint(KIND_PICKLE));
+		return say_failure("%s: %s", name, kind_hint(KIND_PICKLE));
 	case KIND_OTHER:
-		return say_neither(name);
+		return refuse_input_kind(name);
 	case KIND_NONE:
 		break;
 	}
@@ -185,7 +185,7 @@ int input_read(struct input *input, const char *path)
 
 	*input = (struct input){};
 	if (kind == KIND_OTHER)
-		return say_neither(name);
+		return refuse_input_kind(name);
 	if (!by_bytes && kind != KIND_JSON) {
 		input->snapshot = open_snapshot(path);
 		return input->snapshot ? EXIT_DONE : EXIT_FAILED;
@@ -193,9 +193,9 @@ int input_read(struct input *input, const char *path)
 	err = read_stream(input, path);
 	if (err)
 		return say_failure("%s: %s", name, strerror(-err));
-	status = parse_bytes(input, name);
+	status = parse_input(input, name);
 	if (!status)
-		say_what_is_missing(input->snapshot, name);
+		report_missing_data(input->snapshot, name);
 	return status;
 }
 

@@ -2,16 +2,16 @@
 #ifndef ALLOCSNAP_INPUT_H
 #define ALLOCSNAP_INPUT_H
 
-/* Files in: what fails has been said, and what a snapshot does not know is said on stderr. */
+/* Opens input files. Failures, and losses of a snapshot, are reported on stderr. */
 
 #include <stddef.h>
 
 struct snapshot;
 
-/* A snapshot file. NULL: it failed, and that has been said. */
+/* Opens a snapshot file. NULL: it failed and reported why. */
 struct snapshot *open_snapshot(const char *path);
 
-/* What was read, and the memory that a snapshot from a stream lies in. */
+/* A snapshot and, if it came from a stream, the memory that it points into. */
 struct input {
 	struct snapshot *snapshot;
 	char *bytes;
@@ -19,8 +19,8 @@ struct input {
 };
 
 /*
- * A snapshot file or CPython's tuple form in JSON, told apart by what is in it; "-" is the
- * standard input, and other streams will do. An exit status. Ends with input_release(), also after
+ * Reads a snapshot file or CPython's tuple form in JSON, whichever the content shows. "-" is standard
+ * input; other streams are accepted, too. Returns an exit status. input_release() frees *input, also after
  * a failure.
  */
 int input_read(struct input *input, const char *path);
