@@ -21,12 +21,18 @@ $(INSTALL_LIBS): scripts/public-names.sh
 
 # Where systemd looks, also below /usr/local.
 unitdir ?= $(prefix)/lib/systemd/system
+mandir  ?= $(prefix)/share/man
+
+# The pages come from the same tables as --help.
+man: $(BIN)		## write the man pages to .output/man
+	$(Q)rm -rf $(OUT)/man && mkdir -p $(OUT)/man
+	$(Q)$(abspath $(BIN)) --man $(OUT)/man
 
 # pc NAME,LIBS: its pkg-config file
 pc = sed 's|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|; s|@version@|$(VERSION)|; s|@libs@|$(2)|' \
 	scripts/$(1).pc.in >$(DESTDIR)$(libdir)/pkgconfig/$(1).pc
 
-install: all $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
+install: all man $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
 	$(Q)install -D -m 755 allocsnap $(DESTDIR)$(bindir)/allocsnap
 	$(Q)install -m 755 scripts/tracemalloc-to-json $(DESTDIR)$(bindir)/tracemalloc-to-json
 	$(Q)install -D -m 644 -t $(DESTDIR)$(libdir) $(INSTALL_LIBS)
@@ -34,5 +40,6 @@ install: all $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
 	$(Q)install -d $(DESTDIR)$(libdir)/pkgconfig
 	$(Q)$(call pc,allocsnap,$(API_LIBS))
 	$(Q)$(call pc,allocsnap-collect,$(COLLECT_LIBS) $(SYMBOLS_LIBS))
+	$(Q)install -D -m 644 -t $(DESTDIR)$(mandir)/man1 $(OUT)/man/*.1
 	$(Q)install -d $(DESTDIR)$(unitdir)
 	$(Q)sed 's|@bindir@|$(bindir)|' scripts/allocsnap.service.in >$(DESTDIR)$(unitdir)/allocsnap.service

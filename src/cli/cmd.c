@@ -12,9 +12,12 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "cli/cmd_help.h"
+#include "cli/cmd_man.h"
+#include "cli/help_text.h"
+#include "cli/suggestion.h"
 #include "render/clean.h"
 
-/* ---- what is said on stderr --------------------------------------------------------------- */
+/* ---- messages on stderr ------------------------------------------------------------------- */
 
 int say_refusal(const struct command *command, const char *fmt, ...)
 {
@@ -35,35 +38,35 @@ int say_refusal(const struct command *command, const char *fmt, ...)
 struct parser {
 	const struct command *command;
 	char *options;		 /* the command's struct */
-	char **rest;		 /* what is still to be read; ends with NULL */
+	char **rest;		 /* words not read yet; ends with NULL */
 	struct string_list args;
 	bool options_ended;
 	bool help;
 };
 
-/* An option as it was found: its row, and the field it writes. */
+/* An option of the command line: its row, and the field that it sets. */
 struct found_option {
 	const struct option_row *row;
 	void *field;
-	char shown[80]; /* "--top", "-o": for messages */
+	char shown[80]; /* "--top", "-o", for messages */
 };
 
-static bool row_is(const struct option_row *row, const char *name, size_t len, char letter)
+static bool is_row_of(const struct option_row *row, const char *name, size_t len, char letter)
 {
 	if (letter)
 		return row->letter == letter;
 	return strlen(row->name) == len && !memcmp(row->name, name, len);
 }
 
-/* Either by name or, where letter is not 0, by letter. NULL if there is no such option. */
-static const struct option_row *find_row(const struct parser *parser, const char *name, size_t len,
-					 char letter, void **ret_field)
+/* Finds an option by its letter or, if letter is 0, by its name. NULL: the command has no such option. */
+static const struct option_row *find_option_row(const struct parser *parser, const char *name, size_t len,
+						char letter, void **ret_field)
 {
 	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++) {
 		const struct option_group *group = &parser->command->option[i];
 
 		for (const struct option_row *row = group->row; row && row->name; row++) {
-			if (!row_is(row, name, len, letter))
+			if (!is_row_of(row, name, len, letter))
 				continue;
 			*ret_field = parser->options + group->base + row->offset;
 			return row;
@@ -72,7 +75,7 @@ static const struct option_row *find_row(const struct parser *parser, const char
 	return NULL;
 }
 
-static int parse_number(const struct found_option *option, const char *text, struct reason *why)
+static int parse_count_option(const struct found_option *option, const char *text, struct reason *why)
 {
 	const struct option_row *row = option->row;
 	uint64_t most = row->most ?: UINT64_MAX;
@@ -87,7 +90,7 @@ static int parse_number(const struct found_option *option, const char *text, str
 			  (uintmax_t)row->least, (uintmax_t)most);
 }
 
-static int parse_time(const struct found_option *option, const char *text, struct reason *why)
+static int parse_duration_option(const struct found_option *option, const char *text, struct reason *why)
 {
 	const struct option_row *row = option->row;
 	uint64_t ns;
@@ -105,7 +108,7 @@ static int parse_time(const struct found_option *option, const char *text, struc
 	return 0;
 }
 
-static int parse_string(const struct found_option *option, const char *text, struct reason *why)
+static int parse_string_option(const struct found_option *option, const char *text, struct reason *why)
 {
 	if (!*text)
 		return reason_set(why, -EINVAL, "%s must not be empty", option->row->arg);
@@ -122,12 +125,12 @@ static int parse_value(const struct found_option *option, const char *text, stru
 		*(bool *)option->field = true;
 		return 0;
 	case OPTION_COUNT:
-		return parse_number(option, text, why);
+		return parse_count_option(option, text, why);
 	case OPTION_DURATION:
-		return parse_time(option, text, why);
+		return parse_duration_option(option, text, why);
 	case OPTION_STRING:
 	case OPTION_LIST:
-		return parse_string(option, text, why);
+		return parse_string_option(option, text, why);
 	case OPTION_CUSTOM:
 		return option->row->parse(text, option->field, why);
 	}
@@ -144,7 +147,7 @@ static int set_option(const struct parser *parser, const struct found_option *op
 	return say_refusal(parser->command, "%s: %s", option->shown, why.text);
 }
 
-/* The value is in the same word (NULL: it is not) or the next one. */
+/* value points into the option's own word; NULL: the value is the next word. */
 static int set_with_value(struct parser *parser, const struct found_option *option,
 			  const char *value)
 {
@@ -157,6 +160,21 @@ static int set_with_value(struct parser *parser, const struct found_option *opti
 	return set_option(parser, option, value);
 }
 
+/* A long name that no row has. */
+static int refuse_option(const struct command *command, const char *name, size_t len)
+{
+	struct suggestion suggestion;
+	char hint[SUGGESTION_TEXT_MAX];
+
+	suggestion_start(&suggestion, name, len);
+	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
+		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
+			suggestion_consider(&suggestion, row->name);
+	suggestion_consider(&suggestion, help_rows[0].name);
+	return say_refusal(command, "unknown option --%.*s%s", (int)len, name,
+			   suggestion_format(hint, &suggestion, "--"));
+}
+
 static int parse_long(struct parser *parser, const char *name)
 {
 	size_t len = strcspn(name, "=");
@@ -167,9 +185,9 @@ static int parse_long(struct parser *parser, const char *name)
 		parser->help = true;
 		return 0;
 	}
-	option.row = find_row(parser, name, len, 0, &option.field);
+	option.row = find_option_row(parser, name, len, 0, &option.field);
 	if (!option.row)
-		return say_refusal(parser->command, "unknown option --%.*s", (int)len, name);
+		return refuse_option(parser->command, name, len);
 	snprintf(option.shown, sizeof(option.shown), "--%s", option.row->name);
 	if (option.row->arg)
 		return set_with_value(parser, &option, value);
@@ -178,7 +196,7 @@ static int parse_long(struct parser *parser, const char *name)
 	return set_option(parser, &option, NULL);
 }
 
-/* A word of letters: flags, then at most one option that takes what is left as its value. */
+/* A word of letters: flags, then at most one option, whose value is the rest of the word or the next word. */
 static int parse_letters(struct parser *parser, const char *letters)
 {
 	int status = 0;
@@ -186,7 +204,7 @@ static int parse_letters(struct parser *parser, const char *letters)
 	for (; *letters && !status; letters++) {
 		struct found_option option = { .shown = { '-', *letters } };
 
-		option.row = find_row(parser, NULL, 0, *letters, &option.field);
+		option.row = find_option_row(parser, NULL, 0, *letters, &option.field);
 		if (!option.row && *letters == 'h')
 			parser->help = true;
 		else if (!option.row)
@@ -292,21 +310,79 @@ static int run_command(const struct command *command, char **words)
 
 /* ---- the program -------------------------------------------------------------------------- */
 
-/* The last word of its name is what it is called by. */
+/* The word that calls a command: the last one of its name. */
+static const char *command_word(const struct command *command)
+{
+	const char *space = strrchr(command->name, ' ');
+
+	return space ? space + 1 : command->name;
+}
+
 static const struct command *find_command(const struct command *const *commands, const char *word)
 {
-	for (; *commands; commands++) {
-		const char *space = strrchr((*commands)->name, ' ');
-
-		if (!strcmp(space ? space + 1 : (*commands)->name, word))
+	for (; *commands; commands++)
+		if (!strcmp(command_word(*commands), word))
 			return *commands;
-	}
 	return NULL;
 }
 
-static bool asks_help(const char *word)
+static bool is_help_option(const char *word)
 {
 	return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+static bool is_version_request(const char *word)
+{
+	return !strcmp(word, "--version") || !strcmp(word, "-V") || !strcmp(word, "version");
+}
+
+static int refuse_word(const char *what, const char *word, const char *hint)
+{
+	say("%s%s%s; see 'allocsnap --help'", what, word, hint);
+	return EXIT_REFUSED;
+}
+
+static int refuse_program_option(const char *word)
+{
+	struct suggestion suggestion;
+	char hint[SUGGESTION_TEXT_MAX];
+
+	suggestion_start(&suggestion, word, strlen(word));
+	suggestion_consider(&suggestion, "--help");
+	suggestion_consider(&suggestion, "--version");
+	return refuse_word("unknown option ", word, suggestion_format(hint, &suggestion, ""));
+}
+
+/* parent is NULL for the commands of the program. */
+static int refuse_command(const struct command *parent, const struct command *const *commands, const char *word)
+{
+	struct suggestion suggestion;
+	char hint[SUGGESTION_TEXT_MAX];
+
+	suggestion_start(&suggestion, word, strlen(word));
+	for (; *commands; commands++)
+		suggestion_consider(&suggestion, command_word(*commands));
+	suggestion_consider(&suggestion, "help");
+	if (!parent)
+		suggestion_consider(&suggestion, "version");
+	suggestion_format(hint, &suggestion, "");
+	if (parent)
+		return say_refusal(parent, "unknown command %s%s", word, hint);
+	return refuse_word("unknown command ", word, hint);
+}
+
+/* `help` and the words after it, which name a command. parent is NULL for the commands of the program. */
+static int show_help(const struct command *parent, const struct command *const *commands, char **words)
+{
+	const struct command *command;
+
+	if (!*words || is_help_option(*words))
+		return parent ? print_subcommands_help(parent) : print_program_help(commands);
+	command = find_command(commands, *words);
+	if (!command)
+		return refuse_command(parent, commands, *words);
+	return command->subcommand ? show_help(command, command->subcommand, words + 1) :
+				     print_command_help(command);
 }
 
 static int run_subcommand(const struct command *command, char **words)
@@ -315,42 +391,42 @@ static int run_subcommand(const struct command *command, char **words)
 
 	if (!*words)
 		return say_refusal(command, "no command");
-	if (asks_help(*words))
+	if (is_help_option(*words))
 		return print_subcommands_help(command);
 	if (**words == '-')
 		return say_refusal(command, "unknown option %s", *words);
 	subcommand = find_command(command->subcommand, *words);
-	if (!subcommand)
-		return say_refusal(command, "unknown command %s", *words);
-	return run_command(subcommand, words + 1);
+	if (subcommand)
+		return run_command(subcommand, words + 1);
+	if (!strcmp(*words, "help"))
+		return show_help(command, command->subcommand, words + 1);
+	return refuse_command(command, command->subcommand, *words);
 }
 
-static int refuse_word(const char *what, const char *word)
-{
-	say("%s%s; see 'allocsnap --help'", what, word);
-	return EXIT_REFUSED;
-}
-
-static int dispatch(char **argv, const struct command *const *commands)
+static int dispatch_command(char **argv, const struct command *const *commands)
 {
 	const char *word = argv[0] ? argv[1] : NULL;
 	const struct command *command;
 
 	if (!word)
-		return refuse_word("no command", "");
-	if (asks_help(word))
+		return refuse_word("no command", "", "");
+	if (is_help_option(word))
 		return print_program_help(commands);
-	if (!strcmp(word, "--version"))
+	if (is_version_request(word))
 		return print_version();
+	if (!strcmp(word, "--man") && argv[2]) /* for `make man`; help does not list it */
+		return write_man_pages(argv[2], commands);
 	if (word[0] == '-')
-		return refuse_word("unknown option ", word);
+		return refuse_program_option(word);
+	if (!strcmp(word, "help"))
+		return show_help(NULL, commands, argv + 2);
 	command = find_command(commands, word);
 	if (!command)
-		return refuse_word("unknown command ", word);
+		return refuse_command(NULL, commands, word);
 	return command->subcommand ? run_subcommand(command, argv + 2) : run_command(command, argv + 2);
 }
 
-/* Output that did not arrive is a failure, but a reader that went away knows it. */
+/* Output that could not be written is a failure. It is not reported if the reader closed the pipe. */
 static int finish_stdout(int status)
 {
 	bool failed = ferror(stdout);
@@ -369,5 +445,5 @@ static int finish_stdout(int status)
 int commands_main(int argc, char **argv, const struct command *const *commands)
 {
 	(void)argc;
-	return finish_stdout(dispatch(argv, commands));
+	return finish_stdout(dispatch_command(argv, commands));
 }

@@ -3,9 +3,9 @@
 #define ALLOCSNAP_CMD_H
 
 /*
- * A command is a row: what it is called, which options it takes, which function runs. Parsing,
- * error messages and help texts are made from the rows. A new command is a file cmd_NAME.c that
- * defines `const struct command cmd_NAME` and a line in main.c.
+ * A command is a row: its name, its options and the function that runs it. The parser, the error
+ * messages, the help texts and the man pages all use these rows. A new command is a file cmd_NAME.c
+ * that defines `const struct command cmd_NAME`, and a line in main.c.
  *
  *	struct attach_options {
  *		const char *dir;
@@ -16,11 +16,11 @@
  *
  *	static const struct option_row rows[] = {
  *		{ "output", 'o', OPTION_STRING, offsetof(struct attach_options, dir),
- *		  .arg = "DIR", .help = "where the snapshots go" },
+ *		  .arg = "DIR", .help = "write snapshots below DIR" },
  *		{ "interval", 0, OPTION_DURATION, offsetof(struct attach_options, interval_ns),
- *		  .arg = "TIME", .help = "a snapshot every TIME (default 10s)" },
+ *		  .arg = "TIME", .help = "take a snapshot every TIME" },
  *		{ "label", 'l', OPTION_LIST, offsetof(struct attach_options, label),
- *		  .arg = "K=V", .help = "…; may be repeated" },
+ *		  .arg = "K=V", .help = "…; repeatable" },
  *		{ "quiet", 'q', OPTION_FLAG, offsetof(struct attach_options, quiet),
  *		  .help = "…" },
  *		{},
@@ -35,15 +35,16 @@
  *	const struct command cmd_attach = {
  *		.name = "attach", .args = "PID…", .arg_min = 1, .arg_max = UINT_MAX,
  *		.help = "record running processes",
- *		.option = { { .row = rows } },
+ *		.example = "sudo allocsnap attach 4711",
+ *		.option = { { rows, .title = "Output" } },
  *		.defaults = &(const struct attach_options){ .interval_ns = 10000000000 },
  *		.options_size = sizeof(struct attach_options),
  *		.run = run,
  *	};
  *
  * On the command line `--opt VALUE`, `--opt=VALUE`, `-o VALUE` and `-oVALUE` are the same;
- * options may follow arguments; `--` ends the options. A lone `-` is an argument. Where an
- * option is given twice, the last one counts (OPTION_LIST collects them).
+ * options may follow arguments; `--` ends the options. A lone `-` is an argument. If an option is
+ * given twice, the last one counts (OPTION_LIST collects all of them).
  */
 
 #include <limits.h>
@@ -55,88 +56,104 @@
 
 struct reason;
 
-/* Borrowed strings; the array itself belongs to the parser. */
+/* The parser owns the array; the strings are borrowed. */
 struct string_list {
 	const char **item;
 	size_t item_nr, item_alloc;
 };
 
-/* What an option's field is, and how its value is read. */
+/* The type of an option's field, and how the parser reads its value. */
 enum option_kind {
 	OPTION_FLAG = 1, /* bool; no value */
 	OPTION_COUNT,	 /* uint64_t, within least … most */
 	OPTION_DURATION, /* uint64_t nanoseconds, within least … most */
 	OPTION_STRING,	 /* const char *, not empty */
 	OPTION_LIST,	 /* struct string_list */
-	OPTION_CUSTOM,	 /* whatever row->parse() writes */
+	OPTION_CUSTOM,	 /* row->parse() writes the field */
 };
 
-/* A value that an option can have. */
+/* One of the values that an option accepts. */
 struct option_choice {
 	const char *name;
 	const char *help; /* one line, or NULL */
 };
 
-/* One option; a table of them ends with an empty row. */
+/* One option. A table of them ends with an empty row. */
 struct option_row {
 	const char *name; /* without the dashes */
 	char letter;	  /* short form, or 0 */
 	enum option_kind kind;
 	size_t offset;	  /* of the field in the group's struct */
-	const char *arg;  /* the value's name in help texts; NULL where there is no value */
-	const char *help; /* one line */
+	const char *arg;  /* name of the value in help texts; NULL: the option takes no value */
+	const char *help; /* one or two short sentences, without the default */
 	uint64_t least;
 	uint64_t most;	  /* 0: no limit */
 
 	/*
-	 * OPTION_CUSTOM: writes the field, or returns a negative errno and leaves a line that
-	 * names what is right. text is NULL where the option has no value (arg is NULL).
+	 * OPTION_CUSTOM: writes the field, or returns a negative errno and a line in *why that names
+	 * the valid values. text is NULL if the option takes no value (arg is NULL).
 	 */
 	int (*parse)(const char *text, void *field, struct reason *why);
 
-	/* Listed below `help`: choice number `at` into *ret; false: there are no more. */
+	/* Help lists these below `help`: writes choice number `at` to *ret; false: there are no more. */
 	bool (*choice)(size_t at, struct option_choice *ret);
+
+	/*
+	 * Help shows the command's default, which it reads from the field unless one of these two is set:
+	 * the default as a text, or whether the command behaves by default as if the option were given.
+	 */
+	const char *default_text;
+	bool (*is_default)(const void *field);
 };
 
-/* Options that several commands share lie in a struct of their own, at `base` of the command's. */
+/*
+ * A table of options under a heading of the help text. Options that several commands share lie in a
+ * struct of their own, at `base` of the command's struct. Groups in a row with the same title share
+ * one heading.
+ */
 struct option_group {
 	const struct option_row *row;
 	size_t base;
+	const char *title; /* NULL: no heading */
 };
 
-#define COMMAND_GROUP_MAX 9
+#define COMMAND_GROUP_MAX 12
 
-/* What is left of the command line; item[item_nr] is NULL. */
+/* The arguments without the options; item[item_nr] is NULL. */
 struct arguments {
 	const char *const *item;
 	size_t item_nr;
 };
 
 struct command {
-	const char *name;   /* of a subcommand with its command's: "fleet diff" */
-	const char *args;   /* of the usage line: "OLD NEW", "PID…" */
-	const char *help;   /* one line */
-	const char *detail; /* lines below the options in `allocsnap NAME --help`, or NULL */
+	const char *name;    /* a subcommand has its parent's name in front: "fleet diff" */
+	const char *args;    /* for the usage line: "OLD NEW", "PID…" */
+	const char *help;    /* one line */
+	const char *detail;  /* text below the options (cli/help_text.h has its form), or NULL */
+	const char *example; /* one command line, or NULL */
 	struct option_group option[COMMAND_GROUP_MAX];
-	const void *defaults; /* the options before the command line is read; NULL: all zero */
+	const void *defaults; /* of options_size bytes; NULL: all zero */
 	size_t options_size;
 	unsigned int arg_min;
 	unsigned int arg_max;	/* UINT_MAX: no limit */
-	bool stop_at_first_arg; /* what follows the first argument is not ours (`run CMD -x`) */
+	bool stop_at_first_arg; /* options after it belong to another program (`run CMD -x`) */
 
-	/* Where it has any, ended by NULL: the next word says which, and of the rest only args, help and detail count. */
+	/*
+	 * If not NULL: a list ended by NULL. The next word selects one of them, and of this row only name,
+	 * args, help, detail and example are used.
+	 */
 	const struct command *const *subcommand;
 
-	/* An exit status; a failure has been said, with one of the functions below. */
+	/* Returns an exit status. It has reported a failure already, with one of the functions below. */
 	int (*run)(const void *options, const struct arguments *args);
 };
 
-/* Runs a whole command line: the exit status of the program. The table ends with NULL. */
+/* Runs a whole command line and returns the exit status of the program. The table ends with NULL. */
 int commands_main(int argc, char **argv, const struct command *const *commands);
 
 /*
- * For a combination of options that cannot be meant: "allocsnap: NAME: …; see 'allocsnap NAME --help'" (base/log.h). Returns
- * EXIT_REFUSED.
+ * Reports options that contradict each other: "allocsnap: NAME: …; see 'allocsnap NAME --help'"
+ * (base/log.h). Returns EXIT_REFUSED.
  */
 __attribute__((format(printf, 2, 3))) int say_refusal(const struct command *command,
 						      const char *fmt, ...);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* allocsnap attach: records running processes until told to stop, a snapshot each interval. */
+/* allocsnap attach: records running processes until it is stopped, with a snapshot each interval. */
 #include "cli/cmd_attach.h"
 
 #include <errno.h>
@@ -62,12 +62,13 @@ const struct command cmd_attach = {
 	.args = "PID…",
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
-	.help = "record running processes: a snapshot of every live block, each interval",
-	.detail = "Ends with a last snapshot on Ctrl-C, SIGTERM, after --duration or --count, and when the\n"
-		  "processes have ended. SIGUSR1 takes a snapshot now, SIGUSR2 clears the traces and the peak.\n"
-		  "The paths of the files written go to standard output, one a line.\n"
+	.help = "record running processes: a snapshot of all live blocks at each interval",
+	.detail = "Stops with a last snapshot on Ctrl-C, on SIGTERM, after --duration or --count, and when all "
+		  "processes have exited. SIGUSR1 takes a snapshot now. SIGUSR2 clears the traces and the peak. The "
+		  "paths of the written files go to standard output, one per line.\n"
 		  FOLLOW_FORKS_DETAIL PROBE_DETAIL,
-	.option = { { capture_rows } },
+	.example = "sudo allocsnap attach 4711 --interval 30s --duration 10m",
+	.option = { CAPTURE_GROUPS(0) },
 	.defaults = &capture_defaults,
 	.options_size = sizeof(struct capture_options),
 	.run = run,

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_CMD_ATTACH_H
 #define ALLOCSNAP_CMD_ATTACH_H
 
-/* What the commands that record share. */
+/* Options and functions that attach, run and record share. */
 
 #include "cli/cmd.h"
 #include "collect.h"
@@ -17,48 +17,59 @@ struct capture_options {
 	uint64_t max_overhead;
 	bool follow_forks, no_names, no_return_probes;
 	enum collector_unwinder unwinder;
-	uint32_t domains; /* enum collector_domains; 0: not said */
+	uint32_t domains; /* enum collector_domains; 0: the default */
 	struct string_list probe, label;
 };
 
+/* Details have one paragraph a line (cli/help_text.h). */
 #define FOLLOW_FORKS_DETAIL \
-	"With --follow-forks every process of the machine that uses the same allocator pays for the\n" \
-	"probes, though only those that are followed are recorded.\n"
+	"With --follow-forks, every process on the machine that uses the same allocator pays for the probes. " \
+	"Only the followed processes are recorded.\n"
 
 #define PROBE_DETAIL \
 	"\n" \
-	"--probe SPEC names an allocator: name=NAME,object=FILE and functions, with commas between.\n" \
-	"FILE is a path, a pattern of it or of its base name, or exe, the program itself. A function is\n" \
-	"alloc=SYM(size=N), alloc=SYM(count=N,size=M), alloc=SYM(bytes=NUMBER), realloc=SYM(ptr=N,size=M)\n" \
-	"or free=SYM(ptr=N); N is an argument's position, 1 to 6, out=N where the block's address is\n" \
-	"stored; size=N:32 is an int or unsigned. The word wraps says that malloc inside it is\n" \
-	"not to be counted, too, the word throws that C++ exceptions leave its functions (known of\n" \
-	"symbols that are C++'s):\n" \
+	"SPEC describes an allocator: name=NAME,object=FILE and its functions, separated by commas. FILE is a path, " \
+	"a pattern for a path or a base name, or exe for the program itself. A function is one of:\n" \
+	"  alloc=SYM(size=N)            alloc=SYM(count=N,size=M)\n" \
+	"  alloc=SYM(bytes=NUMBER)      realloc=SYM(ptr=N,size=M)\n" \
+	"  free=SYM(ptr=N)\n" \
+	"N and M are the positions of arguments, 1 to 6. out=N says that argument N points to where the function " \
+	"stores the block's address. size=N:32 says that the argument is an int or unsigned.\n" \
+	"The word wraps excludes malloc calls that the allocator makes itself. The word throws says that C++ " \
+	"exceptions leave its functions; for C++ symbols that is assumed.\n" \
 	"  --probe 'name=pool,object=exe,alloc=pool_alloc(size=2),free=pool_free(ptr=2)'\n"
 
 extern const struct command cmd_attach, cmd_run, cmd_record;
 
-extern const struct option_row capture_rows[];
+/* CAPTURE_GROUPS() is for the command's options; a struct capture_options lies at base. */
+extern const struct option_row capture_output_rows[], capture_time_rows[], capture_what_rows[],
+	capture_stack_rows[], capture_cost_rows[];
+#define CAPTURE_GROUPS(base) \
+	{ capture_output_rows, base, "Output" }, { capture_time_rows, base, "When to take snapshots" }, \
+	{ capture_what_rows, base, "What to record" }, { capture_stack_rows, base, "Tracebacks" }, \
+	{ capture_cost_rows, base, "Cost and memory" }
+
 extern const struct capture_options capture_defaults;
 
-/* What they say of the time between the first probe and the last snapshot. */
+/* The part of the options that recording itself uses, from the first probe to the last snapshot. */
 struct recording_options recording_of(const struct capture_options *options);
 
-/* An exit status: EXIT_REFUSED, with a line, where --probe, --label or sizes cannot be meant. */
+/* Returns an exit status: EXIT_REFUSED, reported, if --probe, --label or the sizes are not valid. */
 int check_capture(const struct command *command, const struct capture_options *options);
 
-/* NULL: it failed, and that has been said. */
+/* NULL: it failed and reported why. */
 struct collector *open_collector(const struct capture_options *options);
 
 struct collector_options;
 
-/* The same; *more has what is not among capture_rows. */
+/* The same; *more has the settings that no capture option covers. */
 struct collector *open_collector_of(const struct capture_options *options,
 				    const struct collector_options *more);
 
 /*
- * Gives up, for good, the capabilities that recording into dir does not go on to need, but for `also`: when
- * all is loaded and the program of `run` has been started, as it was meant to be. EXIT_FAILED, with a line.
+ * Gives up, for good, every capability that recording into dir no longer needs, except those in `also`. To be
+ * called when everything is loaded and `run` has started its program, which keeps the privileges it was started
+ * with. EXIT_FAILED: it failed and reported why.
  */
 int drop_privileges(const struct collector *collector, const char *dir, uint64_t also);
 

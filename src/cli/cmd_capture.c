@@ -22,7 +22,7 @@ static const struct {
 	const char *name, *help;
 	enum collector_unwinder unwinder;
 } unwinders[] = {
-	{ "auto", "unwind tables; frame pointers in code without any (default)",
+	{ "auto", "unwind tables; frame pointers in code that has none (default)",
 	  COLLECTOR_UNWIND_AUTO },
 	{ "dwarf", "unwind tables only", COLLECTOR_UNWIND_DWARF },
 	{ "fp", "frame pointers only", COLLECTOR_UNWIND_FP },
@@ -58,8 +58,8 @@ static int parse_max_blocks(const char *text, void *field, struct reason *why)
 	return 0;
 }
 
-/* Of 1 byte at least: without the option there is no limit. */
-static int parse_bytes(const char *text, void *field, struct reason *why)
+/* 0 bytes is refused: without the option there is no limit. */
+static int parse_capture_size(const char *text, void *field, struct reason *why)
 {
 	uint64_t bytes;
 
@@ -73,7 +73,7 @@ static int parse_bytes(const char *text, void *field, struct reason *why)
 static int parse_sample(const char *text, void *field, struct reason *why)
 {
 	uint64_t bytes = 0;
-	int err = parse_bytes(text, &bytes, why);
+	int err = parse_capture_size(text, &bytes, why);
 
 	if (err)
 		return err;
@@ -88,12 +88,12 @@ static const struct {
 	enum collector_domains domain;
 } domains[] = {
 	{ "malloc", "all heaps (default)", COLLECTOR_MALLOC },
-	{ "mmap", "mmap, munmap, mremap, also those that a heap makes", COLLECTOR_MMAP },
-	{ "glibc", "that heap only; malloc where it is linked statically", COLLECTOR_GLIBC },
-	{ "musl", "that heap only; malloc where it is linked statically", COLLECTOR_MUSL },
-	{ "jemalloc", "that heap only", COLLECTOR_JEMALLOC },
-	{ "tcmalloc", "that heap only", COLLECTOR_TCMALLOC },
-	{ "mimalloc", "that heap only", COLLECTOR_MIMALLOC },
+	{ "mmap", "mmap, munmap and mremap, also calls made by a heap", COLLECTOR_MMAP },
+	{ "glibc", "this heap only; if linked statically, use malloc", COLLECTOR_GLIBC },
+	{ "musl", "this heap only; if linked statically, use malloc", COLLECTOR_MUSL },
+	{ "jemalloc", "this heap only", COLLECTOR_JEMALLOC },
+	{ "tcmalloc", "this heap only", COLLECTOR_TCMALLOC },
+	{ "mimalloc", "this heap only", COLLECTOR_MIMALLOC },
 };
 
 static bool domain_choice(size_t at, struct option_choice *ret)
@@ -104,7 +104,7 @@ static bool domain_choice(size_t at, struct option_choice *ret)
 	return true;
 }
 
-/* 0: there is none of that name. */
+/* 0: no domain has this name. */
 static uint32_t domain_named(const char *name, size_t bytes)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(domains); i++)
@@ -147,63 +147,94 @@ static int parse_no_compact(const char *text, void *field, struct reason *why)
 	return 0;
 }
 
-const struct option_row capture_rows[] = {
+static bool is_compact_by_default(const void *field)
+{
+	return *(const bool *)field;
+}
+
+static bool is_not_compact_by_default(const void *field)
+{
+	return !*(const bool *)field;
+}
+
+const struct option_row capture_output_rows[] = {
 	{ "output", 'o', OPTION_STRING, FIELD(recording.dir), .arg = "DIR",
-	  .help = "write DIR/HOST/COMM.PID/TIME.snap (default ./allocsnap-data)" },
+	  .help = "write snapshots to DIR/HOST/COMM.PID/TIME.snap" },
+	{ "compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact), .is_default = is_compact_by_default,
+	  .help = "write small files: compressed, without addresses and threads, allocation times to the second",
+	  .parse = parse_compact },
+	{ "no-compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact), .is_default = is_not_compact_by_default,
+	  .help = "write everything known about each block, uncompressed", .parse = parse_no_compact },
+	{ "no-names", 0, OPTION_FLAG, FIELD(no_names),
+	  .help = "write frames as build-id and offset, without names; 'allocsnap symbolize' adds the names later" },
+	{ "label", 0, OPTION_LIST, FIELD(label), .arg = "NAME=VALUE",
+	  .help = "store a label in every snapshot, such as version=1.4, for later comparisons; repeatable" },
+	{},
+};
+
+const struct option_row capture_time_rows[] = {
 	{ "interval", 'i', OPTION_DURATION, FIELD(recording.interval_ns),
-	  .arg = "TIME", .help = "a snapshot every TIME: 250ms 10s 5m 2h (default 10s; record 60s)",
+	  .arg = "TIME", .help = "take a snapshot every TIME: 250ms, 10s, 5m, 2h",
 	  .least = 10000000 },
 	{ "duration", 'd', OPTION_DURATION, FIELD(recording.duration_ns),
-	  .arg = "TIME", .help = "end after TIME, with a last snapshot" },
+	  .arg = "TIME", .help = "take a last snapshot after TIME and exit" },
 	{ "count", 'n', OPTION_COUNT, FIELD(recording.count), .arg = "N",
-	  .help = "end with the Nth snapshot", .least = 1 },
+	  .help = "exit after N snapshots of each process", .least = 1 },
 	{ "on-growth", 0, OPTION_CUSTOM, FIELD(recording.triggers), .arg = "STEP",
-	  .help = "a snapshot, too, when 20% or 100M more is live than in the last one", .parse = parse_growth },
+	  .help = "also snapshot a process when its live bytes exceed its last snapshot by STEP: 20% or 100M",
+	  .parse = parse_growth },
 	{ "on-peak", 0, OPTION_CUSTOM, FIELD(recording.triggers.peak_percent), .arg = "PCT%",
-	  .help = "and when PCT % more is live than in any: the peak is in one, but for so much", .parse = parse_peak },
+	  .help = "also snapshot a process when its live bytes exceed its largest snapshot so far by PCT percent",
+	  .parse = parse_peak },
 	{ "on-oom", 0, OPTION_FLAG, FIELD(recording.triggers.on_oom),
-	  .help = "and of all in a memory cgroup when the OOM killer chooses one there" },
-	{ "compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact),
-	  .help = "write no addresses and threads, births to the second, compressed", .parse = parse_compact },
-	{ "no-compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact),
-	  .help = "write all that is known of a block, not compressed", .parse = parse_no_compact },
-	{ "no-names", 0, OPTION_FLAG, FIELD(no_names),
-	  .help = "leave frames as build-id and offset, for 'allocsnap symbolize'" },
+	  .help = "when the OOM killer selects a process, also snapshot all recorded processes in its memory cgroup" },
+	{},
+};
+
+const struct option_row capture_what_rows[] = {
 	{ "follow-forks", 'f', OPTION_FLAG, FIELD(follow_forks),
-	  .help = "record the processes that it starts, too, each with snapshots of its own" },
-	{ "traceback-limit", 0, OPTION_COUNT, FIELD(traceback_limit),
-	  .arg = "N", .help = "frames kept of a traceback, 1 to 127 (default 64)", .least = 1,
+	  .help = "also record the processes it starts, each with its own snapshots" },
+	{ "domain", 0, OPTION_CUSTOM, FIELD(domains), .arg = "NAMES",
+	  .help = "record the blocks of these allocators, separated by commas", .parse = parse_domains,
+	  .choice = domain_choice },
+	{ "probe", 0, OPTION_LIST, FIELD(probe), .arg = "SPEC",
+	  .help = "also record an allocator of the program itself (see SPEC below); repeatable" },
+	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .arg = "SIZE",
+	  .help = "ignore blocks smaller than SIZE bytes: 4096, 64K, 10MiB", .parse = parse_capture_size },
+	{ "max-size", 0, OPTION_CUSTOM, FIELD(max_size), .arg = "SIZE",
+	  .help = "ignore blocks larger than SIZE bytes", .parse = parse_capture_size },
+	{},
+};
+
+const struct option_row capture_stack_rows[] = {
+	{ "traceback-limit", 0, OPTION_COUNT, FIELD(traceback_limit), .default_text = "64",
+	  .arg = "N", .help = "keep at most N frames of each traceback, 1 to 127", .least = 1,
 	  .most = COLLECTOR_TRACEBACK_LIMIT_MAX },
 	{ "unwind", 0, OPTION_CUSTOM, FIELD(unwinder), .arg = "HOW",
-	  .help = "how callers are found:", .parse = parse_unwinder, .choice = unwinder_choice },
-	{ "domain", 0, OPTION_CUSTOM, FIELD(domains), .arg = "NAMES",
-	  .help = "whose blocks are recorded, one or several with commas:", .parse = parse_domains,
-	  .choice = domain_choice },
+	  .help = "how to find the callers of an allocation", .parse = parse_unwinder, .choice = unwinder_choice },
+	{ "no-return-probes", 0, OPTION_FLAG, FIELD(no_return_probes),
+	  .help = "do not replace return addresses, for programs that inspect their own stack; slower" },
+	{},
+};
+
+const struct option_row capture_cost_rows[] = {
 	{ "sample", 0, OPTION_CUSTOM, FIELD(sample_bytes), .arg = "SIZE",
-	  .help = "record only samples, one in SIZE bytes on average (512K); sums are estimates then",
+	  .help = "cheaper: record samples only, one per SIZE bytes on average, such as 512K; sums are then estimates",
 	  .parse = parse_sample },
-	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .arg = "SIZE",
-	  .help = "record no blocks smaller than SIZE bytes: 4096, 64K, 10MiB", .parse = parse_bytes },
-	{ "max-size", 0, OPTION_CUSTOM, FIELD(max_size), .arg = "SIZE",
-	  .help = "record no blocks larger than SIZE bytes", .parse = parse_bytes },
-	{ "max-blocks", 0, OPTION_CUSTOM, FIELD(max_blocks), .arg = "N",
-	  .help = "live blocks that the kernel keeps books of: 1000000, 10M, up to 128M (default 4M)",
+	{ "max-overhead", 0, OPTION_COUNT, FIELD(max_overhead), .arg = "PCT",
+	  .help = "pause whenever recording adds more than PCT percent to the program's own CPU time; allocations in a "
+		  "pause are missing", .least = 1,
+	  .most = COLLECTOR_MAX_OVERHEAD_MOST },
+	{ "max-blocks", 0, OPTION_CUSTOM, FIELD(max_blocks), .arg = "N", .default_text = "4M",
+	  .help = "room in the kernel for N live blocks: 1000000, 10M, up to 128M",
 	  .parse = parse_max_blocks },
-	{ "max-tracebacks", 0, OPTION_COUNT, FIELD(max_tracebacks),
-	  .arg = "N", .help = "distinct tracebacks that the kernel keeps (default 262144)",
+	{ "max-tracebacks", 0, OPTION_COUNT, FIELD(max_tracebacks), .default_text = "262144",
+	  .arg = "N", .help = "room in the kernel for N different tracebacks",
 	  .least = 1, .most = 1 << 26 },
 	{ "max-memory", 0, OPTION_CUSTOM, FIELD(max_memory), .arg = "SIZE",
-	  .help = "kernel memory for both and for unwind tables, in place of these two: 64M, 1G",
-	  .parse = parse_bytes },
-	{ "max-overhead", 0, OPTION_COUNT, FIELD(max_overhead), .arg = "PCT",
-	  .help = "pause so that recording adds at most PCT % to the program's own CPU time", .least = 1,
-	  .most = COLLECTOR_MAX_OVERHEAD_MOST },
-	{ "no-return-probes", 0, OPTION_FLAG, FIELD(no_return_probes),
-	  .help = "leave return addresses alone, for programs that look at their own stack (slower)" },
-	{ "label", 0, OPTION_LIST, FIELD(label), .arg = "NAME=VALUE",
-	  .help = "say so in every snapshot, for who compares them later: version=1.4; repeatable" },
-	{ "probe", 0, OPTION_LIST, FIELD(probe), .arg = "SPEC",
-	  .help = "an allocator of the program's own (see below); repeatable" },
+	  .help = "use at most SIZE bytes of kernel memory for blocks, tracebacks and unwind tables: 64M, 1G; replaces "
+		  "--max-blocks and --max-tracebacks",
+	  .parse = parse_capture_size },
 	{},
 };
 
@@ -211,7 +242,7 @@ const struct capture_options capture_defaults = {
 	.recording = { .dir = "./allocsnap-data", .interval_ns = 10000000000 },
 };
 
-/* What the command line says, or else ALLOCSNAP_UNWIND: the tests run in all modes. */
+/* The command line comes first, then the variable ALLOCSNAP_UNWIND, with which the tests run in all modes. */
 static enum collector_unwinder choose_unwinder(const struct capture_options *options)
 {
 	const char *text = getenv("ALLOCSNAP_UNWIND");
@@ -244,7 +275,7 @@ static struct collector_options collector_options_of(const struct capture_option
 	};
 }
 
-static int check_probes(const struct command *command, const struct capture_options *options)
+static int check_probe_specs(const struct command *command, const struct capture_options *options)
 {
 	struct custom_allocators *custom = calloc(1, sizeof(*custom));
 	struct reason why = { "out of memory" };
@@ -289,7 +320,7 @@ struct recording_options recording_of(const struct capture_options *options)
 int check_capture(const struct command *command, const struct capture_options *options)
 {
 	const struct collector_options collector_options = collector_options_of(options);
-	int status = check_probes(command, options) ?: check_labels(command, options);
+	int status = check_probe_specs(command, options) ?: check_labels(command, options);
 	struct map_room room;
 	struct reason why;
 
@@ -326,7 +357,7 @@ struct collector *open_collector(const struct capture_options *options)
 	return open_collector_of(options, &(struct collector_options){});
 }
 
-/* This host's folder may be there already, and somebody else's. */
+/* The folder of this host may already exist and belong to another user. */
 static uint64_t needed_below(const char *dir)
 {
 	struct utsname machine;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* allocsnap convert: snapshots from and to other formats, and parts of them. */
+/* allocsnap convert: converts snapshots from and to other formats, and extracts parts of them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct output_format;
 
 struct convert_options {
 	const char *output;
-	const struct output_format *format; /* NULL: as the output's name says */
+	const struct output_format *format; /* NULL: chosen by the output's name */
 	bool compress, compact;
 	struct select_options select;
 };
@@ -29,10 +29,10 @@ struct convert_options {
 struct output_format {
 	const char *name; /* of --to */
 	const char *help;
-	const char *suffix; /* of files that have it without --to */
-	bool is_binary, can_compress; /* and can be compact */
+	const char *suffix; /* of output names that select this format without --to */
+	bool is_binary, can_compress; /* can_compress: also --compact */
 
-	/* 0, or a negative errno with a line in *why. The first one writes to stdout. */
+	/* Both return 0 or a negative errno. print() writes to stdout; save() writes a line to *why if it fails. */
 	int (*print)(const struct snapshot *snapshot, const struct convert_options *options);
 	int (*save)(const struct snapshot *snapshot, const struct convert_options *options,
 		    struct reason *why);
@@ -67,7 +67,7 @@ static int save_snap(const struct snapshot *snapshot, const struct convert_optio
 	return snapshot__save(snapshot, options->output, &save_options, why);
 }
 
-/* Python would take the samples for all there was. */
+/* Python has no weights and would take the samples for all blocks. */
 static void warn_of_weights(const struct snapshot *snapshot)
 {
 	if (snapshot__tables(snapshot)->trace_weight)
@@ -75,36 +75,36 @@ static void warn_of_weights(const struct snapshot *snapshot)
 		    "samples alone");
 }
 
-static int print_json(const struct snapshot *snapshot, const struct convert_options *options)
+static int print_tracemalloc_json(const struct snapshot *snapshot, const struct convert_options *options)
 {
 	(void)options;
 	warn_of_weights(snapshot);
 	return snapshot__export_json(snapshot, stdout);
 }
 
-static int write_json(FILE *out, const void *what)
+static int export_json(FILE *out, const void *what)
 {
 	return snapshot__export_json(what, out);
 }
 
-static int save_json(const struct snapshot *snapshot, const struct convert_options *options,
-		     struct reason *why)
+static int save_tracemalloc_json(const struct snapshot *snapshot, const struct convert_options *options,
+				 struct reason *why)
 {
 	warn_of_weights(snapshot);
-	return file_replace(options->output, write_json, snapshot, why);
+	return file_replace(options->output, export_json, snapshot, why);
 }
 
 static const struct output_format formats[] = {
-	{ "snap", "a snapshot file, with all that is known (default)", ".snap",
+	{ "snap", "a snapshot file with everything known (default)", ".snap",
 	  .is_binary = true, .can_compress = true, .print = print_snap, .save = save_snap },
-	{ "json", "what Python's tracemalloc knows: no functions, no ages… (default for *.json, -)",
-	  ".json", .print = print_json, .save = save_json },
+	{ "json", "the data of Python's tracemalloc: no functions, no ages (default for *.json and -)",
+	  ".json", .print = print_tracemalloc_json, .save = save_tracemalloc_json },
 };
 
 #define FORMAT_SNAP (&formats[0])
 #define FORMAT_JSON (&formats[1])
 
-static bool format_choice(size_t at, struct option_choice *ret)
+static bool output_format_choice(size_t at, struct option_choice *ret)
 {
 	if (at >= ARRAY_SIZE(formats))
 		return false;
@@ -155,13 +155,13 @@ static const struct output_format *format_of(const struct convert_options *optio
 static const struct option_row rows[] = {
 	{ "output", 'o', OPTION_STRING, FIELD(output),
 	  .arg = "OUT",
-	  .help = "the file to write or to replace, whole or not at all; - is stdout" },
-	{ "to", 't', OPTION_CUSTOM, FIELD(format), .parse = parse_to, .choice = format_choice,
-	  .arg = "F", .help = "the format of OUT:" },
+	  .help = "write OUT, completely or not at all; - is standard output" },
+	{ "to", 't', OPTION_CUSTOM, FIELD(format), .parse = parse_to, .choice = output_format_choice,
+	  .arg = "F", .help = "write OUT in this format" },
 	{ "compress", 'z', OPTION_FLAG, FIELD(compress),
 	  .help = "compress the snapshot file (zstd)" },
 	{ "compact", 0, OPTION_FLAG, FIELD(compact),
-	  .help = "without addresses and threads, births to the second: a half or less" },
+	  .help = "write a smaller file: no addresses and threads, allocation times to the second" },
 	{},
 };
 
@@ -186,7 +186,7 @@ static int check_options(const struct convert_options *options)
 
 /* ---- the command -------------------------------------------------------------------------- */
 
-/* What was chosen before, and now. */
+/* Adds the filters of this call to those of earlier calls, which the snapshot has in its metadata. */
 static int note_filters(struct snapshot *part, const char *before, const char *filters)
 {
 	char *both;
@@ -199,13 +199,13 @@ static int note_filters(struct snapshot *part, const char *before, const char *f
 	return err;
 }
 
-/* Ages are no more exact than that. */
+/* A compact snapshot has allocation times to the second. */
 static int note_compact(struct snapshot *snapshot)
 {
 	return snapshot__set_metadata(snapshot, "birth_resolution_ns", "1000000000");
 }
 
-/* Puts the chosen part in the snapshot's place. */
+/* Replaces the snapshot by the selected part of it. */
 static int select_part(struct snapshot **snapshot, const struct convert_options *options,
 		       const struct chosen *chosen, struct reason *why)
 {
@@ -243,8 +243,8 @@ static int write_output(const struct snapshot *snapshot, const struct convert_op
 	return EXIT_DONE;
 }
 
-static int convert(const char *path, const struct convert_options *options,
-		   const struct chosen *chosen)
+static int convert_file(const char *path, const struct convert_options *options,
+			const struct chosen *chosen)
 {
 	struct reason why = { "out of memory" };
 	struct input input;
@@ -269,7 +269,7 @@ static int run(const void *command_options, const struct arguments *args)
 	if (!status)
 		status = choose(&cmd_convert, &options->select, &chosen);
 	if (!status)
-		status = convert(args->item[0], options, &chosen);
+		status = convert_file(args->item[0], options, &chosen);
 	chosen_release(&chosen);
 	return status;
 }
@@ -279,13 +279,15 @@ const struct command cmd_convert = {
 	.args = "IN -o OUT",
 	.arg_min = 1,
 	.arg_max = 1,
-	.help = "a snapshot from or to another format, or a part of it",
-	.detail = "IN is a snapshot file or JSON, which shows in what is in it; - is stdin. The JSON is what\n"
-		  "Python's tracemalloc.Snapshot holds:\n"
-		  "  {\"traceback_limit\":N,\"traces\":[[domain,size,[[filename,lineno],...],total_nframe],...]}\n"
-		  "with the most recent frame first; a sample has its weight behind total_nframe.\nIN and OUT may be the same file.\n\n"
+	.help = "convert a snapshot from or to another format, or extract a part of it",
+	.detail = "IN is a snapshot file or JSON, detected by its content; - is standard input. IN and OUT may be "
+		  "the same file. The JSON holds the data of Python's tracemalloc.Snapshot:\n"
+		  "  {\"traceback_limit\":N,\n"
+		  "   \"traces\":[[domain,size,[[filename,lineno],...],total_nframe],...]}\n"
+		  "The most recent frame comes first. A sample has its weight after total_nframe.\n\n"
 		  SELECT_DETAIL,
-	.option = { { rows }, SELECT_GROUPS(FIELD(select)) },
+	.example = "allocsnap convert new.snap -o new.json",
+	.option = { { rows, 0, "Output" }, SELECT_GROUPS(FIELD(select)) },
 	.options_size = sizeof(struct convert_options),
 	.run = run,
 };

@@ -14,18 +14,18 @@ struct diff_options {
 	enum sort_order sort;
 };
 
-static int parse_sort(const char *text, void *field, struct reason *why)
+static int parse_diff_sort(const char *text, void *field, struct reason *why)
 {
 	return sort_order_parse(text, field, why);
 }
 
 static const struct option_row rows[] = {
-	{ "sort", 's', OPTION_CUSTOM, offsetof(struct diff_options, sort), .parse = parse_sort,
-	  .arg = "ORDER", .help = "what comes first: abs (default), growth or shrink" },
+	{ "sort", 's', OPTION_CUSTOM, offsetof(struct diff_options, sort), .parse = parse_diff_sort,
+	  .arg = "ORDER", .default_text = "abs", .help = "what comes first: abs (largest change), growth or shrink" },
 	{},
 };
 
-/* Also says them: JSON may go to a program, stderr to the person who started it. */
+/* Warnings also go to stderr: a program may read the JSON, while a person reads stderr. */
 static void say_warnings(const struct warnings *warnings)
 {
 	for (size_t i = 0; i < warnings->nr; i++) {
@@ -35,7 +35,7 @@ static void say_warnings(const struct warnings *warnings)
 	}
 }
 
-/* The engine's reason does not tell which of the two lacks what was asked for. */
+/* The engine's reason does not name the snapshot that lacks the requested data, so this finds it out. */
 static int say_engine_failure(const struct arguments *args, const struct snapshot *old,
 			      const struct engine_options *engine, int err,
 			      const struct reason *why)
@@ -108,12 +108,12 @@ const struct command cmd_diff = {
 	.args = "OLD NEW",
 	.arg_min = 2,
 	.arg_max = 2,
-	.help = "what grew and what shrank between two snapshots",
-	.detail = "A line reads as in tracemalloc: size=NEW (NEW - OLD). The folded format gives\n"
-		  "two numbers, OLD and NEW, as differential flame graphs take them.\n\n"
+	.help = "compare two snapshots: what grew and what shrank",
+	.detail = "Lines have tracemalloc's form: size=NEW (NEW - OLD). The folded format has two numbers, OLD and "
+		  "NEW, as differential flame graphs expect.\n\n"
 		  SELECT_DETAIL,
-	.option = { STATS_GROUPS(offsetof(struct diff_options, stats)),
-		    { rows },
+	.example = "allocsnap diff old.snap new.snap --group-by function --top 20",
+	.option = { { rows, 0, "Report" }, STATS_GROUPS(offsetof(struct diff_options, stats)),
 		    SELECT_GROUPS(offsetof(struct diff_options, stats.select)) },
 	.defaults = &(const struct diff_options){ .stats = { STATS_DEFAULTS } },
 	.options_size = sizeof(struct diff_options),

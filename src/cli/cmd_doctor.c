@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* allocsnap doctor: whether recording works here, and what it would not see. */
+/* allocsnap doctor: reports whether recording works here, and what a recording would miss. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ struct doctor_options {
 
 static const struct option_row rows[] = {
 	{ "json", 'j', OPTION_FLAG, offsetof(struct doctor_options, json),
-	  .help = "one object, schema allocsnap.doctor/1" },
+	  .help = "print one JSON object, schema allocsnap.doctor/1" },
 	{},
 };
 
@@ -45,9 +45,10 @@ const struct command cmd_doctor = {
 	.name = "doctor",
 	.args = "[PID]",
 	.arg_max = 1,
-	.help = "whether this machine, or a process, can be recorded, and what would not be seen",
-	.detail = "Exits with 0 where recording would work, with 1 where it would not, and says why. Nothing is\n"
-		  "attached to the process; what the kernel can do is tried on allocsnap itself.\n",
+	.help = "check whether this machine or a process can be recorded, and what would be missed",
+	.detail = "The exit status is 0 if recording would work, otherwise 1, and the report says why. Nothing is "
+		  "attached to the process. Kernel features are tried on allocsnap itself.\n",
+	.example = "sudo allocsnap doctor 4711",
 	.option = { { .row = rows } },
 	.options_size = sizeof(struct doctor_options),
 	.run = run,

@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "cli/cmd_fleet.h"
 
-/* ---- options of several of its commands ---------------------------------------------------------- */
+/* ---- options that several fleet commands share ---------------------------------------------------- */
 
 #define FIELD(name) offsetof(struct fleet_options, name)
 
 const struct option_row catalogue_rows[] = {
 	{ "catalogue", 'C', OPTION_STRING, FIELD(catalogue),
-	  .arg = "FILE", .help = "the catalogue (default ./allocsnap-fleet.db)" },
+	  .arg = "FILE", .help = "use this catalogue" },
 	{},
 };
 
 const struct option_row where_rows[] = {
 	{ "where", 'w', OPTION_LIST, FIELD(where),
-	  .arg = "SEL", .help = "only snapshots that SEL matches (see below); repeatable: all of them" },
+	  .arg = "SEL", .help = "use only snapshots that match SEL (see below); repeatable: all of them must match" },
 	{},
 };
 
 const struct option_row times_rows[] = {
 	{ "all-times", 0, OPTION_FLAG, FIELD(all_times),
-	  .help = "all snapshots of a process, not only the latest that matches" },
+	  .help = "use all snapshots of a process, not only the latest one that matches" },
 	{},
 };
 
 const struct option_row names_rows[] = {
 	{ "strip-prefix", 0, OPTION_LIST, FIELD(strip_prefix),
-	  .arg = "P", .help = "take P from the beginning of paths; repeatable: the first that fits" },
+	  .arg = "P", .help = "remove P from the beginning of paths; repeatable: the first match counts" },
 	{ "line-drift", 0, OPTION_FLAG, FIELD(line_drift),
-	  .help = "lines by their distance from their function's first: the same in other builds" },
+	  .help = "count lines from the first line of their function, so that lines of different builds match" },
 	{},
 };
 
 #undef FIELD
 #define FIELD(name) offsetof(struct stats_options, name)
 
-/* Those that are known of a sum of many snapshots. */
+/* Lists the keys that a sum of many snapshots still has. */
 static bool fleet_key_choice(size_t at, struct option_choice *ret)
 {
 	for (enum key_type i = 0; i < KEY_TYPE_NR; i++) {
@@ -49,17 +49,17 @@ static bool fleet_key_choice(size_t at, struct option_choice *ret)
 const struct option_row fleet_group_rows[] = {
 	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type,
 	  .choice = fleet_key_choice,
-	  .arg = "KEY", .help = "what makes a group (default lineno; traceback for folded):" },
+	  .arg = "KEY", .default_text = "lineno; traceback for folded", .help = "group blocks by KEY" },
 	{ "cumulative", 'c', OPTION_FLAG, FIELD(cumulative),
-	  .help = "add a block to every frame of its traceback, again in a recursion" },
+	  .help = "count a block for every frame of its traceback, once per call in a recursion" },
 	{},
 };
 
 const struct option_row fleet_list_rows[] = {
 	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX,
-	  .arg = "N", .help = "rows to show (default 10); 0: all" },
+	  .arg = "N", .default_text = "10", .help = "show the first N rows; 0 shows all" },
 	{ "json", 'j', OPTION_CUSTOM, FIELD(format), .parse = parse_json,
-	  .help = "one object, exact integers" },
+	  .help = "print one JSON object with exact integers" },
 	{},
 };
 
@@ -74,11 +74,11 @@ static const struct command *const subcommands[] = {
 const struct command cmd_fleet = {
 	.name = "fleet",
 	.args = "COMMAND ...",
-	.help = "many snapshots of many hosts: which lines grew, on which, since which version",
-	.detail = "Snapshots are brought into a catalogue once, and again when there are new ones; the other commands\n"
-		  "ask the catalogue alone:\n"
+	.help = "compare many hosts: which lines grew, on which hosts, since which version",
+	.detail = "'fleet index' reads snapshots into a catalogue, and again when there are new ones. The other "
+		  "commands read only the catalogue:\n"
 		  "  allocsnap fleet index /srv/snapshots\n"
-		  "  allocsnap fleet diff --baseline label.version=1.3 --candidate label.version=1.4\n"
 		  "  allocsnap fleet leaks --where comm=shopd",
+	.example = "allocsnap fleet diff --baseline label.version=1.3 --candidate label.version=1.4",
 	.subcommand = subcommands,
 };

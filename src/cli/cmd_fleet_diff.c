@@ -8,7 +8,7 @@
 #include "fleet/sum.h"
 
 enum diff_order {
-	ORDER_UNSAID = 0, /* by what a process has on average where the cohorts have different numbers of them */
+	ORDER_UNSAID = 0, /* by process mean if the cohorts differ in their numbers of processes, else by sum */
 	ORDER_SUM,
 	ORDER_PROCESS_MEAN,
 };
@@ -22,7 +22,7 @@ struct diff_options {
 
 /* ---- options ------------------------------------------------------------------------------------- */
 
-static int parse_sort(const char *text, void *field, struct reason *why)
+static int parse_fleet_diff_sort(const char *text, void *field, struct reason *why)
 {
 	return sort_order_parse(text, field, why);
 }
@@ -44,21 +44,23 @@ static int parse_order(const char *text, void *field, struct reason *why)
 
 static const struct option_row rows[] = {
 	{ "baseline", 0, OPTION_LIST, FIELD(baseline),
-	  .arg = "SEL", .help = "what is compared with (see below); repeatable: all of them" },
+	  .arg = "SEL", .help = "compare with snapshots that match SEL (see below); repeatable: all must match" },
 	{ "candidate", 0, OPTION_LIST, FIELD(candidate),
-	  .arg = "SEL", .help = "what is compared with it; repeatable: all of them" },
-	{ "sort", 's', OPTION_CUSTOM, FIELD(sort), .parse = parse_sort,
-	  .arg = "ORDER", .help = "what comes first: abs (default), growth or shrink" },
+	  .arg = "SEL", .help = "compare snapshots that match SEL with the baseline; repeatable: all must match" },
+	{ "sort", 's', OPTION_CUSTOM, FIELD(sort), .parse = parse_fleet_diff_sort,
+	  .arg = "ORDER", .default_text = "abs",
+	  .help = "what comes first: abs (largest change), growth or shrink" },
 	{ "order", 0, OPTION_CUSTOM, FIELD(order), .parse = parse_order,
-	  .arg = "OF", .help = "of what: sum, or process-mean (default where the numbers of processes differ)" },
+	  .arg = "OF", .default_text = "process-mean if the numbers of processes differ",
+	  .help = "sort by the change of the sum, or of process-mean, the average process" },
 	{},
 };
 
-/* ---- question and answer --------------------------------------------------------------------------- */
+/* ---- sums and report ------------------------------------------------------------------------------- */
 
-/* Both, added up at the same time that they are read. */
-static int ask(const struct fleet *fleet, const struct cohort *const cohort[2], struct statistics **ret,
-	       struct reason *why)
+/* Adds up both cohorts while it reads them. */
+static int compare_cohorts(const struct fleet *fleet, const struct cohort *const cohort[2], struct statistics **ret,
+			   struct reason *why)
 {
 	struct fleet_sum sum[2] = {};
 	struct tally tally[2] = {};
@@ -76,8 +78,8 @@ static int ask(const struct fleet *fleet, const struct cohort *const cohort[2], 
 	return err;
 }
 
-static void set_order(const struct diff_options *options, const struct cohort *const cohort[2],
-		      struct report *report, struct statistics *diff)
+static void set_diff_order(const struct diff_options *options, const struct cohort *const cohort[2],
+			   struct report *report, struct statistics *diff)
 {
 	const struct process_nr nr = { cohort[0]->snapshot_nr, cohort[1]->snapshot_nr };
 	bool differ = nr.old != nr.new;
@@ -89,19 +91,19 @@ static void set_order(const struct diff_options *options, const struct cohort *c
 	report->statistics = diff;
 }
 
-static int answer(const struct diff_options *options, struct fleet *fleet,
-		  const struct cohort *const cohort[2])
+static int report_cohorts(const struct diff_options *options, struct fleet *fleet,
+			  const struct cohort *const cohort[2])
 {
 	struct statistics *diff = NULL;
 	struct reason why = { "out of memory" };
 	struct fleet_report report;
 	int status;
 
-	if (ask(fleet, cohort, &diff, &why))
+	if (compare_cohorts(fleet, cohort, &diff, &why))
 		return say_failure("%s", why.text);
 	fleet_let_go(fleet);
 	status = fleet_report_make(fleet, cohort, 2, &report);
-	set_order(options, cohort, &report.report, diff);
+	set_diff_order(options, cohort, &report.report, diff);
 	if (!status)
 		status = print_report(&options->fleet.stats, &fleet->chosen, &report.report);
 	fleet_report_release(&report);
@@ -136,7 +138,7 @@ static int run(const void *command_options, const struct arguments *args)
 	if (!status)
 		status = choose_side(options, &fleet, "candidate", &options->candidate, &candidate);
 	if (!status)
-		status = answer(options, &fleet, both);
+		status = report_cohorts(options, &fleet, both);
 	cohort_release(&baseline);
 	cohort_release(&candidate);
 	fleet_end(&fleet);
@@ -151,13 +153,16 @@ const struct command cmd_fleet_diff = {
 	.name = "fleet diff",
 	.args = "--baseline SEL --candidate SEL",
 	.arg_max = 0,
-	.help = "what grew and what shrank from one cohort to another: versions, hosts, days",
-	.detail = "A line reads as in tracemalloc: size=NEW (NEW - OLD), of sums; where the cohorts have different numbers of\n"
-		  "processes, what one has on average stands behind it and makes the order.\n\n"
+	.help = "compare two cohorts (versions, hosts, days): what grew and what shrank",
+	.detail = "Lines have tracemalloc's form: size=NEW (NEW - OLD), of sums. If the cohorts have different "
+		  "numbers of processes, the average of a process follows and determines the order.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
-	.option = { { .row = rows }, { catalogue_rows, FLEET }, { where_rows, FLEET }, { times_rows, FLEET },
-		    { fleet_group_rows, STATS }, { output_rows, STATS }, { names_rows, FLEET },
-		    { filter_rows, SELECT }, { wrapper_rows, SELECT } },
+	.example = "allocsnap fleet diff --baseline label.version=1.3 --candidate label.version=1.4",
+	.option = { { rows, 0, "What to compare" }, { catalogue_rows, FLEET, "Which snapshots" },
+		    { where_rows, FLEET, "Which snapshots" }, { times_rows, FLEET, "Which snapshots" },
+		    { fleet_group_rows, STATS, "Report" }, { output_rows, STATS, "Report" },
+		    { names_rows, FLEET, "Report" }, { filter_rows, SELECT, "Filters" },
+		    { wrapper_rows, SELECT, "Wrappers" } },
 	.defaults = &(const struct diff_options){ .fleet = { FLEET_DEFAULTS } },
 	.options_size = sizeof(struct diff_options),
 	.run = run,

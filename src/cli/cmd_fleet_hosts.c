@@ -4,8 +4,8 @@
 #include "fleet/spread.h"
 #include "render/fleet.h"
 
-static int answer(struct fleet *fleet, const struct fleet_question *question,
-		  struct fleet_answer *answer, const struct fleet_renderer *format)
+static int list_hosts(struct fleet *fleet, const struct fleet_question *question,
+		      struct fleet_answer *list_hosts, const struct fleet_renderer *format)
 {
 	struct host_rows rows = {};
 	struct reason why = { "out of memory" };
@@ -15,14 +15,14 @@ static int answer(struct fleet *fleet, const struct fleet_question *question,
 		return say_failure("%s", why.text);
 	fleet_let_go(fleet);
 	answer->hosts = &rows;
-	status = written(format->hosts(stdout, answer));
+	status = written(format->hosts(stdout, list_hosts));
 	host_rows_release(&rows);
 	return status;
 }
 
 static int run(const void *options, const struct arguments *args)
 {
-	const struct fleet_list list = { &cmd_fleet_hosts, COHORT_LATEST, answer };
+	const struct fleet_list list = { &cmd_fleet_hosts, COHORT_LATEST, list_hosts };
 
 	(void)args;
 	return fleet_list_run(&list, options);
@@ -31,11 +31,13 @@ static int run(const void *options, const struct arguments *args)
 const struct command cmd_fleet_hosts = {
 	.name = "fleet hosts",
 	.args = "",
-	.help = "how much hosts differ in each line, and which of them stand out",
-	.detail = "What a host has is what its processes have together, each in its latest snapshot. An outlier has more\n"
-		  "than the median of all hosts by 3.5 / 0.6745 times the median deviation (which counts as 4 KiB and as 1 %\n"
-		  "of the median at least); ! where that is one host, or one in twenty.\n\n"
+	.help = "show how much hosts differ in each line, and which hosts stand out",
+	.detail = "The value of a host is the sum over its processes, each in its latest snapshot. A host is an "
+		  "outlier if it exceeds the median of all hosts by 3.5 / 0.6745 times the median deviation. The "
+		  "deviation counts as at least 4 KiB and at least 1 % of the median. A ! marks lines where one "
+		  "host, or one in twenty, is an outlier.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
+	.example = "allocsnap fleet hosts --where comm=shopd --group-by function",
 	FLEET_LIST_OPTIONS,
 	.run = run,
 };

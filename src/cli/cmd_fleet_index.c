@@ -8,27 +8,27 @@
 #include "fleet/catalogue.h"
 #include "fleet/index.h"
 
-struct telling {
+struct progress {
 	bool is_terminal;
-	bool is_line_open; /* progress stands on the last line of the terminal */
+	bool is_line_open; /* the last line of the terminal shows progress */
 };
 
-static void end_line(struct telling *telling)
+static void clear_progress_line(struct progress *progress)
 {
-	if (telling->is_line_open)
+	if (progress->is_line_open)
 		fputs("\r\033[K", stderr);
-	telling->is_line_open = false;
+	progress->is_line_open = false;
 }
 
-static void say_problem(void *what, enum index_problem problem, const char *path, const char *line)
+static void report_problem(void *what, enum index_problem problem, const char *path, const char *line)
 {
 	(void)problem;
 	(void)path; /* the line begins with it */
-	end_line(what);
+	clear_progress_line(what);
 	say("%s", line);
 }
 
-static void say_waiting(void *what, const char *path)
+static void report_waiting(void *what, const char *path)
 {
 	(void)what;
 	say("%s: another index is writing; waiting", path);
@@ -36,16 +36,16 @@ static void say_waiting(void *what, const char *path)
 
 static void show_progress(void *what, uint64_t file_nr, uint64_t file_all)
 {
-	struct telling *telling = what;
+	struct progress *progress = what;
 
-	if (!telling->is_terminal)
+	if (!progress->is_terminal)
 		return;
 	fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " files\033[K", file_nr, file_all);
-	telling->is_line_open = true;
+	progress->is_line_open = true;
 }
 
-/* "12 new snapshots with 12000 rows; 3 known, 1 duplicate, 2 damaged"; what is 0 is left out behind the rows. */
-static int print_sum(const struct index_sum *sum)
+/* "12 new snapshots, 12000 rows; 3 known, 1 duplicate, 2 damaged"; zeros after the rows are left out. */
+static int print_index_sum(const struct index_sum *sum)
 {
 	const struct {
 		uint64_t nr;
@@ -78,22 +78,22 @@ static int print_sum(const struct index_sum *sum)
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct fleet_options *options = command_options;
-	struct telling telling = { .is_terminal = isatty(STDERR_FILENO) };
-	const struct index_events events = { say_problem, show_progress, &telling };
+	struct progress progress = { .is_terminal = isatty(STDERR_FILENO) };
+	const struct index_events events = { report_problem, show_progress, &progress };
 	struct reason why = { "out of memory" };
 	struct catalogue *catalogue = NULL;
 	struct index_sum sum = {};
 	int err;
 
-	/* Before a catalogue is made of nothing. */
+	/* This check comes first: it fails before an empty catalogue is created. */
 	err = fleet_index_check(args->item, args->item_nr, &why);
 	if (!err)
-		err = catalogue__open_telling(options->catalogue, say_waiting, NULL, &catalogue, &why);
+		err = catalogue__open_telling(options->catalogue, report_waiting, NULL, &catalogue, &why);
 	if (!err)
 		err = fleet_index(catalogue, args->item, args->item_nr, &events, &sum, &why);
-	end_line(&telling);
+	clear_progress_line(&progress);
 	catalogue__close(catalogue);
-	return err ? say_failure("%s", why.text) : print_sum(&sum);
+	return err ? say_failure("%s", why.text) : print_index_sum(&sum);
 }
 
 const struct command cmd_fleet_index = {
@@ -101,10 +101,12 @@ const struct command cmd_fleet_index = {
 	.args = "DIR…",
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
-	.help = "bring the snapshots below DIR into the catalogue: what is new there",
-	.detail = "A DIR may also be one file called .snap. Links below DIR are not followed.\n"
-		  "It can be ended at any time and run again. What was brought in stays when its file is gone. Files that\n"
-		  "are damaged, or called .snap and no snapshots, are told, and the others indexed; the exit status is 1 then.",
+	.help = "add new snapshots below DIR to the catalogue",
+	.detail = "A DIR may also be one file named .snap. Links below DIR are not followed. The command can be "
+		  "interrupted at any time and run again. Snapshots stay in the catalogue when their files are "
+		  "gone. Files that are damaged, or named .snap but no snapshots, are reported; the others are "
+		  "indexed, and the exit status is 1.",
+	.example = "allocsnap fleet index /srv/snapshots",
 	.option = { { .row = catalogue_rows } },
 	.defaults = &(const struct fleet_options){ FLEET_DEFAULTS },
 	.options_size = sizeof(struct fleet_options),

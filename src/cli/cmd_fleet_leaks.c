@@ -7,8 +7,8 @@
 #include "fleet/spread.h"
 #include "render/fleet.h"
 
-/* What counts neither as growing nor as not growing. */
-static void say_unjudged(const struct leak_rows *rows)
+/* Reports the processes and hosts that could not be judged. */
+static void report_unjudged(const struct leak_rows *rows)
 {
 	uint32_t nr = rows->processes_short, in_gaps = rows->processes_in_gaps;
 
@@ -22,8 +22,8 @@ static void say_unjudged(const struct leak_rows *rows)
 		say("on %" PRIu32 " host%s there are no others", rows->hosts_unjudged, rows->hosts_unjudged == 1 ? "" : "s");
 }
 
-static int answer(struct fleet *fleet, const struct fleet_question *question,
-		  struct fleet_answer *answer, const struct fleet_renderer *format)
+static int list_leaks(struct fleet *fleet, const struct fleet_question *question,
+		      struct fleet_answer *list_leaks, const struct fleet_renderer *format)
 {
 	struct leak_rows rows = {};
 	struct reason why = { "out of memory" };
@@ -36,16 +36,16 @@ static int answer(struct fleet *fleet, const struct fleet_question *question,
 		leak_rows_release(&rows);
 		return say_failure("no process has three snapshots without gaps in between: nothing is known of how they grow");
 	}
-	say_unjudged(&rows);
+	report_unjudged(&rows);
 	answer->leaks = &rows;
-	status = written(format->leaks(stdout, answer));
+	status = written(format->leaks(stdout, list_leaks));
 	leak_rows_release(&rows);
 	return status;
 }
 
 static int run(const void *options, const struct arguments *args)
 {
-	const struct fleet_list list = { &cmd_fleet_leaks, COHORT_ALL, answer };
+	const struct fleet_list list = { &cmd_fleet_leaks, COHORT_ALL, list_leaks };
 
 	(void)args;
 	return fleet_list_run(&list, options);
@@ -54,12 +54,15 @@ static int run(const void *options, const struct arguments *args)
 const struct command cmd_fleet_leaks = {
 	.name = "fleet leaks",
 	.args = "",
-	.help = "which lines grow steadily, on most hosts that have them",
-	.detail = "A line grows steadily in a process of three or more snapshots if it ends higher than it began, at least half\n"
-		  "of its steps from one snapshot to the next go up, and two, and at least three in four of those that change\n"
-		  "it: one step up is a warm-up. It is a leak where that is so on half of the hosts that have it. Processes of\n"
-		  "fewer snapshots, and such with gaps in what was recorded (--max-overhead), are counted apart.\n\n"
+	.help = "find lines that grow steadily on most hosts that have them",
+	.detail = "A line grows steadily in a process if all of this holds: the process has three or more "
+		  "snapshots; the line ends higher than it began; at least half of its steps from one snapshot to "
+		  "the next go up, and at least two steps; and at least three in four of the steps that change it "
+		  "go up. (A single step up is a warm-up.) The line is a leak if it grows steadily on half of the "
+		  "hosts that have it. Processes with fewer snapshots, or with gaps in the recording "
+		  "(--max-overhead), are counted separately.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
+	.example = "allocsnap fleet leaks --where comm=shopd",
 	FLEET_LIST_OPTIONS,
 	.run = run,
 };

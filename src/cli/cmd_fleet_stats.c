@@ -3,8 +3,8 @@
 #include "cli/cmd_fleet.h"
 #include "fleet/sum.h"
 
-static int ask(const struct fleet *fleet, const struct cohort *cohort, struct statistics **ret,
-	       struct reason *why)
+static int sum_cohort(const struct fleet *fleet, const struct cohort *cohort, struct statistics **ret,
+		      struct reason *why)
 {
 	struct fleet_sum sum = {};
 	int err = fleet_sum_make(fleet->catalogue, cohort, fleet->facts.origin_nr, &sum, why);
@@ -17,14 +17,14 @@ static int ask(const struct fleet *fleet, const struct cohort *cohort, struct st
 	return err;
 }
 
-static int answer(struct fleet *fleet, const struct cohort *cohort)
+static int report_cohort(struct fleet *fleet, const struct cohort *cohort)
 {
 	struct statistics *statistics = NULL;
 	struct reason why = { "out of memory" };
 	struct fleet_report report;
 	int status;
 
-	if (ask(fleet, cohort, &statistics, &why))
+	if (sum_cohort(fleet, cohort, &statistics, &why))
 		return say_failure("%s", why.text);
 	fleet_let_go(fleet);
 	status = fleet_report_make(fleet, &cohort, 1, &report);
@@ -49,7 +49,7 @@ static int run(const void *command_options, const struct arguments *args)
 		status = fleet_choose(&cmd_fleet_stats, &fleet, &where, 1,
 				      options->all_times ? COHORT_ALL : COHORT_LATEST, &cohort);
 	if (!status)
-		status = answer(&fleet, &cohort);
+		status = report_cohort(&fleet, &cohort);
 	cohort_release(&cohort);
 	fleet_end(&fleet);
 	return status;
@@ -61,11 +61,13 @@ static int run(const void *command_options, const struct arguments *args)
 const struct command cmd_fleet_stats = {
 	.name = "fleet stats",
 	.args = "",
-	.help = "what holds the memory of a fleet: the latest snapshot of each process, added up",
+	.help = "report what holds the memory of a fleet: the sum of each process's latest snapshot",
 	.detail = SELECTION_DETAIL "\n\n" SELECT_DETAIL,
-	.option = { { .row = catalogue_rows }, { .row = where_rows }, { .row = times_rows },
-		    { fleet_group_rows, STATS }, { output_rows, STATS }, { .row = names_rows },
-		    { filter_rows, SELECT }, { wrapper_rows, SELECT } },
+	.example = "allocsnap fleet stats --where 'host=web-*' --group-by function",
+	.option = { { catalogue_rows, 0, "Which snapshots" }, { where_rows, 0, "Which snapshots" },
+		    { times_rows, 0, "Which snapshots" }, { fleet_group_rows, STATS, "Report" },
+		    { output_rows, STATS, "Report" }, { names_rows, 0, "Report" },
+		    { filter_rows, SELECT, "Filters" }, { wrapper_rows, SELECT, "Wrappers" } },
 	.defaults = &(const struct fleet_options){ FLEET_DEFAULTS },
 	.options_size = sizeof(struct fleet_options),
 	.run = run,

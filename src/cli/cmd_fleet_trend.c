@@ -4,8 +4,8 @@
 #include "fleet/spread.h"
 #include "render/fleet.h"
 
-static int answer(struct fleet *fleet, const struct fleet_question *question,
-		  struct fleet_answer *answer, const struct fleet_renderer *format)
+static int list_trends(struct fleet *fleet, const struct fleet_question *question,
+		       struct fleet_answer *list_trends, const struct fleet_renderer *format)
 {
 	struct trend_rows rows = {};
 	struct reason why = { "out of memory" };
@@ -19,14 +19,14 @@ static int answer(struct fleet *fleet, const struct fleet_question *question,
 		return say_failure("no process has snapshots of two times: there is no trend");
 	}
 	answer->trend = &rows;
-	status = written(format->trend(stdout, answer));
+	status = written(format->trend(stdout, list_trends));
 	trend_rows_release(&rows);
 	return status;
 }
 
 static int run(const void *options, const struct arguments *args)
 {
-	const struct fleet_list list = { &cmd_fleet_trend, COHORT_ALL, answer };
+	const struct fleet_list list = { &cmd_fleet_trend, COHORT_ALL, list_trends };
 
 	(void)args;
 	return fleet_list_run(&list, options);
@@ -35,12 +35,14 @@ static int run(const void *options, const struct arguments *args)
 const struct command cmd_fleet_trend = {
 	.name = "fleet trend",
 	.args = "",
-	.help = "how fast each line grows: over all snapshots of each process",
-	.detail = "A slope is that of least squares with a level of its own for each process: programs that come and go are no\n"
-		  "growth, nor a recorder that is started again a loss. The slope is that of a process that has the line;\n"
-		  "TOGETHER is what all of them gained by their slopes, FIRST and LAST are sums over their first and last\n"
-		  "snapshots. What was recorded for longer counts for more, also in the order.\n\n"
+	.help = "show how fast each line grows over all snapshots of each process",
+	.detail = "The slope of a line is fitted by least squares, with a separate level for each process. So a "
+		  "program that starts or exits is no growth, and a restarted recording is no loss. The slope is "
+		  "that of one process that has the line. TOGETHER is the growth of all processes by their slopes. "
+		  "FIRST and LAST are sums over their first and last snapshots. Processes that were recorded for "
+		  "longer count for more, also in the order.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
+	.example = "allocsnap fleet trend --where 'comm=shopd,time>=-7d'",
 	FLEET_LIST_OPTIONS,
 	.run = run,
 };

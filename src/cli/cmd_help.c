@@ -5,57 +5,35 @@
 #include <string.h>
 
 #include "cli/cmd.h"
+#include "cli/help_text.h"
 
-#define LEFT_MAX 64 /* room for "-o, --output DIR" */
-#define LINE_WIDTH 90 /* of a list of choices */
+#define LEFT_COLUMNS 25 /* a longer left side gets a line of its own */
 
-/* Columns that UTF-8 text takes: its code points. */
-static int text_width(const char *text)
-{
-	int width = 0;
-
-	for (; *text; text++)
-		width += (*text & 0xc0) != 0x80;
-	return width;
-}
-
+/* "  LEFT  HELP", wrapped. */
 static void print_row(const char *left, int width, const char *help)
 {
-	printf("  %s%*s  %s\n", left, width - text_width(left), "", help);
+	int column = 2 + text_width(left);
+
+	printf("  %s", left);
+	if (column > 2 + width) {
+		putchar('\n');
+		column = 0;
+	}
+	printf("%*s", 2 + width + 2 - column, "");
+	print_wrapped(help, 2 + width + 2, 2 + width + 2);
 }
 
-static int most(int a, int b)
+/* The width of a left side, or LEFT_COLUMNS if that is less. */
+static int widen_left(int width, const char *left)
 {
-	return a > b ? a : b;
+	int needed = text_width(left);
+
+	if (needed > LEFT_COLUMNS)
+		needed = LEFT_COLUMNS;
+	return needed > width ? needed : width;
 }
 
-/* ---- options ------------------------------------------------------------------------------ */
-
-static const char *option_left(char left[LEFT_MAX], const struct option_row *row)
-{
-	char letter[] = "    ";
-
-	if (row->letter)
-		snprintf(letter, sizeof(letter), "-%c, ", row->letter);
-	snprintf(left, LEFT_MAX, "%s--%s%s%s", letter, row->name, row->arg ? " " : "",
-		 row->arg ?: "");
-	return left;
-}
-
-static const struct option_row help_row[] = {
-	{ .name = "help", .letter = 'h', .help = "this text" },
-	{},
-};
-
-static int rows_width(const struct option_row *row)
-{
-	char left[LEFT_MAX];
-	int width = 0;
-
-	for (; row && row->name; row++)
-		width = most(width, text_width(option_left(left, row)));
-	return width;
-}
+/* ---- choices ------------------------------------------------------------------------------ */
 
 static int choices_width(const struct option_row *row)
 {
@@ -63,34 +41,34 @@ static int choices_width(const struct option_row *row)
 	int width = 0;
 
 	for (size_t at = 0; row->choice(at, &choice); at++)
-		width = most(width, text_width(choice.name));
+		if (text_width(choice.name) > width)
+			width = text_width(choice.name);
 	return width;
 }
 
-/* "NAME  HELP", a line each. */
-static void print_explained(const struct option_row *row, int indent)
+/* "NAME  HELP", one choice a line. */
+static void print_explained_choices(const struct option_row *row, int indent)
 {
-	int width = choices_width(row);
+	int width = choices_width(row), column = indent + width + 2;
 	struct option_choice choice;
 
-	for (size_t at = 0; row->choice(at, &choice); at++)
-		printf("%*s%-*s  %s\n", indent, "", width, choice.name, choice.help);
+	for (size_t at = 0; row->choice(at, &choice); at++) {
+		printf("%*s%-*s  ", indent, "", width, choice.name);
+		print_wrapped(choice.help, column, column);
+	}
 }
 
-/* "NAME, NAME, NAME", in as many lines as it takes. */
-static void print_names(const struct option_row *row, int indent)
+/* "NAME, NAME, NAME", in as many lines as needed. */
+static void print_choice_names(const struct option_row *row, int indent)
 {
-	struct option_choice choice, next;
-	int column = 0;
+	struct option_choice choice;
+	char names[OPTION_HELP_MAX];
+	size_t len = 0;
 
-	for (size_t at = 0; row->choice(at, &choice); at++) {
-		bool is_last = !row->choice(at + 1, &next);
-
-		if (column + text_width(choice.name) + 1 > LINE_WIDTH)
-			column = printf("\n") - 1;
-		column += printf("%*s%s%s", column ? 1 : indent, "", choice.name,
-				 is_last ? "\n" : ",");
-	}
+	for (size_t at = 0; row->choice(at, &choice) && len < sizeof(names); at++)
+		len += snprintf(names + len, sizeof(names) - len, "%s%s", at ? ", " : "", choice.name);
+	printf("%*s", indent, "");
+	print_wrapped(names, indent, indent);
 }
 
 static void print_choices(const struct option_row *row, int indent)
@@ -100,33 +78,82 @@ static void print_choices(const struct option_row *row, int indent)
 	if (!row->choice || !row->choice(0, &first))
 		return;
 	if (first.help)
-		print_explained(row, indent);
+		print_explained_choices(row, indent);
 	else
-		print_names(row, indent);
+		print_choice_names(row, indent);
 }
 
-static void print_rows(const struct option_row *row, int width)
-{
-	char left[LEFT_MAX];
+/* ---- options ------------------------------------------------------------------------------ */
 
-	for (; row && row->name; row++) {
-		print_row(option_left(left, row), width, row->help);
+static int options_width(const struct command *command)
+{
+	char left[OPTION_FORMS_MAX];
+	int width = widen_left(0, option_forms(left, help_rows));
+
+	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
+		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
+			width = widen_left(width, option_forms(left, row));
+	return width;
+}
+
+static void print_option_group(const struct command *command, const struct option_group *group, int width)
+{
+	char left[OPTION_FORMS_MAX], help[OPTION_HELP_MAX];
+
+	for (const struct option_row *row = group->row; row && row->name; row++) {
+		print_row(option_forms(left, row), width, option_help(help, command, group, row));
 		print_choices(row, 2 + width + 2 + 2);
 	}
 }
 
 static void print_options(const struct command *command)
 {
-	int width = rows_width(help_row);
+	static const struct option_group help_group = { help_rows, 0, "Other options" };
+	int width = options_width(command);
+	const char *title = NULL;
 
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
-		width = most(width, rows_width(command->option[i].row));
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
-		print_rows(command->option[i].row, width);
-	print_rows(help_row, width);
+	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++) {
+		const struct option_group *group = &command->option[i];
+
+		if (group->title && (!title || strcmp(title, group->title)))
+			printf("%s%s:\n", i ? "\n" : "", group->title);
+		title = group->title ?: title;
+		print_option_group(command, group, width);
+	}
+	if (title)
+		printf("\n%s:\n", help_group.title);
+	print_option_group(command, &help_group, width);
 }
 
 /* ---- texts -------------------------------------------------------------------------------- */
+
+/* The lines of a detail; help_text.h has its form. */
+static void print_detail(const char *detail)
+{
+	while (*detail) {
+		size_t len = strcspn(detail, "\n");
+		char line[2048];
+
+		snprintf(line, sizeof(line), "%.*s", (int)len, detail);
+		if (*line == ' ')
+			puts(line);
+		else
+			print_wrapped(line, 0, 0);
+		detail += len + !!detail[len];
+	}
+}
+
+static void print_texts_below(const struct command *command)
+{
+	if (command->detail) {
+		putchar('\n');
+		print_detail(command->detail);
+	}
+	if (command->subcommand)
+		printf("\n'allocsnap %s COMMAND --help' lists the options of a command.\n", command->name);
+	if (command->example)
+		printf("\nExample:\n  %s\n", command->example);
+}
 
 int print_command_help(const struct command *command)
 {
@@ -136,48 +163,52 @@ int print_command_help(const struct command *command)
 		printf("usage: allocsnap %s [OPTION]... %s", command->name, command->args);
 	else
 		printf("usage: allocsnap %s%s%s [OPTION]...", command->name, space, command->args);
-	printf("\n\n%s\n\n", command->help);
+	printf("\n\n");
+	print_wrapped(command->help, 0, 0);
+	putchar('\n');
 	print_options(command);
-	if (command->detail)
-		printf("\n%s\n", command->detail);
+	print_texts_below(command);
 	return EXIT_DONE;
 }
 
-static const char *command_left(char left[LEFT_MAX], const struct command *command)
+static const char *command_left(char left[OPTION_FORMS_MAX], const struct command *command)
 {
-	snprintf(left, LEFT_MAX, "%s%s%s", command->name, *command->args ? " " : "", command->args);
+	snprintf(left, OPTION_FORMS_MAX, "%s%s%s", command->name, *command->args ? " " : "", command->args);
 	return left;
 }
 
 static void print_commands(const struct command *const *commands)
 {
-	char left[LEFT_MAX];
+	char left[OPTION_FORMS_MAX];
 	int width = 0;
 
 	for (size_t i = 0; commands[i]; i++)
-		width = most(width, text_width(command_left(left, commands[i])));
+		width = widen_left(width, command_left(left, commands[i]));
 	for (size_t i = 0; commands[i]; i++)
 		print_row(command_left(left, commands[i]), width, commands[i]->help);
 }
 
 int print_subcommands_help(const struct command *command)
 {
-	printf("usage: allocsnap %s %s\n\n%s\n\n", command->name, command->args, command->help);
+	printf("usage: allocsnap %s %s\n\n", command->name, command->args);
+	print_wrapped(command->help, 0, 0);
+	putchar('\n');
 	print_commands(command->subcommand);
-	if (command->detail)
-		printf("\n%s\n", command->detail);
-	printf("\n'allocsnap %s COMMAND --help' lists the options of a command.\n", command->name);
+	print_texts_below(command);
 	return EXIT_DONE;
 }
 
 int print_program_help(const struct command *const *commands)
 {
-	puts("usage: allocsnap COMMAND ...\n\n"
-	     "Who allocated the memory of a native process: Python's tracemalloc for any running\n"
-	     "program.\n");
+	puts("usage: allocsnap COMMAND ...\n");
+	print_wrapped(PROGRAM_SUMMARY, 0, 0);
+	putchar('\n');
 	print_commands(commands);
-	puts("\n'allocsnap COMMAND --help' lists the options of a command.\n"
-	     "'allocsnap --version' tells the version.");
+	puts("\n'allocsnap COMMAND --help' or 'allocsnap help COMMAND' lists the options of a\n"
+	     "command. 'allocsnap --version' prints the version.\n"
+	     "\n"
+	     "Example:\n"
+	     "  " PROGRAM_EXAMPLE);
 	return EXIT_DONE;
 }
 

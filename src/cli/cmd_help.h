@@ -2,9 +2,14 @@
 #ifndef ALLOCSNAP_CMD_HELP_H
 #define ALLOCSNAP_CMD_HELP_H
 
-/* Help texts, made from the rows of cmd.h. On stdout; they return EXIT_DONE. */
+/* Help texts, made from the rows of cmd.h. These functions print to stdout and return EXIT_DONE. */
 
 struct command;
+
+#define PROGRAM_SUMMARY \
+	"Shows which code allocated the live memory of a native process: like Python's tracemalloc, " \
+	"but for any running program."
+#define PROGRAM_EXAMPLE "sudo allocsnap attach 4711"
 
 int print_program_help(const struct command *const *commands);
 int print_command_help(const struct command *command);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* allocsnap record: every process of the machine that the rules admit, present and future. */
+/* allocsnap record: records every process of the machine that the rules admit, running now or started later. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ struct record_command_options {
 
 #define FIELD(name) offsetof(struct record_command_options, name)
 
-static int parse_bytes(const char *text, void *field, struct reason *why)
+static int parse_min_bytes(const char *text, void *field, struct reason *why)
 {
 	uint64_t bytes;
 
@@ -41,38 +41,43 @@ static int parse_bytes(const char *text, void *field, struct reason *why)
 	return 0;
 }
 
-static const struct option_row rows[] = {
+static const struct option_row filter_process_rows[] = {
 	{ "comm", 0, OPTION_LIST, FIELD(include[ADMISSION_COMM]), .arg = "GLOB",
-	  .help = "record processes of this name: 'redis*'; repeatable, as all of these" },
+	  .help = "record processes with this name: 'redis*'; repeatable, as all options of this group" },
 	{ "exe", 0, OPTION_LIST, FIELD(include[ADMISSION_EXE]), .arg = "GLOB",
-	  .help = "whose program has this path: '/srv/*/bin/*'" },
+	  .help = "record processes whose program has this path: '/srv/*/bin/*'" },
 	{ "cgroup", 0, OPTION_LIST, FIELD(include[ADMISSION_CGROUP]), .arg = "GLOB",
-	  .help = "in this control group: '/system.slice/shop*'" },
+	  .help = "record processes in this control group: '/system.slice/shop*'" },
 	{ "uid", 0, OPTION_LIST, FIELD(include[ADMISSION_UID]), .arg = "USER",
-	  .help = "of this effective user, by name or number" },
+	  .help = "record processes of this effective user, a name or a number" },
 	{ "pid", 0, OPTION_LIST, FIELD(include[ADMISSION_PID]), .arg = "PID",
-	  .help = "this one; with no other rule only these processes pay for probes" },
+	  .help = "record PID; with only --pid filters, probes affect only these processes" },
 	{ "exclude-comm", 0, OPTION_LIST, FIELD(exclude[ADMISSION_COMM]), .arg = "GLOB",
-	  .help = "none of this name" },
+	  .help = "skip processes with this name" },
 	{ "exclude-exe", 0, OPTION_LIST, FIELD(exclude[ADMISSION_EXE]), .arg = "GLOB",
-	  .help = "none whose program has this path" },
+	  .help = "skip processes whose program has this path" },
 	{ "exclude-cgroup", 0, OPTION_LIST, FIELD(exclude[ADMISSION_CGROUP]), .arg = "GLOB",
-	  .help = "none in this control group" },
+	  .help = "skip processes in this control group" },
 	{ "exclude-uid", 0, OPTION_LIST, FIELD(exclude[ADMISSION_UID]), .arg = "USER",
-	  .help = "none of this user" },
+	  .help = "skip processes of this user" },
 	{ "exclude-pid", 0, OPTION_LIST, FIELD(exclude[ADMISSION_PID]), .arg = "PID",
-	  .help = "not this one" },
-	{ "min-bytes", 0, OPTION_CUSTOM, FIELD(min_bytes), .arg = "SIZE",
-	  .help = "who lives less than an interval, and a child that holds nothing, has a snapshot if it held SIZE once (default 64K)",
-	  .parse = parse_bytes },
-	{ "max-disk", 0, OPTION_CUSTOM, FIELD(max_disk), .arg = "SIZE",
-	  .help = "snapshots take no more of the disk: older ones are thinned out (default: no bound)",
-	  .parse = parse_bytes },
-	{ "keep", 0, OPTION_DURATION, FIELD(keep_ns), .arg = "DURATION",
+	  .help = "skip PID" },
+	{ "min-bytes", 0, OPTION_CUSTOM, FIELD(min_bytes), .arg = "SIZE", .default_text = "64K",
+	  .help = "skip processes that lived for less than one interval, and children that hold nothing, unless they "
+		  "held at least SIZE bytes once",
+	  .parse = parse_min_bytes },
+	{},
+};
+
+static const struct option_row service_rows[] = {
+	{ "max-disk", 0, OPTION_CUSTOM, FIELD(max_disk), .arg = "SIZE", .default_text = "no limit",
+	  .help = "use at most SIZE bytes of disk for snapshots; older snapshots are thinned out",
+	  .parse = parse_min_bytes },
+	{ "keep", 0, OPTION_DURATION, FIELD(keep_ns), .arg = "DURATION", .default_text = "keep all",
 	  .least = 1000000000, .most = 100ULL * 365 * 24 * 3600 * 1000000000,
-	  .help = "remove snapshots that are older: 7d (default: none)" },
+	  .help = "remove snapshots older than DURATION, such as 7d" },
 	{ "metrics", 0, OPTION_STRING, FIELD(metrics), .arg = "FILE",
-	  .help = "write what Prometheus's textfile collector reads, each pass and each 15 s" },
+	  .help = "write FILE for Prometheus's textfile collector, after each pass and every 15 s" },
 	{},
 };
 
@@ -93,7 +98,7 @@ static size_t add_rules(struct admission_rule *rule, const struct string_list *l
 	return list->item_nr;
 }
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static struct admission_rule *make_rules(const struct record_command_options *options)
 {
 	struct admission_rule *rule = calloc(count_rules(options) + 1, sizeof(*rule));
@@ -118,7 +123,7 @@ static int check_rules(const struct admission_rule *rule, size_t nr)
 	return EXIT_DONE;
 }
 
-/* The folder of a file; "." where it has none. */
+/* The folder part of a path; "." if the path has no slash. */
 static char *folder_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -126,7 +131,7 @@ static char *folder_of(const char *path)
 	return slash == path ? strdup("/") : slash ? strndup(path, slash - path) : strdup(".");
 }
 
-/* What is needed to write the file for Prometheus beside the snapshots. */
+/* The capabilities needed to write the metrics file. */
 static uint64_t needed_for_metrics(const char *path)
 {
 	char *folder = path ? folder_of(path) : NULL;
@@ -159,7 +164,7 @@ static bool is_by_pid(const struct record_command_options *options)
 	return nr && nr == count_rules(options);
 }
 
-/* As attach does it: nobody else pays for a probe. */
+/* Probes only these processes, as attach does: other processes do not pay for the probes. */
 static int record_pids(const struct record_command_options *options, int signal_fd)
 {
 	struct capture_options capture = options->capture;
@@ -174,7 +179,7 @@ static int record_pids(const struct record_command_options *options, int signal_
 	if (!collector)
 		return EXIT_FAILED;
 	for (size_t i = 0; i < pids->item_nr && status == EXIT_DONE; i++) {
-		parse_count(pids->item[i], 1, INT32_MAX, &pid); /* was checked */
+		parse_count(pids->item[i], 1, INT32_MAX, &pid); /* check_rules() has checked it */
 		if (collector__start(collector, pid, &why))
 			status = say_failure("%s", why.text);
 	}
@@ -185,7 +190,7 @@ static int record_pids(const struct record_command_options *options, int signal_
 	return status;
 }
 
-/* ---- everyone ---- */
+/* ---- all processes that the rules admit ---- */
 
 static int record_by_rules(const struct record_command_options *options,
 			   const struct admission_rule *rule, size_t rule_nr, int signal_fd)
@@ -237,25 +242,29 @@ static int run(const void *command_options, const struct arguments *args)
 const struct command cmd_record = {
 	.name = "record",
 	.args = "",
-	.help = "record every process, present and future, a snapshot of each per interval",
-	.detail = "Without rules every process of the machine is recorded, except allocsnap's own. With rules it is\n"
-		  "who fits one of each kind that is given, and none that excludes. In a GLOB * is any text,\n"
-		  "slashes included, and ? any byte. Processes are recorded from their start or their exec on,\n"
-		  "those that are there already from now on; who is moved into a control group, renamed or changes\n"
-		  "its user is noticed within five seconds, if it is admitted then: who is recorded stays so until it\n"
-		  "calls exec, and its snapshots stay in one folder. Every process that uses the same allocator's file\n"
-		  "pays for the probes, though only who is admitted is recorded. Allocators that new programs will use\n"
-		  "are probed from the start, and a line names each: with --exe PATH, without * and ?, that program and\n"
-		  "the C library that its loader has beside it, else the C library of PID 1. Other files are probed\n"
-		  "when a recorded process has mapped them; what it allocated until then is not known, and\n"
-		  "functions_late in its snapshots says so.\n"
-		  "Each interval is one snapshot of each process, all of one instant; who ends in between has its\n"
-		  "last one in the next pass. SIGUSR1 takes snapshots now; Ctrl-C and SIGTERM end with last ones,\n"
-		  "which a second signal, or a minute, cuts short.\n"
-		  "Exits with 1 where the last snapshot of a process was lost, or where at the end snapshots or the\n"
-		  "metrics can't be written. What others write into the directory meanwhile is not counted by --max-disk.\n"
+	.help = "record every process, running now or started later: a snapshot of each per interval",
+	.detail = "Without filters, every process on the machine is recorded, except allocsnap's own. With filters, "
+		  "a process is recorded if it matches one filter of each kind given and no exclude filter. In a "
+		  "GLOB, * matches any text, including slashes, and ? matches any byte.\n\n"
+		  "New processes are recorded from their start or their exec on. Running processes are recorded "
+		  "from now on. A process that moves to another control group, or changes its name or user, is "
+		  "checked again within five seconds and recorded if it matches now. A recorded process stays "
+		  "recorded until it calls exec, and its snapshots stay in one folder.\n\n"
+		  "Every process that uses the same allocator file pays for the probes, recorded or not. Some files "
+		  "are probed from the start, and a line names each of them: with --exe PATH (without * and ?) that "
+		  "program and the C library beside its loader, otherwise the C library of PID 1. Other files are "
+		  "probed when a recorded process has mapped them. Earlier allocations of that process are unknown, "
+		  "and functions_late in its snapshots counts the functions probed late.\n\n"
+		  "Each interval takes one snapshot of every process, all at the same instant. A process that exits "
+		  "between passes gets its last snapshot in the next pass. SIGUSR1 takes snapshots now. Ctrl-C and "
+		  "SIGTERM take last snapshots and exit; a second signal, or one minute, cuts that short.\n\n"
+		  "The exit status is 1 if the last snapshot of a process was lost, or if snapshots or metrics "
+		  "cannot be written at the end. Files that other programs write to the directory do not count for "
+		  "--max-disk.\n"
 		  PROBE_DETAIL,
-	.option = { { rows }, { capture_rows } },
+	.example = "sudo allocsnap record -o /var/lib/allocsnap --cgroup '/system.slice/*'",
+	.option = { { filter_process_rows, 0, "Which processes to record" },
+		    { service_rows, 0, "Disk space and metrics" }, CAPTURE_GROUPS(0) },
 	.defaults = &(const struct record_command_options){
 		.capture.recording = { .dir = "./allocsnap-data", .interval_ns = 60000000000,
 				       .is_compact = true },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* allocsnap run: starts a program and records it from its first allocation to its end. */
+/* allocsnap run: starts a program and records it from its first allocation until it exits. */
 #include "cli/cmd_attach.h"
 
 #include <errno.h>
@@ -14,10 +14,10 @@
 #include "collect/build/store.h"
 #include "record/recording_show.h"
 
-#define RUN_FAILED 125 /* ours, and not the program's: as env(1) and docker(1) have it */
+#define RUN_FAILED 125 /* allocsnap failed, not the program; env(1) and docker(1) use the same status */
 
-static int record(const struct capture_options *options, struct collector *collector,
-		  const char *const argv[], int signal_fd, pid_t *ret_pid)
+static int record_launched(const struct capture_options *options, struct collector *collector,
+			   const char *const argv[], int signal_fd, pid_t *ret_pid)
 {
 	struct recording_options recording = recording_of(options);
 	struct reason why = { "out of memory" };
@@ -26,7 +26,7 @@ static int record(const struct capture_options *options, struct collector *colle
 		say_notes(collector);
 		return say_failure("%s", why.text);
 	}
-	/* It may become somebody else, and gets our signals still. */
+	/* The program may change its user, and allocsnap still has to send it signals. */
 	if (drop_privileges(collector, recording.dir, CAPABILITY(CAP_KILL)))
 		return EXIT_FAILED;
 	recording.child = *ret_pid;
@@ -50,7 +50,7 @@ static int run(const void *command_options, const struct arguments *args)
 	}
 	collector = open_collector(options);
 	if (collector)
-		status = record(options, collector, args->item, signal_fd, &pid);
+		status = record_launched(options, collector, args->item, signal_fd, &pid);
 	collector__close(collector);
 	if (pid) {
 		pass_signals_on(signal_fd, pid);
@@ -67,12 +67,13 @@ const struct command cmd_run = {
 	.arg_max = UINT_MAX,
 	.stop_at_first_arg = true,
 	.help = "start a program and record it from its first allocation on",
-	.detail = "The program is held while its allocator is being probed. Exits as the program did, with\n"
-		  "128 + N where signal N ended it, and with 125 if allocsnap itself failed. Signals sent to\n"
-		  "allocsnap are passed on to the program, but for SIGUSR1, which takes a snapshot now, and\n"
-		  "SIGUSR2, which clears the traces and the peak.\n"
+	.detail = "The program is paused while its allocator is being probed. The exit status is that of the "
+		  "program, 128 + N if signal N ended it, and 125 if allocsnap itself failed. Signals sent to "
+		  "allocsnap are passed on to the program, except SIGUSR1, which takes a snapshot now, and SIGUSR2, "
+		  "which clears the traces and the peak.\n"
 		  FOLLOW_FORKS_DETAIL PROBE_DETAIL,
-	.option = { { capture_rows } },
+	.example = "sudo allocsnap run --interval 5s -- ./server --port 8080",
+	.option = { CAPTURE_GROUPS(0) },
 	.defaults = &capture_defaults,
 	.options_size = sizeof(struct capture_options),
 	.run = run,

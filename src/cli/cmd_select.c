@@ -13,7 +13,7 @@
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-static int parse_bytes(const char *text, void *field, struct reason *why)
+static int parse_select_size(const char *text, void *field, struct reason *why)
 {
 	struct said *said = field;
 	int err = parse_size(text, &said->value);
@@ -54,40 +54,40 @@ static int parse_thread(const char *text, void *field, struct reason *why)
 const struct option_row filter_rows[] = {
 	{ "include", 0, OPTION_LIST, FIELD(include),
 	  .arg = "SPEC",
-	  .help = "only blocks that SPEC matches (see below); repeatable: any of them" },
+	  .help = "keep only blocks that match SPEC (see below); repeatable: any of them must match" },
 	{ "exclude", 0, OPTION_LIST, FIELD(exclude),
-	  .arg = "SPEC", .help = "no blocks that SPEC matches; repeatable" },
+	  .arg = "SPEC", .help = "drop blocks that match SPEC; repeatable" },
 	{},
 };
 
 const struct option_row block_rows[] = {
-	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .parse = parse_bytes,
-	  .arg = "SIZE", .help = "only blocks of at least SIZE bytes: 4096, 64K, 10MiB, 1G" },
-	{ "max-size", 0, OPTION_CUSTOM, FIELD(max_size), .parse = parse_bytes,
-	  .arg = "SIZE", .help = "only blocks of at most SIZE bytes" },
+	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .parse = parse_select_size,
+	  .arg = "SIZE", .help = "keep only blocks of at least SIZE bytes: 4096, 64K, 10MiB, 1G" },
+	{ "max-size", 0, OPTION_CUSTOM, FIELD(max_size), .parse = parse_select_size,
+	  .arg = "SIZE", .help = "keep only blocks of at most SIZE bytes" },
 	{ "min-age", 0, OPTION_CUSTOM, FIELD(min_age), .parse = parse_age,
-	  .arg = "TIME", .help = "only blocks that are at least so old: 250ms, 10s, 5m, 2h" },
+	  .arg = "TIME", .help = "keep only blocks at least TIME old: 250ms, 10s, 5m, 2h" },
 	{ "max-age", 0, OPTION_CUSTOM, FIELD(max_age), .parse = parse_age,
-	  .arg = "TIME", .help = "only blocks that are at most so old" },
+	  .arg = "TIME", .help = "keep only blocks at most TIME old" },
 	{ "thread", 0, OPTION_CUSTOM, FIELD(thread), .parse = parse_thread,
-	  .arg = "TID", .help = "only blocks that this thread allocated" },
+	  .arg = "TID", .help = "keep only blocks that thread TID allocated" },
 	{ "no-gap-blocks", 0, OPTION_FLAG, FIELD(no_gap_blocks),
-	  .help = "no blocks that may be gone: that lived through a gap in the recording" },
+	  .help = "drop blocks that may have been freed in a gap of the recording" },
 	{},
 };
 
 const struct option_row wrapper_rows[] = {
 	{ "skip", 0, OPTION_LIST, FIELD(skip),
-	  .arg = "GLOB", .help = "pass over functions such as xmalloc, g_*; repeatable" },
+	  .arg = "GLOB", .help = "skip functions such as xmalloc or g_* at the start of tracebacks; repeatable" },
 	{ "keep-wrappers", 0, OPTION_FLAG, FIELD(keep_wrappers),
-	  .help = "start tracebacks at the allocator itself" },
+	  .help = "start tracebacks at the allocator, not at its caller" },
 	{},
 };
 
-/* ---- what they mean ----------------------------------------------------------------------- */
+/* ---- from options to filters -------------------------------------------------------------- */
 
-static int check_order(const struct command *command, const char *what, const struct said *min,
-		       const struct said *max)
+static int check_limits(const struct command *command, const char *what, const struct said *min,
+			const struct said *max)
 {
 	if (!min->text || !max->text || min->value <= max->value)
 		return EXIT_DONE;
@@ -95,12 +95,12 @@ static int check_order(const struct command *command, const char *what, const st
 			   max->text);
 }
 
-static int check(const struct command *command, const struct select_options *options)
+static int check_selection(const struct command *command, const struct select_options *options)
 {
-	int status = check_order(command, "size", &options->min_size, &options->max_size);
+	int status = check_limits(command, "size", &options->min_size, &options->max_size);
 
 	if (!status)
-		status = check_order(command, "age", &options->min_age, &options->max_age);
+		status = check_limits(command, "age", &options->min_age, &options->max_age);
 	if (!status && options->keep_wrappers && options->skip.item_nr)
 		status = say_refusal(command, "--skip and --keep-wrappers exclude each other");
 	return status;
@@ -158,7 +158,7 @@ int choose(const struct command *command, const struct select_options *options, 
 			},
 		},
 	};
-	status = check(command, options) ?: parse_filters(command, options, ret);
+	status = check_selection(command, options) ?: parse_filters(command, options, ret);
 	ret->engine.select.filter = ret->filter;
 	ret->engine.select.filter_nr = ret->filter_nr;
 	return status;
@@ -172,7 +172,7 @@ void chosen_release(struct chosen *chosen)
 	*chosen = (struct chosen){};
 }
 
-/* ---- what matches nothing ------------------------------------------------------------------- */
+/* ---- filters that match nothing ------------------------------------------------------------- */
 
 static bool matches_any(const struct filter *filter, const struct chosen *chosen,
 			const struct snapshot *snapshot)
@@ -187,7 +187,7 @@ static bool matches_any(const struct filter *filter, const struct chosen *chosen
 	options.cumulative = false;
 	options.select = (struct selection){ .filter = &inclusive, .filter_nr = 1 };
 	if (snapshot_statistics(snapshot, &options, &statistics, NULL))
-		return true; /* not known */
+		return true; /* unknown: do not report it */
 	is_any = statistics->total.count;
 	statistics_free(statistics);
 	return is_any;
@@ -214,10 +214,10 @@ size_t say_unmatched(const struct select_options *options, const struct chosen *
 	return nr;
 }
 
-/* ---- as a text ---------------------------------------------------------------------------- */
+/* ---- options as a text -------------------------------------------------------------------- */
 
-/* In single quotes where a shell would read something else. */
-static void put_word(FILE *out, const char *word)
+/* Quotes the word if a shell would change it. */
+static void put_shell_word(FILE *out, const char *word)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 				    "_@%+=:,./-";
@@ -232,27 +232,27 @@ static void put_word(FILE *out, const char *word)
 	putc('\'', out);
 }
 
-static void put_option(FILE *out, const struct option_row *row, const char *value)
+static void put_option_word(FILE *out, const struct option_row *row, const char *value)
 {
 	fprintf(out, "%s--%s", ftell(out) ? " " : "", row->name);
 	if (!value)
 		return;
 	putc(' ', out);
-	put_word(out, value);
+	put_shell_word(out, value);
 }
 
-static void put_row(FILE *out, const struct option_row *row, const void *field)
+static void put_option_row(FILE *out, const struct option_row *row, const void *field)
 {
 	const struct string_list *list = field;
 	const struct said *said = field;
 
 	if (row->kind == OPTION_LIST)
 		for (size_t i = 0; i < list->item_nr; i++)
-			put_option(out, row, list->item[i]);
+			put_option_word(out, row, list->item[i]);
 	else if (row->kind == OPTION_CUSTOM && said->text)
-		put_option(out, row, said->text);
+		put_option_word(out, row, said->text);
 	else if (row->kind == OPTION_FLAG && *(const bool *)field)
-		put_option(out, row, NULL);
+		put_option_word(out, row, NULL);
 }
 
 bool is_selecting(const struct select_options *options)
@@ -277,7 +277,7 @@ char *select_text(const struct select_options *options)
 		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(group); i++)
 		for (const struct option_row *row = group[i].row; row->name; row++)
-			put_row(out, row, (const char *)options + row->offset);
+			put_option_row(out, row, (const char *)options + row->offset);
 	if (!fclose(out))
 		return text;
 	free(text);

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_CMD_SELECT_H
 
 /*
- * Which blocks take part, and where their tracebacks start: the options that stats, diff and
- * convert share. A command puts a struct select_options into its own and SELECT_GROUPS into its
+ * The options that stats, diff and convert share: they select blocks, and the frame at which
+ * tracebacks start. A command has a struct select_options in its own struct and SELECT_GROUPS in its
  * groups.
  */
 
@@ -13,7 +13,7 @@
 
 struct snapshot;
 
-/* A number, and how it was written; text is NULL where the option was not given. */
+/* A number and its text on the command line; text is NULL if the option was not given. */
 struct said {
 	const char *text;
 	uint64_t value;
@@ -29,19 +29,21 @@ struct select_options {
 	bool keep_wrappers;
 };
 
-/* By where blocks were allocated, by what else is known of a block, where tracebacks start. */
+/* Filters by place of allocation, filters by other facts of a block, and where tracebacks start. */
 extern const struct option_row filter_rows[], block_rows[], wrapper_rows[];
-#define SELECT_GROUPS(base) { filter_rows, base }, { block_rows, base }, { wrapper_rows, base }
+#define SELECT_GROUPS(base) \
+	{ filter_rows, base, "Filters" }, { block_rows, base, "Filters" }, { wrapper_rows, base, "Wrappers" }
 
-/* For the command's detail. */
+/* For the command's detail, which has one paragraph a line (cli/help_text.h). */
 #define SELECT_DETAIL \
-	"SPEC is PATTERN[:LINENO] for a file, or KEY=VALUE,... with the keys file, line, function, object\n" \
-	"and domain, all of them true of one frame: the most recent one that is no wrapper or, with the\n" \
-	"word all-frames, any. Patterns: * ? [a-z] [!x]; * crosses /. Examples:\n" \
-	"  --include 'src/*'  --include 'src/cart.c:31'  --exclude 'function=g_*,all-frames'\n" \
-	"  --include 'object=*/libssl.so*'  --exclude domain=1"
+	"SPEC is PATTERN[:LINENO] for a file, or KEY=VALUE,... with the keys file, line, function, object and " \
+	"domain. All keys must match one frame: the most recent frame that is no wrapper or, with the word " \
+	"all-frames, any frame. Patterns: * ? [a-z] [!x]; * also matches /. Examples:\n" \
+	"  --include 'src/*'  --include 'src/cart.c:31'\n" \
+	"  --exclude 'function=g_*,all-frames'  --exclude domain=1\n" \
+	"  --include 'object=*/libssl.so*'"
 
-/* The options as the engine wants them; filter holds what engine.select.filter points to. */
+/* The options in the engine's form. engine.select.filter points to the array `filter`. */
 struct chosen {
 	struct engine_options engine;
 	struct filter *filter;
@@ -49,25 +51,25 @@ struct chosen {
 };
 
 /*
- * EXIT_DONE, or EXIT_REFUSED or EXIT_FAILED, which has been said. The options must outlive
- * *ret, which ends with chosen_release(), also after a failure.
+ * Returns EXIT_DONE; or, reported, EXIT_REFUSED or EXIT_FAILED. The options must outlive *ret.
+ * chosen_release() frees *ret, also after a failure.
  */
 int choose(const struct command *command, const struct select_options *options, struct chosen *ret);
 void chosen_release(struct chosen *chosen);
 
-/* May blocks be left out? */
+/* Whether the options can leave out blocks. */
 bool is_selecting(const struct select_options *options);
 
 /*
- * Says of each filter that matches no block of any of the snapshots that it does: most likely it
- * is not what was meant. Returns how many.
+ * Reports each filter that matches no block of any snapshot: most likely it is a mistake. Returns
+ * the number of these filters.
  */
 size_t say_unmatched(const struct select_options *options, const struct chosen *chosen,
 		     const struct snapshot *const *snapshot, size_t snapshot_nr);
 
 /*
- * The options as they are written on a command line, "--include src/cart.c --min-size 4K"; NULL with
- * errno 0 where all blocks take part, with errno ENOMEM without memory. The caller frees it.
+ * The options in the form of a command line, "--include src/cart.c --min-size 4K". NULL with errno 0 if
+ * no option leaves out blocks; NULL with errno ENOMEM if memory ran out. The caller frees the text.
  */
 char *select_text(const struct select_options *options);
 

@@ -16,9 +16,10 @@ struct show_options {
 
 static const struct option_row rows[] = {
 	{ "address", 'a', OPTION_STRING, offsetof(struct show_options, address),
-	  .arg = "ADDR", .help = "who allocated the block that holds this address (0x…)" },
+	  .arg = "ADDR", .help = "show what allocated the block that contains this address (0x…)" },
 	{ "format", 'f', OPTION_CUSTOM, offsetof(struct show_options, format),
-	  .parse = parse_format, .arg = "F", .help = "text (default) or json" },
+	  .parse = parse_format, .arg = "F", .default_text = "text",
+	  .help = "print text or json" },
 	{ "json", 'j', OPTION_CUSTOM, offsetof(struct show_options, format), .parse = parse_json,
 	  .help = "the same as --format json" },
 	{},
@@ -75,7 +76,8 @@ const struct command cmd_show = {
 	.args = "SNAP",
 	.arg_min = 1,
 	.arg_max = 1,
-	.help = "what a snapshot is of, and what it does not know",
+	.help = "describe a snapshot: its process, counters and losses",
+	.example = "allocsnap show new.snap --address 0x7f0012345678",
 	.option = { { .row = rows } },
 	.options_size = sizeof(struct show_options),
 	.run = run,

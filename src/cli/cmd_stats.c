@@ -51,7 +51,7 @@ int parse_json(const char *text, void *field, struct reason *why)
 	return parse_format("json", field, why);
 }
 
-static bool format_choice(size_t at, struct option_choice *ret)
+static bool report_format_choice(size_t at, struct option_choice *ret)
 {
 	size_t nr;
 	const struct renderer *table = renderer_table(&nr);
@@ -67,27 +67,28 @@ static bool format_choice(size_t at, struct option_choice *ret)
 const struct option_row group_rows[] = {
 	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type,
 	  .choice = key_type_choice,
-	  .arg = "KEY", .help = "what makes a group (default lineno; traceback for folded):" },
+	  .arg = "KEY", .help = "group blocks by KEY", .default_text = "lineno; traceback for folded" },
 	{ "cumulative", 'c', OPTION_FLAG, FIELD(cumulative),
-	  .help = "add a block to every frame of its traceback, again in a recursion" },
+	  .help = "count a block for every frame of its traceback, once per call in a recursion" },
 	{},
 };
 
 const struct option_row measure_rows[] = {
 	{ "measure", 'm', OPTION_CUSTOM, FIELD(measure), .parse = parse_measure,
-	  .arg = "M", .help = "what to add up: live (default), allocated or temporary blocks" },
+	  .arg = "M", .default_text = "live",
+	  .help = "add up live, allocated or temporary blocks" },
 	{},
 };
 
 const struct option_row output_rows[] = {
 	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX,
-	  .arg = "N", .help = "rows to show (default 10, all for folded); 0: all" },
+	  .arg = "N", .default_text = "10; all for folded", .help = "show the first N rows; 0 shows all" },
 	{ "oldest-first", 0, OPTION_FLAG, FIELD(oldest_first),
-	  .help = "tracebacks in tracemalloc's order" },
+	  .help = "print tracebacks in tracemalloc's order, oldest frame first" },
 	{ "source", 0, OPTION_STRING, FIELD(source_dir),
-	  .arg = "DIR", .help = "show source lines, from the files below DIR" },
+	  .arg = "DIR", .help = "show source lines, read from files below DIR" },
 	{ "format", 'f', OPTION_CUSTOM, FIELD(format), .parse = parse_format,
-	  .choice = format_choice, .arg = "F", .help = "how to write it (default text):" },
+	  .choice = report_format_choice, .arg = "F", .default_text = "text", .help = "write the report as" },
 	{ "json", 'j', OPTION_CUSTOM, FIELD(format), .parse = parse_json,
 	  .help = "the same as --format json" },
 	{},
@@ -95,7 +96,7 @@ const struct option_row output_rows[] = {
 
 static const struct option_row at_peak_rows[] = {
 	{ "at-peak", 0, OPTION_FLAG, FIELD(at_peak),
-	  .help = "of several snapshots, or of all in a folder, the one in which most is live" },
+	  .help = "choose the snapshot with the most live bytes among several, or in folders" },
 	{},
 };
 
@@ -106,7 +107,7 @@ const struct renderer *format_or_text(const struct renderer *format)
 	return format ?: renderer_table(&nr);
 }
 
-/* What to group by, also where the command line does not say. */
+/* The key to group by, or its default if the command line has none. */
 static enum key_type key_type_of(const struct stats_options *options)
 {
 	if (options->key_type != KEY_TYPE_UNSAID)
@@ -114,7 +115,7 @@ static enum key_type key_type_of(const struct stats_options *options)
 	return options->cumulative ? KEY_LINENO : format_or_text(options->format)->key_type;
 }
 
-/* ---- options that cannot be meant together ------------------------------------------------ */
+/* ---- options that contradict each other -------------------------------------------------- */
 
 /* "lineno, filename or function": the key types that can be cumulative. */
 static void name_cumulative(char *names, size_t room)
@@ -147,7 +148,7 @@ static int check_cumulative(const struct command *command, const struct stats_op
 	return EXIT_DONE;
 }
 
-static int check_source(const struct command *command, const struct stats_options *options)
+static int check_source_option(const struct command *command, const struct stats_options *options)
 {
 	const struct renderer *format = format_or_text(options->format);
 	enum key_type key_type = key_type_of(options);
@@ -177,7 +178,7 @@ int stats_question(const struct command *command, const struct stats_options *op
 	if (!status)
 		status = check_cumulative(command, options);
 	if (!status)
-		status = check_source(command, options);
+		status = check_source_option(command, options);
 	ret->engine.key_type = key_type_of(options);
 	ret->engine.cumulative = options->cumulative;
 	ret->engine.measure = options->measure;
@@ -221,7 +222,7 @@ static size_t make_warnings(const struct snapshot *snapshot, const struct engine
 	const char *filters = snapshot__metadata(snapshot, "filters");
 	size_t nr = 0;
 
-	if (filters) /* said when the file was read */
+	if (filters) /* input.c reported it when it read the file */
 		reason_set(&line[nr++], 0, "filtered, not the whole: %.400s", filters);
 	if (gap_warning(snapshot, engine, "", ret_gap_blocks, &line[nr]))
 		say("warning: %s", line[nr++].text);
@@ -246,8 +247,8 @@ static int print_statistics(const struct stats_options *options, const struct ch
 	return print_report(options, chosen, &report);
 }
 
-static int answer(const struct stats_options *options, const struct chosen *chosen,
-		  const char *path)
+static int report_snapshot(const struct stats_options *options, const struct chosen *chosen,
+			   const char *path)
 {
 	struct snapshot *snapshot = open_snapshot(path);
 	struct statistics *statistics = NULL;
@@ -265,13 +266,13 @@ static int answer(const struct stats_options *options, const struct chosen *chos
 	return status;
 }
 
-/* What could not be read is a failure, but not a reason to say nothing of the others. */
-static int answer_at_peak(const struct stats_options *options, const struct chosen *chosen,
-			  const struct arguments *args)
+/* If some snapshots cannot be read, the choice among the others is still reported, but the exit status is a failure. */
+static int report_snapshot_at_peak(const struct stats_options *options, const struct chosen *chosen,
+				   const struct arguments *args)
 {
 	char *path;
 	int failed = choose_at_peak(args->item, args->item_nr, &path);
-	int status = path ? answer(options, chosen, path) : EXIT_FAILED;
+	int status = path ? report_snapshot(options, chosen, path) : EXIT_FAILED;
 
 	free(path);
 	return status ?: failed;
@@ -287,9 +288,9 @@ static int run(const void *command_options, const struct arguments *args)
 		status = say_refusal(&cmd_stats, "one argument too many, '%s': several snapshots go with "
 				     "--at-peak", args->item[1]);
 	else if (!status && options->at_peak)
-		status = answer_at_peak(options, &chosen, args);
+		status = report_snapshot_at_peak(options, &chosen, args);
 	else if (!status)
-		status = answer(options, &chosen, args->item[0]);
+		status = report_snapshot(options, &chosen, args->item[0]);
 	chosen_release(&chosen);
 	return status;
 }
@@ -299,10 +300,12 @@ const struct command cmd_stats = {
 	.args = "SNAP",
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
-	.help = "what holds the memory: live blocks by where they were allocated",
-	.detail = "With --at-peak there may be several, and folders: stats --at-peak HOST/COMM.PID\n\n"
+	.help = "report what holds the memory: live blocks by where they were allocated",
+	.detail = "With --at-peak there may be several snapshots, and folders of snapshots: stats --at-peak "
+		  "HOST/COMM.PID\n\n"
 		  SELECT_DETAIL,
-	.option = { STATS_GROUPS(0), SELECT_GROUPS(FIELD(select)), { .row = at_peak_rows } },
+	.example = "allocsnap stats new.snap --group-by function --top 20",
+	.option = { STATS_GROUPS(0), { .row = at_peak_rows, .title = "Report" }, SELECT_GROUPS(FIELD(select)) },
 	.defaults = &(const struct stats_options){ STATS_DEFAULTS },
 	.options_size = sizeof(struct stats_options),
 	.run = run,

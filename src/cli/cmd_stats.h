@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_CMD_STATS_H
 #define ALLOCSNAP_CMD_STATS_H
 
-/* The options of stats and diff, and reports to stdout. */
+/* The options that stats and diff share, and reports on stdout. */
 
 #include "cli/cmd.h"
 #include "cli/cmd_select.h"
@@ -19,9 +19,9 @@ struct stats_options {
 	enum key_type key_type; /* or KEY_TYPE_UNSAID */
 	bool cumulative;
 	enum measure measure;
-	uint64_t top; /* TOP_UNSAID: as the format has it */
+	uint64_t top; /* TOP_UNSAID: the default of the format */
 	bool oldest_first;
-	bool at_peak; /* of stats alone */
+	bool at_peak; /* stats only */
 	const char *source_dir;
 	const struct renderer *format; /* NULL: text */
 	struct select_options select;
@@ -29,32 +29,33 @@ struct stats_options {
 
 extern const struct command cmd_stats, cmd_diff, cmd_show;
 
-/* What makes a group, what is added up, how it is written. */
+/* How blocks are grouped, what is added up, how the report is written. */
 extern const struct option_row group_rows[], measure_rows[], output_rows[];
-#define STATS_GROUPS(base) { group_rows, base }, { measure_rows, base }, { output_rows, base }
+#define STATS_GROUPS(base) \
+	{ group_rows, base, "Report" }, { measure_rows, base, "Report" }, { output_rows, base, "Report" }
 
-/* --group-by: parse() of an enum key_type field. */
+/* parse() of --group-by: writes an enum key_type field. */
 int parse_key_type(const char *text, void *field, struct reason *why);
 
-/* --json and --format of `show`, too: parse() functions of a const struct renderer * field. */
+/* parse() of --format and --json, also for `show`: they write a const struct renderer * field. */
 int parse_format(const char *text, void *field, struct reason *why);
 int parse_json(const char *text, void *field, struct reason *why);
 
-/* The field, or the default. */
+/* The format itself, or the default for NULL. */
 const struct renderer *format_or_text(const struct renderer *format);
 
 /*
- * The question to the engine. EXIT_DONE; or, said, EXIT_REFUSED if the options cannot be meant
- * together, or EXIT_FAILED. *ret ends with chosen_release(), also after a failure.
+ * Translates the options for the engine. Returns EXIT_DONE; or, reported, EXIT_REFUSED if options
+ * contradict each other, or EXIT_FAILED. chosen_release() frees *ret, also after a failure.
  */
 int stats_question(const struct command *command, const struct stats_options *options,
 		   struct chosen *ret);
 
-/* Writes report to stdout as the options say, which are put into it here. */
+/* Copies the output options into *report and writes it to stdout. */
 int print_report(const struct stats_options *options, const struct chosen *chosen,
 		 struct report *report);
 
-/* Says why writing to stdout failed, unless nobody reads it; 0 and EXIT_DONE if it did not. */
+/* Reports err, the result of writing to stdout, unless the reader closed the pipe. Returns an exit status. */
 int written(int err);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* allocsnap symbolize: names for the frames of snapshots that have none, from files that are here. */
+/* allocsnap symbolize: names the unnamed frames of snapshots, from files on this machine. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -28,11 +28,11 @@ struct symbolize_options {
 
 static const struct option_row rows[] = {
 	{ "output", 'o', OPTION_STRING, FIELD(output), .arg = "FILE",
-	  .help = "write FILE, whole or not at all, and leave SNAP as it is" },
+	  .help = "write the result to FILE and leave SNAP unchanged" },
 	{ "debug-dir", 0, OPTION_LIST, FIELD(debug_dir), .arg = "DIR",
-	  .help = "look for DIR/.build-id/xx/yyy.debug before /usr/lib/debug; repeatable" },
-	{ "root", 0, OPTION_STRING, FIELD(root), .arg = "DIR",
-	  .help = "look for programs and libraries below DIR (default /)" },
+	  .help = "look for debug files in DIR/.build-id/xx/yyy.debug before /usr/lib/debug; repeatable" },
+	{ "root", 0, OPTION_STRING, FIELD(root), .arg = "DIR", .default_text = "/",
+	  .help = "look for programs and libraries below DIR" },
 	{},
 };
 
@@ -41,7 +41,7 @@ static const struct option_row rows[] = {
 struct directories {
 	int root_fd;
 	int *debug_fd;
-	size_t debug_nr; /* opened */
+	size_t debug_nr; /* of debug_fd, opened */
 };
 
 static int open_directory(const char *path, int *ret_fd)
@@ -78,7 +78,7 @@ static void directories_close(struct directories *directories)
 
 /* ---- snapshots ------------------------------------------------------------------------------ */
 
-static void tell_nameless(struct naming *naming)
+static void report_nameless(struct naming *naming)
 {
 	struct nameless nameless;
 
@@ -87,7 +87,7 @@ static void tell_nameless(struct naming *naming)
 		    *nameless.build_id ? nameless.build_id : "not recorded", nameless.why);
 }
 
-static void tell_left_out(const char *path, const struct naming_counts *counts)
+static void report_left_out(const char *path, const struct naming_counts *counts)
 {
 	char clean[PATH_MAX];
 
@@ -96,7 +96,7 @@ static void tell_left_out(const char *path, const struct naming_counts *counts)
 		    clean_path(clean, sizeof(clean), path), counts->left_out, NAMING_OBJECTS_MAX);
 }
 
-static int tell_counts(const char *path, const struct naming_counts *counts)
+static int report_named_frames(const char *path, const struct naming_counts *counts)
 {
 	char clean[PATH_MAX];
 
@@ -107,7 +107,7 @@ static int tell_counts(const char *path, const struct naming_counts *counts)
 	return written(putchar('\n') == EOF ? -errno : 0);
 }
 
-static int symbolize(struct naming *naming, const char *path, const char *output)
+static int symbolize_snapshot(struct naming *naming, const char *path, const char *output)
 {
 	struct reason why = { "out of memory" };
 	struct snapshot *snapshot = open_snapshot(path), *named = NULL;
@@ -120,8 +120,8 @@ static int symbolize(struct naming *naming, const char *path, const char *output
 	options = snapshot__saved_with(snapshot);
 	options.rewrite = output ? NULL : snapshot__file(snapshot);
 	err = naming__snapshot(naming, snapshot, &counts, &named);
-	tell_nameless(naming);
-	tell_left_out(path, &counts);
+	report_nameless(naming);
+	report_left_out(path, &counts);
 	if (err)
 		reason_set(&why, err, "%s: %s", path,
 			   err == -EFBIG ? "with inlined calls it would have too many frames" :
@@ -130,21 +130,21 @@ static int symbolize(struct naming *naming, const char *path, const char *output
 		err = snapshot__save(named ?: snapshot, output ?: path, &options, &why);
 	snapshot__close(named);
 	snapshot__close(snapshot);
-	return err ? say_failure("%s", why.text) : tell_counts(path, &counts);
+	return err ? say_failure("%s", why.text) : report_named_frames(path, &counts);
 }
 
-static int symbolize_all(struct naming *naming, const struct symbolize_options *options,
-			 const struct arguments *args)
+static int symbolize_snapshots(struct naming *naming, const struct symbolize_options *options,
+			       const struct arguments *args)
 {
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < args->item_nr; i++)
-		if (symbolize(naming, args->item[i], options->output))
+		if (symbolize_snapshot(naming, args->item[i], options->output))
 			status = EXIT_FAILED;
 	return status;
 }
 
-/* All objects of a snapshot are open at a time. */
+/* All objects of a snapshot are open at the same time. */
 static void raise_file_limit(void)
 {
 	struct rlimit limit;
@@ -177,7 +177,7 @@ static int run(const void *command_options, const struct arguments *args)
 			.debug_dir_nr = directories.debug_nr,
 		};
 		naming = naming__new(&naming_options, &why);
-		status = naming ? symbolize_all(naming, options, args) : say_failure("%s", why.text);
+		status = naming ? symbolize_snapshots(naming, options, args) : say_failure("%s", why.text);
 	}
 	naming__free(naming);
 	directories_close(&directories);
@@ -189,11 +189,13 @@ const struct command cmd_symbolize = {
 	.args = "SNAP…",
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
-	.help = "name the frames of snapshots that have no names",
-	.detail = "Frames without a line get functions, lines and inlined calls from the program or library at\n"
-		  "its path, if its build-id is the recorded one, and from its debug file. SNAP is replaced, whole or\n"
-		  "not at all, with its mode and owner; one that has nothing to gain is left as it is. Objects that\n"
-		  "are not here, or stripped and without a debug file, are named on stderr, and are no failure.\n",
+	.help = "name the unnamed frames of snapshots",
+	.detail = "Frames without a line get their function, line and inlined calls from the program or library at "
+		  "the recorded path, if its build-id is the recorded one, and from its debug file. SNAP is "
+		  "replaced completely or not at all, and keeps its mode and owner. A snapshot that gains no names "
+		  "is left unchanged. Files that are missing, or stripped and without a debug file, are named on "
+		  "standard error; they are no failure.\n",
+	.example = "allocsnap symbolize --debug-dir ./debug allocsnap-data/*/*/*.snap",
 	.option = { { .row = rows } },
 	.options_size = sizeof(struct symbolize_options),
 	.run = run,

@@ -36,7 +36,8 @@ is_installed() {
 	for file in bin/allocsnap lib/liballocsnap.a lib/pkgconfig/allocsnap.pc \
 		lib/liballocsnap-collect.a lib/pkgconfig/allocsnap-collect.pc include/allocsnap/collect.h \
 		include/allocsnap/allocsnap.h include/allocsnap/engine.h include/allocsnap/reason.h \
-		include/allocsnap/render.h include/allocsnap/snapshot.h; do
+		include/allocsnap/render.h include/allocsnap/snapshot.h \
+		share/man/man1/allocsnap.1 share/man/man1/allocsnap-fleet-diff.1; do
 		[ -s "$installed/$file" ] || { echo "$file is not there"; return 1; }
 	done
 }

@@ -81,7 +81,7 @@ static const struct command cmd_team = {
 };
 static const struct command *const commands[] = { &cmd_try, &cmd_launch, &cmd_team, NULL };
 
-#define RUN(...) dispatch((char *[]){ "allocsnap", __VA_ARGS__, NULL }, commands)
+#define RUN(...) dispatch_command((char *[]){ "allocsnap", __VA_ARGS__, NULL }, commands)
 
 Test(cmd, defaults)
 {
@@ -152,8 +152,8 @@ Test(cmd, what_cannot_be_meant, .init = cr_redirect_stderr)
 	cr_assert_stderr_eq_str(
 		"allocsnap: try: missing argument: try FILE…" SEE_TRY
 		"allocsnap: try: one argument too many, 'd\\x1b': try FILE…" SEE_TRY
-		"allocsnap: try: unknown option --coun" SEE_TRY
-		"allocsnap: try: unknown option --counts" SEE_TRY
+		"allocsnap: try: unknown option --coun (did you mean --count?)" SEE_TRY
+		"allocsnap: try: unknown option --counts (did you mean --count?)" SEE_TRY
 		"allocsnap: try: unknown option -x" SEE_TRY
 		"allocsnap: try: --count needs N" SEE_TRY
 		"allocsnap: try: -n needs N" SEE_TRY
@@ -167,7 +167,7 @@ Test(cmd, what_cannot_be_meant, .init = cr_redirect_stderr)
 		"allocsnap: try: --output: DIR must not be empty" SEE_TRY
 		"allocsnap: try: --quiet takes no value" SEE_TRY
 		"allocsnap: try: --verbose takes no value" SEE_TRY
-		"allocsnap: unknown command tr; see 'allocsnap --help'\n"
+		"allocsnap: unknown command tr (did you mean try?); see 'allocsnap --help'\n"
 		"allocsnap: unknown option -q; see 'allocsnap --help'\n");
 }
 
@@ -180,13 +180,13 @@ Test(cmd, help_is_made_from_the_rows, .init = cr_redirect_stdout)
 				"\n"
 				"a command to try\n"
 				"\n"
-				"  -n, --count N        how many\n"
-				"  -o, --output DIR     where to\n"
+				"  -n, --count N        how many (default 7)\n"
+				"  -o, --output DIR     where to (default here)\n"
 				"      --interval TIME  how often\n"
 				"  -v, --verbose        say more\n"
 				"  -q, --quiet          say less\n"
 				"  -l, --label K=V      repeatable\n"
-				"  -h, --help           this text\n");
+				"  -h, --help           print this help\n");
 }
 
 Test(cmd, a_command_of_a_command_is_called_by_its_last_word)
@@ -225,4 +225,106 @@ Test(cmd, help_of_commands_of_a_command, .init = cr_redirect_stdout)
 				"A line more.\n"
 				"\n"
 				"'allocsnap team COMMAND --help' lists the options of a command.\n");
+}
+
+static const struct option_row grouped_rows[] = {
+	{ "count", 0, OPTION_COUNT, offsetof(struct options, count), .arg = "N", .default_text = "as many as there are",
+	  .help = "show the first N rows of a table that would otherwise take more lines than a terminal has" },
+	{ "a-name-that-is-long", 0, OPTION_STRING, offsetof(struct options, dir), .arg = "DIR", .help = "where to" },
+	{},
+};
+
+static const struct command cmd_grouped = {
+	.name = "grouped", .args = "FILE", .help = "a command with groups", .arg_min = 1, .arg_max = 1,
+	.detail = "A paragraph that is longer than a line of eighty columns is wrapped where a word ends.\n\n"
+		  "  an example --stays 'as it is'",
+	.example = "allocsnap grouped file",
+	.option = { { grouped_rows, 0, "First" }, { shared_rows, offsetof(struct options, shared), "Second" } },
+	.options_size = sizeof(struct options), .run = run_try,
+};
+
+Test(cmd, help_has_groups_defaults_and_an_example, .init = cr_redirect_stdout)
+{
+	static const struct command *const grouped[] = { &cmd_grouped, NULL };
+
+	cr_expect_eq(dispatch_command((char *[]){ "allocsnap", "help", "grouped", NULL }, grouped), EXIT_DONE);
+	fflush(stdout);
+	cr_assert_stdout_eq_str(
+		"usage: allocsnap grouped FILE [OPTION]...\n"
+		"\n"
+		"a command with groups\n"
+		"\n"
+		"First:\n"
+		"      --count N              show the first N rows of a table that would\n"
+		"                             otherwise take more lines than a terminal has\n"
+		"                             (default as many as there are)\n"
+		"      --a-name-that-is-long DIR\n"
+		"                             where to\n"
+		"\n"
+		"Second:\n"
+		"  -q, --quiet                say less\n"
+		"  -l, --label K=V            repeatable\n"
+		"\n"
+		"Other options:\n"
+		"  -h, --help                 print this help\n"
+		"\n"
+		"A paragraph that is longer than a line of eighty columns is wrapped where a word\n"
+		"ends.\n"
+		"\n"
+		"  an example --stays 'as it is'\n"
+		"\n"
+		"Example:\n"
+		"  allocsnap grouped file\n");
+}
+
+#define HELP_TRY "usage: allocsnap try FILE… [OPTION]...\n"
+
+Test(cmd, help_with_a_command_is_the_help_of_the_command, .init = cr_redirect_stdout)
+{
+	char text[4096] = "";
+	FILE *out;
+
+	cr_expect_eq(RUN("help", "try"), EXIT_DONE);
+	cr_expect_eq(RUN("help", "team", "try"), EXIT_DONE);
+	cr_expect_eq(RUN("team", "help", "try"), EXIT_DONE);
+	fflush(stdout);
+	out = cr_get_redirected_stdout();
+	cr_assert_gt(fread(text, 1, sizeof(text) - 1, out), 0);
+	cr_expect_eq(strncmp(text, HELP_TRY, strlen(HELP_TRY)), 0);
+	cr_expect_not_null(strstr(text, "usage: allocsnap team try FILE… [OPTION]...\n"));
+}
+
+Test(cmd, requests_for_the_version, .init = cr_redirect_stdout)
+{
+	cr_expect_eq(RUN("--version"), EXIT_DONE);
+	cr_expect_eq(RUN("-V"), EXIT_DONE);
+	cr_expect_eq(RUN("version"), EXIT_DONE);
+	fflush(stdout);
+	cr_assert_stdout_eq_str("allocsnap " ALLOCSNAP_VERSION "\n"
+				"allocsnap " ALLOCSNAP_VERSION "\n"
+				"allocsnap " ALLOCSNAP_VERSION "\n");
+}
+
+Test(cmd, a_close_word_is_suggested, .init = cr_redirect_stderr)
+{
+	cr_expect_eq(RUN("lanuch"), EXIT_REFUSED);
+	cr_expect_eq(RUN("hlep"), EXIT_REFUSED);
+	cr_expect_eq(RUN("help", "tryy"), EXIT_REFUSED);
+	cr_expect_eq(RUN("xyz"), EXIT_REFUSED);
+	cr_expect_eq(RUN("--vresion"), EXIT_REFUSED);
+	cr_expect_eq(RUN("team", "tyr"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "--intervall=1s"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "--no"), EXIT_REFUSED);
+	cr_expect_eq(RUN("try", "--a-name-that-no-command-line-would-have"), EXIT_REFUSED);
+	fflush(stderr);
+	cr_assert_stderr_eq_str(
+		"allocsnap: unknown command lanuch (did you mean launch?); see 'allocsnap --help'\n"
+		"allocsnap: unknown command hlep (did you mean help?); see 'allocsnap --help'\n"
+		"allocsnap: unknown command tryy (did you mean try?); see 'allocsnap --help'\n"
+		"allocsnap: unknown command xyz; see 'allocsnap --help'\n"
+		"allocsnap: unknown option --vresion (did you mean --version?); see 'allocsnap --help'\n"
+		"allocsnap: team: unknown command tyr (did you mean try?); see 'allocsnap team --help'\n"
+		"allocsnap: try: unknown option --intervall (did you mean --interval?)" SEE_TRY
+		"allocsnap: try: unknown option --no" SEE_TRY
+		"allocsnap: try: unknown option --a-name-that-no-command-line-would-have" SEE_TRY);
 }

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_HELP_TEXT_H
+#define ALLOCSNAP_HELP_TEXT_H
+
+/*
+ * Pieces that help texts and man pages share. The detail of a command has one paragraph a line,
+ * however long; a line that begins with a space is an example, which stays as it is.
+ */
+
+#include <stddef.h>
+
+struct command;
+struct option_group;
+struct option_row;
+
+#define HELP_COLUMNS 80
+#define OPTION_FORMS_MAX 64
+#define OPTION_HELP_MAX 512
+
+/* How many columns UTF-8 text takes: its code points. */
+int text_width(const char *text);
+
+/*
+ * Prints words to stdout, in lines of at most HELP_COLUMNS columns, and a newline. The text begins at
+ * `column`; later lines begin with `indent` spaces.
+ */
+void print_wrapped(const char *text, int column, int indent);
+
+/* "-o, --output DIR"; without a letter there are four spaces in front. Returns text. */
+const char *option_forms(char text[OPTION_FORMS_MAX], const struct option_row *row);
+
+/* The option's help, then the command's default: "write snapshots below DIR (default here)". Returns text. */
+const char *option_help(char text[OPTION_HELP_MAX], const struct command *command,
+			const struct option_group *group, const struct option_row *row);
+
+/* The row of --help, which every command has. */
+extern const struct option_row help_rows[];
+
+#endif

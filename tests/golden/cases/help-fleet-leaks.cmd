@@ -1,0 +1,1 @@
+allocsnap fleet leaks --help
