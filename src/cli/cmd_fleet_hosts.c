@@ -5,7 +5,7 @@
 #include "render/fleet.h"
 
 static int list_hosts(struct fleet *fleet, const struct fleet_question *question,
-		      struct fleet_answer *list_hosts, const struct fleet_renderer *format)
+		      struct fleet_answer *answer, const struct fleet_renderer *format)
 {
 	struct host_rows rows = {};
 	struct reason why = { "out of memory" };
@@ -15,7 +15,7 @@ static int list_hosts(struct fleet *fleet, const struct fleet_question *question
 		return say_failure("%s", why.text);
 	fleet_let_go(fleet);
 	answer->hosts = &rows;
-	status = written(format->hosts(stdout, list_hosts));
+	status = written(format->hosts(stdout, answer));
 	host_rows_release(&rows);
 	return status;
 }

@@ -23,7 +23,7 @@ static void report_unjudged(const struct leak_rows *rows)
 }
 
 static int list_leaks(struct fleet *fleet, const struct fleet_question *question,
-		      struct fleet_answer *list_leaks, const struct fleet_renderer *format)
+		      struct fleet_answer *answer, const struct fleet_renderer *format)
 {
 	struct leak_rows rows = {};
 	struct reason why = { "out of memory" };
@@ -38,7 +38,7 @@ static int list_leaks(struct fleet *fleet, const struct fleet_question *question
 	}
 	report_unjudged(&rows);
 	answer->leaks = &rows;
-	status = written(format->leaks(stdout, list_leaks));
+	status = written(format->leaks(stdout, answer));
 	leak_rows_release(&rows);
 	return status;
 }

@@ -21,7 +21,7 @@ static int print_fleet_list(const struct fleet_list *list, struct fleet *fleet,
 		return say_failure("%s", strerror(ENOMEM));
 	say_unmatched(&options->select, &fleet->chosen, report->snapshot, report->snapshot_nr);
 	report->top = options->top == TOP_UNSAID ? format_or_text(NULL)->top : options->top;
-	status = list->run(fleet, question, &print_fleet_list, options->format ? &fleet_json : &fleet_text);
+	status = list->run(fleet, question, &answer, options->format ? &fleet_json : &fleet_text);
 	free(host);
 	return status;
 }

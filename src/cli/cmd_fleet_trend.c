@@ -5,7 +5,7 @@
 #include "render/fleet.h"
 
 static int list_trends(struct fleet *fleet, const struct fleet_question *question,
-		       struct fleet_answer *list_trends, const struct fleet_renderer *format)
+		       struct fleet_answer *answer, const struct fleet_renderer *format)
 {
 	struct trend_rows rows = {};
 	struct reason why = { "out of memory" };
@@ -19,7 +19,7 @@ static int list_trends(struct fleet *fleet, const struct fleet_question *questio
 		return say_failure("no process has snapshots of two times: there is no trend");
 	}
 	answer->trend = &rows;
-	status = written(format->trend(stdout, list_trends));
+	status = written(format->trend(stdout, answer));
 	trend_rows_release(&rows);
 	return status;
 }

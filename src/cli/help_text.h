@@ -7,11 +7,7 @@
  * however long; a line that begins with a space is an example, which stays as it is.
  */
 
-#include <stddef.h>
-
-struct command;
-struct option_group;
-struct option_row;
+#include "cli/cmd.h"
 
 #define HELP_COLUMNS 80
 #define OPTION_FORMS_MAX 64

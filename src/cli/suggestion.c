@@ -50,7 +50,7 @@ void suggestion_consider(struct suggestion *suggestion, const char *known)
 	if (!len || strlen(known) >= SUGGESTION_WORD_MAX)
 		return;
 	distance = strncmp(known, suggestion->typed, len) ? edit_distance(suggestion->typed, known) : 0;
-	if (distance > DISTANCE_MAX || distance >= len)
+	if (distance > DISTANCE_MAX || distance * 2 > len)
 		return;
 	if (suggestion->closest && distance >= suggestion->distance)
 		return;

@@ -19,8 +19,8 @@ struct suggestion {
 void suggestion_start(struct suggestion *suggestion, const char *typed, size_t len);
 
 /*
- * A known word is close if the unknown one is its beginning, or differs from it by at most two edits
- * (and by fewer edits than it has letters). Of equally close words the first one wins.
+ * A known word is close if the unknown one is its beginning, or differs from it by at most two edits; a
+ * word of two or three letters by one. Of equally close words the first one wins.
  */
 void suggestion_consider(struct suggestion *suggestion, const char *known);
 

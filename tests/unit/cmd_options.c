@@ -310,7 +310,7 @@ Test(cmd, a_close_word_is_suggested, .init = cr_redirect_stderr)
 	cr_expect_eq(RUN("lanuch"), EXIT_REFUSED);
 	cr_expect_eq(RUN("hlep"), EXIT_REFUSED);
 	cr_expect_eq(RUN("help", "tryy"), EXIT_REFUSED);
-	cr_expect_eq(RUN("xyz"), EXIT_REFUSED);
+	cr_expect_eq(RUN("txx"), EXIT_REFUSED);
 	cr_expect_eq(RUN("--vresion"), EXIT_REFUSED);
 	cr_expect_eq(RUN("team", "tyr"), EXIT_REFUSED);
 	cr_expect_eq(RUN("try", "--intervall=1s"), EXIT_REFUSED);
@@ -321,7 +321,7 @@ Test(cmd, a_close_word_is_suggested, .init = cr_redirect_stderr)
 		"allocsnap: unknown command lanuch (did you mean launch?); see 'allocsnap --help'\n"
 		"allocsnap: unknown command hlep (did you mean help?); see 'allocsnap --help'\n"
 		"allocsnap: unknown command tryy (did you mean try?); see 'allocsnap --help'\n"
-		"allocsnap: unknown command xyz; see 'allocsnap --help'\n"
+		"allocsnap: unknown command txx; see 'allocsnap --help'\n"
 		"allocsnap: unknown option --vresion (did you mean --version?); see 'allocsnap --help'\n"
 		"allocsnap: team: unknown command tyr (did you mean try?); see 'allocsnap team --help'\n"
 		"allocsnap: try: unknown option --intervall (did you mean --interval?)" SEE_TRY
