@@ -46,7 +46,7 @@
  * deletes tracebacks without blocks once half of their room is taken, or once one process has very many.
  *
  * If several processes may be recorded, no process may hold all of blocks, dropped_blocks, tracebacks and
- * process_slots: see "Shares" in docs/design.md. For a process at its share the map counts as full.
+ * process_slots: see "Shares" in docs/recording.md. For a process at its share the map counts as full.
  *
  * Store the error of an update or a delete in an int before you compare it. Before kernel 6.4 maps return an int,
  * and the upper half of the register is 0: as a long it would never equal -EEXIST.

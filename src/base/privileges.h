@@ -5,7 +5,7 @@
 /*
  * The capabilities that recording needs, for what and how long, and a function to give up all
  * others. They are needed by this process. The process that reads files has none. The process that
- * keeps the probes has only those to hold writers of a probed file. docs/design.md says how this
+ * keeps the probes has only those to hold writers of a probed file. docs/security.md says how this
  * was determined.
  */
 

@@ -46,7 +46,7 @@ struct collector {
 	bool is_blind; /* a helper has ended: the keeper (and the probes with it), the parser, or the opener */
 	struct detacher detacher; /* of probes that are no longer needed */
 	uint32_t max_overhead; /* percent; 0: no budget */
-	uint64_t pause_every_ns; /* 0: the budget decides; otherwise for tests (docs/design.md) */
+	uint64_t pause_every_ns; /* 0: the budget decides; otherwise for tests (docs/testing.md) */
 	int budget_fd;	       /* a timer for the next look at budgets */
 	struct pausing everybody_pausing;
 	struct share together;	    /* of all processes in sum */
