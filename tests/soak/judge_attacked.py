@@ -8,6 +8,7 @@ import judge as honest
 import ledger
 
 INTERVALS_MAX = 10  # without a pass
+SECONDS_TO_ANSWER_MAX = 2
 SECONDS_TO_END_MAX = 30
 TWINS_MAX = 300
 STDERR_SHOWN = 15
@@ -46,7 +47,11 @@ def judge_passes(verdict, soak, files):
     verdict.check(late and max(late) <= most, "worst end of a pass after its due time", f"{most:g} s at most",
                   f"{max(late, default=0):.2f} s")
     verdict.check(max(gaps) <= most, "longest time without the end of a pass", f"{most:g} s at most", f"{max(gaps):.2f} s")
-    verdict.check(soak.seconds_to_end - soak.end_waited <= SECONDS_TO_END_MAX, "from SIGTERM to the end of the recorder, without waiting for a processor",
+    answered = (soak.manager.stopping_ns - soak.ended_ns) / 1e9
+    verdict.check(0 < answered <= SECONDS_TO_ANSWER_MAX, "from SIGTERM to STOPPING=1",
+                  f"{SECONDS_TO_ANSWER_MAX} s at most", f"{answered:.2f} s")
+    verdict.check(soak.seconds_to_end - soak.end_waited <= SECONDS_TO_END_MAX,
+                  "from SIGTERM to the end of the recorder, without waiting for a processor",
                   f"{SECONDS_TO_END_MAX} s at most", f"{soak.seconds_to_end:.2f} s, in which it ran for "
                   f"{soak.end_ran:.2f} s and waited for a processor for {soak.end_waited:.2f} s")
 

@@ -28,7 +28,7 @@ import attackers  # pylint: disable=wrong-import-position
 import judge  # pylint: disable=wrong-import-position
 import judge_attacked  # pylint: disable=wrong-import-position
 import root  # pylint: disable=wrong-import-position
-from listener import Listener  # pylint: disable=wrong-import-position
+from listener import Listener, Manager  # pylint: disable=wrong-import-position
 import vitals as vital  # pylint: disable=wrong-import-position
 from verdict import Files, Verdict  # pylint: disable=wrong-import-position
 
@@ -53,6 +53,7 @@ class Soak:
         self.outside = bench.start([*crowds.PYTHON, os.path.join(HERE, "worker.py"), "work"])
         self.work_ms = {"inside": [], "outside": []}
         self.recorder = self.vitals = self.births = self.listener = None
+        self.manager = Manager(folder)
         self.attackers = attackers.Attackers(self.crowd, attacking, ATTACK) if attacking else None
         self.ledgers = []
         self.lived_most = 0
@@ -64,7 +65,8 @@ class Soak:
                 f"/{self.group.name}", "--cgroup", f"/{self.group.name}/*", *os.environ.get("SOAK_OPTIONS", "").split()]
         print("   " + " ".join(argv), flush=True)
         self.recorder = self.bench.start(argv, env=dict(os.environ, ALLOCSNAP_CACHE_DIR=self.bench.path("cache"),
-                                                        ALLOCSNAP_NO_BEFOREHAND="1"))
+                                                        ALLOCSNAP_NO_BEFOREHAND="1",
+                                                        NOTIFY_SOCKET=self.manager.path))
         print("   " + self.recorder.line(120), flush=True)
         self.recording_ns = time.monotonic_ns()
         self.listener = Listener(self.recorder)
