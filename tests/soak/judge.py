@@ -41,8 +41,14 @@ def lives_of(soak):
             for member in soak.crowd.members]
 
 
+def without_the_cut_pass(soak, instants):
+    """The signal to end cuts the pass that it comes in; the pass after it has what that one lacks."""
+    return [instant for instant in instants
+            if instant > soak.ended_ns or any(instant < ns < soak.ended_ns for ns, _ in soak.listener.lines)]
+
+
 def judge_files(verdict, soak, files):
-    instants = files.instants(soak.crowd.nursery.pid)
+    instants = without_the_cut_pass(soak, files.instants(soak.crowd.nursery.pid))
     lives = lives_of(soak)
     wanted = sum(first < instant < last for _, _, first, last in lives for instant in instants)
     print(f"   {len(files.rows)} files of {len(files.by_pid)} PIDs, {files.bytes / vital.MIB:.0f} MiB on disk; "
