@@ -11,7 +11,7 @@ $(LIVE_PROGRAMS): $(OUT)/workloads/%: $(OUT)/tests/live/%.o $(OUT)/install/libal
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
 
-$(OUT)/workloads/write_metrics: $(OUT)/tests/live/write_metrics.o $(LIB)
+$(OUT)/workloads/write_metrics: $(OUT)/tests/live/write_metrics.o $(APP) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ -o $@
