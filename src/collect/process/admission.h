@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_ADMISSION_H
 #define ALLOCSNAP_COLLECT_ADMISSION_H
 
-/* Whom a recording of everybody admits; the judge is the kernel's side (bpf/filter/rules.bpf.h). */
+/* Which processes a system-wide recording records. The kernel side decides (bpf/filter/rules.bpf.h). */
 
 #include <stddef.h>
 
@@ -13,17 +13,20 @@ struct allocsnap_bpf;
 struct collector_options;
 struct reason;
 
-/* One rule as the kernel's side has it. 0, or -EINVAL with a line that names what is right. */
+/* Converts one rule to the form that the kernel side uses. 0, or -EINVAL with a line that says what is allowed. */
 int admission_parse(const struct admission_rule *rule, struct rule *ret, struct reason *why);
 
-/* All of them, before the programs are loaded. 0 or as above. */
+/* Converts all rules, before the programs are loaded. 0 or an error as above. */
 int admission_configure(struct rules *rules, const struct collector_options *options,
 			struct reason *why);
 
-/* Tells the kernel's side who we are, when they are. 0 or a negative errno. */
+/* Tells the kernel side which process the recorder is, once the programs are loaded. 0 or a negative errno. */
 int admission_begin(const struct allocsnap_bpf *bpf);
 
-/* Who is admitted and has no books, in *ret, which the caller frees. 0 or a negative errno. */
+/*
+ * Finds the processes that the rules allow and that have no accounting yet. The caller frees *ret. 0 or a
+ * negative errno.
+ */
 int admission_find(const struct allocsnap_bpf *bpf, struct admissible_process **ret, size_t *ret_nr);
 
 #endif

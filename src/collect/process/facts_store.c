@@ -18,13 +18,13 @@ static bool has_room(const struct facts_store *store, uint64_t bytes)
 	return store->kept_nr < COPIES_MAX && bytes <= COPIES_BYTES_MAX - store->bytes;
 }
 
-/* What only the store has: it can go. */
+/* Only the store uses these facts: they can be removed. */
 static bool is_unused(const struct file_facts *facts)
 {
 	return facts->user_nr == 1;
 }
 
-/* Whether `bytes` more would find room, with or without those that can go. */
+/* Whether `bytes` more would fit if all unused facts were removed. */
 static bool can_have_room(const struct facts_store *store, uint64_t bytes)
 {
 	struct facts_store used = {};
@@ -38,7 +38,7 @@ static bool can_have_room(const struct facts_store *store, uint64_t bytes)
 	return has_room(&used, bytes);
 }
 
-static struct file_facts *take_out(struct facts_store *store, size_t i)
+static struct file_facts *remove_facts(struct facts_store *store, size_t i)
 {
 	struct file_facts *facts = store->kept[i];
 
@@ -47,8 +47,8 @@ static struct file_facts *take_out(struct facts_store *store, size_t i)
 	return facts;
 }
 
-/* The least recently used ones go first. */
-static void make_room(struct facts_store *store, uint64_t bytes)
+/* Removes the least recently used facts first. */
+static void make_facts_room(struct facts_store *store, uint64_t bytes)
 {
 	size_t i = 0;
 
@@ -60,34 +60,34 @@ static void make_room(struct facts_store *store, uint64_t bytes)
 			continue;
 		}
 		store->bytes -= file_copy__bytes(facts->copy);
-		file_facts_put(take_out(store, i));
+		file_facts_put(remove_facts(store, i));
 	}
 }
 
-/* It is the most recently used one then. */
-static struct file_facts *find(struct facts_store *store, const struct file_to_read *file)
+/* Moves the facts that it finds to the end: they are now the most recently used ones. */
+static struct file_facts *find_facts(struct facts_store *store, const struct file_to_read *file)
 {
 	for (size_t i = 0; i < store->kept_nr; i++) {
 		struct file_facts *facts = store->kept[i];
 
 		if (facts->wanted != file->wanted || !file_copy__is_of(facts->copy, file->fd))
 			continue;
-		take_out(store, i);
+		remove_facts(store, i);
 		store->kept[store->kept_nr++] = facts;
 		return facts;
 	}
 	return NULL;
 }
 
-/* Where there is no room for them, they are of this file only. */
-static void keep(struct facts_store *store, struct file_facts *facts)
+/* If there is no room for the copy, the facts belong to this file only. */
+static void keep_facts(struct facts_store *store, struct file_facts *facts)
 {
 	uint64_t bytes = facts->copy ? file_copy__bytes(facts->copy) : 0;
 
 	if (!bytes)
 		return;
 	if (can_have_room(store, bytes)) {
-		make_room(store, bytes);
+		make_facts_room(store, bytes);
 		if (!array_push(store, kept, facts)) {
 			store->bytes += bytes;
 			facts->user_nr++;
@@ -101,7 +101,7 @@ static void keep(struct facts_store *store, struct file_facts *facts)
 int facts_store_get(struct facts_store *store, const struct file_to_read *file,
 		    struct file_facts **ret, struct reason *why)
 {
-	struct file_facts *facts = find(store, file);
+	struct file_facts *facts = find_facts(store, file);
 	int err;
 
 	if (facts) {
@@ -120,7 +120,7 @@ int facts_store_get(struct facts_store *store, const struct file_to_read *file,
 		file_facts_put(facts);
 		return err;
 	}
-	keep(store, facts);
+	keep_facts(store, facts);
 	*ret = facts;
 	return 0;
 }

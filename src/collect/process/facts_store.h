@@ -3,14 +3,13 @@
 #define ALLOCSNAP_COLLECT_FACTS_STORE_H
 
 /*
- * The facts of files, found once for all that hold the same bytes: the C library of two hundred
- * containers is one that was read and 199 that were compared with it.
+ * The facts of files, read once for all files with the same bytes: for the C library of two hundred containers,
+ * one is read and 199 are compared with it.
  *
- * All bytes, and with a copy of what the reader had. Facts that are true of another file would put
- * breakpoints into the middle of instructions, and nothing less tells files apart: anybody can write a
- * build-id into his own; one with the C library's code may have symbols that take the reader over,
- * which then says what it likes; and who owns a file can give it back other bytes than it had when
- * it was read.
+ * The comparison covers all bytes, and uses a copy of the bytes that the parser had. Facts of another file would
+ * put breakpoints into the middle of instructions. Nothing less identifies a file: anyone can write another
+ * file's build-id into a file; a file with the C library's code may have symbols that take over the parser, which
+ * then returns what they want; and the owner of a file can replace its bytes after it was read.
  */
 
 #include <stdint.h>
@@ -24,16 +23,16 @@ struct parser;
 
 struct file_facts {
 	struct object_facts facts;
-	const struct functions_wanted *wanted; /* that were looked for, too */
-	struct file_copy *copy; /* NULL: they are of one file only */
+	const struct functions_wanted *wanted; /* also looked for; NULL: none */
+	struct file_copy *copy; /* NULL: the facts belong to one file only */
 	unsigned int user_nr;
 };
 
 /* Zeroed: none. */
 struct facts_store {
-	struct file_facts **kept; /* those with a copy, as far as there is room; the least recently used is first */
+	struct file_facts **kept; /* facts with a copy, as far as there is room; the least recently used first */
 	size_t kept_nr, kept_alloc;
-	uint64_t bytes; /* of the copies */
+	uint64_t bytes; /* total size of the copies */
 };
 
 struct file_to_read {
@@ -42,12 +41,12 @@ struct file_to_read {
 	const struct functions_wanted *wanted; /* NULL: none; compared as a pointer */
 };
 
-/* file_facts_put() gives *ret back. 0, or as parser__facts(). */
+/* The caller returns *ret with file_facts_put(). 0, or an error as of parser__facts(). */
 int facts_store_get(struct facts_store *store, const struct file_to_read *file,
 		    struct file_facts **ret, struct reason *why);
 void file_facts_put(struct file_facts *facts); /* NULL is allowed */
 
-/* Before or after what it has given out. */
+/* May be called before or after the facts that it gave out are returned. */
 void facts_store_release(struct facts_store *store);
 
 #endif

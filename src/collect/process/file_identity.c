@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <linux/fcntl.h>
-#include <linux/stat.h> /* C libraries differ in what they have of statx() */
+#include <linux/stat.h> /* C libraries differ in their declarations of statx() */
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static struct file_time time_of(const struct statx_timestamp *time)
+static struct file_time convert_statx_time(const struct statx_timestamp *time)
 {
 	return (struct file_time){ time->tv_sec, time->tv_nsec };
 }
@@ -22,11 +22,11 @@ int file_identity_read(int fd, struct file_identity *ret)
 		.device = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor,
 		.inode = st.stx_ino,
 		.bytes = st.stx_size,
-		.modified = time_of(&st.stx_mtime),
-		.changed = time_of(&st.stx_ctime),
+		.modified = convert_statx_time(&st.stx_mtime),
+		.changed = convert_statx_time(&st.stx_ctime),
 	};
 	if (st.stx_mask & STATX_BTIME)
-		ret->born = time_of(&st.stx_btime);
+		ret->born = convert_statx_time(&st.stx_btime);
 	return 0;
 }
 

@@ -3,9 +3,9 @@
 #define ALLOCSNAP_COLLECT_FILE_IDENTITY_H
 
 /*
- * Which file a descriptor leads to, and as of which change, as statx() tells it of the opened file.
- * /proc/PID/maps has numbers of its own, which several files share on btrfs and overlay file systems,
- * and anybody can write another file's build-id into a file.
+ * Which file a descriptor refers to, and which version of it: statx() of the opened file. The numbers in
+ * /proc/PID/maps do not suffice: on btrfs and overlay file systems several files share them. A build-id does not,
+ * either: anyone can write another file's build-id into a file.
  */
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct file_time {
 struct file_identity {
 	uint64_t device; /* major << 32 | minor */
 	uint64_t inode;
-	struct file_time born; /* 0 where the file system does not know */
+	struct file_time born; /* 0 if the file system does not record it */
 	uint64_t bytes;
 	struct file_time modified, changed;
 };
@@ -28,15 +28,15 @@ struct file_identity {
 /* 0 or a negative errno. Does not wait for a network file system. */
 int file_identity_read(int fd, struct file_identity *ret);
 
-/* The same inode, whatever has been written to it since. */
+/* The same inode, even if it has been written to since. */
 bool file_identity_is_same_inode(const struct file_identity *a, const struct file_identity *b);
 
-/* The same inode, and no byte was written as far as size and modification time tell. */
+/* The same inode, and not written to, as far as size and modification time show. */
 bool file_identity_is_unwritten(const struct file_identity *a, const struct file_identity *b);
 
 /*
- * And nothing else was changed, either. Renames, new links and permissions change the change time, too; but only
- * that one cannot be set back by the file's owner.
+ * The same inode, unwritten, and with the same change time. Renames, new links and permissions change that, too;
+ * but the file's owner cannot set it back, unlike the modification time.
  */
 bool file_identity_is_same(const struct file_identity *a, const struct file_identity *b);
 

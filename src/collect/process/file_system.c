@@ -17,7 +17,7 @@ int file_system_ask(int program_fd, struct file_system *asked)
 
 enum file_system_kind file_system_kind(const struct file_system *of)
 {
-	/* fuseblk has a disk, and a process that reads it. ZFS has disks that are its own affair. */
+	/* A process reads the disk of fuseblk. ZFS manages its disks itself. */
 	static const struct {
 		const char *type;
 		enum file_system_kind kind;

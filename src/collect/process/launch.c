@@ -22,8 +22,8 @@
 /* ---- the child, until its exec ------------------------------------------------------------ */
 
 struct pipes {
-	int go[2];    /* we close it when the child may go on */
-	int error[2]; /* the errno of an exec that failed; exec itself closes it */
+	int go[2];    /* closed by the parent: the child may continue */
+	int error[2]; /* carries the errno of a failed exec; a successful exec closes it */
 };
 
 static void close_pipe(int pipe[2])
@@ -35,7 +35,7 @@ static void close_pipe(int pipe[2])
 	}
 }
 
-static void child(const char *const argv[], const struct rlimit *files, struct pipes *pipes)
+static void exec_held_child(const char *const argv[], const struct rlimit *files, struct pipes *pipes)
 {
 	sigset_t none;
 	char byte;
@@ -58,7 +58,7 @@ static void child(const char *const argv[], const struct rlimit *files, struct p
 
 /* ---- holding it --------------------------------------------------------------------------- */
 
-/* 0 and how it was stopped, or -ESRCH: it has ended, which launch_wait() will be told. */
+/* 0 and the stop status, or -ESRCH: the process has ended; launch_wait() gets its status. */
 static int wait_for_stop(pid_t pid, int *ret_status)
 {
 	siginfo_t info = {};
@@ -76,18 +76,18 @@ static int event_of(int status)
 	return status >> 16;
 }
 
-/* Goes on to the next stop; a signal that stopped it is delivered. */
-static int go_on(pid_t pid, int how, int status)
+/* Continues to the next stop, and delivers the signal that stopped the process, if any. */
+static int continue_child(pid_t pid, int how, int status)
 {
 	int signal_nr = WSTOPSIG(status);
 	bool is_signal = !event_of(status) && signal_nr != (SIGTRAP | 0x80);
 
 	if (event_of(status) == PTRACE_EVENT_STOP && signal_nr != SIGTRAP)
-		how = PTRACE_LISTEN; /* it was stopped by a signal, and stays so */
+		how = PTRACE_LISTEN; /* a signal has stopped it, and it stays stopped */
 	return ptrace(how, pid, 0, is_signal ? signal_nr : 0) ? -errno : 0;
 }
 
-static int seize(pid_t pid)
+static int seize_child(pid_t pid)
 {
 	long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
 
@@ -99,12 +99,12 @@ static int wait_for_exec(pid_t pid)
 	int status, err;
 
 	while (!(err = wait_for_stop(pid, &status)) && event_of(status) != PTRACE_EVENT_EXEC)
-		if ((err = go_on(pid, PTRACE_CONT, status)))
+		if ((err = continue_child(pid, PTRACE_CONT, status)))
 			break;
 	return err;
 }
 
-/* It has ended without an exec: it says why. */
+/* The child ended without an exec. The pipe has the errno. */
 static int say_exec_failed(int error_fd, const char *name, struct reason *why)
 {
 	int err;
@@ -114,9 +114,9 @@ static int say_exec_failed(int error_fd, const char *name, struct reason *why)
 	return reason_set(why, -err, "%s: %s", name, strerror(err));
 }
 
-static int hold(pid_t pid, struct pipes *pipes, const char *name, struct reason *why)
+static int hold_child(pid_t pid, struct pipes *pipes, const char *name, struct reason *why)
 {
-	int err = seize(pid);
+	int err = seize_child(pid);
 
 	if (err) {
 		kill(pid, SIGKILL);
@@ -143,9 +143,9 @@ pid_t launch_start(const char *const argv[], const struct rlimit *files, struct 
 	if (pipe2(pipes.go, O_CLOEXEC) || pipe2(pipes.error, O_CLOEXEC) || (pid = fork()) < 0)
 		err = reason_set(why, -errno, "cannot start %s: %s", argv[0], strerror(errno));
 	else if (!pid)
-		child(argv, files, &pipes);
+		exec_held_child(argv, files, &pipes);
 	else
-		err = hold(pid, &pipes, argv[0], why);
+		err = hold_child(pid, &pipes, argv[0], why);
 	close_pipe(pipes.go);
 	close_pipe(pipes.error);
 	return err ?: pid;
@@ -153,7 +153,7 @@ pid_t launch_start(const char *const argv[], const struct rlimit *files, struct 
 
 /* ---- until the loader is done ------------------------------------------------------------- */
 
-/* Where the kernel has put the program's loader; 0: it has none. */
+/* Where the kernel has mapped the program's loader; 0 if it has no loader. */
 static uint64_t loader_base(pid_t pid)
 {
 	size_t len;
@@ -174,9 +174,9 @@ static uint64_t loader_base(pid_t pid)
 struct loader {
 	const struct mappings *mappings;
 	uint64_t base;
-	uint64_t end;		/* of its code */
-	uint64_t first_sp;	/* the program's first stack pointer; 0: not known */
-	bool is_mapping_code;	/* inside an mmap that will */
+	uint64_t end;		/* of the loader's code */
+	uint64_t first_sp;	/* the stack pointer at the program's start; 0: not known */
+	bool is_mapping_code;	/* the thread is in an mmap() that maps code */
 };
 
 static bool is_loader(const struct loader *loader, uint64_t address)
@@ -184,7 +184,7 @@ static bool is_loader(const struct loader *loader, uint64_t address)
 	return address - loader->base < loader->end - loader->base;
 }
 
-/* Its code begins a little above its base, after its headers. */
+/* The loader's code is the mapping nearest above its base: it follows its headers. */
 static void find_code_end(struct loader *loader)
 {
 	uint64_t nearest = UINT64_MAX;
@@ -200,7 +200,7 @@ static void find_code_end(struct loader *loader)
 	}
 }
 
-/* The stack pointer after an exec is the loader's first one and then the program's. */
+/* The stack pointer right after the exec: the loader starts with it, and later the program. */
 static uint64_t stack_pointer(pid_t pid)
 {
 	struct __ptrace_syscall_info info = {};
@@ -209,9 +209,9 @@ static uint64_t stack_pointer(pid_t pid)
 }
 
 /*
- * Where the loader is the C library, too (musl), its system calls go on for as long as the program
- * runs. But what runs first calls its C part with the first stack pointer, and that return address
- * is the loader's own until the program has begun.
+ * If the loader is also the C library (musl), it makes system calls for as long as the program runs. But the code
+ * that runs first calls its C part with the first stack pointer, and this return address lies in the loader until
+ * the program has begun.
  */
 static bool program_has_begun(pid_t pid, const struct loader *loader)
 {
@@ -231,7 +231,7 @@ enum step {
 	STEP_LOADED,
 };
 
-static enum step look(pid_t pid, struct loader *loader)
+static enum step inspect_stop(pid_t pid, struct loader *loader)
 {
 	struct __ptrace_syscall_info info = {};
 	bool mapped = loader->is_mapping_code;
@@ -262,9 +262,9 @@ void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(v
 
 	find_code_end(&loader);
 	while (step != STEP_LOADED) {
-		if (go_on(pid, PTRACE_SYSCALL, status) || wait_for_stop(pid, &status))
+		if (continue_child(pid, PTRACE_SYSCALL, status) || wait_for_stop(pid, &status))
 			return;
-		step = look(pid, &loader);
+		step = inspect_stop(pid, &loader);
 		if (step == STEP_MAPPED)
 			mapped(what);
 	}

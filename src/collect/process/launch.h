@@ -3,11 +3,11 @@
 #define ALLOCSNAP_COLLECT_LAUNCH_H
 
 /*
- * Starting a program so that it can be probed before it allocates. It is held (ptrace) after
- * its exec and each time that its loader has mapped code, and let go for good when the loader is
- * done: at the first system call that is not the loader's own, or where the loader is the C
- * library, too (musl), the first of the program. By then everything that the program is linked to
- * is mapped, and no constructor has run. If we die meanwhile, it goes on.
+ * Starts a program so that it can be probed before it allocates. ptrace holds it after its exec, and each time
+ * that its loader has mapped code. It is released for good when the loader is done: at the first system call
+ * outside the loader. If the loader is also the C library (musl), at the first system call of the program. By
+ * then everything that the program is linked to is mapped, and no constructor has run. If the recorder dies
+ * meanwhile, the program continues.
  */
 
 #include <sys/resource.h>
@@ -17,20 +17,23 @@ struct mappings;
 struct reason;
 
 /*
- * Starts argv (which ends with NULL; found on PATH) and holds it before its first instruction:
- * its pid, or a negative errno with a line in *why: -ENOENT, -EACCES… as exec gave it. Signals
- * are unblocked in it, SIGPIPE and SIGXFSZ are as they are by default, and `files` its RLIMIT_NOFILE.
+ * Starts argv (which ends with NULL; found on PATH) and holds it before its first instruction. Returns its pid,
+ * or a negative errno with a line in *why: -ENOENT, -EACCES… as exec returned it. The program starts with no
+ * signal blocked, with SIGPIPE and SIGXFSZ at their defaults, and with `files` as its RLIMIT_NOFILE.
  */
 pid_t launch_start(const char *const argv[], const struct rlimit *files, struct reason *why);
 
 /*
- * Lets it go on, and calls mapped(what) each time it has mapped code; *mappings must be up to date
- * by then. Also returns when it ends, or where it cannot be held any more.
+ * Lets the program continue, and calls mapped(what) each time that it has mapped code; the callback must bring
+ * *mappings up to date before it returns. Also returns when the program ends, or when it cannot be held any more.
  */
 void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
 		    void *what);
 
-/* Waits for its end: the exit status as a shell has it, 128 + signal where one ended it; -errno. */
+/*
+ * Waits until the program ends. Returns its exit status as a shell shows it (128 + signal if a signal killed it),
+ * or -errno.
+ */
 int launch_wait(pid_t pid);
 
 #endif

@@ -14,8 +14,8 @@
 #include "collect/process/open_file.h"
 
 /*
- * What is mapped stays open. A quarter of the descriptors is for what must go on when there are too
- * many: snapshots are files, too.
+ * Mapped files stay open. A quarter of the descriptors is reserved for work that must continue when there are too
+ * many files: snapshots are files, too.
  */
 static int keep_spare(int fd)
 {
@@ -35,8 +35,8 @@ void close_opened(struct opened *opened)
 	opened->fd = -1;
 }
 
-/* Of the copy's own numbers only its size is the file's. */
-static int identify(struct opened *opened, const struct opened_file *file)
+/* For a copy, only the size of its own identity is that of the file. */
+static int identify_opened(struct opened *opened, const struct opened_file *file)
 {
 	struct file_identity own;
 	int err = file_identity_read(opened->fd, &own);
@@ -50,7 +50,10 @@ static int identify(struct opened *opened, const struct opened_file *file)
 	return 0;
 }
 
-/* at: with O_PATH, which opens nothing yet; it is closed. 0 or a negative errno, with a line. */
+/*
+ * `at` is an O_PATH descriptor, which opens nothing yet; it is closed. 0 or a negative errno, with a line in
+ * ret->why.
+ */
 static int open_at(struct file_opener *opener, int at, struct opened *ret)
 {
 	struct opened_file file;
@@ -58,7 +61,7 @@ static int open_at(struct file_opener *opener, int at, struct opened *ret)
 
 	open_file(opener, at, &file);
 	*ret = (struct opened){ .fd = keep_spare(file.fd), .is_copy = file.is_copy };
-	err = ret->fd < 0 ? -errno : identify(ret, &file);
+	err = ret->fd < 0 ? -errno : identify_opened(ret, &file);
 	if (!err)
 		return 0;
 	ret->is_silent = err == -ETIMEDOUT;
@@ -117,7 +120,7 @@ static char *real_path(int at)
 	return bytes > 0 && bytes < (ssize_t)sizeof(path) ? strndup(path, bytes) : NULL;
 }
 
-/* Links in the path are followed: processes have the file by the path that the kernel tells. */
+/* Links in the path are followed: the kernel reports a file to processes by its real path. */
 int open_own_path(struct file_opener *opener, const char *path, struct opened *ret, char **ret_path)
 {
 	int at = open_below(opener, "/", path), err;

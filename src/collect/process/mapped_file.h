@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_MAPPED_FILE_H
 #define ALLOCSNAP_COLLECT_MAPPED_FILE_H
 
-/* What a mapping of a process leads to: told, and opened. */
+/* Describes the file of a mapping, and opens it. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,43 +14,46 @@
 
 struct file_opener;
 
-/* What tells of a mapped file: a line of /proc/PID/maps, or an event of the kernel's. */
+/* A mapped file as a line of /proc/PID/maps or an event of the kernel describes it. */
 struct mapped_file {
 	pid_t pid;
-	uint32_t user;	     /* of the process: objects_user() */
+	uint32_t user;	     /* objects_user() of the process */
 	uint64_t start, end; /* where it is mapped */
-	uint64_t dev, inode; /* 0: not told. Several files may have the same */
-	const char *build_id; /* in hexadecimal; NULL: not told */
+	uint64_t dev, inode; /* 0: unknown. Several files may have the same numbers */
+	const char *build_id; /* in hexadecimal; NULL: unknown */
 	const char *path;
-	const char *root; /* the directory that the path begins in, for when the process is gone; or NULL */
+	const char *root; /* the directory that the path starts in, for when the process has ended; or NULL */
 };
 
 struct opened {
-	int fd; /* -1: it could not be, see `why` */
-	struct file_identity identity; /* of a copy: device, inode and size only */
-	struct unwind_file kernel_file; /* of a copy: as the kernel's side knows the file */
-	bool is_copy; /* of a file system that may not answer (open_file.h) */
-	bool is_silent; /* that does not answer now */
+	int fd; /* -1: it could not be opened, see `why` */
+	struct file_identity identity; /* if it is a copy: device, inode and size only */
+	struct unwind_file kernel_file; /* if it is a copy: the file as the kernel side knows it */
+	bool is_copy; /* the file system might not answer, so fd is a copy (open_file.h) */
+	bool is_silent; /* the file system does not answer now */
 	bool is_first_silence;
 	bool is_by_path;
 	struct reason why;
 };
 
 /*
- * Through /proc/PID/map_files, which leads to the mapped file itself. 0, also where it cannot be opened; -ESRCH,
- * -ENOENT: it is not mapped there any more. The caller closes what was opened.
+ * Opens through /proc/PID/map_files, which leads to the mapped file itself. 0, even if the file cannot be opened;
+ * -ESRCH, -ENOENT: it is no longer mapped there. The caller calls close_opened().
  */
 int open_mapped(struct file_opener *opener, const struct mapped_file *file, struct opened *ret);
 
-/* What the path of a file leads to below its root now. */
+/* Opens the file that has this path below its root now. */
 void open_by_path(struct file_opener *opener, const struct mapped_file *file, struct opened *ret);
 
-/* A path of our own, and what it really is, for the caller to free. 0 or a negative errno: nothing is open. */
+/*
+ * Opens a path in the recorder's own root; *ret_path is its real path, for the caller to free. 0 or a negative
+ * errno: nothing is open.
+ */
 int open_own_path(struct file_opener *opener, const char *path, struct opened *ret, char **ret_path);
 
 void close_opened(struct opened *opened);
 
-/* Whether the kernel means it by `told`, with or without " (deleted)". */
+/* Whether the kernel's text `told` means this path, with or without " (deleted)". */
 bool is_path_of_mapping(const char *path, const char *told);
 
 /* The path without " (deleted)", for the caller to free. */

@@ -19,44 +19,44 @@
 #include "base/reason.h"
 #include "collect/process/perf_rings.h"
 
-#define BYTES_MAX (64u << 20) /* kept while nobody asks */
+#define BYTES_MAX (64u << 20) /* at most so many bytes are kept until they are collected */
 
-/* A record that has been copied out of its ring. */
+/* A record that was copied out of its ring. */
 struct record {
 	uint64_t time_ns;
-	size_t at; /* in bytes[] */
+	size_t at; /* offset in bytes[] */
 };
 
 #define NO_RECORD SIZE_MAX
 
-/* What is kept of one process. */
+/* The records kept of one process. */
 struct queue {
 	uint32_t pid;
 	uint32_t mapping_nr;
-	size_t skipped_at; /* in bytes[]: the record that counts those that are too many; or NO_RECORD */
+	size_t skipped_at; /* offset in bytes[] of the record that counts the skipped mappings; or NO_RECORD */
 };
 
 struct mapping_events {
 	struct perf_rings rings;
 	struct queue *queue;
 	size_t queue_nr, queue_alloc;
-	struct idmap queue_of; /* by PID */
-	uint64_t until_ns; /* of the reading under way */
-	struct record *record; /* those before `next` are handed out */
+	struct idmap queue_of; /* index by PID */
+	uint64_t until_ns; /* records of the current reading that are newer stay in their ring */
+	struct record *record; /* those before `next` have been handed out */
 	size_t record_nr, record_alloc, next, collected; /* sorted up to `collected` */
 	char *bytes;
 	size_t bytes_nr, bytes_alloc;
 	uint64_t missed;
-	_Alignas(8) char taken[PERF_RECORD_BYTES_MAX]; /* what is being handed out */
+	_Alignas(8) char taken[PERF_RECORD_BYTES_MAX]; /* the record that is being handed out */
 
-	/* Empties the rings while others are busy; it and who calls us take turns. */
+	/* This thread empties the rings while the callers are busy. The lock serialises it with the callers. */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	bool has_thread;
-	int stop_fd; /* readable: the thread is to end */
+	int stop_fd; /* readable: the thread must end */
 };
 
-/* What ends each record, as sample_type asks for it. */
+/* The end of each record, as requested by sample_type. */
 struct sample_id {
 	uint32_t pid, tid;
 	uint64_t time_ns;
@@ -92,7 +92,7 @@ struct lost_record {
 	uint64_t id, lost;
 };
 
-/* Our own, in the place of mappings of one process that were too many. */
+/* A record of our own that stands for the mappings of one process that were too many. */
 #define RECORD_SKIPPED UINT32_MAX
 struct skipped_record {
 	struct perf_event_header header;
@@ -101,7 +101,7 @@ struct skipped_record {
 	struct sample_id id;
 };
 
-static uint64_t time_of(const struct perf_event_header *header)
+static uint64_t mapping_record_time_ns(const struct perf_event_header *header)
 {
 	const struct sample_id *id = (const void *)((const char *)header + header->size -
 						    sizeof(*id));
@@ -115,13 +115,13 @@ static bool is_told(const struct perf_event_header *header)
 	       (header->type == PERF_RECORD_COMM && header->misc & PERF_RECORD_MISC_COMM_EXEC);
 }
 
-/* In all records that are kept it lies at the same place. */
+/* All kept records have the PID at the same place. */
 static uint32_t pid_of(const struct perf_event_header *header)
 {
 	return ((const struct comm_record *)header)->pid;
 }
 
-/* ---- what is kept of each process ---- */
+/* ---- the records of each process ---- */
 
 static bool is_queue_of(uint32_t i, const void *pid, const void *events_)
 {
@@ -145,7 +145,7 @@ static int queue_of(struct mapping_events *events, uint32_t pid, struct queue **
 	return err;
 }
 
-/* Records of after that are counted by another one. */
+/* Later skipped mappings need a new record. */
 static void close_skipped(struct mapping_events *events, const struct perf_event_header *header)
 {
 	struct queue *queue;
@@ -167,7 +167,7 @@ static int count_queued(struct mapping_events *events, const struct record *reco
 	return err;
 }
 
-/* Of those that are left. */
+/* Counts the records that are left. */
 static int count_all_queued(struct mapping_events *events)
 {
 	int err = 0;
@@ -179,11 +179,11 @@ static int count_all_queued(struct mapping_events *events)
 	return err;
 }
 
-/* ---- taking records in ---- */
+/* ---- copying records out of the rings ---- */
 
-static int keep(struct mapping_events *events, const struct perf_event_header *header)
+static int keep_record(struct mapping_events *events, const struct perf_event_header *header)
 {
-	struct record record = { time_of(header), events->bytes_nr };
+	struct record record = { mapping_record_time_ns(header), events->bytes_nr };
 	int err = array_reserve(&events->bytes, &events->bytes_alloc,
 				events->bytes_nr + header->size);
 
@@ -196,7 +196,7 @@ static int keep(struct mapping_events *events, const struct perf_event_header *h
 	return 0;
 }
 
-static int skip(struct mapping_events *events, struct queue *queue, uint64_t time_ns)
+static int skip_mapping(struct mapping_events *events, struct queue *queue, uint64_t time_ns)
 {
 	struct skipped_record record = {
 		.header = { .type = RECORD_SKIPPED, .size = sizeof(record) },
@@ -207,7 +207,7 @@ static int skip(struct mapping_events *events, struct queue *queue, uint64_t tim
 	int err = 0;
 
 	if (queue->skipped_at == NO_RECORD) {
-		err = keep(events, &record.header);
+		err = keep_record(events, &record.header);
 		if (!err)
 			queue->skipped_at = at;
 	}
@@ -216,7 +216,7 @@ static int skip(struct mapping_events *events, struct queue *queue, uint64_t tim
 	return err;
 }
 
-/* Execs are few, and begin anew what is known: they are kept in any case. */
+/* Execs are rare and end all earlier mappings, so they are always kept. */
 static int keep_or_skip(struct mapping_events *events, const struct perf_event_header *header)
 {
 	struct queue *queue;
@@ -225,20 +225,23 @@ static int keep_or_skip(struct mapping_events *events, const struct perf_event_h
 	if (err)
 		return err;
 	if (header->type != PERF_RECORD_MMAP2)
-		return keep(events, header);
+		return keep_record(events, header);
 	if (queue->mapping_nr >= MAPPING_EVENTS_EACH)
-		return skip(events, queue, time_of(header));
-	err = keep(events, header);
+		return skip_mapping(events, queue, mapping_record_time_ns(header));
+	err = keep_record(events, header);
 	queue->mapping_nr += !err;
 	return err;
 }
 
-/* What is newer than the first look stays: what it may follow can be in a ring that has been read. */
-static int take(void *what, const struct perf_event_header *header)
+/*
+ * Records newer than the start of this reading stay in their ring: an older one may be in a ring that was read
+ * already.
+ */
+static int consume_record(void *what, const struct perf_event_header *header)
 {
 	struct mapping_events *events = what;
 
-	if (time_of(header) > events->until_ns)
+	if (mapping_record_time_ns(header) > events->until_ns)
 		return 1;
 	if (header->type == PERF_RECORD_LOST)
 		events->missed += ((const struct lost_record *)header)->lost;
@@ -250,7 +253,7 @@ static int take(void *what, const struct perf_event_header *header)
 	return 0;
 }
 
-static uint64_t now_ns(void)
+static uint64_t events_now_ns(void)
 {
 	struct timespec now;
 
@@ -260,20 +263,23 @@ static uint64_t now_ns(void)
 
 static int drain_rings(struct mapping_events *events)
 {
-	events->until_ns = now_ns();
-	return perf_rings_read(&events->rings, take, events);
+	events->until_ns = events_now_ns();
+	return perf_rings_read(&events->rings, consume_record, events);
 }
 
 /* ---- the thread ---- */
 
-/* Out of memory is told by who collects; meanwhile the rings fill up, which is counted. */
+/*
+ * The thread ignores ENOMEM: the next collecting call reports it. Meanwhile the rings fill up, and the kernel
+ * counts the lost records.
+ */
 static void *empty_rings(void *what)
 {
 	struct mapping_events *events = what;
 	size_t nr = events->rings.ring_nr;
 	struct pollfd fds[nr + 1];
 
-	capabilities_keep(0); /* they are a thread's own: what the others give up, it would keep */
+	capabilities_keep(0); /* capabilities belong to each thread: this one would keep those that the others drop */
 	for (size_t i = 0; i < nr; i++)
 		fds[i] = (struct pollfd){ .fd = events->rings.ring[i].fd, .events = POLLIN };
 	fds[nr] = (struct pollfd){ .fd = events->stop_fd, .events = POLLIN };
@@ -287,7 +293,7 @@ static void *empty_rings(void *what)
 	return NULL;
 }
 
-/* Signals are for other threads. */
+/* The thread blocks all signals: other threads handle them. */
 static int start_thread(struct mapping_events *events)
 {
 	sigset_t all, before;
@@ -366,7 +372,7 @@ void mapping_events__close(struct mapping_events *events)
 	free(events);
 }
 
-/* ---- to the reader ---- */
+/* ---- handing out ---- */
 
 static int by_time(const void *a, const void *b)
 {
@@ -385,7 +391,7 @@ static void format_build_id(char text[BUILD_ID_TEXT_MAX], const struct mmap2_rec
 		sprintf(text + 2 * i, "%02x", record->build_id[i]);
 }
 
-static struct mapping_event mapping_of(const struct mmap2_record *record, uint64_t time_ns)
+static struct mapping_event parse_mmap2_record(const struct mmap2_record *record, uint64_t time_ns)
 {
 	struct mapping_event event = {
 		.time_ns = time_ns,
@@ -408,7 +414,7 @@ static struct mapping_event mapping_of(const struct mmap2_record *record, uint64
 static int hand_out_one(const struct perf_event_header *header, mapping_event_fn fn, void *what)
 {
 	struct mapping_event event = {
-		.time_ns = time_of(header),
+		.time_ns = mapping_record_time_ns(header),
 		.pid = pid_of(header),
 		.is_exec = header->type == PERF_RECORD_COMM,
 	};
@@ -416,11 +422,14 @@ static int hand_out_one(const struct perf_event_header *header, mapping_event_fn
 	if (header->type == RECORD_SKIPPED)
 		event.skipped_nr = ((const struct skipped_record *)header)->skipped_nr;
 	if (header->type == PERF_RECORD_MMAP2)
-		event = mapping_of((const struct mmap2_record *)header, event.time_ns);
+		event = parse_mmap2_record((const struct mmap2_record *)header, event.time_ns);
 	return fn(what, &event);
 }
 
-/* The next that is not younger, in events->taken; false: none. The thread may move all others. */
+/*
+ * Copies the next event that is not younger than until_ns to events->taken; false: there is none. The thread may
+ * move all other records.
+ */
 static bool take_next(struct mapping_events *events, uint64_t until_ns)
 {
 	const struct record *record;
@@ -440,7 +449,7 @@ static bool take_next(struct mapping_events *events, uint64_t until_ns)
 	return is_due;
 }
 
-/* What the thread has added since moves down. */
+/* Moves the records down that the thread has added since. */
 static int forget_handed_out(struct mapping_events *events)
 {
 	size_t left = events->record_nr - events->next, gone;
@@ -474,7 +483,7 @@ int mapping_events__collect(struct mapping_events *events)
 	return err;
 }
 
-/* They stay unsorted, and are not due, until they are collected. */
+/* The execs stay unsorted, and are not handed out, until they are collected. */
 int mapping_events__find_execs(struct mapping_events *events, exec_event_fn fn, void *what)
 {
 	int err;
@@ -492,7 +501,7 @@ int mapping_events__find_execs(struct mapping_events *events, exec_event_fn fn, 
 	return err;
 }
 
-/* What is called back may take its time: the thread goes on meanwhile. */
+/* The callback may be slow: the lock is not held during it, so the thread can continue. */
 int mapping_events__hand_out(struct mapping_events *events, uint64_t until_ns, mapping_event_fn fn,
 			     void *what)
 {

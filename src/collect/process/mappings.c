@@ -23,7 +23,7 @@ bool mappings_use(const struct mappings *mappings, uint32_t object)
 	return false;
 }
 
-static int use(struct mappings *mappings, uint32_t object)
+static int use_object(struct mappings *mappings, uint32_t object)
 {
 	if (object == OBJECT_NONE || mappings_use(mappings, object))
 		return 0;
@@ -40,12 +40,12 @@ static int object_of(struct mappings *mappings, const struct mapped_file *file,
 {
 	int err = objects_get(mappings->objects, file, ret_object);
 
-	return err ?: use(mappings, *ret_object);
+	return err ?: use_object(mappings, *ret_object);
 }
 
 /* ---- finding ---- */
 
-/* The first that ends above an address. */
+/* Finds the first mapping that ends above an address. */
 static size_t first_above(const struct mapping *mapping, size_t nr, uint64_t address)
 {
 	size_t low = 0;
@@ -80,7 +80,7 @@ bool mapping_is_there(const struct mappings *mappings, const struct mapping *map
 	return mapping->seen >= mappings->reading;
 }
 
-/* Code made at run time moves all the time, and has no names to be wrong. */
+/* Anonymous code counts as the same: code made at run time moves often, and has no names that could be wrong. */
 static bool is_the_same_code(const struct mapping *a, const struct mapping *b)
 {
 	return a->object == b->object &&
@@ -99,7 +99,7 @@ static struct mapping part_of(const struct mapping *mapping, uint64_t start, uin
 
 /* ---- forgetting ---- */
 
-/* From now on the same addresses are other tracebacks: what was forgotten before does not matter any more. */
+/* From now on the same addresses make different tracebacks, so earlier forgotten spans no longer matter. */
 static void note_change(struct mappings *mappings)
 {
 	mappings->changed_nr++;
@@ -113,8 +113,8 @@ static void note_replaced(struct mappings *mappings)
 }
 
 /*
- * A traceback that is known may lie in the code that is forgotten: should other code come to lie there, it is not
- * to be taken for that one.
+ * A known traceback may contain the forgotten code. If other code is mapped there later, that traceback must not
+ * be taken for one of the new code.
  */
 static void note_forgotten(struct mappings *mappings, const struct mapping *mapping)
 {
@@ -137,8 +137,8 @@ static void notice_forgotten(struct mappings *mappings, const struct mapping *ne
 	}
 }
 
-/* Those last seen before `seen`, and of those seen just then the first so_many. */
-static size_t forget(struct mappings *mappings, uint64_t seen, size_t so_many)
+/* Forgets the mappings last seen before `seen`, and of those last seen at `seen` the first so_many. */
+static size_t forget_mappings_before(struct mappings *mappings, uint64_t seen, size_t so_many)
 {
 	size_t kept = 0, nr = mappings->mapping_nr;
 
@@ -158,7 +158,7 @@ static size_t forget(struct mappings *mappings, uint64_t seen, size_t so_many)
 
 size_t mappings_forget_unmapped(struct mappings *mappings, uint64_t reading)
 {
-	return forget(mappings, reading < mappings->reading ? reading : mappings->reading, 0);
+	return forget_mappings_before(mappings, reading < mappings->reading ? reading : mappings->reading, 0);
 }
 
 void mappings_end_pass(struct mappings *mappings)
@@ -174,7 +174,7 @@ static int by_number(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The oldest go. */
+/* Forgets the oldest ones. */
 static int forget_too_many(struct mappings *mappings)
 {
 	size_t nr = 0, excess, older = 0;
@@ -196,14 +196,14 @@ static int forget_too_many(struct mappings *mappings)
 	last = seen[excess - 1];
 	while (older < excess && seen[older] < last)
 		older++;
-	mappings->forgotten_nr += forget(mappings, last, excess - older);
+	mappings->forgotten_nr += forget_mappings_before(mappings, last, excess - older);
 	free(seen);
 	return 0;
 }
 
-/* ---- all anew ---- */
+/* ---- reading all mappings again ---- */
 
-/* The kernel gives the lines piece by piece: what has grown in between comes twice. */
+/* The kernel returns the lines in pieces: a mapping that has grown in between appears twice. */
 static int push_line(struct list *list, const struct mapping *mapping)
 {
 	uint64_t end = list->mapping_nr ? list->mapping[list->mapping_nr - 1].end : 0;
@@ -214,8 +214,8 @@ static int push_line(struct list *list, const struct mapping *mapping)
 }
 
 /*
- * The line of before, and its file has not been written to: it need not be opened again. Other code that had come to
- * lie there, even of the same numbers, was told by an event.
+ * The line is the same as at the last reading and its file has not been written to: the file need not be opened
+ * again. If other code had been mapped there, even with the same numbers, an event would have reported it.
  */
 static bool is_line_of(const struct mappings *mappings, const struct mapping *known,
 		       const struct mapping *line)
@@ -278,7 +278,10 @@ static int push_part(struct list *list, const struct mapping *old, uint64_t star
 	return array_push(list, mapping, part_of(old, start, end));
 }
 
-/* What of an old one no new one covers. *at: the first new one that is not in the list yet. */
+/*
+ * Keeps the parts of an old mapping that no new one covers. *at: the first new mapping that is not in the list
+ * yet.
+ */
 static int keep_unmapped(struct mappings *mappings, const struct mapping *old,
 			 const struct list *new, size_t *at, struct list *list)
 {
@@ -293,7 +296,7 @@ static int keep_unmapped(struct mappings *mappings, const struct mapping *old,
 		err = push_part(list, old, from, over->start);
 		from = over->end;
 		if (over->end > old->end)
-			break; /* it may cover the next old one, too */
+			break; /* it may also cover the next old one */
 		if (!err)
 			err = array_push(list, mapping, *over);
 		++*at;
@@ -301,8 +304,8 @@ static int keep_unmapped(struct mappings *mappings, const struct mapping *old,
 	return err ?: push_part(list, old, from, old->end);
 }
 
-/* What has been unmapped stays known, until something else is mapped there. */
-static int merge(struct mappings *mappings, const struct list *new, struct list *list)
+/* An unmapped mapping stays known until another one is mapped there. */
+static int merge_mappings(struct mappings *mappings, const struct list *new, struct list *list)
 {
 	size_t at = 0;
 	int err = 0;
@@ -320,7 +323,7 @@ static int merge(struct mappings *mappings, const struct list *new, struct list 
 	return err;
 }
 
-/* What lies above the end of a text that was cut is not known to be unmapped. */
+/* Mappings above the end of a cut text may still be mapped: they count as seen. */
 static void see_above(struct mappings *mappings, const struct list *new)
 {
 	uint64_t end = new->mapping_nr ? new->mapping[new->mapping_nr - 1].end : 0;
@@ -351,7 +354,7 @@ int mappings_read(struct mappings *mappings, pid_t pid, char *text, bool is_cut)
 	if (!err && is_cut)
 		see_above(mappings, &new);
 	if (!err)
-		err = merge(mappings, &new, &list);
+		err = merge_mappings(mappings, &new, &list);
 	free(new.mapping);
 	if (!err)
 		take_over(mappings, &list);
@@ -375,10 +378,10 @@ int mappings_refresh(struct mappings *mappings, pid_t pid, struct reason *why)
 	return err == -ESRCH ? 0 : err;
 }
 
-/* ---- one by one ---- */
+/* ---- adding one mapping ---- */
 
-/* In the place of the old ones from..to: what is left of the first, the new one, what is left of the last. */
-static int replace(struct mappings *mappings, size_t from, size_t to, const struct mapping *new)
+/* Replaces the old mappings from..to by: the rest of the first, the new one, the rest of the last. */
+static int replace_mappings(struct mappings *mappings, size_t from, size_t to, const struct mapping *new)
 {
 	struct mapping part[3];
 	size_t nr = 0;
@@ -419,7 +422,7 @@ int mappings_add(struct mappings *mappings, const struct mapped_file *file, uint
 		if (!is_the_same_code(&new, &mappings->mapping[to]))
 			note_replaced(mappings);
 	mappings->added_nr++;
-	return replace(mappings, from, to, &new);
+	return replace_mappings(mappings, from, to, &new);
 }
 
 int mappings_copy(struct mappings *to, const struct mappings *from)

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_MAPPINGS_H
 
 /*
- * The code that a process maps: address → object and file offset. What is unmapped stays known for a
- * while, since tracebacks of before are resolved at the next drain.
+ * The code that a process maps: address → object and file offset. An unmapped mapping stays known for a while,
+ * because earlier tracebacks are resolved only at the next drain.
  */
 
 #include <stdbool.h>
@@ -19,85 +19,85 @@ struct reason;
 struct mapping {
 	uint64_t start, end;
 	uint64_t offset; /* of start, in the file */
-	uint64_t seen;	 /* mappings->reading when it was last known to be mapped */
-	uint64_t dev, inode; /* as its line in /proc/PID/maps has them, to know that line again; 0: by an event */
+	uint64_t seen;	 /* value of mappings->reading when it was last known to be mapped */
+	uint64_t dev, inode; /* as in its line of /proc/PID/maps, to recognise the line; 0: an event reported it */
 	uint32_t object; /* index, or OBJECT_NONE for anonymous code */
 };
 
-/* Addresses where some code was that is forgotten. */
+/* Addresses of code that was forgotten. */
 struct mapping_span {
 	uint64_t start, end;
 };
 
-#define MAPPINGS_UNMAPPED_MAX 4096 /* that are remembered */
-#define MAPPINGS_ADDED_MAX 16384   /* between two readings of /proc/PID/maps */
+#define MAPPINGS_UNMAPPED_MAX 4096 /* unmapped mappings that are remembered */
+#define MAPPINGS_ADDED_MAX 16384   /* mappings added between two readings of /proc/PID/maps */
 #define MAPPINGS_SPAN_MAX 64
 
-/* Zeroed but for objects: nothing known. */
+/* Zeroed except for objects: nothing known. */
 struct mappings {
 	struct objects *objects; /* shared, not owned */
-	uint32_t user;		 /* of the process: objects_user() */
-	struct mapping *mapping; /* sorted by address, without overlaps; also what is unmapped by now */
+	uint32_t user;		 /* objects_user() of the process */
+	struct mapping *mapping; /* sorted by address, without overlaps; includes unmapped ones */
 	size_t mapping_nr, mapping_alloc;
-	uint64_t reading;      /* counts up each time that /proc/PID/maps has been read */
-	uint64_t pass_reading; /* as of the last mappings_end_pass() */
-	size_t added_nr;       /* since it was last read */
-	struct mapping_span span[MAPPINGS_SPAN_MAX]; /* forgotten since changed_nr was counted up last */
+	uint64_t reading;      /* number of times that /proc/PID/maps has been read */
+	uint64_t pass_reading; /* value of reading at the last mappings_end_pass() */
+	size_t added_nr;       /* mappings added since the last reading */
+	struct mapping_span span[MAPPINGS_SPAN_MAX]; /* forgotten since changed_nr last increased */
 	size_t span_nr;
-	uint64_t replaced_nr;  /* mappings that have come in the place of others */
-	uint64_t changed_nr;   /* counts up when addresses recorded from then on may mean other code than before */
-	uint64_t forgotten_nr; /* unmapped ones that had to go before all tracebacks were resolved */
-	uint64_t skipped_nr;   /* new ones that were not taken in one by one */
-	uint32_t *used; /* objects that it has or had, each once; grows only */
+	uint64_t replaced_nr;  /* mappings that replaced others */
+	uint64_t changed_nr;   /* increases when the same addresses may mean other code from then on */
+	uint64_t forgotten_nr; /* unmapped ones forgotten before all tracebacks were resolved */
+	uint64_t skipped_nr;   /* new ones that were not added one by one */
+	uint32_t *used; /* objects that the process uses or used, each once; removed by mappings_forget_objects() */
 	size_t used_nr, used_alloc;
 };
 
 /*
- * Reads /proc/PID/maps anew. A process that has ended, or is about to, keeps what was known.
- * 0, -ENOMEM, or the errno of reading the file, with a line in *why.
+ * Reads /proc/PID/maps again. If the process has ended, or is about to, the known mappings stay. 0, -ENOMEM, or
+ * the errno of reading the file, with a line in *why.
  */
 int mappings_refresh(struct mappings *mappings, pid_t pid, struct reason *why);
 
 /*
- * The same from the file's text, which is taken apart; is_cut: it ends too soon. 0, -ENOMEM, or -ESRCH: the
- * process has ended.
+ * Does the same with the text of that file, which it modifies; is_cut: the end of the text is missing. 0,
+ * -ENOMEM, or -ESRCH: the process has ended.
  */
 int mappings_read(struct mappings *mappings, pid_t pid, char *text, bool is_cut);
 
 /*
- * Adds one that is known from elsewhere, in the place of what was there. Where too many have come since
- * the maps were read, it is only counted. 0 or -ENOMEM.
+ * Adds one mapping known from an event, and replaces the mappings that were there. If too many have been added
+ * since the last reading, the mapping is only counted. 0 or -ENOMEM.
  */
 int mappings_add(struct mappings *mappings, const struct mapped_file *file, uint64_t offset);
 
-/* How many elements mappings_add() would move. */
+/* Number of elements that mappings_add() would move. */
 size_t mappings_cost(const struct mappings *mappings, uint64_t start);
 
-/* Whether it was mapped as far as is known. */
+/* Whether the mapping is still mapped, as far as is known. */
 bool mapping_is_there(const struct mappings *mappings, const struct mapping *mapping);
 
-/* Forgets what has not been mapped any more since before that reading. How many. */
+/* Forgets the mappings that were already unmapped before that reading. Returns their number. */
 size_t mappings_forget_unmapped(struct mappings *mappings, uint64_t reading);
 
 /*
- * After each drain: what the drain before found unmapped is forgotten. All tracebacks that it may be in
- * have been resolved.
+ * Call after each drain: forgets what the previous drain found unmapped. All tracebacks that can contain it have
+ * been resolved.
  */
 void mappings_end_pass(struct mappings *mappings);
 
-/* What a forked process begins with; to has nothing yet. 0 or -ENOMEM. */
+/* Gives a forked process the mappings of its parent; `to` is empty. 0 or -ENOMEM. */
 int mappings_copy(struct mappings *to, const struct mappings *from);
 
-/* After an exec: all is gone. */
+/* Call after an exec: all mappings are gone. */
 void mappings_forget(struct mappings *mappings);
 
-/* Those with goes[index] set are used no longer: no mapping may be of one. */
+/* Removes the objects with goes[index] set from the used ones; no mapping may refer to them. */
 void mappings_forget_objects(struct mappings *mappings, const bool *goes);
 
-/* Whether it has or had an object. */
+/* Whether the process uses or used an object. */
 bool mappings_use(const struct mappings *mappings, uint32_t object);
 
-/* used[i]. */
+/* The object used[i]. */
 const struct object *mappings_used(const struct mappings *mappings, size_t i);
 
 /* The mapping that holds an address, or NULL. */

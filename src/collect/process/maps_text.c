@@ -24,7 +24,9 @@ bool maps_parse_line(const char *text, struct maps_line *line)
 	return true;
 }
 
-/* The fourth letter behind the addresses: "7f…-7f… r-xp". Most lines are others, and go no further. */
+/*
+ * Looks at the fourth character after the addresses: "7f…-7f… r-xp". Most lines are not code, and are not parsed.
+ */
 static bool is_code(const char *line)
 {
 	size_t addresses = strspn(line, "0123456789abcdef-");
@@ -38,7 +40,7 @@ struct text {
 	size_t byte_nr, byte_alloc;
 };
 
-static int append(struct text *text, const char *line, size_t len)
+static int append_line(struct text *text, const char *line, size_t len)
 {
 	int err = array_reserve(&text->byte, &text->byte_alloc, text->byte_nr + len + 1);
 
@@ -55,7 +57,7 @@ static int read_code(FILE *maps, struct text *text, bool *ret_is_cut)
 	char *line = NULL;
 	size_t alloc = 0;
 	ssize_t len;
-	int err = append(text, "", 0);
+	int err = append_line(text, "", 0);
 
 	*ret_is_cut = false;
 	while (!err && !*ret_is_cut && (len = getline(&line, &alloc, maps)) > 0) {
@@ -63,7 +65,7 @@ static int read_code(FILE *maps, struct text *text, bool *ret_is_cut)
 			continue;
 		*ret_is_cut = text->byte_nr + len > MAPS_TEXT_MAX;
 		if (!*ret_is_cut)
-			err = append(text, line, len);
+			err = append_line(text, line, len);
 	}
 	if (!err && ferror(maps))
 		err = -errno;

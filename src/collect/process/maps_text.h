@@ -20,8 +20,8 @@ bool maps_parse_line(const char *text, struct maps_line *line);
 #define MAPS_TEXT_MAX (32u << 20)
 
 /*
- * The lines of executable memory, "" where the process has ended; the caller frees them. *ret_is_cut: there
- * were more than MAPS_TEXT_MAX bytes, and those of higher addresses lack. NULL and errno.
+ * Returns the lines of executable memory, for the caller to free; "" if the process has ended. *ret_is_cut: they
+ * were more than MAPS_TEXT_MAX bytes, and the lines of higher addresses are missing. NULL and errno on failure.
  */
 char *maps_read_code(pid_t pid, bool *ret_is_cut);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is in the file of an object. */
+/* Reads from the file of an object. */
 #include "collect/process/objects.h"
 
 #include <inttypes.h>

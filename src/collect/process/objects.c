@@ -40,7 +40,7 @@ static void object_free(struct object *object)
 	free(object);
 }
 
-/* What was read is of no one file then. */
+/* If so, the bytes that were read belong to no single version of the file. */
 static bool is_being_written(const struct object *object)
 {
 	struct file_identity now;
@@ -71,13 +71,13 @@ static bool has_build_id(const struct object *object, const char *build_id)
 	return object->facts && !strcmp(object->facts->build_id, build_id);
 }
 
-/* Code of the kernel's own, the same at the same offset in every process. */
+/* Code of the kernel itself, the same at the same offset in every process. */
 static bool is_vdso(const char *path)
 {
 	return !strcmp(path, "[vdso]") || !strcmp(path, "[vsyscall]");
 }
 
-/* ---- has it changed ---- */
+/* ---- checking for changes ---- */
 
 static bool has_same_build_id(struct objects *objects, const struct object *object, int fd)
 {
@@ -91,13 +91,13 @@ static bool has_same_build_id(struct objects *objects, const struct object *obje
 }
 
 /*
- * A rename, a link or a permission has changed, or somebody has set back the modification time. A breakpoint
- * in the middle of an instruction ends programs: files that are probed are compared byte by byte.
+ * Only the change time differs: by a rename, a link or a permission, or because someone set back the modification
+ * time. A breakpoint in the middle of an instruction kills programs: files with probes are compared byte by byte.
  */
 static bool holds_the_same(struct objects *objects, const struct object *object, int fd)
 {
 	if (!object->facts)
-		return true; /* nothing was read of it */
+		return true; /* nothing was read from it */
 	if (object->file_facts->copy)
 		return file_copy__is_of(object->file_facts->copy, fd);
 	return !object->facts->function_nr && has_same_build_id(objects, object, fd);
@@ -109,7 +109,7 @@ static void has_been_written(struct objects *objects, struct object *object)
 	objects->changed_nr++;
 }
 
-/* `now`: what the file behind fd is. The object is of that inode. */
+/* `now` is the identity of the file behind fd. The object has the same inode. */
 static bool is_still(struct objects *objects, struct object *object, int fd,
 		     const struct file_identity *now)
 {
@@ -123,7 +123,10 @@ static bool is_still(struct objects *objects, struct object *object, int fd,
 	return false;
 }
 
-/* Nothing tells when the file of a copy was written to. Both copies stay as they are. */
+/*
+ * Nothing shows when the original of a copy was written to, so the bytes are compared. Both copies stay as they
+ * are.
+ */
 static bool is_same_copy(struct objects *objects, struct object *object, const struct opened *opened)
 {
 	if (object->identity.bytes == opened->identity.bytes &&
@@ -141,11 +144,11 @@ bool objects_check(struct objects *objects, uint32_t i)
 	if (object->fd < 0 || object->is_copy)
 		return !object->has_changed;
 	if (file_identity_read(object->fd, &now))
-		return false; /* it cannot be asked just now */
+		return false; /* its file system cannot tell at the moment */
 	return is_still(objects, object, object->fd, &now);
 }
 
-/* ---- which are known ---- */
+/* ---- finding known objects ---- */
 
 static uint32_t find_named(const struct objects *objects, const char *path)
 {
@@ -156,7 +159,7 @@ static uint32_t find_named(const struct objects *objects, const char *path)
 	return OBJECT_NONE;
 }
 
-/* It is not asked again which file it is, as its file system may not answer. */
+/* Compares only numbers and names: the file is not opened again, because its file system may not answer. */
 static bool is_copy_of(const struct object *object, const struct mapped_file *file)
 {
 	if (!object->is_copy || object->has_changed || strcmp(object->path, file->path))
@@ -194,7 +197,7 @@ static bool is_same_text(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-/* What could not be read is tried again each time that it is mapped, and is one object still. */
+/* A file that could not be read is tried again each time that it is mapped, but remains one object. */
 static uint32_t find_unopened(const struct objects *objects, const struct mapped_file *file)
 {
 	for (size_t i = 0; i < objects->object_nr; i++) {
@@ -208,10 +211,10 @@ static uint32_t find_unopened(const struct objects *objects, const struct mapped
 }
 
 /*
- * Without a build-id, numbers that fit have to do; only a file that was opened before, while a process mapped
- * it, is taken for what they say.
+ * Without a build-id, device and inode must match; and only a file that was opened earlier, while a process
+ * mapped it, is accepted by these numbers.
  */
-static bool fits(struct objects *objects, const struct mapped_file *file, const struct opened *opened)
+static bool fits_mapped_file(struct objects *objects, const struct mapped_file *file, const struct opened *opened)
 {
 	uint32_t known = find_opened(objects, opened);
 
@@ -222,18 +225,21 @@ static bool fits(struct objects *objects, const struct mapped_file *file, const 
 	       file->dev == opened->identity.device;
 }
 
-/* By its name, when the process has ended: only what it is known to have mapped. */
+/*
+ * Opens the file by its path after the process has ended, and accepts it only if the process is known to have
+ * mapped it.
+ */
 static void open_of_gone(struct objects *objects, const struct mapped_file *file, struct opened *ret)
 {
 	open_by_path(objects->opener, file, ret);
-	if (ret->fd < 0 || fits(objects, file, ret))
+	if (ret->fd < 0 || fits_mapped_file(objects, file, ret))
 		return;
 	reason_set(&ret->why, 0, file->build_id ? "it is another file by now" :
 			   "the process ended too soon to see which file it was");
 	close_opened(ret);
 }
 
-/* 0 also where it cannot be opened; -ESRCH, -ENOENT: it is not mapped any more. */
+/* 0 even if the file cannot be opened; -ESRCH, -ENOENT: it is no longer mapped. */
 static int open_told(struct objects *objects, const struct mapped_file *file, struct opened *ret)
 {
 	int err = open_mapped(objects->opener, file, ret);
@@ -247,9 +253,9 @@ static int open_told(struct objects *objects, const struct mapped_file *file, st
 	return err;
 }
 
-/* ---- new ones ---- */
+/* ---- new objects ---- */
 
-#define TWIN_BYTES_MAX (128u << 20) /* compared, while nothing else is done */
+#define TWIN_BYTES_MAX (128u << 20) /* the recorder does nothing else while it compares */
 
 static bool may_be_twin(const struct object *a, const struct object *b)
 {
@@ -266,7 +272,7 @@ static const struct object *find_twin(const struct objects *objects, const struc
 	return NULL;
 }
 
-/* One is compared: anybody can make many files that seem to be the same. */
+/* Only one candidate is compared: anyone can make many files that seem to be the same. */
 static void give_names_id(struct objects *objects, struct object *object)
 {
 	const struct object *twin = find_twin(objects, object);
@@ -279,7 +285,7 @@ static void give_names_id(struct objects *objects, struct object *object)
 
 #define COPIES_NOTED_MAX 32
 
-/* To place a probe the kernel reads the file, and whatever asks it to would wait as long. */
+/* To place a probe the kernel reads the file, and the process that asks for the probe would hang with it. */
 static void note_copy(struct objects *objects, const struct object *object)
 {
 	if (object->facts && object->facts->function_nr && objects->copied_nr++ < COPIES_NOTED_MAX)
@@ -296,7 +302,7 @@ static int read_object(struct objects *objects, struct object *object, const str
 	    !has_build_id(object, file->build_id)) {
 		reason_set(&opened->why, 0, "it is another file by now");
 		drop_facts(object);
-		close(object->fd); /* or it would pass for that other one */
+		close(object->fd); /* or it would pass for the mapped file */
 		object->fd = -1;
 		object->identity = (struct file_identity){};
 	}
@@ -310,7 +316,7 @@ static int read_object(struct objects *objects, struct object *object, const str
 	return object->unreadable && (object->told_build_id || !file->build_id) ? 0 : -ENOMEM;
 }
 
-/* Takes over what was opened. */
+/* Takes ownership of what was opened, also on failure. */
 static int object_new(struct objects *objects, const struct mapped_file *file, struct opened *opened,
 		      struct object **ret)
 {
@@ -365,7 +371,7 @@ static int add_object(struct objects *objects, struct object *object, uint32_t *
 	return 0;
 }
 
-/* A file that turns out to be unreadable only when it is read may be known as such. */
+/* A file may prove to be unreadable only when it is read. An object for it may exist already. */
 static int get_new(struct objects *objects, const struct mapped_file *file, struct opened *opened,
 		   uint32_t *ret)
 {
@@ -396,7 +402,7 @@ static bool has_share(const struct objects *objects, uint32_t user)
 
 #define BEYOND_SHARE "[a file too many]"
 
-/* One object for all that are beyond a user's share: who maps ever more files has none of the others' room. */
+/* All files beyond a user's share are one object: a user that maps ever more files takes no room from others. */
 static int get_beyond_share(struct objects *objects, uint32_t *ret)
 {
 	const struct mapped_file none = { .path = BEYOND_SHARE };

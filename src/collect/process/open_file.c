@@ -26,10 +26,10 @@
 #define SECOND_NS 1000000000ull
 #define MINUTE_NS (60 * SECOND_NS)
 #define PATIENCE_NS (2 * SECOND_NS)
-#define FAILURES_MAX 4	  /* that count: 2^4 times less time */
+#define FAILURES_MAX 4	  /* number of failures that count: each halves the time limit */
 #define SILENT_MAX 64
 #define SILENCE_DOUBLED 6 /* at most 64 minutes */
-#define OF_PATHS ~0u	  /* a device: which one a path has led to is not known */
+#define OF_PATHS ~0u	  /* stands for the unknown device that a path leads to */
 
 struct silent {
 	uint32_t device;
@@ -39,20 +39,20 @@ struct silent {
 
 struct file_opener {
 	pid_t pid;
-	int fd;	    /* of the process that starts workers; -1: there is none */
+	int fd;	    /* the socket to the process that starts workers; -1: there is none */
 	int end_fd;
 	file_system_fn ask;
 	int program_fd;
-	uint32_t own_device; /* where our own files are: if that hangs, so do we */
-	struct channel worker; /* fd -1: there is none */
+	uint32_t own_device; /* of the recorder's own files: if that device hangs, so does the recorder */
+	struct channel worker; /* fd is -1 if there is no worker */
 	uint64_t deadline_ns;
-	unsigned int failed_nr; /* less those that time has made up for */
+	unsigned int failed_nr; /* failures, minus one for each minute since */
 	uint64_t failed_at_ns;
 	struct silent silent[SILENT_MAX];
-	size_t silent_nr; /* counts on: the oldest goes */
+	size_t silent_nr; /* never decreases: a new entry replaces the oldest */
 };
 
-static uint64_t now_ns(void)
+static uint64_t open_file_now_ns(void)
 {
 	struct timespec now;
 
@@ -74,10 +74,10 @@ static bool is_left_alone(struct file_opener *opener, uint32_t device)
 {
 	const struct silent *silent = find_silent(opener, device);
 
-	return silent && now_ns() < silent->until_ns;
+	return silent && open_file_now_ns() < silent->until_ns;
 }
 
-/* Whether that is news. */
+/* Returns true if this device was not known to be silent. */
 static bool leave_alone(struct file_opener *opener, uint32_t device)
 {
 	struct silent *silent = find_silent(opener, device);
@@ -87,15 +87,15 @@ static bool leave_alone(struct file_opener *opener, uint32_t device)
 		silent = &opener->silent[opener->silent_nr++ % SILENT_MAX];
 	if (is_new)
 		*silent = (struct silent){ .device = device };
-	silent->until_ns = now_ns() + (MINUTE_NS << silent->times);
+	silent->until_ns = open_file_now_ns() + (MINUTE_NS << silent->times);
 	silent->times += silent->times < SILENCE_DOUBLED && device != OF_PATHS;
 	return is_new;
 }
 
-/* The recording does nothing else meanwhile, and anybody can have many file systems. */
+/* The time limit: the recording does nothing else meanwhile, and anyone can have many file systems. */
 static uint64_t patience_ns(struct file_opener *opener)
 {
-	uint64_t minutes = (now_ns() - opener->failed_at_ns) / MINUTE_NS;
+	uint64_t minutes = (open_file_now_ns() - opener->failed_at_ns) / MINUTE_NS;
 
 	opener->failed_at_ns += minutes * MINUTE_NS;
 	opener->failed_nr -= minutes < opener->failed_nr ? minutes : opener->failed_nr;
@@ -105,7 +105,7 @@ static uint64_t patience_ns(struct file_opener *opener)
 static void count_failure(struct file_opener *opener)
 {
 	if (!opener->failed_nr)
-		opener->failed_at_ns = now_ns();
+		opener->failed_at_ns = open_file_now_ns();
 	opener->failed_nr += opener->failed_nr < FAILURES_MAX;
 }
 
@@ -115,18 +115,18 @@ static int is_too_long(void *who)
 {
 	const struct file_opener *opener = who;
 
-	return now_ns() >= opener->deadline_ns ? -ETIMEDOUT : 0;
+	return open_file_now_ns() >= opener->deadline_ns ? -ETIMEDOUT : 0;
 }
 
-/* It ends by itself: when it sees that, or by its alarm. */
-static void dismiss(struct file_opener *opener)
+/* The worker ends itself: when it sees its socket closed, or by its alarm. */
+static void dismiss_open_worker(struct file_opener *opener)
 {
 	if (opener->worker.fd >= 0)
 		close(opener->worker.fd);
 	opener->worker.fd = -1;
 }
 
-static int hire(struct file_opener *opener)
+static int hire_open_worker(struct file_opener *opener)
 {
 	const struct channel orders = { opener->fd, is_too_long, opener };
 	int end[2], err = channel__pair(end);
@@ -141,7 +141,7 @@ static int hire(struct file_opener *opener)
 	return err;
 }
 
-/* It says nothing unasked: then it is gone. */
+/* A worker sends nothing without an order: a readable socket means that it has ended. */
 static bool is_waiting(const struct file_opener *opener)
 {
 	struct pollfd end = { .fd = opener->worker.fd, .events = POLLIN };
@@ -149,7 +149,7 @@ static bool is_waiting(const struct file_opener *opener)
 	return opener->worker.fd >= 0 && !poll(&end, 1, 0);
 }
 
-static int receive(struct file_opener *opener, struct open_answer *answer, int *ret_fd)
+static int receive_open_answer(struct file_opener *opener, struct open_answer *answer, int *ret_fd)
 {
 	struct message head;
 	int err = channel__head(&opener->worker, &head, ret_fd);
@@ -164,24 +164,24 @@ static int receive(struct file_opener *opener, struct open_answer *answer, int *
 	return err;
 }
 
-/* The descriptor, or a negative errno. */
-static int order(struct file_opener *opener, enum open_order_kind kind, int given, const void *body,
-		 size_t bytes, struct open_answer *answer)
+/* Returns the descriptor, or a negative errno. */
+static int send_open_order(struct file_opener *opener, enum open_order_kind kind, int given, const void *body,
+			   size_t bytes, struct open_answer *answer)
 {
 	const struct iovec piece = { (void *)body, bytes };
 	int fd = -1, err = 0;
 
-	opener->deadline_ns = now_ns() + patience_ns(opener);
+	opener->deadline_ns = open_file_now_ns() + patience_ns(opener);
 	if (!is_waiting(opener)) {
-		dismiss(opener);
-		err = hire(opener);
+		dismiss_open_worker(opener);
+		err = hire_open_worker(opener);
 	}
 	if (!err)
 		err = channel__send(&opener->worker, kind, &piece, 1, given);
 	if (!err)
-		err = receive(opener, answer, &fd);
+		err = receive_open_answer(opener, answer, &fd);
 	if (err)
-		dismiss(opener);
+		dismiss_open_worker(opener);
 	if (err == -ETIMEDOUT)
 		count_failure(opener);
 	if (err || answer->err)
@@ -205,7 +205,7 @@ static int open_again(int at)
 	return at < 0 ? -errno : at;
 }
 
-/* What cannot be told may lie on anything. */
+/* A file of an unknown file system may be stacked on any other. */
 static enum file_system_kind kind_of(struct file_opener *opener, int at, struct file_system *ret)
 {
 	*ret = (struct file_system){ .fd = at };
@@ -226,9 +226,9 @@ static int order_file(struct file_opener *opener, enum file_system_kind kind, in
 	if (is_left_alone(opener, device))
 		return -ETIMEDOUT;
 	if (kind == FILE_SYSTEM_STACKED)
-		fd = order(opener, OPEN_STACKED, at, &opener->own_device, sizeof(device), &answer);
+		fd = send_open_order(opener, OPEN_STACKED, at, &opener->own_device, sizeof(device), &answer);
 	else
-		fd = order(opener, OPEN_REMOTE, at, NULL, 0, &answer);
+		fd = send_open_order(opener, OPEN_REMOTE, at, NULL, 0, &answer);
 	if (fd == -ETIMEDOUT && device)
 		ret->is_first_silence = leave_alone(opener, device);
 	ret->is_copy = answer.is_copy;
@@ -237,7 +237,7 @@ static int order_file(struct file_opener *opener, enum file_system_kind kind, in
 	return fd;
 }
 
-/* The kernel's form of a device (file_types.h) in that of struct mapped_file. */
+/* Converts the kernel's form of a device (file_types.h) to that of struct mapped_file. */
 static uint64_t device_of(const struct file_system *of)
 {
 	return (uint64_t)(of->device >> 20) << 32 | (of->device & 0xfffff);
@@ -266,19 +266,19 @@ void open_file(struct file_opener *opener, int at, struct opened_file *ret)
 	}
 }
 
-/* After one that has led to a file system that does not answer, no path is followed for a minute. */
+/* After a path that led to a file system that does not answer, no path is followed for a minute. */
 static int order_path(struct file_opener *opener, int dir, const char *path)
 {
 	struct open_answer answer = {};
 	int at = is_left_alone(opener, OF_PATHS) ? -ETIMEDOUT :
-		 order(opener, OPEN_BELOW, dir, path, strlen(path) + 1, &answer);
+		 send_open_order(opener, OPEN_BELOW, dir, path, strlen(path) + 1, &answer);
 
 	if (at == -ETIMEDOUT && !is_left_alone(opener, OF_PATHS))
 		leave_alone(opener, OF_PATHS);
 	return at;
 }
 
-/* A path that the kernel has at hand needs no file system's answer. */
+/* A path that the kernel has cached needs no answer from a file system. */
 int open_below(struct file_opener *opener, const char *root, const char *path)
 {
 	struct open_how how = {
@@ -309,7 +309,7 @@ const char *open_file_strerror(int errnum)
 
 /* ---- begin and end ---- */
 
-static int start(struct file_opener *opener)
+static int start_open_workers(struct file_opener *opener)
 {
 	pid_t self = getpid();
 	int end[2], err = channel__pair(end);
@@ -336,7 +336,7 @@ struct file_opener *file_opener__new(file_system_fn ask)
 	if (!err) {
 		opener->fd = opener->end_fd = opener->worker.fd = opener->program_fd = -1;
 		opener->ask = ask;
-		err = start(opener);
+		err = start_open_workers(opener);
 	}
 	if (!err)
 		return opener;
@@ -345,12 +345,12 @@ struct file_opener *file_opener__new(file_system_fn ask)
 	return NULL;
 }
 
-/* Workers that hang are left to themselves. */
+/* Workers that hang are abandoned. */
 void file_opener__free(struct file_opener *opener)
 {
 	if (!opener)
 		return;
-	dismiss(opener);
+	dismiss_open_worker(opener);
 	if (opener->fd >= 0)
 		close(opener->fd);
 	if (opener->end_fd >= 0)

@@ -3,19 +3,18 @@
 #define ALLOCSNAP_COLLECT_OPEN_FILE_H
 
 /*
- * Opens the files of processes, whose file systems may never answer: FUSE, NFS. The recording opens only what
- * the kernel itself answers for, on a disk or in memory. Anything else a child opens, and copies: within
- * a time limit, in memory that nothing can change. From then on the recording reads the copy.
+ * Opens the files of processes, whose file systems may never answer: FUSE, NFS. The recording itself opens only files
+ * that the kernel serves alone, on a disk or in memory. A child opens all other files and copies them: within a time
+ * limit, into memory that nothing can change. From then on the recording reads the copy.
  *
  *	recording ── O_PATH descriptor ──► worker ── open, read ──► file system
  *	    └───────── sealed copy ◄─────────┘
  *
- * A worker that waits for a file system may not even be killed (a FUSE daemon has its request and does not
- * answer it). So it is left behind, and another worker goes on; a small process starts them, which is forked
- * before there are BPF maps and threads (as the keeper, keeper.h). What has not answered is left alone for a
- * minute, then for two, and so on; each failure leaves the next file half of the time.
+ * Sometimes a worker that waits for a file system cannot even be killed (a FUSE daemon has its request and does not
+ * answer it). The recording then abandons this worker and uses a new one. A small process starts the workers; it is
+ * forked before there are BPF maps and threads (like the keeper, keeper.h). A file system that did not answer is not
+ * asked again for a minute, then for two minutes, and so on. Each timeout halves the time limit of the next file.
  */
-
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,36 +23,36 @@
 struct file_opener;
 
 struct opened_file {
-	int fd; /* -1: see errno */
+	int fd; /* -1: errno says why */
 	bool is_copy;
-	bool is_first_silence; /* with ETIMEDOUT: the file system has answered until now, or was not asked */
-	struct unwind_file file; /* of what was copied, as the kernel's side knows it */
-	uint64_t dev, inode; /* of what was copied, as /proc/PID/maps has them */
-	char type[FILE_SYSTEM_TYPE_MAX]; /* of its file system, "" where that is not known */
+	bool is_first_silence; /* with ETIMEDOUT: the first time that this file system did not answer */
+	struct unwind_file file; /* of a copy: the original, as the kernel side knows it */
+	uint64_t dev, inode; /* of a copy: the numbers of the original in /proc/PID/maps */
+	char type[FILE_SYSTEM_TYPE_MAX]; /* of the file's file system; "" if it is not known */
 };
 
-/* Forks. ask is file_system_ask(), or a test's. NULL and errno. */
+/* Forks. ask is file_system_ask(), or a function of a test. NULL and errno on failure. */
 struct file_opener *file_opener__new(file_system_fn ask);
 void file_opener__free(struct file_opener *opener); /* NULL is allowed */
 
-/* The BPF program file_system_of. Before that each file is opened by a worker. */
+/* Sets the BPF program file_system_of. Until then a worker opens every file. */
 void file_opener__use(struct file_opener *opener, int program_fd);
 
-/* Readable when the process that starts workers has ended, because another process has killed it. */
+/* Readable when the process that starts workers has ended, because another process killed it. */
 int file_opener__end_fd(const struct file_opener *opener);
 bool file_opener__has_ended(const struct file_opener *opener);
 
 /*
- * A regular file: opening a device or a FIFO could have effects (ENODEV). `at` is an O_PATH descriptor, which
- * opens nothing yet; it is closed; -1: errno says why. ETIMEDOUT: its file system does not answer.
- * EFBIG: too large to copy. Without an opener (NULL) it is opened at once.
+ * Opens a regular file; ENODEV for others: opening a device or a FIFO could have effects. `at` is an O_PATH
+ * descriptor, which opens nothing yet; it is closed. If it is -1, errno says why. ETIMEDOUT: the file system does
+ * not answer. EFBIG: too large to copy. Without an opener (NULL) the file is opened directly.
  */
 void open_file(struct file_opener *opener, int at, struct opened_file *ret);
 
-/* An O_PATH descriptor for open_file(). No link in that tree leads out of it. -1 and errno. */
+/* Finds a path below root; no link leads out of root. An O_PATH descriptor for open_file(), or -1 and errno. */
 int open_below(struct file_opener *opener, const char *root, const char *path);
 
-/* strerror(), but for what this module means by it. */
+/* Like strerror(), with this module's own texts for ETIMEDOUT and EFBIG. */
 const char *open_file_strerror(int errnum);
 
 #endif

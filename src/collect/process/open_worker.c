@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* In the processes that open files for the recording (open_file.h). Each of these calls may hang. */
+/* Runs in the processes that open files for the recording (open_file.h). Each system call here may hang. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -30,7 +30,7 @@ struct worker {
 
 /* ---- files ---- */
 
-/* A device or a FIFO could do something when it is opened. */
+/* Opens only regular files: opening a device or a FIFO could have an effect. */
 static int open_regular(int at)
 {
 	char again[64];
@@ -46,8 +46,8 @@ static int open_regular(int at)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Replaces fd. */
-static int copy(int fd, struct open_answer *answer)
+/* Closes fd, and returns the descriptor of a copy. */
+static int copy_remote_file(int fd, struct open_answer *answer)
 {
 	struct file_copy *copy = file_copy__new(fd, OPEN_COPY_MAX);
 	int copied = copy ? fcntl(file_copy__fd(copy), F_DUPFD_CLOEXEC, 0) : -1;
@@ -59,7 +59,7 @@ static int copy(int fd, struct open_answer *answer)
 	return copied < 0 ? err : copied;
 }
 
-/* A page of it is mapped, which reads nothing: the mapping is the lower file's. */
+/* Maps a page of the file without reading it: the mapping shows which lower file system has the file. */
 static void ask_where(const struct worker *worker, int fd, struct file_system *ret)
 {
 	const size_t bytes = sysconf(_SC_PAGESIZE);
@@ -73,7 +73,7 @@ static void ask_where(const struct worker *worker, int fd, struct file_system *r
 	munmap(page, bytes);
 }
 
-/* Where nothing tells what the file lies on, it has answered once at least. */
+/* If the lower file system cannot be found out, the file is used directly: its open has been answered, at least. */
 static int open_stacked(const struct worker *worker, int at, uint32_t local, struct open_answer *answer)
 {
 	int fd = open_regular(at);
@@ -84,18 +84,18 @@ static int open_stacked(const struct worker *worker, int at, uint32_t local, str
 	if (!*answer->of.type || answer->of.device == local ||
 	    file_system_kind(&answer->of) != FILE_SYSTEM_REMOTE)
 		return fd;
-	return copy(fd, answer);
+	return copy_remote_file(fd, answer);
 }
 
 static int open_remote(int at, struct open_answer *answer)
 {
 	int fd = open_regular(at);
 
-	return fd < 0 ? fd : copy(fd, answer);
+	return fd < 0 ? fd : copy_remote_file(fd, answer);
 }
 
-/* No link in that tree leads out of it. */
-static int open_below(int root, const char *path)
+/* No link below that root leads out of it. */
+static int open_below_root(int root, const char *path)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC,
@@ -108,14 +108,14 @@ static int open_below(int root, const char *path)
 
 /* ---- orders ---- */
 
-static int obey(struct worker *worker, const struct message *order, int given, const char *body,
-		struct open_answer *answer)
+static int run_open_order(struct worker *worker, const struct message *order, int given, const char *body,
+			  struct open_answer *answer)
 {
 	uint32_t local;
 
 	switch (order->kind) {
 	case OPEN_BELOW:
-		return open_below(given, body);
+		return open_below_root(given, body);
 	case OPEN_STACKED:
 		memcpy(&local, body, sizeof(local));
 		return open_stacked(worker, given, local, answer);
@@ -125,7 +125,7 @@ static int obey(struct worker *worker, const struct message *order, int given, c
 	return -EPROTO;
 }
 
-static int serve(struct worker *worker, const struct message *order, int given)
+static int serve_open_order(struct worker *worker, const struct message *order, int given)
 {
 	struct open_answer answer = {};
 	char body[PATH_MAX] = "";
@@ -140,7 +140,7 @@ static int serve(struct worker *worker, const struct message *order, int given)
 		return 0;
 	}
 	alarm(OPEN_ALARM_SECONDS);
-	fd = obey(worker, order, given, body, &answer);
+	fd = run_open_order(worker, order, given, body, &answer);
 	alarm(0);
 	answer.err = fd < 0 ? fd : 0;
 	err = channel__send(&worker->channel, OPEN_ANSWER,
@@ -150,7 +150,7 @@ static int serve(struct worker *worker, const struct message *order, int given)
 	return err;
 }
 
-static __attribute__((noreturn)) void be_worker(int fd, file_system_fn ask, pid_t parent)
+static __attribute__((noreturn)) void run_open_worker(int fd, file_system_fn ask, pid_t parent)
 {
 	struct worker worker = { .channel = { .fd = CHILD_FD }, .ask = ask, .program_fd = -1 };
 	struct message order;
@@ -162,16 +162,16 @@ static __attribute__((noreturn)) void be_worker(int fd, file_system_fn ask, pid_
 	    syscall(SYS_close_range, CHILD_FD + 1, ~0u, 0))
 		_exit(127);
 	while (!err && !channel__head(&worker.channel, &order, &given)) {
-		err = serve(&worker, &order, given);
+		err = serve_open_order(&worker, &order, given);
 		if (given >= 0)
 			close(given);
 	}
 	_exit(0);
 }
 
-/* ---- who starts them ---- */
+/* ---- the process that starts workers ---- */
 
-static int reap(void)
+static int reap_open_workers(void)
 {
 	int nr = 0;
 
@@ -195,13 +195,13 @@ void open_workers_run(int fd, int recording, file_system_fn ask)
 	capabilities_keep(CAPABILITY(CAP_DAC_READ_SEARCH));
 	recording = syscall(SYS_pidfd_open, recording, 0);
 	while (child_has_order(recording) && !channel__head(&orders, &order, &end)) {
-		worker_nr -= reap();
+		worker_nr -= reap_open_workers();
 		worker = end < 0 || worker_nr >= OPEN_WORKERS_MAX ? -1 : fork();
 		if (!worker)
-			be_worker(end, ask, self);
+			run_open_worker(end, ask, self);
 		worker_nr += worker > 0;
 		if (end >= 0)
-			close(end); /* where there is no worker, that is the answer */
+			close(end); /* if there is no worker, the closed end is the answer */
 	}
 	_exit(0);
 }

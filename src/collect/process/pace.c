@@ -10,7 +10,7 @@ static void begin_look(struct pace *pace, uint64_t look)
 	pace->is_over = false;
 }
 
-/* The first one that is too much is taken still: a single one may cost more than a look has. */
+/* The event that reaches the limit is still allowed: a single event may cost more than a whole step has. */
 bool pace_takes_event(struct pace *pace, uint64_t look, uint64_t cost_ns)
 {
 	begin_look(pace, look);

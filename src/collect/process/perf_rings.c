@@ -27,7 +27,7 @@ static int add_ring(struct perf_rings *rings, struct perf_event_attr *attr, int 
 	int err;
 
 	if (ring.fd < 0)
-		return errno == ENODEV ? 0 : -errno; /* the processor is off */
+		return errno == ENODEV ? 0 : -errno; /* the processor is offline */
 	ring.page = mmap(NULL, page_bytes() + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
 			 ring.fd, 0);
 	err = ring.page == MAP_FAILED ? -errno : array_push(rings, ring, ring);
@@ -64,7 +64,7 @@ void perf_rings_close(struct perf_rings *rings)
 	memset(rings, 0, sizeof(*rings));
 }
 
-/* A record may go on at the ring's start. */
+/* A record may wrap around to the start of the ring. */
 static void copy_out(const char *data, uint64_t tail, void *to, size_t bytes)
 {
 	size_t at = tail % RING_BYTES, first = RING_BYTES - at;

@@ -15,31 +15,31 @@
 
 struct perf_ring {
 	int fd; /* readable when the ring is half full */
-	struct perf_event_mmap_page *page; /* says how far it is written and read; the records follow */
+	struct perf_event_mmap_page *page; /* its header says how far it is written and read; the records follow */
 };
 
 /* Zeroed: none. */
 struct perf_rings {
 	struct perf_ring *ring;
 	size_t ring_nr, ring_alloc;
-	char *record; /* the one that is being read */
+	char *record; /* the record that is being read */
 };
 
 /*
- * The attributes are completed here by when to wake up. 0 or a negative errno; closing is due
- * either way.
+ * Completes the attributes (when to wake up). 0 or a negative errno; perf_rings_close() must be called in either
+ * case.
  */
 int perf_rings_open(struct perf_rings *rings, struct perf_event_attr *attr);
 
 void perf_rings_close(struct perf_rings *rings);
 
 /*
- * Called with a record, valid until it returns: 0 takes it; 1 leaves it and all that follow in its
- * ring for the next time; a negative errno leaves it too, and ends the reading.
+ * Called with a record, valid until the call returns. 0 consumes the record; 1 leaves it and all later ones in
+ * its ring for the next time; a negative errno leaves it as well, and stops reading.
  */
 typedef int (*perf_record_fn)(void *what, const struct perf_event_header *record);
 
-/* One ring after another. 0 or what fn gave. */
+/* Reads one ring after another. 0 or the negative errno that fn returned. */
 int perf_rings_read(struct perf_rings *rings, perf_record_fn fn, void *what);
 
 #endif

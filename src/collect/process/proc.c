@@ -13,7 +13,7 @@
 
 #include "base/array.h"
 
-/* The kernel's own texts are far shorter; what a process says of itself (environ) is not bounded else. */
+/* The kernel's own texts are far shorter. Text that a process controls (environ) has no other bound. */
 #define PROC_FILE_MAX (8u << 20)
 
 static void proc_path(char path[PATH_MAX], pid_t pid, const char *name)
@@ -29,7 +29,7 @@ struct text {
 	size_t byte_nr, byte_alloc;
 };
 
-/* Appends what fd gives to text, until its end or the limit. */
+/* Appends what fd returns to text, until the end of the file or the limit. */
 static int read_most(int fd, struct text *text, size_t most)
 {
 	ssize_t got;
@@ -139,7 +139,7 @@ char *proc_join_args(const char *args, size_t len)
 	return text;
 }
 
-/* How many bytes fit that are whole arguments; of a first one that is longer all that fits. */
+/* How many of the bytes are whole arguments; all of them if not even the first argument fits. */
 static size_t whole_args(const char *args, size_t len)
 {
 	size_t end = len;
@@ -183,7 +183,7 @@ int proc_status(pid_t pid, const char *field, uint64_t *ret_value)
 	return err;
 }
 
-/* Fields of stat count from 1; the second, in parentheses, may hold anything, even ") ". */
+/* Fields of stat count from 1. The second one, in parentheses, may contain any text, even ") ". */
 #define STAT_STATE 3
 #define STAT_START_TIME 22
 

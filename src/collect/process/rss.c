@@ -14,9 +14,9 @@
 
 #define CLOSE_MAX_BYTES (1ull << 30)
 #define CLOSE_MAX_NS 100000000ull
-#define THREADS_MAX 1024 /* whose stacks are looked for */
+#define THREADS_MAX 1024 /* at most so many threads are asked for their stack pointers */
 
-static uint64_t now_ns(void)
+static uint64_t rss_now_ns(void)
 {
 	struct timespec now;
 
@@ -33,7 +33,7 @@ uint64_t rss_total(const struct rss *rss)
 	return total;
 }
 
-/* ---- from afar ---- */
+/* ---- the three numbers of /proc/PID/status ---- */
 
 static int read_from_afar(pid_t pid, struct rss *rss)
 {
@@ -56,14 +56,17 @@ static int read_from_afar(pid_t pid, struct rss *rss)
 	return 0;
 }
 
-/* ---- where threads are on their stacks ---- */
+/* ---- the stack pointers of the threads ---- */
 
 struct stack_pointers {
 	uint64_t *sp;
 	size_t sp_nr, sp_alloc;
 };
 
-/* "NR A B C D E F SP PC", "-1 SP PC", or "running": of that one it is not known. */
+/*
+ * The line is "NR A B C D E F SP PC" or "-1 SP PC". For a thread on a processor it is "running", and its stack
+ * pointer is unknown.
+ */
 static int add_stack_pointer(struct stack_pointers *stacks, pid_t pid, const char *tid)
 {
 	char name[300], *text;
@@ -108,19 +111,19 @@ static int find_stack_pointers(pid_t pid, struct stack_pointers *stacks)
 	return err;
 }
 
-/* ---- mapping by mapping ---- */
+/* ---- /proc/PID/smaps, mapping by mapping ---- */
 
 struct area {
 	uint64_t start, end;
 	char perms[5];
 	enum rss_class class;
-	bool is_data; /* of a file, or its .bss */
+	bool is_data; /* data of a file, or its .bss */
 };
 
 struct walk {
 	const struct stack_pointers *stacks;
 	struct rss *rss;
-	struct area area; /* that the lines now are of */
+	struct area area; /* the mapping that the lines being read belong to */
 };
 
 static bool holds_stack_pointer(const struct stack_pointers *stacks, const struct area *area)
@@ -131,9 +134,12 @@ static bool holds_stack_pointer(const struct stack_pointers *stacks, const struc
 	return false;
 }
 
-#define ARENA_BYTES (64ull << 20) /* glibc's are aligned so */
+#define ARENA_BYTES (64ull << 20) /* the alignment of glibc's arenas */
 
-/* A thread is on it, and below it lies a guard: an arena may hold a coroutine's stack, too. */
+/*
+ * A thread stack holds a thread's stack pointer and has a guard below it. Arenas are excluded: one may hold a
+ * coroutine's stack.
+ */
 static bool is_thread_stack(const struct walk *walk, const struct area *area,
 			    const struct area *below)
 {
@@ -152,7 +158,10 @@ static enum rss_class class_of_unnamed(const struct walk *walk, struct area *are
 	return area->is_data ? RSS_FILES : RSS_HEAP;
 }
 
-/* By how the name begins; what is in none of the rows and begins with "[" is the kernel's, as a file. */
+/*
+ * Classifies a mapping by the start of its name. All other names count as files, also those in "[…]" that the
+ * kernel gives.
+ */
 static enum rss_class class_of_named(const char *name)
 {
 	static const struct {
@@ -217,10 +226,10 @@ static void take_field(struct walk *walk, const char *line)
 			*rows[i].to += strtoull(line + strlen(rows[i].name), NULL, 10) * 1024;
 }
 
-/* -ETIME: it takes too long. */
+/* -ETIME: it took too long. */
 static int walk_lines(FILE *smaps, struct walk *walk)
 {
-	uint64_t until = now_ns() + CLOSE_MAX_NS;
+	uint64_t until = rss_now_ns() + CLOSE_MAX_NS;
 	char *line = NULL;
 	size_t room = 0;
 	int err = 0;
@@ -228,7 +237,7 @@ static int walk_lines(FILE *smaps, struct walk *walk)
 	while (!err && getline(&line, &room, smaps) > 0) {
 		if (line[0] >= 'A' && line[0] <= 'Z')
 			take_field(walk, line);
-		else if (take_area(walk, line) && now_ns() > until)
+		else if (take_area(walk, line) && rss_now_ns() > until)
 			err = -ETIME;
 	}
 	free(line);
@@ -259,7 +268,7 @@ static int read_closely(pid_t pid, struct rss *rss)
 
 int rss_read(pid_t pid, struct rss *ret)
 {
-	struct rss rss = { .time_ns = now_ns(), .gave_up = ret->gave_up };
+	struct rss rss = { .time_ns = rss_now_ns(), .gave_up = ret->gave_up };
 	struct rss closely = { .time_ns = rss.time_ns, .is_close = true };
 	int err = read_from_afar(pid, &rss);
 
