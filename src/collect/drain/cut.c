@@ -16,9 +16,9 @@
 #include "collect/drain/nursery.h"
 #include "collect/drain/read_blocks.h"
 
-/* ---- what is in no map ---- */
+/* ---- blocks that are in no map ---- */
 
-static int read_all(struct cut *cut, int fd)
+static int read_pending_entries(struct cut *cut, int fd)
 {
 	ssize_t got = 1;
 
@@ -45,21 +45,21 @@ static int read_pending(struct cut *cut, const struct allocsnap_bpf *bpf)
 	if (!link)
 		return -errno;
 	fd = bpf_iter_create(bpf_link__fd(link));
-	err = fd < 0 ? fd : read_all(cut, fd);
+	err = fd < 0 ? fd : read_pending_entries(cut, fd);
 	if (fd >= 0)
 		close(fd);
 	bpf_link__destroy(link);
 	return err;
 }
 
-/* ---- one set ---- */
+/* ---- one set of all blocks, each once ---- */
 
 static uint64_t hash_of(const struct block_key *key)
 {
 	return hash_bytes(key, sizeof(*key), 0);
 }
 
-/* What was found elsewhere than in the map of blocks, or in two parts of it. */
+/* The blocks found outside the map of blocks, or in both halves of it. */
 struct others {
 	const struct cut *cut;
 	struct idmap ids; /* into cut->pending */
@@ -70,7 +70,10 @@ struct other_key {
 	uint64_t birth_ns;
 };
 
-/* By place and birth: while a realloc is not over, its block's address may be another block's. */
+/*
+ * Compares place and birth: while a realloc is running, the address of its block may already belong to another
+ * block.
+ */
 static bool same_pending(uint32_t i, const void *key, const void *table)
 {
 	const struct pending_block *one = (const struct pending_block *)table + i;
@@ -99,8 +102,8 @@ static int append_border(struct cut *cut, const struct blocks_read *read)
 	return err;
 }
 
-/* All that was found elsewhere than in the parts of the map, each once, in cut->pending. */
-static int gather(struct cut *cut, uint64_t last, struct others *others)
+/* Gathers all blocks found outside the two parts of the map, each once, in cut->pending. */
+static int gather_others(struct cut *cut, uint64_t last, struct others *others)
 {
 	const struct handed_key *key = cut->handed.key;
 	const struct handed_block *handed = cut->handed.value;
@@ -134,12 +137,12 @@ static void leave_out_others(void *part_)
 	drained_blocks_filter(part->blocks, is_new, part->others);
 }
 
-static int unite(struct cut *cut, struct drain *drain, uint64_t last, struct blocks_read *read,
-		 struct drained_blocks *young)
+static int unite_blocks(struct cut *cut, struct drain *drain, uint64_t last, struct blocks_read *read,
+			struct drained_blocks *young)
 {
 	struct others others = { .cut = cut };
 	struct part part[2] = { { &others, &read->part[0] }, { &others, &read->part[1] } };
-	int err = append_border(cut, read) ?: gather(cut, last, &others);
+	int err = append_border(cut, read) ?: gather_others(cut, last, &others);
 
 	if (!err && others.ids.nr) {
 		run_both(leave_out_others, &part[0], &part[1]);
@@ -158,12 +161,12 @@ static int unite(struct cut *cut, struct drain *drain, uint64_t last, struct blo
 
 /* ---- the cut ---- */
 
-static void set(__u64 *where, uint64_t value)
+static void store_shared(__u64 *where, uint64_t value)
 {
 	__atomic_store_n(where, value, __ATOMIC_SEQ_CST);
 }
 
-/* ALLOCSNAP_ONE_READER=1: as on a kernel whose positions are something else. */
+/* ALLOCSNAP_ONE_READER=1: behave as on a kernel whose positions are not bucket numbers. */
 static struct block_source source_of(struct cut *cut, const struct bpf_map *map)
 {
 	struct block_source source = block_source(bpf_map__fd(map), bpf_map__max_entries(map));
@@ -186,21 +189,21 @@ int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const stru
 	int err;
 
 	drained_blocks_release(&drain->blocks);
-	set(&bpf->bss->cut, last);
-	set(&bpf->data->epoch, last + 1);
+	store_shared(&bpf->bss->cut, last);
+	store_shared(&bpf->data->epoch, last + 1);
 	err = grace_wait(&cut->grace);
-	if (!err) /* first, as they move to the map */
+	if (!err) /* before the map is read, because blocks move from the nursery to the map */
 		err = nursery_read(nursery, last, &young);
 	if (!err)
 		err = read_blocks(&source, last, &read);
 	if (!err)
 		err = read_pending(cut, bpf);
-	set(&bpf->bss->cut, 0);
+	store_shared(&bpf->bss->cut, 0);
 	if (!err)
 		err = map_copy_take(&cut->handed, bpf_map__fd(bpf->maps.handed_blocks),
 				    sizeof(struct handed_key), sizeof(struct handed_block));
 	if (!err)
-		err = unite(cut, drain, last, &read, &young);
+		err = unite_blocks(cut, drain, last, &read, &young);
 	blocks_read_release(&read);
 	drained_blocks_release(&young);
 	return err;

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_CUT_H
 
 /*
- * One instant of all books, while those that are recorded run on: the loader's half of
- * bpf/account/cut.bpf.h.
+ * A snapshot of the accounting of all processes at one instant, while the processes continue to run: the loader's
+ * half of bpf/account/cut.bpf.h.
  */
 
 #include <stddef.h>
@@ -26,7 +26,8 @@ struct cut {
 };
 
 /*
- * Reads the blocks that were live at one instant, just after the call, into drain->blocks. 0, or the negative errno of a system call, -ENOMEM.
+ * Reads the blocks that were live at one instant, just after the call, into drain->blocks. 0, the negative errno
+ * of a system call, or -ENOMEM.
  */
 int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const struct nursery *nursery,
 		    struct drain *drain);

@@ -13,18 +13,16 @@
 #include "collect/drain/nursery.h"
 #include "collect/drain/pairing.h"
 
-/*
- * Bytes that one system call may bring, at least; a bucket with more asks for more (ENOSPC).
- */
+/* Minimum size of the batch that one system call returns; a larger bucket makes it grow (ENOSPC). */
 #define BATCH_BYTES (1 << 20)
 
-/* A map that is being read. */
+/* State of reading one map. */
 struct map_read {
 	int fd;
-	bool takes; /* out of the map what it reads */
+	bool takes; /* also deletes from the map what it reads */
 	struct map_copy *to;
 	uint32_t batch;	   /* entries to ask for */
-	uint64_t position; /* the kernel's: opaque */
+	uint64_t position; /* opaque: set by the kernel */
 	bool started;
 };
 
@@ -37,8 +35,8 @@ static int reserve_batch(struct map_read *read)
 	return err ?: array_reserve_bytes(&to->value, &to->value_alloc, want, to->value_bytes);
 }
 
-/* One system call. 0 to go on, 1 at the end, or a negative errno. */
-static int read_batch(struct map_read *read)
+/* Makes one system call. 0: call again, 1: the map ends, or a negative errno. */
+static int read_map_batch(struct map_read *read)
 {
 	typeof(bpf_map_lookup_batch) *batch = read->takes ? bpf_map_lookup_and_delete_batch :
 							    bpf_map_lookup_batch;
@@ -64,7 +62,7 @@ static int read_batch(struct map_read *read)
 	return err ? 1 : 0;
 }
 
-static int read_map(struct map_copy *to, int fd, bool takes, size_t key_bytes, size_t value_bytes)
+static int read_whole_map(struct map_copy *to, int fd, bool takes, size_t key_bytes, size_t value_bytes)
 {
 	struct map_read read = {
 		.fd = fd,
@@ -78,19 +76,19 @@ static int read_map(struct map_copy *to, int fd, bool takes, size_t key_bytes, s
 	to->key_bytes = key_bytes;
 	to->value_bytes = value_bytes;
 	do {
-		err = read_batch(&read);
+		err = read_map_batch(&read);
 	} while (!err || err == -EINTR);
 	return err > 0 ? 0 : err;
 }
 
 int map_copy_read(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes)
 {
-	return read_map(to, fd, false, key_bytes, value_bytes);
+	return read_whole_map(to, fd, false, key_bytes, value_bytes);
 }
 
 int map_copy_take(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes)
 {
-	return read_map(to, fd, true, key_bytes, value_bytes);
+	return read_whole_map(to, fd, true, key_bytes, value_bytes);
 }
 
 int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceback_bytes)
@@ -113,7 +111,7 @@ static bool has_ended(const void *ended_, uint64_t image)
 					       sizeof(image), compare_images);
 }
 
-/* The words on the way to where a mapping of an image that has ended begins (bpf/account/starts.bpf.h). */
+/* Deletes the words on the path to the start of a mapping (bpf/account/starts.bpf.h); its image has ended. */
 static void forget_start(int starts_fd, const struct block_key *block)
 {
 	uint64_t page = block->address >> 12;
@@ -127,7 +125,10 @@ static void forget_start(int starts_fd, const struct block_key *block)
 	}
 }
 
-/* The kernel stops at a key that is not there: what was handed over, for one. */
+/*
+ * bpf_map_delete_batch() stops at a missing key, for example of a block that was handed over: the loop skips that
+ * key.
+ */
 static int delete_all(int fd, const struct nursery *nursery, const struct pairing *pairing,
 		      const struct block_key *key, size_t nr)
 {
@@ -217,7 +218,7 @@ static void mark_chunk(const struct drain *drain, const struct block_chunk *chun
 	}
 }
 
-/* Marks in is_used[i] whether a block has traceback i. */
+/* Sets is_used[i] if a block uses traceback i. */
 static int mark_used(const struct drain *drain, bool *is_used)
 {
 	struct idmap ids = {};
@@ -233,9 +234,9 @@ static int mark_used(const struct drain *drain, bool *is_used)
 	return err;
 }
 
-/* One at a time, so that what is deleted is what was read. */
-static int take_out(int fd, uint64_t id, struct traceback *scratch, drain_retire_fn retire,
-		    void *what)
+/* Deletes one traceback at a time, so that the deleted value is the one that is retired. */
+static int delete_and_retire_traceback(int fd, uint64_t id, struct traceback *scratch, drain_retire_fn retire,
+				       void *what)
 {
 	int err = bpf_map_lookup_and_delete_elem(fd, &id, scratch);
 
@@ -253,8 +254,8 @@ int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd, drain_re
 
 	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++)
 		if (!is_used[i])
-			err = take_out(tracebacks_fd, drain_traceback_id(drain, i), &scratch,
-				       retire, what);
+			err = delete_and_retire_traceback(tracebacks_fd, drain_traceback_id(drain, i), &scratch,
+							  retire, what);
 	free(is_used);
 	return err;
 }
@@ -271,7 +272,7 @@ int drain_forget_tracebacks(int tracebacks_fd, const uint64_t *id, size_t nr, ui
 		if (err && err != -ENOENT)
 			return err;
 		*ret_deleted += deleted;
-		done += deleted + !!err; /* it stops at one that is not there */
+		done += deleted + !!err; /* the kernel stops at a missing id */
 	}
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "base/pages.h"
 
-#define ROOM_LEAST 62 /* blocks of a chunk: 2,504 bytes */
+#define ROOM_LEAST 62 /* blocks in the smallest chunk: 2,504 bytes */
 #define CHUNK_MOST ((4u << 20) - 64) /* bytes */
 
 static size_t chunk_bytes(size_t room)
@@ -21,7 +21,7 @@ static bool same_image(uint32_t id, const void *key, const void *blocks)
 	return ((const struct drained_blocks *)blocks)->image[id].image == *(const uint64_t *)key;
 }
 
-static uint32_t find(const struct drained_blocks *blocks, uint64_t image)
+static uint32_t find_image(const struct drained_blocks *blocks, uint64_t image)
 {
 	return idmap_find(&blocks->ids, hash_bytes(&image, sizeof(image), 0), same_image, &image,
 			  blocks);
@@ -29,7 +29,7 @@ static uint32_t find(const struct drained_blocks *blocks, uint64_t image)
 
 const struct image_blocks *drained_blocks_of(const struct drained_blocks *blocks, uint64_t image)
 {
-	uint32_t id = find(blocks, image);
+	uint32_t id = find_image(blocks, image);
 
 	return id == IDMAP_NONE ? NULL : &blocks->image[id];
 }
@@ -47,14 +47,14 @@ static int add_image(struct drained_blocks *blocks, uint64_t image)
 	return err;
 }
 
-/* NULL: no memory. */
+/* Finds or adds an image. NULL: out of memory. */
 static struct image_blocks *image_of(struct drained_blocks *blocks, uint64_t image)
 {
 	uint32_t id;
 
 	if (blocks->latest < blocks->image_nr && blocks->image[blocks->latest].image == image)
 		return &blocks->image[blocks->latest];
-	id = find(blocks, image);
+	id = find_image(blocks, image);
 	if (id == IDMAP_NONE) {
 		if (add_image(blocks, image))
 			return NULL;
@@ -64,7 +64,7 @@ static struct image_blocks *image_of(struct drained_blocks *blocks, uint64_t ima
 	return &blocks->image[id];
 }
 
-/* As large as all chunks before it, so that of what is allocated half is used at least. */
+/* A new chunk is as large as all earlier ones together, so that at least half of the allocated memory is used. */
 static int add_chunk(struct image_blocks *image)
 {
 	size_t most = (CHUNK_MOST - sizeof(struct block_chunk)) / sizeof(struct drained_block);

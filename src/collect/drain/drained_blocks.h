@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_DRAINED_BLOCKS_H
 
 /*
- * The blocks of one pass over all books, by process image. There may be very many: they lie in chunks,
- * each filled once and never moved, and each block takes what a snapshot wants of it.
+ * The blocks of one pass over all accounting, by process image. There may be very many: they are stored in chunks,
+ * each filled once and never moved. A block keeps only the fields that a snapshot needs.
  *
  *	image[i] ──► chunk ──► chunk ──► …
  */
@@ -43,17 +43,17 @@ struct drained_blocks {
 	struct image_blocks *image;
 	size_t image_nr, image_alloc;
 	struct idmap ids;
-	size_t latest; /* looked for last */
+	size_t latest; /* index of the image looked up last */
 };
 
 /* 0 or -ENOMEM. */
 int drained_blocks_add(struct drained_blocks *blocks, const struct block_key *key,
 		       const struct block *block);
 
-/* NULL: none. */
+/* NULL: no blocks. */
 const struct image_blocks *drained_blocks_of(const struct drained_blocks *blocks, uint64_t image);
 
-/* Moves all of them; 0 or -ENOMEM, and then some are left in `from`. */
+/* Moves all blocks. 0 or -ENOMEM; after -ENOMEM some are left in `from`. */
 int drained_blocks_move(struct drained_blocks *to, struct drained_blocks *from);
 
 struct block_key drained_block_key(const struct image_blocks *image,
@@ -62,7 +62,7 @@ struct block_key drained_block_key(const struct image_blocks *image,
 typedef bool (*drained_blocks_keep_fn)(const void *what, const struct block_key *key,
 				       uint64_t birth_ns);
 
-/* Takes out what keep() is not true of. */
+/* Removes the blocks for which keep() returns false. */
 void drained_blocks_filter(struct drained_blocks *blocks, drained_blocks_keep_fn keep,
 			   const void *what);
 

@@ -26,8 +26,8 @@ int grace_make(struct grace *grace)
 }
 
 /*
- * The kernel waits for them after each change of a map of maps (kernel/bpf/syscall.c,
- * maybe_wait_bpf_programs(); commit 1ae80cf31938).
+ * After each change of a map of maps the kernel waits until the running programs have ended
+ * (kernel/bpf/syscall.c, maybe_wait_bpf_programs(); commit 1ae80cf31938).
  */
 int grace_wait(struct grace *grace)
 {

@@ -2,17 +2,20 @@
 #ifndef ALLOCSNAP_COLLECT_GRACE_H
 #define ALLOCSNAP_COLLECT_GRACE_H
 
-/* Waiting for the BPF programs that run: a grace period of RCU. */
+/* Waits until all running BPF programs have ended: an RCU grace period. */
 
-/* Zeroed: not made yet. */
+/* Zeroed: not created yet. */
 struct grace {
-	int inner_fd, outer_fd; /* a map in a map */
+	int inner_fd, outer_fd; /* a map inside a map */
 };
 
-/* Makes what grace_wait() needs, unless it is there; behind this it does not fail. 0 or a negative errno. */
+/*
+ * Creates what grace_wait() needs, unless it exists; after that, creating cannot fail in grace_wait(). 0 or a
+ * negative errno.
+ */
 int grace_make(struct grace *grace);
 
-/* Returns when the programs that run now have ended. 0 or a negative errno. */
+/* Returns when the programs that are running now have ended. 0 or a negative errno. */
 int grace_wait(struct grace *grace);
 
 void grace_release(struct grace *grace);

@@ -37,10 +37,10 @@ static uint64_t state_of(const struct nursery_place *place)
 }
 
 #define WAIT_NS 20000
-#define WAITS_MAX 10000 /* a second, with what a sleep takes longer: who has it is not let run */
+#define WAITS_MAX 10000 /* about a second, as sleeps take longer: the thread that holds the place is not running */
 
-/* The state of a place that nobody changes just now; busy: it stays so. */
-static uint64_t settled(const struct nursery_place *place)
+/* Waits until no program is changing the place, and returns its state; NURSERY_BUSY: the place stays busy. */
+static uint64_t wait_until_settled(const struct nursery_place *place)
 {
 	const struct timespec moment = { .tv_nsec = WAIT_NS };
 	uint64_t state = state_of(place);
@@ -52,15 +52,15 @@ static uint64_t settled(const struct nursery_place *place)
 	return state;
 }
 
-/* 1: it has one, 0, or -EBUSY. */
+/* 1: the place has a block, 0: it is empty, or -EBUSY. */
 static int read_place(const struct nursery_place *place, struct pending_block *ret)
 {
-	uint64_t state = settled(place), after;
+	uint64_t state = wait_until_settled(place), after;
 
 	while (NURSERY_IS(state) == NURSERY_FULL) {
 		*ret = (struct pending_block){ place->key, place->block };
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		after = settled(place);
+		after = wait_until_settled(place);
 		if (after == state)
 			return 1;
 		state = after;
@@ -98,8 +98,11 @@ bool nursery_find(const struct nursery *nursery, const struct block_key *key, st
 	return true;
 }
 
-/* Nobody but us changes a block whose image is gone, unless it has to move. */
-static void empty(struct nursery_place *place, uint64_t state)
+/*
+ * Once the image of a block is gone, only the loader changes the block, except that a program may move it to the
+ * map.
+ */
+static void empty_place(struct nursery_place *place, uint64_t state)
 {
 	uint64_t busy = NURSERY_STATE(state, NURSERY_BUSY);
 
@@ -116,7 +119,7 @@ void nursery_sweep(const struct nursery *nursery, nursery_is_gone_fn is_gone, co
 		uint64_t state = state_of(place);
 
 		if (NURSERY_IS(state) == NURSERY_FULL && is_gone(what, block_key_image(&place->key)))
-			empty(place, state);
+			empty_place(place, state);
 	}
 }
 

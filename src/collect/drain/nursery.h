@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_NURSERY_H
 #define ALLOCSNAP_COLLECT_NURSERY_H
 
-/* The map `nursery`, where blocks lie while they are young (bpf/account/nursery.bpf.h), as the loader sees it. */
+/* The loader's access to the map `nursery`, where young blocks are stored (bpf/account/nursery.bpf.h). */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,9 +13,9 @@
 struct bpf_map;
 struct drained_blocks;
 
-/* Zeroed: it is not used. */
+/* Zeroed: not in use. */
 struct nursery {
-	struct nursery_place *place; /* the map itself */
+	struct nursery_place *place; /* the mapped memory of the map */
 	uint64_t mask;
 };
 
@@ -24,20 +24,20 @@ int nursery_open(struct nursery *nursery, const struct bpf_map *map);
 void nursery_close(struct nursery *nursery);
 
 /*
- * Adds the blocks that were born in this epoch or before. To be called before the map of blocks is read, since
- * blocks move there. 0, -ENOMEM, -EBUSY: a place stays busy.
+ * Adds the blocks that were born in epoch `last` or before. Call it before the map of blocks is read, because
+ * blocks move from the nursery to that map. 0, -ENOMEM, or -EBUSY: a place stays busy.
  */
 int nursery_read(const struct nursery *nursery, uint64_t last, struct drained_blocks *to);
 
-/* Whether a block lies there, now. */
+/* Whether the block is in the nursery now; if so, copies it to *ret. */
 bool nursery_find(const struct nursery *nursery, const struct block_key *key, struct block *ret);
 
 typedef bool (*nursery_is_gone_fn)(const void *what, uint64_t image);
 
-/* Takes out the blocks of the process images that are gone. */
+/* Removes the blocks of process images for which is_gone() returns true. */
 void nursery_sweep(const struct nursery *nursery, nursery_is_gone_fn is_gone, const void *what);
 
-/* These have been deleted from the map of blocks. */
+/* Call when these blocks have been deleted from the map of blocks. */
 void nursery_forget(const struct nursery *nursery, const struct block_key *key, size_t nr);
 
 #endif

@@ -11,9 +11,9 @@
 
 #define ENTRIES_LEAST (1u << 16)
 #define ENTRIES_MOST (1u << 22)
-#define ENTRIES_FOR_BLOCK 4 /* so that one in five frees of unknown blocks is looked up, at most */
+#define ENTRIES_FOR_BLOCK 4 /* then at most one in five frees of unknown blocks is looked up */
 
-/* Blocks of this distance, or size, that all memory has room for. */
+/* Number of blocks that fit into the physical memory, with this sampling distance or size. */
 static uint64_t blocks_expected(uint64_t bytes_each, uint64_t max_blocks)
 {
 	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_PAIRING_H
 
 /*
- * The map `pairing`, where the programs see that a free is of a block in no book: who takes blocks, or
- * notes of them, out of the maps counts them out here.
+ * The loader's access to the map `pairing`. The programs use its counters to see that a freed block is not
+ * recorded. Code that deletes blocks, or notes of dropped blocks, from the maps must also subtract them here.
  */
 
 #include <stddef.h>
@@ -13,20 +13,20 @@
 struct block_key;
 struct bpf_map;
 
-/* Zeroed: every block is recorded, there is nothing to count. */
+/* Zeroed: every block is recorded, so nothing is counted. */
 struct pairing {
-	uint64_t *counter; /* the map itself */
+	uint64_t *counter; /* the mapped memory of the map */
 	uint64_t mask;
 };
 
-/* Entries for a recording that chooses blocks; a power of two. least_size: of those it records. */
+/* Number of entries if only some blocks are recorded; a power of two. least_size: the smallest size recorded. */
 uint32_t pairing_entries(uint64_t sample_bytes, uint64_t least_size, uint64_t max_blocks);
 
 /* 0 or a negative errno. */
 int pairing_open(struct pairing *pairing, const struct bpf_map *map);
 void pairing_close(struct pairing *pairing);
 
-/* These have been deleted. */
+/* Call when these blocks have been deleted. */
 void pairing_forget(const struct pairing *pairing, const struct block_key *key, size_t nr);
 
 #endif

@@ -11,12 +11,12 @@
 #include "base/array.h"
 #include "base/parallel.h"
 
-#define BATCH 8192	 /* blocks of one system call: what they take stays in the processor's cache */
+#define BATCH 8192	 /* blocks for one system call: few enough for the processor's cache */
 #define BORDER_BATCH 256 /* near the middle */
 
 struct reader {
 	const struct block_source *source;
-	uint64_t position, end; /* buckets; no end: UINT64_MAX */
+	uint64_t position, end; /* bucket numbers; UINT64_MAX: read to the end */
 	uint64_t last;		/* epoch */
 	uint32_t batch, border_batch;
 	struct block_key *key;
@@ -26,7 +26,7 @@ struct reader {
 	int err;
 };
 
-static int reserve(struct reader *reader)
+static int reserve_batch_memory(struct reader *reader)
 {
 	free(reader->key);
 	free(reader->block);
@@ -35,7 +35,7 @@ static int reserve(struct reader *reader)
 	return reader->key && reader->block ? 0 : -ENOMEM;
 }
 
-/* Smaller and smaller ones towards the middle, so that the last one reaches over it by little. */
+/* Batches get smaller towards the middle, so that the last one extends only a little beyond it. */
 static uint32_t next_batch(const struct reader *reader)
 {
 	uint64_t left = reader->end - reader->position;
@@ -45,7 +45,7 @@ static uint32_t next_batch(const struct reader *reader)
 	return left / 2 < reader->border_batch ? reader->border_batch : left / 2;
 }
 
-/* A bucket has more than was asked for. */
+/* Call when a bucket has more entries than were requested. */
 static int ask_for_more(struct reader *reader, uint32_t asked)
 {
 	if (asked < reader->batch) {
@@ -54,7 +54,7 @@ static int ask_for_more(struct reader *reader, uint32_t asked)
 			return 0;
 	}
 	reader->batch *= 2;
-	return reserve(reader);
+	return reserve_batch_memory(reader);
 }
 
 static int add_border(struct blocks_read *all, const struct block_key *key,
@@ -65,7 +65,7 @@ static int add_border(struct blocks_read *all, const struct block_key *key,
 	return array_push(all, border, both);
 }
 
-static int take(struct reader *reader, uint32_t nr, bool is_border)
+static int add_blocks_read(struct reader *reader, uint32_t nr, bool is_border)
 {
 	int err = 0;
 
@@ -80,8 +80,11 @@ static int take(struct reader *reader, uint32_t nr, bool is_border)
 	return err;
 }
 
-/* One system call. 0 to go on, 1 at the end, or a negative errno; -ERANGE: positions are no buckets. */
-static int read_batch(struct reader *reader)
+/*
+ * Makes one system call. 0: call again, 1: the end, or a negative errno; -ERANGE: positions are not bucket
+ * numbers.
+ */
+static int read_blocks_batch(struct reader *reader)
 {
 	uint64_t bucket_nr = reader->source->bucket_nr, next = 0;
 	uint32_t asked = next_batch(reader), nr = asked;
@@ -98,8 +101,8 @@ static int read_batch(struct reader *reader)
 	if (!end && bucket_nr && (next <= reader->position || next >= bucket_nr))
 		return -ERANGE;
 	if (!end && next == reader->position)
-		return -EIO; /* for ever */
-	err = take(reader, nr, reader->end < bucket_nr && (end || next > reader->end));
+		return -EIO; /* it would never end */
+	err = add_blocks_read(reader, nr, reader->end < bucket_nr && (end || next > reader->end));
 	reader->position = next;
 	return err ?: end || next >= reader->end;
 }
@@ -111,9 +114,9 @@ static void read_range(void *reader_)
 
 	reader->batch = BATCH;
 	reader->border_batch = BORDER_BATCH;
-	err = reserve(reader);
+	err = reserve_batch_memory(reader);
 	while (!err)
-		err = read_batch(reader);
+		err = read_blocks_batch(reader);
 	reader->err = err < 0 ? err : 0;
 	free(reader->key);
 	free(reader->block);
@@ -177,8 +180,8 @@ void blocks_read_release(struct blocks_read *read)
 
 /* ---- maps ---- */
 
-static int read_map(const struct block_source *source, const uint64_t *from, uint64_t *ret_next,
-		    struct block_key *key, struct block *block, uint32_t *nr)
+static int lookup_blocks_batch(const struct block_source *source, const uint64_t *from, uint64_t *ret_next,
+			       struct block_key *key, struct block *block, uint32_t *nr)
 {
 	return bpf_map_lookup_batch(source->fd, (void *)from, ret_next, key, block, nr, NULL);
 }
@@ -195,14 +198,14 @@ static uint64_t buckets_of(uint32_t max_entries)
 
 struct block_source block_source(int fd, uint32_t max_entries)
 {
-	return (struct block_source){ read_map, buckets_of(max_entries), fd };
+	return (struct block_source){ lookup_blocks_batch, buckets_of(max_entries), fd };
 }
 
-/* ---- trying it out ---- */
+/* ---- testing the kernel ---- */
 
 #define TRIED 1500
 
-static int fill(int fd)
+static int fill_test_map(int fd)
 {
 	int err = 0;
 
@@ -221,7 +224,7 @@ static void mark_part(const struct drained_blocks *part, uint8_t *is_found)
 			is_found[chunk->block[i].address % (TRIED + 1)]++;
 }
 
-/* Each in one part, or in the border and one part at most. */
+/* Each entry must be in one part only, and at most once in the border. */
 static bool all_is_found(const struct blocks_read *read)
 {
 	uint8_t in_part[TRIED + 1] = {}, in_border[TRIED + 1] = {};
@@ -247,7 +250,7 @@ bool block_source_has_positions(void)
 
 	if (fd < 0)
 		return false;
-	has = !fill(fd) && !read_by_two(&source, 0, &read) && all_is_found(&read);
+	has = !fill_test_map(fd) && !read_by_two(&source, 0, &read) && all_is_found(&read);
 	blocks_read_release(&read);
 	close(fd);
 	return has;

@@ -3,29 +3,29 @@
 #define ALLOCSNAP_COLLECT_READ_BLOCKS_H
 
 /*
- * Reading the map of blocks out, by two threads: one reads 2 to 3 million blocks a second, which
- * is little where there are ten million. bpf_map_lookup_batch() of a hash map goes from bucket to bucket,
- * each read under its lock, and the position that it gives is the number of the next one
- * (kernel/bpf/hashtab.c, __htab_map_lookup_and_delete_batch(), since it came with 5.6); so a second
- * reader begins in the middle. Nobody has promised that: block_source_has_positions() tries it out, and
- * positions that go back or out of range make one reader read all again.
+ * Reads the map of blocks with two threads: one thread reads 2 to 3 million blocks a second, which is slow for ten
+ * million blocks. For a hash map, bpf_map_lookup_batch() goes from bucket to bucket and reads each under its lock.
+ * The position that it returns is the number of the next bucket (kernel/bpf/hashtab.c,
+ * __htab_map_lookup_and_delete_batch(), since its first version in 5.6); so a second reader can start in the middle.
+ * The kernel does not guarantee this: block_source_has_positions() tests it, and if a position goes back or is out of
+ * range, one reader reads everything again.
  *
  *	buckets    0 ……………………………… middle ……………………………… end
- *	reader 0   ├──────────────────────┼╌╌╌┤ border: the last batch may reach over
+ *	reader 0   ├──────────────────────┼╌╌╌┤ border: the last batch may extend beyond the middle
  *	reader 1                          ├──────────────────────┤
  *
- * What is in the border may be among the blocks that the second reader found, too: who unites what was
- * found with what was handed over (cut.c) does it with these as well.
+ * The second reader may also return blocks of the border. cut.c removes these duplicates, together with those between
+ * the map and the blocks that were handed over.
  */
 
 #include "collect/drain/drained_blocks.h"
 
-/* A map of blocks, or what tests have in its place. */
+/* A map of blocks, or a replacement in tests. */
 struct block_source {
-	/* As bpf_map_lookup_batch(): from may be NULL, which is the begin. */
+	/* Like bpf_map_lookup_batch(): from is NULL at the start. */
 	int (*read)(const struct block_source *source, const uint64_t *from, uint64_t *ret_next,
 		    struct block_key *key, struct block *block, uint32_t *nr);
-	uint64_t bucket_nr; /* 0: positions are not known to be buckets */
+	uint64_t bucket_nr; /* 0: positions may not be bucket numbers */
 	int fd;
 };
 
@@ -35,15 +35,15 @@ struct blocks_read {
 	size_t border_nr, border_alloc;
 };
 
-/* The map behind a descriptor, of max_entries. */
+/* The source for the map of this descriptor, with max_entries entries. */
 struct block_source block_source(int fd, uint32_t max_entries);
 
-/* Reads a map of its own by two readers and looks whether all is there: of this kernel it is known then. */
+/* Reads a test map with two readers and checks that all entries are found. The result holds for this kernel. */
 bool block_source_has_positions(void);
 
 /*
- * Reads what was born in the epoch `last` or before. 0, or the negative errno of the system call, -ENOMEM.
- * Release *ret in either case.
+ * Reads the blocks that were born in epoch `last` or before. 0, the negative errno of the system call, or
+ * -ENOMEM. The caller releases *ret in each case.
  */
 int read_blocks(const struct block_source *source, uint64_t last, struct blocks_read *ret);
 

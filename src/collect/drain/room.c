@@ -15,30 +15,30 @@
 #define BLOCKS_DEFAULT (4u << 20)
 #define TRACEBACKS_DEFAULT (256u << 10)
 #define STARTS_MOST (256u << 10)
-#define REST_LEAST (64u << 10) /* where no bound of memory is given */
+#define REST_LEAST (64u << 10) /* without --max-memory */
 
-/* Shares of what a bound of memory gives. */
+/* How --max-memory is divided. */
 #define BLOCKS_LEAST 1024
-#define REST_SHARE 4 /* of the blocks */
+#define REST_SHARE 4 /* one quarter of the blocks */
 #define TRACEBACK_SHARE 16
-#define SLAB_SHARE 8 /* of the bytes */
+#define SLAB_SHARE 8 /* one eighth of the bytes */
 #define SLABS_LEAST 2
 #define SLAB_BYTES (UNWIND_SLAB_WORDS * sizeof(uint64_t))
 
 /*
- * Of maps whose size is always the same, in bpf/maps.bpf.h: processes, unwind_places (64 Ki of 112 bytes,
- * and what the kernel adds), unwind_objects (4096 of 512), process_slots, unwind_cache, the doorbell;
- * and what its allocator holds ready for each processor.
+ * The maps of constant size in bpf/maps.bpf.h: processes, unwind_places (64 Ki of 112 bytes, and the kernel's
+ * overhead), unwind_objects (4096 of 512), process_slots, unwind_cache, the doorbell; and the memory that the
+ * kernel's allocator keeps ready for each processor.
  */
 #define FIXED_BYTES ((uint64_t)PROCESSES_MAX * sizeof(struct process) + (14ULL << 20))
 
-/* ---- what the kernel takes for a hash map whose entries come as they are needed ---- */
+/* ---- kernel memory for a hash map that allocates its entries on demand ---- */
 
 #define ELEMENT_BYTES 48 /* struct htab_elem, before the key */
-#define LINK_BYTES 8	 /* bpf_mem_alloc */
+#define LINK_BYTES 8	 /* added by bpf_mem_alloc */
 #define BUCKET_BYTES 16
 
-/* Sizes that the kernel's allocator has. */
+/* The sizes that the kernel's allocator offers. */
 static uint64_t allocated_bytes(uint64_t bytes)
 {
 	static const uint64_t sizes[] = { 64, 96, 128, 192, 256, 512, 1024, 2048, 4096 };
@@ -76,7 +76,7 @@ uint64_t map_room_bytes(const struct map_room *room, uint32_t traceback_limit)
 	       hash_bytes_of(room->starts, sizeof(struct start_key), sizeof(uint64_t));
 }
 
-/* ---- how many ---- */
+/* ---- numbers of entries ---- */
 
 static uint32_t larger(uint32_t a, uint32_t b)
 {
@@ -96,8 +96,8 @@ static uint32_t pairing_of(const struct collector_options *options, uint32_t blo
 }
 
 /*
- * A map takes 16 bytes for each entry that it may have, though it has none: so those that are seldom
- * full have less room. What does not fit is counted.
+ * Each possible entry of a map takes 16 bytes even if it is not used: so maps that are seldom full get fewer
+ * entries. Losses for lack of room are counted.
  */
 static struct map_room default_room(const struct collector_options *options)
 {
@@ -134,7 +134,7 @@ static uint64_t bytes_for(const struct collector_options *options, uint32_t bloc
 	return map_room_bytes(&room, options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT);
 }
 
-/* The most blocks that fit: what they take never falls as they become more. */
+/* The largest number of blocks that fits: more blocks never take less memory. */
 static uint32_t blocks_that_fit(const struct collector_options *options)
 {
 	uint32_t low = BLOCKS_LEAST, high = COLLECTOR_MAX_BLOCKS_MOST;
@@ -150,7 +150,7 @@ static uint32_t blocks_that_fit(const struct collector_options *options)
 	return low;
 }
 
-static int refuse(const struct collector_options *options, struct reason *why)
+static int refuse_max_memory(const struct collector_options *options, struct reason *why)
 {
 	char given[UNIT_TEXT_MAX], needed[UNIT_TEXT_MAX];
 
@@ -167,7 +167,7 @@ int map_room_choose(struct map_room *ret, const struct collector_options *option
 		return 0;
 	}
 	if (bytes_for(options, BLOCKS_LEAST) > options->max_memory)
-		return refuse(options, why);
+		return refuse_max_memory(options, why);
 	*ret = room_for(options, blocks_that_fit(options));
 	return 0;
 }
