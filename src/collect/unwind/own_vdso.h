@@ -3,13 +3,13 @@
 #define ALLOCSNAP_COLLECT_OWN_VDSO_H
 
 /*
- * The kernel gives all 64-bit processes one vDSO, and each may write to its own copy. So what is true of
- * the vDSO is read from ours, never from another process.
+ * The kernel gives all 64-bit processes the same vDSO, but each process can write to its own copy. So facts about
+ * the vDSO are read from the recorder's own, never from another process.
  */
 
 #include <stddef.h>
 
-/* Our vDSO, if it has that many bytes; NULL: it has not, or we have none. */
+/* The recorder's vDSO, if it has this many bytes. NULL: its size differs, or the recorder has none. */
 const void *own_vdso(size_t bytes);
 
 #endif

@@ -18,7 +18,7 @@
 
 struct unwind_cache {
 	int dir_fd;
-	uint64_t bytes; /* of its files */
+	uint64_t bytes; /* total size of its files */
 	uint64_t bytes_max;
 };
 
@@ -32,7 +32,7 @@ static bool is_ours_alone(int fd, mode_t kind, mode_t others)
 	       !(st.st_mode & others);
 }
 
-/* Made where it is not there; -1 if it is not ours alone. */
+/* Opens the folder, and creates it if it is missing; -1 if another user has access to it. */
 static int open_folder(int at, const char *name)
 {
 	int fd;
@@ -58,7 +58,7 @@ struct listing {
 	uint64_t bytes;
 };
 
-static void list(const struct unwind_cache *cache, struct listing *ret)
+static void list_cached_tables(const struct unwind_cache *cache, struct listing *ret)
 {
 	int fd = openat(cache->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -109,7 +109,7 @@ struct unwind_cache *unwind_cache__open(uint64_t bytes_max)
 		free(cache);
 		return NULL;
 	}
-	list(cache, &listing);
+	list_cached_tables(cache, &listing);
 	cache->bytes = listing.bytes;
 	free(listing.file);
 	return cache;
@@ -131,7 +131,7 @@ static void name_of(const struct unwind_cache_key *key, char name[40])
 		 hash_bytes(key->word, sizeof(key->word), 2));
 }
 
-/* All of it; NULL where it is not ours alone. */
+/* Reads the whole file; NULL if another user can write to it, or on any other failure. */
 static void *read_whole(int fd, size_t *ret_bytes)
 {
 	struct stat st;
@@ -166,7 +166,7 @@ struct unwind_table *unwind_cache__load(const struct unwind_cache *cache,
 	if (text && packed_table_open(text, bytes, key->word, &table))
 		unlinkat(cache->dir_fd, name, 0);
 	if (table)
-		futimens(fd, NULL); /* used just now */
+		futimens(fd, NULL); /* marks it as just used */
 	free(text);
 	close(fd);
 	return table;
@@ -182,12 +182,12 @@ static int by_use(const void *a, const void *b)
 	return x->tv_nsec < y->tv_nsec ? -1 : x->tv_nsec > y->tv_nsec;
 }
 
-/* Down to three quarters, so that it is not each time one more. */
-static void make_room(struct unwind_cache *cache)
+/* Shrinks the cache to three quarters, so that not every new table causes this work. */
+static void remove_least_used_tables(struct unwind_cache *cache)
 {
 	struct listing listing = {};
 
-	list(cache, &listing);
+	list_cached_tables(cache, &listing);
 	if (listing.file_nr)
 		qsort(listing.file, listing.file_nr, sizeof(*listing.file), by_use);
 	cache->bytes = listing.bytes;
@@ -197,7 +197,7 @@ static void make_room(struct unwind_cache *cache)
 	free(listing.file);
 }
 
-/* Under another name until it is whole: a recording may read it at any time. */
+/* The file has another name until it is complete: another recording may read it at any time. */
 static bool write_whole(const struct unwind_cache *cache, const char *name, const void *text,
 			size_t bytes)
 {
@@ -232,5 +232,5 @@ void unwind_cache__store(struct unwind_cache *cache, const struct unwind_cache_k
 		cache->bytes += packed->bytes;
 	free(packed);
 	if (cache->bytes > cache->bytes_max)
-		make_room(cache);
+		remove_least_used_tables(cache);
 }

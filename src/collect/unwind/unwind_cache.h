@@ -3,21 +3,20 @@
 #define ALLOCSNAP_COLLECT_UNWIND_CACHE_H
 
 /*
- * Unwind tables on disk, so that the next recording need not make them again: files of root's in
- * /var/cache/allocsnap/unwind (ALLOCSNAP_CACHE_DIR, where it is set, stands for the folder above;
- * empty: no cache).
+ * Unwind tables on disk, so that the next recording need not build them again: files of root in
+ * /var/cache/allocsnap/unwind (ALLOCSNAP_CACHE_DIR, if set, replaces the folder above; empty: no cache).
  *
- * A table's key is which file it was made of, not the file's build-id: anybody can write a library
- * with the C library's build-id, and would spoil the table of the real one for everybody. To hash what
- * the file holds takes as long as to make most tables. Device, inode, size and the times of the last
- * change, of which one is the kernel's to set, nobody can give another file on the same disk. Where a
- * device number means something only while it is mounted (overlays, FUSE, tmpfs; loop devices, whose
- * images say themselves when files were changed), the mount and the boot belong to it; without a
- * number for the mount (before kernel 6.8) such files are not kept.
- * A file that has changed just now may change again within the same tick, so it is not kept yet.
+ * The key of a table identifies the file that it was built from. A build-id does not suffice: anyone can write a
+ * library with the C library's build-id, and would spoil the table of the real one for all processes. Hashing the
+ * file takes as long as building most tables. So the key holds the device, the inode, the size and the times of
+ * the last change, one of which only the kernel sets: no user can give these to another file on the same disk.
+ * Some device numbers are valid only while the file system is mounted (overlays, FUSE, tmpfs), and the images of
+ * loop devices state their own change times: for these the key also holds the mount and the boot. Without a
+ * unique number for the mount (before kernel 6.8) such files are not cached. A file that has just changed may
+ * change again within the same clock tick, so it is not cached yet.
  *
- * What is found there is used if the folder is nobody else's to read or write, the file is root's,
- * whole and sound. A cache that fails is as good as none: nothing here reports an error.
+ * A cached table is used only if no other user can read or write the folder, and the file belongs to root, is
+ * complete and passes its checks. A cache that fails is the same as no cache: nothing here reports an error.
  */
 
 #include <stdbool.h>
@@ -25,26 +24,26 @@
 
 #include "unwind/packed_table.h"
 
-#define UNWIND_CACHE_BYTES_MAX (256ull << 20) /* all files; then those unused longest go */
+#define UNWIND_CACHE_BYTES_MAX (256ull << 20) /* of all files; beyond it the least recently used ones are removed */
 
-struct unwind_cache; /* NULL: there is none */
+struct unwind_cache; /* NULL: no cache */
 
 struct unwind_cache_key {
 	uint64_t word[PACKED_TABLE_KEY_WORDS];
 };
 
-/* bytes_max 0: UNWIND_CACHE_BYTES_MAX. NULL where there can be none. */
+/* bytes_max 0: UNWIND_CACHE_BYTES_MAX. NULL if there can be no cache. */
 struct unwind_cache *unwind_cache__open(uint64_t bytes_max);
 void unwind_cache__close(struct unwind_cache *cache);
 
-/* What file it is; false: not one that is kept. */
+/* Computes the key of a file; false: the file cannot be cached. */
 bool unwind_cache__key(const struct unwind_cache *cache, int fd, struct unwind_cache_key *ret);
 
-/* A table that was kept; NULL: there is none. */
+/* Loads a cached table; NULL: there is none. */
 struct unwind_table *unwind_cache__load(const struct unwind_cache *cache,
 				       const struct unwind_cache_key *key);
 
-/* Keeps the table of fd, if it is still what it was when it had this key. */
+/* Stores the table of fd, unless the file has changed since it had this key. */
 void unwind_cache__store(struct unwind_cache *cache, const struct unwind_cache_key *key, int fd,
 			const struct unwind_table *table);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Which file a table was compiled from. statx() is called by its number, with the kernel's header: musl has
- * no such function before 1.2.5, and from then on a structure without mount ids. That header does
- * not go together with sys/stat.h, so this is a file of its own.
+ * Identifies the file that a table is built from. statx() is called by its number, with the kernel's header: musl
+ * has no such function before 1.2.5, and later versions have a structure without mount ids. That header conflicts
+ * with sys/stat.h, so this is a separate file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static bool add_boot(struct unwind_cache_key *key)
 	return got > 0;
 }
 
-/* Its numbers are those of no file. Others in memory have no such seal. */
+/* The numbers of a copy belong to no file. Other files in memory do not have this seal. */
 static bool is_copy(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);

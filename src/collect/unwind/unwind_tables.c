@@ -27,7 +27,7 @@ static uint32_t slabs_most(const struct unwind_tables *tables)
 	return bpf_map__max_entries(tables->bpf->maps.unwind_slabs);
 }
 
-/* A map of the kernel's that we write to as to memory. */
+/* Adds a slab: a BPF map that the loader writes to as memory. */
 static int add_slab(struct unwind_tables *tables)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
@@ -55,7 +55,7 @@ static int add_slab(struct unwind_tables *tables)
 	return err;
 }
 
-/* Words for a table, with slabs that have them. 0 or a negative errno: none are taken. */
+/* Allocates words for a table, and adds slabs if needed. 0 or a negative errno: no words are allocated. */
 static int take_words(struct unwind_tables *tables, uint64_t word_nr, struct unwind_table_entry *entry)
 {
 	uint64_t most = (uint64_t)slabs_most(tables) * UNWIND_SLAB_WORDS;
@@ -73,8 +73,8 @@ static int take_words(struct unwind_tables *tables, uint64_t word_nr, struct unw
 	return 0;
 }
 
-/* Copies into the words from *at on, which moves behind them. */
-static void put(struct unwind_tables *tables, uint32_t *at, const void *from, size_t bytes)
+/* Copies to the words from *at on, and advances *at behind them. */
+static void copy_to_slabs(struct unwind_tables *tables, uint32_t *at, const void *from, size_t bytes)
 {
 	while (bytes) {
 		uint32_t in_slab = *at % UNWIND_SLAB_WORDS;
@@ -91,7 +91,7 @@ static void put(struct unwind_tables *tables, uint32_t *at, const void *from, si
 
 /* ---- one table ---- */
 
-#define ENTRY_BYTES_MAX 128 /* of what begins a program and has no call frame information */
+#define ENTRY_BYTES_MAX 128 /* of start code without call frame information */
 
 static bool has_rule(const struct unwind_table *table, uint64_t address)
 {
@@ -99,8 +99,9 @@ static bool has_rule(const struct unwind_table *table, uint64_t address)
 }
 
 /*
- * What the kernel jumps to is called by nobody. The dynamic linker's has no call frame information
- * that would say so; what lies behind it up to the next function with some is the same code.
+ * The kernel jumps to a program's entry, so the entry has no caller. The entry of the dynamic linker lacks call
+ * frame information that says this. The code from there to the next function with such information belongs to the
+ * entry.
  */
 static void find_entry(struct unwind_object *object, const struct unwind_table *table,
 		       uint64_t entry)
@@ -117,8 +118,8 @@ static uint64_t words_of(size_t nr, size_t bytes)
 	return (nr * bytes + 7) / 8;
 }
 
-static int upload(struct unwind_tables *tables, const struct unwind_table *table, uint64_t entry,
-		  struct unwind_table_entry *into)
+static int upload_table(struct unwind_tables *tables, const struct unwind_table *table, uint64_t entry,
+			struct unwind_table_entry *into)
 {
 	struct unwind_object *ret = &into->object;
 	int err = take_words(tables, words_of(table->page_nr + 1, sizeof(*table->page)) +
@@ -136,21 +137,21 @@ static int upload(struct unwind_tables *tables, const struct unwind_table *table
 	memcpy(ret->segment, table->segment, sizeof(ret->segment));
 	find_entry(ret, table, entry);
 	ret->page_at = at;
-	put(tables, &at, table->page, (table->page_nr + 1) * sizeof(*table->page));
+	copy_to_slabs(tables, &at, table->page, (table->page_nr + 1) * sizeof(*table->page));
 	ret->rule_at = at;
-	put(tables, &at, table->rule, table->rule_nr * sizeof(*table->rule));
+	copy_to_slabs(tables, &at, table->rule, table->rule_nr * sizeof(*table->rule));
 	ret->row_at = at;
-	put(tables, &at, table->row, table->row_nr * sizeof(*table->row));
+	copy_to_slabs(tables, &at, table->row, table->row_nr * sizeof(*table->row));
 	return 0;
 }
 
 /*
- * The file as the kernel's side will find it in a process: asked of a mapping of our own, which leads to the same
- * inode, also below an overlay. Shared, so that nobody's breakpoints come to lie in it. False: the kernel's side has
- * to ask.
+ * Asks the kernel side for the file as it will appear in a process, by mapping it here: the mapping leads to the
+ * same inode, also below an overlay. The mapping is shared, so that no process's breakpoints are in it. False:
+ * wait until the kernel side asks for the file.
  */
-static bool find_file(const struct unwind_tables *tables, const struct object *object,
-		      struct unwind_file *ret)
+static bool find_kernel_file(const struct unwind_tables *tables, const struct object *object,
+			     struct unwind_file *ret)
 {
 	struct file_request request = {};
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &request, .ctx_size_in = sizeof(request));
@@ -167,8 +168,11 @@ static bool find_file(const struct unwind_tables *tables, const struct object *o
 	return !err && !opts.retval && request.file.inode;
 }
 
-/* What is cached of addresses in the file may be that it had no table. */
-static int publish(struct unwind_tables *tables, struct unwind_table_entry *entry)
+/*
+ * Publishes a table. The kernel side may have cached that addresses in the file have no table; the generation
+ * ends that.
+ */
+static int publish_table(struct unwind_tables *tables, struct unwind_table_entry *entry)
 {
 	int err = bpf_map_update_elem(bpf_map__fd(tables->bpf->maps.unwind_objects), &entry->file,
 				      &entry->object, BPF_ANY);
@@ -178,7 +182,7 @@ static int publish(struct unwind_tables *tables, struct unwind_table_entry *entr
 	return err;
 }
 
-/* ---- where tables come from ---- */
+/* ---- the sources of tables ---- */
 
 static int table_of_vdso(struct parser *parser, const struct mapping *mapping,
 			 struct unwind_table **ret, struct reason *why)
@@ -206,7 +210,7 @@ static int table_of_file(struct unwind_tables *tables, struct parser *parser, in
 	return err;
 }
 
-static const struct mapping *mapping_of(const struct mappings *mappings, uint32_t object)
+static const struct mapping *find_mapping_of_object(const struct mappings *mappings, uint32_t object)
 {
 	for (size_t i = 0; i < mappings->mapping_nr; i++)
 		if (mappings->mapping[i].object == object)
@@ -218,7 +222,7 @@ static int make_table(struct unwind_tables *tables, const struct mappings *mappi
 		      struct unwind_table **ret, struct reason *why)
 {
 	const struct object *object = mappings->objects->object[i];
-	const struct mapping *mapping = mapping_of(mappings, i);
+	const struct mapping *mapping = find_mapping_of_object(mappings, i);
 
 	if (object->facts)
 		return table_of_file(tables, mappings->objects->parser, object->fd, ret, why);
@@ -229,16 +233,19 @@ static int make_table(struct unwind_tables *tables, const struct mappings *mappi
 	return -ENOENT;
 }
 
-/* Of a file that could not be opened, or whose inode nobody tells, the kernel's side asks. */
+/*
+ * Publishes an entry. If the file could not be opened, or its inode cannot be found out, the kernel side asks for
+ * it later.
+ */
 static int make_known(struct unwind_tables *tables, const struct object *object,
 		      struct unwind_table_entry *entry)
 {
 	bool is_vdso = !strcmp(object->path, "[vdso]");
 
 	entry->file = object->kernel_file;
-	if (!is_vdso && !object->is_copy && (object->fd < 0 || !find_file(tables, object, &entry->file)))
+	if (!is_vdso && !object->is_copy && (object->fd < 0 || !find_kernel_file(tables, object, &entry->file)))
 		return 0;
-	return is_vdso || entry->file.inode ? publish(tables, entry) : 0;
+	return is_vdso || entry->file.inode ? publish_table(tables, entry) : 0;
 }
 
 static int add_one(struct unwind_tables *tables, const struct mappings *mappings, uint32_t i)
@@ -251,9 +258,9 @@ static int add_one(struct unwind_tables *tables, const struct mappings *mappings
 	bool has_none = err == -ENODATA || err == -ENOEXEC;
 
 	if (err == -ESRCH || !strcmp(object->path, "[vsyscall]"))
-		return 0; /* the vDSO of the next process will do; from the other nobody calls */
+		return 0; /* the vDSO of the next process will do; the vsyscall page calls no allocator */
 	if (!err)
-		err = upload(tables, table, object->facts ? object->facts->entry : 0, entry);
+		err = upload_table(tables, table, object->facts ? object->facts->entry : 0, entry);
 	unwind_table__free(table);
 	if (!err || has_none)
 		err = make_known(tables, object, entry);
@@ -281,9 +288,9 @@ int unwind_tables_add(struct unwind_tables *tables, const struct mappings *mappi
 	return err;
 }
 
-/* ---- what is mapped ---- */
+/* ---- telling the kernel side what is mapped ---- */
 
-/* Of [start, end), or of what is kept of it: a program may reserve more than anybody can go through. */
+/* The last region of [start, end), or the last one kept: a program may reserve more than can be walked. */
 static uint64_t last_region(uint64_t start, uint64_t end)
 {
 	uint64_t first = start >> UNWIND_REGION_SHIFT, last = (end - 1) >> UNWIND_REGION_SHIFT;
@@ -296,7 +303,7 @@ uint64_t unwind_tables_regions(uint64_t start, uint64_t end)
 	return last_region(start, end) - (start >> UNWIND_REGION_SHIFT) + 1;
 }
 
-/* What the kernel's side has noted itself is younger than what we have read. */
+/* Entries that the kernel side has noted itself are newer than the recorder's: BPF_NOEXIST keeps them. */
 static void tell_regions(const struct unwind_tables *tables, const struct mapping *mapping,
 			 uint64_t image, bool is_true)
 {
@@ -330,7 +337,7 @@ void unwind_tables_tell(struct unwind_tables *tables, const struct mappings *map
 			continue;
 		region_nr = unwind_tables_regions(mapping->start, mapping->end);
 		if (told_nr + region_nr > UNWIND_REGIONS_MAX)
-			continue; /* the map has no more room either: the kernel's side looks there itself */
+			continue; /* the map would have no room either: the kernel side looks up this mapping itself */
 		told_nr += region_nr;
 		tell_regions(tables, mapping, image, is_true);
 	}
@@ -366,9 +373,9 @@ void unwind_tables_forget_image(struct unwind_tables *tables, uint64_t image)
 	}
 }
 
-/* ---- what is asked for ---- */
+/* ---- answering the kernel side ---- */
 
-/* NULL: nothing is known of what is mapped, or not yet. */
+/* NULL: the mapping, or the state of its table, is not known yet. */
 static struct unwind_table_entry *entry_of(const struct unwind_tables *tables,
 					   const struct mapping *mapping)
 {
@@ -378,25 +385,28 @@ static struct unwind_table_entry *entry_of(const struct unwind_tables *tables,
 	return &tables->entry[mapping->object];
 }
 
-/* The kernel's side has the file's own number; an overlay's is another one in its upper half. */
-static bool is_wanted(const struct unwind_table_entry *entry, const struct object *object,
-		      struct unwind_file file)
+/*
+ * The kernel side has the inode number of the file itself. On an overlay the upper half of that number may
+ * differ.
+ */
+static bool is_wanted_table(const struct unwind_table_entry *entry, const struct object *object,
+			    struct unwind_file file)
 {
 	if (entry->file.inode)
 		return entry->file.inode == file.inode && entry->file.number == file.number;
 	return (uint32_t)object->identity.inode == (uint32_t)file.number;
 }
 
-/* Nothing where it is not known (yet) what is mapped there: it may be asked for again. */
-static void answer(struct unwind_tables *tables, struct unwind_file file,
-		   const struct unwind_object *wanted, const struct mappings *mappings)
+/* Publishes nothing if the mapping is not known (yet): the kernel side may ask again. */
+static void answer_table_request(struct unwind_tables *tables, struct unwind_file file,
+				 const struct unwind_object *wanted, const struct mappings *mappings)
 {
 	const struct mapping *mapping = mappings ? mappings_find(mappings, wanted->wanted_at) : NULL;
 	struct unwind_table_entry *entry = entry_of(tables, mapping);
 
-	if (entry && is_wanted(entry, mappings->objects->object[mapping->object], file)) {
+	if (entry && is_wanted_table(entry, mappings->objects->object[mapping->object], file)) {
 		entry->file = file;
-		if (entry->state != UNWIND_TABLE_MISSING && !publish(tables, entry))
+		if (entry->state != UNWIND_TABLE_MISSING && !publish_table(tables, entry))
 			return;
 	}
 	bpf_map_delete_elem(bpf_map__fd(tables->bpf->maps.unwind_objects), &file);
@@ -420,7 +430,7 @@ void unwind_tables_answer(struct unwind_tables *tables,
 	for (err = bpf_map_get_next_key(fd, NULL, &file); !err; file = next) {
 		err = bpf_map_get_next_key(fd, &file, &next);
 		if (!bpf_map_lookup_elem(fd, &file, &wanted) && wanted.wanted_by)
-			answer(tables, file, &wanted, mappings_of(what, wanted.wanted_by));
+			answer_table_request(tables, file, &wanted, mappings_of(what, wanted.wanted_by));
 	}
 }
 
@@ -429,7 +439,7 @@ static bool is_same_file(const struct unwind_file *a, const struct unwind_file *
 	return a->inode == b->inode && a->number == b->number;
 }
 
-/* A file that was written to is another object, whose table stands under the same key by now. */
+/* A file that was written to becomes another object. The table of that object may already have the same key. */
 static bool has_successor(const struct unwind_tables *tables, const struct unwind_table_entry *entry)
 {
 	for (size_t i = 0; i < tables->entry_nr; i++)
@@ -439,7 +449,7 @@ static bool has_successor(const struct unwind_tables *tables, const struct unwin
 	return false;
 }
 
-/* Out of the map first: its words may be another table's after unwind_tables_settle(). */
+/* Deletes the map's entry first: after unwind_tables_settle() another table may use the words. */
 void unwind_tables_drop(struct unwind_tables *tables, uint32_t object)
 {
 	struct unwind_table_entry *entry;

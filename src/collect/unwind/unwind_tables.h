@@ -3,9 +3,9 @@
 #define ALLOCSNAP_COLLECT_UNWIND_TABLES_H
 
 /*
- * The unwind tables of the files that processes map, in the kernel's maps: each file's is made once, when
- * it is first seen, and stays until no process maps the file. They take as many MiB as the map
- * unwind_slabs has entries at most, in steps of one.
+ * The unwind tables of the files that processes map, in the kernel's maps. The table of a file is built once,
+ * when the file is first seen, and stays until no process maps the file. The tables use at most as many MiB as
+ * the map unwind_slabs has entries, allocated one MiB at a time.
  */
 
 #include <stdbool.h>
@@ -20,68 +20,68 @@
 
 struct allocsnap_bpf;
 
-/* What is known of objects->object[i]. */
+/* The state of the table of objects->object[i]. */
 enum unwind_table_state {
 	UNWIND_TABLE_UNSEEN = 0,
 	UNWIND_TABLE_THERE,
-	UNWIND_TABLE_NONE,    /* the file has no call frame information, or is no program at all */
-	UNWIND_TABLE_MISSING, /* could not be made, or did not fit */
+	UNWIND_TABLE_NONE,    /* the file has no call frame information, or is not a program */
+	UNWIND_TABLE_MISSING, /* could not be built, or did not fit */
 };
 
-/* Zeroed: none, and nothing is done. */
+/* Zeroed: no tables, and all calls do nothing. */
 struct unwind_tables {
 	const struct allocsnap_bpf *bpf; /* NULL: tables are not used */
 	struct unwind_cache *cache;
 	uint64_t *slab[UNWIND_SLABS_MAX];
 	uint32_t slab_nr;
-	struct word_pool words; /* of all slabs, one after another */
+	struct word_pool words; /* the words of all slabs, one slab after another */
 	struct unwind_table_entry {
 		enum unwind_table_state state;
 		bool is_published;
-		uint32_t words_at, word_nr; /* that the table takes; word_nr 0: none */
+		uint32_t words_at, word_nr; /* the words that the table occupies; word_nr 0: none */
 		struct unwind_file file;
-		struct unwind_object object; /* as the kernel has it */
-	} *entry; /* of each object */
+		struct unwind_object object; /* as in the kernel's map */
+	} *entry; /* one for each object */
 	size_t entry_nr, entry_alloc;
-	uint64_t answered; /* of what the kernel's side has asked for */
-	bool is_full;	   /* a table did not fit; set here, and cleared by whoever makes room */
+	uint64_t answered; /* requests of the kernel side answered so far */
+	bool is_full;	   /* a table did not fit; set here, and cleared by the code that makes room */
 };
 
-/* The tables of all that a process maps, where they are not there yet. 0 or -ENOMEM. */
+/* Builds the missing tables of all files that a process maps. 0 or -ENOMEM. */
 int unwind_tables_add(struct unwind_tables *tables, const struct mappings *mappings);
 
 /*
- * What a process image maps, told to the kernel's side, as far as its tables are there. Needs no
- * answer: what it does not know it finds out. is_true: or it is taken back.
+ * Tells the kernel side where a process image maps files whose tables are published. Errors do not matter: the
+ * kernel side finds missing entries itself. is_true: false deletes these entries again.
  */
 void unwind_tables_tell(struct unwind_tables *tables, const struct mappings *mappings,
 			uint64_t image, bool is_true);
 
-/* How many entries the kernel's side has, at most, of what lies there. */
+/* The most entries that the kernel side can have for these addresses. */
 uint64_t unwind_tables_regions(uint64_t start, uint64_t end);
 
-/* It is not known where code has been mapped: nothing that was told of the image holds any more. */
+/* Deletes all entries of an image, because it is not known where code has been mapped. */
 void unwind_tables_forget_image(struct unwind_tables *tables, uint64_t image);
 
-/* Code has been mapped: what was told of these addresses holds no more. */
+/* Deletes the entries for these addresses, because code has been mapped there. */
 void unwind_tables_forget(struct unwind_tables *tables, uint64_t start, uint64_t end,
 			  uint64_t image);
 
 /*
- * The kernel's side asks for the tables of files that it does not find: new ones, and those that have
- * other numbers there than in /proc/PID/maps (some file systems). mappings_of() gives what a process
- * maps, or NULL.
+ * Answers the kernel side, which asks for the tables of files that it does not find: new files, and files whose
+ * numbers there differ from /proc/PID/maps (some file systems). mappings_of() returns the mappings of a process,
+ * or NULL.
  */
 void unwind_tables_answer(struct unwind_tables *tables,
 			  const struct mappings *(*mappings_of)(void *what, pid_t pid), void *what);
 
-/* The table of objects->object[i] goes; the next process that maps the file has it made anew. */
+/* Drops the table of objects->object[i]; it is built again when the next process maps the file. */
 void unwind_tables_drop(struct unwind_tables *tables, uint32_t object);
 
-/* All programs that ran when tables were dropped have ended: their room can be other tables'. */
+/* Call when all programs that ran while tables were dropped have ended: then other tables can use the memory. */
 void unwind_tables_settle(struct unwind_tables *tables);
 
-/* How many of the files that it maps have a table that is missing. */
+/* How many of the files that a process maps have a missing table. */
 uint64_t unwind_tables_missing(const struct unwind_tables *tables, const struct mappings *mappings);
 
 void unwind_tables_release(struct unwind_tables *tables);

@@ -37,8 +37,8 @@ int64_t word_pool_take(struct word_pool *pool, uint32_t nr, uint64_t most)
 	return at;
 }
 
-/* The last hole may reach up to the end by now: it is one with what lies behind. */
-static void trim(struct word_pool *pool)
+/* If the last hole reaches the end, merges it with the free words behind it. */
+static void trim_end(struct word_pool *pool)
 {
 	const struct free_words *last = pool->hole_nr ? &pool->hole[pool->hole_nr - 1] : NULL;
 
@@ -72,7 +72,7 @@ void word_pool_give(struct word_pool *pool, uint32_t at, uint32_t nr)
 	join_next(pool, i);
 	if (i)
 		join_next(pool, i - 1);
-	trim(pool);
+	trim_end(pool);
 }
 
 void word_pool_leave(struct word_pool *pool, uint32_t at, uint32_t nr)

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_WORD_POOL_H
 #define ALLOCSNAP_COLLECT_WORD_POOL_H
 
-/* Which words of a space are taken: first fit, and neighbours that are free become one. */
+/* Allocates words of an address space: first fit, and adjacent free ranges are merged. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,25 +11,28 @@ struct free_words {
 	uint32_t at, nr;
 };
 
-/* Zeroed: nothing was ever taken. */
+/* Zeroed: all words are free. */
 struct word_pool {
 	uint32_t end; /* all words from here on are free */
-	struct free_words *hole; /* below, by address */
+	struct free_words *hole; /* free ranges below `end`, by address */
 	size_t hole_nr, hole_alloc;
-	struct free_words *left; /* taken still; see word_pool_leave() */
+	struct free_words *left; /* still allocated; see word_pool_leave() */
 	size_t left_nr, left_alloc;
 };
 
-/* Takes nr words, at most up to `most`. Where they begin, or -E2BIG. */
+/* Allocates nr words below `most`. Returns the first one, or -E2BIG. */
 int64_t word_pool_take(struct word_pool *pool, uint32_t nr, uint64_t most);
 
-/* Gives them back. Where there is no memory to note that, they stay taken. */
+/* Frees words. Without memory to note this, they stay allocated. */
 void word_pool_give(struct word_pool *pool, uint32_t at, uint32_t nr);
 
-/* Gives them back later, with word_pool_settle(): somebody may be reading them. As above where there is no memory. */
+/*
+ * Frees words later, in word_pool_settle(), because a BPF program may be reading them. Without memory to note
+ * this, they stay allocated.
+ */
 void word_pool_leave(struct word_pool *pool, uint32_t at, uint32_t nr);
 
-/* Whoever read what has been left is done: that is free. */
+/* Frees the words passed to word_pool_leave(): no program reads them any more. */
 void word_pool_settle(struct word_pool *pool);
 
 void word_pool_release(struct word_pool *pool);
