@@ -10,7 +10,7 @@
 #include "collect/probe/attach_ways.h"
 #include "collect/process/objects.h"
 
-#define ENOTSUPP 524 /* include/linux/errno.h: not for user space, but uprobes let it out */
+#define ENOTSUPP 524 /* include/linux/errno.h: not meant for user space, but uprobes return it */
 
 static uint64_t site_cookie(const struct probes *probes, const struct probe_site *site)
 {
@@ -31,7 +31,10 @@ struct probe_place site_entry(const struct probes *probes, const struct probe_si
 
 /* ---- several sites at once ---- */
 
-/* What is attached, in this order: an entry without its return would leave calls pending for ever. */
+/*
+ * The places to attach, by kind in the order of attaching: an entry without its return would leave calls pending
+ * for ever.
+ */
 struct batch {
 	struct probe_places end[PROBE_END_NR];
 };
@@ -42,7 +45,7 @@ static void batch_release(struct batch *batch)
 		free(batch->end[end].place);
 }
 
-/* The kernel ends perf uprobes one after another: for mimalloc's 84 functions that took 39 s. */
+/* The kernel ends perf uprobes one after another: for mimalloc's 84 functions this took 39 s. */
 static int check_seldom(const struct attachment *at, const struct probe_site *site,
 			struct reason *why)
 {
@@ -64,8 +67,8 @@ static int check_site(const struct attachment *at, struct probe_site *site, uint
 	return err;
 }
 
-static int add_site(const struct attachment *at, struct probe_site *site,
-		    struct batch *batch, struct reason *why)
+static int add_probes_of_site(const struct attachment *at, struct probe_site *site,
+			      struct batch *batch, struct reason *why)
 {
 	const struct probe_place entry = site_entry(at->probes, site);
 	int err = check_seldom(at, site, why) ?: check_site(at, site, entry.offset, why);
@@ -83,9 +86,9 @@ static int add_site(const struct attachment *at, struct probe_site *site,
 	return err ?: array_push(&batch->end[PROBE_ENTRY], place, entry);
 }
 
-/* Those that can't be probed are left out, with a line in *why. 0, or what is_of_process(). */
-static int add_sites(const struct attachment *at, const struct probe_sites *sites,
-		     struct batch *batch, struct reason *why)
+/* Skips sites that cannot be probed, with a line in *why. 0, or an error for which is_of_process() holds. */
+static int add_probes_of_sites(const struct attachment *at, const struct probe_sites *sites,
+			       struct batch *batch, struct reason *why)
 {
 	for (size_t i = sites->first; i < sites->first + sites->nr; i++) {
 		struct probe_site *site = &at->probes->site[i];
@@ -94,7 +97,7 @@ static int add_sites(const struct attachment *at, const struct probe_sites *site
 
 		if (shape_is_free(site->shape) != sites->frees)
 			continue;
-		err = add_site(at, site, batch, &why_not);
+		err = add_probes_of_site(at, site, batch, &why_not);
 		site->is_attached = !err;
 		site->is_another = err == -EALREADY;
 		if (!err || site->is_another)
@@ -106,8 +109,8 @@ static int add_sites(const struct attachment *at, const struct probe_sites *site
 	return 0;
 }
 
-static void take_back(const struct attachment *at, const struct probe_sites *sites,
-		      size_t link_nr, size_t ret_nr)
+static void undo_attach(const struct attachment *at, const struct probe_sites *sites,
+			size_t link_nr, size_t ret_nr)
 {
 	detach_from(at->probes, link_nr);
 	at->probes->ret_nr = ret_nr;
@@ -116,20 +119,20 @@ static void take_back(const struct attachment *at, const struct probe_sites *sit
 			at->probes->site[i].is_attached = false;
 }
 
-/* All that can be probed, or none. *failed: what it was that could not be attached. */
+/* Attaches all sites that can be probed, or none. *failed: the kind of place that could not be attached. */
 static int attach_batch(const struct attachment *at, const struct probe_sites *sites,
 			enum probe_end *failed, struct reason *why)
 {
 	size_t link_nr = at->probes->link_nr, ret_nr = at->probes->ret_nr;
 	struct batch batch = {};
-	int err = add_sites(at, sites, &batch, why);
+	int err = add_probes_of_sites(at, sites, &batch, why);
 
 	for (int end = 0; end < PROBE_END_NR && !err; end++) {
 		*failed = end;
 		err = attach_places(at, end, &batch.end[end], sites);
 	}
 	if (err)
-		take_back(at, sites, link_nr, ret_nr);
+		undo_attach(at, sites, link_nr, ret_nr);
 	batch_release(&batch);
 	return err;
 }
@@ -159,7 +162,7 @@ static int attach_alone(const struct attachment *at, size_t site, bool frees, st
 	return is_of_process(err) ? err : 0;
 }
 
-/* Where one of them can't be probed, the others still can. */
+/* Attaches one by one: if one site cannot be probed, the others still can. */
 static int attach_each(const struct attachment *at, const struct probe_sites *sites,
 		       struct reason *why)
 {
@@ -171,8 +174,8 @@ static int attach_each(const struct attachment *at, const struct probe_sites *si
 	return err;
 }
 
-static int attach_those(const struct attachment *at, const struct probe_sites *sites,
-			struct reason *why)
+static int attach_sites_of_kind(const struct attachment *at, const struct probe_sites *sites,
+				struct reason *why)
 {
 	enum probe_end failed;
 	int err = at->way->is_alone ? -ENOTSUP : attach_batch(at, sites, &failed, why);
@@ -190,7 +193,7 @@ int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf,
 	if (!sites.nr)
 		return 0;
 	at = attachment_to(probes, bpf, objects, probes->site[first].object);
-	err = attach_those(&at, &sites, why);
+	err = attach_sites_of_kind(&at, &sites, why);
 	sites.frees = false;
-	return err ?: attach_those(&at, &sites, why);
+	return err ?: attach_sites_of_kind(&at, &sites, why);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Probes of a file that goes, or is another one by now. */
+/* Drops the probes of a file that is no longer used, or has changed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ void detach_begin_link(const struct probes *probes, struct probe_link *link, str
 	link->kept = 0;
 }
 
-/* Links of frees go last. */
+/* Links of frees are ended last. */
 static void drop_links(struct probes *probes, uint32_t object, struct detacher *detacher)
 {
 	size_t kept = 0;
@@ -34,7 +34,10 @@ static void drop_links(struct probes *probes, uint32_t object, struct detacher *
 	probes->link_nr = kept;
 }
 
-/* Cookies have the numbers of the other sites: these become holes for sites that come (probe_sites_settle()). */
+/*
+ * The cookies of other sites contain their indexes, so these entries become holes for later sites
+ * (probe_sites_settle()).
+ */
 static void drop_sites(struct probes *probes, uint32_t object)
 {
 	for (size_t i = 0; i < probes->site_nr; i++)

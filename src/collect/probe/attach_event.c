@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* A probe as a perf event of its own: what every kernel has. */
+/* Attaches a probe as a perf event of its own: every kernel supports this. */
 #include <bpf/libbpf.h>
 #include <errno.h>
 
 #include "collect/probe/attach_ways.h"
 #include "collect/process/proc.h"
 
-/* A perf event belongs to a task; -1: to all. */
+/* A perf event belongs to one task; -1: to all. */
 static pid_t task_of(const struct probes *probes)
 {
 	return probes->pid ? proc_live_thread(probes->pid) : -1;

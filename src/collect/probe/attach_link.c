@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Many probes of a file as one link: sessions, entries, returns (uprobe_multi.h). */
+/* Attaches many probes of a file as one link: sessions, entries, returns (uprobe_multi.h). */
 #include <bpf/libbpf.h>
 
 #include "collect/probe/attach_ways.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Probes that are taken away for a while, and come back. */
+/* Removes probes for a while, and attaches them again. */
 #include <errno.h>
 
 #include "collect/probe/attach_ways.h"
@@ -15,7 +15,7 @@ void probes_pause(struct probes *probes, struct detacher *detacher)
 		detach_begin_link(probes, &probes->link[i], detacher);
 }
 
-/* The recording of other files and processes goes on. */
+/* If its file is being written to, only this link stays detached: other files and processes are still recorded. */
 static int place_link(const struct attachment *at, struct probe_link *link)
 {
 	int err = attach_again(at, link);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Where calls return, for probes that hijack no return address (returns.h). */
+/* Finds the places where calls return, for probes that hijack no return address (returns.h). */
 #include <errno.h>
 
 #include "base/array.h"
@@ -10,8 +10,8 @@
 #include "sandbox/parser.h"
 
 /*
- * A function that throws and jumps on to another allocator function: that one returns for it, and is
- * not seen to while a call of this one is pending. -EALREADY: all its calls are that one's.
+ * Some functions that throw jump to another allocator function. That function returns instead of them, and its
+ * return is not seen while a call of the first is pending. -EALREADY: all calls end in the other function.
  */
 static int check_jumps(const struct attachment *at, const struct probe_site *site,
 		       const struct object_returns *returns, struct reason *why)
@@ -23,7 +23,7 @@ static int check_jumps(const struct attachment *at, const struct probe_site *sit
 	return reason_set(why, -ENOTSUP, "some of its calls go on in another allocator function");
 }
 
-#define RETS_MAX 1000 /* of an object; then no more functions: each new one is compared with all */
+#define RETS_MAX 1000 /* in one object; beyond this no more functions are added: each new return is compared with all */
 
 static size_t rets_of(const struct probes *probes, uint32_t object)
 {

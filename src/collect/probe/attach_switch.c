@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* From return probes to probes on returns, during a recording. */
+/* Changes from return probes to probes at returns, during a recording. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -23,7 +23,7 @@ static bool gives_out(const struct probe_site *site)
 	return site->is_attached && !shape_is_free(site->shape);
 }
 
-/* The site's returns, or it is dropped. 0, or what is_of_process(). */
+/* Adds the site's returns, or drops the site. 0, or an error for which is_of_process() holds. */
 static int add_rets_or_drop(const struct attachment *at, struct probe_site *site,
 			    struct probe_places *ret, struct reason *why)
 {
@@ -36,7 +36,7 @@ static int add_rets_or_drop(const struct attachment *at, struct probe_site *site
 	return drop_site(at->probes, site);
 }
 
-/* Of sites of one object; how many these are is in *ret_nr. */
+/* Attaches the returns of all sites of one object; sets sites->nr to their number. */
 static int attach_rets_of(struct probes *probes, const struct allocsnap_bpf *bpf,
 			  const struct objects *objects, struct probe_sites *sites,
 			  struct reason *why)
@@ -59,7 +59,7 @@ static int attach_rets_of(struct probes *probes, const struct allocsnap_bpf *bpf
 	return err;
 }
 
-/* Only probes on returns are added, which do nothing yet: this can fail and leave all as it was. */
+/* Adds only probes at returns, which do nothing yet: if this fails, everything stays as it was. */
 static int attach_all_rets(struct probes *probes, const struct allocsnap_bpf *bpf,
 			   const struct objects *objects, struct reason *why)
 {
@@ -86,7 +86,7 @@ static int tell_kernel(const struct probes *probes, const struct allocsnap_bpf *
 	return err ?: (int)opts.retval;
 }
 
-/* ---- what was dropped ---- */
+/* ---- dropped sites ---- */
 
 static bool has_dropped(const struct probes *probes, const struct probe_link *link)
 {
@@ -97,8 +97,8 @@ static bool has_dropped(const struct probes *probes, const struct probe_link *li
 }
 
 /*
- * Puts a link with the entries that stay beside one with entries that do not. A call that comes while
- * both are there begins twice at one place: the first is counted as one that did not return.
+ * Attaches a second link with only the entries that stay. A call that comes while both links exist starts twice
+ * at one place: the first start is counted as a call that did not return.
  */
 static int attach_kept(struct probes *probes, const struct allocsnap_bpf *bpf,
 		       const struct objects *objects, const struct probe_link *link)
@@ -125,11 +125,11 @@ static void drop_rest(struct probes *probes, const struct probe_link *link)
 			drop_site(probes, &probes->site[i]);
 }
 
-/* Of links of several entries, as one alone just ends. */
+/* Replaces links of several entries; a link with only one entry just ends. */
 static void replace_entries(struct probes *probes, const struct allocsnap_bpf *bpf,
 			    const struct objects *objects)
 {
-	size_t nr = probes->link_nr; /* those that come are behind */
+	size_t nr = probes->link_nr; /* new links are appended behind these */
 
 	for (size_t i = 0; i < nr; i++) {
 		const struct probe_link link = probes->link[i];
@@ -155,8 +155,8 @@ static void detach_over(struct probes *probes)
 }
 
 /*
- * Calls from before still wait for their return probes, longest those of threads that do not run. Who
- * needs more than that is counted as not returned.
+ * Earlier calls still wait for their return probes, longest those of threads that do not run. A call that takes
+ * longer than this is counted as not returned.
  */
 static void detach_returns(struct probes *probes)
 {

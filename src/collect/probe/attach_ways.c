@@ -22,7 +22,7 @@ static bool links_work(void)
 
 static bool events_work(void)
 {
-	return true; /* or there is nothing that could be done */
+	return true; /* the last resort is always tried */
 }
 
 const struct probe_way probe_ways[] = {

@@ -31,47 +31,47 @@ void detach_now(const struct held_probes *held)
 		close(held->fd);
 }
 
-static void *end_all(void *what)
+static void *end_detachment(void *what)
 {
 	struct detachment *detachment = what;
 
-	/* Traps go on till this runs: the program that is recorded pays for each moment of that. */
+	/* The recorded program pays for each trap until this thread has run, so the thread gets a high priority. */
 	setpriority(PRIO_PROCESS, gettid(), -20);
-	capabilities_keep(0); /* it may have begun before others are given up */
+	capabilities_keep(0); /* capabilities may be dropped only after this thread has started */
 	for (size_t i = 0; i < detachment->nr; i++)
 		detach_now(&detachment->held[i]);
 	__atomic_store_n(&detachment->is_done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
-static void join(struct detachment *detachment)
+static void join_detachment(struct detachment *detachment)
 {
 	pthread_join(detachment->thread, NULL);
 	free(detachment);
 }
 
-/* So that they do not pile up where probes come and go. */
+/* Frees finished threads, so that they do not accumulate when probes come and go often. */
 static void join_done(struct detacher *detacher)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < detacher->detachment_nr; i++)
 		if (__atomic_load_n(&detacher->detachment[i]->is_done, __ATOMIC_ACQUIRE))
-			join(detacher->detachment[i]);
+			join_detachment(detacher->detachment[i]);
 		else
 			detacher->detachment[kept++] = detacher->detachment[i];
 	detacher->detachment_nr = kept;
 }
 
-/* Signals are for the threads of who uses us. */
-static int start(struct detachment *detachment)
+/* The thread blocks all signals: other threads handle them. */
+static int start_detachment(struct detachment *detachment)
 {
 	sigset_t all, before;
 	int err;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	err = pthread_create(&detachment->thread, NULL, end_all, detachment);
+	err = pthread_create(&detachment->thread, NULL, end_detachment, detachment);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -err;
 }
@@ -86,7 +86,7 @@ void detach_begin(struct detacher *detacher, const struct held_probes *held, siz
 		*detachment = (struct detachment){ .nr = nr };
 		memcpy(detachment->held, held, nr * sizeof(*held));
 		err = array_push(detacher, detachment, detachment);
-		if (!err && !start(detachment))
+		if (!err && !start_detachment(detachment))
 			return;
 		detacher->detachment_nr -= !err;
 	}
@@ -104,7 +104,7 @@ size_t detach_pending(struct detacher *detacher)
 void detach_end(struct detacher *detacher)
 {
 	for (size_t i = 0; i < detacher->detachment_nr; i++)
-		join(detacher->detachment[i]);
+		join_detachment(detacher->detachment[i]);
 	free(detacher->detachment);
 	*detacher = (struct detacher){};
 }

@@ -3,9 +3,9 @@
 #define ALLOCSNAP_COLLECT_DETACH_H
 
 /*
- * Takes probes away without waiting for it. The kernel removes the breakpoints of a link at once,
- * and then lets who closes it wait for a tenth of a second, till no program can run any more.
- * Perf uprobes wait for each other besides.
+ * Removes probes without waiting. The kernel removes the breakpoints of a link at once, but the closing thread
+ * then waits for a tenth of a second, until no program can be running any more. Perf uprobes also wait for each
+ * other.
  */
 
 #include <stdbool.h>
@@ -13,32 +13,32 @@
 
 struct bpf_link;
 
-/* What a probe, or many, are held by; or the file they are in, which is closed once those before it are gone. */
+/* A holder of one or more probes; or the file that contains them, closed once the holders before it are gone. */
 struct held_probes {
-	struct bpf_link *event; /* one perf event; NULL: what holds them is fd */
+	struct bpf_link *event; /* one perf event; NULL: fd is the holder */
 	int fd;
-	bool has_lease; /* fd is a file with a lease, which ends (keeper_links.c) */
+	bool has_lease; /* fd is a file with a lease, which is given up (keeper_links.c) */
 };
 
-/* Zeroed: there is nothing to wait for. */
+/* Zeroed: nothing to wait for. */
 struct detacher {
 	struct detachment **detachment;
 	size_t detachment_nr, detachment_alloc;
 };
 
 /*
- * Begins to end probes, which are ours no longer: all of them in one thread, in their order, or
- * here where there can be none.
+ * Starts to end probes and takes ownership of their holders. One thread ends all of them in order; if no thread
+ * can be started, the caller's does.
  */
 void detach_begin(struct detacher *detacher, const struct held_probes *held, size_t nr);
 
-/* Ends one, and waits. */
+/* Ends one, and waits for it. */
 void detach_now(const struct held_probes *held);
 
-/* How many are not ended yet. */
+/* Number of calls of detach_begin() that are not finished. */
 size_t detach_pending(struct detacher *detacher);
 
-/* Waits till all are closed. */
+/* Waits until all are closed. */
 void detach_end(struct detacher *detacher);
 
 #endif

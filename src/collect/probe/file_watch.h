@@ -3,20 +3,20 @@
 #define ALLOCSNAP_COLLECT_FILE_WATCH_H
 
 /*
- * Tells when a file that is probed is written to (inotify): its probes must be gone before the new program is
- * started, since the kernel puts breakpoints where the old program had instructions. The first write tells,
- * and so does closing a descriptor that was open for writing: memory that is mapped and written tells nothing.
+ * Reports that a file with probes is written to (inotify): its probes must be gone before the new program is
+ * started, because the kernel would put breakpoints where the old program had instructions. It reports the first
+ * write, and the closing of a descriptor that was open for writing. It does not see writes to mapped memory.
  *
- * What is not told: writes that go around the file as we have it open: to the layer below an overlay, on
- * another host of a network file system, to the block device.
+ * It also misses writes that bypass the file as it is open here: to the layer below an overlay, on another host
+ * of a network file system, or to the block device.
  */
 
 #include <stddef.h>
 
-/* fd -1: there is none. */
+/* fd -1: no watch. */
 struct file_watch {
-	int fd; /* readable: file_watch_next() has something to tell */
-	size_t at, bytes; /* of what was read and is not told yet */
+	int fd; /* readable: file_watch_next() has an event */
+	size_t at, bytes; /* of what was read and is not returned yet */
 	char event[4096] __attribute__((aligned(8)));
 };
 
@@ -24,14 +24,14 @@ struct file_watch {
 int file_watch_open(struct file_watch *watch);
 void file_watch_close(struct file_watch *watch);
 
-/* The watch of the file behind fd, which is one however often it is asked for; or a negative errno. */
+/* The watch number of the file behind fd, the same for each call; or a negative errno. */
 int file_watch_add(struct file_watch *watch, int fd);
 void file_watch_remove(struct file_watch *watch, int number);
 
 #define FILE_WATCH_NONE (-1)
-#define FILE_WATCH_ALL (-2) /* events were dropped: it may be any file */
+#define FILE_WATCH_ALL (-2) /* events were dropped: any file may have been written to */
 
-/* The watch of a file that was written to, or one of these. Does not wait. */
+/* The watch number of a file that was written to, or one of the above. Does not wait. */
 int file_watch_next(struct file_watch *watch);
 
 #endif

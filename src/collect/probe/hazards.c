@@ -20,7 +20,10 @@
 
 /* ---- threads ---- */
 
-/* How many bytes the walk gave, of the first thread found; or a negative errno. */
+/*
+ * Asks the kernel for the first thread with an alternate signal stack. Returns the number of bytes written to
+ * *ret (0: no such thread), or a negative errno.
+ */
 static ssize_t first_alternate_stack(const struct allocsnap_bpf *bpf, pid_t pid,
 				     struct alternate_stack *ret)
 {
@@ -77,7 +80,7 @@ int hazard_of_tracer(pid_t pid, struct reason *ret)
 /* ---- objects ---- */
 
 /*
- * Those have such names and switch stacks between allocator calls only, and where asked to: the
+ * These libraries have such names but switch stacks only between allocator calls, and only on request: the
  * asynchronous jobs of OpenSSL.
  */
 static const char *const harmless[] = { "libcrypto.so*" };

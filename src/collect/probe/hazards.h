@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_HAZARDS_H
 
 /*
- * Whether return probes could end a process (uprobe_multi.h says how): where its threads may be on
- * another stack while a call is under way.
+ * Decides whether return probes could kill a process (uprobe_multi.h explains it): they could if its threads may
+ * run on another stack during a call.
  */
 
 #include <sys/types.h>
@@ -15,18 +15,18 @@ struct parser;
 struct reason;
 
 /*
- * 1 with a line that says why; 0; -ESRCH where the process has ended. What cannot be found out
- * is a hazard.
+ * 1 with a line that says why; 0; -ESRCH if the process has ended. If it cannot be found out, it counts as a
+ * hazard.
  */
 int hazard_of_threads(const struct allocsnap_bpf *bpf, pid_t pid, struct reason *ret);
 
 /*
- * 1 with a line where another process traces this one's system calls, or could: a return probe is one of them
+ * 1 with a line if another process traces the system calls of this one, or could: a return probe is a system call
  * (trial_return_call()).
  */
 int hazard_of_tracer(pid_t pid, struct reason *ret);
 
-/* 1 with a line, or 0; -ENOMEM. A C library that only offers to switch stacks is none. */
+/* 1 with a line, 0, or -ENOMEM. A C library that only offers to switch stacks is no hazard. */
 int hazard_of_object(struct parser *parser, const struct object *object, struct reason *ret);
 
 #endif

@@ -19,10 +19,10 @@ struct keeper {
 	pid_t pid;
 	int fd;
 	int end_fd;
-	int *closed; /* links that it has told of, and were not asked for yet */
+	int *closed; /* links that the keeper has reported closed, not yet returned by keeper__next_closed() */
 	size_t closed_nr, closed_alloc;
-	int unwatched; /* errno of the last file that could not be watched; told until here */
-	int unwatched_told;
+	int unwatched; /* errno of the last file that could not be watched */
+	int unwatched_told; /* the last one that keeper__next_unwatched() returned */
 };
 
 /* ---- orders ---- */
@@ -45,7 +45,7 @@ static void add_fds(struct msghdr *msg, union with_fds *control, const int fd[KE
 	msg->msg_controllen = sizeof(*control);
 }
 
-static int order(const struct keeper *keeper, const struct msghdr *msg)
+static int send_keeper_order(const struct keeper *keeper, const struct msghdr *msg)
 {
 	ssize_t sent;
 
@@ -56,8 +56,8 @@ static int order(const struct keeper *keeper, const struct msghdr *msg)
 	return errno == ECONNRESET ? -EPIPE : -errno;
 }
 
-/* False: there is none, or the keeper has ended. */
-static bool receive(const struct keeper *keeper, struct keeper_answer *ret, int flags)
+/* False: there is no packet, or the keeper has ended. */
+static bool receive_keeper_answer(const struct keeper *keeper, struct keeper_answer *ret, int flags)
 {
 	ssize_t got;
 
@@ -66,8 +66,8 @@ static bool receive(const struct keeper *keeper, struct keeper_answer *ret, int 
 	return got == sizeof(*ret);
 }
 
-/* Without memory for one link's number, it is noticed when the file is looked at next. */
-static void take_news(struct keeper *keeper, const struct keeper_answer *news)
+/* If there is no memory for a link's number, the recording notices it when it checks the file next. */
+static void store_keeper_news(struct keeper *keeper, const struct keeper_answer *news)
 {
 	if (news->what == KEEPER_UNWATCHED)
 		keeper->unwatched = -news->value;
@@ -75,30 +75,30 @@ static void take_news(struct keeper *keeper, const struct keeper_answer *news)
 		(void)!array_push(keeper, closed, news->value);
 }
 
-static int hear(struct keeper *keeper)
+static int await_keeper_answer(struct keeper *keeper)
 {
 	struct keeper_answer answer;
 
-	while (receive(keeper, &answer, 0)) {
+	while (receive_keeper_answer(keeper, &answer, 0)) {
 		if (answer.what == KEEPER_ANSWER)
 			return answer.value;
-		take_news(keeper, &answer);
+		store_keeper_news(keeper, &answer);
 	}
 	return -EPIPE;
 }
 
-static void hear_news(struct keeper *keeper)
+static void receive_keeper_news(struct keeper *keeper)
 {
 	struct keeper_answer news;
 
-	while (receive(keeper, &news, MSG_DONTWAIT))
-		take_news(keeper, &news);
+	while (receive_keeper_answer(keeper, &news, MSG_DONTWAIT))
+		store_keeper_news(keeper, &news);
 }
 
 int keeper__next_closed(struct keeper *keeper)
 {
 	if (!keeper->closed_nr)
-		hear_news(keeper);
+		receive_keeper_news(keeper);
 	return keeper->closed_nr ? keeper->closed[--keeper->closed_nr] : 0;
 }
 
@@ -122,7 +122,7 @@ static int order_simply(const struct keeper *keeper, enum keeper_what what, int 
 	struct keeper_order head = { .what = what, .link = link };
 	struct iovec piece = { &head, sizeof(head) };
 
-	return order(keeper, &(struct msghdr){ .msg_iov = &piece, .msg_iovlen = 1 });
+	return send_keeper_order(keeper, &(struct msghdr){ .msg_iov = &piece, .msg_iovlen = 1 });
 }
 
 int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct file_identity *file,
@@ -147,18 +147,18 @@ int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct f
 	int err;
 
 	add_fds(&msg, &control, fds);
-	err = order(keeper, &msg);
-	return err ?: hear(keeper);
+	err = send_keeper_order(keeper, &msg);
+	return err ?: await_keeper_answer(keeper);
 }
 
 void keeper__detach(struct keeper *keeper, int link)
 {
-	order_simply(keeper, KEEPER_DETACH, link); /* where that fails the link has gone with the keeper */
+	order_simply(keeper, KEEPER_DETACH, link); /* if this fails, the link has ended with the keeper */
 }
 
 size_t keeper__detaching_nr(struct keeper *keeper)
 {
-	int nr = order_simply(keeper, KEEPER_DETACHING, 0) ?: hear(keeper);
+	int nr = order_simply(keeper, KEEPER_DETACHING, 0) ?: await_keeper_answer(keeper);
 
 	return nr < 0 ? 0 : nr;
 }
@@ -166,12 +166,12 @@ size_t keeper__detaching_nr(struct keeper *keeper)
 void keeper__settle(struct keeper *keeper)
 {
 	if (!order_simply(keeper, KEEPER_SETTLE, 0))
-		hear(keeper);
+		await_keeper_answer(keeper);
 }
 
 /* ---- begin and end ---- */
 
-/* No signal finds it before it has made up its mind about them. */
+/* Blocks all signals until the keeper has set how it handles them. */
 static pid_t fork_unheard(void)
 {
 	sigset_t all, before;
@@ -188,7 +188,7 @@ static pid_t fork_unheard(void)
 	return pid;
 }
 
-static int start(struct keeper *keeper)
+static int start_keeper(struct keeper *keeper)
 {
 	pid_t self = getpid();
 	int end[2];
@@ -213,7 +213,7 @@ struct keeper *keeper__open(void)
 
 	if (!err) {
 		*keeper = (struct keeper){ .fd = -1, .end_fd = -1 };
-		err = start(keeper);
+		err = start_keeper(keeper);
 	}
 	if (!err)
 		return keeper;
@@ -243,7 +243,7 @@ void keeper__close(struct keeper *keeper)
 	if (keeper->end_fd >= 0)
 		close(keeper->end_fd);
 	if (keeper->pid > 0) {
-		kill(keeper->pid, SIGCONT); /* if somebody has stopped it */
+		kill(keeper->pid, SIGCONT); /* if another process has stopped it */
 		while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	}

@@ -3,20 +3,21 @@
 #define ALLOCSNAP_COLLECT_KEEPER_H
 
 /*
- * The process that places links of many probes, holds them and closes them. Who dies inside one of these
- * system calls leaves breakpoints in the program that is recorded: a thread with SIGKILL pending may
- * not touch another's memory. So the recording is never in one, and the keeper, which is asked by
- * nobody to end, ends when the recording has, however that came, and takes the links with it.
+ * The process that creates links of many probes, holds them and closes them. A process that is killed inside one of
+ * these system calls leaves breakpoints in the recorded program: a thread with SIGKILL pending may not touch the memory
+ * of another process. So the recording never makes these calls. No one asks the keeper to end: it ends when the
+ * recording has ended, for whatever reason, and its links end with it.
  *
  *	recording ── order: program, file, places ──► keeper ── bpf() ──► links
  *	     └──────────── a link's number ◄────────────┘
  *
- * The keeper also ends the links of a file before it is written to, whatever the recording is busy with, and tells
- * it afterwards. It has a lease on the file (fcntl(2), F_SETLEASE): the kernel lets nobody open it for writing until the
- * keeper has taken the breakpoints away, a tenth of a second later. Where there is no lease (another file system's, or
- * without CAP_LEASE), the first write tells the keeper (file_watch.h), which is then in a race with the new program.
+ * The keeper also ends the links of a file before it is written to, even while the recording is busy, and reports it
+ * afterwards. It has a lease on the file (fcntl(2), F_SETLEASE): the kernel makes a process that opens the file for
+ * writing wait until the keeper has removed the breakpoints, a tenth of a second later. If there can be no lease
+ * (unsupported by the file system, or no CAP_LEASE), the first write alerts the keeper (file_watch.h), which then races
+ * with the new program.
  *
- * Where the keeper has ended, its links are gone, and orders fail with -EPIPE.
+ * If the keeper has ended, its links are gone, and orders fail with -EPIPE.
  */
 
 #include <stdbool.h>
@@ -27,45 +28,45 @@ struct keeper;
 struct uprobe_multi;
 
 /*
- * Forks it: before there are threads, and BPF maps in our memory, which it would hold on to. NULL and
- * errno.
+ * Forks the keeper. Call it before there are threads, and before BPF maps are in memory, because the keeper would
+ * keep them alive. NULL and errno on failure.
  */
 struct keeper *keeper__open(void);
 
 /*
- * A link, as uprobe_multi_attach() makes it, in the file `fd` (uprobes->path is not used): its number,
- * which is above 0, or a negative errno. -ESTALE: the file is not what it was as `file`; -ETXTBSY: it is open for
- * writing.
+ * Creates a link like uprobe_multi_attach(), in the file `fd` (uprobes->path is not used). Returns its number,
+ * which is above 0, or a negative errno. -ESTALE: the file has changed since it was `file`; -ETXTBSY: it is open
+ * for writing.
  */
 int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct file_identity *file,
 		   const struct uprobe_multi *uprobes);
 
 /*
- * Begins to end a link, whose number means nothing any more, and does not wait: its breakpoints go at
- * once, the rest takes the kernel a tenth of a second.
+ * Starts to end a link, without waiting; its number is invalid from now on. The kernel removes the breakpoints at
+ * once, and needs a tenth of a second for the rest.
  */
 void keeper__detach(struct keeper *keeper, int link);
 
-/* A link that the keeper has ended itself, as its file was written to; each once. 0: there is none. */
+/* Returns a link that the keeper has ended itself because its file was written to; each link once. 0: none. */
 int keeper__next_closed(struct keeper *keeper);
 
-/* Why a file could not be watched: an errno, each once; 0: there is nothing to say. */
+/* Returns the errno why a file could not be watched, each once; 0: no news. */
 int keeper__next_unwatched(struct keeper *keeper);
 
-/* Becomes readable when there may be a link that the keeper has ended itself. */
+/* Becomes readable when the keeper may have ended a link itself. */
 int keeper__news_fd(const struct keeper *keeper);
 
-/* How many links are not ended yet. */
+/* Number of links that are still being ended. */
 size_t keeper__detaching_nr(struct keeper *keeper);
 
-/* Waits until they all are. */
+/* Waits until no link is being ended. */
 void keeper__settle(struct keeper *keeper);
 
 /* Becomes readable when the keeper has ended. */
 int keeper__end_fd(const struct keeper *keeper);
 bool keeper__has_ended(const struct keeper *keeper);
 
-/* Ends it, and all links that it has; waits for that. */
+/* Ends the keeper and all its links, and waits for that. NULL is allowed. */
 void keeper__close(struct keeper *keeper);
 
 #endif

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* In the keeper (keeper.h). A link's number is never used again: orders about a link that has gone mean no other. */
+/*
+ * Runs in the keeper (keeper.h). A link's number is never reused, so an order about an ended link cannot hit
+ * another one.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -32,7 +35,7 @@ struct kept_link {
 
 /* A file with links. */
 struct kept_file {
-	int fd; /* open for itself: a lease belongs to that; -1: the index is free */
+	int fd; /* a separate open file, because a lease belongs to it; -1: the index is free */
 	struct file_identity identity;
 	int watch; /* negative: none */
 	bool has_lease;
@@ -47,21 +50,21 @@ struct links {
 	size_t file_nr, file_alloc;
 	struct detacher detacher;
 	struct file_watch watch;
-	int lease_fd; /* readable: somebody wants to write to a file with a lease */
-	struct keeper_answer *news; /* to be told */
+	int lease_fd; /* readable: a process wants to write to a file with a lease */
+	struct keeper_answer *news; /* packets still to be sent */
 	size_t news_nr, news_alloc;
 };
 
-static void tell(struct links *links, enum keeper_news what, int value)
+static void queue_keeper_news(struct links *links, enum keeper_news what, int value)
 {
 	const struct keeper_answer news = { what, value };
 
-	(void)!array_push(links, news, news); /* or the recording notices it when it looks at the file next */
+	(void)!array_push(links, news, news); /* or the recording notices it when it checks the file next */
 }
 
 /* ---- files ---- */
 
-static struct kept_file *find_file(const struct links *links, const struct file_identity *identity)
+static struct kept_file *find_kept_file(const struct links *links, const struct file_identity *identity)
 {
 	for (size_t i = 0; i < links->file_nr; i++)
 		if (links->file[i].fd >= 0 && file_identity_is_same_inode(&links->file[i].identity, identity))
@@ -79,14 +82,14 @@ static struct kept_file *new_file(struct links *links)
 	return array_push(links, file, none) ? NULL : &links->file[links->file_nr - 1];
 }
 
-/* 0, also where there can be no lease; -ETXTBSY: it is open for writing. */
+/* 0, even if there can be no lease; -ETXTBSY: the file is open for writing. */
 static int take_lease(struct kept_file *file)
 {
 	file->has_lease = !fcntl(file->fd, F_SETLEASE, F_RDLCK);
 	return !file->has_lease && errno == EAGAIN ? -ETXTBSY : 0;
 }
 
-/* After the links before it, which are being ended: the writer waits for that. */
+/* Closes the file after the links in held[] have ended: a writer waits for that. */
 static void forget_file(struct links *links, struct kept_file *file, struct held_probes *held, size_t nr)
 {
 	held[nr] = (struct held_probes){ .fd = file->fd, .has_lease = file->has_lease };
@@ -99,7 +102,7 @@ static void forget_file(struct links *links, struct kept_file *file, struct held
 		detach_now(held);
 }
 
-/* What is written from here on tells us, or waits. */
+/* Opens the file and watches it: from here on a writer is reported, or has to wait. */
 static int add_file(struct links *links, const struct file_identity *identity, int fd, struct kept_file **ret)
 {
 	struct kept_file *file = new_file(links);
@@ -117,12 +120,12 @@ static int add_file(struct links *links, const struct file_identity *identity, i
 	if (err)
 		forget_file(links, file, &(struct held_probes){}, 0);
 	else if (file->watch < 0 && !file->has_lease)
-		tell(links, KEEPER_UNWATCHED, file->watch);
+		queue_keeper_news(links, KEEPER_UNWATCHED, file->watch);
 	*ret = file;
 	return err;
 }
 
-/* The places are those of a file with these bytes. */
+/* The places are valid only for a file with these bytes. */
 static int check_file(const struct kept_file *file, const struct file_identity *wanted)
 {
 	struct file_identity now;
@@ -131,9 +134,9 @@ static int check_file(const struct kept_file *file, const struct file_identity *
 	return err ?: file_identity_is_unwritten(&now, wanted) ? 0 : -ESTALE;
 }
 
-/* ---- what is to be done ---- */
+/* ---- links ---- */
 
-static void end(struct links *links, size_t i)
+static void end_kept_link(struct links *links, size_t i)
 {
 	struct held_probes held[2] = { { .fd = links->link[i].fd } };
 	struct kept_file *file = &links->file[links->link[i].file];
@@ -145,7 +148,8 @@ static void end(struct links *links, size_t i)
 		forget_file(links, file, held, 1);
 }
 
-static int place(struct links *links, const struct keeper_order *order, int program_fd, struct kept_file *file)
+static int create_kept_link(struct links *links, const struct keeper_order *order, int program_fd,
+			    struct kept_file *file)
 {
 	struct uprobe_multi uprobes = {
 		.pid = order->pid,
@@ -173,38 +177,38 @@ static int place(struct links *links, const struct keeper_order *order, int prog
 	return ++links->last_number;
 }
 
-static int attach(struct links *links, const struct keeper_order *order, const int fd[KEEPER_FD_NR])
+static int attach_kept_link(struct links *links, const struct keeper_order *order, const int fd[KEEPER_FD_NR])
 {
-	struct kept_file *file = find_file(links, &order->file);
+	struct kept_file *file = find_kept_file(links, &order->file);
 	int err = file ? 0 : add_file(links, &order->file, fd[KEEPER_FILE], &file), link;
 
 	if (err)
 		return err;
 	err = check_file(file, &order->file);
-	link = err ?: place(links, order, fd[KEEPER_PROGRAM], file);
+	link = err ?: create_kept_link(links, order, fd[KEEPER_PROGRAM], file);
 	if (!file->link_nr)
 		forget_file(links, file, &(struct held_probes){}, 0);
 	return link;
 }
 
-static void detach(struct links *links, int number)
+static void detach_kept_link(struct links *links, int number)
 {
 	for (size_t i = links->link_nr; i-- > 0;)
 		if (links->link[i].number == number)
-			return end(links, i);
+			return end_kept_link(links, i);
 }
 
-/* A thread for each: all breakpoints go at once, those of frees last. */
-static void end_all(struct links *links)
+/* Uses one thread for each link: all breakpoints are removed at once, those of frees last. */
+static void end_all_kept_links(struct links *links)
 {
 	while (links->link_nr)
-		end(links, links->link_nr - 1);
+		end_kept_link(links, links->link_nr - 1);
 	detach_end(&links->detacher);
 }
 
 /* ---- files that are written to ---- */
 
-/* All links of a file in one thread, those of frees last; then its lease. */
+/* Ends all links of a file in one thread, those of frees last; then gives up the lease. */
 static void end_file(struct links *links, size_t index)
 {
 	struct kept_file *file = &links->file[index];
@@ -214,9 +218,9 @@ static void end_file(struct links *links, size_t index)
 	for (size_t i = links->link_nr; i-- > 0;) {
 		if (links->link[i].file != index)
 			continue;
-		tell(links, KEEPER_CLOSED, links->link[i].number);
+		queue_keeper_news(links, KEEPER_CLOSED, links->link[i].number);
 		if (!held) {
-			end(links, i);
+			end_kept_link(links, i);
 			continue;
 		}
 		held[nr++] = (struct held_probes){ .fd = links->link[i].fd };
@@ -227,10 +231,10 @@ static void end_file(struct links *links, size_t index)
 	free(held);
 }
 
-static bool is_wanted(const struct kept_file *file, int written)
+static bool must_release_file(const struct kept_file *file, int written)
 {
 	if (file->has_lease && fcntl(file->fd, F_GETLEASE) != F_RDLCK)
-		return true; /* somebody waits to open it */
+		return true; /* a process is waiting to open it for writing */
 	return written == FILE_WATCH_ALL || (written >= 0 && file->watch == written);
 }
 
@@ -243,18 +247,18 @@ static void end_written(struct links *links)
 	do {
 		written = file_watch_next(&links->watch);
 		for (size_t i = 0; i < links->file_nr; i++)
-			if (links->file[i].fd >= 0 && is_wanted(&links->file[i], written))
+			if (links->file[i].fd >= 0 && must_release_file(&links->file[i], written))
 				end_file(links, i);
 	} while (written != FILE_WATCH_NONE);
 }
 
-static int obey(struct links *links, const struct keeper_order *order, const int fd[KEEPER_FD_NR])
+static int run_keeper_order(struct links *links, const struct keeper_order *order, const int fd[KEEPER_FD_NR])
 {
 	switch (order->what) {
 	case KEEPER_ATTACH:
-		return attach(links, order, fd);
+		return attach_kept_link(links, order, fd);
 	case KEEPER_DETACH:
-		detach(links, order->link);
+		detach_kept_link(links, order->link);
 		return 0;
 	case KEEPER_DETACHING:
 		return detach_pending(&links->detacher);
@@ -265,9 +269,9 @@ static int obey(struct links *links, const struct keeper_order *order, const int
 	return -EPROTO;
 }
 
-/* ---- who says so ---- */
+/* ---- messages ---- */
 
-/* As many as the socket takes: the recording reads them when it has time. */
+/* Sends as many as the socket accepts: the recording reads them when it has time. */
 static void send_news(struct links *links)
 {
 	size_t sent = 0;
@@ -281,8 +285,8 @@ static void send_news(struct links *links)
 }
 
 /*
- * Sees to the files meanwhile. False: the recording has ended. Its end of the socket may live on, in what it has
- * forked.
+ * Handles writes to the files until there is an order. False: the recording has ended. The recording's end of the
+ * socket may stay open in its children.
  */
 static bool has_order(struct links *links, int recording)
 {
@@ -312,8 +316,8 @@ static void take_fds(struct msghdr *msg, int ret[KEEPER_FD_NR])
 		memcpy(ret, CMSG_DATA(header), KEEPER_FD_NR * sizeof(*ret));
 }
 
-/* Its length; 0: there will be none any more. */
-static size_t receive(struct keeper_order *order, int ret_fd[KEEPER_FD_NR])
+/* Returns the length of the order; 0: there will be no more orders. */
+static size_t receive_keeper_order(struct keeper_order *order, int ret_fd[KEEPER_FD_NR])
 {
 	struct iovec piece = { order, KEEPER_ORDER_BYTES_MOST };
 	char control[CMSG_SPACE(KEEPER_FD_NR * sizeof(int))] __attribute__((aligned(8)));
@@ -335,15 +339,15 @@ static bool is_whole(const struct keeper_order *order, size_t bytes)
 	       bytes == sizeof(*order) + 2 * sizeof(*order->places) * order->nr;
 }
 
-static bool serve(struct links *links, struct keeper_order *order)
+static bool serve_keeper_order(struct links *links, struct keeper_order *order)
 {
 	int fd[KEEPER_FD_NR];
-	size_t bytes = receive(order, fd);
+	size_t bytes = receive_keeper_order(order, fd);
 	struct keeper_answer answer = { KEEPER_ANSWER };
 
 	if (!bytes || !is_whole(order, bytes))
 		return false;
-	answer.value = obey(links, order, fd);
+	answer.value = run_keeper_order(links, order, fd);
 	for (int i = 0; i < KEEPER_FD_NR; i++)
 		if (fd[i] >= 0)
 			close(fd[i]);
@@ -351,7 +355,7 @@ static bool serve(struct links *links, struct keeper_order *order)
 	       send(CHILD_FD, &answer, sizeof(answer), MSG_NOSIGNAL) == sizeof(answer);
 }
 
-/* A descriptor that is readable when somebody opens a leased file for writing. */
+/* A descriptor that is readable when a process opens a leased file for writing. */
 static int hear_of_leases(void)
 {
 	sigset_t lease;
@@ -363,8 +367,8 @@ static int hear_of_leases(void)
 }
 
 /*
- * Of a session of its own: what a terminal or a shell sends to the recording's group does not reach
- * it. While a pause is not begun the program pays for each trap: so it is at a high priority.
+ * Runs in its own session, so that signals from a terminal or a shell to the recording's group do not reach it.
+ * The program pays for each trap until a pause has started, so the keeper has a high priority.
  */
 void keep_links(int fd, pid_t recording)
 {
@@ -379,13 +383,16 @@ void keep_links(int fd, pid_t recording)
 		_exit(127);
 	child_ignore_signals();
 	setpriority(PRIO_PROCESS, 0, -20);
-	file_watch_open(&links.watch); /* where that fails each link is told to be unwatched */
+	file_watch_open(&links.watch); /* if this fails, each link is reported as unwatched */
 	links.lease_fd = hear_of_leases();
-	/* Links are made of a program that is loaded; to watch a file takes the right to read it, or to lease it. */
+	/*
+	 * A link needs no privilege once the program is loaded. Watching a file needs the right to read it, or to
+	 * lease it.
+	 */
 	capabilities_keep(CAPABILITY(CAP_DAC_READ_SEARCH) | CAPABILITY(CAP_LEASE));
 	recording_fd = syscall(SYS_pidfd_open, recording, 0);
-	while (recording_fd >= 0 && has_order(&links, recording_fd) && serve(&links, order))
+	while (recording_fd >= 0 && has_order(&links, recording_fd) && serve_keeper_order(&links, order))
 		;
-	end_all(&links);
+	end_all_kept_links(&links);
 	_exit(0);
 }

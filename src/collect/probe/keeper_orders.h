@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_KEEPER_ORDERS_H
 
 /*
- * What a recording sends to its keeper, one packet each, and gets back: a struct keeper_answer for all but
- * KEEPER_DETACH, which has no answer. What the keeper does unasked it tells in packets of the same kind.
+ * Messages from a recording to its keeper, one packet each. Each gets a struct keeper_answer, except
+ * KEEPER_DETACH. The keeper also sends such packets on its own to report what it has done without an order.
  */
 
 #include <stdint.h>
@@ -13,10 +13,10 @@
 #include "collect/process/file_identity.h"
 
 enum keeper_what {
-	KEEPER_ATTACH,	  /* the program's and the file's descriptor go with it: a link, or -errno */
-	KEEPER_DETACH,	  /* a link */
-	KEEPER_DETACHING, /* how many links are being ended */
-	KEEPER_SETTLE,	  /* 0 when none is */
+	KEEPER_ATTACH,	  /* with the descriptors of program and file. Answer: a link, or -errno */
+	KEEPER_DETACH,	  /* ends a link */
+	KEEPER_DETACHING, /* the answer is the number of links being ended */
+	KEEPER_SETTLE,	  /* the answer 0 comes when none is being ended */
 };
 
 struct keeper_order {
@@ -25,13 +25,13 @@ struct keeper_order {
 	uint32_t attach_type, of_returns;
 	int32_t pid;
 	uint32_t nr;
-	struct file_identity file; /* what the places were found in */
-	uint64_t places[]; /* of KEEPER_ATTACH: nr offsets, then nr cookies */
+	struct file_identity file; /* the file that the places were found in */
+	uint64_t places[]; /* for KEEPER_ATTACH: nr offsets, then nr cookies */
 };
 
 enum keeper_news {
-	KEEPER_ANSWER,	  /* to an order: its result */
-	KEEPER_CLOSED,	  /* the link whose file was written to, and that is being ended */
+	KEEPER_ANSWER,	  /* the result of an order */
+	KEEPER_CLOSED,	  /* the link whose file was written to, and which is being ended */
 	KEEPER_UNWATCHED, /* -errno: a link's file cannot be watched */
 };
 
@@ -42,9 +42,9 @@ struct keeper_answer {
 
 enum { KEEPER_PROGRAM, KEEPER_FILE, KEEPER_FD_NR };
 
-#define KEEPER_ORDER_BYTES_MOST (256u << 10) /* a socket takes less at once */
+#define KEEPER_ORDER_BYTES_MOST (256u << 10) /* a socket accepts less than this in one packet */
 
-/* What the keeper does with its end of the socket, till the recording has ended. */
+/* Runs the keeper on its end of the socket, until the recording has ended. */
 void keep_links(int fd, pid_t recording) __attribute__((noreturn));
 
 #endif

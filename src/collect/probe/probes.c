@@ -24,8 +24,8 @@ static bool is_probed(const struct probes *probes, uint32_t object, uint64_t off
 	return false;
 }
 
-/* Domain 0 is that of several C libraries; they are known by their files. */
-static bool is_wanted(uint32_t domains, const struct probe_site *site, const struct object *object)
+/* Several C libraries share domain 0, so their files tell them apart. */
+static bool is_wanted_site(uint32_t domains, const struct probe_site *site, const struct object *object)
 {
 	static const uint32_t of_domain[] = {
 		[DOMAIN_MAPPING] = COLLECTOR_MMAP,
@@ -36,15 +36,15 @@ static bool is_wanted(uint32_t domains, const struct probe_site *site, const str
 	const char *name = allocator_of(object->path)->name;
 
 	if (site->domain >= ARRAY_SIZE(of_domain))
-		return true; /* a custom one's */
+		return true; /* of a --probe option */
 	if (site->domain)
 		return domains & of_domain[site->domain];
 	return domains & (COLLECTOR_MALLOC | (!strcmp(name, "glibc") ? COLLECTOR_GLIBC : 0) |
 			  (!strcmp(name, "musl") ? COLLECTOR_MUSL : 0));
 }
 
-static int add_site(struct probes *probes, struct probe_site site, uint32_t object,
-		    const struct object_function *function)
+static int append_site(struct probes *probes, struct probe_site site, uint32_t object,
+		       const struct object_function *function)
 {
 	site.object = object;
 	site.offset = function->offset;
@@ -75,9 +75,9 @@ static int add_known(struct probes *probes, const struct objects *objects, uint3
 		.restarts = known->restarts,
 	};
 
-	if (!is_wanted(objects->domains, &site, object))
+	if (!is_wanted_site(objects->domains, &site, object))
 		return 0;
-	return add_site(probes, site, index, function);
+	return append_site(probes, site, index, function);
 }
 
 bool custom_allocator_applies(const struct custom_allocator *allocator, const struct object *object)
@@ -85,7 +85,7 @@ bool custom_allocator_applies(const struct custom_allocator *allocator, const st
 	return custom_allocator_is_in(allocator, object->path, object->is_program);
 }
 
-/* Of several allocators that share the function the first has it. */
+/* If several allocators share a function, it counts for the first one. */
 static int add_custom(struct probes *probes, const struct objects *objects, uint32_t index,
 		      const struct object_function *function)
 {
@@ -106,7 +106,7 @@ static int add_custom(struct probes *probes, const struct objects *objects, uint
 		};
 
 		if (named->wanted == wanted && custom_allocator_applies(allocator, objects->object[index]))
-			return add_site(probes, site, index, function);
+			return append_site(probes, site, index, function);
 	}
 	return 0;
 }
@@ -149,7 +149,7 @@ bool probes_have_site(const struct probes *probes, uint32_t object)
 	return false;
 }
 
-static uint64_t now_ns(void)
+static uint64_t probes_now_ns(void)
 {
 	struct timespec now;
 
@@ -168,8 +168,8 @@ static int add_customs(struct probes *probes, const struct objects *objects, uin
 	return err;
 }
 
-/* The sites of an object; symbols that make no sense are one failure. */
-static int add_sites(struct probes *probes, const struct objects *objects, uint32_t index)
+/* Appends the sites of an object; inconsistent symbols count as one failure. */
+static int append_object_sites(struct probes *probes, const struct objects *objects, uint32_t index)
 {
 	const struct object_facts *facts = objects->object[index]->facts;
 	int err = 0;
@@ -185,14 +185,14 @@ static int add_sites(struct probes *probes, const struct objects *objects, uint3
 size_t probes_count_functions(const struct objects *objects, uint32_t object)
 {
 	struct probes found = {};
-	size_t nr = objects->object[object]->facts && !add_sites(&found, objects, object) ?
+	size_t nr = objects->object[object]->facts && !append_object_sites(&found, objects, object) ?
 			    found.site_nr : 0;
 
 	probes_close(&found);
 	return nr;
 }
 
-/* Its file system might not answer the kernel either (open_file.h). */
+/* The object's file system might not answer the kernel either (open_file.h). */
 static int leave_unprobed(struct probes *probes, const struct object *object, uint32_t index,
 			  size_t first, struct reason *why)
 {
@@ -225,8 +225,8 @@ static int attach_new(struct probes *probes, const struct allocsnap_bpf *bpf,
 }
 
 /*
- * A process may have been seen to map its program before it was seen to have called exec; or it is
- * a library that somebody runs.
+ * Examines an object again that turned out to be a program: the exec may be reported after the mapping of the
+ * program, or a process runs a library as its program.
  */
 static int look_as_program(struct probes *probes, const struct allocsnap_bpf *bpf,
 			   const struct objects *objects, uint32_t index, struct reason *why)
@@ -237,29 +237,29 @@ static int look_as_program(struct probes *probes, const struct allocsnap_bpf *bp
 
 	if (!err && probes->site_nr > first) {
 		err = attach_new(probes, bpf, objects, index, first, why);
-		looked->time_ns = now_ns();
+		looked->time_ns = probes_now_ns();
 	}
 	looked->as_program = !err;
 	return err;
 }
 
-static int look(struct probes *probes, const struct allocsnap_bpf *bpf,
-		const struct objects *objects, uint32_t index, struct reason *why)
+static int examine_object(struct probes *probes, const struct allocsnap_bpf *bpf,
+			  const struct objects *objects, uint32_t index, struct reason *why)
 {
 	const struct object *object = objects->object[index];
 	struct looked looked = {
-		.object = index, .time_ns = now_ns(), .as_program = object->is_program,
+		.object = index, .time_ns = probes_now_ns(), .as_program = object->is_program,
 	};
 	size_t first = probes->site_nr;
 	int err = array_push(probes, looked, looked);
 
 	if (err || !object->facts)
 		return err;
-	err = add_sites(probes, objects, index);
+	err = append_object_sites(probes, objects, index);
 	if (!err)
 		err = attach_new(probes, bpf, objects, index, first, why);
-	probes->looked[probes->looked_nr - 1].time_ns = now_ns();
-	probes->looked_nr -= err && err != -ETXTBSY; /* once more, next time */
+	probes->looked[probes->looked_nr - 1].time_ns = probes_now_ns();
+	probes->looked_nr -= err && err != -ETXTBSY; /* examined again next time */
 	return err;
 }
 
@@ -271,7 +271,7 @@ int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 	if (probes->is_paused)
 		return 0;
 	if (!looked)
-		return look(probes, bpf, objects, index, why);
+		return examine_object(probes, bpf, objects, index, why);
 	if (objects->custom && objects->object[index]->is_program && !looked->as_program)
 		return look_as_program(probes, bpf, objects, index, why);
 	return 0;

@@ -20,8 +20,8 @@
 #include "collect/process/proc.h"
 #include "collect/probe/uprobe_multi.h"
 
-/* What is probed: nobody calls it. */
-__attribute__((noipa)) static int nobody(int value)
+/* The function that is probed. Only call_probe_target() calls it. */
+__attribute__((noipa)) static int probe_target(int value)
 {
 	return value + 1;
 }
@@ -41,7 +41,7 @@ uint64_t trial_offset(uint64_t address)
 
 static uint64_t own_offset(void)
 {
-	return trial_offset((uintptr_t)nobody);
+	return trial_offset((uintptr_t)probe_target);
 }
 
 int trial_load_as(uint32_t attach_type)
@@ -74,7 +74,7 @@ int trial_load(void)
 
 #define PMU "/sys/bus/event_source/devices/uprobe/"
 
-/* The number in a file of the uprobe PMU, behind a prefix. */
+/* Reads the number after a prefix in a file of the uprobe PMU. */
 static int read_pmu(const char *name, const char *format, unsigned int *ret)
 {
 	FILE *file = fopen(name, "re");
@@ -169,9 +169,9 @@ int trial_uprobe_session(void)
 	return try_link(UPROBE_SESSION_ATTACH_TYPE);
 }
 
-/* ---- whose they are ---- */
+/* ---- the pid of a link ---- */
 
-/* A program that writes 1 to the map's only value. */
+/* Loads a program that writes 1 to the only value of the map. */
 static int load_mark(int map)
 {
 	const struct bpf_insn mark[] = {
@@ -189,22 +189,22 @@ static int load_mark(int map)
 	return fd < 0 ? -errno : fd;
 }
 
-static void *call_nobody(void *unused)
+static void *call_probe_target(void *unused)
 {
 	(void)unused;
-	nobody(1);
+	probe_target(1);
 	return NULL;
 }
 
 static int call_from_thread(void)
 {
 	pthread_t thread;
-	int err = pthread_create(&thread, NULL, call_nobody, NULL);
+	int err = pthread_create(&thread, NULL, call_probe_target, NULL);
 
 	return err ? -err : -pthread_join(thread, NULL);
 }
 
-/* 0 where a thread that is not the main one is seen. */
+/* 0 if the program runs for a thread that is not the main one. */
 static int see_thread(int map, int program)
 {
 	int link = attach_to_own(program, UPROBE_MULTI_ATTACH_TYPE), err;

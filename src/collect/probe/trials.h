@@ -6,31 +6,33 @@
 #include <stdint.h>
 
 /*
- * What this kernel lets us do, by doing it to ourselves for a moment. Each is 0 or what the kernel
- * said, a negative errno.
+ * Tests what this kernel allows, by briefly doing it to the own process. Each returns 0 or the kernel's negative
+ * errno.
  */
-int trial_load(void);	      /* a program */
-int trial_uprobe(void);	      /* a perf uprobe on a function of ours */
-int trial_uretprobe(void);    /* the same, on its return */
-int trial_uprobe_multi(void); /* many in one link */
+int trial_load(void);	      /* a BPF program */
+int trial_uprobe(void);	      /* a perf uprobe on a function of allocsnap */
+int trial_uretprobe(void);    /* the same on its return */
+int trial_uprobe_multi(void); /* many probes in one link */
 int trial_uprobe_session(void);
 
-/* A perf uprobe in a file, of the calling thread's: a descriptor, or a negative errno. */
+/* Opens a perf uprobe in a file for the calling thread. A descriptor, or a negative errno. */
 int trial_open_event(const char *path, uint64_t offset, bool is_return);
 
 /*
- * In a child of ours, -EFAULT where it does not survive: a forked child of its own comes to a probed nop of
- * five bytes (nop5.h), which newer kernels than have links of many turn into a call.
+ * Runs in a child; -EFAULT if it does not survive. The child forks another child, which executes a probed
+ * five-byte nop (nop5.h). Kernels newer than the first ones with links of many probes replace this nop by a call.
  */
 int trial_nop5(void);
 
 /*
  * From 6.11 on a return probe is a system call of the process itself (x86-64, uretprobe). -ENOSYS: not on this
- * kernel; -EFAULT: filters of system calls (seccomp) see it, and may end the process.
+ * kernel; -EFAULT: system call filters (seccomp) see it, and may kill the process.
  */
 int trial_return_call(void);
 
-/* A link, and whether its pid is the process: -EXDEV where it is one thread. Starts a thread and joins it. */
+/*
+ * Tests whether the pid of a link means the process: -EXDEV if it means one thread. Starts a thread and joins it.
+ */
 int trial_pid_of_link(void);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What probes could do to a process, tried on a child of ours. */
+/* Tries in a child process whether probes would kill a process. */
 #include <bpf/btf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,13 +18,13 @@
 #include "collect/probe/trials_private.h"
 #include "collect/probe/uprobe_multi.h"
 
-/* A child that waits, and then does something and exits: with 0 where all went well. */
+/* A child that waits, then acts and exits; with 0 if everything went well. */
 struct trial_child {
 	pid_t pid;
-	int go; /* a byte lets it */
+	int go; /* writing a byte lets the child act */
 };
 
-/* A handler, as the kernel logs who dies without one. */
+/* Handles fatal signals, because the kernel logs a process that dies without a handler. */
 static void give_up(int)
 {
 	_exit(1);
@@ -40,7 +40,7 @@ static int wait_and_act(int go, int (*act)(void))
 	return read(go, &byte, 1) == 1 ? act() : 1;
 }
 
-static int start(struct trial_child *child, int (*act)(void))
+static int start_trial_child(struct trial_child *child, int (*act)(void))
 {
 	int ends[2];
 
@@ -59,8 +59,8 @@ static int start(struct trial_child *child, int (*act)(void))
 	return -EAGAIN;
 }
 
-/* -EFAULT: it has not come through. */
-static int end(const struct trial_child *child, bool goes)
+/* -EFAULT: the child did not survive. */
+static int end_trial_child(const struct trial_child *child, bool goes)
 {
 	bool went = goes && write(child->go, "", 1) == 1;
 	int status;
@@ -83,7 +83,7 @@ static int try_with(const struct trial_child *child, int program, uint64_t offse
 		.offset = &offset,
 		.cookie = &cookie,
 	});
-	int err = end(child, link >= 0);
+	int err = end_trial_child(child, link >= 0);
 
 	if (link < 0)
 		return link;
@@ -91,7 +91,7 @@ static int try_with(const struct trial_child *child, int program, uint64_t offse
 	return err;
 }
 
-/* Kernels without links of many probes are from before all that is tried so. */
+/* Kernels without links of many probes are older than the behaviour that is tried here. */
 static int try_in_child(void (*function)(void), int (*act)(void))
 {
 	uint64_t offset = trial_offset((uintptr_t)function);
@@ -103,7 +103,7 @@ static int try_in_child(void (*function)(void), int (*act)(void))
 	program = trial_load_as(UPROBE_MULTI_ATTACH_TYPE);
 	if (program < 0)
 		return program;
-	err = offset ? start(&child, act) : -ENOENT;
+	err = offset ? start_trial_child(&child, act) : -ENOENT;
 	if (!err)
 		err = try_with(&child, program, offset);
 	close(program);
@@ -112,7 +112,7 @@ static int try_in_child(void (*function)(void), int (*act)(void))
 
 /* ---- filters of system calls ---- */
 
-/* Nothing may be asked of the kernel then but to end, or to go on behind a handler. */
+/* Allows only exit_group, and rt_sigreturn to return from a signal handler; any other call kills the process. */
 static int filter_all(void)
 {
 	struct sock_filter filter[] = {
@@ -130,7 +130,7 @@ static int filter_all(void)
 
 static volatile sig_atomic_t is_ill;
 
-static void go_on(int)
+static void note_sigill(int)
 {
 	is_ill = 1;
 }
@@ -138,10 +138,10 @@ static void go_on(int)
 #define NO_SUCH_CALL 2
 #define CALL_IS_HIDDEN 3
 
-/* uretprobe answers whoever is not at a return with SIGILL. */
+/* The uretprobe system call sends SIGILL to a caller that is not at a hijacked return. */
 static int call_filtered(long call)
 {
-	signal(SIGILL, go_on);
+	signal(SIGILL, note_sigill);
 	if (syscall(call) < 0 && !is_ill)
 		return errno == ENOSYS ? NO_SUCH_CALL : CALL_IS_HIDDEN;
 	if (prctl(PR_SET_DUMPABLE, 0) || filter_all())
@@ -180,7 +180,7 @@ __attribute__((naked, noinline, noclone, used, aligned(16))) static void with_no
 
 static void (*volatile call_nop5)(void) = with_nop5;
 
-/* The kernel makes a call of the nop when it is hit. */
+/* The kernel replaces the nop by a call when it is hit. */
 static int hit_and_fork(void)
 {
 	int status;
@@ -201,11 +201,11 @@ int trial_nop5(void)
 	return try_in_child(with_nop5, hit_and_fork);
 }
 
-/* ---- returns that are a system call ---- */
+/* ---- returns by a system call ---- */
 
 #define URETPROBE 335 /* arch/x86/entry/syscalls/syscall_64.tbl */
 
-/* True where that is not known. */
+/* Whether the kernel has this function. True if that is not known. */
 static bool kernel_has(const char *function)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -215,7 +215,7 @@ static bool kernel_has(const char *function)
 	return has;
 }
 
-/* A service's own filter answers for calls that it does not know, whether there are any or not. */
+/* If the process already has a filter, that filter may answer for unknown calls, whether they exist or not. */
 int trial_return_call(void)
 {
 	int err = trial_filtered_call(URETPROBE);

@@ -2,17 +2,20 @@
 #ifndef ALLOCSNAP_COLLECT_TRIALS_PRIVATE_H
 #define ALLOCSNAP_COLLECT_TRIALS_PRIVATE_H
 
-/* What the files of trials.h share. */
+/* Shared by the files of trials.h. */
 
 #include <stdint.h>
 
-/* Where code of ours lies in our own file; 0: not known. */
+/* The offset of allocsnap's own code in its file; 0: unknown. */
 uint64_t trial_offset(uint64_t address);
 
-/* A program that does nothing: a descriptor, or a negative errno. */
+/* Loads a program that does nothing. A descriptor, or a negative errno. */
 int trial_load_as(uint32_t attach_type);
 
-/* Of any system call: -ENOSYS there is none; -EFAULT filters see it; -EACCES ours does. */
+/*
+ * Tries any system call. -ENOSYS: it does not exist; -EFAULT: filters see it; -EACCES: a filter of this process
+ * does.
+ */
 int trial_filtered_call(long call);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 
-/* union bpf_attr for BPF_LINK_CREATE, include/uapi/linux/bpf.h; older headers end before this. */
+/* union bpf_attr for BPF_LINK_CREATE, include/uapi/linux/bpf.h; older headers lack its last fields. */
 struct link_create {
 	uint32_t program_fd, target_fd, attach_type, flags;
 	uint64_t path, offsets, ref_ctr_offsets, cookies;
@@ -23,7 +23,7 @@ static int link_create(struct link_create *create)
 	return fd < 0 ? -errno : fd;
 }
 
-/* "/" is no regular file: a kernel that knows the type gets as far as to say so (EBADF). */
+/* "/" is not a regular file: a kernel that knows the attach type gets as far as to report this (EBADF). */
 static bool knows_type(int program_fd, uint32_t attach_type)
 {
 	uint64_t offset = 0;
