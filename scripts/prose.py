@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-LIMIT = 988
+LIMIT = 0
 OPENINGS = r"(?:Of|Who|Whom|Whose|Whoever|Whatever|What|Those|That|Nobody|Everybody|Nor|Such|So many|As of|Where even)\b"
 WORDS = re.compile(r"\b(whom|whoever|whosever|whomever|till|be had)\b", re.IGNORECASE)
 COMMENT = {

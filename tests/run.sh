@@ -52,7 +52,7 @@ suite() {
 	echo "$name $p $f $k $((SECONDS - begun))" >>"$logs/results.$lane"
 }
 
-# What records programs needs the machine for itself, as far as that can be had.
+# Suites that record programs run alone, as far as possible: they need the whole machine.
 first_lane() {
 	case $tier in
 	test)

@@ -39,7 +39,7 @@ static void candidate_release(struct candidate *candidate)
 
 /* ---- one snapshot ------------------------------------------------------------------------- */
 
-static const char *metadata_text(const struct snapshot *snapshot, const char *key)
+static const char *get_peak_metadata(const struct snapshot *snapshot, const char *key)
 {
 	return snapshot__metadata(snapshot, key) ?: "";
 }
@@ -48,15 +48,15 @@ static char *format_process(const struct snapshot *snapshot)
 {
 	char *text;
 
-	return asprintf(&text, "%s %s %s %s", metadata_text(snapshot, "boot_id"), metadata_text(snapshot, "pid"),
-			metadata_text(snapshot, "start_time_ticks"), metadata_text(snapshot, "exec_count")) < 0 ?
+	return asprintf(&text, "%s %s %s %s", get_peak_metadata(snapshot, "boot_id"), get_peak_metadata(snapshot, "pid"),
+			get_peak_metadata(snapshot, "start_time_ticks"), get_peak_metadata(snapshot, "exec_count")) < 0 ?
 		       NULL : text;
 }
 
 /* ", taken 2026-11-21T03:15:00.123Z (peak)"; unknown parts are left out. */
 static char *format_when(const struct snapshot *snapshot)
 {
-	const char *time = metadata_text(snapshot, "wall_time"), *trigger = metadata_text(snapshot, "trigger");
+	const char *time = get_peak_metadata(snapshot, "wall_time"), *trigger = get_peak_metadata(snapshot, "trigger");
 	char *text;
 
 	return asprintf(&text, "%s%s%s%s%s", *time ? ", taken " : "", time, *trigger ? " (" : "",

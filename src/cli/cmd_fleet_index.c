@@ -20,7 +20,7 @@ static void clear_progress_line(struct progress *progress)
 	progress->is_line_open = false;
 }
 
-static void report_problem(void *what, enum index_problem problem, const char *path, const char *line)
+static void print_index_problem(void *what, enum index_problem problem, const char *path, const char *line)
 {
 	(void)problem;
 	(void)path; /* the line begins with it */
@@ -79,7 +79,7 @@ static int run(const void *command_options, const struct arguments *args)
 {
 	const struct fleet_options *options = command_options;
 	struct progress progress = { .is_terminal = isatty(STDERR_FILENO) };
-	const struct index_events events = { report_problem, show_progress, &progress };
+	const struct index_events events = { print_index_problem, show_progress, &progress };
 	struct reason why = { "out of memory" };
 	struct catalogue *catalogue = NULL;
 	struct index_sum sum = {};

@@ -38,7 +38,7 @@ struct losses_so_far {
 	size_t value_nr, value_alloc;
 };
 
-static uint64_t add_saturating(uint64_t a, uint64_t b)
+static uint64_t add_losses_saturating(uint64_t a, uint64_t b)
 {
 	return a + b < a ? UINT64_MAX : a + b;
 }
@@ -63,7 +63,7 @@ static int add_report_loss(struct fleet_report *report, struct losses_so_far *so
 	before = &so_far->value[sum - report->loss];
 	if (loss->value <= *before)
 		return 0;
-	sum->value = add_saturating(sum->value, loss->value - *before);
+	sum->value = add_losses_saturating(sum->value, loss->value - *before);
 	*before = loss->value;
 	return 0;
 }
@@ -78,7 +78,7 @@ static int add_snapshot_losses(struct fleet_report *report, struct losses_so_far
 		const struct fleet_loss *loss = &facts->loss[snapshot->loss + i];
 
 		if (is_other(report, loss->name))
-			others.value = add_saturating(others.value, loss->value);
+			others.value = add_losses_saturating(others.value, loss->value);
 		else if (loss->value)
 			err = add_report_loss(report, so_far, loss);
 	}

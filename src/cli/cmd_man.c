@@ -16,7 +16,7 @@
 
 /* ---- troff -------------------------------------------------------------------------------- */
 
-static uint32_t decode_utf8(const char *text, size_t len)
+static uint32_t decode_man_character(const char *text, size_t len)
 {
 	uint32_t code = (unsigned char)*text & (0x7f >> len);
 
@@ -35,7 +35,7 @@ static void put_roff(FILE *out, const char *text)
 	for (; *text; text += len ?: 1) {
 		len = utf8_len(text);
 		if (len > 1)
-			fprintf(out, "\\[u%04X]", decode_utf8(text, len));
+			fprintf(out, "\\[u%04X]", decode_man_character(text, len));
 		else if (*text == '\\')
 			fputs("\\e", out);
 		else if (*text == '-')

@@ -143,7 +143,7 @@ static int check_ended(const struct fleet_doubt *doubt, struct reason *ret)
 			 "--where end=running leaves these out", nr, all) : 0;
 }
 
-/* Such a host is probably two machines: its sums mix both, and it is unknown which of its processes still run. */
+/* A twin is probably a second machine: its host's sums mix both, and it is unknown which processes still run. */
 static int check_twins(const struct fleet_doubt *doubt, struct reason *ret)
 {
 	for (size_t side = 0; side < doubt->cohort_nr; side++)

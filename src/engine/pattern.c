@@ -35,7 +35,7 @@ static bool is_scalar(uint32_t code)
 	return code < 0xd800 || (code > 0xdfff && code < 0x110000);
 }
 
-static bool decode_utf8(const struct text *text, const struct sequence *row, uint32_t *ret_code)
+static bool decode_utf8_sequence(const struct text *text, const struct sequence *row, uint32_t *ret_code)
 {
 	uint32_t code = text->at[0] & (uint8_t)~row->mask;
 
@@ -62,7 +62,7 @@ static uint32_t take_code_point(struct text *text)
 	}
 	while ((*text->at & row->mask) != row->lead)
 		row++;
-	if (decode_utf8(text, row, &code)) {
+	if (decode_utf8_sequence(text, row, &code)) {
 		text->at += row->len;
 		return code;
 	}

@@ -32,8 +32,8 @@ int sql_error(const struct catalogue *catalogue, struct reason *why)
 	const char *text = sqlite3_errmsg(catalogue->db);
 
 	if (extended == SQLITE_READONLY_ROLLBACK || extended == SQLITE_READONLY_CANTINIT)
-		return reason_set(why, -EROFS, "%s: whoever wrote it was killed: index again, as one who "
-				  "may write it", catalogue->path);
+		return reason_set(why, -EROFS, "%s: its last writer was killed: run the index again as a user "
+				  "who may write it", catalogue->path);
 	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
 		if (errors[i].code == extended || errors[i].code == (extended & 0xff))
 			return reason_set(why, errors[i].err, "%s: %s", catalogue->path,

@@ -23,7 +23,7 @@ struct indexing {
 	size_t uncommitted_bytes;
 };
 
-static void report_problem(struct indexing *x, enum index_problem problem, const char *path, const char *line)
+static void report_index_problem(struct indexing *x, enum index_problem problem, const char *path, const char *line)
 {
 	x->sum.problems[problem]++;
 	if (x->events && x->events->problem)
@@ -48,7 +48,7 @@ static int index_new(struct indexing *x, size_t at, struct reason *why)
 	if (err)
 		return err;
 	if (found->problem) {
-		report_problem(x, found->problem, path, found->why.text);
+		report_index_problem(x, found->problem, path, found->why.text);
 		x->sum.known += x->files.file[at].was_duplicate;
 	} else if (found->is_moved) {
 		x->sum.moved++;
@@ -76,7 +76,7 @@ static int report_known_problem(struct indexing *x, size_t at, struct reason *wh
 	if (!*line.text) /* the catalogue has a bad file without a line, which we never write */
 		reason_set(&line, 0, "%s: damaged", path);
 	if (!err)
-		report_problem(x, problem, path, line.text);
+		report_index_problem(x, problem, path, line.text);
 	x->sum.known++;
 	return err;
 }
@@ -87,7 +87,7 @@ static void report_out_of_reach(struct indexing *x, size_t at)
 	struct reason line;
 
 	reason_set(&line, 0, "%.400s: %s", path, strerror(x->files.file[at].size));
-	report_problem(x, INDEX_UNREADABLE, path, line.text);
+	report_index_problem(x, INDEX_UNREADABLE, path, line.text);
 }
 
 static int index_file(struct indexing *x, size_t at, struct reason *why)

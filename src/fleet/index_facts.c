@@ -13,7 +13,7 @@
 
 #define LABEL_PREFIX "label."
 
-static const char *metadata_text(const struct snapshot *snapshot, const char *key)
+static const char *get_fact_metadata(const struct snapshot *snapshot, const char *key)
 {
 	return snapshot__metadata(snapshot, key) ?: "";
 }
@@ -76,7 +76,7 @@ static int64_t snapshot_wall_ns(const struct snapshot *snapshot)
 
 	if (wall_ns && wall_ns <= INT64_MAX)
 		return wall_ns;
-	return parse_wall_time(metadata_text(snapshot, "wall_time"));
+	return parse_wall_time(get_fact_metadata(snapshot, "wall_time"));
 }
 
 static int not_ours(struct found *found, const char *path, const char *missing)
@@ -112,12 +112,12 @@ static int make_snapshot_ids(struct found *found, const struct snapshot *snapsho
 	int err = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(process) && !err; i++)
-		err = add_identity(identity, metadata_text(snapshot, process[i]));
+		err = add_identity(identity, get_fact_metadata(snapshot, process[i]));
 	if (err)
 		return err;
 	found->process_id = hash_id_of(identity->bytes, identity->bytes_nr).id;
 	snprintf(time, sizeof(time), "%lld", (long long)found->time_ns);
-	err = add_identity(identity, time) ?: add_identity(identity, metadata_text(snapshot, "filters"));
+	err = add_identity(identity, time) ?: add_identity(identity, get_fact_metadata(snapshot, "filters"));
 	if (!err)
 		found->snapshot = hash_id_of(identity->bytes, identity->bytes_nr);
 	return err;
@@ -130,7 +130,7 @@ static int find_ids(struct found *found, const struct snapshot *snapshot, const 
 	int err;
 
 	found->time_ns = snapshot_wall_ns(snapshot);
-	if (!*metadata_text(snapshot, "host"))
+	if (!*get_fact_metadata(snapshot, "host"))
 		return not_ours(found, path, "of which host it is");
 	if (!pid || pid > INT64_MAX)
 		return not_ours(found, path, "of which process it is");
@@ -152,7 +152,7 @@ static int find_ids(struct found *found, const struct snapshot *snapshot, const 
 static const char *exe_build_id(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *t = snapshot__tables(snapshot);
-	const char *exe = metadata_text(snapshot, "exe"), *said = metadata_text(snapshot, "exe_build_id");
+	const char *exe = get_fact_metadata(snapshot, "exe"), *said = get_fact_metadata(snapshot, "exe_build_id");
 
 	for (uint32_t i = 1; !*said && *exe && i < t->object_nr; i++)
 		if (!strcmp(snapshot__string(snapshot, t->object[i].path), exe))
@@ -163,17 +163,17 @@ static const char *exe_build_id(const struct snapshot *snapshot)
 static int found_add_texts(struct found *found, const struct snapshot *snapshot)
 {
 	const char *const text[FLEET_TEXT_NR] = {
-		[FLEET_TEXT_host] = metadata_text(snapshot, "host"),
-		[FLEET_TEXT_comm] = metadata_text(snapshot, "comm"),
-		[FLEET_TEXT_exe] = metadata_text(snapshot, "exe"),
+		[FLEET_TEXT_host] = get_fact_metadata(snapshot, "host"),
+		[FLEET_TEXT_comm] = get_fact_metadata(snapshot, "comm"),
+		[FLEET_TEXT_exe] = get_fact_metadata(snapshot, "exe"),
 		[FLEET_TEXT_exe_build_id] = exe_build_id(snapshot),
-		[FLEET_TEXT_cgroup] = metadata_text(snapshot, "cgroup"),
-		[FLEET_TEXT_container] = metadata_text(snapshot, "container_id"),
-		[FLEET_TEXT_boot_id] = metadata_text(snapshot, "boot_id"),
-		[FLEET_TEXT_kernel] = metadata_text(snapshot, "kernel"),
-		[FLEET_TEXT_version] = metadata_text(snapshot, "allocsnap_version"),
-		[FLEET_TEXT_trigger] = metadata_text(snapshot, "trigger"),
-		[FLEET_TEXT_ending] = metadata_text(snapshot, "end"),
+		[FLEET_TEXT_cgroup] = get_fact_metadata(snapshot, "cgroup"),
+		[FLEET_TEXT_container] = get_fact_metadata(snapshot, "container_id"),
+		[FLEET_TEXT_boot_id] = get_fact_metadata(snapshot, "boot_id"),
+		[FLEET_TEXT_kernel] = get_fact_metadata(snapshot, "kernel"),
+		[FLEET_TEXT_version] = get_fact_metadata(snapshot, "allocsnap_version"),
+		[FLEET_TEXT_trigger] = get_fact_metadata(snapshot, "trigger"),
+		[FLEET_TEXT_ending] = get_fact_metadata(snapshot, "end"),
 	};
 	int err = 0;
 

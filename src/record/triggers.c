@@ -29,7 +29,7 @@ bool triggers__any(const struct trigger_options *options)
 }
 
 /* A sum that does not fit becomes the largest number, which no process reaches. */
-static uint64_t add_saturating(uint64_t a, uint64_t b)
+static uint64_t add_bytes_saturating(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
 
@@ -41,13 +41,13 @@ static uint64_t more_by(uint64_t bytes, uint64_t percent)
 {
 	uint64_t step = bytes / 100 * percent + (bytes % 100 * percent + 99) / 100;
 
-	return add_saturating(bytes, step > TRIGGER_STEP_LEAST ? step : TRIGGER_STEP_LEAST);
+	return add_bytes_saturating(bytes, step > TRIGGER_STEP_LEAST ? step : TRIGGER_STEP_LEAST);
 }
 
 static uint64_t growth_at(const struct trigger_options *options, const struct process_view *view)
 {
 	if (options->growth_bytes)
-		return add_saturating(view->last_bytes, options->growth_bytes);
+		return add_bytes_saturating(view->last_bytes, options->growth_bytes);
 	return options->growth_percent ? more_by(view->last_bytes, options->growth_percent) : UINT64_MAX;
 }
 

@@ -9,7 +9,7 @@
  * new.so old.so`), the next access causes SIGBUS. That must cost names, not the recording.
  *
  * Runs work(job). Returns false if SIGBUS interrupted it: then the data that it was changing are in
- * an unknown state, and its memory is leaked. SIGBUS is caught only during the call, but for the
+ * an unknown state, and its memory is leaked. SIGBUS is caught only during the call, but in the
  * whole process: do not use this in a program whose other threads expect SIGBUS.
  */
 bool guard_run(void (*work)(void *job), void *job);

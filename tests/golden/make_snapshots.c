@@ -17,7 +17,7 @@
  *	rebuilt.snap		the same program from another build, sampled
  *	sampled-old.snap, sampled.snap	one process, samples of its blocks, the second with gaps
  *	sampled-hostile.snap	samples of impossible weights, impossible costs
- *	gaps.snap		every block, but for gaps
+ *	gaps.snap		every block, except in gaps
  *	fleet/			one program on five hosts at three times
  *	damaged.snap, short.snap, text.snap, later.snap	no snapshots
  */

@@ -40,7 +40,7 @@ Test(engine_filters, filter_match)
 		{ "abc", 0 }, { "abc", 5 }, { "abc", 10 }, { "12356", 0 }, { "12356", 5 }, { "12356", 10 },
 	};
 	static const struct {
-		struct filter filter; /* but for `inclusive` */
+		struct filter filter; /* without `inclusive` */
 		bool matches[ARRAY_SIZE(frames)];
 	} rows[] = {
 		{ { .filename_pattern = "abc" }, { 1, 1, 1, 0, 0, 0 } },
