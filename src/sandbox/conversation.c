@@ -310,7 +310,7 @@ static int describe_end(const struct parser *parser, int err, int status, struct
 	if (err == -ETIMEDOUT)
 		return reason_set(why, -EIO, "reading it takes too long");
 	if (err == -EPROTO)
-		return reason_set(why, -EIO, "who read it gave an answer that makes no sense");
+		return reason_set(why, -EIO, "the process that read it gave an answer that makes no sense");
 	if (err == -E2BIG)
 		return reason_set(why, -EIO, "reading it takes more than %llu MiB of memory",
 				  (unsigned long long)parser->options.memory_bytes >> 20);
