@@ -2,7 +2,7 @@
 /* The call shapes: what a call that returns enters, and what a free removes. */
 #include "target.h"
 
-BOOK_TEST(calls, malloc_enters_a_block)
+BOOK_TEST(calls, malloc_records_a_block)
 {
 	user_malloc(24, 0x1000);
 
@@ -14,7 +14,7 @@ BOOK_TEST(calls, malloc_enters_a_block)
 	expect(peak_bytes, 24);
 }
 
-BOOK_TEST(calls, a_block_knows_its_birth_thread_and_domain)
+BOOK_TEST(calls, a_block_has_its_birth_time_thread_and_domain)
 {
 	domain = 7;
 	fake.now_ns = 123456;
@@ -27,7 +27,7 @@ BOOK_TEST(calls, a_block_knows_its_birth_thread_and_domain)
 	expect_same(block_at(0x1000)->domain, 7, "domain");
 }
 
-BOOK_TEST(calls, a_block_enters_only_when_the_call_returns)
+BOOK_TEST(calls, a_block_is_recorded_only_when_the_call_returns)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 24);
 	expect_gone(0x1000);
@@ -52,7 +52,7 @@ BOOK_TEST(calls, free_removes_the_block)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(calls, another_thread_may_free)
+BOOK_TEST(calls, another_thread_may_free_a_block)
 {
 	user_malloc(24, 0x1000);
 	thread_run(thread_start(process, 101));
@@ -62,7 +62,7 @@ BOOK_TEST(calls, another_thread_may_free)
 	expect(frees, 1);
 }
 
-BOOK_TEST(calls, malloc_of_0_bytes_is_a_block)
+BOOK_TEST(calls, malloc_of_0_bytes_records_a_block)
 {
 	user_malloc(0, 0x1000);
 
@@ -70,7 +70,7 @@ BOOK_TEST(calls, malloc_of_0_bytes_is_a_block)
 	expect(current_blocks, 1);
 }
 
-BOOK_TEST(calls, a_failed_malloc_enters_nothing)
+BOOK_TEST(calls, a_failed_malloc_records_nothing)
 {
 	user_malloc(24, 0);
 
@@ -80,7 +80,7 @@ BOOK_TEST(calls, a_failed_malloc_enters_nothing)
 	cr_expect(block_cnt() == 0);
 }
 
-BOOK_TEST(calls, calloc_enters_the_product)
+BOOK_TEST(calls, calloc_records_count_times_size)
 {
 	user_calloc(3, 100, 0x1000);
 	user_calloc(0, 100, 0x2000);
@@ -91,7 +91,7 @@ BOOK_TEST(calls, calloc_enters_the_product)
 	expect_live(0x3000, 0);
 }
 
-BOOK_TEST(calls, the_product_may_use_all_64_bits)
+BOOK_TEST(calls, calloc_size_may_use_all_64_bits)
 {
 	user_calloc(~0ULL, 1, 0x1000);
 	user_free(0x1000);
@@ -111,14 +111,14 @@ BOOK_TEST(calls, calloc_that_overflows_does_not_wrap_around)
 	expect_live(0x1000, ~0ULL);
 }
 
-BOOK_TEST(calls, memalign_takes_the_second_argument)
+BOOK_TEST(calls, memalign_reads_the_size_from_its_second_argument)
 {
 	user_memalign(4096, 24, 0x1000);
 
 	expect_live(0x1000, 24);
 }
 
-BOOK_TEST(calls, free_of_null_is_nothing)
+BOOK_TEST(calls, free_of_null_is_ignored)
 {
 	user_free(0);
 
@@ -127,7 +127,7 @@ BOOK_TEST(calls, free_of_null_is_nothing)
 	expect(nested_calls, 0);
 }
 
-BOOK_TEST(calls, an_unknown_free_is_counted_apart)
+BOOK_TEST(calls, an_unknown_free_is_counted_separately)
 {
 	user_free(0x1000);
 	user_malloc(24, 0x1000);
@@ -139,7 +139,7 @@ BOOK_TEST(calls, an_unknown_free_is_counted_apart)
 	expect(current_blocks, 0);
 }
 
-BOOK_TEST(calls, the_peak_stays_when_blocks_go)
+BOOK_TEST(calls, the_peak_stays_when_blocks_are_freed)
 {
 	user_malloc(100, 0x1000);
 	user_malloc(50, 0x2000);
@@ -152,7 +152,7 @@ BOOK_TEST(calls, the_peak_stays_when_blocks_go)
 	expect(current_bytes, 0);
 }
 
-BOOK_TEST(calls, a_missed_free_shows_when_the_address_is_given_out_again)
+BOOK_TEST(calls, a_missed_free_is_detected_when_its_address_is_allocated_again)
 {
 	user_malloc(24, 0x1000);
 	user_malloc(100, 0x1000);
@@ -178,7 +178,7 @@ static void user_posix_memalign(__u64 size, __u64 stored, __u64 returned)
 	leave(SHAPE_POSIX_MEMALIGN, sp_at(1), returned);
 }
 
-BOOK_TEST(posix_memalign, enters_what_it_stored)
+BOOK_TEST(posix_memalign, records_the_address_that_it_stored)
 {
 	result = 0x9000;
 	user_posix_memalign(24, 0x1000, 0);
@@ -187,7 +187,7 @@ BOOK_TEST(posix_memalign, enters_what_it_stored)
 	expect_gone(0x9000);
 }
 
-BOOK_TEST(posix_memalign, enters_nothing_when_it_returns_an_error)
+BOOK_TEST(posix_memalign, records_nothing_when_it_returns_an_error)
 {
 	user_posix_memalign(24, 0x1000, 12);
 
@@ -196,7 +196,7 @@ BOOK_TEST(posix_memalign, enters_nothing_when_it_returns_an_error)
 	expect(allocations, 0);
 }
 
-BOOK_TEST(posix_memalign, returns_an_int_whose_upper_half_is_anything)
+BOOK_TEST(posix_memalign, result_is_read_as_a_32_bit_int)
 {
 	user_posix_memalign(24, 0x1000, 0xdeadbeef00000000);
 	user_posix_memalign(48, 0x2000, 0xdeadbeef0000000c);
@@ -205,7 +205,7 @@ BOOK_TEST(posix_memalign, returns_an_int_whose_upper_half_is_anything)
 	expect_gone(0x2000);
 }
 
-BOOK_TEST(posix_memalign, that_stored_null_gave_no_block)
+BOOK_TEST(posix_memalign, records_no_block_when_it_stored_null)
 {
 	user_posix_memalign(0, 0, 0);
 
@@ -213,7 +213,7 @@ BOOK_TEST(posix_memalign, that_stored_null_gave_no_block)
 	expect(failed_calls, 1);
 }
 
-BOOK_TEST(posix_memalign, is_lost_where_its_result_is_unreadable)
+BOOK_TEST(posix_memalign, counts_a_loss_when_its_result_is_unreadable)
 {
 	fake.fault_address = (__u64)&result;
 	user_posix_memalign(24, 0x1000, 0);

@@ -46,7 +46,7 @@ BOOK_TEST(churn, a_block_freed_next_is_temporary)
 	expect_churn(churn_at(0x3000), 3, 64, 1, 16);
 }
 
-BOOK_TEST(churn, a_block_that_another_thread_frees_is_not)
+BOOK_TEST(churn, a_block_that_another_thread_frees_is_not_temporary)
 {
 	user_malloc(8, 0x1000);
 	thread_run(thread_start(process, 101));
@@ -57,7 +57,7 @@ BOOK_TEST(churn, a_block_that_another_thread_frees_is_not)
 }
 
 /* Another thread has freed the address and got it again meanwhile. */
-BOOK_TEST(churn, a_block_of_another_thread_at_the_same_address_is_not)
+BOOK_TEST(churn, a_block_of_another_thread_at_the_same_address_is_not_temporary)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -71,7 +71,7 @@ BOOK_TEST(churn, a_block_of_another_thread_at_the_same_address_is_not)
 	expect(temporary_blocks, 0);
 }
 
-BOOK_TEST(churn, a_realloc_frees_nothing_temporary)
+BOOK_TEST(churn, the_old_block_of_a_realloc_is_not_temporary)
 {
 	user_malloc(8, 0x1000);
 	user_realloc(0x1000, 16, 0x2000);
@@ -82,7 +82,7 @@ BOOK_TEST(churn, a_realloc_frees_nothing_temporary)
 	expect(temporary_bytes, 16);
 }
 
-BOOK_TEST(churn, a_failed_call_enters_nothing)
+BOOK_TEST(churn, a_failed_call_does_not_end_the_temporary_block)
 {
 	user_malloc(8, 0x1000);
 	user_malloc(1 << 20, 0);
@@ -91,7 +91,7 @@ BOOK_TEST(churn, a_failed_call_enters_nothing)
 	expect(temporary_blocks, 1);
 }
 
-BOOK_TEST(churn, what_has_no_room_is_not_counted)
+BOOK_TEST(churn, a_dropped_block_is_not_counted)
 {
 	nursery_use(0);
 	fake_map_resize(&blocks, 1);
@@ -102,7 +102,7 @@ BOOK_TEST(churn, what_has_no_room_is_not_counted)
 	expect_loss(blocks_dropped, 1);
 }
 
-BOOK_TEST(churn, peak_blocks_stay)
+BOOK_TEST(churn, peak_blocks_stay_when_blocks_are_freed)
 {
 	user_malloc(8, 0x1000);
 	user_malloc(8, 0x2000);

@@ -12,7 +12,7 @@ static void clear(void)
 	cr_assert_eq(clear_end(process), 0);
 }
 
-BOOK_TEST(clear, begins_new_books)
+BOOK_TEST(clear, starts_a_new_accounting)
 {
 	__u64 image = book_of(process)->image;
 
@@ -27,7 +27,7 @@ BOOK_TEST(clear, begins_new_books)
 		expect_same(book_of(process)->counter[i], 0, "a counter");
 }
 
-BOOK_TEST(clear, makes_what_was_there_unknown)
+BOOK_TEST(clear, makes_earlier_blocks_unknown)
 {
 	user_malloc(8, 0x1000);
 	clear();
@@ -41,7 +41,7 @@ BOOK_TEST(clear, makes_what_was_there_unknown)
 }
 
 /* The call counts after the clear; its old block does not. */
-BOOK_TEST(clear, in_a_realloc_that_succeeds_frees_an_unknown_block)
+BOOK_TEST(clear, during_a_realloc_that_succeeds_counts_an_unknown_free)
 {
 	user_malloc(8, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 16);
@@ -53,7 +53,7 @@ BOOK_TEST(clear, in_a_realloc_that_succeeds_frees_an_unknown_block)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(clear, in_a_realloc_that_fails_brings_nothing_back)
+BOOK_TEST(clear, during_a_realloc_that_fails_does_not_restore_the_old_block)
 {
 	user_malloc(8, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 16);
@@ -64,7 +64,7 @@ BOOK_TEST(clear, in_a_realloc_that_fails_brings_nothing_back)
 	expect(current_blocks, 0);
 }
 
-BOOK_TEST(clear, in_a_realloc_of_a_killed_thread_brings_nothing_back)
+BOOK_TEST(clear, during_a_realloc_of_a_killed_thread_does_not_restore_the_old_block)
 {
 	struct target_thread *thread = thread_start(process, 101);
 
@@ -79,7 +79,7 @@ BOOK_TEST(clear, in_a_realloc_of_a_killed_thread_brings_nothing_back)
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(clear, of_the_peak_makes_it_what_there_is)
+BOOK_TEST(clear, of_the_peak_sets_it_to_the_live_bytes_and_blocks)
 {
 	struct process_request request = { .slot = book_of(process)->slot };
 
@@ -95,7 +95,7 @@ BOOK_TEST(clear, of_the_peak_makes_it_what_there_is)
 	expect(peak_blocks, 2);
 }
 
-BOOK_TEST(clear, of_a_process_that_has_ended_is_refused)
+BOOK_TEST(clear, of_an_exited_process_is_refused)
 {
 	struct process_request request = { .slot = book_of(process)->slot };
 

@@ -282,7 +282,7 @@ static void malloc_and_free(void)
 	drop(4, 0x3000);
 }
 
-BOOK_TEST(clear_orders, a_block_that_comes_and_goes)
+BOOK_TEST(clear_orders, a_block_is_allocated_and_freed)
 {
 	run_all_orders(malloc_and_free);
 }
@@ -293,7 +293,7 @@ static void free_of_before(void)
 	make(4, 0x1000);
 }
 
-BOOK_TEST(clear_orders, an_address_that_is_used_again)
+BOOK_TEST(clear_orders, an_address_is_allocated_again)
 {
 	run_all_orders(free_of_before);
 }
@@ -312,7 +312,7 @@ static void realloc_that_moves(void)
 	drop(4, 0x3000);
 }
 
-BOOK_TEST(clear_orders, a_realloc_that_moves)
+BOOK_TEST(clear_orders, a_realloc_moves_its_block)
 {
 	run_all_orders(realloc_that_moves);
 }
@@ -323,7 +323,7 @@ static void realloc_that_fails(void)
 	make(8, 0x3000);
 }
 
-BOOK_TEST(clear_orders, a_realloc_that_fails)
+BOOK_TEST(clear_orders, a_realloc_fails)
 {
 	run_all_orders(realloc_that_fails);
 }
@@ -334,7 +334,7 @@ static void realloc_that_is_left(void)
 	make(8, 0x3000); /* above it: that one was left by a longjmp */
 }
 
-BOOK_TEST(clear_orders, a_realloc_that_never_returns)
+BOOK_TEST(clear_orders, a_realloc_never_returns)
 {
 	run_all_orders(realloc_that_is_left);
 }
@@ -352,7 +352,7 @@ static void realloc_that_is_killed(void)
 	thread_run(main_thread);
 }
 
-BOOK_TEST(clear_orders, a_thread_killed_in_a_realloc)
+BOOK_TEST(clear_orders, a_thread_is_killed_during_realloc)
 {
 	other_thread = thread_start(process, 101);
 	run_all_orders(realloc_that_is_killed);
@@ -366,7 +366,7 @@ static void pages(void)
 	user_mmap(0x4000, 0x3000);
 }
 
-BOOK_TEST(clear_orders, mappings_in_parts)
+BOOK_TEST(clear_orders, mappings_are_unmapped_in_parts)
 {
 	run_all_orders(pages);
 }
@@ -380,7 +380,7 @@ static void moved_pages(void)
 	user_munmap(0x20000, 0x1000);
 }
 
-BOOK_TEST(clear_orders, a_mapping_that_moves_onto_another)
+BOOK_TEST(clear_orders, a_mapping_moves_onto_another_mapping)
 {
 	run_all_orders(moved_pages);
 }
@@ -395,7 +395,7 @@ static void run_without_room(void (*script)(void))
 	cr_expect_eq(wrong_orders(script, 100), 0);
 }
 
-BOOK_TEST(clear_orders, blocks_without_room)
+BOOK_TEST(clear_orders, blocks_are_dropped_because_the_map_is_full)
 {
 	run_without_room(malloc_and_free);
 }
@@ -407,7 +407,7 @@ static void dropped_in_a_realloc(void)
 	make(16, 0x4000);
 }
 
-BOOK_TEST(clear_orders, a_block_without_room_in_a_realloc_that_never_returns)
+BOOK_TEST(clear_orders, a_dropped_block_is_in_a_realloc_that_never_returns)
 {
 	run_without_room(dropped_in_a_realloc);
 }
@@ -421,7 +421,7 @@ static void realloc_without_memory(void)
 	thread_run(main_thread);
 }
 
-BOOK_TEST(clear_orders, a_realloc_of_a_thread_without_memory)
+BOOK_TEST(clear_orders, a_thread_without_state_calls_realloc)
 {
 	other_thread = thread_start(process, 101);
 	nursery_use(0);
@@ -436,7 +436,7 @@ static void other_call(void)
 	drop(2, 0x2000);
 }
 
-BOOK_TEST(clear_orders, another_thread_meanwhile)
+BOOK_TEST(clear_orders, another_thread_allocates_during_the_clear)
 {
 	other_thread = thread_start(process, 101);
 	intrusion = other_call;
@@ -474,7 +474,7 @@ static bool peak_is_right(void)
 	       counter[COUNTER_peak_blocks] == counter[COUNTER_current_blocks];
 }
 
-BOOK_TEST(clear_orders, a_peak_that_is_reset_while_more_comes)
+BOOK_TEST(clear_orders, the_peak_is_reset_while_another_thread_allocates)
 {
 	unsigned int intrusions = 0;
 
@@ -503,12 +503,12 @@ static void expect_needed(enum step step)
 	cr_expect(wrong_orders(free_of_before, 100) > 0, "step %d is not needed", step);
 }
 
-BOOK_TEST(clear_orders, need_the_mark)
+BOOK_TEST(clear_orders, are_wrong_without_the_mark)
 {
 	expect_needed(STEP_MARK);
 }
 
-BOOK_TEST(clear_orders, need_the_loader_to_wait)
+BOOK_TEST(clear_orders, are_wrong_when_the_loader_does_not_wait)
 {
 	expect_needed(STEP_WAIT);
 }

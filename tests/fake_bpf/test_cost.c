@@ -49,7 +49,7 @@ BOOK_TEST(cost, counts_nested_calls)
 	expect_traps(2, 0, 0);
 }
 
-BOOK_TEST(cost, of_a_process_is_its_own)
+BOOK_TEST(cost, is_counted_for_each_process)
 {
 	struct target_process *other = process_start(200);
 
@@ -63,7 +63,7 @@ BOOK_TEST(cost, of_a_process_is_its_own)
 	expect_in(other, return_traps, 0);
 }
 
-BOOK_TEST(cost, of_a_process_that_is_not_recorded_is_nobody_s)
+BOOK_TEST(cost, of_an_unrecorded_process_is_not_counted)
 {
 	thread_run(thread_start(process_start(200), 200));
 	user_malloc(1, 0x1000);
@@ -71,7 +71,7 @@ BOOK_TEST(cost, of_a_process_that_is_not_recorded_is_nobody_s)
 }
 
 /* The thread has no state yet; with sessions the kernel does not report the return. */
-BOOK_TEST(cost, counts_the_return_of_a_call_from_before_the_books)
+BOOK_TEST(cost, counts_the_return_of_a_call_that_began_before_the_accounting)
 {
 	struct target_process *other = process_start(200);
 
@@ -87,7 +87,7 @@ BOOK_TEST(cost, counts_the_return_of_a_call_from_before_the_books)
 }
 
 /* Until then the thread holds its own count. */
-BOOK_TEST(cost, is_added_to_the_books_now_and_then)
+BOOK_TEST(cost, is_added_to_the_accounting_from_time_to_time)
 {
 	fake.random_is = &(const __u32){ 9 }; /* each tenth program is timed */
 	user_malloc(1, 0x1000);
@@ -100,7 +100,7 @@ BOOK_TEST(cost, is_added_to_the_books_now_and_then)
 }
 
 /* The clock moves on by 1 with each look at it, and one program in 64 is timed on average. */
-BOOK_TEST(cost, has_the_time_of_programs)
+BOOK_TEST(cost, includes_the_time_of_bpf_programs)
 {
 	__u64 before;
 
@@ -118,7 +118,7 @@ static void stand_still(const void *map)
 	fake.boot_ns += 1000000000;
 }
 
-BOOK_TEST(cost, of_a_program_that_was_interrupted_is_bounded)
+BOOK_TEST(cost, of_an_interrupted_bpf_program_is_bounded)
 {
 	__u64 before;
 
@@ -133,7 +133,7 @@ BOOK_TEST(cost, of_a_program_that_was_interrupted_is_bounded)
 }
 
 /* As does the CPU time that it is a part of. */
-BOOK_TEST(cost, goes_on_when_the_books_begin_anew)
+BOOK_TEST(cost, continues_when_a_new_accounting_starts)
 {
 	time_each_program();
 	user_malloc(1, 0x1000);
@@ -145,7 +145,7 @@ BOOK_TEST(cost, goes_on_when_the_books_begin_anew)
 }
 
 /* The kernel sums up a main thread's time only after all other threads have ended. */
-BOOK_TEST(cost, has_the_cpu_time_of_a_main_thread_that_ended_first)
+BOOK_TEST(cost, includes_the_cpu_time_of_a_main_thread_that_ended_first)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -156,7 +156,7 @@ BOOK_TEST(cost, has_the_cpu_time_of_a_main_thread_that_ended_first)
 	cr_expect_eq(book_of(process)->cpu_ns, 1234);
 }
 
-BOOK_TEST(cost, has_the_cpu_time_of_all_threads_at_the_end)
+BOOK_TEST(cost, includes_the_cpu_time_of_all_threads_at_exit)
 {
 	process->signal.sum_sched_runtime = 1000;
 	main_thread->task.se.sum_exec_runtime = 234;

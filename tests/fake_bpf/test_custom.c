@@ -56,7 +56,7 @@ static void expect_object(__u64 address, __u64 size)
 	expect_same(block->domain, POOL_DOMAIN, "domain");
 }
 
-BOOK_TEST(custom, a_size_in_each_position)
+BOOK_TEST(custom, size_is_read_from_each_argument)
 {
 	for (__u32 i = 1; i <= 6; i++) {
 		row_set((struct custom_call){ .size = i });
@@ -66,7 +66,7 @@ BOOK_TEST(custom, a_size_in_each_position)
 	expect(allocations, 6);
 }
 
-BOOK_TEST(custom, a_count_in_another)
+BOOK_TEST(custom, count_is_read_from_another_argument)
 {
 	row_set((struct custom_call){ .count = 6, .size = 3 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 1, 2, 30, 4, 5, 60);
@@ -74,7 +74,7 @@ BOOK_TEST(custom, a_count_in_another)
 }
 
 /* An int, with what the caller had in the upper half of its register. */
-BOOK_TEST(custom, a_narrow_argument)
+BOOK_TEST(custom, narrow_argument_is_read_as_32_bits)
 {
 	row_set((struct custom_call){ .size = 1, .narrow = NARROW_SIZE });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 0xabcd00000018ULL);
@@ -86,7 +86,7 @@ BOOK_TEST(custom, a_narrow_argument)
 }
 
 /* To 0 bytes it would have freed its block. */
-BOOK_TEST(custom, a_count_that_overflows_is_not_0_bytes)
+BOOK_TEST(custom, count_times_size_that_overflows_is_not_0_bytes)
 {
 	row_set((struct custom_call){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
@@ -96,7 +96,7 @@ BOOK_TEST(custom, a_count_that_overflows_is_not_0_bytes)
 	expect(failed_calls, 1);
 }
 
-BOOK_TEST(custom, a_size_that_no_argument_is)
+BOOK_TEST(custom, size_may_be_a_constant)
 {
 	row_set((struct custom_call){ .bytes = 192 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 1, 2, 3, 4, 5, 6);
@@ -107,7 +107,7 @@ BOOK_TEST(custom, a_size_that_no_argument_is)
 	expect_object(0x2000, 500);
 }
 
-BOOK_TEST(custom, a_result_that_is_stored)
+BOOK_TEST(custom, result_may_be_stored_through_a_pointer)
 {
 	__u64 stored = 0x1000;
 
@@ -124,7 +124,7 @@ BOOK_TEST(custom, a_result_that_is_stored)
 	expect_loss(results_unreadable, 1);
 }
 
-BOOK_TEST(custom, a_free_in_its_position)
+BOOK_TEST(custom, free_reads_its_pointer_argument)
 {
 	row_set((struct custom_call){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
@@ -137,7 +137,7 @@ BOOK_TEST(custom, a_free_in_its_position)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(custom, a_realloc_moves_its_block)
+BOOK_TEST(custom, realloc_moves_its_block)
 {
 	row_set((struct custom_call){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
@@ -156,7 +156,7 @@ BOOK_TEST(custom, a_realloc_moves_its_block)
 }
 
 /* (void *)-1, or an error number as the kernel's allocators return it. */
-BOOK_TEST(custom, an_error_is_no_block)
+BOOK_TEST(custom, call_that_returns_an_error_records_no_block)
 {
 	row_set((struct custom_call){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, -1ULL, 24);
@@ -171,7 +171,7 @@ BOOK_TEST(custom, an_error_is_no_block)
 }
 
 /* While a realloc runs, another thread may get the old address. */
-BOOK_TEST(custom, a_realloc_has_its_old_block_out_of_the_books)
+BOOK_TEST(custom, realloc_removes_its_old_block_when_it_begins)
 {
 	row_set((struct custom_call){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
@@ -184,7 +184,7 @@ BOOK_TEST(custom, a_realloc_has_its_old_block_out_of_the_books)
 }
 
 /* The pool's chunk is malloc's block, and the first object begins at the same address. */
-BOOK_TEST(custom, its_chunk_counts_as_malloc_s)
+BOOK_TEST(custom, pool_chunk_is_also_a_malloc_block)
 {
 	row_set((struct custom_call){ .size = 1 });
 	pool_enter(SHAPE_CUSTOM_ALLOC, sp_at(1), ARGUMENTS(24));
@@ -201,7 +201,7 @@ BOOK_TEST(custom, its_chunk_counts_as_malloc_s)
 }
 
 /* The address where a CUSTOM_OUT call stores its result is not a block that the call resizes. */
-BOOK_TEST(custom, without_memory_for_the_thread_only_a_realloc_frees)
+BOOK_TEST(custom, realloc_frees_and_other_calls_do_not_in_a_thread_without_state)
 {
 	__u64 stored = 0;
 

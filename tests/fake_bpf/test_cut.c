@@ -10,7 +10,7 @@ static void free_and_again(void)
 	now_live(2 | 4);
 }
 
-BOOK_TEST(cut, an_address_that_is_used_again)
+BOOK_TEST(cut, is_consistent_when_an_address_is_allocated_again)
 {
 	run_all_orders(free_and_again, NULL, 1000);
 }
@@ -21,7 +21,7 @@ static void realloc_that_moves(void)
 	now_live(2 | 4);
 }
 
-BOOK_TEST(cut, a_realloc_that_moves)
+BOOK_TEST(cut, is_consistent_when_a_realloc_moves_its_block)
 {
 	run_all_orders(realloc_that_moves, NULL, 1000);
 }
@@ -32,7 +32,7 @@ static void realloc_in_place(void)
 	now_live(2 | 4);
 }
 
-BOOK_TEST(cut, a_realloc_in_place)
+BOOK_TEST(cut, is_consistent_when_a_realloc_stays_in_place)
 {
 	run_all_orders(realloc_in_place, NULL, 1000);
 }
@@ -43,7 +43,7 @@ static void realloc_that_fails(void)
 	now_live(1 | 2);
 }
 
-BOOK_TEST(cut, a_realloc_that_fails)
+BOOK_TEST(cut, is_consistent_when_a_realloc_fails)
 {
 	run_all_orders(realloc_that_fails, NULL, 1000);
 }
@@ -54,7 +54,7 @@ static void realloc_to_nothing(void)
 	now_live(2);
 }
 
-BOOK_TEST(cut, a_realloc_to_nothing)
+BOOK_TEST(cut, is_consistent_when_a_realloc_to_0_bytes_frees)
 {
 	run_all_orders(realloc_to_nothing, NULL, 1000);
 }
@@ -64,7 +64,7 @@ static void free_the_other(void)
 	enter(SHAPE_FREE, sp_at(1), 0x2000);
 }
 
-BOOK_TEST(cut, a_block_that_another_thread_frees)
+BOOK_TEST(cut, is_consistent_when_another_thread_frees)
 {
 	static const struct intrusion intrusion = { free_the_other, .removes = 2 };
 
@@ -84,7 +84,7 @@ static void realloc_whose_address_is_taken(void)
 	now_live(2 | 4);
 }
 
-BOOK_TEST(cut, a_realloc_whose_address_is_taken)
+BOOK_TEST(cut, is_consistent_when_the_address_of_a_realloc_is_reused)
 {
 	run_all_orders(realloc_whose_address_is_taken, NULL, 100000);
 }
@@ -101,7 +101,7 @@ static void realloc_that_is_killed(void)
 	thread_run(main_thread);
 }
 
-BOOK_TEST(cut, a_thread_killed_in_a_realloc)
+BOOK_TEST(cut, is_consistent_when_a_thread_is_killed_during_realloc)
 {
 	run_all_orders(realloc_that_is_killed, NULL, 1000);
 	process->signal.live.counter++;
@@ -115,22 +115,22 @@ static void expect_needed(enum step step, void (*script)(void))
 	cr_expect(wrong_orders(script, NULL, 100) > 0, "step %d is not needed", step);
 }
 
-BOOK_TEST(cut, needs_the_loader_to_wait)
+BOOK_TEST(cut, is_wrong_when_the_loader_does_not_wait)
 {
 	expect_needed(STEP_WAIT, realloc_that_moves);
 }
 
-BOOK_TEST(cut, needs_a_look_into_reallocs)
+BOOK_TEST(cut, is_wrong_without_reading_pending_reallocs)
 {
 	expect_needed(STEP_READ_PENDING, realloc_that_moves);
 }
 
-BOOK_TEST(cut, needs_what_is_handed_over)
+BOOK_TEST(cut, is_wrong_without_reading_the_blocks_handed_over)
 {
 	expect_needed(STEP_TAKE_HANDED, free_and_again);
 }
 
-BOOK_TEST(cut, needs_epochs)
+BOOK_TEST(cut, is_wrong_without_epochs)
 {
 	expect_needed(STEP_NEXT_EPOCH, realloc_that_moves);
 }

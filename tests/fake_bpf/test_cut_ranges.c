@@ -9,7 +9,7 @@ static void munmap_the_middle(void)
 	now_live(1 | 2 | 0x1000 | 0x800);
 }
 
-BOOK_TEST(cut, a_mapping_that_is_cut)
+BOOK_TEST(cut, is_consistent_when_the_middle_of_a_mapping_is_unmapped)
 {
 	mapping_size = 0x2800;
 	run_all_orders(munmap_the_middle, NULL, 1000);
@@ -23,7 +23,7 @@ static void munmap_twice(void)
 	now_live(1 | 2 | 0x1000);
 }
 
-BOOK_TEST(cut, a_mapping_that_is_cut_again)
+BOOK_TEST(cut, is_consistent_when_a_mapping_is_unmapped_in_two_parts)
 {
 	mapping_size = 0x2800;
 	run_all_orders(munmap_twice, NULL, 1000);
@@ -35,7 +35,7 @@ static void mremap_that_moves(void)
 	now_live(1 | 2 | 0x4000);
 }
 
-BOOK_TEST(cut, an_mremap_that_moves)
+BOOK_TEST(cut, is_consistent_when_an_mremap_moves)
 {
 	mapping_size = 0x2800;
 	run_all_orders(mremap_that_moves, NULL, 1000);
@@ -47,7 +47,7 @@ static void mremap_that_fails(void)
 	now_live(1 | 2 | 0x2800);
 }
 
-BOOK_TEST(cut, an_mremap_that_fails)
+BOOK_TEST(cut, is_consistent_when_an_mremap_fails)
 {
 	mapping_size = 0x2800;
 	run_all_orders(mremap_that_fails, NULL, 1000);
@@ -59,7 +59,7 @@ static void mmap_over_another(void)
 	now_live(1 | 2 | 0x1000 | 0x800 | 0x400);
 }
 
-BOOK_TEST(cut, a_mapping_over_another)
+BOOK_TEST(cut, is_consistent_when_a_mapping_replaces_another)
 {
 	mapping_size = 0x2800;
 	run_all_orders(mmap_over_another, NULL, 1000);

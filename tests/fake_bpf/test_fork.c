@@ -17,7 +17,7 @@ BOOK_TEST(fork, is_not_followed_unless_asked)
 	cr_expect_eq(fake.ring_cnt, 0);
 }
 
-BOOK_TEST(fork, gives_the_child_books_of_its_own)
+BOOK_TEST(fork, gives_the_child_its_own_accounting)
 {
 	struct target_thread *child;
 
@@ -34,7 +34,7 @@ BOOK_TEST(fork, gives_the_child_books_of_its_own)
 	expect(current_bytes, 8);
 }
 
-BOOK_TEST(fork, says_whose_child_it_is)
+BOOK_TEST(fork, records_the_parent_of_the_child)
 {
 	struct target_thread *child;
 
@@ -52,7 +52,7 @@ BOOK_TEST(fork, says_whose_child_it_is)
 	cr_expect_eq(fake.rung_for, 200);
 }
 
-BOOK_TEST(fork, frees_of_what_came_with_it_are_inherited)
+BOOK_TEST(fork, frees_of_blocks_of_the_parent_are_counted_as_inherited)
 {
 	struct target_thread *child;
 
@@ -71,7 +71,7 @@ BOOK_TEST(fork, frees_of_what_came_with_it_are_inherited)
 	expect_live(0x2000, 8);
 }
 
-BOOK_TEST(fork, after_an_exec_nothing_is_inherited)
+BOOK_TEST(fork, frees_are_not_inherited_after_an_exec)
 {
 	struct target_thread *child;
 
@@ -85,7 +85,7 @@ BOOK_TEST(fork, after_an_exec_nothing_is_inherited)
 	expect_same(book_of(child->process)->exec_cnt, 1, "exec_cnt");
 }
 
-BOOK_TEST(fork, children_of_children_are_followed)
+BOOK_TEST(fork, follows_children_of_children)
 {
 	struct target_thread *child, *grandchild;
 
@@ -100,7 +100,7 @@ BOOK_TEST(fork, children_of_children_are_followed)
 	cr_expect(block_of(grandchild->process, 0x1000));
 }
 
-BOOK_TEST(fork, a_new_thread_is_no_child)
+BOOK_TEST(fork, of_a_thread_creates_no_child_process)
 {
 	unsigned long long ctx[2];
 	struct target_thread *thread = thread_start(process, 101);
@@ -114,7 +114,7 @@ BOOK_TEST(fork, a_new_thread_is_no_child)
 	cr_expect_eq(fake.ring_cnt, 0);
 }
 
-BOOK_TEST(fork, takes_no_slot_that_is_taken)
+BOOK_TEST(fork, uses_no_slot_that_is_occupied)
 {
 	struct target_thread *child;
 
@@ -127,7 +127,7 @@ BOOK_TEST(fork, takes_no_slot_that_is_taken)
 	cr_expect_eq(book_of(child->process)->counter[COUNTER_allocations], 1);
 }
 
-BOOK_TEST(fork, does_not_take_the_books_of_one_that_ended_with_its_pid)
+BOOK_TEST(fork, does_not_reuse_the_accounting_of_an_exited_process_with_its_pid)
 {
 	struct target_thread *child;
 
@@ -145,7 +145,7 @@ BOOK_TEST(fork, does_not_take_the_books_of_one_that_ended_with_its_pid)
 	cr_expect_eq(block_cnt(), 1);
 }
 
-BOOK_TEST(fork, of_a_thread_in_a_call_leaves_the_call_with_the_parent)
+BOOK_TEST(fork, during_a_call_leaves_the_call_with_the_parent)
 {
 	struct target_thread *child;
 
@@ -170,7 +170,7 @@ static struct target_thread *end_unseen(struct target_thread *thread)
 	return thread_fork(200);
 }
 
-BOOK_TEST(missed, end_keeps_the_next_owner_of_the_pid_out)
+BOOK_TEST(missed, end_does_not_record_the_next_process_with_the_pid)
 {
 	struct target_process *other = process_start(200);
 	struct target_thread *child;
@@ -191,7 +191,7 @@ BOOK_TEST(missed, end_keeps_the_next_owner_of_the_pid_out)
 	expect_same(books->counter[COUNTER_frees], 0, "frees");
 }
 
-BOOK_TEST(missed, end_is_noticed_when_the_pid_is_given_again)
+BOOK_TEST(missed, end_is_detected_when_the_pid_is_reused)
 {
 	struct target_thread *child;
 	struct process *books;
@@ -213,7 +213,7 @@ BOOK_TEST(missed, end_is_noticed_when_the_pid_is_given_again)
 	expect_loss(processes_dropped, 0);
 }
 
-BOOK_TEST(missed, exec_begins_new_books_for_a_thread_that_is_new)
+BOOK_TEST(missed, exec_starts_a_new_accounting_at_the_first_call_of_a_thread)
 {
 	struct target_thread *child;
 
@@ -228,7 +228,7 @@ BOOK_TEST(missed, exec_begins_new_books_for_a_thread_that_is_new)
 	expect_in(child->process, unknown_frees, 1);
 }
 
-BOOK_TEST(missed, exec_is_noticed_within_so_many_calls)
+BOOK_TEST(missed, exec_is_detected_within_128_calls)
 {
 	__u64 image = book_of(process)->image;
 
@@ -244,7 +244,7 @@ BOOK_TEST(missed, exec_is_noticed_within_so_many_calls)
 }
 
 /* From its exec on, a vforked child has memory of its own. */
-BOOK_TEST(missed, exec_of_a_vforked_child_leaves_its_parents_books)
+BOOK_TEST(missed, exec_of_a_vforked_child_ends_counting_for_the_parent)
 {
 	struct target_thread *child;
 
@@ -259,7 +259,7 @@ BOOK_TEST(missed, exec_of_a_vforked_child_leaves_its_parents_books)
 }
 
 /* The loader admits a process without knowing its execs. */
-BOOK_TEST(missed, no_exec_where_the_count_was_not_known)
+BOOK_TEST(missed, exec_is_not_reported_when_the_exec_count_is_unknown)
 {
 	process->exec_nr = 7;
 	thread_run(main_thread);
@@ -271,7 +271,7 @@ BOOK_TEST(missed, no_exec_where_the_count_was_not_known)
 
 /* ---- vfork ---- */
 
-BOOK_TEST(vfork, until_its_exec_the_books_are_its_parents)
+BOOK_TEST(vfork, child_counts_for_its_parent_until_exec)
 {
 	struct target_thread *child;
 
@@ -296,7 +296,7 @@ BOOK_TEST(vfork, until_its_exec_the_books_are_its_parents)
 	expect_same(book_of(child->process)->memory_of, 0, "memory_of");
 }
 
-BOOK_TEST(vfork, of_a_vforked_child_is_in_the_same_memory)
+BOOK_TEST(vfork, of_a_vforked_child_counts_for_the_first_parent)
 {
 	struct target_thread *child, *grandchild;
 
@@ -312,7 +312,7 @@ BOOK_TEST(vfork, of_a_vforked_child_is_in_the_same_memory)
 	expect_live(0x1000, 8);
 }
 
-BOOK_TEST(vfork, a_call_cut_off_is_its_parents)
+BOOK_TEST(vfork, child_that_exits_during_a_call_is_a_loss_of_the_parent)
 {
 	struct target_thread *child;
 
@@ -353,7 +353,7 @@ static void expect_ownerless(struct target_thread *child)
 	expect_loss_in(child->process, calls_ownerless, 2);
 }
 
-BOOK_TEST(ownerless, calls_are_in_no_books_when_the_parent_has_ended)
+BOOK_TEST(ownerless, calls_are_not_recorded_after_the_parent_has_exited)
 {
 	struct target_thread *child = child_of_another();
 
@@ -362,7 +362,7 @@ BOOK_TEST(ownerless, calls_are_in_no_books_when_the_parent_has_ended)
 	cr_expect_eq(block_cnt(), 2);
 }
 
-BOOK_TEST(ownerless, calls_are_not_the_next_owners_of_the_parents_pid)
+BOOK_TEST(ownerless, calls_are_not_recorded_for_the_next_process_with_the_parents_pid)
 {
 	struct target_thread *child = child_of_another();
 	struct target_process *next = process_start(400);
@@ -381,7 +381,7 @@ BOOK_TEST(ownerless, calls_are_not_the_next_owners_of_the_parents_pid)
 	expect_in(next, unknown_frees, 0);
 }
 
-BOOK_TEST(ownerless, calls_are_not_the_parents_next_programs)
+BOOK_TEST(ownerless, calls_are_not_recorded_for_the_next_program_of_the_parent)
 {
 	struct target_thread *child = child_of_another();
 	struct target_process *parent = process_by_pid(200);
@@ -392,7 +392,7 @@ BOOK_TEST(ownerless, calls_are_not_the_parents_next_programs)
 	expect_in(parent, unknown_frees, 0);
 }
 
-BOOK_TEST(ownerless, calls_are_none_where_the_parents_traces_were_cleared)
+BOOK_TEST(ownerless, calls_do_not_arise_when_the_parents_traces_are_cleared)
 {
 	struct target_thread *child = child_of_another();
 	struct target_process *parent = process_by_pid(200);

@@ -38,7 +38,7 @@ BOOK_TEST(gap, records_nothing)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(gap, is_why_a_block_from_before_it_is_replaced)
+BOOK_TEST(gap, explains_the_replacement_of_a_block_from_before_it)
 {
 	user_malloc(1, 0x1000);
 	user_malloc(1, 0x2000);
@@ -56,7 +56,7 @@ BOOK_TEST(gap, is_why_a_block_from_before_it_is_replaced)
 }
 
 /* The stack still looks as if the call waited for its return, but the kernel has ended the wait. */
-BOOK_TEST(gap, ends_the_calls_that_were_pending)
+BOOK_TEST(gap, ends_the_pending_calls)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	gap_begins();
@@ -92,7 +92,7 @@ BOOK_TEST(gap, may_be_shorter_than_a_call)
 }
 
 /* The return could belong to another call, so it is not matched. */
-BOOK_TEST(gap, does_not_give_a_return_to_a_call_from_before)
+BOOK_TEST(gap, does_not_match_a_return_to_a_call_from_before)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	gap_begins();
@@ -105,7 +105,7 @@ BOOK_TEST(gap, does_not_give_a_return_to_a_call_from_before)
 }
 
 /* While probes are placed again: a call is noted before the accounting is open. */
-BOOK_TEST(gap, notes_calls_at_its_end)
+BOOK_TEST(gap, tracks_calls_while_probes_are_placed_again)
 {
 	gap_begins();
 	process_return(&request);
@@ -116,7 +116,7 @@ BOOK_TEST(gap, notes_calls_at_its_end)
 }
 
 /* The moved block is not recorded: a free of it in the gap would not be seen. */
-BOOK_TEST(gap, does_not_lose_the_block_of_a_realloc)
+BOOK_TEST(gap, frees_the_block_of_a_realloc_that_moves)
 {
 	user_malloc(1, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 8);
@@ -130,7 +130,7 @@ BOOK_TEST(gap, does_not_lose_the_block_of_a_realloc)
 	expect_loss(blocks_replaced, 0);
 }
 
-BOOK_TEST(gap, has_back_the_block_of_a_realloc_that_fails)
+BOOK_TEST(gap, restores_the_block_of_a_realloc_that_fails)
 {
 	user_malloc(1, 0x1000);
 	gap_begins();
@@ -142,7 +142,7 @@ BOOK_TEST(gap, has_back_the_block_of_a_realloc_that_fails)
 }
 
 /* Perf uprobes trap for seconds while they go: a block from before is not followed from one to the next. */
-BOOK_TEST(gap, enters_no_block_by_a_realloc)
+BOOK_TEST(gap, records_no_new_block_of_a_realloc)
 {
 	user_malloc(1, 0x1000);
 	gap_begins();
@@ -155,7 +155,7 @@ BOOK_TEST(gap, enters_no_block_by_a_realloc)
 	expect_gone(0x2000);
 }
 
-BOOK_TEST(gap, ends_a_realloc_that_was_pending)
+BOOK_TEST(gap, ends_a_pending_realloc_as_successful)
 {
 	user_malloc(1, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 8);
@@ -167,7 +167,7 @@ BOOK_TEST(gap, ends_a_realloc_that_was_pending)
 	expect_gone(0x1000);
 }
 
-BOOK_TEST(gap, of_everybody_is_of_who_comes_meanwhile_too)
+BOOK_TEST(gap, of_all_processes_includes_processes_that_are_forked_during_it)
 {
 	struct target_thread *child;
 
@@ -189,7 +189,7 @@ BOOK_TEST(gap, of_everybody_is_of_who_comes_meanwhile_too)
 	expect_loss(blocks_gone_in_gap, 1);
 }
 
-BOOK_TEST(gap, of_nobody_is_refused)
+BOOK_TEST(gap, of_a_process_that_does_not_exist_is_refused)
 {
 	struct process_request nobody = { .slot = PROCESSES_MAX };
 

@@ -180,7 +180,7 @@ static void run_once(void)
 		release(i, places[i].freed, places[i].first + places[i].more, &truth[i]);
 }
 
-BOOK_TEST(estimates, intervals_hold_the_truth_in_95_of_100, .timeout = 300)
+BOOK_TEST(estimates, have_intervals_that_contain_the_truth_in_95_of_100_runs, .timeout = 300)
 {
 	choose_blocks((struct choice){ .sample_bytes = SAMPLE_BYTES });
 	fake.random = 95;

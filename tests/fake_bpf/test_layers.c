@@ -32,7 +32,7 @@ static void expect_live_in(enum layer of, __u64 address, __u64 size)
 }
 
 /* Its first object begins where the heap's block does. */
-BOOK_TEST(layers, a_call_of_the_layer_below_counts)
+BOOK_TEST(layers, a_call_into_the_layer_below_is_recorded)
 {
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(1), 24, 0);
 	enter_in(LAYER_HEAP, SHAPE_MALLOC, sp_at(10), 4096, 0);
@@ -46,7 +46,7 @@ BOOK_TEST(layers, a_call_of_the_layer_below_counts)
 	expect(current_bytes, 4120);
 }
 
-BOOK_TEST(layers, a_call_of_the_same_layer_inside_both_is_nested)
+BOOK_TEST(layers, a_call_into_either_layer_inside_both_is_nested)
 {
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(1), 24, 0);
 	enter_in(LAYER_HEAP, SHAPE_MALLOC, sp_at(10), 4096, 0);
@@ -61,7 +61,7 @@ BOOK_TEST(layers, a_call_of_the_same_layer_inside_both_is_nested)
 	expect(nested_calls, 2);
 }
 
-BOOK_TEST(layers, a_call_of_the_layer_above_is_the_allocators_own)
+BOOK_TEST(layers, a_call_into_the_layer_above_is_nested)
 {
 	enter_in(LAYER_HEAP, SHAPE_MALLOC, sp_at(1), 24, 0);
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(10), 8, 0);
@@ -74,7 +74,7 @@ BOOK_TEST(layers, a_call_of_the_layer_above_is_the_allocators_own)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(layers, a_free_is_of_its_layer)
+BOOK_TEST(layers, a_free_removes_the_block_of_its_own_layer)
 {
 	malloc_in(LAYER_POOL, 24, 0x1000);
 	malloc_in(LAYER_HEAP, 4096, 0x1000);
@@ -90,7 +90,7 @@ BOOK_TEST(layers, a_free_is_of_its_layer)
 }
 
 /* A pool that returns its memory to the heap. */
-BOOK_TEST(layers, a_free_of_the_layer_below_inside_a_call_is_a_free)
+BOOK_TEST(layers, a_free_in_the_layer_below_inside_a_call_is_counted)
 {
 	malloc_in(LAYER_HEAP, 4096, 0x1000);
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(1), 24, 0);
@@ -114,7 +114,7 @@ BOOK_TEST(layers, a_call_on_another_stack_is_declined_whatever_its_layer)
 	expect_loss(calls_declined, 1);
 }
 
-BOOK_TEST(layers, a_call_that_has_gone_is_dropped_by_one_of_another_layer)
+BOOK_TEST(layers, an_abandoned_call_is_dropped_by_a_call_of_another_layer)
 {
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(10), 24, 0);
 	malloc_in(LAYER_HEAP, 8, 0x1000);
@@ -124,7 +124,7 @@ BOOK_TEST(layers, a_call_that_has_gone_is_dropped_by_one_of_another_layer)
 }
 
 /* One return address, one `ret`, two calls that end there. */
-BOOK_TEST(layers, a_tail_call_into_the_layer_below_is_two)
+BOOK_TEST(layers, a_tail_call_into_the_layer_below_records_two_blocks)
 {
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(1), 24, 0);
 	site_offset = 100;
@@ -157,7 +157,7 @@ static void enter_two_reallocs(void)
 	enter_in(LAYER_HEAP, SHAPE_REALLOC, sp_at(10), 0x1000, 8192);
 }
 
-BOOK_TEST(layers, the_loader_finds_the_reallocs_of_all)
+BOOK_TEST(layers, the_loader_finds_pending_reallocs_of_all_layers)
 {
 	const struct pending_block *found = (const void *)fake.seq;
 
@@ -175,7 +175,7 @@ BOOK_TEST(layers, the_loader_finds_the_reallocs_of_all)
 	expect(frees, 2);
 }
 
-BOOK_TEST(layers, a_thread_that_ends_in_both_has_both_blocks_again)
+BOOK_TEST(layers, a_thread_killed_in_two_reallocs_restores_both_blocks)
 {
 	enter_two_reallocs();
 	thread_exit(main_thread, 9);
@@ -186,7 +186,7 @@ BOOK_TEST(layers, a_thread_that_ends_in_both_has_both_blocks_again)
 	expect_loss(calls_unreturned, 2);
 }
 
-BOOK_TEST(layers, of_an_old_image_are_all_forgotten)
+BOOK_TEST(layers, an_exec_forgets_the_pending_calls_of_all_layers)
 {
 	enter_two_reallocs();
 	thread_exec(main_thread);

@@ -25,7 +25,7 @@ BOOK_TEST(losses, a_full_block_map_drops_blocks)
 	expect(dropped_bytes, 4);
 }
 
-BOOK_TEST(losses, a_dropped_block_is_known_when_it_is_freed)
+BOOK_TEST(losses, a_free_of_a_dropped_block_is_counted)
 {
 	have_room_for(1, 8);
 	user_malloc(1, 0x1000);
@@ -45,7 +45,7 @@ BOOK_TEST(losses, a_dropped_block_is_known_when_it_is_freed)
 	expect(dropped_frees, 1);
 }
 
-BOOK_TEST(losses, a_dropped_block_is_that_of_its_process)
+BOOK_TEST(losses, a_dropped_block_counts_for_its_process)
 {
 	struct target_process *other = process_start(200);
 
@@ -65,7 +65,7 @@ BOOK_TEST(losses, a_dropped_block_is_that_of_its_process)
 	expect_in(other, unknown_frees, 1);
 }
 
-BOOK_TEST(losses, a_dropped_block_whose_address_comes_again_was_freed)
+BOOK_TEST(losses, a_dropped_block_counts_as_freed_when_its_address_is_allocated_again)
 {
 	have_room_for(1, 8);
 	user_malloc(1, 0x1000);
@@ -102,7 +102,7 @@ BOOK_TEST(losses, a_realloc_of_a_dropped_block_frees_it)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(losses, a_realloc_of_a_dropped_block_that_fails_keeps_it)
+BOOK_TEST(losses, a_failed_realloc_of_a_dropped_block_keeps_it)
 {
 	have_room_for(1, 8);
 	user_malloc(1, 0x1000);
@@ -118,7 +118,7 @@ BOOK_TEST(losses, a_realloc_of_a_dropped_block_that_fails_keeps_it)
 }
 
 /* realloc had freed the dropped block all the same. */
-BOOK_TEST(losses, a_dropped_block_does_not_come_back_where_another_one_lies)
+BOOK_TEST(losses, a_dropped_block_is_not_restored_at_an_address_in_use)
 {
 	have_room_for(2, 8);
 	user_malloc(1, 0x1000);
@@ -137,7 +137,7 @@ BOOK_TEST(losses, a_dropped_block_does_not_come_back_where_another_one_lies)
 	expect_live(0x3000, 16);
 }
 
-BOOK_TEST(losses, a_dropped_block_outlives_a_thread_killed_in_its_realloc)
+BOOK_TEST(losses, a_dropped_block_is_restored_when_its_thread_is_killed_during_realloc)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -154,7 +154,7 @@ BOOK_TEST(losses, a_dropped_block_outlives_a_thread_killed_in_its_realloc)
 	expect(dropped_frees, 0);
 }
 
-BOOK_TEST(losses, a_killed_threads_block_does_not_come_back_where_a_dropped_one_lies)
+BOOK_TEST(losses, a_killed_threads_block_is_not_restored_at_the_address_of_a_dropped_block)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -175,7 +175,7 @@ BOOK_TEST(losses, a_killed_threads_block_does_not_come_back_where_a_dropped_one_
 	expect(frees, 2);
 }
 
-BOOK_TEST(losses, a_realloc_that_fails_and_finds_no_room_drops_the_old_block)
+BOOK_TEST(losses, a_failed_realloc_drops_the_old_block_when_the_map_is_full)
 {
 	have_room_for(1, 8);
 	user_malloc(1, 0x1000);
@@ -192,7 +192,7 @@ BOOK_TEST(losses, a_realloc_that_fails_and_finds_no_room_drops_the_old_block)
 	expect(dropped_frees, 1);
 }
 
-BOOK_TEST(losses, a_block_that_cannot_be_noted_is_counted)
+BOOK_TEST(losses, a_dropped_block_that_cannot_be_noted_is_counted)
 {
 	have_room_for(1, 1);
 	user_malloc(1, 0x1000);
@@ -207,7 +207,7 @@ BOOK_TEST(losses, a_block_that_cannot_be_noted_is_counted)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(losses, exec_forgets_what_was_dropped)
+BOOK_TEST(losses, an_exec_forgets_dropped_blocks)
 {
 	have_room_for(1, 8);
 	user_malloc(1, 0x1000);
@@ -221,7 +221,7 @@ BOOK_TEST(losses, exec_forgets_what_was_dropped)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(losses, a_full_block_map_takes_blocks_again_after_a_free)
+BOOK_TEST(losses, a_full_block_map_accepts_a_block_after_a_free)
 {
 	nursery_use(0);
 	fake_map_resize(&blocks, 1);
@@ -234,7 +234,7 @@ BOOK_TEST(losses, a_full_block_map_takes_blocks_again_after_a_free)
 	expect_loss(blocks_dropped, 1);
 }
 
-BOOK_TEST(losses, a_full_block_map_has_room_for_the_realloc_of_what_it_holds)
+BOOK_TEST(losses, a_full_block_map_has_room_for_a_realloc_of_its_block)
 {
 	nursery_use(0);
 	fake_map_resize(&blocks, 1);
@@ -270,7 +270,7 @@ BOOK_TEST(losses, a_kernel_without_memory_drops_blocks)
 	expect(current_blocks, 1);
 }
 
-BOOK_TEST(losses, without_memory_a_replaced_block_is_gone_and_the_new_one_dropped)
+BOOK_TEST(losses, a_kernel_without_memory_removes_the_replaced_block_and_drops_the_new_block)
 {
 	nursery_use(0);
 	user_malloc(1, 0x1000);
@@ -285,7 +285,7 @@ BOOK_TEST(losses, without_memory_a_replaced_block_is_gone_and_the_new_one_droppe
 	expect(current_blocks, 0);
 }
 
-BOOK_TEST(losses, a_full_traceback_map_leaves_blocks_without_one)
+BOOK_TEST(losses, a_full_traceback_map_leaves_blocks_without_traceback)
 {
 	fake_map_resize(&tracebacks, 1);
 	stack_is(0x1);
@@ -314,7 +314,7 @@ static void other_thread_is_first(const void *map)
 	bpf_map_update_elem(&tracebacks, &others_hash, &others_traceback, BPF_NOEXIST);
 }
 
-BOOK_TEST(losses, a_traceback_that_two_threads_enter_at_once_is_not_lost)
+BOOK_TEST(losses, a_traceback_that_two_threads_add_at_once_is_not_lost)
 {
 	looks = 0;
 	stack_is(0x1);
@@ -342,7 +342,7 @@ BOOK_TEST(losses, a_thread_without_state_loses_its_calls)
 	expect_live(0x2000, 8);
 }
 
-BOOK_TEST(losses, a_thread_without_state_still_frees)
+BOOK_TEST(losses, a_thread_without_state_still_frees_blocks)
 {
 	user_malloc(24, 0x1000);
 	thread_run(thread_start(process, 101));
@@ -367,7 +367,7 @@ BOOK_TEST(losses, a_posix_memalign_without_state_frees_nothing)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(losses, are_those_of_the_process_that_lost)
+BOOK_TEST(losses, are_counted_for_the_process_that_lost)
 {
 	struct target_process *other = process_start(200);
 

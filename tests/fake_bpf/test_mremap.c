@@ -20,7 +20,7 @@ BOOK_TEST(ranges, mremap_in_place_is_a_free_and_an_allocation)
 	expect(temporary_blocks, 0);
 }
 
-BOOK_TEST(ranges, mremap_that_moves_has_the_old_range_leave_at_entry)
+BOOK_TEST(ranges, mremap_that_moves_removes_the_old_range_when_it_begins)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -38,7 +38,7 @@ BOOK_TEST(ranges, mremap_that_moves_has_the_old_range_leave_at_entry)
 	expect(freed_bytes, 2 * PAGE);
 }
 
-BOOK_TEST(ranges, mremap_that_fails_keeps_the_old_one_as_it_was)
+BOOK_TEST(ranges, mremap_that_fails_keeps_the_old_range_unchanged)
 {
 	struct block before;
 
@@ -55,7 +55,7 @@ BOOK_TEST(ranges, mremap_that_fails_keeps_the_old_one_as_it_was)
 	expect_mapped(MAP, PAGE);
 }
 
-BOOK_TEST(ranges, mremap_may_keep_the_old_one)
+BOOK_TEST(ranges, mremap_may_keep_the_old_range)
 {
 	user_mmap(PAGE, MAP);
 	user_mremap(MAP, 0, PAGE, MAP + 0x10000);
@@ -81,7 +81,7 @@ BOOK_TEST(ranges, mremap_of_a_part_leaves_the_rest)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(ranges, mremap_of_several_spares_what_came_there_meanwhile)
+BOOK_TEST(ranges, mremap_of_several_ranges_keeps_a_range_mapped_there_meanwhile)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -98,7 +98,7 @@ BOOK_TEST(ranges, mremap_of_several_spares_what_came_there_meanwhile)
 	expect_mapped(MAP + 0x10000, 3 * PAGE);
 }
 
-BOOK_TEST(ranges, mremap_that_never_returns_has_freed_the_old_one)
+BOOK_TEST(ranges, mremap_that_never_returns_frees_the_old_range)
 {
 	user_mmap(PAGE, MAP);
 	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, PAGE, 3 * PAGE));
@@ -123,7 +123,7 @@ BOOK_TEST(ranges, mremap_of_unknown_memory_is_an_unknown_free)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(ranges, mremap_over_others_frees_what_it_covers)
+BOOK_TEST(ranges, mremap_over_other_ranges_frees_the_part_that_it_covers)
 {
 	user_mmap(PAGE, MAP);
 	user_mmap(4 * PAGE, MAP + 0x10000);
@@ -135,7 +135,7 @@ BOOK_TEST(ranges, mremap_over_others_frees_what_it_covers)
 	expect(current_blocks, 3);
 }
 
-BOOK_TEST(ranges, a_thread_killed_in_mremap_still_has_the_old_one)
+BOOK_TEST(ranges, a_thread_killed_in_mremap_keeps_the_old_range)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -150,7 +150,7 @@ BOOK_TEST(ranges, a_thread_killed_in_mremap_still_has_the_old_one)
 	expect_mapped(MAP, PAGE);
 }
 
-BOOK_TEST(ranges, a_thread_killed_in_mremap_gives_way_to_who_has_the_range)
+BOOK_TEST(ranges, a_thread_killed_in_mremap_does_not_restore_a_range_that_is_mapped_again)
 {
 	struct target_thread *other = thread_start(process, 101);
 

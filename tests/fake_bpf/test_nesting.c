@@ -4,7 +4,7 @@
 
 #include "target.h"
 
-BOOK_TEST(nesting, a_nested_call_counts_with_the_outer_one)
+BOOK_TEST(nesting, a_nested_call_is_counted_and_only_the_outer_call_is_recorded)
 {
 	enter(SHAPE_CALLOC, sp_at(1), 3, 8);
 	enter(SHAPE_MALLOC, sp_at(4), 40);
@@ -19,7 +19,7 @@ BOOK_TEST(nesting, a_nested_call_counts_with_the_outer_one)
 }
 
 /* If the return address is hijacked on a higher stack, the kernel may end the process. */
-BOOK_TEST(nesting, in_a_session_the_nested_calls_return_address_stays)
+BOOK_TEST(nesting, a_nested_call_in_a_session_keeps_its_return_address)
 {
 	if (!getenv("FAKE_SESSION"))
 		return;
@@ -29,7 +29,7 @@ BOOK_TEST(nesting, in_a_session_the_nested_calls_return_address_stays)
 	expect_same(*(__u64 *)sp_at(4), 0x401000, "the inner return address");
 }
 
-BOOK_TEST(nesting, goes_any_depth)
+BOOK_TEST(nesting, may_have_any_depth)
 {
 	for (int depth = 1; depth <= 5; depth++)
 		enter(SHAPE_MALLOC, sp_at(depth), depth);
@@ -96,7 +96,7 @@ BOOK_TEST(nesting, a_free_of_a_dropped_block_that_is_passed_on_counts_once)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(nesting, a_free_of_another_address_is_not_passed_on)
+BOOK_TEST(nesting, a_free_of_another_address_is_a_free_of_its_own)
 {
 	user_malloc(24, 0x1000);
 	free_from(1, 100, 0x1000);
@@ -108,7 +108,7 @@ BOOK_TEST(nesting, a_free_of_another_address_is_not_passed_on)
 }
 
 /* At a thread's end libc frees the thread's cached blocks again, and no other allocator's free is around that call. */
-BOOK_TEST(nesting, a_second_free_is_not_passed_on)
+BOOK_TEST(nesting, a_second_free_at_the_same_depth_is_a_free_of_its_own)
 {
 	user_malloc(24, 0x1000);
 	free_from(3, 100, 0x1000);
@@ -124,7 +124,7 @@ BOOK_TEST(nesting, a_second_free_is_not_passed_on)
 }
 
 /* As glibc's does from 2.42 on, in a thread that has no cache yet. */
-BOOK_TEST(nesting, a_free_that_jumps_to_its_own_begin_counts_once)
+BOOK_TEST(nesting, a_free_that_jumps_back_to_its_start_counts_once)
 {
 	restarts = true;
 	user_malloc(24, 0x1000);
@@ -140,7 +140,7 @@ BOOK_TEST(nesting, a_free_that_jumps_to_its_own_begin_counts_once)
 	expect(nested_calls, 2);
 }
 
-BOOK_TEST(nesting, a_passed_on_free_may_be_of_a_block_that_has_come_back)
+BOOK_TEST(nesting, a_free_of_an_address_that_was_allocated_again_counts_twice)
 {
 	user_malloc(24, 0x1000);
 	free_from(1, 100, 0x1000);
@@ -152,7 +152,7 @@ BOOK_TEST(nesting, a_passed_on_free_may_be_of_a_block_that_has_come_back)
 }
 
 /* One that only frees what others have allocated. */
-BOOK_TEST(nesting, a_free_is_passed_on_in_a_thread_that_never_allocates)
+BOOK_TEST(nesting, a_free_that_is_passed_on_counts_once_in_a_thread_that_never_allocates)
 {
 	user_malloc(24, 0x1000);
 	thread_run(thread_start(process, 101));
@@ -163,7 +163,7 @@ BOOK_TEST(nesting, a_free_is_passed_on_in_a_thread_that_never_allocates)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(nesting, is_a_matter_of_one_thread)
+BOOK_TEST(nesting, is_tracked_for_each_thread)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	thread_run(thread_start(process, 101));
@@ -177,7 +177,7 @@ BOOK_TEST(nesting, is_a_matter_of_one_thread)
 	expect(nested_calls, 0);
 }
 
-BOOK_TEST(nesting, a_return_of_another_depth_is_not_the_calls_own)
+BOOK_TEST(nesting, a_return_at_another_depth_does_not_match_the_call)
 {
 	enter(SHAPE_MALLOC, sp_at(3), 8);
 	leave(SHAPE_MALLOC, sp_at(4), 0x2000);
@@ -188,7 +188,7 @@ BOOK_TEST(nesting, a_return_of_another_depth_is_not_the_calls_own)
 	expect(allocations, 1);
 }
 
-BOOK_TEST(nesting, a_return_of_another_site_is_not_the_calls_own)
+BOOK_TEST(nesting, a_return_of_another_site_does_not_match_the_call)
 {
 	if (returns_are_probed()) /* there the stack pointer is the only criterion */
 		return;
@@ -204,7 +204,7 @@ BOOK_TEST(nesting, a_return_of_another_site_is_not_the_calls_own)
 }
 
 /* Two allocators with one shape: the domain is part of the cookie and no part of the match. */
-BOOK_TEST(nesting, the_domain_is_the_entrys)
+BOOK_TEST(nesting, a_block_has_the_domain_of_the_entry)
 {
 	domain = 4;
 	enter(SHAPE_MALLOC, sp_at(1), 8);
@@ -217,7 +217,7 @@ BOOK_TEST(nesting, the_domain_is_the_entrys)
 
 /* ---- Calls that never return ---- */
 
-BOOK_TEST(stale, a_call_is_dropped_when_the_stack_is_above_it)
+BOOK_TEST(stale, call_is_dropped_when_the_stack_pointer_is_above_it)
 {
 	enter(SHAPE_MALLOC, sp_at(5), 8);
 	enter(SHAPE_MALLOC, sp_at(4), 24);
@@ -230,7 +230,7 @@ BOOK_TEST(stale, a_call_is_dropped_when_the_stack_is_above_it)
 }
 
 /* Its stack ends where the kernel has put its arguments; its control block is anywhere. */
-BOOK_TEST(stale, a_call_of_the_main_thread_is_dropped_as_any)
+BOOK_TEST(stale, call_of_the_main_thread_is_dropped_like_any_other)
 {
 	main_thread->task.thread.fsbase = 0x7000;
 	enter(SHAPE_MALLOC, sp_at(5), 8);
@@ -241,7 +241,7 @@ BOOK_TEST(stale, a_call_of_the_main_thread_is_dropped_as_any)
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(stale, a_free_drops_it_too)
+BOOK_TEST(stale, call_is_dropped_by_a_free)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_MALLOC, sp_at(5), 8);
@@ -254,7 +254,7 @@ BOOK_TEST(stale, a_free_drops_it_too)
 }
 
 /* CALL has written a return address where the hijacked one was. */
-BOOK_TEST(stale, a_call_is_dropped_by_another_at_its_place)
+BOOK_TEST(stale, call_is_dropped_by_another_call_at_its_stack_pointer)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	enter(SHAPE_MALLOC, sp_at(1), 24);
@@ -266,7 +266,7 @@ BOOK_TEST(stale, a_call_is_dropped_by_another_at_its_place)
 }
 
 /* No return probe has ever been hit in this process, so nothing can be hijacked. */
-BOOK_TEST(stale, a_call_is_dropped_where_there_is_no_trampoline)
+BOOK_TEST(stale, call_is_dropped_when_the_process_has_no_trampoline)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	process->mm.uprobes_state.xol_area = NULL;
@@ -278,7 +278,7 @@ BOOK_TEST(stale, a_call_is_dropped_where_there_is_no_trampoline)
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(stale, a_call_is_dropped_where_its_return_address_is_unreadable)
+BOOK_TEST(stale, call_is_dropped_when_its_return_address_is_unreadable)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	fake.fault_address = sp_at(1);
@@ -291,7 +291,7 @@ BOOK_TEST(stale, a_call_is_dropped_where_its_return_address_is_unreadable)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(stale, its_late_return_is_unmatched)
+BOOK_TEST(stale, call_has_an_unmatched_return_after_it_was_dropped)
 {
 	enter(SHAPE_MALLOC, sp_at(5), 8);
 	user_malloc(24, 0x1000);
@@ -317,7 +317,7 @@ static void malloc_in_handler(void)
 	expect_loss(calls_declined, 1);
 }
 
-BOOK_TEST(stale, a_call_stays_where_the_other_stack_is_the_alternate_one)
+BOOK_TEST(stale, call_is_kept_when_the_other_stack_is_the_alternate_stack)
 {
 	/* One mapping holds both stacks, so only the alternate stack's bounds distinguish them. */
 	vma_add(main_thread->stack, sizeof(main_thread->stack) * 2);
@@ -326,18 +326,18 @@ BOOK_TEST(stale, a_call_stays_where_the_other_stack_is_the_alternate_one)
 	malloc_in_handler();
 }
 
-BOOK_TEST(stale, a_call_stays_where_the_other_stack_is_another_mapping)
+BOOK_TEST(stale, call_is_kept_when_the_other_stack_is_another_mapping)
 {
 	vma_add(main_thread->alternate_stack, sizeof(main_thread->alternate_stack));
 	malloc_in_handler();
 }
 
-BOOK_TEST(stale, a_call_stays_where_its_stack_has_no_mapping)
+BOOK_TEST(stale, call_is_kept_when_its_stack_has_no_mapping)
 {
 	malloc_in_handler();
 }
 
-BOOK_TEST(stale, a_call_stays_where_the_mappings_cannot_be_looked_at)
+BOOK_TEST(stale, call_is_kept_when_the_mappings_cannot_be_read)
 {
 	enter(SHAPE_MALLOC, sp_at(5), 8);
 	fake.vma_busy = true;
@@ -352,7 +352,7 @@ BOOK_TEST(stale, a_call_stays_where_the_mappings_cannot_be_looked_at)
 }
 
 /* Two coroutine stacks lie side by side: a higher address does not mean that the call has been left. */
-BOOK_TEST(stale, a_call_stays_where_the_stacks_are_coroutines)
+BOOK_TEST(stale, call_is_kept_when_the_stacks_are_coroutines)
 {
 	static __u64 stacks[2][STACK_SLOTS];
 	__u64 low = (__u64)&stacks[0][STACK_SLOTS - 1], high = (__u64)&stacks[1][STACK_SLOTS - 1];
@@ -371,7 +371,7 @@ BOOK_TEST(stale, a_call_stays_where_the_stacks_are_coroutines)
 	expect_loss(calls_declined, 1);
 }
 
-BOOK_TEST(stale, a_call_on_the_alternate_stack_is_dropped_on_the_alternate_stack)
+BOOK_TEST(stale, call_on_the_alternate_stack_is_dropped_by_a_call_on_the_same_stack)
 {
 	vma_add(main_thread->alternate_stack, sizeof(main_thread->alternate_stack));
 	main_thread->task.sas_ss_sp = (__u64)main_thread->alternate_stack;
@@ -386,7 +386,7 @@ BOOK_TEST(stale, a_call_on_the_alternate_stack_is_dropped_on_the_alternate_stack
 
 /* ---- Returns without a call ---- */
 
-BOOK_TEST(unmatched, a_return_of_a_thread_that_never_called)
+BOOK_TEST(unmatched, return_of_a_thread_without_a_call_is_counted)
 {
 	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
 
@@ -394,7 +394,7 @@ BOOK_TEST(unmatched, a_return_of_a_thread_that_never_called)
 	expect_unmatched(1);
 }
 
-BOOK_TEST(unmatched, a_second_return)
+BOOK_TEST(unmatched, second_return_of_a_call_is_counted)
 {
 	user_malloc(8, 0x1000);
 	leave(SHAPE_MALLOC, sp_at(1), 0x2000);

@@ -11,7 +11,7 @@ int memory_groups(struct bpf_iter__task *ctx);
 
 /* ---- live bytes ---- */
 
-BOOK_TEST(rings, once_when_so_much_is_live)
+BOOK_TEST(rings, once_when_live_bytes_reach_the_threshold)
 {
 	book_of(process)->ring_at_bytes = 100;
 	user_malloc(60, 0x1000);
@@ -25,7 +25,7 @@ BOOK_TEST(rings, once_when_so_much_is_live)
 	expect_same(fake.ring_cnt, 1, "ring_cnt");
 }
 
-BOOK_TEST(rings, not_for_what_has_come_and_gone)
+BOOK_TEST(rings, not_for_blocks_that_were_freed)
 {
 	book_of(process)->ring_at_bytes = 100;
 	for (int i = 0; i < 3; i++) {
@@ -35,7 +35,7 @@ BOOK_TEST(rings, not_for_what_has_come_and_gone)
 	expect_same(fake.ring_cnt, 0, "ring_cnt");
 }
 
-BOOK_TEST(rings, for_who_grows_by_realloc)
+BOOK_TEST(rings, when_a_realloc_reaches_the_threshold)
 {
 	book_of(process)->ring_at_bytes = 100;
 	user_malloc(60, 0x1000);
@@ -45,13 +45,13 @@ BOOK_TEST(rings, for_who_grows_by_realloc)
 	expect_same(fake.ring_cnt, 1, "ring_cnt");
 }
 
-BOOK_TEST(rings, at_nothing_unless_told_to)
+BOOK_TEST(rings, never_without_a_threshold)
 {
 	user_malloc(1UL << 40, 0x1000);
 	expect_same(fake.ring_cnt, 0, "ring_cnt");
 }
 
-BOOK_TEST(rings, for_each_process_by_itself)
+BOOK_TEST(rings, at_the_threshold_of_each_process)
 {
 	struct target_process *other = process_start(200);
 
@@ -82,7 +82,7 @@ static void kill_by_oom(struct target_thread *victim)
 	oom_victim((__u64[]){ (uintptr_t)&victim->task, 0 });
 }
 
-BOOK_TEST(oom, victims_are_noted_with_their_group)
+BOOK_TEST(oom, victims_are_recorded_with_their_cgroup)
 {
 	struct target_thread *victim = start_in(1, 200);
 
@@ -93,7 +93,7 @@ BOOK_TEST(oom, victims_are_noted_with_their_group)
 	expect_same(fake.rung_for, 200, "rung_for");
 }
 
-BOOK_TEST(oom, victims_are_processes_though_the_kernel_tells_of_a_thread)
+BOOK_TEST(oom, victims_are_processes_even_when_the_kernel_reports_a_thread)
 {
 	struct target_thread *first = start_in(0, 200);
 
@@ -122,7 +122,7 @@ static void walk(struct target_thread *thread)
 	memory_groups(&(struct bpf_iter__task){ .meta = &meta, .task = thread ? &thread->task : NULL });
 }
 
-BOOK_TEST(oom, groups_are_told_of_processes_and_not_of_threads)
+BOOK_TEST(oom, cgroups_are_listed_for_processes_and_not_for_threads)
 {
 	struct target_thread *first = start_in(0, 200), *other = start_in(1, 300);
 	struct oom_kill found[2];
@@ -137,7 +137,7 @@ BOOK_TEST(oom, groups_are_told_of_processes_and_not_of_threads)
 	cr_expect(found[1].tgid == 300 && found[1].group == 72);
 }
 
-BOOK_TEST(exit, of_who_the_oom_killer_has_chosen_is_said)
+BOOK_TEST(exit, of_an_oom_victim_is_marked)
 {
 	process->signal.group_exit_code = 9;
 	process->signal.oom_mm = &process->mm;
@@ -145,7 +145,7 @@ BOOK_TEST(exit, of_who_the_oom_killer_has_chosen_is_said)
 	expect_same(book_of(process)->is_oom_victim, 1, "is_oom_victim");
 }
 
-BOOK_TEST(exit, of_who_was_killed_otherwise_is_not_the_oom_killers)
+BOOK_TEST(exit, of_a_process_killed_otherwise_is_not_marked_as_oom)
 {
 	process->signal.group_exit_code = 9;
 	thread_exit(main_thread, 9);

@@ -3,7 +3,7 @@
 #include "target.h"
 #include <bpf/bpf_helpers.h>
 
-BOOK_TEST(process, not_admitted_leaves_no_trace)
+BOOK_TEST(process, that_is_not_admitted_leaves_no_trace)
 {
 	struct target_process *other = process_start(200);
 	struct target_thread *thread = thread_start(other, 200);
@@ -23,7 +23,7 @@ BOOK_TEST(process, not_admitted_leaves_no_trace)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(process, admitted_in_the_middle_of_a_call_has_an_unmatched_return)
+BOOK_TEST(process, that_is_admitted_during_a_call_has_an_unmatched_return)
 {
 	struct target_process *other = process_start(200);
 
@@ -36,7 +36,7 @@ BOOK_TEST(process, admitted_in_the_middle_of_a_call_has_an_unmatched_return)
 	expect_in(other, allocations, 0);
 }
 
-BOOK_TEST(process, two_may_have_blocks_at_one_address)
+BOOK_TEST(process, blocks_may_have_the_same_address_as_blocks_of_another_process)
 {
 	struct target_process *other = process_start(200);
 
@@ -64,7 +64,7 @@ static void forget(const struct target_process *target)
 	bpf_map_delete_elem(&process_slots, &tgid);
 }
 
-BOOK_TEST(process, forgotten_has_no_part_in_the_books_of_who_takes_its_place)
+BOOK_TEST(process, that_was_forgotten_does_not_count_in_the_next_process_in_its_slot)
 {
 	struct target_process *gone = process_start(200), *other = process_start(300);
 
@@ -84,7 +84,7 @@ BOOK_TEST(process, forgotten_has_no_part_in_the_books_of_who_takes_its_place)
 
 /* ---- exec ---- */
 
-BOOK_TEST(exec, of_a_thread_is_a_loss_because_it_ends_the_probes)
+BOOK_TEST(exec, of_another_thread_is_a_loss_because_it_ends_the_probes)
 {
 	thread_exec(main_thread);
 	expect_same(book_of(process)->thread_exec_cnt, 0, "thread_exec_cnt");
@@ -93,7 +93,7 @@ BOOK_TEST(exec, of_a_thread_is_a_loss_because_it_ends_the_probes)
 	expect_loss(execs_unprobed, 1);
 }
 
-BOOK_TEST(exec, begins_new_books)
+BOOK_TEST(exec, starts_a_new_accounting)
 {
 	__u64 image = book_of(process)->image;
 
@@ -110,7 +110,7 @@ BOOK_TEST(exec, begins_new_books)
 		expect_same(book_of(process)->loss[i], 0, "a loss");
 }
 
-BOOK_TEST(exec, leaves_old_blocks_where_nobody_finds_them)
+BOOK_TEST(exec, makes_old_blocks_unknown)
 {
 	user_malloc(8, 0x1000);
 	thread_exec(main_thread);
@@ -149,7 +149,7 @@ BOOK_TEST(exec, forgets_the_last_free)
 	expect(nested_calls, 0);
 }
 
-BOOK_TEST(exec, in_the_middle_of_a_realloc_frees_nothing_in_the_new_books)
+BOOK_TEST(exec, during_a_realloc_frees_nothing_in_the_new_accounting)
 {
 	user_malloc(8, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(5), 0x1000, 16);
@@ -160,7 +160,7 @@ BOOK_TEST(exec, in_the_middle_of_a_realloc_frees_nothing_in_the_new_books)
 	expect(current_bytes, 16);
 }
 
-BOOK_TEST(exec, never_gives_an_image_twice)
+BOOK_TEST(exec, never_uses_an_image_number_twice)
 {
 	struct target_process *other = process_start(200);
 	__u64 image;
@@ -177,7 +177,7 @@ BOOK_TEST(exec, never_gives_an_image_twice)
 
 /* ---- exit ---- */
 
-BOOK_TEST(exit, of_a_thread_in_a_call_drops_the_call)
+BOOK_TEST(exit, of_a_thread_during_a_call_drops_the_call)
 {
 	struct target_thread *thread = thread_start(process, 101);
 
@@ -191,7 +191,7 @@ BOOK_TEST(exit, of_a_thread_in_a_call_drops_the_call)
 	expect_live(0x1000, 8);
 }
 
-BOOK_TEST(exit, of_a_thread_in_a_realloc_puts_the_old_block_back)
+BOOK_TEST(exit, of_a_thread_during_a_realloc_restores_the_old_block)
 {
 	struct target_thread *thread = thread_start(process, 101);
 
@@ -205,7 +205,7 @@ BOOK_TEST(exit, of_a_thread_in_a_realloc_puts_the_old_block_back)
 	expect(frees, 0);
 }
 
-BOOK_TEST(exit, of_a_thread_in_a_realloc_spares_who_has_the_address_by_now)
+BOOK_TEST(exit, of_a_thread_during_a_realloc_keeps_the_new_block_at_its_address)
 {
 	struct target_thread *thread = thread_start(process, 101);
 
@@ -234,7 +234,7 @@ BOOK_TEST(exit, of_a_thread_outside_a_call_loses_nothing)
 	expect_loss(calls_unreturned, 0);
 }
 
-BOOK_TEST(exit, of_the_last_thread_ends_the_book_and_keeps_it)
+BOOK_TEST(exit, of_the_last_thread_ends_the_accounting_and_keeps_it)
 {
 	struct target_thread *thread = thread_start(process, 101);
 
@@ -250,7 +250,7 @@ BOOK_TEST(exit, of_the_last_thread_ends_the_book_and_keeps_it)
 	expect(current_blocks, 1);
 }
 
-BOOK_TEST(exit, has_the_code_of_the_group_where_there_is_one)
+BOOK_TEST(exit, has_the_exit_code_of_the_thread_group_if_there_is_one)
 {
 	process->signal.group_exit_code = 9;
 	thread_exit(main_thread, 0);

@@ -416,17 +416,17 @@ static void run_at_random(__u64 seed, __u32 capacity, __u32 note_capacity)
 	cr_expect(any_lost(LOSS_drops_unnoted) == (capacity + note_capacity < MOST_BLOCKS));
 }
 
-BOOK_TEST(random, program_1)
+BOOK_TEST(random, program_1_matches_the_model)
 {
 	run_at_random(1, 10000, 10000);
 }
 
-BOOK_TEST(random, program_2)
+BOOK_TEST(random, program_2_matches_the_model)
 {
 	run_at_random(2, 10000, 10000);
 }
 
-BOOK_TEST(random, program_3)
+BOOK_TEST(random, program_3_matches_the_model)
 {
 	run_at_random(3, 10000, 10000);
 }
@@ -439,22 +439,22 @@ static void sample_at_random(__u64 seed, __u32 capacity)
 	run_at_random(seed, capacity, 10000);
 }
 
-BOOK_TEST(random, sampled)
+BOOK_TEST(random, sampled_program_matches_the_model)
 {
 	sample_at_random(6, 10000);
 }
 
-BOOK_TEST(random, sampled_and_full)
+BOOK_TEST(random, sampled_program_with_a_full_map_matches_the_model)
 {
 	sample_at_random(7, 60);
 }
 
-BOOK_TEST(random, full_1)
+BOOK_TEST(random, program_with_a_full_block_map_matches_the_model)
 {
 	run_at_random(4, 100, 10000);
 }
 
-BOOK_TEST(random, full_2)
+BOOK_TEST(random, program_with_a_full_traceback_map_matches_the_model)
 {
 	run_at_random(5, 200, 50);
 }

@@ -3,7 +3,7 @@
 #include "ranges.h"
 #include <bpf/bpf_helpers.h>
 
-BOOK_TEST(ranges, mmap_is_a_block_of_the_size_asked_for)
+BOOK_TEST(ranges, mmap_records_a_block_of_the_requested_size)
 {
 	user_mmap(100, MAP);
 
@@ -18,7 +18,7 @@ BOOK_TEST(ranges, mmap_is_a_block_of_the_size_asked_for)
 	expect(temporary_bytes, 100);
 }
 
-BOOK_TEST(ranges, mmap_that_fails_is_none)
+BOOK_TEST(ranges, mmap_that_fails_records_nothing)
 {
 	user_mmap(PAGE, MAP_FAILED);
 	user_mmap(PAGE, -12ULL); /* an interposer's raw system call */
@@ -27,7 +27,7 @@ BOOK_TEST(ranges, mmap_that_fails_is_none)
 	expect(failed_calls, 2);
 }
 
-BOOK_TEST(ranges, of_a_heaps_call_are_blocks_of_their_own)
+BOOK_TEST(ranges, of_a_heap_call_are_separate_blocks)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 1 << 20);
 	mapping_enter(SHAPE_MMAP, sp_at(10), ARGUMENTS(0, (1 << 20) + PAGE));
@@ -44,7 +44,7 @@ BOOK_TEST(ranges, of_a_heaps_call_are_blocks_of_their_own)
 	expect(nested_calls, 0);
 }
 
-BOOK_TEST(ranges, munmap_takes_the_head)
+BOOK_TEST(ranges, munmap_of_the_head_keeps_the_rest)
 {
 	user_mmap(3 * PAGE + 5, MAP);
 	user_munmap(MAP, PAGE);
@@ -59,7 +59,7 @@ BOOK_TEST(ranges, munmap_takes_the_head)
 	expect_mapped(MAP + PAGE, PAGE);
 }
 
-BOOK_TEST(ranges, munmap_takes_the_tail)
+BOOK_TEST(ranges, munmap_of_the_tail_keeps_the_rest)
 {
 	user_mmap(3 * PAGE + 5, MAP);
 	user_munmap(MAP + 2 * PAGE, 10 * PAGE);
@@ -69,7 +69,7 @@ BOOK_TEST(ranges, munmap_takes_the_tail)
 	expect(current_blocks, 1);
 }
 
-BOOK_TEST(ranges, munmap_of_the_middle_makes_two)
+BOOK_TEST(ranges, munmap_of_the_middle_leaves_two_blocks)
 {
 	struct block whole;
 
@@ -94,7 +94,7 @@ BOOK_TEST(ranges, munmap_of_the_middle_makes_two)
 			    ->churn.allocations, 2, "churn");
 }
 
-BOOK_TEST(ranges, munmap_takes_several)
+BOOK_TEST(ranges, munmap_of_several_ranges_frees_each_part)
 {
 	user_mmap(2 * PAGE, MAP);
 	user_mmap(PAGE, MAP + 2 * PAGE);
@@ -111,7 +111,7 @@ BOOK_TEST(ranges, munmap_takes_several)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(ranges, munmap_that_must_fail_takes_nothing)
+BOOK_TEST(ranges, munmap_that_must_fail_frees_nothing)
 {
 	user_mmap(2 * PAGE, MAP);
 	user_munmap(MAP, 0);
@@ -124,7 +124,7 @@ BOOK_TEST(ranges, munmap_that_must_fail_takes_nothing)
 }
 
 /* The kernel's mapping is larger than the block: its neighbours are of one kind. */
-BOOK_TEST(ranges, munmap_that_would_part_one_mapping_too_many_takes_nothing)
+BOOK_TEST(ranges, munmap_that_would_exceed_max_map_count_frees_nothing)
 {
 	vma_add((void *)MAP, 4 * PAGE);
 	user_mmap(3 * PAGE, MAP);
@@ -143,7 +143,7 @@ BOOK_TEST(ranges, munmap_that_would_part_one_mapping_too_many_takes_nothing)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(ranges, munmap_that_may_fail_is_said)
+BOOK_TEST(ranges, munmap_that_may_fail_is_counted_as_a_loss)
 {
 	user_mmap(3 * PAGE, MAP);
 	process->mm.map_count = 65530;
@@ -178,7 +178,7 @@ BOOK_TEST(ranges, a_munmap_that_is_passed_on_counts_once)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(ranges, mmap_over_others_frees_what_it_covers)
+BOOK_TEST(ranges, mmap_over_other_ranges_frees_the_part_that_it_covers)
 {
 	user_mmap(4 * PAGE, MAP);
 	user_mmap(PAGE, MAP + 4 * PAGE);
@@ -195,7 +195,7 @@ BOOK_TEST(ranges, mmap_over_others_frees_what_it_covers)
 	expect_loss(blocks_replaced, 0);
 }
 
-BOOK_TEST(ranges, without_memory_for_the_thread_stay_and_that_is_said)
+BOOK_TEST(ranges, of_a_thread_without_state_stay_and_are_counted_as_a_loss)
 {
 	user_mmap(2 * PAGE, MAP);
 	thread_run(thread_start(process, 101));
@@ -208,7 +208,7 @@ BOOK_TEST(ranges, without_memory_for_the_thread_stay_and_that_is_said)
 	expect_loss(threads_dropped, 2);
 }
 
-BOOK_TEST(ranges, what_is_being_changed_for_too_long_is_said)
+BOOK_TEST(ranges, that_stay_locked_too_long_are_counted_as_a_loss)
 {
 	user_mmap(2 * PAGE, MAP);
 	book_of(process)->mappings_lock = 1;
@@ -221,7 +221,7 @@ BOOK_TEST(ranges, what_is_being_changed_for_too_long_is_said)
 	expect_loss(ranges_missed, 2);
 }
 
-BOOK_TEST(ranges, that_have_no_room_are_said)
+BOOK_TEST(ranges, that_have_no_room_are_counted_as_dropped)
 {
 	user_mmap(2 * PAGE, MAP);
 	fake_map_resize(&mapping_starts, fake_map_count(&mapping_starts));
@@ -257,7 +257,7 @@ BOOK_TEST(ranges, that_have_no_room_leave_no_trace)
 	expect_loss(drops_unnoted, 1);
 }
 
-BOOK_TEST(ranges, mremap_leaves_no_trace_of_where_they_began)
+BOOK_TEST(ranges, mremap_leaves_no_entry_in_the_index_of_starts)
 {
 	user_mmap(PAGE, MAP);
 	user_mremap(MAP, PAGE, 2 * PAGE, FAR);
@@ -266,7 +266,7 @@ BOOK_TEST(ranges, mremap_leaves_no_trace_of_where_they_began)
 	cr_expect_eq(fake_map_count(&mapping_starts), 0);
 }
 
-BOOK_TEST(ranges, only_the_latest_of_a_thread_is_temporary)
+BOOK_TEST(ranges, are_temporary_only_if_they_are_the_latest_of_their_thread)
 {
 	user_mmap(PAGE, MAP);
 	user_mmap(PAGE, FAR);
@@ -276,7 +276,7 @@ BOOK_TEST(ranges, only_the_latest_of_a_thread_is_temporary)
 	expect(temporary_blocks, 1);
 }
 
-BOOK_TEST(ranges, whose_rest_has_no_room_are_said)
+BOOK_TEST(ranges, count_a_rest_without_room_as_dropped)
 {
 	user_mmap(3 * PAGE, MAP);
 	nursery_use(0);
@@ -290,7 +290,7 @@ BOOK_TEST(ranges, whose_rest_has_no_room_are_said)
 	expect(current_bytes, PAGE);
 }
 
-BOOK_TEST(ranges, of_before_an_exec_are_unknown)
+BOOK_TEST(ranges, from_before_an_exec_are_unknown)
 {
 	user_mmap(3 * PAGE, MAP);
 	thread_exec(main_thread);
@@ -302,7 +302,7 @@ BOOK_TEST(ranges, of_before_an_exec_are_unknown)
 	expect(frees, 0);
 }
 
-BOOK_TEST(ranges, that_came_with_a_fork_are_inherited)
+BOOK_TEST(ranges, that_came_with_a_fork_count_as_inherited)
 {
 	struct target_thread *child;
 
@@ -316,7 +316,7 @@ BOOK_TEST(ranges, that_came_with_a_fork_are_inherited)
 	expect_in(child->process, inherited_frees, 1);
 }
 
-BOOK_TEST(ranges, leave_no_trace_of_where_they_began)
+BOOK_TEST(ranges, leave_no_entry_in_the_index_of_starts)
 {
 	for (int i = 0; i < 48; i++)
 		user_mmap(PAGE, PAGE << i);

@@ -128,12 +128,12 @@ static void run_at_random(__u64 seed, __u64 at)
 	expect_same(fake_map_count(&mapping_starts), 0, "words of the tree");
 }
 
-BOOK_TEST(ranges_random, within_some_words)
+BOOK_TEST(ranges_random, match_the_model_within_few_index_words)
 {
 	run_at_random(1, 0x7f0000001000);
 }
 
-BOOK_TEST(ranges_random, over_the_edge_of_all_levels)
+BOOK_TEST(ranges_random, match_the_model_across_the_edge_of_all_index_levels)
 {
 	run_at_random(2, (1ULL << 48) - 100 * PAGE);
 }

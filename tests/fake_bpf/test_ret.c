@@ -12,7 +12,7 @@ static void begin_switch(void)
 	cr_assert_eq(process_switch(&args), 0);
 }
 
-BOOK_TEST(ret, a_call_from_before_the_switch_is_seen_by_its_return_probe)
+BOOK_TEST(ret, call_from_before_the_switch_is_seen_by_its_return_probe)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	begin_switch();
@@ -25,7 +25,7 @@ BOOK_TEST(ret, a_call_from_before_the_switch_is_seen_by_its_return_probe)
 	expect(allocations, 2);
 }
 
-BOOK_TEST(ret, a_call_during_the_switch_is_seen_once_and_has_its_true_caller)
+BOOK_TEST(ret, call_during_the_switch_is_seen_once_and_has_its_true_caller)
 {
 	stack_is(0x10001, 0x10002);
 	begin_switch();
@@ -43,7 +43,7 @@ BOOK_TEST(ret, a_call_during_the_switch_is_seen_once_and_has_its_true_caller)
 	expect_same(traceback_at(0x1000)->nframe, 2, "nframe");
 }
 
-BOOK_TEST(ret, the_return_of_what_was_jumped_to_is_the_calls_own)
+BOOK_TEST(ret, of_a_function_reached_by_a_jump_ends_the_first_call)
 {
 	process_stop_hijacking(process);
 	enter(SHAPE_REALLOC, sp_at(1), 0, 8);
@@ -55,7 +55,7 @@ BOOK_TEST(ret, the_return_of_what_was_jumped_to_is_the_calls_own)
 	expect(nested_calls, 1);
 }
 
-BOOK_TEST(ret, a_jump_to_memset_gives_the_block_that_it_fills)
+BOOK_TEST(ret, by_a_jump_to_memset_records_the_block_that_memset_fills)
 {
 	process_stop_hijacking(process);
 	enter(SHAPE_CALLOC, sp_at(1), 3, 8);
@@ -67,7 +67,7 @@ BOOK_TEST(ret, a_jump_to_memset_gives_the_block_that_it_fills)
 }
 
 /* It looks like a jump to itself, but no function does that. */
-BOOK_TEST(ret, a_call_is_dropped_by_the_same_one_again)
+BOOK_TEST(ret, call_is_dropped_by_the_same_call_again)
 {
 	process_stop_hijacking(process);
 	enter(SHAPE_MALLOC, sp_at(1), 8);
@@ -78,7 +78,7 @@ BOOK_TEST(ret, a_call_is_dropped_by_the_same_one_again)
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(ret, a_return_to_elsewhere_is_another_calls)
+BOOK_TEST(ret, to_another_return_address_does_not_match_the_call)
 {
 	process_stop_hijacking(process);
 	enter(SHAPE_MALLOC, sp_at(1), 8);
@@ -89,7 +89,7 @@ BOOK_TEST(ret, a_return_to_elsewhere_is_another_calls)
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(ret, dead_memory_does_not_keep_a_call_alive_below_the_stack)
+BOOK_TEST(ret, call_is_dropped_though_dead_memory_below_the_stack_still_holds_it)
 {
 	process_stop_hijacking(process);
 	enter(SHAPE_MALLOC, sp_at(9), 8);

@@ -127,7 +127,7 @@ static bool comm_fits(const char *pattern, const char *comm)
 
 /* ---- patterns ---- */
 
-BOOK_TEST(rules, have_patterns)
+BOOK_TEST(rules, match_patterns)
 {
 	static const struct {
 		const char *pattern, *text;
@@ -157,7 +157,7 @@ static void random_text(char *text, size_t most, const char *bytes)
 	text[len] = '\0';
 }
 
-BOOK_TEST(rules, have_patterns_like_the_c_librarys)
+BOOK_TEST(rules, match_patterns_like_fnmatch)
 {
 	for (int i = 0; i < 20000; i++) {
 		char pattern[10], text[12];
@@ -171,7 +171,7 @@ BOOK_TEST(rules, have_patterns_like_the_c_librarys)
 
 /* ---- paths ---- */
 
-BOOK_TEST(rules, look_at_the_whole_path)
+BOOK_TEST(rules, match_the_whole_path)
 {
 	exe_path("usr", "bin", "redis-server");
 	cr_expect(exe_fits("/usr/bin/redis-server"));
@@ -181,7 +181,7 @@ BOOK_TEST(rules, look_at_the_whole_path)
 	cr_expect(!exe_fits("/usr/bin/redis"));
 }
 
-BOOK_TEST(rules, go_from_mount_to_mount)
+BOOK_TEST(rules, match_paths_across_mounts)
 {
 	exe_path("srv", "shop", "bin", "shopd");
 	inner_mount = (struct mount){
@@ -193,7 +193,7 @@ BOOK_TEST(rules, go_from_mount_to_mount)
 	cr_expect(exe_fits("/srv/shop/shopd"));
 }
 
-BOOK_TEST(rules, begin_at_the_loaders_own_root)
+BOOK_TEST(rules, match_paths_below_the_loaders_root)
 {
 	exe_path("jail", "usr", "bin", "x");
 	own_root = (uintptr_t)&dentries[1];
@@ -202,7 +202,7 @@ BOOK_TEST(rules, begin_at_the_loaders_own_root)
 	cr_expect(!exe_fits("/jail/*"));
 }
 
-BOOK_TEST(rules, of_a_path_that_is_too_long_do_not_hold)
+BOOK_TEST(rules, do_not_match_a_path_that_is_too_long)
 {
 	static char name[255];
 	const char *part[6];
@@ -216,13 +216,13 @@ BOOK_TEST(rules, of_a_path_that_is_too_long_do_not_hold)
 	cr_expect(!exe_fits("*"));
 }
 
-BOOK_TEST(rules, of_no_program_see_a_root)
+BOOK_TEST(rules, match_the_root_path_when_there_is_no_program_file)
 {
 	exe = (struct file){};
 	cr_expect(exe_fits("/"));
 }
 
-BOOK_TEST(rules, look_at_the_control_group)
+BOOK_TEST(rules, match_the_control_group)
 {
 	group_path("system.slice", "shop@1.service");
 	cr_expect(group_fits("/system.slice/shop@*"));
@@ -245,13 +245,13 @@ static bool fits(void)
 	return is_admitted(task);
 }
 
-BOOK_TEST(rules, none_admit_everybody)
+BOOK_TEST(rules, admit_every_process_when_there_are_none)
 {
 	forget_rules();
 	cr_expect(fits());
 }
 
-BOOK_TEST(rules, of_one_kind_one_must_hold)
+BOOK_TEST(rules, admit_a_process_that_matches_one_rule_of_a_kind)
 {
 	forget_rules();
 	add_rule(RULE_COMM, false, "x", 0);
@@ -260,7 +260,7 @@ BOOK_TEST(rules, of_one_kind_one_must_hold)
 	cr_expect(fits());
 }
 
-BOOK_TEST(rules, of_each_kind_one_must_hold)
+BOOK_TEST(rules, admit_only_a_process_that_matches_one_rule_of_each_kind)
 {
 	forget_rules();
 	add_rule(RULE_COMM, false, "shopd", 0);
@@ -270,7 +270,7 @@ BOOK_TEST(rules, of_each_kind_one_must_hold)
 	cr_expect(fits());
 }
 
-BOOK_TEST(rules, that_exclude_have_the_last_word)
+BOOK_TEST(rules, that_exclude_override_rules_that_admit)
 {
 	forget_rules();
 	add_rule(RULE_PID, false, "", 300);
@@ -279,7 +279,7 @@ BOOK_TEST(rules, that_exclude_have_the_last_word)
 	cr_expect(!fits());
 }
 
-BOOK_TEST(rules, that_only_exclude_admit_the_others)
+BOOK_TEST(rules, that_only_exclude_admit_the_other_processes)
 {
 	forget_rules();
 	add_rule(RULE_COMM, true, "x*", 0);
@@ -303,7 +303,7 @@ BOOK_TEST(rules, never_admit_the_loader_and_its_children)
 	task->real_parent = NULL;
 }
 
-BOOK_TEST(rules, never_admit_the_kernels_threads)
+BOOK_TEST(rules, never_admit_kernel_threads)
 {
 	struct task_struct *task = someone();
 
@@ -312,7 +312,7 @@ BOOK_TEST(rules, never_admit_the_kernels_threads)
 	cr_expect(!is_admitted(task));
 }
 
-BOOK_TEST(rules, are_asked_of_who_has_no_books)
+BOOK_TEST(rules, are_not_checked_for_a_process_that_has_an_accounting)
 {
 	forget_rules();
 	main_thread->task.real_parent = NULL;

@@ -27,7 +27,7 @@ static void expect_log(__u32 random)
 	cr_assert(fabs(got - wanted) <= 1e-5 * wanted + 1, "-log of %.12f is %.1f, not %.1f", u, got, wanted);
 }
 
-BOOK_TEST(sample, distances_are_logarithms)
+BOOK_TEST(sample, distances_are_computed_as_logarithms)
 {
 	sample(1ULL << 32); /* the logarithm with 32 bits behind the point */
 	for (int bit = 0; bit < 32; bit++) {
@@ -41,7 +41,7 @@ BOOK_TEST(sample, distances_are_logarithms)
 }
 
 /* The random number makes the distance the mean itself; some means are no multiples of 2^16. */
-BOOK_TEST(sample, distances_have_the_mean_that_was_asked_for)
+BOOK_TEST(sample, distances_have_the_requested_mean)
 {
 	static const __u64 means[] = { 1, 1000, 524288, 700000001, 1ULL << 36 };
 	__u32 random = 0x5e2d58d8; /* -log is 0.99999999… */
@@ -64,7 +64,7 @@ static void expect_stood_for(__u64 size, __u64 mean)
 		  got, wanted);
 }
 
-BOOK_TEST(sample, weights_are_one_over_the_probability)
+BOOK_TEST(sample, weights_are_the_inverse_of_the_probability)
 {
 	static const __u64 means[] = { 1, 7, 4096, 524288, 700000001, 1ULL << 36 };
 
@@ -78,7 +78,7 @@ BOOK_TEST(sample, weights_are_one_over_the_probability)
 
 /* ---- one call ---- */
 
-BOOK_TEST(sample, a_block_of_many_means_is_recorded_as_itself)
+BOOK_TEST(sample, block_much_larger_than_the_mean_is_recorded_with_its_size)
 {
 	sample(16);
 	user_malloc(10000, 0x1000);
@@ -94,7 +94,7 @@ BOOK_TEST(sample, a_block_of_many_means_is_recorded_as_itself)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(sample, an_unwanted_block_is_nowhere)
+BOOK_TEST(sample, block_that_is_not_chosen_is_not_recorded)
 {
 	sample(NONE);
 	user_malloc(100, 0x1000);
@@ -109,7 +109,7 @@ BOOK_TEST(sample, an_unwanted_block_is_nowhere)
 }
 
 /* The distance to a sample counts the byte that it is. */
-BOOK_TEST(sample, a_block_may_have_its_sample_on_the_last_byte)
+BOOK_TEST(sample, may_be_the_last_byte_of_a_block)
 {
 	sample(1000);
 	fake.random_is = &(const __u32){ 0x5e39679d }; /* -log is 0.9995: 1000 bytes to the next one */
@@ -136,7 +136,7 @@ static unsigned int hijacked(unsigned int calls)
 }
 
 /* Without sessions the kernel hijacks it before it asks. */
-BOOK_TEST(sample, the_return_of_an_unwanted_call_is_spared_in_a_session)
+BOOK_TEST(sample, call_that_is_not_chosen_has_no_return_probe_in_a_session)
 {
 	if (!calls_are_sessions())
 		return;
@@ -145,7 +145,7 @@ BOOK_TEST(sample, the_return_of_an_unwanted_call_is_spared_in_a_session)
 	expect_loss(returns_unmatched, 0);
 }
 
-BOOK_TEST(sample, the_first_calls_of_each_image_are_followed)
+BOOK_TEST(sample, follows_the_first_calls_of_each_image)
 {
 	if (!calls_are_sessions())
 		return;
@@ -162,7 +162,7 @@ static void before_map(const void *map)
 	is_blocks_asked |= map == &blocks || map == &dropped_blocks || map == &process_slots;
 }
 
-BOOK_TEST(sample, a_free_of_an_unwanted_block_asks_no_hash_map)
+BOOK_TEST(sample, free_of_a_block_that_is_not_chosen_reads_no_hash_map)
 {
 	sample(NONE);
 	user_malloc(100, 0x1000);
@@ -174,7 +174,7 @@ BOOK_TEST(sample, a_free_of_an_unwanted_block_asks_no_hash_map)
 }
 
 /* A call that is not followed leaves it open what its thread did last. */
-BOOK_TEST(sample, a_block_is_not_temporary_where_an_unwanted_one_came_between)
+BOOK_TEST(sample, block_is_not_temporary_after_a_later_block_that_is_not_chosen)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	user_malloc(100, 0x1000);
@@ -189,7 +189,7 @@ BOOK_TEST(sample, a_block_is_not_temporary_where_an_unwanted_one_came_between)
 #define SHORT_LIVES 4000
 
 /* Each is as likely to begin shortly before a sample as any. */
-BOOK_TEST(sample, threads_that_allocate_once_are_sampled_too)
+BOOK_TEST(sample, includes_threads_that_allocate_once)
 {
 	struct target_thread *thread = thread_start(process, 101);
 	double p = 1 - exp(-1), sd = sqrt(SHORT_LIVES * p * (1 - p));
@@ -211,7 +211,7 @@ BOOK_TEST(sample, threads_that_allocate_once_are_sampled_too)
 
 /* ---- sizes ---- */
 
-BOOK_TEST(sample, sizes_are_compared_with_both_limits)
+BOOK_TEST(sample, size_is_compared_with_both_limits)
 {
 	choose_blocks((struct choice){ .min_size = 100, .max_size = 200 });
 	user_malloc(99, 0x1000);
@@ -228,7 +228,7 @@ BOOK_TEST(sample, sizes_are_compared_with_both_limits)
 	expect(sampled_blocks, 0);
 }
 
-BOOK_TEST(sample, sizes_that_are_not_recorded_are_no_samples)
+BOOK_TEST(sample, distance_does_not_count_sizes_that_are_excluded)
 {
 	choose_blocks((struct choice){ .sample_bytes = 1000, .min_size = 100 });
 	fake.random_is = &(const __u32){ 0x5e2d58d8 }; /* 1000 bytes to the next one */
@@ -243,7 +243,7 @@ BOOK_TEST(sample, sizes_that_are_not_recorded_are_no_samples)
 	expect_live(0x5000, 100);
 }
 
-BOOK_TEST(sample, a_mapping_is_chosen_by_its_size_only)
+BOOK_TEST(sample, mapping_is_chosen_only_by_its_size)
 {
 	choose_blocks((struct choice){ .sample_bytes = NONE, .min_size = 8192 });
 	user_mmap(4096, 0x10000);
@@ -258,7 +258,7 @@ BOOK_TEST(sample, a_mapping_is_chosen_by_its_size_only)
 	expect(sampled_blocks, 0);
 }
 
-BOOK_TEST(sample, a_mapping_that_is_split_is_two)
+BOOK_TEST(sample, mapping_that_is_split_counts_twice)
 {
 	sample(NONE);
 	user_mmap(3 * 4096, 0x10000);
@@ -271,7 +271,7 @@ BOOK_TEST(sample, a_mapping_that_is_split_is_two)
 	expect(sampled_blocks, 0);
 }
 
-BOOK_TEST(sample, what_an_unwanted_mapping_covers_is_gone)
+BOOK_TEST(sample, mapping_that_is_not_chosen_removes_the_blocks_that_it_covers)
 {
 	choose_blocks((struct choice){ .min_size = 8192 });
 	user_mmap(16384, 0x20000);
@@ -287,7 +287,7 @@ BOOK_TEST(sample, what_an_unwanted_mapping_covers_is_gone)
 
 /* ---- realloc ---- */
 
-BOOK_TEST(sample, an_unwanted_realloc_frees_the_old_block)
+BOOK_TEST(sample, realloc_that_is_not_chosen_frees_the_old_block)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	hijacked(FOLLOWED + 1);
@@ -301,7 +301,7 @@ BOOK_TEST(sample, an_unwanted_realloc_frees_the_old_block)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(sample, an_unwanted_realloc_that_fails_leaves_it)
+BOOK_TEST(sample, realloc_that_is_not_chosen_and_fails_keeps_the_old_block)
 {
 	choose_blocks((struct choice){ .max_size = 100 });
 	user_malloc(100, 0x1000);
@@ -312,7 +312,7 @@ BOOK_TEST(sample, an_unwanted_realloc_that_fails_leaves_it)
 	expect(failed_calls, 0);
 }
 
-BOOK_TEST(sample, a_realloc_of_an_unwanted_block_may_be_wanted)
+BOOK_TEST(sample, realloc_of_a_block_that_is_not_chosen_may_be_chosen)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	user_malloc(50, 0x1000);
@@ -324,7 +324,7 @@ BOOK_TEST(sample, a_realloc_of_an_unwanted_block_may_be_wanted)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(sample, a_realloc_is_followed_while_its_old_block_is_known)
+BOOK_TEST(sample, realloc_is_followed_while_its_old_block_is_recorded)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	user_malloc(100, 0x1000);
@@ -346,7 +346,7 @@ static void calloc_nesting(__u64 size, __u64 address)
 	leave(SHAPE_CALLOC, sp_at(1), address);
 }
 
-BOOK_TEST(sample, a_call_in_an_unwanted_one_is_not_chosen)
+BOOK_TEST(sample, call_nested_in_a_call_that_is_not_chosen_is_not_chosen)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	for (int i = 0; i < 2 * FOLLOWED; i++)
@@ -357,7 +357,7 @@ BOOK_TEST(sample, a_call_in_an_unwanted_one_is_not_chosen)
 }
 
 /* The first wanted block reveals the nesting; nested calls before it go unseen. */
-BOOK_TEST(sample, what_nests_late_is_counted)
+BOOK_TEST(sample, call_that_is_found_to_nest_late_is_counted_as_a_loss)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	for (int i = 0; i < FOLLOWED; i++)
@@ -373,7 +373,7 @@ BOOK_TEST(sample, what_nests_late_is_counted)
 }
 
 /* glibc's calls malloc, and then only. */
-BOOK_TEST(sample, realloc_of_nothing_is_a_function_of_its_own)
+BOOK_TEST(sample, realloc_of_null_is_followed_as_a_function_of_its_own)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	for (int i = 0; i < FOLLOWED; i++)
@@ -387,7 +387,7 @@ BOOK_TEST(sample, realloc_of_nothing_is_a_function_of_its_own)
 	expect_loss(nestings_late, 0);
 }
 
-BOOK_TEST(sample, an_unwanted_call_that_never_returns_is_no_loss)
+BOOK_TEST(sample, call_that_is_not_chosen_and_never_returns_is_no_loss)
 {
 	sample(NONE);
 	enter(SHAPE_MALLOC, sp_at(5), 8);
@@ -400,7 +400,7 @@ BOOK_TEST(sample, an_unwanted_call_that_never_returns_is_no_loss)
 
 /* ---- what leaves without a free ---- */
 
-BOOK_TEST(sample, a_dropped_block_is_paired_with_its_free)
+BOOK_TEST(sample, drop_of_a_block_is_paired_with_its_free)
 {
 	sample(ALL);
 	nursery_use(0);
@@ -418,7 +418,7 @@ BOOK_TEST(sample, a_dropped_block_is_paired_with_its_free)
 	expect(dropped_frees, 1);
 }
 
-BOOK_TEST(sample, an_address_given_out_again_stays_paired)
+BOOK_TEST(sample, address_that_is_allocated_again_stays_paired)
 {
 	sample(ALL);
 	user_malloc(10000, 0x1000);

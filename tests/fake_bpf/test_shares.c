@@ -18,7 +18,7 @@ static struct target_thread *neighbour(void)
 	return thread_start(other, 200);
 }
 
-BOOK_TEST(shares, blocks_beyond_the_share_are_dropped_and_noted)
+BOOK_TEST(shares, drop_and_note_blocks_beyond_the_share)
 {
 	struct target_thread *other = neighbour();
 
@@ -40,7 +40,7 @@ BOOK_TEST(shares, blocks_beyond_the_share_are_dropped_and_noted)
 	expect_in(other->process, allocations, 1);
 }
 
-BOOK_TEST(shares, a_free_makes_room)
+BOOK_TEST(shares, have_room_again_after_a_free)
 {
 	blocks_most = 1;
 	user_malloc(1, 0x1000);
@@ -51,7 +51,7 @@ BOOK_TEST(shares, a_free_makes_room)
 }
 
 /* Neither kept where others' young blocks lie. */
-BOOK_TEST(shares, are_of_young_blocks_too)
+BOOK_TEST(shares, limit_blocks_in_the_nursery)
 {
 	nursery_use(64);
 	blocks_most = 1;
@@ -63,7 +63,7 @@ BOOK_TEST(shares, are_of_young_blocks_too)
 }
 
 /* The block that lay there was freed, room or none. */
-BOOK_TEST(shares, what_is_refused_replaces_what_lay_there)
+BOOK_TEST(shares, remove_the_old_block_at_the_address_of_a_refused_block)
 {
 	user_malloc(1, 0x1000);
 	user_malloc(2, 0x2000);
@@ -77,7 +77,7 @@ BOOK_TEST(shares, what_is_refused_replaces_what_lay_there)
 }
 
 /* A realloc frees first; one that fails has its block back, however small the share has become. */
-BOOK_TEST(shares, a_realloc_stays_within_it)
+BOOK_TEST(shares, allow_a_realloc_within_the_share)
 {
 	blocks_most = 1;
 	user_malloc(1, 0x1000);
@@ -89,7 +89,7 @@ BOOK_TEST(shares, a_realloc_stays_within_it)
 	expect(current_blocks, 1);
 }
 
-BOOK_TEST(shares, are_of_mappings_too)
+BOOK_TEST(shares, limit_mappings)
 {
 	blocks_most = 1;
 	user_mmap(PAGE, MAP);
@@ -106,7 +106,7 @@ BOOK_TEST(shares, are_of_mappings_too)
 	expect_loss(drops_unnoted, 2);
 }
 
-BOOK_TEST(shares, a_mapping_may_be_cut_beyond_it)
+BOOK_TEST(shares, allow_a_mapping_to_be_split_beyond_the_share)
 {
 	user_mmap(3 * PAGE, MAP);
 	blocks_most = 1;
@@ -115,7 +115,7 @@ BOOK_TEST(shares, a_mapping_may_be_cut_beyond_it)
 	expect_mapped(MAP + 2 * PAGE, PAGE);
 }
 
-BOOK_TEST(shares, notes_beyond_the_share_are_left_to_others)
+BOOK_TEST(shares, limit_notes_of_dropped_blocks)
 {
 	struct target_thread *other = neighbour();
 
@@ -137,7 +137,7 @@ BOOK_TEST(shares, notes_beyond_the_share_are_left_to_others)
 	expect_in(other->process, dropped_frees, 1);
 }
 
-BOOK_TEST(shares, tracebacks_beyond_the_share_are_dropped)
+BOOK_TEST(shares, limit_tracebacks)
 {
 	struct target_thread *other = neighbour();
 
@@ -163,7 +163,7 @@ BOOK_TEST(shares, tracebacks_beyond_the_share_are_dropped)
 }
 
 /* Tracebacks of the earlier image count for that image until the loader removes them from the map. */
-BOOK_TEST(shares, tracebacks_of_a_new_image_are_none)
+BOOK_TEST(shares, start_with_no_tracebacks_in_a_new_image)
 {
 	stack_is(0x10001);
 	user_malloc(1, 0x1000);
@@ -173,7 +173,7 @@ BOOK_TEST(shares, tracebacks_of_a_new_image_are_none)
 }
 
 /* The loader may subtract from a number that an exec has just set to 0. */
-BOOK_TEST(shares, fewer_tracebacks_than_none_are_no_obstacle)
+BOOK_TEST(shares, allow_tracebacks_when_the_count_has_become_negative)
 {
 	tracebacks_most = 1;
 	book_of(process)->tracebacks = -1ULL;
@@ -206,7 +206,7 @@ static void slots_are_taken(const struct target_thread *by, __u32 own, __u32 oth
 	slots_taken_nr = own + others;
 }
 
-BOOK_TEST(shares, of_slots_are_by_user)
+BOOK_TEST(shares, limit_slots_of_each_user)
 {
 	struct target_thread *first = newcomer_of(200, 7);
 
@@ -220,7 +220,7 @@ BOOK_TEST(shares, of_slots_are_by_user)
 	cr_expect(book_of(process_by_pid(202)));
 }
 
-BOOK_TEST(shares, of_slots_leave_some_whoever_has_the_others)
+BOOK_TEST(shares, leave_some_slots_free_for_other_users)
 {
 	struct target_thread *first = newcomer_of(200, 7);
 
@@ -235,7 +235,7 @@ BOOK_TEST(shares, of_slots_leave_some_whoever_has_the_others)
 	cr_expect_eq(admissions_dropped, 1);
 }
 
-BOOK_TEST(shares, a_child_without_room_is_its_parents_loss)
+BOOK_TEST(shares, count_a_child_without_a_slot_as_a_loss_of_its_parent)
 {
 	struct target_thread *first = newcomer_of(200, 7);
 
@@ -247,7 +247,7 @@ BOOK_TEST(shares, a_child_without_room_is_its_parents_loss)
 	expect_loss_in(first->process, processes_dropped, 1);
 }
 
-BOOK_TEST(shares, of_slots_come_back)
+BOOK_TEST(shares, release_the_slot_of_an_exited_process)
 {
 	struct target_thread *first = newcomer_of(200, 7);
 	__u32 taken, user;

@@ -20,7 +20,7 @@ static void new_leave(unsigned int depth, __u64 returned)
 	site_offset = 0;
 }
 
-BOOK_TEST(throws, its_return_address_stays_as_it_is)
+BOOK_TEST(throws, function_keeps_its_return_address)
 {
 	stack_is(0x10001, 0x10002);
 	new_enter(1, 24);
@@ -32,7 +32,7 @@ BOOK_TEST(throws, its_return_address_stays_as_it_is)
 	expect_same(traceback_at(0x1000)->pc[0], 0x10001, "the direct caller");
 }
 
-BOOK_TEST(throws, what_it_calls_counts_with_it)
+BOOK_TEST(throws, function_includes_the_calls_that_it_makes)
 {
 	new_enter(1, 24);
 	enter(SHAPE_MALLOC, sp_at(4), 40);
@@ -46,7 +46,7 @@ BOOK_TEST(throws, what_it_calls_counts_with_it)
 	expect(nested_calls, 1);
 }
 
-BOOK_TEST(throws, inside_another_call_it_counts_with_that)
+BOOK_TEST(throws, function_inside_another_call_counts_as_nested)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 24);
 	new_enter(4, 40);
@@ -59,7 +59,7 @@ BOOK_TEST(throws, inside_another_call_it_counts_with_that)
 }
 
 /* The exception is caught above, and what allocates next is called from there. */
-BOOK_TEST(throws, after_an_exception_the_call_is_dropped)
+BOOK_TEST(throws, function_left_by_an_exception_is_dropped)
 {
 	new_enter(5, ~0ULL >> 2);
 	user_malloc(24, 0x1000);
@@ -70,7 +70,7 @@ BOOK_TEST(throws, after_an_exception_the_call_is_dropped)
 	expect(nested_calls, 0);
 }
 
-BOOK_TEST(throws, after_an_exception_it_may_be_called_again_at_its_place)
+BOOK_TEST(throws, function_left_by_an_exception_may_be_called_again_at_the_same_stack_pointer)
 {
 	new_enter(5, ~0ULL >> 2);
 	new_enter(5, 24);

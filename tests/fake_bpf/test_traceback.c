@@ -23,7 +23,7 @@ static __u64 key_of(__u64 address)
 	return block->traceback;
 }
 
-BOOK_TEST(traceback, has_the_frames_of_the_return)
+BOOK_TEST(traceback, has_the_frames_at_the_return)
 {
 	struct traceback *traceback;
 
@@ -40,7 +40,7 @@ BOOK_TEST(traceback, has_the_frames_of_the_return)
 	expect_same(traceback->pc[2], 0x10003, "the oldest call");
 }
 
-BOOK_TEST(traceback, is_cut_at_the_limit_and_remembers_how_many_there_were)
+BOOK_TEST(traceback, is_cut_at_the_limit_and_keeps_the_total_number_of_frames)
 {
 	struct traceback *traceback;
 
@@ -55,7 +55,7 @@ BOOK_TEST(traceback, is_cut_at_the_limit_and_remembers_how_many_there_were)
 	expect_same(traceback->pc[0], 0x400000, "the most recent call");
 }
 
-BOOK_TEST(traceback, of_exactly_the_limit_is_whole)
+BOOK_TEST(traceback, of_exactly_the_limit_is_complete)
 {
 	settings_set(10, 0);
 	deep_stack(10);
@@ -66,7 +66,7 @@ BOOK_TEST(traceback, of_exactly_the_limit_is_whole)
 	expect_same(traceback_at(0x1000)->total_nframe, 10, "total_nframe");
 }
 
-BOOK_TEST(traceback, may_have_all_frames_that_there_is_room_for)
+BOOK_TEST(traceback, may_have_the_largest_number_of_frames)
 {
 	settings_set(TRACEBACK_LIMIT_MAX, 0);
 	deep_stack(TRACEBACK_LIMIT_MAX + 20);
@@ -78,7 +78,7 @@ BOOK_TEST(traceback, may_have_all_frames_that_there_is_room_for)
 		    0x400000 + TRACEBACK_LIMIT_MAX - 1, "the oldest call");
 }
 
-BOOK_TEST(traceback, is_counted_on_beyond_the_limit_up_to_512)
+BOOK_TEST(traceback, has_its_frames_counted_up_to_512)
 {
 	settings_set(10, 0);
 	deep_stack(FAKE_FRAMES);
@@ -88,7 +88,7 @@ BOOK_TEST(traceback, is_counted_on_beyond_the_limit_up_to_512)
 	expect_same(traceback_at(0x1000)->total_nframe, 512, "total_nframe");
 }
 
-BOOK_TEST(traceback, is_the_same_where_the_stack_can_only_be_read_in_pieces)
+BOOK_TEST(traceback, is_the_same_when_the_stack_is_read_in_parts)
 {
 	__u64 key;
 
@@ -101,7 +101,7 @@ BOOK_TEST(traceback, is_the_same_where_the_stack_can_only_be_read_in_pieces)
 }
 
 /* The values, as offsets from the stack pointer, stand for a register that is no frame pointer. */
-BOOK_TEST(traceback, is_the_direct_caller_where_there_are_no_frame_pointers)
+BOOK_TEST(traceback, is_the_direct_caller_when_there_are_no_frame_pointers)
 {
 	static const __u64 junk[] = { 4, -8ull, -(1ull << 40), 1ull << 20, 1ull << 47 };
 	__u64 address = 0x1000;
@@ -115,7 +115,7 @@ BOOK_TEST(traceback, is_the_direct_caller_where_there_are_no_frame_pointers)
 	}
 }
 
-BOOK_TEST(traceback, ends_where_the_frame_pointer_does_not_rise)
+BOOK_TEST(traceback, ends_when_the_frame_pointer_does_not_rise)
 {
 	__u64 *record = main_thread->frame_record[3];
 
@@ -147,7 +147,7 @@ BOOK_TEST(traceback, is_shared_by_equal_stacks)
 }
 
 /* The frames of a shallower stack must not be mixed with what a deeper one left in the scratch. */
-BOOK_TEST(traceback, is_the_same_after_a_deeper_one)
+BOOK_TEST(traceback, is_the_same_after_a_deeper_stack)
 {
 	stack_is(0x10001, 0x10002);
 	user_malloc(8, 0x1000);
@@ -159,7 +159,7 @@ BOOK_TEST(traceback, is_the_same_after_a_deeper_one)
 	expect_same(key_of(0x3000), key_of(0x1000), "key");
 }
 
-BOOK_TEST(traceback, differs_where_any_frame_differs)
+BOOK_TEST(traceback, differs_when_any_frame_differs)
 {
 	stack_is(0x10001, 0x10002, 0x10003);
 	user_malloc(8, 0x1000);
@@ -175,7 +175,7 @@ BOOK_TEST(traceback, differs_where_any_frame_differs)
 	cr_expect(fake_map_count(&tracebacks) == 5);
 }
 
-BOOK_TEST(traceback, of_two_processes_is_two)
+BOOK_TEST(traceback, of_two_processes_is_stored_twice)
 {
 	struct target_process *other = process_start(200);
 
@@ -188,7 +188,7 @@ BOOK_TEST(traceback, of_two_processes_is_two)
 	cr_expect(fake_map_count(&tracebacks) == 2);
 }
 
-BOOK_TEST(traceback, is_another_one_when_other_code_lies_there)
+BOOK_TEST(traceback, differs_after_other_code_was_mapped)
 {
 	user_malloc(8, 0x1000);
 	mapping_generation++;
@@ -233,7 +233,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Call sites of one function, as in a loop unrolled: neighbours in every frame and image. */
-BOOK_TEST(traceback_hash, has_no_collisions_among_neighbours)
+BOOK_TEST(traceback_hash, has_no_collisions_among_neighbouring_stacks)
 {
 	enum { SIDE = 16, NR = SIDE * SIDE * SIDE };
 	static __u64 hash[NR];

@@ -23,14 +23,14 @@ static void begin(enum unwinder how)
 	word_at(5) = IN_FUNCTION(2); /* 1 has 32 more */
 }
 
-BOOK_TEST(unwind, goes_by_rules_to_the_root)
+BOOK_TEST(unwind, follows_rules_to_the_root)
 {
 	begin(UNWINDER_DWARF);
 	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(1),
 		      IN_FUNCTION(2));
 }
 
-BOOK_TEST(unwind, looks_at_the_call_and_not_behind_it)
+BOOK_TEST(unwind, uses_the_rule_of_the_call_instruction)
 {
 	begin(UNWINDER_DWARF);
 	word_at(1) = CODE + 2 * FUNCTION_BYTES; /* the last instruction of 1 was the call */
@@ -38,14 +38,14 @@ BOOK_TEST(unwind, looks_at_the_call_and_not_behind_it)
 		      CODE + 2 * FUNCTION_BYTES, IN_FUNCTION(2));
 }
 
-BOOK_TEST(unwind, ends_before_what_is_not_code)
+BOOK_TEST(unwind, ends_before_an_address_that_is_not_code)
 {
 	begin(UNWINDER_DWARF);
 	word_at(5) = OTHER_CODE;
 	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_NO_CODE, IN_FUNCTION(0), IN_FUNCTION(1));
 }
 
-BOOK_TEST(unwind, says_where_nothing_is_said_of_the_code)
+BOOK_TEST(unwind, reports_code_without_a_rule)
 {
 	begin(UNWINDER_AUTO);
 	word_at(5) = IN_FUNCTION(7);
@@ -53,7 +53,7 @@ BOOK_TEST(unwind, says_where_nothing_is_said_of_the_code)
 		      IN_FUNCTION(7));
 }
 
-BOOK_TEST(unwind, ends_where_the_stack_cannot_be_read)
+BOOK_TEST(unwind, ends_when_the_stack_cannot_be_read)
 {
 	begin(UNWINDER_DWARF);
 	fake.fault_address = stack_pointer() + 5 * 8;
@@ -70,7 +70,7 @@ BOOK_TEST(unwind, reads_up_to_the_end_of_the_stack)
 }
 
 /* The stack begins four words before the end of a page and the next page faults, so the window takes two reads. */
-BOOK_TEST(unwind, reads_over_the_end_of_a_page)
+BOOK_TEST(unwind, reads_across_the_end_of_a_page)
 {
 	for (stack_depth = 0; stack_pointer() % 4096 != 4096 - 4 * 8; stack_depth++)
 		;
@@ -80,7 +80,7 @@ BOOK_TEST(unwind, reads_over_the_end_of_a_page)
 		      IN_FUNCTION(2));
 }
 
-BOOK_TEST(unwind, goes_over_frames_that_are_larger_than_the_window)
+BOOK_TEST(unwind, follows_frames_that_are_larger_than_the_window)
 {
 	begin(UNWINDER_DWARF);
 	word_at(1) = IN_FUNCTION(4);
@@ -89,14 +89,14 @@ BOOK_TEST(unwind, goes_over_frames_that_are_larger_than_the_window)
 		      IN_FUNCTION(2));
 }
 
-BOOK_TEST(unwind, says_when_the_mappings_are_busy)
+BOOK_TEST(unwind, reports_that_the_mappings_are_busy)
 {
 	begin(UNWINDER_AUTO);
 	fake.vma_busy = true;
 	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_BUSY, IN_FUNCTION(0));
 }
 
-BOOK_TEST(unwind, asks_for_a_table_once_and_does_not_guess_meanwhile)
+BOOK_TEST(unwind, requests_a_table_once_and_does_not_guess_meanwhile)
 {
 	struct code_file fresh = { .inode = { .i_ino = 99 }, .file = { &fresh.inode } };
 	struct unwind_object *wanted;
@@ -132,7 +132,7 @@ static void hijack(__u32 word, struct return_instance *instance)
 	word_at(word) = TRAMPOLINE;
 }
 
-BOOK_TEST(unwind, finds_hijacked_return_addresses_by_their_place)
+BOOK_TEST(unwind, finds_hijacked_return_addresses_by_their_stack_address)
 {
 	struct return_instance left_over = { 4096, IN_FUNCTION(5) }, one, two;
 
@@ -145,7 +145,7 @@ BOOK_TEST(unwind, finds_hijacked_return_addresses_by_their_place)
 		      IN_FUNCTION(2));
 }
 
-BOOK_TEST(unwind, finds_the_oldest_of_64)
+BOOK_TEST(unwind, finds_the_oldest_of_64_hijacked_return_addresses)
 {
 	struct return_instance oldest, newer[63] = {};
 
@@ -159,7 +159,7 @@ BOOK_TEST(unwind, finds_the_oldest_of_64)
 		      IN_FUNCTION(2));
 }
 
-BOOK_TEST(unwind, keeps_who_was_called_where_the_kernel_knows_no_return_address)
+BOOK_TEST(unwind, keeps_the_callee_when_the_kernel_has_no_return_address)
 {
 	begin(UNWINDER_DWARF);
 	word_at(5) = TRAMPOLINE;
@@ -177,7 +177,7 @@ static void interrupt(__u64 pc, __u64 sp)
 	word_at(4) = pc;
 }
 
-BOOK_TEST(unwind, marks_what_was_interrupted_and_looks_there)
+BOOK_TEST(unwind, marks_an_interrupted_frame_and_uses_its_exact_address)
 {
 	struct traceback *traceback;
 
@@ -191,7 +191,7 @@ BOOK_TEST(unwind, marks_what_was_interrupted_and_looks_there)
 }
 
 /* `pushed` is the number of words that the kernel's trampoline has pushed before each of its instructions. */
-BOOK_TEST(unwind, goes_on_from_any_instruction_of_the_trampoline)
+BOOK_TEST(unwind, continues_from_any_instruction_of_the_trampoline)
 {
 	static const __u64 at[] = { 0, 1, 2, 4, 11, 13, 15, 16 }, pushed[] = { 0, 1, 2, 3, 3, 3, 2, 1 };
 	const __u64 behind_1 = CODE + 2 * FUNCTION_BYTES; /* its last instruction is the call */
@@ -227,7 +227,7 @@ static __u64 anonymous_caller(__u64 its_caller)
 	return (unsigned long)&word_at(8);
 }
 
-BOOK_TEST(unwind, goes_through_code_of_no_file_by_a_guess)
+BOOK_TEST(unwind, guesses_frames_in_code_without_a_file)
 {
 	struct traceback *traceback;
 
@@ -239,7 +239,7 @@ BOOK_TEST(unwind, goes_through_code_of_no_file_by_a_guess)
 	expect_same(traceback->guessed[0], 4, "frames that were guessed");
 }
 
-BOOK_TEST(unwind, does_not_guess_where_only_tables_count)
+BOOK_TEST(unwind, does_not_guess_with_the_dwarf_unwinder)
 {
 	begin(UNWINDER_DWARF);
 	expect_frames(traceback_of_malloc(0x1000, anonymous_caller(IN_FUNCTION(2))), UNWIND_NO_TABLE,
@@ -247,7 +247,7 @@ BOOK_TEST(unwind, does_not_guess_where_only_tables_count)
 }
 
 /* V8's builtins lie in the text of node, where its table has nothing. */
-BOOK_TEST(unwind, guesses_where_nothing_is_said_of_the_code)
+BOOK_TEST(unwind, guesses_frames_in_code_without_a_rule)
 {
 	struct traceback *traceback;
 
@@ -259,14 +259,14 @@ BOOK_TEST(unwind, guesses_where_nothing_is_said_of_the_code)
 	expect_same(traceback->guessed[0], 4, "frames that were guessed");
 }
 
-BOOK_TEST(unwind, drops_a_guess_that_is_not_code)
+BOOK_TEST(unwind, drops_a_guessed_frame_that_is_not_code)
 {
 	begin(UNWINDER_AUTO);
 	expect_frames(traceback_of_malloc(0x1000, anonymous_caller(0xbadbad)), UNWIND_NO_TABLE,
 		      IN_FUNCTION(0), OTHER_CODE + 8);
 }
 
-BOOK_TEST(unwind, guesses_no_frame_that_lies_below)
+BOOK_TEST(unwind, guesses_no_frame_below_the_stack_pointer)
 {
 	begin(UNWINDER_AUTO);
 	anonymous_caller(IN_FUNCTION(2));

@@ -45,7 +45,7 @@ BOOK_TEST(unwind_code, is_forgotten_when_other_code_is_mapped_there)
 	expect_large(0x2000);
 }
 
-BOOK_TEST(unwind_code, is_forgotten_when_room_is_found_there)
+BOOK_TEST(unwind_code, is_forgotten_when_its_address_range_is_assigned_again)
 {
 	struct vm_unmapped_area_info info = { .length = CODE_BYTES };
 	unsigned long long ctx[2] = { CODE, (unsigned long)&info };
@@ -58,7 +58,7 @@ BOOK_TEST(unwind_code, is_forgotten_when_room_is_found_there)
 }
 
 /* The kernel limits how far a BPF program can loop; this mapping is larger. */
-BOOK_TEST(unwind_code, is_forgotten_when_very_much_is_mapped_there)
+BOOK_TEST(unwind_code, is_forgotten_when_a_very_large_mapping_covers_it)
 {
 	unsigned long long ctx[1];
 	struct vm_area_struct *vma;
@@ -73,7 +73,7 @@ BOOK_TEST(unwind_code, is_forgotten_when_very_much_is_mapped_there)
 }
 
 /* A vforked child's exec maps code in memory of its own while the child still counts for its parent. */
-BOOK_TEST(unwind_code, of_a_vforked_childs_exec_is_not_its_parents)
+BOOK_TEST(unwind_code, of_a_vforked_childs_exec_does_not_affect_the_parent)
 {
 	struct target_thread *child;
 	unsigned long long ctx[1];
@@ -92,7 +92,7 @@ BOOK_TEST(unwind_code, of_a_vforked_childs_exec_is_not_its_parents)
 	expect_small(0x2000);
 }
 
-BOOK_TEST(unwind_code, is_that_of_the_image_that_runs)
+BOOK_TEST(unwind_code, belongs_to_the_running_image)
 {
 	begin();
 	expect_small(0x1000);
@@ -101,7 +101,7 @@ BOOK_TEST(unwind_code, is_that_of_the_image_that_runs)
 	expect_large(0x2000);
 }
 
-BOOK_TEST(unwind_code, is_remembered_when_the_mappings_are_busy)
+BOOK_TEST(unwind_code, is_remembered_while_the_mappings_are_busy)
 {
 	begin();
 	expect_small(0x1000);
@@ -112,7 +112,7 @@ BOOK_TEST(unwind_code, is_remembered_when_the_mappings_are_busy)
 }
 
 /* A mapping that is noted when it is made is not looked for later. */
-BOOK_TEST(unwind_code, is_known_from_its_mapping_on)
+BOOK_TEST(unwind_code, is_known_as_soon_as_it_is_mapped)
 {
 	unsigned long long ctx[1];
 
@@ -137,7 +137,7 @@ static void preempt(void)
 	thread_run(main_thread);
 }
 
-BOOK_TEST(unwind_code, of_a_walk_is_its_threads_own)
+BOOK_TEST(unwind_code, of_a_walk_is_kept_for_each_thread)
 {
 	begin();
 	other = thread_start(process, 101);
@@ -195,7 +195,7 @@ BOOK_TEST(unwind_miss, of_a_file_without_a_table_is_remembered)
 	expect_same(tables_wanted, 0, "tables_wanted");
 }
 
-BOOK_TEST(unwind_miss, of_a_file_without_a_table_still_lets_guess)
+BOOK_TEST(unwind_miss, of_a_file_without_a_table_allows_guesses)
 {
 	begin_in_plain();
 	tables_begin(UNWINDER_AUTO);
@@ -219,7 +219,7 @@ BOOK_TEST(unwind_miss, ends_when_the_table_comes)
 	expect_cut(0x2000, UNWIND_ROOT);
 }
 
-BOOK_TEST(unwind_miss, of_a_table_that_is_wanted_is_not_kept)
+BOOK_TEST(unwind_miss, of_a_requested_table_is_not_remembered)
 {
 	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
 
@@ -237,7 +237,7 @@ static void leave_no_code(void)
 	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_NO_CODE, IN_FUNCTION(0));
 }
 
-BOOK_TEST(unwind_miss, of_what_is_no_code_is_remembered)
+BOOK_TEST(unwind_miss, of_an_address_that_is_not_code_is_remembered)
 {
 	leave_no_code();
 	fake.vma_busy = true;
@@ -256,7 +256,7 @@ BOOK_TEST(unwind_miss, ends_when_code_is_mapped_there)
 	expect_cut(0x2000, UNWIND_ROOT);
 }
 
-BOOK_TEST(unwind_miss, of_mappings_that_are_busy_is_not_kept)
+BOOK_TEST(unwind_miss, of_busy_mappings_is_not_remembered)
 {
 	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
 

@@ -66,7 +66,7 @@ def lines_about(text, paths, what):
         check_equal(len(lines), 1, f"{what}: lines about {path.name}: {lines}")
 
 
-def test_bad_files(_large):
+def test_index_skips_and_reports_bad_files(_large):
     with small_fleet("bad", *FEW) as fleet:
         fleet.index()
         expected = fleet.json("stats", "--all-times")
@@ -88,7 +88,7 @@ def test_bad_files(_large):
         check_equal(dump(fleet.catalogue), before, "run again")
 
 
-def test_file_is_mended(_large):
+def test_index_reads_a_repaired_file_again(_large):
     """A file that was damaged and is another one now is looked at again."""
     with small_fleet("mended", *FEW) as fleet:
         paths = sorted(fleet.data.rglob("*.snap"))
@@ -114,7 +114,7 @@ def for_nobody(fleet):
             "program": program}
 
 
-def test_unreadable_folder(_large):
+def test_index_reports_unreadable_files_and_folders(_large):
     with small_fleet("unreadable", *FEW) as fleet:
         options = for_nobody(fleet)
         hosts = sorted(fleet.data.iterdir())
@@ -130,14 +130,14 @@ def test_unreadable_folder(_large):
         check_equal(found.count('INSERT INTO "snapshot"'), 80, "snapshots")
 
 
-def test_no_folder(_large):
+def test_index_of_a_missing_folder_creates_no_catalogue(_large):
     with small_fleet("none", *FEW) as fleet:
         _, err = fleet.index(fleet.folder / "nothing", status=1)
         check(not fleet.catalogue.exists(), "a catalogue of nothing")
-        check("nothing" in err and err.count("\n") <= 2, f"it says {err!r}")
+        check("nothing" in err and err.count("\n") <= 2, f"stderr is {err!r}")
 
 
-def test_full_disk(_large):
+def test_index_reports_a_full_disk_and_continues_later(_large):
     """The index reports a full disk and ends; with room it goes on with the same catalogue."""
     if os.geteuid():
         raise Skip("only root can mount a small disk")
@@ -155,7 +155,7 @@ def test_full_disk(_large):
                                  text=True, check=False)
         check_equal(process.returncode, 0, f"exit status ({process.stdout!r}, {process.stderr!r})")
         check("first 1" in process.stdout, f"the first one: {process.stdout!r}")
-        check("full" in process.stderr or "No space left" in process.stderr, f"it says {process.stderr!r}")
+        check("full" in process.stderr or "No space left" in process.stderr, f"stderr is {process.stderr!r}")
         check_equal(dump(fleet.folder / "copy.db"), expected, "the catalogue")
 
 
@@ -169,7 +169,7 @@ def garbage(good):
     yield "noise", good[:100] + chance.randbytes(len(good) - 100)
 
 
-def test_garbage_catalogue(_large):
+def test_garbage_catalogue_is_refused_and_not_changed(_large):
     """A line, exit 1, and it is left as it was."""
     with small_fleet("garbage", *FEW) as fleet:
         fleet.index()
@@ -183,7 +183,7 @@ def test_garbage_catalogue(_large):
                 check_equal(fleet.catalogue.read_bytes() == data, True, f"{name}: unchanged by {command[0]}")
 
 
-def test_flipped_catalogue(_large):
+def test_damaged_catalogue_never_crashes_a_command(_large):
     """Any flipped bit gives an answer or an error, never a crash."""
     with small_fleet("flipped", *FEW) as fleet:
         fleet.index()
@@ -200,7 +200,7 @@ def test_flipped_catalogue(_large):
                 check(process.returncode in (0, 1), f"{command}: {process.returncode}, {process.stderr!r}")
 
 
-def test_read_only_catalogue(_large):
+def test_read_only_catalogue_can_be_queried(_large):
     """It can be asked, and not be added to."""
     with small_fleet("read-only", *FEW) as fleet:
         fleet.index()
@@ -217,6 +217,6 @@ def test_read_only_catalogue(_large):
         check_equal(found["statistics"], expected["statistics"], "statistics")
         before = catalogue.read_bytes()
         _, err = fleet.index(more, catalogue=catalogue, status=1, **options)
-        check(err.strip(), "it says nothing")
+        check(err.strip(), "it prints nothing")
         check_equal(catalogue.read_bytes() == before, True, "unchanged")
         place.chmod(0o755)

@@ -63,7 +63,7 @@ def undisturbed(fleet):
     return dump(fleet.catalogue), time.monotonic() - begun
 
 
-def test_killed_while_indexing(_large):
+def test_index_killed_at_any_time_gives_the_same_result_when_run_again(_large):
     seed = random.randrange(1 << 32)
     chance, kills = random.Random(seed), 0
     with small_fleet("killed") as fleet:
@@ -78,7 +78,7 @@ def test_killed_while_indexing(_large):
         check_equal(list(fleet.folder.glob("fleet.db*")), [fleet.catalogue], "files of the catalogue")
 
 
-def test_two_at_once(_large):
+def test_two_indexes_at_once_give_the_same_result(_large):
     with small_fleet("twice") as fleet:
         expected, _ = undisturbed(fleet)
         for _ in range(3):
@@ -90,7 +90,7 @@ def test_two_at_once(_large):
             check_same(fleet, expected, "two at once")
 
 
-def test_one_waits_for_another(_large):
+def test_index_waits_for_another_index(_large):
     """It logs that once, and then does its work."""
     with small_fleet("waits", "--hosts", 4, "--sites", 50, "--tracebacks", 1200, "--frames", 600) as fleet:
         expected, _ = undisturbed(fleet)
@@ -101,12 +101,12 @@ def test_one_waits_for_another(_large):
             line = process.stderr.readline()
         _, err = process.communicate(timeout=120)
         said = f"allocsnap: {fleet.catalogue}: another index is writing; waiting\n"
-        check_equal((line + err).decode(), said, "what it says")
+        check_equal((line + err).decode(), said, "stderr")
         check_equal(process.returncode, 0, "exit status")
         check_same(fleet, expected, "after another")
 
 
-def test_one_asks_while_another_indexes(_large):
+def test_query_during_an_index_gets_an_answer(_large):
     """A question gets an answer about the indexed files, or an error that there are none; never an error of the
     file."""
     with small_fleet("asked") as fleet:
@@ -142,7 +142,7 @@ def wait_for_writing(process):
         time.sleep(0.01)
 
 
-def test_answer_that_waits_for_its_reader(_large):
+def test_stopped_pager_blocks_no_index(_large):
     """A stopped pager blocks neither indexing nor questions. The answers are longer than the output buffer."""
     with small_fleet("pager", "--hosts", 4, "--sites", 50, "--tracebacks", 1200, "--frames", 600) as fleet:
         fleet.index()
@@ -166,7 +166,7 @@ def test_answer_that_waits_for_its_reader(_large):
                     os.close(reading)
 
 
-def test_again_and_more(_large):
+def test_index_adds_new_files_and_keeps_removed_ones(_large):
     """Indexed files are not read again; new files are added; the data of removed files stays."""
     with small_fleet("again", "--hosts", 10, "--sites", 20, "--tracebacks", 1200, "--frames", 600) as fleet:
         hosts = sorted(os.listdir(fleet.data))

@@ -48,7 +48,7 @@ def where(selection):
     return ["--where", selection] if selection else []
 
 
-def test_one_file(fleet):
+def test_snapshot_file_matches_its_row_tables(fleet):
     """The generator: what a snapshot file has is what the row tables have of it."""
     oracle = fleet.oracle()
     paths = sorted(fleet.data.rglob("*.snap"))
@@ -67,7 +67,7 @@ def test_one_file(fleet):
         check_rows(rows, expected, path)
 
 
-def test_sums(fleet):
+def test_sums_match_sql(fleet):
     for key_type in ("lineno", "function", "traceback", "filename", "object"):
         for selection, condition in SELECTIONS if key_type == "lineno" else SELECTIONS[:1]:
             report = fleet.json("stats", "--group-by", key_type, *where(selection))
@@ -77,19 +77,19 @@ def test_sums(fleet):
             check_equal(report["total"]["size"], sum(size for size, _ in found.values()), "total")
 
 
-def test_sums_of_domains(fleet):
+def test_sums_of_domains_match_sql(fleet):
     report = fleet.json("stats", "--group-by", "domain")
     found = {row["name"]: [row["size"], row["count"]] for row in report["statistics"]}
     check_rows(found, fleet.oracle().domains(), "domain")
 
 
-def test_cumulative(fleet):
+def test_cumulative_sums_match_sql(fleet):
     report = fleet.json("stats", "--group-by", "lineno", "--cumulative")
     found = by_site(report["statistics"], "size", "count")
     check_rows(found, fleet.oracle().cumulative("lineno"), "cumulative")
 
 
-def test_diff(fleet):
+def test_diff_matches_sql(fleet):
     (baseline, old), (candidate, new) = COHORTS
     for key_type in ("lineno", "function", "traceback"):
         oracle = fleet.oracle()
@@ -100,7 +100,7 @@ def test_diff(fleet):
         check_planted(fleet, report["statistics"][0], "leak", key_type)
 
 
-def test_diff_without_prefixes(fleet):
+def test_diff_without_prefixes_matches_sql(fleet):
     """Two builds that were made in two folders."""
     (baseline, old), (candidate, new) = COHORTS
     prefixes = "--strip-prefix", "/build/indexer-1.0/", "--strip-prefix", "/build/indexer-1.1/"
@@ -110,7 +110,7 @@ def test_diff_without_prefixes(fleet):
     check(any(text == "src/part_01.c" for text, _ in found), "no path of the indexer's has become shorter")
 
 
-def test_diff_with_moved_lines(fleet):
+def test_diff_with_moved_lines_matches_sql(fleet):
     """A quarter of the files has other lines in the later build."""
     (baseline, old), (candidate, new) = COHORTS
     report = fleet.json("diff", "--baseline", baseline, "--candidate", candidate, "--line-drift")
@@ -118,7 +118,7 @@ def test_diff_with_moved_lines(fleet):
     check_rows(found, fleet.oracle().diff("drift", old, new), "diff with moved lines")
 
 
-def test_diff_of_some(fleet):
+def test_diff_of_filtered_frames_matches_sql(fleet):
     """Filters see the files' own paths, even if the answer shows other lines or names."""
     (baseline, old), (candidate, new) = COHORTS
     drift = "drift", ("--line-drift",)
@@ -131,7 +131,7 @@ def test_diff_of_some(fleet):
         check_rows(found, expected, f"{key_type} of {pattern}")
 
 
-def test_diff_by_process_means(fleet):
+def test_diff_by_process_means_matches_sql(fleet):
     """The cohorts have different numbers of processes: means are printed beside the sums, and order the rows."""
     (baseline, old), (candidate, new) = COHORTS
     oracle = fleet.oracle()
@@ -164,7 +164,7 @@ def check_planted(fleet, row, name, key_type="lineno"):
     check_equal((frame["filename"], frame["lineno"]), (planted["filename"], planted["lineno"]), f"the {name}")
 
 
-def test_hosts(fleet):
+def test_hosts_match_sql(fleet):
     report = fleet.json("hosts", "--group-by", "lineno")
     names = "median", "p95", "max", "mad", "sum", "max_host", "hosts", "outliers"
     found = by_site(report["hosts"], *names)
@@ -177,7 +177,7 @@ def test_hosts(fleet):
     check_equal(report["hosts"][0]["max_host"], fleet.made["outlier"]["host"], "the host")
 
 
-def test_trend(fleet):
+def test_trend_matches_sql(fleet):
     oracle = fleet.oracle()
     for selection, condition in SELECTIONS[:2]:
         report = fleet.json("trend", "--group-by", "lineno", *where(selection))
@@ -190,7 +190,7 @@ def test_trend(fleet):
         check_planted(fleet, report["trends"][0], "leak")
 
 
-def test_leaks(fleet):
+def test_leaks_match_sql(fleet):
     names = "hosts", "hosts_growing", "processes", "processes_growing", "growth"
     for selection, condition in ("", ""), COHORTS[1], ("comm=webd", "comm = 'webd'"):
         report = fleet.json("leaks", "--group-by", "lineno", *where(selection))
@@ -202,7 +202,7 @@ def test_leaks(fleet):
             check_equal(by_site(report["leaks"], *names), expected, f"leaks {selection}")
 
 
-def test_leaks_of_tracebacks(fleet):
+def test_leaks_of_tracebacks_match_sql(fleet):
     """Most of these are on few hosts, and so more of them grow on most by chance."""
     oracle = fleet.oracle()
     report = fleet.json("leaks", "--group-by", "traceback", "--where", "host=web-00*")

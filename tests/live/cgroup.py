@@ -110,7 +110,7 @@ class MemoryGroup:
 
     def take_in(self, pid):
         (self.folder / "cgroup.procs").write_text(str(pid))
-        check_equal(self.pids(), [pid], "who is in the memory cgroup")
+        check_equal(self.pids(), [pid], "processes in the memory cgroup")
 
     def pids(self):
         return [int(pid) for pid in (self.folder / "cgroup.procs").read_text().split()]

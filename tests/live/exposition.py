@@ -34,7 +34,7 @@ class Reader:
         check(match, f"no comment that means something: {line!r}")
         kind, name, rest = match.groups()
         if kind == "HELP":
-            check(name not in self.families, f"{name} is told of twice")
+            check(name not in self.families, f"{name} is described twice")
             self.helped = name
             return
         check(name == self.helped, f"the type of {name} does not follow its help")

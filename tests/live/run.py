@@ -24,9 +24,12 @@ import harness  # pylint: disable=wrong-import-position
 TEST_SECONDS = 180
 ALL_SECONDS = 2400
 SLOWEST = 10
-SMOKE = ("test_known_totals_per_call_site", "test_run_known_totals", "test_run_passes_the_exit_status", "test_follow_fork",
-         "test_sample_estimates", "test_record_by_comm", "test_record_short_lived", "test_doctor_python", "test_symbolize_cxx",
-         "test_no_such_process", "test_ledger_redis", "test_ledger_attached", "test_clear_traces")
+SMOKE = ("test_known_totals_are_exact_per_call_site", "test_run_records_known_totals",
+         "test_run_returns_the_exit_status", "test_follow_records_forked_children",
+         "test_sample_estimates_are_right", "test_record_selects_by_comm",
+         "test_record_handles_short_lived_processes", "test_doctor_describes_python",
+         "test_symbolize_names_cxx_functions", "test_attach_refuses_a_missing_process",
+         "test_ledger_of_redis_matches", "test_ledger_matches_after_attach", "test_clear_removes_earlier_blocks")
 
 
 def find_tests():

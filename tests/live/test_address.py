@@ -18,7 +18,7 @@ sys.stdin.readline()
 """
 
 
-def test_address(bench):
+def test_show_finds_the_block_at_an_address(bench):
     python = bench.start(["/usr/bin/python3", "-c", SCRIPT], kind=Process)
     recording = bench.attach([python])
     python.write("\n")

@@ -145,15 +145,15 @@ def check_allocator(bench, allocator):
             print(f"   {what}: exact", flush=True)
 
 
-def test_allocator_glibc(bench):
+def test_allocator_glibc_is_recorded_exactly(bench):
     check_allocator(bench, "glibc")
 
 
-def test_allocator_musl(bench):
+def test_allocator_musl_is_recorded_exactly(bench):
     check_allocator(bench, "musl")
 
 
-def test_domain_musl(bench):
+def test_domain_musl_is_recognized_by_its_name(bench):
     """Also where the distribution calls it libc.so, as Debian does."""
     argv = [build(bench, "musl", "dynamic"), *parts("musl", "dynamic")]
     program = bench.start(argv, kind=Workload).ready()
@@ -164,13 +164,13 @@ def test_domain_musl(bench):
     program.is_unharmed()
 
 
-def test_allocator_jemalloc(bench):
+def test_allocator_jemalloc_is_recorded_exactly(bench):
     check_allocator(bench, "jemalloc")
 
 
-def test_allocator_tcmalloc(bench):
+def test_allocator_tcmalloc_is_recorded_exactly(bench):
     check_allocator(bench, "tcmalloc")
 
 
-def test_allocator_mimalloc(bench):
+def test_allocator_mimalloc_is_recorded_exactly(bench):
     check_allocator(bench, "mimalloc")

@@ -75,28 +75,28 @@ def interrupted(bench, begin, end, word):
     known.is_unharmed()
 
 
-def test_disk_full_for_a_time(bench):
+def test_recording_survives_a_full_disk(bench):
     disk = bench.path("disk")
     interrupted(bench, f"head -c 2m /dev/zero >{disk}/ballast 2>/dev/null", f"rm {disk}/ballast",
                 "No space left on device")
 
 
-def test_disk_read_only_for_a_time(bench):
+def test_recording_survives_a_read_only_disk(bench):
     disk = bench.path("disk")
     interrupted(bench, f"until mount -o remount,ro {disk} 2>/dev/null; do :; done",
                 f"mount -o remount,rw {disk}",
                 "Read-only file system")
 
 
-def test_file_size_limit(bench):
+def test_recording_survives_the_file_size_limit(bench):
     """RLIMIT_FSIZE is an error like others, and no signal that ends the recording."""
     known = bench.workload("known")
     known.order("go")
     argv = ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", ALLOCSNAP, "attach", str(known.pid), "-o",
             bench.path("out"), "--interval", "100ms", "--count", "5"]
     _, err = bench.run(argv, status=1)
-    check("File too large" in err, f"it says {err!r}")
-    check("5 snapshots could not be written" in err, f"it says {err!r}")
+    check("File too large" in err, f"stderr is {err!r}")
+    check("5 snapshots could not be written" in err, f"stderr is {err!r}")
     known.is_unharmed()
 
 
@@ -117,7 +117,7 @@ def write_until_killed(bench, targets, folder):
         wait_for(lambda keeper=keeper: not is_running(keeper), "the end of its keeper")
 
 
-def test_killed_while_writing(bench):
+def test_attach_killed_while_writing_leaves_only_complete_files(bench):
     """Again and again: what lies there under a final name can be read, and nothing else lies there."""
     folder = bench.path("out")
     targets = [bench.workload("blocks") for _ in range(TOGETHER)]

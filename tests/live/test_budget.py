@@ -53,7 +53,7 @@ def test_budget_gaps_are_recorded(bench):
     pairs.order("go 1 1000")
 
 
-def test_budget_of_an_idle_program_is_not_spent(bench):
+def test_budget_of_an_idle_program_is_not_exceeded(bench):
     pairs = bench.workload("pairs")
     recording = bench.attach([pairs], *BUDGET)
     pairs.order("keep 100")
@@ -67,7 +67,7 @@ def need_links():
         raise Skip("perf uprobes: each pause takes seconds")
 
 
-def test_budget_blocks_from_before_a_gap_are_told(bench):
+def test_budget_blocks_from_before_a_gap_are_reported(bench):
     """Blocks from before a pause are reported as perhaps freed, and a query can leave them out."""
     need_links()
     pairs = bench.workload("pairs")
@@ -120,7 +120,7 @@ def test_budget_no_block_is_born_in_a_gap(bench):
     recording.end(signal.SIGINT)
 
 
-def test_budget_calls_pending_across_pauses_poison_nobody(bench):
+def test_budget_pauses_during_calls_keep_the_totals_exact(bench):
     """The totals are exact at the end even if pauses cut calls in two."""
     pairs = bench.workload("pairs")
     with pausing_every(5):
@@ -140,7 +140,7 @@ def gaps_ns(shown):
     return sum(gap["end_ns"] - gap["start_ns"] for gap in shown.get("gaps", []))
 
 
-def test_budget_pauses_after_a_drain_are_not_in_it(bench):
+def test_budget_pauses_after_a_drain_are_not_in_its_snapshot(bench):
     """A program that uses the library can pause the recording between a drain and its save."""
     need_links()
     pairs = bench.workload("pairs")
@@ -159,7 +159,7 @@ def test_budget_pauses_after_a_drain_are_not_in_it(bench):
     api.end()
 
 
-def test_budget_pauses_at_exec_and_exit(bench):
+def test_budget_pauses_work_at_exec_and_exit(bench):
     script = "i=0; while [ $i -lt 30 ]; do /bin/true; i=$((i+1)); done; exec /bin/ls /"
     with pausing_every(4):
         out, _ = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "sh", "-c", script])
@@ -168,7 +168,7 @@ def test_budget_pauses_at_exec_and_exit(bench):
     check_equal(shown["metadata"]["end"], "exited 0", "end")
 
 
-def test_budget_pauses_while_children_are_followed(bench):
+def test_budget_pauses_work_while_children_are_followed(bench):
     script = "for i in 1 2 3 4 5 6 7 8 9 10; do sort /etc/services >/dev/null; done"
     with pausing_every(4):
         out, _ = bench.run([ALLOCSNAP, "run", "-f", "-o", bench.path("out"), "--", "sh", "-c", script],
@@ -178,7 +178,7 @@ def test_budget_pauses_while_children_are_followed(bench):
     check(sum(check_gaps(snapshot) for snapshot in shown) > 0, "no gaps")
 
 
-def test_budget_pauses_at_dlopen(bench):
+def test_budget_pauses_work_at_dlopen(bench):
     """A library that is mapped during a pause is probed when the pause ends."""
     need_links()
     program, library, domain = start(bench, next(iter(HEAPS)))
@@ -206,7 +206,7 @@ def killed_while_pausing(bench, pairs, after_ms):
     pairs.order("go 1 1000")
 
 
-def test_budget_killed_while_pausing(bench):
+def test_budget_recorder_killed_while_pausing_leaves_no_probe(bench):
     """All that the kernel does for the recording goes away when the recorder is killed in a pause."""
     need_links()
     pairs = bench.workload("pairs")
@@ -214,7 +214,7 @@ def test_budget_killed_while_pausing(bench):
         killed_while_pausing(bench, pairs, random.uniform(20, 120))
 
 
-def test_budget_harms_nobody(bench):
+def test_budget_pauses_do_not_harm_the_program(bench):
     """Threads under load, paused every few ms for some seconds."""
     pairs = bench.workload("pairs")
     with pausing_every(3):
@@ -236,7 +236,7 @@ def is_in_gap(shown):
     return bool(gaps) and gaps[-1]["end_ns"] == shown["metadata"]["monotonic_ns"]
 
 
-def test_budget_of_each_process_in_a_record(bench):
+def test_budget_holds_for_each_process_of_a_record(bench):
     """Others that run and cost nothing are no credit for the one that costs; when that sleeps they go on."""
     need_links()
     world = World(bench)
@@ -256,12 +256,12 @@ def test_budget_of_each_process_in_a_record(bench):
     shown = of_pairs()
     check(check_gaps(shown) > 0, "no gaps")
     check(overhead(shown) < 0.45, f"overhead of {overhead(shown):.2f}, with 20 % for each")
-    check("pp (PID" in recorder.stderr(), f"it is not named: {recorder.stderr()!r}")
-    wait_for(lambda: not is_in_gap(of_pairs()), "the others need not wait for one that sleeps", 20)
+    check("pp (PID" in recorder.stderr(), f"the process is not named: {recorder.stderr()!r}")
+    wait_for(lambda: not is_in_gap(of_pairs()), "other processes do not wait for a sleeping one", 20)
     recorder.end()
 
 
-def test_budget_of_a_record_that_begins_with_no_process(bench):
+def test_budget_of_a_record_holds_for_its_first_process(bench):
     """The budget exists before the first process, and holds for new processes, too."""
     need_links()
     world = World(bench)
@@ -277,7 +277,7 @@ def test_budget_of_a_record_that_begins_with_no_process(bench):
     recorder.end()
 
 
-def test_budget_that_is_none_is_refused(bench):
+def test_budget_that_is_invalid_is_refused(bench):
     for text in ("0", "-1", "x"):
         process = subprocess.run([ALLOCSNAP, "attach", "1", "--max-overhead", text], check=False,
                                  capture_output=True)

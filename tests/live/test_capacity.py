@@ -26,7 +26,7 @@ def check_sums(shown):
                 loss["drops_unnoted"], "blocks_dropped")
 
 
-def test_full_block_map(bench):
+def test_full_block_map_counts_dropped_blocks(bench):
     """A thousand are kept, the others counted, and known again when they are freed."""
     blocks = bench.workload("blocks")
     recording = bench.attach([blocks], "--max-blocks", str(LIMIT))
@@ -38,7 +38,7 @@ def test_full_block_map(bench):
     check_counts(shown, allocations=LIMIT, frees=0, blocks_dropped=4000, dropped_blocks=4000,
                  dropped_bytes=4000 * 64, dropped_frees=0, drops_unnoted=0, unknown_frees=0)
     _, err = bench.allocsnap("stats", path)
-    check("blocks_dropped 4000" in err, f"stats says nothing of it: {err!r}")
+    check("blocks_dropped 4000" in err, f"stats does not report it: {err!r}")
 
     blocks.order("drop 0 2500")
     path = recording.snapshot()
@@ -57,7 +57,7 @@ def test_full_block_map(bench):
                  blocks_dropped=4000, dropped_blocks=0, dropped_bytes=0, dropped_frees=4000,
                  drops_unnoted=0, unknown_frees=0)
     check_sums(shown)
-    check("blocks_dropped 4000" in recording.stderr(), "attach says nothing of it at its end")
+    check("blocks_dropped 4000" in recording.stderr(), "attach does not report it at its end")
     blocks.is_unharmed()
 
 
@@ -73,7 +73,7 @@ def record_known(bench, *options):
     return full, empty
 
 
-def test_full_block_map_known_totals(bench):
+def test_full_block_map_keeps_the_known_totals(bench):
     """With any limit, dropped blocks and recorded blocks together are the blocks recorded without a limit."""
     for all_of, part in zip(record_known(bench), record_known(bench, "--max-blocks", "100")):
         counter, loss, whole = part["counters"], part["losses"], all_of["counters"]
@@ -88,7 +88,7 @@ def test_full_block_map_known_totals(bench):
             check_equal(counter[name] + dropped, whole[name], f"{name} and what was dropped")
 
 
-def test_full_block_map_and_clear(bench):
+def test_full_block_map_forgets_dropped_blocks_when_cleared(bench):
     """A new recording does not know earlier dropped blocks; their notes are cleared away."""
     blocks = bench.workload("blocks")
     recording = bench.attach([blocks], "--max-blocks", "10")
@@ -113,7 +113,7 @@ def map_bytes(pid):
     return sum(found.values())
 
 
-def test_max_memory(bench):
+def test_max_memory_limits_the_maps(bench):
     """Maps that are full stay within it; the rest is counted. Also of programs that are started."""
     most, made = 64 << 20, 300000
     blocks = bench.workload("blocks")
@@ -148,10 +148,10 @@ def check_many(bench):
     blocks.is_unharmed()
 
 
-def test_a_million_blocks(bench):
+def test_million_blocks_are_recorded(bench):
     check_many(bench)
 
 
-def test_a_million_blocks_by_one_reader(bench):
+def test_million_blocks_are_recorded_by_one_reader(bench):
     with environment("ALLOCSNAP_ONE_READER"):
         check_many(bench)

@@ -7,7 +7,7 @@ from harness import check, check_equal, rows_of_file
 from test_known import check_rows, expected_rows
 
 
-def test_clear_traces(bench):
+def test_clear_removes_earlier_blocks(bench):
     """No earlier block is left; later blocks are right, and frees of earlier blocks are no losses."""
     known = bench.workload("known")
     recording = bench.attach([known])
@@ -33,7 +33,7 @@ def test_clear_traces(bench):
     known.is_unharmed()
 
 
-def test_clear_under_load(bench):
+def test_clear_under_load_keeps_the_counters_right(bench):
     """Eight threads go on while traces are cleared: after each clear the counters equal the live blocks."""
     storm = bench.workload("storm")
     recording = bench.attach([storm])

@@ -52,7 +52,7 @@ def do_alike(ours, python, steps):
         check_alike(ours, python, done)
 
 
-def test_api_as_tracemalloc(bench):
+def test_api_behaves_like_tracemalloc(bench):
     """Each sentence of tracemalloc's in a row: twice started, cleared, freed after, stopped."""
     do_alike(*both(bench), [
         ("make", 1, 5), ("clear",), ("reset_peak",), ("stop",),
@@ -62,14 +62,14 @@ def test_api_as_tracemalloc(bench):
         ("stop",), ("make", 7, 6), ("start",), ("drop", 7), ("make", 8, 2)])
 
 
-def test_api_at_random(bench):
+def test_api_behaves_like_tracemalloc_at_random(bench):
     ours, python = both(bench)
     for seed in (1, 2):
         do_alike(ours, python, some_steps(seed))
         do_alike(ours, python, [("drop", slot) for slot in range(SLOTS)])
 
 
-def test_api_not_tracing(bench):
+def test_api_reports_that_a_process_is_not_traced(bench):
     """Its sentence, which CPython's begins; for the others only an errno."""
     ours, python = both(bench)
     api, pid = ours.api, ours.blocks.pid
@@ -87,7 +87,7 @@ def test_api_not_tracing(bench):
 
 # ---- one sentence each, with the counters that CPython has not ----
 
-def test_api_start_stop(bench):
+def test_api_starts_and_stops(bench):
     api, blocks = open_api(bench), bench.workload("blocks")
     check_equal(api.is_tracing(blocks), False, "traced before")
     api.do("start", blocks.pid)
@@ -112,7 +112,7 @@ def test_api_start_stop(bench):
     blocks.is_unharmed()
 
 
-def test_api_clear(bench):
+def test_api_clears_traces(bench):
     """Frees of cleared blocks count as unknown frees, and have no other effect."""
     api, blocks = open_api(bench), bench.workload("blocks")
     path = bench.path("snapshot")
@@ -131,7 +131,7 @@ def test_api_clear(bench):
     api.end()
 
 
-def test_api_reset_peak(bench):
+def test_api_resets_the_peak(bench):
     api, blocks = open_api(bench), bench.workload("blocks")
     api.do("start", blocks.pid)
     blocks.order("make 0 9 1009")
@@ -144,7 +144,7 @@ def test_api_reset_peak(bench):
     api.end()
 
 
-def test_api_object_traceback(bench):
+def test_api_returns_the_traceback_of_one_block(bench):
     """The trace of one block, whose most recent frame is the call. An address inside a block gives nothing."""
     api, blocks = open_api(bench), bench.workload("blocks")
     path = bench.path("one")
@@ -167,7 +167,7 @@ def test_api_object_traceback(bench):
     api.end()
 
 
-def test_api_object_between(bench):
+def test_api_query_for_one_block_does_not_change_a_drained_snapshot(bench):
     """A query for one block between a drain and its save does not change the saved snapshot."""
     api, blocks = open_api(bench), bench.workload("blocks")
     api.do("start", blocks.pid)
@@ -185,7 +185,7 @@ def test_api_object_between(bench):
     api.end()
 
 
-def test_api_traceback_limit(bench):
+def test_api_limits_tracebacks(bench):
     for options, limit in ([], 64), (["7"], 7), (["127"], 127):
         api = open_api(bench, *options)
         check_equal(api.do("limit")["limit"], limit, f"limit as asked by {options}")
@@ -206,7 +206,7 @@ def kernel_at_least(*version):
     return tuple(int(part) for part in os.uname().release.split(".")[:2]) >= version
 
 
-def test_api_tracemalloc_memory(bench):
+def test_api_reports_its_memory_overhead(bench):
     """The overhead grows with the blocks; a drain gives back the memory of cleared blocks."""
     api, blocks = open_api(bench), bench.workload("blocks")
     api.do("start", blocks.pid)
@@ -225,7 +225,7 @@ def test_api_tracemalloc_memory(bench):
 
 # ---- several processes ----
 
-def test_api_two_processes(bench):
+def test_api_traces_two_processes_separately(bench):
     api = open_api(bench)
     one, other = bench.workload("blocks"), bench.workload("blocks")
     path = bench.path("snapshot")
@@ -245,13 +245,13 @@ def test_api_two_processes(bench):
     check_equal((api.memory(one), api.memory(other)), ((0, 0), (6009, 10015)), "one is stopped")
     check_equal((api.is_tracing(one), api.is_tracing(other)), (False, True), "traced")
     api.do("snapshot", other.pid, path)
-    check_equal(bench.show(path)["metadata"]["pid"], other.pid, "whose snapshot")
+    check_equal(bench.show(path)["metadata"]["pid"], other.pid, "PID of the snapshot")
     api.end()
     one.is_unharmed()
     other.is_unharmed()
 
 
-def test_api_after_the_end(bench):
+def test_api_reads_an_ended_process(bench):
     """The data of an ended process can be read, and cannot be cleared, until the process is stopped."""
     api, blocks = open_api(bench), bench.workload("blocks")
     path = bench.path("last")
@@ -259,7 +259,7 @@ def test_api_after_the_end(bench):
     made = blocks.order("make 0 6 1009")[1]
     blocks.popen.send_signal(signal.SIGKILL)
     blocks.wait()
-    wait_for(lambda: api.processes()[blocks.pid]["has_ended"], "its end is seen")
+    wait_for(lambda: api.processes()[blocks.pid]["has_ended"], "its end is noticed")
     check_equal(api.is_tracing(blocks), True, "traced")
     check_equal(api.memory(blocks), (6 * UNIT, 6 * UNIT), "memory")
     api.fails(errno.ESRCH, "clear", blocks.pid)
@@ -277,7 +277,7 @@ def test_api_after_the_end(bench):
     api.end()
 
 
-def test_api_pid_again(bench):
+def test_api_recognizes_a_reused_pid(bench):
     """A new process with the PID of an ended one is recognized as another one, and traced when asked to."""
     api, blocks = open_api(bench), bench.workload("blocks")
     path = bench.path("last")
@@ -301,7 +301,7 @@ def test_api_pid_again(bench):
     api.end()
 
 
-def test_api_follow_forks(bench):
+def test_api_follows_forks(bench):
     """A child has an account of its own, cannot be started again, and goes on when its parent is stopped."""
     api, parent = open_api(bench, "0", "follow"), bench.workload("fork")
     path = bench.path("child")

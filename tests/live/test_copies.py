@@ -7,7 +7,7 @@ import signal
 from harness import ALLOCSNAP, WORKLOADS, check, check_equal, tool, wait_for
 
 
-def test_copies_of_a_program_that_says_so(bench):
+def test_copies_of_a_program_that_announces_them_prevent_probes(bench):
     """The program runs undisturbed, without a probe in its own file, and the snapshot counts the missing functions."""
     path = os.path.abspath(os.path.join(WORKLOADS, "remap"))
     stdout, stderr = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", path])
@@ -53,7 +53,7 @@ int main(void)
 """
 
 
-def test_copies_of_a_static_program(bench):
+def test_copies_of_a_static_program_prevent_probes(bench):
     path = bench.path("static")
     pathlib.Path(bench.path("static.c")).write_text(STATIC)
     for options in (("-O1", "-static"), ("-O0", "-static"), ("-O2", "-static-pie")):
@@ -63,7 +63,7 @@ def test_copies_of_a_static_program(bench):
         check("it calls mremap() with MREMAP_FIXED" in stderr, stderr)
 
 
-def test_copies_that_nobody_foresaw(bench):
+def test_copies_made_during_a_recording_are_counted(bench):
     """The functions that were probed before the copy are counted as lost, so the gap is not silent. The copy
     contains breakpoints that would kill the process, so no function of the copy is called."""
     program = bench.workload("moved")
@@ -81,7 +81,7 @@ def test_copies_that_nobody_foresaw(bench):
     check_equal(shown["counters"]["allocations"], 1, "allocations of before")
 
 
-def test_copies_of_before(bench):
+def test_copies_made_before_attach_are_reported(bench):
     """attach says why there is nothing to record."""
     program = bench.workload("moved")
     program.order("copy")

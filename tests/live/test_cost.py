@@ -13,7 +13,7 @@ def traps(shown):
     return tuple(counters[name] for name in ("entry_traps", "stepped_traps", "return_traps"))
 
 
-def test_cost_counts_every_trap(bench):
+def test_cost_counts_each_trap(bench):
     """A malloc is a trap at its entry and one at its return, a free one."""
     pairs = bench.workload("pairs")
     recording = bench.attach([pairs])
@@ -27,7 +27,7 @@ def test_cost_counts_every_trap(bench):
     check(PAIRS <= rets <= PAIRS + 5, f"traps at returns: {rets} of {PAIRS}")
 
 
-def test_cost_counts_every_trap_of_threads(bench):
+def test_cost_counts_each_trap_of_threads(bench):
     pairs = bench.workload("pairs")
     recording = bench.attach([pairs])
     pairs.order(f"go 4 {PAIRS}")
@@ -71,7 +71,7 @@ def test_cost_is_in_snapshots(bench):
     check(shown["metadata"]["cpu_ns"] > first["cpu_ns"], "the CPU time does not grow")
 
 
-def test_cost_goes_on_when_traces_are_cleared(bench):
+def test_cost_continues_when_traces_are_cleared(bench):
     pairs = bench.workload("pairs")
     recording = bench.attach([pairs])
     pairs.order("go 1 20000")
@@ -82,7 +82,7 @@ def test_cost_goes_on_when_traces_are_cleared(bench):
     recording.end(signal.SIGINT)
 
 
-def test_cost_of_children_is_their_own(bench):
+def test_cost_of_children_is_counted_separately(bench):
     """A child's cost counts from its fork on; the parent's cost does not include it."""
     out = bench.path("out")
     paths, _ = bench.run([ALLOCSNAP, "run", "-f", "-o", out, "--", "sh", "-c",
@@ -98,7 +98,7 @@ def test_cost_of_children_is_their_own(bench):
         check(metadata["cpu_ns"] > 0 or lived_ns < 20000000, f"no CPU time: {metadata}")
 
 
-def test_cost_in_doctor(bench):
+def test_cost_of_a_trap_is_in_doctor(bench):
     costs = json.loads(bench.allocsnap("doctor", "--json")[0])["machine"]["trap_costs"]
     check(0 < costs["entry_ns"] < costs["stepped_ns"], f"costs: {costs}")
     check(costs["return_ns"] > 0, f"costs: {costs}")

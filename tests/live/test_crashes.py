@@ -53,14 +53,14 @@ def start_python(bench, *before):
     return program
 
 
-def test_crash_python3_exits_at_once(bench):
+def test_crash_of_python3_leaves_a_last_snapshot(bench):
     program = start_python(bench, ALLOCSNAP, "run", "-o", bench.path("out"), "--")
     program.write("\n")
     check_python(bench, program.line())
     check_equal(program.wait(), 3, "exit status of run")
 
 
-def test_crash_sqlite3_segfaults(bench):
+def test_crash_of_sqlite3_leaves_a_last_snapshot(bench):
     """Debian has no names for the inside of libsqlite3: a row is a file and an offset."""
     sqlite = Sqlite.start_on(bench)
     recording = bench.attach([sqlite])
@@ -86,7 +86,7 @@ def check_terminate(bench, path):
     check((sum(hidden) >= 2 * 401) == BY_FRAME_POINTERS, f"nobody called operator new for {hidden}")
 
 
-def test_crash_terminate(bench):
+def test_crash_by_terminate_leaves_a_last_snapshot(bench):
     program = bench.workload("terminate")
     recording = bench.attach([program])
     program.write("go\n")
@@ -94,7 +94,7 @@ def test_crash_terminate(bench):
     check_terminate(bench, recording.end()[-1])
 
 
-def test_crash_terminate_of_run(bench):
+def test_crash_by_terminate_under_run_leaves_a_last_snapshot(bench):
     program = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--",
                            os.path.join(WORKLOADS, "terminate")], kind=Process)
     check("ready" in program.line(), "not ready")

@@ -96,7 +96,7 @@ def check_recorded(bench, process, path, linking="dynamic", allocators=None):
 
 # ---- C -------------------------------------------------------------------------------------------
 
-def test_doctor_dynamic(bench):
+def test_doctor_describes_a_dynamic_program(bench):
     path = compiled(bench, "dynamic", "-g")
     process = doctor(bench, started(bench, [path]).pid)
     check_recorded(bench, process, path)
@@ -108,43 +108,43 @@ def test_doctor_dynamic(bench):
     check_equal(returns["free"], None, "how free is seen to return")
 
 
-def test_doctor_stripped(bench):
+def test_doctor_describes_a_stripped_program(bench):
     path = compiled(bench, "stripped", "-s")
     process = doctor(bench, started(bench, [path]).pid)
     check_recorded(bench, process, path)
-    check("no-names" in unseen(process), "names are not missed")
+    check("no-names" in unseen(process), "missing names are not reported")
 
 
-def test_doctor_static(bench):
+def test_doctor_describes_a_static_program(bench):
     path = compiled(bench, "static", "-static")
     process = doctor(bench, started(bench, [path]).pid)
     check_recorded(bench, process, path, "static", {"program": 0})
     check("loader" not in unseen(process), "it has no loader")
 
 
-def test_doctor_static_stripped(bench):
+def test_doctor_describes_a_stripped_static_program(bench):
     path = compiled(bench, "bare", "-static", "-s")
     process = doctor(bench, started(bench, [path]).pid, FAILED)
     check_program(bench, process, path, "static", {})
     check_equal(process["probes"], [], "probes")
-    check("no-allocator" in unseen(process), "why there is nothing")
+    check("no-allocator" in unseen(process), "the reason is not reported")
     check("stripped" in process["unseen"][0]["why"], f"the reason: {process['unseen'][0]}")
     check_refused_by_attach(bench, process["pid"])
 
 
-def test_doctor_static_pie(bench):
+def test_doctor_describes_a_static_pie(bench):
     path = compiled(bench, "pie", "-static-pie")
     process = doctor(bench, started(bench, [path]).pid)
     check_recorded(bench, process, path, "static PIE", {"program": 0})
 
 
-def test_doctor_static_musl(bench):
+def test_doctor_describes_a_static_musl_program(bench):
     path = compiled(bench, "musl", "-static", compiler="musl-gcc")
     process = doctor(bench, started(bench, [path]).pid)
     check_recorded(bench, process, path, "static", {"program": 0})
 
 
-def test_doctor_without_unwind_tables(bench):
+def test_doctor_describes_a_program_without_unwind_tables(bench):
     path = compiled(bench, "tableless", "-fno-asynchronous-unwind-tables", "-nostartfiles",
                     "-Wl,--no-eh-frame-hdr", "-Wl,-e,main", "-fno-omit-frame-pointer")
     subprocess.run([tool("objcopy"), "--remove-section=.eh_frame", path], check=True,
@@ -152,23 +152,23 @@ def test_doctor_without_unwind_tables(bench):
     process = doctor(bench, started(bench, [path]).pid)
     check_file(bench, process, path)
     check_equal(file_of(process, path)["unwinding"], "frame pointers", "how callers are found")
-    check("no-tables" in unseen(process), "it is not said")
+    check("no-tables" in unseen(process), "it is not reported")
 
 
-def test_doctor_32_bit(bench):
+def test_doctor_describes_a_32_bit_program(bench):
     path = compiled(bench, "small", "-m32", "-static", "-nostdlib", "-ffreestanding", "-no-pie",
                     source=kinds.WAITS_32)
     process = bench.start([path])
     found = doctor(bench, process.pid, FAILED)
     check_equal(found["linking"], "32-bit", "what it is")
     check_equal(kinds.linking(bench, path), "32-bit", "the same, by readelf")
-    check("32-bit" in unseen(found), "why there is nothing")
+    check("32-bit" in unseen(found), "the reason is not reported")
     check_refused_by_attach(bench, process.pid)
 
 
 # ---- runtimes ------------------------------------------------------------------------------------
 
-def test_doctor_go(bench):
+def test_doctor_describes_a_go_program(bench):
     process = doctor(bench, started(bench, [tool("gh"), "auth", "login", "--with-token"]).pid)
     path = process["exe"]
     check(".gopclntab" in kinds.sections(bench, path), f"{path} is no Go program")
@@ -177,24 +177,24 @@ def test_doctor_go(bench):
     check_equal(process["unseen"][0]["name"], "go-heap", "what is first of what is not seen")
 
 
-def test_doctor_rust(bench):
+def test_doctor_describes_a_rust_program(bench):
     process = doctor(bench, started(bench, [tool("rg"), "x", "-"]).pid)
     check(b"/library/std/src/" in pathlib.Path(process["exe"]).read_bytes(), "it is not Rust")
     check_recorded(bench, process, process["exe"])
     check_equal(process["runtimes"], ["Rust"], "runtimes")
 
 
-def test_doctor_python(bench):
+def test_doctor_describes_python(bench):
     argv = ["/usr/bin/python3", "-c", "import os; os.read(0, 1)"]
     process = doctor(bench, started(bench, argv).pid)
     check_recorded(bench, process, process["exe"])
     check_equal(process["runtimes"], ["Python"], "runtimes")
-    check("python-objects" in unseen(process), "its small objects")
+    check("python-objects" in unseen(process), "small objects are not reported")
     other = doctor(bench, started(bench, argv, PYTHONMALLOC="malloc").pid)
     check("python-objects" not in unseen(other), "with PYTHONMALLOC=malloc they are seen")
 
 
-def test_doctor_node(bench):
+def test_doctor_describes_node(bench):
     """Not among what Debian's packages for the tests bring: it is large."""
     if not kinds.installed("node"):
         raise Skip("node is not installed")
@@ -214,7 +214,7 @@ public class Waits {
 """
 
 
-def test_doctor_java(bench):
+def test_doctor_describes_java(bench):
     """As large as node."""
     if not kinds.installed("javac"):
         raise Skip("javac is not installed")
@@ -226,7 +226,7 @@ def test_doctor_java(bench):
     check_as_attach_does(bench, process["pid"], process)
 
 
-def test_doctor_one_probe(bench):
+def test_doctor_counts_a_single_probe(bench):
     """A static musl program has only the functions that it calls."""
     source, program = bench.path("one.c"), bench.path("one")
     pathlib.Path(source).write_text("#include <stdlib.h>\n#include <unistd.h>\nint main(void) "
@@ -240,7 +240,7 @@ def test_doctor_one_probe(bench):
     check_equal(one.wait(), 0, "its exit status")
 
 
-def test_doctor_redis(bench):
+def test_doctor_describes_redis(bench):
     path = tool("redis-server")
     process = started(bench, [path, "--port", "0", "--save", "", "--unixsocket", bench.path("s")])
     found = doctor(bench, process.pid)
@@ -249,7 +249,7 @@ def test_doctor_redis(bench):
 
 # ---- allocators ----------------------------------------------------------------------------------
 
-def test_doctor_tcmalloc(bench):
+def test_doctor_describes_a_program_with_tcmalloc(bench):
     """Its operator new are functions that throw: their returns are seen otherwise."""
     library = LIBRARIES / "libtcmalloc_minimal.so.4"
     path = compiled(bench, "dynamic")
@@ -260,37 +260,37 @@ def test_doctor_tcmalloc(bench):
     check_equal(returns, {"_Znwm": "ret"}, "how operator new is seen to return")
 
 
-def test_doctor_mimalloc(bench):
+def test_doctor_describes_a_program_with_mimalloc(bench):
     path = compiled(bench, "dynamic")
     process = doctor(bench, started(bench, [path], library=LIBRARIES / "libmimalloc.so.2.0").pid)
     check_recorded(bench, process, path, allocators={"mimalloc": 4, "glibc": 0})
 
 
-def test_doctor_renamed_mimalloc(bench):
+def test_doctor_reports_a_renamed_mimalloc(bench):
     """The doctor reports allocator functions under names that no table has."""
     source = kinds.WAITS + "void *_mi_malloc_generic(size_t size) { return malloc(size); }\n"
     path = compiled(bench, "renamed", source=source)
-    check("renamed-allocator" in unseen(doctor(bench, started(bench, [path]).pid)), "it is not said")
+    check("renamed-allocator" in unseen(doctor(bench, started(bench, [path]).pid)), "it is not reported")
 
 
-def test_doctor_prefixed_jemalloc(bench):
+def test_doctor_recognizes_a_prefixed_jemalloc(bench):
     """Names that the table knows are probed, and there is nothing to say."""
     source = kinds.WAITS + "void *je_malloc(size_t size) { return malloc(size); }\n"
     process = doctor(bench, started(bench, [compiled(bench, "prefixed", source=source)]).pid)
-    check("renamed-allocator" not in unseen(process), "it is said")
+    check("renamed-allocator" not in unseen(process), "it is reported")
     check("je_malloc" in [row["function"] for row in process["probes"]], "it is not probed")
 
 
 # ---- elsewhere -----------------------------------------------------------------------------------
 
-def test_doctor_chroot(bench):
+def test_doctor_describes_a_process_in_a_chroot(bench):
     process = kinds.chroot(bench)
     found = doctor(bench, process.pid)
     check(found["other_root"], "its root is another one")
     check_as_attach_does(bench, process.pid, found)
 
 
-def test_doctor_mount_namespace(bench):
+def test_doctor_describes_a_process_in_a_mount_namespace(bench):
     """Its program is where we cannot see it."""
     place = bench.path("place")
     os.mkdir(place)
@@ -303,7 +303,7 @@ def test_doctor_mount_namespace(bench):
     check_as_attach_does(bench, process.pid, found)
 
 
-def test_doctor_pid_namespace(bench):
+def test_doctor_describes_a_process_in_a_pid_namespace(bench):
     outer = bench.start([tool("unshare"), "-p", "--fork", compiled(bench, "dynamic")])
     kinds.wait_for(lambda: pathlib.Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text(),
                    "its child")
@@ -316,7 +316,7 @@ def test_doctor_pid_namespace(bench):
 
 # ---- nothing to record ---------------------------------------------------------------------------
 
-def test_doctor_kernel_thread(bench):
+def test_doctor_refuses_a_kernel_thread(bench):
     if pathlib.Path("/proc/2/comm").read_text().strip() != "kthreadd":
         raise Skip("PID 2 is no kernel thread here")
     process = doctor(bench, 2, FAILED)
@@ -324,7 +324,7 @@ def test_doctor_kernel_thread(bench):
     check_refused_by_attach(bench, 2)
 
 
-def test_doctor_zombie(bench):
+def test_doctor_refuses_a_zombie(bench):
     pid = kinds.zombie(bench)
     process = doctor(bench, pid, FAILED)
     check_equal(process["state"], "Z", "state")
@@ -332,7 +332,7 @@ def test_doctor_zombie(bench):
     check_refused_by_attach(bench, pid)
 
 
-def test_doctor_main_thread_ended(bench):
+def test_doctor_refuses_a_process_without_main_thread(bench):
     path = compiled(bench, "leaderless", "-pthread", source=kinds.LEADERLESS)
     pid = started(bench, [path]).pid
     kinds.wait_for(lambda: pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z",
@@ -342,7 +342,7 @@ def test_doctor_main_thread_ended(bench):
     check_refused_by_attach(bench, pid)
 
 
-def test_doctor_no_such_process(bench):
+def test_doctor_refuses_a_missing_process(bench):
     process = bench.start(["true"])
     process.wait()
     found = doctor(bench, process.pid, FAILED)
@@ -357,7 +357,7 @@ def machine(bench, prefix=(), status=0):
     return answer, {row["name"]: row for row in answer["checks"]}
 
 
-def test_doctor_machine(bench):
+def test_doctor_describes_the_machine(bench):
     answer, checks = machine(bench)
     check(answer["records"], f"why not: {answer}")
     check_equal(answer["kernel"], os.uname().release, "kernel")
@@ -367,7 +367,7 @@ def test_doctor_machine(bench):
     check_equal(text.splitlines()[0], f"this machine can record: kernel {answer['kernel']}", "verdict")
 
 
-def test_doctor_machine_without_privilege(bench):
+def test_doctor_describes_the_machine_without_privilege(bench):
     """As the user nobody: the doctor reports the facts that it cannot find out, of the machine and of a process."""
     os.chmod(bench.folder, 0o777)
     binary = bench.path("allocsnap")
@@ -387,14 +387,14 @@ def test_doctor_machine_without_privilege(bench):
     check(not process["records"] and "Permission denied" in process["why"], f"{process}")
 
 
-def test_doctor_machine_without_btf(bench):
+def test_doctor_describes_a_machine_without_btf(bench):
     script = 'mount -t tmpfs none /sys/kernel/btf && exec "$@"'
     answer, checks = machine(bench, [*private_mounts(), "sh", "-c", script, "sh"], FAILED)
     check("BTF" in answer["why"], f"why: {answer['why']!r}")
     check_equal(checks["BTF"]["state"], "no", "BTF")
 
 
-def test_doctor_leaves_nothing(bench):
+def test_doctor_leaves_no_probe(bench):
     """The doctor puts no probe into the process: its code does not change."""
     from harness import changed_code  # pylint: disable=import-outside-toplevel
     process = started(bench, [compiled(bench, "dynamic")])
@@ -402,8 +402,8 @@ def test_doctor_leaves_nothing(bench):
     check_equal(changed_code(process.pid), 0, "bytes of its code that are others")
 
 
-def test_doctor_command_line(bench):
+def test_doctor_refuses_invalid_command_lines(bench):
     for arguments in (["x"], ["0"], ["-1"], ["1", "2"], ["--no-such-option"]):
         out, err = bench.run([ALLOCSNAP, "doctor", *arguments], REFUSED)
         check_equal(out, "", "stdout")
-        check(err.startswith("allocsnap: "), f"whose line is this: {err!r}")
+        check(err.startswith("allocsnap: "), f"the line does not begin with allocsnap: {err!r}")

@@ -46,15 +46,15 @@ def end_by_signal(bench, how):
     known.is_unharmed()
 
 
-def test_end_by_sigint(bench):
+def test_recording_ends_by_sigint(bench):
     end_by_signal(bench, signal.SIGINT)
 
 
-def test_end_by_sigterm(bench):
+def test_recording_ends_by_sigterm(bench):
     end_by_signal(bench, signal.SIGTERM)
 
 
-def test_end_by_duration(bench):
+def test_recording_ends_by_duration(bench):
     known = bench.workload("known")
     begun = time.monotonic()
     recording = bench.attach([known], "--duration", "1500ms")
@@ -65,7 +65,7 @@ def test_end_by_duration(bench):
     known.is_unharmed()
 
 
-def test_end_by_count(bench):
+def test_recording_ends_by_count(bench):
     """N snapshots in all, the first after one interval."""
     known = bench.workload("known")
     begun = time.monotonic()
@@ -79,7 +79,7 @@ def test_end_by_count(bench):
     known.is_unharmed()
 
 
-def test_snapshot_now(bench):
+def test_sigusr1_takes_a_snapshot(bench):
     """SIGUSR1 makes allocsnap take a snapshot, and the recording goes on."""
     known = bench.workload("known")
     recording = bench.attach([known])
@@ -91,7 +91,7 @@ def test_snapshot_now(bench):
     check_equal(len(recording.end(signal.SIGINT)), 1, "last snapshots")
 
 
-def test_last_snapshot_is_of_the_end(bench):
+def test_last_snapshot_includes_the_last_events(bench):
     """Events between a snapshot and the signal that ends the process are not lost."""
     deep = bench.workload("deep")
     for _ in range(4):
@@ -102,7 +102,7 @@ def test_last_snapshot_is_of_the_end(bench):
         check_equal(bench.show(paths[0])["blocks"], 7, "blocks in it")
 
 
-def test_exec(bench):
+def test_exec_starts_a_new_accounting(bench):
     """exec clears the account; the new program is recorded under the same PID."""
     known = bench.workload("known")
     recording = bench.attach([known])
@@ -125,7 +125,7 @@ def test_exec(bench):
                 "blocks")
 
 
-def test_thread_names_its_process(bench):
+def test_attach_to_a_thread_records_its_process(bench):
     known = bench.workload("known")
     thread = max(int(name) for name in os.listdir(f"/proc/{known.pid}/task"))
     check(thread != known.pid, "the workload has no other thread")
@@ -136,7 +136,7 @@ def test_thread_names_its_process(bench):
     known.is_unharmed()
 
 
-def test_same_process_twice(bench):
+def test_attach_to_a_pid_and_its_tid_records_one_process(bench):
     """A PID and a TID of it, in one command: one process, one snapshot."""
     known = bench.workload("known")
     thread = max(int(name) for name in os.listdir(f"/proc/{known.pid}/task"))
@@ -147,7 +147,7 @@ def test_same_process_twice(bench):
     check_totals(bench, recording.end(signal.SIGINT)[0], done)
 
 
-def test_killed_recorder_leaves_nothing(bench):
+def test_killed_recorder_leaves_nothing_in_the_kernel(bench):
     """kill -9 of allocsnap: within a second nothing of it is left in the kernel, and the target goes on."""
     events = uprobe_events(bench)
     sqlite = Sqlite.start_on(bench)
@@ -173,7 +173,7 @@ def test_killed_recorder_leaves_nothing(bench):
     check_equal(leftovers, [], "half a snapshot")
 
 
-def test_fork(bench):
+def test_fork_does_not_count_for_the_parent(bench):
     """A child's blocks do not count for its parent, and the child survives."""
     fork = bench.workload("fork")
     recording = bench.attach([fork])

@@ -17,7 +17,7 @@ def check_says(err, *words):
     if NO_RETURNS:  # it prints a line about that, which is not the one under test
         err = "".join(line for line in err.splitlines(True) if "without return probes" not in line)
     check_equal(err.count("\n"), 1, f"lines on stderr ({err!r})")
-    check(err.startswith("allocsnap: "), f"whose line is this: {err!r}")
+    check(err.startswith("allocsnap: "), f"the line does not begin with allocsnap: {err!r}")
     for word in words:
         check(any(part.lower() in err.lower() for part in word.split("|")),
               f"{err!r} does not say '{word}'")
@@ -35,7 +35,7 @@ def attach_fails(bench, target, *words, prefix=(), options=("--duration", "500ms
 def attach_refused(bench, *arguments):
     out, err = bench.run([ALLOCSNAP, "attach", *arguments], REFUSED)
     check_equal(out, "", "stdout")
-    check(err.startswith("allocsnap: "), f"whose line is this: {err!r}")
+    check(err.startswith("allocsnap: "), f"the line does not begin with allocsnap: {err!r}")
     return err
 
 
@@ -45,19 +45,19 @@ def ended_pid(bench):
     return process.pid
 
 
-def test_no_such_process(bench):
+def test_attach_refuses_a_missing_process(bench):
     pid = ended_pid(bench)
     attach_fails(bench, pid, str(pid), "no process|no such process")
     check(not os.path.exists(bench.path("out")), "a directory was made for nothing")
 
 
-def test_kernel_thread(bench):
+def test_attach_refuses_a_kernel_thread(bench):
     if pathlib.Path("/proc/2/comm").read_text().strip() != "kthreadd":
         raise Skip("PID 2 is no kernel thread here")
     attach_fails(bench, 2, "kernel thread", "2")
 
 
-def test_no_privilege(bench):
+def test_attach_without_privilege_explains_what_to_do(bench):
     """As the user nobody: the message says what to do."""
     deep = bench.workload("deep")
     os.chmod(bench.folder, 0o777)
@@ -69,7 +69,7 @@ def test_no_privilege(bench):
     deep.is_unharmed()
 
 
-def test_no_btf(bench):
+def test_attach_without_btf_is_refused(bench):
     deep = bench.workload("deep")
     script = 'mount -t tmpfs none /sys/kernel/btf && exec "$@"'
     attach_fails(bench, deep, "BTF", prefix=[*private_mounts(), "sh", "-c", script, "sh"])
@@ -83,11 +83,11 @@ def in_time_namespace(bench):
     return argv
 
 
-def test_our_own_time_namespace(bench):
+def test_attach_in_a_time_namespace_is_refused(bench):
     attach_fails(bench, bench.start(["sleep", "100"]), "time namespace", "host", prefix=in_time_namespace(bench))
 
 
-def test_time_namespace_of_a_child(bench):
+def test_run_recognizes_a_child_in_a_time_namespace(bench):
     """/proc gives the child's start time by the reader's clocks: the child is recognized as the same process."""
     bench.run([ALLOCSNAP, "run", "-f", "-o", bench.path("out"), "--", *in_time_namespace(bench), "cat", "/dev/null"], 0)
     found, = pathlib.Path(bench.path("out")).rglob("cat.*/*.snap")
@@ -95,7 +95,7 @@ def test_time_namespace_of_a_child(bench):
     check("exited 0" in info and "/dev/null" in info, f"what it was: {info}")
 
 
-def test_no_allocator(bench):
+def test_attach_refuses_a_program_without_allocator(bench):
     """A static program without symbols."""
     source, program = bench.path("still.c"), bench.path("still")
     pathlib.Path(source).write_text("#include <unistd.h>\nint main(void) { return read(0, "
@@ -110,20 +110,20 @@ def test_no_allocator(bench):
     check_equal(still.wait(), 0, "its exit status")
 
 
-def test_none_of_the_chosen_domains(bench):
+def test_attach_refuses_a_program_without_the_chosen_domains(bench):
     known = bench.workload("known")
     attach_fails(bench, known, "known", "none of the chosen domains", "libc",
                  options=("--domain", "jemalloc,mimalloc", "--duration", "500ms"))
 
 
-def test_output_is_a_file(bench):
+def test_attach_refuses_an_output_that_is_a_file(bench):
     deep = bench.workload("deep")
     pathlib.Path(bench.path("out")).write_text("not a directory\n", encoding="ascii")
     attach_fails(bench, deep, "Not a directory|File exists", bench.path("out"))
     deep.is_unharmed()
 
 
-def test_output_not_writable(bench):
+def test_attach_refuses_an_output_that_is_not_writable(bench):
     """A file system that is read-only, which stops root too."""
     deep = bench.workload("deep")
     os.mkdir(bench.path("out"))
@@ -133,7 +133,7 @@ def test_output_not_writable(bench):
     deep.is_unharmed()
 
 
-def test_disk_full(bench):
+def test_attach_on_a_full_disk_leaves_no_incomplete_snapshot(bench):
     """An error, exit status 1, and no incomplete snapshot is left."""
     known = bench.workload("known")
     known.order("go")
@@ -155,7 +155,7 @@ def test_disk_full(bench):
     known.is_unharmed()
 
 
-def test_command_lines_that_cannot_be_meant(bench):
+def test_invalid_command_lines_are_refused(bench):
     deep = bench.workload("deep")
     pid = str(deep.pid)
     for arguments, word in (
@@ -189,18 +189,18 @@ def test_command_lines_that_cannot_be_meant(bench):
         check(word in err, f"attach {' '.join(arguments)}: {err!r} does not name {word}")
     for argv in ([], ["attack", pid], ["--no-such-option"]):
         _, err = bench.run([ALLOCSNAP, *argv], REFUSED)
-        check(err != "", f"allocsnap {' '.join(argv)} says nothing")
+        check(err != "", f"allocsnap {' '.join(argv)} prints nothing")
     deep.is_unharmed()
 
 
-def test_help_and_version(bench):
+def test_help_and_version_are_printed(bench):
     for argv in (["--help"], ["attach", "--help"], ["stats", "--help"], ["diff", "--help"],
                  ["show", "--help"], ["--version"]):
         out, err = bench.run([ALLOCSNAP, *argv])
         check(out and not err, f"{argv}: stdout {out!r}, stderr {err!r}")
 
 
-def test_files_that_are_no_snapshots(bench):
+def test_invalid_snapshot_files_are_refused(bench):
     """Damaged in any place: one line, exit 1, and never an answer."""
     deep = bench.workload("deep")
     recording = bench.attach([deep])
@@ -223,7 +223,7 @@ def test_files_that_are_no_snapshots(bench):
         check_says(err, path)
 
 
-def test_stdout_that_fails(bench):
+def test_full_disk_behind_stdout_is_an_error(bench):
     """A full disk behind stdout is a failure, not a shorter answer."""
     deep = bench.workload("deep")
     recording = bench.attach([deep])
@@ -236,7 +236,7 @@ def test_stdout_that_fails(bench):
         check_equal(status, FAILED, f"exit status of {command} into a full disk")
 
 
-def test_stdout_that_is_closed(bench):
+def test_closed_stdout_is_an_error(bench):
     """Neither a probe nor the snapshot that is being written gets descriptor 1."""
     known = bench.workload("known")
     folder = bench.path("closed")
@@ -245,10 +245,10 @@ def test_stdout_that_is_closed(bench):
     check_says(err, "standard output: Bad file descriptor")
     paths = list(pathlib.Path(folder).rglob("*.snap"))
     check_equal(len(paths), 1, "snapshots")
-    check_equal(bench.show(str(paths[0]))["metadata"]["comm"], "known", "whose it is")
+    check_equal(bench.show(str(paths[0]))["metadata"]["comm"], "known", "comm of the snapshot")
 
 
-def test_error_none_in_a_hosts_folder_of_somebody_elses(bench):
+def test_run_writes_to_a_host_folder_of_another_user(bench):
     """The recorder keeps the capabilities that it needs to write there."""
     out = bench.path("out")
     host = os.path.join(out, os.uname().nodename)

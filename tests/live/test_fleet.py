@@ -152,7 +152,7 @@ def check_followed(rows):
     check(abs(count) < 100 and abs(size) < 10000, f"it differs by {count} blocks, {size} bytes")
 
 
-def test_leak_of_a_later_version(bench):
+def test_fleet_finds_a_leak_of_a_later_version(bench):
     hosts = record_two(bench)
     fleet = Fleet(bench, hosts)
     leak = "src/loslib.c", line_of(hosts[1].program, "loslib.c", "nobody frees it")

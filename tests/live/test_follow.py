@@ -43,7 +43,7 @@ def check_named(bench, paths):
     return seen
 
 
-def test_follow_an_allocator_that_is_new(bench):
+def test_follow_counts_late_probes_of_a_new_allocator(bench):
     """The probes of a new allocator come too late for all processes that run already, not only for the one
     that made allocsnap place them. allocsnap is stopped until two processes have allocated; the third starts
     when the probes are there."""
@@ -107,16 +107,16 @@ def follow_fork(bench):
     fork.is_unharmed()
 
 
-def test_follow_fork(bench):
+def test_follow_records_forked_children(bench):
     follow_fork(bench)
 
 
-def test_follow_fork_without_sessions(bench):
+def test_follow_records_forked_children_without_sessions(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         follow_fork(bench)
 
 
-def test_follow_is_of_children_only(bench):
+def test_follow_records_only_children(bench):
     """A process that only shares the allocator's file is not recorded, and its work is not disturbed."""
     stranger, grow = bench.workload("known"), bench.workload("grow")
     recording = bench.attach([grow], "--follow-forks")
@@ -125,7 +125,7 @@ def test_follow_is_of_children_only(bench):
     stranger.is_unharmed()
 
 
-def test_follow_goes_on_after_its_first_process(bench):
+def test_follow_continues_after_its_first_process_exits(bench):
     """A program that forks itself into the background: Ctrl-C is for us then."""
     mark = bench.path("mark")
     script = f"(while [ ! -e {mark} ]; do sleep 0.05; done; sleep 100 & echo $! >{mark}.pid; wait) >/dev/null &"
@@ -144,13 +144,13 @@ def test_follow_goes_on_after_its_first_process(bench):
 
 # ---- short-lived children ----
 
-def test_follow_short_lived(bench):
+def test_follow_records_short_lived_processes(bench):
     script = "i=0; while [ $i -lt 40 ]; do /bin/true; /bin/echo $i; i=$((i + 1)); done; ls /"
     seen = check_named(bench, follow(bench, ["/bin/sh", "-c", script]))
     check_equal(seen, {"sh": 1, "true": 40, "echo": 40, "ls": 1}, "processes")
 
 
-def test_follow_names_their_functions(bench):
+def test_follow_names_functions_of_short_lived_processes(bench):
     """Blocks that a program has when it is over, though it lived for a millisecond."""
     paths = follow(bench, ["/bin/sh", "-c", f"{tool('git')} --version; :"])
     path = next(path for path in paths if "/git." in path)
@@ -176,7 +176,7 @@ def test_follow_does_not_mix_up_images(bench):
         check(None not in names or missing, f"{path}: not counted")
 
 
-def test_follow_more_programs_than_descriptors(bench):
+def test_follow_loses_only_names_without_descriptors(bench):
     """Files stay open for their names: with too many files names are lost, and never snapshots."""
     programs = 300
     script = (f"i=0; while [ $i -lt {programs} ]; do cp /bin/true {bench.folder}/t$i; "
@@ -193,7 +193,7 @@ def test_follow_more_programs_than_descriptors(bench):
 C_SOURCE = "\n".join(f"int f{i}(int a) {{ return a * {i} + f{i}(a - 1); }}" for i in range(50))
 
 
-def test_follow_gcc(bench):
+def test_follow_gcc_matches_the_ledger(bench):
     """Each program that the driver starts has a ledger of its own: they agree exactly."""
     source = bench.path("source.c")
     pathlib.Path(source).write_text(C_SOURCE + "\nint main(void) { return 0; }\n")
@@ -221,7 +221,7 @@ for n in range(3):
 """
 
 
-def test_follow_python3_forks(bench):
+def test_follow_python3_forks_matches_the_ledger(bench):
     """Children of children, without an exec: what they free of their parents' is inherited."""
     paths = follow(bench, ["/usr/bin/python3", "-sSBc", PYTHON],
                    env=environment_of(bench, LEDGER_VFORK="", PYTHONMALLOC="malloc"))
@@ -233,7 +233,7 @@ def test_follow_python3_forks(bench):
     check(inherited[1] >= 100, f"inherited frees: {inherited}")
 
 
-def test_follow_make(bench):
+def test_follow_make_matches_the_ledger(bench):
     """Many at once, by vfork and by fork."""
     tool("make")
     pathlib.Path(bench.path("Makefile")).write_text(

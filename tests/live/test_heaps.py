@@ -87,7 +87,7 @@ def check_work(bench, program, recording, domain, what):
     print(f"   {what}: exact", flush=True)
 
 
-def test_two_heaps(bench):
+def test_two_heaps_are_recorded(bench):
     for heap in HEAPS:
         program, _, domain = start(bench, heap)
         program.order("load")
@@ -100,7 +100,7 @@ def is_probed(bench, path, library):
     return any(library in str(probe) for probe in bench.show(path)["probes"])
 
 
-def test_heap_loaded_later(bench):
+def test_heap_loaded_later_is_recorded(bench):
     """The library's allocations are exact once it is probed; a loss counts its functions as late."""
     for heap in HEAPS:
         program, library, domain = start(bench, heap)
@@ -109,11 +109,11 @@ def test_heap_loaded_later(bench):
         wait_for(lambda: is_probed(bench, recording.snapshot(), os.path.basename(os.path.realpath(library))),
                  f"{library} is probed")
         late = bench.show(recording.snapshot())["losses"]["functions_late"]
-        check(late > 0, f"{heap}: what it gave before is not said to be unknown")
+        check(late > 0, f"{heap}: its earlier blocks are not reported as unknown")
         check_work(bench, program, recording, domain, f"{heap}, loaded later")
 
 
-def test_heap_loaded_in_a_race(bench):
+def test_heap_loaded_in_a_race_is_recorded_from_some_block_on(bench):
     """The library allocates at once: all blocks from some moment on are recorded, and none before it."""
     for heap in HEAPS:
         program, _, domain = start(bench, heap)
@@ -125,7 +125,7 @@ def test_heap_loaded_in_a_race(bench):
         first = RACE_NR - count
         check(count, f"{heap}: none of its blocks is recorded")
         check_equal(size, sum(range(first, RACE_NR)), f"{heap}: bytes of the last {count} blocks")
-        check(not first or bench.show(path)["losses"]["functions_late"], f"{heap}: nothing is said")
+        check(not first or bench.show(path)["losses"]["functions_late"], f"{heap}: no loss is reported")
         recording.end(signal.SIGINT)
         program.is_unharmed()
         print(f"   {heap}: probed after {first} blocks, one a millisecond", flush=True)

@@ -53,7 +53,7 @@ def peak_memory(pid):
     return 0
 
 
-def test_hostile_libraries(bench):
+def test_hostile_libraries_do_not_stop_a_recording(bench):
     """Each is loaded while the recording runs; its block and the block after it are recorded."""
     target = start_loader(bench)
     recording = bench.attach([target])
@@ -76,7 +76,7 @@ def test_hostile_libraries(bench):
     check(target.popen.poll() is None, "the target has ended")
 
 
-def test_hostile_library_that_returns_everywhere(bench):
+def test_hostile_library_with_many_returns_gets_limited_probes(bench):
     """The number of probes in the library is bounded, and the recording goes on."""
     target = start_loader(bench)
     recording = bench.attach([target])
@@ -90,7 +90,7 @@ def test_hostile_library_that_returns_everywhere(bench):
     check(target.popen.poll() is None, "the target has ended")
 
 
-def test_hostile_twin(bench):
+def test_hostile_file_with_the_same_path_and_build_id_is_distinguished(bench):
     """A user's file in mounts of the user's own has the path and the build-id of a file of root."""
     place = f"{bench.folder}/place"
     os.mkdir(place)
@@ -105,11 +105,11 @@ def test_hostile_twin(bench):
         load(target, path, SIZE)
     found = sorted(row_of(bench, snapshot, SIZE)["traceback"][-1]["function"]
                    for snapshot in recording.snapshots())
-    check_equal(found, ["honest", "twisty"], "who has allocated")
+    check_equal(found, ["honest", "twisty"], "functions that allocated")
     recording.end(signal.SIGINT)
 
 
-def test_hostile_bomb_is_said_once(bench):
+def test_hostile_bomb_is_reported_once(bench):
     target = start_loader(bench)
     recording = bench.attach([target])
     path = build(bench.folder, "bomb", unpacks_to_a_tebibyte)
@@ -118,12 +118,12 @@ def test_hostile_bomb_is_said_once(bench):
         snapshot = recording.snapshot()
     lines = [line for line in recording.stderr().splitlines() if "libbomb.so" in line]
     check_equal(len(lines), 1, f"lines about it ({recording.stderr()!r})")
-    check("unpack" in lines[0], f"it says {lines[0]!r}")
+    check("unpack" in lines[0], f"stderr is {lines[0]!r}")
     check_equal(bench.show(snapshot)["losses"].get("objects_unreadable"), 1, "unreadable objects")
     recording.end(signal.SIGINT)
 
 
-def test_hostile_end_of_the_reader(bench):
+def test_hostile_kill_of_the_reader_is_survived(bench):
     """It is killed again and again: the next one has names for all that comes."""
     target = start_loader(bench)
     recording = bench.attach([target])
@@ -135,7 +135,7 @@ def test_hostile_end_of_the_reader(bench):
         check_equal(row_of(bench, recording.snapshot(), SIZE + i)["traceback"][-1]["function"],
                     "grab", "a function's name after that")
     recording.end(signal.SIGINT)
-    check_equal(recording.stderr(), "", "what was said")
+    check_equal(recording.stderr(), "", "stderr")
 
 
 def spawner_of(recording):
@@ -149,7 +149,7 @@ def kill_as_nobody(pid):
     return subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode
 
 
-def test_hostile_daemon_of_user_nobody(bench):
+def test_hostile_process_of_user_nobody_cannot_kill_the_reader(bench):
     """It can end neither the process that starts readers nor a reader."""
     target = start_loader(bench)
     recording = bench.attach([target])
@@ -157,20 +157,20 @@ def test_hostile_daemon_of_user_nobody(bench):
         check(kill_as_nobody(pid), f"{pid} is ended by a process of user nobody")
         check(is_running(pid), f"{pid} has ended")
     recording.end(signal.SIGINT)
-    check_equal(recording.stderr(), "", "what was said")
+    check_equal(recording.stderr(), "", "stderr")
 
 
-def test_hostile_end_of_the_spawner(bench):
+def test_hostile_kill_of_the_spawner_ends_the_recording(bench):
     """The recording ends with the data that it has, and says why."""
     target = start_loader(bench)
     recording = bench.attach([target])
     os.kill(spawner_of(recording), signal.SIGKILL)
     check_equal(len(recording.end(status=1)), 1, "last snapshots")
-    check("allocsnap-spawn" in recording.stderr(), f"it says {recording.stderr()!r}")
+    check("allocsnap-spawn" in recording.stderr(), f"stderr is {recording.stderr()!r}")
     check(target.popen.poll() is None, "the target has ended")
 
 
-def test_hostile_end_of_the_recording(bench):
+def test_hostile_kill_of_the_recording_ends_its_readers(bench):
     """Neither the reader nor the process that starts readers outlives the recording."""
     target = start_loader(bench)
     recording = bench.attach([target])
@@ -194,7 +194,7 @@ def check_next_pass(bench, recorder, mapper, size):
     mapper.order(f"hold {size}")
     paths = recorder.pass_now()
     check_equal(len(paths), 1, "snapshots of a pass")
-    check_equal(row_of(bench, paths[0], size)["traceback"][-1]["function"], "hold", "who has allocated")
+    check_equal(row_of(bench, paths[0], size)["traceback"][-1]["function"], "hold", "functions that allocated")
 
 
 def maps_all_the_time(bench, how, number):
@@ -209,10 +209,10 @@ def maps_all_the_time(bench, how, number):
     check(mapper.popen.poll() is None, "the mapper has ended")
 
 
-def test_hostile_mapper_that_unmaps(bench):
+def test_hostile_mapper_that_unmaps_costs_little(bench):
     """Half a second's work of a process must not be minutes of the recorder's."""
     maps_all_the_time(bench, "drop", 100000)
 
 
-def test_hostile_mapper_that_keeps(bench):
+def test_hostile_mapper_that_keeps_costs_little(bench):
     maps_all_the_time(bench, "keep", 20000)

@@ -17,7 +17,7 @@ def need_keeper():
         raise Skip("perf uprobes are the recording's own")
 
 
-def test_keeper_recording_killed_while_it_begins(bench):
+def test_keeper_cleans_up_after_a_recording_killed_at_its_start(bench):
     need_keeper()
     pairs = bench.workload("pairs")
     for _ in range(ROUNDS):
@@ -28,7 +28,7 @@ def test_keeper_recording_killed_while_it_begins(bench):
     pairs.order("go 1 1000")
 
 
-def test_keeper_recording_killed_while_it_ends(bench):
+def test_keeper_cleans_up_after_a_recording_killed_at_its_end(bench):
     need_keeper()
     pairs = bench.workload("pairs")
     for _ in range(ROUNDS):
@@ -40,7 +40,7 @@ def test_keeper_recording_killed_while_it_ends(bench):
     pairs.order("go 1 1000")
 
 
-def test_keeper_is_deaf(bench):
+def test_keeper_ignores_signals(bench):
     """A terminal, a shell or a service manager signals the whole group: the recorder reacts, the keeper does not."""
     need_keeper()
     pairs = bench.workload("pairs")
@@ -57,7 +57,7 @@ def test_keeper_is_deaf(bench):
     check_equal(changed_code(pairs.pid), 0, "changed code")
 
 
-def test_keeper_is_killed(bench):
+def test_keeper_that_is_killed_is_reported(bench):
     """The recording reports it, and its last snapshot has the time since which it is blind; the program goes on."""
     need_keeper()
     pairs = bench.workload("pairs")
@@ -65,7 +65,7 @@ def test_keeper_is_killed(bench):
     pairs.order("keep 7")
     os.kill(keeper_of(recording.pid), signal.SIGKILL)
     path, = recording.end(status=1)
-    check("allocsnap-links" in recording.stderr(), f"it says {recording.stderr()!r}")
+    check("allocsnap-links" in recording.stderr(), f"stderr is {recording.stderr()!r}")
     shown = bench.show(path)
     gap, = shown["gaps"]
     check_equal(gap["end_ns"], shown["metadata"]["monotonic_ns"], "the end of the gap")
@@ -88,7 +88,7 @@ def test_keeper_holds_no_pipe(bench):
     recording.end(signal.SIGINT)
 
 
-def test_keeper_of_run_is_not_its_childs(bench):
+def test_keeper_of_run_is_not_visible_to_the_program(bench):
     """The program that is run has no end of its socket."""
     script = "ls -l /proc/self/fd; cat /proc/$PPID/comm"
     out, _ = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "sh", "-c", script])

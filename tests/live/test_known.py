@@ -47,25 +47,25 @@ def check_totals(bench, path, done, losses=None):
                     f"total by {key}")
 
 
-def test_known_totals_with_links(bench):
+def test_known_totals_are_exact_with_links(bench):
     """As on a kernel before 6.13: entries are one link, returns another."""
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_known_totals(bench, "uprobe_ret" if NO_RETURNS else "uprobe" if NO_LINKS else
                            "uprobe_multi")
 
 
-def test_known_totals_with_perf_uprobes(bench):
+def test_known_totals_are_exact_with_perf_uprobes(bench):
     """As on a kernel before 6.6: one link for each probe."""
     with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         check_known_totals(bench, "uprobe_ret" if NO_RETURNS else "uprobe")
 
 
-def test_known_totals_without_return_probes(bench):
+def test_known_totals_are_exact_without_return_probes(bench):
     with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
         check_known_totals(bench, "uprobe_ret")
 
 
-def test_known_totals_per_call_site(bench):
+def test_known_totals_are_exact_per_call_site(bench):
     check_known_totals(bench, None)
 
 
@@ -91,7 +91,7 @@ def check_known_totals(bench, probe_kind):
     known.is_unharmed()
 
 
-def test_known_rounds(bench):
+def test_known_totals_stay_exact_over_rounds(bench):
     """Work, free and work again: nothing drifts, and each diff is what happened between."""
     known = bench.workload("known")
     recording = bench.attach([known])
@@ -109,7 +109,7 @@ def test_known_rounds(bench):
     known.is_unharmed()
 
 
-def test_one_probe_for_an_address(bench):
+def test_each_address_has_one_probe(bench):
     """glibc's memalign and aligned_alloc are one function: two probes would be two calls."""
     known = bench.workload("known")
     recording = bench.attach([known])
@@ -123,7 +123,7 @@ def test_one_probe_for_an_address(bench):
     check_totals(bench, path, done)
 
 
-def test_grow_diff(bench):
+def test_diff_shows_the_growing_line_first(bench):
     """The growing line comes first; lines that only churn have no growth, and are listed all the same."""
     grow = bench.workload("grow", "30")
     recording = bench.attach([grow])
@@ -147,7 +147,7 @@ def test_grow_diff(bench):
     check(grow.popen.poll() is None, "grow has ended")
 
 
-def test_traceback_limit(bench):
+def test_traceback_limit_cuts_tracebacks(bench):
     deep = bench.workload("deep", "30")
     recording = bench.attach([deep], "--traceback-limit", "5")
     deep.order("go")
@@ -159,13 +159,13 @@ def test_traceback_limit(bench):
     shown = bench.show(path)
     check_equal(shown["losses"]["tracebacks_limited"], 7, "tracebacks_limited")
     check_equal(str(shown["metadata"]["traceback_limit"]), "5", "traceback_limit")
-    check("tracebacks_limited" in bench.allocsnap("stats", path)[1], "stats says nothing of it")
-    check(re.search(r"tracebacks_limited +7", bench.allocsnap("show", path)[0]), "nor does show")
+    check("tracebacks_limited" in bench.allocsnap("stats", path)[1], "stats does not report it")
+    check(re.search(r"tracebacks_limited +7", bench.allocsnap("show", path)[0]), "show does not report it")
     recording.end(signal.SIGINT)
     deep.is_unharmed()
 
 
-def test_deep_traceback_is_whole(bench):
+def test_deep_traceback_is_complete(bench):
     """Up to the default limit every frame is there, in order, down to main."""
     deep = bench.workload("deep", "40")
     recording = bench.attach([deep])
@@ -179,7 +179,7 @@ def test_deep_traceback_is_whole(bench):
     recording.end(signal.SIGINT)
 
 
-def test_cxx_own_operator_new(bench):
+def test_cxx_program_with_its_own_operator_new_has_names(bench):
     """operator new is passed over; templates and namespaces are shown as they are written."""
     cxx = bench.workload("cxx_new")
     recording = bench.attach([cxx])
@@ -199,7 +199,7 @@ def test_cxx_own_operator_new(bench):
     cxx.is_unharmed()
 
 
-def test_cxx_libstdcxx(bench):
+def test_cxx_program_with_libstdcxx_has_callers(bench):
     """libstdc++'s operator new keeps no frame pointer; its caller is known all the same."""
     cxx = bench.workload("cxx")
     recording = bench.attach([cxx])
@@ -222,7 +222,7 @@ def test_cxx_libstdcxx(bench):
     cxx.is_unharmed()
 
 
-def test_library_loaded_later(bench):
+def test_library_loaded_later_is_named(bench):
     """A library that came by dlopen() during the recording is named."""
     program = bench.workload("dlopen")
     recording = bench.attach([program])
@@ -236,7 +236,7 @@ def test_library_loaded_later(bench):
     program.is_unharmed()
 
 
-def test_snapshot_of_nothing(bench):
+def test_snapshot_without_allocations_is_empty(bench):
     """A process that allocates nothing: empty statistics, no error."""
     known = bench.workload("known")
     recording = bench.attach([known])

@@ -147,68 +147,68 @@ def end_of_run(bench, name):
     check_end(bench, path, answers, end)
 
 
-def test_end_by_exit(bench):
+def test_end_by_exit_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "exit")
 
 
-def test_end_by_immediate_exit(bench):
+def test_end_by_immediate_exit_leaves_a_last_snapshot(bench):
     """_exit(2), while other threads run."""
     end_of_attached(bench, "immediate_exit")
 
 
-def test_end_by_crash(bench):
+def test_end_by_crash_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "crash")
 
 
-def test_end_by_abort(bench):
+def test_end_by_abort_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "abort")
 
 
-def test_end_by_sigkill_of_target(bench):
+def test_end_by_sigkill_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "sigkill")
 
 
-def test_end_by_oom_kill(bench):
+def test_end_by_oom_kill_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "oom")
 
 
-def test_end_by_oom_kill_in_realloc(bench):
+def test_end_by_oom_kill_during_realloc_leaves_a_last_snapshot(bench):
     """Killed while realloc copies: the old block was not freed, and is counted as live again."""
     end_of_attached(bench, "oom_in_realloc")
 
 
-def test_end_of_a_deleted_program(bench):
+def test_end_of_a_deleted_program_leaves_a_named_last_snapshot(bench):
     """The program's file is deleted before the end; names come from the descriptor that was opened earlier."""
     path = bench.path("known")
     shutil.copy(os.path.join(WORKLOADS, "known"), path)
     end_of_attached(bench, "sigkill", bench.start([path], kind=Workload).ready())
 
 
-def test_run_to_exit(bench):
+def test_run_of_a_program_that_exits_leaves_a_last_snapshot(bench):
     end_of_run(bench, "exit")
 
 
-def test_run_to_immediate_exit(bench):
+def test_run_of_a_program_that_exits_immediately_leaves_a_last_snapshot(bench):
     end_of_run(bench, "immediate_exit")
 
 
-def test_run_to_crash(bench):
+def test_run_of_a_program_that_crashes_leaves_a_last_snapshot(bench):
     end_of_run(bench, "crash")
 
 
-def test_run_to_abort(bench):
+def test_run_of_a_program_that_aborts_leaves_a_last_snapshot(bench):
     end_of_run(bench, "abort")
 
 
-def test_run_to_sigkill(bench):
+def test_run_of_a_program_killed_by_sigkill_leaves_a_last_snapshot(bench):
     end_of_run(bench, "sigkill")
 
 
-def test_run_to_oom_kill(bench):
+def test_run_of_a_program_killed_by_oom_leaves_a_last_snapshot(bench):
     end_of_run(bench, "oom")
 
 
-def test_run_to_oom_kill_in_realloc(bench):
+def test_run_of_a_program_killed_by_oom_during_realloc_leaves_a_last_snapshot(bench):
     end_of_run(bench, "oom_in_realloc")
 
 
@@ -233,10 +233,10 @@ def check_pid_reuse(bench):
     heir.is_unharmed()
 
 
-def test_pid_reuse(bench):
+def test_reused_pid_is_another_process(bench):
     check_pid_reuse(bench)
 
 
-def test_pid_reuse_without_sessions(bench):
+def test_reused_pid_is_another_process_without_sessions(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_pid_reuse(bench)

@@ -41,11 +41,11 @@ SELECT group_concat(c, ',') IS NULL FROM (SELECT c FROM t ORDER BY c DESC);
 """
 
 
-def test_ledger_sqlite3(bench):
+def test_ledger_of_sqlite3_matches(bench):
     record(bench, [tool("sqlite3"), "-batch", ":memory:", SQL], 10000, 25000)
 
 
-def test_ledger_jq(bench):
+def test_ledger_of_jq_matches(bench):
     rows = [{"id": i, "name": f"name {i}", "text": "lorem ipsum dolor sit amet " * 50,
              "numbers": [i, i + 1]} for i in range(4000)]
     path = write(bench, "rows.json", json.dumps(rows))
@@ -69,12 +69,12 @@ print(sum(len(item["list"]) for item in kept))
 """
 
 
-def test_ledger_python3_malloc(bench):
+def test_ledger_of_python3_with_malloc_matches(bench):
     record(bench, ["/usr/bin/python3", "-sSBc", PYTHON % 700], 10000, 25000,
            name="python3 with PYTHONMALLOC=malloc", PYTHONMALLOC="malloc")
 
 
-def test_ledger_python3_pymalloc(bench):
+def test_ledger_of_python3_with_pymalloc_matches(bench):
     record(bench, ["/usr/bin/python3", "-sSBc", PYTHON % 20000], 10000, 30000,
            name="python3 with pymalloc", PYTHONMALLOC="pymalloc")
 
@@ -97,7 +97,7 @@ def make_repository(bench, commits=500):
     return path
 
 
-def test_ledger_git_log(bench):
+def test_ledger_of_git_log_matches(bench):
     record(bench, [tool("git"), "-C", make_repository(bench), "log", "-p", "--stat",
                    "--output=/dev/null", "main"], 5000, 15000, name="git log")
 
@@ -120,25 +120,25 @@ def compiler(bench, driver, language, source):
     return [word.strip('"') for word in line.split()]
 
 
-def test_ledger_gcc(bench):
+def test_ledger_of_gcc_matches(bench):
     """The compiler proper, and the driver that starts others."""
     source = write(bench, "source.c", C_SOURCE)
     record(bench, compiler(bench, "gcc", "cc1", source), 15000, 30000, name="cc1")
     record(bench, [tool("gcc"), "-c", source, "-o", bench.path("source.o")], 200, name="gcc")
 
 
-def test_ledger_gxx(bench):
+def test_ledger_of_gxx_matches(bench):
     source = write(bench, "source.cc", CXX_SOURCE)
     record(bench, compiler(bench, "g++", "cc1plus", source), 8000, 15000, name="cc1plus")
     record(bench, [tool("g++"), source, "-o", bench.path("program")], 300, name="g++")
     bench.run([bench.path("program")])
 
 
-def test_ledger_exceptions(bench):
+def test_ledger_of_exceptions_matches(bench):
     record(bench, [workload("exceptions"), "500"], 10000, 30000)
 
 
-def test_ledger_redis(bench):
+def test_ledger_of_redis_matches(bench):
     """jemalloc, and four threads for I/O, under load."""
     path = bench.path("redis.sock")
     redis = start(bench, [tool("redis-server"), "--port", "0", "--unixsocket", path, "--save", "",
@@ -171,11 +171,11 @@ def storm(bench, rounds, **environment):
     return program.end(pid)
 
 
-def test_ledger_storm(bench):
+def test_ledger_of_a_storm_matches(bench):
     storm(bench, 2)
 
 
-def test_ledger_storm_with_perf_uprobes(bench):
+def test_ledger_of_a_storm_matches_with_perf_uprobes(bench):
     """As on a kernel before 6.6. Without caches glibc has one block of its own for each thread, and these
     blocks are the only differences to explain."""
     end = storm(bench, 1, ALLOCSNAP_NO_UPROBE_MULTI="1",
@@ -184,7 +184,7 @@ def test_ledger_storm_with_perf_uprobes(bench):
                 "unknown frees that the ledger does not see, of each thread that ended")
 
 
-def test_ledger_storm_killed(bench):
+def test_ledger_of_a_killed_storm_matches(bench):
     """Stopped wherever the threads are, and then killed: the last snapshot is of that moment."""
     program = start(bench, [workload("storm")]).ready()
     program.write("go\n")
@@ -227,7 +227,7 @@ def check_since(then, now):
           f"{snapshot['unknown_frees']} unknown_frees of such", flush=True)
 
 
-def test_ledger_attached(bench):
+def test_ledger_matches_after_attach(bench):
     """Attaches to python3 when it has some 10,000 blocks."""
     program, recording, then = attach(bench, ["/usr/bin/python3", "-sSBc", PYTHON % 1000], 30000,
                                       PYTHONMALLOC="malloc")
@@ -239,7 +239,7 @@ def test_ledger_attached(bench):
     check_since(then, compare(bench, program.pid, last))
 
 
-def test_ledger_attached_in_a_storm(bench):
+def test_ledger_matches_after_attach_in_a_storm(bench):
     """With calls in flight while the probes are being placed: none is lost or made up later."""
     program = bench.start([workload("storm")], kind=Workload, env=environment_of(bench)).ready()
     program.write("go on\n")
@@ -269,7 +269,7 @@ def path_of(row):
     return int(names["first_"] + names["second_"] + names["third_"])
 
 
-def test_two_million_blocks_of_1000_stacks(bench):
+def test_two_million_blocks_of_1000_stacks_are_counted_exactly(bench):
     paths = bench.workload("paths")
     recording = bench.attach([paths])
     for step in range(10):

@@ -70,26 +70,26 @@ def check_mappings(bench, *options):
     mappings.is_unharmed()
 
 
-def test_mmap_known(bench):
+def test_mmap_totals_are_known(bench):
     check_mappings(bench)
 
 
-def test_mmap_known_with_links(bench):
+def test_mmap_totals_are_known_with_links(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_mappings(bench)
 
 
-def test_mmap_known_with_perf_uprobes(bench):
+def test_mmap_totals_are_known_with_perf_uprobes(bench):
     with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         check_mappings(bench)
 
 
-def test_mmap_known_without_return_probes(bench):
+def test_mmap_totals_are_known_without_return_probes(bench):
     with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
         check_mappings(bench)
 
 
-def test_mmap_too_many(bench):
+def test_mmap_blocks_stay_when_munmap_fails(bench):
     """The program wants more holes than it may have mappings: a munmap that fails removes nothing."""
     most = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text(encoding="ascii"))
     holes = bench.workload("holes")
@@ -102,7 +102,7 @@ def test_mmap_too_many(bench):
     holes.is_unharmed()
 
 
-def test_mmap_only_where_asked_for(bench):
+def test_mmap_is_recorded_only_on_request(bench):
     mappings = bench.workload("mappings")
     recording = bench.attach([mappings])
     mappings.order("go")
@@ -112,7 +112,7 @@ def test_mmap_only_where_asked_for(bench):
     check(not [probe for probe in shown["probes"] if "mmap" in str(probe)], "mmap is probed")
 
 
-def test_mmap_without_heaps(bench):
+def test_mmap_is_recorded_without_heaps(bench):
     mappings = bench.workload("mappings")
     recording = bench.attach([mappings], "--domain", "mmap")
     mappings.order("go")
@@ -120,7 +120,7 @@ def test_mmap_without_heaps(bench):
     check_equal((totals["count"], totals["size"]), LEFT_TOTAL, "mappings")
 
 
-def test_mmap_unknown_domain(bench):
+def test_mmap_with_an_unknown_domain_is_refused(bench):
     _, text = bench.allocsnap("attach", "--domain", "malloc,heap", "1", status=2)
     for name in ("'heap'", "malloc", "mmap", "glibc", "musl", "jemalloc", "tcmalloc", "mimalloc"):
         check(name in text, f"{name} is not in {text!r}")
@@ -136,7 +136,7 @@ def words_of_starts(bench, recording):
     raise Failure("the map is not there")
 
 
-def test_mmap_clear_forgets_where_they_began(bench):
+def test_mmap_index_of_starts_is_cleared(bench):
     mappings = bench.workload("mappings")
     recording = bench.attach([mappings], "--domain", "mmap")
     mappings.order("go")
@@ -233,7 +233,7 @@ class Ledger:
         return len(blocks), sum(size for _, size in self.page.values())
 
 
-def test_mmap_python3_beside_strace(bench):
+def test_mmap_of_python3_matches_strace(bench):
     """The mappings that libc makes for a running program must agree with the system calls that strace sees."""
     strace, trace = tool("strace"), bench.path("strace.txt")
     python = bench.start([sys.executable, "-c", PYTHON], kind=Process)

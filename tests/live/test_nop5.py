@@ -7,7 +7,7 @@ from harness import check, check_equal
 SPEC = "name=pool,object=exe,alloc={}(size=1),alloc={}(size=1),free=give_back(ptr=1)"
 
 
-def test_nop5_in_a_parent_that_forks(bench):
+def test_nop5_probe_survives_a_fork(bench):
     """The probe is behind the nop; or, if it cannot be moved, the kernel must not have the fault."""
     pool = bench.workload("nop5")
     recording = bench.attach([pool], "--probe", SPEC.format("nopped_alloc", "looped_alloc"))

@@ -36,7 +36,7 @@ def check_prologues(bench, mode):
     program.is_unharmed()
 
 
-def test_functions_that_come_back_to_their_begin(bench):
+def test_functions_that_jump_back_to_their_start_are_recorded_exactly(bench):
     if NO_RETURNS:
         raise Skip("where tabled_alloc returns cannot be followed through its table")
     for mode in MODES[:-1]:

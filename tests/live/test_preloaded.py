@@ -24,9 +24,9 @@ def check_programs(bench, allocator):
                                    "--output=/dev/null", "main"], 3000, name="git log")
 
 
-def test_preloaded_programs_jemalloc(bench):
+def test_programs_with_preloaded_jemalloc_are_recorded(bench):
     check_programs(bench, "jemalloc")
 
 
-def test_preloaded_programs_mimalloc(bench):
+def test_programs_with_preloaded_mimalloc_are_recorded(bench):
     check_programs(bench, "mimalloc")

@@ -63,26 +63,26 @@ def check_traced(shown, expected):
     check_equal(rss["traced"] + rss.get("traced_not_resident", 0), expected, f"traced: {rss}")
 
 
-def test_probe_pool(bench):
+def test_probe_of_a_pool_counts_exactly(bench):
     check_layered(bench)
 
 
-def test_probe_pool_with_links(bench):
+def test_probe_of_a_pool_counts_exactly_with_links(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_layered(bench)
 
 
-def test_probe_pool_with_perf_uprobes(bench):
+def test_probe_of_a_pool_counts_exactly_with_perf_uprobes(bench):
     with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         check_layered(bench)
 
 
-def test_probe_pool_without_return_probes(bench):
+def test_probe_of_a_pool_counts_exactly_without_return_probes(bench):
     with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
         check_layered(bench)
 
 
-def test_probe_pool_that_wraps(bench):
+def test_probe_of_a_pool_that_wraps_malloc_hides_its_malloc_calls(bench):
     """Calls of malloc inside the pool do not count. A chunk that was allocated outside starts at the same
     address as the pool's first object and is replaced by it; a loss counts that."""
     for done, path in check_pool(bench, "wraps"):
@@ -96,7 +96,7 @@ def test_probe_pool_that_wraps(bench):
         check_traced(shown, sum(size for _, size in costs.values()))
 
 
-def test_probe_says_domains(bench):
+def test_probe_domain_is_shown_by_name(bench):
     """In show, and where a block is asked for."""
     pool = bench.workload("pool")
     recording = bench.attach([pool], "--probe", spec())
@@ -116,7 +116,7 @@ def test_probe_says_domains(bench):
 
 # ---- several ----
 
-def test_probe_two_allocators(bench):
+def test_probe_of_two_allocators_gives_two_domains(bench):
     """Domains come in the order of the options; a function that is named twice belongs to the first."""
     pool = bench.workload("pool")
     first = "name=connections,object=*/pool,alloc=connection_new(bytes=192),free=pool_free(ptr=3)"
@@ -145,12 +145,12 @@ def check_follows(bench, file, note):
     check(note in stderr, f"not said: {stderr!r}")
 
 
-def test_probe_follows_forks(bench):
+def test_probe_of_a_file_follows_forks(bench):
     """Every process that maps the file is probed, not only the first; a new one gets its probes a moment later."""
     check_follows(bench, "*/pool", "maps no */pool yet: it is waited for")
 
 
-def test_probe_follows_programs(bench):
+def test_probe_of_the_program_follows_children(bench):
     """The shell that starts them has no pool of its own."""
     check_follows(bench, "exe", f"no symbol pool_alloc in {os.path.realpath('/bin/sh')}")
 
@@ -195,7 +195,7 @@ def check_throws(bench, *words):
         pool.is_unharmed()
 
 
-def test_probe_pool_that_throws(bench):
+def test_probe_of_a_pool_that_throws_lets_exceptions_pass(bench):
     """The program catches its exceptions as it would without probes. The symbol of a C++ function tells that it
     may throw; for other functions the option has to tell it."""
     check_throws(bench, "throws")
@@ -210,7 +210,7 @@ def refused(bench, target, *options, status=1):
     return stderr
 
 
-def test_probe_that_cannot_be_meant(bench):
+def test_probe_with_an_invalid_specification_is_refused(bench):
     pool = bench.workload("pool")
     stderr = refused(bench, pool, "--probe", "name=p,object=exe,free=pool_free", status=2)
     check("--probe: free=pool_free: ptr= is missing;" in stderr, stderr)
@@ -219,7 +219,7 @@ def test_probe_that_cannot_be_meant(bench):
     bench.run([ALLOCSNAP, "run", "--probe", "name=p", "--", "/bin/true"], status=2)
 
 
-def test_probe_without_its_functions(bench):
+def test_probe_with_missing_functions_is_refused(bench):
     pool = bench.workload("pool")
     path = os.path.realpath(f"/proc/{pool.pid}/exe")
     stderr = refused(bench, pool, "--probe", spec(functions="alloc=pool_new(size=1),free=pool_free(ptr=3)"))
@@ -250,7 +250,7 @@ def in_read(process):
     return pathlib.Path(f"/proc/{process.pid}/syscall").read_text().startswith("0 0x0 ")
 
 
-def test_probe_python_as_tracemalloc_counts(bench):
+def test_probe_of_python_matches_tracemalloc(bench):
     """Between two moments as many bytes come and go as tracemalloc in that process reports."""
     script = pathlib.Path(__file__).parent.parent / "workloads" / "python_memory.py"
     python = bench.start([tool("python3.11d"), "-S", str(script)], kind=Workload,

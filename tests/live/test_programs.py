@@ -59,14 +59,14 @@ def record_growth(bench, program, object_name, step_bytes):
     return frame, load.done
 
 
-def test_sqlite3(bench):
+def test_sqlite3_growth_is_recorded(bench):
     sqlite = Sqlite.start_on(bench)
     _, steps = record_growth(bench, sqlite, "libsqlite3", Sqlite.ROWS * Sqlite.ROW_BYTES)
     check_equal(sqlite.row_count(), steps * Sqlite.ROWS, "rows in the table")
     check_equal(sqlite.ask("PRAGMA integrity_check;"), "ok", "integrity_check")
 
 
-def test_redis_server(bench):
+def test_redis_server_growth_is_recorded(bench):
     """Debian's links libjemalloc and exports its functions."""
     redis = Redis.start_on(bench)
     used_before = redis.used_memory()
@@ -78,7 +78,7 @@ def test_redis_server(bench):
     check_equal(redis.command(b"GET", redis.key(steps - 1, 7)), b"v" * Redis.VALUE_BYTES, "a value")
 
 
-def test_redis_used_memory(bench):
+def test_redis_traced_bytes_follow_its_used_memory(bench):
     """The traced bytes follow redis's own numbers up and down."""
     redis = Redis.start_on(bench)
     recording = bench.attach([redis])
@@ -94,7 +94,7 @@ def test_redis_used_memory(bench):
     recording.end(signal.SIGINT)
 
 
-def test_python3(bench):
+def test_python3_growth_is_recorded(bench):
     if not os.path.exists("/usr/bin/python3"):
         raise Skip("there is no /usr/bin/python3")
     python = Python.start_on(bench)
@@ -103,7 +103,7 @@ def test_python3(bench):
     check_equal(python.ask("count"), ((steps + 1) * count, (steps + 1) * size), "what it keeps")
 
 
-def test_python3_counts_every_object(bench):
+def test_python3_objects_are_counted_exactly(bench):
     """Exactly the bytes that sys.getsizeof() reports, in as many blocks."""
     python = Python.start_on(bench)
     recording = bench.attach([python])
@@ -118,7 +118,7 @@ def test_python3_counts_every_object(bench):
     recording.end(signal.SIGINT)
 
 
-def test_python3_names_function_and_line(bench):
+def test_python3_growth_has_function_and_line(bench):
     """Debian's stripped python3, its debug information in a separate file found by build-id."""
     notes = bench.run([tool("readelf"), "-n", os.path.realpath("/usr/bin/python3")])[0]
     build_id = re.search(r"Build ID: ([0-9a-f]+)", notes)[1]
@@ -134,7 +134,7 @@ def test_python3_names_function_and_line(bench):
     check(top["lineno"] > 0, "the line")
 
 
-def test_several_processes(bench):
+def test_several_processes_have_separate_snapshots(bench):
     """Each process has snapshots of its own, without the other process's allocations."""
     sqlite, redis, grow = Sqlite.start_on(bench), Redis.start_on(bench), bench.workload("grow")
     recording = bench.attach([sqlite, redis, grow])

@@ -127,17 +127,17 @@ def admitted(bench, *options, programs=("aa", "ab", "bb"), **popen):
     found = [[os.path.basename(process.popen.args[0]) for process in group if name_of(process) in seen]
              for group in (before, after)]
     check_equal(len(seen), len(found[0]) + len(found[1]), f"processes recorded: {seen}")
-    check_equal(found[0], found[1], "who is recorded of those that were there, and of newcomers")
+    check_equal(found[0], found[1], "recorded processes: running ones, and new ones")
     for process in after:
         check_held(bench, recorder, process)
     return found[0]
 
 
-def test_record_by_comm(bench):
+def test_record_selects_by_comm(bench):
     check_equal(admitted(bench, "--comm", "a?"), ["aa", "ab"], "recorded")
 
 
-def test_record_by_several_names(bench):
+def test_record_selects_by_several_names(bench):
     check_equal(admitted(bench, "--comm", "aa", "--comm", "bb"), ["aa", "bb"], "recorded")
 
 
@@ -145,7 +145,7 @@ def test_record_excludes_by_comm(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-comm", "a*b"), ["aa", "bb"], "recorded")
 
 
-def test_record_by_exe(bench):
+def test_record_selects_by_exe(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*b"), ["ab", "bb"], "recorded")
 
 
@@ -153,12 +153,12 @@ def test_record_excludes_by_exe(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-exe", "FOLDER/a*"), ["bb"], "recorded")
 
 
-def test_record_of_each_kind_one_rule_holds(bench):
+def test_record_needs_one_matching_rule_of_each_kind(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--comm", "*b", "--exclude-comm", "bb"), ["ab"],
                 "recorded")
 
 
-def test_record_by_uid(bench):
+def test_record_selects_by_uid(bench):
     """The user is given by name; processes of other users are not recorded."""
     os.chmod(bench.folder, 0o755)
     user = pwd.getpwnam("nobody")
@@ -214,7 +214,7 @@ def unified_group(bench, name):
             folder.rmdir()
 
 
-def test_record_by_cgroup(bench):
+def test_record_selects_by_cgroup(bench):
     """Children born in the group and a process moved there later are recorded; a process outside is not."""
     world = World(bench)
     with unified_group(bench, "allocsnap-shop") as group:
@@ -228,13 +228,13 @@ def test_record_by_cgroup(bench):
         names = {path.split("/")[-2] for path in recorder.pass_now()}
         expected = {name_of(there), name_of(later), f"born.{born}", f"sh.{shell.pid}"}
         check_equal(names, expected, "recorded")
-        check(name_of(never) not in names, "who is elsewhere is recorded")
+        check(name_of(never) not in names, "a process outside the cgroup is recorded")
         recorder.end()
 
 
 # ---- names, execs and ends of processes ----
 
-def test_record_exec_chains(bench):
+def test_record_follows_exec_chains(bench):
     """sh → exec → exec: recorded as long as the program is one that is admitted."""
     world = World(bench)
     first, second, third = (world.program(name) for name in ("first", "second", "third"))
@@ -247,7 +247,7 @@ def test_record_exec_chains(bench):
     check(90001 in rows and 80001 not in rows, f"blocks: {rows}")
 
 
-def test_record_who_calls_exec_may_leave(bench):
+def test_record_ends_at_exec_of_a_program_that_is_not_admitted(bench):
     """A recorded program calls exec: its blocks until then are its last snapshot; the new program is not recorded."""
     world = World(bench)
     first, second = (world.program(name) for name in ("first", "second"))
@@ -275,7 +275,7 @@ def check_named(bench, path):
 CHAINS = 6
 
 
-def test_record_names_who_was_others_before(bench):
+def test_record_names_blocks_of_a_process_that_ran_other_programs_before(bench):
     """The process ran two unrecorded programs before, the last a moment ago: blocks of the recorded one have names."""
     world = World(bench)
     first, second, last = (world.program(name) for name in ("first", "second", "last"))
@@ -290,7 +290,7 @@ def test_record_names_who_was_others_before(bench):
             check_named(bench, path)
 
 
-def test_record_names_who_was_recorded_before(bench):
+def test_record_names_blocks_of_a_process_that_is_admitted_again(bench):
     """One process that is admitted, left alone and admitted again: both have their own mappings."""
     world = World(bench)
     first, second, third = (world.program(name) for name in ("first", "second", "third"))
@@ -308,7 +308,7 @@ def test_record_names_who_was_recorded_before(bench):
     check(2 * named >= CHAINS, f"only {named} of {CHAINS} last snapshots of the first programs have names")
 
 
-def test_record_names_who_joins_a_group_and_calls_exec(bench):
+def test_record_names_blocks_of_a_process_that_joins_a_cgroup_and_calls_exec(bench):
     """The process joins the group and then calls exec, as a container's starter does."""
     world = World(bench)
     first, second = (world.program(name) for name in ("first", "second"))
@@ -318,7 +318,7 @@ def test_record_names_who_joins_a_group_and_calls_exec(bench):
         chains = [world.shell(f"exec 3>{group}/cgroup.procs; exec {first} 70001 /bin/sh -c "
                               f"'echo $$ >&3; exec {second} 190001'") for _ in range(CHAINS)]
         for chain in chains:
-            check_equal(json.loads(chain.line())["ready"], chain.pid, "who is ready")
+            check_equal(json.loads(chain.line())["ready"], chain.pid, "PID of the process that is ready")
         paths = [path for path in recorder.pass_now() if "/second." in path]
         check_equal({path.split("/")[-2] for path in paths}, {f"second.{chain.pid}" for chain in chains}, "recorded")
         for path in paths:
@@ -326,7 +326,7 @@ def test_record_names_who_joins_a_group_and_calls_exec(bench):
         recorder.end()
 
 
-def test_record_keeps_the_name_of_a_folder(bench):
+def test_record_keeps_the_folder_of_a_process_that_renames_itself(bench):
     """A process that renames itself is still the same program: it stays recorded, its snapshots stay together."""
     world = World(bench)
     teller = bench.path("teller")
@@ -348,7 +348,7 @@ def test_record_keeps_the_name_of_a_folder(bench):
     check_equal([last["comm"], last["end"]], ["teller", "exited 0"], "its last one: name, end")
 
 
-def test_record_short_lived(bench):
+def test_record_handles_short_lived_processes(bench):
     """1,000 short-lived children: only one that once held more than --min-bytes leaves a file; nothing piles up."""
     world = World(bench)
     program = world.program("child")
@@ -363,14 +363,14 @@ def test_record_short_lived(bench):
         rows = [row["size"] for row in bench.stats(path)["statistics"]]
         check(100003 in rows, f"{path}: {rows}")
         check_equal(bench.show(path)["metadata"]["end"], "exited 0", f"{path}: end")
-    check_equal(recorder.pass_now(), [], "snapshots of nobody")
+    check_equal(recorder.pass_now(), [], "snapshots without a process")
     line = recorder.pass_line()
     check("; 1 process, 980 ended with little, 0 before they were probed, 0 not recorded;" in line, f"the balance: {line}")
     fds = os.listdir(f"/proc/{recorder.pid}/fd")
     check(len(fds) < 100, f"{len(fds)} descriptors")
 
 
-def test_record_passes_come_early_where_room_runs_out(bench):
+def test_record_takes_an_early_pass_when_slots_run_out(bench):
     """Ended processes fill a quarter of the room for processes: the recorder takes a pass without being asked."""
     world = World(bench)
     program = world.program("child")
@@ -382,7 +382,7 @@ def test_record_passes_come_early_where_room_runs_out(bench):
     check_equal(len(recorder.paths()), 1100, "snapshots")
 
 
-def test_record_forks_without_exec(bench):
+def test_record_follows_forks_without_exec(bench):
     """Children of a process admitted by name are recorded from the fork on; children that exec other programs not."""
     world = World(bench)
     fork = copy_of_fork(world)
@@ -397,7 +397,7 @@ def test_record_forks_without_exec(bench):
 
 # ---- snapshots ----
 
-def test_record_each_interval_is_one_instant(bench):
+def test_record_takes_each_interval_as_one_instant(bench):
     """A file of each process at each interval, all of the same drain."""
     world = World(bench)
     processes = [world.holds(f"p{i}") for i in range(5)]
@@ -421,7 +421,7 @@ def test_record_ends_with_last_snapshots(bench):
     wait_for(lambda: not changed_code(late.pid), "the end of breakpoints", 5)
 
 
-def test_record_bystanders_are_counted(bench):
+def test_record_counts_bystanders(bench):
     """A process that only shares the library pays for traps: it is counted and not recorded."""
     world = World(bench)
     bystander = world.holds("other")
@@ -436,7 +436,7 @@ def test_record_bystanders_are_counted(bench):
     check(bystander.popen.poll() is None, "the bystander has ended")
 
 
-def test_record_by_pid_only_is_of_these(bench):
+def test_record_by_pid_probes_only_these_processes(bench):
     """Only these processes have probes; the recorder ends when they have ended."""
     world = World(bench)
     one, other = world.holds("one"), world.holds("other")
@@ -448,7 +448,7 @@ def test_record_by_pid_only_is_of_these(bench):
     check_equal(dict(recorder.names()), {name_of(one): 1}, "recorded")
 
 
-def test_record_never_itself(bench):
+def test_record_never_records_itself(bench):
     """The recorder never records itself or its helper processes, even if a rule matches their program."""
     world = World(bench)
     copy = shutil.copy(ALLOCSNAP, bench.path("recorder"))
@@ -461,14 +461,14 @@ def test_record_never_itself(bench):
     check_equal(dict(recorder.end()), {name_of(other): 1}, "recorded")
 
 
-def test_record_refuses(bench):
+def test_record_refuses_invalid_rules(bench):
     for options, reason in ((["--comm", "a[bc]"], "no []"), (["--uid", "no-such-user"], "is no user"),
                             (["--pid", "0"], "is no PID"), (["--comm", "x" * 256], "1 to 255 bytes")):
         _, stderr = bench.allocsnap("record", "-o", bench.path("out"), *options, status=2)
         check(reason in stderr, f"{options}: {stderr!r}")
 
 
-def test_record_a_pid_that_comes_again(bench):
+def test_record_distinguishes_processes_with_a_reused_pid(bench):
     """Two processes of one PID between two passes: two last snapshots, each with its own."""
     world = World(bench)
     program = world.program("again")

@@ -50,7 +50,7 @@ def probed_from_the_start(recorder):
     return set(re.findall(r"(/\S+) is probed from the start", recorder.stderr()))
 
 
-def test_record_newcomer_by_comm(bench):
+def test_record_is_complete_for_a_new_process_selected_by_comm(bench):
     """The first process of its name, with the machine's C library: the recorder warns that others pay, too."""
     recorder = World(bench).record("--comm", "first-of-all")
     process = begin(bench, build(bench, "first-of-all"))
@@ -59,7 +59,7 @@ def test_record_newcomer_by_comm(bench):
     recorder.end()
 
 
-def test_record_newcomer_by_its_path(bench):
+def test_record_is_complete_for_a_new_process_selected_by_path(bench):
     """The loader that it names leads to its C library; no other process meets a probe."""
     world = World(bench)
     program = build(bench, "linked", *with_loader_of(world))
@@ -69,7 +69,7 @@ def test_record_newcomer_by_its_path(bench):
     check_equal(recorder.bystander_traps(), 0, "traps of bystanders")
 
 
-def test_record_newcomer_that_is_static(bench):
+def test_record_is_complete_for_a_new_static_process(bench):
     """It has the allocator in itself."""
     world = World(bench)
     program = build(bench, "static", "-static")
@@ -78,7 +78,7 @@ def test_record_newcomer_that_is_static(bench):
     check_equal(probed_from_the_start(recorder), {program}, "files")
 
 
-def test_record_newcomer_that_is_not_there_yet(bench):
+def test_record_counts_late_probes_of_a_program_that_did_not_exist(bench):
     """The recorder logs that the program is missing; blocks from before its probes are counted."""
     world = World(bench)
     recorder = world.record("--exe", bench.path("static"))
@@ -89,7 +89,7 @@ def test_record_newcomer_that_is_not_there_yet(bench):
     check(bench.show(path)["losses"].get("functions_late", 0) > 0, "nothing was late")
 
 
-def test_record_newcomer_leaves_its_launcher_alone(bench):
+def test_record_of_a_new_process_does_not_probe_its_launcher(bench):
     """Mappings that the process made before it became the recorded program are not counted."""
     world = World(bench)
     program = build(bench, "launched", "-static")

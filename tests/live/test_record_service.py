@@ -48,7 +48,7 @@ def numbers(path):
     return {name: float(samples[()]) for name, (_, samples) in families.items() if () in samples}
 
 
-def test_record_as_the_service(bench):
+def test_record_works_as_the_service(bench):
     """Under the unit's user, capabilities, limits, mounts and system calls."""
     world = World(bench)
     manager = Manager(bench, 2)
@@ -67,7 +67,7 @@ def test_record_as_the_service(bench):
     later = world.holds("later")
     wait_for(lambda: recorder.names()[name_of(later)] >= 3, "three snapshots of a newcomer", 60)
     check_held(bench, recorder, later)
-    wait_for(lambda: manager.hear().count("WATCHDOG=1") >= 2, "the manager is told that it is alive")
+    wait_for(lambda: manager.hear().count("WATCHDOG=1") >= 2, "the manager gets the watchdog signals")
     check_equal(manager.told.count("READY=1"), 1, "times that it was ready")
     check(any(line.startswith("STATUS=") and "snapshots" in line for line in manager.told),
           f"status: {manager.told}")
@@ -101,7 +101,7 @@ def static_programs(world, name, count, *flags):
     return paths
 
 
-def test_record_who_ends_before_the_probes_come(bench):
+def test_record_counts_processes_that_exit_before_they_are_probed(bench):
     """Processes that end before their probes come are not counted as small. Those with a build-id get a snapshot,
     the others are counted as not probed."""
     world = World(bench)
@@ -128,7 +128,7 @@ def test_record_who_ends_before_the_probes_come(bench):
     check(losses(prometheus)["functions_late"] >= sum(late), f"{losses(prometheus)}, late: {late}")
 
 
-def test_record_who_runs_what_was_looked_at_too_late(bench):
+def test_record_reads_a_file_again_that_was_opened_too_late(bench):
     """A file without a build-id is looked at too late for its first process; the next process is recorded."""
     world = World(bench)
     programs = static_programs(world, "late", 6, "-Wl,--build-id=none")
@@ -147,7 +147,7 @@ def test_record_who_runs_what_was_looked_at_too_late(bench):
     recorder.end()
 
 
-def test_record_metrics_are_of_all_processes(bench):
+def test_record_metrics_include_all_processes(bench):
     """However short they lived: whether the loader has seen them or not."""
     world = World(bench)
     prometheus = bench.path("allocsnap.prom")
@@ -183,18 +183,18 @@ def record_on_full(bench):
     return world, disk, recorder
 
 
-def test_record_a_full_disk_costs_snapshots_of_who_goes_on(bench):
+def test_record_survives_a_full_disk_without_an_error_for_running_processes(bench):
     """A running process gets its snapshot later. The recorder logs when the disk is full and when it is not any
     more; it exits without an error."""
     _, disk, recorder = record_on_full(bench)
     wait_for(lambda: "No space left on device" in recorder.stderr(), "the line about it")
     disk.do(f"rm {disk.folder}/ballast")
     wait_for(lambda: "snapshots are written again" in recorder.stderr(), "the line about its end")
-    check("last snapshots" not in recorder.stderr(), f"what it says: {recorder.stderr()!r}")
+    check("last snapshots" not in recorder.stderr(), f"stderr: {recorder.stderr()!r}")
     recorder.end()
 
 
-def test_record_a_full_disk_costs_last_snapshots(bench):
+def test_record_reports_last_snapshots_lost_to_a_full_disk(bench):
     """An ended process has no later snapshot: its loss is logged by name and sets the exit status, even if the
     disk has room again."""
     world, disk, recorder = record_on_full(bench)
@@ -208,7 +208,7 @@ def test_record_a_full_disk_costs_last_snapshots(bench):
     check_equal(recorder.wait(60), 1, "exit status")
 
 
-def test_record_a_disk_that_is_full_at_the_end(bench):
+def test_record_fails_when_the_disk_is_full_at_the_end(bench):
     _, _, recorder = record_on_full(bench)
     wait_for(lambda: "No space left on device" in recorder.stderr(), "the line about it")
     recorder.popen.send_signal(signal.SIGINT)
@@ -219,7 +219,7 @@ def disk_bytes(folder):
     return sum(os.lstat(path).st_blocks * 512 for path in [folder, *pathlib.Path(folder).rglob("*")])
 
 
-def test_record_stays_within_its_disk(bench):
+def test_record_stays_within_its_disk_limit(bench):
     """Old snapshots are thinned out, the newest stay; files that are not ours are left alone."""
     world = World(bench)
     folder = bench.path("bounded")
@@ -237,7 +237,7 @@ def test_record_stays_within_its_disk(bench):
         recorder.line_of("snapshot")
         paths = [path for path in pathlib.Path(folder).rglob("*.snap")]
         first = first or (min(paths) if paths else None)
-    check("removed" in recorder.stderr(), f"what it says: {recorder.stderr()!r}")
+    check("removed" in recorder.stderr(), f"stderr: {recorder.stderr()!r}")
     recorder.end()
     check(disk_bytes(folder) <= most + 16384, f"{disk_bytes(folder)} bytes, wanted {most}")
     kept = sorted(pathlib.Path(folder).rglob("*.snap"))
@@ -248,7 +248,7 @@ def test_record_stays_within_its_disk(bench):
     program.kill()
 
 
-def test_record_killed_while_writing(bench):
+def test_record_killed_while_writing_leaves_only_complete_files(bench):
     """By SIGKILL, again and again: no probe stays, what lies there is whole, and the next one goes on."""
     world = World(bench)
     folder = bench.path("killed")
@@ -275,13 +275,13 @@ def test_record_killed_while_writing(bench):
         program.kill()
 
 
-def test_record_on_growth(bench):
+def test_record_takes_a_snapshot_on_growth(bench):
     """A growing process gets a snapshot by the trigger, before the interval has passed for the first time."""
     world = World(bench)
     world.warm()
     recorder = world.record("--comm", "warm-up", "--comm", "grown", "--on-growth", "90K")
     grown = world.holds("grown")
-    wait_for(lambda: recorder.names()[name_of(grown)] >= 1, "a snapshot of who grows")
+    wait_for(lambda: recorder.names()[name_of(grown)] >= 1, "a snapshot of the growing process")
     (path,) = [path for path in recorder.paths() if f"/{name_of(grown)}/" in path]
     check_equal(bench.show(path)["metadata"]["trigger"], "growth", "why it was taken")
     check_held(bench, recorder, grown)

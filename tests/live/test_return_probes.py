@@ -15,7 +15,7 @@ def whole(program):
     return done["whole"] / done["looks"]
 
 
-def test_return_probes_in_backtraces(bench):
+def test_return_probes_truncate_backtraces_and_the_option_avoids_it(bench):
     """With them the target's own backtrace() ends in the allocator, without them it never does."""
     program = bench.workload("backtraces")
     check_equal(whole(program), 1, "whole backtraces, alone")
@@ -35,7 +35,7 @@ def test_return_probes_in_backtraces(bench):
     program.is_unharmed()
 
 
-def test_return_probes_of_children(bench):
+def test_return_probes_can_be_avoided_in_children(bench):
     """`run` and -f do without return probes, too, and print nothing about the option."""
     script = f"echo go 50 | {os.path.abspath(os.path.join(WORKLOADS, 'known'))}"
     for options in ((OPTION,), (OPTION, "-f")):
@@ -52,7 +52,7 @@ def test_return_probes_of_children(bench):
 PTRACE_SEIZE = 0x4206
 
 
-def test_return_probes_and_a_tracer(bench):
+def test_return_probes_warn_about_a_tracer(bench):
     """attach and doctor name the tracer of the process, unless return probes are off and it sees nothing."""
     program = bench.workload("known")
     libc = ctypes.CDLL(None, use_errno=True)
@@ -62,9 +62,9 @@ def test_return_probes_and_a_tracer(bench):
     recording = bench.attach([program])
     recording.end(signal.SIGINT)
     sees = not NO_RETURNS and "no system call" not in bench.allocsnap("doctor")[0]
-    check_equal(said in recording.stderr(), sees, f"said by attach: {recording.stderr()!r}")
+    check_equal(said in recording.stderr(), sees, f"reported by attach: {recording.stderr()!r}")
     notes = bench.json("doctor", str(program.pid))["process"]["notes"]
-    check_equal(any(note.startswith(said) for note in notes), sees, f"said by doctor: {notes}")
+    check_equal(any(note.startswith(said) for note in notes), sees, f"reported by doctor: {notes}")
     recording = bench.attach([program], OPTION)
     recording.end(signal.SIGINT)
-    check(said not in recording.stderr(), "said without return probes")
+    check(said not in recording.stderr(), "reported without return probes")

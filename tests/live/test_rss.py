@@ -47,7 +47,7 @@ def check_grown(before, after, part, bytes_, room=256 * KIB):
         check(abs(grown - expected) <= room, f"{name} grew by {grown}, expected {expected}")
 
 
-def test_rss_adds_up(bench):
+def test_rss_parts_match_the_kernel(bench):
     """While the target is stopped, the parts agree with the kernel's numbers to the byte."""
     resident = bench.workload("resident")
     recording = bench.attach([resident])
@@ -69,7 +69,7 @@ def test_rss_adds_up(bench):
     recording.end(signal.SIGINT)
 
 
-def test_rss_each_part(bench):
+def test_rss_growth_appears_in_the_right_part(bench):
     resident = bench.workload("resident")
     recording = bench.attach([resident])
     path = bench.path("file")
@@ -85,7 +85,7 @@ def test_rss_each_part(bench):
     resident.is_unharmed()
 
 
-def test_rss_older_and_slack(bench):
+def test_rss_of_the_untraced_heap_matches_glibc(bench):
     """The untraced part of the heap agrees with glibc's own account of its other bytes."""
     resident = bench.workload("resident")
     recording = bench.attach([resident])
@@ -104,7 +104,7 @@ def test_rss_older_and_slack(bench):
     recording.end(signal.SIGINT)
 
 
-def test_rss_untouched(bench):
+def test_rss_reports_traced_bytes_that_are_not_resident(bench):
     """More is traced than is resident, and the snapshot has the difference."""
     resident = bench.workload("resident")
     recording = bench.attach([resident])
@@ -119,7 +119,7 @@ def test_rss_untouched(bench):
     recording.end(signal.SIGINT)
 
 
-def test_rss_of_much(bench):
+def test_rss_of_a_large_process_is_rough_and_adds_up(bench):
     """For a large process the exact look would take long; the rough numbers add up, too."""
     resident = bench.workload("resident")
     recording = bench.attach([resident])
@@ -137,7 +137,7 @@ def test_rss_of_much(bench):
     resident.is_unharmed()
 
 
-def test_rss_of_the_last_snapshot(bench):
+def test_rss_of_the_last_snapshot_has_an_age(bench):
     """The process has ended: its last numbers stay, with their age."""
     resident = bench.workload("resident")
     recording = bench.attach([resident])

@@ -19,7 +19,7 @@ def run(bench, *argv, status=0, options=()):
     return [line for line in stdout.splitlines() if line.endswith(".snap")], stderr
 
 
-def test_run_from_the_first_allocation(bench):
+def test_run_records_from_the_first_allocation(bench):
     """Nothing is older than the recording: every free is of a recorded block."""
     for argv in ([tool("sqlite3"), ":memory:", "create table t(x); insert into t values(1);"],
                  ["/usr/bin/python3", "-c", "print(sum(len(str(i)) for i in range(20000)))"],
@@ -35,7 +35,7 @@ def test_run_from_the_first_allocation(bench):
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
 
-def test_run_says_what_came_late(bench):
+def test_run_counts_probes_that_came_late(bench):
     """The program becomes another one with another allocator, whose probes always come too late. A loss counts
     that even if the new program ends at once and none of its calls was seen."""
     if not os.path.exists(JEMALLOC):
@@ -48,13 +48,13 @@ def test_run_says_what_came_late(bench):
         check_equal(shown["metadata"]["cmdline"], " ".join(argv), "cmdline")
 
 
-def test_run_passes_the_exit_status(bench):
+def test_run_returns_the_exit_status(bench):
     check_equal(len(run(bench, "/bin/sh", "-c", "exit 7", status=7)[0]), 1, "snapshots")
     check_equal(len(run(bench, "/bin/sh", "-c", "kill -9 $$", status=137)[0]), 1, "snapshots")
     check_equal(len(run(bench, "/bin/sh", "-c", "kill -11 $$", status=139)[0]), 1, "snapshots")
 
 
-def test_run_that_fails_is_125(bench):
+def test_run_that_fails_exits_with_125(bench):
     for argv, said in ((["/no/such/program"], "No such file or directory"),
                        (["/etc/passwd"], "Permission denied"),
                        (["/"], "Permission denied")):
@@ -64,7 +64,7 @@ def test_run_that_fails_is_125(bench):
     bench.allocsnap("run", status=2)
 
 
-def test_run_passes_arguments_and_signals_on(bench):
+def test_run_forwards_arguments_and_signals(bench):
     """SIGTERM is for the program; it is as it would be without us."""
     script = "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
     child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "/bin/sh", "-c", script,
@@ -78,7 +78,7 @@ def test_run_passes_arguments_and_signals_on(bench):
     check_equal(child.wait(), 5, "exit status")
 
 
-def test_run_passes_signals_on_when_nothing_is_recorded(bench):
+def test_run_forwards_signals_when_nothing_is_recorded(bench):
     """Neither when the last snapshot is written, nor where the program could not be recorded."""
     script = "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
     ended = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--duration", "100ms", "--",
@@ -100,7 +100,7 @@ def loader_of(program):
     return re.search(rb"/lib[^\0]*/ld-[^\0]*", text)[0].decode()
 
 
-def test_run_leaves_no_trace_in_its_child(bench):
+def test_run_does_not_change_signals_descriptors_and_limits_of_the_program(bench):
     """No signal is blocked or ignored in it, no descriptor is left open, no limit is other."""
     threads_own = 3 << 31  # signals 32 and 33 are the C library's, for its threads
 
@@ -119,7 +119,7 @@ def test_run_leaves_no_trace_in_its_child(bench):
                 "signals, descriptors and limits")
 
 
-def test_run_is_killed(bench):
+def test_run_that_is_killed_leaves_the_program_running(bench):
     """The program goes on."""
     mark = pathlib.Path(bench.path("mark"))
     script = f"while [ ! -e {mark} ]; do sleep 0.05; done; echo went on >{mark}"
@@ -132,7 +132,7 @@ def test_run_is_killed(bench):
     wait_for(lambda: mark.read_text() == "went on\n", "the program after our end")
 
 
-def test_run_of_a_program_whose_loader_is_its_c_library(bench):
+def test_run_records_a_musl_program(bench):
     """musl: system calls of the loader never end, but it is held no longer than others."""
     program = bench.path("deep")
     bench.run([tool("musl-gcc"), "-D_GNU_SOURCE", "-g", "-o", program,
@@ -167,7 +167,7 @@ def children_of(pid):
     return names
 
 
-def test_run_known_totals(bench):
+def test_run_records_known_totals(bench):
     """A program that counts itself is recorded from its first block to its last."""
     child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--",
                          os.path.join(WORKLOADS, "stacks")], kind=Process)

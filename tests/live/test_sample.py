@@ -118,11 +118,11 @@ def check_sampling(bench, start, what):
         program.is_unharmed()
 
 
-def test_sample_estimates(bench):
+def test_sample_estimates_are_right(bench):
     check_sampling(bench, lambda: bench.workload("samples"), "glibc")
 
 
-def test_sample_estimates_musl(bench):
+def test_sample_estimates_are_right_with_musl(bench):
     """Its calloc calls malloc."""
     path = bench.path("samples-musl")
     bench.run([tool("musl-gcc"), "-g", "-O1", "-fno-omit-frame-pointer", "-pthread", SOURCE, "-o", path],
@@ -130,7 +130,7 @@ def test_sample_estimates_musl(bench):
     check_sampling(bench, lambda: bench.start([path], kind=Workload).ready(), "musl")
 
 
-def test_sample_of_a_process_that_is_gone(bench):
+def test_sample_entries_of_an_exited_process_are_removed(bench):
     """The entries of an ended process are removed by the next snapshot, and are no longer counted."""
     gone, other = bench.workload("samples"), bench.workload("samples")
     recording = bench.attach([gone, other], "--sample", str(SAMPLE), *FEW)
@@ -140,7 +140,7 @@ def test_sample_of_a_process_that_is_gone(bench):
     recording.path()  # its last one
     recording.target_nr = 1
     shown = bench.show(recording.snapshot())
-    check_equal(int(shown["metadata"]["pid"]), other.pid, "PID of the one that is left")
+    check_equal(int(shown["metadata"]["pid"]), other.pid, "PID of the remaining process")
     check_maps(bench, recording, shown["counters"]["sampled_blocks"], "one is gone")
     other.order("free")
     check_empty(bench, recording, "both are gone")
@@ -148,7 +148,7 @@ def test_sample_of_a_process_that_is_gone(bench):
     other.is_unharmed()
 
 
-def test_sample_sizes_are_exact(bench):
+def test_sample_size_limits_are_exact(bench):
     """--min-size and --max-size have no chance in them."""
     for mode in MODES:
         program = bench.workload("samples")
@@ -186,7 +186,7 @@ def counters_of_sqlite(bench, *options):
     return bench.show([path for path in paths if path.endswith(".snap")][-1])["counters"]
 
 
-def test_sample_of_a_real_program(bench):
+def test_sample_of_sqlite3_is_close_to_its_exact_numbers(bench):
     """The program runs twice; the estimates of the second run are close to the exact numbers of the first."""
     exact = counters_of_sqlite(bench)
     sampled = counters_of_sqlite(bench, "--sample", str(SAMPLE))

@@ -67,7 +67,7 @@ def all_have_given_up(recording, left):
     wait_for(lambda: not_empty(recording) == [bits(left)], "only one thread has what is left")
 
 
-def test_service_gives_up_what_root_has(bench):
+def test_service_drops_capabilities_of_root(bench):
     known = bench.workload("known")
     recording = bench.attach([known])
     main_has(recording, LEFT)
@@ -75,7 +75,7 @@ def test_service_gives_up_what_root_has(bench):
     check_answers(bench, known, recording)
 
 
-def test_service_gives_up_nothing_of_a_program_that_is_run(bench):
+def test_service_run_keeps_the_capabilities_of_its_program(bench):
     argv = ["/usr/bin/python3", "-c", "print(open('/proc/self/status').read())"]
     own = bench.run(argv)[0]
     told = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", *argv])[0]
@@ -84,7 +84,7 @@ def test_service_gives_up_nothing_of_a_program_that_is_run(bench):
         check(re.search(f"^{re.escape(line)}$", told, re.M), f"not as without us: {line}")
 
 
-def test_service_gives_up_what_run_has(bench):
+def test_service_run_drops_its_own_capabilities(bench):
     recording = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "/usr/bin/sqlite3"])
     wait_for(lambda: status(recording.pid)["NoNewPrivs"], "the program runs")
     wait_for(lambda: not [found for process, found in all_threads(recording.pid)
@@ -97,37 +97,37 @@ def test_service_gives_up_what_run_has(bench):
 
 # ---- with few from the start ---------------------------------------------------------------------
 
-def test_service_as_somebody_of_a_process_of_roots(bench):
+def test_service_as_a_user_records_a_process_of_root(bench):
     known = bench.workload("known")
     recording = attach_as(bench, [known], RECORDING)
-    check_equal(status(recording.pid)["Uid"], SOMEBODY, "who records")
-    check_equal(status(reader_of(recording))["Uid"], SOMEBODY, "who reads files")
+    check_equal(status(recording.pid)["Uid"], SOMEBODY, "user of the recorder")
+    check_equal(status(reader_of(recording))["Uid"], SOMEBODY, "user of the file reader")
     all_have_given_up(recording, [name for name in LEFT if name in RECORDING])
     holder = keeper_of(recording.pid)
     locks = pathlib.Path("/proc/locks").read_text().splitlines()
     check(NO_LINKS or any("LEASE" in line and f" {holder} " in line for line in locks), "no writer would wait")
     path = recording.snapshot()
     found = os.stat(path)
-    check_equal((found.st_uid, stat.S_IMODE(found.st_mode)), (SOMEBODY, 0o600), "whose the file is")
+    check_equal((found.st_uid, stat.S_IMODE(found.st_mode)), (SOMEBODY, 0o600), "owner and mode of the file")
     check_answers(bench, known, recording)
 
 
-def test_service_as_somebody_of_a_process_of_somebody_else(bench):
+def test_service_as_a_user_records_a_process_of_another_user(bench):
     known = somebodys_known(bench, SOMEBODY + 1)
     check_answers(bench, known, attach_as(bench, [known], RECORDING))
 
 
-def test_service_as_root_without_the_rest(bench):
+def test_service_as_root_with_few_capabilities_records(bench):
     """As in a container: the reader of files cannot become nobody, but has no capability either."""
     known = somebodys_known(bench, SOMEBODY + 1)
     recording = attach_as(bench, [known], RECORDING, uid=0)
     reader = status(reader_of(recording))
-    check_equal((reader["Uid"], reader["CapPrm"], reader["CapEff"]), (0, 0, 0), "who reads files")
+    check_equal((reader["Uid"], reader["CapPrm"], reader["CapEff"]), (0, 0, 0), "user of the file reader")
     all_have_given_up(recording, [name for name in LEFT if name in RECORDING])
     check_answers(bench, known, recording)
 
 
-def test_service_as_somebody_of_what_is_loaded_later(bench):
+def test_service_as_a_user_records_a_library_loaded_later(bench):
     program, library, domain = start(bench, "jemalloc")
     recording = attach_as(bench, [program], RECORDING)
     program.order("load")
@@ -136,7 +136,7 @@ def test_service_as_somebody_of_what_is_loaded_later(bench):
     check_work(bench, program, recording, domain, "as somebody, loaded later")
 
 
-def test_service_as_somebody_with_pauses(bench):
+def test_service_as_a_user_pauses(bench):
     """Probes come and go all the time, long after the privileges were given up."""
     known = bench.workload("known")
     os.environ["ALLOCSNAP_PAUSE_EVERY_MS"] = "20"
@@ -149,7 +149,7 @@ def test_service_as_somebody_with_pauses(bench):
     known.is_unharmed()
 
 
-def test_service_as_somebody_follows(bench):
+def test_service_as_a_user_follows_children(bench):
     """Children are recorded by system-wide probes."""
     shell = bench.start(["/bin/sh", "-c", "read go; /usr/bin/sqlite3 :memory: 'select 1'; read go"])
     recording = attach_as(bench, [shell], RECORDING, "--follow-forks")
@@ -171,7 +171,7 @@ MISSING = {
 }
 
 
-def test_service_needs_each_of_them(bench):
+def test_service_needs_each_of_its_capabilities(bench):
     """The unit gives no capability that is not needed."""
     known = somebodys_known(bench, SOMEBODY + 1)
     for missing, said in MISSING.items():
@@ -190,7 +190,7 @@ def machine_checks(bench, capabilities, status=0):
             for row in json.loads(out)["machine"]["checks"] if row["name"].startswith("CAP_")}
 
 
-def test_service_doctor_says_which_are_held(bench):
+def test_service_doctor_lists_held_capabilities(bench):
     """With the unit's capabilities the doctor is content, and says how long each is needed."""
     found = machine_checks(bench, RECORDING)
     check_equal(found["CAP_BPF"], ("ok", "held; needed as long as it records"), "CAP_BPF")
@@ -200,10 +200,10 @@ def test_service_doctor_says_which_are_held(bench):
                 "CAP_SYS_ADMIN")
     check_equal(found["CAP_SETUID"][0], "costs", "CAP_SETUID")
     check_equal([name for name, (state, _) in found.items() if state in ("no", "unknown")], [],
-                "what is missing")
+                "missing capabilities")
 
 
-def test_service_doctor_says_which_are_missing(bench):
+def test_service_doctor_lists_missing_capabilities(bench):
     """Each that attach cannot do without, or not for all."""
     for missing in ("checkpoint_restore", "sys_ptrace", "dac_read_search"):
         some = [name for name in RECORDING if name not in (missing, "sys_admin")]
@@ -218,7 +218,7 @@ def test_service_doctor_says_which_are_missing(bench):
 
 # ---- the output folder ---------------------------------------------------------------------------
 
-def test_service_writes_where_somebody_else_may(bench):
+def test_service_writes_to_a_folder_of_another_user(bench):
     """`sudo allocsnap attach` in a user's own folder needs one more capability, which is kept."""
     known = bench.workload("known")
     folder = folder_of(bench, "theirs", SOMEBODY)
@@ -227,7 +227,7 @@ def test_service_writes_where_somebody_else_may(bench):
     check_answers(bench, known, recording)
 
 
-def test_service_writes_where_it_may_itself(bench):
+def test_service_writes_to_a_shared_folder_without_more_capabilities(bench):
     known = bench.workload("known")
     folder = folder_of(bench, "theirs", SOMEBODY)
     os.chmod(folder, 0o777)
@@ -245,7 +245,7 @@ def journal(bench):
     return ours, theirs, f"{found.st_dev}:{found.st_ino}"
 
 
-def test_service_tells_the_journal_priorities(bench):
+def test_service_writes_priorities_to_the_journal(bench):
     ours, theirs, stream = journal(bench)
     process = bench.start_raw([ALLOCSNAP, "attach", "4194305"], stderr=theirs,
                               env=dict(os.environ, JOURNAL_STREAM=stream))
@@ -256,7 +256,7 @@ def test_service_tells_the_journal_priorities(bench):
     ours.close()
 
 
-def test_service_metrics_are_read_by_others(bench):
+def test_service_metrics_are_read_by_prometheus(bench):
     """By a strict reader, and by Prometheus's own library: the same samples."""
     path = bench.path("allocsnap.prom")
     bench.run([os.path.join(WORKLOADS, "write_metrics"), path])
@@ -266,7 +266,7 @@ def test_service_metrics_are_read_by_others(bench):
               for labels, value in samples.items()}
     check_equal(strict, exposition.parse_as_prometheus_does(data), "samples")
     check_equal(len(families["allocsnap_process_traced_bytes"][1]), 1000, "processes")
-    check_equal(families["allocsnap_processes_omitted"][1][()], "200", "those left out")
+    check_equal(families["allocsnap_processes_omitted"][1][()], "200", "omitted processes")
     check_equal(families["allocsnap_losses_total"][1][(("loss", "tracebacks_guessed"),)],
                 str(2 ** 64 - 1), "the largest number")
     comms = {dict(labels)["comm"] for labels in families["allocsnap_process_traced_bytes"][1]}
@@ -284,7 +284,7 @@ def test_service_unit_is_valid(bench):
 EXPOSURE_MOST = 1.5  # README.md
 
 
-def test_service_unit_is_as_safe_as_told(bench):
+def test_service_unit_has_the_documented_exposure_level(bench):
     path = unit_file.write(bench, "/usr/bin")
     out, _ = bench.run([tool("systemd-analyze"), "security", "--offline=true", "--no-pager", str(path)])
     level = float(re.search(r"Overall exposure level for allocsnap\.service: ([0-9.]+)", out)[1])
@@ -293,13 +293,13 @@ def test_service_unit_is_as_safe_as_told(bench):
     check(f"exposure level {EXPOSURE_MOST}" in " ".join(readme.read_text().split()), "README.md has another")
 
 
-def test_service_unit_has_what_it_takes(bench):
+def test_service_unit_has_the_needed_capabilities(bench):
     """The unit's capabilities are those that the tests above record with."""
     path = unit_file.write(bench, "/usr/bin")
     check_equal(set(unit_file.capabilities(path)), set(RECORDING) - {"sys_admin"}, "capabilities")
 
 
-def test_service_under_the_unit(bench):
+def test_service_records_under_the_unit(bench):
     """User, capabilities, limits, mounts and system calls as the unit has them."""
     path = unit_file.write(bench, "/usr/bin")
     folder = folder_of(bench, "state", SOMEBODY)
@@ -307,9 +307,9 @@ def test_service_under_the_unit(bench):
     command = allocsnap_with(bench, RECORDING, by=unit_file.under_filter(bench, path))
     recording = bench.attach([program], command=[*unit_file.in_namespaces(folder), *command], folder=folder,
                              preexec_fn=lambda: unit_file.set_limits(path))
-    check_equal(status(recording.pid)["Seccomp"], 2, "whether it is under a filter")
+    check_equal(status(recording.pid)["Seccomp"], 2, "seccomp mode")
     check(os.stat(f"/proc/{recording.pid}/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino,
-          "it has our network")
+          "it is in our network namespace")
     program.order("load")
     wait_for(lambda: is_probed(bench, recording.snapshot(), os.path.basename(os.path.realpath(library))),
              "what is loaded later is probed")

@@ -16,7 +16,7 @@ def allocated(bench, path):
     return sum(row["count"] for row in rows["statistics"])
 
 
-def test_shares_tracebacks_that_come_and_go_for_ever(bench):
+def test_shares_limit_the_remembered_tracebacks(bench):
     """The recorder remembers a bounded number of tracebacks; the bytes of all rows add up to the counter."""
     target = bench.workload("ways")
     recording = bench.attach([target])
@@ -43,7 +43,7 @@ def program(world, name):
     return world.bench.start([path], kind=Workload, env=world.environment).ready()
 
 
-def test_shares_one_process_cannot_take_all_blocks(bench):
+def test_shares_limit_the_blocks_of_one_process(bench):
     world = World(bench)
     recorder = world.record_warm("--comm", "greedy", "--comm", "other", "--max-blocks", "10000")
     greedy, other = program(world, "greedy"), program(world, "other")
@@ -51,8 +51,8 @@ def test_shares_one_process_cannot_take_all_blocks(bench):
     other.order("keep 2000")
     shown = {path.split("/")[-2].split(".")[0]: bench.show(path) for path in recorder.pass_now()}
     lost, counted = shown["greedy"]["losses"], shown["greedy"]["counters"]
-    check_equal(counted["current_blocks"], 7500, "blocks of who takes all that it gets")
-    check_equal(lost["blocks_dropped"], 80000 - 7500, "blocks_dropped of it")
+    check_equal(counted["current_blocks"], 7500, "blocks of the greedy process")
+    check_equal(lost["blocks_dropped"], 80000 - 7500, "blocks_dropped of the greedy process")
     check(lost["drops_unnoted"], "it has all notes")
     check_equal(shown["other"]["counters"]["current_blocks"], 2000, "blocks of the other")
     check_equal(shown["other"]["losses"]["blocks_dropped"], 0, "blocks_dropped of the other")
@@ -60,7 +60,7 @@ def test_shares_one_process_cannot_take_all_blocks(bench):
     other.is_unharmed()
 
 
-def test_shares_last_snapshots_may_come_later(bench):
+def test_shares_delay_last_snapshots_and_lose_none(bench):
     """Programs of one user end together, and their last snapshots are large: each comes once, in this pass or a later one."""
     world = World(bench)
     recorder = world.record_warm("--comm", "greedy", interval="0.1s")

@@ -55,10 +55,10 @@ def test_slow_files_are_not_probed(bench):
                           *slow_command(bench, "-", "own_malloc", "100000")])
     losses = bench.show(out.split()[-1])["losses"]
     check_equal(losses["functions_unprobed"], 2, "malloc and free")
-    check_equal(err.count("nothing in it is probed"), 1, f"how often {err!r} says so")
+    check_equal(err.count("nothing in it is probed"), 1, f"how often {err!r} reports it")
 
 
-def test_slow_files_are_not_those_of_an_overlay_on_a_disk(bench):
+def test_slow_files_do_not_include_an_overlay_on_a_disk(bench):
     """As the files of containers are: they are probed."""
     for name in ("lower", "other", "over"):
         os.mkdir(bench.path(name))
@@ -66,7 +66,7 @@ def test_slow_files_are_not_those_of_an_overlay_on_a_disk(bench):
     script = ("mount -t overlay over -o lowerdir=$1/lower:$1/other $1/over || exit 3; "
               "exec $1/over/own_malloc 20000000")
     program = bench.start([*private_mounts(), "sh", "-c", script, "sh", bench.folder])
-    check_equal(program.line(), "", "what it says when it sleeps")
+    check_equal(program.line(), "", "its output when it sleeps")
     recording = bench.attach([program])
     losses = bench.show(recording.snapshot())["losses"]
     check(changed_code(program.pid) >= 2, "neither malloc nor free is probed")
@@ -74,7 +74,7 @@ def test_slow_files_are_not_those_of_an_overlay_on_a_disk(bench):
     check_equal((losses["functions_unprobed"], recording.stderr()), (0, ""), "what is left out, and said")
 
 
-def test_slow_files_that_hang(bench):
+def test_slow_files_that_hang_are_abandoned(bench):
     """Only worker processes wait for such files, and the recorder can abandon a worker: all programs are
     recorded, and a line reports each silent file."""
     local = bench.workload("pairs")

@@ -45,40 +45,40 @@ def check_stacks(bench, how, losses, name=None, kind=None, outer_calls=OUTER_CAL
     stacks.is_unharmed()
 
 
-def test_handler_on_a_stack_above(bench):
+def test_handler_on_a_stack_above_is_declined(bench):
     check_stacks(bench, "above", {"calls_declined"})
 
 
-def test_handler_on_a_stack_below(bench):
+def test_handler_on_a_stack_below_is_declined(bench):
     check_stacks(bench, "below", {"calls_declined"})
 
 
-def test_coroutines_inside_calls(bench):
+def test_coroutines_inside_calls_are_declined(bench):
     check_stacks(bench, "coroutines", {"calls_declined"})
 
 
-def test_calls_64_deep(bench):
+def test_calls_64_deep_are_recorded(bench):
     check_stacks(bench, "nested", set())
 
 
-def test_handler_on_a_stack_above_without_sessions(bench):
+def test_handler_on_a_stack_above_is_declined_without_sessions(bench):
     check_stacks(bench, "above", {"calls_declined"}, NO_SESSION, "uprobe_ret")
 
 
-def test_handler_on_a_stack_below_without_sessions(bench):
+def test_handler_on_a_stack_below_is_declined_without_sessions(bench):
     check_stacks(bench, "below", {"calls_declined"}, NO_SESSION, "uprobe_ret")
 
 
-def test_coroutines_inside_calls_without_sessions(bench):
+def test_coroutines_inside_calls_are_declined_without_sessions(bench):
     check_stacks(bench, "coroutines", {"calls_declined"}, NO_SESSION, "uprobe_ret")
 
 
-def test_calls_64_deep_without_return_probes(bench):
+def test_calls_64_deep_are_recorded_without_return_probes(bench):
     """Each outer call is 64, which are single-stepped at their ends."""
     check_stacks(bench, "nested", set(), NO_RETURN, "uprobe_ret", OUTER_CALLS // 10)
 
 
-def test_all_stacks_one_after_another_without_return_probes(bench):
+def test_calls_on_all_stacks_are_recorded_without_return_probes(bench):
     stacks = bench.workload("stacks")
     with environment(NO_RETURN):
         recording = bench.attach([stacks])
@@ -90,7 +90,7 @@ def test_all_stacks_one_after_another_without_return_probes(bench):
     stacks.is_unharmed()
 
 
-def test_calls_64_deep_at_return_probes(bench):
+def test_calls_64_deep_are_recorded_with_return_probes(bench):
     """The kernel hijacks no more than 64 return addresses of a thread at once."""
     stacks = bench.workload("stacks_late")
     with environment(NO_SESSION):
@@ -101,7 +101,7 @@ def test_calls_64_deep_at_return_probes(bench):
     stacks.is_unharmed()
 
 
-def test_coroutines_are_known_by_what_the_program_wants(bench):
+def test_coroutines_are_detected_by_the_symbols_that_a_program_imports(bench):
     """It defines no symbol and has no table of them: only that of the loader is left."""
     stripped = bench.path("coroutine")
     bench.run([tool("strip"), "-o", stripped, os.path.join(WORKLOADS, "coroutine")])
@@ -133,11 +133,11 @@ def check_late(bench, how, name, kind):
     stacks.is_unharmed()
 
 
-def test_alternate_stack_that_comes_later(bench):
+def test_alternate_stack_set_later_is_noticed(bench):
     check_late(bench, "above", NO_SESSION, "uprobe_multi")
 
 
-def test_alternate_stack_that_comes_later_with_perf_uprobes(bench):
+def test_alternate_stack_set_later_is_noticed_with_perf_uprobes(bench):
     check_late(bench, "above", NO_LINKS, "uprobe")
 
 
@@ -152,11 +152,11 @@ def check_switch(bench, name):
     stacks.is_unharmed()
 
 
-def test_switch_while_calls_are_made(bench):
+def test_switch_of_probes_during_calls_loses_nothing(bench):
     check_switch(bench, NO_SESSION)
 
 
-def test_switch_while_calls_are_made_with_perf_uprobes(bench):
+def test_switch_of_probes_during_calls_loses_nothing_with_perf_uprobes(bench):
     check_switch(bench, NO_LINKS)
 
 
@@ -186,9 +186,9 @@ def check_dropped(bench, name, kind):
     program.is_unharmed()
 
 
-def test_function_dropped_by_the_switch(bench):
+def test_switch_of_probes_counts_a_function_that_it_drops(bench):
     check_dropped(bench, NO_SESSION, "uprobe_multi")
 
 
-def test_function_dropped_by_the_switch_with_perf_uprobes(bench):
+def test_switch_of_probes_counts_a_function_that_it_drops_with_perf_uprobes(bench):
     check_dropped(bench, NO_LINKS, "uprobe")

@@ -81,7 +81,7 @@ def first_lines_of(path):
                   if line)
 
 
-def test_symbolize_cxx(bench):
+def test_symbolize_names_cxx_functions(bench):
     """operator new and its caller have names; wrappers are skipped as in other snapshots."""
     now, later = check_later_is_now(bench, [os.path.join(WORKLOADS, "cxx")])
     check("operator new(unsigned long)" in named_functions(bench, later), "operator new is named")
@@ -89,7 +89,7 @@ def test_symbolize_cxx(bench):
                 "rows without wrappers")
 
 
-def test_symbolize_compact(bench):
+def test_symbolize_keeps_files_compact(bench):
     """Rows with a count keep it, and compressed sections stay compressed."""
     path = record(bench, "out", [os.path.join(WORKLOADS, "known")], "--compact", "--no-names")
     plain = bench.path("plain.snap")
@@ -106,7 +106,7 @@ def test_symbolize_compact(bench):
         check_equal(any(encoding for encoding, *_ in after.values()), is_packed, "is compressed")
 
 
-def test_symbolize_python(bench):
+def test_symbolize_names_python_functions(bench):
     """Debian's python3, stripped; its tracebacks go through many libraries."""
     check_later_is_now(bench, ["/usr/bin/python3", "-ISc", "x = [bytearray(1000) for _ in range(99)]"])
 
@@ -147,7 +147,7 @@ def callers(bench, path):
             if "shop" in os.path.basename(frame["filename"])]
 
 
-def test_symbolize_debug_dir(bench):
+def test_symbolize_reads_debug_files_of_a_directory(bench):
     """The debug file of a stripped program is in no known place; static and inlined functions."""
     shop, debug, _ = build_shop(bench)
     path = record(bench, "out", [shop], "--no-names")
@@ -159,7 +159,7 @@ def test_symbolize_debug_dir(bench):
     check_equal(callers(bench, path)[-1], None, "the file that was read")
 
 
-def test_symbolize_replaced(bench):
+def test_symbolize_refuses_a_replaced_program(bench):
     """A file whose build-id has changed gives no names; the file below --root with the right build-id does."""
     shop, debug, build_id = build_shop(bench)
     path = record(bench, "out", [shop], "--no-names")
@@ -178,7 +178,7 @@ def test_symbolize_replaced(bench):
     check_equal(callers(bench, path)[-3:], ["main", "stock", "shelf"], "from the root")
 
 
-def test_symbolize_hostile(bench):
+def test_symbolize_survives_hostile_libraries(bench):
     """Some libraries are made to break their reader: the honest ones are named all the same."""
     paths = [build(bench.folder, hostile.__name__, hostile) for hostile in HOSTILE]
     paths.append(build(bench.folder, "honest"))
@@ -193,7 +193,7 @@ def test_symbolize_hostile(bench):
         check(os.path.basename(library)[:6] in str(frame), f"{library}: {frame}")
 
 
-def test_symbolize_not_theirs(bench):
+def test_symbolize_follows_no_links_of_other_users(bench):
     """Root follows no link of another user; the snapshot behind the link does not change."""
     shop, debug, _ = build_shop(bench)
     path = record(bench, "out", [shop], "--no-names")
@@ -209,7 +209,7 @@ def test_symbolize_not_theirs(bench):
     check_equal(callers(bench, path)[-1], "shelf", "through a link of root")
 
 
-def test_symbolize_files(bench):
+def test_symbolize_keeps_file_attributes(bench):
     """Mode, owner, time and attributes stay; a file that is no snapshot fails, and the others are named."""
     shop, debug, _ = build_shop(bench)
     path = record(bench, "out", [shop], "--no-names")

@@ -25,7 +25,7 @@ def check_answers(bench, known, recording):
     known.is_unharmed()
 
 
-def test_target_in_another_mount_namespace(bench):
+def test_target_in_another_mount_namespace_is_recorded(bench):
     """Its file is on a file system that we do not see."""
     place = bench.path("place")
     os.mkdir(place)
@@ -36,7 +36,7 @@ def test_target_in_another_mount_namespace(bench):
     check_answers(bench, known, bench.attach([known]))
 
 
-def test_target_in_a_chroot(bench):
+def test_target_in_a_chroot_is_recorded(bench):
     """Its libc is not ours, though it has the same path."""
     root = bench.path("root")
     objects = re.findall(r"(/\S+) \(0x", bench.run([tool("ldd"), KNOWN])[0])
@@ -48,7 +48,7 @@ def test_target_in_a_chroot(bench):
     check_answers(bench, known, bench.attach([known]))
 
 
-def test_target_in_another_pid_namespace(bench):
+def test_target_in_another_pid_namespace_is_recorded(bench):
     """It believes that it is PID 1; we know it by ours."""
     outer = bench.start([tool("unshare"), "-p", "--fork", KNOWN], kind=Workload)
     check_equal(json.loads(outer.line()), {"ready": 1}, "its own PID")
@@ -56,7 +56,7 @@ def test_target_in_another_pid_namespace(bench):
     check_answers(bench, outer, bench.attach([int(children)]))
 
 
-def test_target_whose_file_is_replaced(bench):
+def test_target_with_a_replaced_file_is_recorded(bench):
     """A package upgrade: the running file is deleted, and another program has its path."""
     path = bench.path("program")
     shutil.copy(KNOWN, path)
@@ -66,7 +66,7 @@ def test_target_whose_file_is_replaced(bench):
     check_answers(bench, known, bench.attach([known]))
 
 
-def test_target_with_a_hostile_name(bench):
+def test_target_with_a_hostile_name_is_recorded(bench):
     """The name is cleaned for the folder and for the terminal."""
     path = bench.path("..\x1b[2J\nknown")
     shutil.copy(KNOWN, path)
@@ -79,7 +79,7 @@ def test_target_with_a_hostile_name(bench):
     check_answers(bench, known, recording)
 
 
-def test_static_target_with_symbols(bench):
+def test_target_that_is_static_with_symbols_is_recorded(bench):
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads/known.c")
     compiled = subprocess.run(
         [tool("gcc"), "-static", "-g", "-O1", "-fno-omit-frame-pointer", "-pthread", source, "-o",
@@ -90,7 +90,7 @@ def test_static_target_with_symbols(bench):
     check_answers(bench, known, bench.attach([known]))
 
 
-def test_preloaded_jemalloc(bench):
+def test_target_with_preloaded_jemalloc_is_recorded(bench):
     """An allocator replaces libc's, and has a domain of its own."""
     library = next(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2"), None)
     if not library:
@@ -100,7 +100,7 @@ def test_preloaded_jemalloc(bench):
     check_answers(bench, known, bench.attach([known]))
 
 
-def test_operator_new_of_jemalloc(bench):
+def test_operator_new_of_jemalloc_has_the_right_caller(bench):
     """jemalloc's operator new does not call its malloc: the recorded caller is operator new's direct caller."""
     library = next(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2"), None)
     if not library:
@@ -120,7 +120,7 @@ def test_operator_new_of_jemalloc(bench):
     cxx.is_unharmed()
 
 
-def test_stopped_target(bench):
+def test_target_that_is_stopped_is_recorded(bench):
     known = bench.workload("known")
     known.popen.send_signal(signal.SIGSTOP)
     recording = bench.attach([known])
@@ -128,7 +128,7 @@ def test_stopped_target(bench):
     check_answers(bench, known, recording)
 
 
-def test_two_recorders(bench):
+def test_two_recorders_do_not_disturb_each_other(bench):
     """Two recorders of one process do not disturb each other; the end of one does not affect the other."""
     known = bench.workload("known")
     first, second = bench.attach([known]), bench.attach([known])

@@ -36,7 +36,7 @@ def on_terminal(bench, argv):
     return process, master
 
 
-def test_terminal(bench):
+def test_terminal_shows_a_status_line_and_the_top_rows(bench):
     """A status line, then the top rows, "traced … of RSS …"; Ctrl-C is a SIGINT."""
     grow = bench.workload("grow", "30")
     process, master = on_terminal(bench, [ALLOCSNAP, "attach", str(grow.pid), "-o",
@@ -45,7 +45,7 @@ def test_terminal(bench):
         status = read_terminal(master, lambda text: len(re.findall(r"\r", text)) >= 3)
         check(re.search(r"recording grow.*\d+(\.\d+)? (B|KiB|MiB)", status),
               f"no status line: {status!r}")
-        check("[Ctrl-C" in status or "Ctrl-C" in status, f"how it ends is not said: {status!r}")
+        check("[Ctrl-C" in status or "Ctrl-C" in status, f"the line does not tell how to stop: {status!r}")
         process.send_signal(signal.SIGINT)
         end = read_terminal(master, lambda text: False)
     finally:
@@ -57,7 +57,7 @@ def test_terminal(bench):
     check(paths and os.path.exists(paths[0]), f"no path of a file: {end!r}")
 
 
-def test_no_terminal(bench):
+def test_output_without_terminal_is_only_paths(bench):
     """No status line, no rows: stdout is the paths alone, stderr is empty."""
     grow = bench.workload("grow", "30")
     recording = bench.attach([grow], interval="300ms")
@@ -68,7 +68,7 @@ def test_no_terminal(bench):
     check_equal(recording.stderr(), "", "stderr")
 
 
-def test_status_without_terminal_stdout(bench):
+def test_status_goes_to_a_terminal_on_stderr(bench):
     """stdout in a pipe, stderr on the terminal: the status there, the paths alone here."""
     grow = bench.workload("grow", "30")
     master, slave = pty.openpty()
@@ -85,7 +85,7 @@ def test_status_without_terminal_stdout(bench):
                 "lines that are no file")
 
 
-def test_text_output(bench):
+def test_text_output_matches_tracemalloc(bench):
     """stats and diff print tracemalloc's text, show its facts; --top cuts, folded is folded."""
     known = bench.workload("known")
     recording = bench.attach([known])

@@ -53,15 +53,15 @@ def check_throws(bench, path):
         throws.is_unharmed()
 
 
-def test_throws_jemalloc(bench):
+def test_exceptions_pass_operator_new_of_jemalloc(bench):
     check_throws(bench, installed("libjemalloc.so.2"))
 
 
-def test_throws_tcmalloc(bench):
+def test_exceptions_pass_operator_new_of_tcmalloc(bench):
     check_throws(bench, installed("libtcmalloc_minimal.so.4"))
 
 
-def test_operator_new_that_jumps_to_malloc(bench):
+def test_operator_new_that_jumps_to_malloc_counts_once(bench):
     """Its calls are malloc's: one of its own that is pending would hide malloc's return."""
     os.environ["LD_PRELOAD"] = os.path.abspath(os.path.join(WORKLOADS, "own_new.so"))
     try:

@@ -43,7 +43,7 @@ def check_triggered(bench, recording, trigger, least, most):
     return path
 
 
-def test_growth_by_size(bench):
+def test_growth_by_size_triggers_a_snapshot(bench):
     """A program leaks: a snapshot at every 300 KiB, and not before."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], "--on-growth", "300K")
@@ -62,7 +62,7 @@ def test_growth_by_size(bench):
     peak.is_unharmed()
 
 
-def test_growth_by_share(bench):
+def test_growth_by_percent_triggers_a_snapshot(bench):
     """The share is that of the last snapshot, even if an earlier snapshot was larger."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], "--on-growth", "50%")
@@ -77,7 +77,7 @@ def test_growth_by_share(bench):
     peak.is_unharmed()
 
 
-def test_growth_after_exec(bench):
+def test_growth_starts_anew_after_exec(bench):
     """The new program has no snapshot yet, however much the old one had."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], "--on-growth", "300K")
@@ -101,7 +101,7 @@ def check_near_peak(bench, recording, size):
             return path
 
 
-def test_peak(bench):
+def test_peak_is_in_a_snapshot(bench):
     """The high water is in a snapshot, though none was asked for then, and stats finds it."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], "--on-peak", "5%")
@@ -122,7 +122,7 @@ def test_peak(bench):
     peak.is_unharmed()
 
 
-def test_peak_that_nobody_can_catch(bench):
+def test_peak_that_is_too_short_triggers_no_snapshot(bench):
     """The peak is over before the recorder can look: the doorbell rings, and no snapshot is taken."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], "--on-peak", "5%")
@@ -134,7 +134,7 @@ def test_peak_that_nobody_can_catch(bench):
     peak.is_unharmed()
 
 
-def test_peak_by_samples(bench):
+def test_peak_of_sampled_bytes_triggers_a_snapshot(bench):
     """With sampling the live bytes are an estimate; they trigger the snapshot all the same."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], "--on-peak", "20%", "--sample", "16K")
@@ -145,7 +145,7 @@ def test_peak_by_samples(bench):
     peak.is_unharmed()
 
 
-def test_trigger_of_children(bench):
+def test_trigger_applies_to_each_child(bench):
     """Followed children have sizes of their own."""
     fork = bench.workload("fork")
     recording = bench.attach([fork], "--follow-forks", "--on-growth", "1")
@@ -156,7 +156,7 @@ def test_trigger_of_children(bench):
     recording.wait()
 
 
-def test_trigger_names(bench):
+def test_trigger_is_named_in_each_snapshot(bench):
     """Each snapshot says why it was taken."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], interval="300ms")
@@ -171,7 +171,7 @@ def test_trigger_names(bench):
     other.is_unharmed()
 
 
-def test_compact_recording(bench):
+def test_compact_recording_gives_the_same_answers(bench):
     """The same answers, from half of the bytes."""
     sizes = {}
     for option in ("--compact", "--no-compact"):
@@ -205,7 +205,7 @@ def end_all(recording):
     return list(iter(recording.line, None))
 
 
-def test_oom_kill_takes_all_of_the_group(bench):
+def test_oom_kill_triggers_snapshots_of_the_whole_cgroup(bench):
     """The victim's last snapshot says so; its neighbour in the group gets a snapshot; a process outside none."""
     victim, neighbour, other = (bench.workload("peak") for _ in range(3))
     recording = bench.attach([victim, neighbour, other], "--on-oom")
@@ -223,7 +223,7 @@ def test_oom_kill_takes_all_of_the_group(bench):
         join_back = end_all(recording)
         neighbour.is_unharmed()
     seen += join_back
-    check_equal(snapshots_of(seen[:-len(join_back)], other), [], "snapshots of who is elsewhere")
+    check_equal(snapshots_of(seen[:-len(join_back)], other), [], "snapshots of the process outside the cgroup")
     shown = bench.show(snapshots_of(seen, neighbour)[0])
     check_equal(shown["metadata"]["trigger"], "oom", "trigger of the neighbour's")
     check_equal(shown["traced_memory"]["current"] // 500000, 1, "what it has")
@@ -236,7 +236,7 @@ def test_oom_kill_takes_all_of_the_group(bench):
     other.is_unharmed()
 
 
-def test_oom_kill_of_who_is_not_recorded(bench):
+def test_oom_kill_of_an_unrecorded_process_triggers_snapshots_of_its_cgroup(bench):
     """A neighbour that is has a snapshot."""
     victim, neighbour = (bench.workload("peak") for _ in range(2))
     recording = bench.attach([neighbour], "--on-oom")
@@ -249,7 +249,7 @@ def test_oom_kill_of_who_is_not_recorded(bench):
         neighbour.is_unharmed()
 
 
-def test_oom_kill_without_the_trigger(bench):
+def test_oom_kill_is_reported_without_the_trigger(bench):
     """Without the trigger, too, the victim's last snapshot says how it ended."""
     victim = bench.workload("peak")
     recording = bench.attach([victim])

@@ -129,12 +129,12 @@ def check_all_exact(bench, targets):
         target.is_unharmed()
 
 
-def test_twin_c_libraries(bench):
+def test_identical_c_libraries_in_chroots_are_recorded_exactly(bench):
     """Three roots, each with a copy of the C library."""
     check_all_exact(bench, [in_chroot(bench, f"root{i}") for i in range(3)])
 
 
-def test_twins_on_overlays(bench):
+def test_identical_files_on_overlays_are_recorded_exactly(bench):
     """Three containers of one image."""
     image = bench.path("image")
     fill_root(bench, image)
@@ -154,7 +154,7 @@ def places_in(process, path):
             for row in process["probes"] if row["object"] == path}
 
 
-def test_twins_are_read_once(bench):
+def test_identical_files_are_read_once(bench):
     """The doctor says which file was only compared, and that another byte makes another file."""
     paths = [bench.path(name) for name in ("one.so", "two.so", "other.so")]
     for path in paths:
@@ -169,7 +169,7 @@ def test_twins_are_read_once(bench):
     one, two, other = rows_of(process, paths)
     known = {LIBC, os.path.realpath(LIBC), *paths[:2]}
     twins = [row for row in process["files"] if row.get("same_as")]
-    check_equal({row["path"] for row in twins} <= known, True, f"who is whose twin: {twins}")
+    check_equal({row["path"] for row in twins} <= known, True, f"files reported as identical: {twins}")
     check(len(twins) >= 2 and all(row["same_as"] in known for row in twins), f"twins: {twins}")
     check_equal(len({row["build_id"] for row in (one, two, other)}), 1, "build-ids")
     check("same_as" not in other, "what has another byte passes for the same")
@@ -208,7 +208,7 @@ def check_each_is_itself(bench, paths):
         target.is_unharmed()
 
 
-def test_forged_twins(bench):
+def test_forged_files_are_not_mistaken_for_the_original(bench):
     """A probe at the other's place would change an instruction that looks at itself."""
     paths = forged_programs(bench)
     check_each_is_itself(bench, paths)

@@ -19,22 +19,22 @@ def check_built(bench, below, *flags, compiler="gcc", stopped=None):
     workload.is_unharmed()
 
 
-def test_unwind_linked_by_lld(bench):
+def test_unwind_works_in_a_program_linked_by_lld(bench):
     """Its code has other addresses than offsets in the file."""
     tool("ld.lld")
     check_built(bench, BELOW_MAIN, "-fuse-ld=lld")
 
 
-def test_unwind_static_pie(bench):
+def test_unwind_works_in_a_static_pie(bench):
     check_built(bench, BELOW_MAIN, "-static-pie", "-DALLOCATE(size)=calloc(1,size)")
 
 
-def test_unwind_musl(bench):
+def test_unwind_works_with_musl(bench):
     """Debian's musl has no call frame information: it begins the program, and ends the walk."""
     check_built(bench, ["libc.so"], compiler="musl-gcc", stopped={"no_rule": 1})
 
 
-def test_unwind_a_vforked_child(bench):
+def test_unwind_works_in_a_vforked_child(bench):
     """A vforked child runs in its parent's memory, and its blocks count for the parent."""
     needs_tables()
     folder = bench.path("out")
@@ -49,7 +49,7 @@ def test_unwind_a_vforked_child(bench):
                 "the child's block")
 
 
-def test_unwind_a_lazy_binding_that_allocates(bench):
+def test_unwind_reports_where_it_stops_in_lazy_binding(bench):
     """The first call of a function runs the library's code that chooses the function. The linker's code on the way
     has a frame that is found by rbx, which the walk does not follow: the traceback says where it stopped."""
     needs_tables()

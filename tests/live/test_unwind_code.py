@@ -15,7 +15,7 @@ def start(bench, *libraries, command=()):
     return bench.start([*command, program, *libraries], kind=Workload).ready()
 
 
-def test_unwind_libraries_in_turn_at_one_address(bench):
+def test_unwind_follows_libraries_mapped_in_turn_at_one_address(bench):
     """The rules cached for an address are dropped when other code is mapped there."""
     needs_tables()
     workload = start(bench, build_library(bench, "a.so", "-DFRAME_BYTES=1000"),
@@ -32,7 +32,7 @@ def test_unwind_libraries_in_turn_at_one_address(bench):
     workload.is_unharmed()
 
 
-def test_unwind_after_exec_at_the_same_addresses(bench):
+def test_unwind_works_after_exec_at_the_same_addresses(bench):
     needs_tables()
     small, large = (build(bench, "unwind/execs.c", name, f"-DFRAME_BYTES={frame_bytes}", "-no-pie",
                           "-fno-pie") for name, frame_bytes in (("small", 1000), ("large", 3000)))
@@ -48,7 +48,7 @@ def test_unwind_after_exec_at_the_same_addresses(bench):
     workload.is_unharmed()
 
 
-def test_unwind_after_a_vforked_child_ran_another_program(bench):
+def test_unwind_works_after_a_vforked_child_ran_another_program(bench):
     """Which has its code at the same addresses, as Debian's gcc, cc1 and python3 have. It was noted
     as the parent's where functions of the kernel can be traced (load.c, fentry_works())."""
     needs_tables()
@@ -65,7 +65,7 @@ def test_unwind_after_a_vforked_child_ran_another_program(bench):
     check_ends(bench, path)
 
 
-def test_unwind_code_of_64_tebibytes(bench):
+def test_unwind_works_beside_a_mapping_of_64_tebibytes(bench):
     """The recorder does not scan such a mapping: the next snapshot comes in time, and is whole."""
     needs_tables()
     workload = start(bench)
@@ -74,7 +74,7 @@ def test_unwind_code_of_64_tebibytes(bench):
     workload.is_unharmed()
 
 
-def test_unwind_a_constructor_of_a_new_library(bench):
+def test_unwind_counts_blocks_of_a_constructor_before_its_table_is_loaded(bench):
     """The constructor's blocks come before its table can be loaded: these are counted, later ones are complete."""
     needs_tables()
     library = build_library(bench, "new.so", "-DCONSTRUCTOR")
@@ -108,11 +108,11 @@ def check_guessed(bench, before, order, size, chain):
         workload.is_unharmed()
 
 
-def test_unwind_code_made_at_run_time(bench):
+def test_unwind_passes_code_made_at_run_time(bench):
     check_guessed(bench, [], "jit", 406, ["allocate_406", "[anonymous code]", "jit", *FROM_MAIN])
 
 
-def test_unwind_code_moved_to_huge_pages(bench):
+def test_unwind_passes_code_moved_to_huge_pages(bench):
     check_guessed(bench, ["huge"], "moved", 407,
                   ["allocate_407", "[anonymous code]", "moved", *FROM_MAIN])
 
@@ -130,17 +130,17 @@ def check_loaded(bench, change):
     workload.is_unharmed()
 
 
-def test_unwind_a_library_that_was_deleted(bench):
+def test_unwind_works_in_a_deleted_library(bench):
     check_loaded(bench, os.unlink)
 
 
-def test_unwind_a_library_that_was_replaced(bench):
+def test_unwind_works_in_a_replaced_library(bench):
     """The new library's frames are larger, so its table is not the right one for the loaded code."""
     other = build_library(bench, "b.so", "-DFRAME_BYTES=3000")
     check_loaded(bench, lambda library: os.replace(other, library))
 
 
-def test_unwind_on_an_overlay(bench):
+def test_unwind_works_on_an_overlay(bench):
     """There /proc/PID/maps has other numbers of files than the kernel's mappings."""
     needs_tables()
     folders = [bench.path(name) for name in ("lower", "upper", "work", "merged")]

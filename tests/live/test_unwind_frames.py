@@ -17,15 +17,15 @@ def check_frames(bench, order, *expected, stopped=None):
 FROM_MAIN = ["obey_orders", "main", *BELOW_MAIN]
 
 
-def test_unwind_large_and_realigned_frames(bench):
+def test_unwind_follows_large_and_realigned_frames(bench):
     check_frames(bench, "large", (101, ["realigned", "large", "larger", *FROM_MAIN]))
 
 
-def test_unwind_a_call_that_does_not_return(bench):
+def test_unwind_follows_a_call_that_does_not_return(bench):
     check_frames(bench, "no_return", (102, ["leaves", "ends_with_call", "no_return", *FROM_MAIN]))
 
 
-def test_unwind_signals_on_two_stacks(bench):
+def test_unwind_follows_signals_on_two_stacks(bench):
     raised = ["__pthread_kill_implementation", "raise", "signals", *FROM_MAIN]
     outer = ["on_outer_signal", "__restore_rt", *raised]
     check_frames(bench, "signals", (103, ["on_inner_signal", "__restore_rt", "__pthread_kill_implementation",
@@ -33,22 +33,22 @@ def test_unwind_signals_on_two_stacks(bench):
                  (104, outer))
 
 
-def test_unwind_a_signal_at_the_first_instruction(bench):
+def test_unwind_follows_a_signal_at_the_first_instruction(bench):
     check_frames(bench, "first_instruction", (105, ["on_illegal", "__restore_rt", "is_interrupted",
                                                     "first_instruction", *FROM_MAIN]))
 
 
-def test_unwind_out_of_a_spoilt_vdso(bench):
+def test_unwind_leaves_a_modified_vdso(bench):
     """The process has written to its vDSO: what others' callers are found by is not read from it."""
     check_frames(bench, "calls_vdso", (107, ["on_step", "__restore_rt", "[vdso]", "clock_gettime", "calls_vdso",
                                              *FROM_MAIN]))
 
 
-def test_unwind_a_coroutine_to_its_entry(bench):
+def test_unwind_follows_a_coroutine_to_its_entry(bench):
     """makecontext() lets it return to a function's first byte: no code that was called."""
     check_frames(bench, "coroutine", (106, ["allocates", "in_coroutine", "libc.so.6"]),
                  stopped={"no_rule": 1})
 
 
-def test_unwind_a_stack_that_begins_with_nothing(bench):
+def test_unwind_ends_at_a_stack_without_callers(bench):
     check_frames(bench, "by_hand", (106, ["allocates", "by_hand"]), stopped={"no_code": 1})

@@ -45,17 +45,17 @@ def check_hijacked(bench, mode):
     workload.is_unharmed()
 
 
-def test_unwind_hijacked(bench):
+def test_unwind_restores_hijacked_return_addresses(bench):
     check_hijacked(bench, None)
 
 
-def test_unwind_hijacked_without_sessions(bench):
+def test_unwind_restores_hijacked_return_addresses_without_sessions(bench):
     check_hijacked(bench, NO_SESSION)
 
 
-def test_unwind_hijacked_with_perf_uprobes(bench):
+def test_unwind_restores_hijacked_return_addresses_with_perf_uprobes(bench):
     check_hijacked(bench, NO_LINKS)
 
 
-def test_unwind_hijacked_without_return_probes(bench):
+def test_unwind_works_without_return_probes(bench):
     check_hijacked(bench, NO_RETURN)

@@ -17,7 +17,7 @@ def check_stack(bench, order, *expected, stopped=None):
     workload.is_unharmed()
 
 
-def test_unwind_near_the_top_of_memory(bench):
+def test_unwind_works_near_the_top_of_memory(bench):
     """The rest of the stack is smaller than the window that the unwinder reads at once."""
     needs_tables()
     workload = bench.workload("unwind_stacks")
@@ -29,17 +29,17 @@ def test_unwind_near_the_top_of_memory(bench):
     workload.is_unharmed()
 
 
-def test_unwind_below_a_guard_page(bench):
+def test_unwind_works_below_a_guard_page(bench):
     check_stack(bench, "at_guard", (302, ["below_guard", "libc.so.6"]), stopped={"no_rule": 1})
 
 
-def test_unwind_a_stack_that_is_not_in_memory(bench):
+def test_unwind_reports_a_stack_that_is_not_in_memory(bench):
     check_stack(bench, "paged_out", (303, ["without_callers"]),
                 (304, ["without_callers", "on_shared_stack", "libc.so.6"]),
                 stopped={"unreadable": 1, "no_rule": 1})
 
 
-def test_unwind_many_threads_at_once(bench):
+def test_unwind_works_in_many_threads_at_once(bench):
     """No walk contains frames of another thread, whichever threads ran in between."""
     needs_tables()
     workload = bench.workload("unwind_stacks")

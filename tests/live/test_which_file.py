@@ -109,17 +109,17 @@ def deploy_and_run(bench, *options):
     check(named, "no snapshots")
 
 
-def test_files_deployed_in_place_static(bench):
+def test_files_deployed_in_place_are_probed_when_static(bench):
     """Its allocator is in the file that is written to: breakpoints of the old version would end the new one."""
     deploy_and_run(bench, "-static")
 
 
-def test_files_deployed_in_place_dynamic(bench):
+def test_files_deployed_in_place_are_named_when_dynamic(bench):
     """Nothing is probed in the file that is written to: the names of the old version would be wrong."""
     deploy_and_run(bench)
 
 
-def test_files_deployed_in_place_while_paused(bench):
+def test_files_deployed_in_place_during_a_pause_are_probed_after_it(bench):
     """A file is replaced during a pause: after the pause the probes are in the new version."""
     world = World(bench)
     versions = [build(bench, name, "-static") for name in VERSIONS]
@@ -138,7 +138,7 @@ def test_files_deployed_in_place_while_paused(bench):
         check_names(bench, path)
 
 
-def test_files_deployed_in_place_between_passes(bench):
+def test_files_deployed_in_place_between_passes_are_watched(bench):
     """The old version is closed and the new one watched; also when the recorder itself has to watch it."""
     world = World(bench)
     versions = [build(bench, name, "-static") for name in VERSIONS]
@@ -211,7 +211,7 @@ def check_both_named(bench, world, programs):
     recorder.end()
 
 
-def test_files_of_two_btrfs_subvolumes(bench):
+def test_files_of_two_btrfs_subvolumes_are_distinguished(bench):
     """Both have the same inode number, and /proc/PID/maps has one device for all."""
     image, world = bench.path("image"), World(bench)
     with open(image, "wb") as file:
@@ -227,7 +227,7 @@ def test_files_of_two_btrfs_subvolumes(bench):
         check_both_named(bench, world, programs)
 
 
-def test_files_of_an_overlay_over_two_file_systems(bench):
+def test_files_of_an_overlay_over_two_file_systems_are_distinguished(bench):
     """A file of the lower layer and one of the upper one have the same inode number."""
     world, versions = World(bench), [build(bench, name) for name in VERSIONS]
     with mounted(bench, "lower", "-t", "tmpfs", "lower") as lower, \
@@ -257,7 +257,7 @@ def build_library(bench, folder, name):
                bench.path("library.c"), "-o", f"{folder}/libtwin.so"])
 
 
-def test_files_with_a_forged_build_id(bench):
+def test_files_with_a_forged_build_id_are_distinguished(bench):
     """Another user mounts a library of the same build-id over the path, in a mount namespace of its own."""
     world, honest, forged = World(bench), bench.path("honest"), bench.path("forged")
     build_library(bench, honest, "honest_hold")
@@ -292,7 +292,7 @@ def descriptors(recorder):
     return len(os.listdir(f"/proc/{recorder.pid}/fd"))
 
 
-def test_files_of_a_file_system_that_is_unmounted(bench):
+def test_files_do_not_prevent_an_unmount(bench):
     """Two passes after its programs have ended."""
     world, version = World(bench), build(bench, "alpha_hold", "-static")
     folder = bench.path("mounted")
@@ -315,7 +315,7 @@ def test_files_of_a_file_system_that_is_unmounted(bench):
     recorder.end()
 
 
-def test_files_that_are_removed_give_back_their_space(bench):
+def test_files_that_are_removed_are_closed(bench):
     world, version = World(bench), build(bench, "alpha_hold", "-static")
     recorder = world.record("--exe", f"{bench.folder}/run*", "--min-bytes", "1")
     for i in range(20):
@@ -364,7 +364,7 @@ int main(int argc, char **argv)
 FILES = int(os.environ.get("FILES", "10000"))
 
 
-def test_files_ten_thousand_mapped_and_gone(bench):
+def test_files_mapped_and_unmapped_ten_thousand_times_leave_nothing(bench):
     """The program that runs in the end has its tables, its names and its descriptors."""
     world, version = World(bench), build(bench, "alpha_hold")
     tiny, mapper, folder = bench.path("tiny.so"), bench.path("mapper"), bench.path("many")
@@ -397,7 +397,7 @@ def test_files_ten_thousand_mapped_and_gone(bench):
     recorder.end()
 
 
-def test_files_on_a_private_mount_that_ends(bench):
+def test_files_on_a_private_mount_are_closed_when_it_ends(bench):
     """A container's root goes with it."""
     world, version = World(bench), build(bench, "alpha_hold", "-static")
     folder = bench.path("root")
@@ -423,7 +423,7 @@ def hold_open(world):
     return open(f"{world.libraries}/libc.so.6", "r+b")
 
 
-def test_files_open_for_writing_are_probed_again(bench):
+def test_files_open_for_writing_are_probed_again_when_they_are_closed(bench):
     """The file is probed again when it is closed. A loss counts the allocations until then."""
     world = World(bench)
     recorder = world.record_warm("--comm", "later*", "--min-bytes", "1")
@@ -454,7 +454,7 @@ int main(void)
 """
 
 
-def test_files_open_for_writing_do_not_stop_others(bench):
+def test_files_open_for_writing_do_not_delay_other_files(bench):
     """After a pause they cannot be probed: others go on."""
     world, other = World(bench), bench.path("other")
     pathlib.Path(bench.path("other.c")).write_text(HOLDER)
