@@ -14,7 +14,7 @@ static int parse(enum admission_key key, const char *text, struct rule *ret, str
 	return admission_parse(&(struct admission_rule){ key, false, text }, ret, why);
 }
 
-Test(admission, has_patterns)
+Test(admission, parses_patterns)
 {
 	struct rule rule;
 	struct reason why;
@@ -26,7 +26,7 @@ Test(admission, has_patterns)
 	cr_expect_str_eq(rule.pattern, "/usr/*");
 }
 
-Test(admission, has_patterns_of_255_bytes)
+Test(admission, accepts_patterns_of_up_to_255_bytes)
 {
 	char text[ADMISSION_PATTERN_MOST + 2];
 	struct rule rule;
@@ -52,7 +52,7 @@ Test(admission, refuses_brackets)
 	cr_expect_str_eq(why.text, "'/a[0-9]': a pattern has * and ?, and no []");
 }
 
-Test(admission, has_users_by_name_and_number)
+Test(admission, accepts_users_by_name_and_by_number)
 {
 	struct rule rule;
 	struct reason why;
@@ -65,7 +65,7 @@ Test(admission, has_users_by_name_and_number)
 	cr_expect_str_eq(why.text, "'no-such-user' is no user");
 }
 
-Test(admission, has_pids)
+Test(admission, accepts_pids)
 {
 	struct rule rule;
 	struct reason why;
@@ -86,7 +86,7 @@ static int configure(const struct admission_rule *rule, size_t nr, struct rules 
 	return admission_configure(rules, &options, &why);
 }
 
-Test(admission, says_what_has_to_be_read_of_a_process)
+Test(admission, records_which_facts_the_rules_need)
 {
 	static struct rules rules;
 	const struct admission_rule rule[] = { { ADMISSION_COMM, false, "a" },
@@ -101,7 +101,7 @@ Test(admission, says_what_has_to_be_read_of_a_process)
 	cr_expect(!(rules.has_texts & 1 << RULE_EXE));
 }
 
-Test(admission, has_64_rules_at_most)
+Test(admission, accepts_64_rules_at_most)
 {
 	static struct rules rules;
 	struct admission_rule rule[ADMISSION_RULES_MOST + 1];

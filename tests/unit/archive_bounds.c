@@ -48,28 +48,28 @@ static void make_room_once(uint64_t max_disk_bytes, uint64_t keep_ns)
 	archive__close(archive);
 }
 
-Test(archive_bounds, without_any_nothing_goes)
+Test(archive_bounds, keep_everything_when_there_are_none)
 {
 	put_minutes("a.1", 0, 10);
 	make_room_once(0, 0);
 	cr_expect_eq(snapshot_nr("a.1"), 10);
 }
 
-Test(archive_bounds, every_second_from_the_oldest_on)
+Test(archive_bounds, remove_every_second_snapshot_from_the_oldest_on)
 {
 	put_minutes("a.1", 0, 10);
 	make_room_once(room_for(1, 8), 0);
 	expect_minutes("a.1", (int[]){ 0, 2, 4, 5, 6, 7, 8, 9, -1 });
 }
 
-Test(archive_bounds, again_every_second_of_those_left)
+Test(archive_bounds, remove_every_second_of_the_rest_in_a_second_sweep)
 {
 	put_minutes("a.1", 0, 10);
 	make_room_once(room_for(1, 5), 0);
 	expect_minutes("a.1", (int[]){ 0, 4, 6, 8, 9, -1 });
 }
 
-Test(archive_bounds, the_first_and_the_newest_stay_longest)
+Test(archive_bounds, keep_the_first_and_the_newest_snapshot_longest)
 {
 	put_minutes("a.1", 0, 9);
 	make_room_once(room_for(1, 2), 0);
@@ -80,7 +80,7 @@ Test(archive_bounds, the_first_and_the_newest_stay_longest)
 	cr_expect(!is_there("d/host/a.1"));
 }
 
-Test(archive_bounds, who_has_most_gives_first)
+Test(archive_bounds, remove_first_from_the_process_with_the_most_snapshots)
 {
 	put_minutes("many.1", 0, 12);
 	put_minutes("few.2", 0, 5);
@@ -89,7 +89,7 @@ Test(archive_bounds, who_has_most_gives_first)
 	cr_expect_eq(snapshot_nr("many.1"), 7);
 }
 
-Test(archive_bounds, nobody_loses_its_newest_while_somebody_has_two)
+Test(archive_bounds, keep_the_newest_of_each_process_while_another_has_two)
 {
 	char folder[16], newest[64];
 
@@ -110,7 +110,7 @@ Test(archive_bounds, nobody_loses_its_newest_while_somebody_has_two)
 }
 
 /* A sweep goes on where the last one stopped, so snapshots are the sparser the older they are. */
-Test(archive_bounds, what_is_kept_lies_further_apart_the_older_it_is)
+Test(archive_bounds, keep_older_snapshots_further_apart)
 {
 	struct archive *archive;
 	int last = 400, gap, found[64], nr = 0;
@@ -142,7 +142,7 @@ Test(archive_bounds, what_is_kept_lies_further_apart_the_older_it_is)
 	cr_expect(gap >= 64, "the 8 after the first span %d minutes", gap);
 }
 
-Test(archive_bounds, too_old_goes_first_even_where_there_is_room)
+Test(archive_bounds, remove_snapshots_older_than_keep_even_when_there_is_room)
 {
 	uint64_t now = wall_ms();
 
@@ -159,7 +159,7 @@ Test(archive_bounds, too_old_goes_first_even_where_there_is_room)
 }
 
 /* Counted as the disk does, holes not, and with the folders that grow. */
-Test(archive_bounds, bytes_are_those_that_the_disk_has)
+Test(archive_bounds, count_the_bytes_that_the_disk_uses)
 {
 	struct archive *archive;
 	struct archive_totals totals;
@@ -181,7 +181,7 @@ Test(archive_bounds, bytes_are_those_that_the_disk_has)
 #define PASSES 200
 
 /* 10,000 of them, with processes that end and others that come, and a clock that steps back. */
-Test(archive_bounds, ten_thousand_stay_within_it_at_every_moment)
+Test(archive_bounds, hold_at_every_moment_for_ten_thousand_snapshots)
 {
 	struct archive *archive = open_archive(2000 * KIB, 0);
 	uint64_t bound = 2000 * KIB, ms = NOON_MS;
@@ -210,7 +210,7 @@ Test(archive_bounds, ten_thousand_stay_within_it_at_every_moment)
 }
 
 /* Rows of folders that have gone are used again. */
-Test(archive_bounds, short_lived_processes)
+Test(archive_bounds, hold_for_short_lived_processes)
 {
 	struct archive *archive;
 	struct archive_totals totals;

@@ -39,7 +39,7 @@ Test(archive_clock, is_the_wall_clock)
 	cr_expect_eq(after(100 * DAY_MS), wall, "nobody looked for long");
 }
 
-Test(archive_clock, that_was_set_forward_counts_when_as_much_has_passed)
+Test(archive_clock, follows_a_wall_clock_set_forward_after_the_keep_time)
 {
 	uint64_t before;
 
@@ -51,7 +51,7 @@ Test(archive_clock, that_was_set_forward_counts_when_as_much_has_passed)
 	cr_expect_eq(after(1), wall);
 }
 
-Test(archive_clock, that_was_set_forward_again_waits_again)
+Test(archive_clock, waits_again_when_the_wall_clock_is_set_forward_again)
 {
 	uint64_t before;
 
@@ -65,14 +65,14 @@ Test(archive_clock, that_was_set_forward_again_waits_again)
 	cr_expect_eq(after(KEEP_MS), wall);
 }
 
-Test(archive_clock, that_was_set_back_counts_at_once)
+Test(archive_clock, follows_a_wall_clock_set_back_at_once)
 {
 	begin(0);
 	wall -= 30 * DAY_MS;
 	cr_expect_eq(after(HOUR_MS), NOON_MS - 30 * DAY_MS + HOUR_MS);
 }
 
-Test(archive_clock, that_is_right_again_counts_at_once)
+Test(archive_clock, follows_a_corrected_wall_clock_at_once)
 {
 	begin(0);
 	wall += 365 * DAY_MS;
@@ -81,7 +81,7 @@ Test(archive_clock, that_is_right_again_counts_at_once)
 	cr_expect_eq(after(HOUR_MS), wall);
 }
 
-Test(archive_clock, begins_with_the_newest_snapshot)
+Test(archive_clock, starts_at_the_newest_snapshot)
 {
 	begin(NOON_MS - 30 * DAY_MS);
 	cr_expect_eq(after(HOUR_MS), NOON_MS - 30 * DAY_MS + HOUR_MS);
@@ -93,7 +93,7 @@ Test(archive_clock, begins_with_the_newest_snapshot)
 TestSuite(archive_start, .init = archive_enter, .fini = archive_leave, .timeout = 60);
 
 /* The machine begins with a clock that is two years ahead. */
-Test(archive_start, what_is_there_is_not_too_old_at_once)
+Test(archive_start, keeps_existing_snapshots_when_the_clock_is_years_ahead)
 {
 	struct archive *archive;
 	uint64_t then = wall_ms() - 700 * DAY_MS;

@@ -51,7 +51,7 @@ static const char *const odd[] = {
 	"d/host/a.1/empty.1",
 };
 
-Test(archive_files, others_are_neither_counted_nor_touched)
+Test(archive_files, of_other_programs_are_neither_counted_nor_touched)
 {
 	struct archive *archive;
 	struct archive_totals totals;
@@ -78,7 +78,7 @@ Test(archive_files, others_are_neither_counted_nor_touched)
 }
 
 /* Only the name that a snapshot has here is taken from it. */
-Test(archive_files, a_hard_link_elsewhere_keeps_the_file)
+Test(archive_files, stay_under_a_hard_link_elsewhere)
 {
 	struct archive *archive;
 	struct stat st;
@@ -93,7 +93,7 @@ Test(archive_files, a_hard_link_elsewhere_keeps_the_file)
 }
 
 /* Folders that have become links since they were read. */
-Test(archive_files, links_that_came_later_are_not_followed)
+Test(archive_files, behind_a_folder_replaced_by_a_link_are_not_removed)
 {
 	struct archive *archive;
 	struct archive_totals totals;
@@ -113,7 +113,7 @@ Test(archive_files, links_that_came_later_are_not_followed)
 	archive__close(archive);
 }
 
-Test(archive_files, what_others_have_removed_is_gone)
+Test(archive_files, removed_by_others_are_not_counted)
 {
 	struct archive *archive;
 
@@ -129,7 +129,7 @@ Test(archive_files, what_others_have_removed_is_gone)
 	archive__close(archive);
 }
 
-Test(archive_files, paths_that_are_not_ours_are_not_taken_in)
+Test(archive_files, at_paths_outside_the_archive_are_not_counted)
 {
 	static const char *const paths[] = { "", "x", "/x", "d/a.1/x.snap", "d/host/a.1/none.snap", "d/host/a.1" };
 	struct archive *archive = open_archive(1, 0);
@@ -144,7 +144,7 @@ Test(archive_files, paths_that_are_not_ours_are_not_taken_in)
 	archive__close(archive);
 }
 
-Test(archive_files, a_directory_that_is_none)
+Test(archive_files, in_a_missing_directory_are_an_error)
 {
 	const struct archive_bounds bounds = {};
 	struct reason why = { "" };
@@ -191,7 +191,7 @@ static void stop_writer(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-Test(archive_files, drafts_go_when_their_writer_has)
+Test(archive_files, that_are_drafts_are_removed_when_their_writer_has_exited)
 {
 	char path[256], other[256];
 	pid_t pid;
@@ -210,7 +210,7 @@ Test(archive_files, drafts_go_when_their_writer_has)
 }
 
 /* Another process has the PID now. It does not have the file open, so it is not the writer. */
-Test(archive_files, a_draft_whose_pid_was_used_again)
+Test(archive_files, that_are_drafts_are_removed_when_the_pid_was_reused)
 {
 	char path[256];
 	struct archive *archive;
@@ -227,7 +227,7 @@ Test(archive_files, a_draft_whose_pid_was_used_again)
 }
 
 /* symbolize leaves such a draft if it is killed while it replaces an unnamed snapshot by a named one. */
-Test(archive_files, drafts_of_what_is_replaced_go_too)
+Test(archive_files, that_are_drafts_of_replacements_are_removed)
 {
 	char path[256], kept[256];
 
@@ -240,7 +240,7 @@ Test(archive_files, drafts_of_what_is_replaced_go_too)
 	cr_expect(is_there(kept));
 }
 
-Test(archive_files, trials_go)
+Test(archive_files, left_by_write_tests_are_removed)
 {
 	put_file("d/.allocsnap.999998", 0);
 	put_file("d/.allocsnap.999997", 1);
@@ -265,7 +265,7 @@ static void make_disk(unsigned long flags)
 		     strerror(errno));
 }
 
-Test(archive_files, a_read_only_disk_and_then_none)
+Test(archive_files, on_a_read_only_disk_are_removed_when_it_is_writable_again)
 {
 	struct archive_totals totals;
 	struct archive *archive;
@@ -293,7 +293,7 @@ Test(archive_files, a_read_only_disk_and_then_none)
 }
 
 /* Another disk at the path: what lay on the first one is not counted any more. */
-Test(archive_files, another_disk_at_the_same_path)
+Test(archive_files, on_another_disk_at_the_same_path_are_counted_anew)
 {
 	struct archive_totals totals;
 	struct archive *archive;
@@ -326,7 +326,7 @@ static void lose(struct archive *archive, int nr, int err, const char *text)
 }
 
 /* Each loss is reported once: the first ones by name, with unsafe bytes escaped. */
-Test(archive_files, last_snapshots_that_are_lost_are_named)
+Test(archive_files, lost_as_last_snapshots_are_reported_by_name)
 {
 	struct archive *archive = open_archive(0, 0);
 	char *note;
@@ -348,7 +348,7 @@ Test(archive_files, last_snapshots_that_are_lost_are_named)
 }
 
 /* The archive reports an error when it begins, when it changes, and when it is over. */
-Test(archive_files, what_is_lost_is_told)
+Test(archive_files, lost_to_write_errors_are_reported)
 {
 	struct archive *archive = open_archive(0, 0);
 	struct archive_totals totals;
@@ -377,7 +377,7 @@ Test(archive_files, what_is_lost_is_told)
 }
 
 /* A file that may not be removed (chattr +i) does not stop the sweep; here its folder forbids the removal. */
-Test(archive_files, one_that_may_not_be_removed)
+Test(archive_files, that_cannot_be_removed_do_not_stop_the_sweep)
 {
 	struct archive *archive;
 

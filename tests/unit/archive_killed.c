@@ -136,13 +136,13 @@ static void kill_again_and_again(bool named)
 	cr_expect_eq(after.whole, found.whole);
 }
 
-Test(archive_killed, leaves_whole_files_only)
+Test(archive_killed, leaves_only_complete_files)
 {
 	kill_again_and_again(false);
 }
 
 /* Without nameless files in the file system, a draft is left over; the next snapshot removes it. */
-Test(archive_killed, leaves_whole_files_and_what_can_be_told_apart)
+Test(archive_killed, leaves_complete_files_and_recognizable_drafts)
 {
 	kill_again_and_again(true);
 }
@@ -191,7 +191,7 @@ static int save_where_it_fails(int call, int err, bool of_folder)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EFAULT;
 }
 
-Test(archive_killed, calls_that_fail_leave_nothing)
+Test(archive_killed, leaves_nothing_when_a_system_call_fails)
 {
 	static const struct {
 		int call, err;

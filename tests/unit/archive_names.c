@@ -6,7 +6,7 @@
 
 #define OURS "20261121T031500.123Z.snap"
 
-Test(archive_names, of_snapshots)
+Test(archive_names, of_snapshots_are_recognized)
 {
 	static const struct {
 		const char *name;
@@ -43,7 +43,7 @@ Test(archive_names, of_snapshots)
 	}
 }
 
-Test(archive_names, of_folders)
+Test(archive_names, of_folders_are_recognized)
 {
 	static const struct {
 		const char *name;
@@ -61,7 +61,7 @@ Test(archive_names, of_folders)
 		cr_expect_eq(is_folder_name(cases[i].name), cases[i].is_ours, "%s", cases[i].name);
 }
 
-Test(archive_names, of_drafts)
+Test(archive_names, of_drafts_are_recognized)
 {
 	static const struct {
 		const char *name;

@@ -4,7 +4,7 @@
 
 #include "record/retention/outage.h"
 
-Test(archive_outage, is_news_when_it_begins_and_when_it_changes)
+Test(archive_outage, is_reported_when_it_begins_and_when_it_changes)
 {
 	struct outage outage = {};
 
@@ -15,7 +15,7 @@ Test(archive_outage, is_news_when_it_begins_and_when_it_changes)
 	cr_expect_eq(outage.lost, 4);
 }
 
-Test(archive_outage, is_over_after_a_pass_that_lost_nothing)
+Test(archive_outage, ends_after_a_pass_without_losses)
 {
 	struct outage outage = {};
 

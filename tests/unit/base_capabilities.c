@@ -39,12 +39,12 @@ static uint64_t told(const char *name)
 	return value;
 }
 
-Test(base_capabilities, are_as_the_kernel_tells)
+Test(base_capabilities, are_read_as_the_kernel_reports_them)
 {
 	cr_expect_eq(capabilities_held(), told("CapEff"));
 }
 
-Test(base_capabilities, are_given_up_in_all_sets)
+Test(base_capabilities, are_dropped_from_all_sets)
 {
 	static const char *const sets[] = { "CapEff", "CapPrm", "CapBnd" };
 
@@ -59,7 +59,7 @@ Test(base_capabilities, are_given_up_in_all_sets)
 	cr_expect_eq(told("CapPrm"), BPF_ONLY, "what is gone does not come back");
 }
 
-Test(base_capabilities, are_given_up_without_the_one_for_the_bounding_set)
+Test(base_capabilities, are_dropped_without_cap_setpcap)
 {
 	need(BPF_ONLY | CAPABILITY(CAP_SETPCAP) | CAPABILITY(CAP_KILL));
 	cr_assert_eq(capabilities_keep(BPF_ONLY | CAPABILITY(CAP_KILL)), 0);
@@ -75,7 +75,7 @@ static void *give_up(void *unused)
 	return (void *)(long)(capabilities_keep(0) ?: told("CapPrm") != 0);
 }
 
-Test(base_capabilities, are_given_up_by_a_thread_for_itself)
+Test(base_capabilities, are_dropped_by_a_thread_for_itself_only)
 {
 	uint64_t before = told("CapPrm");
 	pthread_t thread;
@@ -88,7 +88,7 @@ Test(base_capabilities, are_given_up_by_a_thread_for_itself)
 	cr_expect_eq(told("CapPrm"), before);
 }
 
-Test(base_capabilities, are_lowered_for_a_moment)
+Test(base_capabilities, are_lowered_and_restored)
 {
 	uint64_t before, held = capabilities_held();
 
@@ -101,7 +101,7 @@ Test(base_capabilities, are_lowered_for_a_moment)
 
 /* ---- capabilities that recording needs ---- */
 
-Test(service_privileges, are_fewer_once_all_is_loaded)
+Test(service_privileges, are_fewer_after_the_programs_are_loaded)
 {
 	uint64_t needed = privileges__needed(false);
 
@@ -111,7 +111,7 @@ Test(service_privileges, are_fewer_once_all_is_loaded)
 		     CAPABILITY(CAP_SYS_ADMIN) | CAPABILITY(CAP_SYS_NICE));
 }
 
-Test(service_privileges, have_names)
+Test(service_privileges, are_printed_by_name)
 {
 	char text[256];
 
@@ -126,7 +126,7 @@ Test(service_privileges, have_names)
 	cr_expect_lt(strlen(privileges__text(text, 10, ~0ull)), 10);
 }
 
-Test(service_privileges, to_write_are_those_that_the_folder_takes)
+Test(service_privileges, to_write_are_those_that_the_folder_needs)
 {
 	char folder[] = "/tmp/allocsnap-privileges.XXXXXX";
 

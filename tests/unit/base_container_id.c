@@ -14,7 +14,7 @@ static void check_id(const char *cgroup, const char *wanted)
 	cr_expect_str_eq(container_id(cgroup, id), wanted, "of %s: %s", cgroup, id);
 }
 
-Test(container_id, is_in_the_group)
+Test(container_id, is_read_from_the_cgroup_path)
 {
 	check_id("/docker/" ID, ID);
 	check_id("/system.slice/docker-" ID ".scope", ID);
@@ -23,7 +23,7 @@ Test(container_id, is_in_the_group)
 	check_id("/docker/" OTHER "/docker/" ID "/init", ID);
 }
 
-Test(container_id, is_not_in_others)
+Test(container_id, is_empty_for_other_cgroup_paths)
 {
 	check_id("", "");
 	check_id("/", "");

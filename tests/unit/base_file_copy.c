@@ -30,7 +30,7 @@ static void fill_text(void)
 
 TestSuite(file_copy, .init = fill_text);
 
-Test(file_copy, is_of_every_file_with_the_same_bytes)
+Test(file_copy, matches_every_file_with_the_same_bytes)
 {
 	int file = file_of(text, BYTES), other = file_of(text, BYTES);
 	struct file_copy *copy = file_copy__new(file, BYTES);
@@ -44,7 +44,7 @@ Test(file_copy, is_of_every_file_with_the_same_bytes)
 	close(other);
 }
 
-Test(file_copy, is_of_no_other_file)
+Test(file_copy, matches_no_other_file)
 {
 	static const size_t places[] = { 0, 64 << 10, BYTES / 2, BYTES - 1 };
 	int file = file_of(text, BYTES);
@@ -88,7 +88,7 @@ Test(file_copy, cannot_be_changed)
 	close(file);
 }
 
-Test(file_copy, is_made_of_no_more_than_was_said)
+Test(file_copy, is_refused_for_a_file_above_the_limit)
 {
 	int file = file_of(text, BYTES), empty = file_of("", 0);
 

@@ -38,7 +38,7 @@ static void expect_refused(const char *path, int err, const char *says)
 	cr_expect_eq(file_replace(path, write_much, "0123456789", NULL), err);
 }
 
-Test(base_file_replace, in_place_of_a_file)
+Test(base_file_replace, replaces_a_file_with_a_new_inode)
 {
 	struct stat before, after;
 	int fd_nr = name_nr("/proc/self/fd");
@@ -57,7 +57,7 @@ Test(base_file_replace, in_place_of_a_file)
 	cr_expect_eq(name_nr("/proc/self/fd"), fd_nr);
 }
 
-Test(base_file_replace, wherever_it_is)
+Test(base_file_replace, accepts_relative_and_absolute_paths)
 {
 	char path[PATH_MAX];
 
@@ -69,7 +69,7 @@ Test(base_file_replace, wherever_it_is)
 	cr_expect_str_eq(text_of("../plain"), "here");
 }
 
-Test(base_file_replace, a_failure_leaves_the_old_file)
+Test(base_file_replace, keeps_the_old_file_when_writing_fails)
 {
 	struct reason why = { "" };
 
@@ -81,7 +81,7 @@ Test(base_file_replace, a_failure_leaves_the_old_file)
 	cr_expect_eq(name_nr("d"), 1);
 }
 
-Test(base_file_replace, a_file_too_large)
+Test(base_file_replace, keeps_the_old_file_when_the_new_file_is_too_large)
 {
 	struct rlimit limit = { 1000, 1000 };
 
@@ -94,7 +94,7 @@ Test(base_file_replace, a_file_too_large)
 }
 
 /* In a mount namespace of its own; not everyone may have one. */
-Test(base_file_replace, a_full_disk)
+Test(base_file_replace, keeps_the_old_file_when_the_disk_is_full)
 {
 	if (unshare(CLONE_NEWNS))
 		skip_because("may not mount a tmpfs");
@@ -126,7 +126,7 @@ static const struct {
 	{ "/dev/full", -ENOSPC, "/dev/full: cannot write: No space left on device" },
 };
 
-Test(base_file_replace, refused)
+Test(base_file_replace, refuses_paths_that_are_not_files)
 {
 	put("file", "old");
 	cr_assert_eq(symlink("loop", "loop"), 0);
@@ -137,7 +137,7 @@ Test(base_file_replace, refused)
 	cr_expect_eq(name_nr("d"), 0);
 }
 
-Test(base_file_replace, links_are_followed)
+Test(base_file_replace, follows_links)
 {
 	struct stat st;
 
@@ -153,7 +153,7 @@ Test(base_file_replace, links_are_followed)
 	cr_expect_str_eq(text_of("d/a"), "again");
 }
 
-Test(base_file_replace, links_of_others_in_a_sticky_folder_are_not_followed)
+Test(base_file_replace, refuses_links_of_other_users_in_a_sticky_folder)
 {
 	static const struct {
 		mode_t mode;
@@ -175,7 +175,7 @@ Test(base_file_replace, links_of_others_in_a_sticky_folder_are_not_followed)
 	}
 }
 
-Test(base_file_replace, devices_and_pipes_are_written_to)
+Test(base_file_replace, writes_to_devices_and_pipes)
 {
 	char text[16] = "";
 	struct stat st;
@@ -192,7 +192,7 @@ Test(base_file_replace, devices_and_pipes_are_written_to)
 }
 
 /* /dev/fd/N, as of redirected output, is an open file of ours: it is written to, not replaced. */
-Test(base_file_replace, an_open_file_of_ours)
+Test(base_file_replace, writes_to_an_open_file_descriptor)
 {
 	int fd = open("log", O_CREAT | O_RDWR, 0600);
 	char path[32];
@@ -207,7 +207,7 @@ Test(base_file_replace, an_open_file_of_ours)
 }
 
 /* Where the file system knows no nameless files. */
-Test(base_file_replace, with_a_hidden_draft)
+Test(base_file_replace, works_with_a_hidden_draft)
 {
 	int dir_fd = open("d", O_RDONLY | O_DIRECTORY);
 	struct draft draft;

@@ -44,7 +44,7 @@ static int rewrite(const char *path, int (*write)(FILE *out, const void *what), 
 	return file_rewrite(path, &stamp, write, "new", why);
 }
 
-Test(base_file_rewrite, it_keeps_mode_owner_and_time)
+Test(base_file_rewrite, keeps_mode_owner_and_time)
 {
 	const struct timespec old[] = { { 1000000, 1 }, { 2000000, 123456789 } };
 	struct reason why = {};
@@ -78,7 +78,7 @@ static const unsigned char acl[] = {
 	0x20, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
 };
 
-Test(base_file_rewrite, it_keeps_acl_and_attributes)
+Test(base_file_rewrite, keeps_acl_and_attributes)
 {
 	unsigned char found[64];
 	char text[8] = "";
@@ -96,7 +96,7 @@ Test(base_file_rewrite, it_keeps_acl_and_attributes)
 	cr_expect_eq(mode_of("f"), 0660);
 }
 
-Test(base_file_rewrite, is_what_is_there)
+Test(base_file_rewrite, refuses_a_file_that_is_missing_or_not_regular)
 {
 	const struct file_stamp stamp = {};
 	struct reason why = {};
@@ -170,7 +170,7 @@ static struct file_stamp prepare(void)
 	return stamp_of("f");
 }
 
-Test(base_file_rewrite, is_only_what_was_read)
+Test(base_file_rewrite, refuses_a_file_that_changed_after_it_was_read)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
 		const struct file_stamp read = prepare();
@@ -182,7 +182,7 @@ Test(base_file_rewrite, is_only_what_was_read)
 	}
 }
 
-Test(base_file_rewrite, is_not_what_came_meanwhile)
+Test(base_file_rewrite, refuses_a_file_that_changes_while_it_is_written)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
 		const struct file_stamp read = prepare();
@@ -195,7 +195,7 @@ Test(base_file_rewrite, is_not_what_came_meanwhile)
 }
 
 /* A link of another user is not followed, whichever folder it is in. */
-Test(base_file_rewrite, is_not_where_others_links_lead)
+Test(base_file_rewrite, refuses_links_of_other_users)
 {
 	struct file_stamp read;
 

@@ -8,7 +8,7 @@
 #include "base/reason.h"
 #include "base/strpool.h"
 
-Test(base_array, push_keeps_what_was_pushed)
+Test(base_array, push_keeps_earlier_elements)
 {
 	struct {
 		int *number;

@@ -57,7 +57,7 @@ static const struct {
 	{ 33.333333, "33 B", "+33 B" },
 };
 
-Test(base_units, format_size_is_tracemallocs)
+Test(base_units, format_size_matches_tracemalloc)
 {
 	char text[UNIT_TEXT_MAX];
 
@@ -67,7 +67,7 @@ Test(base_units, format_size_is_tracemallocs)
 	}
 }
 
-Test(base_units, parse_duration)
+Test(base_units, parse_duration_accepts_units_and_refuses_the_rest)
 {
 	static const struct {
 		const char *text;
@@ -92,7 +92,7 @@ Test(base_units, parse_duration)
 	}
 }
 
-Test(base_units, parse_count)
+Test(base_units, parse_count_accepts_decimal_numbers_in_range)
 {
 	static const struct {
 		const char *text;
@@ -114,7 +114,7 @@ Test(base_units, parse_count)
 	}
 }
 
-Test(base_units, clean_text)
+Test(base_units, clean_text_escapes_control_characters_and_invalid_utf8)
 {
 	static const struct {
 		const char *text;

@@ -57,7 +57,7 @@ static struct program program_with(uint32_t percent, double slowdown)
 	};
 }
 
-Test(budget, is_kept_by_programs_of_any_length)
+Test(budget, is_kept_for_programs_of_any_length)
 {
 	static const double slowdown[] = { 0.3, 1, 5, 50 };
 
@@ -72,7 +72,7 @@ Test(budget, is_kept_by_programs_of_any_length)
 		}
 }
 
-Test(budget, is_used)
+Test(budget, is_used_up_by_an_expensive_program)
 {
 	for (uint64_t ms = 2000; ms < 100000; ms *= 3) {
 		struct program program = program_with(20, 5);
@@ -83,7 +83,7 @@ Test(budget, is_used)
 	}
 }
 
-Test(budget, of_a_cheap_program_is_never_spent)
+Test(budget, of_a_cheap_program_is_never_exceeded)
 {
 	struct program program = program_with(20, 0.1);
 
@@ -92,7 +92,7 @@ Test(budget, of_a_cheap_program_is_never_spent)
 	cr_expect_not(budget_is_spending(&program.budget));
 }
 
-Test(budget, is_earned_in_cheap_times)
+Test(budget, is_saved_up_in_cheap_times)
 {
 	struct program program = program_with(20, 0.05);
 
@@ -107,7 +107,7 @@ Test(budget, is_earned_in_cheap_times)
 }
 
 /* A pass need not pause it: nothing is spent meanwhile. */
-Test(budget, of_one_that_sleeps_is_not_being_spent)
+Test(budget, of_a_sleeping_process_is_not_being_spent)
 {
 	struct program program = program_with(20, 5);
 
@@ -120,7 +120,7 @@ Test(budget, of_one_that_sleeps_is_not_being_spent)
 	cr_assert_not(budget_is_spending(&program.budget));
 }
 
-Test(budget, of_a_process_that_does_nothing_stays_as_it_is)
+Test(budget, of_an_idle_process_changes_nothing)
 {
 	struct budget budget = { .percent = 20, .least_stretch_ns = 8 * MS };
 	struct cost_sum none = {};
@@ -133,7 +133,7 @@ Test(budget, of_a_process_that_does_nothing_stays_as_it_is)
 }
 
 /* An estimate may be wrong. */
-Test(budget, bears_a_cost_above_the_time)
+Test(budget, accepts_a_cost_above_the_cpu_time)
 {
 	struct budget budget = { .percent = 20, .least_stretch_ns = 8 * MS };
 	const struct cost_sum sum = { 100 * MS, 150 * MS };
@@ -144,7 +144,7 @@ Test(budget, bears_a_cost_above_the_time)
 	cr_expect(budget_wait_ns(&budget, &sum, false, 2) >= MS);
 }
 
-Test(budget, that_is_none_orders_nothing)
+Test(budget, that_is_unset_never_pauses)
 {
 	struct budget none = {};
 	const struct cost_sum sum = { 100 * MS, 90 * MS };
@@ -155,7 +155,7 @@ Test(budget, that_is_none_orders_nothing)
 	cr_expect_eq(budget_wait_ns(&none, &sum, true, 2), UINT64_MAX);
 }
 
-Test(cost, is_what_traps_and_programs_took)
+Test(cost, is_the_sum_of_traps_and_program_time)
 {
 	const struct trap_costs costs = { .entry_ns = 700, .stepped_ns = 9000, .return_ns = 500 };
 	struct process books = {};
@@ -198,7 +198,7 @@ static uint64_t waits(uint64_t own_ns)
 	return (now - SECOND) / MS;
 }
 
-Test(budget, of_one_is_spent_till_it_has_earned_it_back)
+Test(budget, of_one_process_is_exceeded_until_it_has_earned_it_back)
 {
 	uint64_t waited = waits(50 * MS); /* 70 ms too much, and 8 to go on with: 10.5 each */
 
@@ -207,7 +207,7 @@ Test(budget, of_one_is_spent_till_it_has_earned_it_back)
 	cr_assert_eq(waited, 50 * 52, "it waited for %lu ms", waited);
 }
 
-Test(budget, of_one_that_hardly_runs_holds_up_nobody)
+Test(budget, of_a_process_that_hardly_runs_does_not_delay_others)
 {
 	static const uint64_t own_ns[] = { 0, MS / 50, MS / 4, MS / 2 - MS / 25 };
 
@@ -215,7 +215,7 @@ Test(budget, of_one_that_hardly_runs_holds_up_nobody)
 		cr_expect_leq(waits(own_ns[i]), 2000, "of %lu us in 50 ms", own_ns[i] / 1000);
 }
 
-Test(budget, of_one_that_hardly_runs_and_begins_to_is_found_out)
+Test(budget, of_a_process_that_starts_to_run_again_is_exceeded_again)
 {
 	struct cost_sum sum;
 	struct share share = spent_share(&sum);
@@ -228,7 +228,7 @@ Test(budget, of_one_that_hardly_runs_and_begins_to_is_found_out)
 	cr_assert(share_is_spent(&share, &sum, 4 * SECOND + 50 * MS));
 }
 
-Test(budget, of_one_of_a_hundredth_of_a_processor_is_never_spent)
+Test(budget, of_a_process_below_one_percent_of_a_cpu_is_never_exceeded)
 {
 	struct share share = { .budget = { .percent = 20, .least_stretch_ns = 8 * MS } };
 	struct cost_sum sum = {};
@@ -246,7 +246,7 @@ Test(budget, of_one_of_a_hundredth_of_a_processor_is_never_spent)
 	cr_assert(share_is_spent(&share, &sum, 1060 * SECOND), "it is no small one any more");
 }
 
-Test(budget, of_one_that_does_little_is_never_spent)
+Test(budget, of_a_process_that_does_little_is_never_exceeded)
 {
 	struct share share = { .budget = { .percent = 20, .least_stretch_ns = 8 * MS } };
 	struct cost_sum sum = { .cpu_ns = 10 * MS, .cost_ns = 5 * MS };

@@ -83,7 +83,7 @@ static const struct command *const commands[] = { &cmd_try, &cmd_launch, &cmd_te
 
 #define RUN(...) dispatch_command((char *[]){ "allocsnap", __VA_ARGS__, NULL }, commands)
 
-Test(cmd, defaults)
+Test(cmd, options_have_defaults)
 {
 	cr_assert_eq(RUN("try", "a", "-", "b"), EXIT_DONE);
 	cr_expect_eq(got.count, 7);
@@ -92,7 +92,7 @@ Test(cmd, defaults)
 	cr_expect_str_eq(got_args, "a - b");
 }
 
-Test(cmd, every_form_of_an_option)
+Test(cmd, options_are_accepted_in_every_form)
 {
 	cr_assert_eq(RUN("try", "--count=5", "a", "-o", "x", "--interval", "250ms", "-vqv", "-lk=1",
 			 "--label", "k=2", "-ql", "k=3"),
@@ -106,19 +106,19 @@ Test(cmd, every_form_of_an_option)
 	cr_expect_str_eq(got_args, "a");
 }
 
-Test(cmd, the_last_one_counts)
+Test(cmd, options_given_twice_take_the_last_value)
 {
 	cr_assert_eq(RUN("try", "-n1", "-n", "2", "--count=3", "a"), EXIT_DONE);
 	cr_expect_eq(got.count, 3);
 }
 
-Test(cmd, two_dashes_end_the_options)
+Test(cmd, options_end_at_two_dashes)
 {
 	cr_assert_eq(RUN("try", "-q", "--", "-n", "--", "--help"), EXIT_DONE);
 	cr_expect_str_eq(got_args, "-n -- --help");
 }
 
-Test(cmd, a_launcher_leaves_its_programs_options_alone)
+Test(cmd, launcher_passes_the_options_of_its_program_on)
 {
 	cr_assert_eq(RUN("launch", "-q", "ls", "-n", "--help"), EXIT_DONE);
 	cr_expect(got.shared.quiet);
@@ -129,7 +129,7 @@ Test(cmd, a_launcher_leaves_its_programs_options_alone)
 
 #define SEE_TRY "; see 'allocsnap try --help'\n"
 
-Test(cmd, what_cannot_be_meant, .init = cr_redirect_stderr)
+Test(cmd, invalid_options_are_refused, .init = cr_redirect_stderr)
 {
 	cr_expect_eq(RUN("try"), EXIT_REFUSED);
 	cr_expect_eq(RUN("try", "a", "b", "c", "d\033"), EXIT_REFUSED);
@@ -171,7 +171,7 @@ Test(cmd, what_cannot_be_meant, .init = cr_redirect_stderr)
 		"allocsnap: unknown option -q; see 'allocsnap --help'\n");
 }
 
-Test(cmd, help_is_made_from_the_rows, .init = cr_redirect_stdout)
+Test(cmd, help_is_made_from_the_option_table, .init = cr_redirect_stdout)
 {
 	cr_expect_eq(RUN("launch", "--count=0x", "--help"), EXIT_REFUSED);
 	cr_expect_eq(RUN("launch", "-h"), EXIT_DONE);
@@ -189,14 +189,14 @@ Test(cmd, help_is_made_from_the_rows, .init = cr_redirect_stdout)
 				"  -h, --help           print this help\n");
 }
 
-Test(cmd, a_command_of_a_command_is_called_by_its_last_word)
+Test(cmd, subcommand_is_called_by_its_last_word)
 {
 	cr_assert_eq(RUN("team", "try", "-n3", "a"), EXIT_DONE);
 	cr_expect_eq(got.count, 3);
 	cr_expect_str_eq(got_args, "a");
 }
 
-Test(cmd, what_no_command_of_a_command_is, .init = cr_redirect_stderr)
+Test(cmd, unknown_subcommand_is_refused, .init = cr_redirect_stderr)
 {
 	cr_expect_eq(RUN("team"), EXIT_REFUSED);
 	cr_expect_eq(RUN("team", "launch", "a"), EXIT_REFUSED);
@@ -212,7 +212,7 @@ Test(cmd, what_no_command_of_a_command_is, .init = cr_redirect_stderr)
 		"allocsnap: unknown command team try; see 'allocsnap --help'\n");
 }
 
-Test(cmd, help_of_commands_of_a_command, .init = cr_redirect_stdout)
+Test(cmd, help_lists_subcommands, .init = cr_redirect_stdout)
 {
 	cr_expect_eq(RUN("team", "-h"), EXIT_DONE);
 	fflush(stdout);
@@ -279,7 +279,7 @@ Test(cmd, help_has_groups_defaults_and_an_example, .init = cr_redirect_stdout)
 
 #define HELP_TRY "usage: allocsnap try FILE… [OPTION]...\n"
 
-Test(cmd, help_with_a_command_is_the_help_of_the_command, .init = cr_redirect_stdout)
+Test(cmd, help_with_a_command_prints_the_help_of_the_command, .init = cr_redirect_stdout)
 {
 	char text[4096] = "";
 	FILE *out;
@@ -294,7 +294,7 @@ Test(cmd, help_with_a_command_is_the_help_of_the_command, .init = cr_redirect_st
 	cr_expect_not_null(strstr(text, "usage: allocsnap team try FILE… [OPTION]...\n"));
 }
 
-Test(cmd, requests_for_the_version, .init = cr_redirect_stdout)
+Test(cmd, version_is_printed_on_request, .init = cr_redirect_stdout)
 {
 	cr_expect_eq(RUN("--version"), EXIT_DONE);
 	cr_expect_eq(RUN("-V"), EXIT_DONE);
@@ -305,7 +305,7 @@ Test(cmd, requests_for_the_version, .init = cr_redirect_stdout)
 				"allocsnap " ALLOCSNAP_VERSION "\n");
 }
 
-Test(cmd, a_close_word_is_suggested, .init = cr_redirect_stderr)
+Test(cmd, unknown_word_suggests_a_similar_one, .init = cr_redirect_stderr)
 {
 	cr_expect_eq(RUN("lanuch"), EXIT_REFUSED);
 	cr_expect_eq(RUN("hlep"), EXIT_REFUSED);

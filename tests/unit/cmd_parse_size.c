@@ -5,7 +5,7 @@
 #include "base/array.h"
 #include "base/parse_size.h"
 
-Test(cmd_parse_size, powers_of_1024)
+Test(cmd_parse_size, accepts_units_in_powers_of_1024)
 {
 	static const struct {
 		const char *text;

@@ -49,7 +49,7 @@ static void set_and_expect(struct snapshot *snapshot)
 	free(bytes);
 }
 
-Test(cmd_set_metadata, of_a_snapshot_that_was_built)
+Test(cmd_set_metadata, changes_a_snapshot_that_was_built)
 {
 	struct snapshot *snapshot = make();
 
@@ -57,7 +57,7 @@ Test(cmd_set_metadata, of_a_snapshot_that_was_built)
 	snapshot__close(snapshot);
 }
 
-Test(cmd_set_metadata, of_a_part)
+Test(cmd_set_metadata, changes_a_part_of_a_snapshot)
 {
 	struct snapshot *whole = make(), *part = NULL;
 
@@ -67,7 +67,7 @@ Test(cmd_set_metadata, of_a_part)
 	snapshot__close(part);
 }
 
-Test(cmd_set_metadata, of_a_file)
+Test(cmd_set_metadata, changes_a_snapshot_read_from_a_file)
 {
 	struct snapshot *built = make(), *read;
 	void *bytes;

@@ -17,7 +17,7 @@
 #include "collect/process/proc.h"
 #include "collect/build/store.h"
 
-Test(allocators, are_known_by_file_name)
+Test(allocators, are_recognized_by_file_name)
 {
 	static const struct {
 		char path[64];
@@ -42,7 +42,7 @@ Test(allocators, are_known_by_file_name)
 	}
 }
 
-Test(proc, of_ourselves)
+Test(proc, reads_our_own_process)
 {
 	uint64_t tgid = 0, ticks = 0;
 	char *comm = proc_text(getpid(), "comm"), *exe = proc_link(getpid(), "exe");
@@ -59,7 +59,7 @@ Test(proc, of_ourselves)
 	free(exe);
 }
 
-Test(proc, of_nobody)
+Test(proc, returns_nothing_for_a_missing_process)
 {
 	char *line = proc_text(0x3fffffff, "comm");
 	uint64_t value;
@@ -110,7 +110,7 @@ static bool ends_with(const char *text, const char *end)
 	return len >= tail && !strcmp(text + len - tail, end);
 }
 
-Test(proc, command_lines_are_whole_where_they_are_short)
+Test(proc, returns_short_command_lines_completely)
 {
 	char *line = cmdline_of("eleven byte", 300); /* 6 + 300 * 12 */
 
@@ -119,7 +119,7 @@ Test(proc, command_lines_are_whole_where_they_are_short)
 	free(line);
 }
 
-Test(proc, command_lines_that_are_long_are_cut_where_an_argument_ends)
+Test(proc, cuts_long_command_lines_after_an_argument)
 {
 	char *line = cmdline_of("eleven byte", 400);
 
@@ -128,7 +128,7 @@ Test(proc, command_lines_that_are_long_are_cut_where_an_argument_ends)
 	free(line);
 }
 
-Test(proc, command_lines_of_one_long_argument_are_cut)
+Test(proc, cuts_command_lines_of_one_long_argument)
 {
 	char text[100000], *line;
 
@@ -177,7 +177,7 @@ static struct mapping own_code(struct objects *objects)
 }
 
 /* Only the inode identifies the program: its first process had ended before the file was opened. */
-Test(mappings, a_file_that_was_looked_at_too_late_is_looked_at_again)
+Test(mappings, read_a_file_again_that_was_opened_too_late)
 {
 	struct objects objects = { .parser = parser_with(NULL, 0) }, late = { .parser = objects.parser };
 	uint32_t own = own_code(&objects).object;
@@ -202,7 +202,7 @@ Test(mappings, a_file_that_was_looked_at_too_late_is_looked_at_again)
 	objects_release(&late);
 }
 
-Test(mappings, keep_their_objects_when_read_again)
+Test(mappings, keep_their_objects_when_they_are_read_again)
 {
 	struct objects objects = { .parser = parser_with(NULL, 0) };
 	struct mappings mappings = { .objects = &objects };
@@ -238,7 +238,7 @@ Test(store, makes_folders_of_clean_names)
 	cr_expect_eq(system(command), 0);
 }
 
-Test(store, refuses_a_file_in_the_way)
+Test(store, refuses_a_directory_that_is_a_file)
 {
 	struct reason why = {};
 

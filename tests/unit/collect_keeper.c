@@ -47,7 +47,7 @@ static bool ends(int pidfd)
 	return poll(&(struct pollfd){ .fd = pidfd, .events = POLLIN }, 1, PATIENCE_MS) == 1;
 }
 
-Test(collect_keeper, goes_on_after_what_it_cannot_do)
+Test(collect_keeper, continues_after_requests_that_fail)
 {
 	struct keeper *keeper = begin();
 
@@ -66,7 +66,7 @@ Test(collect_keeper, goes_on_after_what_it_cannot_do)
 	cr_assert(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "it is there still");
 }
 
-Test(collect_keeper, that_was_killed_is_told)
+Test(collect_keeper, that_was_killed_is_detected)
 {
 	struct keeper *keeper = begin();
 
@@ -80,7 +80,7 @@ Test(collect_keeper, that_was_killed_is_told)
 	keeper__close(keeper);
 }
 
-Test(collect_keeper, that_was_stopped_is_closed)
+Test(collect_keeper, that_was_stopped_can_be_closed)
 {
 	struct keeper *keeper = begin();
 

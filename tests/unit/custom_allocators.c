@@ -38,7 +38,7 @@ static void expect_function(const struct custom_function *function, const char *
 	cr_expect_eq(function->call.narrow, call.narrow, "%s", symbol);
 }
 
-Test(custom_allocators, each_kind_of_function)
+Test(custom_allocators, parse_each_kind_of_function)
 {
 	struct custom_allocators custom = read_specs(SPECS(
 		"name=p,object=/usr/lib/x.so,alloc=a(size=2),alloc=b(count=1,size=3),"
@@ -67,7 +67,7 @@ Test(custom_allocators, each_kind_of_function)
 	custom_allocators_release(&custom);
 }
 
-Test(custom_allocators, a_width)
+Test(custom_allocators, parse_argument_widths)
 {
 	struct custom_allocators custom = read_specs(SPECS(
 		"name=p,object=x,alloc=a(size=2:32),alloc=b(count=1:32,size=6),"
@@ -84,7 +84,7 @@ Test(custom_allocators, a_width)
 }
 
 /* Functions of one name are looked for once, with all the arguments that either needs. */
-Test(custom_allocators, several)
+Test(custom_allocators, may_be_several_in_one_recording)
 {
 	struct custom_allocators custom = read_specs(SPECS(
 		"name=p,object=a.so,alloc=get(size=1),free=put(ptr=1)",
@@ -105,7 +105,7 @@ Test(custom_allocators, several)
 	custom_allocators_release(&custom);
 }
 
-Test(custom_allocators, those_that_exceptions_leave)
+Test(custom_allocators, know_which_functions_throw_exceptions)
 {
 	struct custom_allocators custom = read_specs(SPECS(
 		"name=p,object=x,alloc=_ZN4Pool3getEm(size=2),alloc=get(size=1),free=_ZN4Pool3putEPv(ptr=2)",
@@ -120,7 +120,7 @@ Test(custom_allocators, those_that_exceptions_leave)
 #define REST ",alloc=a(size=1),free=f(ptr=1)"
 #define SPEC(functions) "name=p,object=x," functions
 
-Test(custom_allocators, what_cannot_be_meant)
+Test(custom_allocators, refuse_invalid_specifications)
 {
 	static const struct {
 		const char *spec, *why;
@@ -198,7 +198,7 @@ Test(custom_allocators, what_cannot_be_meant)
 	}
 }
 
-Test(custom_allocators, are_limited)
+Test(custom_allocators, are_limited_in_number)
 {
 	struct custom_allocators custom = {};
 	struct reason why = {};
@@ -215,7 +215,7 @@ Test(custom_allocators, are_limited)
 	custom_allocators_release(&custom);
 }
 
-Test(custom_allocators, more_functions_than_there_is_room_for)
+Test(custom_allocators, refuse_more_than_128_functions)
 {
 	struct custom_allocators custom = {};
 	struct reason why = {};
@@ -231,7 +231,7 @@ Test(custom_allocators, more_functions_than_there_is_room_for)
 	custom_allocators_release(&custom);
 }
 
-Test(custom_allocators, are_in_the_files_that_they_name)
+Test(custom_allocators, match_the_files_that_they_name)
 {
 	static const struct {
 		const char *object, *path;

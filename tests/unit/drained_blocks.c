@@ -35,7 +35,7 @@ static void expect_range(const struct drained_blocks *blocks, uint64_t image, ui
 	cr_expect_eq(nr, to - from);
 }
 
-Test(drained_blocks, are_kept_by_image)
+Test(drained_blocks, are_stored_for_each_image)
 {
 	struct drained_blocks blocks = {};
 
@@ -48,7 +48,7 @@ Test(drained_blocks, are_kept_by_image)
 	drained_blocks_release(&blocks);
 }
 
-Test(drained_blocks, of_many_small_images)
+Test(drained_blocks, may_be_of_many_small_images)
 {
 	struct drained_blocks blocks = {};
 
@@ -61,7 +61,7 @@ Test(drained_blocks, of_many_small_images)
 	drained_blocks_release(&blocks);
 }
 
-Test(drained_blocks, take_little_more_than_they_are)
+Test(drained_blocks, allocate_little_more_than_they_need)
 {
 	struct drained_blocks blocks = {};
 	size_t room = 0;
@@ -73,7 +73,7 @@ Test(drained_blocks, take_little_more_than_they_are)
 	drained_blocks_release(&blocks);
 }
 
-Test(drained_blocks, move_to_others)
+Test(drained_blocks, move_to_another_set)
 {
 	struct drained_blocks a = {}, b = {};
 

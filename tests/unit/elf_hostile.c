@@ -79,7 +79,7 @@ static void expect_build_id(size_t junk_nr, const char *id)
 }
 
 /* The limit is for all segments together. */
-Test(elf_hostile, notes_over_each_other_are_read_up_to_a_limit)
+Test(elf_hostile, overlapping_notes_are_read_up_to_a_limit)
 {
 	expect_build_id(0, "01020304");
 	expect_build_id(1, "");
@@ -127,7 +127,7 @@ static void named__init(struct named *named)
 	memset(named->strings, 'a', LONG_BYTES - 1);
 }
 
-Test(elf_hostile, names_of_endless_length_are_none)
+Test(elf_hostile, names_without_an_end_are_ignored)
 {
 	struct named *named = malloc(sizeof(*named));
 	struct elf_function *got = NULL;

@@ -87,12 +87,12 @@ static void compare_with_readelf(const char *path)
 	elf_object__close(obj);
 }
 
-Test(elf_libraries, libc_as_readelf_lists_it)
+Test(elf_libraries, libc_functions_match_readelf)
 {
 	compare_with_readelf(LIB "libc.so.6");
 }
 
-Test(elf_libraries, jemalloc_as_readelf_lists_it)
+Test(elf_libraries, jemalloc_functions_match_readelf)
 {
 	compare_with_readelf(LIB "libjemalloc.so.2");
 }
@@ -103,7 +103,7 @@ static int static_function_of_this_test(void)
 }
 
 /* .symtab, without versions or exports; the code there is what runs. */
-Test(elf_libraries, this_program)
+Test(elf_libraries, own_functions_are_found_in_symtab)
 {
 	static const char *const name[] = { "static_function_of_this_test", "elf_object__open" };
 	struct elf_object *obj = open_file("/proc/self/exe");

@@ -151,7 +151,7 @@ static void expect_image_functions(const struct image *image)
 	elf_object__close(obj);
 }
 
-Test(elf_object, no_section_headers_and_a_sysv_hash)
+Test(elf_object, finds_functions_by_sysv_hash_without_section_headers)
 {
 	struct image image;
 
@@ -159,7 +159,7 @@ Test(elf_object, no_section_headers_and_a_sysv_hash)
 	expect_image_functions(&image);
 }
 
-Test(elf_object, no_section_headers_and_a_gnu_hash)
+Test(elf_object, finds_functions_by_gnu_hash_without_section_headers)
 {
 	struct image image;
 
@@ -181,7 +181,7 @@ static int count_functions(const struct image *image, size_t *ret_nr)
 	return err;
 }
 
-Test(elf_object, no_functions)
+Test(elf_object, finds_no_functions_when_there_are_none)
 {
 	struct image image;
 	size_t nr = 99;
@@ -208,7 +208,7 @@ Test(elf_object, no_functions)
 	cr_expect_eq(nr, 0, "code behind the segment");
 }
 
-Test(elf_object, reads_exactly_or_not_at_all)
+Test(elf_object, reads_exactly_the_requested_bytes_or_fails)
 {
 	struct elf_object *obj;
 	struct image image, got;
@@ -241,7 +241,7 @@ static void expect_refused(const struct image *image, size_t size, int err, cons
 	elf_object__close(obj);
 }
 
-Test(elf_object, refuses_what_it_cannot_probe)
+Test(elf_object, refuses_files_that_cannot_be_probed)
 {
 	struct image image;
 	int pipe_fd[2];
@@ -268,7 +268,7 @@ Test(elf_object, refuses_what_it_cannot_probe)
 	cr_expect_eq(errno, EBADF);
 }
 
-Test(elf_object, broken_tables_are_an_error)
+Test(elf_object, refuses_broken_tables)
 {
 	static const struct {
 		const char *what;
@@ -310,7 +310,7 @@ static void use(const void *bytes, size_t size)
 	elf_object__close(obj);
 }
 
-Test(elf_object, every_byte_of_a_library_broken)
+Test(elf_object, survives_any_changed_byte_of_a_library)
 {
 	static const uint8_t value[] = { 0, 1, 0x7f, 0x80, 0xff };
 	union {
@@ -349,7 +349,7 @@ static void *slurp(const char *path, size_t *size)
 }
 
 /* Breaks bytes of the headers, and of section headers at the end, of a small real library. */
-Test(elf_object, a_real_library_broken_at_random)
+Test(elf_object, survives_a_real_library_changed_at_random)
 {
 	size_t size;
 	uint8_t *bytes = slurp("/usr/lib/x86_64-linux-gnu/libdl.so.2", &size);
@@ -369,7 +369,7 @@ Test(elf_object, a_real_library_broken_at_random)
 	free(bytes);
 }
 
-Test(elf_object, more_matches_than_anyone_has)
+Test(elf_object, refuses_more_matches_than_the_limit)
 {
 	struct {
 		struct image image;

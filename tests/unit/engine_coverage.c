@@ -231,7 +231,7 @@ static const struct site of_one_size[] = {
 	{ "1 MiB, 50 of 58", { { 1048576, 0, 0, 58 } } },
 };
 
-Test(engine_coverage, blocks_of_one_size)
+Test(engine_coverage, of_intervals_for_blocks_of_one_size_is_95_percent)
 {
 	run(of_one_size, ARRAY_SIZE(of_one_size), false);
 }
@@ -246,7 +246,7 @@ static const struct site of_many_sizes[] = {
 	{ "1 KiB and 64 KiB", { { 1024, 0, 0, 30720 }, { 65536, 0, 0, 480 } } },
 };
 
-Test(engine_coverage, blocks_of_many_sizes)
+Test(engine_coverage, of_intervals_for_blocks_of_many_sizes_is_95_percent)
 {
 	run(of_many_sizes, ARRAY_SIZE(of_many_sizes), false);
 }
@@ -260,7 +260,7 @@ static const struct site changing[] = {
 	{ "all are replaced", { { 1024, 0, 30720, 40960 } } },
 };
 
-Test(engine_coverage, differences)
+Test(engine_coverage, of_intervals_for_differences_is_95_percent)
 {
 	run(changing, ARRAY_SIZE(changing), true);
 }

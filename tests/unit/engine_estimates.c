@@ -32,7 +32,7 @@ static void expect_interval(const char *what, const struct interval *got, int64_
 }
 
 /* The expected numbers are Wilson's interval for 4 of 40 and for 2 of 8. */
-Test(engine_estimates, sums_of_weights)
+Test(engine_estimates, are_sums_of_weights)
 {
 	const struct data_trace traces[] = {
 		{ 100, A, .times = 4, .weight = 10 }, { 1000, B, .times = 2, .weight = 4 },
@@ -67,7 +67,7 @@ Test(engine_estimates, of_whole_blocks_are_exact)
 	data_release(&data);
 }
 
-Test(engine_estimates, are_absent_where_every_block_is_there)
+Test(engine_estimates, are_absent_when_every_block_was_recorded)
 {
 	const struct data_trace traces[] = { { 100, A } };
 	struct data_snapshot data = DATA_SNAPSHOT(traces);
@@ -79,7 +79,7 @@ Test(engine_estimates, are_absent_where_every_block_is_there)
 }
 
 /* The interval never begins below the bytes that were seen, however uncertain the estimate is. */
-Test(engine_estimates, contain_the_samples)
+Test(engine_estimates, are_never_below_the_sampled_bytes)
 {
 	const struct data_trace traces[] = { { 16, A, .weight = 32768.5 } };
 	struct data_snapshot data = DATA_SNAPSHOT(traces);
@@ -93,7 +93,7 @@ Test(engine_estimates, contain_the_samples)
 }
 
 /* A block that counts twice in a row is there twice, or not at all. */
-Test(engine_estimates, of_recursion)
+Test(engine_estimates, of_recursion_count_a_block_twice_with_the_same_relative_error)
 {
 	const struct data_trace twice[] = { { 100, { { "a.c", 1 }, { "a.c", 1 } }, .times = 4, .weight = 10 } };
 	const struct data_trace once[] = { { 200, A, .times = 4, .weight = 10 } };
@@ -132,7 +132,7 @@ static const struct data_trace after[] = {
 };
 
 /* A block in both is the same sample: the error of the difference is that of the one new block. */
-Test(engine_estimates, of_differences)
+Test(engine_estimates, of_differences_do_not_count_the_error_of_common_samples)
 {
 	struct data_snapshot old = of_process(before, ARRAY_SIZE(before));
 	struct data_snapshot new = of_process(after, ARRAY_SIZE(after));
@@ -157,7 +157,7 @@ Test(engine_estimates, of_differences)
 }
 
 /* The snapshots lack the metadata that makes two blocks the same, or are of two processes. */
-Test(engine_estimates, of_differences_of_what_is_not_the_same)
+Test(engine_estimates, of_differences_between_unrelated_snapshots_count_all_errors)
 {
 	static const char *const others[][9] = {
 		{ "pid", "8", "boot_id", "b", "start_time_ticks", "9", NULL },
@@ -186,7 +186,7 @@ Test(engine_estimates, of_differences_of_what_is_not_the_same)
 }
 
 /* A block that grew older is another group's, but still no news to the total. */
-Test(engine_estimates, of_differences_by_age)
+Test(engine_estimates, of_differences_by_age_keep_the_total_exact)
 {
 	const struct data_trace young[] = { SAMPLE(100, A, 0x1000) };
 	static const char *const times[] = { "pid", "7", "boot_id", "b", "start_time_ticks", "9",
@@ -208,7 +208,7 @@ Test(engine_estimates, of_differences_by_age)
 	data_release(&new);
 }
 
-Test(engine_estimates, of_samples_and_of_all)
+Test(engine_estimates, of_differences_between_sampled_and_complete_snapshots_are_right)
 {
 	struct data_snapshot all = DATA_SNAPSHOT(((struct data_trace[]){ { 100, A, .times = 30 } }));
 	struct data_snapshot few = DATA_SNAPSHOT(((struct data_trace[]){ { 100, A, .times = 4, .weight = 10 } }));
@@ -242,7 +242,7 @@ static const struct {
 	{ { 1, A, .times = 4, .weight = 0x1p61 }, -ERANGE },
 };
 
-Test(engine_estimates, that_are_too_large)
+Test(engine_estimates, that_are_too_large_are_an_error)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(large); i++) {
 		struct data_snapshot data = data_snapshot(&large[i].trace, 1, 0);
@@ -268,7 +268,7 @@ static const struct {
 };
 
 /* The estimate of a group is that of its samples, for every key type. */
-Test(engine_estimates, by_any_key)
+Test(engine_estimates, are_right_for_every_key_type)
 {
 	const struct data_trace traces[] = {
 		{ 1000, A, .times = 4, .weight = 10, .thread = 5 }, { 1, B, .weight = 2, .domain = 1, .thread = 6 },
@@ -306,7 +306,7 @@ static struct snapshot *with_gap(unsigned int columns)
 	return snapshot;
 }
 
-Test(engine_estimates, blocks_that_lived_through_a_gap)
+Test(engine_estimates, count_blocks_that_lived_through_a_gap)
 {
 	const struct engine_options all = {}, without = { .select = { .no_gap_blocks = true } };
 	struct snapshot *exact = with_gap(SNAP_WITH_BIRTH), *part;
@@ -338,7 +338,7 @@ Test(engine_estimates, blocks_that_lived_through_a_gap)
 }
 
 /* A block that the query leaves out of the new snapshot must be left out of the old one, too, or it seems freed. */
-Test(engine_estimates, differences_leave_out_the_same)
+Test(engine_estimates, of_differences_leave_out_the_same_blocks_in_both_snapshots)
 {
 	static const char *const keys[] = { "pid", "boot_id", "start_time_ticks" };
 	const struct engine_options without = { .select = { .no_gap_blocks = true } };

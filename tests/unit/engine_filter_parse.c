@@ -27,7 +27,7 @@ static bool same_filter(const struct filter *a, const struct filter *b)
 #define FILE(pattern, ...) { .filename_pattern = pattern, __VA_ARGS__ }
 #define LINE(n) .has_lineno = true, .lineno = (n)
 
-Test(engine_filter_parse, what_is_meant)
+Test(engine_filter_parse, accepts_valid_filters)
 {
 	static const struct {
 		const char *spec;
@@ -106,7 +106,7 @@ Test(engine_filter_parse, what_is_meant)
 	}
 }
 
-Test(engine_filter_parse, what_is_refused)
+Test(engine_filter_parse, refuses_invalid_filters)
 {
 	static const struct {
 		const char *spec, *why;
@@ -157,7 +157,7 @@ Test(engine_filter_parse, what_is_refused)
 	}
 }
 
-Test(engine_filter_parse, an_unknown_key_of_any_length)
+Test(engine_filter_parse, reports_an_unknown_key_of_any_length)
 {
 	char spec[2000];
 	struct filter filter;

@@ -31,7 +31,7 @@ static bool match_frame(const struct filter *filter, const char *filename, uint3
 	return takes(filter, 1, &trace);
 }
 
-Test(engine_filters, filter_match)
+Test(engine_filters, match_file_names_and_lines)
 {
 	static const struct {
 		const char *filename;
@@ -67,7 +67,7 @@ Test(engine_filters, filter_match)
 	}
 }
 
-Test(engine_filters, filter_match_filename_joker)
+Test(engine_filters, match_file_name_patterns)
 {
 	static const struct {
 		const char *filename, *pattern;
@@ -100,7 +100,7 @@ Test(engine_filters, filter_match_filename_joker)
 	}
 }
 
-Test(engine_filters, filter_match_trace)
+Test(engine_filters, match_traces)
 {
 	static const struct data_trace traces[] = {
 		{ .frame = { { "a.py", 2 }, { "b.py", 3 } } },
@@ -132,7 +132,7 @@ Test(engine_filters, filter_match_trace)
 				     "row %zu, trace %zu", i, j);
 }
 
-Test(engine_filters, function_and_object)
+Test(engine_filters, match_functions_and_objects)
 {
 	static const struct data_trace traces[] = {
 		{ .frame = { { "a.c", 1, "json_load", "/usr/lib/libjson.so" } } },
@@ -166,7 +166,7 @@ Test(engine_filters, function_and_object)
 	}
 }
 
-Test(engine_filters, wrappers_are_no_frames)
+Test(engine_filters, ignore_wrapper_frames)
 {
 	static const struct data_trace trace = {
 		.frame = { { "m.c", 1, "malloc" }, { "x.c", 2, "xmalloc" }, { "a.c", 3, "main" } },
@@ -253,7 +253,7 @@ static bool takes_one(size_t row, const struct data_trace *trace)
 }
 
 /* Together, where verdicts are shared, and one by one. */
-Test(engine_filters, several_filters)
+Test(engine_filters, may_be_combined)
 {
 	struct data_snapshot data = DATA_SNAPSHOT(traces);
 
@@ -278,7 +278,7 @@ Test(engine_filters, several_filters)
 	data_release(&data);
 }
 
-Test(engine_filters, filter_traces)
+Test(engine_filters, select_traces_of_a_snapshot)
 {
 	struct data_snapshot data = DATA_SNAPSHOT(traces);
 
@@ -306,7 +306,7 @@ Test(engine_filters, filter_traces)
 	data_release(&data);
 }
 
-Test(engine_filters, filter_traces_twice)
+Test(engine_filters, may_be_applied_twice)
 {
 	static const struct filter first[] = { OUT("b.py") };
 	static const struct filter then[] = { IN("a.py", LINE(2)), IN("a.py", LINE(5)) };
@@ -324,7 +324,7 @@ Test(engine_filters, filter_traces_twice)
 	data_release(&data);
 }
 
-Test(engine_filters, a_diff_filters_both)
+Test(engine_filters, apply_to_both_snapshots_of_a_diff)
 {
 	static const struct filter filter[] = { IN("a.py", DOMAIN(1)) };
 	struct engine_options options = { .select = { .filter = filter, .filter_nr = 1 } };

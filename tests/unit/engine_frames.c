@@ -29,7 +29,7 @@ static void expect_frame(const struct frame_view *got, const struct frame_view *
 	cr_expect_eq(got->offset, want->offset, "offset %#lx", got->offset);
 }
 
-Test(engine_frames, order_of_frames)
+Test(engine_frames, are_ordered_by_their_fields)
 {
 	/* ascending */
 	static const struct frame_view frames[] = {
@@ -63,7 +63,7 @@ Test(engine_frames, order_of_frames)
 	}
 }
 
-Test(engine_frames, with_a_line_the_function_does_not_count)
+Test(engine_frames, with_a_line_are_equal_whatever_their_function)
 {
 	static const struct data_trace traces[] = {
 		{ .size = 1, .frame = { { "a.h", 7, "f<int>", "/lib/a", 0x10 } } },
@@ -85,7 +85,7 @@ Test(engine_frames, with_a_line_the_function_does_not_count)
 	data_release(&data);
 }
 
-Test(engine_frames, without_a_line_function_object_and_offset_count)
+Test(engine_frames, without_a_line_differ_by_function_object_and_offset)
 {
 	static const struct data_trace traces[] = {
 		{ .size = 64, .frame = { { "/lib/x", 0, NULL, "/lib/x", 0x10 } } },
@@ -111,7 +111,7 @@ Test(engine_frames, without_a_line_function_object_and_offset_count)
 	data_release(&data);
 }
 
-Test(engine_frames, a_traceback_keeps_its_own_names)
+Test(engine_frames, keep_the_names_of_their_own_traceback)
 {
 	static const struct data_trace traces[] = {
 		{ .size = 2, .frame = { { "vec.h", 9, "push<int>" }, { "a.c", 1, "one" } } },
@@ -127,7 +127,7 @@ Test(engine_frames, a_traceback_keeps_its_own_names)
 	data_release(&data);
 }
 
-Test(engine_frames, a_trace_without_traceback_is_unknown)
+Test(engine_frames, are_unknown_for_a_trace_without_traceback)
 {
 	static const struct data_trace traces[] = {
 		{ .size = 1 },
@@ -150,7 +150,7 @@ Test(engine_frames, a_trace_without_traceback_is_unknown)
 	data_release(&data);
 }
 
-Test(engine_frames, recursion_counts_once_per_occurrence)
+Test(engine_frames, count_once_per_occurrence_in_recursion)
 {
 	static const struct data_trace traces[] = {
 		{ .size = 10, .frame = { { "r.c", 3 }, { "r.c", 5 }, { "r.c", 5 }, { "m.c", 1 } } },
@@ -166,7 +166,7 @@ Test(engine_frames, recursion_counts_once_per_occurrence)
 	data_release(&data);
 }
 
-Test(engine_frames, groups_are_one_whatever_their_ids)
+Test(engine_frames, form_one_group_whatever_their_ids)
 {
 	static const struct data_trace old_traces[] = {
 		{ .size = 9, .frame = { { "z.c", 9, "z", "/old", 1 } } },
@@ -198,7 +198,7 @@ Test(engine_frames, groups_are_one_whatever_their_ids)
 	data_release(&new);
 }
 
-Test(engine_frames, ties_are_ordered_by_traceback)
+Test(engine_frames, of_equal_size_are_ordered_by_traceback)
 {
 	static const struct data_trace traces[] = {
 		{ .size = 1, .frame = { { "x.c", 1 }, { "a.c", 2 } } },
@@ -223,7 +223,7 @@ Test(engine_frames, ties_are_ordered_by_traceback)
 	data_release(&empty);
 }
 
-Test(engine_frames, an_empty_snapshot_has_no_groups)
+Test(engine_frames, form_no_groups_in_an_empty_snapshot)
 {
 	struct data_snapshot empty = data_snapshot(NULL, 0, 0);
 

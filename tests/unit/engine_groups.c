@@ -56,7 +56,7 @@ static void compare_groups(const struct snapshot *dictionary, const struct tally
 	statistics_free(want);
 }
 
-Test(engine_groups, are_the_rows)
+Test(engine_groups, are_the_rows_of_the_statistics)
 {
 	uint64_t random = 521288629ull;
 

@@ -22,7 +22,7 @@ static const struct data_trace framed[] = {
 				 { "r.c", 2, "r", "/lib/r" } } },
 };
 
-Test(engine_keys, function)
+Test(engine_keys, by_function_group_traces)
 {
 	struct data_snapshot data = DATA_SNAPSHOT(framed);
 	struct engine_options options = by_function;
@@ -36,7 +36,7 @@ Test(engine_keys, function)
 	data_release(&data);
 }
 
-Test(engine_keys, object)
+Test(engine_keys, by_object_group_traces)
 {
 	struct data_snapshot data = DATA_SNAPSHOT(framed);
 	struct engine_options options = by_object;
@@ -51,7 +51,7 @@ Test(engine_keys, object)
 	data_release(&data);
 }
 
-Test(engine_keys, a_key_has_no_frames_and_a_frame_no_key)
+Test(engine_keys, have_either_frames_or_a_text)
 {
 	struct data_snapshot data = DATA_SNAPSHOT(framed);
 
@@ -76,7 +76,7 @@ Test(engine_keys, a_key_has_no_frames_and_a_frame_no_key)
 	data_release(&data);
 }
 
-Test(engine_keys, domain)
+Test(engine_keys, by_domain_group_traces)
 {
 	static const struct data_trace traces[] = {
 		{ .size = 1, .domain = 0, .times = 3 }, { .size = 3, .domain = 10 },
@@ -96,7 +96,7 @@ Test(engine_keys, domain)
 	data_release(&one);
 }
 
-Test(engine_keys, process)
+Test(engine_keys, by_process_group_traces)
 {
 	static const char *const redis[] = { "comm", "redis-server", "pid", "4711", NULL };
 	static const char *const other[] = { "comm", "redis-server", "pid", "4712", NULL };
@@ -125,7 +125,7 @@ Test(engine_keys, process)
 	data_release(&e);
 }
 
-Test(engine_keys, size_class)
+Test(engine_keys, by_size_class_group_traces)
 {
 	static const struct {
 		uint64_t size;
@@ -157,7 +157,7 @@ Test(engine_keys, size_class)
 #define S 1000000000ull
 #define NOW (200000 * S)
 
-Test(engine_keys, age)
+Test(engine_keys, by_age_group_traces)
 {
 	static const struct data_trace traces[] = {
 		{ .size = 1, .birth_ns = NOW },
@@ -182,7 +182,7 @@ Test(engine_keys, age)
 	data_release(&data);
 }
 
-Test(engine_keys, age_needs_birth_times)
+Test(engine_keys, by_age_need_birth_times)
 {
 	const struct engine_options options = { .key_type = KEY_AGE };
 	struct data_snapshot data = DATA_SNAPSHOT(framed), empty = data_snapshot(NULL, 0, 0);
@@ -200,7 +200,7 @@ Test(engine_keys, age_needs_birth_times)
 	data_release(&empty);
 }
 
-Test(engine_keys, what_may_be_cumulative)
+Test(engine_keys, may_be_cumulative_for_four_key_types)
 {
 	static const bool has_cumulative[KEY_TYPE_NR] = {
 		[KEY_LINENO] = true, [KEY_FILENAME] = true, [KEY_FUNCTION] = true,
@@ -224,7 +224,7 @@ Test(engine_keys, what_may_be_cumulative)
 	data_release(&data);
 }
 
-Test(engine_keys, ties_are_ordered_by_key)
+Test(engine_keys, of_equal_size_are_ordered_by_text)
 {
 	static const struct data_trace traces[] = {
 		{ .size = 1, .frame = { { "z.c", 1, "a" } } },
@@ -245,7 +245,7 @@ Test(engine_keys, ties_are_ordered_by_key)
 }
 
 /* Classes count selected traces only, and their sums do not wrap. */
-Test(engine_keys, classes_of_a_selection)
+Test(engine_keys, by_size_class_count_only_selected_traces)
 {
 	static const struct data_trace huge[] = {
 		{ .size = INT64_MAX, .domain = 1 }, { .size = 1, .domain = 1 }, { .size = 2, .domain = 2 },

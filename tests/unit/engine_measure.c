@@ -43,7 +43,7 @@ static void expect(const struct engine_options *options, int64_t size, int64_t c
 	snapshot__close(snapshot);
 }
 
-Test(engine_measure, each)
+Test(engine_measure, selects_live_allocated_or_temporary_bytes)
 {
 	const struct filter only_g = { .inclusive = true, .filename_pattern = "g.*" };
 
@@ -56,7 +56,7 @@ Test(engine_measure, each)
 					 .select = { .filter = &only_g, .filter_nr = 1 } }, 7, 1, 1);
 }
 
-Test(engine_measure, a_difference)
+Test(engine_measure, applies_to_differences)
 {
 	struct engine_options options = { .measure = MEASURE_ALLOCATED };
 	struct snapshot *snapshot = make();
@@ -69,7 +69,7 @@ Test(engine_measure, a_difference)
 	snapshot__close(snapshot);
 }
 
-Test(engine_measure, what_is_not_counted_by_block)
+Test(engine_measure, refuses_keys_and_selections_by_block)
 {
 	const struct filter domain = { .has_domain = true };
 	const struct engine_options refused[] = {
@@ -92,7 +92,7 @@ Test(engine_measure, what_is_not_counted_by_block)
 	}
 }
 
-Test(engine_measure, by_name)
+Test(engine_measure, is_parsed_by_name)
 {
 	struct reason why = { "" };
 	enum measure measure = MEASURE_NR;
@@ -105,7 +105,7 @@ Test(engine_measure, by_name)
 	cr_expect_str_eq(why.text, "unknown measure \"lived\"; there are live, allocated, temporary");
 }
 
-Test(engine_measure, a_snapshot_that_does_not_say)
+Test(engine_measure, refuses_a_snapshot_without_churn)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(0);
 	struct engine_options options = { .measure = MEASURE_ALLOCATED };

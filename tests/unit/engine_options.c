@@ -10,7 +10,7 @@
 #include "engine_data.h"
 #include "render.h"
 
-Test(engine_options, key_types_by_name)
+Test(engine_options, parse_key_types_by_name)
 {
 	struct reason why = {};
 	enum key_type key_type;
@@ -27,7 +27,7 @@ Test(engine_options, key_types_by_name)
 	cr_expect_eq(key_type, KEY_TYPE_NR - 1, "outputs are untouched on failure");
 }
 
-Test(engine_options, a_long_word_leaves_room_for_the_right_ones)
+Test(engine_options, list_the_valid_words_after_a_long_wrong_one)
 {
 	char word[1000] = "";
 	enum key_type key_type;
@@ -43,7 +43,7 @@ Test(engine_options, a_long_word_leaves_room_for_the_right_ones)
 	cr_expect(strstr(why.text, "none of text, json, folded"), "%s", why.text);
 }
 
-Test(engine_options, key_type_out_of_range_is_refused)
+Test(engine_options, refuse_a_key_type_out_of_range)
 {
 	struct data_snapshot data = data_snapshot(NULL, 0, 0);
 	struct engine_options options = { .key_type = KEY_TYPE_NR };
@@ -53,7 +53,7 @@ Test(engine_options, key_type_out_of_range_is_refused)
 	data_release(&data);
 }
 
-Test(engine_options, which_functions_are_wrappers)
+Test(engine_options, determine_which_functions_are_wrappers)
 {
 	static const char *const skip[] = { "x*alloc", "g_malloc*", "[!a]_new" };
 	const struct engine_options defaults = {};
@@ -142,7 +142,7 @@ static const struct data_trace wrapped[] = {
 	{ .size = 16, .frame = { { "m.c", 9, "malloc" }, { "n.cc", 5, "_Znam" } } },
 };
 
-Test(engine_options, tracebacks_start_after_wrappers)
+Test(engine_options, start_tracebacks_after_wrappers)
 {
 	static const char *const skip[] = { "x*" };
 	struct engine_options options = { .key_type = KEY_TRACEBACK };
@@ -161,7 +161,7 @@ Test(engine_options, tracebacks_start_after_wrappers)
 	data_release(&data);
 }
 
-Test(engine_options, wrappers_with_the_other_keys)
+Test(engine_options, leave_out_wrappers_for_every_key_type)
 {
 	struct engine_options options = { .key_type = KEY_LINENO };
 	struct data_snapshot data = DATA_SNAPSHOT(wrapped);
@@ -178,7 +178,7 @@ Test(engine_options, wrappers_with_the_other_keys)
 	data_release(&data);
 }
 
-Test(engine_options, a_skipped_frame_counts_where_another_traceback_keeps_it)
+Test(engine_options, count_a_skipped_frame_in_a_traceback_that_keeps_it)
 {
 	static const struct data_trace traces[] = {
 		{ .size = 1, .frame = { { "m.c", 1, "malloc" }, { "a.c", 1 } } },
@@ -201,7 +201,7 @@ static const struct data_trace aged[] = {
 	{ .size = 32, .frame = { { "a.c", 1 } }, .birth_ns = UINT64_MAX },
 };
 
-Test(engine_options, min_age)
+Test(engine_options, leave_out_blocks_below_min_age)
 {
 	static const struct {
 		uint64_t min_age_ns;
@@ -227,7 +227,7 @@ Test(engine_options, min_age)
 	data_release(&data);
 }
 
-Test(engine_options, min_age_needs_birth_times)
+Test(engine_options, refuse_min_age_without_birth_times)
 {
 	const struct engine_options options = { .select.min_age_ns = 1 };
 	struct data_snapshot data = data_snapshot(aged, ARRAY_SIZE(aged), 0);
@@ -241,7 +241,7 @@ Test(engine_options, min_age_needs_birth_times)
 
 #define SIZE(filename, size) { (size), { { (filename), 1 } } }
 
-Test(engine_options, sums_never_wrap)
+Test(engine_options, refuse_sums_that_overflow)
 {
 	static const struct {
 		const char *what;
@@ -271,7 +271,7 @@ Test(engine_options, sums_never_wrap)
 	}
 }
 
-Test(engine_options, a_diff_may_be_as_large_as_a_snapshot)
+Test(engine_options, allow_a_diff_as_large_as_a_snapshot)
 {
 	static const struct data_trace traces[] = { SIZE("a.c", INT64_MAX) };
 	const struct engine_options options = {};

@@ -84,14 +84,14 @@ static const struct {
 	{ "[!z-a!]", "!", false },
 };
 
-Test(engine_pattern, as_python_does)
+Test(engine_pattern, matches_like_pythons_fnmatch)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		cr_expect_eq(pattern_matches(cases[i].pattern, cases[i].name), cases[i].matches,
 			     "\"%s\", \"%s\"", cases[i].pattern, cases[i].name);
 }
 
-Test(engine_pattern, pyc_is_py_in_filenames_only)
+Test(engine_pattern, treats_pyc_as_py_only_in_file_names)
 {
 	static const struct {
 		const char *pattern, *name;
@@ -137,7 +137,7 @@ static char *repeat(const char *text, size_t nr, const char *end)
 }
 
 /* A backtracking matcher would need the age of the universe for these. */
-Test(engine_pattern, hostile_patterns_end, .timeout = 20)
+Test(engine_pattern, matches_hostile_patterns_in_bounded_time, .timeout = 20)
 {
 	static const char *const parts[] = { "*a", "a*", "*?", "*[a-b]", "*[!b]", "[", "[!", "*[" };
 	char *name = repeat("a", 5000, "x");

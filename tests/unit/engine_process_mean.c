@@ -27,7 +27,7 @@ static void expect_order(const char *what, enum sort_order order, const struct p
 }
 
 /* Where means are the same, sums decide. */
-Test(engine_process_mean, orders)
+Test(engine_process_mean, orders_rows)
 {
 	expect_order("abs", SORT_ABS, &five_and_two, "bcdae");
 	expect_order("growth", SORT_GROWTH, &five_and_two, "bdeac");

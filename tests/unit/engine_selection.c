@@ -53,7 +53,7 @@ static const struct {
 			  .has_max_size = true, .min_age_ns = 100, .max_age_ns = 100 }, 4, 1 },
 };
 
-Test(engine_selection, of_statistics)
+Test(engine_selection, limits_statistics)
 {
 	struct data_snapshot data = data_snapshot(traces, ARRAY_SIZE(traces), NOW);
 
@@ -78,7 +78,7 @@ Test(engine_selection, of_statistics)
 	data_release(&data);
 }
 
-Test(engine_selection, of_a_snapshot)
+Test(engine_selection, limits_the_traces_of_a_snapshot)
 {
 	struct data_snapshot data = data_snapshot(traces, ARRAY_SIZE(traces), NOW);
 
@@ -98,7 +98,7 @@ Test(engine_selection, of_a_snapshot)
 	data_release(&data);
 }
 
-Test(engine_selection, what_was_not_recorded)
+Test(engine_selection, refuses_criteria_that_were_not_recorded)
 {
 	static const struct data_trace bare[] = { { .size = 1 } };
 	static const struct {
@@ -149,7 +149,7 @@ static const struct data_trace after[] = {
 	TRACES("b_tie", 20, 1), TRACES("a_tie", 20, 1), TRACES("c_tie", 10, 1),
 };
 
-Test(engine_selection, orders_of_a_diff)
+Test(engine_selection, orders_the_rows_of_a_diff)
 {
 	struct data_snapshot old = DATA_SNAPSHOT(before), new = DATA_SNAPSHOT(after);
 	struct engine_options options = { .key_type = KEY_LINENO };
@@ -185,7 +185,7 @@ Test(engine_selection, orders_of_a_diff)
 	data_release(&new);
 }
 
-Test(engine_selection, orders_by_name)
+Test(engine_selection, parses_orders_by_name)
 {
 	enum sort_order order = SORT_ORDER_NR;
 	struct reason why = {};
@@ -199,7 +199,7 @@ Test(engine_selection, orders_by_name)
 	cr_expect(!sort_order_parse("shrink", &order, &why) && order == SORT_SHRINK);
 }
 
-Test(engine_selection, an_order_out_of_range_is_refused)
+Test(engine_selection, refuses_an_order_out_of_range)
 {
 	const struct engine_options options = { .sort = SORT_ORDER_NR };
 	struct data_snapshot empty = data_snapshot(NULL, 0, 0);
@@ -213,7 +213,7 @@ Test(engine_selection, an_order_out_of_range_is_refused)
 /* ---- sums --------------------------------------------------------------------------------- */
 
 /* Around the ends of blocks, and where sizes are too large to be added without a look. */
-Test(engine_selection, sums_of_many)
+Test(engine_selection, sums_up_many_traces_exactly)
 {
 	static const unsigned int nrs[] = { 1, 30, 31, 32, 33, 222, 223, 224, 225, 10000 };
 	static const uint64_t larger[] = { 0, 1, 1ull << 51, 1ull << 62, INT64_MAX - 10000 };
@@ -238,7 +238,7 @@ Test(engine_selection, sums_of_many)
 	}
 }
 
-Test(engine_selection, what_takes_no_part_may_be_too_large)
+Test(engine_selection, ignores_the_size_of_traces_that_are_left_out)
 {
 	static const struct data_trace huge[] = {
 		{ .size = UINT64_MAX, .frame = { { "a.c", 1 } }, .times = 3 },
@@ -256,7 +256,7 @@ Test(engine_selection, what_takes_no_part_may_be_too_large)
 
 /* ---- tracebacks --------------------------------------------------------------------------- */
 
-Test(engine_selection, traceback_read)
+Test(engine_selection, reads_tracebacks_without_wrappers)
 {
 	static const struct data_trace read[] = {
 		{ .frame = { { "m.c", 1, "malloc" }, { "a.c", 2, "main", "/a", 0x10 } },

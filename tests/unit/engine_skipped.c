@@ -53,12 +53,12 @@ static void expect_top(bool skipped, const char *filename)
 	free(bytes);
 }
 
-Test(engine_skipped, a_wrapper_with_its_caller_is_passed_over)
+Test(engine_skipped, wrapper_with_a_known_caller_is_left_out)
 {
 	expect_top(false, "outer.cc");
 }
 
-Test(engine_skipped, a_wrapper_without_its_caller_is_all_that_is_known)
+Test(engine_skipped, wrapper_without_a_known_caller_is_kept)
 {
 	expect_top(true, "new.cc");
 }

@@ -153,7 +153,7 @@ static void compare_round(uint64_t *random, bool old_is_sampled, bool new_is_sam
 	data_release(&new.merged);
 }
 
-Test(engine_tally, is_one_snapshot_of_all_blocks)
+Test(engine_tally, equals_one_snapshot_of_all_blocks)
 {
 	uint64_t random = 88172645463325252ull;
 
@@ -161,7 +161,7 @@ Test(engine_tally, is_one_snapshot_of_all_blocks)
 		compare_round(&random, false, false);
 }
 
-Test(engine_tally, is_one_snapshot_of_all_samples)
+Test(engine_tally, equals_one_snapshot_of_all_samples)
 {
 	uint64_t random = 362436069ull;
 

@@ -10,7 +10,7 @@
 
 #define A { { "a.c", 1 } }
 
-Test(engine_tally_edges, nothing_at_all)
+Test(engine_tally_edges, empty_tally_has_no_rows)
 {
 	struct data_snapshot empty = data_snapshot(NULL, 0, 0);
 	struct tally tally = { NULL, NULL };
@@ -28,7 +28,7 @@ Test(engine_tally_edges, nothing_at_all)
 	data_release(&empty);
 }
 
-Test(engine_tally_edges, what_has_no_blocks_is_no_row)
+Test(engine_tally_edges, origin_without_blocks_has_no_row)
 {
 	const struct data_trace origins[] = { { 0, A }, { 0, { { "b.c", 1 } } } };
 	struct data_snapshot dictionary = DATA_SNAPSHOT(origins);
@@ -45,7 +45,7 @@ Test(engine_tally_edges, what_has_no_blocks_is_no_row)
 }
 
 /* Both lines are called b.c:1. */
-Test(engine_tally_edges, keys_have_other_names_than_filters_see)
+Test(engine_tally_edges, filters_use_the_frames_and_keys_use_the_key_frames)
 {
 	const struct data_trace origins[] = { { 0, A }, { 0, { { "b.c", 1 } } } };
 	const struct cost cost[] = { { 10, 1 }, { 20, 1 } };
@@ -70,7 +70,7 @@ Test(engine_tally_edges, keys_have_other_names_than_filters_see)
 	}
 }
 
-Test(engine_tally_edges, sums_that_do_not_fit)
+Test(engine_tally_edges, sums_that_overflow_are_an_error)
 {
 	const struct data_trace origins[] = { { 0, A }, { 0, A, .domain = 1 }, { 0, { { "b.c", 1 } } } };
 	const struct cost same_row_of_two[] = { { INT64_MAX, 1 }, { 1, 1 }, {} };
@@ -90,7 +90,7 @@ Test(engine_tally_edges, sums_that_do_not_fit)
 	data_release(&dictionary);
 }
 
-Test(engine_tally_edges, what_cannot_be_asked)
+Test(engine_tally_edges, questions_about_single_blocks_are_refused)
 {
 	static const char of_blocks[] =
 		"sums of many snapshots do not tell blocks apart by size, age, thread or gap";
@@ -139,7 +139,7 @@ Test(engine_tally_edges, what_cannot_be_asked)
 	data_release(&dictionary);
 }
 
-Test(engine_tally_edges, a_domain_that_is_not_there)
+Test(engine_tally_edges, unknown_domain_is_an_error)
 {
 	const struct filter filter = { .inclusive = true, .has_domain = true, .domain_name = "none" };
 	const struct engine_options options = { .select = { .filter = &filter, .filter_nr = 1 } };

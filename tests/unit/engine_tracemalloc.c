@@ -38,7 +38,7 @@ static void drop_snapshots(void)
 
 TestSuite(engine_tracemalloc, .init = create_snapshots, .fini = drop_snapshots);
 
-Test(engine_tracemalloc, snapshot_group_by_line)
+Test(engine_tracemalloc, groups_by_line)
 {
 	const struct engine_options options = { .key_type = KEY_LINENO };
 
@@ -53,7 +53,7 @@ Test(engine_tracemalloc, snapshot_group_by_line)
 		    { "a.py:2", 30, 3, 0, 0 });
 }
 
-Test(engine_tracemalloc, snapshot_group_by_file)
+Test(engine_tracemalloc, groups_by_file)
 {
 	const struct engine_options options = { .key_type = KEY_FILENAME };
 
@@ -66,7 +66,7 @@ Test(engine_tracemalloc, snapshot_group_by_file)
 		    { "b.py:0", 0, 0, -66, -1 }, { "<unknown>:0", 0, 0, -7, -1 });
 }
 
-Test(engine_tracemalloc, snapshot_group_by_traceback)
+Test(engine_tracemalloc, groups_by_traceback)
 {
 	const struct engine_options options = { .key_type = KEY_TRACEBACK };
 
@@ -82,7 +82,7 @@ Test(engine_tracemalloc, snapshot_group_by_traceback)
 		    { "b.py:4 a.py:2", 30, 3, 0, 0 });
 }
 
-Test(engine_tracemalloc, cumulative_is_refused_for_traceback)
+Test(engine_tracemalloc, refuses_cumulative_for_tracebacks)
 {
 	const struct engine_options options = { .key_type = KEY_TRACEBACK, .cumulative = true };
 	struct statistics *statistics = (void *)&options;
@@ -95,7 +95,7 @@ Test(engine_tracemalloc, cumulative_is_refused_for_traceback)
 	cr_expect_eq(statistics, (void *)&options, "outputs are untouched on failure");
 }
 
-Test(engine_tracemalloc, snapshot_group_by_cumulative)
+Test(engine_tracemalloc, groups_cumulatively)
 {
 	const struct engine_options by_file = { .key_type = KEY_FILENAME, .cumulative = true };
 	const struct engine_options by_line = { .key_type = KEY_LINENO, .cumulative = true };
@@ -111,7 +111,7 @@ Test(engine_tracemalloc, snapshot_group_by_cumulative)
 		    { "<unknown>:0", 0, 0, -7, -1 }, { "a.py:2", 30, 3, 0, 0 });
 }
 
-Test(engine_tracemalloc, totals_count_each_trace_once)
+Test(engine_tracemalloc, counts_each_trace_once_in_totals)
 {
 	const struct engine_options options = { .key_type = KEY_FILENAME, .cumulative = true };
 	struct statistics *statistics;

@@ -104,7 +104,7 @@ static void put(int fd, struct file_facts *facts)
 	close(fd);
 }
 
-Test(facts_store, of_two_files_with_the_same_bytes_are_read_once)
+Test(facts_store, reads_two_files_with_the_same_bytes_once)
 {
 	int one = file_of(library, library_bytes), two = file_of(library, library_bytes);
 	struct file_facts *first = get(one, NULL), *second;
@@ -123,7 +123,7 @@ Test(facts_store, of_two_files_with_the_same_bytes_are_read_once)
 	put(two, first);
 }
 
-Test(facts_store, of_a_forged_file_are_its_own)
+Test(facts_store, keeps_facts_of_a_forged_file_separate)
 {
 	int honest = file_of(library, library_bytes), forged;
 	struct file_facts *facts = get(honest, NULL), *others;
@@ -144,7 +144,7 @@ Test(facts_store, of_a_forged_file_are_its_own)
 }
 
 /* It was forged when it was read, and holds what the honest one does when that is looked for. */
-Test(facts_store, are_not_of_what_a_file_held_later)
+Test(facts_store, does_not_reuse_facts_for_a_later_content_of_a_file)
 {
 	char *forgery = malloc(library_bytes);
 	int honest = file_of(library, library_bytes), forged;
@@ -166,7 +166,7 @@ Test(facts_store, are_not_of_what_a_file_held_later)
 	put(honest, facts);
 }
 
-Test(facts_store, of_other_functions_wanted_are_others)
+Test(facts_store, keeps_facts_for_other_wanted_functions_separate)
 {
 	static const struct functions_wanted wanted = { 1, { { "mallopt", 2 } } };
 	int one = file_of(library, library_bytes), two = file_of(library, library_bytes);
@@ -179,7 +179,7 @@ Test(facts_store, of_other_functions_wanted_are_others)
 }
 
 /* A file without functions gets no probes, so the store does not copy it. */
-Test(facts_store, of_files_that_are_not_probed_are_not_kept)
+Test(facts_store, does_not_keep_facts_of_files_without_probes)
 {
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 	struct file_facts *facts = get(fd, NULL);
@@ -190,7 +190,7 @@ Test(facts_store, of_files_that_are_not_probed_are_not_kept)
 	put(fd, facts);
 }
 
-Test(facts_store, of_a_file_that_is_too_large_to_copy_are_read_each_time)
+Test(facts_store, reads_a_file_that_is_too_large_to_copy_each_time)
 {
 	int fd = file_of(library, library_bytes);
 	struct file_facts *facts, *again;
@@ -230,7 +230,7 @@ static bool was_known(int nr)
 	return !parser->has_read;
 }
 
-Test(facts_store, that_were_used_least_recently_give_room, .timeout = 60)
+Test(facts_store, evicts_the_least_recently_used_facts, .timeout = 60)
 {
 	for (int i = 0; i < ROOM; i++)
 		cr_expect(!was_known(i));
@@ -242,7 +242,7 @@ Test(facts_store, that_were_used_least_recently_give_room, .timeout = 60)
 	cr_expect(!was_known(1), "it was used least recently");
 }
 
-Test(facts_store, that_are_in_use_stay, .timeout = 60)
+Test(facts_store, keeps_facts_in_use, .timeout = 60)
 {
 	struct file_facts *used[ROOM], *facts;
 
@@ -262,7 +262,7 @@ Test(facts_store, that_are_in_use_stay, .timeout = 60)
 }
 
 /* Four of the largest files fill it. */
-Test(facts_store, of_large_files_give_room, .timeout = 60)
+Test(facts_store, evicts_facts_of_large_files, .timeout = 60)
 {
 	struct file_facts *facts;
 	int fd;
@@ -279,7 +279,7 @@ Test(facts_store, of_large_files_give_room, .timeout = 60)
 	cr_expect_eq(store.bytes, 64ull << 20);
 }
 
-Test(facts_store, of_what_is_no_program_are_none)
+Test(facts_store, refuses_a_file_that_is_no_program)
 {
 	int fd = file_of("no program", 10);
 	const struct file_to_read file = { .parser = parser, .fd = fd };

@@ -23,7 +23,7 @@ static uint64_t take_all(uint64_t holder_nr, uint64_t *ret_least)
 	return sum;
 }
 
-Test(fair, one_alone_has_three_quarters)
+Test(fair, share_of_a_single_holder_is_three_quarters)
 {
 	uint64_t least;
 
@@ -31,7 +31,7 @@ Test(fair, one_alone_has_three_quarters)
 	cr_expect_eq(fair_most(ROOM, 0), ROOM / 4 * 3);
 }
 
-Test(fair, several_have_the_same_and_leave_some)
+Test(fair, shares_of_several_holders_are_equal_and_leave_some_free)
 {
 	for (uint64_t nr = 2; nr <= 20; nr++) {
 		uint64_t least, sum = take_all(nr, &least), share = 3 * ROOM / (3 * nr + 1);
@@ -41,7 +41,7 @@ Test(fair, several_have_the_same_and_leave_some)
 	}
 }
 
-Test(fair, a_little_may_be_tried_for_always)
+Test(fair, share_is_never_zero)
 {
 	cr_expect_eq(fair_most(ROOM, ROOM), ROOM / 64 + 1);
 	cr_expect_eq(fair_most(ROOM, 2 * ROOM), ROOM / 64 + 1);

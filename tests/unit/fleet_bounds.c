@@ -35,7 +35,7 @@ static char *text_of(size_t len, unsigned int number)
 
 /* ---- files ------------------------------------------------------------------------------------------------ */
 
-Test(fleet_bounds, a_text_that_is_too_long_is_of_its_file_only)
+Test(fleet_bounds, refuse_a_file_with_a_text_that_is_too_long)
 {
 	char *most = text_of(FOUND_TEXT_MAX, 1), *more = text_of(FOUND_TEXT_MAX + 1, 2);
 	const struct fleet_trace own[] = { { 10, &frame, 1, 1, .domain = 16 } };
@@ -54,7 +54,7 @@ Test(fleet_bounds, a_text_that_is_too_long_is_of_its_file_only)
 	free(more);
 }
 
-Test(fleet_bounds, so_are_too_many_labels)
+Test(fleet_bounds, refuse_a_file_with_too_many_labels)
 {
 	char *most = text_of(FOUND_TEXT_MAX, 1);
 	struct index_sum sum;
@@ -69,7 +69,7 @@ Test(fleet_bounds, so_are_too_many_labels)
 }
 
 /* With a limit of SQLite's own that is lower. */
-Test(fleet_bounds, so_are_too_many_rows)
+Test(fleet_bounds, refuse_a_file_with_too_many_rows)
 {
 	static const char *const dir[] = { "d" };
 	struct fleet_trace many[300];
@@ -109,7 +109,7 @@ static void write_frames(const char *path, unsigned int number, unsigned int nr)
 	free(traces);
 }
 
-Test(fleet_bounds, and_the_texts_of_frames_together)
+Test(fleet_bounds, refuse_a_file_with_too_many_bytes_of_frame_texts)
 {
 	struct index_sum sum;
 
@@ -124,7 +124,7 @@ Test(fleet_bounds, and_the_texts_of_frames_together)
  * Files that were read wait to be written while the writer pauses; memory stays bounded. Sanitizers hold memory of
  * their own, so the memory is checked without them only.
  */
-Test(fleet_bounds, what_was_read_waits_in_little_memory)
+Test(fleet_bounds, limit_the_memory_of_files_that_wait_to_be_written)
 {
 	static const char *const dir[] = { "d" };
 	struct indexed_files files = {};
@@ -181,7 +181,7 @@ static void make_deep(unsigned int levels)
 	close(at);
 }
 
-Test(fleet_bounds, a_tree_deeper_than_paths_ends_there)
+Test(fleet_bounds, end_the_walk_where_paths_become_too_long)
 {
 	struct index_sum sum;
 
@@ -205,7 +205,7 @@ static void expect_foreign_tables(enum catalogue_access access)
 	cr_expect_null(catalogue);
 }
 
-Test(fleet_bounds, a_catalogue_has_no_programs)
+Test(fleet_bounds, refuse_a_catalogue_with_views_or_triggers)
 {
 	static const char *const sql[] = {
 		"DROP TABLE label; CREATE VIEW label AS WITH RECURSIVE n(snapshot, name, value) AS"
@@ -226,7 +226,7 @@ Test(fleet_bounds, a_catalogue_has_no_programs)
 	}
 }
 
-Test(fleet_bounds, what_is_not_bound_is_told)
+Test(fleet_bounds, report_a_value_that_sqlite_refuses)
 {
 	struct catalogue *catalogue;
 	sqlite3_stmt *insert;

@@ -30,7 +30,7 @@ static void expect_refused(const char *path, int err, const char *says)
 	cr_expect_null(catalogue);
 }
 
-Test(fleet_catalogue, what_is_none_is_refused)
+Test(fleet_catalogue, file_that_is_no_catalogue_is_refused)
 {
 	fleet_write_text("text", "this is a text, and a long one that SQLite looks at the beginning of, as it has "
 			 "more than a hundred bytes");
@@ -41,7 +41,7 @@ Test(fleet_catalogue, what_is_none_is_refused)
 	expect_refused("d", -EBADMSG, "d: not a regular file");
 }
 
-Test(fleet_catalogue, another_version_or_application_is_refused)
+Test(fleet_catalogue, of_another_version_or_application_is_refused)
 {
 	fleet_index_d();
 	fleet_sql("PRAGMA user_version = 2");
@@ -51,7 +51,7 @@ Test(fleet_catalogue, another_version_or_application_is_refused)
 	expect_refused("catalogue.db", -EBADMSG, "catalogue.db: not a catalogue");
 }
 
-Test(fleet_catalogue, nothing_is_an_empty_one)
+Test(fleet_catalogue, of_no_snapshots_is_empty)
 {
 	struct catalogue *catalogue;
 	struct fleet_facts facts;
@@ -96,7 +96,7 @@ static size_t find(const struct fleet_facts *facts, int64_t time_ns)
 	return at;
 }
 
-Test(fleet_catalogue, facts_are_by_host_process_and_time)
+Test(fleet_catalogue, facts_are_ordered_by_host_process_and_time)
 {
 	struct catalogue *catalogue;
 	struct fleet_facts facts;
@@ -135,7 +135,7 @@ Test(fleet_catalogue, facts_are_by_host_process_and_time)
 }
 
 /* The last snapshot of a process tells how it ended; others tell that it went on. */
-Test(fleet_catalogue, what_became_of_processes)
+Test(fleet_catalogue, reports_how_each_process_ended)
 {
 	static const struct fleet_file files[] = {
 		{ "d/1.snap", "a", "1", "10", .boot_id = "x", .start_ticks = "5", .end = "running" },
@@ -165,7 +165,7 @@ Test(fleet_catalogue, what_became_of_processes)
 }
 
 /* One machine's boots follow each other. Two boots that overlap are two machines of one name: no process is gone. */
-Test(fleet_catalogue, boots_at_one_time_are_of_two_machines)
+Test(fleet_catalogue, boots_that_overlap_are_of_two_machines)
 {
 	static const struct fleet_file files[] = {
 		{ "d/1.snap", "a", "1", "10", .boot_id = "x", .start_ticks = "5", .end = "running" },
@@ -203,7 +203,7 @@ Test(fleet_catalogue, boots_at_one_time_are_of_two_machines)
 }
 
 /* The second was started while the first went on, and ended before it. */
-Test(fleet_catalogue, recordings_of_a_process_are_told_apart)
+Test(fleet_catalogue, recordings_of_a_process_are_distinguished)
 {
 	static const struct fleet_file files[] = {
 		{ "d/1.snap", .wall_ns = "10", .monotonic_ns = "10", .recording_ns = "5" },
@@ -231,7 +231,7 @@ Test(fleet_catalogue, recordings_of_a_process_are_told_apart)
 	catalogue__close(catalogue);
 }
 
-Test(fleet_catalogue, blocks_that_lived_through_a_gap_are_counted)
+Test(fleet_catalogue, counts_blocks_that_lived_through_a_gap)
 {
 	static const struct fleet_frame frame[] = { { "a.c", 1, "f", "/bin/x", "", 1 } };
 	static const struct fleet_trace traces[] = {
@@ -269,7 +269,7 @@ static void expect_times(const int64_t *time_ns, size_t nr, const char *what)
 }
 
 /* The wall clock was set back between the second and the third. */
-Test(fleet_catalogue, snapshots_of_a_process_are_by_a_clock_that_nobody_sets)
+Test(fleet_catalogue, snapshots_of_a_process_are_ordered_by_the_monotonic_clock)
 {
 	fleet_write(&(struct fleet_file){ "d/1.snap", .wall_ns = "1000", .monotonic_ns = "10" });
 	fleet_write(&(struct fleet_file){ "d/2.snap", .wall_ns = "2000", .monotonic_ns = "20" });
@@ -282,7 +282,7 @@ Test(fleet_catalogue, snapshots_of_a_process_are_by_a_clock_that_nobody_sets)
 }
 
 /* Names give ids, and ids the order if nothing else does. */
-Test(fleet_catalogue, parts_come_before_the_whole)
+Test(fleet_catalogue, parts_are_ordered_before_the_whole)
 {
 	static const char *const filters[] = { "a", "b", "c", "d", "e", "f", NULL };
 	struct catalogue *catalogue;
@@ -314,7 +314,7 @@ Test(fleet_catalogue, parts_come_before_the_whole)
 	catalogue__close(catalogue);
 }
 
-Test(fleet_catalogue, a_damaged_one_is_found_out)
+Test(fleet_catalogue, that_is_damaged_is_detected)
 {
 	static const struct {
 		const char *sql, *says;
@@ -349,7 +349,7 @@ Test(fleet_catalogue, a_damaged_one_is_found_out)
 }
 
 /* SQLite gives these names a meaning of its own. */
-Test(fleet_catalogue, a_path_is_a_path_whatever_it_is)
+Test(fleet_catalogue, path_is_never_interpreted_by_sqlite)
 {
 	static const char *const path[] = { ":memory:", "file:x.db", "file:x.db?mode=memory", "./:memory:", "d/x.db" };
 	static const char *const dir[] = { "d" };
@@ -375,7 +375,7 @@ Test(fleet_catalogue, a_path_is_a_path_whatever_it_is)
 
 /* ---- concurrent readers and writers --------------------------------------------------------------------- */
 
-Test(fleet_catalogue, one_writes_at_a_time)
+Test(fleet_catalogue, has_one_writer_at_a_time)
 {
 	struct catalogue *catalogue;
 	int fd;
@@ -399,7 +399,7 @@ static void be_told(void *what, const char *path)
 	*fd = -1;
 }
 
-Test(fleet_catalogue, who_waits_to_write_is_told)
+Test(fleet_catalogue, reports_that_a_writer_waits)
 {
 	struct catalogue *catalogue;
 	int fd;
@@ -414,7 +414,7 @@ Test(fleet_catalogue, who_waits_to_write_is_told)
 	catalogue__close(catalogue);
 }
 
-Test(fleet_catalogue, only_its_owner_reads_it_and_nothing_else_lies_there)
+Test(fleet_catalogue, is_readable_only_by_its_owner_and_leaves_no_journal)
 {
 	struct stat st;
 
@@ -437,7 +437,7 @@ static int read_as_nobody(void)
 	return catalogue__facts(catalogue, &facts, NULL) ? 4 : facts.snapshot_nr == 4 ? 0 : 5;
 }
 
-Test(fleet_catalogue, who_may_only_read_reads)
+Test(fleet_catalogue, can_be_read_without_write_permission)
 {
 	pid_t child;
 	int status;
@@ -455,7 +455,7 @@ Test(fleet_catalogue, who_may_only_read_reads)
 	cr_expect_eq(WEXITSTATUS(status), 0, "step %d", WEXITSTATUS(status));
 }
 
-Test(fleet_catalogue, a_reader_has_the_file_that_the_catalogue_had)
+Test(fleet_catalogue, reader_refuses_a_catalogue_that_was_replaced)
 {
 	struct catalogue *catalogue;
 	struct rows_reader *reader = NULL;

@@ -69,7 +69,7 @@ static void index_frames(const struct fleet_frame *frame, size_t nr)
 	fleet_index_d();
 }
 
-Test(fleet_dictionary, keys_hold_across_builds)
+Test(fleet_dictionary, has_equal_keys_for_equal_frames_of_two_builds)
 {
 	static const struct {
 		struct fleet_frame frame;
@@ -104,7 +104,7 @@ Test(fleet_dictionary, keys_hold_across_builds)
 	dictionary_release(&dictionary);
 }
 
-Test(fleet_dictionary, trace_n_is_origin_n)
+Test(fleet_dictionary, has_one_trace_for_each_origin)
 {
 	static const struct fleet_frame frame[] = {
 		{ "a.c", 1, "a", "/bin/app" }, { "m.c", 2, "main", "/bin/app" },
@@ -133,7 +133,7 @@ Test(fleet_dictionary, trace_n_is_origin_n)
 	dictionary_release(&dictionary);
 }
 
-Test(fleet_dictionary, the_first_prefix_that_fits_is_taken_away)
+Test(fleet_dictionary, removes_the_first_prefix_that_matches)
 {
 	static const char *const prefix[] = { "/build/", "/build/app-2/", "/opt/app" };
 	static const struct dictionary_options options = { .strip_prefix = prefix, .strip_prefix_nr = 3 };
@@ -152,7 +152,7 @@ Test(fleet_dictionary, the_first_prefix_that_fits_is_taken_away)
 	dictionary_release(&dictionary);
 }
 
-Test(fleet_dictionary, a_line_may_be_a_distance)
+Test(fleet_dictionary, expresses_a_line_as_a_distance_from_the_function)
 {
 	static const struct dictionary_options options = { .line_drift = true };
 	static const struct fleet_frame frame[] = {
@@ -264,7 +264,7 @@ static void check_question(enum key_type key_type, bool line_drift, const char *
 	dictionary_release(&dictionary);
 }
 
-Test(fleet_dictionary, filters_see_paths_and_no_builds)
+Test(fleet_dictionary, filters_by_path_and_not_by_build)
 {
 	static const char *const both = "/lib/x:0 /lib/x+0=1, /lib/x@0123456789ab:0 /lib/x@0123456789ab+10=1, "
 					"/lib/x@fedcba987654:0 /lib/x@fedcba987654+10=1";
@@ -277,7 +277,7 @@ Test(fleet_dictionary, filters_see_paths_and_no_builds)
 	check_question(KEY_LINENO, false, "*@*", "");
 }
 
-Test(fleet_dictionary, files_and_objects_are_paths)
+Test(fleet_dictionary, groups_files_and_objects_by_path)
 {
 	index_builds();
 	for (int line_drift = 0; line_drift < 2; line_drift++) {
@@ -288,7 +288,7 @@ Test(fleet_dictionary, files_and_objects_are_paths)
 	}
 }
 
-Test(fleet_dictionary, the_same_distance_is_the_same_line)
+Test(fleet_dictionary, groups_lines_by_distance)
 {
 	static const char *const rows = "/src/a.c:f:0 +0=2, /src/a.c:f:1 +0=1, /src/a.c:f:2 +0=2";
 
@@ -301,7 +301,7 @@ Test(fleet_dictionary, the_same_distance_is_the_same_line)
 }
 
 /* Line 12 is the third of its function in one build, the second in the other. */
-Test(fleet_dictionary, filters_see_the_lines_that_are_there)
+Test(fleet_dictionary, filters_by_line_and_not_by_distance)
 {
 	index_builds();
 	check_question(KEY_LINENO, true, "/src/a.c:12", "/src/a.c:f:1 +0=1, /src/a.c:f:2 +0=1");
@@ -311,7 +311,7 @@ Test(fleet_dictionary, filters_see_the_lines_that_are_there)
 }
 
 /* A line's function may begin elsewhere in another build of the same file. */
-Test(fleet_dictionary, a_line_of_two_builds_has_two_distances)
+Test(fleet_dictionary, keeps_two_distances_of_one_line_in_two_builds)
 {
 	static const struct dictionary_options drift = { .line_drift = true };
 	static const struct fleet_frame frame[] = {
@@ -329,7 +329,7 @@ Test(fleet_dictionary, a_line_of_two_builds_has_two_distances)
 	dictionary_release(&dictionary);
 }
 
-Test(fleet_dictionary, a_damaged_catalogue_is_found_out)
+Test(fleet_dictionary, detects_a_damaged_catalogue)
 {
 	static const char *const harm[] = {
 		"UPDATE origin SET number = 7 WHERE number = 1", "UPDATE origin SET traceback_id = 5",

@@ -114,7 +114,7 @@ static void expect_all(const struct told_fleet *fleet)
 }
 
 /* With large numbers, with some below the floor, and with many that are equal. */
-Test(fleet_hosts, ranks_are_those_of_a_table_with_every_host)
+Test(fleet_hosts, ranks_match_a_table_with_every_host)
 {
 	for (unsigned int nr = 1; nr <= HOSTS; nr++) {
 		expect_all(tell_random(nr, nr, 1000000007));
@@ -126,7 +126,7 @@ Test(fleet_hosts, ranks_are_those_of_a_table_with_every_host)
 #define NONE -1, -1, -1, -1, -1, -1, -1, -1, -1, -1
 
 /* 60 hosts with what all have, that varies; the last one leaks it, and another group is larger everywhere. */
-Test(fleet_hosts, one_leaking_host_stands_out)
+Test(fleet_hosts, host_that_leaks_is_an_outlier)
 {
 	struct told told[HOSTS];
 	struct host_rows rows;
@@ -143,7 +143,7 @@ Test(fleet_hosts, one_leaking_host_stands_out)
 }
 
 /* A difference of one page makes no outlier, however few the hosts are. */
-Test(fleet_hosts, hosts_that_are_all_but_the_same_have_no_outlier)
+Test(fleet_hosts, almost_equal_hosts_have_no_outlier)
 {
 	struct told told[HOSTS];
 	struct host_rows rows;
@@ -157,7 +157,7 @@ Test(fleet_hosts, hosts_that_are_all_but_the_same_have_no_outlier)
 }
 
 /* The hosts' numbers say nothing: "b" may be the first that was indexed. */
-Test(fleet_hosts, of_several_the_first_by_name_has_the_most)
+Test(fleet_hosts, first_host_by_name_is_the_largest_of_equal_hosts)
 {
 	const struct told told[] = {
 		{ 1, 1, 0, { 5000, -1, NONE } }, { 2, 2, 0, { 7000, -1, NONE } }, { 3, 3, 0, { 7000, -1, NONE } },
@@ -172,7 +172,7 @@ Test(fleet_hosts, of_several_the_first_by_name_has_the_most)
 	host_rows_release(&rows);
 }
 
-Test(fleet_hosts, what_a_host_has_none_of_is_no_row)
+Test(fleet_hosts, group_that_no_host_has_is_no_row)
 {
 	const struct told told[] = { { 1, 1, 0, { 0, -1, NONE } } };
 	struct host_rows rows = ask(tell(told, 1));

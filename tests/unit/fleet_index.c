@@ -56,7 +56,7 @@ static const char *rows_text(size_t at)
 	return text;
 }
 
-Test(fleet_index, origins_are_numbered_as_they_are_met)
+Test(fleet_index, numbers_origins_in_the_order_of_files)
 {
 	static const struct fleet_trace other[] = { { 7, AT_A }, { 8 }, { 9, AT_B } };
 	struct index_sum sum;
@@ -71,7 +71,7 @@ Test(fleet_index, origins_are_numbered_as_they_are_met)
 	cr_expect_str_eq(rows_text(1), "0:9/1 1:7/1 3:8/1");
 }
 
-Test(fleet_index, a_second_run_reads_nothing)
+Test(fleet_index, reads_nothing_in_a_second_run)
 {
 	struct index_sum sum;
 	char *before, *after;
@@ -90,7 +90,7 @@ Test(fleet_index, a_second_run_reads_nothing)
 	free(after);
 }
 
-Test(fleet_index, a_known_file_is_not_opened)
+Test(fleet_index, does_not_open_a_known_file)
 {
 	struct stat st;
 	struct timespec times[2];
@@ -112,7 +112,7 @@ Test(fleet_index, a_known_file_is_not_opened)
 	cr_expect_str_eq(rows_text(0), "0:50/2 1:20/1 2:30/1", "what it had stays");
 }
 
-Test(fleet_index, what_is_wrong_is_told_once_a_file)
+Test(fleet_index, reports_one_problem_for_each_file)
 {
 	static const struct fleet_trace huge[] = { { INT64_MAX, AT_A }, { 1, AT_A } };
 	static const char *const told =
@@ -151,7 +151,7 @@ Test(fleet_index, what_is_wrong_is_told_once_a_file)
 	free(line);
 }
 
-Test(fleet_index, only_regular_files_called_snap)
+Test(fleet_index, reads_only_regular_files_called_snap)
 {
 	struct index_sum sum;
 
@@ -171,7 +171,7 @@ Test(fleet_index, only_regular_files_called_snap)
 	cr_expect_str_eq(fleet_told, "");
 }
 
-Test(fleet_index, a_file_that_is_gone_is_counted_and_stays)
+Test(fleet_index, keeps_and_counts_a_snapshot_whose_file_was_removed)
 {
 	struct index_sum sum;
 
@@ -220,7 +220,7 @@ static const char *path_of(size_t at)
 	return path;
 }
 
-Test(fleet_index, a_snapshot_follows_its_file)
+Test(fleet_index, follows_a_file_that_was_moved)
 {
 	fleet_write(&(struct fleet_file){ "d/1.snap", .label_version = "1", TRACES(some) });
 	fleet_write(&(struct fleet_file){ "d/2.snap", .wall_ns = "2", TRACES(some) });
@@ -235,7 +235,7 @@ Test(fleet_index, a_snapshot_follows_its_file)
 }
 
 /* As files are rotated: each name gets what the one before it had. */
-Test(fleet_index, a_snapshot_follows_its_file_to_a_name_that_was_anothers)
+Test(fleet_index, follows_files_that_were_rotated)
 {
 	struct index_sum sum;
 
@@ -255,7 +255,7 @@ Test(fleet_index, a_snapshot_follows_its_file_to_a_name_that_was_anothers)
 	expect_moved(0, "");
 }
 
-Test(fleet_index, a_duplicate_takes_the_place_of_what_is_gone)
+Test(fleet_index, replaces_a_removed_file_by_its_duplicate)
 {
 	char told[512], cwd[256];
 
@@ -276,7 +276,7 @@ Test(fleet_index, a_duplicate_takes_the_place_of_what_is_gone)
 }
 
 /* As `symbolize` does: the same process and time, other names. */
-Test(fleet_index, a_file_written_anew_takes_its_own_place)
+Test(fleet_index, replaces_a_snapshot_when_its_file_is_rewritten)
 {
 	static const struct fleet_trace named[] = { { 10, AT_A } };
 	struct index_sum sum;
@@ -291,7 +291,7 @@ Test(fleet_index, a_file_written_anew_takes_its_own_place)
 }
 
 /* The file was copied, then symbolized. The copy's name comes first, but the copy does not take the file's place. */
-Test(fleet_index, a_copy_of_what_it_was_is_a_duplicate)
+Test(fleet_index, treats_a_copy_of_the_earlier_file_as_a_duplicate)
 {
 	static const struct fleet_trace named[] = { { 10, AT_A } };
 	struct index_sum sum;
@@ -310,7 +310,7 @@ Test(fleet_index, a_copy_of_what_it_was_is_a_duplicate)
 	cr_expect_str_eq(rows_text(0), "1:10/1");
 }
 
-Test(fleet_index, tracebacks_that_ended_otherwise_are_one)
+Test(fleet_index, merges_tracebacks_that_differ_only_in_their_end)
 {
 	static const struct fleet_frame code[] = { { .offset = 0x7f001000 }, { .offset = 0x7f002000 } };
 	static const struct fleet_trace traces[] = {
@@ -323,7 +323,7 @@ Test(fleet_index, tracebacks_that_ended_otherwise_are_one)
 	cr_expect_str_eq(rows_text(0), "0:15/2 1:3/2");
 }
 
-Test(fleet_index, samples_have_their_sums)
+Test(fleet_index, sums_up_samples)
 {
 	static const struct fleet_trace traces[] = {
 		{ 100, AT_A, .weight = 4.5 }, { 10, AT_B, .weight = 1 }, { 70, AT_A, .weight = 3 },
@@ -355,7 +355,7 @@ Test(fleet_index, samples_have_their_sums)
 	catalogue__close(catalogue);
 }
 
-Test(fleet_index, domains_of_programs_are_known_by_name)
+Test(fleet_index, identifies_custom_domains_by_name)
 {
 	static const struct fleet_trace own[] = { { 1, AT_A, .domain = 16 } };
 	static const struct fleet_trace numpy[] = { { 1, AT_A, .domain = 389047 } };
@@ -376,7 +376,7 @@ Test(fleet_index, domains_of_programs_are_known_by_name)
 	cr_expect_str_eq(rows_text(3), "2:1/1");
 }
 
-Test(fleet_index, two_of_one_id_are_found_out)
+Test(fleet_index, detects_two_rows_with_one_id)
 {
 	static const struct fleet_trace at_a[] = { { 20, AT_A } }, at_b[] = { { 20, AT_B } };
 
@@ -399,7 +399,7 @@ Test(fleet_index, two_of_one_id_are_found_out)
 
 /* ---- unexpected numbers and texts -------------------------------------------------------------------- */
 
-Test(fleet_index, a_domain_with_a_number_that_is_none)
+Test(fleet_index, refuses_an_invalid_domain_number)
 {
 	static const char *const number[] = { "9223372036854775807", "4294967295", "-1" };
 	static const char *const dir[] = { "d" };
@@ -420,7 +420,7 @@ Test(fleet_index, a_domain_with_a_number_that_is_none)
 	}
 }
 
-Test(fleet_index, a_problem_without_a_line_is_told)
+Test(fleet_index, reports_a_problem_without_a_text)
 {
 	fleet_write(&(struct fleet_file){ "d/1.snap", TRACES(some) });
 	fleet_index_d();
@@ -430,7 +430,7 @@ Test(fleet_index, a_problem_without_a_line_is_told)
 }
 
 /* Nanoseconds since 1970 end in 2262, file systems later. */
-Test(fleet_index, a_file_of_a_far_year_is_known_again)
+Test(fleet_index, recognizes_a_file_dated_in_a_distant_year)
 {
 	static const struct timespec times[2] = { { .tv_sec = 13600000000 }, { .tv_sec = 13600000000 } };
 
@@ -442,7 +442,7 @@ Test(fleet_index, a_file_of_a_far_year_is_known_again)
 
 /* ---- which files the index looks at -------------------------------------------------------------------- */
 
-Test(fleet_index, directories_that_overlap_are_walked_once)
+Test(fleet_index, reads_overlapping_directories_once)
 {
 	static const char *const dir[] = { "d/x", "d", "d/../d", "d" };
 	struct catalogue *catalogue;
@@ -461,7 +461,7 @@ Test(fleet_index, directories_that_overlap_are_walked_once)
 }
 
 /* As a shell makes them of *.snap: also beside the directory that they are in, and as links. */
-Test(fleet_index, files_instead_of_directories)
+Test(fleet_index, accepts_files_instead_of_directories)
 {
 	static const char *const files[] = { "d/2.snap", "d/1.snap", "d/../d/1.snap", "link.snap" };
 	static const char *const more[] = { "d/2.snap", "d" };

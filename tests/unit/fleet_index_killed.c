@@ -140,7 +140,7 @@ static uint64_t check_killed(const uint64_t *point, size_t nr)
 	return snapshots;
 }
 
-Test(fleet_index_killed, at_any_point_and_run_again_it_is_the_same)
+Test(fleet_index_killed, at_any_point_gives_the_same_result_when_run_again)
 {
 	static const uint64_t points[] = { 0, 64, 576, 640, 1152, MANY };
 
@@ -149,7 +149,7 @@ Test(fleet_index_killed, at_any_point_and_run_again_it_is_the_same)
 	cr_expect_eq(check_killed(points, ARRAY_SIZE(points)), 1000);
 }
 
-Test(fleet_index_killed, after_files_have_moved_it_is_the_same)
+Test(fleet_index_killed, after_files_have_moved_gives_the_same_result_when_run_again)
 {
 	static const uint64_t points[] = { 0, 64, 576, 640, MANY };
 
@@ -159,7 +159,7 @@ Test(fleet_index_killed, after_files_have_moved_it_is_the_same)
 	check_killed(points, ARRAY_SIZE(points));
 }
 
-Test(fleet_index_killed, after_files_were_copied_and_written_anew_it_is_the_same)
+Test(fleet_index_killed, after_files_were_copied_and_rewritten_gives_the_same_result_when_run_again)
 {
 	static const uint64_t points[] = { 0, 64, 576, 640, 1152, MANY };
 	char *dump;

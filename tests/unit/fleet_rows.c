@@ -63,7 +63,7 @@ static void expect_round_trip(struct fleet_rows *rows, struct fleet_rows *again)
 	free(bytes);
 }
 
-Test(fleet_rows, what_is_encoded_is_decoded)
+Test(fleet_rows, are_decoded_as_they_were_encoded)
 {
 	static const struct {
 		size_t nr;
@@ -88,7 +88,7 @@ Test(fleet_rows, what_is_encoded_is_decoded)
 	fleet_rows_release(&again);
 }
 
-Test(fleet_rows, the_largest_numbers_fit)
+Test(fleet_rows, hold_the_largest_numbers)
 {
 	struct fleet_rows rows = make(2, false, 1, 0), again = {};
 
@@ -137,7 +137,7 @@ static void expect_refused(const struct blob *blob, uint32_t origin_nr, const ch
 	fleet_rows_release(&rows);
 }
 
-Test(fleet_rows, every_flipped_bit_and_every_cut_is_found)
+Test(fleet_rows, detect_every_flipped_bit_and_every_cut)
 {
 	struct fleet_rows rows = make(100, false, 10, 0xfff);
 	struct blob blob = blob_of(&rows);
@@ -156,7 +156,7 @@ Test(fleet_rows, every_flipped_bit_and_every_cut_is_found)
 	fleet_rows_release(&rows);
 }
 
-Test(fleet_rows, a_sealed_lie_is_found)
+Test(fleet_rows, refuse_invalid_contents_with_a_valid_checksum)
 {
 	static const struct {
 		size_t at;
@@ -191,7 +191,7 @@ Test(fleet_rows, a_sealed_lie_is_found)
 	fleet_rows_release(&rows);
 }
 
-Test(fleet_rows, an_origin_must_be_there)
+Test(fleet_rows, refuse_an_unknown_origin)
 {
 	struct fleet_rows rows = make(10, false, 10, 0xfff), again = {};
 	struct blob blob = blob_of(&rows);
@@ -205,7 +205,7 @@ Test(fleet_rows, an_origin_must_be_there)
 	fleet_rows_release(&again);
 }
 
-Test(fleet_rows, a_cost_is_not_negative_and_a_sum_is_a_number)
+Test(fleet_rows, refuse_a_negative_cost_and_a_sum_that_is_no_number)
 {
 	static const double bad[] = { -1, NAN, INFINITY };
 	struct fleet_rows rows = make(3, true, 10, 0xfff);
@@ -226,7 +226,7 @@ Test(fleet_rows, a_cost_is_not_negative_and_a_sum_is_a_number)
 }
 
 /* Anything but a crash: the checksum is right, the rest is not. */
-Test(fleet_rows, random_lies_are_survived)
+Test(fleet_rows, survive_random_contents_with_a_valid_checksum)
 {
 	struct fleet_rows rows = make(60, true, 10, 0xfffff), again = {};
 	struct blob blob = blob_of(&rows);

@@ -67,7 +67,7 @@ static void expect_chosen(const char *text, const char *want)
 	cr_expect_str_eq(chosen(text, letters), want, "%s: %s, not %s", text, letters, want);
 }
 
-Test(fleet_selection, each_key)
+Test(fleet_selection, accepts_each_key)
 {
 	static const struct {
 		const char *text, *chosen;
@@ -99,7 +99,7 @@ Test(fleet_selection, each_key)
 		expect_chosen(rows[i].text, rows[i].chosen);
 }
 
-Test(fleet_selection, commas)
+Test(fleet_selection, accepts_commas_in_values)
 {
 	expect_chosen("host=web-*,pid=10", "ab");
 	expect_chosen("pid>=10,pid<12", "abe");
@@ -121,7 +121,7 @@ Test(fleet_selection, commas)
 
 /* ---- times ------------------------------------------------------------------------------------- */
 
-Test(fleet_selection, each_form_of_a_time)
+Test(fleet_selection, accepts_each_form_of_a_time)
 {
 	static const struct {
 		const char *text, *chosen;
@@ -155,7 +155,7 @@ Test(fleet_selection, each_form_of_a_time)
 }
 
 /* A day is one of UTC, and a point is a point, wherever this runs. */
-Test(fleet_selection, times_in_a_place_with_its_own)
+Test(fleet_selection, reads_times_as_utc_in_any_time_zone)
 {
 	setenv("TZ", "America/New_York", 1);
 	setlocale(LC_ALL, "C.UTF-8");
@@ -174,7 +174,7 @@ Test(fleet_selection, times_in_a_place_with_its_own)
 #define TIME "a time is RFC 3339 (2026-11-21T03:15:00Z) or the beginning of it, seconds since 1970, or a " \
 	     "duration ago (-24h), not "
 
-Test(fleet_selection, errors_name_what_is_right)
+Test(fleet_selection, reports_valid_words_in_errors)
 {
 	static const struct {
 		const char *text, *why;
@@ -255,7 +255,7 @@ Test(fleet_selection, errors_name_what_is_right)
 }
 
 /* Pieces of selections in any order: each gives a selection or an error of one line. */
-Test(fleet_selection, hostile_texts)
+Test(fleet_selection, parses_or_refuses_hostile_texts)
 {
 	static const char *const pieces[] = {
 		"host", "label.", "label.x", "pid", "size", "time", "count", "=", "!=", "<=", ">", "!", ",",
@@ -288,7 +288,7 @@ Test(fleet_selection, hostile_texts)
 	cr_expect_gt(parsed, 1000, "%u texts were selections", parsed);
 }
 
-Test(fleet_selection, a_long_text)
+Test(fleet_selection, accepts_a_long_text)
 {
 	size_t nr = 20000;
 	char *text = calloc(nr, 8);
@@ -327,7 +327,7 @@ static void expect_cohort(const char *first, const char *second, enum cohort_tim
 	fleet_selection_release(&selection[1]);
 }
 
-Test(fleet_selection, cohorts)
+Test(fleet_selection, selects_cohorts)
 {
 	expect_cohort("", "", COHORT_ALL, "abcde", 4, 3);
 	expect_cohort("", "", COHORT_LATEST, "bcde", 4, 3);

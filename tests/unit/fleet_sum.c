@@ -25,7 +25,7 @@ static struct fleet_sum sum_of(const struct cohort *cohort)
 	return sum;
 }
 
-Test(fleet_sum, are_the_same_on_one_processor)
+Test(fleet_sum, is_the_same_on_one_processor)
 {
 	struct fleet_sum two = sum_of(&small_everything), one;
 	size_t nr = small_facts.origin_nr;
@@ -76,7 +76,7 @@ static void expect_sum(const struct cohort *cohort, const struct snapshot *merge
 	fleet_sum_release(&sum);
 }
 
-Test(fleet_sum, are_those_of_all_blocks)
+Test(fleet_sum, equals_the_sum_of_all_blocks)
 {
 	struct small_contents latest[HOSTS * PROCESSES];
 	struct cohort cohort = small_cohort("", COHORT_LATEST);
@@ -91,7 +91,7 @@ Test(fleet_sum, are_those_of_all_blocks)
 	snapshot__close(merged);
 }
 
-Test(fleet_sum, of_exact_hosts_alone)
+Test(fleet_sum, of_exact_hosts_is_exact)
 {
 	struct cohort cohort = small_cohort("host=host2", COHORT_ALL);
 	struct snapshot *merged = small_build(small_contents[2][0], PROCESSES * TIMES, false, NULL);
@@ -105,7 +105,7 @@ Test(fleet_sum, of_exact_hosts_alone)
 	snapshot__close(merged);
 }
 
-Test(fleet_sum, of_nothing)
+Test(fleet_sum, of_an_empty_cohort_is_zero)
 {
 	struct fleet_sum sum = sum_of(&(struct cohort){});
 
@@ -125,7 +125,7 @@ static void make_giants(void)
 	small_index(4);
 }
 
-Test(fleet_sum, that_do_not_fit)
+Test(fleet_sum, that_overflows_is_an_error)
 {
 	static const char *const texts[] = { "host=host6,pid=100", "host=host6,size>0" };
 	static const enum cohort_times times[] = { COHORT_ALL, COHORT_LATEST };
@@ -148,7 +148,7 @@ Test(fleet_sum, that_do_not_fit)
 }
 
 /* The same blocks at two times miss the same: twice the deviation. Of another process, by the root of two. */
-Test(fleet_sum, deviations_of_a_process_add_up)
+Test(fleet_sum, adds_up_the_deviations_of_each_process)
 {
 	static const char *const texts[] = { "host=host6,pid=100", "host=host6,pid!=102", "host=host6,pid!=101" };
 	static const double variances[] = { 4, 5, 8 }, covariances[] = { 8, 9, 16 };
@@ -182,7 +182,7 @@ Test(fleet_sum, deviations_of_a_process_add_up)
 }
 
 /* A catalogue was changed: is_sampled disagrees with the rows. */
-Test(fleet_sum, samples_where_there_are_none)
+Test(fleet_sum, refuses_rows_that_do_not_match_is_sampled)
 {
 	static const char *const harms[] = {
 		"UPDATE snapshot SET is_sampled = 0", "UPDATE snapshot SET is_sampled = 1",
@@ -200,7 +200,7 @@ Test(fleet_sum, samples_where_there_are_none)
 }
 
 /* An index that has fewer origins than the rows refer to: they are never used. */
-Test(fleet_sum, origins_that_are_not_there)
+Test(fleet_sum, refuses_rows_with_unknown_origins)
 {
 	struct fleet_sum sum;
 	struct reason why = { "" };

@@ -103,7 +103,7 @@ static void expect_units(enum walk_unit unit, uint32_t unit_nr, int lanes_in_use
 	cr_expect_eq(lanes_in_use, 0, "%d", lanes_in_use);
 }
 
-Test(fleet_walk, units)
+Test(fleet_walk, visits_each_process_or_host_as_one_unit)
 {
 	walk_all(WALK_BY_PROCESS);
 	expect_units(WALK_BY_PROCESS, HOSTS * PROCESSES, WALK_LANES);
@@ -111,7 +111,7 @@ Test(fleet_walk, units)
 	expect_units(WALK_BY_HOST, HOSTS, HOSTS);
 }
 
-Test(fleet_walk, lanes_are_the_same_on_one_processor)
+Test(fleet_walk, has_the_same_lanes_on_one_processor)
 {
 	static struct lane before[WALK_LANES];
 
@@ -122,7 +122,7 @@ Test(fleet_walk, lanes_are_the_same_on_one_processor)
 	cr_expect(!memcmp(before, lanes, sizeof(lanes)));
 }
 
-Test(fleet_walk, nothing)
+Test(fleet_walk, of_an_empty_cohort_succeeds)
 {
 	const struct cohort none = {};
 	struct walk walk = everywhere(WALK_BY_HOST);
@@ -145,7 +145,7 @@ static int fail_late(void *what, unsigned int lane, const struct fleet_snapshot 
 	return -(int)snapshot->process;
 }
 
-Test(fleet_walk, of_errors_the_first_one_in_order)
+Test(fleet_walk, returns_the_first_error_in_order)
 {
 	struct walk walk = everywhere(WALK_BY_PROCESS);
 
@@ -171,7 +171,7 @@ static int fail_by_lane(void *what, unsigned int lane, const struct fleet_snapsh
 	return -1 - (int)lane;
 }
 
-Test(fleet_walk, of_errors_the_first_one_whichever_comes_first)
+Test(fleet_walk, returns_the_first_error_in_order_whichever_lane_fails_first)
 {
 	struct walk walk = everywhere(WALK_BY_PROCESS);
 
@@ -191,7 +191,7 @@ static int fail_fifth(void *what, unsigned int lane, const struct fleet_snapshot
 	return ++*visited < 5 ? 0 : -EIO;
 }
 
-Test(fleet_walk, an_error_ends_it)
+Test(fleet_walk, stops_at_an_error)
 {
 	struct walk walk = everywhere(WALK_BY_PROCESS);
 	unsigned int visited = 0;
@@ -210,7 +210,7 @@ static int fail_end(void *what, unsigned int lane, struct reason *why)
 	return -ENOMEM;
 }
 
-Test(fleet_walk, errors_of_ends)
+Test(fleet_walk, returns_errors_of_unit_ends)
 {
 	struct walk walk = everywhere(WALK_BY_HOST);
 	struct reason why = { "" };
@@ -220,7 +220,7 @@ Test(fleet_walk, errors_of_ends)
 	cr_expect_str_eq(why.text, "out of memory");
 }
 
-Test(fleet_walk, a_snapshot_that_is_not_there)
+Test(fleet_walk, refuses_a_missing_snapshot)
 {
 	struct walk walk = everywhere(WALK_BY_PROCESS);
 	struct reason why = { "" };

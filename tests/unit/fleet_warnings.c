@@ -26,7 +26,7 @@ static const char *doubts_of(const struct fleet_facts *facts, const struct cohor
 	return text;
 }
 
-Test(fleet_warnings, of_processes_that_have_ended)
+Test(fleet_warnings, report_processes_that_have_ended)
 {
 	struct fleet_snapshot snapshot[] = {
 		{ ANY, .process = 0 }, { ANY, .process = 1 }, { ANY, .process = 2 }, { ANY, .process = 3 },
@@ -46,7 +46,7 @@ Test(fleet_warnings, of_processes_that_have_ended)
 	cr_expect_str_eq(doubts_of(&facts, &cohort), "", "who asks for all times asks for those, too");
 }
 
-Test(fleet_warnings, of_times_in_the_future)
+Test(fleet_warnings, report_times_in_the_future)
 {
 	struct fleet_snapshot snapshot[] = {
 		{ ANY, .time_ns = NOW + DAY_NS }, { ANY, .process = 1, .time_ns = NOW + DAY_NS },
@@ -63,7 +63,7 @@ Test(fleet_warnings, of_times_in_the_future)
 	cr_expect_str_eq(doubts_of(&facts, &cohort), "", "whatever a catalogue says");
 }
 
-Test(fleet_warnings, of_processes_that_were_recorded_anew)
+Test(fleet_warnings, report_processes_that_were_recorded_again)
 {
 	struct fleet_snapshot snapshot[] = {
 		{ ANY, .process = 0, .recording = 0 }, { ANY, .process = 0, .recording = 1 },
@@ -81,7 +81,7 @@ Test(fleet_warnings, of_processes_that_were_recorded_anew)
 	cr_expect_str_eq(doubts_of(&facts, &cohort), "", "one recording of each");
 }
 
-Test(fleet_warnings, of_two_machines_and_of_gaps)
+Test(fleet_warnings, report_two_machines_of_one_name_and_gaps)
 {
 	struct fleet_snapshot snapshot[] = {
 		{ ANY, .process = 0 }, { ANY, .process = 1, .gap_blocks = { 4096, 2 } },

@@ -89,7 +89,7 @@ static void forget(struct target *target, const struct drained_blocks *blocks)
 	cr_assert_eq(forget_retired(target, drained_blocks_of(blocks, IMAGE), RETIRED_MOST), 0);
 }
 
-Test(forget, few_retired_tracebacks_stay)
+Test(forget, keeps_few_retired_tracebacks)
 {
 	struct target *target = new_target();
 	struct drained_blocks none = {};
@@ -102,7 +102,7 @@ Test(forget, few_retired_tracebacks_stay)
 	target__free(target);
 }
 
-Test(forget, those_that_allocated_the_most_stay)
+Test(forget, keeps_the_tracebacks_that_allocated_the_most)
 {
 	struct target *target = new_target();
 	struct drained_blocks none = {};
@@ -118,7 +118,7 @@ Test(forget, those_that_allocated_the_most_stay)
 	target__free(target);
 }
 
-Test(forget, what_is_live_or_in_the_map_stays)
+Test(forget, keeps_tracebacks_that_are_live_or_in_the_map)
 {
 	struct target *target = new_target();
 	struct drained_blocks blocks = {};
@@ -136,7 +136,7 @@ Test(forget, what_is_live_or_in_the_map_stays)
 	target__free(target);
 }
 
-Test(forget, nothing_is_left_of_a_new_image)
+Test(forget, leaves_nothing_after_a_new_image)
 {
 	struct target *target = new_target();
 	struct drained_blocks none = {};
@@ -210,7 +210,7 @@ static void drain(struct model *model)
 	drained_blocks_release(&blocks);
 }
 
-Test(forget, is_bounded_and_exact_for_ever)
+Test(forget, stays_bounded_and_exact_over_many_passes)
 {
 	struct model model = { .target = new_target(), .seed = 1 };
 
@@ -224,7 +224,7 @@ Test(forget, is_bounded_and_exact_for_ever)
 }
 
 /* A recording of many has a bound for all of them. */
-Test(forget, many_targets_keep_less_each)
+Test(forget, keeps_less_for_each_of_many_targets)
 {
 	cr_expect_eq(retired_most(1), RETIRED_MOST);
 	cr_expect_eq(retired_most(8), RETIRED_MOST);

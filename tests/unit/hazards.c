@@ -35,7 +35,7 @@ static int find(const char *file, const char *path, struct reason *ret)
 	return found;
 }
 
-Test(hazards, a_program_that_wants_swapcontext)
+Test(hazards, include_a_program_that_uses_swapcontext)
 {
 	struct reason why = {};
 
@@ -43,7 +43,7 @@ Test(hazards, a_program_that_wants_swapcontext)
 	cr_expect_str_eq(why.text, "/opt/unit switches stacks (swapcontext)");
 }
 
-Test(hazards, a_c_library_only_offers_it)
+Test(hazards, do_not_include_the_c_library_that_defines_swapcontext)
 {
 	struct reason why = {};
 
@@ -51,12 +51,12 @@ Test(hazards, a_c_library_only_offers_it)
 	cr_expect_eq(find("/usr/lib/x86_64-linux-gnu/libc.so.6", "/opt/program", &why), 1);
 }
 
-Test(hazards, openssl_switches_between_calls)
+Test(hazards, do_not_include_openssl)
 {
 	cr_expect_eq(find("/proc/self/exe", "/usr/lib/libcrypto.so.3", NULL), 0);
 }
 
-Test(hazards, other_files_are_none)
+Test(hazards, do_not_include_other_files)
 {
 	struct object vdso = { .path = (char *)"[vdso]" };
 

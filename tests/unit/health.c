@@ -22,7 +22,7 @@ static void expect_sums(const struct found_losses *found, uint64_t late, uint64_
 }
 
 /* The same 33 functions are late in each snapshot; tracebacks come and go with what is live. */
-Test(health, found_losses_are_summed_up_by_their_growth)
+Test(health, adds_up_found_losses_by_their_growth)
 {
 	struct found_losses found = {};
 
@@ -36,7 +36,7 @@ Test(health, found_losses_are_summed_up_by_their_growth)
 	expect_sums(&found, 34, 96);
 }
 
-Test(health, found_losses_of_the_next_program_are_others)
+Test(health, counts_found_losses_of_the_next_program_separately)
 {
 	struct found_losses found = {};
 
@@ -47,7 +47,7 @@ Test(health, found_losses_of_the_next_program_are_others)
 	expect_sums(&found, 67, 9);
 }
 
-Test(health, what_was_found_of_a_process_stays_when_it_is_gone)
+Test(health, keeps_found_losses_of_an_exited_process)
 {
 	struct gone gone = { .allocations = 1 };
 	struct target target = { .books.counter[COUNTER_allocations] = 2 };
@@ -73,7 +73,7 @@ static struct target seen_with(size_t nr)
 	return (struct target){ .mappings.objects = &objects, .seen = seen, .seen_nr = nr };
 }
 
-Test(health, who_mapped_what_could_not_be_read_is_unprobed)
+Test(health, treats_a_process_with_unreadable_files_as_unprobed)
 {
 	struct target target = seen_with(2);
 
@@ -84,7 +84,7 @@ Test(health, who_mapped_what_could_not_be_read_is_unprobed)
 	cr_expect(!health_is_unprobed(&target), "there was nothing");
 }
 
-Test(health, who_called_an_allocator_is_not_unprobed)
+Test(health, treats_a_process_that_called_an_allocator_as_probed)
 {
 	struct target target = seen_with(2);
 

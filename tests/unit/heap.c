@@ -62,7 +62,7 @@ static bool is_among(const struct elf_function *function, size_t nr, const char 
 	{ "malloc", 1, is_local }, { "free", 2, is_local }, { "calloc", 3, is_local }, \
 	{ "realloc", 4, is_local }
 
-Test(heap, is_whole_where_its_functions_are_local)
+Test(heap, includes_local_functions_only_if_it_is_complete)
 {
 	static const struct {
 		char what[48];
@@ -116,7 +116,7 @@ Test(heap, is_whole_where_its_functions_are_local)
 	}
 }
 
-Test(heap, leaves_names_that_are_not_of_the_table)
+Test(heap, ignores_names_outside_the_table)
 {
 	struct elf_function function[] = { { .name = allocator_function_nr, .is_local = true } };
 
@@ -136,7 +136,7 @@ static void facts_of(const struct named *named, struct object_function *function
 }
 
 /* Asked of the first function. */
-Test(heap, is_the_allocators_that_names_or_file_tell)
+Test(heap, is_attributed_by_function_names_or_file_name)
 {
 	static const struct {
 		char path[32];
@@ -170,7 +170,7 @@ Test(heap, is_the_allocators_that_names_or_file_tell)
 	}
 }
 
-Test(heap, says_what_a_library_has_besides)
+Test(heap, knows_which_functions_are_seldom_called)
 {
 	static const struct named named[] = {
 		{ "mi_zalloc", 5 }, { "mi_malloc", 1 }, WHOLE(false), { "", 0 },

@@ -76,7 +76,7 @@ static void expect_nothing_at(struct fixture *fixture, uint64_t address)
 	cr_expect_null(mappings_find(&fixture->mappings, address));
 }
 
-Test(mappings, a_new_one_takes_the_place_of_what_was_there)
+Test(mappings, replace_older_mappings_at_the_same_addresses)
 {
 	struct fixture *fixture = new_fixture();
 
@@ -93,7 +93,7 @@ Test(mappings, a_new_one_takes_the_place_of_what_was_there)
 	free_fixture(fixture);
 }
 
-Test(mappings, several_at_once_can_be_replaced)
+Test(mappings, replace_several_older_mappings_at_once)
 {
 	struct fixture *fixture = new_fixture();
 
@@ -110,7 +110,7 @@ Test(mappings, several_at_once_can_be_replaced)
 	free_fixture(fixture);
 }
 
-Test(mappings, the_same_again_replaces_nothing)
+Test(mappings, replace_nothing_when_they_are_added_again)
 {
 	struct fixture *fixture = new_fixture();
 
@@ -123,7 +123,7 @@ Test(mappings, the_same_again_replaces_nothing)
 	free_fixture(fixture);
 }
 
-Test(mappings, a_copy_goes_its_own_way)
+Test(mappings, may_be_copied_independently)
 {
 	struct fixture *fixture = new_fixture();
 	struct mappings copy = {};
@@ -161,7 +161,7 @@ static bool is_there(struct fixture *fixture, uint64_t address)
 	return mapping && mapping_is_there(&fixture->mappings, mapping);
 }
 
-Test(mappings, that_are_gone_stay_known_and_are_told_apart)
+Test(mappings, that_were_unmapped_stay_known_as_unmapped)
 {
 	struct fixture *fixture = new_fixture();
 
@@ -178,7 +178,7 @@ Test(mappings, that_are_gone_stay_known_and_are_told_apart)
 	free_fixture(fixture);
 }
 
-Test(mappings, that_were_gone_before_the_last_pass_are_forgotten)
+Test(mappings, that_were_unmapped_before_the_last_pass_are_forgotten)
 {
 	struct fixture *fixture = new_fixture();
 
@@ -196,7 +196,7 @@ Test(mappings, that_were_gone_before_the_last_pass_are_forgotten)
 }
 
 /* Tracebacks that were cached for the old code must not be used for the new code. */
-Test(mappings, that_come_in_the_place_of_forgotten_ones_are_a_change)
+Test(mappings, added_over_forgotten_mappings_are_a_change)
 {
 	struct fixture *fixture = new_fixture();
 
@@ -214,7 +214,7 @@ Test(mappings, that_come_in_the_place_of_forgotten_ones_are_a_change)
 	free_fixture(fixture);
 }
 
-Test(mappings, that_are_read_in_the_place_of_forgotten_ones_are_a_change)
+Test(mappings, read_over_forgotten_mappings_are_a_change)
 {
 	struct fixture *fixture = new_fixture();
 
@@ -245,7 +245,7 @@ static void map_and_unmap(struct fixture *fixture, unsigned int nr)
 
 #define FORGOTTEN 250
 
-Test(mappings, of_unmapped_ones_the_oldest_are_forgotten)
+Test(mappings, forget_the_oldest_unmapped_mappings_first)
 {
 	struct fixture *fixture = new_fixture();
 
@@ -259,7 +259,7 @@ Test(mappings, of_unmapped_ones_the_oldest_are_forgotten)
 	free_fixture(fixture);
 }
 
-Test(mappings, that_come_too_fast_are_counted)
+Test(mappings, beyond_the_limit_of_a_pass_are_counted_as_skipped)
 {
 	struct fixture *fixture = new_fixture();
 
@@ -274,7 +274,7 @@ Test(mappings, that_come_too_fast_are_counted)
 	free_fixture(fixture);
 }
 
-Test(mappings, behind_the_end_of_a_text_that_was_cut_are_not_gone)
+Test(mappings, after_the_end_of_a_truncated_maps_text_stay_mapped)
 {
 	struct fixture *fixture = new_fixture();
 	char text[] = LINE_1;
@@ -287,7 +287,7 @@ Test(mappings, behind_the_end_of_a_text_that_was_cut_are_not_gone)
 }
 
 /* The kernel goes on behind the last line's end; what has grown over that since comes with its begin. */
-Test(mappings, lines_that_overlap_are_cut)
+Test(mappings, on_overlapping_lines_are_cut)
 {
 	struct fixture *fixture = new_fixture();
 
@@ -402,7 +402,7 @@ static void expect_model(struct fixture *fixture, const struct model *model, uns
 	}
 }
 
-Test(mappings, are_those_of_a_model_that_knows_each_page)
+Test(mappings, match_a_model_of_single_pages)
 {
 	struct fixture *fixture = new_fixture();
 	struct model model = {};
@@ -457,7 +457,7 @@ static void find_ourselves(char build_id[BUILD_ID_TEXT_MAX])
 	cr_assert_gt(readlink("/proc/self/exe", own_path, sizeof(own_path) - 1), 0);
 }
 
-Test(objects, of_a_process_that_is_gone_are_opened_by_path)
+Test(objects, of_an_exited_process_are_opened_by_path)
 {
 	char build_id[BUILD_ID_TEXT_MAX];
 	struct objects objects = new_objects();
@@ -471,7 +471,7 @@ Test(objects, of_a_process_that_is_gone_are_opened_by_path)
 	release(&objects);
 }
 
-Test(objects, are_not_what_has_their_path_by_now)
+Test(objects, are_not_the_file_that_replaced_them_at_their_path)
 {
 	char build_id[BUILD_ID_TEXT_MAX];
 	struct objects objects = new_objects();
@@ -489,7 +489,7 @@ Test(objects, are_not_what_has_their_path_by_now)
 }
 
 /* A program was built anew between two runs, and both runs were over before the file was opened. */
-Test(objects, that_were_replaced_are_not_their_successors)
+Test(objects, that_were_replaced_differ_from_their_successors)
 {
 	char build_id[BUILD_ID_TEXT_MAX], old_id[BUILD_ID_TEXT_MAX];
 	struct objects objects = new_objects();
@@ -529,7 +529,7 @@ static struct mapped_file own_line(void)
 }
 
 /* First an event tells of the file, with a build-id; then the maps do, with an inode. */
-Test(objects, are_opened_once_however_they_are_told_of)
+Test(objects, are_opened_once_whether_found_by_event_or_by_maps)
 {
 	char build_id[BUILD_ID_TEXT_MAX];
 	struct objects objects = new_objects();
@@ -546,7 +546,7 @@ Test(objects, are_opened_once_however_they_are_told_of)
 	release(&objects);
 }
 
-Test(objects, a_fifo_or_a_device_is_not_opened)
+Test(objects, are_not_opened_when_they_are_a_fifo_or_a_device)
 {
 	char path[] = "/tmp/allocsnap-unit-XXXXXX", fifo[64], build_id[BUILD_ID_TEXT_MAX];
 	struct objects objects = new_objects();
@@ -563,7 +563,7 @@ Test(objects, a_fifo_or_a_device_is_not_opened)
 	rmdir(path);
 }
 
-Test(objects, that_are_not_mapped_any_more_are_no_objects)
+Test(objects, that_are_not_mapped_any_more_are_not_found)
 {
 	const struct mapped_file gone = { .pid = NO_PROCESS, .start = 0x1000, .end = 0x2000,
 					  .dev = 1, .inode = 2, .path = "/bin/true" };
@@ -628,7 +628,7 @@ static struct mapping_events *open_events(void)
 	return events;
 }
 
-Test(mapping_events, tell_of_a_program_that_is_over)
+Test(mapping_events, include_a_program_that_has_exited)
 {
 	struct mapping_events *events = open_events();
 	struct seen seen = { .pid = run_true() };
@@ -681,7 +681,7 @@ Test(mapping_events, execs_are_found_before_they_are_handed_out)
 	mapping_events__close(events);
 }
 
-Test(mapping_events, can_be_handed_out_up_to_a_time)
+Test(mapping_events, are_handed_out_up_to_a_time)
 {
 	struct mapping_events *events = open_events();
 	struct seen first = { .pid = run_true() }, second = {};
@@ -742,7 +742,7 @@ static void expect_most(struct mapping_events *events)
 	cr_expect_gt(seen.mappings, MORE_THAN_FITS / 2, "%u seen", seen.mappings);
 }
 
-Test(mapping_events, are_kept_while_nobody_asks)
+Test(mapping_events, are_kept_until_they_are_collected)
 {
 	struct mapping_events *events = open_events();
 
@@ -752,7 +752,7 @@ Test(mapping_events, are_kept_while_nobody_asks)
 }
 
 /* A process that maps all the time does not fill the room of all others. */
-Test(mapping_events, of_one_process_are_bounded)
+Test(mapping_events, of_one_process_are_limited)
 {
 	struct mapping_events *events = open_events();
 	struct seen seen = { .pid = getpid() }, next = { .pid = getpid() }, other = {};

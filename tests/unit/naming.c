@@ -238,7 +238,7 @@ static void expect_rest_kept(const struct snapshot *snapshot)
 	cr_expect_eq(trace.weight, 2.5);
 }
 
-Test(naming, from_the_object_at_its_path)
+Test(naming, reads_the_object_at_its_path)
 {
 	struct snapshot *snapshot = recorded("/lib/x.so", build_id), *named, *again;
 	struct naming_counts counts;
@@ -272,7 +272,7 @@ static void install_debug_file(void)
 }
 
 /* Frames that got only a function at first get their line when a debug file is there. */
-Test(naming, with_a_debug_file_elsewhere)
+Test(naming, uses_a_debug_file_in_another_directory)
 {
 	struct snapshot *snapshot = recorded("/lib/x.so", build_id), *half, *named;
 	struct naming_counts counts;
@@ -301,7 +301,7 @@ Test(naming, with_a_debug_file_elsewhere)
 }
 
 /* A machine has many. */
-Test(naming, some_stripped_objects_are_told)
+Test(naming, reports_some_of_many_stripped_objects)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(0);
 	struct naming *naming = naming__new(&options, NULL);
@@ -331,7 +331,7 @@ Test(naming, some_stripped_objects_are_told)
 }
 
 /* One in a directory that comes first, of another object, does not hide the right one. */
-Test(naming, with_the_right_one_of_two_debug_files)
+Test(naming, chooses_the_right_one_of_two_debug_files)
 {
 	struct snapshot *snapshot = recorded("/lib/x.so", build_id), *named;
 	struct naming_counts counts;
@@ -354,7 +354,7 @@ Test(naming, with_the_right_one_of_two_debug_files)
 }
 
 /* As .build-id/ab/cdef…, where the path has nothing, or something else. */
-Test(naming, from_an_object_among_the_debug_files)
+Test(naming, reads_an_object_among_the_debug_files)
 {
 	struct snapshot *snapshot = recorded("/lib/x.so", build_id), *named;
 	struct naming_counts counts;
@@ -382,7 +382,7 @@ static int open_files(void)
 }
 
 /* A file is recognized by its contents' identity at any path, and is not kept open. */
-Test(naming, by_two_paths)
+Test(naming, recognizes_a_file_at_two_paths)
 {
 	struct snapshot *snapshot[] = {
 		recorded("/lib/x.so", build_id), recorded("/usr/lib/x.so", build_id),
@@ -425,7 +425,7 @@ static void expect_nameless(const char *path, const char *id, const char *why)
 	snapshot__close(snapshot);
 }
 
-Test(naming, another_build_is_another_file)
+Test(naming, refuses_a_file_of_another_build)
 {
 	char other[64];
 
@@ -438,7 +438,7 @@ Test(naming, another_build_is_another_file)
 }
 
 /* A FIFO would wait for a writer; a name would lead out of the root. */
-Test(naming, only_regular_files_below_the_root)
+Test(naming, opens_only_regular_files_below_the_root)
 {
 	workshop_run("mkdir root/lib && mkfifo root/lib/fifo && ln -s '%s' root/lib/link && "
 		     "ln -s /lib/link root/lib/loop && ln -s /dev/null root/lib/null",
@@ -453,7 +453,7 @@ Test(naming, only_regular_files_below_the_root)
 }
 
 /* Opening a file of the kernel (/proc/kmsg) may have side effects, even if stat() calls it regular. */
-Test(naming, no_files_that_the_kernel_makes_up)
+Test(naming, opens_no_files_of_kernel_file_systems)
 {
 	int below = options.root_fd;
 
@@ -464,7 +464,7 @@ Test(naming, no_files_that_the_kernel_makes_up)
 	options.root_fd = below;
 }
 
-Test(naming, a_file_that_is_no_object)
+Test(naming, refuses_a_file_that_is_no_object)
 {
 	workshop_run("cp x.c root/x.so");
 	expect_nameless("/x.so", build_id, "not an ELF file");
@@ -473,7 +473,7 @@ Test(naming, a_file_that_is_no_object)
 }
 
 /* A snapshot from anywhere can have as many as it likes. */
-Test(naming, no_more_objects_than_may_be_open)
+Test(naming, opens_no_more_objects_than_the_limit)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(0);
 	struct snapshot *snapshot;
@@ -513,7 +513,7 @@ static struct snapshot *deep(uint32_t nframe)
 }
 
 /* A traceback that would exceed the limit with its inlined calls stays unnamed; the next traceback is named. */
-Test(naming, no_more_frames_than_a_traceback_may_have)
+Test(naming, adds_no_more_frames_than_a_traceback_may_have)
 {
 	struct snapshot *snapshot = deep(SNAP_TRACEBACK_MAX), *named;
 	const struct snapshot_tables *t;
@@ -534,7 +534,7 @@ Test(naming, no_more_frames_than_a_traceback_may_have)
 	snapshot__close(snapshot);
 }
 
-Test(naming, no_more_rows_than_can_be_read)
+Test(naming, adds_no_more_rows_than_can_be_read)
 {
 	struct snapshot *snapshot = deep(1000), *named = NULL;
 	struct naming_counts counts;

@@ -46,7 +46,7 @@ static size_t read_nr(uint64_t last)
 	return nr;
 }
 
-Test(nursery, of_none_has_nothing)
+Test(nursery, that_is_absent_holds_nothing)
 {
 	const struct nursery none = {};
 	struct block_key key = key_of(0x1000, 1);
@@ -94,7 +94,7 @@ static void *let_go(void *what)
 	return NULL;
 }
 
-Test(nursery, a_busy_place_is_waited_for)
+Test(nursery, waits_for_a_busy_place)
 {
 	struct block_key key = key_of(0x1000, 1);
 	struct block block = {};
@@ -109,7 +109,7 @@ Test(nursery, a_busy_place_is_waited_for)
 	cr_expect_eq(block.size, 1);
 }
 
-Test(nursery, a_place_that_stays_busy_is_an_error)
+Test(nursery, returns_an_error_for_a_place_that_stays_busy)
 {
 	struct block_key key = key_of(0x1000, 1);
 	struct drained_blocks blocks = {};
@@ -126,7 +126,7 @@ static bool is_first(const void *what, uint64_t image)
 	return image == 1;
 }
 
-Test(nursery, is_swept_of_images_that_are_gone)
+Test(nursery, drops_blocks_of_removed_images)
 {
 	struct block_key gone = key_of(0x1000, 1), there = key_of(0x5000, 2);
 	uint64_t before;
@@ -141,7 +141,7 @@ Test(nursery, is_swept_of_images_that_are_gone)
 	cr_expect_gt(place_of(&gone)->state, before, "who looked before sees that it has changed");
 }
 
-Test(nursery, forgets_what_was_deleted_from_the_map)
+Test(nursery, forgets_blocks_deleted_from_the_map)
 {
 	struct block_key key[] = { key_of(0x1000, 1), block_key_of(0x1000, 1, LAYER_MAPPING) };
 

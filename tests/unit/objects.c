@@ -77,7 +77,7 @@ static uint32_t get_mapped(struct fixture *fixture, const char *path)
 	return object;
 }
 
-Test(objects, are_told_apart_where_mappings_have_the_same_numbers)
+Test(objects, are_distinguished_when_mappings_have_the_same_numbers)
 {
 	struct fixture fixture = begin();
 	uint32_t one = get_mapped(&fixture, fixture.path), other = get_mapped(&fixture, "/bin/true");
@@ -88,7 +88,7 @@ Test(objects, are_told_apart_where_mappings_have_the_same_numbers)
 	end(&fixture);
 }
 
-Test(objects, a_file_that_is_written_to_becomes_another_object)
+Test(objects, become_new_objects_when_their_file_is_written_to)
 {
 	struct fixture fixture = begin();
 	uint32_t old = get_mapped(&fixture, fixture.path), new;
@@ -107,7 +107,7 @@ Test(objects, a_file_that_is_written_to_becomes_another_object)
 	end(&fixture);
 }
 
-Test(objects, a_write_is_noticed_without_a_mapping)
+Test(objects, notice_a_write_without_a_mapping)
 {
 	struct fixture fixture = begin();
 	uint32_t object = get_mapped(&fixture, fixture.path);
@@ -120,7 +120,7 @@ Test(objects, a_write_is_noticed_without_a_mapping)
 }
 
 /* A package upgrade renames a new file over the old one. That changes the old inode, but not its bytes. */
-Test(objects, a_rename_or_a_link_changes_nothing)
+Test(objects, stay_the_same_after_a_rename_or_a_link)
 {
 	struct fixture fixture = begin();
 	uint32_t object = get_mapped(&fixture, fixture.path);
@@ -138,7 +138,7 @@ Test(objects, a_rename_or_a_link_changes_nothing)
 }
 
 /* touch -r: the owner can set the modification time back, but not the change time. */
-Test(objects, a_modification_time_that_was_set_back_hides_no_write)
+Test(objects, notice_a_write_whose_modification_time_was_set_back)
 {
 	struct fixture fixture = begin();
 	uint32_t object = get_mapped(&fixture, fixture.path);
@@ -156,7 +156,7 @@ Test(objects, a_modification_time_that_was_set_back_hides_no_write)
 	end(&fixture);
 }
 
-Test(objects, the_same_bytes_of_one_path_share_their_names)
+Test(objects, with_the_same_path_and_bytes_share_their_names)
 {
 	struct fixture fixture = begin();
 	uint32_t first = get_mapped(&fixture, fixture.path), second;
@@ -179,7 +179,7 @@ static void spoil(const char *path)
 }
 
 /* Any user can give a file the build-id of another one. */
-Test(objects, a_build_id_is_no_identity)
+Test(objects, with_equal_build_ids_may_differ)
 {
 	struct fixture fixture = begin();
 	uint32_t first = get_mapped(&fixture, fixture.path), second;
@@ -215,7 +215,7 @@ static uint32_t get_told(struct fixture *fixture, const struct mapped_file *told
 }
 
 /* The event has another build-id than the copy; lines of maps have numbers only. */
-Test(objects, a_copy_is_of_the_bytes_that_were_copied)
+Test(objects, that_are_copies_are_identified_by_the_copied_bytes)
 {
 	struct fixture fixture = begin();
 	const struct mapped_file line = { .dev = 41, .inode = 17 }, event = { .build_id = "another" };
@@ -236,7 +236,7 @@ Test(objects, a_copy_is_of_the_bytes_that_were_copied)
 	end(&fixture);
 }
 
-Test(objects, of_a_process_that_is_gone_are_taken_from_its_own_root)
+Test(objects, of_an_exited_process_are_opened_in_its_root)
 {
 	struct fixture fixture = begin();
 	uint32_t known = get_mapped(&fixture, fixture.path), object;
@@ -254,7 +254,7 @@ Test(objects, of_a_process_that_is_gone_are_taken_from_its_own_root)
 	end(&fixture);
 }
 
-Test(objects, an_index_is_used_again)
+Test(objects, reuse_the_index_of_a_removed_object)
 {
 	struct fixture fixture = begin();
 	uint32_t first = get_mapped(&fixture, fixture.path), second;
@@ -277,7 +277,7 @@ static void expect_told(struct file_watch *watch, int number)
 	cr_expect_eq(file_watch_next(watch), FILE_WATCH_NONE);
 }
 
-Test(file_watch, tells_of_the_first_write)
+Test(file_watch, reports_the_first_write)
 {
 	struct fixture fixture = begin();
 	int fd = open(fixture.path, O_RDONLY | O_CLOEXEC), writer, number;
@@ -322,7 +322,7 @@ static uint32_t get_of_user(struct fixture *fixture, uint32_t user, int nr)
 }
 
 /* One user gets at most three quarters; the rest serves the next user. */
-Test(objects, of_one_user_leave_room_for_those_of_another)
+Test(objects, of_one_user_leave_room_for_objects_of_another)
 {
 	struct fixture fixture = begin();
 	uint32_t last = OBJECT_NONE, others = 0;

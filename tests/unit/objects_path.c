@@ -38,7 +38,7 @@ static bool uses(const struct mappings *mappings, uint32_t object)
 	return false;
 }
 
-Test(objects_path, are_those_that_a_process_maps_later)
+Test(objects_path, leads_to_the_object_that_a_process_maps_later)
 {
 	struct objects objects = new_objects();
 	struct mappings mappings = { .objects = &objects };
@@ -54,7 +54,7 @@ Test(objects_path, are_those_that_a_process_maps_later)
 }
 
 /* The path is the one that the kernel reports, whichever link led there. */
-Test(objects_path, has_the_path_that_links_lead_to)
+Test(objects_path, is_resolved_through_links)
 {
 	char folder[] = "/tmp/allocsnap-unit-XXXXXX", link[64];
 	struct objects objects = new_objects();
@@ -86,7 +86,7 @@ static void expect_refused(const char *path)
 	release(&objects);
 }
 
-Test(objects_path, is_of_a_program_or_a_library)
+Test(objects_path, must_be_a_program_or_a_library)
 {
 	char folder[] = "/tmp/allocsnap-unit-XXXXXX", fifo[64];
 

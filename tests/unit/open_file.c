@@ -108,7 +108,7 @@ static pid_t worker(void)
 	return only_child_of(only_child_of(getpid()));
 }
 
-Test(open_file, on_a_disk_is_opened_as_it_is)
+Test(open_file, on_a_disk_is_opened_directly)
 {
 	struct opened_file opened;
 
@@ -118,7 +118,7 @@ Test(open_file, on_a_disk_is_opened_as_it_is)
 	cr_expect_str_eq(opened.type, "ext4");
 }
 
-Test(open_file, of_another_machine_is_copied)
+Test(open_file, on_a_network_file_system_is_copied)
 {
 	struct opened_file opened;
 
@@ -130,7 +130,7 @@ Test(open_file, of_another_machine_is_copied)
 	cr_expect_eq(opened.dev, 0ull << 32 | SILENT_DEVICE);
 }
 
-Test(open_file, of_what_no_row_knows_is_copied)
+Test(open_file, on_an_unknown_file_system_is_copied)
 {
 	struct opened_file opened;
 
@@ -139,7 +139,7 @@ Test(open_file, of_what_no_row_knows_is_copied)
 	expect_copy(&opened);
 }
 
-Test(open_file, of_a_process_is_copied_though_it_has_a_disk)
+Test(open_file, on_a_fuse_file_system_is_copied_even_if_it_has_a_disk)
 {
 	struct opened_file opened;
 
@@ -148,7 +148,7 @@ Test(open_file, of_a_process_is_copied_though_it_has_a_disk)
 	expect_copy(&opened);
 }
 
-Test(open_file, of_an_overlay_is_what_it_lies_on)
+Test(open_file, on_an_overlay_is_treated_like_the_file_below_it)
 {
 	struct opened_file opened;
 
@@ -162,7 +162,7 @@ Test(open_file, of_an_overlay_is_what_it_lies_on)
 	cr_expect_eq(opened.inode, 17, "the lower one's");
 }
 
-Test(open_file, of_which_nothing_is_known_is_opened_by_a_worker)
+Test(open_file, of_unknown_origin_is_opened_by_a_worker)
 {
 	struct opened_file opened;
 
@@ -173,7 +173,7 @@ Test(open_file, of_which_nothing_is_known_is_opened_by_a_worker)
 }
 
 /* If that file system hangs, so does the recording. */
-Test(open_file, beside_our_own_program_is_opened_as_it_is)
+Test(open_file, on_our_own_file_system_is_opened_directly)
 {
 	struct opened_file opened;
 
@@ -183,7 +183,7 @@ Test(open_file, beside_our_own_program_is_opened_as_it_is)
 	expect_itself(&opened);
 }
 
-Test(open_file, is_regular)
+Test(open_file, must_be_regular)
 {
 	static const struct file_system *const of[] = { &disk, &nfs, &overlay };
 	struct opened_file opened;
@@ -211,7 +211,7 @@ Test(open_file, that_is_too_large_is_not_copied)
 	expect_error(&opened, EFBIG);
 }
 
-Test(open_file, that_hangs_is_left_to_its_worker)
+Test(open_file, that_hangs_is_abandoned_with_its_worker)
 {
 	struct opened_file opened;
 	pid_t stopped;
@@ -235,7 +235,7 @@ Test(open_file, that_hangs_is_left_to_its_worker)
 	cr_assert(!kill(stopped, SIGKILL));
 }
 
-Test(open_file, goes_on_where_a_worker_was_killed)
+Test(open_file, works_after_a_worker_was_killed)
 {
 	struct opened_file opened;
 
@@ -248,7 +248,7 @@ Test(open_file, goes_on_where_a_worker_was_killed)
 	}
 }
 
-Test(open_file, without_who_starts_workers_is_of_a_disk)
+Test(open_file, is_opened_only_on_a_disk_without_the_process_that_starts_workers)
 {
 	struct opened_file opened;
 	pid_t pid;
@@ -267,7 +267,7 @@ Test(open_file, without_who_starts_workers_is_of_a_disk)
 }
 
 /* A name that the kernel does not have at hand is looked for by a worker. */
-Test(open_file, below_a_folder_is_found_by_a_worker)
+Test(open_file, below_a_folder_is_opened_by_a_worker)
 {
 	struct opened_file opened;
 

@@ -19,7 +19,7 @@ static unsigned int taken(struct pace *pace, uint64_t look, uint64_t cost_ns, un
 	return nr;
 }
 
-Test(pace, takes_so_many_events_at_each_look)
+Test(pace, limits_the_events_of_each_round)
 {
 	unsigned int most = (PACE_LOOK_NS + PACE_EVENT_NS - 1) / PACE_EVENT_NS;
 	struct pace pace = {};
@@ -30,7 +30,7 @@ Test(pace, takes_so_many_events_at_each_look)
 }
 
 /* An event that costs more than a whole look is taken all the same, or it would wait forever. */
-Test(pace, takes_one_event_whatever_it_costs)
+Test(pace, accepts_one_event_whatever_it_costs)
 {
 	struct pace pace = {};
 
@@ -39,7 +39,7 @@ Test(pace, takes_one_event_whatever_it_costs)
 }
 
 /* A later mapping may lie in the place of the skipped one, so taking the later one would change the order. */
-Test(pace, takes_none_after_one_that_was_passed_over)
+Test(pace, accepts_no_event_after_a_skipped_one)
 {
 	struct pace pace = {};
 
@@ -59,7 +59,7 @@ Test(pace, reads_small_maps_at_any_time)
 	cr_expect(pace_reads(&pace, SECOND, false), "the next library may come at once");
 }
 
-Test(pace, reads_large_maps_for_a_share_of_the_time)
+Test(pace, limits_the_time_for_reading_large_maps)
 {
 	uint64_t now = SECOND, reading_ns = 65530ULL * PACE_LINE_NS;
 	struct pace pace = {};

@@ -107,7 +107,7 @@ static void try_all(int fd)
 	parser_answer_why(&channel, why.text);
 }
 
-Test(parser_confined, opens_connects_traces_and_starts_nothing)
+Test(parser_confined, cannot_open_connect_trace_or_start_anything)
 {
 	struct parser *parser = parser_with(try_all, 0);
 	struct symbols *symbols = symbols__new_from(parser__source(parser));
@@ -157,7 +157,7 @@ static int descriptors_of(pid_t pid)
 	return nr - 2;
 }
 
-Test(parser_confined, is_a_user_of_its_own_with_one_socket)
+Test(parser_confined, runs_as_its_own_user_with_one_socket)
 {
 	struct parser *parser;
 	unsigned int user;
@@ -190,7 +190,7 @@ Test(parser_confined, is_a_user_of_its_own_with_one_socket)
 }
 
 /* A service may have lower limits of its own than the ones that we set. */
-Test(parser_confined, comes_to_terms_with_lower_limits)
+Test(parser_confined, works_with_lower_resource_limits)
 {
 	const struct rlimit low = { 4 << 20, 4 << 20 };
 	struct parser *parser;

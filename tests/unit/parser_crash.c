@@ -72,7 +72,7 @@ static void crash_at_odd(int fd)
 	}
 }
 
-Test(parser_crash, costs_the_object_that_was_being_read)
+Test(parser_crash, loses_only_the_object_that_was_being_read)
 {
 	uint32_t first, second, third;
 
@@ -104,7 +104,7 @@ static bool is_dead(pid_t pid)
 	return is;
 }
 
-Test(parser_crash, of_one_that_has_nothing_to_do_costs_nothing)
+Test(parser_crash, of_an_idle_reader_loses_nothing)
 {
 	static const int how[] = { SIGKILL, SIGSEGV, SIGABRT };
 	uint64_t in_main;
@@ -131,7 +131,7 @@ Test(parser_crash, of_one_that_has_nothing_to_do_costs_nothing)
 }
 
 /* A service manager ends all of a service with SIGTERM, a terminal with SIGINT: we have work left. */
-Test(parser_crash, is_not_what_signals_to_the_recording_do)
+Test(parser_crash, is_not_caused_by_signals_to_the_recording)
 {
 	static const int how[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
 	pid_t reader;
@@ -146,7 +146,7 @@ Test(parser_crash, is_not_what_signals_to_the_recording_do)
 	cr_expect_eq(parser_reader(), reader);
 }
 
-Test(parser_crash, without_a_spawner_there_are_no_more_names)
+Test(parser_crash, of_the_spawner_ends_naming)
 {
 	pid_t spawner, reader;
 
@@ -175,7 +175,7 @@ static int oom_score_of(pid_t pid)
 }
 
 /* Any process of the user nobody can stop the spawner. Its later answers are about a reader that is gone. */
-Test(parser_crash, a_spawner_that_was_stopped_goes_on)
+Test(parser_crash, does_not_confuse_a_spawner_that_was_stopped)
 {
 	pid_t spawner, reader;
 
@@ -214,14 +214,14 @@ static void sleep_for_ever(int fd)
 			break; /* no other call that the reader may make takes time */
 }
 
-Test(parser_crash, one_that_computes_for_ever_is_ended)
+Test(parser_crash, handling_ends_a_reader_that_computes_forever)
 {
 	begin(spin, 200000000);
 	cr_expect_null(name_at(object("/x"), 1));
 	expect_given_up(0, "too long");
 }
 
-Test(parser_crash, one_that_makes_system_calls_for_ever_is_ended)
+Test(parser_crash, handling_ends_a_reader_that_makes_system_calls_forever)
 {
 	begin(sleep_for_ever, 200000000);
 	cr_expect_null(name_at(object("/x"), 1));
@@ -239,7 +239,7 @@ static void forget(int fd)
 		parser_question(&channel, &head, &file);
 }
 
-Test(parser_crash, one_that_waits_for_ever_is_ended)
+Test(parser_crash, handling_ends_a_reader_that_waits_forever)
 {
 	begin(forget, 200000000);
 	cr_expect_null(name_at(object("/x"), 1));
@@ -247,7 +247,7 @@ Test(parser_crash, one_that_waits_for_ever_is_ended)
 }
 
 /* A reader that only waits does not get the whole time for computing, which is a minute and more. */
-Test(parser_crash, one_that_waits_is_ended_long_before_its_time, .timeout = 60)
+Test(parser_crash, handling_ends_a_waiting_reader_before_the_limit_for_computing, .timeout = 60)
 {
 	begin(forget, 0);
 	cr_expect_null(name_at(object("/x"), 1));
@@ -272,7 +272,7 @@ static void dawdle(int fd)
 }
 
 /* Each would be in time, but all together would hold the recording for ever. */
-Test(parser_crash, many_that_take_long_are_not_waited_for)
+Test(parser_crash, handling_limits_the_total_time_of_slow_readers)
 {
 	begin(dawdle, 1000000000);
 	cr_expect_str_eq(name_at(object("/first"), 1), "fine");

@@ -52,7 +52,7 @@ static void expect_same_facts(const struct object_facts *ours, const struct obje
 	}
 }
 
-Test(parser_facts, are_those_that_are_found_here)
+Test(parser_facts, equal_the_facts_found_without_a_worker)
 {
 	struct parser *parser = parser_with(NULL, 0);
 
@@ -77,7 +77,7 @@ Test(parser_facts, are_those_that_are_found_here)
 }
 
 /* A program that has not run yet names its loader; the loader leads to the C library. */
-Test(parser_facts, tell_which_loader_a_program_names)
+Test(parser_facts, include_the_loader_that_a_program_names)
 {
 	struct parser *parser = parser_with(NULL, 0);
 	int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -121,7 +121,7 @@ static const struct object_function *function_wanted(const struct object_facts *
 	return NULL;
 }
 
-Test(parser_facts, find_what_is_wanted_static_or_not)
+Test(parser_facts, include_wanted_functions_static_or_not)
 {
 	struct parser *parser = parser_with(NULL, 0);
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -144,7 +144,7 @@ Test(parser_facts, find_what_is_wanted_static_or_not)
 }
 
 /* Numbers of wanted functions are invalid in an answer to a question without such functions. */
-Test(parser_facts, of_functions_that_nobody_wants_make_no_sense)
+Test(parser_facts, about_unwanted_functions_are_refused)
 {
 	struct object_function function = { .name = allocator_function_nr + 3 };
 	struct object_facts facts = { .function_nr = 1, .function = &function };
@@ -156,7 +156,7 @@ Test(parser_facts, of_functions_that_nobody_wants_make_no_sense)
 	cr_expect(!object_facts_are_sound(&facts, NULL, 1));
 }
 
-Test(parser_facts, tell_who_switches_stacks)
+Test(parser_facts, include_functions_that_switch_stacks)
 {
 	struct parser *parser = parser_with(NULL, 0);
 	int sh = open("/bin/sh", O_RDONLY | O_CLOEXEC);
@@ -169,7 +169,7 @@ Test(parser_facts, tell_who_switches_stacks)
 	parser__close(parser);
 }
 
-Test(parser_facts, tell_what_a_file_is_like)
+Test(parser_facts, include_the_traits_of_a_file)
 {
 	struct parser *parser = parser_with(NULL, 0);
 	int sh = open("/bin/sh", O_RDONLY | O_CLOEXEC), own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -211,7 +211,7 @@ static void count(int fd)
 	}
 }
 
-Test(parser_facts, of_what_is_probed_are_a_new_readers)
+Test(parser_facts, about_probed_files_come_from_a_new_reader)
 {
 	struct parser *parser = parser_with(count, 0);
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
@@ -249,7 +249,7 @@ static void count_links(int fd)
 }
 
 /* Else the file could be another one when it is copied than when it is read. */
-Test(parser_facts, that_come_with_a_copy_are_the_copys)
+Test(parser_facts, that_come_with_a_copy_are_read_from_the_copy)
 {
 	struct parser *parser = parser_with(count_links, 0);
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
@@ -284,7 +284,7 @@ static void count_switches(int fd)
 	}
 }
 
-Test(parser_facts, of_who_switches_stacks_are_a_new_readers)
+Test(parser_facts, about_stack_switches_come_from_a_new_reader)
 {
 	struct parser *parser = parser_with(count_switches, 0);
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
@@ -349,7 +349,7 @@ static void tell(int fd)
 	}
 }
 
-Test(parser_facts, are_not_believed, .timeout = 120)
+Test(parser_facts, that_are_invalid_are_refused, .timeout = 120)
 {
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 
@@ -394,7 +394,7 @@ static void trickle(int fd)
 	}
 }
 
-Test(parser_facts, that_trickle_in_are_given_up, .timeout = 60)
+Test(parser_facts, that_arrive_too_slowly_are_abandoned, .timeout = 60)
 {
 	struct parser *parser = parser_with(trickle, 100000000);
 	struct object_facts facts = {};

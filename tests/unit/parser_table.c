@@ -30,7 +30,7 @@ static void expect_same_table(const struct unwind_table *a, const struct unwind_
 	cr_expect_eq(a->unsupported_nr, b->unsupported_nr);
 }
 
-Test(parser_table, is_the_one_that_is_made_here)
+Test(parser_table, equals_the_table_made_without_a_worker)
 {
 	struct parser *parser = parser_with(NULL, 0);
 
@@ -103,7 +103,7 @@ static void tell(int fd)
 	parser_question(&channel, &head, &object);
 }
 
-Test(parser_table, is_not_believed, .timeout = 120)
+Test(parser_table, that_is_invalid_is_refused, .timeout = 120)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
 		struct unwind_table *table = NULL;
@@ -148,7 +148,7 @@ static void count(int fd)
 	}
 }
 
-Test(parser_table, is_a_new_readers)
+Test(parser_table, comes_from_a_new_reader)
 {
 	struct parser *parser = parser_with(count, 0);
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);

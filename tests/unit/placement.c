@@ -17,7 +17,7 @@ static int find(const void *code, size_t size, uint64_t address, uint16_t elf_ma
 }
 
 /* free() has one argument, so code may overwrite rdx. */
-Test(placement, protects_the_arguments_that_there_are)
+Test(placement, protects_only_the_arguments_of_the_function)
 {
 	static const uint8_t code[] = { 0x31, 0xd2, 0x74, 0x00, 0xc3 }; /* xor edx, edx; je; ret */
 	struct placement_function function = { code, sizeof(code), 0, EM_X86_64, 0 };
@@ -32,7 +32,7 @@ Test(placement, protects_the_arguments_that_there_are)
 }
 
 /* calloc's product is in rdx, too: only where the probe reads two arguments. */
-Test(placement, may_stand_behind_a_product)
+Test(placement, may_come_after_a_multiplication)
 {
 	static const uint8_t code[] = { 0x48, 0x89, 0xf8, 0x48, 0xf7, 0xe6, 0x70, 0 }; /* mov; mul; jo */
 	struct placement_function function = { code, sizeof(code), 0, EM_X86_64, 2 };
@@ -187,7 +187,7 @@ static const struct {
 	{ "garbage behind", CODE(TEST JE "\x06\x06"), 3, PLACEMENT_EMULATED, "je 0x1015" },
 };
 
-Test(placement, rules)
+Test(placement, follows_the_rules_for_each_instruction)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
 		struct placement got;
@@ -220,7 +220,7 @@ static size_t encode_mov(uint8_t code[16], unsigned int reg, unsigned int width)
 	return nr;
 }
 
-Test(placement, writes_of_registers_in_every_width)
+Test(placement, detects_writes_of_registers_of_every_width)
 {
 	for (unsigned int reg = 0; reg < 16; reg++)
 		for (unsigned int width = 8; width <= 64; width *= 2) {
@@ -235,7 +235,7 @@ Test(placement, writes_of_registers_in_every_width)
 		}
 }
 
-Test(placement, writes_of_high_bytes)
+Test(placement, detects_writes_of_high_bytes)
 {
 	for (unsigned int reg = 4; reg < 8; reg++) { /* ah ch dh bh */
 		uint8_t code[] = { 0xb0 + reg, 1, 0x74, 0x10 };
@@ -246,7 +246,7 @@ Test(placement, writes_of_high_bytes)
 	}
 }
 
-Test(placement, other_machines_stay_at_the_entry)
+Test(placement, stays_at_the_entry_for_other_machines)
 {
 	static const uint8_t code[] = { 0x48, 0x85, 0xff, 0x74, 0x10 };
 	struct placement got;
@@ -258,7 +258,7 @@ Test(placement, other_machines_stay_at_the_entry)
 }
 
 /* Code beyond the first 64 KiB could branch back, so only smaller functions have their probe moved. */
-Test(placement, large_functions_stay_at_the_entry)
+Test(placement, stays_at_the_entry_of_large_functions)
 {
 	size_t size = 64 << 10;
 	uint8_t *code = malloc(size + 1);
@@ -279,7 +279,7 @@ Test(placement, large_functions_stay_at_the_entry)
 	free(code);
 }
 
-Test(placement, random_bytes_do_no_harm)
+Test(placement, survives_random_bytes)
 {
 	srand(1);
 	for (size_t round = 0; round < 20000; round++) {
@@ -295,7 +295,7 @@ Test(placement, random_bytes_do_no_harm)
 	}
 }
 
-Test(placement, knows_nops_of_five_bytes)
+Test(placement, recognizes_nops_of_five_bytes)
 {
 	static const struct {
 		const char *bytes;

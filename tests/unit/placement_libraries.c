@@ -108,7 +108,7 @@ static bool check_row(size_t i, struct elf_object *obj)
 	return known;
 }
 
-Test(placement_libraries, known_functions)
+Test(placement_libraries, known_functions_have_the_expected_placement)
 {
 	size_t known = 0;
 
@@ -282,12 +282,12 @@ static void judge_library(const char *path)
 	elf_object__close(obj);
 }
 
-Test(placement_libraries, all_of_libc)
+Test(placement_libraries, all_functions_of_libc_have_a_safe_placement)
 {
 	judge_library(LIB "libc.so.6");
 }
 
-Test(placement_libraries, all_of_jemalloc)
+Test(placement_libraries, all_functions_of_jemalloc_have_a_safe_placement)
 {
 	judge_library(LIB "libjemalloc.so.2");
 }

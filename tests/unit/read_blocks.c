@@ -103,38 +103,38 @@ static void read_and_check(const struct block_source *source, uint64_t last, siz
 	blocks_read_release(&read);
 }
 
-Test(read_blocks, finds_each_once_and_the_border_at_most_twice)
+Test(read_blocks, finds_each_block_once_and_border_blocks_at_most_twice)
 {
 	fill(3, 3);
 	read_and_check(&fake, 2, 256);
 }
 
-Test(read_blocks, leaves_out_what_was_born_later)
+Test(read_blocks, leaves_out_blocks_born_after_the_epoch)
 {
 	fill(1, 1);
 	read_and_check(&fake, 1, 256);
 	read_and_check(&fake, 0, 0);
 }
 
-Test(read_blocks, of_an_empty_map)
+Test(read_blocks, returns_nothing_for_an_empty_map)
 {
 	fill(0, 0);
 	read_and_check(&fake, 2, 0);
 }
 
-Test(read_blocks, where_only_the_bucket_before_the_middle_has_any)
+Test(read_blocks, finds_blocks_that_are_only_in_the_bucket_before_the_middle)
 {
 	fill(0, 5);
 	read_and_check(&fake, 2, 5);
 }
 
-Test(read_blocks, where_a_bucket_has_more_than_is_asked_for)
+Test(read_blocks, finds_blocks_of_a_bucket_larger_than_a_batch)
 {
 	fill(1, 20000);
 	read_and_check(&fake, 2, 40000);
 }
 
-Test(read_blocks, by_one_where_positions_are_no_buckets)
+Test(read_blocks, uses_one_reader_when_positions_are_not_buckets)
 {
 	struct block_source unknown = fake;
 
@@ -144,14 +144,14 @@ Test(read_blocks, by_one_where_positions_are_no_buckets)
 	read_and_check(&unknown, 2, 0);
 }
 
-Test(read_blocks, by_one_where_positions_are_out_of_range)
+Test(read_blocks, uses_one_reader_when_positions_are_out_of_range)
 {
 	fill(3, 3);
 	shift = BUCKETS; /* a reader that begins in the middle would find wrong blocks */
 	read_and_check(&fake, 2, 0);
 }
 
-Test(read_blocks, does_not_go_on_for_ever)
+Test(read_blocks, stops_when_the_position_does_not_advance)
 {
 	struct blocks_read read;
 
@@ -161,7 +161,7 @@ Test(read_blocks, does_not_go_on_for_ever)
 	blocks_read_release(&read);
 }
 
-Test(read_blocks, says_what_failed)
+Test(read_blocks, returns_the_error_of_a_reader)
 {
 	struct blocks_read read;
 

@@ -29,7 +29,7 @@ static void expect(int (*put)(FILE *out, const struct fleet_answer *answer), con
 }
 
 /* Columns stay aligned, whatever the name of a host is. */
-Test(render_fleet, hosts)
+Test(render_fleet, prints_aligned_hosts)
 {
 	struct host_row row[] = {
 		{ .median = 1 << 20, .p95 = 2 << 20, .max = 3ll << 40, .mad = 7, .sum = 9, .max_host = 1, .hosts = 99,
@@ -57,7 +57,7 @@ Test(render_fleet, hosts)
 	       "\"max_host\":\"h\\\\x1b]0;x\\\\x07\",\"hosts\":99,\"outliers\":5,\"score\":2.5}]}\n");
 }
 
-Test(render_fleet, trend)
+Test(render_fleet, prints_a_trend)
 {
 	struct trend_row row[] = {
 		{ .group = 1, .slope = 1000, .growth = 1e9, .first = 5, .last = 1ll << 62, .processes = 2510 },
@@ -74,7 +74,7 @@ Test(render_fleet, trend)
 	       "       -4 B/h         -12 B        5 B →        0 B         1  web\\x0d\\x09\n");
 }
 
-Test(render_fleet, leaks)
+Test(render_fleet, prints_leaks)
 {
 	struct leak_row row[] = {
 		{ .hosts = 500, .hosts_growing = 412, .processes = 2500, .processes_growing = 2060,

@@ -53,7 +53,7 @@ static void expect(const char *format, struct report report, const char *want)
 	free(text);
 }
 
-Test(render_text, most_recent_call_first)
+Test(render_text, prints_the_most_recent_call_first)
 {
 	expect("text", (struct report){ .top = 1 },
 	       "main.c:70: size=300 B, count=3, average=100 B\n"
@@ -65,7 +65,7 @@ Test(render_text, most_recent_call_first)
 	       "total: size=321 B, count=6\n");
 }
 
-Test(render_text, oldest_first)
+Test(render_text, prints_the_oldest_call_first_on_request)
 {
 	expect("text", (struct report){ .top = 1, .oldest_first = true },
 	       "main.c:70: size=300 B, count=3, average=100 B\n"
@@ -77,7 +77,7 @@ Test(render_text, oldest_first)
 	       "total: size=321 B, count=6\n");
 }
 
-Test(render_text, diff_of_lines)
+Test(render_text, prints_a_diff_of_lines)
 {
 	statistics.key_type = KEY_LINENO;
 	statistics.is_diff = true;
@@ -91,7 +91,7 @@ Test(render_text, diff_of_lines)
 }
 
 /* Lines of a hostile file are cleaned, too. */
-Test(render_text, source_lines_stand_below_their_frames)
+Test(render_text, prints_source_lines_below_their_frames)
 {
 	char dir[] = "/tmp/allocsnap-render-XXXXXX", path[64];
 	FILE *out;
@@ -124,7 +124,7 @@ Test(render_text, source_lines_stand_below_their_frames)
 	rmdir(dir);
 }
 
-Test(render_folded, one_line_a_traceback)
+Test(render_folded, prints_one_line_for_each_traceback)
 {
 	expect("folded", (struct report){},
 	       "main:1;/lib/z.so+0x8f0;new<\"x\\\"> 300\n"
@@ -166,7 +166,7 @@ static void use_keys(void)
 	statistics.statistic_nr = ARRAY_SIZE(keyed);
 }
 
-Test(render_key, groups_are_named_by_it, .init = use_keys)
+Test(render_key, names_groups_in_every_format, .init = use_keys)
 {
 	expect("text", (struct report){ .top = 1, .source_dir = "/" },
 	       "g\\x1b_new;<T>: size=300 B, count=3, average=100 B\n"
@@ -201,7 +201,7 @@ Test(render_json, integers_are_exact)
 	free(text);
 }
 
-Test(render_json, without_rows_it_is_whole)
+Test(render_json, is_valid_without_rows)
 {
 	char *text;
 	json_t *json;
@@ -214,7 +214,7 @@ Test(render_json, without_rows_it_is_whole)
 	free(text);
 }
 
-Test(render_table, says_which_formats_there_are)
+Test(render_table, lists_the_formats_in_its_error)
 {
 	struct reason why;
 
@@ -222,7 +222,7 @@ Test(render_table, says_which_formats_there_are)
 	cr_expect_str_eq(why.text, "'xml' is none of text, json, folded");
 }
 
-Test(render, a_full_disk_is_an_error)
+Test(render, returns_an_error_when_the_disk_is_full)
 {
 	static const char *const formats[] = { "text", "json", "folded" };
 	struct report report = { .statistics = &statistics };
@@ -237,7 +237,7 @@ Test(render, a_full_disk_is_an_error)
 	}
 }
 
-Test(render_clean, nothing_is_cut)
+Test(render_clean, escapes_a_long_text_without_cutting_it)
 {
 	char *text = malloc(100001), *clean;
 

@@ -8,7 +8,7 @@
 #include "render.h"
 
 /* Texts that CPython 3.11 gave: str(Statistic(…)), str(StatisticDiff(…)). */
-Test(render_statistic, text_is_tracemallocs)
+Test(render_statistic, matches_tracemalloc)
 {
 	static const struct {
 		const char *filename;
@@ -46,7 +46,7 @@ Test(render_statistic, text_is_tracemallocs)
 	}
 }
 
-Test(render_statistic, a_traceback_is_named_by_its_oldest_frame)
+Test(render_statistic, names_a_traceback_by_its_oldest_frame)
 {
 	static const struct frame_view frames[] = {
 		{ .filename = "main.c", .lineno = 70 },
@@ -59,7 +59,7 @@ Test(render_statistic, a_traceback_is_named_by_its_oldest_frame)
 	free(text);
 }
 
-Test(render_statistic, a_group_without_frames_is_named_by_its_key)
+Test(render_statistic, names_a_group_without_frames_by_its_key)
 {
 	struct statistic row = { NULL, 0, { 4096, 4 }, { -1, 0 }, .key = "512 B" };
 	char *text = statistic_text(&row, false);
@@ -71,7 +71,7 @@ Test(render_statistic, a_group_without_frames_is_named_by_its_key)
 	free(text);
 }
 
-Test(render_statistic, sizes_as_tracemalloc_writes_them)
+Test(render_statistic, prints_sizes_like_tracemalloc)
 {
 	char text[SIZE_TEXT_MAX];
 
@@ -80,7 +80,7 @@ Test(render_statistic, sizes_as_tracemalloc_writes_them)
 	cr_expect_str_eq(size_text(text, -10240, true), "-10.0 KiB");
 }
 
-Test(render_frame, says_as_much_as_is_known)
+Test(render_frame, prints_all_known_parts)
 {
 	static const struct {
 		struct frame_view frame;
@@ -113,7 +113,7 @@ Test(render_frame, says_as_much_as_is_known)
 }
 
 /* The error of an estimate is the distance to the farther end of its interval; an exact number has none. */
-Test(render_statistic, text_of_estimates)
+Test(render_statistic, prints_estimates_with_their_errors)
 {
 	static const struct {
 		struct cost cost, diff;

@@ -23,7 +23,7 @@ static const struct frame_view stack[] = {
 #define C "  File \"c.py\", line 3\n"
 
 /* Lines of CPython 3.11's Traceback.format(limit, most_recent_first), joined. */
-Test(render_traceback, limits_are_pythons_slices)
+Test(render_traceback, limits_frames_like_python)
 {
 	static const struct {
 		struct traceback_format_options options;
@@ -54,7 +54,7 @@ Test(render_traceback, limits_are_pythons_slices)
 	}
 }
 
-Test(render_traceback, without_options_or_frames)
+Test(render_traceback, accepts_no_options_and_no_frames)
 {
 	char *text = traceback_format(stack, 1, NULL);
 
@@ -139,7 +139,7 @@ static void expect_line(const char *filename, uint32_t lineno, const char *want)
 
 TestSuite(render_source, .init = make_tree, .fini = remove_tree);
 
-Test(render_source, lines_are_stripped_and_counted_as_python_does)
+Test(render_source, strips_and_counts_lines_like_python)
 {
 	static const char text[] = "\xef\xbb\xbf one\n\r\n\t three \f\v\x1c\rfour\r\nfive;\n\n\x01 "
 				   "x\xff\nn\0l\nlast";
@@ -159,7 +159,7 @@ Test(render_source, lines_are_stripped_and_counted_as_python_does)
 	expect_line("src/a.c", UINT32_MAX, NULL);
 }
 
-Test(render_source, leading_directories_are_dropped_till_a_file_is_there)
+Test(render_source, drops_leading_directories_until_a_file_exists)
 {
 	put("below/src/a.c", "in src\n", 7);
 	put("below/a.c", "at the top\n", 11);
@@ -180,7 +180,7 @@ Test(render_source, leading_directories_are_dropped_till_a_file_is_there)
 	expect_line("a.c/..", 1, NULL);
 }
 
-Test(render_source, nothing_outside_is_read)
+Test(render_source, reads_nothing_outside_its_directory)
 {
 	char outside[256];
 
@@ -201,7 +201,7 @@ Test(render_source, nothing_outside_is_read)
 	expect_line("good.c", 1, "inside");
 }
 
-Test(render_source, only_regular_files, .timeout = 10)
+Test(render_source, reads_only_regular_files, .timeout = 10)
 {
 	char path[256];
 
@@ -214,7 +214,7 @@ Test(render_source, only_regular_files, .timeout = 10)
 }
 
 /* All characters that Python's str.strip() removes. */
-Test(render_source, is_stripped)
+Test(render_source, strips_all_white_space)
 {
 	const char text[] = " \t\x1c\u3000\u00a0 a\u2003b \u2029\xc2\x85\n\u3000\u2028\n";
 
@@ -223,7 +223,7 @@ Test(render_source, is_stripped)
 	expect_line("spaces.c", 2, NULL);
 }
 
-Test(render_source, much_does_not_hurt, .timeout = 60)
+Test(render_source, survives_long_lines_and_paths, .timeout = 60)
 {
 	char *text = malloc(200000), *got;
 	char name[32];
@@ -248,7 +248,7 @@ Test(render_source, much_does_not_hurt, .timeout = 60)
 	expect_line("199.c", 1, "below/199.c");
 }
 
-Test(render_source, many_frames_of_many_files)
+Test(render_source, reads_many_frames_of_many_files)
 {
 	enum { NR = 300 };
 	struct frame_view frame[NR];
@@ -266,7 +266,7 @@ Test(render_source, many_frames_of_many_files)
 	free(text);
 }
 
-Test(render_source, a_line_far_down)
+Test(render_source, reads_a_line_far_down)
 {
 	FILE *out;
 	char path[256];
@@ -283,7 +283,7 @@ Test(render_source, a_line_far_down)
 	expect_line("far.c", 1001, NULL);
 }
 
-Test(render_source, without_the_directory_there_are_no_lines)
+Test(render_source, prints_no_lines_without_the_directory)
 {
 	const struct frame_view frame = { .filename = "a.c", .lineno = 1 };
 	struct traceback_format_options options = { .source_dir = "/nowhere/at/all" };

@@ -32,7 +32,7 @@ static const struct {
 	{ "nothing before", { 0 }, 0, false },
 };
 
-Test(return_address, only_behind_a_call)
+Test(return_address, comes_directly_after_a_call)
 {
 	static const uint8_t after[RETURN_ADDRESS_AFTER] = { 0x48, 0x89, 0xc3 };
 
@@ -47,7 +47,7 @@ Test(return_address, only_behind_a_call)
 	}
 }
 
-Test(return_address, of_a_signal_handler)
+Test(return_address, may_be_the_signal_return_code)
 {
 	static const uint8_t code[RETURN_ADDRESS_BEFORE + RETURN_ADDRESS_AFTER] = {
 		0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
@@ -59,7 +59,7 @@ Test(return_address, of_a_signal_handler)
 	cr_expect_not(is_return_address(at, RETURN_ADDRESS_BEFORE, 8, EM_X86_64));
 }
 
-Test(return_address, of_other_machines_is_not_judged)
+Test(return_address, of_other_machines_is_accepted)
 {
 	static const uint8_t code[1];
 
@@ -67,7 +67,7 @@ Test(return_address, of_other_machines_is_not_judged)
 }
 
 /* Every call that objdump sees in the C library: the address behind it must pass. */
-Test(return_address, behind_every_call_of_libc)
+Test(return_address, is_recognized_after_every_call_in_libc)
 {
 	FILE *calls = popen("objdump -d --no-show-raw-insn -j .text /lib/x86_64-linux-gnu/libc.so.6 |"
 			    " awk '/^ /{if (was_call) print $1; was_call = ($2 == \"call\")}'", "r");

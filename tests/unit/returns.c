@@ -183,7 +183,7 @@ static void check_place(size_t i, const struct return_place *got, int want)
 	cr_expect_eq(got->is_in_argument, want < 0, "%s", row[i].what);
 }
 
-Test(returns, rules)
+Test(returns, are_found_by_the_rules_for_each_instruction)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
 		struct returns returns = {};
@@ -205,7 +205,7 @@ Test(returns, rules)
 	}
 }
 
-Test(returns, other_machines_are_refused)
+Test(returns, of_other_machines_are_refused)
 {
 	struct returns returns = {};
 	struct reason why = {};
@@ -215,7 +215,7 @@ Test(returns, other_machines_are_refused)
 }
 
 /* Nothing but jumps, each to the next function: it ends, refused. */
-Test(returns, endless_code_is_refused)
+Test(returns, in_endless_code_are_refused)
 {
 	size_t size = 200000 * 16;
 	char *bytes = malloc(size);
@@ -254,7 +254,7 @@ static size_t read_hole(void *object, uint64_t vaddr, void *buf, size_t len)
 	return len;
 }
 
-Test(returns, endless_switches_are_refused)
+Test(returns, in_endless_switches_are_refused)
 {
 	struct fake_code code = { .size = 64 << 20, .is_whole = true };
 	const struct code_source source = {
@@ -279,7 +279,7 @@ static enum exit_kind count_slots(void *object, uint64_t vaddr, uint64_t *ret_va
 	return fake_slot(object, vaddr, ret_vaddr);
 }
 
-Test(returns, endless_slots_are_refused)
+Test(returns, in_endless_slots_are_refused)
 {
 	enum { NR = 2000 };
 	static char bytes[NR * 16];
@@ -297,7 +297,7 @@ Test(returns, endless_slots_are_refused)
 	returns_release(&returns);
 }
 
-Test(returns, random_bytes_do_no_harm)
+Test(returns, in_random_bytes_do_no_harm)
 {
 	char bytes[64];
 	struct fake_code code = { .code = bytes, .size = sizeof(bytes) };

@@ -113,34 +113,34 @@ static void judge_library(const char *path)
 	elf_object__close(obj);
 }
 
-Test(returns_libraries, libc)
+Test(returns_libraries, of_libc_match_objdump)
 {
 	judge_library(LIB "libc.so.6");
 }
 
-Test(returns_libraries, jemalloc)
+Test(returns_libraries, of_jemalloc_match_objdump)
 {
 	judge_library(LIB "libjemalloc.so.2");
 }
 
-Test(returns_libraries, tcmalloc)
+Test(returns_libraries, of_tcmalloc_match_objdump)
 {
 	judge_library(LIB "libtcmalloc_minimal.so.4");
 }
 
-Test(returns_libraries, mimalloc)
+Test(returns_libraries, of_mimalloc_match_objdump)
 {
 	judge_library(LIB "libmimalloc.so.2.0");
 }
 
-Test(returns_libraries, musl)
+Test(returns_libraries, of_musl_match_objdump)
 {
 	judge_library("/usr/lib/x86_64-linux-musl/libc.so");
 }
 
 /* ---- .eh_frame_hdr against the sizes of symbols ---- */
 
-Test(returns_libraries, functions_end_where_their_symbols_say)
+Test(returns_libraries, extents_match_the_symbol_sizes)
 {
 	struct elf_object *obj = open_library(LIB "libc.so.6");
 	struct listed_symbols symbols = { 0 };

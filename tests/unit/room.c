@@ -19,7 +19,7 @@ static struct map_room choose(const struct collector_options *options)
 	return room;
 }
 
-Test(room, by_default_and_as_asked_for)
+Test(room, is_chosen_by_default_and_on_request)
 {
 	static const struct {
 		struct collector_options options;
@@ -40,7 +40,7 @@ Test(room, by_default_and_as_asked_for)
 }
 
 /* Bytes of one more entry, in sizes of the kernel's allocator. A map's buckets are a power of two. */
-Test(room, bytes_of_an_entry)
+Test(room, counts_the_bytes_of_each_entry)
 {
 	static const struct {
 		struct map_room more;
@@ -77,7 +77,7 @@ static const struct collector_options kinds[] = {
 };
 
 /* All full they stay within it, and make use of it. */
-Test(room, fits_into_any_bound)
+Test(room, fits_into_any_memory_limit)
 {
 	for (size_t kind = 0; kind < ARRAY_SIZE(kinds); kind++) {
 		uint32_t blocks = 0;
@@ -102,7 +102,7 @@ Test(room, fits_into_any_bound)
 	}
 }
 
-Test(room, too_little_for_anything)
+Test(room, refuses_a_memory_limit_that_is_too_small)
 {
 	static const uint64_t bounds[] = { 1, 4096, MIB, 16 * MIB };
 

@@ -8,7 +8,7 @@
 
 static struct last_share share;
 
-Test(service_last_share, gives_half_an_interval_at_once_to_each_user)
+Test(service_last_share, allows_half_an_interval_at_once_for_each_user)
 {
 	last_share_init(&share, 10 * SECOND);
 	last_share_advance(&share, 1000 * SECOND);
@@ -19,7 +19,7 @@ Test(service_last_share, gives_half_an_interval_at_once_to_each_user)
 	cr_expect(last_share_allows(&share, 8));
 }
 
-Test(service_last_share, gives_half_of_the_time_in_the_long_run)
+Test(service_last_share, allows_half_of_the_time_in_the_long_run)
 {
 	uint64_t taken = 0, now = 1000 * SECOND;
 
@@ -35,7 +35,7 @@ Test(service_last_share, gives_half_of_the_time_in_the_long_run)
 	cr_expect_leq(taken, (now - 1000 * SECOND) / 2 + 6 * SECOND);
 }
 
-Test(service_last_share, gives_no_more_to_one_that_took_nothing_for_long)
+Test(service_last_share, allows_no_more_to_a_user_that_used_nothing_for_long)
 {
 	last_share_init(&share, 10 * SECOND);
 	last_share_advance(&share, 5000 * SECOND);
@@ -43,7 +43,7 @@ Test(service_last_share, gives_no_more_to_one_that_took_nothing_for_long)
 	cr_expect_not(last_share_allows(&share, 7));
 }
 
-Test(service_last_share, gives_enough_for_some_in_a_short_interval)
+Test(service_last_share, allows_some_snapshots_in_a_short_interval)
 {
 	last_share_init(&share, SECOND / 100);
 	last_share_advance(&share, 5000 * SECOND);

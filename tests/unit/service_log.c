@@ -36,7 +36,7 @@ static const char *written(void)
 	return text;
 }
 
-Test(service_log, tells_the_journal_the_priority)
+Test(service_log, writes_the_priority_for_the_journal)
 {
 	begin(0);
 	cr_expect(log_is_journal());
@@ -47,14 +47,14 @@ Test(service_log, tells_the_journal_the_priority)
 }
 
 /* The prefix has the priority only, not the facility. */
-Test(service_log, has_no_facility)
+Test(service_log, writes_no_facility)
 {
 	begin(0);
 	log_line(LOG_DAEMON | LOG_NOTICE, "a");
 	cr_expect_str_eq(written(), "<5>a\n");
 }
 
-Test(service_log, says_who_speaks_elsewhere)
+Test(service_log, writes_the_program_name_outside_the_journal)
 {
 	begin(1);
 	cr_expect_not(log_is_journal());
@@ -62,7 +62,7 @@ Test(service_log, says_who_speaks_elsewhere)
 	cr_expect_str_eq(written(), "allocsnap: the disk is full: 7 lost\n");
 }
 
-Test(service_log, takes_no_other_word_for_the_journal)
+Test(service_log, does_not_mistake_other_values_for_the_journal)
 {
 	static const char *const wrong[] = { "", "x", "1", "1:", ":2", "18446744073709551615:x" };
 
@@ -76,7 +76,7 @@ Test(service_log, takes_no_other_word_for_the_journal)
 }
 
 /* A process's name could else begin a line of its own, with a priority of its own. */
-Test(service_log, is_one_line)
+Test(service_log, writes_one_line_for_each_message)
 {
 	begin(0);
 	log_line(LOG_INFO, "%s", "a\n<0>b\033[1m\xff");

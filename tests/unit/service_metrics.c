@@ -65,7 +65,7 @@ Test(service_metrics, are_whole_numbers)
 	expect(&metrics, "allocsnap_snapshots_failed_total 0", true);
 }
 
-Test(service_metrics, leave_out_what_there_is_not)
+Test(service_metrics, leave_out_absent_values)
 {
 	struct metrics metrics = {};
 	char *text = printed(&metrics);
@@ -79,7 +79,7 @@ Test(service_metrics, leave_out_what_there_is_not)
 	expect(&metrics, "allocsnap_disk_limit_bytes 7", true);
 }
 
-Test(service_metrics, tell_who_left_no_snapshot)
+Test(service_metrics, count_processes_that_left_no_snapshot)
 {
 	const struct metrics metrics = {
 		.process_all_nr = 9, .process_small_nr = 4, .process_unprobed_nr = 3, .process_dropped_nr = 2,
@@ -121,7 +121,7 @@ Test(service_metrics, escape_names)
 }
 
 /* The kernel's names have at most 15 bytes; the code must be safe with longer names, too. */
-Test(service_metrics, bound_names)
+Test(service_metrics, limit_the_length_of_names)
 {
 	struct metrics_process process = { .pid = 1 };
 	const struct metrics metrics = { .process = &process, .process_nr = 1 };
@@ -135,7 +135,7 @@ Test(service_metrics, bound_names)
 	free(text);
 }
 
-Test(service_metrics, tell_the_largest)
+Test(service_metrics, include_only_the_largest_processes)
 {
 	struct metrics_process process[METRICS_PROCESS_MAX + 5];
 	const struct metrics metrics = { .process = process, .process_nr = ARRAY_SIZE(process) };
@@ -153,7 +153,7 @@ Test(service_metrics, tell_the_largest)
 }
 
 /* One waits for its last snapshot, another one has its PID: the same labels must not come twice. */
-Test(service_metrics, tell_a_pid_once)
+Test(service_metrics, include_each_pid_once)
 {
 	const struct metrics_process process[] = {
 		{ .pid = 9, .comm = "sh", .traced_bytes = 10 },
@@ -198,7 +198,7 @@ static void remove_folder(void)
 
 TestSuite(service_metrics_file, .init = make_folder, .fini = remove_folder);
 
-Test(service_metrics_file, is_replaced)
+Test(service_metrics_file, is_replaced_atomically)
 {
 	struct metrics metrics = { .disk_bytes = 1 };
 	struct reason why = {};
@@ -221,7 +221,7 @@ Test(service_metrics_file, is_replaced)
 	cr_expect_eq(files_in_folder(), 1);
 }
 
-Test(service_metrics_file, says_why_it_cannot_be_written)
+Test(service_metrics_file, reports_why_it_cannot_be_written)
 {
 	const struct rlimit small = { .rlim_cur = 512, .rlim_max = RLIM_INFINITY };
 	const struct metrics metrics = {};
@@ -235,7 +235,7 @@ Test(service_metrics_file, says_why_it_cannot_be_written)
 }
 
 /* The error comes in the middle; later writes succeed. */
-Test(service_metrics, keep_the_first_error)
+Test(service_metrics, return_the_first_write_error)
 {
 	struct metrics_process process[100] = {};
 	const struct metrics metrics = { .process = process, .process_nr = ARRAY_SIZE(process) };
@@ -249,7 +249,7 @@ Test(service_metrics, keep_the_first_error)
 }
 
 /* In another user's folder the link is replaced, and its target stays. */
-Test(service_metrics_file, takes_the_place_of_a_link)
+Test(service_metrics_file, replaces_a_link)
 {
 	const struct metrics metrics = {};
 	struct stat st;
@@ -261,7 +261,7 @@ Test(service_metrics_file, takes_the_place_of_a_link)
 	cr_expect_eq(access("a.prom", F_OK), -1);
 }
 
-Test(service_metrics_file, says_where_it_cannot_be_written)
+Test(service_metrics_file, reports_the_path_that_cannot_be_written)
 {
 	const struct metrics metrics = {};
 	struct reason why = {};

@@ -59,7 +59,7 @@ static const char *heard(void)
 
 TestSuite(service_notify, .fini = end);
 
-Test(service_notify, tells_a_path)
+Test(service_notify, sends_to_a_path)
 {
 	struct notify notify;
 
@@ -76,7 +76,7 @@ Test(service_notify, tells_a_path)
 	cr_expect_str_eq(heard(), "");
 }
 
-Test(service_notify, tells_an_abstract_name)
+Test(service_notify, sends_to_an_abstract_name)
 {
 	struct notify notify;
 	char name[64];
@@ -90,7 +90,7 @@ Test(service_notify, tells_an_abstract_name)
 }
 
 /* As long as an address can be. */
-Test(service_notify, tells_the_longest_name)
+Test(service_notify, sends_to_the_longest_name)
 {
 	char name[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	struct notify notify;
@@ -105,7 +105,7 @@ Test(service_notify, tells_the_longest_name)
 	notify__close(&notify);
 }
 
-Test(service_notify, is_silent_where_nobody_asked)
+Test(service_notify, sends_nothing_without_a_socket)
 {
 	struct notify notify;
 
@@ -120,7 +120,7 @@ Test(service_notify, is_silent_where_nobody_asked)
 	notify__close(&notify);
 }
 
-Test(service_notify, refuses_what_is_no_address)
+Test(service_notify, refuses_invalid_addresses)
 {
 	static const char *const wrong[] = { "socket", "vsock:2:1234", "/", "@" };
 	char name[200];
@@ -141,7 +141,7 @@ Test(service_notify, refuses_what_is_no_address)
 	cr_expect_eq(notify.fd, -1);
 }
 
-Test(service_notify, says_where_the_manager_is_gone)
+Test(service_notify, reports_that_the_manager_is_gone)
 {
 	struct notify notify;
 
@@ -151,7 +151,7 @@ Test(service_notify, says_where_the_manager_is_gone)
 	notify__close(&notify);
 }
 
-Test(service_notify, takes_its_words_out_of_the_environment)
+Test(service_notify, removes_its_variables_from_the_environment)
 {
 	struct notify notify;
 	char pid[16];
@@ -168,7 +168,7 @@ Test(service_notify, takes_its_words_out_of_the_environment)
 	notify__close(&notify);
 }
 
-Test(service_notify, heeds_no_watchdog_of_another_process)
+Test(service_notify, ignores_the_watchdog_of_another_process)
 {
 	struct notify notify;
 
@@ -181,7 +181,7 @@ Test(service_notify, heeds_no_watchdog_of_another_process)
 	notify__close(&notify);
 }
 
-Test(service_notify, is_alive_at_half_of_the_time)
+Test(service_notify, sends_a_watchdog_signal_at_half_of_the_time)
 {
 	struct notify notify;
 
@@ -202,7 +202,7 @@ Test(service_notify, is_alive_at_half_of_the_time)
 }
 
 /* First the manager does not read and its queue is full; then the queue has room again. */
-Test(service_notify, is_alive_again_where_the_manager_was_busy)
+Test(service_notify, sends_the_watchdog_signal_again_after_the_manager_was_busy)
 {
 	struct notify notify;
 
@@ -220,7 +220,7 @@ Test(service_notify, is_alive_again_where_the_manager_was_busy)
 	notify__close(&notify);
 }
 
-Test(service_notify, makes_no_line_of_what_is_none)
+Test(service_notify, escapes_line_breaks_in_the_status)
 {
 	struct notify notify;
 	char status[2000];

@@ -25,7 +25,7 @@ static void expect_found(const struct snapshot *snapshot, uint64_t address, uint
 	cr_expect_eq(snapshot__trace(snapshot, at).size, size, "%#jx", (uintmax_t)address);
 }
 
-Test(snapshot_address, of_several_blocks_the_smallest)
+Test(snapshot_address, is_attributed_to_the_smallest_of_several_blocks)
 {
 	static const struct snap_trace trace[] = {
 		{ .address = 0x1000, .size = 0x4000, .domain = 1 },

@@ -68,7 +68,7 @@ static void tell(void *what, uint64_t tag, const char *path, int err, const stru
 	snprintf(told->path[told->nr++], 256, "%s", path ? path : "");
 }
 
-Test(snapshot_batch, names_come_when_it_is_published)
+Test(snapshot_batch, creates_names_when_it_is_published)
 {
 	struct snapshot_batch *batch = snapshot_batch__new();
 	struct told told = {};
@@ -91,7 +91,7 @@ Test(snapshot_batch, names_come_when_it_is_published)
 	snapshot_batch__free(batch);
 }
 
-Test(snapshot_batch, a_name_that_is_taken_gets_a_number)
+Test(snapshot_batch, numbers_a_name_that_exists)
 {
 	struct snapshot_batch *batch = snapshot_batch__new();
 	struct told told = {};
@@ -104,7 +104,7 @@ Test(snapshot_batch, a_name_that_is_taken_gets_a_number)
 	snapshot_batch__free(batch);
 }
 
-Test(snapshot_batch, what_was_not_published_leaves_nothing)
+Test(snapshot_batch, leaves_nothing_when_it_is_not_published)
 {
 	struct snapshot_batch *batch = snapshot_batch__new();
 
@@ -114,7 +114,7 @@ Test(snapshot_batch, what_was_not_published_leaves_nothing)
 	snapshot_batch__free(NULL);
 }
 
-Test(snapshot_batch, one_that_fails_is_told_and_the_others_are_there)
+Test(snapshot_batch, reports_a_failed_file_and_publishes_the_others)
 {
 	struct snapshot_batch *batch = snapshot_batch__new();
 	struct snapshot_builder *builder = snapshot_builder__new(0);

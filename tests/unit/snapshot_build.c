@@ -40,7 +40,7 @@ static void expect_string(const struct read_back *got, uint32_t id, const char *
 	cr_expect_str_eq(snapshot__string(got->snapshot, id), want);
 }
 
-Test(snapshot_build, frames_come_back)
+Test(snapshot_build, keeps_frames)
 {
 	struct read_back got = read_back(sample_builder(SNAP_WITH_ALL));
 	const struct snap_frame *frame = got.t->frame;
@@ -60,7 +60,7 @@ Test(snapshot_build, frames_come_back)
 	release(&got);
 }
 
-Test(snapshot_build, tracebacks_come_back)
+Test(snapshot_build, keeps_tracebacks)
 {
 	struct read_back got = read_back(sample_builder(SNAP_WITH_ALL));
 	const struct snap_traceback *traceback = got.t->traceback;
@@ -77,7 +77,7 @@ Test(snapshot_build, tracebacks_come_back)
 	release(&got);
 }
 
-Test(snapshot_build, traces_come_back)
+Test(snapshot_build, keeps_traces)
 {
 	struct read_back got = read_back(sample_builder(SNAP_WITH_ALL));
 	const uint64_t size[] = { 100, 200, 300, 0 }, birth_ns[] = { 11, 12, 13, 14 };
@@ -95,7 +95,7 @@ Test(snapshot_build, traces_come_back)
 	release(&got);
 }
 
-Test(snapshot_build, descriptions_come_back)
+Test(snapshot_build, keeps_probes_counters_and_metadata)
 {
 	struct read_back got = read_back(sample_builder(SNAP_WITH_ALL));
 
@@ -116,7 +116,7 @@ Test(snapshot_build, descriptions_come_back)
 	release(&got);
 }
 
-Test(snapshot_build, later_values_replace)
+Test(snapshot_build, replaces_earlier_values)
 {
 	struct snapshot_builder *builder = sample_builder(0);
 	struct read_back got;
@@ -142,7 +142,7 @@ static const struct {
 	{ "0x10", 77 }, { "1.5", 77 }, { NULL, 77 },
 };
 
-Test(snapshot_build, metadata_numbers)
+Test(snapshot_build, parses_metadata_numbers)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
 		struct snapshot_builder *builder = snapshot_builder__new(0);
@@ -169,7 +169,7 @@ static const struct {
 	{ SNAP_WITH_ALL, true, true, true, true },
 };
 
-Test(snapshot_build, columns)
+Test(snapshot_build, writes_only_the_requested_columns)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(columns); i++) {
 		struct read_back got = read_back(sample_builder(columns[i].columns));
@@ -184,7 +184,7 @@ Test(snapshot_build, columns)
 	}
 }
 
-Test(snapshot_build, domains_of_zero_are_not_written)
+Test(snapshot_build, does_not_write_a_column_of_zero_domains)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_ALL);
 	struct read_back got;
@@ -196,7 +196,7 @@ Test(snapshot_build, domains_of_zero_are_not_written)
 	release(&got);
 }
 
-Test(snapshot_build, an_empty_snapshot)
+Test(snapshot_build, makes_an_empty_snapshot)
 {
 	struct read_back got = read_back(snapshot_builder__new(SNAP_WITH_ALL));
 
@@ -207,7 +207,7 @@ Test(snapshot_build, an_empty_snapshot)
 	release(&got);
 }
 
-Test(snapshot_build, equal_rows_get_equal_ids)
+Test(snapshot_build, gives_equal_rows_equal_ids)
 {
 	struct snapshot_builder *b = sample_builder(0);
 	struct snap_object object = { 0 };
@@ -253,7 +253,7 @@ static const struct {
 	{ { 2, 3, 1 }, 3, 1, 0, 9 }, /* the recorder's word, not ours to judge */
 };
 
-Test(snapshot_build, equal_tracebacks_get_equal_ids)
+Test(snapshot_build, gives_equal_tracebacks_equal_ids)
 {
 	struct snapshot_builder *builder = sample_builder(0);
 	struct read_back got;
@@ -273,7 +273,7 @@ Test(snapshot_build, equal_tracebacks_get_equal_ids)
 	release(&got);
 }
 
-Test(snapshot_build, the_longest_traceback)
+Test(snapshot_build, accepts_the_longest_traceback)
 {
 	struct snapshot_builder *builder = sample_builder(0);
 	uint32_t *frame = calloc(SNAP_TRACEBACK_MAX + 1, sizeof(*frame));
@@ -295,7 +295,7 @@ Test(snapshot_build, the_longest_traceback)
 }
 
 /* The builder refuses values that the reader would refuse. */
-Test(snapshot_build, objects_and_frames_out_of_range)
+Test(snapshot_build, refuses_objects_and_frames_out_of_range)
 {
 	struct snapshot_builder *b = sample_builder(0);
 	uint32_t id = 99, not_hex;
@@ -316,7 +316,7 @@ Test(snapshot_build, objects_and_frames_out_of_range)
 	snapshot_builder__free(b);
 }
 
-Test(snapshot_build, tracebacks_out_of_range)
+Test(snapshot_build, refuses_tracebacks_out_of_range)
 {
 	struct snapshot_builder *b = sample_builder(0);
 	const uint32_t none = 0, far = 4, two[] = { 1, 1 };
@@ -330,7 +330,7 @@ Test(snapshot_build, tracebacks_out_of_range)
 	snapshot_builder__free(b);
 }
 
-Test(snapshot_build, descriptions_out_of_range)
+Test(snapshot_build, refuses_probes_counters_and_metadata_out_of_range)
 {
 	struct snapshot_builder *b = sample_builder(0);
 	const struct snap_probe probe[] = {
@@ -346,7 +346,7 @@ Test(snapshot_build, descriptions_out_of_range)
 }
 
 /* Tables that grow many times over keep their ids. */
-Test(snapshot_build, many_rows)
+Test(snapshot_build, keeps_the_ids_of_many_rows)
 {
 	enum { MANY = 20000 };
 	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_ALL);
@@ -376,7 +376,7 @@ Test(snapshot_build, many_rows)
 }
 
 /* The same content gives the same file, as snapshot.h promises. */
-Test(snapshot_build, the_file)
+Test(snapshot_build, writes_the_same_file_for_the_same_content)
 {
 	struct sample a = sample_make(), b = sample_make();
 	struct snap_header *header = sample_header(&a);

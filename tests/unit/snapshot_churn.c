@@ -56,7 +56,7 @@ static void expect(const struct snapshot *snapshot, const char *function, uint64
 	cr_assert_fail("no traceback of %s", function);
 }
 
-Test(snapshot_churn, adds_up_and_survives_the_file)
+Test(snapshot_churn, is_summed_up_and_kept_in_the_file)
 {
 	uint32_t gone, kept;
 	struct snapshot *snapshot = make(&gone, &kept), *again;
@@ -76,7 +76,7 @@ Test(snapshot_churn, adds_up_and_survives_the_file)
 	free(bytes);
 }
 
-Test(snapshot_churn, a_copy_has_it_a_part_has_not)
+Test(snapshot_churn, is_kept_in_a_copy_and_left_out_of_a_part)
 {
 	uint32_t gone, kept;
 	struct snapshot *snapshot = make(&gone, &kept), *copy, *part;
@@ -93,7 +93,7 @@ Test(snapshot_churn, a_copy_has_it_a_part_has_not)
 	snapshot__close(snapshot);
 }
 
-Test(snapshot_churn, as_many_rows_as_tracebacks)
+Test(snapshot_churn, must_have_one_row_for_each_traceback)
 {
 	uint32_t gone, kept;
 	struct snapshot *snapshot = make(&gone, &kept);

@@ -140,7 +140,7 @@ static void expect_same_gap_blocks(const struct snapshot *a, const struct snapsh
 		  "%zd blocks from before the gap, not %zd", (ssize_t)of_b.count, (ssize_t)of_a.count);
 }
 
-Test(snapshot_compact, answers_the_same)
+Test(snapshot_compact, gives_the_same_answers)
 {
 	static const struct {
 		unsigned int columns;
@@ -182,7 +182,7 @@ Test(snapshot_compact, has_no_addresses_and_threads)
 	snapshot__close(snapshot);
 }
 
-Test(snapshot_compact, has_births_to_the_second)
+Test(snapshot_compact, rounds_births_to_seconds)
 {
 	static const struct {
 		uint64_t birth_ns, then_ns;
@@ -283,7 +283,7 @@ Test(snapshot_compact, without_a_trace_is_damaged)
 	sample_release(&sample);
 }
 
-Test(snapshot_compact, of_too_many_traces_is_damaged)
+Test(snapshot_compact, with_too_many_traces_is_damaged)
 {
 	struct sample sample = compact_sample();
 
@@ -292,7 +292,7 @@ Test(snapshot_compact, of_too_many_traces_is_damaged)
 	sample_release(&sample);
 }
 
-Test(snapshot_compact, columns_are_of_one_length)
+Test(snapshot_compact, with_columns_of_different_lengths_is_damaged)
 {
 	static const uint32_t types[] = { SNAP_TRACE_COUNT, SNAP_TRACE_BIRTH_SECOND, SNAP_TRACE_TRACEBACK };
 
@@ -310,7 +310,7 @@ Test(snapshot_compact, columns_are_of_one_length)
 	}
 }
 
-Test(snapshot_compact, births_are_there_once)
+Test(snapshot_compact, with_two_birth_columns_is_damaged)
 {
 	struct sample sample = compact_sample();
 	struct snap_section *section = sample_section(&sample, SNAP_TRACE_DOMAIN);
@@ -337,7 +337,7 @@ Test(snapshot_compact, without_sizes_is_damaged)
 }
 
 /* Our writers make no such file; its contents are kept all the same. */
-Test(snapshot_compact, with_threads_is_none)
+Test(snapshot_compact, with_threads_is_saved_as_a_full_snapshot)
 {
 	struct sample sample = compact_sample();
 	struct reason why = { "" };

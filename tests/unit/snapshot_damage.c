@@ -128,7 +128,7 @@ static void inflict(struct sample *sample, char *base, const struct damage *dama
 	sample_release(sample);
 }
 
-Test(snapshot_damage, rows)
+Test(snapshot_damage, of_rows_is_detected)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(row_damages); i++) {
 		struct sample sample = sample_make();
@@ -140,7 +140,7 @@ Test(snapshot_damage, rows)
 	}
 }
 
-Test(snapshot_damage, sections)
+Test(snapshot_damage, of_sections_is_detected)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(section_damages); i++) {
 		struct sample sample = sample_make();
@@ -150,7 +150,7 @@ Test(snapshot_damage, sections)
 	}
 }
 
-Test(snapshot_damage, header)
+Test(snapshot_damage, of_the_header_is_detected)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(header_damages); i++) {
 		struct sample sample = sample_make();
@@ -159,7 +159,7 @@ Test(snapshot_damage, header)
 	}
 }
 
-Test(snapshot_damage, duplicate_names)
+Test(snapshot_damage, by_duplicate_names_is_detected)
 {
 	struct sample sample = sample_make();
 	char *rows = sample.bytes + sample_section(&sample, SNAP_METADATA)->offset;
@@ -172,7 +172,7 @@ Test(snapshot_damage, duplicate_names)
 }
 
 /* Two strings of equal text are not two names. */
-Test(snapshot_damage, duplicate_text)
+Test(snapshot_damage, by_duplicate_texts_is_detected)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(0);
 	struct sample sample;
@@ -213,7 +213,7 @@ static const struct {
 	{ SNAP_TRACE_THREAD, NULL },
 };
 
-Test(snapshot_damage, missing_sections)
+Test(snapshot_damage, by_missing_sections_is_detected)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(absences); i++) {
 		struct sample sample = sample_make();
@@ -233,7 +233,7 @@ Test(snapshot_damage, missing_sections)
 	}
 }
 
-Test(snapshot_damage, empty_tables)
+Test(snapshot_damage, by_empty_tables_is_detected)
 {
 	struct sample sample = sample_make();
 	struct snap_section *section = sample_section(&sample, SNAP_FRAMES);
@@ -245,7 +245,7 @@ Test(snapshot_damage, empty_tables)
 	sample_release(&sample);
 }
 
-Test(snapshot_damage, columns_of_other_lengths)
+Test(snapshot_damage, by_columns_of_different_lengths_is_detected)
 {
 	struct sample sample = sample_make();
 	struct snap_section *section = sample_section(&sample, SNAP_TRACE_THREAD);
@@ -262,7 +262,7 @@ Test(snapshot_damage, columns_of_other_lengths)
 	sample_release(&sample);
 }
 
-Test(snapshot_damage, padding)
+Test(snapshot_damage, of_padding_is_detected)
 {
 	struct sample sample = sample_make();
 	struct snap_section *section = sample_section(&sample, SNAP_TRACEBACK_FRAMES);
@@ -279,7 +279,7 @@ Test(snapshot_damage, padding)
 }
 
 /* A change of any byte, to any value, is noticed. */
-Test(snapshot_damage, every_byte)
+Test(snapshot_damage, of_every_byte_is_detected)
 {
 	static const unsigned char flips[] = { 0x01, 0x80, 0xff };
 	struct sample sample = sample_make();
@@ -315,7 +315,7 @@ static void expect_length_refused(const struct sample *whole, size_t len, bool s
 	sample_release(&cut);
 }
 
-Test(snapshot_damage, every_length)
+Test(snapshot_damage, by_every_wrong_length_is_detected)
 {
 	struct sample sample = sample_make();
 
@@ -329,7 +329,7 @@ Test(snapshot_damage, every_length)
 }
 
 /* Any value in any word, with good checksums: it may open, but then every id in it holds. */
-Test(snapshot_damage, every_word)
+Test(snapshot_damage, of_every_word_with_valid_checksums_does_no_harm)
 {
 	static const uint32_t values[] = { 0, 1, 2, 5, 0x7fffffff, 0x80000000, UINT32_MAX };
 	struct sample sample = sample_make();

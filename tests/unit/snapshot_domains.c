@@ -30,7 +30,7 @@ static void expect(const struct snapshot *snapshot)
 	cr_expect_null(snapshot__domain_name(snapshot, 1));
 }
 
-Test(snapshot_domains, survive_the_file_and_a_part_of_it)
+Test(snapshot_domains, are_kept_in_a_file_and_in_a_part)
 {
 	struct snapshot *snapshot = make(SNAP_WITH_PROBE_DOMAIN), *part, *again;
 	struct sample sample = sample_serialize(snapshot, NULL);
@@ -47,7 +47,7 @@ Test(snapshot_domains, survive_the_file_and_a_part_of_it)
 	sample_release(&sample);
 }
 
-Test(snapshot_domains, are_absent_unless_asked_for)
+Test(snapshot_domains, are_absent_unless_requested)
 {
 	struct snapshot *snapshot = make(0);
 
@@ -55,7 +55,7 @@ Test(snapshot_domains, are_absent_unless_asked_for)
 	snapshot__close(snapshot);
 }
 
-Test(snapshot_domains, of_no_probe)
+Test(snapshot_domains, without_a_probe_are_refused)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_PROBE_DOMAIN);
 
@@ -63,7 +63,7 @@ Test(snapshot_domains, of_no_probe)
 	snapshot_builder__free(builder);
 }
 
-Test(snapshot_domains, as_many_as_probes)
+Test(snapshot_domains, must_be_as_many_as_probes)
 {
 	struct snapshot *snapshot = make(SNAP_WITH_PROBE_DOMAIN);
 	struct sample sample = sample_serialize(snapshot, NULL);

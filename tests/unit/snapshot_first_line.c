@@ -65,7 +65,7 @@ static void expect(const struct snapshot *snapshot, const uint32_t *first_line, 
 			     t->frame_first_line[i]);
 }
 
-Test(snapshot_first_line, survives_the_file)
+Test(snapshot_first_line, is_kept_in_the_file)
 {
 	static const struct snapshot_save_options forms[] = {
 		{}, { .compress = true }, { .compact = true }, { .compress = true, .compact = true },
@@ -84,7 +84,7 @@ Test(snapshot_first_line, survives_the_file)
 	snapshot__close(snapshot);
 }
 
-Test(snapshot_first_line, goes_with_its_frame)
+Test(snapshot_first_line, is_copied_with_its_frame)
 {
 	struct snapshot *snapshot = make(), *copy, *part;
 
@@ -98,7 +98,7 @@ Test(snapshot_first_line, goes_with_its_frame)
 	snapshot__close(snapshot);
 }
 
-Test(snapshot_first_line, is_not_recorded_unless_asked_for)
+Test(snapshot_first_line, is_not_recorded_unless_requested)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_ALL);
 	struct snapshot *snapshot, *copy;
@@ -116,7 +116,7 @@ Test(snapshot_first_line, is_not_recorded_unless_asked_for)
 }
 
 /* Versions before this one refuse files that have the section. */
-Test(snapshot_first_line, is_not_recorded_where_none_is_known)
+Test(snapshot_first_line, is_not_recorded_when_none_is_known)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_FIRST_LINE);
 	struct snapshot *snapshot = make(), *copy;
@@ -154,7 +154,7 @@ static void expect_refused(uint32_t row, uint32_t first_line, const char *why)
 	snapshot__close(snapshot);
 }
 
-Test(snapshot_first_line, of_no_frame_is_refused)
+Test(snapshot_first_line, without_a_frame_is_refused)
 {
 	expect_refused(0, 1, "section frame first lines: row 0: the frame has no line");
 	expect_refused(UINT32_MAX, 0, "section frame first lines: 4 rows for 5 frames");

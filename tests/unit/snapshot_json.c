@@ -92,7 +92,7 @@ static const struct {
 		   "[0, 1, [[\"]\\\"\", 1]], 3]\n") },
 };
 
-Test(snapshot_json, round_trips)
+Test(snapshot_json, is_exported_as_it_was_imported)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		struct snapshot *snapshot = import(texts[i].in);
@@ -105,7 +105,7 @@ Test(snapshot_json, round_trips)
 	}
 }
 
-Test(snapshot_json, what_is_imported)
+Test(snapshot_json, imports_tracemalloc_snapshots)
 {
 	struct snapshot *snapshot = import(ALL("5",
 		"[0, 10, [[\"new\", 2], [\"old\", 1]], 9], [0, 0, []], [0, 0, [[\"\", 0]]]"));
@@ -209,7 +209,7 @@ static void expect_refused(const char *text, size_t len, int err, const char *sa
 	snapshot__close(snapshot);
 }
 
-Test(snapshot_json, refused)
+Test(snapshot_json, refuses_invalid_texts)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
 		expect_refused(refused[i].text, strlen(refused[i].text), refused[i].err ?: EBADMSG,
@@ -217,7 +217,7 @@ Test(snapshot_json, refused)
 }
 
 /* Copies as long as they say, so that ASan sees a step too far. */
-Test(snapshot_json, every_length)
+Test(snapshot_json, refuses_truncated_texts)
 {
 	const char *text = FRAME("[\"b\\u00e9\", 2]");
 
@@ -244,7 +244,7 @@ static char *deep_text(uint32_t nframe)
 	return text;
 }
 
-Test(snapshot_json, the_deepest_traceback)
+Test(snapshot_json, accepts_the_deepest_traceback)
 {
 	char *deep = deep_text(SNAP_TRACEBACK_MAX), *deeper = deep_text(SNAP_TRACEBACK_MAX + 1);
 	struct snapshot *snapshot = import(deep);
@@ -259,7 +259,7 @@ Test(snapshot_json, the_deepest_traceback)
 	free(deeper);
 }
 
-Test(snapshot_json, nesting_without_end)
+Test(snapshot_json, refuses_endless_nesting)
 {
 	size_t len = 1 << 20;
 	char *text = malloc(len);
@@ -286,7 +286,7 @@ static char *nested_text(size_t depth)
 	return text;
 }
 
-Test(snapshot_json, the_deepest_member)
+Test(snapshot_json, accepts_members_up_to_the_parsing_depth)
 {
 	char *deep = nested_text(2047), *deeper = nested_text(2048);
 
@@ -298,7 +298,7 @@ Test(snapshot_json, the_deepest_member)
 }
 
 /* Which jansson overlooks behind a number. */
-Test(snapshot_json, a_nul_anywhere)
+Test(snapshot_json, refuses_a_nul_byte_anywhere)
 {
 	const char *text = "{\"traces\": [[0, 1, " TAIL ", [0, 2, " TAIL "], \"b\": true}";
 	size_t len = strlen(text);
@@ -312,7 +312,7 @@ Test(snapshot_json, a_nul_anywhere)
 	}
 }
 
-Test(snapshot_json, export_of_a_recording)
+Test(snapshot_json, exports_a_recording)
 {
 	struct snapshot *snapshot = sample_finish(sample_builder(SNAP_WITH_ALL));
 	char *out = export(snapshot);
@@ -339,7 +339,7 @@ static const struct {
 	{ "", "" },
 };
 
-Test(snapshot_json, export_of_any_name)
+Test(snapshot_json, exports_any_name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		struct snapshot_builder *builder = snapshot_builder__new(0);
@@ -364,7 +364,7 @@ Test(snapshot_json, export_of_any_name)
 	}
 }
 
-Test(snapshot_json, export_to_a_full_device)
+Test(snapshot_json, reports_a_full_device)
 {
 	struct snapshot *snapshot = import(NAME("a"));
 	FILE *out = fopen("/dev/full", "w");

@@ -55,7 +55,7 @@ static void expect_refused(const char *path, int err, const char *says)
 	cr_expect_eq(errno, err, "%s: errno %d without a reason", path, errno);
 }
 
-Test(snapshot_open, a_file)
+Test(snapshot_open, accepts_a_file)
 {
 	struct sample sample = sample_make();
 	struct snapshot *snapshot;
@@ -72,7 +72,7 @@ Test(snapshot_open, a_file)
 	snapshot__close(NULL);
 }
 
-Test(snapshot_open, no_files)
+Test(snapshot_open, refuses_paths_that_are_not_files)
 {
 	cr_assert_eq(mkdir("dir.snap", 0700), 0);
 	cr_assert_eq(mkfifo("fifo.snap", 0600), 0);
@@ -97,7 +97,7 @@ static const struct {
 	{ "two\nlines\x1b[31m", "x", "two\\x0alines\\x1b[31m: not a snapshot" },
 };
 
-Test(snapshot_open, not_snapshots)
+Test(snapshot_open, refuses_files_that_are_not_snapshots)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		write_file(texts[i].name, texts[i].bytes, strlen(texts[i].bytes));
@@ -105,7 +105,7 @@ Test(snapshot_open, not_snapshots)
 	}
 }
 
-Test(snapshot_open, a_later_version)
+Test(snapshot_open, refuses_a_later_version)
 {
 	struct sample sample = sample_make();
 
@@ -116,7 +116,7 @@ Test(snapshot_open, a_later_version)
 	sample_release(&sample);
 }
 
-Test(snapshot_open, damaged_files)
+Test(snapshot_open, refuses_damaged_files)
 {
 	struct sample sample = sample_make();
 	char says[128];
@@ -132,7 +132,7 @@ Test(snapshot_open, damaged_files)
 }
 
 /* A size in a header is not believed; a file that is really large is checked before memory is allocated. */
-Test(snapshot_open, absurd_sizes)
+Test(snapshot_open, refuses_absurd_sizes)
 {
 	struct sample sample = sample_make();
 
@@ -148,7 +148,7 @@ Test(snapshot_open, absurd_sizes)
 }
 
 /* A message keeps the end of a long path, and has room for the reason. */
-Test(snapshot_open, a_long_path)
+Test(snapshot_open, shortens_a_long_path_in_its_error)
 {
 	struct reason why = { "" };
 	char path[3000];
@@ -161,7 +161,7 @@ Test(snapshot_open, a_long_path)
 	cr_expect(strstr(why.text, "./text.sn: not a snapshot"), "%s", why.text);
 }
 
-Test(snapshot_open, memory_must_be_aligned)
+Test(snapshot_open, refuses_unaligned_memory)
 {
 	struct sample sample = sample_make();
 	char *moved = malloc(sample.len + 1);
@@ -175,7 +175,7 @@ Test(snapshot_open, memory_must_be_aligned)
 	sample_release(&sample);
 }
 
-Test(snapshot_open, no_memory_at_all)
+Test(snapshot_open, refuses_empty_memory)
 {
 	struct reason why = { "" };
 
@@ -185,7 +185,7 @@ Test(snapshot_open, no_memory_at_all)
 }
 
 /* Two threads read the file: each section is checked, and the error names the first bad section. */
-Test(snapshot_open, a_big_file)
+Test(snapshot_open, checks_each_section_of_a_big_file)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_ALL);
 	const struct snap_section *section;

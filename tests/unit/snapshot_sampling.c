@@ -47,7 +47,7 @@ static void expect(const struct snapshot *snapshot)
 	expect_gaps(snapshot);
 }
 
-Test(snapshot_sampling, comes_back)
+Test(snapshot_sampling, is_kept_in_the_file)
 {
 	const struct snapshot_save_options compress = { .compress = true };
 	struct snapshot *snapshot = make(SNAP_WITH_ALL | SNAP_WITH_WEIGHT), *again;
@@ -65,7 +65,7 @@ Test(snapshot_sampling, comes_back)
 	snapshot__close(snapshot);
 }
 
-Test(snapshot_sampling, survives_a_selection)
+Test(snapshot_sampling, is_kept_in_a_selection)
 {
 	struct snapshot *snapshot = make(SNAP_WITH_WEIGHT), *part;
 
@@ -81,7 +81,7 @@ Test(snapshot_sampling, survives_a_selection)
 	snapshot__close(snapshot);
 }
 
-Test(snapshot_sampling, is_absent_unless_asked_for)
+Test(snapshot_sampling, is_absent_unless_requested)
 {
 	struct snapshot *snapshot = make(SNAP_WITH_ALL);
 
@@ -94,7 +94,7 @@ Test(snapshot_sampling, is_absent_unless_asked_for)
 	snapshot__close(snapshot);
 }
 
-Test(snapshot_sampling, what_is_no_weight)
+Test(snapshot_sampling, refuses_invalid_weights)
 {
 	static const double bad[] = { -1, 0.5, 0x1.fffffffffffffp-1, INFINITY, -INFINITY, NAN };
 	struct snapshot_builder *with = snapshot_builder__new(SNAP_WITH_WEIGHT);
@@ -110,7 +110,7 @@ Test(snapshot_sampling, what_is_no_weight)
 	snapshot_builder__free(without);
 }
 
-Test(snapshot_sampling, what_is_no_gap)
+Test(snapshot_sampling, refuses_invalid_gaps)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(0);
 
@@ -139,7 +139,7 @@ static const struct {
 	{ SNAP_GAPS, 24, 12, "section gaps: row 1 from 13 to 12 comes after 13" },
 };
 
-Test(snapshot_sampling, damage)
+Test(snapshot_sampling, detects_damage)
 {
 	struct snapshot *snapshot = make(SNAP_WITH_ALL | SNAP_WITH_WEIGHT);
 
@@ -156,7 +156,7 @@ Test(snapshot_sampling, damage)
 	snapshot__close(snapshot);
 }
 
-Test(snapshot_sampling, as_many_weights_as_traces)
+Test(snapshot_sampling, must_have_one_weight_for_each_trace)
 {
 	struct snapshot *snapshot = make(SNAP_WITH_WEIGHT);
 	struct sample sample = sample_serialize(snapshot, NULL);

@@ -94,7 +94,7 @@ static void expect_refused(const char *dir, const char *name, int err, const cha
 	cr_expect_eq(snapshot_builder__save(builder, dir, name, NULL, &path, NULL), err);
 }
 
-Test(snapshot_save, an_existing_file_stays)
+Test(snapshot_save, keeps_an_existing_file)
 {
 	struct stat before, after;
 
@@ -110,7 +110,7 @@ Test(snapshot_save, an_existing_file_stays)
 	cr_expect_eq(name_nr("d"), 4);
 }
 
-Test(snapshot_save, mode_0600_whatever_the_umask)
+Test(snapshot_save, creates_files_with_mode_0600_whatever_the_umask)
 {
 	umask(0);
 	expect_saved("d", "d/a.snap");
@@ -118,7 +118,7 @@ Test(snapshot_save, mode_0600_whatever_the_umask)
 	expect_saved("d", "d/a-2.snap");
 }
 
-Test(snapshot_save, no_descriptor_stays_open)
+Test(snapshot_save, leaves_no_descriptor_open)
 {
 	int before = name_nr("/proc/self/fd");
 
@@ -128,14 +128,14 @@ Test(snapshot_save, no_descriptor_stays_open)
 	cr_expect_eq(name_nr("/proc/self/fd"), before);
 }
 
-Test(snapshot_save, directories_that_are_none)
+Test(snapshot_save, refuses_invalid_directories)
 {
 	close(open("file", O_CREAT | O_WRONLY, 0600));
 	expect_refused("file", "a", -ENOTDIR, "file: cannot write a.snap: Not a directory");
 	expect_refused("", "a", -ENOENT, ": cannot write a.snap: No such file or directory");
 }
 
-Test(snapshot_save, names_that_are_none)
+Test(snapshot_save, refuses_invalid_names)
 {
 	char name[NAME_MAX + 1];
 	char *path = NULL;
@@ -170,7 +170,7 @@ static int save_hidden(char name[NAME_MAX + 1])
 	return err;
 }
 
-Test(snapshot_save, without_nameless_files)
+Test(snapshot_save, works_without_nameless_files)
 {
 	char name[NAME_MAX + 1];
 
@@ -185,7 +185,7 @@ Test(snapshot_save, without_nameless_files)
 }
 
 /* A file that an earlier process with our PID left behind is neither used nor touched. */
-Test(snapshot_save, a_stale_hidden_file)
+Test(snapshot_save, ignores_a_stale_hidden_file)
 {
 	char name[NAME_MAX + 1], stale[64];
 	struct stat st;
@@ -200,7 +200,7 @@ Test(snapshot_save, a_stale_hidden_file)
 }
 
 /* The limit on a file's size ends the writing in the middle of the file. */
-Test(snapshot_save, a_write_that_fails_leaves_nothing)
+Test(snapshot_save, leaves_nothing_when_writing_fails)
 {
 	struct rlimit limit = { 1000, 1000 };
 	char name[NAME_MAX + 1];
@@ -233,7 +233,7 @@ static void add_many_traces(void)
 		cr_assert_eq(snapshot_builder__trace(builder, &trace), 0);
 }
 
-Test(snapshot_save, a_full_disk)
+Test(snapshot_save, leaves_nothing_on_a_full_disk)
 {
 	char name[NAME_MAX + 1];
 
@@ -248,7 +248,7 @@ Test(snapshot_save, a_full_disk)
 	umount("d");
 }
 
-Test(snapshot_save, a_read_only_disk)
+Test(snapshot_save, leaves_nothing_on_a_read_only_disk)
 {
 	char name[NAME_MAX + 1];
 
@@ -260,7 +260,7 @@ Test(snapshot_save, a_read_only_disk)
 	umount("d");
 }
 
-Test(snapshot_save, without_proc)
+Test(snapshot_save, works_without_proc)
 {
 	if (!mount_small_disk("/proc"))
 		skip_because("may not mount a tmpfs");
@@ -280,7 +280,7 @@ static struct snapshot *finished(void)
 	return snapshot;
 }
 
-Test(snapshot_save, in_place_of_a_file)
+Test(snapshot_save, replaces_a_file)
 {
 	static const struct snapshot_save_options options[] = { { false }, { true } };
 	struct snapshot *snapshot = finished(), *opened;
@@ -309,7 +309,7 @@ static void expect_not_saved(const struct snapshot *snapshot, const char *path, 
 	cr_expect_eq(snapshot__save(snapshot, path, NULL, NULL), err);
 }
 
-Test(snapshot_save, paths_that_are_none)
+Test(snapshot_save, refuses_invalid_paths)
 {
 	struct snapshot *snapshot = finished();
 
@@ -321,7 +321,7 @@ Test(snapshot_save, paths_that_are_none)
 	snapshot__close(snapshot);
 }
 
-Test(snapshot_save, a_full_disk_keeps_the_old_file)
+Test(snapshot_save, keeps_the_old_file_when_the_disk_is_full)
 {
 	struct snapshot *snapshot;
 

@@ -24,7 +24,7 @@ static void expect_file(const struct snapshot *snapshot, const struct sample *wa
 	sample_release(&got);
 }
 
-Test(snapshot_finish, the_same_as_the_file)
+Test(snapshot_finish, gives_the_same_snapshot_as_the_file)
 {
 	static const unsigned int columns[] = { 0, SNAP_WITH_BIRTH, SNAP_WITH_ALL };
 
@@ -45,7 +45,7 @@ Test(snapshot_finish, the_same_as_the_file)
 	}
 }
 
-Test(snapshot_finish, an_empty_snapshot)
+Test(snapshot_finish, accepts_an_empty_snapshot)
 {
 	struct snapshot *snapshot = sample_finish(snapshot_builder__new(SNAP_WITH_BIRTH));
 	struct snapshot *part = part_of(snapshot, NULL);
@@ -60,7 +60,7 @@ Test(snapshot_finish, an_empty_snapshot)
 	sample_release(&want);
 }
 
-Test(snapshot_finish, traces)
+Test(snapshot_finish, fills_absent_columns_of_traces_with_zero)
 {
 	struct snapshot *all = sample_finish(sample_builder(SNAP_WITH_ALL)), *few = sample_finish(sample_builder(0));
 	const struct snap_trace a = snapshot__trace(all, 1), b = snapshot__trace(few, 1);
@@ -73,7 +73,7 @@ Test(snapshot_finish, traces)
 	snapshot__close(few);
 }
 
-Test(snapshot_select, all_of_it)
+Test(snapshot_select, may_keep_all_traces)
 {
 	struct snapshot *snapshot = sample_finish(sample_builder(SNAP_WITH_ALL)), *part, *again;
 	struct sample want = sample_serialize(snapshot, NULL);
@@ -143,7 +143,7 @@ static void expect_traces(const struct snapshot *all, const struct snapshot *par
 	cr_expect_eq(snapshot__tables(part)->trace_nr, nr);
 }
 
-Test(snapshot_select, parts)
+Test(snapshot_select, keeps_only_what_the_selected_traces_need)
 {
 	struct snapshot *all = sample_finish(sample_builder(SNAP_WITH_ALL));
 
@@ -171,7 +171,7 @@ Test(snapshot_select, parts)
 	snapshot__close(all);
 }
 
-Test(snapshot_select, columns_stay_what_they_are)
+Test(snapshot_select, keeps_the_columns)
 {
 	struct snapshot *all = sample_finish(sample_builder(SNAP_WITH_DOMAIN | SNAP_WITH_THREAD));
 	struct snapshot *part = part_of(all, (const uint8_t[]){ 1, 0, 0, 0 });

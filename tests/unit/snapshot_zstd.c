@@ -38,7 +38,7 @@ static struct snapshot *open_whole(const struct sample *sample)
 	return snapshot;
 }
 
-Test(snapshot_zstd, the_rows_come_back)
+Test(snapshot_zstd, restores_the_rows)
 {
 	struct snapshot *snapshot = long_snapshot(), *back;
 	struct sample raw = sample_serialize(snapshot, NULL), packed = sample_serialize(snapshot, &compress);
@@ -57,7 +57,7 @@ Test(snapshot_zstd, the_rows_come_back)
 	sample_release(&again);
 }
 
-Test(snapshot_zstd, only_what_gets_smaller)
+Test(snapshot_zstd, compresses_only_sections_that_get_smaller)
 {
 	struct snapshot *snapshot = long_snapshot();
 	struct sample sample = sample_serialize(snapshot, &compress);
@@ -70,7 +70,7 @@ Test(snapshot_zstd, only_what_gets_smaller)
 	sample_release(&sample);
 }
 
-Test(snapshot_zstd, every_byte)
+Test(snapshot_zstd, detects_damage_of_every_byte)
 {
 	struct snapshot *snapshot = long_snapshot();
 	struct sample sample = sample_serialize(snapshot, &compress);
@@ -88,7 +88,7 @@ Test(snapshot_zstd, every_byte)
 }
 
 /* With good checksums it may open, and then it holds. */
-Test(snapshot_zstd, every_byte_with_good_checksums, .timeout = 60)
+Test(snapshot_zstd, survives_damage_of_every_byte_with_valid_checksums, .timeout = 60)
 {
 	struct snapshot *snapshot = long_snapshot();
 	struct sample sample = sample_serialize(snapshot, &compress);
@@ -272,7 +272,7 @@ static struct sample with_sizes(const char *bytes, size_t len)
 	return sample;
 }
 
-Test(snapshot_zstd, frames_made_by_hand)
+Test(snapshot_zstd, accepts_or_refuses_hand_made_frames)
 {
 	static const uint64_t rows[] = { 100, 200, 300, 0 };
 	char frame[FRAME_MAX];
@@ -307,7 +307,7 @@ static const struct {
 	{ UINT64_MAX, "trace sizes: 18446744073709551615 rows in " },
 };
 
-Test(snapshot_zstd, counts_that_are_absurd)
+Test(snapshot_zstd, refuses_absurd_counts)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
 		struct sample sample = with_sizes("packed", 6);
@@ -320,7 +320,7 @@ Test(snapshot_zstd, counts_that_are_absurd)
 }
 
 /* Names are compared with each other, so there are not many. */
-Test(snapshot_zstd, too_many_names)
+Test(snapshot_zstd, refuses_too_many_names)
 {
 	static const uint32_t types[] = { SNAP_METADATA, SNAP_COUNTERS };
 
@@ -361,7 +361,7 @@ static struct sample bomb(uint64_t len)
 	return sample;
 }
 
-Test(snapshot_zstd, without_the_memory)
+Test(snapshot_zstd, reports_a_lack_of_memory)
 {
 	struct sample sample;
 	struct rlimit limit;
@@ -377,7 +377,7 @@ Test(snapshot_zstd, without_the_memory)
 }
 
 /* A section that a reader would refuse to unpack is written raw. The zeros are never written to: they need no pages. */
-Test(snapshot_zstd, zeros_stay_readable, .timeout = 60)
+Test(snapshot_zstd, leaves_sections_raw_that_could_not_be_read_back, .timeout = 60)
 {
 	const uint64_t nr = 80 << 20, len = nr * 8;
 	void *zeros = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -55,7 +55,7 @@ static void expect_build(struct symbols *symbols, const char *command, size_t ro
 	free(call);
 }
 
-Test(symbols_calls, have_the_names_and_lines_of_other_tools)
+Test(symbols_calls, have_the_same_names_and_lines_as_addr2line)
 {
 	struct symbols *symbols = names_new(NULL);
 

@@ -41,7 +41,7 @@ static int copy_of_ourselves(void)
 	return to;
 }
 
-Test(symbols_cut_short, costs_names_and_nothing_else)
+Test(symbols_cut_short, loses_only_names)
 {
 	struct symbol frame[SYMBOL_INLINE_MAX] = {};
 	int fd = copy_of_ourselves();

@@ -68,7 +68,7 @@ static void expect_name(const char *name, const char *want, const char *what)
 		  want);
 }
 
-Test(symbols_debug_file, without_one_only_exported_functions_have_names)
+Test(symbols_debug_file, is_needed_for_names_of_functions_that_are_not_exported)
 {
 	uint32_t object = open_object(symbols, workshop_path("stripped.so"), "/lib/x.so");
 
@@ -82,7 +82,7 @@ Test(symbols_debug_file, without_one_only_exported_functions_have_names)
 	expect_name(function_at(symbols, object, UINT64_MAX), NULL, "the last offset");
 }
 
-Test(symbols_debug_file, symbols_without_a_size_reach_to_the_next)
+Test(symbols_debug_file, symbols_without_a_size_extend_to_the_next_symbol)
 {
 	uint32_t object;
 
@@ -138,7 +138,7 @@ Test(symbols_debug_file, that_has_another_checksum_is_not_used)
 }
 
 /* Beside the object, below it in .debug, in the working directory, or up and out of the root. */
-Test(symbols_debug_file, outside_of_the_root_is_not_used)
+Test(symbols_debug_file, outside_the_root_is_not_used)
 {
 	char path[300];
 

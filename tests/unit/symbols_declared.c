@@ -115,7 +115,7 @@ static void expect_declarations(const char *compile, bool is_cxx)
 	free(call);
 }
 
-Test(symbols_declared, in_the_file_of_the_frame)
+Test(symbols_declared, lines_are_found_in_the_file_of_the_frame)
 {
 	expect_declarations("gcc -g -O2 x.c", false);
 	expect_declarations("gcc -gdwarf-4 -O1 x.c", false);
@@ -126,7 +126,7 @@ Test(symbols_declared, in_the_file_of_the_frame)
 }
 
 /* Functions that are described in one unit and inlined in another. */
-Test(symbols_declared, in_another_unit)
+Test(symbols_declared, lines_are_found_in_another_unit)
 {
 	expect_declarations("gcc -g -O2 -flto x.c", false);
 }

@@ -60,7 +60,7 @@ static void expect_name(struct symbols *symbols, uint32_t object, uint64_t offse
 	cr_expect_str_eq(frame[0].function, name);
 }
 
-Test(symbols_forget, the_others_keep_their_names)
+Test(symbols_forget, keeps_the_names_of_other_objects)
 {
 	struct source source;
 	struct symbols *symbols = begin(&source);
@@ -82,7 +82,7 @@ Test(symbols_forget, the_others_keep_their_names)
 	symbols__free(symbols);
 }
 
-Test(symbols_forget, nothing_is_nothing_new)
+Test(symbols_forget, changes_nothing_when_nothing_is_forgotten)
 {
 	struct source source;
 	struct symbols *symbols = begin(&source);
@@ -97,7 +97,7 @@ Test(symbols_forget, nothing_is_nothing_new)
 }
 
 /* Each text is stored once, and stays while any object uses it. */
-Test(symbols_forget, many_objects_that_come_and_go)
+Test(symbols_forget, stays_bounded_over_many_objects)
 {
 	struct source source;
 	struct symbols *symbols = begin(&source);

@@ -51,7 +51,7 @@ static const char *const garbage[] = {
 	"gcc -g program.c -o x; gzip <x >file",
 };
 
-Test(symbols_hostile, no_program_has_no_names)
+Test(symbols_hostile, files_that_are_no_program_have_no_names)
 {
 	int pipe_end[2];
 
@@ -70,7 +70,7 @@ Test(symbols_hostile, no_program_has_no_names)
 	expect_no_names(open("/tmp", O_RDONLY), "a directory");
 }
 
-Test(symbols_hostile, the_callers_descriptor_stays_open_and_in_place)
+Test(symbols_hostile, object_keeps_the_callers_descriptor_open_and_in_place)
 {
 	struct symbol frame[SYMBOL_INLINE_MAX];
 	uint32_t object, again;
@@ -101,7 +101,7 @@ static const char *const fifo[] = {
 	"objcopy --add-section .gnu_debuglink=link x program",
 };
 
-Test(symbols_hostile, files_that_a_program_names_are_not_opened, .timeout = 60)
+Test(symbols_hostile, program_cannot_make_the_reader_open_other_files, .timeout = 60)
 {
 	workshop_write_programs();
 	cr_assert(!chdir(workshop_path("")));
@@ -120,7 +120,7 @@ Test(symbols_hostile, files_that_a_program_names_are_not_opened, .timeout = 60)
 }
 
 /* A skeleton unit still has the lines, and the symbol table the names. */
-Test(symbols_hostile, split_dwarf_has_lines_and_names)
+Test(symbols_hostile, program_with_split_dwarf_has_lines_and_names)
 {
 	struct symbol frame[SYMBOL_INLINE_MAX];
 	uint32_t object;

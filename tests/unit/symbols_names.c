@@ -78,7 +78,7 @@ Test(symbols_names, are_demangled)
 	}
 }
 
-Test(symbols_names, of_copies_are_those_of_the_function)
+Test(symbols_names, of_compiler_copies_are_those_of_the_function)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(function); i++) {
 		char *name = function_name(function[i].raw);
@@ -88,7 +88,7 @@ Test(symbols_names, of_copies_are_those_of_the_function)
 	}
 }
 
-Test(symbols_names, of_sources_are_absolute_where_they_can_be)
+Test(symbols_names, of_sources_are_absolute_if_the_directory_is_known)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(source); i++) {
 		char *name = source_name(source[i].directory, source[i].raw);
@@ -99,7 +99,7 @@ Test(symbols_names, of_sources_are_absolute_where_they_can_be)
 }
 
 /* Types nested deeper than the demangler may follow, in the three manglings. */
-Test(symbols_names, that_are_made_to_be_deep_are_left_alone, .timeout = 10)
+Test(symbols_names, that_are_nested_too_deeply_are_not_demangled, .timeout = 10)
 {
 	static const char *const start[] = { "_Z1f", "_RMC0", "_D1f" };
 	static const char nest[] = { 'P', 'R', 'P' };
@@ -118,7 +118,7 @@ Test(symbols_names, that_are_made_to_be_deep_are_left_alone, .timeout = 10)
 }
 
 /* f(pair<A, A>, pair<the one before, the one before>…): each twice as long as the one before. */
-Test(symbols_names, that_are_made_to_grow_are_left_alone, .timeout = 10)
+Test(symbols_names, that_would_grow_too_large_are_not_demangled, .timeout = 10)
 {
 	static const char digit[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 	char mangled[1024] = "_Z1f4pairI1AS0_E", *name, *end = strchr(mangled, '\0');
@@ -130,7 +130,7 @@ Test(symbols_names, that_are_made_to_grow_are_left_alone, .timeout = 10)
 	free(name);
 }
 
-Test(symbols_names, of_d_that_are_made_to_grow_are_left_alone, .timeout = 10)
+Test(symbols_names, of_d_that_would_grow_too_large_are_not_demangled, .timeout = 10)
 {
 	char mangled[4096] = "_D1fFS1aZv", *name;
 

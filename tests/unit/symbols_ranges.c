@@ -25,7 +25,7 @@ static const struct {
 	{ 600, RANGE_NONE }, { 680, RANGE_NONE }, { UINT64_MAX - 1, 9 }, { UINT64_MAX, RANGE_NONE },
 };
 
-Test(symbols_ranges, the_innermost_range_wins)
+Test(symbols_ranges, find_the_innermost_range)
 {
 	struct ranges ranges = {};
 
@@ -40,7 +40,7 @@ Test(symbols_ranges, the_innermost_range_wins)
 }
 
 /* Against a search of every range, with few overlaps, as in honest files. */
-Test(symbols_ranges, finds_what_a_search_of_all_finds)
+Test(symbols_ranges, find_the_same_as_a_linear_search)
 {
 	struct ranges ranges = {};
 	uint64_t low[1000], high[1000];

@@ -103,7 +103,7 @@ Test(unwind_cache, keeps_a_table)
 	cr_expect_eq(st.st_mode & 07777, 0600);
 }
 
-Test(unwind_cache, does_not_take_one_file_for_another)
+Test(unwind_cache, distinguishes_files)
 {
 	for (int i = 0; i < PACKED_TABLE_KEY_WORDS; i++) {
 		key.word[i] ^= 1;
@@ -115,7 +115,7 @@ Test(unwind_cache, does_not_take_one_file_for_another)
 }
 
 /* A file with another key's name contains our key. */
-Test(unwind_cache, looks_at_the_key_in_the_file)
+Test(unwind_cache, checks_the_key_in_the_file)
 {
 	struct unwind_cache_key another = key;
 	char name[128];
@@ -128,7 +128,7 @@ Test(unwind_cache, looks_at_the_key_in_the_file)
 	cr_expect(is_kept());
 }
 
-Test(unwind_cache, does_not_keep_what_has_just_changed)
+Test(unwind_cache, does_not_keep_the_table_of_a_file_that_has_just_changed)
 {
 	char path[128];
 	struct unwind_cache_key fresh;
@@ -166,7 +166,7 @@ static bool key_in_image(struct unwind_cache_key *ret)
 }
 
 /* An image's maker chooses inodes and times, and a later image gets the same device number. Their keys must differ. */
-Test(unwind_cache, takes_no_image_for_the_one_mounted_before)
+Test(unwind_cache, distinguishes_images_mounted_one_after_the_other)
 {
 	struct unwind_cache_key first, second;
 	bool is_kept;
@@ -194,7 +194,7 @@ static void flip(off_t at)
 	close(fd);
 }
 
-Test(unwind_cache, refuses_damage, .timeout = 120)
+Test(unwind_cache, refuses_damaged_tables, .timeout = 120)
 {
 	struct stat st;
 
@@ -216,7 +216,7 @@ Test(unwind_cache, refuses_damage, .timeout = 120)
 }
 
 /* The checksum is right, so the table was made on purpose. */
-Test(unwind_cache, refuses_a_table_that_makes_no_sense)
+Test(unwind_cache, refuses_an_invalid_table_with_a_valid_checksum)
 {
 	table->row_nr--; /* the last page leads to rows that are not there */
 	store();
@@ -224,7 +224,7 @@ Test(unwind_cache, refuses_a_table_that_makes_no_sense)
 	cr_expect(!is_kept());
 }
 
-Test(unwind_cache, trusts_nobody_else)
+Test(unwind_cache, refuses_files_that_other_users_may_write)
 {
 	char unwind[80];
 
@@ -245,7 +245,7 @@ Test(unwind_cache, trusts_nobody_else)
 	cr_expect(!unwind_cache__key(cache, libc_fd, &key));
 }
 
-Test(unwind_cache, follows_no_link)
+Test(unwind_cache, follows_no_links)
 {
 	char elsewhere[128];
 
@@ -256,7 +256,7 @@ Test(unwind_cache, follows_no_link)
 	cr_expect(!is_kept());
 }
 
-Test(unwind_cache, has_a_bound)
+Test(unwind_cache, removes_the_oldest_table_when_it_is_full)
 {
 	struct stat st;
 	char old[128];
@@ -273,7 +273,7 @@ Test(unwind_cache, has_a_bound)
 	cr_expect(is_kept());
 }
 
-Test(unwind_cache, that_cannot_be_is_none)
+Test(unwind_cache, that_cannot_be_opened_is_not_used)
 {
 	setenv("ALLOCSNAP_CACHE_DIR", "/proc/nowhere", 1);
 	open_one(0);

@@ -64,7 +64,7 @@ static void end(struct target *target)
 }
 
 /* The process ran other programs before it was admitted: its accounting begins with the last of these execs. */
-Test(target, execs_of_before_it_was_admitted_are_none_of_the_books)
+Test(target, ignores_execs_before_it_was_admitted)
 {
 	struct target *target = adopt_admitted();
 
@@ -83,7 +83,7 @@ Test(target, execs_of_before_it_was_admitted_are_none_of_the_books)
 }
 
 /* Mappings of those programs are dropped, too: they would be probed, and their blocks counted as too early. */
-Test(target, what_it_mapped_as_its_launcher_is_not_its_own)
+Test(target, ignores_mappings_of_the_programs_before_it)
 {
 	struct target *target = adopt_admitted();
 
@@ -99,7 +99,7 @@ Test(target, what_it_mapped_as_its_launcher_is_not_its_own)
 }
 
 /* The event of that exec came before the accounting was read: it is the exec that is counted there. */
-Test(target, the_exec_that_it_was_admitted_at_may_have_been_missed)
+Test(target, counts_the_exec_of_its_admission_even_without_an_event)
 {
 	struct target *target = adopt_admitted();
 
@@ -110,7 +110,7 @@ Test(target, the_exec_that_it_was_admitted_at_may_have_been_missed)
 	end(target);
 }
 
-Test(target, execs_of_after_it_was_admitted_count)
+Test(target, counts_execs_after_it_was_admitted)
 {
 	struct target *target = adopt_admitted();
 
@@ -125,7 +125,7 @@ Test(target, execs_of_after_it_was_admitted_count)
 	end(target);
 }
 
-Test(target, execs_of_who_was_admitted_by_its_fork_count)
+Test(target, counts_execs_after_its_fork)
 {
 	const struct process books = { .forked_ns = FORKED, .image = 1 };
 	struct target *target = adopt(&books);
@@ -138,7 +138,7 @@ Test(target, execs_of_who_was_admitted_by_its_fork_count)
 }
 
 /* The accounting shows the exec first, and the image is forgotten then; the event of the exec comes later. */
-Test(target, an_exec_counts_once)
+Test(target, counts_an_exec_once)
 {
 	const struct process books = { .forked_ns = FORKED, .image = 1 };
 	struct target *target = adopt(&books);
@@ -155,7 +155,7 @@ Test(target, an_exec_counts_once)
  * Its own exec does not end its image, and earlier ones do not; the next exec does, and later mappings are not its
  * own.
  */
-Test(target, what_comes_with_the_next_program_is_not_its_own)
+Test(target, ignores_mappings_of_the_next_program)
 {
 	struct process books = admitted_books();
 	struct target *target;
@@ -182,7 +182,7 @@ static void expect_comm(struct target *target, const char *comm)
 }
 
 /* An exec that events have shown, but not the accounting, has no snapshot yet. */
-Test(target, is_called_what_its_snapshots_are_till_it_calls_exec)
+Test(target, keeps_the_name_of_its_snapshots_until_it_calls_exec)
 {
 	struct target *target = adopt_admitted();
 
@@ -202,7 +202,7 @@ Test(target, is_called_what_its_snapshots_are_till_it_calls_exec)
 	end(target);
 }
 
-Test(target, is_there_from_its_exec_to_its_end)
+Test(target, exists_from_its_exec_to_its_exit)
 {
 	struct target *target = adopt_admitted();
 
@@ -217,7 +217,7 @@ Test(target, is_there_from_its_exec_to_its_end)
 
 /* ---- without a pidfd ---- */
 
-Test(target, that_the_books_know_no_end_of_is_looked_for)
+Test(target, ends_when_its_process_is_not_found)
 {
 	const struct process books = { .forked_ns = FORKED, .image = 1 };
 	struct target *target = adopt(&books);
@@ -228,7 +228,7 @@ Test(target, that_the_books_know_no_end_of_is_looked_for)
 	end(target);
 }
 
-Test(target, whose_pid_is_another_ones_is_over)
+Test(target, ends_when_its_pid_was_reused)
 {
 	const struct process books = { .forked_ns = FORKED, .image = 1, .start_boottime_ns = 1 };
 	struct target *target = target__adopt(getpid(), &books, 0, NULL, &objects);
@@ -242,7 +242,7 @@ Test(target, whose_pid_is_another_ones_is_over)
 /* ---- images whose blocks a drain leaves in the map ---- */
 
 /* A target that was drained; one that has called exec since; and one that was admitted after the drain. */
-Test(target, images_that_came_since_the_drain_live)
+Test(target, images_since_the_drain_count_as_live)
 {
 	static struct target same = { .drained = { .image = 9 }, .books = { .image = 9 } },
 			     execed = { .drained = { .image = 3 }, .books = { .image = 7 } },

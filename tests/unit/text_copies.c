@@ -31,7 +31,7 @@ static int find(const char *path, bool has_allocator, size_t *ret)
 	return err;
 }
 
-Test(text_copies, are_told_by_bytes_of_the_file)
+Test(text_copies, are_recognized_by_bytes_of_the_file)
 {
 	size_t row = 0;
 
@@ -40,7 +40,7 @@ Test(text_copies, are_told_by_bytes_of_the_file)
 }
 
 /* It has all that a guess needs, as a C library has: but it uses none. */
-Test(text_copies, none_in_ordinary_files)
+Test(text_copies, are_not_found_in_ordinary_files)
 {
 	size_t row;
 
@@ -49,7 +49,7 @@ Test(text_copies, none_in_ordinary_files)
 	cr_expect_eq(find("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", true, &row), -ENOENT);
 }
 
-Test(text_copies, symbols_come_first_and_the_guess_last)
+Test(text_copies, are_tried_by_symbols_first_and_by_guess_last)
 {
 	for (size_t i = 0; i < text_copy_nr; i++) {
 		cr_expect(!i || text_copies[i].kind >= text_copies[i - 1].kind, "row %zu", i);

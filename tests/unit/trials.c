@@ -14,7 +14,7 @@
 
 #define NO_CALL 100000
 
-Test(trials, filters_end_who_makes_a_call)
+Test(trials, of_filters_show_whether_a_filtered_call_kills)
 {
 	cr_expect_eq(trial_filtered_call(SYS_getpid), -EFAULT);
 	cr_expect_eq(trial_filtered_call(NO_CALL), -ENOSYS);
@@ -35,14 +35,14 @@ static void hide_unknown_calls(void)
 	cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
 
-Test(trials, a_filter_of_our_own_says_nothing_of_the_kernel)
+Test(trials, of_filters_are_inconclusive_under_our_own_filter)
 {
 	hide_unknown_calls();
 	cr_expect_eq(trial_filtered_call(NO_CALL), -EACCES);
 	cr_expect_eq(trial_filtered_call(SYS_getpid), -EFAULT);
 }
 
-Test(trials, of_returns_are_made)
+Test(trials, of_return_calls_give_a_known_result)
 {
 	int err = trial_return_call();
 

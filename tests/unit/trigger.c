@@ -43,7 +43,7 @@ static const struct {
 	{ { .peak_percent = 20, .growth_percent = 20 }, 100 * M, 100 * M, 120 * M, TRIGGER_PEAK },
 };
 
-Test(trigger, are_due_from_the_threshold_on)
+Test(trigger, fires_at_the_threshold)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		uint64_t at = cases[i].at ?: UINT64_MAX / 2;
@@ -58,7 +58,7 @@ Test(trigger, are_due_from_the_threshold_on)
 }
 
 /* The largest snapshot is near the peak, whatever the peak is and however late each snapshot comes. */
-Test(trigger, leave_a_snapshot_near_each_peak)
+Test(trigger, leaves_a_snapshot_near_each_peak)
 {
 	const struct trigger_options options = { .peak_percent = 5 };
 
@@ -75,7 +75,7 @@ Test(trigger, leave_a_snapshot_near_each_peak)
 	}
 }
 
-Test(trigger, are_not_of_who_has_ended_or_has_no_memory_of_its_own)
+Test(trigger, never_fires_for_an_exited_or_vforked_process)
 {
 	const struct trigger_options options = { .growth_bytes = 1, .on_oom = true };
 	struct process_view view = view_of(M, 0, 0);
@@ -87,7 +87,7 @@ Test(trigger, are_not_of_who_has_ended_or_has_no_memory_of_its_own)
 	cr_expect_eq(triggers__judge(&options, &view), TRIGGER_NONE);
 }
 
-Test(trigger, oom_comes_first_where_it_is_asked_for)
+Test(trigger, oom_comes_first_if_it_is_requested)
 {
 	struct trigger_options options = { .growth_bytes = 1, .on_oom = true };
 	struct process_view view = view_of(M, 0, 0);
@@ -98,7 +98,7 @@ Test(trigger, oom_comes_first_where_it_is_asked_for)
 	cr_expect_eq(triggers__judge(&options, &view), TRIGGER_GROWTH);
 }
 
-Test(trigger, any)
+Test(trigger, is_enabled_by_any_option)
 {
 	cr_expect(!triggers__any(&(struct trigger_options){}));
 	cr_expect(triggers__any(&(struct trigger_options){ .growth_bytes = 1 }));
@@ -107,13 +107,13 @@ Test(trigger, any)
 	cr_expect(triggers__any(&(struct trigger_options){ .on_oom = true }));
 }
 
-Test(trigger, have_names)
+Test(trigger, has_a_name)
 {
 	cr_expect_str_eq(trigger_name(TRIGGER_INTERVAL), "interval");
 	cr_expect_str_eq(trigger_name(TRIGGER_LAST), "last");
 }
 
-Test(trigger, growth_is_parsed)
+Test(trigger, parses_growth)
 {
 	static const struct {
 		const char *text;
@@ -137,7 +137,7 @@ Test(trigger, growth_is_parsed)
 	cr_expect_eq(options.growth_bytes, 64 * K, "what is bad changes nothing");
 }
 
-Test(trigger, peak_is_parsed)
+Test(trigger, parses_peak)
 {
 	static const char *const bad[] = { "", "5", "%", "0%", "5M" };
 	uint64_t percent = 7;

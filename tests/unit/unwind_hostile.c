@@ -48,7 +48,7 @@ static const struct {
 		0xff, 0),
 };
 
-Test(unwind_hostile, instructions_that_make_no_sense)
+Test(unwind_hostile, invalid_instructions_are_unsupported)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
 		begin();
@@ -63,7 +63,7 @@ Test(unwind_hostile, instructions_that_make_no_sense)
 	}
 }
 
-Test(unwind_hostile, states_may_be_remembered_so_deep_and_no_deeper)
+Test(unwind_hostile, remembered_states_are_limited_in_depth)
 {
 	uint8_t program[64];
 
@@ -75,7 +75,7 @@ Test(unwind_hostile, states_may_be_remembered_so_deep_and_no_deeper)
 	expect_rule(table, 0x2000, UNSUPPORTED);
 }
 
-Test(unwind_hostile, a_cie_that_runs_too_long)
+Test(unwind_hostile, cie_with_too_many_instructions_is_unsupported)
 {
 	uint8_t program[300] = { DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1 };
 
@@ -88,7 +88,7 @@ Test(unwind_hostile, a_cie_that_runs_too_long)
 	expect_rule(table, 0x2000, UNSUPPORTED);
 }
 
-Test(unwind_hostile, a_cie_that_is_wrong_is_not_the_next_ones_fault)
+Test(unwind_hostile, cie_that_is_invalid_does_not_affect_the_next_one)
 {
 	CIE(&image, "zR", 0x3f);
 	FDE(&image, 0x1000, 0x10, 0);
@@ -102,7 +102,7 @@ Test(unwind_hostile, a_cie_that_is_wrong_is_not_the_next_ones_fault)
 	expect_rule(table, 0x3000, UNSUPPORTED);
 }
 
-Test(unwind_hostile, cies_of_an_unknown_form)
+Test(unwind_hostile, cies_of_an_unknown_form_are_counted)
 {
 	static const char *const letters[] = { "zRx", "x", "eh" };
 
@@ -118,7 +118,7 @@ Test(unwind_hostile, cies_of_an_unknown_form)
 }
 
 /* The words after the length: in an FDE the first word is the distance back to its CIE. */
-Test(unwind_hostile, fdes_without_a_cie)
+Test(unwind_hostile, fdes_without_a_cie_are_refused)
 {
 	size_t fde = image.size;
 
@@ -131,7 +131,7 @@ Test(unwind_hostile, fdes_without_a_cie)
 	}
 }
 
-Test(unwind_hostile, an_fde_that_is_its_own_cie)
+Test(unwind_hostile, fde_that_is_its_own_cie_is_ignored)
 {
 	uint32_t back = 4;
 	size_t fde = image.size;
@@ -145,7 +145,7 @@ Test(unwind_hostile, an_fde_that_is_its_own_cie)
 	cr_expect_eq(table->not_understood_nr, 1);
 }
 
-Test(unwind_hostile, entries_longer_than_what_is_left)
+Test(unwind_hostile, entries_longer_than_the_section_are_ignored)
 {
 	static const uint32_t lengths[] = { 0x7fffffff, 0xfffffffe, 0xffffffff, IMAGE_MAX };
 
@@ -172,7 +172,7 @@ static Elf64_Phdr *segments(void)
 	return (Elf64_Phdr *)(header() + 1);
 }
 
-Test(unwind_hostile, objects_of_other_kinds)
+Test(unwind_hostile, objects_of_other_kinds_are_refused)
 {
 	FDE(&image, 0x1000, 0x10, 0);
 	header()->e_machine = EM_AARCH64;
@@ -187,7 +187,7 @@ Test(unwind_hostile, objects_of_other_kinds)
 	image_refused(&image, -ENOEXEC);
 }
 
-Test(unwind_hostile, segments_of_absurd_sizes)
+Test(unwind_hostile, segments_of_absurd_sizes_are_refused)
 {
 	FDE(&image, 0x1000, 0x10, 0);
 	segments()[0].p_memsz = 1ULL << 40;
@@ -200,7 +200,7 @@ Test(unwind_hostile, segments_of_absurd_sizes)
 	image_refused(&image, -ENODATA);
 }
 
-Test(unwind_hostile, headers_that_lead_nowhere)
+Test(unwind_hostile, headers_with_invalid_addresses_are_refused)
 {
 	FDE(&image, 0x1000, 0x10, 0);
 	for (int bit = 0; bit < 64; bit++) {
@@ -220,7 +220,7 @@ static void refuse_fd(int fd, int err)
 	close(fd);
 }
 
-Test(unwind_hostile, descriptors_of_other_things)
+Test(unwind_hostile, descriptors_that_are_no_program_are_refused)
 {
 	int ends[2];
 
@@ -243,7 +243,7 @@ Test(unwind_hostile, descriptors_of_other_things)
 		cr_assert(unwind_table__is_sound(table)); \
 	} while (0)
 
-Test(unwind_hostile, tables_that_are_not_sound)
+Test(unwind_hostile, tables_that_are_invalid_are_refused)
 {
 	FDE(&image, 0x11000, 0x10, ADVANCE(1), DW_CFA_def_cfa_offset, 16);
 	table = image_table(&image);
@@ -263,7 +263,7 @@ Test(unwind_hostile, tables_that_are_not_sound)
 }
 
 /* Each byte of a whole image, changed in some ways: refused, or a table that can be searched. */
-Test(unwind_hostile, any_byte_changed)
+Test(unwind_hostile, image_with_any_changed_byte_is_refused_or_gives_a_valid_table)
 {
 	static const uint8_t change[] = { 0x01, 0x80, 0xff, 0x3f };
 

@@ -30,7 +30,7 @@ TestSuite(unwind_pages, .init = begin, .fini = end);
 
 #define ADVANCE(n) (DW_CFA_advance_loc | (n))
 
-Test(unwind_pages, each_begins_with_a_row)
+Test(unwind_pages, begin_with_a_row)
 {
 	FDE(&image, 0x1ffff, 0x20002, ADVANCE(1), DW_CFA_def_cfa_offset, 16);
 	table = image_table(&image);
@@ -47,7 +47,7 @@ Test(unwind_pages, each_begins_with_a_row)
 	cr_expect_eq(table->row_nr, table->page_nr + 2, "%u", table->row_nr);
 }
 
-Test(unwind_pages, have_nothing_outside_of_the_code)
+Test(unwind_pages, hold_no_rules_outside_the_code)
 {
 	FDE(&image, TEXT_SIZE - 0x10, 0x10, 0);
 	table = image_table(&image);
@@ -57,7 +57,7 @@ Test(unwind_pages, have_nothing_outside_of_the_code)
 }
 
 /* A row at every byte of a page: the search must reach each of them. */
-Test(unwind_pages, can_be_full)
+Test(unwind_pages, may_have_a_row_at_every_byte)
 {
 	static uint8_t program[3 * UNWIND_PAGE_MASK];
 
@@ -72,7 +72,7 @@ Test(unwind_pages, can_be_full)
 }
 
 /* All rules beyond the maximum share the last place, which says unsupported. */
-Test(unwind_pages, rules_beyond_the_most_are_unsupported)
+Test(unwind_pages, treat_rules_beyond_the_limit_as_unsupported)
 {
 	static uint8_t program[5 * 70000];
 
@@ -91,7 +91,7 @@ Test(unwind_pages, rules_beyond_the_most_are_unsupported)
 
 /* ---- functions in no order ---- */
 
-Test(unwind_pages, functions_are_sorted)
+Test(unwind_pages, sort_functions)
 {
 	FDE(&image, 0x3000, 0x10, DW_CFA_def_cfa_offset, 32);
 	FDE(&image, 0x1000, 0x10, DW_CFA_def_cfa_offset, 16);
@@ -103,7 +103,7 @@ Test(unwind_pages, functions_are_sorted)
 	expect_rule(table, 0x2fff, NOTHING);
 }
 
-Test(unwind_pages, the_later_of_two_that_overlap_wins_from_its_start_on)
+Test(unwind_pages, prefer_the_later_of_two_overlapping_functions)
 {
 	FDE(&image, 0x1000, 0x100, ADVANCE(32), DW_CFA_def_cfa_offset, 16);
 	FDE(&image, 0x1010, 0x10, DW_CFA_def_cfa_offset, 24);
@@ -114,7 +114,7 @@ Test(unwind_pages, the_later_of_two_that_overlap_wins_from_its_start_on)
 	expect_rule(table, 0x1030, NOTHING);
 }
 
-Test(unwind_pages, of_two_at_one_address_the_first_stays)
+Test(unwind_pages, keep_the_first_of_two_functions_at_one_address)
 {
 	FDE(&image, 0x1000, 0x10, DW_CFA_def_cfa_offset, 16);
 	FDE(&image, 0x1000, 0x20, DW_CFA_def_cfa_offset, 24);
@@ -124,7 +124,7 @@ Test(unwind_pages, of_two_at_one_address_the_first_stays)
 	cr_expect_eq(table->fde_nr, 2);
 }
 
-Test(unwind_pages, functions_outside_of_the_code_are_left_out)
+Test(unwind_pages, leave_out_functions_outside_the_code)
 {
 	FDE(&image, 0x1000, 0x10, 0);
 	FDE(&image, TEXT_SIZE, 0x10, 0);
@@ -150,7 +150,7 @@ static struct unwind_rule rule_of_file(const char *path, uint64_t offset)
 	return unwind_table__rule(table, vaddr);
 }
 
-Test(unwind_pages, of_our_own_program)
+Test(unwind_pages, hold_the_rules_of_our_own_program)
 {
 	extern const char __executable_start[];
 	uint64_t offset = (uint64_t)rule_of_file - (uint64_t)__executable_start;
@@ -177,7 +177,7 @@ static bool find_vdso(uintptr_t *ret_start, uintptr_t *ret_end)
 }
 
 /* It is the one that is mapped; another process's that is smaller or larger is another one. */
-Test(unwind_pages, of_the_vdso_are_read_from_our_own)
+Test(unwind_pages, of_the_vdso_are_read_from_our_own_process)
 {
 	struct reason why = { "" };
 	uintptr_t start, end;

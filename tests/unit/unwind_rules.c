@@ -23,7 +23,7 @@ TestSuite(unwind_rules, .init = begin, .fini = end);
 #define ADVANCE(n) (DW_CFA_advance_loc | (n))
 #define SAVED(reg, slot) (DW_CFA_offset | (reg)), (slot)
 
-Test(unwind_rules, of_a_function_with_a_frame_pointer)
+Test(unwind_rules, describe_a_function_with_a_frame_pointer)
 {
 	const struct unwind_rule pushed = { .cfa_kind = UNWIND_CFA_SP, .cfa_off = 16,
 					    .fp_kind = UNWIND_FP_AT_CFA, .fp_off = -16 };
@@ -45,7 +45,7 @@ Test(unwind_rules, of_a_function_with_a_frame_pointer)
 	cr_expect_eq(table->unsupported_nr, 0);
 }
 
-Test(unwind_rules, come_back_from_the_stack_of_states)
+Test(unwind_rules, are_restored_from_remembered_states)
 {
 	FDE(&image, 0x1000, 0x20, ADVANCE(1), DW_CFA_def_cfa_offset, 32, ADVANCE(1),
 	    DW_CFA_remember_state, DW_CFA_def_cfa_offset, 8, ADVANCE(1), DW_CFA_restore_state);
@@ -55,7 +55,7 @@ Test(unwind_rules, come_back_from_the_stack_of_states)
 	expect_rule(table, 0x1003, SP_PLUS(32));
 }
 
-Test(unwind_rules, at_addresses_of_all_sizes)
+Test(unwind_rules, may_be_at_address_deltas_of_all_sizes)
 {
 	FDE(&image, 0x1000, 0x70000, DW_CFA_advance_loc1, 0xff, DW_CFA_def_cfa_offset, 16,
 	    DW_CFA_advance_loc2, 0x01, 0x10, DW_CFA_def_cfa_offset, 24, DW_CFA_advance_loc4, 0, 0, 1,
@@ -71,7 +71,7 @@ Test(unwind_rules, at_addresses_of_all_sizes)
 	expect_rule(table, 0x71000, NOTHING);
 }
 
-Test(unwind_rules, of_the_root)
+Test(unwind_rules, describe_the_root)
 {
 	FDE(&image, 0x1000, 0x20, DW_CFA_undefined, 16);
 	table = image_table(&image);
@@ -82,7 +82,7 @@ Test(unwind_rules, of_the_root)
 	DW_CFA_def_cfa_expression, 11, DW_OP_breg7, 8, DW_OP_breg16, 0, DW_OP_lit15, DW_OP_and, \
 		DW_OP_lit0 + (threshold), DW_OP_ge, DW_OP_lit3, DW_OP_shl, DW_OP_plus
 
-Test(unwind_rules, of_the_plt)
+Test(unwind_rules, describe_the_plt)
 {
 	const struct unwind_rule eleven = { .cfa_kind = UNWIND_CFA_PLT, .cfa_off = 8, .addend = 11 };
 	const struct unwind_rule ten = { .cfa_kind = UNWIND_CFA_PLT, .cfa_off = 8, .addend = 10 };
@@ -97,7 +97,7 @@ Test(unwind_rules, of_the_plt)
 }
 
 /* gcc's -mstackrealign: the argument pointer is saved at rbp - 8, and rbp at the address in rbp. */
-Test(unwind_rules, of_a_realigned_stack)
+Test(unwind_rules, describe_a_realigned_stack)
 {
 	const struct unwind_rule drap = { .cfa_kind = UNWIND_CFA_FP_DEREF, .cfa_off = -8,
 					  .fp_kind = UNWIND_FP_AT_FP };
@@ -116,7 +116,7 @@ Test(unwind_rules, of_a_realigned_stack)
 #define SIGNAL_FP DW_CFA_expression, 6, 3, DW_OP_breg7, 0xf8, 0
 #define SIGNAL_PC(low) DW_CFA_expression, 16, 3, DW_OP_breg7, (low), 1
 
-Test(unwind_rules, of_a_signal_frame)
+Test(unwind_rules, describe_a_signal_frame)
 {
 	const struct unwind_rule saved = { .cfa_kind = UNWIND_CFA_SIGNAL, .cfa_off = 160,
 					   .fp_off = 120 };
@@ -135,7 +135,7 @@ Test(unwind_rules, of_a_signal_frame)
 	expect_rule(table, 0x4fff, UNSUPPORTED);
 }
 
-Test(unwind_rules, that_a_rule_has_no_place_for)
+Test(unwind_rules, that_cannot_be_expressed_are_unsupported)
 {
 	static const uint8_t large[] = { DW_CFA_def_cfa_offset, 0x80, 0x80, 0x80, 4 };
 
@@ -152,7 +152,7 @@ Test(unwind_rules, that_a_rule_has_no_place_for)
 	cr_expect_eq(table->unsupported_nr, 7);
 }
 
-Test(unwind_rules, of_large_frames)
+Test(unwind_rules, describe_large_frames)
 {
 	static const uint8_t largest[] = { DW_CFA_def_cfa_offset, 0xff, 0xff, 0xff, 3 };
 
@@ -161,7 +161,7 @@ Test(unwind_rules, of_large_frames)
 	expect_rule(table, 0x1000, SP_PLUS(UNWIND_OFFSET_MAX));
 }
 
-Test(unwind_rules, where_the_frame_pointer_is_lost)
+Test(unwind_rules, mark_a_lost_frame_pointer)
 {
 	const struct unwind_rule lost = { .cfa_kind = UNWIND_CFA_SP, .cfa_off = 8,
 					  .fp_kind = UNWIND_FP_LOST };
@@ -175,7 +175,7 @@ Test(unwind_rules, where_the_frame_pointer_is_lost)
 		expect_rule(table, vaddr, lost);
 }
 
-Test(unwind_rules, other_registers_make_no_rows)
+Test(unwind_rules, ignore_other_registers)
 {
 	uint32_t rows;
 

@@ -50,7 +50,7 @@ static void expect_frame(bpf_u64 pc, bpf_u64 sp, bpf_u64 fp)
 	cr_expect_eq(frame.fp, fp, "fp %#llx", (unsigned long long)frame.fp);
 }
 
-Test(unwind_step, by_the_stack_pointer)
+Test(unwind_step, follows_the_stack_pointer)
 {
 	frame.is_exact = 1;
 	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SP, .cfa_off = 32), UNWIND_GOES_ON);
@@ -58,7 +58,7 @@ Test(unwind_step, by_the_stack_pointer)
 	cr_expect_eq(frame.is_exact, 0);
 }
 
-Test(unwind_step, by_the_frame_pointer_which_is_saved)
+Test(unwind_step, follows_a_saved_frame_pointer)
 {
 	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_FP, .cfa_off = 16, .fp_kind = UNWIND_FP_AT_CFA,
 			  .fp_off = -16),
@@ -66,7 +66,7 @@ Test(unwind_step, by_the_frame_pointer_which_is_saved)
 	expect_frame(0x900, STACK + 0x50, 0x800);
 }
 
-Test(unwind_step, by_saved_addresses)
+Test(unwind_step, follows_saved_addresses)
 {
 	memory.word[7] = STACK + 0x60; /* at fp - 8 */
 	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_FP_DEREF, .cfa_off = -8, .fp_kind = UNWIND_FP_AT_FP),
@@ -80,7 +80,7 @@ Test(unwind_step, by_saved_addresses)
 	expect_frame(0xd00, STACK + 0x70, 0x300);
 }
 
-Test(unwind_step, out_of_the_plt)
+Test(unwind_step, leaves_the_plt)
 {
 	const struct unwind_rule plt = { .cfa_kind = UNWIND_CFA_PLT, .cfa_off = 8, .addend = 11 };
 
@@ -93,7 +93,7 @@ Test(unwind_step, out_of_the_plt)
 	expect_frame(0x100, STACK + 16, STACK + 0x40);
 }
 
-Test(unwind_step, out_of_a_signal_handler)
+Test(unwind_step, leaves_a_signal_handler)
 {
 	memory.word[20] = 0x1000; /* another stack, below */
 	memory.word[21] = 0x405678;
@@ -109,7 +109,7 @@ Test(unwind_step, out_of_a_signal_handler)
 	cr_expect_eq(unwind_rule_address(&frame), 0x405677, "it called from before");
 }
 
-Test(unwind_step, ends)
+Test(unwind_step, ends_with_a_reason)
 {
 	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_NONE), UNWIND_NO_RULE);
 	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_ROOT), UNWIND_ROOT);
@@ -126,7 +126,7 @@ Test(unwind_step, ends)
 	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SIGNAL, .cfa_off = 8 * WORD_NR - 8), UNWIND_UNREADABLE);
 }
 
-Test(unwind_step, a_lost_frame_pointer_is_missed_only_where_it_is_needed)
+Test(unwind_step, fails_without_a_frame_pointer_only_when_it_is_needed)
 {
 	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SP, .cfa_off = 8, .fp_kind = UNWIND_FP_LOST),
 		     UNWIND_GOES_ON);

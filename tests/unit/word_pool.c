@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-Test(word_pool, what_is_given_back_is_taken_again)
+Test(word_pool, reuses_returned_words)
 {
 	struct word_pool pool = {};
 
@@ -22,7 +22,7 @@ Test(word_pool, what_is_given_back_is_taken_again)
 	word_pool_release(&pool);
 }
 
-Test(word_pool, what_is_left_is_free_when_its_readers_are_done)
+Test(word_pool, frees_words_when_their_readers_are_done)
 {
 	struct word_pool pool = {};
 
@@ -39,7 +39,7 @@ Test(word_pool, what_is_left_is_free_when_its_readers_are_done)
 	word_pool_release(&pool);
 }
 
-Test(word_pool, neighbours_become_one)
+Test(word_pool, merges_neighbouring_free_words)
 {
 	struct word_pool pool = {};
 
@@ -66,7 +66,7 @@ static void expect_free(const bool *is_taken, uint32_t at, uint32_t nr)
 }
 
 /* Compared with a flag for each word: no word is given out twice, and in the end all are free. */
-Test(word_pool, random_use)
+Test(word_pool, matches_a_model_under_random_use)
 {
 	struct free_words held[HELD] = {};
 	struct word_pool pool = {};
