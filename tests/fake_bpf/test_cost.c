@@ -132,7 +132,7 @@ BOOK_TEST(cost, of_an_interrupted_bpf_program_is_bounded)
 	expect(program_ns, before + 65536 * 64);
 }
 
-/* As does the CPU time that it is a part of. */
+/* The CPU time, which includes the cost, continues as well. */
 BOOK_TEST(cost, continues_when_a_new_accounting_starts)
 {
 	time_each_program();

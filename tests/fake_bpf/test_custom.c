@@ -85,7 +85,7 @@ BOOK_TEST(custom, narrow_argument_is_read_as_32_bits)
 	expect_object(0x2000, 3ULL << 33);
 }
 
-/* To 0 bytes it would have freed its block. */
+/* A realloc to 0 bytes would have freed the block. */
 BOOK_TEST(custom, count_times_size_that_overflows_is_not_0_bytes)
 {
 	row_set((struct custom_call){ .size = 1 });

@@ -243,7 +243,7 @@ BOOK_TEST(missed, exec_is_detected_within_128_calls)
 	expect_gone(0x1000);
 }
 
-/* From its exec on, a vforked child has memory of its own. */
+/* A vforked child has its own memory from its exec on. */
 BOOK_TEST(missed, exec_of_a_vforked_child_ends_counting_for_the_parent)
 {
 	struct target_thread *child;

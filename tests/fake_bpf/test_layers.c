@@ -31,7 +31,7 @@ static void expect_live_in(enum layer of, __u64 address, __u64 size)
 	cr_expect(block && block->size == size, "%#llx is not live in layer %d", address, of);
 }
 
-/* Its first object begins where the heap's block does. */
+/* The pool's first object begins at the address of the heap's block. */
 BOOK_TEST(layers, a_call_into_the_layer_below_is_recorded)
 {
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(1), 24, 0);
@@ -101,7 +101,7 @@ BOOK_TEST(layers, a_free_in_the_layer_below_inside_a_call_is_counted)
 	expect(nested_calls, 0);
 }
 
-/* Its return address must not be hijacked, in any layer. */
+/* The return address of a call on another stack must not be hijacked in any layer. */
 BOOK_TEST(layers, a_call_on_another_stack_is_declined_whatever_its_layer)
 {
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(1), 24, 0);

@@ -107,7 +107,7 @@ BOOK_TEST(nesting, a_free_of_another_address_is_a_free_of_its_own)
 	expect(nested_calls, 0);
 }
 
-/* At a thread's end libc frees the thread's cached blocks again, and no other allocator's free is around that call. */
+/* When a thread exits, libc frees the thread's cached blocks again, outside any other allocator's free. */
 BOOK_TEST(nesting, a_second_free_at_the_same_depth_is_a_free_of_its_own)
 {
 	user_malloc(24, 0x1000);
@@ -123,7 +123,7 @@ BOOK_TEST(nesting, a_second_free_at_the_same_depth_is_a_free_of_its_own)
 	expect(nested_calls, 1);
 }
 
-/* As glibc's does from 2.42 on, in a thread that has no cache yet. */
+/* glibc's free does this from 2.42 on, in a thread that has no cache yet. */
 BOOK_TEST(nesting, a_free_that_jumps_back_to_its_start_counts_once)
 {
 	restarts = true;
@@ -229,7 +229,7 @@ BOOK_TEST(stale, call_is_dropped_when_the_stack_pointer_is_above_it)
 	expect(nested_calls, 0);
 }
 
-/* Its stack ends where the kernel has put its arguments; its control block is anywhere. */
+/* The main thread's stack ends at its arguments; its control block may be anywhere. */
 BOOK_TEST(stale, call_of_the_main_thread_is_dropped_like_any_other)
 {
 	main_thread->task.thread.fsbase = 0x7000;

@@ -200,7 +200,7 @@ BOOK_TEST(realloc, by_reallocf_that_moves_is_a_free_and_an_allocation)
 	expect(frees, 1);
 }
 
-/* It returns how large the block is now. */
+/* xallocx() returns the new size of the block. */
 BOOK_TEST(realloc, by_xallocx_stays_in_place)
 {
 	user_malloc(24, 0x1000);

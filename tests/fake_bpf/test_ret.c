@@ -66,7 +66,7 @@ BOOK_TEST(ret, by_a_jump_to_memset_records_the_block_that_memset_fills)
 	expect(allocations, 1);
 }
 
-/* It looks like a jump to itself, but no function does that. */
+/* The second call looks like a jump of the function to itself, but no function does that. */
 BOOK_TEST(ret, call_is_dropped_by_the_same_call_again)
 {
 	process_stop_hijacking(process);

@@ -50,7 +50,7 @@ BOOK_TEST(shares, have_room_again_after_a_free)
 	expect(allocations, 2);
 }
 
-/* Neither kept where others' young blocks lie. */
+/* A block beyond the share is not kept in the nursery either. */
 BOOK_TEST(shares, limit_blocks_in_the_nursery)
 {
 	nursery_use(64);

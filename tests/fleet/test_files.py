@@ -89,7 +89,7 @@ def test_index_skips_and_reports_bad_files(_large):
 
 
 def test_index_reads_a_repaired_file_again(_large):
-    """A file that was damaged and is another one now is looked at again."""
+    """A damaged file that has been replaced is read again."""
     with small_fleet("mended", *FEW) as fleet:
         paths = sorted(fleet.data.rglob("*.snap"))
         data = paths[7].read_bytes()
@@ -170,7 +170,7 @@ def garbage(good):
 
 
 def test_garbage_catalogue_is_refused_and_not_changed(_large):
-    """A line, exit 1, and it is left as it was."""
+    """The command prints a line, exits with 1, and does not change the catalogue."""
     with small_fleet("garbage", *FEW) as fleet:
         fleet.index()
         good = fleet.catalogue.read_bytes()
@@ -201,7 +201,7 @@ def test_damaged_catalogue_never_crashes_a_command(_large):
 
 
 def test_read_only_catalogue_can_be_queried(_large):
-    """It can be asked, and not be added to."""
+    """The catalogue can be queried, and an index into it fails."""
     with small_fleet("read-only", *FEW) as fleet:
         fleet.index()
         expected = fleet.json("stats")

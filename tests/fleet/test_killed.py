@@ -91,7 +91,7 @@ def test_two_indexes_at_once_give_the_same_result(_large):
 
 
 def test_index_waits_for_another_index(_large):
-    """It logs that once, and then does its work."""
+    """The waiting index logs that once, and then does its work."""
     with small_fleet("waits", "--hosts", 4, "--sites", 50, "--tracebacks", 1200, "--frames", 600) as fleet:
         expected, _ = undisturbed(fleet)
         forget(fleet)

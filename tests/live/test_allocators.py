@@ -154,7 +154,7 @@ def test_allocator_musl_is_recorded_exactly(bench):
 
 
 def test_domain_musl_is_recognized_by_its_name(bench):
-    """Also where the distribution calls it libc.so, as Debian does."""
+    """The distribution may call the library libc.so, as Debian does."""
     argv = [build(bench, "musl", "dynamic"), *parts("musl", "dynamic")]
     program = bench.start(argv, kind=Workload).ready()
     recording = bench.attach([program], "--domain", "musl")

@@ -118,7 +118,7 @@ def write_until_killed(bench, targets, folder):
 
 
 def test_attach_killed_while_writing_leaves_only_complete_files(bench):
-    """Again and again: what lies there under a final name can be read, and nothing else lies there."""
+    """Each file with a final name can be read after each of many kills, and there are no other files."""
     folder = bench.path("out")
     targets = [bench.workload("blocks") for _ in range(TOGETHER)]
     for target in targets:

@@ -74,7 +74,7 @@ def record_known(bench, *options):
 
 
 def test_full_block_map_keeps_the_known_totals(bench):
-    """With any limit, dropped blocks and recorded blocks together are the blocks recorded without a limit."""
+    """Dropped blocks plus recorded blocks are the blocks recorded without a limit, for any limit."""
     for all_of, part in zip(record_known(bench), record_known(bench, "--max-blocks", "100")):
         counter, loss, whole = part["counters"], part["losses"], all_of["counters"]
         check(loss["blocks_dropped"] > 400, f"blocks_dropped is {loss['blocks_dropped']}")

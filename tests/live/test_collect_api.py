@@ -53,7 +53,7 @@ def do_alike(ours, python, steps):
 
 
 def test_api_behaves_like_tracemalloc(bench):
-    """Each sentence of tracemalloc's in a row: twice started, cleared, freed after, stopped."""
+    """The steps cover each statement of tracemalloc's documentation: start twice, clear, free afterwards, stop."""
     do_alike(*both(bench), [
         ("make", 1, 5), ("clear",), ("reset_peak",), ("stop",),
         ("start",), ("drop", 1), ("make", 2, 7), ("start",), ("make", 3, 2), ("drop", 2),
@@ -70,7 +70,7 @@ def test_api_behaves_like_tracemalloc_at_random(bench):
 
 
 def test_api_reports_that_a_process_is_not_traced(bench):
-    """Its sentence, which CPython's begins; for the others only an errno."""
+    """The snapshot calls return the reason in CPython's words; the other calls return only an errno."""
     ours, python = both(bench)
     api, pid = ours.api, ours.blocks.pid
     check_equal(api.fails(errno.ESRCH, "snapshot", pid, ours.path), NOT_TRACING.format(pid), "why")

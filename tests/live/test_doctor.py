@@ -195,7 +195,7 @@ def test_doctor_describes_python(bench):
 
 
 def test_doctor_describes_node(bench):
-    """Not among what Debian's packages for the tests bring: it is large."""
+    """node is large, so the packages for the tests do not include it."""
     if not kinds.installed("node"):
         raise Skip("node is not installed")
     process = doctor(bench, started(bench, ["node", "-e", "process.stdin.resume()"]).pid)
@@ -215,7 +215,7 @@ public class Waits {
 
 
 def test_doctor_describes_java(bench):
-    """As large as node."""
+    """Java is as large as node."""
     if not kinds.installed("javac"):
         raise Skip("javac is not installed")
     pathlib.Path(bench.path("Waits.java")).write_text(JAVA, encoding="ascii")
@@ -250,7 +250,7 @@ def test_doctor_describes_redis(bench):
 # ---- allocators ----------------------------------------------------------------------------------
 
 def test_doctor_describes_a_program_with_tcmalloc(bench):
-    """Its operator new are functions that throw: their returns are seen otherwise."""
+    """tcmalloc's operator new throws, so its returns are not seen by return probes."""
     library = LIBRARIES / "libtcmalloc_minimal.so.4"
     path = compiled(bench, "dynamic")
     process = doctor(bench, started(bench, [path], library=library).pid)
@@ -291,7 +291,7 @@ def test_doctor_describes_a_process_in_a_chroot(bench):
 
 
 def test_doctor_describes_a_process_in_a_mount_namespace(bench):
-    """Its program is where we cannot see it."""
+    """The program's file is in a mount namespace that we do not see."""
     place = bench.path("place")
     os.mkdir(place)
     script = 'mount -t tmpfs none "$1" && cp "$0" "$1/waits" && exec "$1/waits"'
@@ -368,7 +368,7 @@ def test_doctor_describes_the_machine(bench):
 
 
 def test_doctor_describes_the_machine_without_privilege(bench):
-    """As the user nobody: the doctor reports the facts that it cannot find out, of the machine and of a process."""
+    """The doctor runs as user "nobody": it reports which facts of the machine and of a process it cannot find out."""
     os.chmod(bench.folder, 0o777)
     binary = bench.path("allocsnap")
     pathlib.Path(binary).write_bytes(pathlib.Path(ALLOCSNAP).read_bytes())

@@ -58,7 +58,7 @@ def test_attach_refuses_a_kernel_thread(bench):
 
 
 def test_attach_without_privilege_explains_what_to_do(bench):
-    """As the user nobody: the message says what to do."""
+    """allocsnap runs as user "nobody"."""
     deep = bench.workload("deep")
     os.chmod(bench.folder, 0o777)
     binary = shutil.copy(ALLOCSNAP, bench.path("allocsnap"))
@@ -237,7 +237,7 @@ def test_full_disk_behind_stdout_is_an_error(bench):
 
 
 def test_closed_stdout_is_an_error(bench):
-    """Neither a probe nor the snapshot that is being written gets descriptor 1."""
+    """No probe and no snapshot file gets descriptor 1."""
     known = bench.workload("known")
     folder = bench.path("closed")
     argv = [ALLOCSNAP, "attach", str(known.pid), "-o", folder, "--duration", "500ms"]

@@ -151,7 +151,7 @@ def test_follow_records_short_lived_processes(bench):
 
 
 def test_follow_names_functions_of_short_lived_processes(bench):
-    """Blocks that a program has when it is over, though it lived for a millisecond."""
+    """A program that lived for a millisecond leaves named blocks in its last snapshot."""
     paths = follow(bench, ["/bin/sh", "-c", f"{tool('git')} --version; :"])
     path = next(path for path in paths if "/git." in path)
     rows = bench.stats(path)["statistics"]
@@ -194,7 +194,7 @@ C_SOURCE = "\n".join(f"int f{i}(int a) {{ return a * {i} + f{i}(a - 1); }}" for 
 
 
 def test_follow_gcc_matches_the_ledger(bench):
-    """Each program that the driver starts has a ledger of its own: they agree exactly."""
+    """Each program that the driver starts has its own ledger, which matches exactly."""
     source = bench.path("source.c")
     pathlib.Path(source).write_text(C_SOURCE + "\nint main(void) { return 0; }\n")
     paths = follow(bench, [tool("gcc"), source, "-o", bench.path("a.out")],

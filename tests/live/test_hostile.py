@@ -54,7 +54,7 @@ def peak_memory(pid):
 
 
 def test_hostile_libraries_do_not_stop_a_recording(bench):
-    """Each is loaded while the recording runs; its block and the block after it are recorded."""
+    """Each library is loaded while the recording runs; its block and the block after it are recorded."""
     target = start_loader(bench)
     recording = bench.attach([target])
     for i, hostile in enumerate(HOSTILE):
@@ -124,7 +124,7 @@ def test_hostile_bomb_is_reported_once(bench):
 
 
 def test_hostile_kill_of_the_reader_is_survived(bench):
-    """It is killed again and again: the next one has names for all that comes."""
+    """The reader is killed repeatedly; the next reader names all later blocks."""
     target = start_loader(bench)
     recording = bench.attach([target])
     for i, how in enumerate((signal.SIGKILL, signal.SIGSEGV, signal.SIGKILL)):
@@ -150,7 +150,7 @@ def kill_as_nobody(pid):
 
 
 def test_hostile_process_of_user_nobody_cannot_kill_the_reader(bench):
-    """It can end neither the process that starts readers nor a reader."""
+    """Neither the process that starts readers nor a reader can be killed."""
     target = start_loader(bench)
     recording = bench.attach([target])
     for pid in (spawner_of(recording), reader_of(recording)):
@@ -171,7 +171,7 @@ def test_hostile_kill_of_the_spawner_ends_the_recording(bench):
 
 
 def test_hostile_kill_of_the_recording_ends_its_readers(bench):
-    """Neither the reader nor the process that starts readers outlives the recording."""
+    """The reader and the process that starts readers exit with the recording."""
     target = start_loader(bench)
     recording = bench.attach([target])
     reader = reader_of(recording)

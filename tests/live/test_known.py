@@ -48,14 +48,14 @@ def check_totals(bench, path, done, losses=None):
 
 
 def test_known_totals_are_exact_with_links(bench):
-    """As on a kernel before 6.13: entries are one link, returns another."""
+    """A kernel before 6.13 has one link for entries and one for returns."""
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_known_totals(bench, "uprobe_ret" if NO_RETURNS else "uprobe" if NO_LINKS else
                            "uprobe_multi")
 
 
 def test_known_totals_are_exact_with_perf_uprobes(bench):
-    """As on a kernel before 6.6: one link for each probe."""
+    """A kernel before 6.6 has one link for each probe."""
     with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         check_known_totals(bench, "uprobe_ret" if NO_RETURNS else "uprobe")
 
@@ -166,7 +166,7 @@ def test_traceback_limit_cuts_tracebacks(bench):
 
 
 def test_deep_traceback_is_complete(bench):
-    """Up to the default limit every frame is there, in order, down to main."""
+    """The traceback has every frame in order down to main, up to the default limit."""
     deep = bench.workload("deep", "40")
     recording = bench.attach([deep])
     deep.order("go")

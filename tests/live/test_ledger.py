@@ -185,7 +185,7 @@ def test_ledger_of_a_storm_matches_with_perf_uprobes(bench):
 
 
 def test_ledger_of_a_killed_storm_matches(bench):
-    """Stopped wherever the threads are, and then killed: the last snapshot is of that moment."""
+    """The threads are stopped anywhere and killed; the last snapshot shows that moment."""
     program = start(bench, [workload("storm")]).ready()
     program.write("go\n")
     pid, _ = program.halt(9000, "anywhere")
@@ -228,7 +228,7 @@ def check_since(then, now):
 
 
 def test_ledger_matches_after_attach(bench):
-    """Attaches to python3 when it has some 10,000 blocks."""
+    """allocsnap attaches to python3 when python3 has some 10,000 blocks."""
     program, recording, then = attach(bench, ["/usr/bin/python3", "-sSBc", PYTHON % 1000], 30000,
                                       PYTHONMALLOC="malloc")
     check(then["ledger"]["current_blocks"] > 5000, "hardly any blocks of before")
@@ -240,7 +240,7 @@ def test_ledger_matches_after_attach(bench):
 
 
 def test_ledger_matches_after_attach_in_a_storm(bench):
-    """With calls in flight while the probes are being placed: none is lost or made up later."""
+    """Calls are in flight while the probes are placed; no call is lost or invented."""
     program = bench.start([workload("storm")], kind=Workload, env=environment_of(bench)).ready()
     program.write("go on\n")
     recording = bench.attach([program])

@@ -97,7 +97,7 @@ def test_probe_of_a_pool_that_wraps_malloc_hides_its_malloc_calls(bench):
 
 
 def test_probe_domain_is_shown_by_name(bench):
-    """In show, and where a block is asked for."""
+    """show prints the name of the domain, and a query by address does, too."""
     pool = bench.workload("pool")
     recording = bench.attach([pool], "--probe", spec())
     pool.order("go 10")
@@ -251,7 +251,7 @@ def in_read(process):
 
 
 def test_probe_of_python_matches_tracemalloc(bench):
-    """Between two moments as many bytes come and go as tracemalloc in that process reports."""
+    """The growth between two moments equals what tracemalloc reports in the same process."""
     script = pathlib.Path(__file__).parent.parent / "workloads" / "python_memory.py"
     python = bench.start([tool("python3.11d"), "-S", str(script)], kind=Workload,
                          env={**os.environ, "PYTHONMALLOC": "pymalloc"}).ready()

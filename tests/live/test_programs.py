@@ -104,7 +104,7 @@ def test_python3_growth_is_recorded(bench):
 
 
 def test_python3_objects_are_counted_exactly(bench):
-    """Exactly the bytes that sys.getsizeof() reports, in as many blocks."""
+    """Bytes and blocks equal what sys.getsizeof() reports."""
     python = Python.start_on(bench)
     recording = bench.attach([python])
     old = recording.snapshot()
@@ -135,7 +135,7 @@ def test_python3_growth_has_function_and_line(bench):
 
 
 def test_several_processes_have_separate_snapshots(bench):
-    """Each process has snapshots of its own, without the other process's allocations."""
+    """Each process has its own snapshots, without allocations of the other processes."""
     sqlite, redis, grow = Sqlite.start_on(bench), Redis.start_on(bench), bench.workload("grow")
     recording = bench.attach([sqlite, redis, grow])
     pids = {"sqlite3": sqlite.pid, "redis-server": redis.pid, "grow": grow.pid}

@@ -60,7 +60,7 @@ def test_record_is_complete_for_a_new_process_selected_by_comm(bench):
 
 
 def test_record_is_complete_for_a_new_process_selected_by_path(bench):
-    """The loader that it names leads to its C library; no other process meets a probe."""
+    """The loader that the program names leads to its C library; no other process hits a probe."""
     world = World(bench)
     program = build(bench, "linked", *with_loader_of(world))
     recorder = world.record("--exe", program)
@@ -70,7 +70,7 @@ def test_record_is_complete_for_a_new_process_selected_by_path(bench):
 
 
 def test_record_is_complete_for_a_new_static_process(bench):
-    """It has the allocator in itself."""
+    """A static program contains its allocator."""
     world = World(bench)
     program = build(bench, "static", "-static")
     recorder = world.record("--exe", program)

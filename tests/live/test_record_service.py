@@ -49,7 +49,7 @@ def numbers(path):
 
 
 def test_record_works_as_the_service(bench):
-    """Under the unit's user, capabilities, limits, mounts and system calls."""
+    """The recorder runs with the unit's user, capabilities, limits, mounts and system call filter."""
     world = World(bench)
     manager = Manager(bench, 2)
     unit = unit_file.write(bench, "/usr/bin")
@@ -148,7 +148,7 @@ def test_record_reads_a_file_again_that_was_opened_too_late(bench):
 
 
 def test_record_metrics_include_all_processes(bench):
-    """However short they lived: whether the loader has seen them or not."""
+    """The metrics include short-lived processes that the loader has never seen."""
     world = World(bench)
     prometheus = bench.path("allocsnap.prom")
     program = world.program("child")
@@ -249,7 +249,7 @@ def test_record_stays_within_its_disk_limit(bench):
 
 
 def test_record_killed_while_writing_leaves_only_complete_files(bench):
-    """By SIGKILL, again and again: no probe stays, what lies there is whole, and the next one goes on."""
+    """The recorder is killed repeatedly: no probe stays, all files are complete, and the next recorder works."""
     world = World(bench)
     folder = bench.path("killed")
     programs = [world.holds("warm-up"), *[world.holds("written") for _ in range(20)]]

@@ -16,7 +16,7 @@ def whole(program):
 
 
 def test_return_probes_truncate_backtraces_and_the_option_avoids_it(bench):
-    """With them the target's own backtrace() ends in the allocator, without them it never does."""
+    """The target's own backtrace() ends in the allocator with return probes, and never without them."""
     program = bench.workload("backtraces")
     check_equal(whole(program), 1, "whole backtraces, alone")
     for options in ((), (OPTION,)):

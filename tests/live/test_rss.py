@@ -105,7 +105,7 @@ def test_rss_of_the_untraced_heap_matches_glibc(bench):
 
 
 def test_rss_reports_traced_bytes_that_are_not_resident(bench):
-    """More is traced than is resident, and the snapshot has the difference."""
+    """More bytes are traced than resident; the snapshot contains the difference."""
     resident = bench.workload("resident")
     recording = bench.attach([resident])
     _, left = resident.order("leave")
@@ -120,7 +120,7 @@ def test_rss_reports_traced_bytes_that_are_not_resident(bench):
 
 
 def test_rss_of_a_large_process_is_rough_and_adds_up(bench):
-    """For a large process the exact look would take long; the rough numbers add up, too."""
+    """Exact numbers of a large process would take long; the rough numbers add up as well."""
     resident = bench.workload("resident")
     recording = bench.attach([resident])
     path = bench.path("sparse")

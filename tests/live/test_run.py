@@ -20,7 +20,7 @@ def run(bench, *argv, status=0, options=()):
 
 
 def test_run_records_from_the_first_allocation(bench):
-    """Nothing is older than the recording: every free is of a recorded block."""
+    """No block is older than the recording, so each free is of a recorded block."""
     for argv in ([tool("sqlite3"), ":memory:", "create table t(x); insert into t values(1);"],
                  ["/usr/bin/python3", "-c", "print(sum(len(str(i)) for i in range(20000)))"],
                  ["/bin/ls", "/"]):
@@ -65,7 +65,7 @@ def test_run_that_fails_exits_with_125(bench):
 
 
 def test_run_forwards_arguments_and_signals(bench):
-    """SIGTERM is for the program; it is as it would be without us."""
+    """SIGTERM reaches the program as it would without allocsnap."""
     script = "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
     child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "/bin/sh", "-c", script,
                          "-o", "--json"], kind=Process)
@@ -79,7 +79,7 @@ def test_run_forwards_arguments_and_signals(bench):
 
 
 def test_run_forwards_signals_when_nothing_is_recorded(bench):
-    """Neither when the last snapshot is written, nor where the program could not be recorded."""
+    """Signals are forwarded after the last snapshot, and when the program cannot be recorded."""
     script = "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
     ended = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--duration", "100ms", "--",
                          "/bin/sh", "-c", script], kind=Process)
@@ -101,7 +101,7 @@ def loader_of(program):
 
 
 def test_run_does_not_change_signals_descriptors_and_limits_of_the_program(bench):
-    """No signal is blocked or ignored in it, no descriptor is left open, no limit is other."""
+    """No signal is blocked or ignored, no descriptor is left open, no limit differs."""
     threads_own = 3 << 31  # signals 32 and 33 are the C library's, for its threads
 
     def without_them(line):
@@ -120,7 +120,7 @@ def test_run_does_not_change_signals_descriptors_and_limits_of_the_program(bench
 
 
 def test_run_that_is_killed_leaves_the_program_running(bench):
-    """The program goes on."""
+    """The program continues."""
     mark = pathlib.Path(bench.path("mark"))
     script = f"while [ ! -e {mark} ]; do sleep 0.05; done; echo went on >{mark}"
     child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "/bin/sh", "-c", script,

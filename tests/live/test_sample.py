@@ -123,7 +123,7 @@ def test_sample_estimates_are_right(bench):
 
 
 def test_sample_estimates_are_right_with_musl(bench):
-    """Its calloc calls malloc."""
+    """musl's calloc calls malloc."""
     path = bench.path("samples-musl")
     bench.run([tool("musl-gcc"), "-g", "-O1", "-fno-omit-frame-pointer", "-pthread", SOURCE, "-o", path],
               seconds=60)
@@ -149,7 +149,7 @@ def test_sample_entries_of_an_exited_process_are_removed(bench):
 
 
 def test_sample_size_limits_are_exact(bench):
-    """--min-size and --max-size have no chance in them."""
+    """--min-size and --max-size involve no random choice."""
     for mode in MODES:
         program = bench.workload("samples")
         with environment(mode):

@@ -118,7 +118,7 @@ def test_service_as_a_user_records_a_process_of_another_user(bench):
 
 
 def test_service_as_root_with_few_capabilities_records(bench):
-    """As in a container: the reader of files cannot become nobody, but has no capability either."""
+    """In a container the file reader cannot become user "nobody", but has no capability either."""
     known = somebodys_known(bench, SOMEBODY + 1)
     recording = attach_as(bench, [known], RECORDING, uid=0)
     reader = status(reader_of(recording))
@@ -191,7 +191,7 @@ def machine_checks(bench, capabilities, status=0):
 
 
 def test_service_doctor_lists_held_capabilities(bench):
-    """With the unit's capabilities the doctor is content, and says how long each is needed."""
+    """The doctor finds the unit's capabilities sufficient, and tells how long each is needed."""
     found = machine_checks(bench, RECORDING)
     check_equal(found["CAP_BPF"], ("ok", "held; needed as long as it records"), "CAP_BPF")
     check_equal(found["CAP_PERFMON"], ("ok", "held; needed until all is loaded"), "CAP_PERFMON")
@@ -204,7 +204,7 @@ def test_service_doctor_lists_held_capabilities(bench):
 
 
 def test_service_doctor_lists_missing_capabilities(bench):
-    """Each that attach cannot do without, or not for all."""
+    """The doctor lists each capability that attach needs always or for some processes."""
     for missing in ("checkpoint_restore", "sys_ptrace", "dac_read_search"):
         some = [name for name in RECORDING if name not in (missing, "sys_admin")]
         fails = NO_LINKS or missing == "checkpoint_restore"  # without links CAP_SYS_ADMIN is missed, too
@@ -257,7 +257,7 @@ def test_service_writes_priorities_to_the_journal(bench):
 
 
 def test_service_metrics_are_read_by_prometheus(bench):
-    """By a strict reader, and by Prometheus's own library: the same samples."""
+    """A strict parser and Prometheus's own library read the same samples."""
     path = bench.path("allocsnap.prom")
     bench.run([os.path.join(WORKLOADS, "write_metrics"), path])
     data = pathlib.Path(path).read_bytes()
@@ -300,7 +300,7 @@ def test_service_unit_has_the_needed_capabilities(bench):
 
 
 def test_service_records_under_the_unit(bench):
-    """User, capabilities, limits, mounts and system calls as the unit has them."""
+    """The recorder runs with the unit's user, capabilities, limits, mounts and system call filter."""
     path = unit_file.write(bench, "/usr/bin")
     folder = folder_of(bench, "state", SOMEBODY)
     program, library, domain = start(bench, "jemalloc")

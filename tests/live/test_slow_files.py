@@ -50,7 +50,7 @@ def test_slow_files_have_names(bench):
 
 
 def test_slow_files_are_not_probed(bench):
-    """The kernel would have to read the files to place a probe. Their functions are counted, and a line says so."""
+    """The kernel would have to read the files to place a probe. Their functions are counted, and a line reports it."""
     out, err = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--",
                           *slow_command(bench, "-", "own_malloc", "100000")])
     losses = bench.show(out.split()[-1])["losses"]
@@ -59,7 +59,7 @@ def test_slow_files_are_not_probed(bench):
 
 
 def test_slow_files_do_not_include_an_overlay_on_a_disk(bench):
-    """As the files of containers are: they are probed."""
+    """Files of containers are on such an overlay, and are probed."""
     for name in ("lower", "other", "over"):
         os.mkdir(bench.path(name))
     shutil.copy(os.path.join(WORKLOADS, "own_malloc"), bench.path("lower"))

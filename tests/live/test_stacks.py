@@ -74,7 +74,7 @@ def test_coroutines_inside_calls_are_declined_without_sessions(bench):
 
 
 def test_calls_64_deep_are_recorded_without_return_probes(bench):
-    """Each outer call is 64, which are single-stepped at their ends."""
+    """Each outer call contains 64 nested ones, whose ends are single-stepped."""
     check_stacks(bench, "nested", set(), NO_RETURN, "uprobe_ret", OUTER_CALLS // 10)
 
 
@@ -102,7 +102,7 @@ def test_calls_64_deep_are_recorded_with_return_probes(bench):
 
 
 def test_coroutines_are_detected_by_the_symbols_that_a_program_imports(bench):
-    """It defines no symbol and has no table of them: only that of the loader is left."""
+    """The program has no symbol table; only the dynamic symbols that it imports are left."""
     stripped = bench.path("coroutine")
     bench.run([tool("strip"), "-o", stripped, os.path.join(WORKLOADS, "coroutine")])
     program = bench.start([stripped], kind=Workload).ready()

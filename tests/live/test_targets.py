@@ -26,7 +26,7 @@ def check_answers(bench, known, recording):
 
 
 def test_target_in_another_mount_namespace_is_recorded(bench):
-    """Its file is on a file system that we do not see."""
+    """The program's file is on a file system that we do not see."""
     place = bench.path("place")
     os.mkdir(place)
     script = 'mount -t tmpfs none "$1" && cp "$0" "$1/known" && exec "$1/known"'
@@ -37,7 +37,7 @@ def test_target_in_another_mount_namespace_is_recorded(bench):
 
 
 def test_target_in_a_chroot_is_recorded(bench):
-    """Its libc is not ours, though it has the same path."""
+    """The target's libc is not ours, though it has the same path."""
     root = bench.path("root")
     objects = re.findall(r"(/\S+) \(0x", bench.run([tool("ldd"), KNOWN])[0])
     for path in objects:
@@ -49,7 +49,7 @@ def test_target_in_a_chroot_is_recorded(bench):
 
 
 def test_target_in_another_pid_namespace_is_recorded(bench):
-    """It believes that it is PID 1; we know it by ours."""
+    """The target sees itself as PID 1; allocsnap uses the PID of our namespace."""
     outer = bench.start([tool("unshare"), "-p", "--fork", KNOWN], kind=Workload)
     check_equal(json.loads(outer.line()), {"ready": 1}, "its own PID")
     children = pathlib.Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text()

@@ -62,7 +62,7 @@ def test_exceptions_pass_operator_new_of_tcmalloc(bench):
 
 
 def test_operator_new_that_jumps_to_malloc_counts_once(bench):
-    """Its calls are malloc's: one of its own that is pending would hide malloc's return."""
+    """A jump makes the call malloc's: a pending call of operator new would hide the return of malloc."""
     os.environ["LD_PRELOAD"] = os.path.abspath(os.path.join(WORKLOADS, "own_new.so"))
     try:
         workload = bench.workload("throws")

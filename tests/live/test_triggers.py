@@ -102,7 +102,7 @@ def check_near_peak(bench, recording, size):
 
 
 def test_peak_is_in_a_snapshot(bench):
-    """The high water is in a snapshot, though none was asked for then, and stats finds it."""
+    """The peak is in a snapshot though none was requested then, and stats finds it."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], "--on-peak", "5%")
     for size in (5000000, 40000000):
@@ -135,7 +135,7 @@ def test_peak_that_is_too_short_triggers_no_snapshot(bench):
 
 
 def test_peak_of_sampled_bytes_triggers_a_snapshot(bench):
-    """With sampling the live bytes are an estimate; they trigger the snapshot all the same."""
+    """Sampled live bytes are an estimate, and trigger the snapshot as well."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], "--on-peak", "20%", "--sample", "16K")
     peak.order("rise 20000000")
@@ -157,7 +157,7 @@ def test_trigger_applies_to_each_child(bench):
 
 
 def test_trigger_is_named_in_each_snapshot(bench):
-    """Each snapshot says why it was taken."""
+    """Each snapshot names its trigger."""
     peak = bench.workload("peak")
     recording = bench.attach([peak], interval="300ms")
     seen = {trigger_of(bench, recording.path()) for _ in range(2)}
@@ -237,7 +237,7 @@ def test_oom_kill_triggers_snapshots_of_the_whole_cgroup(bench):
 
 
 def test_oom_kill_of_an_unrecorded_process_triggers_snapshots_of_its_cgroup(bench):
-    """A neighbour that is has a snapshot."""
+    """A recorded process in the same cgroup gets a snapshot."""
     victim, neighbour = (bench.workload("peak") for _ in range(2))
     recording = bench.attach([neighbour], "--on-oom")
     with memory_group(bench, MEMORY_LIMIT) as group:

@@ -20,7 +20,7 @@ def check_built(bench, below, *flags, compiler="gcc", stopped=None):
 
 
 def test_unwind_works_in_a_program_linked_by_lld(bench):
-    """Its code has other addresses than offsets in the file."""
+    """The addresses of the code differ from its offsets in the file."""
     tool("ld.lld")
     check_built(bench, BELOW_MAIN, "-fuse-ld=lld")
 

@@ -49,8 +49,8 @@ def test_unwind_works_after_exec_at_the_same_addresses(bench):
 
 
 def test_unwind_works_after_a_vforked_child_ran_another_program(bench):
-    """Which has its code at the same addresses, as Debian's gcc, cc1 and python3 have. It was noted
-    as the parent's where functions of the kernel can be traced (load.c, fentry_works())."""
+    """The other program has its code at the same addresses, as Debian's gcc, cc1 and python3 have. That code was
+    noted as the parent's where functions of the kernel can be traced (load.c, fentry_works())."""
     needs_tables()
     small, large = (build(bench, "unwind/execs.c", name, f"-DFRAME_BYTES={frame_bytes}", "-no-pie",
                           "-fno-pie") for name, frame_bytes in (("small", 1000), ("large", 3000)))
@@ -141,7 +141,7 @@ def test_unwind_works_in_a_replaced_library(bench):
 
 
 def test_unwind_works_on_an_overlay(bench):
-    """There /proc/PID/maps has other numbers of files than the kernel's mappings."""
+    """/proc/PID/maps shows other device and inode numbers on an overlay than the kernel's mappings have."""
     needs_tables()
     folders = [bench.path(name) for name in ("lower", "upper", "work", "merged")]
     for folder in folders:

@@ -110,12 +110,12 @@ def deploy_and_run(bench, *options):
 
 
 def test_files_deployed_in_place_are_probed_when_static(bench):
-    """Its allocator is in the file that is written to: breakpoints of the old version would end the new one."""
+    """The file that is written to contains the allocator: breakpoints of the old version would kill the new one."""
     deploy_and_run(bench, "-static")
 
 
 def test_files_deployed_in_place_are_named_when_dynamic(bench):
-    """Nothing is probed in the file that is written to: the names of the old version would be wrong."""
+    """The file that is written to has no probe, but names of the old version would be wrong."""
     deploy_and_run(bench)
 
 
@@ -212,7 +212,7 @@ def check_both_named(bench, world, programs):
 
 
 def test_files_of_two_btrfs_subvolumes_are_distinguished(bench):
-    """Both have the same inode number, and /proc/PID/maps has one device for all."""
+    """Both files have the same inode number, and /proc/PID/maps shows one device for both."""
     image, world = bench.path("image"), World(bench)
     with open(image, "wb") as file:
         file.truncate(300 << 20)
@@ -293,7 +293,7 @@ def descriptors(recorder):
 
 
 def test_files_do_not_prevent_an_unmount(bench):
-    """Two passes after its programs have ended."""
+    """The file system can be unmounted two passes after its programs have exited."""
     world, version = World(bench), build(bench, "alpha_hold", "-static")
     folder = bench.path("mounted")
     os.mkdir(folder)
@@ -398,7 +398,7 @@ def test_files_mapped_and_unmapped_ten_thousand_times_leave_nothing(bench):
 
 
 def test_files_on_a_private_mount_are_closed_when_it_ends(bench):
-    """A container's root goes with it."""
+    """The root of a container vanishes when the container ends."""
     world, version = World(bench), build(bench, "alpha_hold", "-static")
     folder = bench.path("root")
     os.mkdir(folder)
@@ -455,7 +455,7 @@ int main(void)
 
 
 def test_files_open_for_writing_do_not_delay_other_files(bench):
-    """After a pause they cannot be probed: others go on."""
+    """Such files cannot be probed after a pause; other files are."""
     world, other = World(bench), bench.path("other")
     pathlib.Path(bench.path("other.c")).write_text(HOLDER)
     bench.run([tool("gcc"), "-static", bench.path("other.c"), "-o", other])

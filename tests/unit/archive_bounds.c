@@ -158,7 +158,7 @@ Test(archive_bounds, remove_snapshots_older_than_keep_even_when_there_is_room)
 	cr_expect_eq(snapshot_nr("a.1"), 2);
 }
 
-/* Counted as the disk does, holes not, and with the folders that grow. */
+/* Holes in files are not counted; the folders, which grow, are. */
 Test(archive_bounds, count_the_bytes_that_the_disk_uses)
 {
 	struct archive *archive;

@@ -93,7 +93,7 @@ Test(base_file_replace, keeps_the_old_file_when_the_new_file_is_too_large)
 	cr_expect_eq(name_nr("d"), 1);
 }
 
-/* In a mount namespace of its own; not everyone may have one. */
+/* The test needs its own mount namespace, and is skipped without the privilege. */
 Test(base_file_replace, keeps_the_old_file_when_the_disk_is_full)
 {
 	if (unshare(CLONE_NEWNS))
@@ -206,7 +206,7 @@ Test(base_file_replace, writes_to_an_open_file_descriptor)
 	cr_expect_str_eq(text_of("log"), "old new");
 }
 
-/* Where the file system knows no nameless files. */
+/* Some file systems support no nameless files. */
 Test(base_file_replace, works_with_a_hidden_draft)
 {
 	int dir_fd = open("d", O_RDONLY | O_DIRECTORY);

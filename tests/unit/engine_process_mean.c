@@ -26,7 +26,7 @@ static void expect_order(const char *what, enum sort_order order, const struct p
 	cr_expect_str_eq(got, want, "%s: %s", what, got);
 }
 
-/* Where means are the same, sums decide. */
+/* Rows with equal means are ordered by their sums. */
 Test(engine_process_mean, orders_rows)
 {
 	expect_order("abs", SORT_ABS, &five_and_two, "bcdae");

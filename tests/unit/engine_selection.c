@@ -212,7 +212,7 @@ Test(engine_selection, refuses_an_order_out_of_range)
 
 /* ---- sums --------------------------------------------------------------------------------- */
 
-/* Around the ends of blocks, and where sizes are too large to be added without a look. */
+/* The numbers are around the ends of batches; some sizes are too large to be added without a check. */
 Test(engine_selection, sums_up_many_traces_exactly)
 {
 	static const unsigned int nrs[] = { 1, 30, 31, 32, 33, 222, 223, 224, 225, 10000 };

@@ -143,7 +143,7 @@ Test(facts_store, keeps_facts_of_a_forged_file_separate)
 	put(honest, facts);
 }
 
-/* It was forged when it was read, and holds what the honest one does when that is looked for. */
+/* The file is forged when it is read, and has the honest bytes when the honest file is looked up. */
 Test(facts_store, does_not_reuse_facts_for_a_later_content_of_a_file)
 {
 	char *forgery = malloc(library_bytes);

@@ -68,7 +68,7 @@ Test(fleet_bounds, refuse_a_file_with_too_many_labels)
 	free(most);
 }
 
-/* With a limit of SQLite's own that is lower. */
+/* The test lowers SQLite's own limit. */
 Test(fleet_bounds, refuse_a_file_with_too_many_rows)
 {
 	static const char *const dir[] = { "d" };

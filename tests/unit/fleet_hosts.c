@@ -113,7 +113,7 @@ static void expect_all(const struct told_fleet *fleet)
 	host_rows_release(&rows);
 }
 
-/* With large numbers, with some below the floor, and with many that are equal. */
+/* The numbers are large, partly below the floor, or often equal. */
 Test(fleet_hosts, ranks_match_a_table_with_every_host)
 {
 	for (unsigned int nr = 1; nr <= HOSTS; nr++) {

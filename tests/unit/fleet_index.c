@@ -234,7 +234,7 @@ Test(fleet_index, follows_a_file_that_was_moved)
 	cr_expect_str_eq(rows_text(0), "0:50/2 1:20/1 2:30/1");
 }
 
-/* As files are rotated: each name gets what the one before it had. */
+/* A rotation gives each name the content of the name before it. */
 Test(fleet_index, follows_files_that_were_rotated)
 {
 	struct index_sum sum;
@@ -275,7 +275,7 @@ Test(fleet_index, replaces_a_removed_file_by_its_duplicate)
 	cr_expect_str_eq(path_of(1), "d/2.snap");
 }
 
-/* As `symbolize` does: the same process and time, other names. */
+/* `symbolize` rewrites a file so: the process and time stay, the names differ. */
 Test(fleet_index, replaces_a_snapshot_when_its_file_is_rewritten)
 {
 	static const struct fleet_trace named[] = { { 10, AT_A } };
@@ -460,7 +460,7 @@ Test(fleet_index, reads_overlapping_directories_once)
 	catalogue__close(catalogue);
 }
 
-/* As a shell makes them of *.snap: also beside the directory that they are in, and as links. */
+/* A shell expands *.snap to files and links; the directory that contains them may be given as well. */
 Test(fleet_index, accepts_files_instead_of_directories)
 {
 	static const char *const files[] = { "d/2.snap", "d/1.snap", "d/../d/1.snap", "link.snap" };

@@ -135,7 +135,7 @@ static void facts_of(const struct named *named, struct object_function *function
 		};
 }
 
-/* Asked of the first function. */
+/* Each row is checked for its first function. */
 Test(heap, is_attributed_by_function_names_or_file_name)
 {
 	static const struct {

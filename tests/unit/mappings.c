@@ -488,7 +488,7 @@ Test(objects, are_not_the_file_that_replaced_them_at_their_path)
 	release(&objects);
 }
 
-/* A program was built anew between two runs, and both runs were over before the file was opened. */
+/* A program was rebuilt between two runs, and both runs were over before the file was opened. */
 Test(objects, that_were_replaced_differ_from_their_successors)
 {
 	char build_id[BUILD_ID_TEXT_MAX], old_id[BUILD_ID_TEXT_MAX];

@@ -353,7 +353,7 @@ Test(naming, chooses_the_right_one_of_two_debug_files)
 	snapshot__close(snapshot);
 }
 
-/* As .build-id/ab/cdef…, where the path has nothing, or something else. */
+/* The object is .build-id/ab/cdef…, and its own path has no file or another file. */
 Test(naming, reads_an_object_among_the_debug_files)
 {
 	struct snapshot *snapshot = recorded("/lib/x.so", build_id), *named;

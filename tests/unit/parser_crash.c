@@ -174,7 +174,7 @@ static int oom_score_of(pid_t pid)
 	return score;
 }
 
-/* Any process of the user nobody can stop the spawner. Its later answers are about a reader that is gone. */
+/* Any process of user "nobody" can stop the spawner. The later answers of the spawner are about a dead reader. */
 Test(parser_crash, does_not_confuse_a_spawner_that_was_stopped)
 {
 	pid_t spawner, reader;

@@ -248,7 +248,7 @@ static void count_links(int fd)
 	}
 }
 
-/* Else the file could be another one when it is copied than when it is read. */
+/* Otherwise the file could change between the copy and the reading. */
 Test(parser_facts, that_come_with_a_copy_are_read_from_the_copy)
 {
 	struct parser *parser = parser_with(count_links, 0);

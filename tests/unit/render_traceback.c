@@ -213,7 +213,7 @@ Test(render_source, reads_only_regular_files, .timeout = 10)
 	expect_line("<x>", 1, NULL);
 }
 
-/* All characters that Python's str.strip() removes. */
+/* The text has all characters that Python's str.strip() removes. */
 Test(render_source, strips_all_white_space)
 {
 	const char text[] = " \t\x1c\u3000\u00a0 a\u2003b \u2029\xc2\x85\n\u3000\u2028\n";

@@ -76,7 +76,7 @@ static const struct collector_options kinds[] = {
 	{ .sample_bytes = 512 << 10 }, { .min_size = 100, .domains = COLLECTOR_MMAP },
 };
 
-/* All full they stay within it, and make use of it. */
+/* Full maps stay within the limit, and use most of it. */
 Test(room, fits_into_any_memory_limit)
 {
 	for (size_t kind = 0; kind < ARRAY_SIZE(kinds); kind++) {

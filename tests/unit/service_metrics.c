@@ -248,7 +248,7 @@ Test(service_metrics, return_the_first_write_error)
 	fclose(out);
 }
 
-/* In another user's folder the link is replaced, and its target stays. */
+/* A link is replaced by the file, and its target does not change. */
 Test(service_metrics_file, replaces_a_link)
 {
 	const struct metrics metrics = {};

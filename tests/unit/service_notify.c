@@ -89,7 +89,7 @@ Test(service_notify, sends_to_an_abstract_name)
 	notify__close(&notify);
 }
 
-/* As long as an address can be. */
+/* The name is as long as an address can be. */
 Test(service_notify, sends_to_the_longest_name)
 {
 	char name[sizeof(((struct sockaddr_un *)0)->sun_path)];

@@ -297,7 +297,7 @@ Test(snapshot_json, accepts_members_up_to_the_parsing_depth)
 	free(deeper);
 }
 
-/* Which jansson overlooks behind a number. */
+/* jansson overlooks a NUL byte after a number. */
 Test(snapshot_json, refuses_a_nul_byte_anywhere)
 {
 	const char *text = "{\"traces\": [[0, 1, " TAIL ", [0, 2, " TAIL "], \"b\": true}";

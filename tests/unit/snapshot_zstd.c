@@ -87,7 +87,7 @@ Test(snapshot_zstd, detects_damage_of_every_byte)
 	sample_release(&sample);
 }
 
-/* With good checksums it may open, and then it holds. */
+/* A file with valid checksums may open; then every id in it must be valid. */
 Test(snapshot_zstd, survives_damage_of_every_byte_with_valid_checksums, .timeout = 60)
 {
 	struct snapshot *snapshot = long_snapshot();

@@ -39,7 +39,7 @@ Test(symbols_ranges, find_the_innermost_range)
 	ranges_release(&ranges);
 }
 
-/* Against a search of every range, with few overlaps, as in honest files. */
+/* The ranges overlap seldom, as in honest files. */
 Test(symbols_ranges, find_the_same_as_a_linear_search)
 {
 	struct ranges ranges = {};

@@ -39,7 +39,7 @@ Test(text_copies, are_recognized_by_bytes_of_the_file)
 	cr_expect_str_eq(text_copies[row].sign, "remap_executable");
 }
 
-/* It has all that a guess needs, as a C library has: but it uses none. */
+/* A C library contains all that a guess needs, but does not copy its code. */
 Test(text_copies, are_not_found_in_ordinary_files)
 {
 	size_t row;

@@ -176,7 +176,7 @@ static bool find_vdso(uintptr_t *ret_start, uintptr_t *ret_end)
 	return is_found;
 }
 
-/* It is the one that is mapped; another process's that is smaller or larger is another one. */
+/* Our own vDSO is used; a size that differs is refused. */
 Test(unwind_pages, of_the_vdso_are_read_from_our_own_process)
 {
 	struct reason why = { "" };

@@ -65,7 +65,7 @@ static void expect_free(const bool *is_taken, uint32_t at, uint32_t nr)
 		cr_assert(!is_taken[i], "word %u was taken already", i);
 }
 
-/* Compared with a flag for each word: no word is given out twice, and in the end all are free. */
+/* The model has a flag for each word: no word is given out twice, and in the end all are free. */
 Test(word_pool, matches_a_model_under_random_use)
 {
 	struct free_words held[HELD] = {};
