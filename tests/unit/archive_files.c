@@ -293,7 +293,7 @@ Test(archive_files, on_a_read_only_disk_are_removed_when_it_is_writable_again)
 }
 
 /* Another disk at the path: what lay on the first one is not counted any more. */
-Test(archive_files, on_another_disk_at_the_same_path_are_counted_anew)
+Test(archive_files, on_another_disk_at_the_same_path_are_counted_afresh)
 {
 	struct archive_totals totals;
 	struct archive *archive;
