@@ -22,7 +22,7 @@
 #define UNWIND_PAGES_MAX (1u << 16)    /* from the first to the last byte of the code */
 #define UNWIND_ROWS_MAX (1u << 24)
 
-/* Plain arrays: they can be written to a file or sent to another process as they are. */
+/* Plain arrays: they can be sent to another process as they are. */
 struct unwind_table {
 	uint64_t first_page; /* address >> UNWIND_PAGE_SHIFT of page[0] */
 	uint32_t page_nr, rule_nr, row_nr;
@@ -56,7 +56,7 @@ int unwind_table__vaddr(const struct unwind_table *table, uint64_t offset, uint6
 struct unwind_rule unwind_table__rule(const struct unwind_table *table, uint64_t vaddr);
 
 /*
- * Checks a table from another process or a file: pages follow each other, rows are in order, ids
+ * Checks a table from another process: pages follow each other, rows are in order, ids
  * refer to existing rules, kinds are known.
  */
 bool unwind_table__is_sound(const struct unwind_table *table);

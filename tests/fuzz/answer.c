@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Answers of the process without privileges, which an attacker may control: KIND, then an answer, with or
- * without the head of a message. Every answer is refused with a reason, or sound. The same for tables on
- * disk that have the right checksum.
+ * without the head of a message. Every answer is refused with a reason, or sound.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/idmap.h"
 #include "check.h"
 #include "elf/allocators.h"
 #include "elf/object_facts.h"
@@ -20,9 +18,8 @@
 #include "sandbox/channel.h"
 #include "sandbox/parser.h"
 #include "sandbox/serve.h"
-#include "unwind/packed_table.h"
+#include "unwind/unwind_table.h"
 
-#define KIND_PACKED 5 /* no question: what lies on disk */
 #define KIND_WITHOUT_HEAD 0x80 /* the first word of an answer */
 
 static const uint8_t *said;
@@ -162,32 +159,9 @@ static void ask_names(struct parser *parser, int fd)
 }
 
 static void (*const ask[])(struct parser *parser, int fd) = {
-	ask_table, ask_facts, ask_returns, ask_switch, ask_names, NULL, ask_traits,
+	ask_table, ask_facts, ask_returns, ask_switch, ask_names, ask_traits,
 };
-static const uint32_t answers[] = { TABLE, FACTS, RETURNS, SWITCH, NAMES, 0, TRAITS };
-
-/* ---- what lies on disk ---- */
-
-static void open_packed(void)
-{
-	size_t bytes = said_bytes < sizeof(struct packed_table) ? sizeof(struct packed_table) : said_bytes;
-	struct packed_table *packed = calloc(1, bytes);
-	struct unwind_table *table = NULL;
-	size_t from = offsetof(struct packed_table, key);
-
-	MUST(packed);
-	if (said_bytes)
-		memcpy(packed, said, said_bytes);
-	memcpy(packed->magic, "ASUNWIND", sizeof(packed->magic));
-	packed->version = PACKED_TABLE_VERSION;
-	packed->head_bytes = sizeof(*packed);
-	packed->bytes = bytes;
-	packed->checksum = hash_bytes((char *)packed + from, bytes - from, 0);
-	if (!packed_table_open(packed, bytes, packed->key, &table))
-		MUST(unwind_table__is_sound(table));
-	unwind_table__free(table);
-	free(packed);
-}
+static const uint32_t answers[] = { TABLE, FACTS, RETURNS, SWITCH, NAMES, TRAITS };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -203,10 +177,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	said = size ? data + 1 : NULL;
 	said_bytes = size ? size - 1 : 0;
 	said_kind = size && *data & KIND_WITHOUT_HEAD ? 0 : answers[kind];
-	if (kind == KIND_PACKED) {
-		open_packed();
-		return 0;
-	}
 	parser = parser__open(&options, NULL);
 	MUST(parser);
 	ask[kind](parser, file);

@@ -8,7 +8,7 @@
 #include "elf/object_facts.h"
 #include "elf/object_traits.h"
 #include "sandbox/messages.h"
-#include "unwind/packed_table.h"
+#include "unwind/unwind_table.h"
 
 static const struct verdict no_error;
 
@@ -42,10 +42,6 @@ static const struct {
 	{ 0, 3, 4, 12 }, { 1, 2, 1 }, { { 1 }, { 1, 5, 7, 3 }, { 0, 5, 8 }, { 1 } }, "abc\0file.c",
 };
 
-static const struct {
-	uint64_t key[PACKED_TABLE_KEY_WORDS];
-} no_key;
-
 static void write_seed(const char *dir, int kind, const void *head, size_t head_bytes,
 		       const void *rest, size_t bytes)
 {
@@ -61,14 +57,11 @@ static void write_seed(const char *dir, int kind, const void *head, size_t head_
 
 int main(int, char **argv)
 {
-	char packed[offsetof(struct packed_table, key) + sizeof(no_key)] = {};
-
 	write_seed(argv[1], 0, &no_error, sizeof(no_error), &table, sizeof(table));
 	write_seed(argv[1], 1, &no_error, sizeof(no_error), &facts, sizeof(facts));
 	write_seed(argv[1], 2, &no_error, sizeof(no_error), &returns, sizeof(returns));
 	write_seed(argv[1], 3, &no_error, sizeof(no_error), &index_of_switch, sizeof(uint32_t));
 	write_seed(argv[1], 4, &names, sizeof(names), NULL, 0);
-	write_seed(argv[1], 5, packed, sizeof(packed), &table, sizeof(table));
-	write_seed(argv[1], 6, &no_error, sizeof(no_error), &traits, sizeof(traits));
+	write_seed(argv[1], 5, &no_error, sizeof(no_error), &traits, sizeof(traits));
 	return 0;
 }

@@ -64,8 +64,7 @@ class Soak:
         argv = [harness.ALLOCSNAP, "record", "-o", self.out, "--interval", f"{INTERVAL:g}s", "--cgroup",
                 f"/{self.group.name}", "--cgroup", f"/{self.group.name}/*", *os.environ.get("SOAK_OPTIONS", "").split()]
         print("   " + " ".join(argv), flush=True)
-        self.recorder = self.bench.start(argv, env=dict(os.environ, ALLOCSNAP_CACHE_DIR=self.bench.path("cache"),
-                                                        ALLOCSNAP_NO_BEFOREHAND="1",
+        self.recorder = self.bench.start(argv, env=dict(os.environ, ALLOCSNAP_NO_BEFOREHAND="1",
                                                         NOTIFY_SOCKET=self.manager.path))
         print("   " + self.recorder.line(120), flush=True)
         self.recording_ns = time.monotonic_ns()

@@ -231,10 +231,8 @@ static int open_all(struct collector *collector, const struct collector_options 
 		err = learn_costs(collector, why);
 	if (err)
 		return err;
-	if (options->unwinder != COLLECTOR_UNWIND_FP) {
+	if (options->unwinder != COLLECTOR_UNWIND_FP)
 		collector->unwind_tables.bpf = collector->bpf;
-		collector->unwind_tables.cache = unwind_cache__open(0);
-	}
 	err = pairing_open(&collector->pairing, collector->bpf->maps.pairing) ?:
 	      nursery_open(&collector->nursery, collector->bpf->maps.nursery);
 	if (err)

@@ -193,23 +193,6 @@ static int table_of_vdso(struct parser *parser, const struct mapping *mapping,
 	return image ? parser__image_table(parser, image, bytes, ret, why) : -ESRCH;
 }
 
-static int table_of_file(struct unwind_tables *tables, struct parser *parser, int fd,
-			 struct unwind_table **ret, struct reason *why)
-{
-	struct unwind_cache_key key;
-	bool is_kept = unwind_cache__key(tables->cache, fd, &key);
-	int err;
-
-	if (is_kept)
-		*ret = unwind_cache__load(tables->cache, &key);
-	if (is_kept && *ret)
-		return 0;
-	err = parser__unwind_table(parser, fd, ret, why);
-	if (!err && is_kept)
-		unwind_cache__store(tables->cache, &key, fd, *ret);
-	return err;
-}
-
 static const struct mapping *find_mapping_of_object(const struct mappings *mappings, uint32_t object)
 {
 	for (size_t i = 0; i < mappings->mapping_nr; i++)
@@ -218,14 +201,14 @@ static const struct mapping *find_mapping_of_object(const struct mappings *mappi
 	return NULL;
 }
 
-static int make_table(struct unwind_tables *tables, const struct mappings *mappings, uint32_t i,
-		      struct unwind_table **ret, struct reason *why)
+static int make_table(const struct mappings *mappings, uint32_t i, struct unwind_table **ret,
+		      struct reason *why)
 {
 	const struct object *object = mappings->objects->object[i];
 	const struct mapping *mapping = find_mapping_of_object(mappings, i);
 
 	if (object->facts)
-		return table_of_file(tables, mappings->objects->parser, object->fd, ret, why);
+		return parser__unwind_table(mappings->objects->parser, object->fd, ret, why);
 	if (object->fd >= 0)
 		return object->is_given_up ? -EIO : -ENOEXEC;
 	if (!strcmp(object->path, "[vdso]") && mapping)
@@ -254,7 +237,7 @@ static int add_one(struct unwind_tables *tables, const struct mappings *mappings
 	struct unwind_table_entry *entry = &tables->entry[i];
 	struct unwind_table *table = NULL;
 	struct reason why = {};
-	int err = make_table(tables, mappings, i, &table, &why);
+	int err = make_table(mappings, i, &table, &why);
 	bool has_none = err == -ENODATA || err == -ENOEXEC;
 
 	if (err == -ESRCH || !strcmp(object->path, "[vsyscall]"))
@@ -480,7 +463,6 @@ uint64_t unwind_tables_missing(const struct unwind_tables *tables, const struct 
 
 void unwind_tables_release(struct unwind_tables *tables)
 {
-	unwind_cache__close(tables->cache);
 	for (uint32_t i = 0; i < tables->slab_nr; i++)
 		munmap(tables->slab[i], SLAB_BYTES);
 	word_pool_release(&tables->words);

@@ -14,7 +14,6 @@
 #include <sys/types.h>
 
 #include "collect/process/mappings.h"
-#include "collect/unwind/unwind_cache.h"
 #include "collect/unwind/word_pool.h"
 #include "shared/unwind_types.h"
 
@@ -31,7 +30,6 @@ enum unwind_table_state {
 /* Zeroed: no tables, and all calls do nothing. */
 struct unwind_tables {
 	const struct allocsnap_bpf *bpf; /* NULL: tables are not used */
-	struct unwind_cache *cache;
 	uint64_t *slab[UNWIND_SLABS_MAX];
 	uint32_t slab_nr;
 	struct word_pool words; /* the words of all slabs, one slab after another */
