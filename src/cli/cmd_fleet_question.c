@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
 #include "fleet/catalogue.h"
@@ -87,14 +88,6 @@ static void selections_release(struct selections *selections)
 	free(selections->item);
 }
 
-static int64_t realtime_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
-
 static int parse_selection(const struct command *command, const char *option, const char *text,
 			   struct selections *ret)
 {
@@ -103,7 +96,7 @@ static int parse_selection(const struct command *command, const char *option, co
 	int err = array_reserve(&ret->item, &ret->item_alloc, ret->item_nr + 1);
 
 	if (!err)
-		err = fleet_selection_parse(text, realtime_ns(), &selection, &why);
+		err = fleet_selection_parse(text, clock_now_ns(CLOCK_REALTIME), &selection, &why);
 	if (err == -EINVAL)
 		return say_refusal(command, "--%s: %s", option, why.text);
 	if (err)

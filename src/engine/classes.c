@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "engine/age.h"
 #include "engine/selector.h"
 
@@ -125,7 +126,6 @@ const struct class_type size_classes = { .find = find_size, .name = name_size };
 
 /* ---- age ---------------------------------------------------------------------------------- */
 
-#define SECOND_NS 1000000000ull
 
 static const struct {
 	const char *name;

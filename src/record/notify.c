@@ -11,18 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/units.h"
 
 #define MESSAGE_MAX 1024
 #define STATUS_MAX 512
-
-static uint64_t notify_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* An abstract name has a zero byte in place of its @, and ends by its length only. */
 static int read_address(struct notify *notify, const char *name)
@@ -99,7 +92,7 @@ static int notify_send(const struct notify *notify, int flags, const char *state
 
 int notify__ready(struct notify *notify, const char *status)
 {
-	notify->alive_ns = notify_now_ns();
+	notify->alive_ns = monotonic_now_ns();
 	return notify_send(notify, 0, "READY=1\nWATCHDOG=1\n", status);
 }
 
@@ -116,7 +109,7 @@ uint64_t notify__due_ns(const struct notify *notify)
 /* If the manager is too busy for the message, the next call sends it again. */
 void notify__alive(struct notify *notify)
 {
-	uint64_t now = notify_now_ns();
+	uint64_t now = monotonic_now_ns();
 
 	if (now >= notify__due_ns(notify) && !notify_send(notify, MSG_DONTWAIT, "WATCHDOG=1\n", NULL))
 		notify->alive_ns = now;

@@ -7,6 +7,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/reason.h"
 #include "base/log.h"
 #include "collect.h"
@@ -33,7 +34,7 @@ static void admit_processes(struct record *record)
 	if (fails)
 		record__say_failure(record, &why);
 	record__set_trouble(record, TROUBLE_ADMIT, fails);
-	record->admitted_ns = record_now_ns();
+	record->admitted_ns = monotonic_now_ns();
 }
 
 static void count_pass(struct record *record)
@@ -47,8 +48,8 @@ static void record_run_interval(struct record *record)
 	admit_processes(record);
 	record__pass(record, TRIGGER_INTERVAL);
 	record->next_ns += record->options->interval_ns;
-	if (record->next_ns < record_now_ns()) /* passes are slower than the interval: skip some, do not pile them up */
-		record->next_ns = record_now_ns() + record->options->interval_ns;
+	if (record->next_ns < monotonic_now_ns()) /* passes are slower than the interval: skip some, do not pile them up */
+		record->next_ns = monotonic_now_ns() + record->options->interval_ns;
 	count_pass(record);
 }
 
@@ -78,14 +79,14 @@ static void record_wait_for_events(const struct record *record)
 		{ .fd = record->signal_fd, .events = POLLIN },
 		{ .fd = collector__event_fd(record->collector), .events = POLLIN },
 	};
-	uint64_t now = record_now_ns(), due = record_earlier_ns(record->next_ns, record_end_ns(record));
+	uint64_t now = monotonic_now_ns(), due = record_earlier_ns(record->next_ns, record_end_ns(record));
 	bool is_prompt = record->options->has_budget || triggers__any(&record->options->triggers);
 
 	due = record_earlier_ns(due, notify__due_ns(&record->notify));
 	if (record->due.is_soon)
 		due = record_earlier_ns(due, record->due_again_ns);
 	if (!is_prompt && !poll(fds, 1, wait_ms(now, record_earlier_ns(due, record->looked_ns + LOOK_EVERY_NS))))
-		now = record_now_ns();
+		now = monotonic_now_ns();
 	if (!fds[0].revents && now < due)
 		poll(fds, 2, wait_ms(now, record_earlier_ns(due, now + SECOND_NS)));
 }
@@ -129,7 +130,7 @@ static void record_stop_if_blind(struct record *record)
 /* Takes snapshots of processes whose trigger is due, and of processes that have ended meanwhile. */
 static void record_check_triggers(struct record *record)
 {
-	if (record_now_ns() < record->due_again_ns)
+	if (monotonic_now_ns() < record->due_again_ns)
 		return;
 	due_find(&record->due, record->collector, &record->options->triggers);
 	if (!record->due.process_nr)
@@ -141,7 +142,7 @@ static void record_check_triggers(struct record *record)
 static void do_what_is_due(struct record *record)
 {
 	struct collector_health health;
-	uint64_t now = record_now_ns();
+	uint64_t now = monotonic_now_ns();
 
 	collector__get_health(record->collector, &health);
 	if (now >= record_end_ns(record))
@@ -154,7 +155,7 @@ static void do_what_is_due(struct record *record)
 		admit_processes(record);
 	else
 		record_check_triggers(record);
-	if (record_now_ns() >= record->told_ns + METRICS_EVERY_NS)
+	if (monotonic_now_ns() >= record->told_ns + METRICS_EVERY_NS)
 		record__tell_metrics(record);
 	if (!record->options->is_everyone && !collector__process_nr(record->collector))
 		record->stop = record->is_fresh = true;
@@ -163,7 +164,7 @@ static void do_what_is_due(struct record *record)
 static void record_refresh(struct record *record)
 {
 	collector__refresh(record->collector);
-	record->looked_ns = record_now_ns();
+	record->looked_ns = monotonic_now_ns();
 	record->is_fresh = false;
 	record__say_notes(record);
 	record_stop_if_blind(record);
@@ -190,7 +191,7 @@ static void record_begin(struct record *record)
 
 static void record_end(struct record *record)
 {
-	bool is_over = record_now_ns() >= record_end_ns(record);
+	bool is_over = monotonic_now_ns() >= record_end_ns(record);
 
 	notify__stopping(&record->notify, "taking last snapshots");
 	record->is_last = true;
@@ -205,7 +206,7 @@ static void record_until_told_to_stop(struct record *record)
 	record_begin(record);
 	while (!record->stop) {
 		status_line_everyone(&record->line, record->collector,
-				     (record_now_ns() - record->started_ns) / SECOND_NS);
+				     (monotonic_now_ns() - record->started_ns) / SECOND_NS);
 		record_wait_for_events(record);
 		record_refresh(record);
 		record_consume_signals(record);
@@ -222,8 +223,8 @@ int record_everyone(const struct record_options *options, struct collector *coll
 		.options = &options->recording,
 		.collector = collector,
 		.signal_fd = signal_fd,
-		.started_ns = record_now_ns(),
-		.report = { .began_wall_ns = record_time_ns(CLOCK_REALTIME), .max_disk_bytes = options->bounds.max_disk_bytes },
+		.started_ns = monotonic_now_ns(),
+		.report = { .began_wall_ns = clock_now_ns(CLOCK_REALTIME), .max_disk_bytes = options->bounds.max_disk_bytes },
 	};
 	struct reason why = { "out of memory" };
 

@@ -3,20 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/reason.h"
 #include "base/units.h"
 #include "base/log.h"
 #include "collect.h"
 #include "record/record_state.h"
 #include "snapshot.h"
-
-uint64_t record_time_ns(int clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return now.tv_sec * SECOND_NS + now.tv_nsec;
-}
 
 static void record_log_note(struct record *record, char *note)
 {
@@ -58,7 +51,7 @@ void record__tell_metrics(struct record *record)
 	if (err && !(record->trouble & TROUBLE_METRICS))
 		record__say_failure(record, &why);
 	record__set_trouble(record, TROUBLE_METRICS, err);
-	record->told_ns = record_now_ns();
+	record->told_ns = monotonic_now_ns();
 }
 
 /* Prints one line for a pass; none for an early pass without a snapshot. */
@@ -177,10 +170,10 @@ static void record_save(struct record *record, size_t i, const struct process_vi
 /* Looks at what happened meanwhile: writing may take long. */
 static bool refresh_between(struct record *record)
 {
-	if (record_now_ns() - record->looked_ns < LOOK_EVERY_NS)
+	if (monotonic_now_ns() - record->looked_ns < LOOK_EVERY_NS)
 		return false;
 	collector__refresh(record->collector);
-	record->looked_ns = record_now_ns();
+	record->looked_ns = monotonic_now_ns();
 	return true;
 }
 
@@ -216,7 +209,7 @@ static bool is_told_to_end(void)
  */
 static bool is_pass_over(const struct record *record, uint64_t begun_ns)
 {
-	return is_told_to_end() || (record->is_last && record_now_ns() - begun_ns > LAST_PASS_NS);
+	return is_told_to_end() || (record->is_last && monotonic_now_ns() - begun_ns > LAST_PASS_NS);
 }
 
 static void give_up_rest(struct record *record, enum trigger trigger)
@@ -245,11 +238,11 @@ static bool can_wait(const struct record *record, const struct process_view *vie
 
 static void save_next(struct record *record, size_t i, const struct process_view *view, enum trigger trigger)
 {
-	uint64_t begun_ns = record_now_ns();
+	uint64_t begun_ns = monotonic_now_ns();
 
 	record_save(record, i, view, trigger);
 	if (view->is_final)
-		last_share_take(&record->last_share, view->user, record_now_ns() - begun_ns);
+		last_share_take(&record->last_share, view->user, monotonic_now_ns() - begun_ns);
 }
 
 /*
@@ -306,7 +299,7 @@ static void set_save_trouble(struct record *record, uint64_t saved_nr, uint64_t 
 /* TRIGGER_END: takes processes that have ended, and those that are due. */
 void record__pass(struct record *record, enum trigger trigger)
 {
-	uint64_t begun_ns = record_now_ns(), saved_before = record->report.saved_nr, lost_before = record->lost_nr;
+	uint64_t begun_ns = monotonic_now_ns(), saved_before = record->report.saved_nr, lost_before = record->lost_nr;
 	struct reason why = {};
 	int err;
 
@@ -314,20 +307,20 @@ void record__pass(struct record *record, enum trigger trigger)
 	err = collector__drain(record->collector, &why);
 	notify__alive(&record->notify);
 	record->report.drain_nr++;
-	record->report.drain_ns += record_now_ns() - begun_ns;
+	record->report.drain_ns += monotonic_now_ns() - begun_ns;
 	record__set_trouble(record, TROUBLE_DRAIN, err);
 	if (err) {
 		record__say_failure(record, &why);
 	} else {
 		if (record_save_all(record, trigger, begun_ns))
 			collector__end_pass(record->collector);
-		record->report.last_pass_wall_ns = record_time_ns(CLOCK_REALTIME);
+		record->report.last_pass_wall_ns = clock_now_ns(CLOCK_REALTIME);
 	}
 	archive__make_room(record->archive);
 	set_save_trouble(record, record->report.saved_nr - saved_before, record->lost_nr - lost_before);
 	record->due.process_nr = 0;
 	record->is_fresh = trigger != TRIGGER_END;
-	record->passed_ns = record_now_ns();
+	record->passed_ns = monotonic_now_ns();
 	/* The next triggered pass leaves as much time to other work as this one has taken. */
 	record->due_again_ns = 2 * record->passed_ns - begun_ns;
 	report_pass(record, begun_ns, record->report.saved_nr - saved_before);

@@ -6,6 +6,7 @@
 
 #include <time.h>
 
+#include "base/clock.h"
 #include "shared/bpf_types.h"
 #include "record/due.h"
 #include "record/record.h"
@@ -14,7 +15,6 @@
 #include "record/last_share.h"
 #include "record/notify.h"
 
-#define SECOND_NS 1000000000ULL
 
 /* Processes start and end in crowds: one look serves many of them. */
 #define LOOK_EVERY_NS (SECOND_NS / 20)
@@ -65,14 +65,6 @@ struct record {
 	int status; /* of failures that cannot be mended */
 	struct status_line line;
 };
-
-/* Returns the time of CLOCK_MONOTONIC or CLOCK_REALTIME. */
-uint64_t record_time_ns(int clock);
-
-static inline uint64_t record_now_ns(void)
-{
-	return record_time_ns(CLOCK_MONOTONIC);
-}
 
 /*
  * Drains the accounting of all processes once, and writes the snapshots. TRIGGER_END: only of processes that have

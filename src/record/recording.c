@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "record/retention/outage.h"
 #include "base/reason.h"
 #include "base/units.h"
@@ -21,7 +22,6 @@
 #include "record/due.h"
 #include "record/recording_show.h"
 
-#define SECOND_NS 1000000000ULL
 
 /* A process that was named, for the rows that are shown at the end. */
 struct named {
@@ -49,14 +49,6 @@ struct recording {
 	bool is_mute; /* writing to standard output fails */
 	int status;
 };
-
-static uint64_t recording_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * SECOND_NS + now.tv_nsec;
-}
 
 static void recording_fail(struct recording *recording, const struct reason *why)
 {
@@ -189,7 +181,7 @@ static void take_snapshots(struct recording *recording, enum trigger trigger)
 	else
 		recording_fail(recording, &why);
 	stop_ended(recording, drained);
-	recording->ended_ns = recording_now_ns();
+	recording->ended_ns = monotonic_now_ns();
 	if (trigger == TRIGGER_END || !drained)
 		return;
 	recording->is_fresh = true;
@@ -217,7 +209,7 @@ static void save_due(struct recording *recording)
  */
 static void recording_check_triggers(struct recording *recording)
 {
-	uint64_t begun_ns = recording_now_ns();
+	uint64_t begun_ns = monotonic_now_ns();
 	struct reason why = {};
 
 	if (begun_ns < recording->due_again_ns)
@@ -231,7 +223,7 @@ static void recording_check_triggers(struct recording *recording)
 	}
 	save_due(recording);
 	recording->due.is_soon = true;
-	recording->due_again_ns = recording_now_ns() + (recording_now_ns() - begun_ns);
+	recording->due_again_ns = monotonic_now_ns() + (monotonic_now_ns() - begun_ns);
 }
 
 static bool all_done(const struct recording *recording)
@@ -317,7 +309,7 @@ static uint64_t recording_earlier_ns(uint64_t a, uint64_t b)
 /* Sleeps until something is due or happens; a second at most. */
 static void recording_wait_for_events(const struct recording *recording)
 {
-	uint64_t now = recording_now_ns(), ended = ended_due_ns(recording), due = now + SECOND_NS;
+	uint64_t now = monotonic_now_ns(), ended = ended_due_ns(recording), due = now + SECOND_NS;
 	struct pollfd fds[] = {
 		{ .fd = recording->signal_fd, .events = POLLIN },
 		{ .fd = collector__event_fd(recording->collector), .events = POLLIN },
@@ -340,8 +332,8 @@ static void recording_run_interval(struct recording *recording)
 	take_snapshots(recording, TRIGGER_INTERVAL);
 	recording->next_ns += interval_ns;
 	/* Passes are slower than the interval: skip some, do not pile them up. */
-	if (recording->next_ns < recording_now_ns())
-		recording->next_ns = recording_now_ns() + interval_ns;
+	if (recording->next_ns < monotonic_now_ns())
+		recording->next_ns = monotonic_now_ns() + interval_ns;
 }
 
 static void log_notes_between(struct recording *recording)
@@ -368,28 +360,28 @@ static void recording_stop_if_blind(struct recording *recording)
 static void recording_run(struct recording *recording)
 {
 	say_notes(recording->collector);
-	recording->started_ns = recording_now_ns();
+	recording->started_ns = monotonic_now_ns();
 	recording->next_ns = recording->started_ns + recording->options->interval_ns;
 	while (!recording->stop && !all_done(recording)) {
 		status_line_show(&recording->line, recording->collector,
-				 (recording_now_ns() - recording->started_ns) / SECOND_NS);
+				 (monotonic_now_ns() - recording->started_ns) / SECOND_NS);
 		recording_wait_for_events(recording);
 		collector__refresh(recording->collector);
 		log_notes_between(recording);
 		recording->is_fresh = false;
 		recording_stop_if_blind(recording);
 		recording_consume_signals(recording);
-		if (recording_now_ns() >= recording_end_ns(recording))
+		if (monotonic_now_ns() >= recording_end_ns(recording))
 			recording->stop = true;
-		else if (!recording->stop && recording_now_ns() >= ended_due_ns(recording))
+		else if (!recording->stop && monotonic_now_ns() >= ended_due_ns(recording))
 			take_snapshots(recording, TRIGGER_END);
-		else if (!recording->stop && recording_now_ns() >= recording->next_ns)
+		else if (!recording->stop && monotonic_now_ns() >= recording->next_ns)
 			recording_run_interval(recording);
 		if (!recording->stop)
 			recording_check_triggers(recording);
 	}
 	if (!recording->is_fresh && !all_done(recording))
-		take_snapshots(recording, recording_now_ns() >= recording_end_ns(recording) ? TRIGGER_DURATION :
+		take_snapshots(recording, monotonic_now_ns() >= recording_end_ns(recording) ? TRIGGER_DURATION :
 										      TRIGGER_LAST);
 	status_line_clear(&recording->line);
 	say_notes(recording->collector);

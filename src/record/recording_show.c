@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/reason.h"
 #include "base/units.h"
 #include "base/log.h"
@@ -96,11 +97,8 @@ void say_cost(const struct process_view *sum, size_t nr)
 /* Whether a line is shown that is recent enough. */
 static bool is_recent(struct status_line *line)
 {
-	struct timespec now;
-	uint64_t now_ns;
+	uint64_t now_ns = monotonic_now_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	now_ns = (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 	if (line->is_there && now_ns - line->shown_ns < SHOW_EVERY_NS)
 		return true;
 	line->shown_ns = now_ns;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "sandbox/conversation.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECOND_NS 1000000000ull
 #define START_NS (10 * SECOND_NS) /* a reader that is not ready after this time never will be */
 #define WAIT_FACTOR 5		  /* waiting time per processor time: the machine may be busy */
 #define IDLE_NS (5 * SECOND_NS)   /* limit for the time in which the reader sleeps or is stopped */
@@ -22,12 +22,9 @@
 /* 0 if the process has ended. */
 static uint64_t cpu_ns_of(pid_t pid)
 {
-	struct timespec used;
 	clockid_t clock;
 
-	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &used))
-		return 0;
-	return used.tv_sec * SECOND_NS + used.tv_nsec;
+	return clock_getcpuclockid(pid, &clock) ? 0 : clock_now_ns(clock);
 }
 
 /* The value of a line of /proc/PID/status, in bytes; 0 if the process has ended. */
@@ -45,14 +42,6 @@ static uint64_t memory_of(pid_t pid, const char *name)
 	if (file)
 		fclose(file);
 	return kib << 10;
-}
-
-static uint64_t conversation_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * SECOND_NS + now.tv_nsec;
 }
 
 /*
@@ -77,7 +66,7 @@ static bool is_idle(pid_t pid)
 /* Limits a step: if this process was stopped for a while, that does not count as the reader's time. */
 static void parser_count_waiting(struct parser *parser)
 {
-	uint64_t now = conversation_now_ns(), step = now - parser->looked_at_ns;
+	uint64_t now = monotonic_now_ns(), step = now - parser->looked_at_ns;
 
 	if (step > 2 * SLICE_NS)
 		step = 2 * SLICE_NS;
@@ -109,7 +98,7 @@ static void begin_waiting(struct parser *parser, uint64_t cpu_ns_left, uint64_t 
 	parser->cpu_ns_left = cpu_ns_left;
 	parser->cpu_ns_at_start = cpu_ns_at_start;
 	parser->waited_ns = parser->unjudged_ns = parser->idle_ns = 0;
-	parser->looked_at_ns = conversation_now_ns();
+	parser->looked_at_ns = monotonic_now_ns();
 }
 
 /*
@@ -119,7 +108,7 @@ static void begin_waiting(struct parser *parser, uint64_t cpu_ns_left, uint64_t 
  */
 static uint64_t allow_cpu_ns(struct parser *parser, uint64_t cpu_ns)
 {
-	uint64_t minutes = (conversation_now_ns() - parser->failed_at_ns) / (60 * SECOND_NS);
+	uint64_t minutes = (monotonic_now_ns() - parser->failed_at_ns) / (60 * SECOND_NS);
 
 	parser->failed_at_ns += minutes * 60 * SECOND_NS;
 	if (minutes)
@@ -132,7 +121,7 @@ static void parser_count_failure(struct parser *parser)
 {
 	parser->read_ns = 0;
 	if (!parser->failed_nr)
-		parser->failed_at_ns = conversation_now_ns();
+		parser->failed_at_ns = monotonic_now_ns();
 	if (parser->failed_nr < FAILURES_MAX)
 		parser->failed_nr++;
 }

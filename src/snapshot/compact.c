@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/idmap.h"
 
-#define SECOND_NS 1000000000ull
 
 /* The columns that a compact file may have. */
 static const uint32_t columns[] = {

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/pages.h"
 
-#define SECOND_NS 1000000000ull
 
 /* All columns of a trace, except its count. */
 static const uint32_t columns[] = {

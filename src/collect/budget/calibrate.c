@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/reason.h"
 #include "collect/probe/attach_ways.h"
 #include "collect/probe/detach.h"
@@ -183,23 +184,15 @@ static int calibration_attach(struct calibration *calibration, const struct prob
 
 /* ---- time ---- */
 
-static uint64_t read_thread_cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Returns the time of one call in ns. */
 static double time_calls(enum kind kind)
 {
 	void (*volatile function)(void) = kinds[kind].function;
-	uint64_t begin_ns = read_thread_cpu_ns();
+	uint64_t begin_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	for (int i = 0; i < kinds[kind].call_nr; i++)
 		function();
-	return (double)(read_thread_cpu_ns() - begin_ns) / kinds[kind].call_nr;
+	return (double)(clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns) / kinds[kind].call_nr;
 }
 
 static int compare_doubles(const void *a, const void *b)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/budget/share.h"
 
+#include "base/clock.h"
+
 #define SMALL_PERCENT 1 /* of one CPU: a process below this never makes others wait */
-#define SECOND_NS 1000000000ULL
 
 /* Forgives at most what was spent: a process cannot save it up. */
 static void forgive_small_cost(struct share *share, const struct cost_sum *cost, uint64_t passed_ns)

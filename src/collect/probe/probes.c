@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "collect.h"
 #include "elf/allocators.h"
 #include "elf/custom_allocators.h"
@@ -149,14 +150,6 @@ bool probes_have_site(const struct probes *probes, uint32_t object)
 	return false;
 }
 
-static uint64_t probes_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static int add_customs(struct probes *probes, const struct objects *objects, uint32_t index)
 {
 	const struct object_facts *facts = objects->object[index]->facts;
@@ -237,7 +230,7 @@ static int look_as_program(struct probes *probes, const struct allocsnap_bpf *bp
 
 	if (!err && probes->site_nr > first) {
 		err = attach_new(probes, bpf, objects, index, first, why);
-		looked->time_ns = probes_now_ns();
+		looked->time_ns = monotonic_now_ns();
 	}
 	looked->as_program = !err;
 	return err;
@@ -248,7 +241,7 @@ static int examine_object(struct probes *probes, const struct allocsnap_bpf *bpf
 {
 	const struct object *object = objects->object[index];
 	struct looked looked = {
-		.object = index, .time_ns = probes_now_ns(), .as_program = object->is_program,
+		.object = index, .time_ns = monotonic_now_ns(), .as_program = object->is_program,
 	};
 	size_t first = probes->site_nr;
 	int err = array_push(probes, looked, looked);
@@ -258,7 +251,7 @@ static int examine_object(struct probes *probes, const struct allocsnap_bpf *bpf
 	err = append_object_sites(probes, objects, index);
 	if (!err)
 		err = attach_new(probes, bpf, objects, index, first, why);
-	probes->looked[probes->looked_nr - 1].time_ns = probes_now_ns();
+	probes->looked[probes->looked_nr - 1].time_ns = monotonic_now_ns();
 	probes->looked_nr -= err && err != -ETXTBSY; /* examined again next time */
 	return err;
 }

@@ -15,6 +15,7 @@
 
 #include "base/array.h"
 #include "base/capabilities.h"
+#include "base/clock.h"
 #include "base/idmap.h"
 #include "base/reason.h"
 #include "collect/process/perf_rings.h"
@@ -253,17 +254,9 @@ static int consume_record(void *what, const struct perf_event_header *header)
 	return 0;
 }
 
-static uint64_t events_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static int drain_rings(struct mapping_events *events)
 {
-	events->until_ns = events_now_ns();
+	events->until_ns = monotonic_now_ns();
 	return perf_rings_read(&events->rings, consume_record, events);
 }
 

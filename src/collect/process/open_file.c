@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "collect/process/open_orders.h"
 #include "sandbox/channel.h"
 
@@ -23,7 +24,6 @@
 #define RESOLVE_CACHED 0x20 /* Linux 5.12 */
 #endif
 
-#define SECOND_NS 1000000000ull
 #define MINUTE_NS (60 * SECOND_NS)
 #define PATIENCE_NS (2 * SECOND_NS)
 #define FAILURES_MAX 4	  /* number of failures that count: each halves the time limit */
@@ -52,14 +52,6 @@ struct file_opener {
 	size_t silent_nr; /* never decreases: a new entry replaces the oldest */
 };
 
-static uint64_t open_file_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * SECOND_NS + now.tv_nsec;
-}
-
 /* ---- file systems that do not answer ---- */
 
 static struct silent *find_silent(struct file_opener *opener, uint32_t device)
@@ -74,7 +66,7 @@ static bool is_left_alone(struct file_opener *opener, uint32_t device)
 {
 	const struct silent *silent = find_silent(opener, device);
 
-	return silent && open_file_now_ns() < silent->until_ns;
+	return silent && monotonic_now_ns() < silent->until_ns;
 }
 
 /* Returns true if this device was not known to be silent. */
@@ -87,7 +79,7 @@ static bool leave_alone(struct file_opener *opener, uint32_t device)
 		silent = &opener->silent[opener->silent_nr++ % SILENT_MAX];
 	if (is_new)
 		*silent = (struct silent){ .device = device };
-	silent->until_ns = open_file_now_ns() + (MINUTE_NS << silent->times);
+	silent->until_ns = monotonic_now_ns() + (MINUTE_NS << silent->times);
 	silent->times += silent->times < SILENCE_DOUBLED && device != OF_PATHS;
 	return is_new;
 }
@@ -95,7 +87,7 @@ static bool leave_alone(struct file_opener *opener, uint32_t device)
 /* The time limit: the recording does nothing else meanwhile, and anyone can have many file systems. */
 static uint64_t patience_ns(struct file_opener *opener)
 {
-	uint64_t minutes = (open_file_now_ns() - opener->failed_at_ns) / MINUTE_NS;
+	uint64_t minutes = (monotonic_now_ns() - opener->failed_at_ns) / MINUTE_NS;
 
 	opener->failed_at_ns += minutes * MINUTE_NS;
 	opener->failed_nr -= minutes < opener->failed_nr ? minutes : opener->failed_nr;
@@ -105,7 +97,7 @@ static uint64_t patience_ns(struct file_opener *opener)
 static void count_failure(struct file_opener *opener)
 {
 	if (!opener->failed_nr)
-		opener->failed_at_ns = open_file_now_ns();
+		opener->failed_at_ns = monotonic_now_ns();
 	opener->failed_nr += opener->failed_nr < FAILURES_MAX;
 }
 
@@ -115,7 +107,7 @@ static int is_too_long(void *who)
 {
 	const struct file_opener *opener = who;
 
-	return open_file_now_ns() >= opener->deadline_ns ? -ETIMEDOUT : 0;
+	return monotonic_now_ns() >= opener->deadline_ns ? -ETIMEDOUT : 0;
 }
 
 /* The worker ends itself: when it sees its socket closed, or by its alarm. */
@@ -171,7 +163,7 @@ static int send_open_order(struct file_opener *opener, enum open_order_kind kind
 	const struct iovec piece = { (void *)body, bytes };
 	int fd = -1, err = 0;
 
-	opener->deadline_ns = open_file_now_ns() + patience_ns(opener);
+	opener->deadline_ns = monotonic_now_ns() + patience_ns(opener);
 	if (!is_waiting(opener)) {
 		dismiss_open_worker(opener);
 		err = hire_open_worker(opener);

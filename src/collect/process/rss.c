@@ -10,19 +10,12 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "collect/process/proc.h"
 
 #define CLOSE_MAX_BYTES (1ull << 30)
 #define CLOSE_MAX_NS 100000000ull
 #define THREADS_MAX 1024 /* at most so many threads are asked for their stack pointers */
-
-static uint64_t rss_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 uint64_t rss_total(const struct rss *rss)
 {
@@ -229,7 +222,7 @@ static void take_field(struct walk *walk, const char *line)
 /* -ETIME: it took too long. */
 static int walk_lines(FILE *smaps, struct walk *walk)
 {
-	uint64_t until = rss_now_ns() + CLOSE_MAX_NS;
+	uint64_t until = monotonic_now_ns() + CLOSE_MAX_NS;
 	char *line = NULL;
 	size_t room = 0;
 	int err = 0;
@@ -237,7 +230,7 @@ static int walk_lines(FILE *smaps, struct walk *walk)
 	while (!err && getline(&line, &room, smaps) > 0) {
 		if (line[0] >= 'A' && line[0] <= 'Z')
 			take_field(walk, line);
-		else if (take_area(walk, line) && rss_now_ns() > until)
+		else if (take_area(walk, line) && monotonic_now_ns() > until)
 			err = -ETIME;
 	}
 	free(line);
@@ -268,7 +261,7 @@ static int read_closely(pid_t pid, struct rss *rss)
 
 int rss_read(pid_t pid, struct rss *ret)
 {
-	struct rss rss = { .time_ns = rss_now_ns(), .gave_up = ret->gave_up };
+	struct rss rss = { .time_ns = monotonic_now_ns(), .gave_up = ret->gave_up };
 	struct rss closely = { .time_ns = rss.time_ns, .is_close = true };
 	int err = read_from_afar(pid, &rss);
 

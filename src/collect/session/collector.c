@@ -24,14 +24,6 @@
 #include "sandbox/parser.h"
 #include "symbols/symbols.h"
 
-uint64_t collector_now_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* The loader keeps each mapped file open, so that it has names when the process is gone. */
 static void allow_many_files(struct rlimit *ret_before)
 {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/reason.h"
 #include "collect/build/describe.h"
 #include "collect/session/fair.h"
@@ -268,8 +269,8 @@ static int read_maps(struct collector *collector)
 		missed += missed_by(life[i]);
 
 	collector->occasion = (struct occasion){
-		.wall_ns = collector_now_ns(CLOCK_REALTIME),
-		.monotonic_ns = collector_now_ns(CLOCK_MONOTONIC),
+		.wall_ns = clock_now_ns(CLOCK_REALTIME),
+		.monotonic_ns = monotonic_now_ns(),
 		.traceback_limit = collector->traceback_limit,
 		.max_overhead = collector->max_overhead,
 		.has_churn = true,

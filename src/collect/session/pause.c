@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/reason.h"
 #include "collect/probe/attach_ways.h"
 #include "collect/process/open_file.h"
@@ -68,7 +69,7 @@ static void mark_kernel_return(const struct collector *collector, const struct s
 		run_pause_program(spender, collector->bpf->progs.process_return);
 	else
 		__atomic_store_n(&collector->bpf->bss->everybody_resumed_ns,
-				 collector_now_ns(CLOCK_MONOTONIC), __ATOMIC_SEQ_CST);
+				 monotonic_now_ns(), __ATOMIC_SEQ_CST);
 }
 
 /* Runs when all probes are placed. */
@@ -84,7 +85,7 @@ static void begin_gap(struct collector *collector, const struct spender *spender
 {
 	pause_kernel_side(collector, spender);
 	/* The gap begins only now: a block that entered until here is older than the gap and has lived through it. */
-	spender->pausing->open_ns = collector_now_ns(CLOCK_MONOTONIC);
+	spender->pausing->open_ns = monotonic_now_ns();
 	probes_pause(spender->probes, &collector->detacher);
 }
 
@@ -110,7 +111,7 @@ static int resume_recording(struct collector *collector, const struct spender *s
 	for (size_t i = 0; i < collector->target_nr; i++)
 		collector->target[i]->is_touched |= collector->target[i]->probes == spender->probes;
 	resume_kernel_side(collector, spender);
-	pausing_close_gap(spender->pausing, collector_now_ns(CLOCK_MONOTONIC));
+	pausing_close_gap(spender->pausing, monotonic_now_ns());
 	return 0;
 }
 
@@ -178,7 +179,7 @@ static bool is_detaching(struct collector *collector)
 
 static enum budget_order decide_spender_order(struct collector *collector, const struct spender *spender)
 {
-	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = monotonic_now_ns();
 	bool is_paused = spender->probes->is_paused;
 
 	if (collector->is_blind)
@@ -236,7 +237,7 @@ static void set_timer(const struct collector *collector, uint64_t wait_ns)
 
 static bool is_too_soon(struct collector *collector)
 {
-	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = monotonic_now_ns();
 
 	if (!collector->everyone || collector->pause_every_ns)
 		return false;
@@ -320,7 +321,7 @@ void notice_blindness(struct collector *collector)
 
 void pause_spenders(struct collector *collector)
 {
-	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = monotonic_now_ns();
 	struct spender spender;
 
 	for (size_t i = 0; collector->max_overhead && spender_at(collector, i, &spender); i++) {

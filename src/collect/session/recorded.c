@@ -2,6 +2,7 @@
 /* Handles the events of recorded processes: children, execs, exits, new code. */
 #include "collect/session/recorded.h"
 
+#include "base/clock.h"
 #include "collect/session/copied.h"
 #include "collect/session/custom.h"
 #include "collect/session/fair.h"
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SECOND_NS 1000000000ULL
 
 /* ---- the accounting as it is now ---- */
 
@@ -358,7 +358,7 @@ static bool is_hurried(struct collector *collector)
 /* If the pace does not allow a reading now, the target stays touched, and a later look reads the mappings. */
 static int read_mappings(struct collector *collector, struct target *target, bool must)
 {
-	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = monotonic_now_ns();
 	bool hurried = is_hurried(collector);
 	int err;
 
@@ -428,7 +428,7 @@ static bool check_target_ended(const struct collector *collector, const struct t
  */
 static void check_lost_targets(struct collector *collector)
 {
-	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = monotonic_now_ns();
 
 	if (now_ns - collector->searched_ns < SECOND_NS)
 		return;
@@ -449,7 +449,7 @@ static void update_target_end(struct collector *collector, struct target *target
 {
 	target->has_ended = check_target_ended(collector, target);
 	if (target->has_ended && !__atomic_load_n(&books_of(collector, target->slot)->exit_ns, __ATOMIC_ACQUIRE))
-		books_end_unseen(&collector->books, target->slot, collector_now_ns(CLOCK_MONOTONIC));
+		books_end_unseen(&collector->books, target->slot, monotonic_now_ns());
 }
 
 static const struct mappings *mappings_of(void *what, pid_t pid)
@@ -498,7 +498,7 @@ static void update_processes(struct collector *collector, bool whole, bool must)
 			remove_target(collector, i);
 	keep_budgets(collector);
 	if (whole)
-		collector->refreshed_ns = collector_now_ns(CLOCK_MONOTONIC);
+		collector->refreshed_ns = monotonic_now_ns();
 }
 
 void refresh_all(struct collector *collector)
@@ -509,5 +509,5 @@ void refresh_all(struct collector *collector)
 void collector__refresh(struct collector *collector)
 {
 	update_processes(collector, (!collector->everyone || collector->max_overhead) &&
-				   collector_now_ns(CLOCK_MONOTONIC) - collector->refreshed_ns >= SECOND_NS, false);
+				   monotonic_now_ns() - collector->refreshed_ns >= SECOND_NS, false);
 }

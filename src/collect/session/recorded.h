@@ -114,8 +114,6 @@ struct new_child {
 	pid_t pid;
 };
 
-uint64_t collector_now_ns(clockid_t clock);
-
 /* A process's accounting as it is now: the kernel writes it. */
 const struct process *books_of(const struct collector *collector, uint32_t slot);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/session/shares.h"
 
+#include "base/clock.h"
 #include "base/reason.h"
 #include "collect/session/pause.h"
 #include "collect/session/recorded.h"
@@ -44,7 +45,7 @@ static bool is_spent(struct collector *collector, struct share *share, const str
 
 enum budget_order shares_judge(struct collector *collector, const struct cost_sum *together, bool is_paused)
 {
-	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = monotonic_now_ns();
 	bool is_any = is_spent(collector, &collector->together, together, now_ns);
 
 	for (size_t i = 0; i < collector->target_nr; i++) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/reason.h"
 #include "collect/process/admission.h"
 #include "collect/session/copied.h"
@@ -267,7 +268,7 @@ static int begin_target_books(struct collector *collector, struct target *target
 
 static void begin_time(struct target *target)
 {
-	target->started_ns = target->born_ns = collector_now_ns(CLOCK_MONOTONIC);
+	target->started_ns = target->born_ns = monotonic_now_ns();
 	cpu_time_read(target->pid, &target->cpu_before_ns); /* stays 0 if the process has just ended */
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/reason.h"
 #include "collect/process/proc.h"
 #include "collect/build/resolve.h"
@@ -189,8 +190,8 @@ static int assemble_one(struct collector *collector, struct target *target,
 			const struct drain *drain, struct snapshot **ret)
 {
 	const struct occasion occasion = {
-		.wall_ns = collector_now_ns(CLOCK_REALTIME),
-		.monotonic_ns = collector_now_ns(CLOCK_MONOTONIC),
+		.wall_ns = clock_now_ns(CLOCK_REALTIME),
+		.monotonic_ns = monotonic_now_ns(),
 		.traceback_limit = collector->traceback_limit,
 		.no_names = collector->no_names,
 		.mappings_missed = mapping_events__missed(collector->events),

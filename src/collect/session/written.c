@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/reason.h"
 #include "collect/probe/attach_ways.h"
 #include "collect/session/recorded.h"
@@ -110,7 +111,6 @@ static void handle_watch_news(struct collector *collector)
 
 /* ---- files that are open for writing ---- */
 
-#define SECOND_NS 1000000000ULL
 #define TRIED_AT_ONCE 64 /* any user can keep many files open */
 #define NOTED_MOST 32
 
@@ -156,7 +156,7 @@ static void retry_put_off_object(struct collector *collector, uint32_t i)
 
 static void retry_put_off_objects(struct collector *collector)
 {
-	uint64_t now_ns = collector_now_ns(CLOCK_MONOTONIC);
+	uint64_t now_ns = monotonic_now_ns();
 	size_t nr = collector->objects.object_nr, tried = 0;
 
 	if (collector->everybody.is_paused || now_ns - collector->put_off_ns < SECOND_NS)

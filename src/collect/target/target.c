@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/reason.h"
 #include "collect/drain/drain.h"
 #include "collect/process/proc.h"
@@ -100,14 +101,6 @@ int target__read_identity(struct target *target)
 	if (!err)
 		err = replace_identity_text(&target->exe, proc_link(target->pid, "exe"));
 	return err ?: replace_identity_text(&target->cmdline, proc_cmdline(target->pid));
-}
-
-static uint64_t target_read_clock_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static int open_process(struct target *target, pid_t id, struct reason *why)
@@ -275,7 +268,7 @@ int target__refresh(struct target *target, struct reason *why)
 		return 0;
 	}
 	target->rss_bytes = rss_bytes;
-	begun_ns = target_read_clock_ns();
+	begun_ns = monotonic_now_ns();
 	err = mappings_refresh(&target->mappings, target->pid, why);
 	if (!err)
 		err = note_seen_objects(target, target->mapped_ns);
@@ -403,7 +396,7 @@ int target__forget_image(struct target *target)
 	if (target->exec_event_cnt >= target->exec_cnt)
 		return target__read_identity(target);
 	target->exec_event_cnt = target->exec_cnt;
-	return target_begin_image(target, target_read_clock_ns());
+	return target_begin_image(target, monotonic_now_ns());
 }
 
 void targets_images(struct target *const *target, size_t nr, uint64_t *ret_image)

@@ -8,22 +8,14 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "record/retention/private.h"
 #include "base/reason.h"
 #include "base/units.h"
 
-#define SECOND_NS 1000000000ULL
 #define MS_NS 1000000ULL
 #define HOUR_MS 3600000
 #define SAY_EVERY_NS (3600 * SECOND_NS)
-
-static uint64_t archive_now_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return now.tv_sec * SECOND_NS + now.tv_nsec;
-}
 
 static struct archive *new_archive(const char *dir, const struct archive_bounds *bounds)
 {
@@ -47,8 +39,8 @@ static void begin_clock(struct archive *archive)
 	for (size_t i = 0; i < archive->folder_nr; i++)
 		if (archive->folder[i].newest > newest)
 			newest = archive->folder[i].newest;
-	keep_clock_begin(&archive->keep_clock, newest ? stamp_ms(newest) : 0, archive_now_ns(CLOCK_REALTIME) / MS_NS,
-			 archive_now_ns(CLOCK_BOOTTIME) / MS_NS);
+	keep_clock_begin(&archive->keep_clock, newest ? stamp_ms(newest) : 0, clock_now_ns(CLOCK_REALTIME) / MS_NS,
+			 clock_now_ns(CLOCK_BOOTTIME) / MS_NS);
 }
 
 struct archive *archive__open(const char *dir, const struct archive_bounds *bounds,
@@ -202,8 +194,8 @@ static void report_clock_ahead(struct archive *archive, uint64_t keep_ms)
 static uint64_t read_keep_clock(struct archive *archive)
 {
 	uint64_t keep_ms = archive->bounds.keep_ns / MS_NS;
-	uint64_t time_ms = keep_clock_look(&archive->keep_clock, keep_ms, archive_now_ns(CLOCK_REALTIME) / MS_NS,
-					   archive_now_ns(CLOCK_BOOTTIME) / MS_NS);
+	uint64_t time_ms = keep_clock_look(&archive->keep_clock, keep_ms, clock_now_ns(CLOCK_REALTIME) / MS_NS,
+					   clock_now_ns(CLOCK_BOOTTIME) / MS_NS);
 
 	report_clock_ahead(archive, keep_ms);
 	return time_ms;
@@ -280,7 +272,7 @@ static char *format_lost_last(struct lost_last *lost)
 
 char *archive__next_note(struct archive *archive)
 {
-	uint64_t now = archive_now_ns(CLOCK_MONOTONIC);
+	uint64_t now = monotonic_now_ns();
 	char *line = NULL;
 
 	if (archive->said[0]) {

@@ -6,18 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "record/retention/private.h"
 
-#define SECOND_NS 1000000000ULL
 #define WORK_NS (2 * SECOND_NS) /* the recorder must not wait for longer */
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * SECOND_NS + now.tv_nsec;
-}
 
 /* The folder of the last snapshot stays open: the next snapshot is often in the same folder. */
 struct remover {
@@ -174,7 +166,7 @@ static bool is_second(const struct remover *remover, const struct archived *item
 
 static bool is_late(const struct remover *remover)
 {
-	return monotonic_ns() >= remover->end_ns;
+	return monotonic_now_ns() >= remover->end_ns;
 }
 
 /*
@@ -277,7 +269,7 @@ int archive_remove(struct archive *archive, uint64_t time_ms)
 		.archive = archive,
 		.dir_fd = archive_open_dir(archive),
 		.folder_fd = -1,
-		.end_ns = monotonic_ns() + WORK_NS,
+		.end_ns = monotonic_now_ns() + WORK_NS,
 	};
 	int err;
 
