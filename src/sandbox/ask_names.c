@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "sandbox/ask_names.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

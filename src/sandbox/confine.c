@@ -149,7 +149,7 @@ static const struct allowed {
 	{ __NR_futex }, { __NR_sched_yield },
 	{ __NR_clock_gettime }, { __NR_gettimeofday }, { __NR_getrandom }, { __NR_sysinfo },
 	{ __NR_getpid }, { __NR_gettid },
-	{ __NR_rt_sigaction }, { __NR_rt_sigprocmask }, { __NR_rt_sigreturn }, /* guard.h */
+	{ __NR_rt_sigaction }, { __NR_rt_sigprocmask }, { __NR_rt_sigreturn }, /* direct.c */
 	{ __NR_restart_syscall },
 	{ __NR_exit }, { __NR_exit_group },
 };

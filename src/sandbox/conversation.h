@@ -60,4 +60,10 @@ int conversation__answer(struct parser *parser, enum message_kind kind, uint32_t
  */
 int conversation__end(struct parser *parser, int err, uint64_t *ret_cpu_ns, struct reason *why);
 
+/* symbol_source's look_up and forget; self is a struct parser. */
+void forget_names(void *parser, uint32_t object);
+
+int ask_names(void *parser, const struct source_object *object, const uint64_t *return_offset,
+	      size_t nr, take_frames_fn take, void *taker, struct reason *why);
+
 #endif

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sandbox/ask_names.h"
 #include "sandbox/conversation.h"
 #include "sandbox/serve.h"
 

@@ -53,7 +53,7 @@ void parser__close(struct parser *parser); /* NULL is allowed */
 int parser__end_fd(const struct parser *parser);
 bool parser__has_ended(const struct parser *parser);
 
-/* For symbols__new_from(); valid until parser__close(). */
+/* For symbols__new(); valid until parser__close(). */
 const struct symbol_source *parser__source(struct parser *parser);
 
 /*

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "sandbox/channel.h"
-#include "sandbox/serve_private.h"
 #include "symbols/direct.h"
 
 /* ---- debug files ---- */

@@ -12,7 +12,7 @@
 #include "elf/object_traits.h"
 #include "elf/stack_switches.h"
 #include "sandbox/channel.h"
-#include "sandbox/serve_private.h"
+#include "sandbox/serve.h"
 #include "unwind/unwind_table.h"
 
 /* piece[0] is reserved for the head; with an err only the head is sent. */

@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 #include "sandbox/channel.h"
-#include "sandbox/serve_private.h"
+#include "sandbox/serve.h"
 #include "symbols/direct.h"
 
 struct answer {

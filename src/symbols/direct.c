@@ -3,13 +3,14 @@
 
 #include <errno.h>
 #include <gelf.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/idmap.h"
-#include "symbols/guard.h"
 #include "symbols/names.h"
 #include "symbols/object.h"
 
@@ -170,6 +171,44 @@ static void run(void *data)
 	for (int i = 0; i < nr && !err; i++)
 		err = make_symbol(job->direct, &place[i], &job->frame[i]);
 	job->frame_nr = err ?: nr;
+}
+
+/* ---- files that are cut short ---- */
+
+static __thread sigjmp_buf *landing;
+
+static void on_sigbus(int number)
+{
+	if (landing)
+		siglongjmp(*landing, 1);
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+/*
+ * libdw maps the files that it reads. If another process truncates such a file meanwhile (`cp
+ * new.so old.so`), the next access causes SIGBUS. That must cost names, not the recording.
+ *
+ * Runs work(job). Returns false if SIGBUS interrupted it: then the data that it was changing are in
+ * an unknown state, and its memory is leaked. SIGBUS is caught only during the call, but for the
+ * whole process: do not use this in a program whose other threads expect SIGBUS.
+ */
+static bool guard_run(void (*work)(void *job), void *job)
+{
+	const struct sigaction catch = { .sa_handler = on_sigbus };
+	struct sigaction before;
+	volatile bool is_done = false;
+	sigjmp_buf here;
+
+	sigaction(SIGBUS, &catch, &before);
+	if (!sigsetjmp(here, 1)) {
+		landing = &here;
+		work(job);
+		is_done = true;
+	}
+	landing = NULL;
+	sigaction(SIGBUS, &before, NULL);
+	return is_done;
 }
 
 int direct__look_up(void *self, const struct source_object *object, const uint64_t *return_offset,

@@ -2,17 +2,13 @@
 #include "symbols/symbols.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/idmap.h"
-#include "symbols/debug_file.h"
-#include "symbols/direct.h"
-#include "symbols/symbols_below.h"
+#include "symbols/source.h"
 
 #define OBJECT_TEXT_MAX (64u << 20) /* bytes of names of one object; no real program has more */
 
@@ -33,9 +29,6 @@ struct result {
 
 struct symbols {
 	const struct symbol_source *source;
-	struct symbol_source own; /* used if there is no other source */
-	struct debug_opener opener;
-	int debug_root_fd; /* -1: there is no such directory */
 	struct known_object *object;
 	size_t object_nr, object_alloc;
 	struct result *result;
@@ -46,46 +39,13 @@ struct symbols {
 	struct idmap text_ids;
 };
 
-struct symbols *symbols__new_from(const struct symbol_source *source)
+struct symbols *symbols__new(const struct symbol_source *source)
 {
 	struct symbols *symbols = calloc(1, sizeof(*symbols));
 
-	if (symbols) {
+	if (symbols)
 		symbols->source = source;
-		symbols->debug_root_fd = -1;
-	}
 	return symbols;
-}
-
-static int open_symbols_candidate(void *self, const char *object_path, const struct debug_want *want)
-{
-	const struct symbols *symbols = self;
-
-	return want->nr ? -1 : debug_file__candidate(symbols->debug_root_fd, object_path, want);
-}
-
-struct symbols *symbols__new_below(const char *debug_root)
-{
-	struct symbols *symbols = symbols__new_from(NULL);
-
-	if (!symbols)
-		return NULL;
-	symbols->debug_root_fd = open(debug_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	symbols->opener = (struct debug_opener){ .open = open_symbols_candidate, .self = symbols };
-	symbols->own = (struct symbol_source){
-		.look_up = direct__look_up,
-		.self = direct__new(&symbols->opener),
-	};
-	symbols->source = &symbols->own;
-	if (symbols->own.self)
-		return symbols;
-	symbols__free(symbols);
-	return NULL;
-}
-
-struct symbols *symbols__new(void)
-{
-	return symbols__new_below(DEBUG_FILE_ROOT);
 }
 
 static void release_object(struct known_object *known)
@@ -111,9 +71,6 @@ void symbols__free(struct symbols *symbols)
 	free(symbols->object);
 	free(symbols->result);
 	free(symbols->text);
-	direct__free(symbols->own.self);
-	if (symbols->debug_root_fd >= 0)
-		close(symbols->debug_root_fd);
 	free(symbols);
 }
 

@@ -15,13 +15,8 @@
 struct symbols; /* the objects opened so far, each read once */
 struct symbol_source;
 
-/*
- * NULL and errno ENOMEM on failure. symbols__new() reads the files in this process, which should
- * have no privileges. symbols__new_from() leaves the reading to another source, which must outlive
- * it (source.h).
- */
-struct symbols *symbols__new(void);
-struct symbols *symbols__new_from(const struct symbol_source *source);
+/* NULL and errno ENOMEM on failure. The source reads the files (source.h), and must outlive the symbols. */
+struct symbols *symbols__new(const struct symbol_source *source);
 void symbols__free(struct symbols *symbols);
 
 /*

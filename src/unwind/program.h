@@ -7,6 +7,7 @@
  * at which something changes, and a column for each register that the unwinder needs.
  */
 
+#include "shared/unwind_types.h"
 #include "unwind/entries.h"
 
 /* DWARF's numbers for x86-64. */
@@ -65,5 +66,12 @@ typedef int (*program_row_fn)(void *context, const struct program *program, uint
  */
 int program_run(struct program *program, const struct fde *fde, uint64_t until, program_row_fn add,
 		void *context);
+
+/*
+ * The rule for a row (rule.c). It is UNWIND_CFA_UNSUPPORTED if the CFA is based on another register, an
+ * offset is too large, the return address is not below the CFA, or the stack pointer is not the
+ * CFA.
+ */
+struct unwind_rule rule_of(const struct program *program);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "unwind/rule.h"
+#include "unwind/program.h"
 
 #include <dwarf.h>
 

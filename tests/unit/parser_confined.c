@@ -110,7 +110,7 @@ static void try_all(int fd)
 Test(parser_confined, cannot_open_connect_trace_or_start_anything)
 {
 	struct parser *parser = parser_with(try_all, 0);
-	struct symbols *symbols = symbols__new_from(parser__source(parser));
+	struct symbols *symbols = symbols__new(parser__source(parser));
 	uint32_t object = open_object(symbols, "/proc/self/exe", "/x");
 	struct symbol frame[SYMBOL_INLINE_MAX];
 	char want[64];

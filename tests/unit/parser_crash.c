@@ -18,7 +18,7 @@ static struct symbols *symbols;
 static void begin(read_fn read, uint64_t cpu_ns)
 {
 	parser = parser_with(read, cpu_ns);
-	symbols = symbols__new_from(parser__source(parser));
+	symbols = symbols__new(parser__source(parser));
 	cr_assert(symbols);
 }
 

@@ -96,7 +96,7 @@ static void want(int fd)
 static void expect_disbelief(read_fn read, const char *name)
 {
 	struct parser *parser = parser_with(read, 0);
-	struct symbols *symbols = symbols__new_from(parser__source(parser));
+	struct symbols *symbols = symbols__new(parser__source(parser));
 	uint32_t object = open_object(symbols, "/proc/self/exe", "/x");
 	struct symbol frame[SYMBOL_INLINE_MAX];
 	const char *why;

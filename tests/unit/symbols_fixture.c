@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "symbols/symbols_below.h"
+#include "symbols/debug_file.h"
+#include "symbols/direct.h"
+#include "symbols/source.h"
 
 static char workshop[64];
 
@@ -308,7 +310,13 @@ void expect_same(struct symbols *symbols, const char *file, const struct call *c
 
 /* ---- both ways ---- */
 
-static struct both { struct symbols *symbols; struct parser *parser; } both[4];
+static struct both {
+	struct symbols *symbols;
+	struct parser *parser; /* or the rest, to read in this process */
+	struct symbol_source source;
+	struct debug_opener opener;
+	int debug_root_fd;
+} both[4];
 
 static struct both *of(const struct symbols *symbols)
 {
@@ -317,6 +325,20 @@ static struct both *of(const struct symbols *symbols)
 			return &both[i];
 	cr_assert_fail("too many at once");
 	return NULL;
+}
+
+static int open_candidate(void *self, const char *object_path, const struct debug_want *want)
+{
+	return want->nr ? -1 : debug_file__candidate(((struct both *)self)->debug_root_fd, object_path, want);
+}
+
+static void read_here(struct both *new, const char *debug_root)
+{
+	new->debug_root_fd = open(debug_root ?: DEBUG_FILE_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	new->opener = (struct debug_opener){ .open = open_candidate, .self = new };
+	new->source = (struct symbol_source){ .look_up = direct__look_up, .self = direct__new(&new->opener) };
+	cr_assert(new->source.self);
+	new->symbols = symbols__new(&new->source);
 }
 
 struct symbols *names_new(const char *debug_root)
@@ -329,9 +351,9 @@ struct symbols *names_new(const char *debug_root)
 	if (getenv("SYMBOLS_PARSER")) {
 		new->parser = parser__open(&options, &why);
 		cr_assert(new->parser, "%s", why.text);
-		new->symbols = symbols__new_from(parser__source(new->parser));
+		new->symbols = symbols__new(parser__source(new->parser));
 	} else {
-		new->symbols = debug_root ? symbols__new_below(debug_root) : symbols__new();
+		read_here(new, debug_root);
 	}
 	cr_assert(new->symbols);
 	return new->symbols;
@@ -344,6 +366,10 @@ void names_free(struct symbols *symbols)
 	old->symbols = NULL;
 	symbols__free(symbols);
 	parser__close(old->parser);
+	if (old->parser)
+		return;
+	direct__free(old->source.self);
+	close(old->debug_root_fd);
 }
 
 /* ---- single questions ---- */

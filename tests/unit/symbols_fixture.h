@@ -57,7 +57,7 @@ void expect_same_lines(struct symbols *symbols, const char *file, const char *de
 		       const struct call *call, size_t call_nr);
 
 /*
- * symbols__new(), or with SYMBOLS_PARSER in the environment one that leaves reading to a process without privileges:
+ * Names read in this process, or with SYMBOLS_PARSER in the environment by a process without privileges:
  * all tests of names run in both ways. NULL: debug files are in the default place.
  */
 struct symbols *names_new(const char *debug_root);

@@ -41,7 +41,7 @@ static void forget(void *self, uint32_t id)
 static struct symbols *begin(struct source *source)
 {
 	*source = (struct source){ .source = { look_up, forget, source } };
-	return symbols__new_from(&source->source);
+	return symbols__new(&source->source);
 }
 
 static uint32_t add(struct symbols *symbols, const char *path)

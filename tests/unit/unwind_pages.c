@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collect/unwind/own_vdso.h"
+#include "collect/unwind/unwind_tables.h"
 #include "skip.h"
 #include "unwind_fixture.h"
 

@@ -208,7 +208,7 @@ static int open_all(struct collector *collector, const struct collector_options 
 		return reason_set(why, -errno, "cannot start the process that keeps the probes: %s",
 				  strerror(errno));
 	collector->objects.domains = options->domains ?: COLLECTOR_MALLOC;
-	collector->symbols = symbols__new_from(parser__source(collector->parser));
+	collector->symbols = symbols__new(parser__source(collector->parser));
 	if (!collector->symbols)
 		return -ENOMEM;
 	collector->bpf = load_bpf(options, &collector->custom, collector->traceback_limit, why);

@@ -5,15 +5,16 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "collect/bpf.h"
-#include "collect/unwind/own_vdso.h"
 #include "elf/object_facts.h"
 #include "sandbox/parser.h"
 #include "unwind/unwind_table.h"
@@ -183,6 +184,27 @@ static int publish_table(struct unwind_tables *tables, struct unwind_table_entry
 }
 
 /* ---- the sources of tables ---- */
+
+static size_t mapped_bytes(uintptr_t wanted)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	uintptr_t start = 0, end = 0;
+	char line[512];
+
+	while (maps && start != wanted && fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &start, &end) != 2)
+			start = 0;
+	if (maps)
+		fclose(maps);
+	return start == wanted ? end - start : 0;
+}
+
+const void *own_vdso(size_t bytes)
+{
+	uintptr_t start = getauxval(AT_SYSINFO_EHDR);
+
+	return start && bytes && mapped_bytes(start) == bytes ? (const void *)start : NULL;
+}
 
 static int table_of_vdso(struct parser *parser, const struct mapping *mapping,
 			 struct unwind_table **ret, struct reason *why)

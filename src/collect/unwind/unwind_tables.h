@@ -84,4 +84,10 @@ uint64_t unwind_tables_missing(const struct unwind_tables *tables, const struct 
 
 void unwind_tables_release(struct unwind_tables *tables);
 
+/*
+ * The recorder's vDSO, if it has this many bytes. NULL: its size differs, or the recorder has none. The kernel gives all
+ * 64-bit processes the same vDSO, but each process can write to its own copy, so it is never read from another process.
+ */
+const void *own_vdso(size_t bytes);
+
 #endif
