@@ -48,7 +48,7 @@ void symbols__set_file(struct symbols *symbols, uint32_t object, int fd);
 /* A limit of the objects' indices: all are below it. */
 size_t symbols__object_nr(const struct symbols *symbols);
 
-/* One frame; strings live as long as `symbols`. NULL and 0: not known. */
+/* One frame; its strings are valid until other addresses of the object are looked up. NULL and 0: not known. */
 struct symbol {
 	const char *function; /* demangled */
 	const char *filename; /* absolute if the debug information allows it; set together with lineno */

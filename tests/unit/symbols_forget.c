@@ -96,7 +96,6 @@ Test(symbols_forget, changes_nothing_when_nothing_is_forgotten)
 	symbols__free(symbols);
 }
 
-/* Each text is stored once, and stays while any object uses it. */
 Test(symbols_forget, stays_bounded_over_many_objects)
 {
 	struct source source;
