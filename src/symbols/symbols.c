@@ -277,7 +277,7 @@ int symbols__look_ahead(struct symbols *symbols, uint32_t object, const uint64_t
 	return err;
 }
 
-static const char *text_or_null(const struct known_object *known, uint32_t id)
+static const char *kept_text(const struct known_object *known, uint32_t id)
 {
 	return id ? strpool_get(&known->text, id) : NULL;
 }
@@ -297,8 +297,8 @@ int symbols__lookup(struct symbols *symbols, uint32_t object, uint64_t return_of
 		const struct kept_frame *frame = &known->frame[result->first + i];
 
 		ret_frame[i] = (struct symbol){
-			.function = text_or_null(known, frame->function),
-			.filename = text_or_null(known, frame->filename),
+			.function = kept_text(known, frame->function),
+			.filename = kept_text(known, frame->filename),
 			.lineno = frame->filename ? frame->lineno : 0,
 			.first_line = frame->filename ? frame->first_line : 0,
 		};
