@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "sandbox/conversation.h"
-#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +9,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 #define START_NS (10 * SECOND_NS) /* a reader that is not ready after this time never will be */
 #define WAIT_FACTOR 5		  /* waiting time per processor time: the machine may be busy */

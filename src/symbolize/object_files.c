@@ -224,13 +224,14 @@ static int find_object_file(struct naming *naming, struct object_file *file)
 	return found < 0 ? found : 0;
 }
 
-/* ---- interning ------------------------------------------------------------------------------- */
+/* ---- which are known ------------------------------------------------------------------------- */
 
-static bool same_file(uint32_t id, const void *key, const void *table)
+static struct object_file *find_known_file(const struct naming *naming, const char *path, const char *build_id)
 {
-	const struct object_file *file = &((const struct naming *)table)->file[id], *want = key;
-
-	return !strcmp(file->path, want->path) && !strcmp(file->build_id, want->build_id);
+	for (size_t i = 0; i < naming->file_nr; i++)
+		if (!strcmp(naming->file[i].path, path) && !strcmp(naming->file[i].build_id, build_id))
+			return &naming->file[i];
+	return NULL;
 }
 
 static void object_file_release(struct object_file *file)
@@ -239,54 +240,34 @@ static void object_file_release(struct object_file *file)
 	free(file->build_id);
 }
 
-static int object_file_add(struct naming *naming, const struct object_file *key, uint64_t hash)
+static int object_file_add(struct naming *naming, const char *path, const char *build_id, struct object_file **ret)
 {
-	struct object_file file = {
-		.path = strdup(key->path), .build_id = strdup(key->build_id),
-		.names = NAMES_NONE,
-	};
-	int err = file.path && file.build_id ? 0 : -ENOMEM;
+	struct object_file file = { .path = strdup(path), .build_id = strdup(build_id), .names = NAMES_NONE };
+	int err = file.path && file.build_id ? array_push(naming, file, file) : -ENOMEM;
 
-	if (!err)
-		err = array_reserve(&naming->file, &naming->file_alloc, naming->file_nr + 1);
-	if (!err)
-		err = idmap_add(&naming->file_ids, hash, naming->file_nr);
 	if (err)
 		object_file_release(&file);
 	else
-		naming->file[naming->file_nr++] = file;
+		*ret = &naming->file[naming->file_nr - 1];
 	return err;
-}
-
-static uint64_t hash_object_file(const struct object_file *key)
-{
-	return hash_bytes(key->path, strlen(key->path), hash_bytes(key->build_id, strlen(key->build_id), 0));
 }
 
 int naming_find_object(struct naming *naming, const char *path, const char *build_id,
 		       uint32_t *ret_names)
 {
-	const struct object_file key = { .path = (char *)path, .build_id = (char *)build_id };
-	uint64_t hash = hash_object_file(&key);
-	uint32_t id = idmap_find(&naming->file_ids, hash, same_file, &key, naming);
-	int err = 0;
+	struct object_file *file = find_known_file(naming, path, build_id);
+	int err = file ? 0 : object_file_add(naming, path, build_id, &file);
 
-	if (id == IDMAP_NONE) {
-		id = naming->file_nr;
-		err = object_file_add(naming, &key, hash);
-	}
-	if (!err && naming->file[id].snapshot != naming->snapshot)
-		err = find_object_file(naming, &naming->file[id]);
+	if (!err && file->snapshot != naming->snapshot)
+		err = find_object_file(naming, file);
 	if (!err)
-		*ret_names = naming->file[id].names;
+		*ret_names = file->names;
 	return err;
 }
 
 void naming_doubt_object(struct naming *naming, const char *path, const char *build_id)
 {
-	const struct object_file key = { .path = (char *)path, .build_id = (char *)build_id };
-	uint32_t id = idmap_find(&naming->file_ids, hash_object_file(&key), same_file, &key, naming);
-	struct object_file *file = id == IDMAP_NONE ? NULL : &naming->file[id];
+	struct object_file *file = find_known_file(naming, path, build_id);
 	struct object_traits traits;
 
 	if (!file || file->names == NAMES_NONE || file->is_doubted)
@@ -346,7 +327,6 @@ void naming__free(struct naming *naming)
 	for (size_t i = 0; i < naming->file_nr; i++)
 		object_file_release(&naming->file[i]);
 	free(naming->file);
-	idmap_release(&naming->file_ids);
 	free(naming);
 }
 

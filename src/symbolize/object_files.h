@@ -5,7 +5,6 @@
 /* Inside naming: finds the file of an object of a snapshot. */
 
 #include "base/file_stamp.h"
-#include "base/idmap.h"
 #include "symbolize/naming.h"
 
 struct parser;
@@ -27,7 +26,6 @@ struct naming {
 	struct symbols *symbols;
 	struct object_file *file;
 	size_t file_nr, file_alloc;
-	struct idmap file_ids;
 	int *fd; /* by index for symbols__lookup(); -1: closed */
 	size_t fd_nr, fd_alloc;
 	unsigned int snapshot; /* number of the current snapshot */
