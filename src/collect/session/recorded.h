@@ -85,7 +85,7 @@ struct collector {
 	uint64_t searched_ns;	    /* when processes without a pidfd were checked */
 	struct books books;
 	struct target *by_slot[PROCESSES_MAX];
-	struct target **by_pid; /* open addressing; by_pid_nr is a power of two, or 0 */
+	struct target **by_pid; /* open addressing; by_pid_nr is a power of two, or 0. An idmap removes no rows */
 	size_t by_pid_nr;
 	struct new_child *new_child; /* PROCESSES_MAX entries, for temporary use */
 	struct {
