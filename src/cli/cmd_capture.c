@@ -193,7 +193,7 @@ const struct option_row capture_time_rows[] = {
 
 const struct option_row capture_what_rows[] = {
 	{ "follow-forks", 'f', OPTION_FLAG, FIELD(follow_forks),
-	  .help = "also record the processes it starts, each with its own snapshots" },
+	  .help = "also record the children of recorded processes, each with its own snapshots" },
 	{ "domain", 0, OPTION_CUSTOM, FIELD(domains), .arg = "NAMES",
 	  .help = "record the blocks of these allocators, separated by commas", .parse = parse_domains,
 	  .choice = domain_choice },

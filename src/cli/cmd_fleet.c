@@ -46,16 +46,20 @@ static bool fleet_key_choice(size_t at, struct option_choice *ret)
 	return false;
 }
 
+#define GROUP_ROWS(default_key) \
+	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type, \
+	  .choice = fleet_key_choice, \
+	  .arg = "KEY", .default_text = default_key, .help = "group blocks by KEY" }, \
+	{ "cumulative", 'c', OPTION_FLAG, FIELD(cumulative), \
+	  .help = "count a block for every frame of its traceback, once per call in a recursion" }
+
 const struct option_row fleet_group_rows[] = {
-	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type,
-	  .choice = fleet_key_choice,
-	  .arg = "KEY", .default_text = "lineno; traceback for folded", .help = "group blocks by KEY" },
-	{ "cumulative", 'c', OPTION_FLAG, FIELD(cumulative),
-	  .help = "count a block for every frame of its traceback, once per call in a recursion" },
+	GROUP_ROWS("lineno; traceback for folded"),
 	{},
 };
 
 const struct option_row fleet_list_rows[] = {
+	GROUP_ROWS("lineno"),
 	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX,
 	  .arg = "N", .default_text = "10", .help = "show the first N rows; 0 shows all" },
 	{ "json", 'j', OPTION_CUSTOM, FIELD(format), .parse = parse_json,
@@ -79,6 +83,6 @@ const struct command cmd_fleet = {
 		  "commands read only the catalogue:\n"
 		  "  allocsnap fleet index /srv/snapshots\n"
 		  "  allocsnap fleet leaks --where comm=shopd",
-	.example = "allocsnap fleet diff --baseline label.version=1.3 --candidate label.version=1.4",
+	.example = "allocsnap fleet diff --baseline label.version=1 --candidate label.version=2",
 	.subcommand = subcommands,
 };

@@ -32,7 +32,7 @@ extern const struct command cmd_fleet, cmd_fleet_index, cmd_fleet_stats, cmd_fle
 /* Rows for fields of struct fleet_options: --catalogue; --where; --strip-prefix and --line-drift; --all-times. */
 extern const struct option_row catalogue_rows[], where_rows[], names_rows[], times_rows[];
 
-/* Rows for fields of struct stats_options: --group-by and --cumulative; --top and --json of lists. */
+/* Rows for fields of struct stats_options: --group-by and --cumulative; the same, --top and --json for lists. */
 extern const struct option_row fleet_group_rows[], fleet_list_rows[];
 
 /* For a command's detail, which has one paragraph a line (cli/help_text.h). */
@@ -118,7 +118,6 @@ int fleet_list_run(const struct fleet_list *list, const struct fleet_options *op
 #define FLEET_LIST_OPTIONS \
 	.option = { { catalogue_rows, 0, "Which snapshots" }, \
 		    { where_rows, 0, "Which snapshots" }, \
-		    { fleet_group_rows, offsetof(struct fleet_options, stats), "Report" }, \
 		    { fleet_list_rows, offsetof(struct fleet_options, stats), "Report" }, \
 		    { names_rows, 0, "Report" }, \
 		    { filter_rows, offsetof(struct fleet_options, stats.select), "Filters" }, \

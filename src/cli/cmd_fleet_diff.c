@@ -157,7 +157,7 @@ const struct command cmd_fleet_diff = {
 	.detail = "Lines have tracemalloc's form: size=NEW (NEW - OLD), of sums. If the cohorts have different "
 		  "numbers of processes, the average of a process follows and determines the order.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
-	.example = "allocsnap fleet diff --baseline label.version=1.3 --candidate label.version=1.4",
+	.example = "allocsnap fleet diff --baseline label.version=1 --candidate label.version=2",
 	.option = { { rows, 0, "What to compare" }, { catalogue_rows, FLEET, "Which snapshots" },
 		    { where_rows, FLEET, "Which snapshots" }, { times_rows, FLEET, "Which snapshots" },
 		    { fleet_group_rows, STATS, "Report" }, { output_rows, STATS, "Report" },

@@ -301,8 +301,8 @@ const struct command cmd_stats = {
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
 	.help = "report what holds the memory: live blocks by where they were allocated",
-	.detail = "With --at-peak there may be several snapshots, and folders of snapshots: stats --at-peak "
-		  "HOST/COMM.PID\n\n"
+	.detail = "With --at-peak, SNAP can be several snapshots, or folders of snapshots:\n"
+		  "  allocsnap stats --at-peak allocsnap-data/HOST/COMM.PID\n\n"
 		  SELECT_DETAIL,
 	.example = "allocsnap stats new.snap --group-by function --top 20",
 	.option = { STATS_GROUPS(0), { .row = at_peak_rows, .title = "Report" }, SELECT_GROUPS(FIELD(select)) },
