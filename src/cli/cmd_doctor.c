@@ -22,6 +22,20 @@ static const struct option_row rows[] = {
 	{},
 };
 
+static int print_diagnosis(const struct diagnosis *diagnosis, bool json)
+{
+	struct doctor_report *report = doctor_report__new(diagnosis);
+	int status;
+
+	if (!report)
+		return say_failure("out of memory");
+	status = written((json ? doctor_json : doctor_text)(stdout, report));
+	doctor_report__free(report);
+	if (status == EXIT_DONE && !diagnosis__records(diagnosis))
+		status = EXIT_FAILED;
+	return status;
+}
+
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct doctor_options *options = command_options;
@@ -34,9 +48,7 @@ static int run(const void *command_options, const struct arguments *args)
 	diagnosis = diagnosis__new(pid);
 	if (!diagnosis)
 		return say_failure("out of memory");
-	status = written((options->json ? doctor_json : doctor_text)(stdout, diagnosis));
-	if (status == EXIT_DONE && !diagnosis__records(diagnosis))
-		status = EXIT_FAILED;
+	status = print_diagnosis(diagnosis, options->json);
 	diagnosis__free(diagnosis);
 	return status;
 }

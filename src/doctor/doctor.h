@@ -2,13 +2,27 @@
 #ifndef ALLOCSNAP_DOCTOR_H
 #define ALLOCSNAP_DOCTOR_H
 
-/* Write a diagnosis: the verdict first, then the most important parts. Return 0 or a negative errno. */
+/*
+ * The doctor's report: a list of findings, made once from a diagnosis and written as text or as JSON. Both show the same
+ * findings, so they cannot disagree. In the text the verdict comes first, then the most important areas.
+ *
+ *	doctor_report.c   from a diagnosis to findings: the words for people and the facts for programs, side by side
+ *	finding.h         a finding, and how one is added
+ *	doctor_text.c     an area's heading and the form of its lines
+ *	doctor_json.c     an area's place in the object and the keys of its findings
+ */
 
 #include <stdio.h>
 
 struct diagnosis;
+struct doctor_report;
 
-int doctor_text(FILE *out, const struct diagnosis *diagnosis);
-int doctor_json(FILE *out, const struct diagnosis *diagnosis);
+/* The report borrows texts from the diagnosis, which must outlive it. NULL: no memory. */
+struct doctor_report *doctor_report__new(const struct diagnosis *diagnosis);
+void doctor_report__free(struct doctor_report *report); /* NULL is allowed */
+
+/* Return 0 or a negative errno. */
+int doctor_text(FILE *out, const struct doctor_report *report);
+int doctor_json(FILE *out, const struct doctor_report *report);
 
 #endif

@@ -50,7 +50,7 @@ static enum check_state check_btf(struct check *check)
 
 static enum check_state check_programs(struct check *check)
 {
-	return report_trial(check, trial_load(), CHECK_BAD, "the kernel takes no BPF program of ours");
+	return report_trial(check, trial_load(), CHECK_BAD, "the kernel refuses the BPF programs of allocsnap");
 }
 
 static enum check_state check_uprobe(struct check *check)
@@ -236,7 +236,7 @@ static enum check_state check_cap_sys_resource(struct check *check)
 	if (has_capability(CAP_SYS_RESOURCE) || limit.rlim_max >= FILES_ENOUGH)
 		return report_check(check, CHECK_GOOD, "not needed: enough files may be open");
 	return report_check(check, CHECK_COSTS,
-			    "missing: few files may be open: of more mapped ones there are no names");
+			    "missing: too few files may be open; mapped files beyond the limit have no names");
 }
 
 static enum check_state check_paranoid(struct check *check)

@@ -93,7 +93,7 @@ static bool is_copied(const struct diagnosed_file *file)
 static bool has_copied(const struct diagnosed_process *process, struct reason *why)
 {
 	return name_files(process, is_copied, why,
-			  "may be copied to other memory while it runs, where a breakpoint would end the process: it has none");
+			  "may be copied to other memory while it runs; a breakpoint there would end the process, so no probe is placed");
 }
 
 static bool is_unread(const struct diagnosed_file *file)
@@ -117,15 +117,15 @@ static bool is_go(const struct diagnosed_process *process, struct reason *why)
 {
 	if (!has_trait(process, TRAIT_GO))
 		return false;
-	reason_set(why, 0, "Go's runtime gets its memory by mmap and gives it out itself (runtime.mallocgc)%s",
-		   process->probe_nr ? "; what C code in it (cgo) allocates is seen" :
+	reason_set(why, 0, "Go's runtime gets its memory by mmap and divides it itself (runtime.mallocgc)%s",
+		   process->probe_nr ? "; what C code in it (cgo) allocates is recorded" :
 				       ", and nothing else in it allocates");
 	return true;
 }
 
 static bool is_python(const struct diagnosed_process *process, struct reason *why)
 {
-	reason_set(why, 0, "Python gives out objects of up to 512 bytes from arenas that it gets by mmap; larger ones, and C libraries, are seen");
+	reason_set(why, 0, "Python places objects of up to 512 bytes in arenas that it gets by mmap; larger objects, and blocks of C libraries, are recorded");
 	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc;
 }
 
@@ -136,15 +136,15 @@ static bool is_python(const struct diagnosed_process *process, struct reason *wh
 		reason_set(why, 0, "%s", text); \
 		return has_trait(process, TRAIT_##TRAIT); \
 	}
-RUNTIME(is_v8, V8, "V8 gets its heap by mmap and gives it out itself; what C++ code allocates is seen")
-RUNTIME(is_jvm, JVM, "the virtual machine gets its heap by mmap and gives it out itself; what its own C++ code and native libraries allocate is seen")
-RUNTIME(is_dotnet, DOTNET, "the runtime gets its heap by mmap and gives it out itself; native code's is seen")
-RUNTIME(is_ruby, RUBY, "Ruby gives out object slots from pages that it gets as a whole; the pages, and what is longer than a slot, are seen")
-RUNTIME(is_php, PHP, "Zend's memory manager gets chunks of 2 MiB by mmap and gives them out itself")
-RUNTIME(is_ocaml, OCAML, "OCaml gives out blocks from heap chunks of its own; the chunks are seen where they come from malloc")
-RUNTIME(is_haskell, HASKELL, "the runtime gets its heap by mmap and gives it out itself")
-RUNTIME(is_luajit, LUAJIT, "LuaJIT gets its memory by mmap and gives it out itself")
-RUNTIME(is_boehm, BOEHM_GC, "the collector gets its heap by mmap and gives it out itself (GC_malloc)")
+RUNTIME(is_v8, V8, "V8 gets its heap by mmap and divides it itself; what C++ code allocates is recorded")
+RUNTIME(is_jvm, JVM, "the virtual machine gets its heap by mmap and divides it itself; what its C++ code and native libraries allocate is recorded")
+RUNTIME(is_dotnet, DOTNET, "the runtime gets its heap by mmap and divides it itself; what native code allocates is recorded")
+RUNTIME(is_ruby, RUBY, "Ruby places objects in slots of whole pages; the pages, and data longer than a slot, are recorded")
+RUNTIME(is_php, PHP, "Zend's memory manager gets chunks of 2 MiB by mmap and divides them itself")
+RUNTIME(is_ocaml, OCAML, "OCaml places blocks in heap chunks of its own; chunks that come from malloc are recorded")
+RUNTIME(is_haskell, HASKELL, "the runtime gets its heap by mmap and divides it itself")
+RUNTIME(is_luajit, LUAJIT, "LuaJIT gets its memory by mmap and divides it itself")
+RUNTIME(is_boehm, BOEHM_GC, "the collector gets its heap by mmap and divides it itself (GC_malloc)")
 
 /* ---- allocators under other names ---- */
 
@@ -158,7 +158,7 @@ static bool has_own_allocator(const struct diagnosed_file *file)
 static bool is_renamed(const struct diagnosed_process *process, struct reason *why)
 {
 	return name_files(process, has_own_allocator, why,
-			  "has jemalloc, tcmalloc or mimalloc, but its functions under none of the names that are known");
+			  "has jemalloc, tcmalloc or mimalloc, but under none of the known function names");
 }
 
 static bool has_inlined(const struct diagnosed_process *process, struct reason *why)
@@ -168,7 +168,7 @@ static bool has_inlined(const struct diagnosed_process *process, struct reason *
 
 	if (!program || !program->probe_nr || !(program->traits & known))
 		return false;
-	reason_set(why, 0, "%s has its allocator linked in; what link-time optimization has inlined of it is called no longer", program->path);
+	reason_set(why, 0, "%s has its allocator linked in; calls that link-time optimization has inlined are not seen", program->path);
 	return true;
 }
 
@@ -178,7 +178,7 @@ static bool is_older(const struct diagnosed_process *process, struct reason *why
 {
 	char size[UNIT_TEXT_MAX];
 
-	reason_set(why, 0, "its RSS is %s by now; of what is in there no traceback is known, and frees of it are counted apart",
+	reason_set(why, 0, "its RSS is %s now; the tracebacks of that memory are unknown, and its frees are counted separately",
 		   format_size(size, process->rss_bytes, false));
 	return process->probe_nr;
 }
@@ -228,7 +228,7 @@ static bool lacks_names(const struct diagnosed_process *process, struct reason *
 
 static bool has_children(const struct diagnosed_process *process, struct reason *why)
 {
-	reason_set(why, 0, "it has %" PRIu64 " of them, and each has books of its own",
+	reason_set(why, 0, "it has %" PRIu64 " child processes, and each is recorded separately",
 		   process->child_nr);
 	return process->child_nr && process->probe_nr;
 }
@@ -247,7 +247,7 @@ static bool has_loader(const struct diagnosed_process *process, struct reason *w
 
 /* ---- all ---- */
 
-#define MMAP_SHOWS "--domain mmap records the mappings themselves; what is in them, its own tools: "
+#define MMAP_SHOWS "--domain mmap records the mappings themselves; for what is in them: "
 
 static const struct {
 	const char *name, *what, *todo;
@@ -267,7 +267,7 @@ static const struct {
 	{ "v8-heap", "JavaScript's heap", MMAP_SHOWS "node --inspect, --heapsnapshot-signal", is_v8, true },
 	{ "java-heap", "Java's heap", MMAP_SHOWS "jcmd PID GC.class_histogram, -XX:NativeMemoryTracking", is_jvm, true },
 	{ "dotnet-heap", ".NET's heap", MMAP_SHOWS "dotnet-gcdump", is_dotnet, true },
-	{ "ruby-objects", "Ruby's objects, each", "ObjectSpace.dump_all", is_ruby, true },
+	{ "ruby-objects", "single Ruby objects", "ObjectSpace.dump_all", is_ruby, true },
 	{ "php-heap", "PHP's heap", "start it with USE_ZEND_ALLOC=0", is_php, true },
 	{ "ocaml-heap", "OCaml's heap", "memtrace", is_ocaml, true },
 	{ "haskell-heap", "Haskell's heap", MMAP_SHOWS "+RTS -h", is_haskell, true },
@@ -279,7 +279,7 @@ static const struct {
 	{ "older-memory", "memory from before the recording", "attach earlier, or start it with: allocsnap run -- CMD",
 	  is_older },
 	{ "tables-missing", "callers through some files", NULL, misses_tables },
-	{ "no-tables", "callers through some files, for certain", "build with -fasynchronous-unwind-tables, or with frame pointers",
+	{ "no-tables", "exact callers through some files", "build with -fasynchronous-unwind-tables, or with frame pointers",
 	  lacks_tables },
 	{ "code-at-run-time", "callers in code made at run time", "let the runtime keep frame pointers, where it can",
 	  has_code },

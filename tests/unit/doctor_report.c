@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The doctor's report as text and as JSON: a machine, a process, and a process that is not there. */
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "collect/diagnosis/diagnosis.h"
+#include "doctor/doctor.h"
+#include "elf/object_traits.h"
+#include "elf/placement.h"
+
+static struct check checks[] = {
+	{ "BTF", CHECK_GOOD, { "/sys/kernel/btf/vmlinux is there" } },
+	{ "return probe", CHECK_COSTS, { "slower" } },
+	{ "uprobe", CHECK_UNKNOWN, { "not permitted, so it cannot be tried" } },
+	{ "CAP_BPF", CHECK_BAD, { "missing: no program can be loaded" } },
+};
+
+static struct diagnosed_file files[] = {
+	{ .path = "/srv/shop", .build_id = "0123456789abcdef0123", .is_program = true, .has_traits = true,
+	  .traits = TRAIT_BIT(SYMTAB) | TRAIT_BIT(DEBUG_INFO) | TRAIT_BIT(GO), .unwinding = UNWINDING_TABLE },
+	{ .path = "/lib/libc.so.6", .build_id = "", .allocator = "glibc", .probe_nr = 1, .has_traits = true,
+	  .traits = TRAIT_BIT(DYNAMIC), .unwinding = UNWINDING_NONE },
+	{ .path = "/lib/a\033.so", .build_id = "", .unreadable = "Permission denied" },
+	{ .path = "[vdso]", .build_id = "", .unwinding = UNWINDING_MISSING },
+	{ .path = "/lib/copy.so", .build_id = "", .same_as = "/lib/libc.so.6", .allocator = "jemalloc",
+	  .domain = 2, .probe_nr = 2, .has_debug_file = true, .unwinding = UNWINDING_TABLE },
+	{ .path = "/lib/names.so", .build_id = "", .has_traits = true, .traits = TRAIT_BIT(SYMTAB) },
+};
+
+static const struct placement emulated = { 3, PLACEMENT_EMULATED, "je 0x9810a" };
+static const struct placement stepped = { 0, PLACEMENT_BRANCH_INTO, "test %rdi,%rdi" };
+
+static struct diagnosed_probe probes[] = {
+	{ .file = 1, .function = "malloc", .offset = 0x98100, .placement = &emulated, .returns = RETURN_SESSION,
+	  .is_placed = true },
+	{ .file = 4, .function = "free", .offset = 0x200, .placement = &stepped, .is_placed = true },
+	{ .file = 4, .function = "realloc", .offset = 0x300, .placement = &stepped, .returns = RETURN_RET,
+	  .is_placed = true },
+	{ .file = 4, .function = "cfree", .offset = 0x400, .placement = &stepped, .is_another = true },
+	{ .file = 4, .function = "valloc", .offset = 0x500, .placement = &stepped, .returns = RETURN_PROBE },
+};
+
+static struct unseen unseens[] = {
+	{ "go-heap", "Go's heap", { "Go gives it out itself" }, "net/http/pprof", true },
+	{ "loader", "what the loader allocates", { "without a symbol" } },
+};
+
+static char *notes[] = { "recorded without return probes" };
+
+static struct diagnosis machine_diagnosis(void)
+{
+	return (struct diagnosis){ .machine = {
+		.kernel = "6.18.5", .records = true, .check = checks, .check_nr = ARRAY_SIZE(checks),
+		.costs = { 700, 2100, 900 },
+	} };
+}
+
+static struct diagnosis process_diagnosis(void)
+{
+	struct diagnosis diagnosis = machine_diagnosis();
+
+	diagnosis.process = (struct diagnosed_process){
+		.pid = 4711, .comm = "shop", .exe = "/srv/shop", .state = 'S', .thread_nr = 3, .child_nr = 1,
+		.rss_bytes = 3 << 20, .in_pid_namespace = true, .in_root = true, .linking = "dynamic",
+		.traits = TRAIT_BIT(GO) | TRAIT_BIT(PYTHON), .code_bytes = 4096, .probe_kind = "uprobe_session",
+		.file = files, .file_nr = ARRAY_SIZE(files), .probe = probes, .probe_nr = ARRAY_SIZE(probes),
+		.unseen = unseens, .unseen_nr = ARRAY_SIZE(unseens), .note = notes, .note_nr = ARRAY_SIZE(notes),
+		.failed_nr = 1, .records = true,
+	};
+	return diagnosis;
+}
+
+/* A machine and a process that cannot be recorded. */
+static struct diagnosis refused_diagnosis(void)
+{
+	return (struct diagnosis){
+		.machine = { .kernel = "6.1.0", .why = { "CAP_BPF is missing" }, .check = checks, .check_nr = 1 },
+		.process = { .pid = 99, .comm = "", .exe = "", .why = { "no process 99" } },
+	};
+}
+
+static char *written_by(int (*write)(FILE *out, const struct doctor_report *report), const struct diagnosis *diagnosis)
+{
+	struct doctor_report *report = doctor_report__new(diagnosis);
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	cr_assert(report && out);
+	cr_expect_eq(write(out, report), 0);
+	fclose(out);
+	doctor_report__free(report);
+	return text;
+}
+
+static void expect_text(const struct diagnosis *diagnosis, const char *expected)
+{
+	char *text = written_by(doctor_text, diagnosis);
+
+	cr_expect_str_eq(text, expected, "%s", text);
+	free(text);
+}
+
+static json_t *json_of(const struct diagnosis *diagnosis)
+{
+	char *text = written_by(doctor_json, diagnosis);
+	json_t *object = json_loads(text, 0, NULL);
+
+	cr_assert(object, "%s", text);
+	free(text);
+	return object;
+}
+
+Test(doctor_report, of_a_machine_has_all_checks)
+{
+	const struct diagnosis diagnosis = machine_diagnosis();
+
+	expect_text(&diagnosis,
+		"this machine can record: kernel 6.18.5\n"
+		"  ok      BTF                        /sys/kernel/btf/vmlinux is there\n"
+		"  costs   return probe               slower\n"
+		"  unknown uprobe                     not permitted, so it cannot be tried\n"
+		"  NO      CAP_BPF                    missing: no program can be loaded\n");
+}
+
+/* Of the checks it has those that are not good. */
+Test(doctor_report, of_a_process_has_the_verdict_first)
+{
+	const struct diagnosis diagnosis = process_diagnosis();
+
+	expect_text(&diagnosis,
+		"process 4711 (shop) can be recorded, but not Go's heap: 3 probes would be placed\n"
+		"  program      /srv/shop, dynamic, 3 threads, RSS 3072 KiB\n"
+		"  runtimes     Go, Python\n"
+		"  is in        another pid namespace, another root directory, which is no obstacle\n"
+		"  returns      seen by sessions of both ends of a call (uprobe_session)\n"
+		"  note         recorded without return probes\n"
+		"would not be seen\n"
+		"  Go's heap: Go gives it out itself\n"
+		"      to do: net/http/pprof\n"
+		"  what the loader allocates: without a symbol\n"
+		"allocators\n"
+		"  glibc (domain 0): 1 probe in /lib/libc.so.6\n"
+		"  jemalloc (domain 2): 2 probes in /lib/copy.so\n"
+		"probes\n"
+		"  malloc+3 (/lib/libc.so.6+0x98103): je 0x9810a, emulated; return by session\n"
+		"  free (/lib/copy.so+0x200): test %rdi,%rdi, single-stepped: the function branches back to its start\n"
+		"  realloc (/lib/copy.so+0x300): test %rdi,%rdi, single-stepped: the function branches back to its start; return by probes on `ret`\n"
+		"  cfree (/lib/copy.so+0x400): not placed, all its calls go on in another function\n"
+		"  valloc (/lib/copy.so+0x500): not placed, it cannot be probed\n"
+		"files with code\n"
+		"  /srv/shop [0123456789ab]: callers by unwind table; names and lines\n"
+		"  /lib/libc.so.6: callers by frame pointers: no call frame information; stripped: exported names only\n"
+		"  /lib/a\\x1b.so: cannot be read: Permission denied\n"
+		"  [vdso]: no callers: its call frame information cannot be used\n"
+		"  /lib/copy.so: callers by unwind table; names and lines by its debug file; the same bytes as /lib/libc.so.6\n"
+		"  /lib/names.so: callers not looked at; names\n"
+		"this machine can record: kernel 6.18.5\n"
+		"  costs   return probe               slower\n"
+		"  unknown uprobe                     not permitted, so it cannot be tried\n"
+		"  NO      CAP_BPF                    missing: no program can be loaded\n");
+}
+
+Test(doctor_report, of_what_cannot_be_recorded_has_the_reasons)
+{
+	const struct diagnosis diagnosis = refused_diagnosis();
+	json_t *object = json_of(&diagnosis), *process = json_object_get(object, "process");
+
+	expect_text(&diagnosis,
+		"cannot be recorded: no process 99\n"
+		"this machine cannot record: CAP_BPF is missing\n");
+	cr_expect(json_is_false(json_object_get(object, "records")));
+	cr_expect(json_is_false(json_object_get(process, "records")));
+	cr_expect_str_eq(json_string_value(json_object_get(process, "why")), "no process 99");
+	cr_expect_null(json_object_get(process, "comm"), "nothing is known of it");
+	cr_expect_eq(json_array_size(json_object_get(process, "files")), 0);
+	cr_expect(json_is_array(json_object_get(process, "notes")), "an empty list is there, too");
+	json_decref(object);
+}
+
+/* Each item of a list is in the text, by its name. */
+static void expect_list_in_text(const json_t *part, const char *list, size_t nr, const char *key, const char *text)
+{
+	const json_t *items = json_object_get(part, list);
+
+	cr_assert_eq(json_array_size(items), nr, "%s: %zu", list, json_array_size(items));
+	for (size_t i = 0; i < nr; i++) {
+		const char *name = json_string_value(json_object_get(json_array_get(items, i), key));
+
+		cr_assert(name, "%s without %s", list, key);
+		cr_expect(strstr(text, name), "%s is not in the text", name);
+	}
+}
+
+Test(doctor_report, is_the_same_as_text_and_as_json)
+{
+	const struct diagnosis diagnosis = process_diagnosis();
+	char *text = written_by(doctor_text, &diagnosis);
+	json_t *object = json_of(&diagnosis), *process = json_object_get(object, "process"), *row;
+
+	expect_list_in_text(process, "unseen", ARRAY_SIZE(unseens), "what", text);
+	expect_list_in_text(process, "allocators", 2, "name", text);
+	expect_list_in_text(process, "probes", ARRAY_SIZE(probes), "function", text);
+	expect_list_in_text(process, "files", ARRAY_SIZE(files), "path", text);
+	cr_expect(strstr(text, json_string_value(json_array_get(json_object_get(process, "notes"), 0))));
+	cr_expect(json_is_true(json_object_get(object, "records")));
+	cr_expect_eq(json_integer_value(json_object_get(process, "functions_unprobed")), 1);
+	cr_expect_str_eq(json_string_value(json_object_get(process, "probe_kind")), "uprobe_session");
+	row = json_array_get(json_object_get(process, "unseen"), 0);
+	cr_expect_str_eq(json_string_value(json_object_get(row, "name")), "go-heap");
+	cr_expect(json_is_true(json_object_get(row, "grave")));
+	row = json_array_get(json_object_get(process, "probes"), 1);
+	cr_expect(json_is_true(json_object_get(row, "placed")));
+	cr_expect_null(json_object_get(row, "returns"), "of a free nothing is seen to return");
+	row = json_array_get(json_object_get(json_object_get(object, "machine"), "checks"), 3);
+	cr_expect_str_eq(json_string_value(json_object_get(row, "state")), "no");
+	json_decref(object);
+	free(text);
+}
