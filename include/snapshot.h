@@ -164,9 +164,7 @@ enum snap_traceback_flag {
 	SNAP_TRACEBACK_END = 0xff00, /* enum snap_traceback_end << 8 */
 };
 
-/*
- * How the stack walk ended, even if fewer frames are stored: X(NAME, name, meaning). Append only; never reuse an entry.
- */
+/* How the stack walk ended, even if fewer frames are stored: X(NAME, name, meaning). Append only. */
 #define SNAP_TRACEBACK_ENDS(X) \
 	X(UNKNOWN, unknown, "it was walked by frame pointers, or is not of a recording") \
 	X(ROOT, complete, "nobody called the last function") \
@@ -238,10 +236,7 @@ struct snap_trace {
  */
 struct snapshot;
 
-/*
- * The tables of a snapshot. The pointers are valid as long as the snapshot. A column that was not
- * recorded is NULL.
- */
+/* The tables of a snapshot. The pointers are valid as long as the snapshot. A column that was not recorded is NULL. */
 struct snapshot_tables {
 	const struct snap_pair *metadata;
 	const struct snap_counter *counter;
@@ -249,11 +244,7 @@ struct snapshot_tables {
 	const uint32_t *probe_domain; /* for each probe; NULL: not recorded */
 	const struct snap_object *object;
 	const struct snap_frame *frame;
-	/*
-	 * For each frame the line of its file that declares its function. 0: not known, in another file, or the
-	 * frame has no line. NULL: not recorded.
-	 */
-	const uint32_t *frame_first_line;
+	const uint32_t *frame_first_line; /* the line that declares its function; 0: not known, or in another file */
 	const struct snap_traceback *traceback;
 	const struct snap_churn *churn; /* for each traceback; NULL: not recorded */
 	const uint32_t *traceback_frame;

@@ -9,7 +9,7 @@ trap 'rm -f "$known"' EXIT
 {
 	sed -nE 's/^BOOK_TEST\(([a-z_]+), ([a-z0-9_]+).*/\1\/\2/p' tests/fake_bpf/*.c
 	sed -nE 's/^def (test_[a-z0-9_]+).*/\1/p' tests/live/*.py
-	sed -nE 's/^    "(.*)": \(.*/\1/p' tests/fake_bpf/mutants.py
+	sed -nE 's/^    "(.*)": \(.*/\1/p' tests/fake_bpf/mutants*.py
 } >"$known"
 
 bad=0

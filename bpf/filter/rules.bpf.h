@@ -11,7 +11,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
-#include "shared/bpf_types.h"
+#include "shared/filter_types.h"
 
 extern const volatile struct rules rules;
 

@@ -2,9 +2,10 @@
 #ifndef ALLOCSNAP_COLLECT_BPF_H
 #define ALLOCSNAP_COLLECT_BPF_H
 
-/* The generated skeleton, which names types of bpf_types.h without including it. */
+/* The generated skeleton, which names types of these headers without including them. */
 
 #include "shared/bpf_types.h"
+#include "shared/filter_types.h"
 
 #include "allocsnap.skel.h"
 

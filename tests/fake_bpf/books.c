@@ -77,6 +77,39 @@ bool block_walk(struct block_walk *walk)
 	return true;
 }
 
+static __u64 count_notes(const struct process *book)
+{
+	struct fake_walk walk = {};
+	__u64 nr = 0;
+
+	while (fake_map_walk(&dropped_blocks, &walk))
+		nr += block_key_image(walk.key) == book->image;
+	return nr;
+}
+
+bool books_add_up(const struct process *book)
+{
+	const __u64 *counter = book->counter;
+	struct block_walk walk = {};
+	__u64 nr = 0, bytes = 0;
+
+	while (block_walk(&walk)) {
+		if (block_key_image(&walk.key) != book->image)
+			continue;
+		nr++;
+		bytes += walk.block->size;
+	}
+	return counter[COUNTER_current_blocks] == nr && counter[COUNTER_current_bytes] == bytes &&
+	       counter[COUNTER_allocations] - counter[COUNTER_frees] == nr &&
+	       counter[COUNTER_allocated_bytes] - counter[COUNTER_freed_bytes] == bytes &&
+	       counter[COUNTER_peak_blocks] >= nr && counter[COUNTER_peak_bytes] >= bytes &&
+	       counter[COUNTER_peak_blocks] <= counter[COUNTER_allocations] &&
+	       counter[COUNTER_peak_bytes] <= counter[COUNTER_allocated_bytes] &&
+	       counter[COUNTER_dropped_blocks] == count_notes(book) &&
+	       book->loss[LOSS_blocks_dropped] == counter[COUNTER_dropped_blocks] +
+			       counter[COUNTER_dropped_frees] + book->loss[LOSS_drops_unnoted];
+}
+
 __u32 block_cnt(void)
 {
 	struct block_walk walk = {};

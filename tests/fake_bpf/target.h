@@ -9,6 +9,7 @@
  */
 #include "fake.h"
 #include "maps.bpf.h"
+#include "shared/filter_types.h"
 #include <criterion/criterion.h>
 
 #define STACK_SLOTS 512
@@ -156,6 +157,10 @@ struct block_walk {
 	const struct block *block;
 };
 bool block_walk(struct block_walk *walk);
+
+/* Whether the counters of an image are the sums of its blocks and of its notes of dropped blocks. */
+bool books_add_up(const struct process *book);
+
 struct traceback *traceback_at(__u64 address); /* NULL: its block has none */
 __u64 loss_of(struct target_process *target, enum loss loss); /* and expects it */
 

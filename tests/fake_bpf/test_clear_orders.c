@@ -153,39 +153,6 @@ static void drop(__u64 size, __u64 address)
 	ended(size);
 }
 
-static __u64 note_cnt(void)
-{
-	struct fake_walk walk = {};
-	__u64 nr = 0;
-
-	while (fake_map_walk(&dropped_blocks, &walk))
-		nr += block_key_image(walk.key) == book->image;
-	return nr;
-}
-
-static bool sums_are_right(void)
-{
-	const __u64 *counter = book->counter;
-	struct block_walk walk = {};
-	__u64 nr = 0, bytes = 0;
-
-	while (block_walk(&walk)) {
-		if (block_key_image(&walk.key) != book->image)
-			continue;
-		nr++;
-		bytes += walk.block->size;
-	}
-	return counter[COUNTER_current_blocks] == nr && counter[COUNTER_current_bytes] == bytes &&
-	       counter[COUNTER_allocations] - counter[COUNTER_frees] == nr &&
-	       counter[COUNTER_allocated_bytes] - counter[COUNTER_freed_bytes] == bytes &&
-	       counter[COUNTER_peak_blocks] >= nr && counter[COUNTER_peak_bytes] >= bytes &&
-	       counter[COUNTER_peak_blocks] <= counter[COUNTER_allocations] &&
-	       counter[COUNTER_peak_bytes] <= counter[COUNTER_allocated_bytes] &&
-	       counter[COUNTER_dropped_blocks] == note_cnt() &&
-	       book->loss[LOSS_blocks_dropped] == counter[COUNTER_dropped_blocks] +
-			       counter[COUNTER_dropped_frees] + book->loss[LOSS_drops_unnoted];
-}
-
 static bool blocks_are_right(void)
 {
 	struct block_walk walk = {};
@@ -241,7 +208,7 @@ static bool comes_out_right(void (*script)(void))
 	at_program = NULL;
 	thread_run(main_thread);
 	make(1 << 20, 0x9000);
-	is_right = sums_are_right() && blocks_are_right();
+	is_right = books_add_up(book) && blocks_are_right();
 	forget_all();
 	return is_right;
 }

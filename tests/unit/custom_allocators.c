@@ -120,77 +120,77 @@ Test(custom_allocators, know_which_functions_throw_exceptions)
 #define REST ",alloc=a(size=1),free=f(ptr=1)"
 #define SPEC(functions) "name=p,object=x," functions
 
+static const struct {
+	const char *spec, *why;
+} refusals[] = {
+	{ "", "'' is none of name=, object=, alloc=, realloc=, free=, throws and wraps" },
+	{ "object=x" REST, "name= is missing" },
+	{ "name=p" REST, "object= is missing" },
+	{ "name=p,object=x,free=f(ptr=1)", "alloc= (or realloc=) is missing" },
+	{ "name=p,object=x,alloc=a(size=1)", "free= (or realloc=) is missing" },
+	{ "name=p,object=x", "alloc= (or realloc=) is missing" },
+	{ "name=,object=x" REST, "name= is empty" },
+	{ "name=p,object=" REST, "object= is empty" },
+	{ "name=p,name=q,object=x" REST, "name=q: it is there twice" },
+	{ "name=p,object=x,object=y" REST, "object=y: it is there twice" },
+	{ "name=a/b,object=x" REST,
+	  "name=a/b: a name is up to 32 letters, digits, '.', '_' and '-', and no number" },
+	{ "name=16,object=x" REST,
+	  "name=16: a name is up to 32 letters, digits, '.', '_' and '-', and no number" },
+	{ "name=malloc,object=x" REST, "name=malloc: that is another allocator's name" },
+	{ "name=jemalloc,object=x" REST, "name=jemalloc: that is another allocator's name" },
+	{ "name=taken,object=x" REST, "name=taken: that is another allocator's name" },
+	{ "name=p,object=x,wrap" REST,
+	  "'wrap' is none of name=, object=, alloc=, realloc=, free=, throws and wraps" },
+	{ "name=p,object=x," REST,
+	  "'' is none of name=, object=, alloc=, realloc=, free=, throws and wraps" },
+	{ SPEC("free=pool_free"), "free=pool_free: ptr= is missing" },
+	{ SPEC("free=f()"), "free=f: ptr= is missing" },
+	{ SPEC("free=f(ptr=1,size=2)"), "free=f: 'size=2' is none of ptr=" },
+	{ SPEC("alloc=a"), "alloc=a: size= (or bytes=) is missing" },
+	{ SPEC("alloc=a(count=1)"), "alloc=a: size= (or bytes=) is missing" },
+	{ SPEC("alloc=a(size=1,bytes=8)"), "alloc=a: size= and bytes= exclude each other" },
+	{ SPEC("alloc=a(ptr=1)"), "alloc=a: 'ptr=1' is none of size=, count=, bytes= and out=" },
+	{ SPEC("alloc=a(size)"), "alloc=a: 'size' is none of size=, count=, bytes= and out=" },
+	{ SPEC("alloc=a(size=1,)"), "alloc=a: '' is none of size=, count=, bytes= and out=" },
+	{ SPEC("alloc=a(size=0)"), "alloc=a: size=0: an argument's position is 1 to 6" },
+	{ SPEC("alloc=a(size=7)"), "alloc=a: size=7: an argument's position is 1 to 6" },
+	{ SPEC("alloc=a(size=-1)"), "alloc=a: size=-1: an argument's position is 1 to 6" },
+	{ SPEC("alloc=a(size=)"), "alloc=a: size=: an argument's position is 1 to 6" },
+	{ SPEC("alloc=a(size=1:16)"),
+	  "alloc=a: size=1:16: ':32' may follow the position of a size or a count, and nothing else" },
+	{ SPEC("alloc=a(size=1:32:32)"),
+	  "alloc=a: size=1:32:32: ':32' may follow the position of a size or a count, and nothing else" },
+	{ SPEC("alloc=a(size=:32)"), "alloc=a: size=: an argument's position is 1 to 6" },
+	{ SPEC("alloc=a(size=1:32,count=1)"), "alloc=a: argument 1 has two meanings" },
+	{ SPEC("free=f(ptr=1:32)"),
+	  "free=f: ptr=1:32: ':32' may follow the position of a size or a count, and nothing else" },
+	{ SPEC("alloc=a(size=1,size=2)"), "alloc=a: size= is there twice" },
+	{ SPEC("alloc=a(size=1,count=1)"), "alloc=a: argument 1 has two meanings" },
+	{ SPEC("alloc=a(out=2,size=2)"), "alloc=a: argument 2 has two meanings" },
+	{ SPEC("alloc=a(bytes=0)"), "alloc=a: bytes=0 is no number of bytes" },
+	{ SPEC("alloc=a(bytes=4K)"), "alloc=a: bytes=4K is no number of bytes" },
+	{ SPEC("realloc=r(size=1)"), "realloc=r: ptr= is missing" },
+	{ SPEC("realloc=r(ptr=1)"), "realloc=r: size= is missing" },
+	{ SPEC("alloc=(size=1)"), "alloc=: the function's name is missing" },
+	{ SPEC("alloc=a(size=1"), "alloc=a(size=1: ')' is missing" },
+	{ SPEC("alloc=a(size=1)x"), "alloc=a(size=1)x: nothing belongs behind ')'" },
+	{ SPEC("alloc=a)"), "alloc=a): nothing belongs behind ')'" },
+	{ SPEC("alloc=a(size=1),free=a(ptr=1)"), "free=a: the function is there twice" },
+	{ SPEC("alloc=malloc(size=1)"),
+	  "alloc=malloc: that function is known, and recorded without --probe" },
+};
+
 Test(custom_allocators, refuse_invalid_specifications)
 {
-	static const struct {
-		const char *spec, *why;
-	} rows[] = {
-		{ "", "'' is none of name=, object=, alloc=, realloc=, free=, throws and wraps" },
-		{ "object=x" REST, "name= is missing" },
-		{ "name=p" REST, "object= is missing" },
-		{ "name=p,object=x,free=f(ptr=1)", "alloc= (or realloc=) is missing" },
-		{ "name=p,object=x,alloc=a(size=1)", "free= (or realloc=) is missing" },
-		{ "name=p,object=x", "alloc= (or realloc=) is missing" },
-		{ "name=,object=x" REST, "name= is empty" },
-		{ "name=p,object=" REST, "object= is empty" },
-		{ "name=p,name=q,object=x" REST, "name=q: it is there twice" },
-		{ "name=p,object=x,object=y" REST, "object=y: it is there twice" },
-		{ "name=a/b,object=x" REST,
-		  "name=a/b: a name is up to 32 letters, digits, '.', '_' and '-', and no number" },
-		{ "name=16,object=x" REST,
-		  "name=16: a name is up to 32 letters, digits, '.', '_' and '-', and no number" },
-		{ "name=malloc,object=x" REST, "name=malloc: that is another allocator's name" },
-		{ "name=jemalloc,object=x" REST, "name=jemalloc: that is another allocator's name" },
-		{ "name=taken,object=x" REST, "name=taken: that is another allocator's name" },
-		{ "name=p,object=x,wrap" REST,
-		  "'wrap' is none of name=, object=, alloc=, realloc=, free=, throws and wraps" },
-		{ "name=p,object=x," REST,
-		  "'' is none of name=, object=, alloc=, realloc=, free=, throws and wraps" },
-		{ SPEC("free=pool_free"), "free=pool_free: ptr= is missing" },
-		{ SPEC("free=f()"), "free=f: ptr= is missing" },
-		{ SPEC("free=f(ptr=1,size=2)"), "free=f: 'size=2' is none of ptr=" },
-		{ SPEC("alloc=a"), "alloc=a: size= (or bytes=) is missing" },
-		{ SPEC("alloc=a(count=1)"), "alloc=a: size= (or bytes=) is missing" },
-		{ SPEC("alloc=a(size=1,bytes=8)"), "alloc=a: size= and bytes= exclude each other" },
-		{ SPEC("alloc=a(ptr=1)"), "alloc=a: 'ptr=1' is none of size=, count=, bytes= and out=" },
-		{ SPEC("alloc=a(size)"), "alloc=a: 'size' is none of size=, count=, bytes= and out=" },
-		{ SPEC("alloc=a(size=1,)"), "alloc=a: '' is none of size=, count=, bytes= and out=" },
-		{ SPEC("alloc=a(size=0)"), "alloc=a: size=0: an argument's position is 1 to 6" },
-		{ SPEC("alloc=a(size=7)"), "alloc=a: size=7: an argument's position is 1 to 6" },
-		{ SPEC("alloc=a(size=-1)"), "alloc=a: size=-1: an argument's position is 1 to 6" },
-		{ SPEC("alloc=a(size=)"), "alloc=a: size=: an argument's position is 1 to 6" },
-		{ SPEC("alloc=a(size=1:16)"),
-		  "alloc=a: size=1:16: ':32' may follow the position of a size or a count, and nothing else" },
-		{ SPEC("alloc=a(size=1:32:32)"),
-		  "alloc=a: size=1:32:32: ':32' may follow the position of a size or a count, and nothing else" },
-		{ SPEC("alloc=a(size=:32)"), "alloc=a: size=: an argument's position is 1 to 6" },
-		{ SPEC("alloc=a(size=1:32,count=1)"), "alloc=a: argument 1 has two meanings" },
-		{ SPEC("free=f(ptr=1:32)"),
-		  "free=f: ptr=1:32: ':32' may follow the position of a size or a count, and nothing else" },
-		{ SPEC("alloc=a(size=1,size=2)"), "alloc=a: size= is there twice" },
-		{ SPEC("alloc=a(size=1,count=1)"), "alloc=a: argument 1 has two meanings" },
-		{ SPEC("alloc=a(out=2,size=2)"), "alloc=a: argument 2 has two meanings" },
-		{ SPEC("alloc=a(bytes=0)"), "alloc=a: bytes=0 is no number of bytes" },
-		{ SPEC("alloc=a(bytes=4K)"), "alloc=a: bytes=4K is no number of bytes" },
-		{ SPEC("realloc=r(size=1)"), "realloc=r: ptr= is missing" },
-		{ SPEC("realloc=r(ptr=1)"), "realloc=r: size= is missing" },
-		{ SPEC("alloc=(size=1)"), "alloc=: the function's name is missing" },
-		{ SPEC("alloc=a(size=1"), "alloc=a(size=1: ')' is missing" },
-		{ SPEC("alloc=a(size=1)x"), "alloc=a(size=1)x: nothing belongs behind ')'" },
-		{ SPEC("alloc=a)"), "alloc=a): nothing belongs behind ')'" },
-		{ SPEC("alloc=a(size=1),free=a(ptr=1)"), "free=a: the function is there twice" },
-		{ SPEC("alloc=malloc(size=1)"),
-		  "alloc=malloc: that function is known, and recorded without --probe" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
 		struct custom_allocators custom =
 			read_specs(SPECS("name=taken,object=y,realloc=z(ptr=1,size=2)"));
 		struct reason why = { "" };
-		int err = custom_allocators_add(&custom, rows[i].spec, &why);
+		int err = custom_allocators_add(&custom, refusals[i].spec, &why);
 
-		cr_expect_eq(err, -EINVAL, "%s", rows[i].spec);
-		cr_expect_str_eq(why.text, rows[i].why, "%s: %s", rows[i].spec, why.text);
+		cr_expect_eq(err, -EINVAL, "%s", refusals[i].spec);
+		cr_expect_str_eq(why.text, refusals[i].why, "%s: %s", refusals[i].spec, why.text);
 		cr_expect_eq(custom.allocator_nr, 1);
 		cr_expect_eq(custom.function_nr, 1);
 		cr_expect_eq(custom.wanted.nr, 1);

@@ -174,82 +174,82 @@ Test(fleet_selection, reads_times_as_utc_in_any_time_zone)
 #define TIME "a time is RFC 3339 (2026-11-21T03:15:00Z) or the beginning of it, seconds since 1970, or a " \
 	     "duration ago (-24h), not "
 
+static const struct {
+	const char *text, *why;
+} errors[] = {
+	{ "hots=a", "unknown key 'hots'; " KEYS },
+	{ "label=a", "unknown key 'label'; " KEYS },
+	{ "label.=a", "unknown key 'label.'; " KEYS },
+	{ "a", "unknown key 'a'; " KEYS },
+	{ " host=a", "unknown key ' host'; " KEYS },
+	{ "\033[m=", "unknown key '\\x1b[m'; " KEYS },
+	{ "=a", "\"=a\" does not begin with a key; a selection is KEY=VALUE, with commas between" },
+	{ ",host=a", "\"\" does not begin with a key; a selection is KEY=VALUE, with commas between" },
+	{ "host", "'host' lacks an operator; it goes with = and !=" },
+	{ "host!a", "'host' lacks an operator; it goes with = and !=" },
+	{ "host,pid=1", "'host' lacks an operator; it goes with = and !=" },
+	{ "pid", "'pid' lacks an operator; it goes with = != < <= > >=" },
+	{ "host<a", "'host' is a text; it goes with = and !=, not with <" },
+	{ "pid=1,label.x>=a", "'label.x' is a text; it goes with = and !=, not with >=" },
+	{ "host!=web-1,com=redis", "unknown key 'com' after a comma; " KEYS "; " PATTERN },
+	{ "pid=1,com>2,host=a", "unknown key 'com' after a comma; " KEYS "; " PATTERN },
+	{ "host=a, comm=b", "unknown key ' comm' after a comma; " KEYS "; " PATTERN },
+	{ "host=a,label.=b", "unknown key 'label.' after a comma; " KEYS "; " PATTERN },
+	{ "pid=", "a pid is a whole number, not \"\"" },
+	{ "pid=-1", "a pid is a whole number, not \"-1\"" },
+	{ "host!=web-1,", NOTHING },
+	{ "host!=web-1, ", NOTHING },
+	{ "host!=web-1,,pid=12", NOTHING },
+	{ "host!=web-1, ,pid=12", NOTHING },
+	{ "pid=12,host!=,", NOTHING },
+	{ "pid=1,", NOTHING },
+	{ "host==web-1", TEXT("=") },
+	{ "host!==web-1", TEXT("!=") },
+	{ "pid=1,label.x==", TEXT("=") },
+	{ "pid==1", "a pid is a whole number, not \"=1\"" },
+	{ "pid=9223372036854775808",
+	  "a pid is a whole number, not \"9223372036854775808\": that is out of range" },
+	{ "count=3K", "a count is a whole number, not \"3K\"" },
+	{ "size=4X", "a size is a whole number, as 4096, 64K or 10MiB, not \"4X\"" },
+	{ "size=8388608T", "a size is a whole number, as 4096, 64K or 10MiB, not \"8388608T\": that is "
+			   "out of range" },
+	{ "time=", TIME "\"\"" },
+	{ "time=yesterday", TIME "\"yesterday\"" },
+	{ "time=-24", "time=-24 is an instant that no snapshot has; a time ago goes with < <= > >=" },
+	{ "time!=-1h", "time!=-1h is an instant that no snapshot has; a time ago goes with < <= > >=" },
+	{ "time>=-1x", TIME "\"-1x\"" },
+	{ "time>=--1h", TIME "\"--1h\"" },
+	{ "time=2026-13", TIME "\"2026-13\"" },
+	{ "time=2026-00", TIME "\"2026-00\"" },
+	{ "time=2026-1-1", TIME "\"2026-1-1\"" },
+	{ "time=2026-02-29", TIME "\"2026-02-29\"" },
+	{ "time=2026-11-21T24", TIME "\"2026-11-21T24\"" },
+	{ "time=2026-11-21 03", TIME "\"2026-11-21 03\"" },
+	{ "time=2026-11-21T03:60", TIME "\"2026-11-21T03:60\"" },
+	{ "time=2026-11-21T03:15:61", TIME "\"2026-11-21T03:15:61\"" },
+	{ "time=2026-11-21T", TIME "\"2026-11-21T\"" },
+	{ "time=2026-11-21Z", TIME "\"2026-11-21Z\"" },
+	{ "time=2026-11-21T03:15:00.", TIME "\"2026-11-21T03:15:00.\"" },
+	{ "time=2026-11-21T03:15:00+2", TIME "\"2026-11-21T03:15:00+2\"" },
+	{ "time=2026-11-21T03:15:00+24:00", TIME "\"2026-11-21T03:15:00+24:00\"" },
+	{ "time=2026-11-21T03:15:00Zx", TIME "\"2026-11-21T03:15:00Zx\"" },
+	{ "time=20261121x", TIME "\"20261121x\"" },
+	{ "time=9999", TIME "\"9999\": that is out of range" },
+	{ "time=1600-01-01", TIME "\"1600-01-01\": that is out of range" },
+	{ "time=9223372036854775807", TIME "\"9223372036854775807\": that is out of range" },
+	{ "time=99999999999999999999999", TIME "\"99999999999999999999999\": that is out of range" },
+};
+
 Test(fleet_selection, reports_valid_words_in_errors)
 {
-	static const struct {
-		const char *text, *why;
-	} rows[] = {
-		{ "hots=a", "unknown key 'hots'; " KEYS },
-		{ "label=a", "unknown key 'label'; " KEYS },
-		{ "label.=a", "unknown key 'label.'; " KEYS },
-		{ "a", "unknown key 'a'; " KEYS },
-		{ " host=a", "unknown key ' host'; " KEYS },
-		{ "\033[m=", "unknown key '\\x1b[m'; " KEYS },
-		{ "=a", "\"=a\" does not begin with a key; a selection is KEY=VALUE, with commas between" },
-		{ ",host=a", "\"\" does not begin with a key; a selection is KEY=VALUE, with commas between" },
-		{ "host", "'host' lacks an operator; it goes with = and !=" },
-		{ "host!a", "'host' lacks an operator; it goes with = and !=" },
-		{ "host,pid=1", "'host' lacks an operator; it goes with = and !=" },
-		{ "pid", "'pid' lacks an operator; it goes with = != < <= > >=" },
-		{ "host<a", "'host' is a text; it goes with = and !=, not with <" },
-		{ "pid=1,label.x>=a", "'label.x' is a text; it goes with = and !=, not with >=" },
-		{ "host!=web-1,com=redis", "unknown key 'com' after a comma; " KEYS "; " PATTERN },
-		{ "pid=1,com>2,host=a", "unknown key 'com' after a comma; " KEYS "; " PATTERN },
-		{ "host=a, comm=b", "unknown key ' comm' after a comma; " KEYS "; " PATTERN },
-		{ "host=a,label.=b", "unknown key 'label.' after a comma; " KEYS "; " PATTERN },
-		{ "pid=", "a pid is a whole number, not \"\"" },
-		{ "pid=-1", "a pid is a whole number, not \"-1\"" },
-		{ "host!=web-1,", NOTHING },
-		{ "host!=web-1, ", NOTHING },
-		{ "host!=web-1,,pid=12", NOTHING },
-		{ "host!=web-1, ,pid=12", NOTHING },
-		{ "pid=12,host!=,", NOTHING },
-		{ "pid=1,", NOTHING },
-		{ "host==web-1", TEXT("=") },
-		{ "host!==web-1", TEXT("!=") },
-		{ "pid=1,label.x==", TEXT("=") },
-		{ "pid==1", "a pid is a whole number, not \"=1\"" },
-		{ "pid=9223372036854775808",
-		  "a pid is a whole number, not \"9223372036854775808\": that is out of range" },
-		{ "count=3K", "a count is a whole number, not \"3K\"" },
-		{ "size=4X", "a size is a whole number, as 4096, 64K or 10MiB, not \"4X\"" },
-		{ "size=8388608T", "a size is a whole number, as 4096, 64K or 10MiB, not \"8388608T\": that is "
-				   "out of range" },
-		{ "time=", TIME "\"\"" },
-		{ "time=yesterday", TIME "\"yesterday\"" },
-		{ "time=-24", "time=-24 is an instant that no snapshot has; a time ago goes with < <= > >=" },
-		{ "time!=-1h", "time!=-1h is an instant that no snapshot has; a time ago goes with < <= > >=" },
-		{ "time>=-1x", TIME "\"-1x\"" },
-		{ "time>=--1h", TIME "\"--1h\"" },
-		{ "time=2026-13", TIME "\"2026-13\"" },
-		{ "time=2026-00", TIME "\"2026-00\"" },
-		{ "time=2026-1-1", TIME "\"2026-1-1\"" },
-		{ "time=2026-02-29", TIME "\"2026-02-29\"" },
-		{ "time=2026-11-21T24", TIME "\"2026-11-21T24\"" },
-		{ "time=2026-11-21 03", TIME "\"2026-11-21 03\"" },
-		{ "time=2026-11-21T03:60", TIME "\"2026-11-21T03:60\"" },
-		{ "time=2026-11-21T03:15:61", TIME "\"2026-11-21T03:15:61\"" },
-		{ "time=2026-11-21T", TIME "\"2026-11-21T\"" },
-		{ "time=2026-11-21Z", TIME "\"2026-11-21Z\"" },
-		{ "time=2026-11-21T03:15:00.", TIME "\"2026-11-21T03:15:00.\"" },
-		{ "time=2026-11-21T03:15:00+2", TIME "\"2026-11-21T03:15:00+2\"" },
-		{ "time=2026-11-21T03:15:00+24:00", TIME "\"2026-11-21T03:15:00+24:00\"" },
-		{ "time=2026-11-21T03:15:00Zx", TIME "\"2026-11-21T03:15:00Zx\"" },
-		{ "time=20261121x", TIME "\"20261121x\"" },
-		{ "time=9999", TIME "\"9999\": that is out of range" },
-		{ "time=1600-01-01", TIME "\"1600-01-01\": that is out of range" },
-		{ "time=9223372036854775807", TIME "\"9223372036854775807\": that is out of range" },
-		{ "time=99999999999999999999999", TIME "\"99999999999999999999999\": that is out of range" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++) {
 		struct fleet_selection selection = { .term_nr = 99 };
 		struct reason why = { "" };
 
-		cr_expect_eq(fleet_selection_parse(rows[i].text, NOON, &selection, &why), -EINVAL, "%s",
-			     rows[i].text);
-		cr_expect_str_eq(why.text, rows[i].why, "%s: %s", rows[i].text, why.text);
-		cr_expect_eq(selection.term_nr, 99, "%s: what was there stays", rows[i].text);
+		cr_expect_eq(fleet_selection_parse(errors[i].text, NOON, &selection, &why), -EINVAL, "%s",
+			     errors[i].text);
+		cr_expect_str_eq(why.text, errors[i].why, "%s: %s", errors[i].text, why.text);
+		cr_expect_eq(selection.term_nr, 99, "%s: what was there stays", errors[i].text);
 	}
 	cr_expect_eq(fleet_selection_parse("x", NOON, &(struct fleet_selection){}, NULL), -EINVAL);
 }

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "shared/bpf_types.h"
+#include "shared/filter_types.h"
 
 struct admission_rule;
 struct allocsnap_bpf;

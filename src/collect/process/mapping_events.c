@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -18,6 +17,7 @@
 #include "base/clock.h"
 #include "base/idmap.h"
 #include "base/reason.h"
+#include "collect/process/mapping_record.h"
 #include "collect/process/perf_rings.h"
 
 #define BYTES_MAX (64u << 20) /* at most so many bytes are kept until they are collected */
@@ -63,25 +63,7 @@ struct sample_id {
 	uint64_t time_ns;
 };
 
-/* PERF_RECORD_MMAP2 and PERF_RECORD_COMM up to their text (include/uapi/linux/perf_event.h). */
-struct mmap2_record {
-	struct perf_event_header header;
-	uint32_t pid, tid;
-	uint64_t start, len, offset;
-	union {
-		struct {
-			uint32_t major, minor;
-			uint64_t inode, generation;
-		};
-		struct {
-			uint8_t build_id_bytes, reserved[3];
-			uint8_t build_id[20];
-		};
-	};
-	uint32_t prot, flags;
-	char path[];
-};
-
+/* PERF_RECORD_COMM up to its text (include/uapi/linux/perf_event.h); mapping_record.c has PERF_RECORD_MMAP2. */
 struct comm_record {
 	struct perf_event_header header;
 	uint32_t pid, tid;
@@ -376,34 +358,6 @@ static int by_time(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-static void format_build_id(char text[BUILD_ID_TEXT_MAX], const struct mmap2_record *record)
-{
-	size_t nr = record->build_id_bytes;
-
-	for (size_t i = 0; i < nr && i < sizeof(record->build_id); i++)
-		sprintf(text + 2 * i, "%02x", record->build_id[i]);
-}
-
-static struct mapping_event parse_mmap2_record(const struct mmap2_record *record, uint64_t time_ns)
-{
-	struct mapping_event event = {
-		.time_ns = time_ns,
-		.pid = record->pid,
-		.start = record->start,
-		.end = record->start + record->len,
-		.offset = record->offset,
-		.path = record->path,
-	};
-
-	if (record->header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
-		format_build_id(event.build_id, record);
-	} else {
-		event.dev = (uint64_t)record->major << 32 | record->minor;
-		event.inode = record->inode;
-	}
-	return event;
-}
-
 static int hand_out_one(const struct perf_event_header *header, mapping_event_fn fn, void *what)
 {
 	struct mapping_event event = {
@@ -415,7 +369,7 @@ static int hand_out_one(const struct perf_event_header *header, mapping_event_fn
 	if (header->type == RECORD_SKIPPED)
 		event.skipped_nr = ((const struct skipped_record *)header)->skipped_nr;
 	if (header->type == PERF_RECORD_MMAP2)
-		event = parse_mmap2_record((const struct mmap2_record *)header, event.time_ns);
+		event = mapping_of(header, event.time_ns);
 	return fn(what, &event);
 }
 

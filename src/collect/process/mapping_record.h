@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_MAPPING_RECORD_H
+#define ALLOCSNAP_COLLECT_MAPPING_RECORD_H
+
+#include "collect/process/mapping_events.h"
+
+struct perf_event_header;
+
+/* The event that a PERF_RECORD_MMAP2 reports. Its path lies in the record. */
+struct mapping_event mapping_of(const struct perf_event_header *header, uint64_t time_ns);
+
+#endif

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The second half of the mutants of mutants.py: dropped blocks, tracebacks, processes, unwinding, sampling."""
+
+# name: (file, old text, new text)
+MUTANTS_LIFE = {
+    # blocks that had no room
+    "dropped: it is not counted": (
+        "account/dropped.bpf.h", "\t__sync_fetch_and_add(&process->loss[LOSS_blocks_dropped], 1);\n\tcount_dropped",
+        "\tcount_dropped"),
+    "dropped: it is not noted": (
+        "account/dropped.bpf.h", "\tif (process->counter[COUNTER_dropped_blocks] <= notes_most && "
+        "!dropped_note(key, size, BPF_ANY))\n\t\treturn;\n", ""),
+    "dropped: what could not be noted is said to be live": (
+        "account/dropped.bpf.h", "BPF_ANY))\n\t\treturn;\n\tcount_dropped(process, -1, -size);",
+        "BPF_ANY))\n\t\treturn;"),
+    "dropped: what could not be noted is not said": (
+        "account/dropped.bpf.h", "\tcount_dropped(process, -1, -size);\n\t__sync_fetch_and_add("
+        "&process->loss[LOSS_drops_unnoted], 1);\n", "\tcount_dropped(process, -1, -size);\n"),
+    "dropped: its free is unknown": (
+        "account/record.bpf.h", "return dropped_free(process, &key);", "return false;"),
+    "dropped: its note stays": (
+        "account/dropped.bpf.h", "\tif (bpf_map_delete_elem(&dropped_blocks, key))\n\t\treturn false;\n", ""),
+    "dropped: its free is not counted": (
+        "account/dropped.bpf.h", "\t__sync_fetch_and_add(&process->counter[COUNTER_dropped_frees], 1);\n",
+        ""),
+    "dropped: it is live for ever": (
+        "account/dropped.bpf.h", "{\n\tcount_dropped(process, -1, -size);\n"
+        "\t__sync_fetch_and_add(&process->counter", "{\n\t__sync_fetch_and_add(&process->counter"),
+    "dropped: a missed free is not noticed": (
+        "account/books.bpf.h", "\tif (dropped_free(process, key))\n\t\tprocess_count_loss(process, LOSS_blocks_replaced);\n",
+        ""),
+    "dropped: its realloc frees an unknown block": (
+        "account/record.bpf.h", "\tif (!call->has_old)\n\t\tcall->has_dropped =",
+        "\tif (0)\n\t\tcall->has_dropped ="),
+    "dropped: its realloc frees it at once": (
+        "account/record.bpf.h", "call->has_dropped = dropped_take(process, &key, &call->old.size);",
+        "dropped_free(process, &key);"),
+    "dropped: a failing realloc has freed it": (
+        "account/record.bpf.h", "count_old_removed(process, call);\n\telse if (realloc_has_dropped("
+        "process, call))\n\t\tdropped_put_back(process, &key, call->old.size);",
+        "count_old_removed(process, call);"),
+    "dropped: it comes back where another one lies": (
+        "account/dropped.bpf.h", " || bpf_map_lookup_elem(&blocks, key);", ";"),
+    "dropped: a killed thread's realloc has freed it": (
+        "account/record.bpf.h", "\tif (realloc_has_dropped(process, call))\n\t\tdropped_put_back("
+        "process, &key, call->old.size);\n\tif (!realloc_has_old", "\tif (!realloc_has_old"),
+    "dropped: a killed thread's block lies where a dropped one is": (
+        "account/record.bpf.h", "dropped_find(process, &key) ?", "0 ?"),
+    "peak: it follows the current": ("account/books.bpf.h", "seen >= current || ", ""),
+    "peak: of blocks is not raised": (
+        "account/books.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks_before + estimate.blocks);\n", ""),
+    "temporary: whichever thread frees it": (
+        "account/record.bpf.h", "newest == address &&", "newest &&"),
+    "temporary: of another thread at the same address": (
+        "account/record.bpf.h", " && block.thread == (__u32)bpf_get_current_pid_tgid())", ")"),
+    "temporary: none is known": (
+        "account/record.bpf.h", "\tcalls->newest = address;\n", ""),
+    "churn: blocks without room count": (
+        "account/record.bpf.h", "\tif (block_enter(process, &key, &block, calls->newest",
+        "\tif (traceback)\n\t\ttraceback->churn.allocations++;\n\tif (block_enter(process, &key, &block, calls->newest"),
+
+    # tracebacks
+    "tracebacks: what has no room is not said": (
+        "account/record.bpf.h", "\tprocess_count_loss(process, LOSS_tracebacks_dropped);\n", ""),
+    "tracebacks: two processes share one": (
+        "unwind/unwind.bpf.h", "settings.hash_seed ^ image", "settings.hash_seed"),
+    "tracebacks: only the first frame counts": (
+        "unwind/unwind.bpf.h", "i < traceback->nframe; i++)\n\t\thash",
+        "i < traceback->nframe && i < 1; i++)\n\t\thash"),
+    "tracebacks: the order of frames does not count": (
+        "unwind/unwind.bpf.h", "hash = mix(hash ^ traceback->pc[i]) + i;",
+        "hash += mix(traceback->pc[i]);"),
+    "tracebacks: the limit cuts the total, too": (
+        "unwind/unwind.bpf.h", "\twalk->traceback.total_nframe = nr;",
+        "\twalk->traceback.total_nframe = nr < settings.traceback_limit ? nr : settings.traceback_limit;"),
+    "tracebacks: any frame pointer will do": (
+        "unwind/stack_window.bpf.h", "return !(frame_pointer & 7) && frame_pointer - above < FRAME_BYTES_MAX;",
+        "return true;"),
+
+    # the life of a process
+    "exec: the books go on": (
+        "account/images.bpf.h", "\tbegin_anew(process);\n\tprocess->exec_id", "\tprocess->exec_id"),
+    "exec: counters stay": (
+        "account/images.bpf.h", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n", ""),
+    "exec: losses stay": (
+        "account/images.bpf.h", "\t__builtin_memset(process->loss, 0, sizeof(process->loss));\n", ""),
+    "exec: by a thread is not said": (
+        "process.bpf.c", "\t\tprocess_count_loss(process, LOSS_execs_unprobed);\n", ""),
+    "exec: a free of before is passed on": (
+        "process.bpf.c", "\t\tthread->layer[i].freed.address = 0;\n", ""),
+    "exec: an image comes twice": (
+        "account/images.bpf.h", "process->image = __sync_fetch_and_add(&next_image, 1);\n\tprocess->is_forked",
+        "process->image = next_image;\n\tprocess->is_forked"),
+    "clear: the books go on": (
+        "process.bpf.c", "\tbegin_anew(process);\n\tprocess->clear_cnt++;",
+        "\tprocess->clear_cnt++;"),
+    "clear: the peak of bytes stays": (
+        "process.bpf.c", "\tlower_peak(process, COUNTER_peak_bytes, COUNTER_current_bytes);\n", ""),
+    "clear: the peak of blocks stays": (
+        "process.bpf.c", "\tlower_peak(process, COUNTER_peak_blocks, COUNTER_current_blocks);\n", ""),
+    "clearing: the peak is lowered without another look": (
+        "process.bpf.c", "\traise_peak(process, peak, *now);\n", ""),
+    "clearing: blocks enter under the mark": (
+        "account/admit.bpf.h", "openness(process) == BOOKS_OPEN", "(openness(process) & BOOKS_OPEN)"),
+    "clearing: a realloc ends under the mark": (
+        "account/calls.bpf.h", "(call->has_old || call->has_dropped) && !is_clearing(process)",
+        "(call->has_old || call->has_dropped)"),
+    "clearing: a realloc without memory frees under the mark": (
+        "account/calls.bpf.h", "layer != LAYER_MAPPING && !is_clearing(process)", "layer != LAYER_MAPPING"),
+    "clearing: a realloc that is left frees under the mark": (
+        "account/record.bpf.h", "call->has_old && !is_clearing(process) && ", "call->has_old && "),
+    "clearing: a note is freed under the mark": (
+        "account/record.bpf.h", "call->has_dropped && !is_clearing(process) && ", "call->has_dropped && "),
+    "exec: a call stays pending": (
+        "process.bpf.c", "\t\tthread->layer[i].call.sp = 0;\n\t\tthread->layer[i].freed",
+        "\t\tthread->layer[i].freed"),
+    "exit: a pending call is not dropped": (
+        "process.bpf.c", "\t\tif (thread->layer[i].call.sp)\n\t\t\tcall_cut_off(books, &thread->layer[i].call);\n",
+        "\t\t;\n"),
+    "exit: the code of the last thread is the process's": (
+        "process.bpf.c", "task->signal->group_exit_code ?: task->exit_code", "task->exit_code"),
+    "exit: the first thread ends the process": (
+        "process.bpf.c", "task->signal->live.counter || __sync_val", "__sync_val"),
+    "exit: the books stay open for who gets the pid": (
+        "account/admit.bpf.h", "process && !process->exit_ns ? process : NULL", "process"),
+    "threads: without memory a realloc keeps its block": (
+        "account/calls.bpf.h", "\t\t\tfree_unthreaded(layer, pointer);\n", "\t\t\t;\n"),
+    "threads: without memory posix_memalign frees": (
+        "account/calls.bpf.h", "pointer && !is_stored(shape)", "pointer"),
+    "threads: no memory for one is not said": (
+        "account/calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_threads_dropped);\n", ""),
+    # children
+    "fork: everybody's children are followed": (
+        "process.bpf.c", "parent && parent->follows", "parent"),
+    "fork: a thread is a child": (
+        "process.bpf.c", "child->tgid == parent->tgid || ", ""),
+    "fork: the child is in its parent's books": (
+        "process.bpf.c", "\tbegin_first_image(process, shares_memory ? parent : NULL);\n",
+        "\tbegin_first_image(process, shares_memory ? parent : NULL);\n\tprocess->image = parent->image;\n"),
+    "fork: takes over the books of its pid": (
+        "filter/everyone.bpf.h", "&tgid, &slot, BPF_NOEXIST", "&tgid, &slot, BPF_ANY"),
+    "books: a thread goes on in those that it has had": (
+        "account/thread.bpf.h", "if (process && process->image == thread->image)", "if (process)"),
+    "books: exec does not forget whose they were": (
+        "process.bpf.c", "\tif (thread)\n\t\tthread->image = 0;\n", ""),
+    "fork: takes a slot that is taken": (
+        "filter/everyone.bpf.h",
+        "if (!slot_taken[slot] && !__sync_val_compare_and_swap(&slot_taken[slot], 0, 1))",
+        "if (slot < PROCESSES_MAX)"),
+    "fork: a child without books is not counted": (
+        "process.bpf.c", "\t\tprocess_count_loss(process, LOSS_processes_dropped);\n", "\t\t;\n"),
+    "fork: children's children are not followed": (
+        "process.bpf.c", "\tprocess->follows = 1;\n", ""),
+    "fork: inherited blocks are unknown": (
+        "process.bpf.c", "\tprocess->is_forked = !shares_memory;\n", ""),
+    "fork: inherited after an exec": (
+        "account/images.bpf.h", "\tprocess->is_forked = 0;\n", ""),
+    "fork: the loader is not woken": (
+        "process.bpf.c", "\tring(child->tgid);\n", ""),
+    "fork: sees returns in another way": (
+        "process.bpf.c", "\tprocess->by_ret = parent ? parent->by_ret : rules.by_ret;\n", ""),
+    "vfork: books of its own": (
+        "process.bpf.c", "\tif (shares_memory)\n\t\tprocess->memory_of = parent->memory_of ?: "
+        "(__u32)from->tgid;\n", ""),
+    "vfork: of a vforked one": (
+        "process.bpf.c", "parent->memory_of ?: (__u32)from->tgid", "(__u32)from->tgid"),
+    "vfork: its parent's after the exec": (
+        "account/images.bpf.h", "\tprocess->memory_of = 0;\n", ""),
+    "vfork: a call cut off is its own": (
+        "process.bpf.c", "\tbooks = find_memory_owner(process);\n", "\tbooks = process;\n"),
+
+    # which processes a system-wide recording admits
+    "rules: * is one byte at least": (
+        "filter/rules.bpf.h", "admission->star_at = admission->at;", "admission->star_at = ++admission->at;"),
+    "rules: a pattern need not go to the end": (
+        "filter/rules.bpf.h", "admission->matches = !wanted;", "admission->matches = 1;"),
+    "rules: only the first try of * counts": (
+        "filter/rules.bpf.h", "\tif (!admission->after_star)\n\t\treturn 1;\n", "\treturn 1;\n"),
+    "rules: paths begin at their mount": (
+        "filter/rules.bpf.h", "\t\treturn leave_mount(admission);\n", "\t\treturn 1;\n"),
+    "rules: paths begin at the machine's root": (
+        "filter/rules.bpf.h", "admission->node == own_root && admission->mount == own_root_mount", "0"),
+    "rules: groups begin at the machine's root": (
+        "filter/rules.bpf.h", "admission->node == own_cgroup_root", "0"),
+    "rules: hold of a part of a path": (
+        "filter/rules.bpf.h", " || admission->is_too_long & 1 << key", ""),
+    "rules: one of any kind will do": (
+        "filter/rules.bpf.h", "return wanted == found;", "return !wanted || found;"),
+    "rules: exclude nobody": (
+        "filter/rules.bpf.h", "\t\t\tif (rule_holds(admission, i))\n\t\t\t\treturn false;\n", ""),
+    "rules: the recorder is recorded": (
+        "filter/rules.bpf.h", " || is_own(task)", ""),
+    "everyone: a child is what its parent is, whatever its PID": (
+        "process.bpf.c", "rules.everyone && rules.has_pids", "0"),
+    "everyone: an exec of another kind goes on": (
+        "process.bpf.c", "\telse if (process && !is_admitted)\n\t\tleave_recording(process, task);\n"
+        "\treturn !process || !is_admitted;", "\treturn !process;"),
+    "everyone: who leaves writes on in its parent's books": (
+        "process.bpf.c", "\tforget_calls(task);\n\tprocess->has_left", "\tprocess->has_left"),
+    "everyone: who had much leaves nothing": (
+        "filter/everyone.bpf.h", "(peak && peak >= rules.min_bytes) || ", ""),
+    "everyone: who never allocated is nobody": (
+        "filter/everyone.bpf.h", " || may_be_unprobed(process)", ""),
+    "everyone: what the loader has is given back": (
+        "filter/everyone.bpf.h", " ||\n\t    __sync_val_compare_and_swap(&process->owner, BOOKS_OF_KERNEL, "
+        "BOOKS_OF_NOBODY)", ""),
+    "everyone: a PID is not free": (
+        "filter/everyone.bpf.h", "\tbpf_map_delete_elem(&process_slots, &tgid);\n", ""),
+    "everyone: what is left is not counted": (
+        "account/images.bpf.h", "\t__sync_fetch_and_add(&stale_blocks, blocks);\n", ""),
+    "everyone: what was counted of those with little is lost": (
+        "filter/everyone.bpf.h", "\t\t\t__sync_fetch_and_add(&sum->counter[i], process->counter[i]);\n", "\t\t\t;\n"),
+    "everyone: losses of those with little are lost": (
+        "filter/everyone.bpf.h", "\t\t\t__sync_fetch_and_add(&sum->loss[i], process->loss[i]);\n", "\t\t\t;\n"),
+    "everyone: CPU time of those with little is lost": (
+        "filter/everyone.bpf.h", "\t__sync_fetch_and_add(&sum->cpu_ns, process->cpu_ns);\n", ""),
+    "everyone: bystanders are not counted": (
+        "account/cost.bpf.h", "\tif (traps)\n\t\t__sync_fetch_and_add(traps, nr);\n", ""),
+
+    # callers by unwind tables
+    "walk: return addresses are looked up themselves": (
+        "unwind/unwind_walk.bpf.h", "unwind_rule_at(walk, unwind_rule_address(&walk->frame))",
+        "unwind_rule_at(walk, walk->frame.pc)"),
+    "walk: what was interrupted is looked up one byte before": (
+        "unwind/unwind_walk.bpf.h", "unwind_rule_at(walk, unwind_rule_address(&walk->frame))",
+        "unwind_rule_at(walk, walk->frame.pc - 1)"),
+    "walk: what was interrupted is a return address": (
+        "unwind/unwind_walk.bpf.h", "is_exact || walk->frame.is_exact", "0"),
+    "walk: a signal's trampoline was called": (
+        "unwind/unwind_walk.bpf.h", "is_exact || walk->frame.is_exact", "is_exact"),
+    "walk: what is not code is a frame": (
+        "unwind/unwind_walk.bpf.h", "if (walk->is_junk && nr)", "if (0)"),
+    "walk: what is not code is the root": (
+        "unwind/unwind_rule.bpf.h", "\t\treturn UNWIND_NO_CODE;\n", "\t\treturn UNWIND_ROOT;\n"),
+    "hijacked: by order": (
+        "unwind/unwind_walk.bpf.h", "BPF_CORE_READ(instance, stack) == walk->frame.sp - 8", "1"),
+    "hijacked: not restored": (
+        "unwind/unwind_walk.bpf.h", "\t\tend = restore_return_address(walk);\n\treturn end;", "\t\t;\n\treturn end;"),
+    "hijacked: only the newest": (
+        "unwind/unwind_walk.bpf.h", "i < RETURN_INSTANCES_MAX && instance", "i < RETURN_INSTANCES_MAX - 1 && instance"),
+    "hijacked: a lost one takes its callee along": (
+        "unwind/unwind_walk.bpf.h", "if (walk->is_junk && nr)", "if (end == UNWIND_NO_CODE && nr)"),
+    "trampoline: it is code like any other": (
+        "unwind/unwind_walk.bpf.h", "\tif (is_in_trampoline(walk))\n\t\treturn step_from_trampoline(walk);\n", ""),
+    "trampoline: nothing is pushed": (
+        "unwind/unwind_walk.bpf.h", "\twalk->frame.sp += 8 * pushed;\n", ""),
+    "trampoline: pushed to the end": (
+        "unwind/unwind_walk.bpf.h", "at < 15 ? 3 : at < 16 ? 2 : 1", "3"),
+    "trampoline: pushed from the start": (
+        "unwind/unwind_walk.bpf.h", "at < 2 ? at : at < 4 ? 2 : at < 15", "at < 15"),
+    "trampoline: the kernel knows after the call, too": (
+        "unwind/unwind_walk.bpf.h", "\tif (at <= TRAMPOLINE_SYSCALL)\n\t\treturn", "\tif (1)\n\t\treturn"),
+    "trampoline: the stack has it before the call, too": (
+        "unwind/unwind_walk.bpf.h", "\tif (at <= TRAMPOLINE_SYSCALL)\n\t\treturn", "\tif (0)\n\t\treturn"),
+    "trampoline: its first instruction is a hijacked address": (
+        "unwind/unwind_walk.bpf.h", "end == UNWIND_GOES_ON && !walk->frame.is_exact && ", "end == UNWIND_GOES_ON && "),
+    "trampoline: what it returns to was interrupted": (
+        "unwind/unwind_walk.bpf.h", "\twalk->frame.sp += 8 * pushed;\n\twalk->frame.is_exact = 0;\n",
+        "\twalk->frame.sp += 8 * pushed;\n"),
+    "guess: not marked": ("unwind/unwind_walk.bpf.h", "\twalk->guessed = end;\n", ""),
+    "guess: a wrong one is the end": (
+        "unwind/unwind_walk.bpf.h", "end = guessed ?: end;", ";"),
+    "guess: for all that follows": (
+        "unwind/unwind_walk.bpf.h", "\twalk->guessed = walk->is_junk = 0;\n", "\twalk->is_junk = 0;\n"),
+    "guess: also where only tables count": (
+        "unwind/unwind_walk.bpf.h", "settings.unwinder == UNWINDER_AUTO &&", "1 &&"),
+    "guess: while the table is being made": (
+        "unwind/unwind_walk.bpf.h", "(end == UNWIND_NO_TABLE && walk->may_guess)", "end == UNWIND_NO_TABLE"),
+    "guess: not in files with a table": (
+        "unwind/unwind_walk.bpf.h", "end == UNWIND_NO_RULE || (", "("),
+    "guess: never": (
+        "unwind/unwind_walk.bpf.h", "\t\tend = step_by_frame_pointer(walk, end);\n", "\t\t;\n"),
+    "guess: any frame pointer": (
+        "unwind/unwind_walk.bpf.h", "\tif (!frame_pointer_is_sane(at, frame->sp))\n\t\treturn end;\n", ""),
+    "code: what is cached holds for ever": (
+        "account/record.bpf.h", "(process->code_cnt + code_generation)", "code_generation"),
+    "code: what is cached holds for all images": (
+        "account/record.bpf.h", "mix(settings.hash_seed ^ process->image) ^\n\t\t\t (process",
+        "mix(settings.hash_seed) ^\n\t\t\t (process"),
+    "code: places hold for all images": (
+        "unwind/unwind_rule.bpf.h", "struct place_key key = { walk->image, address", "struct place_key key = { 0, address"),
+    "code: a new mapping is not noted": (
+        "process.bpf.c", "\t\tnote_code(process, vma);\n", "\t\t;\n"),
+    "code: a vforked child's exec is its parent's": (
+        "process.bpf.c", "if (own->memory_of)\n\t\tforget", "if (0)\n\t\tforget"),
+    "code: a mapping may be too large": (
+        "unwind/unwind_rule.bpf.h", "return nr < UNWIND_REGIONS_MAX ? nr : UNWIND_REGIONS_MAX;", "return nr;"),
+    "code: a new mapping does not end what is cached": (
+        "process.bpf.c", "\t__sync_fetch_and_add(&process->code_cnt, 1);\n\tif (vma->vm_file)",
+        "\tif (vma->vm_file)"),
+    "code: found room is still what it was": (
+        "process.bpf.c", "\tforget_code(process, address, info->length);\n", ""),
+    "code: found room does not end what is cached": (
+        "process.bpf.c", "info->length);\n\t__sync_fetch_and_add(&process->code_cnt, 1);\n",
+        "info->length);\n"),
+    "code: a place is not remembered": (
+        "unwind/unwind_rule.bpf.h", "\t\tbpf_map_update_elem(&unwind_places, &key, ret, BPF_ANY);\n\treturn", "\t\t;\n\treturn"),
+    "code: what is not known yet is not asked for": (
+        "unwind/unwind_rule.bpf.h", "\tif (!object)\n\t\twant_table(&place);\n", ""),
+    "code: what is asked for is an empty table": (
+        "unwind/unwind_rule.bpf.h", "if (object && !object->wanted_by)", "if (object)"),
+    "owner: any process with the parent's PID": (
+        "account/admit.bpf.h", "owner && owner->memory == process->memory ? owner : NULL", "owner"),
+    "owner: calls that are nobody's are not counted": (
+        "account/calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_calls_ownerless);\n", "\t\t;\n"),
+    "owner: a free that is nobody's is not counted": (
+        "account/calls.bpf.h", "\tif (!process)\n\t\tlose_ownerless();\n", ""),
+    "missed: a PID is a process for good": (
+        "account/admit.bpf.h", "return process && process_is_of_task(process, task) ? process : NULL;", "return process;"),
+    "missed: an end stays unseen": (
+        "filter/everyone.bpf.h", "\tend_unseen(task);\n", ""),
+    "missed: an end is not counted": (
+        "filter/everyone.bpf.h", "\t__sync_fetch_and_add(&gone->loss[LOSS_ends_missed], 1);\n", ""),
+    "missed: an exec stays unseen": (
+        "account/thread.bpf.h", "\t\tnote_exec(process, task);\n", "\t\t;\n"),
+    "missed: an exec stays unseen by who has found its books": (
+        "account/cost.bpf.h", "\tthread->image = 0; /* the next", "\t; /* the next"),
+    "missed: the first look is an exec": (
+        "account/thread.bpf.h", "!= before || !before)", "!= before)"),
+    "missed: a vforked child stays in its parent's memory": (
+        "account/images.bpf.h", "\tprocess->memory_of = 0;\n", ""),
+    "miss: that there is no table is looked up each time": (
+        "unwind/unwind_rule.bpf.h", "(end == UNWIND_NO_TABLE && walk->may_guess);", "0;"),
+    "miss: what is no code is looked up each time": (
+        "unwind/unwind_rule.bpf.h", "return end == UNWIND_NO_CODE || (end", "return (end"),
+    "miss: a table that is still to come never comes": (
+        "unwind/unwind_rule.bpf.h", "(end == UNWIND_NO_TABLE && walk->may_guess);", "end == UNWIND_NO_TABLE;"),
+    "miss: mappings that were busy stay so": (
+        "unwind/unwind_rule.bpf.h", "return end == UNWIND_NO_CODE || (end", "return end == UNWIND_BUSY || end == UNWIND_NO_CODE || (end"),
+    "miss: of a file without a table nothing is guessed": (
+        "unwind/unwind_rule.bpf.h", "\twalk->may_guess = end == UNWIND_NO_TABLE;\n\treturn end;",
+        "\twalk->may_guess = 0;\n\treturn end;"),
+    "miss: a new table does not end it": (
+        "account/record.bpf.h", "(process->code_cnt + code_generation)", "process->code_cnt"),
+    "stack: what cannot be read is 0": (
+        "unwind/stack_window.bpf.h", "\tif (window_fetch(walk, address))\n\t\treturn -1;\n",
+        "\tif (window_fetch(walk, address))\n\t\twalk->word = 0;\n"),
+    "stack: only what the window has": (
+        "unwind/stack_window.bpf.h", "return bpf_probe_read_user(&walk->word, sizeof(walk->word), (void *)address);",
+        "return -1;"),
+    "stack: a part of the window is all of it": (
+        "unwind/stack_window.bpf.h", "\twalk->window_words = in_page / 8;\n", ""),
+    "stack: the window stays": (
+        "unwind/stack_window.bpf.h", "\t\twindow_read(walk, address - SAVED_BYTES);\n\tif (window_has(walk, address, &walk->word))\n\t\treturn 0;\n\treturn bpf_probe_read_user(&walk->word, sizeof(walk->word), (void *)address);",
+        "\t\t;\n\tif (window_has(walk, address, &walk->word))\n\t\treturn 0;\n\treturn -1;"),
+    "walk: its memory is the processor's": (
+        "account/record.bpf.h", "traceback_record(caller, process, walk,",
+        "traceback_record(caller, process, ({ static struct walk of_cpu; &of_cpu; }),"),
+
+    # which blocks are recorded
+    "sample: a block stands for itself": (
+        "account/sample.bpf.h", "\tif (!settings.sample_bytes || block_key_layer(key) == LAYER_MAPPING)\n"
+        "\t\treturn (struct", "\tif (1)\n\t\treturn (struct"),
+    "sample: a mapping stands for several": (
+        "account/sample.bpf.h", "\tif (!settings.sample_bytes || block_key_layer(key) == LAYER_MAPPING)\n"
+        "\t\treturn (struct", "\tif (!settings.sample_bytes)\n\t\treturn (struct"),
+    "sample: weights are rounded down": (
+        "account/sample.bpf.h", "(block->size) + chance) >> 16", "(block->size)) >> 16"),
+    "sample: an empty block is never drawn": (
+        "account/sample.bpf.h", "\treturn size ?: 1;", "\treturn size;"),
+    "sample: the next one is as far as the mean": (
+        "account/sample.bpf.h", "distance - n : draw_distance();", "distance - n : settings.sample_bytes;"),
+    "sample: the first one is as far as the mean": (
+        "account/sample.bpf.h", "thread->sample_distance ?: draw_distance();",
+        "thread->sample_distance ?: settings.sample_bytes;"),
+    "sample: the distance is drawn anew each time": (
+        "account/sample.bpf.h", "n < distance ? distance - n : draw_distance();", "draw_distance() + 1;"),
+    "sample: a distance is never a byte longer": (
+        "account/sample.bpf.h", "\treturn n >= distance;", "\treturn n > distance;"),
+    "sample: the lower bits of the mean": (
+        "account/sample.bpf.h", " + (log * (mean & 0xffff) >> 32)", ""),
+    "sample: the tables are stairs": (
+        "account/sample.bpf.h", "(low + ((high - low) * part >> 24))", "low"),
+    "sample: the table of weights is stairs": (
+        "account/sample.bpf.h", "(low - ((low - high) * (x & 0xffff) >> 16))", "low"),
+    "sample: mappings are drawn": (
+        "account/sample.bpf.h", "layer == LAYER_MAPPING || is_drawn", "is_drawn"),
+    "sample: what is too small is drawn": (
+        "account/sample.bpf.h", "\tif (size < settings.min_size ||", "\tif (settings.sample_bytes)\n"
+        "\t\tis_drawn(thread, size);\n\tif (size < settings.min_size ||"),
+    "sample: samples are not counted": (
+        "account/books.bpf.h", "\t\tprocess_add_counter(process, COUNTER_sampled_blocks, n);", "\t\t;"),
+    "sample: frees of unknown blocks are counted": (
+        "account/record.bpf.h", "\tif (is_selective())\n\t\treturn;\n", ""),
+    "sizes: the least one is too small": (
+        "account/sample.bpf.h", "size < settings.min_size", "size <= settings.min_size"),
+    "sizes: the most is too large": (
+        "account/sample.bpf.h", "size > settings.max_size", "size >= settings.max_size"),
+    "unwanted: recorded at the return": (
+        "account/calls.bpf.h", "\t\t.is_unwanted = is_unwanted,\n", ""),
+    "unwanted: what a mapping covers stays": (
+        "account/calls.bpf.h", "\t\t\trange_remove(address, call->size, 0, 0, now);", "\t\t\t;"),
+    "unwanted: what came before is the newest": (
+        "account/calls.bpf.h", "\t\tcalls->newest = 0; /* another block comes now */\n", ""),
+    "unwanted: one that never returns is a loss": (
+        "account/record.bpf.h", "\tif (!call->is_unwanted || call->has_old || call->has_dropped)\n", ""),
+    "follow: the return is never spared": (
+        "filter/follow.bpf.h", "\t\treturn seen & FOLLOWED_FOR_GOOD;", "\t\treturn true;"),
+    "follow: the return is always spared": (
+        "filter/follow.bpf.h", "\t__sync_fetch_and_add(at, 1);\n\treturn true;", "\treturn false;"),
+    "follow: what nests is followed no longer than others": (
+        "filter/follow.bpf.h", "\t__sync_fetch_and_or(at, FOLLOWED_FOR_GOOD);\n", ""),
+    "follow: that it was late is not said": (
+        "filter/follow.bpf.h", "\t\t__sync_fetch_and_add(&process->loss[LOSS_nestings_late], 1);", "\t\t;"),
+    "follow: realloc(NULL) is realloc": ("filter/follow.bpf.h", "site * 2 + !pointer", "site * 2"),
+    "follow: one image learns for all": ("filter/follow.bpf.h", "(image * 128 + site", "(site"),
+    "follow: a mapping is not": (
+        "filter/follow.bpf.h", " || COOKIE_LAYER(cookie) == LAYER_MAPPING)", ")"),
+    "follow: a realloc of a known block is not": (
+        "filter/follow.bpf.h", "\tif (is_realloc && pointer && may_be_known(COOKIE_LAYER(cookie), pointer))\n"
+        "\t\treturn true;\n", ""),
+    "pairing: a block is not counted in": (
+        "account/books.bpf.h", "\tblock_counted(key, 1);\n", ""),
+    "pairing: a block without room stays counted": (
+        "account/books.bpf.h", "\tif (err)\n\t\tblock_counted(key, -1);\n", ""),
+    "pairing: a block is not counted out": (
+        "account/books.bpf.h", "\tblock_counted(key, -1);\n\treturn true;", "\treturn true;"),
+    "pairing: a note is not counted in": (
+        "account/dropped.bpf.h", "\tpairing_count(key, 1);\n", ""),
+    "pairing: a note is not counted out": (
+        "account/dropped.bpf.h", "\tpairing_count(key, -1);\n\treturn true;", "\treturn true;"),
+    "pairing: each free is looked up": (
+        "account/sample.bpf.h", "\treturn counter && *(volatile __u64 *)counter;", "\treturn true;"),
+    "pairing: mappings are counted": (
+        "account/sample.bpf.h", "\tif (!is_selective() || block_key_layer(key) == LAYER_MAPPING)\n\t\treturn;",
+        "\tif (!is_selective())\n\t\treturn;"),
+}

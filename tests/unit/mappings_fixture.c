@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "mappings_fixture.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "parser_fixture.h"
+
+struct objects fixture_objects(void)
+{
+	return (struct objects){ .parser = parser_with(NULL, 0) };
+}
+
+void release_objects(struct objects *objects)
+{
+	parser__close(objects->parser);
+	objects_release(objects);
+}
+
+struct fixture *new_fixture(void)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+	fixture->objects = fixture_objects();
+	fixture->mappings.objects = &fixture->objects;
+	return fixture;
+}
+
+void free_fixture(struct fixture *fixture)
+{
+	mappings_release(&fixture->mappings);
+	release_objects(&fixture->objects);
+	free(fixture);
+}
+
+void add_mapping(struct fixture *fixture, uint64_t start, uint64_t end, uint64_t offset)
+{
+	const struct mapped_file file = { .pid = NO_PROCESS, .start = start, .end = end,
+					  .path = "[vdso]" };
+
+	cr_assert_eq(mappings_add(&fixture->mappings, &file, offset), 0);
+}
+
+void read_maps(struct fixture *fixture, const char *lines)
+{
+	char *text = strdup(lines);
+
+	cr_assert_eq(mappings_read(&fixture->mappings, NO_PROCESS, text, false), 0);
+	free(text);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_TESTS_MAPPINGS_FIXTURE_H
+#define ALLOCSNAP_TESTS_MAPPINGS_FIXTURE_H
+
+/* The mappings of a process that does not exist, and their files. */
+
+#include <stdint.h>
+
+#include "collect/process/mappings.h"
+
+#define NO_PROCESS 0x3fffffff
+
+struct fixture {
+	struct objects objects;
+	struct mappings mappings;
+};
+
+struct objects fixture_objects(void);
+void release_objects(struct objects *objects);
+
+struct fixture *new_fixture(void);
+void free_fixture(struct fixture *fixture);
+
+/* Memory without a file. */
+void add_mapping(struct fixture *fixture, uint64_t start, uint64_t end, uint64_t offset);
+
+/* As /proc/PID/maps has it, of the vDSO, which is one file for all of these; "" ends them. */
+void read_maps(struct fixture *fixture, const char *lines);
+
+#endif
