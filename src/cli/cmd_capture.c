@@ -113,6 +113,16 @@ static uint32_t domain_named(const char *name, size_t bytes)
 	return 0;
 }
 
+static int refuse_domain(const char *name, size_t bytes, struct reason *why)
+{
+	char names[256];
+	size_t len = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(domains) && len < sizeof(names); i++)
+		len += snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "", domains[i].name);
+	return reason_set(why, -EINVAL, "'%.*s' is none of %s", (int)(bytes < 100 ? bytes : 100), name, names);
+}
+
 static int parse_domains(const char *text, void *field, struct reason *why)
 {
 	uint32_t found = 0;
@@ -122,8 +132,7 @@ static int parse_domains(const char *text, void *field, struct reason *why)
 		uint32_t domain = domain_named(name, bytes);
 
 		if (!domain)
-			return reason_set(why, -EINVAL, "'%.*s' is none of malloc, mmap, glibc, musl, jemalloc, tcmalloc, mimalloc",
-					  (int)(bytes < 100 ? bytes : 100), name);
+			return refuse_domain(name, bytes, why);
 		found |= domain;
 		name += bytes;
 		if (!*name)

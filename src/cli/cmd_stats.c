@@ -144,7 +144,8 @@ static int check_cumulative(const struct command *command, const struct stats_op
 				   key_type_name(key_type));
 	}
 	if (format_or_text(options->format)->key_type == KEY_TRACEBACK)
-		return say_refusal(command, "--cumulative and folded stacks exclude each other");
+		return say_refusal(command, "--cumulative and --format %s exclude each other",
+				   format_or_text(options->format)->name);
 	return EXIT_DONE;
 }
 
