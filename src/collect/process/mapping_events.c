@@ -369,7 +369,7 @@ static int hand_out_one(const struct perf_event_header *header, mapping_event_fn
 	if (header->type == RECORD_SKIPPED)
 		event.skipped_nr = ((const struct skipped_record *)header)->skipped_nr;
 	if (header->type == PERF_RECORD_MMAP2)
-		event = mapping_of(header, event.time_ns);
+		event = parse_mmap2_record(header, event.time_ns);
 	return fn(what, &event);
 }
 

@@ -31,7 +31,7 @@ static void format_build_id(char text[BUILD_ID_TEXT_MAX], const struct mmap2_rec
 		sprintf(text + 2 * i, "%02x", record->build_id[i]);
 }
 
-struct mapping_event mapping_of(const struct perf_event_header *header, uint64_t time_ns)
+struct mapping_event parse_mmap2_record(const struct perf_event_header *header, uint64_t time_ns)
 {
 	const struct mmap2_record *record = (const struct mmap2_record *)header;
 	struct mapping_event event = {

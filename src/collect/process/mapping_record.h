@@ -7,6 +7,6 @@
 struct perf_event_header;
 
 /* The event that a PERF_RECORD_MMAP2 reports. Its path lies in the record. */
-struct mapping_event mapping_of(const struct perf_event_header *header, uint64_t time_ns);
+struct mapping_event parse_mmap2_record(const struct perf_event_header *header, uint64_t time_ns);
 
 #endif
