@@ -63,7 +63,7 @@ static struct mapping_events *open_events(void)
 	return events;
 }
 
-Test(mapping_events, tell_of_a_program_that_is_over)
+Test(mapping_events, include_a_program_that_has_exited)
 {
 	struct mapping_events *events = open_events();
 	struct seen seen = { .pid = run_true() };
@@ -116,7 +116,7 @@ Test(mapping_events, execs_are_found_before_they_are_handed_out)
 	mapping_events__close(events);
 }
 
-Test(mapping_events, can_be_handed_out_up_to_a_time)
+Test(mapping_events, are_handed_out_up_to_a_time)
 {
 	struct mapping_events *events = open_events();
 	struct seen first = { .pid = run_true() }, second = {};
@@ -177,7 +177,7 @@ static void expect_most(struct mapping_events *events)
 	cr_expect_gt(seen.mappings, MORE_THAN_FITS / 2, "%u seen", seen.mappings);
 }
 
-Test(mapping_events, are_kept_while_nobody_asks)
+Test(mapping_events, are_kept_until_they_are_collected)
 {
 	struct mapping_events *events = open_events();
 
@@ -187,7 +187,7 @@ Test(mapping_events, are_kept_while_nobody_asks)
 }
 
 /* A process that maps all the time does not fill the room of all others. */
-Test(mapping_events, of_one_process_are_bounded)
+Test(mapping_events, of_one_process_are_limited)
 {
 	struct mapping_events *events = open_events();
 	struct seen seen = { .pid = getpid() }, next = { .pid = getpid() }, other = {};

@@ -107,7 +107,7 @@ static void expect_model(struct fixture *fixture, const struct model *model, uns
 	}
 }
 
-Test(mappings, are_those_of_a_model_that_knows_each_page)
+Test(mappings, match_a_model_of_single_pages)
 {
 	struct fixture *fixture = new_fixture();
 	struct model model = {};

@@ -25,7 +25,7 @@ static void expect_nameless(const char *path, const char *id, const char *why)
 	snapshot__close(snapshot);
 }
 
-Test(naming, another_build_is_another_file)
+Test(naming, refuses_a_file_of_another_build)
 {
 	char other[64];
 
@@ -38,7 +38,7 @@ Test(naming, another_build_is_another_file)
 }
 
 /* A FIFO would wait for a writer; a name would lead out of the root. */
-Test(naming, only_regular_files_below_the_root)
+Test(naming, opens_only_regular_files_below_the_root)
 {
 	workshop_run("mkdir root/lib && mkfifo root/lib/fifo && ln -s '%s' root/lib/link && "
 		     "ln -s /lib/link root/lib/loop && ln -s /dev/null root/lib/null",
@@ -53,7 +53,7 @@ Test(naming, only_regular_files_below_the_root)
 }
 
 /* Opening a file of the kernel (/proc/kmsg) may have side effects, even if stat() calls it regular. */
-Test(naming, no_files_that_the_kernel_makes_up)
+Test(naming, opens_no_files_of_kernel_file_systems)
 {
 	int below = naming_with.root_fd;
 
@@ -64,7 +64,7 @@ Test(naming, no_files_that_the_kernel_makes_up)
 	naming_with.root_fd = below;
 }
 
-Test(naming, a_file_that_is_no_object)
+Test(naming, refuses_a_file_that_is_no_object)
 {
 	workshop_run("cp x.c root/x.so");
 	expect_nameless("/x.so", library_id, "not an ELF file");
@@ -73,7 +73,7 @@ Test(naming, a_file_that_is_no_object)
 }
 
 /* A snapshot from anywhere can have as many as it likes. */
-Test(naming, no_more_objects_than_may_be_open)
+Test(naming, opens_no_more_objects_than_the_limit)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(0);
 	struct snapshot *snapshot;
@@ -113,7 +113,7 @@ static struct snapshot *deep(uint32_t nframe)
 }
 
 /* A traceback that would exceed the limit with its inlined calls stays unnamed; the next traceback is named. */
-Test(naming, no_more_frames_than_a_traceback_may_have)
+Test(naming, adds_no_more_frames_than_a_traceback_may_have)
 {
 	struct snapshot *snapshot = deep(SNAP_TRACEBACK_MAX), *named;
 	const struct snapshot_tables *t;
@@ -134,7 +134,7 @@ Test(naming, no_more_frames_than_a_traceback_may_have)
 	snapshot__close(snapshot);
 }
 
-Test(naming, no_more_rows_than_can_be_read)
+Test(naming, adds_no_more_rows_than_can_be_read)
 {
 	struct snapshot *snapshot = deep(1000), *named = NULL;
 	struct naming_counts counts;

@@ -46,7 +46,7 @@ static void find_ourselves(char build_id[BUILD_ID_TEXT_MAX])
 	cr_assert_gt(readlink("/proc/self/exe", own_path, sizeof(own_path) - 1), 0);
 }
 
-Test(objects, of_a_process_that_is_gone_are_opened_by_path)
+Test(objects, of_an_exited_process_are_opened_by_path)
 {
 	char build_id[BUILD_ID_TEXT_MAX];
 	struct objects objects = fixture_objects();
@@ -60,7 +60,7 @@ Test(objects, of_a_process_that_is_gone_are_opened_by_path)
 	release_objects(&objects);
 }
 
-Test(objects, are_not_what_has_their_path_by_now)
+Test(objects, are_not_the_file_that_replaced_them_at_their_path)
 {
 	char build_id[BUILD_ID_TEXT_MAX];
 	struct objects objects = fixture_objects();
@@ -78,7 +78,7 @@ Test(objects, are_not_what_has_their_path_by_now)
 }
 
 /* A program was built anew between two runs, and both runs were over before the file was opened. */
-Test(objects, that_were_replaced_are_not_their_successors)
+Test(objects, that_were_replaced_differ_from_their_successors)
 {
 	char build_id[BUILD_ID_TEXT_MAX], old_id[BUILD_ID_TEXT_MAX];
 	struct objects objects = fixture_objects();
@@ -118,7 +118,7 @@ static struct mapped_file own_line(void)
 }
 
 /* First an event tells of the file, with a build-id; then the maps do, with an inode. */
-Test(objects, are_opened_once_however_they_are_told_of)
+Test(objects, are_opened_once_whether_found_by_event_or_by_maps)
 {
 	char build_id[BUILD_ID_TEXT_MAX];
 	struct objects objects = fixture_objects();
@@ -135,7 +135,7 @@ Test(objects, are_opened_once_however_they_are_told_of)
 	release_objects(&objects);
 }
 
-Test(objects, a_fifo_or_a_device_is_not_opened)
+Test(objects, are_not_opened_when_they_are_a_fifo_or_a_device)
 {
 	char path[] = "/tmp/allocsnap-unit-XXXXXX", fifo[64], build_id[BUILD_ID_TEXT_MAX];
 	struct objects objects = fixture_objects();
@@ -152,7 +152,7 @@ Test(objects, a_fifo_or_a_device_is_not_opened)
 	rmdir(path);
 }
 
-Test(objects, that_are_not_mapped_any_more_are_no_objects)
+Test(objects, that_are_not_mapped_any_more_are_not_found)
 {
 	const struct mapped_file gone = { .pid = NO_PROCESS, .start = 0x1000, .end = 0x2000,
 					  .dev = 1, .inode = 2, .path = "/bin/true" };
