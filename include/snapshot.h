@@ -319,7 +319,7 @@ struct snapshot_save_options {
 	bool compact;  /* see above; a snapshot from a compact file stays compact without it, too */
 	/*
 	 * For snapshot__save(): replaces the file that was read, which must be unchanged (-ESTALE). The file keeps
-	 * its owner, mode, time and attributes.
+	 * its owner, mode and time.
 	 */
 	const struct file_stamp *rewrite;
 };

@@ -84,16 +84,9 @@ static int link_nameless(const struct draft *draft, const char *name)
 	return err;
 }
 
-/* musl has no function for this call. Both names are in the draft's folder. */
-static int rename_with(const struct draft *draft, const char *name, unsigned int flags)
-{
-	return draft_errno(syscall(SYS_renameat2, draft->dir_fd, draft->hidden, draft->dir_fd, name,
-				   flags));
-}
-
 /*
- * On file systems without links (FAT) this renames the file, without replacing another one. Either
- * way only one name remains.
+ * On file systems without links (FAT) this renames the file, without replacing another one (musl has
+ * no function for this call). Either way only one name remains.
  */
 static int link_hidden(struct draft *draft, const char *name)
 {
@@ -101,7 +94,8 @@ static int link_hidden(struct draft *draft, const char *name)
 
 	if (err != -EPERM && err != -EOPNOTSUPP)
 		return err;
-	err = rename_with(draft, name, RENAME_NOREPLACE);
+	err = draft_errno(syscall(SYS_renameat2, draft->dir_fd, draft->hidden, draft->dir_fd, name,
+				  RENAME_NOREPLACE));
 	if (!err)
 		draft->hidden[0] = '\0';
 	return err;
@@ -126,71 +120,14 @@ static int hide(struct draft *draft)
 	return err;
 }
 
-static int rename_hidden(struct draft *draft)
-{
-	int err = draft_errno(renameat(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name));
-
-	if (!err)
-		draft->hidden[0] = '\0';
-	return err;
-}
-
 int draft_replace(struct draft *draft)
 {
 	int err = draft->hidden[0] ? 0 : hide(draft);
 
-	return err ?: rename_hidden(draft);
-}
-
-static int check_old(const struct draft *draft, const char *name, const struct file_stamp *old)
-{
-	struct stat st;
-	int err = draft_errno(fstatat(draft->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW));
-
-	return !err && !file_stamp_fits(old, &st) ? -ESTALE : err;
-}
-
-static int exchange(const struct draft *draft)
-{
-	return rename_with(draft, draft->name, RENAME_EXCHANGE);
-}
-
-/*
- * Exchanges the files again. If the file that comes back is not the draft, it is another process's:
- * then it keeps the hidden name.
- */
-static int put_back(struct draft *draft, int why)
-{
-	struct stat ours, hidden;
-	int err = exchange(draft);
-
-	if (err || fstat(draft->fd, &ours) ||
-	    fstatat(draft->dir_fd, draft->hidden, &hidden, AT_SYMLINK_NOFOLLOW) ||
-	    ours.st_dev != hidden.st_dev || ours.st_ino != hidden.st_ino)
+	err = err ?: draft_errno(renameat(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name));
+	if (!err)
 		draft->hidden[0] = '\0';
-	return err ?: why;
-}
-
-/*
- * Another process may replace the file between a check of the name and a rename. So this exchanges
- * the two files, and then checks the file that came out. NFS and other file systems cannot exchange
- * files; there this checks the file before the rename.
- */
-int draft_replace_only(struct draft *draft, const struct file_stamp *old)
-{
-	int err = check_old(draft, draft->name, old);
-
-	if (!err && !draft->hidden[0])
-		err = hide(draft);
-	if (err)
-		return err;
-	err = exchange(draft);
-	if (err == -EINVAL || err == -ENOSYS)
-		return check_old(draft, draft->name, old) ?: rename_hidden(draft);
-	if (err)
-		return err;
-	err = check_old(draft, draft->hidden, old);
-	return err ? put_back(draft, err) : 0; /* draft_close() removes the old file */
+	return err;
 }
 
 int sync_dir(int dir_fd)

@@ -5,8 +5,6 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#include "base/file_stamp.h"
-
 /*
  * A file that is being written. It has no name, or a hidden one, until it is complete and on the disk,
  * so that its name never stands for a partial file. If the process dies, a nameless file leaves nothing.
@@ -39,12 +37,6 @@ int draft_link(struct draft *draft, const char *name);
 
 /* Gives the file the name that it was opened with, and replaces a file of that name. */
 int draft_replace(struct draft *draft);
-
-/*
- * Like draft_replace(), but replaces only this file. -ESTALE if another file has the name by now;
- * that file stays.
- */
-int draft_replace_only(struct draft *draft, const struct file_stamp *old);
 
 /* Call this after a failure of draft_open(), too. Removes the file if it has no name yet. */
 void draft_close(struct draft *draft);

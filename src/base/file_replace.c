@@ -8,11 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/draft.h"
-#include "base/file_attributes.h"
-#include "base/file_stamp.h"
 #include "base/units.h"
 
 #define LINKS_MAX 40 /* the kernel's own limit */
@@ -26,6 +25,18 @@ struct writing {
 static int replace_errno(int result)
 {
 	return result < 0 ? -errno : 0;
+}
+
+struct file_stamp file_stamp_of(const struct stat *st)
+{
+	return (struct file_stamp){ st->st_dev, st->st_ino, st->st_size, st->st_mtim };
+}
+
+bool file_stamp_fits(const struct file_stamp *stamp, const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && st->st_dev == stamp->dev && st->st_ino == stamp->ino &&
+	       st->st_size == stamp->size && st->st_mtim.tv_sec == stamp->mtime.tv_sec &&
+	       st->st_mtim.tv_nsec == stamp->mtime.tv_nsec;
 }
 
 /* Writes through a separate stream on the same open file; the caller keeps the descriptor. */
@@ -49,15 +60,6 @@ static int write_to(int fd, const struct writing *writing)
 
 /* ---- the target of the path ---------------------------------------------------------------- */
 
-/* For file_rewrite(): links must be ours or root's, in any folder. */
-static int check_owner(int link_fd)
-{
-	struct stat link;
-	int err = replace_errno(fstat(link_fd, &link));
-
-	return err || link.st_uid == geteuid() || !link.st_uid ? err : -EACCES;
-}
-
 /*
  * In a folder such as /tmp another user's link could make us replace any of our files. The kernel
  * does not follow such a link (fs.protected_symlinks), and neither does this.
@@ -75,13 +77,12 @@ static int check_link(const char *path, int dir_len, int link_fd)
 }
 
 /* Replaces the path by the link's target, which may be relative to the link's folder. */
-static int follow(char **path, int link_fd, bool ours_only)
+static int follow(char **path, int link_fd)
 {
 	char target[PATH_MAX], *slash = strrchr(*path, '/'), *next;
 	ssize_t len = readlinkat(link_fd, "", target, sizeof(target) - 1);
 	int dir_len = slash ? slash + 1 - *path : 0;
-	int err = len < 0 ? -errno : ours_only ? check_owner(link_fd) :
-						 check_link(*path, dir_len, link_fd);
+	int err = len < 0 ? -errno : check_link(*path, dir_len, link_fd);
 
 	if (err)
 		return err;
@@ -111,7 +112,7 @@ static int read_path_kind(int fd, bool *ret_link, bool *ret_direct)
 	return 0;
 }
 
-static int resolve_links(char **path, bool ours_only, bool *ret_direct)
+static int resolve_links(char **path, bool *ret_direct)
 {
 	for (int i = 0; i <= LINKS_MAX; i++) {
 		int fd = open(*path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -122,7 +123,7 @@ static int resolve_links(char **path, bool ours_only, bool *ret_direct)
 			return errno == ENOENT && **path ? 0 : -errno;
 		err = read_path_kind(fd, &is_link, ret_direct);
 		if (!err && is_link)
-			err = follow(path, fd, ours_only);
+			err = follow(path, fd);
 		close(fd);
 		if (err || !is_link)
 			return err;
@@ -143,22 +144,32 @@ static int write_directly(const char *path, const struct writing *writing)
 	return err;
 }
 
-static int keep_attributes(const struct draft *draft, const struct file_stamp *old)
+static int stat_old(int fd, const struct file_stamp *old, struct stat *ret)
 {
-	int fd = openat(draft->dir_fd, draft->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-	int err;
-
 	if (fd < 0)
+		return errno == ELOOP ? -ESTALE : -errno;
+	if (fstat(fd, ret))
 		return -errno;
-	err = replace_errno(fstat(fd, &st));
-	if (!err && !S_ISREG(st.st_mode))
-		err = -EINVAL;
-	if (!err && !file_stamp_fits(old, &st))
-		err = -ESTALE;
+	return file_stamp_fits(old, ret) ? 0 : -ESTALE;
+}
+
+/*
+ * Sets the owner first, because a change of the owner clears some bits of the mode. Bits such as
+ * set-user-ID are not kept, and an ACL is not either: then the group bits are the ACL's mask, and
+ * the group gets no rights.
+ */
+static int keep_owner_and_mode(const struct draft *draft, const struct file_stamp *old)
+{
+	int fd = openat(draft->dir_fd, draft->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	int err = stat_old(fd, old, &st);
+	mode_t mode = !err && fgetxattr(fd, "system.posix_acl_access", NULL, 0) > 0 ? 0707 : 0777;
+
 	if (!err)
-		err = file_attributes_copy(draft->fd, fd, &st);
-	close(fd);
+		err = replace_errno(fchown(draft->fd, st.st_uid, st.st_gid)) ?:
+		      replace_errno(fchmod(draft->fd, st.st_mode & mode));
+	if (fd >= 0)
+		close(fd);
 	return err;
 }
 
@@ -169,11 +180,22 @@ static int keep_time(const struct draft *draft, const struct file_stamp *old)
 	return replace_errno(futimens(draft->fd, times));
 }
 
+static int check_old(const struct draft *draft, const struct file_stamp *old)
+{
+	struct stat st;
+	int err = replace_errno(fstatat(draft->dir_fd, draft->name, &st, AT_SYMLINK_NOFOLLOW));
+
+	return !err && !file_stamp_fits(old, &st) ? -ESTALE : err;
+}
+
 static int finish(struct draft *draft, const struct file_stamp *old)
 {
-	if (!old)
-		return draft_sync(draft) ?: draft_replace(draft);
-	return keep_time(draft, old) ?: draft_sync(draft) ?: draft_replace_only(draft, old);
+	int err = old ? keep_time(draft, old) : 0;
+
+	err = err ?: draft_sync(draft);
+	if (!err && old)
+		err = check_old(draft, old);
+	return err ?: draft_replace(draft);
 }
 
 static int replace_in(int dir_fd, const char *name, const struct writing *writing)
@@ -182,7 +204,7 @@ static int replace_in(int dir_fd, const char *name, const struct writing *writin
 	int err = draft_open(&draft, dir_fd, name, false);
 
 	if (!err && writing->old)
-		err = keep_attributes(&draft, writing->old);
+		err = keep_owner_and_mode(&draft, writing->old);
 	if (!err)
 		err = write_to(draft.fd, writing) ?: finish(&draft, writing->old);
 	draft_close(&draft);
@@ -213,7 +235,7 @@ static int replace_or_write_file(const char *path, const struct writing *writing
 	char *real = strdup(path);
 	char clean[256];
 	bool direct = false;
-	int err = real ? resolve_links(&real, writing->old, &direct) : -ENOMEM;
+	int err = real ? resolve_links(&real, &direct) : -ENOMEM;
 
 	if (!err && direct && writing->old)
 		err = -EINVAL;

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include "base/reason.h"
 
@@ -20,12 +22,23 @@
 int file_replace(const char *path, int (*write)(FILE *out, const void *what), const void *what,
 		 struct reason *why);
 
-struct file_stamp;
+/* Identifies a file that was read, and its version: the path may lead to another file by now. */
+struct file_stamp {
+	dev_t dev;
+	ino_t ino;
+	off_t size;
+	struct timespec mtime;
+};
+
+struct file_stamp file_stamp_of(const struct stat *st);
+
+/* Whether this is a regular file, the same one, and not written to since. */
+bool file_stamp_fits(const struct file_stamp *stamp, const struct stat *st);
 
 /*
  * The same for a file that was read before, and only for that file: if the path leads to another
- * file by now, that file stays (-ESTALE). The new file keeps the owner, mode, time, ACL and other
- * attributes. Links are followed if they are ours or root's. -EINVAL: it is no regular file.
+ * file by now, that file stays (-ESTALE). The new file keeps the owner, mode and time. -EINVAL: it is
+ * no regular file.
  */
 int file_rewrite(const char *path, const struct file_stamp *read,
 		 int (*write)(FILE *out, const void *what), const void *what, struct reason *why);

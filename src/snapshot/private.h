@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_SNAPSHOT_PRIVATE_H
 #define ALLOCSNAP_SNAPSHOT_PRIVATE_H
 
-#include "base/file_stamp.h"
+#include "base/file_replace.h"
 #include "snapshot/format.h"
 
 /* The rows of one section; row is NULL if the section was not recorded. */

@@ -4,7 +4,7 @@
 
 /* Inside naming: finds the file of an object of a snapshot. */
 
-#include "base/file_stamp.h"
+#include "base/file_replace.h"
 #include "symbolize/naming.h"
 
 struct parser;
