@@ -287,7 +287,6 @@ Test(archive_files, on_a_read_only_disk_are_removed_when_it_is_writable_again)
 	cr_expect_eq(totals.snapshots, 5);
 	expect_bytes(archive);
 	expect_note(archive, "removed 5 snapshots (20.0 KiB) to stay within --max-disk 20.0 KiB");
-	cr_expect_eq(archive__free_bytes(archive), 256 * KIB - 5 * FILE_BYTES);
 	archive__close(archive);
 	umount("d");
 }

@@ -5,17 +5,45 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "record/retention/private.h"
+#include "base/clock.h"
 #include "base/reason.h"
 #include "base/units.h"
 
 #define MS_NS 1000000ULL
 #define HOUR_MS 3600000
 #define SAY_EVERY_NS (3600 * SECOND_NS)
+
+/* ---- the clock ------------------------------------------------------------------------------- */
+
+void keep_clock_begin(struct keep_clock *clock, uint64_t newest_ms, uint64_t wall_ms, uint64_t boot_ms)
+{
+	*clock = (struct keep_clock){
+		.wall_ms = wall_ms,
+		.boot_ms = boot_ms,
+		.time_ms = newest_ms && newest_ms < wall_ms ? newest_ms : wall_ms,
+		.ahead_boot_ms = boot_ms,
+	};
+}
+
+uint64_t keep_clock_look(struct keep_clock *clock, uint64_t keep_ms, uint64_t wall_ms, uint64_t boot_ms)
+{
+	uint64_t passed_ms = boot_ms - clock->boot_ms;
+
+	if (wall_ms > clock->wall_ms + passed_ms + KEEP_CLOCK_STEP_MS)
+		clock->ahead_boot_ms = boot_ms;
+	clock->wall_ms = wall_ms;
+	clock->boot_ms = boot_ms;
+	clock->time_ms += passed_ms;
+	if (wall_ms <= clock->time_ms + KEEP_CLOCK_STEP_MS || boot_ms - clock->ahead_boot_ms >= keep_ms)
+		clock->time_ms = wall_ms;
+	return clock->time_ms;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------ */
 
 static struct archive *new_archive(const char *dir, const struct archive_bounds *bounds)
 {
@@ -222,13 +250,6 @@ void archive__make_room(struct archive *archive)
 
 /* ---- reports ---------------------------------------------------------------------------- */
 
-uint64_t archive__free_bytes(const struct archive *archive)
-{
-	struct statvfs fs;
-
-	return statvfs(archive->dir, &fs) ? 0 : (uint64_t)fs.f_bavail * fs.f_frsize;
-}
-
 void archive__get_totals(const struct archive *archive, struct archive_totals *ret)
 {
 	*ret = archive->totals;
@@ -240,7 +261,7 @@ void archive__get_totals(const struct archive *archive, struct archive_totals *r
 /* Arguments: number, plural, bytes, limit. */
 static const char *const news_text[NEWS_NR] = {
 	[NEWS_OLD] = "removed %" PRIu64 " snapshot%s (%s) older than --keep allows",
-	[NEWS_THINNED] = "removed %" PRIu64 " snapshot%s (%s) to stay within --max-disk %s",
+	[NEWS_TOO_MUCH] = "removed %" PRIu64 " snapshot%s (%s) to stay within --max-disk %s",
 	[NEWS_LEFTOVERS] = "removed %" PRIu64 " unfinished file%s (%s) of a recording that was killed",
 	[NEWS_STUCK] = "%" PRIu64 " snapshot%s (%s) may not be removed: not counted any more",
 	[NEWS_OVER] = "snapshots are written again: %" PRIu64 " could not be",

@@ -28,9 +28,8 @@
  * Snapshots are removed in this order, until the bounds hold:
  *
  *	1. snapshots older than keep_ns, by the time in the name; a clock that is set forward makes none
- *	   old at once (keep_clock.h)
- *	2. every second snapshot of the processes that have most, from the oldest on, except the first
- *	   and the newest of each: so older snapshots lie further apart
+ *	   old at once (private.h)
+ *	2. the oldest snapshots, except the first and the newest of each process
  *	3. the first snapshots of processes
  *	4. the newest snapshots of processes, the oldest of them first, and the folders with them
  *
@@ -89,9 +88,6 @@ void archive__lost_last(struct archive *archive, const char *comm, pid_t pid);
  * each snapshot.
  */
 void archive__make_room(struct archive *archive);
-
-/* Returns the bytes that the file system has left for all writers; 0: not known. */
-uint64_t archive__free_bytes(const struct archive *archive);
 
 void archive__get_totals(const struct archive *archive, struct archive_totals *ret);
 

@@ -6,7 +6,6 @@
 #include <sys/types.h>
 
 #include "record/retention/archive.h"
-#include "record/retention/keep_clock.h"
 #include "record/retention/names.h"
 #include "record/retention/outage.h"
 #include "base/array.h"
@@ -15,6 +14,28 @@
 #define BLOCK_BYTES 512 /* the unit of st_blocks */
 #define SAID_MAX 544 /* a struct reason and some words */
 #define NAMES_MAX 320
+
+/*
+ * The clock by which snapshots grow old. A wall clock that is set forward by a year makes every snapshot too old at
+ * once, and a removal cannot be undone. So if the wall clock is ahead of the newest snapshot (at the start), or of
+ * the time that has passed (later), this clock goes on from there for keep_ms. By then each earlier snapshot is
+ * really that old, and the wall clock counts again. A wall clock that is set back counts at once. Snapshots can only
+ * stay longer by this, never shorter.
+ */
+
+#define KEEP_CLOCK_STEP_MS 60000 /* a smaller difference is no step: clocks are corrected, recorders restarted */
+
+struct keep_clock {
+	uint64_t wall_ms, boot_ms; /* at the last look */
+	uint64_t time_ms;	   /* the time by which snapshots grow old */
+	uint64_t ahead_boot_ms;	   /* when the wall clock was last set forward, by boot_ms */
+};
+
+/* newest_ms: the time of the newest snapshot; 0: there is none. */
+void keep_clock_begin(struct keep_clock *clock, uint64_t newest_ms, uint64_t wall_ms, uint64_t boot_ms);
+
+/* boot_ms is from a clock that is never set, and that goes on while the machine sleeps. Returns time_ms. */
+uint64_t keep_clock_look(struct keep_clock *clock, uint64_t keep_ms, uint64_t wall_ms, uint64_t boot_ms);
 
 struct archived {
 	uint64_t stamp; /* its name as a number */
@@ -37,21 +58,13 @@ struct folder {
 	uint32_t nr;   /* snapshots */
 	uint64_t newest;
 	uint32_t blocks; /* of the folder itself */
-	uint32_t sweep : 31; /* number of the last sweep that was here */
-	uint32_t is_due : 1; /* the sweep removes the folder's next snapshot */
-};
-
-/* Removes every second snapshot of the processes that have most. It continues where it stopped when the bounds held. */
-struct sweep {
-	uint32_t nr;
-	uint32_t most; /* the most snapshots of one process when the sweep began */
-	struct archived from; /* the first snapshot that the sweep has not reached */
+	bool is_seen; /* while removing: its first snapshot was passed */
 };
 
 /* Kinds of events that are counted for notes. */
 enum news_kind {
 	NEWS_OLD,
-	NEWS_THINNED,
+	NEWS_TOO_MUCH,
 	NEWS_LEFTOVERS,
 	NEWS_STUCK,
 	NEWS_OVER,
@@ -87,7 +100,6 @@ struct archive {
 	size_t host_nr, host_alloc;
 	uint64_t blocks; /* of everything, with dir_blocks */
 	uint64_t dir_blocks; /* of DIR itself */
-	struct sweep sweep;
 
 	struct keep_clock keep_clock;
 	bool is_ahead; /* it is reported that the clock is ahead */
@@ -121,9 +133,6 @@ void archive_forget_folder(struct archive *archive, uint32_t folder);
  * Sorts the snapshots by time, and reuses the rows of folders that are gone, which changes ids. Returns 0 or -ENOMEM.
  */
 int archive_tidy(struct archive *archive);
-
-/* Compares snapshots in the order of archive->item. */
-int archived_order(const void *a, const void *b);
 
 /* Forgets all snapshots and folders. */
 void archive_forget_all(struct archive *archive);

@@ -143,25 +143,19 @@ static bool allow_any(const struct remover *remover, const struct archived *item
 	return true;
 }
 
-/*
- * Chooses every second snapshot of each process that has more than half as many as the largest had. The first one
- * stays, unless the newest is the only other one.
- */
-static bool is_second(const struct remover *remover, const struct archived *item)
+/* Neither the first snapshot of its process nor the newest. Asked of all snapshots, the oldest first. */
+static bool is_between(const struct remover *remover, const struct archived *item)
 {
-	const struct sweep *sweep = &remover->archive->sweep;
 	struct folder *folder = &remover->archive->folder[item->folder];
-	bool is_due;
+	bool is_first = !folder->is_seen;
 
-	if (item->stamp == folder->newest || folder->nr <= sweep->most / 2)
-		return false;
-	if (folder->sweep != sweep->nr) {
-		folder->sweep = sweep->nr;
-		folder->is_due = folder->nr == 2;
-	}
-	is_due = folder->is_due;
-	folder->is_due = !is_due;
-	return is_due;
+	folder->is_seen = true;
+	return !is_first && item->stamp != folder->newest;
+}
+
+static bool is_not_newest(const struct remover *remover, const struct archived *item)
+{
+	return item->stamp != remover->archive->folder[item->folder].newest;
 }
 
 static bool is_late(const struct remover *remover)
@@ -170,17 +164,17 @@ static bool is_late(const struct remover *remover)
 }
 
 /*
- * Removes due items from index `from` on, while that is needed and there is time, and closes the gaps. *ret_next is
- * the first item that was not looked at. An item whose removal failed stays, and is that one.
+ * Removes due items, the oldest first, while that is needed and there is time, and closes the gaps. An item whose
+ * removal failed stays.
  */
-static int remove_due_items(struct remover *remover, size_t from, judge_fn is_needed, judge_fn is_due,
-			    size_t *ret_next)
+static int remove_due_items(struct remover *remover, enum news_kind kind, judge_fn is_needed, judge_fn is_due)
 {
 	struct archive *archive = remover->archive;
 	struct archived *item = archive->item;
-	size_t kept = from, i = from;
+	size_t kept = 0, i = 0;
 	int err = 0;
 
+	remover->kind = kind;
 	for (; i < archive->item_nr && is_needed(remover, &item[i]) && !is_late(remover); i++) {
 		if (!is_due(remover, &item[i])) {
 			item[kept++] = item[i];
@@ -193,74 +187,23 @@ static int remove_due_items(struct remover *remover, size_t from, judge_fn is_ne
 	if (kept < i)
 		memmove(&item[kept], &item[i], (archive->item_nr - i) * sizeof(*item));
 	archive->item_nr -= i - kept;
-	*ret_next = kept;
 	return err;
 }
 
 /* ---- the order ------------------------------------------------------------------------------- */
 
-static uint32_t most_of_one(const struct archive *archive)
-{
-	uint32_t most = 0;
-
-	for (size_t i = 0; i < archive->folder_nr; i++)
-		if (archive->folder[i].host != FOLDER_GONE && archive->folder[i].nr > most)
-			most = archive->folder[i].nr;
-	return most;
-}
-
-static size_t index_of(const struct archive *archive, const struct archived *wanted)
-{
-	size_t low = 0, high = archive->item_nr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (archived_order(&archive->item[middle], wanted) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-/* Continues from where the last sweep stopped to the newest snapshot, then starts from the oldest with a new `most`. */
-static int thin_snapshots(struct remover *remover)
-{
-	struct archive *archive = remover->archive;
-	struct sweep *sweep = &archive->sweep;
-	int err = 0;
-
-	while (is_over_limit(archive) && !is_late(remover) && !err) {
-		size_t next = index_of(archive, &sweep->from);
-
-		if (next == archive->item_nr || sweep->most < 2) {
-			*sweep = (struct sweep){ .nr = sweep->nr + 1, .most = most_of_one(archive) };
-			next = 0;
-		}
-		if (sweep->most < 2)
-			break;
-		err = remove_due_items(remover, next, is_too_much, is_second, &next);
-		sweep->from = next < archive->item_nr ? archive->item[next] :
-							(struct archived){ .stamp = UINT64_MAX };
-	}
-	return err;
-}
-
 static int remove_all_due(struct remover *remover, uint64_t time_ms)
 {
 	struct archive *archive = remover->archive;
 	uint64_t keep_ms = archive->bounds.keep_ns / 1000000;
-	size_t next;
-	int err = 0;
 
 	remover->oldest_ms = keep_ms && keep_ms < time_ms ? time_ms - keep_ms : 0;
-	remover->kind = NEWS_OLD;
-	err = remove_due_items(remover, 0, is_too_old, allow_any, &next);
-	remover->kind = NEWS_THINNED;
-	if (!err)
-		err = thin_snapshots(remover);
-	return err ?: remove_due_items(remover, 0, is_too_much, allow_any, &next);
+	for (size_t i = 0; i < archive->folder_nr; i++)
+		archive->folder[i].is_seen = false;
+	return remove_due_items(remover, NEWS_OLD, is_too_old, allow_any) ?:
+	       remove_due_items(remover, NEWS_TOO_MUCH, is_too_much, is_between) ?:
+	       remove_due_items(remover, NEWS_TOO_MUCH, is_too_much, is_not_newest) ?:
+	       remove_due_items(remover, NEWS_TOO_MUCH, is_too_much, allow_any);
 }
 
 int archive_remove(struct archive *archive, uint64_t time_ms)

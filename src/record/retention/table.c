@@ -112,7 +112,7 @@ void archive_forget_folder(struct archive *archive, uint32_t id)
 	archive->gone_nr++;
 }
 
-int archived_order(const void *a, const void *b)
+static int archived_order(const void *a, const void *b)
 {
 	const struct archived *left = a, *right = b;
 
@@ -131,8 +131,6 @@ static void renumber_folders(struct archive *archive, uint32_t *new_id)
 		if (archive->folder[i].host != FOLDER_GONE)
 			archive->folder[nr++] = archive->folder[i];
 	}
-	if (archive->sweep.from.folder < archive->folder_nr)
-		archive->sweep.from.folder = new_id[archive->sweep.from.folder];
 	archive->folder_nr = nr;
 	archive->gone_nr = 0;
 	for (size_t i = 0; i < archive->item_nr; i++)
@@ -191,7 +189,6 @@ void archive_forget_all(struct archive *archive)
 		free(archive->host[i].name);
 	archive->host_nr = archive->item_nr = archive->folder_nr = archive->gone_nr = 0;
 	archive->blocks = archive->dir_blocks = 0;
-	archive->sweep = (struct sweep){};
 	archive->is_unordered = false;
 	idmap_release(&archive->folder_ids);
 }
