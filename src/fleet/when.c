@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -48,15 +49,12 @@ static int parse_fraction(const char **text, struct when *when)
 
 static int parse_seconds(const char *text, struct when *ret)
 {
-	int64_t seconds = 0;
-	int err;
+	char *end;
+	int64_t seconds = strtoll(text, &end, 10);
+	const char *at = end;
+	int err = seconds == INT64_MAX ? -ERANGE : range_of(seconds, seconds + 1, ret);
 
-	for (; is_digit(*text); text++)
-		if (__builtin_mul_overflow(seconds, 10, &seconds) ||
-		    __builtin_add_overflow(seconds, *text - '0', &seconds))
-			return -ERANGE;
-	err = seconds == INT64_MAX ? -ERANGE : range_of(seconds, seconds + 1, ret);
-	return err ?: parse_fraction(&text, ret) ?: *text ? -EINVAL : 0;
+	return err ?: parse_fraction(&at, ret) ?: *at ? -EINVAL : 0;
 }
 
 static int parse_ago(const char *text, int64_t now_ns, struct when *ret)
@@ -74,102 +72,64 @@ static int parse_ago(const char *text, int64_t now_ns, struct when *ret)
 
 /* ---- dates ------------------------------------------------------------------------------------ */
 
-static const struct date_field {
-	char before[3]; /* one of these characters stands in front */
-	unsigned int digits;
-	int least, most;
-} date_fields[] = {
-	{ "", 4, 1, 9999 }, { "-", 2, 1, 12 },	{ "-", 2, 1, 31 },
-	{ "Tt", 2, 0, 23 }, { ":", 2, 0, 59 },	{ ":", 2, 0, 60 },
+static const struct date_form {
+	const char *format;
+	size_t last; /* the member that one unit is added to */
+} date_forms[] = {
+	{ "%Y-%m-%dT%H:%M:%S", offsetof(struct tm, tm_sec) },
+	{ "%Y-%m-%dT%H:%M", offsetof(struct tm, tm_min) },
+	{ "%Y-%m-%dT%H", offsetof(struct tm, tm_hour) },
+	{ "%Y-%m-%d", offsetof(struct tm, tm_mday) },
+	{ "%Y-%m", offsetof(struct tm, tm_mon) },
+	{ "%Y", offsetof(struct tm, tm_year) },
 };
+#define HOUR_FORM 2
 
-#define DATE_FIELD_NR ARRAY_SIZE(date_fields)
-#define MINUTE_FIELD 4
-
-static int parse_date_number(const char **text, unsigned int digits, int least, int most, int *ret)
+/* Returns the row of the form, or -EINVAL. */
+static int parse_calendar(const char **text, struct tm *ret)
 {
-	int number = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(date_forms); i++) {
+		struct tm tm = { .tm_mday = 1 };
+		const char *end = strptime(*text, date_forms[i].format, &tm);
 
-	for (unsigned int i = 0; i < digits; i++, ++*text) {
-		if (!is_digit(**text))
-			return -EINVAL;
-		number = number * 10 + (**text - '0');
+		if (!end)
+			continue;
+		*text = end;
+		*ret = tm;
+		return i;
 	}
-	*ret = number;
-	return number >= least && number <= most ? 0 : -EINVAL;
+	return -EINVAL;
 }
 
-/* Returns the number of fields, or -EINVAL. */
-static int parse_date_fields(const char **text, int field[DATE_FIELD_NR])
+static bool is_day(const struct tm *tm)
 {
-	int nr = 0, err = 0;
+	struct tm day = { .tm_year = tm->tm_year, .tm_mon = tm->tm_mon, .tm_mday = tm->tm_mday };
 
-	for (; nr < (int)DATE_FIELD_NR && !err; nr++) {
-		const struct date_field *row = &date_fields[nr];
-
-		if (nr && (!**text || !strchr(row->before, **text)))
-			break;
-		*text += !!nr;
-		err = parse_date_number(text, row->digits, row->least, row->most, &field[nr]);
-	}
-	return err ?: nr;
-}
-
-static int parse_zone(const char **text, int64_t *ret_offset_s)
-{
-	int sign = **text == '-' ? -1 : 1, hours, minutes;
-
-	*ret_offset_s = 0;
-	if (**text == 'Z' || **text == 'z') {
-		++*text;
-		return 0;
-	}
-	if (**text != '+' && **text != '-')
-		return 0;
-	++*text;
-	if (parse_date_number(text, 2, 0, 23, &hours) || *(*text)++ != ':' ||
-	    parse_date_number(text, 2, 0, 59, &minutes))
-		return -EINVAL;
-	*ret_offset_s = sign * (hours * 3600ll + minutes * 60);
-	return 0;
-}
-
-static int64_t seconds_of(const int field[DATE_FIELD_NR])
-{
-	struct tm tm = {
-		.tm_year = field[0] - 1900, .tm_mon = field[1] - 1, .tm_mday = field[2],
-		.tm_hour = field[3], .tm_min = field[4], .tm_sec = field[5],
-	};
-
-	return timegm(&tm);
-}
-
-static bool is_day(const int field[DATE_FIELD_NR])
-{
-	struct tm tm = { .tm_year = field[0] - 1900, .tm_mon = field[1] - 1, .tm_mday = field[2] };
-
-	timegm(&tm);
-	return tm.tm_mday == field[2];
+	timegm(&day);
+	return day.tm_mday == tm->tm_mday;
 }
 
 static int parse_date(const char *text, struct when *ret)
 {
-	int field[DATE_FIELD_NR] = { 1, 1, 1 }, nr = parse_date_fields(&text, field), err;
-	int64_t offset_s = 0, first_s;
+	struct tm tm, first, zone = {};
+	int form = parse_calendar(&text, &tm), err;
+	int64_t first_s, offset_ns;
 
-	if (nr < 0 || !is_day(field))
+	if (form < 0 || !is_day(&tm))
 		return -EINVAL;
-	first_s = seconds_of(field);
-	field[nr - 1]++;
-	err = range_of(first_s, seconds_of(field), ret);
-	if (!err && nr == DATE_FIELD_NR)
+	first = tm;
+	first_s = timegm(&first);
+	++*(int *)((char *)&tm + date_forms[form].last);
+	err = range_of(first_s, timegm(&tm), ret);
+	if (!err && form == 0)
 		err = parse_fraction(&text, ret);
-	if (!err && nr > MINUTE_FIELD)
-		err = parse_zone(&text, &offset_s);
-	if (err || *text)
+	if (!err && form < HOUR_FORM && *text)
+		text = strptime(text, "%z", &zone);
+	if (err || !text || *text)
 		return err ?: -EINVAL;
-	return __builtin_sub_overflow(ret->first_ns, offset_s * SECOND_NS, &ret->first_ns) ||
-	       __builtin_sub_overflow(ret->last_ns, offset_s * SECOND_NS, &ret->last_ns) ? -ERANGE : 0;
+	offset_ns = zone.tm_gmtoff * SECOND_NS;
+	return __builtin_sub_overflow(ret->first_ns, offset_ns, &ret->first_ns) ||
+	       __builtin_sub_overflow(ret->last_ns, offset_ns, &ret->last_ns) ? -ERANGE : 0;
 }
 
 /* ---- the whole ---------------------------------------------------------------------------------- */
