@@ -7,24 +7,42 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/idmap.h"
 #include "base/reason.h"
 #include "base/units.h"
 #include "snapshot/builder.h"
-#include "snapshot/json_tails.h"
-#include "snapshot/json_text.h"
 
+#define FLAGS (JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL)
+
+#define HEAD_MAX 64 /* bytes of "[domain, size," */
+
+/*
+ * The rest of a trace's text after its first two numbers. Many traces have the same bytes there, and so the same
+ * traceback; to parse them again would take ten times as long.
+ */
+struct tail {
+	const char *text;
+	size_t len;
+	uint32_t traceback;
+	double weight;
+};
+
+/*
+ * jansson parses one trace at a time, because the values of all traces together would need gigabytes; then the text
+ * without the traces.
+ */
 struct import {
 	char name[SNAP_NAME_MAX];
 	struct reason *why;
-	struct json_text text;
-	json_t *member; /* name → value, except the traces, which are an empty list */
+	const char *text, *end;
 	struct snapshot_builder *builder;
-	struct json_tails tails;
+	struct tail *tail;
+	size_t tail_nr, tail_alloc;
+	struct idmap tail_ids;
 	uint32_t *frame; /* of the current trace */
 	size_t frame_nr, frame_alloc;
 	uint32_t nframe_max; /* of all traces */
 	bool has_weight;     /* a trace has a weight */
-	int trace_err;	     /* of the first bad trace; reported only if the whole text is JSON */
 };
 
 /* The place of a value: "traces[3]", "traces[3]: frame 0". */
@@ -143,7 +161,7 @@ static int read_weight(struct import *in, const struct place *place, const json_
 }
 
 /* Stores the trace's traceback and weight in *tail. */
-static int read_trace(struct import *in, size_t at, const json_t *value, struct json_tail *tail)
+static int read_trace(struct import *in, size_t at, const json_t *value, struct tail *tail)
 {
 	const struct place place = { at, NO_FRAME };
 	const json_t *total = json_array_get(value, 3);
@@ -168,158 +186,171 @@ static int read_trace(struct import *in, size_t at, const json_t *value, struct 
 	return err ? no_memory(in) : 0;
 }
 
-/*
- * Completes the head to "[domain, size, 0]". If that is valid JSON without NULs, the tail begins at
- * the right place.
- */
-static bool read_head(const struct import *in, const char *end, struct snap_trace *ret)
+/* ---- the text ------------------------------------------------------------------------------- */
+
+/* A column is a character, not a byte. */
+static int syntax_error(const struct import *in, int err, const char *at, const char *what)
 {
-	char head[JSON_HEAD_MAX + 2];
-	size_t len = end - in->text.at;
+	char clean[JSON_ERROR_TEXT_LENGTH];
+	size_t line = 1, column = 0;
+
+	for (const char *c = in->text; c < at; c++) {
+		line += *c == '\n';
+		column = *c == '\n' ? 0 : column + ((*c & 0xc0) != 0x80);
+	}
+	return reason_set(in->why, err, "%s: line %zu, column %zu: %s", in->name, line, column,
+			  clean_text(clean, sizeof(clean), what));
+}
+
+/* The error of parsing the text from `start` on. */
+static int report_jansson_error(const struct import *in, const json_error_t *error, const char *start)
+{
+	if (!*error->text)
+		return no_memory(in);
+	return syntax_error(in, json_error_code(error) == json_error_numeric_overflow ? -ERANGE : -EBADMSG,
+			    start + error->position, error->text);
+}
+
+static const char *skip_space(const char *at, const char *end)
+{
+	while (at < end && strchr(" \t\r\n", *at))
+		at++;
+	return at;
+}
+
+/* `at` is behind the first quote. */
+static const char *skip_string(const char *at, const char *end)
+{
+	while (at < end && *at != '"')
+		at += *at == '\\' && end - at > 1 ? 2 : 1;
+	return at < end ? at + 1 : end;
+}
+
+/* Returns the end of the value if it is one: what ends it is a comma, or the bracket of what it is in. */
+static const char *skip_value(const char *at, const char *end)
+{
+	size_t depth = 0;
+
+	while (at < end) {
+		char c = *at;
+
+		if (!depth && (c == ',' || c == ']' || c == '}'))
+			return at;
+		depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+		at = c == '"' ? skip_string(at + 1, end) : at + 1;
+	}
+	return end;
+}
+
+/* Returns the text behind the bracket of the member "traces", or NULL: there is no such list. */
+static const char *find_traces(const char *text, const char *end)
+{
+	static const char name[] = "\"traces\"";
+	const char *at = skip_space(text, end), *key;
+
+	if (at == end || *at != '{')
+		return NULL;
+	do {
+		key = skip_space(at + 1, end);
+		if (key == end || *key != '"')
+			return NULL;
+		at = skip_space(skip_string(key + 1, end), end);
+		if (at == end || *at != ':')
+			return NULL;
+		at = skip_space(at + 1, end);
+		if (at < end && *at == '[' && !strncmp(key, name, strlen(name)))
+			return at + 1;
+		at = skip_value(at, end);
+	} while (at < end && *at == ',');
+	return NULL;
+}
+
+static bool same_tail(uint32_t id, const void *key, const void *tails)
+{
+	const struct tail *a = &((const struct tail *)tails)[id], *b = key;
+
+	return a->len == b->len && !memcmp(a->text, b->text, a->len);
+}
+
+/* Returns the text behind the second comma, or NULL. */
+static const char *find_tail(const char *at, const char *end)
+{
+	const char *head_end = end - at < HEAD_MAX ? end : at + HEAD_MAX;
+
+	for (int commas = 0; at && commas < 2; commas++) {
+		at = memchr(at, ',', head_end - at);
+		at = at ? at + 1 : NULL;
+	}
+	return at;
+}
+
+/* Reads the two numbers: completes them to "[domain, size, 0]". */
+static bool read_head(const struct import *in, const char *at, const char *end, struct snap_trace *ret)
+{
+	char head[HEAD_MAX + 2];
 	json_t *value;
 	bool good;
 
-	memcpy(mempcpy(head, in->text.at, len), "0]", 2);
-	value = json_loadb(head, len + 2, 0, NULL);
-	good = json_array_size(value) == 3 && !memchr(head, 0, len) &&
-	       !read_numbers(in, NULL, value, ret);
+	memcpy(mempcpy(head, at, end - at), "0]", 2);
+	value = json_loadb(head, end - at + 2, 0, NULL);
+	good = json_array_size(value) == 3 && !read_numbers(in, NULL, value, ret);
 	json_decref(value);
 	return good;
 }
 
-/*
- * Reads a trace that has the same tail as an earlier one. 1: done, 0: it must be read completely,
- * or a negative errno.
- */
-static int import_trace_of_known_tail(struct import *in, const struct json_tail *tail)
+static int read_new_trace(struct import *in, size_t nr, const char *at, const char *end, struct tail *tail)
 {
-	const struct json_tail *known = tail->len ? json_tails__find(&in->tails, tail) : NULL;
-	struct snap_trace trace;
-
-	if (!known || !read_head(in, tail->text, &trace))
-		return 0;
-	trace.traceback = known->traceback;
-	trace.weight = known->weight;
-	in->text.at = tail->text + tail->len;
-	return snapshot_builder__trace(in->builder, &trace) ? no_memory(in) : 1;
-}
-
-/* ---- the list of traces --------------------------------------------------------------------- */
-
-static int syntax_error(const struct import *in)
-{
-	char clean[JSON_ERROR_TEXT_LENGTH];
 	json_error_t error;
-	int err = -EBADMSG;
+	json_t *value = json_loadb(at, end - at, FLAGS | JSON_DECODE_ANY, &error);
+	int err = value ? read_trace(in, nr, value, tail) : report_jansson_error(in, &error, at);
 
-	if (in->text.no_memory)
-		return no_memory(in);
-	if (!json_text__error(&in->text, &error))
-		return refuse_json(in, -ERANGE, NULL, "a value of 2 GiB or more");
-	if (!*error.text)
-		return no_memory(in);
-	if (json_error_code(&error) == json_error_numeric_overflow)
-		err = -ERANGE;
-	return reason_set(in->why, err, "%s: line %d, column %d: %s", in->name, error.line,
-			  error.column, clean_text(clean, sizeof(clean), error.text));
-}
-
-static int read_new(struct import *in, size_t at, struct json_tail *tail)
-{
-	json_t *value = json_text__value(&in->text, 2);
-	int err;
-
-	if (!value)
-		return syntax_error(in);
-	if (!in->trace_err) {
-		err = read_trace(in, at, value, tail);
-		if (!err && tail->len && tail->text + tail->len == in->text.at &&
-		    json_tails__add(&in->tails, tail))
-			err = no_memory(in);
-		in->trace_err = err;
-	}
 	json_decref(value);
-	return 0;
+	return err;
 }
 
-static int read_next(struct import *in, size_t at)
+static int read_trace_text(struct import *in, size_t nr, const char *at, const char *end)
 {
-	struct json_tail tail = { 0 };
-	const char *start;
-	int got = 0;
-
-	json_text__peek(&in->text);
-	start = in->text.at;
-	if (!in->trace_err) {
-		tail = json_tail__guess(start, in->text.end);
-		got = import_trace_of_known_tail(in, &tail);
-	}
-	if (!got)
-		got = read_new(in, at, &tail);
-	if (got < 0)
-		return got;
-	in->text.resume = start;
-	return 0;
-}
-
-static int read_traces(struct import *in)
-{
-	size_t nr = 0;
+	const char *text = find_tail(at, end);
+	struct tail tail = { text, text ? end - text : 0 };
+	uint64_t hash = hash_bytes(text, tail.len, 0);
+	uint32_t id = text ? idmap_find(&in->tail_ids, hash, same_tail, &tail, in->tail) : IDMAP_NONE;
+	struct snap_trace trace;
 	int err;
 
-	in->text.cut = in->text.resume = in->text.at;
-	if (json_text__take(&in->text, ']'))
+	if (id != IDMAP_NONE && read_head(in, at, text, &trace)) {
+		trace.traceback = in->tail[id].traceback;
+		trace.weight = in->tail[id].weight;
+		return snapshot_builder__trace(in->builder, &trace) ? no_memory(in) : 0;
+	}
+	err = read_new_trace(in, nr, at, end, &tail);
+	if (err || !text || id != IDMAP_NONE || in->tail_nr >= IDMAP_NONE)
+		return err;
+	err = array_push(in, tail, tail) ?: idmap_add(&in->tail_ids, hash, in->tail_nr - 1);
+	return err ? no_memory(in) : 0;
+}
+
+/* *ret_end: what should be the closing bracket. */
+static int read_traces(struct import *in, const char *at, const char **ret_end)
+{
+	const char *end = skip_space(at, in->end);
+	int err = 0;
+
+	if (end == in->end || *end == ']' || *end == '}') {
+		*ret_end = end;
 		return 0;
-	do {
-		err = read_next(in, nr++);
-	} while (!err && json_text__take(&in->text, ','));
-	if (!err && !json_text__take(&in->text, ']'))
-		err = syntax_error(in);
+	}
+	for (size_t nr = 0; !err; nr++) {
+		end = skip_value(at, in->end);
+		err = read_trace_text(in, nr, at, end);
+		if (end == in->end || *end != ',')
+			break;
+		at = end + 1;
+	}
+	*ret_end = end;
 	return err;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
-
-static int read_value(struct import *in, const char *name)
-{
-	bool is_traces = !strcmp(name, "traces") && json_text__take(&in->text, '[');
-	json_t *value = is_traces ? json_array() : json_text__value(&in->text, 1);
-
-	if (!value)
-		return is_traces ? no_memory(in) : syntax_error(in);
-	if (json_object_set_new(in->member, name, value))
-		return no_memory(in);
-	return is_traces ? read_traces(in) : 0;
-}
-
-static int read_member(struct import *in)
-{
-	json_t *key = json_text__peek(&in->text) == '"' ? json_text__value(&in->text, 1) : NULL;
-	const char *name = json_string_value(key);
-	int err;
-
-	if (!key || strlen(name) != json_string_length(key) ||
-	    json_object_get(in->member, name) || !json_text__take(&in->text, ':'))
-		err = syntax_error(in);
-	else
-		err = read_value(in, name);
-	json_decref(key);
-	return err;
-}
-
-static int import_members(struct import *in)
-{
-	int err;
-
-	if (json_text__take(&in->text, '}'))
-		return 0;
-	do {
-		err = read_member(in);
-	} while (!err && json_text__take(&in->text, ','));
-	if (!err && !json_text__take(&in->text, '}'))
-		err = syntax_error(in);
-	return err;
-}
 
 /* If the limit is missing, the longest traceback stands for it, as in an export. */
 static int read_limit(struct import *in, const json_t *value)
@@ -338,44 +369,65 @@ static int read_limit(struct import *in, const json_t *value)
 	return err ? no_memory(in) : 0;
 }
 
-static int check_imported_traces(const struct import *in)
+static int read_members(struct import *in, const json_t *root)
 {
-	const json_t *value = json_object_get(in->member, "traces");
+	const json_t *traces = json_object_get(root, "traces");
 
-	if (!value)
+	if (!json_is_object(root))
+		return refuse_json(in, -EBADMSG, NULL, "not an object with traces");
+	if (!traces)
 		return refuse_json(in, -EBADMSG, NULL, "no traces");
-	if (!json_is_array(value))
+	if (!json_is_array(traces) || json_array_size(traces))
 		return refuse_json(in, -EBADMSG, NULL, "traces is not a list");
-	return in->trace_err;
+	return read_limit(in, json_object_get(root, "traceback_limit"));
 }
 
-/* A syntax error anywhere is reported before other errors. */
-static int read_root(struct import *in)
+/* Parses the text without the traces, which are from `cut` to `resume`. */
+static int read_rest(struct import *in, const char *cut, const char *resume)
 {
+	size_t before = cut - in->text, after = in->end - resume;
+	char *rest = malloc(before + after + 1);
 	json_error_t error;
+	json_t *root;
 	int err;
 
-	if (!json_text__take(&in->text, '{'))
-		return json_text__error(&in->text, &error) ?
-			       syntax_error(in) :
-			       refuse_json(in, -EBADMSG, NULL, "not an object with traces");
-	err = import_members(in);
-	json_text__peek(&in->text);
-	if (!err && in->text.at < in->text.end)
-		err = syntax_error(in);
-	return err ?: check_imported_traces(in) ?:
-	       read_limit(in, json_object_get(in->member, "traceback_limit"));
+	if (!rest)
+		return no_memory(in);
+	memcpy(mempcpy(rest, in->text, before), resume, after);
+	root = json_loadb(rest, before + after, FLAGS, &error);
+	if (root)
+		err = read_members(in, root);
+	else
+		err = report_jansson_error(in, &error,
+					   (size_t)error.position > before ? resume - before : in->text);
+	json_decref(root);
+	free(rest);
+	return err;
+}
+
+static int read_text(struct import *in)
+{
+	const char *cut = find_traces(in->text, in->end), *resume = cut;
+	const char *nul = memchr(in->text, 0, in->end - in->text);
+	int err = 0;
+
+	if (nul)
+		return syntax_error(in, -EBADMSG, nul, "a NUL byte");
+	if (cut)
+		err = read_traces(in, cut, &resume);
+	else
+		cut = resume = in->end;
+	return err ?: read_rest(in, cut, resume);
 }
 
 static int import(struct import *in, struct snapshot **ret)
 {
 	int err;
 
-	in->member = json_object();
 	in->builder = snapshot_builder__new(SNAP_WITH_DOMAIN | SNAP_WITH_WEIGHT);
-	err = in->member && in->builder ? read_root(in) : no_memory(in);
-	json_decref(in->member);
-	json_tails__release(&in->tails);
+	err = in->builder ? read_text(in) : no_memory(in);
+	idmap_release(&in->tail_ids);
+	free(in->tail);
 	free(in->frame);
 	if (err) {
 		snapshot_builder__free(in->builder);
@@ -389,7 +441,7 @@ static int import(struct import *in, struct snapshot **ret)
 struct snapshot *snapshot__import_json(const char *text, size_t len, const char *name,
 				       struct reason *why)
 {
-	struct import in = { .why = why, .text = JSON_TEXT(text, len) };
+	struct import in = { .why = why, .text = text, .end = text + len };
 	struct snapshot *snapshot = NULL;
 	int err;
 

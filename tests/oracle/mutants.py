@@ -151,7 +151,7 @@ MUTANTS = {
     "import: weights are lost": (
         "src/snapshot/json_import.c", ("*ret = json_number_value(value);", "*ret = 1;")),
     "import: what ends alike weighs 1": (
-        "src/snapshot/json_import.c", ("trace.weight = known->weight;", "trace.weight = 1;")),
+        "src/snapshot/json_import.c", ("trace.weight = in->tail[id].weight;", "trace.weight = 1;")),
     "export: weights have six digits": (
         "src/snapshot/json_export.c", ("&& digits++ < 17", "&& digits++ < 6")),
     "select: weights stay where they were": (
