@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 unsigned int processor_nr(void)
@@ -11,11 +12,6 @@ unsigned int processor_nr(void)
 	int nr = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
 
 	return nr > 1 ? nr : 1;
-}
-
-bool has_two_processors(void)
-{
-	return processor_nr() > 1;
 }
 
 #define RUN_BY_MAX 63 /* threads beside the caller's */

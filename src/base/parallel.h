@@ -2,12 +2,7 @@
 #ifndef ALLOCSNAP_BASE_PARALLEL_H
 #define ALLOCSNAP_BASE_PARALLEL_H
 
-#include <stdbool.h>
-
-/* Whether this process may run on more than one processor. */
-bool has_two_processors(void);
-
-/* The number of these processors; at least 1. */
+/* The number of processors that this process may run on; at least 1. */
 unsigned int processor_nr(void);
 
 /*

@@ -2,18 +2,42 @@
 #ifndef ALLOCSNAP_SERVICE_PRIVILEGES_H
 #define ALLOCSNAP_SERVICE_PRIVILEGES_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/reason.h"
+
+/*
+ * Capabilities (capabilities(7)) as sets: bit N is capability N of linux/capability.h. They belong
+ * to a thread: here to the calling one, and to the threads and processes that it starts afterwards.
+ */
+
+#define CAPABILITY(number) (UINT64_C(1) << (number))
+
+/* The effective capabilities; none if they cannot be read. */
+uint64_t capabilities_held(void);
+
+/*
+ * Removes capabilities from the effective set only, so that the caller can try something without
+ * them. capabilities_restore() takes *ret_before to undo this. 0 or a negative errno.
+ */
+int capabilities_lower(uint64_t lowered, uint64_t *ret_before);
+int capabilities_restore(uint64_t before);
+
+/*
+ * Gives up all capabilities except these, for good, in all five sets; executed programs do not
+ * regain any (no_new_privs). Changing the bounding set needs CAP_SETPCAP; without it, no_new_privs
+ * has to suffice. 0 or a negative errno.
+ */
+int capabilities_keep(uint64_t kept);
+
 /*
  * The capabilities that recording needs, for what and how long, and a function to give up all
  * others. They are needed by this process. The process that reads files has none. The process that
  * keeps the probes has only those to hold writers of a probed file. docs/security.md says how this
  * was determined.
  */
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/reason.h"
 
 enum privilege_term {
 	PRIVILEGE_TO_LOAD,   /* until everything is loaded */
@@ -33,7 +57,7 @@ struct privilege {
 extern const struct privilege privileges[];
 extern const size_t privileges_nr;
 
-/* The set (base/capabilities.h) that is still needed after everything is loaded. */
+/* The set (base/privileges.h) that is still needed after everything is loaded. */
 uint64_t privileges__needed(bool has_events);
 
 /*
@@ -48,11 +72,5 @@ uint64_t privileges__to_write(const char *folder);
  * *why.
  */
 int privileges__drop(uint64_t kept, struct reason *why);
-
-/*
- * "CAP_BPF, CAP_SYS_PTRACE": the names of a set's capabilities, and the number of those without a
- * name here. Returns text.
- */
-const char *privileges__text(char *text, size_t room, uint64_t set);
 
 #endif

@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/array.h"
 
@@ -167,4 +169,66 @@ const char *clean_path(char *clean, size_t room, const char *path)
 	size_t shown = room - 16, len = strlen(path);
 
 	return clean_text(clean, room, len > shown ? path + len - shown : path);
+}
+
+static const struct {
+	const char *suffix;
+	unsigned int shift;
+} size_units[] = {
+	{ "", 0 }, { "K", 10 }, { "KiB", 10 }, { "M", 20 }, { "MiB", 20 },
+	{ "G", 30 }, { "GiB", 30 }, { "T", 40 }, { "TiB", 40 },
+};
+
+static bool find_shift(const char *suffix, unsigned int *ret_shift)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(size_units); i++) {
+		if (strcasecmp(suffix, size_units[i].suffix))
+			continue;
+		*ret_shift = size_units[i].shift;
+		return true;
+	}
+	return false;
+}
+
+int parse_size(const char *text, uint64_t *ret_bytes)
+{
+	unsigned long long value;
+	unsigned int shift;
+	char *suffix;
+
+	if (!isdigit((unsigned char)text[0]))
+		return -EINVAL;
+	errno = 0;
+	value = strtoull(text, &suffix, 10);
+	if (!find_shift(suffix, &shift))
+		return -EINVAL;
+	if (errno || value > UINT64_MAX >> shift)
+		return -ERANGE;
+	*ret_bytes = value << shift;
+	return 0;
+}
+
+void clean_file_name(char *name)
+{
+	if (*name == '.')
+		*name = '_';
+	for (name += strspn(name, FILE_NAME_BYTES); *name; name += strspn(name, FILE_NAME_BYTES))
+		*name = '_';
+}
+
+const char *container_id(const char *cgroup, char id[CONTAINER_ID_LEN + 1])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	*id = '\0';
+	for (const char *at = cgroup; *at; at += strcspn(at, digits)) {
+		size_t len = strspn(at, digits);
+
+		if (len == CONTAINER_ID_LEN) {
+			memcpy(id, at, len);
+			id[len] = '\0';
+		}
+		at += len;
+	}
+	return id;
 }

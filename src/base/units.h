@@ -35,4 +35,22 @@ const char *clean_path(char *clean, size_t room, const char *path);
 /* The length of the well-formed UTF-8 sequence that a C string begins with (RFC 3629), or 0. */
 size_t utf8_len(const char *text);
 
+/* "4096", "64K", "64KiB", "10MiB", "2g": whole numbers, powers of 1024. 0, or -EINVAL, -ERANGE. */
+int parse_size(const char *text, uint64_t *ret_bytes);
+
+/* Converts an untrusted name to a file name: bytes other than these become '_'. */
+#define FILE_NAME_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+/* Changes the name in place. A leading dot becomes '_', too, so that no file is hidden or is "..". */
+void clean_file_name(char *name);
+
+#define CONTAINER_ID_LEN 64
+
+/*
+ * The id of the container that a control group belongs to: the last run of exactly 64 lower-case
+ * hex digits in its path. Docker, containerd, CRI-O and Podman name their control groups so
+ * ("/docker/ID", "…/cri-containerd-ID.scope"). "" if there is none.
+ */
+const char *container_id(const char *cgroup, char id[CONTAINER_ID_LEN + 1]);
+
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
-#include "engine/process_mean.h"
+#include "engine/order.h"
 #include "fleet/sum.h"
 
 enum diff_order {

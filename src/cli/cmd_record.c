@@ -6,9 +6,8 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/parse_size.h"
-#include "base/reason.h"
 #include "base/units.h"
+#include "base/reason.h"
 #include "cli/cmd_attach.h"
 #include "collect.h"
 #include "collect/build/store.h"

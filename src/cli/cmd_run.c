@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/capabilities.h"
+#include "base/privileges.h"
 #include "base/reason.h"
 #include "collect.h"
 #include "collect/process/launch.h"

@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/parse_size.h"
-#include "base/reason.h"
 #include "base/units.h"
+#include "base/reason.h"
 
 /* ---- options ------------------------------------------------------------------------------ */
 

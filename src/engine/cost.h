@@ -2,8 +2,10 @@
 #ifndef ALLOCSNAP_ENGINE_COST_H
 #define ALLOCSNAP_ENGINE_COST_H
 
+#include "engine.h"
 #include "engine/estimate.h"
 #include "engine/key_type.h"
+#include "snapshot.h"
 
 /* Returns -ERANGE, with its line in *why. */
 int cost_too_much(struct reason *why);

@@ -2,7 +2,48 @@
 #ifndef ALLOCSNAP_ENGINE_KEY_TYPE_H
 #define ALLOCSNAP_ENGINE_KEY_TYPE_H
 
-#include "engine/classes.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/idmap.h"
+#include "engine/source.h"
+
+/* The text of a key while it is built. A zeroed struct is an empty one; free(bytes) ends it. */
+struct key_text {
+	char *bytes; /* no NUL at the end */
+	size_t bytes_nr, bytes_alloc;
+};
+
+/* These append to the text. 0 or -ENOMEM. */
+int key_text_add(struct key_text *text, const char *string);
+int key_text_add_number(struct key_text *text, uint64_t number);
+
+/*
+ * The groups of one snapshot for key types whose key is no frame. A trace is in one class; class
+ * numbers start at 0. A zeroed struct is an empty one.
+ */
+struct classes {
+	struct source *source;
+	uint64_t now_ns;  /* the time that ages are measured from */
+	uint32_t *number; /* of each class: the domain, the thread */
+	size_t number_nr, number_alloc;
+	struct idmap number_ids;
+};
+
+/* How a key type makes classes; a row of key_type.c points to it. */
+struct class_type {
+	/* Prepares the classes; NULL: nothing to prepare. 0, or -ENODATA with a line in *why. */
+	int (*prepare)(struct classes *classes, struct reason *why);
+	/* Stores the class of trace number `at`. 0 or -ENOMEM. */
+	int (*find)(struct classes *classes, uint64_t at, uint32_t *ret_class);
+	/* Appends the key of the class. 0 or -ENOMEM. */
+	int (*name)(const struct classes *classes, uint32_t class, struct key_text *text);
+};
+
+extern const struct class_type domain_classes, process_classes, size_classes, age_classes,
+			       thread_classes;
+
+void classes_release(struct classes *classes);
 
 enum key_kind {
 	KEY_IS_FRAME,

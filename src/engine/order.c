@@ -83,13 +83,55 @@ void statistics_sort(struct statistic *statistic, size_t nr)
 		qsort(statistic, nr, sizeof(*statistic), by_cost);
 }
 
-int statistic_compare_diff(const struct statistic *a, const struct statistic *b, enum sort_order order)
-{
-	return orders[order].compare(a, b);
-}
-
 void statistics_sort_diff(struct statistic *statistic, size_t nr, enum sort_order order)
 {
 	if (nr)
 		qsort(statistic, nr, sizeof(*statistic), orders[order].compare);
+}
+
+static __int128 whole_diff(int64_t now, int64_t diff, const struct process_nr *nr)
+{
+	return (__int128)now * nr->old - ((__int128)now - diff) * nr->new;
+}
+
+double process_mean_diff(int64_t now, int64_t diff, const struct process_nr *nr)
+{
+	return (long double)whole_diff(now, diff, nr) / ((long double)nr->old * nr->new);
+}
+
+struct mean_order {
+	const struct process_nr *nr;
+	enum sort_order order;
+};
+
+/* The sort key: a smaller rank comes first. */
+static __int128 rank_statistic(const struct statistic *statistic, const struct mean_order *order)
+{
+	__int128 diff = whole_diff(statistic->cost.size, statistic->diff.size, order->nr);
+
+	switch (order->order) {
+	case SORT_GROWTH:
+		return -diff;
+	case SORT_SHRINK:
+		return diff;
+	default:
+		return diff < 0 ? diff : -diff;
+	}
+}
+
+static int by_mean(const void *left, const void *right, void *order_)
+{
+	const struct mean_order *order = order_;
+	__int128 a = rank_statistic(left, order), b = rank_statistic(right, order);
+
+	return (a > b) - (a < b) ?: orders[order->order].compare(left, right);
+}
+
+void statistics_sort_means(struct statistic *statistic, size_t nr, enum sort_order order,
+			   const struct process_nr *processes)
+{
+	struct mean_order by = { processes, order };
+
+	if (nr)
+		qsort_r(statistic, nr, sizeof(*statistic), by_mean, &by);
 }

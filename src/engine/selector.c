@@ -7,10 +7,27 @@
 
 #include "base/reason.h"
 #include "base/units.h"
-#include "engine/age.h"
-#include "engine/filter.h"
 #include "engine/frame.h"
+#include "engine/pattern.h"
+#include "engine/source.h"
 #include "snapshot.h"
+
+static bool matches_filter_text(const char *pattern, const char *text)
+{
+	return !pattern || pattern_matches(pattern, text ?: "<unknown>");
+}
+
+/* Ignores the domain. */
+static bool filter_matches_frame(const struct filter *filter, const struct frame_view *frame)
+{
+	if (filter->has_lineno && filter->lineno != frame->lineno)
+		return false;
+	if (filter->filename_pattern &&
+	    !pattern_matches_filename(filter->filename_pattern, frame->filename))
+		return false;
+	return matches_filter_text(filter->function_pattern, frame->function) &&
+	       matches_filter_text(filter->object_pattern, frame->object);
+}
 
 enum memo {
 	NOT_ASKED = 0,

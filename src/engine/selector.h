@@ -2,6 +2,7 @@
 #ifndef ALLOCSNAP_ENGINE_SELECTOR_H
 #define ALLOCSNAP_ENGINE_SELECTOR_H
 
+#include "engine.h"
 #include "engine/source.h"
 
 /*

@@ -2,7 +2,9 @@
 #ifndef ALLOCSNAP_ENGINE_STATISTICS_H
 #define ALLOCSNAP_ENGINE_STATISTICS_H
 
+#include "engine/cost.h"
 #include "engine/estimate.h"
+#include "engine/keyspace.h"
 
 struct snapshot;
 

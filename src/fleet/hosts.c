@@ -7,9 +7,54 @@
 #include "base/array.h"
 #include "engine/cost.h"
 #include "fleet/group_sums.h"
-#include "fleet/ranked.h"
 #include "fleet/spread.h"
 #include "fleet/walk.h"
+
+/* The values of nr hosts, ascending: first a zero for each host that has nothing, then the bytes of the others. */
+struct ranked {
+	const int64_t *bytes; /* nr - zeros values, sorted, none below 0 */
+	size_t zeros, nr;     /* nr: at least 1 */
+};
+
+static int64_t ranked_get(const struct ranked *ranked, size_t at)
+{
+	return at < ranked->zeros ? 0 : ranked->bytes[at - ranked->zeros];
+}
+
+static size_t nearest_rank(size_t nr, unsigned int percent)
+{
+	return (nr * percent + 99) / 100;
+}
+
+/* The value at the nearest rank: number ceil(percent / 100 × nr), from 1. */
+static int64_t ranked_quantile(const struct ranked *ranked, unsigned int percent)
+{
+	return ranked_get(ranked, nearest_rank(ranked->nr, percent) - 1);
+}
+
+/* Walks outwards from the median, each time to the nearer of the two neighbours, until half of all values are met. */
+/* The median of the distances from the median. */
+static int64_t ranked_mad(const struct ranked *ranked)
+{
+	size_t rank = nearest_rank(ranked->nr, 50), low = rank - 1, high = low;
+	int64_t median = ranked_get(ranked, low), distance = 0;
+
+	if (!median && ranked->zeros >= rank)
+		return 0; /* usual if few hosts have the group */
+	while (high - low < rank) {
+		int64_t below = low ? median - ranked_get(ranked, low - 1) : INT64_MAX;
+		int64_t above = high < ranked->nr ? ranked_get(ranked, high) - median : INT64_MAX;
+
+		if (low && (high == ranked->nr || below < above)) {
+			distance = below;
+			low--;
+		} else {
+			distance = above;
+			high++;
+		}
+	}
+	return distance;
+}
 
 /* ---- what each host has: a sparse list, since most hosts lack most groups ----------------------- */
 

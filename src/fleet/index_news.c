@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "fleet/index_writer.h"
+#include "fleet/index_private.h"
 
 /* A result besides 0 and errors. */
 enum { OTHER = 1 }; /* the id belongs to something else */

@@ -2,14 +2,6 @@
 #ifndef ALLOCSNAP_FLEET_INDEX_PRIVATE_H
 #define ALLOCSNAP_FLEET_INDEX_PRIVATE_H
 
-/*
- *	index_files	lists the files, marks the known ones, and orders them for reading
- *	index_threads	reads the new files on all processors: index_read makes a struct found of each
- *	index_write	writes these to the catalogue in that order, in one thread
- *
- * The parts of the catalogue that readers need are in memory (struct library). Only the writer changes them.
- */
-
 #include <pthread.h>
 #include <sys/stat.h>
 
@@ -17,6 +9,14 @@
 #include "fleet/digest.h"
 #include "fleet/index.h"
 #include "fleet/rows.h"
+
+/*
+ *	index_files	lists the files, marks the known ones, and orders them for reading
+ *	index_threads	reads the new files on all processors: index_read makes a struct found of each
+ *	index_write	writes these to the catalogue in that order, in one thread
+ *
+ * The parts of the catalogue that readers need are in memory (struct library). Only the writer changes them.
+ */
 
 /* ---- files ----------------------------------------------------------------------------------------- */
 
@@ -235,5 +235,30 @@ int index_writer__line(struct index_writer *writer, int64_t file, enum index_pro
 /* Commits what was added since the last commit. */
 int index_writer__commit(struct index_writer *writer, struct reason *why);
 void index_writer__free(struct index_writer *writer);
+
+enum statement {
+	INSERT_FILE, UPDATE_FILE, DELETE_FILE, SELECT_LINE,
+	SELECT_SNAPSHOT, DELETE_SNAPSHOT, DELETE_ROWS, DELETE_LABELS, DELETE_LOSSES,
+	INSERT_SNAPSHOT, INSERT_ROWS, INSERT_LABEL, INSERT_LOSS,
+	INSERT_ORIGIN, INSERT_TRACEBACK, INSERT_FRAME, INSERT_DOMAIN,
+	STATEMENT_NR,
+};
+
+struct index_writer {
+	const struct catalogue *catalogue;
+	struct library *library;
+	sqlite3_stmt *statement[STATEMENT_NR];
+	bool is_open; /* a transaction is open */
+	struct fleet_rows room;
+	int64_t *frame_ids; /* of one traceback */
+	size_t frame_ids_alloc;
+};
+
+/*
+ * Adds what is new in the rows to library and catalogue, and sets the rows' origins. If an id belongs to something
+ * else, it sets found->problem.
+ */
+int index_writer_add_news(struct index_writer *writer, struct found *found, const char *path,
+			  struct reason *why);
 
 #endif

@@ -4,10 +4,10 @@
  * are a whole ring ahead of the consumer, or while the results take too much memory.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/parallel.h"
 #include "base/reason.h"
 #include "fleet/index_private.h"
 
@@ -97,14 +97,6 @@ static void *run_reader(void *threads_)
 	return NULL;
 }
 
-static unsigned int count_processors(void)
-{
-	cpu_set_t set;
-	unsigned int nr = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
-
-	return nr < THREADS_MAX ? nr : THREADS_MAX;
-}
-
 int index_threads__new(const struct indexed_files *files, struct library *library,
 		       struct index_threads **ret, struct reason *why)
 {
@@ -118,7 +110,7 @@ int index_threads__new(const struct indexed_files *files, struct library *librar
 		pthread_cond_init(&threads->filled, NULL);
 		pthread_cond_init(&threads->taken, NULL);
 	}
-	for (unsigned int i = count_processors(); i && !err; i--) {
+	for (unsigned int i = processor_nr(); i && !err && threads->thread_nr < THREADS_MAX; i--) {
 		err = pthread_create(&threads->thread[threads->thread_nr], NULL, run_reader, threads);
 		threads->thread_nr += !err;
 	}

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "fleet/index_writer.h"
+#include "fleet/index_private.h"
 
 #define QUESTION_MARK(name) ", ?"
 

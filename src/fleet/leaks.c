@@ -4,7 +4,6 @@
 
 #include "engine/cost.h"
 #include "fleet/group_sums.h"
-#include "fleet/recording_clock.h"
 #include "fleet/spread.h"
 #include "fleet/walk.h"
 

@@ -15,7 +15,6 @@
 #include "record/last_share.h"
 #include "record/notify.h"
 
-
 /* Processes start and end in crowds: one look serves many of them. */
 #define LOOK_EVERY_NS (SECOND_NS / 20)
 
@@ -65,6 +64,11 @@ struct record {
 	int status; /* of failures that cannot be mended */
 	struct status_line line;
 };
+
+static inline uint64_t record_now_ns(void)
+{
+	return monotonic_now_ns();
+}
 
 /*
  * Drains the accounting of all processes once, and writes the snapshots. TRIGGER_END: only of processes that have

@@ -22,7 +22,6 @@
 #include "record/due.h"
 #include "record/recording_show.h"
 
-
 /* A process that was named, for the rows that are shown at the end. */
 struct named {
 	pid_t pid;

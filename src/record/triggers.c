@@ -4,9 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/parse_size.h"
-#include "base/reason.h"
 #include "base/units.h"
+#include "base/reason.h"
 #include "collect.h"
 
 #define PERCENT_MOST 100000

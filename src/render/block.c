@@ -7,9 +7,8 @@
 #include "base/units.h"
 #include "engine.h"
 #include "render/clean.h"
-#include "render/domains.h"
+#include "render/statistic_text.h"
 #include "render/formats.h"
-#include "render/frame_text.h"
 #include "render/json_parts.h"
 #include "snapshot.h"
 

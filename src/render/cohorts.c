@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "engine/process_mean.h"
+#include "engine/order.h"
 #include "render/clean.h"
 #include "render/json_parts.h"
 #include "snapshot.h"

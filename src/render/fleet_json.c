@@ -3,7 +3,6 @@
 
 #include "render/fleet.h"
 #include "render/json_parts.h"
-#include "render/json_report.h"
 
 /* One answer: its names, and functions that make its members. */
 struct list {

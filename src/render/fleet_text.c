@@ -7,10 +7,9 @@
 #include "base/units.h"
 #include "render/clean.h"
 #include "render/cohorts.h"
-#include "render/domains.h"
+#include "render/statistic_text.h"
 #include "render/fleet.h"
 #include "render/formats.h"
-#include "render/frame_text.h"
 
 #define HOUR_S 3600
 

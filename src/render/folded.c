@@ -7,7 +7,7 @@
 #include "engine.h"
 #include "render/clean.h"
 #include "render/formats.h"
-#include "render/frame_text.h"
+#include "render/statistic_text.h"
 
 /* Names a single frame that is its group's key, not a function: "FILE", "FILE:LINE". */
 static char *key_name(const struct frame_view *frame, enum key_type key_type)

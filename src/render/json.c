@@ -5,7 +5,6 @@
 #include "render/cohorts.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
-#include "render/json_report.h"
 
 static json_t *interval_json(const struct interval *interval)
 {

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "render.h"
+
 struct frame_view;
 struct snapshot;
 
@@ -43,5 +45,22 @@ json_t *json_unless(int err, json_t *value);
  * for NULL) or the errno of the write.
  */
 int json_put(FILE *out, json_t *value, size_t flags);
+
+/*
+ * Members of JSON reports, common to all kinds of rows. Each function sets the members that are known, and returns 0
+ * or -ENOMEM.
+ */
+
+/* "schema", "key_type", "measure", "cumulative", "selection" or "baseline" and "candidate", "sampling", "gap_blocks" */
+int json_set_origin(json_t *head, const struct report *report, const char *schema);
+
+/* "warnings", "losses" */
+int json_set_doubts(json_t *head, const struct report *report);
+
+/* "key", "name", "traceback": they identify the group */
+int json_set_group(json_t *object, const struct report *report, const struct statistic *statistic);
+
+/* "size", "count", and "size_diff", "count_diff"; diff may be NULL */
+int json_set_sizes(json_t *object, const struct cost *cost, const struct cost *diff);
 
 #endif

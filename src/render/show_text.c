@@ -5,7 +5,7 @@
 #include "base/array.h"
 #include "base/units.h"
 #include "render/clean.h"
-#include "render/domains.h"
+#include "render/statistic_text.h"
 #include "render/facts.h"
 #include "render/formats.h"
 #include "snapshot.h"

@@ -2,11 +2,112 @@
 #include "render/statistic_text.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/units.h"
 #include "engine.h"
 #include "render.h"
+
+const char *domain_text(char text[DOMAIN_TEXT_MAX], const struct snapshot *snapshot, uint32_t domain)
+{
+	const char *name = snapshot__domain_name(snapshot, domain);
+
+	if (name)
+		snprintf(text, DOMAIN_TEXT_MAX, "%" PRIu32 " (%s)", domain, name);
+	else
+		snprintf(text, DOMAIN_TEXT_MAX, "%" PRIu32, domain);
+	return text;
+}
+
+/* Takes the name from the new snapshot of two, if it has one. */
+const char *statistic_domain_name(const struct report *report, const struct statistic *statistic)
+{
+	const char *name = NULL;
+	uint64_t domain;
+
+	if (report->statistics->key_type != KEY_DOMAIN ||
+	    parse_count(statistic->key, 0, UINT32_MAX, &domain))
+		return NULL;
+	for (size_t i = report->snapshot_nr; i-- && !name;)
+		name = snapshot__domain_name(report->snapshot[i], domain);
+	return name;
+}
+
+__attribute__((format(printf, 1, 2))) static char *format_frame_part(const char *fmt, ...)
+{
+	va_list args;
+	char *text;
+
+	va_start(args, fmt);
+	if (vasprintf(&text, fmt, args) < 0)
+		text = NULL;
+	va_end(args);
+	return text;
+}
+
+/* Offset 0 means not known: a return address comes after a call, so it is never 0. */
+static bool has_place(const struct frame_view *frame)
+{
+	return frame->object || frame->offset;
+}
+
+/* "OBJECT+0xOFFSET", or the address if there is no object. */
+static char *place_text(const struct frame_view *frame)
+{
+	if (!frame->object)
+		return format_frame_part("0x%" PRIx64, frame->offset);
+	if (!frame->offset)
+		return strdup(frame->object);
+	return format_frame_part("%s+0x%" PRIx64, frame->object, frame->offset);
+}
+
+static char *nameless_text(const struct frame_view *frame)
+{
+	if (frame->lineno)
+		return format_frame_part("%s:%" PRIu32, frame->filename, frame->lineno);
+	if (has_place(frame))
+		return place_text(frame);
+	return strdup(frame->filename);
+}
+
+static char *function_at_place(const char *before, const struct frame_view *frame)
+{
+	char *place = place_text(frame), *text;
+
+	if (!place)
+		return NULL;
+	text = format_frame_part("%s%s (%s)", before, frame->function, place);
+	free(place);
+	return text;
+}
+
+char *frame_text(const struct frame_view *frame)
+{
+	if (!frame->function)
+		return nameless_text(frame);
+	if (frame->lineno)
+		return format_frame_part("%s at %s:%" PRIu32, frame->function, frame->filename, frame->lineno);
+	if (has_place(frame))
+		return function_at_place("", frame);
+	return strdup(frame->function);
+}
+
+char *frame_name(const struct frame_view *frame)
+{
+	return frame->function ? strdup(frame->function) : nameless_text(frame);
+}
+
+char *frame_extra(const struct frame_view *frame)
+{
+	bool place = !frame->lineno && has_place(frame);
+
+	if (!frame->function)
+		return place ? place_text(frame) : strdup("");
+	return place ? function_at_place("in ", frame) : format_frame_part("in %s", frame->function);
+}
 
 _Static_assert(SIZE_TEXT_MAX == UNIT_TEXT_MAX, "size_text() is format_size()");
 

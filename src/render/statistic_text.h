@@ -2,6 +2,34 @@
 #ifndef ALLOCSNAP_RENDER_STATISTIC_TEXT_H
 #define ALLOCSNAP_RENDER_STATISTIC_TEXT_H
 
+#include "render.h"
+#include "snapshot.h"
+
+/* Domains are numbers; a snapshot may also have names for them. */
+
+/* "16 (pool)", or "16". A long name is cut. Returns text. */
+#define DOMAIN_TEXT_MAX 128
+const char *domain_text(char text[DOMAIN_TEXT_MAX], const struct snapshot *snapshot, uint32_t domain);
+
+/* Returns the domain's name of a statistic by domain; NULL if it has none, or is of another kind. */
+const char *statistic_domain_name(const struct report *report, const struct statistic *statistic);
+
+struct frame_view;
+
+/* These return text that is not cleaned; the caller frees it. NULL: no memory. */
+
+/*
+ * A line of a stack: "FUNCTION at FILE:LINE", "FUNCTION (OBJECT+0xOFFSET)", or if less is known "FILE:LINE",
+ * "OBJECT+0xOFFSET", "0xADDRESS", "<unknown>".
+ */
+char *frame_text(const struct frame_view *frame);
+
+/* The shortest name: "FUNCTION", otherwise as frame_text(). */
+char *frame_name(const struct frame_view *frame);
+
+/* The details that FILE:LINE lacks: "in FUNCTION", and its place if lineno is 0; "" if there are none. */
+char *frame_extra(const struct frame_view *frame);
+
 struct cost;
 struct estimate;
 

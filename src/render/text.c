@@ -7,12 +7,10 @@
 #include "engine.h"
 #include "render/clean.h"
 #include "render/cohorts.h"
-#include "render/domains.h"
+#include "render/statistic_text.h"
 #include "render/facts.h"
 #include "render/formats.h"
-#include "render/frame_text.h"
 #include "render/source_tree.h"
-#include "render/statistic_text.h"
 #include "snapshot.h"
 
 /* Writes "INDENT TEXT" and frees the text. */

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/capabilities.h"
+#include "base/privileges.h"
 #include "base/child.h"
 
 #define NOBODY 65534

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Syncs several files together. The first fsync() makes the disk's journal commit everything
+ * Saves one file, or several together. The first fsync() makes the disk's journal commit everything
  * written before, so the fsync() of the other files finds nothing left to do. The same is true for
  * the names.
  */
@@ -14,7 +14,7 @@
 #include "base/draft.h"
 #include "base/reason.h"
 #include "snapshot.h"
-#include "snapshot/builder.h"
+#include "snapshot/private.h"
 #include "snapshot/image.h"
 
 struct entry {
@@ -96,6 +96,34 @@ static int entry_write(const struct entry *entry, struct snapshot_builder *build
 	return err;
 }
 
+static int sync_name(struct entry *entry)
+{
+	int err = sync_dir(entry->dir_fd);
+
+	if (err)
+		unlinkat(entry->dir_fd, entry->path + entry->dir_len, 0);
+	return err;
+}
+
+int snapshot_builder__save(struct snapshot_builder *builder, const char *dir, const char *name,
+			   const struct snapshot_save_options *options, char **ret_path,
+			   struct reason *why)
+{
+	struct entry entry = { .dir_fd = -1, .draft.fd = -1 };
+	int err = snap_is_plain_name(name) ? entry_open(&entry, dir, name) : -EINVAL;
+
+	err = err ?: entry_write(&entry, builder, options);
+	err = err ?: draft_sync(&entry.draft);
+	err = err ?: snap_draft_link(&entry.draft, entry.path + entry.dir_len);
+	err = err ?: sync_name(&entry);
+	if (!err) {
+		*ret_path = entry.path;
+		entry.path = NULL;
+	}
+	entry_close(&entry);
+	return err ? snap_say_not_saved(dir, name, err, why) : 0;
+}
+
 int snapshot_batch__add(struct snapshot_batch *batch, struct snapshot_builder *builder, const char *dir,
 			const char *name, const struct snapshot_save_options *options, uint64_t tag,
 			struct reason *why)
@@ -136,11 +164,8 @@ static void sync_names(struct snapshot_batch *batch)
 	for (size_t i = 0; i < batch->entry_nr; i++) {
 		struct entry *entry = &batch->entry[i];
 
-		if (entry->err)
-			continue;
-		entry->err = sync_dir(entry->dir_fd);
-		if (entry->err)
-			unlinkat(entry->dir_fd, entry->path + entry->dir_len, 0);
+		if (!entry->err)
+			entry->err = sync_name(entry);
 	}
 }
 

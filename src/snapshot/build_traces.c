@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The traces of a snapshot that is being built, as columns. */
-#include "snapshot/builder.h"
+#include "snapshot/private.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -43,7 +43,7 @@ int snap_image_write(const struct snap_image *image, const struct draft *draft);
 /* Links a synced draft under the first free name: NAME.snap, NAME-2.snap… -EEXIST: there is none. */
 int snap_draft_link(struct draft *draft, char ret_name[NAME_MAX + 1]);
 
-/* The error message of both ways of saving. */
+/* The error message. */
 int snap_say_not_saved(const char *dir, const char *name, int err, struct reason *why);
 bool snap_is_plain_name(const char *name);
 
@@ -52,13 +52,5 @@ bool snap_is_plain_name(const char *name);
  * negative errno.
  */
 int snap_prepare_path(const char *dir, char **ret_path);
-
-/*
- * Writes the image into a directory as NAME.snap, NAME-2.snap… and returns the name in ret_name.
- * The file has no name until it is complete. With named_temporary, or if the file system does not
- * support nameless files, it has a hidden name until then.
- */
-int snap_image_save(const struct snap_image *image, int dir_fd, const char *name,
-		    bool named_temporary, char ret_name[NAME_MAX + 1]);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/idmap.h"
 #include "base/reason.h"
 #include "base/units.h"
-#include "snapshot/builder.h"
+#include "snapshot/private.h"
 
 #define FLAGS (JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL)
 

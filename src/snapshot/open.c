@@ -165,7 +165,7 @@ static int share_result(const struct share *share, const struct share *other,
 
 static int read_sections(const struct snap_reading *r, const struct source *source)
 {
-	bool in_two = r->len >= WORTH_A_THREAD && has_two_processors();
+	bool in_two = r->len >= WORTH_A_THREAD && processor_nr() > 1;
 	struct share even = { 0 }, odd = { 0 };
 	int err = share_init(&even, r, source) ?: share_init(&odd, r, source);
 

@@ -2,7 +2,11 @@
 #ifndef ALLOCSNAP_SNAPSHOT_PRIVATE_H
 #define ALLOCSNAP_SNAPSHOT_PRIVATE_H
 
+#include <stdbool.h>
+
 #include "base/file_replace.h"
+#include "base/idmap.h"
+#include "base/strpool.h"
 #include "snapshot/format.h"
 
 /* The rows of one section; row is NULL if the section was not recorded. */
@@ -33,5 +37,23 @@ void snap_fill_tables(struct snapshot *snapshot);
 
 /* Zeroed memory for nr rows of a section, which the snapshot owns. NULL with errno ENOMEM. */
 void *snap_own_rows(struct snapshot *snapshot, uint32_t type, uint64_t nr);
+
+/* The rows of one section; snap_shapes[] has their size. ids is used if rows are interned. */
+struct snap_table {
+	void *row;
+	size_t nr, alloc;
+	struct idmap ids;
+};
+
+struct snapshot_builder {
+	uint32_t columns;
+	uint32_t domains; /* the domains of all traces, or-ed */
+	bool has_first_lines; /* at least one first line is known */
+	struct strpool string;
+	struct snap_table table[SNAP_SECTION_TYPE_MAX]; /* by section type, except for the strings */
+};
+
+/* A snapshot of the rows so far. It owns nothing, and is valid until the builder changes. */
+void snap_view(const struct snapshot_builder *builder, struct snapshot *view);
 
 #endif

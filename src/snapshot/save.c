@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "snapshot/image.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +10,103 @@
 #include "base/file_replace.h"
 #include "base/reason.h"
 #include "base/units.h"
-#include "snapshot/builder.h"
+#include "snapshot/private.h"
+#include "snapshot/image.h"
+
+static void add_piece(struct snap_image *image, const void *bytes, size_t len)
+{
+	if (!len)
+		return;
+	image->piece[image->piece_nr++] = (struct iovec){ (void *)bytes, len };
+	image->header.file_size += len;
+}
+
+static void add_section(struct snap_image *image, struct snap_section *section, uint32_t type,
+			const struct snap_rows *rows)
+{
+	static const char padding[SNAP_ALIGN];
+	bool is_packed = image->packed[type];
+	const void *bytes = is_packed ? image->packed[type] : rows->row;
+
+	*section = (struct snap_section){
+		.type = type,
+		.encoding = is_packed ? SNAP_ZSTD : SNAP_RAW,
+		.offset = image->header.file_size,
+		.size = is_packed ? image->packed_len[type] :
+				    rows->nr * snap_shapes[type].row_size,
+		.count = rows->nr,
+	};
+	section->checksum = snap_checksum(bytes, section->size);
+	add_piece(image, bytes, section->size);
+	add_piece(image, padding, -section->size % SNAP_ALIGN);
+}
+
+int snap_image_make(struct snap_image *image, const struct snapshot *snapshot,
+		    const struct snapshot_save_options *options)
+{
+	const struct snap_rows *rows = image->rows;
+	struct snap_section *section = image->section;
+	int err = 0;
+
+	*image = (struct snap_image){
+		.header = {
+			.magic = SNAP_MAGIC,
+			.version = SNAP_VERSION,
+			.header_size = sizeof(image->header),
+		},
+	};
+	memcpy(image->rows, snapshot->rows, sizeof(image->rows));
+	if (snapshot->is_compact || (options && options->compact))
+		err = snap_image_compact(image);
+	if (!err && options && options->compress)
+		err = snap_image_pack(image);
+	if (err)
+		return err;
+	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX; type++)
+		image->header.section_nr += !!rows[type].row;
+	add_piece(image, &image->header, sizeof(image->header));
+	add_piece(image, image->section, image->header.section_nr * sizeof(*section));
+	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX; type++)
+		if (rows[type].row)
+			add_section(image, section++, type, &rows[type]);
+	image->header.checksum = snap_header_checksum(&image->header, image->section);
+	return 0;
+}
+
+void snap_image_release(struct snap_image *image)
+{
+	for (uint32_t type = 0; type < SNAP_SECTION_TYPE_MAX; type++) {
+		free(image->packed[type]);
+		free(image->own[type]);
+	}
+}
+
+int snapshot__serialize(const struct snapshot *snapshot,
+			const struct snapshot_save_options *options, void **ret_bytes,
+			size_t *ret_len)
+{
+	struct snap_image image;
+	int err = snap_image_make(&image, snapshot, options);
+	char *bytes = err ? NULL : malloc(image.header.file_size);
+	char *end = bytes;
+
+	if (bytes) {
+		for (uint32_t i = 0; i < image.piece_nr; i++)
+			end = mempcpy(end, image.piece[i].iov_base, image.piece[i].iov_len);
+		*ret_bytes = bytes;
+		*ret_len = image.header.file_size;
+	}
+	snap_image_release(&image);
+	return bytes ? 0 : -ENOMEM;
+}
+
+int snapshot_builder__serialize(struct snapshot_builder *b, void **ret_bytes, size_t *ret_len)
+{
+	struct snapshot view;
+
+	snap_view(b, &view);
+	return snapshot__serialize(&view, NULL, ret_bytes, ret_len);
+}
 
 #define SUFFIX_MAX 100000 /* files of one name in one directory */
 
@@ -81,28 +175,6 @@ int snap_draft_link(struct draft *draft, char ret_name[NAME_MAX + 1])
 	return err;
 }
 
-int snap_image_save(const struct snap_image *image, int dir_fd, const char *name,
-		    bool named_temporary, char ret_name[NAME_MAX + 1])
-{
-	char linked[NAME_MAX + 1];
-	struct draft draft;
-	int err;
-
-	err = draft_open(&draft, dir_fd, name, named_temporary);
-	if (!err)
-		err = snap_image_write(image, &draft) ?: draft_sync(&draft) ?:
-		      snap_draft_link(&draft, linked);
-	draft_close(&draft);
-	if (err)
-		return err;
-	err = sync_dir(dir_fd);
-	if (err)
-		unlinkat(dir_fd, linked, 0);
-	else
-		strcpy(ret_name, linked);
-	return err;
-}
-
 bool snap_is_plain_name(const char *name)
 {
 	return *name && *name != '.' && !strchr(name, '/');
@@ -117,34 +189,6 @@ int snap_prepare_path(const char *dir, char **ret_path)
 	       -ENOMEM : (int)(len + strlen(slash));
 }
 
-static int save_in(struct snapshot_builder *b, const char *dir, const char *name,
-		   const struct snapshot_save_options *options, char **ret_path)
-{
-	struct snap_image image;
-	struct snapshot view;
-	char *path = NULL;
-	int err, dir_len;
-	int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (dir_fd < 0)
-		return -errno;
-	dir_len = err = snap_prepare_path(dir, &path);
-	if (err < 0)
-		goto out;
-	snap_view(b, &view);
-	err = snap_image_make(&image, &view, options) ?:
-	      snap_image_save(&image, dir_fd, name, false, path + dir_len);
-	snap_image_release(&image);
-	if (!err) {
-		*ret_path = path;
-		path = NULL;
-	}
-out:
-	close(dir_fd);
-	free(path);
-	return err;
-}
-
 int snap_say_not_saved(const char *dir, const char *name, int err, struct reason *why)
 {
 	char clean_dir[SNAP_NAME_MAX], clean_name[SNAP_NAME_MAX];
@@ -152,15 +196,6 @@ int snap_say_not_saved(const char *dir, const char *name, int err, struct reason
 	return reason_set(why, err, "%s: cannot write %s.snap: %s",
 			  clean_path(clean_dir, sizeof(clean_dir), dir),
 			  clean_path(clean_name, sizeof(clean_name), name), strerror(-err));
-}
-
-int snapshot_builder__save(struct snapshot_builder *b, const char *dir, const char *name,
-			   const struct snapshot_save_options *options, char **ret_path,
-			   struct reason *why)
-{
-	int err = snap_is_plain_name(name) ? save_in(b, dir, name, options, ret_path) : -EINVAL;
-
-	return err ? snap_say_not_saved(dir, name, err, why) : 0;
 }
 
 static int write_image(FILE *out, const void *what)

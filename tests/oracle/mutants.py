@@ -29,14 +29,14 @@ SEEDS = range(301, 325)
 MUTANTS = {
     # statistics
     "cumulative: a recursive frame counts once": (
-        "src/engine/column.c",
+        "src/engine/statistics.c",
         ("\t\tif (!err)\n\t\t\terr = cost_add(&column->cost[key], cost, why);",
          "\t\tbool again = false;\n"
          "\t\tfor (size_t j = 0; j < i; j++)\n"
          "\t\t\tagain |= list->id[j] == key;\n"
          "\t\tif (!err && !again)\n\t\t\terr = cost_add(&column->cost[key], cost, why);")),
     "cumulative: the total counts a block once a frame": (
-        "src/engine/column.c",
+        "src/engine/statistics.c",
         ("return cost_add(&column->total, cost, why);",
          "return cost_add(&column->total, &(struct cost){ cost->size * (int64_t)list->id_nr, "
          "cost->count * (int64_t)list->id_nr }, why);")),
@@ -192,9 +192,9 @@ MUTANTS = {
          "\t\t\t: domain_class(selector, selector->filter_domain[i]) == class ||\n"
          "\t\t\t\tmatches_frames(selector, i, &span);")),
     "filters: line 0 is any line": (
-        "src/engine/filter.c", ("if (filter->has_lineno && ", "if (filter->lineno && ")),
+        "src/engine/selector.c", ("if (filter->has_lineno && ", "if (filter->lineno && ")),
     "filters: lines have 32 bits": (
-        "src/engine/filter.c",
+        "src/engine/selector.c",
         ("filter->lineno != frame->lineno", "(uint32_t)filter->lineno != frame->lineno")),
     "filters: the smallest size is left out": (
         "src/engine/selector.c", ("size < selection->min_size", "size <= selection->min_size")),

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/capabilities.h"
 #include "base/privileges.h"
 #include "skip.h"
 

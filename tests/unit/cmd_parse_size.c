@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "base/array.h"
-#include "base/parse_size.h"
+#include "base/units.h"
 
 Test(cmd_parse_size, accepts_units_in_powers_of_1024)
 {

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "base/array.h"
-#include "engine/process_mean.h"
+#include "engine/order.h"
 
 static const struct process_nr five_and_two = { .old = 5, .new = 2 };
 

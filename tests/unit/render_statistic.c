@@ -4,7 +4,7 @@
 
 #include "base/array.h"
 #include "engine.h"
-#include "render/frame_text.h"
+#include "render/statistic_text.h"
 #include "render.h"
 
 /* Texts that CPython 3.11 gave: str(Statistic(…)), str(StatisticDiff(…)). */

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "base/array.h"
-#include "base/container_id.h"
+#include "base/units.h"
 #include "collect/bpf.h"
 #include "collect/process/proc.h"
 #include "elf/allocators.h"

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_name.h"
+#include "base/units.h"
 #include "base/reason.h"
 
 /* Like mkdir -p. Cuts path at each slash in turn. */

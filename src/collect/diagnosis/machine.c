@@ -11,14 +11,13 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/capabilities.h"
+#include "base/privileges.h"
 #include "collect/probe/attach_ways.h"
 #include "collect/probe/detach.h"
 #include "collect/diagnosis/diagnosis.h"
 #include "collect/session/load.h"
 #include "collect/process/proc.h"
 #include "collect/probe/trials.h"
-#include "base/privileges.h"
 
 static enum check_state report_check(struct check *check, enum check_state state, const char *text)
 {

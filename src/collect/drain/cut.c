@@ -172,7 +172,7 @@ static struct block_source source_of(struct cut *cut, const struct bpf_map *map)
 	struct block_source source = block_source(bpf_map__fd(map), bpf_map__max_entries(map));
 
 	if (cut->readers == READERS_UNKNOWN)
-		cut->readers = has_two_processors() && !getenv("ALLOCSNAP_ONE_READER") &&
+		cut->readers = processor_nr() > 1 && !getenv("ALLOCSNAP_ONE_READER") &&
 			       block_source_has_positions() ? READERS_TWO : READERS_ONE;
 	if (cut->readers == READERS_ONE)
 		source.bucket_nr = 0;

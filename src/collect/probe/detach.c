@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/capabilities.h"
+#include "base/privileges.h"
 
 struct detachment {
 	pthread_t thread;

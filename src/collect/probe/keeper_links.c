@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/capabilities.h"
+#include "base/privileges.h"
 #include "base/child.h"
 #include "collect/probe/detach.h"
 #include "collect/process/file_identity.h"

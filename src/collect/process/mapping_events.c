@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/capabilities.h"
+#include "base/privileges.h"
 #include "base/clock.h"
 #include "base/idmap.h"
 #include "base/reason.h"

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/capabilities.h"
+#include "base/privileges.h"
 #include "base/child.h"
 #include "base/file_copy.h"
 #include "collect/process/open_orders.h"

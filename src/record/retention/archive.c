@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "record/retention/private.h"
-#include "base/clock.h"
 #include "base/reason.h"
 #include "base/units.h"
 

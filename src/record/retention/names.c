@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/file_name.h"
 #include "base/units.h"
 
 #define MS_MOST ((1ULL << (64 - STAMP_SHIFT)) - 1) /* in the year 2527 */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "record/retention/private.h"
-#include "base/file_name.h"
+#include "base/units.h"
 
 #define EMPTY_FOR_SECONDS 60 /* a recorder may be about to write into a younger folder */
 
