@@ -33,4 +33,16 @@ void costs_release(struct costs *costs);
 int costs_fill(struct costs *costs, struct classes *classes, const struct weighing *weighing,
 	       struct reason *why);
 
+struct selector;
+
+/* -EINVAL and a line in *why if the question is about blocks, but the measure is not. */
+int measure_check(const struct engine_options *options, struct reason *why);
+
+/*
+ * The costs of all selected tracebacks, by a measure other than MEASURE_LIVE. -ENODATA, -ERANGE,
+ * -ENOMEM with a line in *why.
+ */
+int measure_tracebacks(struct costs *costs, struct selector *selector, enum measure measure,
+		       struct reason *why);
+
 #endif

@@ -7,8 +7,6 @@
 #include "engine.h"
 #include "snapshot.h"
 
-struct engine_options;
-
 /*
  * Whether the function belongs to an allocator, so that its caller requested the memory. These are
  * malloc and related functions of the C library, jemalloc, tcmalloc and mimalloc; the global

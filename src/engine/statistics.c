@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "engine.h"
-#include "engine/measure.h"
+#include "engine/cost.h"
 #include "engine/order.h"
 #include "engine/pairing.h"
 #include "snapshot.h"

@@ -5,16 +5,12 @@
 #include "render.h"
 #include "snapshot.h"
 
-/* Domains are numbers; a snapshot may also have names for them. */
-
-/* "16 (pool)", or "16". A long name is cut. Returns text. */
+/* "16 (pool)", a domain's number and its name, or "16". A long name is cut. Returns text. */
 #define DOMAIN_TEXT_MAX 128
 const char *domain_text(char text[DOMAIN_TEXT_MAX], const struct snapshot *snapshot, uint32_t domain);
 
 /* Returns the domain's name of a statistic by domain; NULL if it has none, or is of another kind. */
 const char *statistic_domain_name(const struct report *report, const struct statistic *statistic);
-
-struct frame_view;
 
 /* These return text that is not cleaned; the caller frees it. NULL: no memory. */
 
@@ -29,9 +25,6 @@ char *frame_name(const struct frame_view *frame);
 
 /* The details that FILE:LINE lacks: "in FUNCTION", and its place if lineno is 0; "" if there are none. */
 char *frame_extra(const struct frame_view *frame);
-
-struct cost;
-struct estimate;
 
 #define COST_TEXT_MAX 512
 
