@@ -115,40 +115,64 @@ static int digest_find_domain(struct digest *d, uint32_t number, uint32_t *ret)
 	return err;
 }
 
-static bool same_row(uint32_t id, const void *key, const void *digest)
+/* Returns the slot of a row, or the free slot where it belongs. */
+static uint32_t *find_slot(const struct digest *d, uint32_t traceback, uint32_t domain)
 {
-	const struct digest *d = digest;
-	const struct digest_row *row = &d->row[id];
-	const uint32_t *want = key; /* the traceback, the domain's number */
+	uint64_t hash = (traceback + domain * 0x9e3779b1ull) * 0x9e3779b97f4a7c15;
+	size_t mask = d->slot_nr - 1, i = hash >> 32 & mask;
 
-	return row->traceback == want[0] && d->domain[row->domain] == want[1];
+	for (; d->slot[i]; i = (i + 1) & mask) {
+		const struct digest_row *row = &d->row[d->slot[i] - 1];
+
+		if (row->traceback == traceback && d->domain[row->domain] == domain)
+			break;
+	}
+	return &d->slot[i];
 }
 
-static int digest_add_row(struct digest *d, const uint32_t key[2], uint64_t hash)
+static int resize_slots(struct digest *d, size_t slot_nr)
 {
-	struct digest_row row = { .traceback = key[0] };
-	int err = d->row_nr >= IDMAP_NONE ? -ENOMEM : digest_find_domain(d, key[1], &row.domain);
+	uint32_t *slot = calloc(slot_nr, sizeof(*slot));
 
-	err = err ?: array_push(d, row, row);
+	if (!slot)
+		return -ENOMEM;
+	free(d->slot);
+	d->slot = slot;
+	d->slot_nr = slot_nr;
+	for (size_t i = 0; i < d->row_nr; i++)
+		*find_slot(d, d->row[i].traceback, d->domain[d->row[i].domain]) = i + 1;
+	return 0;
+}
+
+static int digest_add_row(struct digest *d, uint32_t traceback, uint32_t domain, size_t *ret)
+{
+	struct digest_row row = { .traceback = traceback };
+	int err = d->row_nr * 2 >= d->slot_nr ? resize_slots(d, d->slot_nr * 2) : 0;
+
+	if (d->row_nr >= UINT32_MAX)
+		err = -ENOMEM;
+	err = err ?: digest_find_domain(d, domain, &row.domain) ?: array_push(d, row, row);
 	if (!err && d->is_sampled)
 		err = array_reserve(&d->sums, &d->sums_alloc, d->row_nr);
 	if (err)
 		return err;
 	if (d->is_sampled)
 		d->sums[d->row_nr - 1] = (struct sums){};
-	return idmap_add(&d->row_ids, hash, d->row_nr - 1);
+	*find_slot(d, traceback, domain) = d->row_nr;
+	*ret = d->row_nr - 1;
+	return 0;
 }
 
 static int digest_find_row(struct digest *d, uint64_t at, size_t *ret)
 {
-	const uint32_t key[] = {
-		d->tables->trace_traceback[at], d->tables->trace_domain ? d->tables->trace_domain[at] : 0,
-	};
-	uint64_t hash = hash_bytes(key, sizeof(key), 0);
-	uint32_t id = idmap_find(&d->row_ids, hash, same_row, key, d);
+	uint32_t traceback = d->tables->trace_traceback[at];
+	uint32_t domain = d->tables->trace_domain ? d->tables->trace_domain[at] : 0;
+	uint32_t *slot = find_slot(d, traceback, domain);
 
-	*ret = id == IDMAP_NONE ? d->row_nr : id;
-	return id == IDMAP_NONE ? digest_add_row(d, key, hash) : 0;
+	if (!*slot)
+		return digest_add_row(d, traceback, domain, ret);
+	*ret = *slot - 1;
+	return 0;
 }
 
 /* The check of the total's size covers the rows: no row is larger than the total. */
@@ -174,6 +198,19 @@ static int digest_add_traces(struct digest *d, struct sums *total, struct reason
 	return 0;
 }
 
+#define SLOTS_LEAST 1024
+
+static int forget_rows(struct digest *d)
+{
+	d->row_nr = d->domain_nr = 0;
+	d->total = (struct cost){};
+	idmap_release(&d->domain_ids);
+	if (!d->slot_nr || d->slot_nr > d->tables->traceback_nr * 8ull + SLOTS_LEAST)
+		return resize_slots(d, SLOTS_LEAST);
+	memset(d->slot, 0, d->slot_nr * sizeof(*d->slot));
+	return 0;
+}
+
 int digest_make(struct digest *d, const struct snapshot *snapshot, struct reason *why)
 {
 	struct sums total = {};
@@ -182,11 +219,7 @@ int digest_make(struct digest *d, const struct snapshot *snapshot, struct reason
 	d->snapshot = snapshot;
 	d->tables = snapshot__tables(snapshot);
 	d->is_sampled = d->tables->trace_weight;
-	d->row_nr = d->domain_nr = 0;
-	d->total = (struct cost){};
-	idmap_release(&d->domain_ids);
-	idmap_release(&d->row_ids);
-	err = digest_add_traces(d, &total, why);
+	err = forget_rows(d) ?: digest_add_traces(d, &total, why);
 	if (!err && d->is_sampled)
 		err = estimate_cost(&d->total, &total, why);
 	err = err ?: add_traceback_ids(d);
@@ -199,7 +232,7 @@ void digest_release(struct digest *d)
 	free(d->sums);
 	free(d->domain);
 	idmap_release(&d->domain_ids);
-	idmap_release(&d->row_ids);
+	free(d->slot);
 	free(d->string);
 	free(d->frame);
 	free(d->gathered);

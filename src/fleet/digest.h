@@ -43,8 +43,8 @@ struct digest {
 
 	/* of `domain` */
 	struct idmap domain_ids;
-	/* of `row`, by traceback and domain */
-	struct idmap row_ids;
+	uint32_t *slot; /* rows + 1, by a hash of traceback and domain */
+	size_t slot_nr;
 	struct hash_id *string, *frame; /* id 0: not made yet */
 	size_t string_alloc, frame_alloc;
 	struct hash_id *gathered; /* the frame ids of one traceback */
