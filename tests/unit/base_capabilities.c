@@ -110,21 +110,6 @@ Test(service_privileges, are_fewer_after_the_programs_are_loaded)
 		     CAPABILITY(CAP_SYS_ADMIN) | CAPABILITY(CAP_SYS_NICE));
 }
 
-Test(service_privileges, are_printed_by_name)
-{
-	char text[256];
-
-	cr_expect_str_eq(privileges__text(text, sizeof(text), 0), "none");
-	cr_expect_str_eq(privileges__text(text, sizeof(text),
-					  CAPABILITY(CAP_PERFMON) | CAPABILITY(CAP_BPF)),
-			 "CAP_BPF, CAP_PERFMON");
-	cr_expect_str_eq(privileges__text(text, sizeof(text), CAPABILITY(CAP_BPF) |
-					  CAPABILITY(CAP_CHOWN) | CAPABILITY(CAP_KILL)),
-			 "CAP_BPF, 2 more");
-	cr_expect_str_eq(privileges__text(text, sizeof(text), CAPABILITY(CAP_CHOWN)), "1 more");
-	cr_expect_lt(strlen(privileges__text(text, 10, ~0ull)), 10);
-}
-
 Test(service_privileges, to_write_are_those_that_the_folder_needs)
 {
 	char folder[] = "/tmp/allocsnap-privileges.XXXXXX";
