@@ -423,6 +423,8 @@ static void close_shared_probes(struct collector *collector)
 void collector__forget_view(struct collector *collector, size_t i)
 {
 	remove_target(collector, i);
+	if (!collector->target_nr && !collector->everyone)
+		close_shared_probes(collector);
 }
 
 /* A pass needs many times the memory that stays in use. Returns the free memory to the kernel until the next pass. */
@@ -441,7 +443,7 @@ void collector__end_pass(struct collector *collector)
 
 		target->is_unsaved = false;
 		if (target->is_final && !is_waiting)
-			remove_target(collector, i);
+			collector__forget_view(collector, i);
 	}
 	give_back_memory();
 }
@@ -450,11 +452,9 @@ void collector__stop(struct collector *collector, pid_t pid)
 {
 	for (size_t i = 0; i < collector->target_nr; i++)
 		if (collector->target[i]->pid == pid) {
-			remove_target(collector, i);
-			break;
+			collector__forget_view(collector, i);
+			return;
 		}
-	if (!collector->target_nr && !collector->everyone)
-		close_shared_probes(collector);
 }
 
 char *collector__next_note(struct collector *collector)
