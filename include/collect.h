@@ -361,9 +361,9 @@ int collector__save(struct collector *collector, pid_t pid, const struct save_op
 int collector__admit(struct collector *collector, struct reason *why);
 
 /*
- * As collector__save(), for view i, because a PID can be reused before the drain after an exit. If the process has
- * called exec since the drain, this writes nothing, *ret_path is NULL, and the next snapshots of the process count
- * that.
+ * As collector__save(), for view i, because a PID can be reused before the drain after an exit. In system-wide mode, if
+ * the process has called exec since the drain, this writes nothing, *ret_path is NULL, and the next snapshots of the
+ * process count that.
  */
 int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
 			 char **ret_path, struct reason *why);

@@ -3,9 +3,9 @@
 #define ALLOCSNAP_RECORD_H
 
 /*
- * The loop of `record`: each interval it makes a pass over all processes that exist by then; many have come and gone
- * in between. It also takes snapshots of processes whose trigger is due, keeps the folder within its bounds, and
- * reports to the service manager and the metrics file.
+ * The recording of `record` (recorder.h). Each interval has a pass over all processes that exist by then; many have
+ * come and gone in between. It keeps the folder within its bounds, prints a line for each pass, and reports to the
+ * service manager and the metrics file.
  */
 
 #include <stdbool.h>

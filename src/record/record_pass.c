@@ -2,195 +2,171 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
-#include "base/clock.h"
+#include "base/array.h"
+#include "base/log.h"
 #include "base/reason.h"
 #include "base/units.h"
-#include "base/log.h"
 #include "collect.h"
-#include "record/record_state.h"
+#include "record/recorder.h"
 #include "snapshot.h"
 
-static void record_log_note(struct record *record, char *note)
+/* ---- a snapshot ---- */
+
+static struct snapshot_owner owner_of(const struct process_view *view)
 {
-	status_line_clear(&record->line);
-	say("%s", note);
-	free(note);
+	struct snapshot_owner owner = {
+		.pid = view->pid,
+		.is_last = view->is_final,
+		.cpu_ns = view->cpu_ns,
+		.cost_ns = view->cost_ns,
+		.cost_is_known = view->cost_is_known,
+	};
+
+	snprintf(owner.comm, sizeof(owner.comm), "%s", view->comm);
+	return owner;
 }
 
-void record__say_notes(struct record *record)
+static void count_saved(struct recorder *recorder, const struct snapshot_owner *owner, const char *path)
 {
-	char *note;
-
-	while ((note = collector__next_note(record->collector)))
-		record_log_note(record, note);
-	while ((note = archive__next_note(record->archive)))
-		record_log_note(record, note);
+	recorder->report.saved_nr++;
+	recorder->policy->saved(recorder->what, owner, path);
 }
 
-void record__say_failure(struct record *record, const struct reason *why)
+static void count_lost(struct recorder *recorder, const struct snapshot_owner *owner, int err,
+		       const struct reason *why)
 {
-	status_line_clear(&record->line);
-	say_failure("%s", why->text);
+	recorder->lost_nr++;
+	recorder->policy->lost(recorder->what, owner, err, why);
 }
 
-void record__set_trouble(struct record *record, enum trouble trouble, bool is_there)
+static void count_written(void *recorder_, uint64_t pid, const char *path, int err, const struct reason *why)
 {
-	record->trouble = is_there ? record->trouble | trouble : record->trouble & ~trouble;
-}
+	struct recorder *recorder = recorder_;
+	const struct snapshot_owner *owner = &recorder->batched[recorder->told_nr++];
 
-/* ---- reports ---- */
-
-/* Logs an error only when it begins: the file is written again after each pass. */
-void record__tell_metrics(struct record *record)
-{
-	const char *path = record->record_options->metrics;
-	struct reason why = {};
-	int err = path ? report_metrics(&record->report, record->collector, record->archive, path, &why) : 0;
-
-	if (err && !(record->trouble & TROUBLE_METRICS))
-		record__say_failure(record, &why);
-	record__set_trouble(record, TROUBLE_METRICS, err);
-	record->told_ns = monotonic_now_ns();
-}
-
-/* Prints one line for a pass; none for an early pass without a snapshot. */
-static void report_pass(struct record *record, uint64_t begun_ns, uint64_t saved_nr)
-{
-	char text[256];
-
-	if (!record->is_fresh && !saved_nr)
+	notify__alive(&recorder->notify);
+	if (!err) {
+		count_saved(recorder, owner, path);
 		return;
-	report_line(text, sizeof(text), record->collector, saved_nr, record->passed_ns - begun_ns);
-	status_line_clear(&record->line);
-	puts(text);
-	fflush(stdout);
-	notify__status(&record->notify, text);
+	}
+	collector__note_unsaved(recorder->collector, pid);
+	count_lost(recorder, owner, err, why);
 }
 
-/* ---- a pass ---- */
-
-static enum trigger record_end_trigger(const struct record *record, const struct process_view *view)
+static void publish_batch(struct recorder *recorder)
 {
-	return view->is_oom_victim && record->options->triggers.on_oom ? TRIGGER_OOM : TRIGGER_END;
+	if (!recorder->batch)
+		return;
+	recorder->told_nr = 0;
+	snapshot_batch__publish(recorder->batch, count_written, recorder);
+	recorder->batched_nr = 0;
+	notify__alive(&recorder->notify);
 }
 
-static void record_log_oom_kill(struct record *record, const struct process_view *view, const char *path)
+/* Publishes the batch when it is full. A snapshot that failed did not get into it. */
+static void note_batched(struct recorder *recorder, const struct snapshot_owner *owner)
+{
+	if (recorder->batch && snapshot_batch__nr(recorder->batch) > recorder->batched_nr)
+		recorder->batched[recorder->batched_nr++] = *owner;
+	if (recorder->batched_nr >= BATCH_MAX)
+		publish_batch(recorder);
+}
+
+/* Logs an OOM kill, which the user should not overlook. */
+static void log_oom_kill(struct recorder *recorder, const struct snapshot_owner *victim, const char *path)
 {
 	char comm[64];
 
-	status_line_clear(&record->line);
+	status_line_clear(&recorder->line);
 	say("%s (%d) was killed by the OOM killer; its last snapshot is %s",
-	    clean_text(comm, sizeof(comm), view->comm), view->pid, path);
-}
-
-static void count_saved(struct record *record, const char *path)
-{
-	record->report.saved_nr++;
-	archive__saved(record->archive, path);
-}
-
-static void count_lost(struct record *record, const struct batched *lost, int err, const struct reason *why)
-{
-	archive__lost(record->archive, err, why);
-	record->lost_nr++;
-	if (!lost->is_last)
-		return;
-	archive__lost_last(record->archive, lost->comm, lost->pid);
-	record->status = EXIT_FAILED;
-}
-
-static void count_written(void *record_, uint64_t pid, const char *path, int err,
-			  const struct reason *why)
-{
-	struct record *record = record_;
-	const struct batched *written = &record->batched[record->told_nr++];
-
-	notify__alive(&record->notify);
-	if (!err) {
-		count_saved(record, path);
-		return;
-	}
-	collector__note_unsaved(record->collector, pid);
-	count_lost(record, written, err, why);
-}
-
-static void publish_batch(struct record *record)
-{
-	record->told_nr = 0;
-	snapshot_batch__publish(record->batch, count_written, record);
-	record->batched_nr = 0;
-	notify__alive(&record->notify);
-}
-
-/* Notes which process's snapshot comes next. If it does not get into the batch, the next snapshot takes its place. */
-static const struct batched *note_next(struct record *record, const struct process_view *view)
-{
-	struct batched *next = &record->batched[record->batched_nr];
-
-	*next = (struct batched){ .pid = view->pid, .is_last = view->is_final };
-	snprintf(next->comm, sizeof(next->comm), "%s", view->comm);
-	return next;
+	    clean_text(comm, sizeof(comm), victim->comm), victim->pid, path);
 }
 
 /*
  * A snapshot that a line names is on the disk before the line, so it is not batched. A snapshot that fails is not
  * tried again.
  */
-static void record_save(struct record *record, size_t i, const struct process_view *view,
-			enum trigger trigger)
+static void save_view(struct recorder *recorder, size_t i, const struct process_view *view, enum trigger trigger)
 {
-	bool is_told = view->is_final && view->is_oom_victim;
+	const struct snapshot_owner owner = owner_of(view);
+	bool is_named = view->is_final && view->is_oom_victim;
 	const struct save_options options = {
-		.dir = record->options->dir,
-		.trigger = trigger_name(view->is_final ? record_end_trigger(record, view) : trigger),
-		.is_compact = record->options->is_compact,
-		.label = record->options->label,
-		.label_nr = record->options->label_nr,
-		.batch = is_told ? NULL : record->batch,
+		.dir = recorder->options->dir,
+		.trigger = trigger_name(trigger),
+		.is_compact = recorder->options->is_compact,
+		.label = recorder->options->label,
+		.label_nr = recorder->options->label_nr,
+		.batch = is_named ? NULL : recorder->batch,
 	};
-	const struct batched *next = note_next(record, view);
 	struct reason why = { "out of memory" };
 	char *path = NULL;
-	int err = collector__save_view(record->collector, i, &options, &path, &why);
+	int err = collector__save_view(recorder->collector, i, &options, &path, &why);
 
-	if (err) {
-		count_lost(record, next, err, &why);
-	} else if (is_told) {
-		count_saved(record, path);
-		record_log_oom_kill(record, view, path);
-	}
-	record->batched_nr = snapshot_batch__nr(record->batch);
+	if (err)
+		count_lost(recorder, &owner, err, &why);
+	else if (path)
+		count_saved(recorder, &owner, path);
+	if (!err && path && is_named)
+		log_oom_kill(recorder, &owner, path);
 	free(path);
-	notify__alive(&record->notify);
-	if (snapshot_batch__nr(record->batch) >= BATCH_MAX)
-		publish_batch(record);
+	notify__alive(&recorder->notify);
+	note_batched(recorder, &owner);
 }
 
-/* Looks at what happened meanwhile: writing may take long. */
-static bool refresh_between(struct record *record)
+/* ---- which snapshots ---- */
+
+static void queue_if_due(struct recorder *recorder, size_t i)
 {
-	if (monotonic_now_ns() - record->looked_ns < LOOK_EVERY_NS)
-		return false;
-	collector__refresh(record->collector);
-	record->looked_ns = monotonic_now_ns();
-	return true;
+	const struct trigger_options *triggers = &recorder->options->triggers;
+	struct due_process process = {};
+	struct process_view view;
+
+	collector__view(recorder->collector, i, &view);
+	process = (struct due_process){ view.pid, triggers__judge(triggers, &view) };
+	if (!process.trigger)
+		recorder->is_look_due |= collector__ring_at(recorder->collector, i, triggers__threshold(triggers, &view));
+	else if (array_push(recorder, due, process)) /* no memory: look again soon */
+		recorder->is_look_due = true;
+}
+
+/*
+ * Looks at the triggers of all processes. A process that is not due yet rings the doorbell when it is. The look comes
+ * before the drain, so the snapshot shows at least what was live then, even if it is freed right after.
+ */
+static void find_due(struct recorder *recorder)
+{
+	recorder->is_look_due = false;
+	if (!triggers__any(&recorder->options->triggers))
+		return;
+	for (size_t i = 0; i < collector__process_nr(recorder->collector); i++)
+		queue_if_due(recorder, i);
+}
+
+static enum trigger due_trigger(const struct recorder *recorder, pid_t pid)
+{
+	for (size_t i = 0; i < recorder->due_nr; i++)
+		if (recorder->due[i].pid == pid)
+			return recorder->due[i].trigger;
+	return TRIGGER_NONE;
 }
 
 /*
  * Returns why the pass takes a snapshot of the process, or TRIGGER_NONE. With TRIGGER_END the pass takes processes
  * that have ended or are due, otherwise all processes.
  */
-static enum trigger trigger_in_pass(const struct record *record, const struct process_view *view,
+static enum trigger trigger_in_pass(const struct recorder *recorder, const struct process_view *view,
 				    enum trigger trigger)
 {
 	if (view->is_vforked || !view->is_unsaved)
 		return TRIGGER_NONE;
 	if (view->is_final)
-		return TRIGGER_END;
+		return view->is_oom_victim && recorder->options->triggers.on_oom ? TRIGGER_OOM : TRIGGER_END;
 	if (view->is_empty)
 		return TRIGGER_NONE;
-	return trigger != TRIGGER_END ? trigger : due_trigger(&record->due, view->pid);
+	return trigger != TRIGGER_END ? trigger : due_trigger(recorder, view->pid);
 }
 
 /* Whether a signal to end has come that the loop has not read yet. */
@@ -203,78 +179,88 @@ static bool is_told_to_end(void)
 
 #define LAST_PASS_NS (60 * SECOND_NS) /* service managers wait for longer (TimeoutStopSec) */
 
-/*
- * A signal ends a pass, and the last pass then takes all snapshots. The last pass itself ends at a second signal, and
- * after a minute: a process can make its own snapshot as expensive as it likes.
- */
-static bool is_pass_over(const struct record *record, uint64_t begun_ns)
+/* The last pass ends after a minute: a process can make its own snapshot as expensive as it likes. */
+static bool is_pass_over(const struct recorder *recorder, uint64_t begun_ns)
 {
-	return is_told_to_end() || (record->is_last && monotonic_now_ns() - begun_ns > LAST_PASS_NS);
+	return recorder->policy->is_hasty &&
+	       (is_told_to_end() || (recorder->is_last && recorder_now_ns() - begun_ns > LAST_PASS_NS));
 }
 
-static void give_up_rest(struct record *record, enum trigger trigger)
+static void give_up_rest(struct recorder *recorder, enum trigger trigger)
 {
 	struct process_view view;
 	size_t nr = 0;
 
-	for (size_t i = 0; i < collector__process_nr(record->collector); i++) {
-		collector__view(record->collector, i, &view);
-		nr += trigger_in_pass(record, &view, trigger) != TRIGGER_NONE;
+	for (size_t i = 0; i < collector__process_nr(recorder->collector); i++) {
+		collector__view(recorder->collector, i, &view);
+		nr += trigger_in_pass(recorder, &view, trigger) != TRIGGER_NONE;
 	}
 	if (!nr)
 		return;
-	record->lost_nr += nr;
-	record->status = EXIT_FAILED;
-	status_line_clear(&record->line);
+	recorder->lost_nr += nr;
+	recorder->status = EXIT_FAILED;
+	status_line_clear(&recorder->line);
 	say("%zu last snapshot%s given up: %s", nr, nr == 1 ? " was" : "s were",
 	    is_told_to_end() ? "a second signal came" : "the others took a minute");
 }
 
-/* Whether the next pass may take the snapshot: the user's share is spent. */
-static bool can_wait(const struct record *record, const struct process_view *view)
+/* ---- a pass ---- */
+
+/* System-wide: looks at what happened meanwhile, because writing many snapshots takes long. */
+static bool refresh_between(struct recorder *recorder)
 {
-	return view->is_final && !last_share_allows(&record->last_share, view->user);
+	if (!recorder->options->is_everyone || recorder_now_ns() - recorder->looked_ns < LOOK_EVERY_NS)
+		return false;
+	collector__refresh(recorder->collector);
+	recorder->looked_ns = recorder_now_ns();
+	return true;
 }
 
-static void save_next(struct record *record, size_t i, const struct process_view *view, enum trigger trigger)
+/* Whether the next pass may take the snapshot: the user's share is spent. */
+static bool can_wait(const struct recorder *recorder, const struct process_view *view)
 {
-	uint64_t begun_ns = monotonic_now_ns();
+	return view->is_final && !last_share_allows(&recorder->last_share, view->user);
+}
 
-	record_save(record, i, view, trigger);
-	if (view->is_final)
-		last_share_take(&record->last_share, view->user, monotonic_now_ns() - begun_ns);
+/* Forgets a process that has ended. */
+static void save_next(struct recorder *recorder, size_t i, const struct process_view *view, enum trigger trigger)
+{
+	uint64_t begun_ns = recorder_now_ns();
+
+	save_view(recorder, i, view, trigger);
+	if (!view->is_final)
+		return;
+	last_share_take(&recorder->last_share, view->user, recorder_now_ns() - begun_ns);
+	collector__forget_view(recorder->collector, i);
 }
 
 /*
  * Takes snapshots within each user's share; whole: also beyond it. Returns false if the pass ended before it had all.
  */
-static bool save_some(struct record *record, enum trigger trigger, uint64_t begun_ns, bool whole)
+static bool save_some(struct recorder *recorder, enum trigger trigger, uint64_t begun_ns, bool whole)
 {
-	for (size_t i = 0; i < collector__process_nr(record->collector);) {
+	for (size_t i = 0; i < collector__process_nr(recorder->collector);) {
 		enum trigger because;
 		struct process_view view;
 
-		collector__view(record->collector, i, &view);
-		because = trigger_in_pass(record, &view, trigger);
-		if (!because || (!whole && can_wait(record, &view))) {
+		collector__view(recorder->collector, i, &view);
+		because = trigger_in_pass(recorder, &view, trigger);
+		if (!because || (!whole && can_wait(recorder, &view))) {
 			i++;
 			continue;
 		}
-		if (is_pass_over(record, begun_ns)) {
-			publish_batch(record);
-			if (record->is_last)
-				give_up_rest(record, trigger);
+		if (is_pass_over(recorder, begun_ns)) {
+			publish_batch(recorder);
+			if (recorder->is_last)
+				give_up_rest(recorder, trigger);
 			return false;
 		}
-		save_next(record, i, &view, because);
-		if (view.is_final)
-			collector__forget_view(record->collector, i);
-		else
-			i++;
-		if (refresh_between(record))
+		save_next(recorder, i, &view, because);
+		i += !view.is_final;
+		if (refresh_between(recorder))
 			i = 0; /* other processes may have these indexes now */
 	}
-	publish_batch(record);
+	publish_batch(recorder);
 	return true;
 }
 
@@ -282,47 +268,85 @@ static bool save_some(struct record *record, enum trigger trigger, uint64_t begu
  * Returns false if the pass ended before it had all its snapshots. The last pass also takes those beyond a user's
  * share.
  */
-static bool record_save_all(struct record *record, enum trigger trigger, uint64_t begun_ns)
+static bool save_all(struct recorder *recorder, enum trigger trigger, uint64_t begun_ns)
 {
-	last_share_advance(&record->last_share, begun_ns);
-	return save_some(record, trigger, begun_ns, false) &&
-	       (!record->is_last || save_some(record, trigger, begun_ns, true));
+	last_share_advance(&recorder->last_share, begun_ns);
+	return save_some(recorder, trigger, begun_ns, false) &&
+	       (!recorder->is_last || save_some(recorder, trigger, begun_ns, true));
 }
 
-/* A pass without a snapshot does not show that snapshots can be written again. */
-static void set_save_trouble(struct record *record, uint64_t saved_nr, uint64_t lost_nr)
+/* Gives up the last snapshots of processes that have ended: the loop ends with the last process. */
+static void forget_ended(struct recorder *recorder)
 {
-	if (saved_nr || lost_nr)
-		record__set_trouble(record, TROUBLE_SAVE, lost_nr);
-}
+	struct process_view view;
 
-/* TRIGGER_END: takes processes that have ended, and those that are due. */
-void record__pass(struct record *record, enum trigger trigger)
-{
-	uint64_t begun_ns = monotonic_now_ns(), saved_before = record->report.saved_nr, lost_before = record->lost_nr;
-	struct reason why = {};
-	int err;
-
-	archive__make_room(record->archive);
-	err = collector__drain(record->collector, &why);
-	notify__alive(&record->notify);
-	record->report.drain_nr++;
-	record->report.drain_ns += monotonic_now_ns() - begun_ns;
-	record__set_trouble(record, TROUBLE_DRAIN, err);
-	if (err) {
-		record__say_failure(record, &why);
-	} else {
-		if (record_save_all(record, trigger, begun_ns))
-			collector__end_pass(record->collector);
-		record->report.last_pass_wall_ns = clock_now_ns(CLOCK_REALTIME);
+	for (size_t i = collector__process_nr(recorder->collector); i-- > 0;) {
+		collector__view(recorder->collector, i, &view);
+		if (!view.has_ended)
+			continue;
+		collector__forget_view(recorder->collector, i);
+		recorder->status = EXIT_FAILED;
 	}
-	archive__make_room(record->archive);
-	set_save_trouble(record, record->report.saved_nr - saved_before, record->lost_nr - lost_before);
-	record->due.process_nr = 0;
-	record->is_fresh = trigger != TRIGGER_END;
-	record->passed_ns = monotonic_now_ns();
-	/* The next triggered pass leaves as much time to other work as this one has taken. */
-	record->due_again_ns = 2 * record->passed_ns - begun_ns;
-	report_pass(record, begun_ns, record->report.saved_nr - saved_before);
-	record__tell_metrics(record);
+}
+
+/* Returns whether the pass had all its snapshots. */
+static bool drain_and_save(struct recorder *recorder, enum trigger trigger, uint64_t begun_ns)
+{
+	struct reason why = {};
+	int err = collector__drain(recorder->collector, &why);
+	bool is_whole;
+
+	notify__alive(&recorder->notify);
+	recorder->report.drain_nr++;
+	recorder->report.drain_ns += recorder_now_ns() - begun_ns;
+	recorder_set_trouble(recorder, TROUBLE_DRAIN, err);
+	if (err) {
+		recorder_log_failure(recorder, &why);
+		if (!recorder->options->is_everyone)
+			forget_ended(recorder);
+		return false;
+	}
+	is_whole = save_all(recorder, trigger, begun_ns);
+	if (is_whole)
+		collector__end_pass(recorder->collector);
+	recorder->report.last_pass_wall_ns = recorder_time_ns(CLOCK_REALTIME);
+	return is_whole;
+}
+
+void recorder_pass(struct recorder *recorder, enum trigger trigger)
+{
+	uint64_t saved_before = recorder->report.saved_nr, lost_before = recorder->lost_nr;
+	struct pass pass = { .trigger = trigger, .begun_ns = recorder_now_ns() };
+
+	if (recorder->policy->begin_pass)
+		recorder->policy->begin_pass(recorder->what);
+	recorder->is_fresh = drain_and_save(recorder, trigger, pass.begun_ns) && trigger != TRIGGER_END;
+	if (recorder->is_fresh && ++recorder->passes == recorder->options->count)
+		recorder->stop = true;
+	recorder->due_nr = 0;
+	recorder->is_drain_due = false;
+	recorder->passed_ns = recorder_now_ns();
+	pass.saved_nr = recorder->report.saved_nr - saved_before;
+	/* A pass without a snapshot does not show that snapshots can be written again. */
+	if (pass.saved_nr || recorder->lost_nr != lost_before)
+		recorder_set_trouble(recorder, TROUBLE_SAVE, recorder->lost_nr != lost_before);
+	recorder->policy->end_pass(recorder->what, &pass);
+}
+
+/*
+ * Processes go on growing meanwhile, so the next look is after as much time as this pass took. So one pass serves many
+ * due processes, and such passes take half of the time at most.
+ */
+void recorder_check_triggers(struct recorder *recorder)
+{
+	uint64_t begun_ns = recorder_now_ns();
+
+	if (begun_ns < recorder->look_again_ns)
+		return;
+	find_due(recorder);
+	if (!recorder->due_nr)
+		return;
+	recorder_pass(recorder, TRIGGER_END);
+	recorder->is_look_due = true;
+	recorder->look_again_ns = 2 * recorder->passed_ns - begun_ns;
 }

@@ -3,10 +3,10 @@
 #define ALLOCSNAP_RECORDING_H
 
 /*
- * The time between the first probe and the last snapshot, for commands that record. A snapshot is taken each
- * interval, on SIGUSR1, and of a process whose trigger is due. A last snapshot is taken when a process ends, on
- * SIGINT, SIGTERM and SIGHUP, and after a duration or a count. SIGUSR2 clears the traces. Paths go to stdout, one a
- * line. If stderr is a terminal, it has a status line. If stdout is a terminal, it has the top rows at the end.
+ * The recording of attach and run (recorder.h). A snapshot is taken each interval, on SIGUSR1, and of a process whose
+ * trigger is due. A last snapshot is taken when a process ends, on SIGINT, SIGTERM and SIGHUP, and after a duration or
+ * a count. SIGUSR2 clears the traces. Paths go to stdout, one a line. If stderr is a terminal, it has a status line. If
+ * stdout is a terminal, it has the top rows at the end.
  */
 
 #include <stdbool.h>
@@ -18,6 +18,7 @@
 struct collector;
 struct signalfd_siginfo;
 
+/* record uses them, too. */
 struct recording_options {
 	const char *dir;
 	bool is_compact;

@@ -105,46 +105,49 @@ static bool is_recent(struct status_line *line)
 	return false;
 }
 
-void status_line_show(struct status_line *line, const struct collector *collector, uint64_t seconds)
+void status_line_show(struct status_line *line, status_format_fn format, const struct collector *collector,
+		      uint64_t seconds)
 {
-	char size[UNIT_TEXT_MAX], comm[64], cost[COST_TEXT_MAX], text[256];
-	struct process_view view = {}, sum = {};
-	size_t nr;
+	char text[256];
 
 	if (!isatty(STDERR_FILENO) || is_recent(line))
 		return;
-	nr = add_up_views(collector, &view, &sum);
+	format(text, sizeof(text), collector, seconds);
 	status_line_clear(line);
+	fprintf(stderr, "%.*s", terminal_width() - 1, text); /* a wrapped line can't be cleared */
+	line->is_there = true;
+}
+
+void format_named_status(char *text, size_t bytes, const struct collector *collector, uint64_t seconds)
+{
+	char size[UNIT_TEXT_MAX], comm[64], cost[COST_TEXT_MAX];
+	struct process_view view = {}, sum = {};
+	size_t nr = add_up_views(collector, &view, &sum);
+
 	if (nr == 1)
 		clean_text(comm, sizeof(comm), view.comm ?: "");
 	else
 		snprintf(comm, sizeof(comm), "%zu processes", nr);
-	snprintf(text, sizeof(text),
+	snprintf(text, bytes,
 		 "%s %s: %s%s in %llu blocks%s [Ctrl-C ends], %llu allocations, %llu lost, %llu s",
 		 sum.is_paused ? "pausing" : "recording", comm, sum.is_estimated ? "about " : "",
 		 format_size(size, sum.memory.current_bytes, false),
 		 (unsigned long long)sum.memory.current_blocks, format_cost(cost, &sum, nr),
 		 (unsigned long long)sum.allocations, (unsigned long long)sum.lost,
 		 (unsigned long long)seconds);
-	fprintf(stderr, "%.*s", terminal_width() - 1, text); /* a wrapped line can't be cleared */
-	line->is_there = true;
 }
 
-void status_line_everyone(struct status_line *line, const struct collector *collector,
-			  uint64_t seconds)
+void format_record_status(char *text, size_t bytes, const struct collector *collector, uint64_t seconds)
 {
-	char size[UNIT_TEXT_MAX], text[256];
 	struct process_view view = {}, sum = {};
 	struct collector_health health;
+	char size[UNIT_TEXT_MAX];
 	uint64_t nr;
 
-	if (!isatty(STDERR_FILENO) || is_recent(line))
-		return;
 	add_up_views(collector, &view, &sum);
 	collector__get_health(collector, &health);
 	nr = health.processes - health.processes_waiting;
-	status_line_clear(line);
-	snprintf(text, sizeof(text),
+	snprintf(text, bytes,
 		 "%s %llu process%s: %s%s in %llu blocks [Ctrl-C ends], %llu lost, bystanders %llu traps (%.2f s), %llu s",
 		 sum.is_paused ? "pausing" : "recording",
 		 (unsigned long long)nr, nr == 1 ? "" : "es",
@@ -152,8 +155,6 @@ void status_line_everyone(struct status_line *line, const struct collector *coll
 		 (unsigned long long)sum.memory.current_blocks, (unsigned long long)sum.lost,
 		 (unsigned long long)health.bystander_traps, health.bystander_cost_ns / 1e9,
 		 (unsigned long long)seconds);
-	fprintf(stderr, "%.*s", terminal_width() - 1, text);
-	line->is_there = true;
 }
 
 int show_top(const char *path)

@@ -17,12 +17,16 @@ struct status_line {
 	uint64_t shown_ns;
 };
 
-/* Rewrites the line if stderr is a terminal, several times a second at most. */
-void status_line_show(struct status_line *line, const struct collector *collector, uint64_t seconds);
+/* Formats the status after so many seconds. */
+typedef void (*status_format_fn)(char *text, size_t bytes, const struct collector *collector, uint64_t seconds);
 
-/* The same for `record`, which records all processes. */
-void status_line_everyone(struct status_line *line, const struct collector *collector,
-			  uint64_t seconds);
+/* For a few processes that were named, and for `record`. */
+void format_named_status(char *text, size_t bytes, const struct collector *collector, uint64_t seconds);
+void format_record_status(char *text, size_t bytes, const struct collector *collector, uint64_t seconds);
+
+/* Rewrites the line if stderr is a terminal, several times a second at most. */
+void status_line_show(struct status_line *line, status_format_fn format, const struct collector *collector,
+		      uint64_t seconds);
 
 /* Call it before anything else is written to stderr. */
 void status_line_clear(struct status_line *line);

@@ -477,7 +477,7 @@ int collector__save_view(struct collector *collector, size_t i, const struct sav
 {
 	struct target *target = collector->target[i];
 
-	if (target->drained.exit_ns || target->books.exec_cnt == target->drained.exec_cnt)
+	if (!collector->everyone || target->drained.exit_ns || target->books.exec_cnt == target->drained.exec_cnt)
 		return save_target(collector, target, options, ret_path, why);
 	/* The name of the program that the drained blocks belong to is no longer known. */
 	target->is_unsaved = false;

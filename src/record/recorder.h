@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_RECORDER_H
+#define ALLOCSNAP_RECORDER_H
+
+/*
+ * The loop of attach, run and record. It waits for events, signals and times, and takes snapshots in passes. A pass
+ * over all processes comes each interval, on SIGUSR1 and at the end. A smaller pass takes the processes that have
+ * ended or whose trigger is due. recorder.c decides when to act, and record_pass.c makes the passes. What the
+ * commands do differently is in struct recorder_policy.
+ */
+
+#include "shared/bpf_types.h"
+#include "record/last_share.h"
+#include "record/notify.h"
+#include "record/record_report.h"
+#include "record/recording.h"
+#include "record/recording_show.h"
+
+#define SECOND_NS 1000000000ULL
+
+/* In system-wide recording, processes start and end in crowds: one look at the events serves many of them. */
+#define LOOK_EVERY_NS (SECOND_NS / 20)
+
+/* Snapshots that are synced to the disk together; each has two files open. */
+#define BATCH_MAX 64
+
+struct reason;
+struct snapshot_batch;
+
+/* The process of a snapshot. */
+struct snapshot_owner {
+	pid_t pid;
+	char comm[COMM_BYTES];
+	bool is_last; /* the process has ended: there will be no other snapshot of it */
+	uint64_t cpu_ns, cost_ns; /* as in struct process_view */
+	bool cost_is_known;
+};
+
+/* A pass that is over. */
+struct pass {
+	enum trigger trigger; /* TRIGGER_END: only of processes that have ended or were due */
+	uint64_t begun_ns;
+	uint64_t saved_nr;
+};
+
+/* Failures that may pass. */
+enum trouble {
+	TROUBLE_ADMIT = 1,
+	TROUBLE_DRAIN = 2,
+	TROUBLE_SAVE = 4,
+	TROUBLE_METRICS = 8, /* logged when it begins */
+};
+
+/* Each function gets the recorder's `what`. Those that may be NULL are marked. */
+struct recorder_policy {
+	bool clears_traces; /* on SIGUSR2; otherwise it does nothing */
+
+	/* A signal ends a pass, and the last pass then takes all snapshots; a second signal or a minute ends that. */
+	bool is_hasty;
+
+	status_format_fn format_status;
+	void (*begin_pass)(void *what); /* or NULL */
+	void (*end_pass)(void *what, const struct pass *pass);
+	void (*tick)(void *what); /* or NULL: after each look at events, at least once a second */
+	void (*saved)(void *what, const struct snapshot_owner *owner, const char *path);
+	void (*lost)(void *what, const struct snapshot_owner *owner, int err, const struct reason *why);
+};
+
+/* Zero is the default, except for the first members and notify. */
+struct recorder {
+	const struct recorder_policy *policy;
+	void *what;
+	const struct recording_options *options;
+	struct collector *collector;
+	int signal_fd;
+	uint64_t started_ns;
+	struct notify notify;
+	struct snapshot_batch *batch; /* written, but not safe on the disk yet; NULL: each is safe at once */
+
+	struct snapshot_owner batched[BATCH_MAX]; /* one for each snapshot in the batch */
+	size_t batched_nr, told_nr; /* told_nr: how many of them are known to be safe or lost */
+	uint64_t lost_nr; /* snapshots that could not be written */
+	struct record_report report;
+	uint64_t looked_ns, admitted_ns, passed_ns;
+	uint64_t next_ns; /* when the next interval is due */
+	uint64_t passes;  /* counted for options->count: over all processes */
+	struct due_process {
+		pid_t pid;
+		enum trigger trigger;
+	} *due; /* the processes whose triggers ask for a snapshot */
+	size_t due_nr, due_alloc;
+	bool is_look_due;	/* triggers must be looked at again, even if nothing happens */
+	uint64_t look_again_ns; /* triggers are not looked at before then */
+	struct last_share last_share;
+	bool is_drain_due; /* ended processes wait for their last snapshots */
+	bool is_fresh;	   /* snapshots of all processes have just been taken */
+	bool stop;
+	bool is_last;	   /* the last pass is under way */
+	unsigned int trouble, past_trouble; /* enum trouble: present failures; all that ever were */
+	int status;	   /* of failures that cannot be mended */
+	struct status_line line;
+};
+
+/* Returns the time of CLOCK_MONOTONIC or CLOCK_REALTIME. */
+uint64_t recorder_time_ns(int clock);
+
+uint64_t recorder_now_ns(void);
+
+/* Records until the options, a signal or the end of all processes stops it. Logs failures and goes on if it can. */
+void recorder_run(struct recorder *recorder);
+
+/* System-wide: begins to record processes that the filter lets in for another reason than fork and exec. */
+void recorder_admit(struct recorder *recorder);
+
+/*
+ * Drains the accounting of all processes once, and writes the snapshots. TRIGGER_END: only of processes that have
+ * ended or are due.
+ */
+void recorder_pass(struct recorder *recorder, enum trigger trigger);
+
+/* Takes snapshots of processes whose trigger is due, and of processes that have ended meanwhile. */
+void recorder_check_triggers(struct recorder *recorder);
+
+/* Logs one line, and frees it. */
+void recorder_log_note(struct recorder *recorder, char *note);
+
+/* Logs the collector's notes. */
+void recorder_log_notes(struct recorder *recorder);
+
+void recorder_log_failure(struct recorder *recorder, const struct reason *why);
+
+void recorder_set_trouble(struct recorder *recorder, enum trouble trouble, bool is_there);
+
+#endif
