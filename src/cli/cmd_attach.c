@@ -2,9 +2,7 @@
 /* allocsnap attach: records running processes until it is stopped, with a snapshot each interval. */
 #include "cli/cmd_attach.h"
 
-#include <errno.h>
 #include <stdint.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/reason.h"
@@ -15,14 +13,14 @@
 
 extern const struct command cmd_attach;
 
-static int add_targets(struct collector *collector, const struct arguments *args)
+int start_processes(const struct command *command, struct collector *collector, const char *const pid[], size_t nr)
 {
 	struct reason why = { "out of memory" };
 	uint64_t id;
 
-	for (size_t i = 0; i < args->item_nr; i++) {
-		if (parse_count(args->item[i], 1, INT32_MAX, &id))
-			return say_refusal(&cmd_attach, "'%s' is no PID", args->item[i]);
+	for (size_t i = 0; i < nr; i++) {
+		if (parse_count(pid[i], 1, INT32_MAX, &id))
+			return say_refusal(command, "'%s' is no PID", pid[i]);
 		if (collector__start(collector, id, &why)) {
 			say_notes(collector);
 			return say_failure("%s", why.text);
@@ -43,9 +41,9 @@ static int run(const void *command_options, const struct arguments *args)
 		return status;
 	signal_fd = open_signals();
 	if (signal_fd < 0)
-		return say_failure("cannot wait for signals: %s", strerror(errno));
+		return EXIT_FAILED;
 	collector = open_collector(options);
-	status = collector ? add_targets(collector, args) : EXIT_FAILED;
+	status = collector ? start_processes(&cmd_attach, collector, args->item, args->item_nr) : EXIT_FAILED;
 	if (status == EXIT_DONE && store_check(options->recording.dir, &why))
 		status = say_failure("%s", why.text);
 	if (status == EXIT_DONE)

@@ -60,6 +60,9 @@ int check_capture(const struct command *command, const struct capture_options *o
 /* NULL: it failed and reported why. */
 struct collector *open_collector(const struct capture_options *options);
 
+/* Starts to record processes. Returns an exit status; reports a text that is no PID, and a failure. */
+int start_processes(const struct command *command, struct collector *collector, const char *const pid[], size_t nr);
+
 struct collector_options;
 
 /* The same; *more has the settings that no capture option covers. */

@@ -6,13 +6,12 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/units.h"
+#include "base/parse_size.h"
 #include "base/reason.h"
 #include "cli/cmd_attach.h"
 #include "collect.h"
 #include "collect/build/store.h"
 #include "record/record.h"
-#include "record/recording_show.h"
 #include "base/privileges.h"
 
 extern const struct command cmd_record;
@@ -169,20 +168,13 @@ static int record_pids(const struct record_command_options *options, int signal_
 	struct capture_options capture = options->capture;
 	const struct string_list *pids = &options->include[ADMISSION_PID];
 	struct collector *collector;
-	struct reason why = {};
-	int status = EXIT_DONE;
-	uint64_t pid;
+	int status;
 
 	capture.follow_forks = false;
 	collector = open_collector(&capture);
 	if (!collector)
 		return EXIT_FAILED;
-	for (size_t i = 0; i < pids->item_nr && status == EXIT_DONE; i++) {
-		parse_count(pids->item[i], 1, INT32_MAX, &pid); /* check_rules() has checked it */
-		if (collector__start(collector, pid, &why))
-			status = say_failure("%s", why.text);
-	}
-	say_notes(collector);
+	status = start_processes(&cmd_record, collector, pids->item, pids->item_nr);
 	if (status == EXIT_DONE)
 		status = record_with(options, collector, false, signal_fd);
 	collector__close(collector);
@@ -224,8 +216,7 @@ static int run(const void *command_options, const struct arguments *args)
 		status = check_capture(&cmd_record, &options->capture);
 	if (status == EXIT_DONE) {
 		signal_fd = open_signals();
-		if (signal_fd < 0)
-			status = say_failure("cannot wait for signals: %s", strerror(errno));
+		status = signal_fd < 0 ? EXIT_FAILED : EXIT_DONE;
 	}
 	if (status == EXIT_DONE && store_check(options->capture.recording.dir, &why))
 		status = say_failure("%s", why.text);

@@ -2,9 +2,7 @@
 /* allocsnap run: starts a program and records it from its first allocation until it exits. */
 #include "cli/cmd_attach.h"
 
-#include <errno.h>
 #include <linux/capability.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/privileges.h"
@@ -43,14 +41,10 @@ static int run(const void *command_options, const struct arguments *args)
 	if (status)
 		return status;
 	signal_fd = open_signals();
-	status = EXIT_FAILED;
-	if (signal_fd < 0) {
-		say_failure("cannot wait for signals: %s", strerror(errno));
+	if (signal_fd < 0)
 		return RUN_FAILED;
-	}
 	collector = open_collector(options);
-	if (collector)
-		status = record_launched(options, collector, args->item, signal_fd, &pid);
+	status = collector ? record_launched(options, collector, args->item, signal_fd, &pid) : EXIT_FAILED;
 	collector__close(collector);
 	if (pid) {
 		pass_signals_on(signal_fd, pid);

@@ -34,8 +34,8 @@ struct recording_options {
 };
 
 /*
- * Blocks the signals named above and returns a descriptor that delivers them, or -1 and errno. Call it before
- * anything is recorded, so that no signal can end us half-way.
+ * Blocks the signals named above and returns a descriptor that delivers them. -1: it failed and logged why. Call
+ * it before anything is recorded, so that no signal can end us half-way.
  */
 int open_signals(void);
 

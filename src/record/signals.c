@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "record/recording.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 int open_signals(void)
 {
 	sigset_t set;
+	int fd;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
@@ -20,7 +25,10 @@ int open_signals(void)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN); /* the reader of our paths may go away; the last snapshot is still due */
 	signal(SIGXFSZ, SIG_IGN); /* beyond RLIMIT_FSIZE a write fails with an error, like others */
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		say_failure("cannot wait for signals: %s", strerror(errno));
+	return fd;
 }
 
 void pass_signal_on(pid_t child, const struct signalfd_siginfo *info)
