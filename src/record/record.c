@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "record/record.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
-#include <time.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include "base/array.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "collect.h"
+#include "record/metrics.h"
 #include "record/recorder.h"
 #include "snapshot.h"
 
@@ -16,10 +24,165 @@
 
 struct record {
 	struct recorder recorder;
+	const struct record_options *options;
 	struct archive *archive;
-	const char *metrics;
+	uint64_t began_wall_ns;
 	uint64_t metrics_ns; /* when they were written */
 };
+
+/* ---- metrics: ourselves ---- */
+
+static uint64_t timeval_ns(const struct timeval *time)
+{
+	return time->tv_sec * 1000000000ULL + time->tv_usec * 1000ULL;
+}
+
+static uint64_t own_cpu_ns(void)
+{
+	struct rusage self = {}, children = {};
+
+	getrusage(RUSAGE_SELF, &self);
+	getrusage(RUSAGE_CHILDREN, &children);
+	return timeval_ns(&self.ru_utime) + timeval_ns(&self.ru_stime) + timeval_ns(&children.ru_utime) +
+	       timeval_ns(&children.ru_stime);
+}
+
+/* Returns 0 if it cannot be read. */
+static uint64_t own_rss_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	uint64_t pages = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*u %" SCNu64, &pages) != 1)
+		pages = 0;
+	fclose(file);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t count_open_files(void)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	uint64_t nr = 0;
+
+	while (folder && readdir(folder))
+		nr++;
+	if (folder)
+		closedir(folder);
+	return nr > 3 ? nr - 3 : 0; /* . and .. and the folder itself */
+}
+
+static void describe_ourselves(const struct collector *collector, struct metrics *metrics)
+{
+	struct rlimit files = {};
+
+	metrics->own_cpu_ns = own_cpu_ns();
+	metrics->own_rss_bytes = own_rss_bytes();
+	metrics->kernel_bytes = collector__get_tracemalloc_memory(collector);
+	metrics->open_files = count_open_files();
+	if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur != RLIM_INFINITY)
+		metrics->open_files_most = files.rlim_cur;
+}
+
+/* ---- metrics: what is recorded ---- */
+
+static void describe_archive(const struct archive *archive, struct metrics *metrics)
+{
+	struct archive_totals totals;
+
+	archive__get_totals(archive, &totals);
+	metrics->snapshots_failed = totals.lost;
+	metrics->snapshots_removed = totals.removed;
+	metrics->disk_bytes = totals.bytes;
+}
+
+static void describe_health(const struct collector_health *health, struct metrics *metrics)
+{
+	metrics->process_now_nr = health->processes - health->processes_waiting;
+	metrics->process_all_nr = health->processes_all;
+	metrics->process_small_nr = health->processes_small;
+	metrics->process_unprobed_nr = health->processes_unprobed;
+	metrics->process_dropped_nr = health->processes_ever_dropped;
+	metrics->allocations = health->allocations;
+	metrics->frees = health->frees;
+	metrics->cpu_ns = health->cpu_ns;
+	metrics->cost_ns = health->cost_ns;
+	metrics->bystander_ns = health->bystander_cost_ns;
+}
+
+/* Returns NULL if there is no memory. */
+static struct metrics_process *describe_processes(const struct collector *collector, size_t *ret_nr)
+{
+	size_t all = collector__process_nr(collector), nr = 0;
+	struct metrics_process *process = calloc(all + 1, sizeof(*process));
+
+	for (size_t i = 0; i < all && process; i++) {
+		struct process_view view;
+
+		collector__view(collector, i, &view);
+		if (view.has_ended || view.is_vforked)
+			continue;
+		process[nr++] = (struct metrics_process){
+			.pid = view.pid,
+			.comm = view.comm,
+			.traced_bytes = view.memory.current_bytes,
+			.traced_blocks = view.memory.current_blocks,
+			.peak_bytes = view.memory.peak_bytes,
+			.cpu_ns = view.cpu_ns,
+			.cost_ns = view.cost_ns,
+		};
+	}
+	*ret_nr = nr;
+	return process;
+}
+
+#define LOSSES_MAX 128
+
+/* Returns 0 or a negative errno, with a line in *why. */
+static int report_metrics(const struct record *record, struct reason *why)
+{
+	const struct recorder *recorder = &record->recorder;
+	struct collector_loss loss[LOSSES_MAX];
+	struct metrics_named named[LOSSES_MAX];
+	struct collector_health health;
+	size_t process_nr, loss_nr = collector__get_losses(recorder->collector, loss, LOSSES_MAX);
+	struct metrics_process *process = describe_processes(recorder->collector, &process_nr);
+	int err;
+
+	if (!process)
+		return reason_set(why, -ENOMEM, "out of memory");
+	collector__get_health(recorder->collector, &health);
+	for (size_t i = 0; i < loss_nr; i++)
+		named[i] = (struct metrics_named){ loss[i].name, loss[i].value };
+
+	const struct metrics_named traps[] = {
+		{ "entry", health.bystander_entry_traps },
+		{ "stepped", health.bystander_stepped_traps },
+		{ "return", health.bystander_return_traps },
+	};
+	struct metrics metrics = {
+		.began_ns = record->began_wall_ns,
+		.last_pass_ns = recorder->last_pass_wall_ns,
+		.drain_nr = recorder->drain_nr,
+		.drain_ns = recorder->drain_ns,
+		.snapshots_written = recorder->saved_nr,
+		.disk_most_bytes = record->options->bounds.max_disk_bytes,
+		.loss = named,
+		.loss_nr = loss_nr,
+		.bystander_traps = traps,
+		.bystander_traps_nr = ARRAY_SIZE(traps),
+		.process = process,
+		.process_nr = process_nr,
+	};
+
+	describe_health(&health, &metrics);
+	describe_archive(record->archive, &metrics);
+	describe_ourselves(recorder->collector, &metrics);
+	err = metrics__write(record->options->metrics, &metrics, why);
+	free(process);
+	return err;
+}
 
 /* ---- reports ---- */
 
@@ -36,13 +199,12 @@ static void write_metrics(struct record *record)
 {
 	struct recorder *recorder = &record->recorder;
 	struct reason why = {};
-	int err = record->metrics ? report_metrics(&recorder->report, recorder->collector, record->archive,
-						   record->metrics, &why) : 0;
+	int err = record->options->metrics ? report_metrics(record, &why) : 0;
 
 	if (err && !(recorder->trouble & TROUBLE_METRICS))
 		recorder_log_failure(recorder, &why);
 	recorder_set_trouble(recorder, TROUBLE_METRICS, err);
-	record->metrics_ns = recorder_now_ns();
+	record->metrics_ns = monotonic_ns();
 }
 
 static void record_tick(void *record_)
@@ -50,7 +212,7 @@ static void record_tick(void *record_)
 	struct record *record = record_;
 
 	log_archive_notes(record);
-	if (recorder_now_ns() >= record->metrics_ns + METRICS_EVERY_NS)
+	if (monotonic_ns() >= record->metrics_ns + METRICS_EVERY_NS)
 		write_metrics(record);
 }
 
@@ -58,11 +220,20 @@ static void record_tick(void *record_)
 static void report_pass(struct record *record, const struct pass *pass)
 {
 	struct recorder *recorder = &record->recorder;
+	struct collector_health health;
 	char text[256];
 
 	if (pass->trigger == TRIGGER_END && !pass->saved_nr)
 		return;
-	report_line(text, sizeof(text), recorder->collector, pass->saved_nr, recorder_now_ns() - pass->begun_ns);
+	collector__get_health(recorder->collector, &health);
+	snprintf(text, sizeof(text),
+		 "%" PRIu64 " snapshot%s in %.2f s; %" PRIu64 " process%s, %" PRIu64
+		 " ended with little, %" PRIu64 " before they were probed, %" PRIu64
+		 " not recorded; bystanders: %" PRIu64 " trap%s, %.2f s",
+		 pass->saved_nr, pass->saved_nr == 1 ? "" : "s", (monotonic_ns() - pass->begun_ns) / 1e9,
+		 health.processes, health.processes == 1 ? "" : "es", health.processes_small,
+		 health.processes_unprobed, health.processes_dropped, health.bystander_traps,
+		 health.bystander_traps == 1 ? "" : "s", health.bystander_cost_ns / 1e9);
 	status_line_clear(&recorder->line);
 	puts(text);
 	fflush(stdout);
@@ -169,12 +340,11 @@ int record_everyone(const struct record_options *options, struct collector *coll
 			.options = &options->recording,
 			.collector = collector,
 			.signal_fd = signal_fd,
-			.started_ns = recorder_now_ns(),
+			.started_ns = monotonic_ns(),
 			.batch = snapshot_batch__new(),
-			.report = { .began_wall_ns = recorder_time_ns(CLOCK_REALTIME),
-				    .max_disk_bytes = options->bounds.max_disk_bytes },
 		},
-		.metrics = options->metrics,
+		.options = options,
+		.began_wall_ns = clock_ns(CLOCK_REALTIME),
 	};
 	struct reason why = { "out of memory" };
 

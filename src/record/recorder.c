@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "collect.h"
@@ -59,19 +59,6 @@ void recorder_set_trouble(struct recorder *recorder, enum trouble trouble, bool 
 
 /* ---- when ---- */
 
-uint64_t recorder_time_ns(int clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return now.tv_sec * SECOND_NS + now.tv_nsec;
-}
-
-uint64_t recorder_now_ns(void)
-{
-	return recorder_time_ns(CLOCK_MONOTONIC);
-}
-
 static uint64_t earlier_ns(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -121,12 +108,12 @@ static void wait_for_events(const struct recorder *recorder)
 		{ .fd = recorder->signal_fd, .events = POLLIN },
 		{ .fd = collector__event_fd(recorder->collector), .events = POLLIN },
 	};
-	uint64_t now = recorder_now_ns(), due = next_due_ns(recorder, now);
+	uint64_t now = monotonic_ns(), due = next_due_ns(recorder, now);
 
 	if (is_busy && options->has_budget)
 		due = earlier_ns(due, now + BUDGET_EVERY_NS);
 	if (is_crowd && !poll(fds, 1, wait_ms(now, earlier_ns(due, recorder->looked_ns + LOOK_EVERY_NS))))
-		now = recorder_now_ns();
+		now = monotonic_ns();
 	if (!fds[0].revents && now < due)
 		poll(fds, is_busy ? 1 : 2, wait_ms(now, due));
 }
@@ -141,7 +128,7 @@ void recorder_admit(struct recorder *recorder)
 	if (fails)
 		recorder_log_failure(recorder, &why);
 	recorder_set_trouble(recorder, TROUBLE_ADMIT, fails);
-	recorder->admitted_ns = recorder_now_ns();
+	recorder->admitted_ns = monotonic_ns();
 }
 
 /* Whether no process is left, and none will come. */
@@ -155,11 +142,11 @@ static void run_interval(struct recorder *recorder)
 	recorder_admit(recorder);
 	recorder_pass(recorder, TRIGGER_INTERVAL);
 	recorder->next_ns += recorder->options->interval_ns;
-	if (recorder->next_ns < recorder_now_ns()) /* passes are slower than the interval: skip some, do not pile them up */
-		recorder->next_ns = recorder_now_ns() + recorder->options->interval_ns;
+	if (recorder->next_ns < monotonic_ns()) /* passes are slower than the interval: skip some, do not pile them up */
+		recorder->next_ns = monotonic_ns() + recorder->options->interval_ns;
 }
 
-static void clear_traces(struct recorder *recorder)
+static void recorder_clear_traces(struct recorder *recorder)
 {
 	int err = recorder->policy->clears_traces ? collector__clear_all_traces(recorder->collector) : 0;
 
@@ -185,7 +172,7 @@ static void consume_signals(struct recorder *recorder)
 			recorder_admit(recorder);
 			recorder_pass(recorder, TRIGGER_SIGNAL);
 		} else if (info.ssi_signo == SIGUSR2) {
-			clear_traces(recorder);
+			recorder_clear_traces(recorder);
 		} else if (is_for_child(recorder)) {
 			pass_signal_on(recorder->options->child, &info);
 		} else {
@@ -208,7 +195,7 @@ static void look_at_events(struct recorder *recorder)
 	struct collector_health health;
 
 	collector__refresh(recorder->collector);
-	recorder->looked_ns = recorder_now_ns();
+	recorder->looked_ns = monotonic_ns();
 	recorder->is_fresh = false;
 	collector__get_health(recorder->collector, &health);
 	recorder->is_drain_due = health.is_drain_due;
@@ -221,7 +208,7 @@ static void look_at_events(struct recorder *recorder)
 
 static void do_what_is_due(struct recorder *recorder)
 {
-	uint64_t now = recorder_now_ns();
+	uint64_t now = monotonic_ns();
 
 	if (now >= duration_end_ns(recorder))
 		recorder->stop = true;
@@ -237,7 +224,7 @@ static void do_what_is_due(struct recorder *recorder)
 
 static void take_last_snapshots(struct recorder *recorder)
 {
-	bool is_over = recorder_now_ns() >= duration_end_ns(recorder);
+	bool is_over = monotonic_ns() >= duration_end_ns(recorder);
 
 	notify__stopping(&recorder->notify, "taking last snapshots");
 	recorder->is_last = true;
@@ -256,7 +243,7 @@ void recorder_run(struct recorder *recorder)
 	recorder_log_notes(recorder);
 	while (!recorder->stop && !is_done(recorder)) {
 		status_line_show(&recorder->line, recorder->policy->format_status, recorder->collector,
-				 (recorder_now_ns() - recorder->started_ns) / SECOND_NS);
+				 (monotonic_ns() - recorder->started_ns) / SECOND_NS);
 		wait_for_events(recorder);
 		look_at_events(recorder);
 		consume_signals(recorder);

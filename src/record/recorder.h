@@ -10,13 +10,11 @@
  */
 
 #include "shared/bpf_types.h"
+#include "base/clock.h"
 #include "record/last_share.h"
 #include "record/notify.h"
-#include "record/record_report.h"
 #include "record/recording.h"
 #include "record/recording_show.h"
-
-#define SECOND_NS 1000000000ULL
 
 /* In system-wide recording, processes start and end in crowds: one look at the events serves many of them. */
 #define LOOK_EVERY_NS (SECOND_NS / 20)
@@ -79,8 +77,8 @@ struct recorder {
 
 	struct snapshot_owner batched[BATCH_MAX]; /* one for each snapshot in the batch */
 	size_t batched_nr, told_nr; /* told_nr: how many of them are known to be safe or lost */
-	uint64_t lost_nr; /* snapshots that could not be written */
-	struct record_report report;
+	uint64_t saved_nr, lost_nr; /* lost_nr: snapshots that could not be written */
+	uint64_t drain_nr, drain_ns, last_pass_wall_ns;
 	uint64_t looked_ns, admitted_ns, passed_ns;
 	uint64_t next_ns; /* when the next interval is due */
 	uint64_t passes;  /* counted for options->count: over all processes */
@@ -100,11 +98,6 @@ struct recorder {
 	int status;	   /* of failures that cannot be mended */
 	struct status_line line;
 };
-
-/* Returns the time of CLOCK_MONOTONIC or CLOCK_REALTIME. */
-uint64_t recorder_time_ns(int clock);
-
-uint64_t recorder_now_ns(void);
 
 /* Records until the options, a signal or the end of all processes stops it. Logs failures and goes on if it can. */
 void recorder_run(struct recorder *recorder);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "collect.h"
@@ -148,7 +149,7 @@ int record_until_told(const struct recording_options *options, struct collector 
 			.options = options,
 			.collector = collector,
 			.signal_fd = signal_fd,
-			.started_ns = recorder_now_ns(),
+			.started_ns = monotonic_ns(),
 			.notify.fd = -1,
 		},
 	};

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -92,12 +91,12 @@ void say_cost(const struct process_view *sum, size_t nr)
 	    sum->cost_ns / 1e9, sum->cpu_ns / 1e9);
 }
 
-#define SHOW_EVERY_NS 100000000
+#define SHOW_EVERY_NS (SECOND_NS / 10)
 
 /* Whether a line is shown that is recent enough. */
 static bool is_recent(struct status_line *line)
 {
-	uint64_t now_ns = monotonic_now_ns();
+	uint64_t now_ns = monotonic_ns();
 
 	if (line->is_there && now_ns - line->shown_ns < SHOW_EVERY_NS)
 		return true;
