@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The loop of attach, run and record, over a collector that the test plays. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* collect.h declares the played functions, too. */
+#define collector__admit played_admit
+#define collector__clear_all_traces played_clear_all_traces
+#define collector__drain played_drain
+#define collector__end_pass played_end_pass
+#define collector__event_fd played_event_fd
+#define collector__forget_view played_forget_view
+#define collector__get_health played_get_health
+#define collector__is_blind played_is_blind
+#define collector__is_tracing played_is_tracing
+#define collector__next_note played_next_note
+#define collector__note_unsaved played_note_unsaved
+#define collector__process_nr played_process_nr
+#define collector__refresh played_refresh
+#define collector__ring_at played_ring_at
+#define collector__save_view played_save_view
+#define collector__view played_view
+
+#include "record/recorder.c"
+#include "record/record_pass.c"
+
+#define MS 1000000ULL
+
+static struct played {
+	struct process_view process[4];
+	size_t process_nr;
+	int event_fd;
+	void (*at_refresh)(void), (*at_save)(void);
+	int drain_err, save_err;
+	uint64_t drain_nr, clear_nr, refresh_nr;
+	bool is_blind;
+	char saved[512]; /* "PID:trigger PID:trigger …" in order */
+	size_t lost_nr;
+} played;
+
+int played_admit(struct collector *collector, struct reason *why)
+{
+	(void)collector, (void)why;
+	return 0;
+}
+
+int played_clear_all_traces(struct collector *collector)
+{
+	(void)collector;
+	played.clear_nr++;
+	return 0;
+}
+
+int played_drain(struct collector *collector, struct reason *why)
+{
+	(void)collector;
+	played.drain_nr++;
+	for (size_t i = 0; i < played.process_nr && !played.drain_err; i++) {
+		played.process[i].is_unsaved = true;
+		played.process[i].is_final = played.process[i].has_ended;
+	}
+	return played.drain_err ? reason_set(why, played.drain_err, "no drain") : 0;
+}
+
+void played_forget_view(struct collector *collector, size_t i)
+{
+	(void)collector;
+	played.process[i] = played.process[--played.process_nr];
+}
+
+void played_end_pass(struct collector *collector)
+{
+	for (size_t i = played.process_nr; i-- > 0;)
+		if (played.process[i].is_final)
+			played_forget_view(collector, i);
+}
+
+int played_event_fd(const struct collector *collector)
+{
+	(void)collector;
+	return played.event_fd;
+}
+
+void played_get_health(const struct collector *collector, struct collector_health *ret)
+{
+	(void)collector;
+	*ret = (struct collector_health){};
+	for (size_t i = 0; i < played.process_nr; i++)
+		ret->is_drain_due |= played.process[i].has_ended;
+}
+
+bool played_is_blind(const struct collector *collector)
+{
+	(void)collector;
+	return played.is_blind;
+}
+
+bool played_is_tracing(const struct collector *collector, pid_t pid)
+{
+	(void)collector, (void)pid;
+	return false;
+}
+
+char *played_next_note(struct collector *collector)
+{
+	(void)collector;
+	return NULL;
+}
+
+void played_note_unsaved(struct collector *collector, pid_t pid)
+{
+	(void)collector, (void)pid;
+}
+
+size_t played_process_nr(const struct collector *collector)
+{
+	(void)collector;
+	return played.process_nr;
+}
+
+void played_refresh(struct collector *collector)
+{
+	(void)collector;
+	played.refresh_nr++;
+	if (played.at_refresh)
+		played.at_refresh();
+}
+
+bool played_ring_at(struct collector *collector, size_t i, uint64_t bytes)
+{
+	(void)collector, (void)i, (void)bytes;
+	return false;
+}
+
+int played_save_view(struct collector *collector, size_t i, const struct save_options *options, char **ret_path,
+		     struct reason *why)
+{
+	struct process_view *process = &played.process[i];
+	size_t len = strlen(played.saved);
+
+	(void)collector;
+	process->is_unsaved = false;
+	process->last_bytes = process->memory.current_bytes;
+	if (played.at_save)
+		played.at_save();
+	if (played.save_err)
+		return reason_set(why, played.save_err, "no room");
+	snprintf(played.saved + len, sizeof(played.saved) - len, "%s%d:%s", len ? " " : "", process->pid,
+		 options->trigger);
+	*ret_path = strdup("a path");
+	return 0;
+}
+
+void played_view(const struct collector *collector, size_t i, struct process_view *ret)
+{
+	(void)collector;
+	*ret = played.process[i];
+}
+
+/* ---- a recording ---- */
+
+static void ignore_saved(void *what, const struct snapshot_owner *owner, const char *path)
+{
+	(void)what, (void)owner, (void)path;
+}
+
+static void count_lost_snapshot(void *what, const struct snapshot_owner *owner, int err, const struct reason *why)
+{
+	(void)what, (void)owner, (void)err, (void)why;
+	played.lost_nr++;
+}
+
+static void ignore_pass(void *what, const struct pass *pass)
+{
+	(void)what, (void)pass;
+}
+
+static struct recorder_policy policy = {
+	.format_status = format_named_status,
+	.end_pass = ignore_pass,
+	.saved = ignore_saved,
+	.lost = count_lost_snapshot,
+};
+
+/* The descriptor of events is readable all the time, so that the loop looks often. */
+static void begin(size_t process_nr)
+{
+	played = (struct played){ .process_nr = process_nr, .event_fd = eventfd(1, EFD_CLOEXEC) };
+	for (size_t i = 0; i < process_nr; i++)
+		played.process[i] = (struct process_view){ .pid = i + 1, .comm = "played" };
+}
+
+/* Without an interval there is none within the time of a test. */
+static struct recorder record_with(struct recording_options options)
+{
+	struct recorder recorder = {
+		.policy = &policy,
+		.options = &options,
+		.signal_fd = open_signals(),
+		.started_ns = monotonic_ns(),
+		.notify.fd = -1,
+	};
+
+	options.interval_ns = options.interval_ns ?: 3600 * SECOND_NS;
+	recorder_run(&recorder);
+	close(recorder.signal_fd);
+	close(played.event_fd);
+	return recorder;
+}
+
+static void end_first(void)
+{
+	played.process[0].has_ended = true;
+}
+
+static void signal_term(void)
+{
+	kill(getpid(), SIGTERM);
+}
+
+static void signal_term_once(void)
+{
+	static bool is_sent;
+
+	if (!is_sent)
+		signal_term();
+	is_sent = true;
+}
+
+Test(recorder, ends_after_a_count_without_further_snapshots)
+{
+	begin(2);
+	cr_expect_eq(record_with((struct recording_options){ .interval_ns = 10 * MS, .count = 2 }).status, 0);
+	cr_expect_str_eq(played.saved, "1:interval 2:interval 1:interval 2:interval");
+}
+
+Test(recorder, ends_after_a_duration_with_last_snapshots)
+{
+	begin(1);
+	record_with((struct recording_options){ .duration_ns = 30 * MS });
+	cr_expect_str_eq(played.saved, "1:duration");
+}
+
+Test(recorder, ends_with_the_last_process)
+{
+	begin(2);
+	played.at_refresh = end_first;
+	cr_expect_eq(record_with((struct recording_options){}).status, 0);
+	cr_expect_str_eq(played.saved, "1:end 2:end");
+	cr_expect_eq(played.process_nr, 0);
+}
+
+Test(recorder, says_oom_of_a_victim_only_if_asked_to)
+{
+	for (int asked = 0; asked < 2; asked++) {
+		begin(1);
+		played.process[0].is_oom_victim = true;
+		played.at_refresh = end_first;
+		record_with((struct recording_options){ .triggers.on_oom = asked });
+		cr_expect_str_eq(played.saved, asked ? "1:oom" : "1:end");
+	}
+}
+
+Test(recorder, takes_last_snapshots_at_a_signal)
+{
+	begin(2);
+	played.at_refresh = signal_term_once;
+	record_with((struct recording_options){});
+	cr_expect_str_eq(played.saved, "1:last 2:last");
+}
+
+Test(recorder, sigusr1_takes_snapshots_that_count)
+{
+	int signal_fd = open_signals();
+
+	begin(1);
+	kill(getpid(), SIGUSR1);
+	record_with((struct recording_options){ .count = 1 });
+	cr_expect_str_eq(played.saved, "1:signal");
+	close(signal_fd);
+}
+
+Test(recorder, sigusr2_clears_only_if_the_policy_says_so)
+{
+	int signal_fd = open_signals();
+
+	for (int clears = 0; clears < 2; clears++) {
+		begin(1);
+		policy.clears_traces = clears;
+		kill(getpid(), SIGUSR2);
+		record_with((struct recording_options){ .duration_ns = 30 * MS });
+		cr_expect_eq(played.clear_nr, (uint64_t)clears);
+	}
+	close(signal_fd);
+}
+
+Test(recorder, takes_snapshots_of_processes_that_are_due)
+{
+	begin(2);
+	played.process[1].memory.current_bytes = 1 << 20;
+	record_with((struct recording_options){ .triggers.growth_bytes = 1 << 19, .duration_ns = 50 * MS });
+	cr_expect_str_eq(played.saved, "2:growth 1:duration 2:duration");
+}
+
+Test(recorder, gives_up_ended_processes_that_cannot_be_read)
+{
+	begin(1);
+	played.at_refresh = end_first;
+	played.drain_err = -ENOMEM;
+	cr_expect_eq(record_with((struct recording_options){}).status, EXIT_FAILED);
+	cr_expect_str_eq(played.saved, "");
+}
+
+Test(recorder, goes_on_after_a_pass_that_could_not_be_read)
+{
+	struct recorder recorder;
+
+	begin(1);
+	played.drain_err = -EIO;
+	recorder = record_with((struct recording_options){ .interval_ns = 10 * MS, .count = 1, .duration_ns = 100 * MS });
+	cr_expect(recorder.trouble == TROUBLE_DRAIN && played.drain_nr > 2, "%lu passes", played.drain_nr);
+}
+
+Test(recorder, remembers_snapshots_that_were_lost)
+{
+	struct recorder recorder;
+
+	begin(1);
+	played.save_err = -ENOSPC;
+	recorder = record_with((struct recording_options){ .interval_ns = 10 * MS, .count = 2 });
+	cr_expect_eq(played.lost_nr, 2);
+	cr_expect(recorder.trouble == TROUBLE_SAVE && recorder.past_trouble == TROUBLE_SAVE && !recorder.status);
+}
+
+Test(recorder, ends_when_it_is_blind)
+{
+	begin(1);
+	played.is_blind = true;
+	cr_expect_eq(record_with((struct recording_options){}).status, EXIT_FAILED);
+	cr_expect_str_eq(played.saved, "1:last");
+}
+
+/* The signal comes while the first snapshot is written. */
+Test(recorder, only_a_hasty_one_ends_a_pass_at_a_signal)
+{
+	static const char *const saved[] = {
+		"1:interval 2:interval 1:last 2:last", "1:interval 1:last 2:last",
+	};
+	int signal_fd = open_signals();
+
+	for (int hasty = 0; hasty < 2; hasty++) {
+		if (fork())
+			continue;
+		begin(2);
+		policy.is_hasty = hasty;
+		played.at_save = signal_term_once;
+		record_with((struct recording_options){ .interval_ns = 10 * MS });
+		_exit(strcmp(played.saved, saved[hasty]) != 0);
+	}
+	for (int hasty = 0; hasty < 2; hasty++) {
+		int status;
+
+		cr_assert(wait(&status) > 0);
+		cr_expect_eq(status, 0);
+	}
+	close(signal_fd);
+}
+
+Test(recorder, a_second_signal_ends_the_last_pass)
+{
+	int signal_fd = open_signals();
+
+	begin(3);
+	policy.is_hasty = true;
+	played.at_save = signal_term;
+	cr_expect_eq(record_with((struct recording_options){ .duration_ns = 10 * MS }).status, EXIT_FAILED);
+	cr_expect_str_eq(played.saved, "1:duration");
+	close(signal_fd);
+}
+
+Test(recorder, sleeps_until_ended_processes_are_due)
+{
+	begin(2);
+	played.at_refresh = end_first;
+	played.drain_err = -EIO; /* the first pass comes at once, and gives the process up */
+	record_with((struct recording_options){});
+	cr_expect_lt(played.refresh_nr, 10u);
+}
