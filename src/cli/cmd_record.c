@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/parse_size.h"
+#include "base/units.h"
 #include "base/reason.h"
 #include "cli/cmd_attach.h"
 #include "collect.h"

@@ -91,7 +91,7 @@ static int notify_send(const struct notify *notify, int flags, const char *state
 
 int notify__ready(struct notify *notify, const char *status)
 {
-	notify->alive_ns = monotonic_ns();
+	notify->alive_ns = monotonic_now_ns();
 	return notify_send(notify, 0, "READY=1\nWATCHDOG=1\n", status);
 }
 
@@ -108,7 +108,7 @@ uint64_t notify__due_ns(const struct notify *notify)
 /* If the manager is too busy for the message, the next call sends it again. */
 void notify__alive(struct notify *notify)
 {
-	uint64_t now = monotonic_ns();
+	uint64_t now = monotonic_now_ns();
 
 	if (now >= notify__due_ns(notify) && !notify_send(notify, MSG_DONTWAIT, "WATCHDOG=1\n", NULL))
 		notify->alive_ns = now;

@@ -204,7 +204,7 @@ static void write_metrics(struct record *record)
 	if (err && !(recorder->trouble & TROUBLE_METRICS))
 		recorder_log_failure(recorder, &why);
 	recorder_set_trouble(recorder, TROUBLE_METRICS, err);
-	record->metrics_ns = monotonic_ns();
+	record->metrics_ns = monotonic_now_ns();
 }
 
 static void record_tick(void *record_)
@@ -212,7 +212,7 @@ static void record_tick(void *record_)
 	struct record *record = record_;
 
 	log_archive_notes(record);
-	if (monotonic_ns() >= record->metrics_ns + METRICS_EVERY_NS)
+	if (monotonic_now_ns() >= record->metrics_ns + METRICS_EVERY_NS)
 		write_metrics(record);
 }
 
@@ -230,7 +230,7 @@ static void report_pass(struct record *record, const struct pass *pass)
 		 "%" PRIu64 " snapshot%s in %.2f s; %" PRIu64 " process%s, %" PRIu64
 		 " ended with little, %" PRIu64 " before they were probed, %" PRIu64
 		 " not recorded; bystanders: %" PRIu64 " trap%s, %.2f s",
-		 pass->saved_nr, pass->saved_nr == 1 ? "" : "s", (monotonic_ns() - pass->begun_ns) / 1e9,
+		 pass->saved_nr, pass->saved_nr == 1 ? "" : "s", (monotonic_now_ns() - pass->begun_ns) / 1e9,
 		 health.processes, health.processes == 1 ? "" : "es", health.processes_small,
 		 health.processes_unprobed, health.processes_dropped, health.bystander_traps,
 		 health.bystander_traps == 1 ? "" : "s", health.bystander_cost_ns / 1e9);
@@ -340,11 +340,11 @@ int record_everyone(const struct record_options *options, struct collector *coll
 			.options = &options->recording,
 			.collector = collector,
 			.signal_fd = signal_fd,
-			.started_ns = monotonic_ns(),
+			.started_ns = monotonic_now_ns(),
 			.batch = snapshot_batch__new(),
 		},
 		.options = options,
-		.began_wall_ns = clock_ns(CLOCK_REALTIME),
+		.began_wall_ns = clock_now_ns(CLOCK_REALTIME),
 	};
 	struct reason why = { "out of memory" };
 

@@ -182,7 +182,7 @@ static bool is_told_to_end(void)
 static bool is_pass_over(const struct recorder *recorder, uint64_t begun_ns)
 {
 	return recorder->policy->is_hasty &&
-	       (is_told_to_end() || (recorder->is_last && monotonic_ns() - begun_ns > LAST_PASS_NS));
+	       (is_told_to_end() || (recorder->is_last && monotonic_now_ns() - begun_ns > LAST_PASS_NS));
 }
 
 static void give_up_rest(struct recorder *recorder, enum trigger trigger)
@@ -208,10 +208,10 @@ static void give_up_rest(struct recorder *recorder, enum trigger trigger)
 /* System-wide: looks at what happened meanwhile, because writing many snapshots takes long. */
 static bool refresh_between(struct recorder *recorder)
 {
-	if (!recorder->options->is_everyone || monotonic_ns() - recorder->looked_ns < LOOK_EVERY_NS)
+	if (!recorder->options->is_everyone || monotonic_now_ns() - recorder->looked_ns < LOOK_EVERY_NS)
 		return false;
 	collector__refresh(recorder->collector);
-	recorder->looked_ns = monotonic_ns();
+	recorder->looked_ns = monotonic_now_ns();
 	return true;
 }
 
@@ -224,12 +224,12 @@ static bool can_wait(const struct recorder *recorder, const struct process_view 
 /* Forgets a process that has ended. */
 static void save_next(struct recorder *recorder, size_t i, const struct process_view *view, enum trigger trigger)
 {
-	uint64_t begun_ns = monotonic_ns();
+	uint64_t begun_ns = monotonic_now_ns();
 
 	save_view(recorder, i, view, trigger);
 	if (!view->is_final)
 		return;
-	last_share_take(&recorder->last_share, view->user, monotonic_ns() - begun_ns);
+	last_share_take(&recorder->last_share, view->user, monotonic_now_ns() - begun_ns);
 	collector__forget_view(recorder->collector, i);
 }
 
@@ -297,7 +297,7 @@ static bool drain_and_save(struct recorder *recorder, enum trigger trigger, uint
 
 	notify__alive(&recorder->notify);
 	recorder->drain_nr++;
-	recorder->drain_ns += monotonic_ns() - begun_ns;
+	recorder->drain_ns += monotonic_now_ns() - begun_ns;
 	recorder_set_trouble(recorder, TROUBLE_DRAIN, err);
 	if (err) {
 		recorder_log_failure(recorder, &why);
@@ -308,14 +308,14 @@ static bool drain_and_save(struct recorder *recorder, enum trigger trigger, uint
 	is_whole = save_all(recorder, trigger, begun_ns);
 	if (is_whole)
 		collector__end_pass(recorder->collector);
-	recorder->last_pass_wall_ns = clock_ns(CLOCK_REALTIME);
+	recorder->last_pass_wall_ns = clock_now_ns(CLOCK_REALTIME);
 	return is_whole;
 }
 
 void recorder_pass(struct recorder *recorder, enum trigger trigger)
 {
 	uint64_t saved_before = recorder->saved_nr, lost_before = recorder->lost_nr;
-	struct pass pass = { .trigger = trigger, .begun_ns = monotonic_ns() };
+	struct pass pass = { .trigger = trigger, .begun_ns = monotonic_now_ns() };
 
 	if (recorder->policy->begin_pass)
 		recorder->policy->begin_pass(recorder->what);
@@ -324,7 +324,7 @@ void recorder_pass(struct recorder *recorder, enum trigger trigger)
 		recorder->stop = true;
 	recorder->due_nr = 0;
 	recorder->is_drain_due = false;
-	recorder->passed_ns = monotonic_ns();
+	recorder->passed_ns = monotonic_now_ns();
 	pass.saved_nr = recorder->saved_nr - saved_before;
 	/* A pass without a snapshot does not show that snapshots can be written again. */
 	if (pass.saved_nr || recorder->lost_nr != lost_before)
@@ -338,7 +338,7 @@ void recorder_pass(struct recorder *recorder, enum trigger trigger)
  */
 void recorder_check_triggers(struct recorder *recorder)
 {
-	uint64_t begun_ns = monotonic_ns();
+	uint64_t begun_ns = monotonic_now_ns();
 
 	if (begun_ns < recorder->look_again_ns)
 		return;

@@ -108,12 +108,12 @@ static void wait_for_events(const struct recorder *recorder)
 		{ .fd = recorder->signal_fd, .events = POLLIN },
 		{ .fd = collector__event_fd(recorder->collector), .events = POLLIN },
 	};
-	uint64_t now = monotonic_ns(), due = next_due_ns(recorder, now);
+	uint64_t now = monotonic_now_ns(), due = next_due_ns(recorder, now);
 
 	if (is_busy && options->has_budget)
 		due = earlier_ns(due, now + BUDGET_EVERY_NS);
 	if (is_crowd && !poll(fds, 1, wait_ms(now, earlier_ns(due, recorder->looked_ns + LOOK_EVERY_NS))))
-		now = monotonic_ns();
+		now = monotonic_now_ns();
 	if (!fds[0].revents && now < due)
 		poll(fds, is_busy ? 1 : 2, wait_ms(now, due));
 }
@@ -128,7 +128,7 @@ void recorder_admit(struct recorder *recorder)
 	if (fails)
 		recorder_log_failure(recorder, &why);
 	recorder_set_trouble(recorder, TROUBLE_ADMIT, fails);
-	recorder->admitted_ns = monotonic_ns();
+	recorder->admitted_ns = monotonic_now_ns();
 }
 
 /* Whether no process is left, and none will come. */
@@ -142,8 +142,8 @@ static void run_interval(struct recorder *recorder)
 	recorder_admit(recorder);
 	recorder_pass(recorder, TRIGGER_INTERVAL);
 	recorder->next_ns += recorder->options->interval_ns;
-	if (recorder->next_ns < monotonic_ns()) /* passes are slower than the interval: skip some, do not pile them up */
-		recorder->next_ns = monotonic_ns() + recorder->options->interval_ns;
+	if (recorder->next_ns < monotonic_now_ns()) /* passes are slower than the interval: skip some, do not pile them up */
+		recorder->next_ns = monotonic_now_ns() + recorder->options->interval_ns;
 }
 
 static void recorder_clear_traces(struct recorder *recorder)
@@ -195,7 +195,7 @@ static void look_at_events(struct recorder *recorder)
 	struct collector_health health;
 
 	collector__refresh(recorder->collector);
-	recorder->looked_ns = monotonic_ns();
+	recorder->looked_ns = monotonic_now_ns();
 	recorder->is_fresh = false;
 	collector__get_health(recorder->collector, &health);
 	recorder->is_drain_due = health.is_drain_due;
@@ -208,7 +208,7 @@ static void look_at_events(struct recorder *recorder)
 
 static void do_what_is_due(struct recorder *recorder)
 {
-	uint64_t now = monotonic_ns();
+	uint64_t now = monotonic_now_ns();
 
 	if (now >= duration_end_ns(recorder))
 		recorder->stop = true;
@@ -224,7 +224,7 @@ static void do_what_is_due(struct recorder *recorder)
 
 static void take_last_snapshots(struct recorder *recorder)
 {
-	bool is_over = monotonic_ns() >= duration_end_ns(recorder);
+	bool is_over = monotonic_now_ns() >= duration_end_ns(recorder);
 
 	notify__stopping(&recorder->notify, "taking last snapshots");
 	recorder->is_last = true;
@@ -243,7 +243,7 @@ void recorder_run(struct recorder *recorder)
 	recorder_log_notes(recorder);
 	while (!recorder->stop && !is_done(recorder)) {
 		status_line_show(&recorder->line, recorder->policy->format_status, recorder->collector,
-				 (monotonic_ns() - recorder->started_ns) / SECOND_NS);
+				 (monotonic_now_ns() - recorder->started_ns) / SECOND_NS);
 		wait_for_events(recorder);
 		look_at_events(recorder);
 		consume_signals(recorder);

@@ -149,7 +149,7 @@ int record_until_told(const struct recording_options *options, struct collector 
 			.options = options,
 			.collector = collector,
 			.signal_fd = signal_fd,
-			.started_ns = monotonic_ns(),
+			.started_ns = monotonic_now_ns(),
 			.notify.fd = -1,
 		},
 	};

@@ -96,7 +96,7 @@ void say_cost(const struct process_view *sum, size_t nr)
 /* Whether a line is shown that is recent enough. */
 static bool is_recent(struct status_line *line)
 {
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = monotonic_now_ns();
 
 	if (line->is_there && now_ns - line->shown_ns < SHOW_EVERY_NS)
 		return true;

@@ -205,7 +205,7 @@ static struct recorder record_with(struct recording_options options)
 		.policy = &policy,
 		.options = &options,
 		.signal_fd = open_signals(),
-		.started_ns = monotonic_ns(),
+		.started_ns = monotonic_now_ns(),
 		.notify.fd = -1,
 	};
 
