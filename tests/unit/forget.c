@@ -64,21 +64,21 @@ static struct target *new_target(void)
 /* All that is known is whole, found by its id, and nothing else lies in place[]. */
 static struct churn check_known(const struct target *target)
 {
-	struct churn sum = target->others;
+	struct churn sum = target->tracebacks.others;
 	size_t place_nr = 0;
 
-	for (size_t i = 0; i < target->traceback_nr; i++) {
-		const struct known_traceback *known = &target->traceback[i];
+	for (size_t i = 0; i < target->tracebacks.traceback_nr; i++) {
+		const struct known_traceback *known = &target->tracebacks.traceback[i];
 
 		cr_assert_eq(known_traceback_find(target, known->id), known);
 		cr_assert_eq(known->nframe, 1 + known->id % FRAMES);
 		cr_assert_eq(known->first, place_nr);
 		for (uint32_t at = 0; at < known->nframe; at++)
-			cr_assert_eq(target->place[place_nr + at].offset, pc_of(known->id, at));
+			cr_assert_eq(target->tracebacks.place[place_nr + at].offset, pc_of(known->id, at));
 		place_nr += known->nframe;
 		sum = churn_sum(&sum, &known->churn);
 	}
-	cr_assert_eq(target->place_nr, place_nr);
+	cr_assert_eq(target->tracebacks.place_nr, place_nr);
 	return sum;
 }
 
@@ -97,8 +97,8 @@ Test(forget, keeps_few_retired_tracebacks)
 	for (uint64_t id = 1; id <= RETIRED_MOST; id++)
 		taken_out(target, id, 1, id);
 	forget(target, &none);
-	cr_expect_eq(target->traceback_nr, RETIRED_MOST);
-	cr_expect_eq(target->summed_nr, 0);
+	cr_expect_eq(target->tracebacks.traceback_nr, RETIRED_MOST);
+	cr_expect_eq(target->tracebacks.summed_nr, 0);
 	target__free(target);
 }
 
@@ -111,9 +111,9 @@ Test(forget, keeps_the_tracebacks_that_allocated_the_most)
 		taken_out(target, id, 1, id);
 	forget(target, &none);
 	check_known(target);
-	cr_expect_eq(target->traceback_nr, RETIRED_MOST);
-	cr_expect_eq(target->summed_nr, 1000);
-	cr_expect_eq(target->others.allocated_bytes, 1000 * 1001 / 2);
+	cr_expect_eq(target->tracebacks.traceback_nr, RETIRED_MOST);
+	cr_expect_eq(target->tracebacks.summed_nr, 1000);
+	cr_expect_eq(target->tracebacks.others.allocated_bytes, 1000 * 1001 / 2);
 	cr_expect(!known_traceback_find(target, 1000) && known_traceback_find(target, 1001));
 	target__free(target);
 }
@@ -129,7 +129,7 @@ Test(forget, keeps_tracebacks_that_are_live_or_in_the_map)
 	resolve_begin(target);
 	resolve_held(target, 2);
 	cr_assert_eq(forget_retired(target, drained_blocks_of(&blocks, IMAGE), RETIRED_MOST), 0);
-	cr_expect_eq(target->traceback_nr, RETIRED_MOST + 2);
+	cr_expect_eq(target->tracebacks.traceback_nr, RETIRED_MOST + 2);
 	cr_expect(known_traceback_find(target, 1) && known_traceback_find(target, 2));
 	cr_expect(!known_traceback_find(target, 3));
 	drained_blocks_release(&blocks);
@@ -145,9 +145,9 @@ Test(forget, leaves_nothing_after_a_new_image)
 		taken_out(target, id, 1, 1);
 	forget(target, &none);
 	target__forget_traces(target);
-	cr_expect_eq(target->summed_nr, 0);
-	cr_expect_eq(target->others.allocations, 0);
-	cr_expect_eq(target->traceback_nr, 0);
+	cr_expect_eq(target->tracebacks.summed_nr, 0);
+	cr_expect_eq(target->tracebacks.others.allocations, 0);
+	cr_expect_eq(target->tracebacks.traceback_nr, 0);
 	target__free(target);
 }
 
@@ -203,8 +203,8 @@ static void drain(struct model *model)
 	cr_expect_eq(sum.allocated_bytes, model->bytes);
 	cr_expect_eq(sum.temporary, model->allocations);
 	cr_expect_eq(sum.temporary_bytes, model->bytes);
-	cr_expect_leq(model->target->traceback_nr, RETIRED_MOST + LIVE + 1);
-	cr_expect_leq(model->target->place_alloc, FRAMES * (RETIRED_MOST + LIVE + NEW));
+	cr_expect_leq(model->target->tracebacks.traceback_nr, RETIRED_MOST + LIVE + 1);
+	cr_expect_leq(model->target->tracebacks.place_alloc, FRAMES * (RETIRED_MOST + LIVE + NEW));
 	for (size_t i = 0; i < LIVE; i++)
 		cr_expect(!model->live[i] || known_traceback_find(model->target, model->live[i]));
 	drained_blocks_release(&blocks);
@@ -219,7 +219,7 @@ Test(forget, stays_bounded_and_exact_over_many_passes)
 			allocate(&model);
 		drain(&model);
 	}
-	cr_expect_gt(model.target->summed_nr, PASSES * NEW / 2);
+	cr_expect_gt(model.target->tracebacks.summed_nr, PASSES * NEW / 2);
 	target__free(model.target);
 }
 

@@ -50,10 +50,10 @@ Test(health, counts_found_losses_of_the_next_program_separately)
 Test(health, keeps_found_losses_of_an_exited_process)
 {
 	struct gone gone = { .allocations = 1 };
-	struct target target = { .books.counter[COUNTER_allocations] = 2 };
+	struct target target = { .now.books.counter[COUNTER_allocations] = 2 };
 
-	target.books.loss[LOSS_blocks_dropped] = 3;
-	find(&target.found, 0, 4, 0);
+	target.now.books.loss[LOSS_blocks_dropped] = 3;
+	find(&target.losses.found, 0, 4, 0);
 	gone_add_target(&gone, &target);
 	gone_add_target(&gone, &target); /* another one like it */
 	cr_expect_eq(gone.allocations, 5);
@@ -70,7 +70,7 @@ static struct seen_object seen[] = { { .object = 0 }, { .object = 1 } };
 
 static struct target seen_with(size_t nr)
 {
-	return (struct target){ .mappings.objects = &objects, .seen = seen, .seen_nr = nr };
+	return (struct target){ .mappings.objects = &objects, .late = { .seen = seen, .seen_nr = nr } };
 }
 
 Test(health, treats_a_process_with_unreadable_files_as_unprobed)
@@ -88,12 +88,12 @@ Test(health, treats_a_process_that_called_an_allocator_as_probed)
 {
 	struct target target = seen_with(2);
 
-	target.books.counter[COUNTER_allocations] = 1;
+	target.now.books.counter[COUNTER_allocations] = 1;
 	cr_expect(!health_is_unprobed(&target));
 	target = seen_with(2);
-	target.books.counter[COUNTER_unknown_frees] = 1;
+	target.now.books.counter[COUNTER_unknown_frees] = 1;
 	cr_expect(!health_is_unprobed(&target));
 	target = seen_with(2);
-	target.books.is_forked = 1;
+	target.now.books.is_forked = 1;
 	cr_expect(!health_is_unprobed(&target), "what it has is its parent's");
 }

@@ -76,7 +76,7 @@ Test(target, ignores_execs_before_it_was_admitted)
 	tell_mapping(target, EXECED + 1, 0x3000);
 	target__forget_image(target);
 	tell_mapping(target, ADMITTED + 1, 0x4000);
-	cr_expect_eq(target->exec_event_cnt, target->books.exec_cnt);
+	cr_expect_eq(target->life.exec_event_cnt, target->now.books.exec_cnt);
 	cr_expect(!maps(target, 0x1000) && !maps(target, 0x2000));
 	cr_expect(maps(target, 0x3000) && maps(target, 0x4000));
 	end(target);
@@ -90,11 +90,11 @@ Test(target, ignores_mappings_of_the_programs_before_it)
 	tell_exec(target, 200);
 	tell_mapping(target, 210, 0x1000);
 	cr_expect_eq(target->mappings.used_nr, 0);
-	cr_expect_eq(target->seen_nr, 0);
+	cr_expect_eq(target->late.seen_nr, 0);
 	tell_exec(target, EXECED);
 	tell_mapping(target, EXECED + 1, 0x3000);
 	cr_expect_eq(target->mappings.used_nr, 1);
-	cr_expect_eq(target->seen_nr, 1);
+	cr_expect_eq(target->late.seen_nr, 1);
 	end(target);
 }
 
@@ -105,7 +105,7 @@ Test(target, counts_the_exec_of_its_admission_even_without_an_event)
 
 	tell_mapping(target, ADMITTED + 1, 0x4000);
 	target__forget_image(target);
-	cr_expect_eq(target->exec_event_cnt, 1);
+	cr_expect_eq(target->life.exec_event_cnt, 1);
 	cr_expect(maps(target, 0x4000));
 	end(target);
 }
@@ -116,11 +116,11 @@ Test(target, counts_execs_after_it_was_admitted)
 
 	tell_exec(target, EXECED);
 	tell_exec(target, 600);
-	cr_expect_eq(target->exec_event_cnt, 2);
-	target->books.exec_cnt = 2;
+	cr_expect_eq(target->life.exec_event_cnt, 2);
+	target->now.books.exec_cnt = 2;
 	tell_mapping(target, 601, 0x5000);
 	target__forget_image(target);
-	cr_expect_eq(target->exec_event_cnt, 2);
+	cr_expect_eq(target->life.exec_event_cnt, 2);
 	cr_expect(maps(target, 0x5000));
 	end(target);
 }
@@ -131,9 +131,9 @@ Test(target, counts_execs_after_its_fork)
 	struct target *target = adopt(&books);
 
 	tell_exec(target, FORKED - 1);
-	cr_expect_eq(target->exec_event_cnt, 0);
+	cr_expect_eq(target->life.exec_event_cnt, 0);
 	tell_exec(target, 200);
-	cr_expect_eq(target->exec_event_cnt, 1);
+	cr_expect_eq(target->life.exec_event_cnt, 1);
 	end(target);
 }
 
@@ -143,11 +143,11 @@ Test(target, counts_an_exec_once)
 	const struct process books = { .forked_ns = FORKED, .image = 1 };
 	struct target *target = adopt(&books);
 
-	target->books.exec_cnt = 1;
+	target->now.books.exec_cnt = 1;
 	target__forget_image(target);
-	cr_expect_eq(target->exec_event_cnt, 1);
+	cr_expect_eq(target->life.exec_event_cnt, 1);
 	tell_exec(target, 200);
-	cr_expect_eq(target->exec_event_cnt, 1);
+	cr_expect_eq(target->life.exec_event_cnt, 1);
 	end(target);
 }
 
@@ -169,7 +169,7 @@ Test(target, ignores_mappings_of_the_next_program)
 	tell_exec(target, 690);
 	tell_mapping(target, 691, 0x6000);
 	tell_mapping(target, 701, 0x7000);
-	cr_expect_eq(target->exec_event_cnt, 1);
+	cr_expect_eq(target->life.exec_event_cnt, 1);
 	cr_expect(maps(target, 0x3000));
 	cr_expect(!maps(target, 0x6000) && !maps(target, 0x7000));
 	end(target);
@@ -178,7 +178,7 @@ Test(target, ignores_mappings_of_the_next_program)
 static void expect_comm(struct target *target, const char *comm)
 {
 	cr_assert_eq(target__read_identity(target), 0);
-	cr_expect_str_eq(target->comm, comm);
+	cr_expect_str_eq(target->identity.comm, comm);
 }
 
 /* An exec that events have shown, but not the accounting, has no snapshot yet. */
@@ -186,19 +186,19 @@ Test(target, keeps_the_name_of_its_snapshots_until_it_calls_exec)
 {
 	struct target *target = adopt_admitted();
 
-	target->books.exit_ns = 700;
-	strcpy(target->books.comm, "first");
+	target->now.books.exit_ns = 700;
+	strcpy(target->now.books.comm, "first");
 	expect_comm(target, "first");
-	strcpy(target->books.comm, "second");
+	strcpy(target->now.books.comm, "second");
 	expect_comm(target, "second");
-	target->is_named = true;
-	strcpy(target->books.comm, "third");
+	target->identity.is_named = true;
+	strcpy(target->now.books.comm, "third");
 	expect_comm(target, "second");
 	tell_exec(target, 600);
-	cr_expect_str_eq(target->comm, "second");
-	target->books.exec_cnt = 2;
+	cr_expect_str_eq(target->identity.comm, "second");
+	target->now.books.exec_cnt = 2;
 	target__forget_image(target);
-	cr_expect_str_eq(target->comm, "third");
+	cr_expect_str_eq(target->identity.comm, "third");
 	end(target);
 }
 
@@ -209,7 +209,7 @@ Test(target, exists_from_its_exec_to_its_exit)
 	cr_expect(!target__was_there(target, EXECED - 1));
 	cr_expect(target__was_there(target, EXECED));
 	cr_expect(target__was_there(target, 1000000));
-	target->books.exit_ns = 700;
+	target->now.books.exit_ns = 700;
 	cr_expect(target__was_there(target, 700));
 	cr_expect(!target__was_there(target, 701));
 	end(target);
@@ -222,7 +222,7 @@ Test(target, ends_when_its_process_is_not_found)
 	const struct process books = { .forked_ns = FORKED, .image = 1 };
 	struct target *target = adopt(&books);
 
-	cr_expect(target->pidfd < 0 && !target__is_over(target));
+	cr_expect(target->identity.pidfd < 0 && !target__is_over(target));
 	target__look_for(target);
 	cr_expect(target__is_over(target));
 	end(target);
@@ -233,7 +233,7 @@ Test(target, ends_when_its_pid_was_reused)
 	const struct process books = { .forked_ns = FORKED, .image = 1, .start_boottime_ns = 1 };
 	struct target *target = target__adopt(getpid(), &books, 0, NULL, &objects);
 
-	cr_assert(target && target->pidfd < 0);
+	cr_assert(target && target->identity.pidfd < 0);
 	target__look_for(target);
 	cr_expect(target__is_over(target));
 	end(target);
@@ -244,9 +244,9 @@ Test(target, ends_when_its_pid_was_reused)
 /* A target that was drained; one that has called exec since; and one that was admitted after the drain. */
 Test(target, images_since_the_drain_count_as_live)
 {
-	static struct target same = { .drained = { .image = 9 }, .books = { .image = 9 } },
-			     execed = { .drained = { .image = 3 }, .books = { .image = 7 } },
-			     forked = { .books = { .image = 5 } };
+	static struct target same = { .drained.books.image = 9, .now.books.image = 9 },
+			     execed = { .drained.books.image = 3, .now.books.image = 7 },
+			     forked = { .now.books.image = 5 };
 	struct target *const target[] = { &same, &execed, &forked };
 	const uint64_t wanted[] = { 0, 3, 5, 7, 9, 9 };
 	uint64_t image[6];

@@ -26,7 +26,7 @@ struct assembly {
 	uint32_t *object_id;	   /* of objects.object[i], if the process uses it */
 	uint32_t *object_symbols;  /* index for symbols__lookup(), or NAMES_NONE */
 	bool no_names;		   /* no names are wanted */
-	uint32_t *traceback_id;	   /* of target->traceback[i]; 0: not added yet */
+	uint32_t *traceback_id;	   /* of target->tracebacks.traceback[i]; 0: not added yet */
 	struct frame_list frames;  /* of the current traceback */
 	uint64_t bytes, blocks; /* live at the cut; estimates when blocks are sampled */
 	uint64_t trace_nr;
@@ -127,7 +127,7 @@ static int add_place_frames(struct assembly *assembly, const struct code_place *
 static bool find_place_names(const void *assembly_, size_t i, uint32_t *ret_names, uint64_t *ret_offset)
 {
 	const struct assembly *assembly = assembly_;
-	const struct code_place *place = &assembly->target->place[i];
+	const struct code_place *place = &assembly->target->tracebacks.place[i];
 
 	*ret_offset = frame_return_offset(place->offset, place->is_exact);
 	return has_names(assembly, place, ret_names);
@@ -137,7 +137,8 @@ static bool find_place_names(const void *assembly_, size_t i, uint32_t *ret_name
 static int look_up_names(struct assembly *assembly)
 {
 	const struct mappings *mappings = &assembly->target->mappings;
-	int err = frames_look_ahead(assembly->symbols, assembly->target->place_nr, find_place_names, assembly);
+	int err =
+		frames_look_ahead(assembly->symbols, assembly->target->tracebacks.place_nr, find_place_names, assembly);
 
 	for (size_t i = 0; i < mappings->used_nr; i++) {
 		struct object *object = mappings->objects->object[mappings->used[i]];
@@ -158,7 +159,7 @@ static int add_traceback_row(struct assembly *assembly, const struct known_trace
 
 	assembly->frames.frame_nr = 0;
 	for (uint32_t i = 0; i < known->nframe && !err; i++)
-		err = add_place_frames(assembly, &assembly->target->place[known->first + i]);
+		err = add_place_frames(assembly, &assembly->target->tracebacks.place[known->first + i]);
 	if (err)
 		return err;
 	assembly->tracebacks_limited += !!(known->flags & SNAP_TRACEBACK_LIMITED);
@@ -177,14 +178,14 @@ static int add_known_traceback(struct assembly *assembly, size_t i)
 {
 	uint32_t *added = &assembly->traceback_id[i];
 
-	return *added ? 0 : add_traceback_row(assembly, &assembly->target->traceback[i], added);
+	return *added ? 0 : add_traceback_row(assembly, &assembly->target->tracebacks.traceback[i], added);
 }
 
 static int add_wanted(struct assembly *assembly, const bool *is_wanted)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < assembly->target->traceback_nr && !err; i++)
+	for (size_t i = 0; i < assembly->target->tracebacks.traceback_nr && !err; i++)
 		if (is_wanted[i])
 			err = add_known_traceback(assembly, i);
 	return err;
@@ -227,7 +228,7 @@ static int add_image_traces(struct assembly *assembly, const struct drain *drain
 
 	if (!traces.blocks)
 		return 0;
-	traces.is_wanted = calloc(assembly->target->traceback_nr + 1, sizeof(*traces.is_wanted));
+	traces.is_wanted = calloc(assembly->target->tracebacks.traceback_nr + 1, sizeof(*traces.is_wanted));
 	err = traces.is_wanted ? add_traces_of(assembly, &traces) : -ENOMEM;
 	free(traces.is_wanted);
 	return err;
@@ -251,13 +252,13 @@ static int add_forgotten_churn(struct assembly *assembly)
 	uint32_t id;
 	int err;
 
-	if (!assembly->target->summed_nr)
+	if (!assembly->target->tracebacks.summed_nr)
 		return 0;
 	assembly->frames.frame_nr = 0;
 	err = add_stand_in(assembly, "[other tracebacks, without blocks]");
 	if (!err)
 		err = snapshot_builder__traceback(assembly->builder, assembly->frames.frame, 1, 0, 0, &id);
-	return err ?: add_churn_row(assembly, id, &assembly->target->others);
+	return err ?: add_churn_row(assembly, id, &assembly->target->tracebacks.others);
 }
 
 /* Adds the churn of all tracebacks, also of those that hold no block now. */
@@ -266,8 +267,8 @@ static int add_churn(struct assembly *assembly)
 	const struct target *target = assembly->target;
 	int err = 0;
 
-	for (size_t i = 0; i < target->traceback_nr && !err; i++) {
-		const struct churn *churn = &target->traceback[i].churn;
+	for (size_t i = 0; i < target->tracebacks.traceback_nr && !err; i++) {
+		const struct churn *churn = &target->tracebacks.traceback[i].churn;
 
 		if (!churn->allocations)
 			continue;
@@ -331,7 +332,7 @@ static void count_loader_losses(const struct assembly *assembly, const struct oc
 {
 	const struct target *target = assembly->target;
 	const struct mappings *mappings = &target->mappings;
-	const struct probes *probes = target->probes;
+	const struct probes *probes = target->probes.used;
 
 	count_ends(assembly, loss);
 	loss[LOSS_unwind_tables_missing] = unwind_tables_missing(occasion->unwind_tables, mappings);
@@ -339,21 +340,21 @@ static void count_loader_losses(const struct assembly *assembly, const struct oc
 	loss[LOSS_tracebacks_broken] = assembly->tracebacks_broken;
 	loss[LOSS_tracebacks_skipping] = assembly->tracebacks_skipping;
 	/* A single refresh without a main thread may be of a process that is just ending. */
-	loss[LOSS_main_thread_ended] = target->leaderless_nr > 1;
+	loss[LOSS_main_thread_ended] = target->losses.leaderless_nr > 1;
 	loss[LOSS_mappings_replaced] = mappings->replaced_nr;
 	loss[LOSS_mappings_skipped] = mappings->skipped_nr;
 	loss[LOSS_mappings_forgotten] = mappings->forgotten_nr;
 	loss[LOSS_tracebacks_missing] = assembly->tracebacks_missing;
 	loss[LOSS_functions_unprobed] = probes_lost_in(probes->failed, probes->failed_nr, mappings);
 	loss[LOSS_functions_dropped] = probes_lost_in(probes->dropped, probes->dropped_nr, mappings);
-	loss[LOSS_processes_dropped] = target->children_dropped_nr;
-	loss[LOSS_snapshots_lost] = target->snapshots_lost;
-	loss[LOSS_tracebacks_summed] = target->summed_nr;
-	loss[LOSS_functions_late] = target->late_nr;
-	loss[LOSS_functions_copied] = target->copied_nr;
-	loss[LOSS_mappings_missed] = occasion->mappings_missed - target->missed_at_start;
+	loss[LOSS_processes_dropped] = target->losses.children_dropped_nr;
+	loss[LOSS_snapshots_lost] = target->losses.snapshots_lost;
+	loss[LOSS_tracebacks_summed] = target->tracebacks.summed_nr;
+	loss[LOSS_functions_late] = target->late.nr;
+	loss[LOSS_functions_copied] = target->losses.copied_nr;
+	loss[LOSS_mappings_missed] = occasion->mappings_missed - target->losses.missed_at_start;
 	loss[LOSS_process_events_missed] = occasion->process_events_missed;
-	loss[LOSS_frames_unmapped] = target->frames_unmapped;
+	loss[LOSS_frames_unmapped] = target->tracebacks.frames_unmapped;
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		count_file_losses(assembly, mappings->used[i], loss);
 }
@@ -365,7 +366,7 @@ static int add_process_losses(struct assembly *assembly, const struct process *b
 
 	count_loader_losses(assembly, occasion, loss);
 	if (occasion->has_churn)
-		found_losses_add(&assembly->target->found, books->exec_cnt, loss);
+		found_losses_add(&assembly->target->losses.found, books->exec_cnt, loss);
 	for (int i = 0; i < LOSS_NR; i++)
 		loss[i] += books->loss[i];
 	memcpy(counter, books->counter, sizeof(counter));
@@ -387,7 +388,7 @@ static int fill_snapshot(struct assembly *assembly, const struct process *books,
 		err = look_up_names(assembly);
 	if (!err)
 		err = describe_probes(assembly->builder, assembly->target, assembly->object_id);
-	assembly->traceback_id = calloc(assembly->target->traceback_nr + 1,
+	assembly->traceback_id = calloc(assembly->target->tracebacks.traceback_nr + 1,
 					sizeof(*assembly->traceback_id));
 	if (!err && !assembly->traceback_id)
 		err = -ENOMEM;
@@ -413,7 +414,7 @@ int assemble(struct target *target, const struct process *books, const struct dr
 	};
 	int err = assembly.builder ? fill_snapshot(&assembly, books, drain, occasion) : -ENOMEM;
 
-	target->assembled_bytes = assembly.bytes;
+	target->snapshots.assembled_bytes = assembly.bytes;
 	free(assembly.object_id);
 	free(assembly.object_symbols);
 	free(assembly.traceback_id);

@@ -27,7 +27,7 @@ static uint32_t traceback_of(struct part *part, uint64_t id)
 		part->sum.tracebacks_missing += id != 0;
 		return 0;
 	}
-	index = known - traces->target->traceback;
+	index = known - traces->target->tracebacks.traceback;
 	if (traces->traceback_id[index])
 		return traces->traceback_id[index];
 	__atomic_store_n(&traces->is_wanted[index], true, __ATOMIC_RELAXED);

@@ -112,13 +112,13 @@ static int describe_texts(struct snapshot_builder *builder, const struct target 
 	const struct {
 		const char *key, *value;
 	} text[] = {
-		{ "comm", target->comm },
-		{ "exe", target->exe },
-		{ "cmdline", target->cmdline },
-		{ "cgroup", target->cgroup },
+		{ "comm", target->identity.comm },
+		{ "exe", target->identity.exe },
+		{ "cmdline", target->identity.cmdline },
+		{ "cgroup", target->identity.cgroup },
 		{ "allocsnap_version", ALLOCSNAP_VERSION },
 		{ "unwinder", unwinder_name(occasion->bpf) },
-		{ "probe_kind", probes_kind(target->probes, occasion->bpf) },
+		{ "probe_kind", probes_kind(target->probes.used, occasion->bpf) },
 		{ "wall_time", format_time_rfc3339(wall, occasion->wall_ns) },
 		{ "end", end },
 	};
@@ -127,7 +127,7 @@ static int describe_texts(struct snapshot_builder *builder, const struct target 
 	format_end(end, books);
 	for (size_t i = 0; i < ARRAY_SIZE(text) && !err; i++)
 		err = snapshot_builder__metadata(builder, text[i].key, text[i].value);
-	if (!err && *container_id(target->cgroup, container))
+	if (!err && *container_id(target->identity.cgroup, container))
 		err = snapshot_builder__metadata(builder, "container_id", container);
 	return err || !occasion->trigger ? err :
 		       snapshot_builder__metadata(builder, "trigger", occasion->trigger);
@@ -161,9 +161,9 @@ static int describe_rss(struct snapshot_builder *builder, const struct rss *rss)
 static int describe_cost(struct snapshot_builder *builder, const struct target *target,
 			 const struct occasion *occasion)
 {
-	const struct cost_sum *sum = &target->drained_cost;
+	const struct cost_sum *sum = &target->drained.cost;
 	const struct trap_costs *costs = occasion->costs;
-	const struct gaps_sum gaps = pausing_sum(target->pausing, occasion->monotonic_ns);
+	const struct gaps_sum gaps = pausing_sum(target->budget.used, occasion->monotonic_ns);
 	const struct number number[] = {
 		{ "cpu_ns", sum->cpu_ns },
 		{ "cost_ns", sum->cost_ns },
@@ -195,16 +195,16 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		    const struct process *books, const struct occasion *occasion)
 {
 	const struct number number[] = {
-		{ "pid", target->pid },
-		{ "start_time_ticks", target->start_ticks },
+		{ "pid", target->identity.pid },
+		{ "start_time_ticks", target->identity.start_ticks },
 		{ "exec_count", books->exec_cnt },
 		{ "wall_ns", occasion->wall_ns },
 		{ "monotonic_ns", occasion->monotonic_ns },
-		{ "recording_start_monotonic_ns", target->started_ns },
+		{ "recording_start_monotonic_ns", target->life.started_ns },
 		{ "traceback_limit", occasion->traceback_limit },
 		{ "max_blocks", max_blocks(occasion->bpf) },
-		{ "rss_bytes", target->rss_bytes },
-		{ "rss_at_start_bytes", target->rss_at_start_bytes },
+		{ "rss_bytes", target->resident.bytes },
+		{ "rss_at_start_bytes", target->resident.at_start_bytes },
 	};
 	const struct settings *settings = &occasion->bpf->rodata->settings;
 	const struct number chosen[] = {
@@ -212,7 +212,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		{ "min_size", settings->min_size },
 		{ "max_size", settings->max_size },
 	};
-	const struct number parent = { "parent_pid", target->books.parent };
+	const struct number parent = { "parent_pid", target->now.books.parent };
 	const struct number resolution = { "birth_resolution_ns", 1000000000 };
 	int err = describe_machine(builder);
 
@@ -224,7 +224,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		if (chosen[i].value)
 			err = describe_numbers(builder, &chosen[i], 1);
 	if (!err)
-		err = describe_rss(builder, &target->rss);
+		err = describe_rss(builder, &target->resident.by_kind);
 	if (!err)
 		err = describe_cost(builder, target, occasion);
 	if (!err && occasion->is_compact)
@@ -304,7 +304,7 @@ static int describe_probe(struct snapshot_builder *builder, const struct target 
 int describe_probes(struct snapshot_builder *builder, const struct target *target,
 		    const uint32_t *object_id)
 {
-	const struct probes *probes = target->probes;
+	const struct probes *probes = target->probes.used;
 	struct number stepped = { "probes_stepped", 0 };
 	int err = 0;
 
@@ -322,7 +322,7 @@ int describe_probes(struct snapshot_builder *builder, const struct target *targe
 static int describe_gap(struct snapshot_builder *builder, const struct gap *gap,
 			const struct target *target, uint64_t now_ns)
 {
-	uint64_t start_ns = gap->start_ns > target->started_ns ? gap->start_ns : target->started_ns;
+	uint64_t start_ns = gap->start_ns > target->life.started_ns ? gap->start_ns : target->life.started_ns;
 	uint64_t end_ns = gap->end_ns < now_ns ? gap->end_ns : now_ns;
 
 	return start_ns < end_ns ? snapshot_builder__gap(builder, start_ns, end_ns) : 0;
@@ -330,7 +330,7 @@ static int describe_gap(struct snapshot_builder *builder, const struct gap *gap,
 
 int describe_gaps(struct snapshot_builder *builder, const struct target *target, uint64_t now_ns)
 {
-	const struct pausing *pausing = target->pausing;
+	const struct pausing *pausing = target->budget.used;
 	const struct gap open = { pausing->open_ns, now_ns };
 	int err = 0;
 

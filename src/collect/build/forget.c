@@ -34,8 +34,8 @@ static size_t count_not_held(const struct target *target)
 {
 	size_t nr = 0;
 
-	for (size_t i = 0; i < target->traceback_nr; i++)
-		nr += !target->traceback[i].is_held;
+	for (size_t i = 0; i < target->tracebacks.traceback_nr; i++)
+		nr += !target->tracebacks.traceback[i].is_held;
 	return nr;
 }
 
@@ -47,7 +47,7 @@ static void mark_used_tracebacks(const struct target *target, const struct image
 				known_traceback_find(target, chunk->block[i].traceback);
 
 			if (known)
-				stays[known - target->traceback] = true;
+				stays[known - target->tracebacks.traceback] = true;
 		}
 }
 
@@ -56,9 +56,9 @@ static size_t find_retired(const struct target *target, const bool *stays, struc
 {
 	size_t nr = 0;
 
-	for (size_t i = 0; i < target->traceback_nr; i++)
+	for (size_t i = 0; i < target->tracebacks.traceback_nr; i++)
 		if (!stays[i])
-			ret[nr++] = (struct candidate){ target->traceback[i].retired.allocated_bytes, i };
+			ret[nr++] = (struct candidate){ target->tracebacks.traceback[i].retired.allocated_bytes, i };
 	qsort(ret, nr, sizeof(*ret), most_first);
 	return nr;
 }
@@ -66,13 +66,13 @@ static size_t find_retired(const struct target *target, const bool *stays, struc
 /* Decides which tracebacks stay. 0, 1 (nothing to forget), or -ENOMEM. */
 static int choose_retired(const struct target *target, const struct image_blocks *blocks, size_t most, bool *stays)
 {
-	struct candidate *retired = calloc(target->traceback_nr, sizeof(*retired));
+	struct candidate *retired = calloc(target->tracebacks.traceback_nr, sizeof(*retired));
 	size_t nr;
 
 	if (!retired)
 		return -ENOMEM;
-	for (size_t i = 0; i < target->traceback_nr; i++)
-		stays[i] = target->traceback[i].is_held;
+	for (size_t i = 0; i < target->tracebacks.traceback_nr; i++)
+		stays[i] = target->tracebacks.traceback[i].is_held;
 	mark_used_tracebacks(target, blocks, stays);
 	nr = find_retired(target, stays, retired);
 	for (size_t i = 0; i < nr && i < most; i++)
@@ -87,16 +87,16 @@ static int make_traceback_ids(const struct target *target, const bool *stays, st
 	uint32_t to = 0;
 	int err = 0;
 
-	for (size_t i = 0; i < target->traceback_nr && !err; i++)
+	for (size_t i = 0; i < target->tracebacks.traceback_nr && !err; i++)
 		if (stays[i])
-			err = idmap_add(ids, target->traceback[i].id, to++);
+			err = idmap_add(ids, target->tracebacks.traceback[i].id, to++);
 	return err;
 }
 
 static void add_to_others(struct target *target, const struct known_traceback *known)
 {
-	target->others = churn_sum(&target->others, &known->retired);
-	target->summed_nr++;
+	target->tracebacks.others = churn_sum(&target->tracebacks.others, &known->retired);
+	target->tracebacks.summed_nr++;
 }
 
 /* Closes the holes in both arrays: the places lie in the order of the tracebacks. */
@@ -104,21 +104,21 @@ static void move_up(struct target *target, const bool *stays)
 {
 	uint32_t to = 0, place_to = 0;
 
-	for (size_t i = 0; i < target->traceback_nr; i++) {
-		struct known_traceback known = target->traceback[i];
+	for (size_t i = 0; i < target->tracebacks.traceback_nr; i++) {
+		struct known_traceback known = target->tracebacks.traceback[i];
 
 		if (!stays[i]) {
 			add_to_others(target, &known);
 			continue;
 		}
-		memmove(target->place + place_to, target->place + known.first,
-			known.nframe * sizeof(*target->place));
+		memmove(target->tracebacks.place + place_to, target->tracebacks.place + known.first,
+			known.nframe * sizeof(*target->tracebacks.place));
 		known.first = place_to;
 		place_to += known.nframe;
-		target->traceback[to++] = known;
+		target->tracebacks.traceback[to++] = known;
 	}
-	target->traceback_nr = to;
-	target->place_nr = place_to;
+	target->tracebacks.traceback_nr = to;
+	target->tracebacks.place_nr = place_to;
 }
 
 #define GIVE_BACK(target, item) \
@@ -139,16 +139,16 @@ int forget_retired(struct target *target, const struct image_blocks *blocks, siz
 
 	if (count_not_held(target) <= most)
 		return 0;
-	stays = calloc(target->traceback_nr, sizeof(*stays));
+	stays = calloc(target->tracebacks.traceback_nr, sizeof(*stays));
 	err = stays ? choose_retired(target, blocks, most, stays) : -ENOMEM;
 	if (!err)
 		err = make_traceback_ids(target, stays, &ids);
 	if (!err) {
 		move_up(target, stays);
-		idmap_release(&target->traceback_ids);
-		target->traceback_ids = ids;
-		GIVE_BACK(target, place);
-		GIVE_BACK(target, traceback);
+		idmap_release(&target->tracebacks.ids);
+		target->tracebacks.ids = ids;
+		GIVE_BACK(&target->tracebacks, place);
+		GIVE_BACK(&target->tracebacks, traceback);
 	} else {
 		idmap_release(&ids);
 	}
@@ -158,7 +158,7 @@ int forget_retired(struct target *target, const struct image_blocks *blocks, siz
 
 bool has_many_unused(const struct target *target, const struct image_blocks *blocks)
 {
-	size_t held = target->traceback_nr - count_not_held(target);
+	size_t held = target->tracebacks.traceback_nr - count_not_held(target);
 
 	return held > RETIRED_MOST + (blocks ? blocks->nr : 0);
 }

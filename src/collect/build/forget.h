@@ -5,8 +5,8 @@
 /*
  * A traceback is retired when it is no longer in the map and no block has it: only its churn is still of use. A
  * program can make new tracebacks forever. So each target keeps the retired_most() retired tracebacks that have
- * allocated the most bytes, and the churn of all others becomes one sum (target->others). The places of forgotten
- * tracebacks are removed, too.
+ * allocated the most bytes, and the churn of all others becomes one sum (tracebacks->others). The places of
+ * forgotten tracebacks are removed, too.
  */
 
 #include "collect/drain/drained_blocks.h"

@@ -20,14 +20,14 @@ static bool same_known_id(uint32_t index, const void *key, const void *table)
 {
 	const struct target *target = table;
 
-	return target->traceback[index].id == *(const uint64_t *)key;
+	return target->tracebacks.traceback[index].id == *(const uint64_t *)key;
 }
 
 static struct known_traceback *find_known_traceback(const struct target *target, uint64_t id)
 {
-	uint32_t index = idmap_find(&target->traceback_ids, id, same_known_id, &id, target);
+	uint32_t index = idmap_find(&target->tracebacks.ids, id, same_known_id, &id, target);
 
-	return index == IDMAP_NONE ? NULL : &target->traceback[index];
+	return index == IDMAP_NONE ? NULL : &target->tracebacks.traceback[index];
 }
 
 const struct known_traceback *known_traceback_find(const struct target *target, uint64_t id)
@@ -72,7 +72,7 @@ static bool find_code_place(struct target *target, uint64_t pc, bool is_sure, st
 
 	*ret = (struct code_place){ .object = OBJECT_NONE, .offset = pc };
 	if (!mapping) {
-		target->frames_unmapped += is_sure;
+		target->tracebacks.frames_unmapped += is_sure;
 		return is_sure;
 	}
 	if (mapping->object == OBJECT_NONE)
@@ -99,7 +99,7 @@ static int add_skipped(struct target *target, struct known_traceback *known)
 	known->nframe++;
 	known->total_nframe++;
 	known->has_skipped = true;
-	return array_push(target, place, skipped);
+	return array_push(&target->tracebacks, place, skipped);
 }
 
 static uint32_t end_flag(const struct traceback *traceback)
@@ -123,7 +123,7 @@ static int resolve_new_traceback(struct target *target, uint64_t id, const struc
 {
 	struct known_traceback known = {
 		.id = id,
-		.first = target->place_nr,
+		.first = target->tracebacks.place_nr,
 		.total_nframe = traceback->total_nframe,
 		.flags = end_flag(traceback),
 	};
@@ -147,7 +147,7 @@ static int resolve_new_traceback(struct target *target, uint64_t id, const struc
 		if (found && !traceback->by_tables && hides_its_caller(target, &place))
 			err = add_skipped(target, &known);
 		if (!err)
-			err = array_push(target, place, next);
+			err = array_push(&target->tracebacks, place, next);
 		known.nframe++;
 		place = next;
 	}
@@ -155,8 +155,8 @@ static int resolve_new_traceback(struct target *target, uint64_t id, const struc
 	if (!err && found == 1 && !traceback->by_tables && hides_its_caller(target, &place))
 		err = add_skipped(target, &known);
 	if (!err)
-		err = array_push(target, traceback, known);
-	return err ?: idmap_add(&target->traceback_ids, id, target->traceback_nr - 1);
+		err = array_push(&target->tracebacks, traceback, known);
+	return err ?: idmap_add(&target->tracebacks.ids, id, target->tracebacks.traceback_nr - 1);
 }
 
 struct churn churn_sum(const struct churn *a, const struct churn *b)
@@ -199,9 +199,9 @@ int resolve_retired(struct target *target, uint64_t id, const struct traceback *
 
 void resolve_begin(struct target *target)
 {
-	for (size_t i = 0; i < target->traceback_nr; i++) {
-		target->traceback[i].churn = target->traceback[i].retired;
-		target->traceback[i].is_held = false;
+	for (size_t i = 0; i < target->tracebacks.traceback_nr; i++) {
+		target->tracebacks.traceback[i].churn = target->tracebacks.traceback[i].retired;
+		target->tracebacks.traceback[i].is_held = false;
 	}
 }
 

@@ -81,7 +81,7 @@ static int add_diagnosed_file(struct diagnosis *diagnosis, uint32_t index)
 	struct object_traits traits = {};
 
 	if (object->facts)
-		file.has_traits = !parser__traits(collector->parser, object->fd, &traits, NULL);
+		file.has_traits = !parser__traits(collector->helpers.parser, object->fd, &traits, NULL);
 	file.traits = traits.bits;
 	diagnosis->process.traits |= traits.bits;
 	if (index < collector->unwind_tables.entry_nr)
@@ -137,7 +137,7 @@ static enum diagnosed_return returns_of(const struct diagnosis *diagnosis,
 {
 	if (shape_is_free(site->shape))
 		return RETURN_NONE;
-	if (site->throws || diagnosis->target->probes->by_ret)
+	if (site->throws || diagnosis->target->probes.used->by_ret)
 		return RETURN_RET;
 	return probes_have_sessions(diagnosis->collector->bpf) ? RETURN_SESSION : RETURN_PROBE;
 }
@@ -167,7 +167,7 @@ static int add_probe(struct diagnosis *diagnosis, const struct probe_site *site)
 
 int diagnose_probes(struct diagnosis *diagnosis)
 {
-	const struct probes *probes = diagnosis->target->probes;
+	const struct probes *probes = diagnosis->target->probes.used;
 	int err = 0;
 
 	for (size_t i = 0; i < probes->site_nr && !err; i++)

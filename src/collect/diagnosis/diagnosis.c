@@ -130,9 +130,9 @@ static int open_target(struct diagnosis *diagnosis)
 		report_unopened_process(process);
 		return 0;
 	}
-	target->own_probes.pid = target->pid;
-	target->own_probes.is_trial = true;
-	target->own_probes.by_ret = diagnosis->collector->no_return_probes;
+	target->probes.own.pid = target->identity.pid;
+	target->probes.own.is_trial = true;
+	target->probes.own.by_ret = diagnosis->collector->options.no_return_probes;
 	diagnosis->target = target;
 	return 0;
 }
@@ -168,12 +168,12 @@ static struct collector *open_diagnosis_collector(struct diagnosed_machine *mach
 	collector = calloc(1, sizeof(*collector));
 	if (!collector)
 		return NULL;
-	collector->event_fd = -1;
-	collector->parser = parser__open(&(struct parser_options){}, NULL);
-	collector->objects.parser = collector->parser;
+	collector->events.fd = -1;
+	collector->helpers.parser = parser__open(&(struct parser_options){}, NULL);
+	collector->objects.parser = collector->helpers.parser;
 	collector->objects.domains = COLLECTOR_MALLOC;
 	collector->bpf = open_bpf();
-	if (collector->parser && collector->bpf)
+	if (collector->helpers.parser && collector->bpf)
 		return collector;
 	collector__close(collector);
 	return NULL;
@@ -219,7 +219,7 @@ void diagnosis__free(struct diagnosis *diagnosis)
 	release_process(&diagnosis->process);
 	free(diagnosis->machine.check);
 	if (diagnosis->target) {
-		probes_close(&diagnosis->target->own_probes);
+		probes_close(&diagnosis->target->probes.own);
 		target__free(diagnosis->target);
 	}
 	collector__close(diagnosis->collector);

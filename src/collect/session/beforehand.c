@@ -29,13 +29,13 @@ static int retain_object_probes(struct collector *collector, uint32_t index)
 	struct object *object = collector->objects.object[index];
 	struct reason why = {};
 	bool was_kept = object->is_kept;
-	int err = probe_object(collector, &collector->everybody, index, &why);
+	int err = probe_object(collector, &collector->shared.probes, index, &why);
 
 	if (err && err != -ENOMEM) {
 		note_probed_file(collector, object->path, "is not probed before it is used", why.text);
 		return 0;
 	}
-	object->is_kept |= object->is_put_off || probes_have_site(&collector->everybody, index);
+	object->is_kept |= object->is_put_off || probes_have_site(&collector->shared.probes, index);
 	if (!err && !was_kept && object->is_kept && !object->is_put_off)
 		note_probed_file(collector, object->path, "is probed from the start, for programs that come",
 				 "each process that uses it pays for the traps");
@@ -118,7 +118,7 @@ static int retain_host_libraries(struct collector *collector)
 {
 	int err = retain_process_libraries(collector, 1);
 
-	return err || collector->everybody.site_nr ? err : retain_process_libraries(collector, getpid());
+	return err || collector->shared.probes.site_nr ? err : retain_process_libraries(collector, getpid());
 }
 
 /* ---- the rules ---- */
@@ -150,7 +150,7 @@ static bool admits_pids(const struct collector_options *options)
 static int remember_program(struct collector *collector, const char *path)
 {
 	char *copy = strdup(path);
-	int err = copy ? array_push(collector, program, copy) : -ENOMEM;
+	int err = copy ? array_push(&collector->early, program, copy) : -ENOMEM;
 
 	if (err)
 		free(copy);
@@ -189,14 +189,14 @@ void probe_replaced_programs(struct collector *collector)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < collector->program_nr; i++) {
-		char *path = collector->program[i];
+	for (size_t i = 0; i < collector->early.program_nr; i++) {
+		char *path = collector->early.program[i];
 
 		retain_program(collector, path, true);
 		if (is_program_off_root(collector, path))
 			free(path);
 		else
-			collector->program[kept++] = path;
+			collector->early.program[kept++] = path;
 	}
-	collector->program_nr = kept;
+	collector->early.program_nr = kept;
 }

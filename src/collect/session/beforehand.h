@@ -15,8 +15,16 @@
  * probed when the first recorded process has mapped them; functions_late counts these.
  */
 
+#include <stddef.h>
+
 struct collector;
 struct collector_options;
+
+/* Zeroed: none. */
+struct early_programs {
+	char **program; /* their paths */
+	size_t program_nr, program_alloc;
+};
 
 /* In system-wide mode only. 0 or a negative errno. A file that cannot be probed is not an error: a note names it. */
 int probe_beforehand(struct collector *collector, const struct collector_options *options);

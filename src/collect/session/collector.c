@@ -40,7 +40,7 @@ static int watch_fd(struct collector *collector, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	return epoll_ctl(collector->event_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+	return epoll_ctl(collector->events.fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 /* The payload is ignored: the event only wakes the loader. */
@@ -52,43 +52,43 @@ static int ignore_doorbell_payload(void *what, void *data, size_t bytes)
 
 static int open_timer(struct collector *collector)
 {
-	collector->budget_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	return collector->budget_fd < 0 ? -errno : watch_fd(collector, collector->budget_fd);
+	collector->budgets.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	return collector->budgets.timer_fd < 0 ? -errno : watch_fd(collector, collector->budgets.timer_fd);
 }
 
 static int open_events(struct collector *collector, struct reason *why)
 {
 	int err;
 
-	collector->event_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (collector->event_fd < 0)
+	collector->events.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (collector->events.fd < 0)
 		return -errno;
-	collector->doorbell = ring_buffer__new(bpf_map__fd(collector->bpf->maps.doorbell), ignore_doorbell_payload,
-					       NULL, NULL);
-	if (!collector->doorbell)
+	collector->events.doorbell =
+		ring_buffer__new(bpf_map__fd(collector->bpf->maps.doorbell), ignore_doorbell_payload, NULL, NULL);
+	if (!collector->events.doorbell)
 		return -errno;
-	err = watch_fd(collector, ring_buffer__epoll_fd(collector->doorbell));
-	if (!err && collector->keeper)
-		err = watch_fd(collector, keeper__end_fd(collector->keeper)) ?:
-		      watch_fd(collector, keeper__news_fd(collector->keeper));
+	err = watch_fd(collector, ring_buffer__epoll_fd(collector->events.doorbell));
+	if (!err && collector->helpers.keeper)
+		err = watch_fd(collector, keeper__end_fd(collector->helpers.keeper)) ?:
+		      watch_fd(collector, keeper__news_fd(collector->helpers.keeper));
 	else if (!err)
-		err = file_watch_open(&collector->watch) ?: watch_fd(collector, collector->watch.fd);
+		err = file_watch_open(&collector->written.watch) ?: watch_fd(collector, collector->written.watch.fd);
 	if (!err)
-		err = watch_fd(collector, parser__end_fd(collector->parser)) ?:
+		err = watch_fd(collector, parser__end_fd(collector->helpers.parser)) ?:
 		      watch_fd(collector, file_opener__end_fd(collector->objects.opener));
-	if (!err && collector->max_overhead)
+	if (!err && collector->options.max_overhead)
 		err = open_timer(collector);
 	if (err)
 		return err;
-	collector->events = mapping_events__open(why);
-	return collector->events ? 0 : -errno;
+	collector->events.mappings = mapping_events__open(why);
+	return collector->events.mappings ? 0 : -errno;
 }
 
 void add_note(struct collector *collector, const char *what)
 {
 	char *note = strdup(what);
 
-	if (note && array_push(collector, note, note))
+	if (note && array_push(&collector->notes, note, note))
 		free(note);
 }
 
@@ -98,11 +98,11 @@ void add_note(struct collector *collector, const char *what)
  */
 static void prepare_to_follow(struct collector *collector)
 {
-	pausing_begin(collector, &collector->everybody_pausing); /* before any process can spend */
-	collector->everybody.by_ret = collector->no_return_probes;
-	if (collector->no_return_probes || probes_have_sessions(collector->bpf))
+	pausing_begin(collector, &collector->budgets.pausing); /* before any process can spend */
+	collector->shared.probes.by_ret = collector->options.no_return_probes;
+	if (collector->options.no_return_probes || probes_have_sessions(collector->bpf))
 		return;
-	collector->everybody.by_ret = true;
+	collector->shared.probes.by_ret = true;
 	add_note(collector, "children are followed without return probes, which is slower: the kernel could end other processes at one, as it has no uprobe sessions");
 }
 
@@ -122,12 +122,12 @@ static int read_custom(struct collector *collector, const struct collector_optio
 static int learn_costs(struct collector *collector, struct reason *ret_why)
 {
 	struct reason why = {};
-	int err = calibrate(probe_way_of(collector->bpf), &collector->detacher, &collector->costs,
+	int err = calibrate(probe_way_of(collector->bpf), &collector->shared.detacher, &collector->budgets.costs,
 			    &why);
 
 	if (!err)
 		return 0;
-	if (collector->max_overhead)
+	if (collector->options.max_overhead)
 		return reason_set(ret_why, err, "no overhead can be kept to: %s", why.text);
 	add_note(collector, why.text);
 	return 0;
@@ -137,11 +137,11 @@ static int learn_costs(struct collector *collector, struct reason *ret_why)
 static void use_keeper(struct collector *collector)
 {
 	if (!probe_way_of(collector->bpf)->is_alone) {
-		collector->everybody.keeper = collector->keeper;
+		collector->shared.probes.keeper = collector->helpers.keeper;
 		return;
 	}
-	keeper__close(collector->keeper);
-	collector->keeper = NULL;
+	keeper__close(collector->helpers.keeper);
+	collector->helpers.keeper = NULL;
 }
 
 /* ALLOCSNAP_PAUSE_EVERY_MS=N: pauses or resumes every N ms, whatever the cost. */
@@ -151,8 +151,8 @@ static void read_forced_pauses(struct collector *collector)
 
 	if (!text)
 		return;
-	collector->pause_every_ns = strtoull(text, NULL, 10) * 1000000;
-	collector->max_overhead = 100;
+	collector->budgets.pause_every_ns = strtoull(text, NULL, 10) * 1000000;
+	collector->options.max_overhead = 100;
 }
 
 #define TABLES_SPARE 256 /* of the kernel's map of files: reserved for files that the kernel side asks for */
@@ -164,7 +164,7 @@ static void share_files(struct collector *collector)
 
 	getrlimit(RLIMIT_NOFILE, &limit);
 	collector->objects.user_seed = collector->bpf->rodata->settings.hash_seed;
-	if (collector->follow_forks)
+	if (collector->options.follow_forks)
 		collector->objects.files_most = limit.rlim_cur / 2 < tables ? limit.rlim_cur / 2 : tables;
 }
 
@@ -173,7 +173,7 @@ static int open_all(struct collector *collector, const struct collector_options 
 {
 	int err;
 
-	collector->event_fd = collector->budget_fd = collector->watch.fd = -1;
+	collector->events.fd = collector->budgets.timer_fd = collector->written.watch.fd = -1;
 	if (options->traceback_limit > COLLECTOR_TRACEBACK_LIMIT_MAX)
 		return reason_set(why, -EINVAL, "the number of frames must be in range [1; %d]",
 				  COLLECTOR_TRACEBACK_LIMIT_MAX);
@@ -187,50 +187,50 @@ static int open_all(struct collector *collector, const struct collector_options 
 	err = read_custom(collector, options, why);
 	if (err)
 		return err;
-	collector->everyone = options->everyone;
-	collector->follow_forks = options->follow_forks || options->everyone;
-	collector->no_names = options->no_names;
-	collector->min_bytes = options->min_bytes;
-	collector->max_overhead = options->max_overhead;
+	collector->options.everyone = options->everyone;
+	collector->options.follow_forks = options->follow_forks || options->everyone;
+	collector->options.no_names = options->no_names;
+	collector->options.min_bytes = options->min_bytes;
+	collector->options.max_overhead = options->max_overhead;
 	read_forced_pauses(collector);
-	collector->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
+	collector->options.traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
 	/* These fork, so they run before BPF maps are in our memory and before there is a thread. */
-	collector->parser = parser__open(&(struct parser_options){}, why);
-	if (!collector->parser)
+	collector->helpers.parser = parser__open(&(struct parser_options){}, why);
+	if (!collector->helpers.parser)
 		return -errno;
-	collector->objects.parser = collector->parser;
+	collector->objects.parser = collector->helpers.parser;
 	collector->objects.opener = file_opener__new(file_system_ask);
 	if (!collector->objects.opener)
 		return reason_set(why, -errno, "cannot start the process that opens files: %s",
 				  strerror(errno));
-	collector->keeper = keeper__open();
-	if (!collector->keeper)
+	collector->helpers.keeper = keeper__open();
+	if (!collector->helpers.keeper)
 		return reason_set(why, -errno, "cannot start the process that keeps the probes: %s",
 				  strerror(errno));
 	collector->objects.domains = options->domains ?: COLLECTOR_MALLOC;
-	collector->symbols = symbols__new(parser__source(collector->parser));
+	collector->symbols = symbols__new(parser__source(collector->helpers.parser));
 	if (!collector->symbols)
 		return -ENOMEM;
-	collector->bpf = load_bpf(options, &collector->custom, collector->traceback_limit, why);
+	collector->bpf = load_bpf(options, &collector->custom, collector->options.traceback_limit, why);
 	if (!collector->bpf)
 		return -errno;
 	share_files(collector);
 	use_keeper(collector);
 	file_opener__use(collector->objects.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
-	collector->new_child = calloc(PROCESSES_MAX, sizeof(*collector->new_child));
-	err = collector->new_child ? books_open(&collector->books, collector->bpf) : -ENOMEM;
+	collector->targets.new_child = calloc(PROCESSES_MAX, sizeof(*collector->targets.new_child));
+	err = collector->targets.new_child ? books_open(&collector->targets.books, collector->bpf) : -ENOMEM;
 	if (!err)
 		err = learn_costs(collector, why);
 	if (err)
 		return err;
 	if (options->unwinder != COLLECTOR_UNWIND_FP)
 		collector->unwind_tables.bpf = collector->bpf;
-	err = pairing_open(&collector->pairing, collector->bpf->maps.pairing) ?:
-	      nursery_open(&collector->nursery, collector->bpf->maps.nursery);
+	err = pairing_open(&collector->pass.pairing, collector->bpf->maps.pairing) ?:
+	      nursery_open(&collector->pass.nursery, collector->bpf->maps.nursery);
 	if (err)
 		return err;
 	err = open_events(collector, why);
-	if (!err && collector->follow_forks)
+	if (!err && collector->options.follow_forks)
 		prepare_to_follow(collector);
 	return err ?: probe_beforehand(collector, options);
 }
@@ -243,12 +243,12 @@ static void decide_return_probes(struct collector *collector, struct collector_o
 {
 	int err = trial_return_call();
 
-	collector->has_return_calls = err != -ENOSYS;
+	collector->shared.has_return_calls = err != -ENOSYS;
 	if (err && err != -ENOSYS && !options->no_return_probes) {
 		options->no_return_probes = true;
 		add_note(collector, "calls are recorded without return probes, which is slower: this kernel lets filters of system calls (seccomp) end a process at one");
 	}
-	collector->no_return_probes = options->no_return_probes;
+	collector->options.no_return_probes = options->no_return_probes;
 }
 
 struct collector *collector__open(const struct collector_options *options, struct reason *why)
@@ -271,10 +271,10 @@ struct collector *collector__open(const struct collector_options *options, struc
 
 void close_target(struct collector *collector, struct target *target)
 {
-	probes_close(&target->own_probes); /* first: late writes must not hit the slot's next owner */
-	if (target->slot != BOOKS_NONE && collector->by_slot[target->slot] == target)
-		collector->by_slot[target->slot] = NULL;
-	books_end(&collector->books, target->slot);
+	probes_close(&target->probes.own); /* first: late writes must not hit the slot's next owner */
+	if (target->slot != BOOKS_NONE && collector->targets.by_slot[target->slot] == target)
+		collector->targets.by_slot[target->slot] = NULL;
+	books_end(&collector->targets.books, target->slot);
 	target__free(target);
 }
 
@@ -282,38 +282,38 @@ void collector__close(struct collector *collector)
 {
 	if (!collector)
 		return;
-	while (collector->target_nr)
-		remove_target(collector, collector->target_nr - 1);
-	probes_close(&collector->everybody);
-	for (size_t i = 0; i < collector->note_nr; i++)
-		free(collector->note[i]);
-	free(collector->note);
-	for (size_t i = 0; i < collector->program_nr; i++)
-		free(collector->program[i]);
-	free(collector->program);
-	free(collector->target);
-	books_close(&collector->books);
-	free(collector->by_pid);
-	free(collector->new_child);
-	free(collector->stale.id);
-	cut_release(&collector->cut);
-	drain_release(&collector->drain);
-	pairing_close(&collector->pairing);
-	nursery_close(&collector->nursery);
+	while (collector->targets.target_nr)
+		remove_target(collector, collector->targets.target_nr - 1);
+	probes_close(&collector->shared.probes);
+	for (size_t i = 0; i < collector->notes.note_nr; i++)
+		free(collector->notes.note[i]);
+	free(collector->notes.note);
+	for (size_t i = 0; i < collector->early.program_nr; i++)
+		free(collector->early.program[i]);
+	free(collector->early.program);
+	free(collector->targets.target);
+	books_close(&collector->targets.books);
+	free(collector->targets.by_pid);
+	free(collector->targets.new_child);
+	free(collector->pass.stale.id);
+	cut_release(&collector->pass.cut);
+	drain_release(&collector->pass.drain);
+	pairing_close(&collector->pass.pairing);
+	nursery_close(&collector->pass.nursery);
 	symbols__free(collector->symbols);
-	parser__close(collector->parser);
+	parser__close(collector->helpers.parser);
 	file_opener__free(collector->objects.opener);
-	mapping_events__close(collector->events);
-	ring_buffer__free(collector->doorbell);
-	if (collector->event_fd >= 0)
-		close(collector->event_fd);
+	mapping_events__close(collector->events.mappings);
+	ring_buffer__free(collector->events.doorbell);
+	if (collector->events.fd >= 0)
+		close(collector->events.fd);
 	allocsnap_bpf__destroy(collector->bpf);
-	detach_end(&collector->detacher);
-	keeper__close(collector->keeper);
-	pausing_release(&collector->everybody_pausing);
-	if (collector->budget_fd >= 0)
-		close(collector->budget_fd);
-	file_watch_close(&collector->watch);
+	detach_end(&collector->shared.detacher);
+	keeper__close(collector->helpers.keeper);
+	pausing_release(&collector->budgets.pausing);
+	if (collector->budgets.timer_fd >= 0)
+		close(collector->budgets.timer_fd);
+	file_watch_close(&collector->written.watch);
 	unwind_tables_release(&collector->unwind_tables);
 	objects_release(&collector->objects);
 	custom_allocators_release(&collector->custom);
@@ -329,18 +329,18 @@ bool collector__has_events(const struct collector *collector)
 
 static size_t place_of_pid(const struct collector *collector, pid_t pid)
 {
-	return (uint32_t)pid * 2654435761u & (collector->by_pid_nr - 1);
+	return (uint32_t)pid * 2654435761u & (collector->targets.by_pid_nr - 1);
 }
 
 /* Several targets may have had the PID, one after another: enters the latest. */
 static void enter_pid(struct collector *collector, struct target *target)
 {
-	size_t at = place_of_pid(collector, target->pid);
+	size_t at = place_of_pid(collector, target->identity.pid);
 
-	while (collector->by_pid[at] && collector->by_pid[at]->pid != target->pid)
-		at = (at + 1) & (collector->by_pid_nr - 1);
-	if (!collector->by_pid[at] || collector->by_pid[at]->started_ns < target->started_ns)
-		collector->by_pid[at] = target;
+	while (collector->targets.by_pid[at] && collector->targets.by_pid[at]->identity.pid != target->identity.pid)
+		at = (at + 1) & (collector->targets.by_pid_nr - 1);
+	if (!collector->targets.by_pid[at] || collector->targets.by_pid[at]->life.started_ns < target->life.started_ns)
+		collector->targets.by_pid[at] = target;
 }
 
 /* Enters all targets anew, with room for one more; at most half of the table is used. 0 or -ENOMEM. */
@@ -348,31 +348,31 @@ static int rebuild_pid_table(struct collector *collector)
 {
 	size_t nr = 64;
 
-	while (nr < 2 * (collector->target_nr + 1))
+	while (nr < 2 * (collector->targets.target_nr + 1))
 		nr *= 2;
-	if (nr != collector->by_pid_nr) {
-		struct target **by_pid = realloc(collector->by_pid, nr * sizeof(*by_pid));
+	if (nr != collector->targets.by_pid_nr) {
+		struct target **by_pid = realloc(collector->targets.by_pid, nr * sizeof(*by_pid));
 
 		if (!by_pid)
 			return -ENOMEM;
-		collector->by_pid = by_pid;
-		collector->by_pid_nr = nr;
+		collector->targets.by_pid = by_pid;
+		collector->targets.by_pid_nr = nr;
 	}
-	memset(collector->by_pid, 0, nr * sizeof(*collector->by_pid));
-	for (size_t i = 0; i < collector->target_nr; i++)
-		enter_pid(collector, collector->target[i]);
+	memset(collector->targets.by_pid, 0, nr * sizeof(*collector->targets.by_pid));
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		enter_pid(collector, collector->targets.target[i]);
 	return 0;
 }
 
 struct target *find_target(const struct collector *collector, pid_t pid)
 {
-	size_t at = collector->by_pid_nr ? place_of_pid(collector, pid) : 0;
+	size_t at = collector->targets.by_pid_nr ? place_of_pid(collector, pid) : 0;
 
-	if (!collector->by_pid_nr)
+	if (!collector->targets.by_pid_nr)
 		return NULL;
-	while (collector->by_pid[at] && collector->by_pid[at]->pid != pid)
-		at = (at + 1) & (collector->by_pid_nr - 1);
-	return collector->by_pid[at];
+	while (collector->targets.by_pid[at] && collector->targets.by_pid[at]->identity.pid != pid)
+		at = (at + 1) & (collector->targets.by_pid_nr - 1);
+	return collector->targets.by_pid[at];
 }
 
 /* In system-wide mode there are many targets, and the kernel side reports their ends, too: pidfds are not watched. */
@@ -380,50 +380,50 @@ int add_target(struct collector *collector, struct target *target)
 {
 	int err = rebuild_pid_table(collector);
 
-	if (!err && target->pidfd >= 0 && !collector->everyone)
-		err = watch_fd(collector, target->pidfd);
-	target->missed_at_start = mapping_events__missed(collector->events);
+	if (!err && target->identity.pidfd >= 0 && !collector->options.everyone)
+		err = watch_fd(collector, target->identity.pidfd);
+	target->losses.missed_at_start = mapping_events__missed(collector->events.mappings);
 	if (!err)
-		err = array_push(collector, target, target);
+		err = array_push(&collector->targets, target, target);
 	if (err)
 		return err;
 	enter_pid(collector, target);
-	collector->by_slot[target->slot] = target;
+	collector->targets.by_slot[target->slot] = target;
 	return 0;
 }
 
 static void add_target_to_gone(struct collector *collector, const struct target *target)
 {
-	collector->everybody_pausing.gone.cpu_ns += target->cost.cpu_ns;
-	collector->everybody_pausing.gone.cost_ns += target->cost.cost_ns;
-	collector->gone.cpu_ns += target->cost.cpu_ns;
-	collector->gone.cost_ns += target->cost.cost_ns;
-	collector->gone.processes++;
-	gone_add_target(&collector->gone, target);
+	collector->budgets.pausing.gone.cpu_ns += target->now.cost.cpu_ns;
+	collector->budgets.pausing.gone.cost_ns += target->now.cost.cost_ns;
+	collector->totals.gone.cpu_ns += target->now.cost.cpu_ns;
+	collector->totals.gone.cost_ns += target->now.cost.cost_ns;
+	collector->totals.gone.processes++;
+	gone_add_target(&collector->totals.gone, target);
 }
 
 void remove_target(struct collector *collector, size_t i)
 {
-	add_target_to_gone(collector, collector->target[i]);
-	close_target(collector, collector->target[i]);
-	memmove(collector->target + i, collector->target + i + 1,
-		(--collector->target_nr - i) * sizeof(*collector->target));
+	add_target_to_gone(collector, collector->targets.target[i]);
+	close_target(collector, collector->targets.target[i]);
+	memmove(collector->targets.target + i, collector->targets.target + i + 1,
+		(--collector->targets.target_nr - i) * sizeof(*collector->targets.target));
 	rebuild_pid_table(collector); /* cannot fail: there is room */
 }
 
 /* Closes the shared probes if no target is left, after a look for a child that was just forked. */
 static void close_shared_probes(struct collector *collector)
 {
-	if (collector->follow_forks)
+	if (collector->options.follow_forks)
 		refresh_all(collector);
-	if (!collector->target_nr)
-		probes_close(&collector->everybody);
+	if (!collector->targets.target_nr)
+		probes_close(&collector->shared.probes);
 }
 
 void collector__forget_view(struct collector *collector, size_t i)
 {
 	remove_target(collector, i);
-	if (!collector->target_nr && !collector->everyone)
+	if (!collector->targets.target_nr && !collector->options.everyone)
 		close_shared_probes(collector);
 }
 
@@ -437,12 +437,13 @@ static void give_back_memory(void)
 
 void collector__end_pass(struct collector *collector)
 {
-	for (size_t i = collector->target_nr; i-- > 0;) {
-		struct target *target = collector->target[i];
-		bool is_waiting = target->is_final && target->is_unsaved && !target->books.memory_of;
+	for (size_t i = collector->targets.target_nr; i-- > 0;) {
+		struct target *target = collector->targets.target[i];
+		bool is_waiting =
+			target->snapshots.is_final && target->snapshots.is_unsaved && !target->now.books.memory_of;
 
-		target->is_unsaved = false;
-		if (target->is_final && !is_waiting)
+		target->snapshots.is_unsaved = false;
+		if (target->snapshots.is_final && !is_waiting)
 			collector__forget_view(collector, i);
 	}
 	give_back_memory();
@@ -450,8 +451,8 @@ void collector__end_pass(struct collector *collector)
 
 void collector__stop(struct collector *collector, pid_t pid)
 {
-	for (size_t i = 0; i < collector->target_nr; i++)
-		if (collector->target[i]->pid == pid) {
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		if (collector->targets.target[i]->identity.pid == pid) {
 			collector__forget_view(collector, i);
 			return;
 		}
@@ -461,10 +462,10 @@ char *collector__next_note(struct collector *collector)
 {
 	char *note;
 
-	if (!collector->note_nr)
+	if (!collector->notes.note_nr)
 		return NULL;
-	note = collector->note[0];
-	memmove(collector->note, collector->note + 1,
-		--collector->note_nr * sizeof(*collector->note));
+	note = collector->notes.note[0];
+	memmove(collector->notes.note, collector->notes.note + 1,
+		--collector->notes.note_nr * sizeof(*collector->notes.note));
 	return note;
 }

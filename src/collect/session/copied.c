@@ -55,7 +55,7 @@ void copied_mark(struct collector *collector, const struct target *target)
 		struct object *object = collector->objects.object[mappings->used[i]];
 		const struct object *copier = copier_of(object, library);
 
-		if (copier && !object->is_copied && !probes_have_looked(target->probes, mappings->used[i]))
+		if (copier && !object->is_copied && !probes_have_looked(target->probes.used, mappings->used[i]))
 			mark_copied_object(collector, object, copier);
 	}
 }
@@ -135,7 +135,7 @@ static bool is_mapped_as_code(const struct lines *lines, const char *path, uint6
 static uint64_t count_copied_functions(const struct collector *collector, const struct target *target,
 				       const struct lines *lines, const char **ret_path)
 {
-	const struct probes *probes = target->probes;
+	const struct probes *probes = target->probes.used;
 	uint64_t nr = 0;
 
 	for (size_t i = 0; i < probes->site_nr; i++) {
@@ -159,17 +159,17 @@ void copied_count(struct collector *collector, struct target *target)
 	const char *path = NULL;
 	uint64_t nr;
 
-	read_maps_lines(&lines, target->pid);
+	read_maps_lines(&lines, target->identity.pid);
 	nr = count_copied_functions(collector, target, &lines, &path);
 	lines_release(&lines);
-	if (nr <= target->copied_nr)
+	if (nr <= target->losses.copied_nr)
 		return;
-	if (!target->copied_nr) {
+	if (!target->losses.copied_nr) {
 		reason_set(&note, 0, "process %d (%s) runs a copy of the code of %s, in which nothing can be probed: what it allocates and frees there is not seen (functions_copied)",
-			   target->pid, target->comm, path);
+			   target->identity.pid, target->identity.comm, path);
 		add_note(collector, note.text);
 	}
-	target->copied_nr = nr;
+	target->losses.copied_nr = nr;
 }
 
 bool copied_is_away(pid_t pid, const char *path)

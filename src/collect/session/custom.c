@@ -44,7 +44,7 @@ static struct place find_allocator_place(const struct collector *collector, cons
 
 static bool is_attached(const struct place *place, uint32_t function)
 {
-	const struct probes *probes = place->target->probes;
+	const struct probes *probes = place->target->probes.used;
 
 	for (size_t i = 0; i < probes->site_nr; i++)
 		if (probes->site[i].is_custom && probes->site[i].custom_call == function &&
@@ -77,7 +77,7 @@ static int report_function_not_probed(const struct place *place, const struct ob
 				      const char *symbol, struct reason *why)
 {
 	const struct object *object = place->collector->objects.object[place->object];
-	const struct probe_site *site = site_at(place->target->probes, place->object, found->offset);
+	const struct probe_site *site = site_at(place->target->probes.used, place->object, found->offset);
 
 	if (found->is_ambiguous)
 		return reason_set(why, -ENOENT, "%s in %s: several static functions have this name",
@@ -173,7 +173,7 @@ static void note_waiting(struct collector *collector, const struct place *place)
 	struct reason note;
 
 	reason_set(&note, 0, "--probe: %s: process %d (%s) maps no %s yet: it is waited for",
-		   allocator_at(place)->name, place->target->pid, place->target->comm,
+		   allocator_at(place)->name, place->target->identity.pid, place->target->identity.comm,
 		   allocator_at(place)->object);
 	add_note(collector, note.text);
 }
@@ -189,7 +189,7 @@ static int check_allocator_place(struct collector *collector, const struct place
 	struct reason missing = {};
 	int err = check_pairs(place, &missing);
 
-	if (err && collector->follow_forks && is_any_program(place))
+	if (err && collector->options.follow_forks && is_any_program(place))
 		add_note(collector, missing.text);
 	else if (err)
 		return reason_set(why, err, "%s", missing.text);

@@ -27,31 +27,31 @@
 /* Sweeps the notes of dropped blocks, only if there were any and an image may have ended since the last sweep. */
 static int sweep_dropped(struct collector *collector, const struct ended *ended)
 {
-	uint64_t state = ended->next + ((uint64_t)collector->target_nr << 48);
+	uint64_t state = ended->next + ((uint64_t)collector->targets.target_nr << 48);
 	int err;
 
-	if (!collector->bpf->bss->any_dropped || state == collector->swept_state)
+	if (!collector->bpf->bss->any_dropped || state == collector->pass.swept_state)
 		return 0;
 	err = drain_sweep_dropped(bpf_map__fd(collector->bpf->maps.dropped_blocks),
-				  &collector->pairing, ended);
+				  &collector->pass.pairing, ended);
 	if (!err)
-		collector->swept_state = state;
+		collector->pass.swept_state = state;
 	return err;
 }
 
 /* Deletes the blocks of images that are gone: their processes have called exec or are no longer traced. */
 static int sweep_ended_images(struct collector *collector, uint64_t next_image)
 {
-	size_t nr = 2 * collector->target_nr;
+	size_t nr = 2 * collector->targets.target_nr;
 	uint64_t *image = calloc(nr + 1, sizeof(*image));
 	const struct ended ended = { image, nr, next_image };
 	int err;
 
 	if (!image)
 		return -ENOMEM;
-	targets_images(collector->target, collector->target_nr, image);
-	err = drain_sweep(&collector->drain, collector->bpf, &collector->nursery,
-			  &collector->pairing, &ended) ?:
+	targets_images(collector->targets.target, collector->targets.target_nr, image);
+	err = drain_sweep(&collector->pass.drain, collector->bpf, &collector->pass.nursery,
+			  &collector->pass.pairing, &ended) ?:
 	      sweep_dropped(collector, &ended);
 	free(image);
 	return err;
@@ -63,10 +63,10 @@ static int sweep_ended_images(struct collector *collector, uint64_t next_image)
  */
 static bool has_execed(const struct target *target)
 {
-	if (!target->drained.image)
+	if (!target->drained.books.image)
 		return false;
-	return target->books.exec_cnt != target->drained.exec_cnt ||
-	       target->exec_event_cnt > target->drained.exec_cnt;
+	return target->now.books.exec_cnt != target->drained.books.exec_cnt ||
+	       target->life.exec_event_cnt > target->drained.books.exec_cnt;
 }
 
 /*
@@ -75,8 +75,8 @@ static bool has_execed(const struct target *target)
  */
 static bool any_has_execed(const struct collector *collector)
 {
-	for (size_t i = 0; i < collector->target_nr && !collector->everyone; i++)
-		if (has_execed(collector->target[i]))
+	for (size_t i = 0; i < collector->targets.target_nr && !collector->options.everyone; i++)
+		if (has_execed(collector->targets.target[i]))
 			return true;
 	return false;
 }
@@ -91,14 +91,14 @@ static uint64_t hash_image(uint64_t image)
 /* Before its first drain, a target's image is that of its accounting. */
 static uint64_t drained_image(const struct target *target)
 {
-	return target->drained.image ?: target->books.image;
+	return target->drained.books.image ?: target->now.books.image;
 }
 
 static bool is_of_image(uint32_t i, const void *image, const void *collector_)
 {
 	const struct collector *collector = collector_;
 
-	return drained_image(collector->target[i]) == *(const uint64_t *)image;
+	return drained_image(collector->targets.target[i]) == *(const uint64_t *)image;
 }
 
 /* 0 or -ENOMEM. */
@@ -106,8 +106,8 @@ static int sort_images(const struct collector *collector, struct idmap *images)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < collector->target_nr && !err; i++)
-		err = idmap_add(images, hash_image(drained_image(collector->target[i])), i);
+	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
+		err = idmap_add(images, hash_image(drained_image(collector->targets.target[i])), i);
 	return err;
 }
 
@@ -117,34 +117,35 @@ static struct target *target_of(const struct collector *collector, const struct 
 {
 	uint32_t i = idmap_find(images, hash_image(image), is_of_image, &image, collector);
 
-	return i == IDMAP_NONE ? NULL : collector->target[i];
+	return i == IDMAP_NONE ? NULL : collector->targets.target[i];
 }
 
 static const struct image_blocks *blocks_of(const struct collector *collector,
 					    const struct target *target)
 {
-	return drained_blocks_of(&collector->drain.blocks, target->drained.image);
+	return drained_blocks_of(&collector->pass.drain.blocks, target->drained.books.image);
 }
 
 /* Runs before new tracebacks are resolved, so that there is room for them. */
 static int forget_all(struct collector *collector, const struct idmap *images)
 {
-	const struct drain *drain = &collector->drain;
+	const struct drain *drain = &collector->pass.drain;
 	int err = 0;
 
-	for (size_t i = 0; i < collector->target_nr; i++)
-		if (!has_execed(collector->target[i]))
-			resolve_begin(collector->target[i]);
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		if (!has_execed(collector->targets.target[i]))
+			resolve_begin(collector->targets.target[i]);
 	for (size_t i = 0; i < drain->tracebacks.nr; i++) {
 		struct target *target = target_of(collector, images, drain_traceback(drain, i)->image);
 
 		if (target && !has_execed(target))
 			resolve_held(target, drain_traceback_id(drain, i));
 	}
-	for (size_t i = 0; i < collector->target_nr && !err; i++)
-		if (!has_execed(collector->target[i]))
-			err = forget_retired(collector->target[i], blocks_of(collector, collector->target[i]),
-					     retired_most(collector->target_nr));
+	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
+		if (!has_execed(collector->targets.target[i]))
+			err = forget_retired(collector->targets.target[i],
+					     blocks_of(collector, collector->targets.target[i]),
+					     retired_most(collector->targets.target_nr));
 	return err;
 }
 
@@ -155,16 +156,16 @@ static int forget_all(struct collector *collector, const struct idmap *images)
  */
 static int resolve_all(struct collector *collector, const struct idmap *images, uint64_t next_image)
 {
-	const struct drain *drain = &collector->drain;
+	const struct drain *drain = &collector->pass.drain;
 	int err = 0;
 
-	collector->stale.id_nr = 0;
+	collector->pass.stale.id_nr = 0;
 	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++) {
 		const struct traceback *traceback = drain_traceback(drain, i);
 		struct target *target = target_of(collector, images, traceback->image);
 
 		if (!target && traceback->image < next_image)
-			err = array_push(&collector->stale, id, drain_traceback_id(drain, i));
+			err = array_push(&collector->pass.stale, id, drain_traceback_id(drain, i));
 		else if (target && !has_execed(target))
 			err = resolve_drained(target, drain_traceback_id(drain, i), traceback);
 	}
@@ -188,10 +189,10 @@ static int retire_traceback(void *what, uint64_t id, const struct traceback *tra
 static bool is_trim_due(const struct collector *collector)
 {
 	const struct bpf_map *map = collector->bpf->maps.tracebacks;
-	bool is = collector->drain.tracebacks.nr - collector->stale.id_nr >= bpf_map__max_entries(map) / 2;
+	bool is = collector->pass.drain.tracebacks.nr - collector->pass.stale.id_nr >= bpf_map__max_entries(map) / 2;
 
-	for (size_t i = 0; i < collector->target_nr && !is; i++)
-		is = has_many_unused(collector->target[i], blocks_of(collector, collector->target[i]));
+	for (size_t i = 0; i < collector->targets.target_nr && !is; i++)
+		is = has_many_unused(collector->targets.target[i], blocks_of(collector, collector->targets.target[i]));
 	return is;
 }
 
@@ -205,7 +206,7 @@ static int trim_tracebacks(struct collector *collector, const struct idmap *imag
 	struct retiring retiring = { collector, images };
 
 	return is_trim_due(collector) ?
-	       drain_trim_tracebacks(&collector->drain, tracebacks_fd, retire_traceback, &retiring) : 0;
+	       drain_trim_tracebacks(&collector->pass.drain, tracebacks_fd, retire_traceback, &retiring) : 0;
 }
 
 /* Resolves the tracebacks of all targets and deletes those of images that are gone: no snapshot will need them. */
@@ -221,7 +222,7 @@ static int resolve_drained_tracebacks(struct collector *collector, uint64_t next
 	if (!err)
 		err = resolve_all(collector, &images, next_image);
 	if (!err)
-		err = drain_forget_tracebacks(tracebacks_fd, collector->stale.id, collector->stale.id_nr,
+		err = drain_forget_tracebacks(tracebacks_fd, collector->pass.stale.id, collector->pass.stale.id_nr,
 					      &forgotten_nr);
 	fair_taken_out(collector, BOOKS_NONE, 0, forgotten_nr);
 	if (!err)
@@ -236,11 +237,11 @@ static int resolve_drained_tracebacks(struct collector *collector, uint64_t next
  */
 static void store_drained_books(struct collector *collector)
 {
-	for (size_t i = 0; i < collector->target_nr; i++) {
-		collector->target[i]->drained = collector->target[i]->books;
-		collector->target[i]->drained_cost = collector->target[i]->cost;
-		collector->target[i]->is_unsaved = true;
-		collector->target[i]->is_final = collector->target[i]->has_ended;
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		collector->targets.target[i]->drained.books = collector->targets.target[i]->now.books;
+		collector->targets.target[i]->drained.cost = collector->targets.target[i]->now.cost;
+		collector->targets.target[i]->snapshots.is_unsaved = true;
+		collector->targets.target[i]->snapshots.is_final = collector->targets.target[i]->life.has_ended;
 	}
 }
 
@@ -268,23 +269,23 @@ static int read_maps(struct collector *collector)
 	for (size_t i = 0; i < ARRAY_SIZE(life); i++)
 		missed += missed_by(life[i]);
 
-	collector->occasion = (struct occasion){
+	collector->pass.occasion = (struct occasion){
 		.wall_ns = clock_now_ns(CLOCK_REALTIME),
 		.monotonic_ns = monotonic_now_ns(),
-		.traceback_limit = collector->traceback_limit,
-		.max_overhead = collector->max_overhead,
+		.traceback_limit = collector->options.traceback_limit,
+		.max_overhead = collector->options.max_overhead,
 		.has_churn = true,
-		.no_names = collector->no_names,
-		.mappings_missed = mapping_events__missed(collector->events),
+		.no_names = collector->options.no_names,
+		.mappings_missed = mapping_events__missed(collector->events.mappings),
 		.unwind_tables = &collector->unwind_tables,
 		.process_events_missed = missed,
 		.bpf = bpf,
-		.costs = &collector->costs,
+		.costs = &collector->budgets.costs,
 	};
-	err = cut_read_blocks(&collector->cut, bpf, &collector->nursery, &collector->drain);
+	err = cut_read_blocks(&collector->pass.cut, bpf, &collector->pass.nursery, &collector->pass.drain);
 	if (!err)
 		unwind_tables_settle(&collector->unwind_tables); /* the read has waited for the programs */
-	return err ?: drain_read_tracebacks(&collector->drain, bpf_map__fd(bpf->maps.tracebacks),
+	return err ?: drain_read_tracebacks(&collector->pass.drain, bpf_map__fd(bpf->maps.tracebacks),
 					    bpf_map__value_size(bpf->maps.tracebacks));
 }
 
@@ -293,14 +294,16 @@ static int read_rss(struct collector *collector)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < collector->target_nr && err != -ENOMEM; i++) {
-		struct target *target = collector->target[i];
+	for (size_t i = 0; i < collector->targets.target_nr && err != -ENOMEM; i++) {
+		struct target *target = collector->targets.target[i];
+		bool is_over;
 
-		target->rss.gave_up |= collector->everyone; /* smaps of hundreds of processes take too long */
-		err = target->has_ended || target__is_over(target) ? -ESRCH :
-								     rss_read(target->pid, &target->rss);
+		/* smaps of hundreds of processes take too long */
+		target->resident.by_kind.gave_up |= collector->options.everyone;
+		is_over = target->life.has_ended || target__is_over(target);
+		err = is_over ? -ESRCH : rss_read(target->identity.pid, &target->resident.by_kind);
 		if (!err)
-			target->rss_bytes = rss_total(&target->rss);
+			target->resident.bytes = rss_total(&target->resident.by_kind);
 	}
 	return err == -ENOMEM ? err : 0;
 }
@@ -357,13 +360,13 @@ static int save_snapshot_file(const struct target *target, struct snapshot_build
 	int err;
 
 	uname(&machine);
-	folder = store_folder(options->dir, machine.nodename, target->comm, target->pid, why);
+	folder = store_folder(options->dir, machine.nodename, target->identity.comm, target->identity.pid, why);
 	if (!folder)
 		return -errno;
 	*ret_path = NULL;
 	format_time_compact(time_text, wall_ns);
 	err = options->batch ? snapshot_batch__add(options->batch, builder, folder, time_text, &rows,
-						   target->pid, why) :
+						   target->identity.pid, why) :
 			       snapshot_builder__save(builder, folder, time_text, &rows, ret_path, why);
 	if (err)
 		rmdir(folder); /* fails, as it should, if other snapshots are there */
@@ -415,12 +418,12 @@ static int build_target_snapshot(struct collector *collector, struct target *tar
 				 const struct save_options *options, struct snapshot_builder **ret,
 				 struct reason *why)
 {
-	struct occasion occasion = collector->occasion;
+	struct occasion occasion = collector->pass.occasion;
 	int err;
 
 	occasion.trigger = options->trigger;
 	occasion.is_compact = options->is_compact;
-	err = assemble(target, &target->drained, &collector->drain, &occasion,
+	err = assemble(target, &target->drained.books, &collector->pass.drain, &occasion,
 		       collector->symbols, ret);
 	if (!err) {
 		err = add_snapshot_labels(*ret, options);
@@ -428,21 +431,21 @@ static int build_target_snapshot(struct collector *collector, struct target *tar
 			snapshot_builder__free(*ret);
 	}
 	log_unreadable_files(collector);
-	return err ? report_snapshot_failure(target->pid, err, why) : 0;
+	return err ? report_snapshot_failure(target->identity.pid, err, why) : 0;
 }
 
 /* Also updated if the snapshot could not be written: a trigger on live bytes would otherwise fire again at once. */
 static void note_shown(struct target *target)
 {
-	const struct process *books = &target->drained;
-	struct shown *shown = &target->shown;
+	const struct process *books = &target->drained.books;
+	struct shown *shown = &target->snapshots.shown;
 
 	if (shown->exec_cnt != books->exec_cnt || shown->clear_cnt != books->clear_cnt)
 		*shown = (struct shown){ books->exec_cnt, books->clear_cnt };
-	shown->last_bytes = target->assembled_bytes;
+	shown->last_bytes = target->snapshots.assembled_bytes;
 	if (shown->most_bytes < shown->last_bytes)
 		shown->most_bytes = shown->last_bytes;
-	target->is_near_oom = false;
+	target->snapshots.is_near_oom = false;
 }
 
 static int save_target(struct collector *collector, struct target *target,
@@ -451,15 +454,15 @@ static int save_target(struct collector *collector, struct target *target,
 	struct snapshot_builder *builder;
 	int err;
 
-	target->is_unsaved = false;
+	target->snapshots.is_unsaved = false;
 	err = build_target_snapshot(collector, target, options, &builder, why);
 	if (err)
 		return err;
 	note_shown(target);
-	err = save_snapshot_file(target, builder, options, collector->occasion.wall_ns, ret_path, why);
-	target->was_saved |= !err;
-	target->is_named |= !err;
-	target->snapshots_lost += err != 0;
+	err = save_snapshot_file(target, builder, options, collector->pass.occasion.wall_ns, ret_path, why);
+	target->snapshots.any_saved |= !err;
+	target->identity.is_named |= !err;
+	target->losses.snapshots_lost += err != 0;
 	snapshot_builder__free(builder);
 	return err;
 }
@@ -469,19 +472,20 @@ void collector__note_unsaved(struct collector *collector, pid_t pid)
 	struct target *target = find_target(collector, pid);
 
 	if (target)
-		target->snapshots_lost++;
+		target->losses.snapshots_lost++;
 }
 
 int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
 			 char **ret_path, struct reason *why)
 {
-	struct target *target = collector->target[i];
+	struct target *target = collector->targets.target[i];
 
-	if (!collector->everyone || target->drained.exit_ns || target->books.exec_cnt == target->drained.exec_cnt)
+	if (!collector->options.everyone || target->drained.books.exit_ns ||
+	    target->now.books.exec_cnt == target->drained.books.exec_cnt)
 		return save_target(collector, target, options, ret_path, why);
 	/* The name of the program that the drained blocks belong to is no longer known. */
-	target->is_unsaved = false;
-	target->snapshots_lost++;
+	target->snapshots.is_unsaved = false;
+	target->losses.snapshots_lost++;
 	*ret_path = NULL;
 	return 0;
 }

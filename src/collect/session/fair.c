@@ -58,7 +58,7 @@ static void add_held(const struct collector *collector, const struct process *bo
 {
 	bool is_sampled = collector->bpf->rodata->settings.sample_bytes;
 
-	if (collector->everyone && books->exit_ns)
+	if (collector->options.everyone && books->exit_ns)
 		return;
 	held->blocks += books->counter[is_sampled ? COUNTER_sampled_blocks : COUNTER_current_blocks];
 	held->notes += books->counter[COUNTER_dropped_blocks];
@@ -72,10 +72,10 @@ void fair_look(struct collector *collector)
 		.tracebacks = __atomic_load_n(&bpf->bss->tracebacks_held, __ATOMIC_RELAXED),
 	};
 
-	if (!collector->follow_forks)
+	if (!collector->options.follow_forks)
 		return;
 	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++)
-		if (books_image(&collector->books, slot))
+		if (books_image(&collector->targets.books, slot))
 			add_held(collector, books_of(collector, slot), &held);
 	set_most(bpf, &held);
 }
@@ -83,6 +83,6 @@ void fair_look(struct collector *collector)
 void fair_taken_out(struct collector *collector, uint32_t slot, uint64_t image, uint64_t nr)
 {
 	__atomic_fetch_sub(&collector->bpf->bss->tracebacks_held, nr, __ATOMIC_RELAXED);
-	if (slot != BOOKS_NONE && books_image(&collector->books, slot) == image)
-		__atomic_fetch_sub(&collector->books.process[slot].tracebacks, nr, __ATOMIC_RELAXED);
+	if (slot != BOOKS_NONE && books_image(&collector->targets.books, slot) == image)
+		__atomic_fetch_sub(&collector->targets.books.process[slot].tracebacks, nr, __ATOMIC_RELAXED);
 }

@@ -22,7 +22,7 @@ void health_swept(struct collector *collector, const struct stale *stale)
 	__atomic_fetch_sub(&collector->bpf->bss->stale_blocks, stale->blocks, __ATOMIC_RELAXED);
 	__atomic_fetch_sub(&collector->bpf->bss->stale_images, stale->images, __ATOMIC_RELAXED);
 	if (stale->images)
-		collector->tracebacks_an_image = (double)collector->stale.id_nr / stale->images;
+		collector->pass.tracebacks_an_image = (double)collector->pass.stale.id_nr / stale->images;
 }
 
 /* Counts the targets that have ended since the last drain. */
@@ -30,8 +30,8 @@ static size_t count_undrained(const struct collector *collector)
 {
 	size_t nr = 0;
 
-	for (size_t i = 0; i < collector->target_nr; i++)
-		nr += collector->target[i]->has_ended && !collector->target[i]->is_final;
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		nr += collector->targets.target[i]->life.has_ended && !collector->targets.target[i]->snapshots.is_final;
 	return nr;
 }
 
@@ -44,11 +44,11 @@ static bool is_drain_due(const struct collector *collector, size_t waiting_nr)
 	const struct allocsnap_bpf *bpf = collector->bpf;
 	struct stale stale = health_stale(collector);
 
-	if (!collector->everyone)
+	if (!collector->options.everyone)
 		return waiting_nr;
 	return count_undrained(collector) > PROCESSES_MAX / 4 ||
 	       stale.blocks > bpf_map__max_entries(bpf->maps.blocks) / 4 ||
-	       stale.images * collector->tracebacks_an_image >
+	       stale.images * collector->pass.tracebacks_an_image >
 		       bpf_map__max_entries(bpf->maps.tracebacks) / 4.0;
 }
 
@@ -78,18 +78,18 @@ static uint64_t ended_small(const struct collector *collector)
 static struct gone sum_all_processes(const struct collector *collector)
 {
 	const struct process small = collector->bpf->bss->ended_small_sum;
-	struct gone all = collector->gone;
+	struct gone all = collector->totals.gone;
 
-	all.processes += collector->target_nr + ended_small(collector);
+	all.processes += collector->targets.target_nr + ended_small(collector);
 	gone_add(&all, &small);
 	all.cpu_ns += small.cpu_ns;
-	all.cost_ns += cost_of(&collector->costs, &small);
-	for (size_t i = 0; i < collector->target_nr; i++) {
-		const struct target *target = collector->target[i];
+	all.cost_ns += cost_of(&collector->budgets.costs, &small);
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		const struct target *target = collector->targets.target[i];
 
 		gone_add_target(&all, target);
-		all.cpu_ns += target->cost.cpu_ns;
-		all.cost_ns += target->cost.cost_ns;
+		all.cpu_ns += target->now.cost.cpu_ns;
+		all.cost_ns += target->now.cost.cost_ns;
 	}
 	return all;
 }
@@ -98,8 +98,8 @@ static size_t count_ended_targets(const struct collector *collector)
 {
 	size_t nr = 0;
 
-	for (size_t i = 0; i < collector->target_nr; i++)
-		nr += collector->target[i]->has_ended;
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		nr += collector->targets.target[i]->life.has_ended;
 	return nr;
 }
 
@@ -116,18 +116,18 @@ static void report_sums(const struct collector *collector, struct collector_heal
 
 void collector__get_health(const struct collector *collector, struct collector_health *ret)
 {
-	const struct trap_costs *costs = &collector->costs;
+	const struct trap_costs *costs = &collector->budgets.costs;
 	uint64_t dropped = __atomic_load_n(&collector->bpf->bss->admissions_dropped, __ATOMIC_RELAXED);
 	uint64_t traps[3];
 
 	read_traps(collector, traps);
 	*ret = (struct collector_health){
-		.processes = collector->target_nr,
+		.processes = collector->targets.target_nr,
 		.processes_waiting = count_ended_targets(collector),
-		.processes_small = collector->small_nr + ended_small(collector),
-		.processes_unprobed = collector->unprobed_nr,
-		.processes_dropped = collector->not_admitted_nr + dropped,
-		.processes_ever_dropped = collector->ever_refused_nr + dropped,
+		.processes_small = collector->totals.small_nr + ended_small(collector),
+		.processes_unprobed = collector->totals.unprobed_nr,
+		.processes_dropped = collector->totals.not_admitted_nr + dropped,
+		.processes_ever_dropped = collector->totals.ever_refused_nr + dropped,
 		.bystander_traps = traps[0] + traps[1] + traps[2],
 		.bystander_entry_traps = traps[0],
 		.bystander_stepped_traps = traps[1],
@@ -151,8 +151,8 @@ size_t collector__get_losses(const struct collector *collector, struct collector
 	size_t nr = 0;
 
 	/* These belong to no process: each snapshot has all of them. */
-	all.loss[LOSS_mappings_missed] = mapping_events__missed(collector->events);
-	all.loss[LOSS_process_events_missed] = collector->occasion.process_events_missed;
+	all.loss[LOSS_mappings_missed] = mapping_events__missed(collector->events.mappings);
+	all.loss[LOSS_process_events_missed] = collector->pass.occasion.process_events_missed;
 	for (int i = 0; i < LOSS_NR && nr < max; i++)
 		if (all.loss[i])
 			ret[nr++] = (struct collector_loss){ loss_names[i], all.loss[i] };

@@ -9,7 +9,17 @@
 
 #include <stdint.h>
 
+#include "collect/target/gone.h"
+
 struct collector;
+
+/* Of processes that are gone or were never recorded. */
+struct totals {
+	struct gone gone;
+	uint64_t not_admitted_nr, ever_refused_nr; /* at the last look; sum of the increases from look to look */
+	uint64_t small_nr;    /* in system-wide mode: processes that ended too small to report */
+	uint64_t unprobed_nr; /* processes that ended before their mappings could be read */
+};
 
 /* The data of images that are gone. */
 struct stale {

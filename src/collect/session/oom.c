@@ -28,13 +28,13 @@ static void mark_near_oom(struct collector *collector, pid_t pid)
 	struct target *target = find_target(collector, pid);
 
 	if (target)
-		target->is_near_oom = true;
+		target->snapshots.is_near_oom = true;
 }
 
 static void mark_all_near_oom(struct collector *collector)
 {
-	for (size_t i = 0; i < collector->target_nr; i++)
-		collector->target[i]->is_near_oom = true;
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		collector->targets.target[i]->snapshots.is_near_oom = true;
 }
 
 static void mark_members(struct collector *collector, const struct groups *groups,
@@ -79,12 +79,12 @@ void take_oom_kills(struct collector *collector)
 {
 	const struct oom_kill *kills = collector->bpf->bss->oom_kills;
 	uint64_t cnt = __atomic_load_n(&collector->bpf->bss->oom_kill_cnt, __ATOMIC_ACQUIRE);
-	uint64_t seen = collector->oom_kill_cnt;
+	uint64_t seen = collector->events.oom_kill_cnt;
 	struct groups groups = {};
 
 	if (cnt == seen)
 		return;
-	collector->oom_kill_cnt = cnt;
+	collector->events.oom_kill_cnt = cnt;
 	if (cnt - seen > OOM_KILLS) {
 		mark_all_near_oom(collector);
 		return;

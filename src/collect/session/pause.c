@@ -28,7 +28,7 @@ void pausing_begin(struct collector *collector, struct pausing *pausing)
 	if (pausing->budget.percent)
 		return;
 	pausing->budget = (struct budget){
-		.percent = collector->max_overhead,
+		.percent = collector->options.max_overhead,
 		.least_stretch_ns = probe_way_of(collector->bpf)->is_alone ?
 					    STRETCH_OF_EVENTS_NS : STRETCH_OF_LINKS_NS,
 	};
@@ -86,7 +86,7 @@ static void begin_gap(struct collector *collector, const struct spender *spender
 	pause_kernel_side(collector, spender);
 	/* The gap begins only now: a block that entered until here is older than the gap and has lived through it. */
 	spender->pausing->open_ns = monotonic_now_ns();
-	probes_pause(spender->probes, &collector->detacher);
+	probes_pause(spender->probes, &collector->shared.detacher);
 }
 
 static void pause_recording(struct collector *collector, const struct spender *spender)
@@ -103,13 +103,14 @@ static int resume_recording(struct collector *collector, const struct spender *s
 	check_probed_files(collector, spender->probes);
 	mark_kernel_return(collector, spender);
 	err = probes_resume(spender->probes, collector->bpf, &collector->objects,
-			    &collector->detacher);
+			    &collector->shared.detacher);
 	if (err)
 		return err;
 	put_off_unplaced(collector, spender->probes);
 	check_probed_files(collector, spender->probes);
-	for (size_t i = 0; i < collector->target_nr; i++)
-		collector->target[i]->is_touched |= collector->target[i]->probes == spender->probes;
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		collector->targets.target[i]->reading.is_touched |=
+			collector->targets.target[i]->probes.used == spender->probes;
 	resume_kernel_side(collector, spender);
 	pausing_close_gap(spender->pausing, monotonic_now_ns());
 	return 0;
@@ -132,13 +133,13 @@ static void add_spent_cost(struct cost_sum *sum, const struct cost_sum *more)
 static struct spender shared_spender(struct collector *collector)
 {
 	struct spender spender = {
-		.probes = &collector->everybody,
-		.pausing = &collector->everybody_pausing,
-		.sum = collector->everybody_pausing.gone,
+		.probes = &collector->shared.probes,
+		.pausing = &collector->budgets.pausing,
+		.sum = collector->budgets.pausing.gone,
 	};
 
-	for (size_t i = 0; i < collector->target_nr; i++)
-		add_spent_cost(&spender.sum, &collector->target[i]->cost);
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		add_spent_cost(&spender.sum, &collector->targets.target[i]->now.cost);
 	spender.sum.cost_ns += spender.pausing->nr * GAP_COST_NS;
 	return spender;
 }
@@ -148,21 +149,21 @@ static bool spender_at(struct collector *collector, size_t i, struct spender *re
 {
 	struct target *target;
 
-	if (i >= (collector->follow_forks ? 1 : collector->target_nr) || !collector->target_nr)
+	if (i >= (collector->options.follow_forks ? 1 : collector->targets.target_nr) || !collector->targets.target_nr)
 		return false;
-	if (collector->follow_forks) {
+	if (collector->options.follow_forks) {
 		*ret = shared_spender(collector);
 		return true;
 	}
-	target = collector->target[i];
-	*ret = (struct spender){ &target->own_probes, &target->own_pausing, target, target->cost };
-	ret->sum.cost_ns += target->own_pausing.nr * GAP_COST_NS;
+	target = collector->targets.target[i];
+	*ret = (struct spender){ &target->probes.own, &target->budget.own, target, target->now.cost };
+	ret->sum.cost_ns += target->budget.own.nr * GAP_COST_NS;
 	return true;
 }
 
 static bool spender_has_ended(const struct spender *spender)
 {
-	return spender->target && spender->target->has_ended;
+	return spender->target && spender->target->life.has_ended;
 }
 
 #define DETACHMENTS_MOST 32
@@ -172,8 +173,8 @@ static bool is_detaching(struct collector *collector)
 {
 	bool is_alone = probe_way_of(collector->bpf)->is_alone;
 
-	return detach_pending(&collector->detacher) +
-		       (collector->keeper ? keeper__detaching_nr(collector->keeper) : 0) >
+	return detach_pending(&collector->shared.detacher) +
+		       (collector->helpers.keeper ? keeper__detaching_nr(collector->helpers.keeper) : 0) >
 	       (is_alone ? 0 : DETACHMENTS_MOST);
 }
 
@@ -182,11 +183,11 @@ static enum budget_order decide_spender_order(struct collector *collector, const
 	uint64_t now_ns = monotonic_now_ns();
 	bool is_paused = spender->probes->is_paused;
 
-	if (collector->is_blind)
+	if (collector->helpers.is_blind)
 		return BUDGET_AS_IT_IS;
 	if (is_paused && is_detaching(collector))
 		return BUDGET_AS_IT_IS;
-	if (collector->pause_every_ns)
+	if (collector->budgets.pause_every_ns)
 		return is_paused ? BUDGET_RESUME : BUDGET_PAUSE;
 	if (!spender->target) {
 		budget_note(&spender->pausing->budget, &spender->sum, now_ns, is_paused);
@@ -229,7 +230,7 @@ static void set_timer(const struct collector *collector, uint64_t wait_ns)
 		.it_value = { wait_ns / 1000000000, wait_ns % 1000000000 },
 	};
 
-	timerfd_settime(collector->budget_fd, 0, &when, NULL);
+	timerfd_settime(collector->budgets.timer_fd, 0, &when, NULL);
 }
 
 /* Reading the CPU time of hundreds of processes takes a while, and events arrive all the time. */
@@ -239,13 +240,13 @@ static bool is_too_soon(struct collector *collector)
 {
 	uint64_t now_ns = monotonic_now_ns();
 
-	if (!collector->everyone || collector->pause_every_ns)
+	if (!collector->options.everyone || collector->budgets.pause_every_ns)
 		return false;
-	if (now_ns - collector->budgets_judged_ns < JUDGE_EVERYONE_NS) {
-		set_timer(collector, collector->budgets_judged_ns + JUDGE_EVERYONE_NS - now_ns);
+	if (now_ns - collector->budgets.judged_ns < JUDGE_EVERYONE_NS) {
+		set_timer(collector, collector->budgets.judged_ns + JUDGE_EVERYONE_NS - now_ns);
 		return true;
 	}
-	collector->budgets_judged_ns = now_ns;
+	collector->budgets.judged_ns = now_ns;
 	shares_read_costs(collector);
 	return false;
 }
@@ -256,7 +257,7 @@ void keep_budgets(struct collector *collector)
 	uint64_t wait_ns = UINT64_MAX;
 	struct spender spender;
 
-	if (!collector->max_overhead || is_too_soon(collector))
+	if (!collector->options.max_overhead || is_too_soon(collector))
 		return;
 	for (size_t i = 0; spender_at(collector, i, &spender); i++) {
 		uint64_t own_ns;
@@ -268,13 +269,13 @@ void keep_budgets(struct collector *collector)
 					spender.probes->is_paused, processors);
 		wait_ns = own_ns < wait_ns ? own_ns : wait_ns;
 	}
-	set_timer(collector, collector->pause_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
+	set_timer(collector, collector->budgets.pause_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
 }
 
 static void become_blind(struct collector *collector, int end_fd, const char *why)
 {
-	collector->is_blind = true;
-	epoll_ctl(collector->event_fd, EPOLL_CTL_DEL, end_fd, NULL);
+	collector->helpers.is_blind = true;
+	epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, end_fd, NULL);
 	add_note(collector, why);
 }
 
@@ -282,11 +283,11 @@ static void notice_end_of_keeper(struct collector *collector)
 {
 	struct spender spender;
 
-	if (!collector->keeper || !keeper__has_ended(collector->keeper))
+	if (!collector->helpers.keeper || !keeper__has_ended(collector->helpers.keeper))
 		return;
-	become_blind(collector, keeper__end_fd(collector->keeper),
+	become_blind(collector, keeper__end_fd(collector->helpers.keeper),
 		     "the process that keeps the probes (allocsnap-links) has ended: nothing is recorded any more");
-	epoll_ctl(collector->event_fd, EPOLL_CTL_DEL, keeper__news_fd(collector->keeper), NULL);
+	epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, keeper__news_fd(collector->helpers.keeper), NULL);
 	for (size_t i = 0; spender_at(collector, i, &spender); i++)
 		if (!spender.probes->is_paused && !spender_has_ended(&spender))
 			begin_gap(collector, &spender);
@@ -295,8 +296,8 @@ static void notice_end_of_keeper(struct collector *collector)
 /* Existing probes go on. But new files would get neither probes nor names. */
 static void notice_end_of_spawner(struct collector *collector)
 {
-	if (parser__has_ended(collector->parser))
-		become_blind(collector, parser__end_fd(collector->parser),
+	if (parser__has_ended(collector->helpers.parser))
+		become_blind(collector, parser__end_fd(collector->helpers.parser),
 			     "the process that starts the readers of ELF files (allocsnap-spawn) has ended: no other file can be probed or named");
 }
 
@@ -311,11 +312,11 @@ static void notice_end_of_opener(struct collector *collector)
 
 void notice_blindness(struct collector *collector)
 {
-	if (!collector->is_blind)
+	if (!collector->helpers.is_blind)
 		notice_end_of_keeper(collector);
-	if (!collector->is_blind)
+	if (!collector->helpers.is_blind)
 		notice_end_of_spawner(collector);
-	if (!collector->is_blind)
+	if (!collector->helpers.is_blind)
 		notice_end_of_opener(collector);
 }
 
@@ -324,7 +325,7 @@ void pause_spenders(struct collector *collector)
 	uint64_t now_ns = monotonic_now_ns();
 	struct spender spender;
 
-	for (size_t i = 0; collector->max_overhead && spender_at(collector, i, &spender); i++) {
+	for (size_t i = 0; collector->options.max_overhead && spender_at(collector, i, &spender); i++) {
 		if (spender.probes->is_paused || spender_has_ended(&spender))
 			continue;
 		budget_note(&spender.pausing->budget, &spender.sum, now_ns, false);

@@ -8,8 +8,24 @@
  * the cost of each process decide about a pause of the shared probes (shares.h).
  */
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collect/budget/calibrate.h"
+#include "collect/budget/pausing.h"
+#include "collect/budget/share.h"
+
 struct collector;
-struct pausing;
+
+struct budgets {
+	struct trap_costs costs;
+	uint64_t pause_every_ns; /* 0: the budget decides; otherwise for tests (docs/testing.md) */
+	int timer_fd;		 /* for the next look at budgets */
+	struct pausing pausing;	 /* of the shared probes */
+	struct share together;	 /* of all processes in sum */
+	uint32_t named_nr;	 /* notes that named a process for which the others waited */
+	uint64_t judged_ns;	 /* in system-wide mode: when the budgets were judged */
+};
 
 /* Gives the collector's budget to *pausing, unless it has one. */
 void pausing_begin(struct collector *collector, struct pausing *pausing);

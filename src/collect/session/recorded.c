@@ -21,7 +21,7 @@
 
 const struct process *books_of(const struct collector *collector, uint32_t slot)
 {
-	return &collector->books.process[slot];
+	return &collector->targets.books.process[slot];
 }
 
 /*
@@ -34,9 +34,10 @@ static struct target *find_target_then(const struct collector *collector, pid_t 
 
 	if (!latest || target__was_there(latest, time_ns))
 		return latest;
-	for (size_t i = 0; i < collector->target_nr; i++)
-		if (collector->target[i]->pid == pid && target__was_there(collector->target[i], time_ns))
-			return collector->target[i];
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		if (collector->targets.target[i]->identity.pid == pid &&
+		    target__was_there(collector->targets.target[i], time_ns))
+			return collector->targets.target[i];
 	return NULL;
 }
 
@@ -50,8 +51,8 @@ static uint64_t cost_of_event(const struct target *target, const struct mapping_
 static void skip_events(struct collector *collector, struct target *target,
 			const struct mapping_event *event)
 {
-	if (pace_passes_over(&target->pace, collector->look_nr))
-		unwind_tables_forget_image(&collector->unwind_tables, target->books.image);
+	if (pace_passes_over(&target->reading.pace, collector->looks.nr))
+		unwind_tables_forget_image(&collector->unwind_tables, target->now.books.image);
 	target__skip_events(target, event);
 }
 
@@ -66,12 +67,12 @@ static int handle_mapping_event(void *what, const struct mapping_event *event)
 	if (event->is_exec)
 		return target__take_event(target, event);
 	if (event->skipped_nr ||
-	    !pace_takes_event(&target->pace, collector->look_nr, cost_of_event(target, event))) {
+	    !pace_takes_event(&target->reading.pace, collector->looks.nr, cost_of_event(target, event))) {
 		skip_events(collector, target, event);
 		return 0;
 	}
 	unwind_tables_forget(&collector->unwind_tables, event->start, event->end,
-			     target->books.image);
+			     target->now.books.image);
 	return target__take_event(target, event);
 }
 
@@ -80,18 +81,18 @@ void read_cost(const struct collector *collector, struct target *target, const s
 {
 	uint64_t cpu_ns = books->cpu_ns;
 
-	target->cost.cost_ns = cost_of(&collector->costs, books);
-	if (!cpu_ns && (target->has_ended || cpu_time_read(target->pid, &cpu_ns)))
+	target->now.cost.cost_ns = cost_of(&collector->budgets.costs, books);
+	if (!cpu_ns && (target->life.has_ended || cpu_time_read(target->identity.pid, &cpu_ns)))
 		return;
-	cpu_ns -= target->cpu_before_ns;
-	if ((int64_t)(cpu_ns - target->cost.cpu_ns) > 0)
-		target->cost.cpu_ns = cpu_ns;
+	cpu_ns -= target->life.cpu_before_ns;
+	if ((int64_t)(cpu_ns - target->now.cost.cpu_ns) > 0)
+		target->now.cost.cpu_ns = cpu_ns;
 }
 
 static bool is_news(const struct target *target, const struct process *books)
 {
-	return books->image != target->books.image || books->code_cnt != target->books.code_cnt ||
-	       books->exit_ns != target->books.exit_ns;
+	return books->image != target->now.books.image || books->code_cnt != target->now.books.code_cnt ||
+	       books->exit_ns != target->now.books.exit_ns;
 }
 
 /* In system-wide mode copies only accounting that has changed, unless `whole` is set. */
@@ -99,14 +100,14 @@ static void read_known_target(struct collector *collector, struct target *target
 {
 	const struct process *books = books_of(collector, target->slot);
 
-	if (collector->everyone && !whole && !is_news(target, books))
+	if (collector->options.everyone && !whole && !is_news(target, books))
 		return;
-	if (collector->everyone && __atomic_load_n(&books->exit_ns, __ATOMIC_ACQUIRE))
-		target->has_ended = true;
-	if (target->books.image != books->image)
-		gone_add(&collector->gone, &target->books);
-	target->books = *books;
-	read_cost(collector, target, &target->books);
+	if (collector->options.everyone && __atomic_load_n(&books->exit_ns, __ATOMIC_ACQUIRE))
+		target->life.has_ended = true;
+	if (target->now.books.image != books->image)
+		gone_add(&collector->totals.gone, &target->now.books);
+	target->now.books = *books;
+	read_cost(collector, target, &target->now.books);
 }
 
 /*
@@ -116,8 +117,8 @@ static void read_known_target(struct collector *collector, struct target *target
 static void begin_after(struct collector *collector, struct target *later, struct target *earlier)
 {
 	read_known_target(collector, earlier, true);
-	if (later->born_ns < earlier->books.exit_ns)
-		later->born_ns = earlier->books.exit_ns;
+	if (later->life.born_ns < earlier->now.books.exit_ns)
+		later->life.born_ns = earlier->now.books.exit_ns;
 }
 
 /*
@@ -126,14 +127,14 @@ static void begin_after(struct collector *collector, struct target *later, struc
  */
 static void separate_targets(struct collector *collector, struct target *target)
 {
-	if (!find_target(collector, target->pid))
+	if (!find_target(collector, target->identity.pid))
 		return;
-	for (size_t i = 0; i < collector->target_nr; i++) {
-		struct target *other = collector->target[i];
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		struct target *other = collector->targets.target[i];
 
-		if (other->pid != target->pid)
+		if (other->identity.pid != target->identity.pid)
 			continue;
-		if (other->started_ns < target->started_ns)
+		if (other->life.started_ns < target->life.started_ns)
 			begin_after(collector, target, other);
 		else
 			begin_after(collector, other, target);
@@ -148,7 +149,7 @@ static struct target *parent_of(const struct collector *collector, const struct 
 		return NULL;
 	parent = find_target_then(collector, books->parent, books->forked_ns) ?:
 		 find_target(collector, books->parent);
-	if (parent && parent->start_ticks > books->start_boottime_ns / target__tick_ns())
+	if (parent && parent->identity.start_ticks > books->start_boottime_ns / target__tick_ns())
 		return NULL; /* the next process with its PID */
 	return parent;
 }
@@ -165,17 +166,18 @@ static void adopt_child(struct collector *collector, const struct new_child *chi
 					      &collector->objects);
 
 	if (target) {
-		target->probes = &collector->everybody;
-		target->pausing = &collector->everybody_pausing;
-		target->has_ended = collector->everyone && books.exit_ns; /* the coming drain is its last */
+		target->probes.used = &collector->shared.probes;
+		target->budget.used = &collector->budgets.pausing;
+		/* The coming drain is its last. */
+		target->life.has_ended = collector->options.everyone && books.exit_ns;
 		separate_targets(collector, target);
 	}
 	if (target && !add_target(collector, target))
 		return;
 	target__free(target);
-	books_end(&collector->books, child->slot);
+	books_end(&collector->targets.books, child->slot);
 	if (parent)
-		parent->children_dropped_nr++;
+		parent->losses.children_dropped_nr++;
 }
 
 static int compare_child_forks(const void *a, const void *b)
@@ -190,7 +192,7 @@ static void adopt_children(struct collector *collector, struct new_child *child,
 {
 	qsort(child, nr, sizeof(*child), compare_child_forks);
 	for (size_t i = 0; i < nr; i++) {
-		mapping_events__hand_out(collector->events, child[i].forked_ns, handle_mapping_event,
+		mapping_events__hand_out(collector->events.mappings, child[i].forked_ns, handle_mapping_event,
 					 collector);
 		adopt_child(collector, &child[i]);
 	}
@@ -239,7 +241,7 @@ static void find_begins(struct collector *collector, struct new_child *child, si
 	if (!is_by_exec)
 		return;
 	qsort(child, nr, sizeof(*child), compare_child_pids);
-	mapping_events__find_execs(collector->events, handle_exec_begin, &newcomers);
+	mapping_events__find_execs(collector->events.mappings, handle_exec_begin, &newcomers);
 }
 
 static struct new_child make_new_child(const struct process *books, uint32_t slot)
@@ -255,15 +257,15 @@ static struct new_child make_new_child(const struct process *books, uint32_t slo
 
 static void read_books(struct collector *collector, bool whole)
 {
-	struct new_child *child = collector->new_child;
+	struct new_child *child = collector->targets.new_child;
 	size_t nr = 0;
 
 	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++) {
-		if (!books_image(&collector->books, slot))
+		if (!books_image(&collector->targets.books, slot))
 			continue;
-		if (collector->by_slot[slot])
-			read_known_target(collector, collector->by_slot[slot], whole);
-		else if (books_claim(&collector->books, slot))
+		if (collector->targets.by_slot[slot])
+			read_known_target(collector, collector->targets.by_slot[slot], whole);
+		else if (books_claim(&collector->targets.books, slot))
 			child[nr++] = make_new_child(books_of(collector, slot), slot);
 	}
 	find_begins(collector, child, nr);
@@ -280,11 +282,11 @@ static void read_books(struct collector *collector, bool whole)
 static void handle_exec(struct target *target)
 {
 	target__forget_image(target);
-	target->copied_nr = 0;
-	if (target->books.thread_exec_cnt == target->thread_exec_cnt)
+	target->losses.copied_nr = 0;
+	if (target->now.books.thread_exec_cnt == target->life.thread_exec_cnt)
 		return;
-	target->thread_exec_cnt = target->books.thread_exec_cnt;
-	probes_close(&target->own_probes);
+	target->life.thread_exec_cnt = target->now.books.thread_exec_cnt;
+	probes_close(&target->probes.own);
 }
 
 /*
@@ -293,36 +295,36 @@ static void handle_exec(struct target *target)
  */
 static void count_late(const struct collector *collector, struct target *target)
 {
-	for (; target->judged_nr < target->seen_nr; target->judged_nr++) {
-		const struct seen_object *seen = &target->seen[target->judged_nr];
+	for (; target->late.judged_nr < target->late.seen_nr; target->late.judged_nr++) {
+		const struct seen_object *seen = &target->late.seen[target->late.judged_nr];
 
-		if (!target->has_ended && !probes_have_looked(target->probes, seen->object))
+		if (!target->life.has_ended && !probes_have_looked(target->probes.used, seen->object))
 			return; /* the next look will handle it */
-		if (probes_since_ns(target->probes, seen->object) > seen->since_ns)
-			target->late_nr += probes_count_functions(&collector->objects,
+		if (probes_since_ns(target->probes.used, seen->object) > seen->since_ns)
+			target->late.nr += probes_count_functions(&collector->objects,
 								  seen->object);
 	}
 }
 
 static void probe_new_mappings(struct collector *collector, struct target *target)
 {
-	size_t looked_nr = target->probes->looked_nr;
+	size_t looked_nr = target->probes.used->looked_nr;
 
 	if (probe_new_objects(collector, target, NULL))
 		return;
-	for (size_t i = looked_nr; i < target->probes->looked_nr; i++)
-		custom_tell(collector, target, target->probes->looked[i].object);
+	for (size_t i = looked_nr; i < target->probes.used->looked_nr; i++)
+		custom_tell(collector, target, target->probes.used->looked[i].object);
 }
 
 /* Handles the exit of a process. Shared probes are still useful: they are in time for later processes. */
 static void handle_target_exit(struct collector *collector, struct target *target)
 {
 	target__read_identity(target);
-	if (target->probes == &collector->everybody)
+	if (target->probes.used == &collector->shared.probes)
 		probe_new_objects(collector, target, NULL);
 	count_late(collector, target);
-	target->is_seen_to = collector->everyone;
-	target->is_touched &= !collector->everyone;
+	target->life.is_seen_to = collector->options.everyone;
+	target->reading.is_touched &= !collector->options.everyone;
 }
 
 /*
@@ -331,18 +333,18 @@ static void handle_target_exit(struct collector *collector, struct target *targe
  */
 static bool report_mapping_change(struct collector *collector, struct target *target)
 {
-	if (target->mappings.changed_nr == target->changed_nr)
+	if (target->mappings.changed_nr == target->reading.changed_nr)
 		return false;
-	target->changed_nr = target->mappings.changed_nr;
+	target->reading.changed_nr = target->mappings.changed_nr;
 	__atomic_fetch_add(&collector->bpf->bss->mapping_generation, 1, __ATOMIC_RELAXED);
 	return true;
 }
 
 void end_drain(struct collector *collector)
 {
-	for (size_t i = 0; i < collector->target_nr; i++) {
-		mappings_end_pass(&collector->target[i]->mappings);
-		report_mapping_change(collector, collector->target[i]);
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		mappings_end_pass(&collector->targets.target[i]->mappings);
+		report_mapping_change(collector, collector->targets.target[i]);
 	}
 }
 
@@ -352,7 +354,7 @@ void end_drain(struct collector *collector)
  */
 static bool is_hurried(struct collector *collector)
 {
-	return collector->between && collector->between(collector->between_what);
+	return collector->looks.between && collector->looks.between(collector->looks.between_what);
 }
 
 /* If the pace does not allow a reading now, the target stays touched, and a later look reads the mappings. */
@@ -362,11 +364,11 @@ static int read_mappings(struct collector *collector, struct target *target, boo
 	bool hurried = is_hurried(collector);
 	int err;
 
-	if (!pace_reads(&target->pace, now_ns, must && !hurried))
+	if (!pace_reads(&target->reading.pace, now_ns, must && !hurried))
 		return -EAGAIN;
-	target->is_touched = false;
+	target->reading.is_touched = false;
 	err = target__refresh(target, NULL);
-	pace_has_read(&target->pace, now_ns, target->mappings.mapping_nr);
+	pace_has_read(&target->reading.pace, now_ns, target->mappings.mapping_nr);
 	return err;
 }
 
@@ -375,16 +377,16 @@ static bool has_gone_on(const struct collector *collector, const struct target *
 {
 	const struct process *books = books_of(collector, target->slot);
 
-	return books->image != target->books.image || books->exit_ns != target->books.exit_ns;
+	return books->image != target->now.books.image || books->exit_ns != target->now.books.exit_ns;
 }
 
 static void refresh_target(struct collector *collector, struct target *target, bool whole, bool must)
 {
-	if (target->books.exec_cnt != target->exec_cnt)
+	if (target->now.books.exec_cnt != target->life.exec_cnt)
 		handle_exec(target);
-	if (target->has_ended && (!target->is_seen_to || target->is_touched))
+	if (target->life.has_ended && (!target->life.is_seen_to || target->reading.is_touched))
 		handle_target_exit(collector, target);
-	if (target->has_ended || !(whole || target->is_touched) || has_gone_on(collector, target))
+	if (target->life.has_ended || !(whole || target->reading.is_touched) || has_gone_on(collector, target))
 		return;
 	if (read_mappings(collector, target, must))
 		return;
@@ -397,7 +399,7 @@ static void refresh_target(struct collector *collector, struct target *target, b
 /* A vforked child that never called exec: there is nothing to report about it. */
 static bool is_stillborn(const struct target *target)
 {
-	return target->books.memory_of && target->has_ended && !target->books.loss[LOSS_calls_ownerless];
+	return target->now.books.memory_of && target->life.has_ended && !target->now.books.loss[LOSS_calls_ownerless];
 }
 
 /*
@@ -406,20 +408,21 @@ static bool is_stillborn(const struct target *target)
  */
 static bool is_too_small(struct collector *collector, const struct target *target)
 {
-	uint64_t peak_bytes = target->books.counter[COUNTER_peak_bytes];
-	bool is = collector->everyone && target->has_ended && !target->was_saved && !target->is_unsaved &&
-		  !target->late_nr && (peak_bytes < collector->min_bytes || !peak_bytes);
+	uint64_t peak_bytes = target->now.books.counter[COUNTER_peak_bytes];
+	bool is = collector->options.everyone && target->life.has_ended && !target->snapshots.any_saved &&
+		  !target->snapshots.is_unsaved && !target->late.nr &&
+		  (peak_bytes < collector->options.min_bytes || !peak_bytes);
 	bool is_unprobed = is && health_is_unprobed(target);
 
-	collector->unprobed_nr += is_unprobed;
-	collector->small_nr += is && !is_unprobed;
+	collector->totals.unprobed_nr += is_unprobed;
+	collector->totals.small_nr += is && !is_unprobed;
 	return is;
 }
 
 /* A process that called exec of a program that is not recorded runs on, but its target has ended. */
 static bool check_target_ended(const struct collector *collector, const struct target *target)
 {
-	return target__is_over(target) || (collector->everyone && target->has_ended);
+	return target__is_over(target) || (collector->options.everyone && target->life.has_ended);
 }
 
 /*
@@ -430,13 +433,13 @@ static void check_lost_targets(struct collector *collector)
 {
 	uint64_t now_ns = monotonic_now_ns();
 
-	if (now_ns - collector->searched_ns < SECOND_NS)
+	if (now_ns - collector->looks.searched_ns < SECOND_NS)
 		return;
-	collector->searched_ns = now_ns;
-	for (size_t i = 0; i < collector->target_nr; i++) {
-		struct target *target = collector->target[i];
+	collector->looks.searched_ns = now_ns;
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		struct target *target = collector->targets.target[i];
 
-		if (target->pidfd < 0 && !target->has_ended && !target->books.exit_ns)
+		if (target->identity.pidfd < 0 && !target->life.has_ended && !target->now.books.exit_ns)
 			target__look_for(target);
 	}
 }
@@ -447,9 +450,9 @@ static void check_lost_targets(struct collector *collector)
  */
 static void update_target_end(struct collector *collector, struct target *target)
 {
-	target->has_ended = check_target_ended(collector, target);
-	if (target->has_ended && !__atomic_load_n(&books_of(collector, target->slot)->exit_ns, __ATOMIC_ACQUIRE))
-		books_end_unseen(&collector->books, target->slot, monotonic_now_ns());
+	target->life.has_ended = check_target_ended(collector, target);
+	if (target->life.has_ended && !__atomic_load_n(&books_of(collector, target->slot)->exit_ns, __ATOMIC_ACQUIRE))
+		books_end_unseen(&collector->targets.books, target->slot, monotonic_now_ns());
 }
 
 static const struct mappings *mappings_of(void *what, pid_t pid)
@@ -463,13 +466,13 @@ void take_news(struct collector *collector, bool whole)
 {
 	uint64_t expired_nr;
 
-	collector->look_nr++;
-	if (collector->budget_fd >= 0)
-		(void)!read(collector->budget_fd, &expired_nr, sizeof(expired_nr));
-	ring_buffer__consume(collector->doorbell);
-	mapping_events__collect(collector->events);
+	collector->looks.nr++;
+	if (collector->budgets.timer_fd >= 0)
+		(void)!read(collector->budgets.timer_fd, &expired_nr, sizeof(expired_nr));
+	ring_buffer__consume(collector->events.doorbell);
+	mapping_events__collect(collector->events.mappings);
 	read_books(collector, whole);
-	mapping_events__hand_out(collector->events, UINT64_MAX, handle_mapping_event, collector);
+	mapping_events__hand_out(collector->events.mappings, UINT64_MAX, handle_mapping_event, collector);
 	take_oom_kills(collector);
 }
 
@@ -480,25 +483,26 @@ void take_news(struct collector *collector, bool whole)
 static void update_processes(struct collector *collector, bool whole, bool must)
 {
 	check_lost_targets(collector);
-	for (size_t i = 0; i < collector->target_nr; i++)
-		if (whole || !collector->everyone || collector->target[i]->is_gone)
-			update_target_end(collector, collector->target[i]);
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		if (whole || !collector->options.everyone || collector->targets.target[i]->life.is_gone)
+			update_target_end(collector, collector->targets.target[i]);
 	notice_blindness(collector);
 	take_news(collector, whole);
 	take_written_files(collector);
-	for (size_t i = 0; i < collector->target_nr && collector->unwind_tables.is_full; i++)
-		collector->target[i]->is_touched |= !collector->target[i]->has_ended; /* code that is mapped now */
-	for (size_t i = 0; i < collector->target_nr; i++)
-		refresh_target(collector, collector->target[i], whole && !collector->everyone, must);
+	/* Code that is mapped now. */
+	for (size_t i = 0; i < collector->targets.target_nr && collector->unwind_tables.is_full; i++)
+		collector->targets.target[i]->reading.is_touched |= !collector->targets.target[i]->life.has_ended;
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		refresh_target(collector, collector->targets.target[i], whole && !collector->options.everyone, must);
 	if (collector->unwind_tables.is_full)
 		make_room_for_tables(collector);
 	unwind_tables_answer(&collector->unwind_tables, mappings_of, collector);
-	for (size_t i = collector->target_nr; i-- > 0;)
-		if (is_stillborn(collector->target[i]) || is_too_small(collector, collector->target[i]))
+	for (size_t i = collector->targets.target_nr; i-- > 0;)
+		if (is_stillborn(collector->targets.target[i]) || is_too_small(collector, collector->targets.target[i]))
 			remove_target(collector, i);
 	keep_budgets(collector);
 	if (whole)
-		collector->refreshed_ns = monotonic_now_ns();
+		collector->looks.refreshed_ns = monotonic_now_ns();
 }
 
 void refresh_all(struct collector *collector)
@@ -508,6 +512,6 @@ void refresh_all(struct collector *collector)
 
 void collector__refresh(struct collector *collector)
 {
-	update_processes(collector, (!collector->everyone || collector->max_overhead) &&
-				   monotonic_now_ns() - collector->refreshed_ns >= SECOND_NS, false);
+	update_processes(collector, (!collector->options.everyone || collector->options.max_overhead) &&
+				   monotonic_now_ns() - collector->looks.refreshed_ns >= SECOND_NS, false);
 }

@@ -11,14 +11,14 @@
 /* Skips processes without new cost: reading the clocks of hundreds of processes takes a while. */
 void shares_read_costs(struct collector *collector)
 {
-	for (size_t i = 0; i < collector->target_nr; i++) {
-		struct target *target = collector->target[i];
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		struct target *target = collector->targets.target[i];
 		const struct process *books = books_of(collector, target->slot);
 
-		if (target->has_ended || books->image != target->books.image)
+		if (target->life.has_ended || books->image != target->now.books.image)
 			continue;
-		if (target->share.is_spent ||
-		    cost_of(&collector->costs, books) != target->cost.cost_ns)
+		if (target->budget.share.is_spent ||
+		    cost_of(&collector->budgets.costs, books) != target->now.cost.cost_ns)
 			read_cost(collector, target, books);
 	}
 }
@@ -27,31 +27,31 @@ static void note_spent_process(struct collector *collector, struct target *targe
 {
 	struct reason why;
 
-	if (target->share.is_named || collector->share_named_nr >= NAMED_MOST)
+	if (target->budget.share.is_named || collector->budgets.named_nr >= NAMED_MOST)
 		return;
-	target->share.is_named = true;
+	target->budget.share.is_named = true;
 	reason_set(&why, 0, "%s (PID %d) has spent its budget of %u percent: while it runs the recording pauses for all%s",
-		   target->comm, target->pid, collector->max_overhead,
-		   ++collector->share_named_nr < NAMED_MOST ? "" : "; no more of these are named");
+		   target->identity.comm, target->identity.pid, collector->options.max_overhead,
+		   ++collector->budgets.named_nr < NAMED_MOST ? "" : "; no more of these are named");
 	add_note(collector, why.text);
 }
 
 static bool is_spent(struct collector *collector, struct share *share, const struct cost_sum *cost,
 		     uint64_t now_ns)
 {
-	share->budget = collector->everybody_pausing.budget;
+	share->budget = collector->budgets.pausing.budget;
 	return share_is_spent(share, cost, now_ns);
 }
 
 enum budget_order shares_judge(struct collector *collector, const struct cost_sum *together, bool is_paused)
 {
 	uint64_t now_ns = monotonic_now_ns();
-	bool is_any = is_spent(collector, &collector->together, together, now_ns);
+	bool is_any = is_spent(collector, &collector->budgets.together, together, now_ns);
 
-	for (size_t i = 0; i < collector->target_nr; i++) {
-		struct target *target = collector->target[i];
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		struct target *target = collector->targets.target[i];
 
-		if (target->has_ended || !is_spent(collector, &target->share, &target->cost, now_ns))
+		if (target->life.has_ended || !is_spent(collector, &target->budget.share, &target->now.cost, now_ns))
 			continue;
 		is_any = true;
 		note_spent_process(collector, target);

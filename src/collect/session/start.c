@@ -34,10 +34,10 @@ static int find_hazard(const struct collector *collector, const struct target *t
 		reason_set(ret, 0, "ALLOCSNAP_NO_UPROBE_RETURN is set");
 		return 1;
 	}
-	found = hazard_of_threads(collector->bpf, target->pid, ret);
+	found = hazard_of_threads(collector->bpf, target->identity.pid, ret);
 	for (size_t i = 0; i < mappings->used_nr && !found; i++)
-		if (!probes_have_looked(target->probes, mappings->used[i]))
-			found = hazard_of_object(collector->parser, mappings_used(mappings, i), ret);
+		if (!probes_have_looked(target->probes.used, mappings->used[i]))
+			found = hazard_of_object(collector->helpers.parser, mappings_used(mappings, i), ret);
 	return found;
 }
 
@@ -48,7 +48,7 @@ static void note_switch(struct collector *collector, const struct target *target
 
 	reason_set(&note, 0,
 		   "process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one, as it has no uprobe sessions%s%s",
-		   target->pid, target->comm, hazard->text, *dropped->text ? "; " : "",
+		   target->identity.pid, target->identity.comm, hazard->text, *dropped->text ? "; " : "",
 		   dropped->text);
 	add_note(collector, note.text);
 }
@@ -59,12 +59,12 @@ static int avoid_hazards(struct collector *collector, struct target *target)
 	struct reason hazard = {}, dropped = {};
 	int found, err;
 
-	if (probes_have_sessions(collector->bpf) || target->probes->by_ret)
+	if (probes_have_sessions(collector->bpf) || target->probes.used->by_ret)
 		return 0;
 	found = find_hazard(collector, target, &hazard);
 	if (found <= 0)
 		return found;
-	err = probes_switch(target->probes, collector->bpf, &collector->objects, &dropped);
+	err = probes_switch(target->probes.used, collector->bpf, &collector->objects, &dropped);
 	if (err)
 		reason_set(&dropped, err, "its calls are recorded no longer: %s", strerror(-err));
 	if (err != -ESRCH)
@@ -87,10 +87,10 @@ static void log_object_notes(struct collector *collector)
 /* Whether no code has been mapped since the mappings were read. */
 static bool are_mappings_current(const struct collector *collector, const struct target *target)
 {
-	const struct process *books = &collector->books.process[target->slot % PROCESSES_MAX];
+	const struct process *books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
 
-	return target->slot != BOOKS_NONE && books->image == target->books.image &&
-	       books->code_cnt == target->books.code_cnt;
+	return target->slot != BOOKS_NONE && books->image == target->now.books.image &&
+	       books->code_cnt == target->now.books.code_cnt;
 }
 
 /*
@@ -101,9 +101,9 @@ static void report_target_mappings(struct collector *collector, const struct tar
 {
 	if (!are_mappings_current(collector, target))
 		return;
-	unwind_tables_tell(&collector->unwind_tables, &target->mappings, target->books.image, true);
+	unwind_tables_tell(&collector->unwind_tables, &target->mappings, target->now.books.image, true);
 	if (!are_mappings_current(collector, target))
-		unwind_tables_tell(&collector->unwind_tables, &target->mappings, target->books.image,
+		unwind_tables_tell(&collector->unwind_tables, &target->mappings, target->now.books.image,
 				   false);
 }
 
@@ -113,7 +113,7 @@ static void mark_program(const struct collector *collector, const struct target 
 	const struct mappings *mappings = &target->mappings;
 
 	for (size_t i = 0; i < mappings->used_nr; i++)
-		if (is_path_of_mapping(mappings_used(mappings, i)->path, target->exe))
+		if (is_path_of_mapping(mappings_used(mappings, i)->path, target->identity.exe))
 			collector->objects.object[mappings->used[i]]->is_program = true;
 }
 
@@ -147,14 +147,14 @@ int probe_object(struct collector *collector, struct probes *probes, uint32_t ob
 	watch_file(collector, object);
 	err = probes_attach(probes, collector->bpf, &collector->objects, object, why);
 	if (err == -ETXTBSY) {
-		probes_drop(probes, object, &collector->detacher);
+		probes_drop(probes, object, &collector->shared.detacher);
 		put_off(collector, object);
 		return 0;
 	}
 	if (is_new)
 		note_nops(collector, probes, object);
 	if (!err && is_new && !objects_check(&collector->objects, object))
-		probes_drop(probes, object, &collector->detacher);
+		probes_drop(probes, object, &collector->shared.detacher);
 	return err;
 }
 
@@ -165,7 +165,7 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 
 	if (!err)
 		report_target_mappings(collector, target);
-	if (target->probes->is_paused)
+	if (target->probes.used->is_paused)
 		return err; /* the resume will do it */
 	if (!err)
 		err = avoid_hazards(collector, target);
@@ -173,9 +173,9 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 	mark_program(collector, target);
 	copied_mark(collector, target);
 	if (err)
-		reason_set(why, err, "cannot probe process %d: %s", target->pid, strerror(-err));
+		reason_set(why, err, "cannot probe process %d: %s", target->identity.pid, strerror(-err));
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
-		err = probe_object(collector, target->probes, mappings->used[i], why);
+		err = probe_object(collector, target->probes.used, mappings->used[i], why);
 	return err;
 }
 
@@ -210,33 +210,35 @@ static int report_nothing_found(const struct collector *collector, const struct 
 	if (left_out)
 		return reason_set(why, -ENOENT,
 				  "process %d (%s): has none of the chosen domains; domain malloc would record the heap of %s",
-				  target->pid, target->comm, left_out);
+				  target->identity.pid, target->identity.comm, left_out);
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		if (mappings_used(mappings, i)->is_put_off)
 			return reason_set(why, -ENOENT, "process %d (%s): cannot probe %s: it is open for writing",
-					  target->pid, target->comm, mappings_used(mappings, i)->path);
+					  target->identity.pid, target->identity.comm,
+					  mappings_used(mappings, i)->path);
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		if (mappings_used(mappings, i)->unreadable)
 			return reason_set(why, -ENOENT,
 					  "process %d (%s): found no allocator function; cannot read %s: %s",
-					  target->pid, target->comm, mappings_used(mappings, i)->path,
+					  target->identity.pid, target->identity.comm, mappings_used(mappings, i)->path,
 					  mappings_used(mappings, i)->unreadable);
-	if (target->probes->failed_nr && why && *why->text)
+	if (target->probes.used->failed_nr && why && *why->text)
 		return -ENOENT;
-	if (copied_is_away(target->pid, target->exe))
+	if (copied_is_away(target->identity.pid, target->identity.exe))
 		return reason_set(why, -ENOENT,
 				  "process %d (%s): runs a copy of its code in anonymous memory, where nothing can be probed",
-				  target->pid, target->comm);
+				  target->identity.pid, target->identity.comm);
 	return reason_set(why, -ENOENT,
 			  "process %d (%s): no file that it maps defines malloc or another known allocator function; a static program without symbols cannot be traced",
-			  target->pid, target->comm);
+			  target->identity.pid, target->identity.comm);
 }
 
 static void note_tracer(struct collector *collector, const struct target *target)
 {
 	struct reason note;
 
-	if (collector->has_return_calls && !target->probes->by_ret && hazard_of_tracer(target->pid, &note))
+	if (collector->shared.has_return_calls && !target->probes.used->by_ret &&
+	    hazard_of_tracer(target->identity.pid, &note))
 		add_note(collector, note.text);
 }
 
@@ -246,7 +248,7 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 
 	note_tracer(collector, target);
 	copied_count(collector, target);
-	if (!err && !probes_see_allocations(target->probes))
+	if (!err && !probes_see_allocations(target->probes.used))
 		err = report_nothing_found(collector, target, why);
 	return err;
 }
@@ -259,17 +261,17 @@ static int begin_target_books(struct collector *collector, struct target *target
 
 	books.memory = books.image;
 	books.start_span_ns = target__tick_ns();
-	books.start_boottime_ns = target->start_ticks * books.start_span_ns;
-	err = books_begin(&collector->books, target->pid, &books, &target->slot);
-	target->own_probes.slot = target->slot;
-	return err ? reason_set(why, err, "cannot record process %d: %s", target->pid,
+	books.start_boottime_ns = target->identity.start_ticks * books.start_span_ns;
+	err = books_begin(&collector->targets.books, target->identity.pid, &books, &target->slot);
+	target->probes.own.slot = target->slot;
+	return err ? reason_set(why, err, "cannot record process %d: %s", target->identity.pid,
 				err == -E2BIG ? "too many processes" : strerror(-err)) : 0;
 }
 
 static void begin_time(struct target *target)
 {
-	target->started_ns = target->born_ns = monotonic_now_ns();
-	cpu_time_read(target->pid, &target->cpu_before_ns); /* stays 0 if the process has just ended */
+	target->life.started_ns = target->life.born_ns = monotonic_now_ns();
+	cpu_time_read(target->identity.pid, &target->life.cpu_before_ns); /* stays 0 if the process has just ended */
 }
 
 /*
@@ -281,39 +283,39 @@ static int start_target(struct collector *collector, struct target *target, uint
 	struct process books = {
 		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
 					    __ATOMIC_RELAXED),
-		.by_ret = target->probes->by_ret,
-		.follows = collector->follow_forks,
+		.by_ret = target->probes.used->by_ret,
+		.follows = collector->options.follow_forks,
 		.user = user,
 	};
 	int err = begin_target_books(collector, target, &books, why);
 
 	if (!err)
 		err = find_probes(collector, target, why);
-	if (!err && !collector->everyone)
+	if (!err && !collector->options.everyone)
 		err = custom_check(collector, target, why);
-	if (err == -ENOENT && collector->everyone)
+	if (err == -ENOENT && collector->options.everyone)
 		err = 0; /* it may map an allocator later, for example after an exec */
 	if (err)
 		return err;
 	begin_time(target);
-	books_let_in(&collector->books, target->slot, target->probes->by_ret);
-	target->judged_nr = target->seen_nr; /* the accounting has nothing from before */
+	books_let_in(&collector->targets.books, target->slot, target->probes.used->by_ret);
+	target->late.judged_nr = target->late.seen_nr; /* the accounting has nothing from before */
 	if (!err && target__is_over(target)) /* its end may have been overwritten */
 		err = reason_set(why, -ESRCH, "process %d ended while it was being probed",
-				 target->pid);
+				 target->identity.pid);
 	return err;
 }
 
 static void choose_probes(struct collector *collector, struct target *target)
 {
-	target->own_probes.pid = target->pid;
-	target->own_probes.keeper = collector->keeper;
-	target->own_probes.by_ret = collector->no_return_probes;
-	if (collector->follow_forks) {
-		target->probes = &collector->everybody;
-		target->pausing = &collector->everybody_pausing; /* it began when the collector was opened */
+	target->probes.own.pid = target->identity.pid;
+	target->probes.own.keeper = collector->helpers.keeper;
+	target->probes.own.by_ret = collector->options.no_return_probes;
+	if (collector->options.follow_forks) {
+		target->probes.used = &collector->shared.probes;
+		target->budget.used = &collector->budgets.pausing; /* it began when the collector was opened */
 	} else {
-		pausing_begin(collector, target->pausing);
+		pausing_begin(collector, target->budget.used);
 	}
 }
 
@@ -321,18 +323,18 @@ static void choose_probes(struct collector *collector, struct target *target)
 static int check_is_same(const struct target *traced, const struct target *target,
 			 struct reason *why)
 {
-	if (traced->start_ticks == target->start_ticks)
+	if (traced->identity.start_ticks == target->identity.start_ticks)
 		return 0;
 	return reason_set(why, -EEXIST,
 			  "process %d is another one than the one traced, which has ended: stop that first",
-			  target->pid);
+			  target->identity.pid);
 }
 
 static int check_sight(const struct collector *collector, struct reason *why)
 {
-	if (parser__has_ended(collector->parser))
+	if (parser__has_ended(collector->helpers.parser))
 		return reason_set(why, -EPIPE, "the process that starts the readers of ELF files has ended");
-	if (!collector->keeper || !keeper__has_ended(collector->keeper))
+	if (!collector->helpers.keeper || !keeper__has_ended(collector->helpers.keeper))
 		return 0;
 	return reason_set(why, -EPIPE, "the process that keeps the probes has ended");
 }
@@ -345,7 +347,7 @@ static int prepare_start(struct collector *collector, struct reason *why)
 	if (err)
 		return err;
 	pause_spenders(collector);
-	if (collector->follow_forks)
+	if (collector->options.follow_forks)
 		refresh_all(collector);
 	return 0;
 }
@@ -359,8 +361,8 @@ static int begin_process(struct collector *collector, pid_t id, uint32_t user, s
 	target = target__open(id, &collector->objects, why);
 	if (!target)
 		return -errno;
-	if (find_target(collector, target->pid)) {
-		err = check_is_same(find_target(collector, target->pid), target, why);
+	if (find_target(collector, target->identity.pid)) {
+		err = check_is_same(find_target(collector, target->identity.pid), target, why);
 		target__free(target);
 		return err;
 	}
@@ -391,7 +393,7 @@ int collector__admit(struct collector *collector, struct reason *why)
 	size_t nr = 0, refused = 0;
 	int err, begun = 0;
 
-	if (!collector->everyone)
+	if (!collector->options.everyone)
 		return 0;
 	err = prepare_start(collector, why);
 	if (!err)
@@ -399,14 +401,14 @@ int collector__admit(struct collector *collector, struct reason *why)
 	for (size_t i = 0; i < nr && err != -ENOMEM; i++) {
 		struct reason why_not = {};
 
-		err = books_user_has_share(&collector->books, found[i].user) ?
+		err = books_user_has_share(&collector->targets.books, found[i].user) ?
 		      begin_process(collector, found[i].tgid, found[i].user, &why_not) : -E2BIG;
 		begun += !err;
 		refused += err == -E2BIG;
 	}
-	if (refused > collector->not_admitted_nr)
-		collector->ever_refused_nr += refused - collector->not_admitted_nr;
-	collector->not_admitted_nr = refused;
+	if (refused > collector->totals.not_admitted_nr)
+		collector->totals.ever_refused_nr += refused - collector->totals.not_admitted_nr;
+	collector->totals.not_admitted_nr = refused;
 	free(found);
 	if (nr)
 		keep_budgets(collector);
@@ -441,16 +443,16 @@ static int start_held(struct held *held)
 		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
 					    __ATOMIC_RELAXED),
 		.is_open = 1,
-		.by_ret = target->probes->by_ret,
-		.follows = collector->follow_forks,
+		.by_ret = target->probes.used->by_ret,
+		.follows = collector->options.follow_forks,
 	};
 
 	begin_time(target);
 	held->err = begin_target_books(collector, target, &books, held->why);
 	probe_mapped(held);
-	launch_release(target->pid, &target->mappings, probe_mapped, held);
-	target->judged_nr = target->seen_nr; /* it was held meanwhile */
-	if (!held->err && !probes_see_allocations(target->probes) && !copied_has_any(&target->mappings))
+	launch_release(target->identity.pid, &target->mappings, probe_mapped, held);
+	target->late.judged_nr = target->late.seen_nr; /* it was held meanwhile */
+	if (!held->err && !probes_see_allocations(target->probes.used) && !copied_has_any(&target->mappings))
 		held->err = report_nothing_found(collector, target, held->why);
 	if (!held->err)
 		held->err = custom_check(collector, target, held->why);

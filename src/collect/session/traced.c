@@ -32,16 +32,16 @@ bool collector__is_tracing(const struct collector *collector, pid_t pid)
 
 uint32_t collector__get_traceback_limit(const struct collector *collector)
 {
-	return collector->traceback_limit;
+	return collector->options.traceback_limit;
 }
 
 /* Reads the accounting as it is now, or as it was last read if the slot is empty. */
 static void read_counters(const struct collector *collector, const struct target *target,
 			  struct process *ret)
 {
-	*ret = collector->books.process[target->slot];
+	*ret = collector->targets.books.process[target->slot];
 	if (!ret->image)
-		*ret = target->books;
+		*ret = target->now.books;
 }
 
 void read_traced_memory(const struct collector *collector, const struct target *target,
@@ -82,7 +82,7 @@ static int clear_marked(struct collector *collector, struct target *target)
 {
 	int err = run_request_program(collector->bpf->progs.clear_traces, target);
 
-	books_take_mark(&collector->books, target->slot);
+	books_take_mark(&collector->targets.books, target->slot);
 	if (!err)
 		target__forget_traces(target);
 	return err;
@@ -95,13 +95,13 @@ static int clear_marked(struct collector *collector, struct target *target)
  */
 static int clear_targets(struct collector *collector, struct target *const *target, size_t nr)
 {
-	struct grace *grace = &collector->cut.grace;
+	struct grace *grace = &collector->pass.cut.grace;
 	int err = grace_make(grace);
 
 	if (err)
 		return err;
 	for (size_t i = 0; i < nr; i++)
-		books_mark(&collector->books, target[i]->slot);
+		books_mark(&collector->targets.books, target[i]->slot);
 	err = grace_wait(grace);
 	for (size_t i = 0; i < nr; i++) {
 		int one = clear_marked(collector, target[i]);
@@ -121,7 +121,7 @@ int collector__clear_traces(struct collector *collector, pid_t pid)
 
 int collector__clear_all_traces(struct collector *collector)
 {
-	int err = clear_targets(collector, collector->target, collector->target_nr);
+	int err = clear_targets(collector, collector->targets.target, collector->targets.target_nr);
 
 	return err == -ESRCH ? 0 : err;
 }
@@ -135,12 +135,12 @@ int collector__reset_peak(struct collector *collector, pid_t pid)
 
 bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes)
 {
-	struct target *target = collector->target[i];
+	struct target *target = collector->targets.target[i];
 
-	if (target->has_ended || target->books.ring_at_bytes == bytes)
+	if (target->life.has_ended || target->now.books.ring_at_bytes == bytes)
 		return false;
-	target->books.ring_at_bytes = bytes;
-	return books_ring_at(&collector->books, target->slot, bytes);
+	target->now.books.ring_at_bytes = bytes;
+	return books_ring_at(&collector->targets.books, target->slot, bytes);
 }
 
 /* ---- one block ---- */
@@ -173,8 +173,8 @@ static int find_block(struct collector *collector, const struct target *target, 
 	int err = -ENOENT;
 
 	for (uint32_t layer = 0; layer < LAYER_NR && err == -ENOENT; layer++) {
-		key = block_key_of(address, target->books.image, layer);
-		err = nursery_find(&collector->nursery, &key, &block) ? 0 :
+		key = block_key_of(address, target->now.books.image, layer);
+		err = nursery_find(&collector->pass.nursery, &key, &block) ? 0 :
 		      bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block);
 	}
 	if (!err)
@@ -192,12 +192,12 @@ static int assemble_one(struct collector *collector, struct target *target,
 	const struct occasion occasion = {
 		.wall_ns = clock_now_ns(CLOCK_REALTIME),
 		.monotonic_ns = monotonic_now_ns(),
-		.traceback_limit = collector->traceback_limit,
-		.no_names = collector->no_names,
-		.mappings_missed = mapping_events__missed(collector->events),
+		.traceback_limit = collector->options.traceback_limit,
+		.no_names = collector->options.no_names,
+		.mappings_missed = mapping_events__missed(collector->events.mappings),
 		.unwind_tables = &collector->unwind_tables,
 		.bpf = collector->bpf,
-		.costs = &collector->costs,
+		.costs = &collector->budgets.costs,
 	};
 	struct snapshot_builder *builder;
 	int err = 0;
@@ -207,7 +207,7 @@ static int assemble_one(struct collector *collector, struct target *target,
 					drain_traceback(drain, 0));
 
 	if (!err)
-		err = assemble(target, &target->books, drain, &occasion, collector->symbols,
+		err = assemble(target, &target->now.books, drain, &occasion, collector->symbols,
 			       &builder);
 	return err ?: snapshot_builder__finish(builder, ret);
 }

@@ -24,8 +24,8 @@ static void mark_needed(const struct target *target, bool *is_needed)
 {
 	for (size_t i = 0; i < target->mappings.mapping_nr; i++)
 		mark_object_needed(is_needed, target->mappings.mapping[i].object);
-	for (size_t i = 0; i < target->place_nr; i++)
-		mark_object_needed(is_needed, target->place[i].object);
+	for (size_t i = 0; i < target->tracebacks.place_nr; i++)
+		mark_object_needed(is_needed, target->tracebacks.place[i].object);
 }
 
 /* Whether the file still exists unchanged. */
@@ -115,22 +115,22 @@ static void forget_in_target(struct target *target, const bool *goes)
 {
 	size_t kept = 0, judged_nr = 0;
 
-	for (size_t i = 0; i < target->seen_nr; i++) {
-		if (goes[target->seen[i].object])
+	for (size_t i = 0; i < target->late.seen_nr; i++) {
+		if (goes[target->late.seen[i].object])
 			continue;
-		judged_nr += i < target->judged_nr;
-		target->seen[kept++] = target->seen[i];
+		judged_nr += i < target->late.judged_nr;
+		target->late.seen[kept++] = target->late.seen[i];
 	}
-	target->seen_nr = kept;
-	target->judged_nr = judged_nr;
+	target->late.seen_nr = kept;
+	target->late.judged_nr = judged_nr;
 	mappings_forget_objects(&target->mappings, goes);
 }
 
 static void drop_unused_object(struct collector *collector, uint32_t object)
 {
-	probes_drop(&collector->everybody, object, &collector->detacher);
-	for (size_t i = 0; i < collector->target_nr; i++)
-		probes_drop(&collector->target[i]->own_probes, object, &collector->detacher);
+	probes_drop(&collector->shared.probes, object, &collector->shared.detacher);
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		probes_drop(&collector->targets.target[i]->probes.own, object, &collector->shared.detacher);
 	unwind_tables_drop(&collector->unwind_tables, object);
 	unwatch_file(collector, object);
 	objects_drop(&collector->objects, object);
@@ -160,8 +160,8 @@ static void drop_unused_objects(struct collector *collector, const bool *goes)
 {
 	bool is_any = false;
 
-	for (size_t i = 0; i < collector->target_nr; i++)
-		forget_in_target(collector->target[i], goes);
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		forget_in_target(collector->targets.target[i], goes);
 	for (size_t i = 0; i < collector->objects.object_nr; i++)
 		if (goes[i]) {
 			drop_unused_object(collector, i);
@@ -175,10 +175,11 @@ static void drop_unused_objects(struct collector *collector, const bool *goes)
 
 static void schedule_rereads(struct collector *collector)
 {
-	collector->pass_nr++;
-	for (size_t i = 0; i < collector->target_nr; i++)
-		if (!((collector->target[i]->pid + collector->pass_nr) % READ_EACH_PASSES))
-			collector->target[i]->is_touched |= !collector->target[i]->has_ended;
+	collector->pass.nr++;
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		if (!((collector->targets.target[i]->identity.pid + collector->pass.nr) % READ_EACH_PASSES))
+			collector->targets.target[i]->reading.is_touched |=
+				!collector->targets.target[i]->life.has_ended;
 }
 
 void let_go_of_unused(struct collector *collector)
@@ -188,8 +189,8 @@ void let_go_of_unused(struct collector *collector)
 	struct idle_object *idle = calloc(nr, sizeof(*idle));
 
 	if (is_needed && goes && idle) {
-		for (size_t i = 0; i < collector->target_nr; i++)
-			mark_needed(collector->target[i], is_needed);
+		for (size_t i = 0; i < collector->targets.target_nr; i++)
+			mark_needed(collector->targets.target[i], is_needed);
 		choose_dropped_objects(&collector->objects, is_needed, idle, goes);
 		drop_unused_objects(collector, goes);
 	}
@@ -206,7 +207,7 @@ static void mark_mapped(const struct target *target, bool *is_mapped)
 {
 	const struct mappings *mappings = &target->mappings;
 
-	for (size_t i = 0; i < mappings->mapping_nr && !target->has_ended; i++)
+	for (size_t i = 0; i < mappings->mapping_nr && !target->life.has_ended; i++)
 		if (mapping_is_there(mappings, &mappings->mapping[i]))
 			mark_object_needed(is_mapped, mappings->mapping[i].object);
 }
@@ -231,8 +232,8 @@ static void retry_missing_tables(struct collector *collector)
 	for (size_t i = 0; i < tables->entry_nr; i++)
 		if (tables->entry[i].state == UNWIND_TABLE_MISSING)
 			unwind_tables_drop(tables, i);
-	for (size_t i = 0; i < collector->target_nr; i++)
-		collector->target[i]->is_touched |= !collector->target[i]->has_ended;
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		collector->targets.target[i]->reading.is_touched |= !collector->targets.target[i]->life.has_ended;
 }
 
 void make_room_for_tables(struct collector *collector)
@@ -242,9 +243,9 @@ void make_room_for_tables(struct collector *collector)
 	collector->unwind_tables.is_full = false;
 	if (!is_mapped)
 		return;
-	for (size_t i = 0; i < collector->target_nr; i++)
-		mark_mapped(collector->target[i], is_mapped);
-	if (drop_unmapped(&collector->unwind_tables, is_mapped) && !grace_wait(&collector->cut.grace)) {
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		mark_mapped(collector->targets.target[i], is_mapped);
+	if (drop_unmapped(&collector->unwind_tables, is_mapped) && !grace_wait(&collector->pass.cut.grace)) {
 		unwind_tables_settle(&collector->unwind_tables);
 		retry_missing_tables(collector);
 	}

@@ -15,21 +15,21 @@
 /* The next look probes the file again. Allocations until then are not seen: its functions are late. */
 static void request_reprobe(struct collector *collector, struct target *target, uint32_t object)
 {
-	target->is_touched = true;
+	target->reading.is_touched = true;
 	if (!collector->objects.object[object]->has_changed)
-		target->late_nr += probes_count_functions(&collector->objects, object);
+		target->late.nr += probes_count_functions(&collector->objects, object);
 }
 
 static void drop_probes(struct collector *collector, uint32_t object)
 {
-	bool was_everybodys = probes_drop(&collector->everybody, object, &collector->detacher);
+	bool was_everybodys = probes_drop(&collector->shared.probes, object, &collector->shared.detacher);
 
-	for (size_t i = 0; i < collector->target_nr; i++) {
-		struct target *target = collector->target[i];
-		bool was_own = target->probes != &collector->everybody &&
-			       probes_drop(target->probes, object, &collector->detacher);
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		struct target *target = collector->targets.target[i];
+		bool was_own = target->probes.used != &collector->shared.probes &&
+			       probes_drop(target->probes.used, object, &collector->shared.detacher);
 
-		if (!target->has_ended && (was_own || was_everybodys) && mappings_use(&target->mappings, object))
+		if (!target->life.has_ended && (was_own || was_everybodys) && mappings_use(&target->mappings, object))
 			request_reprobe(collector, target, object);
 	}
 }
@@ -46,10 +46,10 @@ static struct probe_link *find_kept_link(const struct probes *probes, int kept)
 
 static struct probe_link *find_link(const struct collector *collector, int kept)
 {
-	struct probe_link *link = find_kept_link(&collector->everybody, kept);
+	struct probe_link *link = find_kept_link(&collector->shared.probes, kept);
 
-	for (size_t i = 0; i < collector->target_nr && !link; i++)
-		link = find_kept_link(&collector->target[i]->own_probes, kept);
+	for (size_t i = 0; i < collector->targets.target_nr && !link; i++)
+		link = find_kept_link(&collector->targets.target[i]->probes.own, kept);
 	return link;
 }
 
@@ -81,9 +81,9 @@ static void handle_keeper_news(struct collector *collector)
 {
 	int kept, err;
 
-	while ((kept = keeper__next_closed(collector->keeper)))
+	while ((kept = keeper__next_closed(collector->helpers.keeper)))
 		handle_closed_link(collector, kept);
-	err = keeper__next_unwatched(collector->keeper);
+	err = keeper__next_unwatched(collector->helpers.keeper);
 	if (err)
 		log_unwatched_file(collector, err);
 }
@@ -105,7 +105,7 @@ static void handle_watch_news(struct collector *collector)
 {
 	int watch;
 
-	while ((watch = file_watch_next(&collector->watch)) != FILE_WATCH_NONE)
+	while ((watch = file_watch_next(&collector->written.watch)) != FILE_WATCH_NONE)
 		drop_watched(collector, watch);
 }
 
@@ -120,7 +120,7 @@ void put_off(struct collector *collector, uint32_t i)
 	struct reason note;
 
 	object->is_put_off = true;
-	if (object->is_put_off_told || collector->put_off_told_nr++ >= NOTED_MOST)
+	if (object->is_put_off_told || collector->written.put_off_told_nr++ >= NOTED_MOST)
 		return;
 	object->is_put_off_told = true;
 	reason_set(&note, 0, "%s is open for writing: nothing in it is probed until that is over", object->path);
@@ -147,11 +147,12 @@ static void retry_put_off_object(struct collector *collector, uint32_t i)
 	struct object *object = collector->objects.object[i];
 
 	object->is_put_off = false;
-	for (size_t t = 0; t < collector->target_nr; t++)
-		if (!collector->target[t]->has_ended && mappings_use(&collector->target[t]->mappings, i))
-			collector->target[t]->is_touched = true;
+	for (size_t t = 0; t < collector->targets.target_nr; t++)
+		if (!collector->targets.target[t]->life.has_ended &&
+		    mappings_use(&collector->targets.target[t]->mappings, i))
+			collector->targets.target[t]->reading.is_touched = true;
 	if (object->is_kept)
-		probe_object(collector, &collector->everybody, i, NULL);
+		probe_object(collector, &collector->shared.probes, i, NULL);
 }
 
 static void retry_put_off_objects(struct collector *collector)
@@ -159,11 +160,11 @@ static void retry_put_off_objects(struct collector *collector)
 	uint64_t now_ns = monotonic_now_ns();
 	size_t nr = collector->objects.object_nr, tried = 0;
 
-	if (collector->everybody.is_paused || now_ns - collector->put_off_ns < SECOND_NS)
+	if (collector->shared.probes.is_paused || now_ns - collector->written.put_off_ns < SECOND_NS)
 		return;
-	collector->put_off_ns = now_ns;
+	collector->written.put_off_ns = now_ns;
 	for (size_t n = 0; n < nr && tried < TRIED_AT_ONCE; n++) {
-		size_t i = collector->put_off_at++ % nr;
+		size_t i = collector->written.put_off_at++ % nr;
 
 		if (!collector->objects.object[i] || !collector->objects.object[i]->is_put_off)
 			continue;
@@ -176,9 +177,9 @@ static void retry_put_off_objects(struct collector *collector)
 
 static void drop_changed(struct collector *collector)
 {
-	if (collector->objects.changed_nr == collector->changed_nr)
+	if (collector->objects.changed_nr == collector->written.changed_nr)
 		return;
-	collector->changed_nr = collector->objects.changed_nr;
+	collector->written.changed_nr = collector->objects.changed_nr;
 	for (size_t i = 0; i < collector->objects.object_nr; i++)
 		if (collector->objects.object[i] && collector->objects.object[i]->has_changed)
 			drop_probes(collector, i);
@@ -186,7 +187,7 @@ static void drop_changed(struct collector *collector)
 
 void take_written_files(struct collector *collector)
 {
-	if (collector->keeper)
+	if (collector->helpers.keeper)
 		handle_keeper_news(collector);
 	else
 		handle_watch_news(collector);
@@ -204,9 +205,9 @@ void watch_file(struct collector *collector, uint32_t i)
 	struct object *object = collector->objects.object[i];
 	int watch;
 
-	if (collector->keeper || object->watch || !has_probed_functions(object))
+	if (collector->helpers.keeper || object->watch || !has_probed_functions(object))
 		return;
-	watch = file_watch_add(&collector->watch, object->fd);
+	watch = file_watch_add(&collector->written.watch, object->fd);
 	if (watch > 0)
 		object->watch = watch;
 	else
@@ -226,7 +227,7 @@ void unwatch_file(struct collector *collector, uint32_t index)
 	for (size_t i = 0; i < collector->objects.object_nr; i++)
 		is_needed |= collector->objects.object[i] && collector->objects.object[i]->watch == watch;
 	if (!is_needed)
-		file_watch_remove(&collector->watch, watch);
+		file_watch_remove(&collector->written.watch, watch);
 }
 
 void check_probed_files(struct collector *collector, const struct probes *probes)

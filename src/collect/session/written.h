@@ -14,10 +14,21 @@
  * there it takes seconds.
  */
 
+#include <stddef.h>
 #include <stdint.h>
+
+#include "collect/probe/file_watch.h"
 
 struct collector;
 struct probes;
+
+struct written_files {
+	struct file_watch watch; /* on probed files, if there is no keeper */
+	uint64_t changed_nr;	 /* the objects.changed_nr that has been handled */
+	uint64_t put_off_ns;	 /* when objects that are put off were last tried */
+	size_t put_off_at;	 /* the next object to try */
+	size_t put_off_told_nr;
+};
 
 /* Finds files that were written to, drops their probes, and lets the processes that map them be looked at again. */
 void take_written_files(struct collector *collector);

@@ -27,19 +27,19 @@ void found_losses_add(struct found_losses *found, uint64_t exec_cnt, const uint6
 
 void gone_add_target(struct gone *gone, const struct target *target)
 {
-	gone_add(gone, &target->books);
+	gone_add(gone, &target->now.books);
 	for (int i = 0; i < LOSS_NR; i++)
-		gone->loss[i] += target->found.sum[i];
+		gone->loss[i] += target->losses.found.sum[i];
 }
 
 bool health_is_unprobed(const struct target *target)
 {
-	const uint64_t *counter = target->books.counter;
+	const uint64_t *counter = target->now.books.counter;
 	struct object *const *object = target->mappings.objects->object;
-	bool is_unknown = !target->seen_nr;
+	bool is_unknown = !target->late.seen_nr;
 
-	for (size_t i = 0; i < target->seen_nr; i++)
-		is_unknown |= object[target->seen[i].object]->unreadable != NULL;
-	return is_unknown && !target->books.is_forked && !counter[COUNTER_allocations] &&
+	for (size_t i = 0; i < target->late.seen_nr; i++)
+		is_unknown |= object[target->late.seen[i].object]->unreadable != NULL;
+	return is_unknown && !target->now.books.is_forked && !counter[COUNTER_allocations] &&
 	       !counter[COUNTER_unknown_frees];
 }

@@ -74,8 +74,8 @@ static int replace_identity_text(char **known, char *text)
  */
 static int take_comm(struct target *target, char *comm)
 {
-	if (!target->is_named)
-		return replace_identity_text(&target->comm, comm);
+	if (!target->identity.is_named)
+		return replace_identity_text(&target->identity.comm, comm);
 	free(comm);
 	return 0;
 }
@@ -83,49 +83,49 @@ static int take_comm(struct target *target, char *comm)
 /* Reads the name and the arguments that the kernel kept: /proc has nothing about a process that is gone. */
 static int read_kept_identity(struct target *target)
 {
-	const struct process *books = &target->books;
+	const struct process *books = &target->now.books;
 	int err = take_comm(target, strndup(books->comm, COMM_BYTES));
 
-	if (err || *target->cmdline)
+	if (err || *target->identity.cmdline)
 		return err;
-	return replace_identity_text(&target->cmdline, proc_join_args(books->args, books->args_bytes));
+	return replace_identity_text(&target->identity.cmdline, proc_join_args(books->args, books->args_bytes));
 }
 
 int target__read_identity(struct target *target)
 {
 	int err;
 
-	if (target->cmdline && (target__is_over(target) || target->books.has_left))
+	if (target->identity.cmdline && (target__is_over(target) || target->now.books.has_left))
 		return read_kept_identity(target);
-	err = take_comm(target, proc_text(target->pid, "comm"));
+	err = take_comm(target, proc_text(target->identity.pid, "comm"));
 	if (!err)
-		err = replace_identity_text(&target->exe, proc_link(target->pid, "exe"));
-	return err ?: replace_identity_text(&target->cmdline, proc_cmdline(target->pid));
+		err = replace_identity_text(&target->identity.exe, proc_link(target->identity.pid, "exe"));
+	return err ?: replace_identity_text(&target->identity.cmdline, proc_cmdline(target->identity.pid));
 }
 
 static int open_process(struct target *target, pid_t id, struct reason *why)
 {
-	int err = find_thread_process(id, &target->pid, why);
+	int err = find_thread_process(id, &target->identity.pid, why);
 	uint64_t uid;
 
 	if (err)
 		return err;
-	if (!proc_status(target->pid, "Uid", &uid))
+	if (!proc_status(target->identity.pid, "Uid", &uid))
 		target->mappings.user = objects_user(target->mappings.objects, uid);
-	target->pidfd = syscall(SYS_pidfd_open, target->pid, 0);
-	if (target->pidfd < 0)
-		return reason_set(why, -errno, "cannot open process %d: %s", target->pid,
+	target->identity.pidfd = syscall(SYS_pidfd_open, target->identity.pid, 0);
+	if (target->identity.pidfd < 0)
+		return reason_set(why, -errno, "cannot open process %d: %s", target->identity.pid,
 				  strerror(errno));
-	err = check_is_program(target->pid, why);
-	if (!err && proc_start_time(target->pid, &target->start_ticks))
-		err = reason_set(why, -ESRCH, "process %d has ended", target->pid);
+	err = check_is_program(target->identity.pid, why);
+	if (!err && proc_start_time(target->identity.pid, &target->identity.start_ticks))
+		err = reason_set(why, -ESRCH, "process %d has ended", target->identity.pid);
 	if (!err)
 		err = target__read_identity(target);
 	if (err)
 		return err;
-	target->cgroup = proc_cgroup(target->pid);
-	target->rss_at_start_bytes = read_rss_bytes(target->pid);
-	return target->cgroup ? target__refresh(target, why) : -ENOMEM;
+	target->identity.cgroup = proc_cgroup(target->identity.pid);
+	target->resident.at_start_bytes = read_rss_bytes(target->identity.pid);
+	return target->identity.cgroup ? target__refresh(target, why) : -ENOMEM;
 }
 
 static struct target *target_new(struct objects *objects)
@@ -134,11 +134,11 @@ static struct target *target_new(struct objects *objects)
 
 	if (!target)
 		return NULL;
-	target->pidfd = -1;
+	target->identity.pidfd = -1;
 	target->slot = BOOKS_NONE;
 	target->mappings.objects = objects;
-	target->probes = &target->own_probes;
-	target->pausing = &target->own_pausing;
+	target->probes.used = &target->probes.own;
+	target->budget.used = &target->budget.own;
 	return target;
 }
 
@@ -167,10 +167,10 @@ void target__look_for(struct target *target)
 {
 	uint64_t ticks;
 
-	if (kill(target->pid, 0) && errno == ESRCH)
-		target->is_gone = true;
-	else if (!proc_start_time(target->pid, &ticks) && ticks != target->start_ticks)
-		target->is_gone = true;
+	if (kill(target->identity.pid, 0) && errno == ESRCH)
+		target->life.is_gone = true;
+	else if (!proc_start_time(target->identity.pid, &ticks) && ticks != target->identity.start_ticks)
+		target->life.is_gone = true;
 }
 
 /* Opens a pidfd. False: the PID belongs to another process by now. */
@@ -178,13 +178,13 @@ static bool open_child(struct target *target)
 {
 	uint64_t ticks;
 
-	target->pidfd = syscall(SYS_pidfd_open, target->pid, 0);
-	if (target->pidfd < 0)
+	target->identity.pidfd = syscall(SYS_pidfd_open, target->identity.pid, 0);
+	if (target->identity.pidfd < 0)
 		return false;
-	if (!proc_start_time(target->pid, &ticks) && ticks == target->start_ticks)
+	if (!proc_start_time(target->identity.pid, &ticks) && ticks == target->identity.start_ticks)
 		return true;
-	close(target->pidfd);
-	target->pidfd = -1;
+	close(target->identity.pidfd);
+	target->identity.pidfd = -1;
 	return false;
 }
 
@@ -194,10 +194,10 @@ static int note_seen_object(struct target *target, uint32_t object, uint64_t sin
 
 	if (object == OBJECT_NONE)
 		return 0;
-	for (size_t i = 0; i < target->seen_nr; i++)
-		if (target->seen[i].object == object)
+	for (size_t i = 0; i < target->late.seen_nr; i++)
+		if (target->late.seen[i].object == object)
 			return 0;
-	return array_push(target, seen, seen);
+	return array_push(&target->late, seen, seen);
 }
 
 static int note_seen_objects(struct target *target, uint64_t since_ns)
@@ -215,17 +215,19 @@ static int note_seen_objects(struct target *target, uint64_t since_ns)
  */
 static int target_copy_parent(struct target *target, const struct target *parent)
 {
-	bool is_same = parent && parent->execed_ns < target->mapped_ns;
+	bool is_same = parent && parent->life.execed_ns < target->reading.mapped_ns;
 	int err;
 
-	target->comm = strndup(target->books.comm, COMM_BYTES);
-	target->exe = strdup(is_same ? parent->exe : "");
-	target->cmdline = strdup(is_same ? parent->cmdline : "");
-	target->cgroup = strdup(parent ? parent->cgroup : "");
-	err = target->comm && target->exe && target->cmdline && target->cgroup ? 0 : -ENOMEM;
+	target->identity.comm = strndup(target->now.books.comm, COMM_BYTES);
+	target->identity.exe = strdup(is_same ? parent->identity.exe : "");
+	target->identity.cmdline = strdup(is_same ? parent->identity.cmdline : "");
+	target->identity.cgroup = strdup(parent ? parent->identity.cgroup : "");
+	err = target->identity.comm && target->identity.exe && target->identity.cmdline && target->identity.cgroup
+		      ? 0
+		      : -ENOMEM;
 	if (!err && is_same)
 		err = mappings_copy(&target->mappings, &parent->mappings);
-	return err ?: note_seen_objects(target, target->mapped_ns);
+	return err ?: note_seen_objects(target, target->reading.mapped_ns);
 }
 
 struct target *target__adopt(pid_t pid, const struct process *books, uint64_t began_ns,
@@ -235,19 +237,19 @@ struct target *target__adopt(pid_t pid, const struct process *books, uint64_t be
 	int err = target ? 0 : -ENOMEM;
 
 	if (!err) {
-		target->pid = pid;
-		target->books = *books;
-		target->start_ticks = books->start_boottime_ns / target__tick_ns();
+		target->identity.pid = pid;
+		target->now.books = *books;
+		target->identity.start_ticks = books->start_boottime_ns / target__tick_ns();
 		target->slot = books->slot;
 		target->mappings.user = books->user;
-		target->born_ns = target->mapped_ns = began_ns;
-		target->started_ns = books->admitted_ns ?: books->forked_ns;
-		target->exec_event_cnt = books->admitted_ns != 0; /* the exec that it was admitted at */
+		target->life.born_ns = target->reading.mapped_ns = began_ns;
+		target->life.started_ns = books->admitted_ns ?: books->forked_ns;
+		target->life.exec_event_cnt = books->admitted_ns != 0; /* the exec that it was admitted at */
 		err = target_copy_parent(target, parent);
 	}
 	if (!err && open_child(target)) {
 		err = target__read_identity(target);
-		target->is_touched = true;
+		target->reading.is_touched = true;
 	}
 	if (!err)
 		return target;
@@ -260,22 +262,22 @@ struct target *target__adopt(pid_t pid, const struct process *books, uint64_t be
 
 int target__refresh(struct target *target, struct reason *why)
 {
-	uint64_t rss_bytes = read_rss_bytes(target->pid), begun_ns;
+	uint64_t rss_bytes = read_rss_bytes(target->identity.pid), begun_ns;
 	int err;
 
 	if (!rss_bytes) { /* the process has ended, or only its main thread has */
-		target->leaderless_nr += proc_live_thread(target->pid) != 0;
+		target->losses.leaderless_nr += proc_live_thread(target->identity.pid) != 0;
 		return 0;
 	}
-	target->rss_bytes = rss_bytes;
+	target->resident.bytes = rss_bytes;
 	begun_ns = monotonic_now_ns();
-	err = mappings_refresh(&target->mappings, target->pid, why);
+	err = mappings_refresh(&target->mappings, target->identity.pid, why);
 	if (!err)
-		err = note_seen_objects(target, target->mapped_ns);
+		err = note_seen_objects(target, target->reading.mapped_ns);
 	/* If the process ends meanwhile, the text may be cut; the events have the rest. */
-	if (!err && read_rss_bytes(target->pid)) {
-		target->mapped_ns = begun_ns;
-		target->is_exe_due &= !*target->exe; /* the program was mapped first */
+	if (!err && read_rss_bytes(target->identity.pid)) {
+		target->reading.mapped_ns = begun_ns;
+		target->reading.is_exe_due &= !*target->identity.exe; /* the program was mapped first */
 	}
 	return err;
 }
@@ -284,10 +286,10 @@ int target__refresh(struct target *target, struct reason *why)
 static int target_begin_image(struct target *target, uint64_t time_ns)
 {
 	mappings_forget(&target->mappings);
-	target->seen_nr = target->judged_nr = target->late_nr = 0;
-	target->execed_ns = time_ns;
-	target->is_exe_due = true;
-	*target->exe = *target->cmdline = '\0';
+	target->late.seen_nr = target->late.judged_nr = target->late.nr = 0;
+	target->life.execed_ns = time_ns;
+	target->reading.is_exe_due = true;
+	*target->identity.exe = *target->identity.cmdline = '\0';
 	return target__read_identity(target);
 }
 
@@ -296,8 +298,8 @@ static void find_root(char root[32], const struct target *target)
 {
 	char to[1];
 
-	snprintf(root, 32, "/proc/%d/root", (int)target->books.parent);
-	if (!target->books.parent || readlink(root, to, sizeof(to)) < 0) /* access() would ask the file system */
+	snprintf(root, 32, "/proc/%d/root", (int)target->now.books.parent);
+	if (!target->now.books.parent || readlink(root, to, sizeof(to)) < 0) /* access() would ask the file system */
 		strcpy(root, "/");
 }
 
@@ -308,28 +310,28 @@ static void find_root(char root[32], const struct target *target)
  */
 static bool is_new_exec(const struct target *target, const struct mapping_event *event)
 {
-	return event->is_exec && event->time_ns > target->execed_ns &&
-	       event->time_ns > target->books.admitted_ns;
+	return event->is_exec && event->time_ns > target->life.execed_ns &&
+	       event->time_ns > target->now.books.admitted_ns;
 }
 
 /* The process has called exec of a program that is not recorded. All later events belong to that program. */
 static bool is_of_next_program(struct target *target, const struct mapping_event *event)
 {
-	target->has_gone_on |= target->books.has_left && is_new_exec(target, event) &&
-			       target->exec_event_cnt >= target->books.exec_cnt;
-	return target->has_gone_on;
+	target->life.has_gone_on |= target->now.books.has_left && is_new_exec(target, event) &&
+			       target->life.exec_event_cnt >= target->now.books.exec_cnt;
+	return target->life.has_gone_on;
 }
 
 bool target__was_there(const struct target *target, uint64_t time_ns)
 {
-	return time_ns >= target->born_ns && (!target->books.exit_ns || time_ns <= target->books.exit_ns);
+	return time_ns >= target->life.born_ns && (!target->now.books.exit_ns || time_ns <= target->now.books.exit_ns);
 }
 
 int target__take_event(struct target *target, const struct mapping_event *event)
 {
 	char root[32];
 	const struct mapped_file file = {
-		.pid = target->pid,
+		.pid = target->identity.pid,
 		.user = target->mappings.user,
 		.start = event->start,
 		.end = event->end,
@@ -346,16 +348,16 @@ int target__take_event(struct target *target, const struct mapping_event *event)
 		return 0; /* another process with this PID */
 	if (is_of_next_program(target, event))
 		return 0;
-	target->is_touched = true;
-	target->exec_event_cnt += is_new_exec(target, event);
-	if (event->time_ns < target->mapped_ns)
+	target->reading.is_touched = true;
+	target->life.exec_event_cnt += is_new_exec(target, event);
+	if (event->time_ns < target->reading.mapped_ns)
 		return 0;
 	if (event->is_exec)
 		return target_begin_image(target, event->time_ns);
 	find_root(root, target);
-	if (target->is_exe_due && *event->path == '/')
-		err = replace_identity_text(&target->exe, strdup(event->path));
-	target->is_exe_due &= *event->path != '/';
+	if (target->reading.is_exe_due && *event->path == '/')
+		err = replace_identity_text(&target->identity.exe, strdup(event->path));
+	target->reading.is_exe_due &= *event->path != '/';
 	if (!err)
 		err = mappings_add(&target->mappings, &file, event->offset);
 	mapping = err ? NULL : mappings_find(&target->mappings, event->start);
@@ -366,44 +368,44 @@ void target__skip_events(struct target *target, const struct mapping_event *even
 {
 	if (is_of_next_program(target, event))
 		return;
-	target->is_touched = true;
+	target->reading.is_touched = true;
 	target->mappings.skipped_nr += event->skipped_nr ?: 1;
 }
 
 bool target__is_over(const struct target *target)
 {
-	struct pollfd end = { .fd = target->pidfd, .events = POLLIN };
+	struct pollfd end = { .fd = target->identity.pidfd, .events = POLLIN };
 
-	return target->pidfd < 0 ? target->books.exit_ns || target->is_gone : poll(&end, 1, 0) > 0;
+	return target->identity.pidfd < 0 ? target->now.books.exit_ns || target->life.is_gone : poll(&end, 1, 0) > 0;
 }
 
 void target__forget_traces(struct target *target)
 {
-	target->place_nr = 0;
-	target->traceback_nr = 0;
-	target->frames_unmapped = 0;
-	target->others = (struct churn){};
-	target->summed_nr = 0;
-	idmap_release(&target->traceback_ids);
+	target->tracebacks.place_nr = 0;
+	target->tracebacks.traceback_nr = 0;
+	target->tracebacks.frames_unmapped = 0;
+	target->tracebacks.others = (struct churn){};
+	target->tracebacks.summed_nr = 0;
+	idmap_release(&target->tracebacks.ids);
 }
 
 int target__forget_image(struct target *target)
 {
-	target->exec_cnt = target->books.exec_cnt;
-	target->is_touched = true;
-	target->is_named = false;
+	target->life.exec_cnt = target->now.books.exec_cnt;
+	target->reading.is_touched = true;
+	target->identity.is_named = false;
 	target__forget_traces(target);
-	if (target->exec_event_cnt >= target->exec_cnt)
+	if (target->life.exec_event_cnt >= target->life.exec_cnt)
 		return target__read_identity(target);
-	target->exec_event_cnt = target->exec_cnt;
+	target->life.exec_event_cnt = target->life.exec_cnt;
 	return target_begin_image(target, monotonic_now_ns());
 }
 
 void targets_images(struct target *const *target, size_t nr, uint64_t *ret_image)
 {
 	for (size_t i = 0; i < nr; i++) {
-		ret_image[2 * i] = target[i]->drained.image;
-		ret_image[2 * i + 1] = target[i]->books.image;
+		ret_image[2 * i] = target[i]->drained.books.image;
+		ret_image[2 * i + 1] = target[i]->now.books.image;
 	}
 	qsort(ret_image, 2 * nr, sizeof(*ret_image), compare_images);
 }
@@ -412,17 +414,17 @@ void target__free(struct target *target)
 {
 	if (!target)
 		return;
-	if (target->pidfd >= 0)
-		close(target->pidfd);
-	pausing_release(&target->own_pausing);
+	if (target->identity.pidfd >= 0)
+		close(target->identity.pidfd);
+	pausing_release(&target->budget.own);
 	mappings_release(&target->mappings);
-	idmap_release(&target->traceback_ids);
-	free(target->seen);
-	free(target->place);
-	free(target->traceback);
-	free(target->comm);
-	free(target->exe);
-	free(target->cmdline);
-	free(target->cgroup);
+	idmap_release(&target->tracebacks.ids);
+	free(target->late.seen);
+	free(target->tracebacks.place);
+	free(target->tracebacks.traceback);
+	free(target->identity.comm);
+	free(target->identity.exe);
+	free(target->identity.cmdline);
+	free(target->identity.cgroup);
 	free(target);
 }

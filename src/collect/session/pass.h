@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_PASS_H
+#define ALLOCSNAP_COLLECT_PASS_H
+
+/* What a pass over the accounting has read, and what it needs from the pass before. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collect/build/assemble.h"
+#include "collect/drain/cut.h"
+#include "collect/drain/drain.h"
+#include "collect/drain/nursery.h"
+#include "collect/drain/pairing.h"
+
+struct pass {
+	uint64_t nr; /* drains so far */
+	struct cut cut;
+	struct drain drain;
+	struct occasion occasion;
+	struct pairing pairing;
+	struct nursery nursery;
+	struct {
+		uint64_t *id;
+		size_t id_nr, id_alloc;
+	} stale; /* tracebacks of the last drain whose images are gone */
+	double tracebacks_an_image; /* that an ended image leaves, by the last drain */
+	uint64_t swept_state; /* of images and processes, when the notes of dropped blocks were last swept */
+};
+
+#endif

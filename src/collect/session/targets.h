@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_TARGETS_H
+#define ALLOCSNAP_COLLECT_TARGETS_H
+
+/* All recorded processes, by their PID and by the slot of their accounting. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "collect/target/books.h"
+#include "collect/target/target.h"
+
+/* A process that began in the kernel and has no target yet. */
+struct new_child {
+	uint64_t forked_ns;
+	uint64_t admitted_ns; /* if an exec admitted it; otherwise 0 */
+	uint64_t began_ns;    /* when the program that was admitted began; otherwise forked_ns */
+	uint32_t slot;
+	pid_t pid;
+};
+
+struct targets {
+	struct target **target;
+	size_t target_nr, target_alloc;
+	struct books books;
+	struct target *by_slot[PROCESSES_MAX];
+	struct target **by_pid; /* open addressing; by_pid_nr is a power of two, or 0 */
+	size_t by_pid_nr;
+	struct new_child *new_child; /* PROCESSES_MAX entries, for temporary use */
+};
+
+#endif

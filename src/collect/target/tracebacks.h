@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_TRACEBACKS_H
+#define ALLOCSNAP_COLLECT_TRACEBACKS_H
+
+/* The tracebacks of one process, resolved to places in objects (collect/build/resolve.h). */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/idmap.h"
+#include "collect/process/objects.h"
+#include "shared/bpf_types.h"
+
+/*
+ * A frame: an object and an offset in it, or an address if object is OBJECT_NONE. OBJECT_SKIPPED stands for one
+ * frame or more that a walk by frame pointers has missed.
+ */
+#define OBJECT_SKIPPED (OBJECT_NONE - 1)
+struct code_place {
+	uint32_t object;
+	bool is_guessed;
+	bool is_exact; /* not a return address */
+	uint64_t offset;
+};
+
+/* A traceback that was resolved against the mappings once, when it was first seen. */
+struct known_traceback {
+	uint64_t id;
+	uint32_t first, nframe; /* in tracebacks->place */
+	uint32_t total_nframe;
+	uint32_t flags; /* enum snap_traceback_flag */
+	bool has_skipped, has_guessed;
+	bool is_held; /* in the map at the last drain */
+	struct churn retired; /* up to the time when it was last taken out of the map */
+	struct churn churn;   /* in total, at the last drain */
+};
+
+/* Zeroed: none is known. */
+struct tracebacks {
+	struct code_place *place;
+	size_t place_nr, place_alloc;
+	struct known_traceback *traceback;
+	size_t traceback_nr, traceback_alloc;
+	struct idmap ids;
+	struct churn others; /* sum of tracebacks that have been forgotten (forget.h) */
+	uint64_t summed_nr;  /* number of forgotten tracebacks; one that came again is counted again */
+	uint64_t frames_unmapped;
+};
+
+#endif
