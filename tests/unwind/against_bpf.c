@@ -102,7 +102,7 @@ static bool find_traceback(const struct collector *collector, pid_t pid, uint64_
 {
 	const struct allocsnap_bpf *bpf = collector->bpf;
 	struct block_key key;
-	const struct target *target = find_target(collector, pid);
+	const struct target *target = find_target(&collector->targets, pid);
 	struct block block;
 
 	if (!target)

@@ -15,12 +15,12 @@
 
 /* ---- a file ---- */
 
-static void note_probed_file(struct collector *collector, const char *path, const char *what, const char *why)
+static void note_probed_file(struct notes *notes, const char *path, const char *what, const char *why)
 {
 	struct reason line;
 
 	reason_set(&line, 0, "%s %s: %s", path, what, why);
-	add_note(collector, line.text);
+	notes_add(notes, line.text);
 }
 
 /* Probes a file and keeps its probes. A file without an allocator is not kept. */
@@ -32,12 +32,12 @@ static int retain_object_probes(struct collector *collector, uint32_t index)
 	int err = probe_object(collector, &collector->shared.probes, index, &why);
 
 	if (err && err != -ENOMEM) {
-		note_probed_file(collector, object->path, "is not probed before it is used", why.text);
+		note_probed_file(&collector->notes, object->path, "is not probed before it is used", why.text);
 		return 0;
 	}
 	object->is_kept |= object->is_put_off || probes_have_site(&collector->shared.probes, index);
 	if (!err && !was_kept && object->is_kept && !object->is_put_off)
-		note_probed_file(collector, object->path, "is probed from the start, for programs that come",
+		note_probed_file(&collector->notes, object->path, "is probed from the start, for programs that come",
 				 "each process that uses it pays for the traps");
 	return err;
 }
@@ -85,9 +85,8 @@ static int retain_program(struct collector *collector, const char *path, bool is
 		return err;
 	if (err) {
 		if (!is_again)
-			note_probed_file(collector, path,
-					 "cannot be read, and what it allocates first will not be seen",
-					 why.text);
+			note_probed_file(&collector->notes, path,
+					 "cannot be read, and what it allocates first will not be seen", why.text);
 		return 0;
 	}
 	object = collector->objects.object[index];
@@ -147,10 +146,10 @@ static bool admits_pids(const struct collector_options *options)
 	return false;
 }
 
-static int remember_program(struct collector *collector, const char *path)
+static int remember_program(struct early_programs *early, const char *path)
 {
 	char *copy = strdup(path);
-	int err = copy ? array_push(&collector->early, program, copy) : -ENOMEM;
+	int err = copy ? array_push(early, program, copy) : -ENOMEM;
 
 	if (err)
 		free(copy);
@@ -169,16 +168,15 @@ int probe_beforehand(struct collector *collector, const struct collector_options
 	for (size_t i = 0; i < options->rule_nr && !err; i++)
 		if (!options->rule[i].excludes && is_path(&options->rule[i]))
 			err = retain_program(collector, options->rule[i].pattern, false) ?:
-			      remember_program(collector, options->rule[i].pattern);
+				      remember_program(&collector->early, options->rule[i].pattern);
 	return err;
 }
 
-static bool is_program_off_root(struct collector *collector, const char *path)
+static bool is_program_off_root(struct objects *objects, const char *path)
 {
 	uint32_t object;
 
-	return !objects_get_path(&collector->objects, path, &object, NULL) &&
-	       !is_on_root(collector->objects.object[object]);
+	return !objects_get_path(objects, path, &object, NULL) && !is_on_root(objects->object[object]);
 }
 
 /*
@@ -193,7 +191,7 @@ void probe_replaced_programs(struct collector *collector)
 		char *path = collector->early.program[i];
 
 		retain_program(collector, path, true);
-		if (is_program_off_root(collector, path))
+		if (is_program_off_root(&collector->objects, path))
 			free(path);
 		else
 			collector->early.program[kept++] = path;

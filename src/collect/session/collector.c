@@ -36,11 +36,11 @@ static void allow_many_files(struct rlimit *ret_before)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int watch_fd(struct collector *collector, int fd)
+static int watch_fd(struct event_sources *events, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	return epoll_ctl(collector->events.fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+	return epoll_ctl(events->fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 /* The payload is ignored: the event only wakes the loader. */
@@ -50,10 +50,10 @@ static int ignore_doorbell_payload(void *what, void *data, size_t bytes)
 	return 0;
 }
 
-static int open_timer(struct collector *collector)
+static int open_timer(struct event_sources *events, struct budgets *budgets)
 {
-	collector->budgets.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	return collector->budgets.timer_fd < 0 ? -errno : watch_fd(collector, collector->budgets.timer_fd);
+	budgets->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	return budgets->timer_fd < 0 ? -errno : watch_fd(events, budgets->timer_fd);
 }
 
 static int open_events(struct collector *collector, struct reason *why)
@@ -67,29 +67,22 @@ static int open_events(struct collector *collector, struct reason *why)
 		ring_buffer__new(bpf_map__fd(collector->bpf->maps.doorbell), ignore_doorbell_payload, NULL, NULL);
 	if (!collector->events.doorbell)
 		return -errno;
-	err = watch_fd(collector, ring_buffer__epoll_fd(collector->events.doorbell));
+	err = watch_fd(&collector->events, ring_buffer__epoll_fd(collector->events.doorbell));
 	if (!err && collector->helpers.keeper)
-		err = watch_fd(collector, keeper__end_fd(collector->helpers.keeper)) ?:
-		      watch_fd(collector, keeper__news_fd(collector->helpers.keeper));
+		err = watch_fd(&collector->events, keeper__end_fd(collector->helpers.keeper)) ?:
+			      watch_fd(&collector->events, keeper__news_fd(collector->helpers.keeper));
 	else if (!err)
-		err = file_watch_open(&collector->written.watch) ?: watch_fd(collector, collector->written.watch.fd);
+		err = file_watch_open(&collector->written.watch) ?:
+			      watch_fd(&collector->events, collector->written.watch.fd);
 	if (!err)
-		err = watch_fd(collector, parser__end_fd(collector->helpers.parser)) ?:
-		      watch_fd(collector, file_opener__end_fd(collector->objects.opener));
+		err = watch_fd(&collector->events, parser__end_fd(collector->helpers.parser)) ?:
+			      watch_fd(&collector->events, file_opener__end_fd(collector->objects.opener));
 	if (!err && collector->options.max_overhead)
-		err = open_timer(collector);
+		err = open_timer(&collector->events, &collector->budgets);
 	if (err)
 		return err;
 	collector->events.mappings = mapping_events__open(why);
 	return collector->events.mappings ? 0 : -errno;
-}
-
-void add_note(struct collector *collector, const char *what)
-{
-	char *note = strdup(what);
-
-	if (note && array_push(&collector->notes, note, note))
-		free(note);
 }
 
 /*
@@ -98,12 +91,14 @@ void add_note(struct collector *collector, const char *what)
  */
 static void prepare_to_follow(struct collector *collector)
 {
-	pausing_begin(collector, &collector->budgets.pausing); /* before any process can spend */
+	pausing_begin(&collector->options, collector->bpf,
+		      &collector->budgets.pausing); /* before any process can spend */
 	collector->shared.probes.by_ret = collector->options.no_return_probes;
 	if (collector->options.no_return_probes || probes_have_sessions(collector->bpf))
 		return;
 	collector->shared.probes.by_ret = true;
-	add_note(collector, "children are followed without return probes, which is slower: the kernel could end other processes at one, as it has no uprobe sessions");
+	notes_add(&collector->notes,
+		  "children are followed without return probes, which is slower: the kernel could end other processes at one, as it has no uprobe sessions");
 }
 
 static int read_custom(struct collector *collector, const struct collector_options *options,
@@ -129,7 +124,7 @@ static int learn_costs(struct collector *collector, struct reason *ret_why)
 		return 0;
 	if (collector->options.max_overhead)
 		return reason_set(ret_why, err, "no overhead can be kept to: %s", why.text);
-	add_note(collector, why.text);
+	notes_add(&collector->notes, why.text);
 	return 0;
 }
 
@@ -217,8 +212,7 @@ static int open_all(struct collector *collector, const struct collector_options 
 	share_files(collector);
 	use_keeper(collector);
 	file_opener__use(collector->objects.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
-	collector->targets.new_child = calloc(PROCESSES_MAX, sizeof(*collector->targets.new_child));
-	err = collector->targets.new_child ? books_open(&collector->targets.books, collector->bpf) : -ENOMEM;
+	err = targets_open(&collector->targets, collector->bpf);
 	if (!err)
 		err = learn_costs(collector, why);
 	if (err)
@@ -246,7 +240,8 @@ static void decide_return_probes(struct collector *collector, struct collector_o
 	collector->shared.has_return_calls = err != -ENOSYS;
 	if (err && err != -ENOSYS && !options->no_return_probes) {
 		options->no_return_probes = true;
-		add_note(collector, "calls are recorded without return probes, which is slower: this kernel lets filters of system calls (seccomp) end a process at one");
+		notes_add(&collector->notes,
+			  "calls are recorded without return probes, which is slower: this kernel lets filters of system calls (seccomp) end a process at one");
 	}
 	collector->options.no_return_probes = options->no_return_probes;
 }
@@ -269,15 +264,6 @@ struct collector *collector__open(const struct collector_options *options, struc
 	return NULL;
 }
 
-void close_target(struct collector *collector, struct target *target)
-{
-	probes_close(&target->probes.own); /* first: late writes must not hit the slot's next owner */
-	if (target->slot != BOOKS_NONE && collector->targets.by_slot[target->slot] == target)
-		collector->targets.by_slot[target->slot] = NULL;
-	books_end(&collector->targets.books, target->slot);
-	target__free(target);
-}
-
 void collector__close(struct collector *collector)
 {
 	if (!collector)
@@ -285,16 +271,11 @@ void collector__close(struct collector *collector)
 	while (collector->targets.target_nr)
 		remove_target(collector, collector->targets.target_nr - 1);
 	probes_close(&collector->shared.probes);
-	for (size_t i = 0; i < collector->notes.note_nr; i++)
-		free(collector->notes.note[i]);
-	free(collector->notes.note);
+	notes_release(&collector->notes);
 	for (size_t i = 0; i < collector->early.program_nr; i++)
 		free(collector->early.program[i]);
 	free(collector->early.program);
-	free(collector->targets.target);
-	books_close(&collector->targets.books);
-	free(collector->targets.by_pid);
-	free(collector->targets.new_child);
+	targets_release(&collector->targets);
 	free(collector->pass.stale.id);
 	cut_release(&collector->pass.cut);
 	drain_release(&collector->pass.drain);
@@ -327,88 +308,31 @@ bool collector__has_events(const struct collector *collector)
 
 /* ---- traced processes ---- */
 
-static size_t place_of_pid(const struct collector *collector, pid_t pid)
-{
-	return (uint32_t)pid * 2654435761u & (collector->targets.by_pid_nr - 1);
-}
-
-/* Several targets may have had the PID, one after another: enters the latest. */
-static void enter_pid(struct collector *collector, struct target *target)
-{
-	size_t at = place_of_pid(collector, target->identity.pid);
-
-	while (collector->targets.by_pid[at] && collector->targets.by_pid[at]->identity.pid != target->identity.pid)
-		at = (at + 1) & (collector->targets.by_pid_nr - 1);
-	if (!collector->targets.by_pid[at] || collector->targets.by_pid[at]->life.started_ns < target->life.started_ns)
-		collector->targets.by_pid[at] = target;
-}
-
-/* Enters all targets anew, with room for one more; at most half of the table is used. 0 or -ENOMEM. */
-static int rebuild_pid_table(struct collector *collector)
-{
-	size_t nr = 64;
-
-	while (nr < 2 * (collector->targets.target_nr + 1))
-		nr *= 2;
-	if (nr != collector->targets.by_pid_nr) {
-		struct target **by_pid = realloc(collector->targets.by_pid, nr * sizeof(*by_pid));
-
-		if (!by_pid)
-			return -ENOMEM;
-		collector->targets.by_pid = by_pid;
-		collector->targets.by_pid_nr = nr;
-	}
-	memset(collector->targets.by_pid, 0, nr * sizeof(*collector->targets.by_pid));
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		enter_pid(collector, collector->targets.target[i]);
-	return 0;
-}
-
-struct target *find_target(const struct collector *collector, pid_t pid)
-{
-	size_t at = collector->targets.by_pid_nr ? place_of_pid(collector, pid) : 0;
-
-	if (!collector->targets.by_pid_nr)
-		return NULL;
-	while (collector->targets.by_pid[at] && collector->targets.by_pid[at]->identity.pid != pid)
-		at = (at + 1) & (collector->targets.by_pid_nr - 1);
-	return collector->targets.by_pid[at];
-}
-
 /* In system-wide mode there are many targets, and the kernel side reports their ends, too: pidfds are not watched. */
 int add_target(struct collector *collector, struct target *target)
 {
-	int err = rebuild_pid_table(collector);
+	int err = 0;
 
-	if (!err && target->identity.pidfd >= 0 && !collector->options.everyone)
-		err = watch_fd(collector, target->identity.pidfd);
+	if (target->identity.pidfd >= 0 && !collector->options.everyone)
+		err = watch_fd(&collector->events, target->identity.pidfd);
 	target->losses.missed_at_start = mapping_events__missed(collector->events.mappings);
-	if (!err)
-		err = array_push(&collector->targets, target, target);
-	if (err)
-		return err;
-	enter_pid(collector, target);
-	collector->targets.by_slot[target->slot] = target;
-	return 0;
+	return err ?: targets_add(&collector->targets, target);
 }
 
-static void add_target_to_gone(struct collector *collector, const struct target *target)
+static void add_target_to_gone(struct totals *totals, struct pausing *pausing, const struct target *target)
 {
-	collector->budgets.pausing.gone.cpu_ns += target->now.cost.cpu_ns;
-	collector->budgets.pausing.gone.cost_ns += target->now.cost.cost_ns;
-	collector->totals.gone.cpu_ns += target->now.cost.cpu_ns;
-	collector->totals.gone.cost_ns += target->now.cost.cost_ns;
-	collector->totals.gone.processes++;
-	gone_add_target(&collector->totals.gone, target);
+	pausing->gone.cpu_ns += target->now.cost.cpu_ns;
+	pausing->gone.cost_ns += target->now.cost.cost_ns;
+	totals->gone.cpu_ns += target->now.cost.cpu_ns;
+	totals->gone.cost_ns += target->now.cost.cost_ns;
+	totals->gone.processes++;
+	gone_add_target(&totals->gone, target);
 }
 
 void remove_target(struct collector *collector, size_t i)
 {
-	add_target_to_gone(collector, collector->targets.target[i]);
-	close_target(collector, collector->targets.target[i]);
-	memmove(collector->targets.target + i, collector->targets.target + i + 1,
-		(--collector->targets.target_nr - i) * sizeof(*collector->targets.target));
-	rebuild_pid_table(collector); /* cannot fail: there is room */
+	add_target_to_gone(&collector->totals, &collector->budgets.pausing, collector->targets.target[i]);
+	targets_close(&collector->targets, targets_take_out(&collector->targets, i));
 }
 
 /* Closes the shared probes if no target is left, after a look for a child that was just forked. */
@@ -460,12 +384,5 @@ void collector__stop(struct collector *collector, pid_t pid)
 
 char *collector__next_note(struct collector *collector)
 {
-	char *note;
-
-	if (!collector->notes.note_nr)
-		return NULL;
-	note = collector->notes.note[0];
-	memmove(collector->notes.note, collector->notes.note + 1,
-		--collector->notes.note_nr * sizeof(*collector->notes.note));
-	return note;
+	return notes_take(&collector->notes);
 }

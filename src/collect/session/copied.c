@@ -34,7 +34,7 @@ static const struct object *copier_of(const struct object *object, const struct 
 	return object->facts->copies_text ? object : object->is_program ? library : NULL;
 }
 
-static void mark_copied_object(struct collector *collector, struct object *object, const struct object *copier)
+static void mark_copied_object(struct notes *notes, struct object *object, const struct object *copier)
 {
 	struct reason note;
 
@@ -43,20 +43,20 @@ static void mark_copied_object(struct collector *collector, struct object *objec
 		return;
 	reason_set(&note, 0, "nothing in %s is probed: its code may be copied while it runs, and a breakpoint in the copy would end the process (%s: %s)",
 		   object->path, copier->path, text_copies[copier->facts->copies_text - 1].what);
-	add_note(collector, note.text);
+	notes_add(notes, note.text);
 }
 
-void copied_mark(struct collector *collector, const struct target *target)
+void copied_mark(struct objects *objects, struct notes *notes, const struct target *target)
 {
 	const struct mappings *mappings = &target->mappings;
 	const struct object *library = find_copier(mappings);
 
 	for (size_t i = 0; i < mappings->used_nr; i++) {
-		struct object *object = collector->objects.object[mappings->used[i]];
+		struct object *object = objects->object[mappings->used[i]];
 		const struct object *copier = copier_of(object, library);
 
 		if (copier && !object->is_copied && !probes_have_looked(target->probes.used, mappings->used[i]))
-			mark_copied_object(collector, object, copier);
+			mark_copied_object(notes, object, copier);
 	}
 }
 
@@ -132,7 +132,7 @@ static bool is_mapped_as_code(const struct lines *lines, const char *path, uint6
 }
 
 /* Counts the probed functions that are gone; *ret_path is the file of the first. */
-static uint64_t count_copied_functions(const struct collector *collector, const struct target *target,
+static uint64_t count_copied_functions(const struct objects *objects, const struct target *target,
 				       const struct lines *lines, const char **ret_path)
 {
 	const struct probes *probes = target->probes.used;
@@ -144,7 +144,7 @@ static uint64_t count_copied_functions(const struct collector *collector, const 
 
 		if (!site->is_attached || !mappings_use(&target->mappings, site->object))
 			continue;
-		path = collector->objects.object[site->object]->path;
+		path = objects->object[site->object]->path;
 		if (!is_mapped(lines, path) || is_mapped_as_code(lines, path, site->offset))
 			continue;
 		*ret_path = nr++ ? *ret_path : path;
@@ -152,7 +152,7 @@ static uint64_t count_copied_functions(const struct collector *collector, const 
 	return nr;
 }
 
-void copied_count(struct collector *collector, struct target *target)
+void copied_count(struct objects *objects, struct notes *notes, struct target *target)
 {
 	struct lines lines = {};
 	struct reason note;
@@ -160,14 +160,14 @@ void copied_count(struct collector *collector, struct target *target)
 	uint64_t nr;
 
 	read_maps_lines(&lines, target->identity.pid);
-	nr = count_copied_functions(collector, target, &lines, &path);
+	nr = count_copied_functions(objects, target, &lines, &path);
 	lines_release(&lines);
 	if (nr <= target->losses.copied_nr)
 		return;
 	if (!target->losses.copied_nr) {
 		reason_set(&note, 0, "process %d (%s) runs a copy of the code of %s, in which nothing can be probed: what it allocates and frees there is not seen (functions_copied)",
 			   target->identity.pid, target->identity.comm, path);
-		add_note(collector, note.text);
+		notes_add(notes, note.text);
 	}
 	target->losses.copied_nr = nr;
 }

@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-struct collector;
+struct notes;
+struct objects;
 struct mappings;
 struct target;
 
@@ -18,7 +19,7 @@ struct target;
  * Before the objects of a process are probed: marks those that may be copied, so that they are not probed. A note
  * says so. An object that has probes already keeps them.
  */
-void copied_mark(struct collector *collector, const struct target *target);
+void copied_mark(struct objects *objects, struct notes *notes, const struct target *target);
 
 /* Whether any object is marked. */
 bool copied_has_any(const struct mappings *mappings);
@@ -27,7 +28,7 @@ bool copied_has_any(const struct mappings *mappings);
  * Counts the probed functions of a process that are no longer in any mapping of their file, although the process
  * maps the file: LOSS_functions_copied. The first time, a note says so.
  */
-void copied_count(struct collector *collector, struct target *target);
+void copied_count(struct objects *objects, struct notes *notes, struct target *target);
 
 /* Whether a process maps a file, but no part of it as code. */
 bool copied_is_away(pid_t pid, const char *path);

@@ -115,14 +115,13 @@ static int report_missing_function(const struct place *place, const struct custo
 
 /* ---- at the start ---- */
 
-static void note_missing(struct collector *collector, const struct place *place,
-			 const struct custom_function *function)
+static void note_missing(struct notes *notes, const struct place *place, const struct custom_function *function)
 {
 	struct reason missing, note;
 
 	report_missing_function(place, function, &missing);
 	reason_set(&note, 0, "--probe: %s: %s", allocator_at(place)->name, missing.text);
-	add_note(collector, note.text);
+	notes_add(notes, note.text);
 }
 
 /* Whether a function of such a shape could be probed. If not, *ret_missing is the first function that could not. */
@@ -165,17 +164,17 @@ static void note_all_missing(struct collector *collector, const struct place *pl
 
 	for (size_t i = 0; i < custom->function_nr; i++)
 		if (custom->function[i].allocator == place->allocator && !is_attached(place, i))
-			note_missing(collector, place, &custom->function[i]);
+			note_missing(&collector->notes, place, &custom->function[i]);
 }
 
-static void note_waiting(struct collector *collector, const struct place *place)
+static void note_waiting(struct notes *notes, const struct place *place)
 {
 	struct reason note;
 
 	reason_set(&note, 0, "--probe: %s: process %d (%s) maps no %s yet: it is waited for",
 		   allocator_at(place)->name, place->target->identity.pid, place->target->identity.comm,
 		   allocator_at(place)->object);
-	add_note(collector, note.text);
+	notes_add(notes, note.text);
 }
 
 static bool is_any_program(const struct place *place)
@@ -190,7 +189,7 @@ static int check_allocator_place(struct collector *collector, const struct place
 	int err = check_pairs(place, &missing);
 
 	if (err && collector->options.follow_forks && is_any_program(place))
-		add_note(collector, missing.text);
+		notes_add(&collector->notes, missing.text);
 	else if (err)
 		return reason_set(why, err, "%s", missing.text);
 	else
@@ -208,7 +207,7 @@ int custom_check(struct collector *collector, const struct target *target, struc
 		if (place.object_nr)
 			err = check_allocator_place(collector, &place, why);
 		else
-			note_waiting(collector, &place);
+			note_waiting(&collector->notes, &place);
 	}
 	return err;
 }

@@ -25,34 +25,33 @@
 #include "symbols/symbols.h"
 
 /* Sweeps the notes of dropped blocks, only if there were any and an image may have ended since the last sweep. */
-static int sweep_dropped(struct collector *collector, const struct ended *ended)
+static int sweep_dropped(const struct allocsnap_bpf *bpf, struct pass *pass, const struct ended *ended)
 {
-	uint64_t state = ended->next + ((uint64_t)collector->targets.target_nr << 48);
+	uint64_t state = ended->next + ((uint64_t)ended->image_nr << 48);
 	int err;
 
-	if (!collector->bpf->bss->any_dropped || state == collector->pass.swept_state)
+	if (!bpf->bss->any_dropped || state == pass->swept_state)
 		return 0;
-	err = drain_sweep_dropped(bpf_map__fd(collector->bpf->maps.dropped_blocks),
-				  &collector->pass.pairing, ended);
+	err = drain_sweep_dropped(bpf_map__fd(bpf->maps.dropped_blocks), &pass->pairing, ended);
 	if (!err)
-		collector->pass.swept_state = state;
+		pass->swept_state = state;
 	return err;
 }
 
 /* Deletes the blocks of images that are gone: their processes have called exec or are no longer traced. */
-static int sweep_ended_images(struct collector *collector, uint64_t next_image)
+static int sweep_ended_images(struct allocsnap_bpf *bpf, struct pass *pass, const struct targets *targets,
+			      uint64_t next_image)
 {
-	size_t nr = 2 * collector->targets.target_nr;
+	size_t nr = 2 * targets->target_nr;
 	uint64_t *image = calloc(nr + 1, sizeof(*image));
 	const struct ended ended = { image, nr, next_image };
 	int err;
 
 	if (!image)
 		return -ENOMEM;
-	targets_images(collector->targets.target, collector->targets.target_nr, image);
-	err = drain_sweep(&collector->pass.drain, collector->bpf, &collector->pass.nursery,
-			  &collector->pass.pairing, &ended) ?:
-	      sweep_dropped(collector, &ended);
+	targets_images(targets->target, targets->target_nr, image);
+	err = drain_sweep(&pass->drain, bpf, &pass->nursery, &pass->pairing, &ended) ?:
+										       sweep_dropped(bpf, pass, &ended);
 	free(image);
 	return err;
 }
@@ -73,10 +72,10 @@ static bool has_execed(const struct target *target)
  * In system-wide mode some process always calls exec meanwhile. The drain is not repeated then: that process
  * lacks tracebacks, which is counted.
  */
-static bool any_has_execed(const struct collector *collector)
+static bool any_has_execed(const struct targets *targets, bool everyone)
 {
-	for (size_t i = 0; i < collector->targets.target_nr && !collector->options.everyone; i++)
-		if (has_execed(collector->targets.target[i]))
+	for (size_t i = 0; i < targets->target_nr && !everyone; i++)
+		if (has_execed(targets->target[i]))
 			return true;
 	return false;
 }
@@ -94,58 +93,54 @@ static uint64_t drained_image(const struct target *target)
 	return target->drained.books.image ?: target->now.books.image;
 }
 
-static bool is_of_image(uint32_t i, const void *image, const void *collector_)
+static bool is_of_image(uint32_t i, const void *image, const void *targets_)
 {
-	const struct collector *collector = collector_;
+	const struct targets *targets = targets_;
 
-	return drained_image(collector->targets.target[i]) == *(const uint64_t *)image;
+	return drained_image(targets->target[i]) == *(const uint64_t *)image;
 }
 
 /* 0 or -ENOMEM. */
-static int sort_images(const struct collector *collector, struct idmap *images)
+static int sort_images(const struct targets *targets, struct idmap *images)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
-		err = idmap_add(images, hash_image(drained_image(collector->targets.target[i])), i);
+	for (size_t i = 0; i < targets->target_nr && !err; i++)
+		err = idmap_add(images, hash_image(drained_image(targets->target[i])), i);
 	return err;
 }
 
 /* NULL: the image is gone. */
-static struct target *target_of(const struct collector *collector, const struct idmap *images,
-				uint64_t image)
+static struct target *target_of(const struct targets *targets, const struct idmap *images, uint64_t image)
 {
-	uint32_t i = idmap_find(images, hash_image(image), is_of_image, &image, collector);
+	uint32_t i = idmap_find(images, hash_image(image), is_of_image, &image, targets);
 
-	return i == IDMAP_NONE ? NULL : collector->targets.target[i];
+	return i == IDMAP_NONE ? NULL : targets->target[i];
 }
 
-static const struct image_blocks *blocks_of(const struct collector *collector,
-					    const struct target *target)
+static const struct image_blocks *blocks_of(const struct drain *drain, const struct target *target)
 {
-	return drained_blocks_of(&collector->pass.drain.blocks, target->drained.books.image);
+	return drained_blocks_of(&drain->blocks, target->drained.books.image);
 }
 
 /* Runs before new tracebacks are resolved, so that there is room for them. */
-static int forget_all(struct collector *collector, const struct idmap *images)
+static int forget_all(const struct drain *drain, const struct targets *targets, const struct idmap *images)
 {
-	const struct drain *drain = &collector->pass.drain;
 	int err = 0;
 
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		if (!has_execed(collector->targets.target[i]))
-			resolve_begin(collector->targets.target[i]);
+	for (size_t i = 0; i < targets->target_nr; i++)
+		if (!has_execed(targets->target[i]))
+			resolve_begin(targets->target[i]);
 	for (size_t i = 0; i < drain->tracebacks.nr; i++) {
-		struct target *target = target_of(collector, images, drain_traceback(drain, i)->image);
+		struct target *target = target_of(targets, images, drain_traceback(drain, i)->image);
 
 		if (target && !has_execed(target))
 			resolve_held(target, drain_traceback_id(drain, i));
 	}
-	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
-		if (!has_execed(collector->targets.target[i]))
-			err = forget_retired(collector->targets.target[i],
-					     blocks_of(collector, collector->targets.target[i]),
-					     retired_most(collector->targets.target_nr));
+	for (size_t i = 0; i < targets->target_nr && !err; i++)
+		if (!has_execed(targets->target[i]))
+			err = forget_retired(targets->target[i], blocks_of(drain, targets->target[i]),
+					     retired_most(targets->target_nr));
 	return err;
 }
 
@@ -154,18 +149,19 @@ static int forget_all(struct collector *collector, const struct idmap *images)
  * names of another image would be wrong. So blocks of a target that has called exec have no traceback, which is
  * counted.
  */
-static int resolve_all(struct collector *collector, const struct idmap *images, uint64_t next_image)
+static int resolve_all(struct pass *pass, const struct targets *targets, const struct idmap *images,
+		       uint64_t next_image)
 {
-	const struct drain *drain = &collector->pass.drain;
+	const struct drain *drain = &pass->drain;
 	int err = 0;
 
-	collector->pass.stale.id_nr = 0;
+	pass->stale.id_nr = 0;
 	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++) {
 		const struct traceback *traceback = drain_traceback(drain, i);
-		struct target *target = target_of(collector, images, traceback->image);
+		struct target *target = target_of(targets, images, traceback->image);
 
 		if (!target && traceback->image < next_image)
-			err = array_push(&collector->pass.stale, id, drain_traceback_id(drain, i));
+			err = array_push(&pass->stale, id, drain_traceback_id(drain, i));
 		else if (target && !has_execed(target))
 			err = resolve_drained(target, drain_traceback_id(drain, i), traceback);
 	}
@@ -173,26 +169,28 @@ static int resolve_all(struct collector *collector, const struct idmap *images, 
 }
 
 struct retiring {
-	struct collector *collector;
+	struct allocsnap_bpf *bpf;
+	struct targets *targets;
 	const struct idmap *images;
 };
 
 static int retire_traceback(void *what, uint64_t id, const struct traceback *traceback)
 {
 	const struct retiring *retiring = what;
-	struct target *target = target_of(retiring->collector, retiring->images, traceback->image);
+	struct target *target = target_of(retiring->targets, retiring->images, traceback->image);
 
-	fair_taken_out(retiring->collector, target ? target->slot : BOOKS_NONE, traceback->image, 1);
+	fair_taken_out(retiring->bpf, &retiring->targets->books, target ? target->slot : BOOKS_NONE, traceback->image,
+		       1);
 	return target ? resolve_retired(target, id, traceback) : 0;
 }
 
-static bool is_trim_due(const struct collector *collector)
+static bool is_trim_due(const struct allocsnap_bpf *bpf, const struct pass *pass, const struct targets *targets)
 {
-	const struct bpf_map *map = collector->bpf->maps.tracebacks;
-	bool is = collector->pass.drain.tracebacks.nr - collector->pass.stale.id_nr >= bpf_map__max_entries(map) / 2;
+	const struct bpf_map *map = bpf->maps.tracebacks;
+	bool is = pass->drain.tracebacks.nr - pass->stale.id_nr >= bpf_map__max_entries(map) / 2;
 
-	for (size_t i = 0; i < collector->targets.target_nr && !is; i++)
-		is = has_many_unused(collector->targets.target[i], blocks_of(collector, collector->targets.target[i]));
+	for (size_t i = 0; i < targets->target_nr && !is; i++)
+		is = has_many_unused(targets->target[i], blocks_of(&pass->drain, targets->target[i]));
 	return is;
 }
 
@@ -203,10 +201,11 @@ static bool is_trim_due(const struct collector *collector)
 static int trim_tracebacks(struct collector *collector, const struct idmap *images)
 {
 	int tracebacks_fd = bpf_map__fd(collector->bpf->maps.tracebacks);
-	struct retiring retiring = { collector, images };
+	struct retiring retiring = { collector->bpf, &collector->targets, images };
 
-	return is_trim_due(collector) ?
-	       drain_trim_tracebacks(&collector->pass.drain, tracebacks_fd, retire_traceback, &retiring) : 0;
+	return is_trim_due(collector->bpf, &collector->pass, &collector->targets) ?
+		       drain_trim_tracebacks(&collector->pass.drain, tracebacks_fd, retire_traceback, &retiring) :
+		       0;
 }
 
 /* Resolves the tracebacks of all targets and deletes those of images that are gone: no snapshot will need them. */
@@ -215,16 +214,16 @@ static int resolve_drained_tracebacks(struct collector *collector, uint64_t next
 	int tracebacks_fd = bpf_map__fd(collector->bpf->maps.tracebacks);
 	struct idmap images = {};
 	uint64_t forgotten_nr = 0;
-	int err = sort_images(collector, &images);
+	int err = sort_images(&collector->targets, &images);
 
 	if (!err)
-		err = forget_all(collector, &images);
+		err = forget_all(&collector->pass.drain, &collector->targets, &images);
 	if (!err)
-		err = resolve_all(collector, &images, next_image);
+		err = resolve_all(&collector->pass, &collector->targets, &images, next_image);
 	if (!err)
 		err = drain_forget_tracebacks(tracebacks_fd, collector->pass.stale.id, collector->pass.stale.id_nr,
 					      &forgotten_nr);
-	fair_taken_out(collector, BOOKS_NONE, 0, forgotten_nr);
+	fair_taken_out(collector->bpf, &collector->targets.books, BOOKS_NONE, 0, forgotten_nr);
 	if (!err)
 		err = trim_tracebacks(collector, &images);
 	idmap_release(&images);
@@ -235,13 +234,13 @@ static int resolve_drained_tracebacks(struct collector *collector, uint64_t next
  * The counters of a process that has ended meanwhile are final. A child that is not known yet is handled at the
  * next drain: its blocks are not older than next_image.
  */
-static void store_drained_books(struct collector *collector)
+static void store_drained_books(struct targets *targets)
 {
-	for (size_t i = 0; i < collector->targets.target_nr; i++) {
-		collector->targets.target[i]->drained.books = collector->targets.target[i]->now.books;
-		collector->targets.target[i]->drained.cost = collector->targets.target[i]->now.cost;
-		collector->targets.target[i]->snapshots.is_unsaved = true;
-		collector->targets.target[i]->snapshots.is_final = collector->targets.target[i]->life.has_ended;
+	for (size_t i = 0; i < targets->target_nr; i++) {
+		targets->target[i]->drained.books = targets->target[i]->now.books;
+		targets->target[i]->drained.cost = targets->target[i]->now.cost;
+		targets->target[i]->snapshots.is_unsaved = true;
+		targets->target[i]->snapshots.is_final = targets->target[i]->life.has_ended;
 	}
 }
 
@@ -290,16 +289,16 @@ static int read_maps(struct collector *collector)
 }
 
 /* Reads the RSS by kind of memory. A process that has ended keeps its last values. */
-static int read_rss(struct collector *collector)
+static int read_rss(struct targets *targets, bool everyone)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < collector->targets.target_nr && err != -ENOMEM; i++) {
-		struct target *target = collector->targets.target[i];
+	for (size_t i = 0; i < targets->target_nr && err != -ENOMEM; i++) {
+		struct target *target = targets->target[i];
 		bool is_over;
 
 		/* smaps of hundreds of processes take too long */
-		target->resident.by_kind.gave_up |= collector->options.everyone;
+		target->resident.by_kind.gave_up |= everyone;
 		is_over = target->life.has_ended || target__is_over(target);
 		err = is_over ? -ESRCH : rss_read(target->identity.pid, &target->resident.by_kind);
 		if (!err)
@@ -316,7 +315,7 @@ static int read_rss(struct collector *collector)
  */
 int collector__drain(struct collector *collector, struct reason *why)
 {
-	struct stale stale = health_stale(collector);
+	struct stale stale = health_stale(collector->bpf);
 	uint64_t next_image = 0;
 	int err = 0;
 
@@ -325,22 +324,22 @@ int collector__drain(struct collector *collector, struct reason *why)
 	for (int i = 0; i < DRAIN_TRIES && !err; i++) {
 		next_image = __atomic_load_n(&collector->bpf->data->next_image, __ATOMIC_ACQUIRE);
 		refresh_all(collector);
-		store_drained_books(collector);
+		store_drained_books(&collector->targets);
 		err = read_maps(collector);
 		refresh_all(collector);
 		take_news(collector, true); /* an exec before its mappings were read */
-		if (!any_has_execed(collector))
+		if (!any_has_execed(&collector->targets, collector->options.everyone))
 			break;
 	}
 	if (!err)
-		err = read_rss(collector);
+		err = read_rss(&collector->targets, collector->options.everyone);
 	if (!err)
 		err = resolve_drained_tracebacks(collector, next_image);
 	if (!err)
-		err = sweep_ended_images(collector, next_image);
+		err = sweep_ended_images(collector->bpf, &collector->pass, &collector->targets, next_image);
 	if (!err) {
-		health_swept(collector, &stale);
-		end_drain(collector);
+		health_swept(collector->bpf, &collector->pass, &stale);
+		end_drain(collector->bpf, &collector->targets);
 		let_go_of_unused(collector);
 	}
 	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;
@@ -374,15 +373,15 @@ static int save_snapshot_file(const struct target *target, struct snapshot_build
 	return err;
 }
 
-static void log_unreadable_files(struct collector *collector)
+static void log_unreadable_files(struct symbols *symbols, struct notes *notes)
 {
 	const char *path, *why;
 
-	while (symbols__next_unreadable(collector->symbols, &path, &why)) {
+	while (symbols__next_unreadable(symbols, &path, &why)) {
 		struct reason line;
 
 		reason_set(&line, 0, "no more names for %s: %s", path, why);
-		add_note(collector, line.text);
+		notes_add(notes, line.text);
 	}
 }
 
@@ -430,7 +429,7 @@ static int build_target_snapshot(struct collector *collector, struct target *tar
 		if (err)
 			snapshot_builder__free(*ret);
 	}
-	log_unreadable_files(collector);
+	log_unreadable_files(collector->symbols, &collector->notes);
 	return err ? report_snapshot_failure(target->identity.pid, err, why) : 0;
 }
 
@@ -469,7 +468,7 @@ static int save_target(struct collector *collector, struct target *target,
 
 void collector__note_unsaved(struct collector *collector, pid_t pid)
 {
-	struct target *target = find_target(collector, pid);
+	struct target *target = find_target(&collector->targets, pid);
 
 	if (target)
 		target->losses.snapshots_lost++;
@@ -493,7 +492,7 @@ int collector__save_view(struct collector *collector, size_t i, const struct sav
 int collector__save(struct collector *collector, pid_t pid, const struct save_options *options,
 		    char **ret_path, struct reason *why)
 {
-	struct target *target = find_target(collector, pid);
+	struct target *target = find_target(&collector->targets, pid);
 
 	return target ? save_target(collector, target, options, ret_path, why) :
 			say_not_tracing(pid, why);
@@ -505,11 +504,11 @@ int collector__take_snapshot(struct collector *collector, pid_t pid, struct snap
 	const struct save_options in_memory = {};
 	struct snapshot_builder *builder;
 	struct target *target;
-	int err = find_target(collector, pid) ? collector__drain(collector, why) : 0;
+	int err = find_target(&collector->targets, pid) ? collector__drain(collector, why) : 0;
 
 	if (err)
 		return err;
-	target = find_target(collector, pid);
+	target = find_target(&collector->targets, pid);
 	err = target ? build_target_snapshot(collector, target, &in_memory, &builder, why) : say_not_tracing(pid, why);
 	if (err)
 		return err;

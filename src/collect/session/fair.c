@@ -68,7 +68,7 @@ void fair_look(struct collector *collector)
 {
 	struct allocsnap_bpf *bpf = collector->bpf;
 	struct held held = {
-		.blocks = health_stale(collector).blocks,
+		.blocks = health_stale(collector->bpf).blocks,
 		.tracebacks = __atomic_load_n(&bpf->bss->tracebacks_held, __ATOMIC_RELAXED),
 	};
 
@@ -76,13 +76,13 @@ void fair_look(struct collector *collector)
 		return;
 	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++)
 		if (books_image(&collector->targets.books, slot))
-			add_held(collector, books_of(collector, slot), &held);
+			add_held(collector, books_of(&collector->targets, slot), &held);
 	set_most(bpf, &held);
 }
 
-void fair_taken_out(struct collector *collector, uint32_t slot, uint64_t image, uint64_t nr)
+void fair_taken_out(struct allocsnap_bpf *bpf, struct books *books, uint32_t slot, uint64_t image, uint64_t nr)
 {
-	__atomic_fetch_sub(&collector->bpf->bss->tracebacks_held, nr, __ATOMIC_RELAXED);
-	if (slot != BOOKS_NONE && books_image(&collector->targets.books, slot) == image)
-		__atomic_fetch_sub(&collector->targets.books.process[slot].tracebacks, nr, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&bpf->bss->tracebacks_held, nr, __ATOMIC_RELAXED);
+	if (slot != BOOKS_NONE && books_image(books, slot) == image)
+		__atomic_fetch_sub(&books->process[slot].tracebacks, nr, __ATOMIC_RELAXED);
 }

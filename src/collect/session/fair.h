@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct allocsnap_bpf;
+struct books;
 struct collector;
 
 /*
@@ -30,6 +31,6 @@ void fair_begin(struct allocsnap_bpf *bpf);
 void fair_look(struct collector *collector);
 
 /* Records that nr tracebacks were taken out of the map. slot: BOOKS_NONE if their image has no slot any more. */
-void fair_taken_out(struct collector *collector, uint32_t slot, uint64_t image, uint64_t nr);
+void fair_taken_out(struct allocsnap_bpf *bpf, struct books *books, uint32_t slot, uint64_t image, uint64_t nr);
 
 #endif

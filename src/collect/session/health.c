@@ -9,29 +9,29 @@
 #include "collect/bpf.h"
 #include "collect/session/recorded.h"
 
-struct stale health_stale(const struct collector *collector)
+struct stale health_stale(const struct allocsnap_bpf *bpf)
 {
 	return (struct stale){
-		__atomic_load_n(&collector->bpf->bss->stale_blocks, __ATOMIC_RELAXED),
-		__atomic_load_n(&collector->bpf->bss->stale_images, __ATOMIC_RELAXED),
+		__atomic_load_n(&bpf->bss->stale_blocks, __ATOMIC_RELAXED),
+		__atomic_load_n(&bpf->bss->stale_images, __ATOMIC_RELAXED),
 	};
 }
 
-void health_swept(struct collector *collector, const struct stale *stale)
+void health_swept(struct allocsnap_bpf *bpf, struct pass *pass, const struct stale *stale)
 {
-	__atomic_fetch_sub(&collector->bpf->bss->stale_blocks, stale->blocks, __ATOMIC_RELAXED);
-	__atomic_fetch_sub(&collector->bpf->bss->stale_images, stale->images, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&bpf->bss->stale_blocks, stale->blocks, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&bpf->bss->stale_images, stale->images, __ATOMIC_RELAXED);
 	if (stale->images)
-		collector->pass.tracebacks_an_image = (double)collector->pass.stale.id_nr / stale->images;
+		pass->tracebacks_an_image = (double)pass->stale.id_nr / stale->images;
 }
 
 /* Counts the targets that have ended since the last drain. */
-static size_t count_undrained(const struct collector *collector)
+static size_t count_undrained(const struct targets *targets)
 {
 	size_t nr = 0;
 
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		nr += collector->targets.target[i]->life.has_ended && !collector->targets.target[i]->snapshots.is_final;
+	for (size_t i = 0; i < targets->target_nr; i++)
+		nr += targets->target[i]->life.has_ended && !targets->target[i]->snapshots.is_final;
 	return nr;
 }
 
@@ -42,26 +42,24 @@ static size_t count_undrained(const struct collector *collector)
 static bool is_drain_due(const struct collector *collector, size_t waiting_nr)
 {
 	const struct allocsnap_bpf *bpf = collector->bpf;
-	struct stale stale = health_stale(collector);
+	struct stale stale = health_stale(collector->bpf);
 
 	if (!collector->options.everyone)
 		return waiting_nr;
-	return count_undrained(collector) > PROCESSES_MAX / 4 ||
+	return count_undrained(&collector->targets) > PROCESSES_MAX / 4 ||
 	       stale.blocks > bpf_map__max_entries(bpf->maps.blocks) / 4 ||
-	       stale.images * collector->pass.tracebacks_an_image >
-		       bpf_map__max_entries(bpf->maps.tracebacks) / 4.0;
+	       stale.images * collector->pass.tracebacks_an_image > bpf_map__max_entries(bpf->maps.tracebacks) / 4.0;
 }
 
 /* Reads the traps of each kind, summed over all CPUs; 0 if they cannot be read. */
-static void read_traps(const struct collector *collector, uint64_t traps[3])
+static void read_traps(const struct allocsnap_bpf *bpf, uint64_t traps[3])
 {
 	int nr = libbpf_num_possible_cpus();
 	uint64_t *values = nr > 0 ? calloc(nr, sizeof(*values)) : NULL;
 
 	for (uint32_t trap = 0; trap < 3; trap++) {
 		traps[trap] = 0;
-		if (!values || bpf_map_lookup_elem(bpf_map__fd(collector->bpf->maps.bystander_traps),
-						   &trap, values))
+		if (!values || bpf_map_lookup_elem(bpf_map__fd(bpf->maps.bystander_traps), &trap, values))
 			continue;
 		for (int i = 0; i < nr; i++)
 			traps[trap] += values[i];
@@ -69,9 +67,9 @@ static void read_traps(const struct collector *collector, uint64_t traps[3])
 	free(values);
 }
 
-static uint64_t ended_small(const struct collector *collector)
+static uint64_t ended_small(const struct allocsnap_bpf *bpf)
 {
-	return __atomic_load_n(&collector->bpf->bss->ended_small, __ATOMIC_RELAXED);
+	return __atomic_load_n(&bpf->bss->ended_small, __ATOMIC_RELAXED);
 }
 
 /* Sums the traced processes, the processes that are gone, and those that ended before the loader had seen them. */
@@ -80,7 +78,7 @@ static struct gone sum_all_processes(const struct collector *collector)
 	const struct process small = collector->bpf->bss->ended_small_sum;
 	struct gone all = collector->totals.gone;
 
-	all.processes += collector->targets.target_nr + ended_small(collector);
+	all.processes += collector->targets.target_nr + ended_small(collector->bpf);
 	gone_add(&all, &small);
 	all.cpu_ns += small.cpu_ns;
 	all.cost_ns += cost_of(&collector->budgets.costs, &small);
@@ -94,12 +92,12 @@ static struct gone sum_all_processes(const struct collector *collector)
 	return all;
 }
 
-static size_t count_ended_targets(const struct collector *collector)
+static size_t count_ended_targets(const struct targets *targets)
 {
 	size_t nr = 0;
 
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		nr += collector->targets.target[i]->life.has_ended;
+	for (size_t i = 0; i < targets->target_nr; i++)
+		nr += targets->target[i]->life.has_ended;
 	return nr;
 }
 
@@ -120,11 +118,11 @@ void collector__get_health(const struct collector *collector, struct collector_h
 	uint64_t dropped = __atomic_load_n(&collector->bpf->bss->admissions_dropped, __ATOMIC_RELAXED);
 	uint64_t traps[3];
 
-	read_traps(collector, traps);
+	read_traps(collector->bpf, traps);
 	*ret = (struct collector_health){
 		.processes = collector->targets.target_nr,
-		.processes_waiting = count_ended_targets(collector),
-		.processes_small = collector->totals.small_nr + ended_small(collector),
+		.processes_waiting = count_ended_targets(&collector->targets),
+		.processes_small = collector->totals.small_nr + ended_small(collector->bpf),
 		.processes_unprobed = collector->totals.unprobed_nr,
 		.processes_dropped = collector->totals.not_admitted_nr + dropped,
 		.processes_ever_dropped = collector->totals.ever_refused_nr + dropped,
@@ -132,8 +130,8 @@ void collector__get_health(const struct collector *collector, struct collector_h
 		.bystander_entry_traps = traps[0],
 		.bystander_stepped_traps = traps[1],
 		.bystander_return_traps = traps[2],
-		.bystander_cost_ns = traps[0] * costs->entry_ns + traps[1] * costs->stepped_ns +
-				     traps[2] * costs->return_ns,
+		.bystander_cost_ns =
+			traps[0] * costs->entry_ns + traps[1] * costs->stepped_ns + traps[2] * costs->return_ns,
 	};
 	report_sums(collector, ret);
 	ret->is_drain_due = is_drain_due(collector, ret->processes_waiting);

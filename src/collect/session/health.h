@@ -11,7 +11,8 @@
 
 #include "collect/target/gone.h"
 
-struct collector;
+struct allocsnap_bpf;
+struct pass;
 
 /* Of processes that are gone or were never recorded. */
 struct totals {
@@ -27,9 +28,9 @@ struct stale {
 };
 
 /* Before a drain: the data that the drain will delete. */
-struct stale health_stale(const struct collector *collector);
+struct stale health_stale(const struct allocsnap_bpf *bpf);
 
 /* After that drain. */
-void health_swept(struct collector *collector, const struct stale *stale);
+void health_swept(struct allocsnap_bpf *bpf, struct pass *pass, const struct stale *stale);
 
 #endif

@@ -12,4 +12,12 @@ struct notes {
 	size_t note_nr, note_alloc;
 };
 
+/* Adds a copy of the line. Without memory for it the line is lost. */
+void notes_add(struct notes *notes, const char *what);
+
+/* Takes the oldest line out, which the caller frees; NULL: there is none. */
+char *notes_take(struct notes *notes);
+
+void notes_release(struct notes *notes);
+
 #endif

@@ -23,52 +23,51 @@ static bool has_group(const struct groups *groups, uint64_t group)
 	return false;
 }
 
-static void mark_near_oom(struct collector *collector, pid_t pid)
+static void mark_near_oom(struct targets *targets, pid_t pid)
 {
-	struct target *target = find_target(collector, pid);
+	struct target *target = find_target(targets, pid);
 
 	if (target)
 		target->snapshots.is_near_oom = true;
 }
 
-static void mark_all_near_oom(struct collector *collector)
+static void mark_all_near_oom(struct targets *targets)
 {
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		collector->targets.target[i]->snapshots.is_near_oom = true;
+	for (size_t i = 0; i < targets->target_nr; i++)
+		targets->target[i]->snapshots.is_near_oom = true;
 }
 
-static void mark_members(struct collector *collector, const struct groups *groups,
-			 const struct oom_kill *member, size_t nr)
+static void mark_members(struct targets *targets, const struct groups *groups, const struct oom_kill *member, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++)
 		if (has_group(groups, member[i].group))
-			mark_near_oom(collector, member[i].tgid);
+			mark_near_oom(targets, member[i].tgid);
 }
 
 /*
  * Marks the members of the groups. Each read() returns whole entries, because the kernel's buffer holds whole
  * entries. 0 or a negative errno.
  */
-static int read_group_members(struct collector *collector, const struct groups *groups, int fd)
+static int read_group_members(struct targets *targets, const struct groups *groups, int fd)
 {
 	struct oom_kill member[256];
 	ssize_t got;
 
 	while ((got = read(fd, member, sizeof(member))) > 0 || (got < 0 && errno == EINTR))
 		if (got > 0)
-			mark_members(collector, groups, member, got / sizeof(*member));
+			mark_members(targets, groups, member, got / sizeof(*member));
 	return got < 0 ? -errno : 0;
 }
 
-static int mark_groups(struct collector *collector, const struct groups *groups)
+static int mark_groups(struct allocsnap_bpf *bpf, struct targets *targets, const struct groups *groups)
 {
-	struct bpf_link *link = bpf_program__attach_iter(collector->bpf->progs.memory_groups, NULL);
+	struct bpf_link *link = bpf_program__attach_iter(bpf->progs.memory_groups, NULL);
 	int fd, err;
 
 	if (!link)
 		return -errno;
 	fd = bpf_iter_create(bpf_link__fd(link));
-	err = fd < 0 ? fd : read_group_members(collector, groups, fd);
+	err = fd < 0 ? fd : read_group_members(targets, groups, fd);
 	if (fd >= 0)
 		close(fd);
 	bpf_link__destroy(link);
@@ -86,16 +85,16 @@ void take_oom_kills(struct collector *collector)
 		return;
 	collector->events.oom_kill_cnt = cnt;
 	if (cnt - seen > OOM_KILLS) {
-		mark_all_near_oom(collector);
+		mark_all_near_oom(&collector->targets);
 		return;
 	}
 	for (; seen < cnt; seen++) {
 		const struct oom_kill *kill = &kills[seen % OOM_KILLS];
 
-		mark_near_oom(collector, kill->tgid);
+		mark_near_oom(&collector->targets, kill->tgid);
 		if (!has_group(&groups, kill->group))
 			groups.group[groups.nr++] = kill->group;
 	}
-	if (mark_groups(collector, &groups))
-		mark_all_near_oom(collector);
+	if (mark_groups(collector->bpf, &collector->targets, &groups))
+		mark_all_near_oom(&collector->targets);
 }

@@ -23,14 +23,13 @@
 #define STRETCH_OF_LINKS_NS 8000000
 #define STRETCH_OF_EVENTS_NS 1000000000
 
-void pausing_begin(struct collector *collector, struct pausing *pausing)
+void pausing_begin(const struct collector_options *options, const struct allocsnap_bpf *bpf, struct pausing *pausing)
 {
 	if (pausing->budget.percent)
 		return;
 	pausing->budget = (struct budget){
-		.percent = collector->options.max_overhead,
-		.least_stretch_ns = probe_way_of(collector->bpf)->is_alone ?
-					    STRETCH_OF_EVENTS_NS : STRETCH_OF_LINKS_NS,
+		.percent = options->max_overhead,
+		.least_stretch_ns = probe_way_of(bpf)->is_alone ? STRETCH_OF_EVENTS_NS : STRETCH_OF_LINKS_NS,
 	};
 }
 
@@ -54,45 +53,44 @@ static void run_pause_program(const struct spender *spender, const struct bpf_pr
 }
 
 /* Runs before the first probe is removed, so that the order of the removals does not matter. */
-static void pause_kernel_side(const struct collector *collector, const struct spender *spender)
+static void pause_kernel_side(const struct allocsnap_bpf *bpf, const struct spender *spender)
 {
 	if (spender->target)
-		run_pause_program(spender, collector->bpf->progs.process_pause);
+		run_pause_program(spender, bpf->progs.process_pause);
 	else
-		__atomic_store_n(&collector->bpf->bss->everybody_paused, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&bpf->bss->everybody_paused, 1, __ATOMIC_SEQ_CST);
 }
 
 /* Runs before the first probe is placed: pending calls and blocks that are older are from before the gap. */
-static void mark_kernel_return(const struct collector *collector, const struct spender *spender)
+static void mark_kernel_return(const struct allocsnap_bpf *bpf, const struct spender *spender)
 {
 	if (spender->target)
-		run_pause_program(spender, collector->bpf->progs.process_return);
+		run_pause_program(spender, bpf->progs.process_return);
 	else
-		__atomic_store_n(&collector->bpf->bss->everybody_resumed_ns,
-				 monotonic_now_ns(), __ATOMIC_SEQ_CST);
+		__atomic_store_n(&bpf->bss->everybody_resumed_ns, monotonic_now_ns(), __ATOMIC_SEQ_CST);
 }
 
 /* Runs when all probes are placed. */
-static void resume_kernel_side(const struct collector *collector, const struct spender *spender)
+static void resume_kernel_side(const struct allocsnap_bpf *bpf, const struct spender *spender)
 {
 	if (spender->target)
-		run_pause_program(spender, collector->bpf->progs.process_resume);
+		run_pause_program(spender, bpf->progs.process_resume);
 	else
-		__atomic_store_n(&collector->bpf->bss->everybody_paused, 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&bpf->bss->everybody_paused, 0, __ATOMIC_SEQ_CST);
 }
 
-static void begin_gap(struct collector *collector, const struct spender *spender)
+static void begin_gap(struct allocsnap_bpf *bpf, struct shared_probes *shared, const struct spender *spender)
 {
-	pause_kernel_side(collector, spender);
+	pause_kernel_side(bpf, spender);
 	/* The gap begins only now: a block that entered until here is older than the gap and has lived through it. */
 	spender->pausing->open_ns = monotonic_now_ns();
-	probes_pause(spender->probes, &collector->shared.detacher);
+	probes_pause(spender->probes, &shared->detacher);
 }
 
-static void pause_recording(struct collector *collector, const struct spender *spender)
+static void pause_recording(struct allocsnap_bpf *bpf, struct shared_probes *shared, const struct spender *spender)
 {
 	if (!pausing_make_room(spender->pausing)) /* otherwise recording goes on: an unrecorded gap would be worse */
-		begin_gap(collector, spender);
+		begin_gap(bpf, shared, spender);
 }
 
 /* Resumes the recording. The next look handles code that was mapped during the pause. */
@@ -101,7 +99,7 @@ static int resume_recording(struct collector *collector, const struct spender *s
 	int err;
 
 	check_probed_files(collector, spender->probes);
-	mark_kernel_return(collector, spender);
+	mark_kernel_return(collector->bpf, spender);
 	err = probes_resume(spender->probes, collector->bpf, &collector->objects,
 			    &collector->shared.detacher);
 	if (err)
@@ -111,7 +109,7 @@ static int resume_recording(struct collector *collector, const struct spender *s
 	for (size_t i = 0; i < collector->targets.target_nr; i++)
 		collector->targets.target[i]->reading.is_touched |=
 			collector->targets.target[i]->probes.used == spender->probes;
-	resume_kernel_side(collector, spender);
+	resume_kernel_side(collector->bpf, spender);
 	pausing_close_gap(spender->pausing, monotonic_now_ns());
 	return 0;
 }
@@ -205,7 +203,7 @@ static void resume_spender(struct collector *collector, const struct spender *sp
 	if (err && err != -ESRCH && !spender->pausing->is_stuck) {
 		reason_set(&why, err, "the recording cannot go on after a pause: %s; it is tried again",
 			   strerror(-err));
-		add_note(collector, why.text);
+		notes_add(&collector->notes, why.text);
 	}
 	spender->pausing->is_stuck = err != 0;
 }
@@ -214,7 +212,7 @@ static void apply_budget(struct collector *collector, const struct spender *spen
 {
 	switch (decide_spender_order(collector, spender)) {
 	case BUDGET_PAUSE:
-		pause_recording(collector, spender);
+		pause_recording(collector->bpf, &collector->shared, spender);
 		break;
 	case BUDGET_RESUME:
 		resume_spender(collector, spender);
@@ -224,13 +222,13 @@ static void apply_budget(struct collector *collector, const struct spender *spen
 	}
 }
 
-static void set_timer(const struct collector *collector, uint64_t wait_ns)
+static void set_timer(const struct budgets *budgets, uint64_t wait_ns)
 {
 	const struct itimerspec when = {
 		.it_value = { wait_ns / 1000000000, wait_ns % 1000000000 },
 	};
 
-	timerfd_settime(collector->budgets.timer_fd, 0, &when, NULL);
+	timerfd_settime(budgets->timer_fd, 0, &when, NULL);
 }
 
 /* Reading the CPU time of hundreds of processes takes a while, and events arrive all the time. */
@@ -243,11 +241,11 @@ static bool is_too_soon(struct collector *collector)
 	if (!collector->options.everyone || collector->budgets.pause_every_ns)
 		return false;
 	if (now_ns - collector->budgets.judged_ns < JUDGE_EVERYONE_NS) {
-		set_timer(collector, collector->budgets.judged_ns + JUDGE_EVERYONE_NS - now_ns);
+		set_timer(&collector->budgets, collector->budgets.judged_ns + JUDGE_EVERYONE_NS - now_ns);
 		return true;
 	}
 	collector->budgets.judged_ns = now_ns;
-	shares_read_costs(collector);
+	shares_read_costs(&collector->budgets.costs, &collector->targets);
 	return false;
 }
 
@@ -269,14 +267,14 @@ void keep_budgets(struct collector *collector)
 					spender.probes->is_paused, processors);
 		wait_ns = own_ns < wait_ns ? own_ns : wait_ns;
 	}
-	set_timer(collector, collector->budgets.pause_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
+	set_timer(&collector->budgets, collector->budgets.pause_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
 }
 
 static void become_blind(struct collector *collector, int end_fd, const char *why)
 {
 	collector->helpers.is_blind = true;
 	epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, end_fd, NULL);
-	add_note(collector, why);
+	notes_add(&collector->notes, why);
 }
 
 static void notice_end_of_keeper(struct collector *collector)
@@ -290,7 +288,7 @@ static void notice_end_of_keeper(struct collector *collector)
 	epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, keeper__news_fd(collector->helpers.keeper), NULL);
 	for (size_t i = 0; spender_at(collector, i, &spender); i++)
 		if (!spender.probes->is_paused && !spender_has_ended(&spender))
-			begin_gap(collector, &spender);
+			begin_gap(collector->bpf, &collector->shared, &spender);
 }
 
 /* Existing probes go on. But new files would get neither probes nor names. */
@@ -330,7 +328,7 @@ void pause_spenders(struct collector *collector)
 			continue;
 		budget_note(&spender.pausing->budget, &spender.sum, now_ns, false);
 		if (budget_is_spending(&spender.pausing->budget))
-			pause_recording(collector, &spender);
+			pause_recording(collector->bpf, &collector->shared, &spender);
 	}
 }
 

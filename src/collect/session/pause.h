@@ -15,7 +15,9 @@
 #include "collect/budget/pausing.h"
 #include "collect/budget/share.h"
 
+struct allocsnap_bpf;
 struct collector;
+struct collector_options;
 
 struct budgets {
 	struct trap_costs costs;
@@ -27,8 +29,8 @@ struct budgets {
 	uint64_t judged_ns;	 /* in system-wide mode: when the budgets were judged */
 };
 
-/* Gives the collector's budget to *pausing, unless it has one. */
-void pausing_begin(struct collector *collector, struct pausing *pausing);
+/* Gives *pausing the budget that was chosen, unless it has one. */
+void pausing_begin(const struct collector_options *options, const struct allocsnap_bpf *bpf, struct pausing *pausing);
 
 /* Pauses spenders that have used up their budget, resumes those that have earned enough, and sets the timer. */
 void keep_budgets(struct collector *collector);

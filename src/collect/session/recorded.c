@@ -19,25 +19,19 @@
 
 /* ---- the accounting as it is now ---- */
 
-const struct process *books_of(const struct collector *collector, uint32_t slot)
-{
-	return &collector->targets.books.process[slot];
-}
-
 /*
  * Finds the target that had the PID at that time: several processes or programs may have had it, one after
  * another.
  */
-static struct target *find_target_then(const struct collector *collector, pid_t pid, uint64_t time_ns)
+static struct target *find_target_then(const struct targets *targets, pid_t pid, uint64_t time_ns)
 {
-	struct target *latest = find_target(collector, pid);
+	struct target *latest = find_target(targets, pid);
 
 	if (!latest || target__was_there(latest, time_ns))
 		return latest;
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		if (collector->targets.target[i]->identity.pid == pid &&
-		    target__was_there(collector->targets.target[i], time_ns))
-			return collector->targets.target[i];
+	for (size_t i = 0; i < targets->target_nr; i++)
+		if (targets->target[i]->identity.pid == pid && target__was_there(targets->target[i], time_ns))
+			return targets->target[i];
 	return NULL;
 }
 
@@ -48,18 +42,18 @@ static uint64_t cost_of_event(const struct target *target, const struct mapping_
 }
 
 /* New mappings are read from /proc/PID/maps instead, and the kernel side searches them itself. */
-static void skip_events(struct collector *collector, struct target *target,
+static void skip_events(struct unwind_tables *unwind_tables, const struct looks *looks, struct target *target,
 			const struct mapping_event *event)
 {
-	if (pace_passes_over(&target->reading.pace, collector->looks.nr))
-		unwind_tables_forget_image(&collector->unwind_tables, target->now.books.image);
+	if (pace_passes_over(&target->reading.pace, looks->nr))
+		unwind_tables_forget_image(unwind_tables, target->now.books.image);
 	target__skip_events(target, event);
 }
 
 static int handle_mapping_event(void *what, const struct mapping_event *event)
 {
 	struct collector *collector = what;
-	struct target *target = find_target_then(collector, event->pid, event->time_ns);
+	struct target *target = find_target_then(&collector->targets, event->pid, event->time_ns);
 
 	if (!target)
 		return 0;
@@ -68,7 +62,7 @@ static int handle_mapping_event(void *what, const struct mapping_event *event)
 		return target__take_event(target, event);
 	if (event->skipped_nr ||
 	    !pace_takes_event(&target->reading.pace, collector->looks.nr, cost_of_event(target, event))) {
-		skip_events(collector, target, event);
+		skip_events(&collector->unwind_tables, &collector->looks, target, event);
 		return 0;
 	}
 	unwind_tables_forget(&collector->unwind_tables, event->start, event->end,
@@ -77,11 +71,11 @@ static int handle_mapping_event(void *what, const struct mapping_event *event)
 }
 
 /* The CPU time of an ended process is the kernel side's, or the last one read if that is greater. */
-void read_cost(const struct collector *collector, struct target *target, const struct process *books)
+void read_cost(const struct trap_costs *costs, struct target *target, const struct process *books)
 {
 	uint64_t cpu_ns = books->cpu_ns;
 
-	target->now.cost.cost_ns = cost_of(&collector->budgets.costs, books);
+	target->now.cost.cost_ns = cost_of(costs, books);
 	if (!cpu_ns && (target->life.has_ended || cpu_time_read(target->identity.pid, &cpu_ns)))
 		return;
 	cpu_ns -= target->life.cpu_before_ns;
@@ -98,7 +92,7 @@ static bool is_news(const struct target *target, const struct process *books)
 /* In system-wide mode copies only accounting that has changed, unless `whole` is set. */
 static void read_known_target(struct collector *collector, struct target *target, bool whole)
 {
-	const struct process *books = books_of(collector, target->slot);
+	const struct process *books = books_of(&collector->targets, target->slot);
 
 	if (collector->options.everyone && !whole && !is_news(target, books))
 		return;
@@ -107,7 +101,7 @@ static void read_known_target(struct collector *collector, struct target *target
 	if (target->now.books.image != books->image)
 		gone_add(&collector->totals.gone, &target->now.books);
 	target->now.books = *books;
-	read_cost(collector, target, &target->now.books);
+	read_cost(&collector->budgets.costs, target, &target->now.books);
 }
 
 /*
@@ -127,7 +121,7 @@ static void begin_after(struct collector *collector, struct target *later, struc
  */
 static void separate_targets(struct collector *collector, struct target *target)
 {
-	if (!find_target(collector, target->identity.pid))
+	if (!find_target(&collector->targets, target->identity.pid))
 		return;
 	for (size_t i = 0; i < collector->targets.target_nr; i++) {
 		struct target *other = collector->targets.target[i];
@@ -141,14 +135,13 @@ static void separate_targets(struct collector *collector, struct target *target)
 	}
 }
 
-static struct target *parent_of(const struct collector *collector, const struct process *books)
+static struct target *parent_of(const struct targets *targets, const struct process *books)
 {
 	struct target *parent;
 
 	if (!books->parent)
 		return NULL;
-	parent = find_target_then(collector, books->parent, books->forked_ns) ?:
-		 find_target(collector, books->parent);
+	parent = find_target_then(targets, books->parent, books->forked_ns) ?: find_target(targets, books->parent);
 	if (parent && parent->identity.start_ticks > books->start_boottime_ns / target__tick_ns())
 		return NULL; /* the next process with its PID */
 	return parent;
@@ -160,8 +153,8 @@ static struct target *parent_of(const struct collector *collector, const struct 
  */
 static void adopt_child(struct collector *collector, const struct new_child *child)
 {
-	const struct process books = *books_of(collector, child->slot);
-	struct target *parent = parent_of(collector, &books);
+	const struct process books = *books_of(&collector->targets, child->slot);
+	struct target *parent = parent_of(&collector->targets, &books);
 	struct target *target = target__adopt(books.tgid, &books, child->began_ns, parent,
 					      &collector->objects);
 
@@ -231,7 +224,7 @@ static void handle_exec_begin(void *what, pid_t pid, uint64_t time_ns)
  * Finds the time when each program began. Mappings from before its exec, in the same process, are its launcher's
  * and not its own. If no exec is found, it has been handed out already, and so have all older events.
  */
-static void find_begins(struct collector *collector, struct new_child *child, size_t nr)
+static void find_begins(struct mapping_events *events, struct new_child *child, size_t nr)
 {
 	struct newcomers newcomers = { child, nr };
 	bool is_by_exec = false;
@@ -241,7 +234,7 @@ static void find_begins(struct collector *collector, struct new_child *child, si
 	if (!is_by_exec)
 		return;
 	qsort(child, nr, sizeof(*child), compare_child_pids);
-	mapping_events__find_execs(collector->events.mappings, handle_exec_begin, &newcomers);
+	mapping_events__find_execs(events, handle_exec_begin, &newcomers);
 }
 
 static struct new_child make_new_child(const struct process *books, uint32_t slot)
@@ -266,9 +259,9 @@ static void read_books(struct collector *collector, bool whole)
 		if (collector->targets.by_slot[slot])
 			read_known_target(collector, collector->targets.by_slot[slot], whole);
 		else if (books_claim(&collector->targets.books, slot))
-			child[nr++] = make_new_child(books_of(collector, slot), slot);
+			child[nr++] = make_new_child(books_of(&collector->targets, slot), slot);
 	}
-	find_begins(collector, child, nr);
+	find_begins(collector->events.mappings, child, nr);
 	adopt_children(collector, child, nr);
 	fair_look(collector);
 }
@@ -293,7 +286,7 @@ static void handle_exec(struct target *target)
  * Counts functions that were probed after the process had mapped them, no matter for which process, and those
  * that could not be probed before the process ended.
  */
-static void count_late(const struct collector *collector, struct target *target)
+static void count_late(const struct objects *objects, struct target *target)
 {
 	for (; target->late.judged_nr < target->late.seen_nr; target->late.judged_nr++) {
 		const struct seen_object *seen = &target->late.seen[target->late.judged_nr];
@@ -301,8 +294,7 @@ static void count_late(const struct collector *collector, struct target *target)
 		if (!target->life.has_ended && !probes_have_looked(target->probes.used, seen->object))
 			return; /* the next look will handle it */
 		if (probes_since_ns(target->probes.used, seen->object) > seen->since_ns)
-			target->late.nr += probes_count_functions(&collector->objects,
-								  seen->object);
+			target->late.nr += probes_count_functions(objects, seen->object);
 	}
 }
 
@@ -322,7 +314,7 @@ static void handle_target_exit(struct collector *collector, struct target *targe
 	target__read_identity(target);
 	if (target->probes.used == &collector->shared.probes)
 		probe_new_objects(collector, target, NULL);
-	count_late(collector, target);
+	count_late(&collector->objects, target);
 	target->life.is_seen_to = collector->options.everyone;
 	target->reading.is_touched &= !collector->options.everyone;
 }
@@ -331,20 +323,20 @@ static void handle_target_exit(struct collector *collector, struct target *targe
  * Tells the kernel side that new tracebacks differ from earlier ones (of all processes), if mappings have
  * changed. Returns whether they have.
  */
-static bool report_mapping_change(struct collector *collector, struct target *target)
+static bool report_mapping_change(struct allocsnap_bpf *bpf, struct target *target)
 {
 	if (target->mappings.changed_nr == target->reading.changed_nr)
 		return false;
 	target->reading.changed_nr = target->mappings.changed_nr;
-	__atomic_fetch_add(&collector->bpf->bss->mapping_generation, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&bpf->bss->mapping_generation, 1, __ATOMIC_RELAXED);
 	return true;
 }
 
-void end_drain(struct collector *collector)
+void end_drain(struct allocsnap_bpf *bpf, struct targets *targets)
 {
-	for (size_t i = 0; i < collector->targets.target_nr; i++) {
-		mappings_end_pass(&collector->targets.target[i]->mappings);
-		report_mapping_change(collector, collector->targets.target[i]);
+	for (size_t i = 0; i < targets->target_nr; i++) {
+		mappings_end_pass(&targets->target[i]->mappings);
+		report_mapping_change(bpf, targets->target[i]);
 	}
 }
 
@@ -352,16 +344,16 @@ void end_drain(struct collector *collector)
  * Runs the caller's hook between processes, so that a few of them with much work do not delay the caller. True:
  * work that can be done later waits.
  */
-static bool is_hurried(struct collector *collector)
+static bool is_hurried(const struct looks *looks)
 {
-	return collector->looks.between && collector->looks.between(collector->looks.between_what);
+	return looks->between && looks->between(looks->between_what);
 }
 
 /* If the pace does not allow a reading now, the target stays touched, and a later look reads the mappings. */
-static int read_mappings(struct collector *collector, struct target *target, bool must)
+static int read_mappings(const struct looks *looks, struct target *target, bool must)
 {
 	uint64_t now_ns = monotonic_now_ns();
-	bool hurried = is_hurried(collector);
+	bool hurried = is_hurried(looks);
 	int err;
 
 	if (!pace_reads(&target->reading.pace, now_ns, must && !hurried))
@@ -373,9 +365,9 @@ static int read_mappings(struct collector *collector, struct target *target, boo
 }
 
 /* Whether the mappings may be another program's by now, which may not be recorded: the next look finds out. */
-static bool has_gone_on(const struct collector *collector, const struct target *target)
+static bool has_gone_on(const struct targets *targets, const struct target *target)
 {
-	const struct process *books = books_of(collector, target->slot);
+	const struct process *books = books_of(targets, target->slot);
 
 	return books->image != target->now.books.image || books->exit_ns != target->now.books.exit_ns;
 }
@@ -386,14 +378,15 @@ static void refresh_target(struct collector *collector, struct target *target, b
 		handle_exec(target);
 	if (target->life.has_ended && (!target->life.is_seen_to || target->reading.is_touched))
 		handle_target_exit(collector, target);
-	if (target->life.has_ended || !(whole || target->reading.is_touched) || has_gone_on(collector, target))
+	if (target->life.has_ended || !(whole || target->reading.is_touched) ||
+	    has_gone_on(&collector->targets, target))
 		return;
-	if (read_mappings(collector, target, must))
+	if (read_mappings(&collector->looks, target, must))
 		return;
-	if (report_mapping_change(collector, target) && target->mappings.mapping_nr <= MAPPINGS_UNMAPPED_MAX)
-		copied_count(collector, target);
+	if (report_mapping_change(collector->bpf, target) && target->mappings.mapping_nr <= MAPPINGS_UNMAPPED_MAX)
+		copied_count(&collector->objects, &collector->notes, target);
 	probe_new_mappings(collector, target);
-	count_late(collector, target);
+	count_late(&collector->objects, target);
 }
 
 /* A vforked child that never called exec: there is nothing to report about it. */
@@ -406,38 +399,37 @@ static bool is_stillborn(const struct target *target)
  * In system-wide mode: whether an ended process was too small to report. It is kept if it has snapshots already,
  * or if its functions were probed late: its peak proves nothing then, and its snapshot shows the late functions.
  */
-static bool is_too_small(struct collector *collector, const struct target *target)
+static bool is_too_small(const struct collector_options *options, struct totals *totals, const struct target *target)
 {
 	uint64_t peak_bytes = target->now.books.counter[COUNTER_peak_bytes];
-	bool is = collector->options.everyone && target->life.has_ended && !target->snapshots.any_saved &&
-		  !target->snapshots.is_unsaved && !target->late.nr &&
-		  (peak_bytes < collector->options.min_bytes || !peak_bytes);
+	bool is = options->everyone && target->life.has_ended && !target->snapshots.any_saved &&
+		  !target->snapshots.is_unsaved && !target->late.nr && (peak_bytes < options->min_bytes || !peak_bytes);
 	bool is_unprobed = is && health_is_unprobed(target);
 
-	collector->totals.unprobed_nr += is_unprobed;
-	collector->totals.small_nr += is && !is_unprobed;
+	totals->unprobed_nr += is_unprobed;
+	totals->small_nr += is && !is_unprobed;
 	return is;
 }
 
 /* A process that called exec of a program that is not recorded runs on, but its target has ended. */
-static bool check_target_ended(const struct collector *collector, const struct target *target)
+static bool check_target_ended(bool everyone, const struct target *target)
 {
-	return target__is_over(target) || (collector->options.everyone && target->life.has_ended);
+	return target__is_over(target) || (everyone && target->life.has_ended);
 }
 
 /*
  * Once a second, checks targets without a pidfd: only the accounting reports their end, and the kernel may have
  * skipped that.
  */
-static void check_lost_targets(struct collector *collector)
+static void check_lost_targets(struct looks *looks, struct targets *targets)
 {
 	uint64_t now_ns = monotonic_now_ns();
 
-	if (now_ns - collector->looks.searched_ns < SECOND_NS)
+	if (now_ns - looks->searched_ns < SECOND_NS)
 		return;
-	collector->looks.searched_ns = now_ns;
-	for (size_t i = 0; i < collector->targets.target_nr; i++) {
-		struct target *target = collector->targets.target[i];
+	looks->searched_ns = now_ns;
+	for (size_t i = 0; i < targets->target_nr; i++) {
+		struct target *target = targets->target[i];
 
 		if (target->identity.pidfd < 0 && !target->life.has_ended && !target->now.books.exit_ns)
 			target__look_for(target);
@@ -448,16 +440,16 @@ static void check_lost_targets(struct collector *collector)
  * The BPF programs for an exit run before user space can see that the process has ended. So if the accounting has
  * no end, the kernel has skipped the program.
  */
-static void update_target_end(struct collector *collector, struct target *target)
+static void update_target_end(struct books *books, bool everyone, struct target *target)
 {
-	target->life.has_ended = check_target_ended(collector, target);
-	if (target->life.has_ended && !__atomic_load_n(&books_of(collector, target->slot)->exit_ns, __ATOMIC_ACQUIRE))
-		books_end_unseen(&collector->targets.books, target->slot, monotonic_now_ns());
+	target->life.has_ended = check_target_ended(everyone, target);
+	if (target->life.has_ended && !__atomic_load_n(&books->process[target->slot].exit_ns, __ATOMIC_ACQUIRE))
+		books_end_unseen(books, target->slot, monotonic_now_ns());
 }
 
-static const struct mappings *mappings_of(void *what, pid_t pid)
+static const struct mappings *mappings_of(void *targets, pid_t pid)
 {
-	struct target *target = find_target(what, pid);
+	struct target *target = find_target(targets, pid);
 
 	return target ? &target->mappings : NULL;
 }
@@ -482,10 +474,11 @@ void take_news(struct collector *collector, bool whole)
  */
 static void update_processes(struct collector *collector, bool whole, bool must)
 {
-	check_lost_targets(collector);
+	check_lost_targets(&collector->looks, &collector->targets);
 	for (size_t i = 0; i < collector->targets.target_nr; i++)
 		if (whole || !collector->options.everyone || collector->targets.target[i]->life.is_gone)
-			update_target_end(collector, collector->targets.target[i]);
+			update_target_end(&collector->targets.books, collector->options.everyone,
+					  collector->targets.target[i]);
 	notice_blindness(collector);
 	take_news(collector, whole);
 	take_written_files(collector);
@@ -496,9 +489,10 @@ static void update_processes(struct collector *collector, bool whole, bool must)
 		refresh_target(collector, collector->targets.target[i], whole && !collector->options.everyone, must);
 	if (collector->unwind_tables.is_full)
 		make_room_for_tables(collector);
-	unwind_tables_answer(&collector->unwind_tables, mappings_of, collector);
+	unwind_tables_answer(&collector->unwind_tables, mappings_of, &collector->targets);
 	for (size_t i = collector->targets.target_nr; i-- > 0;)
-		if (is_stillborn(collector->targets.target[i]) || is_too_small(collector, collector->targets.target[i]))
+		if (is_stillborn(collector->targets.target[i]) ||
+		    is_too_small(&collector->options, &collector->totals, collector->targets.target[i]))
 			remove_target(collector, i);
 	keep_budgets(collector);
 	if (whole)

@@ -75,30 +75,17 @@ struct collector {
 	struct totals totals;
 };
 
-/* A process's accounting as it is now: the kernel writes it. */
-const struct process *books_of(const struct collector *collector, uint32_t slot);
-
-/* NULL: not traced. */
-struct target *find_target(const struct collector *collector, pid_t pid);
-
 /* Reads the accounting as it is now, or as it was last read if the slot is empty. */
-void read_traced_memory(const struct collector *collector, const struct target *target,
-			struct traced_memory *ret);
+void read_traced_memory(const struct books *books, const struct target *target, struct traced_memory *ret);
 
 /* Takes ownership of an open target if it returns 0. */
 int add_target(struct collector *collector, struct target *target);
 
-/* Closes a target that is not in target[], with its accounting and its own probes. */
-void close_target(struct collector *collector, struct target *target);
-
 /* Removes target i, and its own probes. */
 void remove_target(struct collector *collector, size_t i);
 
-/* See collector__next_note(). */
-void add_note(struct collector *collector, const char *what);
-
 /* Updates the cost of recording a process from its accounting. */
-void read_cost(const struct collector *collector, struct target *target, const struct process *books);
+void read_cost(const struct trap_costs *costs, struct target *target, const struct process *books);
 
 /* Probes the allocators in an object, unless it was looked at already. 0 or a negative errno, as probes_attach(). */
 int probe_object(struct collector *collector, struct probes *probes, uint32_t object, struct reason *why);
@@ -116,7 +103,7 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 void refresh_all(struct collector *collector);
 
 /* Called after a drain, when all its tracebacks have been resolved. */
-void end_drain(struct collector *collector);
+void end_drain(struct allocsnap_bpf *bpf, struct targets *targets);
 
 /* Handles events and accounting only: then children and execs are known, but not the mappings of new images. */
 void take_news(struct collector *collector, bool whole);

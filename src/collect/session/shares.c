@@ -9,17 +9,16 @@
 #define NAMED_MOST 32 /* named processes: a machine that compiles would fill the journal */
 
 /* Skips processes without new cost: reading the clocks of hundreds of processes takes a while. */
-void shares_read_costs(struct collector *collector)
+void shares_read_costs(const struct trap_costs *costs, const struct targets *targets)
 {
-	for (size_t i = 0; i < collector->targets.target_nr; i++) {
-		struct target *target = collector->targets.target[i];
-		const struct process *books = books_of(collector, target->slot);
+	for (size_t i = 0; i < targets->target_nr; i++) {
+		struct target *target = targets->target[i];
+		const struct process *books = books_of(targets, target->slot);
 
 		if (target->life.has_ended || books->image != target->now.books.image)
 			continue;
-		if (target->budget.share.is_spent ||
-		    cost_of(&collector->budgets.costs, books) != target->now.cost.cost_ns)
-			read_cost(collector, target, books);
+		if (target->budget.share.is_spent || cost_of(costs, books) != target->now.cost.cost_ns)
+			read_cost(costs, target, books);
 	}
 }
 
@@ -33,25 +32,25 @@ static void note_spent_process(struct collector *collector, struct target *targe
 	reason_set(&why, 0, "%s (PID %d) has spent its budget of %u percent: while it runs the recording pauses for all%s",
 		   target->identity.comm, target->identity.pid, collector->options.max_overhead,
 		   ++collector->budgets.named_nr < NAMED_MOST ? "" : "; no more of these are named");
-	add_note(collector, why.text);
+	notes_add(&collector->notes, why.text);
 }
 
-static bool is_spent(struct collector *collector, struct share *share, const struct cost_sum *cost,
-		     uint64_t now_ns)
+static bool is_spent(const struct budgets *budgets, struct share *share, const struct cost_sum *cost, uint64_t now_ns)
 {
-	share->budget = collector->budgets.pausing.budget;
+	share->budget = budgets->pausing.budget;
 	return share_is_spent(share, cost, now_ns);
 }
 
 enum budget_order shares_judge(struct collector *collector, const struct cost_sum *together, bool is_paused)
 {
 	uint64_t now_ns = monotonic_now_ns();
-	bool is_any = is_spent(collector, &collector->budgets.together, together, now_ns);
+	bool is_any = is_spent(&collector->budgets, &collector->budgets.together, together, now_ns);
 
 	for (size_t i = 0; i < collector->targets.target_nr; i++) {
 		struct target *target = collector->targets.target[i];
 
-		if (target->life.has_ended || !is_spent(collector, &target->budget.share, &target->now.cost, now_ns))
+		if (target->life.has_ended ||
+		    !is_spent(&collector->budgets, &target->budget.share, &target->now.cost, now_ns))
 			continue;
 		is_any = true;
 		note_spent_process(collector, target);

@@ -15,12 +15,14 @@
 #include "collect/budget/budget.h"
 
 struct collector;
+struct targets;
+struct trap_costs;
 
 /*
  * Reads the cost of processes that have new cost or have exceeded their budget. In system-wide mode the cost of
  * a process without other news is read only here.
  */
-void shares_read_costs(struct collector *collector);
+void shares_read_costs(const struct trap_costs *costs, const struct targets *targets);
 
 /* Judges each process, and all of them together. */
 enum budget_order shares_judge(struct collector *collector, const struct cost_sum *together, bool is_paused);

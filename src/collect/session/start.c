@@ -24,7 +24,7 @@
  * Looks for a hazard in the threads and in the objects that were not looked at yet. 1 with a line, 0, or a
  * negative errno.
  */
-static int find_hazard(const struct collector *collector, const struct target *target,
+static int find_hazard(const struct allocsnap_bpf *bpf, struct parser *parser, const struct target *target,
 		       struct reason *ret)
 {
 	const struct mappings *mappings = &target->mappings;
@@ -34,15 +34,15 @@ static int find_hazard(const struct collector *collector, const struct target *t
 		reason_set(ret, 0, "ALLOCSNAP_NO_UPROBE_RETURN is set");
 		return 1;
 	}
-	found = hazard_of_threads(collector->bpf, target->identity.pid, ret);
+	found = hazard_of_threads(bpf, target->identity.pid, ret);
 	for (size_t i = 0; i < mappings->used_nr && !found; i++)
 		if (!probes_have_looked(target->probes.used, mappings->used[i]))
-			found = hazard_of_object(collector->helpers.parser, mappings_used(mappings, i), ret);
+			found = hazard_of_object(parser, mappings_used(mappings, i), ret);
 	return found;
 }
 
-static void note_switch(struct collector *collector, const struct target *target,
-			const struct reason *hazard, const struct reason *dropped)
+static void note_switch(struct notes *notes, const struct target *target, const struct reason *hazard,
+			const struct reason *dropped)
 {
 	struct reason note;
 
@@ -50,7 +50,7 @@ static void note_switch(struct collector *collector, const struct target *target
 		   "process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one, as it has no uprobe sessions%s%s",
 		   target->identity.pid, target->identity.comm, hazard->text, *dropped->text ? "; " : "",
 		   dropped->text);
-	add_note(collector, note.text);
+	notes_add(notes, note.text);
 }
 
 /* Called before any of a process's objects is probed, and again while the process is recorded. */
@@ -61,67 +61,65 @@ static int avoid_hazards(struct collector *collector, struct target *target)
 
 	if (probes_have_sessions(collector->bpf) || target->probes.used->by_ret)
 		return 0;
-	found = find_hazard(collector, target, &hazard);
+	found = find_hazard(collector->bpf, collector->helpers.parser, target, &hazard);
 	if (found <= 0)
 		return found;
 	err = probes_switch(target->probes.used, collector->bpf, &collector->objects, &dropped);
 	if (err)
 		reason_set(&dropped, err, "its calls are recorded no longer: %s", strerror(-err));
 	if (err != -ESRCH)
-		note_switch(collector, target, &hazard, &dropped);
+		note_switch(&collector->notes, target, &hazard, &dropped);
 	return err;
 }
 
-static void log_object_notes(struct collector *collector)
+static void log_object_notes(struct objects *objects, struct notes *notes)
 {
-	struct objects *objects = &collector->objects;
-
 	while (objects->note_nr) {
 		char *note = objects->note[--objects->note_nr];
 
-		add_note(collector, note);
+		notes_add(notes, note);
 		free(note);
 	}
 }
 
 /* Whether no code has been mapped since the mappings were read. */
-static bool are_mappings_current(const struct collector *collector, const struct target *target)
+static bool are_mappings_current(const struct books *books, const struct target *target)
 {
-	const struct process *books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
+	const struct process *now = &books->process[target->slot % PROCESSES_MAX];
 
-	return target->slot != BOOKS_NONE && books->image == target->now.books.image &&
-	       books->code_cnt == target->now.books.code_cnt;
+	return target->slot != BOOKS_NONE && now->image == target->now.books.image &&
+	       now->code_cnt == target->now.books.code_cnt;
 }
 
 /*
  * Later changes are for the kernel side to find. So an old mapping must not hide them: it is withdrawn if code
  * was mapped meanwhile.
  */
-static void report_target_mappings(struct collector *collector, const struct target *target)
+static void report_target_mappings(struct unwind_tables *unwind_tables, const struct books *books,
+				   const struct target *target)
 {
-	if (!are_mappings_current(collector, target))
+	if (!are_mappings_current(books, target))
 		return;
-	unwind_tables_tell(&collector->unwind_tables, &target->mappings, target->now.books.image, true);
-	if (!are_mappings_current(collector, target))
-		unwind_tables_tell(&collector->unwind_tables, &target->mappings, target->now.books.image,
-				   false);
+	unwind_tables_tell(unwind_tables, &target->mappings, target->now.books.image, true);
+	if (!are_mappings_current(books, target))
+		unwind_tables_tell(unwind_tables, &target->mappings, target->now.books.image, false);
 }
 
 /* Compares paths: some file systems report another file number for a mapping. */
-static void mark_program(const struct collector *collector, const struct target *target)
+static void mark_program(const struct objects *objects, const struct target *target)
 {
 	const struct mappings *mappings = &target->mappings;
 
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		if (is_path_of_mapping(mappings_used(mappings, i)->path, target->identity.exe))
-			collector->objects.object[mappings->used[i]]->is_program = true;
+			objects->object[mappings->used[i]]->is_program = true;
 }
 
 /*
  * Only these functions get a note, because a user would not expect this. Other functions that cannot be probed
  * are only counted.
  */
-static void note_nops(struct collector *collector, const struct probes *probes, uint32_t object)
+static void note_nops(const struct objects *objects, struct notes *notes, const struct probes *probes, uint32_t object)
 {
 	for (size_t i = 0; i < probes->site_nr; i++) {
 		const struct probe_site *site = &probes->site[i];
@@ -129,9 +127,10 @@ static void note_nops(struct collector *collector, const struct probes *probes, 
 
 		if (site->object != object || !site->is_on_nop5)
 			continue;
-		reason_set(&note, 0, "%s in %s is not recorded: its probe would sit on a nop of five bytes, where this kernel ends forked children",
-			   site->function, collector->objects.object[object]->path);
-		add_note(collector, note.text);
+		reason_set(&note, 0,
+			   "%s in %s is not recorded: its probe would sit on a nop of five bytes, where this kernel ends forked children",
+			   site->function, objects->object[object]->path);
+		notes_add(notes, note.text);
 	}
 }
 
@@ -152,7 +151,7 @@ int probe_object(struct collector *collector, struct probes *probes, uint32_t ob
 		return 0;
 	}
 	if (is_new)
-		note_nops(collector, probes, object);
+		note_nops(&collector->objects, &collector->notes, probes, object);
 	if (!err && is_new && !objects_check(&collector->objects, object))
 		probes_drop(probes, object, &collector->shared.detacher);
 	return err;
@@ -164,14 +163,14 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 	int err = unwind_tables_add(&collector->unwind_tables, mappings);
 
 	if (!err)
-		report_target_mappings(collector, target);
+		report_target_mappings(&collector->unwind_tables, &collector->targets.books, target);
 	if (target->probes.used->is_paused)
 		return err; /* the resume will do it */
 	if (!err)
 		err = avoid_hazards(collector, target);
-	log_object_notes(collector);
-	mark_program(collector, target);
-	copied_mark(collector, target);
+	log_object_notes(&collector->objects, &collector->notes);
+	mark_program(&collector->objects, target);
+	copied_mark(&collector->objects, &collector->notes, target);
 	if (err)
 		reason_set(why, err, "cannot probe process %d: %s", target->identity.pid, strerror(-err));
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
@@ -191,9 +190,9 @@ static bool has_heap(const struct object *object)
 }
 
 /* Finds a file that would be probed if all heaps were recorded. NULL: there is none, or all heaps are recorded. */
-static const char *heap_left_out(const struct collector *collector, const struct mappings *mappings)
+static const char *heap_left_out(const struct objects *objects, const struct mappings *mappings)
 {
-	if (collector->objects.domains & COLLECTOR_MALLOC)
+	if (objects->domains & COLLECTOR_MALLOC)
 		return NULL;
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		if (has_heap(mappings_used(mappings, i)))
@@ -201,11 +200,10 @@ static const char *heap_left_out(const struct collector *collector, const struct
 	return NULL;
 }
 
-static int report_nothing_found(const struct collector *collector, const struct target *target,
-				struct reason *why)
+static int report_nothing_found(const struct objects *objects, const struct target *target, struct reason *why)
 {
 	const struct mappings *mappings = &target->mappings;
-	const char *left_out = heap_left_out(collector, mappings);
+	const char *left_out = heap_left_out(objects, mappings);
 
 	if (left_out)
 		return reason_set(why, -ENOENT,
@@ -233,36 +231,34 @@ static int report_nothing_found(const struct collector *collector, const struct 
 			  target->identity.pid, target->identity.comm);
 }
 
-static void note_tracer(struct collector *collector, const struct target *target)
+static void note_tracer(const struct shared_probes *shared, struct notes *notes, const struct target *target)
 {
 	struct reason note;
 
-	if (collector->shared.has_return_calls && !target->probes.used->by_ret &&
-	    hazard_of_tracer(target->identity.pid, &note))
-		add_note(collector, note.text);
+	if (shared->has_return_calls && !target->probes.used->by_ret && hazard_of_tracer(target->identity.pid, &note))
+		notes_add(notes, note.text);
 }
 
 int find_probes(struct collector *collector, struct target *target, struct reason *why)
 {
 	int err = probe_new_objects(collector, target, why);
 
-	note_tracer(collector, target);
-	copied_count(collector, target);
+	note_tracer(&collector->shared, &collector->notes, target);
+	copied_count(&collector->objects, &collector->notes, target);
 	if (!err && !probes_see_allocations(target->probes.used))
-		err = report_nothing_found(collector, target, why);
+		err = report_nothing_found(&collector->objects, target, why);
 	return err;
 }
 
-static int begin_target_books(struct collector *collector, struct target *target,
-			      const struct process *as, struct reason *why)
+static int begin_target_books(struct books *books, struct target *target, const struct process *as, struct reason *why)
 {
-	struct process books = *as;
+	struct process process = *as;
 	int err;
 
-	books.memory = books.image;
-	books.start_span_ns = target__tick_ns();
-	books.start_boottime_ns = target->identity.start_ticks * books.start_span_ns;
-	err = books_begin(&collector->targets.books, target->identity.pid, &books, &target->slot);
+	process.memory = process.image;
+	process.start_span_ns = target__tick_ns();
+	process.start_boottime_ns = target->identity.start_ticks * process.start_span_ns;
+	err = books_begin(books, target->identity.pid, &process, &target->slot);
 	target->probes.own.slot = target->slot;
 	return err ? reason_set(why, err, "cannot record process %d: %s", target->identity.pid,
 				err == -E2BIG ? "too many processes" : strerror(-err)) : 0;
@@ -287,7 +283,7 @@ static int start_target(struct collector *collector, struct target *target, uint
 		.follows = collector->options.follow_forks,
 		.user = user,
 	};
-	int err = begin_target_books(collector, target, &books, why);
+	int err = begin_target_books(&collector->targets.books, target, &books, why);
 
 	if (!err)
 		err = find_probes(collector, target, why);
@@ -315,7 +311,7 @@ static void choose_probes(struct collector *collector, struct target *target)
 		target->probes.used = &collector->shared.probes;
 		target->budget.used = &collector->budgets.pausing; /* it began when the collector was opened */
 	} else {
-		pausing_begin(collector, target->budget.used);
+		pausing_begin(&collector->options, collector->bpf, target->budget.used);
 	}
 }
 
@@ -330,11 +326,11 @@ static int check_is_same(const struct target *traced, const struct target *targe
 			  target->identity.pid);
 }
 
-static int check_sight(const struct collector *collector, struct reason *why)
+static int check_sight(const struct helpers *helpers, struct reason *why)
 {
-	if (parser__has_ended(collector->helpers.parser))
+	if (parser__has_ended(helpers->parser))
 		return reason_set(why, -EPIPE, "the process that starts the readers of ELF files has ended");
-	if (!collector->helpers.keeper || !keeper__has_ended(collector->helpers.keeper))
+	if (!helpers->keeper || !keeper__has_ended(helpers->keeper))
 		return 0;
 	return reason_set(why, -EPIPE, "the process that keeps the probes has ended");
 }
@@ -342,7 +338,7 @@ static int check_sight(const struct collector *collector, struct reason *why)
 /* Does what must precede a start. The new process may be a child that is not known yet: the refresh finds it. */
 static int prepare_start(struct collector *collector, struct reason *why)
 {
-	int err = check_sight(collector, why);
+	int err = check_sight(&collector->helpers, why);
 
 	if (err)
 		return err;
@@ -361,8 +357,8 @@ static int begin_process(struct collector *collector, pid_t id, uint32_t user, s
 	target = target__open(id, &collector->objects, why);
 	if (!target)
 		return -errno;
-	if (find_target(collector, target->identity.pid)) {
-		err = check_is_same(find_target(collector, target->identity.pid), target, why);
+	if (find_target(&collector->targets, target->identity.pid)) {
+		err = check_is_same(find_target(&collector->targets, target->identity.pid), target, why);
 		target__free(target);
 		return err;
 	}
@@ -373,7 +369,7 @@ static int begin_process(struct collector *collector, pid_t id, uint32_t user, s
 	if (!err)
 		err = add_target(collector, target);
 	if (err)
-		close_target(collector, target);
+		targets_close(&collector->targets, target);
 	return err;
 }
 
@@ -448,12 +444,12 @@ static int start_held(struct held *held)
 	};
 
 	begin_time(target);
-	held->err = begin_target_books(collector, target, &books, held->why);
+	held->err = begin_target_books(&collector->targets.books, target, &books, held->why);
 	probe_mapped(held);
 	launch_release(target->identity.pid, &target->mappings, probe_mapped, held);
 	target->late.judged_nr = target->late.seen_nr; /* it was held meanwhile */
 	if (!held->err && !probes_see_allocations(target->probes.used) && !copied_has_any(&target->mappings))
-		held->err = report_nothing_found(collector, target, held->why);
+		held->err = report_nothing_found(&collector->objects, target, held->why);
 	if (!held->err)
 		held->err = custom_check(collector, target, held->why);
 	return held->err;
@@ -463,7 +459,7 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 		   struct reason *why)
 {
 	struct held held = { .collector = collector, .why = why };
-	int err = check_sight(collector, why);
+	int err = check_sight(&collector->helpers, why);
 	pid_t pid = err ?: launch_start(argv, &collector->files_before, why);
 
 	if (pid < 0)
@@ -481,7 +477,7 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 	if (!err)
 		err = add_target(collector, held.target);
 	if (err)
-		close_target(collector, held.target);
+		targets_close(&collector->targets, held.target);
 	else
 		keep_budgets(collector);
 	return err;

@@ -30,4 +30,23 @@ struct targets {
 	struct new_child *new_child; /* PROCESSES_MAX entries, for temporary use */
 };
 
+/* 0 or a negative errno. Releasing closes the accounting; the targets must have been taken out. */
+int targets_open(struct targets *targets, const struct allocsnap_bpf *bpf);
+void targets_release(struct targets *targets);
+
+/* A process's accounting as it is now: the kernel writes it. */
+const struct process *books_of(const struct targets *targets, uint32_t slot);
+
+/* NULL: not traced. */
+struct target *find_target(const struct targets *targets, pid_t pid);
+
+/* Takes ownership of a target that has a slot if it returns 0; otherwise -ENOMEM. */
+int targets_add(struct targets *targets, struct target *target);
+
+/* Gives the ownership of target i back. */
+struct target *targets_take_out(struct targets *targets, size_t i);
+
+/* Closes a target that is not in target[], with its accounting and its own probes. */
+void targets_close(struct targets *targets, struct target *target);
+
 #endif

@@ -27,7 +27,7 @@ int say_not_tracing(pid_t pid, struct reason *why)
 
 bool collector__is_tracing(const struct collector *collector, pid_t pid)
 {
-	return find_target(collector, pid);
+	return find_target(&collector->targets, pid);
 }
 
 uint32_t collector__get_traceback_limit(const struct collector *collector)
@@ -36,36 +36,34 @@ uint32_t collector__get_traceback_limit(const struct collector *collector)
 }
 
 /* Reads the accounting as it is now, or as it was last read if the slot is empty. */
-static void read_counters(const struct collector *collector, const struct target *target,
-			  struct process *ret)
+static void read_counters(const struct books *books, const struct target *target, struct process *ret)
 {
-	*ret = collector->targets.books.process[target->slot];
+	*ret = books->process[target->slot];
 	if (!ret->image)
 		*ret = target->now.books;
 }
 
-void read_traced_memory(const struct collector *collector, const struct target *target,
-			struct traced_memory *ret)
+void read_traced_memory(const struct books *books, const struct target *target, struct traced_memory *ret)
 {
-	struct process books;
+	struct process now;
 
-	read_counters(collector, target, &books);
+	read_counters(books, target, &now);
 	*ret = (struct traced_memory){
-		.current_bytes = books.counter[COUNTER_current_bytes],
-		.current_blocks = books.counter[COUNTER_current_blocks],
-		.peak_bytes = books.counter[COUNTER_peak_bytes],
-		.peak_blocks = books.counter[COUNTER_peak_blocks],
+		.current_bytes = now.counter[COUNTER_current_bytes],
+		.current_blocks = now.counter[COUNTER_current_blocks],
+		.peak_bytes = now.counter[COUNTER_peak_bytes],
+		.peak_blocks = now.counter[COUNTER_peak_blocks],
 	};
 }
 
 void collector__get_traced_memory(const struct collector *collector, pid_t pid,
 				  struct traced_memory *ret)
 {
-	const struct target *target = find_target(collector, pid);
+	const struct target *target = find_target(&collector->targets, pid);
 
 	*ret = (struct traced_memory){};
 	if (target)
-		read_traced_memory(collector, target, ret);
+		read_traced_memory(&collector->targets.books, target, ret);
 }
 
 static int run_request_program(const struct bpf_program *program, const struct target *target)
@@ -78,11 +76,11 @@ static int run_request_program(const struct bpf_program *program, const struct t
 }
 
 /* -ESRCH: the process had ended before it was marked. */
-static int clear_marked(struct collector *collector, struct target *target)
+static int clear_marked(struct allocsnap_bpf *bpf, struct books *books, struct target *target)
 {
-	int err = run_request_program(collector->bpf->progs.clear_traces, target);
+	int err = run_request_program(bpf->progs.clear_traces, target);
 
-	books_take_mark(&collector->targets.books, target->slot);
+	books_take_mark(books, target->slot);
 	if (!err)
 		target__forget_traces(target);
 	return err;
@@ -104,7 +102,7 @@ static int clear_targets(struct collector *collector, struct target *const *targ
 		books_mark(&collector->targets.books, target[i]->slot);
 	err = grace_wait(grace);
 	for (size_t i = 0; i < nr; i++) {
-		int one = clear_marked(collector, target[i]);
+		int one = clear_marked(collector->bpf, &collector->targets.books, target[i]);
 
 		if (!err || err == -ESRCH)
 			err = one ?: err;
@@ -114,7 +112,7 @@ static int clear_targets(struct collector *collector, struct target *const *targ
 
 int collector__clear_traces(struct collector *collector, pid_t pid)
 {
-	struct target *target = find_target(collector, pid);
+	struct target *target = find_target(&collector->targets, pid);
 
 	return target ? clear_targets(collector, &target, 1) : -ESRCH;
 }
@@ -128,7 +126,7 @@ int collector__clear_all_traces(struct collector *collector)
 
 int collector__reset_peak(struct collector *collector, pid_t pid)
 {
-	const struct target *target = find_target(collector, pid);
+	const struct target *target = find_target(&collector->targets, pid);
 
 	return target ? run_request_program(collector->bpf->progs.reset_peak, target) : -ESRCH;
 }
@@ -163,10 +161,9 @@ static int copy_one(struct map_copy *copy, const void *key, size_t key_bytes, co
 }
 
 /* Drains only that block and its traceback. If several blocks begin at the address, takes the smallest. */
-static int find_block(struct collector *collector, const struct target *target, uint64_t address,
+static int find_block(struct allocsnap_bpf *bpf, struct pass *pass, const struct target *target, uint64_t address,
 		      struct drain *ret)
 {
-	const struct allocsnap_bpf *bpf = collector->bpf;
 	struct traceback traceback;
 	struct block_key key;
 	struct block block;
@@ -174,8 +171,9 @@ static int find_block(struct collector *collector, const struct target *target, 
 
 	for (uint32_t layer = 0; layer < LAYER_NR && err == -ENOENT; layer++) {
 		key = block_key_of(address, target->now.books.image, layer);
-		err = nursery_find(&collector->pass.nursery, &key, &block) ? 0 :
-		      bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block);
+		err = nursery_find(&pass->nursery, &key, &block) ?
+			      0 :
+			      bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block);
 	}
 	if (!err)
 		err = drained_blocks_add(&ret->blocks, &key, &block);
@@ -220,10 +218,10 @@ int collector__get_object_traceback(struct collector *collector, pid_t pid, uint
 	int err;
 
 	refresh_all(collector);
-	target = find_target(collector, pid);
+	target = find_target(&collector->targets, pid);
 	if (!target)
 		return reason_set(why, -ESRCH, "process %d is not traced", pid);
-	err = find_block(collector, target, address, &drain);
+	err = find_block(collector->bpf, &collector->pass, target, address, &drain);
 	if (!err)
 		err = assemble_one(collector, target, &drain, ret);
 	drain_release(&drain);

@@ -132,27 +132,27 @@ static void drop_unused_object(struct collector *collector, uint32_t object)
 	for (size_t i = 0; i < collector->targets.target_nr; i++)
 		probes_drop(&collector->targets.target[i]->probes.own, object, &collector->shared.detacher);
 	unwind_tables_drop(&collector->unwind_tables, object);
-	unwatch_file(collector, object);
+	unwatch_file(&collector->written, &collector->objects, object);
 	objects_drop(&collector->objects, object);
 }
 
 /* Several containers can share the names of equal files. The names stay as long as one of the files does. */
-static void forget_unneeded_names(struct collector *collector)
+static void forget_unneeded_names(struct objects *objects, struct symbols *symbols)
 {
-	size_t nr = symbols__object_nr(collector->symbols);
+	size_t nr = symbols__object_nr(symbols);
 	bool *is_needed = calloc(nr + 1, sizeof(*is_needed));
 	char key[24];
 
-	for (size_t i = 0; i < collector->objects.object_nr && is_needed; i++) {
-		const struct object *object = collector->objects.object[i];
-		uint32_t names = object ? symbols__find(collector->symbols, object->path,
-							object_names_key(object, key)) : SYMBOLS_NONE;
+	for (size_t i = 0; i < objects->object_nr && is_needed; i++) {
+		const struct object *object = objects->object[i];
+		uint32_t names =
+			object ? symbols__find(symbols, object->path, object_names_key(object, key)) : SYMBOLS_NONE;
 
 		if (names != SYMBOLS_NONE)
 			is_needed[names] = true;
 	}
 	if (is_needed)
-		symbols__forget(collector->symbols, is_needed);
+		symbols__forget(symbols, is_needed);
 	free(is_needed);
 }
 
@@ -168,18 +168,17 @@ static void drop_unused_objects(struct collector *collector, const bool *goes)
 			is_any = true;
 		}
 	if (is_any)
-		forget_unneeded_names(collector);
+		forget_unneeded_names(&collector->objects, collector->symbols);
 }
 
 #define READ_EACH_PASSES 8 /* no event reports an unmapping, so mappings are read anew after so many passes */
 
-static void schedule_rereads(struct collector *collector)
+static void schedule_rereads(struct pass *pass, struct targets *targets)
 {
-	collector->pass.nr++;
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		if (!((collector->targets.target[i]->identity.pid + collector->pass.nr) % READ_EACH_PASSES))
-			collector->targets.target[i]->reading.is_touched |=
-				!collector->targets.target[i]->life.has_ended;
+	pass->nr++;
+	for (size_t i = 0; i < targets->target_nr; i++)
+		if (!((targets->target[i]->identity.pid + pass->nr) % READ_EACH_PASSES))
+			targets->target[i]->reading.is_touched |= !targets->target[i]->life.has_ended;
 }
 
 void let_go_of_unused(struct collector *collector)
@@ -195,7 +194,7 @@ void let_go_of_unused(struct collector *collector)
 		drop_unused_objects(collector, goes);
 	}
 	probe_replaced_programs(collector);
-	schedule_rereads(collector);
+	schedule_rereads(&collector->pass, &collector->targets);
 	free(is_needed);
 	free(goes);
 	free(idle);
@@ -225,15 +224,13 @@ static size_t drop_unmapped(struct unwind_tables *tables, const bool *is_mapped)
 }
 
 /* Drops the tables that did not fit, so that the next look makes them again. */
-static void retry_missing_tables(struct collector *collector)
+static void retry_missing_tables(struct unwind_tables *tables, struct targets *targets)
 {
-	struct unwind_tables *tables = &collector->unwind_tables;
-
 	for (size_t i = 0; i < tables->entry_nr; i++)
 		if (tables->entry[i].state == UNWIND_TABLE_MISSING)
 			unwind_tables_drop(tables, i);
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		collector->targets.target[i]->reading.is_touched |= !collector->targets.target[i]->life.has_ended;
+	for (size_t i = 0; i < targets->target_nr; i++)
+		targets->target[i]->reading.is_touched |= !targets->target[i]->life.has_ended;
 }
 
 void make_room_for_tables(struct collector *collector)
@@ -247,7 +244,7 @@ void make_room_for_tables(struct collector *collector)
 		mark_mapped(collector->targets.target[i], is_mapped);
 	if (drop_unmapped(&collector->unwind_tables, is_mapped) && !grace_wait(&collector->pass.cut.grace)) {
 		unwind_tables_settle(&collector->unwind_tables);
-		retry_missing_tables(collector);
+		retry_missing_tables(&collector->unwind_tables, &collector->targets);
 	}
 	free(is_mapped);
 }

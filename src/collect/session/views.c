@@ -34,14 +34,14 @@ static bool is_of_now(const struct shown *shown, const struct process *books)
  * nothing, and never held enough to be reported at its end. This is not known of a process that ran before its
  * recording began.
  */
-static bool has_nothing_to_report(const struct collector *collector, const struct process_view *view,
+static bool has_nothing_to_report(const struct collector_options *options, const struct process_view *view,
 				  const struct target *target)
 {
 	const struct process *books = &target->drained.books;
 	uint64_t peak_bytes = books->counter[COUNTER_peak_bytes];
 
-	return collector->options.everyone && books->is_forked && !books->counter[COUNTER_current_blocks] &&
-	       (peak_bytes < collector->options.min_bytes || !peak_bytes) && !view->lost && !target->late.nr &&
+	return options->everyone && books->is_forked && !books->counter[COUNTER_current_blocks] &&
+	       (peak_bytes < options->min_bytes || !peak_bytes) && !view->lost && !target->late.nr &&
 	       !target->snapshots.any_saved;
 }
 
@@ -72,9 +72,9 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		ret->last_bytes = target->snapshots.shown.last_bytes;
 		ret->most_bytes = target->snapshots.shown.most_bytes;
 	}
-	read_traced_memory(collector, target, &ret->memory);
+	read_traced_memory(&collector->targets.books, target, &ret->memory);
 	ret->allocations = target->now.books.counter[COUNTER_allocations];
 	for (int loss = 0; loss < LOSS_NR; loss++)
 		ret->lost += target->now.books.loss[loss];
-	ret->is_empty = has_nothing_to_report(collector, ret, target);
+	ret->is_empty = has_nothing_to_report(&collector->options, ret, target);
 }

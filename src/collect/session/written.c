@@ -13,11 +13,11 @@
 /* ---- probes that are gone ---- */
 
 /* The next look probes the file again. Allocations until then are not seen: its functions are late. */
-static void request_reprobe(struct collector *collector, struct target *target, uint32_t object)
+static void request_reprobe(struct objects *objects, struct target *target, uint32_t object)
 {
 	target->reading.is_touched = true;
-	if (!collector->objects.object[object]->has_changed)
-		target->late.nr += probes_count_functions(&collector->objects, object);
+	if (!objects->object[object]->has_changed)
+		target->late.nr += probes_count_functions(objects, object);
 }
 
 static void drop_probes(struct collector *collector, uint32_t object)
@@ -30,7 +30,7 @@ static void drop_probes(struct collector *collector, uint32_t object)
 			       probes_drop(target->probes.used, object, &collector->shared.detacher);
 
 		if (!target->life.has_ended && (was_own || was_everybodys) && mappings_use(&target->mappings, object))
-			request_reprobe(collector, target, object);
+			request_reprobe(&collector->objects, target, object);
 	}
 }
 
@@ -44,12 +44,12 @@ static struct probe_link *find_kept_link(const struct probes *probes, int kept)
 	return NULL;
 }
 
-static struct probe_link *find_link(const struct collector *collector, int kept)
+static struct probe_link *find_link(const struct shared_probes *shared, const struct targets *targets, int kept)
 {
-	struct probe_link *link = find_kept_link(&collector->shared.probes, kept);
+	struct probe_link *link = find_kept_link(&shared->probes, kept);
 
-	for (size_t i = 0; i < collector->targets.target_nr && !link; i++)
-		link = find_kept_link(&collector->targets.target[i]->probes.own, kept);
+	for (size_t i = 0; i < targets->target_nr && !link; i++)
+		link = find_kept_link(&targets->target[i]->probes.own, kept);
 	return link;
 }
 
@@ -59,7 +59,7 @@ static struct probe_link *find_link(const struct collector *collector, int kept)
  */
 static void handle_closed_link(struct collector *collector, int kept)
 {
-	struct probe_link *link = find_link(collector, kept);
+	struct probe_link *link = find_link(&collector->shared, &collector->targets, kept);
 
 	if (!link)
 		return; /* it was dropped meanwhile */
@@ -68,13 +68,13 @@ static void handle_closed_link(struct collector *collector, int kept)
 	drop_probes(collector, link->object);
 }
 
-static void log_unwatched_file(struct collector *collector, int err)
+static void log_unwatched_file(struct notes *notes, int err)
 {
 	struct reason why;
 
 	reason_set(&why, 0, "a probed file cannot be watched for writes: %s; replace programs by renaming new files over them, not by writing into the old ones",
 		   strerror(err));
-	add_note(collector, why.text);
+	notes_add(notes, why.text);
 }
 
 static void handle_keeper_news(struct collector *collector)
@@ -85,7 +85,7 @@ static void handle_keeper_news(struct collector *collector)
 		handle_closed_link(collector, kept);
 	err = keeper__next_unwatched(collector->helpers.keeper);
 	if (err)
-		log_unwatched_file(collector, err);
+		log_unwatched_file(&collector->notes, err);
 }
 
 static void drop_watched(struct collector *collector, int watch)
@@ -124,7 +124,7 @@ void put_off(struct collector *collector, uint32_t i)
 		return;
 	object->is_put_off_told = true;
 	reason_set(&note, 0, "%s is open for writing: nothing in it is probed until that is over", object->path);
-	add_note(collector, note.text);
+	notes_add(&collector->notes, note.text);
 }
 
 void put_off_unplaced(struct collector *collector, const struct probes *probes)
@@ -211,23 +211,23 @@ void watch_file(struct collector *collector, uint32_t i)
 	if (watch > 0)
 		object->watch = watch;
 	else
-		log_unwatched_file(collector, -watch);
+		log_unwatched_file(&collector->notes, -watch);
 }
 
 /*
  * A file that was written to has become another object, with the same watch: the watch stays until both are
  * dropped.
  */
-void unwatch_file(struct collector *collector, uint32_t index)
+void unwatch_file(struct written_files *written, struct objects *objects, uint32_t index)
 {
-	int watch = collector->objects.object[index]->watch;
+	int watch = objects->object[index]->watch;
 	bool is_needed = !watch;
 
-	collector->objects.object[index]->watch = 0;
-	for (size_t i = 0; i < collector->objects.object_nr; i++)
-		is_needed |= collector->objects.object[i] && collector->objects.object[i]->watch == watch;
+	objects->object[index]->watch = 0;
+	for (size_t i = 0; i < objects->object_nr; i++)
+		is_needed |= objects->object[i] && objects->object[i]->watch == watch;
 	if (!is_needed)
-		file_watch_remove(&collector->written.watch, watch);
+		file_watch_remove(&written->watch, watch);
 }
 
 void check_probed_files(struct collector *collector, const struct probes *probes)

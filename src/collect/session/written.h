@@ -20,6 +20,7 @@
 #include "collect/probe/file_watch.h"
 
 struct collector;
+struct objects;
 struct probes;
 
 struct written_files {
@@ -37,7 +38,7 @@ void take_written_files(struct collector *collector);
 void watch_file(struct collector *collector, uint32_t object);
 
 /* Called before an object is dropped. */
-void unwatch_file(struct collector *collector, uint32_t object);
+void unwatch_file(struct written_files *written, struct objects *objects, uint32_t object);
 
 /*
  * Marks an object whose file is open for writing, as by a defragmenter: the keeper does not probe it.
