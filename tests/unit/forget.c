@@ -6,6 +6,7 @@
 #include "collect/build/forget.h"
 #include "collect/process/objects.h"
 #include "collect/build/resolve.h"
+#include "collect/target/target.h"
 
 #define IMAGE 7
 #define FRAMES 5
@@ -35,14 +36,14 @@ static void drained(struct target *target, uint64_t id, uint64_t allocations, ui
 {
 	struct traceback traceback = traceback_of(id, allocations, bytes);
 
-	cr_assert_eq(resolve_drained(target, id, &traceback), 0);
+	cr_assert_eq(resolve_drained(&target->tracebacks, &target->mappings, id, &traceback), 0);
 }
 
 static void taken_out(struct target *target, uint64_t id, uint64_t allocations, uint64_t bytes)
 {
 	struct traceback traceback = traceback_of(id, allocations, bytes);
 
-	cr_assert_eq(resolve_retired(target, id, &traceback), 0);
+	cr_assert_eq(resolve_retired(&target->tracebacks, &target->mappings, id, &traceback), 0);
 }
 
 static void add_block(struct drained_blocks *blocks, uint64_t id)
@@ -70,7 +71,7 @@ static struct churn check_known(const struct target *target)
 	for (size_t i = 0; i < target->tracebacks.traceback_nr; i++) {
 		const struct known_traceback *known = &target->tracebacks.traceback[i];
 
-		cr_assert_eq(known_traceback_find(target, known->id), known);
+		cr_assert_eq(tracebacks_find(&target->tracebacks, known->id), known);
 		cr_assert_eq(known->nframe, 1 + known->id % FRAMES);
 		cr_assert_eq(known->first, place_nr);
 		for (uint32_t at = 0; at < known->nframe; at++)
@@ -85,8 +86,8 @@ static struct churn check_known(const struct target *target)
 /* Takes a pass with these blocks. All tracebacks that were in the map are resolved. */
 static void forget(struct target *target, const struct drained_blocks *blocks)
 {
-	resolve_begin(target);
-	cr_assert_eq(forget_retired(target, drained_blocks_of(blocks, IMAGE), RETIRED_MOST), 0);
+	resolve_begin(&target->tracebacks);
+	cr_assert_eq(forget_retired(&target->tracebacks, drained_blocks_of(blocks, IMAGE), RETIRED_MOST), 0);
 }
 
 Test(forget, keeps_few_retired_tracebacks)
@@ -114,7 +115,7 @@ Test(forget, keeps_the_tracebacks_that_allocated_the_most)
 	cr_expect_eq(target->tracebacks.traceback_nr, RETIRED_MOST);
 	cr_expect_eq(target->tracebacks.summed_nr, 1000);
 	cr_expect_eq(target->tracebacks.others.allocated_bytes, 1000 * 1001 / 2);
-	cr_expect(!known_traceback_find(target, 1000) && known_traceback_find(target, 1001));
+	cr_expect(!tracebacks_find(&target->tracebacks, 1000) && tracebacks_find(&target->tracebacks, 1001));
 	target__free(target);
 }
 
@@ -126,12 +127,12 @@ Test(forget, keeps_tracebacks_that_are_live_or_in_the_map)
 	for (uint64_t id = 1; id <= RETIRED_MOST + 1000; id++)
 		taken_out(target, id, 1, id);
 	add_block(&blocks, 1);
-	resolve_begin(target);
-	resolve_held(target, 2);
-	cr_assert_eq(forget_retired(target, drained_blocks_of(&blocks, IMAGE), RETIRED_MOST), 0);
+	resolve_begin(&target->tracebacks);
+	resolve_held(&target->tracebacks, 2);
+	cr_assert_eq(forget_retired(&target->tracebacks, drained_blocks_of(&blocks, IMAGE), RETIRED_MOST), 0);
 	cr_expect_eq(target->tracebacks.traceback_nr, RETIRED_MOST + 2);
-	cr_expect(known_traceback_find(target, 1) && known_traceback_find(target, 2));
-	cr_expect(!known_traceback_find(target, 3));
+	cr_expect(tracebacks_find(&target->tracebacks, 1) && tracebacks_find(&target->tracebacks, 2));
+	cr_expect(!tracebacks_find(&target->tracebacks, 3));
 	drained_blocks_release(&blocks);
 	target__free(target);
 }
@@ -144,7 +145,7 @@ Test(forget, leaves_nothing_after_a_new_image)
 	for (uint64_t id = 1; id <= RETIRED_MOST + 10; id++)
 		taken_out(target, id, 1, 1);
 	forget(target, &none);
-	target__forget_traces(target);
+	tracebacks_forget(&target->tracebacks);
 	cr_expect_eq(target->tracebacks.summed_nr, 0);
 	cr_expect_eq(target->tracebacks.others.allocations, 0);
 	cr_expect_eq(target->tracebacks.traceback_nr, 0);
@@ -206,7 +207,7 @@ static void drain(struct model *model)
 	cr_expect_leq(model->target->tracebacks.traceback_nr, RETIRED_MOST + LIVE + 1);
 	cr_expect_leq(model->target->tracebacks.place_alloc, FRAMES * (RETIRED_MOST + LIVE + NEW));
 	for (size_t i = 0; i < LIVE; i++)
-		cr_expect(!model->live[i] || known_traceback_find(model->target, model->live[i]));
+		cr_expect(!model->live[i] || tracebacks_find(&model->target->tracebacks, model->live[i]));
 	drained_blocks_release(&blocks);
 }
 

@@ -219,7 +219,7 @@ static int add_image_traces(struct assembly *assembly, const struct drain *drain
 {
 	struct traces traces = {
 		.blocks = drained_blocks_of(&drain->blocks, image),
-		.target = assembly->target,
+		.tracebacks = &assembly->target->tracebacks,
 		.builder = assembly->builder,
 		.traceback_id = assembly->traceback_id,
 		.sample_bytes = sample_bytes(occasion),
@@ -381,13 +381,15 @@ static int fill_snapshot(struct assembly *assembly, const struct process *books,
 	int err = describe_target(assembly->builder, assembly->target, books, occasion);
 
 	if (!err)
-		err = describe_gaps(assembly->builder, assembly->target, occasion->monotonic_ns);
+		err = describe_gaps(assembly->builder, assembly->target->budget.used, assembly->target->life.started_ns,
+				    occasion->monotonic_ns);
 	if (!err)
 		err = add_objects(assembly);
 	if (!err)
 		err = look_up_names(assembly);
 	if (!err)
-		err = describe_probes(assembly->builder, assembly->target, assembly->object_id);
+		err = describe_probes(assembly->builder, &assembly->target->mappings, assembly->target->probes.used,
+				      assembly->object_id);
 	assembly->traceback_id = calloc(assembly->target->tracebacks.traceback_nr + 1,
 					sizeof(*assembly->traceback_id));
 	if (!err && !assembly->traceback_id)

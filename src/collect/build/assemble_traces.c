@@ -2,7 +2,6 @@
 #include "collect/build/assemble_traces.h"
 
 #include "base/parallel.h"
-#include "collect/build/resolve.h"
 #include "collect/build/weight.h"
 #include "snapshot.h"
 
@@ -20,14 +19,14 @@ struct part {
 static uint32_t traceback_of(struct part *part, uint64_t id)
 {
 	const struct traces *traces = part->traces;
-	const struct known_traceback *known = known_traceback_find(traces->target, id);
+	const struct known_traceback *known = tracebacks_find(traces->tracebacks, id);
 	size_t index;
 
 	if (!known) {
 		part->sum.tracebacks_missing += id != 0;
 		return 0;
 	}
-	index = known - traces->target->tracebacks.traceback;
+	index = known - traces->tracebacks->traceback;
 	if (traces->traceback_id[index])
 		return traces->traceback_id[index];
 	__atomic_store_n(&traces->is_wanted[index], true, __ATOMIC_RELAXED);

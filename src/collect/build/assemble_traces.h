@@ -7,16 +7,16 @@
 #include <stdbool.h>
 
 #include "collect/drain/drained_blocks.h"
-#include "collect/target/target.h"
+#include "collect/target/tracebacks.h"
 
 struct snapshot_builder;
 
 struct traces {
 	const struct image_blocks *blocks;
-	const struct target *target;
+	const struct tracebacks *tracebacks;
 	struct snapshot_builder *builder;
 	uint64_t first; /* index of the first trace in the builder; there are as many as blocks */
-	const uint32_t *traceback_id; /* the builder's id of target->tracebacks.traceback[i]; 0: not added yet */
+	const uint32_t *traceback_id; /* the builder's id of tracebacks->traceback[i]; 0: not added yet */
 	uint64_t sample_bytes; /* 0: every block was recorded */
 	bool *is_wanted; /* set for tracebacks that are needed but not added yet */
 };

@@ -105,20 +105,20 @@ static const char *unwinder_name(const struct allocsnap_bpf *bpf)
 	return name[bpf->rodata->settings.unwinder];
 }
 
-static int describe_texts(struct snapshot_builder *builder, const struct target *target,
-			  const struct process *books, const struct occasion *occasion)
+static int describe_texts(struct snapshot_builder *builder, const struct process_identity *identity,
+			  const struct probes *probes, const struct process *books, const struct occasion *occasion)
 {
 	char wall[32], end[64], container[CONTAINER_ID_LEN + 1];
 	const struct {
 		const char *key, *value;
 	} text[] = {
-		{ "comm", target->identity.comm },
-		{ "exe", target->identity.exe },
-		{ "cmdline", target->identity.cmdline },
-		{ "cgroup", target->identity.cgroup },
+		{ "comm", identity->comm },
+		{ "exe", identity->exe },
+		{ "cmdline", identity->cmdline },
+		{ "cgroup", identity->cgroup },
 		{ "allocsnap_version", ALLOCSNAP_VERSION },
 		{ "unwinder", unwinder_name(occasion->bpf) },
-		{ "probe_kind", probes_kind(target->probes.used, occasion->bpf) },
+		{ "probe_kind", probes_kind(probes, occasion->bpf) },
 		{ "wall_time", format_time_rfc3339(wall, occasion->wall_ns) },
 		{ "end", end },
 	};
@@ -127,7 +127,7 @@ static int describe_texts(struct snapshot_builder *builder, const struct target 
 	format_end(end, books);
 	for (size_t i = 0; i < ARRAY_SIZE(text) && !err; i++)
 		err = snapshot_builder__metadata(builder, text[i].key, text[i].value);
-	if (!err && *container_id(target->identity.cgroup, container))
+	if (!err && *container_id(identity->cgroup, container))
 		err = snapshot_builder__metadata(builder, "container_id", container);
 	return err || !occasion->trigger ? err :
 		       snapshot_builder__metadata(builder, "trigger", occasion->trigger);
@@ -158,12 +158,11 @@ static int describe_rss(struct snapshot_builder *builder, const struct rss *rss)
 }
 
 /* Writes no cost when the costs of traps are not known: 0 would be wrong. */
-static int describe_cost(struct snapshot_builder *builder, const struct target *target,
+static int describe_cost(struct snapshot_builder *builder, const struct cost_sum *sum, const struct pausing *pausing,
 			 const struct occasion *occasion)
 {
-	const struct cost_sum *sum = &target->drained.cost;
 	const struct trap_costs *costs = occasion->costs;
-	const struct gaps_sum gaps = pausing_sum(target->budget.used, occasion->monotonic_ns);
+	const struct gaps_sum gaps = pausing_sum(pausing, occasion->monotonic_ns);
 	const struct number number[] = {
 		{ "cpu_ns", sum->cpu_ns },
 		{ "cost_ns", sum->cost_ns },
@@ -217,7 +216,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	int err = describe_machine(builder);
 
 	if (!err)
-		err = describe_texts(builder, target, books, occasion);
+		err = describe_texts(builder, &target->identity, target->probes.used, books, occasion);
 	if (!err)
 		err = describe_numbers(builder, number, ARRAY_SIZE(number));
 	for (size_t i = 0; i < ARRAY_SIZE(chosen) && !err; i++)
@@ -226,7 +225,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	if (!err)
 		err = describe_rss(builder, &target->resident.by_kind);
 	if (!err)
-		err = describe_cost(builder, target, occasion);
+		err = describe_cost(builder, &target->drained.cost, target->budget.used, occasion);
 	if (!err && occasion->is_compact)
 		err = describe_numbers(builder, &resolution, 1);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);
@@ -256,10 +255,8 @@ int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
 }
 
 /* The domains of --probe have the names that the user gave. */
-static const char *name_of_domain(const struct target *target, const struct probe_site *site)
+static const char *name_of_domain(const struct custom_allocators *custom, const struct probe_site *site)
 {
-	const struct custom_allocators *custom = target->mappings.objects->custom;
-
 	return site->is_custom ? custom->allocator[site->domain - DOMAIN_CUSTOM].name :
 				 domain_name(site->domain);
 }
@@ -268,22 +265,21 @@ static const char *name_of_domain(const struct target *target, const struct prob
  * The blocks of a custom allocator that wraps the heap are like the heap's: they do not lie inside the heap's
  * blocks.
  */
-static int describe_domain(struct snapshot_builder *builder, const struct target *target,
+static int describe_domain(struct snapshot_builder *builder, const struct custom_allocators *custom,
 			   const struct probe_site *site)
 {
 	char key[32];
 	int err = snapshot_builder__probe_domain(builder, site->domain);
 
 	if (!err)
-		err = snapshot_builder__domain_name(builder, site->domain,
-						    name_of_domain(target, site));
+		err = snapshot_builder__domain_name(builder, site->domain, name_of_domain(custom, site));
 	if (err || !site->is_custom)
 		return err;
 	snprintf(key, sizeof(key), "layer.%u", site->domain);
 	return snapshot_builder__metadata(builder, key, site->layer == LAYER_POOL ? "pool" : "heap");
 }
 
-static int describe_probe(struct snapshot_builder *builder, const struct target *target,
+static int describe_probe(struct snapshot_builder *builder, const struct custom_allocators *custom,
 			  const struct probe_site *site, uint32_t object_id)
 {
 	struct snap_probe row = {
@@ -298,13 +294,12 @@ static int describe_probe(struct snapshot_builder *builder, const struct target 
 					       &row.instruction);
 	if (!err)
 		err = snapshot_builder__probe(builder, &row);
-	return err ?: describe_domain(builder, target, site);
+	return err ?: describe_domain(builder, custom, site);
 }
 
-int describe_probes(struct snapshot_builder *builder, const struct target *target,
+int describe_probes(struct snapshot_builder *builder, const struct mappings *mappings, const struct probes *probes,
 		    const uint32_t *object_id)
 {
-	const struct probes *probes = target->probes.used;
 	struct number stepped = { "probes_stepped", 0 };
 	int err = 0;
 
@@ -313,28 +308,26 @@ int describe_probes(struct snapshot_builder *builder, const struct target *targe
 
 		if (!site->is_attached || !object_id[site->object])
 			continue;
-		err = describe_probe(builder, target, site, object_id[site->object]);
+		err = describe_probe(builder, mappings->objects->custom, site, object_id[site->object]);
 		stepped.value += site->placement.why != PLACEMENT_EMULATED;
 	}
 	return err ?: describe_numbers(builder, &stepped, 1);
 }
 
-static int describe_gap(struct snapshot_builder *builder, const struct gap *gap,
-			const struct target *target, uint64_t now_ns)
+static int describe_gap(struct snapshot_builder *builder, const struct gap *gap, uint64_t started_ns, uint64_t now_ns)
 {
-	uint64_t start_ns = gap->start_ns > target->life.started_ns ? gap->start_ns : target->life.started_ns;
+	uint64_t start_ns = gap->start_ns > started_ns ? gap->start_ns : started_ns;
 	uint64_t end_ns = gap->end_ns < now_ns ? gap->end_ns : now_ns;
 
 	return start_ns < end_ns ? snapshot_builder__gap(builder, start_ns, end_ns) : 0;
 }
 
-int describe_gaps(struct snapshot_builder *builder, const struct target *target, uint64_t now_ns)
+int describe_gaps(struct snapshot_builder *builder, const struct pausing *pausing, uint64_t started_ns, uint64_t now_ns)
 {
-	const struct pausing *pausing = target->budget.used;
 	const struct gap open = { pausing->open_ns, now_ns };
 	int err = 0;
 
 	for (size_t i = 0; i < pausing->gap_nr && !err; i++)
-		err = describe_gap(builder, &pausing->gap[i], target, now_ns);
-	return err || !open.start_ns ? err : describe_gap(builder, &open, target, now_ns);
+		err = describe_gap(builder, &pausing->gap[i], started_ns, now_ns);
+	return err || !open.start_ns ? err : describe_gap(builder, &open, started_ns, now_ns);
 }

@@ -30,51 +30,51 @@ static int most_first(const void *a, const void *b)
 				      (x->index < y->index) - (x->index > y->index);
 }
 
-static size_t count_not_held(const struct target *target)
+static size_t count_not_held(const struct tracebacks *tracebacks)
 {
 	size_t nr = 0;
 
-	for (size_t i = 0; i < target->tracebacks.traceback_nr; i++)
-		nr += !target->tracebacks.traceback[i].is_held;
+	for (size_t i = 0; i < tracebacks->traceback_nr; i++)
+		nr += !tracebacks->traceback[i].is_held;
 	return nr;
 }
 
-static void mark_used_tracebacks(const struct target *target, const struct image_blocks *blocks, bool *stays)
+static void mark_used_tracebacks(const struct tracebacks *tracebacks, const struct image_blocks *blocks, bool *stays)
 {
 	for (const struct block_chunk *chunk = blocks ? blocks->chunk : NULL; chunk; chunk = chunk->next)
 		for (size_t i = 0; i < chunk->nr; i++) {
-			const struct known_traceback *known =
-				known_traceback_find(target, chunk->block[i].traceback);
+			const struct known_traceback *known = tracebacks_find(tracebacks, chunk->block[i].traceback);
 
 			if (known)
-				stays[known - target->tracebacks.traceback] = true;
+				stays[known - tracebacks->traceback] = true;
 		}
 }
 
 /* Finds the tracebacks for which stays[] is not set, sorted by bytes, the most first. */
-static size_t find_retired(const struct target *target, const bool *stays, struct candidate *ret)
+static size_t find_retired(const struct tracebacks *tracebacks, const bool *stays, struct candidate *ret)
 {
 	size_t nr = 0;
 
-	for (size_t i = 0; i < target->tracebacks.traceback_nr; i++)
+	for (size_t i = 0; i < tracebacks->traceback_nr; i++)
 		if (!stays[i])
-			ret[nr++] = (struct candidate){ target->tracebacks.traceback[i].retired.allocated_bytes, i };
+			ret[nr++] = (struct candidate){ tracebacks->traceback[i].retired.allocated_bytes, i };
 	qsort(ret, nr, sizeof(*ret), most_first);
 	return nr;
 }
 
 /* Decides which tracebacks stay. 0, 1 (nothing to forget), or -ENOMEM. */
-static int choose_retired(const struct target *target, const struct image_blocks *blocks, size_t most, bool *stays)
+static int choose_retired(const struct tracebacks *tracebacks, const struct image_blocks *blocks, size_t most,
+			  bool *stays)
 {
-	struct candidate *retired = calloc(target->tracebacks.traceback_nr, sizeof(*retired));
+	struct candidate *retired = calloc(tracebacks->traceback_nr, sizeof(*retired));
 	size_t nr;
 
 	if (!retired)
 		return -ENOMEM;
-	for (size_t i = 0; i < target->tracebacks.traceback_nr; i++)
-		stays[i] = target->tracebacks.traceback[i].is_held;
-	mark_used_tracebacks(target, blocks, stays);
-	nr = find_retired(target, stays, retired);
+	for (size_t i = 0; i < tracebacks->traceback_nr; i++)
+		stays[i] = tracebacks->traceback[i].is_held;
+	mark_used_tracebacks(tracebacks, blocks, stays);
+	nr = find_retired(tracebacks, stays, retired);
 	for (size_t i = 0; i < nr && i < most; i++)
 		stays[retired[i].index] = true;
 	free(retired);
@@ -82,43 +82,43 @@ static int choose_retired(const struct target *target, const struct image_blocks
 }
 
 /* Maps the ids of the tracebacks that stay to their new indices. */
-static int make_traceback_ids(const struct target *target, const bool *stays, struct idmap *ids)
+static int make_traceback_ids(const struct tracebacks *tracebacks, const bool *stays, struct idmap *ids)
 {
 	uint32_t to = 0;
 	int err = 0;
 
-	for (size_t i = 0; i < target->tracebacks.traceback_nr && !err; i++)
+	for (size_t i = 0; i < tracebacks->traceback_nr && !err; i++)
 		if (stays[i])
-			err = idmap_add(ids, target->tracebacks.traceback[i].id, to++);
+			err = idmap_add(ids, tracebacks->traceback[i].id, to++);
 	return err;
 }
 
-static void add_to_others(struct target *target, const struct known_traceback *known)
+static void add_to_others(struct tracebacks *tracebacks, const struct known_traceback *known)
 {
-	target->tracebacks.others = churn_sum(&target->tracebacks.others, &known->retired);
-	target->tracebacks.summed_nr++;
+	tracebacks->others = churn_sum(&tracebacks->others, &known->retired);
+	tracebacks->summed_nr++;
 }
 
 /* Closes the holes in both arrays: the places lie in the order of the tracebacks. */
-static void move_up(struct target *target, const bool *stays)
+static void move_up(struct tracebacks *tracebacks, const bool *stays)
 {
 	uint32_t to = 0, place_to = 0;
 
-	for (size_t i = 0; i < target->tracebacks.traceback_nr; i++) {
-		struct known_traceback known = target->tracebacks.traceback[i];
+	for (size_t i = 0; i < tracebacks->traceback_nr; i++) {
+		struct known_traceback known = tracebacks->traceback[i];
 
 		if (!stays[i]) {
-			add_to_others(target, &known);
+			add_to_others(tracebacks, &known);
 			continue;
 		}
-		memmove(target->tracebacks.place + place_to, target->tracebacks.place + known.first,
-			known.nframe * sizeof(*target->tracebacks.place));
+		memmove(tracebacks->place + place_to, tracebacks->place + known.first,
+			known.nframe * sizeof(*tracebacks->place));
 		known.first = place_to;
 		place_to += known.nframe;
-		target->tracebacks.traceback[to++] = known;
+		tracebacks->traceback[to++] = known;
 	}
-	target->tracebacks.traceback_nr = to;
-	target->tracebacks.place_nr = place_to;
+	tracebacks->traceback_nr = to;
+	tracebacks->place_nr = place_to;
 }
 
 #define GIVE_BACK(target, item) \
@@ -131,24 +131,24 @@ static void move_up(struct target *target, const bool *stays)
 		} \
 	} while (0)
 
-int forget_retired(struct target *target, const struct image_blocks *blocks, size_t most)
+int forget_retired(struct tracebacks *tracebacks, const struct image_blocks *blocks, size_t most)
 {
 	struct idmap ids = {};
 	bool *stays;
 	int err;
 
-	if (count_not_held(target) <= most)
+	if (count_not_held(tracebacks) <= most)
 		return 0;
-	stays = calloc(target->tracebacks.traceback_nr, sizeof(*stays));
-	err = stays ? choose_retired(target, blocks, most, stays) : -ENOMEM;
+	stays = calloc(tracebacks->traceback_nr, sizeof(*stays));
+	err = stays ? choose_retired(tracebacks, blocks, most, stays) : -ENOMEM;
 	if (!err)
-		err = make_traceback_ids(target, stays, &ids);
+		err = make_traceback_ids(tracebacks, stays, &ids);
 	if (!err) {
-		move_up(target, stays);
-		idmap_release(&target->tracebacks.ids);
-		target->tracebacks.ids = ids;
-		GIVE_BACK(&target->tracebacks, place);
-		GIVE_BACK(&target->tracebacks, traceback);
+		move_up(tracebacks, stays);
+		idmap_release(&tracebacks->ids);
+		tracebacks->ids = ids;
+		GIVE_BACK(tracebacks, place);
+		GIVE_BACK(tracebacks, traceback);
 	} else {
 		idmap_release(&ids);
 	}
@@ -156,9 +156,9 @@ int forget_retired(struct target *target, const struct image_blocks *blocks, siz
 	return err > 0 ? 0 : err;
 }
 
-bool has_many_unused(const struct target *target, const struct image_blocks *blocks)
+bool has_many_unused(const struct tracebacks *tracebacks, const struct image_blocks *blocks)
 {
-	size_t held = target->tracebacks.traceback_nr - count_not_held(target);
+	size_t held = tracebacks->traceback_nr - count_not_held(tracebacks);
 
 	return held > RETIRED_MOST + (blocks ? blocks->nr : 0);
 }

@@ -10,7 +10,7 @@
  */
 
 #include "collect/drain/drained_blocks.h"
-#include "collect/target/target.h"
+#include "collect/target/tracebacks.h"
 
 #define RETIRED_MOST 16384
 #define RETIRED_ALL 131072 /* of all targets together: some 100 MiB */
@@ -23,12 +23,12 @@ size_t retired_most(size_t target_nr);
  * At a drain, between resolve_held() and resolve_drained(). blocks: the blocks drained from the target's image;
  * NULL: none. most: how many retired tracebacks stay. 0, or -ENOMEM and nothing has changed.
  */
-int forget_retired(struct target *target, const struct image_blocks *blocks, size_t most);
+int forget_retired(struct tracebacks *tracebacks, const struct image_blocks *blocks, size_t most);
 
 /*
  * Whether the map has more than RETIRED_MOST tracebacks of the target that hold no block. Each snapshot has them,
  * too.
  */
-bool has_many_unused(const struct target *target, const struct image_blocks *blocks);
+bool has_many_unused(const struct tracebacks *tracebacks, const struct image_blocks *blocks);
 
 #endif

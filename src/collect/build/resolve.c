@@ -16,25 +16,6 @@
 #define OUR_MACHINE EM_X86_64
 #endif
 
-static bool same_known_id(uint32_t index, const void *key, const void *table)
-{
-	const struct target *target = table;
-
-	return target->tracebacks.traceback[index].id == *(const uint64_t *)key;
-}
-
-static struct known_traceback *find_known_traceback(const struct target *target, uint64_t id)
-{
-	uint32_t index = idmap_find(&target->tracebacks.ids, id, same_known_id, &id, target);
-
-	return index == IDMAP_NONE ? NULL : &target->tracebacks.traceback[index];
-}
-
-const struct known_traceback *known_traceback_find(const struct target *target, uint64_t id)
-{
-	return find_known_traceback(target, id);
-}
-
 /* Whether the code before a place can be a call (return_address.h), as far as the file has that code. */
 static bool follows_a_call(const struct object *object, uint64_t offset)
 {
@@ -66,40 +47,41 @@ static bool is_exact(const struct traceback *traceback, uint32_t at)
  * was read at the return itself and is always right, and so are addresses from tables (is_sure). An address that
  * a walk by frame pointers found may be junk.
  */
-static bool find_code_place(struct target *target, uint64_t pc, bool is_sure, struct code_place *ret)
+static bool find_code_place(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t pc, bool is_sure,
+			    struct code_place *ret)
 {
-	const struct mapping *mapping = mappings_find(&target->mappings, pc);
+	const struct mapping *mapping = mappings_find(mappings, pc);
 
 	*ret = (struct code_place){ .object = OBJECT_NONE, .offset = pc };
 	if (!mapping) {
-		target->tracebacks.frames_unmapped += is_sure;
+		tracebacks->frames_unmapped += is_sure;
 		return is_sure;
 	}
 	if (mapping->object == OBJECT_NONE)
 		return true; /* code made at run time */
 	ret->object = mapping->object;
 	ret->offset = pc - mapping->start + mapping->offset;
-	return is_sure || follows_a_call(target->mappings.objects->object[ret->object], ret->offset);
+	return is_sure || follows_a_call(mappings->objects->object[ret->object], ret->offset);
 }
 
 /*
  * A function without a frame pointer leaves its caller's in the register. The address that the walk finds next is
  * the return address of that caller or of one further out.
  */
-static bool hides_its_caller(struct target *target, const struct code_place *place)
+static bool hides_its_caller(const struct mappings *mappings, const struct code_place *place)
 {
 	return place->object != OBJECT_NONE &&
-	       !objects_keeps_frame_pointer(target->mappings.objects, place->object, place->offset);
+	       !objects_keeps_frame_pointer(mappings->objects, place->object, place->offset);
 }
 
-static int add_skipped(struct target *target, struct known_traceback *known)
+static int add_skipped(struct tracebacks *tracebacks, struct known_traceback *known)
 {
 	struct code_place skipped = { .object = OBJECT_SKIPPED };
 
 	known->nframe++;
 	known->total_nframe++;
 	known->has_skipped = true;
-	return array_push(&target->tracebacks, place, skipped);
+	return array_push(tracebacks, place, skipped);
 }
 
 static uint32_t end_flag(const struct traceback *traceback)
@@ -119,11 +101,12 @@ static uint32_t end_flag(const struct traceback *traceback)
 	return SNAP_TRACEBACK_END_FLAG(traceback->end < UNWIND_END_NR ? ends[traceback->end] : 0);
 }
 
-static int resolve_new_traceback(struct target *target, uint64_t id, const struct traceback *traceback)
+static int resolve_new_traceback(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+				 const struct traceback *traceback)
 {
 	struct known_traceback known = {
 		.id = id,
-		.first = target->tracebacks.place_nr,
+		.first = tracebacks->place_nr,
 		.total_nframe = traceback->total_nframe,
 		.flags = end_flag(traceback),
 	};
@@ -136,7 +119,7 @@ static int resolve_new_traceback(struct target *target, uint64_t id, const struc
 	for (; found < traceback->nframe && !err; found++) {
 		bool is_guess = is_guessed(traceback, found);
 
-		if (!find_code_place(target, traceback->pc[found], !is_guess, &next)) {
+		if (!find_code_place(tracebacks, mappings, traceback->pc[found], !is_guess, &next)) {
 			known.flags = SNAP_TRACEBACK_BROKEN;
 			known.total_nframe = known.nframe;
 			break;
@@ -144,19 +127,19 @@ static int resolve_new_traceback(struct target *target, uint64_t id, const struc
 		next.is_guessed = is_guess && traceback->by_tables;
 		next.is_exact = is_exact(traceback, found);
 		known.has_guessed |= next.is_guessed;
-		if (found && !traceback->by_tables && hides_its_caller(target, &place))
-			err = add_skipped(target, &known);
+		if (found && !traceback->by_tables && hides_its_caller(mappings, &place))
+			err = add_skipped(tracebacks, &known);
 		if (!err)
-			err = array_push(&target->tracebacks, place, next);
+			err = array_push(tracebacks, place, next);
 		known.nframe++;
 		place = next;
 	}
 	/* Deeper walks end in the C library's start-up code, where no caller is missing. */
-	if (!err && found == 1 && !traceback->by_tables && hides_its_caller(target, &place))
-		err = add_skipped(target, &known);
+	if (!err && found == 1 && !traceback->by_tables && hides_its_caller(mappings, &place))
+		err = add_skipped(tracebacks, &known);
 	if (!err)
-		err = array_push(&target->tracebacks, traceback, known);
-	return err ?: idmap_add(&target->tracebacks.ids, id, target->tracebacks.traceback_nr - 1);
+		err = array_push(tracebacks, traceback, known);
+	return err ?: idmap_add(&tracebacks->ids, id, tracebacks->traceback_nr - 1);
 }
 
 struct churn churn_sum(const struct churn *a, const struct churn *b)
@@ -170,53 +153,56 @@ struct churn churn_sum(const struct churn *a, const struct churn *b)
 }
 
 /* Finds a traceback, or resolves it if it is not known yet. */
-static int make_known_traceback(struct target *target, uint64_t id, const struct traceback *traceback,
-				struct known_traceback **ret)
+static int make_known_traceback(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+				const struct traceback *traceback, struct known_traceback **ret)
 {
-	int err = find_known_traceback(target, id) ? 0 : resolve_new_traceback(target, id, traceback);
+	int err = tracebacks_find(tracebacks, id) ? 0 : resolve_new_traceback(tracebacks, mappings, id, traceback);
 
 	if (!err)
-		*ret = find_known_traceback(target, id);
+		*ret = tracebacks_find(tracebacks, id);
 	return err;
 }
 
-int resolve_traceback(struct target *target, uint64_t id, const struct traceback *traceback)
+int resolve_traceback(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+		      const struct traceback *traceback)
 {
 	struct known_traceback *known;
 
-	return make_known_traceback(target, id, traceback, &known);
+	return make_known_traceback(tracebacks, mappings, id, traceback, &known);
 }
 
-int resolve_retired(struct target *target, uint64_t id, const struct traceback *traceback)
+int resolve_retired(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+		    const struct traceback *traceback)
 {
 	struct known_traceback *known;
-	int err = make_known_traceback(target, id, traceback, &known);
+	int err = make_known_traceback(tracebacks, mappings, id, traceback, &known);
 
 	if (!err)
 		known->retired = churn_sum(&known->retired, &traceback->churn);
 	return err;
 }
 
-void resolve_begin(struct target *target)
+void resolve_begin(struct tracebacks *tracebacks)
 {
-	for (size_t i = 0; i < target->tracebacks.traceback_nr; i++) {
-		target->tracebacks.traceback[i].churn = target->tracebacks.traceback[i].retired;
-		target->tracebacks.traceback[i].is_held = false;
+	for (size_t i = 0; i < tracebacks->traceback_nr; i++) {
+		tracebacks->traceback[i].churn = tracebacks->traceback[i].retired;
+		tracebacks->traceback[i].is_held = false;
 	}
 }
 
-void resolve_held(struct target *target, uint64_t id)
+void resolve_held(struct tracebacks *tracebacks, uint64_t id)
 {
-	struct known_traceback *known = find_known_traceback(target, id);
+	struct known_traceback *known = tracebacks_find(tracebacks, id);
 
 	if (known)
 		known->is_held = true;
 }
 
-int resolve_drained(struct target *target, uint64_t id, const struct traceback *traceback)
+int resolve_drained(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+		    const struct traceback *traceback)
 {
 	struct known_traceback *known;
-	int err = make_known_traceback(target, id, traceback, &known);
+	int err = make_known_traceback(tracebacks, mappings, id, traceback, &known);
 
 	if (err)
 		return err;

@@ -8,25 +8,26 @@
  */
 
 #include "collect/drain/drain.h"
-#include "collect/target/target.h"
+#include "collect/process/mappings.h"
+#include "collect/target/tracebacks.h"
 
 /*
  * At each drain, call resolve_begin() once, then resolve_held() for each traceback of the target's image, then
  * resolve_drained() for each, which makes it known with its churn. A known traceback is not resolved again.
  * Between resolve_held() and resolve_drained() others can be forgotten (forget.h). 0 or -ENOMEM.
  */
-void resolve_begin(struct target *target);
-void resolve_held(struct target *target, uint64_t id);
-int resolve_drained(struct target *target, uint64_t id, const struct traceback *traceback);
+void resolve_begin(struct tracebacks *tracebacks);
+void resolve_held(struct tracebacks *tracebacks, uint64_t id);
+int resolve_drained(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+		    const struct traceback *traceback);
 
 /* Resolves one traceback of the target, without its churn. 0 or -ENOMEM. */
-int resolve_traceback(struct target *target, uint64_t id, const struct traceback *traceback);
+int resolve_traceback(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+		      const struct traceback *traceback);
 
 /* Takes over the churn of a traceback that has just been taken out of the map. 0 or -ENOMEM. */
-int resolve_retired(struct target *target, uint64_t id, const struct traceback *traceback);
-
-/* The known traceback with this id, or NULL. */
-const struct known_traceback *known_traceback_find(const struct target *target, uint64_t id);
+int resolve_retired(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+		    const struct traceback *traceback);
 
 struct churn churn_sum(const struct churn *a, const struct churn *b);
 

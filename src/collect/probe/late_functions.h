@@ -7,8 +7,13 @@
  * object earlier.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct mappings;
+struct objects;
+struct probes;
 
 /* An object that the image maps, and since when. Functions that are probed later than that are late. */
 struct seen_object {
@@ -23,5 +28,24 @@ struct late_functions {
 	size_t judged_nr; /* the first of `seen`: their late functions are in nr */
 	uint64_t nr;	  /* late functions */
 };
+
+/* An object is mapped since then, if it was not before. 0 or -ENOMEM. */
+int late_functions_see(struct late_functions *late, uint32_t object, uint64_t since_ns);
+int late_functions_see_all(struct late_functions *late, const struct mappings *mappings, uint64_t since_ns);
+
+/*
+ * Counts functions that were probed after the process had mapped them, no matter for which process, and those
+ * that could not be probed before the process ended.
+ */
+void late_functions_count(struct late_functions *late, const struct objects *objects, const struct probes *probes,
+			  bool has_ended);
+
+/* Objects with goes[index] set are dropped: no mapping is of one. */
+void late_functions_forget(struct late_functions *late, const bool *goes);
+
+/* After an exec: nothing was seen. */
+void late_functions_begin_image(struct late_functions *late);
+
+void late_functions_release(struct late_functions *late);
 
 #endif

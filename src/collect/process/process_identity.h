@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct process;
+
 struct process_identity {
 	pid_t pid;
 	int pidfd; /* readable when the process has ended */
@@ -15,5 +17,25 @@ struct process_identity {
 	char *comm, *exe, *cmdline, *cgroup;
 	bool is_named; /* snapshots of this program exist under `comm` */
 };
+
+/*
+ * Opens a pidfd of the process that has the PID and began at start_ticks. False: the PID belongs to another process
+ * by now.
+ */
+bool process_identity_open(struct process_identity *identity);
+
+/* Reads the name, the program and the arguments. 0 or -ENOMEM. */
+int process_identity_read(struct process_identity *identity);
+
+/*
+ * Takes the name and the arguments that the kernel side kept: /proc has nothing about a process that is gone. 0 or
+ * -ENOMEM.
+ */
+int process_identity_read_kept(struct process_identity *identity, const struct process *books);
+
+/* The program is this file, as an event told. 0 or -ENOMEM. */
+int process_identity_set_exe(struct process_identity *identity, const char *path);
+
+void process_identity_release(struct process_identity *identity);
 
 #endif

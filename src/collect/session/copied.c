@@ -46,16 +46,16 @@ static void mark_copied_object(struct notes *notes, struct object *object, const
 	notes_add(notes, note.text);
 }
 
-void copied_mark(struct objects *objects, struct notes *notes, const struct target *target)
+void copied_mark(struct objects *objects, struct notes *notes, const struct mappings *mappings,
+		 const struct probes *probes)
 {
-	const struct mappings *mappings = &target->mappings;
 	const struct object *library = find_copier(mappings);
 
 	for (size_t i = 0; i < mappings->used_nr; i++) {
 		struct object *object = objects->object[mappings->used[i]];
 		const struct object *copier = copier_of(object, library);
 
-		if (copier && !object->is_copied && !probes_have_looked(target->probes.used, mappings->used[i]))
+		if (copier && !object->is_copied && !probes_have_looked(probes, mappings->used[i]))
 			mark_copied_object(notes, object, copier);
 	}
 }
@@ -132,17 +132,16 @@ static bool is_mapped_as_code(const struct lines *lines, const char *path, uint6
 }
 
 /* Counts the probed functions that are gone; *ret_path is the file of the first. */
-static uint64_t count_copied_functions(const struct objects *objects, const struct target *target,
-				       const struct lines *lines, const char **ret_path)
+static uint64_t count_copied_functions(const struct objects *objects, const struct mappings *mappings,
+				       const struct probes *probes, const struct lines *lines, const char **ret_path)
 {
-	const struct probes *probes = target->probes.used;
 	uint64_t nr = 0;
 
 	for (size_t i = 0; i < probes->site_nr; i++) {
 		const struct probe_site *site = &probes->site[i];
 		const char *path;
 
-		if (!site->is_attached || !mappings_use(&target->mappings, site->object))
+		if (!site->is_attached || !mappings_use(mappings, site->object))
 			continue;
 		path = objects->object[site->object]->path;
 		if (!is_mapped(lines, path) || is_mapped_as_code(lines, path, site->offset))
@@ -160,7 +159,7 @@ void copied_count(struct objects *objects, struct notes *notes, struct target *t
 	uint64_t nr;
 
 	read_maps_lines(&lines, target->identity.pid);
-	nr = count_copied_functions(objects, target, &lines, &path);
+	nr = count_copied_functions(objects, &target->mappings, target->probes.used, &lines, &path);
 	lines_release(&lines);
 	if (nr <= target->losses.copied_nr)
 		return;

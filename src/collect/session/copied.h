@@ -12,6 +12,7 @@
 
 struct notes;
 struct objects;
+struct probes;
 struct mappings;
 struct target;
 
@@ -19,7 +20,8 @@ struct target;
  * Before the objects of a process are probed: marks those that may be copied, so that they are not probed. A note
  * says so. An object that has probes already keeps them.
  */
-void copied_mark(struct objects *objects, struct notes *notes, const struct target *target);
+void copied_mark(struct objects *objects, struct notes *notes, const struct mappings *mappings,
+		 const struct probes *probes);
 
 /* Whether any object is marked. */
 bool copied_has_any(const struct mappings *mappings);

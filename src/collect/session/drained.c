@@ -118,9 +118,9 @@ static struct target *target_of(const struct targets *targets, const struct idma
 	return i == IDMAP_NONE ? NULL : targets->target[i];
 }
 
-static const struct image_blocks *blocks_of(const struct drain *drain, const struct target *target)
+static const struct image_blocks *blocks_of(const struct drain *drain, uint64_t image)
 {
-	return drained_blocks_of(&drain->blocks, target->drained.books.image);
+	return drained_blocks_of(&drain->blocks, image);
 }
 
 /* Runs before new tracebacks are resolved, so that there is room for them. */
@@ -130,16 +130,17 @@ static int forget_all(const struct drain *drain, const struct targets *targets, 
 
 	for (size_t i = 0; i < targets->target_nr; i++)
 		if (!has_execed(targets->target[i]))
-			resolve_begin(targets->target[i]);
+			resolve_begin(&targets->target[i]->tracebacks);
 	for (size_t i = 0; i < drain->tracebacks.nr; i++) {
 		struct target *target = target_of(targets, images, drain_traceback(drain, i)->image);
 
 		if (target && !has_execed(target))
-			resolve_held(target, drain_traceback_id(drain, i));
+			resolve_held(&target->tracebacks, drain_traceback_id(drain, i));
 	}
 	for (size_t i = 0; i < targets->target_nr && !err; i++)
 		if (!has_execed(targets->target[i]))
-			err = forget_retired(targets->target[i], blocks_of(drain, targets->target[i]),
+			err = forget_retired(&targets->target[i]->tracebacks,
+					     blocks_of(drain, targets->target[i]->drained.books.image),
 					     retired_most(targets->target_nr));
 	return err;
 }
@@ -163,7 +164,8 @@ static int resolve_all(struct pass *pass, const struct targets *targets, const s
 		if (!target && traceback->image < next_image)
 			err = array_push(&pass->stale, id, drain_traceback_id(drain, i));
 		else if (target && !has_execed(target))
-			err = resolve_drained(target, drain_traceback_id(drain, i), traceback);
+			err = resolve_drained(&target->tracebacks, &target->mappings, drain_traceback_id(drain, i),
+					      traceback);
 	}
 	return err;
 }
@@ -181,7 +183,7 @@ static int retire_traceback(void *what, uint64_t id, const struct traceback *tra
 
 	fair_taken_out(retiring->bpf, &retiring->targets->books, target ? target->slot : BOOKS_NONE, traceback->image,
 		       1);
-	return target ? resolve_retired(target, id, traceback) : 0;
+	return target ? resolve_retired(&target->tracebacks, &target->mappings, id, traceback) : 0;
 }
 
 static bool is_trim_due(const struct allocsnap_bpf *bpf, const struct pass *pass, const struct targets *targets)
@@ -190,7 +192,8 @@ static bool is_trim_due(const struct allocsnap_bpf *bpf, const struct pass *pass
 	bool is = pass->drain.tracebacks.nr - pass->stale.id_nr >= bpf_map__max_entries(map) / 2;
 
 	for (size_t i = 0; i < targets->target_nr && !is; i++)
-		is = has_many_unused(targets->target[i], blocks_of(&pass->drain, targets->target[i]));
+		is = has_many_unused(&targets->target[i]->tracebacks,
+				     blocks_of(&pass->drain, targets->target[i]->drained.books.image));
 	return is;
 }
 
@@ -345,9 +348,8 @@ int collector__drain(struct collector *collector, struct reason *why)
 	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;
 }
 
-static int save_snapshot_file(const struct target *target, struct snapshot_builder *builder,
-			      const struct save_options *options, uint64_t wall_ns, char **ret_path,
-			      struct reason *why)
+static int save_snapshot_file(const struct process_identity *identity, struct snapshot_builder *builder,
+			      const struct save_options *options, uint64_t wall_ns, char **ret_path, struct reason *why)
 {
 	const struct snapshot_save_options rows = {
 		.compact = options->is_compact,
@@ -359,14 +361,14 @@ static int save_snapshot_file(const struct target *target, struct snapshot_build
 	int err;
 
 	uname(&machine);
-	folder = store_folder(options->dir, machine.nodename, target->identity.comm, target->identity.pid, why);
+	folder = store_folder(options->dir, machine.nodename, identity->comm, identity->pid, why);
 	if (!folder)
 		return -errno;
 	*ret_path = NULL;
 	format_time_compact(time_text, wall_ns);
-	err = options->batch ? snapshot_batch__add(options->batch, builder, folder, time_text, &rows,
-						   target->identity.pid, why) :
-			       snapshot_builder__save(builder, folder, time_text, &rows, ret_path, why);
+	err = options->batch ?
+		      snapshot_batch__add(options->batch, builder, folder, time_text, &rows, identity->pid, why) :
+		      snapshot_builder__save(builder, folder, time_text, &rows, ret_path, why);
 	if (err)
 		rmdir(folder); /* fails, as it should, if other snapshots are there */
 	free(folder);
@@ -458,7 +460,7 @@ static int save_target(struct collector *collector, struct target *target,
 	if (err)
 		return err;
 	note_shown(target);
-	err = save_snapshot_file(target, builder, options, collector->pass.occasion.wall_ns, ret_path, why);
+	err = save_snapshot_file(&target->identity, builder, options, collector->pass.occasion.wall_ns, ret_path, why);
 	target->snapshots.any_saved |= !err;
 	target->identity.is_named |= !err;
 	target->losses.snapshots_lost += err != 0;

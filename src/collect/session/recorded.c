@@ -35,10 +35,10 @@ static struct target *find_target_then(const struct targets *targets, pid_t pid,
 	return NULL;
 }
 
-static uint64_t cost_of_event(const struct target *target, const struct mapping_event *event)
+static uint64_t cost_of_event(const struct mappings *mappings, const struct mapping_event *event)
 {
 	return PACE_EVENT_NS + PACE_REGION_NS * unwind_tables_regions(event->start, event->end) +
-	       PACE_MOVE_NS * mappings_cost(&target->mappings, event->start);
+	       PACE_MOVE_NS * mappings_cost(mappings, event->start);
 }
 
 /* New mappings are read from /proc/PID/maps instead, and the kernel side searches them itself. */
@@ -61,7 +61,7 @@ static int handle_mapping_event(void *what, const struct mapping_event *event)
 	if (event->is_exec)
 		return target__take_event(target, event);
 	if (event->skipped_nr ||
-	    !pace_takes_event(&target->reading.pace, collector->looks.nr, cost_of_event(target, event))) {
+	    !pace_takes_event(&target->reading.pace, collector->looks.nr, cost_of_event(&target->mappings, event))) {
 		skip_events(&collector->unwind_tables, &collector->looks, target, event);
 		return 0;
 	}
@@ -83,10 +83,9 @@ void read_cost(const struct trap_costs *costs, struct target *target, const stru
 		target->now.cost.cpu_ns = cpu_ns;
 }
 
-static bool is_news(const struct target *target, const struct process *books)
+static bool is_news(const struct process *known, const struct process *books)
 {
-	return books->image != target->now.books.image || books->code_cnt != target->now.books.code_cnt ||
-	       books->exit_ns != target->now.books.exit_ns;
+	return books->image != known->image || books->code_cnt != known->code_cnt || books->exit_ns != known->exit_ns;
 }
 
 /* In system-wide mode copies only accounting that has changed, unless `whole` is set. */
@@ -94,7 +93,7 @@ static void read_known_target(struct collector *collector, struct target *target
 {
 	const struct process *books = books_of(&collector->targets, target->slot);
 
-	if (collector->options.everyone && !whole && !is_news(target, books))
+	if (collector->options.everyone && !whole && !is_news(&target->now.books, books))
 		return;
 	if (collector->options.everyone && __atomic_load_n(&books->exit_ns, __ATOMIC_ACQUIRE))
 		target->life.has_ended = true;
@@ -282,22 +281,6 @@ static void handle_exec(struct target *target)
 	probes_close(&target->probes.own);
 }
 
-/*
- * Counts functions that were probed after the process had mapped them, no matter for which process, and those
- * that could not be probed before the process ended.
- */
-static void count_late(const struct objects *objects, struct target *target)
-{
-	for (; target->late.judged_nr < target->late.seen_nr; target->late.judged_nr++) {
-		const struct seen_object *seen = &target->late.seen[target->late.judged_nr];
-
-		if (!target->life.has_ended && !probes_have_looked(target->probes.used, seen->object))
-			return; /* the next look will handle it */
-		if (probes_since_ns(target->probes.used, seen->object) > seen->since_ns)
-			target->late.nr += probes_count_functions(objects, seen->object);
-	}
-}
-
 static void probe_new_mappings(struct collector *collector, struct target *target)
 {
 	size_t looked_nr = target->probes.used->looked_nr;
@@ -314,7 +297,7 @@ static void handle_target_exit(struct collector *collector, struct target *targe
 	target__read_identity(target);
 	if (target->probes.used == &collector->shared.probes)
 		probe_new_objects(collector, target, NULL);
-	count_late(&collector->objects, target);
+	late_functions_count(&target->late, &collector->objects, target->probes.used, target->life.has_ended);
 	target->life.is_seen_to = collector->options.everyone;
 	target->reading.is_touched &= !collector->options.everyone;
 }
@@ -323,11 +306,12 @@ static void handle_target_exit(struct collector *collector, struct target *targe
  * Tells the kernel side that new tracebacks differ from earlier ones (of all processes), if mappings have
  * changed. Returns whether they have.
  */
-static bool report_mapping_change(struct allocsnap_bpf *bpf, struct target *target)
+static bool report_mapping_change(struct allocsnap_bpf *bpf, struct maps_reading *reading,
+				  const struct mappings *mappings)
 {
-	if (target->mappings.changed_nr == target->reading.changed_nr)
+	if (mappings->changed_nr == reading->changed_nr)
 		return false;
-	target->reading.changed_nr = target->mappings.changed_nr;
+	reading->changed_nr = mappings->changed_nr;
 	__atomic_fetch_add(&bpf->bss->mapping_generation, 1, __ATOMIC_RELAXED);
 	return true;
 }
@@ -336,7 +320,7 @@ void end_drain(struct allocsnap_bpf *bpf, struct targets *targets)
 {
 	for (size_t i = 0; i < targets->target_nr; i++) {
 		mappings_end_pass(&targets->target[i]->mappings);
-		report_mapping_change(bpf, targets->target[i]);
+		report_mapping_change(bpf, &targets->target[i]->reading, &targets->target[i]->mappings);
 	}
 }
 
@@ -383,16 +367,17 @@ static void refresh_target(struct collector *collector, struct target *target, b
 		return;
 	if (read_mappings(&collector->looks, target, must))
 		return;
-	if (report_mapping_change(collector->bpf, target) && target->mappings.mapping_nr <= MAPPINGS_UNMAPPED_MAX)
+	if (report_mapping_change(collector->bpf, &target->reading, &target->mappings) &&
+	    target->mappings.mapping_nr <= MAPPINGS_UNMAPPED_MAX)
 		copied_count(&collector->objects, &collector->notes, target);
 	probe_new_mappings(collector, target);
-	count_late(&collector->objects, target);
+	late_functions_count(&target->late, &collector->objects, target->probes.used, target->life.has_ended);
 }
 
 /* A vforked child that never called exec: there is nothing to report about it. */
-static bool is_stillborn(const struct target *target)
+static bool is_stillborn(const struct target_life *life, const struct process *books)
 {
-	return target->now.books.memory_of && target->life.has_ended && !target->now.books.loss[LOSS_calls_ownerless];
+	return books->memory_of && life->has_ended && !books->loss[LOSS_calls_ownerless];
 }
 
 /*
@@ -491,7 +476,7 @@ static void update_processes(struct collector *collector, bool whole, bool must)
 		make_room_for_tables(collector);
 	unwind_tables_answer(&collector->unwind_tables, mappings_of, &collector->targets);
 	for (size_t i = collector->targets.target_nr; i-- > 0;)
-		if (is_stillborn(collector->targets.target[i]) ||
+		if (is_stillborn(&collector->targets.target[i]->life, &collector->targets.target[i]->now.books) ||
 		    is_too_small(&collector->options, &collector->totals, collector->targets.target[i]))
 			remove_target(collector, i);
 	keep_budgets(collector);

@@ -41,15 +41,14 @@ static int find_hazard(const struct allocsnap_bpf *bpf, struct parser *parser, c
 	return found;
 }
 
-static void note_switch(struct notes *notes, const struct target *target, const struct reason *hazard,
+static void note_switch(struct notes *notes, const struct process_identity *identity, const struct reason *hazard,
 			const struct reason *dropped)
 {
 	struct reason note;
 
 	reason_set(&note, 0,
 		   "process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one, as it has no uprobe sessions%s%s",
-		   target->identity.pid, target->identity.comm, hazard->text, *dropped->text ? "; " : "",
-		   dropped->text);
+		   identity->pid, identity->comm, hazard->text, *dropped->text ? "; " : "", dropped->text);
 	notes_add(notes, note.text);
 }
 
@@ -68,7 +67,7 @@ static int avoid_hazards(struct collector *collector, struct target *target)
 	if (err)
 		reason_set(&dropped, err, "its calls are recorded no longer: %s", strerror(-err));
 	if (err != -ESRCH)
-		note_switch(&collector->notes, target, &hazard, &dropped);
+		note_switch(&collector->notes, &target->identity, &hazard, &dropped);
 	return err;
 }
 
@@ -106,12 +105,11 @@ static void report_target_mappings(struct unwind_tables *unwind_tables, const st
 }
 
 /* Compares paths: some file systems report another file number for a mapping. */
-static void mark_program(const struct objects *objects, const struct target *target)
+static void mark_program(const struct objects *objects, const struct process_identity *identity,
+			 const struct mappings *mappings)
 {
-	const struct mappings *mappings = &target->mappings;
-
 	for (size_t i = 0; i < mappings->used_nr; i++)
-		if (is_path_of_mapping(mappings_used(mappings, i)->path, target->identity.exe))
+		if (is_path_of_mapping(mappings_used(mappings, i)->path, identity->exe))
 			objects->object[mappings->used[i]]->is_program = true;
 }
 
@@ -169,8 +167,8 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 	if (!err)
 		err = avoid_hazards(collector, target);
 	log_object_notes(&collector->objects, &collector->notes);
-	mark_program(&collector->objects, target);
-	copied_mark(&collector->objects, &collector->notes, target);
+	mark_program(&collector->objects, &target->identity, &target->mappings);
+	copied_mark(&collector->objects, &collector->notes, &target->mappings, target->probes.used);
 	if (err)
 		reason_set(why, err, "cannot probe process %d: %s", target->identity.pid, strerror(-err));
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
@@ -231,11 +229,12 @@ static int report_nothing_found(const struct objects *objects, const struct targ
 			  target->identity.pid, target->identity.comm);
 }
 
-static void note_tracer(const struct shared_probes *shared, struct notes *notes, const struct target *target)
+static void note_tracer(const struct shared_probes *shared, struct notes *notes,
+			const struct process_identity *identity, const struct probes *probes)
 {
 	struct reason note;
 
-	if (shared->has_return_calls && !target->probes.used->by_ret && hazard_of_tracer(target->identity.pid, &note))
+	if (shared->has_return_calls && !probes->by_ret && hazard_of_tracer(identity->pid, &note))
 		notes_add(notes, note.text);
 }
 
@@ -243,7 +242,7 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 {
 	int err = probe_new_objects(collector, target, why);
 
-	note_tracer(&collector->shared, &collector->notes, target);
+	note_tracer(&collector->shared, &collector->notes, &target->identity, target->probes.used);
 	copied_count(&collector->objects, &collector->notes, target);
 	if (!err && !probes_see_allocations(target->probes.used))
 		err = report_nothing_found(&collector->objects, target, why);

@@ -66,9 +66,9 @@ void collector__get_traced_memory(const struct collector *collector, pid_t pid,
 		read_traced_memory(&collector->targets.books, target, ret);
 }
 
-static int run_request_program(const struct bpf_program *program, const struct target *target)
+static int run_request_program(const struct bpf_program *program, uint32_t slot)
 {
-	struct process_request request = { .slot = target->slot };
+	struct process_request request = { .slot = slot };
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &request, .ctx_size_in = sizeof(request));
 	int err = bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
 
@@ -78,11 +78,11 @@ static int run_request_program(const struct bpf_program *program, const struct t
 /* -ESRCH: the process had ended before it was marked. */
 static int clear_marked(struct allocsnap_bpf *bpf, struct books *books, struct target *target)
 {
-	int err = run_request_program(bpf->progs.clear_traces, target);
+	int err = run_request_program(bpf->progs.clear_traces, target->slot);
 
 	books_take_mark(books, target->slot);
 	if (!err)
-		target__forget_traces(target);
+		tracebacks_forget(&target->tracebacks);
 	return err;
 }
 
@@ -128,7 +128,7 @@ int collector__reset_peak(struct collector *collector, pid_t pid)
 {
 	const struct target *target = find_target(&collector->targets, pid);
 
-	return target ? run_request_program(collector->bpf->progs.reset_peak, target) : -ESRCH;
+	return target ? run_request_program(collector->bpf->progs.reset_peak, target->slot) : -ESRCH;
 }
 
 bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes)
@@ -201,7 +201,7 @@ static int assemble_one(struct collector *collector, struct target *target,
 	int err = 0;
 
 	if (drain->tracebacks.nr)
-		err = resolve_traceback(target, drain_traceback_id(drain, 0),
+		err = resolve_traceback(&target->tracebacks, &target->mappings, drain_traceback_id(drain, 0),
 					drain_traceback(drain, 0));
 
 	if (!err)

@@ -20,12 +20,12 @@ static void mark_object_needed(bool *is_needed, uint32_t object)
 		is_needed[object] = true;
 }
 
-static void mark_needed(const struct target *target, bool *is_needed)
+static void mark_needed(const struct mappings *mappings, const struct tracebacks *tracebacks, bool *is_needed)
 {
-	for (size_t i = 0; i < target->mappings.mapping_nr; i++)
-		mark_object_needed(is_needed, target->mappings.mapping[i].object);
-	for (size_t i = 0; i < target->tracebacks.place_nr; i++)
-		mark_object_needed(is_needed, target->tracebacks.place[i].object);
+	for (size_t i = 0; i < mappings->mapping_nr; i++)
+		mark_object_needed(is_needed, mappings->mapping[i].object);
+	for (size_t i = 0; i < tracebacks->place_nr; i++)
+		mark_object_needed(is_needed, tracebacks->place[i].object);
 }
 
 /* Whether the file still exists unchanged. */
@@ -111,21 +111,6 @@ static void choose_dropped_objects(struct objects *objects, const bool *is_neede
 
 /* ---- drop the other objects ---- */
 
-static void forget_in_target(struct target *target, const bool *goes)
-{
-	size_t kept = 0, judged_nr = 0;
-
-	for (size_t i = 0; i < target->late.seen_nr; i++) {
-		if (goes[target->late.seen[i].object])
-			continue;
-		judged_nr += i < target->late.judged_nr;
-		target->late.seen[kept++] = target->late.seen[i];
-	}
-	target->late.seen_nr = kept;
-	target->late.judged_nr = judged_nr;
-	mappings_forget_objects(&target->mappings, goes);
-}
-
 static void drop_unused_object(struct collector *collector, uint32_t object)
 {
 	probes_drop(&collector->shared.probes, object, &collector->shared.detacher);
@@ -160,8 +145,12 @@ static void drop_unused_objects(struct collector *collector, const bool *goes)
 {
 	bool is_any = false;
 
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		forget_in_target(collector->targets.target[i], goes);
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		struct target *target = collector->targets.target[i];
+
+		late_functions_forget(&target->late, goes);
+		mappings_forget_objects(&target->mappings, goes);
+	}
 	for (size_t i = 0; i < collector->objects.object_nr; i++)
 		if (goes[i]) {
 			drop_unused_object(collector, i);
@@ -189,7 +178,8 @@ void let_go_of_unused(struct collector *collector)
 
 	if (is_needed && goes && idle) {
 		for (size_t i = 0; i < collector->targets.target_nr; i++)
-			mark_needed(collector->targets.target[i], is_needed);
+			mark_needed(&collector->targets.target[i]->mappings, &collector->targets.target[i]->tracebacks,
+				    is_needed);
 		choose_dropped_objects(&collector->objects, is_needed, idle, goes);
 		drop_unused_objects(collector, goes);
 	}

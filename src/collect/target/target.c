@@ -55,52 +55,11 @@ static int check_is_program(pid_t pid, struct reason *why)
 	return reason_set(why, -ESRCH, "process %d has ended", pid);
 }
 
-/* Takes ownership of the text. An empty text does not replace a known one: the process may just have ended. */
-static int replace_identity_text(char **known, char *text)
-{
-	if (!text)
-		return -ENOMEM;
-	if (*known && !*text) {
-		free(text);
-		return 0;
-	}
-	free(*known);
-	*known = text;
-	return 0;
-}
-
-/*
- * Keeps the name that snapshots exist under: snapshots of one program stay together when it changes its comm.
- */
-static int take_comm(struct target *target, char *comm)
-{
-	if (!target->identity.is_named)
-		return replace_identity_text(&target->identity.comm, comm);
-	free(comm);
-	return 0;
-}
-
-/* Reads the name and the arguments that the kernel kept: /proc has nothing about a process that is gone. */
-static int read_kept_identity(struct target *target)
-{
-	const struct process *books = &target->now.books;
-	int err = take_comm(target, strndup(books->comm, COMM_BYTES));
-
-	if (err || *target->identity.cmdline)
-		return err;
-	return replace_identity_text(&target->identity.cmdline, proc_join_args(books->args, books->args_bytes));
-}
-
 int target__read_identity(struct target *target)
 {
-	int err;
-
 	if (target->identity.cmdline && (target__is_over(target) || target->now.books.has_left))
-		return read_kept_identity(target);
-	err = take_comm(target, proc_text(target->identity.pid, "comm"));
-	if (!err)
-		err = replace_identity_text(&target->identity.exe, proc_link(target->identity.pid, "exe"));
-	return err ?: replace_identity_text(&target->identity.cmdline, proc_cmdline(target->identity.pid));
+		return process_identity_read_kept(&target->identity, &target->now.books);
+	return process_identity_read(&target->identity);
 }
 
 static int open_process(struct target *target, pid_t id, struct reason *why)
@@ -173,42 +132,6 @@ void target__look_for(struct target *target)
 		target->life.is_gone = true;
 }
 
-/* Opens a pidfd. False: the PID belongs to another process by now. */
-static bool open_child(struct target *target)
-{
-	uint64_t ticks;
-
-	target->identity.pidfd = syscall(SYS_pidfd_open, target->identity.pid, 0);
-	if (target->identity.pidfd < 0)
-		return false;
-	if (!proc_start_time(target->identity.pid, &ticks) && ticks == target->identity.start_ticks)
-		return true;
-	close(target->identity.pidfd);
-	target->identity.pidfd = -1;
-	return false;
-}
-
-static int note_seen_object(struct target *target, uint32_t object, uint64_t since_ns)
-{
-	struct seen_object seen = { .object = object, .since_ns = since_ns };
-
-	if (object == OBJECT_NONE)
-		return 0;
-	for (size_t i = 0; i < target->late.seen_nr; i++)
-		if (target->late.seen[i].object == object)
-			return 0;
-	return array_push(&target->late, seen, seen);
-}
-
-static int note_seen_objects(struct target *target, uint64_t since_ns)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < target->mappings.mapping_nr && !err; i++)
-		err = note_seen_object(target, target->mappings.mapping[i].object, since_ns);
-	return err;
-}
-
 /*
  * The copy may include files that the parent mapped after the fork; these do no harm. Nothing is copied if the
  * parent has called exec since.
@@ -227,7 +150,7 @@ static int target_copy_parent(struct target *target, const struct target *parent
 		      : -ENOMEM;
 	if (!err && is_same)
 		err = mappings_copy(&target->mappings, &parent->mappings);
-	return err ?: note_seen_objects(target, target->reading.mapped_ns);
+	return err ?: late_functions_see_all(&target->late, &target->mappings, target->reading.mapped_ns);
 }
 
 struct target *target__adopt(pid_t pid, const struct process *books, uint64_t began_ns,
@@ -247,7 +170,7 @@ struct target *target__adopt(pid_t pid, const struct process *books, uint64_t be
 		target->life.exec_event_cnt = books->admitted_ns != 0; /* the exec that it was admitted at */
 		err = target_copy_parent(target, parent);
 	}
-	if (!err && open_child(target)) {
+	if (!err && process_identity_open(&target->identity)) {
 		err = target__read_identity(target);
 		target->reading.is_touched = true;
 	}
@@ -273,7 +196,7 @@ int target__refresh(struct target *target, struct reason *why)
 	begun_ns = monotonic_now_ns();
 	err = mappings_refresh(&target->mappings, target->identity.pid, why);
 	if (!err)
-		err = note_seen_objects(target, target->reading.mapped_ns);
+		err = late_functions_see_all(&target->late, &target->mappings, target->reading.mapped_ns);
 	/* If the process ends meanwhile, the text may be cut; the events have the rest. */
 	if (!err && read_rss_bytes(target->identity.pid)) {
 		target->reading.mapped_ns = begun_ns;
@@ -286,7 +209,7 @@ int target__refresh(struct target *target, struct reason *why)
 static int target_begin_image(struct target *target, uint64_t time_ns)
 {
 	mappings_forget(&target->mappings);
-	target->late.seen_nr = target->late.judged_nr = target->late.nr = 0;
+	late_functions_begin_image(&target->late);
 	target->life.execed_ns = time_ns;
 	target->reading.is_exe_due = true;
 	*target->identity.exe = *target->identity.cmdline = '\0';
@@ -294,12 +217,12 @@ static int target_begin_image(struct target *target, uint64_t time_ns)
 }
 
 /* The files of a process that is gone are most likely found under its parent's root. */
-static void find_root(char root[32], const struct target *target)
+static void find_root(char root[32], const struct process *books)
 {
 	char to[1];
 
-	snprintf(root, 32, "/proc/%d/root", (int)target->now.books.parent);
-	if (!target->now.books.parent || readlink(root, to, sizeof(to)) < 0) /* access() would ask the file system */
+	snprintf(root, 32, "/proc/%d/root", (int)books->parent);
+	if (!books->parent || readlink(root, to, sizeof(to)) < 0) /* access() would ask the file system */
 		strcpy(root, "/");
 }
 
@@ -308,18 +231,17 @@ static void find_root(char root[32], const struct target *target)
  * it was admitted at, so the event of that exec is older. Events of earlier programs in the same process, which
  * were not recorded, are older, too.
  */
-static bool is_new_exec(const struct target *target, const struct mapping_event *event)
+static bool is_new_exec(const struct target_life *life, const struct process *books, const struct mapping_event *event)
 {
-	return event->is_exec && event->time_ns > target->life.execed_ns &&
-	       event->time_ns > target->now.books.admitted_ns;
+	return event->is_exec && event->time_ns > life->execed_ns && event->time_ns > books->admitted_ns;
 }
 
 /* The process has called exec of a program that is not recorded. All later events belong to that program. */
-static bool is_of_next_program(struct target *target, const struct mapping_event *event)
+static bool is_of_next_program(struct target_life *life, const struct process *books, const struct mapping_event *event)
 {
-	target->life.has_gone_on |= target->now.books.has_left && is_new_exec(target, event) &&
-			       target->life.exec_event_cnt >= target->now.books.exec_cnt;
-	return target->life.has_gone_on;
+	life->has_gone_on |=
+		books->has_left && is_new_exec(life, books, event) && life->exec_event_cnt >= books->exec_cnt;
+	return life->has_gone_on;
 }
 
 bool target__was_there(const struct target *target, uint64_t time_ns)
@@ -346,27 +268,27 @@ int target__take_event(struct target *target, const struct mapping_event *event)
 
 	if (!target__was_there(target, event->time_ns))
 		return 0; /* another process with this PID */
-	if (is_of_next_program(target, event))
+	if (is_of_next_program(&target->life, &target->now.books, event))
 		return 0;
 	target->reading.is_touched = true;
-	target->life.exec_event_cnt += is_new_exec(target, event);
+	target->life.exec_event_cnt += is_new_exec(&target->life, &target->now.books, event);
 	if (event->time_ns < target->reading.mapped_ns)
 		return 0;
 	if (event->is_exec)
 		return target_begin_image(target, event->time_ns);
-	find_root(root, target);
+	find_root(root, &target->now.books);
 	if (target->reading.is_exe_due && *event->path == '/')
-		err = replace_identity_text(&target->identity.exe, strdup(event->path));
+		err = process_identity_set_exe(&target->identity, event->path);
 	target->reading.is_exe_due &= *event->path != '/';
 	if (!err)
 		err = mappings_add(&target->mappings, &file, event->offset);
 	mapping = err ? NULL : mappings_find(&target->mappings, event->start);
-	return mapping ? note_seen_object(target, mapping->object, event->time_ns) : err;
+	return mapping ? late_functions_see(&target->late, mapping->object, event->time_ns) : err;
 }
 
 void target__skip_events(struct target *target, const struct mapping_event *event)
 {
-	if (is_of_next_program(target, event))
+	if (is_of_next_program(&target->life, &target->now.books, event))
 		return;
 	target->reading.is_touched = true;
 	target->mappings.skipped_nr += event->skipped_nr ?: 1;
@@ -379,22 +301,12 @@ bool target__is_over(const struct target *target)
 	return target->identity.pidfd < 0 ? target->now.books.exit_ns || target->life.is_gone : poll(&end, 1, 0) > 0;
 }
 
-void target__forget_traces(struct target *target)
-{
-	target->tracebacks.place_nr = 0;
-	target->tracebacks.traceback_nr = 0;
-	target->tracebacks.frames_unmapped = 0;
-	target->tracebacks.others = (struct churn){};
-	target->tracebacks.summed_nr = 0;
-	idmap_release(&target->tracebacks.ids);
-}
-
 int target__forget_image(struct target *target)
 {
 	target->life.exec_cnt = target->now.books.exec_cnt;
 	target->reading.is_touched = true;
 	target->identity.is_named = false;
-	target__forget_traces(target);
+	tracebacks_forget(&target->tracebacks);
 	if (target->life.exec_event_cnt >= target->life.exec_cnt)
 		return target__read_identity(target);
 	target->life.exec_event_cnt = target->life.exec_cnt;
@@ -414,17 +326,10 @@ void target__free(struct target *target)
 {
 	if (!target)
 		return;
-	if (target->identity.pidfd >= 0)
-		close(target->identity.pidfd);
+	process_identity_release(&target->identity);
 	pausing_release(&target->budget.own);
 	mappings_release(&target->mappings);
-	idmap_release(&target->tracebacks.ids);
-	free(target->late.seen);
-	free(target->tracebacks.place);
-	free(target->tracebacks.traceback);
-	free(target->identity.comm);
-	free(target->identity.exe);
-	free(target->identity.cmdline);
-	free(target->identity.cgroup);
+	tracebacks_release(&target->tracebacks);
+	late_functions_release(&target->late);
 	free(target);
 }

@@ -137,9 +137,6 @@ int target__take_event(struct target *target, const struct mapping_event *event)
 /* Counts events that were too many to apply one by one: /proc/PID/maps will be read instead. */
 void target__skip_events(struct target *target, const struct mapping_event *event);
 
-/* Forgets all tracebacks, after the traces have been cleared. */
-void target__forget_traces(struct target *target);
-
 /*
  * Forgets everything about the old image, after an exec that the accounting shows. The probes stay. 0 or
  * -ENOMEM.

@@ -48,4 +48,12 @@ struct tracebacks {
 	uint64_t frames_unmapped;
 };
 
+/* NULL: there is none with this id. */
+struct known_traceback *tracebacks_find(const struct tracebacks *tracebacks, uint64_t id);
+
+/* Forgets all, after the traces have been cleared. */
+void tracebacks_forget(struct tracebacks *tracebacks);
+
+void tracebacks_release(struct tracebacks *tracebacks);
+
 #endif
