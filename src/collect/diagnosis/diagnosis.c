@@ -165,10 +165,9 @@ static struct collector *open_diagnosis_collector(struct diagnosed_machine *mach
 	machine->records = collector != NULL;
 	if (collector)
 		return collector;
-	collector = calloc(1, sizeof(*collector));
+	collector = collector_new(NULL);
 	if (!collector)
 		return NULL;
-	collector->events.fd = -1;
 	collector->helpers.parser = parser__open(&(struct parser_options){}, NULL);
 	collector->objects.parser = collector->helpers.parser;
 	collector->objects.domains = COLLECTOR_MALLOC;

@@ -157,8 +157,9 @@ static int remember_program(struct early_programs *early, const char *path)
 }
 
 /* ALLOCSNAP_NO_BEFOREHAND=1 disables this for long tests, because other processes use the host's C library, too. */
-int probe_beforehand(struct collector *collector, const struct collector_options *options)
+int probe_beforehand(struct collector *collector)
 {
+	const struct collector_options *options = &collector->options;
 	int err = 0;
 
 	if (!options->everyone || admits_pids(options) || getenv("ALLOCSNAP_NO_BEFOREHAND"))

@@ -76,7 +76,7 @@ static int open_events(struct collector *collector, struct reason *why)
 			      watch_fd(&collector->events, collector->written.watch.fd);
 	if (!err)
 		err = watch_fd(&collector->events, parser__end_fd(collector->helpers.parser)) ?:
-			      watch_fd(&collector->events, file_opener__end_fd(collector->objects.opener));
+			      watch_fd(&collector->events, file_opener__end_fd(collector->helpers.opener));
 	if (!err && collector->options.max_overhead)
 		err = open_timer(&collector->events, &collector->budgets);
 	if (err)
@@ -101,15 +101,13 @@ static void prepare_to_follow(struct collector *collector)
 		  "children are followed without return probes, which is slower: the kernel could end other processes at one, as it has no uprobe sessions");
 }
 
-static int read_custom(struct collector *collector, const struct collector_options *options,
-		       struct reason *why)
+static int read_custom(struct custom_allocators *custom, const struct collector_options *options, struct reason *why)
 {
 	struct reason what = { "out of memory" };
 	int err = 0;
 
 	for (size_t i = 0; i < options->probe_nr && !err; i++)
-		err = custom_allocators_add(&collector->custom, options->probe[i], &what);
-	collector->objects.custom = &collector->custom;
+		err = custom_allocators_add(custom, options->probe[i], &what);
 	return err ? reason_set(why, err, "--probe: %s", what.text) : 0;
 }
 
@@ -139,15 +137,32 @@ static void use_keeper(struct collector *collector)
 	collector->helpers.keeper = NULL;
 }
 
+static int check_collector_options(const struct collector_options *options, struct reason *why)
+{
+	if (options->traceback_limit > COLLECTOR_TRACEBACK_LIMIT_MAX)
+		return reason_set(why, -EINVAL, "the number of frames must be in range [1; %d]",
+				  COLLECTOR_TRACEBACK_LIMIT_MAX);
+	if (options->sample_bytes > COLLECTOR_SAMPLE_BYTES_MOST)
+		return reason_set(why, -EINVAL, "samples can be 64 GiB apart at most");
+	if (options->max_overhead > COLLECTOR_MAX_OVERHEAD_MOST)
+		return reason_set(why, -EINVAL, "the budget can be %u percent at most", COLLECTOR_MAX_OVERHEAD_MOST);
+	if (options->max_size && options->min_size > options->max_size)
+		return reason_set(why, -EINVAL, "the least size is above the most");
+	return 0;
+}
+
 /* ALLOCSNAP_PAUSE_EVERY_MS=N: pauses or resumes every N ms, whatever the cost. */
-static void read_forced_pauses(struct collector *collector)
+static void complete_options(struct collector_options *options, struct budgets *budgets)
 {
 	const char *text = getenv("ALLOCSNAP_PAUSE_EVERY_MS");
 
+	options->follow_forks |= options->everyone;
+	options->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
+	options->domains = options->domains ?: COLLECTOR_MALLOC;
 	if (!text)
 		return;
-	collector->budgets.pause_every_ns = strtoull(text, NULL, 10) * 1000000;
-	collector->options.max_overhead = 100;
+	budgets->pause_every_ns = strtoull(text, NULL, 10) * 1000000;
+	options->max_overhead = 100;
 }
 
 #define TABLES_SPARE 256 /* of the kernel's map of files: reserved for files that the kernel side asks for */
@@ -163,55 +178,35 @@ static void share_files(struct collector *collector)
 		collector->objects.files_most = limit.rlim_cur / 2 < tables ? limit.rlim_cur / 2 : tables;
 }
 
-static int open_all(struct collector *collector, const struct collector_options *options,
-		    struct reason *why)
+/* Starts the helpers, which are forked: before BPF maps are in our memory and before there is a thread. */
+static int open_files(struct collector *collector, struct reason *why)
 {
-	int err;
+	struct objects *objects = &collector->objects;
+	int err = read_custom(&collector->custom, &collector->options, why);
 
-	collector->events.fd = collector->budgets.timer_fd = collector->written.watch.fd = -1;
-	if (options->traceback_limit > COLLECTOR_TRACEBACK_LIMIT_MAX)
-		return reason_set(why, -EINVAL, "the number of frames must be in range [1; %d]",
-				  COLLECTOR_TRACEBACK_LIMIT_MAX);
-	if (options->sample_bytes > COLLECTOR_SAMPLE_BYTES_MOST)
-		return reason_set(why, -EINVAL, "samples can be 64 GiB apart at most");
-	if (options->max_overhead > COLLECTOR_MAX_OVERHEAD_MOST)
-		return reason_set(why, -EINVAL, "the budget can be %u percent at most",
-				  COLLECTOR_MAX_OVERHEAD_MOST);
-	if (options->max_size && options->min_size > options->max_size)
-		return reason_set(why, -EINVAL, "the least size is above the most");
-	err = read_custom(collector, options, why);
+	if (!err)
+		err = helpers_open(&collector->helpers, why);
 	if (err)
 		return err;
-	collector->options.everyone = options->everyone;
-	collector->options.follow_forks = options->follow_forks || options->everyone;
-	collector->options.no_names = options->no_names;
-	collector->options.min_bytes = options->min_bytes;
-	collector->options.max_overhead = options->max_overhead;
-	read_forced_pauses(collector);
-	collector->options.traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
-	/* These fork, so they run before BPF maps are in our memory and before there is a thread. */
-	collector->helpers.parser = parser__open(&(struct parser_options){}, why);
-	if (!collector->helpers.parser)
-		return -errno;
-	collector->objects.parser = collector->helpers.parser;
-	collector->objects.opener = file_opener__new(file_system_ask);
-	if (!collector->objects.opener)
-		return reason_set(why, -errno, "cannot start the process that opens files: %s",
-				  strerror(errno));
-	collector->helpers.keeper = keeper__open();
-	if (!collector->helpers.keeper)
-		return reason_set(why, -errno, "cannot start the process that keeps the probes: %s",
-				  strerror(errno));
-	collector->objects.domains = options->domains ?: COLLECTOR_MALLOC;
+	objects->custom = &collector->custom;
+	objects->domains = collector->options.domains;
+	objects->parser = collector->helpers.parser;
+	objects->opener = collector->helpers.opener;
 	collector->symbols = symbols__new(parser__source(collector->helpers.parser));
-	if (!collector->symbols)
-		return -ENOMEM;
-	collector->bpf = load_bpf(options, &collector->custom, collector->options.traceback_limit, why);
+	return collector->symbols ? 0 : -ENOMEM;
+}
+
+static int open_kernel_side(struct collector *collector, struct reason *why)
+{
+	const struct collector_options *options = &collector->options;
+	int err;
+
+	collector->bpf = load_bpf(options, &collector->custom, options->traceback_limit, why);
 	if (!collector->bpf)
 		return -errno;
 	share_files(collector);
 	use_keeper(collector);
-	file_opener__use(collector->objects.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
+	file_opener__use(collector->helpers.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
 	err = targets_open(&collector->targets, collector->bpf);
 	if (!err)
 		err = learn_costs(collector, why);
@@ -219,46 +214,77 @@ static int open_all(struct collector *collector, const struct collector_options 
 		return err;
 	if (options->unwinder != COLLECTOR_UNWIND_FP)
 		collector->unwind_tables.bpf = collector->bpf;
-	err = pairing_open(&collector->pass.pairing, collector->bpf->maps.pairing) ?:
-	      nursery_open(&collector->pass.nursery, collector->bpf->maps.nursery);
+	return pairing_open(&collector->pass.pairing, collector->bpf->maps.pairing) ?:
+		       nursery_open(&collector->pass.nursery, collector->bpf->maps.nursery);
+}
+
+static int open_all(struct collector *collector, struct reason *why)
+{
+	int err = check_collector_options(&collector->options, why);
+
 	if (err)
 		return err;
-	err = open_events(collector, why);
+	complete_options(&collector->options, &collector->budgets);
+	err = open_files(collector, why);
+	if (!err)
+		err = open_kernel_side(collector, why);
+	if (!err)
+		err = open_events(collector, why);
 	if (!err && collector->options.follow_forks)
 		prepare_to_follow(collector);
-	return err ?: probe_beforehand(collector, options);
+	return err ?: probe_beforehand(collector);
 }
 
 /*
  * A process often sets up such a filter (seccomp) after its recording began. So the loader does not check whether
  * it has one now.
  */
-static void decide_return_probes(struct collector *collector, struct collector_options *options)
+static void decide_return_probes(struct collector *collector)
 {
 	int err = trial_return_call();
 
 	collector->shared.has_return_calls = err != -ENOSYS;
-	if (err && err != -ENOSYS && !options->no_return_probes) {
-		options->no_return_probes = true;
-		notes_add(&collector->notes,
-			  "calls are recorded without return probes, which is slower: this kernel lets filters of system calls (seccomp) end a process at one");
-	}
-	collector->options.no_return_probes = options->no_return_probes;
+	if (!err || err == -ENOSYS || collector->options.no_return_probes)
+		return;
+	collector->options.no_return_probes = true;
+	notes_add(&collector->notes,
+		  "calls are recorded without return probes, which is slower: this kernel lets filters of system calls (seccomp) end a process at one");
+}
+
+struct collector *collector_new(const struct collector_options *options)
+{
+	struct collector *collector = calloc(1, sizeof(*collector));
+
+	if (!collector)
+		return NULL;
+	collector->events.fd = collector->budgets.timer_fd = collector->written.watch.fd = -1;
+	if (options)
+		collector->options = *options;
+	return collector;
+}
+
+/* What the caller's options point at is only valid until then. */
+static void forget_pointers(struct collector_options *options)
+{
+	options->rule = NULL;
+	options->probe = NULL;
+	options->rule_nr = options->probe_nr = 0;
 }
 
 struct collector *collector__open(const struct collector_options *options, struct reason *why)
 {
-	struct collector_options chosen = options ? *options : (struct collector_options){};
-	struct collector *collector = calloc(1, sizeof(*collector));
+	struct collector *collector = collector_new(options);
 	int err = collector ? 0 : -ENOMEM;
 
 	if (!err) {
 		allow_many_files(&collector->files_before);
-		decide_return_probes(collector, &chosen);
-		err = open_all(collector, &chosen, why);
+		decide_return_probes(collector);
+		err = open_all(collector, why);
 	}
-	if (!err)
+	if (!err) {
+		forget_pointers(&collector->options);
 		return collector;
+	}
 	collector__close(collector);
 	errno = -err;
 	return NULL;
@@ -283,7 +309,7 @@ void collector__close(struct collector *collector)
 	nursery_close(&collector->pass.nursery);
 	symbols__free(collector->symbols);
 	parser__close(collector->helpers.parser);
-	file_opener__free(collector->objects.opener);
+	file_opener__free(collector->helpers.opener);
 	mapping_events__close(collector->events.mappings);
 	ring_buffer__free(collector->events.doorbell);
 	if (collector->events.fd >= 0)

@@ -8,12 +8,21 @@
 
 #include "collect/probe/keeper.h"
 
+struct file_opener;
 struct parser;
+struct reason;
 
 struct helpers {
 	struct parser *parser; /* reads ELF and DWARF without our privileges */
 	struct keeper *keeper; /* NULL: the probes are perf events, which this process holds itself */
+	struct file_opener *opener; /* opens files of file systems that may hang */
 	bool is_blind; /* a helper has ended: the keeper (and the probes with it), the parser, or the opener */
 };
+
+/* Forks. 0 or a negative errno with a line in *why: what was started is the caller's to end. */
+int helpers_open(struct helpers *helpers, struct reason *why);
+
+/* 0, or -EPIPE with a line in *why: one without which no process can be recorded has ended. */
+int helpers_check(const struct helpers *helpers, struct reason *why);
 
 #endif

@@ -301,7 +301,7 @@ static void notice_end_of_spawner(struct collector *collector)
 
 static void notice_end_of_opener(struct collector *collector)
 {
-	const struct file_opener *opener = collector->objects.opener;
+	const struct file_opener *opener = collector->helpers.opener;
 
 	if (file_opener__has_ended(opener))
 		become_blind(collector, file_opener__end_fd(opener),

@@ -75,6 +75,9 @@ struct collector {
 	struct totals totals;
 };
 
+/* A collector that has nothing yet; options NULL: none. NULL: no memory. */
+struct collector *collector_new(const struct collector_options *options);
+
 /* Reads the accounting as it is now, or as it was last read if the slot is empty. */
 void read_traced_memory(const struct books *books, const struct target *target, struct traced_memory *ret);
 

@@ -325,19 +325,10 @@ static int check_is_same(const struct target *traced, const struct target *targe
 			  target->identity.pid);
 }
 
-static int check_sight(const struct helpers *helpers, struct reason *why)
-{
-	if (parser__has_ended(helpers->parser))
-		return reason_set(why, -EPIPE, "the process that starts the readers of ELF files has ended");
-	if (!helpers->keeper || !keeper__has_ended(helpers->keeper))
-		return 0;
-	return reason_set(why, -EPIPE, "the process that keeps the probes has ended");
-}
-
 /* Does what must precede a start. The new process may be a child that is not known yet: the refresh finds it. */
 static int prepare_start(struct collector *collector, struct reason *why)
 {
-	int err = check_sight(&collector->helpers, why);
+	int err = helpers_check(&collector->helpers, why);
 
 	if (err)
 		return err;
@@ -458,7 +449,7 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 		   struct reason *why)
 {
 	struct held held = { .collector = collector, .why = why };
-	int err = check_sight(&collector->helpers, why);
+	int err = helpers_check(&collector->helpers, why);
 	pid_t pid = err ?: launch_start(argv, &collector->files_before, why);
 
 	if (pid < 0)
