@@ -9,7 +9,8 @@
 
 /* The files of a process that may define an allocator of --probe. */
 struct place {
-	const struct collector *collector;
+	const struct custom_allocators *custom;
+	const struct objects *objects;
 	const struct target *target;
 	uint32_t allocator;
 	uint32_t object;   /* the first of these files */
@@ -18,20 +19,24 @@ struct place {
 
 static const struct custom_allocator *allocator_at(const struct place *place)
 {
-	return &place->collector->custom.allocator[place->allocator];
+	return &place->custom->allocator[place->allocator];
 }
 
 static bool is_in(const struct place *place, uint32_t object)
 {
-	return custom_allocator_applies(allocator_at(place),
-					place->collector->objects.object[object]);
+	return custom_allocator_applies(allocator_at(place), place->objects->object[object]);
 }
 
 static struct place find_allocator_place(const struct collector *collector, const struct target *target,
 					 uint32_t allocator)
 {
 	const struct mappings *mappings = &target->mappings;
-	struct place place = { .collector = collector, .target = target, .allocator = allocator };
+	struct place place = {
+		.custom = &collector->custom,
+		.objects = &collector->objects,
+		.target = target,
+		.allocator = allocator,
+	};
 
 	for (size_t i = mappings->used_nr; i-- > 0;) {
 		if (!is_in(&place, mappings->used[i]))
@@ -76,7 +81,7 @@ static const struct probe_site *site_at(const struct probes *probes, uint32_t ob
 static int report_function_not_probed(const struct place *place, const struct object_function *found,
 				      const char *symbol, struct reason *why)
 {
-	const struct object *object = place->collector->objects.object[place->object];
+	const struct object *object = place->objects->object[place->object];
 	const struct probe_site *site = site_at(place->target->probes.used, place->object, found->offset);
 
 	if (found->is_ambiguous)
@@ -96,7 +101,7 @@ static int report_function_not_probed(const struct place *place, const struct ob
 static int report_missing_function(const struct place *place, const struct custom_function *function,
 				   struct reason *why)
 {
-	const struct object *object = place->collector->objects.object[place->object];
+	const struct object *object = place->objects->object[place->object];
 	const struct object_function *found;
 
 	if (place->object_nr > 1)
@@ -128,7 +133,7 @@ static void note_missing(struct notes *notes, const struct place *place, const s
 static bool has_any(const struct place *place, bool (*does)(enum call_shape shape),
 		    const struct custom_function **ret_missing)
 {
-	const struct custom_allocators *custom = &place->collector->custom;
+	const struct custom_allocators *custom = place->custom;
 
 	*ret_missing = NULL;
 	for (size_t i = 0; i < custom->function_nr; i++) {
@@ -158,13 +163,13 @@ static int check_pairs(const struct place *place, struct reason *why)
 	return reason_set(why, -ENOENT, "--probe: %s: %s%s", allocator_at(place)->name, missing.text, so);
 }
 
-static void note_all_missing(struct collector *collector, const struct place *place)
+static void note_all_missing(struct notes *notes, const struct place *place)
 {
-	const struct custom_allocators *custom = &collector->custom;
+	const struct custom_allocators *custom = place->custom;
 
 	for (size_t i = 0; i < custom->function_nr; i++)
 		if (custom->function[i].allocator == place->allocator && !is_attached(place, i))
-			note_missing(&collector->notes, place, &custom->function[i]);
+			note_missing(notes, place, &custom->function[i]);
 }
 
 static void note_waiting(struct notes *notes, const struct place *place)
@@ -193,7 +198,7 @@ static int check_allocator_place(struct collector *collector, const struct place
 	else if (err)
 		return reason_set(why, err, "%s", missing.text);
 	else
-		note_all_missing(collector, place);
+		note_all_missing(&collector->notes, place);
 	return 0;
 }
 
@@ -221,6 +226,6 @@ void custom_tell(struct collector *collector, const struct target *target, uint3
 
 		/* With "exe" it is not known whether a child should have the functions. */
 		if (place.object_nr && is_in(&place, object) && !is_any_program(&place))
-			note_all_missing(collector, &place);
+			note_all_missing(&collector->notes, &place);
 	}
 }
