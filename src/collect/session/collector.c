@@ -127,14 +127,14 @@ static int learn_costs(struct collector *collector, struct reason *ret_why)
 }
 
 /* The keeper holds multi-probe links only. */
-static void use_keeper(struct collector *collector)
+static void use_keeper(const struct allocsnap_bpf *bpf, struct helpers *helpers, struct shared_probes *shared)
 {
-	if (!probe_way_of(collector->bpf)->is_alone) {
-		collector->shared.probes.keeper = collector->helpers.keeper;
+	if (!probe_way_of(bpf)->is_alone) {
+		shared->probes.keeper = helpers->keeper;
 		return;
 	}
-	keeper__close(collector->helpers.keeper);
-	collector->helpers.keeper = NULL;
+	keeper__close(helpers->keeper);
+	helpers->keeper = NULL;
 }
 
 static int check_collector_options(const struct collector_options *options, struct reason *why)
@@ -167,15 +167,16 @@ static void complete_options(struct collector_options *options, struct budgets *
 
 #define TABLES_SPARE 256 /* of the kernel's map of files: reserved for files that the kernel side asks for */
 
-static void share_files(struct collector *collector)
+static void share_files(const struct allocsnap_bpf *bpf, struct objects *objects,
+			const struct collector_options *options)
 {
-	uint32_t tables = bpf_map__max_entries(collector->bpf->maps.unwind_objects) - TABLES_SPARE;
+	uint32_t tables = bpf_map__max_entries(bpf->maps.unwind_objects) - TABLES_SPARE;
 	struct rlimit limit = { .rlim_cur = tables };
 
 	getrlimit(RLIMIT_NOFILE, &limit);
-	collector->objects.user_seed = collector->bpf->rodata->settings.hash_seed;
-	if (collector->options.follow_forks)
-		collector->objects.files_most = limit.rlim_cur / 2 < tables ? limit.rlim_cur / 2 : tables;
+	objects->user_seed = bpf->rodata->settings.hash_seed;
+	if (options->follow_forks)
+		objects->files_most = limit.rlim_cur / 2 < tables ? limit.rlim_cur / 2 : tables;
 }
 
 /* Starts the helpers, which are forked: before BPF maps are in our memory and before there is a thread. */
@@ -204,8 +205,8 @@ static int open_kernel_side(struct collector *collector, struct reason *why)
 	collector->bpf = load_bpf(options, &collector->custom, options->traceback_limit, why);
 	if (!collector->bpf)
 		return -errno;
-	share_files(collector);
-	use_keeper(collector);
+	share_files(collector->bpf, &collector->objects, &collector->options);
+	use_keeper(collector->bpf, &collector->helpers, &collector->shared);
 	file_opener__use(collector->helpers.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
 	err = targets_open(&collector->targets, collector->bpf);
 	if (!err)

@@ -201,34 +201,35 @@ static bool is_trim_due(const struct allocsnap_bpf *bpf, const struct pass *pass
  * Takes tracebacks that hold no block out of the map, if half of the map is full, or if one process has so many
  * of them that they would fill its snapshots.
  */
-static int trim_tracebacks(struct collector *collector, const struct idmap *images)
+static int trim_tracebacks(struct allocsnap_bpf *bpf, struct pass *pass, struct targets *targets,
+			   const struct idmap *images)
 {
-	int tracebacks_fd = bpf_map__fd(collector->bpf->maps.tracebacks);
-	struct retiring retiring = { collector->bpf, &collector->targets, images };
+	int tracebacks_fd = bpf_map__fd(bpf->maps.tracebacks);
+	struct retiring retiring = { bpf, targets, images };
 
-	return is_trim_due(collector->bpf, &collector->pass, &collector->targets) ?
-		       drain_trim_tracebacks(&collector->pass.drain, tracebacks_fd, retire_traceback, &retiring) :
+	return is_trim_due(bpf, pass, targets) ?
+		       drain_trim_tracebacks(&pass->drain, tracebacks_fd, retire_traceback, &retiring) :
 		       0;
 }
 
 /* Resolves the tracebacks of all targets and deletes those of images that are gone: no snapshot will need them. */
-static int resolve_drained_tracebacks(struct collector *collector, uint64_t next_image)
+static int resolve_drained_tracebacks(struct allocsnap_bpf *bpf, struct pass *pass, struct targets *targets,
+				      uint64_t next_image)
 {
-	int tracebacks_fd = bpf_map__fd(collector->bpf->maps.tracebacks);
+	int tracebacks_fd = bpf_map__fd(bpf->maps.tracebacks);
 	struct idmap images = {};
 	uint64_t forgotten_nr = 0;
-	int err = sort_images(&collector->targets, &images);
+	int err = sort_images(targets, &images);
 
 	if (!err)
-		err = forget_all(&collector->pass.drain, &collector->targets, &images);
+		err = forget_all(&pass->drain, targets, &images);
 	if (!err)
-		err = resolve_all(&collector->pass, &collector->targets, &images, next_image);
+		err = resolve_all(pass, targets, &images, next_image);
 	if (!err)
-		err = drain_forget_tracebacks(tracebacks_fd, collector->pass.stale.id, collector->pass.stale.id_nr,
-					      &forgotten_nr);
-	fair_taken_out(collector->bpf, &collector->targets.books, BOOKS_NONE, 0, forgotten_nr);
+		err = drain_forget_tracebacks(tracebacks_fd, pass->stale.id, pass->stale.id_nr, &forgotten_nr);
+	fair_taken_out(bpf, &targets->books, BOOKS_NONE, 0, forgotten_nr);
 	if (!err)
-		err = trim_tracebacks(collector, &images);
+		err = trim_tracebacks(bpf, pass, targets, &images);
 	idmap_release(&images);
 	return err;
 }
@@ -337,7 +338,7 @@ int collector__drain(struct collector *collector, struct reason *why)
 	if (!err)
 		err = read_rss(&collector->targets, collector->options.everyone);
 	if (!err)
-		err = resolve_drained_tracebacks(collector, next_image);
+		err = resolve_drained_tracebacks(collector->bpf, &collector->pass, &collector->targets, next_image);
 	if (!err)
 		err = sweep_ended_images(collector->bpf, &collector->pass, &collector->targets, next_image);
 	if (!err) {

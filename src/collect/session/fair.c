@@ -54,29 +54,29 @@ void fair_begin(struct allocsnap_bpf *bpf)
  * In system-wide mode the blocks of an ended process are counted among those of images that are gone
  * (health_stale()).
  */
-static void add_held(const struct collector *collector, const struct process *books, struct held *held)
+static void add_held(const struct allocsnap_bpf *bpf, const struct collector_options *options,
+		     const struct process *books, struct held *held)
 {
-	bool is_sampled = collector->bpf->rodata->settings.sample_bytes;
+	bool is_sampled = bpf->rodata->settings.sample_bytes;
 
-	if (collector->options.everyone && books->exit_ns)
+	if (options->everyone && books->exit_ns)
 		return;
 	held->blocks += books->counter[is_sampled ? COUNTER_sampled_blocks : COUNTER_current_blocks];
 	held->notes += books->counter[COUNTER_dropped_blocks];
 }
 
-void fair_look(struct collector *collector)
+void fair_look(struct allocsnap_bpf *bpf, const struct targets *targets, const struct collector_options *options)
 {
-	struct allocsnap_bpf *bpf = collector->bpf;
 	struct held held = {
-		.blocks = health_stale(collector->bpf).blocks,
+		.blocks = health_stale(bpf).blocks,
 		.tracebacks = __atomic_load_n(&bpf->bss->tracebacks_held, __ATOMIC_RELAXED),
 	};
 
-	if (!collector->options.follow_forks)
+	if (!options->follow_forks)
 		return;
 	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++)
-		if (books_image(&collector->targets.books, slot))
-			add_held(collector, books_of(&collector->targets, slot), &held);
+		if (books_image(&targets->books, slot))
+			add_held(bpf, options, books_of(targets, slot), &held);
 	set_most(bpf, &held);
 }
 

@@ -74,27 +74,27 @@ static int mark_groups(struct allocsnap_bpf *bpf, struct targets *targets, const
 	return err;
 }
 
-void take_oom_kills(struct collector *collector)
+void take_oom_kills(struct allocsnap_bpf *bpf, struct event_sources *events, struct targets *targets)
 {
-	const struct oom_kill *kills = collector->bpf->bss->oom_kills;
-	uint64_t cnt = __atomic_load_n(&collector->bpf->bss->oom_kill_cnt, __ATOMIC_ACQUIRE);
-	uint64_t seen = collector->events.oom_kill_cnt;
+	const struct oom_kill *kills = bpf->bss->oom_kills;
+	uint64_t cnt = __atomic_load_n(&bpf->bss->oom_kill_cnt, __ATOMIC_ACQUIRE);
+	uint64_t seen = events->oom_kill_cnt;
 	struct groups groups = {};
 
 	if (cnt == seen)
 		return;
-	collector->events.oom_kill_cnt = cnt;
+	events->oom_kill_cnt = cnt;
 	if (cnt - seen > OOM_KILLS) {
-		mark_all_near_oom(&collector->targets);
+		mark_all_near_oom(targets);
 		return;
 	}
 	for (; seen < cnt; seen++) {
 		const struct oom_kill *kill = &kills[seen % OOM_KILLS];
 
-		mark_near_oom(&collector->targets, kill->tgid);
+		mark_near_oom(targets, kill->tgid);
 		if (!has_group(&groups, kill->group))
 			groups.group[groups.nr++] = kill->group;
 	}
-	if (mark_groups(collector->bpf, &collector->targets, &groups))
-		mark_all_near_oom(&collector->targets);
+	if (mark_groups(bpf, targets, &groups))
+		mark_all_near_oom(targets);
 }

@@ -2,12 +2,14 @@
 #ifndef ALLOCSNAP_COLLECT_OOM_H
 #define ALLOCSNAP_COLLECT_OOM_H
 
-struct collector;
+struct allocsnap_bpf;
+struct event_sources;
+struct targets;
 
 /*
  * Marks the traced processes (is_near_oom) in whose memory cgroup the OOM killer has chosen a process since the
  * last call. Marks all traced processes if the cgroup cannot be known.
  */
-void take_oom_kills(struct collector *collector);
+void take_oom_kills(struct allocsnap_bpf *bpf, struct event_sources *events, struct targets *targets);
 
 #endif

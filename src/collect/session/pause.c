@@ -128,16 +128,17 @@ static void add_spent_cost(struct cost_sum *sum, const struct cost_sum *more)
 	sum->cost_ns += more->cost_ns;
 }
 
-static struct spender shared_spender(struct collector *collector)
+static struct spender shared_spender(struct budgets *budgets, struct shared_probes *shared,
+				     const struct targets *targets)
 {
 	struct spender spender = {
-		.probes = &collector->shared.probes,
-		.pausing = &collector->budgets.pausing,
-		.sum = collector->budgets.pausing.gone,
+		.probes = &shared->probes,
+		.pausing = &budgets->pausing,
+		.sum = budgets->pausing.gone,
 	};
 
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		add_spent_cost(&spender.sum, &collector->targets.target[i]->now.cost);
+	for (size_t i = 0; i < targets->target_nr; i++)
+		add_spent_cost(&spender.sum, &targets->target[i]->now.cost);
 	spender.sum.cost_ns += spender.pausing->nr * GAP_COST_NS;
 	return spender;
 }
@@ -150,7 +151,7 @@ static bool spender_at(struct collector *collector, size_t i, struct spender *re
 	if (i >= (collector->options.follow_forks ? 1 : collector->targets.target_nr) || !collector->targets.target_nr)
 		return false;
 	if (collector->options.follow_forks) {
-		*ret = shared_spender(collector);
+		*ret = shared_spender(&collector->budgets, &collector->shared, &collector->targets);
 		return true;
 	}
 	target = collector->targets.target[i];
@@ -167,12 +168,11 @@ static bool spender_has_ended(const struct spender *spender)
 #define DETACHMENTS_MOST 32
 
 /* Whether too many probes are still being removed. Perf uprobes go on trapping until they are removed. */
-static bool is_detaching(struct collector *collector)
+static bool is_detaching(const struct allocsnap_bpf *bpf, const struct helpers *helpers, struct shared_probes *shared)
 {
-	bool is_alone = probe_way_of(collector->bpf)->is_alone;
+	bool is_alone = probe_way_of(bpf)->is_alone;
 
-	return detach_pending(&collector->shared.detacher) +
-		       (collector->helpers.keeper ? keeper__detaching_nr(collector->helpers.keeper) : 0) >
+	return detach_pending(&shared->detacher) + (helpers->keeper ? keeper__detaching_nr(helpers->keeper) : 0) >
 	       (is_alone ? 0 : DETACHMENTS_MOST);
 }
 
@@ -183,7 +183,7 @@ static enum budget_order decide_spender_order(struct collector *collector, const
 
 	if (collector->helpers.is_blind)
 		return BUDGET_AS_IT_IS;
-	if (is_paused && is_detaching(collector))
+	if (is_paused && is_detaching(collector->bpf, &collector->helpers, &collector->shared))
 		return BUDGET_AS_IT_IS;
 	if (collector->budgets.pause_every_ns)
 		return is_paused ? BUDGET_RESUME : BUDGET_PAUSE;
@@ -270,11 +270,12 @@ void keep_budgets(struct collector *collector)
 	set_timer(&collector->budgets, collector->budgets.pause_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
 }
 
-static void become_blind(struct collector *collector, int end_fd, const char *why)
+static void become_blind(struct helpers *helpers, struct event_sources *events, struct notes *notes, int end_fd,
+			 const char *why)
 {
-	collector->helpers.is_blind = true;
-	epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, end_fd, NULL);
-	notes_add(&collector->notes, why);
+	helpers->is_blind = true;
+	epoll_ctl(events->fd, EPOLL_CTL_DEL, end_fd, NULL);
+	notes_add(notes, why);
 }
 
 static void notice_end_of_keeper(struct collector *collector)
@@ -283,7 +284,8 @@ static void notice_end_of_keeper(struct collector *collector)
 
 	if (!collector->helpers.keeper || !keeper__has_ended(collector->helpers.keeper))
 		return;
-	become_blind(collector, keeper__end_fd(collector->helpers.keeper),
+	become_blind(&collector->helpers, &collector->events, &collector->notes,
+		     keeper__end_fd(collector->helpers.keeper),
 		     "the process that keeps the probes (allocsnap-links) has ended: nothing is recorded any more");
 	epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, keeper__news_fd(collector->helpers.keeper), NULL);
 	for (size_t i = 0; spender_at(collector, i, &spender); i++)
@@ -292,19 +294,19 @@ static void notice_end_of_keeper(struct collector *collector)
 }
 
 /* Existing probes go on. But new files would get neither probes nor names. */
-static void notice_end_of_spawner(struct collector *collector)
+static void notice_end_of_spawner(struct helpers *helpers, struct event_sources *events, struct notes *notes)
 {
-	if (parser__has_ended(collector->helpers.parser))
-		become_blind(collector, parser__end_fd(collector->helpers.parser),
+	if (parser__has_ended(helpers->parser))
+		become_blind(helpers, events, notes, parser__end_fd(helpers->parser),
 			     "the process that starts the readers of ELF files (allocsnap-spawn) has ended: no other file can be probed or named");
 }
 
-static void notice_end_of_opener(struct collector *collector)
+static void notice_end_of_opener(struct helpers *helpers, struct event_sources *events, struct notes *notes)
 {
-	const struct file_opener *opener = collector->helpers.opener;
+	const struct file_opener *opener = helpers->opener;
 
 	if (file_opener__has_ended(opener))
-		become_blind(collector, file_opener__end_fd(opener),
+		become_blind(helpers, events, notes, file_opener__end_fd(opener),
 			     "the process that opens files of file systems that may hang (allocsnap-files) has ended");
 }
 
@@ -313,9 +315,9 @@ void notice_blindness(struct collector *collector)
 	if (!collector->helpers.is_blind)
 		notice_end_of_keeper(collector);
 	if (!collector->helpers.is_blind)
-		notice_end_of_spawner(collector);
+		notice_end_of_spawner(&collector->helpers, &collector->events, &collector->notes);
 	if (!collector->helpers.is_blind)
-		notice_end_of_opener(collector);
+		notice_end_of_opener(&collector->helpers, &collector->events, &collector->notes);
 }
 
 void pause_spenders(struct collector *collector)
@@ -334,7 +336,7 @@ void pause_spenders(struct collector *collector)
 
 int resume_everybody(struct collector *collector)
 {
-	struct spender spender = shared_spender(collector);
+	struct spender spender = shared_spender(&collector->budgets, &collector->shared, &collector->targets);
 
 	return spender.probes->is_paused ? resume_recording(collector, &spender) : 0;
 }

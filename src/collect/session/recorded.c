@@ -262,7 +262,7 @@ static void read_books(struct collector *collector, bool whole)
 	}
 	find_begins(collector->events.mappings, child, nr);
 	adopt_children(collector, child, nr);
-	fair_look(collector);
+	fair_look(collector->bpf, &collector->targets, &collector->options);
 }
 
 /* ---- mappings of targets ---- */
@@ -450,7 +450,7 @@ void take_news(struct collector *collector, bool whole)
 	mapping_events__collect(collector->events.mappings);
 	read_books(collector, whole);
 	mapping_events__hand_out(collector->events.mappings, UINT64_MAX, handle_mapping_event, collector);
-	take_oom_kills(collector);
+	take_oom_kills(collector->bpf, &collector->events, &collector->targets);
 }
 
 /*

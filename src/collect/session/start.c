@@ -145,7 +145,7 @@ int probe_object(struct collector *collector, struct probes *probes, uint32_t ob
 	err = probes_attach(probes, collector->bpf, &collector->objects, object, why);
 	if (err == -ETXTBSY) {
 		probes_drop(probes, object, &collector->shared.detacher);
-		put_off(collector, object);
+		put_off(&collector->written, &collector->objects, &collector->notes, object);
 		return 0;
 	}
 	if (is_new)

@@ -91,18 +91,18 @@ static int clear_marked(struct allocsnap_bpf *bpf, struct books *books, struct t
  * its accounting would lack what happened under the mark. Returns 0 or one error; -ESRCH only if there is no
  * other error.
  */
-static int clear_targets(struct collector *collector, struct target *const *target, size_t nr)
+static int clear_targets(struct allocsnap_bpf *bpf, struct books *books, struct grace *grace,
+			 struct target *const *target, size_t nr)
 {
-	struct grace *grace = &collector->pass.cut.grace;
 	int err = grace_make(grace);
 
 	if (err)
 		return err;
 	for (size_t i = 0; i < nr; i++)
-		books_mark(&collector->targets.books, target[i]->slot);
+		books_mark(books, target[i]->slot);
 	err = grace_wait(grace);
 	for (size_t i = 0; i < nr; i++) {
-		int one = clear_marked(collector->bpf, &collector->targets.books, target[i]);
+		int one = clear_marked(bpf, books, target[i]);
 
 		if (!err || err == -ESRCH)
 			err = one ?: err;
@@ -114,12 +114,16 @@ int collector__clear_traces(struct collector *collector, pid_t pid)
 {
 	struct target *target = find_target(&collector->targets, pid);
 
-	return target ? clear_targets(collector, &target, 1) : -ESRCH;
+	if (!target)
+		return -ESRCH;
+	return clear_targets(collector->bpf, &collector->targets.books, &collector->pass.cut.grace, &target, 1);
 }
 
 int collector__clear_all_traces(struct collector *collector)
 {
-	int err = clear_targets(collector, collector->targets.target, collector->targets.target_nr);
+	struct targets *targets = &collector->targets;
+	int err = clear_targets(collector->bpf, &targets->books, &collector->pass.cut.grace, targets->target,
+				targets->target_nr);
 
 	return err == -ESRCH ? 0 : err;
 }

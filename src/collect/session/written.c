@@ -20,17 +20,17 @@ static void request_reprobe(struct objects *objects, struct target *target, uint
 		target->late.nr += probes_count_functions(objects, object);
 }
 
-static void drop_probes(struct collector *collector, uint32_t object)
+static void drop_probes(struct objects *objects, struct shared_probes *shared, struct targets *targets, uint32_t object)
 {
-	bool was_everybodys = probes_drop(&collector->shared.probes, object, &collector->shared.detacher);
+	bool was_everybodys = probes_drop(&shared->probes, object, &shared->detacher);
 
-	for (size_t i = 0; i < collector->targets.target_nr; i++) {
-		struct target *target = collector->targets.target[i];
-		bool was_own = target->probes.used != &collector->shared.probes &&
-			       probes_drop(target->probes.used, object, &collector->shared.detacher);
+	for (size_t i = 0; i < targets->target_nr; i++) {
+		struct target *target = targets->target[i];
+		bool was_own = target->probes.used != &shared->probes &&
+			       probes_drop(target->probes.used, object, &shared->detacher);
 
 		if (!target->life.has_ended && (was_own || was_everybodys) && mappings_use(&target->mappings, object))
-			request_reprobe(&collector->objects, target, object);
+			request_reprobe(objects, target, object);
 	}
 }
 
@@ -57,15 +57,15 @@ static struct probe_link *find_link(const struct shared_probes *shared, const st
  * Drops the probes of a link that the keeper has ended. The file may only have been open for writing: then it is
  * probed again.
  */
-static void handle_closed_link(struct collector *collector, int kept)
+static void handle_closed_link(struct objects *objects, struct shared_probes *shared, struct targets *targets, int kept)
 {
-	struct probe_link *link = find_link(&collector->shared, &collector->targets, kept);
+	struct probe_link *link = find_link(shared, targets, kept);
 
 	if (!link)
 		return; /* it was dropped meanwhile */
 	link->kept = 0;
-	objects_check(&collector->objects, link->object);
-	drop_probes(collector, link->object);
+	objects_check(objects, link->object);
+	drop_probes(objects, shared, targets, link->object);
 }
 
 static void log_unwatched_file(struct notes *notes, int err)
@@ -82,21 +82,21 @@ static void handle_keeper_news(struct collector *collector)
 	int kept, err;
 
 	while ((kept = keeper__next_closed(collector->helpers.keeper)))
-		handle_closed_link(collector, kept);
+		handle_closed_link(&collector->objects, &collector->shared, &collector->targets, kept);
 	err = keeper__next_unwatched(collector->helpers.keeper);
 	if (err)
 		log_unwatched_file(&collector->notes, err);
 }
 
-static void drop_watched(struct collector *collector, int watch)
+static void drop_watched(struct objects *objects, struct shared_probes *shared, struct targets *targets, int watch)
 {
-	for (size_t i = 0; i < collector->objects.object_nr; i++) {
-		const struct object *object = collector->objects.object[i];
+	for (size_t i = 0; i < objects->object_nr; i++) {
+		const struct object *object = objects->object[i];
 
 		if (!object || !object->watch || (watch != FILE_WATCH_ALL && object->watch != watch))
 			continue;
-		objects_check(&collector->objects, i);
-		drop_probes(collector, i);
+		objects_check(objects, i);
+		drop_probes(objects, shared, targets, i);
 	}
 }
 
@@ -106,7 +106,7 @@ static void handle_watch_news(struct collector *collector)
 	int watch;
 
 	while ((watch = file_watch_next(&collector->written.watch)) != FILE_WATCH_NONE)
-		drop_watched(collector, watch);
+		drop_watched(&collector->objects, &collector->shared, &collector->targets, watch);
 }
 
 /* ---- files that are open for writing ---- */
@@ -114,17 +114,17 @@ static void handle_watch_news(struct collector *collector)
 #define TRIED_AT_ONCE 64 /* any user can keep many files open */
 #define NOTED_MOST 32
 
-void put_off(struct collector *collector, uint32_t i)
+void put_off(struct written_files *written, struct objects *objects, struct notes *notes, uint32_t i)
 {
-	struct object *object = collector->objects.object[i];
+	struct object *object = objects->object[i];
 	struct reason note;
 
 	object->is_put_off = true;
-	if (object->is_put_off_told || collector->written.put_off_told_nr++ >= NOTED_MOST)
+	if (object->is_put_off_told || written->put_off_told_nr++ >= NOTED_MOST)
 		return;
 	object->is_put_off_told = true;
 	reason_set(&note, 0, "%s is open for writing: nothing in it is probed until that is over", object->path);
-	notes_add(&collector->notes, note.text);
+	notes_add(notes, note.text);
 }
 
 void put_off_unplaced(struct collector *collector, const struct probes *probes)
@@ -136,8 +136,8 @@ void put_off_unplaced(struct collector *collector, const struct probes *probes)
 			i++;
 			continue;
 		}
-		put_off(collector, probes->link[i].object);
-		drop_probes(collector, probes->link[i].object);
+		put_off(&collector->written, &collector->objects, &collector->notes, probes->link[i].object);
+		drop_probes(&collector->objects, &collector->shared, &collector->targets, probes->link[i].object);
 		i = 0; /* links have moved */
 	}
 }
@@ -182,7 +182,7 @@ static void drop_changed(struct collector *collector)
 	collector->written.changed_nr = collector->objects.changed_nr;
 	for (size_t i = 0; i < collector->objects.object_nr; i++)
 		if (collector->objects.object[i] && collector->objects.object[i]->has_changed)
-			drop_probes(collector, i);
+			drop_probes(&collector->objects, &collector->shared, &collector->targets, i);
 }
 
 void take_written_files(struct collector *collector)

@@ -20,6 +20,7 @@
 #include "collect/probe/file_watch.h"
 
 struct collector;
+struct notes;
 struct objects;
 struct probes;
 
@@ -44,7 +45,7 @@ void unwatch_file(struct written_files *written, struct objects *objects, uint32
  * Marks an object whose file is open for writing, as by a defragmenter: the keeper does not probe it.
  * take_written_files() tries again each second.
  */
-void put_off(struct collector *collector, uint32_t object);
+void put_off(struct written_files *written, struct objects *objects, struct notes *notes, uint32_t object);
 
 /* After a pause: puts off the objects whose probes could not be placed again for this reason. */
 void put_off_unplaced(struct collector *collector, const struct probes *probes);
