@@ -5,6 +5,8 @@
 /*
  * The inside of a collector. start.c begins the recording of a process, recorded.c handles its events, drained.c
  * makes snapshots, traced.c answers questions about one process.
+ *
+ * Most functions take the parts that they need, and not the whole collector.
  */
 
 #include <sys/resource.h>
