@@ -2,7 +2,7 @@
 # How the tests are built and run; part of the Makefile.
 
 UNIT_SRC    := $(wildcard tests/unit/*.c)
-FAKE_SRC    := $(wildcard tests/fake_bpf/*.c) tests/unit/leaks.c src/collect/build/weight.c
+FAKE_SRC    := $(wildcard tests/fake_bpf/*.c) tests/unit/leaks.c src/collect/build/sample_weight.c
 WORKLOADS   := $(patsubst tests/workloads/%.c,$(OUT)/workloads/%,$(wildcard tests/workloads/*.c)) \
 	       $(patsubst tests/workloads/%.cc,$(OUT)/workloads/%,$(wildcard tests/workloads/*.cc))
 

@@ -11,7 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "base/draft.h"
+#include "base/atomic_file.h"
 #include "base/units.h"
 
 #define LINKS_MAX 40 /* the kernel's own limit */

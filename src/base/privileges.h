@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_SERVICE_PRIVILEGES_H
-#define ALLOCSNAP_SERVICE_PRIVILEGES_H
+#ifndef ALLOCSNAP_BASE_PRIVILEGES_H
+#define ALLOCSNAP_BASE_PRIVILEGES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CMD_H
-#define ALLOCSNAP_CMD_H
+#ifndef ALLOCSNAP_CLI_CMD_H
+#define ALLOCSNAP_CLI_CMD_H
 
 /*
  * A command is a row: its name, its options and the function that runs it. The parser, the error

@@ -8,7 +8,7 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "collect.h"
-#include "collect/build/store.h"
+#include "collect/build/snapshot_folder.h"
 #include "record/recording_show.h"
 
 extern const struct command cmd_attach;

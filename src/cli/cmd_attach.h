@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CMD_ATTACH_H
-#define ALLOCSNAP_CMD_ATTACH_H
+#ifndef ALLOCSNAP_CLI_CMD_ATTACH_H
+#define ALLOCSNAP_CLI_CMD_ATTACH_H
 
 /* Options and functions that attach, run and record share. */
 

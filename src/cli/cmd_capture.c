@@ -11,8 +11,8 @@
 #include "base/reason.h"
 #include "cli/cmd_attach.h"
 #include "collect.h"
-#include "collect/drain/room.h"
-#include "elf/custom_allocators.h"
+#include "collect/drain/map_sizes.h"
+#include "elf/user_allocators.h"
 #include "base/privileges.h"
 
 #define FIELD(name) offsetof(struct capture_options, name)

@@ -10,7 +10,7 @@
 #include "base/reason.h"
 #include "cli/cmd_select.h"
 #include "cli/cmd_stats.h"
-#include "cli/input.h"
+#include "cli/open_input.h"
 #include "snapshot.h"
 
 extern const struct command cmd_convert;

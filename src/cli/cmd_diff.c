@@ -4,8 +4,8 @@
 
 #include "base/reason.h"
 #include "cli/cmd_stats.h"
-#include "cli/comparable.h"
-#include "cli/input.h"
+#include "cli/caveats_diff.h"
+#include "cli/open_input.h"
 #include "render.h"
 #include "snapshot.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CMD_FLEET_H
-#define ALLOCSNAP_CMD_FLEET_H
+#ifndef ALLOCSNAP_CLI_CMD_FLEET_H
+#define ALLOCSNAP_CLI_CMD_FLEET_H
 
 /* The commands of `allocsnap fleet` share these options, and the catalogue that they read. */
 
 #include "cli/cmd_stats.h"
-#include "engine/tally.h"
-#include "fleet/dictionary.h"
+#include "engine/presummed.h"
+#include "fleet/symbol_tables.h"
 #include "fleet/selection.h"
-#include "cli/fleet_doubts.h"
+#include "cli/caveats_fleet.h"
 #include "render.h"
 
 struct fleet_answer;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
-#include "fleet/spread.h"
+#include "fleet/per_host.h"
 #include "render/fleet.h"
 
 static int list_hosts(struct fleet *fleet, const struct fleet_question *question,

@@ -4,7 +4,7 @@
 
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
-#include "fleet/spread.h"
+#include "fleet/per_host.h"
 #include "render/fleet.h"
 
 /* Reports the processes and hosts that could not be judged. */

@@ -6,7 +6,7 @@
 
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
-#include "fleet/spread.h"
+#include "fleet/per_host.h"
 #include "render/fleet.h"
 
 static int print_fleet_list(const struct fleet_list *list, struct fleet *fleet,

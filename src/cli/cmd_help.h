@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CMD_HELP_H
-#define ALLOCSNAP_CMD_HELP_H
+#ifndef ALLOCSNAP_CLI_CMD_HELP_H
+#define ALLOCSNAP_CLI_CMD_HELP_H
 
 /* Help texts, made from the rows of cmd.h. These functions print to stdout and return EXIT_DONE. */
 

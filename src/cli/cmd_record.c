@@ -10,7 +10,7 @@
 #include "base/reason.h"
 #include "cli/cmd_attach.h"
 #include "collect.h"
-#include "collect/build/store.h"
+#include "collect/build/snapshot_folder.h"
 #include "record/record.h"
 #include "base/privileges.h"
 

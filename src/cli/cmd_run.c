@@ -9,7 +9,7 @@
 #include "base/reason.h"
 #include "collect.h"
 #include "collect/process/launch.h"
-#include "collect/build/store.h"
+#include "collect/build/snapshot_folder.h"
 #include "record/recording_show.h"
 
 #define RUN_FAILED 125 /* allocsnap failed, not the program; env(1) and docker(1) use the same status */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CMD_SELECT_H
-#define ALLOCSNAP_CMD_SELECT_H
+#ifndef ALLOCSNAP_CLI_CMD_SELECT_H
+#define ALLOCSNAP_CLI_CMD_SELECT_H
 
 /*
  * The options that stats, diff and convert share: they select blocks, and the frame at which

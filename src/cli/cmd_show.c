@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/cmd_stats.h"
-#include "cli/input.h"
+#include "cli/open_input.h"
 #include "render.h"
 #include "snapshot.h"
 

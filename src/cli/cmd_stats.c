@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/at_peak.h"
+#include "cli/pick_peak.h"
 #include "base/reason.h"
-#include "render/doubts.h"
-#include "cli/input.h"
+#include "render/caveats.h"
+#include "cli/open_input.h"
 #include "render.h"
 #include "snapshot.h"
 
@@ -223,7 +223,7 @@ static size_t make_warnings(const struct snapshot *snapshot, const struct engine
 	const char *filters = snapshot__metadata(snapshot, "filters");
 	size_t nr = 0;
 
-	if (filters) /* input.c reported it when it read the file */
+	if (filters) /* open_input.c reported it when it read the file */
 		reason_set(&line[nr++], 0, "filtered, not the whole: %.400s", filters);
 	if (gap_warning(snapshot, engine, "", ret_gap_blocks, &line[nr]))
 		say("warning: %s", line[nr++].text);

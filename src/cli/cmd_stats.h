@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CMD_STATS_H
-#define ALLOCSNAP_CMD_STATS_H
+#ifndef ALLOCSNAP_CLI_CMD_STATS_H
+#define ALLOCSNAP_CLI_CMD_STATS_H
 
 /* The options that stats and diff share, and reports on stdout. */
 

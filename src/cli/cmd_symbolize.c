@@ -12,7 +12,7 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "cli/cmd_stats.h"
-#include "cli/input.h"
+#include "cli/open_input.h"
 #include "symbolize/naming.h"
 #include "snapshot.h"
 

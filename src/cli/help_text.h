@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_HELP_TEXT_H
-#define ALLOCSNAP_HELP_TEXT_H
+#ifndef ALLOCSNAP_CLI_HELP_TEXT_H
+#define ALLOCSNAP_CLI_HELP_TEXT_H
 
 /*
  * Pieces that help texts and man pages share. The detail of a command has one paragraph a line,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_SUGGESTION_H
-#define ALLOCSNAP_SUGGESTION_H
+#ifndef ALLOCSNAP_CLI_SUGGESTION_H
+#define ALLOCSNAP_CLI_SUGGESTION_H
 
 /* "did you mean …": finds the known word that is closest to an unknown one. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_DOCTOR_H
-#define ALLOCSNAP_DOCTOR_H
+#ifndef ALLOCSNAP_DOCTOR_DOCTOR_H
+#define ALLOCSNAP_DOCTOR_DOCTOR_H
 
 /*
  * The doctor's report: a list of findings, made once from a diagnosis and written as text or as JSON. Both show the same

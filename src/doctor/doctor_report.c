@@ -9,7 +9,7 @@
 #include "collect/diagnosis/diagnosis.h"
 #include "doctor/doctor.h"
 #include "doctor/finding.h"
-#include "elf/object_traits.h"
+#include "elf/runtime_detect.h"
 #include "elf/placement.h"
 #include "render/json_parts.h"
 

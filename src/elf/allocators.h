@@ -17,7 +17,7 @@ struct allocator_function {
 	const char *name;
 	enum call_shape shape;
 	const char *prefix; /* prefix of names that only one allocator uses; NULL: a common name */
-	uint32_t domain;    /* the domain of that allocator; 0: the domain of the file's malloc (heap.h) */
+	uint32_t domain;    /* the domain of that allocator; 0: the domain of the file's malloc (allocator_detect.h) */
 	bool own; /* counts only if the file defines malloc or free, too: otherwise it is a wrapper, or no heap's */
 	bool of_heap; /* the first argument is a heap; the arguments of the shape follow it */
 	bool throws; /* exceptions leave it: its return address must stay as it is */
@@ -35,7 +35,7 @@ extern const struct allocator_function allocator_functions[];
 extern const size_t allocator_function_nr;
 
 /*
- * An allocator is recognized by its functions' names (heap.h), else by the name of its file.
+ * An allocator is recognized by its functions' names (allocator_detect.h), else by the name of its file.
  * Domains are tracemalloc's: 0 is the C library's heap, 1 is reserved for mmap. The others are
  * stable numbers: snapshots contain them, so a number is never given to another allocator.
  */

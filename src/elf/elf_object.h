@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_ELF_OBJECT_H
-#define ALLOCSNAP_ELF_OBJECT_H
+#ifndef ALLOCSNAP_ELF_ELF_OBJECT_H
+#define ALLOCSNAP_ELF_ELF_OBJECT_H
 
 /*
  * The facts about a mapped ELF file that probing needs: its build-id, the addresses of given

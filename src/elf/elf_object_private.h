@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_ELF_OBJECT_PRIVATE_H
-#define ALLOCSNAP_ELF_OBJECT_PRIVATE_H
+#ifndef ALLOCSNAP_ELF_ELF_OBJECT_PRIVATE_H
+#define ALLOCSNAP_ELF_ELF_OBJECT_PRIVATE_H
 
 /* Shared by the files of elf_object: elf_object.c, elf_code.c, elf_symbols.c, elf_functions.c. */
 

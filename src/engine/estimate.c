@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "engine/keyspace.h"
+#include "engine/keys.h"
 
 /* ---- sums --------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/reason.h"
-#include "engine/cost.h"
+#include "engine/trace_cost.h"
 #include "engine/selector.h"
 #include "snapshot.h"
 

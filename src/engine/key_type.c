@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
-#include "engine/source.h"
+#include "engine/trace_source.h"
 #include "engine/selector.h"
 
 int key_text_add(struct key_text *text, const char *string)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/idmap.h"
-#include "engine/source.h"
+#include "engine/trace_source.h"
 
 /* The text of a key while it is built. A zeroed struct is an empty one; free(bytes) ends it. */
 struct key_text {
@@ -56,7 +56,7 @@ struct key_type_row {
 	const char *name;
 	enum key_kind kind;
 	bool has_cumulative;
-	bool asks_blocks; /* needs data that sums of many snapshots (tally.h) do not have */
+	bool asks_blocks; /* needs data that sums of many snapshots (presummed.h) do not have */
 	int (*frame_text)(const struct frame_view *frame, struct key_text *text);
 	const struct class_type *classes;
 };

@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "engine/frame.h"
 #include "engine/pattern.h"
-#include "engine/source.h"
+#include "engine/trace_source.h"
 #include "snapshot.h"
 
 static bool matches_filter_text(const char *pattern, const char *text)

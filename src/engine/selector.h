@@ -3,7 +3,7 @@
 #define ALLOCSNAP_ENGINE_SELECTOR_H
 
 #include "engine.h"
-#include "engine/source.h"
+#include "engine/trace_source.h"
 
 /*
  * A struct selection, applied to one snapshot. The filters are applied to each traceback once for each

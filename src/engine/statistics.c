@@ -7,9 +7,9 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "engine.h"
-#include "engine/cost.h"
+#include "engine/trace_cost.h"
 #include "engine/order.h"
-#include "engine/pairing.h"
+#include "engine/common_samples.h"
 #include "snapshot.h"
 
 /* ---- one side -------------------------------------------------------------------------------- */

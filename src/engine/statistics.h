@@ -2,9 +2,9 @@
 #ifndef ALLOCSNAP_ENGINE_STATISTICS_H
 #define ALLOCSNAP_ENGINE_STATISTICS_H
 
-#include "engine/cost.h"
+#include "engine/trace_cost.h"
 #include "engine/estimate.h"
-#include "engine/keyspace.h"
+#include "engine/keys.h"
 
 struct snapshot;
 

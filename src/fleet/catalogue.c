@@ -11,7 +11,7 @@
 
 #include "base/reason.h"
 #include "fleet/catalogue_private.h"
-#include "fleet/rows.h"
+#include "fleet/row_codec.h"
 
 /*
  * Opens and closes a catalogue. The journal is a rollback journal: a reader writes nothing, neither the file nor its

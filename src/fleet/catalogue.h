@@ -8,7 +8,7 @@
  *
  *	file		a path that was read: size, mtime, inode, and what is wrong with it
  *	snapshot	one process at one time: its facts, and the file that it was read from
- *	snapshot_rows	the blob of its rows (rows.h)
+ *	snapshot_rows	the blob of its rows (row_codec.h)
  *	label, loss	of a snapshot, by name
  *	origin		number, traceback_id, domain: a row of a blob refers to it
  *	traceback	traceback_id, its frame ids, most recent call first

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/cost.h"
+#include "engine/trace_cost.h"
 #include "engine/frame.h"
 
 int group_sums_init(struct group_sums *sums, const struct groups *groups)

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/tally.h"
-#include "fleet/rows.h"
+#include "engine/presummed.h"
+#include "fleet/row_codec.h"
 
 /*
  * Adds up bytes of snapshots by group: an array with a place for each group, and a list of the groups in use. So

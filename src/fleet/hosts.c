@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "engine/cost.h"
+#include "engine/trace_cost.h"
 #include "fleet/group_sums.h"
-#include "fleet/spread.h"
-#include "fleet/walk.h"
+#include "fleet/per_host.h"
+#include "fleet/parallel_scan.h"
 
 /* The values of nr hosts, ascending: first a zero for each host that has nothing, then the bytes of the others. */
 struct ranked {

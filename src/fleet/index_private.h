@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 
 #include "fleet/catalogue_private.h"
-#include "fleet/digest.h"
+#include "fleet/content_id.h"
 #include "fleet/index.h"
-#include "fleet/rows.h"
+#include "fleet/row_codec.h"
 
 /*
  *	index_files	lists the files, marks the known ones, and orders them for reading

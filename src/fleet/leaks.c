@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/cost.h"
+#include "engine/trace_cost.h"
 #include "fleet/group_sums.h"
-#include "fleet/spread.h"
-#include "fleet/walk.h"
+#include "fleet/per_host.h"
+#include "fleet/parallel_scan.h"
 
 #define SNAPSHOTS_MIN 3 /* with two snapshots, half of all groups that change would grow steadily */
 #define UPS_MIN 2	/* a single growth is a warm-up */
@@ -21,7 +21,7 @@ struct leak {
 	int64_t growth;
 	struct distinct processes, processes_growing;
 	struct distinct hosts, hosts_growing;
-	long double moment, square; /* of the recordings that grow: ns × bytes, ns^2 (spread.h) */
+	long double moment, square; /* of the recordings that grow: ns × bytes, ns^2 (per_host.h) */
 };
 
 /* A group in the recording that is being read: its bytes from snapshot to snapshot. */

@@ -9,7 +9,7 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "engine/pattern.h"
-#include "fleet/when.h"
+#include "fleet/time_parser.h"
 
 enum operator {
 	OP_NOT_EQUAL,

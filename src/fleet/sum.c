@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/reason.h"
-#include "engine/cost.h"
-#include "fleet/rows.h"
-#include "fleet/walk.h"
+#include "engine/trace_cost.h"
+#include "fleet/row_codec.h"
+#include "fleet/parallel_scan.h"
 
 /*
  * The sums of one lane, by origin; NULL if the lane has nothing. Pages without any sums are never touched, so that

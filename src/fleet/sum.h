@@ -4,7 +4,7 @@
 
 /*
  * A cohort's rows, added up by origin. The memory depends on the number of distinct origins, not on the number of
- * snapshots. While rows are added, each lane (walk.h) has a sum of its own: 16 bytes for each origin, and with
+ * snapshots. While rows are added, each lane (parallel_scan.h) has a sum of its own: 16 bytes for each origin, and with
  * samples 48 more, or 100 more if a process has several snapshots. All lanes and the result take at most 144, 632 or
  * 1,048 bytes for each origin.
  *
@@ -12,7 +12,7 @@
  * deviations. The errors of different processes add up as variances.
  */
 
-#include "engine/tally.h"
+#include "engine/presummed.h"
 #include "fleet/selection.h"
 
 struct fleet_sum {

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 
 #include "base/reason.h"
-#include "engine/cost.h"
+#include "engine/trace_cost.h"
 #include "fleet/group_sums.h"
-#include "fleet/spread.h"
-#include "fleet/walk.h"
+#include "fleet/per_host.h"
+#include "fleet/parallel_scan.h"
 
 static __int128 elapsed_since_first(const struct recording_clock *clock, int64_t clock_ns)
 {

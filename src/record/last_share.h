@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_SERVICE_LAST_SHARE_H
-#define ALLOCSNAP_SERVICE_LAST_SHARE_H
+#ifndef ALLOCSNAP_RECORD_LAST_SHARE_H
+#define ALLOCSNAP_RECORD_LAST_SHARE_H
 
 /*
  * Limits the time that `record` spends on the last snapshots of one user's processes: half of the time. Further ones

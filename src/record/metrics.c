@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/draft.h"
+#include "base/atomic_file.h"
 #include "base/units.h"
 
 #define LABEL_MAX 256

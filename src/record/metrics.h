@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_SERVICE_METRICS_H
-#define ALLOCSNAP_SERVICE_METRICS_H
+#ifndef ALLOCSNAP_RECORD_METRICS_H
+#define ALLOCSNAP_RECORD_METRICS_H
 
 /*
  * A recorder's metrics, about itself and in short about the recorded processes, in Prometheus's text format

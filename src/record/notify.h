@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_SERVICE_NOTIFY_H
-#define ALLOCSNAP_SERVICE_NOTIFY_H
+#ifndef ALLOCSNAP_RECORD_NOTIFY_H
+#define ALLOCSNAP_RECORD_NOTIFY_H
 
 /*
  * Messages of a service to its manager (sd_notify(3), Type=notify): it is ready, its status, it is alive,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_RECORD_H
-#define ALLOCSNAP_RECORD_H
+#ifndef ALLOCSNAP_RECORD_RECORD_H
+#define ALLOCSNAP_RECORD_RECORD_H
 
 /*
  * The recording of `record` (recorder.h). Each interval has a pass over all processes that exist by then; many have
@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "record/retention/archive.h"
+#include "record/retention/retention.h"
 #include "record/recording.h"
 
 struct collector;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_RECORDER_H
-#define ALLOCSNAP_RECORDER_H
+#ifndef ALLOCSNAP_RECORD_RECORDER_H
+#define ALLOCSNAP_RECORD_RECORDER_H
 
 /*
  * The loop of attach, run and record. It waits for events, signals and times, and takes snapshots in passes. A pass

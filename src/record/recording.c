@@ -13,7 +13,7 @@
 #include "base/reason.h"
 #include "collect.h"
 #include "record/recorder.h"
-#include "record/retention/outage.h"
+#include "record/retention/write_errors.h"
 
 /* A process that was named, for the rows that are shown at the end. */
 struct named {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_RECORDING_H
-#define ALLOCSNAP_RECORDING_H
+#ifndef ALLOCSNAP_RECORD_RECORDING_H
+#define ALLOCSNAP_RECORD_RECORDING_H
 
 /*
  * The recording of attach and run (recorder.h). A snapshot is taken each interval, on SIGUSR1, and of a process whose

@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "base/log.h"
 #include "collect.h"
-#include "render/doubts.h"
+#include "render/caveats.h"
 #include "engine.h"
 #include "render.h"
 #include "snapshot.h"

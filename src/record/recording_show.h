@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_RECORDING_SHOW_H
-#define ALLOCSNAP_RECORDING_SHOW_H
+#ifndef ALLOCSNAP_RECORD_RECORDING_SHOW_H
+#define ALLOCSNAP_RECORD_RECORDING_SHOW_H
 
 /* The output of a recording at a terminal. */
 

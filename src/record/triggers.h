@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_TRIGGERS_H
-#define ALLOCSNAP_TRIGGERS_H
+#ifndef ALLOCSNAP_RECORD_TRIGGERS_H
+#define ALLOCSNAP_RECORD_TRIGGERS_H
 
 /*
  * Decides whether a process is due for a snapshot, and why. It decides from what the process has now

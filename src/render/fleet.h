@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "fleet/spread.h"
+#include "fleet/per_host.h"
 #include "render.h"
 
 struct fleet_answer {

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_RENDER_FORMATS_H
 #define ALLOCSNAP_RENDER_FORMATS_H
 
-/* The functions behind the rows of the table of renderers (table.c). */
+/* The functions behind the rows of the table of renderers (table_text.c). */
 
 #include "render.h"
 

@@ -7,7 +7,7 @@
 #include "render/facts.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
-#include "render/rss.h"
+#include "render/rss_text.h"
 #include "snapshot.h"
 
 /* Whether a metadata value is a number: the value of these keys, and of keys that end in a unit. */

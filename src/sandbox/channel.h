@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_PARSER_CHANNEL_H
-#define ALLOCSNAP_PARSER_CHANNEL_H
+#ifndef ALLOCSNAP_SANDBOX_CHANNEL_H
+#define ALLOCSNAP_SANDBOX_CHANNEL_H
 
 /*
  * Messages (messages.h), and descriptors beside them, over one end of a socket pair. Functions

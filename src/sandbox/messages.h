@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_PARSER_MESSAGES_H
-#define ALLOCSNAP_PARSER_MESSAGES_H
+#ifndef ALLOCSNAP_SANDBOX_MESSAGES_H
+#define ALLOCSNAP_SANDBOX_MESSAGES_H
 
 /*
  * The protocol between the recording process and the reader, the process that reads files for it. The

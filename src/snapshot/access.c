@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/idmap.h"
-#include "base/pages.h"
+#include "base/huge_pages.h"
 #include "base/units.h"
 #include "snapshot/private.h"
 

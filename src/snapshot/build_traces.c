@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/pages.h"
+#include "base/huge_pages.h"
 
 static const uint32_t trace_columns[] = {
 	SNAP_TRACE_SIZE, SNAP_TRACE_TRACEBACK, SNAP_TRACE_DOMAIN,

@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/idmap.h"
-#include "base/pages.h"
+#include "base/huge_pages.h"
 #include "snapshot/image.h"
 #include "snapshot/reader.h"
 

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/pages.h"
+#include "base/huge_pages.h"
 #include "base/parallel.h"
 #include "base/reason.h"
 #include "base/units.h"

@@ -6,7 +6,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "base/pages.h"
+#include "base/huge_pages.h"
 #include "snapshot/image.h"
 #include "snapshot/reader.h"
 

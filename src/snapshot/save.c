@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/draft.h"
+#include "base/atomic_file.h"
 #include "base/file_replace.h"
 #include "base/reason.h"
 #include "base/units.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_NAMING_FRAMES_H
-#define ALLOCSNAP_NAMING_FRAMES_H
+#ifndef ALLOCSNAP_SYMBOLIZE_FRAMES_H
+#define ALLOCSNAP_SYMBOLIZE_FRAMES_H
 
 /*
  * Converts places in objects to frames of a snapshot, with the names that are known: during the

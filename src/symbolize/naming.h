@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_NAMING_H
-#define ALLOCSNAP_NAMING_H
+#ifndef ALLOCSNAP_SYMBOLIZE_NAMING_H
+#define ALLOCSNAP_SYMBOLIZE_NAMING_H
 
 /*
  * Names for the frames of snapshots that were recorded without names, from the files of this

@@ -15,10 +15,10 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "elf/object_facts.h"
-#include "elf/object_traits.h"
+#include "elf/probe_info.h"
+#include "elf/runtime_detect.h"
 #include "symbolize/frames.h"
-#include "sandbox/parser.h"
+#include "sandbox/client.h"
 #include "symbols/debug_file.h"
 #include "symbols/symbols.h"
 

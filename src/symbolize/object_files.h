@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_NAMING_OBJECT_FILES_H
-#define ALLOCSNAP_NAMING_OBJECT_FILES_H
+#ifndef ALLOCSNAP_SYMBOLIZE_OBJECT_FILES_H
+#define ALLOCSNAP_SYMBOLIZE_OBJECT_FILES_H
 
 #include "base/file_replace.h"
 #include "symbolize/naming.h"

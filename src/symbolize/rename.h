@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_NAMING_RENAME_H
-#define ALLOCSNAP_NAMING_RENAME_H
+#ifndef ALLOCSNAP_SYMBOLIZE_RENAME_H
+#define ALLOCSNAP_SYMBOLIZE_RENAME_H
 
 /* Inside naming: copies a snapshot with other frames. */
 

@@ -11,8 +11,8 @@
 
 #include "base/array.h"
 #include "base/idmap.h"
-#include "symbols/names.h"
-#include "symbols/object.h"
+#include "symbols/address_names.h"
+#include "symbols/symbol_object.h"
 
 /* A name and its readable form. Each name is converted once: for C++ that halves the time of a look-up. */
 struct name {

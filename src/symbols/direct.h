@@ -7,7 +7,7 @@
  * privileges leaves the reading to a process that has none (sandbox/parser.h).
  */
 
-#include "symbols/source.h"
+#include "symbols/symbol_source.h"
 
 struct direct;
 struct debug_opener;

@@ -10,7 +10,7 @@
 #include "base/array.h"
 #include "base/idmap.h"
 #include "base/strpool.h"
-#include "symbols/source.h"
+#include "symbols/symbol_source.h"
 
 #define OBJECT_TEXT_MAX (64u << 20) /* bytes of names of one object; no real program has more */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_SYMBOLS_H
-#define ALLOCSNAP_SYMBOLS_H
+#ifndef ALLOCSNAP_SYMBOLS_SYMBOLS_H
+#define ALLOCSNAP_SYMBOLS_SYMBOLS_H
 
 /*
  * Return address in an object → function, file, line and the chain of inlined calls. elfutils'
@@ -15,7 +15,7 @@
 struct symbols; /* the objects opened so far, each read once */
 struct symbol_source;
 
-/* NULL and errno ENOMEM on failure. The source reads the files (source.h), and must outlive the symbols. */
+/* NULL and errno ENOMEM on failure. The source reads the files (symbol_source.h), and must outlive the symbols. */
 struct symbols *symbols__new(const struct symbol_source *source);
 void symbols__free(struct symbols *symbols);
 

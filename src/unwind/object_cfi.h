@@ -7,7 +7,7 @@
 #include <libelf.h>
 
 #include "base/reason.h"
-#include "unwind/entries.h"
+#include "unwind/cfi_entries.h"
 #include "shared/unwind_types.h"
 
 #define CFI_SECTIONS_MAX 2

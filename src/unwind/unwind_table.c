@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "unwind/object_cfi.h"
-#include "unwind/program.h"
-#include "unwind/rows.h"
+#include "unwind/cfi_program.h"
+#include "unwind/unwind_rows.h"
 
 /* ---- compiling ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_UNWIND_TABLE_H
-#define ALLOCSNAP_UNWIND_TABLE_H
+#ifndef ALLOCSNAP_UNWIND_UNWIND_TABLE_H
+#define ALLOCSNAP_UNWIND_UNWIND_TABLE_H
 
 /*
  * The unwind table of an object (bpf/shared/unwind_types.h), compiled from its call frame

@@ -18,7 +18,7 @@
 #include "base/reason.h"
 #include "collect/probe/uprobe_multi.h"
 #include "elf/allocators.h"
-#include "elf/object_facts.h"
+#include "elf/probe_info.h"
 #include "floor.skel.h"
 
 #define EXIT_NOT_THERE 3

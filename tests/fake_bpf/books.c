@@ -2,7 +2,7 @@
 /* Looking into the maps, and what must always hold of them. */
 #include "target.h"
 #include <bpf/bpf_helpers.h>
-#include "../../src/collect/build/weight.h"
+#include "collect/build/sample_weight.h"
 #include <math.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* The programs: what the loader sets for them, their processes and their threads. */
 #include "target.h"
 #include <bpf/bpf_helpers.h>
-#include "../../src/collect/build/weight.h"
+#include "collect/build/sample_weight.h"
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
  * seeds are fixed, so each run gives the same result.
  */
 #include "target.h"
-#include "../../src/collect/build/weight.h"
+#include "collect/build/sample_weight.h"
 #include <bpf/bpf_helpers.h>
 #include <math.h>
 

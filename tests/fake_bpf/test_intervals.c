@@ -5,7 +5,7 @@
  * more it is counted whether the interval holds what there is.
  */
 #include "target.h"
-#include "../../src/collect/build/weight.h"
+#include "collect/build/sample_weight.h"
 #include "engine.h"
 #include "snapshot.h"
 #include <bpf/bpf_helpers.h>

@@ -13,11 +13,11 @@
 #include "base/array.h"
 #include "check.h"
 #include "elf/allocators.h"
-#include "elf/object_facts.h"
-#include "elf/object_traits.h"
+#include "elf/probe_info.h"
+#include "elf/runtime_detect.h"
 #include "sandbox/channel.h"
-#include "sandbox/parser.h"
-#include "sandbox/serve.h"
+#include "sandbox/client.h"
+#include "sandbox/worker.h"
 #include "unwind/unwind_table.h"
 
 #define KIND_WITHOUT_HEAD 0x80 /* the first word of an answer */

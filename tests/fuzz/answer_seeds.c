@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "elf/object_facts.h"
-#include "elf/object_traits.h"
+#include "elf/probe_info.h"
+#include "elf/runtime_detect.h"
 #include "sandbox/messages.h"
 #include "unwind/unwind_table.h"
 

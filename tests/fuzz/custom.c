@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "elf/allocators.h"
-#include "elf/custom_allocators.h"
+#include "elf/user_allocators.h"
 
 static const int allowed[] = { -EINVAL, 0 };
 

@@ -11,8 +11,8 @@
 
 #include "check.h"
 #include "elf/elf_object.h"
-#include "elf/object_facts.h"
-#include "elf/object_traits.h"
+#include "elf/probe_info.h"
+#include "elf/runtime_detect.h"
 #include "elf/stack_switches.h"
 
 static const int allowed[] = { -ENOEXEC, -ENOTSUP, -E2BIG, -ENOMEM, 0 };

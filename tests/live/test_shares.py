@@ -7,7 +7,7 @@ import signal
 from harness import WORKLOADS, Workload, check, check_equal, wait_for
 from test_record import World
 
-RETIRED_MOST = 16384  # src/collect/build/forget.h
+RETIRED_MOST = 16384  # src/collect/build/retired_tracebacks.h
 
 
 def allocated(bench, path):

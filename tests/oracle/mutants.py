@@ -63,14 +63,14 @@ MUTANTS = {
     "filename: the key keeps the line": (
         "src/engine/frame.c", ("\tif (key_type == KEY_FILENAME)\n\t\treturn view;\n", "")),
     "traceback: total_nframe takes part in equality": (
-        "src/engine/keyspace.c",
+        "src/engine/keys.c",
         ("static int find_traceback(", "static uint32_t total;\n\nstatic int find_traceback("),
         ("list->id_nr * sizeof(*list->id), 0);", "list->id_nr * sizeof(*list->id), total);"),
         ("struct frame_span span = source_frames(source->traces, traceback);",
          "struct frame_span span = (total = source->traces->tables->traceback[traceback].total_nframe, "
          "source_frames(source->traces, traceback));")),
     "lineno: the oldest frame instead of the most recent": (
-        "src/engine/keyspace.c",
+        "src/engine/keys.c",
         ("span.frame[nr - 1 - i], &list->id[i]", "span.frame[span.nframe - 1 - i], &list->id[i]")),
 
     # order
@@ -136,16 +136,16 @@ MUTANTS = {
         "src/engine/statistics.c",
         ("if (!err && has_weights(old) && has_weights(new) && !options->measure)", "if (0)")),
     "pairs: the new one's alone are paired": (
-        "src/engine/pairing.c", ("pairing->old_pairs[at] = pair << 4;", "pairing->old_pairs[at] = 0;")),
+        "src/engine/common_samples.c", ("pairing->old_pairs[at] = pair << 4;", "pairing->old_pairs[at] = 0;")),
     "pairs: an address is enough": (
-        "src/engine/pairing.c",
+        "src/engine/common_samples.c",
         ("\t       trace.size == want->size && trace.domain == want->domain &&\n",
          "\t       trace.domain == want->domain &&\n")),
     "pairs: a block of another allocator is the same": (
-        "src/engine/pairing.c",
+        "src/engine/common_samples.c",
         ("trace.size == want->size && trace.domain == want->domain &&", "trace.size == want->size &&")),
     "pairs: a block of another weight is the same": (
-        "src/engine/pairing.c",
+        "src/engine/common_samples.c",
         ("trace.thread == want->thread && trace.weight == want->weight",
          "trace.thread == want->thread")),
     "import: weights are lost": (

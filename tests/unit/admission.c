@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Rules as the command line has them, and as the kernel's side gets them. */
-#include "collect/process/admission.h"
+#include "collect/process/process_filter.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "record/retention/private.h"
+#include "record/retention/retention_private.h"
 #include "archive_fixture.h"
 
 TestSuite(archive_bounds, .init = archive_enter, .fini = archive_leave, .timeout = 120);

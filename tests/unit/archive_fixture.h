@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "record/retention/archive.h"
+#include "record/retention/retention.h"
 
 #define KIB 1024ULL
 #define FILE_BYTES (4 * KIB)

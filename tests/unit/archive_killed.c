@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "archive_fixture.h"
-#include "base/draft.h"
+#include "base/atomic_file.h"
 #include "base/array.h"
 #include "snapshot/private.h"
 #include "snapshot/image.h"

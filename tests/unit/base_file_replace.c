@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/draft.h"
+#include "base/atomic_file.h"
 #include "base/file_replace.h"
 #include "file_fixture.h"
 #include "skip.h"

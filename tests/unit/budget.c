@@ -3,8 +3,8 @@
 #include <criterion/criterion.h>
 
 #include "collect/budget/budget.h"
-#include "collect/budget/cost.h"
-#include "collect/budget/share.h"
+#include "collect/budget/recording_cost.h"
+#include "collect/budget/budget_share.h"
 
 #define MS 1000000ULL
 

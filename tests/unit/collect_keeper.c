@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "collect/process/file_identity.h"
-#include "collect/probe/keeper.h"
+#include "collect/probe/link_holder.h"
 #include "collect/probe/uprobe_multi.h"
 #include "parser_fixture.h"
 

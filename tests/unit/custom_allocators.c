@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "elf/custom_allocators.h"
+#include "elf/user_allocators.h"
 
 /* Another one is in parser_facts.c, which looks for it. */
 static __attribute__((noinline, used)) int static_twice(void)

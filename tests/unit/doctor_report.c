@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "collect/diagnosis/diagnosis.h"
 #include "doctor/doctor.h"
-#include "elf/object_traits.h"
+#include "elf/runtime_detect.h"
 #include "elf/placement.h"
 
 static struct check checks[] = {

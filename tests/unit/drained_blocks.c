@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <criterion/criterion.h>
 
-#include "collect/drain/drained_blocks.h"
+#include "collect/drain/block_set.h"
 
 static void add(struct drained_blocks *blocks, uint64_t image, uint64_t from, uint64_t to)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/reason.h"
-#include "engine/tally.h"
+#include "engine/presummed.h"
 #include "engine_random.h"
 #include "snapshot.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "engine/source.h"
+#include "engine/trace_source.h"
 #include "engine_data.h"
 #include "render.h"
 

@@ -3,7 +3,7 @@
  * Sums of many snapshots, asked beside one snapshot that holds all their blocks: every answer must be
  * the same. Weights are binary fractions, so that no sum of doubles is rounded.
  */
-#include "engine/tally.h"
+#include "engine/presummed.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "engine/tally.h"
+#include "engine/presummed.h"
 #include "engine_data.h"
 
 #define A { { "a.c", 1 } }

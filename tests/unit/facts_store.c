@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Facts of files with the same bytes, and of files that only look the same. */
-#include "collect/process/facts_store.h"
+#include "collect/process/probe_info_store.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "elf/allocators.h"
-#include "sandbox/conversation.h"
+#include "sandbox/rpc.h"
 #include "parser_fixture.h"
 
 /* A small library of the package libc6 that defines malloc. */

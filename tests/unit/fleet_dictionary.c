@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "engine/tally.h"
+#include "engine/presummed.h"
 #include "fleet_files.h"
 #include "snapshot.h"
 

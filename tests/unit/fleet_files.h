@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 #include "fleet/catalogue.h"
-#include "fleet/dictionary.h"
+#include "fleet/symbol_tables.h"
 #include "fleet/index.h"
-#include "fleet/rows.h"
+#include "fleet/row_codec.h"
 
 struct fleet_frame {
 	const char *filename;

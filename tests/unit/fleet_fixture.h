@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fleet/spread.h"
-#include "fleet/walk.h"
+#include "fleet/per_host.h"
+#include "fleet/parallel_scan.h"
 
 #define TOLD_GROUPS 12
 #define TOLD_SNAPSHOTS 2048

@@ -8,7 +8,7 @@
 #include <xxhash.h>
 
 #include "base/array.h"
-#include "fleet/rows.h"
+#include "fleet/row_codec.h"
 
 TestSuite(fleet_rows, .timeout = 60);
 

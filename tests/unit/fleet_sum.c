@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 #include "engine.h"
-#include "fleet/dictionary.h"
+#include "fleet/symbol_tables.h"
 #include "fleet_small.h"
 #include "snapshot.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fleet/walk.h"
+#include "fleet/parallel_scan.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <criterion/criterion.h>
 
-#include "cli/fleet_doubts.c"
+#include "cli/caveats_fleet.c"
 
 #define ANY .boot_id = "", .ending = "running", .exe = "", .exe_build_id = "", .comm = "", .host = "", .path = ""
 

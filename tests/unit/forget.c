@@ -3,9 +3,9 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "collect/build/forget.h"
+#include "collect/build/retired_tracebacks.h"
 #include "collect/process/objects.h"
-#include "collect/build/resolve.h"
+#include "collect/build/resolve_tracebacks.h"
 #include "collect/target/target.h"
 
 #define IMAGE 7

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Which files say that their process switches stacks. */
-#include "collect/probe/hazards.h"
+#include "collect/probe/uretprobe_safety.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "elf/object_facts.h"
+#include "elf/probe_info.h"
 #include "parser_fixture.h"
 #include "collect/process/mappings.h"
 #include "skip.h"

@@ -7,8 +7,8 @@
 #include "base/array.h"
 #include "elf/allocators.h"
 #include "elf/elf_object.h"
-#include "elf/heap.h"
-#include "elf/object_facts.h"
+#include "elf/allocator_detect.h"
+#include "elf/probe_info.h"
 
 #define FUNCTIONS_MAX 12
 

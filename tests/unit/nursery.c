@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "collect/drain/drained_blocks.h"
+#include "collect/drain/block_set.h"
 #include "collect/drain/nursery.h"
 
 #define PLACES 64

@@ -10,8 +10,8 @@
 #include "base/array.h"
 #include "base/file_copy.h"
 #include "elf/allocators.h"
-#include "elf/object_facts.h"
-#include "elf/object_traits.h"
+#include "elf/probe_info.h"
+#include "elf/runtime_detect.h"
 #include "elf/stack_switches.h"
 #include "parser_fixture.h"
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "sandbox/channel.h"
-#include "sandbox/parser.h"
+#include "sandbox/client.h"
 #include "symbols_fixture.h"
 
 /* read NULL: its work; cpu_ns 0: the default. It must open. */

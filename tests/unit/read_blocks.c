@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/drain/read_blocks.h"
+#include "collect/drain/block_reader.h"
 
 #define BUCKETS 65536
 #define IMAGES 3

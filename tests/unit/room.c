@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect.h"
-#include "collect/drain/room.h"
+#include "collect/drain/map_sizes.h"
 
 #define MIB (1ULL << 20)
 

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/draft.h"
+#include "base/atomic_file.h"
 #include "snapshot/private.h"
 #include "snapshot/image.h"
 #include "snapshot_sample.h"

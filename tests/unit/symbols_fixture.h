@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sandbox/parser.h"
+#include "sandbox/client.h"
 #include "symbols/symbols.h"
 
 void workshop_open(void);

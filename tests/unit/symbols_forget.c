@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "symbols/source.h"
+#include "symbols/symbol_source.h"
 #include "symbols/symbols.h"
 
 struct source {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "symbols/names.h"
+#include "symbols/address_names.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

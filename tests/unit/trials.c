@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Trials run in a child: the results if the child does not survive them. */
-#include "collect/probe/trials.h"
+#include "collect/probe/feature_probes.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "collect/probe/trials_private.h"
+#include "collect/probe/feature_probes_private.h"
 
 #define NO_CALL 100000
 

@@ -26,7 +26,7 @@
 
 #include "base/reason.h"
 #include "shared/bpf_types.h"
-#include "collect/session/recorded.h"
+#include "collect/session/session.h"
 #include "stopper.h"
 #include "shared/unwind_frame.h"
 

@@ -57,17 +57,17 @@ MUTANTS = {
 
     # rows and pages
     "rows: a page has no first row": (
-        "src/unwind/rows.c", "\t\t\terr = push_row(rows, 0, rows->current);\n", "\t\t\terr = 0;\n"),
+        "src/unwind/unwind_rows.c", "\t\t\terr = push_row(rows, 0, rows->current);\n", "\t\t\terr = 0;\n"),
     "rows: a page begins with nothing": (
-        "src/unwind/rows.c", "push_row(rows, 0, rows->current)", "push_row(rows, 0, 0)"),
+        "src/unwind/unwind_rows.c", "push_row(rows, 0, rows->current)", "push_row(rows, 0, 0)"),
     "rows: equal neighbours": (
-        "src/unwind/rows.c", "if (err || id == rows->current)", "if (err)"),
+        "src/unwind/unwind_rows.c", "if (err || id == rows->current)", "if (err)"),
     "rows: two at one address": (
-        "src/unwind/rows.c", "if (!has_row_at(rows, address))", "if (1)"),
+        "src/unwind/unwind_rows.c", "if (!has_row_at(rows, address))", "if (1)"),
     "rows: rules without end": (
-        "src/unwind/rows.c", "\tif (rows->rule_nr >= UNWIND_RULES_MAX - 1)\n", "\tif (0)\n"),
+        "src/unwind/unwind_rows.c", "\tif (rows->rule_nr >= UNWIND_RULES_MAX - 1)\n", "\tif (0)\n"),
     "rows: the last pages are missing": (
-        "src/unwind/rows.c", "int err = begin_pages(rows, rows->page_max);", "int err = 0;"),
+        "src/unwind/unwind_rows.c", "int err = begin_pages(rows, rows->page_max);", "int err = 0;"),
 
     # functions
     "functions: no end": (
@@ -76,66 +76,66 @@ MUTANTS = {
         "src/unwind/unwind_table.c", "fde->end < next ? fde->end : next;", "fde->end;"),
     "functions: a CIE's rows are the last one's": (
         "src/unwind/unwind_table.c", "if (c->program.cie != cie)", "if (!c->program.cie)"),
-    "functions: as they come": ("src/unwind/entries.c", "\tif (is_sorted(entries))\n", "\tif (1)\n"),
+    "functions: as they come": ("src/unwind/cfi_entries.c", "\tif (is_sorted(entries))\n", "\tif (1)\n"),
     "functions: twice at one address": (
-        "src/unwind/entries.c", "!kept || entries->fde[kept - 1].start != entries->fde[i].start", "1"),
+        "src/unwind/cfi_entries.c", "!kept || entries->fde[kept - 1].start != entries->fde[i].start", "1"),
     "functions: before the code": (
-        "src/unwind/entries.c", "fde.start < entries->text_start || fde.start >= fde.end ||",
+        "src/unwind/cfi_entries.c", "fde.start < entries->text_start || fde.start >= fde.end ||",
         "fde.start < entries->text_start ||"),
     "functions: behind the code": (
-        "src/unwind/entries.c", "\n\t    fde.end > entries->text_end", " 0"),
+        "src/unwind/cfi_entries.c", "\n\t    fde.end > entries->text_end", " 0"),
     "entries: an unknown form is like any other": (
-        "src/unwind/entries.c", "\t\tdefault:\n\t\t\tdata.is_cut = true;", "\t\tdefault:\n\t\t\tbreak;"),
+        "src/unwind/cfi_entries.c", "\t\tdefault:\n\t\t\tdata.is_cut = true;", "\t\tdefault:\n\t\t\tbreak;"),
     "entries: addresses are absolute": (
-        "src/unwind/entries.c", "\t\t*ret += here;\n", ""),
+        "src/unwind/cfi_entries.c", "\t\t*ret += here;\n", ""),
 
     # instructions
     "program: states are not restored": (
-        "src/unwind/program.c", "program->row = program->remembered[--program->remembered_nr];",
+        "src/unwind/cfi_program.c", "program->row = program->remembered[--program->remembered_nr];",
         "--program->remembered_nr;"),
     "program: states without end": (
-        "src/unwind/program.c", "program->remembered_nr == REMEMBERED_MAX",
+        "src/unwind/cfi_program.c", "program->remembered_nr == REMEMBERED_MAX",
         "program->remembered_nr == REMEMBERED_MAX - 1"),
     "program: long CIEs": (
-        "src/unwind/program.c", "cursor_left(&cie->program) > CIE_PROGRAM_MAX", "0"),
+        "src/unwind/cfi_program.c", "cursor_left(&cie->program) > CIE_PROGRAM_MAX", "0"),
     "program: registers are not restored": (
-        "src/unwind/program.c", "*column_of(program, &program->initial, low);",
+        "src/unwind/cfi_program.c", "*column_of(program, &program->initial, low);",
         "*column_of(program, &program->row, low);"),
     "program: what makes no sense is passed over": (
-        "src/unwind/program.c", "\t\telse\n\t\t\tprogram->is_wrong = true;\n\t}", "\t}"),
+        "src/unwind/cfi_program.c", "\t\telse\n\t\t\tprogram->is_wrong = true;\n\t}", "\t}"),
     "program: what is cut off is whole": (
-        "src/unwind/program.c", "\tprogram->is_wrong |= program->code.is_cut;\n", ""),
-    "program: addresses go back": ("src/unwind/program.c", "program->address < before", "0"),
+        "src/unwind/cfi_program.c", "\tprogram->is_wrong |= program->code.is_cut;\n", ""),
+    "program: addresses go back": ("src/unwind/cfi_program.c", "program->address < before", "0"),
     "program: offsets overflow": (
-        "src/unwind/program.c", "&product) ? INT64_MAX :\n\t\t\t\t\t\t\t\t\t\t    product",
+        "src/unwind/cfi_program.c", "&product) ? INT64_MAX :\n\t\t\t\t\t\t\t\t\t\t    product",
         "&product) ? 16 :\n\t\t\t\t\t\t\t\t\t\t    product"),
     "program: a CIE that advances": (
-        "src/unwind/program.c", "program->is_wrong || program->address;", "program->is_wrong;"),
+        "src/unwind/cfi_program.c", "program->is_wrong || program->address;", "program->is_wrong;"),
 
     # rules
-    "rule: large offsets are cut": ("src/unwind/rule.c", "return offset >= UNWIND_OFFSET_MIN &&", "return 1 ||"),
+    "rule: large offsets are cut": ("src/unwind/cfi_rule.c", "return offset >= UNWIND_OFFSET_MIN &&", "return 1 ||"),
     "rule: any register": (
-        "src/unwind/rule.c", "(cfa->reg != REG_SP && cfa->reg != REG_FP) ||", ""),
+        "src/unwind/cfi_rule.c", "(cfa->reg != REG_SP && cfa->reg != REG_FP) ||", ""),
     "rule: the return address is anywhere": (
-        "src/unwind/rule.c", " || row->return_address.offset != -8", ""),
+        "src/unwind/cfi_rule.c", " || row->return_address.offset != -8", ""),
     "rule: the return address is somewhere": (
-        "src/unwind/rule.c", "row->return_address.kind != COLUMN_AT_CFA || ", ""),
+        "src/unwind/cfi_rule.c", "row->return_address.kind != COLUMN_AT_CFA || ", ""),
     "rule: the stack pointer is not the CFA": (
-        "src/unwind/rule.c", "\t    row->sp.kind != COLUMN_UNSAID || ", "\t    "),
+        "src/unwind/cfi_rule.c", "\t    row->sp.kind != COLUMN_UNSAID || ", "\t    "),
     "rule: the root goes on": (
-        "src/unwind/rule.c", "row->return_address.kind == COLUMN_UNDEFINED", "0"),
+        "src/unwind/cfi_rule.c", "row->return_address.kind == COLUMN_UNDEFINED", "0"),
     "rule: any function may look like a signal's": (
-        "src/unwind/rule.c", "program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row)",
+        "src/unwind/cfi_rule.c", "program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row)",
         "row->cfa.kind == COLUMN_IS_EXPRESSION ? rule_of_signal(row) : rule_of_call(row)"),
     "rule: a signal's function is like any other": (
-        "src/unwind/rule.c", "program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row)",
+        "src/unwind/cfi_rule.c", "program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row)",
         "rule_of_call(row)"),
     "rule: a signal's pc is anywhere": (
-        "src/unwind/rule.c", " ||\n\t    return_offset != rule.cfa_off + 8", ""),
+        "src/unwind/cfi_rule.c", " ||\n\t    return_offset != rule.cfa_off + 8", ""),
     "rule: any PLT": (
-        "src/unwind/rule.c", "literal >= DW_OP_lit0 && literal <= DW_OP_lit15 &&\n\t       ", ""),
+        "src/unwind/cfi_rule.c", "literal >= DW_OP_lit0 && literal <= DW_OP_lit15 &&\n\t       ", ""),
     "rule: a lost frame pointer is the same": (
-        "src/unwind/rule.c", "rule->fp_kind = UNWIND_FP_LOST;", "rule->fp_kind = UNWIND_FP_SAME;"),
+        "src/unwind/cfi_rule.c", "rule->fp_kind = UNWIND_FP_LOST;", "rule->fp_kind = UNWIND_FP_SAME;"),
 
     # the object
     "object: any machine": (

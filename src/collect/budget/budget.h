@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_BUDGET_H
-#define ALLOCSNAP_COLLECT_BUDGET_H
+#ifndef ALLOCSNAP_COLLECT_BUDGET_BUDGET_H
+#define ALLOCSNAP_COLLECT_BUDGET_BUDGET_H
 
 /*
  * Decides whether a recording may go on. This is arithmetic only: the caller reads the clocks.
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "collect/budget/cost.h"
+#include "collect/budget/recording_cost.h"
 
 #define BUDGET_CREDIT_NS 10000000 /* the credit at the start */
 

@@ -15,10 +15,10 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/probe/attach_ways.h"
+#include "collect/probe/attach_methods.h"
 #include "collect/probe/detach.h"
 #include "collect/process/proc.h"
-#include "collect/probe/trials.h"
+#include "collect/probe/feature_probes.h"
 #include "collect/probe/uprobe_multi.h"
 
 /*

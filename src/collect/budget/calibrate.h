@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_CALIBRATE_H
-#define ALLOCSNAP_COLLECT_CALIBRATE_H
+#ifndef ALLOCSNAP_COLLECT_BUDGET_CALIBRATE_H
+#define ALLOCSNAP_COLLECT_BUDGET_CALIBRATE_H
 
 /*
  * Measures the cost of a trap on this machine: attaches empty programs to functions of our own, in the way a

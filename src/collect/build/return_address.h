@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_RETURN_ADDRESS_H
-#define ALLOCSNAP_COLLECT_RETURN_ADDRESS_H
+#ifndef ALLOCSNAP_COLLECT_BUILD_RETURN_ADDRESS_H
+#define ALLOCSNAP_COLLECT_BUILD_RETURN_ADDRESS_H
 
 /*
  * Decides whether an address can be a return address. A walk by frame pointers through code that has none takes

@@ -11,8 +11,8 @@
 #include "base/array.h"
 #include "collect/session/load.h"
 #include "collect/process/proc.h"
-#include "collect/session/recorded.h"
-#include "sandbox/parser.h"
+#include "collect/session/session.h"
+#include "sandbox/client.h"
 
 /* ---- identity ---- */
 

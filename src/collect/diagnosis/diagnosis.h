@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_DIAGNOSIS_H
-#define ALLOCSNAP_COLLECT_DIAGNOSIS_H
+#ifndef ALLOCSNAP_COLLECT_DIAGNOSIS_DIAGNOSIS_H
+#define ALLOCSNAP_COLLECT_DIAGNOSIS_DIAGNOSIS_H
 
 /*
  * Reports whether recording would work here for a process, and which data it would lack, and why. It runs
- * attach's own code (target.h, probes.h, hazards.h) up to the place where probes would be attached, so that the
+ * attach's own code (target.h, probes.h, uretprobe_safety.h) up to the place where probes would be attached, so that the
  * two cannot differ. Nothing is attached to the process. Features of the kernel are tried on our own process
- * (trials.h).
+ * (feature_probes.h).
  *
  *	diagnosis.c   the identity of the process, and the whole report
- *	diagnosed.c   its files and probes
- *	machine.c     the checks of the machine, one table row each
- *	unseen.c      the blind spots, one table row each
+ *	diagnosed_files.c   its files and probes
+ *	host.c     the checks of the machine, one table row each
+ *	blind_spots.c      the blind spots, one table row each
  */
 
 #include <stdbool.h>

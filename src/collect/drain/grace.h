@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_GRACE_H
-#define ALLOCSNAP_COLLECT_GRACE_H
+#ifndef ALLOCSNAP_COLLECT_DRAIN_GRACE_H
+#define ALLOCSNAP_COLLECT_DRAIN_GRACE_H
 
 /* Waits until all running BPF programs have ended: an RCU grace period. */
 

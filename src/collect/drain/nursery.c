@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "collect/drain/drained_blocks.h"
+#include "collect/drain/block_set.h"
 
 int nursery_open(struct nursery *nursery, const struct bpf_map *map)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_NURSERY_H
-#define ALLOCSNAP_COLLECT_NURSERY_H
+#ifndef ALLOCSNAP_COLLECT_DRAIN_NURSERY_H
+#define ALLOCSNAP_COLLECT_DRAIN_NURSERY_H
 
 /* The loader's access to the map `nursery`, where young blocks are stored (bpf/account/nursery.bpf.h). */
 

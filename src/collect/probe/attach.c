@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/probe/attach_ways.h"
+#include "collect/probe/attach_methods.h"
 #include "collect/process/objects.h"
 
 #define ENOTSUPP 524 /* include/linux/errno.h: not meant for user space, but uprobes return it */

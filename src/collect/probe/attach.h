@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_ATTACH_H
-#define ALLOCSNAP_COLLECT_ATTACH_H
+#ifndef ALLOCSNAP_COLLECT_PROBE_ATTACH_H
+#define ALLOCSNAP_COLLECT_PROBE_ATTACH_H
 
-/* Turns probe sites into probes. attach_ways.h lists the attach methods; probes.h says how returns are seen. */
+/* Turns probe sites into probes. attach_methods.h lists the attach methods; probes.h says how returns are seen. */
 
 #include "collect/probe/probes.h"
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/probe/attach_ways.h"
+#include "collect/probe/attach_methods.h"
 #include "collect/probe/detach.h"
-#include "collect/probe/keeper.h"
+#include "collect/probe/link_holder.h"
 #include "collect/process/objects.h"
 
 void detach_begin_link(const struct probes *probes, struct probe_link *link, struct detacher *detacher)

@@ -3,7 +3,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 
-#include "collect/probe/attach_ways.h"
+#include "collect/probe/attach_methods.h"
 #include "collect/process/proc.h"
 
 /* A perf event belongs to one task; -1: to all. */

@@ -2,8 +2,8 @@
 /* Attaches many probes of a file as one link: sessions, entries, returns (uprobe_multi.h). */
 #include <bpf/libbpf.h>
 
-#include "collect/probe/attach_ways.h"
-#include "collect/probe/keeper.h"
+#include "collect/probe/attach_methods.h"
+#include "collect/probe/link_holder.h"
 #include "collect/process/objects.h"
 #include "collect/probe/uprobe_multi.h"
 

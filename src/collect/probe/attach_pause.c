@@ -2,7 +2,7 @@
 /* Removes probes for a while, and attaches them again. */
 #include <errno.h>
 
-#include "collect/probe/attach_ways.h"
+#include "collect/probe/attach_methods.h"
 #include "collect/probe/detach.h"
 
 void probes_pause(struct probes *probes, struct detacher *detacher)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_DETACH_H
-#define ALLOCSNAP_COLLECT_DETACH_H
+#ifndef ALLOCSNAP_COLLECT_PROBE_DETACH_H
+#define ALLOCSNAP_COLLECT_PROBE_DETACH_H
 
 /*
  * Removes probes without waiting. The kernel removes the breakpoints of a link at once, but the closing thread
@@ -17,7 +17,7 @@ struct bpf_link;
 struct held_probes {
 	struct bpf_link *event; /* one perf event; NULL: fd is the holder */
 	int fd;
-	bool has_lease; /* fd is a file with a lease, which is given up (keeper_links.c) */
+	bool has_lease; /* fd is a file with a lease, which is given up (link_holder_links.c) */
 };
 
 /* Zeroed: nothing to wait for. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_FILE_WATCH_H
-#define ALLOCSNAP_COLLECT_FILE_WATCH_H
+#ifndef ALLOCSNAP_COLLECT_PROBE_FILE_WATCH_H
+#define ALLOCSNAP_COLLECT_PROBE_FILE_WATCH_H
 
 /*
  * Reports that a file with probes is written to (inotify): its probes must be gone before the new program is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_LATE_FUNCTIONS_H
-#define ALLOCSNAP_COLLECT_LATE_FUNCTIONS_H
+#ifndef ALLOCSNAP_COLLECT_PROBE_LATE_FUNCTIONS_H
+#define ALLOCSNAP_COLLECT_PROBE_LATE_FUNCTIONS_H
 
 /*
  * Functions that were probed when the process could have called them already: of which the process had mapped the

@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "collect.h"
 #include "elf/allocators.h"
-#include "elf/custom_allocators.h"
+#include "elf/user_allocators.h"
 #include "collect/probe/attach.h"
-#include "collect/probe/attach_ways.h"
-#include "elf/heap.h"
-#include "elf/object_facts.h"
+#include "collect/probe/attach_methods.h"
+#include "elf/allocator_detect.h"
+#include "elf/probe_info.h"
 #include "collect/process/mappings.h"
 
 static bool is_probed(const struct probes *probes, uint32_t object, uint64_t offset)

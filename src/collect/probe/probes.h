@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_PROBES_H
-#define ALLOCSNAP_COLLECT_PROBES_H
+#ifndef ALLOCSNAP_COLLECT_PROBE_PROBES_H
+#define ALLOCSNAP_COLLECT_PROBE_PROBES_H
 
 /*
  * The probes of one process; if children are followed, those of all processes. Functions at one address (glibc's
  * memalign and aligned_alloc) are one probe site; placement.h decides where in the function the probe is. If the
- * kernel supports it (attach_ways.h), all sites of a file are attached at once, otherwise one by one.
+ * kernel supports it (attach_methods.h), all sites of a file are attached at once, otherwise one by one.
  *
  * Returns are seen by sessions; if the kernel has none, by return probes; and if those could kill the process
- * (hazards.h), by plain probes at the places where calls return (returns.h). Functions that throw always use the
+ * (uretprobe_safety.h), by plain probes at the places where calls return (returns.h). Functions that throw always use the
  * plain probes: the unwinder cannot pass a hijacked return address.
  */
 

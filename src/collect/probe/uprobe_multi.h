@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_UPROBE_MULTI_H
-#define ALLOCSNAP_COLLECT_UPROBE_MULTI_H
+#ifndef ALLOCSNAP_COLLECT_PROBE_UPROBE_MULTI_H
+#define ALLOCSNAP_COLLECT_PROBE_UPROBE_MULTI_H
 
 /*
  * Many uprobes as one link (kernel 6.6, commit 89ae89f53d20), and both ends of a call as one session (6.13,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_FILE_IDENTITY_H
-#define ALLOCSNAP_COLLECT_FILE_IDENTITY_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_FILE_IDENTITY_H
+#define ALLOCSNAP_COLLECT_PROCESS_FILE_IDENTITY_H
 
 /*
  * Which file a descriptor refers to, and which version of it: statx() of the opened file. The numbers in

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_FILE_SYSTEM_H
-#define ALLOCSNAP_COLLECT_FILE_SYSTEM_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_FILE_SYSTEM_H
+#define ALLOCSNAP_COLLECT_PROCESS_FILE_SYSTEM_H
 
 /* Decides whether a file can be read without the risk that its file system never answers. */
 

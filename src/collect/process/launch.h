@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_LAUNCH_H
-#define ALLOCSNAP_COLLECT_LAUNCH_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_LAUNCH_H
+#define ALLOCSNAP_COLLECT_PROCESS_LAUNCH_H
 
 /*
  * Starts a program so that it can be probed before it allocates. ptrace holds it after its exec, and each time

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_MAPPED_FILE_H
-#define ALLOCSNAP_COLLECT_MAPPED_FILE_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_MAPPED_FILE_H
+#define ALLOCSNAP_COLLECT_PROCESS_MAPPED_FILE_H
 
 /* Describes the file of a mapping, and opens it. */
 

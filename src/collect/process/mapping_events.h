@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_MAPPING_EVENTS_H
-#define ALLOCSNAP_COLLECT_MAPPING_EVENTS_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_MAPPING_EVENTS_H
+#define ALLOCSNAP_COLLECT_PROCESS_MAPPING_EVENTS_H
 
 /*
  * Reports the code that processes map, as the kernel announces it (perf's PERF_RECORD_MMAP2 of all processes; a

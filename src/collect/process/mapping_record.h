@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_MAPPING_RECORD_H
-#define ALLOCSNAP_COLLECT_MAPPING_RECORD_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_MAPPING_RECORD_H
+#define ALLOCSNAP_COLLECT_PROCESS_MAPPING_RECORD_H
 
 #include "collect/process/mapping_events.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_MAPPINGS_H
-#define ALLOCSNAP_COLLECT_MAPPINGS_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_MAPPINGS_H
+#define ALLOCSNAP_COLLECT_PROCESS_MAPPINGS_H
 
 /*
  * The code that a process maps: address → object and file offset. An unmapped mapping stays known for a while,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_MAPS_TEXT_H
-#define ALLOCSNAP_COLLECT_MAPS_TEXT_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_MAPS_TEXT_H
+#define ALLOCSNAP_COLLECT_PROCESS_MAPS_TEXT_H
 
 /* The text of /proc/PID/maps (fs/proc/task_mmu.c, show_map_vma). */
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "sandbox/parser.h"
+#include "sandbox/client.h"
 #include "unwind/unwind_table.h"
 
 size_t object_read(const struct object *object, uint64_t offset, void *to, size_t bytes)

@@ -14,9 +14,9 @@
 #include "base/file_copy.h"
 #include "base/reason.h"
 #include "collect/process/open_file.h"
-#include "elf/custom_allocators.h"
-#include "elf/object_facts.h"
-#include "sandbox/parser.h"
+#include "elf/user_allocators.h"
+#include "elf/probe_info.h"
+#include "sandbox/client.h"
 #include "unwind/unwind_table.h"
 
 static void drop_facts(struct object *object)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_OBJECTS_H
-#define ALLOCSNAP_COLLECT_OBJECTS_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_OBJECTS_H
+#define ALLOCSNAP_COLLECT_PROCESS_OBJECTS_H
 
 /*
  * The files that processes run code from; each is opened once for all processes. They stay open and known after a
- * process has unmapped them or has ended, so that its frames keep their names; unused.h releases them.
+ * process has unmapped them or has ended, so that its frames keep their names; unused_files.h releases them.
  *
  * A file is opened through /proc/PID/map_files, which leads to the mapped file itself: also if it was deleted or
  * replaced or is in a container, and never to a file that the process only names. The path is used only when the
@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 #include "shared/bpf_types.h"
-#include "collect/process/facts_store.h"
+#include "collect/process/probe_info_store.h"
 #include "collect/process/mapped_file.h"
 
 struct custom_allocators;
@@ -42,7 +42,7 @@ struct object {
 	bool is_given_up;	    /* reading it failed, and is not tried again */
 	bool was_needed;	    /* a process has needed it so far */
 	bool is_kept;		    /* stays probed for later processes, even if no process maps it */
-	bool is_put_off;	    /* open for writing: probed once it is closed (written.h) */
+	bool is_put_off;	    /* open for writing: probed once it is closed (written_files.h) */
 	bool is_put_off_told;
 	struct unwind_file kernel_file; /* of a copy: the original, as the kernel side knows it */
 	bool is_copy;		    /* fd is a copy: the kernel must not read the original (open_file.h) */
@@ -52,7 +52,7 @@ struct object {
 	uint32_t user;		/* the user whose share it counts for, if it is open */
 	uint64_t names_id;	/* the same for all objects with the same path and bytes, in any container */
 	int watch;		/* for writes (file_watch.h), if the recorder itself watches; 0: none */
-	uint32_t idle_cnt;	/* passes since a process needed it (unused.h) */
+	uint32_t idle_cnt;	/* passes since a process needed it (unused_files.h) */
 };
 
 #define OBJECT_NONE UINT32_MAX

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_OPEN_FILE_H
-#define ALLOCSNAP_COLLECT_OPEN_FILE_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_OPEN_FILE_H
+#define ALLOCSNAP_COLLECT_PROCESS_OPEN_FILE_H
 
 /*
  * Opens the files of processes, whose file systems may never answer: FUSE, NFS. The recording itself opens only files
@@ -12,7 +12,7 @@
  *
  * Sometimes a worker that waits for a file system cannot even be killed (a FUSE daemon has its request and does not
  * answer it). The recording then abandons this worker and uses a new one. A small process starts the workers; it is
- * forked before there are BPF maps and threads (like the keeper, keeper.h). A file system that did not answer is not
+ * forked before there are BPF maps and threads (like the keeper, link_holder.h). A file system that did not answer is not
  * asked again for a minute, then for two minutes, and so on. Each timeout halves the time limit of the next file.
  */
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_OPEN_ORDERS_H
-#define ALLOCSNAP_COLLECT_OPEN_ORDERS_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_OPEN_ORDERS_H
+#define ALLOCSNAP_COLLECT_PROCESS_OPEN_ORDERS_H
 
 /*
  * Messages from the recording to the process that opens files for it, over sandbox/channel.h. Each one carries a

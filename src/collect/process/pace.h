@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_PACE_H
-#define ALLOCSNAP_COLLECT_PACE_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_PACE_H
+#define ALLOCSNAP_COLLECT_PROCESS_PACE_H
 
 /*
  * Limits the time that the recorder spends on one process that maps code; arithmetic only. A process can make and

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_PERF_RINGS_H
-#define ALLOCSNAP_COLLECT_PERF_RINGS_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_PERF_RINGS_H
+#define ALLOCSNAP_COLLECT_PROCESS_PERF_RINGS_H
 
 /*
  * A perf event of all processes, on each processor, and the ring that its records go to

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_PROC_H
-#define ALLOCSNAP_COLLECT_PROC_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_PROC_H
+#define ALLOCSNAP_COLLECT_PROCESS_PROC_H
 
 /* Reads /proc/PID. The process controls some of this text, so every reader checks it. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_PROCESS_IDENTITY_H
-#define ALLOCSNAP_COLLECT_PROCESS_IDENTITY_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_PROCESS_IDENTITY_H
+#define ALLOCSNAP_COLLECT_PROCESS_PROCESS_IDENTITY_H
 
 /* Which process it is, and what snapshots call it. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_RSS_H
-#define ALLOCSNAP_COLLECT_RSS_H
+#ifndef ALLOCSNAP_COLLECT_PROCESS_RSS_H
+#define ALLOCSNAP_COLLECT_PROCESS_RSS_H
 
 /*
  * Divides the resident memory of a process into classes. They add up to the total.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/session/recorded.h"
+#include "collect/session/session.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -15,13 +15,13 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/probe/attach_ways.h"
-#include "collect/session/beforehand.h"
+#include "collect/probe/attach_methods.h"
+#include "collect/session/early_probes.h"
 #include "collect/bpf.h"
 #include "collect/session/load.h"
 #include "collect/process/open_file.h"
-#include "collect/probe/trials.h"
-#include "sandbox/parser.h"
+#include "collect/probe/feature_probes.h"
+#include "sandbox/client.h"
 #include "symbols/symbols.h"
 
 /* The loader keeps each mapped file open, so that it has names when the process is gone. */

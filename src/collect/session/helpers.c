@@ -7,7 +7,7 @@
 #include "base/reason.h"
 #include "collect/process/file_system.h"
 #include "collect/process/open_file.h"
-#include "sandbox/parser.h"
+#include "sandbox/client.h"
 
 int helpers_open(struct helpers *helpers, struct reason *why)
 {

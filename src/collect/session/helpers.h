@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_HELPERS_H
-#define ALLOCSNAP_COLLECT_HELPERS_H
+#ifndef ALLOCSNAP_COLLECT_SESSION_HELPERS_H
+#define ALLOCSNAP_COLLECT_SESSION_HELPERS_H
 
 /* Processes of our own that do what this one must not do, or what may hang. */
 
 #include <stdbool.h>
 
-#include "collect/probe/keeper.h"
+#include "collect/probe/link_holder.h"
 
 struct file_opener;
 struct parser;

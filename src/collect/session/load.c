@@ -17,14 +17,14 @@
 #include "base/reason.h"
 #include "shared/bpf_types.h"
 #include "collect.h"
-#include "collect/process/admission.h"
-#include "collect/probe/attach_ways.h"
+#include "collect/process/process_filter.h"
+#include "collect/probe/attach_methods.h"
 #include "collect/bpf.h"
-#include "collect/session/fair.h"
-#include "collect/drain/room.h"
+#include "collect/session/map_shares.h"
+#include "collect/drain/map_sizes.h"
 #include "collect/probe/uprobe_multi.h"
-#include "collect/build/weight.h"
-#include "elf/custom_allocators.h"
+#include "collect/build/sample_weight.h"
+#include "elf/user_allocators.h"
 
 /* include/linux/proc_ns.h, PROC_PID_INIT_INO */
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFC

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_LOAD_H
-#define ALLOCSNAP_COLLECT_LOAD_H
+#ifndef ALLOCSNAP_COLLECT_SESSION_LOAD_H
+#define ALLOCSNAP_COLLECT_SESSION_LOAD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@ struct reason;
  * Environment variables make the loader do without features of newer kernels. ALLOCSNAP_NO_UPROBE_SESSION=1
  * disables sessions (uprobe_multi.h). ALLOCSNAP_NO_UPROBE_MULTI=1 disables multi-probe links, as before Linux 6.6.
  * ALLOCSNAP_NO_UPROBE_RETURN=1 disables sessions and return probes, as if return probes could harm every process
- * (hazards.h). ALLOCSNAP_LIBBPF_DEBUG=1 lets libbpf log to stderr.
+ * (uretprobe_safety.h). ALLOCSNAP_LIBBPF_DEBUG=1 lets libbpf log to stderr.
  */
 struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 			       const struct custom_allocators *custom, uint32_t traceback_limit,

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "collect/session/recorded.h"
+#include "collect/session/session.h"
 
 /* The memory cgroups in which the OOM killer has chosen a process. */
 struct groups {

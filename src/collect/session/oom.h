@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_OOM_H
-#define ALLOCSNAP_COLLECT_OOM_H
+#ifndef ALLOCSNAP_COLLECT_SESSION_OOM_H
+#define ALLOCSNAP_COLLECT_SESSION_OOM_H
 
 struct allocsnap_bpf;
 struct event_sources;

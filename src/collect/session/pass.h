@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_PASS_H
-#define ALLOCSNAP_COLLECT_PASS_H
+#ifndef ALLOCSNAP_COLLECT_SESSION_PASS_H
+#define ALLOCSNAP_COLLECT_SESSION_PASS_H
 
 /* What a pass over the accounting has read, and what it needs from the pass before. */
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collect/build/assemble.h"
-#include "collect/drain/cut.h"
-#include "collect/drain/drain.h"
+#include "collect/build/build_snapshot.h"
+#include "collect/drain/epoch_cut.h"
+#include "collect/drain/map_reader.h"
 #include "collect/drain/nursery.h"
-#include "collect/drain/pairing.h"
+#include "collect/drain/free_filter.h"
 
 struct pass {
 	uint64_t nr; /* drains so far */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Begins the recording of a process. */
-#include "collect/session/recorded.h"
+#include "collect/session/session.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -9,13 +9,13 @@
 
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/process/admission.h"
-#include "collect/session/copied.h"
-#include "collect/session/custom.h"
-#include "collect/probe/hazards.h"
+#include "collect/process/process_filter.h"
+#include "collect/session/copied_functions.h"
+#include "collect/session/user_allocator_probes.h"
+#include "collect/probe/uretprobe_safety.h"
 #include "collect/process/launch.h"
-#include "collect/session/written.h"
-#include "sandbox/parser.h"
+#include "collect/session/written_files.h"
+#include "sandbox/client.h"
 #include "elf/allocators.h"
 
 /* ---- hazards of return probes ---- */

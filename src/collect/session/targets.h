@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_TARGETS_H
-#define ALLOCSNAP_COLLECT_TARGETS_H
+#ifndef ALLOCSNAP_COLLECT_SESSION_TARGETS_H
+#define ALLOCSNAP_COLLECT_SESSION_TARGETS_H
 
 /* All recorded processes, by their PID and by the slot of their accounting. */
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "collect/target/books.h"
+#include "collect/target/accounting.h"
 #include "collect/target/target.h"
 
 /* A process that began in the kernel and has no target yet. */

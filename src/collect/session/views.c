@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The public view of the recorded processes. */
-#include "collect/session/recorded.h"
+#include "collect/session/session.h"
 
 void collector__set_between(struct collector *collector, bool (*fn)(void *what), void *what)
 {

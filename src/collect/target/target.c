@@ -14,7 +14,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/drain/drain.h"
+#include "collect/drain/map_reader.h"
 #include "collect/process/proc.h"
 
 /* Finds the process that a thread belongs to. */

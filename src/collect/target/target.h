@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_TARGET_H
-#define ALLOCSNAP_COLLECT_TARGET_H
+#ifndef ALLOCSNAP_COLLECT_TARGET_TARGET_H
+#define ALLOCSNAP_COLLECT_TARGET_TARGET_H
 
 /*
  * A process that is recorded: its identity, its mappings, the probes in it. The loader keeps this after the
  * process has ended, so that there is a last snapshot with names.
  */
 
-#include "collect/budget/cost.h"
-#include "collect/budget/pausing.h"
-#include "collect/budget/share.h"
+#include "collect/budget/recording_cost.h"
+#include "collect/budget/pause_gaps.h"
+#include "collect/budget/budget_share.h"
 #include "collect/probe/late_functions.h"
 #include "collect/probe/probes.h"
 #include "collect/process/mapping_events.h"
@@ -17,8 +17,8 @@
 #include "collect/process/pace.h"
 #include "collect/process/process_identity.h"
 #include "collect/process/rss.h"
-#include "collect/target/books.h"
-#include "collect/target/gone.h"
+#include "collect/target/accounting.h"
+#include "collect/target/exited_totals.h"
 #include "collect/target/tracebacks.h"
 
 /* The programs that the process runs one after another, from its first to its end. */
@@ -85,7 +85,7 @@ struct target_budget {
 struct target_losses {
 	uint64_t children_dropped_nr; /* children that could not be followed for lack of memory */
 	uint64_t snapshots_lost;      /* snapshots that could not be written */
-	uint64_t copied_nr;	      /* probed functions whose code the process has replaced by a copy (copied.h) */
+	uint64_t copied_nr;	      /* probed functions whose code the process has replaced by a copy (copied_functions.h) */
 	uint64_t leaderless_nr;	      /* refreshes that found threads, but no main thread */
 	uint64_t missed_at_start;     /* mapping events that the kernel dropped before the recording */
 	struct found_losses found;    /* by all snapshots so far */

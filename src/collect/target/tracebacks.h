@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_TRACEBACKS_H
-#define ALLOCSNAP_COLLECT_TRACEBACKS_H
+#ifndef ALLOCSNAP_COLLECT_TARGET_TRACEBACKS_H
+#define ALLOCSNAP_COLLECT_TARGET_TRACEBACKS_H
 
 /* The tracebacks of one process, resolved to places in objects (collect/build/resolve.h). */
 
@@ -43,7 +43,7 @@ struct tracebacks {
 	struct known_traceback *traceback;
 	size_t traceback_nr, traceback_alloc;
 	struct idmap ids;
-	struct churn others; /* sum of tracebacks that have been forgotten (forget.h) */
+	struct churn others; /* sum of tracebacks that have been forgotten (retired_tracebacks.h) */
 	uint64_t summed_nr;  /* number of forgotten tracebacks; one that came again is counted again */
 	uint64_t frames_unmapped;
 };

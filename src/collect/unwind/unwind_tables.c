@@ -15,8 +15,8 @@
 
 #include "base/array.h"
 #include "collect/bpf.h"
-#include "elf/object_facts.h"
-#include "sandbox/parser.h"
+#include "elf/probe_info.h"
+#include "sandbox/client.h"
 #include "unwind/unwind_table.h"
 
 #define SLAB_BYTES (UNWIND_SLAB_WORDS * sizeof(uint64_t))

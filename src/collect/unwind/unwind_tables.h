@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_UNWIND_TABLES_H
-#define ALLOCSNAP_COLLECT_UNWIND_TABLES_H
+#ifndef ALLOCSNAP_COLLECT_UNWIND_UNWIND_TABLES_H
+#define ALLOCSNAP_COLLECT_UNWIND_UNWIND_TABLES_H
 
 /*
  * The unwind tables of the files that processes map, in the kernel's maps. The table of a file is built once,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_WORD_POOL_H
-#define ALLOCSNAP_COLLECT_WORD_POOL_H
+#ifndef ALLOCSNAP_COLLECT_UNWIND_WORD_POOL_H
+#define ALLOCSNAP_COLLECT_UNWIND_WORD_POOL_H
 
 /* Allocates words of an address space: first fit, and adjacent free ranges are merged. */
 

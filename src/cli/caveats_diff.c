@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/caveats_diff.h"
+
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "render/caveats.h"
+#include "render.h"
+#include "snapshot.h"
+
+/* Writes the line; its value is true. */
+#define warn(ret, ...) (!reason_set(ret, 0, __VA_ARGS__))
+
+static const char *old_value(const struct comparison *pair, const char *key)
+{
+	return snapshot__metadata(pair->old, key);
+}
+
+static const char *new_value(const struct comparison *pair, const char *key)
+{
+	return snapshot__metadata(pair->new, key);
+}
+
+/* False if one of the snapshots lacks the value. */
+static bool differs(const struct comparison *pair, const char *key)
+{
+	const char *old = old_value(pair, key), *new = new_value(pair, key);
+
+	return old && new && strcmp(old, new);
+}
+
+static bool check_process(const struct comparison *pair, struct reason *ret)
+{
+	static const struct {
+		const char *key, *name;
+	} identity[] = {
+		{ "host", "host" }, { "pid", "pid" }, { "boot_id", "boot" },
+		{ "start_time_ticks", "start time" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(identity); i++)
+		if (differs(pair, identity[i].key))
+			return warn(ret, "the snapshots are of different processes: %s %.100s and "
+					 "%.100s", identity[i].name,
+				    old_value(pair, identity[i].key),
+				    new_value(pair, identity[i].key));
+	return false;
+}
+
+static const char *build_id_of(const struct snapshot *snapshot, const char *path)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+
+	for (uint32_t i = 1; path && i < tables->object_nr; i++)
+		if (tables->object[i].build_id &&
+		    !strcmp(snapshot__string(snapshot, tables->object[i].path), path))
+			return snapshot__string(snapshot, tables->object[i].build_id);
+	return NULL;
+}
+
+static bool check_program(const struct comparison *pair, struct reason *ret)
+{
+	const char *old_id = build_id_of(pair->old, old_value(pair, "exe"));
+	const char *new_id = build_id_of(pair->new, new_value(pair, "exe"));
+
+	if (differs(pair, "exe"))
+		return warn(ret, "the snapshots are of different programs: %.200s and %.200s",
+			    old_value(pair, "exe"), new_value(pair, "exe"));
+	if (!old_id || !new_id || !strcmp(old_id, new_id))
+		return false;
+	return warn(ret, "the snapshots are of different builds of %.200s: build-id %.64s and "
+			 "%.64s; lines may have moved", new_value(pair, "exe"), old_id, new_id);
+}
+
+/* Here a missing value means every block, or all of them, so it differs from any other value. */
+static bool differs_from_none(const struct comparison *pair, const char *key)
+{
+	return strcmp(old_value(pair, key) ?: "", new_value(pair, key) ?: "");
+}
+
+/* Snapshots of a Python program and a native one, or of two kinds of import. */
+static bool check_source_kind(const struct comparison *pair, struct reason *ret)
+{
+	if (!differs_from_none(pair, "source"))
+		return false;
+	return warn(ret, "the snapshots are of different kinds: %.100s and %.100s",
+		    old_value(pair, "source") ?: "allocsnap", new_value(pair, "source") ?: "allocsnap");
+}
+
+static bool check_pair_order(const struct comparison *pair, struct reason *ret)
+{
+	uint64_t old = snapshot__metadata_u64(pair->old, "wall_ns", 0);
+	uint64_t new = snapshot__metadata_u64(pair->new, "wall_ns", 0);
+
+	if (!old || !new || old <= new)
+		return false;
+	return warn(ret, "the first snapshot is %.3f s younger than the second: growth shows as "
+			 "shrinking", (old - new) / 1e9);
+}
+
+/* The limit matters only if more than the first frame of a traceback counts. */
+static bool check_pair_traceback_limit(const struct comparison *pair, struct reason *ret)
+{
+	if (pair->diff->key_type != KEY_TRACEBACK && !pair->diff->cumulative)
+		return false;
+	if (!differs(pair, "traceback_limit"))
+		return false;
+	return warn(ret, "the traceback limits differ, %.20s and %.20s: longer tracebacks do not "
+			 "match", old_value(pair, "traceback_limit"),
+		    new_value(pair, "traceback_limit"));
+}
+
+static const char *rate_of(char text[64], const struct snapshot *snapshot)
+{
+	uint64_t bytes = snapshot__metadata_u64(snapshot, "sample_bytes", 0);
+	char size[SIZE_TEXT_MAX];
+
+	if (!bytes)
+		return "every block";
+	snprintf(text, 64, "one in %s", size_text(size, bytes, false));
+	return text;
+}
+
+static bool check_pair_sampling(const struct comparison *pair, struct reason *ret)
+{
+	char old[64], new[64];
+
+	if (!differs_from_none(pair, "sample_bytes"))
+		return false;
+	return warn(ret, "the sampling rates differ: %s and %s",
+		    rate_of(old, pair->old), rate_of(new, pair->new));
+}
+
+/* A missing value is 0. */
+static bool number_differs(const struct comparison *pair, const char *key)
+{
+	return snapshot__metadata_u64(pair->old, key, 0) != snapshot__metadata_u64(pair->new, key, 0);
+}
+
+/* Different recordings may have left out blocks of different sizes. */
+static bool check_min_size(const struct comparison *pair, struct reason *ret)
+{
+	if (!number_differs(pair, "min_size"))
+		return false;
+	return warn(ret, "the smallest blocks that were recorded differ: of %.20s and %.20s bytes",
+		    old_value(pair, "min_size") ?: "0", new_value(pair, "min_size") ?: "0");
+}
+
+static bool check_max_size(const struct comparison *pair, struct reason *ret)
+{
+	if (!number_differs(pair, "max_size"))
+		return false;
+	return warn(ret, "the largest blocks that were recorded differ: of %.20s and %.20s bytes",
+		    old_value(pair, "max_size") ?: "any", new_value(pair, "max_size") ?: "any");
+}
+
+static bool check_old_gaps(const struct comparison *pair, struct reason *ret)
+{
+	return gap_warning(pair->old, pair->options, "the first snapshot: ", &pair->gap_blocks[0], ret);
+}
+
+static bool check_new_gaps(const struct comparison *pair, struct reason *ret)
+{
+	return gap_warning(pair->new, pair->options, "the second snapshot: ", &pair->gap_blocks[1], ret);
+}
+
+static bool check_measure(const struct comparison *pair, struct reason *ret)
+{
+	return measure_warning(pair->old, pair->options, ret) ||
+	       measure_warning(pair->new, pair->options, ret);
+}
+
+static bool check_filters(const struct comparison *pair, struct reason *ret)
+{
+	if (!differs_from_none(pair, "filters"))
+		return false;
+	return warn(ret, "the snapshots do not hold the same part of their blocks: %.150s and "
+			 "%.150s", old_value(pair, "filters") ?: "all",
+		    new_value(pair, "filters") ?: "all");
+}
+
+/* Custom allocators are numbered in the order of their --probe options, so one number can mean two allocators. */
+static bool check_domains(const struct comparison *pair, struct reason *ret)
+{
+	const struct snapshot_tables *tables = snapshot__tables(pair->old);
+
+	for (uint32_t i = 0; i < tables->metadata_nr; i++) {
+		const char *key = snapshot__string(pair->old, tables->metadata[i].key);
+
+		if (!strncmp(key, "domain.", 7) && differs(pair, key))
+			return warn(ret, "domain %.20s is %.100s in the first snapshot and %.100s in the "
+					 "second", key + 7, old_value(pair, key), new_value(pair, key));
+	}
+	return false;
+}
+
+static bool check_enlarged(const struct comparison *pair, struct reason *ret)
+{
+	const struct cost *diff = &pair->diff->total_diff;
+	const struct estimate *estimate = pair->diff->total_estimate;
+	char size[SIZE_TEXT_MAX];
+
+	if (diff->size <= 0 || diff->count > 0)
+		return false;
+	if (estimate && estimate->size_diff.low <= 0)
+		return false; /* the growth may be chance */
+	return warn(ret, "hint: size grew by %s while count did not grow: blocks have become "
+			 "bigger (a buffer that is enlarged), not more",
+		    size_text(size, diff->size, false));
+}
+
+static const struct {
+	bool (*check)(const struct comparison *pair, struct reason *ret);
+	bool is_hint;
+} checks[] = {
+	{ check_process }, { check_program }, { check_source_kind }, { check_pair_order }, { check_pair_traceback_limit },
+	{ check_pair_sampling }, { check_min_size }, { check_max_size }, { check_measure }, { check_old_gaps },
+	{ check_new_gaps }, { check_filters }, { check_domains }, { check_enlarged, .is_hint = true },
+};
+_Static_assert(ARRAY_SIZE(checks) <= COMPARISON_CHECK_NR, "room for every check");
+
+void compare_warnings(const struct comparison *comparison, struct warnings *ret)
+{
+	*ret = (struct warnings){};
+	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+		struct reason *text = &ret->text[ret->nr];
+
+		if (checks[i].is_hint && ret->nr)
+			continue;
+		if (checks[i].check(comparison, text))
+			ret->line[ret->nr++] = text->text;
+	}
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/open_input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "cli/cmd.h"
+#include "render.h"
+#include "snapshot.h"
+
+#define CHUNK_BYTES (1 << 20)
+#define HEAD_BYTES 4096 /* enough to detect the kind of a file */
+
+/* ---- kinds of files ----------------------------------------------------------------------- */
+
+enum kind {
+	KIND_NONE = 0, /* no byte could be read */
+	KIND_OTHER,
+	KIND_SNAPSHOT,
+	KIND_JSON,
+	KIND_PICKLE, /* written by tracemalloc.Snapshot.dump() */
+};
+
+static enum kind kind_of_bytes(const char *bytes, size_t len)
+{
+	size_t magic_len = strlen(SNAP_MAGIC);
+
+	if (!len)
+		return KIND_NONE;
+	if (len >= magic_len && !memcmp(bytes, SNAP_MAGIC, magic_len))
+		return KIND_SNAPSHOT;
+	if (len > 1 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5) /* PROTO */
+		return KIND_PICKLE;
+	for (; len && strchr(" \t\r\n", *bytes) && *bytes; len--)
+		bytes++;
+	return len && *bytes == '{' ? KIND_JSON : KIND_OTHER;
+}
+
+static enum kind kind_of_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	char head[HEAD_BYTES];
+	struct stat st;
+	ssize_t len = 0;
+
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode))
+		len = pread(fd, head, sizeof(head), 0);
+	if (fd >= 0)
+		close(fd);
+	return kind_of_bytes(head, len > 0 ? len : 0);
+}
+
+static const char *const hints[] = {
+	[KIND_JSON] = "not a snapshot; 'allocsnap convert' reads JSON",
+	[KIND_PICKLE] = "a Python pickle; 'tracemalloc-to-json FILE | allocsnap convert - -o SNAP' "
+			"reads one of tracemalloc",
+};
+
+static const char *kind_hint(enum kind kind)
+{
+	return kind < ARRAY_SIZE(hints) ? hints[kind] : NULL;
+}
+
+/* ---- snapshot files ----------------------------------------------------------------------- */
+
+static void report_missing_data(const struct snapshot *snapshot, const char *name)
+{
+	const char *filters = snapshot__metadata(snapshot, "filters");
+	char *losses = losses_line(snapshot);
+
+	if (losses)
+		say("%s: %s", name, losses);
+	free(losses);
+	if (filters)
+		say("%s: filtered, not the whole: %s", name, filters);
+}
+
+struct snapshot *open_snapshot(const char *path)
+{
+	struct reason why = { "out of memory" };
+	struct snapshot *snapshot = snapshot__open(path, &why);
+	const char *otherwise;
+
+	if (snapshot) {
+		report_missing_data(snapshot, path);
+		return snapshot;
+	}
+	otherwise = errno == EBADMSG ? kind_hint(kind_of_file(path)) : NULL;
+	if (otherwise)
+		say("%s: %s", path, otherwise);
+	else
+		say("%s", why.text);
+	return NULL;
+}
+
+/* ---- any file ----------------------------------------------------------------------------- */
+
+static bool is_stream(const char *path)
+{
+	struct stat st;
+
+	if (!strcmp(path, "-"))
+		return true;
+	return !stat(path, &st) && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ||
+				    S_ISCHR(st.st_mode));
+}
+
+/* Returns 1 if there may be more, 0 at the end of the stream, or a negative errno. */
+static int read_chunk(struct input *input, size_t *alloc, int fd)
+{
+	ssize_t got;
+	int err = array_reserve(&input->bytes, alloc, input->len + CHUNK_BYTES);
+
+	if (err)
+		return err;
+	got = read(fd, input->bytes + input->len, *alloc - input->len);
+	if (got < 0)
+		return errno == EINTR ? 1 : -errno;
+	input->len += got;
+	return got > 0;
+}
+
+/* The first bytes show the kind. A stream of another kind is not read to its end: it may be endless. */
+static bool is_other_stream(const struct input *input)
+{
+	enum kind kind = kind_of_bytes(input->bytes, input->len);
+
+	return input->len >= HEAD_BYTES && (kind == KIND_OTHER || kind == KIND_PICKLE);
+}
+
+static int read_stream(struct input *input, const char *path)
+{
+	bool is_stdin = !strcmp(path, "-");
+	int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	size_t alloc = 0;
+	int more = fd < 0 ? -errno : 1;
+
+	while (more > 0 && !is_other_stream(input))
+		more = read_chunk(input, &alloc, fd);
+	if (fd >= 0 && !is_stdin)
+		close(fd);
+	return more < 0 ? more : 0;
+}
+
+static int refuse_input_kind(const char *name)
+{
+	return say_failure("%s: neither a snapshot nor JSON with a list of traces", name);
+}
+
+/* The text in `why` has the name of the file after import_json(), but not after open_memory(). */
+static int parse_input(struct input *input, const char *name)
+{
+	struct reason why = { "out of memory" };
+
+	switch (kind_of_bytes(input->bytes, input->len)) {
+	case KIND_JSON:
+		input->snapshot = snapshot__import_json(input->bytes, input->len, name, &why);
+		return input->snapshot ? EXIT_DONE : say_failure("%s", why.text);
+	case KIND_SNAPSHOT:
+		input->snapshot = snapshot__open_memory(input->bytes, input->len, &why);
+		return input->snapshot ? EXIT_DONE : say_failure("%s: %s", name, why.text);
+	case KIND_PICKLE:
+		return say_failure("%s: %s", name, kind_hint(KIND_PICKLE));
+	case KIND_OTHER:
+		return refuse_input_kind(name);
+	case KIND_NONE:
+		break;
+	}
+	return say_failure("%s: nothing to read", name);
+}
+
+int input_read(struct input *input, const char *path)
+{
+	const char *name = strcmp(path, "-") ? path : "standard input";
+	bool by_bytes = is_stream(path);
+	enum kind kind = by_bytes ? KIND_NONE : kind_of_file(path);
+	int status, err;
+
+	*input = (struct input){};
+	if (kind == KIND_OTHER)
+		return refuse_input_kind(name);
+	if (!by_bytes && kind != KIND_JSON) {
+		input->snapshot = open_snapshot(path);
+		return input->snapshot ? EXIT_DONE : EXIT_FAILED;
+	}
+	err = read_stream(input, path);
+	if (err)
+		return say_failure("%s: %s", name, strerror(-err));
+	status = parse_input(input, name);
+	if (!status)
+		report_missing_data(input->snapshot, name);
+	return status;
+}
+
+void input_release(struct input *input)
+{
+	snapshot__close(input->snapshot);
+	free(input->bytes);
+	*input = (struct input){};
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_CLI_OPEN_INPUT_H
+#define ALLOCSNAP_CLI_OPEN_INPUT_H
+
+/* Opens input files. Failures, and losses of a snapshot, are reported on stderr. */
+
+#include <stddef.h>
+
+struct snapshot;
+
+/* Opens a snapshot file. NULL: it failed and reported why. */
+struct snapshot *open_snapshot(const char *path);
+
+/* A snapshot and, if it came from a stream, the memory that it points into. */
+struct input {
+	struct snapshot *snapshot;
+	char *bytes;
+	size_t len;
+};
+
+/*
+ * Reads a snapshot file or CPython's tuple form in JSON, whichever the content shows. "-" is standard
+ * input; other streams are accepted, too. Returns an exit status. input_release() frees *input, also after
+ * a failure.
+ */
+int input_read(struct input *input, const char *path);
+void input_release(struct input *input);
+
+#endif

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/pick_peak.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "base/units.h"
+#include "cli/cmd.h"
+#include "render/facts.h"
+#include "snapshot.h"
+
+struct candidate {
+	char *path;
+	char *process; /* more than its PID, which the kernel reuses */
+	char *when;
+	uint64_t bytes, peak_bytes;
+};
+
+struct candidates {
+	struct candidate *candidate;
+	size_t candidate_nr, candidate_alloc;
+	int status;
+};
+
+static void candidate_release(struct candidate *candidate)
+{
+	free(candidate->path);
+	free(candidate->process);
+	free(candidate->when);
+}
+
+/* ---- one snapshot ------------------------------------------------------------------------- */
+
+static const char *get_peak_metadata(const struct snapshot *snapshot, const char *key)
+{
+	return snapshot__metadata(snapshot, key) ?: "";
+}
+
+static char *format_process(const struct snapshot *snapshot)
+{
+	char *text;
+
+	return asprintf(&text, "%s %s %s %s", get_peak_metadata(snapshot, "boot_id"), get_peak_metadata(snapshot, "pid"),
+			get_peak_metadata(snapshot, "start_time_ticks"), get_peak_metadata(snapshot, "exec_count")) < 0 ?
+		       NULL : text;
+}
+
+/* ", taken 2026-11-21T03:15:00.123Z (peak)"; unknown parts are left out. */
+static char *format_when(const struct snapshot *snapshot)
+{
+	const char *time = get_peak_metadata(snapshot, "wall_time"), *trigger = get_peak_metadata(snapshot, "trigger");
+	char *text;
+
+	return asprintf(&text, "%s%s%s%s%s", *time ? ", taken " : "", time, *trigger ? " (" : "",
+			trigger, *trigger ? ")" : "") < 0 ? NULL : text;
+}
+
+static int add_candidate(struct candidates *all, const char *path, const struct snapshot *snapshot)
+{
+	struct snapshot_facts facts = snapshot_facts(snapshot);
+	struct candidate candidate = {
+		.path = strdup(path),
+		.process = format_process(snapshot),
+		.when = format_when(snapshot),
+		.bytes = facts.current_bytes,
+		.peak_bytes = facts.has_peak ? facts.peak_bytes : 0,
+	};
+
+	if (candidate.path && candidate.process && candidate.when &&
+	    !array_push(all, candidate, candidate))
+		return 0;
+	candidate_release(&candidate);
+	return -ENOMEM;
+}
+
+static void add_candidate_file(struct candidates *all, const char *path)
+{
+	struct reason why = { "out of memory" };
+	struct snapshot *snapshot = snapshot__open(path, &why);
+
+	if (!snapshot || add_candidate(all, path, snapshot))
+		all->status = say_failure("%s", why.text);
+	snapshot__close(snapshot);
+}
+
+/* ---- all snapshots ------------------------------------------------------------------------ */
+
+static int is_snapshot(const struct dirent *entry)
+{
+	size_t len = strlen(entry->d_name);
+
+	return len > 5 && *entry->d_name != '.' && !strcmp(entry->d_name + len - 5, ".snap");
+}
+
+static void add_candidate_folder(struct candidates *all, const char *folder)
+{
+	struct dirent **entry;
+	int nr = scandir(folder, &entry, is_snapshot, alphasort);
+
+	if (nr < 0)
+		all->status = say_failure("%s: %s", folder, strerror(errno));
+	if (!nr)
+		all->status = say_failure("%s: no snapshots in it", folder);
+	for (int i = 0; i < nr; i++) {
+		char *path;
+
+		if (asprintf(&path, "%s/%s", folder, entry[i]->d_name) >= 0) {
+			add_candidate_file(all, path);
+			free(path);
+		}
+		free(entry[i]);
+	}
+	if (nr >= 0)
+		free(entry);
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+static const struct candidate *find_largest(const struct candidates *all)
+{
+	const struct candidate *most = all->candidate;
+
+	for (size_t i = 1; i < all->candidate_nr; i++)
+		if (all->candidate[i].bytes > most->bytes)
+			most = &all->candidate[i];
+	return most;
+}
+
+/* The highest peak that any snapshot of this process has. */
+static uint64_t find_process_peak(const struct candidates *all, const struct candidate *of)
+{
+	uint64_t peak = 0;
+
+	for (size_t i = 0; i < all->candidate_nr; i++)
+		if (all->candidate[i].peak_bytes > peak &&
+		    !strcmp(all->candidate[i].process, of->process))
+			peak = all->candidate[i].peak_bytes;
+	return peak;
+}
+
+static void report_choice(const struct candidates *all, const struct candidate *most)
+{
+	char bytes[UNIT_TEXT_MAX], peak_text[UNIT_TEXT_MAX];
+	uint64_t peak = find_process_peak(all, most);
+
+	format_size(bytes, most->bytes, false);
+	if (peak)
+		say("%s%s: %s traced, %.1f %% of the peak, %s", most->path, most->when, bytes,
+		    100.0 * most->bytes / peak, format_size(peak_text, peak, false));
+	else
+		say("%s%s: %s traced; the peak was not recorded", most->path, most->when, bytes);
+}
+
+static void candidates_release(struct candidates *all)
+{
+	for (size_t i = 0; i < all->candidate_nr; i++)
+		candidate_release(&all->candidate[i]);
+	free(all->candidate);
+}
+
+int choose_at_peak(const char *const *path, size_t path_nr, char **ret_path)
+{
+	struct candidates all = { .status = EXIT_DONE };
+
+	*ret_path = NULL;
+	for (size_t i = 0; i < path_nr; i++) {
+		if (is_folder(path[i]))
+			add_candidate_folder(&all, path[i]);
+		else
+			add_candidate_file(&all, path[i]);
+	}
+	if (all.candidate_nr) {
+		const struct candidate *most = find_largest(&all);
+
+		report_choice(&all, most);
+		*ret_path = strdup(most->path);
+	}
+	candidates_release(&all);
+	return all.status;
+}

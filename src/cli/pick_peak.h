@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_CLI_PICK_PEAK_H
+#define ALLOCSNAP_CLI_PICK_PEAK_H
+
+#include <stddef.h>
+
+/*
+ * Chooses the snapshot with the most traced bytes; a path may be a snapshot or a folder of snapshots. Reports on stderr
+ * which snapshot it is, when it was taken and, if the snapshots know, its share of the process's peak. Files that
+ * cannot be read are reported. Returns an exit status: EXIT_FAILED with a path in *ret_path if some files could not
+ * be read, without a path if none could. The caller frees *ret_path.
+ */
+int choose_at_peak(const char *const *path, size_t path_nr, char **ret_path);
+
+#endif

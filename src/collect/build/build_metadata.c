@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/build/build_metadata.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "base/units.h"
+#include "collect/bpf.h"
+#include "collect/process/proc.h"
+#include "elf/allocators.h"
+#include "elf/user_allocators.h"
+#include "snapshot.h"
+
+static const char *format_time(char text[32], uint64_t wall_ns, const char *format)
+{
+	time_t seconds = wall_ns / 1000000000;
+	struct tm utc;
+	size_t len;
+
+	gmtime_r(&seconds, &utc);
+	len = strftime(text, 32, format, &utc);
+	snprintf(text + len, 32 - len, ".%03uZ", (unsigned int)(wall_ns / 1000000 % 1000));
+	return text;
+}
+
+const char *format_time_compact(char text[32], uint64_t wall_ns)
+{
+	return format_time(text, wall_ns, "%Y%m%dT%H%M%S");
+}
+
+const char *format_time_rfc3339(char text[32], uint64_t wall_ns)
+{
+	return format_time(text, wall_ns, "%Y-%m-%dT%H:%M:%S");
+}
+
+/* Describes how the process ended, from the code that waitpid() gives. */
+static void format_end(char text[64], const struct process *books)
+{
+	int status = books->exit_code;
+
+	if (!books->exit_ns)
+		snprintf(text, 64, "running");
+	else if (books->loss[LOSS_ends_missed])
+		snprintf(text, 64, "ended, and how was missed");
+	else if (books->has_left)
+		snprintf(text, 64, "called exec of a program that is not recorded");
+	else if (WIFSIGNALED(status) && books->is_oom_victim)
+		snprintf(text, 64, "killed by the OOM killer");
+	else if (WIFSIGNALED(status))
+		snprintf(text, 64, "killed by signal %d", WTERMSIG(status));
+	else
+		snprintf(text, 64, "exited %d", WEXITSTATUS(status));
+}
+
+static int describe_machine(struct snapshot_builder *builder)
+{
+	char *boot_id = proc_text(0, "sys/kernel/random/boot_id");
+	struct utsname machine;
+	int err = boot_id ? 0 : -ENOMEM;
+
+	uname(&machine);
+	if (!err)
+		err = snapshot_builder__metadata(builder, "host", machine.nodename);
+	if (!err)
+		err = snapshot_builder__metadata(builder, "kernel", machine.release);
+	if (!err)
+		err = snapshot_builder__metadata(builder, "boot_id", boot_id);
+	free(boot_id);
+	return err;
+}
+
+struct number {
+	const char *key;
+	uint64_t value;
+};
+
+static int describe_numbers(struct snapshot_builder *builder, const struct number *number,
+			    size_t nr)
+{
+	char text[24];
+	int err = 0;
+
+	for (size_t i = 0; i < nr && !err; i++) {
+		snprintf(text, sizeof(text), "%" PRIu64, number[i].value);
+		err = snapshot_builder__metadata(builder, number[i].key, text);
+	}
+	return err;
+}
+
+static const char *unwinder_name(const struct allocsnap_bpf *bpf)
+{
+	static const char *const name[] = {
+		[UNWINDER_AUTO] = "auto",
+		[UNWINDER_DWARF] = "dwarf",
+		[UNWINDER_FP] = "fp",
+	};
+
+	return name[bpf->rodata->settings.unwinder];
+}
+
+static int describe_texts(struct snapshot_builder *builder, const struct process_identity *identity,
+			  const struct probes *probes, const struct process *books, const struct occasion *occasion)
+{
+	char wall[32], end[64], container[CONTAINER_ID_LEN + 1];
+	const struct {
+		const char *key, *value;
+	} text[] = {
+		{ "comm", identity->comm },
+		{ "exe", identity->exe },
+		{ "cmdline", identity->cmdline },
+		{ "cgroup", identity->cgroup },
+		{ "allocsnap_version", ALLOCSNAP_VERSION },
+		{ "unwinder", unwinder_name(occasion->bpf) },
+		{ "probe_kind", probes_kind(probes, occasion->bpf) },
+		{ "wall_time", format_time_rfc3339(wall, occasion->wall_ns) },
+		{ "end", end },
+	};
+	int err = 0;
+
+	format_end(end, books);
+	for (size_t i = 0; i < ARRAY_SIZE(text) && !err; i++)
+		err = snapshot_builder__metadata(builder, text[i].key, text[i].value);
+	if (!err && *container_id(identity->cgroup, container))
+		err = snapshot_builder__metadata(builder, "container_id", container);
+	return err || !occasion->trigger ? err :
+		       snapshot_builder__metadata(builder, "trigger", occasion->trigger);
+}
+
+/* Writes only the classes that could be told apart, also where they are 0. */
+static int describe_rss(struct snapshot_builder *builder, const struct rss *rss)
+{
+	static const char *const key[] = {
+#define X(NAME, name) "rss_" #name "_bytes",
+		RSS_CLASSES(X)
+#undef X
+	};
+	const struct number number[] = {
+		{ "rss_huge_bytes", rss->huge_bytes },
+		{ "rss_swap_bytes", rss->swap_bytes },
+		{ "rss_monotonic_ns", rss->time_ns },
+	};
+	int err = 0;
+
+	if (!rss->time_ns)
+		return 0;
+	for (int i = 0; i < RSS_CLASS_NR && !err; i++)
+		if (i == RSS_FILES || i == RSS_SHARED || (i != RSS_ANONYMOUS) == rss->is_close)
+			err = describe_numbers(builder, &(struct number){ key[i], rss->bytes[i] }, 1);
+	return err ?: describe_numbers(builder, number + !rss->is_close,
+				       ARRAY_SIZE(number) - !rss->is_close);
+}
+
+/* Writes no cost when the costs of traps are not known: 0 would be wrong. */
+static int describe_cost(struct snapshot_builder *builder, const struct cost_sum *sum, const struct pausing *pausing,
+			 const struct occasion *occasion)
+{
+	const struct trap_costs *costs = occasion->costs;
+	const struct gaps_sum gaps = pausing_sum(pausing, occasion->monotonic_ns);
+	const struct number number[] = {
+		{ "cpu_ns", sum->cpu_ns },
+		{ "cost_ns", sum->cost_ns },
+		{ "cost_entry_ns", costs->entry_ns },
+		{ "cost_stepped_ns", costs->stepped_ns },
+		{ "cost_return_ns", costs->return_ns },
+		{ "cost_is_estimated", 1 },
+	};
+
+	const struct number budget[] = {
+		{ "max_overhead_percent", occasion->max_overhead },
+		{ "gap_count", gaps.nr },
+		{ "gaps_ns", gaps.length_ns },
+	};
+	int err = costs->entry_ns ? describe_numbers(builder, number, ARRAY_SIZE(number)) : 0;
+
+	return err || !occasion->max_overhead ? err : describe_numbers(builder, budget, ARRAY_SIZE(budget));
+}
+
+/* load.c takes the nursery's capacity from the map, so both together have the room that was asked for. */
+static uint64_t max_blocks(const struct allocsnap_bpf *bpf)
+{
+	uint64_t mask = bpf->rodata->settings.nursery_mask;
+
+	return bpf_map__max_entries(bpf->maps.blocks) + (mask ? mask + 1 : 0);
+}
+
+int describe_target(struct snapshot_builder *builder, const struct target *target,
+		    const struct process *books, const struct occasion *occasion)
+{
+	const struct number number[] = {
+		{ "pid", target->identity.pid },
+		{ "start_time_ticks", target->identity.start_ticks },
+		{ "exec_count", books->exec_cnt },
+		{ "wall_ns", occasion->wall_ns },
+		{ "monotonic_ns", occasion->monotonic_ns },
+		{ "recording_start_monotonic_ns", target->life.started_ns },
+		{ "traceback_limit", occasion->traceback_limit },
+		{ "max_blocks", max_blocks(occasion->bpf) },
+		{ "rss_bytes", target->resident.bytes },
+		{ "rss_at_start_bytes", target->resident.at_start_bytes },
+	};
+	const struct settings *settings = &occasion->bpf->rodata->settings;
+	const struct number chosen[] = {
+		{ "sample_bytes", settings->sample_bytes },
+		{ "min_size", settings->min_size },
+		{ "max_size", settings->max_size },
+	};
+	const struct number parent = { "parent_pid", target->now.books.parent };
+	const struct number resolution = { "birth_resolution_ns", 1000000000 };
+	int err = describe_machine(builder);
+
+	if (!err)
+		err = describe_texts(builder, &target->identity, target->probes.used, books, occasion);
+	if (!err)
+		err = describe_numbers(builder, number, ARRAY_SIZE(number));
+	for (size_t i = 0; i < ARRAY_SIZE(chosen) && !err; i++)
+		if (chosen[i].value)
+			err = describe_numbers(builder, &chosen[i], 1);
+	if (!err)
+		err = describe_rss(builder, &target->resident.by_kind);
+	if (!err)
+		err = describe_cost(builder, &target->drained.cost, target->budget.used, occasion);
+	if (!err && occasion->is_compact)
+		err = describe_numbers(builder, &resolution, 1);
+	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);
+}
+
+int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
+		      const uint64_t *loss)
+{
+	static const char *const counter_name[] = {
+#define X(name, meaning) #name,
+		ALLOCSNAP_COUNTERS(X)
+#undef X
+	};
+	static const char *const loss_name[] = {
+#define X(name, meaning) #name,
+		ALLOCSNAP_LOSSES(X)
+#undef X
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < COUNTER_NR && !err; i++)
+		err = snapshot_builder__counter(builder, SNAP_COUNTED, counter_name[i],
+						counter[i]);
+	for (size_t i = 0; i < LOSS_NR && !err; i++)
+		err = snapshot_builder__counter(builder, SNAP_LOST, loss_name[i], loss[i]);
+	return err;
+}
+
+/* The domains of --probe have the names that the user gave. */
+static const char *name_of_domain(const struct custom_allocators *custom, const struct probe_site *site)
+{
+	return site->is_custom ? custom->allocator[site->domain - DOMAIN_CUSTOM].name :
+				 domain_name(site->domain);
+}
+
+/*
+ * The blocks of a custom allocator that wraps the heap are like the heap's: they do not lie inside the heap's
+ * blocks.
+ */
+static int describe_domain(struct snapshot_builder *builder, const struct custom_allocators *custom,
+			   const struct probe_site *site)
+{
+	char key[32];
+	int err = snapshot_builder__probe_domain(builder, site->domain);
+
+	if (!err)
+		err = snapshot_builder__domain_name(builder, site->domain, name_of_domain(custom, site));
+	if (err || !site->is_custom)
+		return err;
+	snprintf(key, sizeof(key), "layer.%u", site->domain);
+	return snapshot_builder__metadata(builder, key, site->layer == LAYER_POOL ? "pool" : "heap");
+}
+
+static int describe_probe(struct snapshot_builder *builder, const struct custom_allocators *custom,
+			  const struct probe_site *site, uint32_t object_id)
+{
+	struct snap_probe row = {
+		.object = object_id,
+		.offset = site->offset,
+		.placement = site->placement.offset,
+	};
+	int err = snapshot_builder__string(builder, site->function, &row.function);
+
+	if (!err)
+		err = snapshot_builder__string(builder, site->placement.instruction,
+					       &row.instruction);
+	if (!err)
+		err = snapshot_builder__probe(builder, &row);
+	return err ?: describe_domain(builder, custom, site);
+}
+
+int describe_probes(struct snapshot_builder *builder, const struct mappings *mappings, const struct probes *probes,
+		    const uint32_t *object_id)
+{
+	struct number stepped = { "probes_stepped", 0 };
+	int err = 0;
+
+	for (size_t i = 0; i < probes->site_nr && !err; i++) {
+		const struct probe_site *site = &probes->site[i];
+
+		if (!site->is_attached || !object_id[site->object])
+			continue;
+		err = describe_probe(builder, mappings->objects->custom, site, object_id[site->object]);
+		stepped.value += site->placement.why != PLACEMENT_EMULATED;
+	}
+	return err ?: describe_numbers(builder, &stepped, 1);
+}
+
+static int describe_gap(struct snapshot_builder *builder, const struct gap *gap, uint64_t started_ns, uint64_t now_ns)
+{
+	uint64_t start_ns = gap->start_ns > started_ns ? gap->start_ns : started_ns;
+	uint64_t end_ns = gap->end_ns < now_ns ? gap->end_ns : now_ns;
+
+	return start_ns < end_ns ? snapshot_builder__gap(builder, start_ns, end_ns) : 0;
+}
+
+int describe_gaps(struct snapshot_builder *builder, const struct pausing *pausing, uint64_t started_ns, uint64_t now_ns)
+{
+	const struct gap open = { pausing->open_ns, now_ns };
+	int err = 0;
+
+	for (size_t i = 0; i < pausing->gap_nr && !err; i++)
+		err = describe_gap(builder, &pausing->gap[i], started_ns, now_ns);
+	return err || !open.start_ns ? err : describe_gap(builder, &open, started_ns, now_ns);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_BUILD_BUILD_METADATA_H
+#define ALLOCSNAP_COLLECT_BUILD_BUILD_METADATA_H
+
+/* Writes a snapshot's metadata, counters and probes. Each function returns 0 or -ENOMEM. */
+
+#include "collect/build/build_snapshot.h"
+
+struct snapshot_builder;
+
+int describe_target(struct snapshot_builder *builder, const struct target *target,
+		    const struct process *books, const struct occasion *occasion);
+
+/* counter[COUNTER_NR] and loss[LOSS_NR], under the names of bpf_types.h. */
+int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
+		      const uint64_t *loss);
+
+/* object_id: one for each object of struct objects, 0 if the process does not use the object. */
+int describe_probes(struct snapshot_builder *builder, const struct mappings *mappings, const struct probes *probes,
+		    const uint32_t *object_id);
+
+/* "20261121T031500.123Z", "2026-11-21T03:15:00.123Z": UTC, in text[32]. */
+const char *format_time_compact(char text[32], uint64_t wall_ns);
+const char *format_time_rfc3339(char text[32], uint64_t wall_ns);
+
+/* The gaps of a process up to a time, including an open one. 0 or -ENOMEM. */
+int describe_gaps(struct snapshot_builder *builder, const struct pausing *pausing, uint64_t started_ns,
+		  uint64_t now_ns);
+
+#endif

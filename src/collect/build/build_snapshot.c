@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/build/build_snapshot.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "collect/build/build_tracebacks.h"
+#include "collect/bpf.h"
+#include "collect/build/build_metadata.h"
+#include "elf/probe_info.h"
+#include "symbolize/frames.h"
+#include "snapshot.h"
+#include "symbols/symbols.h"
+
+/*
+ * Everything that one snapshot is made with. Ids are the builder's ids; arrays are indexed like the target's
+ * tables.
+ */
+struct assembly {
+	struct target *target;
+	struct symbols *symbols;
+	struct snapshot_builder *builder;
+	uint32_t *object_id;	   /* of objects.object[i], if the process uses it */
+	uint32_t *object_symbols;  /* index for symbols__lookup(), or NAMES_NONE */
+	bool no_names;		   /* no names are wanted */
+	uint32_t *traceback_id;	   /* of target->tracebacks.traceback[i]; 0: not added yet */
+	struct frame_list frames;  /* of the current traceback */
+	uint64_t bytes, blocks; /* live at the cut; estimates when blocks are sampled */
+	uint64_t trace_nr;
+	uint64_t tracebacks_missing;
+	uint64_t tracebacks_limited, tracebacks_broken, tracebacks_skipping, tracebacks_guessed;
+	uint64_t tracebacks_ended[SNAP_END_NR];
+};
+
+static const struct object *object_at(const struct assembly *assembly, uint32_t i)
+{
+	return assembly->target->mappings.objects->object[i];
+}
+
+static int add_object_row(struct assembly *assembly, size_t i)
+{
+	const struct object *object = object_at(assembly, i);
+	struct snap_object row = {};
+	char text[64];
+	int err = snapshot_builder__string(assembly->builder, object->path, &row.path);
+
+	if (!err && object->facts)
+		err = snapshot_builder__string(assembly->builder, object->facts->build_id,
+					       &row.build_id);
+	if (!err)
+		err = snapshot_builder__object(assembly->builder, &row, &assembly->object_id[i]);
+	if (err || !object->facts || object->has_wrong_names || assembly->no_names)
+		return err;
+	err = symbols__object(assembly->symbols, object->path, object_names_key(object, text),
+			      object->fd, &assembly->object_symbols[i]);
+	if (!err)
+		symbols__set_file(assembly->symbols, assembly->object_symbols[i],
+				  objects_check(assembly->target->mappings.objects, i) ? object->fd : -1);
+	return err;
+}
+
+static int add_objects(struct assembly *assembly)
+{
+	const struct mappings *mappings = &assembly->target->mappings;
+	size_t nr = mappings->objects->object_nr;
+	int err = 0;
+
+	assembly->object_id = calloc(nr + 1, sizeof(*assembly->object_id));
+	assembly->object_symbols = calloc(nr + 1, sizeof(*assembly->object_symbols));
+	if (!assembly->object_id || !assembly->object_symbols)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++)
+		assembly->object_symbols[i] = NAMES_NONE;
+	for (size_t i = 0; i < mappings->used_nr && !err; i++)
+		err = add_object_row(assembly, mappings->used[i]);
+	return err;
+}
+
+/* Adds a frame that stands for missing frames. */
+static int add_stand_in(struct assembly *assembly, const char *what)
+{
+	struct snap_frame frame = { .flags = SNAP_FRAME_SKIPPED };
+	uint32_t id;
+	int err = snapshot_builder__string(assembly->builder, "<unknown>", &frame.filename);
+
+	if (!err)
+		err = snapshot_builder__string(assembly->builder, what, &frame.function);
+	if (!err)
+		err = snapshot_builder__frame(assembly->builder, &frame, &id);
+	return err ?: array_push(&assembly->frames, frame, id);
+}
+
+/* Whether the place's object can be asked for names, and its index in assembly->symbols. */
+static bool has_names(const struct assembly *assembly, const struct code_place *place,
+		      uint32_t *ret_object)
+{
+	if (place->object >= OBJECT_SKIPPED)
+		return false;
+	*ret_object = assembly->object_symbols[place->object];
+	return *ret_object != NAMES_NONE;
+}
+
+static int add_place_frames(struct assembly *assembly, const struct code_place *place)
+{
+	bool in_object = place->object != OBJECT_NONE;
+	struct frame_place where = {
+		.names = NAMES_NONE,
+		.offset = place->offset,
+		.flags = (place->is_guessed ? SNAP_FRAME_GUESSED : 0) |
+			 (place->is_exact ? SNAP_FRAME_EXACT : 0),
+		.path = "[anonymous code]",
+	};
+
+	if (place->object == OBJECT_SKIPPED)
+		return add_stand_in(assembly, "[callers without frame pointer]");
+	has_names(assembly, place, &where.names);
+	if (in_object) {
+		where.object = assembly->object_id[place->object];
+		where.path = object_at(assembly, place->object)->path;
+	}
+	return frames_add_place(&assembly->frames, assembly->builder, assembly->symbols, &where);
+}
+
+static bool find_place_names(const void *assembly_, size_t i, uint32_t *ret_names, uint64_t *ret_offset)
+{
+	const struct assembly *assembly = assembly_;
+	const struct code_place *place = &assembly->target->tracebacks.place[i];
+
+	*ret_offset = frame_return_offset(place->offset, place->is_exact);
+	return has_names(assembly, place, ret_names);
+}
+
+/* Looks names up, then drops the names of a file that was written to meanwhile: they may belong to the new file. */
+static int look_up_names(struct assembly *assembly)
+{
+	const struct mappings *mappings = &assembly->target->mappings;
+	int err =
+		frames_look_ahead(assembly->symbols, assembly->target->tracebacks.place_nr, find_place_names, assembly);
+
+	for (size_t i = 0; i < mappings->used_nr; i++) {
+		struct object *object = mappings->objects->object[mappings->used[i]];
+
+		if (object->has_changed || objects_check(mappings->objects, mappings->used[i]))
+			continue;
+		object->has_wrong_names = true;
+		assembly->object_symbols[mappings->used[i]] = NAMES_NONE;
+	}
+	return err;
+}
+
+/* Adds a row. Inlined calls are frames too: they lengthen the traceback and its total alike. */
+static int add_traceback_row(struct assembly *assembly, const struct known_traceback *known,
+			     uint32_t *ret_id)
+{
+	int err = 0;
+
+	assembly->frames.frame_nr = 0;
+	for (uint32_t i = 0; i < known->nframe && !err; i++)
+		err = add_place_frames(assembly, &assembly->target->tracebacks.place[known->first + i]);
+	if (err)
+		return err;
+	assembly->tracebacks_limited += !!(known->flags & SNAP_TRACEBACK_LIMITED);
+	assembly->tracebacks_broken += !!(known->flags & SNAP_TRACEBACK_BROKEN);
+	assembly->tracebacks_skipping += known->has_skipped;
+	assembly->tracebacks_guessed += known->has_guessed;
+	assembly->tracebacks_ended[SNAP_TRACEBACK_END_OF(known->flags)]++;
+	return snapshot_builder__traceback(assembly->builder, assembly->frames.frame,
+					   assembly->frames.frame_nr,
+					   known->total_nframe + assembly->frames.frame_nr -
+						   known->nframe,
+					   known->flags, ret_id);
+}
+
+static int add_known_traceback(struct assembly *assembly, size_t i)
+{
+	uint32_t *added = &assembly->traceback_id[i];
+
+	return *added ? 0 : add_traceback_row(assembly, &assembly->target->tracebacks.traceback[i], added);
+}
+
+static int add_wanted(struct assembly *assembly, const bool *is_wanted)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < assembly->target->tracebacks.traceback_nr && !err; i++)
+		if (is_wanted[i])
+			err = add_known_traceback(assembly, i);
+	return err;
+}
+
+/* Most tracebacks have been added with their churn. If some are missing, adds these and sets the traces again. */
+static int add_traces_of(struct assembly *assembly, struct traces *traces)
+{
+	struct traces_sum sum;
+	int err = snapshot_builder__add_traces(assembly->builder, traces->blocks->nr,
+					       &traces->first) ?: set_traces(traces, &sum);
+
+	if (!err && sum.is_incomplete)
+		err = add_wanted(assembly, traces->is_wanted) ?: set_traces(traces, &sum);
+	if (err)
+		return err;
+	assembly->trace_nr = traces->blocks->nr;
+	assembly->bytes = traces->sample_bytes ? (uint64_t)llround(sum.weighted_bytes) : sum.bytes;
+	assembly->blocks = traces->sample_bytes ? (uint64_t)llround(sum.weight) : assembly->trace_nr;
+	assembly->tracebacks_missing += sum.tracebacks_missing;
+	return 0;
+}
+
+static uint64_t sample_bytes(const struct occasion *occasion)
+{
+	return occasion->bpf->rodata->settings.sample_bytes;
+}
+
+static int add_image_traces(struct assembly *assembly, const struct drain *drain,
+			    const struct occasion *occasion, uint64_t image)
+{
+	struct traces traces = {
+		.blocks = drained_blocks_of(&drain->blocks, image),
+		.tracebacks = &assembly->target->tracebacks,
+		.builder = assembly->builder,
+		.traceback_id = assembly->traceback_id,
+		.sample_bytes = sample_bytes(occasion),
+	};
+	int err;
+
+	if (!traces.blocks)
+		return 0;
+	traces.is_wanted = calloc(assembly->target->tracebacks.traceback_nr + 1, sizeof(*traces.is_wanted));
+	err = traces.is_wanted ? add_traces_of(assembly, &traces) : -ENOMEM;
+	free(traces.is_wanted);
+	return err;
+}
+
+static int add_churn_row(struct assembly *assembly, uint32_t traceback_id, const struct churn *churn)
+{
+	const struct snap_churn row = {
+		.allocations = churn->allocations,
+		.allocated_bytes = churn->allocated_bytes,
+		.temporary = churn->temporary,
+		.temporary_bytes = churn->temporary_bytes,
+	};
+
+	return snapshot_builder__churn(assembly->builder, traceback_id, &row);
+}
+
+/* Adds the churn of the forgotten tracebacks as one traceback with one frame, which says so. */
+static int add_forgotten_churn(struct assembly *assembly)
+{
+	uint32_t id;
+	int err;
+
+	if (!assembly->target->tracebacks.summed_nr)
+		return 0;
+	assembly->frames.frame_nr = 0;
+	err = add_stand_in(assembly, "[other tracebacks, without blocks]");
+	if (!err)
+		err = snapshot_builder__traceback(assembly->builder, assembly->frames.frame, 1, 0, 0, &id);
+	return err ?: add_churn_row(assembly, id, &assembly->target->tracebacks.others);
+}
+
+/* Adds the churn of all tracebacks, also of those that hold no block now. */
+static int add_churn(struct assembly *assembly)
+{
+	const struct target *target = assembly->target;
+	int err = 0;
+
+	for (size_t i = 0; i < target->tracebacks.traceback_nr && !err; i++) {
+		const struct churn *churn = &target->tracebacks.traceback[i].churn;
+
+		if (!churn->allocations)
+			continue;
+		err = add_known_traceback(assembly, i);
+		if (!err)
+			err = add_churn_row(assembly, assembly->traceback_id[i], churn);
+	}
+	return err ?: add_forgotten_churn(assembly);
+}
+
+/*
+ * Whether the collector (which looks for functions) or the symbolizer (which looks for names) could not read the
+ * file.
+ */
+static bool is_unreadable(const struct assembly *assembly, uint32_t i)
+{
+	uint32_t object = assembly->object_symbols[i];
+
+	return object_at(assembly, i)->unreadable ||
+	       (object != NAMES_NONE && symbols__unreadable(assembly->symbols, object));
+}
+
+static void count_file_losses(const struct assembly *assembly, uint32_t i, uint64_t *loss)
+{
+	loss[LOSS_objects_unreadable] += is_unreadable(assembly, i);
+	loss[LOSS_objects_changed] += object_at(assembly, i)->has_changed;
+}
+
+static void count_ends(const struct assembly *assembly, uint64_t *loss)
+{
+	static const int loss_of[SNAP_END_NR] = {
+		[SNAP_END_NO_RULE] = LOSS_tracebacks_no_rule,
+		[SNAP_END_UNSUPPORTED] = LOSS_tracebacks_unsupported,
+		[SNAP_END_UNREADABLE] = LOSS_tracebacks_unreadable,
+		[SNAP_END_BACKWARDS] = LOSS_tracebacks_backwards,
+		[SNAP_END_NO_FP] = LOSS_tracebacks_no_fp,
+		[SNAP_END_NO_TABLE] = LOSS_tracebacks_no_table,
+		[SNAP_END_NO_CODE] = LOSS_tracebacks_no_code,
+		[SNAP_END_BUSY] = LOSS_tracebacks_busy,
+	};
+
+	for (int end = SNAP_END_ROOT + 1; end < SNAP_END_NR; end++)
+		loss[loss_of[end]] = assembly->tracebacks_ended[end];
+	loss[LOSS_tracebacks_guessed] = assembly->tracebacks_guessed;
+}
+
+/* Makes the live counters agree with the snapshot's blocks. The other counters are of an instant close to it. */
+static void count_live(const struct assembly *assembly, uint64_t *counter)
+{
+	counter[COUNTER_current_bytes] = assembly->bytes;
+	counter[COUNTER_current_blocks] = assembly->blocks;
+	counter[COUNTER_sampled_blocks] = assembly->trace_nr;
+	if (counter[COUNTER_peak_bytes] < assembly->bytes)
+		counter[COUNTER_peak_bytes] = assembly->bytes;
+	if (counter[COUNTER_peak_blocks] < assembly->blocks)
+		counter[COUNTER_peak_blocks] = assembly->blocks;
+}
+
+/* Counts the losses that the loader finds, earlier or just now; the kernel counts the others. */
+static void count_loader_losses(const struct assembly *assembly, const struct occasion *occasion, uint64_t *loss)
+{
+	const struct target *target = assembly->target;
+	const struct mappings *mappings = &target->mappings;
+	const struct probes *probes = target->probes.used;
+
+	count_ends(assembly, loss);
+	loss[LOSS_unwind_tables_missing] = unwind_tables_missing(occasion->unwind_tables, mappings);
+	loss[LOSS_tracebacks_limited] = assembly->tracebacks_limited;
+	loss[LOSS_tracebacks_broken] = assembly->tracebacks_broken;
+	loss[LOSS_tracebacks_skipping] = assembly->tracebacks_skipping;
+	/* A single refresh without a main thread may be of a process that is just ending. */
+	loss[LOSS_main_thread_ended] = target->losses.leaderless_nr > 1;
+	loss[LOSS_mappings_replaced] = mappings->replaced_nr;
+	loss[LOSS_mappings_skipped] = mappings->skipped_nr;
+	loss[LOSS_mappings_forgotten] = mappings->forgotten_nr;
+	loss[LOSS_tracebacks_missing] = assembly->tracebacks_missing;
+	loss[LOSS_functions_unprobed] = probes_lost_in(probes->failed, probes->failed_nr, mappings);
+	loss[LOSS_functions_dropped] = probes_lost_in(probes->dropped, probes->dropped_nr, mappings);
+	loss[LOSS_processes_dropped] = target->losses.children_dropped_nr;
+	loss[LOSS_snapshots_lost] = target->losses.snapshots_lost;
+	loss[LOSS_tracebacks_summed] = target->tracebacks.summed_nr;
+	loss[LOSS_functions_late] = target->late.nr;
+	loss[LOSS_functions_copied] = target->losses.copied_nr;
+	loss[LOSS_mappings_missed] = occasion->mappings_missed - target->losses.missed_at_start;
+	loss[LOSS_process_events_missed] = occasion->process_events_missed;
+	loss[LOSS_frames_unmapped] = target->tracebacks.frames_unmapped;
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		count_file_losses(assembly, mappings->used[i], loss);
+}
+
+static int add_process_losses(struct assembly *assembly, const struct process *books,
+			      const struct occasion *occasion)
+{
+	uint64_t counter[COUNTER_NR], loss[LOSS_NR] = {};
+
+	count_loader_losses(assembly, occasion, loss);
+	if (occasion->has_churn)
+		found_losses_add(&assembly->target->losses.found, books->exec_cnt, loss);
+	for (int i = 0; i < LOSS_NR; i++)
+		loss[i] += books->loss[i];
+	memcpy(counter, books->counter, sizeof(counter));
+	if (occasion->has_churn)
+		count_live(assembly, counter);
+	return describe_counters(assembly->builder, counter, loss);
+}
+
+static int fill_snapshot(struct assembly *assembly, const struct process *books, const struct drain *drain,
+			 const struct occasion *occasion)
+{
+	int err = describe_target(assembly->builder, assembly->target, books, occasion);
+
+	if (!err)
+		err = describe_gaps(assembly->builder, assembly->target->budget.used, assembly->target->life.started_ns,
+				    occasion->monotonic_ns);
+	if (!err)
+		err = add_objects(assembly);
+	if (!err)
+		err = look_up_names(assembly);
+	if (!err)
+		err = describe_probes(assembly->builder, &assembly->target->mappings, assembly->target->probes.used,
+				      assembly->object_id);
+	assembly->traceback_id = calloc(assembly->target->tracebacks.traceback_nr + 1,
+					sizeof(*assembly->traceback_id));
+	if (!err && !assembly->traceback_id)
+		err = -ENOMEM;
+	if (!err && occasion->has_churn)
+		err = add_churn(assembly);
+	if (!err)
+		err = add_image_traces(assembly, drain, occasion, books->image);
+	return err ?: add_process_losses(assembly, books, occasion);
+}
+
+int assemble(struct target *target, const struct process *books, const struct drain *drain,
+	     const struct occasion *occasion, struct symbols *symbols,
+	     struct snapshot_builder **ret)
+{
+	struct assembly assembly = {
+		.target = target,
+		.symbols = symbols,
+		.no_names = occasion->no_names,
+		.builder = snapshot_builder__new(SNAP_WITH_ALL | SNAP_WITH_PROBE_DOMAIN |
+						 (occasion->no_names ? 0 : SNAP_WITH_FIRST_LINE) |
+						 (occasion->has_churn ? SNAP_WITH_CHURN : 0) |
+						 (sample_bytes(occasion) ? SNAP_WITH_WEIGHT : 0)),
+	};
+	int err = assembly.builder ? fill_snapshot(&assembly, books, drain, occasion) : -ENOMEM;
+
+	target->snapshots.assembled_bytes = assembly.bytes;
+	free(assembly.object_id);
+	free(assembly.object_symbols);
+	free(assembly.traceback_id);
+	free(assembly.frames.frame);
+	if (err)
+		snapshot_builder__free(assembly.builder);
+	else
+		*ret = assembly.builder;
+	return err;
+}

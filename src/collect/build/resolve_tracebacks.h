@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_BUILD_RESOLVE_TRACEBACKS_H
+#define ALLOCSNAP_COLLECT_BUILD_RESOLVE_TRACEBACKS_H
+
+/*
+ * Converts the addresses of tracebacks to places in objects. Places stay true when the process unmaps a library,
+ * maps another one there, or ends.
+ */
+
+#include "collect/drain/map_reader.h"
+#include "collect/process/mappings.h"
+#include "collect/target/tracebacks.h"
+
+/*
+ * At each drain, call resolve_begin() once, then resolve_held() for each traceback of the target's image, then
+ * resolve_drained() for each, which makes it known with its churn. A known traceback is not resolved again.
+ * Between resolve_held() and resolve_drained() others can be forgotten (retired_tracebacks.h). 0 or -ENOMEM.
+ */
+void resolve_begin(struct tracebacks *tracebacks);
+void resolve_held(struct tracebacks *tracebacks, uint64_t id);
+int resolve_drained(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+		    const struct traceback *traceback);
+
+/* Resolves one traceback of the target, without its churn. 0 or -ENOMEM. */
+int resolve_traceback(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+		      const struct traceback *traceback);
+
+/* Takes over the churn of a traceback that has just been taken out of the map. 0 or -ENOMEM. */
+int resolve_retired(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+		    const struct traceback *traceback);
+
+struct churn churn_sum(const struct churn *a, const struct churn *b);
+
+#endif

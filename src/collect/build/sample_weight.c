@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/build/sample_weight.h"
+
+#include <math.h>
+
+#include "shared/bpf_types.h"
+
+double weight_of_block(uint64_t size, uint32_t layer, uint64_t sample_bytes)
+{
+	if (!sample_bytes || layer == LAYER_MAPPING)
+		return 1;
+	return 1 / -expm1(-(double)(size ?: 1) / sample_bytes);
+}
+
+static uint32_t to_fixed_point(double value, unsigned int shift)
+{
+	return lrint(ldexp(value, shift));
+}
+
+void sample_tables_fill(struct sample_tables *tables)
+{
+	tables->log_ratio[0] = to_fixed_point(1, LOG_RATIO_SHIFT);
+	for (int i = 1; i <= LOG_RATIO_STEPS + 1; i++) {
+		double x = i / (2.0 * LOG_RATIO_STEPS);
+
+		tables->log_ratio[i] = to_fixed_point(-log1p(-x) / x, LOG_RATIO_SHIFT);
+	}
+	tables->excess[0] = to_fixed_point(1, EXCESS_SHIFT);
+	for (int i = 1; i <= EXCESS_STEPS + 1; i++) {
+		double x = ldexp(i, -EXCESS_STEPS_SHIFT);
+
+		tables->excess[i] = to_fixed_point(x / expm1(x), EXCESS_SHIFT);
+	}
+}

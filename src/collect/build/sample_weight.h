@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_BUILD_SAMPLE_WEIGHT_H
+#define ALLOCSNAP_COLLECT_BUILD_SAMPLE_WEIGHT_H
+
+/* How many blocks a sampled block stands for. bpf/account/sample.bpf.h computes the same in whole numbers. */
+
+#include <stdint.h>
+
+struct sample_tables;
+
+/*
+ * Returns 1 or more. It is 1 if sample_bytes is 0 (every block is recorded) and for mappings, which are all
+ * recorded.
+ */
+double weight_of_block(uint64_t size, uint32_t layer, uint64_t sample_bytes);
+
+/* Fills the tables that the BPF programs read. */
+void sample_tables_fill(struct sample_tables *tables);
+
+#endif

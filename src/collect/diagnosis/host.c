@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Checks of the machine: its kernel and our privileges. */
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/privileges.h"
+#include "collect/probe/attach_methods.h"
+#include "collect/probe/detach.h"
+#include "collect/diagnosis/diagnosis.h"
+#include "collect/session/load.h"
+#include "collect/process/proc.h"
+#include "collect/probe/feature_probes.h"
+
+static enum check_state report_check(struct check *check, enum check_state state, const char *text)
+{
+	reason_set(&check->found, 0, "%s", text);
+	return state;
+}
+
+/* Reports a trial. Without privileges a trial says nothing about the kernel. */
+static enum check_state report_trial(struct check *check, int err, enum check_state if_not,
+				     const char *without)
+{
+	if (!err)
+		return report_check(check, CHECK_GOOD, "works, tried on allocsnap itself");
+	if (err == -EPERM || err == -EACCES)
+		return report_check(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
+	reason_set(&check->found, 0, "does not work (%s): %s", strerror(-err), without);
+	return if_not;
+}
+
+/* ---- the kernel ---- */
+
+static enum check_state check_btf(struct check *check)
+{
+	if (!access("/sys/kernel/btf/vmlinux", R_OK))
+		return report_check(check, CHECK_GOOD, "/sys/kernel/btf/vmlinux is there");
+	return report_check(check, CHECK_BAD,
+			    "no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF=y and a mounted /sys are needed");
+}
+
+static enum check_state check_programs(struct check *check)
+{
+	return report_trial(check, trial_load(), CHECK_BAD, "the kernel refuses the BPF programs of allocsnap");
+}
+
+static enum check_state check_uprobe(struct check *check)
+{
+	return report_trial(check, trial_uprobe(), CHECK_BAD, "CONFIG_UPROBE_EVENTS=y is needed");
+}
+
+static enum check_state check_uretprobe(struct check *check)
+{
+	return report_trial(check, trial_uretprobe(), CHECK_COSTS,
+			    "returns are seen by probes on `ret` instructions, which is slower");
+}
+
+static enum check_state check_multi(struct check *check)
+{
+	return report_trial(check, trial_uprobe_multi(), CHECK_COSTS,
+			    "a kernel before 6.6; each probe takes a tenth of a second to detach");
+}
+
+static enum check_state check_pid_of_link(struct check *check)
+{
+	if (trial_uprobe_multi())
+		return report_check(check, CHECK_UNKNOWN, "there are no such links");
+	return report_trial(check, trial_pid_of_link(), CHECK_COSTS,
+			    "a kernel before 6.10 takes it for one thread; without sessions each probe takes a tenth of a second to detach");
+}
+
+static enum check_state check_session(struct check *check)
+{
+	return report_trial(check, trial_uprobe_session(), CHECK_COSTS,
+			    "a kernel before 6.13; processes with several stacks are recorded without return probes, which is slower");
+}
+
+/* Reports a trial that ran in a child of ours. */
+static enum check_state report_child_trial(struct check *check, int err, const char *harm, const char *so)
+{
+	if (!err)
+		return report_check(check, CHECK_GOOD, "does no harm, tried on a child of allocsnap");
+	if (err == -EPERM || err == -EACCES)
+		return report_check(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
+	if (err == -EFAULT)
+		reason_set(&check->found, 0, "%s: %s", harm, so);
+	else
+		reason_set(&check->found, 0, "cannot be tried (%s): %s", strerror(-err), so);
+	return CHECK_COSTS;
+}
+
+static enum check_state check_nop5(struct check *check)
+{
+	return report_child_trial(check, trial_nop5(), "forked children of a probed process die at one",
+				  "allocsnap places none there; functions that leave no other place are not recorded");
+}
+
+static enum check_state check_return_call(struct check *check)
+{
+	int err = trial_return_call();
+
+	if (err == -ENOSYS)
+		return report_check(check, CHECK_GOOD, "a return probe is no system call here");
+	return report_child_trial(check, err, "filters see its system call, and may end the process",
+				  "calls are recorded without return probes, which is slower");
+}
+
+static enum check_state check_fentry(struct check *check)
+{
+	if (trial_load())
+		return report_check(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
+	if (fentry_works())
+		return report_check(check, CHECK_GOOD, "functions of the kernel can be traced");
+	return report_check(check, CHECK_COSTS,
+			    "functions of the kernel cannot be traced: new code is noticed by another way, which may guess more");
+}
+
+static enum check_state check_lockdown(struct check *check)
+{
+	FILE *file = fopen("/sys/kernel/security/lockdown", "re");
+	char text[128] = "";
+
+	if (file) {
+		fgets(text, sizeof(text), file);
+		fclose(file);
+	}
+	if (strstr(text, "[confidentiality]"))
+		return report_check(check, CHECK_BAD,
+				    "confidentiality: BPF programs may not read memory; boot with lockdown=integrity or none");
+	if (*text)
+		return report_check(check, CHECK_GOOD, "does not keep programs from reading memory");
+	return report_check(check, CHECK_GOOD, "none that is visible");
+}
+
+static enum check_state check_tracefs(struct check *check)
+{
+	return report_check(check, CHECK_GOOD, "not needed: probes are perf events and BPF links");
+}
+
+/* Measures traps in the way that a recording would use. */
+static enum check_state check_traps(struct check *check, struct trap_costs *costs)
+{
+	struct detacher detacher = {};
+	enum check_state state = CHECK_GOOD;
+
+	if (calibrate(probe_way_choose(), &detacher, costs, &check->found))
+		state = trial_load() ? report_check(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried") :
+				       CHECK_COSTS;
+	else
+		reason_set(&check->found, 0,
+			   "%.2f us at an entry, %.2f us where it is single-stepped, %.2f us at a return",
+			   costs->entry_ns / 1e3, costs->stepped_ns / 1e3, costs->return_ns / 1e3);
+	detach_end(&detacher);
+	return state;
+}
+
+/* ---- privileges ---- */
+
+static bool has_capability(int number)
+{
+	return capabilities_held() & CAPABILITY(number);
+}
+
+/*
+ * Whether CAP_SYS_ADMIN stands for the capability (capable.h: bpf_capable(), perfmon_capable(),
+ * checkpoint_restore_ns_capable()).
+ */
+static bool is_stood_for(int number)
+{
+	return has_capability(CAP_SYS_ADMIN) &&
+	       (number == CAP_BPF || number == CAP_PERFMON || number == CAP_CHECKPOINT_RESTORE);
+}
+
+static enum check_state check_held(struct check *check, const struct privilege *privilege,
+				   bool has_events)
+{
+	static const char *const term[] = {
+		[PRIVILEGE_TO_LOAD] = "needed until all is loaded",
+		[PRIVILEGE_TO_RECORD] = "needed as long as it records",
+		[PRIVILEGE_OF_KEEPER] = "needed as long as it records, by the process that keeps the probes",
+		[PRIVILEGE_OF_EVENTS] = "needed as long as it records, as probes are perf events",
+	};
+
+	reason_set(&check->found, 0, "held; %s", privilege->term == PRIVILEGE_OF_EVENTS && !has_events ?
+		   "not needed, as probes are links" : term[privilege->term]);
+	return CHECK_GOOD;
+}
+
+static enum check_state check_privilege(struct check *check, const struct privilege *privilege)
+{
+	bool is_unknown = trial_load(), has_events = !is_unknown && probe_way_choose()->is_alone;
+
+	if (has_capability(privilege->number))
+		return check_held(check, privilege, has_events);
+	if (is_stood_for(privilege->number))
+		return report_check(check, CHECK_GOOD, "missing; CAP_SYS_ADMIN stands for it");
+	if (privilege->term == PRIVILEGE_OF_EVENTS && is_unknown)
+		return report_check(check, CHECK_UNKNOWN, "missing; needed where probes are perf events");
+	if (privilege->term == PRIVILEGE_OF_EVENTS && !has_events)
+		return report_check(check, CHECK_GOOD, "missing; not needed, as probes are links");
+	reason_set(&check->found, 0, "missing: %s", privilege->without);
+	return privilege->is_optional ? CHECK_COSTS : CHECK_BAD;
+}
+
+/* Counts capabilities that the table does not name. */
+static enum check_state check_other_capabilities(struct check *check)
+{
+	uint64_t others = capabilities_held();
+
+	for (size_t i = 0; i < privileges_nr; i++)
+		others &= ~CAPABILITY(privileges[i].number);
+	if (!others)
+		return report_check(check, CHECK_GOOD, "none held");
+	reason_set(&check->found, 0, "%d held; not needed, and given up when all is loaded",
+		   __builtin_popcountll(others));
+	return CHECK_GOOD;
+}
+
+/* The loader keeps each mapped file open. */
+#define FILES_ENOUGH 1024
+
+static enum check_state check_cap_sys_resource(struct check *check)
+{
+	struct rlimit limit = {};
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (has_capability(CAP_SYS_RESOURCE) || limit.rlim_max >= FILES_ENOUGH)
+		return report_check(check, CHECK_GOOD, "not needed: enough files may be open");
+	return report_check(check, CHECK_COSTS,
+			    "missing: too few files may be open; mapped files beyond the limit have no names");
+}
+
+static enum check_state check_paranoid(struct check *check)
+{
+	char *text = proc_text(0, "sys/kernel/perf_event_paranoid");
+	int level = text ? atoi(text) : 0;
+
+	reason_set(&check->found, 0, "%s%s", text && *text ? text : "not readable",
+		   has_capability(CAP_PERFMON) || has_capability(CAP_SYS_ADMIN) ?
+			   ": does not matter with CAP_PERFMON" : ": forbids probes without CAP_PERFMON");
+	free(text);
+	return has_capability(CAP_PERFMON) || has_capability(CAP_SYS_ADMIN) || level < 0 ?
+		       CHECK_GOOD : CHECK_BAD;
+}
+
+static enum check_state check_unprivileged_bpf(struct check *check)
+{
+	char *text = proc_text(0, "sys/kernel/unprivileged_bpf_disabled");
+	bool may = has_capability(CAP_BPF) || has_capability(CAP_SYS_ADMIN);
+
+	reason_set(&check->found, 0, "%s%s", text && *text ? text : "not readable",
+		   may ? ": does not matter with CAP_BPF" : "; probes need CAP_BPF anyway");
+	free(text);
+	return CHECK_GOOD;
+}
+
+/* Since Linux 5.11 maps are charged to the memory cgroup. */
+static enum check_state check_memlock(struct check *check)
+{
+	return report_check(check, CHECK_GOOD, "does not matter: maps are charged to the memory cgroup");
+}
+
+/* include/linux/proc_ns.h, PROC_PID_INIT_INO, PROC_TIME_INIT_INO */
+#define INITIAL_PID_NAMESPACE 0xEFFFFFFC
+#define INITIAL_TIME_NAMESPACE 0xEFFFFFFA
+
+static enum check_state check_pid_namespace(struct check *check)
+{
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st))
+		return report_check(check, CHECK_UNKNOWN, "/proc/self/ns/pid cannot be read");
+	if (st.st_ino == INITIAL_PID_NAMESPACE)
+		return report_check(check, CHECK_GOOD, "the machine's own");
+	return report_check(check, CHECK_BAD,
+			    "not the machine's: run allocsnap on the host, or in a container with --pid=host");
+}
+
+static enum check_state check_time_namespace(struct check *check)
+{
+	struct stat st;
+
+	if (stat("/proc/self/ns/time", &st))
+		return report_check(check, CHECK_GOOD, "this kernel has none");
+	if (st.st_ino == INITIAL_TIME_NAMESPACE)
+		return report_check(check, CHECK_GOOD, "the machine's own");
+	return report_check(check, CHECK_BAD, "not the machine's: run allocsnap on the host");
+}
+
+static enum check_state check_open_files(struct check *check)
+{
+	struct rlimit limit = {};
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	reason_set(&check->found, 0, "at most %llu, of which three quarters are for mapped files",
+		   (unsigned long long)limit.rlim_max);
+	return limit.rlim_max < FILES_ENOUGH ? CHECK_COSTS : CHECK_GOOD;
+}
+
+/* ---- all ---- */
+
+struct row {
+	const char *name;
+	enum check_state (*look)(struct check *check);
+};
+
+static const struct row kernel_rows[] = {
+	{ "BTF", check_btf },
+	{ "BPF programs", check_programs },
+	{ "uprobe", check_uprobe },
+	{ "return probe", check_uretprobe },
+	{ "many uprobes in a link", check_multi },
+	{ "pid of such a link", check_pid_of_link },
+	{ "uprobe session", check_session },
+	{ "return probe, seccomp", check_return_call },
+	{ "probe on a 5-byte nop", check_nop5 },
+	{ "fentry", check_fentry },
+	{ "lockdown", check_lockdown },
+	{ "tracefs", check_tracefs },
+};
+
+/* These follow the rows of src/base/privileges.c. */
+static const struct row our_rows[] = {
+	{ "other capabilities", check_other_capabilities },
+	{ "CAP_SYS_RESOURCE", check_cap_sys_resource },
+	{ "perf_event_paranoid", check_paranoid },
+	{ "unprivileged_bpf_disabled", check_unprivileged_bpf },
+	{ "locked memory", check_memlock },
+	{ "pid namespace", check_pid_namespace },
+	{ "time namespace", check_time_namespace },
+	{ "open files", check_open_files },
+};
+
+static int run_checks(struct diagnosed_machine *machine, const struct row *row, size_t row_nr)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < row_nr && !err; i++) {
+		struct check check = { .name = row[i].name };
+
+		check.state = row[i].look(&check);
+		err = array_push(machine, check, check);
+	}
+	return err;
+}
+
+static int check_privileges(struct diagnosed_machine *machine)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < privileges_nr && !err; i++) {
+		struct check check = { .name = privileges[i].name };
+
+		check.state = check_privilege(&check, &privileges[i]);
+		if (check.state == CHECK_BAD && machine->records) {
+			machine->records = false;
+			reason_set(&machine->why, 0, "%s is %s", check.name, check.found.text);
+		}
+		err = array_push(machine, check, check);
+	}
+	return err;
+}
+
+int diagnose_machine(struct diagnosed_machine *machine)
+{
+	struct check traps = { .name = "cost of a trap" };
+	struct utsname names;
+	int err;
+
+	uname(&names);
+	snprintf(machine->kernel, sizeof(machine->kernel), "%s", names.release);
+	err = run_checks(machine, kernel_rows, ARRAY_SIZE(kernel_rows));
+	err = err ?: check_privileges(machine);
+	err = err ?: run_checks(machine, our_rows, ARRAY_SIZE(our_rows));
+	traps.state = check_traps(&traps, &machine->costs);
+	err = err ?: array_push(machine, check, traps);
+	return err;
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/drain/epoch_cut.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/idmap.h"
+#include "base/parallel.h"
+#include "collect/bpf.h"
+#include "collect/drain/nursery.h"
+#include "collect/drain/block_reader.h"
+
+/* ---- blocks that are in no map ---- */
+
+static int read_pending_entries(struct cut *cut, int fd)
+{
+	ssize_t got = 1;
+
+	cut->pending_nr = 0;
+	while (got > 0) {
+		int err = array_reserve(&cut->pending, &cut->pending_alloc, cut->pending_nr + 64);
+
+		if (err)
+			return err;
+		got = read(fd, cut->pending + cut->pending_nr, 64 * sizeof(*cut->pending));
+		if (got < 0 && errno == EINTR)
+			got = 1;
+		else if (got > 0)
+			cut->pending_nr += got / sizeof(*cut->pending);
+	}
+	return got < 0 ? -errno : 0;
+}
+
+static int read_pending(struct cut *cut, const struct allocsnap_bpf *bpf)
+{
+	struct bpf_link *link = bpf_program__attach_iter(bpf->progs.pending_blocks, NULL);
+	int fd, err;
+
+	if (!link)
+		return -errno;
+	fd = bpf_iter_create(bpf_link__fd(link));
+	err = fd < 0 ? fd : read_pending_entries(cut, fd);
+	if (fd >= 0)
+		close(fd);
+	bpf_link__destroy(link);
+	return err;
+}
+
+/* ---- one set of all blocks, each once ---- */
+
+static uint64_t hash_of(const struct block_key *key)
+{
+	return hash_bytes(key, sizeof(*key), 0);
+}
+
+/* The blocks found outside the map of blocks, or in both halves of it. */
+struct others {
+	const struct cut *cut;
+	struct idmap ids; /* into cut->pending */
+};
+
+struct other_key {
+	const struct block_key *key;
+	uint64_t birth_ns;
+};
+
+/*
+ * Compares place and birth: while a realloc is running, the address of its block may already belong to another
+ * block.
+ */
+static bool same_pending(uint32_t i, const void *key, const void *table)
+{
+	const struct pending_block *one = (const struct pending_block *)table + i;
+	const struct other_key *other = key;
+
+	return !memcmp(&one->key, other->key, sizeof(one->key)) &&
+	       one->block.birth_ns == other->birth_ns;
+}
+
+static bool is_new(const void *others_, const struct block_key *key, uint64_t birth_ns)
+{
+	const struct others *others = others_;
+	const struct other_key other = { key, birth_ns };
+
+	return idmap_find(&others->ids, hash_of(key), same_pending, &other, others->cut->pending) ==
+	       IDMAP_NONE;
+}
+
+static int append_border(struct cut *cut, const struct blocks_read *read)
+{
+	int err = array_reserve(&cut->pending, &cut->pending_alloc,
+				cut->pending_nr + read->border_nr);
+
+	for (size_t i = 0; i < read->border_nr && !err; i++)
+		cut->pending[cut->pending_nr++] = read->border[i];
+	return err;
+}
+
+/* Gathers all blocks found outside the two parts of the map, each once, in cut->pending. */
+static int gather_others(struct cut *cut, uint64_t last, struct others *others)
+{
+	const struct handed_key *key = cut->handed.key;
+	const struct handed_block *handed = cut->handed.value;
+	size_t read_nr = cut->pending_nr;
+	int err = array_reserve(&cut->pending, &cut->pending_alloc, read_nr + cut->handed.nr);
+
+	cut->pending_nr = 0;
+	for (size_t i = 0; i < read_nr + cut->handed.nr && !err; i++) {
+		bool is_read = i < read_nr;
+		struct pending_block block = is_read ? cut->pending[i] :
+			(struct pending_block){ key[i - read_nr].key, handed[i - read_nr].block };
+
+		if ((!is_read && handed[i - read_nr].left <= last) || block.block.epoch > last ||
+		    !is_new(others, &block.key, block.block.birth_ns))
+			continue;
+		cut->pending[cut->pending_nr] = block;
+		err = idmap_add(&others->ids, hash_of(&block.key), cut->pending_nr++);
+	}
+	return err;
+}
+
+struct part {
+	const struct others *others;
+	struct drained_blocks *blocks;
+};
+
+static void leave_out_others(void *part_)
+{
+	const struct part *part = part_;
+
+	drained_blocks_filter(part->blocks, is_new, part->others);
+}
+
+static int unite_blocks(struct cut *cut, struct drain *drain, uint64_t last, struct blocks_read *read,
+			struct drained_blocks *young)
+{
+	struct others others = { .cut = cut };
+	struct part part[2] = { { &others, &read->part[0] }, { &others, &read->part[1] } };
+	int err = append_border(cut, read) ?: gather_others(cut, last, &others);
+
+	if (!err && others.ids.nr) {
+		run_both(leave_out_others, &part[0], &part[1]);
+		drained_blocks_filter(young, is_new, &others);
+	}
+	if (!err)
+		err = drained_blocks_move(&drain->blocks, young);
+	for (int i = 0; i < 2 && !err; i++)
+		err = drained_blocks_move(&drain->blocks, &read->part[i]);
+	for (size_t i = 0; i < cut->pending_nr && !err; i++)
+		err = drained_blocks_add(&drain->blocks, &cut->pending[i].key,
+					 &cut->pending[i].block);
+	idmap_release(&others.ids);
+	return err;
+}
+
+/* ---- the cut ---- */
+
+static void store_shared(__u64 *where, uint64_t value)
+{
+	__atomic_store_n(where, value, __ATOMIC_SEQ_CST);
+}
+
+/* ALLOCSNAP_ONE_READER=1: behave as on a kernel whose positions are not bucket numbers. */
+static struct block_source source_of(struct cut *cut, const struct bpf_map *map)
+{
+	struct block_source source = block_source(bpf_map__fd(map), bpf_map__max_entries(map));
+
+	if (cut->readers == READERS_UNKNOWN)
+		cut->readers = processor_nr() > 1 && !getenv("ALLOCSNAP_ONE_READER") &&
+			       block_source_has_positions() ? READERS_TWO : READERS_ONE;
+	if (cut->readers == READERS_ONE)
+		source.bucket_nr = 0;
+	return source;
+}
+
+int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const struct nursery *nursery,
+		    struct drain *drain)
+{
+	struct block_source source = source_of(cut, bpf->maps.blocks);
+	struct drained_blocks young = {};
+	struct blocks_read read = {};
+	uint64_t last = bpf->data->epoch;
+	int err;
+
+	drained_blocks_release(&drain->blocks);
+	store_shared(&bpf->bss->cut, last);
+	store_shared(&bpf->data->epoch, last + 1);
+	err = grace_wait(&cut->grace);
+	if (!err) /* before the map is read, because blocks move from the nursery to the map */
+		err = nursery_read(nursery, last, &young);
+	if (!err)
+		err = read_blocks(&source, last, &read);
+	if (!err)
+		err = read_pending(cut, bpf);
+	store_shared(&bpf->bss->cut, 0);
+	if (!err)
+		err = map_copy_take(&cut->handed, bpf_map__fd(bpf->maps.handed_blocks),
+				    sizeof(struct handed_key), sizeof(struct handed_block));
+	if (!err)
+		err = unite_blocks(cut, drain, last, &read, &young);
+	blocks_read_release(&read);
+	drained_blocks_release(&young);
+	return err;
+}
+
+void cut_release(struct cut *cut)
+{
+	grace_release(&cut->grace);
+	map_copy_release(&cut->handed);
+	free(cut->pending);
+	memset(cut, 0, sizeof(*cut));
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/drain/map_sizes.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "base/units.h"
+#include "shared/bpf_types.h"
+#include "collect.h"
+#include "collect/drain/free_filter.h"
+#include "shared/unwind_types.h"
+
+#define BLOCKS_DEFAULT (4u << 20)
+#define TRACEBACKS_DEFAULT (256u << 10)
+#define STARTS_MOST (256u << 10)
+#define REST_LEAST (64u << 10) /* without --max-memory */
+
+/* How --max-memory is divided. */
+#define BLOCKS_LEAST 1024
+#define REST_SHARE 4 /* one quarter of the blocks */
+#define TRACEBACK_SHARE 16
+#define SLAB_SHARE 8 /* one eighth of the bytes */
+#define SLABS_LEAST 2
+#define SLAB_BYTES (UNWIND_SLAB_WORDS * sizeof(uint64_t))
+
+/*
+ * The maps of constant size in bpf/maps.bpf.h: processes, unwind_places (64 Ki of 112 bytes, and the kernel's
+ * overhead), unwind_objects (4096 of 512), process_slots, unwind_cache, the doorbell; and the memory that the
+ * kernel's allocator keeps ready for each processor.
+ */
+#define FIXED_BYTES ((uint64_t)PROCESSES_MAX * sizeof(struct process) + (14ULL << 20))
+
+/* ---- kernel memory for a hash map that allocates its entries on demand ---- */
+
+#define ELEMENT_BYTES 48 /* struct htab_elem, before the key */
+#define LINK_BYTES 8	 /* added by bpf_mem_alloc */
+#define BUCKET_BYTES 16
+
+/* The sizes that the kernel's allocator offers. */
+static uint64_t allocated_bytes(uint64_t bytes)
+{
+	static const uint64_t sizes[] = { 64, 96, 128, 192, 256, 512, 1024, 2048, 4096 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
+		if (bytes <= sizes[i])
+			return sizes[i];
+	return bytes;
+}
+
+static uint64_t bucket_bytes(uint64_t entries)
+{
+	uint64_t nr = 1;
+
+	while (nr < entries)
+		nr *= 2;
+	return nr * BUCKET_BYTES;
+}
+
+static uint64_t hash_bytes_of(uint64_t entries, size_t key_bytes, size_t value_bytes)
+{
+	return bucket_bytes(entries) +
+	       entries * allocated_bytes(ELEMENT_BYTES + key_bytes + value_bytes + LINK_BYTES);
+}
+
+uint64_t map_room_bytes(const struct map_room *room, uint32_t traceback_limit)
+{
+	size_t traceback_bytes = offsetof(struct traceback, pc) + traceback_limit * sizeof(uint64_t);
+
+	return FIXED_BYTES + room->slabs * SLAB_BYTES + room->pairing * sizeof(uint64_t) +
+	       hash_bytes_of(room->blocks, sizeof(struct block_key), sizeof(struct block)) +
+	       hash_bytes_of(room->rest, sizeof(struct handed_key), sizeof(struct handed_block)) +
+	       hash_bytes_of(room->rest, sizeof(struct block_key), sizeof(uint64_t)) +
+	       hash_bytes_of(room->tracebacks, sizeof(uint64_t), traceback_bytes) +
+	       hash_bytes_of(room->starts, sizeof(struct start_key), sizeof(uint64_t));
+}
+
+/* ---- numbers of entries ---- */
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint32_t smaller(uint64_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint32_t pairing_of(const struct collector_options *options, uint32_t blocks)
+{
+	if (!options->sample_bytes && !options->min_size && !options->max_size)
+		return 1;
+	return pairing_entries(options->sample_bytes, options->min_size, blocks);
+}
+
+/*
+ * Each possible entry of a map takes 16 bytes even if it is not used: so maps that are seldom full get fewer
+ * entries. Losses for lack of room are counted.
+ */
+static struct map_room default_room(const struct collector_options *options)
+{
+	uint32_t blocks = options->max_blocks ?: BLOCKS_DEFAULT;
+
+	return (struct map_room){
+		.blocks = blocks,
+		.rest = larger(blocks / REST_SHARE, REST_LEAST),
+		.tracebacks = options->max_tracebacks ?: TRACEBACKS_DEFAULT,
+		.starts = options->domains & COLLECTOR_MMAP ? STARTS_MOST : 1,
+		.slabs = UNWIND_SLABS_MAX,
+		.pairing = pairing_of(options, blocks),
+	};
+}
+
+static struct map_room room_for(const struct collector_options *options, uint32_t blocks)
+{
+	uint64_t slabs = options->max_memory / SLAB_SHARE / SLAB_BYTES;
+
+	return (struct map_room){
+		.blocks = blocks,
+		.rest = blocks / REST_SHARE,
+		.tracebacks = blocks / TRACEBACK_SHARE,
+		.starts = options->domains & COLLECTOR_MMAP ? smaller(blocks, STARTS_MOST) : 1,
+		.slabs = larger(smaller(slabs, UNWIND_SLABS_MAX), SLABS_LEAST),
+		.pairing = pairing_of(options, blocks),
+	};
+}
+
+static uint64_t bytes_for(const struct collector_options *options, uint32_t blocks)
+{
+	const struct map_room room = room_for(options, blocks);
+
+	return map_room_bytes(&room, options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT);
+}
+
+/* The largest number of blocks that fits: more blocks never take less memory. */
+static uint32_t blocks_that_fit(const struct collector_options *options)
+{
+	uint32_t low = BLOCKS_LEAST, high = COLLECTOR_MAX_BLOCKS_MOST;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low + 1) / 2;
+
+		if (bytes_for(options, middle) <= options->max_memory)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+static int refuse_max_memory(const struct collector_options *options, struct reason *why)
+{
+	char given[UNIT_TEXT_MAX], needed[UNIT_TEXT_MAX];
+
+	return reason_set(why, -ERANGE, "--max-memory: %s is too little: %s at least",
+			  format_size(given, options->max_memory, false),
+			  format_size(needed, bytes_for(options, BLOCKS_LEAST), false));
+}
+
+int map_room_choose(struct map_room *ret, const struct collector_options *options,
+		    struct reason *why)
+{
+	if (!options->max_memory) {
+		*ret = default_room(options);
+		return 0;
+	}
+	if (bytes_for(options, BLOCKS_LEAST) > options->max_memory)
+		return refuse_max_memory(options, why);
+	*ret = room_for(options, blocks_that_fit(options));
+	return 0;
+}

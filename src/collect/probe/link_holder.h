@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_PROBE_LINK_HOLDER_H
+#define ALLOCSNAP_COLLECT_PROBE_LINK_HOLDER_H
+
+/*
+ * The process that creates links of many probes, holds them and closes them. A process that is killed inside one of
+ * these system calls leaves breakpoints in the recorded program: a thread with SIGKILL pending may not touch the memory
+ * of another process. So the recording never makes these calls. No one asks the keeper to end: it ends when the
+ * recording has ended, for whatever reason, and its links end with it.
+ *
+ *	recording ── order: program, file, places ──► keeper ── bpf() ──► links
+ *	     └──────────── a link's number ◄────────────┘
+ *
+ * The keeper also ends the links of a file before it is written to, even while the recording is busy, and reports it
+ * afterwards. It has a lease on the file (fcntl(2), F_SETLEASE): the kernel makes a process that opens the file for
+ * writing wait until the keeper has removed the breakpoints, a tenth of a second later. If there can be no lease
+ * (unsupported by the file system, or no CAP_LEASE), the first write alerts the keeper (file_watch.h), which then races
+ * with the new program.
+ *
+ * If the keeper has ended, its links are gone, and orders fail with -EPIPE.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct file_identity;
+struct keeper;
+struct uprobe_multi;
+
+/*
+ * Forks the keeper. Call it before there are threads, and before BPF maps are in memory, because the keeper would
+ * keep them alive. NULL and errno on failure.
+ */
+struct keeper *keeper__open(void);
+
+/*
+ * Creates a link like uprobe_multi_attach(), in the file `fd` (uprobes->path is not used). Returns its number,
+ * which is above 0, or a negative errno. -ESTALE: the file has changed since it was `file`; -ETXTBSY: it is open
+ * for writing.
+ */
+int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct file_identity *file,
+		   const struct uprobe_multi *uprobes);
+
+/*
+ * Starts to end a link, without waiting; its number is invalid from now on. The kernel removes the breakpoints at
+ * once, and needs a tenth of a second for the rest.
+ */
+void keeper__detach(struct keeper *keeper, int link);
+
+/* Returns a link that the keeper has ended itself because its file was written to; each link once. 0: none. */
+int keeper__next_closed(struct keeper *keeper);
+
+/* Returns the errno why a file could not be watched, each once; 0: no news. */
+int keeper__next_unwatched(struct keeper *keeper);
+
+/* Becomes readable when the keeper may have ended a link itself. */
+int keeper__news_fd(const struct keeper *keeper);
+
+/* Number of links that are still being ended. */
+size_t keeper__detaching_nr(struct keeper *keeper);
+
+/* Waits until no link is being ended. */
+void keeper__settle(struct keeper *keeper);
+
+/* Becomes readable when the keeper has ended. */
+int keeper__end_fd(const struct keeper *keeper);
+bool keeper__has_ended(const struct keeper *keeper);
+
+/* Ends the keeper and all its links, and waits for that. NULL is allowed. */
+void keeper__close(struct keeper *keeper);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_PROBE_LINK_HOLDER_ORDERS_H
+#define ALLOCSNAP_COLLECT_PROBE_LINK_HOLDER_ORDERS_H
+
+/*
+ * Messages from a recording to its keeper, one packet each. Each gets a struct keeper_answer, except
+ * KEEPER_DETACH. The keeper also sends such packets on its own to report what it has done without an order.
+ */
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "collect/process/file_identity.h"
+
+enum keeper_what {
+	KEEPER_ATTACH,	  /* with the descriptors of program and file. Answer: a link, or -errno */
+	KEEPER_DETACH,	  /* ends a link */
+	KEEPER_DETACHING, /* the answer is the number of links being ended */
+	KEEPER_SETTLE,	  /* the answer 0 comes when none is being ended */
+};
+
+struct keeper_order {
+	uint32_t what;
+	int32_t link;
+	uint32_t attach_type, of_returns;
+	int32_t pid;
+	uint32_t nr;
+	struct file_identity file; /* the file that the places were found in */
+	uint64_t places[]; /* for KEEPER_ATTACH: nr offsets, then nr cookies */
+};
+
+enum keeper_news {
+	KEEPER_ANSWER,	  /* the result of an order */
+	KEEPER_CLOSED,	  /* the link whose file was written to, and which is being ended */
+	KEEPER_UNWATCHED, /* -errno: a link's file cannot be watched */
+};
+
+struct keeper_answer {
+	uint32_t what; /* enum keeper_news */
+	int32_t value;
+};
+
+enum { KEEPER_PROGRAM, KEEPER_FILE, KEEPER_FD_NR };
+
+#define KEEPER_ORDER_BYTES_MOST (256u << 10) /* a socket accepts less than this in one packet */
+
+/* Runs the keeper on its end of the socket, until the recording has ended. */
+void keep_links(int fd, pid_t recording) __attribute__((noreturn));
+
+#endif

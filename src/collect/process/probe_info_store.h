@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_PROCESS_PROBE_INFO_STORE_H
+#define ALLOCSNAP_COLLECT_PROCESS_PROBE_INFO_STORE_H
+
+/*
+ * The facts of files, read once for all files with the same bytes: for the C library of two hundred containers,
+ * one is read and 199 are compared with it.
+ *
+ * The comparison covers all bytes, and uses a copy of the bytes that the parser had. Facts of another file would
+ * put breakpoints into the middle of instructions. Nothing less identifies a file: anyone can write another
+ * file's build-id into a file; a file with the C library's code may have symbols that take over the parser, which
+ * then returns what they want; and the owner of a file can replace its bytes after it was read.
+ */
+
+#include <stdint.h>
+#include <stddef.h>
+
+#include "base/reason.h"
+#include "elf/probe_info.h"
+
+struct file_copy;
+struct parser;
+
+struct file_facts {
+	struct object_facts facts;
+	const struct functions_wanted *wanted; /* also looked for; NULL: none */
+	struct file_copy *copy; /* NULL: the facts belong to one file only */
+	unsigned int user_nr;
+};
+
+/* Zeroed: none. */
+struct facts_store {
+	struct file_facts **kept; /* facts with a copy, as far as there is room; the least recently used first */
+	size_t kept_nr, kept_alloc;
+	uint64_t bytes; /* total size of the copies */
+};
+
+struct file_to_read {
+	struct parser *parser;
+	int fd;
+	const struct functions_wanted *wanted; /* NULL: none; compared as a pointer */
+};
+
+/* The caller returns *ret with file_facts_put(). 0, or an error as of parser__facts(). */
+int facts_store_get(struct facts_store *store, const struct file_to_read *file,
+		    struct file_facts **ret, struct reason *why);
+void file_facts_put(struct file_facts *facts); /* NULL is allowed */
+
+/* May be called before or after the facts that it gave out are returned. */
+void facts_store_release(struct facts_store *store);
+
+#endif

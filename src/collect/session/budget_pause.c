@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/budget_pause.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/reason.h"
+#include "collect/probe/attach_methods.h"
+#include "collect/process/open_file.h"
+#include "collect/session/session.h"
+#include "collect/session/budget_shared.h"
+#include "collect/session/written_files.h"
+#include "sandbox/client.h"
+
+/* A link is attached or detached in a millisecond or less; a perf uprobe takes a tenth of a second. */
+#define STRETCH_OF_LINKS_NS 8000000
+#define STRETCH_OF_EVENTS_NS 1000000000
+
+void pausing_begin(const struct collector_options *options, const struct allocsnap_bpf *bpf, struct pausing *pausing)
+{
+	if (pausing->budget.percent)
+		return;
+	pausing->budget = (struct budget){
+		.percent = options->max_overhead,
+		.least_stretch_ns = probe_way_of(bpf)->is_alone ? STRETCH_OF_EVENTS_NS : STRETCH_OF_LINKS_NS,
+	};
+}
+
+/* ---- pause and resume ---- */
+
+/* The owner of a set of probes with a budget: one process, or all of them. */
+struct spender {
+	struct probes *probes;
+	struct pausing *pausing;
+	struct target *target; /* NULL: the shared probes */
+	struct cost_sum sum;
+};
+
+/* Runs a program for the process whose probes pause and resume together. */
+static void run_pause_program(const struct spender *spender, const struct bpf_program *program)
+{
+	struct process_request args = { .slot = spender->target->slot };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
+
+	bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
+}
+
+/* Runs before the first probe is removed, so that the order of the removals does not matter. */
+static void pause_kernel_side(const struct allocsnap_bpf *bpf, const struct spender *spender)
+{
+	if (spender->target)
+		run_pause_program(spender, bpf->progs.process_pause);
+	else
+		__atomic_store_n(&bpf->bss->everybody_paused, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Runs before the first probe is placed: pending calls and blocks that are older are from before the gap. */
+static void mark_kernel_return(const struct allocsnap_bpf *bpf, const struct spender *spender)
+{
+	if (spender->target)
+		run_pause_program(spender, bpf->progs.process_return);
+	else
+		__atomic_store_n(&bpf->bss->everybody_resumed_ns, monotonic_now_ns(), __ATOMIC_SEQ_CST);
+}
+
+/* Runs when all probes are placed. */
+static void resume_kernel_side(const struct allocsnap_bpf *bpf, const struct spender *spender)
+{
+	if (spender->target)
+		run_pause_program(spender, bpf->progs.process_resume);
+	else
+		__atomic_store_n(&bpf->bss->everybody_paused, 0, __ATOMIC_SEQ_CST);
+}
+
+static void begin_gap(struct allocsnap_bpf *bpf, struct shared_probes *shared, const struct spender *spender)
+{
+	pause_kernel_side(bpf, spender);
+	/* The gap begins only now: a block that entered until here is older than the gap and has lived through it. */
+	spender->pausing->open_ns = monotonic_now_ns();
+	probes_pause(spender->probes, &shared->detacher);
+}
+
+static void pause_recording(struct allocsnap_bpf *bpf, struct shared_probes *shared, const struct spender *spender)
+{
+	if (!pausing_make_room(spender->pausing)) /* otherwise recording goes on: an unrecorded gap would be worse */
+		begin_gap(bpf, shared, spender);
+}
+
+/* Resumes the recording. The next look handles code that was mapped during the pause. */
+static int resume_recording(struct collector *collector, const struct spender *spender)
+{
+	int err;
+
+	check_probed_files(collector, spender->probes);
+	mark_kernel_return(collector->bpf, spender);
+	err = probes_resume(spender->probes, collector->bpf, &collector->objects,
+			    &collector->shared.detacher);
+	if (err)
+		return err;
+	put_off_unplaced(collector, spender->probes);
+	check_probed_files(collector, spender->probes);
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		collector->targets.target[i]->reading.is_touched |=
+			collector->targets.target[i]->probes.used == spender->probes;
+	resume_kernel_side(collector->bpf, spender);
+	pausing_close_gap(spender->pausing, monotonic_now_ns());
+	return 0;
+}
+
+/* ---- spenders ---- */
+
+/*
+ * No counter has the traps at breakpoints that are being placed or removed. On a busy machine they exist for a
+ * while.
+ */
+#define GAP_COST_NS 1000000
+
+static void add_spent_cost(struct cost_sum *sum, const struct cost_sum *more)
+{
+	sum->cpu_ns += more->cpu_ns;
+	sum->cost_ns += more->cost_ns;
+}
+
+static struct spender shared_spender(struct budgets *budgets, struct shared_probes *shared,
+				     const struct targets *targets)
+{
+	struct spender spender = {
+		.probes = &shared->probes,
+		.pausing = &budgets->pausing,
+		.sum = budgets->pausing.gone,
+	};
+
+	for (size_t i = 0; i < targets->target_nr; i++)
+		add_spent_cost(&spender.sum, &targets->target[i]->now.cost);
+	spender.sum.cost_ns += spender.pausing->nr * GAP_COST_NS;
+	return spender;
+}
+
+/* Finds the ith spender with a budget of its own; false: there are no more. */
+static bool spender_at(struct collector *collector, size_t i, struct spender *ret)
+{
+	struct target *target;
+
+	if (i >= (collector->options.follow_forks ? 1 : collector->targets.target_nr) || !collector->targets.target_nr)
+		return false;
+	if (collector->options.follow_forks) {
+		*ret = shared_spender(&collector->budgets, &collector->shared, &collector->targets);
+		return true;
+	}
+	target = collector->targets.target[i];
+	*ret = (struct spender){ &target->probes.own, &target->budget.own, target, target->now.cost };
+	ret->sum.cost_ns += target->budget.own.nr * GAP_COST_NS;
+	return true;
+}
+
+static bool spender_has_ended(const struct spender *spender)
+{
+	return spender->target && spender->target->life.has_ended;
+}
+
+#define DETACHMENTS_MOST 32
+
+/* Whether too many probes are still being removed. Perf uprobes go on trapping until they are removed. */
+static bool is_detaching(const struct allocsnap_bpf *bpf, const struct helpers *helpers, struct shared_probes *shared)
+{
+	bool is_alone = probe_way_of(bpf)->is_alone;
+
+	return detach_pending(&shared->detacher) + (helpers->keeper ? keeper__detaching_nr(helpers->keeper) : 0) >
+	       (is_alone ? 0 : DETACHMENTS_MOST);
+}
+
+static enum budget_order decide_spender_order(struct collector *collector, const struct spender *spender)
+{
+	uint64_t now_ns = monotonic_now_ns();
+	bool is_paused = spender->probes->is_paused;
+
+	if (collector->helpers.is_blind)
+		return BUDGET_AS_IT_IS;
+	if (is_paused && is_detaching(collector->bpf, &collector->helpers, &collector->shared))
+		return BUDGET_AS_IT_IS;
+	if (collector->budgets.pause_every_ns)
+		return is_paused ? BUDGET_RESUME : BUDGET_PAUSE;
+	if (!spender->target) {
+		budget_note(&spender->pausing->budget, &spender->sum, now_ns, is_paused);
+		return shares_judge(collector, &spender->sum, is_paused);
+	}
+	return budget_judge(&spender->pausing->budget, &spender->sum, now_ns, is_paused);
+}
+
+/* Retries at each look, but logs the failure once. A process that has just ended is no failure. */
+static void resume_spender(struct collector *collector, const struct spender *spender)
+{
+	struct reason why;
+	int err = resume_recording(collector, spender);
+
+	if (err && err != -ESRCH && !spender->pausing->is_stuck) {
+		reason_set(&why, err, "the recording cannot go on after a pause: %s; it is tried again",
+			   strerror(-err));
+		notes_add(&collector->notes, why.text);
+	}
+	spender->pausing->is_stuck = err != 0;
+}
+
+static void apply_budget(struct collector *collector, const struct spender *spender)
+{
+	switch (decide_spender_order(collector, spender)) {
+	case BUDGET_PAUSE:
+		pause_recording(collector->bpf, &collector->shared, spender);
+		break;
+	case BUDGET_RESUME:
+		resume_spender(collector, spender);
+		break;
+	case BUDGET_AS_IT_IS:
+		break;
+	}
+}
+
+static void set_timer(const struct budgets *budgets, uint64_t wait_ns)
+{
+	const struct itimerspec when = {
+		.it_value = { wait_ns / 1000000000, wait_ns % 1000000000 },
+	};
+
+	timerfd_settime(budgets->timer_fd, 0, &when, NULL);
+}
+
+/* Reading the CPU time of hundreds of processes takes a while, and events arrive all the time. */
+#define JUDGE_EVERYONE_NS 50000000
+
+static bool is_too_soon(struct collector *collector)
+{
+	uint64_t now_ns = monotonic_now_ns();
+
+	if (!collector->options.everyone || collector->budgets.pause_every_ns)
+		return false;
+	if (now_ns - collector->budgets.judged_ns < JUDGE_EVERYONE_NS) {
+		set_timer(&collector->budgets, collector->budgets.judged_ns + JUDGE_EVERYONE_NS - now_ns);
+		return true;
+	}
+	collector->budgets.judged_ns = now_ns;
+	shares_read_costs(&collector->budgets.costs, &collector->targets);
+	return false;
+}
+
+void keep_budgets(struct collector *collector)
+{
+	unsigned int processors = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t wait_ns = UINT64_MAX;
+	struct spender spender;
+
+	if (!collector->options.max_overhead || is_too_soon(collector))
+		return;
+	for (size_t i = 0; spender_at(collector, i, &spender); i++) {
+		uint64_t own_ns;
+
+		if (spender_has_ended(&spender))
+			continue;
+		apply_budget(collector, &spender);
+		own_ns = budget_wait_ns(&spender.pausing->budget, &spender.sum,
+					spender.probes->is_paused, processors);
+		wait_ns = own_ns < wait_ns ? own_ns : wait_ns;
+	}
+	set_timer(&collector->budgets, collector->budgets.pause_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
+}
+
+static void become_blind(struct helpers *helpers, struct event_sources *events, struct notes *notes, int end_fd,
+			 const char *why)
+{
+	helpers->is_blind = true;
+	epoll_ctl(events->fd, EPOLL_CTL_DEL, end_fd, NULL);
+	notes_add(notes, why);
+}
+
+static void notice_end_of_keeper(struct collector *collector)
+{
+	struct spender spender;
+
+	if (!collector->helpers.keeper || !keeper__has_ended(collector->helpers.keeper))
+		return;
+	become_blind(&collector->helpers, &collector->events, &collector->notes,
+		     keeper__end_fd(collector->helpers.keeper),
+		     "the process that keeps the probes (allocsnap-links) has ended: nothing is recorded any more");
+	epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, keeper__news_fd(collector->helpers.keeper), NULL);
+	for (size_t i = 0; spender_at(collector, i, &spender); i++)
+		if (!spender.probes->is_paused && !spender_has_ended(&spender))
+			begin_gap(collector->bpf, &collector->shared, &spender);
+}
+
+/* Existing probes go on. But new files would get neither probes nor names. */
+static void notice_end_of_spawner(struct helpers *helpers, struct event_sources *events, struct notes *notes)
+{
+	if (parser__has_ended(helpers->parser))
+		become_blind(helpers, events, notes, parser__end_fd(helpers->parser),
+			     "the process that starts the readers of ELF files (allocsnap-spawn) has ended: no other file can be probed or named");
+}
+
+static void notice_end_of_opener(struct helpers *helpers, struct event_sources *events, struct notes *notes)
+{
+	const struct file_opener *opener = helpers->opener;
+
+	if (file_opener__has_ended(opener))
+		become_blind(helpers, events, notes, file_opener__end_fd(opener),
+			     "the process that opens files of file systems that may hang (allocsnap-files) has ended");
+}
+
+void notice_blindness(struct collector *collector)
+{
+	if (!collector->helpers.is_blind)
+		notice_end_of_keeper(collector);
+	if (!collector->helpers.is_blind)
+		notice_end_of_spawner(&collector->helpers, &collector->events, &collector->notes);
+	if (!collector->helpers.is_blind)
+		notice_end_of_opener(&collector->helpers, &collector->events, &collector->notes);
+}
+
+void pause_spenders(struct collector *collector)
+{
+	uint64_t now_ns = monotonic_now_ns();
+	struct spender spender;
+
+	for (size_t i = 0; collector->options.max_overhead && spender_at(collector, i, &spender); i++) {
+		if (spender.probes->is_paused || spender_has_ended(&spender))
+			continue;
+		budget_note(&spender.pausing->budget, &spender.sum, now_ns, false);
+		if (budget_is_spending(&spender.pausing->budget))
+			pause_recording(collector->bpf, &collector->shared, &spender);
+	}
+}
+
+int resume_everybody(struct collector *collector)
+{
+	struct spender spender = shared_spender(&collector->budgets, &collector->shared, &collector->targets);
+
+	return spender.probes->is_paused ? resume_recording(collector, &spender) : 0;
+}

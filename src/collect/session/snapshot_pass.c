@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* A pass over the accounting of all processes, and the snapshots that it yields. */
+#include "collect/session/session.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/reason.h"
+#include "collect/build/build_metadata.h"
+#include "collect/session/map_shares.h"
+#include "collect/build/retired_tracebacks.h"
+#include "collect/session/stale.h"
+#include "collect/build/resolve_tracebacks.h"
+#include "collect/build/snapshot_folder.h"
+#include "collect/session/unused_files.h"
+#include "collect/session/written_files.h"
+#include "snapshot.h"
+#include "symbols/symbols.h"
+
+/* Sweeps the notes of dropped blocks, only if there were any and an image may have ended since the last sweep. */
+static int sweep_dropped(const struct allocsnap_bpf *bpf, struct pass *pass, const struct ended *ended)
+{
+	uint64_t state = ended->next + ((uint64_t)ended->image_nr << 48);
+	int err;
+
+	if (!bpf->bss->any_dropped || state == pass->swept_state)
+		return 0;
+	err = drain_sweep_dropped(bpf_map__fd(bpf->maps.dropped_blocks), &pass->pairing, ended);
+	if (!err)
+		pass->swept_state = state;
+	return err;
+}
+
+/* Deletes the blocks of images that are gone: their processes have called exec or are no longer traced. */
+static int sweep_ended_images(struct allocsnap_bpf *bpf, struct pass *pass, const struct targets *targets,
+			      uint64_t next_image)
+{
+	size_t nr = 2 * targets->target_nr;
+	uint64_t *image = calloc(nr + 1, sizeof(*image));
+	const struct ended ended = { image, nr, next_image };
+	int err;
+
+	if (!image)
+		return -ENOMEM;
+	targets_images(targets->target, targets->target_nr, image);
+	err = drain_sweep(&pass->drain, bpf, &pass->nursery, &pass->pairing, &ended) ?:
+										       sweep_dropped(bpf, pass, &ended);
+	free(image);
+	return err;
+}
+
+/*
+ * Whether the mappings may be of another image than the drained blocks. A target that came after the drain has no
+ * drained blocks.
+ */
+static bool has_execed(const struct target *target)
+{
+	if (!target->drained.books.image)
+		return false;
+	return target->now.books.exec_cnt != target->drained.books.exec_cnt ||
+	       target->life.exec_event_cnt > target->drained.books.exec_cnt;
+}
+
+/*
+ * In system-wide mode some process always calls exec meanwhile. The drain is not repeated then: that process
+ * lacks tracebacks, which is counted.
+ */
+static bool any_has_execed(const struct targets *targets, bool everyone)
+{
+	for (size_t i = 0; i < targets->target_nr && !everyone; i++)
+		if (has_execed(targets->target[i]))
+			return true;
+	return false;
+}
+
+/* ---- the target of a traceback ---- */
+
+static uint64_t hash_image(uint64_t image)
+{
+	return hash_bytes(&image, sizeof(image), 0);
+}
+
+/* Before its first drain, a target's image is that of its accounting. */
+static uint64_t drained_image(const struct target *target)
+{
+	return target->drained.books.image ?: target->now.books.image;
+}
+
+static bool is_of_image(uint32_t i, const void *image, const void *targets_)
+{
+	const struct targets *targets = targets_;
+
+	return drained_image(targets->target[i]) == *(const uint64_t *)image;
+}
+
+/* 0 or -ENOMEM. */
+static int sort_images(const struct targets *targets, struct idmap *images)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < targets->target_nr && !err; i++)
+		err = idmap_add(images, hash_image(drained_image(targets->target[i])), i);
+	return err;
+}
+
+/* NULL: the image is gone. */
+static struct target *target_of(const struct targets *targets, const struct idmap *images, uint64_t image)
+{
+	uint32_t i = idmap_find(images, hash_image(image), is_of_image, &image, targets);
+
+	return i == IDMAP_NONE ? NULL : targets->target[i];
+}
+
+static const struct image_blocks *blocks_of(const struct drain *drain, uint64_t image)
+{
+	return drained_blocks_of(&drain->blocks, image);
+}
+
+/* Runs before new tracebacks are resolved, so that there is room for them. */
+static int forget_all(const struct drain *drain, const struct targets *targets, const struct idmap *images)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < targets->target_nr; i++)
+		if (!has_execed(targets->target[i]))
+			resolve_begin(&targets->target[i]->tracebacks);
+	for (size_t i = 0; i < drain->tracebacks.nr; i++) {
+		struct target *target = target_of(targets, images, drain_traceback(drain, i)->image);
+
+		if (target && !has_execed(target))
+			resolve_held(&target->tracebacks, drain_traceback_id(drain, i));
+	}
+	for (size_t i = 0; i < targets->target_nr && !err; i++)
+		if (!has_execed(targets->target[i]))
+			err = forget_retired(&targets->target[i]->tracebacks,
+					     blocks_of(drain, targets->target[i]->drained.books.image),
+					     retired_most(targets->target_nr));
+	return err;
+}
+
+/*
+ * Runs before anything is taken out of the map: a traceback that is taken out counts as retired from then on. The
+ * names of another image would be wrong. So blocks of a target that has called exec have no traceback, which is
+ * counted.
+ */
+static int resolve_all(struct pass *pass, const struct targets *targets, const struct idmap *images,
+		       uint64_t next_image)
+{
+	const struct drain *drain = &pass->drain;
+	int err = 0;
+
+	pass->stale.id_nr = 0;
+	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++) {
+		const struct traceback *traceback = drain_traceback(drain, i);
+		struct target *target = target_of(targets, images, traceback->image);
+
+		if (!target && traceback->image < next_image)
+			err = array_push(&pass->stale, id, drain_traceback_id(drain, i));
+		else if (target && !has_execed(target))
+			err = resolve_drained(&target->tracebacks, &target->mappings, drain_traceback_id(drain, i),
+					      traceback);
+	}
+	return err;
+}
+
+struct retiring {
+	struct allocsnap_bpf *bpf;
+	struct targets *targets;
+	const struct idmap *images;
+};
+
+static int retire_traceback(void *what, uint64_t id, const struct traceback *traceback)
+{
+	const struct retiring *retiring = what;
+	struct target *target = target_of(retiring->targets, retiring->images, traceback->image);
+
+	fair_taken_out(retiring->bpf, &retiring->targets->books, target ? target->slot : BOOKS_NONE, traceback->image,
+		       1);
+	return target ? resolve_retired(&target->tracebacks, &target->mappings, id, traceback) : 0;
+}
+
+static bool is_trim_due(const struct allocsnap_bpf *bpf, const struct pass *pass, const struct targets *targets)
+{
+	const struct bpf_map *map = bpf->maps.tracebacks;
+	bool is = pass->drain.tracebacks.nr - pass->stale.id_nr >= bpf_map__max_entries(map) / 2;
+
+	for (size_t i = 0; i < targets->target_nr && !is; i++)
+		is = has_many_unused(&targets->target[i]->tracebacks,
+				     blocks_of(&pass->drain, targets->target[i]->drained.books.image));
+	return is;
+}
+
+/*
+ * Takes tracebacks that hold no block out of the map, if half of the map is full, or if one process has so many
+ * of them that they would fill its snapshots.
+ */
+static int trim_tracebacks(struct allocsnap_bpf *bpf, struct pass *pass, struct targets *targets,
+			   const struct idmap *images)
+{
+	int tracebacks_fd = bpf_map__fd(bpf->maps.tracebacks);
+	struct retiring retiring = { bpf, targets, images };
+
+	return is_trim_due(bpf, pass, targets) ?
+		       drain_trim_tracebacks(&pass->drain, tracebacks_fd, retire_traceback, &retiring) :
+		       0;
+}
+
+/* Resolves the tracebacks of all targets and deletes those of images that are gone: no snapshot will need them. */
+static int resolve_drained_tracebacks(struct allocsnap_bpf *bpf, struct pass *pass, struct targets *targets,
+				      uint64_t next_image)
+{
+	int tracebacks_fd = bpf_map__fd(bpf->maps.tracebacks);
+	struct idmap images = {};
+	uint64_t forgotten_nr = 0;
+	int err = sort_images(targets, &images);
+
+	if (!err)
+		err = forget_all(&pass->drain, targets, &images);
+	if (!err)
+		err = resolve_all(pass, targets, &images, next_image);
+	if (!err)
+		err = drain_forget_tracebacks(tracebacks_fd, pass->stale.id, pass->stale.id_nr, &forgotten_nr);
+	fair_taken_out(bpf, &targets->books, BOOKS_NONE, 0, forgotten_nr);
+	if (!err)
+		err = trim_tracebacks(bpf, pass, targets, &images);
+	idmap_release(&images);
+	return err;
+}
+
+/*
+ * The counters of a process that has ended meanwhile are final. A child that is not known yet is handled at the
+ * next drain: its blocks are not older than next_image.
+ */
+static void store_drained_books(struct targets *targets)
+{
+	for (size_t i = 0; i < targets->target_nr; i++) {
+		targets->target[i]->drained.books = targets->target[i]->now.books;
+		targets->target[i]->drained.cost = targets->target[i]->now.cost;
+		targets->target[i]->snapshots.is_unsaved = true;
+		targets->target[i]->snapshots.is_final = targets->target[i]->life.has_ended;
+	}
+}
+
+/*
+ * The kernel skips a run of a tracing program if an earlier run of it was preempted on the same CPU
+ * (kernel/trace/bpf_trace.c, __bpf_trace_run()). Returns how often it did.
+ */
+static uint64_t missed_by(const struct bpf_program *program)
+{
+	struct bpf_prog_info info = {};
+	uint32_t bytes = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &bytes) ?
+		       0 : info.recursion_misses;
+}
+
+static int read_maps(struct collector *collector)
+{
+	const struct allocsnap_bpf *bpf = collector->bpf;
+	const struct bpf_program *const life[] = { bpf->progs.process_fork, bpf->progs.process_exec,
+						   bpf->progs.process_exit };
+	uint64_t missed = 0;
+	int err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(life); i++)
+		missed += missed_by(life[i]);
+
+	collector->pass.occasion = (struct occasion){
+		.wall_ns = clock_now_ns(CLOCK_REALTIME),
+		.monotonic_ns = monotonic_now_ns(),
+		.traceback_limit = collector->options.traceback_limit,
+		.max_overhead = collector->options.max_overhead,
+		.has_churn = true,
+		.no_names = collector->options.no_names,
+		.mappings_missed = mapping_events__missed(collector->events.mappings),
+		.unwind_tables = &collector->unwind_tables,
+		.process_events_missed = missed,
+		.bpf = bpf,
+		.costs = &collector->budgets.costs,
+	};
+	err = cut_read_blocks(&collector->pass.cut, bpf, &collector->pass.nursery, &collector->pass.drain);
+	if (!err)
+		unwind_tables_settle(&collector->unwind_tables); /* the read has waited for the programs */
+	return err ?: drain_read_tracebacks(&collector->pass.drain, bpf_map__fd(bpf->maps.tracebacks),
+					    bpf_map__value_size(bpf->maps.tracebacks));
+}
+
+/* Reads the RSS by kind of memory. A process that has ended keeps its last values. */
+static int read_rss(struct targets *targets, bool everyone)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < targets->target_nr && err != -ENOMEM; i++) {
+		struct target *target = targets->target[i];
+		bool is_over;
+
+		/* smaps of hundreds of processes take too long */
+		target->resident.by_kind.gave_up |= everyone;
+		is_over = target->life.has_ended || target__is_over(target);
+		err = is_over ? -ESRCH : rss_read(target->identity.pid, &target->resident.by_kind);
+		if (!err)
+			target->resident.bytes = rss_total(&target->resident.by_kind);
+	}
+	return err == -ENOMEM ? err : 0;
+}
+
+#define DRAIN_TRIES 3
+
+/*
+ * Reads the mappings before the blocks, so that names are of that time, and after, so that blocks that were
+ * recorded meanwhile have names. If a process has called exec in between, everything is read again.
+ */
+int collector__drain(struct collector *collector, struct reason *why)
+{
+	struct stale stale = health_stale(collector->bpf);
+	uint64_t next_image = 0;
+	int err = 0;
+
+	pause_spenders(collector);
+	check_files(collector);
+	for (int i = 0; i < DRAIN_TRIES && !err; i++) {
+		next_image = __atomic_load_n(&collector->bpf->data->next_image, __ATOMIC_ACQUIRE);
+		refresh_all(collector);
+		store_drained_books(&collector->targets);
+		err = read_maps(collector);
+		refresh_all(collector);
+		take_news(collector, true); /* an exec before its mappings were read */
+		if (!any_has_execed(&collector->targets, collector->options.everyone))
+			break;
+	}
+	if (!err)
+		err = read_rss(&collector->targets, collector->options.everyone);
+	if (!err)
+		err = resolve_drained_tracebacks(collector->bpf, &collector->pass, &collector->targets, next_image);
+	if (!err)
+		err = sweep_ended_images(collector->bpf, &collector->pass, &collector->targets, next_image);
+	if (!err) {
+		health_swept(collector->bpf, &collector->pass, &stale);
+		end_drain(collector->bpf, &collector->targets);
+		let_go_of_unused(collector);
+	}
+	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;
+}
+
+static int save_snapshot_file(const struct process_identity *identity, struct snapshot_builder *builder,
+			      const struct save_options *options, uint64_t wall_ns, char **ret_path, struct reason *why)
+{
+	const struct snapshot_save_options rows = {
+		.compact = options->is_compact,
+		.compress = options->is_compact,
+	};
+	struct utsname machine;
+	char time_text[32];
+	char *folder;
+	int err;
+
+	uname(&machine);
+	folder = store_folder(options->dir, machine.nodename, identity->comm, identity->pid, why);
+	if (!folder)
+		return -errno;
+	*ret_path = NULL;
+	format_time_compact(time_text, wall_ns);
+	err = options->batch ?
+		      snapshot_batch__add(options->batch, builder, folder, time_text, &rows, identity->pid, why) :
+		      snapshot_builder__save(builder, folder, time_text, &rows, ret_path, why);
+	if (err)
+		rmdir(folder); /* fails, as it should, if other snapshots are there */
+	free(folder);
+	return err;
+}
+
+static void log_unreadable_files(struct symbols *symbols, struct notes *notes)
+{
+	const char *path, *why;
+
+	while (symbols__next_unreadable(symbols, &path, &why)) {
+		struct reason line;
+
+		reason_set(&line, 0, "no more names for %s: %s", path, why);
+		notes_add(notes, line.text);
+	}
+}
+
+static int report_snapshot_failure(pid_t pid, int err, struct reason *why)
+{
+	return reason_set(why, err, "cannot make the snapshot of process %d: %s", pid,
+			  strerror(-err));
+}
+
+static int add_snapshot_label(struct snapshot_builder *builder, const char *label)
+{
+	int name_len = strcspn(label, "=");
+	char *key;
+	int err = asprintf(&key, "label.%.*s", name_len, label) < 0 ? -ENOMEM : 0;
+
+	if (err)
+		return err;
+	err = snapshot_builder__metadata(builder, key, label[name_len] ? label + name_len + 1 : "");
+	free(key);
+	return err;
+}
+
+static int add_snapshot_labels(struct snapshot_builder *builder, const struct save_options *options)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < options->label_nr && !err; i++)
+		err = add_snapshot_label(builder, options->label[i]);
+	return err;
+}
+
+static int build_target_snapshot(struct collector *collector, struct target *target,
+				 const struct save_options *options, struct snapshot_builder **ret,
+				 struct reason *why)
+{
+	struct occasion occasion = collector->pass.occasion;
+	int err;
+
+	occasion.trigger = options->trigger;
+	occasion.is_compact = options->is_compact;
+	err = assemble(target, &target->drained.books, &collector->pass.drain, &occasion,
+		       collector->symbols, ret);
+	if (!err) {
+		err = add_snapshot_labels(*ret, options);
+		if (err)
+			snapshot_builder__free(*ret);
+	}
+	log_unreadable_files(collector->symbols, &collector->notes);
+	return err ? report_snapshot_failure(target->identity.pid, err, why) : 0;
+}
+
+/* Also updated if the snapshot could not be written: a trigger on live bytes would otherwise fire again at once. */
+static void note_shown(struct target *target)
+{
+	const struct process *books = &target->drained.books;
+	struct shown *shown = &target->snapshots.shown;
+
+	if (shown->exec_cnt != books->exec_cnt || shown->clear_cnt != books->clear_cnt)
+		*shown = (struct shown){ books->exec_cnt, books->clear_cnt };
+	shown->last_bytes = target->snapshots.assembled_bytes;
+	if (shown->most_bytes < shown->last_bytes)
+		shown->most_bytes = shown->last_bytes;
+	target->snapshots.is_near_oom = false;
+}
+
+static int save_target(struct collector *collector, struct target *target,
+		       const struct save_options *options, char **ret_path, struct reason *why)
+{
+	struct snapshot_builder *builder;
+	int err;
+
+	target->snapshots.is_unsaved = false;
+	err = build_target_snapshot(collector, target, options, &builder, why);
+	if (err)
+		return err;
+	note_shown(target);
+	err = save_snapshot_file(&target->identity, builder, options, collector->pass.occasion.wall_ns, ret_path, why);
+	target->snapshots.any_saved |= !err;
+	target->identity.is_named |= !err;
+	target->losses.snapshots_lost += err != 0;
+	snapshot_builder__free(builder);
+	return err;
+}
+
+void collector__note_unsaved(struct collector *collector, pid_t pid)
+{
+	struct target *target = find_target(&collector->targets, pid);
+
+	if (target)
+		target->losses.snapshots_lost++;
+}
+
+int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
+			 char **ret_path, struct reason *why)
+{
+	struct target *target = collector->targets.target[i];
+
+	if (!collector->options.everyone || target->drained.books.exit_ns ||
+	    target->now.books.exec_cnt == target->drained.books.exec_cnt)
+		return save_target(collector, target, options, ret_path, why);
+	/* The name of the program that the drained blocks belong to is no longer known. */
+	target->snapshots.is_unsaved = false;
+	target->losses.snapshots_lost++;
+	*ret_path = NULL;
+	return 0;
+}
+
+int collector__save(struct collector *collector, pid_t pid, const struct save_options *options,
+		    char **ret_path, struct reason *why)
+{
+	struct target *target = find_target(&collector->targets, pid);
+
+	return target ? save_target(collector, target, options, ret_path, why) :
+			say_not_tracing(pid, why);
+}
+
+int collector__take_snapshot(struct collector *collector, pid_t pid, struct snapshot **ret,
+			     struct reason *why)
+{
+	const struct save_options in_memory = {};
+	struct snapshot_builder *builder;
+	struct target *target;
+	int err = find_target(&collector->targets, pid) ? collector__drain(collector, why) : 0;
+
+	if (err)
+		return err;
+	target = find_target(&collector->targets, pid);
+	err = target ? build_target_snapshot(collector, target, &in_memory, &builder, why) : say_not_tracing(pid, why);
+	if (err)
+		return err;
+	err = snapshot_builder__finish(builder, ret);
+	return err ? report_snapshot_failure(pid, err, why) : 0;
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/stale.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/bpf.h"
+#include "collect/session/session.h"
+
+struct stale health_stale(const struct allocsnap_bpf *bpf)
+{
+	return (struct stale){
+		__atomic_load_n(&bpf->bss->stale_blocks, __ATOMIC_RELAXED),
+		__atomic_load_n(&bpf->bss->stale_images, __ATOMIC_RELAXED),
+	};
+}
+
+void health_swept(struct allocsnap_bpf *bpf, struct pass *pass, const struct stale *stale)
+{
+	__atomic_fetch_sub(&bpf->bss->stale_blocks, stale->blocks, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&bpf->bss->stale_images, stale->images, __ATOMIC_RELAXED);
+	if (stale->images)
+		pass->tracebacks_an_image = (double)pass->stale.id_nr / stale->images;
+}
+
+/* Counts the targets that have ended since the last drain. */
+static size_t count_undrained(const struct targets *targets)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < targets->target_nr; i++)
+		nr += targets->target[i]->life.has_ended && !targets->target[i]->snapshots.is_final;
+	return nr;
+}
+
+/*
+ * In system-wide mode a drain is due when ended processes or images use a quarter of any room: the rest must last
+ * for running processes until the drain is over. Otherwise it is due when any process has ended.
+ */
+static bool is_drain_due(const struct collector *collector, size_t waiting_nr)
+{
+	const struct allocsnap_bpf *bpf = collector->bpf;
+	struct stale stale = health_stale(collector->bpf);
+
+	if (!collector->options.everyone)
+		return waiting_nr;
+	return count_undrained(&collector->targets) > PROCESSES_MAX / 4 ||
+	       stale.blocks > bpf_map__max_entries(bpf->maps.blocks) / 4 ||
+	       stale.images * collector->pass.tracebacks_an_image > bpf_map__max_entries(bpf->maps.tracebacks) / 4.0;
+}
+
+/* Reads the traps of each kind, summed over all CPUs; 0 if they cannot be read. */
+static void read_traps(const struct allocsnap_bpf *bpf, uint64_t traps[3])
+{
+	int nr = libbpf_num_possible_cpus();
+	uint64_t *values = nr > 0 ? calloc(nr, sizeof(*values)) : NULL;
+
+	for (uint32_t trap = 0; trap < 3; trap++) {
+		traps[trap] = 0;
+		if (!values || bpf_map_lookup_elem(bpf_map__fd(bpf->maps.bystander_traps), &trap, values))
+			continue;
+		for (int i = 0; i < nr; i++)
+			traps[trap] += values[i];
+	}
+	free(values);
+}
+
+static uint64_t ended_small(const struct allocsnap_bpf *bpf)
+{
+	return __atomic_load_n(&bpf->bss->ended_small, __ATOMIC_RELAXED);
+}
+
+/* Sums the traced processes, the processes that are gone, and those that ended before the loader had seen them. */
+static struct gone sum_all_processes(const struct collector *collector)
+{
+	const struct process small = collector->bpf->bss->ended_small_sum;
+	struct gone all = collector->totals.gone;
+
+	all.processes += collector->targets.target_nr + ended_small(collector->bpf);
+	gone_add(&all, &small);
+	all.cpu_ns += small.cpu_ns;
+	all.cost_ns += cost_of(&collector->budgets.costs, &small);
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		const struct target *target = collector->targets.target[i];
+
+		gone_add_target(&all, target);
+		all.cpu_ns += target->now.cost.cpu_ns;
+		all.cost_ns += target->now.cost.cost_ns;
+	}
+	return all;
+}
+
+static size_t count_ended_targets(const struct targets *targets)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < targets->target_nr; i++)
+		nr += targets->target[i]->life.has_ended;
+	return nr;
+}
+
+static void report_sums(const struct collector *collector, struct collector_health *ret)
+{
+	const struct gone all = sum_all_processes(collector);
+
+	ret->processes_all = all.processes;
+	ret->allocations = all.allocations;
+	ret->frees = all.frees;
+	ret->cpu_ns = all.cpu_ns;
+	ret->cost_ns = all.cost_ns;
+}
+
+void collector__get_health(const struct collector *collector, struct collector_health *ret)
+{
+	const struct trap_costs *costs = &collector->budgets.costs;
+	uint64_t dropped = __atomic_load_n(&collector->bpf->bss->admissions_dropped, __ATOMIC_RELAXED);
+	uint64_t traps[3];
+
+	read_traps(collector->bpf, traps);
+	*ret = (struct collector_health){
+		.processes = collector->targets.target_nr,
+		.processes_waiting = count_ended_targets(&collector->targets),
+		.processes_small = collector->totals.small_nr + ended_small(collector->bpf),
+		.processes_unprobed = collector->totals.unprobed_nr,
+		.processes_dropped = collector->totals.not_admitted_nr + dropped,
+		.processes_ever_dropped = collector->totals.ever_refused_nr + dropped,
+		.bystander_traps = traps[0] + traps[1] + traps[2],
+		.bystander_entry_traps = traps[0],
+		.bystander_stepped_traps = traps[1],
+		.bystander_return_traps = traps[2],
+		.bystander_cost_ns =
+			traps[0] * costs->entry_ns + traps[1] * costs->stepped_ns + traps[2] * costs->return_ns,
+	};
+	report_sums(collector, ret);
+	ret->is_drain_due = is_drain_due(collector, ret->processes_waiting);
+}
+
+static const char *const loss_names[LOSS_NR] = {
+#define X(name, meaning) #name,
+	ALLOCSNAP_LOSSES(X)
+#undef X
+};
+
+size_t collector__get_losses(const struct collector *collector, struct collector_loss *ret, size_t max)
+{
+	struct gone all = sum_all_processes(collector);
+	size_t nr = 0;
+
+	/* These belong to no process: each snapshot has all of them. */
+	all.loss[LOSS_mappings_missed] = mapping_events__missed(collector->events.mappings);
+	all.loss[LOSS_process_events_missed] = collector->pass.occasion.process_events_missed;
+	for (int i = 0; i < LOSS_NR && nr < max; i++)
+		if (all.loss[i])
+			ret[nr++] = (struct collector_loss){ loss_names[i], all.loss[i] };
+	return nr;
+}

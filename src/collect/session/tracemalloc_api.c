@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Answers tracemalloc's questions about one process. */
+#include "collect/session/session.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/reason.h"
+#include "collect/process/proc.h"
+#include "collect/build/resolve_tracebacks.h"
+#include "snapshot.h"
+
+/* CPython's words, Lib/tracemalloc.py, take_snapshot(). */
+int say_not_tracing(pid_t pid, struct reason *why)
+{
+	return reason_set(why, -ESRCH,
+			  "the tracemalloc module must be tracing memory allocations to take a snapshot: process %d is not traced",
+			  pid);
+}
+
+bool collector__is_tracing(const struct collector *collector, pid_t pid)
+{
+	return find_target(&collector->targets, pid);
+}
+
+uint32_t collector__get_traceback_limit(const struct collector *collector)
+{
+	return collector->options.traceback_limit;
+}
+
+/* Reads the accounting as it is now, or as it was last read if the slot is empty. */
+static void read_counters(const struct books *books, const struct target *target, struct process *ret)
+{
+	*ret = books->process[target->slot];
+	if (!ret->image)
+		*ret = target->now.books;
+}
+
+void read_traced_memory(const struct books *books, const struct target *target, struct traced_memory *ret)
+{
+	struct process now;
+
+	read_counters(books, target, &now);
+	*ret = (struct traced_memory){
+		.current_bytes = now.counter[COUNTER_current_bytes],
+		.current_blocks = now.counter[COUNTER_current_blocks],
+		.peak_bytes = now.counter[COUNTER_peak_bytes],
+		.peak_blocks = now.counter[COUNTER_peak_blocks],
+	};
+}
+
+void collector__get_traced_memory(const struct collector *collector, pid_t pid,
+				  struct traced_memory *ret)
+{
+	const struct target *target = find_target(&collector->targets, pid);
+
+	*ret = (struct traced_memory){};
+	if (target)
+		read_traced_memory(&collector->targets.books, target, ret);
+}
+
+static int run_request_program(const struct bpf_program *program, uint32_t slot)
+{
+	struct process_request request = { .slot = slot };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &request, .ctx_size_in = sizeof(request));
+	int err = bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
+
+	return err ?: (int)opts.retval;
+}
+
+/* -ESRCH: the process had ended before it was marked. */
+static int clear_marked(struct allocsnap_bpf *bpf, struct books *books, struct target *target)
+{
+	int err = run_request_program(bpf->progs.clear_traces, target->slot);
+
+	books_take_mark(books, target->slot);
+	if (!err)
+		tracebacks_forget(&target->tracebacks);
+	return err;
+}
+
+/*
+ * The loader's half of bpf/account/images.bpf.h. Each marked target is cleared even after a failure: otherwise
+ * its accounting would lack what happened under the mark. Returns 0 or one error; -ESRCH only if there is no
+ * other error.
+ */
+static int clear_targets(struct allocsnap_bpf *bpf, struct books *books, struct grace *grace,
+			 struct target *const *target, size_t nr)
+{
+	int err = grace_make(grace);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < nr; i++)
+		books_mark(books, target[i]->slot);
+	err = grace_wait(grace);
+	for (size_t i = 0; i < nr; i++) {
+		int one = clear_marked(bpf, books, target[i]);
+
+		if (!err || err == -ESRCH)
+			err = one ?: err;
+	}
+	return err;
+}
+
+int collector__clear_traces(struct collector *collector, pid_t pid)
+{
+	struct target *target = find_target(&collector->targets, pid);
+
+	if (!target)
+		return -ESRCH;
+	return clear_targets(collector->bpf, &collector->targets.books, &collector->pass.cut.grace, &target, 1);
+}
+
+int collector__clear_all_traces(struct collector *collector)
+{
+	struct targets *targets = &collector->targets;
+	int err = clear_targets(collector->bpf, &targets->books, &collector->pass.cut.grace, targets->target,
+				targets->target_nr);
+
+	return err == -ESRCH ? 0 : err;
+}
+
+int collector__reset_peak(struct collector *collector, pid_t pid)
+{
+	const struct target *target = find_target(&collector->targets, pid);
+
+	return target ? run_request_program(collector->bpf->progs.reset_peak, target->slot) : -ESRCH;
+}
+
+bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes)
+{
+	struct target *target = collector->targets.target[i];
+
+	if (target->life.has_ended || target->now.books.ring_at_bytes == bytes)
+		return false;
+	target->now.books.ring_at_bytes = bytes;
+	return books_ring_at(&collector->targets.books, target->slot, bytes);
+}
+
+/* ---- one block ---- */
+
+static int copy_one(struct map_copy *copy, const void *key, size_t key_bytes, const void *value,
+		    size_t value_bytes)
+{
+	int err = array_reserve_bytes(&copy->key, &copy->key_alloc, 1, key_bytes);
+
+	if (!err)
+		err = array_reserve_bytes(&copy->value, &copy->value_alloc, 1, value_bytes);
+	if (err)
+		return err;
+	memcpy(copy->key, key, key_bytes);
+	memcpy(copy->value, value, value_bytes);
+	copy->key_bytes = key_bytes;
+	copy->value_bytes = value_bytes;
+	copy->nr = 1;
+	return 0;
+}
+
+/* Drains only that block and its traceback. If several blocks begin at the address, takes the smallest. */
+static int find_block(struct allocsnap_bpf *bpf, struct pass *pass, const struct target *target, uint64_t address,
+		      struct drain *ret)
+{
+	struct traceback traceback;
+	struct block_key key;
+	struct block block;
+	int err = -ENOENT;
+
+	for (uint32_t layer = 0; layer < LAYER_NR && err == -ENOENT; layer++) {
+		key = block_key_of(address, target->now.books.image, layer);
+		err = nursery_find(&pass->nursery, &key, &block) ?
+			      0 :
+			      bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block);
+	}
+	if (!err)
+		err = drained_blocks_add(&ret->blocks, &key, &block);
+	if (err || bpf_map_lookup_elem(bpf_map__fd(bpf->maps.tracebacks), &block.traceback,
+				       &traceback))
+		return err;
+	return copy_one(&ret->tracebacks, &block.traceback, sizeof(block.traceback), &traceback,
+			bpf_map__value_size(bpf->maps.tracebacks));
+}
+
+static int assemble_one(struct collector *collector, struct target *target,
+			const struct drain *drain, struct snapshot **ret)
+{
+	const struct occasion occasion = {
+		.wall_ns = clock_now_ns(CLOCK_REALTIME),
+		.monotonic_ns = monotonic_now_ns(),
+		.traceback_limit = collector->options.traceback_limit,
+		.no_names = collector->options.no_names,
+		.mappings_missed = mapping_events__missed(collector->events.mappings),
+		.unwind_tables = &collector->unwind_tables,
+		.bpf = collector->bpf,
+		.costs = &collector->budgets.costs,
+	};
+	struct snapshot_builder *builder;
+	int err = 0;
+
+	if (drain->tracebacks.nr)
+		err = resolve_traceback(&target->tracebacks, &target->mappings, drain_traceback_id(drain, 0),
+					drain_traceback(drain, 0));
+
+	if (!err)
+		err = assemble(target, &target->now.books, drain, &occasion, collector->symbols,
+			       &builder);
+	return err ?: snapshot_builder__finish(builder, ret);
+}
+
+int collector__get_object_traceback(struct collector *collector, pid_t pid, uint64_t address,
+				    struct snapshot **ret, struct reason *why)
+{
+	struct target *target;
+	struct drain drain = {};
+	int err;
+
+	refresh_all(collector);
+	target = find_target(&collector->targets, pid);
+	if (!target)
+		return reason_set(why, -ESRCH, "process %d is not traced", pid);
+	err = find_block(collector->bpf, &collector->pass, target, address, &drain);
+	if (!err)
+		err = assemble_one(collector, target, &drain, ret);
+	drain_release(&drain);
+	if (err == -ENOENT)
+		return reason_set(why, err, "no traced block of process %d begins at 0x%" PRIx64,
+				  pid, address);
+	return err ? reason_set(why, err, "cannot look for the block at 0x%" PRIx64 ": %s", address,
+				strerror(-err)) : 0;
+}
+
+/* ---- memory of the maps ---- */
+
+/* Reads the "memlock:" line of the descriptor: the current memory of the map since kernel 6.4, an estimate before. */
+static uint64_t map_bytes(const struct bpf_map *map)
+{
+	char path[64], line[128];
+	uint64_t bytes = 0;
+	FILE *info;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", bpf_map__fd(map));
+	info = fopen(path, "re");
+	if (!info)
+		return 0;
+	while (fgets(line, sizeof(line), info))
+		if (sscanf(line, "memlock: %" SCNu64, &bytes) == 1)
+			break;
+	fclose(info);
+	return bytes;
+}
+
+uint64_t collector__get_tracemalloc_memory(const struct collector *collector)
+{
+	const struct bpf_map *map;
+	uint64_t bytes = 0;
+
+	bpf_object__for_each_map(map, collector->bpf->obj)
+		bytes += map_bytes(map);
+	return bytes;
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/written_files.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/reason.h"
+#include "collect/probe/attach_methods.h"
+#include "collect/session/session.h"
+
+/* ---- probes that are gone ---- */
+
+/* The next look probes the file again. Allocations until then are not seen: its functions are late. */
+static void request_reprobe(struct objects *objects, struct target *target, uint32_t object)
+{
+	target->reading.is_touched = true;
+	if (!objects->object[object]->has_changed)
+		target->late.nr += probes_count_functions(objects, object);
+}
+
+static void drop_probes(struct objects *objects, struct shared_probes *shared, struct targets *targets, uint32_t object)
+{
+	bool was_everybodys = probes_drop(&shared->probes, object, &shared->detacher);
+
+	for (size_t i = 0; i < targets->target_nr; i++) {
+		struct target *target = targets->target[i];
+		bool was_own = target->probes.used != &shared->probes &&
+			       probes_drop(target->probes.used, object, &shared->detacher);
+
+		if (!target->life.has_ended && (was_own || was_everybodys) && mappings_use(&target->mappings, object))
+			request_reprobe(objects, target, object);
+	}
+}
+
+/* ---- files that the keeper or a watch reports ---- */
+
+static struct probe_link *find_kept_link(const struct probes *probes, int kept)
+{
+	for (size_t i = 0; i < probes->link_nr; i++)
+		if (probes->link[i].kept == kept)
+			return &probes->link[i];
+	return NULL;
+}
+
+static struct probe_link *find_link(const struct shared_probes *shared, const struct targets *targets, int kept)
+{
+	struct probe_link *link = find_kept_link(&shared->probes, kept);
+
+	for (size_t i = 0; i < targets->target_nr && !link; i++)
+		link = find_kept_link(&targets->target[i]->probes.own, kept);
+	return link;
+}
+
+/*
+ * Drops the probes of a link that the keeper has ended. The file may only have been open for writing: then it is
+ * probed again.
+ */
+static void handle_closed_link(struct objects *objects, struct shared_probes *shared, struct targets *targets, int kept)
+{
+	struct probe_link *link = find_link(shared, targets, kept);
+
+	if (!link)
+		return; /* it was dropped meanwhile */
+	link->kept = 0;
+	objects_check(objects, link->object);
+	drop_probes(objects, shared, targets, link->object);
+}
+
+static void log_unwatched_file(struct notes *notes, int err)
+{
+	struct reason why;
+
+	reason_set(&why, 0, "a probed file cannot be watched for writes: %s; replace programs by renaming new files over them, not by writing into the old ones",
+		   strerror(err));
+	notes_add(notes, why.text);
+}
+
+static void handle_keeper_news(struct collector *collector)
+{
+	int kept, err;
+
+	while ((kept = keeper__next_closed(collector->helpers.keeper)))
+		handle_closed_link(&collector->objects, &collector->shared, &collector->targets, kept);
+	err = keeper__next_unwatched(collector->helpers.keeper);
+	if (err)
+		log_unwatched_file(&collector->notes, err);
+}
+
+static void drop_watched(struct objects *objects, struct shared_probes *shared, struct targets *targets, int watch)
+{
+	for (size_t i = 0; i < objects->object_nr; i++) {
+		const struct object *object = objects->object[i];
+
+		if (!object || !object->watch || (watch != FILE_WATCH_ALL && object->watch != watch))
+			continue;
+		objects_check(objects, i);
+		drop_probes(objects, shared, targets, i);
+	}
+}
+
+/* Perf events belong to this process, and so do the watches on their files. */
+static void handle_watch_news(struct collector *collector)
+{
+	int watch;
+
+	while ((watch = file_watch_next(&collector->written.watch)) != FILE_WATCH_NONE)
+		drop_watched(&collector->objects, &collector->shared, &collector->targets, watch);
+}
+
+/* ---- files that are open for writing ---- */
+
+#define TRIED_AT_ONCE 64 /* any user can keep many files open */
+#define NOTED_MOST 32
+
+void put_off(struct written_files *written, struct objects *objects, struct notes *notes, uint32_t i)
+{
+	struct object *object = objects->object[i];
+	struct reason note;
+
+	object->is_put_off = true;
+	if (object->is_put_off_told || written->put_off_told_nr++ >= NOTED_MOST)
+		return;
+	object->is_put_off_told = true;
+	reason_set(&note, 0, "%s is open for writing: nothing in it is probed until that is over", object->path);
+	notes_add(notes, note.text);
+}
+
+void put_off_unplaced(struct collector *collector, const struct probes *probes)
+{
+	size_t i = 0;
+
+	while (i < probes->link_nr) {
+		if (!probes->link[i].is_put_off) {
+			i++;
+			continue;
+		}
+		put_off(&collector->written, &collector->objects, &collector->notes, probes->link[i].object);
+		drop_probes(&collector->objects, &collector->shared, &collector->targets, probes->link[i].object);
+		i = 0; /* links have moved */
+	}
+}
+
+static void retry_put_off_object(struct collector *collector, uint32_t i)
+{
+	struct object *object = collector->objects.object[i];
+
+	object->is_put_off = false;
+	for (size_t t = 0; t < collector->targets.target_nr; t++)
+		if (!collector->targets.target[t]->life.has_ended &&
+		    mappings_use(&collector->targets.target[t]->mappings, i))
+			collector->targets.target[t]->reading.is_touched = true;
+	if (object->is_kept)
+		probe_object(collector, &collector->shared.probes, i, NULL);
+}
+
+static void retry_put_off_objects(struct collector *collector)
+{
+	uint64_t now_ns = monotonic_now_ns();
+	size_t nr = collector->objects.object_nr, tried = 0;
+
+	if (collector->shared.probes.is_paused || now_ns - collector->written.put_off_ns < SECOND_NS)
+		return;
+	collector->written.put_off_ns = now_ns;
+	for (size_t n = 0; n < nr && tried < TRIED_AT_ONCE; n++) {
+		size_t i = collector->written.put_off_at++ % nr;
+
+		if (!collector->objects.object[i] || !collector->objects.object[i]->is_put_off)
+			continue;
+		retry_put_off_object(collector, i);
+		tried++;
+	}
+}
+
+/* ---- together ---- */
+
+static void drop_changed(struct collector *collector)
+{
+	if (collector->objects.changed_nr == collector->written.changed_nr)
+		return;
+	collector->written.changed_nr = collector->objects.changed_nr;
+	for (size_t i = 0; i < collector->objects.object_nr; i++)
+		if (collector->objects.object[i] && collector->objects.object[i]->has_changed)
+			drop_probes(&collector->objects, &collector->shared, &collector->targets, i);
+}
+
+void take_written_files(struct collector *collector)
+{
+	if (collector->helpers.keeper)
+		handle_keeper_news(collector);
+	else
+		handle_watch_news(collector);
+	drop_changed(collector);
+	retry_put_off_objects(collector);
+}
+
+static bool has_probed_functions(const struct object *object)
+{
+	return object->fd >= 0 && object->facts && object->facts->function_nr;
+}
+
+void watch_file(struct collector *collector, uint32_t i)
+{
+	struct object *object = collector->objects.object[i];
+	int watch;
+
+	if (collector->helpers.keeper || object->watch || !has_probed_functions(object))
+		return;
+	watch = file_watch_add(&collector->written.watch, object->fd);
+	if (watch > 0)
+		object->watch = watch;
+	else
+		log_unwatched_file(&collector->notes, -watch);
+}
+
+/*
+ * A file that was written to has become another object, with the same watch: the watch stays until both are
+ * dropped.
+ */
+void unwatch_file(struct written_files *written, struct objects *objects, uint32_t index)
+{
+	int watch = objects->object[index]->watch;
+	bool is_needed = !watch;
+
+	objects->object[index]->watch = 0;
+	for (size_t i = 0; i < objects->object_nr; i++)
+		is_needed |= objects->object[i] && objects->object[i]->watch == watch;
+	if (!is_needed)
+		file_watch_remove(&written->watch, watch);
+}
+
+void check_probed_files(struct collector *collector, const struct probes *probes)
+{
+	for (size_t i = 0; i < probes->link_nr; i++)
+		objects_check(&collector->objects, probes->link[i].object);
+	take_written_files(collector);
+}
+
+void check_files(struct collector *collector)
+{
+	for (size_t i = 0; i < collector->objects.object_nr; i++)
+		if (collector->objects.object[i])
+			objects_check(&collector->objects, i);
+	take_written_files(collector);
+}

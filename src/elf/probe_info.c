@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "elf/probe_info.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/allocators.h"
+#include "elf/elf_object.h"
+#include "elf/allocator_detect.h"
+#include "elf/returns.h"
+#include "elf/text_copies.h"
+
+/* The part of a function that is searched for a probe's place; functions are far smaller. */
+#define CODE_MAX (64 << 10)
+
+static size_t wanted_nr(const struct functions_wanted *wanted)
+{
+	return wanted ? wanted->nr : 0;
+}
+
+static unsigned int wanted_argument_nr(const struct functions_wanted *wanted, size_t name)
+{
+	const struct allocator_function *known = &allocator_functions[name];
+
+	return name < allocator_function_nr ? shape_argument_nr(known->shape) + known->of_heap :
+					      wanted->function[name - allocator_function_nr].argument_nr;
+}
+
+static int place_probe(struct elf_object *elf, const struct functions_wanted *wanted,
+		       const struct elf_function *function, struct placement *ret)
+{
+	size_t size = function->size < CODE_MAX ? function->size : CODE_MAX;
+	uint8_t *code = malloc(size ?: 1);
+	int err;
+
+	if (!code)
+		return -ENOMEM;
+	if (elf_object__read(elf, function->offset, code, size))
+		size = 0; /* nothing to decode: the probe goes to the entry */
+	err = placement_find(&(struct placement_function){
+		.code = code,
+		.size = size,
+		.address = function->vaddr,
+		.elf_machine = elf_object__machine(elf),
+		.argument_nr = wanted_argument_nr(wanted, function->name),
+	}, ret);
+	free(code);
+	return err;
+}
+
+/* The functions that the file defines under the names of allocator_functions[] and of `wanted`. */
+static int find_wanted_functions(struct elf_object *elf, const struct functions_wanted *wanted,
+				 struct elf_function **ret, size_t *ret_nr)
+{
+	size_t nr = allocator_function_nr + wanted_nr(wanted);
+	const char *name[nr];
+
+	for (size_t i = 0; i < allocator_function_nr; i++)
+		name[i] = allocator_functions[i].name;
+	for (size_t i = allocator_function_nr; i < nr; i++)
+		name[i] = wanted->function[i - allocator_function_nr].name;
+	return elf_object__find_functions(elf, name, nr, ret, ret_nr);
+}
+
+/* Among wanted functions of one name the global ones win. If all are static, the first stands for all. */
+static bool is_passed_over(const struct elf_function *found, size_t nr, size_t i)
+{
+	size_t first = i;
+
+	if (!found[i].is_local || found[i].name < allocator_function_nr)
+		return false;
+	while (first && found[first - 1].name == found[i].name)
+		first--;
+	for (size_t j = first; j < nr && found[j].name == found[i].name; j++)
+		if (!found[j].is_local || j < i)
+			return true;
+	return false;
+}
+
+static bool is_ambiguous_name(const struct elf_function *found, size_t nr, size_t i)
+{
+	return found[i].is_local && i + 1 < nr && found[i + 1].name == found[i].name;
+}
+
+static int take_functions(struct elf_object *elf, const struct functions_wanted *wanted,
+			  const struct elf_function *found, size_t nr, struct object_facts *ret)
+{
+	int err = 0;
+
+	ret->function = calloc(nr + 1, sizeof(*ret->function));
+	if (!ret->function)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr && !err; i++) {
+		struct object_function *function = &ret->function[ret->function_nr];
+
+		if (is_passed_over(found, nr, i))
+			continue;
+		if (ret->function_nr == OBJECT_FUNCTIONS_MAX)
+			return -E2BIG;
+		function->vaddr = found[i].vaddr;
+		function->offset = found[i].offset;
+		function->name = found[i].name;
+		function->is_ifunc = found[i].is_ifunc;
+		function->is_ambiguous = is_ambiguous_name(found, nr, i);
+		ret->function_nr++;
+		if (!found[i].is_ifunc && !function->is_ambiguous)
+			err = place_probe(elf, wanted, &found[i], &function->placement);
+	}
+	return err;
+}
+
+static int read_functions(struct elf_object *elf, const struct functions_wanted *wanted,
+			  struct object_facts *ret)
+{
+	struct elf_function *found;
+	size_t nr;
+	int err = find_wanted_functions(elf, wanted, &found, &nr);
+
+	if (err == -ENOMEM)
+		return err;
+	if (!err) {
+		nr = heap_functions(found, nr);
+		err = take_functions(elf, wanted, found, nr, ret);
+		free(found);
+	}
+	if (err == -ENOMEM)
+		return err;
+	ret->functions_err = err;
+	if (err) {
+		free(ret->function);
+		ret->function = NULL;
+		ret->function_nr = 0;
+	}
+	return 0;
+}
+
+static int read_signs(struct elf_object *elf, struct object_facts *ret)
+{
+	size_t row;
+	int err = text_copy_find(elf, ret->function_nr, &row);
+
+	if (!err)
+		ret->copies_text = row + 1;
+	return err == -ENOMEM ? err : 0;
+}
+
+int object_facts_read(int fd, const struct functions_wanted *wanted, struct object_facts *ret,
+		      struct reason *why)
+{
+	struct elf_object *elf = elf_object__open(fd, why);
+	int err;
+
+	if (!elf)
+		return -errno;
+	*ret = (struct object_facts){ .entry = elf_object__entry(elf) };
+	strcpy(ret->build_id, elf_object__build_id(elf));
+	elf_object__interpreter(elf, ret->interpreter, sizeof(ret->interpreter));
+	err = read_functions(elf, wanted, ret) ?: read_signs(elf, ret);
+	if (err)
+		object_facts_release(ret);
+	elf_object__close(elf);
+	return err ? reason_set(why, err, "%s", strerror(-err)) : 0;
+}
+
+void object_facts_release(struct object_facts *facts)
+{
+	free(facts->function);
+	memset(facts, 0, sizeof(*facts));
+}
+
+/* ---- checks of data from another process ---- */
+
+static bool is_hex(const char *text, size_t room)
+{
+	size_t len = strspn(text, "0123456789abcdef");
+
+	return len < room && !text[len] && len % 2 == 0;
+}
+
+static bool is_sound_placement(const struct placement *placement)
+{
+	bool moves = placement->why == PLACEMENT_EMULATED || placement->why == PLACEMENT_BEHIND_NOP;
+
+	return placement->why <= PLACEMENT_BEHIND_NOP && placement->offset < CODE_MAX &&
+	       (moves || !placement->offset) &&
+	       memchr(placement->instruction, '\0', sizeof(placement->instruction));
+}
+
+static bool is_sound_function(const struct object_function *function,
+			      const struct functions_wanted *wanted, uint64_t file_bytes)
+{
+	uint64_t left = function->offset < file_bytes ? file_bytes - function->offset : 0;
+
+	return function->name < allocator_function_nr + wanted_nr(wanted) &&
+	       function->is_ifunc <= 1 && function->is_ambiguous <= 1 &&
+	       is_sound_placement(&function->placement) && function->placement.offset < left;
+}
+
+bool object_facts_are_sound(const struct object_facts *facts,
+			    const struct functions_wanted *wanted, uint64_t file_bytes)
+{
+	if (!memchr(facts->build_id, '\0', sizeof(facts->build_id)) ||
+	    !is_hex(facts->build_id, sizeof(facts->build_id)) ||
+	    !memchr(facts->interpreter, '\0', sizeof(facts->interpreter)) ||
+	    facts->function_nr > OBJECT_FUNCTIONS_MAX || facts->copies_text > text_copy_nr)
+		return false;
+	if (facts->functions_err &&
+	    (facts->function_nr ||
+	     (facts->functions_err != -ENOEXEC && facts->functions_err != -E2BIG)))
+		return false;
+	for (uint32_t i = 0; i < facts->function_nr; i++)
+		if (!is_sound_function(&facts->function[i], wanted, file_bytes))
+			return false;
+	return true;
+}
+
+/* ---- where functions return ---- */
+
+static int take_places(const struct elf_object *elf, const struct returns *found,
+		       struct object_returns *ret, struct reason *why)
+{
+	if (found->place_nr > OBJECT_RETURNS_MAX)
+		return reason_set(why, -ENOTSUP, "it returns at %zu places", found->place_nr);
+	*ret = (struct object_returns){
+		.place = calloc(found->place_nr + 1, sizeof(*ret->place)),
+		.leads_to_probed = found->leads_to_probed,
+	};
+	if (!ret->place)
+		return -ENOMEM;
+	for (size_t i = 0; i < found->place_nr; i++) {
+		struct object_return *place = &ret->place[ret->place_nr++];
+
+		place->is_in_argument = found->place[i].is_in_argument;
+		if (elf_object__offset_of(elf, found->place[i].vaddr, &place->offset))
+			return reason_set(why, -ENOTSUP, "a return that is not in the file");
+	}
+	return 0;
+}
+
+int object_returns_read(int fd, uint64_t vaddr, struct object_returns *ret, struct reason *why)
+{
+	struct elf_object *elf = elf_object__open(fd, why);
+	struct returns found = {};
+	struct code_source source;
+	struct elf_code code;
+	int err;
+
+	if (!elf)
+		return -errno;
+	*ret = (struct object_returns){};
+	err = elf_code_open(&code, elf, &source);
+	if (!err)
+		err = returns_find(&source, vaddr, &found, why);
+	if (!err)
+		err = take_places(elf, &found, ret, why);
+	returns_release(&found);
+	if (err)
+		object_returns_release(ret);
+	elf_object__close(elf);
+	return err;
+}
+
+void object_returns_release(struct object_returns *returns)
+{
+	free(returns->place);
+	memset(returns, 0, sizeof(*returns));
+}
+
+bool object_returns_are_sound(const struct object_returns *returns, uint64_t file_bytes)
+{
+	if (returns->place_nr > OBJECT_RETURNS_MAX || returns->leads_to_probed > 1)
+		return false;
+	for (uint32_t i = 0; i < returns->place_nr; i++)
+		if (returns->place[i].is_in_argument > 1 || returns->place[i].offset >= file_bytes)
+			return false;
+	return true;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_ELF_USER_ALLOCATORS_H
+#define ALLOCSNAP_ELF_USER_ALLOCATORS_H
+
+/*
+ * Custom allocators, such as a program's own pool. The user describes each in one line:
+ *
+ *	name=pool,object=libpool.so*,alloc=pool_alloc(size=2),free=pool_free(ptr=2)
+ *
+ *	name=NAME	the name of its domain: [A-Za-z0-9._-]
+ *	object=FILE	the file that defines the functions: its path as it is mapped, or an fnmatch(3)
+ *			pattern of the path or of the base name; `exe` is the program itself
+ *	alloc=SYM(…)	allocates a block of `size=` bytes, multiplied by `count=`, or a fixed number of
+ *			bytes (`bytes=`). It returns the block. With `out=`, it stores the block where
+ *			that argument points and returns 0
+ *	realloc=SYM(…)	moves the block `ptr=` to one of `size=` bytes, multiplied by `count=`
+ *	free=SYM(…)	frees the block `ptr=`
+ *	throws		C++ exceptions leave its functions; implied for C++ symbols (_Z…)
+ *	wraps		its blocks come from malloc, possibly enlarged: malloc inside it does not count
+ *
+ * size=, count=, ptr= and out= are positions of arguments, from 1 to 6; bytes= is a number of bytes.
+ * A size or count whose C type is int or unsigned needs its width: size=2:32. Callers may leave garbage
+ * in the upper half of the register; without the width the garbage would be part of the size.
+ * A line may have any number of functions in any order. At least one must allocate blocks and one must
+ * free them; a realloc does both. Symbols are the file's own, including static ones, as nm(1) prints
+ * them. A comma ends FILE. A realloc to 0 bytes that returns NULL has freed its block.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/reason.h"
+#include "shared/bpf_types.h"
+#include "elf/probe_info.h"
+
+#define CUSTOM_NAME_MAX 32
+
+struct custom_function {
+	char *symbol;
+	enum call_shape shape;
+	struct custom_call call;
+	uint32_t allocator; /* index */
+	uint32_t wanted;    /* index */
+};
+
+struct custom_allocator {
+	char *name, *object;
+	bool throws, wraps;
+};
+
+/* Zeroed: no allocators. An allocator's domain is DOMAIN_CUSTOM + its index. */
+struct custom_allocators {
+	struct custom_allocator *allocator;
+	size_t allocator_nr, allocator_alloc;
+	struct custom_function *function; /* of all allocators */
+	size_t function_nr, function_alloc;
+	struct functions_wanted wanted; /* what to look for in files */
+};
+
+/* Adds the allocator of a SPEC. 0, -ENOMEM, or -EINVAL with the mistake in *why. */
+int custom_allocators_add(struct custom_allocators *custom, const char *spec, struct reason *why);
+void custom_allocators_release(struct custom_allocators *custom);
+
+/* Whether this file defines the functions of allocator number i. */
+bool custom_allocator_is_in(const struct custom_allocator *allocator, const char *path, bool is_exe);
+
+/*
+ * Whether exceptions may leave the function. Its return address must then stay as it is; otherwise
+ * an exception would end the program.
+ */
+bool custom_function_throws(const struct custom_allocators *custom, size_t i);
+
+/* Whether this file may define functions of a custom allocator. It cannot tell which file is the program. */
+bool custom_allocators_may_be_in(const struct custom_allocators *custom, const char *path);
+
+#endif

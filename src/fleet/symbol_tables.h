@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_FLEET_SYMBOL_TABLES_H
+#define ALLOCSNAP_FLEET_SYMBOL_TABLES_H
+
+/*
+ * The tracebacks and frames that a catalogue's rows refer to, as a snapshot for the engine (engine/tally.h): trace n
+ * is origin n.
+ *
+ * Filters see the frames' own names. A frame with a line or a function has no build-id and no offset: they differ
+ * from build to build and tell nothing more. Code in no file has no offset either.
+ *
+ * Keys are the same across builds. The key of a frame with a line is its file and line. Without a line it is its
+ * function and object, wherever the object was mapped. Without a name it is build-id and offset, and its object is
+ * called PATH@BUILD-ID (the first 12 digits). If the caller asks for files or objects as keys, keys are their paths.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine.h"
+
+struct catalogue;
+struct snapshot;
+
+struct dictionary_options {
+	enum key_type key_type; /* the key type of the questions that follow */
+	const char *const *strip_prefix; /* prefixes of filenames and objects; the first that matches is removed */
+	size_t strip_prefix_nr;
+	/*
+	 * Makes a line's key independent of code above its function: the key's filename is FILE:FUNCTION, its lineno
+	 * the distance from the function's first line. The key has no object, which would split it by build, and no
+	 * first line. A line keeps its own number if the function's first line is not known.
+	 */
+	bool line_drift;
+};
+
+struct dictionary {
+	struct snapshot *snapshot;
+	uint32_t *key_frame; /* for struct engine_options; may be NULL */
+};
+
+/* The caller ends it with dictionary_release(). A zeroed struct is valid there. */
+int dictionary_read(struct catalogue *catalogue, const struct dictionary_options *options,
+		    struct dictionary *ret, struct reason *why);
+void dictionary_release(struct dictionary *dictionary);
+
+#endif

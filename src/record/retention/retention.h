@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_RECORD_RETENTION_RETENTION_H
+#define ALLOCSNAP_RECORD_RETENTION_RETENTION_H
+
+/*
+ * The folder of a recording that never ends, kept within bounds.
+ *
+ *	DIR/HOST/COMM.PID/20261121T031500.123Z.snap
+ *
+ * The archive owns the regular files with such names, in folders that are no links. It neither counts nor touches
+ * other files. Snapshots are removed whole (unlink, nothing is truncated), and
+ * only under the name that they have here: a file that has been linked elsewhere stays there.
+ *
+ *	archive = archive__open(dir, &bounds, &why);
+ *	for (each pass) {
+ *		archive__make_room(archive);
+ *		for (each process)
+ *			if (collector__save(…, &path, &why))
+ *				archive__lost(archive, err, &why);
+ *			else
+ *				archive__saved(archive, path);
+ *		archive__make_room(archive);
+ *		while ((note = archive__next_note(archive)))
+ *			…
+ *	}
+ *	archive__close(archive);
+ *
+ * Snapshots are removed in this order, until the bounds hold:
+ *
+ *	1. snapshots older than keep_ns, by the time in the name; a clock that is set forward makes none
+ *	   old at once (retention_private.h)
+ *	2. the oldest snapshots, except the first and the newest of each process
+ *	3. the first snapshots of processes
+ *	4. the newest snapshots of processes, the oldest of them first, and the folders with them
+ *
+ * The directory is read when it is opened, and again if another directory is at that path later (a mounted
+ * disk). In memory a snapshot takes 16 bytes, a process 100 at most.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct reason;
+
+/* 0: no such limit. */
+struct archive_bounds {
+	uint64_t max_disk_bytes; /* disk space of the files and their folders, as du counts it */
+	uint64_t keep_ns;
+};
+
+struct archive_totals {
+	uint64_t bytes, snapshots, processes; /* there now */
+	uint64_t removed, removed_bytes; /* since it was opened */
+	uint64_t lost;			 /* snapshots that could not be written */
+};
+
+struct archive;
+
+/*
+ * dir must exist. Removes what a killed recording on this host has left: files without a final name whose writer is
+ * gone, and folders without a file. Returns NULL and errno, with a line in *why.
+ */
+struct archive *archive__open(const char *dir, const struct archive_bounds *bounds,
+			      struct reason *why);
+
+/* NULL is allowed. The files stay. */
+void archive__close(struct archive *archive);
+
+/* Adds a snapshot that was written; path is from collector__save(). */
+void archive__saved(struct archive *archive, const char *path);
+
+/*
+ * Counts a snapshot that could not be written. The error (why, which may be NULL) becomes a note when it begins.
+ * Another note says how many were lost, after a pass in which none failed. A pass ends with archive__make_room().
+ */
+void archive__lost(struct archive *archive, int err, const struct reason *why);
+
+/*
+ * Notes that the lost snapshot was the last one of its process: no later snapshot has its content. The next note
+ * names such processes, only the first ones if they are many.
+ */
+void archive__lost_last(struct archive *archive, const char *comm, pid_t pid);
+
+/*
+ * Removes what exceeds the bounds, for two seconds at most. If the directory was far beyond the bounds when it was
+ * opened, the next calls remove the rest. It costs next to nothing if nothing exceeds them, so it may be called after
+ * each snapshot.
+ */
+void archive__make_room(struct archive *archive);
+
+void archive__get_totals(const struct archive *archive, struct archive_totals *ret);
+
+/*
+ * Returns the next line to log, which the caller frees, or NULL. Removals are logged when they begin, and then once
+ * an hour.
+ */
+char *archive__next_note(struct archive *archive);
+
+#endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "render/caveats.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/reason.h"
+#include "render.h"
+#include "render/clean.h"
+#include "render/facts.h"
+#include "render/formats.h"
+#include "render/json_parts.h"
+#include "snapshot.h"
+
+/* `show`: the times when nothing was recorded. */
+
+#define LATEST_NR 5 /* shown as text */
+
+/* Returns the time from the recording's start to the snapshot, gaps included; 0: not known. */
+static uint64_t recording_ns(const struct snapshot *snapshot)
+{
+	uint64_t start_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", UINT64_MAX);
+	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
+
+	return start_ns < now_ns ? now_ns - start_ns : 0;
+}
+
+/* In a long recording the table has the latest gaps only; the metadata count all of them. */
+const char *gaps_text(char text[GAPS_TEXT_MAX], const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	uint64_t nr = snapshot__metadata_u64(snapshot, "gap_count", 0);
+	uint64_t ns = snapshot__metadata_u64(snapshot, "gaps_ns", 0), sum_ns = 0;
+	uint64_t all_ns = recording_ns(snapshot);
+	int len;
+
+	/* Gaps do not overlap, so the sum fits. */
+	for (uint32_t i = 0; i < tables->gap_nr; i++)
+		sum_ns += tables->gap[i].end_ns - tables->gap[i].start_ns;
+	if (nr < tables->gap_nr)
+		nr = tables->gap_nr;
+	if (ns < sum_ns)
+		ns = sum_ns;
+	len = snprintf(text, GAPS_TEXT_MAX, "%" PRIu64 " gap%s, %.3f s%s", nr, nr == 1 ? "" : "s",
+		       ns / 1e9, nr == 1 ? "" : " together");
+	if (all_ns)
+		snprintf(text + len, GAPS_TEXT_MAX - len, ", %.1f %% of the recording",
+			 100.0 * ns / all_ns);
+	return text;
+}
+
+static int put_gap(FILE *out, const struct snapshot *snapshot, const struct snap_gap *gap)
+{
+	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
+	double length = (gap->end_ns - gap->start_ns) / 1e9;
+
+	if (now_ns < gap->end_ns) /* the snapshot's time is missing or hostile */
+		return put_line(out, "  %.3f s from %.3f s on the monotonic clock", length,
+				gap->start_ns / 1e9);
+	return put_line(out, "  %.3f s, %.3f s before the snapshot", length,
+			(now_ns - gap->start_ns) / 1e9);
+}
+
+int text_gaps(FILE *out, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	uint32_t from = tables->gap_nr > LATEST_NR ? tables->gap_nr - LATEST_NR : 0;
+	char text[GAPS_TEXT_MAX];
+	int err;
+
+	if (!tables->gap_nr)
+		return 0;
+	err = put_line(out, "nothing was recorded in %s", gaps_text(text, snapshot));
+	if (from)
+		err = err ?: put_line(out, "  the last %d:", LATEST_NR);
+	for (uint32_t i = from; i < tables->gap_nr && !err; i++)
+		err = put_gap(out, snapshot, &tables->gap[i]);
+	return err;
+}
+
+static json_t *gap_json(const struct snap_gap *gap)
+{
+	json_t *object = json_object();
+	int err = json_set_uint(object, "start_ns", gap->start_ns);
+
+	err = err ?: json_set_uint(object, "end_ns", gap->end_ns);
+	return json_unless(err, object);
+}
+
+int json_set_gaps(json_t *show, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	json_t *gaps;
+	int err = 0;
+
+	if (!tables->gap_nr)
+		return 0;
+	gaps = json_array();
+	for (uint32_t i = 0; i < tables->gap_nr && !err; i++)
+		if (json_array_append_new(gaps, gap_json(&tables->gap[i])))
+			err = -ENOMEM;
+	return json_set(show, "gaps", json_unless(err, gaps));
+}
+
+/* Warns about a measure that is not of live blocks: it lacks everything that happened in a gap. */
+static bool warn_of_churn(const struct snapshot *snapshot, const struct engine_options *options,
+			  const char *which, struct reason *ret)
+{
+	char gaps[GAPS_TEXT_MAX];
+
+	reason_set(ret, 0, "%snothing was recorded in %s: what was %s then is not known", which,
+		   gaps_text(gaps, snapshot), measure_name(options->measure));
+	return true;
+}
+
+/* Warns about live blocks: blocks from a gap are missing, and blocks that lived through a gap may be gone. */
+static bool warn_of_blocks(const struct snapshot *snapshot, const char *which,
+			   const struct cost *blocks, struct reason *ret)
+{
+	bool is_sampled = snapshot__tables(snapshot)->trace_weight;
+	char gaps[GAPS_TEXT_MAX], size[SIZE_TEXT_MAX];
+
+	gaps_text(gaps, snapshot);
+	if (!blocks->count)
+		reason_set(ret, 0, "%snothing was recorded in %s: what was allocated then is missing",
+			   which, gaps);
+	else
+		reason_set(ret, 0, "%snothing was recorded in %s: what was allocated then is missing, "
+			   "and %s%" PRId64 " block%s of %s, older than the last gap, may be gone; "
+			   "--no-gap-blocks leaves them out", which, gaps, is_sampled ? "about " : "",
+			   blocks->count, blocks->count == 1 ? "" : "s",
+			   size_text(size, blocks->size, false));
+	return true;
+}
+
+bool gap_warning(const struct snapshot *snapshot, const struct engine_options *options,
+		 const char *which, struct cost *ret_blocks, struct reason *ret)
+{
+	*ret_blocks = (struct cost){};
+	if (!snapshot__tables(snapshot)->gap_nr)
+		return false;
+	if (options->measure)
+		return warn_of_churn(snapshot, options, which, ret);
+	if (snapshot_gap_blocks(snapshot, options, ret_blocks, NULL))
+		return false;
+	return warn_of_blocks(snapshot, which, ret_blocks, ret);
+}
+
+bool measure_warning(const struct snapshot *snapshot, const struct engine_options *options,
+		     struct reason *ret)
+{
+	if (!options->measure || !snapshot__tables(snapshot)->trace_weight)
+		return false;
+	reason_set(ret, 0, "what was %s is an estimate of the recording, from samples: how far off it "
+		   "may be is not known", measure_name(options->measure));
+	return true;
+}

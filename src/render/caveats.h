@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_RENDER_CAVEATS_H
+#define ALLOCSNAP_RENDER_CAVEATS_H
+
+/* Warnings about an answer: what gaps in the recording, and samples, mean for it. */
+
+#include <stdbool.h>
+
+#include "engine.h"
+
+struct snapshot;
+
+/*
+ * Finds the blocks of the answer that lived through a gap (*ret_blocks), and makes a line about them and about what
+ * is missing. `which` begins the line: "" or "the first snapshot: ". Returns false if there was no gap.
+ */
+bool gap_warning(const struct snapshot *snapshot, const struct engine_options *options,
+		 const char *which, struct cost *ret_blocks, struct reason *ret);
+
+/* Returns true, with a line, if the measure is an estimate whose error is not known. */
+bool measure_warning(const struct snapshot *snapshot, const struct engine_options *options,
+		     struct reason *ret);
+
+#endif

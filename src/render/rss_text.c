@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "render/rss_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "render.h"
+#include "render/clean.h"
+#include "render/facts.h"
+#include "snapshot.h"
+
+/* Ordered as in the sentence. */
+static const struct {
+	const char *name, *key, *text;
+} parts[RSS_PART_NR] = {
+	[RSS_PART_HEAP] = { "heap", "rss_heap_bytes", "" },
+	[RSS_PART_FILES] = { "files", "rss_files_bytes", "of files" },
+	[RSS_PART_SHARED] = { "shared", "rss_shared_bytes", "shared" },
+	[RSS_PART_STACKS] = { "stacks", "rss_stacks_bytes", "stacks" },
+	[RSS_PART_OTHER] = { "other", "rss_other_bytes", "other mappings" },
+};
+
+#define DOMAIN_MMAP 1
+#define DOMAIN_CUSTOM 16 /* the first of users' own domains */
+
+const char *rss_part_name(enum rss_part part)
+{
+	return parts[part].name;
+}
+
+static uint64_t add_capped(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+static bool is_heap_domain(const struct snapshot *snapshot, uint32_t domain)
+{
+	char key[32];
+	const char *layer;
+
+	if (domain < DOMAIN_CUSTOM)
+		return domain != DOMAIN_MMAP;
+	snprintf(key, sizeof(key), "layer.%" PRIu32, domain);
+	layer = snapshot__metadata(snapshot, key);
+	return layer && !strcmp(layer, "heap");
+}
+
+static uint64_t heap_blocks_bytes(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	uint32_t latest = DOMAIN_MMAP;
+	bool counts = false;
+	uint64_t bytes = 0;
+	double beyond = 0;
+
+	for (uint64_t i = 0; i < tables->trace_nr; i++) {
+		uint32_t domain = tables->trace_domain ? tables->trace_domain[i] : 0;
+
+		if (domain != latest)
+			counts = is_heap_domain(snapshot, domain);
+		latest = domain;
+		if (!counts)
+			continue;
+		bytes = add_capped(bytes, tables->trace_size[i]);
+		beyond += bytes_beyond(tables, i);
+	}
+	return with_beyond(bytes, beyond);
+}
+
+/* A filtered snapshot has part of the blocks, which says nothing about the rest. */
+static bool is_reconcilable(const struct snapshot *snapshot)
+{
+	return snapshot__metadata(snapshot, "rss_files_bytes") && !snapshot__metadata(snapshot, "filters");
+}
+
+struct rss_facts rss_facts(const struct snapshot *snapshot)
+{
+	struct rss_facts facts = { .is_known = is_reconcilable(snapshot) };
+	uint64_t at = snapshot__metadata_u64(snapshot, "rss_monotonic_ns", 0);
+	uint64_t now = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
+
+	if (!facts.is_known)
+		return facts;
+	facts.is_close = snapshot__metadata(snapshot, "rss_heap_bytes");
+	for (int i = 0; i < RSS_PART_NR; i++)
+		facts.part[i] = snapshot__metadata_u64(snapshot, parts[i].key, 0);
+	if (!facts.is_close)
+		facts.part[RSS_PART_HEAP] = snapshot__metadata_u64(snapshot, "rss_anonymous_bytes", 0);
+	for (int i = 0; i < RSS_PART_NR; i++)
+		facts.total = add_capped(facts.total, facts.part[i]);
+	facts.traced = heap_blocks_bytes(snapshot);
+	facts.traced_resident = facts.traced < facts.part[RSS_PART_HEAP] ? facts.traced :
+									  facts.part[RSS_PART_HEAP];
+	facts.untraced = facts.part[RSS_PART_HEAP] - facts.traced_resident;
+	facts.not_resident = facts.traced - facts.traced_resident;
+	facts.huge = snapshot__metadata_u64(snapshot, "rss_huge_bytes", 0);
+	facts.swap = snapshot__metadata_u64(snapshot, "rss_swap_bytes", 0);
+	facts.age_ns = at && now > at ? now - at : 0;
+	return facts;
+}
+
+/* ---- as text ---- */
+
+static void put_part(FILE *out, uint64_t bytes, const char *text)
+{
+	char size[UNIT_TEXT_MAX];
+
+	if (bytes)
+		fprintf(out, " + %s %s", format_size(size, bytes, false), text);
+}
+
+static int put_sum(FILE *out, const struct rss_facts *facts)
+{
+	char total[UNIT_TEXT_MAX], traced[UNIT_TEXT_MAX];
+
+	fprintf(out, "RSS %s = %s traced", format_size(total, facts->total, false),
+		format_size(traced, facts->traced_resident, false));
+	put_part(out, facts->untraced, facts->is_close ? "of heaps not traced" :
+							 "of anonymous memory not traced");
+	for (int i = RSS_PART_HEAP + 1; i < RSS_PART_NR; i++)
+		put_part(out, facts->part[i], parts[i].text);
+	return putc('\n', out) < 0 ? -EIO : 0;
+}
+
+/* Returns a list of what the recording itself left out. */
+static const char *left_out(const struct snapshot *snapshot)
+{
+	bool has_gaps = snapshot__tables(snapshot)->gap_nr;
+	bool is_by_size = snapshot__metadata(snapshot, "min_size") || snapshot__metadata(snapshot, "max_size");
+
+	if (has_gaps)
+		return is_by_size ? ", what was allocated in gaps, blocks of other sizes" :
+				    ", what was allocated in gaps";
+	return is_by_size ? ", blocks of other sizes" : "";
+}
+
+static int put_untraced(FILE *out, const struct snapshot *snapshot, const struct rss_facts *facts,
+			const char *margin)
+{
+	uint64_t older = snapshot__metadata_u64(snapshot, "rss_at_start_bytes", 0);
+	char text[UNIT_TEXT_MAX];
+
+	if (!facts->untraced)
+		return 0;
+	return put_line(out, "%snot traced: older than the recording (RSS was %s then), the allocator's slack%s%s",
+			margin, format_size(text, older, false), left_out(snapshot),
+			facts->is_close ? ", heaps of other runtimes, what of the traced was not touched; these are not told apart" :
+					  ", stacks, heaps of other runtimes, what of the traced was not touched; too large to be told apart cheaply");
+}
+
+static int put_beside(FILE *out, const struct rss_facts *facts, const char *margin)
+{
+	char text[UNIT_TEXT_MAX];
+	int err = 0;
+
+	if (facts->not_resident)
+		err = put_line(out, "%straced, but not in RSS: %s or more, which was not touched yet or is swapped out",
+			       margin, format_size(text, facts->not_resident, false));
+	if (!err && facts->swap)
+		err = put_line(out, "%sswapped out, beside RSS: %s", margin,
+			       format_size(text, facts->swap, false));
+	if (!err && facts->huge)
+		err = put_line(out, "%sin huge pages: %s of RSS", margin,
+			       format_size(text, facts->huge, false));
+	if (!err && facts->age_ns >= 1000000000)
+		err = put_line(out, "%sRSS was read %.1f s before: the process had ended", margin,
+			       facts->age_ns / 1e9);
+	return err;
+}
+
+int render_rss(FILE *out, const struct snapshot *snapshot, const char *margin)
+{
+	struct rss_facts facts = rss_facts(snapshot);
+	int err;
+
+	if (!facts.is_known)
+		return 0;
+	fputs(margin, out);
+	err = put_sum(out, &facts);
+	err = err ?: put_untraced(out, snapshot, &facts, margin);
+	return err ?: put_beside(out, &facts, margin);
+}

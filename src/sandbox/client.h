@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SANDBOX_CLIENT_H
+#define ALLOCSNAP_SANDBOX_CLIENT_H
+
+/*
+ * Names, unwind tables and places for probes, from ELF and DWARF. A process that has nothing to
+ * lose reads them: it has a user of its own, one socket, and no system call that opens, connects or
+ * starts anything (seccomp.h). It gets descriptors of the files and returns text and numbers, which
+ * are checked here.
+ *
+ * If the process crashes, or reads an object for longer or with more memory than any honest object
+ * needs, the object is given up with a reason, and another process reads the other objects. If the
+ * process is killed while it is idle, nothing is lost.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sandbox/fork_server.h"
+#include "symbols/symbol_source.h"
+
+struct file_copy;
+struct functions_wanted;
+struct object_facts;
+struct object_returns;
+struct object_traits;
+struct unwind_table;
+
+/* Zero is the default. */
+struct parser_options {
+	const char *debug_root; /* the directory of separate debug files; /usr/lib/debug */
+	const int *debug_dir_fd; /* further such directories, searched first; open until parser__close() */
+	size_t debug_dir_nr;
+	uint64_t memory_bytes;	/* limit of the process; 4 GiB */
+	uint64_t cpu_ns;	/* limit for all questions about one object; 30 s */
+	read_fn read;		/* replaces the reader's work, for tests */
+};
+
+struct parser;
+
+/*
+ * Forks a process, so call this before there are threads, and before there are secrets in memory.
+ * NULL and errno, with a line in *why.
+ */
+struct parser *parser__open(const struct parser_options *options, struct reason *why);
+void parser__close(struct parser *parser); /* NULL is allowed */
+
+/*
+ * A descriptor that becomes readable when the process that starts readers has ended, because
+ * another process has killed it. No further reader can be started then: each question that needs
+ * one fails.
+ */
+int parser__end_fd(const struct parser *parser);
+bool parser__has_ended(const struct parser *parser);
+
+/* For symbols__new(); valid until parser__close(). */
+const struct symbol_source *parser__source(struct parser *parser);
+
+/*
+ * The functions below ask a reader each time. The reader's errors are -ENOEXEC, -ENOTSUP, -E2BIG,
+ * -ENODATA, -ENOENT or -EISDIR, with a line in *why; -EIO: the reader was given up, or the file
+ * cannot be read. Results are well-formed, but need not be true.
+ *
+ * The unwind table of a file, or of the vDSO in memory; errors as from unwind_table__from_file()
+ * and unwind_table__from_memory().
+ */
+int parser__unwind_table(struct parser *parser, int fd, struct unwind_table **ret,
+			 struct reason *why);
+int parser__image_table(struct parser *parser, const void *image, size_t bytes,
+			struct unwind_table **ret, struct reason *why);
+
+/* The caller frees *ret with object_facts_release(), object_returns_release(). wanted may be NULL. */
+int parser__facts(struct parser *parser, int fd, const struct functions_wanted *wanted,
+		  struct object_facts *ret, struct reason *why);
+int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object_returns *ret,
+		    struct reason *why);
+
+/*
+ * Facts that hold for every file with the same bytes. If the file defines functions, the facts are
+ * those of *ret_copy, which the caller frees. *ret_copy is NULL if the file defines none, is too
+ * large, or cannot be copied.
+ */
+int parser__facts_and_copy(struct parser *parser, int fd, const struct functions_wanted *wanted,
+			   struct object_facts *ret, struct file_copy **ret_copy,
+			   struct reason *why);
+
+/* The sign that the object switches stacks (stack_switches.h), in words; -ENOENT: there is none. */
+int parser__stack_switch(struct parser *parser, int fd, const char **ret_what);
+
+/* Traits of a file (runtime_detect.h). They are for texts only; no decision depends on them. */
+int parser__traits(struct parser *parser, int fd, struct object_traits *ret, struct reason *why);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SANDBOX_RPC_H
+#define ALLOCSNAP_SANDBOX_RPC_H
+
+/* Inside the parser: one question after another to a reader that may crash at any of them. */
+
+#include <stdbool.h>
+
+#include "base/reason.h"
+#include "sandbox/channel.h"
+#include "sandbox/client.h"
+
+/* The state of an object whose names were asked for. */
+struct asked {
+	uint64_t generation; /* the reader that has its file; 0: none */
+	uint64_t cpu_ns;     /* processor time spent on it */
+};
+
+struct parser {
+	struct parser_options options;
+	struct symbol_source source;
+	struct spawner spawner;
+	struct channel channel; /* to the reader; fd -1: there is none */
+	pid_t reader;
+	uint64_t generation; /* counts the readers */
+	bool is_spent;	     /* it uses much memory: the next question goes to a new reader */
+	bool has_read;	     /* it has read a file, which may have taken it over */
+	uint64_t data_at_start; /* bytes of memory that it began with */
+	int debug_root_fd;   /* -1: there is no such directory */
+	struct asked *asked; /* by the object's id */
+	size_t asked_nr, asked_alloc;
+	unsigned int failed_nr; /* readers that failed, minus one for each minute since */
+	uint64_t failed_at_ns;
+	uint64_t read_ns; /* processor time of successful questions in this minute */
+
+	/* The current question. */
+	const char *object_path;
+	uint64_t cpu_ns_left, cpu_ns_at_start;
+	uint64_t waited_ns, looked_at_ns;
+	uint64_t unjudged_ns, idle_ns; /* waiting time: state not checked yet; reader idle */
+	uint64_t rss_at_start;
+	unsigned int wants;
+};
+
+/* Ensures that there is a reader. 0, or -EIO and a line in *why. */
+int conversation__begin(struct parser *parser, const char *object_path, uint64_t cpu_ns_left,
+			struct reason *why);
+
+/*
+ * Receives the head of the answer, which must be of this kind and not longer than bytes_max.
+ * Before, it opens the debug files that the reader asks for. 0 or a negative errno, for
+ * conversation__end().
+ */
+int conversation__answer(struct parser *parser, enum message_kind kind, uint32_t bytes_max,
+			 struct message *ret);
+
+/*
+ * Ends the question and returns its result: 0, or -EIO and a line in *why; then another reader
+ * replaces the failed one. Stores the processor time spent in *ret_cpu_ns.
+ */
+int conversation__end(struct parser *parser, int err, uint64_t *ret_cpu_ns, struct reason *why);
+
+/* symbol_source's look_up and forget; self is a struct parser. */
+void forget_names(void *parser, uint32_t object);
+
+int ask_names(void *parser, const struct source_object *object, const uint64_t *return_offset,
+	      size_t nr, take_frames_fn take, void *taker, struct reason *why);
+
+#endif

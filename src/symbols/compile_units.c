@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "symbols/compile_units.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "symbols/ranges.h"
+
+#define DEPTH_MAX 100 /* nesting of dies: namespaces, functions, blocks */
+#define CHAIN_MAX 256 /* inlined calls around one address that are followed */
+
+struct unit {
+	Dwarf_Die die;
+	bool is_skeleton;
+	bool is_walked;
+	Dwarf_Die *function;
+	size_t function_nr, function_alloc;
+	struct ranges ranges; /* of the functions; ids are indices in function */
+};
+
+struct units {
+	struct unit *unit;
+	size_t unit_nr, unit_alloc;
+	struct ranges ranges; /* ids are indices in unit */
+};
+
+/* The linker leaves descriptions of dropped code at address 0 (ld) or −1, −2 (lld). */
+static bool is_discarded(Dwarf_Addr low, Dwarf_Addr high)
+{
+	return low == 0 || high < low;
+}
+
+static int add_ranges(struct ranges *ranges, Dwarf_Die *die, uint32_t id)
+{
+	Dwarf_Addr base, low, high;
+	ptrdiff_t at = 0;
+	int err = 0;
+
+	while (!err && (at = dwarf_ranges(die, at, &base, &low, &high)) > 0)
+		if (!is_discarded(low, high))
+			err = ranges_add(ranges, low, high, id);
+	return err;
+}
+
+static int add_unit(struct units *units, Dwarf_Die *die, uint8_t unit_type)
+{
+	struct unit unit = { .die = *die, .is_skeleton = unit_type == DW_UT_skeleton };
+	int err;
+
+	if (unit_type != DW_UT_compile && unit_type != DW_UT_skeleton)
+		return 0;
+	err = array_push(units, unit, unit);
+	return err ? err : add_ranges(&units->ranges, die, units->unit_nr - 1);
+}
+
+struct units *units__new(Dwarf *dwarf)
+{
+	struct units *units = calloc(1, sizeof(*units));
+	Dwarf_CU *cu = NULL;
+	uint8_t unit_type;
+	Dwarf_Die die;
+	int err = 0;
+
+	if (!units)
+		return NULL;
+	while (!err && !dwarf_get_units(dwarf, cu, &cu, NULL, &unit_type, &die, NULL))
+		if (die.cu)
+			err = add_unit(units, &die, unit_type);
+	if (err) {
+		units__free(units);
+		errno = -err;
+		return NULL;
+	}
+	ranges_sort(&units->ranges);
+	return units;
+}
+
+void units__free(struct units *units)
+{
+	if (!units)
+		return;
+	for (size_t i = 0; i < units->unit_nr; i++) {
+		free(units->unit[i].function);
+		ranges_release(&units->unit[i].ranges);
+	}
+	ranges_release(&units->ranges);
+	free(units->unit);
+	free(units);
+}
+
+/* ---- the functions of a unit ---- */
+
+static int unit_add_function(struct unit *unit, Dwarf_Die *die)
+{
+	int err = array_push(unit, function, *die);
+
+	return err ? err : add_ranges(&unit->ranges, die, unit->function_nr - 1);
+}
+
+/* `last` is the offset of the last die seen: a die that is not after it ends the walk. */
+static int walk_dies(struct unit *unit, Dwarf_Die *parent, Dwarf_Off *last, int depth)
+{
+	Dwarf_Die die;
+	int err = 0;
+
+	if (depth > DEPTH_MAX || dwarf_child(parent, &die))
+		return 0;
+	do {
+		int tag = dwarf_tag(&die);
+
+		if (dwarf_dieoffset(&die) <= *last)
+			break;
+		*last = dwarf_dieoffset(&die);
+		if (tag == DW_TAG_subprogram)
+			err = unit_add_function(unit, &die);
+		if (!err && tag != DW_TAG_inlined_subroutine)
+			err = walk_dies(unit, &die, last, depth + 1);
+	} while (!err && !dwarf_siblingof(&die, &die));
+	return err;
+}
+
+static int find_function_die(struct unit *unit, uint64_t address, Dwarf_Die **ret_function)
+{
+	Dwarf_Off last = dwarf_dieoffset(&unit->die);
+	uint32_t id;
+	int err;
+
+	*ret_function = NULL;
+	if (unit->is_skeleton)
+		return 0;
+	if (!unit->is_walked) {
+		unit->is_walked = true;
+		err = walk_dies(unit, &unit->die, &last, 0);
+		ranges_sort(&unit->ranges);
+		if (err)
+			return err;
+	}
+	id = ranges_find(&unit->ranges, address);
+	if (id != RANGE_NONE)
+		*ret_function = &unit->function[id];
+	return 0;
+}
+
+/* ---- the chain of inlined calls ---- */
+
+static bool holds_code(int tag)
+{
+	return tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block ||
+	       tag == DW_TAG_try_block || tag == DW_TAG_catch_block || tag == DW_TAG_with_stmt;
+}
+
+/* Finds the block or inlined call directly below parent that contains the address. */
+static bool find_inner(Dwarf_Die *parent, uint64_t address, Dwarf_Die *ret)
+{
+	Dwarf_Die die;
+
+	if (dwarf_child(parent, &die))
+		return false;
+	do {
+		if (holds_code(dwarf_tag(&die)) && dwarf_haspc(&die, address) > 0) {
+			*ret = die;
+			return true;
+		}
+	} while (!dwarf_siblingof(&die, &die));
+	return false;
+}
+
+/*
+ * Sets chain[0] to the function, and the following elements to the calls inlined there, the
+ * innermost last.
+ */
+static int find_chain(Dwarf_Die *function, uint64_t address, Dwarf_Die chain[CHAIN_MAX])
+{
+	Dwarf_Die die = *function;
+	int nr = 1;
+
+	chain[0] = die;
+	for (int blocks = 0; nr < CHAIN_MAX && blocks < CHAIN_MAX;) {
+		if (!find_inner(&die, address, &die))
+			break;
+		if (dwarf_tag(&die) == DW_TAG_inlined_subroutine)
+			chain[nr++] = die;
+		else
+			blocks++;
+	}
+	return nr;
+}
+
+static const char *string_attribute(Dwarf_Die *die, unsigned int name)
+{
+	Dwarf_Attribute attribute;
+
+	return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
+}
+
+/*
+ * Returns only mangled names. A C function gets a linkage name from an asm label, which is further
+ * from the source than its name (glibc's __GI_…).
+ */
+static const char *linkage_name(Dwarf_Die *die)
+{
+	const char *name = string_attribute(die, DW_AT_linkage_name);
+
+	if (!name)
+		name = string_attribute(die, DW_AT_MIPS_linkage_name);
+	return name && name[0] == '_' && name[1] && strchr("ZRD", name[1]) ? name : NULL;
+}
+
+static void place_set_name(struct place *place, Dwarf_Die *die)
+{
+	place->linkage_name = linkage_name(die);
+	place->name = string_attribute(die, DW_AT_name);
+}
+
+/* "???" is libdw's name for file 0 in DWARF versions that count files from 1. */
+static void place_set_line(struct place *place, Dwarf_Die *unit, const char *filename, uint64_t lineno)
+{
+	if (!filename || !*filename || !strcmp(filename, "???") || !lineno || lineno > INT32_MAX)
+		return;
+	place->directory = string_attribute(unit, DW_AT_comp_dir);
+	place->filename = filename;
+	place->lineno = lineno;
+}
+
+static void set_line_of_address(struct place *place, Dwarf_Die *unit, uint64_t address)
+{
+	Dwarf_Line *line = dwarf_getsrc_die(unit, address);
+	int lineno;
+
+	if (line && !dwarf_lineno(line, &lineno) && lineno > 0)
+		place_set_line(place, unit, dwarf_linesrc(line, NULL, NULL), lineno);
+}
+
+static uint64_t number_attribute(Dwarf_Die *die, unsigned int name)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Word number;
+
+	if (dwarf_formudata(dwarf_attr(die, name, &attribute), &number))
+		return 0;
+	return number;
+}
+
+static void set_line_of_call(struct place *place, Dwarf_Die *unit, Dwarf_Die *inlined)
+{
+	Dwarf_Files *files;
+	size_t nr;
+
+	if (dwarf_hasattr(inlined, DW_AT_call_file) && !dwarf_getsrcfiles(unit, &files, &nr))
+		place_set_line(place, unit,
+			       dwarf_filesrc(files, number_attribute(inlined, DW_AT_call_file), NULL, NULL),
+			       number_attribute(inlined, DW_AT_call_line));
+}
+
+/*
+ * Finds the declaration of the function, or of its abstract origin, which may be in another unit.
+ * The file number then refers to that unit's file table.
+ */
+static void set_declaration(struct place *place, Dwarf_Die *die)
+{
+	Dwarf_Attribute file, line;
+	Dwarf_Word file_nr, lineno;
+	struct place declared = {};
+	Dwarf_Files *files;
+	Dwarf_Die unit;
+	size_t nr;
+
+	if (dwarf_formudata(dwarf_attr_integrate(die, DW_AT_decl_line, &line), &lineno) ||
+	    dwarf_formudata(dwarf_attr_integrate(die, DW_AT_decl_file, &file), &file_nr) ||
+	    !dwarf_cu_die(file.cu, &unit, NULL, NULL, NULL, NULL, NULL, NULL) ||
+	    dwarf_getsrcfiles(&unit, &files, &nr))
+		return;
+	place_set_line(&declared, &unit, dwarf_filesrc(files, file_nr, NULL, NULL), lineno);
+	place->decl_directory = declared.directory;
+	place->decl_filename = declared.filename;
+	place->decl_line = declared.lineno;
+}
+
+int units__lookup(struct units *units, uint64_t address, struct place *ret_place, int max)
+{
+	uint32_t id = ranges_find(&units->ranges, address);
+	Dwarf_Die chain[CHAIN_MAX], *function;
+	int chain_nr = 0, nr = 0, err;
+	struct unit *unit;
+
+	if (id == RANGE_NONE)
+		return 0;
+	unit = &units->unit[id];
+	err = find_function_die(unit, address, &function);
+	if (err)
+		return err;
+
+	memset(ret_place, 0, max * sizeof(*ret_place));
+	set_line_of_address(&ret_place[0], &unit->die, address);
+	if (!function) {
+		ret_place[0].is_outermost = true;
+		return 1;
+	}
+	chain_nr = find_chain(function, address, chain);
+	for (int i = chain_nr; i-- && nr < max; nr++) {
+		place_set_name(&ret_place[nr], &chain[i]);
+		set_declaration(&ret_place[nr], &chain[i]);
+		ret_place[nr].is_outermost = i == 0;
+		if (i && nr + 1 < max)
+			set_line_of_call(&ret_place[nr + 1], &unit->die, &chain[i]);
+	}
+	return nr;
+}

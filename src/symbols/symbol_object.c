@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "symbols/symbol_object.h"
+
+#include <elfutils/libdwelf.h>
+#include <elfutils/libdwfl.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "symbols/debug_file.h"
+#include "symbols/symtab.h"
+
+struct segment {
+	uint64_t offset, size, address;
+};
+
+struct object {
+	char *path;
+	const struct debug_opener *opener;
+
+	Dwfl *dwfl; /* NULL: no ELF file, no names */
+	Dwfl_Module *module;
+	Elf *elf;
+	GElf_Addr bias; /* the module's addresses − the file's addresses */
+	struct segment *segment; /* the executable ones */
+	size_t segment_nr, segment_alloc;
+
+	bool is_loaded;
+	struct symtab symtab;
+	struct units *units; /* NULL: no DWARF */
+	GElf_Addr dwarf_bias;
+	Dwarf *shared; /* the DWARF's shared part (dwz) */
+	int shared_fd;
+};
+
+/*
+ * libdwfl asks for a debug file by the object's own .gnu_debuglink, and for the shared part of
+ * debug files by the name in the DWARF. load_shared() opens the shared part instead, because the id
+ * to check it by is not known here.
+ */
+static int find_debug_file(Dwfl_Module *, void **userdata, const char *, Dwarf_Addr, const char *,
+			   const char *link, GElf_Word, char **)
+{
+	struct object *object = *userdata;
+	GElf_Word checksum;
+
+	errno = 0;
+	if (link != dwelf_elf_gnu_debuglink(object->elf, &checksum))
+		return -1;
+	return debug_file__open(object->opener, object->elf, object->path);
+}
+
+static int find_no_elf(Dwfl_Module *, void **, const char *, Dwarf_Addr, char **, Elf **)
+{
+	return -1;
+}
+
+static const Dwfl_Callbacks callbacks = {
+	.find_elf = find_no_elf,
+	.find_debuginfo = find_debug_file,
+	.section_address = dwfl_offline_section_address,
+};
+
+/* Without this check libdwfl would also decompress files, relocate object files and read archives. */
+static bool is_program_or_library(int fd)
+{
+	Elf64_Ehdr header; /* e_ident and e_type are the same in Elf32_Ehdr */
+
+	if (pread(fd, &header, sizeof(header), 0) < (ssize_t)sizeof(Elf32_Ehdr))
+		return false;
+	return !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
+	       (header.e_type == ET_EXEC || header.e_type == ET_DYN);
+}
+
+static int read_segments(struct object *object)
+{
+	size_t nr;
+	int err = 0;
+
+	if (elf_getphdrnum(object->elf, &nr))
+		return 0;
+	for (size_t i = 0; i < nr && !err; i++) {
+		struct segment segment;
+		GElf_Phdr header;
+
+		if (!gelf_getphdr(object->elf, i, &header))
+			break;
+		if (header.p_type != PT_LOAD || !(header.p_flags & PF_X))
+			continue;
+		segment = (struct segment){ header.p_offset, header.p_filesz, header.p_vaddr };
+		err = array_push(object, segment, segment);
+	}
+	return err;
+}
+
+static void drop_module(struct object *object)
+{
+	dwfl_end(object->dwfl);
+	object->dwfl = NULL;
+}
+
+static int open_module(struct object *object, int fd)
+{
+	void **userdata;
+	int own_fd;
+
+	object->dwfl = dwfl_begin(&callbacks);
+	if (!object->dwfl)
+		return -ENOMEM;
+	own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (own_fd >= 0)
+		object->module = dwfl_report_offline(object->dwfl, "object", "object", own_fd);
+	if (!object->module) {
+		if (own_fd >= 0)
+			close(own_fd);
+		drop_module(object);
+		return 0;
+	}
+	dwfl_report_end(object->dwfl, NULL, NULL);
+	dwfl_module_info(object->module, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	*userdata = object;
+	object->elf = dwfl_module_getelf(object->module, &object->bias);
+	if (!object->elf) {
+		drop_module(object);
+		return 0;
+	}
+	return read_segments(object);
+}
+
+/* The decompressed size that a section claims; 0: it is not compressed. */
+static uint64_t unpacked_bytes(Elf *elf, Elf_Scn *section)
+{
+	GElf_Shdr header;
+	GElf_Chdr packed;
+	const char *name;
+	Elf_Data *gnu; /* "ZLIB", and the size, big-endian */
+	uint64_t bytes;
+	size_t names;
+
+	if (!gelf_getshdr(section, &header) || header.sh_type == SHT_NOBITS)
+		return 0;
+	if (header.sh_flags & SHF_COMPRESSED)
+		return gelf_getchdr(section, &packed) ? packed.ch_size : 0;
+	name = elf_getshdrstrndx(elf, &names) ? NULL : elf_strptr(elf, names, header.sh_name);
+	if (!name || strncmp(name, ".zdebug", strlen(".zdebug")))
+		return 0;
+	gnu = elf_getdata_rawchunk(elf, header.sh_offset, 4 + sizeof(bytes), ELF_T_BYTE);
+	if (!gnu || memcmp(gnu->d_buf, "ZLIB", 4))
+		return 0;
+	memcpy(&bytes, (char *)gnu->d_buf + 4, sizeof(bytes));
+	return be64toh(bytes);
+}
+
+static int check_unpacked(Elf *elf, struct reason *why)
+{
+	Elf_Scn *section = NULL;
+	uint64_t sum = 0;
+
+	while (sum <= OBJECT_UNPACKED_MAX && (section = elf_nextscn(elf, section))) {
+		uint64_t bytes = unpacked_bytes(elf, section);
+
+		sum = bytes > OBJECT_UNPACKED_MAX ? bytes : sum + bytes;
+	}
+	if (sum <= OBJECT_UNPACKED_MAX)
+		return 0;
+	return reason_set(why, -EIO, "its compressed sections would unpack to more than 2 GiB");
+}
+
+struct object *object__open(int fd, const char *path, const struct debug_opener *opener,
+			    struct reason *why)
+{
+	struct object *object = calloc(1, sizeof(*object));
+	int err = 0;
+
+	if (!object)
+		return NULL;
+	object->opener = opener;
+	object->shared_fd = -1;
+	object->path = strdup(path);
+	if (!object->path)
+		err = -ENOMEM;
+	else if (is_program_or_library(fd))
+		err = open_module(object, fd);
+	if (!err && object->elf)
+		err = check_unpacked(object->elf, why);
+	if (err) {
+		object__close(object);
+		errno = -err;
+		return NULL;
+	}
+	return object;
+}
+
+void object__close(struct object *object)
+{
+	if (!object)
+		return;
+	units__free(object->units);
+	symtab_release(&object->symtab);
+	dwfl_end(object->dwfl);
+	dwarf_end(object->shared);
+	if (object->shared_fd >= 0)
+		close(object->shared_fd);
+	free(object->segment);
+	free(object->path);
+	free(object);
+}
+
+/*
+ * Returns false if the DWARF needs a shared file that is not available. libdw would search for it
+ * by the name in the DWARF as soon as a die refers to it, so such a DWARF is not used at all.
+ */
+static bool load_shared(struct object *object, Dwarf *dwarf)
+{
+	const char *name;
+	const void *build_id;
+	ssize_t len = dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &build_id);
+
+	if (len <= 0)
+		return true;
+	object->shared_fd = debug_file__open_shared(object->opener, name, build_id, len);
+	if (object->shared_fd < 0)
+		return false;
+	object->shared = dwarf_begin(object->shared_fd, DWARF_C_READ);
+	if (!object->shared)
+		return false;
+	dwarf_setalt(dwarf, object->shared);
+	return true;
+}
+
+static int load_debug_info(struct object *object)
+{
+	Dwarf *dwarf;
+	int err;
+
+	object->is_loaded = true;
+	err = symtab_load(&object->symtab, object->module);
+	if (err)
+		return err;
+	dwarf = dwfl_module_getdwarf(object->module, &object->dwarf_bias);
+	if (!dwarf || !load_shared(object, dwarf))
+		return 0;
+	object->units = units__new(dwarf);
+	return object->units ? 0 : -errno;
+}
+
+/* The address of the call in the file, from the file offset of its return address. */
+static bool call_address(const struct object *object, uint64_t return_offset, uint64_t *ret)
+{
+	uint64_t offset = return_offset - 1;
+
+	for (size_t i = 0; i < object->segment_nr; i++) {
+		const struct segment *segment = &object->segment[i];
+
+		if (return_offset && offset >= segment->offset &&
+		    offset - segment->offset < segment->size) {
+			*ret = segment->address + (offset - segment->offset);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* "nested.0" is the symbol of a function that the source calls "nested". */
+static bool is_suffixed_copy_of(const char *symbol, const char *name)
+{
+	size_t len = strlen(name);
+
+	return !strncmp(symbol, name, len) && symbol[len] == '.';
+}
+
+/*
+ * Names the outermost function by its symbol if the DWARF has no mangled name: a C function
+ * (malloc, not __libc_malloc), a static C++ function (with its namespace and parameters), code
+ * without DWARF.
+ */
+static void name_outermost(struct place *place, const char *symbol)
+{
+	if (!place->is_outermost || place->linkage_name || !symbol)
+		return;
+	if (!place->name || !is_suffixed_copy_of(symbol, place->name))
+		place->linkage_name = symbol;
+}
+
+int object__lookup(struct object *object, uint64_t return_offset,
+		   struct place ret_place[SYMBOL_INLINE_MAX])
+{
+	uint64_t address;
+	int nr = 0, err;
+
+	ret_place[0] = (struct place){ .is_outermost = true };
+	if (!object->dwfl || !call_address(object, return_offset, &address))
+		return 1;
+	if (!object->is_loaded) {
+		err = load_debug_info(object);
+		if (err)
+			return err;
+	}
+	address += object->bias;
+	if (object->units)
+		nr = units__lookup(object->units, address - object->dwarf_bias, ret_place,
+				   SYMBOL_INLINE_MAX);
+	if (nr < 0)
+		return nr;
+	if (!nr)
+		nr = 1;
+	name_outermost(&ret_place[nr - 1], symtab_find(&object->symtab, address));
+	return nr;
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "unwind/cfi_program.h"
+
+#include <dwarf.h>
+#include <limits.h>
+
+static struct column *column_of(struct program *program, struct cfi_row *row, uint64_t reg)
+{
+	switch (reg) {
+	case REG_FP:
+		return &row->fp;
+	case REG_SP:
+		return &row->sp;
+	case REG_RETURN:
+		return &row->return_address;
+	}
+	return &program->ignored;
+}
+
+static uint64_t read_uleb(struct program *program)
+{
+	return cursor_uleb(&program->code);
+}
+
+/* The column of the register that an instruction names. */
+static struct column *read_column(struct program *program)
+{
+	return column_of(program, &program->row, read_uleb(program));
+}
+
+static struct cursor read_expression(struct program *program)
+{
+	return cursor_take(&program->code, read_uleb(program));
+}
+
+static int64_t factored(const struct program *program, int64_t offset)
+{
+	int64_t product;
+
+	return __builtin_mul_overflow(offset, program->cie->data_align, &product) ? INT64_MAX :
+										    product;
+}
+
+static void is_saved_at(struct column *column, int64_t offset)
+{
+	column->kind = COLUMN_AT_CFA;
+	column->offset = offset;
+}
+
+static void advance_location(struct program *program, uint64_t delta)
+{
+	uint64_t bytes;
+
+	if (__builtin_mul_overflow(delta, program->cie->code_align, &bytes) ||
+	    __builtin_add_overflow(program->address, bytes, &program->address))
+		program->is_wrong = true;
+}
+
+/* ---- instructions, by their number ---- */
+
+static void op_nop(struct program *program)
+{
+	(void)program;
+}
+
+static void op_set_loc(struct program *program)
+{
+	uint64_t before = program->address;
+
+	if (!encoded_pointer(program->cie->section, &program->code,
+			     program->cie->pointer_encoding, &program->address) ||
+	    program->address < before) {
+		program->address = before;
+		program->is_wrong = true;
+	}
+}
+
+static void op_advance1(struct program *program)
+{
+	advance_location(program, cursor_u8(&program->code));
+}
+
+static void op_advance2(struct program *program)
+{
+	advance_location(program, cursor_uint(&program->code, 2));
+}
+
+static void op_advance4(struct program *program)
+{
+	advance_location(program, cursor_uint(&program->code, 4));
+}
+
+static void op_offset_extended(struct program *program)
+{
+	struct column *column = read_column(program);
+
+	is_saved_at(column, factored(program, (int64_t)read_uleb(program)));
+}
+
+static void op_offset_extended_sf(struct program *program)
+{
+	struct column *column = read_column(program);
+
+	is_saved_at(column, factored(program, cursor_sleb(&program->code)));
+}
+
+static void op_negative_offset(struct program *program)
+{
+	struct column *column = read_column(program);
+
+	is_saved_at(column, factored(program, -(int64_t)(read_uleb(program) & INT64_MAX)));
+}
+
+static void op_restore_extended(struct program *program)
+{
+	uint64_t reg = read_uleb(program);
+
+	*column_of(program, &program->row, reg) = *column_of(program, &program->initial, reg);
+}
+
+static void op_undefined(struct program *program)
+{
+	read_column(program)->kind = COLUMN_UNDEFINED;
+}
+
+static void op_same_value(struct program *program)
+{
+	read_column(program)->kind = COLUMN_SAME;
+}
+
+/* The value is in another register, or is a number: the unwinder supports neither. */
+static void op_other(struct program *program)
+{
+	struct column *column = read_column(program);
+
+	read_uleb(program);
+	column->kind = COLUMN_OTHER;
+}
+
+static void op_other_expression(struct program *program)
+{
+	struct column *column = read_column(program);
+
+	read_expression(program);
+	column->kind = COLUMN_OTHER;
+}
+
+static void op_expression(struct program *program)
+{
+	struct column *column = read_column(program);
+
+	column->kind = COLUMN_AT_EXPRESSION;
+	column->expression = read_expression(program);
+}
+
+static void op_remember_state(struct program *program)
+{
+	if (program->remembered_nr == REMEMBERED_MAX)
+		program->is_wrong = true;
+	else
+		program->remembered[program->remembered_nr++] = program->row;
+}
+
+static void op_restore_state(struct program *program)
+{
+	if (!program->remembered_nr)
+		program->is_wrong = true;
+	else
+		program->row = program->remembered[--program->remembered_nr];
+}
+
+static void program_set_cfa(struct program *program, uint64_t reg, int64_t offset)
+{
+	program->row.cfa = (struct column){
+		.kind = COLUMN_IS_REGISTER, .reg = reg > UINT_MAX ? UINT_MAX : reg,
+		.offset = offset,
+	};
+}
+
+static void op_def_cfa(struct program *program)
+{
+	uint64_t reg = read_uleb(program);
+
+	program_set_cfa(program, reg, (int64_t)read_uleb(program));
+}
+
+static void op_def_cfa_sf(struct program *program)
+{
+	uint64_t reg = read_uleb(program);
+
+	program_set_cfa(program, reg, factored(program, cursor_sleb(&program->code)));
+}
+
+/*
+ * DW_CFA_def_cfa_register and DW_CFA_def_cfa_offset change one part of the CFA, which must be a
+ * register and an offset.
+ */
+static void op_def_cfa_register(struct program *program)
+{
+	program->is_wrong |= program->row.cfa.kind != COLUMN_IS_REGISTER;
+	program_set_cfa(program, read_uleb(program), program->row.cfa.offset);
+}
+
+static void set_cfa_offset(struct program *program, int64_t offset)
+{
+	program->is_wrong |= program->row.cfa.kind != COLUMN_IS_REGISTER;
+	program->row.cfa.offset = offset;
+}
+
+static void op_def_cfa_offset(struct program *program)
+{
+	set_cfa_offset(program, (int64_t)read_uleb(program));
+}
+
+static void op_def_cfa_offset_sf(struct program *program)
+{
+	set_cfa_offset(program, factored(program, cursor_sleb(&program->code)));
+}
+
+static void op_def_cfa_expression(struct program *program)
+{
+	program->row.cfa = (struct column){
+		.kind = COLUMN_IS_EXPRESSION, .expression = read_expression(program),
+	};
+}
+
+static void op_args_size(struct program *program)
+{
+	read_uleb(program);
+}
+
+static void (*const operation[0x40])(struct program *program) = {
+	[DW_CFA_nop] = op_nop,
+	[DW_CFA_set_loc] = op_set_loc,
+	[DW_CFA_advance_loc1] = op_advance1,
+	[DW_CFA_advance_loc2] = op_advance2,
+	[DW_CFA_advance_loc4] = op_advance4,
+	[DW_CFA_offset_extended] = op_offset_extended,
+	[DW_CFA_offset_extended_sf] = op_offset_extended_sf,
+	[DW_CFA_GNU_negative_offset_extended] = op_negative_offset,
+	[DW_CFA_restore_extended] = op_restore_extended,
+	[DW_CFA_undefined] = op_undefined,
+	[DW_CFA_same_value] = op_same_value,
+	[DW_CFA_register] = op_other,
+	[DW_CFA_val_offset] = op_other,
+	[DW_CFA_val_offset_sf] = op_other,
+	[DW_CFA_val_expression] = op_other_expression,
+	[DW_CFA_expression] = op_expression,
+	[DW_CFA_remember_state] = op_remember_state,
+	[DW_CFA_restore_state] = op_restore_state,
+	[DW_CFA_def_cfa] = op_def_cfa,
+	[DW_CFA_def_cfa_sf] = op_def_cfa_sf,
+	[DW_CFA_def_cfa_register] = op_def_cfa_register,
+	[DW_CFA_def_cfa_offset] = op_def_cfa_offset,
+	[DW_CFA_def_cfa_offset_sf] = op_def_cfa_offset_sf,
+	[DW_CFA_def_cfa_expression] = op_def_cfa_expression,
+	[DW_CFA_GNU_args_size] = op_args_size,
+};
+
+/* ---- running ---- */
+
+#define LOW_BITS 0x3f /* the operand of the three instructions that keep it in their first byte */
+
+static void run_one(struct program *program)
+{
+	uint8_t op = cursor_u8(&program->code), low = op & LOW_BITS;
+
+	switch (op & ~LOW_BITS) {
+	case DW_CFA_advance_loc:
+		advance_location(program, low);
+		break;
+	case DW_CFA_offset:
+		is_saved_at(column_of(program, &program->row, low),
+			    factored(program, (int64_t)read_uleb(program)));
+		break;
+	case DW_CFA_restore:
+		*column_of(program, &program->row, low) =
+			*column_of(program, &program->initial, low);
+		break;
+	default:
+		if (operation[low])
+			operation[low](program);
+		else
+			program->is_wrong = true;
+	}
+	program->is_wrong |= program->code.is_cut;
+}
+
+void program_start(struct program *program, const struct cie *cie)
+{
+	program->cie = cie;
+	program->code = cie->program;
+	program->row = program->initial = (struct cfi_row){ 0 };
+	program->remembered_nr = 0;
+	program->address = 0;
+	program->is_wrong = cursor_left(&cie->program) > CIE_PROGRAM_MAX;
+	while (cursor_left(&program->code) && !program->is_wrong)
+		run_one(program);
+	program->is_cie_wrong = program->is_wrong || program->address;
+	program->initial = program->row;
+}
+
+static void program_begin_fde(struct program *program, const struct fde *fde)
+{
+	program->code = (struct cursor){ fde->program, fde->program + fde->program_nr };
+	program->row = program->initial;
+	program->remembered_nr = 0;
+	program->address = fde->start;
+	program->is_wrong = program->is_cie_wrong;
+}
+
+int program_run(struct program *program, const struct fde *fde, uint64_t until, program_row_fn add,
+		void *context)
+{
+	uint64_t from = fde->start;
+	int err;
+
+	program_begin_fde(program, fde);
+	while (cursor_left(&program->code) && !program->is_wrong) {
+		run_one(program);
+		if (program->address == from || program->is_wrong)
+			continue;
+		err = add(context, program, from);
+		if (err || program->address >= until)
+			return err;
+		from = program->address;
+	}
+	return add(context, program, from);
+}
