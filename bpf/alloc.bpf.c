@@ -13,11 +13,11 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct settings settings = {};
 const volatile struct sample_tables sample_tables = {};
-const volatile struct custom_call custom_calls[CUSTOM_CALLS_MAX] = {};
+const volatile struct user_call user_calls[CUSTOM_CALLS_MAX] = {};
 __u64 mapping_generation = 0;
 __u64 code_generation = 0;
-__u64 everybody_paused = 0;
-__u64 everybody_resumed_ns = 0;
+__u64 shared_paused = 0;
+__u64 shared_resumed_ns = 0;
 __u64 epoch = 1;
 __u64 cut = 0;
 __u64 any_dropped = 0;
@@ -82,15 +82,15 @@ static __always_inline __u64 number_at(struct pt_regs *ctx, __u32 position, bool
 }
 
 /* Not inlined, so that the programs stay short for processes without custom allocators. */
-static __noinline int enter_custom(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
+static __noinline int enter_user_allocator(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	__u32 index = COOKIE_CUSTOM_CALL(cookie);
 	__u64 sp = PT_REGS_SP(ctx), size, pointer;
-	const volatile struct custom_call *call;
+	const volatile struct user_call *call;
 
 	if (index >= CUSTOM_CALLS_MAX)
 		return 0;
-	call = &custom_calls[index];
+	call = &user_calls[index];
 	size = call->size ? number_at(ctx, call->size, call->narrow & NARROW_SIZE) : call->bytes;
 	if (call->count)
 		size = product(number_at(ctx, call->count, call->narrow & NARROW_COUNT), size);
@@ -133,7 +133,7 @@ static __always_inline int record_call_entry(struct pt_regs *ctx, struct thread 
 	__u64 sp = PT_REGS_SP(ctx);
 
 	if (COOKIE_SHAPE(cookie) >= SHAPE_CUSTOM_ALLOC)
-		return enter_custom(ctx, thread, cookie);
+		return enter_user_allocator(ctx, thread, cookie);
 	if (cookie & COOKIE_OF_HEAP)
 		return enter_of_heap(ctx, thread, cookie);
 	switch (COOKIE_SHAPE(cookie)) {

@@ -14,7 +14,7 @@ static long note_vma_file(struct task_struct *task, struct vm_area_struct *vma, 
 }
 
 SEC("syscall")
-int find_file(struct file_request *request)
+int file_find(struct file_request *request)
 {
 	struct unwind_file file = {};
 	long err = bpf_find_vma(bpf_get_current_task_btf(), request->address, note_vma_file, &file, 0);

@@ -30,11 +30,11 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 }
 
 /*
- * tracemalloc.clear_traces() for books with the mark: see images.bpf.h. Their process may have ended since the loader
+ * tracemalloc.process_clear_traces() for books with the mark: see images.bpf.h. Their process may have ended since the loader
  * marked them; nothing was counted meanwhile.
  */
 SEC("syscall")
-int clear_traces(struct process_request *request)
+int process_clear_traces(struct process_request *request)
 {
 	__u32 slot = request->slot;
 	struct process *process = bpf_map_lookup_elem(&processes, &slot);

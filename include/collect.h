@@ -11,7 +11,7 @@
  *	stop()                       collector__stop()
  *	is_tracing()                 collector__is_tracing()
  *	take_snapshot()              collector__take_snapshot()
- *	clear_traces()               collector__clear_traces()
+ *	process_clear_traces()               collector__clear_traces()
  *	reset_peak()                 collector__reset_peak()
  *	get_traced_memory()          collector__get_traced_memory()
  *	get_traceback_limit()        collector__get_traceback_limit()
@@ -84,7 +84,7 @@ enum collector_domains {
 };
 
 /* The property of a process that a rule tests, as /proc shows it. */
-enum admission_key {
+enum process_filter_key {
 	ADMISSION_COMM = 0, /* the name */
 	ADMISSION_EXE,	    /* the path of the running program */
 	ADMISSION_CGROUP,   /* the path in the unified hierarchy: /user.slice/… */
@@ -96,14 +96,14 @@ enum admission_key {
 #define ADMISSION_PATTERN_MOST 255 /* bytes */
 
 /* The first three keys take a pattern: * is any text, slashes included; ? is any byte. */
-struct admission_rule {
-	enum admission_key key;
+struct process_filter_rule {
+	enum process_filter_key key;
 	bool excludes;
 	const char *pattern;
 };
 
 /* Checks whether a rule makes sense. Returns 0, or -EINVAL with a line in *why. */
-int admission_rule_check(const struct admission_rule *rule, struct reason *why);
+int process_filter_rule_check(const struct process_filter_rule *rule, struct reason *why);
 
 /* Zero is the default, which the comments give last. */
 struct collector_options {
@@ -144,7 +144,7 @@ struct collector_options {
 	 * the start, and a note names each of them.
 	 */
 	bool everyone;
-	const struct admission_rule *rule; /* at most ADMISSION_RULES_MOST; only needed until open returns */
+	const struct process_filter_rule *rule; /* at most ADMISSION_RULES_MOST; only needed until open returns */
 	size_t rule_nr;
 	uint64_t min_bytes; /* system-wide: forget a process with a lower peak if it ends before a drain has it */
 

@@ -311,7 +311,7 @@ uint64_t snapshot__counter(const struct snapshot *snapshot, const char *name);
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-struct file_stamp;
+struct file_version;
 
 /* Zero is the default. */
 struct snapshot_save_options {
@@ -321,14 +321,14 @@ struct snapshot_save_options {
 	 * For snapshot__save(): replaces the file that was read, which must be unchanged (-ESTALE). The file keeps
 	 * its owner, mode and time.
 	 */
-	const struct file_stamp *rewrite;
+	const struct file_version *rewrite;
 };
 
 /* How the file of a snapshot was written. All false if the snapshot is not from a file. */
 struct snapshot_save_options snapshot__saved_with(const struct snapshot *snapshot);
 
 /* The value for `rewrite`, valid as long as the snapshot; NULL: the snapshot is not from a file. */
-const struct file_stamp *snapshot__file(const struct snapshot *snapshot);
+const struct file_version *snapshot__file(const struct snapshot *snapshot);
 
 /*
  * Snapshot.dump(): writes the file, mode 0600, synced, and never half: when the file is whole, it replaces the old file

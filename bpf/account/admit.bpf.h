@@ -71,8 +71,8 @@ static __always_inline struct thread *current_thread(void)
 }
 
 /* If children are followed, all processes pause together, even those that the loader does not know yet. */
-extern __u64 everybody_paused;
-extern __u64 everybody_resumed_ns;
+extern __u64 shared_paused;
+extern __u64 shared_resumed_ns;
 
 /* Reads of the books after this call belong to the image that the program counts for: see images.bpf.h. */
 static __always_inline __u64 openness(const struct process *process)
@@ -92,13 +92,13 @@ static __always_inline bool is_clearing(const struct process *process)
 /* Whether new blocks enter the books. */
 static __always_inline bool is_recording(const struct process *process)
 {
-	return openness(process) == BOOKS_OPEN && !(process->follows && everybody_paused);
+	return openness(process) == BOOKS_OPEN && !(process->follows && shared_paused);
 }
 
 /* When placing probes began after the last gap; 0: no gap. */
 static __always_inline __u64 resumed_ns(const struct process *process)
 {
-	return process->follows ? everybody_resumed_ns : process->resumed_ns;
+	return process->follows ? shared_resumed_ns : process->resumed_ns;
 }
 
 /* Wakes the loader. If the ring is full, the loader is awake already. */

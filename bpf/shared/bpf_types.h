@@ -54,55 +54,74 @@ typedef uint64_t bpf_u64;
 	X(program_ns, "time spent in the BPF programs, estimated from one call in 64")
 
 /* Gaps in what the recording knows, by cause: X(name, meaning). Append only; never reuse an entry. */
-#define ALLOCSNAP_LOSSES(X) \
-	X(blocks_dropped, "blocks not recorded: the block map was full, the process had used up its share of it, or the kernel was out of memory") \
-	X(blocks_replaced, "blocks whose free was missed: their address was allocated again") \
-	X(tracebacks_dropped, "blocks without a traceback: the traceback map was full, or the process had used up its share of it") \
-	X(calls_unreturned, "allocator calls whose return was never seen (longjmp, missed return probe, thread exit)") \
-	X(returns_unmatched, "returns of allocator calls whose start was not seen") \
-	X(threads_dropped, "allocator calls not recorded: no memory for the state of their thread") \
-	X(results_unreadable, "allocator calls not recorded: their result could not be read") \
-	X(tracebacks_limited, "tracebacks cut at the traceback limit") \
-	X(tracebacks_broken, "tracebacks cut at a frame that cannot be a return address") \
-	X(tracebacks_skipping, "tracebacks with missing callers: code without frame pointers") \
-	X(execs_unprobed, "execs by another than the main thread, which end the probes: allocations are missing until the probes were back") \
-	X(main_thread_ended, "the main thread has exited: the kernel may have removed the probes since") \
-	X(mappings_replaced, "code mapped where other code was before: earlier tracebacks may show the names of the new code") \
-	X(tracebacks_missing, "blocks without a traceback: it was no longer in the map") \
-	X(objects_unreadable, "mapped files that could not be read: their frames have no names") \
-	X(functions_unprobed, "allocator functions that could not be probed") \
-	X(frames_unmapped, "frames outside every file that the process maps: they have no names") \
-	X(calls_declined, "allocator calls on another stack inside an allocator call (signal handler, coroutine): not followed") \
-	X(functions_dropped, "allocator functions no longer recorded: a return probe could have killed the process") \
-	X(processes_dropped, "children not recorded: no free slot, or the records of an exited process with the same PID were not read yet") \
-	X(mappings_missed, "mmap events dropped by the kernel (any process): some frames may be unnamed") \
-	X(functions_late, "allocator functions probed after the process had mapped them: their earlier blocks are unknown") \
-	X(tracebacks_guessed, "tracebacks with callers found by frame pointer, in code without unwind tables") \
-	X(tracebacks_no_rule, "tracebacks cut in code for which its file has no call frame information") \
-	X(tracebacks_unsupported, "tracebacks cut at call frame information of an unsupported kind") \
-	X(tracebacks_unreadable, "tracebacks cut where the stack could not be read") \
-	X(tracebacks_backwards, "tracebacks cut where the caller's frame would not be above the frame it called") \
-	X(tracebacks_no_fp, "tracebacks cut where a frame pointer was needed but not known") \
-	X(tracebacks_no_table, "tracebacks cut in code without an unwind table, or before the table was loaded") \
-	X(tracebacks_no_code, "tracebacks cut at a return address outside code") \
-	X(tracebacks_busy, "tracebacks cut where the mappings could not be read at that moment") \
-	X(unwind_tables_missing, "mapped files whose unwind tables could not be built or did not fit") \
-	X(blocks_not_handed, "blocks removed while a snapshot was taken, which may be missing from it: no memory for a copy") \
-	X(process_events_missed, "forks, execs and exits (any process) that the kernel skipped, because it was already handling one") \
-	X(ranges_missed, "mappings made or removed but not recorded: other mappings were being recorded for too long, or there were too many") \
-	X(drops_unnoted, "unrecorded blocks that could not even be noted as dropped: their frees count as unknown_frees") \
-	X(nestings_late, "functions found late to call another allocator function: until then some of their blocks were sampled twice as often") \
-	X(blocks_gone_in_gap, "blocks from before a gap in the recording, found replaced after it: their address was allocated again") \
-	X(blocks_unsettled, "frees that came while the recording may have been moving their block: the block may seem live") \
-	X(snapshots_lost, "earlier snapshots of the process that could not be written") \
-	X(objects_changed, "mapped files that were written to: earlier frames may have no names") \
-	X(mappings_skipped, "code mappings that came too fast to be read one by one: names may be missing or wrong until all maps were read again") \
-	X(mappings_forgotten, "unmapped code that was forgotten too soon, because there was too much of it: names may be missing") \
-	X(functions_copied, "allocator functions whose code the program replaced by a copy that cannot be probed: no longer recorded there") \
-	X(tracebacks_summed, "tracebacks that no block uses any more: their allocations are one sum without frames") \
-	X(calls_ownerless, "allocator calls of a child in the memory of a parent that has ended or called exec: not recorded") \
-	X(ends_missed, "the kernel skipped the exit event of the process: it exited earlier than was noticed") \
-	X(execs_missed, "the kernel skipped an exec event of the process: the first calls after the exec count for the program before it")
+#define ALLOCSNAP_LOSSES(X)                                                                                                        \
+	X(blocks_dropped,                                                                                                          \
+	  "blocks not recorded: the block map was full, the process had used up its share of it, or the kernel was out of memory") \
+	X(blocks_replaced, "blocks whose free was missed: their address was allocated again")                                      \
+	X(tracebacks_dropped,                                                                                                      \
+	  "blocks without a traceback: the traceback map was full, or the process had used up its share of it")                    \
+	X(calls_unreturned, "allocator calls whose return was never seen (longjmp, missed return probe, thread exit)")             \
+	X(returns_unmatched, "returns of allocator calls whose start was not seen")                                                \
+	X(threads_dropped, "allocator calls not recorded: no memory for the state of their thread")                                \
+	X(results_unreadable, "allocator calls not recorded: their result could not be read")                                      \
+	X(tracebacks_limited, "tracebacks cut at the traceback limit")                                                             \
+	X(tracebacks_broken, "tracebacks cut at a frame that cannot be a return address")                                          \
+	X(tracebacks_skipping, "tracebacks with missing callers: code without frame pointers")                                     \
+	X(execs_unprobed,                                                                                                          \
+	  "execs by another than the main thread, which end the probes: allocations are missing until the probes were back")       \
+	X(main_thread_ended, "the main thread has exited: the kernel may have removed the probes since")                           \
+	X(mappings_replaced,                                                                                                       \
+	  "code mapped where other code was before: earlier tracebacks may show the names of the new code")                        \
+	X(tracebacks_missing, "blocks without a traceback: it was no longer in the map")                                           \
+	X(objects_unreadable, "mapped files that could not be read: their frames have no names")                                   \
+	X(functions_unprobed, "allocator functions that could not be probed")                                                      \
+	X(frames_unmapped, "frames outside every file that the process maps: they have no names")                                  \
+	X(calls_declined,                                                                                                          \
+	  "allocator calls on another stack inside an allocator call (signal handler, coroutine): not followed")                   \
+	X(functions_dropped, "allocator functions no longer recorded: a return probe could have killed the process")               \
+	X(processes_dropped,                                                                                                       \
+	  "children not recorded: no free slot, or the records of an exited process with the same PID were not read yet")          \
+	X(mappings_missed, "mmap events dropped by the kernel (any process): some frames may be unnamed")                          \
+	X(functions_late,                                                                                                          \
+	  "allocator functions probed after the process had mapped them: their earlier blocks are unknown")                        \
+	X(tracebacks_guessed, "tracebacks with callers found by frame pointer, in code without unwind tables")                     \
+	X(tracebacks_no_rule, "tracebacks cut in code for which its file has no call frame information")                           \
+	X(tracebacks_unsupported, "tracebacks cut at call frame information of an unsupported kind")                               \
+	X(tracebacks_unreadable, "tracebacks cut where the stack could not be read")                                               \
+	X(tracebacks_backwards, "tracebacks cut where the caller's frame would not be above the frame it called")                  \
+	X(tracebacks_no_fp, "tracebacks cut where a frame pointer was needed but not known")                                       \
+	X(tracebacks_no_table, "tracebacks cut in code without an unwind table, or before the table was loaded")                   \
+	X(tracebacks_no_code, "tracebacks cut at a return address outside code")                                                   \
+	X(tracebacks_busy, "tracebacks cut where the mappings could not be read at that moment")                                   \
+	X(unwind_tables_missing, "mapped files whose unwind tables could not be built or did not fit")                             \
+	X(blocks_not_handed,                                                                                                       \
+	  "blocks removed while a snapshot was taken, which may be missing from it: no memory for a copy")                         \
+	X(process_events_missed,                                                                                                   \
+	  "forks, execs and exits (any process) that the kernel skipped, because it was already handling one")                     \
+	X(ranges_missed,                                                                                                           \
+	  "mappings made or removed but not recorded: other mappings were being recorded for too long, or there were too many")    \
+	X(drops_unnoted,                                                                                                           \
+	  "unrecorded blocks that could not even be noted as dropped: their frees count as unknown_frees")                         \
+	X(nestings_late,                                                                                                           \
+	  "functions found late to call another allocator function: until then some of their blocks were sampled twice as often")  \
+	X(blocks_gone_in_gap,                                                                                                      \
+	  "blocks from before a gap in the recording, found replaced after it: their address was allocated again")                 \
+	X(blocks_unsettled,                                                                                                        \
+	  "frees that came while the recording may have been moving their block: the block may seem live")                         \
+	X(snapshots_lost, "earlier snapshots of the process that could not be written")                                            \
+	X(objects_changed, "mapped files that were written to: earlier frames may have no names")                                  \
+	X(mappings_skipped,                                                                                                        \
+	  "code mappings that came too fast to be read one by one: names may be missing or wrong until all maps were read again")  \
+	X(mappings_forgotten,                                                                                                      \
+	  "unmapped code that was forgotten too soon, because there was too much of it: names may be missing")                     \
+	X(functions_copied,                                                                                                        \
+	  "allocator functions whose code the program replaced by a copy that cannot be probed: no longer recorded there")         \
+	X(tracebacks_summed, "tracebacks that no block uses any more: their allocations are one sum without frames")               \
+	X(calls_ownerless,                                                                                                         \
+	  "allocator calls of a child in the memory of a parent that has ended or called exec: not recorded")                      \
+	X(ends_missed, "the kernel skipped the exit event of the process: it exited earlier than was noticed")                     \
+	X(execs_missed,                                                                                                            \
+	  "the kernel skipped an exec event of the process: the first calls after the exec count for the program before it")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -342,7 +361,7 @@ enum call_shape {
 	SHAPE_REALLOCF,	      /* p = f(p, size), frees p even if it fails */
 	SHAPE_XALLOCX,	      /* size = f(p, size, more), in place; a smaller result is a failure */
 
-	/* Custom allocators: struct custom_call has the positions of their arguments. */
+	/* Custom allocators: struct user_call has the positions of their arguments. */
 	SHAPE_CUSTOM_ALLOC,   /* p = f(…size…) */
 	SHAPE_CUSTOM_OUT,     /* error = f(…&p…size…) */
 	SHAPE_CUSTOM_REALLOC, /* p = f(…p…size…) */
@@ -367,11 +386,11 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 
 /*
  * The attach cookie of a probe: its site, its call shape, and the layer and domain of its blocks. by_ret: probes
- * on `ret` instructions see its returns, even in a process that has return probes. custom_call: the row of
- * custom_calls[] with the argument positions of a custom function.
+ * on `ret` instructions see its returns, even in a process that has return probes. user_call: the row of
+ * user_calls[] with the argument positions of a custom function.
  *
  *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | 9 spare |
- *	custom_call:9 | layer:2 | domain:8
+ *	user_call:9 | layer:2 | domain:8
  */
 #define SITE_COOKIE(site, shape, layer, domain) \
 	((bpf_u64)(site) << 40 | (bpf_u64)(shape) << 32 | (bpf_u64)(layer) << 8 | (domain))
@@ -394,14 +413,14 @@ enum narrow_argument {
 };
 
 /* How a function of a custom allocator is called: positions of its arguments, from 1; 0: no such argument. */
-struct custom_call {
+struct user_call {
 	bpf_u32 size;
 	bpf_u32 count;	 /* the factor of size */
 	bpf_u32 pointer; /* the block that it takes, or where it stores the address of the new block */
 	bpf_u32 narrow;	 /* enum narrow_argument */
 	bpf_u64 bytes;	 /* the size if no argument has it */
 };
-_Static_assert(sizeof(struct custom_call) == 24, "no padding");
+_Static_assert(sizeof(struct user_call) == 24, "no padding");
 
 #define CUSTOM_ARGUMENT_MAX 6
 #define CUSTOM_CALLS_MAX 128 /* for all custom allocators together */

@@ -118,7 +118,7 @@ struct place_key {
 };
 _Static_assert(sizeof(struct place_key) == 16, "no padding");
 
-/* Argument of find_file(), which finds the file at an address of the calling process. */
+/* Argument of file_find(), which finds the file at an address of the calling process. */
 struct file_request {
 	bpf_u64 address;
 	struct unwind_file file; /* the answer; all zero: no file */

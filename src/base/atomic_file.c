@@ -11,24 +11,24 @@
 
 #define STALE_MAX 100 /* hidden files that earlier processes with the same pid may have left */
 
-static int draft_errno(int result)
+static int atomic_file_errno(int result)
 {
 	return result < 0 ? -errno : 0;
 }
 
-static void hidden_name(struct draft *draft, int nr)
+static void hidden_name(struct atomic_file *draft, int nr)
 {
 	snprintf(draft->hidden, sizeof(draft->hidden), nr > 1 ? ".%.200s.tmp.%d-%d" :
 		 ".%.200s.tmp.%d", draft->name, getpid(), nr);
 }
 
-static int open_nameless(struct draft *draft)
+static int open_nameless(struct atomic_file *draft)
 {
 	draft->fd = openat(draft->dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-	return draft_errno(draft->fd);
+	return atomic_file_errno(draft->fd);
 }
 
-static int open_hidden(struct draft *draft)
+static int open_hidden(struct atomic_file *draft)
 {
 	int err = -EEXIST;
 
@@ -36,7 +36,7 @@ static int open_hidden(struct draft *draft)
 		hidden_name(draft, i);
 		draft->fd = openat(draft->dir_fd, draft->hidden,
 				   O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
-		err = draft_errno(draft->fd);
+		err = atomic_file_errno(draft->fd);
 	}
 	if (err)
 		draft->hidden[0] = '\0';
@@ -47,18 +47,18 @@ static int open_hidden(struct draft *draft)
  * File systems without O_TMPFILE report this by several errors. fchmod makes the mode independent
  * of the umask.
  */
-int draft_open(struct draft *draft, int dir_fd, const char *name, bool named)
+int atomic_file_open(struct atomic_file *draft, int dir_fd, const char *name, bool named)
 {
 	int err;
 
-	*draft = (struct draft){ .dir_fd = dir_fd, .fd = -1, .name = name };
+	*draft = (struct atomic_file){ .dir_fd = dir_fd, .fd = -1, .name = name };
 	err = named ? -EOPNOTSUPP : open_nameless(draft);
 	if (err == -EOPNOTSUPP || err == -EISDIR || err == -EINVAL || err == -ENOENT)
 		err = open_hidden(draft);
-	return err ?: draft_errno(fchmod(draft->fd, 0600));
+	return err ?: atomic_file_errno(fchmod(draft->fd, 0600));
 }
 
-void draft_close(struct draft *draft)
+void atomic_file_close(struct atomic_file *draft)
 {
 	if (draft->hidden[0])
 		unlinkat(draft->dir_fd, draft->hidden, 0);
@@ -66,21 +66,21 @@ void draft_close(struct draft *draft)
 		close(draft->fd);
 }
 
-int draft_sync(const struct draft *draft)
+int atomic_file_sync(const struct atomic_file *draft)
 {
-	return draft_errno(fsync(draft->fd));
+	return atomic_file_errno(fsync(draft->fd));
 }
 
 /* The second way works without /proc, but needs CAP_DAC_READ_SEARCH. */
-static int link_nameless(const struct draft *draft, const char *name)
+static int link_nameless(const struct atomic_file *draft, const char *name)
 {
 	char path[64];
 	int err;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", draft->fd);
-	err = draft_errno(linkat(AT_FDCWD, path, draft->dir_fd, name, AT_SYMLINK_FOLLOW));
+	err = atomic_file_errno(linkat(AT_FDCWD, path, draft->dir_fd, name, AT_SYMLINK_FOLLOW));
 	if (err == -ENOENT || err == -ENOTDIR)
-		err = draft_errno(linkat(draft->fd, "", draft->dir_fd, name, AT_EMPTY_PATH));
+		err = atomic_file_errno(linkat(draft->fd, "", draft->dir_fd, name, AT_EMPTY_PATH));
 	return err;
 }
 
@@ -88,26 +88,26 @@ static int link_nameless(const struct draft *draft, const char *name)
  * On file systems without links (FAT) this renames the file, without replacing another one (musl has
  * no function for this call). Either way only one name remains.
  */
-static int link_hidden(struct draft *draft, const char *name)
+static int link_hidden(struct atomic_file *draft, const char *name)
 {
-	int err = draft_errno(linkat(draft->dir_fd, draft->hidden, draft->dir_fd, name, 0));
+	int err = atomic_file_errno(linkat(draft->dir_fd, draft->hidden, draft->dir_fd, name, 0));
 
 	if (err != -EPERM && err != -EOPNOTSUPP)
 		return err;
-	err = draft_errno(syscall(SYS_renameat2, draft->dir_fd, draft->hidden, draft->dir_fd, name,
+	err = atomic_file_errno(syscall(SYS_renameat2, draft->dir_fd, draft->hidden, draft->dir_fd, name,
 				  RENAME_NOREPLACE));
 	if (!err)
 		draft->hidden[0] = '\0';
 	return err;
 }
 
-int draft_link(struct draft *draft, const char *name)
+int atomic_file_link(struct atomic_file *draft, const char *name)
 {
 	return draft->hidden[0] ? link_hidden(draft, name) : link_nameless(draft, name);
 }
 
 /* rename replaces a file, link does not. So a nameless draft first gets a hidden name. */
-static int hide(struct draft *draft)
+static int hide(struct atomic_file *draft)
 {
 	int err = -EEXIST;
 
@@ -120,11 +120,11 @@ static int hide(struct draft *draft)
 	return err;
 }
 
-int draft_replace(struct draft *draft)
+int atomic_file_replace(struct atomic_file *draft)
 {
 	int err = draft->hidden[0] ? 0 : hide(draft);
 
-	err = err ?: draft_errno(renameat(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name));
+	err = err ?: atomic_file_errno(renameat(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name));
 	if (!err)
 		draft->hidden[0] = '\0';
 	return err;
@@ -132,7 +132,7 @@ int draft_replace(struct draft *draft)
 
 int sync_dir(int dir_fd)
 {
-	int err = draft_errno(fsync(dir_fd));
+	int err = atomic_file_errno(fsync(dir_fd));
 
 	return err == -EINVAL || err == -EOPNOTSUPP ? 0 : err;
 }

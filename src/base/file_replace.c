@@ -19,7 +19,7 @@
 struct writing {
 	int (*write)(FILE *out, const void *what);
 	const void *what;
-	const struct file_stamp *old; /* the file that must have the name; NULL: any file, or none */
+	const struct file_version *old; /* the file that must have the name; NULL: any file, or none */
 };
 
 static int replace_errno(int result)
@@ -27,12 +27,12 @@ static int replace_errno(int result)
 	return result < 0 ? -errno : 0;
 }
 
-struct file_stamp file_stamp_of(const struct stat *st)
+struct file_version file_version_of(const struct stat *st)
 {
-	return (struct file_stamp){ st->st_dev, st->st_ino, st->st_size, st->st_mtim };
+	return (struct file_version){ st->st_dev, st->st_ino, st->st_size, st->st_mtim };
 }
 
-bool file_stamp_fits(const struct file_stamp *stamp, const struct stat *st)
+bool file_version_fits(const struct file_version *stamp, const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && st->st_dev == stamp->dev && st->st_ino == stamp->ino &&
 	       st->st_size == stamp->size && st->st_mtim.tv_sec == stamp->mtime.tv_sec &&
@@ -144,13 +144,13 @@ static int write_directly(const char *path, const struct writing *writing)
 	return err;
 }
 
-static int stat_old(int fd, const struct file_stamp *old, struct stat *ret)
+static int stat_old(int fd, const struct file_version *old, struct stat *ret)
 {
 	if (fd < 0)
 		return errno == ELOOP ? -ESTALE : -errno;
 	if (fstat(fd, ret))
 		return -errno;
-	return file_stamp_fits(old, ret) ? 0 : -ESTALE;
+	return file_version_fits(old, ret) ? 0 : -ESTALE;
 }
 
 /*
@@ -158,7 +158,7 @@ static int stat_old(int fd, const struct file_stamp *old, struct stat *ret)
  * set-user-ID are not kept, and an ACL is not either: then the group bits are the ACL's mask, and
  * the group gets no rights.
  */
-static int keep_owner_and_mode(const struct draft *draft, const struct file_stamp *old)
+static int keep_owner_and_mode(const struct atomic_file *draft, const struct file_version *old)
 {
 	int fd = openat(draft->dir_fd, draft->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
@@ -173,41 +173,41 @@ static int keep_owner_and_mode(const struct draft *draft, const struct file_stam
 	return err;
 }
 
-static int keep_time(const struct draft *draft, const struct file_stamp *old)
+static int keep_time(const struct atomic_file *draft, const struct file_version *old)
 {
 	const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, old->mtime };
 
 	return replace_errno(futimens(draft->fd, times));
 }
 
-static int check_old(const struct draft *draft, const struct file_stamp *old)
+static int check_old(const struct atomic_file *draft, const struct file_version *old)
 {
 	struct stat st;
 	int err = replace_errno(fstatat(draft->dir_fd, draft->name, &st, AT_SYMLINK_NOFOLLOW));
 
-	return !err && !file_stamp_fits(old, &st) ? -ESTALE : err;
+	return !err && !file_version_fits(old, &st) ? -ESTALE : err;
 }
 
-static int finish(struct draft *draft, const struct file_stamp *old)
+static int finish(struct atomic_file *draft, const struct file_version *old)
 {
 	int err = old ? keep_time(draft, old) : 0;
 
-	err = err ?: draft_sync(draft);
+	err = err ?: atomic_file_sync(draft);
 	if (!err && old)
 		err = check_old(draft, old);
-	return err ?: draft_replace(draft);
+	return err ?: atomic_file_replace(draft);
 }
 
 static int replace_in(int dir_fd, const char *name, const struct writing *writing)
 {
-	struct draft draft;
-	int err = draft_open(&draft, dir_fd, name, false);
+	struct atomic_file draft;
+	int err = atomic_file_open(&draft, dir_fd, name, false);
 
 	if (!err && writing->old)
 		err = keep_owner_and_mode(&draft, writing->old);
 	if (!err)
 		err = write_to(draft.fd, writing) ?: finish(&draft, writing->old);
-	draft_close(&draft);
+	atomic_file_close(&draft);
 	return err ?: sync_dir(dir_fd);
 }
 
@@ -258,7 +258,7 @@ int file_replace(const char *path, int (*write)(FILE *out, const void *what), co
 	return replace_or_write_file(path, &writing, why);
 }
 
-int file_rewrite(const char *path, const struct file_stamp *read,
+int file_rewrite(const char *path, const struct file_version *read,
 		 int (*write)(FILE *out, const void *what), const void *what, struct reason *why)
 {
 	const struct writing writing = { write, what, .old = read };

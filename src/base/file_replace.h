@@ -23,24 +23,24 @@ int file_replace(const char *path, int (*write)(FILE *out, const void *what), co
 		 struct reason *why);
 
 /* Identifies a file that was read, and its version: the path may lead to another file by now. */
-struct file_stamp {
+struct file_version {
 	dev_t dev;
 	ino_t ino;
 	off_t size;
 	struct timespec mtime;
 };
 
-struct file_stamp file_stamp_of(const struct stat *st);
+struct file_version file_version_of(const struct stat *st);
 
 /* Whether this is a regular file, the same one, and not written to since. */
-bool file_stamp_fits(const struct file_stamp *stamp, const struct stat *st);
+bool file_version_fits(const struct file_version *stamp, const struct stat *st);
 
 /*
  * The same for a file that was read before, and only for that file: if the path leads to another
  * file by now, that file stays (-ESTALE). The new file keeps the owner, mode and time. -EINVAL: it is
  * no regular file.
  */
-int file_rewrite(const char *path, const struct file_stamp *read,
+int file_rewrite(const char *path, const struct file_version *read,
 		 int (*write)(FILE *out, const void *what), const void *what, struct reason *why);
 
 #endif

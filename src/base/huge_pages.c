@@ -9,7 +9,7 @@
 #define MAPPED_LEAST (256 << 10) /* for less, malloc's memory is as good */
 #define HUGE_LEAST (2 << 20)
 
-void *pages_new(size_t len)
+void *huge_pages_new(size_t len)
 {
 	void *pages;
 
@@ -25,7 +25,7 @@ void *pages_new(size_t len)
 	return pages;
 }
 
-void pages_free(void *pages, size_t len)
+void huge_pages_free(void *pages, size_t len)
 {
 	if (len < MAPPED_LEAST)
 		free(pages);
@@ -33,7 +33,7 @@ void pages_free(void *pages, size_t len)
 		munmap(pages, len);
 }
 
-void pages_will_be_used(void *bytes, size_t len)
+void huge_pages_will_be_used(void *bytes, size_t len)
 {
 	size_t page = sysconf(_SC_PAGESIZE), skipped = -(size_t)bytes % page;
 
@@ -41,7 +41,7 @@ void pages_will_be_used(void *bytes, size_t len)
 		madvise((char *)bytes + skipped, len - skipped, MADV_HUGEPAGE);
 }
 
-void pages_drop(void *pages, size_t len, size_t from, size_t to)
+void huge_pages_drop(void *pages, size_t len, size_t from, size_t to)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
 

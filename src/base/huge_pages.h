@@ -8,15 +8,15 @@
  * Allocates zeroed memory for large data, on huge pages if the system has them. Memory that is not
  * touched takes no pages. len may be 0. NULL with errno ENOMEM.
  */
-void *pages_new(size_t len);
+void *huge_pages_new(size_t len);
 
 /* len is the length that was allocated; 0 for memory from malloc(). pages may be NULL. */
-void pages_free(void *pages, size_t len);
+void huge_pages_free(void *pages, size_t len);
 
 /* Requests huge pages for large memory from any allocator that will soon be written to. */
-void pages_will_be_used(void *bytes, size_t len);
+void huge_pages_will_be_used(void *bytes, size_t len);
 
 /* Gives back the pages of bytes that are no longer needed; their content is undefined from now on. */
-void pages_drop(void *pages, size_t len, size_t from, size_t to);
+void huge_pages_drop(void *pages, size_t len, size_t from, size_t to);
 
 #endif

@@ -61,7 +61,7 @@ static void say_line(int priority, const char *fmt, va_list args)
 	log_vline(priority, fmt, args);
 }
 
-void say(const char *fmt, ...)
+void log_info(const char *fmt, ...)
 {
 	va_list args;
 
@@ -70,7 +70,7 @@ void say(const char *fmt, ...)
 	va_end(args);
 }
 
-int say_failure(const char *fmt, ...)
+int log_failure(const char *fmt, ...)
 {
 	va_list args;
 

@@ -25,10 +25,10 @@ enum exit_status {
 };
 
 /*
- * log_line() with priority LOG_INFO or LOG_ERR, after flushing stdout. say_failure() returns
+ * log_line() with priority LOG_INFO or LOG_ERR, after flushing stdout. log_failure() returns
  * EXIT_FAILED.
  */
-__attribute__((format(printf, 1, 2))) void say(const char *fmt, ...);
-__attribute__((format(printf, 1, 2))) int say_failure(const char *fmt, ...);
+__attribute__((format(printf, 1, 2))) void log_info(const char *fmt, ...);
+__attribute__((format(printf, 1, 2))) int log_failure(const char *fmt, ...);
 
 #endif

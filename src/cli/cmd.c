@@ -19,7 +19,7 @@
 
 /* ---- messages on stderr ------------------------------------------------------------------- */
 
-int say_refusal(const struct command *command, const char *fmt, ...)
+int log_refusal(const struct command *command, const char *fmt, ...)
 {
 	va_list args;
 	char *why;
@@ -27,7 +27,7 @@ int say_refusal(const struct command *command, const char *fmt, ...)
 	va_start(args, fmt);
 	why = clean_vformat(fmt, args);
 	va_end(args);
-	say_failure("%s: %s; see 'allocsnap %s --help'", command->name, why ?: strerror(ENOMEM),
+	log_failure("%s: %s; see 'allocsnap %s --help'", command->name, why ?: strerror(ENOMEM),
 		    command->name);
 	free(why);
 	return EXIT_REFUSED;
@@ -144,7 +144,7 @@ static int set_option(const struct parser *parser, const struct found_option *op
 
 	if (!parse_value(option, text, &why))
 		return 0;
-	return say_refusal(parser->command, "%s: %s", option->shown, why.text);
+	return log_refusal(parser->command, "%s: %s", option->shown, why.text);
 }
 
 /* value points into the option's own word; NULL: the value is the next word. */
@@ -154,7 +154,7 @@ static int set_with_value(struct parser *parser, const struct found_option *opti
 	if (!value)
 		value = *parser->rest;
 	if (!value)
-		return say_refusal(parser->command, "%s needs %s", option->shown, option->row->arg);
+		return log_refusal(parser->command, "%s needs %s", option->shown, option->row->arg);
 	if (value == *parser->rest)
 		parser->rest++;
 	return set_option(parser, option, value);
@@ -171,7 +171,7 @@ static int refuse_option(const struct command *command, const char *name, size_t
 		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
 			suggestion_consider(&suggestion, row->name);
 	suggestion_consider(&suggestion, help_rows[0].name);
-	return say_refusal(command, "unknown option --%.*s%s", (int)len, name,
+	return log_refusal(command, "unknown option --%.*s%s", (int)len, name,
 			   suggestion_format(hint, &suggestion, "--"));
 }
 
@@ -192,7 +192,7 @@ static int parse_long(struct parser *parser, const char *name)
 	if (option.row->arg)
 		return set_with_value(parser, &option, value);
 	if (value)
-		return say_refusal(parser->command, "%s takes no value", option.shown);
+		return log_refusal(parser->command, "%s takes no value", option.shown);
 	return set_option(parser, &option, NULL);
 }
 
@@ -208,7 +208,7 @@ static int parse_letters(struct parser *parser, const char *letters)
 		if (!option.row && *letters == 'h')
 			parser->help = true;
 		else if (!option.row)
-			return say_refusal(parser->command, "unknown option -%c", *letters);
+			return log_refusal(parser->command, "unknown option -%c", *letters);
 		else if (option.row->arg)
 			return set_with_value(parser, &option, letters[1] ? letters + 1 : NULL);
 		else
@@ -224,7 +224,7 @@ static int parse_word(struct parser *parser)
 	if (parser->options_ended || word[0] != '-' || !word[1]) {
 		parser->options_ended |= parser->command->stop_at_first_arg;
 		if (array_push(&parser->args, item, word))
-			return say_failure("%s", strerror(ENOMEM));
+			return log_failure("%s", strerror(ENOMEM));
 		return 0;
 	}
 	if (word[1] != '-')
@@ -241,10 +241,10 @@ static int check_args(const struct parser *parser)
 	size_t nr = parser->args.item_nr;
 
 	if (nr < command->arg_min)
-		return say_refusal(command, "missing argument: %s %s", command->name,
+		return log_refusal(command, "missing argument: %s %s", command->name,
 				   command->args);
 	if (nr > command->arg_max)
-		return say_refusal(command, "one argument too many, '%s': %s%s%s",
+		return log_refusal(command, "one argument too many, '%s': %s%s%s",
 				   parser->args.item[command->arg_max], command->name,
 				   *command->args ? " " : "", command->args);
 	return 0;
@@ -259,7 +259,7 @@ static int parse_words(struct parser *parser)
 	if (!status && !parser->help)
 		status = check_args(parser);
 	if (!status && array_push(&parser->args, item, NULL))
-		status = say_failure("%s", strerror(ENOMEM));
+		status = log_failure("%s", strerror(ENOMEM));
 	return status;
 }
 
@@ -296,7 +296,7 @@ static int run_command(const struct command *command, char **words)
 
 	parser.options = calloc(1, command->options_size + 1);
 	if (!parser.options)
-		return say_failure("%s", strerror(ENOMEM));
+		return log_failure("%s", strerror(ENOMEM));
 	if (command->defaults)
 		memcpy(parser.options, command->defaults, command->options_size);
 	status = parse_words(&parser);
@@ -338,7 +338,7 @@ static bool is_version_request(const char *word)
 
 static int refuse_word(const char *what, const char *word, const char *hint)
 {
-	say("%s%s%s; see 'allocsnap --help'", what, word, hint);
+	log_info("%s%s%s; see 'allocsnap --help'", what, word, hint);
 	return EXIT_REFUSED;
 }
 
@@ -367,7 +367,7 @@ static int refuse_command(const struct command *parent, const struct command *co
 		suggestion_consider(&suggestion, "version");
 	suggestion_format(hint, &suggestion, "");
 	if (parent)
-		return say_refusal(parent, "unknown command %s%s", word, hint);
+		return log_refusal(parent, "unknown command %s%s", word, hint);
 	return refuse_word("unknown command ", word, hint);
 }
 
@@ -390,11 +390,11 @@ static int run_subcommand(const struct command *command, char **words)
 	const struct command *subcommand;
 
 	if (!*words)
-		return say_refusal(command, "no command");
+		return log_refusal(command, "no command");
 	if (is_help_option(*words))
 		return print_subcommands_help(command);
 	if (**words == '-')
-		return say_refusal(command, "unknown option %s", *words);
+		return log_refusal(command, "unknown option %s", *words);
 	subcommand = find_command(command->subcommand, *words);
 	if (subcommand)
 		return run_command(subcommand, words + 1);
@@ -438,7 +438,7 @@ static int finish_stdout(int status)
 	if (!failed)
 		return status;
 	if (errno != EPIPE && status != EXIT_FAILED)
-		say_failure("cannot write: %s", strerror(errno ?: EIO));
+		log_failure("cannot write: %s", strerror(errno ?: EIO));
 	return status ?: EXIT_FAILED;
 }
 

@@ -155,7 +155,7 @@ int commands_main(int argc, char **argv, const struct command *const *commands);
  * Reports options that contradict each other: "allocsnap: NAME: …; see 'allocsnap NAME --help'"
  * (base/log.h). Returns EXIT_REFUSED.
  */
-__attribute__((format(printf, 2, 3))) int say_refusal(const struct command *command,
+__attribute__((format(printf, 2, 3))) int log_refusal(const struct command *command,
 						      const char *fmt, ...);
 
 #endif

@@ -20,10 +20,10 @@ int start_processes(const struct command *command, struct collector *collector, 
 
 	for (size_t i = 0; i < nr; i++) {
 		if (parse_count(pid[i], 1, INT32_MAX, &id))
-			return say_refusal(command, "'%s' is no PID", pid[i]);
+			return log_refusal(command, "'%s' is no PID", pid[i]);
 		if (collector__start(collector, id, &why)) {
-			say_notes(collector);
-			return say_failure("%s", why.text);
+			log_collector_notes(collector);
+			return log_failure("%s", why.text);
 		}
 	}
 	return EXIT_DONE;
@@ -32,24 +32,24 @@ int start_processes(const struct command *command, struct collector *collector, 
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct capture_options *options = command_options;
-	const struct recording_options recording = recording_of(options);
+	const struct recording_options recording = capture_recording_options(options);
 	int signal_fd, status = check_capture(&cmd_attach, options);
 	struct collector *collector;
 	struct reason why = {};
 
 	if (status)
 		return status;
-	signal_fd = open_signals();
+	signal_fd = signals_open();
 	if (signal_fd < 0)
 		return EXIT_FAILED;
-	collector = open_collector(options);
+	collector = capture_open_collector(options);
 	status = collector ? start_processes(&cmd_attach, collector, args->item, args->item_nr) : EXIT_FAILED;
 	if (status == EXIT_DONE && store_check(options->recording.dir, &why))
-		status = say_failure("%s", why.text);
+		status = log_failure("%s", why.text);
 	if (status == EXIT_DONE)
 		status = drop_privileges(collector, options->recording.dir, 0);
 	if (status == EXIT_DONE)
-		status = record_until_told(&recording, collector, signal_fd);
+		status = recording_run_until_stopped(&recording, collector, signal_fd);
 	collector__close(collector);
 	close(signal_fd);
 	return status;

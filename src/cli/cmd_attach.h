@@ -52,13 +52,13 @@ extern const struct option_row capture_output_rows[], capture_time_rows[], captu
 extern const struct capture_options capture_defaults;
 
 /* The part of the options that recording itself uses, from the first probe to the last snapshot. */
-struct recording_options recording_of(const struct capture_options *options);
+struct recording_options capture_recording_options(const struct capture_options *options);
 
 /* Returns an exit status: EXIT_REFUSED, reported, if --probe, --label or the sizes are not valid. */
 int check_capture(const struct command *command, const struct capture_options *options);
 
 /* NULL: it failed and reported why. */
-struct collector *open_collector(const struct capture_options *options);
+struct collector *capture_open_collector(const struct capture_options *options);
 
 /* Starts to record processes. Returns an exit status; reports a text that is no PID, and a failure. */
 int start_processes(const struct command *command, struct collector *collector, const char *const pid[], size_t nr);
@@ -66,7 +66,7 @@ int start_processes(const struct command *command, struct collector *collector, 
 struct collector_options;
 
 /* The same; *more has the settings that no capture option covers. */
-struct collector *open_collector_of(const struct capture_options *options,
+struct collector *capture_open_collector_with(const struct capture_options *options,
 				    const struct collector_options *more);
 
 /*

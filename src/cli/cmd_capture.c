@@ -190,10 +190,10 @@ const struct option_row capture_time_rows[] = {
 	  .help = "exit after N snapshots of each process", .least = 1 },
 	{ "on-growth", 0, OPTION_CUSTOM, FIELD(recording.triggers), .arg = "STEP",
 	  .help = "also snapshot a process when its live bytes exceed its last snapshot by STEP: 20% or 100M",
-	  .parse = parse_growth },
+	  .parse = parse_growth_trigger },
 	{ "on-peak", 0, OPTION_CUSTOM, FIELD(recording.triggers.peak_percent), .arg = "PCT%",
 	  .help = "also snapshot a process when its live bytes exceed its largest snapshot so far by PCT percent",
-	  .parse = parse_peak },
+	  .parse = parse_peak_trigger },
 	{ "on-oom", 0, OPTION_FLAG, FIELD(recording.triggers.on_oom),
 	  .help = "when the OOM killer selects a process, also snapshot all recorded processes in its memory cgroup" },
 	{},
@@ -285,18 +285,18 @@ static struct collector_options collector_options_of(const struct capture_option
 
 static int check_probe_specs(const struct command *command, const struct capture_options *options)
 {
-	struct custom_allocators *custom = calloc(1, sizeof(*custom));
+	struct user_allocators *custom = calloc(1, sizeof(*custom));
 	struct reason why = { "out of memory" };
 	int err = custom ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < options->probe.item_nr && !err; i++)
-		err = custom_allocators_add(custom, options->probe.item[i], &why);
+		err = user_allocators_add(custom, options->probe.item[i], &why);
 	if (custom)
-		custom_allocators_release(custom);
+		user_allocators_release(custom);
 	free(custom);
 	if (err == -ENOMEM)
-		return say_failure("%s", why.text);
-	return err ? say_refusal(command, "--probe: %s", why.text) : EXIT_DONE;
+		return log_failure("%s", why.text);
+	return err ? log_refusal(command, "--probe: %s", why.text) : EXIT_DONE;
 }
 
 static bool is_label(const char *text)
@@ -310,12 +310,12 @@ static int check_labels(const struct command *command, const struct capture_opti
 {
 	for (size_t i = 0; i < options->label.item_nr; i++)
 		if (!is_label(options->label.item[i]))
-			return say_refusal(command, "--label: '%.100s' is not NAME=VALUE with a NAME of letters, digits, _, . and -",
+			return log_refusal(command, "--label: '%.100s' is not NAME=VALUE with a NAME of letters, digits, _, . and -",
 					   options->label.item[i]);
 	return EXIT_DONE;
 }
 
-struct recording_options recording_of(const struct capture_options *options)
+struct recording_options capture_recording_options(const struct capture_options *options)
 {
 	struct recording_options recording = options->recording;
 
@@ -335,15 +335,15 @@ int check_capture(const struct command *command, const struct capture_options *o
 	if (status)
 		return status;
 	if (options->max_size && options->min_size > options->max_size)
-		return say_refusal(command, "--min-size is more than --max-size");
+		return log_refusal(command, "--min-size is more than --max-size");
 	if (options->max_memory && (options->max_blocks || options->max_tracebacks))
-		return say_refusal(command, "--max-memory stands in place of --max-blocks and --max-tracebacks");
+		return log_refusal(command, "--max-memory stands in place of --max-blocks and --max-tracebacks");
 	if (map_room_choose(&room, &collector_options, &why))
-		return say_refusal(command, "%s", why.text);
+		return log_refusal(command, "%s", why.text);
 	return EXIT_DONE;
 }
 
-struct collector *open_collector_of(const struct capture_options *options,
+struct collector *capture_open_collector_with(const struct capture_options *options,
 				    const struct collector_options *more)
 {
 	struct collector_options collector_options = collector_options_of(options);
@@ -356,13 +356,13 @@ struct collector *open_collector_of(const struct capture_options *options,
 	collector_options.min_bytes = more->min_bytes;
 	collector = collector__open(&collector_options, &why);
 	if (!collector)
-		say_failure("%s", why.text);
+		log_failure("%s", why.text);
 	return collector;
 }
 
-struct collector *open_collector(const struct capture_options *options)
+struct collector *capture_open_collector(const struct capture_options *options)
 {
-	return open_collector_of(options, &(struct collector_options){});
+	return capture_open_collector_with(options, &(struct collector_options){});
 }
 
 /* The folder of this host may already exist and belong to another user. */
@@ -388,5 +388,5 @@ int drop_privileges(const struct collector *collector, const char *dir, uint64_t
 			privileges__to_write(dir) | needed_below(dir) | also;
 	struct reason why = {};
 
-	return privileges__drop(kept, &why) ? say_failure("%s", why.text) : EXIT_DONE;
+	return privileges__drop(kept, &why) ? log_failure("%s", why.text) : EXIT_DONE;
 }

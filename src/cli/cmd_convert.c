@@ -71,7 +71,7 @@ static int save_snap(const struct snapshot *snapshot, const struct convert_optio
 static void warn_of_weights(const struct snapshot *snapshot)
 {
 	if (snapshot__tables(snapshot)->trace_weight)
-		say("warning: Python's tracemalloc reads no weights: it will add up the sizes of the "
+		log_info("warning: Python's tracemalloc reads no weights: it will add up the sizes of the "
 		    "samples alone");
 }
 
@@ -170,16 +170,16 @@ static int check_options(const struct convert_options *options)
 	const struct output_format *format;
 
 	if (!options->output)
-		return say_refusal(&cmd_convert,
+		return log_refusal(&cmd_convert,
 				   "-o OUT is missing: the file to write, - for stdout");
 	format = format_of(options);
 	if (options->compress && !format->can_compress)
-		return say_refusal(&cmd_convert, "--compress goes with --to snap, not %s",
+		return log_refusal(&cmd_convert, "--compress goes with --to snap, not %s",
 				   format->name);
 	if (options->compact && !format->can_compress)
-		return say_refusal(&cmd_convert, "--compact goes with --to snap, not %s", format->name);
+		return log_refusal(&cmd_convert, "--compact goes with --to snap, not %s", format->name);
 	if (is_stdout(options) && format->is_binary && isatty(STDOUT_FILENO))
-		return say_refusal(&cmd_convert, "a snapshot file is not for a terminal; write it "
+		return log_refusal(&cmd_convert, "a snapshot file is not for a terminal; write it "
 						 "to a file, or use --to json");
 	return EXIT_DONE;
 }
@@ -223,9 +223,9 @@ static int select_part(struct snapshot **snapshot, const struct convert_options 
 		snapshot__close(part);
 		return err;
 	}
-	if (!say_unmatched(&options->select, chosen, (const struct snapshot *const *)snapshot, 1) &&
+	if (!log_unmatched(&options->select, chosen, (const struct snapshot *const *)snapshot, 1) &&
 	    !snapshot__tables(part)->trace_nr)
-		say("no block matches what was asked for");
+		log_info("no block matches what was asked for");
 	snapshot__close(*snapshot);
 	*snapshot = part;
 	return 0;
@@ -237,9 +237,9 @@ static int write_output(const struct snapshot *snapshot, const struct convert_op
 	struct reason why = { "out of memory" };
 
 	if (is_stdout(options))
-		return written(format->print(snapshot, options));
+		return report_write_error(format->print(snapshot, options));
 	if (format->save(snapshot, options, &why))
-		return say_failure("%s", why.text);
+		return log_failure("%s", why.text);
 	return EXIT_DONE;
 }
 
@@ -251,9 +251,9 @@ static int convert_file(const char *path, const struct convert_options *options,
 	int status = input_read(&input, path);
 
 	if (!status && select_part(&input.snapshot, options, chosen, &why))
-		status = say_failure("%s: %s", path, why.text);
+		status = log_failure("%s: %s", path, why.text);
 	if (!status && options->compact && note_compact(input.snapshot))
-		status = say_failure("%s: no room for more metadata", path);
+		status = log_failure("%s: no room for more metadata", path);
 	if (!status)
 		status = write_output(input.snapshot, options);
 	input_release(&input);

@@ -26,17 +26,17 @@ static const struct option_row rows[] = {
 };
 
 /* Warnings also go to stderr: a program may read the JSON, while a person reads stderr. */
-static void say_warnings(const struct warnings *warnings)
+static void log_warnings(const struct warnings *warnings)
 {
 	for (size_t i = 0; i < warnings->nr; i++) {
 		const char *line = warnings->line[i];
 
-		say("%s%s", strncmp(line, "hint: ", 6) ? "warning: " : "", line);
+		log_info("%s%s", strncmp(line, "hint: ", 6) ? "warning: " : "", line);
 	}
 }
 
 /* The engine's reason does not name the snapshot that lacks the requested data, so this finds it out. */
-static int say_engine_failure(const struct arguments *args, const struct snapshot *old,
+static int log_engine_failure(const struct arguments *args, const struct snapshot *old,
 			      const struct engine_options *engine, int err,
 			      const struct reason *why)
 {
@@ -44,10 +44,10 @@ static int say_engine_failure(const struct arguments *args, const struct snapsho
 	bool is_old;
 
 	if (err != -ENODATA)
-		return say_failure("%s", why->text);
+		return log_failure("%s", why->text);
 	is_old = snapshot_statistics(old, engine, &statistics, NULL) == -ENODATA;
 	statistics_free(statistics);
-	return say_failure("%s: %s", args->item[is_old ? 0 : 1], why->text);
+	return log_failure("%s: %s", args->item[is_old ? 0 : 1], why->text);
 }
 
 static int print_diff(const struct diff_options *options, const struct chosen *chosen,
@@ -62,11 +62,11 @@ static int print_diff(const struct diff_options *options, const struct chosen *c
 
 	err = snapshot_compare(both[0], both[1], &chosen->engine, &statistics, &why);
 	if (err)
-		return say_engine_failure(args, both[0], &chosen->engine, err, &why);
+		return log_engine_failure(args, both[0], &chosen->engine, err, &why);
 	comparison.diff = statistics;
 	comparison.gap_blocks = report.gap_blocks;
 	compare_warnings(&comparison, &warnings);
-	say_warnings(&warnings);
+	log_warnings(&warnings);
 	report.statistics = statistics;
 	report.warning = warnings.line;
 	report.warning_nr = warnings.nr;

@@ -28,8 +28,8 @@ static int print_diagnosis(const struct diagnosis *diagnosis, bool json)
 	int status;
 
 	if (!report)
-		return say_failure("out of memory");
-	status = written((json ? doctor_json : doctor_text)(stdout, report));
+		return log_failure("out of memory");
+	status = report_write_error((json ? doctor_json : doctor_text)(stdout, report));
 	doctor_report__free(report);
 	if (status == EXIT_DONE && !diagnosis__records(diagnosis))
 		status = EXIT_FAILED;
@@ -44,10 +44,10 @@ static int run(const void *command_options, const struct arguments *args)
 	int status;
 
 	if (args->item_nr && parse_count(args->item[0], 1, INT32_MAX, &pid))
-		return say_refusal(&cmd_doctor, "'%s' is no PID", args->item[0]);
+		return log_refusal(&cmd_doctor, "'%s' is no PID", args->item[0]);
 	diagnosis = diagnosis__new(pid);
 	if (!diagnosis)
-		return say_failure("out of memory");
+		return log_failure("out of memory");
 	status = print_diagnosis(diagnosis, options->json);
 	diagnosis__free(diagnosis);
 	return status;

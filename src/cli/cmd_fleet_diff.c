@@ -71,7 +71,7 @@ static int compare_cohorts(const struct fleet *fleet, const struct cohort *const
 		tally[i] = (struct tally){ sum[i].cost, sum[i].sums };
 	}
 	if (!err)
-		err = cohort_error(tally_compare(fleet->dictionary.snapshot, &tally[0], &tally[1], &fleet->chosen.engine, ret,
+		err = cohort_explain_error(tally_compare(fleet->dictionary.snapshot, &tally[0], &tally[1], &fleet->chosen.engine, ret,
 						 why), cohort, 2, why);
 	fleet_sum_release(&sum[0]);
 	fleet_sum_release(&sum[1]);
@@ -100,7 +100,7 @@ static int report_cohorts(const struct diff_options *options, struct fleet *flee
 	int status;
 
 	if (compare_cohorts(fleet, cohort, &diff, &why))
-		return say_failure("%s", why.text);
+		return log_failure("%s", why.text);
 	fleet_let_go(fleet);
 	status = fleet_report_make(fleet, cohort, 2, &report);
 	set_diff_order(options, cohort, &report.report, diff);
@@ -130,7 +130,7 @@ static int run(const void *command_options, const struct arguments *args)
 
 	(void)args;
 	if (!options->baseline.item_nr || !options->candidate.item_nr)
-		return say_refusal(&cmd_fleet_diff, "--baseline and --candidate say what is compared");
+		return log_refusal(&cmd_fleet_diff, "--baseline and --candidate say what is compared");
 	status = fleet_begin(&cmd_fleet_diff, &options->fleet, &fleet);
 	fleet.chosen.engine.sort = options->sort;
 	if (!status)

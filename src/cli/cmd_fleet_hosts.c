@@ -11,11 +11,11 @@ static int list_hosts(struct fleet *fleet, const struct fleet_question *question
 	struct reason why = { "out of memory" };
 	int status;
 
-	if (fleet_hosts(question, &rows, &why))
-		return say_failure("%s", why.text);
+	if (fleet_compare_hosts(question, &rows, &why))
+		return log_failure("%s", why.text);
 	fleet_let_go(fleet);
 	answer->hosts = &rows;
-	status = written(format->hosts(stdout, answer));
+	status = report_write_error(format->hosts(stdout, answer));
 	host_rows_release(&rows);
 	return status;
 }

@@ -25,13 +25,13 @@ static void print_index_problem(void *what, enum index_problem problem, const ch
 	(void)problem;
 	(void)path; /* the line begins with it */
 	clear_progress_line(what);
-	say("%s", line);
+	log_info("%s", line);
 }
 
 static void report_waiting(void *what, const char *path)
 {
 	(void)what;
-	say("%s: another index is writing; waiting", path);
+	log_info("%s: another index is writing; waiting", path);
 }
 
 static void show_progress(void *what, uint64_t file_nr, uint64_t file_all)
@@ -88,12 +88,12 @@ static int run(const void *command_options, const struct arguments *args)
 	/* This check comes first: it fails before an empty catalogue is created. */
 	err = fleet_index_check(args->item, args->item_nr, &why);
 	if (!err)
-		err = catalogue__open_telling(options->catalogue, report_waiting, NULL, &catalogue, &why);
+		err = catalogue__open_to_write(options->catalogue, report_waiting, NULL, &catalogue, &why);
 	if (!err)
 		err = fleet_index(catalogue, args->item, args->item_nr, &events, &sum, &why);
 	clear_progress_line(&progress);
 	catalogue__close(catalogue);
-	return err ? say_failure("%s", why.text) : print_index_sum(&sum);
+	return err ? log_failure("%s", why.text) : print_index_sum(&sum);
 }
 
 const struct command cmd_fleet_index = {

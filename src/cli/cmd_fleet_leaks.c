@@ -13,13 +13,13 @@ static void report_unjudged(const struct leak_rows *rows)
 	uint32_t nr = rows->processes_short, in_gaps = rows->processes_in_gaps;
 
 	if (nr)
-		say("%" PRIu32 " process%s fewer than three snapshots: nothing is known of how they grow", nr,
+		log_info("%" PRIu32 " process%s fewer than three snapshots: nothing is known of how they grow", nr,
 		    nr == 1 ? " has" : "es have");
 	if (in_gaps)
-		say("%" PRIu32 " process%s gaps in what was recorded: what may be gone looks like growth there, and is not "
+		log_info("%" PRIu32 " process%s gaps in what was recorded: what may be gone looks like growth there, and is not "
 		    "judged", in_gaps, in_gaps == 1 ? " has" : "es have");
 	if (rows->hosts_unjudged)
-		say("on %" PRIu32 " host%s there are no others", rows->hosts_unjudged, rows->hosts_unjudged == 1 ? "" : "s");
+		log_info("on %" PRIu32 " host%s there are no others", rows->hosts_unjudged, rows->hosts_unjudged == 1 ? "" : "s");
 }
 
 static int list_leaks(struct fleet *fleet, const struct fleet_question *question,
@@ -29,16 +29,16 @@ static int list_leaks(struct fleet *fleet, const struct fleet_question *question
 	struct reason why = { "out of memory" };
 	int status;
 
-	if (fleet_leaks(question, &rows, &why))
-		return say_failure("%s", why.text);
+	if (fleet_find_leaks(question, &rows, &why))
+		return log_failure("%s", why.text);
 	fleet_let_go(fleet);
 	if (rows.processes_short + rows.processes_in_gaps == answer->report->cohort[0].processes) {
 		leak_rows_release(&rows);
-		return say_failure("no process has three snapshots without gaps in between: nothing is known of how they grow");
+		return log_failure("no process has three snapshots without gaps in between: nothing is known of how they grow");
 	}
 	report_unjudged(&rows);
 	answer->leaks = &rows;
-	status = written(format->leaks(stdout, answer));
+	status = report_write_error(format->leaks(stdout, answer));
 	leak_rows_release(&rows);
 	return status;
 }

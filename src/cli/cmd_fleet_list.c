@@ -18,8 +18,8 @@ static int print_fleet_list(const struct fleet_list *list, struct fleet *fleet,
 	int status;
 
 	if (!host)
-		return say_failure("%s", strerror(ENOMEM));
-	say_unmatched(&options->select, &fleet->chosen, report->snapshot, report->snapshot_nr);
+		return log_failure("%s", strerror(ENOMEM));
+	log_unmatched(&options->select, &fleet->chosen, report->snapshot, report->snapshot_nr);
 	report->top = options->top == TOP_UNSAID ? format_or_text(NULL)->top : options->top;
 	status = list->run(fleet, question, &answer, options->format ? &fleet_json : &fleet_text);
 	free(host);
@@ -42,7 +42,7 @@ static int make_fleet_list(const struct fleet_list *list, struct fleet *fleet, c
 	int status;
 
 	if (groups_make(fleet->dictionary.snapshot, &fleet->chosen.engine, &groups, &why))
-		return say_failure("%s", why.text);
+		return log_failure("%s", why.text);
 	question.groups = groups;
 	status = fleet_report_make(fleet, &cohort, 1, &report);
 	report.report.statistics = &no_rows;

@@ -19,10 +19,10 @@ static int check_fleet_options(const struct command *command, struct fleet *flee
 	struct reason why;
 
 	if (!status && tally_check(&fleet->chosen.engine, &why))
-		return say_refusal(command, "%s", why.text);
+		return log_refusal(command, "%s", why.text);
 	/* Each build has its own line numbers, and the files below DIR are those of one build. */
 	if (!status && fleet->options->line_drift && fleet->options->stats.source_dir)
-		return say_refusal(command, "--source and --line-drift exclude each other");
+		return log_refusal(command, "--source and --line-drift exclude each other");
 	return status;
 }
 
@@ -40,7 +40,7 @@ static int open_fleet_catalogue(struct fleet *fleet, struct reason *why)
 	if (!err)
 		err = catalogue__facts(fleet->catalogue, &fleet->facts, why);
 	if (!err)
-		err = dictionary_read(fleet->catalogue, &names, &fleet->dictionary, why);
+		err = symbol_tables_read(fleet->catalogue, &names, &fleet->dictionary, why);
 	fleet->chosen.engine.key_frame = fleet->dictionary.key_frame;
 	return err;
 }
@@ -56,8 +56,8 @@ int fleet_begin(const struct command *command, const struct fleet_options *optio
 		return status;
 	err = open_fleet_catalogue(ret, &why);
 	if (err == -ENOENT)
-		return say_failure("%s; 'allocsnap fleet index DIR' makes one", why.text);
-	return err ? say_failure("%s", why.text) : EXIT_DONE;
+		return log_failure("%s; 'allocsnap fleet index DIR' makes one", why.text);
+	return err ? log_failure("%s", why.text) : EXIT_DONE;
 }
 
 void fleet_let_go(struct fleet *fleet)
@@ -98,9 +98,9 @@ static int parse_selection(const struct command *command, const char *option, co
 	if (!err)
 		err = fleet_selection_parse(text, clock_now_ns(CLOCK_REALTIME), &selection, &why);
 	if (err == -EINVAL)
-		return say_refusal(command, "--%s: %s", option, why.text);
+		return log_refusal(command, "--%s: %s", option, why.text);
 	if (err)
-		return say_failure("%s", strerror(-err));
+		return log_failure("%s", strerror(-err));
 	ret->item[ret->item_nr++] = selection;
 	return EXIT_DONE;
 }
@@ -121,8 +121,8 @@ static int report_no_match(const struct fleet *fleet, const struct fleet_where *
 {
 	for (size_t i = 0; i < where_nr; i++)
 		if (where[i].list->item_nr)
-			return say_failure("no snapshot matches --%s %s", where[i].option, where[i].list->item[0]);
-	return say_failure("%s: there are no snapshots in it", fleet->options->catalogue);
+			return log_failure("no snapshot matches --%s %s", where[i].option, where[i].list->item[0]);
+	return log_failure("%s: there are no snapshots in it", fleet->options->catalogue);
 }
 
 static int choose_cohort(const struct fleet *fleet, const struct selections *selections,
@@ -136,7 +136,7 @@ static int choose_cohort(const struct fleet *fleet, const struct selections *sel
 	if (!err)
 		err = cohort_choose(&fleet->facts, item, selections->item_nr, times, ret);
 	free(item);
-	return err ? say_failure("%s", strerror(-err)) : EXIT_DONE;
+	return err ? log_failure("%s", strerror(-err)) : EXIT_DONE;
 }
 
 int fleet_choose(const struct command *command, const struct fleet *fleet, const struct fleet_where *where,

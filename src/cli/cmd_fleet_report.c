@@ -68,8 +68,8 @@ static int add_report_loss(struct fleet_report *report, struct losses_so_far *so
 	return 0;
 }
 
-static int add_snapshot_losses(struct fleet_report *report, struct losses_so_far *so_far, const struct fleet_facts *facts,
-			       const struct fleet_snapshot *snapshot)
+static int add_snapshot_losses(struct fleet_report *report, struct losses_so_far *so_far,
+			       const struct fleet_facts *facts, const struct fleet_snapshot *snapshot)
 {
 	struct fleet_loss others = { OTHERS, 0 };
 	int err = 0;
@@ -124,10 +124,10 @@ static void report_doubts(const struct fleet_report *report)
 	char *losses = loss_list_line(report->loss, report->loss_nr);
 
 	if (losses)
-		say("%s", losses);
+		log_info("%s", losses);
 	free(losses);
 	for (size_t i = 0; i < report->doubts.nr; i++)
-		say("warning: %s", report->doubts.line[i]);
+		log_info("warning: %s", report->doubts.line[i]);
 }
 
 int fleet_report_make(const struct fleet *fleet, const struct cohort *const *cohort, size_t cohort_nr,
@@ -150,7 +150,7 @@ int fleet_report_make(const struct fleet *fleet, const struct cohort *const *coh
 	if (!err)
 		err = add_report_losses(ret, &fleet->facts, cohort, cohort_nr);
 	if (err)
-		return say_failure("%s", strerror(-err));
+		return log_failure("%s", strerror(-err));
 	ret->report = (struct report){
 		.snapshot = &ret->dictionary,
 		.snapshot_nr = 1,

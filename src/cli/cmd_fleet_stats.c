@@ -11,7 +11,7 @@ static int sum_cohort(const struct fleet *fleet, const struct cohort *cohort, st
 	const struct tally tally = { sum.cost, sum.sums };
 
 	if (!err)
-		err = cohort_error(tally_statistics(fleet->dictionary.snapshot, &tally, &fleet->chosen.engine, ret, why),
+		err = cohort_explain_error(tally_statistics(fleet->dictionary.snapshot, &tally, &fleet->chosen.engine, ret, why),
 				   &cohort, 1, why);
 	fleet_sum_release(&sum);
 	return err;
@@ -25,7 +25,7 @@ static int report_cohort(struct fleet *fleet, const struct cohort *cohort)
 	int status;
 
 	if (sum_cohort(fleet, cohort, &statistics, &why))
-		return say_failure("%s", why.text);
+		return log_failure("%s", why.text);
 	fleet_let_go(fleet);
 	status = fleet_report_make(fleet, &cohort, 1, &report);
 	report.report.statistics = statistics;

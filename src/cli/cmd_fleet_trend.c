@@ -11,15 +11,15 @@ static int list_trends(struct fleet *fleet, const struct fleet_question *questio
 	struct reason why = { "out of memory" };
 	int status;
 
-	if (fleet_trend(question, &rows, &why))
-		return say_failure("%s", why.text);
+	if (fleet_find_trends(question, &rows, &why))
+		return log_failure("%s", why.text);
 	fleet_let_go(fleet);
 	if (!rows.processes) {
 		trend_rows_release(&rows);
-		return say_failure("no process has snapshots of two times: there is no trend");
+		return log_failure("no process has snapshots of two times: there is no trend");
 	}
 	answer->trend = &rows;
-	status = written(format->trend(stdout, answer));
+	status = report_write_error(format->trend(stdout, answer));
 	trend_rows_release(&rows);
 	return status;
 }

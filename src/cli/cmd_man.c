@@ -252,14 +252,14 @@ static int write_page(const char *dir, const struct command *command, const stru
 	snprintf(path, sizeof(path), "%s/%s.1", dir, page_name(name, command));
 	out = fopen(path, "we");
 	if (!out)
-		return say_failure("%s: %s", path, strerror(errno));
+		return log_failure("%s: %s", path, strerror(errno));
 	if (command)
 		put_command_page(out, command);
 	else
 		put_program_page(out, commands);
 	failed = ferror(out);
 	failed |= fclose(out) != 0;
-	return failed ? say_failure("%s: %s", path, strerror(errno ?: EIO)) : EXIT_DONE;
+	return failed ? log_failure("%s: %s", path, strerror(errno ?: EIO)) : EXIT_DONE;
 }
 
 static int write_command_pages(const char *dir, const struct command *const *commands)

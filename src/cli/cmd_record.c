@@ -20,7 +20,7 @@ extern const struct command cmd_record;
 
 struct record_command_options {
 	struct capture_options capture;
-	struct string_list include[KEYS], exclude[KEYS]; /* enum admission_key */
+	struct string_list include[KEYS], exclude[KEYS]; /* enum process_filter_key */
 	uint64_t min_bytes;
 	uint64_t max_disk, keep_ns;
 	const char *metrics;
@@ -88,18 +88,18 @@ static size_t count_rules(const struct record_command_options *options)
 	return nr;
 }
 
-static size_t add_rules(struct admission_rule *rule, const struct string_list *list,
-			enum admission_key key, bool excludes)
+static size_t add_rules(struct process_filter_rule *rule, const struct string_list *list,
+			enum process_filter_key key, bool excludes)
 {
 	for (size_t i = 0; i < list->item_nr; i++)
-		rule[i] = (struct admission_rule){ key, excludes, list->item[i] };
+		rule[i] = (struct process_filter_rule){ key, excludes, list->item[i] };
 	return list->item_nr;
 }
 
 /* NULL: out of memory. */
-static struct admission_rule *make_rules(const struct record_command_options *options)
+static struct process_filter_rule *make_rules(const struct record_command_options *options)
 {
-	struct admission_rule *rule = calloc(count_rules(options) + 1, sizeof(*rule));
+	struct process_filter_rule *rule = calloc(count_rules(options) + 1, sizeof(*rule));
 	size_t nr = 0;
 
 	for (int key = 0; rule && key < KEYS; key++) {
@@ -109,15 +109,15 @@ static struct admission_rule *make_rules(const struct record_command_options *op
 	return rule;
 }
 
-static int check_rules(const struct admission_rule *rule, size_t nr)
+static int check_rules(const struct process_filter_rule *rule, size_t nr)
 {
 	struct reason why;
 
 	if (nr > ADMISSION_RULES_MOST)
-		return say_refusal(&cmd_record, "there can be %d rules at most", ADMISSION_RULES_MOST);
+		return log_refusal(&cmd_record, "there can be %d rules at most", ADMISSION_RULES_MOST);
 	for (size_t i = 0; i < nr; i++)
-		if (admission_rule_check(&rule[i], &why))
-			return say_refusal(&cmd_record, "%s", why.text);
+		if (process_filter_rule_check(&rule[i], &why))
+			return log_refusal(&cmd_record, "%s", why.text);
 	return EXIT_DONE;
 }
 
@@ -143,14 +143,14 @@ static int record_with(const struct record_command_options *options, struct coll
 		       bool is_everyone, int signal_fd)
 {
 	struct record_options record = {
-		.recording = recording_of(&options->capture),
+		.recording = capture_recording_options(&options->capture),
 		.bounds = { .max_disk_bytes = options->max_disk, .keep_ns = options->keep_ns },
 		.metrics = options->metrics,
 	};
 	int status = drop_privileges(collector, record.recording.dir, needed_for_metrics(options->metrics));
 
 	record.recording.is_everyone = is_everyone;
-	return status == EXIT_DONE ? record_everyone(&record, collector, signal_fd) : status;
+	return status == EXIT_DONE ? record_system_wide(&record, collector, signal_fd) : status;
 }
 
 /* ---- some processes by their PIDs ---- */
@@ -171,7 +171,7 @@ static int record_pids(const struct record_command_options *options, int signal_
 	int status;
 
 	capture.follow_forks = false;
-	collector = open_collector(&capture);
+	collector = capture_open_collector(&capture);
 	if (!collector)
 		return EXIT_FAILED;
 	status = start_processes(&cmd_record, collector, pids->item, pids->item_nr);
@@ -184,12 +184,12 @@ static int record_pids(const struct record_command_options *options, int signal_
 /* ---- all processes that the rules admit ---- */
 
 static int record_by_rules(const struct record_command_options *options,
-			   const struct admission_rule *rule, size_t rule_nr, int signal_fd)
+			   const struct process_filter_rule *rule, size_t rule_nr, int signal_fd)
 {
 	struct collector *collector;
 	int status;
 
-	collector = open_collector_of(&options->capture, &(struct collector_options){
+	collector = capture_open_collector_with(&options->capture, &(struct collector_options){
 		.everyone = true,
 		.rule = rule,
 		.rule_nr = rule_nr,
@@ -205,9 +205,9 @@ static int record_by_rules(const struct record_command_options *options,
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct record_command_options *options = command_options;
-	struct admission_rule *rule = make_rules(options);
+	struct process_filter_rule *rule = make_rules(options);
 	size_t rule_nr = count_rules(options);
-	int status = rule ? check_rules(rule, rule_nr) : say_failure("out of memory");
+	int status = rule ? check_rules(rule, rule_nr) : log_failure("out of memory");
 	struct reason why = {};
 	int signal_fd = -1;
 
@@ -215,11 +215,11 @@ static int run(const void *command_options, const struct arguments *args)
 	if (status == EXIT_DONE)
 		status = check_capture(&cmd_record, &options->capture);
 	if (status == EXIT_DONE) {
-		signal_fd = open_signals();
+		signal_fd = signals_open();
 		status = signal_fd < 0 ? EXIT_FAILED : EXIT_DONE;
 	}
 	if (status == EXIT_DONE && store_check(options->capture.recording.dir, &why))
-		status = say_failure("%s", why.text);
+		status = log_failure("%s", why.text);
 	if (status == EXIT_DONE)
 		status = is_by_pid(options) ? record_pids(options, signal_fd) :
 					      record_by_rules(options, rule, rule_nr, signal_fd);

@@ -17,18 +17,18 @@
 static int record_launched(const struct capture_options *options, struct collector *collector,
 			   const char *const argv[], int signal_fd, pid_t *ret_pid)
 {
-	struct recording_options recording = recording_of(options);
+	struct recording_options recording = capture_recording_options(options);
 	struct reason why = { "out of memory" };
 
 	if (store_check(recording.dir, &why) || collector__run(collector, argv, ret_pid, &why)) {
-		say_notes(collector);
-		return say_failure("%s", why.text);
+		log_collector_notes(collector);
+		return log_failure("%s", why.text);
 	}
 	/* The program may change its user, and allocsnap still has to send it signals. */
 	if (drop_privileges(collector, recording.dir, CAPABILITY(CAP_KILL)))
 		return EXIT_FAILED;
 	recording.child = *ret_pid;
-	return record_until_told(&recording, collector, signal_fd);
+	return recording_run_until_stopped(&recording, collector, signal_fd);
 }
 
 static int run(const void *command_options, const struct arguments *args)
@@ -40,14 +40,14 @@ static int run(const void *command_options, const struct arguments *args)
 
 	if (status)
 		return status;
-	signal_fd = open_signals();
+	signal_fd = signals_open();
 	if (signal_fd < 0)
 		return RUN_FAILED;
-	collector = open_collector(options);
+	collector = capture_open_collector(options);
 	status = collector ? record_launched(options, collector, args->item, signal_fd, &pid) : EXIT_FAILED;
 	collector__close(collector);
 	if (pid) {
-		pass_signals_on(signal_fd, pid);
+		signals_forward(signal_fd, pid);
 		exit_status = launch_wait(pid);
 	}
 	close(signal_fd);

@@ -90,7 +90,7 @@ static int check_limits(const struct command *command, const char *what, const s
 {
 	if (!min->text || !max->text || min->value <= max->value)
 		return EXIT_DONE;
-	return say_refusal(command, "--min-%s %s is more than --max-%s %s", what, min->text, what,
+	return log_refusal(command, "--min-%s %s is more than --max-%s %s", what, min->text, what,
 			   max->text);
 }
 
@@ -101,7 +101,7 @@ static int check_selection(const struct command *command, const struct select_op
 	if (!status)
 		status = check_limits(command, "age", &options->min_age, &options->max_age);
 	if (!status && options->keep_wrappers && options->skip.item_nr)
-		status = say_refusal(command, "--skip and --keep-wrappers exclude each other");
+		status = log_refusal(command, "--skip and --keep-wrappers exclude each other");
 	return status;
 }
 
@@ -115,9 +115,9 @@ static int add_filters(const struct command *command, struct chosen *chosen,
 		int err = filter_parse(list->item[i], inclusive, filter, &why);
 
 		if (err == -ENOMEM)
-			return say_failure("%s", strerror(ENOMEM));
+			return log_failure("%s", strerror(ENOMEM));
 		if (err)
-			return say_refusal(command, "--%s: %s", inclusive ? "include" : "exclude",
+			return log_refusal(command, "--%s: %s", inclusive ? "include" : "exclude",
 					   why.text);
 		chosen->filter_nr++;
 	}
@@ -132,7 +132,7 @@ static int parse_filters(const struct command *command, const struct select_opti
 
 	chosen->filter = calloc(nr ?: 1, sizeof(*chosen->filter));
 	if (!chosen->filter)
-		return say_failure("%s", strerror(ENOMEM));
+		return log_failure("%s", strerror(ENOMEM));
 	status = add_filters(command, chosen, &options->include, true);
 	return status ?: add_filters(command, chosen, &options->exclude, false);
 }
@@ -192,7 +192,7 @@ static bool matches_any(const struct filter *filter, const struct chosen *chosen
 	return is_any;
 }
 
-size_t say_unmatched(const struct select_options *options, const struct chosen *chosen,
+size_t log_unmatched(const struct select_options *options, const struct chosen *chosen,
 		     const struct snapshot *const *snapshot, size_t snapshot_nr)
 {
 	size_t include_nr = options->include.item_nr, nr = 0;
@@ -206,9 +206,9 @@ size_t say_unmatched(const struct select_options *options, const struct chosen *
 			continue;
 		nr++;
 		if (i < include_nr)
-			say("--include %s matches no block", options->include.item[i]);
+			log_info("--include %s matches no block", options->include.item[i]);
 		else
-			say("--exclude %s matches no block", options->exclude.item[i - include_nr]);
+			log_info("--exclude %s matches no block", options->exclude.item[i - include_nr]);
 	}
 	return nr;
 }

@@ -64,7 +64,7 @@ bool is_selecting(const struct select_options *options);
  * Reports each filter that matches no block of any snapshot: most likely it is a mistake. Returns
  * the number of these filters.
  */
-size_t say_unmatched(const struct select_options *options, const struct chosen *chosen,
+size_t log_unmatched(const struct select_options *options, const struct chosen *chosen,
 		     const struct snapshot *const *snapshot, size_t snapshot_nr);
 
 /*

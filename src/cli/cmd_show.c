@@ -32,10 +32,10 @@ static int show_block(const struct renderer *format, const struct snapshot *snap
 	int err = snapshot__find_address(snapshot, address, &at);
 
 	if (err == -ENODATA)
-		return say_failure("%s: the snapshot has no addresses", path);
+		return log_failure("%s: the snapshot has no addresses", path);
 	if (err)
-		return say_failure("%s: no live block holds 0x%jx", path, (uintmax_t)address);
-	return written(format->block(stdout, snapshot, at));
+		return log_failure("%s: no live block holds 0x%jx", path, (uintmax_t)address);
+	return report_write_error(format->block(stdout, snapshot, at));
 }
 
 static int parse_address(const char *text, uint64_t *ret)
@@ -56,9 +56,9 @@ static int run(const void *command_options, const struct arguments *args)
 	int status;
 
 	if (!format->show)
-		return say_refusal(&cmd_show, "--format is text or json, not %s", format->name);
+		return log_refusal(&cmd_show, "--format is text or json, not %s", format->name);
 	if (options->address && parse_address(options->address, &address))
-		return say_refusal(&cmd_show, "--address: '%s' is no address such as 0x7f0012345678",
+		return log_refusal(&cmd_show, "--address: '%s' is no address such as 0x7f0012345678",
 				   options->address);
 	snapshot = open_snapshot(args->item[0]);
 	if (!snapshot)
@@ -66,7 +66,7 @@ static int run(const void *command_options, const struct arguments *args)
 	if (options->address)
 		status = show_block(format, snapshot, args->item[0], address);
 	else
-		status = written(format->show(stdout, snapshot));
+		status = report_write_error(format->show(stdout, snapshot));
 	snapshot__close(snapshot);
 	return status;
 }

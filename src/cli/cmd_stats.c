@@ -140,11 +140,11 @@ static int check_cumulative(const struct command *command, const struct stats_op
 		return EXIT_DONE;
 	if (!key_type_has_cumulative(key_type)) {
 		name_cumulative(names, sizeof(names));
-		return say_refusal(command, "--cumulative goes with --group-by %s, not %s", names,
+		return log_refusal(command, "--cumulative goes with --group-by %s, not %s", names,
 				   key_type_name(key_type));
 	}
 	if (format_or_text(options->format)->key_type == KEY_TRACEBACK)
-		return say_refusal(command, "--cumulative and --format %s exclude each other",
+		return log_refusal(command, "--cumulative and --format %s exclude each other",
 				   format_or_text(options->format)->name);
 	return EXIT_DONE;
 }
@@ -158,14 +158,14 @@ static int check_source_option(const struct command *command, const struct stats
 	if (!options->source_dir)
 		return EXIT_DONE;
 	if (format != format_or_text(NULL))
-		return say_refusal(command, "--source goes with --format text, not %s",
+		return log_refusal(command, "--source goes with --format text, not %s",
 				   format->name);
 	if (key_type != KEY_LINENO && key_type != KEY_TRACEBACK)
-		return say_refusal(command, "--source goes with --group-by lineno or traceback, "
+		return log_refusal(command, "--source goes with --group-by lineno or traceback, "
 					    "not %s", key_type_name(key_type));
 	fd = open(options->source_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return say_failure("--source %s: %s", options->source_dir, strerror(errno));
+		return log_failure("--source %s: %s", options->source_dir, strerror(errno));
 	close(fd);
 	return EXIT_DONE;
 }
@@ -184,19 +184,19 @@ int stats_question(const struct command *command, const struct stats_options *op
 	ret->engine.cumulative = options->cumulative;
 	ret->engine.measure = options->measure;
 	if (!status && engine_options_check(&ret->engine, &why))
-		status = say_refusal(command, "%s", why.text);
+		status = log_refusal(command, "%s", why.text);
 	return status;
 }
 
 /* ---- text out ----------------------------------------------------------------------------- */
 
-int written(int err)
+int report_write_error(int err)
 {
 	if (!err)
 		return EXIT_DONE;
 	if (err == -EPIPE)
 		return EXIT_FAILED;
-	return say_failure("cannot write: %s", strerror(-err));
+	return log_failure("cannot write: %s", strerror(-err));
 }
 
 int print_report(const struct stats_options *options, const struct chosen *chosen,
@@ -204,13 +204,13 @@ int print_report(const struct stats_options *options, const struct chosen *chose
 {
 	const struct renderer *format = format_or_text(options->format);
 
-	if (!say_unmatched(&options->select, chosen, report->snapshot, report->snapshot_nr) &&
+	if (!log_unmatched(&options->select, chosen, report->snapshot, report->snapshot_nr) &&
 	    is_selecting(&options->select) && !report->statistics->statistic_nr)
-		say("no block matches what was asked for");
+		log_info("no block matches what was asked for");
 	report->top = options->top == TOP_UNSAID ? format->top : options->top;
 	report->oldest_first = options->oldest_first;
 	report->source_dir = options->source_dir;
-	return written(format->report(stdout, report));
+	return report_write_error(format->report(stdout, report));
 }
 
 /* ---- the command -------------------------------------------------------------------------- */
@@ -226,9 +226,9 @@ static size_t make_warnings(const struct snapshot *snapshot, const struct engine
 	if (filters) /* open_input.c reported it when it read the file */
 		reason_set(&line[nr++], 0, "filtered, not the whole: %.400s", filters);
 	if (gap_warning(snapshot, engine, "", ret_gap_blocks, &line[nr]))
-		say("warning: %s", line[nr++].text);
+		log_info("warning: %s", line[nr++].text);
 	if (measure_warning(snapshot, engine, &line[nr]))
-		say("warning: %s", line[nr++].text);
+		log_info("warning: %s", line[nr++].text);
 	return nr;
 }
 
@@ -259,7 +259,7 @@ static int report_snapshot(const struct stats_options *options, const struct cho
 	if (!snapshot)
 		return EXIT_FAILED;
 	if (snapshot_statistics(snapshot, &chosen->engine, &statistics, &why))
-		status = say_failure("%s: %s", path, why.text);
+		status = log_failure("%s: %s", path, why.text);
 	else
 		status = print_statistics(options, chosen, snapshot, statistics);
 	statistics_free(statistics);
@@ -272,7 +272,7 @@ static int report_snapshot_at_peak(const struct stats_options *options, const st
 				   const struct arguments *args)
 {
 	char *path;
-	int failed = choose_at_peak(args->item, args->item_nr, &path);
+	int failed = at_peak_choose(args->item, args->item_nr, &path);
 	int status = path ? report_snapshot(options, chosen, path) : EXIT_FAILED;
 
 	free(path);
@@ -286,7 +286,7 @@ static int run(const void *command_options, const struct arguments *args)
 	int status = stats_question(&cmd_stats, options, &chosen);
 
 	if (!status && !options->at_peak && args->item_nr > 1)
-		status = say_refusal(&cmd_stats, "one argument too many, '%s': several snapshots go with "
+		status = log_refusal(&cmd_stats, "one argument too many, '%s': several snapshots go with "
 				     "--at-peak", args->item[1]);
 	else if (!status && options->at_peak)
 		status = report_snapshot_at_peak(options, &chosen, args);

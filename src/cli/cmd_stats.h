@@ -56,6 +56,6 @@ int print_report(const struct stats_options *options, const struct chosen *chose
 		 struct report *report);
 
 /* Reports err, the result of writing to stdout, unless the reader closed the pipe. Returns an exit status. */
-int written(int err);
+int report_write_error(int err);
 
 #endif

@@ -47,7 +47,7 @@ struct directories {
 static int open_directory(const char *path, int *ret_fd)
 {
 	*ret_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return *ret_fd < 0 ? say_failure("%s: %s", path, strerror(errno)) : EXIT_DONE;
+	return *ret_fd < 0 ? log_failure("%s: %s", path, strerror(errno)) : EXIT_DONE;
 }
 
 static int directories_open(struct directories *directories, const struct symbolize_options *options)
@@ -58,7 +58,7 @@ static int directories_open(struct directories *directories, const struct symbol
 	*directories = (struct directories){ .root_fd = -1 };
 	directories->debug_fd = calloc(list->item_nr + 1, sizeof(*directories->debug_fd));
 	if (!directories->debug_fd)
-		return say_failure("out of memory");
+		return log_failure("out of memory");
 	status = open_directory(options->root ?: "/", &directories->root_fd);
 	for (size_t i = 0; i < list->item_nr && !status; i++) {
 		status = open_directory(list->item[i], &directories->debug_fd[i]);
@@ -83,7 +83,7 @@ static void report_nameless(struct naming *naming)
 	struct nameless nameless;
 
 	while (naming__next_nameless(naming, &nameless))
-		say("%s names for %s (build-id %s): %s", nameless.has_some ? "few" : "no", nameless.path,
+		log_info("%s names for %s (build-id %s): %s", nameless.has_some ? "few" : "no", nameless.path,
 		    *nameless.build_id ? nameless.build_id : "not recorded", nameless.why);
 }
 
@@ -92,7 +92,7 @@ static void report_left_out(const char *path, const struct naming_counts *counts
 	char clean[PATH_MAX];
 
 	if (counts->left_out)
-		say("%s: %" PRIu64 " objects were not looked for: no more than %d of a snapshot are",
+		log_info("%s: %" PRIu64 " objects were not looked for: no more than %d of a snapshot are",
 		    clean_path(clean, sizeof(clean), path), counts->left_out, NAMING_OBJECTS_MAX);
 }
 
@@ -104,7 +104,7 @@ static int report_named_frames(const char *path, const struct naming_counts *cou
 	       clean_path(clean, sizeof(clean), path), counts->named, counts->unnamed);
 	if (counts->lined)
 		printf(", lines for %" PRIu64 " others", counts->lined);
-	return written(putchar('\n') == EOF ? -errno : 0);
+	return report_write_error(putchar('\n') == EOF ? -errno : 0);
 }
 
 static int symbolize_snapshot(struct naming *naming, const char *path, const char *output)
@@ -130,7 +130,7 @@ static int symbolize_snapshot(struct naming *naming, const char *path, const cha
 		err = snapshot__save(named ?: snapshot, output ?: path, &options, &why);
 	snapshot__close(named);
 	snapshot__close(snapshot);
-	return err ? say_failure("%s", why.text) : report_named_frames(path, &counts);
+	return err ? log_failure("%s", why.text) : report_named_frames(path, &counts);
 }
 
 static int symbolize_snapshots(struct naming *naming, const struct symbolize_options *options,
@@ -165,9 +165,9 @@ static int run(const void *command_options, const struct arguments *args)
 	int status;
 
 	if (options->output && args->item_nr > 1)
-		return say_refusal(&cmd_symbolize, "-o FILE is for one snapshot");
+		return log_refusal(&cmd_symbolize, "-o FILE is for one snapshot");
 	if (options->output && !strcmp(options->output, "-"))
-		return say_refusal(&cmd_symbolize, "-o FILE is no stream; a file called '-' is ./-");
+		return log_refusal(&cmd_symbolize, "-o FILE is no stream; a file called '-' is ./-");
 	raise_file_limit();
 	status = directories_open(&directories, options);
 	if (!status) {
@@ -177,7 +177,7 @@ static int run(const void *command_options, const struct arguments *args)
 			.debug_dir_nr = directories.debug_nr,
 		};
 		naming = naming__new(&naming_options, &why);
-		status = naming ? symbolize_snapshots(naming, options, args) : say_failure("%s", why.text);
+		status = naming ? symbolize_snapshots(naming, options, args) : log_failure("%s", why.text);
 	}
 	naming__free(naming);
 	directories_close(&directories);

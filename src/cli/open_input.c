@@ -76,10 +76,10 @@ static void report_missing_data(const struct snapshot *snapshot, const char *nam
 	char *losses = losses_line(snapshot);
 
 	if (losses)
-		say("%s: %s", name, losses);
+		log_info("%s: %s", name, losses);
 	free(losses);
 	if (filters)
-		say("%s: filtered, not the whole: %s", name, filters);
+		log_info("%s: filtered, not the whole: %s", name, filters);
 }
 
 struct snapshot *open_snapshot(const char *path)
@@ -94,9 +94,9 @@ struct snapshot *open_snapshot(const char *path)
 	}
 	otherwise = errno == EBADMSG ? kind_hint(kind_of_file(path)) : NULL;
 	if (otherwise)
-		say("%s: %s", path, otherwise);
+		log_info("%s: %s", path, otherwise);
 	else
-		say("%s", why.text);
+		log_info("%s", why.text);
 	return NULL;
 }
 
@@ -151,7 +151,7 @@ static int read_stream(struct input *input, const char *path)
 
 static int refuse_input_kind(const char *name)
 {
-	return say_failure("%s: neither a snapshot nor JSON with a list of traces", name);
+	return log_failure("%s: neither a snapshot nor JSON with a list of traces", name);
 }
 
 /* The text in `why` has the name of the file after import_json(), but not after open_memory(). */
@@ -162,18 +162,18 @@ static int parse_input(struct input *input, const char *name)
 	switch (kind_of_bytes(input->bytes, input->len)) {
 	case KIND_JSON:
 		input->snapshot = snapshot__import_json(input->bytes, input->len, name, &why);
-		return input->snapshot ? EXIT_DONE : say_failure("%s", why.text);
+		return input->snapshot ? EXIT_DONE : log_failure("%s", why.text);
 	case KIND_SNAPSHOT:
 		input->snapshot = snapshot__open_memory(input->bytes, input->len, &why);
-		return input->snapshot ? EXIT_DONE : say_failure("%s: %s", name, why.text);
+		return input->snapshot ? EXIT_DONE : log_failure("%s: %s", name, why.text);
 	case KIND_PICKLE:
-		return say_failure("%s: %s", name, kind_hint(KIND_PICKLE));
+		return log_failure("%s: %s", name, kind_hint(KIND_PICKLE));
 	case KIND_OTHER:
 		return refuse_input_kind(name);
 	case KIND_NONE:
 		break;
 	}
-	return say_failure("%s: nothing to read", name);
+	return log_failure("%s: nothing to read", name);
 }
 
 int input_read(struct input *input, const char *path)
@@ -192,7 +192,7 @@ int input_read(struct input *input, const char *path)
 	}
 	err = read_stream(input, path);
 	if (err)
-		return say_failure("%s: %s", name, strerror(-err));
+		return log_failure("%s: %s", name, strerror(-err));
 	status = parse_input(input, name);
 	if (!status)
 		report_missing_data(input->snapshot, name);

@@ -87,7 +87,7 @@ static void add_candidate_file(struct candidates *all, const char *path)
 	struct snapshot *snapshot = snapshot__open(path, &why);
 
 	if (!snapshot || add_candidate(all, path, snapshot))
-		all->status = say_failure("%s", why.text);
+		all->status = log_failure("%s", why.text);
 	snapshot__close(snapshot);
 }
 
@@ -106,9 +106,9 @@ static void add_candidate_folder(struct candidates *all, const char *folder)
 	int nr = scandir(folder, &entry, is_snapshot, alphasort);
 
 	if (nr < 0)
-		all->status = say_failure("%s: %s", folder, strerror(errno));
+		all->status = log_failure("%s: %s", folder, strerror(errno));
 	if (!nr)
-		all->status = say_failure("%s: no snapshots in it", folder);
+		all->status = log_failure("%s: no snapshots in it", folder);
 	for (int i = 0; i < nr; i++) {
 		char *path;
 
@@ -158,10 +158,10 @@ static void report_choice(const struct candidates *all, const struct candidate *
 
 	format_size(bytes, most->bytes, false);
 	if (peak)
-		say("%s%s: %s traced, %.1f %% of the peak, %s", most->path, most->when, bytes,
+		log_info("%s%s: %s traced, %.1f %% of the peak, %s", most->path, most->when, bytes,
 		    100.0 * most->bytes / peak, format_size(peak_text, peak, false));
 	else
-		say("%s%s: %s traced; the peak was not recorded", most->path, most->when, bytes);
+		log_info("%s%s: %s traced; the peak was not recorded", most->path, most->when, bytes);
 }
 
 static void candidates_release(struct candidates *all)
@@ -171,7 +171,7 @@ static void candidates_release(struct candidates *all)
 	free(all->candidate);
 }
 
-int choose_at_peak(const char *const *path, size_t path_nr, char **ret_path)
+int at_peak_choose(const char *const *path, size_t path_nr, char **ret_path)
 {
 	struct candidates all = { .status = EXIT_DONE };
 

@@ -10,6 +10,6 @@
  * cannot be read are reported. Returns an exit status: EXIT_FAILED with a path in *ret_path if some files could not
  * be read, without a path if none could. The caller frees *ret_path.
  */
-int choose_at_peak(const char *const *path, size_t path_nr, char **ret_path);
+int at_peak_choose(const char *const *path, size_t path_nr, char **ret_path);
 
 #endif

@@ -97,7 +97,7 @@ size_t heap_functions(struct elf_function *function, size_t nr)
 
 /* ---- which allocator's functions they are ---- */
 
-static const struct object_function *common_malloc(const struct object_facts *facts)
+static const struct object_function *common_malloc(const struct probe_info *facts)
 {
 	for (uint32_t i = 0; i < facts->function_nr; i++)
 		if (is_called(row_of(facts->function[i].name), "", "malloc"))
@@ -116,7 +116,7 @@ static uint32_t domain_for(const struct object_function *malloc, const struct ob
 	return row && (function->vaddr == malloc->vaddr || !*prefix_of(row)) ? row->domain : 0;
 }
 
-static uint32_t common_domain(const struct object_facts *facts, const char *path)
+static uint32_t common_domain(const struct probe_info *facts, const char *path)
 {
 	const struct object_function *malloc = common_malloc(facts);
 	uint32_t domain = 0;
@@ -126,12 +126,12 @@ static uint32_t common_domain(const struct object_facts *facts, const char *path
 	return domain ?: allocator_of(path)->domain;
 }
 
-uint32_t heap_domain(const struct object_facts *facts, uint32_t i, const char *path)
+uint32_t heap_domain(const struct probe_info *facts, uint32_t i, const char *path)
 {
 	return row_of(facts->function[i].name)->domain ?: common_domain(facts, path);
 }
 
-static bool has_common_name(const struct object_facts *facts, uint64_t vaddr)
+static bool has_common_name(const struct probe_info *facts, uint64_t vaddr)
 {
 	for (uint32_t i = 0; i < facts->function_nr; i++) {
 		const struct allocator_function *row = row_of(facts->function[i].name);
@@ -142,7 +142,7 @@ static bool has_common_name(const struct object_facts *facts, uint64_t vaddr)
 	return false;
 }
 
-bool heap_is_seldom_called(const struct object_facts *facts, uint32_t i)
+bool heap_is_seldom_called(const struct probe_info *facts, uint32_t i)
 {
 	return !facts->entry && common_malloc(facts) && !has_common_name(facts, facts->function[i].vaddr);
 }

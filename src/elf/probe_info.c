@@ -84,7 +84,7 @@ static bool is_ambiguous_name(const struct elf_function *found, size_t nr, size_
 }
 
 static int take_functions(struct elf_object *elf, const struct functions_wanted *wanted,
-			  const struct elf_function *found, size_t nr, struct object_facts *ret)
+			  const struct elf_function *found, size_t nr, struct probe_info *ret)
 {
 	int err = 0;
 
@@ -111,7 +111,7 @@ static int take_functions(struct elf_object *elf, const struct functions_wanted 
 }
 
 static int read_functions(struct elf_object *elf, const struct functions_wanted *wanted,
-			  struct object_facts *ret)
+			  struct probe_info *ret)
 {
 	struct elf_function *found;
 	size_t nr;
@@ -135,7 +135,7 @@ static int read_functions(struct elf_object *elf, const struct functions_wanted 
 	return 0;
 }
 
-static int read_signs(struct elf_object *elf, struct object_facts *ret)
+static int read_signs(struct elf_object *elf, struct probe_info *ret)
 {
 	size_t row;
 	int err = text_copy_find(elf, ret->function_nr, &row);
@@ -145,7 +145,7 @@ static int read_signs(struct elf_object *elf, struct object_facts *ret)
 	return err == -ENOMEM ? err : 0;
 }
 
-int object_facts_read(int fd, const struct functions_wanted *wanted, struct object_facts *ret,
+int probe_info_read(int fd, const struct functions_wanted *wanted, struct probe_info *ret,
 		      struct reason *why)
 {
 	struct elf_object *elf = elf_object__open(fd, why);
@@ -153,17 +153,17 @@ int object_facts_read(int fd, const struct functions_wanted *wanted, struct obje
 
 	if (!elf)
 		return -errno;
-	*ret = (struct object_facts){ .entry = elf_object__entry(elf) };
+	*ret = (struct probe_info){ .entry = elf_object__entry(elf) };
 	strcpy(ret->build_id, elf_object__build_id(elf));
 	elf_object__interpreter(elf, ret->interpreter, sizeof(ret->interpreter));
 	err = read_functions(elf, wanted, ret) ?: read_signs(elf, ret);
 	if (err)
-		object_facts_release(ret);
+		probe_info_release(ret);
 	elf_object__close(elf);
 	return err ? reason_set(why, err, "%s", strerror(-err)) : 0;
 }
 
-void object_facts_release(struct object_facts *facts)
+void probe_info_release(struct probe_info *facts)
 {
 	free(facts->function);
 	memset(facts, 0, sizeof(*facts));
@@ -197,7 +197,7 @@ static bool is_sound_function(const struct object_function *function,
 	       is_sound_placement(&function->placement) && function->placement.offset < left;
 }
 
-bool object_facts_are_sound(const struct object_facts *facts,
+bool probe_info_are_sound(const struct probe_info *facts,
 			    const struct functions_wanted *wanted, uint64_t file_bytes)
 {
 	if (!memchr(facts->build_id, '\0', sizeof(facts->build_id)) ||

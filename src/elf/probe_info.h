@@ -43,7 +43,7 @@ struct object_function {
 	struct placement placement;
 };
 
-struct object_facts {
+struct probe_info {
 	char build_id[2 * OBJECT_BUILD_ID_BYTES + 1]; /* lower-case hex, "" if there is none */
 	char interpreter[INTERPRETER_MAX]; /* the loader that it names, "" if there is none */
 	uint64_t entry;	       /* the vaddr where it begins to run; 0: none */
@@ -57,12 +57,12 @@ struct object_facts {
  * 0; -ENOEXEC the file is no ELF program or library (or a broken one), -ENOTSUP 32-bit, or for
  * another machine; -ENOMEM, or the error of dup or fstat. wanted may be NULL.
  */
-int object_facts_read(int fd, const struct functions_wanted *wanted, struct object_facts *ret,
+int probe_info_read(int fd, const struct functions_wanted *wanted, struct probe_info *ret,
 		      struct reason *why);
-void object_facts_release(struct object_facts *facts);
+void probe_info_release(struct probe_info *facts);
 
 /* Checks facts that another process sent: texts end, and numbers are valid for a file of this size. */
-bool object_facts_are_sound(const struct object_facts *facts,
+bool probe_info_are_sound(const struct probe_info *facts,
 			    const struct functions_wanted *wanted, uint64_t file_bytes);
 
 /* The places where calls of a function return (returns.h). */
@@ -78,7 +78,7 @@ struct object_returns {
 };
 
 /*
- * Errors as from returns_find() and object_facts_read(). -ENOTSUP, too, if a place is not in the
+ * Errors as from returns_find() and probe_info_read(). -ENOTSUP, too, if a place is not in the
  * file.
  */
 int object_returns_read(int fd, uint64_t vaddr, struct object_returns *ret, struct reason *why);

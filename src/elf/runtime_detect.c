@@ -59,7 +59,7 @@ static size_t names_in(const char *const name[NAMES_MAX])
 	return nr;
 }
 
-static int find_by_names(struct elf_object *elf, struct object_traits *ret)
+static int find_by_names(struct elf_object *elf, struct runtime_traits *ret)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		size_t found;
@@ -74,7 +74,7 @@ static int find_by_names(struct elf_object *elf, struct object_traits *ret)
 }
 
 /* A static PIE may have a local malloc: no other file can see the symbol, and it gets no probe. */
-static int find_local_malloc(struct elf_object *elf, struct object_traits *ret)
+static int find_local_malloc(struct elf_object *elf, struct runtime_traits *ret)
 {
 	static const char *const name[] = { "malloc" };
 	struct elf_function *found;
@@ -121,15 +121,15 @@ static bool is_rust(const struct elf_object *elf)
  * Only programs are searched for Rust: libraries would take long, and every library written in Rust
  * would match.
  */
-static bool is_main_program(const struct object_traits *traits)
+static bool is_main_program(const struct runtime_traits *traits)
 {
 	return traits->bits & TRAIT_BIT(INTERPRETER) || !(traits->bits & TRAIT_BIT(DYNAMIC));
 }
 
-int object_traits_read(int fd, struct object_traits *ret, struct reason *why)
+int runtime_traits_read(int fd, struct runtime_traits *ret, struct reason *why)
 {
 	struct elf_object *elf = elf_object__open(fd, why);
-	struct object_traits traits = {};
+	struct runtime_traits traits = {};
 	int err;
 
 	if (!elf)

@@ -45,14 +45,14 @@ enum object_trait {
 
 #define TRAIT_BIT(NAME) (1ull << TRAIT_##NAME)
 
-struct object_traits {
+struct runtime_traits {
 	uint64_t bits; /* of enum object_trait */
 };
 
 /* The description of a trait. */
 const char *object_trait_text(enum object_trait trait);
 
-/* Errors as from object_facts_read(). */
-int object_traits_read(int fd, struct object_traits *ret, struct reason *why);
+/* Errors as from probe_info_read(). */
+int runtime_traits_read(int fd, struct runtime_traits *ret, struct reason *why);
 
 #endif

@@ -11,8 +11,8 @@
 
 /* The state of parsing one SPEC. */
 struct spec {
-	struct custom_allocators *custom;
-	struct custom_allocator allocator;
+	struct user_allocators *custom;
+	struct user_allocator allocator;
 	size_t first; /* the index of its first function */
 	struct reason *why;
 };
@@ -27,7 +27,7 @@ static bool is_named(const struct spec *spec, const char *symbol)
 	return false;
 }
 
-static int spec_add_function(struct spec *spec, const char *item, struct custom_function *function)
+static int spec_add_function(struct spec *spec, const char *item, struct user_function *function)
 {
 	if (is_named(spec, function->symbol))
 		return reason_set(spec->why, -EINVAL, "%s: the function is there twice", item);
@@ -39,8 +39,8 @@ static int spec_add_function(struct spec *spec, const char *item, struct custom_
 
 static int spec_set_allocator_function(struct spec *spec, char *item)
 {
-	struct custom_function function;
-	int err = custom_function_read(item, &function, spec->why);
+	struct user_function function;
+	int err = user_function_read(item, &function, spec->why);
 
 	if (err)
 		return err;
@@ -111,7 +111,7 @@ static int set_item(struct spec *spec, char *item)
 	for (size_t i = 0; i < ARRAY_SIZE(item_keys); i++)
 		if (!strncmp(item, item_keys[i].name, strlen(item_keys[i].name)))
 			return item_keys[i].set(spec, item, item + strlen(item_keys[i].name));
-	if (custom_function_is_item(item))
+	if (user_function_is_item(item))
 		return spec_set_allocator_function(spec, item);
 	if (!strcmp(item, "wraps"))
 		spec->allocator.wraps = true;
@@ -178,7 +178,7 @@ static int read_items(struct spec *spec, char *text)
 	return err ?: check_allocator_spec(spec);
 }
 
-static unsigned int custom_argument_nr(const struct custom_call *call)
+static unsigned int user_allocators_argument_nr(const struct user_call *call)
 {
 	unsigned int most = call->size > call->count ? call->size : call->count;
 
@@ -188,9 +188,9 @@ static unsigned int custom_argument_nr(const struct custom_call *call)
 _Static_assert((int)FUNCTIONS_WANTED_MAX >= CUSTOM_CALLS_MAX, "there is room for each");
 
 /* Two files may have functions of the same name. */
-static void want(struct functions_wanted *wanted, struct custom_function *function)
+static void want(struct functions_wanted *wanted, struct user_function *function)
 {
-	unsigned int nr = custom_argument_nr(&function->call);
+	unsigned int nr = user_allocators_argument_nr(&function->call);
 	struct function_wanted *row;
 
 	function->wanted = 0;
@@ -206,19 +206,19 @@ static void want(struct functions_wanted *wanted, struct custom_function *functi
 		row->argument_nr = nr;
 }
 
-static void allocator_release(struct custom_allocator *allocator)
+static void allocator_release(struct user_allocator *allocator)
 {
 	free(allocator->name);
 	free(allocator->object);
 }
 
-static void drop_functions(struct custom_allocators *custom, size_t first)
+static void drop_functions(struct user_allocators *custom, size_t first)
 {
 	while (custom->function_nr > first)
 		free(custom->function[--custom->function_nr].symbol);
 }
 
-int custom_allocators_add(struct custom_allocators *custom, const char *text, struct reason *why)
+int user_allocators_add(struct user_allocators *custom, const char *text, struct reason *why)
 {
 	struct spec spec = { .custom = custom, .first = custom->function_nr, .why = why };
 	char *items = strdup(text);
@@ -238,7 +238,7 @@ int custom_allocators_add(struct custom_allocators *custom, const char *text, st
 	return err;
 }
 
-void custom_allocators_release(struct custom_allocators *custom)
+void user_allocators_release(struct user_allocators *custom)
 {
 	for (size_t i = 0; i < custom->allocator_nr; i++)
 		allocator_release(&custom->allocator[i]);
@@ -250,7 +250,7 @@ void custom_allocators_release(struct custom_allocators *custom)
 
 /* ---- questions ---- */
 
-bool custom_allocator_is_in(const struct custom_allocator *allocator, const char *path, bool is_exe)
+bool user_allocator_is_in(const struct user_allocator *allocator, const char *path, bool is_exe)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	const char *object = allocator->object;
@@ -261,18 +261,18 @@ bool custom_allocator_is_in(const struct custom_allocator *allocator, const char
 	       !fnmatch(object, name, 0);
 }
 
-bool custom_function_throws(const struct custom_allocators *custom, size_t i)
+bool user_function_throws(const struct user_allocators *custom, size_t i)
 {
-	const struct custom_function *function = &custom->function[i];
+	const struct user_function *function = &custom->function[i];
 
 	return shape_gives(function->shape) && (custom->allocator[function->allocator].throws ||
 						!strncmp(function->symbol, "_Z", 2));
 }
 
-bool custom_allocators_may_be_in(const struct custom_allocators *custom, const char *path)
+bool user_allocators_may_be_in(const struct user_allocators *custom, const char *path)
 {
 	for (size_t i = 0; i < custom->allocator_nr; i++)
-		if (custom_allocator_is_in(&custom->allocator[i], path, true))
+		if (user_allocator_is_in(&custom->allocator[i], path, true))
 			return true;
 	return false;
 }

@@ -36,42 +36,42 @@
 
 #define CUSTOM_NAME_MAX 32
 
-struct custom_function {
+struct user_function {
 	char *symbol;
 	enum call_shape shape;
-	struct custom_call call;
+	struct user_call call;
 	uint32_t allocator; /* index */
 	uint32_t wanted;    /* index */
 };
 
-struct custom_allocator {
+struct user_allocator {
 	char *name, *object;
 	bool throws, wraps;
 };
 
 /* Zeroed: no allocators. An allocator's domain is DOMAIN_CUSTOM + its index. */
-struct custom_allocators {
-	struct custom_allocator *allocator;
+struct user_allocators {
+	struct user_allocator *allocator;
 	size_t allocator_nr, allocator_alloc;
-	struct custom_function *function; /* of all allocators */
+	struct user_function *function; /* of all allocators */
 	size_t function_nr, function_alloc;
 	struct functions_wanted wanted; /* what to look for in files */
 };
 
 /* Adds the allocator of a SPEC. 0, -ENOMEM, or -EINVAL with the mistake in *why. */
-int custom_allocators_add(struct custom_allocators *custom, const char *spec, struct reason *why);
-void custom_allocators_release(struct custom_allocators *custom);
+int user_allocators_add(struct user_allocators *custom, const char *spec, struct reason *why);
+void user_allocators_release(struct user_allocators *custom);
 
 /* Whether this file defines the functions of allocator number i. */
-bool custom_allocator_is_in(const struct custom_allocator *allocator, const char *path, bool is_exe);
+bool user_allocator_is_in(const struct user_allocator *allocator, const char *path, bool is_exe);
 
 /*
  * Whether exceptions may leave the function. Its return address must then stay as it is; otherwise
  * an exception would end the program.
  */
-bool custom_function_throws(const struct custom_allocators *custom, size_t i);
+bool user_function_throws(const struct user_allocators *custom, size_t i);
 
 /* Whether this file may define functions of a custom allocator. It cannot tell which file is the program. */
-bool custom_allocators_may_be_in(const struct custom_allocators *custom, const char *path);
+bool user_allocators_may_be_in(const struct user_allocators *custom, const char *path);
 
 #endif

@@ -45,7 +45,7 @@ struct reading {
 	const struct function_kind *kind;
 	const char *name;
 	unsigned int seen;
-	struct custom_function function;
+	struct user_function function;
 	struct reason *why;
 };
 
@@ -75,7 +75,7 @@ static int take_width(struct reading *reading, const struct argument_key *key, c
 
 static int set_position(struct reading *reading, const struct argument_key *key, char *value)
 {
-	struct custom_call *call = &reading->function.call;
+	struct user_call *call = &reading->function.call;
 	uint32_t *field = key->id == ARGUMENT_SIZE ? &call->size :
 			  key->id == ARGUMENT_COUNT ? &call->count : &call->pointer;
 	uint64_t position;
@@ -156,7 +156,7 @@ static const struct function_kind *find_function_kind(const char *item)
 	return NULL;
 }
 
-bool custom_function_is_item(const char *item)
+bool user_function_is_item(const char *item)
 {
 	return find_function_kind(item);
 }
@@ -185,7 +185,7 @@ static int take_symbol(struct reading *reading, const char *symbol)
 	return reading->function.symbol ? 0 : -ENOMEM;
 }
 
-int custom_function_read(char *item, struct custom_function *ret, struct reason *why)
+int user_function_read(char *item, struct user_function *ret, struct reason *why)
 {
 	const struct function_kind *kind = find_function_kind(item);
 	struct reading reading = {

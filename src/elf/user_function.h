@@ -7,12 +7,12 @@
 #include "elf/user_allocators.h"
 
 /* Whether the item begins like a function. */
-bool custom_function_is_item(const char *item);
+bool user_function_is_item(const char *item);
 
 /*
  * Parses a function. Cuts the item after SYM, so that it is the function's name in messages. The
  * caller frees ret->symbol. 0, -ENOMEM, or -EINVAL with a line in *why.
  */
-int custom_function_read(char *item, struct custom_function *ret, struct reason *why);
+int user_function_read(char *item, struct user_function *ret, struct reason *why);
 
 #endif

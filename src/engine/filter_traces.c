@@ -98,7 +98,7 @@ static int add_gap_blocks(struct selector *selector, struct cost *cost, struct s
 			continue;
 		if (trace.size > INT64_MAX)
 			return cost_too_much(why);
-		err = cost_add(cost, &(struct cost){ trace.size, 1 }, why);
+		err = engine_cost_add(cost, &(struct cost){ trace.size, 1 }, why);
 		sums_add_block(&group, sums, trace.size, trace.weight, 0);
 	}
 	return err;

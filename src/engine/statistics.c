@@ -53,11 +53,11 @@ static int column_add(struct column *column, const struct key_list *list, const 
 		int err = key < column->cost_nr ? 0 : column_grow(column, key);
 
 		if (!err)
-			err = cost_add(&column->cost[key], cost, why);
+			err = engine_cost_add(&column->cost[key], cost, why);
 		if (err)
 			return err;
 	}
-	return cost_add(&column->total, cost, why);
+	return engine_cost_add(&column->total, cost, why);
 }
 
 static int column_add_costs(struct column *column, struct keyspace *keys,

@@ -122,7 +122,7 @@ int cost_too_much(struct reason *why)
 	return reason_set(why, -ERANGE, "the sizes add up to more than 2^63 - 1 bytes");
 }
 
-int cost_add(struct cost *to, const struct cost *what, struct reason *why)
+int engine_cost_add(struct cost *to, const struct cost *what, struct reason *why)
 {
 	if (__builtin_add_overflow(to->size, what->size, &to->size) ||
 	    __builtin_add_overflow(to->count, what->count, &to->count))
@@ -140,7 +140,7 @@ static inline bool add_trace(struct cost *cost, const uint64_t *size, const stru
 			     uint64_t at)
 {
 	if (tally)
-		return !cost_add(cost, &tally->cost[at], NULL);
+		return !engine_cost_add(cost, &tally->cost[at], NULL);
 	cost->count++; /* cannot overflow */
 	return !__builtin_add_overflow(cost->size, size[at], &cost->size);
 }

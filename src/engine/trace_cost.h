@@ -11,7 +11,7 @@
 int cost_too_much(struct reason *why);
 
 /* to += what. 0, or -ERANGE with a line in *why; `to` is then invalid. */
-int cost_add(struct cost *to, const struct cost *what, struct reason *why);
+int engine_cost_add(struct cost *to, const struct cost *what, struct reason *why);
 
 /* a − b, for sums of blocks: both are at least 0. */
 struct cost cost_sub(const struct cost *a, const struct cost *b);

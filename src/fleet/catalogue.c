@@ -202,7 +202,7 @@ int catalogue__open(const char *path, enum catalogue_access access, struct catal
 	return open_catalogue_path(path, access, &(struct waiting){}, ret, why);
 }
 
-int catalogue__open_telling(const char *path, void (*waits)(void *what, const char *path), void *what,
+int catalogue__open_to_write(const char *path, void (*waits)(void *what, const char *path), void *what,
 			    struct catalogue **ret, struct reason *why)
 {
 	const struct waiting waiting = { waits, what };
@@ -270,7 +270,7 @@ int rows_reader__read(struct rows_reader *reader, int64_t snapshot_id, uint32_t 
 	if (err > 0)
 		err = decode_rows_blob(reader, origin_nr, rows, why);
 	else if (!err)
-		err = catalogue_damaged(&reader->catalogue, why, "a snapshot without rows");
+		err = catalogue_report_damage(&reader->catalogue, why, "a snapshot without rows");
 	sqlite3_reset(reader->select);
 	return err;
 }

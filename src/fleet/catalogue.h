@@ -46,7 +46,7 @@ int catalogue__open(const char *path, enum catalogue_access access, struct catal
 		    struct reason *why);
 
 /* Opens the catalogue to write. If another process writes it, waits() is called once, before the wait begins. */
-int catalogue__open_telling(const char *path, void (*waits)(void *what, const char *path), void *what,
+int catalogue__open_to_write(const char *path, void (*waits)(void *what, const char *path), void *what,
 			    struct catalogue **ret, struct reason *why);
 
 /* NULL is allowed. */

@@ -58,7 +58,7 @@ static int gather_each_row(struct gathering *g, const char *sql, int (*add)(stru
 	if (more < 0)
 		return more;
 	if (err == -EBADMSG)
-		return catalogue_damaged(g->catalogue, why, "something is of a snapshot that is not there");
+		return catalogue_report_damage(g->catalogue, why, "something is of a snapshot that is not there");
 	return err ? reason_set(why, err, "%s: %s", g->catalogue->path, strerror(-err)) : 0;
 }
 
@@ -275,7 +275,7 @@ static int count_origins(struct gathering *g, struct fleet_facts *facts, struct 
 	int err = sql_number(g->catalogue, "SELECT coalesce(max(number) + 1, 0) FROM origin", &nr, why);
 
 	if (!err && (nr < 0 || nr > UINT32_MAX))
-		err = catalogue_damaged(g->catalogue, why, "an origin out of range");
+		err = catalogue_report_damage(g->catalogue, why, "an origin out of range");
 	facts->origin_nr = nr;
 	return err;
 }
@@ -293,7 +293,7 @@ static int gather_facts(struct gathering *g, struct fleet_facts *facts, struct r
 		return err;
 	number_snapshots(facts);
 	order_snapshots(facts);
-	if (fleet_endings_find(facts))
+	if (fleet_set_endings(facts))
 		return reason_set(why, -ENOMEM, "%s: %s", g->catalogue->path, strerror(ENOMEM));
 	facts->memory = g->pool.bytes;
 	g->pool.bytes = NULL;

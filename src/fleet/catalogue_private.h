@@ -58,12 +58,12 @@ const char *sql_text(sqlite3_stmt *statement, int column);
 int sql_number(const struct catalogue *catalogue, const char *sql, int64_t *ret, struct reason *why);
 
 /* Returns -EBADMSG: the catalogue holds something that we never write. */
-int catalogue_damaged(const struct catalogue *catalogue, struct reason *why, const char *what);
+int catalogue_report_damage(const struct catalogue *catalogue, struct reason *why, const char *what);
 
 /* ---- facts ----------------------------------------------------------------------------------------- */
 
 /* Sets the ending of each process in all its snapshots. The facts must be in order. 0 or -ENOMEM. */
-int fleet_endings_find(struct fleet_facts *facts);
+int fleet_set_endings(struct fleet_facts *facts);
 
 /* ---- opening --------------------------------------------------------------------------------------- */
 

@@ -41,7 +41,7 @@ int sql_error(const struct catalogue *catalogue, struct reason *why)
 	return reason_set(why, -EIO, "%s: %s", catalogue->path, text);
 }
 
-int catalogue_damaged(const struct catalogue *catalogue, struct reason *why, const char *what)
+int catalogue_report_damage(const struct catalogue *catalogue, struct reason *why, const char *what)
 {
 	return reason_set(why, -EBADMSG, "%s: the catalogue is damaged: %s", catalogue->path, what);
 }

@@ -99,7 +99,7 @@ static int check_schema(const struct catalogue *catalogue, struct reason *why)
 	if (more < 0)
 		return more;
 	return is_ours && nr == count_statements() ? 0 :
-	       catalogue_damaged(catalogue, why, "its tables are others than a catalogue's");
+	       catalogue_report_damage(catalogue, why, "its tables are others than a catalogue's");
 }
 
 int catalogue_check_version(const struct catalogue *catalogue, struct reason *why)

@@ -22,7 +22,7 @@ static struct hash_id string_id(struct digest *d, uint32_t string)
 	if (!memo->id) {
 		const char *text = snapshot__string(d->snapshot, string);
 
-		*memo = hash_id_of(text, strlen(text));
+		*memo = hash_id_make(text, strlen(text));
 	}
 	return *memo;
 }
@@ -46,10 +46,10 @@ static struct hash_id make_frame_id(struct digest *d, uint32_t frame)
 		.first_line = digest_first_line(d->tables, frame),
 	};
 
-	return hash_id_of(&content, sizeof(content));
+	return hash_id_make(&content, sizeof(content));
 }
 
-struct hash_id digest_frame(struct digest *d, uint32_t frame)
+struct hash_id digest_frame_id(struct digest *d, uint32_t frame)
 {
 	struct hash_id *memo = &d->frame[frame];
 
@@ -67,8 +67,8 @@ static int add_traceback_id(struct digest *d, struct digest_row *row)
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < traceback->nframe; i++)
-		d->gathered[i] = digest_frame(d, frame[i]);
-	row->id = hash_id_of(d->gathered, traceback->nframe * sizeof(*d->gathered));
+		d->gathered[i] = digest_frame_id(d, frame[i]);
+	row->id = hash_id_make(d->gathered, traceback->nframe * sizeof(*d->gathered));
 	return 0;
 }
 
@@ -211,7 +211,7 @@ static int forget_rows(struct digest *d)
 	return 0;
 }
 
-int digest_make(struct digest *d, const struct snapshot *snapshot, struct reason *why)
+int digest_add_up(struct digest *d, const struct snapshot *snapshot, struct reason *why)
 {
 	struct sums total = {};
 	int err;

@@ -52,11 +52,11 @@ struct digest {
 };
 
 /* Returns 0, -ENOMEM, or -ERANGE with a line. The snapshot must stay open while the digest is used. */
-int digest_make(struct digest *digest, const struct snapshot *snapshot, struct reason *why);
+int digest_add_up(struct digest *digest, const struct snapshot *snapshot, struct reason *why);
 void digest_release(struct digest *digest);
 
 /* Returns the id of a frame. The frame must be in a traceback of the rows. */
-struct hash_id digest_frame(struct digest *digest, uint32_t frame);
+struct hash_id digest_frame_id(struct digest *digest, uint32_t frame);
 
 /* Returns the line where the frame's function begins; 0: not known. */
 uint32_t digest_first_line(const struct snapshot_tables *tables, uint32_t frame);

@@ -198,7 +198,7 @@ static void find_endings(struct endings *endings)
 	copy_endings(endings);
 }
 
-int fleet_endings_find(struct fleet_facts *facts)
+int fleet_set_endings(struct fleet_facts *facts)
 {
 	struct endings endings = {
 		.facts = facts,

@@ -78,7 +78,7 @@ void group_sums_clear(struct group_sums *sums)
 	sums->used_nr = 0;
 }
 
-int group_compare(const struct groups *groups, uint32_t a, uint32_t b)
+int group_compare_keys(const struct groups *groups, uint32_t a, uint32_t b)
 {
 	const struct statistic *left = &groups->key[a], *right = &groups->key[b];
 

@@ -41,6 +41,6 @@ int group_sums_get(const struct group_sums *sums, uint32_t group, int64_t *ret_b
 void group_sums_clear(struct group_sums *sums);
 
 /* Compares groups by their keys: < 0, 0, > 0. */
-int group_compare(const struct groups *groups, uint32_t a, uint32_t b);
+int group_compare_keys(const struct groups *groups, uint32_t a, uint32_t b);
 
 #endif

@@ -16,7 +16,7 @@ struct ranked {
 	size_t zeros, nr;     /* nr: at least 1 */
 };
 
-static int64_t ranked_get(const struct ranked *ranked, size_t at)
+static int64_t quantiles_get(const struct ranked *ranked, size_t at)
 {
 	return at < ranked->zeros ? 0 : ranked->bytes[at - ranked->zeros];
 }
@@ -27,23 +27,23 @@ static size_t nearest_rank(size_t nr, unsigned int percent)
 }
 
 /* The value at the nearest rank: number ceil(percent / 100 × nr), from 1. */
-static int64_t ranked_quantile(const struct ranked *ranked, unsigned int percent)
+static int64_t quantiles_quantile(const struct ranked *ranked, unsigned int percent)
 {
-	return ranked_get(ranked, nearest_rank(ranked->nr, percent) - 1);
+	return quantiles_get(ranked, nearest_rank(ranked->nr, percent) - 1);
 }
 
 /* Walks outwards from the median, each time to the nearer of the two neighbours, until half of all values are met. */
 /* The median of the distances from the median. */
-static int64_t ranked_mad(const struct ranked *ranked)
+static int64_t quantiles_mad(const struct ranked *ranked)
 {
 	size_t rank = nearest_rank(ranked->nr, 50), low = rank - 1, high = low;
-	int64_t median = ranked_get(ranked, low), distance = 0;
+	int64_t median = quantiles_get(ranked, low), distance = 0;
 
 	if (!median && ranked->zeros >= rank)
 		return 0; /* usual if few hosts have the group */
 	while (high - low < rank) {
-		int64_t below = low ? median - ranked_get(ranked, low - 1) : INT64_MAX;
-		int64_t above = high < ranked->nr ? ranked_get(ranked, high) - median : INT64_MAX;
+		int64_t below = low ? median - quantiles_get(ranked, low - 1) : INT64_MAX;
+		int64_t above = high < ranked->nr ? quantiles_get(ranked, high) - median : INT64_MAX;
 
 		if (low && (high == ranked->nr || below < above)) {
 			distance = below;
@@ -251,7 +251,7 @@ static void find_outliers(struct host_row *row, const struct ranked *ranked)
 	size_t at = ranked->nr;
 
 	row->score = (row->max - row->median) * DEVIATION_MAD / unit;
-	while (at && ranked_get(ranked, at - 1) - row->median > OUTLIER_DEVIATIONS / DEVIATION_MAD * unit)
+	while (at && quantiles_get(ranked, at - 1) - row->median > OUTLIER_DEVIATIONS / DEVIATION_MAD * unit)
 		at--;
 	row->outliers = ranked->nr - at;
 }
@@ -268,9 +268,9 @@ static void rank_row(struct host_row *row, int64_t *bytes, size_t host_nr)
 	const struct ranked ranked = { bytes, host_nr - row->hosts, host_nr };
 
 	qsort(bytes, row->hosts, sizeof(*bytes), by_bytes);
-	row->median = ranked_quantile(&ranked, 50);
-	row->p95 = ranked_quantile(&ranked, 95);
-	row->mad = ranked_mad(&ranked);
+	row->median = quantiles_quantile(&ranked, 50);
+	row->p95 = quantiles_quantile(&ranked, 95);
+	row->mad = quantiles_mad(&ranked);
 	find_outliers(row, &ranked);
 }
 
@@ -282,7 +282,7 @@ static int by_distance(const void *left, const void *right, void *groups)
 	int64_t over_a = a->max - a->median, over_b = b->max - b->median;
 
 	return (!a->outliers - !b->outliers) ?: (over_a < over_b) - (over_a > over_b) ?:
-	       (a->sum < b->sum) - (a->sum > b->sum) ?: group_compare(groups, a->group, b->group);
+	       (a->sum < b->sum) - (a->sum > b->sum) ?: group_compare_keys(groups, a->group, b->group);
 }
 
 /* Drops the rows of groups that no host has, and ranks the others. */
@@ -320,7 +320,7 @@ static int make_host_rows(struct host_fold *fold, struct host_rows *rows, struct
 	return err;
 }
 
-int fleet_hosts(const struct fleet_question *question, struct host_rows *ret, struct reason *why)
+int fleet_compare_hosts(const struct fleet_question *question, struct host_rows *ret, struct reason *why)
 {
 	struct host_fold fold = { .question = question };
 	struct host_rows rows = {};
@@ -333,7 +333,7 @@ int fleet_hosts(const struct fleet_question *question, struct host_rows *ret, st
 		host_rows_release(&rows);
 	else
 		*ret = rows;
-	return cohort_error(err, &question->cohort, 1, why);
+	return cohort_explain_error(err, &question->cohort, 1, why);
 }
 
 void host_rows_release(struct host_rows *rows)

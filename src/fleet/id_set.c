@@ -6,7 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-struct hash_id hash_id_of(const void *bytes, size_t len)
+struct hash_id hash_id_make(const void *bytes, size_t len)
 {
 	XXH128_hash_t hash = XXH3_128bits(bytes, len);
 

@@ -15,7 +15,7 @@ struct hash_id {
 	uint64_t verify;
 };
 
-struct hash_id hash_id_of(const void *bytes, size_t len);
+struct hash_id hash_id_make(const void *bytes, size_t len);
 
 struct known_row {
 	struct hash_id hash;

@@ -58,7 +58,7 @@ static int index_new(struct indexing *x, size_t at, struct reason *why)
 		x->sum.snapshots++;
 		x->sum.rows += found->row_nr;
 	}
-	x->uncommitted_bytes += found_written(found);
+	x->uncommitted_bytes += found_catalogue_bytes(found);
 	if (++x->uncommitted < FILES_A_COMMIT && x->uncommitted_bytes < BYTES_A_COMMIT)
 		return 0;
 	x->uncommitted = 0;
@@ -71,7 +71,7 @@ static int report_known_problem(struct indexing *x, size_t at, struct reason *wh
 	const char *path = file_path(&x->files, at);
 	enum index_problem problem = INDEX_DAMAGED;
 	struct reason line = { "" };
-	int err = index_writer__line(x->writer, x->files.file[at].number, &problem, &line, why);
+	int err = index_writer__read_problem(x->writer, x->files.file[at].number, &problem, &line, why);
 
 	if (!*line.text) /* the catalogue has a bad file without a line, which we never write */
 		reason_set(&line, 0, "%s: damaged", path);

@@ -26,7 +26,7 @@ static int64_t metadata_number(const struct snapshot *snapshot, const char *key)
 	return number <= INT64_MAX ? number : 0;
 }
 
-int found_keep(struct found *found, const char *text, size_t *ret)
+int found_copy_any_text(struct found *found, const char *text, size_t *ret)
 {
 	size_t len = strlen(text) + 1;
 	int err = array_reserve(&found->text, &found->text_alloc, found->text_nr + len);
@@ -39,7 +39,7 @@ int found_keep(struct found *found, const char *text, size_t *ret)
 	return 0;
 }
 
-int found_text(struct found *found, const char *text, size_t *ret)
+int found_copy_text(struct found *found, const char *text, size_t *ret)
 {
 	size_t len = strlen(text);
 
@@ -48,7 +48,7 @@ int found_text(struct found *found, const char *text, size_t *ret)
 				  FOUND_TEXT_MAX);
 	if (found->text_nr + len > FOUND_TEXTS_MAX)
 		return reason_set(&found->why, -EBADMSG, "more than %d bytes of texts", FOUND_TEXTS_MAX);
-	return found_keep(found, text, ret);
+	return found_copy_any_text(found, text, ret);
 }
 
 /* ---- which snapshot it is --------------------------------------------------------------------------------- */
@@ -115,11 +115,11 @@ static int make_snapshot_ids(struct found *found, const struct snapshot *snapsho
 		err = add_identity(identity, get_fact_metadata(snapshot, process[i]));
 	if (err)
 		return err;
-	found->process_id = hash_id_of(identity->bytes, identity->bytes_nr).id;
+	found->process_id = hash_id_make(identity->bytes, identity->bytes_nr).id;
 	snprintf(time, sizeof(time), "%lld", (long long)found->time_ns);
 	err = add_identity(identity, time) ?: add_identity(identity, get_fact_metadata(snapshot, "filters"));
 	if (!err)
-		found->snapshot = hash_id_of(identity->bytes, identity->bytes_nr);
+		found->snapshot = hash_id_make(identity->bytes, identity->bytes_nr);
 	return err;
 }
 
@@ -178,7 +178,7 @@ static int found_add_texts(struct found *found, const struct snapshot *snapshot)
 	int err = 0;
 
 	for (int i = 0; i < FLEET_TEXT_NR && !err; i++)
-		err = found_text(found, text[i], &found->fact[i]);
+		err = found_copy_text(found, text[i], &found->fact[i]);
 	return err;
 }
 
@@ -193,8 +193,8 @@ static int found_add_labels(struct found *found, const struct snapshot *snapshot
 
 		if (strncmp(key, LABEL_PREFIX, strlen(LABEL_PREFIX)))
 			continue;
-		err = found_text(found, key + strlen(LABEL_PREFIX), &pair.name) ?:
-		      found_text(found, snapshot__string(snapshot, t->metadata[i].value), &pair.text) ?:
+		err = found_copy_text(found, key + strlen(LABEL_PREFIX), &pair.name) ?:
+		      found_copy_text(found, snapshot__string(snapshot, t->metadata[i].value), &pair.text) ?:
 		      array_push(found, label, pair);
 	}
 	return err;
@@ -211,7 +211,7 @@ static int found_add_losses(struct found *found, const struct snapshot *snapshot
 
 		if (t->counter[i].kind != SNAP_LOST || !pair.value)
 			continue;
-		err = found_text(found, snapshot__string(snapshot, t->counter[i].name), &pair.name) ?:
+		err = found_copy_text(found, snapshot__string(snapshot, t->counter[i].name), &pair.name) ?:
 		      array_push(found, loss, pair);
 	}
 	return err;
@@ -223,7 +223,7 @@ static int check_size(struct found *found)
 	       reason_set(&found->why, -EBADMSG, "labels and losses of more than %d bytes", FOUND_FACTS_MAX);
 }
 
-int found_facts(struct found *found, const struct snapshot *snapshot, const char *path)
+int found_read_facts(struct found *found, const struct snapshot *snapshot, const char *path)
 {
 	uint64_t limit = snapshot__metadata_u64(snapshot, "traceback_limit", 0);
 

@@ -14,7 +14,7 @@
 
 #define BYTES_KEPT (4 << 20) /* found_clear() frees everything if it is more than this */
 
-size_t found_bytes(const struct found *found)
+size_t found_memory_bytes(const struct found *found)
 {
 	return found->text_alloc + found->rows.alloc * sizeof(*found->rows.row) +
 	       found->rows.spread_alloc * sizeof(*found->rows.spread_room) +
@@ -25,14 +25,14 @@ size_t found_bytes(const struct found *found)
 	       found->frame_alloc * sizeof(*found->frame);
 }
 
-size_t found_written(const struct found *found)
+size_t found_catalogue_bytes(const struct found *found)
 {
 	return found->text_nr + found->traceback_frame_nr * sizeof(uint64_t) + (found->blob ? found->blob_len : 0);
 }
 
 void found_clear(struct found *found)
 {
-	if (found_bytes(found) > BYTES_KEPT)
+	if (found_memory_bytes(found) > BYTES_KEPT)
 		found_release(found);
 	free(found->blob);
 	found->blob = NULL;
@@ -73,7 +73,7 @@ static void look_up_domain(struct found_domain *domain, const struct library *li
 		return;
 	}
 	snprintf(number, sizeof(number), "#%u", domain->wanted);
-	known = known_find(&library->domains, domain_id(*name ? name : number).id, 0);
+	known = known_find(&library->domains, domain_name_id(*name ? name : number).id, 0);
 	domain->number = known ? known->number : DOMAIN_NONE;
 	domain->is_news = !known;
 }
@@ -88,7 +88,7 @@ static int add_domains(struct found *found, const struct index_reading *reading)
 		struct found_domain domain = { .wanted = digest->domain[i] };
 
 		look_up_domain(&domain, reading->library, name);
-		err = found_text(found, name, &domain.name) ?: array_push(found, domain, domain);
+		err = found_copy_text(found, name, &domain.name) ?: array_push(found, domain, domain);
 	}
 	return err;
 }
@@ -101,17 +101,17 @@ static int make_frame(struct found *found, struct index_reading *reading, uint32
 	const struct snapshot_tables *t = reading->digest.tables;
 	const struct snap_frame *row = &t->frame[at];
 	struct found_frame frame = {
-		.hash = digest_frame(&reading->digest, at),
+		.hash = digest_frame_id(&reading->digest, at),
 		.offset = row->object ? row->offset : 0,
 		.lineno = row->lineno,
 		.first_line = digest_first_line(t, at),
 		.flags = row->flags,
 	};
 
-	return found_text(found, snapshot__string(s, row->filename), &frame.filename) ?:
-	       found_text(found, snapshot__string(s, row->function), &frame.function) ?:
-	       found_text(found, snapshot__string(s, t->object[row->object].path), &frame.object) ?:
-	       found_text(found, snapshot__string(s, t->object[row->object].build_id), &frame.build_id) ?:
+	return found_copy_text(found, snapshot__string(s, row->filename), &frame.filename) ?:
+	       found_copy_text(found, snapshot__string(s, row->function), &frame.function) ?:
+	       found_copy_text(found, snapshot__string(s, t->object[row->object].path), &frame.object) ?:
+	       found_copy_text(found, snapshot__string(s, t->object[row->object].build_id), &frame.build_id) ?:
 	       array_push(found, frame, frame);
 }
 
@@ -230,9 +230,9 @@ static int found_add_news(struct found *found, struct index_reading *reading)
 	return err;
 }
 
-int found_rows(struct found *found, struct index_reading *reading)
+int found_look_up_rows(struct found *found, struct index_reading *reading)
 {
-	int err = digest_make(&reading->digest, reading->digest.snapshot, &found->why) ?:
+	int err = digest_add_up(&reading->digest, reading->digest.snapshot, &found->why) ?:
 		  copy_costs(found, &reading->digest);
 
 	if (err)
@@ -240,7 +240,7 @@ int found_rows(struct found *found, struct index_reading *reading)
 	found->is_sampled = reading->digest.is_sampled;
 	found->total = reading->digest.total;
 	err = look_up_rows(found, reading) ?: found_add_news(found, reading);
-	return err || found->origin_nr ? err : found_encode(found, &reading->room);
+	return err || found->origin_nr ? err : found_encode_rows(found, &reading->room);
 }
 
 /* ---- in the order of the origins --------------------------------------------------------------------------- */
@@ -330,7 +330,7 @@ static int arrange_rows(struct fleet_rows *to, const struct fleet_rows *from)
 	return err;
 }
 
-int found_encode(struct found *found, struct fleet_rows *room)
+int found_encode_rows(struct found *found, struct fleet_rows *room)
 {
 	int err = arrange_rows(room, &found->rows);
 
@@ -368,7 +368,7 @@ static void not_opened(struct found *found, const char *path, int err)
 static int add_up_snapshot(struct index_reading *reading, struct found *found)
 {
 	const struct snapshot *snapshot = reading->digest.snapshot;
-	int err = found_rows(found, reading);
+	int err = found_look_up_rows(found, reading);
 
 	found->gap_blocks = (struct cost){};
 	if (err || !snapshot__tables(snapshot)->gap_nr)
@@ -379,7 +379,7 @@ static int add_up_snapshot(struct index_reading *reading, struct found *found)
 static int read_snapshot(struct index_reading *reading, const char *path, struct found *found)
 {
 	struct reason line;
-	int err = found_facts(found, reading->digest.snapshot, path) ?: add_up_snapshot(reading, found);
+	int err = found_read_facts(found, reading->digest.snapshot, path) ?: add_up_snapshot(reading, found);
 
 	if (!err || err == -ENOMEM || found->problem)
 		return err;

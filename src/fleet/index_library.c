@@ -6,9 +6,9 @@
 #include "base/reason.h"
 #include "fleet/index_private.h"
 
-struct hash_id domain_id(const char *name)
+struct hash_id domain_name_id(const char *name)
 {
-	return hash_id_of(name, strlen(name));
+	return hash_id_make(name, strlen(name));
 }
 
 static int load_origin(struct library *library, sqlite3_stmt *row)
@@ -47,7 +47,7 @@ static int load_frame(struct library *library, sqlite3_stmt *row)
 static int load_domain(struct library *library, sqlite3_stmt *row)
 {
 	int64_t number = sqlite3_column_int64(row, 0);
-	struct known_row name = { .hash = domain_id(sql_text(row, 1)), .number = number };
+	struct known_row name = { .hash = domain_name_id(sql_text(row, 1)), .number = number };
 	struct known_row has_name = {};
 	int err = 0;
 
@@ -83,7 +83,7 @@ static int load_library_table(struct library *library, const struct catalogue *c
 	if (more < 0)
 		return more;
 	if (err == -EBADMSG)
-		return catalogue_damaged(catalogue, why, "an id or a number that is none");
+		return catalogue_report_damage(catalogue, why, "an id or a number that is none");
 	return err ? reason_set(why, err, "%s: %s", catalogue->path, strerror(-err)) : 0;
 }
 

@@ -132,7 +132,7 @@ static int add_own_domain(struct index_writer *w, struct found_domain *domain, c
 
 	snprintf(number, sizeof(number), "#%u", domain->wanted);
 	name = *name ? name : number;
-	row.hash = domain_id(name);
+	row.hash = domain_name_id(name);
 	known = known_find(&w->library->domains, row.hash.id, 0);
 	if (known) {
 		domain->number = known->number;

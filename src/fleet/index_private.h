@@ -87,7 +87,7 @@ void library_release(struct library *library);
 #define DOMAIN_OWN 16
 
 /* Returns the id of a program's domain. name: its name, or "#NUMBER" if it has none. */
-struct hash_id domain_id(const char *name);
+struct hash_id domain_name_id(const char *name);
 #define DOMAIN_NAME_MAX 16
 
 /* ---- what was found in a file ------------------------------------------------------------------------ */
@@ -177,11 +177,11 @@ void index_reading_release(struct index_reading *reading);
  * The steps of index_read(). They return 0, -ENOMEM, or -EBADMSG with a line in found->why. If found->problem is set,
  * the line has the path. Otherwise it has no path.
  */
-int found_facts(struct found *found, const struct snapshot *snapshot, const char *path);
-int found_rows(struct found *found, struct index_reading *reading);
+int found_read_facts(struct found *found, const struct snapshot *snapshot, const char *path);
+int found_look_up_rows(struct found *found, struct index_reading *reading);
 
 /* Sorts the rows by origin into room, merges rows of one origin, and encodes them as found->blob. */
-int found_encode(struct found *found, struct fleet_rows *room);
+int found_encode_rows(struct found *found, struct fleet_rows *room);
 
 /*
  * Limits of a file's texts: one text; all texts that describe the snapshot; these and the texts of new frames
@@ -191,13 +191,13 @@ int found_encode(struct found *found, struct fleet_rows *room);
 #define FOUND_FACTS_MAX (4 << 20)
 #define FOUND_TEXTS_MAX (64 << 20)
 
-/* found_keep() has no such limits; it returns 0 or -ENOMEM. */
-int found_text(struct found *found, const char *text, size_t *ret);
-int found_keep(struct found *found, const char *text, size_t *ret);
+/* found_copy_any_text() has no such limits; it returns 0 or -ENOMEM. */
+int found_copy_text(struct found *found, const char *text, size_t *ret);
+int found_copy_any_text(struct found *found, const char *text, size_t *ret);
 
-/* found_bytes(): memory in use, without the blob. found_written(): about how many bytes the catalogue gets. */
-size_t found_bytes(const struct found *found);
-size_t found_written(const struct found *found);
+/* found_memory_bytes(): memory in use, without the blob. found_catalogue_bytes(): about how many bytes the catalogue gets. */
+size_t found_memory_bytes(const struct found *found);
+size_t found_catalogue_bytes(const struct found *found);
 
 /* Keeps some of the memory for the next file. */
 void found_clear(struct found *found);
@@ -229,7 +229,7 @@ int index_writer__add(struct index_writer *writer, const struct indexed_file *fi
 		      struct found *found, struct reason *why);
 
 /* Reads a file's problem and line as they were reported when the file was read. */
-int index_writer__line(struct index_writer *writer, int64_t file, enum index_problem *ret_problem,
+int index_writer__read_problem(struct index_writer *writer, int64_t file, enum index_problem *ret_problem,
 		       struct reason *ret_line, struct reason *why);
 
 /* Commits what was added since the last commit. */

@@ -86,7 +86,7 @@ static void *run_reader(void *threads_)
 		pthread_mutex_lock(&threads->lock);
 		place->err = err;
 		place->is_filled = true;
-		place->bytes = found_bytes(&place->found);
+		place->bytes = found_memory_bytes(&place->found);
 		threads->bytes += place->bytes;
 		if (threads->begun >= threads->given + PLACES / 2)
 			wake_taker(threads);

@@ -27,13 +27,13 @@ static const char *const statements[STATEMENT_NR] = {
 	[DELETE_ROWS] = "DELETE FROM snapshot_rows WHERE snapshot = ?1",
 	[DELETE_LABELS] = "DELETE FROM label WHERE snapshot = ?1",
 	[DELETE_LOSSES] = "DELETE FROM loss WHERE snapshot = ?1",
-	[INSERT_SNAPSHOT] = "INSERT INTO snapshot (snapshot_id, verify, file, process_id, time_ns, monotonic_ns, recording_ns, pid,"
-			    " start_ticks, exec_count, size, count, gap_size, gap_count, row_nr, traceback_limit, is_sampled, is_part"
+	[INSERT_SNAPSHOT] =
+		"INSERT INTO snapshot (snapshot_id, verify, file, process_id, time_ns, monotonic_ns, recording_ns, pid,"
+		" start_ticks, exec_count, size, count, gap_size, gap_count, row_nr, traceback_limit, is_sampled, is_part"
 #define X(name) ", " #name
-			    FLEET_TEXTS(X)
+	FLEET_TEXTS(X)
 #undef X
-			    ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
-			    FLEET_TEXTS(QUESTION_MARK) ")",
+		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?" FLEET_TEXTS(QUESTION_MARK) ")",
 	[INSERT_ROWS] = "INSERT INTO snapshot_rows VALUES (?1, ?2)",
 	[INSERT_LABEL] = "INSERT INTO label VALUES (?1, ?2, ?3)",
 	[INSERT_LOSS] = "INSERT INTO loss VALUES (?1, ?2, ?3)",
@@ -93,7 +93,7 @@ static int begin_transaction(struct index_writer *w, struct reason *why)
 	return err;
 }
 
-int index_writer__line(struct index_writer *w, int64_t file, enum index_problem *ret_problem,
+int index_writer__read_problem(struct index_writer *w, int64_t file, enum index_problem *ret_problem,
 		       struct reason *ret_line, struct reason *why)
 {
 	sqlite3_stmt *select = w->statement[SELECT_LINE];
@@ -160,7 +160,7 @@ static int check_present_file(struct present *present, sqlite3_stmt *select, str
 				      file_mtime_ns(&st) != sqlite3_column_int64(select, 5) ||
 				      (int64_t)st.st_ino != sqlite3_column_int64(select, 6);
 	}
-	return present->is_gone ? found_keep(found, path, &present->gone_path) : 0;
+	return present->is_gone ? found_copy_any_text(found, path, &present->gone_path) : 0;
 }
 
 /*
@@ -294,7 +294,7 @@ static int prepare_rows(struct index_writer *w, struct found *found, const char 
 	if (err || found->problem)
 		return err;
 	if (!found->blob)
-		err = found_encode(found, &w->room);
+		err = found_encode_rows(found, &w->room);
 	if (err)
 		return reason_set(why, err, "%s: %s", path, strerror(-err));
 	check_blob(w, found, path);

@@ -196,7 +196,7 @@ static int leak_fold_walk_hosts(struct leak_fold *fold, struct reason *why)
 		.what = fold,
 	};
 
-	fold->clock = recording_clocks(question->facts, question->cohort);
+	fold->clock = recording_clocks_make(question->facts, question->cohort);
 	return fold->clock ? fleet_walk(&walk, why) : -ENOMEM;
 }
 
@@ -305,7 +305,7 @@ static int by_leak_growth(const void *left, const void *right, void *groups)
 	const struct leak_row *a = left, *b = right;
 
 	return (a->growth < b->growth) - (a->growth > b->growth) ?:
-	       (a->slope < b->slope) - (a->slope > b->slope) ?: group_compare(groups, a->group, b->group);
+	       (a->slope < b->slope) - (a->slope > b->slope) ?: group_compare_keys(groups, a->group, b->group);
 }
 
 static int make_leak_rows(const struct leak_fold *fold, const struct trend_rows *trend,
@@ -324,12 +324,12 @@ static int make_leak_rows(const struct leak_fold *fold, const struct trend_rows 
 	return err;
 }
 
-int fleet_leaks(const struct fleet_question *question, struct leak_rows *ret, struct reason *why)
+int fleet_find_leaks(const struct fleet_question *question, struct leak_rows *ret, struct reason *why)
 {
 	struct leak_fold fold = { .question = question };
 	struct trend_rows trend = {};
 	struct leak_rows rows = {};
-	int err = fleet_trend(question, &trend, why);
+	int err = fleet_find_trends(question, &trend, why);
 
 	if (!err)
 		err = leak_fold_walk_hosts(&fold, why);

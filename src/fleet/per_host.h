@@ -40,7 +40,7 @@ struct host_rows {
 	size_t row_nr;
 };
 
-int fleet_hosts(const struct fleet_question *question, struct host_rows *ret, struct reason *why);
+int fleet_compare_hosts(const struct fleet_question *question, struct host_rows *ret, struct reason *why);
 void host_rows_release(struct host_rows *rows);
 
 /* Returns the hosts' names by number, which live as long as the facts. The caller frees the array. NULL: no memory. */
@@ -64,7 +64,7 @@ struct recording_clock {
  * Returns an array by the facts' number of the recording; snapshot_nr is 0 if the cohort does not have the recording.
  * The caller ends it with free(). NULL: no memory.
  */
-struct recording_clock *recording_clocks(const struct fleet_facts *facts, const struct cohort *cohort);
+struct recording_clock *recording_clocks_make(const struct fleet_facts *facts, const struct cohort *cohort);
 
 /* Returns (t - mean t) × snapshot_nr, exactly. */
 __int128 recording_clock_lever(const struct recording_clock *clock, int64_t clock_ns);
@@ -97,7 +97,7 @@ struct trend_rows {
 	uint32_t processes;    /* processes that could have grown: they have snapshots at two times */
 };
 
-int fleet_trend(const struct fleet_question *question, struct trend_rows *ret, struct reason *why);
+int fleet_find_trends(const struct fleet_question *question, struct trend_rows *ret, struct reason *why);
 void trend_rows_release(struct trend_rows *rows);
 
 /* ---- leaks: groups that grow steadily on most hosts ---------------------------------------------------------- */
@@ -129,7 +129,7 @@ struct leak_rows {
 	uint32_t hosts_unjudged; /* hosts that have no other processes */
 };
 
-int fleet_leaks(const struct fleet_question *question, struct leak_rows *ret, struct reason *why);
+int fleet_find_leaks(const struct fleet_question *question, struct leak_rows *ret, struct reason *why);
 void leak_rows_release(struct leak_rows *rows);
 
 #endif

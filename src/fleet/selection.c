@@ -71,7 +71,7 @@ static int parse_term_bytes(const struct parsing *parsing, struct selection_term
 static int parse_term_time(const struct parsing *parsing, struct selection_term *term, const char *value)
 {
 	struct when when;
-	int err = when_parse(value, parsing->now_ns, &when);
+	int err = time_range_parse(value, parsing->now_ns, &when);
 
 	if (err)
 		return err;
@@ -439,7 +439,7 @@ int cohort_choose(const struct fleet_facts *facts, const struct fleet_selection 
 	return 0;
 }
 
-int cohort_error(int err, const struct cohort *const *cohort, size_t cohort_nr, struct reason *why)
+int cohort_explain_error(int err, const struct cohort *const *cohort, size_t cohort_nr, struct reason *why)
 {
 	const struct fleet_snapshot *largest = NULL;
 	struct reason line;

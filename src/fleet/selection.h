@@ -59,7 +59,7 @@ int cohort_choose(const struct fleet_facts *facts, const struct fleet_selection 
  * Returns err, with which a question about cohorts failed. If it is -ERANGE, *why also names the largest of their
  * snapshots, and how to leave it out.
  */
-int cohort_error(int err, const struct cohort *const *cohort, size_t cohort_nr, struct reason *why);
+int cohort_explain_error(int err, const struct cohort *const *cohort, size_t cohort_nr, struct reason *why);
 
 void cohort_release(struct cohort *cohort);
 

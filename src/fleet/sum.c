@@ -196,7 +196,7 @@ int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohor
 		return 0;
 	}
 	fleet_sum_release(&sum);
-	return err == -ENOMEM ? reason_set(why, err, "out of memory") : cohort_error(err, &cohort, 1, why);
+	return err == -ENOMEM ? reason_set(why, err, "out of memory") : cohort_explain_error(err, &cohort, 1, why);
 }
 
 void fleet_sum_release(struct fleet_sum *sum)

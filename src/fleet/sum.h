@@ -21,7 +21,7 @@ struct fleet_sum {
 	uint32_t origin_nr;
 };
 
-/* Returns 0, -ENOMEM, -EBADMSG, or -ERANGE (2^63 bytes or more, see cohort_error()), with a line in *why. */
+/* Returns 0, -ENOMEM, -EBADMSG, or -ERANGE (2^63 bytes or more, see cohort_explain_error()), with a line in *why. */
 int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohort, uint32_t origin_nr,
 		   struct fleet_sum *ret, struct reason *why);
 void fleet_sum_release(struct fleet_sum *sum);

@@ -262,7 +262,7 @@ static const struct {
 static int dictionary_report_error(const struct making *m, int err, struct reason *why)
 {
 	if (err == -EINVAL)
-		return catalogue_damaged(m->catalogue, why, "a frame, traceback, origin or domain");
+		return catalogue_report_damage(m->catalogue, why, "a frame, traceback, origin or domain");
 	return reason_set(why, err, "%s: %s", m->catalogue->path, strerror(-err));
 }
 
@@ -304,7 +304,7 @@ static int dictionary_build(struct making *m, struct dictionary *ret, struct rea
 	return 0;
 }
 
-int dictionary_read(struct catalogue *catalogue, const struct dictionary_options *options,
+int symbol_tables_read(struct catalogue *catalogue, const struct dictionary_options *options,
 		    struct dictionary *ret, struct reason *why)
 {
 	static const struct dictionary_options none;

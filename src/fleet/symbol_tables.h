@@ -40,7 +40,7 @@ struct dictionary {
 };
 
 /* The caller ends it with dictionary_release(). A zeroed struct is valid there. */
-int dictionary_read(struct catalogue *catalogue, const struct dictionary_options *options,
+int symbol_tables_read(struct catalogue *catalogue, const struct dictionary_options *options,
 		    struct dictionary *ret, struct reason *why);
 void dictionary_release(struct dictionary *dictionary);
 

@@ -134,7 +134,7 @@ static int parse_date(const char *text, struct when *ret)
 
 /* ---- the whole ---------------------------------------------------------------------------------- */
 
-int when_parse(const char *text, int64_t now_ns, struct when *ret)
+int time_range_parse(const char *text, int64_t now_ns, struct when *ret)
 {
 	size_t digits = strspn(text, "0123456789");
 	struct when when = {};

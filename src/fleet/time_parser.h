@@ -16,6 +16,6 @@ struct when {
  * "1763694900.5", seconds since 1970 (four digits are a year); or "-24h", ago. Returns 0, -EINVAL, or -ERANGE: the
  * time does not fit into 64 bits.
  */
-int when_parse(const char *text, int64_t now_ns, struct when *ret);
+int time_range_parse(const char *text, int64_t now_ns, struct when *ret);
 
 #endif

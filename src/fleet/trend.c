@@ -29,7 +29,7 @@ static void add_square(struct recording_clock *clock, int64_t clock_ns)
 	clock->square += distance * distance;
 }
 
-struct recording_clock *recording_clocks(const struct fleet_facts *facts, const struct cohort *cohort)
+struct recording_clock *recording_clocks_make(const struct fleet_facts *facts, const struct cohort *cohort)
 {
 	struct recording_clock *clock = calloc(facts->recording_nr ?: 1, sizeof(*clock));
 
@@ -199,7 +199,7 @@ static int walk_processes(struct trend_fold *fold, struct reason *why)
 		.what = fold,
 	};
 
-	fold->clock = recording_clocks(question->facts, question->cohort);
+	fold->clock = recording_clocks_make(question->facts, question->cohort);
 	return fold->clock ? fleet_walk(&walk, why) : -ENOMEM;
 }
 
@@ -280,7 +280,7 @@ static int by_moment(const void *left, const void *right, void *groups)
 	const struct trend_row *a = left, *b = right;
 
 	return (a->moment < b->moment) - (a->moment > b->moment) ?:
-	       (a->last < b->last) - (a->last > b->last) ?: group_compare(groups, a->group, b->group);
+	       (a->last < b->last) - (a->last > b->last) ?: group_compare_keys(groups, a->group, b->group);
 }
 
 static int make_trend_rows(const struct trend_fold *fold, struct trend_rows *rows, struct reason *why)
@@ -297,7 +297,7 @@ static int make_trend_rows(const struct trend_fold *fold, struct trend_rows *row
 	return err;
 }
 
-int fleet_trend(const struct fleet_question *question, struct trend_rows *ret, struct reason *why)
+int fleet_find_trends(const struct fleet_question *question, struct trend_rows *ret, struct reason *why)
 {
 	struct trend_fold fold = { .question = question };
 	struct trend_rows rows = {};
@@ -310,7 +310,7 @@ int fleet_trend(const struct fleet_question *question, struct trend_rows *ret, s
 		trend_rows_release(&rows);
 	else
 		*ret = rows;
-	return cohort_error(err, &question->cohort, 1, why);
+	return cohort_explain_error(err, &question->cohort, 1, why);
 }
 
 void trend_rows_release(struct trend_rows *rows)

@@ -22,7 +22,7 @@ bool last_share_allows(const struct last_share *share, uint32_t user)
 	return share->taken_ns[user] < share->most_ns;
 }
 
-void last_share_take(struct last_share *share, uint32_t user, uint64_t ns)
+void last_share_consume(struct last_share *share, uint32_t user, uint64_t ns)
 {
 	share->taken_ns[user] += ns;
 }

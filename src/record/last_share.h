@@ -27,6 +27,6 @@ void last_share_advance(struct last_share *share, uint64_t now_ns);
 
 bool last_share_allows(const struct last_share *share, uint32_t user);
 
-void last_share_take(struct last_share *share, uint32_t user, uint64_t ns);
+void last_share_consume(struct last_share *share, uint32_t user, uint64_t ns);
 
 #endif

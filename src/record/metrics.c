@@ -269,7 +269,9 @@ static int put_processes(FILE *out, const struct metrics *metrics)
 int metrics__print(FILE *out, const struct metrics *metrics)
 {
 	static const struct row loss = {
-		"allocsnap_losses_total", "counter", "What was lost, guessed or cut, by its name in snapshots; what each of them counts anew, by its growth.",
+		"allocsnap_losses_total",
+		"counter",
+		"What was lost, guessed or cut, by its name in snapshots; what each of them counts anew, by its growth.",
 	};
 	static const struct row traps = {
 		"allocsnap_bystander_traps_total", "counter",
@@ -288,7 +290,7 @@ int metrics__print(FILE *out, const struct metrics *metrics)
 }
 
 /* The stream has a descriptor of its own, because the draft needs its descriptor until it has its name. */
-static int write_draft(const struct draft *draft, const struct metrics *metrics)
+static int write_draft(const struct atomic_file *draft, const struct metrics *metrics)
 {
 	int copy = fcntl(draft->fd, F_DUPFD_CLOEXEC, 0), err;
 	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
@@ -312,7 +314,7 @@ static int metrics_replace_file(char *path, const struct metrics *metrics)
 	char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
 	const char *dir = slash == path ? "/" : slash ? path : ".";
-	struct draft draft;
+	struct atomic_file draft;
 	int dir_fd, err;
 
 	if (!*name)
@@ -322,10 +324,10 @@ static int metrics_replace_file(char *path, const struct metrics *metrics)
 	dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)
 		return -errno;
-	err = draft_open(&draft, dir_fd, name, false);
+	err = atomic_file_open(&draft, dir_fd, name, false);
 	if (!err)
-		err = write_draft(&draft, metrics) ?: draft_replace(&draft);
-	draft_close(&draft);
+		err = write_draft(&draft, metrics) ?: atomic_file_replace(&draft);
+	atomic_file_close(&draft);
 	close(dir_fd);
 	return err;
 }

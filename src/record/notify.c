@@ -89,13 +89,13 @@ static int notify_send(const struct notify *notify, int flags, const char *state
 	return sent < 0 ? -errno : 0;
 }
 
-int notify__ready(struct notify *notify, const char *status)
+int notify__send_ready(struct notify *notify, const char *status)
 {
 	notify->alive_ns = monotonic_now_ns();
 	return notify_send(notify, 0, "READY=1\nWATCHDOG=1\n", status);
 }
 
-void notify__status(const struct notify *notify, const char *status)
+void notify__send_status(const struct notify *notify, const char *status)
 {
 	notify_send(notify, MSG_DONTWAIT, "", status);
 }
@@ -106,7 +106,7 @@ uint64_t notify__due_ns(const struct notify *notify)
 }
 
 /* If the manager is too busy for the message, the next call sends it again. */
-void notify__alive(struct notify *notify)
+void notify__send_alive(struct notify *notify)
 {
 	uint64_t now = monotonic_now_ns();
 
@@ -114,7 +114,7 @@ void notify__alive(struct notify *notify)
 		notify->alive_ns = now;
 }
 
-void notify__stopping(const struct notify *notify, const char *status)
+void notify__send_stopping(const struct notify *notify, const char *status)
 {
 	notify_send(notify, 0, "STOPPING=1\n", status);
 }

@@ -9,12 +9,12 @@
  *
  *	notify__open(&notify);
  *	… load, attach …
- *	notify__ready(&notify, "records 12 processes");
+ *	notify__send_ready(&notify, "records 12 processes");
  *	while (…) {
  *		poll(…, until notify__due_ns(&notify) at most)
- *		notify__alive(&notify);		as often as possible, between snapshots, too
+ *		notify__send_alive(&notify);		as often as possible, between snapshots, too
  *	}
- *	notify__stopping(&notify, "takes the last snapshots");
+ *	notify__send_stopping(&notify, "takes the last snapshots");
  *	notify__close(&notify);
  */
 
@@ -38,18 +38,18 @@ struct notify {
 int notify__open(struct notify *notify);
 
 /* Waits for a busy manager, a second at most. Returns 0, or a negative errno: the manager does not know. */
-int notify__ready(struct notify *notify, const char *status);
+int notify__send_ready(struct notify *notify, const char *status);
 
 /* One line for `systemctl status`; bytes that are no text are made visible. */
-void notify__status(const struct notify *notify, const char *status);
+void notify__send_status(const struct notify *notify, const char *status);
 
 /* Sends that we are alive if half of the allowed silence is over. Cheap if it is not. */
-void notify__alive(struct notify *notify);
+void notify__send_alive(struct notify *notify);
 
-/* Returns when notify__alive() will have something to send; CLOCK_MONOTONIC. UINT64_MAX: never. */
+/* Returns when notify__send_alive() will have something to send; CLOCK_MONOTONIC. UINT64_MAX: never. */
 uint64_t notify__due_ns(const struct notify *notify);
 
-void notify__stopping(const struct notify *notify, const char *status);
+void notify__send_stopping(const struct notify *notify, const char *status);
 
 /* May also be called after a failed notify__open(). */
 void notify__close(struct notify *notify);

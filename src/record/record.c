@@ -140,7 +140,7 @@ static struct metrics_process *describe_processes(const struct collector *collec
 #define LOSSES_MAX 128
 
 /* Returns 0 or a negative errno, with a line in *why. */
-static int report_metrics(const struct record *record, struct reason *why)
+static int record_write_metrics(const struct record *record, struct reason *why)
 {
 	const struct recorder *recorder = &record->recorder;
 	struct collector_loss loss[LOSSES_MAX];
@@ -199,7 +199,7 @@ static void write_metrics(struct record *record)
 {
 	struct recorder *recorder = &record->recorder;
 	struct reason why = {};
-	int err = record->options->metrics ? report_metrics(record, &why) : 0;
+	int err = record->options->metrics ? record_write_metrics(record, &why) : 0;
 
 	if (err && !(recorder->trouble & TROUBLE_METRICS))
 		recorder_log_failure(recorder, &why);
@@ -237,7 +237,7 @@ static void report_pass(struct record *record, const struct pass *pass)
 	status_line_clear(&recorder->line);
 	puts(text);
 	fflush(stdout);
-	notify__status(&recorder->notify, text);
+	notify__send_status(&recorder->notify, text);
 }
 
 static void record_begin_pass(void *record_)
@@ -263,17 +263,17 @@ static void record_saved(void *record_, const struct snapshot_owner *owner, cons
 	struct record *record = record_;
 
 	(void)owner;
-	archive__saved(record->archive, path);
+	archive__add_saved(record->archive, path);
 }
 
 static void record_lost(void *record_, const struct snapshot_owner *owner, int err, const struct reason *why)
 {
 	struct record *record = record_;
 
-	archive__lost(record->archive, err, why);
+	archive__count_lost(record->archive, err, why);
 	if (!owner->is_last)
 		return;
-	archive__lost_last(record->archive, owner->comm, owner->pid);
+	archive__note_lost_last(record->archive, owner->comm, owner->pid);
 	record->recorder.status = EXIT_FAILED;
 }
 
@@ -285,7 +285,7 @@ static bool is_signalled(void *record_)
 	struct recorder *recorder = &((struct record *)record_)->recorder;
 	struct pollfd signals = { .fd = recorder->signal_fd, .events = POLLIN };
 
-	notify__alive(&recorder->notify);
+	notify__send_alive(&recorder->notify);
 	return poll(&signals, 1, 0) > 0;
 }
 
@@ -303,8 +303,8 @@ static void record_begin(struct record *record)
 	snprintf(text, sizeof(text), "recording %zu process%s", nr, nr == 1 ? "" : "es");
 	puts(text);
 	fflush(stdout);
-	if (notify__ready(&recorder->notify, text))
-		say("the service manager was not told that the recording has begun");
+	if (notify__send_ready(&recorder->notify, text))
+		log_info("the service manager was not told that the recording has begun");
 	write_metrics(record);
 }
 
@@ -313,7 +313,7 @@ static void record_run(struct record *record)
 	struct collector *collector = record->recorder.collector;
 
 	if (notify__open(&record->recorder.notify))
-		say("the service manager cannot be told anything: NOTIFY_SOCKET is no address");
+		log_info("the service manager cannot be told anything: NOTIFY_SOCKET is no address");
 	collector__set_between(collector, is_signalled, record);
 	record_begin(record);
 	recorder_run(&record->recorder);
@@ -322,7 +322,7 @@ static void record_run(struct record *record)
 	notify__close(&record->recorder.notify);
 }
 
-int record_everyone(const struct record_options *options, struct collector *collector, int signal_fd)
+int record_system_wide(const struct record_options *options, struct collector *collector, int signal_fd)
 {
 	static const struct recorder_policy policy = {
 		.is_hasty = true,
@@ -353,7 +353,7 @@ int record_everyone(const struct record_options *options, struct collector *coll
 	if (record.archive)
 		record_run(&record);
 	else
-		record.recorder.status = say_failure("%s", why.text);
+		record.recorder.status = log_failure("%s", why.text);
 	snapshot_batch__free(record.recorder.batch);
 	archive__close(record.archive);
 	return record.recorder.trouble ? EXIT_FAILED : record.recorder.status;

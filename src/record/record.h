@@ -22,7 +22,7 @@ struct record_options {
 };
 
 /* Returns an exit status. It logs failures, and goes on after a failure if it can. */
-int record_everyone(const struct record_options *options, struct collector *collector,
+int record_system_wide(const struct record_options *options, struct collector *collector,
 		    int signal_fd);
 
 #endif

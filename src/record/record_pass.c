@@ -46,7 +46,7 @@ static void count_written(void *recorder_, uint64_t pid, const char *path, int e
 	struct recorder *recorder = recorder_;
 	const struct snapshot_owner *owner = &recorder->batched[recorder->told_nr++];
 
-	notify__alive(&recorder->notify);
+	notify__send_alive(&recorder->notify);
 	if (!err) {
 		count_saved(recorder, owner, path);
 		return;
@@ -62,7 +62,7 @@ static void publish_batch(struct recorder *recorder)
 	recorder->told_nr = 0;
 	snapshot_batch__publish(recorder->batch, count_written, recorder);
 	recorder->batched_nr = 0;
-	notify__alive(&recorder->notify);
+	notify__send_alive(&recorder->notify);
 }
 
 /* Publishes the batch when it is full. A snapshot that failed did not get into it. */
@@ -80,7 +80,7 @@ static void log_oom_kill(struct recorder *recorder, const struct snapshot_owner 
 	char comm[64];
 
 	status_line_clear(&recorder->line);
-	say("%s (%d) was killed by the OOM killer; its last snapshot is %s",
+	log_info("%s (%d) was killed by the OOM killer; its last snapshot is %s",
 	    clean_text(comm, sizeof(comm), victim->comm), victim->pid, path);
 }
 
@@ -111,7 +111,7 @@ static void save_view(struct recorder *recorder, size_t i, const struct process_
 	if (!err && path && is_named)
 		log_oom_kill(recorder, &owner, path);
 	free(path);
-	notify__alive(&recorder->notify);
+	notify__send_alive(&recorder->notify);
 	note_batched(recorder, &owner);
 }
 
@@ -124,7 +124,7 @@ static void queue_if_due(struct recorder *recorder, size_t i)
 	struct process_view view;
 
 	collector__view(recorder->collector, i, &view);
-	process = (struct due_process){ view.pid, triggers__judge(triggers, &view) };
+	process = (struct due_process){ view.pid, triggers__decide(triggers, &view) };
 	if (!process.trigger)
 		recorder->is_look_due |= collector__ring_at(recorder->collector, i, triggers__threshold(triggers, &view));
 	else if (array_push(recorder, due, process)) /* no memory: look again soon */
@@ -138,13 +138,13 @@ static void queue_if_due(struct recorder *recorder, size_t i)
 static void find_due(struct recorder *recorder)
 {
 	recorder->is_look_due = false;
-	if (!triggers__any(&recorder->options->triggers))
+	if (!triggers__are_set(&recorder->options->triggers))
 		return;
 	for (size_t i = 0; i < collector__process_nr(recorder->collector); i++)
 		queue_if_due(recorder, i);
 }
 
-static enum trigger due_trigger(const struct recorder *recorder, pid_t pid)
+static enum trigger due_get_trigger(const struct recorder *recorder, pid_t pid)
 {
 	for (size_t i = 0; i < recorder->due_nr; i++)
 		if (recorder->due[i].pid == pid)
@@ -165,7 +165,7 @@ static enum trigger trigger_in_pass(const struct recorder *recorder, const struc
 		return view->is_oom_victim && recorder->options->triggers.on_oom ? TRIGGER_OOM : TRIGGER_END;
 	if (view->is_empty)
 		return TRIGGER_NONE;
-	return trigger != TRIGGER_END ? trigger : due_trigger(recorder, view->pid);
+	return trigger != TRIGGER_END ? trigger : due_get_trigger(recorder, view->pid);
 }
 
 /* Whether a signal to end has come that the loop has not read yet. */
@@ -199,7 +199,7 @@ static void give_up_rest(struct recorder *recorder, enum trigger trigger)
 	recorder->lost_nr += nr;
 	recorder->status = EXIT_FAILED;
 	status_line_clear(&recorder->line);
-	say("%zu last snapshot%s given up: %s", nr, nr == 1 ? " was" : "s were",
+	log_info("%zu last snapshot%s given up: %s", nr, nr == 1 ? " was" : "s were",
 	    is_told_to_end() ? "a second signal came" : "the others took a minute");
 }
 
@@ -229,7 +229,7 @@ static void save_next(struct recorder *recorder, size_t i, const struct process_
 	save_view(recorder, i, view, trigger);
 	if (!view->is_final)
 		return;
-	last_share_take(&recorder->last_share, view->user, monotonic_now_ns() - begun_ns);
+	last_share_consume(&recorder->last_share, view->user, monotonic_now_ns() - begun_ns);
 	collector__forget_view(recorder->collector, i);
 }
 
@@ -295,7 +295,7 @@ static bool drain_and_save(struct recorder *recorder, enum trigger trigger, uint
 	int err = collector__drain(recorder->collector, &why);
 	bool is_whole;
 
-	notify__alive(&recorder->notify);
+	notify__send_alive(&recorder->notify);
 	recorder->drain_nr++;
 	recorder->drain_ns += monotonic_now_ns() - begun_ns;
 	recorder_set_trouble(recorder, TROUBLE_DRAIN, err);

@@ -33,7 +33,7 @@
 void recorder_log_note(struct recorder *recorder, char *note)
 {
 	status_line_clear(&recorder->line);
-	say("%s", note);
+	log_info("%s", note);
 	free(note);
 }
 
@@ -48,7 +48,7 @@ void recorder_log_notes(struct recorder *recorder)
 void recorder_log_failure(struct recorder *recorder, const struct reason *why)
 {
 	status_line_clear(&recorder->line);
-	say_failure("%s", why->text);
+	log_failure("%s", why->text);
 }
 
 void recorder_set_trouble(struct recorder *recorder, enum trouble trouble, bool is_there)
@@ -103,7 +103,7 @@ static void wait_for_events(const struct recorder *recorder)
 {
 	const struct recording_options *options = recorder->options;
 	bool is_busy = recorder->is_drain_due && !options->is_everyone;
-	bool is_crowd = options->is_everyone && !options->has_budget && !triggers__any(&options->triggers);
+	bool is_crowd = options->is_everyone && !options->has_budget && !triggers__are_set(&options->triggers);
 	struct pollfd fds[] = {
 		{ .fd = recorder->signal_fd, .events = POLLIN },
 		{ .fd = collector__event_fd(recorder->collector), .events = POLLIN },
@@ -151,7 +151,7 @@ static void recorder_clear_traces(struct recorder *recorder)
 	int err = recorder->policy->clears_traces ? collector__clear_all_traces(recorder->collector) : 0;
 
 	if (err)
-		recorder->status = say_failure("cannot clear the traces: %s", strerror(-err));
+		recorder->status = log_failure("cannot clear the traces: %s", strerror(-err));
 }
 
 /* Once the child has ended, and only processes that it started are left, signals are for us. */
@@ -174,7 +174,7 @@ static void consume_signals(struct recorder *recorder)
 		} else if (info.ssi_signo == SIGUSR2) {
 			recorder_clear_traces(recorder);
 		} else if (is_for_child(recorder)) {
-			pass_signal_on(recorder->options->child, &info);
+			signal_forward(recorder->options->child, &info);
 		} else {
 			recorder->stop = true;
 			recorder->is_fresh = false; /* take the last snapshots now */
@@ -201,7 +201,7 @@ static void look_at_events(struct recorder *recorder)
 	recorder->is_drain_due = health.is_drain_due;
 	recorder_log_notes(recorder);
 	stop_if_blind(recorder);
-	notify__alive(&recorder->notify);
+	notify__send_alive(&recorder->notify);
 	if (recorder->policy->tick)
 		recorder->policy->tick(recorder->what);
 }
@@ -226,7 +226,7 @@ static void take_last_snapshots(struct recorder *recorder)
 {
 	bool is_over = monotonic_now_ns() >= duration_end_ns(recorder);
 
-	notify__stopping(&recorder->notify, "taking last snapshots");
+	notify__send_stopping(&recorder->notify, "taking last snapshots");
 	recorder->is_last = true;
 	if (!recorder->is_fresh && !is_done(recorder))
 		recorder_pass(recorder, is_over ? TRIGGER_DURATION : TRIGGER_LAST);

@@ -25,7 +25,7 @@ struct recording {
 	struct recorder recorder;
 	struct named *named;
 	size_t named_nr;
-	struct outage outage;
+	struct write_errors write_errors;
 	bool is_mute; /* writing to standard output fails */
 };
 
@@ -39,7 +39,7 @@ static void print_path(struct recording *recording, const char *path)
 	err = errno;
 	clearerr(stdout);
 	if (!recording->is_mute && err != EPIPE)
-		say_failure("cannot write to standard output: %s; the snapshots go on",
+		log_failure("cannot write to standard output: %s; the snapshots go on",
 			    strerror(err));
 	recording->is_mute = true;
 	recording->recorder.status = EXIT_FAILED;
@@ -61,7 +61,7 @@ static void recording_saved(void *recording_, const struct snapshot_owner *owner
 {
 	struct recording *recording = recording_;
 
-	outage_saved(&recording->outage);
+	outage_count_saved(&recording->write_errors);
 	status_line_clear(&recording->recorder.line);
 	print_path(recording, path);
 	remember_last_path(recording, owner, path);
@@ -73,20 +73,20 @@ static void recording_lost(void *recording_, const struct snapshot_owner *owner,
 	struct recording *recording = recording_;
 
 	(void)owner;
-	if (outage_lost(&recording->outage, err))
+	if (outage_count_lost(&recording->write_errors, err))
 		recorder_log_failure(&recording->recorder, why);
 }
 
 static void report_outage_over(void *recording_, const struct pass *pass)
 {
 	struct recording *recording = recording_;
-	uint64_t lost = outage_end_pass(&recording->outage);
+	uint64_t lost = write_errors_end_pass(&recording->write_errors);
 
 	(void)pass;
 	if (!lost)
 		return;
 	status_line_clear(&recording->recorder.line);
-	say("snapshots are written again: %" PRIu64 " could not be", lost);
+	log_info("snapshots are written again: %" PRIu64 " could not be", lost);
 }
 
 static int list_named_processes(struct recording *recording, const struct collector *collector)
@@ -115,7 +115,7 @@ static void log_total_cost(const struct recording *recording)
 		sum.cost_ns += named->cost_ns;
 		sum.cost_is_known |= named->cost_is_known;
 	}
-	say_cost(&sum, recording->named_nr);
+	log_recording_cost(&sum, recording->named_nr);
 }
 
 static void show_named_processes(struct recording *recording)
@@ -124,15 +124,15 @@ static void show_named_processes(struct recording *recording)
 		char *path = recording->named[i].last_path;
 
 		if (path && isatty(STDOUT_FILENO))
-			show_top(path);
+			print_top_rows(path);
 		else if (path)
-			say_dropped(path);
+			log_dropped_blocks(path);
 		free(path);
 	}
 	free(recording->named);
 }
 
-int record_until_told(const struct recording_options *options, struct collector *collector,
+int recording_run_until_stopped(const struct recording_options *options, struct collector *collector,
 		      int signal_fd)
 {
 	static const struct recorder_policy policy = {
@@ -155,11 +155,11 @@ int record_until_told(const struct recording_options *options, struct collector 
 	};
 
 	if (list_named_processes(&recording, collector))
-		return say_failure("out of memory");
+		return log_failure("out of memory");
 	recorder_run(&recording.recorder);
 	log_total_cost(&recording);
-	if (recording.outage.lost > 1)
-		say("%" PRIu64 " snapshots could not be written", recording.outage.lost);
+	if (recording.write_errors.lost > 1)
+		log_info("%" PRIu64 " snapshots could not be written", recording.write_errors.lost);
 	show_named_processes(&recording);
 	return recording.recorder.past_trouble ? EXIT_FAILED : recording.recorder.status;
 }

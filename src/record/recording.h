@@ -37,19 +37,19 @@ struct recording_options {
  * Blocks the signals named above and returns a descriptor that delivers them. -1: it failed and logged why. Call
  * it before anything is recorded, so that no signal can end us half-way.
  */
-int open_signals(void);
+int signals_open(void);
 
 /*
  * Passes on to the child of `run` the signals that a process sent us, until the child ends. (The terminal signals the
  * child itself.) Nothing is recorded meanwhile, so SIGUSR1 and SIGUSR2 do nothing.
  */
-void pass_signals_on(int signal_fd, pid_t child);
+void signals_forward(int signal_fd, pid_t child);
 
 /* Passes a signal on if a process sent it to us: it is meant for the child. The terminal signals the child itself. */
-void pass_signal_on(pid_t child, const struct signalfd_siginfo *info);
+void signal_forward(pid_t child, const struct signalfd_siginfo *info);
 
 /* Returns an exit status. It logs failures, and goes on after a failure if it can. */
-int record_until_told(const struct recording_options *options, struct collector *collector,
+int recording_run_until_stopped(const struct recording_options *options, struct collector *collector,
 		      int signal_fd);
 
 #endif

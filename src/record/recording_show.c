@@ -19,12 +19,12 @@
 
 #define TOP_AT_END 10
 
-void say_notes(struct collector *collector)
+void log_collector_notes(struct collector *collector)
 {
 	char *note;
 
 	while ((note = collector__next_note(collector))) {
-		say("%s", note);
+		log_info("%s", note);
 		free(note);
 	}
 }
@@ -81,13 +81,13 @@ static const char *format_cost(char text[COST_TEXT_MAX], const struct process_vi
 	return text;
 }
 
-void say_cost(const struct process_view *sum, size_t nr)
+void log_recording_cost(const struct process_view *sum, size_t nr)
 {
 	char text[COST_TEXT_MAX];
 
 	if (!isatty(STDERR_FILENO) || !sum->cost_is_known)
 		return;
-	say("recording%s: about %.2f s of %.2f s", format_cost(text, sum, nr) + 1,
+	log_info("recording%s: about %.2f s of %.2f s", format_cost(text, sum, nr) + 1,
 	    sum->cost_ns / 1e9, sum->cpu_ns / 1e9);
 }
 
@@ -156,7 +156,7 @@ void format_record_status(char *text, size_t bytes, const struct collector *coll
 		 (unsigned long long)seconds);
 }
 
-int show_top(const char *path)
+int print_top_rows(const char *path)
 {
 	struct engine_options options = {};
 	struct snapshot *snapshot = snapshot__open(path, NULL);
@@ -181,23 +181,23 @@ int show_top(const char *path)
 	if (!err)
 		err = render_rss(stdout, snapshot, "");
 	if (losses)
-		say("%s: %s", path, losses);
+		log_info("%s: %s", path, losses);
 	if (!err && gap_warning(snapshot, &options, "", &gap_blocks, &gaps))
-		say("warning: %s", gaps.text);
+		log_info("warning: %s", gaps.text);
 	free(losses);
 	statistics_free(statistics);
 	snapshot__close(snapshot);
 	return err;
 }
 
-void say_dropped(const char *path)
+void log_dropped_blocks(const char *path)
 {
 	struct snapshot *snapshot = snapshot__open(path, NULL);
 	bool is_whole = !snapshot || !snapshot__counter(snapshot, "blocks_dropped");
 	char *losses = is_whole ? NULL : losses_line(snapshot);
 
 	if (losses)
-		say("%s: %s", path, losses);
+		log_info("%s: %s", path, losses);
 	free(losses);
 	snapshot__close(snapshot);
 }

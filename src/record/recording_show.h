@@ -32,21 +32,21 @@ void status_line_show(struct status_line *line, status_format_fn format, const s
 void status_line_clear(struct status_line *line);
 
 /* Logs the collector's notes to stderr. */
-void say_notes(struct collector *collector);
+void log_collector_notes(struct collector *collector);
 
 /*
  * If stderr is a terminal, logs which part of the CPU time of nr processes the recording took. It reads only those
  * members of the view.
  */
-void say_cost(const struct process_view *sum, size_t nr);
+void log_recording_cost(const struct process_view *sum, size_t nr);
 
 /*
  * Prints the top rows of a snapshot to stdout: they show where the memory is, without another command. Returns 0 or a
  * negative errno.
  */
-int show_top(const char *path);
+int print_top_rows(const char *path);
 
 /* Logs the snapshot's losses if it lost blocks for lack of room. */
-void say_dropped(const char *path);
+void log_dropped_blocks(const char *path);
 
 #endif

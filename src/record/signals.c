@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 
-int open_signals(void)
+int signals_open(void)
 {
 	sigset_t set;
 	int fd;
@@ -27,17 +27,17 @@ int open_signals(void)
 	signal(SIGXFSZ, SIG_IGN); /* beyond RLIMIT_FSIZE a write fails with an error, like others */
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
-		say_failure("cannot wait for signals: %s", strerror(errno));
+		log_failure("cannot wait for signals: %s", strerror(errno));
 	return fd;
 }
 
-void pass_signal_on(pid_t child, const struct signalfd_siginfo *info)
+void signal_forward(pid_t child, const struct signalfd_siginfo *info)
 {
 	if (info->ssi_code <= 0)
 		kill(child, info->ssi_signo);
 }
 
-void pass_signals_on(int signal_fd, pid_t child)
+void signals_forward(int signal_fd, pid_t child)
 {
 	struct pollfd fds[] = {
 		{ .fd = signal_fd, .events = POLLIN },
@@ -49,7 +49,7 @@ void pass_signals_on(int signal_fd, pid_t child)
 		poll(fds, 2, -1);
 		while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
 			if (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2)
-				pass_signal_on(child, &info);
+				signal_forward(child, &info);
 	}
 	if (fds[1].fd >= 0)
 		close(fds[1].fd);

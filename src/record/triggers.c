@@ -21,7 +21,7 @@ const char *trigger_name(enum trigger trigger)
 	return name[trigger];
 }
 
-bool triggers__any(const struct trigger_options *options)
+bool triggers__are_set(const struct trigger_options *options)
 {
 	return options->growth_bytes || options->growth_percent || options->peak_percent ||
 	       options->on_oom;
@@ -56,7 +56,7 @@ static uint64_t peak_at(const struct trigger_options *options, const struct proc
 }
 
 /* A process that has ended gets a last snapshot anyway. */
-enum trigger triggers__judge(const struct trigger_options *options, const struct process_view *view)
+enum trigger triggers__decide(const struct trigger_options *options, const struct process_view *view)
 {
 	uint64_t bytes = view->memory.current_bytes;
 
@@ -91,7 +91,7 @@ static int parse_percent(const char *text, uint64_t *ret)
 	return parse_count(number, 1, PERCENT_MOST, ret);
 }
 
-int parse_growth(const char *text, void *field, struct reason *why)
+int parse_growth_trigger(const char *text, void *field, struct reason *why)
 {
 	struct trigger_options *options = field;
 	uint64_t percent = 0, bytes = 0;
@@ -104,7 +104,7 @@ int parse_growth(const char *text, void *field, struct reason *why)
 	return 0;
 }
 
-int parse_peak(const char *text, void *field, struct reason *why)
+int parse_peak_trigger(const char *text, void *field, struct reason *why)
 {
 	uint64_t percent;
 

@@ -16,7 +16,7 @@
  * A step is TRIGGER_STEP_LEAST bytes at least: otherwise any block is enough for an empty process.
  *
  *	while (…) {
- *		trigger = triggers__judge(&options, &view);
+ *		trigger = triggers__decide(&options, &view);
  *		if (trigger)
  *			take a snapshot
  *		else
@@ -63,10 +63,10 @@ struct reason;
 const char *trigger_name(enum trigger trigger);
 
 /* Whether any trigger is asked for. */
-bool triggers__any(const struct trigger_options *options);
+bool triggers__are_set(const struct trigger_options *options);
 
 /* Returns why the process is due for a snapshot, or TRIGGER_NONE. */
-enum trigger triggers__judge(const struct trigger_options *options, const struct process_view *view);
+enum trigger triggers__decide(const struct trigger_options *options, const struct process_view *view);
 
 /* Returns the least live bytes that growth or peak needs, as things are now; 0: neither is asked for. */
 uint64_t triggers__threshold(const struct trigger_options *options, const struct process_view *view);
@@ -75,7 +75,7 @@ uint64_t triggers__threshold(const struct trigger_options *options, const struct
  * parse() functions of options: --on-growth "20%" or "100M", whose field is the whole struct, and --on-peak "5%",
  * whose field is peak_percent.
  */
-int parse_growth(const char *text, void *field, struct reason *why);
-int parse_peak(const char *text, void *field, struct reason *why);
+int parse_growth_trigger(const char *text, void *field, struct reason *why);
+int parse_peak_trigger(const char *text, void *field, struct reason *why);
 
 #endif

@@ -47,7 +47,7 @@ static int put_facts(FILE *out, const struct snapshot *snapshot, const struct bl
 			domain_text(domain, snapshot, trace->domain), thread, age, weight);
 }
 
-int text_block(FILE *out, const struct snapshot *snapshot, uint64_t at)
+int text_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at)
 {
 	struct block block;
 	int err = block_read(snapshot, at, &block);
@@ -83,7 +83,7 @@ static int set_facts(json_t *object, const struct block *block)
 	return err;
 }
 
-int json_block(FILE *out, const struct snapshot *snapshot, uint64_t at)
+int json_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at)
 {
 	json_t *object = json_object();
 	struct block block;

@@ -61,7 +61,7 @@ static int put_gap(FILE *out, const struct snapshot *snapshot, const struct snap
 			(now_ns - gap->start_ns) / 1e9);
 }
 
-int text_gaps(FILE *out, const struct snapshot *snapshot)
+int text_put_gaps(FILE *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	uint32_t from = tables->gap_nr > LATEST_NR ? tables->gap_nr - LATEST_NR : 0;

@@ -13,7 +13,7 @@ size_t report_sides(const struct report *report)
 	return report->cohort_nr ?: report->snapshot_nr;
 }
 
-bool is_sampled_side(const struct report *report, size_t side)
+bool report_is_side_sampled(const struct report *report, size_t side)
 {
 	return report->cohort_nr ? report->cohort[side].sampled :
 				   snapshot__tables(report->snapshot[side])->trace_weight != NULL;

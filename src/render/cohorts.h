@@ -11,7 +11,7 @@
 
 /* Returns the number of snapshots or cohorts: 2 if they were compared, otherwise 1. */
 size_t report_sides(const struct report *report);
-bool is_sampled_side(const struct report *report, size_t side);
+bool report_is_side_sampled(const struct report *report, size_t side);
 
 /* "2495 snapshots of 2495 processes on 499 hosts" */
 #define COHORT_TEXT_MAX 128

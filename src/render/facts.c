@@ -36,7 +36,7 @@ static uint64_t *traceback_share(struct traceback_shares *shares, const struct s
 	return is_one_call(tables, traceback) ? &shares->caller_only : &shares->ended;
 }
 
-bool has_counter(const struct snapshot *snapshot, const char *name)
+bool snapshot_has_counter(const struct snapshot *snapshot, const char *name)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 
@@ -53,12 +53,12 @@ static void add_size(uint64_t *sum, uint64_t size)
 		*sum = UINT64_MAX;
 }
 
-double bytes_beyond(const struct snapshot_tables *tables, uint64_t at)
+double trace_bytes_beyond(const struct snapshot_tables *tables, uint64_t at)
 {
 	return tables->trace_weight ? tables->trace_size[at] * (tables->trace_weight[at] - 1) : 0;
 }
 
-uint64_t with_beyond(uint64_t samples, double beyond)
+uint64_t add_bytes_beyond(uint64_t samples, double beyond)
 {
 	uint64_t sum = samples;
 
@@ -88,14 +88,14 @@ struct snapshot_facts snapshot_facts(const struct snapshot *snapshot)
 
 	for (uint64_t i = 0; i < tables->trace_nr; i++) {
 		add_size(&facts.current_bytes, tables->trace_size[i]);
-		bytes += bytes_beyond(tables, i);
+		bytes += trace_bytes_beyond(tables, i);
 		blocks += tables->trace_weight ? tables->trace_weight[i] - 1 : 0;
 		++*traceback_share(&facts.shares, tables,
 				   &tables->traceback[tables->trace_traceback[i]]);
 	}
-	facts.current_bytes = with_beyond(facts.current_bytes, bytes);
-	facts.blocks = with_beyond(tables->trace_nr, blocks);
-	facts.has_peak = has_counter(snapshot, "peak_bytes");
+	facts.current_bytes = add_bytes_beyond(facts.current_bytes, bytes);
+	facts.blocks = add_bytes_beyond(tables->trace_nr, blocks);
+	facts.has_peak = snapshot_has_counter(snapshot, "peak_bytes");
 	facts.peak_bytes = snapshot__counter(snapshot, "peak_bytes");
 	if (facts.peak_bytes < facts.current_bytes)
 		facts.peak_bytes = facts.current_bytes;

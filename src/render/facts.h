@@ -32,10 +32,10 @@ struct snapshot_facts {
 struct snapshot_facts snapshot_facts(const struct snapshot *snapshot);
 
 /* Returns the bytes that trace number `at` stands for in addition to its own. */
-double bytes_beyond(const struct snapshot_tables *tables, uint64_t at);
+double trace_bytes_beyond(const struct snapshot_tables *tables, uint64_t at);
 
 /* Returns the samples' bytes plus those that they stand for in addition; at most UINT64_MAX. */
-uint64_t with_beyond(uint64_t samples, double beyond);
+uint64_t add_bytes_beyond(uint64_t samples, double beyond);
 
 /* "23 gaps, 10.294 s together, 85.8 % of the recording"; also counts gaps that the file no longer has. */
 #define GAPS_TEXT_MAX 128
@@ -49,6 +49,6 @@ const char *rate_text(char text[RATE_TEXT_MAX], const struct snapshot *snapshot)
 const char *counter_meaning(const char *name);
 
 /* Whether the snapshot has a counter or loss of this name, even if it is 0. */
-bool has_counter(const struct snapshot *snapshot, const char *name);
+bool snapshot_has_counter(const struct snapshot *snapshot, const char *name);
 
 #endif

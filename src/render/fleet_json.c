@@ -22,7 +22,7 @@ static json_t *fleet_head_json(const struct fleet_answer *answer, const struct l
 	json_t *head = json_object();
 	int err = json_set_origin(head, answer->report, list->schema);
 
-	err = err ?: json_set_doubts(head, answer->report);
+	err = err ?: json_set_caveats(head, answer->report);
 	if (!err && list->set_head)
 		err = list->set_head(head, answer);
 	return json_unless(err, head);

@@ -68,7 +68,7 @@ static int put_group_row(FILE *out, const struct fleet_answer *answer, const cha
 
 	free(text);
 	if (!err && is_stack)
-		err = text_stack(out, NULL, &answer->groups->key[group], false);
+		err = text_put_stack(out, NULL, &answer->groups->key[group], false);
 	return err;
 }
 
@@ -215,7 +215,7 @@ static int put_leak(FILE *out, const struct fleet_answer *answer, const struct l
 			      row->processes == 1 ? "" : "es", size_text(growth, row->growth, true),
 			      slope_text(slope, row->slope));
 	if (!err && answer->report->statistics->key_type == KEY_TRACEBACK)
-		err = text_stack(out, NULL, &answer->groups->key[row->group], false);
+		err = text_put_stack(out, NULL, &answer->groups->key[row->group], false);
 	return err;
 }
 

@@ -54,7 +54,7 @@ static int put_stack(FILE *out, const struct statistic *statistic, enum key_type
 	return err;
 }
 
-int folded_report(FILE *out, const struct report *report)
+int folded_put_report(FILE *out, const struct report *report)
 {
 	const struct statistics *statistics = report->statistics;
 	size_t shown = report_rows(report);

@@ -6,20 +6,20 @@
 
 #include "render.h"
 
-int text_report(FILE *out, const struct report *report);
-int text_show(FILE *out, const struct snapshot *snapshot);
-int text_dropped(FILE *out, const struct snapshot *snapshot);
-int text_gaps(FILE *out, const struct snapshot *snapshot);
-int text_cost(FILE *out, const struct snapshot *snapshot);
-int text_block(FILE *out, const struct snapshot *snapshot, uint64_t at);
-int json_block(FILE *out, const struct snapshot *snapshot, uint64_t at);
-int json_report(FILE *out, const struct report *report);
-int json_show(FILE *out, const struct snapshot *snapshot);
-int folded_report(FILE *out, const struct report *report);
+int text_put_report(FILE *out, const struct report *report);
+int text_put_snapshot(FILE *out, const struct snapshot *snapshot);
+int text_put_dropped(FILE *out, const struct snapshot *snapshot);
+int text_put_gaps(FILE *out, const struct snapshot *snapshot);
+int text_put_cost(FILE *out, const struct snapshot *snapshot);
+int text_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at);
+int json_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at);
+int json_put_report(FILE *out, const struct report *report);
+int json_put_snapshot(FILE *out, const struct snapshot *snapshot);
+int folded_put_report(FILE *out, const struct report *report);
 
 /* Writes the stack below a statistic by traceback, and an empty line. */
 struct source_tree;
-int text_stack(FILE *out, struct source_tree *tree, const struct statistic *statistic, bool oldest_first);
+int text_put_stack(FILE *out, struct source_tree *tree, const struct statistic *statistic, bool oldest_first);
 
 /* Returns the number of statistics that --top leaves. */
 size_t report_rows(const struct report *report);

@@ -69,11 +69,11 @@ static json_t *report_head_json(const struct report *report)
 	int err = json_set_origin(head, report, schema_of(report));
 
 	err = err ?: json_set(head, "total", total_json(report->statistics));
-	err = err ?: json_set_doubts(head, report);
+	err = err ?: json_set_caveats(head, report);
 	return json_unless(err, head);
 }
 
-int json_report(FILE *out, const struct report *report)
+int json_put_report(FILE *out, const struct report *report)
 {
 	const struct statistics *statistics = report->statistics;
 	size_t shown = report_rows(report);

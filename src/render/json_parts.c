@@ -164,7 +164,7 @@ static int set_sampling(json_t *head, const struct report *report)
 	int err = 0;
 
 	for (size_t i = 0; i < report_sides(report); i++) {
-		is_sampled |= is_sampled_side(report, i);
+		is_sampled |= report_is_side_sampled(report, i);
 		has_gap_blocks |= report->gap_blocks[i].count > 0;
 	}
 	if (is_sampled)
@@ -238,7 +238,7 @@ static json_t *losses_json(const struct report *report)
 	return json_unless(err, losses);
 }
 
-int json_set_doubts(json_t *head, const struct report *report)
+int json_set_caveats(json_t *head, const struct report *report)
 {
 	int err = json_set(head, "warnings", warnings_json(report));
 

@@ -55,7 +55,7 @@ int json_put(FILE *out, json_t *value, size_t flags);
 int json_set_origin(json_t *head, const struct report *report, const char *schema);
 
 /* "warnings", "losses" */
-int json_set_doubts(json_t *head, const struct report *report);
+int json_set_caveats(json_t *head, const struct report *report);
 
 /* "key", "name", "traceback": they identify the group */
 int json_set_group(json_t *object, const struct report *report, const struct statistic *statistic);

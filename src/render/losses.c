@@ -106,7 +106,7 @@ int render_traced(FILE *out, const struct snapshot *snapshot)
 /* One sentence about the blocks that had no room in the recording's block map. */
 
 /* "4000 blocks not recorded: the block map was full (--max-blocks 1000) …; 1500 of them freed since" */
-int text_dropped(FILE *out, const struct snapshot *snapshot)
+int text_put_dropped(FILE *out, const struct snapshot *snapshot)
 {
 	uint64_t dropped = snapshot__counter(snapshot, "blocks_dropped");
 	const char *most = snapshot__metadata(snapshot, "max_blocks");
@@ -117,7 +117,7 @@ int text_dropped(FILE *out, const struct snapshot *snapshot)
 	fprintf(out, "  %" PRIu64 " block%s not recorded: the block map was full%s%s%s, or the kernel out of memory",
 		dropped, dropped == 1 ? "" : "s", most ? " (--max-blocks " : "", most ?: "",
 		most ? ")" : "");
-	if (has_counter(snapshot, "dropped_frees"))
+	if (snapshot_has_counter(snapshot, "dropped_frees"))
 		fprintf(out, "; %" PRIu64 " of them freed since, %" PRIu64 " live (%s)",
 			snapshot__counter(snapshot, "dropped_frees"),
 			snapshot__counter(snapshot, "dropped_blocks"),

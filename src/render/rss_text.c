@@ -66,9 +66,9 @@ static uint64_t heap_blocks_bytes(const struct snapshot *snapshot)
 		if (!counts)
 			continue;
 		bytes = add_capped(bytes, tables->trace_size[i]);
-		beyond += bytes_beyond(tables, i);
+		beyond += trace_bytes_beyond(tables, i);
 	}
-	return with_beyond(bytes, beyond);
+	return add_bytes_beyond(bytes, beyond);
 }
 
 /* A filtered snapshot has part of the blocks, which says nothing about the rest. */

@@ -76,14 +76,14 @@ static int put_traps(FILE *out, const struct snapshot *snapshot, size_t kind)
 	uint64_t price_ns = snapshot__metadata_u64(snapshot, traps[kind].price, 0);
 	char price[48] = "";
 
-	if (!has_counter(snapshot, traps[kind].counter))
+	if (!snapshot_has_counter(snapshot, traps[kind].counter))
 		return 0;
 	if (price_ns)
 		snprintf(price, sizeof(price), ", %" PRIu64 " ns each", price_ns);
 	return put_line(out, "  %-*s %" PRIu64 "%s", NAME_WIDTH, traps[kind].counter, nr, price);
 }
 
-int text_cost(FILE *out, const struct snapshot *snapshot)
+int text_put_cost(FILE *out, const struct snapshot *snapshot)
 {
 	struct own_cost cost = read_own_cost(snapshot);
 	int err;
@@ -93,7 +93,7 @@ int text_cost(FILE *out, const struct snapshot *snapshot)
 	err = put_line(out, "cost") ?: put_own_cost_share(out, &cost);
 	for (size_t i = 0; i < ARRAY_SIZE(traps) && !err; i++)
 		err = put_traps(out, snapshot, i);
-	if (has_counter(snapshot, "program_ns"))
+	if (snapshot_has_counter(snapshot, "program_ns"))
 		err = err ?: put_line(out, "  %-*s %.3f s", NAME_WIDTH, "program time",
 				      snapshot__counter(snapshot, "program_ns") / 1e9);
 	if (cost.budget_percent)
@@ -109,7 +109,7 @@ static int set_traps(json_t *object, const struct snapshot *snapshot, size_t kin
 	uint64_t price_ns = snapshot__metadata_u64(snapshot, traps[kind].price, 0);
 	int err = 0;
 
-	if (has_counter(snapshot, traps[kind].counter))
+	if (snapshot_has_counter(snapshot, traps[kind].counter))
 		err = json_set_uint(object, traps[kind].counter,
 				    snapshot__counter(snapshot, traps[kind].counter));
 	if (price_ns)
@@ -142,7 +142,7 @@ int json_set_cost(json_t *show, const struct snapshot *snapshot)
 	err = set_times(object, &cost);
 	for (size_t i = 0; i < ARRAY_SIZE(traps) && !err; i++)
 		err = set_traps(object, snapshot, i);
-	if (has_counter(snapshot, "program_ns"))
+	if (snapshot_has_counter(snapshot, "program_ns"))
 		err = err ?: json_set_uint(object, "program_ns",
 					   snapshot__counter(snapshot, "program_ns"));
 	if (stepped != UINT64_MAX)

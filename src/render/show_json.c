@@ -181,7 +181,7 @@ static int set_recorded(json_t *show, const struct snapshot *snapshot,
 	return err ?: json_set(show, "sampling", json_sampling(snapshot));
 }
 
-int json_show(FILE *out, const struct snapshot *snapshot)
+int json_put_snapshot(FILE *out, const struct snapshot *snapshot)
 {
 	struct snapshot_facts facts = snapshot_facts(snapshot);
 	struct rss_facts rss = rss_facts(snapshot);

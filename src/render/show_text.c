@@ -221,17 +221,17 @@ static int put_recorded_probes(FILE *out, const struct snapshot *snapshot)
 	return err ?: put_stepped(out, snapshot);
 }
 
-int text_show(FILE *out, const struct snapshot *snapshot)
+int text_put_snapshot(FILE *out, const struct snapshot *snapshot)
 {
 	struct snapshot_facts facts = snapshot_facts(snapshot);
 	int err = put_metadata(out, snapshot);
 
 	err = err ?: put_memory(out, snapshot, &facts);
-	err = err ?: text_gaps(out, snapshot);
-	err = err ?: text_cost(out, snapshot);
+	err = err ?: text_put_gaps(out, snapshot);
+	err = err ?: text_put_cost(out, snapshot);
 	err = err ?: put_shares(out, &facts);
 	err = err ?: put_counters(out, snapshot);
 	err = err ?: put_loss_table(out, snapshot);
-	err = err ?: text_dropped(out, snapshot);
+	err = err ?: text_put_dropped(out, snapshot);
 	return err ?: put_recorded_probes(out, snapshot);
 }

@@ -9,11 +9,11 @@
 
 static const struct renderer renderers[] = {
 	{ "text", "for people; a statistic reads as in Python's tracemalloc", 10,
-	  KEY_LINENO, text_report, text_show, text_block },
-	{ "json", "one object, exact integers", 10, KEY_LINENO, json_report, json_show,
-	  json_block },
+	  KEY_LINENO, text_put_report, text_put_snapshot, text_put_block },
+	{ "json", "one object, exact integers", 10, KEY_LINENO, json_put_report, json_put_snapshot,
+	  json_put_block },
 	{ "folded", "for flame graphs, 'oldest;...;most recent SIZE'; in a diff 'OLD NEW'", 0,
-	  KEY_TRACEBACK, folded_report, NULL, NULL },
+	  KEY_TRACEBACK, folded_put_report, NULL, NULL },
 };
 
 const struct renderer *renderer_table(size_t *ret_nr)

@@ -42,7 +42,7 @@ static int put_extra(FILE *out, struct source_tree *tree, const struct frame_vie
 	return err ?: put_source(out, tree, frame);
 }
 
-int text_stack(FILE *out, struct source_tree *tree, const struct statistic *statistic, bool oldest_first)
+int text_put_stack(FILE *out, struct source_tree *tree, const struct statistic *statistic, bool oldest_first)
 {
 	uint32_t nframe = statistic->nframe;
 	int err = 0;
@@ -95,7 +95,7 @@ static int put_statistic(FILE *out, const struct report *report, struct source_t
 	if (err)
 		return err;
 	if (statistics->key_type == KEY_TRACEBACK)
-		return text_stack(out, tree, statistic, report->oldest_first);
+		return text_put_stack(out, tree, statistic, report->oldest_first);
 	if (statistics->key_type == KEY_LINENO)
 		return put_extra(out, tree, &statistic->frame[0]);
 	return 0;
@@ -154,7 +154,7 @@ static void put_samples(FILE *out, const struct report *report, size_t side, uin
 {
 	char rate[RATE_TEXT_MAX] = "";
 
-	if (!is_sampled_side(report, side)) {
+	if (!report_is_side_sampled(report, side)) {
 		fputs("every block", out);
 		return;
 	}
@@ -181,7 +181,7 @@ static int put_report_sampling(FILE *out, const struct report *report)
 	return put_line(out, "; ± is how far off it may be, with 95 %% confidence");
 }
 
-int text_report(FILE *out, const struct report *report)
+int text_put_report(FILE *out, const struct report *report)
 {
 	const struct statistics *statistics = report->statistics;
 	size_t shown = report_rows(report);

@@ -30,16 +30,16 @@ struct parser *parser__open(const struct parser_options *options, struct reason 
 		.debug_dir_nr = options->debug_dir_nr,
 		.memory_bytes = options->memory_bytes ?: MEMORY_BYTES,
 		.cpu_ns = options->cpu_ns ?: CPU_NS,
-		.read = options->read ?: serve,
+		.read = options->read ?: serve_questions,
 	};
-	parser->source = (struct symbol_source){ .look_up = ask_names, .forget = forget_names, .self = parser };
+	parser->source = (struct symbol_source){ .look_up = ask_names, .forget = ask_names_forget_object, .self = parser };
 	parser->channel.fd = -1;
 	parser->debug_root_fd = open(parser->options.debug_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	err = spawner__start(&parser->spawner, parser->options.read, parser->options.memory_bytes);
+	err = fork_server__start(&parser->fork_server, parser->options.read, parser->options.memory_bytes);
 	if (!err)
-		err = conversation__begin(parser, "", CPU_NS, why);
+		err = rpc__begin(parser, "", CPU_NS, why);
 	if (!err)
-		err = conversation__end(parser, 0, &cpu_ns, why);
+		err = rpc__end(parser, 0, &cpu_ns, why);
 	if (!err)
 		return parser;
 	reason_set(why, 0, "cannot start the process that reads ELF files: %s", strerror(-err));
@@ -54,7 +54,7 @@ void parser__close(struct parser *parser)
 		return;
 	if (parser->channel.fd >= 0)
 		close(parser->channel.fd);
-	spawner__stop(&parser->spawner);
+	fork_server__stop(&parser->fork_server);
 	if (parser->debug_root_fd >= 0)
 		close(parser->debug_root_fd);
 	free(parser->asked);
@@ -63,12 +63,12 @@ void parser__close(struct parser *parser)
 
 int parser__end_fd(const struct parser *parser)
 {
-	return parser->spawner.end_fd;
+	return parser->fork_server.end_fd;
 }
 
 bool parser__has_ended(const struct parser *parser)
 {
-	struct pollfd end = { .fd = parser->spawner.end_fd, .events = POLLIN };
+	struct pollfd end = { .fd = parser->fork_server.end_fd, .events = POLLIN };
 
 	return poll(&end, 1, 0) > 0;
 }

@@ -21,9 +21,9 @@
 
 struct file_copy;
 struct functions_wanted;
-struct object_facts;
+struct probe_info;
 struct object_returns;
-struct object_traits;
+struct runtime_traits;
 struct unwind_table;
 
 /* Zero is the default. */
@@ -69,9 +69,9 @@ int parser__unwind_table(struct parser *parser, int fd, struct unwind_table **re
 int parser__image_table(struct parser *parser, const void *image, size_t bytes,
 			struct unwind_table **ret, struct reason *why);
 
-/* The caller frees *ret with object_facts_release(), object_returns_release(). wanted may be NULL. */
+/* The caller frees *ret with probe_info_release(), object_returns_release(). wanted may be NULL. */
 int parser__facts(struct parser *parser, int fd, const struct functions_wanted *wanted,
-		  struct object_facts *ret, struct reason *why);
+		  struct probe_info *ret, struct reason *why);
 int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object_returns *ret,
 		    struct reason *why);
 
@@ -81,13 +81,13 @@ int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object
  * large, or cannot be copied.
  */
 int parser__facts_and_copy(struct parser *parser, int fd, const struct functions_wanted *wanted,
-			   struct object_facts *ret, struct file_copy **ret_copy,
+			   struct probe_info *ret, struct file_copy **ret_copy,
 			   struct reason *why);
 
 /* The sign that the object switches stacks (stack_switches.h), in words; -ENOENT: there is none. */
 int parser__stack_switch(struct parser *parser, int fd, const char **ret_what);
 
 /* Traits of a file (runtime_detect.h). They are for texts only; no decision depends on them. */
-int parser__traits(struct parser *parser, int fd, struct object_traits *ret, struct reason *why);
+int parser__traits(struct parser *parser, int fd, struct runtime_traits *ret, struct reason *why);
 
 #endif

@@ -79,7 +79,7 @@ static int receive_file_answer(struct parser *parser, const struct file_question
 {
 	struct file_answer answer = { .parser = parser, .fd = question->fd };
 	struct message message;
-	int err = conversation__answer(parser, question->answer,
+	int err = rpc__answer(parser, question->answer,
 				       sizeof(*head) + question->answer_max, &message);
 
 	if (err)
@@ -107,14 +107,14 @@ static int ask_file(struct parser *parser, const struct file_question *question,
 	const struct iovec piece = { (void *)question->asked, question->asked_bytes };
 	struct verdict head = {};
 	uint64_t cpu_ns;
-	int err = conversation__begin(parser, "", parser->options.cpu_ns, why);
+	int err = rpc__begin(parser, "", parser->options.cpu_ns, why);
 
 	if (err)
 		return err;
 	err = channel__send(&parser->channel, question->question, &piece, 1, question->fd);
 	if (!err)
 		err = receive_file_answer(parser, question, &head, ret);
-	err = conversation__end(parser, err, &cpu_ns, why);
+	err = rpc__end(parser, err, &cpu_ns, why);
 	if (err || !head.err)
 		return err;
 	return reason_set(why, head.err, "%s", *head.why ? head.why : strerror(-head.err));
@@ -137,19 +137,19 @@ static uint64_t file_size_or_zero(int fd)
 
 struct facts_asked {
 	const struct functions_wanted *wanted;
-	struct object_facts facts;
+	struct probe_info facts;
 };
 
 static int take_facts(struct file_answer *answer, void *ret)
 {
 	struct facts_asked *asked = ret;
-	struct object_facts *facts = &asked->facts;
+	struct probe_info *facts = &asked->facts;
 	int err = file_answer__bytes(answer, facts, sizeof(*facts));
 
 	facts->function = NULL;
 	if (!err)
 		err = file_answer__array(answer, facts->function_nr, sizeof(*facts->function), &facts->function);
-	return err || object_facts_are_sound(facts, asked->wanted, file_size_or_zero(answer->fd)) ? err : -EPROTO;
+	return err || probe_info_are_sound(facts, asked->wanted, file_size_or_zero(answer->fd)) ? err : -EPROTO;
 }
 
 static int ask_facts(struct parser *parser, int fd, struct facts_asked *asked, struct reason *why)
@@ -169,7 +169,7 @@ static int ask_facts(struct parser *parser, int fd, struct facts_asked *asked, s
 static int ask_new_reader(struct parser *parser, int fd, struct facts_asked *asked,
 			  struct file_copy **copy, struct reason *why)
 {
-	object_facts_release(&asked->facts);
+	probe_info_release(&asked->facts);
 	if (copy)
 		*copy = file_copy__new(fd, FACTS_COPY_MAX);
 	parser->is_spent = true;
@@ -177,7 +177,7 @@ static int ask_new_reader(struct parser *parser, int fd, struct facts_asked *ask
 }
 
 int parser__facts_and_copy(struct parser *parser, int fd, const struct functions_wanted *wanted,
-			   struct object_facts *ret, struct file_copy **ret_copy,
+			   struct probe_info *ret, struct file_copy **ret_copy,
 			   struct reason *why)
 {
 	static const struct functions_wanted none;
@@ -193,7 +193,7 @@ int parser__facts_and_copy(struct parser *parser, int fd, const struct functions
 		copy = NULL;
 	}
 	if (err) {
-		object_facts_release(&asked.facts);
+		probe_info_release(&asked.facts);
 		return err;
 	}
 	*ret = asked.facts;
@@ -203,7 +203,7 @@ int parser__facts_and_copy(struct parser *parser, int fd, const struct functions
 }
 
 int parser__facts(struct parser *parser, int fd, const struct functions_wanted *wanted,
-		  struct object_facts *ret, struct reason *why)
+		  struct probe_info *ret, struct reason *why)
 {
 	return parser__facts_and_copy(parser, fd, wanted, ret, NULL, why);
 }
@@ -277,19 +277,19 @@ int parser__stack_switch(struct parser *parser, int fd, const char **ret_what)
 
 static int take_traits(struct file_answer *answer, void *ret)
 {
-	struct object_traits *traits = ret;
+	struct runtime_traits *traits = ret;
 	int err = file_answer__bytes(answer, traits, sizeof(*traits));
 
 	return !err && traits->bits >> TRAIT_NR ? -EPROTO : err;
 }
 
-int parser__traits(struct parser *parser, int fd, struct object_traits *ret, struct reason *why)
+int parser__traits(struct parser *parser, int fd, struct runtime_traits *ret, struct reason *why)
 {
 	const struct file_question question = {
 		.question = ASK_TRAITS, .answer = TRAITS, .fd = fd, .take = take_traits,
 		.answer_max = sizeof(*ret),
 	};
-	struct object_traits traits = {};
+	struct runtime_traits traits = {};
 	int err = ask_file(parser, &question, &traits, why);
 
 	if (!err)

@@ -94,7 +94,7 @@ static int receive_names_answer(struct parser *parser, size_t question_nr, struc
 {
 	struct message message;
 	struct names_answer *head;
-	int err = conversation__answer(parser, NAMES, ANSWER_MAX, &message);
+	int err = rpc__answer(parser, NAMES, ANSWER_MAX, &message);
 
 	ret->head = NULL;
 	if (err)
@@ -164,7 +164,7 @@ static int ask_names_of_object(struct parser *parser, const struct source_object
 
 	if (asked->cpu_ns >= budget)
 		return reason_set(why, -EIO, "reading it takes too long");
-	err = conversation__begin(parser, object->path, budget - asked->cpu_ns, why);
+	err = rpc__begin(parser, object->path, budget - asked->cpu_ns, why);
 	if (err)
 		return err;
 	err = send_question(parser, object, return_offset, nr);
@@ -172,7 +172,7 @@ static int ask_names_of_object(struct parser *parser, const struct source_object
 		err = receive_names_answer(parser, nr, names, &given_up);
 	if (err == -EIO && *given_up.text)
 		err = 0; /* the file's error: the reader itself still works */
-	err = conversation__end(parser, err, &cpu_ns, why);
+	err = rpc__end(parser, err, &cpu_ns, why);
 	asked->cpu_ns += cpu_ns;
 	if (err || !*given_up.text)
 		return err;
@@ -204,7 +204,7 @@ int ask_names(void *self, const struct source_object *object, const uint64_t *re
  * libdw's data about one file cannot be removed from the reader. So the reader ends when its
  * channel is closed, and another one takes the next question.
  */
-void forget_names(void *self, uint32_t object)
+void ask_names_forget_object(void *self, uint32_t object)
 {
 	struct parser *parser = self;
 

@@ -45,7 +45,7 @@ static void end_reader(pid_t reader, int *ret_status)
 	waitpid(reader, ret_status, 0);
 }
 
-static __attribute__((noreturn)) void be_spawner(int fd, read_fn read, uint64_t memory_bytes)
+static __attribute__((noreturn)) void be_fork_server(int fd, read_fn read, uint64_t memory_bytes)
 {
 	const struct channel orders = { .fd = CONFINED_FD };
 	struct renewed renewed = { .status = -1 };
@@ -74,33 +74,33 @@ static __attribute__((noreturn)) void be_spawner(int fd, read_fn read, uint64_t 
 
 /* ---- in the recording process ---- */
 
-int spawner__start(struct spawner *spawner, read_fn read, uint64_t memory_bytes)
+int fork_server__start(struct fork_server *fork_server, read_fn read, uint64_t memory_bytes)
 {
 	int end[2];
 	int err = channel__pair(end);
 
-	*spawner = (struct spawner){ .fd = -1, .end_fd = -1 };
+	*fork_server = (struct fork_server){ .fd = -1, .end_fd = -1 };
 	if (err)
 		return err;
-	spawner->pid = fork();
-	if (!spawner->pid)
-		be_spawner(end[1], read, memory_bytes);
+	fork_server->pid = fork();
+	if (!fork_server->pid)
+		be_fork_server(end[1], read, memory_bytes);
 	close(end[1]);
-	if (spawner->pid < 0) {
+	if (fork_server->pid < 0) {
 		err = -errno;
 		close(end[0]);
 		return err;
 	}
-	spawner->fd = end[0];
-	spawner->end_fd = syscall(SYS_pidfd_open, spawner->pid, 0);
-	if (spawner->end_fd >= 0)
+	fork_server->fd = end[0];
+	fork_server->end_fd = syscall(SYS_pidfd_open, fork_server->pid, 0);
+	if (fork_server->end_fd >= 0)
 		return 0;
 	err = -errno;
-	spawner__stop(spawner);
+	fork_server__stop(fork_server);
 	return err;
 }
 
-static int is_spawner_too_slow(void *slices)
+static int is_fork_server_too_slow(void *slices)
 {
 	return --*(int *)slices < 0 ? -ETIMEDOUT : 0;
 }
@@ -120,30 +120,30 @@ static int receive_renewed(const struct channel *orders, struct renewed *ret)
  * the answer to the next order. If there is none yet (another process has stopped the spawner),
  * this costs a short wait for each file.
  */
-static int catch_up(struct spawner *spawner)
+static int catch_up(struct fork_server *fork_server)
 {
 	struct renewed late;
 	int slices = 0;
-	int err = receive_renewed(&(struct channel){ spawner->fd, is_spawner_too_slow, &slices }, &late);
+	int err = receive_renewed(&(struct channel){ fork_server->fd, is_fork_server_too_slow, &slices }, &late);
 
-	spawner->owes_answer = err;
+	fork_server->owes_answer = err;
 	return err;
 }
 
-int spawner__renew(struct spawner *spawner, int fd, pid_t *ret_pid, int *ret_status)
+int fork_server__renew(struct fork_server *fork_server, int fd, pid_t *ret_pid, int *ret_status)
 {
 	int slices = PATIENCE_SLICES;
-	const struct channel orders = { spawner->fd, is_spawner_too_slow, &slices };
+	const struct channel orders = { fork_server->fd, is_fork_server_too_slow, &slices };
 	struct renewed renewed;
-	int err = spawner->fd < 0 ? -EPIPE : 0;
+	int err = fork_server->fd < 0 ? -EPIPE : 0;
 
-	if (!err && spawner->owes_answer)
-		err = catch_up(spawner);
+	if (!err && fork_server->owes_answer)
+		err = catch_up(fork_server);
 	if (!err)
 		err = channel__send(&orders, HERE_IS, NULL, 0, fd);
 	if (!err) {
 		err = receive_renewed(&orders, &renewed);
-		spawner->owes_answer = err;
+		fork_server->owes_answer = err;
 	}
 	if (!err && renewed.pid < 0)
 		err = renewed.pid;
@@ -154,14 +154,14 @@ int spawner__renew(struct spawner *spawner, int fd, pid_t *ret_pid, int *ret_sta
 	return 0;
 }
 
-void spawner__stop(struct spawner *spawner)
+void fork_server__stop(struct fork_server *fork_server)
 {
-	if (spawner->fd < 0)
+	if (fork_server->fd < 0)
 		return;
-	close(spawner->fd);
-	if (spawner->end_fd >= 0)
-		close(spawner->end_fd);
-	spawner->fd = spawner->end_fd = -1;
-	kill(spawner->pid, SIGCONT); /* in case another process has stopped it */
-	waitpid(spawner->pid, NULL, 0);
+	close(fork_server->fd);
+	if (fork_server->end_fd >= 0)
+		close(fork_server->end_fd);
+	fork_server->fd = fork_server->end_fd = -1;
+	kill(fork_server->pid, SIGCONT); /* in case another process has stopped it */
+	waitpid(fork_server->pid, NULL, 0);
 }

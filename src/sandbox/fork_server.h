@@ -20,7 +20,7 @@
 /* A reader's work; the reader exits when it returns. */
 typedef void (*read_fn)(int fd);
 
-struct spawner {
+struct fork_server {
 	pid_t pid;
 	int fd; /* -1: there is none */
 	int end_fd; /* readable when the spawner has ended; -1: there is none */
@@ -28,15 +28,15 @@ struct spawner {
 };
 
 /* 0 or a negative errno. */
-int spawner__start(struct spawner *spawner, read_fn read, uint64_t memory_bytes);
+int fork_server__start(struct fork_server *fork_server, read_fn read, uint64_t memory_bytes);
 
 /*
  * Ends the current reader and forks another one, with fd as its channel. *ret_status is the exit
  * status of the last one (as from waitpid(); -1: there was none). 0 or a negative errno.
  */
-int spawner__renew(struct spawner *spawner, int fd, pid_t *ret_pid, int *ret_status);
+int fork_server__renew(struct fork_server *fork_server, int fd, pid_t *ret_pid, int *ret_status);
 
 /* Ends the spawner and its reader. */
-void spawner__stop(struct spawner *spawner);
+void fork_server__stop(struct fork_server *fork_server);
 
 #endif

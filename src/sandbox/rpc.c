@@ -167,7 +167,7 @@ static int renew(struct parser *parser, int *ret_status)
 	err = channel__pair(end);
 	if (err)
 		return err;
-	err = spawner__renew(&parser->spawner, end[1], &parser->reader, ret_status);
+	err = fork_server__renew(&parser->fork_server, end[1], &parser->reader, ret_status);
 	close(end[1]);
 	if (err) {
 		close(end[0]);
@@ -196,7 +196,7 @@ static bool is_reader_usable(const struct parser *parser)
 	return parser->channel.fd >= 0 && !parser->is_spent && !poll(&end, 1, 0);
 }
 
-int conversation__begin(struct parser *parser, const char *object_path, uint64_t cpu_ns_left,
+int rpc__begin(struct parser *parser, const char *object_path, uint64_t cpu_ns_left,
 			struct reason *why)
 {
 	int status, err = 0;
@@ -278,7 +278,7 @@ static int give_file(struct parser *parser, const struct message *head)
 	return err;
 }
 
-int conversation__answer(struct parser *parser, enum message_kind kind, uint32_t bytes_max,
+int rpc__answer(struct parser *parser, enum message_kind kind, uint32_t bytes_max,
 			 struct message *ret)
 {
 	int err;
@@ -325,7 +325,7 @@ static int check_memory(struct parser *parser)
 	return 0;
 }
 
-int conversation__end(struct parser *parser, int err, uint64_t *ret_cpu_ns, struct reason *why)
+int rpc__end(struct parser *parser, int err, uint64_t *ret_cpu_ns, struct reason *why)
 {
 	uint64_t now = cpu_ns_of(parser->reader);
 	int status = -1;

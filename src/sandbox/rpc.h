@@ -19,7 +19,7 @@ struct asked {
 struct parser {
 	struct parser_options options;
 	struct symbol_source source;
-	struct spawner spawner;
+	struct fork_server fork_server;
 	struct channel channel; /* to the reader; fd -1: there is none */
 	pid_t reader;
 	uint64_t generation; /* counts the readers */
@@ -43,25 +43,25 @@ struct parser {
 };
 
 /* Ensures that there is a reader. 0, or -EIO and a line in *why. */
-int conversation__begin(struct parser *parser, const char *object_path, uint64_t cpu_ns_left,
+int rpc__begin(struct parser *parser, const char *object_path, uint64_t cpu_ns_left,
 			struct reason *why);
 
 /*
  * Receives the head of the answer, which must be of this kind and not longer than bytes_max.
  * Before, it opens the debug files that the reader asks for. 0 or a negative errno, for
- * conversation__end().
+ * rpc__end().
  */
-int conversation__answer(struct parser *parser, enum message_kind kind, uint32_t bytes_max,
+int rpc__answer(struct parser *parser, enum message_kind kind, uint32_t bytes_max,
 			 struct message *ret);
 
 /*
  * Ends the question and returns its result: 0, or -EIO and a line in *why; then another reader
  * replaces the failed one. Stores the processor time spent in *ret_cpu_ns.
  */
-int conversation__end(struct parser *parser, int err, uint64_t *ret_cpu_ns, struct reason *why);
+int rpc__end(struct parser *parser, int err, uint64_t *ret_cpu_ns, struct reason *why);
 
 /* symbol_source's look_up and forget; self is a struct parser. */
-void forget_names(void *parser, uint32_t object);
+void ask_names_forget_object(void *parser, uint32_t object);
 
 int ask_names(void *parser, const struct source_object *object, const uint64_t *return_offset,
 	      size_t nr, take_frames_fn take, void *taker, struct reason *why);

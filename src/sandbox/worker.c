@@ -42,7 +42,7 @@ static int (*const serve_file[])(const struct channel *channel, int fd) = {
 	[ASK_TRAITS] = serve_traits,
 };
 
-void serve(int fd)
+void serve_questions(int fd)
 {
 	const struct channel channel = { .fd = fd };
 	const struct debug_opener opener = { .open = open_elsewhere, .self = (void *)&channel };

@@ -7,7 +7,7 @@
  * closed. The files that it reads can take this process over, so the other end trusts no answer
  * unchecked.
  */
-void serve(int fd);
+void serve_questions(int fd);
 
 /* Inside the reader: each function answers a question whose head was received. 0: continue. */
 

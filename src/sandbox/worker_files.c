@@ -83,18 +83,18 @@ static int receive_wanted(const struct channel *channel, struct functions_wanted
 int serve_facts(const struct channel *channel, int fd)
 {
 	static struct functions_wanted wanted;
-	struct object_facts facts = {};
+	struct probe_info facts = {};
 	struct reason why = {};
 	struct iovec piece[3];
 	int err = receive_wanted(channel, &wanted);
 
 	if (err)
 		return err;
-	err = object_facts_read(fd, &wanted, &facts, &why);
+	err = probe_info_read(fd, &wanted, &facts, &why);
 	piece[1] = (struct iovec){ &facts, sizeof(facts) };
 	piece[2] = (struct iovec){ facts.function, facts.function_nr * sizeof(*facts.function) };
 	err = send_answer(channel, FACTS, err, &why, piece, ARRAY_SIZE(piece));
-	object_facts_release(&facts);
+	probe_info_release(&facts);
 	return err;
 }
 
@@ -133,10 +133,10 @@ int serve_switch(const struct channel *channel, int fd)
 
 int serve_traits(const struct channel *channel, int fd)
 {
-	struct object_traits traits = {};
+	struct runtime_traits traits = {};
 	struct reason why = {};
 	struct iovec piece[2];
-	int err = object_traits_read(fd, &traits, &why);
+	int err = runtime_traits_read(fd, &traits, &why);
 
 	piece[1] = (struct iovec){ &traits, sizeof(traits) };
 	return send_answer(channel, TRAITS, err, &why, piece, ARRAY_SIZE(piece));

@@ -49,7 +49,7 @@ void snap_fill_tables(struct snapshot *s)
 void *snap_own_rows(struct snapshot *s, uint32_t type, uint64_t nr)
 {
 	size_t len = nr * snap_shapes[type].row_size;
-	void *row = pages_new(len);
+	void *row = huge_pages_new(len);
 
 	if (!row)
 		return NULL;
@@ -66,7 +66,7 @@ struct snapshot_save_options snapshot__saved_with(const struct snapshot *s)
 	};
 }
 
-const struct file_stamp *snapshot__file(const struct snapshot *s)
+const struct file_version *snapshot__file(const struct snapshot *s)
 {
 	return s->is_of_file ? &s->file : NULL;
 }
@@ -76,7 +76,7 @@ void snapshot__close(struct snapshot *snapshot)
 	if (!snapshot)
 		return;
 	for (uint32_t i = 0; i < SNAP_SECTION_TYPE_MAX; i++)
-		pages_free(snapshot->memory[i].bytes, snapshot->memory[i].len);
+		huge_pages_free(snapshot->memory[i].bytes, snapshot->memory[i].len);
 	free(snapshot);
 }
 
@@ -177,7 +177,7 @@ static int grow_table(struct grown *grown, const struct snapshot *s)
 {
 	const struct snap_rows *rows = &s->rows[grown->type];
 
-	grown->row = pages_new(grown_bytes(grown));
+	grown->row = huge_pages_new(grown_bytes(grown));
 	if (!grown->row)
 		return -ENOMEM;
 	if (rows->nr)
@@ -189,7 +189,7 @@ static void take_over_grown(struct snapshot *s, const struct grown *grown)
 {
 	struct snap_memory *memory = &s->memory[grown->type];
 
-	pages_free(memory->bytes, memory->len);
+	huge_pages_free(memory->bytes, memory->len);
 	*memory = (struct snap_memory){ grown->row, grown_bytes(grown) };
 	s->rows[grown->type] = (struct snap_rows){ grown->row, grown->nr };
 }
@@ -227,7 +227,7 @@ static int grow_all(struct grown grown[3], const struct snapshot *s)
 	for (uint32_t i = 0; i < 3 && !err; i++)
 		err = grow_table(&grown[i], s);
 	for (uint32_t i = 0; i < 3 && err; i++)
-		pages_free(grown[i].row, grown_bytes(&grown[i]));
+		huge_pages_free(grown[i].row, grown_bytes(&grown[i]));
 	return err;
 }
 

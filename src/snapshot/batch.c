@@ -18,7 +18,7 @@
 #include "snapshot/image.h"
 
 struct entry {
-	struct draft draft;
+	struct atomic_file draft;
 	int dir_fd;
 	char *dir, *name;
 	char *path; /* with room for the name */
@@ -39,7 +39,7 @@ struct snapshot_batch *snapshot_batch__new(void)
 
 static void entry_close(struct entry *entry)
 {
-	draft_close(&entry->draft);
+	atomic_file_close(&entry->draft);
 	if (entry->dir_fd >= 0)
 		close(entry->dir_fd);
 	free(entry->dir);
@@ -80,7 +80,7 @@ static int entry_open(struct entry *entry, const char *dir, const char *name)
 	if (entry->dir_fd < 0)
 		return -errno;
 	err = entry->dir_len = snap_prepare_path(dir, &entry->path);
-	return err < 0 ? err : draft_open(&entry->draft, entry->dir_fd, entry->name, false);
+	return err < 0 ? err : atomic_file_open(&entry->draft, entry->dir_fd, entry->name, false);
 }
 
 static int entry_write(const struct entry *entry, struct snapshot_builder *builder,
@@ -113,7 +113,7 @@ int snapshot_builder__save(struct snapshot_builder *builder, const char *dir, co
 	int err = snap_is_plain_name(name) ? entry_open(&entry, dir, name) : -EINVAL;
 
 	err = err ?: entry_write(&entry, builder, options);
-	err = err ?: draft_sync(&entry.draft);
+	err = err ?: atomic_file_sync(&entry.draft);
 	err = err ?: snap_draft_link(&entry.draft, entry.path + entry.dir_len);
 	err = err ?: sync_name(&entry);
 	if (!err) {
@@ -146,7 +146,7 @@ int snapshot_batch__add(struct snapshot_batch *batch, struct snapshot_builder *b
 static void sync_files(struct snapshot_batch *batch)
 {
 	for (size_t i = 0; i < batch->entry_nr; i++)
-		batch->entry[i].err = draft_sync(&batch->entry[i].draft);
+		batch->entry[i].err = atomic_file_sync(&batch->entry[i].draft);
 }
 
 static void give_names(struct snapshot_batch *batch)

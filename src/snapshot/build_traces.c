@@ -29,7 +29,7 @@ static int begin_with_zeros(struct snap_table *t, size_t nr, size_t row_size)
 	t->nr = t->alloc;
 	if (!t->row)
 		return -ENOMEM;
-	pages_will_be_used(t->row, nr * row_size);
+	huge_pages_will_be_used(t->row, nr * row_size);
 	return 0;
 }
 

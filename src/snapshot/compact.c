@@ -206,7 +206,7 @@ static const uint32_t expanded_columns[] = {
 
 static void drop_rows(struct snapshot *s, uint32_t type)
 {
-	pages_free(s->memory[type].bytes, s->memory[type].len);
+	huge_pages_free(s->memory[type].bytes, s->memory[type].len);
 	s->memory[type] = (struct snap_memory){};
 	s->rows[type] = (struct snap_rows){};
 }
@@ -298,7 +298,7 @@ static int repeat(const struct snap_reading *r, struct snapshot *s, uint32_t typ
 		repeat_u64(to, from, &s->rows[SNAP_TRACE_COUNT]);
 	else
 		repeat_u32(to, from, &s->rows[SNAP_TRACE_COUNT]);
-	pages_free(before.bytes, before.len);
+	huge_pages_free(before.bytes, before.len);
 	return 0;
 }
 

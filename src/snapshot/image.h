@@ -8,7 +8,7 @@
 
 #include "snapshot/private.h"
 
-struct draft;
+struct atomic_file;
 struct reason;
 
 /*
@@ -38,10 +38,10 @@ int snap_image_compact(struct snap_image *image);
 int snap_image_pack(struct snap_image *image);
 
 /* Writes to a draft, without syncing it. 0 or a negative errno. */
-int snap_image_write(const struct snap_image *image, const struct draft *draft);
+int snap_image_write(const struct snap_image *image, const struct atomic_file *draft);
 
 /* Links a synced draft under the first free name: NAME.snap, NAME-2.snap… -EEXIST: there is none. */
-int snap_draft_link(struct draft *draft, char ret_name[NAME_MAX + 1]);
+int snap_draft_link(struct atomic_file *draft, char ret_name[NAME_MAX + 1]);
 
 /* The error message. */
 int snap_say_not_saved(const char *dir, const char *name, int err, struct reason *why);

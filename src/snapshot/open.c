@@ -36,7 +36,7 @@ struct source {
 };
 
 /* Returns a descriptor or a negative errno. Never blocks, even for a FIFO or a device. */
-static int open_snapshot_file(struct snap_reading *r, const char *path, struct file_stamp *ret_stamp)
+static int open_snapshot_file(struct snap_reading *r, const char *path, struct file_version *ret_stamp)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
@@ -55,7 +55,7 @@ static int open_snapshot_file(struct snap_reading *r, const char *path, struct f
 		return err;
 	}
 	r->len = st.st_size;
-	*ret_stamp = file_stamp_of(&st);
+	*ret_stamp = file_version_of(&st);
 	return fd;
 }
 
@@ -224,7 +224,7 @@ static int read_rest(const struct snap_reading *r, const struct source *from, st
 	int err;
 
 	if (source.fd >= 0) {
-		source.bytes = pages_new(r->len);
+		source.bytes = huge_pages_new(r->len);
 		s->memory[0] = (struct snap_memory){ source.bytes, r->len };
 	}
 	err = source.bytes ? read_small(r, &source) ?: read_sections(r, &source) :
@@ -254,7 +254,7 @@ struct snapshot *snapshot__open(const char *path, struct reason *why)
 	struct snap_reading r = { .why = why };
 	struct source source = { 0 };
 	struct snapshot *snapshot = NULL;
-	struct file_stamp stamp;
+	struct file_version stamp;
 	int err = 0;
 
 	clean_path(r.name, sizeof(r.name), path);

@@ -129,7 +129,7 @@ static int unpack_file_section(const struct snap_reading *r, const char *bytes, 
 
 	s->is_compressed = true;
 	if (!err && s->memory[0].bytes)
-		pages_drop(s->memory[0].bytes, s->memory[0].len, section->offset,
+		huge_pages_drop(s->memory[0].bytes, s->memory[0].len, section->offset,
 			   section->offset + section->size);
 	return err;
 }

@@ -15,7 +15,7 @@ struct snap_rows {
 	uint64_t nr;
 };
 
-/* The arguments for pages_free(). */
+/* The arguments for huge_pages_free(). */
 struct snap_memory {
 	void *bytes;
 	size_t len;
@@ -29,7 +29,7 @@ struct snapshot {
 	struct snap_memory memory[SNAP_SECTION_TYPE_MAX]; /* by section type; [0] is the whole file */
 	bool is_compressed; /* a section of its file was compressed */
 	bool is_of_file;
-	struct file_stamp file; /* the file that it was read from */
+	struct file_version file; /* the file that it was read from */
 	bool is_compact; /* it was read from a compact file, so compacting it again removes nothing */
 };
 

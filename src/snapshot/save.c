@@ -128,7 +128,7 @@ static int write_all(int fd, const char *bytes, size_t len)
 #define AT_ONCE (8 << 20)
 
 /*
- * Starts writing each part to the disk while the next one is copied; draft_sync() waits for all of
+ * Starts writing each part to the disk while the next one is copied; atomic_file_sync() waits for all of
  * it.
  */
 static int write_piece(int fd, const char *bytes, size_t len, off_t *offset)
@@ -145,7 +145,7 @@ static int write_piece(int fd, const char *bytes, size_t len, off_t *offset)
 }
 
 /* Does not sync the draft. */
-int snap_image_write(const struct snap_image *image, const struct draft *draft)
+int snap_image_write(const struct snap_image *image, const struct atomic_file *draft)
 {
 	off_t offset = 0;
 	int err = 0;
@@ -157,7 +157,7 @@ int snap_image_write(const struct snap_image *image, const struct draft *draft)
 }
 
 /* link, unlike rename, never replaces an existing file. */
-int snap_draft_link(struct draft *draft, char ret_name[NAME_MAX + 1])
+int snap_draft_link(struct atomic_file *draft, char ret_name[NAME_MAX + 1])
 {
 	char tried[NAME_MAX + 1];
 	int err = -EEXIST;
@@ -168,7 +168,7 @@ int snap_draft_link(struct draft *draft, char ret_name[NAME_MAX + 1])
 
 		if (len >= (int)sizeof(tried))
 			return -ENAMETOOLONG;
-		err = draft_link(draft, tried);
+		err = atomic_file_link(draft, tried);
 	}
 	if (!err)
 		strcpy(ret_name, tried);
@@ -209,7 +209,7 @@ static int write_image(FILE *out, const void *what)
 	return 0;
 }
 
-static int write_snapshot_file(const char *path, const struct file_stamp *old,
+static int write_snapshot_file(const char *path, const struct file_version *old,
 			       const struct snap_image *image, struct reason *why)
 {
 	return old ? file_rewrite(path, old, write_image, image, why) :

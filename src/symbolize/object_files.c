@@ -131,7 +131,7 @@ static int open_object_candidate(const struct naming *naming, const struct objec
 static bool is_right(const struct naming *naming, const struct object_file *file, int fd,
 		     struct reason *why)
 {
-	struct object_facts facts;
+	struct probe_info facts;
 	bool is_same;
 
 	if (parser__facts(naming->parser, fd, NULL, &facts, why))
@@ -141,7 +141,7 @@ static bool is_right(const struct naming *naming, const struct object_file *file
 		reason_set(why, 0, "it has the build-id %s now", facts.build_id);
 	else if (!is_same)
 		reason_set(why, 0, "it has no build-id now");
-	object_facts_release(&facts);
+	probe_info_release(&facts);
 	return is_same;
 }
 
@@ -155,7 +155,7 @@ static uint32_t names_of_same(const struct naming *naming, const char *build_id,
 	for (size_t i = 0; i < naming->file_nr; i++) {
 		const struct object_file *file = &naming->file[i];
 
-		if (file->names != NAMES_NONE && file_stamp_fits(&file->stamp, st) &&
+		if (file->names != NAMES_NONE && file_version_fits(&file->stamp, st) &&
 		    !strcmp(file->build_id, build_id))
 			return file->names;
 	}
@@ -181,7 +181,7 @@ static int keep_object_file(struct naming *naming, struct object_file *file, int
 	if (err)
 		return err;
 	file->names = names;
-	file->stamp = file_stamp_of(st);
+	file->stamp = file_version_of(st);
 	return 0;
 }
 
@@ -268,7 +268,7 @@ int naming_find_object(struct naming *naming, const char *path, const char *buil
 void naming_doubt_object(struct naming *naming, const char *path, const char *build_id)
 {
 	struct object_file *file = find_known_file(naming, path, build_id);
-	struct object_traits traits;
+	struct runtime_traits traits;
 
 	if (!file || file->names == NAMES_NONE || file->is_doubted)
 		return;

@@ -13,7 +13,7 @@ struct symbols;
 struct object_file {
 	char *path, *build_id;
 	uint32_t names; /* index for symbols__lookup(), or NAMES_NONE: no file was found */
-	struct file_stamp stamp; /* of the file, if there are names */
+	struct file_version stamp; /* of the file, if there are names */
 	unsigned int snapshot; /* the snapshot for which it was searched last */
 	bool is_told;
 	bool is_doubted, is_stripped; /* frames without a name remained; the reason is that it is stripped */

@@ -65,8 +65,8 @@ static bool is_page_sound(const struct unwind_table *table, uint32_t page)
 
 bool unwind_table__is_sound(const struct unwind_table *table)
 {
-	if (table->segment_nr > UNWIND_SEGMENTS_MAX || !table->page_nr || !table->rule_nr || table->rule_nr > UNWIND_RULES_MAX ||
-	    table->page_nr > UNWIND_PAGES_MAX || table->row_nr > UNWIND_ROWS_MAX ||
+	if (table->segment_nr > UNWIND_SEGMENTS_MAX || !table->page_nr || !table->rule_nr ||
+	    table->rule_nr > UNWIND_RULES_MAX || table->page_nr > UNWIND_PAGES_MAX || table->row_nr > UNWIND_ROWS_MAX ||
 	    table->page[0] || table->page[table->page_nr] != table->row_nr)
 		return false;
 	for (uint32_t i = 0; i < table->rule_nr; i++)

@@ -153,7 +153,7 @@ static void forget_peak(void)
 	}
 }
 
-static void say(const char *name, double value)
+static void log_info(const char *name, double value)
 {
 	printf("%s\t%.3f\n", name, value);
 }
@@ -194,10 +194,10 @@ static char *drain(struct collector *collector, pid_t pid, const char *dir, cons
 	must(collector__drain(collector, &why), "drain", &why);
 	drained = now();
 	must(collector__save(collector, pid, &options, &path, &why), "save", &why);
-	say(name, now() - begun);
-	say("drain s", drained - begun);
-	say("cpu s", cpu_seconds() - cpu);
-	say("peak bytes", peak_bytes());
+	log_info(name, now() - begun);
+	log_info("drain s", drained - begun);
+	log_info("cpu s", cpu_seconds() - cpu);
+	log_info("peak bytes", peak_bytes());
 	if (asprintf(&to, "%s/%s", dir, name) < 0 || rename(path, to))
 		must(-errno, path, &why);
 	free(path);
@@ -218,8 +218,8 @@ static void measure_busy(struct collector *collector, pid_t pid, const char *dir
 	busy = (shared->pairs - pairs) / (now() - begun);
 	idle = (idle + pairs_a_second(CHURN_MS / 1e3)) / 2;
 	shared->is_busy = false;
-	say("pairs/s", idle);
-	say("pairs/s during a drain", busy);
+	log_info("pairs/s", idle);
+	log_info("pairs/s during a drain", busy);
 }
 
 static void save_compressed(const struct snapshot *snapshot, const char *dir)
@@ -241,12 +241,12 @@ static void check_file(const char *path, const char *dir, uint64_t blocks)
 	struct stat st;
 
 	must(snapshot ? 0 : -errno, path, &why);
-	say("blocks", snapshot__tables(snapshot)->trace_nr);
-	say("tracebacks", snapshot__tables(snapshot)->traceback_nr - 1);
+	log_info("blocks", snapshot__tables(snapshot)->trace_nr);
+	log_info("tracebacks", snapshot__tables(snapshot)->traceback_nr - 1);
 	if (snapshot__tables(snapshot)->trace_nr != blocks)
 		fprintf(stderr, "capacity: WRONG: %" PRIu64 " blocks were to be found\n", blocks);
 	if (!stat(path, &st))
-		say("file bytes", st.st_size);
+		log_info("file bytes", st.st_size);
 	save_compressed(snapshot, dir);
 	snapshot__close(snapshot);
 }
@@ -258,11 +258,11 @@ static void measure(struct collector *collector, pid_t pid, uint64_t blocks, int
 	double begun = now();
 	char *path;
 
-	say("empty maps bytes", maps);
+	log_info("empty maps bytes", maps);
 	have(collector, blocks);
-	say("record s", now() - begun);
-	say("kernel bytes", kernel_bytes() - kernel);
-	say("maps bytes", collector__get_tracemalloc_memory(collector) - maps);
+	log_info("record s", now() - begun);
+	log_info("kernel bytes", kernel_bytes() - kernel);
+	log_info("maps bytes", collector__get_tracemalloc_memory(collector) - maps);
 	for (int i = 0; i < rounds; i++) {
 		path = drain(collector, pid, dir, "old.snap");
 		if (!i)
@@ -290,7 +290,7 @@ int main(int argc, char **argv)
 	options.max_blocks = blocks + blocks / ROOM;
 	collector = collector__open(&options, &why);
 	must(collector ? 0 : -errno, "open", &why);
-	say("empty kernel bytes", kernel_bytes() - kernel);
+	log_info("empty kernel bytes", kernel_bytes() - kernel);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	pid = fork();

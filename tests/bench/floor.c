@@ -27,7 +27,7 @@ struct places {
 	const char *libc;
 	pid_t pid;
 	bool is_placed;
-	struct object_facts facts;
+	struct probe_info facts;
 };
 
 static void must(int err, const char *what)
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 	places.is_placed = kind->is_placed;
 	fd = open(places.libc, O_RDONLY | O_CLOEXEC);
 	must(fd < 0 ? -errno : fd, places.libc);
-	must(object_facts_read(fd, NULL, &places.facts, &why), "object_facts_read");
+	must(probe_info_read(fd, NULL, &places.facts, &why), "object_facts_read");
 	kind->attach(&places);
 	puts("ready");
 	fflush(stdout);

@@ -51,7 +51,7 @@ MUTANTS = {
 
     # gaps
     "gap: frees are recorded": (
-        "account/admit.bpf.h", "openness(process) == BOOKS_OPEN && !(process->follows && everybody_paused)", "1"),
+        "account/admit.bpf.h", "openness(process) == BOOKS_OPEN && !(process->follows && shared_paused)", "1"),
     "gap: a call from before stays": (
         "account/calls.bpf.h", "\tif (!is_from_before_gap(process, call))\n\t\treturn call_is_stale",
         "\tif (1)\n\t\treturn call_is_stale"),
@@ -65,7 +65,7 @@ MUTANTS = {
     "gap: a block from before was replaced": (
         "account/books.bpf.h", "missed->birth_ns < resumed_ns(process)", "0"),
     "gap: everybody goes on": (
-        "account/admit.bpf.h", " && !(process->follows && everybody_paused)", ""),
+        "account/admit.bpf.h", " && !(process->follows && shared_paused)", ""),
 
     # which call is pending
     "stale: a call that has gone stays": (
@@ -246,7 +246,7 @@ MUTANTS = {
         "alloc.bpf.c", "size = product(number_at(ctx, call->count, call->narrow & NARROW_COUNT), size);",
         "size *= number_at(ctx, call->count, call->narrow & NARROW_COUNT);"),
     "custom: a size that no argument is, is 0": ("alloc.bpf.c", " : call->bytes;", " : 0;"),
-    "custom: the first row is for all": ("alloc.bpf.c", "&custom_calls[index]", "&custom_calls[0]"),
+    "custom: the first row is for all": ("alloc.bpf.c", "&user_calls[index]", "&user_calls[0]"),
     "custom: a free gives out a block": (
         "alloc.bpf.c", "if (COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)", "if (0)"),
     "custom: what is stored is what is returned": (

@@ -106,7 +106,7 @@ void clear_begin(struct target_process *target)
 
 int clear_end(struct target_process *target)
 {
-	int err = clear_traces(&(struct process_request){ .slot = book_of(target)->slot });
+	int err = process_clear_traces(&(struct process_request){ .slot = book_of(target)->slot });
 
 	book_of(target)->is_open &= ~(__u64)BOOKS_CLEARING;
 	return err;

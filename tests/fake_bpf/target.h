@@ -69,7 +69,7 @@ void process_admit(struct target_process *target);
 /* Clears as the loader does, which waits in between. */
 void clear_begin(struct target_process *target);
 int clear_end(struct target_process *target);
-int clear_traces(struct process_request *request); /* see process.bpf.c */
+int process_clear_traces(struct process_request *request); /* see process.bpf.c */
 
 /*
  * With FAKE_RET=1 processes have probes at `ret` instructions instead of return probes; otherwise FAKE_SESSION=1 gives
@@ -106,8 +106,8 @@ void call_jump(enum call_shape shape, __u64 sp, const __u64 argument[6]);
 void leave(enum call_shape shape, __u64 sp, __u64 returned);
 void leave_by_jump(__u64 sp, __u64 argument); /* to a function that returns its argument */
 void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_pointer);
-extern __u32 site_offset, domain, custom_call;
-extern volatile struct custom_call custom_calls[CUSTOM_CALLS_MAX]; /* see bpf_alloc.c */
+extern __u32 site_offset, domain, user_call;
+extern volatile struct user_call user_calls[CUSTOM_CALLS_MAX]; /* see bpf_alloc.c */
 extern enum layer layer; /* the function's layer; the heap by default */
 extern enum unwinder unwinder; /* for settings_set(); frame pointers by default */
 extern void (*at_program)(bool begins); /* called before and after each program at a probe; NULL: not called */

@@ -12,7 +12,7 @@ int leave_call(struct pt_regs *ctx);
 int session_call(struct pt_regs *ctx);
 int leave_by_ret(struct pt_regs *ctx);
 
-__u32 site_offset, domain, custom_call;
+__u32 site_offset, domain, user_call;
 enum layer layer = LAYER_HEAP;
 bool of_heap;
 bool is_stepped;
@@ -38,7 +38,7 @@ __u64 alternate_sp_at(unsigned int depth)
 static void cookie_set(enum call_shape shape)
 {
 	fake.attach_cookie = SITE_COOKIE(shape + site_offset, shape, layer, domain) |
-			     CUSTOM_CALL_COOKIE(custom_call) | (of_heap ? COOKIE_OF_HEAP : 0) |
+			     CUSTOM_CALL_COOKIE(user_call) | (of_heap ? COOKIE_OF_HEAP : 0) |
 			     (is_throwing ? COOKIE_BY_RET : 0) | (restarts ? COOKIE_RESTARTS : 0) |
 			     (is_stepped ? COOKIE_STEPPED : 0);
 }

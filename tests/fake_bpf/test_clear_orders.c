@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * clear_traces is one instant (bpf/account/images.bpf.h), in every order in which the loader's steps can fall
+ * process_clear_traces is one instant (bpf/account/images.bpf.h), in every order in which the loader's steps can fall
  * between a program's accesses to maps: a script runs again and again, once for each order. Another thread's call
  * may interrupt while the process gets its new image.
  *
@@ -41,7 +41,7 @@ static void do_step(void)
 		book->is_open |= BOOKS_CLEARING;
 	} else if (steps == STEP_CLEAR) {
 		book->is_open |= BOOKS_CLEARING;
-		cr_assert_eq(clear_traces(&(struct process_request){ .slot = book->slot }), 0);
+		cr_assert_eq(process_clear_traces(&(struct process_request){ .slot = book->slot }), 0);
 	} else if (steps == STEP_TAKE_MARK) {
 		book->is_open &= BOOKS_OPEN;
 	}

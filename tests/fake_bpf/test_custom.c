@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Functions of custom allocators: a row of custom_calls[] says where their arguments are. */
+/* Functions of custom allocators: a row of user_calls[] says where their arguments are. */
 #include "target.h"
 
 #define POOL_DOMAIN DOMAIN_CUSTOM
@@ -9,30 +9,30 @@ enum {
 	ROW,
 };
 
-static void row_set(struct custom_call call)
+static void row_set(struct user_call call)
 {
-	custom_calls[ROW_OTHER] = (struct custom_call){ .bytes = 7777 };
-	custom_calls[ROW] = call;
+	user_calls[ROW_OTHER] = (struct user_call){ .bytes = 7777 };
+	user_calls[ROW] = call;
 }
 
 static void pool_enter(enum call_shape shape, __u64 sp, const __u64 argument[6])
 {
 	layer = LAYER_POOL;
 	domain = POOL_DOMAIN;
-	custom_call = ROW;
+	user_call = ROW;
 	call_enter(shape, sp, argument);
 	layer = LAYER_HEAP;
-	domain = custom_call = 0;
+	domain = user_call = 0;
 }
 
 static void pool_leave(enum call_shape shape, __u64 sp, __u64 returned)
 {
 	layer = LAYER_POOL;
 	domain = POOL_DOMAIN;
-	custom_call = ROW;
+	user_call = ROW;
 	leave(shape, sp, returned);
 	layer = LAYER_HEAP;
-	domain = custom_call = 0;
+	domain = user_call = 0;
 }
 
 #define pool_call(shape, returned, ...) \
@@ -43,7 +43,7 @@ static void pool_leave(enum call_shape shape, __u64 sp, __u64 returned)
 
 static void pool_free(__u64 pointer)
 {
-	row_set((struct custom_call){ .pointer = 2 });
+	row_set((struct user_call){ .pointer = 2 });
 	pool_enter(SHAPE_CUSTOM_FREE, sp_at(1), ARGUMENTS(1, pointer, 3, 4, 5, 6));
 }
 
@@ -59,7 +59,7 @@ static void expect_object(__u64 address, __u64 size)
 BOOK_TEST(custom, size_is_read_from_each_argument)
 {
 	for (__u32 i = 1; i <= 6; i++) {
-		row_set((struct custom_call){ .size = i });
+		row_set((struct user_call){ .size = i });
 		pool_call(SHAPE_CUSTOM_ALLOC, 0x1000 * i, 11, 12, 13, 14, 15, 16);
 		expect_object(0x1000 * i, 10 + i);
 	}
@@ -68,7 +68,7 @@ BOOK_TEST(custom, size_is_read_from_each_argument)
 
 BOOK_TEST(custom, count_is_read_from_another_argument)
 {
-	row_set((struct custom_call){ .count = 6, .size = 3 });
+	row_set((struct user_call){ .count = 6, .size = 3 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 1, 2, 30, 4, 5, 60);
 	expect_object(0x1000, 1800);
 }
@@ -76,11 +76,11 @@ BOOK_TEST(custom, count_is_read_from_another_argument)
 /* An int, with what the caller had in the upper half of its register. */
 BOOK_TEST(custom, narrow_argument_is_read_as_32_bits)
 {
-	row_set((struct custom_call){ .size = 1, .narrow = NARROW_SIZE });
+	row_set((struct user_call){ .size = 1, .narrow = NARROW_SIZE });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 0xabcd00000018ULL);
 	expect_object(0x1000, 24);
 
-	row_set((struct custom_call){ .size = 1, .count = 2, .narrow = NARROW_COUNT });
+	row_set((struct user_call){ .size = 1, .count = 2, .narrow = NARROW_COUNT });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x2000, 1ULL << 33, 0xabcd00000003ULL);
 	expect_object(0x2000, 3ULL << 33);
 }
@@ -88,9 +88,9 @@ BOOK_TEST(custom, narrow_argument_is_read_as_32_bits)
 /* A realloc to 0 bytes would have freed the block. */
 BOOK_TEST(custom, count_times_size_that_overflows_is_not_0_bytes)
 {
-	row_set((struct custom_call){ .size = 1 });
+	row_set((struct user_call){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
-	row_set((struct custom_call){ .count = 1, .size = 2, .pointer = 3 });
+	row_set((struct user_call){ .count = 1, .size = 2, .pointer = 3 });
 	pool_call(SHAPE_CUSTOM_REALLOC, 0, 1ULL << 32, 1ULL << 32, 0x1000);
 	expect_object(0x1000, 24);
 	expect(failed_calls, 1);
@@ -98,11 +98,11 @@ BOOK_TEST(custom, count_times_size_that_overflows_is_not_0_bytes)
 
 BOOK_TEST(custom, size_may_be_a_constant)
 {
-	row_set((struct custom_call){ .bytes = 192 });
+	row_set((struct user_call){ .bytes = 192 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 1, 2, 3, 4, 5, 6);
 	expect_object(0x1000, 192);
 
-	row_set((struct custom_call){ .bytes = 100, .count = 2 });
+	row_set((struct user_call){ .bytes = 100, .count = 2 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x2000, 1, 5);
 	expect_object(0x2000, 500);
 }
@@ -111,7 +111,7 @@ BOOK_TEST(custom, result_may_be_stored_through_a_pointer)
 {
 	__u64 stored = 0x1000;
 
-	row_set((struct custom_call){ .pointer = 3, .size = 1 });
+	row_set((struct user_call){ .pointer = 3, .size = 1 });
 	pool_call(SHAPE_CUSTOM_OUT, 0, 24, 0, (__u64)&stored);
 	expect_object(0x1000, 24);
 	cr_expect(!block_in(process, LAYER_POOL, (__u64)&stored));
@@ -126,7 +126,7 @@ BOOK_TEST(custom, result_may_be_stored_through_a_pointer)
 
 BOOK_TEST(custom, free_reads_its_pointer_argument)
 {
-	row_set((struct custom_call){ .size = 1 });
+	row_set((struct user_call){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
 	pool_free(0x1000);
 	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
@@ -139,9 +139,9 @@ BOOK_TEST(custom, free_reads_its_pointer_argument)
 
 BOOK_TEST(custom, realloc_moves_its_block)
 {
-	row_set((struct custom_call){ .size = 1 });
+	row_set((struct user_call){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
-	row_set((struct custom_call){ .pointer = 2, .size = 4, .count = 3 });
+	row_set((struct user_call){ .pointer = 2, .size = 4, .count = 3 });
 	pool_call(SHAPE_CUSTOM_REALLOC, 0x2000, 1, 0x1000, 2, 40, 5, 6);
 
 	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
@@ -158,14 +158,14 @@ BOOK_TEST(custom, realloc_moves_its_block)
 /* (void *)-1, or an error number as the kernel's allocators return it. */
 BOOK_TEST(custom, call_that_returns_an_error_records_no_block)
 {
-	row_set((struct custom_call){ .size = 1 });
+	row_set((struct user_call){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, -1ULL, 24);
 	pool_call(SHAPE_CUSTOM_ALLOC, -12ULL, 24);
 	expect(allocations, 0);
 	expect(failed_calls, 2);
 
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
-	row_set((struct custom_call){ .pointer = 2, .size = 1 });
+	row_set((struct user_call){ .pointer = 2, .size = 1 });
 	pool_call(SHAPE_CUSTOM_REALLOC, -12ULL, 48, 0x1000);
 	expect_object(0x1000, 24);
 }
@@ -173,9 +173,9 @@ BOOK_TEST(custom, call_that_returns_an_error_records_no_block)
 /* While a realloc runs, another thread may get the old address. */
 BOOK_TEST(custom, realloc_removes_its_old_block_when_it_begins)
 {
-	row_set((struct custom_call){ .size = 1 });
+	row_set((struct user_call){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
-	row_set((struct custom_call){ .pointer = 2, .size = 1 });
+	row_set((struct user_call){ .pointer = 2, .size = 1 });
 	pool_enter(SHAPE_CUSTOM_REALLOC, sp_at(1), ARGUMENTS(48, 0x1000));
 	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
 	pool_leave(SHAPE_CUSTOM_REALLOC, sp_at(1), 0x3000);
@@ -186,7 +186,7 @@ BOOK_TEST(custom, realloc_removes_its_old_block_when_it_begins)
 /* The pool's chunk is malloc's block, and the first object begins at the same address. */
 BOOK_TEST(custom, pool_chunk_is_also_a_malloc_block)
 {
-	row_set((struct custom_call){ .size = 1 });
+	row_set((struct user_call){ .size = 1 });
 	pool_enter(SHAPE_CUSTOM_ALLOC, sp_at(1), ARGUMENTS(24));
 	enter(SHAPE_MALLOC, sp_at(5), 4096);
 	leave(SHAPE_MALLOC, sp_at(5), 0x1000);
@@ -205,12 +205,12 @@ BOOK_TEST(custom, realloc_frees_and_other_calls_do_not_in_a_thread_without_state
 {
 	__u64 stored = 0;
 
-	row_set((struct custom_call){ .size = 1 });
+	row_set((struct user_call){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
 	pool_call(SHAPE_CUSTOM_ALLOC, (__u64)&stored, 24);
 	thread_run(thread_start(process, 101));
 	fake.out_of_memory = true;
-	row_set((struct custom_call){ .pointer = 1, .size = 2 });
+	row_set((struct user_call){ .pointer = 1, .size = 2 });
 	pool_enter(SHAPE_CUSTOM_OUT, sp_at(1), ARGUMENTS((__u64)&stored, 24));
 	expect_object((__u64)&stored, 24);
 	pool_enter(SHAPE_CUSTOM_REALLOC, sp_at(1), ARGUMENTS(0x1000, 24));

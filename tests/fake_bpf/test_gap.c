@@ -5,7 +5,7 @@
 int process_pause(struct process_request *args), process_return(struct process_request *args),
 	process_resume(struct process_request *args);
 
-extern __u64 everybody_paused, everybody_resumed_ns;
+extern __u64 shared_paused, shared_resumed_ns;
 
 static struct uprobe_task utask;
 static struct process_request request = { .slot = 0 }; /* of the process that each test begins with */
@@ -173,14 +173,14 @@ BOOK_TEST(gap, of_all_processes_includes_processes_that_are_forked_during_it)
 
 	book_of(process)->follows = 1;
 	user_malloc(1, 0x1000);
-	everybody_paused = 1;
+	shared_paused = 1;
 	user_malloc(2, 0x2000);
 	child = thread_fork(200);
 	thread_run(child);
 	user_malloc(4, 0x1000);
 	expect_in(child->process, allocations, 0);
-	everybody_resumed_ns = ++fake.now_ns;
-	everybody_paused = 0;
+	shared_resumed_ns = ++fake.now_ns;
+	shared_paused = 0;
 	user_malloc(8, 0x2000);
 	expect_in(child->process, allocations, 1);
 	thread_run(main_thread);

@@ -29,22 +29,22 @@ static int readers_end = -1;
 
 /* ---- the answering process, instead of spawner.c ---- */
 
-void serve(int fd)
+void serve_questions(int fd)
 {
 	close(fd);
 }
 
-int spawner__start(struct spawner *spawner, read_fn, uint64_t)
+int fork_server__start(struct fork_server *fork_server, read_fn, uint64_t)
 {
-	spawner->fd = spawner->end_fd = -1;
+	fork_server->fd = fork_server->end_fd = -1;
 	return 0;
 }
 
-void spawner__stop(struct spawner *)
+void fork_server__stop(struct fork_server *)
 {
 }
 
-int spawner__renew(struct spawner *, int fd, pid_t *ret_pid, int *ret_status)
+int fork_server__renew(struct fork_server *, int fd, pid_t *ret_pid, int *ret_status)
 {
 	const struct message ready = { .kind = READY };
 	const struct message head = { said_kind, said_bytes };
@@ -90,7 +90,7 @@ static const struct functions_wanted wanted = { 2, { { "pool_alloc", 2 }, { "poo
 
 static void ask_facts(struct parser *parser, int fd)
 {
-	struct object_facts facts = {};
+	struct probe_info facts = {};
 	struct reason why = { "" };
 	int err = parser__facts(parser, fd, &wanted, &facts, &why);
 
@@ -99,7 +99,7 @@ static void ask_facts(struct parser *parser, int fd)
 	for (uint32_t i = 0; i < facts.function_nr; i++)
 		MUST(facts.function[i].offset < 1 << 16 &&
 		     facts.function[i].name < allocator_function_nr + wanted.nr);
-	object_facts_release(&facts);
+	probe_info_release(&facts);
 }
 
 static void ask_returns(struct parser *parser, int fd)
@@ -125,7 +125,7 @@ static void ask_switch(struct parser *parser, int fd)
 
 static void ask_traits(struct parser *parser, int fd)
 {
-	struct object_traits traits = {};
+	struct runtime_traits traits = {};
 	struct reason why = { "" };
 	int err = parser__traits(parser, fd, &traits, &why);
 

@@ -20,7 +20,7 @@ static const struct {
 } __attribute__((packed)) table = { { .page_nr = 1, .rule_nr = 1, .row_nr = 1 }, { 0, 1 } };
 
 static const struct {
-	struct object_facts facts;
+	struct probe_info facts;
 	struct object_function function[2];
 } facts = { { .build_id = "abcd", .entry = 64, .function_nr = 2 }, { { .offset = 8 }, { .offset = 9 } } };
 
@@ -31,7 +31,7 @@ static const struct {
 
 static const uint32_t index_of_switch = 1;
 
-static const struct object_traits traits = { TRAIT_BIT(DYNAMIC) | TRAIT_BIT(GO) };
+static const struct runtime_traits traits = { TRAIT_BIT(DYNAMIC) | TRAIT_BIT(GO) };
 
 static const struct {
 	struct names_answer head;

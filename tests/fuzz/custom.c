@@ -13,10 +13,10 @@
 
 static const int allowed[] = { -EINVAL, 0 };
 
-static void check_function(const struct custom_allocators *custom, size_t i)
+static void check_function(const struct user_allocators *custom, size_t i)
 {
-	const struct custom_function *function = &custom->function[i];
-	const struct custom_call *call = &function->call;
+	const struct user_function *function = &custom->function[i];
+	const struct user_call *call = &function->call;
 	bool takes = shape_takes(function->shape);
 
 	MUST(function->allocator < custom->allocator_nr && function->wanted < custom->wanted.nr);
@@ -28,13 +28,13 @@ static void check_function(const struct custom_allocators *custom, size_t i)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct custom_allocators custom = {};
+	struct user_allocators custom = {};
 	char *text = strndup((const char *)data, size), *rest = text;
 
 	while (rest) {
 		size_t allocators = custom.allocator_nr, functions = custom.function_nr;
 		struct reason why = { "" };
-		int err = custom_allocators_add(&custom, strsep(&rest, "\n"), &why);
+		int err = user_allocators_add(&custom, strsep(&rest, "\n"), &why);
 
 		if (err)
 			check_refused(err, &why, allowed);
@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	for (size_t i = 0; i < custom.function_nr; i++)
 		check_function(&custom, i);
-	custom_allocators_release(&custom);
+	user_allocators_release(&custom);
 	free(text);
 	return 0;
 }

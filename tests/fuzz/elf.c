@@ -41,9 +41,9 @@ static void look_for_switch(int fd)
 
 static void look_for_traits(int fd)
 {
-	struct object_traits traits = {};
+	struct runtime_traits traits = {};
 	struct reason why = { "" };
-	int err = object_traits_read(fd, &traits, &why);
+	int err = runtime_traits_read(fd, &traits, &why);
 
 	if (err)
 		check_refused(err, &why, allowed);
@@ -53,24 +53,24 @@ static void look_for_traits(int fd)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint64_t where = size > 2 ? data[0] | data[1] << 8 : 0, bytes = size > 2 ? size - 2 : 0;
-	struct object_facts facts = {};
+	struct probe_info facts = {};
 	struct reason why = { "" };
 	int fd = memfd_create("elf", MFD_CLOEXEC), err;
 
 	MUST(fd >= 0 && write(fd, data + size - bytes, bytes) == (ssize_t)bytes);
-	err = object_facts_read(fd, &wanted, &facts, &why);
+	err = probe_info_read(fd, &wanted, &facts, &why);
 	if (err) {
 		check_refused(err, &why, allowed);
 		check_one_line(&why);
 	} else {
-		MUST(object_facts_are_sound(&facts, &wanted, bytes));
+		MUST(probe_info_are_sound(&facts, &wanted, bytes));
 		for (uint32_t i = 0; i < facts.function_nr && i < 4; i++)
 			look_for_returns(fd, facts.function[i].vaddr, bytes);
 		look_for_returns(fd, where, bytes);
 		look_for_switch(fd);
 		look_for_traits(fd);
 	}
-	object_facts_release(&facts);
+	probe_info_release(&facts);
 	close(fd);
 	return 0;
 }

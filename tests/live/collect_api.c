@@ -193,7 +193,7 @@ static const struct verb {
 	{ "notes", call_notes },
 };
 
-static void say(int err, struct call *call)
+static void log_info(int err, struct call *call)
 {
 	tell(call, "err", json_integer(err));
 	tell(call, "why", json_string(call->why.text));
@@ -232,10 +232,10 @@ int main(int argc, char **argv)
 	char line[8192];
 
 	call.collector = collector__open(argc > 1 ? &options : NULL, &call.why);
-	say(call.collector ? 0 : -errno, &call);
+	log_info(call.collector ? 0 : -errno, &call);
 	while (call.collector && fgets(line, sizeof(line), stdin)) {
 		call = (struct call){ .collector = call.collector, .answer = json_object() };
-		say(obey(&call, line), &call);
+		log_info(obey(&call, line), &call);
 	}
 	collector__close(call.collector);
 	return call.collector ? 0 : 1;

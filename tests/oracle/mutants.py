@@ -30,15 +30,15 @@ MUTANTS = {
     # statistics
     "cumulative: a recursive frame counts once": (
         "src/engine/statistics.c",
-        ("\t\tif (!err)\n\t\t\terr = cost_add(&column->cost[key], cost, why);",
+        ("\t\tif (!err)\n\t\t\terr = engine_cost_add(&column->cost[key], cost, why);",
          "\t\tbool again = false;\n"
          "\t\tfor (size_t j = 0; j < i; j++)\n"
          "\t\t\tagain |= list->id[j] == key;\n"
-         "\t\tif (!err && !again)\n\t\t\terr = cost_add(&column->cost[key], cost, why);")),
+         "\t\tif (!err && !again)\n\t\t\terr = engine_cost_add(&column->cost[key], cost, why);")),
     "cumulative: the total counts a block once a frame": (
         "src/engine/statistics.c",
-        ("return cost_add(&column->total, cost, why);",
-         "return cost_add(&column->total, &(struct cost){ cost->size * (int64_t)list->id_nr, "
+        ("return engine_cost_add(&column->total, cost, why);",
+         "return engine_cost_add(&column->total, &(struct cost){ cost->size * (int64_t)list->id_nr, "
          "cost->count * (int64_t)list->id_nr }, why);")),
     "compare_to: zero differences are dropped": (
         "src/engine/statistics.c",

@@ -109,7 +109,7 @@ Test(archive_bounds, of_a_long_recording_the_first_and_the_last_ones_are_kept)
 	put_minutes("a.1", 0, 8);
 	archive = open_archive(room_for(1, 8), 0);
 	for (int i = 8; i <= 100; i++) {
-		archive__saved(archive, put_snapshot("a.1", NOON_MS + i * MINUTE_MS, FILE_BYTES));
+		archive__add_saved(archive, put_snapshot("a.1", NOON_MS + i * MINUTE_MS, FILE_BYTES));
 		archive__make_room(archive);
 		expect_bytes(archive);
 	}
@@ -147,7 +147,7 @@ Test(archive_bounds, count_the_bytes_that_the_disk_uses)
 	archive__get_totals(archive, &totals);
 	cr_expect(totals.bytes < 2000 * KIB);
 	for (int i = 1; i < 300; i++)
-		archive__saved(archive, put_snapshot("large.2", NOON_MS + i, 0));
+		archive__add_saved(archive, put_snapshot("large.2", NOON_MS + i, 0));
 	expect_bytes(archive);
 	archive__close(archive);
 }
@@ -167,7 +167,7 @@ Test(archive_bounds, hold_at_every_moment_for_ten_thousand_snapshots)
 		ms += pass % 50 == 49 ? -(uint64_t)90000 : 60000;
 		for (int i = 0; i < PROCESSES; i++) {
 			snprintf(folder, sizeof(folder), "p.%d", i + 1 + pass / 20 * 5);
-			archive__saved(archive, put_snapshot(folder, ms + (pass % 50 == 49),
+			archive__add_saved(archive, put_snapshot(folder, ms + (pass % 50 == 49),
 							     (i % 7) * KIB));
 			archive__make_room(archive);
 			archive__get_totals(archive, &totals);
@@ -195,7 +195,7 @@ Test(archive_bounds, hold_for_short_lived_processes)
 	archive = open_archive(room_for(20, 20), 0);
 	for (int i = 0; i < 3000; i++) {
 		snprintf(folder, sizeof(folder), "short.%d", 2 + i % 60);
-		archive__saved(archive, put_snapshot(folder, NOON_MS + i * 60000ULL, FILE_BYTES));
+		archive__add_saved(archive, put_snapshot(folder, NOON_MS + i * 60000ULL, FILE_BYTES));
 		archive__make_room(archive);
 		if (i % 100 == 0)
 			expect_bytes(archive);

@@ -106,7 +106,7 @@ Test(archive_start, keeps_existing_snapshots_when_the_clock_is_years_ahead)
 	expect_note(archive, "no snapshots for 16800.0 h, or the clock was set forward: --keep does not count these hours");
 	expect_note(archive, "removed 1 snapshot (4096 B) older than --keep allows");
 	expect_note(archive, NULL);
-	archive__saved(archive, put_snapshot("a.1", wall_ms(), FILE_BYTES));
+	archive__add_saved(archive, put_snapshot("a.1", wall_ms(), FILE_BYTES));
 	archive__make_room(archive);
 	expect_note(archive, NULL);
 	cr_expect_eq(snapshot_nr("a.1"), 3);

@@ -136,8 +136,8 @@ Test(archive_files, at_paths_outside_the_archive_are_not_counted)
 	struct archive_totals totals;
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
-		archive__saved(archive, paths[i]);
-	archive__saved(archive, "d/host/a.1/" OURS); /* gone already */
+		archive__add_saved(archive, paths[i]);
+	archive__add_saved(archive, "d/host/a.1/" OURS); /* gone already */
 	archive__get_totals(archive, &totals);
 	cr_expect_eq(totals.snapshots, 0);
 	cr_expect_eq(totals.processes, 0);
@@ -321,7 +321,7 @@ static void lose(struct archive *archive, int nr, int err, const char *text)
 
 	snprintf(why.text, sizeof(why.text), "%s", text);
 	while (nr--)
-		archive__lost(archive, err, &why);
+		archive__count_lost(archive, err, &why);
 }
 
 /* Each loss is reported once: the first ones by name, with unsafe bytes escaped. */
@@ -330,14 +330,14 @@ Test(archive_files, lost_as_last_snapshots_are_reported_by_name)
 	struct archive *archive = open_archive(0, 0);
 	char *note;
 
-	archive__lost_last(archive, "shopd", 123);
+	archive__note_lost_last(archive, "shopd", 123);
 	expect_note(archive, "last snapshots that could not be written: shopd (123)");
 	expect_note(archive, NULL);
-	archive__lost_last(archive, "a\nb", 1);
-	archive__lost_last(archive, "", 4194304);
+	archive__note_lost_last(archive, "a\nb", 1);
+	archive__note_lost_last(archive, "", 4194304);
 	expect_note(archive, "last snapshots that could not be written: a\\x0ab (1),  (4194304)");
 	for (int i = 0; i < 1000; i++)
-		archive__lost_last(archive, i ? "b" : "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 4194304);
+		archive__note_lost_last(archive, i ? "b" : "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 4194304);
 	note = archive__next_note(archive);
 	cr_expect(note && strlen(note) < 512 && strstr(note, "\\xff (4194304), b (4194304)") &&
 		  strstr(note, " and 9"), "%s", note);
@@ -363,10 +363,10 @@ Test(archive_files, lost_to_write_errors_are_reported)
 	archive__make_room(archive);
 	archive__make_room(archive); /* before a pass */
 	lose(archive, 1, -EROFS, "d: read-only"); /* a part of one */
-	archive__saved(archive, put_snapshot("a.1", NOON_MS, FILE_BYTES));
+	archive__add_saved(archive, put_snapshot("a.1", NOON_MS, FILE_BYTES));
 	archive__make_room(archive);
 	expect_note(archive, NULL);
-	archive__saved(archive, put_snapshot("a.1", NOON_MS + 1, FILE_BYTES));
+	archive__add_saved(archive, put_snapshot("a.1", NOON_MS + 1, FILE_BYTES));
 	archive__make_room(archive);
 	expect_note(archive, "snapshots are written again: 21 could not be");
 	expect_note(archive, NULL);

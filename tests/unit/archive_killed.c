@@ -61,11 +61,11 @@ TestSuite(archive_killed, .init = enter, .fini = leave, .timeout = 120);
 static int save_image(const struct snap_image *image, int dir_fd, const char *name, bool named,
 		      char linked[NAME_MAX + 1])
 {
-	struct draft draft;
-	int err = draft_open(&draft, dir_fd, name, named) ?: snap_image_write(image, &draft) ?: draft_sync(&draft) ?:
+	struct atomic_file draft;
+	int err = atomic_file_open(&draft, dir_fd, name, named) ?: snap_image_write(image, &draft) ?: atomic_file_sync(&draft) ?:
 		  snap_draft_link(&draft, linked) ?: sync_dir(dir_fd);
 
-	draft_close(&draft);
+	atomic_file_close(&draft);
 	return err;
 }
 

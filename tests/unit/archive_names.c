@@ -58,7 +58,7 @@ Test(archive_names, of_folders_are_recognized)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-		cr_expect_eq(is_folder_name(cases[i].name), cases[i].is_ours, "%s", cases[i].name);
+		cr_expect_eq(archive_is_folder_name(cases[i].name), cases[i].is_ours, "%s", cases[i].name);
 }
 
 Test(archive_names, of_drafts_are_recognized)
@@ -87,7 +87,7 @@ Test(archive_names, of_drafts_are_recognized)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		pid_t writer = 0;
 
-		cr_expect_eq(draft_name_parse(cases[i].name, &writer), cases[i].writer != 0, "%s",
+		cr_expect_eq(atomic_file_name_parse(cases[i].name, &writer), cases[i].writer != 0, "%s",
 			     cases[i].name);
 		cr_expect(!cases[i].writer || writer == cases[i].writer, "%s", cases[i].name);
 	}

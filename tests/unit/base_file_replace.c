@@ -210,19 +210,19 @@ Test(base_file_replace, writes_to_an_open_file_descriptor)
 Test(base_file_replace, works_with_a_hidden_draft)
 {
 	int dir_fd = open("d", O_RDONLY | O_DIRECTORY);
-	struct draft draft;
+	struct atomic_file draft;
 
 	put("d/a", "old");
-	cr_assert_eq(draft_open(&draft, dir_fd, "a", true), 0);
+	cr_assert_eq(atomic_file_open(&draft, dir_fd, "a", true), 0);
 	cr_assert_eq(write(draft.fd, "new", 3), 3);
 	cr_expect_str_eq(text_of("d/a"), "old");
 	cr_expect_eq(name_nr("d"), 2);
-	cr_expect_eq(draft_replace(&draft), 0);
-	draft_close(&draft);
+	cr_expect_eq(atomic_file_replace(&draft), 0);
+	atomic_file_close(&draft);
 	cr_expect_str_eq(text_of("d/a"), "new");
 	cr_expect_eq(name_nr("d"), 1);
-	cr_assert_eq(draft_open(&draft, dir_fd, "a", true), 0);
-	draft_close(&draft);
+	cr_assert_eq(atomic_file_open(&draft, dir_fd, "a", true), 0);
+	atomic_file_close(&draft);
 	cr_expect_eq(name_nr("d"), 1);
 	close(dir_fd);
 }

@@ -27,18 +27,18 @@ static mode_t mode_of(const char *path)
 	return st.st_mode & 07777;
 }
 
-static struct file_stamp stamp_of(const char *path)
+static struct file_version stamp_of(const char *path)
 {
 	struct stat st;
 
 	cr_assert_eq(stat(path, &st), 0, "%s", path);
-	return file_stamp_of(&st);
+	return file_version_of(&st);
 }
 
 /* The stamp is the one of the file as it is now. */
 static int rewrite(const char *path, int (*write)(FILE *out, const void *what), struct reason *why)
 {
-	const struct file_stamp stamp = stamp_of(path);
+	const struct file_version stamp = stamp_of(path);
 
 	return file_rewrite(path, &stamp, write, "new", why);
 }
@@ -90,7 +90,7 @@ Test(base_file_rewrite, gives_the_rights_of_an_acl_to_nobody_else)
 
 Test(base_file_rewrite, refuses_a_file_that_is_missing_or_not_regular)
 {
-	const struct file_stamp stamp = {};
+	const struct file_version stamp = {};
 	struct reason why = {};
 
 	cr_expect_eq(file_rewrite("none", &stamp, write_text, "new", &why), -ENOENT);
@@ -154,7 +154,7 @@ static void expect_left(size_t i, struct reason *why)
 	cr_expect_eq(name_nr("."), 2, "victim and d");
 }
 
-static struct file_stamp prepare(void)
+static struct file_version prepare(void)
 {
 	put("victim", "victim");
 	put("other", "other");
@@ -165,7 +165,7 @@ static struct file_stamp prepare(void)
 Test(base_file_rewrite, refuses_a_file_that_changed_after_it_was_read)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
-		const struct file_stamp read = prepare();
+		const struct file_version read = prepare();
 		struct reason why = {};
 
 		cr_assert_eq(changes[i].change(), 0);
@@ -177,7 +177,7 @@ Test(base_file_rewrite, refuses_a_file_that_changed_after_it_was_read)
 Test(base_file_rewrite, refuses_a_file_that_changes_while_it_is_written)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
-		const struct file_stamp read = prepare();
+		const struct file_version read = prepare();
 		struct reason why = {};
 
 		cr_expect_eq(file_rewrite("f", &read, write_and_change, &changes[i].change, &why),

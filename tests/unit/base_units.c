@@ -126,26 +126,31 @@ Test(base_units, clean_text_escapes_control_characters_and_invalid_utf8)
 		{ "a\tb\nc\r", "a\\x09b\\x0ac\\x0d" },
 		{ "\033[31mred", "\\x1b[31mred" },
 		{ "\x7f", "\\x7f" },
-		{ "\xc2\x9b" "31m", "\\xc2\\x9b31m" },	    /* U+009B: CSI in one character */
-		{ "\xc2\xa0", "\xc2\xa0" },		    /* U+00A0, the first after C1 */
+		{ "\xc2\x9b"
+		  "31m",
+		  "\\xc2\\x9b31m" },	    /* U+009B: CSI in one character */
+		{ "\xc2\xa0", "\xc2\xa0" }, /* U+00A0, the first after C1 */
 		{ "\xff\xfe", "\\xff\\xfe" },
 		{ "\x80", "\\x80" },
-		{ "\xc0\xaf", "\\xc0\\xaf" },		    /* overlong '/' */
+		{ "\xc0\xaf", "\\xc0\\xaf" }, /* overlong '/' */
 		{ "\xe0\x80\xaf", "\\xe0\\x80\\xaf" },
-		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },	    /* a surrogate */
+		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },		/* a surrogate */
 		{ "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" }, /* above U+10FFFF */
-		{ "\xf0\x9f\x98", "\\xf0\\x9f\\x98" },	    /* cut */
-		{ "\xe2\x82" "a", "\\xe2\\x82a" },
-		{ "a\u202e.c", "a\\xe2\\x80\\xae.c" },	    /* right to left from here on */
+		{ "\xf0\x9f\x98", "\\xf0\\x9f\\x98" },		/* cut */
+		{ "\xe2\x82"
+		  "a",
+		  "\\xe2\\x82a" },
+		{ "a\u202e.c", "a\\xe2\\x80\\xae.c" }, /* right to left from here on */
 		{ "\u2066a\u2069", "\\xe2\\x81\\xa6a\\xe2\\x81\\xa9" },
 		{ "\u061c", "\\xd8\\x9c" },
-		{ "ma\u200bin", "ma\\xe2\\x80\\x8bin" },	    /* a space without width */
+		{ "ma\u200bin", "ma\\xe2\\x80\\x8bin" }, /* a space without width */
 		{ "\u200d\ufeff", "\\xe2\\x80\\x8d\\xef\\xbb\\xbf" },
 		{ "so\u00adft", "so\\xc2\\xadft" },
-		{ "a\u2028b", "a\\xe2\\x80\\xa8b" },	    /* a line's end */
-		{ "\U000e0041", "\\xf3\\xa0\\x81\\x81" },	    /* the tag A */
+		{ "a\u2028b", "a\\xe2\\x80\\xa8b" },			    /* a line's end */
+		{ "\U000e0041", "\\xf3\\xa0\\x81\\x81" },		    /* the tag A */
 		{ "\u200a\u2010\u2027\u202f", "\u200a\u2010\u2027\u202f" }, /* their neighbours */
-		{ "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627", "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627" },
+		{ "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627",
+		  "\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627" },
 		{ "e\u0301\U000dffff", "e\u0301\U000dffff" },
 	};
 	char clean[128];

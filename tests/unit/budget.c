@@ -164,8 +164,8 @@ Test(cost, is_the_sum_of_traps_and_program_time)
 	books.counter[COUNTER_stepped_traps] = 2;
 	books.counter[COUNTER_return_traps] = 3;
 	books.counter[COUNTER_program_ns] = 12345;
-	cr_expect_eq(cost_of(&costs, &books), 7000 + 18000 + 1500 + 12345);
-	cr_expect_eq(cost_of(&(struct trap_costs){}, &books), 0, "not known");
+	cr_expect_eq(cost_of_books(&costs, &books), 7000 + 18000 + 1500 + 12345);
+	cr_expect_eq(cost_of_books(&(struct trap_costs){}, &books), 0, "not known");
 	cr_expect_eq(cost_share(&(struct cost_sum){ 1000, 340 }), 34);
 	cr_expect_eq(cost_share(&(struct cost_sum){}), 0);
 	cr_expect_eq(cost_share(&(struct cost_sum){ 10, 20 }), 100);

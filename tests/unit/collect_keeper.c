@@ -18,16 +18,16 @@
 
 #define PATIENCE_MS 10000
 
-static struct keeper *begin(void)
+static struct link_holder *begin(void)
 {
-	struct keeper *keeper = keeper__open();
+	struct link_holder *link_holder = link_holder__open();
 
-	cr_assert(keeper);
-	return keeper;
+	cr_assert(link_holder);
+	return link_holder;
 }
 
 /* A program that is none. */
-static int attach(struct keeper *keeper, uint32_t nr)
+static int attach(struct link_holder *link_holder, uint32_t nr)
 {
 	uint64_t *places = calloc(nr, sizeof(*places));
 	const struct uprobe_multi uprobes = { .nr = nr, .offset = places, .cookie = places };
@@ -36,7 +36,7 @@ static int attach(struct keeper *keeper, uint32_t nr)
 
 	cr_assert(places && null >= 0);
 	cr_assert_eq(file_identity_read(null, &file), 0);
-	link = keeper__attach(keeper, null, null, &file, &uprobes);
+	link = link_holder__attach(link_holder, null, null, &file, &uprobes);
 	close(null);
 	free(places);
 	return link;
@@ -47,55 +47,55 @@ static bool ends(int pidfd)
 	return poll(&(struct pollfd){ .fd = pidfd, .events = POLLIN }, 1, PATIENCE_MS) == 1;
 }
 
-Test(collect_keeper, continues_after_requests_that_fail)
+Test(collect_link_holder, continues_after_requests_that_fail)
 {
-	struct keeper *keeper = begin();
+	struct link_holder *link_holder = begin();
 
 	for (int i = 0; i < 100; i++) {
-		int link = attach(keeper, 1 + i);
+		int link = attach(link_holder, 1 + i);
 
 		cr_assert(link < 0 && link != -EPIPE, "%d", link);
 	}
-	cr_assert_eq(attach(keeper, 1 << 16), -EMSGSIZE);
-	keeper__detach(keeper, 3); /* its socket is no link */
-	cr_assert_eq(keeper__detaching_nr(keeper), 0);
-	keeper__settle(keeper);
-	cr_assert_neq(attach(keeper, 1), -EPIPE);
-	cr_assert(!keeper__has_ended(keeper));
-	keeper__close(keeper);
+	cr_assert_eq(attach(link_holder, 1 << 16), -EMSGSIZE);
+	link_holder__detach(link_holder, 3); /* its socket is no link */
+	cr_assert_eq(link_holder__detaching_nr(link_holder), 0);
+	link_holder__settle(link_holder);
+	cr_assert_neq(attach(link_holder, 1), -EPIPE);
+	cr_assert(!link_holder__has_ended(link_holder));
+	link_holder__close(link_holder);
 	cr_assert(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "it is there still");
 }
 
-Test(collect_keeper, that_was_killed_is_detected)
+Test(collect_link_holder, that_was_killed_is_detected)
 {
-	struct keeper *keeper = begin();
+	struct link_holder *link_holder = begin();
 
 	kill(only_child_of(getpid()), SIGKILL);
-	cr_assert(ends(keeper__end_fd(keeper)));
-	cr_assert(keeper__has_ended(keeper));
-	cr_assert_eq(attach(keeper, 1), -EPIPE);
-	keeper__detach(keeper, 7);
-	keeper__settle(keeper);
-	cr_assert_eq(keeper__detaching_nr(keeper), 0);
-	keeper__close(keeper);
+	cr_assert(ends(link_holder__end_fd(link_holder)));
+	cr_assert(link_holder__has_ended(link_holder));
+	cr_assert_eq(attach(link_holder, 1), -EPIPE);
+	link_holder__detach(link_holder, 7);
+	link_holder__settle(link_holder);
+	cr_assert_eq(link_holder__detaching_nr(link_holder), 0);
+	link_holder__close(link_holder);
 }
 
-Test(collect_keeper, that_was_stopped_can_be_closed)
+Test(collect_link_holder, that_was_stopped_can_be_closed)
 {
-	struct keeper *keeper = begin();
+	struct link_holder *link_holder = begin();
 
 	kill(only_child_of(getpid()), SIGSTOP);
-	keeper__close(keeper);
+	link_holder__close(link_holder);
 	cr_assert(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
 }
 
 /* The recording forks a child that calls no exec, so the child inherits the keeper's socket. */
 static void record_and_fork(int ready[2])
 {
-	struct keeper *keeper = begin();
+	struct link_holder *link_holder = begin();
 	pid_t said[2] = { only_child_of(getpid()) };
 
-	cr_assert(!keeper__has_ended(keeper));
+	cr_assert(!link_holder__has_ended(link_holder));
 	said[1] = fork();
 	if (said[1])
 		cr_assert(write(ready[1], said, sizeof(said)) == sizeof(said));
@@ -103,7 +103,7 @@ static void record_and_fork(int ready[2])
 	_exit(0);
 }
 
-Test(collect_keeper, ends_with_the_recording)
+Test(collect_link_holder, ends_with_the_recording)
 {
 	pid_t said[2], recording;
 	int ready[2], pidfd;

@@ -131,7 +131,8 @@ Test(doctor_report, of_a_process_has_the_verdict_first)
 {
 	const struct diagnosis diagnosis = process_diagnosis();
 
-	expect_text(&diagnosis,
+	expect_text(
+		&diagnosis,
 		"process 4711 (shop) can be recorded, but not Go's heap: 3 probes would be placed\n"
 		"  program      /srv/shop, dynamic, 3 threads, RSS 3072 KiB\n"
 		"  runtimes     Go, Python\n"

@@ -17,7 +17,7 @@
 /* A small library of the package libc6 that defines malloc. */
 #define LIBRARY "/usr/lib/x86_64-linux-gnu/libc_malloc_debug.so.0"
 
-static struct facts_store store;
+static struct probe_info_store store;
 static struct parser *parser;
 static char *library;
 static size_t library_bytes;
@@ -42,12 +42,12 @@ static void begin(void)
 
 static void end(void)
 {
-	facts_store_release(&store);
+	probe_info_store_release(&store);
 	parser__close(parser);
 	free(library);
 }
 
-TestSuite(facts_store, .init = begin, .fini = end);
+TestSuite(probe_info_store, .init = begin, .fini = end);
 
 static int file_of(const char *bytes, size_t nr)
 {
@@ -63,11 +63,11 @@ static struct file_facts *get(int fd, const struct functions_wanted *wanted)
 	struct file_facts *facts = NULL;
 	struct reason why = {};
 
-	cr_assert_eq(facts_store_get(&store, &file, &facts, &why), 0, "%s", why.text);
+	cr_assert_eq(probe_info_store_get(&store, &file, &facts, &why), 0, "%s", why.text);
 	return facts;
 }
 
-static const struct object_function *malloc_of(const struct object_facts *facts)
+static const struct object_function *malloc_of(const struct probe_info *facts)
 {
 	for (uint32_t i = 0; i < facts->function_nr; i++)
 		if (!strcmp(allocator_functions[facts->function[i].name].name, "malloc"))
@@ -80,7 +80,7 @@ static const struct object_function *malloc_of(const struct object_facts *facts)
  * Makes the hostile file: it has the size and build-id of the other one, but its malloc begins with one
  * instruction that covers the other's probe: `mov $0x90909090,%eax; jmp` to itself.
  */
-static void forge(char *bytes, const struct object_facts *facts)
+static void forge(char *bytes, const struct probe_info *facts)
 {
 	memcpy(bytes + malloc_of(facts)->offset, "\xb8\x90\x90\x90\x90\xeb\xfe", 7);
 }
@@ -88,13 +88,13 @@ static void forge(char *bytes, const struct object_facts *facts)
 static void expect_own(int fd, const struct file_facts *found)
 {
 	const struct placement *placement = &malloc_of(&found->facts)->placement, *own;
-	struct object_facts facts;
+	struct probe_info facts;
 
-	cr_assert_eq(object_facts_read(fd, NULL, &facts, NULL), 0);
+	cr_assert_eq(probe_info_read(fd, NULL, &facts, NULL), 0);
 	own = &malloc_of(&facts)->placement;
 	cr_expect_eq(placement->offset, own->offset);
 	cr_expect_str_eq(placement->instruction, own->instruction);
-	object_facts_release(&facts);
+	probe_info_release(&facts);
 }
 
 /* Closes them, too. */
@@ -104,7 +104,7 @@ static void put(int fd, struct file_facts *facts)
 	close(fd);
 }
 
-Test(facts_store, reads_two_files_with_the_same_bytes_once)
+Test(probe_info_store, reads_two_files_with_the_same_bytes_once)
 {
 	int one = file_of(library, library_bytes), two = file_of(library, library_bytes);
 	struct file_facts *first = get(one, NULL), *second;
@@ -123,7 +123,7 @@ Test(facts_store, reads_two_files_with_the_same_bytes_once)
 	put(two, first);
 }
 
-Test(facts_store, keeps_facts_of_a_forged_file_separate)
+Test(probe_info_store, keeps_facts_of_a_forged_file_separate)
 {
 	int honest = file_of(library, library_bytes), forged;
 	struct file_facts *facts = get(honest, NULL), *others;
@@ -144,14 +144,14 @@ Test(facts_store, keeps_facts_of_a_forged_file_separate)
 }
 
 /* The file is forged when it is read, and has the honest bytes when the honest file is looked up. */
-Test(facts_store, does_not_reuse_facts_for_a_later_content_of_a_file)
+Test(probe_info_store, does_not_reuse_facts_for_a_later_content_of_a_file)
 {
 	char *forgery = malloc(library_bytes);
 	int honest = file_of(library, library_bytes), forged;
-	struct object_facts known;
+	struct probe_info known;
 	struct file_facts *facts, *others;
 
-	cr_assert_eq(object_facts_read(honest, NULL, &known, NULL), 0);
+	cr_assert_eq(probe_info_read(honest, NULL, &known, NULL), 0);
 	memcpy(forgery, library, library_bytes);
 	forge(forgery, &known);
 	forged = file_of(forgery, library_bytes);
@@ -160,13 +160,13 @@ Test(facts_store, does_not_reuse_facts_for_a_later_content_of_a_file)
 	facts = get(honest, NULL);
 	cr_expect_neq(facts, others);
 	expect_own(honest, facts);
-	object_facts_release(&known);
+	probe_info_release(&known);
 	free(forgery);
 	put(forged, others);
 	put(honest, facts);
 }
 
-Test(facts_store, keeps_facts_for_other_wanted_functions_separate)
+Test(probe_info_store, keeps_facts_for_other_wanted_functions_separate)
 {
 	static const struct functions_wanted wanted = { 1, { { "mallopt", 2 } } };
 	int one = file_of(library, library_bytes), two = file_of(library, library_bytes);
@@ -179,7 +179,7 @@ Test(facts_store, keeps_facts_for_other_wanted_functions_separate)
 }
 
 /* A file without functions gets no probes, so the store does not copy it. */
-Test(facts_store, does_not_keep_facts_of_files_without_probes)
+Test(probe_info_store, does_not_keep_facts_of_files_without_probes)
 {
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 	struct file_facts *facts = get(fd, NULL);
@@ -190,7 +190,7 @@ Test(facts_store, does_not_keep_facts_of_files_without_probes)
 	put(fd, facts);
 }
 
-Test(facts_store, reads_a_file_that_is_too_large_to_copy_each_time)
+Test(probe_info_store, reads_a_file_that_is_too_large_to_copy_each_time)
 {
 	int fd = file_of(library, library_bytes);
 	struct file_facts *facts, *again;
@@ -230,7 +230,7 @@ static bool was_known(int nr)
 	return !parser->has_read;
 }
 
-Test(facts_store, evicts_the_least_recently_used_facts, .timeout = 60)
+Test(probe_info_store, evicts_the_least_recently_used_facts, .timeout = 60)
 {
 	for (int i = 0; i < ROOM; i++)
 		cr_expect(!was_known(i));
@@ -242,7 +242,7 @@ Test(facts_store, evicts_the_least_recently_used_facts, .timeout = 60)
 	cr_expect(!was_known(1), "it was used least recently");
 }
 
-Test(facts_store, keeps_facts_in_use, .timeout = 60)
+Test(probe_info_store, keeps_facts_in_use, .timeout = 60)
 {
 	struct file_facts *used[ROOM], *facts;
 
@@ -262,7 +262,7 @@ Test(facts_store, keeps_facts_in_use, .timeout = 60)
 }
 
 /* Four of the largest files fill it. */
-Test(facts_store, evicts_facts_of_large_files, .timeout = 60)
+Test(probe_info_store, evicts_facts_of_large_files, .timeout = 60)
 {
 	struct file_facts *facts;
 	int fd;
@@ -279,14 +279,14 @@ Test(facts_store, evicts_facts_of_large_files, .timeout = 60)
 	cr_expect_eq(store.bytes, 64ull << 20);
 }
 
-Test(facts_store, refuses_a_file_that_is_no_program)
+Test(probe_info_store, refuses_a_file_that_is_no_program)
 {
 	int fd = file_of("no program", 10);
 	const struct file_to_read file = { .parser = parser, .fd = fd };
 	struct file_facts *facts = NULL;
 	struct reason why = {};
 
-	cr_expect_eq(facts_store_get(&store, &file, &facts, &why), -ENOEXEC);
+	cr_expect_eq(probe_info_store_get(&store, &file, &facts, &why), -ENOEXEC);
 	cr_expect_null(facts);
 	cr_expect_neq(*why.text, '\0');
 	file_facts_put(NULL);

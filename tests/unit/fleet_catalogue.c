@@ -407,10 +407,10 @@ Test(fleet_catalogue, reports_that_a_writer_waits)
 	fleet_index_d();
 	fd = open("catalogue.db", O_RDONLY);
 	cr_assert_eq(flock(fd, LOCK_EX), 0);
-	cr_assert_eq(catalogue__open_telling("catalogue.db", be_told, &fd, &catalogue, NULL), 0);
+	cr_assert_eq(catalogue__open_to_write("catalogue.db", be_told, &fd, &catalogue, NULL), 0);
 	cr_expect_eq(fd, -1);
 	catalogue__close(catalogue);
-	cr_assert_eq(catalogue__open_telling("catalogue.db", be_told, &fd, &catalogue, NULL), 0);
+	cr_assert_eq(catalogue__open_to_write("catalogue.db", be_told, &fd, &catalogue, NULL), 0);
 	catalogue__close(catalogue);
 }
 

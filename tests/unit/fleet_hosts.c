@@ -13,7 +13,7 @@ static struct host_rows ask(const struct told_fleet *fleet)
 	struct reason why = { "" };
 	struct host_rows rows = {};
 
-	cr_assert_eq(fleet_hosts(&fleet->question, &rows, &why), 0, "%s", why.text);
+	cr_assert_eq(fleet_compare_hosts(&fleet->question, &rows, &why), 0, "%s", why.text);
 	return rows;
 }
 
@@ -114,7 +114,7 @@ static void expect_all(const struct told_fleet *fleet)
 }
 
 /* The numbers are large, partly below the floor, or often equal. */
-Test(fleet_hosts, ranks_match_a_table_with_every_host)
+Test(fleet_compare_hosts, ranks_match_a_table_with_every_host)
 {
 	for (unsigned int nr = 1; nr <= HOSTS; nr++) {
 		expect_all(tell_random(nr, nr, 1000000007));
@@ -126,7 +126,7 @@ Test(fleet_hosts, ranks_match_a_table_with_every_host)
 #define NONE -1, -1, -1, -1, -1, -1, -1, -1, -1, -1
 
 /* 60 hosts with what all have, that varies; the last one leaks it, and another group is larger everywhere. */
-Test(fleet_hosts, host_that_leaks_is_an_outlier)
+Test(fleet_compare_hosts, host_that_leaks_is_an_outlier)
 {
 	struct told told[HOSTS];
 	struct host_rows rows;
@@ -143,7 +143,7 @@ Test(fleet_hosts, host_that_leaks_is_an_outlier)
 }
 
 /* A difference of one page makes no outlier, however few the hosts are. */
-Test(fleet_hosts, almost_equal_hosts_have_no_outlier)
+Test(fleet_compare_hosts, almost_equal_hosts_have_no_outlier)
 {
 	struct told told[HOSTS];
 	struct host_rows rows;
@@ -157,7 +157,7 @@ Test(fleet_hosts, almost_equal_hosts_have_no_outlier)
 }
 
 /* The hosts' numbers say nothing: "b" may be the first that was indexed. */
-Test(fleet_hosts, first_host_by_name_is_the_largest_of_equal_hosts)
+Test(fleet_compare_hosts, first_host_by_name_is_the_largest_of_equal_hosts)
 {
 	const struct told told[] = {
 		{ 1, 1, 0, { 5000, -1, NONE } }, { 2, 2, 0, { 7000, -1, NONE } }, { 3, 3, 0, { 7000, -1, NONE } },
@@ -172,7 +172,7 @@ Test(fleet_hosts, first_host_by_name_is_the_largest_of_equal_hosts)
 	host_rows_release(&rows);
 }
 
-Test(fleet_hosts, group_that_no_host_has_is_no_row)
+Test(fleet_compare_hosts, group_that_no_host_has_is_no_row)
 {
 	const struct told told[] = { { 1, 1, 0, { 0, -1, NONE } } };
 	struct host_rows rows = ask(tell(told, 1));
@@ -181,7 +181,7 @@ Test(fleet_hosts, group_that_no_host_has_is_no_row)
 	host_rows_release(&rows);
 }
 
-Test(fleet_hosts, sums_beyond_63_bits_are_an_error)
+Test(fleet_compare_hosts, sums_beyond_63_bits_are_an_error)
 {
 	const struct told told[] = {
 		{ 1, 1, 0, { INT64_MAX, -1, NONE } }, { 2, 2, 0, { 1, -1, NONE } },
@@ -191,7 +191,7 @@ Test(fleet_hosts, sums_beyond_63_bits_are_an_error)
 	struct reason why;
 
 	/* of several hosts, and of one */
-	cr_expect_eq(fleet_hosts(&tell(told, 2)->question, &rows, &why), -ERANGE);
-	cr_expect_eq(fleet_hosts(&tell(told + 2, 2)->question, &rows, &why), -ERANGE);
+	cr_expect_eq(fleet_compare_hosts(&tell(told, 2)->question, &rows, &why), -ERANGE);
+	cr_expect_eq(fleet_compare_hosts(&tell(told + 2, 2)->question, &rows, &why), -ERANGE);
 	cr_expect_null(rows.row);
 }

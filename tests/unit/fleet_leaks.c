@@ -15,7 +15,7 @@ static struct leak_rows ask(const struct told_fleet *fleet)
 	struct reason why = { "" };
 	struct leak_rows rows = {};
 
-	cr_assert_eq(fleet_leaks(&fleet->question, &rows, &why), 0, "%s", why.text);
+	cr_assert_eq(fleet_find_leaks(&fleet->question, &rows, &why), 0, "%s", why.text);
 	return rows;
 }
 
@@ -38,7 +38,7 @@ static bool is_leaking(const int64_t *bytes)
 #define EXPECT(is_leak, ...) \
 	cr_expect_eq(is_leaking((const int64_t[]){ __VA_ARGS__, -2 }), is_leak, #__VA_ARGS__)
 
-Test(fleet_leaks, need_three_steps_up_in_four)
+Test(fleet_find_leaks, need_three_steps_up_in_four)
 {
 	EXPECT(true, 1, 2, 3);
 	EXPECT(true, 10, 20, 30, 25, 40);
@@ -50,7 +50,7 @@ Test(fleet_leaks, need_three_steps_up_in_four)
 	EXPECT(false, 3, 2, 1);
 }
 
-Test(fleet_leaks, do_not_include_a_warm_up)
+Test(fleet_find_leaks, do_not_include_a_warm_up)
 {
 	EXPECT(false, 1, 1, 3);
 	EXPECT(false, 1, 9, 9);
@@ -60,7 +60,7 @@ Test(fleet_leaks, do_not_include_a_warm_up)
 }
 
 /* A cohort of an hour has many processes that were seen once or twice. */
-Test(fleet_leaks, do_not_count_processes_with_too_few_snapshots)
+Test(fleet_find_leaks, do_not_count_processes_with_too_few_snapshots)
 {
 	struct told told[64];
 	struct leak_rows rows;
@@ -79,7 +79,7 @@ Test(fleet_leaks, do_not_count_processes_with_too_few_snapshots)
 	leak_rows_release(&rows);
 }
 
-Test(fleet_leaks, treat_a_missing_group_as_zero)
+Test(fleet_find_leaks, treat_a_missing_group_as_zero)
 {
 	EXPECT(true, -1, 1, 2);
 	EXPECT(false, -1, -1, 2);
@@ -111,7 +111,7 @@ static size_t leaks_of(uint32_t growing, uint32_t hosts)
 	return leaks;
 }
 
-Test(fleet_leaks, must_grow_on_half_of_the_hosts_that_have_the_group)
+Test(fleet_find_leaks, must_grow_on_half_of_the_hosts_that_have_the_group)
 {
 	cr_expect_eq(leaks_of(5, 10), 1);
 	cr_expect_eq(leaks_of(4, 10), 0);
@@ -122,7 +122,7 @@ Test(fleet_leaks, must_grow_on_half_of_the_hosts_that_have_the_group)
 }
 
 /* Two hosts with two processes; one process of the second host shrinks, which is not taken off the others' growth. */
-Test(fleet_leaks, count_only_the_growth_of_growing_processes)
+Test(fleet_find_leaks, count_only_the_growth_of_growing_processes)
 {
 	const struct told told[] = {
 		{ 1, 1, 0, { 10, -1, NONE } }, { 1, 1, 10 * S, { 30, -1, NONE } }, { 1, 1, 20 * S, { 110, -1, NONE } },
@@ -145,7 +145,7 @@ Test(fleet_leaks, count_only_the_growth_of_growing_processes)
 }
 
 /* A restarted recorder does not know earlier blocks: the smaller numbers are no decrease. */
-Test(fleet_leaks, add_up_the_growth_of_each_recording_of_a_process)
+Test(fleet_find_leaks, add_up_the_growth_of_each_recording_of_a_process)
 {
 	struct told told[7];
 	struct leak_rows rows;
@@ -162,7 +162,7 @@ Test(fleet_leaks, add_up_the_growth_of_each_recording_of_a_process)
 }
 
 /* Blocks freed in a gap still look live, so they pile up: the process must not be reported. */
-Test(fleet_leaks, leave_out_processes_with_gaps)
+Test(fleet_find_leaks, leave_out_processes_with_gaps)
 {
 	struct told told[9];
 	struct leak_rows rows;
@@ -178,7 +178,7 @@ Test(fleet_leaks, leave_out_processes_with_gaps)
 }
 
 /* Random series do not grow for long: none is a leak. */
-Test(fleet_leaks, are_not_found_in_random_series)
+Test(fleet_find_leaks, are_not_found_in_random_series)
 {
 	for (unsigned int seed = 0; seed < 20; seed++) {
 		struct leak_rows rows = ask(tell_random(seed, 200, 1000000));
@@ -188,7 +188,7 @@ Test(fleet_leaks, are_not_found_in_random_series)
 	}
 }
 
-Test(fleet_leaks, beyond_63_bits_are_an_error)
+Test(fleet_find_leaks, beyond_63_bits_are_an_error)
 {
 	struct told told[6];
 	struct leak_rows rows = {};
@@ -196,6 +196,6 @@ Test(fleet_leaks, beyond_63_bits_are_an_error)
 
 	for (uint32_t i = 0; i < 6; i++)
 		told[i] = (struct told){ 1 + i / 3, 1 + i / 3, i % 3, { i % 3 * (INT64_MAX / 3), -1, NONE } };
-	cr_expect_eq(fleet_leaks(&tell(told, 6)->question, &rows, &why), -ERANGE);
+	cr_expect_eq(fleet_find_leaks(&tell(told, 6)->question, &rows, &why), -ERANGE);
 	cr_expect_null(rows.row);
 }

@@ -16,7 +16,7 @@ static struct trend_rows ask(const struct told_fleet *fleet)
 	struct reason why = { "" };
 	struct trend_rows rows = {};
 
-	cr_assert_eq(fleet_trend(&fleet->question, &rows, &why), 0, "%s", why.text);
+	cr_assert_eq(fleet_find_trends(&fleet->question, &rows, &why), 0, "%s", why.text);
 	return rows;
 }
 
@@ -97,7 +97,7 @@ static void expect_all(const struct told_fleet *fleet)
 	trend_rows_release(&rows);
 }
 
-Test(fleet_trend, slopes_match_the_formula)
+Test(fleet_find_trends, slopes_match_the_formula)
 {
 	for (unsigned int seed = 0; seed < 50; seed++) {
 		expect_all(tell_random(seed, 40, 1000000007));
@@ -107,7 +107,7 @@ Test(fleet_trend, slopes_match_the_formula)
 }
 
 /* 1 byte a second on 2^50, over half a century of seconds: what floating point would lose. */
-Test(fleet_trend, small_slope_on_a_large_size_is_exact)
+Test(fleet_find_trends, small_slope_on_a_large_size_is_exact)
 {
 	const struct told told[] = {
 		{ 1, 1, 1700000000 * S, { 1ll << 50, 1ll << 50, NONE } },
@@ -123,7 +123,7 @@ Test(fleet_trend, small_slope_on_a_large_size_is_exact)
 }
 
 /* A large process that starts in the middle: the fleet is larger afterwards, and nothing grew. */
-Test(fleet_trend, processes_that_start_and_exit_are_no_growth)
+Test(fleet_find_trends, processes_that_start_and_exit_are_no_growth)
 {
 	const struct told told[] = {
 		{ 1, 1, 0 * S, { 100, -1, NONE } }, { 1, 1, 10 * S, { 100, -1, NONE } },
@@ -140,7 +140,7 @@ Test(fleet_trend, processes_that_start_and_exit_are_no_growth)
 }
 
 /* A snapshot without the group counts as 0 for it. */
-Test(fleet_trend, snapshot_without_a_group_counts_as_zero)
+Test(fleet_find_trends, snapshot_without_a_group_counts_as_zero)
 {
 	const struct told told[] = {
 		{ 1, 1, 0 * S, { -1, 40, NONE } }, { 1, 1, 10 * S, { 50, -1, NONE } },
@@ -156,7 +156,7 @@ Test(fleet_trend, snapshot_without_a_group_counts_as_zero)
 }
 
 /* A restarted recorder does not know earlier blocks. */
-Test(fleet_trend, process_that_is_recorded_again_does_not_shrink)
+Test(fleet_find_trends, process_that_is_recorded_again_does_not_shrink)
 {
 	const struct told told[] = {
 		{ 1, 1, 0 * S, { 100, -1, NONE }, 1 }, { 1, 1, 10 * S, { 200, -1, NONE }, 1 },
@@ -173,7 +173,7 @@ Test(fleet_trend, process_that_is_recorded_again_does_not_shrink)
 }
 
 /* One that leaks 1 byte a second for 100 s among many others is no slower, nor are its 100 bytes more. */
-Test(fleet_trend, process_without_a_group_does_not_affect_its_slope)
+Test(fleet_find_trends, process_without_a_group_does_not_affect_its_slope)
 {
 	struct told told[42];
 	struct trend_rows rows;
@@ -191,7 +191,7 @@ Test(fleet_trend, process_without_a_group_does_not_affect_its_slope)
 }
 
 /* Growth within one second is steeper than a leak that lasts all day, but matters less. */
-Test(fleet_trend, growth_of_one_second_is_ordered_after_longer_growth)
+Test(fleet_find_trends, growth_of_one_second_is_ordered_after_longer_growth)
 {
 	const struct told told[] = {
 		{ 1, 1, 0 * S, { 0, -1, NONE } }, { 1, 1, 1 * S, { 5000, -1, NONE } },
@@ -205,7 +205,7 @@ Test(fleet_trend, growth_of_one_second_is_ordered_after_longer_growth)
 	trend_rows_release(&rows);
 }
 
-Test(fleet_trend, single_time_has_no_slope)
+Test(fleet_find_trends, single_time_has_no_slope)
 {
 	const struct told told[] = {
 		{ 1, 1, 7 * S, { 1, -1, NONE } }, { 1, 1, 7 * S, { 5, -1, NONE } }, { 1, 2, 8 * S, { 9, -1, NONE } },
@@ -217,7 +217,7 @@ Test(fleet_trend, single_time_has_no_slope)
 }
 
 /* The wall clock was set an hour forward between the two; slopes use the clock that cannot be set. */
-Test(fleet_trend, slopes_are_not_affected_by_setting_the_wall_clock)
+Test(fleet_find_trends, slopes_are_not_affected_by_setting_the_wall_clock)
 {
 	const struct told told[] = {
 		{ 1, 1, 10 * S, { 100, -1, NONE } }, { 1, 1, 20 * S, { 150, -1, NONE } },
@@ -234,7 +234,7 @@ Test(fleet_trend, slopes_are_not_affected_by_setting_the_wall_clock)
 }
 
 /* Times and sizes that no program has. */
-Test(fleet_trend, sums_that_overflow_are_an_error)
+Test(fleet_find_trends, sums_that_overflow_are_an_error)
 {
 	const struct told times[] = {
 		{ 1, 1, INT64_MIN, { INT64_MAX - 9, -1, NONE } }, { 1, 1, 0, { 5, -1, NONE } },
@@ -246,8 +246,8 @@ Test(fleet_trend, sums_that_overflow_are_an_error)
 	struct trend_rows rows = {};
 	struct reason why = { "" };
 
-	cr_expect_eq(fleet_trend(&tell(times, ARRAY_SIZE(times))->question, &rows, &why), -ERANGE);
-	cr_expect_eq(fleet_trend(&tell(sizes, ARRAY_SIZE(sizes))->question, &rows, &why), -ERANGE);
+	cr_expect_eq(fleet_find_trends(&tell(times, ARRAY_SIZE(times))->question, &rows, &why), -ERANGE);
+	cr_expect_eq(fleet_find_trends(&tell(sizes, ARRAY_SIZE(sizes))->question, &rows, &why), -ERANGE);
 	cr_expect(strstr(why.text, "; the largest snapshot is one of h001: --where 'path!=told.snap' leaves it out"),
 		  "%s", why.text);
 	cr_expect_null(rows.row);

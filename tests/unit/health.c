@@ -77,11 +77,11 @@ Test(health, treats_a_process_with_unreadable_files_as_unprobed)
 {
 	struct target target = seen_with(2);
 
-	cr_expect(health_is_unprobed(&target));
+	cr_expect(target_is_unprobed(&target));
 	target = seen_with(0);
-	cr_expect(health_is_unprobed(&target), "nothing was seen");
+	cr_expect(target_is_unprobed(&target), "nothing was seen");
 	target = seen_with(1);
-	cr_expect(!health_is_unprobed(&target), "there was nothing");
+	cr_expect(!target_is_unprobed(&target), "there was nothing");
 }
 
 Test(health, treats_a_process_that_called_an_allocator_as_probed)
@@ -89,11 +89,11 @@ Test(health, treats_a_process_that_called_an_allocator_as_probed)
 	struct target target = seen_with(2);
 
 	target.now.books.counter[COUNTER_allocations] = 1;
-	cr_expect(!health_is_unprobed(&target));
+	cr_expect(!target_is_unprobed(&target));
 	target = seen_with(2);
 	target.now.books.counter[COUNTER_unknown_frees] = 1;
-	cr_expect(!health_is_unprobed(&target));
+	cr_expect(!target_is_unprobed(&target));
 	target = seen_with(2);
 	target.now.books.is_forked = 1;
-	cr_expect(!health_is_unprobed(&target), "what it has is its parent's");
+	cr_expect(!target_is_unprobed(&target), "what it has is its parent's");
 }

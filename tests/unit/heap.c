@@ -125,9 +125,9 @@ Test(heap, ignores_names_outside_the_table)
 }
 
 static void facts_of(const struct named *named, struct object_function *function,
-		     struct object_facts *ret)
+		     struct probe_info *ret)
 {
-	*ret = (struct object_facts){ .function = function };
+	*ret = (struct probe_info){ .function = function };
 	for (; ret->function_nr < FUNCTIONS_MAX && *named[ret->function_nr].name; ret->function_nr++)
 		function[ret->function_nr] = (struct object_function){
 			.name = index_of(named[ret->function_nr].name),
@@ -162,7 +162,7 @@ Test(heap, is_attributed_by_function_names_or_file_name)
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
 		struct object_function function[FUNCTIONS_MAX];
-		struct object_facts facts;
+		struct probe_info facts;
 
 		facts_of(row[i].function, function, &facts);
 		cr_expect_eq(heap_domain(&facts, 0, row[i].path), row[i].domain, "row %zu: %s", i,
@@ -176,7 +176,7 @@ Test(heap, knows_which_functions_are_seldom_called)
 		{ "mi_zalloc", 5 }, { "mi_malloc", 1 }, WHOLE(false), { "", 0 },
 	};
 	struct object_function function[FUNCTIONS_MAX];
-	struct object_facts facts;
+	struct probe_info facts;
 
 	facts_of(named, function, &facts);
 	cr_expect(heap_is_seldom_called(&facts, 0), "mi_zalloc");

@@ -102,7 +102,7 @@ uint32_t add_object(struct snapshot_builder *builder, const char *path, const ch
 	return object;
 }
 
-static void say_of(struct snapshot_builder *builder, uint32_t object)
+static void log_of(struct snapshot_builder *builder, uint32_t object)
 {
 	struct snap_probe probe = { .object = object, .function = add_string(builder, "malloc"),
 				    .instruction = add_string(builder, "push") };
@@ -134,7 +134,7 @@ struct snapshot *nameless_snapshot(const char *path, const char *id)
 	struct snap_trace trace = { 100, 2000, 0x1000, 0, 3, 12, 2.5 };
 	struct snapshot *snapshot;
 
-	say_of(builder, object);
+	log_of(builder, object);
 	cr_assert_eq(snapshot_builder__traceback(builder, frame, 4, 9, SNAP_TRACEBACK_LIMITED,
 						 &traceback), 0);
 	cr_assert_eq(snapshot_builder__churn(builder, traceback, &churn), 0);

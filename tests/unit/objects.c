@@ -195,7 +195,7 @@ Test(objects, with_equal_build_ids_may_differ)
 
 /* ---- copies ---- */
 
-static int say_remote(int, struct file_system *asked)
+static int log_remote(int, struct file_system *asked)
 {
 	*asked = (struct file_system){ .type = "nfs4", .device = 41, .inode = 17 };
 	return 0;
@@ -221,7 +221,7 @@ Test(objects, that_are_copies_are_identified_by_the_copied_bytes)
 	const struct mapped_file line = { .dev = 41, .inode = 17 }, event = { .build_id = "another" };
 	uint32_t old, new;
 
-	fixture.objects.opener = file_opener__new(say_remote);
+	fixture.objects.opener = file_opener__new(log_remote);
 	old = get_told(&fixture, &line);
 	cr_assert(fixture.objects.object[old]->is_copy);
 	cr_expect_eq(get_told(&fixture, &line), old);

@@ -24,10 +24,10 @@ static const struct file_system overlay = { .type = "overlay", .device = OTHER_D
 static const struct file_system nfs = { .type = "nfs4", .device = SILENT_DEVICE, .inode = 17 };
 static const struct file_system not_known = { .type = "yesterdayfs", .device = OTHER_DEVICE };
 
-/* The answers of say() for an open file and for one that a worker maps; the latter is set before the worker starts. */
+/* The answers of log_info() for an open file and for one that a worker maps; the latter is set before the worker starts. */
 static const struct file_system *of_open, *of_mapped;
 
-static int say(int, struct file_system *asked)
+static int log_info(int, struct file_system *asked)
 {
 	const struct file_system *of = asked->address ? of_mapped : of_open;
 
@@ -42,7 +42,7 @@ static void begin(const struct file_system *open, const struct file_system *mapp
 {
 	of_open = open;
 	of_mapped = mapped;
-	opener = file_opener__new(say);
+	opener = file_opener__new(log_info);
 	cr_assert(opener);
 }
 

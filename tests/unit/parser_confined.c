@@ -168,7 +168,7 @@ Test(parser_confined, runs_as_its_own_user_with_one_socket)
 	if (geteuid())
 		skip_because("only root becomes another user");
 	parser = parser_with(NULL, 0);
-	pid[0] = parser_spawner();
+	pid[0] = parser_fork_server();
 	pid[1] = parser_reader();
 	user = 0xa11c0000u + pid[0];
 	snprintf(ids, sizeof(ids), "\t%u\t%u\t%u\t%u", user, user, user, user);

@@ -140,21 +140,21 @@ Test(parser_crash, is_not_caused_by_signals_to_the_recording)
 	reader = parser_reader();
 	for (size_t i = 0; i < ARRAY_SIZE(how); i++) {
 		cr_assert(!kill(reader, how[i]));
-		cr_assert(!kill(parser_spawner(), how[i]));
+		cr_assert(!kill(parser_fork_server(), how[i]));
 	}
 	cr_expect_str_eq(name_at(object("/x"), 1), "fine");
 	cr_expect_eq(parser_reader(), reader);
 }
 
-Test(parser_crash, of_the_spawner_ends_naming)
+Test(parser_crash, of_the_fork_server_ends_naming)
 {
-	pid_t spawner, reader;
+	pid_t fork_server, reader;
 
 	begin(crash_at_odd, 0);
-	spawner = parser_spawner();
+	fork_server = parser_fork_server();
 	reader = parser_reader();
-	cr_assert(!kill(spawner, SIGKILL));
-	cr_assert_eq(waitid(P_PID, spawner, &(siginfo_t){}, WNOWAIT | WEXITED), 0);
+	cr_assert(!kill(fork_server, SIGKILL));
+	cr_assert_eq(waitid(P_PID, fork_server, &(siginfo_t){}, WNOWAIT | WEXITED), 0);
 	while (!kill(reader, 0))
 		usleep(1000); /* it ends with its parent */
 	cr_expect_null(name_at(object("/x"), 1));
@@ -175,21 +175,21 @@ static int oom_score_of(pid_t pid)
 }
 
 /* Any process of user "nobody" can stop the spawner. The later answers of the spawner are about a dead reader. */
-Test(parser_crash, does_not_confuse_a_spawner_that_was_stopped)
+Test(parser_crash, does_not_confuse_a_fork_server_that_was_stopped)
 {
-	pid_t spawner, reader;
+	pid_t fork_server, reader;
 
 	begin(crash_at_odd, 0);
-	spawner = parser_spawner();
+	fork_server = parser_fork_server();
 	reader = parser_reader();
-	cr_assert(!kill(spawner, SIGSTOP) && !kill(reader, SIGKILL));
+	cr_assert(!kill(fork_server, SIGSTOP) && !kill(reader, SIGKILL));
 	while (!is_dead(reader))
 		usleep(1000);
 	cr_expect_null(name_at(object("/first"), 1));
 	expect_given_up(0, "is gone");
 	object("/odd"); /* the reader crashes at its number */
 	cr_expect_null(name_at(object("/third"), 1));
-	cr_assert(!kill(spawner, SIGCONT));
+	cr_assert(!kill(fork_server, SIGCONT));
 	while (!kill(reader, 0))
 		usleep(1000); /* the spawner serves the old orders in vain */
 	object("/odder");

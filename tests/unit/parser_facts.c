@@ -37,7 +37,7 @@ static void expect_same_returns(struct parser *parser, int fd, uint64_t vaddr)
 	object_returns_release(&theirs);
 }
 
-static void expect_same_facts(const struct object_facts *ours, const struct object_facts *theirs)
+static void expect_same_facts(const struct probe_info *ours, const struct probe_info *theirs)
 {
 	cr_expect_str_eq(theirs->build_id, ours->build_id);
 	cr_expect_str_eq(theirs->interpreter, ours->interpreter);
@@ -57,10 +57,10 @@ Test(parser_facts, equal_the_facts_found_without_a_worker)
 	struct parser *parser = parser_with(NULL, 0);
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-		struct object_facts ours = {}, theirs = {};
+		struct probe_info ours = {}, theirs = {};
 		struct reason why = {}, their_why = {};
 		int fd = open(files[i], O_RDONLY | O_CLOEXEC);
-		int err = object_facts_read(fd, NULL, &ours, &why);
+		int err = probe_info_read(fd, NULL, &ours, &why);
 
 		cr_expect_eq(parser__facts(parser, fd, NULL, &theirs, &their_why), err, "%s: %s", files[i],
 			     their_why.text);
@@ -69,8 +69,8 @@ Test(parser_facts, equal_the_facts_found_without_a_worker)
 			expect_same_facts(&ours, &theirs);
 		for (uint32_t f = 0; f < ours.function_nr && f < 5; f++)
 			expect_same_returns(parser, fd, ours.function[f].vaddr);
-		object_facts_release(&ours);
-		object_facts_release(&theirs);
+		probe_info_release(&ours);
+		probe_info_release(&theirs);
 		close(fd);
 	}
 	parser__close(parser);
@@ -82,17 +82,17 @@ Test(parser_facts, include_the_loader_that_a_program_names)
 	struct parser *parser = parser_with(NULL, 0);
 	int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	int alone = open("/usr/lib/x86_64-linux-gnu/libm.so.6", O_RDONLY | O_CLOEXEC);
-	struct object_facts facts = {};
+	struct probe_info facts = {};
 
 	cr_assert_eq(parser__facts(parser, own, NULL, &facts, NULL), 0);
 	cr_expect_eq(*facts.interpreter, '/', "%s", facts.interpreter);
 	cr_expect_eq(access(facts.interpreter, X_OK), 0, "%s", facts.interpreter);
 	memset(facts.interpreter, 'x', sizeof(facts.interpreter));
-	cr_expect(!object_facts_are_sound(&facts, NULL, UINT64_MAX), "it has no end");
-	object_facts_release(&facts);
+	cr_expect(!probe_info_are_sound(&facts, NULL, UINT64_MAX), "it has no end");
+	probe_info_release(&facts);
 	cr_assert_eq(parser__facts(parser, alone, NULL, &facts, NULL), 0);
 	cr_expect_str_empty(facts.interpreter);
-	object_facts_release(&facts);
+	probe_info_release(&facts);
 	parser__close(parser);
 }
 
@@ -113,7 +113,7 @@ static const struct functions_wanted wanted = {
 	4, { { "static_once", 2 }, { "static_twice", 0 }, { "parser_with", 6 }, { "not_there", 1 } },
 };
 
-static const struct object_function *function_wanted(const struct object_facts *facts, uint32_t i)
+static const struct object_function *function_wanted(const struct probe_info *facts, uint32_t i)
 {
 	for (uint32_t f = 0; f < facts->function_nr; f++)
 		if (facts->function[f].name == allocator_function_nr + i)
@@ -125,7 +125,7 @@ Test(parser_facts, include_wanted_functions_static_or_not)
 {
 	struct parser *parser = parser_with(NULL, 0);
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	struct object_facts facts = {}, without = {};
+	struct probe_info facts = {}, without = {};
 	struct reason why = {};
 
 	cr_assert_eq(parser__facts(parser, fd, &wanted, &facts, &why), 0, "%s", why.text);
@@ -138,8 +138,8 @@ Test(parser_facts, include_wanted_functions_static_or_not)
 	cr_expect(function_wanted(&facts, 1)->is_ambiguous);
 	cr_expect(!function_wanted(&facts, 2)->is_ambiguous);
 	cr_expect(*function_wanted(&facts, 0)->placement.instruction);
-	object_facts_release(&facts);
-	object_facts_release(&without);
+	probe_info_release(&facts);
+	probe_info_release(&without);
 	parser__close(parser);
 }
 
@@ -147,13 +147,13 @@ Test(parser_facts, include_wanted_functions_static_or_not)
 Test(parser_facts, about_unwanted_functions_are_refused)
 {
 	struct object_function function = { .name = allocator_function_nr + 3 };
-	struct object_facts facts = { .function_nr = 1, .function = &function };
+	struct probe_info facts = { .function_nr = 1, .function = &function };
 
-	cr_expect(object_facts_are_sound(&facts, &wanted, 1));
+	cr_expect(probe_info_are_sound(&facts, &wanted, 1));
 	function.name++;
-	cr_expect(!object_facts_are_sound(&facts, &wanted, 1));
+	cr_expect(!probe_info_are_sound(&facts, &wanted, 1));
 	function.name = allocator_function_nr;
-	cr_expect(!object_facts_are_sound(&facts, NULL, 1));
+	cr_expect(!probe_info_are_sound(&facts, NULL, 1));
 }
 
 Test(parser_facts, include_functions_that_switch_stacks)
@@ -175,7 +175,7 @@ Test(parser_facts, include_the_traits_of_a_file)
 	int sh = open("/bin/sh", O_RDONLY | O_CLOEXEC), own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	int libc = open("/usr/lib/x86_64-linux-gnu/libc.so.6", O_RDONLY | O_CLOEXEC);
 	uint64_t linked = TRAIT_BIT(DYNAMIC) | TRAIT_BIT(EH_FRAME) | TRAIT_BIT(INTERPRETER);
-	struct object_traits traits = {};
+	struct runtime_traits traits = {};
 
 	cr_expect_eq(parser__traits(parser, sh, &traits, NULL), 0);
 	cr_expect_eq(traits.bits, linked, "/bin/sh: %jx", (uintmax_t)traits.bits);
@@ -195,7 +195,7 @@ static uint32_t shared_reads; /* in the reader */
 static void count(int fd)
 {
 	const struct channel channel = { .fd = fd };
-	struct object_facts facts = { .function_nr = 1 };
+	struct probe_info facts = { .function_nr = 1 };
 	struct object_function function = {};
 	struct verdict verdict = {};
 	const struct iovec piece[] = {
@@ -217,11 +217,11 @@ Test(parser_facts, about_probed_files_come_from_a_new_reader)
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 
 	for (int i = 0; i < 3; i++) {
-		struct object_facts facts = {};
+		struct probe_info facts = {};
 
 		cr_assert_eq(parser__facts(parser, fd, NULL, &facts, NULL), 0);
 		cr_expect_eq(facts.function[0].offset, 0);
-		object_facts_release(&facts);
+		probe_info_release(&facts);
 	}
 	parser__close(parser);
 }
@@ -230,7 +230,7 @@ Test(parser_facts, about_probed_files_come_from_a_new_reader)
 static void count_links(int fd)
 {
 	const struct channel channel = { .fd = fd };
-	struct object_facts facts = { .function_nr = 1 };
+	struct probe_info facts = { .function_nr = 1 };
 	struct object_function function = {};
 	struct verdict verdict = {};
 	const struct iovec piece[] = {
@@ -253,18 +253,18 @@ Test(parser_facts, that_come_with_a_copy_are_read_from_the_copy)
 {
 	struct parser *parser = parser_with(count_links, 0);
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
-	struct object_facts facts = {};
+	struct probe_info facts = {};
 	struct file_copy *copy = NULL;
 
 	cr_assert_eq(parser__facts_and_copy(parser, fd, NULL, &facts, &copy, NULL), 0);
 	cr_expect_eq(facts.function[0].offset, 0, "it was not read from the copy");
 	cr_assert(copy);
 	cr_expect(file_copy__is_of(copy, fd));
-	object_facts_release(&facts);
+	probe_info_release(&facts);
 	file_copy__free(copy);
 	cr_assert_eq(parser__facts(parser, fd, NULL, &facts, NULL), 0);
 	cr_expect_geq(facts.function[0].offset, 1);
-	object_facts_release(&facts);
+	probe_info_release(&facts);
 	parser__close(parser);
 }
 
@@ -302,7 +302,7 @@ Test(parser_facts, about_stack_switches_come_from_a_new_reader)
 static const struct lie {
 	const char *name;
 	int err; /* the error that follows */
-	struct object_facts facts;
+	struct probe_info facts;
 	struct object_function function; /* one goes with it */
 	int claimed_err;
 } lies[] = {
@@ -354,7 +354,7 @@ Test(parser_facts, that_are_invalid_are_refused, .timeout = 120)
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
-		struct object_facts facts = {};
+		struct probe_info facts = {};
 		struct reason why = {};
 		struct parser *parser;
 
@@ -363,7 +363,7 @@ Test(parser_facts, that_are_invalid_are_refused, .timeout = 120)
 		cr_expect_eq(parser__facts(parser, fd, NULL, &facts, &why), lie->err, "%s: %s", lie->name,
 			     why.text);
 		cr_expect(!lie->err || *why.text, "%s", lie->name);
-		object_facts_release(&facts);
+		probe_info_release(&facts);
 		parser__close(parser);
 	}
 	close(fd);
@@ -375,7 +375,7 @@ Test(parser_facts, that_are_invalid_are_refused, .timeout = 120)
 static void trickle(int fd)
 {
 	const struct channel channel = { .fd = fd };
-	const struct message long_one = { FACTS, sizeof(struct verdict) + sizeof(struct object_facts) };
+	const struct message long_one = { FACTS, sizeof(struct verdict) + sizeof(struct probe_info) };
 	struct message head;
 	const char *at = (const char *)&long_one;
 	int object;
@@ -397,7 +397,7 @@ static void trickle(int fd)
 Test(parser_facts, that_arrive_too_slowly_are_abandoned, .timeout = 60)
 {
 	struct parser *parser = parser_with(trickle, 100000000);
-	struct object_facts facts = {};
+	struct probe_info facts = {};
 	struct reason why = {};
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 

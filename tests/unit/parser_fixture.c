@@ -32,14 +32,14 @@ pid_t only_child_of(pid_t pid)
 	return child;
 }
 
-pid_t parser_spawner(void)
+pid_t parser_fork_server(void)
 {
 	return only_child_of(getpid());
 }
 
 pid_t parser_reader(void)
 {
-	return only_child_of(parser_spawner());
+	return only_child_of(parser_fork_server());
 }
 
 /* ---- in the reader ---- */

@@ -17,7 +17,7 @@ struct parser *parser_with(read_fn read, uint64_t cpu_ns);
 /* The process must have exactly one child. */
 pid_t only_child_of(pid_t pid);
 
-pid_t parser_spawner(void);
+pid_t parser_fork_server(void);
 pid_t parser_reader(void);
 
 /* Called in the reader: reads the next question with all that belongs to it; ends the process if there is none. */

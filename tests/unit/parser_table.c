@@ -92,7 +92,8 @@ static void tell(int fd)
 	uint32_t page[2] = { 0, lie->page_end };
 	unwind_row row = 0;
 	const struct iovec piece[] = {
-		{ &verdict, sizeof(verdict) }, { (void *)&lie->table, sizeof(lie->table) }, { page, sizeof(page) }, { &rule, sizeof(rule) },
+		{ &verdict, sizeof(verdict) }, { (void *)&lie->table, sizeof(lie->table) },
+		{ page, sizeof(page) },	       { &rule, sizeof(rule) },
 		{ &row, sizeof(row) },
 	};
 	struct message head;

@@ -41,7 +41,7 @@ static struct played {
 	void (*at_refresh)(void), (*at_save)(void);
 	int drain_err, save_err;
 	uint64_t drain_nr, clear_nr, refresh_nr;
-	bool is_blind;
+	bool has_lost_helper;
 	char saved[512]; /* "PID:trigger PID:trigger …" in order */
 	size_t lost_nr;
 } played;
@@ -100,7 +100,7 @@ void played_get_health(const struct collector *collector, struct collector_healt
 bool played_is_blind(const struct collector *collector)
 {
 	(void)collector;
-	return played.is_blind;
+	return played.has_lost_helper;
 }
 
 bool played_is_tracing(const struct collector *collector, pid_t pid)
@@ -204,7 +204,7 @@ static struct recorder record_with(struct recording_options options)
 	struct recorder recorder = {
 		.policy = &policy,
 		.options = &options,
-		.signal_fd = open_signals(),
+		.signal_fd = signals_open(),
 		.started_ns = monotonic_now_ns(),
 		.notify.fd = -1,
 	};
@@ -279,7 +279,7 @@ Test(recorder, takes_last_snapshots_at_a_signal)
 
 Test(recorder, sigusr1_takes_snapshots_that_count)
 {
-	int signal_fd = open_signals();
+	int signal_fd = signals_open();
 
 	begin(1);
 	kill(getpid(), SIGUSR1);
@@ -290,7 +290,7 @@ Test(recorder, sigusr1_takes_snapshots_that_count)
 
 Test(recorder, sigusr2_clears_only_if_the_policy_says_so)
 {
-	int signal_fd = open_signals();
+	int signal_fd = signals_open();
 
 	for (int clears = 0; clears < 2; clears++) {
 		begin(1);
@@ -343,7 +343,7 @@ Test(recorder, remembers_snapshots_that_were_lost)
 Test(recorder, ends_when_it_is_blind)
 {
 	begin(1);
-	played.is_blind = true;
+	played.has_lost_helper = true;
 	cr_expect_eq(record_with((struct recording_options){}).status, EXIT_FAILED);
 	cr_expect_str_eq(played.saved, "1:last");
 }
@@ -354,7 +354,7 @@ Test(recorder, only_a_hasty_one_ends_a_pass_at_a_signal)
 	static const char *const saved[] = {
 		"1:interval 2:interval 1:last 2:last", "1:interval 1:last 2:last",
 	};
-	int signal_fd = open_signals();
+	int signal_fd = signals_open();
 
 	for (int hasty = 0; hasty < 2; hasty++) {
 		if (fork())
@@ -376,7 +376,7 @@ Test(recorder, only_a_hasty_one_ends_a_pass_at_a_signal)
 
 Test(recorder, a_second_signal_ends_the_last_pass)
 {
-	int signal_fd = open_signals();
+	int signal_fd = signals_open();
 
 	begin(3);
 	policy.is_hasty = true;

@@ -28,7 +28,7 @@ static void begin(unsigned long long other_device)
 	cr_assert_eq(dup2(fileno(file), STDERR_FILENO), STDERR_FILENO);
 }
 
-static const char *written(void)
+static const char *report_write_error(void)
 {
 	ssize_t got = pread(fileno(file), text, sizeof(text) - 1, 0);
 
@@ -43,7 +43,7 @@ Test(service_log, writes_the_priority_for_the_journal)
 	log_line(LOG_ERR, "the disk is full: %d lost", 7);
 	log_line(LOG_WARNING, "b");
 	log_line(LOG_INFO, "c");
-	cr_expect_str_eq(written(), "<3>the disk is full: 7 lost\n<4>b\n<6>c\n");
+	cr_expect_str_eq(report_write_error(), "<3>the disk is full: 7 lost\n<4>b\n<6>c\n");
 }
 
 /* The prefix has the priority only, not the facility. */
@@ -51,7 +51,7 @@ Test(service_log, writes_no_facility)
 {
 	begin(0);
 	log_line(LOG_DAEMON | LOG_NOTICE, "a");
-	cr_expect_str_eq(written(), "<5>a\n");
+	cr_expect_str_eq(report_write_error(), "<5>a\n");
 }
 
 Test(service_log, writes_the_program_name_outside_the_journal)
@@ -59,7 +59,7 @@ Test(service_log, writes_the_program_name_outside_the_journal)
 	begin(1);
 	cr_expect_not(log_is_journal());
 	log_line(LOG_ERR, "the disk is full: %d lost", 7);
-	cr_expect_str_eq(written(), "allocsnap: the disk is full: 7 lost\n");
+	cr_expect_str_eq(report_write_error(), "allocsnap: the disk is full: 7 lost\n");
 }
 
 Test(service_log, does_not_mistake_other_values_for_the_journal)
@@ -80,5 +80,5 @@ Test(service_log, writes_one_line_for_each_message)
 {
 	begin(0);
 	log_line(LOG_INFO, "%s", "a\n<0>b\033[1m\xff");
-	cr_expect_str_eq(written(), "<6>a\\x0a<0>b\\x1b[1m\\xff\n");
+	cr_expect_str_eq(report_write_error(), "<6>a\\x0a<0>b\\x1b[1m\\xff\n");
 }

@@ -65,14 +65,14 @@ Test(service_notify, sends_to_a_path)
 
 	listen_below_folder();
 	cr_assert_eq(notify__open(&notify), 0);
-	cr_assert_eq(notify__ready(&notify, "records 3 processes"), 0);
+	cr_assert_eq(notify__send_ready(&notify, "records 3 processes"), 0);
 	cr_expect_str_eq(heard(), "READY=1\nWATCHDOG=1\nSTATUS=records 3 processes");
-	notify__status(&notify, "records 4 processes");
+	notify__send_status(&notify, "records 4 processes");
 	cr_expect_str_eq(heard(), "STATUS=records 4 processes");
-	notify__stopping(&notify, "takes the last snapshots");
+	notify__send_stopping(&notify, "takes the last snapshots");
 	cr_expect_str_eq(heard(), "STOPPING=1\nSTATUS=takes the last snapshots");
 	notify__close(&notify);
-	notify__status(&notify, "is gone");
+	notify__send_status(&notify, "is gone");
 	cr_expect_str_eq(heard(), "");
 }
 
@@ -84,7 +84,7 @@ Test(service_notify, sends_to_an_abstract_name)
 	snprintf(name, sizeof(name), "@allocsnap-notify.%d", getpid());
 	listen_at(name);
 	cr_assert_eq(notify__open(&notify), 0);
-	cr_assert_eq(notify__ready(&notify, NULL), 0);
+	cr_assert_eq(notify__send_ready(&notify, NULL), 0);
 	cr_expect_str_eq(heard(), "READY=1\nWATCHDOG=1\n");
 	notify__close(&notify);
 }
@@ -100,7 +100,7 @@ Test(service_notify, sends_to_the_longest_name)
 	name[sizeof(name) - 1] = '\0';
 	listen_at(name);
 	cr_assert_eq(notify__open(&notify), 0);
-	cr_assert_eq(notify__ready(&notify, NULL), 0);
+	cr_assert_eq(notify__send_ready(&notify, NULL), 0);
 	cr_expect_str_eq(heard(), "READY=1\nWATCHDOG=1\n");
 	notify__close(&notify);
 }
@@ -114,9 +114,9 @@ Test(service_notify, sends_nothing_without_a_socket)
 	cr_assert_eq(notify__open(&notify), 0);
 	cr_expect_eq(notify.fd, -1);
 	cr_expect_eq(notify__due_ns(&notify), UINT64_MAX);
-	cr_expect_eq(notify__ready(&notify, "x"), 0);
-	notify__alive(&notify);
-	notify__stopping(&notify, "x");
+	cr_expect_eq(notify__send_ready(&notify, "x"), 0);
+	notify__send_alive(&notify);
+	notify__send_stopping(&notify, "x");
 	notify__close(&notify);
 }
 
@@ -129,7 +129,7 @@ Test(service_notify, refuses_invalid_addresses)
 	for (size_t i = 0; i < 4; i++) {
 		setenv("NOTIFY_SOCKET", wrong[i], 1);
 		cr_expect_eq(notify__open(&notify), -EAFNOSUPPORT, "%s", wrong[i]);
-		cr_expect_eq(notify__ready(&notify, "x"), 0);
+		cr_expect_eq(notify__send_ready(&notify, "x"), 0);
 		notify__close(&notify);
 	}
 	memset(name, 'x', sizeof(name));
@@ -147,7 +147,7 @@ Test(service_notify, reports_that_the_manager_is_gone)
 
 	setenv("NOTIFY_SOCKET", "/tmp/allocsnap-notify.none/socket", 1);
 	cr_assert_eq(notify__open(&notify), 0);
-	cr_expect_eq(notify__ready(&notify, "x"), -ENOENT);
+	cr_expect_eq(notify__send_ready(&notify, "x"), -ENOENT);
 	notify__close(&notify);
 }
 
@@ -188,15 +188,15 @@ Test(service_notify, sends_a_watchdog_signal_at_half_of_the_time)
 	listen_below_folder();
 	setenv("WATCHDOG_USEC", "3600000000", 1);
 	cr_assert_eq(notify__open(&notify), 0);
-	cr_assert_eq(notify__ready(&notify, NULL), 0);
+	cr_assert_eq(notify__send_ready(&notify, NULL), 0);
 	heard();
-	notify__alive(&notify);
+	notify__send_alive(&notify);
 	cr_expect_str_eq(heard(), "", "an hour's half is not over");
 	cr_expect_eq(notify__due_ns(&notify), notify.alive_ns + 1800000000000);
 	notify.alive_ns -= 1800000000000;
-	notify__alive(&notify);
+	notify__send_alive(&notify);
 	cr_expect_str_eq(heard(), "WATCHDOG=1\n");
-	notify__alive(&notify);
+	notify__send_alive(&notify);
 	cr_expect_str_eq(heard(), "", "it has just been told");
 	notify__close(&notify);
 }
@@ -211,11 +211,11 @@ Test(service_notify, sends_the_watchdog_signal_again_after_the_manager_was_busy)
 	cr_assert_eq(notify__open(&notify), 0);
 	for (int i = 0; i < 100000 && notify.alive_ns != 1; i++) {
 		notify.alive_ns = 1;
-		notify__alive(&notify);
+		notify__send_alive(&notify);
 	}
 	cr_expect_eq(notify.alive_ns, 1, "what was not told is not over");
 	cr_expect_str_eq(heard(), "WATCHDOG=1\n");
-	notify__alive(&notify);
+	notify__send_alive(&notify);
 	cr_expect_gt(notify.alive_ns, 1);
 	notify__close(&notify);
 }
@@ -228,11 +228,11 @@ Test(service_notify, escapes_line_breaks_in_the_status)
 
 	listen_below_folder();
 	cr_assert_eq(notify__open(&notify), 0);
-	notify__status(&notify, "records a\nREADY=0\nb");
+	notify__send_status(&notify, "records a\nREADY=0\nb");
 	cr_expect_str_eq(heard(), "STATUS=records a\\x0aREADY=0\\x0ab");
 	memset(status, 'y', sizeof(status));
 	status[sizeof(status) - 1] = '\0';
-	cr_assert_eq(notify__ready(&notify, status), 0);
+	cr_assert_eq(notify__send_ready(&notify, status), 0);
 	text = heard();
 	cr_expect_eq(strncmp(text, "READY=1\nWATCHDOG=1\nSTATUS=yyyy", 30), 0, "%.60s", text);
 	notify__close(&notify);

@@ -41,7 +41,7 @@ static void tell_exec(struct target *target, uint64_t time_ns)
 	const struct mapping_event event = { .time_ns = time_ns, .pid = NO_PROCESS, .is_exec = true,
 					     .path = "" };
 
-	cr_assert_eq(target__take_event(target, &event), 0);
+	cr_assert_eq(target__apply_event(target, &event), 0);
 }
 
 static void tell_mapping(struct target *target, uint64_t time_ns, uint64_t start)
@@ -49,7 +49,7 @@ static void tell_mapping(struct target *target, uint64_t time_ns, uint64_t start
 	const struct mapping_event event = { .time_ns = time_ns, .pid = NO_PROCESS, .start = start,
 					     .end = start + 0x1000, .path = "[vdso]" };
 
-	cr_assert_eq(target__take_event(target, &event), 0);
+	cr_assert_eq(target__apply_event(target, &event), 0);
 }
 
 static bool maps(const struct target *target, uint64_t address)
@@ -223,7 +223,7 @@ Test(target, ends_when_its_process_is_not_found)
 	struct target *target = adopt(&books);
 
 	cr_expect(target->identity.pidfd < 0 && !target__is_over(target));
-	target__look_for(target);
+	target__check_pid(target);
 	cr_expect(target__is_over(target));
 	end(target);
 }
@@ -234,7 +234,7 @@ Test(target, ends_when_its_pid_was_reused)
 	struct target *target = target__adopt(getpid(), &books, 0, NULL, &objects);
 
 	cr_assert(target && target->identity.pidfd < 0);
-	target__look_for(target);
+	target__check_pid(target);
 	cr_expect(target__is_over(target));
 	end(target);
 }

@@ -52,8 +52,8 @@ Test(trigger, fires_at_the_threshold)
 
 		cr_expect_eq(triggers__threshold(&cases[i].options, &below), cases[i].at, "case %zu: %zu", i,
 			     (size_t)triggers__threshold(&cases[i].options, &below));
-		cr_expect_eq(triggers__judge(&cases[i].options, &below), TRIGGER_NONE, "case %zu", i);
-		cr_expect_eq(triggers__judge(&cases[i].options, &there), cases[i].trigger, "case %zu", i);
+		cr_expect_eq(triggers__decide(&cases[i].options, &below), TRIGGER_NONE, "case %zu", i);
+		cr_expect_eq(triggers__decide(&cases[i].options, &there), cases[i].trigger, "case %zu", i);
 	}
 }
 
@@ -68,7 +68,7 @@ Test(trigger, leaves_a_snapshot_near_each_peak)
 		for (uint64_t now = 0; now < peak; now += 1 + random() % (64 * K)) {
 			struct process_view view = view_of(now, shown, shown);
 
-			if (triggers__judge(&options, &view))
+			if (triggers__decide(&options, &view))
 				shown = now;
 		}
 		cr_expect(shown * 1.05 + 64 * K >= peak, "%zu of %zu", (size_t)shown, (size_t)peak);
@@ -81,10 +81,10 @@ Test(trigger, never_fires_for_an_exited_or_vforked_process)
 	struct process_view view = view_of(M, 0, 0);
 
 	view.is_near_oom = view.has_ended = true;
-	cr_expect_eq(triggers__judge(&options, &view), TRIGGER_NONE);
+	cr_expect_eq(triggers__decide(&options, &view), TRIGGER_NONE);
 	view.has_ended = false;
 	view.is_vforked = true;
-	cr_expect_eq(triggers__judge(&options, &view), TRIGGER_NONE);
+	cr_expect_eq(triggers__decide(&options, &view), TRIGGER_NONE);
 }
 
 Test(trigger, oom_comes_first_if_it_is_requested)
@@ -93,18 +93,18 @@ Test(trigger, oom_comes_first_if_it_is_requested)
 	struct process_view view = view_of(M, 0, 0);
 
 	view.is_near_oom = true;
-	cr_expect_eq(triggers__judge(&options, &view), TRIGGER_OOM);
+	cr_expect_eq(triggers__decide(&options, &view), TRIGGER_OOM);
 	options.on_oom = false;
-	cr_expect_eq(triggers__judge(&options, &view), TRIGGER_GROWTH);
+	cr_expect_eq(triggers__decide(&options, &view), TRIGGER_GROWTH);
 }
 
 Test(trigger, is_enabled_by_any_option)
 {
-	cr_expect(!triggers__any(&(struct trigger_options){}));
-	cr_expect(triggers__any(&(struct trigger_options){ .growth_bytes = 1 }));
-	cr_expect(triggers__any(&(struct trigger_options){ .growth_percent = 1 }));
-	cr_expect(triggers__any(&(struct trigger_options){ .peak_percent = 1 }));
-	cr_expect(triggers__any(&(struct trigger_options){ .on_oom = true }));
+	cr_expect(!triggers__are_set(&(struct trigger_options){}));
+	cr_expect(triggers__are_set(&(struct trigger_options){ .growth_bytes = 1 }));
+	cr_expect(triggers__are_set(&(struct trigger_options){ .growth_percent = 1 }));
+	cr_expect(triggers__are_set(&(struct trigger_options){ .peak_percent = 1 }));
+	cr_expect(triggers__are_set(&(struct trigger_options){ .on_oom = true }));
 }
 
 Test(trigger, has_a_name)
@@ -128,12 +128,12 @@ Test(trigger, parses_growth)
 	struct reason why;
 
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
-		cr_expect_eq(parse_growth(good[i].text, &options, &why), 0, "%s", good[i].text);
+		cr_expect_eq(parse_growth_trigger(good[i].text, &options, &why), 0, "%s", good[i].text);
 		cr_expect_eq(options.growth_percent, good[i].percent, "%s", good[i].text);
 		cr_expect_eq(options.growth_bytes, good[i].bytes, "%s", good[i].text);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		cr_expect_neq(parse_growth(bad[i], &options, &why), 0, "%s", bad[i]);
+		cr_expect_neq(parse_growth_trigger(bad[i], &options, &why), 0, "%s", bad[i]);
 	cr_expect_eq(options.growth_bytes, 64 * K, "what is bad changes nothing");
 }
 
@@ -144,8 +144,8 @@ Test(trigger, parses_peak)
 	struct reason why;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		cr_expect_neq(parse_peak(bad[i], &percent, &why), 0, "%s", bad[i]);
+		cr_expect_neq(parse_peak_trigger(bad[i], &percent, &why), 0, "%s", bad[i]);
 	cr_expect_eq(percent, 7);
-	cr_expect_eq(parse_peak("5%", &percent, &why), 0);
+	cr_expect_eq(parse_peak_trigger("5%", &percent, &why), 0);
 	cr_expect_eq(percent, 5);
 }

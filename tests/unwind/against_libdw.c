@@ -208,7 +208,7 @@ static void check_rows(struct file *file)
 				  &last);
 }
 
-static void say(const struct file *file, const char *status, const char *why)
+static void log_info(const struct file *file, const char *status, const char *why)
 {
 	printf("%s\t%u\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\n", status,
 	       file->table ? file->table->row_nr : 0, file->addresses, file->unsupported, file->no_fp,
@@ -224,7 +224,7 @@ static void compare(struct file *file, int fd)
 	check_rows(file);
 	libdw__close(&file->libdw);
 	file->differences += table->not_understood_nr + !unwind_table__is_sound(table);
-	say(file, file->differences ? "differs" : "same",
+	log_info(file, file->differences ? "differs" : "same",
 	    table->not_understood_nr ? "entries that were not understood" : "");
 }
 
@@ -238,7 +238,7 @@ static void run(const char *path)
 	if (!err)
 		compare(&file, fd);
 	else
-		say(&file, err == -ENODATA ? "none" : "error", *why.text ? why.text : strerror(-err));
+		log_info(&file, err == -ENODATA ? "none" : "error", *why.text ? why.text : strerror(-err));
 	unwind_table__free(file.table);
 	if (fd >= 0)
 		close(fd);

@@ -33,7 +33,7 @@ static void keep_touched(size_t nr)
 	}
 }
 
-static void say(unsigned long bytes)
+static void log_info(unsigned long bytes)
 {
 	struct mallinfo2 info = mallinfo2();
 
@@ -52,7 +52,7 @@ static void take(unsigned long bytes, int prot, int flags, int fd)
 			at[i] = 1;
 		else
 			(void)*(volatile char *)&at[i];
-	say(bytes);
+	log_info(bytes);
 }
 
 static void *stay(void *)
@@ -61,7 +61,7 @@ static void *stay(void *)
 
 	for (size_t i = 0; i < sizeof(deep); i += 4096)
 		deep[i] = 1;
-	say(sizeof(deep));
+	log_info(sizeof(deep));
 	for (;;)
 		pause();
 	return NULL;
@@ -82,10 +82,10 @@ static void obey(const char *command)
 
 	if (!strcmp(command, "touch")) {
 		keep_touched(TOUCHED_BLOCKS);
-		say((unsigned long)TOUCHED_BLOCKS * BLOCK);
+		log_info((unsigned long)TOUCHED_BLOCKS * BLOCK);
 	} else if (!strcmp(command, "leave")) {
 		kept[kept_nr++] = malloc(LEFT_BYTES);
-		say(LEFT_BYTES);
+		log_info(LEFT_BYTES);
 	} else if (!strcmp(command, "share")) {
 		take(SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
 	} else if (!strcmp(command, "stack")) {

@@ -129,7 +129,7 @@ static bool is_of_recording(pid_t pid)
 	return !strncmp(comm, "allocsnap", strlen("allocsnap"));
 }
 
-static void serve(void)
+static void serve_questions(void)
 {
 	static char request[BYTES_MAX];
 	const struct fuse_in_header *head = (const void *)request;
@@ -171,7 +171,7 @@ static void start_server(void)
 		_exit(0);
 	close(STDIN_FILENO);
 	close(STDOUT_FILENO);
-	serve();
+	serve_questions();
 }
 
 /* Two lower folders, since one alone needs an upper one. */

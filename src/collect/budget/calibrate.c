@@ -244,7 +244,7 @@ static int measure_trap_costs(struct calibration *calibration, const struct prob
 	return 0;
 }
 
-int calibrate(const struct probe_way *way, struct detacher *detacher, struct trap_costs *ret,
+int calibrate_traps(const struct probe_way *way, struct detacher *detacher, struct trap_costs *ret,
 	      struct reason *why)
 {
 	struct calibration calibration = {};

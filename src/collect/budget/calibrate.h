@@ -25,7 +25,7 @@ struct trap_costs {
  * 0, or a negative errno with a line in *why; *ret is unchanged then. -ENOTSUP on machines other than x86-64.
  * Detaching the probes is left to the detacher.
  */
-int calibrate(const struct probe_way *way, struct detacher *detacher, struct trap_costs *ret,
+int calibrate_traps(const struct probe_way *way, struct detacher *detacher, struct trap_costs *ret,
 	      struct reason *why);
 
 #endif

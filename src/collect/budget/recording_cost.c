@@ -18,7 +18,7 @@ int cpu_time_read(pid_t pid, uint64_t *ret_ns)
 	return 0;
 }
 
-uint64_t cost_of(const struct trap_costs *costs, const struct process *books)
+uint64_t cost_of_books(const struct trap_costs *costs, const struct process *books)
 {
 	const uint64_t *counter = books->counter;
 

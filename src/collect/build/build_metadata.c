@@ -106,7 +106,7 @@ static const char *unwinder_name(const struct allocsnap_bpf *bpf)
 }
 
 static int describe_texts(struct snapshot_builder *builder, const struct process_identity *identity,
-			  const struct probes *probes, const struct process *books, const struct occasion *occasion)
+			  const struct probes *probes, const struct process *books, const struct snapshot_context *snapshot_context)
 {
 	char wall[32], end[64], container[CONTAINER_ID_LEN + 1];
 	const struct {
@@ -117,9 +117,9 @@ static int describe_texts(struct snapshot_builder *builder, const struct process
 		{ "cmdline", identity->cmdline },
 		{ "cgroup", identity->cgroup },
 		{ "allocsnap_version", ALLOCSNAP_VERSION },
-		{ "unwinder", unwinder_name(occasion->bpf) },
-		{ "probe_kind", probes_kind(probes, occasion->bpf) },
-		{ "wall_time", format_time_rfc3339(wall, occasion->wall_ns) },
+		{ "unwinder", unwinder_name(snapshot_context->bpf) },
+		{ "probe_kind", probes_kind(probes, snapshot_context->bpf) },
+		{ "wall_time", format_time_rfc3339(wall, snapshot_context->wall_ns) },
 		{ "end", end },
 	};
 	int err = 0;
@@ -129,8 +129,8 @@ static int describe_texts(struct snapshot_builder *builder, const struct process
 		err = snapshot_builder__metadata(builder, text[i].key, text[i].value);
 	if (!err && *container_id(identity->cgroup, container))
 		err = snapshot_builder__metadata(builder, "container_id", container);
-	return err || !occasion->trigger ? err :
-		       snapshot_builder__metadata(builder, "trigger", occasion->trigger);
+	return err || !snapshot_context->trigger ? err :
+		       snapshot_builder__metadata(builder, "trigger", snapshot_context->trigger);
 }
 
 /* Writes only the classes that could be told apart, also where they are 0. */
@@ -159,10 +159,10 @@ static int describe_rss(struct snapshot_builder *builder, const struct rss *rss)
 
 /* Writes no cost when the costs of traps are not known: 0 would be wrong. */
 static int describe_cost(struct snapshot_builder *builder, const struct cost_sum *sum, const struct pausing *pausing,
-			 const struct occasion *occasion)
+			 const struct snapshot_context *snapshot_context)
 {
-	const struct trap_costs *costs = occasion->costs;
-	const struct gaps_sum gaps = pausing_sum(pausing, occasion->monotonic_ns);
+	const struct trap_costs *costs = snapshot_context->costs;
+	const struct gaps_sum gaps = pausing_sum(pausing, snapshot_context->monotonic_ns);
 	const struct number number[] = {
 		{ "cpu_ns", sum->cpu_ns },
 		{ "cost_ns", sum->cost_ns },
@@ -173,13 +173,13 @@ static int describe_cost(struct snapshot_builder *builder, const struct cost_sum
 	};
 
 	const struct number budget[] = {
-		{ "max_overhead_percent", occasion->max_overhead },
+		{ "max_overhead_percent", snapshot_context->max_overhead },
 		{ "gap_count", gaps.nr },
 		{ "gaps_ns", gaps.length_ns },
 	};
 	int err = costs->entry_ns ? describe_numbers(builder, number, ARRAY_SIZE(number)) : 0;
 
-	return err || !occasion->max_overhead ? err : describe_numbers(builder, budget, ARRAY_SIZE(budget));
+	return err || !snapshot_context->max_overhead ? err : describe_numbers(builder, budget, ARRAY_SIZE(budget));
 }
 
 /* load.c takes the nursery's capacity from the map, so both together have the room that was asked for. */
@@ -191,21 +191,21 @@ static uint64_t max_blocks(const struct allocsnap_bpf *bpf)
 }
 
 int describe_target(struct snapshot_builder *builder, const struct target *target,
-		    const struct process *books, const struct occasion *occasion)
+		    const struct process *books, const struct snapshot_context *snapshot_context)
 {
 	const struct number number[] = {
 		{ "pid", target->identity.pid },
 		{ "start_time_ticks", target->identity.start_ticks },
 		{ "exec_count", books->exec_cnt },
-		{ "wall_ns", occasion->wall_ns },
-		{ "monotonic_ns", occasion->monotonic_ns },
+		{ "wall_ns", snapshot_context->wall_ns },
+		{ "monotonic_ns", snapshot_context->monotonic_ns },
 		{ "recording_start_monotonic_ns", target->life.started_ns },
-		{ "traceback_limit", occasion->traceback_limit },
-		{ "max_blocks", max_blocks(occasion->bpf) },
+		{ "traceback_limit", snapshot_context->traceback_limit },
+		{ "max_blocks", max_blocks(snapshot_context->bpf) },
 		{ "rss_bytes", target->resident.bytes },
 		{ "rss_at_start_bytes", target->resident.at_start_bytes },
 	};
-	const struct settings *settings = &occasion->bpf->rodata->settings;
+	const struct settings *settings = &snapshot_context->bpf->rodata->settings;
 	const struct number chosen[] = {
 		{ "sample_bytes", settings->sample_bytes },
 		{ "min_size", settings->min_size },
@@ -216,7 +216,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	int err = describe_machine(builder);
 
 	if (!err)
-		err = describe_texts(builder, &target->identity, target->probes.used, books, occasion);
+		err = describe_texts(builder, &target->identity, target->probes.used, books, snapshot_context);
 	if (!err)
 		err = describe_numbers(builder, number, ARRAY_SIZE(number));
 	for (size_t i = 0; i < ARRAY_SIZE(chosen) && !err; i++)
@@ -225,8 +225,8 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	if (!err)
 		err = describe_rss(builder, &target->resident.by_kind);
 	if (!err)
-		err = describe_cost(builder, &target->drained.cost, target->budget.used, occasion);
-	if (!err && occasion->is_compact)
+		err = describe_cost(builder, &target->drained.cost, target->budget.used, snapshot_context);
+	if (!err && snapshot_context->is_compact)
 		err = describe_numbers(builder, &resolution, 1);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);
 }
@@ -255,9 +255,9 @@ int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
 }
 
 /* The domains of --probe have the names that the user gave. */
-static const char *name_of_domain(const struct custom_allocators *custom, const struct probe_site *site)
+static const char *name_of_domain(const struct user_allocators *custom, const struct probe_site *site)
 {
-	return site->is_custom ? custom->allocator[site->domain - DOMAIN_CUSTOM].name :
+	return site->is_user_allocator ? custom->allocator[site->domain - DOMAIN_CUSTOM].name :
 				 domain_name(site->domain);
 }
 
@@ -265,7 +265,7 @@ static const char *name_of_domain(const struct custom_allocators *custom, const 
  * The blocks of a custom allocator that wraps the heap are like the heap's: they do not lie inside the heap's
  * blocks.
  */
-static int describe_domain(struct snapshot_builder *builder, const struct custom_allocators *custom,
+static int describe_domain(struct snapshot_builder *builder, const struct user_allocators *custom,
 			   const struct probe_site *site)
 {
 	char key[32];
@@ -273,13 +273,13 @@ static int describe_domain(struct snapshot_builder *builder, const struct custom
 
 	if (!err)
 		err = snapshot_builder__domain_name(builder, site->domain, name_of_domain(custom, site));
-	if (err || !site->is_custom)
+	if (err || !site->is_user_allocator)
 		return err;
 	snprintf(key, sizeof(key), "layer.%u", site->domain);
 	return snapshot_builder__metadata(builder, key, site->layer == LAYER_POOL ? "pool" : "heap");
 }
 
-static int describe_probe(struct snapshot_builder *builder, const struct custom_allocators *custom,
+static int describe_probe(struct snapshot_builder *builder, const struct user_allocators *custom,
 			  const struct probe_site *site, uint32_t object_id)
 {
 	struct snap_probe row = {

@@ -9,7 +9,7 @@
 struct snapshot_builder;
 
 int describe_target(struct snapshot_builder *builder, const struct target *target,
-		    const struct process *books, const struct occasion *occasion);
+		    const struct process *books, const struct snapshot_context *snapshot_context);
 
 /* counter[COUNTER_NR] and loss[LOSS_NR], under the names of bpf_types.h. */
 int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,

@@ -196,10 +196,10 @@ static int add_traces_of(struct assembly *assembly, struct traces *traces)
 {
 	struct traces_sum sum;
 	int err = snapshot_builder__add_traces(assembly->builder, traces->blocks->nr,
-					       &traces->first) ?: set_traces(traces, &sum);
+					       &traces->first) ?: build_set_traces(traces, &sum);
 
 	if (!err && sum.is_incomplete)
-		err = add_wanted(assembly, traces->is_wanted) ?: set_traces(traces, &sum);
+		err = add_wanted(assembly, traces->is_wanted) ?: build_set_traces(traces, &sum);
 	if (err)
 		return err;
 	assembly->trace_nr = traces->blocks->nr;
@@ -209,20 +209,20 @@ static int add_traces_of(struct assembly *assembly, struct traces *traces)
 	return 0;
 }
 
-static uint64_t sample_bytes(const struct occasion *occasion)
+static uint64_t sample_bytes(const struct snapshot_context *snapshot_context)
 {
-	return occasion->bpf->rodata->settings.sample_bytes;
+	return snapshot_context->bpf->rodata->settings.sample_bytes;
 }
 
 static int add_image_traces(struct assembly *assembly, const struct drain *drain,
-			    const struct occasion *occasion, uint64_t image)
+			    const struct snapshot_context *snapshot_context, uint64_t image)
 {
 	struct traces traces = {
 		.blocks = drained_blocks_of(&drain->blocks, image),
 		.tracebacks = &assembly->target->tracebacks,
 		.builder = assembly->builder,
 		.traceback_id = assembly->traceback_id,
-		.sample_bytes = sample_bytes(occasion),
+		.sample_bytes = sample_bytes(snapshot_context),
 	};
 	int err;
 
@@ -328,14 +328,15 @@ static void count_live(const struct assembly *assembly, uint64_t *counter)
 }
 
 /* Counts the losses that the loader finds, earlier or just now; the kernel counts the others. */
-static void count_loader_losses(const struct assembly *assembly, const struct occasion *occasion, uint64_t *loss)
+static void count_loader_losses(const struct assembly *assembly, const struct snapshot_context *snapshot_context,
+				uint64_t *loss)
 {
 	const struct target *target = assembly->target;
 	const struct mappings *mappings = &target->mappings;
 	const struct probes *probes = target->probes.used;
 
 	count_ends(assembly, loss);
-	loss[LOSS_unwind_tables_missing] = unwind_tables_missing(occasion->unwind_tables, mappings);
+	loss[LOSS_unwind_tables_missing] = unwind_tables_missing(snapshot_context->unwind_tables, mappings);
 	loss[LOSS_tracebacks_limited] = assembly->tracebacks_limited;
 	loss[LOSS_tracebacks_broken] = assembly->tracebacks_broken;
 	loss[LOSS_tracebacks_skipping] = assembly->tracebacks_skipping;
@@ -352,37 +353,37 @@ static void count_loader_losses(const struct assembly *assembly, const struct oc
 	loss[LOSS_tracebacks_summed] = target->tracebacks.summed_nr;
 	loss[LOSS_functions_late] = target->late.nr;
 	loss[LOSS_functions_copied] = target->losses.copied_nr;
-	loss[LOSS_mappings_missed] = occasion->mappings_missed - target->losses.missed_at_start;
-	loss[LOSS_process_events_missed] = occasion->process_events_missed;
+	loss[LOSS_mappings_missed] = snapshot_context->mappings_missed - target->losses.missed_at_start;
+	loss[LOSS_process_events_missed] = snapshot_context->process_events_missed;
 	loss[LOSS_frames_unmapped] = target->tracebacks.frames_unmapped;
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		count_file_losses(assembly, mappings->used[i], loss);
 }
 
 static int add_process_losses(struct assembly *assembly, const struct process *books,
-			      const struct occasion *occasion)
+			      const struct snapshot_context *snapshot_context)
 {
 	uint64_t counter[COUNTER_NR], loss[LOSS_NR] = {};
 
-	count_loader_losses(assembly, occasion, loss);
-	if (occasion->has_churn)
+	count_loader_losses(assembly, snapshot_context, loss);
+	if (snapshot_context->has_churn)
 		found_losses_add(&assembly->target->losses.found, books->exec_cnt, loss);
 	for (int i = 0; i < LOSS_NR; i++)
 		loss[i] += books->loss[i];
 	memcpy(counter, books->counter, sizeof(counter));
-	if (occasion->has_churn)
+	if (snapshot_context->has_churn)
 		count_live(assembly, counter);
 	return describe_counters(assembly->builder, counter, loss);
 }
 
 static int fill_snapshot(struct assembly *assembly, const struct process *books, const struct drain *drain,
-			 const struct occasion *occasion)
+			 const struct snapshot_context *snapshot_context)
 {
-	int err = describe_target(assembly->builder, assembly->target, books, occasion);
+	int err = describe_target(assembly->builder, assembly->target, books, snapshot_context);
 
 	if (!err)
 		err = describe_gaps(assembly->builder, assembly->target->budget.used, assembly->target->life.started_ns,
-				    occasion->monotonic_ns);
+				    snapshot_context->monotonic_ns);
 	if (!err)
 		err = add_objects(assembly);
 	if (!err)
@@ -394,27 +395,27 @@ static int fill_snapshot(struct assembly *assembly, const struct process *books,
 					sizeof(*assembly->traceback_id));
 	if (!err && !assembly->traceback_id)
 		err = -ENOMEM;
-	if (!err && occasion->has_churn)
+	if (!err && snapshot_context->has_churn)
 		err = add_churn(assembly);
 	if (!err)
-		err = add_image_traces(assembly, drain, occasion, books->image);
-	return err ?: add_process_losses(assembly, books, occasion);
+		err = add_image_traces(assembly, drain, snapshot_context, books->image);
+	return err ?: add_process_losses(assembly, books, snapshot_context);
 }
 
-int assemble(struct target *target, const struct process *books, const struct drain *drain,
-	     const struct occasion *occasion, struct symbols *symbols,
+int build_snapshot(struct target *target, const struct process *books, const struct drain *drain,
+	     const struct snapshot_context *snapshot_context, struct symbols *symbols,
 	     struct snapshot_builder **ret)
 {
 	struct assembly assembly = {
 		.target = target,
 		.symbols = symbols,
-		.no_names = occasion->no_names,
+		.no_names = snapshot_context->no_names,
 		.builder = snapshot_builder__new(SNAP_WITH_ALL | SNAP_WITH_PROBE_DOMAIN |
-						 (occasion->no_names ? 0 : SNAP_WITH_FIRST_LINE) |
-						 (occasion->has_churn ? SNAP_WITH_CHURN : 0) |
-						 (sample_bytes(occasion) ? SNAP_WITH_WEIGHT : 0)),
+						 (snapshot_context->no_names ? 0 : SNAP_WITH_FIRST_LINE) |
+						 (snapshot_context->has_churn ? SNAP_WITH_CHURN : 0) |
+						 (sample_bytes(snapshot_context) ? SNAP_WITH_WEIGHT : 0)),
 	};
-	int err = assembly.builder ? fill_snapshot(&assembly, books, drain, occasion) : -ENOMEM;
+	int err = assembly.builder ? fill_snapshot(&assembly, books, drain, snapshot_context) : -ENOMEM;
 
 	target->snapshots.assembled_bytes = assembly.bytes;
 	free(assembly.object_id);

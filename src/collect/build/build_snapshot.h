@@ -15,7 +15,7 @@ struct snapshot_builder;
 struct symbols;
 
 /* When and how a snapshot was taken: the same for all processes of one pass. */
-struct occasion {
+struct snapshot_context {
 	uint64_t wall_ns;	/* CLOCK_REALTIME */
 	uint64_t monotonic_ns;	/* CLOCK_MONOTONIC, when reading the maps began */
 	uint32_t traceback_limit;
@@ -35,8 +35,8 @@ struct occasion {
  * The target must know the drain's tracebacks (resolve_tracebacks.h). books: the process's counters, read with the maps. 0
  * and a builder that the caller frees, or -ENOMEM.
  */
-int assemble(struct target *target, const struct process *books, const struct drain *drain,
-	     const struct occasion *occasion, struct symbols *symbols,
+int build_snapshot(struct target *target, const struct process *books, const struct drain *drain,
+	     const struct snapshot_context *snapshot_context, struct symbols *symbols,
 	     struct snapshot_builder **ret);
 
 #endif

@@ -79,7 +79,7 @@ static void set_part(void *part_)
 	}
 }
 
-int set_traces(const struct traces *traces, struct traces_sum *ret)
+int build_set_traces(const struct traces *traces, struct traces_sum *ret)
 {
 	struct part part[2] = { { .traces = traces }, { .traces = traces, .nr = 1 } };
 

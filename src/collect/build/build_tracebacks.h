@@ -29,6 +29,6 @@ struct traces_sum {
 };
 
 /* 0 or a negative errno. */
-int set_traces(const struct traces *traces, struct traces_sum *ret);
+int build_set_traces(const struct traces *traces, struct traces_sum *ret);
 
 #endif

@@ -156,7 +156,7 @@ int forget_retired(struct tracebacks *tracebacks, const struct image_blocks *blo
 	return err > 0 ? 0 : err;
 }
 
-bool has_many_unused(const struct tracebacks *tracebacks, const struct image_blocks *blocks)
+bool has_many_unused_tracebacks(const struct tracebacks *tracebacks, const struct image_blocks *blocks)
 {
 	size_t held = tracebacks->traceback_nr - count_not_held(tracebacks);
 

@@ -29,6 +29,6 @@ int forget_retired(struct tracebacks *tracebacks, const struct image_blocks *blo
  * Whether the map has more than RETIRED_MOST tracebacks of the target that hold no block. Each snapshot has them,
  * too.
  */
-bool has_many_unused(const struct tracebacks *tracebacks, const struct image_blocks *blocks);
+bool has_many_unused_tracebacks(const struct tracebacks *tracebacks, const struct image_blocks *blocks);
 
 #endif

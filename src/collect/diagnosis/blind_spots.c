@@ -125,7 +125,9 @@ static bool is_go(const struct diagnosed_process *process, struct reason *why)
 
 static bool is_python(const struct diagnosed_process *process, struct reason *why)
 {
-	reason_set(why, 0, "Python places objects of up to 512 bytes in arenas that it gets by mmap; larger objects, and blocks of C libraries, are recorded");
+	reason_set(
+		why, 0,
+		"Python places objects of up to 512 bytes in arenas that it gets by mmap; larger objects, and blocks of C libraries, are recorded");
 	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc;
 }
 
@@ -137,9 +139,12 @@ static bool is_python(const struct diagnosed_process *process, struct reason *wh
 		return has_trait(process, TRAIT_##TRAIT); \
 	}
 RUNTIME(is_v8, V8, "V8 gets its heap by mmap and divides it itself; what C++ code allocates is recorded")
-RUNTIME(is_jvm, JVM, "the virtual machine gets its heap by mmap and divides it itself; what its C++ code and native libraries allocate is recorded")
-RUNTIME(is_dotnet, DOTNET, "the runtime gets its heap by mmap and divides it itself; what native code allocates is recorded")
-RUNTIME(is_ruby, RUBY, "Ruby places objects in slots of whole pages; the pages, and data longer than a slot, are recorded")
+RUNTIME(is_jvm, JVM,
+	"the virtual machine gets its heap by mmap and divides it itself; what its C++ code and native libraries allocate is recorded")
+RUNTIME(is_dotnet, DOTNET,
+	"the runtime gets its heap by mmap and divides it itself; what native code allocates is recorded")
+RUNTIME(is_ruby, RUBY,
+	"Ruby places objects in slots of whole pages; the pages, and data longer than a slot, are recorded")
 RUNTIME(is_php, PHP, "Zend's memory manager gets chunks of 2 MiB by mmap and divides them itself")
 RUNTIME(is_ocaml, OCAML, "OCaml places blocks in heap chunks of its own; chunks that come from malloc are recorded")
 RUNTIME(is_haskell, HASKELL, "the runtime gets its heap by mmap and divides it itself")
@@ -168,7 +173,8 @@ static bool has_inlined(const struct diagnosed_process *process, struct reason *
 
 	if (!program || !program->probe_nr || !(program->traits & known))
 		return false;
-	reason_set(why, 0, "%s has its allocator linked in; calls that link-time optimization has inlined are not seen", program->path);
+	reason_set(why, 0, "%s has its allocator linked in; calls that link-time optimization has inlined are not seen",
+		   program->path);
 	return true;
 }
 
@@ -178,7 +184,8 @@ static bool is_older(const struct diagnosed_process *process, struct reason *why
 {
 	char size[UNIT_TEXT_MAX];
 
-	reason_set(why, 0, "its RSS is %s now; the tracebacks of that memory are unknown, and its frees are counted separately",
+	reason_set(why, 0,
+		   "its RSS is %s now; the tracebacks of that memory are unknown, and its frees are counted separately",
 		   format_size(size, process->rss_bytes, false));
 	return process->probe_nr;
 }
@@ -187,8 +194,10 @@ static bool has_code(const struct diagnosed_process *process, struct reason *why
 {
 	char size[UNIT_TEXT_MAX];
 
-	reason_set(why, 0, "%s of code lie in no file: callers there are guessed by frame pointers (tracebacks_guessed) and have no names",
-		   format_size(size, process->code_bytes, false));
+	reason_set(
+		why, 0,
+		"%s of code lie in no file: callers there are guessed by frame pointers (tracebacks_guessed) and have no names",
+		format_size(size, process->code_bytes, false));
 	return process->code_bytes;
 }
 
@@ -258,14 +267,15 @@ static const struct {
 	  no_allocator, true },
 	{ "32-bit", "a 32-bit program", "a 64-bit build of it", is_program_32_bit, true },
 	{ "functions-unprobed", "some of its allocator functions", NULL, has_failed, true },
-	{ "copied-code", "allocators in code that is copied while it runs", "preload the allocator as a library: probes in that stay",
-	  has_copied, true },
-	{ "files-unreadable", "files that it maps", "run as root, on the host; see the reason at the file",
-	  has_unread, true },
+	{ "copied-code", "allocators in code that is copied while it runs",
+	  "preload the allocator as a library: probes in that stay", has_copied, true },
+	{ "files-unreadable", "files that it maps", "run as root, on the host; see the reason at the file", has_unread,
+	  true },
 	{ "go-heap", "Go's heap", MMAP_SHOWS "net/http/pprof, GODEBUG=gctrace=1", is_go, true },
 	{ "python-objects", "Python's small objects", "start it with PYTHONMALLOC=malloc", is_python, true },
 	{ "v8-heap", "JavaScript's heap", MMAP_SHOWS "node --inspect, --heapsnapshot-signal", is_v8, true },
-	{ "java-heap", "Java's heap", MMAP_SHOWS "jcmd PID GC.class_histogram, -XX:NativeMemoryTracking", is_jvm, true },
+	{ "java-heap", "Java's heap", MMAP_SHOWS "jcmd PID GC.class_histogram, -XX:NativeMemoryTracking", is_jvm,
+	  true },
 	{ "dotnet-heap", ".NET's heap", MMAP_SHOWS "dotnet-gcdump", is_dotnet, true },
 	{ "ruby-objects", "single Ruby objects", "ObjectSpace.dump_all", is_ruby, true },
 	{ "php-heap", "PHP's heap", "start it with USE_ZEND_ALLOC=0", is_php, true },
@@ -274,18 +284,20 @@ static const struct {
 	{ "luajit-heap", "LuaJIT's heap", MMAP_SHOWS "collectgarbage('count')", is_luajit, true },
 	{ "boehm-heap", "the collector's heap", MMAP_SHOWS "GC_PRINT_STATS=1", is_boehm, true },
 	{ "renamed-allocator", "an allocator under other names", "name its functions with --probe", is_renamed, true },
-	{ "inlined-calls", "inlined allocator calls, if there are any", "build without -flto, or compare with the allocator's own statistics",
-	  has_inlined },
+	{ "inlined-calls", "inlined allocator calls, if there are any",
+	  "build without -flto, or compare with the allocator's own statistics", has_inlined },
 	{ "older-memory", "memory from before the recording", "attach earlier, or start it with: allocsnap run -- CMD",
 	  is_older },
 	{ "tables-missing", "callers through some files", NULL, misses_tables },
-	{ "no-tables", "exact callers through some files", "build with -fasynchronous-unwind-tables, or with frame pointers",
-	  lacks_tables },
+	{ "no-tables", "exact callers through some files",
+	  "build with -fasynchronous-unwind-tables, or with frame pointers", lacks_tables },
 	{ "code-at-run-time", "callers in code made at run time", "let the runtime keep frame pointers, where it can",
 	  has_code },
-	{ "no-names", "names in some files", "install their debug files (Debian: packages -dbgsym, -dbg)", lacks_names },
+	{ "no-names", "names in some files", "install their debug files (Debian: packages -dbgsym, -dbg)",
+	  lacks_names },
 	{ "children", "the processes that it starts", "allocsnap attach --follow-forks", has_children },
-	{ "mappings", "memory that it maps itself (mmap, brk)", "--domain malloc,mmap; a pool of its own: --probe", maps_memory },
+	{ "mappings", "memory that it maps itself (mmap, brk)", "--domain malloc,mmap; a pool of its own: --probe",
+	  maps_memory },
 	{ "loader", "what the dynamic loader allocates for itself", NULL, has_loader },
 };
 

@@ -78,7 +78,7 @@ static int add_diagnosed_file(struct diagnosis *diagnosis, uint32_t index)
 		.is_copied = object->is_copied && object->facts->function_nr,
 		.has_debug_file = has_debug_file(object),
 	};
-	struct object_traits traits = {};
+	struct runtime_traits traits = {};
 
 	if (object->facts)
 		file.has_traits = !parser__traits(collector->helpers.parser, object->fd, &traits, NULL);

@@ -113,9 +113,10 @@ static void report_unopened_process(struct diagnosed_process *process)
 			   "process %d (%s) is a zombie: it has ended, and its parent has not waited for it",
 			   process->pid, process->comm);
 	else if (process->state == 'Z')
-		reason_set(&process->why, 0,
-			   "process %d (%s): its main thread has ended, and the kernel ties probes to that one's memory; its other threads cannot be probed",
-			   process->pid, process->comm);
+		reason_set(
+			&process->why, 0,
+			"process %d (%s): its main thread has ended, and the kernel ties probes to that one's memory; its other threads cannot be probed",
+			process->pid, process->comm);
 }
 
 static int open_target(struct diagnosis *diagnosis)

@@ -72,7 +72,7 @@ static int add_chunk(struct image_blocks *image)
 	struct block_chunk *chunk;
 
 	room = room > most ? most : room;
-	chunk = pages_new(chunk_bytes(room));
+	chunk = huge_pages_new(chunk_bytes(room));
 	if (!chunk)
 		return -ENOMEM;
 	chunk->room = room;
@@ -157,7 +157,7 @@ void drained_blocks_release(struct drained_blocks *blocks)
 			struct block_chunk *chunk = blocks->image[i].chunk;
 
 			blocks->image[i].chunk = chunk->next;
-			pages_free(chunk, chunk_bytes(chunk->room));
+			huge_pages_free(chunk, chunk_bytes(chunk->room));
 		}
 	free(blocks->image);
 	idmap_release(&blocks->ids);

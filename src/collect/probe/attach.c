@@ -15,7 +15,7 @@
 static uint64_t site_cookie(const struct probes *probes, const struct probe_site *site)
 {
 	return SITE_COOKIE(site - probes->site, site->shape, site->layer, site->domain) |
-	       CUSTOM_CALL_COOKIE(site->custom_call) | (site->of_heap ? COOKIE_OF_HEAP : 0) |
+	       CUSTOM_CALL_COOKIE(site->user_call) | (site->of_heap ? COOKIE_OF_HEAP : 0) |
 	       (site->throws ? COOKIE_BY_RET : 0) |
 	       (site->restarts ? COOKIE_RESTARTS : 0) |
 	       (site->placement.why == PLACEMENT_EMULATED ? 0 : COOKIE_STEPPED);
@@ -61,7 +61,9 @@ static int check_site(const struct attachment *at, struct probe_site *site, uint
 	int err;
 
 	if (at->object->is_copied)
-		return reason_set(why, -ENOTSUP, "its code may be copied while it runs, and a breakpoint in the copy would end the process");
+		return reason_set(
+			why, -ENOTSUP,
+			"its code may be copied while it runs, and a breakpoint in the copy would end the process");
 	err = check_place(at, offset, why);
 	site->is_on_nop5 = err != 0;
 	return err;
@@ -102,7 +104,7 @@ static int add_probes_of_sites(const struct attachment *at, const struct probe_s
 		site->is_another = err == -EALREADY;
 		if (!err || site->is_another)
 			continue;
-		say_not_probed(at, site, err, &why_not, why);
+		log_not_probed(at, site, err, &why_not, why);
 		if (is_of_process(err))
 			return err;
 	}
@@ -137,7 +139,7 @@ static int attach_batch(const struct attachment *at, const struct probe_sites *s
 	return err;
 }
 
-void say_not_probed(const struct attachment *at, const struct probe_site *site, int err,
+void log_not_probed(const struct attachment *at, const struct probe_site *site, int err,
 		    const struct reason *why_not, struct reason *why)
 {
 	reason_set(why, err, "cannot probe %s in %s%s: %s", site->function, at->object->path,
@@ -158,7 +160,7 @@ static int attach_alone(const struct attachment *at, size_t site, bool frees, st
 	if (err == -ENOTSUPP)
 		reason_set(&why_not, err, "the kernel cannot probe its %s",
 			   failed == PROBE_RET ? "return" : "first instruction");
-	say_not_probed(at, &at->probes->site[site], err, &why_not, why);
+	log_not_probed(at, &at->probes->site[site], err, &why_not, why);
 	return is_of_process(err) ? err : 0;
 }
 

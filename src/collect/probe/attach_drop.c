@@ -13,7 +13,7 @@ void detach_begin_link(const struct probes *probes, struct probe_link *link, str
 	if (link->event)
 		detach_begin(detacher, &(struct held_probes){ .event = link->event }, 1);
 	if (link->kept)
-		keeper__detach(probes->keeper, link->kept);
+		link_holder__detach(probes->link_holder, link->kept);
 	link->event = NULL;
 	link->kept = 0;
 }

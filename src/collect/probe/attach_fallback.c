@@ -32,7 +32,7 @@ static int add_rets_or_drop(const struct attachment *at, struct probe_site *site
 
 	if (!err || is_of_process(err))
 		return err;
-	say_not_probed(at, site, err, &why_not, why);
+	log_not_probed(at, site, err, &why_not, why);
 	return drop_site(at->probes, site);
 }
 

@@ -25,7 +25,7 @@ int attach_as_link(const struct attachment *at, const struct bpf_program *progra
 		offset[i] = places->place[i].offset;
 		cookie[i] = places->place[i].cookie;
 	}
-	kept = keeper__attach(at->probes->keeper, bpf_program__fd(program), at->object->fd,
+	kept = link_holder__attach(at->probes->link_holder, bpf_program__fd(program), at->object->fd,
 			      &at->object->identity, &uprobes);
 	if (kept < 0)
 		return kept;

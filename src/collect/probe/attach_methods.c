@@ -162,14 +162,14 @@ void detach_link(const struct probes *probes, struct probe_link *link)
 	if (link->event)
 		bpf_link__destroy(link->event);
 	if (link->kept)
-		keeper__detach(probes->keeper, link->kept);
+		link_holder__detach(probes->link_holder, link->kept);
 	free(link->places.place);
 }
 
 void detach_settle(const struct probes *probes)
 {
-	if (probes->keeper)
-		keeper__settle(probes->keeper);
+	if (probes->link_holder)
+		link_holder__settle(probes->link_holder);
 }
 
 void detach_from(struct probes *probes, size_t link)

@@ -113,7 +113,7 @@ static inline bool is_of_process(int err)
 }
 
 /* Writes a line about a function that cannot be probed: why_not, or the meaning of err if why_not is empty. */
-void say_not_probed(const struct attachment *at, const struct probe_site *site, int err,
+void log_not_probed(const struct attachment *at, const struct probe_site *site, int err,
 		    const struct reason *why_not, struct reason *why);
 
 #endif

@@ -15,14 +15,14 @@
 #include "collect/probe/link_holder_orders.h"
 #include "collect/probe/uprobe_multi.h"
 
-struct keeper {
+struct link_holder {
 	pid_t pid;
 	int fd;
 	int end_fd;
-	int *closed; /* links that the keeper has reported closed, not yet returned by keeper__next_closed() */
+	int *closed; /* links that the keeper has reported closed, not yet returned by link_holder__next_closed() */
 	size_t closed_nr, closed_alloc;
 	int unwatched; /* errno of the last file that could not be watched */
-	int unwatched_told; /* the last one that keeper__next_unwatched() returned */
+	int unwatched_told; /* the last one that link_holder__next_unwatched() returned */
 };
 
 /* ---- orders ---- */
@@ -45,11 +45,11 @@ static void add_fds(struct msghdr *msg, union with_fds *control, const int fd[KE
 	msg->msg_controllen = sizeof(*control);
 }
 
-static int send_keeper_order(const struct keeper *keeper, const struct msghdr *msg)
+static int send_link_holder_order(const struct link_holder *link_holder, const struct msghdr *msg)
 {
 	ssize_t sent;
 
-	while ((sent = sendmsg(keeper->fd, msg, MSG_NOSIGNAL)) < 0 && errno == EINTR)
+	while ((sent = sendmsg(link_holder->fd, msg, MSG_NOSIGNAL)) < 0 && errno == EINTR)
 		;
 	if (sent >= 0)
 		return 0;
@@ -57,79 +57,79 @@ static int send_keeper_order(const struct keeper *keeper, const struct msghdr *m
 }
 
 /* False: there is no packet, or the keeper has ended. */
-static bool receive_keeper_answer(const struct keeper *keeper, struct keeper_answer *ret, int flags)
+static bool receive_link_holder_answer(const struct link_holder *link_holder, struct link_holder_answer *ret, int flags)
 {
 	ssize_t got;
 
-	while ((got = recv(keeper->fd, ret, sizeof(*ret), flags)) < 0 && errno == EINTR)
+	while ((got = recv(link_holder->fd, ret, sizeof(*ret), flags)) < 0 && errno == EINTR)
 		;
 	return got == sizeof(*ret);
 }
 
 /* If there is no memory for a link's number, the recording notices it when it checks the file next. */
-static void store_keeper_news(struct keeper *keeper, const struct keeper_answer *news)
+static void store_link_holder_news(struct link_holder *link_holder, const struct link_holder_answer *news)
 {
 	if (news->what == KEEPER_UNWATCHED)
-		keeper->unwatched = -news->value;
+		link_holder->unwatched = -news->value;
 	else
-		(void)!array_push(keeper, closed, news->value);
+		(void)!array_push(link_holder, closed, news->value);
 }
 
-static int await_keeper_answer(struct keeper *keeper)
+static int await_link_holder_answer(struct link_holder *link_holder)
 {
-	struct keeper_answer answer;
+	struct link_holder_answer answer;
 
-	while (receive_keeper_answer(keeper, &answer, 0)) {
+	while (receive_link_holder_answer(link_holder, &answer, 0)) {
 		if (answer.what == KEEPER_ANSWER)
 			return answer.value;
-		store_keeper_news(keeper, &answer);
+		store_link_holder_news(link_holder, &answer);
 	}
 	return -EPIPE;
 }
 
-static void receive_keeper_news(struct keeper *keeper)
+static void receive_link_holder_news(struct link_holder *link_holder)
 {
-	struct keeper_answer news;
+	struct link_holder_answer news;
 
-	while (receive_keeper_answer(keeper, &news, MSG_DONTWAIT))
-		store_keeper_news(keeper, &news);
+	while (receive_link_holder_answer(link_holder, &news, MSG_DONTWAIT))
+		store_link_holder_news(link_holder, &news);
 }
 
-int keeper__next_closed(struct keeper *keeper)
+int link_holder__next_closed(struct link_holder *link_holder)
 {
-	if (!keeper->closed_nr)
-		receive_keeper_news(keeper);
-	return keeper->closed_nr ? keeper->closed[--keeper->closed_nr] : 0;
+	if (!link_holder->closed_nr)
+		receive_link_holder_news(link_holder);
+	return link_holder->closed_nr ? link_holder->closed[--link_holder->closed_nr] : 0;
 }
 
-int keeper__next_unwatched(struct keeper *keeper)
+int link_holder__next_unwatched(struct link_holder *link_holder)
 {
-	int err = keeper->unwatched;
+	int err = link_holder->unwatched;
 
-	if (err == keeper->unwatched_told)
+	if (err == link_holder->unwatched_told)
 		return 0;
-	keeper->unwatched_told = err;
+	link_holder->unwatched_told = err;
 	return err;
 }
 
-int keeper__news_fd(const struct keeper *keeper)
+int link_holder__news_fd(const struct link_holder *link_holder)
 {
-	return keeper->fd;
+	return link_holder->fd;
 }
 
-static int order_simply(const struct keeper *keeper, enum keeper_what what, int link)
+static int order_simply(const struct link_holder *link_holder, enum link_holder_what what, int link)
 {
-	struct keeper_order head = { .what = what, .link = link };
+	struct link_holder_order head = { .what = what, .link = link };
 	struct iovec piece = { &head, sizeof(head) };
 
-	return send_keeper_order(keeper, &(struct msghdr){ .msg_iov = &piece, .msg_iovlen = 1 });
+	return send_link_holder_order(link_holder, &(struct msghdr){ .msg_iov = &piece, .msg_iovlen = 1 });
 }
 
-int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct file_identity *file,
+int link_holder__attach(struct link_holder *link_holder, int program_fd, int fd, const struct file_identity *file,
 		   const struct uprobe_multi *uprobes)
 {
 	const int fds[KEEPER_FD_NR] = { [KEEPER_PROGRAM] = program_fd, [KEEPER_FILE] = fd };
-	struct keeper_order head = {
+	struct link_holder_order head = {
 		.what = KEEPER_ATTACH,
 		.attach_type = uprobes->attach_type,
 		.of_returns = uprobes->of_returns,
@@ -147,26 +147,26 @@ int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct f
 	int err;
 
 	add_fds(&msg, &control, fds);
-	err = send_keeper_order(keeper, &msg);
-	return err ?: await_keeper_answer(keeper);
+	err = send_link_holder_order(link_holder, &msg);
+	return err ?: await_link_holder_answer(link_holder);
 }
 
-void keeper__detach(struct keeper *keeper, int link)
+void link_holder__detach(struct link_holder *link_holder, int link)
 {
-	order_simply(keeper, KEEPER_DETACH, link); /* if this fails, the link has ended with the keeper */
+	order_simply(link_holder, KEEPER_DETACH, link); /* if this fails, the link has ended with the keeper */
 }
 
-size_t keeper__detaching_nr(struct keeper *keeper)
+size_t link_holder__detaching_nr(struct link_holder *link_holder)
 {
-	int nr = order_simply(keeper, KEEPER_DETACHING, 0) ?: await_keeper_answer(keeper);
+	int nr = order_simply(link_holder, KEEPER_DETACHING, 0) ?: await_link_holder_answer(link_holder);
 
 	return nr < 0 ? 0 : nr;
 }
 
-void keeper__settle(struct keeper *keeper)
+void link_holder__settle(struct link_holder *link_holder)
 {
-	if (!order_simply(keeper, KEEPER_SETTLE, 0))
-		await_keeper_answer(keeper);
+	if (!order_simply(link_holder, KEEPER_SETTLE, 0))
+		await_link_holder_answer(link_holder);
 }
 
 /* ---- begin and end ---- */
@@ -188,65 +188,65 @@ static pid_t fork_unheard(void)
 	return pid;
 }
 
-static int start_keeper(struct keeper *keeper)
+static int start_link_holder(struct link_holder *link_holder)
 {
 	pid_t self = getpid();
 	int end[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, end))
 		return -errno;
-	keeper->fd = end[0];
-	keeper->pid = fork_unheard();
-	if (!keeper->pid)
+	link_holder->fd = end[0];
+	link_holder->pid = fork_unheard();
+	if (!link_holder->pid)
 		keep_links(end[1], self);
 	close(end[1]);
-	if (keeper->pid < 0)
+	if (link_holder->pid < 0)
 		return -errno;
-	keeper->end_fd = syscall(SYS_pidfd_open, keeper->pid, 0);
-	return keeper->end_fd < 0 ? -errno : 0;
+	link_holder->end_fd = syscall(SYS_pidfd_open, link_holder->pid, 0);
+	return link_holder->end_fd < 0 ? -errno : 0;
 }
 
-struct keeper *keeper__open(void)
+struct link_holder *link_holder__open(void)
 {
-	struct keeper *keeper = malloc(sizeof(*keeper));
-	int err = keeper ? 0 : -ENOMEM;
+	struct link_holder *link_holder = malloc(sizeof(*link_holder));
+	int err = link_holder ? 0 : -ENOMEM;
 
 	if (!err) {
-		*keeper = (struct keeper){ .fd = -1, .end_fd = -1 };
-		err = start_keeper(keeper);
+		*link_holder = (struct link_holder){ .fd = -1, .end_fd = -1 };
+		err = start_link_holder(link_holder);
 	}
 	if (!err)
-		return keeper;
-	keeper__close(keeper);
+		return link_holder;
+	link_holder__close(link_holder);
 	errno = -err;
 	return NULL;
 }
 
-int keeper__end_fd(const struct keeper *keeper)
+int link_holder__end_fd(const struct link_holder *link_holder)
 {
-	return keeper->end_fd;
+	return link_holder->end_fd;
 }
 
-bool keeper__has_ended(const struct keeper *keeper)
+bool link_holder__has_ended(const struct link_holder *link_holder)
 {
-	struct pollfd end = { .fd = keeper->end_fd, .events = POLLIN };
+	struct pollfd end = { .fd = link_holder->end_fd, .events = POLLIN };
 
 	return poll(&end, 1, 0) > 0;
 }
 
-void keeper__close(struct keeper *keeper)
+void link_holder__close(struct link_holder *link_holder)
 {
-	if (!keeper)
+	if (!link_holder)
 		return;
-	if (keeper->fd >= 0)
-		close(keeper->fd);
-	if (keeper->end_fd >= 0)
-		close(keeper->end_fd);
-	if (keeper->pid > 0) {
-		kill(keeper->pid, SIGCONT); /* if another process has stopped it */
-		while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
+	if (link_holder->fd >= 0)
+		close(link_holder->fd);
+	if (link_holder->end_fd >= 0)
+		close(link_holder->end_fd);
+	if (link_holder->pid > 0) {
+		kill(link_holder->pid, SIGCONT); /* if another process has stopped it */
+		while (waitpid(link_holder->pid, NULL, 0) < 0 && errno == EINTR)
 			;
 	}
-	free(keeper->closed);
-	free(keeper);
+	free(link_holder->closed);
+	free(link_holder);
 }

@@ -24,49 +24,49 @@
 #include <stddef.h>
 
 struct file_identity;
-struct keeper;
+struct link_holder;
 struct uprobe_multi;
 
 /*
  * Forks the keeper. Call it before there are threads, and before BPF maps are in memory, because the keeper would
  * keep them alive. NULL and errno on failure.
  */
-struct keeper *keeper__open(void);
+struct link_holder *link_holder__open(void);
 
 /*
  * Creates a link like uprobe_multi_attach(), in the file `fd` (uprobes->path is not used). Returns its number,
  * which is above 0, or a negative errno. -ESTALE: the file has changed since it was `file`; -ETXTBSY: it is open
  * for writing.
  */
-int keeper__attach(struct keeper *keeper, int program_fd, int fd, const struct file_identity *file,
+int link_holder__attach(struct link_holder *link_holder, int program_fd, int fd, const struct file_identity *file,
 		   const struct uprobe_multi *uprobes);
 
 /*
  * Starts to end a link, without waiting; its number is invalid from now on. The kernel removes the breakpoints at
  * once, and needs a tenth of a second for the rest.
  */
-void keeper__detach(struct keeper *keeper, int link);
+void link_holder__detach(struct link_holder *link_holder, int link);
 
 /* Returns a link that the keeper has ended itself because its file was written to; each link once. 0: none. */
-int keeper__next_closed(struct keeper *keeper);
+int link_holder__next_closed(struct link_holder *link_holder);
 
 /* Returns the errno why a file could not be watched, each once; 0: no news. */
-int keeper__next_unwatched(struct keeper *keeper);
+int link_holder__next_unwatched(struct link_holder *link_holder);
 
 /* Becomes readable when the keeper may have ended a link itself. */
-int keeper__news_fd(const struct keeper *keeper);
+int link_holder__news_fd(const struct link_holder *link_holder);
 
 /* Number of links that are still being ended. */
-size_t keeper__detaching_nr(struct keeper *keeper);
+size_t link_holder__detaching_nr(struct link_holder *link_holder);
 
 /* Waits until no link is being ended. */
-void keeper__settle(struct keeper *keeper);
+void link_holder__settle(struct link_holder *link_holder);
 
 /* Becomes readable when the keeper has ended. */
-int keeper__end_fd(const struct keeper *keeper);
-bool keeper__has_ended(const struct keeper *keeper);
+int link_holder__end_fd(const struct link_holder *link_holder);
+bool link_holder__has_ended(const struct link_holder *link_holder);
 
 /* Ends the keeper and all its links, and waits for that. NULL is allowed. */
-void keeper__close(struct keeper *keeper);
+void link_holder__close(struct link_holder *link_holder);
 
 #endif

@@ -51,13 +51,13 @@ struct links {
 	struct detacher detacher;
 	struct file_watch watch;
 	int lease_fd; /* readable: a process wants to write to a file with a lease */
-	struct keeper_answer *news; /* packets still to be sent */
+	struct link_holder_answer *news; /* packets still to be sent */
 	size_t news_nr, news_alloc;
 };
 
-static void queue_keeper_news(struct links *links, enum keeper_news what, int value)
+static void queue_link_holder_news(struct links *links, enum link_holder_news what, int value)
 {
-	const struct keeper_answer news = { what, value };
+	const struct link_holder_answer news = { what, value };
 
 	(void)!array_push(links, news, news); /* or the recording notices it when it checks the file next */
 }
@@ -120,7 +120,7 @@ static int add_file(struct links *links, const struct file_identity *identity, i
 	if (err)
 		forget_file(links, file, &(struct held_probes){}, 0);
 	else if (file->watch < 0 && !file->has_lease)
-		queue_keeper_news(links, KEEPER_UNWATCHED, file->watch);
+		queue_link_holder_news(links, KEEPER_UNWATCHED, file->watch);
 	*ret = file;
 	return err;
 }
@@ -148,7 +148,7 @@ static void end_kept_link(struct links *links, size_t i)
 		forget_file(links, file, held, 1);
 }
 
-static int create_kept_link(struct links *links, const struct keeper_order *order, int program_fd,
+static int create_kept_link(struct links *links, const struct link_holder_order *order, int program_fd,
 			    struct kept_file *file)
 {
 	struct uprobe_multi uprobes = {
@@ -177,7 +177,7 @@ static int create_kept_link(struct links *links, const struct keeper_order *orde
 	return ++links->last_number;
 }
 
-static int attach_kept_link(struct links *links, const struct keeper_order *order, const int fd[KEEPER_FD_NR])
+static int attach_kept_link(struct links *links, const struct link_holder_order *order, const int fd[KEEPER_FD_NR])
 {
 	struct kept_file *file = find_kept_file(links, &order->file);
 	int err = file ? 0 : add_file(links, &order->file, fd[KEEPER_FILE], &file), link;
@@ -218,7 +218,7 @@ static void end_file(struct links *links, size_t index)
 	for (size_t i = links->link_nr; i-- > 0;) {
 		if (links->link[i].file != index)
 			continue;
-		queue_keeper_news(links, KEEPER_CLOSED, links->link[i].number);
+		queue_link_holder_news(links, KEEPER_CLOSED, links->link[i].number);
 		if (!held) {
 			end_kept_link(links, i);
 			continue;
@@ -231,28 +231,28 @@ static void end_file(struct links *links, size_t index)
 	free(held);
 }
 
-static bool must_release_file(const struct kept_file *file, int written)
+static bool must_release_file(const struct kept_file *file, int report_write_error)
 {
 	if (file->has_lease && fcntl(file->fd, F_GETLEASE) != F_RDLCK)
 		return true; /* a process is waiting to open it for writing */
-	return written == FILE_WATCH_ALL || (written >= 0 && file->watch == written);
+	return report_write_error == FILE_WATCH_ALL || (report_write_error >= 0 && file->watch == report_write_error);
 }
 
 static void end_written(struct links *links)
 {
 	struct signalfd_siginfo info;
-	int written;
+	int report_write_error;
 
 	(void)!read(links->lease_fd, &info, sizeof(info));
 	do {
-		written = file_watch_next(&links->watch);
+		report_write_error = file_watch_next(&links->watch);
 		for (size_t i = 0; i < links->file_nr; i++)
-			if (links->file[i].fd >= 0 && must_release_file(&links->file[i], written))
+			if (links->file[i].fd >= 0 && must_release_file(&links->file[i], report_write_error))
 				end_file(links, i);
-	} while (written != FILE_WATCH_NONE);
+	} while (report_write_error != FILE_WATCH_NONE);
 }
 
-static int run_keeper_order(struct links *links, const struct keeper_order *order, const int fd[KEEPER_FD_NR])
+static int run_link_holder_order(struct links *links, const struct link_holder_order *order, const int fd[KEEPER_FD_NR])
 {
 	switch (order->what) {
 	case KEEPER_ATTACH:
@@ -317,7 +317,7 @@ static void take_fds(struct msghdr *msg, int ret[KEEPER_FD_NR])
 }
 
 /* Returns the length of the order; 0: there will be no more orders. */
-static size_t receive_keeper_order(struct keeper_order *order, int ret_fd[KEEPER_FD_NR])
+static size_t receive_link_holder_order(struct link_holder_order *order, int ret_fd[KEEPER_FD_NR])
 {
 	struct iovec piece = { order, KEEPER_ORDER_BYTES_MOST };
 	char control[CMSG_SPACE(KEEPER_FD_NR * sizeof(int))] __attribute__((aligned(8)));
@@ -333,21 +333,21 @@ static size_t receive_keeper_order(struct keeper_order *order, int ret_fd[KEEPER
 	return got;
 }
 
-static bool is_whole(const struct keeper_order *order, size_t bytes)
+static bool is_whole(const struct link_holder_order *order, size_t bytes)
 {
 	return bytes >= sizeof(*order) &&
 	       bytes == sizeof(*order) + 2 * sizeof(*order->places) * order->nr;
 }
 
-static bool serve_keeper_order(struct links *links, struct keeper_order *order)
+static bool serve_link_holder_order(struct links *links, struct link_holder_order *order)
 {
 	int fd[KEEPER_FD_NR];
-	size_t bytes = receive_keeper_order(order, fd);
-	struct keeper_answer answer = { KEEPER_ANSWER };
+	size_t bytes = receive_link_holder_order(order, fd);
+	struct link_holder_answer answer = { KEEPER_ANSWER };
 
 	if (!bytes || !is_whole(order, bytes))
 		return false;
-	answer.value = run_keeper_order(links, order, fd);
+	answer.value = run_link_holder_order(links, order, fd);
 	for (int i = 0; i < KEEPER_FD_NR; i++)
 		if (fd[i] >= 0)
 			close(fd[i]);
@@ -372,7 +372,7 @@ static int hear_of_leases(void)
  */
 void keep_links(int fd, pid_t recording)
 {
-	struct keeper_order *order = malloc(KEEPER_ORDER_BYTES_MOST);
+	struct link_holder_order *order = malloc(KEEPER_ORDER_BYTES_MOST);
 	struct links links = {};
 	int recording_fd;
 
@@ -391,7 +391,7 @@ void keep_links(int fd, pid_t recording)
 	 */
 	capabilities_keep(CAPABILITY(CAP_DAC_READ_SEARCH) | CAPABILITY(CAP_LEASE));
 	recording_fd = syscall(SYS_pidfd_open, recording, 0);
-	while (recording_fd >= 0 && has_order(&links, recording_fd) && serve_keeper_order(&links, order))
+	while (recording_fd >= 0 && has_order(&links, recording_fd) && serve_link_holder_order(&links, order))
 		;
 	end_all_kept_links(&links);
 	_exit(0);

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_COLLECT_PROBE_LINK_HOLDER_ORDERS_H
 
 /*
- * Messages from a recording to its keeper, one packet each. Each gets a struct keeper_answer, except
+ * Messages from a recording to its keeper, one packet each. Each gets a struct link_holder_answer, except
  * KEEPER_DETACH. The keeper also sends such packets on its own to report what it has done without an order.
  */
 
@@ -12,14 +12,14 @@
 
 #include "collect/process/file_identity.h"
 
-enum keeper_what {
+enum link_holder_what {
 	KEEPER_ATTACH,	  /* with the descriptors of program and file. Answer: a link, or -errno */
 	KEEPER_DETACH,	  /* ends a link */
 	KEEPER_DETACHING, /* the answer is the number of links being ended */
 	KEEPER_SETTLE,	  /* the answer 0 comes when none is being ended */
 };
 
-struct keeper_order {
+struct link_holder_order {
 	uint32_t what;
 	int32_t link;
 	uint32_t attach_type, of_returns;
@@ -29,14 +29,14 @@ struct keeper_order {
 	uint64_t places[]; /* for KEEPER_ATTACH: nr offsets, then nr cookies */
 };
 
-enum keeper_news {
+enum link_holder_news {
 	KEEPER_ANSWER,	  /* the result of an order */
 	KEEPER_CLOSED,	  /* the link whose file was written to, and which is being ended */
 	KEEPER_UNWATCHED, /* -errno: a link's file cannot be watched */
 };
 
-struct keeper_answer {
-	uint32_t what; /* enum keeper_news */
+struct link_holder_answer {
+	uint32_t what; /* enum link_holder_news */
 	int32_t value;
 };
 

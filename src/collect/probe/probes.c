@@ -81,32 +81,32 @@ static int add_known(struct probes *probes, const struct objects *objects, uint3
 	return append_site(probes, site, index, function);
 }
 
-bool custom_allocator_applies(const struct custom_allocator *allocator, const struct object *object)
+bool user_allocator_applies(const struct user_allocator *allocator, const struct object *object)
 {
-	return custom_allocator_is_in(allocator, object->path, object->is_program);
+	return user_allocator_is_in(allocator, object->path, object->is_program);
 }
 
 /* If several allocators share a function, it counts for the first one. */
-static int add_custom(struct probes *probes, const struct objects *objects, uint32_t index,
+static int add_user_allocator(struct probes *probes, const struct objects *objects, uint32_t index,
 		      const struct object_function *function)
 {
-	const struct custom_allocators *custom = objects->custom;
+	const struct user_allocators *custom = objects->custom;
 	uint32_t wanted = function->name - allocator_function_nr;
 
 	for (size_t i = 0; i < custom->function_nr; i++) {
-		const struct custom_function *named = &custom->function[i];
-		const struct custom_allocator *allocator = &custom->allocator[named->allocator];
+		const struct user_function *named = &custom->function[i];
+		const struct user_allocator *allocator = &custom->allocator[named->allocator];
 		const struct probe_site site = {
 			.function = named->symbol,
 			.shape = named->shape,
 			.layer = allocator->wraps ? LAYER_HEAP : LAYER_POOL,
 			.domain = DOMAIN_CUSTOM + named->allocator,
-			.custom_call = i,
-			.throws = custom_function_throws(custom, i),
-			.is_custom = true,
+			.user_call = i,
+			.throws = user_function_throws(custom, i),
+			.is_user_allocator = true,
 		};
 
-		if (named->wanted == wanted && custom_allocator_applies(allocator, objects->object[index]))
+		if (named->wanted == wanted && user_allocator_applies(allocator, objects->object[index]))
 			return append_site(probes, site, index, function);
 	}
 	return 0;
@@ -152,19 +152,19 @@ bool probes_have_site(const struct probes *probes, uint32_t object)
 
 static int add_customs(struct probes *probes, const struct objects *objects, uint32_t index)
 {
-	const struct object_facts *facts = objects->object[index]->facts;
+	const struct probe_info *facts = objects->object[index]->facts;
 	int err = 0;
 
 	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
 		if (facts->function[i].name >= allocator_function_nr)
-			err = add_custom(probes, objects, index, &facts->function[i]);
+			err = add_user_allocator(probes, objects, index, &facts->function[i]);
 	return err;
 }
 
 /* Appends the sites of an object; inconsistent symbols count as one failure. */
 static int append_object_sites(struct probes *probes, const struct objects *objects, uint32_t index)
 {
-	const struct object_facts *facts = objects->object[index]->facts;
+	const struct probe_info *facts = objects->object[index]->facts;
 	int err = 0;
 
 	if (facts->functions_err)
@@ -297,7 +297,7 @@ void probes_close(struct probes *probes)
 	free(probes->failed);
 	free(probes->dropped);
 	*probes = (struct probes){
-		.pid = probes->pid, .keeper = probes->keeper, .by_ret = probes->by_ret,
+		.pid = probes->pid, .link_holder = probes->link_holder, .by_ret = probes->by_ret,
 		.is_paused = probes->is_paused, .is_trial = probes->is_trial,
 	};
 }

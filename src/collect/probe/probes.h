@@ -22,8 +22,8 @@
 
 struct allocsnap_bpf;
 struct bpf_link;
-struct custom_allocator;
-struct keeper;
+struct user_allocator;
+struct link_holder;
 struct detacher;
 struct mappings;
 struct object;
@@ -39,8 +39,8 @@ struct probe_site {
 	uint64_t offset; /* of the function in the file */
 	uint64_t vaddr;
 	struct placement placement;
-	uint32_t custom_call; /* index into custom_calls[] */
-	bool is_custom;
+	uint32_t user_call; /* index into user_calls[] */
+	bool is_user_allocator;
 	bool of_heap;
 	bool is_seldom; /* heap_is_seldom_called() */
 	bool throws;
@@ -99,7 +99,7 @@ struct looked {
 struct probes {
 	pid_t pid; /* 0: probes fire in every process that maps the files */
 	uint32_t slot; /* of its accounting; unused if pid is 0 */
-	struct keeper *keeper; /* holds links of many probes; NULL: there will be none */
+	struct link_holder *link_holder; /* holds links of many probes; NULL: there will be none */
 	struct probe_site *site; /* its index is the site number in the attach cookie */
 	size_t site_nr, site_alloc;
 	struct probe_link *link;
@@ -142,7 +142,7 @@ uint64_t probes_since_ns(const struct probes *probes, uint32_t object);
 size_t probes_count_functions(const struct objects *objects, uint32_t object);
 
 /* Whether this file defines the allocator of a --probe option. */
-bool custom_allocator_applies(const struct custom_allocator *allocator, const struct object *object);
+bool user_allocator_applies(const struct user_allocator *allocator, const struct object *object);
 
 /* Whether the kernel has sessions. If so, probes cannot kill a process. */
 bool probes_have_sessions(const struct allocsnap_bpf *bpf);

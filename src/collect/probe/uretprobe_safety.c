@@ -71,8 +71,10 @@ int hazard_of_tracer(pid_t pid, struct reason *ret)
 	if (proc_status(pid, "TracerPid", &tracer) || !tracer || (pid_t)tracer == getpid())
 		return 0;
 	comm = proc_text(tracer, "comm");
-	reason_set(ret, 0, "process %d is traced by %d (%s), which can see a system call at each return of an allocator function (uretprobe, 335); --no-return-probes avoids that",
-		   pid, (int)tracer, comm ?: "?");
+	reason_set(
+		ret, 0,
+		"process %d is traced by %d (%s), which can see a system call at each return of an allocator function (uretprobe, 335); --no-return-probes avoids that",
+		pid, (int)tracer, comm ?: "?");
 	free(comm);
 	return 1;
 }

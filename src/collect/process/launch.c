@@ -105,7 +105,7 @@ static int wait_for_exec(pid_t pid)
 }
 
 /* The child ended without an exec. The pipe has the errno. */
-static int say_exec_failed(int error_fd, const char *name, struct reason *why)
+static int log_exec_failed(int error_fd, const char *name, struct reason *why)
 {
 	int err;
 
@@ -129,7 +129,7 @@ static int hold_child(pid_t pid, struct pipes *pipes, const char *name, struct r
 	pipes->error[1] = -1;
 	if (!wait_for_exec(pid))
 		return 0;
-	err = say_exec_failed(pipes->error[0], name, why);
+	err = log_exec_failed(pipes->error[0], name, why);
 	waitpid(pid, NULL, 0);
 	return err;
 }

@@ -51,12 +51,12 @@ static bool is_being_written(const struct object *object)
 
 static int read_facts(struct objects *objects, struct object *object, struct reason *why)
 {
-	const struct custom_allocators *custom = objects->custom;
-	bool wants = custom && custom_allocators_may_be_in(custom, object->path);
+	const struct user_allocators *custom = objects->custom;
+	bool wants = custom && user_allocators_may_be_in(custom, object->path);
 	const struct file_to_read file = {
 		.parser = objects->parser, .fd = object->fd, .wanted = wants ? &custom->wanted : NULL,
 	};
-	int err = facts_store_get(&objects->facts, &file, &object->file_facts, why);
+	int err = probe_info_store_get(&objects->facts, &file, &object->file_facts, why);
 
 	if (!err)
 		object->facts = &object->file_facts->facts;
@@ -81,12 +81,12 @@ static bool is_vdso(const char *path)
 
 static bool has_same_build_id(struct objects *objects, const struct object *object, int fd)
 {
-	struct object_facts facts = {};
+	struct probe_info facts = {};
 	bool is_same = object->facts && *object->facts->build_id &&
 		       !parser__facts(objects->parser, fd, NULL, &facts, NULL) &&
 		       has_build_id(object, facts.build_id);
 
-	object_facts_release(&facts);
+	probe_info_release(&facts);
 	return is_same;
 }
 
@@ -491,7 +491,7 @@ void objects_release(struct objects *objects)
 		object_free(objects->object[i]);
 	for (size_t i = 0; i < objects->note_nr; i++)
 		free(objects->note[i]);
-	facts_store_release(&objects->facts);
+	probe_info_store_release(&objects->facts);
 	free(objects->note);
 	free(objects->object);
 	memset(objects, 0, sizeof(*objects));

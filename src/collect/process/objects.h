@@ -22,7 +22,7 @@
 #include "collect/process/probe_info_store.h"
 #include "collect/process/mapped_file.h"
 
-struct custom_allocators;
+struct user_allocators;
 struct file_opener;
 struct parser;
 struct unwind_table;
@@ -32,7 +32,7 @@ struct object {
 	char *path; /* as the process sees it, without " (deleted)" */
 	struct file_identity identity; /* all 0 for a file that could not be opened, and for the vdso */
 	int fd;		     /* -1: could not be opened */
-	const struct object_facts *facts; /* NULL: not an ELF file, or could not be read */
+	const struct probe_info *facts; /* NULL: not an ELF file, or could not be read */
 	struct file_facts *file_facts;	  /* the owner of facts */
 	char *unreadable;	    /* why fd is -1 or facts NULL, else NULL */
 	bool has_changed;	    /* the file has been written to since: facts are no longer true */
@@ -63,8 +63,8 @@ struct objects {
 	struct file_opener *opener; /* opens files on file systems that may hang; or NULL */
 	unsigned int copied_nr; /* copies so far for which a note says that they are not probed */
 	uint32_t domains;      /* enum collector_domains: which functions are probed */
-	const struct custom_allocators *custom; /* user allocators to look for; or NULL */
-	struct facts_store facts; /* shared by all objects with the same bytes */
+	const struct user_allocators *custom; /* user allocators to look for; or NULL */
+	struct probe_info_store facts; /* shared by all objects with the same bytes */
 	char **note;	       /* messages for the user, mostly about objects that were given up */
 	size_t note_nr, note_alloc;
 	struct object **object; /* NULL: dropped, the index is free */

@@ -13,7 +13,7 @@
 #define COPIES_MAX 64
 #define COPIES_BYTES_MAX (64ull << 20)
 
-static bool has_room(const struct facts_store *store, uint64_t bytes)
+static bool has_room(const struct probe_info_store *store, uint64_t bytes)
 {
 	return store->kept_nr < COPIES_MAX && bytes <= COPIES_BYTES_MAX - store->bytes;
 }
@@ -25,9 +25,9 @@ static bool is_unused(const struct file_facts *facts)
 }
 
 /* Whether `bytes` more would fit if all unused facts were removed. */
-static bool can_have_room(const struct facts_store *store, uint64_t bytes)
+static bool can_have_room(const struct probe_info_store *store, uint64_t bytes)
 {
-	struct facts_store used = {};
+	struct probe_info_store used = {};
 
 	for (size_t i = 0; i < store->kept_nr; i++) {
 		if (is_unused(store->kept[i]))
@@ -38,7 +38,7 @@ static bool can_have_room(const struct facts_store *store, uint64_t bytes)
 	return has_room(&used, bytes);
 }
 
-static struct file_facts *remove_facts(struct facts_store *store, size_t i)
+static struct file_facts *remove_facts(struct probe_info_store *store, size_t i)
 {
 	struct file_facts *facts = store->kept[i];
 
@@ -48,7 +48,7 @@ static struct file_facts *remove_facts(struct facts_store *store, size_t i)
 }
 
 /* Removes the least recently used facts first. */
-static void make_facts_room(struct facts_store *store, uint64_t bytes)
+static void make_facts_room(struct probe_info_store *store, uint64_t bytes)
 {
 	size_t i = 0;
 
@@ -65,7 +65,7 @@ static void make_facts_room(struct facts_store *store, uint64_t bytes)
 }
 
 /* Moves the facts that it finds to the end: they are now the most recently used ones. */
-static struct file_facts *find_facts(struct facts_store *store, const struct file_to_read *file)
+static struct file_facts *find_facts(struct probe_info_store *store, const struct file_to_read *file)
 {
 	for (size_t i = 0; i < store->kept_nr; i++) {
 		struct file_facts *facts = store->kept[i];
@@ -80,7 +80,7 @@ static struct file_facts *find_facts(struct facts_store *store, const struct fil
 }
 
 /* If there is no room for the copy, the facts belong to this file only. */
-static void keep_facts(struct facts_store *store, struct file_facts *facts)
+static void keep_facts(struct probe_info_store *store, struct file_facts *facts)
 {
 	uint64_t bytes = facts->copy ? file_copy__bytes(facts->copy) : 0;
 
@@ -98,7 +98,7 @@ static void keep_facts(struct facts_store *store, struct file_facts *facts)
 	facts->copy = NULL;
 }
 
-int facts_store_get(struct facts_store *store, const struct file_to_read *file,
+int probe_info_store_get(struct probe_info_store *store, const struct file_to_read *file,
 		    struct file_facts **ret, struct reason *why)
 {
 	struct file_facts *facts = find_facts(store, file);
@@ -129,12 +129,12 @@ void file_facts_put(struct file_facts *facts)
 {
 	if (!facts || --facts->user_nr)
 		return;
-	object_facts_release(&facts->facts);
+	probe_info_release(&facts->facts);
 	file_copy__free(facts->copy);
 	free(facts);
 }
 
-void facts_store_release(struct facts_store *store)
+void probe_info_store_release(struct probe_info_store *store)
 {
 	for (size_t i = 0; i < store->kept_nr; i++)
 		file_facts_put(store->kept[i]);

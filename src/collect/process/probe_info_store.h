@@ -22,14 +22,14 @@ struct file_copy;
 struct parser;
 
 struct file_facts {
-	struct object_facts facts;
+	struct probe_info facts;
 	const struct functions_wanted *wanted; /* also looked for; NULL: none */
 	struct file_copy *copy; /* NULL: the facts belong to one file only */
 	unsigned int user_nr;
 };
 
 /* Zeroed: none. */
-struct facts_store {
+struct probe_info_store {
 	struct file_facts **kept; /* facts with a copy, as far as there is room; the least recently used first */
 	size_t kept_nr, kept_alloc;
 	uint64_t bytes; /* total size of the copies */
@@ -42,11 +42,11 @@ struct file_to_read {
 };
 
 /* The caller returns *ret with file_facts_put(). 0, or an error as of parser__facts(). */
-int facts_store_get(struct facts_store *store, const struct file_to_read *file,
+int probe_info_store_get(struct probe_info_store *store, const struct file_to_read *file,
 		    struct file_facts **ret, struct reason *why);
 void file_facts_put(struct file_facts *facts); /* NULL is allowed */
 
 /* May be called before or after the facts that it gave out are returned. */
-void facts_store_release(struct facts_store *store);
+void probe_info_store_release(struct probe_info_store *store);
 
 #endif

@@ -58,7 +58,7 @@ static void pause_kernel_side(const struct allocsnap_bpf *bpf, const struct spen
 	if (spender->target)
 		run_pause_program(spender, bpf->progs.process_pause);
 	else
-		__atomic_store_n(&bpf->bss->everybody_paused, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&bpf->bss->shared_paused, 1, __ATOMIC_SEQ_CST);
 }
 
 /* Runs before the first probe is placed: pending calls and blocks that are older are from before the gap. */
@@ -67,7 +67,7 @@ static void mark_kernel_return(const struct allocsnap_bpf *bpf, const struct spe
 	if (spender->target)
 		run_pause_program(spender, bpf->progs.process_return);
 	else
-		__atomic_store_n(&bpf->bss->everybody_resumed_ns, monotonic_now_ns(), __ATOMIC_SEQ_CST);
+		__atomic_store_n(&bpf->bss->shared_resumed_ns, monotonic_now_ns(), __ATOMIC_SEQ_CST);
 }
 
 /* Runs when all probes are placed. */
@@ -76,7 +76,7 @@ static void resume_kernel_side(const struct allocsnap_bpf *bpf, const struct spe
 	if (spender->target)
 		run_pause_program(spender, bpf->progs.process_resume);
 	else
-		__atomic_store_n(&bpf->bss->everybody_paused, 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&bpf->bss->shared_paused, 0, __ATOMIC_SEQ_CST);
 }
 
 static void begin_gap(struct allocsnap_bpf *bpf, struct shared_probes *shared, const struct spender *spender)
@@ -104,7 +104,7 @@ static int resume_recording(struct collector *collector, const struct spender *s
 			    &collector->shared.detacher);
 	if (err)
 		return err;
-	put_off_unplaced(collector, spender->probes);
+	put_off_unplaced_objects(collector, spender->probes);
 	check_probed_files(collector, spender->probes);
 	for (size_t i = 0; i < collector->targets.target_nr; i++)
 		collector->targets.target[i]->reading.is_touched |=
@@ -172,7 +172,8 @@ static bool is_detaching(const struct allocsnap_bpf *bpf, const struct helpers *
 {
 	bool is_alone = probe_way_of(bpf)->is_alone;
 
-	return detach_pending(&shared->detacher) + (helpers->keeper ? keeper__detaching_nr(helpers->keeper) : 0) >
+	return detach_pending(&shared->detacher) +
+		       (helpers->link_holder ? link_holder__detaching_nr(helpers->link_holder) : 0) >
 	       (is_alone ? 0 : DETACHMENTS_MOST);
 }
 
@@ -181,7 +182,7 @@ static enum budget_order decide_spender_order(struct collector *collector, const
 	uint64_t now_ns = monotonic_now_ns();
 	bool is_paused = spender->probes->is_paused;
 
-	if (collector->helpers.is_blind)
+	if (collector->helpers.has_lost_helper)
 		return BUDGET_AS_IT_IS;
 	if (is_paused && is_detaching(collector->bpf, &collector->helpers, &collector->shared))
 		return BUDGET_AS_IT_IS;
@@ -249,7 +250,7 @@ static bool is_too_soon(struct collector *collector)
 	return false;
 }
 
-void keep_budgets(struct collector *collector)
+void apply_budgets(struct collector *collector)
 {
 	unsigned int processors = sysconf(_SC_NPROCESSORS_ONLN);
 	uint64_t wait_ns = UINT64_MAX;
@@ -273,32 +274,33 @@ void keep_budgets(struct collector *collector)
 static void become_blind(struct helpers *helpers, struct event_sources *events, struct notes *notes, int end_fd,
 			 const char *why)
 {
-	helpers->is_blind = true;
+	helpers->has_lost_helper = true;
 	epoll_ctl(events->fd, EPOLL_CTL_DEL, end_fd, NULL);
 	notes_add(notes, why);
 }
 
-static void notice_end_of_keeper(struct collector *collector)
+static void notice_end_of_link_holder(struct collector *collector)
 {
 	struct spender spender;
 
-	if (!collector->helpers.keeper || !keeper__has_ended(collector->helpers.keeper))
+	if (!collector->helpers.link_holder || !link_holder__has_ended(collector->helpers.link_holder))
 		return;
 	become_blind(&collector->helpers, &collector->events, &collector->notes,
-		     keeper__end_fd(collector->helpers.keeper),
+		     link_holder__end_fd(collector->helpers.link_holder),
 		     "the process that keeps the probes (allocsnap-links) has ended: nothing is recorded any more");
-	epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, keeper__news_fd(collector->helpers.keeper), NULL);
+	epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, link_holder__news_fd(collector->helpers.link_holder), NULL);
 	for (size_t i = 0; spender_at(collector, i, &spender); i++)
 		if (!spender.probes->is_paused && !spender_has_ended(&spender))
 			begin_gap(collector->bpf, &collector->shared, &spender);
 }
 
 /* Existing probes go on. But new files would get neither probes nor names. */
-static void notice_end_of_spawner(struct helpers *helpers, struct event_sources *events, struct notes *notes)
+static void notice_end_of_fork_server(struct helpers *helpers, struct event_sources *events, struct notes *notes)
 {
 	if (parser__has_ended(helpers->parser))
-		become_blind(helpers, events, notes, parser__end_fd(helpers->parser),
-			     "the process that starts the readers of ELF files (allocsnap-spawn) has ended: no other file can be probed or named");
+		become_blind(
+			helpers, events, notes, parser__end_fd(helpers->parser),
+			"the process that starts the readers of ELF files (allocsnap-spawn) has ended: no other file can be probed or named");
 }
 
 static void notice_end_of_opener(struct helpers *helpers, struct event_sources *events, struct notes *notes)
@@ -312,11 +314,11 @@ static void notice_end_of_opener(struct helpers *helpers, struct event_sources *
 
 void notice_blindness(struct collector *collector)
 {
-	if (!collector->helpers.is_blind)
-		notice_end_of_keeper(collector);
-	if (!collector->helpers.is_blind)
-		notice_end_of_spawner(&collector->helpers, &collector->events, &collector->notes);
-	if (!collector->helpers.is_blind)
+	if (!collector->helpers.has_lost_helper)
+		notice_end_of_link_holder(collector);
+	if (!collector->helpers.has_lost_helper)
+		notice_end_of_fork_server(&collector->helpers, &collector->events, &collector->notes);
+	if (!collector->helpers.has_lost_helper)
 		notice_end_of_opener(&collector->helpers, &collector->events, &collector->notes);
 }
 
@@ -334,7 +336,7 @@ void pause_spenders(struct collector *collector)
 	}
 }
 
-int resume_everybody(struct collector *collector)
+int resume_shared(struct collector *collector)
 {
 	struct spender spender = shared_spender(&collector->budgets, &collector->shared, &collector->targets);
 

@@ -33,7 +33,7 @@ struct budgets {
 void pausing_begin(const struct collector_options *options, const struct allocsnap_bpf *bpf, struct pausing *pausing);
 
 /* Pauses spenders that have used up their budget, resumes those that have earned enough, and sets the timer. */
-void keep_budgets(struct collector *collector);
+void apply_budgets(struct collector *collector);
 
 /*
  * Notices, once and with a note, that a helper process has ended. If it is the keeper, the probes are gone, too,
@@ -45,6 +45,6 @@ void notice_blindness(struct collector *collector);
 void pause_spenders(struct collector *collector);
 
 /* Places the shared probes again before a process is looked at for the first time. */
-int resume_everybody(struct collector *collector);
+int resume_shared(struct collector *collector);
 
 #endif

@@ -13,12 +13,12 @@ void shares_read_costs(const struct trap_costs *costs, const struct targets *tar
 {
 	for (size_t i = 0; i < targets->target_nr; i++) {
 		struct target *target = targets->target[i];
-		const struct process *books = books_of(targets, target->slot);
+		const struct process *books = collector_books_of(targets, target->slot);
 
 		if (target->life.has_ended || books->image != target->now.books.image)
 			continue;
-		if (target->budget.share.is_spent || cost_of(costs, books) != target->now.cost.cost_ns)
-			read_cost(costs, target, books);
+		if (target->budget.share.is_spent || cost_of_books(costs, books) != target->now.cost.cost_ns)
+			target_read_cost(costs, target, books);
 	}
 }
 

@@ -68,12 +68,12 @@ static int open_events(struct collector *collector, struct reason *why)
 	if (!collector->events.doorbell)
 		return -errno;
 	err = watch_fd(&collector->events, ring_buffer__epoll_fd(collector->events.doorbell));
-	if (!err && collector->helpers.keeper)
-		err = watch_fd(&collector->events, keeper__end_fd(collector->helpers.keeper)) ?:
-			      watch_fd(&collector->events, keeper__news_fd(collector->helpers.keeper));
+	if (!err && collector->helpers.link_holder)
+		err = watch_fd(&collector->events, link_holder__end_fd(collector->helpers.link_holder)) ?:
+			      watch_fd(&collector->events, link_holder__news_fd(collector->helpers.link_holder));
 	else if (!err)
-		err = file_watch_open(&collector->written.watch) ?:
-			      watch_fd(&collector->events, collector->written.watch.fd);
+		err = file_watch_open(&collector->report_write_error.watch) ?:
+			      watch_fd(&collector->events, collector->report_write_error.watch.fd);
 	if (!err)
 		err = watch_fd(&collector->events, parser__end_fd(collector->helpers.parser)) ?:
 			      watch_fd(&collector->events, file_opener__end_fd(collector->helpers.opener));
@@ -97,17 +97,19 @@ static void prepare_to_follow(struct collector *collector)
 	if (collector->options.no_return_probes || probes_have_sessions(collector->bpf))
 		return;
 	collector->shared.probes.by_ret = true;
-	notes_add(&collector->notes,
-		  "children are followed without return probes, which is slower: the kernel could end other processes at one, as it has no uprobe sessions");
+	notes_add(
+		&collector->notes,
+		"children are followed without return probes, which is slower: the kernel could end other processes at one, as it has no uprobe sessions");
 }
 
-static int read_custom(struct custom_allocators *custom, const struct collector_options *options, struct reason *why)
+static int read_user_allocator(struct user_allocators *custom, const struct collector_options *options,
+			       struct reason *why)
 {
 	struct reason what = { "out of memory" };
 	int err = 0;
 
 	for (size_t i = 0; i < options->probe_nr && !err; i++)
-		err = custom_allocators_add(custom, options->probe[i], &what);
+		err = user_allocators_add(custom, options->probe[i], &what);
 	return err ? reason_set(why, err, "--probe: %s", what.text) : 0;
 }
 
@@ -115,7 +117,7 @@ static int read_custom(struct custom_allocators *custom, const struct collector_
 static int learn_costs(struct collector *collector, struct reason *ret_why)
 {
 	struct reason why = {};
-	int err = calibrate(probe_way_of(collector->bpf), &collector->shared.detacher, &collector->budgets.costs,
+	int err = calibrate_traps(probe_way_of(collector->bpf), &collector->shared.detacher, &collector->budgets.costs,
 			    &why);
 
 	if (!err)
@@ -127,14 +129,14 @@ static int learn_costs(struct collector *collector, struct reason *ret_why)
 }
 
 /* The keeper holds multi-probe links only. */
-static void use_keeper(const struct allocsnap_bpf *bpf, struct helpers *helpers, struct shared_probes *shared)
+static void use_link_holder(const struct allocsnap_bpf *bpf, struct helpers *helpers, struct shared_probes *shared)
 {
 	if (!probe_way_of(bpf)->is_alone) {
-		shared->probes.keeper = helpers->keeper;
+		shared->probes.link_holder = helpers->link_holder;
 		return;
 	}
-	keeper__close(helpers->keeper);
-	helpers->keeper = NULL;
+	link_holder__close(helpers->link_holder);
+	helpers->link_holder = NULL;
 }
 
 static int check_collector_options(const struct collector_options *options, struct reason *why)
@@ -183,7 +185,7 @@ static void share_files(const struct allocsnap_bpf *bpf, struct objects *objects
 static int open_files(struct collector *collector, struct reason *why)
 {
 	struct objects *objects = &collector->objects;
-	int err = read_custom(&collector->custom, &collector->options, why);
+	int err = read_user_allocator(&collector->custom, &collector->options, why);
 
 	if (!err)
 		err = helpers_open(&collector->helpers, why);
@@ -206,7 +208,7 @@ static int open_kernel_side(struct collector *collector, struct reason *why)
 	if (!collector->bpf)
 		return -errno;
 	share_files(collector->bpf, &collector->objects, &collector->options);
-	use_keeper(collector->bpf, &collector->helpers, &collector->shared);
+	use_link_holder(collector->bpf, &collector->helpers, &collector->shared);
 	file_opener__use(collector->helpers.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
 	err = targets_open(&collector->targets, collector->bpf);
 	if (!err)
@@ -233,7 +235,7 @@ static int open_all(struct collector *collector, struct reason *why)
 		err = open_events(collector, why);
 	if (!err && collector->options.follow_forks)
 		prepare_to_follow(collector);
-	return err ?: probe_beforehand(collector);
+	return err ?: probe_host_allocators(collector);
 }
 
 /*
@@ -248,8 +250,9 @@ static void decide_return_probes(struct collector *collector)
 	if (!err || err == -ENOSYS || collector->options.no_return_probes)
 		return;
 	collector->options.no_return_probes = true;
-	notes_add(&collector->notes,
-		  "calls are recorded without return probes, which is slower: this kernel lets filters of system calls (seccomp) end a process at one");
+	notes_add(
+		&collector->notes,
+		"calls are recorded without return probes, which is slower: this kernel lets filters of system calls (seccomp) end a process at one");
 }
 
 struct collector *collector_new(const struct collector_options *options)
@@ -258,7 +261,7 @@ struct collector *collector_new(const struct collector_options *options)
 
 	if (!collector)
 		return NULL;
-	collector->events.fd = collector->budgets.timer_fd = collector->written.watch.fd = -1;
+	collector->events.fd = collector->budgets.timer_fd = collector->report_write_error.watch.fd = -1;
 	if (options)
 		collector->options = *options;
 	return collector;
@@ -317,14 +320,14 @@ void collector__close(struct collector *collector)
 		close(collector->events.fd);
 	allocsnap_bpf__destroy(collector->bpf);
 	detach_end(&collector->shared.detacher);
-	keeper__close(collector->helpers.keeper);
+	link_holder__close(collector->helpers.link_holder);
 	pausing_release(&collector->budgets.pausing);
 	if (collector->budgets.timer_fd >= 0)
 		close(collector->budgets.timer_fd);
-	file_watch_close(&collector->written.watch);
+	file_watch_close(&collector->report_write_error.watch);
 	unwind_tables_release(&collector->unwind_tables);
 	objects_release(&collector->objects);
-	custom_allocators_release(&collector->custom);
+	user_allocators_release(&collector->custom);
 	free(collector);
 }
 
@@ -366,7 +369,7 @@ void remove_target(struct collector *collector, size_t i)
 static void close_shared_probes(struct collector *collector)
 {
 	if (collector->options.follow_forks)
-		refresh_all(collector);
+		collector_refresh_all(collector);
 	if (!collector->targets.target_nr)
 		probes_close(&collector->shared.probes);
 }

@@ -41,8 +41,10 @@ static void mark_copied_object(struct notes *notes, struct object *object, const
 	object->is_copied = true;
 	if (!object->facts->function_nr)
 		return;
-	reason_set(&note, 0, "nothing in %s is probed: its code may be copied while it runs, and a breakpoint in the copy would end the process (%s: %s)",
-		   object->path, copier->path, text_copies[copier->facts->copies_text - 1].what);
+	reason_set(
+		&note, 0,
+		"nothing in %s is probed: its code may be copied while it runs, and a breakpoint in the copy would end the process (%s: %s)",
+		object->path, copier->path, text_copies[copier->facts->copies_text - 1].what);
 	notes_add(notes, note.text);
 }
 
@@ -164,8 +166,10 @@ void copied_count(struct objects *objects, struct notes *notes, struct target *t
 	if (nr <= target->losses.copied_nr)
 		return;
 	if (!target->losses.copied_nr) {
-		reason_set(&note, 0, "process %d (%s) runs a copy of the code of %s, in which nothing can be probed: what it allocates and frees there is not seen (functions_copied)",
-			   target->identity.pid, target->identity.comm, path);
+		reason_set(
+			&note, 0,
+			"process %d (%s) runs a copy of the code of %s, in which nothing can be probed: what it allocates and frees there is not seen (functions_copied)",
+			target->identity.pid, target->identity.comm, path);
 		notes_add(notes, note.text);
 	}
 	target->losses.copied_nr = nr;

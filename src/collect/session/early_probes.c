@@ -122,7 +122,7 @@ static int retain_host_libraries(struct collector *collector)
 
 /* ---- the rules ---- */
 
-static bool is_path(const struct admission_rule *rule)
+static bool is_path(const struct process_filter_rule *rule)
 {
 	return rule->key == ADMISSION_EXE && !strpbrk(rule->pattern, "*?");
 }
@@ -157,7 +157,7 @@ static int remember_program(struct early_programs *early, const char *path)
 }
 
 /* ALLOCSNAP_NO_BEFOREHAND=1 disables this for long tests, because other processes use the host's C library, too. */
-int probe_beforehand(struct collector *collector)
+int probe_host_allocators(struct collector *collector)
 {
 	const struct collector_options *options = &collector->options;
 	int err = 0;
@@ -177,7 +177,7 @@ static bool is_program_off_root(struct objects *objects, const char *path)
 {
 	uint32_t object;
 
-	return !objects_get_path(objects, path, &object, NULL) && !is_on_root(objects->object[object]);
+	return !objects_get_path(objects, path, &object, NULL) && !object_is_on_root(objects->object[object]);
 }
 
 /*

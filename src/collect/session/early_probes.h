@@ -26,7 +26,7 @@ struct early_programs {
 };
 
 /* In system-wide mode only. 0 or a negative errno. A file that cannot be probed is not an error: a note names it. */
-int probe_beforehand(struct collector *collector);
+int probe_host_allocators(struct collector *collector);
 
 /* After each pass: probes a program of such a path, too, if it has been replaced since. */
 void probe_replaced_programs(struct collector *collector);

@@ -17,8 +17,8 @@ int helpers_open(struct helpers *helpers, struct reason *why)
 	helpers->opener = file_opener__new(file_system_ask);
 	if (!helpers->opener)
 		return reason_set(why, -errno, "cannot start the process that opens files: %s", strerror(errno));
-	helpers->keeper = keeper__open();
-	if (!helpers->keeper)
+	helpers->link_holder = link_holder__open();
+	if (!helpers->link_holder)
 		return reason_set(why, -errno, "cannot start the process that keeps the probes: %s", strerror(errno));
 	return 0;
 }
@@ -27,7 +27,7 @@ int helpers_check(const struct helpers *helpers, struct reason *why)
 {
 	if (parser__has_ended(helpers->parser))
 		return reason_set(why, -EPIPE, "the process that starts the readers of ELF files has ended");
-	if (!helpers->keeper || !keeper__has_ended(helpers->keeper))
+	if (!helpers->link_holder || !link_holder__has_ended(helpers->link_holder))
 		return 0;
 	return reason_set(why, -EPIPE, "the process that keeps the probes has ended");
 }

@@ -14,9 +14,9 @@ struct reason;
 
 struct helpers {
 	struct parser *parser; /* reads ELF and DWARF without our privileges */
-	struct keeper *keeper; /* NULL: the probes are perf events, which this process holds itself */
+	struct link_holder *link_holder; /* NULL: the probes are perf events, which this process holds itself */
 	struct file_opener *opener; /* opens files of file systems that may hang */
-	bool is_blind; /* a helper has ended: the keeper (and the probes with it), the parser, or the opener */
+	bool has_lost_helper; /* a helper has ended: the keeper (and the probes with it), the parser, or the opener */
 };
 
 /* Forks. 0 or a negative errno with a line in *why: what was started is the caller's to end. */

@@ -45,8 +45,9 @@ static int check_machine(struct reason *why)
 		return reason_set(why, -ENOTSUP,
 				  "this kernel has no BTF (/sys/kernel/btf/vmlinux): a kernel built with CONFIG_DEBUG_INFO_BTF=y is needed");
 	if (access("/sys/bus/event_source/devices/uprobe/type", F_OK))
-		return reason_set(why, -ENOTSUP,
-				  "this kernel has no uprobes (/sys/bus/event_source/devices/uprobe): CONFIG_UPROBE_EVENTS=y and a mounted /sys are needed");
+		return reason_set(
+			why, -ENOTSUP,
+			"this kernel has no uprobes (/sys/bus/event_source/devices/uprobe): CONFIG_UPROBE_EVENTS=y and a mounted /sys are needed");
 	if (!stat("/proc/self/ns/pid", &st) && st.st_ino != INITIAL_PID_NAMESPACE)
 		return reason_set(why, -ENOTSUP,
 				  "allocsnap runs in a pid namespace of its own: run it on the host, or in a container with --pid=host");
@@ -60,8 +61,9 @@ static int check_machine(struct reason *why)
 static int report_load_failure(int err, struct reason *why)
 {
 	if (err == -EPERM || err == -EACCES)
-		return reason_set(why, err,
-				  "no permission to load BPF programs: run it as root (sudo allocsnap …), or with the capabilities that `allocsnap doctor` names");
+		return reason_set(
+			why, err,
+			"no permission to load BPF programs: run it as root (sudo allocsnap …), or with the capabilities that `allocsnap doctor` names");
 	if (err == -E2BIG || err == -ENOMEM)
 		return reason_set(why, err,
 				  "not enough kernel memory for the maps: lower --max-blocks, --max-tracebacks or --max-memory");
@@ -73,10 +75,10 @@ static int report_load_failure(int err, struct reason *why)
 _Static_assert(COLLECTOR_TRACEBACK_LIMIT_MAX == TRACEBACK_LIMIT_MAX, "the same limit");
 _Static_assert(COLLECTOR_SAMPLE_BYTES_MOST == SAMPLE_BYTES_MAX, "the same limit");
 
-static void configure_custom(struct allocsnap_bpf *bpf, const struct custom_allocators *custom)
+static void configure_user_allocator(struct allocsnap_bpf *bpf, const struct user_allocators *custom)
 {
 	for (size_t i = 0; i < custom->function_nr; i++)
-		bpf->rodata->custom_calls[i] = custom->function[i].call;
+		bpf->rodata->user_calls[i] = custom->function[i].call;
 }
 
 /* Unlimited if the file cannot be read: every munmap is taken to succeed then. */
@@ -236,7 +238,7 @@ static int attach_process_life(struct allocsnap_bpf *bpf)
 }
 
 struct allocsnap_bpf *load_bpf(const struct collector_options *options,
-			       const struct custom_allocators *custom, uint32_t traceback_limit,
+			       const struct user_allocators *custom, uint32_t traceback_limit,
 			       struct reason *why)
 {
 	struct allocsnap_bpf *bpf = NULL;
@@ -249,12 +251,12 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		goto out;
 	bpf = allocsnap_bpf__open();
 	err = bpf ? configure_bpf(bpf, options, &room, traceback_limit) : -errno;
-	if (!err && admission_configure(&bpf->rodata->rules, options, why)) {
+	if (!err && process_filter_configure(&bpf->rodata->rules, options, why)) {
 		err = -EINVAL;
 		goto out;
 	}
 	if (!err) {
-		configure_custom(bpf, custom);
+		configure_user_allocator(bpf, custom);
 		if (options->follow_forks || options->everyone)
 			fair_begin(bpf);
 		choose_programs(bpf);
@@ -269,7 +271,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		err = allocsnap_bpf__load(bpf);
 	}
 	if (!err && options->everyone)
-		err = admission_begin(bpf);
+		err = process_filter_begin(bpf);
 	if (!err)
 		err = attach_process_life(bpf);
 	if (err)

@@ -7,7 +7,7 @@
 
 struct allocsnap_bpf;
 struct collector_options;
-struct custom_allocators;
+struct user_allocators;
 struct reason;
 
 /*
@@ -20,7 +20,7 @@ struct reason;
  * (uretprobe_safety.h). ALLOCSNAP_LIBBPF_DEBUG=1 lets libbpf log to stderr.
  */
 struct allocsnap_bpf *load_bpf(const struct collector_options *options,
-			       const struct custom_allocators *custom, uint32_t traceback_limit,
+			       const struct user_allocators *custom, uint32_t traceback_limit,
 			       struct reason *why);
 
 /* Opens the programs without loading them, to find out what would be done with them. NULL: no memory. */

@@ -65,7 +65,7 @@ static void add_held(const struct allocsnap_bpf *bpf, const struct collector_opt
 	held->notes += books->counter[COUNTER_dropped_blocks];
 }
 
-void fair_look(struct allocsnap_bpf *bpf, const struct targets *targets, const struct collector_options *options)
+void fair_update(struct allocsnap_bpf *bpf, const struct targets *targets, const struct collector_options *options)
 {
 	struct held held = {
 		.blocks = health_stale(bpf).blocks,
@@ -76,11 +76,11 @@ void fair_look(struct allocsnap_bpf *bpf, const struct targets *targets, const s
 		return;
 	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++)
 		if (books_image(&targets->books, slot))
-			add_held(bpf, options, books_of(targets, slot), &held);
+			add_held(bpf, options, collector_books_of(targets, slot), &held);
 	set_most(bpf, &held);
 }
 
-void fair_taken_out(struct allocsnap_bpf *bpf, struct books *books, uint32_t slot, uint64_t image, uint64_t nr)
+void fair_note_removed(struct allocsnap_bpf *bpf, struct books *books, uint32_t slot, uint64_t image, uint64_t nr)
 {
 	__atomic_fetch_sub(&bpf->bss->tracebacks_held, nr, __ATOMIC_RELAXED);
 	if (slot != BOOKS_NONE && books_image(books, slot) == image)

@@ -29,9 +29,9 @@ void fair_begin(struct allocsnap_bpf *bpf);
  * Sets the limits from the accounting as it is now. Does nothing if only one process, or a list of PIDs, is
  * recorded.
  */
-void fair_look(struct allocsnap_bpf *bpf, const struct targets *targets, const struct collector_options *options);
+void fair_update(struct allocsnap_bpf *bpf, const struct targets *targets, const struct collector_options *options);
 
 /* Records that nr tracebacks were taken out of the map. slot: BOOKS_NONE if their image has no slot any more. */
-void fair_taken_out(struct allocsnap_bpf *bpf, struct books *books, uint32_t slot, uint64_t image, uint64_t nr);
+void fair_note_removed(struct allocsnap_bpf *bpf, struct books *books, uint32_t slot, uint64_t image, uint64_t nr);
 
 #endif

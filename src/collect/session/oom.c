@@ -74,7 +74,7 @@ static int mark_groups(struct allocsnap_bpf *bpf, struct targets *targets, const
 	return err;
 }
 
-void take_oom_kills(struct allocsnap_bpf *bpf, struct event_sources *events, struct targets *targets)
+void handle_oom_kills(struct allocsnap_bpf *bpf, struct event_sources *events, struct targets *targets)
 {
 	const struct oom_kill *kills = bpf->bss->oom_kills;
 	uint64_t cnt = __atomic_load_n(&bpf->bss->oom_kill_cnt, __ATOMIC_ACQUIRE);

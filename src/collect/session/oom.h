@@ -10,6 +10,6 @@ struct targets;
  * Marks the traced processes (is_near_oom) in whose memory cgroup the OOM killer has chosen a process since the
  * last call. Marks all traced processes if the cgroup cannot be known.
  */
-void take_oom_kills(struct allocsnap_bpf *bpf, struct event_sources *events, struct targets *targets);
+void handle_oom_kills(struct allocsnap_bpf *bpf, struct event_sources *events, struct targets *targets);
 
 #endif

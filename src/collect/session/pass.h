@@ -17,7 +17,7 @@ struct pass {
 	uint64_t nr; /* drains so far */
 	struct cut cut;
 	struct drain drain;
-	struct occasion occasion;
+	struct snapshot_context snapshot_context;
 	struct pairing pairing;
 	struct nursery nursery;
 	struct {

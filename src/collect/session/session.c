@@ -59,7 +59,7 @@ static int handle_mapping_event(void *what, const struct mapping_event *event)
 		return 0;
 	__atomic_fetch_add(&collector->bpf->bss->code_generation, 1, __ATOMIC_RELAXED);
 	if (event->is_exec)
-		return target__take_event(target, event);
+		return target__apply_event(target, event);
 	if (event->skipped_nr ||
 	    !pace_takes_event(&target->reading.pace, collector->looks.nr, cost_of_event(&target->mappings, event))) {
 		skip_events(&collector->unwind_tables, &collector->looks, target, event);
@@ -67,15 +67,15 @@ static int handle_mapping_event(void *what, const struct mapping_event *event)
 	}
 	unwind_tables_forget(&collector->unwind_tables, event->start, event->end,
 			     target->now.books.image);
-	return target__take_event(target, event);
+	return target__apply_event(target, event);
 }
 
 /* The CPU time of an ended process is the kernel side's, or the last one read if that is greater. */
-void read_cost(const struct trap_costs *costs, struct target *target, const struct process *books)
+void target_read_cost(const struct trap_costs *costs, struct target *target, const struct process *books)
 {
 	uint64_t cpu_ns = books->cpu_ns;
 
-	target->now.cost.cost_ns = cost_of(costs, books);
+	target->now.cost.cost_ns = cost_of_books(costs, books);
 	if (!cpu_ns && (target->life.has_ended || cpu_time_read(target->identity.pid, &cpu_ns)))
 		return;
 	cpu_ns -= target->life.cpu_before_ns;
@@ -91,7 +91,7 @@ static bool is_news(const struct process *known, const struct process *books)
 /* In system-wide mode copies only accounting that has changed, unless `whole` is set. */
 static void read_known_target(struct collector *collector, struct target *target, bool whole)
 {
-	const struct process *books = books_of(&collector->targets, target->slot);
+	const struct process *books = collector_books_of(&collector->targets, target->slot);
 
 	if (collector->options.everyone && !whole && !is_news(&target->now.books, books))
 		return;
@@ -100,7 +100,7 @@ static void read_known_target(struct collector *collector, struct target *target
 	if (target->now.books.image != books->image)
 		gone_add(&collector->totals.gone, &target->now.books);
 	target->now.books = *books;
-	read_cost(&collector->budgets.costs, target, &target->now.books);
+	target_read_cost(&collector->budgets.costs, target, &target->now.books);
 }
 
 /*
@@ -152,7 +152,7 @@ static struct target *parent_of(const struct targets *targets, const struct proc
  */
 static void adopt_child(struct collector *collector, const struct new_child *child)
 {
-	const struct process books = *books_of(&collector->targets, child->slot);
+	const struct process books = *collector_books_of(&collector->targets, child->slot);
 	struct target *parent = parent_of(&collector->targets, &books);
 	struct target *target = target__adopt(books.tgid, &books, child->began_ns, parent,
 					      &collector->objects);
@@ -258,11 +258,11 @@ static void read_books(struct collector *collector, bool whole)
 		if (collector->targets.by_slot[slot])
 			read_known_target(collector, collector->targets.by_slot[slot], whole);
 		else if (books_claim(&collector->targets.books, slot))
-			child[nr++] = make_new_child(books_of(&collector->targets, slot), slot);
+			child[nr++] = make_new_child(collector_books_of(&collector->targets, slot), slot);
 	}
 	find_begins(collector->events.mappings, child, nr);
 	adopt_children(collector, child, nr);
-	fair_look(collector->bpf, &collector->targets, &collector->options);
+	fair_update(collector->bpf, &collector->targets, &collector->options);
 }
 
 /* ---- mappings of targets ---- */
@@ -288,7 +288,7 @@ static void probe_new_mappings(struct collector *collector, struct target *targe
 	if (probe_new_objects(collector, target, NULL))
 		return;
 	for (size_t i = looked_nr; i < target->probes.used->looked_nr; i++)
-		custom_tell(collector, target, target->probes.used->looked[i].object);
+		user_allocators_report_missing(collector, target, target->probes.used->looked[i].object);
 }
 
 /* Handles the exit of a process. Shared probes are still useful: they are in time for later processes. */
@@ -298,7 +298,7 @@ static void handle_target_exit(struct collector *collector, struct target *targe
 	if (target->probes.used == &collector->shared.probes)
 		probe_new_objects(collector, target, NULL);
 	late_functions_count(&target->late, &collector->objects, target->probes.used, target->life.has_ended);
-	target->life.is_seen_to = collector->options.everyone;
+	target->life.is_exit_handled = collector->options.everyone;
 	target->reading.is_touched &= !collector->options.everyone;
 }
 
@@ -349,9 +349,9 @@ static int read_mappings(const struct looks *looks, struct target *target, bool 
 }
 
 /* Whether the mappings may be another program's by now, which may not be recorded: the next look finds out. */
-static bool has_gone_on(const struct targets *targets, const struct target *target)
+static bool has_left_by_exec(const struct targets *targets, const struct target *target)
 {
-	const struct process *books = books_of(targets, target->slot);
+	const struct process *books = collector_books_of(targets, target->slot);
 
 	return books->image != target->now.books.image || books->exit_ns != target->now.books.exit_ns;
 }
@@ -360,10 +360,10 @@ static void refresh_target(struct collector *collector, struct target *target, b
 {
 	if (target->now.books.exec_cnt != target->life.exec_cnt)
 		handle_exec(target);
-	if (target->life.has_ended && (!target->life.is_seen_to || target->reading.is_touched))
+	if (target->life.has_ended && (!target->life.is_exit_handled || target->reading.is_touched))
 		handle_target_exit(collector, target);
 	if (target->life.has_ended || !(whole || target->reading.is_touched) ||
-	    has_gone_on(&collector->targets, target))
+	    has_left_by_exec(&collector->targets, target))
 		return;
 	if (read_mappings(&collector->looks, target, must))
 		return;
@@ -389,7 +389,7 @@ static bool is_too_small(const struct collector_options *options, struct totals 
 	uint64_t peak_bytes = target->now.books.counter[COUNTER_peak_bytes];
 	bool is = options->everyone && target->life.has_ended && !target->snapshots.any_saved &&
 		  !target->snapshots.is_unsaved && !target->late.nr && (peak_bytes < options->min_bytes || !peak_bytes);
-	bool is_unprobed = is && health_is_unprobed(target);
+	bool is_unprobed = is && target_is_unprobed(target);
 
 	totals->unprobed_nr += is_unprobed;
 	totals->small_nr += is && !is_unprobed;
@@ -417,7 +417,7 @@ static void check_lost_targets(struct looks *looks, struct targets *targets)
 		struct target *target = targets->target[i];
 
 		if (target->identity.pidfd < 0 && !target->life.has_ended && !target->now.books.exit_ns)
-			target__look_for(target);
+			target__check_pid(target);
 	}
 }
 
@@ -439,7 +439,7 @@ static const struct mappings *mappings_of(void *targets, pid_t pid)
 	return target ? &target->mappings : NULL;
 }
 
-void take_news(struct collector *collector, bool whole)
+void collector_read_news(struct collector *collector, bool whole)
 {
 	uint64_t expired_nr;
 
@@ -450,7 +450,7 @@ void take_news(struct collector *collector, bool whole)
 	mapping_events__collect(collector->events.mappings);
 	read_books(collector, whole);
 	mapping_events__hand_out(collector->events.mappings, UINT64_MAX, handle_mapping_event, collector);
-	take_oom_kills(collector->bpf, &collector->events, &collector->targets);
+	handle_oom_kills(collector->bpf, &collector->events, &collector->targets);
 }
 
 /*
@@ -465,26 +465,26 @@ static void update_processes(struct collector *collector, bool whole, bool must)
 			update_target_end(&collector->targets.books, collector->options.everyone,
 					  collector->targets.target[i]);
 	notice_blindness(collector);
-	take_news(collector, whole);
-	take_written_files(collector);
+	collector_read_news(collector, whole);
+	handle_written_files(collector);
 	/* Code that is mapped now. */
 	for (size_t i = 0; i < collector->targets.target_nr && collector->unwind_tables.is_full; i++)
 		collector->targets.target[i]->reading.is_touched |= !collector->targets.target[i]->life.has_ended;
 	for (size_t i = 0; i < collector->targets.target_nr; i++)
 		refresh_target(collector, collector->targets.target[i], whole && !collector->options.everyone, must);
 	if (collector->unwind_tables.is_full)
-		make_room_for_tables(collector);
+		drop_unmapped_tables(collector);
 	unwind_tables_answer(&collector->unwind_tables, mappings_of, &collector->targets);
 	for (size_t i = collector->targets.target_nr; i-- > 0;)
 		if (is_stillborn(&collector->targets.target[i]->life, &collector->targets.target[i]->now.books) ||
 		    is_too_small(&collector->options, &collector->totals, collector->targets.target[i]))
 			remove_target(collector, i);
-	keep_budgets(collector);
+	apply_budgets(collector);
 	if (whole)
 		collector->looks.refreshed_ns = monotonic_now_ns();
 }
 
-void refresh_all(struct collector *collector)
+void collector_refresh_all(struct collector *collector)
 {
 	update_processes(collector, true, true);
 }

@@ -63,12 +63,12 @@ struct collector {
 	struct helpers helpers;
 	struct notes notes;
 	struct symbols *symbols;
-	struct custom_allocators custom;
+	struct user_allocators custom;
 	struct objects objects;
 	struct unwind_tables unwind_tables;
 	struct shared_probes shared;
 	struct early_programs early;
-	struct written_files written;
+	struct written_files report_write_error;
 	struct budgets budgets;
 	struct event_sources events;
 	struct looks looks;
@@ -90,7 +90,7 @@ int add_target(struct collector *collector, struct target *target);
 void remove_target(struct collector *collector, size_t i);
 
 /* Updates the cost of recording a process from its accounting. */
-void read_cost(const struct trap_costs *costs, struct target *target, const struct process *books);
+void target_read_cost(const struct trap_costs *costs, struct target *target, const struct process *books);
 
 /* Probes the allocators in an object, unless it was looked at already. 0 or a negative errno, as probes_attach(). */
 int probe_object(struct collector *collector, struct probes *probes, uint32_t object, struct reason *why);
@@ -105,15 +105,15 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 int find_probes(struct collector *collector, struct target *target, struct reason *why);
 
 /* Looks at all processes, at their mappings and identities, whatever has happened. */
-void refresh_all(struct collector *collector);
+void collector_refresh_all(struct collector *collector);
 
 /* Called after a drain, when all its tracebacks have been resolved. */
 void end_drain(struct allocsnap_bpf *bpf, struct targets *targets);
 
 /* Handles events and accounting only: then children and execs are known, but not the mappings of new images. */
-void take_news(struct collector *collector, bool whole);
+void collector_read_news(struct collector *collector, bool whole);
 
 /* "cannot …: process PID is not traced", in tracemalloc's words. */
-int say_not_tracing(pid_t pid, struct reason *why);
+int log_not_tracing(pid_t pid, struct reason *why);
 
 #endif

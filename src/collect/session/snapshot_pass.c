@@ -181,7 +181,7 @@ static int retire_traceback(void *what, uint64_t id, const struct traceback *tra
 	const struct retiring *retiring = what;
 	struct target *target = target_of(retiring->targets, retiring->images, traceback->image);
 
-	fair_taken_out(retiring->bpf, &retiring->targets->books, target ? target->slot : BOOKS_NONE, traceback->image,
+	fair_note_removed(retiring->bpf, &retiring->targets->books, target ? target->slot : BOOKS_NONE, traceback->image,
 		       1);
 	return target ? resolve_retired(&target->tracebacks, &target->mappings, id, traceback) : 0;
 }
@@ -192,7 +192,7 @@ static bool is_trim_due(const struct allocsnap_bpf *bpf, const struct pass *pass
 	bool is = pass->drain.tracebacks.nr - pass->stale.id_nr >= bpf_map__max_entries(map) / 2;
 
 	for (size_t i = 0; i < targets->target_nr && !is; i++)
-		is = has_many_unused(&targets->target[i]->tracebacks,
+		is = has_many_unused_tracebacks(&targets->target[i]->tracebacks,
 				     blocks_of(&pass->drain, targets->target[i]->drained.books.image));
 	return is;
 }
@@ -227,7 +227,7 @@ static int resolve_drained_tracebacks(struct allocsnap_bpf *bpf, struct pass *pa
 		err = resolve_all(pass, targets, &images, next_image);
 	if (!err)
 		err = drain_forget_tracebacks(tracebacks_fd, pass->stale.id, pass->stale.id_nr, &forgotten_nr);
-	fair_taken_out(bpf, &targets->books, BOOKS_NONE, 0, forgotten_nr);
+	fair_note_removed(bpf, &targets->books, BOOKS_NONE, 0, forgotten_nr);
 	if (!err)
 		err = trim_tracebacks(bpf, pass, targets, &images);
 	idmap_release(&images);
@@ -272,7 +272,7 @@ static int read_maps(struct collector *collector)
 	for (size_t i = 0; i < ARRAY_SIZE(life); i++)
 		missed += missed_by(life[i]);
 
-	collector->pass.occasion = (struct occasion){
+	collector->pass.snapshot_context = (struct snapshot_context){
 		.wall_ns = clock_now_ns(CLOCK_REALTIME),
 		.monotonic_ns = monotonic_now_ns(),
 		.traceback_limit = collector->options.traceback_limit,
@@ -327,11 +327,11 @@ int collector__drain(struct collector *collector, struct reason *why)
 	check_files(collector);
 	for (int i = 0; i < DRAIN_TRIES && !err; i++) {
 		next_image = __atomic_load_n(&collector->bpf->data->next_image, __ATOMIC_ACQUIRE);
-		refresh_all(collector);
+		collector_refresh_all(collector);
 		store_drained_books(&collector->targets);
 		err = read_maps(collector);
-		refresh_all(collector);
-		take_news(collector, true); /* an exec before its mappings were read */
+		collector_refresh_all(collector);
+		collector_read_news(collector, true); /* an exec before its mappings were read */
 		if (!any_has_execed(&collector->targets, collector->options.everyone))
 			break;
 	}
@@ -344,7 +344,7 @@ int collector__drain(struct collector *collector, struct reason *why)
 	if (!err) {
 		health_swept(collector->bpf, &collector->pass, &stale);
 		end_drain(collector->bpf, &collector->targets);
-		let_go_of_unused(collector);
+		drop_unused(collector);
 	}
 	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;
 }
@@ -420,12 +420,12 @@ static int build_target_snapshot(struct collector *collector, struct target *tar
 				 const struct save_options *options, struct snapshot_builder **ret,
 				 struct reason *why)
 {
-	struct occasion occasion = collector->pass.occasion;
+	struct snapshot_context snapshot_context = collector->pass.snapshot_context;
 	int err;
 
-	occasion.trigger = options->trigger;
-	occasion.is_compact = options->is_compact;
-	err = assemble(target, &target->drained.books, &collector->pass.drain, &occasion,
+	snapshot_context.trigger = options->trigger;
+	snapshot_context.is_compact = options->is_compact;
+	err = build_snapshot(target, &target->drained.books, &collector->pass.drain, &snapshot_context,
 		       collector->symbols, ret);
 	if (!err) {
 		err = add_snapshot_labels(*ret, options);
@@ -461,7 +461,7 @@ static int save_target(struct collector *collector, struct target *target,
 	if (err)
 		return err;
 	note_shown(target);
-	err = save_snapshot_file(&target->identity, builder, options, collector->pass.occasion.wall_ns, ret_path, why);
+	err = save_snapshot_file(&target->identity, builder, options, collector->pass.snapshot_context.wall_ns, ret_path, why);
 	target->snapshots.any_saved |= !err;
 	target->identity.is_named |= !err;
 	target->losses.snapshots_lost += err != 0;
@@ -498,7 +498,7 @@ int collector__save(struct collector *collector, pid_t pid, const struct save_op
 	struct target *target = find_target(&collector->targets, pid);
 
 	return target ? save_target(collector, target, options, ret_path, why) :
-			say_not_tracing(pid, why);
+			log_not_tracing(pid, why);
 }
 
 int collector__take_snapshot(struct collector *collector, pid_t pid, struct snapshot **ret,
@@ -512,7 +512,7 @@ int collector__take_snapshot(struct collector *collector, pid_t pid, struct snap
 	if (err)
 		return err;
 	target = find_target(&collector->targets, pid);
-	err = target ? build_target_snapshot(collector, target, &in_memory, &builder, why) : say_not_tracing(pid, why);
+	err = target ? build_target_snapshot(collector, target, &in_memory, &builder, why) : log_not_tracing(pid, why);
 	if (err)
 		return err;
 	err = snapshot_builder__finish(builder, ret);

@@ -81,7 +81,7 @@ static struct gone sum_all_processes(const struct collector *collector)
 	all.processes += collector->targets.target_nr + ended_small(collector->bpf);
 	gone_add(&all, &small);
 	all.cpu_ns += small.cpu_ns;
-	all.cost_ns += cost_of(&collector->budgets.costs, &small);
+	all.cost_ns += cost_of_books(&collector->budgets.costs, &small);
 	for (size_t i = 0; i < collector->targets.target_nr; i++) {
 		const struct target *target = collector->targets.target[i];
 
@@ -150,7 +150,7 @@ size_t collector__get_losses(const struct collector *collector, struct collector
 
 	/* These belong to no process: each snapshot has all of them. */
 	all.loss[LOSS_mappings_missed] = mapping_events__missed(collector->events.mappings);
-	all.loss[LOSS_process_events_missed] = collector->pass.occasion.process_events_missed;
+	all.loss[LOSS_process_events_missed] = collector->pass.snapshot_context.process_events_missed;
 	for (int i = 0; i < LOSS_NR && nr < max; i++)
 		if (all.loss[i])
 			ret[nr++] = (struct collector_loss){ loss_names[i], all.loss[i] };

@@ -46,9 +46,10 @@ static void note_switch(struct notes *notes, const struct process_identity *iden
 {
 	struct reason note;
 
-	reason_set(&note, 0,
-		   "process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one, as it has no uprobe sessions%s%s",
-		   identity->pid, identity->comm, hazard->text, *dropped->text ? "; " : "", dropped->text);
+	reason_set(
+		&note, 0,
+		"process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one, as it has no uprobe sessions%s%s",
+		identity->pid, identity->comm, hazard->text, *dropped->text ? "; " : "", dropped->text);
 	notes_add(notes, note.text);
 }
 
@@ -145,7 +146,7 @@ int probe_object(struct collector *collector, struct probes *probes, uint32_t ob
 	err = probes_attach(probes, collector->bpf, &collector->objects, object, why);
 	if (err == -ETXTBSY) {
 		probes_drop(probes, object, &collector->shared.detacher);
-		put_off(&collector->written, &collector->objects, &collector->notes, object);
+		put_off_object(&collector->report_write_error, &collector->objects, &collector->notes, object);
 		return 0;
 	}
 	if (is_new)
@@ -178,7 +179,7 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 
 static bool has_heap(const struct object *object)
 {
-	const struct object_facts *facts = object->facts;
+	const struct probe_info *facts = object->facts;
 
 	for (size_t i = 0; facts && i < facts->function_nr; i++)
 		if (facts->function[i].name < allocator_function_nr &&
@@ -224,9 +225,10 @@ static int report_nothing_found(const struct objects *objects, const struct targ
 		return reason_set(why, -ENOENT,
 				  "process %d (%s): runs a copy of its code in anonymous memory, where nothing can be probed",
 				  target->identity.pid, target->identity.comm);
-	return reason_set(why, -ENOENT,
-			  "process %d (%s): no file that it maps defines malloc or another known allocator function; a static program without symbols cannot be traced",
-			  target->identity.pid, target->identity.comm);
+	return reason_set(
+		why, -ENOENT,
+		"process %d (%s): no file that it maps defines malloc or another known allocator function; a static program without symbols cannot be traced",
+		target->identity.pid, target->identity.comm);
 }
 
 static void note_tracer(const struct shared_probes *shared, struct notes *notes,
@@ -287,13 +289,13 @@ static int start_target(struct collector *collector, struct target *target, uint
 	if (!err)
 		err = find_probes(collector, target, why);
 	if (!err && !collector->options.everyone)
-		err = custom_check(collector, target, why);
+		err = user_allocators_check(collector, target, why);
 	if (err == -ENOENT && collector->options.everyone)
 		err = 0; /* it may map an allocator later, for example after an exec */
 	if (err)
 		return err;
 	begin_time(target);
-	books_let_in(&collector->targets.books, target->slot, target->probes.used->by_ret);
+	books_admit_blocks(&collector->targets.books, target->slot, target->probes.used->by_ret);
 	target->late.judged_nr = target->late.seen_nr; /* the accounting has nothing from before */
 	if (!err && target__is_over(target)) /* its end may have been overwritten */
 		err = reason_set(why, -ESRCH, "process %d ended while it was being probed",
@@ -304,7 +306,7 @@ static int start_target(struct collector *collector, struct target *target, uint
 static void choose_probes(struct collector *collector, struct target *target)
 {
 	target->probes.own.pid = target->identity.pid;
-	target->probes.own.keeper = collector->helpers.keeper;
+	target->probes.own.link_holder = collector->helpers.link_holder;
 	target->probes.own.by_ret = collector->options.no_return_probes;
 	if (collector->options.follow_forks) {
 		target->probes.used = &collector->shared.probes;
@@ -334,7 +336,7 @@ static int prepare_start(struct collector *collector, struct reason *why)
 		return err;
 	pause_spenders(collector);
 	if (collector->options.follow_forks)
-		refresh_all(collector);
+		collector_refresh_all(collector);
 	return 0;
 }
 
@@ -353,7 +355,7 @@ static int begin_process(struct collector *collector, pid_t id, uint32_t user, s
 		return err;
 	}
 	choose_probes(collector, target);
-	err = resume_everybody(collector);
+	err = resume_shared(collector);
 	if (!err)
 		err = start_target(collector, target, user, why);
 	if (!err)
@@ -368,7 +370,7 @@ int collector__start(struct collector *collector, pid_t id, struct reason *why)
 	int err = prepare_start(collector, why) ?: begin_process(collector, id, 0, why);
 
 	if (!err)
-		keep_budgets(collector);
+		apply_budgets(collector);
 	return err;
 }
 
@@ -383,7 +385,7 @@ int collector__admit(struct collector *collector, struct reason *why)
 		return 0;
 	err = prepare_start(collector, why);
 	if (!err)
-		err = admission_find(collector->bpf, &found, &nr);
+		err = process_filter_find(collector->bpf, &found, &nr);
 	for (size_t i = 0; i < nr && err != -ENOMEM; i++) {
 		struct reason why_not = {};
 
@@ -397,7 +399,7 @@ int collector__admit(struct collector *collector, struct reason *why)
 	collector->totals.not_admitted_nr = refused;
 	free(found);
 	if (nr)
-		keep_budgets(collector);
+		apply_budgets(collector);
 	return nr ? begun : err ? reason_set(why, err, "cannot look for processes to record: %s",
 					     strerror(-err)) : 0;
 }
@@ -441,7 +443,7 @@ static int start_held(struct held *held)
 	if (!held->err && !probes_see_allocations(target->probes.used) && !copied_has_any(&target->mappings))
 		held->err = report_nothing_found(&collector->objects, target, held->why);
 	if (!held->err)
-		held->err = custom_check(collector, target, held->why);
+		held->err = user_allocators_check(collector, target, held->why);
 	return held->err;
 }
 
@@ -462,13 +464,13 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 		return err;
 	}
 	choose_probes(collector, held.target);
-	held.err = resume_everybody(collector);
+	held.err = resume_shared(collector);
 	err = start_held(&held);
 	if (!err)
 		err = add_target(collector, held.target);
 	if (err)
 		targets_close(&collector->targets, held.target);
 	else
-		keep_budgets(collector);
+		apply_budgets(collector);
 	return err;
 }

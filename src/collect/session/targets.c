@@ -21,7 +21,7 @@ void targets_release(struct targets *targets)
 	free(targets->new_child);
 }
 
-const struct process *books_of(const struct targets *targets, uint32_t slot)
+const struct process *collector_books_of(const struct targets *targets, uint32_t slot)
 {
 	return &targets->books.process[slot];
 }

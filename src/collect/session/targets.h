@@ -35,7 +35,7 @@ int targets_open(struct targets *targets, const struct allocsnap_bpf *bpf);
 void targets_release(struct targets *targets);
 
 /* A process's accounting as it is now: the kernel writes it. */
-const struct process *books_of(const struct targets *targets, uint32_t slot);
+const struct process *collector_books_of(const struct targets *targets, uint32_t slot);
 
 /* NULL: not traced. */
 struct target *find_target(const struct targets *targets, pid_t pid);

@@ -18,7 +18,7 @@
 #include "snapshot.h"
 
 /* CPython's words, Lib/tracemalloc.py, take_snapshot(). */
-int say_not_tracing(pid_t pid, struct reason *why)
+int log_not_tracing(pid_t pid, struct reason *why)
 {
 	return reason_set(why, -ESRCH,
 			  "the tracemalloc module must be tracing memory allocations to take a snapshot: process %d is not traced",
@@ -78,9 +78,9 @@ static int run_request_program(const struct bpf_program *program, uint32_t slot)
 /* -ESRCH: the process had ended before it was marked. */
 static int clear_marked(struct allocsnap_bpf *bpf, struct books *books, struct target *target)
 {
-	int err = run_request_program(bpf->progs.clear_traces, target->slot);
+	int err = run_request_program(bpf->progs.process_clear_traces, target->slot);
 
-	books_take_mark(books, target->slot);
+	books_unmark(books, target->slot);
 	if (!err)
 		tracebacks_forget(&target->tracebacks);
 	return err;
@@ -191,7 +191,7 @@ static int find_block(struct allocsnap_bpf *bpf, struct pass *pass, const struct
 static int assemble_one(struct collector *collector, struct target *target,
 			const struct drain *drain, struct snapshot **ret)
 {
-	const struct occasion occasion = {
+	const struct snapshot_context snapshot_context = {
 		.wall_ns = clock_now_ns(CLOCK_REALTIME),
 		.monotonic_ns = monotonic_now_ns(),
 		.traceback_limit = collector->options.traceback_limit,
@@ -209,7 +209,7 @@ static int assemble_one(struct collector *collector, struct target *target,
 					drain_traceback(drain, 0));
 
 	if (!err)
-		err = assemble(target, &target->now.books, drain, &occasion, collector->symbols,
+		err = build_snapshot(target, &target->now.books, drain, &snapshot_context, collector->symbols,
 			       &builder);
 	return err ?: snapshot_builder__finish(builder, ret);
 }
@@ -221,7 +221,7 @@ int collector__get_object_traceback(struct collector *collector, pid_t pid, uint
 	struct drain drain = {};
 	int err;
 
-	refresh_all(collector);
+	collector_refresh_all(collector);
 	target = find_target(&collector->targets, pid);
 	if (!target)
 		return reason_set(why, -ESRCH, "process %d is not traced", pid);

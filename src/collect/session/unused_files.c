@@ -42,7 +42,7 @@ static bool is_root_device(dev_t device)
 	return (root.st_ino || !stat("/", &root)) && root.st_dev == device;
 }
 
-bool is_on_root(const struct object *object)
+bool object_is_on_root(const struct object *object)
 {
 	struct stat st;
 
@@ -117,7 +117,7 @@ static void drop_unused_object(struct collector *collector, uint32_t object)
 	for (size_t i = 0; i < collector->targets.target_nr; i++)
 		probes_drop(&collector->targets.target[i]->probes.own, object, &collector->shared.detacher);
 	unwind_tables_drop(&collector->unwind_tables, object);
-	unwatch_file(&collector->written, &collector->objects, object);
+	unwatch_file(&collector->report_write_error, &collector->objects, object);
 	objects_drop(&collector->objects, object);
 }
 
@@ -170,7 +170,7 @@ static void schedule_rereads(struct pass *pass, struct targets *targets)
 			targets->target[i]->reading.is_touched |= !targets->target[i]->life.has_ended;
 }
 
-void let_go_of_unused(struct collector *collector)
+void drop_unused(struct collector *collector)
 {
 	size_t nr = collector->objects.object_nr + 1;
 	bool *is_needed = calloc(nr, sizeof(*is_needed)), *goes = calloc(nr, sizeof(*goes));
@@ -223,7 +223,7 @@ static void retry_missing_tables(struct unwind_tables *tables, struct targets *t
 		targets->target[i]->reading.is_touched |= !targets->target[i]->life.has_ended;
 }
 
-void make_room_for_tables(struct collector *collector)
+void drop_unmapped_tables(struct collector *collector)
 {
 	bool *is_mapped = calloc(collector->objects.object_nr + 1, sizeof(*is_mapped));
 

@@ -19,12 +19,12 @@ struct collector;
 struct object;
 
 /* Whether a file is on the recorder's own root file system. */
-bool is_on_root(const struct object *object);
+bool object_is_on_root(const struct object *object);
 
 /* Called after each drain. */
-void let_go_of_unused(struct collector *collector);
+void drop_unused(struct collector *collector);
 
 /* Called when an unwind table did not fit: drops the tables of files that no process maps now. */
-void make_room_for_tables(struct collector *collector);
+void drop_unmapped_tables(struct collector *collector);
 
 #endif

@@ -9,7 +9,7 @@
 
 /* The files of a process that may define an allocator of --probe. */
 struct place {
-	const struct custom_allocators *custom;
+	const struct user_allocators *custom;
 	const struct objects *objects;
 	const struct target *target;
 	uint32_t allocator;
@@ -17,14 +17,14 @@ struct place {
 	size_t object_nr;
 };
 
-static const struct custom_allocator *allocator_at(const struct place *place)
+static const struct user_allocator *allocator_at(const struct place *place)
 {
 	return &place->custom->allocator[place->allocator];
 }
 
 static bool is_in(const struct place *place, uint32_t object)
 {
-	return custom_allocator_applies(allocator_at(place), place->objects->object[object]);
+	return user_allocator_applies(allocator_at(place), place->objects->object[object]);
 }
 
 static struct place find_allocator_place(const struct collector *collector, const struct target *target,
@@ -52,7 +52,7 @@ static bool is_attached(const struct place *place, uint32_t function)
 	const struct probes *probes = place->target->probes.used;
 
 	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].is_custom && probes->site[i].custom_call == function &&
+		if (probes->site[i].is_user_allocator && probes->site[i].user_call == function &&
 		    probes->site[i].is_attached && is_in(place, probes->site[i].object))
 			return true;
 	return false;
@@ -60,8 +60,8 @@ static bool is_attached(const struct place *place, uint32_t function)
 
 /* ---- functions that are not probed ---- */
 
-static const struct object_function *find_custom_function(const struct object_facts *facts,
-							  const struct custom_function *function)
+static const struct object_function *find_user_function(const struct probe_info *facts,
+							  const struct user_function *function)
 {
 	for (uint32_t i = 0; i < facts->function_nr; i++)
 		if (facts->function[i].name == allocator_function_nr + function->wanted)
@@ -98,7 +98,7 @@ static int report_function_not_probed(const struct place *place, const struct ob
 }
 
 /* Always returns -ENOENT. */
-static int report_missing_function(const struct place *place, const struct custom_function *function,
+static int report_missing_function(const struct place *place, const struct user_function *function,
 				   struct reason *why)
 {
 	const struct object *object = place->objects->object[place->object];
@@ -111,7 +111,7 @@ static int report_missing_function(const struct place *place, const struct custo
 	if (!object->facts)
 		return reason_set(why, -ENOENT, "cannot look for %s in %s: %s", function->symbol,
 				  object->path, object->unreadable ?: "no ELF file");
-	found = find_custom_function(object->facts, function);
+	found = find_user_function(object->facts, function);
 	if (found)
 		return report_function_not_probed(place, found, function->symbol, why);
 	return reason_set(why, -ENOENT, "no symbol %s in %s: static and inlined, or stripped?",
@@ -120,7 +120,7 @@ static int report_missing_function(const struct place *place, const struct custo
 
 /* ---- at the start ---- */
 
-static void note_missing(struct notes *notes, const struct place *place, const struct custom_function *function)
+static void note_missing(struct notes *notes, const struct place *place, const struct user_function *function)
 {
 	struct reason missing, note;
 
@@ -131,13 +131,13 @@ static void note_missing(struct notes *notes, const struct place *place, const s
 
 /* Whether a function of such a shape could be probed. If not, *ret_missing is the first function that could not. */
 static bool has_any(const struct place *place, bool (*does)(enum call_shape shape),
-		    const struct custom_function **ret_missing)
+		    const struct user_function **ret_missing)
 {
-	const struct custom_allocators *custom = place->custom;
+	const struct user_allocators *custom = place->custom;
 
 	*ret_missing = NULL;
 	for (size_t i = 0; i < custom->function_nr; i++) {
-		const struct custom_function *function = &custom->function[i];
+		const struct user_function *function = &custom->function[i];
 
 		if (function->allocator != place->allocator || !does(function->shape))
 			continue;
@@ -150,7 +150,7 @@ static bool has_any(const struct place *place, bool (*does)(enum call_shape shap
 
 static int check_pairs(const struct place *place, struct reason *why)
 {
-	const struct custom_function *function;
+	const struct user_function *function;
 	const char *so = "";
 	struct reason missing;
 
@@ -165,7 +165,7 @@ static int check_pairs(const struct place *place, struct reason *why)
 
 static void note_all_missing(struct notes *notes, const struct place *place)
 {
-	const struct custom_allocators *custom = place->custom;
+	const struct user_allocators *custom = place->custom;
 
 	for (size_t i = 0; i < custom->function_nr; i++)
 		if (custom->function[i].allocator == place->allocator && !is_attached(place, i))
@@ -202,7 +202,7 @@ static int check_allocator_place(struct collector *collector, const struct place
 	return 0;
 }
 
-int custom_check(struct collector *collector, const struct target *target, struct reason *why)
+int user_allocators_check(struct collector *collector, const struct target *target, struct reason *why)
 {
 	int err = 0;
 
@@ -219,7 +219,7 @@ int custom_check(struct collector *collector, const struct target *target, struc
 
 /* ---- later ---- */
 
-void custom_tell(struct collector *collector, const struct target *target, uint32_t object)
+void user_allocators_report_missing(struct collector *collector, const struct target *target, uint32_t object)
 {
 	for (size_t i = 0; i < collector->custom.allocator_nr; i++) {
 		struct place place = find_allocator_place(collector, target, i);

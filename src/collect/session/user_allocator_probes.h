@@ -13,9 +13,9 @@ struct reason;
  * files have none of an allocator's functions that give out blocks, or none that take them back. Other missing
  * functions, and allocators that are not mapped yet, become notes.
  */
-int custom_check(struct collector *collector, const struct target *target, struct reason *why);
+int user_allocators_check(struct collector *collector, const struct target *target, struct reason *why);
 
 /* Called when a new object has been probed: its missing functions become notes. */
-void custom_tell(struct collector *collector, const struct target *target, uint32_t object);
+void user_allocators_report_missing(struct collector *collector, const struct target *target, uint32_t object);
 
 #endif

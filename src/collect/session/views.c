@@ -15,7 +15,7 @@ int collector__event_fd(const struct collector *collector)
 
 bool collector__is_blind(const struct collector *collector)
 {
-	return collector->helpers.is_blind;
+	return collector->helpers.has_lost_helper;
 }
 
 size_t collector__process_nr(const struct collector *collector)

@@ -72,18 +72,20 @@ static void log_unwatched_file(struct notes *notes, int err)
 {
 	struct reason why;
 
-	reason_set(&why, 0, "a probed file cannot be watched for writes: %s; replace programs by renaming new files over them, not by writing into the old ones",
-		   strerror(err));
+	reason_set(
+		&why, 0,
+		"a probed file cannot be watched for writes: %s; replace programs by renaming new files over them, not by writing into the old ones",
+		strerror(err));
 	notes_add(notes, why.text);
 }
 
-static void handle_keeper_news(struct collector *collector)
+static void handle_link_holder_news(struct collector *collector)
 {
 	int kept, err;
 
-	while ((kept = keeper__next_closed(collector->helpers.keeper)))
+	while ((kept = link_holder__next_closed(collector->helpers.link_holder)))
 		handle_closed_link(&collector->objects, &collector->shared, &collector->targets, kept);
-	err = keeper__next_unwatched(collector->helpers.keeper);
+	err = link_holder__next_unwatched(collector->helpers.link_holder);
 	if (err)
 		log_unwatched_file(&collector->notes, err);
 }
@@ -105,7 +107,7 @@ static void handle_watch_news(struct collector *collector)
 {
 	int watch;
 
-	while ((watch = file_watch_next(&collector->written.watch)) != FILE_WATCH_NONE)
+	while ((watch = file_watch_next(&collector->report_write_error.watch)) != FILE_WATCH_NONE)
 		drop_watched(&collector->objects, &collector->shared, &collector->targets, watch);
 }
 
@@ -114,20 +116,20 @@ static void handle_watch_news(struct collector *collector)
 #define TRIED_AT_ONCE 64 /* any user can keep many files open */
 #define NOTED_MOST 32
 
-void put_off(struct written_files *written, struct objects *objects, struct notes *notes, uint32_t i)
+void put_off_object(struct written_files *report_write_error, struct objects *objects, struct notes *notes, uint32_t i)
 {
 	struct object *object = objects->object[i];
 	struct reason note;
 
 	object->is_put_off = true;
-	if (object->is_put_off_told || written->put_off_told_nr++ >= NOTED_MOST)
+	if (object->is_put_off_told || report_write_error->put_off_told_nr++ >= NOTED_MOST)
 		return;
 	object->is_put_off_told = true;
 	reason_set(&note, 0, "%s is open for writing: nothing in it is probed until that is over", object->path);
 	notes_add(notes, note.text);
 }
 
-void put_off_unplaced(struct collector *collector, const struct probes *probes)
+void put_off_unplaced_objects(struct collector *collector, const struct probes *probes)
 {
 	size_t i = 0;
 
@@ -136,7 +138,7 @@ void put_off_unplaced(struct collector *collector, const struct probes *probes)
 			i++;
 			continue;
 		}
-		put_off(&collector->written, &collector->objects, &collector->notes, probes->link[i].object);
+		put_off_object(&collector->report_write_error, &collector->objects, &collector->notes, probes->link[i].object);
 		drop_probes(&collector->objects, &collector->shared, &collector->targets, probes->link[i].object);
 		i = 0; /* links have moved */
 	}
@@ -160,11 +162,11 @@ static void retry_put_off_objects(struct collector *collector)
 	uint64_t now_ns = monotonic_now_ns();
 	size_t nr = collector->objects.object_nr, tried = 0;
 
-	if (collector->shared.probes.is_paused || now_ns - collector->written.put_off_ns < SECOND_NS)
+	if (collector->shared.probes.is_paused || now_ns - collector->report_write_error.put_off_ns < SECOND_NS)
 		return;
-	collector->written.put_off_ns = now_ns;
+	collector->report_write_error.put_off_ns = now_ns;
 	for (size_t n = 0; n < nr && tried < TRIED_AT_ONCE; n++) {
-		size_t i = collector->written.put_off_at++ % nr;
+		size_t i = collector->report_write_error.put_off_at++ % nr;
 
 		if (!collector->objects.object[i] || !collector->objects.object[i]->is_put_off)
 			continue;
@@ -177,18 +179,18 @@ static void retry_put_off_objects(struct collector *collector)
 
 static void drop_changed(struct collector *collector)
 {
-	if (collector->objects.changed_nr == collector->written.changed_nr)
+	if (collector->objects.changed_nr == collector->report_write_error.changed_nr)
 		return;
-	collector->written.changed_nr = collector->objects.changed_nr;
+	collector->report_write_error.changed_nr = collector->objects.changed_nr;
 	for (size_t i = 0; i < collector->objects.object_nr; i++)
 		if (collector->objects.object[i] && collector->objects.object[i]->has_changed)
 			drop_probes(&collector->objects, &collector->shared, &collector->targets, i);
 }
 
-void take_written_files(struct collector *collector)
+void handle_written_files(struct collector *collector)
 {
-	if (collector->helpers.keeper)
-		handle_keeper_news(collector);
+	if (collector->helpers.link_holder)
+		handle_link_holder_news(collector);
 	else
 		handle_watch_news(collector);
 	drop_changed(collector);
@@ -205,9 +207,9 @@ void watch_file(struct collector *collector, uint32_t i)
 	struct object *object = collector->objects.object[i];
 	int watch;
 
-	if (collector->helpers.keeper || object->watch || !has_probed_functions(object))
+	if (collector->helpers.link_holder || object->watch || !has_probed_functions(object))
 		return;
-	watch = file_watch_add(&collector->written.watch, object->fd);
+	watch = file_watch_add(&collector->report_write_error.watch, object->fd);
 	if (watch > 0)
 		object->watch = watch;
 	else
@@ -218,7 +220,7 @@ void watch_file(struct collector *collector, uint32_t i)
  * A file that was written to has become another object, with the same watch: the watch stays until both are
  * dropped.
  */
-void unwatch_file(struct written_files *written, struct objects *objects, uint32_t index)
+void unwatch_file(struct written_files *report_write_error, struct objects *objects, uint32_t index)
 {
 	int watch = objects->object[index]->watch;
 	bool is_needed = !watch;
@@ -227,14 +229,14 @@ void unwatch_file(struct written_files *written, struct objects *objects, uint32
 	for (size_t i = 0; i < objects->object_nr; i++)
 		is_needed |= objects->object[i] && objects->object[i]->watch == watch;
 	if (!is_needed)
-		file_watch_remove(&written->watch, watch);
+		file_watch_remove(&report_write_error->watch, watch);
 }
 
 void check_probed_files(struct collector *collector, const struct probes *probes)
 {
 	for (size_t i = 0; i < probes->link_nr; i++)
 		objects_check(&collector->objects, probes->link[i].object);
-	take_written_files(collector);
+	handle_written_files(collector);
 }
 
 void check_files(struct collector *collector)
@@ -242,5 +244,5 @@ void check_files(struct collector *collector)
 	for (size_t i = 0; i < collector->objects.object_nr; i++)
 		if (collector->objects.object[i])
 			objects_check(&collector->objects, i);
-	take_written_files(collector);
+	handle_written_files(collector);
 }

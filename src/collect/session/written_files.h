@@ -8,7 +8,7 @@
  * wrong for it.
  *
  * The probes are removed at the first write, by the process that holds them (link_holder.h) or by
- * take_written_files(). Two cases remain. A program may start within the fraction of a millisecond that the
+ * handle_written_files(). Two cases remain. A program may start within the fraction of a millisecond that the
  * removal takes. Some writes cause no event (file_watch.h): these are noticed when the file is mapped next, and
  * before each snapshot. Probes that are perf events are removed one after another, a tenth of a second each:
  * there it takes seconds.
@@ -33,22 +33,23 @@ struct written_files {
 };
 
 /* Finds files that were written to, drops their probes, and lets the processes that map them be looked at again. */
-void take_written_files(struct collector *collector);
+void handle_written_files(struct collector *collector);
 
 /* Called before an object is probed: watches its file, unless the keeper does. */
 void watch_file(struct collector *collector, uint32_t object);
 
 /* Called before an object is dropped. */
-void unwatch_file(struct written_files *written, struct objects *objects, uint32_t object);
+void unwatch_file(struct written_files *report_write_error, struct objects *objects, uint32_t object);
 
 /*
  * Marks an object whose file is open for writing, as by a defragmenter: the keeper does not probe it.
- * take_written_files() tries again each second.
+ * handle_written_files() tries again each second.
  */
-void put_off(struct written_files *written, struct objects *objects, struct notes *notes, uint32_t object);
+void put_off_object(struct written_files *report_write_error, struct objects *objects, struct notes *notes,
+		    uint32_t object);
 
 /* After a pause: puts off the objects whose probes could not be placed again for this reason. */
-void put_off_unplaced(struct collector *collector, const struct probes *probes);
+void put_off_unplaced_objects(struct collector *collector, const struct probes *probes);
 
 /*
  * Checks whether the files of these probes were written to: before probes are placed after a pause, and

@@ -101,7 +101,7 @@ int books_begin(struct books *books, pid_t pid, const struct process *process, u
 	return err;
 }
 
-void books_let_in(struct books *books, uint32_t slot, bool by_ret)
+void books_admit_blocks(struct books *books, uint32_t slot, bool by_ret)
 {
 	struct process *process = &books->process[slot];
 
@@ -119,7 +119,7 @@ void books_mark(const struct books *books, uint32_t slot)
 		__atomic_fetch_or(&process->is_open, BOOKS_CLEARING, __ATOMIC_SEQ_CST);
 }
 
-void books_take_mark(const struct books *books, uint32_t slot)
+void books_unmark(const struct books *books, uint32_t slot)
 {
 	__atomic_fetch_and(&books->process[slot].is_open, ~(uint64_t)BOOKS_CLEARING, __ATOMIC_SEQ_CST);
 }

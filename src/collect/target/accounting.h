@@ -34,14 +34,14 @@ bool books_user_has_share(const struct books *books, uint32_t user);
 int books_begin(struct books *books, pid_t pid, const struct process *process, uint32_t *ret_slot);
 
 /* Blocks enter from now on. Earlier counts are cleared. */
-void books_let_in(struct books *books, uint32_t slot, bool by_ret);
+void books_admit_blocks(struct books *books, uint32_t slot, bool by_ret);
 
 /*
- * books_mark() before the accounting is cleared, books_take_mark() after that: see bpf/account/images.bpf.h.
+ * books_mark() before the accounting is cleared, books_unmark() after that: see bpf/account/images.bpf.h.
  * Marking a process that has ended does nothing.
  */
 void books_mark(const struct books *books, uint32_t slot);
-void books_take_mark(const struct books *books, uint32_t slot);
+void books_unmark(const struct books *books, uint32_t slot);
 
 /* See collector__ring_at(). */
 bool books_ring_at(const struct books *books, uint32_t slot, uint64_t bytes);

@@ -32,7 +32,7 @@ void gone_add_target(struct gone *gone, const struct target *target)
 		gone->loss[i] += target->losses.found.sum[i];
 }
 
-bool health_is_unprobed(const struct target *target)
+bool target_is_unprobed(const struct target *target)
 {
 	const uint64_t *counter = target->now.books.counter;
 	struct object *const *object = target->mappings.objects->object;

@@ -42,6 +42,6 @@ void gone_add_target(struct gone *gone, const struct target *target);
  * For a process that has ended and of which nothing was counted: whether that proves nothing, because its
  * mappings were not seen or its files could no longer be opened.
  */
-bool health_is_unprobed(const struct target *target);
+bool target_is_unprobed(const struct target *target);
 
 #endif

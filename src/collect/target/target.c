@@ -122,7 +122,7 @@ uint64_t target__tick_ns(void)
 }
 
 /* A failure to read is no evidence: file descriptors may have run out. */
-void target__look_for(struct target *target)
+void target__check_pid(struct target *target)
 {
 	uint64_t ticks;
 
@@ -239,9 +239,9 @@ static bool is_new_exec(const struct target_life *life, const struct process *bo
 /* The process has called exec of a program that is not recorded. All later events belong to that program. */
 static bool is_of_next_program(struct target_life *life, const struct process *books, const struct mapping_event *event)
 {
-	life->has_gone_on |=
+	life->has_left_by_exec |=
 		books->has_left && is_new_exec(life, books, event) && life->exec_event_cnt >= books->exec_cnt;
-	return life->has_gone_on;
+	return life->has_left_by_exec;
 }
 
 bool target__was_there(const struct target *target, uint64_t time_ns)
@@ -249,7 +249,7 @@ bool target__was_there(const struct target *target, uint64_t time_ns)
 	return time_ns >= target->life.born_ns && (!target->now.books.exit_ns || time_ns <= target->now.books.exit_ns);
 }
 
-int target__take_event(struct target *target, const struct mapping_event *event)
+int target__apply_event(struct target *target, const struct mapping_event *event)
 {
 	char root[32];
 	const struct mapped_file file = {

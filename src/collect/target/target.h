@@ -31,8 +31,8 @@ struct target_life {
 	uint64_t exec_event_cnt; /* how many of these events told of: the mappings belong to that image */
 	bool has_ended;
 	bool is_gone;	  /* the PID is free or another process has it, and there is no pidfd that would tell */
-	bool has_gone_on; /* it has called exec of a program that is not recorded; events belong to that one */
-	bool is_seen_to;  /* its exit has been handled */
+	bool has_left_by_exec; /* it has called exec of a program that is not recorded; events belong to that one */
+	bool is_exit_handled;  /* its exit has been handled */
 };
 
 /* The accounting at one time, and what recording had cost by then. */
@@ -132,7 +132,7 @@ int target__read_identity(struct target *target);
 bool target__was_there(const struct target *target, uint64_t time_ns);
 
 /* Applies a mapping event from the kernel. 0 or -ENOMEM. */
-int target__take_event(struct target *target, const struct mapping_event *event);
+int target__apply_event(struct target *target, const struct mapping_event *event);
 
 /* Counts events that were too many to apply one by one: /proc/PID/maps will be read instead. */
 void target__skip_events(struct target *target, const struct mapping_event *event);
@@ -150,7 +150,7 @@ uint64_t target__tick_ns(void);
 bool target__is_over(const struct target *target);
 
 /* For a process without a pidfd, now and then: checks whether it still has its PID. */
-void target__look_for(struct target *target);
+void target__check_pid(struct target *target);
 
 /*
  * Writes the live images, sorted, two of each process: the one that was drained and the one in its accounting

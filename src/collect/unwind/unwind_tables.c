@@ -163,7 +163,7 @@ static bool find_kernel_file(const struct unwind_tables *tables, const struct ob
 	if (page == MAP_FAILED)
 		return false;
 	request.address = (uintptr_t)page;
-	err = bpf_prog_test_run_opts(bpf_program__fd(tables->bpf->progs.find_file), &opts);
+	err = bpf_prog_test_run_opts(bpf_program__fd(tables->bpf->progs.file_find), &opts);
 	munmap(page, bytes);
 	*ret = request.file;
 	return !err && !opts.retval && request.file.inode;

@@ -137,10 +137,10 @@ static int add_saved_file(struct archive *archive, const char *path, char *parts
 	int64_t id;
 	int err;
 
-	if (stat(path, &file) || !split_path(parts, part) || !is_host_name(part[0]) ||
-	    !is_folder_name(part[1]) || !stamp_parse(part[2], &stamp))
+	if (stat(path, &file) || !split_path(parts, part) || !archive_is_host_name(part[0]) ||
+	    !archive_is_folder_name(part[1]) || !stamp_parse(part[2], &stamp))
 		return 0;
-	id = archive_folder(archive, part[0], part[1]);
+	id = archive_get_folder(archive, part[0], part[1]);
 	err = id < 0 ? (int)id : archive_add(archive, id, stamp, file.st_blocks);
 	if (err)
 		return err;
@@ -148,27 +148,27 @@ static int add_saved_file(struct archive *archive, const char *path, char *parts
 	return 0;
 }
 
-void archive__saved(struct archive *archive, const char *path)
+void archive__add_saved(struct archive *archive, const char *path)
 {
 	char *parts = strdup(path);
 
-	outage_saved(&archive->outage);
+	outage_count_saved(&archive->write_errors);
 	if (!archive->is_stale && (!parts || add_saved_file(archive, path, parts)))
 		archive->is_stale = true;
 	free(parts);
 }
 
-void archive__lost(struct archive *archive, int err, const struct reason *why)
+void archive__count_lost(struct archive *archive, int err, const struct reason *why)
 {
 	archive->totals.lost++;
-	if (outage_lost(&archive->outage, err))
+	if (outage_count_lost(&archive->write_errors, err))
 		snprintf(archive->said, sizeof(archive->said), "%s; the recording goes on",
 			 why ? why->text : strerror(-err));
 }
 
 #define NAME_ROOM 80 /* ", ", a name whose 15 bytes may all be \xNN, and a PID */
 
-void archive__lost_last(struct archive *archive, const char *comm, pid_t pid)
+void archive__note_lost_last(struct archive *archive, const char *comm, pid_t pid)
 {
 	struct lost_last *lost = &archive->lost_last;
 	size_t len = strlen(lost->names);
@@ -199,7 +199,7 @@ static int check_directory(struct archive *archive)
 /* A disk that cannot be written to lets nothing be removed either. Then only the failed writes are reported. */
 static void report_remove_failure(struct archive *archive, int err)
 {
-	if (err && err != archive->remove_err && !archive->outage.lost)
+	if (err && err != archive->remove_err && !archive->write_errors.lost)
 		snprintf(archive->said, sizeof(archive->said), "cannot remove old snapshots from %.200s: %s",
 			 archive->dir, strerror(-err));
 	archive->remove_err = err;
@@ -237,7 +237,7 @@ static bool is_needed(const struct archive *archive)
 
 void archive__make_room(struct archive *archive)
 {
-	uint64_t over = outage_end_pass(&archive->outage);
+	uint64_t over = write_errors_end_pass(&archive->write_errors);
 	int err = check_directory(archive);
 
 	if (over)

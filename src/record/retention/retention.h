@@ -16,9 +16,9 @@
  *		archive__make_room(archive);
  *		for (each process)
  *			if (collector__save(…, &path, &why))
- *				archive__lost(archive, err, &why);
+ *				archive__count_lost(archive, err, &why);
  *			else
- *				archive__saved(archive, path);
+ *				archive__add_saved(archive, path);
  *		archive__make_room(archive);
  *		while ((note = archive__next_note(archive)))
  *			…
@@ -68,19 +68,19 @@ struct archive *archive__open(const char *dir, const struct archive_bounds *boun
 void archive__close(struct archive *archive);
 
 /* Adds a snapshot that was written; path is from collector__save(). */
-void archive__saved(struct archive *archive, const char *path);
+void archive__add_saved(struct archive *archive, const char *path);
 
 /*
  * Counts a snapshot that could not be written. The error (why, which may be NULL) becomes a note when it begins.
  * Another note says how many were lost, after a pass in which none failed. A pass ends with archive__make_room().
  */
-void archive__lost(struct archive *archive, int err, const struct reason *why);
+void archive__count_lost(struct archive *archive, int err, const struct reason *why);
 
 /*
  * Notes that the lost snapshot was the last one of its process: no later snapshot has its content. The next note
  * names such processes, only the first ones if they are many.
  */
-void archive__lost_last(struct archive *archive, const char *comm, pid_t pid);
+void archive__note_lost_last(struct archive *archive, const char *comm, pid_t pid);
 
 /*
  * Removes what exceeds the bounds, for two seconds at most. If the directory was far beyond the bounds when it was

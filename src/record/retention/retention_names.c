@@ -74,7 +74,7 @@ bool stamp_parse(const char *name, uint64_t *ret_stamp)
 	return true;
 }
 
-bool is_host_name(const char *name)
+bool archive_is_host_name(const char *name)
 {
 	return *name && *name != '.' && !name[strspn(name, FILE_NAME_BYTES)];
 }
@@ -90,17 +90,17 @@ static bool parse_pid_text(const char *text, pid_t *ret_pid)
 	return true;
 }
 
-bool is_folder_name(const char *name)
+bool archive_is_folder_name(const char *name)
 {
 	const char *dot = strrchr(name, '.');
 	pid_t pid;
 
-	return is_host_name(name) && dot && dot > name && dot - name <= COMM_MOST &&
+	return archive_is_host_name(name) && dot && dot > name && dot - name <= COMM_MOST &&
 	       parse_pid_text(dot + 1, &pid);
 }
 
 /* Whether a draft may become a file of this name: TIME, or TIME[-N].snap if it replaces a file. */
-static bool is_draft_of(const char *name)
+static bool is_atomic_file_of(const char *name)
 {
 	char text[STAMP_TEXT_MAX];
 	uint64_t ms;
@@ -127,7 +127,7 @@ static bool parse_writer(const char *text, pid_t *ret_writer)
 }
 
 /* Parses a dot, the name, ".tmp." and the writer. */
-bool draft_name_parse(const char *name, pid_t *ret_writer)
+bool atomic_file_name_parse(const char *name, pid_t *ret_writer)
 {
 	const char *tmp = strstr(name, ".tmp.");
 	char of[STAMP_TEXT_MAX];
@@ -136,7 +136,7 @@ bool draft_name_parse(const char *name, pid_t *ret_writer)
 	if (*name != '.' || !tmp || tmp == name || tmp - name > (ptrdiff_t)sizeof(of))
 		return false;
 	snprintf(of, sizeof(of), "%.*s", (int)(tmp - name - 1), name + 1);
-	if (!is_draft_of(of) || !parse_writer(tmp + strlen(".tmp."), &writer))
+	if (!is_atomic_file_of(of) || !parse_writer(tmp + strlen(".tmp."), &writer))
 		return false;
 	*ret_writer = writer;
 	return true;

@@ -31,15 +31,15 @@ bool stamp_parse(const char *name, uint64_t *ret_stamp);
 const char *stamp_text(char text[STAMP_TEXT_MAX], uint64_t stamp);
 
 /* Whether a name may be HOST, or COMM.PID. */
-bool is_host_name(const char *name);
-bool is_folder_name(const char *name);
+bool archive_is_host_name(const char *name);
+bool archive_is_folder_name(const char *name);
 
 /*
  * Parses the name of a draft: a snapshot before it gets its name, if the file system has no unnamed files, or if it
  * replaces an older file. Drafts are .TIME.tmp.PID and .TIME.snap.tmp.PID, each also with -N if several have that
  * time or PID (base/draft.h).
  */
-bool draft_name_parse(const char *name, pid_t *ret_writer);
+bool atomic_file_name_parse(const char *name, pid_t *ret_writer);
 
 /* Parses the name of the file with which store_check() tests whether a directory can be written to. */
 bool trial_name_parse(const char *name, pid_t *ret_writer);

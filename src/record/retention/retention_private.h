@@ -105,7 +105,7 @@ struct archive {
 	bool is_ahead; /* it is reported that the clock is ahead */
 
 	struct archive_totals totals; /* removed, removed_bytes and lost */
-	struct outage outage;
+	struct write_errors write_errors;
 	struct lost_last lost_last; /* not reported yet */
 	struct news news[NEWS_NR];
 	char said[SAID_MAX]; /* the last failure; "": nothing new */
@@ -115,7 +115,7 @@ struct archive {
 /* ---- retention_table.c: the snapshots in memory ---- */
 
 /* Returns the folder's id, or a negative errno. */
-int64_t archive_folder(struct archive *archive, const char *host, const char *name);
+int64_t archive_get_folder(struct archive *archive, const char *host, const char *name);
 
 int archive_add(struct archive *archive, uint32_t folder, uint64_t stamp, uint64_t blocks);
 

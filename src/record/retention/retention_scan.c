@@ -126,7 +126,7 @@ static int add_snapshot_file(struct reading *reading, const char *folder, const 
 	if (!stamp_parse(name, &stamp) || !is_file(reading, name, &st))
 		return 0;
 	if (*id < 0)
-		*id = archive_folder(archive, reading->host, folder);
+		*id = archive_get_folder(archive, reading->host, folder);
 	return *id < 0 ? (int)*id : archive_add(archive, *id, stamp, st.st_blocks);
 }
 
@@ -140,7 +140,7 @@ static int read_files(struct reading *files, const char *folder)
 	int err = 0;
 
 	while (!err && (name = next_name(files)))
-		if (!draft_name_parse(name, &writer) || !remove_leftover(files, name, writer))
+		if (!atomic_file_name_parse(name, &writer) || !remove_leftover(files, name, writer))
 			err = add_snapshot_file(files, folder, name, &id);
 	if (err || fstat(files->fd, &st))
 		return err;
@@ -153,7 +153,7 @@ static int read_files(struct reading *files, const char *folder)
 static int read_folder(const struct reading *folders, const char *name)
 {
 	struct reading files = *folders;
-	int err, fd = is_folder_name(name) ? open_folder_below(folders->fd, name) : -1;
+	int err, fd = archive_is_folder_name(name) ? open_folder_below(folders->fd, name) : -1;
 
 	files.left_nr = 0;
 	if (fd < 0 || begin_reading(&files, fd))
@@ -181,7 +181,7 @@ static void count_host(const struct reading *folders)
 static int read_host(const struct reading *hosts, const char *name)
 {
 	struct reading folders = *hosts;
-	int err = 0, fd = is_host_name(name) ? open_folder_below(hosts->fd, name) : -1;
+	int err = 0, fd = archive_is_host_name(name) ? open_folder_below(hosts->fd, name) : -1;
 	const char *folder;
 
 	folders.host = name;

@@ -42,7 +42,7 @@ static uint64_t folder_key_hash(const struct folder_key *key)
 	return hash_bytes(key->name, strlen(key->name), key->host);
 }
 
-int64_t archive_folder(struct archive *archive, const char *host, const char *name)
+int64_t archive_get_folder(struct archive *archive, const char *host, const char *name)
 {
 	int64_t host_nr = host_id(archive, host);
 	struct folder_key key = { name, host_nr };
@@ -112,7 +112,7 @@ void archive_forget_folder(struct archive *archive, uint32_t id)
 	archive->gone_nr++;
 }
 
-static int archived_order(const void *a, const void *b)
+static int archived_compare(const void *a, const void *b)
 {
 	const struct archived *left = a, *right = b;
 
@@ -176,7 +176,7 @@ static int drop_gone(struct archive *archive)
 int archive_tidy(struct archive *archive)
 {
 	if (archive->is_unordered)
-		qsort(archive->item, archive->item_nr, sizeof(*archive->item), archived_order);
+		qsort(archive->item, archive->item_nr, sizeof(*archive->item), archived_compare);
 	archive->is_unordered = false;
 	if (archive->gone_nr < GONE_LEAST || archive->gone_nr < archive->folder_nr / 2)
 		return 0;

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "record/retention/write_errors.h"
 
-bool outage_lost(struct outage *outage, int err)
+bool outage_count_lost(struct write_errors *write_errors, int err)
 {
-	bool is_news = !outage->lost || outage->err != err;
+	bool is_news = !write_errors->lost || write_errors->err != err;
 
-	outage->lost++;
-	outage->lost_in_pass++;
-	outage->err = err;
+	write_errors->lost++;
+	write_errors->lost_in_pass++;
+	write_errors->err = err;
 	return is_news;
 }
 
-void outage_saved(struct outage *outage)
+void outage_count_saved(struct write_errors *write_errors)
 {
-	outage->saved_in_pass++;
+	write_errors->saved_in_pass++;
 }
 
-uint64_t outage_end_pass(struct outage *outage)
+uint64_t write_errors_end_pass(struct write_errors *write_errors)
 {
-	bool is_over = outage->saved_in_pass && !outage->lost_in_pass;
-	uint64_t lost = is_over ? outage->lost : 0;
+	bool is_over = write_errors->saved_in_pass && !write_errors->lost_in_pass;
+	uint64_t lost = is_over ? write_errors->lost : 0;
 
 	if (is_over)
-		outage->lost = 0;
-	outage->lost_in_pass = outage->saved_in_pass = 0;
+		write_errors->lost = 0;
+	write_errors->lost_in_pass = write_errors->saved_in_pass = 0;
 	return lost;
 }

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct outage {
+struct write_errors {
 	uint64_t lost; /* snapshots lost since it began */
 	uint64_t lost_in_pass, saved_in_pass;
 	int err;
@@ -20,14 +20,14 @@ struct outage {
  * Counts a snapshot that could not be written. Returns true if that is news: there was no error before, or another
  * one.
  */
-bool outage_lost(struct outage *outage, int err);
+bool outage_count_lost(struct write_errors *write_errors, int err);
 
-void outage_saved(struct outage *outage);
+void outage_count_saved(struct write_errors *write_errors);
 
 /*
  * Ends a pass. Returns how many snapshots were lost if the outage is over, otherwise 0. It is over if the pass wrote
  * snapshots and none failed. So one process with a broken folder is not reported again and again.
  */
-uint64_t outage_end_pass(struct outage *outage);
+uint64_t write_errors_end_pass(struct write_errors *write_errors);
 
 #endif
