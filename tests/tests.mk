@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # How the tests are built and run; part of the Makefile.
 
-UNIT_SRC    := $(wildcard tests/unit/*.c)
+UNIT_SRC    := $(wildcard tests/unit/*.c tests/unit/*/*.c)
 FAKE_SRC    := $(wildcard tests/fake_bpf/*.c) tests/unit/leaks.c src/collect/build/sample_weight.c
 WORKLOADS   := $(patsubst tests/workloads/%.c,$(OUT)/workloads/%,$(wildcard tests/workloads/*.c)) \
 	       $(patsubst tests/workloads/%.cc,$(OUT)/workloads/%,$(wildcard tests/workloads/*.cc))
@@ -34,6 +34,7 @@ workloads: $(WORKLOADS)
 
 # ---- what is built for them ----
 
+$(OUT)/tests/unit/%.o: ALL_CFLAGS += $(addprefix -I,tests/unit $(wildcard tests/unit/*/))
 $(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Ibpf
 
 $(OUT)/unit: $(call obj,$(UNIT_SRC)) $(APP) $(COLLECT) $(LIB)

@@ -9,7 +9,7 @@ import time
 from harness import (ALLOCSNAP, Failure, Recording, check, check_equal, keeper_of, is_running,
                      private_mounts, wait_for)
 
-KILLS = 12  # tests/unit/archive_killed.c has a hundred
+KILLS = 12  # tests/unit/record/archive_killed.c has a hundred
 TOGETHER = 2  # recordings that are killed at once
 
 
