@@ -30,7 +30,7 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 }
 
 /*
- * tracemalloc.process_clear_traces() for books with the mark: see images.bpf.h. Their process may have ended since the loader
+ * tracemalloc.clear_traces() for books with the mark: see images.bpf.h. Their process may have ended since the loader
  * marked them; nothing was counted meanwhile.
  */
 SEC("syscall")

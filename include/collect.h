@@ -11,7 +11,7 @@
  *	stop()                       collector__stop()
  *	is_tracing()                 collector__is_tracing()
  *	take_snapshot()              collector__take_snapshot()
- *	process_clear_traces()               collector__clear_traces()
+ *	clear_traces()               collector__clear_traces()
  *	reset_peak()                 collector__reset_peak()
  *	get_traced_memory()          collector__get_traced_memory()
  *	get_traceback_limit()        collector__get_traceback_limit()

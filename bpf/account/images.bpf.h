@@ -4,7 +4,7 @@
 
 /*
  * One image of a process ends and the next one begins: by exec, when no other thread of the process runs, or
- * by process_clear_traces, while its threads go on:
+ * by clear_traces, while its threads go on:
  *
  *	loader		marks the books; waits for the running programs (an RCU grace period); gives the books a
  *			new image and zeroed counters; removes the mark

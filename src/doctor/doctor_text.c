@@ -12,7 +12,7 @@ static int put_verdict(FILE *out, const struct finding *finding)
 	return put_line(out, "%s", finding->text);
 }
 
-static int put_named(FILE *out, const struct finding *finding)
+static int put_named_finding(FILE *out, const struct finding *finding)
 {
 	return put_line(out, "  %-*s %s", NAME_WIDTH, finding->subject, finding->text);
 }
@@ -42,8 +42,8 @@ static const struct {
 	const char *heading; /* above the area's findings, or NULL */
 } areas[AREA_NR] = {
 	[AREA_PROCESS] = { put_verdict },
-	[AREA_IDENTITY] = { put_named },
-	[AREA_NOTES] = { put_named },
+	[AREA_IDENTITY] = { put_named_finding },
+	[AREA_NOTES] = { put_named_finding },
 	[AREA_UNSEEN] = { put_item, "would not be seen" },
 	[AREA_ALLOCATORS] = { put_item, "allocators" },
 	[AREA_PROBES] = { put_item, "probes" },

@@ -145,7 +145,7 @@ static void put_version(FILE *out)
 	fprintf(out, "%s{version=\"%s\"} 1\n", row.name, ALLOCSNAP_VERSION);
 }
 
-static void put_named(FILE *out, const struct row *row, const char *label,
+static void put_named_rows(FILE *out, const struct row *row, const char *label,
 		      const struct metrics_named *named, size_t named_nr)
 {
 	char escaped[LABEL_MAX];
@@ -281,8 +281,8 @@ int metrics__print(FILE *out, const struct metrics *metrics)
 
 	put_version(out);
 	put_numbers(out, metrics);
-	put_named(out, &loss, "loss", metrics->loss, metrics->loss_nr);
-	put_named(out, &traps, "kind", metrics->bystander_traps, metrics->bystander_traps_nr);
+	put_named_rows(out, &loss, "loss", metrics->loss, metrics->loss_nr);
+	put_named_rows(out, &traps, "kind", metrics->bystander_traps, metrics->bystander_traps_nr);
 	err = put_processes(out, metrics);
 	if (fflush(out) || ferror(out)) /* a write after an error leaves errno as it is */
 		return -errno ?: -EIO;

@@ -137,7 +137,7 @@ static const char *next_line(const char *at, const char *end)
 	return at < end ? at + 1 : end;
 }
 
-static char *read_text(int fd, size_t room, size_t *ret_len)
+static char *read_source_text(int fd, size_t room, size_t *ret_len)
 {
 	char *text = malloc(room ?: 1);
 	size_t len = 0;
@@ -181,7 +181,7 @@ static void load_source_file(struct source_tree *tree, struct source_file *file)
 	if (fd < 0)
 		return;
 	room = st.st_size < KEPT_BYTES_MAX ? st.st_size : KEPT_BYTES_MAX;
-	file->text = read_text(fd, room, &file->len);
+	file->text = read_source_text(fd, room, &file->len);
 	close(fd);
 	if (!file->text || !mark_lines(file))
 		return;

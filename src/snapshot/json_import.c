@@ -383,7 +383,7 @@ static int read_members(struct import *in, const json_t *root)
 }
 
 /* Parses the text without the traces, which are from `cut` to `resume`. */
-static int read_rest(struct import *in, const char *cut, const char *resume)
+static int import_rest(struct import *in, const char *cut, const char *resume)
 {
 	size_t before = cut - in->text, after = in->end - resume;
 	char *rest = malloc(before + after + 1);
@@ -405,7 +405,7 @@ static int read_rest(struct import *in, const char *cut, const char *resume)
 	return err;
 }
 
-static int read_text(struct import *in)
+static int import_text(struct import *in)
 {
 	const char *cut = find_traces(in->text, in->end), *resume = cut;
 	const char *nul = memchr(in->text, 0, in->end - in->text);
@@ -417,7 +417,7 @@ static int read_text(struct import *in)
 		err = read_traces(in, cut, &resume);
 	else
 		cut = resume = in->end;
-	return err ?: read_rest(in, cut, resume);
+	return err ?: import_rest(in, cut, resume);
 }
 
 static int import(struct import *in, struct snapshot **ret)
@@ -425,7 +425,7 @@ static int import(struct import *in, struct snapshot **ret)
 	int err;
 
 	in->builder = snapshot_builder__new(SNAP_WITH_DOMAIN | SNAP_WITH_WEIGHT);
-	err = in->builder ? read_text(in) : no_memory(in);
+	err = in->builder ? import_text(in) : no_memory(in);
 	idmap_release(&in->tail_ids);
 	free(in->tail);
 	free(in->frame);

@@ -218,7 +218,7 @@ static int read_small(const struct snap_reading *r, struct source *source)
 	return read_at(r, fd, source->bytes, 0, r->len);
 }
 
-static int read_rest(const struct snap_reading *r, const struct source *from, struct snapshot *s)
+static int read_rest_of_snapshot(const struct snap_reading *r, const struct source *from, struct snapshot *s)
 {
 	struct source source = *from;
 	int err;
@@ -241,7 +241,7 @@ static int open_source(struct snap_reading *r, const struct source *source, stru
 	if (err)
 		return err;
 	snapshot = calloc(1, sizeof(*snapshot));
-	err = snapshot ? read_rest(r, source, snapshot) : snap_system_error(r, -ENOMEM);
+	err = snapshot ? read_rest_of_snapshot(r, source, snapshot) : snap_system_error(r, -ENOMEM);
 	if (err)
 		snapshot__close(snapshot);
 	else

@@ -78,7 +78,7 @@ BOOK_TEST(books, a_failed_realloc_whose_old_address_is_reused_keeps_the_sums_rig
 	expect_loss(blocks_replaced, 1);
 }
 
-/* process_clear_traces or a second attach gives a new image while a realloc is pending */
+/* clear_traces or a second attach gives a new image while a realloc is pending */
 BOOK_TEST(books, an_accounting_that_starts_during_a_realloc_does_not_underflow)
 {
 	user_malloc(24, 0x1000);

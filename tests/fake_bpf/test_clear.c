@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* tracemalloc.process_clear_traces() and reset_peak(), which the loader asks for in between. */
+/* tracemalloc.clear_traces() and reset_peak(), which the loader asks for in between. */
 #include "target.h"
 
 #include <errno.h>

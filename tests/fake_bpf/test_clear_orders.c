@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * process_clear_traces is one instant (bpf/account/images.bpf.h), in every order in which the loader's steps can fall
+ * clear_traces is one instant (bpf/account/images.bpf.h), in every order in which the loader's steps can fall
  * between a program's accesses to maps: a script runs again and again, once for each order. Another thread's call
  * may interrupt while the process gets its new image.
  *

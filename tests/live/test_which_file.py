@@ -455,7 +455,7 @@ int main(void)
 
 
 def test_files_open_for_writing_do_not_delay_other_files(bench):
-    """Such files cannot be probed after a pause; other files are."""
+    """Files open for writing cannot be probed after a pause; other files can."""
     world, other = World(bench), bench.path("other")
     pathlib.Path(bench.path("other.c")).write_text(HOLDER)
     bench.run([tool("gcc"), "-static", bench.path("other.c"), "-o", other])

@@ -231,25 +231,25 @@ static void end_file(struct links *links, size_t index)
 	free(held);
 }
 
-static bool must_release_file(const struct kept_file *file, int report_write_error)
+static bool must_release_file(const struct kept_file *file, int written)
 {
 	if (file->has_lease && fcntl(file->fd, F_GETLEASE) != F_RDLCK)
 		return true; /* a process is waiting to open it for writing */
-	return report_write_error == FILE_WATCH_ALL || (report_write_error >= 0 && file->watch == report_write_error);
+	return written == FILE_WATCH_ALL || (written >= 0 && file->watch == written);
 }
 
 static void end_written(struct links *links)
 {
 	struct signalfd_siginfo info;
-	int report_write_error;
+	int written;
 
 	(void)!read(links->lease_fd, &info, sizeof(info));
 	do {
-		report_write_error = file_watch_next(&links->watch);
+		written = file_watch_next(&links->watch);
 		for (size_t i = 0; i < links->file_nr; i++)
-			if (links->file[i].fd >= 0 && must_release_file(&links->file[i], report_write_error))
+			if (links->file[i].fd >= 0 && must_release_file(&links->file[i], written))
 				end_file(links, i);
-	} while (report_write_error != FILE_WATCH_NONE);
+	} while (written != FILE_WATCH_NONE);
 }
 
 static int run_link_holder_order(struct links *links, const struct link_holder_order *order, const int fd[KEEPER_FD_NR])

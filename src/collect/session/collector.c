@@ -72,8 +72,8 @@ static int open_events(struct collector *collector, struct reason *why)
 		err = watch_fd(&collector->events, link_holder__end_fd(collector->helpers.link_holder)) ?:
 			      watch_fd(&collector->events, link_holder__news_fd(collector->helpers.link_holder));
 	else if (!err)
-		err = file_watch_open(&collector->report_write_error.watch) ?:
-			      watch_fd(&collector->events, collector->report_write_error.watch.fd);
+		err = file_watch_open(&collector->written.watch) ?:
+			      watch_fd(&collector->events, collector->written.watch.fd);
 	if (!err)
 		err = watch_fd(&collector->events, parser__end_fd(collector->helpers.parser)) ?:
 			      watch_fd(&collector->events, file_opener__end_fd(collector->helpers.opener));
@@ -261,13 +261,13 @@ struct collector *collector_new(const struct collector_options *options)
 
 	if (!collector)
 		return NULL;
-	collector->events.fd = collector->budgets.timer_fd = collector->report_write_error.watch.fd = -1;
+	collector->events.fd = collector->budgets.timer_fd = collector->written.watch.fd = -1;
 	if (options)
 		collector->options = *options;
 	return collector;
 }
 
-/* What the caller's options point at is only valid until then. */
+/* The data that the caller's options point at is only valid until collector__open() returns. */
 static void forget_pointers(struct collector_options *options)
 {
 	options->rule = NULL;
@@ -324,7 +324,7 @@ void collector__close(struct collector *collector)
 	pausing_release(&collector->budgets.pausing);
 	if (collector->budgets.timer_fd >= 0)
 		close(collector->budgets.timer_fd);
-	file_watch_close(&collector->report_write_error.watch);
+	file_watch_close(&collector->written.watch);
 	unwind_tables_release(&collector->unwind_tables);
 	objects_release(&collector->objects);
 	user_allocators_release(&collector->custom);

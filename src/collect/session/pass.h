@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_SESSION_PASS_H
 #define ALLOCSNAP_COLLECT_SESSION_PASS_H
 
-/* What a pass over the accounting has read, and what it needs from the pass before. */
+/* The data that a pass over the accounting has read, and that it needs from the pass before. */
 
 #include <stddef.h>
 #include <stdint.h>

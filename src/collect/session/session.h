@@ -39,7 +39,7 @@ struct shared_probes {
 	bool has_return_calls;	  /* a return probe is a system call of the process */
 };
 
-/* What tells that something has happened. */
+/* The sources of events. */
 struct event_sources {
 	struct mapping_events *mappings;
 	struct ring_buffer *doorbell;
@@ -68,7 +68,7 @@ struct collector {
 	struct unwind_tables unwind_tables;
 	struct shared_probes shared;
 	struct early_programs early;
-	struct written_files report_write_error;
+	struct written_files written;
 	struct budgets budgets;
 	struct event_sources events;
 	struct looks looks;

@@ -14,7 +14,7 @@
 struct allocsnap_bpf;
 struct pass;
 
-/* Of processes that are gone or were never recorded. */
+/* Totals of processes that are gone or were never recorded. */
 struct totals {
 	struct gone gone;
 	uint64_t not_admitted_nr, ever_refused_nr; /* at the last look; sum of the increases from look to look */

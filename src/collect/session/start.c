@@ -146,7 +146,7 @@ int probe_object(struct collector *collector, struct probes *probes, uint32_t ob
 	err = probes_attach(probes, collector->bpf, &collector->objects, object, why);
 	if (err == -ETXTBSY) {
 		probes_drop(probes, object, &collector->shared.detacher);
-		put_off_object(&collector->report_write_error, &collector->objects, &collector->notes, object);
+		put_off_object(&collector->written, &collector->objects, &collector->notes, object);
 		return 0;
 	}
 	if (is_new)

@@ -117,7 +117,7 @@ static void drop_unused_object(struct collector *collector, uint32_t object)
 	for (size_t i = 0; i < collector->targets.target_nr; i++)
 		probes_drop(&collector->targets.target[i]->probes.own, object, &collector->shared.detacher);
 	unwind_tables_drop(&collector->unwind_tables, object);
-	unwatch_file(&collector->report_write_error, &collector->objects, object);
+	unwatch_file(&collector->written, &collector->objects, object);
 	objects_drop(&collector->objects, object);
 }
 

@@ -107,7 +107,7 @@ static void handle_watch_news(struct collector *collector)
 {
 	int watch;
 
-	while ((watch = file_watch_next(&collector->report_write_error.watch)) != FILE_WATCH_NONE)
+	while ((watch = file_watch_next(&collector->written.watch)) != FILE_WATCH_NONE)
 		drop_watched(&collector->objects, &collector->shared, &collector->targets, watch);
 }
 
@@ -116,13 +116,13 @@ static void handle_watch_news(struct collector *collector)
 #define TRIED_AT_ONCE 64 /* any user can keep many files open */
 #define NOTED_MOST 32
 
-void put_off_object(struct written_files *report_write_error, struct objects *objects, struct notes *notes, uint32_t i)
+void put_off_object(struct written_files *written, struct objects *objects, struct notes *notes, uint32_t i)
 {
 	struct object *object = objects->object[i];
 	struct reason note;
 
 	object->is_put_off = true;
-	if (object->is_put_off_told || report_write_error->put_off_told_nr++ >= NOTED_MOST)
+	if (object->is_put_off_told || written->put_off_told_nr++ >= NOTED_MOST)
 		return;
 	object->is_put_off_told = true;
 	reason_set(&note, 0, "%s is open for writing: nothing in it is probed until that is over", object->path);
@@ -138,7 +138,7 @@ void put_off_unplaced_objects(struct collector *collector, const struct probes *
 			i++;
 			continue;
 		}
-		put_off_object(&collector->report_write_error, &collector->objects, &collector->notes, probes->link[i].object);
+		put_off_object(&collector->written, &collector->objects, &collector->notes, probes->link[i].object);
 		drop_probes(&collector->objects, &collector->shared, &collector->targets, probes->link[i].object);
 		i = 0; /* links have moved */
 	}
@@ -162,11 +162,11 @@ static void retry_put_off_objects(struct collector *collector)
 	uint64_t now_ns = monotonic_now_ns();
 	size_t nr = collector->objects.object_nr, tried = 0;
 
-	if (collector->shared.probes.is_paused || now_ns - collector->report_write_error.put_off_ns < SECOND_NS)
+	if (collector->shared.probes.is_paused || now_ns - collector->written.put_off_ns < SECOND_NS)
 		return;
-	collector->report_write_error.put_off_ns = now_ns;
+	collector->written.put_off_ns = now_ns;
 	for (size_t n = 0; n < nr && tried < TRIED_AT_ONCE; n++) {
-		size_t i = collector->report_write_error.put_off_at++ % nr;
+		size_t i = collector->written.put_off_at++ % nr;
 
 		if (!collector->objects.object[i] || !collector->objects.object[i]->is_put_off)
 			continue;
@@ -179,9 +179,9 @@ static void retry_put_off_objects(struct collector *collector)
 
 static void drop_changed(struct collector *collector)
 {
-	if (collector->objects.changed_nr == collector->report_write_error.changed_nr)
+	if (collector->objects.changed_nr == collector->written.changed_nr)
 		return;
-	collector->report_write_error.changed_nr = collector->objects.changed_nr;
+	collector->written.changed_nr = collector->objects.changed_nr;
 	for (size_t i = 0; i < collector->objects.object_nr; i++)
 		if (collector->objects.object[i] && collector->objects.object[i]->has_changed)
 			drop_probes(&collector->objects, &collector->shared, &collector->targets, i);
@@ -209,7 +209,7 @@ void watch_file(struct collector *collector, uint32_t i)
 
 	if (collector->helpers.link_holder || object->watch || !has_probed_functions(object))
 		return;
-	watch = file_watch_add(&collector->report_write_error.watch, object->fd);
+	watch = file_watch_add(&collector->written.watch, object->fd);
 	if (watch > 0)
 		object->watch = watch;
 	else
@@ -220,7 +220,7 @@ void watch_file(struct collector *collector, uint32_t i)
  * A file that was written to has become another object, with the same watch: the watch stays until both are
  * dropped.
  */
-void unwatch_file(struct written_files *report_write_error, struct objects *objects, uint32_t index)
+void unwatch_file(struct written_files *written, struct objects *objects, uint32_t index)
 {
 	int watch = objects->object[index]->watch;
 	bool is_needed = !watch;
@@ -229,7 +229,7 @@ void unwatch_file(struct written_files *report_write_error, struct objects *obje
 	for (size_t i = 0; i < objects->object_nr; i++)
 		is_needed |= objects->object[i] && objects->object[i]->watch == watch;
 	if (!is_needed)
-		file_watch_remove(&report_write_error->watch, watch);
+		file_watch_remove(&written->watch, watch);
 }
 
 void check_probed_files(struct collector *collector, const struct probes *probes)

@@ -39,13 +39,13 @@ void handle_written_files(struct collector *collector);
 void watch_file(struct collector *collector, uint32_t object);
 
 /* Called before an object is dropped. */
-void unwatch_file(struct written_files *report_write_error, struct objects *objects, uint32_t object);
+void unwatch_file(struct written_files *written, struct objects *objects, uint32_t object);
 
 /*
  * Marks an object whose file is open for writing, as by a defragmenter: the keeper does not probe it.
  * handle_written_files() tries again each second.
  */
-void put_off_object(struct written_files *report_write_error, struct objects *objects, struct notes *notes,
+void put_off_object(struct written_files *written, struct objects *objects, struct notes *notes,
 		    uint32_t object);
 
 /* After a pause: puts off the objects whose probes could not be placed again for this reason. */

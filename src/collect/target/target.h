@@ -41,7 +41,7 @@ struct target_account {
 	struct cost_sum cost;
 };
 
-/* What the snapshots that were written show of a process. */
+/* The state of a process as its written snapshots show it. */
 struct shown {
 	uint64_t exec_cnt, clear_cnt; /* of the image and the traces that the numbers belong to */
 	uint64_t last_bytes, most_bytes;
@@ -61,7 +61,7 @@ struct target_resident {
 	struct rss by_kind; /* at the last drain at which the process ran */
 };
 
-/* What is known about the age of the mappings. */
+/* The age of the mappings. */
 struct maps_reading {
 	uint64_t mapped_ns; /* when the mappings were read, or began: earlier events are included in them */
 	uint64_t changed_nr; /* the mappings.changed_nr that has been handled */
@@ -81,7 +81,7 @@ struct target_budget {
 	struct share share;   /* if the probes are shared */
 };
 
-/* What the loader could not record of a process; the kernel counts its own losses in the accounting. */
+/* Counts of what the loader could not record of a process; the kernel counts its own losses in the accounting. */
 struct target_losses {
 	uint64_t children_dropped_nr; /* children that could not be followed for lack of memory */
 	uint64_t snapshots_lost;      /* snapshots that could not be written */

@@ -126,7 +126,7 @@ Test(doctor_report, of_a_machine_has_all_checks)
 		"  NO      CAP_BPF                    missing: no program can be loaded\n");
 }
 
-/* Of the checks it has those that are not good. */
+/* The report has only the checks that are not good. */
 Test(doctor_report, of_a_process_has_the_verdict_first)
 {
 	const struct diagnosis diagnosis = process_diagnosis();

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The snapshots of a pass: built from what was drained, and written to files. */
+#include "collect/session/session.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/reason.h"
+#include "collect/build/build_metadata.h"
+#include "collect/session/map_shares.h"
+#include "collect/build/retired_tracebacks.h"
+#include "collect/session/stale.h"
+#include "collect/build/resolve_tracebacks.h"
+#include "collect/build/snapshot_folder.h"
+#include "collect/session/unused_files.h"
+#include "collect/session/written_files.h"
+#include "snapshot.h"
+#include "symbols/symbols.h"
+
+static int save_snapshot_file(const struct process_identity *identity, struct snapshot_builder *builder,
+			      const struct save_options *options, uint64_t wall_ns, char **ret_path, struct reason *why)
+{
+	const struct snapshot_save_options rows = {
+		.compact = options->is_compact,
+		.compress = options->is_compact,
+	};
+	struct utsname machine;
+	char time_text[32];
+	char *folder;
+	int err;
+
+	uname(&machine);
+	folder = store_folder(options->dir, machine.nodename, identity->comm, identity->pid, why);
+	if (!folder)
+		return -errno;
+	*ret_path = NULL;
+	format_time_compact(time_text, wall_ns);
+	err = options->batch ?
+		      snapshot_batch__add(options->batch, builder, folder, time_text, &rows, identity->pid, why) :
+		      snapshot_builder__save(builder, folder, time_text, &rows, ret_path, why);
+	if (err)
+		rmdir(folder); /* fails, as it should, if other snapshots are there */
+	free(folder);
+	return err;
+}
+
+static void log_unreadable_files(struct symbols *symbols, struct notes *notes)
+{
+	const char *path, *why;
+
+	while (symbols__next_unreadable(symbols, &path, &why)) {
+		struct reason line;
+
+		reason_set(&line, 0, "no more names for %s: %s", path, why);
+		notes_add(notes, line.text);
+	}
+}
+
+static int report_snapshot_failure(pid_t pid, int err, struct reason *why)
+{
+	return reason_set(why, err, "cannot make the snapshot of process %d: %s", pid,
+			  strerror(-err));
+}
+
+static int add_snapshot_label(struct snapshot_builder *builder, const char *label)
+{
+	int name_len = strcspn(label, "=");
+	char *key;
+	int err = asprintf(&key, "label.%.*s", name_len, label) < 0 ? -ENOMEM : 0;
+
+	if (err)
+		return err;
+	err = snapshot_builder__metadata(builder, key, label[name_len] ? label + name_len + 1 : "");
+	free(key);
+	return err;
+}
+
+static int add_snapshot_labels(struct snapshot_builder *builder, const struct save_options *options)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < options->label_nr && !err; i++)
+		err = add_snapshot_label(builder, options->label[i]);
+	return err;
+}
+
+static int build_target_snapshot(struct collector *collector, struct target *target,
+				 const struct save_options *options, struct snapshot_builder **ret,
+				 struct reason *why)
+{
+	struct snapshot_context snapshot_context = collector->pass.snapshot_context;
+	int err;
+
+	snapshot_context.trigger = options->trigger;
+	snapshot_context.is_compact = options->is_compact;
+	err = build_snapshot(target, &target->drained.books, &collector->pass.drain, &snapshot_context,
+		       collector->symbols, ret);
+	if (!err) {
+		err = add_snapshot_labels(*ret, options);
+		if (err)
+			snapshot_builder__free(*ret);
+	}
+	log_unreadable_files(collector->symbols, &collector->notes);
+	return err ? report_snapshot_failure(target->identity.pid, err, why) : 0;
+}
+
+/* Also updated if the snapshot could not be written: a trigger on live bytes would otherwise fire again at once. */
+static void note_shown(struct target *target)
+{
+	const struct process *books = &target->drained.books;
+	struct shown *shown = &target->snapshots.shown;
+
+	if (shown->exec_cnt != books->exec_cnt || shown->clear_cnt != books->clear_cnt)
+		*shown = (struct shown){ books->exec_cnt, books->clear_cnt };
+	shown->last_bytes = target->snapshots.assembled_bytes;
+	if (shown->most_bytes < shown->last_bytes)
+		shown->most_bytes = shown->last_bytes;
+	target->snapshots.is_near_oom = false;
+}
+
+static int save_target(struct collector *collector, struct target *target,
+		       const struct save_options *options, char **ret_path, struct reason *why)
+{
+	struct snapshot_builder *builder;
+	int err;
+
+	target->snapshots.is_unsaved = false;
+	err = build_target_snapshot(collector, target, options, &builder, why);
+	if (err)
+		return err;
+	note_shown(target);
+	err = save_snapshot_file(&target->identity, builder, options, collector->pass.snapshot_context.wall_ns, ret_path, why);
+	target->snapshots.any_saved |= !err;
+	target->identity.is_named |= !err;
+	target->losses.snapshots_lost += err != 0;
+	snapshot_builder__free(builder);
+	return err;
+}
+
+void collector__note_unsaved(struct collector *collector, pid_t pid)
+{
+	struct target *target = find_target(&collector->targets, pid);
+
+	if (target)
+		target->losses.snapshots_lost++;
+}
+
+int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
+			 char **ret_path, struct reason *why)
+{
+	struct target *target = collector->targets.target[i];
+
+	if (!collector->options.everyone || target->drained.books.exit_ns ||
+	    target->now.books.exec_cnt == target->drained.books.exec_cnt)
+		return save_target(collector, target, options, ret_path, why);
+	/* The name of the program that the drained blocks belong to is no longer known. */
+	target->snapshots.is_unsaved = false;
+	target->losses.snapshots_lost++;
+	*ret_path = NULL;
+	return 0;
+}
+
+int collector__save(struct collector *collector, pid_t pid, const struct save_options *options,
+		    char **ret_path, struct reason *why)
+{
+	struct target *target = find_target(&collector->targets, pid);
+
+	return target ? save_target(collector, target, options, ret_path, why) :
+			log_not_tracing(pid, why);
+}
+
+int collector__take_snapshot(struct collector *collector, pid_t pid, struct snapshot **ret,
+			     struct reason *why)
+{
+	const struct save_options in_memory = {};
+	struct snapshot_builder *builder;
+	struct target *target;
+	int err = find_target(&collector->targets, pid) ? collector__drain(collector, why) : 0;
+
+	if (err)
+		return err;
+	target = find_target(&collector->targets, pid);
+	err = target ? build_target_snapshot(collector, target, &in_memory, &builder, why) : log_not_tracing(pid, why);
+	if (err)
+		return err;
+	err = snapshot_builder__finish(builder, ret);
+	return err ? report_snapshot_failure(pid, err, why) : 0;
+}
