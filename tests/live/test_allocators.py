@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 
+import harness
 from harness import (ALLOCSNAP, NEVER, NO_LINKS, UNWINDING, Workload, check_equal, rows_of_file, tool)
 from ledger import Recorded
 from test_known import check_rows, check_totals, expected_rows
@@ -164,13 +165,16 @@ def test_domain_musl_is_recognized_by_its_name(bench):
     program.is_unharmed()
 
 
+@harness.long
 def test_allocator_jemalloc_is_recorded_exactly(bench):
     check_allocator(bench, "jemalloc")
 
 
+@harness.long
 def test_allocator_tcmalloc_is_recorded_exactly(bench):
     check_allocator(bench, "tcmalloc")
 
 
+@harness.long
 def test_allocator_mimalloc_is_recorded_exactly(bench):
     check_allocator(bench, "mimalloc")

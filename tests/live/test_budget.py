@@ -11,6 +11,7 @@ import subprocess
 import time
 
 from collect_api import open_api
+import harness
 from harness import (ALLOCSNAP, NO_LINKS, WORKLOADS, Skip, Workload, changed_code, check, check_equal,
                      kill_and_check, wait_for)
 from test_heaps import HEAPS, domains, is_probed, start
@@ -206,6 +207,7 @@ def killed_while_pausing(bench, pairs, after_ms):
     pairs.order("go 1 1000")
 
 
+@harness.long
 def test_budget_recorder_killed_while_pausing_leaves_no_probe(bench):
     """All that the kernel does for the recording goes away when the recorder is killed in a pause."""
     need_links()

@@ -5,6 +5,7 @@ import re
 import signal
 import time
 
+import harness
 from harness import ALLOCSNAP, check, check_equal, environment, fdinfo
 
 LIMIT = 1000
@@ -148,6 +149,7 @@ def check_many(bench):
     blocks.is_unharmed()
 
 
+@harness.long
 def test_million_blocks_are_recorded(bench):
     check_many(bench)
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 
+import harness
 from harness import ALLOCSNAP, NEVER, Process, check, check_equal, tool, top_frame
 from test_record import Record
 
@@ -152,6 +153,7 @@ def check_followed(rows):
     check(abs(count) < 100 and abs(size) < 10000, f"it differs by {count} blocks, {size} bytes")
 
 
+@harness.long
 def test_fleet_finds_a_leak_of_a_later_version(bench):
     hosts = record_two(bench)
     fleet = Fleet(bench, hosts)

@@ -8,6 +8,7 @@ import resource
 import signal
 import time
 
+import harness
 from harness import (ALLOCSNAP, WORKLOADS, Process, changed_code, check, check_equal, environment,
                      rows_of_file, tool, wait_for)
 from ledger import compare_all, environment_of
@@ -176,6 +177,7 @@ def test_follow_does_not_mix_up_images(bench):
         check(None not in names or missing, f"{path}: not counted")
 
 
+@harness.long
 def test_follow_loses_only_names_without_descriptors(bench):
     """Files stay open for their names: with too many files names are lost, and never snapshots."""
     programs = 300
@@ -221,6 +223,7 @@ for n in range(3):
 """
 
 
+@harness.long
 def test_follow_python3_forks_matches_the_ledger(bench):
     """Children of children, without an exec: what they free of their parents' is inherited."""
     paths = follow(bench, ["/usr/bin/python3", "-sSBc", PYTHON],

@@ -6,6 +6,7 @@ import random
 import signal
 import time
 
+import harness
 from harness import (ALLOCSNAP, NO_LINKS, Skip, changed_code, check, check_equal, keeper_of,
                      is_running, kill_and_check, wait_for)
 
@@ -28,6 +29,7 @@ def test_keeper_cleans_up_after_a_recording_killed_at_its_start(bench):
     pairs.order("go 1 1000")
 
 
+@harness.long
 def test_keeper_cleans_up_after_a_recording_killed_at_its_end(bench):
     need_keeper()
     pairs = bench.workload("pairs")

@@ -5,6 +5,7 @@ import re
 import signal
 import time
 
+import harness
 from harness import (BY_FRAME_POINTERS, NO_LINKS, NO_RETURNS, Failure, check, check_equal,
                      environment, frame_text, rows_of_file, top_frame)
 
@@ -54,6 +55,7 @@ def test_known_totals_are_exact_with_links(bench):
                            "uprobe_multi")
 
 
+@harness.long
 def test_known_totals_are_exact_with_perf_uprobes(bench):
     """A kernel before 6.6 has one link for each probe."""
     with environment("ALLOCSNAP_NO_UPROBE_MULTI"):

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 
+import harness
 from harness import WORKLOADS, Process, Workload, check, check_equal, tool, wait_for
 from ledger import compare, environment_of, halt, ledger_of, record, start
 
@@ -120,6 +121,7 @@ def compiler(bench, driver, language, source):
     return [word.strip('"') for word in line.split()]
 
 
+@harness.long
 def test_ledger_of_gcc_matches(bench):
     """The compiler proper, and the driver that starts others."""
     source = write(bench, "source.c", C_SOURCE)
@@ -175,6 +177,7 @@ def test_ledger_of_a_storm_matches(bench):
     storm(bench, 2)
 
 
+@harness.long
 def test_ledger_of_a_storm_matches_with_perf_uprobes(bench):
     """As on a kernel before 6.6. Without caches glibc has one block of its own for each thread, and these
     blocks are the only differences to explain."""
@@ -269,6 +272,7 @@ def path_of(row):
     return int(names["first_"] + names["second_"] + names["third_"])
 
 
+@harness.long
 def test_two_million_blocks_of_1000_stacks_are_counted_exactly(bench):
     paths = bench.workload("paths")
     recording = bench.attach([paths])

@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 
+import harness
 from harness import (Failure, Process, check, check_equal, environment, tool, top_frame, wait_for)
 
 PAGE = 4096
@@ -79,6 +80,7 @@ def test_mmap_totals_are_known_with_links(bench):
         check_mappings(bench)
 
 
+@harness.long
 def test_mmap_totals_are_known_with_perf_uprobes(bench):
     with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         check_mappings(bench)

@@ -5,6 +5,7 @@ import pathlib
 import re
 import signal
 
+import harness
 from harness import (ALLOCSNAP, MODES, WORKLOADS, Workload, check, check_equal, environment, tool,
                      wait_for)
 
@@ -72,6 +73,7 @@ def test_probe_of_a_pool_counts_exactly_with_links(bench):
         check_layered(bench)
 
 
+@harness.long
 def test_probe_of_a_pool_counts_exactly_with_perf_uprobes(bench):
     with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         check_layered(bench)
@@ -195,6 +197,7 @@ def check_throws(bench, *words):
         pool.is_unharmed()
 
 
+@harness.long
 def test_probe_of_a_pool_that_throws_lets_exceptions_pass(bench):
     """The program catches its exceptions as it would without probes. The symbol of a C++ function tells that it
     may throw; for other functions the option has to tell it."""

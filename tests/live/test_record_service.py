@@ -10,6 +10,7 @@ import time
 
 import exposition
 import unit_file
+import harness
 from harness import ALLOCSNAP, changed_code, check, check_equal, wait_for
 from privileged import RECORDING, SOMEBODY, allocsnap_with, folder_of, status
 from test_archive import Disk
@@ -219,6 +220,7 @@ def disk_bytes(folder):
     return sum(os.lstat(path).st_blocks * 512 for path in [folder, *pathlib.Path(folder).rglob("*")])
 
 
+@harness.long
 def test_record_stays_within_its_disk_limit(bench):
     """Old snapshots are thinned out, the newest stay; files that are not ours are left alone."""
     world = World(bench)
@@ -248,6 +250,7 @@ def test_record_stays_within_its_disk_limit(bench):
     program.kill()
 
 
+@harness.long
 def test_record_killed_while_writing_leaves_only_complete_files(bench):
     """The recorder is killed repeatedly: no probe stays, all files are complete, and the next recorder works."""
     world = World(bench)

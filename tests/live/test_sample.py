@@ -8,6 +8,7 @@ import os
 import pathlib
 import signal
 
+import harness
 from harness import (ALLOCSNAP, NEVER, UNWINDING, Workload, check, check_equal, environment,
                      tool, top_frame)
 
@@ -122,6 +123,7 @@ def test_sample_estimates_are_right(bench):
     check_sampling(bench, lambda: bench.workload("samples"), "glibc")
 
 
+@harness.long
 def test_sample_estimates_are_right_with_musl(bench):
     """musl's calloc calls malloc."""
     path = bench.path("samples-musl")
@@ -148,6 +150,7 @@ def test_sample_entries_of_an_exited_process_are_removed(bench):
     other.is_unharmed()
 
 
+@harness.long
 def test_sample_size_limits_are_exact(bench):
     """--min-size and --max-size involve no random choice."""
     for mode in MODES:

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 
+import harness
 from harness import WORKLOADS, Workload, check, check_equal, wait_for
 from test_record import World
 
@@ -60,6 +61,7 @@ def test_shares_limit_the_blocks_of_one_process(bench):
     other.is_unharmed()
 
 
+@harness.long
 def test_shares_delay_last_snapshots_and_lose_none(bench):
     """Programs of one user end together, and their last snapshots are large: each comes once, in this pass or a later one."""
     world = World(bench)

@@ -8,6 +8,7 @@ target is recorded without return probes there.
 import os
 import signal
 
+import harness
 from harness import UNWINDING, WORKLOADS, Workload, check, check_equal, environment, tool, wait_for
 
 OUTER_CALLS = int(os.environ.get("OUTER_CALLS", "20000"))
@@ -137,6 +138,7 @@ def test_alternate_stack_set_later_is_noticed(bench):
     check_late(bench, "above", NO_SESSION, "uprobe_multi")
 
 
+@harness.long
 def test_alternate_stack_set_later_is_noticed_with_perf_uprobes(bench):
     check_late(bench, "above", NO_LINKS, "uprobe")
 
@@ -156,6 +158,7 @@ def test_switch_of_probes_during_calls_loses_nothing(bench):
     check_switch(bench, NO_SESSION)
 
 
+@harness.long
 def test_switch_of_probes_during_calls_loses_nothing_with_perf_uprobes(bench):
     check_switch(bench, NO_LINKS)
 
@@ -190,5 +193,6 @@ def test_switch_of_probes_counts_a_function_that_it_drops(bench):
     check_dropped(bench, NO_SESSION, "uprobe_multi")
 
 
+@harness.long
 def test_switch_of_probes_counts_a_function_that_it_drops_with_perf_uprobes(bench):
     check_dropped(bench, NO_LINKS, "uprobe")

@@ -2,6 +2,7 @@
 """Return probes of other tools put their trampoline in the place of return addresses: tracebacks must be as
 without them. See workloads/unwind_chain.c."""
 from foreign import return_probes
+import harness
 from harness import check, environment
 from unwinding import (BELOW_MAIN, NO_LINKS, NO_RETURN, NO_SESSION, chains, check_chain, check_ends,
                        needs_tables)
@@ -53,6 +54,7 @@ def test_unwind_restores_hijacked_return_addresses_without_sessions(bench):
     check_hijacked(bench, NO_SESSION)
 
 
+@harness.long
 def test_unwind_restores_hijacked_return_addresses_with_perf_uprobes(bench):
     check_hijacked(bench, NO_LINKS)
 

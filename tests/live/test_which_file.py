@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 
+import harness
 from harness import Failure, Skip, check, check_equal, private_mounts, tool, wait_for
 from test_record import World, check_held
 
@@ -138,6 +139,7 @@ def test_files_deployed_in_place_during_a_pause_are_probed_after_it(bench):
         check_names(bench, path)
 
 
+@harness.long
 def test_files_deployed_in_place_between_passes_are_watched(bench):
     """The old version is closed and the new one watched; also when the recorder itself has to watch it."""
     world = World(bench)
