@@ -27,7 +27,7 @@ static size_t said_bytes;
 static uint32_t said_kind; /* 0: no head of ours */
 static int readers_end = -1;
 
-/* ---- the answering process, instead of spawner.c ---- */
+/* ---- the answering process, instead of fork_server.c ---- */
 
 void serve_questions(int fd)
 {

@@ -30,7 +30,7 @@ __attribute__((format(printf, 1, 2))) bool workshop_can(const char *fmt, ...);
 /* Returns the output of the shell command; the caller frees it. */
 __attribute__((format(printf, 1, 2))) char *workshop_output(const char *fmt, ...);
 
-/* A C and a C++ program with many kinds of calls, as program.c and program.cc. */
+/* A C and a C++ program with many kinds of calls, as cfi_program.c and program.cc. */
 void workshop_write_programs(void);
 
 /* A call in the machine code of a file, from `objdump -d` and `readelf -l`. */
