@@ -11,5 +11,5 @@ status=$?
 grep -vE '^\[(PASS|RUN |SKIP)\]|^\[====\] Running|^\[----\] Criterion v' "$log"
 printf 'slowest of %s: ' "$(basename "$1")"
 sed -nE 's/^\[(PASS|FAIL)\] (.*): \(([0-9.]+)s\)$/\3 \2/p' "$log" | sort -rn | head -10 |
-	awk '{ printf "%s%s %.1f s", NR > 1 ? ", " : "", $2, $1 } END { print "" }'
+	awk '{ printf "%s%s %.1f s", (NR > 1 ? ", " : ""), $2, $1 } END { print "" }'
 exit $status

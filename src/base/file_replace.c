@@ -62,27 +62,30 @@ static int write_to(int fd, const struct writing *writing)
 
 /*
  * In a folder such as /tmp another user's link could make us replace any of our files. The kernel
- * does not follow such a link (fs.protected_symlinks), and neither does this.
+ * does not follow such a link (fs.protected_symlinks), and neither does this. is_strict: in any folder, only a link of
+ * ours or of root is followed.
  */
-static int check_link(const char *path, int dir_len, int link_fd)
+static int check_link(const char *path, int dir_len, int link_fd, bool is_strict)
 {
 	char *dir = dir_len ? strndup(path, dir_len) : strdup(".");
 	struct stat folder, link;
 	int err = dir ? replace_errno(stat(dir, &folder)) ?: replace_errno(fstat(link_fd, &link)) : -ENOMEM;
 
 	free(dir);
+	if (!err && is_strict)
+		return link.st_uid == geteuid() || !link.st_uid ? 0 : -EACCES;
 	if (err || !(folder.st_mode & S_ISVTX) || !(folder.st_mode & S_IWOTH))
 		return err;
 	return link.st_uid == geteuid() || link.st_uid == folder.st_uid ? 0 : -EACCES;
 }
 
 /* Replaces the path by the link's target, which may be relative to the link's folder. */
-static int follow(char **path, int link_fd)
+static int follow(char **path, int link_fd, bool is_strict)
 {
 	char target[PATH_MAX], *slash = strrchr(*path, '/'), *next;
 	ssize_t len = readlinkat(link_fd, "", target, sizeof(target) - 1);
 	int dir_len = slash ? slash + 1 - *path : 0;
-	int err = len < 0 ? -errno : check_link(*path, dir_len, link_fd);
+	int err = len < 0 ? -errno : check_link(*path, dir_len, link_fd, is_strict);
 
 	if (err)
 		return err;
@@ -112,7 +115,7 @@ static int read_path_kind(int fd, bool *ret_link, bool *ret_direct)
 	return 0;
 }
 
-static int resolve_links(char **path, bool *ret_direct)
+static int resolve_links(char **path, bool is_strict, bool *ret_direct)
 {
 	for (int i = 0; i <= LINKS_MAX; i++) {
 		int fd = open(*path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -123,7 +126,7 @@ static int resolve_links(char **path, bool *ret_direct)
 			return errno == ENOENT && **path ? 0 : -errno;
 		err = read_path_kind(fd, &is_link, ret_direct);
 		if (!err && is_link)
-			err = follow(path, fd);
+			err = follow(path, fd, is_strict);
 		close(fd);
 		if (err || !is_link)
 			return err;
@@ -235,7 +238,7 @@ static int replace_or_write_file(const char *path, const struct writing *writing
 	char *real = strdup(path);
 	char clean[256];
 	bool direct = false;
-	int err = real ? resolve_links(&real, &direct) : -ENOMEM;
+	int err = real ? resolve_links(&real, writing->old, &direct) : -ENOMEM;
 
 	if (!err && direct && writing->old)
 		err = -EINVAL;

@@ -115,7 +115,7 @@ int capabilities_keep(uint64_t kept)
 	return err;
 }
 
-const struct privilege privileges[] = {
+const struct privilege privilege_rows[] = {
 	{ CAP_BPF, "CAP_BPF", PRIVILEGE_TO_RECORD, false, "no BPF programs or maps" },
 	{ CAP_PERFMON, "CAP_PERFMON", PRIVILEGE_TO_LOAD, false,
 	  "no programs that read memory, no news of mappings" },
@@ -136,16 +136,16 @@ const struct privilege privileges[] = {
 	  "the process that reads files keeps its groups, without capabilities" },
 };
 
-const size_t privileges_nr = ARRAY_SIZE(privileges);
+const size_t privileges_nr = ARRAY_SIZE(privilege_rows);
 
 uint64_t privileges__needed(bool has_events)
 {
 	uint64_t needed = 0;
 
 	for (size_t i = 0; i < privileges_nr; i++)
-		if (privileges[i].term == PRIVILEGE_TO_RECORD ||
-		    (privileges[i].term == PRIVILEGE_OF_EVENTS && has_events))
-			needed |= CAPABILITY(privileges[i].number);
+		if (privilege_rows[i].term == PRIVILEGE_TO_RECORD ||
+		    (privilege_rows[i].term == PRIVILEGE_OF_EVENTS && has_events))
+			needed |= CAPABILITY(privilege_rows[i].number);
 	return needed;
 }
 

@@ -54,7 +54,7 @@ struct privilege {
 	const char *without; /* the effect of not having it */
 };
 
-extern const struct privilege privileges[];
+extern const struct privilege privilege_rows[];
 extern const size_t privileges_nr;
 
 /* The set (base/privileges.h) that is still needed after everything is loaded. */

@@ -267,7 +267,7 @@ static int run(const void *command_options, const struct arguments *args)
 	int status = check_options(options);
 
 	if (!status)
-		status = choose(&cmd_convert, &options->select, &chosen);
+		status = select_options_resolve(&cmd_convert, &options->select, &chosen);
 	if (!status)
 		status = convert_file(args->item[0], options, &chosen);
 	chosen_release(&chosen);

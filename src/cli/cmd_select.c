@@ -137,7 +137,7 @@ static int parse_filters(const struct command *command, const struct select_opti
 	return status ?: add_filters(command, chosen, &options->exclude, false);
 }
 
-int choose(const struct command *command, const struct select_options *options, struct chosen *ret)
+int select_options_resolve(const struct command *command, const struct select_options *options, struct chosen *ret)
 {
 	int status;
 

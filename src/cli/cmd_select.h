@@ -54,7 +54,7 @@ struct chosen {
  * Returns EXIT_DONE; or, reported, EXIT_REFUSED or EXIT_FAILED. The options must outlive *ret.
  * chosen_release() frees *ret, also after a failure.
  */
-int choose(const struct command *command, const struct select_options *options, struct chosen *ret);
+int select_options_resolve(const struct command *command, const struct select_options *options, struct chosen *ret);
 void chosen_release(struct chosen *chosen);
 
 /* Whether the options can leave out blocks. */

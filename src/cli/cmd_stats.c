@@ -173,7 +173,7 @@ static int check_source_option(const struct command *command, const struct stats
 int stats_question(const struct command *command, const struct stats_options *options,
 		   struct chosen *ret)
 {
-	int status = choose(command, &options->select, ret);
+	int status = select_options_resolve(command, &options->select, ret);
 	struct reason why;
 
 	if (!status)

@@ -150,6 +150,7 @@ def test_allocator_glibc_is_recorded_exactly(bench):
     check_allocator(bench, "glibc")
 
 
+@harness.long
 def test_allocator_musl_is_recorded_exactly(bench):
     check_allocator(bench, "musl")
 

@@ -141,6 +141,7 @@ def gaps_ns(shown):
     return sum(gap["end_ns"] - gap["start_ns"] for gap in shown.get("gaps", []))
 
 
+@harness.long
 def test_budget_pauses_after_a_drain_are_not_in_its_snapshot(bench):
     """A program that uses the library can pause the recording between a drain and its save."""
     need_links()
@@ -238,6 +239,7 @@ def is_in_gap(shown):
     return bool(gaps) and gaps[-1]["end_ns"] == shown["metadata"]["monotonic_ns"]
 
 
+@harness.long
 def test_budget_holds_for_each_process_of_a_record(bench):
     """Others that run and cost nothing are no credit for the one that costs; when that sleeps they go on."""
     need_links()

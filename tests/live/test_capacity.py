@@ -154,6 +154,7 @@ def test_million_blocks_are_recorded(bench):
     check_many(bench)
 
 
+@harness.long
 def test_million_blocks_are_recorded_by_one_reader(bench):
     with environment("ALLOCSNAP_ONE_READER"):
         check_many(bench)

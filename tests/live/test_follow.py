@@ -236,6 +236,7 @@ def test_follow_python3_forks_matches_the_ledger(bench):
     check(inherited[1] >= 100, f"inherited frees: {inherited}")
 
 
+@harness.long
 def test_follow_make_matches_the_ledger(bench):
     """Many at once, by vfork and by fork."""
     tool("make")

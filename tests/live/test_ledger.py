@@ -129,6 +129,7 @@ def test_ledger_of_gcc_matches(bench):
     record(bench, [tool("gcc"), "-c", source, "-o", bench.path("source.o")], 200, name="gcc")
 
 
+@harness.long
 def test_ledger_of_gxx_matches(bench):
     source = write(bench, "source.cc", CXX_SOURCE)
     record(bench, compiler(bench, "g++", "cc1plus", source), 8000, 15000, name="cc1plus")

@@ -14,6 +14,7 @@ import signal
 import subprocess
 
 from cgroup import mounted_for_us, mounted
+import harness
 from harness import (ALLOCSNAP, NEVER, WORKLOADS, Process, Workload, changed_code, check, check_equal,
                      children_of, keeper_of, wait_for)
 
@@ -370,6 +371,7 @@ def test_record_handles_short_lived_processes(bench):
     check(len(fds) < 100, f"{len(fds)} descriptors")
 
 
+@harness.long
 def test_record_takes_an_early_pass_when_slots_run_out(bench):
     """Ended processes fill a quarter of the room for processes: the recorder takes a pass without being asked."""
     world = World(bench)

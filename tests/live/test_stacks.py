@@ -74,6 +74,7 @@ def test_coroutines_inside_calls_are_declined_without_sessions(bench):
     check_stacks(bench, "coroutines", {"calls_declined"}, NO_SESSION, "uprobe_ret")
 
 
+@harness.long
 def test_calls_64_deep_are_recorded_without_return_probes(bench):
     """Each outer call contains 64 nested ones, whose ends are single-stepped."""
     check_stacks(bench, "nested", set(), NO_RETURN, "uprobe_ret", OUTER_CALLS // 10)

@@ -216,7 +216,7 @@ static enum check_state check_other_capabilities(struct check *check)
 	uint64_t others = capabilities_held();
 
 	for (size_t i = 0; i < privileges_nr; i++)
-		others &= ~CAPABILITY(privileges[i].number);
+		others &= ~CAPABILITY(privilege_rows[i].number);
 	if (!others)
 		return report_check(check, CHECK_GOOD, "none held");
 	reason_set(&check->found, 0, "%d held; not needed, and given up when all is loaded",
@@ -357,9 +357,9 @@ static int check_privileges(struct diagnosed_machine *machine)
 	int err = 0;
 
 	for (size_t i = 0; i < privileges_nr && !err; i++) {
-		struct check check = { .name = privileges[i].name };
+		struct check check = { .name = privilege_rows[i].name };
 
-		check.state = check_privilege(&check, &privileges[i]);
+		check.state = check_privilege(&check, &privilege_rows[i]);
 		if (check.state == CHECK_BAD && machine->records) {
 			machine->records = false;
 			reason_set(&machine->why, 0, "%s is %s", check.name, check.found.text);

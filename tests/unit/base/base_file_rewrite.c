@@ -185,3 +185,21 @@ Test(base_file_rewrite, refuses_a_file_that_changes_while_it_is_written)
 		expect_left(i, &why);
 	}
 }
+
+/* A link of another user is not followed, whichever folder it is in. */
+Test(base_file_rewrite, refuses_links_of_other_users)
+{
+	struct file_version read;
+
+	if (geteuid())
+		skip_because("only root makes links of others");
+	put("a", "old");
+	read = stamp_of("a");
+	cr_assert_eq(symlink("../a", "d/link"), 0);
+	cr_assert_eq(lchown("d/link", 1, 1), 0);
+	cr_expect_eq(file_rewrite("d/link", &read, write_text, "new", NULL), -EACCES);
+	cr_expect_str_eq(text_of("a"), "old");
+	cr_assert_eq(lchown("d/link", 0, 0), 0);
+	cr_expect_eq(file_rewrite("d/link", &read, write_text, "new", NULL), 0);
+	cr_expect_str_eq(text_of("a"), "new");
+}
