@@ -117,7 +117,7 @@ class Crowd:
     def start(self, kind, argv, fed=False, heard=False, into="/dev/null", out=None, **environment):
         """Starts it in the group; fed and heard are by FIFOs."""
         self.number += 1
-        member = Member(kind, 0, time.monotonic_now_ns())
+        member = Member(kind, 0, time.monotonic_ns())
         if fed:
             into = self.bench.path(f"in.{self.number}")
             os.mkfifo(into)
@@ -130,7 +130,7 @@ class Crowd:
         self.nursery.write(json.dumps(order) + "\n")
         member.pid = self.nursery.hear()
         self.note_ends()  # an earlier process with this PID may have ended
-        member.started_ns = time.monotonic_now_ns()
+        member.started_ns = time.monotonic_ns()
         self.members.append(member)
         self.living[member.pid] = member
         return member

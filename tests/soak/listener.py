@@ -18,7 +18,7 @@ class Listener(threading.Thread):
 
     def run(self):
         while (line := self.process.line(7 * 24 * 3600)) is not None:
-            self.lines.append((time.monotonic_now_ns(), line))
+            self.lines.append((time.monotonic_ns(), line))
 
     def texts(self):
         """All of them, once the process has ended."""
@@ -42,4 +42,4 @@ class Manager(threading.Thread):
     def run(self):
         while not self.stopping_ns:
             if "STOPPING=1" in self.socket.recv(65536).decode().splitlines():
-                self.stopping_ns = time.monotonic_now_ns()
+                self.stopping_ns = time.monotonic_ns()

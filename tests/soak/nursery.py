@@ -42,7 +42,7 @@ def say_who_has_ended():
             return
         if not pid:
             return
-        say(ended=pid, at=time.monotonic_now_ns(), status=os.waitstatus_to_exitcode(status))
+        say(ended=pid, at=time.monotonic_ns(), status=os.waitstatus_to_exitcode(status))
 
 
 def main():

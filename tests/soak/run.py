@@ -67,7 +67,7 @@ class Soak:
         self.recorder = self.bench.start(argv, env=dict(os.environ, ALLOCSNAP_NO_BEFOREHAND="1",
                                                         NOTIFY_SOCKET=self.manager.path))
         print("   " + self.recorder.line(120), flush=True)
-        self.recording_ns = time.monotonic_now_ns()
+        self.recording_ns = time.monotonic_ns()
         self.listener = Listener(self.recorder)
         self.vitals = vital.Vitals(self.recorder.pid)
 
@@ -97,7 +97,7 @@ class Soak:
             member.line()
         harness.check_equal(self.outside.line(), "ready", "the work outside")
         self.births = self.crowd.births(BIRTHS + 2)
-        self.births_ns = time.monotonic_now_ns()
+        self.births_ns = time.monotonic_ns()
         if self.attackers:
             self.attackers.begin(self.recorder.pid)
 
@@ -141,7 +141,7 @@ class Soak:
         self.usage_share = (self.usage() - usage) / (time.monotonic() - begun)
         os.close(self.births.into)
         self.born = json.loads(self.births.line())
-        self.births_seconds = (time.monotonic_now_ns() - self.births_ns) / 1e9
+        self.births_seconds = (time.monotonic_ns() - self.births_ns) / 1e9
 
     def usage(self):
         """CPU seconds of the group."""
@@ -157,9 +157,9 @@ class Soak:
                 ledger.halt(self.bench, member.pid, 0)
         kept = harness.bpf_ids(self.recorder.pid)
         self.recorder.popen.send_signal(signal.SIGTERM if self.attackers else signal.SIGINT)
-        self.ended_ns = time.monotonic_now_ns()
+        self.ended_ns = time.monotonic_ns()
         self.status = self.wait_for_recorder()
-        self.seconds_to_end = (time.monotonic_now_ns() - self.ended_ns) / 1e9
+        self.seconds_to_end = (time.monotonic_ns() - self.ended_ns) / 1e9
         self.left = self.left_of(kept)
         self.said = self.listener.texts()
         pathlib.Path(self.folder, "said").write_text("\n".join(self.said) + "\n" + self.recorder.stderr())
