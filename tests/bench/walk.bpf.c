@@ -21,6 +21,8 @@ __u64 cut = 0;
 __u64 any_dropped = 0;
 __u64 shared_paused = 0;
 __u64 shared_resumed_ns = 0;
+__u64 tracebacks_most = ~0ULL >> 1;
+__u64 tracebacks_held = 0;
 
 #define BPF_F_USER_STACK (1 << 8) /* include/uapi/linux/bpf.h */
 

@@ -107,7 +107,7 @@ check_machine() {
 	! $MAKE ARCH=arm64 all >"$log" 2>&1 && grep -q 'x86-64 only, and this is arm64' "$log" &&
 		$MAKE ARCH=arm64 help >/dev/null 2>>"$log"
 	count $? "another machine is refused by make"
-	! echo '#include "shared/bpf_types.h"' | ${CC:-gcc} -U__x86_64__ -Iinclude -fsyntax-only -xc - >"$log" 2>&1 &&
+	! echo '#include "shared/bpf_types.h"' | ${CC:-gcc} -U__x86_64__ -Iinclude -Ibpf -fsyntax-only -xc - >"$log" 2>&1 &&
 		grep -q 'error.*x86-64 only' "$log"
 	count $? "another machine is refused by the compiler"
 }
