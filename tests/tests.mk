@@ -11,14 +11,15 @@ WORKLOADS   := $(patsubst tests/workloads/%.c,$(OUT)/workloads/%,$(wildcard test
 test:			## a tier of some three minutes: one mode of each, a few live tests (the rest of them as root)
 	$(Q)tests/run.sh test
 
-# The BPF programs as native code: uprobe sessions, uprobes and return probes, probes on `ret`.
+# All modes: names also by the parser in its sandbox; the BPF programs as native code for uprobe sessions, for uprobes
+# and return probes, and for probes on `ret`. One mode: names in this process, uprobes and return probes.
 UNIT_MODES  ?= all
 UNIT_ENV    := FAKE_UPROBES=1 $(if $(filter all,$(UNIT_MODES)),FAKE_SESSION=1 FAKE_RET=1)
 
 test-unit: $(OUT)/unit $(OUT)/unit-bpf
 	$(Q)tests/current_mutants.py
 	$(Q)tests/criterion.sh $(OUT)/unit $(UNIT_ARGS)
-	$(Q)SYMBOLS_PARSER=1 tests/criterion.sh $(OUT)/unit --filter 'symbols_*/*' $(UNIT_ARGS)
+	$(if $(filter all,$(UNIT_MODES)),$(Q)SYMBOLS_PARSER=1 tests/criterion.sh $(OUT)/unit --filter 'symbols_*/*' $(UNIT_ARGS))
 	$(Q)for mode in $(UNIT_ENV); do env $$mode tests/criterion.sh $(OUT)/unit-bpf $(UNIT_ARGS) || exit 1; done
 
 test-golden: $(BIN) $(OUT)/golden-snapshots
