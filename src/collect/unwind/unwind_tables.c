@@ -146,10 +146,13 @@ static int upload_table(struct unwind_tables *tables, const struct unwind_table 
 	return 0;
 }
 
+#define FIND_TRIES 100 /* 100 µs apart */
+
 /*
  * Asks the kernel side for the file as it will appear in a process, by mapping it here: the mapping leads to the
- * same inode, also below an overlay. The mapping is shared, so that no process's breakpoints are in it. False:
- * wait until the kernel side asks for the file.
+ * same inode, also below an overlay. The mapping is shared, so that no process's breakpoints are in it. While
+ * another thread here changes what is mapped, the kernel finds nothing and says EBUSY. False: wait until the kernel
+ * side asks for the file.
  */
 static bool find_kernel_file(const struct unwind_tables *tables, const struct object *object,
 			     struct unwind_file *ret)
@@ -158,12 +161,16 @@ static bool find_kernel_file(const struct unwind_tables *tables, const struct ob
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &request, .ctx_size_in = sizeof(request));
 	size_t bytes = getpagesize();
 	void *page = mmap(NULL, bytes, PROT_READ, MAP_SHARED, object->fd, 0);
-	int err;
+	int err = 0;
 
 	if (page == MAP_FAILED)
 		return false;
 	request.address = (uintptr_t)page;
-	err = bpf_prog_test_run_opts(bpf_program__fd(tables->bpf->progs.file_find), &opts);
+	opts.retval = -EBUSY;
+	for (int i = 0; i < FIND_TRIES && !err && (int)opts.retval == -EBUSY; i++) {
+		usleep(i ? 100 : 0);
+		err = bpf_prog_test_run_opts(bpf_program__fd(tables->bpf->progs.file_find), &opts);
+	}
 	munmap(page, bytes);
 	*ret = request.file;
 	return !err && !opts.retval && request.file.inode;
