@@ -6,6 +6,7 @@ import random
 import signal
 import time
 
+import harness
 from harness import (ALLOCSNAP, Failure, Recording, check, check_equal, keeper_of, is_running,
                      private_mounts, wait_for)
 
@@ -117,6 +118,7 @@ def write_until_killed(bench, targets, folder):
         wait_for(lambda keeper=keeper: not is_running(keeper), "the end of its keeper")
 
 
+@harness.long
 def test_attach_killed_while_writing_leaves_only_complete_files(bench):
     """Each file with a final name can be read after each of many kills, and there are no other files."""
     folder = bench.path("out")

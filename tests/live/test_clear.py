@@ -3,6 +3,7 @@
 import signal
 import time
 
+import harness
 from harness import check, check_equal, rows_of_file
 from test_known import check_rows, expected_rows
 
@@ -33,6 +34,7 @@ def test_clear_removes_earlier_blocks(bench):
     known.is_unharmed()
 
 
+@harness.long
 def test_clear_under_load_keeps_the_counters_right(bench):
     """Eight threads go on while traces are cleared: after each clear the counters equal the live blocks."""
     storm = bench.workload("storm")

@@ -6,6 +6,7 @@ import random
 import signal
 
 from collect_api import UNIT, both, open_api
+import harness
 from harness import (WORKLOADS, Skip, Workload, bpf_ids, changed_code, check, check_equal,
                      rows_of_file, top_frame, wait_for)
 
@@ -62,6 +63,7 @@ def test_api_behaves_like_tracemalloc(bench):
         ("stop",), ("make", 7, 6), ("start",), ("drop", 7), ("make", 8, 2)])
 
 
+@harness.long
 def test_api_behaves_like_tracemalloc_at_random(bench):
     ours, python = both(bench)
     for seed in (1, 2):

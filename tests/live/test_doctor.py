@@ -8,6 +8,7 @@ import subprocess
 
 import doctor_kinds as kinds
 from doctor_kinds import LIBRARIES, compiled, started
+import harness
 from harness import (ALLOCSNAP, NO_RETURNS, NO_SESSIONS, Skip, check, check_equal, private_mounts,
                      tool)
 
@@ -122,6 +123,7 @@ def test_doctor_describes_a_static_program(bench):
     check("loader" not in unseen(process), "it has no loader")
 
 
+@harness.long
 def test_doctor_describes_a_stripped_static_program(bench):
     path = compiled(bench, "bare", "-static", "-s")
     process = doctor(bench, started(bench, [path]).pid, FAILED)
@@ -132,12 +134,14 @@ def test_doctor_describes_a_stripped_static_program(bench):
     check_refused_by_attach(bench, process["pid"])
 
 
+@harness.long
 def test_doctor_describes_a_static_pie(bench):
     path = compiled(bench, "pie", "-static-pie")
     process = doctor(bench, started(bench, [path]).pid)
     check_recorded(bench, process, path, "static PIE", {"program": 0})
 
 
+@harness.long
 def test_doctor_describes_a_static_musl_program(bench):
     path = compiled(bench, "musl", "-static", compiler="musl-gcc")
     process = doctor(bench, started(bench, [path]).pid)
@@ -249,6 +253,7 @@ def test_doctor_describes_redis(bench):
 
 # ---- allocators ----------------------------------------------------------------------------------
 
+@harness.long
 def test_doctor_describes_a_program_with_tcmalloc(bench):
     """tcmalloc's operator new throws, so its returns are not seen by return probes."""
     library = LIBRARIES / "libtcmalloc_minimal.so.4"
@@ -260,6 +265,7 @@ def test_doctor_describes_a_program_with_tcmalloc(bench):
     check_equal(returns, {"_Znwm": "ret"}, "how operator new is seen to return")
 
 
+@harness.long
 def test_doctor_describes_a_program_with_mimalloc(bench):
     path = compiled(bench, "dynamic")
     process = doctor(bench, started(bench, [path], library=LIBRARIES / "libmimalloc.so.2.0").pid)
@@ -283,6 +289,7 @@ def test_doctor_recognizes_a_prefixed_jemalloc(bench):
 
 # ---- elsewhere -----------------------------------------------------------------------------------
 
+@harness.long
 def test_doctor_describes_a_process_in_a_chroot(bench):
     process = kinds.chroot(bench)
     found = doctor(bench, process.pid)
@@ -290,6 +297,7 @@ def test_doctor_describes_a_process_in_a_chroot(bench):
     check_as_attach_does(bench, process.pid, found)
 
 
+@harness.long
 def test_doctor_describes_a_process_in_a_mount_namespace(bench):
     """The program's file is in a mount namespace that we do not see."""
     place = bench.path("place")
@@ -303,6 +311,7 @@ def test_doctor_describes_a_process_in_a_mount_namespace(bench):
     check_as_attach_does(bench, process.pid, found)
 
 
+@harness.long
 def test_doctor_describes_a_process_in_a_pid_namespace(bench):
     outer = bench.start([tool("unshare"), "-p", "--fork", compiled(bench, "dynamic")])
     kinds.wait_for(lambda: pathlib.Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text(),

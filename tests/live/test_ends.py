@@ -7,6 +7,7 @@ import signal
 import stat
 import time
 
+import harness
 from harness import (NO_LINKS, WORKLOADS, bpf_ids, bpf_ids_in_kernel, changed_code, check,
                      check_equal, rows_of_file, uprobe_events, wait_for)
 from load import Load, Sqlite
@@ -91,6 +92,7 @@ def test_sigusr1_takes_a_snapshot(bench):
     check_equal(len(recording.end(signal.SIGINT)), 1, "last snapshots")
 
 
+@harness.long
 def test_last_snapshot_includes_the_last_events(bench):
     """Events between a snapshot and the signal that ends the process are not lost."""
     deep = bench.workload("deep")

@@ -161,6 +161,7 @@ def test_follow_names_functions_of_short_lived_processes(bench):
     check_equal(unnamed, [], "rows without an object")
 
 
+@harness.long
 def test_follow_does_not_mix_up_images(bench):
     """A process calls exec all the time: each name is of the image that has the blocks; otherwise the name is
     missing, and that is counted."""

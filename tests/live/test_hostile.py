@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import harness
 from harness import (WORKLOADS, Workload, check, check_equal, children_of, is_running, private_mounts, reader_of, tool,
                      wait_for)
 from hostile import HOSTILE, RETURNS, build, build_twin, returns_everywhere, unpacks_to_a_tebibyte
@@ -76,6 +77,7 @@ def test_hostile_libraries_do_not_stop_a_recording(bench):
     check(target.popen.poll() is None, "the target has ended")
 
 
+@harness.long
 def test_hostile_library_with_many_returns_gets_limited_probes(bench):
     """The number of probes in the library is bounded, and the recording goes on."""
     target = start_loader(bench)

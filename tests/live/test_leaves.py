@@ -35,6 +35,7 @@ def check_leaves(bench, how, number):
         leaves.is_unharmed()
 
 
+@harness.long
 def test_call_left_by_longjmp_is_dropped(bench):
     check_leaves(bench, "jump", 1000)
 

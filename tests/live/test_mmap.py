@@ -235,6 +235,7 @@ class Ledger:
         return len(blocks), sum(size for _, size in self.page.values())
 
 
+@harness.long
 def test_mmap_of_python3_matches_strace(bench):
     """The mappings that libc makes for a running program must agree with the system calls that strace sees."""
     strace, trace = tool("strace"), bench.path("strace.txt")

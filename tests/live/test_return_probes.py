@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 
+import harness
 from harness import ALLOCSNAP, NO_RETURNS, WORKLOADS, check, check_equal
 
 OPTION = "--no-return-probes"
@@ -52,6 +53,7 @@ def test_return_probes_can_be_avoided_in_children(bench):
 PTRACE_SEIZE = 0x4206
 
 
+@harness.long
 def test_return_probes_warn_about_a_tracer(bench):
     """attach and doctor name the tracer of the process, unless return probes are off and it sees nothing."""
     program = bench.workload("known")

@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 
+import harness
 from harness import check, check_equal, tool, wait_for
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -119,6 +120,7 @@ def test_rss_reports_traced_bytes_that_are_not_resident(bench):
     recording.end(signal.SIGINT)
 
 
+@harness.long
 def test_rss_of_a_large_process_is_rough_and_adds_up(bench):
     """Exact numbers of a large process would take long; the rough numbers add up as well."""
     resident = bench.workload("resident")

@@ -58,6 +58,7 @@ def test_coroutines_inside_calls_are_declined(bench):
     check_stacks(bench, "coroutines", {"calls_declined"})
 
 
+@harness.long
 def test_calls_64_deep_are_recorded(bench):
     check_stacks(bench, "nested", set())
 
@@ -70,6 +71,7 @@ def test_handler_on_a_stack_below_is_declined_without_sessions(bench):
     check_stacks(bench, "below", {"calls_declined"}, NO_SESSION, "uprobe_ret")
 
 
+@harness.long
 def test_coroutines_inside_calls_are_declined_without_sessions(bench):
     check_stacks(bench, "coroutines", {"calls_declined"}, NO_SESSION, "uprobe_ret")
 
@@ -135,6 +137,7 @@ def check_late(bench, how, name, kind):
     stacks.is_unharmed()
 
 
+@harness.long
 def test_alternate_stack_set_later_is_noticed(bench):
     check_late(bench, "above", NO_SESSION, "uprobe_multi")
 
@@ -155,6 +158,7 @@ def check_switch(bench, name):
     stacks.is_unharmed()
 
 
+@harness.long
 def test_switch_of_probes_during_calls_loses_nothing(bench):
     check_switch(bench, NO_SESSION)
 

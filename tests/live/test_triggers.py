@@ -4,6 +4,7 @@ import os
 import signal
 
 from cgroup import memory_group
+import harness
 from harness import WORKLOADS, check, check_equal, rows_of_file, wait_for
 
 STEP = 300 << 10
@@ -156,6 +157,7 @@ def test_trigger_applies_to_each_child(bench):
     recording.wait()
 
 
+@harness.long
 def test_trigger_is_named_in_each_snapshot(bench):
     """Each snapshot names its trigger."""
     peak = bench.workload("peak")

@@ -366,6 +366,7 @@ int main(int argc, char **argv)
 FILES = int(os.environ.get("FILES", "10000"))
 
 
+@harness.long
 def test_files_mapped_and_unmapped_ten_thousand_times_leave_nothing(bench):
     """The program that runs in the end has its tables, its names and its descriptors."""
     world, version = World(bench), build(bench, "alpha_hold")
@@ -425,6 +426,7 @@ def hold_open(world):
     return open(f"{world.libraries}/libc.so.6", "r+b")
 
 
+@harness.long
 def test_files_open_for_writing_are_probed_again_when_they_are_closed(bench):
     """The file is probed again when it is closed. A loss counts the allocations until then."""
     world = World(bench)
