@@ -89,11 +89,19 @@ class Redis(Process):
     KEYS = 50
     VALUE_BYTES = 3000
 
-    def ready(self, path):
-        wait_for(lambda: os.path.exists(path), "redis-server's socket")
+    def connects(self, path):
+        """Between bind() and listen() the socket is there and refuses."""
         self.connection = socket.socket(socket.AF_UNIX)
         self.connection.settimeout(10)
-        self.connection.connect(path)
+        try:
+            self.connection.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            self.connection.close()
+            return False
+        return True
+
+    def ready(self, path):
+        wait_for(lambda: self.connects(path), "redis-server's socket")
         self.answers = self.connection.makefile("rb")
         check_equal(self.command(b"PING"), b"PONG", "redis")
         return self
@@ -128,7 +136,7 @@ class Redis(Process):
         return 0
 
     def kill(self):
-        if hasattr(self, "connection"):
+        if hasattr(self, "answers"):
             self.answers.close()
             self.connection.close()
         super().kill()

@@ -59,17 +59,18 @@ def run(name, function, deadline):
     begun = time.monotonic()
     bench = harness.Bench()
     try:
-        if time.monotonic() > deadline:
-            raise harness.Failure(f"no time left: all tests together have {ALL_SECONDS} s")
-        signal.alarm(TEST_SECONDS)
-        function(bench)
+        try:
+            if time.monotonic() > deadline:
+                raise harness.Failure(f"no time left: all tests together have {ALL_SECONDS} s")
+            signal.alarm(TEST_SECONDS)
+            function(bench)
+        finally:
+            signal.alarm(0)
+            bench.close()
     except harness.Skip as skip:
         verdict, reason = "skip", f": because {skip}"
     except Exception as error:  # pylint: disable=broad-except
         verdict, reason = "FAIL", f": {reason_of(error)}"
-    finally:
-        signal.alarm(0)
-        bench.close()
     print(f"{verdict} {name}{reason}", flush=True)
     return verdict, time.monotonic() - begun
 
