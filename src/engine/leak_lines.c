@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "engine/leak_lines.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "engine/keys.h"
+#include "engine/trace_source.h"
+#include "snapshot.h"
+
+/* ---- sites ---------------------------------------------------------------------------------- */
+
+struct judged {
+	uint32_t site;
+	uint32_t line;
+	uint32_t caller; /* frame of the line's caller; 0: none is known */
+	bool is_summed; /* judged together with others of its line */
+	struct leak_verdict verdict;
+};
+
+/* The lines of all sites, by the rules of statistics. */
+struct line_finder {
+	struct engine_options options;
+	struct source source;
+	struct keyspace keys;
+	struct key_source key_source;
+	struct key_list list;
+};
+
+static int line_finder_init(struct line_finder *finder, const struct snapshot *last,
+			    const struct engine_options *options)
+{
+	*finder = (struct line_finder){ .options = *options };
+	finder->options.key_type = KEY_LINENO;
+	finder->options.cumulative = false;
+	keyspace_init(&finder->keys, &finder->options);
+	return source_init(&finder->source, last, &finder->options) ?:
+	       key_source_init(&finder->key_source, &finder->source);
+}
+
+static void line_finder_release(struct line_finder *finder)
+{
+	key_source_release(&finder->key_source);
+	keyspace_release(&finder->keys);
+	source_release(&finder->source);
+	free(finder->list.id);
+}
+
+static int judge_sites(struct leak_tally *tally, struct line_finder *finder, struct judged *judged)
+{
+	int err = 0;
+
+	for (uint32_t site = 0; site < tally->sites.site_nr && !err; site++) {
+		struct frame_span span = source_frames(&finder->source, tally->sites.site[site].traceback);
+
+		judged[site].site = site;
+		judged[site].caller = span.nframe > 1 ? span.frame[1] : 0;
+		err = leak_tally_judge(tally, &site, 1, &judged[site].verdict);
+		err = err ?: keyspace_find(&finder->keys, &finder->key_source, tally->sites.site[site].traceback,
+					   &finder->list);
+		if (!err)
+			judged[site].line = finder->list.id[0];
+	}
+	return err;
+}
+
+static int by_line_and_kind(const void *left, const void *right)
+{
+	const struct judged *a = left, *b = right;
+
+	return (a->line > b->line) - (a->line < b->line) ?:
+	       (int)a->verdict.kind - (int)b->verdict.kind ?: (int)b->is_summed - (int)a->is_summed ?:
+	       (a->caller > b->caller) - (a->caller < b->caller) ?:
+	       (a->verdict.bytes_per_s < b->verdict.bytes_per_s) - (a->verdict.bytes_per_s > b->verdict.bytes_per_s) ?:
+	       (a->site > b->site) - (a->site < b->site);
+}
+
+/* ---- a line --------------------------------------------------------------------------------- */
+
+static void add_verdict(struct leak_verdict *sum, const struct leak_verdict *verdict)
+{
+	bool is_first = !sum->live && !sum->allocated;
+
+	if (is_first) {
+		*sum = *verdict;
+		return;
+	}
+	sum->doubts |= verdict->doubts;
+	sum->bytes_per_s += verdict->bytes_per_s;
+	sum->blocks_per_s += verdict->blocks_per_s;
+	sum->since_ns = verdict->since_ns < sum->since_ns ? verdict->since_ns : sum->since_ns;
+	sum->last_ns = verdict->last_ns > sum->last_ns ? verdict->last_ns : sum->last_ns;
+	sum->horizon_ns = verdict->horizon_ns > sum->horizon_ns ? verdict->horizon_ns : sum->horizon_ns;
+	sum->survivors += verdict->survivors;
+	sum->freed += verdict->freed;
+	sum->late += verdict->late;
+	sum->early += verdict->early;
+	sum->periods = verdict->periods > sum->periods ? verdict->periods : sum->periods;
+	sum->span = verdict->span > sum->span ? verdict->span : sum->span;
+	sum->bytes += verdict->bytes;
+	sum->allocated += verdict->allocated;
+	sum->live += verdict->live;
+	sum->least_bytes_per_s = leak_lower_bound(sum->bytes_per_s, sum->late);
+}
+
+static struct leak_caller begin_caller(const struct leak_tally *tally, struct line_finder *finder,
+				       const struct judged *judged)
+{
+	const struct leak_site_key *site = &tally->sites.site[judged->site];
+	uint32_t nframe = snapshot__tables(tally->last)->traceback[site->traceback].nframe;
+
+	return (struct leak_caller){
+		.traceback = site->traceback,
+		.skipped = nframe ? nframe - source_frames(&finder->source, site->traceback).nframe : 0,
+		.domain = site->domain,
+	};
+}
+
+static int by_rate(const void *left, const void *right)
+{
+	const struct leak_caller *a = left, *b = right;
+
+	return (a->verdict.bytes_per_s < b->verdict.bytes_per_s) - (a->verdict.bytes_per_s > b->verdict.bytes_per_s) ?:
+	       (a->verdict.bytes < b->verdict.bytes) - (a->verdict.bytes > b->verdict.bytes) ?:
+	       (a->traceback > b->traceback) - (a->traceback < b->traceback);
+}
+
+/* A sum that was judged as one has its verdict in each of its sites. */
+static int push_callers(struct leaks *leaks, struct leak_line *line, const struct leak_tally *tally,
+			struct line_finder *finder, const struct judged *judged, size_t nr)
+{
+	int err = 0;
+
+	line->first = leaks->caller_nr;
+	for (size_t i = 0; i < nr && !err;) {
+		struct leak_caller caller = begin_caller(tally, finder, &judged[i]);
+		size_t begin = i;
+
+		for (; i < nr && (judged->is_summed || judged[i].caller == judged[begin].caller); i++)
+			if (i == begin || !judged->is_summed)
+				add_verdict(&caller.verdict, &judged[i].verdict);
+		caller.site_nr = i - begin;
+		add_verdict(&line->verdict, &caller.verdict);
+		err = array_push(leaks, caller, caller);
+	}
+	line->caller_nr = leaks->caller_nr - line->first;
+	if (!err)
+		qsort(&leaks->caller[line->first], line->caller_nr, sizeof(*leaks->caller), by_rate);
+	return err;
+}
+
+/* Sites of one line and kind. */
+static int push_leak_line(struct leaks *leaks, const struct leak_tally *tally, struct line_finder *finder,
+		     const struct judged *judged, size_t nr)
+{
+	struct leak_line line = { .line = judged->line, .site_nr = nr, .is_summed = judged->is_summed };
+	int err = push_callers(leaks, &line, tally, finder, judged, nr);
+
+	for (size_t i = 0; i < nr; i++)
+		leak_tally_births(tally, judged[i].site, &judged[i].verdict, line.sixteenth);
+	leaks->kind_nr[line.verdict.kind]++;
+	return err ?: array_push(leaks, line, line);
+}
+
+/* Judges the sites of a line that have too few blocks each once more, as one. */
+static int judge_few(struct leak_tally *tally, struct judged *judged, size_t nr, uint32_t *scratch)
+{
+	struct leak_verdict verdict;
+	int err;
+
+	for (size_t i = 0; i < nr; i++)
+		scratch[i] = judged[i].site;
+	err = leak_tally_judge(tally, scratch, nr, &verdict);
+	if (err || verdict.kind > LEAK_LIKELY)
+		return err;
+	for (size_t i = 0; i < nr; i++) {
+		judged[i].verdict = verdict;
+		judged[i].is_summed = true;
+	}
+	return 0;
+}
+
+static bool is_same_row(const struct judged *a, const struct judged *b)
+{
+	return a->line == b->line && a->verdict.kind == b->verdict.kind && a->is_summed == b->is_summed;
+}
+
+static size_t count_same(const struct judged *judged, size_t nr)
+{
+	size_t same = 1;
+
+	while (same < nr && is_same_row(judged, &judged[same]))
+		same++;
+	return same;
+}
+
+static int judge_rest(struct leak_tally *tally, struct judged *judged, size_t nr)
+{
+	uint32_t *scratch = calloc(nr ?: 1, sizeof(*scratch));
+	int err = scratch ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < nr && !err;) {
+		size_t same = count_same(judged + i, nr - i);
+
+		if (judged[i].verdict.kind == LEAK_FEW && same > 1)
+			err = judge_few(tally, judged + i, same, scratch);
+		i += same;
+	}
+	free(scratch);
+	return err;
+}
+
+static int sum_lines(struct leaks *leaks, struct leak_tally *tally, struct line_finder *finder)
+{
+	size_t nr = tally->sites.site_nr;
+	struct judged *judged = calloc(nr ?: 1, sizeof(*judged));
+	int err = judged ? judge_sites(tally, finder, judged) : -ENOMEM;
+
+	if (!err) {
+		qsort(judged, nr, sizeof(*judged), by_line_and_kind);
+		err = judge_rest(tally, judged, nr);
+	}
+	if (!err)
+		qsort(judged, nr, sizeof(*judged), by_line_and_kind);
+	for (size_t i = 0; i < nr && !err;) {
+		size_t same = count_same(judged + i, nr - i);
+
+		err = push_leak_line(leaks, tally, finder, judged + i, same);
+		i += same;
+	}
+	free(judged);
+	return err;
+}
+
+int leak_lines_make(struct leaks *leaks, struct leak_tally *tally, const struct engine_options *options,
+		    struct reason *why)
+{
+	struct line_finder finder;
+	int err = line_finder_init(&finder, tally->last, options);
+
+	(void)why;
+	err = err ?: sum_lines(leaks, tally, &finder);
+	line_finder_release(&finder);
+	return err;
+}

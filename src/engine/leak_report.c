@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "engine/leak_report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/reason.h"
+#include "engine/leak_lines.h"
+#include "snapshot.h"
+
+static double live_bytes(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	double sum = 0;
+
+	for (uint64_t i = 0; i < tables->trace_nr; i++)
+		sum += tables->trace_size[i] * (tables->trace_weight ? tables->trace_weight[i] : 1);
+	return sum;
+}
+
+/* Adds all snapshots to the tally; the last one is open already. */
+static int add_snapshots(struct leaks *leaks, struct leak_tally *tally, const struct leak_recording *recording,
+			 struct reason *why)
+{
+	uint32_t nr = recording->times.snapshot_nr;
+	int err = 0;
+
+	leaks->growth_bytes = live_bytes(leaks->last);
+	leaks->rss_last = snapshot__metadata_u64(leaks->last, "rss_bytes", 0);
+	leaks->growth_ns = recording->times.now_ns[nr - 1] - recording->times.now_ns[0];
+	for (uint32_t i = 0; i + 1 < nr && !err; i++) {
+		struct snapshot *snapshot = recording->open(recording->what, i, why);
+
+		if (!snapshot)
+			return -errno ?: -EIO;
+		if (!i) {
+			leaks->growth_bytes -= live_bytes(snapshot);
+			leaks->rss_first = snapshot__metadata_u64(snapshot, "rss_bytes", 0);
+		}
+		err = leak_tally_add(tally, i, snapshot, why);
+		snapshot__close(snapshot);
+	}
+	return err ?: leak_tally_add(tally, nr - 1, leaks->last, why);
+}
+
+static int judge_recording(struct leaks *leaks, struct leak_tally *tally, const struct leak_recording *recording,
+			   const struct engine_options *options, struct reason *why)
+{
+	int err = leak_tally_init(tally, leaks->last, &recording->times, options, why);
+
+	err = err ?: add_snapshots(leaks, tally, recording, why);
+	err = err ?: leak_lines_make(leaks, tally, options, why);
+	err = err ?: leak_bundles_make(leaks);
+	leaks->window = tally->window;
+	leaks->window.snapshot_ns = NULL;
+	leaks->window.gap = NULL;
+	leaks->unborn = tally->unborn;
+	leaks->block_nr = snapshot__tables(leaks->last)->trace_nr;
+	return err;
+}
+
+int leaks_find(const struct leak_recording *recording, const struct engine_options *options, struct leaks **ret,
+	       struct reason *why)
+{
+	struct leaks *leaks = calloc(1, sizeof(*leaks));
+	struct leak_tally tally = {};
+	int err;
+
+	reason_set(why, 0, "out of memory");
+	if (!leaks)
+		return -ENOMEM;
+	leaks->last = recording->open(recording->what, recording->times.snapshot_nr - 1, why);
+	err = leaks->last ? judge_recording(leaks, &tally, recording, options, why) : -errno ?: -EIO;
+	leak_tally_release(&tally);
+	if (err)
+		leaks_free(leaks);
+	else
+		*ret = leaks;
+	return err;
+}
+
+void leaks_free(struct leaks *leaks)
+{
+	if (!leaks)
+		return;
+	snapshot__close(leaks->last);
+	free(leaks->line);
+	free(leaks->caller);
+	free(leaks->bundle);
+	free(leaks);
+}
+
+const struct leak_caller *leak_line_caller(const struct leaks *leaks, const struct leak_line *line)
+{
+	return &leaks->caller[line->first];
+}
+
+double leaks_sure_rate(const struct leaks *leaks)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < leaks->line_nr; i++)
+		if (leaks->line[i].verdict.kind == LEAK_SURE)
+			sum += leaks->line[i].verdict.bytes_per_s;
+	return sum;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_ENGINE_LEAK_REPORT_H
+#define ALLOCSNAP_ENGINE_LEAK_REPORT_H
+
+/*
+ * Which lines of a program leak. Each site, a traceback and a domain, is judged by itself (leak_judge.h), then shown by
+ * the line that statistics would show, and below it by that line's callers. Sites of one line that have too few blocks
+ * each are added up and judged once more. Lines whose survivors were born at the same times are one leak of several
+ * blocks, and shown as a bundle.
+ */
+
+#include "engine.h"
+#include "engine/leak_judge.h"
+#include "engine/leak_tally.h"
+
+struct snapshot;
+
+/* The snapshots of one recording. Each is opened and closed in turn, but the last stays open. */
+struct leak_recording {
+	struct leak_times times;
+	/* Opens snapshot number `at`. NULL with a line in *why: it failed. */
+	struct snapshot *(*open)(void *what, uint32_t at, struct reason *why);
+	void *what;
+};
+
+/* Sites that allocate by the same line, called from the same place, with the same verdict. */
+struct leak_caller {
+	struct leak_verdict verdict; /* their sum; since_ns: the first */
+	uint32_t traceback; /* of the site that leaks most, in the last snapshot */
+	uint32_t skipped;   /* its most recent frames that are wrappers */
+	uint32_t domain;
+	uint32_t site_nr;
+};
+
+/* Sites of one line that have the same verdict. */
+struct leak_line {
+	struct leak_verdict verdict; /* their sum */
+	uint32_t line;		   /* small number of the line */
+	size_t first, caller_nr; /* in leaks->caller, by rate, descending; at least one */
+	uint32_t site_nr;
+	bool is_summed;	     /* no site has enough blocks by itself */
+	uint64_t sixteenth[16]; /* when survivors were born, of the time observed */
+};
+
+/* Lines that leak together, or a single one. */
+struct leak_bundle {
+	size_t first, nr; /* in leaks->line, by rate, descending */
+	double bytes_per_s, least_bytes_per_s;
+	uint64_t since_ns;
+	/* If nr > 1: the most recent frame that all have in common, as index from the oldest; UINT32_MAX: none */
+	uint32_t caller;
+};
+
+struct leaks {
+	struct snapshot *last;
+	struct leak_window window; /* without its arrays */
+	struct leak_line *line;	   /* all, also those that do not leak */
+	size_t line_nr, line_alloc;
+	struct leak_caller *caller;
+	size_t caller_nr, caller_alloc;
+	struct leak_bundle *bundle; /* by kind, then by rate, descending */
+	size_t bundle_nr;
+	uint32_t kind_nr[LEAK_KIND_NR]; /* lines of each kind */
+	double growth_bytes;	/* live bytes of the last snapshot less those of the first */
+	uint64_t growth_ns;	/* the time between these two */
+	uint64_t rss_first, rss_last; /* bytes, of the first and the last snapshot; 0: not known */
+	uint64_t block_nr, unborn; /* rows of the last snapshot; those whose birth is not known */
+};
+
+/*
+ * Judges a recording. Of the options it uses filters, which choose tracebacks, and those about wrappers. Returns 0,
+ * -ENOMEM, -ENODATA with a line in *why (no births; a filter's domain is not there), or the error of open().
+ */
+int leaks_find(const struct leak_recording *recording, const struct engine_options *options, struct leaks **ret,
+	       struct reason *why);
+
+/* The caller from which most of a line's leak comes. */
+const struct leak_caller *leak_line_caller(const struct leaks *leaks, const struct leak_line *line);
+
+/* NULL is allowed. */
+void leaks_free(struct leaks *leaks);
+
+/* The sum of all lines that surely leak. */
+double leaks_sure_rate(const struct leaks *leaks);
+
+#endif

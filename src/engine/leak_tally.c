@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "engine/leak_tally.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "engine/selector.h"
+#include "engine/trace_source.h"
+#include "snapshot.h"
+
+/* at × nr / span, for at ≤ span: the part of the time observed, of nr equal ones. */
+static uint64_t scale_time(uint64_t at, uint64_t span, uint32_t nr)
+{
+	if (span <= UINT64_MAX / nr)
+		return at * nr / span;
+	return (unsigned __int128)at * nr / span;
+}
+
+/* ---- what is observed ----------------------------------------------------------------------- */
+
+static int set_gaps(struct leak_tally *tally)
+{
+	const struct snapshot_tables *tables = snapshot__tables(tally->last);
+	uint64_t begin = tally->times->begin_ns, span = tally->window.span_ns, sum = 0;
+	uint64_t known = tally->times->is_part ? 0 : snapshot__metadata_u64(tally->last, "gaps_ns", 0);
+
+	tally->gap = calloc(tables->gap_nr ?: 1, sizeof(*tally->gap));
+	if (!tally->gap)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < tables->gap_nr; i++) {
+		const struct snap_gap *gap = &tables->gap[i];
+		uint64_t from = gap->start_ns > begin ? gap->start_ns - begin : 0;
+		uint64_t to = gap->end_ns > begin ? gap->end_ns - begin : 0;
+
+		to = to < span ? to : span;
+		if (from >= to)
+			continue;
+		tally->gap[tally->window.gap_nr++] = (struct leak_gap){ from, to };
+		sum += to - from;
+	}
+	known = known > sum ? known : sum;
+	tally->window.gap = tally->gap;
+	tally->window.gaps_ns = known < span ? known : span;
+	return 0;
+}
+
+static int set_window(struct leak_tally *tally, struct reason *why)
+{
+	const struct leak_times *times = tally->times;
+	uint64_t end_ns = times->now_ns[times->snapshot_nr - 1];
+
+	if (end_ns <= times->begin_ns)
+		return reason_set(why, -ENODATA, "the snapshots do not say how long was recorded");
+	tally->snapshot_ns = calloc(times->snapshot_nr, sizeof(*tally->snapshot_ns));
+	if (!tally->snapshot_ns)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < times->snapshot_nr; i++)
+		tally->snapshot_ns[i] = times->now_ns[i] > times->begin_ns ? times->now_ns[i] - times->begin_ns : 0;
+	tally->window = (struct leak_window){
+		.span_ns = end_ns - times->begin_ns,
+		.snapshot_ns = tally->snapshot_ns,
+		.snapshot_nr = times->snapshot_nr,
+	};
+	for (uint32_t i = 0; i < LEAK_BINS; i++)
+		tally->bin_end_ns[i] = (unsigned __int128)tally->window.span_ns * (i + 1) / LEAK_BINS;
+	return set_gaps(tally);
+}
+
+/* False: the birth is not known, or was before what is observed. In compact files it may be a second too early. */
+static bool read_birth(const struct leak_tally *tally, uint64_t birth_ns, uint64_t *ret_ns)
+{
+	uint64_t begin = tally->times->begin_ns;
+
+	if (!birth_ns || (tally->times->is_part && birth_ns < begin))
+		return false;
+	*ret_ns = birth_ns > begin ? birth_ns - begin : 0;
+	if (*ret_ns > tally->window.span_ns)
+		*ret_ns = tally->window.span_ns;
+	return true;
+}
+
+/* ---- sites ---------------------------------------------------------------------------------- */
+
+struct chosen_traces {
+	struct source source;
+	struct selector selector;
+};
+
+static int chosen_traces_init(struct chosen_traces *traces, const struct snapshot *snapshot,
+			      const struct engine_options *options, struct reason *why)
+{
+	int err = source_init(&traces->source, snapshot, options);
+
+	return err ?: selector_init(&traces->selector, &traces->source, why);
+}
+
+static void chosen_traces_release(struct chosen_traces *traces)
+{
+	selector_release(&traces->selector);
+	source_release(&traces->source);
+}
+
+static int check_births(const struct snapshot *snapshot, struct reason *why)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+
+	if (!tables->trace_nr || tables->trace_birth_ns)
+		return 0;
+	return reason_set(why, -ENODATA, "the snapshot has no birth times, and leaks are judged by them");
+}
+
+static int add_sites(struct leak_tally *tally, struct reason *why)
+{
+	const struct snapshot_tables *tables = snapshot__tables(tally->last);
+	struct chosen_traces traces = {};
+	uint64_t birth;
+	int err = chosen_traces_init(&traces, tally->last, tally->options, why);
+
+	tally->site_of = calloc(tables->trace_nr ?: 1, sizeof(*tally->site_of));
+	if (!tally->site_of)
+		err = -ENOMEM;
+	for (uint64_t i = 0; i < tables->trace_nr && !err; i++) {
+		tally->site_of[i] = LEAK_SITE_NONE;
+		tally->unborn += !tables->trace_birth_ns[i];
+		if (!read_birth(tally, tables->trace_birth_ns[i], &birth) || !selector_takes(&traces.selector, i))
+			continue;
+		err = leak_sites_add(&tally->sites, tables->trace_traceback[i],
+				     tables->trace_domain ? tables->trace_domain[i] : 0, &tally->site_of[i]);
+	}
+	chosen_traces_release(&traces);
+	return err;
+}
+
+/* Sorts the last snapshot's traces by site: counts, then places. */
+static int sort_traces(struct leak_tally *tally)
+{
+	uint64_t trace_nr = snapshot__tables(tally->last)->trace_nr;
+	size_t site_nr = tally->sites.site_nr;
+
+	tally->first = calloc(site_nr + 2, sizeof(*tally->first));
+	tally->order = calloc(trace_nr ?: 1, sizeof(*tally->order));
+	if (!tally->first || !tally->order)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < trace_nr; i++)
+		if (tally->site_of[i] != LEAK_SITE_NONE)
+			tally->first[tally->site_of[i] + 2]++;
+	for (size_t i = 2; i < site_nr + 2; i++)
+		tally->first[i] += tally->first[i - 1];
+	for (uint64_t i = 0; i < trace_nr; i++)
+		if (tally->site_of[i] != LEAK_SITE_NONE)
+			tally->order[tally->first[tally->site_of[i] + 1]++] = i;
+	return 0;
+}
+
+static int sum_allocated(struct leak_tally *tally)
+{
+	const struct snapshot_tables *tables = snapshot__tables(tally->last);
+
+	tally->allocated = calloc(tables->traceback_nr ?: 1, sizeof(*tally->allocated));
+	if (!tally->allocated)
+		return -ENOMEM;
+	if (!tables->churn)
+		return 0;
+	for (uint32_t i = 0; i < tables->traceback_nr; i++)
+		tally->allocated[tally->sites.traceback[i]] += tables->churn[i].allocations;
+	return 0;
+}
+
+static int make_counters(struct leak_tally *tally)
+{
+	size_t nr = tally->sites.site_nr ?: 1;
+
+	tally->history = calloc(nr, sizeof(*tally->history));
+	tally->now = calloc(nr, LEAK_BINS * sizeof(*tally->now));
+	tally->before = calloc(nr, LEAK_BINS * sizeof(*tally->before));
+	tally->bytes = calloc(nr, sizeof(*tally->bytes));
+	tally->count = calloc(nr, sizeof(*tally->count));
+	return tally->history && tally->now && tally->before && tally->bytes && tally->count ? 0 : -ENOMEM;
+}
+
+int leak_tally_init(struct leak_tally *tally, const struct snapshot *last, const struct leak_times *times,
+		    const struct engine_options *options, struct reason *why)
+{
+	int err;
+
+	*tally = (struct leak_tally){ .last = last, .times = times, .options = options };
+	err = check_births(last, why) ?: set_window(tally, why) ?: leak_sites_init(&tally->sites, last);
+	return err ?: add_sites(tally, why) ?: sort_traces(tally) ?: sum_allocated(tally) ?: make_counters(tally);
+}
+
+void leak_tally_release(struct leak_tally *tally)
+{
+	leak_sites_release(&tally->sites);
+	free(tally->history);
+	free(tally->now);
+	free(tally->before);
+	free(tally->bytes);
+	free(tally->count);
+	free(tally->site_of);
+	free(tally->order);
+	free(tally->first);
+	free(tally->snapshot_ns);
+	free(tally->gap);
+	free(tally->allocated);
+	free(tally->block);
+	*tally = (struct leak_tally){};
+}
+
+/* ---- a snapshot ----------------------------------------------------------------------------- */
+
+static void count_block(struct leak_tally *tally, uint32_t site, uint64_t birth_ns, double bytes, double weight)
+{
+	uint64_t bin = scale_time(birth_ns, tally->window.span_ns, LEAK_BINS);
+
+	tally->now[site * (size_t)LEAK_BINS + (bin < LEAK_BINS ? bin : LEAK_BINS - 1)]++;
+	tally->bytes[site] += bytes;
+	tally->count[site] += weight;
+}
+
+static double weight_of(const struct snapshot_tables *tables, uint64_t at)
+{
+	return tables->trace_weight ? tables->trace_weight[at] : 1;
+}
+
+static int count_blocks(struct leak_tally *tally, const struct snapshot *snapshot, const uint32_t *traceback,
+			struct reason *why)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	struct chosen_traces traces = {};
+	int err = chosen_traces_init(&traces, snapshot, tally->options, why);
+
+	for (uint64_t i = 0; i < tables->trace_nr && !err; i++) {
+		uint32_t id = traceback[tables->trace_traceback[i]], site = LEAK_SITE_NONE;
+		double weight = weight_of(tables, i);
+		uint64_t birth;
+
+		if (id != LEAK_SITE_NONE && selector_takes(&traces.selector, i))
+			site = leak_sites_find(&tally->sites, id, tables->trace_domain ? tables->trace_domain[i] : 0);
+		if (site != LEAK_SITE_NONE && read_birth(tally, tables->trace_birth_ns[i], &birth))
+			count_block(tally, site, birth, tables->trace_size[i] * weight, weight);
+	}
+	chosen_traces_release(&traces);
+	return err;
+}
+
+/* The site's blocks that are gone since the snapshot before `at`, from the bins that had ended by then. */
+static void count_gone(struct leak_tally *tally, uint32_t site, uint32_t at, const uint64_t *horizon_ns, uint32_t nr)
+{
+	struct leak_history *history = &tally->history[site];
+	uint64_t then = tally->snapshot_ns[at - 1], sum = 0;
+
+	for (uint32_t bin = 0; bin < LEAK_BINS; bin++) {
+		uint64_t ends = tally->bin_end_ns[bin];
+		uint32_t before = tally->before[site * (size_t)LEAK_BINS + bin];
+		uint32_t now = tally->now[site * (size_t)LEAK_BINS + bin];
+
+		if (ends > then)
+			break;
+		if (before <= now)
+			continue;
+		sum += before - now;
+		for (uint32_t i = 0; i < nr && horizon_ns[i] <= then - ends; i++)
+			history->freed[i] += before - now;
+	}
+	history->gone += sum;
+	if (sum > history->gone_most) {
+		history->gone_most = sum;
+		history->gone_most_at = at - 1;
+	}
+}
+
+static void end_snapshot(struct leak_tally *tally, uint32_t at)
+{
+	uint64_t horizon_ns[LEAK_HORIZONS];
+	uint32_t nr = leak_horizons(&tally->window, horizon_ns);
+	size_t site_nr = tally->sites.site_nr;
+	uint32_t *before = tally->before;
+
+	for (size_t site = 0; site < site_nr; site++) {
+		if (at)
+			count_gone(tally, site, at, horizon_ns, nr);
+		leak_growth_add(&tally->history[site].growth, &tally->window, at, tally->bytes[site],
+				tally->count[site]);
+	}
+	if (at + 1 == tally->window.snapshot_nr)
+		return;
+	tally->before = tally->now;
+	tally->now = before;
+	memset(tally->now, 0, site_nr * LEAK_BINS * sizeof(*tally->now));
+	memset(tally->bytes, 0, site_nr * sizeof(*tally->bytes));
+	memset(tally->count, 0, site_nr * sizeof(*tally->count));
+}
+
+/* Allocations from before the first snapshot of a part do not count. */
+static void subtract_allocated(struct leak_tally *tally, const struct snapshot *snapshot, const uint32_t *traceback)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+
+	for (uint32_t i = 0; i < tables->traceback_nr && tables->churn; i++)
+		if (traceback[i] != LEAK_SITE_NONE)
+			tally->allocated[traceback[i]] -= tables->churn[i].allocations;
+}
+
+int leak_tally_add(struct leak_tally *tally, uint32_t at, const struct snapshot *snapshot, struct reason *why)
+{
+	int err = check_births(snapshot, why);
+	uint32_t *traceback;
+
+	if (err)
+		return err;
+	traceback = leak_sites_map(&tally->sites, snapshot);
+	if (!traceback)
+		return -ENOMEM;
+	err = count_blocks(tally, snapshot, traceback, why);
+	if (!at && tally->times->is_part)
+		subtract_allocated(tally, snapshot, traceback);
+	free(traceback);
+	if (!err)
+		end_snapshot(tally, at);
+	return err;
+}
+
+/* ---- evidence ------------------------------------------------------------------------------- */
+
+static int by_birth(const void *left, const void *right)
+{
+	const struct leak_block *a = left, *b = right;
+
+	return (a->birth_ns > b->birth_ns) - (a->birth_ns < b->birth_ns);
+}
+
+static void read_leak_blocks(struct leak_tally *tally, uint32_t site, size_t *nr)
+{
+	const struct snapshot_tables *tables = snapshot__tables(tally->last);
+
+	for (uint64_t i = tally->first[site]; i < tally->first[site + 1]; i++) {
+		uint64_t at = tally->order[i];
+		struct leak_block *block = &tally->block[(*nr)++];
+
+		read_birth(tally, tables->trace_birth_ns[at], &block->birth_ns);
+		block->weight = weight_of(tables, at);
+		block->bytes = tables->trace_size[at] * block->weight;
+	}
+}
+
+/* Together the sites may have gone at once: the most pessimistic sum. */
+static void add_history(struct leak_history *sum, const struct leak_history *history)
+{
+	for (int i = 0; i < LEAK_HORIZONS; i++)
+		sum->freed[i] += history->freed[i];
+	if (history->gone_most && (!sum->gone_most || history->gone_most_at < sum->gone_most_at))
+		sum->gone_most_at = history->gone_most_at;
+	sum->gone += history->gone;
+	sum->gone_most += history->gone_most;
+	sum->growth = history->growth;
+}
+
+/* Blocks that the traceback allocated in the time observed; without that, those that were seen. */
+static double count_allocated(const struct leak_tally *tally, uint32_t site)
+{
+	uint64_t span = tally->window.span_ns, first = tally->snapshot_ns[0];
+	double seen = tally->count[site] + tally->history[site].gone;
+	double allocated = tally->allocated[tally->sites.site[site].traceback];
+
+	if (tally->times->is_part) /* known from the first snapshot on */
+		allocated = span > first ? allocated * span / (span - first) : 0;
+	return allocated > seen ? allocated : seen;
+}
+
+int leak_tally_judge(struct leak_tally *tally, const uint32_t *site, size_t nr, struct leak_verdict *ret)
+{
+	struct leak_history history = {};
+	struct leak_evidence evidence = { .history = &history };
+	size_t room = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		room += tally->first[site[i] + 1] - tally->first[site[i]];
+	if (array_reserve(&tally->block, &tally->block_alloc, room + 1))
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		read_leak_blocks(tally, site[i], &evidence.block_nr);
+		add_history(&history, &tally->history[site[i]]);
+		evidence.allocated += count_allocated(tally, site[i]);
+		evidence.live += tally->count[site[i]];
+	}
+	if (nr > 1)
+		history.growth = (struct leak_growth){};
+	qsort(tally->block, evidence.block_nr, sizeof(*tally->block), by_birth);
+	evidence.block = tally->block;
+	*ret = leak_judge(&tally->window, &evidence);
+	return 0;
+}
+
+void leak_tally_births(const struct leak_tally *tally, uint32_t site, const struct leak_verdict *verdict,
+		       uint64_t sixteenth[16])
+{
+	const struct snapshot_tables *tables = snapshot__tables(tally->last);
+	uint64_t span = tally->window.span_ns, birth = 0;
+
+	for (uint64_t i = tally->first[site]; i < tally->first[site + 1]; i++) {
+		uint64_t at;
+
+		read_birth(tally, tables->trace_birth_ns[tally->order[i]], &birth);
+		at = scale_time(birth, span, 16);
+		if (birth <= span - verdict->horizon_ns)
+			sixteenth[at < 16 ? at : 15]++;
+	}
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Whole recordings through the rule for leaks: which tracebacks are the same in all snapshots, and which blocks count. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/leak_report.h"
+#include "snapshot.h"
+
+#define SEC 1000000000ull
+#define BEGIN_NS (50 * SEC)
+#define SNAPSHOTS 12
+
+/* A flow of blocks: one each `every` seconds, freed after `life`. */
+struct flow {
+	const char *function;
+	uint64_t offset;
+	double every, life;
+	uint32_t domain;
+};
+
+/* Unnamed frames are places in files; named ones also have a function, a line and an inlined call. */
+struct program {
+	const struct flow *flow;
+	size_t flow_nr;
+	uint32_t named_from; /* snapshots before it have no names */
+	double unborn;	     /* so many blocks have no birth */
+	uint32_t first;	     /* number of the first snapshot that is judged */
+};
+
+static uint32_t frame_of(struct snapshot_builder *builder, const char *function, uint64_t offset, uint32_t lineno,
+			 uint32_t flags)
+{
+	struct snap_object object = {};
+	struct snap_frame frame = { .offset = offset, .lineno = lineno, .flags = flags };
+	uint32_t id;
+
+	cr_assert_eq(snapshot_builder__string(builder, "/bin/shop", &object.path), 0);
+	cr_assert_eq(snapshot_builder__object(builder, &object, &frame.object), 0);
+	cr_assert_eq(snapshot_builder__string(builder, lineno ? "shop.c" : "/bin/shop", &frame.filename), 0);
+	cr_assert_eq(snapshot_builder__string(builder, function, &frame.function), 0);
+	cr_assert_eq(snapshot_builder__frame(builder, &frame, &id), 0);
+	return id;
+}
+
+static uint32_t traceback_of(struct snapshot_builder *builder, const struct flow *flow, bool is_named)
+{
+	uint32_t frame[3], nr = 0, id;
+
+	if (is_named)
+		frame[nr++] = frame_of(builder, "inlined", flow->offset, 7, SNAP_FRAME_INLINE);
+	frame[nr++] = frame_of(builder, is_named ? flow->function : NULL, flow->offset, is_named ? flow->offset : 0, 0);
+	frame[nr++] = frame_of(builder, is_named ? "main" : NULL, 0x1000, is_named ? 1 : 0, 0);
+	cr_assert_eq(snapshot_builder__traceback(builder, frame, nr, nr, 0, &id), 0);
+	return id;
+}
+
+static void add_flow(struct snapshot_builder *builder, const struct flow *flow, uint32_t traceback, double now)
+{
+	for (unsigned int i = 0; i * flow->every <= now; i++) {
+		double born = i * flow->every;
+		struct snap_trace trace = {
+			.size = 100, .traceback = traceback, .domain = flow->domain, .birth_ns = BEGIN_NS + born * SEC,
+		};
+
+		if (born + flow->life > now)
+			cr_assert_eq(snapshot_builder__trace(builder, &trace), 0);
+	}
+}
+
+static struct snapshot *open_moment(void *program_, uint32_t at, struct reason *why)
+{
+	const struct program *program = program_;
+	uint32_t moment = program->first + at;
+	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_DOMAIN | SNAP_WITH_BIRTH);
+	struct snap_trace unborn = { .size = 1 };
+	struct snapshot *snapshot;
+
+	(void)why;
+	for (size_t i = 0; i < program->flow_nr; i++)
+		add_flow(builder, &program->flow[i],
+			 traceback_of(builder, &program->flow[i], moment >= program->named_from), (moment + 1) * 5);
+	for (int i = 0; i < program->unborn; i++)
+		cr_assert_eq(snapshot_builder__trace(builder, &unborn), 0);
+	cr_assert_eq(snapshot_builder__finish(builder, &snapshot), 0);
+	return snapshot;
+}
+
+static struct leaks *judge_program(const struct program *program)
+{
+	static uint64_t now_ns[SNAPSHOTS];
+	uint32_t before = program->first;
+	struct leak_recording recording = {
+		.times = { .begin_ns = BEGIN_NS + before * 5 * SEC, .is_part = before, .now_ns = now_ns + before,
+			   .snapshot_nr = SNAPSHOTS - before },
+		.open = open_moment,
+		.what = (void *)program,
+	};
+	const struct engine_options options = {};
+	struct reason why = {};
+	struct leaks *leaks;
+
+	for (int i = 0; i < SNAPSHOTS; i++)
+		now_ns[i] = BEGIN_NS + (i + 1) * 5 * SEC;
+	cr_assert_eq(leaks_find(&recording, &options, &leaks, &why), 0, "%s", why.text);
+	return leaks;
+}
+
+static const struct leak_caller *caller_of(const struct leaks *leaks, const char *function)
+{
+	for (size_t i = 0; i < leaks->line_nr; i++) {
+		const struct leak_caller *caller = leak_line_caller(leaks, &leaks->line[i]);
+		struct frame_view *frame;
+		uint32_t nframe, total;
+		bool is_it;
+
+		cr_assert_eq(traceback_read(leaks->last, caller->traceback, &frame, &nframe, &total), 0);
+		is_it = nframe > 1 && frame[1].function && !strcmp(frame[1].function, function);
+		free(frame);
+		if (is_it)
+			return caller;
+	}
+	return NULL;
+}
+
+#define FOR_EVER 1e9
+
+static const struct flow flows[] = {
+	{ "leak", 0x2000, 0.5, FOR_EVER, 0 },
+	{ "ring", 0x3000, 0.25, 12, 0 },
+};
+
+TestSuite(leak_recordings);
+
+Test(leak_recordings, leaks_and_rings_are_told_apart)
+{
+	const struct program program = { flows, 2, 0, 0, 0 };
+	struct leaks *leaks = judge_program(&program);
+
+	cr_assert_eq(caller_of(leaks, "leak")->verdict.kind, LEAK_SURE);
+	cr_assert_eq(caller_of(leaks, "ring")->verdict.kind, LEAK_FREED);
+	cr_assert_eq(leaks->kind_nr[LEAK_SURE], 1);
+	leaks_free(leaks);
+}
+
+Test(leak_recordings, names_that_come_later_change_nothing)
+{
+	const struct program named = { flows, 2, 0, 0, 0 }, later = { flows, 2, SNAPSHOTS - 1, 0, 0 };
+	struct leaks *a = judge_program(&named), *b = judge_program(&later);
+	const struct leak_verdict *before = &caller_of(a, "leak")->verdict, *after = &caller_of(b, "leak")->verdict;
+
+	cr_assert_eq(after->kind, before->kind);
+	cr_assert_eq(after->survivors, before->survivors);
+	cr_assert_eq(after->freed, before->freed);
+	cr_assert_eq(caller_of(b, "ring")->verdict.kind, LEAK_FREED, "its frees were seen");
+	leaks_free(a);
+	leaks_free(b);
+}
+
+Test(leak_recordings, domains_are_judged_by_themselves)
+{
+	static const struct flow apart[] = {
+		{ "both", 0x2000, 0.5, FOR_EVER, 0 },
+		{ "both", 0x2000, 0.1, 4, 1 },
+	};
+	const struct program program = { apart, 2, 0, 0, 0 };
+	struct leaks *leaks = judge_program(&program);
+
+	cr_assert_eq(leaks->kind_nr[LEAK_SURE], 1);
+	cr_assert_eq(leaks->kind_nr[LEAK_FREED], 1);
+	cr_assert_eq(leak_line_caller(leaks, &leaks->line[0])->domain, 0);
+	leaks_free(leaks);
+}
+
+Test(leak_recordings, a_part_begins_anew)
+{
+	const struct program program = { flows, 2, 0, 0, 4 };
+	struct leaks *leaks = judge_program(&program);
+	const struct leak_verdict *verdict = &caller_of(leaks, "leak")->verdict;
+
+	cr_assert_eq(leaks->window.span_ns, 40 * SEC);
+	cr_assert_eq(leaks->window.snapshot_nr, 8);
+	cr_assert_eq(verdict->kind, LEAK_SURE);
+	cr_assert_eq(verdict->survivors, 71, "born from 20 s to 55 s");
+	leaks_free(leaks);
+}
+
+Test(leak_recordings, blocks_without_a_birth_are_counted_apart)
+{
+	const struct program program = { flows, 1, 0, 9, 0 };
+	struct leaks *leaks = judge_program(&program);
+
+	cr_assert_eq(leaks->unborn, 9);
+	cr_assert_eq(leaks->block_nr, 130);
+	cr_assert_eq(leaks->line_nr, 1);
+	leaks_free(leaks);
+}
+
+Test(leak_recordings, lines_that_leak_together_are_one)
+{
+	static const struct flow together[] = {
+		{ "order", 0x2000, 0.5, FOR_EVER, 0 },
+		{ "item", 0x2100, 0.5, FOR_EVER, 0 },
+		{ "other", 0x2200, 0.9, FOR_EVER, 0 },
+	};
+	const struct program program = { together, 3, SNAPSHOTS, 0, 0 };
+	struct leaks *leaks = judge_program(&program);
+
+	cr_assert_eq(leaks->bundle_nr, 2);
+	cr_assert_eq(leaks->bundle[0].nr, 2);
+	cr_assert_eq(leaks->bundle[0].caller, 0, "main");
+	cr_assert_float_eq(leaks->bundle[0].bytes_per_s, 2 * leaks->line[0].verdict.bytes_per_s, 1e-9);
+	leaks_free(leaks);
+}
+
+Test(leak_recordings, few_blocks_of_many_callers_are_added_up)
+{
+	struct flow few[8];
+	struct program program = { few, 8, 0, 0, 0 };
+	struct leaks *leaks;
+
+	/* each allocates twice, at times of its own; one line, that of the inlined call */
+	for (int i = 0; i < 8; i++)
+		few[i] = (struct flow){ "few", 0x2000 + i, 31 + i, FOR_EVER, 0 };
+	leaks = judge_program(&program);
+	cr_assert_eq(leaks->line_nr, 1);
+	cr_assert(leaks->line[0].is_summed);
+	cr_assert_eq(leaks->line[0].verdict.kind, LEAK_LIKELY);
+	cr_assert_eq(leaks->line[0].verdict.survivors, 16);
+	cr_assert_eq(leaks->line[0].site_nr, 8);
+	leaks_free(leaks);
+}

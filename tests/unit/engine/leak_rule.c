@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The rule for leaks, by births and frees made by hand: each verdict, and each threshold hit exactly and missed by one. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#include "engine/leak_judge.h"
+
+#define SEC 1000000000ull
+#define BLOCKS 2048
+
+/* 60 s, 12 snapshots every 5 s. */
+static struct leak_window window;
+static uint64_t snapshot_ns[12];
+static struct leak_block block[BLOCKS];
+static struct leak_history history;
+static struct leak_evidence evidence;
+
+static void setup(void)
+{
+	for (int i = 0; i < 12; i++)
+		snapshot_ns[i] = (i + 1) * 5 * SEC;
+	window = (struct leak_window){ .span_ns = 60 * SEC, .snapshot_ns = snapshot_ns, .snapshot_nr = 12 };
+	history = (struct leak_history){};
+	evidence = (struct leak_evidence){ .block = block, .history = &history };
+}
+
+/* nr blocks of 100 bytes, evenly from `from` to `to` seconds, both included. */
+static void born(double from, double to, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		block[evidence.block_nr++] = (struct leak_block){
+			.birth_ns = (from + (nr > 1 ? (to - from) * i / (nr - 1) : 0)) * SEC, .bytes = 100, .weight = 1,
+		};
+	evidence.live = evidence.allocated = evidence.block_nr;
+}
+
+static struct leak_verdict judge(void)
+{
+	return leak_judge(&window, &evidence);
+}
+
+#define assert_kind(wanted) cr_assert_eq(judge().kind, wanted, "kind %d, expected %d", judge().kind, wanted)
+
+TestSuite(leak_rule, .init = setup);
+
+Test(leak_rule, horizons_are_steps_up_to_two_thirds)
+{
+	uint64_t horizon_ns[LEAK_HORIZONS];
+
+	cr_assert_eq(leak_horizons(&window, horizon_ns), 7);
+	cr_assert_eq(horizon_ns[0], 5 * SEC);
+	cr_assert_eq(horizon_ns[1], 15 * SEC / 2);
+	cr_assert_eq(horizon_ns[6], 40 * SEC);
+	window.snapshot_nr = 4;
+	cr_assert_eq(leak_horizons(&window, horizon_ns), 3, "15, 22.5 and 30 s; 40 s is two thirds");
+}
+
+Test(leak_rule, a_plain_leak)
+{
+	struct leak_verdict verdict;
+
+	born(0, 60, 121);
+	verdict = judge();
+	cr_assert_eq(verdict.kind, LEAK_SURE);
+	cr_assert_eq(verdict.horizon_ns, 5 * SEC);
+	cr_assert_eq(verdict.survivors, 111, "born by 55 s");
+	cr_assert_eq(verdict.late, 56, "from 27.5 s on");
+	cr_assert_eq(verdict.early, 55);
+	cr_assert_eq(verdict.periods, 8);
+	cr_assert_eq(verdict.since_ns, SEC, "the block after 2 %% of the survivors");
+	cr_assert_float_eq(verdict.bytes_per_s, 5600 / 27.5, 1e-9);
+	cr_assert_float_eq(verdict.least_bytes_per_s, 5600 / 27.5 * (1 - 1.645 / sqrt(56)), 1e-9);
+}
+
+Test(leak_rule, times_are_relative)
+{
+	struct leak_verdict before, after;
+
+	born(0, 60, 121);
+	before = judge();
+	window.span_ns *= 10;
+	for (int i = 0; i < 12; i++)
+		snapshot_ns[i] *= 10;
+	for (size_t i = 0; i < evidence.block_nr; i++)
+		block[i].birth_ns *= 10;
+	after = judge();
+	cr_assert_eq(after.kind, before.kind);
+	cr_assert_eq(after.survivors, before.survivors);
+	cr_assert_float_eq(after.bytes_per_s * 10, before.bytes_per_s, 1e-9);
+}
+
+Test(leak_rule, weights_count_for_rates_and_not_for_confidence)
+{
+	struct leak_verdict verdict;
+
+	born(0, 54, 11);
+	for (size_t i = 0; i < evidence.block_nr; i++)
+		block[i].weight = 100, block[i].bytes = 10000;
+	verdict = judge();
+	cr_assert_eq(verdict.kind, LEAK_LIKELY);
+	cr_assert_eq(verdict.doubts, LEAK_DOUBT_FEW);
+	cr_assert_float_eq(verdict.blocks_per_s, 500 / 27.5, 1e-9);
+}
+
+Test(leak_rule, twelve_survivors_are_sure)
+{
+	born(1, 54, 12);
+	assert_kind(LEAK_SURE);
+	setup();
+	born(1, 54, 11);
+	assert_kind(LEAK_LIKELY);
+}
+
+Test(leak_rule, three_survivors_are_evidence)
+{
+	born(1, 40, 3);
+	assert_kind(LEAK_LIKELY);
+	setup();
+	born(1, 40, 2);
+	assert_kind(LEAK_FEW);
+}
+
+Test(leak_rule, one_free_in_twenty_is_tolerated)
+{
+	born(0, 19, 10);
+	born(20, 55, 9);
+	history.freed[0] = 1;
+	cr_assert_eq(judge().horizon_ns, 5 * SEC, "1 of 20");
+	history.freed[0] = 2;
+	cr_assert_eq(judge().horizon_ns, 15 * SEC / 2, "2 of 21 are too many");
+	for (int i = 0; i < LEAK_HORIZONS; i++)
+		history.freed[i] = 10;
+	assert_kind(LEAK_FREED);
+}
+
+Test(leak_rule, four_late_survivors_are_sure)
+{
+	/* at the horizon of 5 s the second half begins at 27.5 s */
+	born(20, 27, 8);
+	born(28, 54, 4);
+	assert_kind(LEAK_SURE);
+	setup();
+	born(20, 27, 4);
+	born(28, 54, 3);
+	cr_assert(judge().doubts & LEAK_DOUBT_FEW);
+}
+
+Test(leak_rule, settled_below_a_quarter)
+{
+	born(0, 27, 40);
+	born(28, 54, 9);
+	assert_kind(LEAK_SETTLED);
+	cr_assert_eq(judge().last_ns, 54 * SEC);
+	setup();
+	born(0, 27, 40);
+	born(28, 54, 10);
+	assert_kind(LEAK_LIKELY);
+	cr_assert(judge().doubts & LEAK_DOUBT_SLOWING);
+}
+
+Test(leak_rule, slowing_below_a_half)
+{
+	born(0, 27, 40);
+	born(28, 54, 19);
+	cr_assert_eq(judge().doubts, LEAK_DOUBT_SLOWING);
+	setup();
+	born(0, 27, 40);
+	born(28, 54, 20);
+	assert_kind(LEAK_SURE);
+}
+
+Test(leak_rule, a_warm_up_has_settled)
+{
+	born(0, 10, 500);
+	assert_kind(LEAK_SETTLED);
+}
+
+Test(leak_rule, young_from_thirteen_sixteenths_on)
+{
+	/* W = 55 s; 13/16 of it is 44.6875 s */
+	born(44.6875, 54, 40);
+	assert_kind(LEAK_LIKELY);
+	setup();
+	born(44.6876, 54, 40);
+	assert_kind(LEAK_YOUNG);
+}
+
+Test(leak_rule, bursts_in_few_periods_are_not_sure)
+{
+	/* periods of 6.875 s: the first, the second, the sixth and the last of eight */
+	born(0, 0.1, 8);
+	born(7, 7.1, 8);
+	born(35, 35.1, 8);
+	born(54, 54.1, 8);
+	cr_assert_eq(judge().periods, 4);
+	cr_assert_eq(judge().span, 8);
+	cr_assert_eq(judge().doubts, LEAK_DOUBT_BURSTS);
+	setup();
+	born(0, 0.1, 8);
+	born(7, 7.1, 8);
+	born(14, 14.1, 4);
+	born(35, 35.1, 8);
+	born(54, 54.1, 8);
+	assert_kind(LEAK_SURE);
+}
+
+Test(leak_rule, a_batch_may_go_at_once_again)
+{
+	born(31, 54.9, 100);
+	history.gone = 100;
+	history.gone_most = 80;
+	history.gone_most_at = 5; /* from 30 to 35 s */
+	cr_assert_eq(judge().doubts, LEAK_DOUBT_BATCH);
+	history.gone_most = 79;
+	assert_kind(LEAK_SURE);
+	history.gone_most = 80;
+	history.gone_most_at = 6;
+	assert_kind(LEAK_SURE);
+}
+
+Test(leak_rule, gaps_hide_frees)
+{
+	const struct leak_gap gap = { 10 * SEC, 40 * SEC };
+
+	window.gap = &gap;
+	window.gap_nr = 1;
+	window.gaps_ns = 30 * SEC;
+	born(0, 9.9, 20);
+	born(40, 60, 40);
+	/* half of the time is gaps: as many frees were missed as were seen; 49 of 60 blocks survive */
+	evidence.allocated = evidence.live + 49;
+	cr_assert_eq(judge().survivors, 50);
+	cr_assert_eq(judge().doubts, LEAK_DOUBT_GAPS);
+	evidence.allocated = evidence.live + 50;
+	assert_kind(LEAK_LIKELY);
+	evidence.allocated = evidence.live + 51;
+	assert_kind(LEAK_GAPS);
+	evidence.allocated = evidence.live + 16;
+	assert_kind(LEAK_SURE);
+	evidence.allocated = evidence.live + 17;
+	assert_kind(LEAK_LIKELY);
+}
+
+Test(leak_rule, rates_are_by_recorded_time)
+{
+	const struct leak_gap gap = { 30 * SEC, 40 * SEC };
+
+	born(0, 29.9, 60);
+	born(40, 60, 41);
+	window.gap = &gap;
+	window.gap_nr = 1;
+	window.gaps_ns = 10 * SEC;
+	cr_assert_float_eq(judge().bytes_per_s, judge().late * 100 / 17.5, 1e-9);
+	cr_assert_eq(judge().kind, LEAK_SURE);
+}
+
+/* ---- one block that grows ---- */
+
+static void grow(const double *bytes, const double *count)
+{
+	for (uint32_t i = 0; i < 12; i++)
+		leak_growth_add(&history.growth, &window, i, bytes[i], count[i]);
+	born(59, 59, 1);
+}
+
+static const double ones[12] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+
+Test(leak_rule, a_block_that_is_reallocated_grows)
+{
+	static const double bytes[12] = { 100, 100, 200, 200, 200, 200, 200, 400, 400, 400, 400, 400 };
+
+	grow(bytes, ones);
+	assert_kind(LEAK_GROWS);
+	cr_assert_float_eq(judge().bytes_per_s, 300 / 55.0, 1e-9);
+	cr_assert_eq(judge().periods, 2);
+}
+
+Test(leak_rule, growth_must_be_late_and_without_falls)
+{
+	static const double early[12] = { 100, 200, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400 };
+	static const double falls[12] = { 100, 100, 200, 200, 150, 200, 200, 400, 400, 400, 400, 400 };
+	static const double once[12] = { 100, 100, 100, 100, 100, 100, 100, 400, 400, 400, 400, 400 };
+	static const double twice[12] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2 };
+	static const double bytes[12] = { 100, 100, 200, 200, 200, 200, 200, 400, 400, 400, 400, 400 };
+
+	grow(early, ones);
+	assert_kind(LEAK_FEW);
+	setup();
+	grow(falls, ones);
+	assert_kind(LEAK_FEW);
+	setup();
+	grow(once, ones);
+	assert_kind(LEAK_FEW);
+	setup();
+	grow(bytes, twice);
+	assert_kind(LEAK_FEW);
+}
+
+/* ---- births alone ---- */
+
+Test(leak_rule, fewer_than_four_snapshots_never_make_it_sure)
+{
+	struct leak_verdict verdict;
+
+	window.snapshot_nr = 3;
+	window.snapshot_ns = snapshot_ns + 9;
+	born(0, 60, 121);
+	verdict = judge();
+	cr_assert_eq(verdict.kind, LEAK_LIKELY);
+	cr_assert_eq(verdict.doubts, LEAK_DOUBT_SNAPSHOTS);
+	cr_assert_eq(verdict.horizon_ns, 15 * SEC);
+	cr_assert_eq(verdict.survivors, 91);
+	cr_assert_float_eq(verdict.bytes_per_s, 4600 / 22.5, 1e-9);
+	window.snapshot_nr = 4;
+	window.snapshot_ns = snapshot_ns + 8;
+	assert_kind(LEAK_SURE);
+}
+
+Test(leak_rule, births_alone_tell_a_warm_up_and_sessions)
+{
+	window.snapshot_nr = 1;
+	window.snapshot_ns = snapshot_ns + 11;
+	born(0, 10, 100);
+	assert_kind(LEAK_SETTLED);
+	setup();
+	window.snapshot_nr = 1;
+	born(30, 60, 200);
+	assert_kind(LEAK_FREED);
+	setup();
+	window.snapshot_nr = 1;
+	born(0, 40, 7);
+	assert_kind(LEAK_FEW);
+}
+
+Test(leak_rule, no_blocks_at_all)
+{
+	assert_kind(LEAK_FEW);
+	window.snapshot_nr = 1;
+	assert_kind(LEAK_FEW);
+}
+
+Test(leak_rule, a_window_of_one_nanosecond)
+{
+	static const uint64_t at[4] = { 0, 0, 0, 1 };
+
+	window = (struct leak_window){ .span_ns = 1, .snapshot_ns = at, .snapshot_nr = 4 };
+	born(0, 0, 5);
+	cr_assert_eq(judge().survivors, 5);
+}
