@@ -171,6 +171,7 @@ struct filter {
 	const char *filename_pattern; /* NULL: any; ".pyc" counts as ".py", in pattern and filename */
 	const char *function_pattern; /* NULL: any; an unknown function is "<unknown>" */
 	const char *object_pattern;   /* NULL: any; compared with the path, or "<unknown>" */
+	const char *any_pattern;      /* NULL: any; matches the filename, the function or the object */
 	char *owned;		      /* memory from filter_parse() that the patterns point into */
 };
 

@@ -22,6 +22,8 @@ enum exit_status {
 	EXIT_DONE = 0,
 	EXIT_FAILED = 1,  /* a file or a target failed */
 	EXIT_REFUSED = 2, /* an invalid command line */
+	EXIT_UNJUDGED = 3, /* the question has no sure answer: too little was observed, or too much was missed */
+	EXIT_EXCEEDED = 4, /* --fail-above: more than allowed */
 };
 
 /*

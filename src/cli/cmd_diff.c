@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/reason.h"
+#include "base/units.h"
 #include "cli/cmd_stats.h"
 #include "cli/caveats_diff.h"
 #include "cli/open_input.h"
@@ -12,6 +13,7 @@
 struct diff_options {
 	struct stats_options stats;
 	enum sort_order sort;
+	struct said fail_above; /* bytes */
 };
 
 static int parse_diff_sort(const char *text, void *field, struct reason *why)
@@ -19,9 +21,21 @@ static int parse_diff_sort(const char *text, void *field, struct reason *why)
 	return sort_order_parse(text, field, why);
 }
 
+static int parse_growth_limit(const char *text, void *field, struct reason *why)
+{
+	struct said *said = field;
+
+	if (parse_size(text, &said->value))
+		return reason_set(why, -EINVAL, "'%.100s' is not a size such as 0, 64K, 1M or 1G", text);
+	said->text = text;
+	return 0;
+}
+
 static const struct option_row rows[] = {
 	{ "sort", 's', OPTION_CUSTOM, offsetof(struct diff_options, sort), .parse = parse_diff_sort,
 	  .arg = "ORDER", .default_text = "abs", .help = "what comes first: abs (largest change), growth or shrink" },
+	{ "fail-above", 0, OPTION_CUSTOM, offsetof(struct diff_options, fail_above), .parse = parse_growth_limit,
+	  .arg = "SIZE", .help = "exit with status 4 if all that was chosen grew by more than SIZE: 0, 64K, 1M" },
 	{},
 };
 
@@ -50,6 +64,20 @@ static int log_engine_failure(const struct arguments *args, const struct snapsho
 	return log_failure("%s: %s", args->item[is_old ? 0 : 1], why->text);
 }
 
+/* Blocks that may be gone look like growth, so with them --fail-above has no answer. */
+static int growth_status(const struct diff_options *options, const struct report *report)
+{
+	int64_t grown = report->statistics->total_diff.size;
+
+	if (!options->fail_above.text)
+		return EXIT_DONE;
+	if (report->gap_blocks[0].count || report->gap_blocks[1].count) {
+		log_info("--fail-above cannot be judged: blocks lived through gaps in the recording, and may be gone");
+		return EXIT_UNJUDGED;
+	}
+	return grown > 0 && (uint64_t)grown > options->fail_above.value ? EXIT_EXCEEDED : EXIT_DONE;
+}
+
 static int print_diff(const struct diff_options *options, const struct chosen *chosen,
 		      const struct arguments *args, const struct snapshot *const both[2])
 {
@@ -70,7 +98,7 @@ static int print_diff(const struct diff_options *options, const struct chosen *c
 	report.statistics = statistics;
 	report.warning = warnings.line;
 	report.warning_nr = warnings.nr;
-	status = print_report(&options->stats, chosen, &report);
+	status = print_report(&options->stats, chosen, &report) ?: growth_status(options, &report);
 	statistics_free(statistics);
 	return status;
 }
@@ -111,10 +139,14 @@ const struct command cmd_diff = {
 	.help = "compare two snapshots: what grew and what shrank",
 	.detail = "Lines have tracemalloc's form: size=NEW (NEW - OLD). The folded format has two numbers, OLD and "
 		  "NEW, as differential flame graphs expect.\n\n"
+		  "With --fail-above the exit status is 4 if there is more growth than allowed, and 3 if gaps in the "
+		  "recording forbid an answer.\n\n"
+		  SUPPRESSIONS_DETAIL "\n\n"
 		  SELECT_DETAIL,
 	.example = "allocsnap diff old.snap new.snap --group-by function --top 20",
 	.option = { { rows, 0, "Report" }, STATS_GROUPS(offsetof(struct diff_options, stats)),
-		    SELECT_GROUPS(offsetof(struct diff_options, stats.select)) },
+		    SELECT_GROUPS(offsetof(struct diff_options, stats.select)),
+		    { suppression_rows, offsetof(struct diff_options, stats.select), "Filters" } },
 	.defaults = &(const struct diff_options){ .stats = { STATS_DEFAULTS } },
 	.options_size = sizeof(struct diff_options),
 	.run = run,

@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/units.h"
 #include "base/reason.h"
+#include "cli/suppressions.h"
 
 /* ---- options ------------------------------------------------------------------------------ */
 
@@ -83,6 +84,12 @@ const struct option_row wrapper_rows[] = {
 	{},
 };
 
+const struct option_row suppression_rows[] = {
+	{ "suppressions", 0, OPTION_STRING, FIELD(suppressions),
+	  .arg = "FILE", .help = "drop what is known: blocks with a frame that matches a pattern in FILE" },
+	{},
+};
+
 /* ---- from options to filters -------------------------------------------------------------- */
 
 static int check_limits(const struct command *command, const char *what, const struct said *min,
@@ -134,7 +141,10 @@ static int parse_filters(const struct command *command, const struct select_opti
 	if (!chosen->filter)
 		return log_failure("%s", strerror(ENOMEM));
 	status = add_filters(command, chosen, &options->include, true);
-	return status ?: add_filters(command, chosen, &options->exclude, false);
+	status = status ?: add_filters(command, chosen, &options->exclude, false);
+	if (!status && options->suppressions)
+		status = suppressions_read(options->suppressions, chosen);
+	return status;
 }
 
 int select_options_resolve(const struct command *command, const struct select_options *options, struct chosen *ret)
@@ -207,6 +217,9 @@ size_t log_unmatched(const struct select_options *options, const struct chosen *
 		nr++;
 		if (i < include_nr)
 			log_info("--include %s matches no block", options->include.item[i]);
+		else if (i >= include_nr + options->exclude.item_nr)
+			log_info("%s: suppression %s matches no block", options->suppressions,
+				 chosen->filter[i].any_pattern);
 		else
 			log_info("--exclude %s matches no block", options->exclude.item[i - include_nr]);
 	}

@@ -27,10 +27,14 @@ struct select_options {
 	bool no_gap_blocks;
 	struct string_list skip;
 	bool keep_wrappers;
+	const char *suppressions; /* a file; NULL: none */
 };
 
 /* Filters by place of allocation, filters by other facts of a block, and where tracebacks start. */
 extern const struct option_row filter_rows[], block_rows[], wrapper_rows[];
+
+/* --suppressions, for commands that ask what is wrong: leaks and diff. */
+extern const struct option_row suppression_rows[];
 #define SELECT_GROUPS(base) \
 	{ filter_rows, base, "Filters" }, { block_rows, base, "Filters" }, { wrapper_rows, base, "Wrappers" }
 
@@ -42,6 +46,12 @@ extern const struct option_row filter_rows[], block_rows[], wrapper_rows[];
 	"  --include 'src/*'  --include 'src/cart.c:31'\n" \
 	"  --exclude 'function=g_*,all-frames'  --exclude domain=1\n" \
 	"  --include 'object=*/libssl.so*'"
+
+/* The same for --suppressions. */
+#define SUPPRESSIONS_DETAIL \
+	"A file of suppressions has a pattern on each line, and comments that begin with #. Blocks do not count if " \
+	"the function, source file or object of any frame of their traceback matches. Suppressions that match " \
+	"nothing are reported."
 
 /* The options in the engine's form. engine.select.filter points to the array `filter`. */
 struct chosen {

@@ -17,6 +17,12 @@ static bool matches_filter_text(const char *pattern, const char *text)
 	return !pattern || pattern_matches(pattern, text ?: "<unknown>");
 }
 
+static bool matches_any_text(const char *pattern, const struct frame_view *frame)
+{
+	return !pattern || pattern_matches_filename(pattern, frame->filename) ||
+	       matches_filter_text(pattern, frame->function) || matches_filter_text(pattern, frame->object);
+}
+
 /* Ignores the domain. */
 static bool filter_matches_frame(const struct filter *filter, const struct frame_view *frame)
 {
@@ -26,7 +32,8 @@ static bool filter_matches_frame(const struct filter *filter, const struct frame
 	    !pattern_matches_filename(filter->filename_pattern, frame->filename))
 		return false;
 	return matches_filter_text(filter->function_pattern, frame->function) &&
-	       matches_filter_text(filter->object_pattern, frame->object);
+	       matches_filter_text(filter->object_pattern, frame->object) &&
+	       matches_any_text(filter->any_pattern, frame);
 }
 
 enum memo {

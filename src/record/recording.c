@@ -63,7 +63,10 @@ static void recording_saved(void *recording_, const struct snapshot_owner *owner
 
 	outage_count_saved(&recording->write_errors);
 	status_line_clear(&recording->recorder.line);
-	print_path(recording, path);
+	if (recording->recorder.options->saved)
+		recording->recorder.options->saved(recording->recorder.options->saved_by, path);
+	else
+		print_path(recording, path);
 	remember_last_path(recording, owner, path);
 }
 
@@ -123,7 +126,7 @@ static void show_named_processes(struct recording *recording)
 	for (size_t i = 0; i < recording->named_nr; i++) {
 		char *path = recording->named[i].last_path;
 
-		if (path && isatty(STDOUT_FILENO))
+		if (path && isatty(STDOUT_FILENO) && !recording->recorder.options->saved)
 			print_top_rows(path);
 		else if (path)
 			log_dropped_blocks(path);

@@ -31,6 +31,9 @@ struct recording_options {
 	bool has_budget; /* the collector must be asked often */
 	bool is_everyone;     /* processes come and go: `record` does not end with them */
 	pid_t child;	      /* of `run`: signals go to it; 0: none */
+	/* NULL: paths go to stdout, and the end of the recording is shown. Otherwise this gets the paths instead. */
+	void (*saved)(void *saved_by, const char *path);
+	void *saved_by;
 };
 
 /*

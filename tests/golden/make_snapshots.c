@@ -19,6 +19,7 @@
  *	sampled-hostile.snap	samples of impossible weights, impossible costs
  *	gaps.snap		every block, except in gaps
  *	fleet/			one program on five hosts at three times
+ *	leaks/, leaks-gaps/, leaks-quiet/	a server that leaks (make_leaks.h)
  *	damaged.snap, short.snap, text.snap, later.snap	no snapshots
  */
 #include <stdio.h>
@@ -27,6 +28,7 @@
 
 #include "make.h"
 #include "make_fleet.h"
+#include "make_leaks.h"
 #include "make_sampled.h"
 
 #define SEC 1000000000ull
@@ -367,6 +369,7 @@ int main(int argc, char **argv)
 	make_sampled_hostile(&make);
 	make_gaps(&make);
 	make_fleet(&make);
+	make_leaks(&make);
 	make_strangers(&make);
 	return 0;
 }

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* allocsnap leaks: which lines of a process leak, from its snapshots, or after watching it for a while. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/reason.h"
+#include "base/units.h"
+#include "cli/cmd_select.h"
+#include "cli/cmd_stats.h"
+#include "cli/leak_input.h"
+#include "cli/leak_watch.h"
+#include "render.h"
+#include "render/facts.h"
+#include "render/leak_answer.h"
+#include "snapshot.h"
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+struct leaks_options {
+	struct select_options select;
+	struct capture_options capture;
+	uint64_t watch_ns, last_ns, top;
+	bool shows_all, is_verbose, is_json;
+	struct leak_limit {
+		bool is_set;
+		double bytes_per_s;
+	} limit;
+};
+
+extern const struct command cmd_leaks;
+
+#define FIELD(name) offsetof(struct leaks_options, name)
+
+/* "1M/h", "64K/min", "100/s"; "0" */
+static int parse_rate(const char *text, void *field, struct reason *why)
+{
+	static const struct {
+		const char *name;
+		double seconds;
+	} units[] = { { "/s", 1 }, { "/min", 60 }, { "/m", 60 }, { "/h", 3600 }, { "/d", 86400 }, { "", 1 } };
+	size_t len = strcspn(text, "/"), at = 0;
+	char size[32] = "";
+	uint64_t bytes;
+
+	if (len < sizeof(size))
+		memcpy(size, text, len);
+	while (at + 1 < sizeof(units) / sizeof(*units) && strcmp(text + len, units[at].name))
+		at++;
+	if (parse_size(size, &bytes) || strcmp(text + len, units[at].name) || (!*units[at].name && bytes))
+		return reason_set(why, -EINVAL, "'%.100s' is not a rate such as 0, 64K/min, 1M/h or 10M/d", text);
+	*(struct leak_limit *)field = (struct leak_limit){ true, bytes / units[at].seconds };
+	return 0;
+}
+
+static const struct option_row observe_rows[] = {
+	{ "for", 0, OPTION_DURATION, FIELD(watch_ns), .arg = "TIME", .least = 4000000000,
+	  .help = "with a PID: observe it for TIME, longer than anything takes there that is all right" },
+	{ "last", 0, OPTION_DURATION, FIELD(last_ns), .arg = "TIME",
+	  .help = "with snapshots: judge only the last TIME of the recording" },
+	{},
+};
+
+static const struct option_row leak_report_rows[] = {
+	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX, .arg = "N",
+	  .help = "show the first N leaks; 0 shows all" },
+	{ "all", 'a', OPTION_FLAG, FIELD(shows_all), .help = "also show lines that do not leak, with the reason" },
+	{ "verbose", 'v', OPTION_FLAG, FIELD(is_verbose), .help = "show whole tracebacks" },
+	{ "json", 'j', OPTION_FLAG, FIELD(is_json), .help = "write the report as JSON" },
+	{ "fail-above", 0, OPTION_CUSTOM, FIELD(limit), .arg = "RATE", .parse = parse_rate,
+	  .help = "exit with status 4 if all that surely leaks is more than RATE: 0, 64K/min, 1M/h" },
+	{},
+};
+
+/* ---- what cannot be judged ------------------------------------------------------------------ */
+
+#define UNJUDGED_MAX 256
+
+struct unjudged_reason {
+	char text[UNJUDGED_MAX];
+	bool is_set;
+	bool is_void; /* there are no verdicts at all */
+};
+
+__attribute__((format(printf, 3, 4))) static void set_unjudged(struct unjudged_reason *ret, bool is_void,
+								const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(ret->text, sizeof(ret->text), fmt, args);
+	va_end(args);
+	ret->is_set = true;
+	ret->is_void = is_void;
+}
+
+/* The rule tolerates one free in twenty that it takes for late; one in a hundred may be missed. */
+static void find_unjudged(const struct leaks *leaks, struct unjudged_reason *ret)
+{
+	uint64_t dropped = snapshot__counter(leaks->last, "blocks_dropped");
+	uint64_t allocations = snapshot__counter(leaks->last, "allocations");
+	const struct leak_window *window = &leaks->window;
+	char gaps[GAPS_TEXT_MAX];
+
+	if (19.0 * dropped > allocations) /* more than 5 % of all */
+		set_unjudged(ret, true, "%" PRIu64 " blocks were dropped for want of room: record with more room "
+			     "(--max-blocks), or with --sample", dropped);
+	else if (leaks->unborn > leaks->block_nr / 20)
+		set_unjudged(ret, true, "of %" PRIu64 " blocks the birth is not known", leaks->unborn);
+	else if (window->gaps_ns > window->span_ns / 100)
+		set_unjudged(ret, false, "nothing was recorded in %s: frees were missed; record with --sample instead "
+			     "of --max-overhead", gaps_text(gaps, leaks->last));
+	else if (window->snapshot_nr < LEAK_SNAPSHOTS_LEAST)
+		set_unjudged(ret, false, "%" PRIu32 " snapshot%s: births alone never make it sure, four snapshots of the "
+			     "recording do", window->snapshot_nr, window->snapshot_nr == 1 ? "" : "s");
+}
+
+/* ---- the answer ----------------------------------------------------------------------------- */
+
+static int answer_status(const struct leaks_options *options, const struct leaks *leaks, bool is_unjudged)
+{
+	if (is_unjudged)
+		return EXIT_UNJUDGED;
+	return options->limit.is_set && leaks_sure_rate(leaks) > options->limit.bytes_per_s ? EXIT_EXCEEDED : EXIT_DONE;
+}
+
+static int print_leaks(const struct leaks_options *options, const struct chosen *chosen, const struct leaks *leaks)
+{
+	const struct snapshot *const last[] = { leaks->last };
+	struct unjudged_reason unjudged = {};
+	struct leak_answer answer = {
+		.leaks = leaks,
+		.shows_all = options->shows_all,
+		.is_verbose = options->is_verbose,
+		.top = options->top,
+	};
+	char *losses = losses_line(leaks->last);
+	int status;
+
+	if (losses)
+		log_info("%s", losses);
+	free(losses);
+	log_unmatched(&options->select, chosen, last, 1);
+	find_unjudged(leaks, &unjudged);
+	answer.unjudged = unjudged.is_set ? unjudged.text : NULL;
+	answer.is_void = unjudged.is_void;
+	status = report_write_error((options->is_json ? leaks_put_json : leaks_put_text)(stdout, &answer));
+	return status ?: answer_status(options, leaks, unjudged.is_set);
+}
+
+static int judge_files(const struct leaks_options *options, const struct chosen *chosen, const char *const *path,
+		       size_t path_nr, int64_t pid)
+{
+	const struct leak_choice choice = { .last_ns = options->last_ns, .pid = pid };
+	struct reason why = { "out of memory" };
+	struct leaks *leaks = NULL;
+	struct leak_input input;
+	int status = leak_input_choose(path, path_nr, &choice, &input);
+
+	if (!status && leaks_find(&input.recording, &chosen->engine, &leaks, &why))
+		status = log_failure("%s", why.text);
+	status = status ?: print_leaks(options, chosen, leaks);
+	leaks_free(leaks);
+	leak_input_release(&input);
+	return status;
+}
+
+static int watch_process(const struct leaks_options *options, const struct chosen *chosen, const char *pid)
+{
+	struct leak_watch watch;
+	int status = leak_watch_record(&cmd_leaks, &options->capture, pid, options->watch_ns, &watch);
+
+	if (!status)
+		status = judge_files(options, chosen, (const char *const *)watch.path, watch.path_nr, atoll(pid));
+	leak_watch_release(&watch);
+	return status;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static const struct leaks_options leaks_defaults = {
+	.capture.recording = { .is_compact = true },
+	.watch_ns = 60 * SECOND_NS,
+	.top = 10,
+};
+
+/* Digits, and no file of that name. */
+static bool is_process(const char *text)
+{
+	return text[strspn(text, "0123456789")] == '\0' && access(text, F_OK);
+}
+
+static int check_leaks_arguments(const struct leaks_options *options, const struct arguments *args,
+				 bool *ret_is_process)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < args->item_nr; i++)
+		nr += is_process(args->item[i]);
+	*ret_is_process = nr;
+	if (nr && args->item_nr > 1)
+		return log_refusal(&cmd_leaks, "one PID, or snapshots and folders of them");
+	if (nr && options->last_ns)
+		return log_refusal(&cmd_leaks, "--last goes with snapshots; --for says how long a process is observed");
+	if (!nr && memcmp(&options->capture, &leaks_defaults.capture, sizeof(options->capture)))
+		return log_refusal(&cmd_leaks, "options of recording go with a PID, not with snapshots");
+	if (!nr && options->watch_ns != leaks_defaults.watch_ns)
+		return log_refusal(&cmd_leaks, "--for goes with a PID; --last chooses the end of a recording");
+	return EXIT_DONE;
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct leaks_options *options = command_options;
+	struct chosen chosen = {};
+	bool is_pid;
+	int status = check_leaks_arguments(options, args, &is_pid);
+
+	status = status ?: select_options_resolve(&cmd_leaks, &options->select, &chosen);
+	if (!status && is_pid)
+		status = watch_process(options, &chosen, args->item[0]);
+	else if (!status)
+		status = judge_files(options, &chosen, args->item, args->item_nr, 0);
+	chosen_release(&chosen);
+	return status;
+}
+
+const struct command cmd_leaks = {
+	.name = "leaks",
+	.args = "PID | FOLDER | SNAP…",
+	.arg_min = 1,
+	.arg_max = UINT_MAX,
+	.help = "name the lines that leak: observe a process, or judge its snapshots",
+	.detail = "A PID is recorded for the time of --for, with 12 snapshots. Of a FOLDER the newest recording in it, "
+		  "or below it, is judged.\n"
+		  "A line LEAKS if its blocks were born all along, until now, and beyond some age hardly any was freed. It "
+		  "MAY LEAK if there are doubts, which it names. Nobody can tell from outside whether blocks that were "
+		  "never freed in 60 s are freed after 70: observe longer than anything takes that is all right.\n\n"
+		  "Exit status: 0 if all could be judged, whether or not something leaks; 1 after a failure; 2 for an "
+		  "invalid command line; 3 if it cannot be judged (gaps, losses, fewer than four snapshots); 4 if more "
+		  "leaks than --fail-above allows.\n\n"
+		  SUPPRESSIONS_DETAIL "\n\n" SELECT_DETAIL PROBE_DETAIL,
+	.example = "sudo allocsnap leaks 4711 --for 60s",
+	.option = {
+		{ observe_rows, 0, "What to observe" },
+		{ leak_report_rows, 0, "Report" },
+		{ filter_rows, FIELD(select), "Filters" },
+		{ suppression_rows, FIELD(select), "Filters" },
+		{ wrapper_rows, FIELD(select), "Wrappers" },
+		{ capture_output_rows, FIELD(capture), "Recording of a PID" },
+		{ capture_what_rows, FIELD(capture), "Recording of a PID" },
+		{ capture_stack_rows, FIELD(capture), "Recording of a PID" },
+		{ capture_cost_rows, FIELD(capture), "Recording of a PID" },
+	},
+	.defaults = &leaks_defaults,
+	.options_size = sizeof(struct leaks_options),
+	.run = run,
+};

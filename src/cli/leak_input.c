@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/leak_input.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "base/log.h"
+#include "base/reason.h"
+#include "snapshot.h"
+
+struct leak_file {
+	char *path;
+	size_t folder;	/* length of the folder in path; 0: the file was named itself */
+	struct timespec written;
+	char *recording; /* what all snapshots of a recording have in common */
+	int64_t pid;
+	uint64_t now_ns, begin_ns, wall_ns;
+	uint64_t allocations;
+	bool is_part;
+};
+
+static void leak_file_release(struct leak_file *file)
+{
+	free(file->path);
+	free(file->recording);
+}
+
+void leak_input_release(struct leak_input *input)
+{
+	for (size_t i = 0; i < input->file_nr; i++)
+		leak_file_release(&input->file[i]);
+	free(input->file);
+	free(input->now_ns);
+	*input = (struct leak_input){};
+}
+
+/* ---- files and folders ---------------------------------------------------------------------- */
+
+static int leak_input_add_file(struct leak_input *input, const char *path, size_t folder, const struct stat *st)
+{
+	struct leak_file file = { .path = strdup(path), .folder = folder, .written = st->st_mtim };
+	int err = file.path ? array_push(input, file, file) : -ENOMEM;
+
+	if (err)
+		leak_file_release(&file);
+	return err ? log_failure("out of memory") : EXIT_DONE;
+}
+
+static bool is_snapshot_file(const FTSENT *entry)
+{
+	return entry->fts_info == FTS_F && entry->fts_namelen > 5 && *entry->fts_name != '.' &&
+	       !strcmp(entry->fts_name + entry->fts_namelen - 5, ".snap");
+}
+
+static int walk_folder(struct leak_input *input, FTS *tree)
+{
+	int status = EXIT_DONE;
+	FTSENT *entry;
+
+	while ((entry = fts_read(tree))) {
+		bool is_bad = entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR || entry->fts_info == FTS_NS;
+
+		if (is_bad)
+			status = log_failure("%s: %s", entry->fts_path, strerror(entry->fts_errno));
+		else if (is_snapshot_file(entry) &&
+			 leak_input_add_file(input, entry->fts_path, entry->fts_pathlen - entry->fts_namelen,
+					     entry->fts_statp))
+			return EXIT_FAILED;
+	}
+	return status;
+}
+
+static int add_folder(struct leak_input *input, const char *folder)
+{
+	char *const roots[] = { (char *)folder, NULL };
+	FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+	size_t before = input->file_nr;
+	int status;
+
+	if (!tree)
+		return log_failure("%s: %s", folder, strerror(errno));
+	status = walk_folder(input, tree);
+	fts_close(tree);
+	if (!status && input->file_nr == before)
+		status = log_failure("%s: no snapshots in it", folder);
+	return status;
+}
+
+static int add_path(struct leak_input *input, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return log_failure("%s: %s", path, strerror(errno));
+	return S_ISDIR(st.st_mode) ? add_folder(input, path) : leak_input_add_file(input, path, 0, &st);
+}
+
+/* ---- which of them -------------------------------------------------------------------------- */
+
+/* Keeps the files for which keep[] is set. */
+static void keep_files(struct leak_input *input, const bool *keep)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < input->file_nr; i++) {
+		if (keep[i])
+			input->file[nr++] = input->file[i];
+		else
+			leak_file_release(&input->file[i]);
+	}
+	input->file_nr = nr;
+}
+
+static bool is_newer(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+static bool is_same_folder(const struct leak_file *a, const struct leak_file *b)
+{
+	return a->folder && a->folder == b->folder && !memcmp(a->path, b->path, a->folder);
+}
+
+/* Keeps only the folder with the newest file: files of the others need not even be opened. */
+static void choose_folder(struct leak_input *input, bool *keep)
+{
+	const struct leak_file *newest = NULL;
+
+	for (size_t i = 0; i < input->file_nr; i++)
+		if (input->file[i].folder && (!newest || is_newer(&input->file[i].written, &newest->written)))
+			newest = &input->file[i];
+	for (size_t i = 0; i < input->file_nr; i++)
+		keep[i] = !input->file[i].folder || is_same_folder(&input->file[i], newest);
+}
+
+static char *name_recording(const struct snapshot *snapshot)
+{
+	static const char *const keys[] = { "host", "boot_id", "pid", "start_time_ticks", "exec_count",
+					    "recording_start_monotonic_ns" };
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		fprintf(out, "%s\n", snapshot__metadata(snapshot, keys[i]) ?: "");
+	return fclose(out) ? NULL : text;
+}
+
+static int read_leak_facts(struct leak_file *file)
+{
+	struct reason why = { "out of memory" };
+	struct snapshot *snapshot = snapshot__open(file->path, &why);
+
+	if (!snapshot)
+		return log_failure("%s", why.text);
+	file->recording = name_recording(snapshot);
+	file->pid = snapshot__metadata_u64(snapshot, "pid", 0);
+	file->now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
+	file->begin_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", UINT64_MAX);
+	file->wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0);
+	file->allocations = snapshot__counter(snapshot, "allocations");
+	file->is_part = snapshot__metadata(snapshot, "filters");
+	snapshot__close(snapshot);
+	return file->recording ? EXIT_DONE : log_failure("out of memory");
+}
+
+/* Keeps only the recording with the newest snapshot. */
+static int choose_recording(struct leak_input *input, const struct leak_choice *choice, bool *keep)
+{
+	const struct leak_file *newest = NULL;
+	size_t others = 0, parts = 0;
+
+	for (size_t i = 0; i < input->file_nr; i++) {
+		const struct leak_file *file = &input->file[i];
+		bool is_wanted = !file->is_part && (!choice->pid || file->pid == choice->pid);
+
+		parts += file->is_part;
+		if (is_wanted && (!newest || file->wall_ns > newest->wall_ns))
+			newest = file;
+	}
+	if (!newest)
+		return log_failure(parts ? "the snapshots were filtered, and leaks need whole ones" :
+				   "no snapshot of the process");
+	for (size_t i = 0; i < input->file_nr; i++) {
+		keep[i] = !input->file[i].is_part && !strcmp(input->file[i].recording, newest->recording);
+		others += !keep[i] && !input->file[i].is_part;
+	}
+	if (parts)
+		log_info("%zu filtered snapshot%s left out", parts, parts == 1 ? " is" : "s are");
+	if (others)
+		log_info("%zu snapshot%s of earlier recordings %s left out", others, others == 1 ? "" : "s",
+			 others == 1 ? "is" : "are");
+	return EXIT_DONE;
+}
+
+static int by_snapshot_time(const void *left, const void *right)
+{
+	const struct leak_file *a = left, *b = right;
+
+	return (a->now_ns > b->now_ns) - (a->now_ns < b->now_ns);
+}
+
+/* ---- from when on --------------------------------------------------------------------------- */
+
+/*
+ * Snapshots before traces were cleared do not count: allocations then begin at 0 again. Sets the beginning of what is
+ * observed.
+ */
+static void choose_begin(struct leak_input *input, const struct leak_choice *choice, bool *keep)
+{
+	const struct leak_file *last = &input->file[input->file_nr - 1];
+	struct leak_times *times = &input->recording.times;
+
+	times->begin_ns = last->begin_ns;
+	for (size_t i = 1; i < input->file_nr; i++)
+		if (input->file[i].allocations < input->file[i - 1].allocations) {
+			times->begin_ns = input->file[i - 1].now_ns;
+			times->is_part = true;
+		}
+	if (choice->last_ns && choice->last_ns < last->now_ns && last->now_ns - choice->last_ns > times->begin_ns) {
+		times->begin_ns = last->now_ns - choice->last_ns;
+		times->is_part = true;
+	}
+	for (size_t i = 0; i < input->file_nr; i++)
+		keep[i] = input->file[i].now_ns > times->begin_ns &&
+			  (i + 1 == input->file_nr || input->file[i].now_ns < input->file[i + 1].now_ns);
+}
+
+/* The last one, and the others as evenly in time as they are there. */
+static void choose_evenly(const struct leak_input *input, bool *keep)
+{
+	uint64_t begin = input->recording.times.begin_ns, end = input->file[input->file_nr - 1].now_ns;
+	size_t at = 0;
+
+	memset(keep, 0, input->file_nr * sizeof(*keep));
+	for (uint32_t k = 1; k <= LEAK_SNAPSHOTS; k++) {
+		uint64_t wanted = begin + (unsigned __int128)(end - begin) * k / LEAK_SNAPSHOTS;
+		size_t left = LEAK_SNAPSHOTS - k;
+
+		while (at + 1 + left < input->file_nr && input->file[at].now_ns < wanted)
+			at++;
+		keep[at++] = true;
+	}
+}
+
+static int set_leak_times(struct leak_input *input)
+{
+	input->now_ns = calloc(input->file_nr, sizeof(*input->now_ns));
+	if (!input->now_ns)
+		return log_failure("out of memory");
+	for (size_t i = 0; i < input->file_nr; i++)
+		input->now_ns[i] = input->file[i].now_ns;
+	input->recording.times.now_ns = input->now_ns;
+	input->recording.times.snapshot_nr = input->file_nr;
+	return EXIT_DONE;
+}
+
+static int choose_times(struct leak_input *input, const struct leak_choice *choice, bool *keep)
+{
+	qsort(input->file, input->file_nr, sizeof(*input->file), by_snapshot_time);
+	choose_begin(input, choice, keep);
+	keep_files(input, keep);
+	if (!input->file_nr)
+		return log_failure("the snapshots do not say when they were taken and when the recording began, hence no "
+				   "leaks");
+	if (input->file_nr > LEAK_SNAPSHOTS) {
+		choose_evenly(input, keep);
+		keep_files(input, keep);
+	}
+	return set_leak_times(input);
+}
+
+static struct snapshot *open_chosen(void *input_, uint32_t at, struct reason *why)
+{
+	const struct leak_input *input = input_;
+
+	return snapshot__open(input->file[at].path, why);
+}
+
+static int choose_files(struct leak_input *input, const struct leak_choice *choice, bool *keep)
+{
+	int status = EXIT_DONE;
+
+	choose_folder(input, keep);
+	keep_files(input, keep);
+	for (size_t i = 0; i < input->file_nr && !status; i++)
+		status = read_leak_facts(&input->file[i]);
+	status = status ?: choose_recording(input, choice, keep);
+	if (status)
+		return status;
+	keep_files(input, keep);
+	return choose_times(input, choice, keep);
+}
+
+int leak_input_choose(const char *const *path, size_t path_nr, const struct leak_choice *choice,
+		      struct leak_input *ret)
+{
+	int status = EXIT_DONE;
+	bool *keep;
+
+	*ret = (struct leak_input){ .recording.open = open_chosen, .recording.what = ret };
+	for (size_t i = 0; i < path_nr && !status; i++)
+		status = add_path(ret, path[i]);
+	if (status)
+		return status;
+	keep = calloc(ret->file_nr, sizeof(*keep));
+	status = keep ? choose_files(ret, choice, keep) : log_failure("out of memory");
+	free(keep);
+	return status;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_CLI_LEAK_INPUT_H
+#define ALLOCSNAP_CLI_LEAK_INPUT_H
+
+/* The snapshots of one recording, from files and folders. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/leak_report.h"
+
+/* More snapshots are no better, and cost time. */
+#define LEAK_SNAPSHOTS 12
+
+struct leak_file;
+
+struct leak_input {
+	struct leak_file *file; /* the chosen ones, oldest first */
+	size_t file_nr, file_alloc;
+	uint64_t *now_ns;
+	struct leak_recording recording;
+};
+
+struct leak_choice {
+	uint64_t last_ns; /* only the end of the recording; 0: all of it */
+	int64_t pid;	  /* only this process; 0: any */
+};
+
+/*
+ * Chooses the newest recording in files and in folders, at any depth, and evenly LEAK_SNAPSHOTS of its snapshots.
+ * Returns an exit status; logs failures, and what was left out. leak_input_release() frees *ret, also after a failure.
+ */
+int leak_input_choose(const char *const *path, size_t path_nr, const struct leak_choice *choice,
+		      struct leak_input *ret);
+void leak_input_release(struct leak_input *input);
+
+#endif

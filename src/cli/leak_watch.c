@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/leak_watch.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/reason.h"
+#include "cli/leak_input.h"
+#include "collect.h"
+#include "collect/build/snapshot_folder.h"
+
+/* Births to the second are good enough for this long. */
+#define COMPACT_FROM_NS (20 * SECOND_NS)
+
+/* ---- the temporary folder ------------------------------------------------------------------- */
+
+static int make_folder(struct leak_watch *watch)
+{
+	const char *base = getenv("TMPDIR");
+
+	if (asprintf(&watch->folder, "%s/allocsnap-leaks.XXXXXX", base && *base ? base : "/tmp") < 0) {
+		watch->folder = NULL;
+		return log_failure("out of memory");
+	}
+	if (mkdtemp(watch->folder))
+		return EXIT_DONE;
+	log_failure("%s: %s", watch->folder, strerror(errno));
+	free(watch->folder);
+	watch->folder = NULL;
+	return EXIT_FAILED;
+}
+
+static void remove_temporary_folder(const char *folder)
+{
+	char *const roots[] = { (char *)folder, NULL };
+	FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
+	FTSENT *entry;
+
+	while (tree && (entry = fts_read(tree)))
+		if (entry->fts_info != FTS_D && remove(entry->fts_accpath))
+			log_failure("%s: %s", entry->fts_path, strerror(errno));
+	if (tree)
+		fts_close(tree);
+}
+
+void leak_watch_release(struct leak_watch *watch)
+{
+	for (size_t i = 0; i < watch->path_nr; i++)
+		free(watch->path[i]);
+	free(watch->path);
+	if (watch->folder)
+		remove_temporary_folder(watch->folder);
+	free(watch->folder);
+	*watch = (struct leak_watch){};
+}
+
+/* ---- the recording -------------------------------------------------------------------------- */
+
+static void keep_path(void *watch_, const char *path)
+{
+	struct leak_watch *watch = watch_;
+	char *copy = strdup(path);
+
+	if (copy && !array_push(watch, path, copy))
+		return;
+	free(copy);
+	watch->is_out_of_memory = true;
+}
+
+/* Snapshots at equal distances of a second or more, the last one at the end. */
+static struct recording_options plan(const struct capture_options *capture, uint64_t watch_ns,
+				     struct leak_watch *watch)
+{
+	struct recording_options recording = capture_recording_options(capture);
+
+	recording.count = watch_ns / SECOND_NS < LEAK_SNAPSHOTS ? watch_ns / SECOND_NS : LEAK_SNAPSHOTS;
+	recording.interval_ns = watch_ns / recording.count;
+	recording.saved = keep_path;
+	recording.saved_by = watch;
+	return recording;
+}
+
+static int record_process(const struct command *command, const struct capture_options *capture, const char *pid,
+			  uint64_t watch_ns, struct leak_watch *watch)
+{
+	const struct recording_options recording = plan(capture, watch_ns, watch);
+	struct collector *collector = capture_open_collector(capture);
+	int signal_fd = collector ? signals_open() : -1, status = signal_fd < 0 ? EXIT_FAILED : EXIT_DONE;
+	struct reason why = {};
+
+	status = status ?: start_processes(command, collector, &pid, 1);
+	if (!status && store_check(recording.dir, &why))
+		status = log_failure("%s", why.text);
+	status = status ?: drop_privileges(collector, recording.dir, 0);
+	if (!status) {
+		log_info("observing process %s for %.0f s; Ctrl-C ends it earlier", pid, watch_ns / 1e9);
+		status = recording_run_until_stopped(&recording, collector, signal_fd);
+	}
+	collector__close(collector);
+	if (signal_fd >= 0)
+		close(signal_fd);
+	return watch->is_out_of_memory ? log_failure("out of memory") : status;
+}
+
+int leak_watch_record(const struct command *command, const struct capture_options *capture, const char *pid,
+		      uint64_t watch_ns, struct leak_watch *ret)
+{
+	struct capture_options chosen = *capture;
+	int status = check_capture(command, capture);
+
+	*ret = (struct leak_watch){};
+	if (!status && !capture->recording.dir) {
+		status = make_folder(ret);
+		chosen.recording.dir = ret->folder;
+		chosen.recording.is_compact &= watch_ns >= COMPACT_FROM_NS;
+	}
+	status = status ?: record_process(command, &chosen, pid, watch_ns, ret);
+	if (!status && !ret->path_nr)
+		status = log_failure("nothing was recorded of process %s: it allocated nothing, or has ended", pid);
+	return status;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_CLI_LEAK_WATCH_H
+#define ALLOCSNAP_CLI_LEAK_WATCH_H
+
+/* Records a process for a while, as attach does, and keeps the paths of the snapshots. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/cmd_attach.h"
+
+struct leak_watch {
+	char **path;
+	size_t path_nr, path_alloc;
+	char *folder; /* a temporary one, to be removed; NULL: the user named it */
+	bool is_out_of_memory;
+};
+
+/*
+ * Attaches to the process, records it for watch_ns, and detaches. capture->recording.dir NULL: into a temporary
+ * folder. Returns an exit status; logs failures. leak_watch_release() removes temporary files, also after a failure.
+ */
+int leak_watch_record(const struct command *command, const struct capture_options *capture, const char *pid,
+		      uint64_t watch_ns, struct leak_watch *ret);
+void leak_watch_release(struct leak_watch *watch);
+
+#endif

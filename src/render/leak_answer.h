@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_RENDER_LEAK_ANSWER_H
+#define ALLOCSNAP_RENDER_LEAK_ANSWER_H
+
+/* The lines that leak (engine/leak_report.h), as text or JSON. */
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "engine/leak_report.h"
+
+struct leak_answer {
+	const struct leaks *leaks;
+	const char *unjudged; /* why no verdict, or not every one, is sure; NULL: all are */
+	bool is_void;	      /* unjudged says that there are no verdicts at all */
+	bool shows_all;	      /* also the lines that do not leak */
+	bool is_verbose;      /* with whole tracebacks */
+	size_t top;	      /* leaks to show; 0: all */
+};
+
+/* How many of the bundles are shown. */
+size_t leaks_shown(const struct leak_answer *answer);
+
+/* "307 KiB/min" */
+#define LEAK_RATE_MAX 64
+const char *leak_rate_text(char text[LEAK_RATE_MAX], double bytes_per_s);
+
+/* "leaks", "may-leak", "grows"… */
+const char *leak_kind_name(enum leak_kind kind);
+
+/*
+ * The reasons for a verdict, in one or two sentences. summed: so many tracebacks were judged as one, or 0. The text is
+ * not cleaned; the caller frees it. NULL: no memory.
+ */
+char *leak_reason_text(const struct leak_window *window, const struct leak_verdict *verdict, uint32_t summed);
+
+/*
+ * The frames from the oldest to the line that allocates, wrappers left out. The caller frees *ret. Returns 0 or
+ * -ENOMEM.
+ */
+int leak_caller_frames(const struct leaks *leaks, const struct leak_caller *caller, struct frame_view **ret,
+		       uint32_t *ret_nframe);
+
+/* Each returns 0, or the negative errno of the write. */
+int leaks_put_text(FILE *out, const struct leak_answer *answer);
+int leaks_put_json(FILE *out, const struct leak_answer *answer);
+
+#endif

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "render/json_parts.h"
+#include "render/leak_answer.h"
+#include "snapshot.h"
+
+#define SECOND 1e9
+
+static int set_real(json_t *object, const char *key, double value)
+{
+	return json_set(object, key, json_real(value));
+}
+
+static int set_verdict(json_t *object, const struct leak_verdict *verdict)
+{
+	const struct {
+		const char *key;
+		uint64_t value;
+	} number[] = {
+		{ "since_ns", verdict->since_ns },   { "last_ns", verdict->last_ns },
+		{ "horizon_ns", verdict->horizon_ns }, { "survivors", verdict->survivors },
+		{ "freed", verdict->freed },	     { "late", verdict->late },
+		{ "early", verdict->early },	     { "periods", verdict->periods },
+		{ "span", verdict->span },
+	};
+	int err = json_set_text(object, "verdict", leak_kind_name(verdict->kind));
+
+	err = err ?: set_real(object, "bytes_per_s", verdict->bytes_per_s);
+	err = err ?: set_real(object, "least_bytes_per_s", verdict->least_bytes_per_s);
+	err = err ?: set_real(object, "blocks_per_s", verdict->blocks_per_s);
+	err = err ?: set_real(object, "bytes", verdict->bytes);
+	err = err ?: set_real(object, "allocated", verdict->allocated);
+	err = err ?: set_real(object, "live", verdict->live);
+	for (size_t i = 0; i < ARRAY_SIZE(number) && !err; i++)
+		err = json_set_uint(object, number[i].key, number[i].value);
+	return err;
+}
+
+static json_t *doubts_json(unsigned int doubts)
+{
+	static const struct {
+		enum leak_doubt doubt;
+		const char *name;
+	} names[] = {
+		{ LEAK_DOUBT_FEW, "few" },   { LEAK_DOUBT_BURSTS, "bursts" }, { LEAK_DOUBT_SLOWING, "slowing" },
+		{ LEAK_DOUBT_GAPS, "gaps" }, { LEAK_DOUBT_BATCH, "batch" },   { LEAK_DOUBT_SNAPSHOTS, "snapshots" },
+	};
+	json_t *array = json_array();
+	int err = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (doubts & names[i].doubt && json_array_append_new(array, json_string(names[i].name)))
+			err = -ENOMEM;
+	return json_unless(err, array);
+}
+
+static int set_frames(json_t *object, const struct leaks *leaks, const struct leak_caller *caller)
+{
+	struct frame_view *frame;
+	uint32_t nframe;
+	int err = leak_caller_frames(leaks, caller, &frame, &nframe);
+
+	if (err)
+		return err;
+	err = json_set(object, "traceback", json_frames(frame, nframe));
+	free(frame);
+	return err;
+}
+
+static int set_judgement(json_t *object, const struct leaks *leaks, const struct leak_verdict *verdict, uint32_t summed)
+{
+	char *reason = leak_reason_text(&leaks->window, verdict, summed);
+	int err = reason ? set_verdict(object, verdict) : -ENOMEM;
+
+	if (verdict->kind <= LEAK_LIKELY)
+		err = err ?: json_set(object, "doubts", doubts_json(verdict->doubts));
+	err = err ?: json_set_text(object, "reason", reason);
+	free(reason);
+	return err;
+}
+
+static json_t *caller_json(const struct leak_answer *answer, const struct leak_caller *caller)
+{
+	json_t *object = json_object();
+	int err = set_judgement(object, answer->leaks, &caller->verdict, 0);
+
+	err = err ?: json_set_uint(object, "tracebacks", caller->site_nr);
+	err = err ?: json_set_uint(object, "domain", caller->domain);
+	return json_unless(err ?: set_frames(object, answer->leaks, caller), object);
+}
+
+static json_t *callers_json(const struct leak_answer *answer, const struct leak_line *line)
+{
+	json_t *array = json_array();
+	int err = 0;
+
+	for (size_t i = 0; i < line->caller_nr && !err; i++)
+		if (json_array_append_new(array, caller_json(answer, &answer->leaks->caller[line->first + i])))
+			err = -ENOMEM;
+	return json_unless(err, array);
+}
+
+static json_t *line_json(const struct leak_answer *answer, const struct leak_line *line)
+{
+	const struct leaks *leaks = answer->leaks;
+	json_t *object = json_object();
+	int err = set_judgement(object, leaks, &line->verdict, line->is_summed ? line->site_nr : 0);
+
+	err = err ?: json_set_uint(object, "tracebacks", line->site_nr);
+	err = err ?: set_frames(object, leaks, leak_line_caller(leaks, line));
+	if (line->caller_nr > 1)
+		err = err ?: json_set(object, "callers", callers_json(answer, line));
+	return json_unless(err, object);
+}
+
+/* "caller" is an index into the first line's traceback. */
+static json_t *bundle_json(const struct leak_answer *answer, const struct leak_bundle *bundle)
+{
+	const struct leaks *leaks = answer->leaks;
+	json_t *object = json_object(), *lines = json_array();
+	int err = json_set_text(object, "verdict", leak_kind_name(leaks->line[bundle->first].verdict.kind));
+
+	err = err ?: set_real(object, "bytes_per_s", bundle->bytes_per_s);
+	err = err ?: set_real(object, "least_bytes_per_s", bundle->least_bytes_per_s);
+	err = err ?: json_set_uint(object, "since_ns", bundle->since_ns);
+	if (bundle->caller != UINT32_MAX)
+		err = err ?: json_set_uint(object, "caller", bundle->caller);
+	for (size_t i = 0; i < bundle->nr && !err; i++)
+		if (json_array_append_new(lines, line_json(answer, &leaks->line[bundle->first + i])))
+			err = -ENOMEM;
+	err = json_set(object, "lines", json_unless(err, lines));
+	return json_unless(err, object);
+}
+
+static json_t *kinds_json(const struct leaks *leaks)
+{
+	json_t *object = json_object();
+	int err = 0;
+
+	for (int i = 0; i < LEAK_KIND_NR && !err; i++)
+		err = json_set_uint(object, leak_kind_name(i), leaks->kind_nr[i]);
+	return json_unless(err, object);
+}
+
+static json_t *growth_json(const struct leaks *leaks)
+{
+	json_t *object = json_object();
+	int err = json_set_uint(object, "time_ns", leaks->growth_ns);
+
+	if (leaks->rss_first && leaks->rss_last)
+		err = err ?: json_set_int(object, "rss", (int64_t)leaks->rss_last - (int64_t)leaks->rss_first);
+	err = err ?: set_real(object, "traced", leaks->growth_bytes);
+	err = err ?: set_real(object, "leaks", leaks_sure_rate(leaks) * leaks->growth_ns / SECOND);
+	return json_unless(err, object);
+}
+
+static json_t *leaks_head_json(const struct leak_answer *answer)
+{
+	static const char *const facts[] = { "host", "comm", "exe" };
+	const struct leaks *leaks = answer->leaks;
+	json_t *head = json_object();
+	int err = json_set_text(head, "schema", "allocsnap.leaks/1");
+
+	for (size_t i = 0; i < ARRAY_SIZE(facts) && !err; i++)
+		err = json_set_text(head, facts[i], snapshot__metadata(leaks->last, facts[i]));
+	if (snapshot__metadata(leaks->last, "pid"))
+		err = err ?: json_set_uint(head, "pid", snapshot__metadata_u64(leaks->last, "pid", 0));
+	err = err ?: json_set(head, "judged", json_boolean(!answer->unjudged));
+	err = err ?: json_set_text(head, "unjudged", answer->unjudged);
+	err = err ?: json_set_uint(head, "observed_ns", leaks->window.span_ns);
+	err = err ?: json_set_uint(head, "snapshots", leaks->window.snapshot_nr);
+	err = err ?: json_set_uint(head, "gaps_ns", leaks->window.gaps_ns);
+	if (snapshot__tables(leaks->last)->trace_weight)
+		err = err ?: json_set(head, "sampling", json_sampling(leaks->last));
+	err = err ?: json_set(head, "growth", growth_json(leaks));
+	err = err ?: json_set(head, "lines", kinds_json(leaks));
+	return json_unless(err, head);
+}
+
+int leaks_put_json(FILE *out, const struct leak_answer *answer)
+{
+	size_t shown = leaks_shown(answer);
+	int err;
+
+	putc('{', out);
+	err = json_put(out, leaks_head_json(answer), JSON_EMBED);
+	fputs(",\"leaks\":[", out);
+	for (size_t i = 0; i < shown && !err; i++) {
+		if (i)
+			putc(',', out);
+		err = json_put(out, bundle_json(answer, &answer->leaks->bundle[i]), 0);
+	}
+	if (!err && fputs("]}\n", out) < 0)
+		err = -errno ?: -EIO;
+	return err;
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "render.h"
+#include "render/clean.h"
+#include "render/leak_answer.h"
+#include "render/facts.h"
+#include "render/statistic_text.h"
+#include "snapshot.h"
+
+#define SECOND 1e9
+#define CALLERS_SHOWN 2 /* behind a line */
+#define CALLER_ROWS 5	/* below a line */
+
+/* ---- a line --------------------------------------------------------------------------------- */
+
+static const char *verdict_word(enum leak_kind kind)
+{
+	static const char *const word[LEAK_KIND_NR] = {
+		[LEAK_SURE] = "LEAKS",	  [LEAK_LIKELY] = "MAY LEAK", [LEAK_GROWS] = "(grows)",
+		[LEAK_YOUNG] = "(young)", [LEAK_SETTLED] = "settled", [LEAK_FREED] = "freed",
+		[LEAK_GAPS] = "(gaps)",	  [LEAK_FEW] = "few",
+	};
+
+	return word[kind];
+}
+
+/* "all the time", "since 0:35" */
+#define SINCE_TEXT_MAX 48
+static const char *since_text(char text[SINCE_TEXT_MAX], const struct leak_window *window, uint64_t since_ns)
+{
+	uint64_t seconds = since_ns / 1000000000;
+
+	if (since_ns < window->span_ns / 10)
+		return "all the time";
+	snprintf(text, SINCE_TEXT_MAX, "since %" PRIu64 ":%02" PRIu64, seconds / 60, seconds % 60);
+	return text;
+}
+
+/* "307 KiB/min (at least 293 KiB/min)" */
+static void format_rate(char text[2 * LEAK_RATE_MAX + 16], double rate, double least)
+{
+	char most[LEAK_RATE_MAX], bound[LEAK_RATE_MAX];
+
+	leak_rate_text(most, rate);
+	if (least > 0)
+		snprintf(text, 2 * LEAK_RATE_MAX + 16, "%s (at least %s)", most, leak_rate_text(bound, least));
+	else
+		snprintf(text, 2 * LEAK_RATE_MAX + 16, "%s", most);
+}
+
+static char *join_frames(const struct frame_view *frame, uint32_t own, uint32_t callers)
+{
+	char *text = frame_text(&frame[own]);
+
+	for (uint32_t i = 1; i <= callers && i <= own && text; i++) {
+		char *caller = frame_text(&frame[own - i]), *longer = NULL;
+
+		if (!caller || asprintf(&longer, "%s ← %s", text, caller) < 0)
+			longer = NULL;
+		free(caller);
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
+/* "cart_new at src/cart.c:31 ← serve at src/serve.c:210"; the caller frees it. `from` counts from the own line. */
+static char *place_of_caller(const struct leaks *leaks, const struct leak_caller *caller, uint32_t from,
+			     uint32_t callers)
+{
+	struct frame_view *frame;
+	uint32_t nframe;
+	char *text;
+
+	if (leak_caller_frames(leaks, caller, &frame, &nframe))
+		return NULL;
+	text = from < nframe ? join_frames(frame, nframe - 1 - from, callers) : strdup("<unknown>");
+	free(frame);
+	return text;
+}
+
+/* With several callers, they are listed below the line. */
+static char *place_of_line(const struct leaks *leaks, const struct leak_line *line)
+{
+	return place_of_caller(leaks, leak_line_caller(leaks, line), 0, line->caller_nr > 1 ? 0 : CALLERS_SHOWN);
+}
+
+static char *place_of_bundle(const struct leaks *leaks, const struct leak_bundle *bundle)
+{
+	const struct leak_line *line = &leaks->line[bundle->first];
+	struct frame_view *frame;
+	uint32_t nframe;
+	char *text;
+
+	if (bundle->nr == 1)
+		return place_of_line(leaks, line);
+	if (bundle->caller == UINT32_MAX)
+		return strdup("nothing that they have in common");
+	if (leak_caller_frames(leaks, leak_line_caller(leaks, line), &frame, &nframe))
+		return NULL;
+	text = frame_text(&frame[bundle->caller < nframe ? bundle->caller : nframe - 1]);
+	free(frame);
+	return text;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static int put_frames(FILE *out, const struct leaks *leaks, const struct leak_caller *caller)
+{
+	struct frame_view *frame;
+	uint32_t nframe;
+	int err = leak_caller_frames(leaks, caller, &frame, &nframe);
+
+	if (err)
+		return err;
+	for (uint32_t i = nframe; i-- > 0 && !err;) {
+		char *text = frame_text(&frame[i]);
+
+		err = text ? put_line(out, "            %s", text) : -ENOMEM;
+		free(text);
+	}
+	free(frame);
+	return err;
+}
+
+static int put_reason(FILE *out, const struct leak_answer *answer, const struct leak_verdict *verdict,
+		      uint32_t summed)
+{
+	char *reason = leak_reason_text(&answer->leaks->window, verdict, summed);
+	int err = reason ? put_line(out, "        %s", reason) : -ENOMEM;
+
+	free(reason);
+	return err;
+}
+
+/* A caller, of several. */
+static int put_caller(FILE *out, const struct leak_answer *answer, const struct leak_caller *caller)
+{
+	const struct leaks *leaks = answer->leaks;
+	char *place = place_of_caller(leaks, caller, 1, CALLERS_SHOWN - 1);
+	char rate[2 * LEAK_RATE_MAX + 16], since[SINCE_TEXT_MAX];
+	int err = -ENOMEM;
+
+	format_rate(rate, caller->verdict.bytes_per_s, caller->verdict.least_bytes_per_s);
+	if (place)
+		err = put_line(out, "    %s  %s  ← %s", rate, since_text(since, &leaks->window, caller->verdict.since_ns),
+			       place);
+	free(place);
+	err = err ?: put_reason(out, answer, &caller->verdict, 0);
+	return err || !answer->is_verbose ? err : put_frames(out, leaks, caller);
+}
+
+static int put_callers(FILE *out, const struct leak_answer *answer, const struct leak_line *line)
+{
+	size_t shown = line->caller_nr;
+	int err = 0;
+
+	if (!answer->is_verbose && answer->top && shown > CALLER_ROWS)
+		shown = CALLER_ROWS;
+	for (size_t i = 0; i < shown && !err; i++)
+		err = put_caller(out, answer, &answer->leaks->caller[line->first + i]);
+	if (!err && shown < line->caller_nr)
+		err = put_line(out, "    … and %zu more callers; -v shows them", line->caller_nr - shown);
+	return err;
+}
+
+/* The reasons below a row: of each caller, or of all together. */
+static int put_below(FILE *out, const struct leak_answer *answer, const struct leak_line *line)
+{
+	int err;
+
+	if (line->caller_nr > 1 && line->verdict.kind <= LEAK_GROWS)
+		return put_callers(out, answer, line);
+	err = put_reason(out, answer, &line->verdict, line->is_summed ? line->site_nr : 0);
+	return err || !answer->is_verbose ? err : put_frames(out, answer->leaks, leak_line_caller(answer->leaks, line));
+}
+
+/* A line of several that leak together. */
+static int put_member(FILE *out, const struct leak_answer *answer, const struct leak_line *line)
+{
+	const struct leak_caller *caller = leak_line_caller(answer->leaks, line);
+	char *place = place_of_caller(answer->leaks, caller, 0, CALLERS_SHOWN), rate[LEAK_RATE_MAX];
+	int err = place ? put_line(out, "    %s  %s", leak_rate_text(rate, line->verdict.bytes_per_s), place) : -ENOMEM;
+
+	free(place);
+	return err || !answer->is_verbose ? err : put_frames(out, answer->leaks, caller);
+}
+
+static int put_members(FILE *out, const struct leak_answer *answer, const struct leak_bundle *bundle)
+{
+	const struct leak_line *line = &answer->leaks->line[bundle->first];
+	int err = 0;
+
+	for (size_t i = 0; i < bundle->nr && !err; i++)
+		err = put_member(out, answer, line + i);
+	return err ?: put_reason(out, answer, &line->verdict, 0);
+}
+
+static int put_bundle(FILE *out, const struct leak_answer *answer, const struct leak_bundle *bundle)
+{
+	const struct leaks *leaks = answer->leaks;
+	const struct leak_line *line = &leaks->line[bundle->first];
+	char rate[2 * LEAK_RATE_MAX + 16], since[SINCE_TEXT_MAX];
+	char *place = place_of_bundle(leaks, bundle);
+	int err = -ENOMEM;
+
+	format_rate(rate, bundle->bytes_per_s, bundle->least_bytes_per_s);
+	if (place && line->verdict.kind <= LEAK_GROWS)
+		err = put_line(out, "%-8s  %s  %s  %s%s", verdict_word(line->verdict.kind), rate,
+			       since_text(since, &leaks->window, bundle->since_ns),
+			       bundle->nr > 1 ? "lines that leak together, below " : "", place);
+	else if (place)
+		err = put_line(out, "%-8s  %s", verdict_word(line->verdict.kind), place);
+	free(place);
+	if (err)
+		return err;
+	return bundle->nr > 1 ? put_members(out, answer, bundle) : put_below(out, answer, line);
+}
+
+/* ---- above and below them ------------------------------------------------------------------- */
+
+static const char *what_was_recorded(char text[RATE_TEXT_MAX + 16], const struct snapshot *last)
+{
+	char rate[RATE_TEXT_MAX];
+
+	if (!snapshot__tables(last)->trace_weight)
+		return "every block";
+	snprintf(text, RATE_TEXT_MAX + 16, "samples, %s", *rate_text(rate, last) ? rate : "of changing rates");
+	return text;
+}
+
+static int put_leaks_head(FILE *out, const struct leak_answer *answer)
+{
+	const struct leaks *leaks = answer->leaks;
+	uint32_t sure = leaks->kind_nr[LEAK_SURE], likely = leaks->kind_nr[LEAK_LIKELY], nr = leaks->window.snapshot_nr;
+	char recorded[RATE_TEXT_MAX + 16];
+	int err = answer->unjudged ? put_line(out, "cannot be judged: %s", answer->unjudged) : 0;
+
+	err = err ?: put_line(out, "%s.%s: observed %.0f s, %" PRIu32 " snapshot%s, %s",
+			      snapshot__metadata(leaks->last, "comm") ?: "<unknown>",
+			      snapshot__metadata(leaks->last, "pid") ?: "?", leaks->window.span_ns / SECOND, nr,
+			      nr == 1 ? "" : "s", what_was_recorded(recorded, leaks->last));
+	if (err || answer->is_void)
+		return err;
+	return put_line(out, "%" PRIu32 " line%s leak%s, %" PRIu32 " may", sure, sure == 1 ? "" : "s",
+			sure == 1 ? "s" : "", likely);
+}
+
+/* RSS's growth, and how much of it the traced blocks and the leaks explain. */
+static int put_rss(FILE *out, const struct leaks *leaks)
+{
+	double growth = (double)leaks->rss_last - leaks->rss_first, time = leaks->growth_ns / SECOND;
+	double leaked = leaks_sure_rate(leaks) * time;
+	char rss[SIZE_TEXT_MAX], traced[SIZE_TEXT_MAX], size[SIZE_TEXT_MAX];
+	int err;
+
+	if (!leaks->rss_first || !leaks->rss_last || !leaks->growth_ns)
+		return 0;
+	err = put_line(out, "in %.0f s between first and last snapshot: RSS %s, traced blocks %s, the lines that leak %s",
+		       time, size_text(rss, growth, true), size_text(traced, leaks->growth_bytes, true),
+		       size_text(size, leaked, true));
+	if (err || growth <= 0)
+		return err;
+	return put_line(out, "    traced blocks explain %.0f %% of RSS's growth, the lines that leak %.0f %%",
+			100 * leaks->growth_bytes / growth, 100 * leaked / growth);
+}
+
+static int put_nothing(FILE *out, const struct leaks *leaks)
+{
+	char size[SIZE_TEXT_MAX], rate[LEAK_RATE_MAX];
+	uint64_t sample = snapshot__metadata_u64(leaks->last, "sample_bytes", 0);
+	double seconds = leaks->window.span_ns / SECOND;
+
+	if (!snapshot__tables(leaks->last)->trace_weight || !sample)
+		return put_line(out, "no line leaks that can be seen in %.0f s: leaks of fewer than %d blocks in that time "
+				"cannot", seconds, LEAK_SURVIVORS_SURE);
+	return put_line(out, "no line leaks that can be seen in %.0f s with samples of one in %s: leaks of less than %s "
+			"cannot", seconds, size_text(size, sample, false),
+			leak_rate_text(rate, LEAK_SURVIVORS_LEAST * (double)sample / seconds));
+}
+
+/* The lines that are not shown, by why. */
+static int put_rest(FILE *out, const struct leak_answer *answer, size_t shown)
+{
+	static const struct {
+		enum leak_kind kind;
+		const char *text;
+	} rest[] = {
+		{ LEAK_SETTLED, "grew and stopped (warm-up, pools)" }, { LEAK_FREED, "free what they allocate" },
+		{ LEAK_YOUNG, "began just now" }, { LEAK_GAPS, "cannot be told because of gaps" },
+		{ LEAK_FEW, "have too few blocks" },
+	};
+	const struct leaks *leaks = answer->leaks;
+	char text[512];
+	size_t len = 0;
+
+	if (shown < leaks->bundle_nr && leaks->line[leaks->bundle[shown].first].verdict.kind <= LEAK_GROWS)
+		return put_line(out, "… and more that leak or may; --top 0 shows all");
+	for (size_t i = 0; i < sizeof(rest) / sizeof(*rest) && !answer->shows_all; i++)
+		if (leaks->kind_nr[rest[i].kind])
+			len += snprintf(text + len, sizeof(text) - len, "%s%" PRIu32 " %s", len ? ", " : "",
+					leaks->kind_nr[rest[i].kind], rest[i].text);
+	return len ? put_line(out, "not shown: %s; --all shows them with the reason", text) : 0;
+}
+
+int leaks_put_text(FILE *out, const struct leak_answer *answer)
+{
+	const struct leaks *leaks = answer->leaks;
+	size_t shown = leaks_shown(answer);
+	int err = put_leaks_head(out, answer);
+
+	if (err || answer->is_void)
+		return err;
+	err = put_rss(out, leaks);
+	if (!err && !leaks->kind_nr[LEAK_SURE] && !leaks->kind_nr[LEAK_LIKELY] && !answer->unjudged)
+		err = put_nothing(out, leaks);
+	for (size_t i = 0; i < shown && !err; i++)
+		err = put_bundle(out, answer, &leaks->bundle[i]);
+	return err ?: put_rest(out, answer, shown);
+}

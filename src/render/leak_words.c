@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Verdicts about leaks in words. */
+#include "render/leak_answer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/units.h"
+#include "render.h"
+
+#define SECOND 1e9
+
+const char *leak_kind_name(enum leak_kind kind)
+{
+	static const char *const name[LEAK_KIND_NR] = {
+		[LEAK_SURE] = "leaks",	     [LEAK_LIKELY] = "may-leak", [LEAK_GROWS] = "grows", [LEAK_YOUNG] = "young",
+		[LEAK_SETTLED] = "settled", [LEAK_FREED] = "freed",	 [LEAK_GAPS] = "gaps",	 [LEAK_FEW] = "few",
+	};
+
+	return name[kind];
+}
+
+const char *leak_rate_text(char text[LEAK_RATE_MAX], double bytes_per_s)
+{
+	char size[SIZE_TEXT_MAX];
+
+	snprintf(text, LEAK_RATE_MAX, "%s/min", size_text(size, bytes_per_s * 60, false));
+	return text;
+}
+
+/* "0:35", "1:02:03": minutes and seconds after the beginning. */
+#define CLOCK_TEXT_MAX 32
+static const char *clock_text(char text[CLOCK_TEXT_MAX], uint64_t ns)
+{
+	uint64_t seconds = ns / 1000000000;
+
+	if (seconds < 3600)
+		snprintf(text, CLOCK_TEXT_MAX, "%" PRIu64 ":%02" PRIu64, seconds / 60, seconds % 60);
+	else
+		snprintf(text, CLOCK_TEXT_MAX, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, seconds / 3600, seconds / 60 % 60,
+			 seconds % 60);
+	return text;
+}
+
+static void put_doubt(FILE *out, const struct leak_verdict *verdict, enum leak_doubt doubt)
+{
+	char clock[CLOCK_TEXT_MAX];
+
+	switch (doubt) {
+	case LEAK_DOUBT_FEW:
+		fprintf(out, "only %" PRIu64 " blocks so far: observe longer", verdict->survivors);
+		break;
+	case LEAK_DOUBT_BURSTS:
+		fprintf(out, "born in %" PRIu32 " of %" PRIu32 " periods only: observe longer", verdict->periods,
+			verdict->span);
+		break;
+	case LEAK_DOUBT_SLOWING:
+		fprintf(out, "less than half as fast as before");
+		break;
+	case LEAK_DOUBT_GAPS:
+		fprintf(out, "gaps may have hidden frees: record with --sample instead of --max-overhead");
+		break;
+	case LEAK_DOUBT_BATCH:
+		fprintf(out, "what was from before %s was freed at once, and this may be, too",
+			clock_text(clock, verdict->since_ns));
+		break;
+	case LEAK_DOUBT_SNAPSHOTS:
+		fprintf(out, "births alone tell it: four snapshots of the recording make it sure");
+		break;
+	}
+}
+
+static void put_doubts(FILE *out, const struct leak_verdict *verdict)
+{
+	static const enum leak_doubt doubts[] = {
+		LEAK_DOUBT_FEW,	 LEAK_DOUBT_BURSTS, LEAK_DOUBT_SLOWING,
+		LEAK_DOUBT_GAPS, LEAK_DOUBT_BATCH,  LEAK_DOUBT_SNAPSHOTS,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(doubts); i++) {
+		if (!(verdict->doubts & doubts[i]))
+			continue;
+		fputs("; ", out);
+		put_doubt(out, verdict, doubts[i]);
+	}
+}
+
+static bool is_nothing_freed(const struct leak_verdict *verdict)
+{
+	return verdict->allocated - verdict->live <= 0.01 * verdict->allocated;
+}
+
+static void put_survivors(FILE *out, const struct leak_window *window, const struct leak_verdict *verdict)
+{
+	double horizon = verdict->horizon_ns / SECOND;
+
+	fprintf(out, "%" PRIu64 " of %" PRIu64 " blocks older than %.1f s are live", verdict->survivors,
+		verdict->survivors + verdict->freed, horizon);
+	if (verdict->kind <= LEAK_LIKELY && !(verdict->doubts & LEAK_DOUBT_SNAPSHOTS))
+		fprintf(out, ", born in %" PRIu32 " of %" PRIu32 " periods", verdict->periods, verdict->span);
+	if (is_nothing_freed(verdict))
+		fprintf(out, "; nothing from here was freed so far: a leak, or something that takes more than %.0f s to "
+			"fill", window->span_ns / SECOND);
+	else
+		fprintf(out, "; of %.0f allocated, %.0f were freed, hardly any of them so late", verdict->allocated,
+			verdict->allocated - verdict->live);
+}
+
+static void put_innocence(FILE *out, const struct leak_verdict *verdict)
+{
+	char clock[CLOCK_TEXT_MAX], size[SIZE_TEXT_MAX];
+
+	size_text(size, verdict->bytes, false);
+	if (verdict->kind == LEAK_GROWS)
+		fprintf(out, "one block, or a few, reallocated and larger %" PRIu32 " times, now %s: often the list or table "
+			"of something that leaks", verdict->periods, size);
+	else if (verdict->kind == LEAK_YOUNG)
+		fprintf(out, "all of it is from after %s: observe longer", clock_text(clock, verdict->since_ns));
+	else if (verdict->kind == LEAK_SETTLED)
+		fprintf(out, "grew until %s, by %s, then hardly any more", clock_text(clock, verdict->last_ns), size);
+	else if (verdict->kind == LEAK_FREED)
+		fprintf(out, "blocks of any age are freed: %.0f of %.0f are live", verdict->live, verdict->allocated);
+	else if (verdict->kind == LEAK_GAPS)
+		fprintf(out, "gaps may have hidden more frees than blocks are left: record with --sample instead of "
+			"--max-overhead");
+	else
+		fprintf(out, "too few blocks to tell: %.0f", verdict->live);
+}
+
+char *leak_reason_text(const struct leak_window *window, const struct leak_verdict *verdict, uint32_t summed)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		return NULL;
+	if (verdict->kind > LEAK_LIKELY) {
+		put_innocence(out, verdict);
+	} else {
+		put_survivors(out, window, verdict);
+		put_doubts(out, verdict);
+	}
+	if (summed)
+		fprintf(out, "; %" PRIu32 " tracebacks together", summed);
+	if (!fclose(out))
+		return text;
+	free(text);
+	return NULL;
+}
+
+int leak_caller_frames(const struct leaks *leaks, const struct leak_caller *caller, struct frame_view **ret,
+		       uint32_t *ret_nframe)
+{
+	uint32_t total, nframe;
+	int err = traceback_read(leaks->last, caller->traceback, ret, &nframe, &total);
+
+	if (!err)
+		*ret_nframe = nframe - caller->skipped;
+	return err;
+}
+
+size_t leaks_shown(const struct leak_answer *answer)
+{
+	const struct leaks *leaks = answer->leaks;
+	size_t nr = 0;
+
+	if (answer->is_void)
+		return 0;
+	while (nr < leaks->bundle_nr &&
+	       (answer->shows_all || leaks->line[leaks->bundle[nr].first].verdict.kind <= LEAK_GROWS))
+		nr++;
+	return answer->top && answer->top < nr ? answer->top : nr;
+}

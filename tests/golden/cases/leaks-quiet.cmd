@@ -1,0 +1,1 @@
+allocsnap leaks leaks-quiet; echo $?; allocsnap leaks leaks-quiet --fail-above 0; echo $?

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_GOLDEN_MAKE_LEAKS_H
+#define ALLOCSNAP_GOLDEN_MAKE_LEAKS_H
+
+/*
+ * leaks/TIME.snap: a server for 60 s, with a snapshot every 5 s, that has one line of each verdict. leaks-gaps/: the
+ * same with gaps. leaks-quiet/: without what leaks. leaks-one.snap: the last one of leaks/. leaks-full.snap: the same,
+ * but many blocks were dropped.
+ */
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "make.h"
+
+#define LEAKS_SECOND_NS UINT64_C(1000000000)
+#define LEAKS_BEGIN_NS (100 * LEAKS_SECOND_NS)
+
+struct leaks_moment {
+	struct make *m;
+	double now;	/* seconds after the beginning */
+	uint32_t root;
+};
+
+/* A block of the site that is live now. */
+static void leaks_block(const struct leaks_moment *moment, uint32_t site, uint64_t size, double born, double dies)
+{
+	if (born <= moment->now && moment->now < dies)
+		blocks(moment->m, site, size, 1, LEAKS_BEGIN_NS + (uint64_t)(born * 1e9));
+}
+
+/* One block every `every` seconds from `from` to `to`, each freed after `life`. */
+static void leaks_flow(const struct leaks_moment *moment, uint32_t site, uint64_t size, double from, double to,
+		       double every, double life)
+{
+	for (unsigned int i = 0; from + i * every < to; i++)
+		leaks_block(moment, site, size, from + i * every, from + i * every + life);
+}
+
+static void leaks_churn(const struct leaks_moment *moment, uint32_t site, double a_second)
+{
+	const struct snap_churn churn = { .allocations = a_second * moment->now };
+
+	must(snapshot_builder__churn(moment->m->builder, site, &churn), "churn");
+}
+
+static uint32_t leaks_site(const struct leaks_moment *moment, const char *function, uint32_t lineno)
+{
+	return TRACEBACK(moment->m, 0, place(moment->m, "malloc", "/usr/lib/libc.so.6", 0x98110),
+			 line(moment->m, function, "src/server.c", lineno), moment->root);
+}
+
+#define FOR_EVER 1e9
+
+static void leaks_innocent(const struct leaks_moment *moment)
+{
+	uint32_t table = leaks_site(moment, "grow_table", 90);
+	double born = 0;
+
+	leaks_flow(moment, leaks_site(moment, "warm_up", 10), 1500, 0, 12, 0.05, FOR_EVER);
+	leaks_flow(moment, leaks_site(moment, "new_session", 20), 2048, 0.01, 60, 0.1, 12);
+	leaks_flow(moment, leaks_site(moment, "read_settings", 30), 100, 0.5, 1, 0.3, FOR_EVER);
+	leaks_flow(moment, leaks_site(moment, "plugin_begins", 40), 64, 53, 60, 0.1, FOR_EVER);
+	for (uint64_t size = 4096; born < 60; born += 9, size *= 2)
+		leaks_block(moment, table, size, born, born + 9 < 60 ? born + 9 : FOR_EVER);
+}
+
+static void leaks_guilty(const struct leaks_moment *moment)
+{
+	struct make *m = moment->m;
+	uint32_t name = line(m, "copy_name", "src/name.c", 31), parse = line(m, "parse_order", "src/order.c", 70);
+	uint32_t by_order = TRACEBACK(m, 0, name, parse, moment->root);
+	uint32_t by_user = TRACEBACK(m, 0, name, line(m, "log_in", "src/user.c", 12), moment->root);
+	uint32_t order = TRACEBACK(m, 0, line(m, "order_new", "src/order.c", 20), parse, moment->root);
+	uint32_t item = TRACEBACK(m, 0, line(m, "item_new", "src/order.c", 30), parse, moment->root);
+	uint32_t request = leaks_site(moment, "new_request", 50), few[3];
+
+	leaks_flow(moment, by_order, 200, 0.3, 60, 0.25, FOR_EVER);
+	leaks_flow(moment, by_user, 100, 33, 60, 0.5, FOR_EVER);
+	leaks_flow(moment, order, 320, 0.12, 60, 0.7, FOR_EVER);
+	leaks_flow(moment, item, 64, 0.13, 60, 0.7, FOR_EVER);
+	leaks_flow(moment, request, 4096, 0.01, 60, 1, FOR_EVER); /* one in 80 */
+	leaks_churn(moment, request, 80);
+	leaks_flow(moment, leaks_site(moment, "new_segment", 60), 262144, 2, 60, 7, FOR_EVER);
+	for (int i = 0; i < 3; i++) {
+		few[i] = TRACEBACK(m, 0, line(m, "remember", "src/server.c", 80),
+				   line(m, "handler", "src/server.c", 100 + i), moment->root);
+		for (int k = 0; k < 2; k++)
+			leaks_block(moment, few[i], 48, 3 + 28 * k + 4 * i, FOR_EVER);
+	}
+}
+
+static void leaks_metadata(struct make *m, double now)
+{
+	char text[32];
+
+	metadata(m, "host", "shop-1");
+	metadata(m, "pid", "4712");
+	metadata(m, "comm", "server");
+	metadata(m, "start_time_ticks", "8801");
+	metadata(m, "recording_start_monotonic_ns", "100000000000");
+	snprintf(text, sizeof(text), "%" PRIu64, LEAKS_BEGIN_NS + (uint64_t)(now * 1e9));
+	metadata(m, "monotonic_ns", text);
+	snprintf(text, sizeof(text), "%" PRIu64, 1795237200 * LEAKS_SECOND_NS + (uint64_t)(now * 1e9));
+	metadata(m, "wall_ns", text);
+	snprintf(text, sizeof(text), "%" PRIu64, (uint64_t)(20000000 + 70000 * now));
+	metadata(m, "rss_bytes", text);
+}
+
+/* gaps: nothing was recorded from 10 to 11 s, and from 30 to 31 s. */
+static void make_leaks_moment(struct make *m, double now, bool has_leaks, bool has_gaps, uint64_t dropped, const char *name)
+{
+	struct leaks_moment moment = { .m = m, .now = now };
+
+	begin(m, SNAP_WITH_ALL | SNAP_WITH_CHURN);
+	leaks_metadata(m, now);
+	count(m, SNAP_COUNTED, "allocations", 100 * now);
+	count(m, SNAP_LOST, "blocks_dropped", dropped);
+	for (int at = 10; at <= 30 && has_gaps; at += 20)
+		if (now > at + 1)
+			must(snapshot_builder__gap(m->builder, LEAKS_BEGIN_NS + at * LEAKS_SECOND_NS,
+						   LEAKS_BEGIN_NS + (at + 1) * LEAKS_SECOND_NS), "gap");
+	moment.root = line(m, "main", "src/main.c", 70);
+	leaks_innocent(&moment);
+	if (has_leaks)
+		leaks_guilty(&moment);
+	end(m, name);
+}
+
+static void make_leaks_folder(struct make *m, const char *folder, bool has_leaks, bool has_gaps)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", m->dir, folder);
+	must(mkdir(path, 0700) && errno != EEXIST ? -errno : 0, path);
+	for (int k = 1; k <= 12; k++) {
+		snprintf(path, sizeof(path), "%s/%02d", folder, k);
+		make_leaks_moment(m, 5 * k, has_leaks, has_gaps, 0, path);
+	}
+}
+
+static void make_leaks(struct make *m)
+{
+	make_leaks_folder(m, "leaks", true, false);
+	make_leaks_folder(m, "leaks-gaps", true, true);
+	make_leaks_folder(m, "leaks-quiet", false, false);
+	make_leaks_moment(m, 60, true, false, 0, "leaks-one");
+	make_leaks_moment(m, 60, true, false, 400, "leaks-full");
+}
+
+#endif
