@@ -75,12 +75,14 @@ second_lane() {
 		suite unit count_criterion make test-unit UNIT_MODES=one
 		suite golden count_lines make test-golden
 		suite oracle count_lines make test-oracle ORACLE_ARGS="--seeds 1-20"
+		suite leaks count_lines make test-leaks
 		return
 	fi
 	suite golden count_lines make test-golden
 	suite unit count_criterion make test-unit
 	suite san count_criterion make SAN=1 test-unit UNIT_MODES=one
 	suite oracle count_lines make test-oracle
+	suite leaks count_lines make test-leaks
 	suite fuzz count_lines make test-fuzz
 	suite damage count_lines make test-damage
 	suite example count_lines make test-example
