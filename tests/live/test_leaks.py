@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Which lines leak, of real programs: leaks are named, with their rates, and nothing else is called a leak."""
+import json
+import os
+import pathlib
+import tempfile
+import threading
+import time
+
+from harness import ALLOCSNAP, check, check_equal, long
+from load import Redis
+
+UNJUDGED, EXCEEDED = 3, 4
+LEAKS = {"leak_plain", "leak_one_in_50", "leak_of_batch", "leak_late"}
+SURE = {"leak_plain", "leak_one_in_50", "leak_of_batch"}
+PLAIN_BYTES_PER_S = 200 * 25  # a hundred steps a second, less the time that a step takes
+
+
+def leaks_of(bench, *args, status=0, seconds=90):
+    return json.loads(bench.run([ALLOCSNAP, "leaks", *args, "--json", "--top", "0"], status, seconds)[0])
+
+
+def rows_of(report):
+    """[(verdict, functions of the traceback, row)] of all callers of all lines."""
+    for bundle in report["leaks"]:
+        for line in bundle["lines"]:
+            for row in line.get("callers", [line]):
+                yield row["verdict"], {frame.get("function") for frame in row["traceback"]}, row
+
+
+def named(report, verdicts):
+    return {name for verdict, functions, _ in rows_of(report) if verdict in verdicts
+            for name in functions if name and name.startswith(("leak_", "ok_"))}
+
+
+def check_zoo(report, shown=LEAKS, sure=SURE):
+    check(sure <= named(report, ("leaks",)), f"called leaks: {named(report, ('leaks',))}, expected {sure}")
+    check(shown <= named(report, ("leaks", "may-leak")), f"shown: {named(report, ('leaks', 'may-leak'))}")
+    check(named(report, ("leaks",)) <= LEAKS, f"called leaks: {named(report, ('leaks',))}")
+
+
+def check_plain_rate(report, low=0.8, high=1.1):
+    rate = next(row["bytes_per_s"] for _, functions, row in rows_of(report) if "leak_plain" in functions)
+    check(low * PLAIN_BYTES_PER_S < rate < high * PLAIN_BYTES_PER_S, f"leak_plain: {rate} B/s of {PLAIN_BYTES_PER_S}")
+
+
+def test_leaks_names_the_line_that_leaks(bench):
+    """A plain leak and a ring, for a few seconds, from the PID to the exit status; nothing stays behind."""
+    grow = bench.workload("grow", "60")
+    before = set(os.listdir(tempfile.gettempdir()))
+    report = leaks_of(bench, str(grow.pid), "--for", "6s", "--fail-above", "1K/s", status=EXCEEDED)
+    verdict, functions, row = next(iter(rows_of(report)))
+    check("grow_here" in functions and verdict == "leaks", f"first: {verdict} {functions}")
+    check(row["bytes_per_s"] > 20000, f"rate {row['bytes_per_s']}, of up to 1021000")
+    check(not named(report, ("leaks",)), "the workload has no leak_ and no ok_")
+    others = [functions for verdict, functions, _ in rows_of(report) if verdict == "leaks" and "grow_here" not in functions]
+    check(not others, f"called leaks, too: {others}")
+    left = [name for name in set(os.listdir(tempfile.gettempdir())) - before if name.startswith("allocsnap-leaks")]
+    check_equal(left, [], "temporary folders")
+    check(grow.popen.poll() is None, "the process has ended")
+
+
+def test_leaks_of_recorded_snapshots_are_the_same(bench):
+    """-o keeps the snapshots; the same question to the folder gets the same answer."""
+    grow = bench.workload("grow", "60")
+    folder = bench.path("kept")
+    live = leaks_of(bench, str(grow.pid), "--for", "5s", "-o", folder, "--no-compact")
+    files = sorted(pathlib.Path(folder).rglob("*.snap"))
+    check_equal(len(files), 5, "snapshots")
+    check_equal(leaks_of(bench, folder), live, "the answer from files")
+    check_equal(leaks_of(bench, *map(str, reversed(files))), live, "the answer from files by name")
+    single = leaks_of(bench, str(files[-1]), status=UNJUDGED)
+    check_equal({verdict for verdict, _, _ in rows_of(single)} - {"may-leak"}, set(), "verdicts by one snapshot")
+
+
+def zoo_report(bench, *options, seconds=20, **more):
+    zoo = bench.workload("leaks", str(seconds + 3))
+    return leaks_of(bench, str(zoo.pid), "--for", f"{seconds}s", *options, **more)
+
+
+@long
+def test_leaks_of_a_zoo(bench):
+    report = zoo_report(bench)
+    check_zoo(report)
+    check_plain_rate(report)
+    late = next(row for _, functions, row in rows_of(report) if "leak_late" in functions)
+    check(9e9 < late["since_ns"] < 14e9, f"leak_late since {late['since_ns'] / 1e9} s, of 11.5")
+
+
+@long
+def test_leaks_of_a_zoo_with_exact_births(bench):
+    folder = bench.path("kept")
+    report = zoo_report(bench, "-o", folder, "--no-compact")
+    check_zoo(report)
+    check_plain_rate(report)
+
+
+@long
+def test_leaks_of_a_sampled_zoo(bench):
+    """Samples of few blocks: what is told is right, and the plain leak is among it."""
+    report = zoo_report(bench, "--sample", "2K")
+    check_zoo(report, shown={"leak_plain"}, sure=set())
+    check_plain_rate(report, 0.4, 2)
+
+
+@long
+def test_leaks_attached_late(bench):
+    zoo = bench.workload("leaks", "30")
+    time.sleep(9)
+    report = leaks_of(bench, str(zoo.pid), "--for", "20s")
+    check_zoo(report, shown=SURE)
+    check_plain_rate(report)
+
+
+class RedisLoad:
+    """Keys that expire and a list that is trimmed; with a set that grows for ever, or without."""
+    def __init__(self, redis, leaks):
+        self.redis, self.leaks, self.ends = redis, leaks, False
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        i = 0
+        while not self.ends:
+            i += 1
+            if self.leaks:
+                self.redis.command(b"SADD", b"everybody", b"somebody with a long enough name %d" % i)
+            self.redis.command(b"SET", b"session:%d" % i, b"v" * 300, b"EX", b"2")
+            self.redis.command(b"LPUSH", b"log", b"l" * 150)
+            if i % 25 == 0:
+                self.redis.command(b"LTRIM", b"log", b"0", b"200")
+            time.sleep(0.01)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ends = True
+        self.thread.join()
+
+
+def redis_report(bench, leaks):
+    redis = Redis.start_on(bench)
+    with RedisLoad(redis, leaks):
+        time.sleep(3)
+        return leaks_of(bench, str(redis.pid), "--for", "20s")
+
+
+@long
+def test_leaks_of_redis(bench):
+    report = redis_report(bench, leaks=True)
+    verdict, functions, _ = next(iter(rows_of(report)))
+    check_equal(verdict, "leaks", "the first verdict")
+    check("saddCommand" in functions or "setTypeAdd" in functions, f"first: {functions}")
+
+
+@long
+def test_leaks_of_redis_without_any(bench):
+    report = redis_report(bench, leaks=False)
+    found = [functions for verdict, functions, _ in rows_of(report) if verdict == "leaks"]
+    check(not found, f"called leaks: {found}")
+
+
+@long
+def test_leaks_of_an_idle_redis(bench):
+    redis = Redis.start_on(bench)
+    report = leaks_of(bench, str(redis.pid), "--for", "12s")
+    check(not [verdict for verdict, _, _ in rows_of(report) if verdict == "leaks"], "an idle redis leaks")
