@@ -75,14 +75,14 @@ check:			## install what is missing, build, run the tests of a quarter of an hou
 	$(Q)tests/run.sh check
 
 check-long:		## the same, and all that takes longer (as root)
-	$(Q)scripts/install-deps.sh build test
+	$(Q)scripts/install-deps.sh build test answers
 	$(Q)$(MAKE) -j$$(nproc) all prose sizes
 	$(Q)tests/run.sh check-long
 
-demo:			## install what is missing, then record a live sqlite3 (as root)
+demo:			## install what is missing, then record a live sqlite3 and find a C++ leak (as root)
 	$(Q)scripts/install-deps.sh build demo
-	$(Q)$(MAKE) -j$$(nproc) all
-	$(Q)scripts/demo.sh
+	$(Q)$(MAKE) -j$$(nproc) all $(OUT)/answers/shopcache
+	$(Q)SHOPCACHE=$(OUT)/answers/shopcache scripts/demo.sh
 
 # ---- BPF: objects, linked into one, and its skeleton ----
 

@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# A real program grows, allocsnap looks at it: records a live sqlite3 shell, reads two snapshots.
-# As root. Everything is gone afterwards; with an argument, the snapshots stay in that folder.
+# A real program grows, allocsnap looks at it: records a live sqlite3 shell, reads two snapshots; then it finds the
+# leak of a C++ service. As root. Everything is gone afterwards; with an argument, the snapshots stay in that folder.
 set -eu
 cd "$(dirname "$0")/.."
 
 [ "$(id -u)" = 0 ] || { echo "demo: attaching to a process takes root: run me as root" >&2; exit 1; }
 [ -x ./allocsnap ] || { echo "demo: there is no ./allocsnap: run 'make' first" >&2; exit 1; }
 
+shopcache=${SHOPCACHE:-.output/answers/shopcache}
+[ -x "$shopcache" ] || { echo "demo: there is no $shopcache: run 'make demo'" >&2; exit 1; }
+
 work=$(mktemp -d)
 out=${1:-$work/snapshots}
-sqlite_pid='' feeder_pid=''
+sqlite_pid='' feeder_pid='' shop_pid=''
 
 cleanup() {
-	for pid in $feeder_pid $sqlite_pid; do
+	for pid in $feeder_pid $sqlite_pid $shop_pid; do
 		kill "$pid" 2>/dev/null || true
 		wait "$pid" 2>/dev/null || true
 	done
@@ -75,3 +78,11 @@ if kill -0 "$sqlite_pid" 2>/dev/null; then
 	echo
 	echo "sqlite3 (process $sqlite_pid) is still at work, without probes now; the demo ends it."
 fi
+
+heading "A C++ service, optimized, with four threads: its cache has a second index that is never evicted"
+"$shopcache" &
+shop_pid=$!
+echo "it runs as process $shop_pid; its source is tests/answers/planted/shopcache.cc"
+
+heading "Which of its lines leak? One command, 20 seconds"
+show ./allocsnap leaks "$shop_pid" --for 20s

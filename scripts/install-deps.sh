@@ -5,6 +5,7 @@
 #	build	what make needs; so it is without an argument
 #	demo	what make demo records, beside
 #	test	what make check needs, beside
+#	answers	programs that make test-answers records; a missing one does not stop the others
 #	bench	what only the benchmarks compare with; a missing one does not stop the others
 #
 # As root; where nothing is missing it does nothing and anybody may run it.
@@ -16,12 +17,15 @@ build_packages='
 	clang llvm bpftool libbpf-dev
 	libelf-dev libdw-dev libcapstone-dev libiberty-dev libjansson-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev
 '
-demo_packages='sqlite3'
+demo_packages='sqlite3 g++'
 test_packages='
 	g++ libcriterion-dev libclang-rt-dev>libclang-rt-[0-9]+-dev pkg-config
 	lld dwz libc6-dbg musl-dev musl-tools libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
 	python3 python3-dbg>python3\.[0-9]+-dbg sqlite3 redis-server redis-tools jq git gh ripgrep
 	mount util-linux btrfs-progs systemd python3-prometheus-client
+'
+answers_packages='
+	nginx-light apache2-utils postgresql nodejs default-jdk-headless>openjdk-[0-9]+-jdk-headless golang-go rustc
 '
 bench_packages='heaptrack bpftrace bpfcc-tools'
 
@@ -46,27 +50,33 @@ name_here() {
 }
 
 [ $# != 0 ] || set -- build
-packages=
+packages= optional=
 for what in "$@"; do
 	case $what in
 	build) packages="$packages $build_packages" ;;
 	demo) packages="$packages $demo_packages" ;;
 	test) packages="$packages $test_packages" ;;
-	bench) packages="$packages $bench_packages" ;;
-	*) die "$what: build, demo, test or bench" ;;
+	answers) optional="$optional $answers_packages" ;;
+	bench) optional="$optional $bench_packages" ;;
+	*) die "$what: build, demo, test, answers or bench" ;;
 	esac
 done
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-	die "this is not Debian: install the equivalents of$(echo "$packages" | sed 's/>[^ ]*//g' | tr -s '\n\t' ' ')"
+	die "this is not Debian: install the equivalents of$(echo "$packages $optional" | sed 's/>[^ ]*//g' | tr -s '\n\t' ' ')"
 fi
 
-missing=
-for package in $packages; do
-	package=$(name_here "$package")
-	is_installed "$package" || missing="$missing $package"
-done
-[ -n "$missing" ] || exit 0
-[ "$(id -u)" = 0 ] || die "run me as root to install:$missing"
+# missing PACKAGE…: those that are not installed, each after a space
+missing() {
+	for package in "$@"; do
+		package=$(name_here "$package")
+		is_installed "$package" || printf ' %s' "$package"
+	done
+}
+
+# shellcheck disable=SC2086 # lists
+needed=$(missing $packages) optional=$(missing $optional)
+[ -n "$needed$optional" ] || exit 0
+[ "$(id -u)" = 0 ] || die "run me as root to install:$needed$optional"
 
 # Packages that start services ask this file first: the tests want redis-server, not its service.
 restore_policy() {
@@ -79,17 +89,14 @@ trap 'exit 1' HUP INT TERM
 printf '#!/bin/sh\nexit 101\n' >"$policy"
 chmod 755 "$policy"
 
-echo "install-deps: installing$missing"
+echo "install-deps: installing$needed$optional"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq || die "apt-get update failed"
 install() {
 	apt-get install -qq -y -o Dpkg::Use-Pty=0 --no-install-recommends "$@"
 }
-if [ "$*" = bench ]; then
-	for package in $missing; do
-		install "$package" || echo "install-deps: cannot install $package" >&2
-	done
-	exit 0
-fi
 # shellcheck disable=SC2086 # a list
-install $missing || die "apt-get install failed"
+[ -z "$needed" ] || install $needed || die "apt-get install failed"
+for package in $optional; do
+	install "$package" || echo "install-deps: cannot install $package" >&2
+done

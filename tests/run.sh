@@ -61,11 +61,13 @@ first_lane() {
 	check)
 		suite live count_lines $make test-live
 		suite unwind count_lines $make test-unwind
+		suite answers count_lines $make test-answers ANSWERS_ARGS=--quick
 		;;
 	check-long)
 		suite live count_lines $make test-live LIVE_ARGS=--long
 		suite unwind count_lines $make test-unwind
 		suite placement count_lines $make test-placement
+		suite answers count_lines $make test-answers
 		;;
 	esac
 }

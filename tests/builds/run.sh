@@ -95,7 +95,7 @@ has() {
 
 check_packages() {
 	missing_packages build demo >"$log"
-	has "$(<"$log")" gcc bpftool libelf-dev sqlite3 '!g++' '!libcriterion-dev' '!redis-server'
+	has "$(<"$log")" gcc bpftool libelf-dev sqlite3 g++ '!libcriterion-dev' '!redis-server'
 	count $? "a demo installs what it needs, and nothing for tests"
 	missing_packages build test >"$log"
 	has "$(<"$log")" gcc g++ musl-dev python3.99-dbg libclang-rt-99-dev '!python3-dbg'

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Real programs, with a planted leak and a load beside it."""
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import harness
+from harness import Process, Skip, check, tool, wait_for
+from load import Load, Redis
+from terminal import ANSWERS, PLANTED
+
+
+def system_tool(name):
+    """Debian's own program, where another one may come first in PATH."""
+    return shutil.which(name, path="/usr/bin:/usr/sbin:/bin:/sbin") or tool(name)
+
+
+def build(bench, argv, seconds=120):
+    """Compiles a planted program; without its compiler the task is skipped."""
+    go = {"GOCACHE": bench.path("go-cache"), "CGO_ENABLED": "0", "GO111MODULE": "off"}
+    bench.run([system_tool(argv[0]), *argv[1:]], seconds=seconds, cwd=bench.folder,
+              env={**os.environ, "HOME": bench.folder, **go})
+
+
+# ---- C++ ------------------------------------------------------------------------------------------
+
+def shopcache_path():
+    path = os.path.join(ANSWERS, "shopcache")
+    check(os.path.exists(path), f"{path} is not there: make test-answers builds it")
+    return os.path.abspath(path)
+
+
+def copied_shopcache(bench, name="shopcache"):
+    path = bench.path(name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return shutil.copy(shopcache_path(), path)
+
+
+def stripped_shopcache(bench):
+    """The program without names, and a folder with its debug file."""
+    program, debug = copied_shopcache(bench, "bin/shopcache"), bench.path("debug")
+    notes = bench.run([tool("readelf"), "-n", program])[0]
+    build_id = notes.split("Build ID: ")[1].split()[0]
+    folder = os.path.join(debug, ".build-id", build_id[:2])
+    os.makedirs(folder)
+    bench.run([tool("objcopy"), "--only-keep-debug", program, os.path.join(folder, build_id[2:] + ".debug")])
+    bench.run([tool("strip"), program])
+    return program
+
+
+def child_of(process):
+    """The PID of the only child of a process that starts one."""
+    wait_for(lambda: harness.children_of(process.pid), f"a child of {process.popen.args[0]}")
+    (pid, _), = harness.children_of(process.pid)
+    return pid
+
+
+def contained_shopcache(bench):
+    """The PID of one with root, mounts and PIDs of its own, as in a container."""
+    program = shopcache_path()
+    root = bench.path("root")
+    for word in bench.run([tool("ldd"), program])[0].split():
+        if word.startswith("/"):
+            os.makedirs(root + os.path.dirname(word), exist_ok=True)
+            shutil.copy(word, root + word)
+    shutil.copy(program, root + "/shopcache")
+    unshare = [*harness.private_mounts(), "--pid", "--fork", "--kill-child"]
+    pid = child_of(bench.start([*unshare, tool("chroot"), root, "/shopcache"]))
+    wait_for(lambda: os.readlink(f"/proc/{pid}/exe").endswith("/shopcache"), "shopcache in its root")
+    return pid
+
+
+# ---- servers --------------------------------------------------------------------------------------
+
+class GrowingRedis(Redis):
+    """A step appends 20 elements to a list that nobody reads: the planted leak."""
+
+    ELEMENT_BYTES = 200
+
+    def step(self, index):
+        for _ in range(20):
+            self.send(b"RPUSH", b"journal", b"e" * self.ELEMENT_BYTES)
+        for _ in range(20):
+            self.answer()
+
+    @staticmethod
+    def start_on(bench):
+        path = bench.path("redis.sock")
+        argv = [tool("redis-server"), "--port", "0", "--unixsocket", path, "--save", "",
+                "--appendonly", "no", "--daemonize", "no", "--dir", bench.folder]
+        return bench.start(argv, kind=GrowingRedis).ready(path)
+
+    def start_load(self, bench):
+        """Sets and reads a thousand keys without end."""
+        argv = [tool("redis-benchmark"), "-s", bench.path("redis.sock"), "-t", "set,get", "-r", "1000", "-d", "100",
+                "-c", "4", "-n", "1000000000", "-q"]
+        return bench.start_raw(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def start_idle_redis(bench):
+    argv = [system_tool("redis-server"), "--bind", "127.0.0.1", "--port", str(free_port()), "--save", ""]
+    return bench.start([*argv, "--dir", bench.folder])
+
+
+class EndlessLoad(Load):
+    """Goes on until the task is over."""
+
+    STEPS_MAX = 1 << 60
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+NGINX = """
+user root;
+daemon off;
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+events {{ worker_connections 256; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{ listen 127.0.0.1:{port}; root {folder}/www; }}
+}}
+"""
+
+
+def start_nginx(bench):
+    """The PID of the worker, and the address of its page."""
+    nginx, port, folder = system_tool("nginx"), free_port(), bench.path("nginx")
+    os.makedirs(folder + "/www")
+    pathlib.Path(folder, "www/index.html").write_text("<p>hello</p>\n" * 100, encoding="ascii")
+    pathlib.Path(folder, "nginx.conf").write_text(NGINX.format(folder=folder, port=port), encoding="ascii")
+    master = bench.start([nginx, "-p", folder, "-c", folder + "/nginx.conf"], kind=Interrupted)
+    return child_of(master), f"http://127.0.0.1:{port}/"
+
+
+class Interrupted(Process):
+    """A server that ends its children if it is asked to end, and not if it is killed."""
+
+    def kill(self):
+        if self.popen.poll() is None:
+            self.popen.send_signal(signal.SIGINT)
+            try:
+                self.popen.wait(10)
+            except subprocess.TimeoutExpired:
+                pass
+        super().kill()
+
+
+def postgres_folder():
+    """Where the newest server's programs are."""
+    found = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[4]))
+    if not found:
+        raise Skip("postgres is not installed")
+    return str(found[-1].parent)
+
+
+class Postgres:
+    """A server with a socket and a folder of its own; run as the user postgres, as it refuses to be root."""
+
+    def __init__(self, bench):
+        self.bench, self.folder, self.programs = bench, bench.path("postgres"), postgres_folder()
+        user = pwd.getpwnam("postgres")
+        os.chmod(bench.folder, 0o755)
+        os.mkdir(self.folder)
+        os.chown(self.folder, user.pw_uid, user.pw_gid)
+        self.user = [tool("setpriv"), "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+        self.run("initdb", "-D", self.folder + "/data", "--no-sync", "--locale=C")
+        argv = [self.programs + "/postgres", "-D", self.folder + "/data", "-k", self.folder, "-c", "listen_addresses="]
+        self.server = bench.start([*self.user, *argv], kind=Interrupted, cwd=self.folder)
+        wait_for(lambda: os.path.exists(self.folder + "/.s.PGSQL.5432"), "postgres's socket", 20)
+        time.sleep(1)
+        self.run(system_tool("pgbench"), "-h", self.folder, "-i", "-q", "postgres")
+
+    def run(self, program, *arguments):
+        path = program if program.startswith("/") else f"{self.programs}/{program}"
+        self.bench.run([*self.user, path, *arguments], seconds=60, cwd=self.folder)
+
+    @staticmethod
+    def is_session(pid):
+        """Whether it serves a client."""
+        return b"[local]" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+
+    def start_bench(self, script):
+        """Two clients that run a script without end."""
+        path = self.bench.path("script.sql")
+        pathlib.Path(path).write_text(script, encoding="ascii")
+        argv = [*self.user, system_tool("pgbench"), "-h", self.folder, "-n", "-c", "2", "-T", "600", "-R", "200",
+                "-f", path, "postgres"]
+        return self.bench.start_raw(argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL)
+
+
+def start_later(seconds, start):
+    """Starts a load while a command runs."""
+    timer = threading.Timer(seconds, start)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+# ---- runtimes -------------------------------------------------------------------------------------
+
+def start_java(bench):
+    build(bench, ["javac", "-d", bench.folder, str(PLANTED / "Deflaters.java")])
+    java = bench.start([system_tool("java"), "-Xmx64m", "-cp", bench.folder, "Deflaters"])
+    time.sleep(3)
+    return java
+
+
+def start_python(bench, kind, **environment):
+    python = bench.start(["/usr/bin/python3", str(PLANTED / "objects.py"), kind],
+                         env=dict(os.environ, **environment))
+    time.sleep(1)
+    return python
+
+
+def start_node(bench):
+    node = bench.start([system_tool("node"), str(PLANTED / "buffers.js")])
+    time.sleep(2)
+    return node
