@@ -50,7 +50,7 @@ name_here() {
 }
 
 [ $# != 0 ] || set -- build
-packages= optional=
+packages='' optional=''
 for what in "$@"; do
 	case $what in
 	build) packages="$packages $build_packages" ;;
