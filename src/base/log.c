@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/terminal.h"
 #include "base/units.h"
 
 bool log_is_journal(void)
@@ -78,4 +79,30 @@ int log_failure(const char *fmt, ...)
 	say_line(LOG_ERR, fmt, args);
 	va_end(args);
 	return EXIT_FAILED;
+}
+
+/* Returns how many bytes of clean UTF-8 fit into so many columns. */
+static int fitting_bytes(const char *text, int columns)
+{
+	int at = 0;
+
+	for (; text[at] && columns > 0; columns--)
+		at += utf8_len(text + at) ?: 1;
+	return at;
+}
+
+void log_cut(const char *fmt, ...)
+{
+	int columns = terminal_width(STDERR_FILENO) - (int)strlen("allocsnap: ") - 1;
+	va_list args;
+	char *line;
+
+	va_start(args, fmt);
+	line = clean_line(fmt, args);
+	va_end(args);
+	if (line && columns > 20 && line[fitting_bytes(line, columns)])
+		log_info("%.*s…", fitting_bytes(line, columns - 1), line);
+	else
+		log_info("%s", line ?: strerror(ENOMEM));
+	free(line);
 }

@@ -33,4 +33,7 @@ enum exit_status {
 __attribute__((format(printf, 1, 2))) void log_info(const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) int log_failure(const char *fmt, ...);
 
+/* log_info(), but on a terminal the line is cut to its width: for what another command tells in full. */
+__attribute__((format(printf, 1, 2))) void log_cut(const char *fmt, ...);
+
 #endif

@@ -70,16 +70,19 @@ static const char *kind_hint(enum kind kind)
 
 /* ---- snapshot files ----------------------------------------------------------------------- */
 
+/* One line for each, with the last part of the name: `show` tells what the losses are. */
 static void report_missing_data(const struct snapshot *snapshot, const char *name)
 {
 	const char *filters = snapshot__metadata(snapshot, "filters");
+	const char *slash = strrchr(name, '/');
 	char *losses = losses_line(snapshot);
 
+	name = slash ? slash + 1 : name;
 	if (losses)
-		log_info("%s: %s", name, losses);
+		log_cut("%s: %s", name, losses);
 	free(losses);
 	if (filters)
-		log_info("%s: filtered, not the whole: %s", name, filters);
+		log_cut("%s: filtered, not the whole: %s", name, filters);
 }
 
 struct snapshot *open_snapshot(const char *path)

@@ -2,13 +2,15 @@
 #include "record/recording_show.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/reason.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "base/log.h"
 #include "collect.h"
@@ -34,13 +36,6 @@ void status_line_clear(struct status_line *line)
 	if (line->is_there)
 		fputs("\r\033[K", stderr);
 	line->is_there = false;
-}
-
-static int terminal_width(void)
-{
-	struct winsize size;
-
-	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
 }
 
 /* Adds up all processes; *view is the last one of them. */
@@ -104,56 +99,100 @@ static bool is_recent(struct status_line *line)
 	return false;
 }
 
+/* A line of parts; the first ones are the most important ones. */
+struct status_parts {
+	char *text;
+	size_t bytes; /* room, with the NUL */
+	size_t len;
+};
+
+/* Adds a part, whole or not at all. */
+__attribute__((format(printf, 2, 3))) static void add_status_part(struct status_parts *parts, const char *fmt, ...)
+{
+	size_t room = parts->bytes - parts->len;
+	va_list args;
+	int len;
+
+	va_start(args, fmt);
+	len = vsnprintf(parts->text + parts->len, room, fmt, args);
+	va_end(args);
+	if (len >= 0 && (size_t)len < room)
+		parts->len += len;
+	else
+		parts->text[parts->len] = '\0';
+}
+
 void status_line_show(struct status_line *line, status_format_fn format, const struct collector *collector,
 		      uint64_t seconds)
 {
+	size_t width = terminal_width(STDERR_FILENO);
 	char text[256];
 
-	if (!isatty(STDERR_FILENO) || is_recent(line))
+	if (!width || !format || is_recent(line))
 		return;
-	format(text, sizeof(text), collector, seconds);
+	format(text, width < sizeof(text) ? width : sizeof(text), collector, seconds);
 	status_line_clear(line);
-	fprintf(stderr, "%.*s", terminal_width() - 1, text); /* a wrapped line can't be cleared */
+	fputs(text, stderr); /* it is narrower than the terminal: a wrapped line can't be cleared */
 	line->is_there = true;
+}
+
+/* "recording redis-server, 0 lost: 5.2 MiB in 1234 blocks": what was lost is on the narrowest terminal, too. */
+static struct status_parts begin_status(char *text, size_t bytes, const struct process_view *sum, const char *what)
+{
+	struct status_parts parts = { text, bytes };
+	char size[UNIT_TEXT_MAX];
+
+	*text = '\0';
+	add_status_part(&parts, "%s %s, %llu lost", sum->is_paused ? "pausing" : "recording", what,
+		 (unsigned long long)sum->lost);
+	if (!parts.len)
+		add_status_part(&parts, "%llu lost", (unsigned long long)sum->lost);
+	add_status_part(&parts, ": %s%s", sum->is_estimated ? "about " : "",
+		 format_size(size, sum->memory.current_bytes, false));
+	add_status_part(&parts, " in %llu blocks", (unsigned long long)sum->memory.current_blocks);
+	return parts;
 }
 
 void format_named_status(char *text, size_t bytes, const struct collector *collector, uint64_t seconds)
 {
-	char size[UNIT_TEXT_MAX], comm[64], cost[COST_TEXT_MAX];
 	struct process_view view = {}, sum = {};
 	size_t nr = add_up_views(collector, &view, &sum);
+	struct status_parts parts;
+	char comm[64], cost[COST_TEXT_MAX];
 
 	if (nr == 1)
 		clean_text(comm, sizeof(comm), view.comm ?: "");
 	else
 		snprintf(comm, sizeof(comm), "%zu processes", nr);
-	snprintf(text, bytes,
-		 "%s %s: %s%s in %llu blocks%s [Ctrl-C ends], %llu allocations, %llu lost, %llu s",
-		 sum.is_paused ? "pausing" : "recording", comm, sum.is_estimated ? "about " : "",
-		 format_size(size, sum.memory.current_bytes, false),
-		 (unsigned long long)sum.memory.current_blocks, format_cost(cost, &sum, nr),
-		 (unsigned long long)sum.allocations, (unsigned long long)sum.lost,
-		 (unsigned long long)seconds);
+	parts = begin_status(text, bytes, &sum, comm);
+	add_status_part(&parts, ", %llu s [Ctrl-C ends]", (unsigned long long)seconds);
+	add_status_part(&parts, "%s", format_cost(cost, &sum, nr));
+	add_status_part(&parts, ", %llu allocations", (unsigned long long)sum.allocations);
 }
 
 void format_record_status(char *text, size_t bytes, const struct collector *collector, uint64_t seconds)
 {
 	struct process_view view = {}, sum = {};
 	struct collector_health health;
-	char size[UNIT_TEXT_MAX];
+	struct status_parts parts;
+	char what[64];
 	uint64_t nr;
 
 	add_up_views(collector, &view, &sum);
 	collector__get_health(collector, &health);
 	nr = health.processes - health.processes_waiting;
-	snprintf(text, bytes,
-		 "%s %llu process%s: %s%s in %llu blocks [Ctrl-C ends], %llu lost, bystanders %llu traps (%.2f s), %llu s",
-		 sum.is_paused ? "pausing" : "recording",
-		 (unsigned long long)nr, nr == 1 ? "" : "es",
-		 sum.is_estimated ? "about " : "", format_size(size, sum.memory.current_bytes, false),
-		 (unsigned long long)sum.memory.current_blocks, (unsigned long long)sum.lost,
-		 (unsigned long long)health.bystander_traps, health.bystander_cost_ns / 1e9,
-		 (unsigned long long)seconds);
+	snprintf(what, sizeof(what), "%llu process%s", (unsigned long long)nr, nr == 1 ? "" : "es");
+	parts = begin_status(text, bytes, &sum, what);
+	add_status_part(&parts, ", %llu s [Ctrl-C ends]", (unsigned long long)seconds);
+	add_status_part(&parts, ", bystanders %llu traps (%.2f s)", (unsigned long long)health.bystander_traps,
+		 health.bystander_cost_ns / 1e9);
+}
+
+static const char *last_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
 }
 
 int print_top_rows(const char *path)
@@ -181,9 +220,9 @@ int print_top_rows(const char *path)
 	if (!err)
 		err = render_rss(stdout, snapshot, "");
 	if (losses)
-		log_info("%s: %s", path, losses);
+		log_cut("%s: %s", last_name(path), losses);
 	if (!err && gap_warning(snapshot, &options, "", &gap_blocks, &gaps))
-		log_info("warning: %s", gaps.text);
+		log_cut("warning: %s", gaps.text);
 	free(losses);
 	statistics_free(statistics);
 	snapshot__close(snapshot);
@@ -197,7 +236,7 @@ void log_dropped_blocks(const char *path)
 	char *losses = is_whole ? NULL : losses_line(snapshot);
 
 	if (losses)
-		log_info("%s: %s", path, losses);
+		log_cut("%s: %s", last_name(path), losses);
 	free(losses);
 	snapshot__close(snapshot);
 }

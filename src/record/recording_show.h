@@ -17,14 +17,17 @@ struct status_line {
 	uint64_t shown_ns;
 };
 
-/* Formats the status after so many seconds. */
+/*
+ * Formats the status after so many seconds, within so many bytes: the most important parts come first, and parts that
+ * do not fit are left out.
+ */
 typedef void (*status_format_fn)(char *text, size_t bytes, const struct collector *collector, uint64_t seconds);
 
 /* For a few processes that were named, and for `record`. */
 void format_named_status(char *text, size_t bytes, const struct collector *collector, uint64_t seconds);
 void format_record_status(char *text, size_t bytes, const struct collector *collector, uint64_t seconds);
 
-/* Rewrites the line if stderr is a terminal, several times a second at most. */
+/* Rewrites the line if stderr is a terminal, several times a second at most. format NULL: there is no line. */
 void status_line_show(struct status_line *line, status_format_fn format, const struct collector *collector,
 		      uint64_t seconds);
 

@@ -26,21 +26,26 @@ static uint64_t recording_ns(const struct snapshot *snapshot)
 }
 
 /* In a long recording the table has the latest gaps only; the metadata count all of them. */
-const char *gaps_text(char text[GAPS_TEXT_MAX], const struct snapshot *snapshot)
+static uint64_t unrecorded_ns(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	uint64_t nr = snapshot__metadata_u64(snapshot, "gap_count", 0);
 	uint64_t ns = snapshot__metadata_u64(snapshot, "gaps_ns", 0), sum_ns = 0;
-	uint64_t all_ns = recording_ns(snapshot);
-	int len;
 
 	/* Gaps do not overlap, so the sum fits. */
 	for (uint32_t i = 0; i < tables->gap_nr; i++)
 		sum_ns += tables->gap[i].end_ns - tables->gap[i].start_ns;
+	return ns < sum_ns ? sum_ns : ns;
+}
+
+const char *gaps_text(char text[GAPS_TEXT_MAX], const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	uint64_t nr = snapshot__metadata_u64(snapshot, "gap_count", 0);
+	uint64_t ns = unrecorded_ns(snapshot), all_ns = recording_ns(snapshot);
+	int len;
+
 	if (nr < tables->gap_nr)
 		nr = tables->gap_nr;
-	if (ns < sum_ns)
-		ns = sum_ns;
 	len = snprintf(text, GAPS_TEXT_MAX, "%" PRIu64 " gap%s, %.3f s%s", nr, nr == 1 ? "" : "s",
 		       ns / 1e9, nr == 1 ? "" : " together");
 	if (all_ns)
@@ -102,14 +107,27 @@ int json_set_gaps(json_t *show, const struct snapshot *snapshot)
 	return json_set(show, "gaps", json_unless(err, gaps));
 }
 
+/* "recorded 14.2 % of the time", or "nothing was recorded in 7 gaps, 7.000 s together" if the time is not known. */
+static const char *recorded_text(char text[GAPS_TEXT_MAX + 32], const struct snapshot *snapshot)
+{
+	uint64_t all_ns = recording_ns(snapshot), ns = unrecorded_ns(snapshot);
+	char gaps[GAPS_TEXT_MAX];
+
+	if (all_ns && ns <= all_ns)
+		snprintf(text, GAPS_TEXT_MAX + 32, "recorded %.1f %% of the time", 100.0 * (all_ns - ns) / all_ns);
+	else
+		snprintf(text, GAPS_TEXT_MAX + 32, "nothing was recorded in %s", gaps_text(gaps, snapshot));
+	return text;
+}
+
 /* Warns about a measure that is not of live blocks: it lacks everything that happened in a gap. */
 static bool warn_of_churn(const struct snapshot *snapshot, const struct engine_options *options,
 			  const char *which, struct reason *ret)
 {
-	char gaps[GAPS_TEXT_MAX];
+	char recorded[GAPS_TEXT_MAX + 32];
 
-	reason_set(ret, 0, "%snothing was recorded in %s: what was %s then is not known", which,
-		   gaps_text(gaps, snapshot), measure_name(options->measure));
+	reason_set(ret, 0, "%s%s: what was %s in gaps is not known", which, recorded_text(recorded, snapshot),
+		   measure_name(options->measure));
 	return true;
 }
 
@@ -118,18 +136,15 @@ static bool warn_of_blocks(const struct snapshot *snapshot, const char *which,
 			   const struct cost *blocks, struct reason *ret)
 {
 	bool is_sampled = snapshot__tables(snapshot)->trace_weight;
-	char gaps[GAPS_TEXT_MAX], size[SIZE_TEXT_MAX];
+	char recorded[GAPS_TEXT_MAX + 32], size[SIZE_TEXT_MAX];
 
-	gaps_text(gaps, snapshot);
+	recorded_text(recorded, snapshot);
 	if (!blocks->count)
-		reason_set(ret, 0, "%snothing was recorded in %s: what was allocated then is missing",
-			   which, gaps);
+		reason_set(ret, 0, "%s%s: blocks from gaps are missing", which, recorded);
 	else
-		reason_set(ret, 0, "%snothing was recorded in %s: what was allocated then is missing, "
-			   "and %s%" PRId64 " block%s of %s, older than the last gap, may be gone; "
-			   "--no-gap-blocks leaves them out", which, gaps, is_sampled ? "about " : "",
-			   blocks->count, blocks->count == 1 ? "" : "s",
-			   size_text(size, blocks->size, false));
+		reason_set(ret, 0, "%s%s: blocks from gaps are missing, and %s%" PRId64 " (%s) may be gone; "
+			   "--no-gap-blocks leaves them out", which, recorded, is_sampled ? "about " : "",
+			   blocks->count, size_text(size, blocks->size, false));
 	return true;
 }
 

@@ -4,14 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/units.h"
 #include "render/clean.h"
 #include "render/cohorts.h"
 #include "render/statistic_text.h"
 #include "render/fleet.h"
 #include "render/formats.h"
-
-#define HOUR_S 3600
 
 static size_t rows_shown(const struct fleet_answer *answer, size_t nr)
 {
@@ -163,14 +162,30 @@ static int hosts_text(FILE *out, const struct fleet_answer *answer)
 
 /* ---- trend ---------------------------------------------------------------------------------- */
 
-/* "+1.1 MiB/h" */
-#define RATE_MAX (SIZE_TEXT_MAX + 2)
-static const char *slope_text(char text[RATE_MAX], double bytes_per_s)
+/*
+ * "+1.1 MiB/h", "+20 KiB/min" or "+312 B/s": by the longest of these times in which a process was watched. Growth of
+ * a few seconds says nothing about an hour.
+ */
+#define RATE_MAX (SIZE_TEXT_MAX + 4)
+static const char *slope_text(char text[RATE_MAX], double bytes_per_s, double watched_s)
 {
+	static const struct {
+		const char *name;
+		int seconds;
+	} unit[] = { { "h", 3600 }, { "min", 60 }, { "s", 1 } };
 	char size[SIZE_TEXT_MAX];
+	size_t i = 0;
 
-	snprintf(text, RATE_MAX, "%s/h", size_text(size, bytes_per_s * HOUR_S, true));
+	while (i + 1 < ARRAY_SIZE(unit) && watched_s < unit[i].seconds)
+		i++;
+	snprintf(text, RATE_MAX, "%s/%s", size_text(size, bytes_per_s * unit[i].seconds, true), unit[i].name);
 	return text;
+}
+
+/* How long a process was watched on average: growth is slope × time, summed up over the processes. */
+static double watched_seconds(double growth, double slope, uint32_t processes)
+{
+	return slope && processes ? growth / slope / processes : 0;
 }
 
 static int put_trend_row(FILE *out, const struct fleet_answer *answer, const struct trend_row *row)
@@ -179,7 +194,8 @@ static int put_trend_row(FILE *out, const struct fleet_answer *answer, const str
 	char columns[4 * RATE_MAX + 32];
 
 	snprintf(columns, sizeof(columns), "%13s %13s %10s → %10s %9" PRIu32 "  ",
-		 slope_text(slope, row->slope), size_text(growth, row->growth, true),
+		 slope_text(slope, row->slope, watched_seconds(row->growth, row->slope, row->processes)),
+		 size_text(growth, row->growth, true),
 		 size_text(first, row->first, false), size_text(last, row->last, false), row->processes);
 	return put_group_row(out, answer, columns, row->group);
 }
@@ -213,7 +229,8 @@ static int put_leak(FILE *out, const struct fleet_answer *answer, const struct l
 			      " of %" PRIu32 " process%s), %s, %s per process", row->hosts_growing, row->hosts,
 			      row->hosts == 1 ? "" : "s", row->processes_growing, row->processes,
 			      row->processes == 1 ? "" : "es", size_text(growth, row->growth, true),
-			      slope_text(slope, row->slope));
+			      slope_text(slope, row->slope,
+					 watched_seconds(row->growth, row->slope, row->processes_growing)));
 	if (!err && answer->report->statistics->key_type == KEY_TRACEBACK)
 		err = text_put_stack(out, NULL, &answer->groups->key[row->group], false);
 	return err;

@@ -11,16 +11,11 @@
 #include "render/formats.h"
 #include "snapshot.h"
 
-/* "losses: NAME VALUE (what it means), …"; a loss of 0 is left out. */
+/* "losses: NAME VALUE, …"; a loss of 0 is left out. `show` tells what they mean. */
 static void put_loss(FILE *out, const char *name, uint64_t value)
 {
-	const char *meaning = counter_meaning(name);
-
-	if (!value)
-		return;
-	fprintf(out, "%s%s %" PRIu64, ftell(out) ? ", " : "losses: ", name, value);
-	if (meaning)
-		fprintf(out, " (%s)", meaning);
+	if (value)
+		fprintf(out, "%s%s %" PRIu64, ftell(out) ? ", " : "losses: ", name, value);
 }
 
 static void put_nonzero_losses(FILE *out, const struct snapshot *snapshot)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -183,4 +184,43 @@ int render_rss(FILE *out, const struct snapshot *snapshot, const char *margin)
 	err = put_sum(out, &facts);
 	err = err ?: put_untraced(out, snapshot, &facts, margin);
 	return err ?: put_beside(out, &facts, margin);
+}
+
+/* ---- two snapshots ---- */
+
+static bool has_same_value(const struct snapshot *old, const struct snapshot *new, const char *key)
+{
+	const char *a = snapshot__metadata(old, key), *b = snapshot__metadata(new, key);
+
+	return a && b && !strcmp(a, b);
+}
+
+/* Whether both RSS can be compared: blocks that a filter left out are missing in what is traced. */
+static bool is_rss_comparable(const struct snapshot *old, const struct snapshot *new)
+{
+	static const char *const key[] = { "boot_id", "pid", "start_time_ticks" };
+
+	for (size_t i = 0; i < sizeof(key) / sizeof(*key); i++)
+		if (!has_same_value(old, new, key[i]))
+			return false;
+	return snapshot__metadata(old, "rss_bytes") && snapshot__metadata(new, "rss_bytes") &&
+	       !snapshot__metadata(old, "filters") && !snapshot__metadata(new, "filters");
+}
+
+int render_rss_diff(FILE *out, const struct snapshot *old, const struct snapshot *new)
+{
+	char text[4][UNIT_TEXT_MAX], share[32] = "";
+	double before, after, grown, traced;
+
+	if (!is_rss_comparable(old, new))
+		return 0;
+	before = snapshot__metadata_u64(old, "rss_bytes", 0);
+	after = snapshot__metadata_u64(new, "rss_bytes", 0);
+	grown = after - before;
+	traced = (double)heap_blocks_bytes(new) - (double)heap_blocks_bytes(old);
+	if (grown > 0 && traced >= 0)
+		snprintf(share, sizeof(share), ": %.0f %% of that", 100 * traced / grown);
+	return put_line(out, "RSS %s → %s (%s); traced heap blocks %s%s", format_size(text[0], before, false),
+			format_size(text[1], after, false), format_size(text[2], grown, true),
+			format_size(text[3], traced, true), share);
 }

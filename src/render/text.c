@@ -101,13 +101,38 @@ static int put_statistic(FILE *out, const struct report *report, struct source_t
 	return 0;
 }
 
-static int put_rows(FILE *out, const struct report *report, size_t nr)
+/* Snapshots of Python programs are compared to the letter as tracemalloc does it. */
+static bool is_imported(const struct report *report)
+{
+	for (size_t i = 0; i < report->snapshot_nr; i++)
+		if (snapshot__metadata(report->snapshot[i], "source"))
+			return true;
+	return false;
+}
+
+/* Moves the rows of a diff that did not change to the end. Returns the number of the other rows. */
+static size_t count_changed_rows(const struct report *report, const struct statistic *ret_row[])
+{
+	const struct statistics *statistics = report->statistics;
+	bool has_all = !statistics->is_diff || is_imported(report);
+	size_t changed = 0, same = statistics->statistic_nr;
+
+	for (size_t i = 0; i < statistics->statistic_nr; i++)
+		if (has_all || statistics->statistic[i].diff.size || statistics->statistic[i].diff.count)
+			ret_row[changed++] = &statistics->statistic[i];
+	for (size_t i = statistics->statistic_nr; i-- > 0 && !has_all;)
+		if (!statistics->statistic[i].diff.size && !statistics->statistic[i].diff.count)
+			ret_row[--same] = &statistics->statistic[i];
+	return changed;
+}
+
+static int put_rows(FILE *out, const struct report *report, const struct statistic *const row[], size_t nr)
 {
 	struct source_tree *tree = source_tree__open(report->source_dir);
 	int err = 0;
 
 	for (size_t i = 0; i < nr && !err; i++)
-		err = put_statistic(out, report, tree, &report->statistics->statistic[i]);
+		err = put_statistic(out, report, tree, row[i]);
 	source_tree__close(tree);
 	return err;
 }
@@ -128,25 +153,43 @@ static void add_capped_cost(struct cost *to, const struct cost *what)
  * Gives no bytes for cumulative statistics: they count a block once for each frame, so that the sum is no size of
  * anything.
  */
-static int put_rows_left_out(FILE *out, const struct statistics *statistics, size_t shown)
+static int put_rows_left_out(FILE *out, const struct statistics *statistics, const struct statistic *const row[],
+			     size_t nr, const char *what)
 {
 	char size[UNIT_TEXT_MAX], costs[COST_TEXT_MAX];
-	size_t nr = statistics->statistic_nr - shown;
 	struct cost cost = {}, diff = {};
 
 	if (!nr)
 		return 0;
 	if (statistics->cumulative)
-		return put_line(out, "… and %zu more", nr);
-	for (size_t i = shown; i < statistics->statistic_nr; i++) {
-		add_capped_cost(&cost, &statistics->statistic[i].cost);
-		add_capped_cost(&diff, &statistics->statistic[i].diff);
+		return put_line(out, "… and %zu %s", nr, what);
+	for (size_t i = 0; i < nr; i++) {
+		add_capped_cost(&cost, &row[i]->cost);
+		add_capped_cost(&diff, &row[i]->diff);
 	}
-	if (statistics->is_diff)
-		return put_line(out, "… and %zu more (%s)", nr, cost_text(costs, &cost, &diff, NULL));
-	return put_line(out, "… and %zu more (%s in %jd block%s)", nr,
+	if (statistics->is_diff && (diff.size || diff.count))
+		return put_line(out, "… and %zu %s (%s)", nr, what, cost_text(costs, &cost, &diff, NULL));
+	return put_line(out, "… and %zu %s (%s in %jd block%s)", nr, what,
 			format_size(size, cost.size, false), (intmax_t)cost.count,
 			cost.count == 1 ? "" : "s");
+}
+
+static int put_all_rows(FILE *out, const struct report *report)
+{
+	const struct statistics *statistics = report->statistics;
+	size_t nr = statistics->statistic_nr, changed, shown;
+	const struct statistic **row = calloc(nr + 1, sizeof(*row));
+	int err;
+
+	if (!row)
+		return -ENOMEM;
+	changed = count_changed_rows(report, row);
+	shown = report->top && report->top < changed ? report->top : changed;
+	err = put_rows(out, report, row, shown);
+	err = err ?: put_rows_left_out(out, statistics, row + shown, changed - shown, "more");
+	err = err ?: put_rows_left_out(out, statistics, row + changed, nr - changed, "unchanged");
+	free(row);
+	return err;
 }
 
 /* Writes "1200 samples, one in 512 KiB" or "every block" for a side of the report, from 0. */
@@ -184,12 +227,9 @@ static int put_report_sampling(FILE *out, const struct report *report)
 int text_put_report(FILE *out, const struct report *report)
 {
 	const struct statistics *statistics = report->statistics;
-	size_t shown = report_rows(report);
 	char costs[COST_TEXT_MAX], means[PROCESS_MEAN_TEXT_MAX];
-	int err = put_cohorts(out, report) ?: put_report_sampling(out, report);
+	int err = put_cohorts(out, report) ?: put_report_sampling(out, report) ?: put_all_rows(out, report);
 
-	err = err ?: put_rows(out, report, shown);
-	err = err ?: put_rows_left_out(out, statistics, shown);
 	if (err)
 		return err;
 	cost_text(costs, &statistics->total, statistics->is_diff ? &statistics->total_diff : NULL,

@@ -41,7 +41,12 @@ int process_identity_read(struct process_identity *identity)
 
 	if (!err)
 		err = replace_identity_text(&identity->exe, proc_link(identity->pid, "exe"));
-	return err ?: replace_identity_text(&identity->cmdline, proc_cmdline(identity->pid));
+	return err ?: process_identity_read_args(identity);
+}
+
+int process_identity_read_args(struct process_identity *identity)
+{
+	return replace_identity_text(&identity->cmdline, proc_cmdline(identity->pid));
 }
 
 int process_identity_read_kept(struct process_identity *identity, const struct process *books)

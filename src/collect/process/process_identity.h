@@ -27,6 +27,9 @@ bool process_identity_open(struct process_identity *identity);
 /* Reads the name, the program and the arguments. 0 or -ENOMEM. */
 int process_identity_read(struct process_identity *identity);
 
+/* Reads the arguments again: a process can change them (setproctitle). 0 or -ENOMEM. */
+int process_identity_read_args(struct process_identity *identity);
+
 /*
  * Takes the name and the arguments that the kernel side kept: /proc has nothing about a process that is gone. 0 or
  * -ENOMEM.

@@ -311,6 +311,21 @@ static int read_rss(struct targets *targets, bool everyone)
 	return err == -ENOMEM ? err : 0;
 }
 
+/* Reads the arguments of processes that still run the program that was drained. 0 or -ENOMEM. */
+static int read_arguments(struct targets *targets)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < targets->target_nr && !err; i++) {
+		struct target *target = targets->target[i];
+		bool is_same = target->now.books.exec_cnt == target->drained.books.exec_cnt;
+
+		if (is_same && !target->life.has_ended && !target__is_over(target) && !target->now.books.memory_of)
+			err = process_identity_read_args(&target->identity);
+	}
+	return err;
+}
+
 #define DRAIN_TRIES 3
 
 /*
@@ -336,7 +351,8 @@ int collector__drain(struct collector *collector, struct reason *why)
 			break;
 	}
 	if (!err)
-		err = read_rss(&collector->targets, collector->options.everyone);
+		err = read_rss(&collector->targets, collector->options.everyone) ?:
+		      read_arguments(&collector->targets);
 	if (!err)
 		err = resolve_drained_tracebacks(collector->bpf, &collector->pass, &collector->targets, next_image);
 	if (!err)

@@ -77,4 +77,5 @@ void collector__view(const struct collector *collector, size_t i, struct process
 	for (int loss = 0; loss < LOSS_NR; loss++)
 		ret->lost += target->now.books.loss[loss];
 	ret->is_empty = has_nothing_to_report(&collector->options, ret, target);
+	ret->lost -= target->now.books.loss[LOSS_blocks_gone_in_gap]; /* no event was lost: the pause is a gap */
 }

@@ -70,7 +70,7 @@ Test(render_fleet, prints_a_trend)
 	expect(fleet_text.trend,
 	       "200 snapshots of 100 processes on 100 hosts; slopes of 70 processes\n"
 	       "    a process      together      first →       last processes\n"
-	       "  +3516 KiB/h      +954 MiB        5 B → 4194304 TiB      2510  web\\x0d\\x09\n"
+	       "+58.6 KiB/min      +954 MiB        5 B → 4194304 TiB      2510  web\\x0d\\x09\n"
 	       "       -4 B/h         -12 B        5 B →        0 B         1  web\\x0d\\x09\n");
 }
 
