@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "cli/cmd.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -217,11 +218,17 @@ static int parse_letters(struct parser *parser, const char *letters)
 	return status;
 }
 
+/* "-1" is no option: no option has a digit as its letter. */
+static bool is_argument_word(const char *word)
+{
+	return word[0] != '-' || !word[1] || isdigit((unsigned char)word[1]);
+}
+
 static int parse_word(struct parser *parser)
 {
 	char *word = *parser->rest++;
 
-	if (parser->options_ended || word[0] != '-' || !word[1]) {
+	if (parser->options_ended || is_argument_word(word)) {
 		parser->options_ended |= parser->command->stop_at_first_arg;
 		if (array_push(&parser->args, item, word))
 			return log_failure("%s", strerror(ENOMEM));

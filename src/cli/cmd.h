@@ -43,7 +43,7 @@
  *	};
  *
  * On the command line `--opt VALUE`, `--opt=VALUE`, `-o VALUE` and `-oVALUE` are the same;
- * options may follow arguments; `--` ends the options. A lone `-` is an argument. If an option is
+ * options may follow arguments; `--` ends the options. A lone `-` and `-1` are arguments. If an option is
  * given twice, the last one counts (OPTION_LIST collects all of them).
  */
 

@@ -10,6 +10,7 @@
 #include "base/reason.h"
 #include "cli/cmd_select.h"
 #include "cli/cmd_stats.h"
+#include "cli/find_snapshot.h"
 #include "cli/open_input.h"
 #include "snapshot.h"
 
@@ -207,7 +208,7 @@ static int note_compact(struct snapshot *snapshot)
 
 /* Replaces the snapshot by the selected part of it. */
 static int select_part(struct snapshot **snapshot, const struct convert_options *options,
-		       const struct chosen *chosen, struct reason *why)
+		       const struct chosen *chosen, struct unmatched *ret_unmatched, struct reason *why)
 {
 	char *filters = select_text(&options->select);
 	struct snapshot *part = NULL;
@@ -223,8 +224,8 @@ static int select_part(struct snapshot **snapshot, const struct convert_options 
 		snapshot__close(part);
 		return err;
 	}
-	if (!log_unmatched(&options->select, chosen, (const struct snapshot *const *)snapshot, 1) &&
-	    !snapshot__tables(part)->trace_nr)
+	*ret_unmatched = log_unmatched(&options->select, chosen, (const struct snapshot *const *)snapshot, 1);
+	if (!ret_unmatched->nr && !snapshot__tables(part)->trace_nr)
 		log_info("no block matches what was asked for");
 	snapshot__close(*snapshot);
 	*snapshot = part;
@@ -247,17 +248,18 @@ static int convert_file(const char *path, const struct convert_options *options,
 			const struct chosen *chosen)
 {
 	struct reason why = { "out of memory" };
+	struct unmatched unmatched = {};
 	struct input input;
 	int status = input_read(&input, path);
 
-	if (!status && select_part(&input.snapshot, options, chosen, &why))
+	if (!status && select_part(&input.snapshot, options, chosen, &unmatched, &why))
 		status = log_failure("%s: %s", path, why.text);
 	if (!status && options->compact && note_compact(input.snapshot))
 		status = log_failure("%s: no room for more metadata", path);
 	if (!status)
 		status = write_output(input.snapshot, options);
 	input_release(&input);
-	return status;
+	return status ?: unmatched.includes ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int run(const void *command_options, const struct arguments *args)
@@ -265,11 +267,15 @@ static int run(const void *command_options, const struct arguments *args)
 	const struct convert_options *options = command_options;
 	struct chosen chosen = {};
 	int status = check_options(options);
+	char *path = NULL;
 
 	if (!status)
 		status = select_options_resolve(&cmd_convert, &options->select, &chosen);
 	if (!status)
-		status = convert_file(args->item[0], options, &chosen);
+		status = find_snapshot(args->item[0], &path);
+	if (!status)
+		status = convert_file(path, options, &chosen);
+	free(path);
 	chosen_release(&chosen);
 	return status;
 }
@@ -281,7 +287,8 @@ const struct command cmd_convert = {
 	.arg_max = 1,
 	.help = "convert a snapshot from or to another format, or extract a part of it",
 	.detail = "IN is a snapshot file or JSON, detected by its content; - is standard input. IN and OUT may be "
-		  "the same file. The JSON holds the data of Python's tracemalloc.Snapshot:\n"
+		  "the same file. Like SNAP of 'allocsnap stats', IN can also be a folder, PID or COMM. "
+		  "The JSON holds the data of Python's tracemalloc.Snapshot:\n"
 		  "  {\"traceback_limit\":N,\n"
 		  "   \"traces\":[[domain,size,[[filename,lineno],...],total_nframe],...]}\n"
 		  "The most recent frame comes first. A sample has its weight after total_nframe.\n\n"

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/reason.h"
 #include "base/units.h"
 #include "cli/cmd_stats.h"
 #include "cli/caveats_diff.h"
+#include "cli/find_snapshot.h"
 #include "cli/open_input.h"
 #include "render.h"
 #include "snapshot.h"
@@ -45,12 +47,12 @@ static void log_warnings(const struct warnings *warnings)
 	for (size_t i = 0; i < warnings->nr; i++) {
 		const char *line = warnings->line[i];
 
-		log_info("%s%s", strncmp(line, "hint: ", 6) ? "warning: " : "", line);
+		log_cut("%s%s", strncmp(line, "hint: ", 6) ? "warning: " : "", line);
 	}
 }
 
 /* The engine's reason does not name the snapshot that lacks the requested data, so this finds it out. */
-static int log_engine_failure(const struct arguments *args, const struct snapshot *old,
+static int log_engine_failure(char *const path[2], const struct snapshot *old,
 			      const struct engine_options *engine, int err,
 			      const struct reason *why)
 {
@@ -61,7 +63,7 @@ static int log_engine_failure(const struct arguments *args, const struct snapsho
 		return log_failure("%s", why->text);
 	is_old = snapshot_statistics(old, engine, &statistics, NULL) == -ENODATA;
 	statistics_free(statistics);
-	return log_failure("%s: %s", args->item[is_old ? 0 : 1], why->text);
+	return log_failure("%s: %s", path[is_old ? 0 : 1], why->text);
 }
 
 /* Blocks that may be gone look like growth, so with them --fail-above has no answer. */
@@ -79,7 +81,7 @@ static int growth_status(const struct diff_options *options, const struct report
 }
 
 static int print_diff(const struct diff_options *options, const struct chosen *chosen,
-		      const struct arguments *args, const struct snapshot *const both[2])
+		      char *const path[2], const struct snapshot *const both[2])
 {
 	struct comparison comparison = { both[0], both[1], .options = &chosen->engine };
 	struct report report = { .snapshot = both, .snapshot_nr = 2 };
@@ -90,7 +92,7 @@ static int print_diff(const struct diff_options *options, const struct chosen *c
 
 	err = snapshot_compare(both[0], both[1], &chosen->engine, &statistics, &why);
 	if (err)
-		return log_engine_failure(args, both[0], &chosen->engine, err, &why);
+		return log_engine_failure(path, both[0], &chosen->engine, err, &why);
 	comparison.diff = statistics;
 	comparison.gap_blocks = report.gap_blocks;
 	compare_warnings(&comparison, &warnings);
@@ -99,34 +101,66 @@ static int print_diff(const struct diff_options *options, const struct chosen *c
 	report.warning = warnings.line;
 	report.warning_nr = warnings.nr;
 	status = print_report(&options->stats, chosen, &report) ?: growth_status(options, &report);
+	if (format_or_text(options->stats.format) == format_or_text(NULL))
+		status = report_write_error(render_rss_diff(stdout, both[0], both[1])) ?: status;
 	statistics_free(statistics);
 	return status;
 }
 
-static int open_and_print(const struct diff_options *options, const struct chosen *chosen,
-			  const struct arguments *args)
+static int open_and_print(const struct diff_options *options, const struct chosen *chosen, char *const path[2])
 {
-	struct snapshot *old = open_snapshot(args->item[0]);
-	struct snapshot *new = open_snapshot(args->item[1]);
+	struct snapshot *old = open_snapshot(path[0]);
+	struct snapshot *new = open_snapshot(path[1]);
 	const struct snapshot *both[] = { old, new };
 	int status = EXIT_FAILED;
 
 	if (old && new)
-		status = print_diff(options, chosen, args, both);
+		status = print_diff(options, chosen, path, both);
 	snapshot__close(old);
 	snapshot__close(new);
 	return status;
+}
+
+/* The first and the last snapshot of a process. */
+static int find_first_and_last(const char *text, char *ret_path[2])
+{
+	struct snapshot_paths paths;
+	int status = find_process_snapshots(text, &paths);
+
+	if (!status && !paths.path_nr)
+		status = log_refusal(&cmd_diff, "missing argument: %s %s", cmd_diff.name, cmd_diff.args);
+	else if (!status && paths.path_nr == 1)
+		status = log_failure("%s: the only snapshot: there is none to compare it with", paths.path[0]);
+	if (!status) {
+		log_info("comparing %s, the first of %zu, with", paths.path[0], paths.path_nr);
+		log_info("%s, the latest", paths.path[paths.path_nr - 1]);
+		ret_path[0] = paths.path[0];
+		ret_path[1] = paths.path[--paths.path_nr];
+		paths.path[0] = NULL;
+	}
+	snapshot_paths_release(&paths);
+	return status;
+}
+
+static int find_both(const struct arguments *args, char *ret_path[2])
+{
+	if (args->item_nr == 1)
+		return find_first_and_last(args->item[0], ret_path);
+	return find_snapshot(args->item[0], &ret_path[0]) ?: find_snapshot(args->item[1], &ret_path[1]);
 }
 
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct diff_options *options = command_options;
 	struct chosen chosen;
+	char *path[2] = {};
 	int status = stats_question(&cmd_diff, &options->stats, &chosen);
 
 	chosen.engine.sort = options->sort;
 	if (!status)
-		status = open_and_print(options, &chosen, args);
+		status = find_both(args, path) ?: open_and_print(options, &chosen, path);
+	free(path[0]);
+	free(path[1]);
 	chosen_release(&chosen);
 	return status;
 }
@@ -134,11 +168,15 @@ static int run(const void *command_options, const struct arguments *args)
 const struct command cmd_diff = {
 	.name = "diff",
 	.args = "OLD NEW",
-	.arg_min = 2,
+	.arg_min = 1,
 	.arg_max = 2,
 	.help = "compare two snapshots: what grew and what shrank",
 	.detail = "Lines have tracemalloc's form: size=NEW (NEW - OLD). The folded format has two numbers, OLD and "
 		  "NEW, as differential flame graphs expect.\n\n"
+		  "OLD and NEW are snapshot files, or name snapshots like SNAP of 'allocsnap stats'. A folder of one "
+		  "process, a PID or a COMM alone compares its first snapshot with its latest:\n"
+		  "  allocsnap diff redis-server\n"
+		  "  allocsnap diff redis-server@-2 redis-server\n\n"
 		  "With --fail-above the exit status is 4 if there is more growth than allowed, and 3 if gaps in the "
 		  "recording forbid an answer.\n\n"
 		  SUPPRESSIONS_DETAIL "\n\n"

@@ -202,10 +202,11 @@ static bool matches_any(const struct filter *filter, const struct chosen *chosen
 	return is_any;
 }
 
-size_t log_unmatched(const struct select_options *options, const struct chosen *chosen,
-		     const struct snapshot *const *snapshot, size_t snapshot_nr)
+struct unmatched log_unmatched(const struct select_options *options, const struct chosen *chosen,
+			       const struct snapshot *const *snapshot, size_t snapshot_nr)
 {
-	size_t include_nr = options->include.item_nr, nr = 0;
+	size_t include_nr = options->include.item_nr;
+	struct unmatched unmatched = {};
 
 	for (size_t i = 0; i < chosen->filter_nr; i++) {
 		bool is_any = false;
@@ -214,7 +215,8 @@ size_t log_unmatched(const struct select_options *options, const struct chosen *
 			is_any = matches_any(&chosen->filter[i], chosen, snapshot[k]);
 		if (is_any)
 			continue;
-		nr++;
+		unmatched.nr++;
+		unmatched.includes |= i < include_nr;
 		if (i < include_nr)
 			log_info("--include %s matches no block", options->include.item[i]);
 		else if (i >= include_nr + options->exclude.item_nr)
@@ -223,7 +225,7 @@ size_t log_unmatched(const struct select_options *options, const struct chosen *
 		else
 			log_info("--exclude %s matches no block", options->exclude.item[i - include_nr]);
 	}
-	return nr;
+	return unmatched;
 }
 
 /* ---- options as a text -------------------------------------------------------------------- */

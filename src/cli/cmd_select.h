@@ -70,12 +70,15 @@ void chosen_release(struct chosen *chosen);
 /* Whether the options can leave out blocks. */
 bool is_selecting(const struct select_options *options);
 
-/*
- * Reports each filter that matches no block of any snapshot: most likely it is a mistake. Returns
- * the number of these filters.
- */
-size_t log_unmatched(const struct select_options *options, const struct chosen *chosen,
-		     const struct snapshot *const *snapshot, size_t snapshot_nr);
+/* Filters that match no block of any snapshot. */
+struct unmatched {
+	size_t nr;
+	bool includes; /* one of them is an --include */
+};
+
+/* Finds them and reports each: most likely it is a mistake. */
+struct unmatched log_unmatched(const struct select_options *options, const struct chosen *chosen,
+			       const struct snapshot *const *snapshot, size_t snapshot_nr);
 
 /*
  * The options in the form of a command line, "--include src/cart.c --min-size 4K". NULL with errno 0 if

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/cmd_stats.h"
+#include "cli/find_snapshot.h"
 #include "cli/open_input.h"
 #include "render.h"
 #include "snapshot.h"
@@ -47,12 +48,28 @@ static int parse_address(const char *text, uint64_t *ret)
 	return errno || *end || !isdigit((unsigned char)*text) ? -EINVAL : 0;
 }
 
+static int show_snapshot(const struct renderer *format, const struct show_options *options, const char *path,
+			 uint64_t address)
+{
+	struct snapshot *snapshot = open_snapshot(path);
+	int status;
+
+	if (!snapshot)
+		return EXIT_FAILED;
+	if (options->address)
+		status = show_block(format, snapshot, path, address);
+	else
+		status = report_write_error(format->show(stdout, snapshot));
+	snapshot__close(snapshot);
+	return status;
+}
+
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct show_options *options = command_options;
 	const struct renderer *format = format_or_text(options->format);
-	struct snapshot *snapshot;
 	uint64_t address = 0;
+	char *path;
 	int status;
 
 	if (!format->show)
@@ -60,14 +77,8 @@ static int run(const void *command_options, const struct arguments *args)
 	if (options->address && parse_address(options->address, &address))
 		return log_refusal(&cmd_show, "--address: '%s' is no address such as 0x7f0012345678",
 				   options->address);
-	snapshot = open_snapshot(args->item[0]);
-	if (!snapshot)
-		return EXIT_FAILED;
-	if (options->address)
-		status = show_block(format, snapshot, args->item[0], address);
-	else
-		status = report_write_error(format->show(stdout, snapshot));
-	snapshot__close(snapshot);
+	status = find_snapshot(args->item[0], &path) ?: show_snapshot(format, options, path, address);
+	free(path);
 	return status;
 }
 
@@ -77,6 +88,7 @@ const struct command cmd_show = {
 	.arg_min = 1,
 	.arg_max = 1,
 	.help = "describe a snapshot: its process, counters and losses",
+	.detail = FIND_SNAPSHOT_DETAIL,
 	.example = "allocsnap show new.snap --address 0x7f0012345678",
 	.option = { { .row = rows } },
 	.options_size = sizeof(struct show_options),

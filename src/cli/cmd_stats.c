@@ -11,6 +11,7 @@
 #include "cli/pick_peak.h"
 #include "base/reason.h"
 #include "render/caveats.h"
+#include "cli/find_snapshot.h"
 #include "cli/open_input.h"
 #include "render.h"
 #include "snapshot.h"
@@ -203,14 +204,16 @@ int print_report(const struct stats_options *options, const struct chosen *chose
 		 struct report *report)
 {
 	const struct renderer *format = format_or_text(options->format);
+	struct unmatched unmatched = log_unmatched(&options->select, chosen, report->snapshot, report->snapshot_nr);
+	int status;
 
-	if (!log_unmatched(&options->select, chosen, report->snapshot, report->snapshot_nr) &&
-	    is_selecting(&options->select) && !report->statistics->statistic_nr)
+	if (!unmatched.nr && is_selecting(&options->select) && !report->statistics->statistic_nr)
 		log_info("no block matches what was asked for");
 	report->top = options->top == TOP_UNSAID ? format->top : options->top;
 	report->oldest_first = options->oldest_first;
 	report->source_dir = options->source_dir;
-	return report_write_error(format->report(stdout, report));
+	status = report_write_error(format->report(stdout, report));
+	return status ?: unmatched.includes ? EXIT_FAILED : EXIT_DONE;
 }
 
 /* ---- the command -------------------------------------------------------------------------- */
@@ -226,9 +229,9 @@ static size_t make_warnings(const struct snapshot *snapshot, const struct engine
 	if (filters) /* open_input.c reported it when it read the file */
 		reason_set(&line[nr++], 0, "filtered, not the whole: %.400s", filters);
 	if (gap_warning(snapshot, engine, "", ret_gap_blocks, &line[nr]))
-		log_info("warning: %s", line[nr++].text);
+		log_cut("warning: %s", line[nr++].text);
 	if (measure_warning(snapshot, engine, &line[nr]))
-		log_info("warning: %s", line[nr++].text);
+		log_cut("warning: %s", line[nr++].text);
 	return nr;
 }
 
@@ -279,6 +282,15 @@ static int report_snapshot_at_peak(const struct stats_options *options, const st
 	return status ?: failed;
 }
 
+static int report_snapshot_of(const struct stats_options *options, const struct chosen *chosen, const char *text)
+{
+	char *path;
+	int status = find_snapshot(text, &path) ?: report_snapshot(options, chosen, path);
+
+	free(path);
+	return status;
+}
+
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct stats_options *options = command_options;
@@ -291,7 +303,7 @@ static int run(const void *command_options, const struct arguments *args)
 	else if (!status && options->at_peak)
 		status = report_snapshot_at_peak(options, &chosen, args);
 	else if (!status)
-		status = report_snapshot(options, &chosen, args->item[0]);
+		status = report_snapshot_of(options, &chosen, args->item[0]);
 	chosen_release(&chosen);
 	return status;
 }
@@ -302,10 +314,12 @@ const struct command cmd_stats = {
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
 	.help = "report what holds the memory: live blocks by where they were allocated",
-	.detail = "With --at-peak, SNAP can be several snapshots, or folders of snapshots:\n"
-		  "  allocsnap stats --at-peak allocsnap-data/HOST/COMM.PID\n\n"
+	.detail = FIND_SNAPSHOT_DETAIL
+		  "With --at-peak, the snapshot with the most live bytes is read. SNAP can then be several snapshots, "
+		  "or folders with the snapshots of several processes:\n"
+		  "  allocsnap stats --at-peak allocsnap-data\n\n"
 		  SELECT_DETAIL,
-	.example = "allocsnap stats new.snap --group-by function --top 20",
+	.example = "allocsnap stats redis-server --group-by function --top 20",
 	.option = { STATS_GROUPS(0), { .row = at_peak_rows, .title = "Report" }, SELECT_GROUPS(FIELD(select)) },
 	.defaults = &(const struct stats_options){ STATS_DEFAULTS },
 	.options_size = sizeof(struct stats_options),

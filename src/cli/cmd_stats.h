@@ -51,7 +51,10 @@ const struct renderer *format_or_text(const struct renderer *format);
 int stats_question(const struct command *command, const struct stats_options *options,
 		   struct chosen *ret);
 
-/* Copies the output options into *report and writes it to stdout. */
+/*
+ * Copies the output options into *report and writes it to stdout. Returns an exit status: EXIT_FAILED also if an
+ * --include matches no block, which is most likely a mistake.
+ */
 int print_report(const struct stats_options *options, const struct chosen *chosen,
 		 struct report *report);
 

@@ -12,6 +12,7 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "cli/cmd_stats.h"
+#include "cli/find_snapshot.h"
 #include "cli/open_input.h"
 #include "symbolize/naming.h"
 #include "snapshot.h"
@@ -136,11 +137,19 @@ static int symbolize_snapshot(struct naming *naming, const char *path, const cha
 static int symbolize_snapshots(struct naming *naming, const struct symbolize_options *options,
 			       const struct arguments *args)
 {
+	struct snapshot_paths paths = {};
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < args->item_nr; i++)
-		if (symbolize_snapshot(naming, args->item[i], options->output))
+		if (find_all_snapshots(args->item[i], &paths))
 			status = EXIT_FAILED;
+	if (options->output && paths.path_nr > 1)
+		status = log_refusal(&cmd_symbolize, "-o FILE is for one snapshot, and %s has %zu", args->item[0],
+				     paths.path_nr);
+	for (size_t i = 0; i < paths.path_nr && status != EXIT_REFUSED; i++)
+		if (symbolize_snapshot(naming, paths.path[i], options->output))
+			status = EXIT_FAILED;
+	snapshot_paths_release(&paths);
 	return status;
 }
 
@@ -194,8 +203,10 @@ const struct command cmd_symbolize = {
 		  "the recorded path, if its build-id is the recorded one, and from its debug file. SNAP is "
 		  "replaced completely or not at all, and keeps its mode and owner. A snapshot that gains no names "
 		  "is left unchanged. Files that are missing, or stripped and without a debug file, are named on "
-		  "standard error; they are no failure.\n",
-	.example = "allocsnap symbolize --debug-dir ./debug allocsnap-data/*/*/*.snap",
+		  "standard error; they are no failure.\n\n"
+		  "SNAP can also be a folder, PID or COMM as for 'allocsnap stats': then all of its snapshots get "
+		  "names.\n",
+	.example = "allocsnap symbolize --debug-dir ./debug allocsnap-data",
 	.option = { { .row = rows } },
 	.options_size = sizeof(struct symbolize_options),
 	.run = run,

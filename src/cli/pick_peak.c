@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "cli/pick_peak.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/array.h"
 #include "base/reason.h"
 #include "base/units.h"
 #include "cli/cmd.h"
+#include "cli/find_snapshot.h"
 #include "render/facts.h"
 #include "snapshot.h"
 
@@ -93,42 +92,6 @@ static void add_candidate_file(struct candidates *all, const char *path)
 
 /* ---- all snapshots ------------------------------------------------------------------------ */
 
-static int is_snapshot(const struct dirent *entry)
-{
-	size_t len = strlen(entry->d_name);
-
-	return len > 5 && *entry->d_name != '.' && !strcmp(entry->d_name + len - 5, ".snap");
-}
-
-static void add_candidate_folder(struct candidates *all, const char *folder)
-{
-	struct dirent **entry;
-	int nr = scandir(folder, &entry, is_snapshot, alphasort);
-
-	if (nr < 0)
-		all->status = log_failure("%s: %s", folder, strerror(errno));
-	if (!nr)
-		all->status = log_failure("%s: no snapshots in it", folder);
-	for (int i = 0; i < nr; i++) {
-		char *path;
-
-		if (asprintf(&path, "%s/%s", folder, entry[i]->d_name) >= 0) {
-			add_candidate_file(all, path);
-			free(path);
-		}
-		free(entry[i]);
-	}
-	if (nr >= 0)
-		free(entry);
-}
-
-static bool is_folder(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
 static const struct candidate *find_largest(const struct candidates *all)
 {
 	const struct candidate *most = all->candidate;
@@ -171,17 +134,17 @@ static void candidates_release(struct candidates *all)
 	free(all->candidate);
 }
 
-int at_peak_choose(const char *const *path, size_t path_nr, char **ret_path)
+int at_peak_choose(const char *const *text, size_t text_nr, char **ret_path)
 {
 	struct candidates all = { .status = EXIT_DONE };
+	struct snapshot_paths paths = {};
 
 	*ret_path = NULL;
-	for (size_t i = 0; i < path_nr; i++) {
-		if (is_folder(path[i]))
-			add_candidate_folder(&all, path[i]);
-		else
-			add_candidate_file(&all, path[i]);
-	}
+	for (size_t i = 0; i < text_nr; i++)
+		if (find_all_snapshots(text[i], &paths))
+			all.status = EXIT_FAILED;
+	for (size_t i = 0; i < paths.path_nr; i++)
+		add_candidate_file(&all, paths.path[i]);
 	if (all.candidate_nr) {
 		const struct candidate *most = find_largest(&all);
 
@@ -189,5 +152,6 @@ int at_peak_choose(const char *const *path, size_t path_nr, char **ret_path)
 		*ret_path = strdup(most->path);
 	}
 	candidates_release(&all);
+	snapshot_paths_release(&paths);
 	return all.status;
 }

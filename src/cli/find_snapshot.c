@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/find_snapshot.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/process_folders.h"
+
+#define CANDIDATES_SHOWN 20
+
+/* Which snapshot of a process: number `nr` from the oldest, or from the latest. */
+struct which {
+	bool is_given, is_from_latest;
+	uint64_t nr; /* 0 is the oldest, or the latest */
+};
+
+/* A text, taken apart. */
+struct place {
+	char *name; /* a folder, PID, COMM or COMM.PID; "": the only process in DATA_DIR */
+	struct which which;
+	bool is_folder;
+};
+
+/* ---- texts -------------------------------------------------------------------------------- */
+
+static bool parse_which(const char *text, struct which *ret)
+{
+	uint64_t nr = 1;
+
+	if (!strcmp(text, "first")) {
+		*ret = (struct which){ .is_given = true };
+		return true;
+	}
+	if (strcmp(text, "latest") && (*text != '-' || parse_count(text + 1, 1, UINT32_MAX, &nr)))
+		return false;
+	*ret = (struct which){ .is_given = true, .is_from_latest = true, .nr = nr - 1 };
+	return true;
+}
+
+static bool is_existing_folder(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+static bool is_existing_file(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && !is_existing_folder(path);
+}
+
+/* Whether the text can only be meant as a path. */
+static bool is_path_text(const char *text)
+{
+	size_t len = strlen(text);
+
+	return strchr(text, '/') || (len >= 5 && !strcmp(text + len - 5, ".snap")) || !strcmp(text, "-");
+}
+
+static int split_place(const char *text, struct place *ret)
+{
+	const char *at = strrchr(text, '@');
+	size_t len = strlen(text);
+
+	*ret = (struct place){};
+	if (!is_existing_folder(text)) {
+		if (parse_which(text, &ret->which))
+			len = 0;
+		else if (at && parse_which(at + 1, &ret->which))
+			len = at - text;
+	}
+	ret->name = strndup(text, len);
+	if (!ret->name)
+		return log_failure("%s", strerror(ENOMEM));
+	ret->is_folder = is_existing_folder(ret->name);
+	return EXIT_DONE;
+}
+
+/* ---- processes ---------------------------------------------------------------------------- */
+
+static void list_candidates(const struct process_folders *folders)
+{
+	size_t nr = folders->folder_nr;
+
+	for (size_t i = 0; i < nr && i < CANDIDATES_SHOWN; i++) {
+		const struct process_folder *folder = &folders->folder[i];
+		const char *newest = strrchr(folder->file[folder->file_nr - 1].path, '/') + 1;
+
+		log_info("  %s  %zu snapshot%s, latest %s", folder->path, folder->file_nr,
+			 folder->file_nr == 1 ? "" : "s", newest);
+	}
+	if (nr > CANDIDATES_SHOWN)
+		log_info("  … and %zu more", nr - CANDIDATES_SHOWN);
+}
+
+static int report_no_process(const struct place *place)
+{
+	if (place->is_folder)
+		return log_failure("%s: no snapshots in it", place->name);
+	if (!*place->name)
+		return log_failure("%s: no snapshots in it", DATA_DIR);
+	return log_failure("'%s' is no file or folder, and no PID or name of a process with snapshots in %s",
+			   place->name, DATA_DIR);
+}
+
+/* Finds the folders that the place names. EXIT_DONE: there is at least one. */
+static int find_folders(const struct place *place, struct process_folders *ret)
+{
+	int status = EXIT_DONE;
+
+	*ret = (struct process_folders){};
+	if (place->is_folder)
+		status = process_folders_scan(ret, place->name);
+	else if (is_existing_folder(DATA_DIR))
+		status = process_folders_scan(ret, DATA_DIR);
+	if (!place->is_folder && *place->name)
+		process_folders_retain(ret, place->name);
+	if (ret->folder_nr)
+		return EXIT_DONE;
+	return status ?: report_no_process(place);
+}
+
+static int refuse_several(const struct place *place, const struct process_folders *folders)
+{
+	if (place->is_folder || !*place->name)
+		log_failure("%s has snapshots of %zu processes; choose one, newest first:",
+			    *place->name ? place->name : DATA_DIR, folders->folder_nr);
+	else
+		log_failure("'%s' fits %zu processes; choose one by its folder or COMM.PID, newest first:",
+			    place->name, folders->folder_nr);
+	list_candidates(folders);
+	return EXIT_FAILED;
+}
+
+/* Finds the one folder that the place names; *ret has it only after EXIT_DONE, but is always to be released. */
+static int find_one_folder(const struct place *place, struct process_folders *ret)
+{
+	int status = find_folders(place, ret);
+
+	return status || ret->folder_nr == 1 ? status : refuse_several(place, ret);
+}
+
+/* ---- snapshots ---------------------------------------------------------------------------- */
+
+static int choose_file(const struct process_folder *folder, const struct which *which, size_t *ret_at)
+{
+	if (which->nr >= folder->file_nr)
+		return log_failure("%s has %zu snapshot%s only", folder->path, folder->file_nr,
+				   folder->file_nr == 1 ? "" : "s");
+	*ret_at = which->is_from_latest || !which->is_given ? folder->file_nr - 1 - which->nr : which->nr;
+	return EXIT_DONE;
+}
+
+static void report_chosen(const struct process_folder *folder, size_t at)
+{
+	size_t nr = folder->file_nr;
+	const char *path = folder->file[at].path;
+
+	if (nr == 1)
+		log_info("reading %s", path);
+	else if (at == nr - 1)
+		log_info("reading %s, the latest of %zu", path, nr);
+	else if (!at)
+		log_info("reading %s, the first of %zu", path, nr);
+	else
+		log_info("reading %s, number %zu of %zu", path, at + 1, nr);
+}
+
+static int find_in_place(const struct place *place, char **ret_path)
+{
+	struct process_folders folders;
+	int status = find_one_folder(place, &folders);
+	size_t at = 0;
+
+	if (!status)
+		status = choose_file(&folders.folder[0], &place->which, &at);
+	if (!status) {
+		report_chosen(&folders.folder[0], at);
+		*ret_path = strdup(folders.folder[0].file[at].path);
+		status = *ret_path ? EXIT_DONE : log_failure("%s", strerror(ENOMEM));
+	}
+	process_folders_release(&folders);
+	return status;
+}
+
+/* Whether opening the text as a path tells the user what is wrong, or works. */
+static bool is_plain_path(const char *text, const struct place *place)
+{
+	if (is_existing_file(text) || !strcmp(text, "-"))
+		return true;
+	return !place->is_folder && is_path_text(place->name);
+}
+
+int find_snapshot(const char *text, char **ret_path)
+{
+	struct place place;
+	int status = split_place(text, &place);
+
+	*ret_path = NULL;
+	if (!status && is_plain_path(text, &place)) {
+		*ret_path = strdup(text);
+		status = *ret_path ? EXIT_DONE : log_failure("%s", strerror(ENOMEM));
+	} else if (!status) {
+		status = find_in_place(&place, ret_path);
+	}
+	free(place.name);
+	return status;
+}
+
+/* ---- several snapshots -------------------------------------------------------------------- */
+
+void snapshot_paths_release(struct snapshot_paths *paths)
+{
+	for (size_t i = 0; i < paths->path_nr; i++)
+		free(paths->path[i]);
+	free(paths->path);
+	*paths = (struct snapshot_paths){};
+}
+
+static int add_path(struct snapshot_paths *paths, char *path)
+{
+	if (path && !array_push(paths, path, path))
+		return EXIT_DONE;
+	free(path);
+	return log_failure("%s", strerror(ENOMEM));
+}
+
+static int add_folder_paths(struct snapshot_paths *paths, const struct process_folder *folder)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < folder->file_nr && !status; i++)
+		status = add_path(paths, strdup(folder->file[i].path));
+	return status;
+}
+
+int find_process_snapshots(const char *text, struct snapshot_paths *ret)
+{
+	struct process_folders folders = {};
+	struct place place;
+	int status = split_place(text, &place);
+
+	*ret = (struct snapshot_paths){};
+	if (!status && !place.which.is_given && !is_plain_path(text, &place)) {
+		status = find_one_folder(&place, &folders);
+		if (!status)
+			status = add_folder_paths(ret, &folders.folder[0]);
+	}
+	process_folders_release(&folders);
+	free(place.name);
+	return status;
+}
+
+int find_all_snapshots(const char *text, struct snapshot_paths *paths)
+{
+	struct process_folders folders = {};
+	struct place place;
+	char *path = NULL;
+	int status = split_place(text, &place), failed = EXIT_DONE;
+
+	if (!status && (place.which.is_given || is_plain_path(text, &place))) {
+		status = find_snapshot(text, &path);
+		if (!status)
+			status = add_path(paths, path);
+	} else if (!status && place.is_folder) {
+		failed = process_folders_scan(&folders, place.name);
+		if (!folders.folder_nr && !failed)
+			status = report_no_process(&place);
+	} else if (!status) {
+		status = find_folders(&place, &folders);
+	}
+	for (size_t i = 0; i < folders.folder_nr && !status; i++)
+		status = add_folder_paths(paths, &folders.folder[i]);
+	process_folders_release(&folders);
+	free(place.name);
+	return status ?: failed;
+}

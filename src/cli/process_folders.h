@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_CLI_PROCESS_FOLDERS_H
+#define ALLOCSNAP_CLI_PROCESS_FOLDERS_H
+
+/*
+ * The folders below a folder that hold snapshot files. A recording makes one for each process, HOST/COMM.PID. A folder
+ * of any other name that holds snapshot files counts, too.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A snapshot file, and a number that sorts files by time. */
+struct snapshot_file {
+	char *path;
+	uint64_t stamp;
+};
+
+struct process_folder {
+	char *path;
+	struct snapshot_file *file; /* oldest first; at least one */
+	size_t file_nr, file_alloc;
+};
+
+struct process_folders {
+	struct process_folder *folder; /* the folder with the newest snapshot first */
+	size_t folder_nr, folder_alloc;
+};
+
+/*
+ * Adds the folders below `path`, and `path` itself. A symbolic link below `path` to a folder is not followed. Returns
+ * an exit status: EXIT_FAILED, reported, if some folders could not be read; the others are there then, too.
+ * process_folders_release() frees *folders, also after a failure.
+ */
+int process_folders_scan(struct process_folders *folders, const char *path);
+void process_folders_release(struct process_folders *folders);
+
+/* Drops the folders that are not called WHAT.PID, COMM.WHAT or WHAT. */
+void process_folders_retain(struct process_folders *folders, const char *what);
+
+#endif

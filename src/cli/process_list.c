@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/process_list.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "base/log.h"
+#include "base/reason.h"
+#include "cli/process_folders.h"
+#include "render/facts.h"
+#include "snapshot.h"
+
+static void listed_process_release(struct listed_process *process)
+{
+	free(process->identity);
+	free(process->host);
+	free(process->comm);
+	free(process->folder);
+	free(process->first.path);
+	free(process->last.path);
+	free(process->end);
+}
+
+void process_list_release(struct process_list *list)
+{
+	for (size_t i = 0; i < list->process_nr; i++)
+		listed_process_release(&list->process[i]);
+	free(list->process);
+	*list = (struct process_list){};
+}
+
+/* ---- one snapshot ------------------------------------------------------------------------- */
+
+static const char *listed_metadata(const struct snapshot *snapshot, const char *key)
+{
+	return snapshot__metadata(snapshot, key) ?: "";
+}
+
+/* PIDs are used again, and a process can execute another program of the same name. */
+static char *format_identity(const struct snapshot *snapshot)
+{
+	char *text;
+
+	return asprintf(&text, "%s %s %s %s", listed_metadata(snapshot, "boot_id"), listed_metadata(snapshot, "pid"),
+			listed_metadata(snapshot, "start_time_ticks"), listed_metadata(snapshot, "exec_count")) < 0 ?
+		       NULL : text;
+}
+
+static struct listed_snapshot list_snapshot(const char *path, const struct snapshot *snapshot,
+					    const struct snapshot_facts *facts)
+{
+	return (struct listed_snapshot){
+		.path = strdup(path),
+		.wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0),
+		.traced_bytes = facts->current_bytes,
+	};
+}
+
+static struct listed_process *find_listed(struct process_list *list, size_t from, const char *identity)
+{
+	for (size_t i = from; i < list->process_nr; i++)
+		if (!strcmp(list->process[i].identity, identity))
+			return &list->process[i];
+	return NULL;
+}
+
+static int add_listed_process(struct process_list *list, const char *folder, const char *path, const char *identity,
+			      const struct snapshot *snapshot)
+{
+	const struct snapshot_facts facts = snapshot_facts(snapshot);
+	struct listed_process process = {
+		.identity = strdup(identity),
+		.host = strdup(listed_metadata(snapshot, "host")),
+		.comm = strdup(listed_metadata(snapshot, "comm")),
+		.folder = strdup(folder),
+		.pid = snapshot__metadata_u64(snapshot, "pid", 0),
+		.first = list_snapshot(path, snapshot, &facts),
+		.last.path = strdup(path),
+		.end = strdup(""),
+	};
+
+	if (process.identity && process.host && process.comm && process.folder && process.first.path &&
+	    process.last.path && process.end && !array_push(list, process, process))
+		return 0;
+	listed_process_release(&process);
+	return -ENOMEM;
+}
+
+/* Adds a snapshot that is later than those of the process so far. */
+static int note_listed_snapshot(struct listed_process *process, const char *path, const struct snapshot *snapshot)
+{
+	const struct snapshot_facts facts = snapshot_facts(snapshot);
+	struct listed_snapshot last = list_snapshot(path, snapshot, &facts);
+	char *end = strdup(listed_metadata(snapshot, "end"));
+	struct stat st;
+
+	if (!last.path || !end) {
+		free(last.path);
+		free(end);
+		return -ENOMEM;
+	}
+	free(process->last.path);
+	free(process->end);
+	process->last = last;
+	process->end = end;
+	process->snapshot_nr++;
+	process->disk_bytes += stat(path, &st) ? 0 : st.st_size;
+	process->is_estimated |= facts.is_estimated;
+	if (process->peak_bytes < facts.peak_bytes)
+		process->peak_bytes = facts.peak_bytes;
+	return 0;
+}
+
+/* `from`: the first process of this folder in the list. */
+static int list_file(struct process_list *list, size_t from, const char *folder, const char *path)
+{
+	struct reason why = { "out of memory" };
+	struct snapshot *snapshot = snapshot__open(path, &why);
+	char *identity = snapshot ? format_identity(snapshot) : NULL;
+	int err = 0;
+
+	if (!snapshot) {
+		list->damaged_nr++;
+		return log_failure("%s", why.text);
+	}
+	if (!identity)
+		err = -ENOMEM;
+	else if (!find_listed(list, from, identity))
+		err = add_listed_process(list, folder, path, identity, snapshot);
+	if (!err)
+		err = note_listed_snapshot(find_listed(list, from, identity), path, snapshot);
+	free(identity);
+	snapshot__close(snapshot);
+	return err ? log_failure("%s", strerror(-err)) : EXIT_DONE;
+}
+
+/* ---- all snapshots ------------------------------------------------------------------------ */
+
+static int compare_listed(const void *a_, const void *b_)
+{
+	const struct listed_process *a = a_, *b = b_;
+
+	if (a->last.wall_ns != b->last.wall_ns)
+		return a->last.wall_ns > b->last.wall_ns ? -1 : 1;
+	return strcmp(a->last.path, b->last.path);
+}
+
+static int list_folder(struct process_list *list, const struct process_folder *folder)
+{
+	size_t from = list->process_nr;
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < folder->file_nr; i++)
+		if (list_file(list, from, folder->path, folder->file[i].path))
+			status = EXIT_FAILED;
+	return status;
+}
+
+static bool is_regular_file(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISREG(st.st_mode);
+}
+
+int process_list_read(const char *path, struct process_list *ret)
+{
+	struct process_folders folders = {};
+	int status;
+
+	*ret = (struct process_list){};
+	status = is_regular_file(path) ? list_file(ret, 0, path, path) : process_folders_scan(&folders, path);
+	for (size_t i = 0; i < folders.folder_nr; i++)
+		if (list_folder(ret, &folders.folder[i]))
+			status = EXIT_FAILED;
+	process_folders_release(&folders);
+	if (ret->process_nr)
+		qsort(ret->process, ret->process_nr, sizeof(*ret->process), compare_listed);
+	return status;
+}

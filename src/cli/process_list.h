@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_CLI_PROCESS_LIST_H
+#define ALLOCSNAP_CLI_PROCESS_LIST_H
+
+/* The processes of which a folder has snapshots, for `list`. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One end of a process's series of snapshots. */
+struct listed_snapshot {
+	char *path;
+	uint64_t wall_ns; /* 0: not known */
+	uint64_t traced_bytes;
+};
+
+/* A process: one program run, from one exec to the next. Names are as untrusted as the files. */
+struct listed_process {
+	char *identity; /* what tells it from other processes with snapshots in the same folder */
+	char *host, *comm, *folder;
+	uint64_t pid; /* 0: not known */
+	struct listed_snapshot first, last;
+	size_t snapshot_nr;
+	uint64_t disk_bytes;
+	uint64_t peak_bytes; /* the highest that any snapshot knows of */
+	bool is_estimated;   /* recorded by samples */
+	char *end;	     /* how it ended, as of the last snapshot; "running" */
+};
+
+struct process_list {
+	struct listed_process *process; /* the process with the newest snapshot first */
+	size_t process_nr, process_alloc;
+	size_t damaged_nr; /* files that could not be read, each reported on stderr */
+};
+
+/*
+ * Reads all snapshots below a folder; path may also be a snapshot file. Returns an exit status: EXIT_FAILED if some
+ * files or folders could not be read; the list has the others then. process_list_release() frees *ret in any case.
+ */
+int process_list_read(const char *path, struct process_list *ret);
+void process_list_release(struct process_list *list);
+
+#endif
