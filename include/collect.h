@@ -178,6 +178,12 @@ struct collector_options {
 	 */
 	const char *const *probe;
 	size_t probe_nr;
+
+	/*
+	 * collector__run() starts programs as this user, a name or a number, with the user's groups, HOME, USER,
+	 * LOGNAME and SHELL. NULL: our own user.
+	 */
+	const char *run_user;
 };
 
 struct collector;
@@ -199,8 +205,8 @@ int collector__start(struct collector *collector, pid_t id, struct reason *why);
 
 /*
  * Starts a program and traces it from the C library's first allocation on. argv ends with NULL. *ret_pid is set as soon
- * as the program runs, even if tracing it fails: it is a child of the caller, which must wait for it. Errors as above,
- * and those of exec.
+ * as the program runs, even if tracing it fails: it is a child of the caller, which must wait for it. It is -1 if
+ * the program could not be executed: the error is that of exec then. Other errors as above.
  */
 int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid,
 		   struct reason *why);
@@ -281,7 +287,7 @@ struct process_view {
 	uint64_t most_bytes; /* the most live bytes in any of its written snapshots */
 	bool is_near_oom; /* since its last snapshot the OOM killer chose a process in its memory cgroup */
 	uint64_t allocations;
-	uint64_t lost; /* sum of the kernel's losses */
+	uint64_t lost; /* sum of the kernel's losses, without those of pauses (blocks_gone_in_gap) */
 	uint64_t cpu_ns;  /* CPU time, user and system, since its recording began */
 	uint64_t cost_ns; /* the part of cpu_ns that recording took, estimated */
 	bool cost_is_known; /* the collector could measure on itself what a probe costs */
@@ -342,11 +348,13 @@ struct save_options {
 	const char *const *label; /* each is NAME=VALUE, for the metadata "label.NAME" */
 	size_t label_nr;
 	struct snapshot_batch *batch; /* if not NULL, the caller publishes it; the tag is the PID */
+	const char *file; /* if not NULL: the path of the snapshot, which ends in ".snap", instead of one below dir */
+	const struct snapshot_file_owner *owner; /* of new files and folders (snapshot.h); NULL: the caller */
 };
 
 /*
  * Writes the snapshot of a process as DIR/HOST/COMM.PID/TIME.snap. It makes missing folders with mode 0700. The caller
- * frees *ret_path; with a batch it is NULL.
+ * frees *ret_path; with a batch it is NULL. An existing file is not replaced: *ret_path tells the name.
  */
 int collector__save(struct collector *collector, pid_t pid, const struct save_options *options,
 		    char **ret_path, struct reason *why);

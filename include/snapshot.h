@@ -313,15 +313,20 @@ uint64_t snapshot__counter(const struct snapshot *snapshot, const char *name);
 
 struct file_version;
 
+struct snapshot_file_owner {
+	bool is_set; /* false: the caller keeps a new file */
+	uid_t uid;
+	gid_t gid;
+};
+
 /* Zero is the default. */
 struct snapshot_save_options {
 	bool compress; /* use zstd for the sections that become smaller */
 	bool compact;  /* see above; a snapshot from a compact file stays compact without it, too */
-	/*
-	 * For snapshot__save(): replaces the file that was read, which must be unchanged (-ESTALE). The file keeps
-	 * its owner, mode and time.
-	 */
+	/* For snapshot__save(): replaces the file that was read, unchanged (-ESTALE); keeps owner, mode, time. */
 	const struct file_version *rewrite;
+	const int *dir_fd; /* for builders and batches: the directory; NULL: it is opened by its path */
+	const struct snapshot_file_owner *owner; /* the same; NULL: the caller */
 };
 
 /* How the file of a snapshot was written. All false if the snapshot is not from a file. */

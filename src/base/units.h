@@ -39,7 +39,7 @@ size_t utf8_len(const char *text);
 int parse_size(const char *text, uint64_t *ret_bytes);
 
 /* Converts an untrusted name to a file name: bytes other than these become '_'. */
-#define FILE_NAME_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+#define FILE_NAME_BYTES "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-"
 
 /* Changes the name in place. A leading dot becomes '_', too, so that no file is hidden or is "..". */
 void clean_file_name(char *name);

@@ -2,72 +2,131 @@
 /* allocsnap attach: records running processes until it is stopped, with a snapshot each interval. */
 #include "cli/cmd_attach.h"
 
-#include <stdint.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/reason.h"
-#include "base/units.h"
+#include "cli/find_running_process.h"
+#include "cli/recording_place.h"
 #include "collect.h"
-#include "collect/build/snapshot_folder.h"
 #include "record/recording_show.h"
 
-extern const struct command cmd_attach;
+struct attach_options {
+	struct capture_options capture;
+	struct string_list pid;
+};
 
-int start_processes(const struct command *command, struct collector *collector, const char *const pid[], size_t nr)
+/* The processes of the command line, each once. */
+struct attach_targets {
+	pid_t *pid;
+	size_t pid_nr, pid_alloc;
+};
+
+static const struct option_row rows[] = {
+	{ "pid", 'p', OPTION_LIST, offsetof(struct attach_options, pid), .arg = "PID",
+	  .help = "the same as the argument PID; repeatable" },
+	{},
+};
+
+int start_processes(struct collector *collector, const pid_t *pid, size_t nr)
 {
 	struct reason why = { "out of memory" };
-	uint64_t id;
 
 	for (size_t i = 0; i < nr; i++) {
-		if (parse_count(pid[i], 1, INT32_MAX, &id))
-			return log_refusal(command, "'%s' is no PID", pid[i]);
-		if (collector__start(collector, id, &why)) {
-			log_collector_notes(collector);
-			return log_failure("%s", why.text);
-		}
+		if (!collector__start(collector, pid[i], &why))
+			continue;
+		log_collector_notes(collector);
+		return log_failure("%s", why.text);
 	}
 	return EXIT_DONE;
 }
 
-static int run(const void *command_options, const struct arguments *args)
+static int add_attach_target(struct attach_targets *targets, const char *text)
 {
-	const struct capture_options *options = command_options;
-	const struct recording_options recording = capture_recording_options(options);
-	int signal_fd, status = check_capture(&cmd_attach, options);
-	struct collector *collector;
-	struct reason why = {};
+	pid_t pid;
+	int status = find_running_process(text, &pid);
 
 	if (status)
 		return status;
-	signal_fd = signals_open();
+	for (size_t i = 0; i < targets->pid_nr; i++)
+		if (targets->pid[i] == pid)
+			return EXIT_DONE;
+	return array_push(targets, pid, pid) ? log_failure("%s", strerror(ENOMEM)) : EXIT_DONE;
+}
+
+static int find_attach_targets(struct attach_targets *targets, const struct attach_options *options,
+			       const struct arguments *args)
+{
+	int status = EXIT_DONE;
+
+	if (!options->pid.item_nr && !args->item_nr)
+		return log_refusal(&cmd_attach, "missing argument: %s %s", cmd_attach.name, cmd_attach.args);
+	for (size_t i = 0; i < options->pid.item_nr && !status; i++)
+		status = add_attach_target(targets, options->pid.item[i]);
+	for (size_t i = 0; i < args->item_nr && !status; i++)
+		status = add_attach_target(targets, args->item[i]);
+	return status;
+}
+
+static int attach_to(const struct capture_options *options, const struct recording_options *recording,
+		     const struct attach_targets *targets)
+{
+	int signal_fd = signals_open(), status;
+	struct collector *collector;
+
 	if (signal_fd < 0)
 		return EXIT_FAILED;
 	collector = capture_open_collector(options);
-	status = collector ? start_processes(&cmd_attach, collector, args->item, args->item_nr) : EXIT_FAILED;
-	if (status == EXIT_DONE && store_check(options->recording.dir, &why))
-		status = log_failure("%s", why.text);
+	status = collector ? start_processes(collector, targets->pid, targets->pid_nr) : EXIT_FAILED;
+	for (size_t i = 0; i < targets->pid_nr && status == EXIT_DONE; i++)
+		log_other_file_name(targets->pid[i]);
 	if (status == EXIT_DONE)
-		status = drop_privileges(collector, options->recording.dir, 0);
+		status = recording_place_check(recording);
 	if (status == EXIT_DONE)
-		status = recording_run_until_stopped(&recording, collector, signal_fd);
+		status = drop_privileges(collector, recording, 0);
+	if (status == EXIT_DONE)
+		status = recording_run_until_stopped(recording, collector, signal_fd);
 	collector__close(collector);
 	close(signal_fd);
 	return status;
 }
 
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct attach_options *options = command_options;
+	struct recording_options recording = capture_recording_options(&options->capture);
+	struct attach_targets targets = {};
+	int status = check_capture(&cmd_attach, &options->capture);
+
+	if (!status)
+		status = find_attach_targets(&targets, options, args);
+	if (!status)
+		status = recording_place_refuse(&cmd_attach, &recording, targets.pid_nr,
+						options->capture.follow_forks);
+	if (!status)
+		status = attach_to(&options->capture, &recording, &targets);
+	free(targets.pid);
+	return status;
+}
+
 const struct command cmd_attach = {
 	.name = "attach",
-	.args = "PID…",
-	.arg_min = 1,
+	.args = "PID|NAME…",
 	.arg_max = UINT_MAX,
 	.help = "record running processes: a snapshot of all live blocks at each interval",
-	.detail = "Stops with a last snapshot on Ctrl-C, on SIGTERM, after --duration or --count, and when all "
+	.detail = "NAME is the name of a process, or of its program's file. If several processes have it, they are "
+		  "listed, and none is recorded.\n\n"
+		  "Stops with a last snapshot on Ctrl-C, on SIGTERM, after --duration or --count, and when all "
 		  "processes have exited. SIGUSR1 takes a snapshot now. SIGUSR2 clears the traces and the peak. The "
-		  "paths of the written files go to standard output, one per line.\n"
-		  FOLLOW_FORKS_DETAIL PROBE_DETAIL,
-	.example = "sudo allocsnap attach 4711 --interval 30s --duration 10m",
-	.option = { CAPTURE_GROUPS(0) },
-	.defaults = &capture_defaults,
-	.options_size = sizeof(struct capture_options),
+		  "paths of the written files go to standard output, one per line.\n\n"
+		  "With -o FILE.snap, one snapshot is taken after the interval, and FILE.snap must not exist.\n"
+		  SUDO_DETAIL "\n" FOLLOW_FORKS_DETAIL PROBE_DETAIL,
+	.example = "sudo allocsnap attach redis-server --interval 30s --duration 10m",
+	.option = { { rows, 0, "Which processes to record" }, CAPTURE_GROUPS(0) },
+	.defaults = &(const struct attach_options){ .capture = CAPTURE_DEFAULTS },
+	.options_size = sizeof(struct attach_options),
 	.run = run,
 };

@@ -5,6 +5,7 @@
 /* Options and functions that attach, run and record share. */
 
 #include "cli/cmd.h"
+#include "cli/find_snapshot.h"
 #include "collect.h"
 #include "record/recording.h"
 
@@ -19,12 +20,18 @@ struct capture_options {
 	enum collector_unwinder unwinder;
 	uint32_t domains; /* enum collector_domains; 0: the default */
 	struct string_list probe, label;
+	const char *run_user; /* run only; NULL: our own user */
 };
 
 /* Details have one paragraph a line (cli/help_text.h). */
 #define FOLLOW_FORKS_DETAIL \
 	"With --follow-forks, every process on the machine that uses the same allocator pays for the probes. " \
 	"Only the followed processes are recorded.\n"
+
+#define SUDO_DETAIL \
+	"\n" \
+	"Behind sudo, new files and folders belong to the user who ran it, unless -o leads to a folder of another " \
+	"user.\n"
 
 #define PROBE_DETAIL \
 	"\n" \
@@ -50,8 +57,9 @@ extern const struct option_row capture_output_rows[], capture_time_rows[], captu
 	{ capture_cost_rows, base, "Cost and memory" }
 
 extern const struct capture_options capture_defaults;
+#define CAPTURE_DEFAULTS { .recording = { .dir = DATA_DIR, .interval_ns = 10000000000 } }
 
-/* The part of the options that recording itself uses, from the first probe to the last snapshot. */
+/* The part of the options that recording itself uses, with the place (cli/recording_place.h). */
 struct recording_options capture_recording_options(const struct capture_options *options);
 
 /* Returns an exit status: EXIT_REFUSED, reported, if --probe, --label or the sizes are not valid. */
@@ -60,20 +68,13 @@ int check_capture(const struct command *command, const struct capture_options *o
 /* NULL: it failed and reported why. */
 struct collector *capture_open_collector(const struct capture_options *options);
 
-/* Starts to record processes. Returns an exit status; reports a text that is no PID, and a failure. */
-int start_processes(const struct command *command, struct collector *collector, const char *const pid[], size_t nr);
+/* Starts to record processes. Returns an exit status, and reports a failure. */
+int start_processes(struct collector *collector, const pid_t *pid, size_t nr);
 
 struct collector_options;
 
 /* The same; *more has the settings that no capture option covers. */
 struct collector *capture_open_collector_with(const struct capture_options *options,
 				    const struct collector_options *more);
-
-/*
- * Gives up, for good, every capability that recording into dir no longer needs, except those in `also`. To be
- * called when everything is loaded and `run` has started its program, which keeps the privileges it was started
- * with. EXIT_FAILED: it failed and reported why.
- */
-int drop_privileges(const struct collector *collector, const char *dir, uint64_t also);
 
 #endif

@@ -3,17 +3,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/units.h"
 #include "base/reason.h"
 #include "cli/cmd_attach.h"
+#include "cli/find_snapshot.h"
+#include "cli/recording_place.h"
 #include "collect.h"
 #include "collect/drain/map_sizes.h"
 #include "elf/user_allocators.h"
-#include "base/privileges.h"
 
 #define FIELD(name) offsetof(struct capture_options, name)
 
@@ -167,7 +166,8 @@ static bool is_not_compact_by_default(const void *field)
 
 const struct option_row capture_output_rows[] = {
 	{ "output", 'o', OPTION_STRING, FIELD(recording.dir), .arg = "DIR",
-	  .help = "write snapshots to DIR/HOST/COMM.PID/TIME.snap" },
+	  .help = "write snapshots to DIR/HOST/COMM.PID/TIME.snap; attach and run also take FILE.snap, for a "
+		  "single one" },
 	{ "compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact), .is_default = is_compact_by_default,
 	  .help = "write small files: compressed, without addresses and threads, allocation times to the second",
 	  .parse = parse_compact },
@@ -182,10 +182,10 @@ const struct option_row capture_output_rows[] = {
 
 const struct option_row capture_time_rows[] = {
 	{ "interval", 'i', OPTION_DURATION, FIELD(recording.interval_ns),
-	  .arg = "TIME", .help = "take a snapshot every TIME: 250ms, 10s, 5m, 2h",
+	  .arg = "TIME", .help = "take a snapshot every TIME: 250ms, 10s, 5m, 2h; a bare number is seconds",
 	  .least = 10000000 },
 	{ "duration", 'd', OPTION_DURATION, FIELD(recording.duration_ns),
-	  .arg = "TIME", .help = "take a last snapshot after TIME and exit" },
+	  .arg = "TIME", .help = "take a last snapshot after TIME and exit; -d 5 is 5 seconds" },
 	{ "count", 'n', OPTION_COUNT, FIELD(recording.count), .arg = "N",
 	  .help = "exit after N snapshots of each process", .least = 1 },
 	{ "on-growth", 0, OPTION_CUSTOM, FIELD(recording.triggers), .arg = "STEP",
@@ -246,9 +246,7 @@ const struct option_row capture_cost_rows[] = {
 	{},
 };
 
-const struct capture_options capture_defaults = {
-	.recording = { .dir = "./allocsnap-data", .interval_ns = 10000000000 },
-};
+const struct capture_options capture_defaults = CAPTURE_DEFAULTS;
 
 /* The command line comes first, then the variable ALLOCSNAP_UNWIND, with which the tests run in all modes. */
 static enum collector_unwinder choose_unwinder(const struct capture_options *options)
@@ -280,6 +278,7 @@ static struct collector_options collector_options_of(const struct capture_option
 		.on_oom = options->recording.triggers.on_oom,
 		.probe = options->probe.item,
 		.probe_nr = options->probe.item_nr,
+		.run_user = options->run_user,
 	};
 }
 
@@ -322,6 +321,7 @@ struct recording_options capture_recording_options(const struct capture_options 
 	recording.has_budget = options->max_overhead;
 	recording.label = options->label.item;
 	recording.label_nr = options->label.item_nr;
+	recording_place_resolve(&recording);
 	return recording;
 }
 
@@ -363,30 +363,4 @@ struct collector *capture_open_collector_with(const struct capture_options *opti
 struct collector *capture_open_collector(const struct capture_options *options)
 {
 	return capture_open_collector_with(options, &(struct collector_options){});
-}
-
-/* The folder of this host may already exist and belong to another user. */
-static uint64_t needed_below(const char *dir)
-{
-	struct utsname machine;
-	uint64_t needed = 0;
-	char *path;
-
-	uname(&machine);
-	clean_file_name(machine.nodename);
-	if (asprintf(&path, "%s/%s", dir, machine.nodename) < 0)
-		return 0;
-	if (!access(path, F_OK))
-		needed = privileges__to_write(path);
-	free(path);
-	return needed;
-}
-
-int drop_privileges(const struct collector *collector, const char *dir, uint64_t also)
-{
-	uint64_t kept = privileges__needed(collector__has_events(collector)) |
-			privileges__to_write(dir) | needed_below(dir) | also;
-	struct reason why = {};
-
-	return privileges__drop(kept, &why) ? log_failure("%s", why.text) : EXIT_DONE;
 }

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cli/cmd_select.h"
 #include "cli/cmd_stats.h"
+#include "cli/find_running_process.h"
 #include "cli/leak_input.h"
 #include "cli/leak_watch.h"
 #include "render.h"
@@ -142,7 +143,7 @@ static int print_leaks(const struct leaks_options *options, const struct chosen 
 	int status;
 
 	if (losses)
-		log_info("%s", losses);
+		log_cut("%s", losses);
 	free(losses);
 	log_unmatched(&options->select, chosen, last, 1);
 	find_unjudged(leaks, &unjudged);
@@ -169,13 +170,16 @@ static int judge_files(const struct leaks_options *options, const struct chosen 
 	return status;
 }
 
-static int watch_process(const struct leaks_options *options, const struct chosen *chosen, const char *pid)
+static int watch_process(const struct leaks_options *options, const struct chosen *chosen, const char *name)
 {
-	struct leak_watch watch;
-	int status = leak_watch_record(&cmd_leaks, &options->capture, pid, options->watch_ns, &watch);
+	struct leak_watch watch = {};
+	pid_t pid;
+	int status = find_running_process(name, &pid);
 
 	if (!status)
-		status = judge_files(options, chosen, (const char *const *)watch.path, watch.path_nr, atoll(pid));
+		status = leak_watch_record(&cmd_leaks, &options->capture, pid, options->watch_ns, &watch);
+	if (!status)
+		status = judge_files(options, chosen, (const char *const *)watch.path, watch.path_nr, pid);
 	leak_watch_release(&watch);
 	return status;
 }
@@ -188,10 +192,12 @@ static const struct leaks_options leaks_defaults = {
 	.top = 10,
 };
 
-/* Digits, and no file of that name. */
+/* A PID or a name, and no file or folder of that name. */
 static bool is_process(const char *text)
 {
-	return text[strspn(text, "0123456789")] == '\0' && access(text, F_OK);
+	size_t len = strlen(text);
+
+	return !strchr(text, '/') && (len < 5 || strcmp(text + len - 5, ".snap")) && access(text, F_OK);
 }
 
 static int check_leaks_arguments(const struct leaks_options *options, const struct arguments *args,
@@ -203,7 +209,7 @@ static int check_leaks_arguments(const struct leaks_options *options, const stru
 		nr += is_process(args->item[i]);
 	*ret_is_process = nr;
 	if (nr && args->item_nr > 1)
-		return log_refusal(&cmd_leaks, "one PID, or snapshots and folders of them");
+		return log_refusal(&cmd_leaks, "one PID or NAME, or snapshots and folders of them");
 	if (nr && options->last_ns)
 		return log_refusal(&cmd_leaks, "--last goes with snapshots; --for says how long a process is observed");
 	if (!nr && memcmp(&options->capture, &leaks_defaults.capture, sizeof(options->capture)))
@@ -231,11 +237,11 @@ static int run(const void *command_options, const struct arguments *args)
 
 const struct command cmd_leaks = {
 	.name = "leaks",
-	.args = "PID | FOLDER | SNAP…",
+	.args = "PID | NAME | FOLDER | SNAP…",
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
 	.help = "name the lines that leak: observe a process, or judge its snapshots",
-	.detail = "A PID is recorded for the time of --for, with 12 snapshots. Of a FOLDER the newest recording in it, "
+	.detail = "A running process, by its PID or NAME, is recorded for the time of --for, with 12 snapshots. Of a FOLDER the newest recording in it, "
 		  "or below it, is judged.\n"
 		  "A line LEAKS if its blocks were born all along, until now, and beyond some age hardly any was freed. It "
 		  "MAY LEAK if there are doubts, which it names. Nobody can tell from outside whether blocks that were "

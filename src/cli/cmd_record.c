@@ -9,8 +9,8 @@
 #include "base/units.h"
 #include "base/reason.h"
 #include "cli/cmd_attach.h"
+#include "cli/recording_place.h"
 #include "collect.h"
-#include "collect/build/snapshot_folder.h"
 #include "record/record.h"
 #include "base/privileges.h"
 
@@ -147,7 +147,7 @@ static int record_with(const struct record_command_options *options, struct coll
 		.bounds = { .max_disk_bytes = options->max_disk, .keep_ns = options->keep_ns },
 		.metrics = options->metrics,
 	};
-	int status = drop_privileges(collector, record.recording.dir, needed_for_metrics(options->metrics));
+	int status = drop_privileges(collector, &record.recording, needed_for_metrics(options->metrics));
 
 	record.recording.is_everyone = is_everyone;
 	return status == EXIT_DONE ? record_system_wide(&record, collector, signal_fd) : status;
@@ -162,6 +162,22 @@ static bool is_by_pid(const struct record_command_options *options)
 	return nr && nr == count_rules(options);
 }
 
+static int start_listed_processes(struct collector *collector, const struct string_list *pids)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < pids->item_nr && !status; i++) {
+		uint64_t id;
+		pid_t pid;
+
+		if (parse_count(pids->item[i], 1, INT32_MAX, &id))
+			return log_refusal(&cmd_record, "'%s' is no PID", pids->item[i]);
+		pid = id;
+		status = start_processes(collector, &pid, 1);
+	}
+	return status;
+}
+
 /* Probes only these processes, as attach does: other processes do not pay for the probes. */
 static int record_pids(const struct record_command_options *options, int signal_fd)
 {
@@ -174,7 +190,7 @@ static int record_pids(const struct record_command_options *options, int signal_
 	collector = capture_open_collector(&capture);
 	if (!collector)
 		return EXIT_FAILED;
-	status = start_processes(&cmd_record, collector, pids->item, pids->item_nr);
+	status = start_listed_processes(collector, pids);
 	if (status == EXIT_DONE)
 		status = record_with(options, collector, false, signal_fd);
 	collector__close(collector);
@@ -208,18 +224,20 @@ static int run(const void *command_options, const struct arguments *args)
 	struct process_filter_rule *rule = make_rules(options);
 	size_t rule_nr = count_rules(options);
 	int status = rule ? check_rules(rule, rule_nr) : log_failure("out of memory");
-	struct reason why = {};
+	const struct recording_options recording = capture_recording_options(&options->capture);
 	int signal_fd = -1;
 
 	(void)args;
+	if (status == EXIT_DONE && recording.file)
+		status = log_refusal(&cmd_record, "-o DIR must be a folder; attach and run take -o FILE.snap");
 	if (status == EXIT_DONE)
 		status = check_capture(&cmd_record, &options->capture);
 	if (status == EXIT_DONE) {
 		signal_fd = signals_open();
 		status = signal_fd < 0 ? EXIT_FAILED : EXIT_DONE;
 	}
-	if (status == EXIT_DONE && store_check(options->capture.recording.dir, &why))
-		status = log_failure("%s", why.text);
+	if (status == EXIT_DONE)
+		status = recording_place_check(&recording);
 	if (status == EXIT_DONE)
 		status = is_by_pid(options) ? record_pids(options, signal_fd) :
 					      record_by_rules(options, rule, rule_nr, signal_fd);
@@ -251,12 +269,12 @@ const struct command cmd_record = {
 		  "The exit status is 1 if the last snapshot of a process was lost, or if snapshots or metrics "
 		  "cannot be written at the end. Files that other programs write to the directory do not count for "
 		  "--max-disk.\n"
-		  PROBE_DETAIL,
+		  SUDO_DETAIL PROBE_DETAIL,
 	.example = "sudo allocsnap record -o /var/lib/allocsnap --cgroup '/system.slice/*'",
 	.option = { { filter_process_rows, 0, "Which processes to record" },
 		    { service_rows, 0, "Disk space and metrics" }, CAPTURE_GROUPS(0) },
 	.defaults = &(const struct record_command_options){
-		.capture.recording = { .dir = "./allocsnap-data", .interval_ns = 60000000000,
+		.capture.recording = { .dir = DATA_DIR, .interval_ns = 60000000000,
 				       .is_compact = true },
 		.min_bytes = 65536,
 	},

@@ -2,56 +2,92 @@
 /* allocsnap run: starts a program and records it from its first allocation until it exits. */
 #include "cli/cmd_attach.h"
 
+#include <errno.h>
 #include <linux/capability.h>
 #include <unistd.h>
 
 #include "base/privileges.h"
 #include "base/reason.h"
+#include "cli/recording_place.h"
 #include "collect.h"
 #include "collect/process/launch.h"
-#include "collect/build/snapshot_folder.h"
 #include "record/recording_show.h"
 
-#define RUN_FAILED 125 /* allocsnap failed, not the program; env(1) and docker(1) use the same status */
+/* As env(1) and docker(1) have them. 125: allocsnap itself failed. */
+#define RUN_FAILED 125
+#define RUN_NOT_EXECUTABLE 126
+#define RUN_NOT_FOUND 127
 
-static int record_launched(const struct capture_options *options, struct collector *collector,
-			   const char *const argv[], int signal_fd, pid_t *ret_pid)
+static const struct option_row rows[] = {
+	{ "user", 0, OPTION_STRING, offsetof(struct capture_options, run_user), .arg = "USER",
+	  .help = "start the program as USER, with the groups, HOME, USER, LOGNAME and SHELL of this user" },
+	{},
+};
+
+/* The started program. */
+struct run_child {
+	pid_t pid;	 /* 0: it was not started */
+	int exit_status; /* if it was not started, or not recorded to the end */
+};
+
+static int start_program(struct collector *collector, const char *const argv[], struct run_child *child)
 {
-	struct recording_options recording = capture_recording_options(options);
 	struct reason why = { "out of memory" };
+	int err = collector__run(collector, argv, &child->pid, &why);
 
-	if (store_check(recording.dir, &why) || collector__run(collector, argv, ret_pid, &why)) {
-		log_collector_notes(collector);
-		return log_failure("%s", why.text);
+	if (!err)
+		return EXIT_DONE;
+	if (child->pid < 0) {
+		child->exit_status = err == -ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
+		child->pid = 0;
 	}
-	/* The program may change its user, and allocsnap still has to send it signals. */
-	if (drop_privileges(collector, recording.dir, CAPABILITY(CAP_KILL)))
+	log_collector_notes(collector);
+	return log_failure("%s", why.text);
+}
+
+static int record_launched(const struct recording_options *options, struct collector *collector,
+			   const char *const argv[], int signal_fd, struct run_child *child)
+{
+	struct recording_options recording = *options;
+
+	if (recording_place_check(&recording) || start_program(collector, argv, child))
 		return EXIT_FAILED;
-	recording.child = *ret_pid;
+	/* The program may change its user, and allocsnap still has to send it signals. */
+	if (drop_privileges(collector, &recording, CAPABILITY(CAP_KILL)))
+		return EXIT_FAILED;
+	recording.child = child->pid;
 	return recording_run_until_stopped(&recording, collector, signal_fd);
+}
+
+static int run_program(const struct capture_options *options, const struct recording_options *recording,
+		       const char *const argv[])
+{
+	struct run_child child = { .exit_status = RUN_FAILED };
+	int signal_fd = signals_open(), status, exit_status = -1;
+	struct collector *collector;
+
+	if (signal_fd < 0)
+		return RUN_FAILED;
+	collector = capture_open_collector(options);
+	status = collector ? record_launched(recording, collector, argv, signal_fd, &child) : EXIT_FAILED;
+	collector__close(collector);
+	if (child.pid) {
+		signals_forward(signal_fd, child.pid);
+		exit_status = launch_wait(child.pid);
+	}
+	close(signal_fd);
+	return status == EXIT_DONE && exit_status >= 0 ? exit_status : child.exit_status;
 }
 
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct capture_options *options = command_options;
-	int status = check_capture(&cmd_run, options), exit_status = RUN_FAILED, signal_fd;
-	struct collector *collector;
-	pid_t pid = 0;
+	struct recording_options recording = capture_recording_options(options);
+	int status = check_capture(&cmd_run, options);
 
-	if (status)
-		return status;
-	signal_fd = signals_open();
-	if (signal_fd < 0)
-		return RUN_FAILED;
-	collector = capture_open_collector(options);
-	status = collector ? record_launched(options, collector, args->item, signal_fd, &pid) : EXIT_FAILED;
-	collector__close(collector);
-	if (pid) {
-		signals_forward(signal_fd, pid);
-		exit_status = launch_wait(pid);
-	}
-	close(signal_fd);
-	return status == EXIT_DONE && exit_status >= 0 ? exit_status : RUN_FAILED;
+	if (!status)
+		status = recording_place_refuse(&cmd_run, &recording, 1, options->follow_forks);
+	return status ?: run_program(options, &recording, args->item);
 }
 
 const struct command cmd_run = {
@@ -62,12 +98,15 @@ const struct command cmd_run = {
 	.stop_at_first_arg = true,
 	.help = "start a program and record it from its first allocation on",
 	.detail = "The program is paused while its allocator is being probed. The exit status is that of the "
-		  "program, 128 + N if signal N ended it, and 125 if allocsnap itself failed. Signals sent to "
+		  "program, 128 + N if signal N ended it, 127 if it was not found, 126 if it cannot be executed, and "
+		  "125 if allocsnap itself failed. Signals sent to "
 		  "allocsnap are passed on to the program, except SIGUSR1, which takes a snapshot now, and SIGUSR2, "
-		  "which clears the traces and the peak.\n"
-		  FOLLOW_FORKS_DETAIL PROBE_DETAIL,
+		  "which clears the traces and the peak.\n\n"
+		  "With -o FILE.snap, one snapshot is taken, after the interval or at the end, whichever comes first, "
+		  "and FILE.snap must not exist.\n"
+		  SUDO_DETAIL "\n" FOLLOW_FORKS_DETAIL PROBE_DETAIL,
 	.example = "sudo allocsnap run --interval 5s -- ./server --port 8080",
-	.option = { CAPTURE_GROUPS(0) },
+	.option = { { rows, 0, "The program" }, CAPTURE_GROUPS(0) },
 	.defaults = &capture_defaults,
 	.options_size = sizeof(struct capture_options),
 	.run = run,

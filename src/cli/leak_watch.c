@@ -10,10 +10,9 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/reason.h"
 #include "cli/leak_input.h"
+#include "cli/recording_place.h"
 #include "collect.h"
-#include "collect/build/snapshot_folder.h"
 
 /* Births to the second are good enough for this long. */
 #define COMPACT_FROM_NS (20 * SECOND_NS)
@@ -86,20 +85,19 @@ static struct recording_options plan(const struct capture_options *capture, uint
 	return recording;
 }
 
-static int record_process(const struct command *command, const struct capture_options *capture, const char *pid,
+static int record_process(const struct command *command, const struct capture_options *capture, pid_t pid,
 			  uint64_t watch_ns, struct leak_watch *watch)
 {
 	const struct recording_options recording = plan(capture, watch_ns, watch);
 	struct collector *collector = capture_open_collector(capture);
 	int signal_fd = collector ? signals_open() : -1, status = signal_fd < 0 ? EXIT_FAILED : EXIT_DONE;
-	struct reason why = {};
 
-	status = status ?: start_processes(command, collector, &pid, 1);
-	if (!status && store_check(recording.dir, &why))
-		status = log_failure("%s", why.text);
-	status = status ?: drop_privileges(collector, recording.dir, 0);
+	if (!status && recording.file)
+		status = log_refusal(command, "-o DIR must be a folder: there are several snapshots");
+	status = status ?: start_processes(collector, &pid, 1);
+	status = status ?: recording_place_check(&recording) ?: drop_privileges(collector, &recording, 0);
 	if (!status) {
-		log_info("observing process %s for %.0f s; Ctrl-C ends it earlier", pid, watch_ns / 1e9);
+		log_info("observing process %d for %.0f s; Ctrl-C ends it earlier", pid, watch_ns / 1e9);
 		status = recording_run_until_stopped(&recording, collector, signal_fd);
 	}
 	collector__close(collector);
@@ -108,7 +106,7 @@ static int record_process(const struct command *command, const struct capture_op
 	return watch->is_out_of_memory ? log_failure("out of memory") : status;
 }
 
-int leak_watch_record(const struct command *command, const struct capture_options *capture, const char *pid,
+int leak_watch_record(const struct command *command, const struct capture_options *capture, pid_t pid,
 		      uint64_t watch_ns, struct leak_watch *ret)
 {
 	struct capture_options chosen = *capture;
@@ -122,6 +120,6 @@ int leak_watch_record(const struct command *command, const struct capture_option
 	}
 	status = status ?: record_process(command, &chosen, pid, watch_ns, ret);
 	if (!status && !ret->path_nr)
-		status = log_failure("nothing was recorded of process %s: it allocated nothing, or has ended", pid);
+		status = log_failure("nothing was recorded of process %d: it allocated nothing, or has ended", pid);
 	return status;
 }

@@ -21,7 +21,7 @@ struct leak_watch {
  * Attaches to the process, records it for watch_ns, and detaches. capture->recording.dir NULL: into a temporary
  * folder. Returns an exit status; logs failures. leak_watch_release() removes temporary files, also after a failure.
  */
-int leak_watch_record(const struct command *command, const struct capture_options *capture, const char *pid,
+int leak_watch_record(const struct command *command, const struct capture_options *capture, pid_t pid,
 		      uint64_t watch_ns, struct leak_watch *ret);
 void leak_watch_release(struct leak_watch *watch);
 

@@ -94,6 +94,8 @@ static void save_view(struct recorder *recorder, size_t i, const struct process_
 	bool is_named = view->is_final && view->is_oom_victim;
 	const struct save_options options = {
 		.dir = recorder->options->dir,
+		.file = recorder->options->file,
+		.owner = &recorder->options->owner,
 		.trigger = trigger_name(trigger),
 		.is_compact = recorder->options->is_compact,
 		.label = recorder->options->label,

@@ -14,6 +14,7 @@
 #include "collect.h"
 #include "record/recorder.h"
 #include "record/retention/write_errors.h"
+#include "record/run_summary.h"
 
 /* A process that was named, for the rows that are shown at the end. */
 struct named {
@@ -25,6 +26,7 @@ struct recording {
 	struct recorder recorder;
 	struct named *named;
 	size_t named_nr;
+	struct run_summary summary; /* of `run` */
 	struct write_errors write_errors;
 	bool is_mute; /* writing to standard output fails */
 };
@@ -65,6 +67,8 @@ static void recording_saved(void *recording_, const struct snapshot_owner *owner
 	status_line_clear(&recording->recorder.line);
 	if (recording->recorder.options->saved)
 		recording->recorder.options->saved(recording->recorder.options->saved_by, path);
+	else if (recording->recorder.options->child)
+		run_summary_add(&recording->summary, owner->pid, owner->comm, path);
 	else
 		print_path(recording, path);
 	remember_last_path(recording, owner, path);
@@ -135,19 +139,28 @@ static void show_named_processes(struct recording *recording)
 	free(recording->named);
 }
 
+static const struct recorder_policy named_policy = {
+	.clears_traces = true,
+	.format_status = format_named_status,
+	.end_pass = report_outage_over,
+	.saved = recording_saved,
+	.lost = recording_lost,
+};
+
+/* Has no status line: the program may write to the terminal, too. */
+static const struct recorder_policy child_policy = {
+	.clears_traces = true,
+	.end_pass = report_outage_over,
+	.saved = recording_saved,
+	.lost = recording_lost,
+};
+
 int recording_run_until_stopped(const struct recording_options *options, struct collector *collector,
 		      int signal_fd)
 {
-	static const struct recorder_policy policy = {
-		.clears_traces = true,
-		.format_status = format_named_status,
-		.end_pass = report_outage_over,
-		.saved = recording_saved,
-		.lost = recording_lost,
-	};
 	struct recording recording = {
 		.recorder = {
-			.policy = &policy,
+			.policy = options->child ? &child_policy : &named_policy,
 			.what = &recording,
 			.options = options,
 			.collector = collector,
@@ -164,5 +177,7 @@ int recording_run_until_stopped(const struct recording_options *options, struct 
 	if (recording.write_errors.lost > 1)
 		log_info("%" PRIu64 " snapshots could not be written", recording.write_errors.lost);
 	show_named_processes(&recording);
+	run_summary_log(&recording.summary);
+	run_summary_release(&recording.summary);
 	return recording.recorder.past_trouble ? EXIT_FAILED : recording.recorder.status;
 }

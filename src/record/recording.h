@@ -6,7 +6,8 @@
  * The recording of attach and run (recorder.h). A snapshot is taken each interval, on SIGUSR1, and of a process whose
  * trigger is due. A last snapshot is taken when a process ends, on SIGINT, SIGTERM and SIGHUP, and after a duration or
  * a count. SIGUSR2 clears the traces. Paths go to stdout, one a line. If stderr is a terminal, it has a status line. If
- * stdout is a terminal, it has the top rows at the end.
+ * stdout is a terminal, it has the top rows at the end. Under `run` both belong to the program: neither paths nor a
+ * status line are written, but a summary on stderr at the end.
  */
 
 #include <stdbool.h>
@@ -14,6 +15,7 @@
 #include <sys/types.h>
 
 #include "record/triggers.h"
+#include "snapshot.h"
 
 struct collector;
 struct signalfd_siginfo;
@@ -21,6 +23,8 @@ struct signalfd_siginfo;
 /* record uses them, too. */
 struct recording_options {
 	const char *dir;
+	const char *file; /* if not NULL: of the only snapshot, instead of dir */
+	struct snapshot_file_owner owner; /* of new files and folders */
 	bool is_compact;
 	const char *const *label; /* each NAME=VALUE, for every snapshot */
 	size_t label_nr;

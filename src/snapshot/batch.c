@@ -68,7 +68,26 @@ size_t snapshot_batch__nr(const struct snapshot_batch *batch)
 	return batch->entry_nr;
 }
 
-static int entry_open(struct entry *entry, const char *dir, const char *name)
+/* The descriptor of the caller may be one that only names the directory (O_PATH). */
+static int open_entry_dir(const char *dir, const struct snapshot_save_options *options)
+{
+	int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	int fd = options && options->dir_fd ? openat(*options->dir_fd, ".", flags) : open(dir, flags);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int give_entry(const struct entry *entry, const struct snapshot_save_options *options)
+{
+	const struct snapshot_file_owner *owner = options ? options->owner : NULL;
+
+	if (!owner || !owner->is_set)
+		return 0;
+	return fchown(entry->draft.fd, owner->uid, owner->gid) ? -errno : 0;
+}
+
+static int entry_open(struct entry *entry, const char *dir, const char *name,
+		      const struct snapshot_save_options *options)
 {
 	int err;
 
@@ -76,11 +95,13 @@ static int entry_open(struct entry *entry, const char *dir, const char *name)
 	entry->name = strdup(name);
 	if (!entry->dir || !entry->name)
 		return -ENOMEM;
-	entry->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	entry->dir_fd = open_entry_dir(dir, options);
 	if (entry->dir_fd < 0)
-		return -errno;
+		return entry->dir_fd;
 	err = entry->dir_len = snap_prepare_path(dir, &entry->path);
-	return err < 0 ? err : atomic_file_open(&entry->draft, entry->dir_fd, entry->name, false);
+	if (err < 0)
+		return err;
+	return atomic_file_open(&entry->draft, entry->dir_fd, entry->name, false) ?: give_entry(entry, options);
 }
 
 static int entry_write(const struct entry *entry, struct snapshot_builder *builder,
@@ -110,7 +131,7 @@ int snapshot_builder__save(struct snapshot_builder *builder, const char *dir, co
 			   struct reason *why)
 {
 	struct entry entry = { .dir_fd = -1, .draft.fd = -1 };
-	int err = snap_is_plain_name(name) ? entry_open(&entry, dir, name) : -EINVAL;
+	int err = snap_is_plain_name(name) ? entry_open(&entry, dir, name, options) : -EINVAL;
 
 	err = err ?: entry_write(&entry, builder, options);
 	err = err ?: atomic_file_sync(&entry.draft);
@@ -129,7 +150,7 @@ int snapshot_batch__add(struct snapshot_batch *batch, struct snapshot_builder *b
 			struct reason *why)
 {
 	struct entry entry = { .dir_fd = -1, .draft.fd = -1, .tag = tag };
-	int err = snap_is_plain_name(name) ? entry_open(&entry, dir, name) : -EINVAL;
+	int err = snap_is_plain_name(name) ? entry_open(&entry, dir, name, options) : -EINVAL;
 
 	if (!err)
 		err = entry_write(&entry, builder, options);

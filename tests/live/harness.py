@@ -67,28 +67,58 @@ def tool(name):
     return path
 
 
+def folder_of_run(argv):
+    """The folder that `allocsnap run -o FOLDER` writes to; None: the command is another one."""
+    argv = [str(word) for word in argv]
+    if ALLOCSNAP not in argv and os.path.abspath(ALLOCSNAP) not in argv:
+        return None
+    before = argv[:argv.index("--")] if "--" in argv else argv
+    return before[before.index("-o") + 1] if "run" in before and "-o" in before else None
+
+
+def snapshots_below(folder):
+    """The paths of the snapshots, in the order in which they were written."""
+    found = [(path.stat().st_mtime_ns, str(path)) for path in pathlib.Path(folder).rglob("*.snap")]
+    return [path for _, path in sorted(found)]
+
+
 class Process:
-    """A child with its output read line by line; stderr goes to a file."""
+    """A child with its output read line by line; stderr goes to a file.
+
+    `allocsnap run` leaves stdout to its program. Here the paths of new snapshots come as lines of output, too."""
 
     def __init__(self, argv, stderr_path, **options):
         self.stderr_path = stderr_path
+        self.run_folder = folder_of_run(argv)
+        self.run_paths = snapshots_below(self.run_folder) if self.run_folder else []
         with open(stderr_path, "wb") as stderr:
             self.popen = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                           stderr=stderr, **options)
         self.pid = self.popen.pid
         self.buffer = b""
 
+    def new_path(self):
+        """A snapshot of `run` that was not returned yet, or None."""
+        new = [path for path in snapshots_below(self.run_folder) if path not in self.run_paths]
+        self.run_paths += new[:1]
+        return new[0] if new else None
+
     def line(self, seconds=15):
         """The next line of stdout; None at its end."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self.buffer:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.popen.stdout], [], [], left)[0]:
+            if left <= 0:
                 raise Failure(f"{self.popen.args}: no line of output in {seconds} s; "
                               f"stderr: {self.stderr()!r}")
+            if not select.select([self.popen.stdout], [], [], 0.02 if self.run_folder else left)[0]:
+                path = self.run_folder and self.new_path()
+                if path:
+                    return path
+                continue
             more = os.read(self.popen.stdout.fileno(), 65536)
             if not more:
-                return None
+                return self.new_path() if self.run_folder else None
             self.buffer += more
         line, _, self.buffer = self.buffer.partition(b"\n")
         return line.decode()
@@ -269,12 +299,15 @@ class Bench:
         return recording.ready() if wait else recording
 
     def run(self, argv, status=0, seconds=20, **options):
-        """Runs to the end: (stdout, stderr)."""
+        """Runs to the end: (stdout, stderr). The stdout of `allocsnap run` is followed by the new snapshots' paths."""
+        folder = folder_of_run(argv)
+        before = snapshots_below(folder) if folder else []
         process = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                  timeout=seconds, check=False, **options)
         check_equal(process.returncode, status,
                     f"exit status of {' '.join(argv)} (stderr {process.stderr!r})")
-        return process.stdout, process.stderr
+        new = [path for path in snapshots_below(folder) if path not in before] if folder else []
+        return process.stdout + "".join(path + "\n" for path in new), process.stderr
 
     def allocsnap(self, *args, status=0):
         return self.run([ALLOCSNAP, *args], status)

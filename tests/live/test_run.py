@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 
 from harness import (ALLOCSNAP, WORKLOADS, Process, Skip, check, check_equal, environment, tool,
                      wait_for)
@@ -54,11 +55,14 @@ def test_run_returns_the_exit_status(bench):
     check_equal(len(run(bench, "/bin/sh", "-c", "kill -11 $$", status=139)[0]), 1, "snapshots")
 
 
-def test_run_that_fails_exits_with_125(bench):
+def test_run_of_no_program_exits_as_env_does(bench):
     for argv, said in ((["/no/such/program"], "No such file or directory"),
+                       (["no_such_program_on_the_path"], "No such file or directory"),
                        (["/etc/passwd"], "Permission denied"),
                        (["/"], "Permission denied")):
-        paths, stderr = run(bench, *argv, status=125)
+        status = subprocess.run(["/usr/bin/env", *argv], stderr=subprocess.DEVNULL, check=False).returncode
+        check(status in (126, 127), f"env exits with {status}")
+        paths, stderr = run(bench, *argv, status=status)
         check_equal(paths, [], "snapshots")
         check(said in stderr and stderr.count("\n") == 1, f"{argv[0]}: {stderr!r}")
     bench.allocsnap("run", status=2)

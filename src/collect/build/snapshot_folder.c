@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,74 +13,153 @@
 
 #include "base/units.h"
 #include "base/reason.h"
+#include "snapshot.h"
 
-/* Like mkdir -p. Cuts path at each slash in turn. */
-static int make_dirs(char *path)
+/* Gives away a folder that was just made. One that another process put into its place meanwhile is not ours. */
+static int give_new_folder(int fd, const struct snapshot_file_owner *owner)
 {
-	for (char *slash = path + 1; *slash; slash++) {
-		if (*slash != '/')
-			continue;
-		*slash = '\0';
-		if (mkdir(path, 0700) && errno != EEXIST)
-			return -errno;
-		*slash = '/';
-	}
-	return mkdir(path, 0700) && errno != EEXIST ? -errno : 0;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (st.st_uid != geteuid() || !S_ISDIR(st.st_mode) || st.st_nlink > 2)
+		return -EPERM;
+	return fchownat(fd, "", owner->uid, owner->gid, AT_EMPTY_PATH) ? -errno : 0;
 }
 
-int store_make_dir(const char *path, struct reason *why)
+/* Returns a descriptor (O_PATH) of a folder that exists or is made, or a negative errno. */
+static int open_or_make_folder(int parent_fd, const char *name, bool may_be_link,
+			       const struct snapshot_file_owner *owner)
+{
+	bool is_new = !mkdirat(parent_fd, name, 0700);
+	int follow = may_be_link && !is_new ? 0 : O_NOFOLLOW, fd, err = 0;
+
+	if (!is_new && errno != EEXIST)
+		return -errno;
+	fd = openat(parent_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC | follow);
+	if (fd < 0)
+		return -errno;
+	if (is_new && owner && owner->is_set)
+		err = give_new_folder(fd, owner);
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+/* Like mkdir -p: a descriptor (O_PATH) of the last folder, or a negative errno. Cuts path at its slashes. */
+static int open_or_make_path(char *path, const struct snapshot_file_owner *owner)
+{
+	int fd = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char *name;
+
+	if (fd < 0)
+		return -errno;
+	while (fd >= 0 && (name = strsep(&path, "/"))) {
+		int parent_fd = fd;
+
+		if (!*name)
+			continue;
+		fd = open_or_make_folder(parent_fd, name, true, owner);
+		close(parent_fd);
+	}
+	return fd;
+}
+
+static int open_or_make_dir(const char *path, const struct snapshot_file_owner *owner, struct reason *why)
 {
 	char *copy = strdup(path);
-	struct stat st;
-	int err;
+	int fd;
 
 	if (!copy)
 		return -ENOMEM;
-	err = *copy ? make_dirs(copy) : -EINVAL;
-	if (!err && stat(path, &st))
-		err = -errno;
-	if (!err && !S_ISDIR(st.st_mode))
-		err = -ENOTDIR;
+	fd = *copy ? open_or_make_path(copy, owner) : -EINVAL;
 	free(copy);
-	return err ? reason_set(why, err, "cannot make the directory %s: %s", path, strerror(-err)) : 0;
+	return fd < 0 ? reason_set(why, fd, "cannot make the directory %s: %s", path, strerror(-fd)) : fd;
 }
 
-int store_check(const char *path, struct reason *why)
+int store_make_dir(const char *path, const struct snapshot_file_owner *owner, struct reason *why)
 {
-	char trial[PATH_MAX];
-	int fd, err = store_make_dir(path, why);
+	int fd = open_or_make_dir(path, owner, why);
 
-	if (err)
-		return err;
-	snprintf(trial, sizeof(trial), "%s/.allocsnap.%d", path, getpid());
-	fd = open(trial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return reason_set(why, -errno, "cannot write into %s: %s", path, strerror(errno));
+		return fd;
 	close(fd);
-	unlink(trial);
 	return 0;
 }
 
-char *store_folder(const char *dir, const char *host, const char *comm, pid_t pid,
-		   struct reason *why)
+int store_check(const char *path, const struct snapshot_file_owner *owner, struct reason *why)
 {
-	char *clean_host = strdup(host), *clean_comm = strdup(comm), *folder = NULL;
-	int err = clean_host && clean_comm ? 0 : -ENOMEM;
+	int dir_fd = open_or_make_dir(path, owner, why), fd, err = 0;
+	char trial[64];
 
+	if (dir_fd < 0)
+		return dir_fd;
+	snprintf(trial, sizeof(trial), ".allocsnap.%d", getpid());
+	fd = openat(dir_fd, trial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		err = reason_set(why, -errno, "cannot write into %s: %s", path, strerror(errno));
+	else
+		close(fd);
+	if (fd >= 0)
+		unlinkat(dir_fd, trial, 0);
+	close(dir_fd);
+	return err;
+}
+
+/* Opens or makes NAME in the folder of *fd, and replaces *fd by it. */
+static int enter_folder(int *fd, const char *name, const char *path, const struct snapshot_file_owner *owner,
+			struct reason *why)
+{
+	int parent_fd = *fd;
+
+	*fd = open_or_make_folder(parent_fd, name, false, owner);
+	close(parent_fd);
+	return *fd < 0 ? reason_set(why, *fd, "cannot make the directory %s: %s", path, strerror(-*fd)) : 0;
+}
+
+/* "HOST/COMM.PID": both are names of files. */
+static int format_folder_names(char **ret_host, char **ret_name, const char *host, const char *comm, pid_t pid)
+{
+	char *clean_comm = strdup(comm);
+	int err = 0;
+
+	*ret_host = strdup(*host ? host : "_");
+	*ret_name = NULL;
+	if (!*ret_host || !clean_comm)
+		err = -ENOMEM;
 	if (!err) {
-		clean_file_name(clean_host);
+		clean_file_name(*ret_host);
 		clean_file_name(clean_comm);
-		if (asprintf(&folder, "%s/%s/%s.%d", dir, *clean_host ? clean_host : "_",
-			     *clean_comm ? clean_comm : "_", pid) < 0)
-			err = -ENOMEM, folder = NULL;
+		err = asprintf(ret_name, "%s.%d", *clean_comm ? clean_comm : "_", pid) < 0 ? -ENOMEM : 0;
+	}
+	if (err)
+		*ret_name = NULL;
+	free(clean_comm);
+	return err;
+}
+
+char *store_folder(const char *dir, const char *host, const char *comm, pid_t pid,
+		   const struct snapshot_file_owner *owner, int *ret_fd, struct reason *why)
+{
+	char *clean_host, *name, *path = NULL;
+	int fd = -1, err = format_folder_names(&clean_host, &name, host, comm, pid);
+
+	if (!err && asprintf(&path, "%s/%s/%s", dir, clean_host, name) < 0)
+		err = -ENOMEM, path = NULL;
+	if (!err) {
+		fd = open_or_make_dir(dir, owner, why);
+		err = fd < 0 ? fd : 0;
 	}
 	if (!err)
-		err = store_make_dir(folder, why);
+		err = enter_folder(&fd, clean_host, path, owner, why) ?: enter_folder(&fd, name, path, owner, why);
 	free(clean_host);
-	free(clean_comm);
-	if (!err)
-		return folder;
-	free(folder);
+	free(name);
+	if (!err) {
+		*ret_fd = fd;
+		return path;
+	}
+	free(path);
 	errno = -err;
 	return NULL;
 }

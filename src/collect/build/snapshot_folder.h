@@ -2,23 +2,28 @@
 #ifndef ALLOCSNAP_COLLECT_BUILD_SNAPSHOT_FOLDER_H
 #define ALLOCSNAP_COLLECT_BUILD_SNAPSHOT_FOLDER_H
 
-/* The folders of snapshots: DIR/HOST/COMM.PID/TIME.snap. */
+/*
+ * The folders of snapshots: DIR/HOST/COMM.PID, made with mode 0700. DIR is the user's own word and may lead over
+ * symbolic links; HOST and COMM.PID must not be links. An owner gets the folders that were made here, and no others;
+ * owner NULL: they stay with the caller.
+ */
 
 #include <sys/types.h>
 
 struct reason;
+struct snapshot_file_owner;
 
-/* Makes a directory and its parents with mode 0700. An existing directory is left as it is. */
-int store_make_dir(const char *path, struct reason *why);
+/* Makes a directory, and those above it. */
+int store_make_dir(const char *path, const struct snapshot_file_owner *owner, struct reason *why);
 
-/* Makes the directory, and checks that files can be written there: called before a recording begins. */
-int store_check(const char *path, struct reason *why);
+/* Makes a directory and checks that files can be made in it: before a program is started or changed. */
+int store_check(const char *path, const struct snapshot_file_owner *owner, struct reason *why);
 
 /*
- * Returns DIR/HOST/COMM.PID, made if it is missing; the caller frees it. HOST and COMM keep [A-Za-z0-9._-]; other
- * bytes and a leading dot become '_'. NULL and errno on failure.
+ * Makes DIR/HOST/COMM.PID. HOST and COMM are cleaned so that they are names of files. The caller frees the path, and
+ * closes *ret_fd, which refers to the folder (O_PATH). NULL with errno and a line in *why.
  */
 char *store_folder(const char *dir, const char *host, const char *comm, pid_t pid,
-		   struct reason *why);
+		   const struct snapshot_file_owner *owner, int *ret_fd, struct reason *why);
 
 #endif

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/reason.h"
+#include "collect/process/launch_user.h"
 #include "collect/process/mappings.h"
 #include "collect/process/proc.h"
 
@@ -23,7 +24,12 @@
 
 struct pipes {
 	int go[2];    /* closed by the parent: the child may continue */
-	int error[2]; /* carries the errno of a failed exec; a successful exec closes it */
+	int error[2]; /* carries a struct launch_error; a successful exec closes it */
+};
+
+struct launch_error {
+	int err; /* errno */
+	bool is_exec;
 };
 
 static void close_pipe(int pipe[2])
@@ -35,11 +41,11 @@ static void close_pipe(int pipe[2])
 	}
 }
 
-static void exec_held_child(const char *const argv[], const struct rlimit *files, struct pipes *pipes)
+static void exec_held_child(const struct launch *launch, struct pipes *pipes)
 {
+	struct launch_error error = {};
 	sigset_t none;
 	char byte;
-	int err;
 
 	close(pipes->go[1]);
 	while (read(pipes->go[0], &byte, 1) < 0 && errno == EINTR)
@@ -48,10 +54,15 @@ static void exec_held_child(const char *const argv[], const struct rlimit *files
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
-	setrlimit(RLIMIT_NOFILE, files);
-	execvp(argv[0], (char *const *)argv);
-	err = errno;
-	if (write(pipes->error[1], &err, sizeof(err)) < 0)
+	setrlimit(RLIMIT_NOFILE, launch->files);
+	if (launch->user)
+		error.err = -launch_user_become(launch->user);
+	if (!error.err) {
+		execvpe(launch->argv[0], (char *const *)launch->argv,
+			launch->user ? launch->user->environment : environ);
+		error = (struct launch_error){ errno, true };
+	}
+	if (write(pipes->error[1], &error, sizeof(error)) < 0)
 		_exit(126);
 	_exit(127);
 }
@@ -105,23 +116,28 @@ static int wait_for_exec(pid_t pid)
 }
 
 /* The child ended without an exec. The pipe has the errno. */
-static int log_exec_failed(int error_fd, const char *name, struct reason *why)
+static int log_exec_failed(int error_fd, struct launch *launch, struct reason *why)
 {
-	int err;
+	const char *name = launch->argv[0];
+	struct launch_error error;
 
-	if (read(error_fd, &err, sizeof(err)) != sizeof(err))
+	if (read(error_fd, &error, sizeof(error)) != sizeof(error))
 		return reason_set(why, -ESRCH, "%s: it ended before it was started", name);
-	return reason_set(why, -err, "%s: %s", name, strerror(err));
+	launch->has_exec_failed = error.is_exec;
+	if (!error.is_exec)
+		return reason_set(why, -error.err, "%s: cannot become user %u: %s", name, launch->user->uid,
+				  strerror(error.err));
+	return reason_set(why, -error.err, "%s: %s", name, strerror(error.err));
 }
 
-static int hold_child(pid_t pid, struct pipes *pipes, const char *name, struct reason *why)
+static int hold_child(pid_t pid, struct pipes *pipes, struct launch *launch, struct reason *why)
 {
 	int err = seize_child(pid);
 
 	if (err) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		return reason_set(why, err, "cannot hold %s before it starts: %s", name,
+		return reason_set(why, err, "cannot hold %s before it starts: %s", launch->argv[0],
 				  strerror(-err));
 	}
 	close_pipe(pipes->go);
@@ -129,23 +145,24 @@ static int hold_child(pid_t pid, struct pipes *pipes, const char *name, struct r
 	pipes->error[1] = -1;
 	if (!wait_for_exec(pid))
 		return 0;
-	err = log_exec_failed(pipes->error[0], name, why);
+	err = log_exec_failed(pipes->error[0], launch, why);
 	waitpid(pid, NULL, 0);
 	return err;
 }
 
-pid_t launch_start(const char *const argv[], const struct rlimit *files, struct reason *why)
+pid_t launch_start(struct launch *launch, struct reason *why)
 {
 	struct pipes pipes = { { -1, -1 }, { -1, -1 } };
 	pid_t pid = -1;
 	int err = 0;
 
+	launch->has_exec_failed = false;
 	if (pipe2(pipes.go, O_CLOEXEC) || pipe2(pipes.error, O_CLOEXEC) || (pid = fork()) < 0)
-		err = reason_set(why, -errno, "cannot start %s: %s", argv[0], strerror(errno));
+		err = reason_set(why, -errno, "cannot start %s: %s", launch->argv[0], strerror(errno));
 	else if (!pid)
-		exec_held_child(argv, files, &pipes);
+		exec_held_child(launch, &pipes);
 	else
-		err = hold_child(pid, &pipes, argv[0], why);
+		err = hold_child(pid, &pipes, launch, why);
 	close_pipe(pipes.go);
 	close_pipe(pipes.error);
 	return err ?: pid;

@@ -10,18 +10,28 @@
  * meanwhile, the program continues.
  */
 
+#include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
+struct launch_user;
 struct mappings;
 struct reason;
 
+/* The program to start. */
+struct launch {
+	const char *const *argv; /* ends with NULL; argv[0] is found on PATH */
+	const struct rlimit *files; /* its RLIMIT_NOFILE */
+	const struct launch_user *user; /* NULL: our own user */
+	bool has_exec_failed; /* set by launch_start(): its error is that of exec */
+};
+
 /*
- * Starts argv (which ends with NULL; found on PATH) and holds it before its first instruction. Returns its pid,
- * or a negative errno with a line in *why: -ENOENT, -EACCES… as exec returned it. The program starts with no
- * signal blocked, with SIGPIPE and SIGXFSZ at their defaults, and with `files` as its RLIMIT_NOFILE.
+ * Starts the program and holds it before its first instruction. Returns its pid, or a negative errno with a line in
+ * *why: -ENOENT, -EACCES… as exec returned it. The program starts with no signal blocked, and with SIGPIPE and SIGXFSZ
+ * at their defaults.
  */
-pid_t launch_start(const char *const argv[], const struct rlimit *files, struct reason *why);
+pid_t launch_start(struct launch *launch, struct reason *why);
 
 /*
  * Lets the program continue, and calls mapped(what) each time that it has mapped code; the callback must bring

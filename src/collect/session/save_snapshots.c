@@ -5,6 +5,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -24,30 +25,74 @@
 #include "snapshot.h"
 #include "symbols/symbols.h"
 
+/* A folder, the name of a file in it without ".snap", and the folder's descriptor (O_PATH). */
+struct snapshot_place {
+	char *folder, *name;
+	int fd;
+};
+
+static void snapshot_place_release(struct snapshot_place *place)
+{
+	free(place->folder);
+	free(place->name);
+	if (place->fd >= 0)
+		close(place->fd);
+}
+
+/* The place of a file that the caller named. */
+static int open_named_place(struct snapshot_place *place, const char *path, struct reason *why)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	size_t len = strlen(name);
+
+	if (len <= 5 || strcmp(name + len - 5, ".snap"))
+		return reason_set(why, -EINVAL, "%s: the name does not end in .snap", path);
+	place->folder = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, slash - path);
+	place->name = strndup(name, len - 5);
+	if (!place->folder || !place->name)
+		return -ENOMEM;
+	place->fd = open(place->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return place->fd < 0 ? reason_set(why, -errno, "%s: %s", place->folder, strerror(errno)) : 0;
+}
+
+static int open_snapshot_place(struct snapshot_place *place, const struct process_identity *identity,
+			       const struct save_options *options, uint64_t wall_ns, struct reason *why)
+{
+	struct utsname machine;
+	char time_text[32];
+
+	*place = (struct snapshot_place){ .fd = -1 };
+	if (options->file)
+		return open_named_place(place, options->file, why);
+	uname(&machine);
+	place->folder = store_folder(options->dir, machine.nodename, identity->comm, identity->pid, options->owner,
+				     &place->fd, why);
+	if (!place->folder)
+		return -errno;
+	place->name = strdup(format_time_compact(time_text, wall_ns));
+	return place->name ? 0 : -ENOMEM;
+}
+
 static int save_snapshot_file(const struct process_identity *identity, struct snapshot_builder *builder,
 			      const struct save_options *options, uint64_t wall_ns, char **ret_path, struct reason *why)
 {
-	const struct snapshot_save_options rows = {
+	struct snapshot_place place;
+	int err = open_snapshot_place(&place, identity, options, wall_ns, why);
+	const struct snapshot_save_options how = {
 		.compact = options->is_compact,
 		.compress = options->is_compact,
+		.dir_fd = &place.fd,
+		.owner = options->owner,
 	};
-	struct utsname machine;
-	char time_text[32];
-	char *folder;
-	int err;
 
-	uname(&machine);
-	folder = store_folder(options->dir, machine.nodename, identity->comm, identity->pid, why);
-	if (!folder)
-		return -errno;
 	*ret_path = NULL;
-	format_time_compact(time_text, wall_ns);
-	err = options->batch ?
-		      snapshot_batch__add(options->batch, builder, folder, time_text, &rows, identity->pid, why) :
-		      snapshot_builder__save(builder, folder, time_text, &rows, ret_path, why);
-	if (err)
-		rmdir(folder); /* fails, as it should, if other snapshots are there */
-	free(folder);
+	if (!err && options->batch)
+		err = snapshot_batch__add(options->batch, builder, place.folder, place.name, &how, identity->pid, why);
+	else if (!err)
+		err = snapshot_builder__save(builder, place.folder, place.name, &how, ret_path, why);
+	if (err && place.folder && !options->file)
+		rmdir(place.folder); /* fails, as it should, if other snapshots are there */
+	snapshot_place_release(&place);
 	return err;
 }
 

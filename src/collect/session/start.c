@@ -14,6 +14,7 @@
 #include "collect/session/user_allocator_probes.h"
 #include "collect/probe/uretprobe_safety.h"
 #include "collect/process/launch.h"
+#include "collect/process/launch_user.h"
 #include "collect/session/written_files.h"
 #include "sandbox/client.h"
 #include "elf/allocators.h"
@@ -447,16 +448,36 @@ static int start_held(struct held *held)
 	return held->err;
 }
 
+/* Starts the program, held. Its pid, or a negative errno; *ret_pid as for collector__run(). */
+static pid_t launch_program(struct collector *collector, const char *const argv[], pid_t *ret_pid, struct reason *why)
+{
+	const char *name = collector->options.run_user;
+	struct launch_user user = {};
+	struct launch launch = {
+		.argv = argv,
+		.files = &collector->files_before,
+		.user = name ? &user : NULL,
+	};
+	pid_t pid = name ? launch_user_find(name, &user, why) : 0;
+
+	pid = pid ?: launch_start(&launch, why);
+	launch_user_release(&user);
+	if (pid > 0)
+		*ret_pid = pid;
+	else if (launch.has_exec_failed)
+		*ret_pid = -1;
+	return pid;
+}
+
 int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid,
 		   struct reason *why)
 {
 	struct held held = { .collector = collector, .why = why };
 	int err = helpers_check(&collector->helpers, why);
-	pid_t pid = err ?: launch_start(argv, &collector->files_before, why);
+	pid_t pid = err ?: launch_program(collector, argv, ret_pid, why);
 
 	if (pid < 0)
 		return pid;
-	*ret_pid = pid;
 	held.target = target__open(pid, &collector->objects, why);
 	if (!held.target) {
 		err = -errno;

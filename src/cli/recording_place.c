@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/recording_place.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/privileges.h"
+#include "base/reason.h"
+#include "base/sudo_user.h"
+#include "base/units.h"
+#include "cli/cmd.h"
+#include "cli/find_snapshot.h"
+#include "collect.h"
+#include "collect/build/snapshot_folder.h"
+#include "record/recording.h"
+#include "snapshot.h"
+
+/* ---- the folder --------------------------------------------------------------------------- */
+
+/* The folder part of a path; "." if the path has no slash. */
+static char *parent_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == path ? strdup("/") : slash ? strndup(path, slash - path) : strdup(".");
+}
+
+/* The folder that is written to. The caller frees it; NULL: no memory. */
+static char *recording_folder(const struct recording_options *recording)
+{
+	return recording->file ? parent_folder(recording->file) : strdup(recording->dir);
+}
+
+static bool is_folder_path(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+static bool is_snapshot_path(const char *path)
+{
+	size_t len = strlen(path);
+
+	return len > 5 && !strcmp(path + len - 5, ".snap") && path[len - 6] != '/' && !is_folder_path(path);
+}
+
+/* ---- whose the files are ------------------------------------------------------------------ */
+
+/* Whether the folder, or the nearest one above it that exists, is this user's. */
+static bool is_place_of(const char *path, uid_t uid)
+{
+	char *folder = strdup(path);
+	struct stat st;
+	bool is_owner = false;
+
+	while (folder && stat(folder, &st) && errno == ENOENT && strcmp(folder, ".") && strcmp(folder, "/")) {
+		char *parent = parent_folder(folder);
+
+		free(folder);
+		folder = parent;
+	}
+	if (folder && !stat(folder, &st))
+		is_owner = st.st_uid == uid;
+	free(folder);
+	return is_owner;
+}
+
+/* Without -o, the files belong to the user behind sudo wherever the current folder is. */
+static struct snapshot_file_owner choose_owner(const struct recording_options *recording)
+{
+	struct snapshot_file_owner owner = {};
+	char *folder;
+
+	if (!sudo_user_find(&owner.uid, &owner.gid))
+		return owner;
+	folder = recording_folder(recording);
+	owner.is_set = folder && (!strcmp(folder, DATA_DIR) || is_place_of(folder, owner.uid));
+	free(folder);
+	return owner;
+}
+
+void recording_place_resolve(struct recording_options *recording)
+{
+	recording->file = is_snapshot_path(recording->dir) ? recording->dir : NULL;
+	recording->owner = choose_owner(recording);
+}
+
+/* ---- checks ------------------------------------------------------------------------------- */
+
+int recording_place_refuse(const struct command *command, struct recording_options *recording, size_t process_nr,
+			   bool follows)
+{
+	if (!recording->file)
+		return EXIT_DONE;
+	if (process_nr != 1)
+		return log_refusal(command, "-o FILE.snap is for one process; several need -o DIR");
+	if (follows)
+		return log_refusal(command, "-o FILE.snap is for one process; --follow-forks needs -o DIR");
+	if (recording->count > 1)
+		return log_refusal(command, "-o FILE.snap is for one snapshot; --count %ju needs -o DIR",
+				   (uintmax_t)recording->count);
+	if (triggers__are_set(&recording->triggers) || recording->triggers.on_oom)
+		return log_refusal(command, "-o FILE.snap is for one snapshot; --on-growth, --on-peak and --on-oom "
+				   "need -o DIR");
+	recording->count = 1;
+	return EXIT_DONE;
+}
+
+int recording_place_check(const struct recording_options *recording)
+{
+	char *folder = recording_folder(recording);
+	struct reason why = { "out of memory" };
+	struct stat st;
+	int err = folder ? store_check(folder, &recording->owner, &why) : -ENOMEM;
+
+	if (!err && recording->file && !lstat(recording->file, &st))
+		err = reason_set(&why, -EEXIST, "%s: it exists already, and is not replaced", recording->file);
+	free(folder);
+	return err ? log_failure("%s", why.text) : EXIT_DONE;
+}
+
+/* ---- privileges --------------------------------------------------------------------------- */
+
+/* The folder of this host may already exist and belong to another user. */
+static uint64_t needed_below(const char *dir)
+{
+	struct utsname machine;
+	uint64_t needed = 0;
+	char *path;
+
+	uname(&machine);
+	clean_file_name(machine.nodename);
+	if (asprintf(&path, "%s/%s", dir, machine.nodename) < 0)
+		return 0;
+	if (!access(path, F_OK))
+		needed = privileges__to_write(path);
+	free(path);
+	return needed;
+}
+
+/* Folders of another user can only be written to with the second of them. */
+static uint64_t needed_for_owner(const struct recording_options *recording)
+{
+	return recording->owner.is_set ? CAPABILITY(CAP_CHOWN) | CAPABILITY(CAP_DAC_OVERRIDE) : 0;
+}
+
+int drop_privileges(const struct collector *collector, const struct recording_options *recording, uint64_t also)
+{
+	char *folder = recording_folder(recording);
+	struct reason why = { "out of memory" };
+	uint64_t kept;
+	int err = -ENOMEM;
+
+	if (folder) {
+		kept = privileges__needed(collector__has_events(collector)) | privileges__to_write(folder) |
+		       needed_below(folder) | needed_for_owner(recording) | also;
+		err = privileges__drop(kept, &why);
+	}
+	free(folder);
+	return err ? log_failure("%s", why.text) : EXIT_DONE;
+}
