@@ -227,7 +227,7 @@ void snapshot_paths_release(struct snapshot_paths *paths)
 	*paths = (struct snapshot_paths){};
 }
 
-static int add_path(struct snapshot_paths *paths, char *path)
+static int add_found_path(struct snapshot_paths *paths, char *path)
 {
 	if (path && !array_push(paths, path, path))
 		return EXIT_DONE;
@@ -240,7 +240,7 @@ static int add_folder_paths(struct snapshot_paths *paths, const struct process_f
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < folder->file_nr && !status; i++)
-		status = add_path(paths, strdup(folder->file[i].path));
+		status = add_found_path(paths, strdup(folder->file[i].path));
 	return status;
 }
 
@@ -271,7 +271,7 @@ int find_all_snapshots(const char *text, struct snapshot_paths *paths)
 	if (!status && (place.which.is_given || is_plain_path(text, &place))) {
 		status = find_snapshot(text, &path);
 		if (!status)
-			status = add_path(paths, path);
+			status = add_found_path(paths, path);
 	} else if (!status && place.is_folder) {
 		failed = process_folders_scan(&folders, place.name);
 		if (!folders.folder_nr && !failed)

@@ -1,1 +1,1 @@
-allocsnap stats .
+mkdir d; allocsnap stats d
