@@ -18,7 +18,7 @@ COLUMNS = 160
 
 
 class Answer:
-    """What a command printed."""
+    """The output of a command."""
 
     def __init__(self, stdout, stderr, status):
         self.stdout, self.stderr, self.status = stdout, stderr, status
