@@ -96,6 +96,7 @@ second_lane() {
 	suite fleet count_lines make test-fleet
 	suite sanmodes count_criterion make SAN=1 test-unit
 	suite mutants count_lines make test-mutants
+	suite leak-mutants count_lines make test-leak-mutants
 	suite builds count_lines make test-builds
 }
 

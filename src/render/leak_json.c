@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/array.h"
@@ -9,9 +10,10 @@
 
 #define SECOND 1e9
 
+/* Impossible weights have impossible sums, which are left out. */
 static int set_real(json_t *object, const char *key, double value)
 {
-	return json_set(object, key, json_real(value));
+	return isfinite(value) ? json_set(object, key, json_real(value)) : 0;
 }
 
 static int set_verdict(json_t *object, const struct leak_verdict *verdict)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Simulated recordings with leaks and look-alikes: `allocsnap leaks` beside the same rule in Python, and how often it is right.
+# Simulated recordings with leaks and look-alikes: `allocsnap leaks` beside the same rule in Python, and how often it
+# is right.
 
 LEAKS_ENV := ALLOCSNAP=$(abspath $(BIN)) MAKE_RECORDING=$(abspath $(OUT)/leaks/make_recording)
 
-.PHONY: test-leaks bench-leaks
+.PHONY: test-leaks bench-leaks test-leak-mutants
 
 test-leaks: $(BIN) $(OUT)/leaks/make_recording	## leaks of simulated recordings, beside the rule in Python
 	$(Q)$(LEAKS_ENV) tests/leaks/run.py $(LEAKS_ARGS)
@@ -15,3 +16,14 @@ $(OUT)/leaks/make_recording: $(OUT)/tests/leaks/make_recording.o $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(API_LIBS) -o $@
+
+# ---- broken rules ----
+
+LEAKS_MUTANT_OBJ := $(call obj,$(addprefix tests/unit/engine/,leak_rule.c leak_recordings.c))
+
+test-leak-mutants: export LEAKS_CC := $(CC)
+test-leak-mutants: export LEAKS_CFLAGS := $(ALL_CFLAGS)
+test-leak-mutants: export LEAKS_OBJ := $(LEAKS_MUTANT_OBJ) $(LIB)
+test-leak-mutants: export LEAKS_LIBS := $(API_LIBS) -lcriterion
+test-leak-mutants: $(LEAKS_MUTANT_OBJ) $(LIB)	## break the rule for leaks on purpose: its tests must notice
+	$(Q)tests/leaks/mutants.py $(MUTANT_ARGS)

@@ -141,7 +141,7 @@ Test(leak_rule, four_late_survivors_are_sure)
 	born(28, 54, 4);
 	assert_kind(LEAK_SURE);
 	setup();
-	born(20, 27, 4);
+	born(20, 27, 9);
 	born(28, 54, 3);
 	cr_assert(judge().doubts & LEAK_DOUBT_FEW);
 }
@@ -331,6 +331,16 @@ Test(leak_rule, births_alone_tell_a_warm_up_and_sessions)
 	window.snapshot_nr = 1;
 	born(0, 40, 7);
 	assert_kind(LEAK_FEW);
+}
+
+Test(leak_rule, births_alone_tolerate_four_young_blocks_more_than_survivors)
+{
+	window.snapshot_nr = 1;
+	born(0, 44, 45);
+	born(50, 60, 49);
+	assert_kind(LEAK_LIKELY);
+	born(60, 60, 1);
+	assert_kind(LEAK_FREED);
 }
 
 Test(leak_rule, no_blocks_at_all)
