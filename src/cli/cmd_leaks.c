@@ -7,12 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
 #include "base/units.h"
 #include "cli/cmd_select.h"
 #include "cli/cmd_stats.h"
 #include "cli/find_running_process.h"
+#include "cli/find_snapshot.h"
 #include "cli/leak_input.h"
 #include "cli/leak_watch.h"
 #include "render.h"
@@ -192,12 +194,42 @@ static const struct leaks_options leaks_defaults = {
 	.top = 10,
 };
 
-/* A PID or a name, and no file or folder of that name. */
+/* A PID or a name, and no file or folder of that name. COMM.PID and NAME@WHICH name snapshots. */
 static bool is_process(const char *text)
 {
-	size_t len = strlen(text);
+	const char *dot = strrchr(text, '.');
+	bool is_folder_name = dot && dot[1] && !dot[1 + strspn(dot + 1, "0123456789")];
+	bool is_snapshot_name = dot && !strcmp(dot, ".snap");
 
-	return !strchr(text, '/') && (len < 5 || strcmp(text + len - 5, ".snap")) && access(text, F_OK);
+	return !strpbrk(text, "/@") && !is_folder_name && !is_snapshot_name && access(text, F_OK);
+}
+
+/* Finds the snapshots of processes that are named; files and folders stay as they are. */
+static int find_leak_snapshots(const struct arguments *args, struct snapshot_paths *paths)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < args->item_nr && !status; i++) {
+		char *path = access(args->item[i], F_OK) ? NULL : strdup(args->item[i]);
+
+		if (!path)
+			status = find_all_snapshots(args->item[i], paths);
+		else if (array_push(paths, path, path))
+			status = log_failure("%s", strerror(ENOMEM));
+	}
+	return status;
+}
+
+static int judge_snapshots(const struct leaks_options *options, const struct chosen *chosen,
+			   const struct arguments *args)
+{
+	struct snapshot_paths paths = {};
+	int status = find_leak_snapshots(args, &paths);
+
+	if (!status)
+		status = judge_files(options, chosen, (const char *const *)paths.path, paths.path_nr, 0);
+	snapshot_paths_release(&paths);
+	return status;
 }
 
 static int check_leaks_arguments(const struct leaks_options *options, const struct arguments *args,
@@ -230,7 +262,7 @@ static int run(const void *command_options, const struct arguments *args)
 	if (!status && is_pid)
 		status = watch_process(options, &chosen, args->item[0]);
 	else if (!status)
-		status = judge_files(options, &chosen, args->item, args->item_nr, 0);
+		status = judge_snapshots(options, &chosen, args);
 	chosen_release(&chosen);
 	return status;
 }
@@ -241,8 +273,9 @@ const struct command cmd_leaks = {
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
 	.help = "name the lines that leak: observe a process, or judge its snapshots",
-	.detail = "A running process, by its PID or NAME, is recorded for the time of --for, with 12 snapshots. Of a FOLDER the newest recording in it, "
-		  "or below it, is judged.\n"
+	.detail = "A running process, by its PID or NAME, is recorded for the time of --for, with 12 snapshots. Of a "
+		  "FOLDER the newest recording in it, or below it, is judged; COMM.PID is a folder below "
+		  "./allocsnap-data.\n"
 		  "A line LEAKS if its blocks were born all along, until now, and beyond some age hardly any was freed. It "
 		  "MAY LEAK if there are doubts, which it names. Nobody can tell from outside whether blocks that were "
 		  "never freed in 60 s are freed after 70: observe longer than anything takes that is all right.\n\n"

@@ -107,6 +107,10 @@ def test_files_belong_to_the_user_behind_sudo(bench):
     bench.run(attach, cwd=home, env=behind_sudo())
     check_equal(set(owners(home).values()), {(SOMEBODY, SOMEBODY + 1)}, "owners in the current folder")
     check_equal(len(snapshots_below(home)), 2, "snapshots")
+    bench.run([HERE, "record", "--pid", str(grow.pid), "-i", "200ms", "-d", "700ms", "--max-disk", "10M"], cwd=home,
+              env=behind_sudo())
+    check_equal(set(owners(home).values()), {(SOMEBODY, SOMEBODY + 1)}, "owners of what record wrote")
+    check(len(snapshots_below(home)) > 3, "record wrote no snapshots")
     os.chown(home, SOMEBODY, SOMEBODY + 1)
     bench.run([*attach, "-o", os.path.join(home, "new/folder")], env=behind_sudo())
     bench.run([HERE, "attach", str(grow.pid), "-i", "100ms", "-o", os.path.join(home, "one.snap")], env=behind_sudo())
