@@ -52,19 +52,22 @@ static bool is_existing_folder(const char *path)
 	return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-static bool is_existing_file(const char *path)
-{
-	struct stat st;
-
-	return !lstat(path, &st) && !is_existing_folder(path);
-}
-
 /* Whether the text can only be meant as a path. */
 static bool is_path_text(const char *text)
 {
 	size_t len = strlen(text);
 
 	return strchr(text, '/') || (len >= 5 && !strcmp(text + len - 5, ".snap")) || !strcmp(text, "-");
+}
+
+/* An executable file is no snapshot: where a program was built, its name means its process. */
+static bool is_existing_file(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) || is_existing_folder(path))
+		return false;
+	return !(S_ISREG(st.st_mode) && st.st_mode & 0111) || is_path_text(path);
 }
 
 static int split_place(const char *text, struct place *ret)
@@ -109,7 +112,7 @@ static int report_no_process(const struct place *place)
 		return log_failure("%s: no snapshots in it", place->name);
 	if (!*place->name)
 		return log_failure("%s: no snapshots in it", DATA_DIR);
-	return log_failure("'%s' is no file or folder, and no PID or name of a process with snapshots in %s",
+	return log_failure("'%s' is no snapshot file or folder, and no PID or name of a process with snapshots in %s",
 			   place->name, DATA_DIR);
 }
 

@@ -11,8 +11,8 @@
  *	PLACE@WHICH      one snapshot of FOLDER, PID or COMM: latest, first, or -1, -2… counted from the latest
  *	WHICH            the same of the only process in ./allocsnap-data
  *
- * A name of an existing file or folder is that file or folder. The functions report failures on stderr, and list the
- * candidates if a text fits several processes. They return an exit status.
+ * A name of an existing file or folder is that file or folder, unless the file is executable. The functions report
+ * failures on stderr, and list the candidates if a text fits several processes. They return an exit status.
  */
 
 #include <stddef.h>
