@@ -218,3 +218,17 @@ bool pattern_matches_filename(const char *pattern, const char *filename)
 {
 	return matches_pattern(filename_of(pattern), filename_of(filename));
 }
+
+bool pattern_matches_folder(const char *pattern, const char *path)
+{
+	const struct text whole = make_text(pattern);
+
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		struct text folder = make_text(path);
+
+		folder.end = (const unsigned char *)slash;
+		if (slash > path && matches_pattern(whole, folder))
+			return true;
+	}
+	return false;
+}

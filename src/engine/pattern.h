@@ -21,4 +21,7 @@ bool pattern_matches(const char *pattern, const char *name);
 /* Matches as tracemalloc.Filter does: ".pyc" at the end of either text becomes ".py". */
 bool pattern_matches_filename(const char *pattern, const char *filename);
 
+/* Whether the pattern matches a folder that the path lies in: "*shop" matches "/home/me/shop/src/a.c". */
+bool pattern_matches_folder(const char *pattern, const char *path);
+
 #endif
