@@ -20,11 +20,18 @@
  * Frames. Two frames are equal if their filename and lineno are equal. If lineno is 0 (no line information), function,
  * object and offset count, too, so that a stripped library is not one big row. For key_type "filename" a group is the
  * filename alone. Equal frames may disagree about other fields (the function of a line in a C++ template, the offset of
- * two calls in one line). Such a field of their group is unknown: NULL or 0.
+ * two calls in one line). Such a field of their group is unknown: NULL or 0. Functions that differ only in template
+ * arguments or parameters stay known by what they share (has_variants).
  *
- * Wrappers. Leading frames of the allocator itself and of operator new, and leading frames whose function matches a
- * `skip` pattern, are passed over. For statistics and for filters a traceback starts at the first frame after them. A
- * traceback that has only such frames stays whole.
+ * Own frames. A traceback starts at the first frame that is the program's own: leading frames of an allocator, of
+ * operator new, of a library that works for its caller (std::, Rust's alloc::, the C library: src/engine/wrappers.c),
+ * and leading frames that match a `skip` pattern are passed over. `project` makes it start at the first frame of the
+ * project, if it has one. A traceback of nothing else starts after the allocator, or stays whole. All questions follow
+ * this: statistics, cumulative ones, filters, sums over a fleet. Frames of Python's tracemalloc have neither function
+ * nor object, so only a `skip` or `project` pattern on files passes over them.
+ *
+ * Tracebacks are equal if their frames are equal and have the same functions. With `tracemalloc` functions do not
+ * count, and every traceback starts at its most recent frame.
  *
  * A trace without a traceback belongs to tracemalloc's frame "<unknown>", line 0.
  *
@@ -34,6 +41,10 @@
  *
  * Patterns are those of Python's fnmatch, not of fnmatch(3): `*` crosses `/`, `[!x]` negates, `[^x]` does not, and
  * there are no escapes. `?` and `[…]` match code points (a byte that is not UTF-8 counts as one).
+ *
+ * A pattern on functions is compared with the qualified name, without return type, parameters and template arguments
+ * ("shop::Cache::put"). A pattern with '<' is compared with the name that has template arguments, a pattern with '('
+ * also with the whole name (src/engine/function_name.h).
  */
 
 #include <stdbool.h>
@@ -93,6 +104,7 @@ struct frame_view {
 	const char *function;
 	const char *object;
 	uint64_t offset; /* of the return address in object; if object is NULL, the address */
+	bool has_variants; /* function is one of several, which differ in template arguments or parameters */
 };
 
 /*
@@ -123,6 +135,12 @@ struct estimate {
 };
 
 /*
+ * The name that all variants of a function share: without return type, parameters and template arguments. The caller
+ * frees it. NULL: no memory.
+ */
+char *function_base_name(const char *function);
+
+/*
  * One group. For the key types filename and lineno its traceback is one frame. For the key type traceback it has all
  * frames, oldest first (tracemalloc's order). For other key types the traceback is empty, and `key` names the group.
  * diff is new − old; for statistics() it is 0.
@@ -134,6 +152,11 @@ struct statistic {
 	struct cost diff;
 	const char *key; /* NULL for the key types of tracemalloc */
 	const struct estimate *estimate; /* NULL: see struct statistics */
+	/*
+	 * The frame that names the group in a text. Of a traceback of native code that is its own line, the most recent
+	 * frame; of Python's tracebacks, and with `tracemalloc`, the oldest frame. NULL: the oldest.
+	 */
+	const struct frame_view *head;
 };
 
 struct statistics {
@@ -221,9 +244,16 @@ int sort_order_parse(const char *text, enum sort_order *ret_order, struct reason
 struct engine_options {
 	enum key_type key_type;
 	bool cumulative;	 /* add a trace to all frames of its traceback */
-	bool keep_wrappers;	 /* do not pass over wrappers; `skip` is ignored then */
-	const char *const *skip; /* patterns on function names: further wrappers */
+	bool keep_wrappers; /* start at the most recent frame; `skip` and `project` are ignored then */
+	bool tracemalloc;   /* the same, and groups by traceback are equal and named as in tracemalloc */
+	/*
+	 * Patterns on functions: frames to pass over. A pattern with '/' is also compared with the frame's source file
+	 * and object and with the folders that they are in; a pattern with '.' with their last parts.
+	 */
+	const char *const *skip;
 	size_t skip_nr;
+	const char *const *project; /* patterns on source files, objects and their folders: own code */
+	size_t project_nr;
 	struct selection select;
 	enum measure measure;
 	enum sort_order sort;	 /* for snapshot_compare() */

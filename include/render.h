@@ -5,7 +5,8 @@
 /*
  * Renders statistics as text, JSON or folded stacks, and the facts of a snapshot as text or JSON. A renderer is a row
  * of a table: commands name a format and do not know how it is made. All data from a process is cleaned on output
- * (control characters and bytes that are not UTF-8 become \xNN), and nothing is cut.
+ * (control characters and bytes that are not UTF-8 become \xNN). Rows of text are cut to the width if they go to a
+ * terminal; nothing else is cut.
  */
 
 #include <stdbool.h>
@@ -37,6 +38,13 @@ struct report {
 	size_t top;		    /* rows to show; 0: all */
 	bool oldest_first;	    /* order of the frames in a text traceback */
 	const char *source_dir;	    /* folder of the source lines below text frames; NULL: no source lines */
+	/*
+	 * Text has functions as JSON has them, with parameters and all template arguments, and its rows are not cut to
+	 * the width of a terminal.
+	 */
+	bool full_names;
+	unsigned int width;		    /* these two are set by the renderers of text */
+	const struct readable_names *names;
 
 	/*
 	 * For sums over many snapshots: one cohort, or [baseline, candidate], and the losses of all snapshots.
@@ -78,7 +86,7 @@ const struct renderer *renderer_table(size_t *ret_nr);
 const char *size_text(char text[SIZE_TEXT_MAX], double bytes, bool with_sign);
 
 /*
- * tracemalloc's str(Statistic), or str(StatisticDiff) if is_diff. The oldest frame names a traceback; the key names any
+ * tracemalloc's str(Statistic), or str(StatisticDiff) if is_diff. statistic->head names a traceback; the key names any
  * other group. An estimated number is followed by its possible error: "size=66.0 KiB ±12.1 KiB, count=132 ±24,
  * average=512 B". The text is not cleaned; the caller frees it. NULL: no memory.
  */

@@ -45,14 +45,20 @@ static int strpool_append(struct strpool *pool, const struct string_key *key, ui
 	return 0;
 }
 
+uint32_t strpool_find(const struct strpool *pool, const char *bytes, size_t len)
+{
+	struct string_key key = { .bytes = bytes, .len = len };
+
+	return idmap_find(&pool->ids, hash_bytes(bytes, len, 0), same_string, &key, pool);
+}
+
 static int strpool_intern_key(struct strpool *pool, const struct string_key *key, uint32_t *ret_id)
 {
-	uint64_t hash = hash_bytes(key->bytes, key->len, 0);
-	uint32_t id = idmap_find(&pool->ids, hash, same_string, key, pool);
+	uint32_t id = strpool_find(pool, key->bytes, key->len);
 	int err;
 
 	if (id == IDMAP_NONE) {
-		err = strpool_append(pool, key, hash);
+		err = strpool_append(pool, key, hash_bytes(key->bytes, key->len, 0));
 		if (err)
 			return err;
 		id = pool->start_nr - 1;

@@ -20,6 +20,9 @@ struct strpool {
 /* 0 and the id in *ret_id, or -ENOMEM. The bytes may contain NULs, but are read as a C string later. */
 int strpool_add(struct strpool *pool, const char *bytes, size_t len, uint32_t *ret_id);
 
+/* The id of a string, or IDMAP_NONE. */
+uint32_t strpool_find(const struct strpool *pool, const char *bytes, size_t len);
+
 /* The string of an id that strpool_add() gave; valid until the next add. */
 const char *strpool_get(const struct strpool *pool, uint32_t id);
 

@@ -62,6 +62,8 @@ const struct option_row fleet_list_rows[] = {
 	GROUP_ROWS("lineno"),
 	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX,
 	  .arg = "N", .default_text = "10", .help = "show the first N rows; 0 shows all" },
+	{ "full-names", 'v', OPTION_FLAG, FIELD(full_names),
+	  .help = "print functions with parameters and all template arguments, and do not cut rows to the terminal" },
 	{ "json", 'j', OPTION_CUSTOM, FIELD(format), .parse = parse_json,
 	  .help = "print one JSON object with exact integers" },
 	{},

@@ -121,7 +121,7 @@ int fleet_list_run(const struct fleet_list *list, const struct fleet_options *op
 		    { fleet_list_rows, offsetof(struct fleet_options, stats), "Report" }, \
 		    { names_rows, 0, "Report" }, \
 		    { filter_rows, offsetof(struct fleet_options, stats.select), "Filters" }, \
-		    { wrapper_rows, offsetof(struct fleet_options, stats.select), "Wrappers" } }, \
+		    { wrapper_rows, offsetof(struct fleet_options, stats.select), "Own frames" } }, \
 	.defaults = &(const struct fleet_options){ FLEET_DEFAULTS }, \
 	.options_size = sizeof(struct fleet_options)
 

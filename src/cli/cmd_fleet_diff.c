@@ -162,7 +162,7 @@ const struct command cmd_fleet_diff = {
 		    { where_rows, FLEET, "Which snapshots" }, { times_rows, FLEET, "Which snapshots" },
 		    { fleet_group_rows, STATS, "Report" }, { output_rows, STATS, "Report" },
 		    { names_rows, FLEET, "Report" }, { filter_rows, SELECT, "Filters" },
-		    { wrapper_rows, SELECT, "Wrappers" } },
+		    { wrapper_rows, SELECT, "Own frames" } },
 	.defaults = &(const struct diff_options){ .fleet = { FLEET_DEFAULTS } },
 	.options_size = sizeof(struct diff_options),
 	.run = run,

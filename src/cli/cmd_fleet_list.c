@@ -21,6 +21,8 @@ static int print_fleet_list(const struct fleet_list *list, struct fleet *fleet,
 		return log_failure("%s", strerror(ENOMEM));
 	log_unmatched(&options->select, &fleet->chosen, report->snapshot, report->snapshot_nr);
 	report->top = options->top == TOP_UNSAID ? format_or_text(NULL)->top : options->top;
+	report->full_names = options->full_names;
+	report->oldest_first = options->select.tracemalloc;
 	status = list->run(fleet, question, &answer, options->format ? &fleet_json : &fleet_text);
 	free(host);
 	return status;

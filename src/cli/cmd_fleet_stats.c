@@ -67,7 +67,7 @@ const struct command cmd_fleet_stats = {
 	.option = { { catalogue_rows, 0, "Which snapshots" }, { where_rows, 0, "Which snapshots" },
 		    { times_rows, 0, "Which snapshots" }, { fleet_group_rows, STATS, "Report" },
 		    { output_rows, STATS, "Report" }, { names_rows, 0, "Report" },
-		    { filter_rows, SELECT, "Filters" }, { wrapper_rows, SELECT, "Wrappers" } },
+		    { filter_rows, SELECT, "Filters" }, { wrapper_rows, SELECT, "Own frames" } },
 	.defaults = &(const struct fleet_options){ FLEET_DEFAULTS },
 	.options_size = sizeof(struct fleet_options),
 	.run = run,

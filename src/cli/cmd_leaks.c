@@ -289,7 +289,7 @@ const struct command cmd_leaks = {
 		{ leak_report_rows, 0, "Report" },
 		{ filter_rows, FIELD(select), "Filters" },
 		{ suppression_rows, FIELD(select), "Filters" },
-		{ wrapper_rows, FIELD(select), "Wrappers" },
+		{ wrapper_rows, FIELD(select), "Own frames" },
 		{ capture_output_rows, FIELD(capture), "Recording of a PID" },
 		{ capture_what_rows, FIELD(capture), "Recording of a PID" },
 		{ capture_stack_rows, FIELD(capture), "Recording of a PID" },

@@ -78,9 +78,15 @@ const struct option_row block_rows[] = {
 
 const struct option_row wrapper_rows[] = {
 	{ "skip", 0, OPTION_LIST, FIELD(skip),
-	  .arg = "GLOB", .help = "skip functions such as xmalloc or g_* at the start of tracebacks; repeatable" },
+	  .arg = "GLOB", .help = "pass over functions such as my_alloc or pool::* at the start of tracebacks; with / or . "
+				 "also files and objects: */vendor/*, arena.h, libfoo.so*; repeatable" },
+	{ "project", 0, OPTION_LIST, FIELD(project),
+	  .arg = "GLOB", .help = "start at the first frame whose source file or object is GLOB or lies in such a folder; "
+				 "repeatable" },
 	{ "keep-wrappers", 0, OPTION_FLAG, FIELD(keep_wrappers),
-	  .help = "start tracebacks at the allocator, not at its caller" },
+	  .help = "start tracebacks at the allocator, not at the first own frame" },
+	{ "tracemalloc", 0, OPTION_FLAG, FIELD(tracemalloc),
+	  .help = "answer as Python's tracemalloc: keep wrappers, name tracebacks by their oldest frame" },
 	{},
 };
 
@@ -101,15 +107,24 @@ static int check_limits(const struct command *command, const char *what, const s
 			   max->text);
 }
 
+/* An option that chooses where tracebacks start goes with none that keeps all frames. */
+static int check_own_frames(const struct command *command, const struct select_options *options)
+{
+	const char *chooses = options->skip.item_nr ? "skip" : options->project.item_nr ? "project" : NULL;
+	const char *keeps = options->keep_wrappers ? "keep-wrappers" : options->tracemalloc ? "tracemalloc" : NULL;
+
+	if (!chooses || !keeps)
+		return EXIT_DONE;
+	return log_refusal(command, "--%s and --%s exclude each other", chooses, keeps);
+}
+
 static int check_selection(const struct command *command, const struct select_options *options)
 {
 	int status = check_limits(command, "size", &options->min_size, &options->max_size);
 
 	if (!status)
 		status = check_limits(command, "age", &options->min_age, &options->max_age);
-	if (!status && options->keep_wrappers && options->skip.item_nr)
-		status = log_refusal(command, "--skip and --keep-wrappers exclude each other");
-	return status;
+	return status ?: check_own_frames(command, options);
 }
 
 static int add_filters(const struct command *command, struct chosen *chosen,
@@ -154,8 +169,11 @@ int select_options_resolve(const struct command *command, const struct select_op
 	*ret = (struct chosen){
 		.engine = {
 			.keep_wrappers = options->keep_wrappers,
+			.tracemalloc = options->tracemalloc,
 			.skip = options->skip.item,
 			.skip_nr = options->skip.item_nr,
+			.project = options->project.item,
+			.project_nr = options->project.item_nr,
 			.select = {
 				.min_size = options->min_size.value,
 				.max_size = options->max_size.value,

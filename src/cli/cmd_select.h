@@ -25,8 +25,9 @@ struct select_options {
 	struct said min_age, max_age;	/* ns */
 	struct said thread;
 	bool no_gap_blocks;
-	struct string_list skip;
+	struct string_list skip, project;
 	bool keep_wrappers;
+	bool tracemalloc;
 	const char *suppressions; /* a file; NULL: none */
 };
 
@@ -36,13 +37,15 @@ extern const struct option_row filter_rows[], block_rows[], wrapper_rows[];
 /* --suppressions, for commands that ask what is wrong: leaks and diff. */
 extern const struct option_row suppression_rows[];
 #define SELECT_GROUPS(base) \
-	{ filter_rows, base, "Filters" }, { block_rows, base, "Filters" }, { wrapper_rows, base, "Wrappers" }
+	{ filter_rows, base, "Filters" }, { block_rows, base, "Filters" }, { wrapper_rows, base, "Own frames" }
 
 /* For the command's detail, which has one paragraph a line (cli/help_text.h). */
 #define SELECT_DETAIL \
 	"SPEC is PATTERN[:LINENO] for a file, or KEY=VALUE,... with the keys file, line, function, object and " \
-	"domain. All keys must match one frame: the most recent frame that is no wrapper or, with the word " \
-	"all-frames, any frame. Patterns: * ? [a-z] [!x]; * also matches /. Examples:\n" \
+	"domain. All keys must match one frame: the first own frame (see Own frames) or, with the word " \
+	"all-frames, any frame after it. Patterns: * ? [a-z] [!x]; * also matches /. A pattern on functions is " \
+	"compared with the name without return type, parameters and template arguments: shop::Cache::put. With < in " \
+	"it, template arguments count; with ( in it, the name in full may match. Examples:\n" \
 	"  --include 'src/*'  --include 'src/cart.c:31'\n" \
 	"  --exclude 'function=g_*,all-frames'  --exclude domain=1\n" \
 	"  --include 'object=*/libssl.so*'"

@@ -86,6 +86,8 @@ const struct option_row output_rows[] = {
 	  .arg = "N", .default_text = "10; all for folded", .help = "show the first N rows; 0 shows all" },
 	{ "oldest-first", 0, OPTION_FLAG, FIELD(oldest_first),
 	  .help = "print tracebacks in tracemalloc's order, oldest frame first" },
+	{ "full-names", 'v', OPTION_FLAG, FIELD(full_names),
+	  .help = "print functions with parameters and all template arguments, and do not cut rows to the terminal" },
 	{ "source", 0, OPTION_STRING, FIELD(source_dir),
 	  .arg = "DIR", .help = "show source lines, read from files below DIR" },
 	{ "format", 'f', OPTION_CUSTOM, FIELD(format), .parse = parse_format,
@@ -210,7 +212,8 @@ int print_report(const struct stats_options *options, const struct chosen *chose
 	if (!unmatched.nr && is_selecting(&options->select) && !report->statistics->statistic_nr)
 		log_info("no block matches what was asked for");
 	report->top = options->top == TOP_UNSAID ? format->top : options->top;
-	report->oldest_first = options->oldest_first;
+	report->oldest_first = options->oldest_first || options->select.tracemalloc;
+	report->full_names = options->full_names;
 	report->source_dir = options->source_dir;
 	status = report_write_error(format->report(stdout, report));
 	return status ?: unmatched.includes ? EXIT_FAILED : EXIT_DONE;

@@ -21,6 +21,7 @@ struct stats_options {
 	enum measure measure;
 	uint64_t top; /* TOP_UNSAID: the default of the format */
 	bool oldest_first;
+	bool full_names;
 	bool at_peak; /* stats only */
 	const char *source_dir;
 	const struct renderer *format; /* NULL: text */

@@ -7,6 +7,7 @@
 
 #include "base/idmap.h"
 #include "engine.h"
+#include "engine/function_name.h"
 #include "snapshot.h"
 
 static const char *text_or_null(const char *text)
@@ -38,15 +39,26 @@ static uint64_t hash_text(const char *text, uint64_t seed)
 	return text ? hash_bytes(text, strlen(text), seed) : seed;
 }
 
-uint64_t frame_hash(const struct frame_view *frame)
+uint64_t frame_hash(const struct frame_view *frame, bool by_function)
 {
 	uint64_t hash = hash_text(frame->filename, frame->lineno);
 
+	if (frame->lineno && by_function)
+		return hash_text(frame->function, hash);
 	if (frame->lineno)
 		return hash;
 	hash = hash_text(frame->function, hash);
 	hash = hash_text(frame->object, hash);
 	return hash_bytes(&frame->offset, sizeof(frame->offset), hash);
+}
+
+char *function_base_name(const char *function)
+{
+	char *base = malloc(strlen(function) + 1);
+
+	if (base)
+		function_name_copy(base, function, NAME_BASE);
+	return base;
 }
 
 static int compare_text(const char *a, const char *b)
@@ -69,10 +81,16 @@ int frame_compare(const struct frame_view *a, const struct frame_view *b)
 	       compare_frame_number(a->offset, b->offset);
 }
 
-int traceback_compare(const struct statistic *a, const struct statistic *b)
+int frame_compare_with_function(const struct frame_view *a, const struct frame_view *b)
+{
+	return frame_compare(a, b) ?: compare_text(a->function, b->function);
+}
+
+static int compare_frames(const struct statistic *a, const struct statistic *b,
+			  int (*compare)(const struct frame_view *a, const struct frame_view *b))
 {
 	for (uint32_t i = 0; i < a->nframe && i < b->nframe; i++) {
-		int order = frame_compare(&a->frame[i], &b->frame[i]);
+		int order = compare(&a->frame[i], &b->frame[i]);
 
 		if (order)
 			return order;
@@ -80,10 +98,29 @@ int traceback_compare(const struct statistic *a, const struct statistic *b)
 	return compare_frame_number(a->nframe, b->nframe);
 }
 
+int traceback_compare(const struct statistic *a, const struct statistic *b)
+{
+	return compare_frames(a, b, frame_compare) ?: compare_frames(a, b, frame_compare_with_function);
+}
+
+/* Keeps one of two functions if they are variants of one. */
+static void merge_function(struct frame_view *into, const struct frame_view *other)
+{
+	if (!into->function || !other->function || !function_names_share_base(into->function, other->function)) {
+		into->function = NULL;
+		into->has_variants = false;
+		return;
+	}
+	if (strcmp(other->function, into->function) < 0)
+		into->function = other->function;
+	into->has_variants = true;
+}
+
 void frame_merge(struct frame_view *into, const struct frame_view *other)
 {
+	into->has_variants |= other->has_variants;
 	if (compare_text(into->function, other->function))
-		into->function = NULL;
+		merge_function(into, other);
 	if (compare_text(into->object, other->object))
 		into->object = NULL;
 	if (into->offset != other->offset)

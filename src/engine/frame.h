@@ -13,16 +13,22 @@
 struct frame_view frame_read(const struct snapshot *snapshot, uint32_t frame,
 			     enum key_type key_type);
 
-/* Equal frames have equal hashes. */
-uint64_t frame_hash(const struct frame_view *frame);
+/* Equal frames have equal hashes; by_function: of frames that frame_compare_with_function() takes for equal. */
+uint64_t frame_hash(const struct frame_view *frame, bool by_function);
 
 /* Returns < 0, 0 or > 0. */
 int frame_compare(const struct frame_view *a, const struct frame_view *b);
 
-/* Compares whole tracebacks, oldest frame first; a prefix is smaller. */
+/* The same, and then by function. */
+int frame_compare_with_function(const struct frame_view *a, const struct frame_view *b);
+
+/* Compares whole tracebacks, oldest frame first; a prefix is smaller. Functions count last. */
 int traceback_compare(const struct statistic *a, const struct statistic *b);
 
-/* Merges two equal frames: function, object and offset stay only if both have the same. */
+/*
+ * Merges two equal frames: function, object and offset stay only if both have the same. Variants of one function become
+ * one of them, with has_variants.
+ */
 void frame_merge(struct frame_view *into, const struct frame_view *other);
 
 #endif

@@ -284,7 +284,7 @@ static const char *find_as(const char *first, const char *end)
 }
 
 /* Whether the text is a path such as shop::Cart, and not str, [T] or a parameter T. */
-static bool is_path(const char *first, const char *end)
+static bool is_crate_path(const char *first, const char *end)
 {
 	for (; first + 1 < end && !strchr("<([{", *first); first++)
 		if (first[0] == ':' && first[1] == ':')
@@ -322,11 +322,11 @@ static void scan_impl(struct name_scan *scan, int depth)
 	const char *type = skip_references(scan->at + 1), *last = close - 1;
 	const char *as = find_as(scan->at + 1, last);
 
-	if (!as && !is_path(type, last)) {
+	if (!as && !is_crate_path(type, last)) {
 		scan_copy(scan, close);
 		return;
 	}
-	if (as && is_path(type, as) && !is_of_rust(type))
+	if (as && is_crate_path(type, as) && !is_of_rust(type))
 		scan_part(scan, type, as, depth);
 	else if (as)
 		scan_part(scan, as + strlen(" as "), last, depth);

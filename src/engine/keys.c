@@ -18,6 +18,7 @@ void keyspace_init(struct keyspace *keys, const struct engine_options *options)
 	*keys = (struct keyspace){
 		.options = options,
 		.type = key_type_row(options->key_type),
+		.by_function = options->key_type == KEY_TRACEBACK && !options->tracemalloc,
 	};
 }
 
@@ -60,7 +61,8 @@ static bool keyspace_same_frame(uint32_t id, const void *key, const void *table)
 {
 	const struct keyspace *keys = table;
 
-	return !frame_compare(&keys->frame[id], key);
+	return keys->by_function ? !frame_compare_with_function(&keys->frame[id], key) :
+				   !frame_compare(&keys->frame[id], key);
 }
 
 static int append_frame(struct keyspace *keys, const struct frame_view *view, uint64_t hash)
@@ -79,7 +81,7 @@ static int append_frame(struct keyspace *keys, const struct frame_view *view, ui
 
 static int keyspace_intern_frame(struct keyspace *keys, const struct frame_view *view, uint32_t *ret_id)
 {
-	uint64_t hash = frame_hash(view);
+	uint64_t hash = frame_hash(view, keys->by_function);
 	uint32_t id = idmap_find(&keys->frame_ids, hash, keyspace_same_frame, view, keys);
 
 	if (id == IDMAP_NONE) {
@@ -187,8 +189,8 @@ static int append_traceback(struct keyspace *keys, const struct key_list *list, 
 }
 
 /*
- * Names come from the traceback itself, not from its canonical frames: an inlined function has one
- * line and, in C++, many names.
+ * Names come from the traceback itself, not from its canonical frames: without by_function one of these stands for
+ * several functions, and an object or an offset may be another in each traceback.
  */
 static void view_traceback(struct keyspace *keys, const struct key_source *source,
 			   const struct key_traceback *row, const uint32_t *frame)
@@ -270,16 +272,31 @@ size_t keyspace_nr(const struct keyspace *keys)
 	return keys->texts.start_nr ? keys->texts.start_nr - 1 : 0;
 }
 
+/* Frames of Python's tracemalloc have neither function nor place. */
+static bool is_native(const struct frame_view *frame)
+{
+	return frame->function || frame->object || frame->offset;
+}
+
+static const struct frame_view *choose_head(const struct keyspace *keys, const struct statistic *statistic)
+{
+	const struct frame_view *recent = &statistic->frame[statistic->nframe - 1];
+
+	return !keys->options->tracemalloc && is_native(recent) ? recent : statistic->frame;
+}
+
 void keyspace_view(const struct keyspace *keys, size_t key, struct statistic *statistic)
 {
 	switch (keys->type->kind) {
 	case KEY_IS_FRAME:
 		statistic->frame = &keys->frame[key];
 		statistic->nframe = 1;
+		statistic->head = statistic->frame;
 		break;
 	case KEY_IS_TRACEBACK:
 		statistic->frame = keys->traceback_view + keys->traceback[key].first;
 		statistic->nframe = keys->traceback[key].nframe;
+		statistic->head = choose_head(keys, statistic);
 		break;
 	case KEY_IS_FRAME_TEXT:
 	case KEY_IS_CLASS:

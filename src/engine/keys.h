@@ -25,6 +25,7 @@
 struct keyspace {
 	const struct engine_options *options;
 	const struct key_type_row *type;
+	bool by_function; /* frames of one line, but of several functions, are different keys */
 
 	struct frame_view *frame; /* canonical frames by id */
 	size_t frame_nr, frame_alloc;

@@ -8,6 +8,7 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "engine/frame.h"
+#include "engine/function_name.h"
 #include "engine/pattern.h"
 #include "engine/trace_source.h"
 #include "snapshot.h"
@@ -17,23 +18,31 @@ static bool matches_filter_text(const char *pattern, const char *text)
 	return !pattern || pattern_matches(pattern, text ?: "<unknown>");
 }
 
-static bool matches_any_text(const char *pattern, const struct frame_view *frame)
+static bool matches_filter_function(const char *pattern, const char *function, char *scratch)
+{
+	if (!pattern || !function)
+		return matches_filter_text(pattern, function);
+	return function_name_matches(pattern, function, scratch);
+}
+
+static bool matches_any_text(const char *pattern, const struct frame_view *frame, char *scratch)
 {
 	return !pattern || pattern_matches_filename(pattern, frame->filename) ||
-	       matches_filter_text(pattern, frame->function) || matches_filter_text(pattern, frame->object);
+	       matches_filter_function(pattern, frame->function, scratch) ||
+	       matches_filter_text(pattern, frame->object);
 }
 
 /* Ignores the domain. */
-static bool filter_matches_frame(const struct filter *filter, const struct frame_view *frame)
+static bool filter_matches_frame(const struct filter *filter, const struct frame_view *frame, char *scratch)
 {
 	if (filter->has_lineno && filter->lineno != frame->lineno)
 		return false;
 	if (filter->filename_pattern &&
 	    !pattern_matches_filename(filter->filename_pattern, frame->filename))
 		return false;
-	return matches_filter_text(filter->function_pattern, frame->function) &&
+	return matches_filter_function(filter->function_pattern, frame->function, scratch) &&
 	       matches_filter_text(filter->object_pattern, frame->object) &&
-	       matches_any_text(filter->any_pattern, frame);
+	       matches_any_text(filter->any_pattern, frame, scratch);
 }
 
 enum memo {
@@ -57,7 +66,8 @@ static bool matches_frame(struct selector *selector, size_t filter, uint32_t fra
 
 	if (*memo == NOT_ASKED) {
 		view = frame_read(selector->source->snapshot, frame, KEY_TRACEBACK);
-		*memo = filter_matches_frame(&selector->selection->filter[filter], &view) ? YES : NO;
+		*memo = filter_matches_frame(&selector->selection->filter[filter], &view,
+					     selector->source->scratch) ? YES : NO;
 	}
 	return *memo == YES;
 }

@@ -5,187 +5,156 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/reason.h"
 #include "engine.h"
+#include "engine/function_name.h"
 #include "engine/pattern.h"
+#include "engine/wrappers.h"
 #include "snapshot.h"
 
-enum match {
-	EXACT,	  /* the whole name */
-	PREFIXED, /* the whole name, alone or after one of prefixes[] */
-	BEGINS,	  /* the start of the name */
-};
+/* ---- what a frame is ------------------------------------------------------------------------------- */
 
-static const char *const prefixes[] = {
-	"__",  "__libc_", "__GI_", "__GI___", "__GI___libc_",
-	"je_", "_rjem_",  "tc_",   "mi_",     "mi_heap_",
-};
-
-static const struct {
-	const char *name;
-	enum match match;
-} wrappers[] = {
-	{ "malloc", PREFIXED },
-	{ "calloc", PREFIXED },
-	{ "realloc", PREFIXED },
-	{ "reallocarray", PREFIXED },
-	{ "memalign", PREFIXED },
-	{ "aligned_alloc", PREFIXED },
-	{ "posix_memalign", PREFIXED },
-	{ "valloc", PREFIXED },
-	{ "pvalloc", PREFIXED },
-
-	/* glibc's internal names */
-	{ "_int_malloc", EXACT },
-	{ "_int_realloc", EXACT },
-	{ "_int_memalign", EXACT },
-	{ "_mid_memalign", EXACT },
-
-	/* jemalloc */
-	{ "mallocx", PREFIXED },
-	{ "rallocx", PREFIXED },
-
-	/* tcmalloc */
-	{ "tc_new", EXACT },
-	{ "tc_new_nothrow", EXACT },
-	{ "tc_new_aligned", EXACT },
-	{ "tc_new_aligned_nothrow", EXACT },
-	{ "tc_newarray", EXACT },
-	{ "tc_newarray_nothrow", EXACT },
-	{ "tc_newarray_aligned", EXACT },
-	{ "tc_newarray_aligned_nothrow", EXACT },
-	{ "tc_malloc_skip_new_handler", EXACT },
-
-	/* mimalloc */
-	{ "mi_zalloc", EXACT },
-	{ "mi_mallocn", EXACT },
-	{ "mi_malloc_small", EXACT },
-	{ "mi_zalloc_small", EXACT },
-	{ "mi_malloc_aligned", EXACT },
-	{ "mi_zalloc_aligned", EXACT },
-	{ "mi_calloc_aligned", EXACT },
-	{ "mi_realloc_aligned", EXACT },
-	{ "mi_heap_zalloc", EXACT },
-	{ "mi_heap_malloc_aligned", EXACT },
-	{ "mi_heap_zalloc_aligned", EXACT },
-	{ "mi_new", EXACT },
-	{ "mi_new_n", EXACT },
-	{ "mi_new_nothrow", EXACT },
-	{ "mi_new_aligned", EXACT },
-	{ "mi_new_aligned_nothrow", EXACT },
-	{ "_mi_malloc_generic", EXACT },
-	{ "_mi_heap_malloc_zero", EXACT },
-
-	/* C++ */
-	{ "operator new", EXACT },
-	{ "operator new(", BEGINS },
-	{ "operator new[]", EXACT },
-	{ "operator new[](", BEGINS },
-	{ "_Znw", BEGINS },
-	{ "_Zna", BEGINS },
-};
-
-/* A function's name as it may be in the table: the whole name, or the rest after one of prefixes[]. */
-struct spelling {
-	const char *text;
-	size_t len;
-};
-
-static bool same(const char *name, const struct spelling *spelling)
+/* Two roles in one byte of memo: the usual one, and the one that holds in the JVM's library. */
+static uint8_t make_memo(enum frame_role role, enum frame_role in_jvm)
 {
-	return name[0] == spelling->text[0] && !strncmp(name, spelling->text, spelling->len) &&
-	       !name[spelling->len];
+	return role | in_jvm << 4;
 }
 
-/* The first spelling is the whole name. */
-static size_t spell(const char *function, struct spelling spelling[1 + ARRAY_SIZE(prefixes)])
+/* Each name is taken apart once. */
+static enum frame_role role_by_name(struct source *source, uint32_t function, bool is_in_jvm)
 {
-	/* without the symbol's version and the compiler's ".part.0" */
-	size_t len = strcspn(function, "@."), nr = 0;
+	uint8_t *memo = &source->name_role[function];
+	enum frame_role role;
 
-	spelling[nr++] = (struct spelling){ function, len };
-	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
-		size_t skip = strlen(prefixes[i]);
-
-		if (!strncmp(function, prefixes[i], skip))
-			spelling[nr++] = (struct spelling){ function + skip, len - skip };
+	if (!*memo) {
+		function_name_copy(source->scratch, snapshot__string(source->snapshot, function), NAME_BASE);
+		role = wrapper_role_by_name(source->scratch);
+		*memo = make_memo(role, role > ROLE_OWN ? role : wrapper_role_in_jvm(source->scratch));
 	}
+	return is_in_jvm ? *memo >> 4 : *memo & 15;
+}
+
+static enum frame_role role_by_object(struct source *source, uint32_t object, bool *ret_is_jvm)
+{
+	uint8_t *memo = &source->object_role[object];
+	const char *path;
+
+	if (!*memo) {
+		path = snapshot__string(source->snapshot, source->tables->object[object].path);
+		*memo = make_memo(wrapper_role_by_path(path), wrapper_path_is_jvm(path));
+	}
+	*ret_is_jvm = *memo >> 4;
+	return *memo & 15;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* A pattern with '/' is compared with paths, one with '.' also with their last parts. */
+static bool is_place_matched(const char *pattern, const char *path)
+{
+	if (!*path)
+		return false;
+	if (strchr(pattern, '/'))
+		return pattern_matches_filename(pattern, path) || pattern_matches_folder(pattern, path);
+	return strchr(pattern, '.') && pattern_matches_filename(pattern, last_part(path));
+}
+
+static bool is_skipped_frame(struct source *source, uint32_t frame)
+{
+	const struct snap_frame *row = &source->tables->frame[frame];
+	const char *function = snapshot__string(source->snapshot, row->function);
+	const char *filename = snapshot__string(source->snapshot, row->filename);
+	const char *path = snapshot__string(source->snapshot, source->tables->object[row->object].path);
+
+	for (size_t i = 0; i < source->options->skip_nr; i++) {
+		const char *pattern = source->options->skip[i];
+
+		if (*function && function_name_matches(pattern, function, source->scratch))
+			return true;
+		if (is_place_matched(pattern, filename) || is_place_matched(pattern, path))
+			return true;
+	}
+	return false;
+}
+
+static enum frame_role role_of(struct source *source, uint32_t frame)
+{
+	const struct snap_frame *row = &source->tables->frame[frame];
+	uint8_t *memo = &source->frame_role[frame];
+	enum frame_role by_object;
+	bool is_in_jvm;
+
+	if (*memo != ROLE_NOT_ASKED)
+		return *memo;
+	by_object = role_by_object(source, row->object, &is_in_jvm);
+	*memo = role_by_name(source, row->function, is_in_jvm);
+	if (*memo == ROLE_OWN)
+		*memo = by_object;
+	if (*memo < ROLE_PLUMBING && is_skipped_frame(source, frame))
+		*memo = ROLE_PLUMBING;
+	return *memo;
+}
+
+/* Whether the frame's source file or object is one of the project, or lies in a folder of it. */
+static bool is_project_frame(const struct source *source, uint32_t frame)
+{
+	const struct snap_frame *row = &source->tables->frame[frame];
+	const char *filename = snapshot__string(source->snapshot, row->filename);
+	const char *path = snapshot__string(source->snapshot, source->tables->object[row->object].path);
+
+	for (size_t i = 0; i < source->options->project_nr; i++) {
+		const char *pattern = source->options->project[i];
+
+		if (pattern_matches_filename(pattern, filename) || pattern_matches_folder(pattern, filename) ||
+		    pattern_matches(pattern, path) || pattern_matches_folder(pattern, path))
+			return true;
+	}
+	return false;
+}
+
+/* ---- where a traceback starts ---------------------------------------------------------------------- */
+
+/* The number of leading frames with at least the role. */
+static uint32_t count_leading(struct source *source, const uint32_t *frame, uint32_t nframe, enum frame_role least)
+{
+	uint32_t nr = 0;
+
+	while (nr < nframe && role_of(source, frame[nr]) >= least)
+		nr++;
 	return nr;
 }
 
-static bool matches_spelling(const char *name, enum match match, const struct spelling *spelling, size_t nr)
+/* The first frame of the project, before any frames are missing; nframe: there is none. */
+static uint32_t find_project_frame(struct source *source, const uint32_t *frame, uint32_t nframe)
 {
-	if (match == BEGINS)
-		return name[0] == spelling->text[0] &&
-		       !strncmp(spelling->text, name, strlen(name));
-	if (match == EXACT)
-		nr = 1;
-	for (size_t i = 0; i < nr; i++)
-		if (same(name, &spelling[i]))
-			return true;
-	return false;
-}
-
-static bool is_allocator(const char *function)
-{
-	struct spelling spelling[1 + ARRAY_SIZE(prefixes)];
-	size_t nr = spell(function, spelling);
-
-	for (size_t i = 0; i < ARRAY_SIZE(wrappers); i++)
-		if (matches_spelling(wrappers[i].name, wrappers[i].match, spelling, nr))
-			return true;
-	return false;
-}
-
-bool function_is_wrapper(const char *function, const struct engine_options *options)
-{
-	if (!function || options->keep_wrappers)
-		return false;
-	for (size_t i = 0; i < options->skip_nr; i++)
-		if (pattern_matches(options->skip[i], function))
-			return true;
-	return is_allocator(function);
-}
-
-enum wrapper_memo {
-	WRAPPER_NOT_ASKED = 0,
-	WRAPPER_NO,
-	WRAPPER_YES,
-};
-
-int source_init(struct source *source, const struct snapshot *snapshot,
-		const struct engine_options *options)
-{
-	*source = (struct source){
-		.snapshot = snapshot,
-		.tables = snapshot__tables(snapshot),
-		.options = options,
-	};
-	if (source->tables->gap_nr)
-		source->gap_ns = source->tables->gap[source->tables->gap_nr - 1].start_ns;
-	source->wrapper = calloc(source->tables->string_nr ?: 1, sizeof(*source->wrapper));
-	return source->wrapper ? 0 : -ENOMEM;
-}
-
-void source_release(struct source *source)
-{
-	free(source->wrapper);
-	memset(source, 0, sizeof(*source));
-}
-
-static bool is_wrapper(struct source *source, uint32_t frame)
-{
-	uint32_t function = source->tables->frame[frame].function;
-	uint8_t *memo = &source->wrapper[function];
-
-	if (*memo == WRAPPER_NOT_ASKED) {
-		const char *name = snapshot__string(source->snapshot, function);
-		bool is = *name && function_is_wrapper(name, source->options);
-
-		*memo = is ? WRAPPER_YES : WRAPPER_NO;
+	for (uint32_t i = 0; i < nframe && source->options->project_nr; i++) {
+		if (source->tables->frame[frame[i]].flags & SNAP_FRAME_SKIPPED)
+			break;
+		if (is_project_frame(source, frame[i]) && role_of(source, frame[i]) < ROLE_PLUMBING)
+			return i;
 	}
-	return *memo == WRAPPER_YES;
+	return nframe;
+}
+
+/*
+ * The first own frame. Code that only the start of a thread called is as near to an own frame as the traceback gets: a
+ * compiler may have inlined the thread's function into std::thread.
+ */
+static uint32_t find_own_frame(struct source *source, const uint32_t *frame, uint32_t nframe)
+{
+	uint32_t first = find_project_frame(source, frame, nframe);
+
+	if (first < nframe)
+		return first;
+	first = count_leading(source, frame, nframe, ROLE_PLUMBING);
+	if (first == nframe || role_of(source, frame[first]) == ROLE_START)
+		first = count_leading(source, frame, nframe, ROLE_ALLOCATOR);
+	return first < nframe ? first : 0;
 }
 
 struct frame_span source_frames(struct source *source, uint32_t traceback)
@@ -194,19 +163,58 @@ struct frame_span source_frames(struct source *source, uint32_t traceback)
 	const struct snapshot_tables *tables = source->tables;
 	const struct snap_traceback *row = &tables->traceback[traceback];
 	const uint32_t *frame;
-	uint32_t skip = 0;
+	uint32_t first = 0;
 
 	if (!row->nframe)
 		return (struct frame_span){ .frame = &none, .nframe = 1 };
 	frame = &tables->traceback_frame[row->first];
-	while (skip < row->nframe && is_wrapper(source, frame[skip]))
-		skip++;
-	if (skip == row->nframe)
-		skip = 0;
-	else if (skip && tables->frame[frame[skip]].flags & SNAP_FRAME_SKIPPED)
-		skip--; /* the wrapper is the only known frame of the caller */
-	return (struct frame_span){ .frame = frame + skip, .nframe = row->nframe - skip };
+	if (!source->options->keep_wrappers && !source->options->tracemalloc)
+		first = find_own_frame(source, frame, row->nframe);
+	if (first && tables->frame[frame[first]].flags & SNAP_FRAME_SKIPPED)
+		first--; /* the wrapper is the only known frame of the caller */
+	return (struct frame_span){ .frame = frame + first, .nframe = row->nframe - first };
 }
+
+/* ---- life --------------------------------------------------------------------------------------------- */
+
+static size_t longest_string(const struct snapshot *snapshot)
+{
+	uint32_t nr = snapshot__tables(snapshot)->string_nr;
+	size_t longest = 0;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		size_t len = strlen(snapshot__string(snapshot, i));
+
+		longest = len > longest ? len : longest;
+	}
+	return longest;
+}
+
+int source_init(struct source *source, const struct snapshot *snapshot,
+		const struct engine_options *options)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+
+	*source = (struct source){ .snapshot = snapshot, .tables = tables, .options = options };
+	if (tables->gap_nr)
+		source->gap_ns = tables->gap[tables->gap_nr - 1].start_ns;
+	source->name_role = calloc(tables->string_nr ?: 1, sizeof(*source->name_role));
+	source->frame_role = calloc(tables->frame_nr ?: 1, sizeof(*source->frame_role));
+	source->object_role = calloc(tables->object_nr ?: 1, sizeof(*source->object_role));
+	source->scratch = malloc(longest_string(snapshot) + 1);
+	return source->name_role && source->frame_role && source->object_role && source->scratch ? 0 : -ENOMEM;
+}
+
+void source_release(struct source *source)
+{
+	free(source->name_role);
+	free(source->frame_role);
+	free(source->object_role);
+	free(source->scratch);
+	memset(source, 0, sizeof(*source));
+}
+
+/* ---- ages ----------------------------------------------------------------------------------------------- */
 
 int age_now(const struct snapshot *snapshot, uint64_t *ret_now_ns, struct reason *why)
 {

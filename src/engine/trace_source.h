@@ -7,22 +7,16 @@
 #include "engine.h"
 #include "snapshot.h"
 
-/*
- * Whether the function belongs to an allocator, so that its caller requested the memory. These are
- * malloc and related functions of the C library, jemalloc, tcmalloc and mimalloc; the global
- * operator new, demangled or not; and functions that match a `skip` pattern. NULL, an unknown
- * function, never does. Neither do a class's own operator new and std::allocator: they are C++ code
- * that calls an allocator, and a user can skip them.
- */
-bool function_is_wrapper(const char *function, const struct engine_options *options);
-
 /* A snapshot under options: where its tracebacks start. The caller keeps both. */
 struct source {
 	const struct snapshot *snapshot;
 	const struct snapshot_tables *tables;
 	const struct engine_options *options;
-	uint64_t gap_ns;  /* blocks born before lived through a gap; 0: there was none */
-	uint8_t *wrapper; /* by string id: whether a function of this name is a wrapper; 0: not decided yet */
+	uint64_t gap_ns;      /* blocks born before lived through a gap; 0: there was none */
+	uint8_t *name_role;   /* by string id: enum frame_role of a function of this name (engine/wrappers.h) */
+	uint8_t *frame_role;  /* by frame id: enum frame_role */
+	uint8_t *object_role; /* by object id, the same for the file */
+	char *scratch;	      /* room for any string of the snapshot */
 };
 
 /* Frames of a snapshot, most recent call first; at least one. */
@@ -36,7 +30,7 @@ int source_init(struct source *source, const struct snapshot *snapshot,
 		const struct engine_options *options);
 void source_release(struct source *source);
 
-/* The frames after the wrappers. */
+/* The frames from the first own one on: engine.h, "Own frames". */
 struct frame_span source_frames(struct source *source, uint32_t traceback);
 
 /* The time of the snapshot. 0, or -ENODATA with a line in *why: its blocks have no ages. */

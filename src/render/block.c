@@ -55,7 +55,8 @@ int text_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at)
 	if (!err)
 		err = put_facts(out, snapshot, &block);
 	for (uint32_t i = block.nframe; i-- && !err;) {
-		char *text = frame_text(&block.frame[i]);
+		size_t tail_at;
+		char *text = frame_text(NULL, &block.frame[i], &tail_at);
 
 		err = text ? put_line(out, "    %s", text) : -ENOMEM;
 		free(text);

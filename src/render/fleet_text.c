@@ -5,12 +5,15 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "render/clean.h"
 #include "render/cohorts.h"
 #include "render/statistic_text.h"
+#include "render/fit_row.h"
 #include "render/fleet.h"
 #include "render/formats.h"
+#include "render/readable_name.h"
 
 static size_t rows_shown(const struct fleet_answer *answer, size_t nr)
 {
@@ -31,13 +34,10 @@ static char *key_text(const struct fleet_answer *answer, const struct statistic 
 {
 	const char *name = statistic_domain_name(answer->report, key);
 	char *text;
-	int len;
 
-	if (!key->key)
-		len = asprintf(&text, "%s:%" PRIu32, key->frame->filename, key->frame->lineno);
-	else
-		len = asprintf(&text, "%s%s%s%s", key->key, name ? " (" : "", name ?: "", name ? ")" : "");
-	return len < 0 ? NULL : text;
+	if (!name)
+		return statistic_name(answer->report->names, key, answer->report->statistics->key_type);
+	return asprintf(&text, "%s (%s)", key->key, name) < 0 ? NULL : text;
 }
 
 /*
@@ -48,7 +48,9 @@ static char *group_text(const struct fleet_answer *answer, uint32_t group)
 {
 	const struct statistic *key = &answer->groups->key[group];
 	bool is_line = answer->report->statistics->key_type == KEY_LINENO;
-	char *text = key_text(answer, key), *extra = is_line ? frame_extra(key->frame) : strdup("");
+	size_t tail_at;
+	char *text = key_text(answer, key);
+	char *extra = is_line ? frame_extra(answer->report->names, key->frame, &tail_at) : strdup("");
 	char *whole = NULL;
 
 	if (text && extra && asprintf(&whole, "%s%s%s", text, *extra ? " " : "", extra) < 0)
@@ -62,12 +64,15 @@ static char *group_text(const struct fleet_answer *answer, uint32_t group)
 static int put_group_row(FILE *out, const struct fleet_answer *answer, const char *columns, uint32_t group)
 {
 	bool is_stack = answer->report->statistics->key_type == KEY_TRACEBACK;
-	char *text = group_text(answer, group);
-	int err = text ? put_line(out, "%s%s", columns, text) : -ENOMEM;
+	char *text = group_text(answer, group), *row = NULL;
+	int err;
 
+	if (text && asprintf(&row, "%s%s", columns, text) < 0)
+		row = NULL;
 	free(text);
+	err = put_row(out, answer->report->width, "", row, row ? strlen(row) : 0, ROW_FUNCTION);
 	if (!err && is_stack)
-		err = text_put_stack(out, NULL, &answer->groups->key[group], false);
+		err = text_put_stack(out, answer->report, NULL, &answer->groups->key[group]);
 	return err;
 }
 
@@ -222,9 +227,8 @@ static int put_leak(FILE *out, const struct fleet_answer *answer, const struct l
 {
 	char growth[SIZE_TEXT_MAX], slope[RATE_MAX];
 	char *text = group_text(answer, row->group);
-	int err = text ? put_line(out, "%s", text) : -ENOMEM;
+	int err = put_row(out, answer->report->width, "", text, text ? strlen(text) : 0, ROW_FUNCTION);
 
-	free(text);
 	err = err ?: put_line(out, "    grows steadily on %" PRIu32 " of %" PRIu32 " host%s (%" PRIu32
 			      " of %" PRIu32 " process%s), %s, %s per process", row->hosts_growing, row->hosts,
 			      row->hosts == 1 ? "" : "s", row->processes_growing, row->processes,
@@ -232,7 +236,7 @@ static int put_leak(FILE *out, const struct fleet_answer *answer, const struct l
 			      slope_text(slope, row->slope,
 					 watched_seconds(row->growth, row->slope, row->processes_growing)));
 	if (!err && answer->report->statistics->key_type == KEY_TRACEBACK)
-		err = text_put_stack(out, NULL, &answer->groups->key[row->group], false);
+		err = text_put_stack(out, answer->report, NULL, &answer->groups->key[row->group]);
 	return err;
 }
 
@@ -249,4 +253,41 @@ static int leaks_text(FILE *out, const struct fleet_answer *answer)
 	return err ?: put_more(out, answer, rows->row_nr);
 }
 
-const struct fleet_renderer fleet_text = { hosts_text, trend_text, leaks_text };
+/* ---- names ------------------------------------------------------------------------------------ */
+
+static int put_with_names(FILE *out, const struct fleet_answer *answer,
+			  int (*put)(FILE *out, const struct fleet_answer *answer))
+{
+	enum key_type key_type = answer->report->statistics->key_type;
+	struct report report = *answer->report;
+	struct fleet_answer named = *answer;
+	struct readable_names names = {};
+	int err = 0;
+
+	named.report = &report;
+	if (!report.full_names) {
+		report.width = terminal_width(fileno(out));
+		report.names = &names;
+		err = readable_names_add(&names, answer->groups->key, answer->groups->key_nr, key_type);
+	}
+	err = err ?: put(out, &named);
+	readable_names_release(&names);
+	return err;
+}
+
+static int put_hosts(FILE *out, const struct fleet_answer *answer)
+{
+	return put_with_names(out, answer, hosts_text);
+}
+
+static int put_trend(FILE *out, const struct fleet_answer *answer)
+{
+	return put_with_names(out, answer, trend_text);
+}
+
+static int put_leaks(FILE *out, const struct fleet_answer *answer)
+{
+	return put_with_names(out, answer, leaks_text);
+}
+
+const struct fleet_renderer fleet_text = { put_hosts, put_trend, put_leaks };

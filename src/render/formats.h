@@ -19,7 +19,8 @@ int folded_put_report(FILE *out, const struct report *report);
 
 /* Writes the stack below a statistic by traceback, and an empty line. */
 struct source_tree;
-int text_put_stack(FILE *out, struct source_tree *tree, const struct statistic *statistic, bool oldest_first);
+int text_put_stack(FILE *out, const struct report *report, struct source_tree *tree,
+		   const struct statistic *statistic);
 
 /* Returns the number of statistics that --top leaves. */
 size_t report_rows(const struct report *report);

@@ -85,14 +85,16 @@ json_t *json_sampling(const struct snapshot *snapshot)
 
 static json_t *frame_json(const struct frame_view *frame)
 {
+	char *function = frame->function ? frame_function(NULL, frame) : NULL;
 	json_t *object = json_object();
-	int err = json_set_text(object, "filename", frame->filename);
+	int err = frame->function && !function ? -ENOMEM : json_set_text(object, "filename", frame->filename);
 
 	err = err ?: json_set_uint(object, "lineno", frame->lineno);
-	err = err ?: json_set_text(object, "function", frame->function);
+	err = err ?: json_set_text(object, "function", function);
 	err = err ?: json_set_text(object, "object", frame->object);
 	if (frame->offset)
 		err = err ?: json_set_uint(object, "offset", frame->offset);
+	free(function);
 	return json_unless(err, object);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "engine/leak_report.h"
+#include "render/readable_name.h"
 
 struct leak_answer {
 	const struct leaks *leaks;
@@ -16,6 +17,10 @@ struct leak_answer {
 	bool shows_all;	      /* also the lines that do not leak */
 	bool is_verbose;      /* with whole tracebacks */
 	size_t top;	      /* leaks to show; 0: all */
+
+	/* These two are set by leaks_put_text(). */
+	const struct readable_names *names; /* NULL: names in full */
+	unsigned int width;		    /* of the terminal; 0: rows are not cut */
 };
 
 /* How many of the bundles are shown. */

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/terminal.h"
 #include "base/units.h"
 #include "render.h"
 #include "render/clean.h"
 #include "render/leak_answer.h"
 #include "render/facts.h"
+#include "render/fit_row.h"
 #include "render/statistic_text.h"
 #include "snapshot.h"
 
@@ -53,12 +56,14 @@ static void format_rate(char text[2 * LEAK_RATE_MAX + 16], double rate, double l
 		snprintf(text, 2 * LEAK_RATE_MAX + 16, "%s", most);
 }
 
-static char *join_frames(const struct frame_view *frame, uint32_t own, uint32_t callers)
+static char *join_frames(const struct readable_names *names, const struct frame_view *frame, uint32_t own,
+			 uint32_t callers)
 {
-	char *text = frame_text(&frame[own]);
+	size_t tail_at;
+	char *text = frame_text(names, &frame[own], &tail_at);
 
 	for (uint32_t i = 1; i <= callers && i <= own && text; i++) {
-		char *caller = frame_text(&frame[own - i]), *longer = NULL;
+		char *caller = frame_text(names, &frame[own - i], &tail_at), *longer = NULL;
 
 		if (!caller || asprintf(&longer, "%s ← %s", text, caller) < 0)
 			longer = NULL;
@@ -70,59 +75,77 @@ static char *join_frames(const struct frame_view *frame, uint32_t own, uint32_t 
 }
 
 /* "cart_new at src/cart.c:31 ← serve at src/serve.c:210"; the caller frees it. `from` counts from the own line. */
-static char *place_of_caller(const struct leaks *leaks, const struct leak_caller *caller, uint32_t from,
+static char *place_of_caller(const struct leak_answer *answer, const struct leak_caller *caller, uint32_t from,
 			     uint32_t callers)
 {
 	struct frame_view *frame;
 	uint32_t nframe;
 	char *text;
 
-	if (leak_caller_frames(leaks, caller, &frame, &nframe))
+	if (leak_caller_frames(answer->leaks, caller, &frame, &nframe))
 		return NULL;
-	text = from < nframe ? join_frames(frame, nframe - 1 - from, callers) : strdup("<unknown>");
+	text = from < nframe ? join_frames(answer->names, frame, nframe - 1 - from, callers) : strdup("<unknown>");
 	free(frame);
 	return text;
 }
 
 /* With several callers, they are listed below the line. */
-static char *place_of_line(const struct leaks *leaks, const struct leak_line *line)
+static char *place_of_line(const struct leak_answer *answer, const struct leak_line *line)
 {
-	return place_of_caller(leaks, leak_line_caller(leaks, line), 0, line->caller_nr > 1 ? 0 : CALLERS_SHOWN);
+	uint32_t callers = line->caller_nr > 1 ? 0 : CALLERS_SHOWN;
+
+	return place_of_caller(answer, leak_line_caller(answer->leaks, line), 0, callers);
 }
 
-static char *place_of_bundle(const struct leaks *leaks, const struct leak_bundle *bundle)
+static char *place_of_bundle(const struct leak_answer *answer, const struct leak_bundle *bundle)
 {
+	const struct leaks *leaks = answer->leaks;
 	const struct leak_line *line = &leaks->line[bundle->first];
 	struct frame_view *frame;
 	uint32_t nframe;
+	size_t tail_at;
 	char *text;
 
 	if (bundle->nr == 1)
-		return place_of_line(leaks, line);
+		return place_of_line(answer, line);
 	if (bundle->caller == UINT32_MAX)
 		return strdup("nothing that they have in common");
 	if (leak_caller_frames(leaks, leak_line_caller(leaks, line), &frame, &nframe))
 		return NULL;
-	text = frame_text(&frame[bundle->caller < nframe ? bundle->caller : nframe - 1]);
+	text = frame_text(answer->names, &frame[bundle->caller < nframe ? bundle->caller : nframe - 1], &tail_at);
 	free(frame);
 	return text;
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-static int put_frames(FILE *out, const struct leaks *leaks, const struct leak_caller *caller)
+/* Writes a row that ends with a place. A narrow terminal cuts its end. */
+__attribute__((format(printf, 3, 4)))
+static int put_place(FILE *out, const struct leak_answer *answer, const char *fmt, ...)
+{
+	va_list args;
+	char *row;
+
+	va_start(args, fmt);
+	if (vasprintf(&row, fmt, args) < 0)
+		row = NULL;
+	va_end(args);
+	return put_row(out, answer->width, "", row, row ? strlen(row) : 0, ROW_FUNCTION);
+}
+
+static int put_frames(FILE *out, const struct leak_answer *answer, const struct leak_caller *caller)
 {
 	struct frame_view *frame;
 	uint32_t nframe;
-	int err = leak_caller_frames(leaks, caller, &frame, &nframe);
+	int err = leak_caller_frames(answer->leaks, caller, &frame, &nframe);
 
 	if (err)
 		return err;
 	for (uint32_t i = nframe; i-- > 0 && !err;) {
-		char *text = frame_text(&frame[i]);
+		size_t tail_at;
+		char *text = frame_text(answer->names, &frame[i], &tail_at);
 
-		err = text ? put_line(out, "            %s", text) : -ENOMEM;
-		free(text);
+		err = put_row(out, answer->width, "            ", text, tail_at, ROW_FUNCTION);
 	}
 	free(frame);
 	return err;
@@ -142,17 +165,17 @@ static int put_reason(FILE *out, const struct leak_answer *answer, const struct 
 static int put_caller(FILE *out, const struct leak_answer *answer, const struct leak_caller *caller)
 {
 	const struct leaks *leaks = answer->leaks;
-	char *place = place_of_caller(leaks, caller, 1, CALLERS_SHOWN - 1);
+	char *place = place_of_caller(answer, caller, 1, CALLERS_SHOWN - 1);
 	char rate[2 * LEAK_RATE_MAX + 16], since[SINCE_TEXT_MAX];
 	int err = -ENOMEM;
 
 	format_rate(rate, caller->verdict.bytes_per_s, caller->verdict.least_bytes_per_s);
 	if (place)
-		err = put_line(out, "    %s  %s  ← %s", rate, since_text(since, &leaks->window, caller->verdict.since_ns),
-			       place);
+		err = put_place(out, answer, "    %s  %s  ← %s", rate,
+				since_text(since, &leaks->window, caller->verdict.since_ns), place);
 	free(place);
 	err = err ?: put_reason(out, answer, &caller->verdict, 0);
-	return err || !answer->is_verbose ? err : put_frames(out, leaks, caller);
+	return err || !answer->is_verbose ? err : put_frames(out, answer, caller);
 }
 
 static int put_callers(FILE *out, const struct leak_answer *answer, const struct leak_line *line)
@@ -177,18 +200,21 @@ static int put_below(FILE *out, const struct leak_answer *answer, const struct l
 	if (line->caller_nr > 1 && line->verdict.kind <= LEAK_GROWS)
 		return put_callers(out, answer, line);
 	err = put_reason(out, answer, &line->verdict, line->is_summed ? line->site_nr : 0);
-	return err || !answer->is_verbose ? err : put_frames(out, answer->leaks, leak_line_caller(answer->leaks, line));
+	return err || !answer->is_verbose ? err : put_frames(out, answer, leak_line_caller(answer->leaks, line));
 }
 
 /* A line of several that leak together. */
 static int put_member(FILE *out, const struct leak_answer *answer, const struct leak_line *line)
 {
 	const struct leak_caller *caller = leak_line_caller(answer->leaks, line);
-	char *place = place_of_caller(answer->leaks, caller, 0, CALLERS_SHOWN), rate[LEAK_RATE_MAX];
-	int err = place ? put_line(out, "    %s  %s", leak_rate_text(rate, line->verdict.bytes_per_s), place) : -ENOMEM;
+	char *place = place_of_caller(answer, caller, 0, CALLERS_SHOWN), rate[LEAK_RATE_MAX];
+	int err = -ENOMEM;
+
+	if (place)
+		err = put_place(out, answer, "    %s  %s", leak_rate_text(rate, line->verdict.bytes_per_s), place);
 
 	free(place);
-	return err || !answer->is_verbose ? err : put_frames(out, answer->leaks, caller);
+	return err || !answer->is_verbose ? err : put_frames(out, answer, caller);
 }
 
 static int put_members(FILE *out, const struct leak_answer *answer, const struct leak_bundle *bundle)
@@ -206,16 +232,16 @@ static int put_bundle(FILE *out, const struct leak_answer *answer, const struct 
 	const struct leaks *leaks = answer->leaks;
 	const struct leak_line *line = &leaks->line[bundle->first];
 	char rate[2 * LEAK_RATE_MAX + 16], since[SINCE_TEXT_MAX];
-	char *place = place_of_bundle(leaks, bundle);
+	char *place = place_of_bundle(answer, bundle);
 	int err = -ENOMEM;
 
 	format_rate(rate, bundle->bytes_per_s, bundle->least_bytes_per_s);
 	if (place && line->verdict.kind <= LEAK_GROWS)
-		err = put_line(out, "%-8s  %s  %s  %s%s", verdict_word(line->verdict.kind), rate,
-			       since_text(since, &leaks->window, bundle->since_ns),
-			       bundle->nr > 1 ? "lines that leak together, below " : "", place);
+		err = put_place(out, answer, "%-8s  %s  %s  %s%s", verdict_word(line->verdict.kind), rate,
+				since_text(since, &leaks->window, bundle->since_ns),
+				bundle->nr > 1 ? "lines that leak together, below " : "", place);
 	else if (place)
-		err = put_line(out, "%-8s  %s", verdict_word(line->verdict.kind), place);
+		err = put_place(out, answer, "%-8s  %s", verdict_word(line->verdict.kind), place);
 	free(place);
 	if (err)
 		return err;
@@ -308,7 +334,25 @@ static int put_rest(FILE *out, const struct leak_answer *answer, size_t shown)
 	return len ? put_line(out, "not shown: %s; --all shows them with the reason", text) : 0;
 }
 
-int leaks_put_text(FILE *out, const struct leak_answer *answer)
+static int add_leak_names(struct readable_names *names, const struct leaks *leaks)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < leaks->caller_nr && !err; i++) {
+		struct frame_view *frame;
+		struct statistic site = {};
+
+		err = leak_caller_frames(leaks, &leaks->caller[i], &frame, &site.nframe);
+		if (err)
+			return err;
+		site.frame = frame;
+		err = readable_names_add(names, &site, 1, KEY_TRACEBACK);
+		free(frame);
+	}
+	return err;
+}
+
+static int put_all_leaks(FILE *out, const struct leak_answer *answer)
 {
 	const struct leaks *leaks = answer->leaks;
 	size_t shown = leaks_shown(answer);
@@ -322,4 +366,20 @@ int leaks_put_text(FILE *out, const struct leak_answer *answer)
 	for (size_t i = 0; i < shown && !err; i++)
 		err = put_bundle(out, answer, &leaks->bundle[i]);
 	return err ?: put_rest(out, answer, shown);
+}
+
+int leaks_put_text(FILE *out, const struct leak_answer *answer)
+{
+	struct readable_names names = {};
+	struct leak_answer named = *answer;
+	int err = 0;
+
+	if (!answer->is_verbose) {
+		named.width = terminal_width(fileno(out));
+		named.names = &names;
+		err = add_leak_names(&names, answer->leaks);
+	}
+	err = err ?: put_all_leaks(out, &named);
+	readable_names_release(&names);
+	return err;
 }

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "engine.h"
 #include "render.h"
+#include "render/readable_name.h"
 
 const char *domain_text(char text[DOMAIN_TEXT_MAX], const struct snapshot *snapshot, uint32_t domain)
 {
@@ -73,40 +74,49 @@ static char *nameless_text(const struct frame_view *frame)
 	return strdup(frame->filename);
 }
 
-static char *function_at_place(const char *before, const struct frame_view *frame)
+char *frame_function(const struct readable_names *names, const struct frame_view *frame)
 {
-	char *place = place_text(frame), *text;
+	return frame->has_variants ? function_base_name(frame->function) : readable_name(names, frame->function);
+}
 
-	if (!place)
-		return NULL;
-	text = format_frame_part("%s%s (%s)", before, frame->function, place);
+/* "BEFORE FUNCTION (PLACE)", "BEFORE FUNCTION at FILE:LINE" or "BEFORE FUNCTION". */
+static char *function_place_text(const struct readable_names *names, const char *before,
+				 const struct frame_view *frame, bool has_line, size_t *ret_tail)
+{
+	char *function = frame_function(names, frame), *text = NULL;
+	char *place = !frame->lineno && has_place(frame) ? place_text(frame) : strdup("");
+
+	if (function && place && *place)
+		text = format_frame_part("%s%s (%s)", before, function, place);
+	else if (function && place && has_line)
+		text = format_frame_part("%s%s at %s:%" PRIu32, before, function, frame->filename, frame->lineno);
+	else if (function && place)
+		text = format_frame_part("%s%s", before, function);
+	*ret_tail = function ? strlen(before) + strlen(function) : 0;
+	free(function);
 	free(place);
 	return text;
 }
 
-char *frame_text(const struct frame_view *frame)
+char *frame_text(const struct readable_names *names, const struct frame_view *frame, size_t *ret_tail)
 {
+	*ret_tail = 0;
 	if (!frame->function)
 		return nameless_text(frame);
-	if (frame->lineno)
-		return format_frame_part("%s at %s:%" PRIu32, frame->function, frame->filename, frame->lineno);
-	if (has_place(frame))
-		return function_at_place("", frame);
-	return strdup(frame->function);
+	return function_place_text(names, "", frame, frame->lineno, ret_tail);
 }
 
 char *frame_name(const struct frame_view *frame)
 {
-	return frame->function ? strdup(frame->function) : nameless_text(frame);
+	return frame->function ? frame_function(NULL, frame) : nameless_text(frame);
 }
 
-char *frame_extra(const struct frame_view *frame)
+char *frame_extra(const struct readable_names *names, const struct frame_view *frame, size_t *ret_tail)
 {
-	bool place = !frame->lineno && has_place(frame);
-
-	if (!frame->function)
-		return place ? place_text(frame) : strdup("");
-	return place ? function_at_place("in ", frame) : format_frame_part("in %s", frame->function);
+	*ret_tail = 0;
+	if (frame->function)
+		return function_place_text(names, "in ", frame, false, ret_tail);
+	return !frame->lineno && has_place(frame) ? place_text(frame) : strdup("");
 }
 
 _Static_assert(SIZE_TEXT_MAX == UNIT_TEXT_MAX, "size_text() is format_size()");
@@ -171,29 +181,33 @@ const char *cost_text(char text[COST_TEXT_MAX], const struct cost *cost, const s
 	return text;
 }
 
-static char *format_named(const struct statistic *statistic, const char *text)
+char *statistic_name(const struct readable_names *names, const struct statistic *statistic, enum key_type key_type)
 {
-	const struct frame_view *oldest = statistic->frame;
-	char *whole;
-	int len;
+	const struct frame_view *head = statistic->head ? statistic->head : statistic->frame;
 
-	if (statistic->key)
-		len = asprintf(&whole, "%s: %s", statistic->key, text);
-	else
-		len = asprintf(&whole, "%s:%" PRIu32 ": %s", oldest->filename, oldest->lineno,
-			       text);
-	return len < 0 ? NULL : whole;
+	if (!statistic->key)
+		return format_frame_part("%s:%" PRIu32, head->filename, head->lineno);
+	return key_type == KEY_FUNCTION ? readable_name(names, statistic->key) : strdup(statistic->key);
+}
+
+char *statistic_costs(const struct statistic *statistic, bool is_diff)
+{
+	const struct cost *cost = &statistic->cost;
+	char costs[COST_TEXT_MAX], average[SIZE_TEXT_MAX];
+
+	cost_text(costs, cost, is_diff ? &statistic->diff : NULL, statistic->estimate);
+	if (!cost->count)
+		return strdup(costs);
+	size_text(average, (double)cost->size / cost->count, false);
+	return format_frame_part("%s, average=%s", costs, average);
 }
 
 char *statistic_text(const struct statistic *statistic, bool is_diff)
 {
-	const struct cost *cost = &statistic->cost;
-	char costs[COST_TEXT_MAX], average[SIZE_TEXT_MAX], text[COST_TEXT_MAX + SIZE_TEXT_MAX + 16];
+	char *name = statistic_name(NULL, statistic, KEY_LINENO), *costs = statistic_costs(statistic, is_diff);
+	char *text = name && costs ? format_frame_part("%s: %s", name, costs) : NULL;
 
-	cost_text(costs, cost, is_diff ? &statistic->diff : NULL, statistic->estimate);
-	if (!cost->count)
-		return format_named(statistic, costs);
-	size_text(average, (double)cost->size / cost->count, false);
-	snprintf(text, sizeof(text), "%s, average=%s", costs, average);
-	return format_named(statistic, text);
+	free(name);
+	free(costs);
+	return text;
 }

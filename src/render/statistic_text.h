@@ -16,15 +16,24 @@ const char *statistic_domain_name(const struct report *report, const struct stat
 
 /*
  * A line of a stack: "FUNCTION at FILE:LINE", "FUNCTION (OBJECT+0xOFFSET)", or if less is known "FILE:LINE",
- * "OBJECT+0xOFFSET", "0xADDRESS", "<unknown>".
+ * "OBJECT+0xOFFSET", "0xADDRESS", "<unknown>". Names of functions are in full if names is NULL. *ret_tail is where the
+ * text behind the function begins.
  */
-char *frame_text(const struct frame_view *frame);
+struct readable_names;
+char *frame_text(const struct readable_names *names, const struct frame_view *frame, size_t *ret_tail);
 
-/* The shortest name: "FUNCTION", otherwise as frame_text(). */
+/* The shortest name: "FUNCTION" in full, otherwise as frame_text(). */
 char *frame_name(const struct frame_view *frame);
 
 /* The details that FILE:LINE lacks: "in FUNCTION", and its place if lineno is 0; "" if there are none. */
-char *frame_extra(const struct frame_view *frame);
+char *frame_extra(const struct readable_names *names, const struct frame_view *frame, size_t *ret_tail);
+
+/* The function alone; of variants of a function the name that they share. frame->function must be known. */
+char *frame_function(const struct readable_names *names, const struct frame_view *frame);
+
+/* The two parts of statistic_text(), which are joined by ": ". */
+char *statistic_name(const struct readable_names *names, const struct statistic *statistic, enum key_type key_type);
+char *statistic_costs(const struct statistic *statistic, bool is_diff);
 
 #define COST_TEXT_MAX 512
 

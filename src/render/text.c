@@ -2,88 +2,86 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/terminal.h"
 #include "base/units.h"
 #include "engine.h"
 #include "render/clean.h"
 #include "render/cohorts.h"
 #include "render/statistic_text.h"
 #include "render/facts.h"
+#include "render/fit_row.h"
 #include "render/formats.h"
+#include "render/readable_name.h"
 #include "render/source_tree.h"
 #include "snapshot.h"
-
-/* Writes "INDENT TEXT" and frees the text. */
-static int put_text(FILE *out, const char *indent, char *text)
-{
-	int err = text ? put_line(out, "%s%s", indent, text) : -ENOMEM;
-
-	free(text);
-	return err;
-}
 
 /* Writes the frame's source line, if there is one. */
 static int put_source(FILE *out, struct source_tree *tree, const struct frame_view *frame)
 {
 	char *line = source_tree__line(tree, frame->filename, frame->lineno);
+	int err = line ? put_line(out, "        %s", line) : 0;
 
-	return line ? put_text(out, "        ", line) : 0;
+	free(line);
+	return err;
 }
 
-static int put_extra(FILE *out, struct source_tree *tree, const struct frame_view *frame)
+static int put_extra(FILE *out, const struct report *report, struct source_tree *tree, const struct frame_view *frame)
 {
-	char *extra = frame_extra(frame);
+	size_t tail_at;
+	char *extra = frame_extra(report->names, frame, &tail_at);
 	int err = 0;
 
 	if (extra && !*extra)
 		free(extra);
 	else
-		err = put_text(out, "    ", extra);
+		err = put_row(out, report->width, "    ", extra, tail_at, ROW_FUNCTION);
 	return err ?: put_source(out, tree, frame);
 }
 
-int text_put_stack(FILE *out, struct source_tree *tree, const struct statistic *statistic, bool oldest_first)
+int text_put_stack(FILE *out, const struct report *report, struct source_tree *tree,
+		   const struct statistic *statistic)
 {
 	uint32_t nframe = statistic->nframe;
 	int err = 0;
 
 	for (uint32_t i = 0; i < nframe && !err; i++) {
-		uint32_t at = oldest_first ? i : nframe - 1 - i;
+		uint32_t at = report->oldest_first ? i : nframe - 1 - i;
+		size_t tail_at;
+		char *text = frame_text(report->names, &statistic->frame[at], &tail_at);
 
-		err = put_text(out, "    ", frame_text(&statistic->frame[at]));
+		err = put_row(out, report->width, "    ", text, tail_at, ROW_FUNCTION);
 		if (!err)
 			err = put_source(out, tree, &statistic->frame[at]);
 	}
 	return err ?: put_line(out, "%s", "");
 }
 
-/* Formats a copy whose key has the domain's name. */
-static char *domain_statistic_text(const struct report *report, const struct statistic *statistic)
+/* The name of a group; of a domain with the domain's own name. */
+static char *group_name(const struct report *report, const struct statistic *statistic)
 {
-	struct statistic named = *statistic;
-	const char *name = statistic_domain_name(report, statistic);
-	char *key, *text;
+	const char *domain = statistic_domain_name(report, statistic);
+	char *name;
 
-	if (!name)
-		return statistic_text(statistic, report->statistics->is_diff);
-	if (asprintf(&key, "%s (%s)", statistic->key, name) < 0)
-		return NULL;
-	named.key = key;
-	text = statistic_text(&named, report->statistics->is_diff);
-	free(key);
-	return text;
+	if (!domain)
+		return statistic_name(report->names, statistic, report->statistics->key_type);
+	return asprintf(&name, "%s (%s)", statistic->key, domain) < 0 ? NULL : name;
 }
 
 static int put_costs(FILE *out, const struct report *report, const struct statistic *statistic)
 {
-	char *text = domain_statistic_text(report, statistic), means[PROCESS_MEAN_TEXT_MAX];
-	int err = -ENOMEM;
+	bool is_function = report->statistics->key_type == KEY_FUNCTION;
+	char *name = group_name(report, statistic), *costs = statistic_costs(statistic, report->statistics->is_diff);
+	char means[PROCESS_MEAN_TEXT_MAX], *text = NULL;
+	size_t tail_at = name ? strlen(name) : 0;
 
 	process_mean_text(means, report, &statistic->cost, &statistic->diff);
-	if (text)
-		err = put_line(out, "%s%s", text, means);
-	free(text);
-	return err;
+	if (name && costs && asprintf(&text, "%s: %s%s", name, costs, means) < 0)
+		text = NULL;
+	free(name);
+	free(costs);
+	return put_row(out, report->width, "", text, tail_at, is_function ? ROW_FUNCTION : ROW_PATH);
 }
 
 static int put_statistic(FILE *out, const struct report *report, struct source_tree *tree,
@@ -95,9 +93,9 @@ static int put_statistic(FILE *out, const struct report *report, struct source_t
 	if (err)
 		return err;
 	if (statistics->key_type == KEY_TRACEBACK)
-		return text_put_stack(out, tree, statistic, report->oldest_first);
+		return text_put_stack(out, report, tree, statistic);
 	if (statistics->key_type == KEY_LINENO)
-		return put_extra(out, tree, &statistic->frame[0]);
+		return put_extra(out, report, tree, &statistic->frame[0]);
 	return 0;
 }
 
@@ -224,7 +222,7 @@ static int put_report_sampling(FILE *out, const struct report *report)
 	return put_line(out, "; ± is how far off it may be, with 95 %% confidence");
 }
 
-int text_put_report(FILE *out, const struct report *report)
+static int put_text_report(FILE *out, const struct report *report)
 {
 	const struct statistics *statistics = report->statistics;
 	char costs[COST_TEXT_MAX], means[PROCESS_MEAN_TEXT_MAX];
@@ -236,4 +234,21 @@ int text_put_report(FILE *out, const struct report *report)
 		  statistics->total_estimate);
 	process_mean_text(means, report, &statistics->total, &statistics->total_diff);
 	return put_line(out, "total: %s%s", costs, means);
+}
+
+int text_put_report(FILE *out, const struct report *report)
+{
+	const struct statistics *statistics = report->statistics;
+	struct readable_names names = {};
+	struct report named = *report;
+	int err = 0;
+
+	if (!report->full_names) {
+		named.width = terminal_width(fileno(out));
+		named.names = &names;
+		err = readable_names_add(&names, statistics->statistic, report_rows(report), statistics->key_type);
+	}
+	err = err ?: put_text_report(out, &named);
+	readable_names_release(&names);
+	return err;
 }

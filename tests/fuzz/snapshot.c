@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "check.h"
 #include "mutate.h"
 #include "reason.h"
@@ -21,6 +22,7 @@ struct choice {
 static void choose(struct choice *choice, const uint8_t *data, size_t size)
 {
 	static const char *const patterns[] = { "*", "*.c", "?*a*", "[!a-z]*", "<unknown>", "" };
+	static const char *const frames[] = { "f*", "a.c", "*/src", "*<*", "*(*" };
 	uint64_t random = size;
 	size_t renderer_nr;
 	const struct renderer *renderer = renderer_table(&renderer_nr);
@@ -32,6 +34,11 @@ static void choose(struct choice *choice, const uint8_t *data, size_t size)
 		.options = {
 			.key_type = random % KEY_TYPE_NR,
 			.keep_wrappers = random >> 8 & 1,
+			.tracemalloc = (random >> 46 & 3) == 0,
+			.skip = &frames[(random >> 48) % ARRAY_SIZE(frames)],
+			.skip_nr = random >> 52 & 1,
+			.project = &frames[(random >> 53) % ARRAY_SIZE(frames)],
+			.project_nr = random >> 57 & 1,
 			.sort = (random >> 10) % SORT_ORDER_NR,
 			.cumulative = random >> 12 & 1,
 			.select.no_gap_blocks = random >> 13 & 1,

@@ -6,6 +6,7 @@
  *	other.snap		another process, another program, another traceback limit
  *	python.snap		the example of the manual of Python's tracemalloc
  *	many.snap		12 call sites, more than --top shows
+ *	cxx.snap		containers, templates and overloads of C++
  *	hostile.snap		names that steer a terminal, that are no UTF-8, that are long
  *	empty.snap		nothing at all
  *	plain.snap		no losses, no births, no metadata
@@ -27,6 +28,7 @@
 #include <string.h>
 
 #include "make.h"
+#include "make_cxx.h"
 #include "make_fleet.h"
 #include "make_leaks.h"
 #include "make_sampled.h"
@@ -218,15 +220,25 @@ static void make_buffers(struct make *m)
 
 /* ---- the others --------------------------------------------------------------------------- */
 
+/* Python's tracemalloc knows neither functions nor objects. */
+static uint32_t python_line(struct make *m, const char *filename, uint32_t lineno)
+{
+	struct snap_frame row = { .filename = string(m, filename), .lineno = lineno };
+	uint32_t id;
+
+	must(snapshot_builder__frame(m->builder, &row, &id), "frame");
+	return id;
+}
+
 /* Lib/test/test_tracemalloc.py, create_snapshots(): the first of the two. */
 static void make_python(struct make *m)
 {
-	uint32_t a2 = line(m, NULL, "a.py", 2), b4 = line(m, NULL, "b.py", 4);
+	uint32_t a2 = python_line(m, "a.py", 2), b4 = python_line(m, "b.py", 4);
 	uint32_t ab = TRACEBACK(m, 0, a2, b4);
 
 	blocks(m, ab, 10, 3, 0);
-	blocks(m, TRACEBACK(m, 0, line(m, NULL, "a.py", 5), b4), 2, 1, 0);
-	blocks(m, TRACEBACK(m, 0, line(m, NULL, "b.py", 1)), 66, 1, 0);
+	blocks(m, TRACEBACK(m, 0, python_line(m, "a.py", 5), b4), 2, 1, 0);
+	blocks(m, TRACEBACK(m, 0, python_line(m, "b.py", 1)), 66, 1, 0);
 	blocks(m, TRACEBACK(m, 0, place(m, NULL, NULL, 0)), 7, 1, 0);
 }
 
@@ -356,6 +368,7 @@ int main(int argc, char **argv)
 	make_buffers(&make);
 	make_one(&make, "python", make_python);
 	make_one(&make, "many", make_many);
+	make_one(&make, "cxx", make_cxx);
 	make_one(&make, "hostile", make_hostile);
 	make_one(&make, "plain", make_plain);
 	make_one(&make, "empty", NULL);

@@ -96,8 +96,8 @@ MUTANTS = {
          "return compare_frame_number(b->nframe, a->nframe);")),
     "order: tracebacks from the most recent frame": (
         "src/engine/frame.c",
-        ("frame_compare(&a->frame[i], &b->frame[i])",
-         "frame_compare(&a->frame[a->nframe - 1 - i], &b->frame[b->nframe - 1 - i])")),
+        ("compare(&a->frame[i], &b->frame[i])",
+         "compare(&a->frame[a->nframe - 1 - i], &b->frame[b->nframe - 1 - i])")),
     "order: lines as text": (
         "src/engine/frame.c",
         ("?: compare_frame_number(a->lineno, b->lineno);",

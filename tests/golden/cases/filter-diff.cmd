@@ -1,1 +1,1 @@
-allocsnap diff old.snap new.snap --include 'src/*' --exclude src/xmalloc.c
+allocsnap diff old.snap new.snap --include 'src/*' --exclude src/cart.c

@@ -169,7 +169,7 @@ Test(engine_filters, match_functions_and_objects)
 Test(engine_filters, ignore_wrapper_frames)
 {
 	static const struct data_trace trace = {
-		.frame = { { "m.c", 1, "malloc" }, { "x.c", 2, "xmalloc" }, { "a.c", 3, "main" } },
+		.frame = { { "m.c", 1, "malloc" }, { "x.c", 2, "x_new" }, { "a.c", 3, "main" } },
 	};
 	static const char *const skip[] = { "x*" };
 	const struct filter filters[] = {

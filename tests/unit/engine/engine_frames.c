@@ -10,6 +10,7 @@
 static const struct engine_options by_line = { .key_type = KEY_LINENO };
 static const struct engine_options by_file = { .key_type = KEY_FILENAME };
 static const struct engine_options by_traceback = { .key_type = KEY_TRACEBACK };
+static const struct engine_options as_tracemalloc = { .key_type = KEY_TRACEBACK, .tracemalloc = true };
 
 static struct statistics *statistics_of(const struct data_snapshot *data,
 					const struct engine_options *options)
@@ -58,7 +59,7 @@ Test(engine_frames, are_ordered_by_their_fields)
 			cr_expect_eq((order > 0) - (order < 0), (i > j) - (i < j), "%zu, %zu", i,
 				     j);
 			if (i != j)
-				cr_expect_neq(frame_hash(&frames[i]), frame_hash(&frames[j]));
+				cr_expect_neq(frame_hash(&frames[i], false), frame_hash(&frames[j], false));
 		}
 	}
 }
@@ -66,8 +67,8 @@ Test(engine_frames, are_ordered_by_their_fields)
 Test(engine_frames, with_a_line_are_equal_whatever_their_function)
 {
 	static const struct data_trace traces[] = {
-		{ .size = 1, .frame = { { "a.h", 7, "f<int>", "/lib/a", 0x10 } } },
-		{ .size = 2, .frame = { { "a.h", 7, "f<char>", "/lib/a", 0x20 } } },
+		{ .size = 1, .frame = { { "a.h", 7, "f", "/lib/a", 0x10 } } },
+		{ .size = 2, .frame = { { "a.h", 7, "g", "/lib/a", 0x20 } } },
 		{ .size = 4, .frame = { { "b.c", 7, "g", "/lib/a", 0x30 } } },
 		{ .size = 4, .frame = { { "b.c", 7, "g", "/lib/a", 0x40 } } },
 	};
@@ -76,6 +77,8 @@ Test(engine_frames, with_a_line_are_equal_whatever_their_function)
 
 	DATA_EXPECT("lineno", NULL, data.snapshot, &by_line, { "b.c:7", 8, 2 }, { "a.h:7", 3, 2 });
 	DATA_EXPECT("traceback", NULL, data.snapshot, &by_traceback, { "b.c:7", 8, 2 },
+		    { "a.h:7", 2, 1 }, { "a.h:7", 1, 1 });
+	DATA_EXPECT("tracemalloc", NULL, data.snapshot, &as_tracemalloc, { "b.c:7", 8, 2 },
 		    { "a.h:7", 3, 2 });
 	expect_frame(&statistics->statistic[0].frame[0],
 		     &(struct frame_view){ "b.c", 7, "g", "/lib/a", 0 });

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Key types by name, wrappers, ages, and sums that do not fit. */
+/* Key types by name, where tracebacks start, ages, and sums that do not fit. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "engine/trace_source.h"
 #include "engine_data.h"
 #include "render.h"
 
@@ -53,99 +52,20 @@ Test(engine_options, refuse_a_key_type_out_of_range)
 	data_release(&data);
 }
 
-static const struct {
-	const char *function;
-	bool by_default, with_skip;
-} functions[] = {
-	{ "malloc", true, true },
-	{ "calloc", true, true },
-	{ "realloc", true, true },
-	{ "reallocarray", true, true },
-	{ "memalign", true, true },
-	{ "aligned_alloc", true, true },
-	{ "posix_memalign", true, true },
-	{ "valloc", true, true },
-	{ "pvalloc", true, true },
-	{ "__libc_malloc", true, true },
-	{ "__libc_memalign", true, true },
-	{ "__GI___libc_malloc", true, true },
-	{ "__posix_memalign", true, true },
-	{ "_int_malloc", true, true },
-	{ "_int_malloc.part.0", true, true },
-	{ "malloc@@GLIBC_2.2.5", true, true },
-	{ "je_malloc", true, true },
-	{ "je_mallocx", true, true },
-	{ "_rjem_realloc", true, true },
-	{ "tc_calloc", true, true },
-	{ "tc_newarray", true, true },
-	{ "mi_malloc", true, true },
-	{ "mi_heap_malloc", true, true },
-	{ "mi_new", true, true },
-	{ "operator new(unsigned long)", true, true },
-	{ "operator new[](unsigned long)", true, true },
-	{ "operator new(unsigned long, std::nothrow_t const&)", true, true },
-	{ "operator new(unsigned long, std::align_val_t)", true, true },
-	{ "operator new", true, true },
-	{ "operator new[]", true, true },
-	{ "_Znwm", true, true },
-	{ "_Znam", true, true },
-	{ "_ZnwmSt11align_val_t", true, true },
-	{ "_ZnamRKSt9nothrow_t", true, true },
-
-	{ NULL, false, false },
-	{ "", false, false },
-	{ "main", false, false },
-	{ "mallocate", false, false },
-	{ "my_malloc", false, false },
-	{ "free", false, false },
-	{ "_ZN3FoonwEm", false, false },
-	{ "Foo::operator new(unsigned long)", false, false },
-	{ "operator newer", false, false },
-	{ "std::allocator<int>::allocate(unsigned long)", false, false },
-	{ "__gnu_cxx::new_allocator<char>::allocate", false, false },
-	{ "mi_alloc_rec_buff", false, false },
-	{ "je_", false, false },
-	{ "__", false, false },
-
-	{ "xmalloc", false, true },
-	{ "xcalloc_array", false, false },
-	{ "g_malloc0", false, true },
-	{ "b_new", false, true },
-	{ "a_new", false, false },
-};
-
-Test(engine_options, determine_which_functions_are_wrappers)
-{
-	static const char *const skip[] = { "x*alloc", "g_malloc*", "[!a]_new" };
-	const struct engine_options defaults = {};
-	const struct engine_options with_skip = { .skip = skip, .skip_nr = ARRAY_SIZE(skip) };
-	const struct engine_options keep = { .keep_wrappers = true, .skip = skip, .skip_nr = 1 };
-
-	for (size_t i = 0; i < ARRAY_SIZE(functions); i++) {
-		const char *function = functions[i].function;
-
-		cr_expect_eq(function_is_wrapper(function, &defaults), functions[i].by_default, "%s",
-			     function);
-		cr_expect_eq(function_is_wrapper(function, &with_skip), functions[i].with_skip,
-			     "%s, skip", function);
-		cr_expect_not(function_is_wrapper(function, &keep), "%s, keep", function);
-	}
-}
-
 static const struct data_trace wrapped[] = {
 	/* the same block of code through malloc, new and nothing */
 	{ .size = 1, .frame = { { "n.cc", 5, "operator new(unsigned long)" }, { "a.c", 1 } } },
 	{ .size = 2, .frame = { { "m.c", 7, "je_malloc" }, { "n.cc", 5, "_Znwm" }, { "a.c", 1 } } },
 	{ .size = 4, .frame = { { "a.c", 1 } } },
 	/* only leading frames are passed over */
-	{ .size = 8, .frame = { { "x.c", 2, "xmalloc" }, { "m.c", 8, "malloc" }, { "a.c", 3 } } },
+	{ .size = 8, .frame = { { "x.c", 2, "new_item" }, { "m.c", 8, "malloc" }, { "a.c", 3 } } },
 	/* nothing but wrappers */
 	{ .size = 16, .frame = { { "m.c", 9, "malloc" }, { "n.cc", 5, "_Znam" } } },
 };
 
 Test(engine_options, start_tracebacks_after_wrappers)
 {
-	static const char *const skip[] = { "x*" };
+	static const char *const skip[] = { "new_*" };
 	struct engine_options options = { .key_type = KEY_TRACEBACK };
 	struct data_snapshot data = DATA_SNAPSHOT(wrapped);
 

@@ -46,7 +46,7 @@ Test(render_statistic, matches_tracemalloc)
 	}
 }
 
-Test(render_statistic, names_a_traceback_by_its_oldest_frame)
+Test(render_statistic, names_a_traceback_by_its_head_or_its_oldest_frame)
 {
 	static const struct frame_view frames[] = {
 		{ .filename = "main.c", .lineno = 70 },
@@ -56,6 +56,11 @@ Test(render_statistic, names_a_traceback_by_its_oldest_frame)
 	char *text = statistic_text(&row, false);
 
 	cr_expect_str_eq(text, "main.c:70: size=5 B, count=1, average=5 B");
+	free(text);
+
+	row.head = &frames[1];
+	text = statistic_text(&row, false);
+	cr_expect_str_eq(text, "cart.c:31: size=5 B, count=1, average=5 B");
 	free(text);
 }
 
@@ -99,9 +104,10 @@ Test(render_frame, prints_all_known_parts)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		char *text = frame_text(&cases[i].frame);
+		size_t text_tail, extra_tail;
+		char *text = frame_text(NULL, &cases[i].frame, &text_tail);
 		char *name = frame_name(&cases[i].frame);
-		char *extra = frame_extra(&cases[i].frame);
+		char *extra = frame_extra(NULL, &cases[i].frame, &extra_tail);
 
 		cr_expect_str_eq(text, cases[i].text);
 		cr_expect_str_eq(name, cases[i].name);

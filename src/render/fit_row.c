@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "render/fit_row.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "render/clean.h"
+
+#define HEAD_LEAST 24 /* columns of a head that a long tail leaves; in a narrow terminal half of it */
+#define AT_COLUMNS 4  /* " at ", which a cut tail keeps */
+static const char ellipsis[] = "…";
+
+/* Clean text has one code point for each column. */
+static size_t count_columns(const char *text)
+{
+	size_t nr = 0;
+
+	for (; *text; text++)
+		nr += (*text & 0xc0) != 0x80;
+	return nr;
+}
+
+static char *skip_columns(char *text, size_t nr)
+{
+	while (nr && *text) {
+		text++;
+		nr -= (*text & 0xc0) != 0x80;
+	}
+	return text;
+}
+
+/* Cuts the text to `columns`: its first `keep` columns stay, the rest comes from its end. */
+static void cut_row_text(char *text, size_t columns, size_t keep)
+{
+	size_t nr = count_columns(text);
+	char *gap, *rest;
+
+	if (nr <= columns || !columns)
+		return;
+	if (keep > columns - 1)
+		keep = columns - 1;
+	gap = skip_columns(text, keep);
+	rest = skip_columns(text, nr - (columns - 1 - keep));
+	if (rest - gap < (ptrdiff_t)strlen(ellipsis)) /* one column too many cannot hold the three bytes */
+		rest = skip_columns(rest, 1);
+	memcpy(gap, ellipsis, strlen(ellipsis));
+	memmove(gap + strlen(ellipsis), rest, strlen(rest) + 1);
+}
+
+static void fit_parts(char *head, char *tail, size_t width, enum row_kind kind)
+{
+	size_t head_nr = count_columns(head), tail_nr = count_columns(tail);
+	size_t head_most = width / 2 < HEAD_LEAST ? width / 2 : HEAD_LEAST;
+	size_t head_least = head_nr < head_most ? head_nr : head_most;
+
+	if (!width || head_nr + tail_nr <= width)
+		return;
+	if (tail_nr + head_least > width)
+		cut_row_text(tail, width > head_least ? width - head_least : 1,
+			     kind == ROW_PATH ? width : AT_COLUMNS);
+	tail_nr = count_columns(tail);
+	cut_row_text(head, width > tail_nr ? width - tail_nr : 1, kind == ROW_PATH ? 0 : width);
+}
+
+int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind)
+{
+	char *head = text ? clean_format("%.*s", (int)tail_at, text) : NULL;
+	char *tail = text ? clean_copy(text + tail_at) : NULL;
+	size_t indent_nr = strlen(indent);
+	int err = -ENOMEM;
+
+	if (head && tail) {
+		fit_parts(head, tail, width > indent_nr ? width - indent_nr : width, kind);
+		err = put_line(out, "%s%s%s", indent, head, tail);
+	}
+	free(head);
+	free(tail);
+	free(text);
+	return err;
+}

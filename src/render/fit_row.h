@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_RENDER_FIT_ROW_H
+#define ALLOCSNAP_RENDER_FIT_ROW_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Where a row that is wider than a terminal loses text. The head goes first, as long as 24 columns of it are left. */
+enum row_kind {
+	ROW_PATH,     /* head "/a/b/cart.c:31", tail ": size=…": the head loses its start */
+	ROW_FUNCTION, /* head "shop::Cart::add", tail " at /a/b/cart.c:31": head and folder lose their ends */
+};
+
+/*
+ * Writes indent and text as a cleaned line (render/clean.h) of at most `width` columns; 0: no limit. The tail begins at
+ * byte tail_at. Cut text is replaced by "…". Frees the text. Returns 0, -ENOMEM (also if text is NULL), or the errno of
+ * the write.
+ */
+int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind);
+
+#endif

@@ -1,0 +1,1 @@
+allocsnap stats cxx.snap -c -g function

@@ -1,0 +1,1 @@
+allocsnap stats cxx.snap --include 'function=shop::Cart::add'; allocsnap stats cxx.snap --include 'function=shop::Cart::add(int)'

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Rows are the program's own lines, and instances of a template keep their names."""
+import pathlib
+import re
+import signal
+
+from harness import check, check_equal, top_frame
+
+SOURCE = pathlib.Path(__file__).parent.parent / "workloads" / "templates.cc"
+CODECS = 64
+
+
+def line_of(mark):
+    """The line of templates.cc that ends with this comment."""
+    lines = [number for number, line in enumerate(SOURCE.read_text(encoding="utf-8").splitlines(), 1)
+             if line.endswith(f"// {mark}")]
+    check_equal(len(lines), 1, f"lines marked {mark}")
+    return lines[0]
+
+
+def record_templates(bench):
+    program = bench.workload("templates")
+    recording = bench.attach([program])
+    program.order("go")
+    path = recording.end(signal.SIGINT)[-1]
+    program.is_unharmed()
+    return path
+
+
+def test_rows_of_a_cxx_program_are_its_own_lines(bench):
+    path = record_templates(bench)
+    rows = bench.stats(path, "--top", "0")["statistics"]
+    files = {pathlib.Path(top_frame(row)["filename"]).name for row in rows if row["count"] > 1}
+    check_equal(files, {"templates.cc"}, "files of the rows")
+    by_line = {top_frame(row)["lineno"]: row for row in rows}
+    for mark in ("names", "prices"):
+        check(by_line[line_of(mark)]["count"] >= 1000, f"{mark}: {by_line[line_of(mark)]}")
+    kept = {pathlib.Path(top_frame(row)["filename"]).name
+            for row in bench.stats(path, "--keep-wrappers")["statistics"]}
+    check("templates.cc" not in kept, f"--keep-wrappers: {kept}")
+
+
+def test_instances_of_a_template_keep_their_names(bench):
+    path = record_templates(bench)
+    line = line_of("decode")
+    rows = [row for row in bench.stats(path)["statistics"] if top_frame(row)["lineno"] == line]
+    check_equal([(row["count"], row["size"]) for row in rows],
+                [(CODECS, sum(range(1000, 1000 + CODECS)))], "the line")
+    check_equal(top_frame(rows[0])["function"], "Codec::decode", "what the instances share")
+    rows = [row for row in bench.stats(path, "--group-by", "traceback", "--top", "0")["statistics"]
+            if top_frame(row)["lineno"] == line]
+    check_equal(sorted((row["size"], top_frame(row)["function"]) for row in rows),
+                [(1000 + n, f"Codec<{n}>::decode()") for n in range(CODECS)], "instances")
+
+
+def test_tracebacks_are_headed_by_their_own_line(bench):
+    path = record_templates(bench)
+    out = bench.allocsnap("stats", path, "--group-by", "traceback", "--top", "0")[0]
+    heads = set(re.findall(r"^\S*?([^/\s]+):\d+: size=", out, re.MULTILINE))
+    check("templates.cc" in heads, f"heads: {heads}")
+    check(not any("libc" in head or "start" in head for head in heads), f"heads: {heads}")
+    check("in Codec" not in out and re.search(r"^    Codec<7>::decode at ", out, re.MULTILINE), "names of frames")
+    check("basic_string<" not in out, "a name is not short")
+    full = bench.allocsnap("stats", path, "--group-by", "traceback", "--top", "0", "-v")[0]
+    check("Codec<7>::decode()" in full and "basic_string<char" in full, "-v has no names in full")
+    old = bench.allocsnap("stats", path, "--group-by", "traceback", "--tracemalloc")[0]
+    check(re.search(r"^\S*(start\.[Sc]|libc[^:]*|templates):\d+: size=", old, re.MULTILINE), old[:300])

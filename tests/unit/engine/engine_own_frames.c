@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which frames are the program's own, where a traceback starts, and which frame names it. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "engine/function_name.h"
+#include "engine/wrappers.h"
+#include "engine_data.h"
+
+#define LIBC "/usr/lib/x86_64-linux-gnu/libc.so.6"
+
+static const struct {
+	enum frame_role role;
+	const char *function;
+} functions[] = {
+	{ ROLE_ALLOCATOR, "malloc" }, { ROLE_ALLOCATOR, "calloc" }, { ROLE_ALLOCATOR, "realloc" },
+	{ ROLE_ALLOCATOR, "reallocarray" }, { ROLE_ALLOCATOR, "memalign" }, { ROLE_ALLOCATOR, "aligned_alloc" },
+	{ ROLE_ALLOCATOR, "posix_memalign" }, { ROLE_ALLOCATOR, "valloc" }, { ROLE_ALLOCATOR, "pvalloc" },
+	{ ROLE_ALLOCATOR, "__libc_malloc" }, { ROLE_ALLOCATOR, "__libc_memalign" },
+	{ ROLE_ALLOCATOR, "__GI___libc_malloc" }, { ROLE_ALLOCATOR, "__posix_memalign" },
+	{ ROLE_ALLOCATOR, "_int_malloc" }, { ROLE_ALLOCATOR, "_int_malloc.part.0" },
+	{ ROLE_ALLOCATOR, "malloc@@GLIBC_2.2.5" }, { ROLE_ALLOCATOR, "je_malloc" }, { ROLE_ALLOCATOR, "je_mallocx" },
+	{ ROLE_ALLOCATOR, "_rjem_realloc" }, { ROLE_ALLOCATOR, "tc_calloc" }, { ROLE_ALLOCATOR, "tc_newarray" },
+	{ ROLE_ALLOCATOR, "mi_malloc" }, { ROLE_ALLOCATOR, "mi_heap_malloc" }, { ROLE_ALLOCATOR, "mi_new" },
+	{ ROLE_ALLOCATOR, "mmap64" }, { ROLE_ALLOCATOR, "strdup" }, { ROLE_ALLOCATOR, "__strndup" },
+	{ ROLE_ALLOCATOR, "operator new(unsigned long)" }, { ROLE_ALLOCATOR, "operator new[](unsigned long)" },
+	{ ROLE_ALLOCATOR, "operator new(unsigned long, std::align_val_t)" },
+	{ ROLE_ALLOCATOR, "operator new" }, { ROLE_ALLOCATOR, "operator new[]" }, { ROLE_ALLOCATOR, "_Znwm" },
+	{ ROLE_ALLOCATOR, "_ZnamRKSt9nothrow_t" }, { ROLE_ALLOCATOR, "Foo::operator new(unsigned long)" },
+	{ ROLE_ALLOCATOR, "Foo<int>::operator new[](unsigned long)" },
+	{ ROLE_ALLOCATOR, "__rust_alloc" }, { ROLE_ALLOCATOR, "__rustc::__rust_alloc_zeroed" },
+	{ ROLE_ALLOCATOR, "alloc::alloc::exchange_malloc" },
+	{ ROLE_ALLOCATOR, "PyObject_Malloc" }, { ROLE_ALLOCATOR, "_PyObject_GC_NewVar" },
+	{ ROLE_ALLOCATOR, "PyMem_RawMalloc" }, { ROLE_ALLOCATOR, "_PyMem_DebugRawAlloc" },
+	{ ROLE_ALLOCATOR, "PyType_GenericAlloc" }, { ROLE_ALLOCATOR, "zmalloc_usable" },
+	{ ROLE_ALLOCATOR, "ztrymalloc_usable_internal" }, { ROLE_ALLOCATOR, "zrealloc_usable" },
+	{ ROLE_ALLOCATOR, "xmalloc" }, { ROLE_ALLOCATOR, "xrealloc" }, { ROLE_ALLOCATOR, "xstrdup" },
+	{ ROLE_ALLOCATOR, "g_malloc0" }, { ROLE_ALLOCATOR, "g_slice_alloc" }, { ROLE_ALLOCATOR, "g_strdup_printf" },
+	{ ROLE_ALLOCATOR, "palloc0" }, { ROLE_ALLOCATOR, "MemoryContextAllocZero" },
+	{ ROLE_ALLOCATOR, "AllocSetContextCreateInternal" }, { ROLE_ALLOCATOR, "ngx_palloc_large" },
+	{ ROLE_ALLOCATOR, "os::malloc(unsigned long, MEMFLAGS)" }, { ROLE_ALLOCATOR, "CRYPTO_zalloc" },
+	{ ROLE_ALLOCATOR, "CRYPTO_strdup" }, { ROLE_ALLOCATOR, "av_mallocz" }, { ROLE_ALLOCATOR, "uv__malloc" },
+	{ ROLE_ALLOCATOR, "sqlite3DbMallocRawNN" },
+
+	{ ROLE_PLUMBING, "std::allocator<int>::allocate(unsigned long)" },
+	{ ROLE_PLUMBING, "void std::vector<int, std::allocator<int> >::_M_realloc_insert<int>(int*)" },
+	{ ROLE_PLUMBING, "__gnu_cxx::new_allocator<char>::allocate" },
+	{ ROLE_PLUMBING, "boost::container::vector<int>::push_back(int)" },
+	{ ROLE_PLUMBING, "alloc::raw_vec::RawVec<T,A>::grow_one" }, { ROLE_PLUMBING, "<[u8]>::to_vec" },
+	{ ROLE_PLUMBING, "<alloc::vec::Vec<T> as core::clone::Clone>::clone" },
+	{ ROLE_PLUMBING, "hashbrown::raw::RawTable<T>::reserve_rehash" },
+	{ ROLE_PLUMBING, "<T as core::convert::Into<U>>::into" }, { ROLE_PLUMBING, "g_array_append_vals" },
+
+	{ ROLE_START, "start_thread" }, { ROLE_START, "clone3" }, { ROLE_START, "__libc_start_call_main" },
+	{ ROLE_START, "_start" },
+
+	{ ROLE_OWN, "" }, { ROLE_OWN, "main" }, { ROLE_OWN, "mallocate" }, { ROLE_OWN, "my_malloc" },
+	{ ROLE_OWN, "free" }, { ROLE_OWN, "_ZN3FoonwEm" }, { ROLE_OWN, "operator newer" },
+	{ ROLE_OWN, "mi_alloc_rec_buff" }, { ROLE_OWN, "je_" }, { ROLE_OWN, "__" },
+	{ ROLE_OWN, "int f(std::string)" }, { ROLE_OWN, "void shop::add<std::string>(std::string)" },
+	{ ROLE_OWN, "shop::std::f()" }, { ROLE_OWN, "standard::f()" }, { ROLE_OWN, "PyObject_Call" },
+	{ ROLE_OWN, "PyList_New" }, { ROLE_OWN, "Arena::grow()" }, { ROLE_OWN, "<shop::Cart as core::clone::Clone>::clone" },
+	{ ROLE_OWN, "<alloc::string::String as shop::Encode>::encode" }, { ROLE_OWN, "ngx_http_init" },
+};
+
+Test(engine_own_frames, are_told_from_wrappers_by_name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(functions); i++) {
+		char base[256];
+
+		function_name_copy(base, functions[i].function, NAME_BASE);
+		cr_expect_eq(wrapper_role_by_name(base), functions[i].role, "%s", functions[i].function);
+	}
+	cr_expect_eq(wrapper_role_in_jvm("Arena::grow"), ROLE_ALLOCATOR);
+	cr_expect_eq(wrapper_role_in_jvm("main"), ROLE_OWN);
+	cr_expect(wrapper_path_is_jvm("/usr/lib/jvm/java-17/lib/server/libjvm.so"));
+}
+
+Test(engine_own_frames, are_told_from_the_c_library_by_file)
+{
+	static const struct {
+		enum frame_role role;
+		const char *path;
+	} files[] = {
+		{ ROLE_PLUMBING, LIBC },
+		{ ROLE_PLUMBING, LIBC " (deleted)" },
+		{ ROLE_PLUMBING, "/lib/ld-musl-x86_64.so.1" },
+		{ ROLE_PLUMBING, "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2" },
+		{ ROLE_PLUMBING, "/usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.30" },
+		{ ROLE_ALLOCATOR, "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2" },
+		{ ROLE_OWN, "/usr/lib/x86_64-linux-gnu/libcrypto.so.3" },
+		{ ROLE_OWN, "/opt/shop/libcart.so" },
+		{ ROLE_OWN, "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		cr_expect_eq(wrapper_role_by_path(files[i].path), files[i].role, "%s", files[i].path);
+}
+
+static const struct engine_options by_traceback = { .key_type = KEY_TRACEBACK };
+
+static const struct data_trace traces[] = {
+	/* malloc ← operator new ← std:: ← the program */
+	{ .size = 1, .frame = { { "m.c", 1, "malloc", LIBC }, { "new.cc", 2, "operator new(unsigned long)" },
+				{ "v.h", 3, "std::vector<int>::push_back(int)" },
+				{ "src/cart.cc", 4, "shop::add(std::string)" }, { "src/main.cc", 5, "main" } } },
+	/* the C library's own functions work for their caller */
+	{ .size = 2, .frame = { { "m.c", 1, "malloc", LIBC }, { "f.c", 6, "fopen64", LIBC },
+				{ "src/log.cc", 7, "log_open" }, { "src/main.cc", 8, "main" } } },
+	/* the thread's function was inlined into std::thread: its frame is kept */
+	{ .size = 4, .frame = { { "m.c", 1, "malloc", LIBC }, { "thread", 9, "std::thread::_State::_M_run()" },
+				{ "t.c", 10, "start_thread", LIBC }, { "clone3.S", 11, "clone3", LIBC } } },
+	/* nothing but wrappers */
+	{ .size = 8, .frame = { { "m.c", 1, "malloc", LIBC }, { "new.cc", 2, "operator new(unsigned long)" } } },
+};
+
+Test(engine_own_frames, start_tracebacks)
+{
+	struct data_snapshot data = DATA_SNAPSHOT(traces);
+	struct engine_options options = by_traceback;
+
+	DATA_EXPECT("traceback", NULL, data.snapshot, &options, { "new.cc:2 m.c:1", 8, 1 },
+		    { "clone3.S:11 t.c:10 thread:9", 4, 1 }, { "src/main.cc:8 src/log.cc:7", 2, 1 },
+		    { "src/main.cc:5 src/cart.cc:4", 1, 1 });
+	options.key_type = KEY_LINENO;
+	DATA_EXPECT("lineno", NULL, data.snapshot, &options, { "m.c:1", 8, 1 }, { "thread:9", 4, 1 },
+		    { "src/log.cc:7", 2, 1 }, { "src/cart.cc:4", 1, 1 });
+	options.tracemalloc = true;
+	DATA_EXPECT("tracemalloc", NULL, data.snapshot, &options, { "m.c:1", 15, 4 });
+	data_release(&data);
+}
+
+Test(engine_own_frames, can_be_skipped_by_file_and_object)
+{
+	static const char *const globs[][1] = {
+		{ "src/cart.cc" }, { "src" }, { "sr*" }, { "*.cc" }, { "src/*" }, { "cart.cc" }, { "cart" }, { "main" },
+	};
+	static const char *const rows[ARRAY_SIZE(globs)] = {
+		"src/main.cc:5", "src/cart.cc:4", "src/cart.cc:4", "v.h:3", "v.h:3", "src/main.cc:5", "src/cart.cc:4",
+		"src/cart.cc:4",
+	};
+	struct data_snapshot data = data_snapshot(&traces[0], 1, 0);
+
+	for (size_t i = 0; i < ARRAY_SIZE(globs); i++) {
+		struct engine_options options = { .skip = globs[i], .skip_nr = 1 };
+
+		DATA_EXPECT(globs[i][0], NULL, data.snapshot, &options, { rows[i], 1, 1 });
+	}
+	data_release(&data);
+}
+
+Test(engine_own_frames, of_a_project_come_first)
+{
+	static const struct data_trace trace = {
+		.size = 1,
+		.frame = { { "m.c", 1, "malloc", LIBC }, { "/opt/lib/json.c", 2, "json_new" },
+			   { "/home/me/shop/util/mem.c", 3, "xmalloc" }, { "/home/me/shop/cart.c", 4, "cart" },
+			   { "/home/me/main.c", 5, "main", "/home/me/shop/bin/shopd" } },
+	};
+	static const struct {
+		const char *glob, *row;
+	} rows[] = {
+		{ "/home/me/shop", "/home/me/shop/cart.c:4" }, { "*/shop", "/home/me/shop/cart.c:4" },
+		{ "*/cart.c", "/home/me/shop/cart.c:4" }, { "*/bin/shopd", "/home/me/main.c:5" },
+		{ "/srv", "/opt/lib/json.c:2" },
+	};
+	struct data_snapshot data = data_snapshot(&trace, 1, 0);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct engine_options options = { .project = &rows[i].glob, .project_nr = 1 };
+
+		DATA_EXPECT(rows[i].glob, NULL, data.snapshot, &options, { rows[i].row, 1, 1 });
+	}
+	data_release(&data);
+}
+
+static const char *head_of(const struct data_trace *trace, const struct engine_options *options)
+{
+	struct data_snapshot data = data_snapshot(trace, 1, 0);
+	struct statistics *statistics;
+	static char filename[64];
+
+	cr_assert_eq(snapshot_statistics(data.snapshot, options, &statistics, NULL), 0);
+	strcpy(filename, statistics->statistic[0].head->filename);
+	statistics_free(statistics);
+	data_release(&data);
+	return filename;
+}
+
+Test(engine_own_frames, name_a_traceback_except_one_of_python)
+{
+	static const struct data_trace python = { .frame = { { "a.py", 2 }, { "b.py", 4 } } };
+	static const struct data_trace stripped = { .frame = { { "/bin/a", 0, NULL, "/bin/a", 8 }, { "b.c", 4 } } };
+	struct engine_options options = by_traceback;
+
+	cr_expect_str_eq(head_of(&traces[0], &options), "src/cart.cc");
+	cr_expect_str_eq(head_of(&stripped, &options), "/bin/a");
+	cr_expect_str_eq(head_of(&python, &options), "b.py");
+	options.tracemalloc = true;
+	cr_expect_str_eq(head_of(&traces[0], &options), "src/main.cc");
+	cr_expect_str_eq(head_of(&stripped, &options), "b.c");
+}
+
+/* 64 functions of one template, allocating in the same line: one line, 64 tracebacks. */
+#define CODECS 64
+Test(engine_own_frames, of_a_template_keep_their_names)
+{
+	static char name[CODECS][32];
+	static struct data_trace codec[CODECS];
+	struct engine_options options = { .key_type = KEY_LINENO };
+	struct statistics *statistics;
+	struct data_snapshot data;
+
+	for (unsigned int i = 0; i < CODECS; i++) {
+		snprintf(name[i], sizeof(name[i]), "Codec<%u>::decode()", i);
+		codec[i] = (struct data_trace){ .size = i + 1, .frame = { { "codec.cc", 7, name[i] },
+									  { "main.cc", 9, "main" } } };
+	}
+	data = DATA_SNAPSHOT(codec);
+	cr_assert_eq(snapshot_statistics(data.snapshot, &options, &statistics, NULL), 0);
+	cr_assert_eq(statistics->statistic_nr, 1);
+	cr_expect(statistics->statistic[0].frame->has_variants);
+	cr_expect_str_eq(statistics->statistic[0].frame->function, "Codec<0>::decode()");
+	statistics_free(statistics);
+
+	options.key_type = KEY_TRACEBACK;
+	cr_assert_eq(snapshot_statistics(data.snapshot, &options, &statistics, NULL), 0);
+	cr_assert_eq(statistics->statistic_nr, CODECS);
+	for (unsigned int i = 0; i < CODECS; i++) {
+		cr_expect_str_eq(statistics->statistic[i].head->function, name[CODECS - 1 - i]);
+		cr_expect_not(statistics->statistic[i].head->has_variants);
+		cr_expect_eq(statistics->statistic[i].cost.size, CODECS - i);
+	}
+	statistics_free(statistics);
+
+	options.tracemalloc = true;
+	DATA_EXPECT("tracemalloc", NULL, data.snapshot, &options,
+		    { "main.cc:9 codec.cc:7", CODECS * (CODECS + 1) / 2, CODECS });
+	data_release(&data);
+}
