@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /*
- * What a frame is, by the name of its function or of its file. Statistics start at the first frame that is the
+ * The role of a frame, by the name of its function or of its file. Statistics start at the first frame that is the
  * program's own. A larger number is further from the program's own code.
  */
 enum frame_role {
