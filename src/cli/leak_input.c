@@ -20,7 +20,7 @@ struct leak_file {
 	char *recording; /* what all snapshots of a recording have in common */
 	int64_t pid;
 	uint64_t now_ns, begin_ns, wall_ns;
-	uint64_t allocations;
+	uint64_t clears; /* how often traces were cleared */
 	bool is_part;
 };
 
@@ -165,7 +165,7 @@ static int read_leak_facts(struct leak_file *file)
 	file->now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
 	file->begin_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", UINT64_MAX);
 	file->wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0);
-	file->allocations = snapshot__counter(snapshot, "allocations");
+	file->clears = snapshot__metadata_u64(snapshot, "clear_count", 0);
 	file->is_part = snapshot__metadata(snapshot, "filters");
 	snapshot__close(snapshot);
 	return file->recording ? EXIT_DONE : log_failure("out of memory");
@@ -209,10 +209,7 @@ static int by_snapshot_time(const void *left, const void *right)
 
 /* ---- from when on --------------------------------------------------------------------------- */
 
-/*
- * Snapshots before traces were cleared do not count: allocations then begin at 0 again. Sets the beginning of what is
- * observed.
- */
+/* Snapshots before traces were cleared do not count. Sets the beginning of what is observed. */
 static void choose_begin(struct leak_input *input, const struct leak_choice *choice, bool *keep)
 {
 	const struct leak_file *last = &input->file[input->file_nr - 1];
@@ -220,7 +217,7 @@ static void choose_begin(struct leak_input *input, const struct leak_choice *cho
 
 	times->begin_ns = last->begin_ns;
 	for (size_t i = 1; i < input->file_nr; i++)
-		if (input->file[i].allocations < input->file[i - 1].allocations) {
+		if (input->file[i].clears != input->file[i - 1].clears) {
 			times->begin_ns = input->file[i - 1].now_ns;
 			times->is_part = true;
 		}

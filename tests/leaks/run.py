@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import namedtuple
+from collections import Counter, namedtuple
 
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
@@ -130,9 +130,9 @@ class Score:
     def __init__(self):
         self.runs = self.first = self.leaks = self.sure = self.shown = self.innocent = self.false_sure = self.false_shown = 0
         self.unjudged = 0
-        self.missed = []  # runs in which no leak comes first
+        self.missed = Counter()  # runs in which no leak comes first, by scenario and by what does
 
-    def count(self, run, observed, report, status):
+    def count(self, scenario, observed, report, status):
         leaks = {site.name for site in observed.sites if site.is_leak}
         flagged = [line for bundle in report["leaks"] for line in bundle["lines"]]
         sure = {function_of(line) for line in flagged if line["verdict"] == "leaks"}
@@ -148,7 +148,7 @@ class Score:
         is_first = bool(flagged) and function_of(flagged[0]) in leaks
         self.first += is_first
         if not is_first:
-            self.missed.append(f"{run} ({function_of(flagged[0]) if flagged else 'nothing'} is)")
+            self.missed[scenario, function_of(flagged[0]) if flagged else "nothing"] += 1
         self.sure += len(sure & leaks)
         self.shown += len(shown & leaks)
         self.false_sure += bool(sure - leaks)
@@ -164,7 +164,7 @@ def score_of(bench, row, seeds):
     for scenario in simulate.LEAKS + simulate.INNOCENT:
         for seed in range(FIRST_SEED, FIRST_SEED + seeds):
             observed = observe_scenario(scenario, seed, row)
-            score.count(f"{scenario.__name__} {seed}", observed, *bench.ask(observed))
+            score.count(scenario.__name__, observed, *bench.ask(observed))
     return score
 
 
@@ -178,7 +178,8 @@ def print_table(bench, seeds, rows):
         print(f"| {row.title} | {score.text()} |", flush=True)
     for title, score in scores.items():
         if score.missed:
-            print(f"\nno leak is first, {title}: {', '.join(score.missed)}")
+            print(f"\nnot a leak comes first, {title}: " + ", ".join(
+                f"{scenario} {nr} times {what}" for (scenario, what), nr in score.missed.most_common()))
     return scores
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import tempfile
 import threading
 import time
@@ -72,6 +73,20 @@ def test_leaks_of_recorded_snapshots_are_the_same(bench):
     check_equal(leaks_of(bench, *map(str, reversed(files))), live, "the answer from files by name")
     single = leaks_of(bench, str(files[-1]), status=UNJUDGED)
     check_equal({verdict for verdict, _, _ in rows_of(single)} - {"may-leak"}, set(), "verdicts by one snapshot")
+
+
+def test_leaks_begin_anew_when_traces_are_cleared(bench):
+    grow = bench.workload("grow", "60")
+    folder = bench.path("kept")
+    recording = bench.attach([grow], folder=folder, interval="500ms")
+    time.sleep(2)
+    recording.popen.send_signal(signal.SIGUSR2)
+    time.sleep(5)
+    recording.end(signal.SIGINT)
+    report = leaks_of(bench, folder)
+    check(4e9 < report["observed_ns"] < 6.5e9, f"observed {report['observed_ns'] / 1e9} s, of 5 and some")
+    verdict, functions, _ = next(iter(rows_of(report)))
+    check(verdict == "leaks" and "grow_here" in functions, f"first: {verdict} {functions}")
 
 
 def zoo_report(bench, *options, seconds=20, **more):

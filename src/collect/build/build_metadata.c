@@ -207,6 +207,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	};
 	const struct settings *settings = &snapshot_context->bpf->rodata->settings;
 	const struct number chosen[] = {
+		{ "clear_count", books->clear_cnt },
 		{ "sample_bytes", settings->sample_bytes },
 		{ "min_size", settings->min_size },
 		{ "max_size", settings->max_size },
