@@ -55,9 +55,9 @@ def make_peaks(terminal):
     (source / "Makefile").write_text(MAKEFILE, encoding="ascii")
     answer = terminal.type("allocsnap run -f -o data -- make -C src", shown=30)
     printed = (answer.stdout + answer.stderr).splitlines()
-    table = [line for line in printed if re.search(r"\bcc1(plus)?\b.* [KM]iB", line)]
+    table = [line for line in printed if re.search(r"\bcc1(plus)?\.\d+ .* [KM]iB", line)]
     check(table, f"no table of processes: {answer.stdout[-500:]!r} {answer.stderr[-500:]!r}")
-    return check_named(table[0], r"\bcc1plus\b.*?[\d.]+ [KM]iB")
+    return " ".join(check_named(table[0], r"\bcc1plus\.\d+ .*?[\d.]+ [KM]iB").split())
 
 
 HELD_BLOCKS = 2_000_000

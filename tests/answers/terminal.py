@@ -54,7 +54,7 @@ class Terminal:
         took = time.monotonic() - begun
         self.typed.append(command)
         self.seconds += took
-        self.show(command, took, stdout or stderr, shown)
+        self.show(command, took, stdout + stderr, shown)
         statuses = status if isinstance(status, tuple) else (status,)
         check(shell.returncode in statuses, f"exit status of {command}: {shell.returncode} (stderr {stderr[-500:]!r})")
         return Answer(stdout, stderr, shell.returncode)
