@@ -106,13 +106,14 @@ int find_running_process(const char *text, pid_t *ret_pid)
 {
 	uint64_t pid;
 
-	if (!text[strspn(text, "0123456789")]) {
-		if (parse_count(text, 1, INT32_MAX, &pid))
-			return log_failure("'%s' is no PID", text);
-		*ret_pid = pid;
-		return EXIT_DONE;
+	if (text[strspn(text, "-0123456789")])
+		return find_process_by_name(text, ret_pid);
+	if (parse_count(text, 1, INT32_MAX, &pid)) {
+		log_failure("'%s' is no PID", text);
+		return EXIT_REFUSED;
 	}
-	return find_process_by_name(text, ret_pid);
+	*ret_pid = pid;
+	return EXIT_DONE;
 }
 
 static const char *base_name(const char *path)

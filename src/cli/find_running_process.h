@@ -7,7 +7,7 @@
 /*
  * Finds a running process by a PID, or by its name: its comm, as ps shows it, or the name of its program's file. If
  * several processes have the name, it lists them with their command lines. Returns an exit status: EXIT_FAILED,
- * reported, if no process or several have the name. A PID is not looked up.
+ * reported, if no process or several have the name; EXIT_REFUSED if a number is no PID. A PID is not looked up.
  */
 int find_running_process(const char *text, pid_t *ret_pid);
 

@@ -49,7 +49,8 @@ def test_attach_lists_processes_of_the_same_name(bench):
 
 def test_attach_refuses_a_name_that_no_process_has(bench):
     for words, said, status in ((["no_such_name"], "no process has this name", 1), ([], "missing argument", 2),
-                                (["99999999999"], "is no PID", 1)):
+                                (["99999999999"], "is no PID", 2),
+                                (["12x"], "no process has this name", 1)):
         err = bench.run([ALLOCSNAP, "attach", *words, "-o", bench.path("out")], status)[1]
         check(said in err and err.count("\n") == 1, err)
 
