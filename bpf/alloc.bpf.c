@@ -18,6 +18,7 @@ __u64 mapping_generation = 0;
 __u64 code_generation = 0;
 __u64 shared_paused = 0;
 __u64 shared_resumed_ns = 0;
+__u64 shared_sample_rate = 0;
 __u64 epoch = 1;
 __u64 cut = 0;
 __u64 any_dropped = 0;

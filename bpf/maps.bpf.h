@@ -75,6 +75,7 @@ struct call {
 	__u32 has_old;	  /* realloc: the old block was in the books and is now in `old` */
 	__u32 has_dropped; /* realloc: the old block was noted as dropped; `old` has only its size */
 	__u32 is_unwanted; /* the new block is not to be recorded */
+	__u32 rate;	  /* the sampling rate that decided so */
 	struct block old; /* not in the map while another thread may get its address */
 };
 
@@ -157,6 +158,7 @@ struct thread {
 	struct thread_cost cost;
 	struct calls layer[LAYER_NR];
 	__u64 sample_distance; /* bytes up to the next sample; 0: not drawn yet */
+	__u64 sample_rate;     /* the rate that the distance was drawn for */
 	struct caller caller; /* the caller of the call that is ending */
 	__u64 old_bytes; /* mremap: length of the old range, for call_begin() */
 	struct range range; /* scratch memory; too large for the stack before kernel 6.13 */

@@ -149,10 +149,11 @@ struct collector_options {
 	uint64_t min_bytes; /* system-wide: forget a process with a lower peak if it ends before a drain has it */
 
 	/*
-	 * Percent of a program's own CPU time that recording it may add, at most COLLECTOR_MAX_OVERHEAD_MOST; 0: no
-	 * limit. The recording pauses to stay within the limit, and the snapshots have the gaps. With a limit
-	 * collector__event_fd() becomes readable often; call collector__refresh() at once then. With follow_forks
-	 * the limit applies to all processes together.
+	 * Percent of one core that recording each process may take, at most COLLECTOR_MAX_OVERHEAD_MOST; 0: no limit.
+	 * To stay within the limit the recording samples (struct process_view, is_estimated), and pauses if samples
+	 * cost too much, too; the snapshots have the gaps. With a limit collector__event_fd() becomes readable often;
+	 * call collector__refresh() at once then. With follow_forks all processes pause together, and all of them
+	 * together have this limit for each core of the machine.
 	 */
 	uint32_t max_overhead;
 
@@ -290,8 +291,10 @@ struct process_view {
 	uint64_t lost; /* sum of the kernel's losses, without those of pauses (blocks_gone_in_gap) */
 	uint64_t cpu_ns;  /* CPU time, user and system, since its recording began */
 	uint64_t cost_ns; /* the part of cpu_ns that recording took, estimated */
+	uint64_t recorded_ns; /* wall-clock time since its recording began, up to its end */
 	bool cost_is_known; /* the collector could measure on itself what a probe costs */
 	bool is_paused;	    /* its recording pauses now to stay within max_overhead */
+	bool is_thinned;    /* only samples are recorded now, for the same reason */
 	bool is_estimated;  /* memory and allocations are estimates, because the recording is sampled */
 	bool is_unsaved;    /* the last drain has it, and collector__save_view() was not called since */
 	bool was_saved;	    /* it has a snapshot */
@@ -403,6 +406,7 @@ struct collector_health {
 	uint64_t bystander_traps;   /* probes hit by processes that are not traced; next, by kind */
 	uint64_t bystander_entry_traps, bystander_stepped_traps, bystander_return_traps;
 	uint64_t bystander_cost_ns; /* the estimated cost of these traps; 0: not known */
+	bool cost_is_known; /* see struct process_view */
 	bool is_drain_due; /* the room for ended processes runs out: drain now */
 };
 

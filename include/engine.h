@@ -309,4 +309,17 @@ int snapshot_gap_blocks(const struct snapshot *snapshot, const struct engine_opt
 int snapshot_filter_traces(const struct snapshot *snapshot, const struct engine_options *options,
 			   struct snapshot **ret, struct reason *why);
 
+/*
+ * The time between two snapshots of one process in which nothing was recorded: pauses of a budget, or the time between
+ * two recordings. Allocations and frees of that time are missing, so growth between the two cannot be judged. Zeroed:
+ * everything was recorded, or the snapshots are of different processes. The order of the two does not matter.
+ */
+struct unrecorded {
+	uint64_t gap_nr;     /* 0 or more, also if ns is above 0: a gap that the first snapshot already has may go on */
+	uint64_t ns, of_ns;  /* of the time between the snapshots */
+	bool is_other_recording; /* the second snapshot has no block from before its recording began */
+};
+
+struct unrecorded snapshots_unrecorded(const struct snapshot *one, const struct snapshot *other);
+
 #endif

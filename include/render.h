@@ -32,6 +32,7 @@ struct report {
 	const struct statistics *statistics;
 	const struct snapshot *const *snapshot; /* the source of the statistics: [new] or [old, new] */
 	size_t snapshot_nr;
+	const char *unjudged; /* a diff: why growth cannot be judged, the first line of the text; NULL: it can */
 	const char *const *warning; /* each is one line */
 	size_t warning_nr;
 	struct cost gap_blocks[2];  /* for each snapshot: snapshot_gap_blocks() */

@@ -37,7 +37,7 @@ static __always_inline void raise_peak(struct process *process, enum counter cou
 
 static __always_inline void count_sampled(struct process *process, __s64 n)
 {
-	if (settings.sample_bytes)
+	if (is_sampling())
 		process_add_counter(process, COUNTER_sampled_blocks, n);
 }
 

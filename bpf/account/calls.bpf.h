@@ -164,6 +164,7 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 	__u32 layer = COOKIE_LAYER(cookie);
 	struct calls *calls;
 	bool is_unwanted;
+	__u32 rate;
 
 	if (!process || layer >= LAYER_NR)
 		return lose_ownerless();
@@ -176,7 +177,7 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 	if (call_is_declined(process, thread, sp, cookie))
 		return 1;
 	calls = &thread->layer[layer];
-	is_unwanted = !block_is_wanted(thread, layer, size);
+	is_unwanted = !block_is_wanted(process, thread, layer, size, &rate);
 	if (is_unwanted) {
 		calls->newest = 0; /* another block comes now */
 		if (!unwanted_is_followed(process->image, cookie, shape_is_realloc(shape), pointer))
@@ -198,6 +199,7 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 		.domain = COOKIE_DOMAIN(cookie),
 		.layer = layer,
 		.is_unwanted = is_unwanted,
+		.rate = rate,
 	};
 	if (is_realloc(&calls->call))
 		realloc_begin(process, &calls->call);

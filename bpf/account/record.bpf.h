@@ -83,6 +83,7 @@ static __always_inline void record_allocation(const struct caller *caller, struc
 		.size = calls->call.size,
 		.birth_ns = bpf_ktime_get_ns(),
 		.thread = (__u32)bpf_get_current_pid_tgid(),
+		.rate = calls->call.rate,
 		.domain = calls->call.domain,
 		.epoch = now,
 	};

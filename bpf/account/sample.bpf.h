@@ -14,6 +14,9 @@
  *
  * Both functions are tables in rodata with linear interpolation. All settings are in rodata, too: if every block is
  * recorded, the verifier removes all sampling code from the programs.
+ *
+ * With a budget the rate of a process changes while it runs. A call reads the rate once, when it is decided, and its
+ * block keeps it. The distribution has no memory, so a new rate begins with a new distance.
  */
 
 #include "maps.bpf.h"
@@ -22,10 +25,36 @@
 extern const volatile struct settings settings;
 extern const volatile struct sample_tables sample_tables;
 
+/* Whether blocks may be sampled: the rate of a budget is never 0 bytes. */
+static __always_inline bool is_sampling(void)
+{
+	return settings.sample_bytes[SAMPLE_RATES - 1];
+}
+
 /* Whether only some blocks are recorded, so that a live block may be missing in the books without a loss. */
 static __always_inline bool is_selective(void)
 {
-	return settings.sample_bytes || settings.min_size || settings.max_size;
+	return is_sampling() || settings.min_size || settings.max_size;
+}
+
+static __always_inline __u64 sample_bytes_at(__u32 rate)
+{
+	return settings.sample_bytes[rate & (SAMPLE_RATES - 1)];
+}
+
+extern __u64 shared_sample_rate; /* the least rate of all processes that share their probes */
+
+/* The rate that decides about the next block of a process. */
+static __always_inline __u32 sample_rate_of(struct process *process)
+{
+	__u64 rate = *(volatile __u64 *)&process->sample_rate;
+	__u64 least = process->follows ? *(volatile __u64 *)&shared_sample_rate : 0;
+
+	if (rate < least)
+		rate = least;
+	if (process->sample_rate_most < rate)
+		process->sample_rate_most = rate;
+	return rate;
 }
 
 #define LOG_2 2977044472ULL /* in units of 2^-32 */
@@ -51,9 +80,9 @@ static __always_inline __u64 minus_log(__u32 random)
 }
 
 /* Bytes from one sample to the next, at least 1. A global function like the next one, so that callers stay short. */
-__weak __noinline __u64 draw_distance(void)
+__weak __noinline __u64 draw_distance(__u64 mean)
 {
-	__u64 log = minus_log(bpf_get_prandom_u32()), mean = settings.sample_bytes;
+	__u64 log = minus_log(bpf_get_prandom_u32());
 
 	return 1 + (log * (mean >> 16) >> 16) + (log * (mean & 0xffff) >> 32);
 }
@@ -64,10 +93,10 @@ static __always_inline __u64 size_of_chance(__u64 size)
 	return size ?: 1;
 }
 
-/* n/p in units of 2^-16. */
-__weak __noinline __u64 bytes_stood_for(__u64 size)
+/* n/p in units of 2^-16. mean 0: every block is recorded. */
+__weak __noinline __u64 bytes_stood_for(__u64 size, __u64 mean)
 {
-	__u64 n = size_of_chance(size), mean = settings.sample_bytes;
+	__u64 n = size_of_chance(size);
 	__u64 x, step, low, high;
 
 	if (!mean || n / EXCESS_END >= mean)
@@ -96,9 +125,9 @@ static __always_inline struct estimate estimate_of(const struct block_key *key,
 {
 	__u64 bytes, chance;
 
-	if (!settings.sample_bytes || block_key_layer(key) == LAYER_MAPPING)
+	if (!is_sampling() || block_key_layer(key) == LAYER_MAPPING)
 		return (struct estimate){ 1, block->size };
-	bytes = bytes_stood_for(block->size);
+	bytes = bytes_stood_for(block->size, sample_bytes_at(block->rate));
 	chance = (key->address ^ block->birth_ns * 0xff51afd7ed558ccdULL) * 0x9e3779b97f4a7c15ULL >> 48;
 	return (struct estimate){
 		.blocks = (bytes / size_of_chance(block->size) + chance) >> 16,
@@ -107,21 +136,32 @@ static __always_inline struct estimate estimate_of(const struct block_key *key,
 }
 
 /* Whether the bytes of a call hold a sample. */
-static __always_inline bool is_drawn(struct thread *thread, __u64 size)
+static __always_inline bool is_drawn(struct thread *thread, __u32 rate, __u64 size)
 {
-	__u64 distance = thread->sample_distance ?: draw_distance();
-	__u64 n = size_of_chance(size);
+	__u64 mean = sample_bytes_at(rate), n = size_of_chance(size), distance;
 
-	thread->sample_distance = n < distance ? distance - n : draw_distance();
+	if (thread->sample_rate != rate)
+		thread->sample_distance = 0;
+	thread->sample_rate = rate;
+	distance = thread->sample_distance ?: draw_distance(mean);
+	thread->sample_distance = n < distance ? distance - n : draw_distance(mean);
 	return n >= distance;
 }
 
-/* Decides whether the block of a call is recorded. Call it once for each outermost call. */
-static __always_inline bool block_is_wanted(struct thread *thread, __u32 layer, __u64 size)
+/* Decides whether the block of a call is recorded, and by which rate. Call it once for each outermost call. */
+static __always_inline bool block_is_wanted(struct process *process, struct thread *thread, __u32 layer, __u64 size,
+					    __u32 *ret_rate)
 {
+	__u32 rate;
+
+	*ret_rate = 0;
 	if (size < settings.min_size || (settings.max_size && size > settings.max_size))
 		return false;
-	return !settings.sample_bytes || layer == LAYER_MAPPING || is_drawn(thread, size);
+	if (!is_sampling() || layer == LAYER_MAPPING)
+		return true;
+	rate = sample_rate_of(process);
+	*ret_rate = rate;
+	return !sample_bytes_at(rate) || is_drawn(thread, rate, size);
 }
 
 /* ---- frees of blocks that are not in the books ---- */
@@ -159,7 +199,7 @@ static __always_inline bool may_be_known(__u32 layer, __u64 address)
 /* The number of blocks of a process in the books, each once. */
 static __always_inline __u64 held_blocks(const struct process *process)
 {
-	return process->counter[settings.sample_bytes ? COUNTER_sampled_blocks : COUNTER_current_blocks];
+	return process->counter[is_sampling() ? COUNTER_sampled_blocks : COUNTER_current_blocks];
 }
 
 #endif

@@ -200,10 +200,12 @@ struct process {
 	bpf_u64 ring_at_bytes; /* the doorbell rings once when current_bytes reaches this; 0: never */
 	bpf_u64 user;	       /* index in user_slots, where its slot is counted */
 	bpf_u64 tracebacks;    /* tracebacks of the image in the map; may be a few below 0 around an exec */
+	bpf_u64 sample_rate;   /* the rate in force, below SAMPLE_RATES; the loader sets it */
+	bpf_u64 sample_rate_most; /* the coarsest rate that decided about a block */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (32 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (34 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 /*
  * A pool takes its memory from a heap, a heap takes it from mappings. A block of one layer may begin at the
@@ -256,7 +258,8 @@ struct block {
 	bpf_u64 size;	   /* requested bytes */
 	bpf_u64 traceback; /* key in the map `tracebacks`; 0: none */
 	bpf_u64 birth_ns;  /* CLOCK_MONOTONIC */
-	bpf_u32 thread : 24; /* TID: below 2^22 */
+	bpf_u32 thread : 22; /* TID: below 2^22 */
+	bpf_u32 rate : 2;    /* index of the sampling rate that chose it */
 	bpf_u32 domain : 8;
 	bpf_u32 epoch;	   /* at its birth; with a cut every 10 ms it overflows after 497 days */
 };
@@ -457,19 +460,27 @@ enum unwinder {
 	UNWINDER_FP,	   /* by frame pointers only */
 };
 
+/*
+ * Sampling rates. Rate 0 is the one that the user chose: every block, or --sample. The others are for a budget, which
+ * moves a process from one to the next while it records (src/collect/budget/budget.h). A block keeps the number of the
+ * rate that chose it, so its weight stays right when the rate changes.
+ */
+#define SAMPLE_RATES 4
+
 /* The loader sets these before it loads the programs. */
 struct settings {
 	bpf_u64 traceback_limit;
 	bpf_u64 hash_seed; /* random, so that no target can prepare two stacks with the same hash */
 	bpf_u64 unwinder;  /* enum unwinder */
 	bpf_u64 max_map_count; /* vm.max_map_count: the most mappings of a process */
-	bpf_u64 sample_bytes;  /* mean distance of samples, at most SAMPLE_BYTES_MAX; 0: record every block */
+	/* Mean distance of samples by rate, at most SAMPLE_BYTES_MAX; 0: every block. All are 0 without sampling. */
+	bpf_u64 sample_bytes[SAMPLE_RATES];
 	bpf_u64 min_size;      /* smaller blocks are not recorded */
 	bpf_u64 max_size;      /* larger blocks are not recorded; 0: no limit */
 	bpf_u64 pairing_mask;  /* entries of the map `pairing` - 1 */
 	bpf_u64 nursery_mask;  /* entries of the map `nursery` - 1; 0: no nursery */
 };
-_Static_assert(sizeof(struct settings) == 72, "no padding");
+_Static_assert(sizeof(struct settings) == 96, "no padding");
 
 #define SAMPLE_BYTES_MAX (1ULL << 36)
 

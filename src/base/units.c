@@ -43,6 +43,28 @@ const char *format_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign)
 	return text;
 }
 
+const char *format_seconds(char text[UNIT_TEXT_MAX], uint64_t ns)
+{
+	double ms = ns / 1e6;
+
+	if (ms < 999.5)
+		snprintf(text, UNIT_TEXT_MAX, "%.*f ms", ms < 9.95, ms);
+	else
+		snprintf(text, UNIT_TEXT_MAX, "%.*f s", ms < 9995 ? 2 : ms < 99950, ms / 1000);
+	return text;
+}
+
+const char *format_core_share(char text[UNIT_TEXT_MAX], uint64_t cpu_ns, uint64_t wall_ns)
+{
+	double percent = wall_ns ? 100.0 * cpu_ns / wall_ns : 0;
+
+	if (cpu_ns && percent < 0.05)
+		snprintf(text, UNIT_TEXT_MAX, "less than 0.1 %% of one core");
+	else
+		snprintf(text, UNIT_TEXT_MAX, "%.*f %% of one core", percent < 9.95, percent);
+	return text;
+}
+
 static const struct {
 	const char *suffix;
 	double ns;

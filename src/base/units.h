@@ -15,6 +15,12 @@
  */
 const char *format_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign);
 
+/* "0.4 ms", "65 ms", "1.24 s", "25.1 s", "600 s". Returns text. */
+const char *format_seconds(char text[UNIT_TEXT_MAX], uint64_t ns);
+
+/* A time of CPU use in a wall-clock time: "5.2 % of one core", "230 % of one core". Returns text. */
+const char *format_core_share(char text[UNIT_TEXT_MAX], uint64_t cpu_ns, uint64_t wall_ns);
+
 /* "250ms", "10s", "5m", "2h"; a bare number is seconds; more than 0. 0, or -EINVAL. */
 int parse_duration(const char *text, uint64_t *ret_ns);
 

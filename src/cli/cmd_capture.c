@@ -230,8 +230,8 @@ const struct option_row capture_cost_rows[] = {
 	  .help = "cheaper: record samples only, one per SIZE bytes on average, such as 512K; sums are then estimates",
 	  .parse = parse_sample },
 	{ "max-overhead", 0, OPTION_COUNT, FIELD(max_overhead), .arg = "PCT",
-	  .help = "pause whenever recording adds more than PCT percent to the program's own CPU time; allocations in a "
-		  "pause are missing", .least = 1,
+	  .help = "take at most PCT percent of one core from each process: where every block costs more, record "
+		  "samples; where these cost more, too, pause: allocations in a pause are missing", .least = 1,
 	  .most = COLLECTOR_MAX_OVERHEAD_MOST },
 	{ "max-blocks", 0, OPTION_CUSTOM, FIELD(max_blocks), .arg = "N", .default_text = "4M",
 	  .help = "room in the kernel for N live blocks: 1000000, 10M, up to 128M",

@@ -10,6 +10,7 @@
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
 #include "render.h"
+#include "render/caveats.h"
 #include "snapshot.h"
 
 struct diff_options {
@@ -71,6 +72,8 @@ static int growth_status(const struct diff_options *options, const struct report
 {
 	int64_t grown = report->statistics->total_diff.size;
 
+	if (report->unjudged)
+		return EXIT_UNJUDGED;
 	if (!options->fail_above.text)
 		return EXIT_DONE;
 	if (report->gap_blocks[0].count || report->gap_blocks[1].count) {
@@ -88,6 +91,7 @@ static int print_diff(const struct diff_options *options, const struct chosen *c
 	struct statistics *statistics = NULL;
 	struct reason why = { "out of memory" };
 	struct warnings warnings;
+	struct reason unjudged;
 	int status, err;
 
 	err = snapshot_compare(both[0], both[1], &chosen->engine, &statistics, &why);
@@ -100,6 +104,10 @@ static int print_diff(const struct diff_options *options, const struct chosen *c
 	report.statistics = statistics;
 	report.warning = warnings.line;
 	report.warning_nr = warnings.nr;
+	if (unrecorded_reason(both[0], both[1], &unjudged)) {
+		report.unjudged = unjudged.text;
+		log_info("cannot be judged: %s", unjudged.text);
+	}
 	status = print_report(&options->stats, chosen, &report) ?: growth_status(options, &report);
 	if (format_or_text(options->stats.format) == format_or_text(NULL))
 		status = report_write_error(render_rss_diff(stdout, both[0], both[1])) ?: status;
@@ -180,6 +188,8 @@ const struct command cmd_diff = {
 		  "With --fail-above the exit status is 4 if there is more growth than allowed, and 3 if gaps in the "
 		  "recording forbid an answer.\n\n"
 		  SUPPRESSIONS_DETAIL "\n\n"
+		  "If nothing was recorded for a time between the two (--max-overhead, or two recordings), the first "
+		  "line says that growth cannot be judged, and the exit status is 3.\n\n"
 		  SELECT_DETAIL,
 	.example = "allocsnap diff old.snap new.snap --group-by function --top 20",
 	.option = { { rows, 0, "Report" }, STATS_GROUPS(offsetof(struct diff_options, stats)),

@@ -56,6 +56,41 @@ uint64_t pairing_gap_ns(const struct snapshot *old, const struct snapshot *new)
 	return of_old > of_new ? of_old : of_new;
 }
 
+/* ---- what was not recorded between them --------------------------------------------------------- */
+
+static uint64_t grown_by(const struct snapshot *old, const struct snapshot *new, const char *key)
+{
+	uint64_t before = snapshot__metadata_u64(old, key, 0), now = snapshot__metadata_u64(new, key, 0);
+
+	return now > before ? now - before : 0;
+}
+
+static uint64_t snapshot_time_ns(const struct snapshot *snapshot)
+{
+	return snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
+}
+
+/* The metadata count all gaps up to the snapshot; the table of gaps has the latest ones only. */
+struct unrecorded snapshots_unrecorded(const struct snapshot *one, const struct snapshot *other)
+{
+	bool in_order = snapshot_time_ns(one) <= snapshot_time_ns(other);
+	const struct snapshot *old = in_order ? one : other, *new = in_order ? other : one;
+	uint64_t began_ns = snapshot__metadata_u64(new, "recording_start_monotonic_ns", 0);
+	struct unrecorded unrecorded = { .of_ns = snapshot_time_ns(new) - snapshot_time_ns(old) };
+
+	if (!is_same_process(old, new))
+		return (struct unrecorded){};
+	unrecorded.is_other_recording = began_ns > snapshot_time_ns(old);
+	if (unrecorded.is_other_recording) {
+		unrecorded.gap_nr = 1 + snapshot__metadata_u64(new, "gap_count", 0);
+		unrecorded.ns = began_ns - snapshot_time_ns(old) + snapshot__metadata_u64(new, "gaps_ns", 0);
+	} else {
+		unrecorded.gap_nr = grown_by(old, new, "gap_count");
+		unrecorded.ns = grown_by(old, new, "gaps_ns");
+	}
+	return unrecorded.ns ? unrecorded : (struct unrecorded){};
+}
+
 /* ---- the selected traces -------------------------------------------------------------------- */
 
 /*

@@ -95,6 +95,7 @@ struct trend_rows {
 	struct trend_row *row;
 	size_t row_nr;
 	uint32_t processes;    /* processes that could have grown: they have snapshots at two times */
+	uint32_t processes_in_gaps; /* processes of which no recording can be judged, because of gaps */
 };
 
 int fleet_find_trends(const struct fleet_question *question, struct trend_rows *ret, struct reason *why);

@@ -179,7 +179,7 @@ static int trend_fold_add_snapshot(void *what, unsigned int number, const struct
 		return err;
 	lane->clock = &fold->clock[snapshot->recording];
 	lever = recording_clock_lever(lane->clock, snapshot->clock_ns);
-	for (size_t i = 0; i < lane->sums.used_nr && !err; i++)
+	for (size_t i = 0; i < lane->sums.used_nr && !err && !lane->clock->has_gap_blocks; i++)
 		err = add_group(lane, lane->sums.used[i], lever, why);
 	group_sums_clear(&lane->sums);
 	if (!err && ++lane->at == lane->clock->snapshot_nr)
@@ -212,21 +212,30 @@ static void trend_fold_release(struct trend_fold *fold)
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-/* Counts the processes that could have grown. */
-static uint32_t count_processes(const struct trend_fold *fold)
+/*
+ * Counts the processes that could have grown: those with a recording that has snapshots at two times and no gaps that
+ * blocks have lived through, since such blocks may be gone; and those that have only recordings with gaps.
+ */
+static void count_processes(const struct trend_fold *fold, struct trend_rows *rows)
 {
 	const struct cohort *cohort = fold->question->cohort;
-	uint32_t last = UINT32_MAX, nr = 0;
+	uint32_t last = UINT32_MAX, last_in_gaps = UINT32_MAX;
 
 	for (size_t i = 0; i < cohort->snapshot_nr; i++) {
-		const struct fleet_snapshot *snapshot = cohort->snapshot[i];
+		uint32_t process = cohort->snapshot[i]->process;
+		const struct recording_clock *clock = &fold->clock[cohort->snapshot[i]->recording];
 
-		if (snapshot->process == last || !(fold->clock[snapshot->recording].square > 0))
+		if (process == last || !(clock->square > 0) || (clock->has_gap_blocks && process == last_in_gaps))
 			continue;
-		last = snapshot->process;
-		nr++;
+		rows->processes_in_gaps += clock->has_gap_blocks;
+		if (clock->has_gap_blocks) {
+			last_in_gaps = process;
+			continue;
+		}
+		rows->processes_in_gaps -= process == last_in_gaps;
+		last = process;
+		rows->processes++;
 	}
-	return nr;
 }
 
 /* Adds the lanes in their order, on which sums of doubles depend. */
@@ -255,7 +264,7 @@ static int fill_trend_rows(const struct trend_fold *fold, struct trend_rows *row
 	size_t group_nr = fold->question->groups->key_nr;
 	int err = 0;
 
-	rows->processes = count_processes(fold);
+	count_processes(fold, rows);
 	for (size_t i = 0; i < group_nr && !err; i++) {
 		struct trend_row *row = &rows->row[rows->row_nr];
 		struct growth growth;

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "collect.h"
 #include "record/metrics.h"
 #include "record/recorder.h"
@@ -28,6 +29,7 @@ struct record {
 	struct archive *archive;
 	uint64_t began_wall_ns;
 	uint64_t metrics_ns; /* when they were written */
+	uint64_t told_cost_ns, told_ns; /* at the last line for a pass */
 };
 
 /* ---- metrics: ourselves ---- */
@@ -216,12 +218,32 @@ static void record_tick(void *record_)
 		write_metrics(record);
 }
 
+#define COST_TEXT_MAX 128
+
+/* "; recording used 5.2 % of one core (310 ms in 6.00 s)", since the last line; "" if that is not known. */
+static const char *format_pass_cost(char text[COST_TEXT_MAX], struct record *record,
+				    const struct collector_health *health)
+{
+	uint64_t now_ns = monotonic_now_ns(), since_ns = record->told_ns ?: record->recorder.started_ns;
+	uint64_t cost_ns = health->cost_ns > record->told_cost_ns ? health->cost_ns - record->told_cost_ns : 0;
+	char share[UNIT_TEXT_MAX], cost[UNIT_TEXT_MAX], wall[UNIT_TEXT_MAX];
+
+	*text = '\0';
+	if (health->cost_is_known)
+		snprintf(text, COST_TEXT_MAX, "; recording used %s (%s in %s)",
+			 format_core_share(share, cost_ns, now_ns - since_ns), format_seconds(cost, cost_ns),
+			 format_seconds(wall, now_ns - since_ns));
+	record->told_ns = now_ns;
+	record->told_cost_ns = health->cost_ns;
+	return text;
+}
+
 /* Prints one line for a pass; none for an early pass without a snapshot. */
 static void report_pass(struct record *record, const struct pass *pass)
 {
 	struct recorder *recorder = &record->recorder;
 	struct collector_health health;
-	char text[256];
+	char text[384], cost[COST_TEXT_MAX];
 
 	if (pass->trigger == TRIGGER_END && !pass->saved_nr)
 		return;
@@ -229,10 +251,11 @@ static void report_pass(struct record *record, const struct pass *pass)
 	snprintf(text, sizeof(text),
 		 "%" PRIu64 " snapshot%s in %.2f s; %" PRIu64 " process%s, %" PRIu64
 		 " ended with little, %" PRIu64 " before they were probed, %" PRIu64
-		 " not recorded; bystanders: %" PRIu64 " trap%s, %.2f s",
+		 " not recorded%s; bystanders: %" PRIu64 " trap%s, %.2f s",
 		 pass->saved_nr, pass->saved_nr == 1 ? "" : "s", (monotonic_now_ns() - pass->begun_ns) / 1e9,
 		 health.processes, health.processes == 1 ? "" : "es", health.processes_small,
-		 health.processes_unprobed, health.processes_dropped, health.bystander_traps,
+		 health.processes_unprobed, health.processes_dropped, format_pass_cost(cost, record, &health),
+		 health.bystander_traps,
 		 health.bystander_traps == 1 ? "" : "s", health.bystander_cost_ns / 1e9);
 	status_line_clear(&recorder->line);
 	puts(text);

@@ -21,6 +21,7 @@ static struct snapshot_owner owner_of(const struct process_view *view)
 		.is_last = view->is_final,
 		.cpu_ns = view->cpu_ns,
 		.cost_ns = view->cost_ns,
+		.recorded_ns = view->recorded_ns,
 		.cost_is_known = view->cost_is_known,
 	};
 

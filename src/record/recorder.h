@@ -30,7 +30,7 @@ struct snapshot_owner {
 	pid_t pid;
 	char comm[COMM_BYTES];
 	bool is_last; /* the process has ended: there will be no other snapshot of it */
-	uint64_t cpu_ns, cost_ns; /* as in struct process_view */
+	uint64_t cpu_ns, cost_ns, recorded_ns; /* as in struct process_view */
 	bool cost_is_known;
 };
 

@@ -120,6 +120,8 @@ static void log_total_cost(const struct recording *recording)
 
 		sum.cpu_ns += named->cpu_ns;
 		sum.cost_ns += named->cost_ns;
+		if (sum.recorded_ns < named->recorded_ns)
+			sum.recorded_ns = named->recorded_ns;
 		sum.cost_is_known |= named->cost_is_known;
 	}
 	log_recording_cost(&sum, recording->named_nr);

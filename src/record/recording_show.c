@@ -55,6 +55,9 @@ static size_t add_up_views(const struct collector *collector, struct process_vie
 		sum->cpu_ns += view->cpu_ns;
 		sum->cost_ns += view->cost_ns;
 		sum->cost_is_known = view->cost_is_known;
+		if (sum->recorded_ns < view->recorded_ns)
+			sum->recorded_ns = view->recorded_ns;
+		sum->is_thinned |= view->is_thinned;
 		sum->is_paused |= view->is_paused;
 		sum->is_estimated |= view->is_estimated;
 		nr++;
@@ -64,26 +67,28 @@ static size_t add_up_views(const struct collector *collector, struct process_vie
 
 #define COST_TEXT_MAX 64
 
-/* ", costs 34 % of its CPU time"; "" if that is not known. */
-static const char *format_cost(char text[COST_TEXT_MAX], const struct process_view *sum, size_t nr)
+/* ", costs 5.2 % of one core"; "" if that is not known. */
+static const char *format_cost(char text[COST_TEXT_MAX], const struct process_view *sum)
 {
-	unsigned int share = sum->cpu_ns ? sum->cost_ns * 100 / sum->cpu_ns : 0;
+	char share[UNIT_TEXT_MAX];
 
 	*text = '\0';
 	if (sum->cost_is_known)
-		snprintf(text, COST_TEXT_MAX, ", costs %u %% of %s CPU time",
-			 share < 100 ? share : 100, nr == 1 ? "its" : "their");
+		snprintf(text, COST_TEXT_MAX, ", costs %s",
+			 format_core_share(share, sum->cost_ns, sum->recorded_ns));
 	return text;
 }
 
 void log_recording_cost(const struct process_view *sum, size_t nr)
 {
-	char text[COST_TEXT_MAX];
+	uint64_t own_ns = sum->cpu_ns > sum->cost_ns ? sum->cpu_ns - sum->cost_ns : 0;
+	char share[UNIT_TEXT_MAX], cost[UNIT_TEXT_MAX], wall[UNIT_TEXT_MAX], own[UNIT_TEXT_MAX];
 
 	if (!isatty(STDERR_FILENO) || !sum->cost_is_known)
 		return;
-	log_info("recording%s: about %.2f s of %.2f s", format_cost(text, sum, nr) + 1,
-	    sum->cost_ns / 1e9, sum->cpu_ns / 1e9);
+	log_info("recording used about %s (%s in %s); the program%s own work: %s",
+		 format_core_share(share, sum->cost_ns, sum->recorded_ns), format_seconds(cost, sum->cost_ns),
+		 format_seconds(wall, sum->recorded_ns), nr == 1 ? "'s" : "s'", format_seconds(own, own_ns));
 }
 
 #define SHOW_EVERY_NS (SECOND_NS / 10)
@@ -136,6 +141,11 @@ void status_line_show(struct status_line *line, status_format_fn format, const s
 	line->is_there = true;
 }
 
+static const char *recording_verb(const struct process_view *sum)
+{
+	return sum->is_paused ? "pausing" : sum->is_thinned ? "sampling" : "recording";
+}
+
 /* "recording redis-server, 0 lost: 5.2 MiB in 1234 blocks": what was lost is on the narrowest terminal, too. */
 static struct status_parts begin_status(char *text, size_t bytes, const struct process_view *sum, const char *what)
 {
@@ -143,7 +153,7 @@ static struct status_parts begin_status(char *text, size_t bytes, const struct p
 	char size[UNIT_TEXT_MAX];
 
 	*text = '\0';
-	add_status_part(&parts, "%s %s, %llu lost", sum->is_paused ? "pausing" : "recording", what,
+	add_status_part(&parts, "%s %s, %llu lost", recording_verb(sum), what,
 		 (unsigned long long)sum->lost);
 	if (!parts.len)
 		add_status_part(&parts, "%llu lost", (unsigned long long)sum->lost);
@@ -166,7 +176,7 @@ void format_named_status(char *text, size_t bytes, const struct collector *colle
 		snprintf(comm, sizeof(comm), "%zu processes", nr);
 	parts = begin_status(text, bytes, &sum, comm);
 	add_status_part(&parts, ", %llu s [Ctrl-C ends]", (unsigned long long)seconds);
-	add_status_part(&parts, "%s", format_cost(cost, &sum, nr));
+	add_status_part(&parts, "%s", format_cost(cost, &sum));
 	add_status_part(&parts, ", %llu allocations", (unsigned long long)sum.allocations);
 }
 

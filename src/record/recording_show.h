@@ -38,7 +38,7 @@ void status_line_clear(struct status_line *line);
 void log_collector_notes(struct collector *collector);
 
 /*
- * If stderr is a terminal, logs which part of the CPU time of nr processes the recording took. It reads only those
+ * If stderr is a terminal, logs what the recording of nr processes took of a core. It reads only those
  * members of the view.
  */
 void log_recording_cost(const struct process_view *sum, size_t nr);

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 
 #include "base/reason.h"
+#include "base/units.h"
+#include "engine.h"
 #include "render.h"
 #include "render/clean.h"
 #include "render/facts.h"
@@ -15,15 +17,6 @@
 /* `show`: the times when nothing was recorded. */
 
 #define LATEST_NR 5 /* shown as text */
-
-/* Returns the time from the recording's start to the snapshot, gaps included; 0: not known. */
-static uint64_t recording_ns(const struct snapshot *snapshot)
-{
-	uint64_t start_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", UINT64_MAX);
-	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
-
-	return start_ns < now_ns ? now_ns - start_ns : 0;
-}
 
 /* In a long recording the table has the latest gaps only; the metadata count all of them. */
 static uint64_t unrecorded_ns(const struct snapshot *snapshot)
@@ -41,7 +34,7 @@ const char *gaps_text(char text[GAPS_TEXT_MAX], const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	uint64_t nr = snapshot__metadata_u64(snapshot, "gap_count", 0);
-	uint64_t ns = unrecorded_ns(snapshot), all_ns = recording_ns(snapshot);
+	uint64_t ns = unrecorded_ns(snapshot), all_ns = snapshot_recorded_ns(snapshot);
 	int len;
 
 	if (nr < tables->gap_nr)
@@ -110,7 +103,7 @@ int json_set_gaps(json_t *show, const struct snapshot *snapshot)
 /* "recorded 14.2 % of the time", or "nothing was recorded in 7 gaps, 7.000 s together" if the time is not known. */
 static const char *recorded_text(char text[GAPS_TEXT_MAX + 32], const struct snapshot *snapshot)
 {
-	uint64_t all_ns = recording_ns(snapshot), ns = unrecorded_ns(snapshot);
+	uint64_t all_ns = snapshot_recorded_ns(snapshot), ns = unrecorded_ns(snapshot);
 	char gaps[GAPS_TEXT_MAX];
 
 	if (all_ns && ns <= all_ns)
@@ -168,5 +161,18 @@ bool measure_warning(const struct snapshot *snapshot, const struct engine_option
 		return false;
 	reason_set(ret, 0, "what was %s is an estimate of the recording, from samples: how far off it "
 		   "may be is not known", measure_name(options->measure));
+	return true;
+}
+
+bool unrecorded_reason(const struct snapshot *old, const struct snapshot *new, struct reason *ret)
+{
+	const struct unrecorded unrecorded = snapshots_unrecorded(old, new);
+	char missing[UNIT_TEXT_MAX], all[UNIT_TEXT_MAX];
+
+	if (!unrecorded.ns)
+		return false;
+	reason_set(ret, 0, "between the snapshots %s, for %s of %s: what was allocated and freed then is not known",
+		   unrecorded.is_other_recording ? "one recording ended and another began" : "the recording paused",
+		   format_seconds(missing, unrecorded.ns), format_seconds(all, unrecorded.of_ns));
 	return true;
 }

@@ -21,4 +21,10 @@ bool gap_warning(const struct snapshot *snapshot, const struct engine_options *o
 bool measure_warning(const struct snapshot *snapshot, const struct engine_options *options,
 		     struct reason *ret);
 
+/*
+ * Writes why growth from one snapshot to the other cannot be judged: for a time nothing was recorded between them
+ * (snapshots_unrecorded()). Returns false if it can.
+ */
+bool unrecorded_reason(const struct snapshot *old_snapshot, const struct snapshot *new_snapshot, struct reason *ret);
+
 #endif

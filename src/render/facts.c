@@ -78,6 +78,14 @@ const char *rate_text(char text[RATE_TEXT_MAX], const struct snapshot *snapshot)
 	return text;
 }
 
+uint64_t snapshot_recorded_ns(const struct snapshot *snapshot)
+{
+	uint64_t start_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", UINT64_MAX);
+	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
+
+	return start_ns < now_ns ? now_ns - start_ns : 0;
+}
+
 struct snapshot_facts snapshot_facts(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);

@@ -37,6 +37,9 @@ double trace_bytes_beyond(const struct snapshot_tables *tables, uint64_t at);
 /* Returns the samples' bytes plus those that they stand for in addition; at most UINT64_MAX. */
 uint64_t add_bytes_beyond(uint64_t samples, double beyond);
 
+/* Returns the time from the recording's start to the snapshot, gaps included; 0: not known. */
+uint64_t snapshot_recorded_ns(const struct snapshot *snapshot);
+
 /* "23 gaps, 10.294 s together, 85.8 % of the recording"; also counts gaps that the file no longer has. */
 #define GAPS_TEXT_MAX 128
 const char *gaps_text(char text[GAPS_TEXT_MAX], const struct snapshot *snapshot);

@@ -242,7 +242,8 @@ static json_t *losses_json(const struct report *report)
 
 int json_set_caveats(json_t *head, const struct report *report)
 {
-	int err = json_set(head, "warnings", warnings_json(report));
+	int err = report->unjudged ? json_set_text(head, "cannot_be_judged", report->unjudged) : 0;
 
+	err = err ?: json_set(head, "warnings", warnings_json(report));
 	return err ?: json_set(head, "losses", losses_json(report));
 }

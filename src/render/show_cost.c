@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/units.h"
 #include "render/clean.h"
 #include "render/facts.h"
 #include "render/formats.h"
@@ -15,7 +16,10 @@
 struct own_cost {
 	bool is_known, is_estimated;
 	uint64_t cost_ns, cpu_ns; /* cost_ns is part of cpu_ns */
-	uint64_t budget_percent;  /* 0: no budget */
+	uint64_t wall_ns;	  /* 0: not known */
+	uint64_t core_percent;	  /* 0: no budget of one core */
+	uint64_t own_percent;	  /* the same of the program's own CPU time: recordings of allocsnap 0.1.0 */
+	uint64_t thinned_ns;	  /* how long only samples were recorded to stay within the budget */
 };
 
 static struct own_cost read_own_cost(const struct snapshot *snapshot)
@@ -24,7 +28,10 @@ static struct own_cost read_own_cost(const struct snapshot *snapshot)
 	struct own_cost cost = {
 		.cost_ns = snapshot__metadata_u64(snapshot, "cost_ns", UINT64_MAX),
 		.cpu_ns = snapshot__metadata_u64(snapshot, "cpu_ns", UINT64_MAX),
-		.budget_percent = snapshot__metadata_u64(snapshot, "max_overhead_percent", 0),
+		.wall_ns = snapshot_recorded_ns(snapshot),
+		.core_percent = snapshot__metadata_u64(snapshot, "max_overhead_core_percent", 0),
+		.own_percent = snapshot__metadata_u64(snapshot, "max_overhead_percent", 0),
+		.thinned_ns = snapshot__metadata_u64(snapshot, "thinned_ns", 0),
 		.is_estimated = is_estimated && !strcmp(is_estimated, "1"),
 	};
 
@@ -56,18 +63,38 @@ static const struct {
 
 /* ---- as text ------------------------------------------------------------------------------ */
 
-static int put_own_cost_share(FILE *out, const struct own_cost *cost)
+/* The recording's cost as a share of one core in the time that it took; that time may be unknown. */
+static int put_core_share(FILE *out, const struct own_cost *cost)
 {
-	double slowdown = slowdown_of(cost);
-	char slowed[64] = "";
+	char used[UNIT_TEXT_MAX], wall[UNIT_TEXT_MAX], own[UNIT_TEXT_MAX], share[UNIT_TEXT_MAX];
+	uint64_t own_ns = cost->cpu_ns > cost->cost_ns ? cost->cpu_ns - cost->cost_ns : 0;
+	const char *about = cost->is_estimated ? "about " : "";
 
 	if (!cost->cpu_ns)
 		return put_line(out, "  the program has not run since");
-	if (slowdown > 0)
-		snprintf(slowed, sizeof(slowed), ": it ran %.3g times as long", slowdown);
-	return put_line(out, "  recording took %s%.1f %% of the program's CPU time, %.3f s of %.3f s%s",
-			cost->is_estimated ? "about " : "", 100 * own_cost_share(cost), cost->cost_ns / 1e9,
-			cost->cpu_ns / 1e9, slowed);
+	format_seconds(used, cost->cost_ns);
+	format_seconds(own, own_ns);
+	if (!cost->wall_ns)
+		return put_line(out, "  recording used %s%s; the program's own work: %s", about, used, own);
+	return put_line(out, "  recording used %s%s (%s in %s); the program's own work: %s", about,
+			format_core_share(share, cost->cost_ns, cost->wall_ns), used,
+			format_seconds(wall, cost->wall_ns), own);
+}
+
+static int put_budget(FILE *out, const struct own_cost *cost)
+{
+	char thinned[UNIT_TEXT_MAX];
+	int err = 0;
+
+	if (cost->core_percent)
+		err = put_line(out, "  %-*s %" PRIu64 " %% of one core", NAME_WIDTH, "budget", cost->core_percent);
+	else if (cost->own_percent)
+		err = put_line(out, "  %-*s %" PRIu64 " %% of the program's own CPU time", NAME_WIDTH, "budget",
+			       cost->own_percent);
+	if (cost->thinned_ns)
+		err = err ?: put_line(out, "  %-*s %s, to stay within the budget", NAME_WIDTH, "only samples for",
+				      format_seconds(thinned, cost->thinned_ns));
+	return err;
 }
 
 static int put_traps(FILE *out, const struct snapshot *snapshot, size_t kind)
@@ -90,16 +117,13 @@ int text_put_cost(FILE *out, const struct snapshot *snapshot)
 
 	if (!cost.is_known)
 		return 0;
-	err = put_line(out, "cost") ?: put_own_cost_share(out, &cost);
+	err = put_line(out, "cost") ?: put_core_share(out, &cost);
 	for (size_t i = 0; i < ARRAY_SIZE(traps) && !err; i++)
 		err = put_traps(out, snapshot, i);
 	if (snapshot_has_counter(snapshot, "program_ns"))
 		err = err ?: put_line(out, "  %-*s %.3f s", NAME_WIDTH, "program time",
 				      snapshot__counter(snapshot, "program_ns") / 1e9);
-	if (cost.budget_percent)
-		err = err ?: put_line(out, "  %-*s %" PRIu64 " %% of the program's own CPU time",
-				      NAME_WIDTH, "budget", cost.budget_percent);
-	return err;
+	return err ?: put_budget(out, &cost);
 }
 
 /* ---- as JSON ------------------------------------------------------------------------------ */
@@ -122,6 +146,10 @@ static int set_times(json_t *object, const struct own_cost *cost)
 	int err = json_set_uint(object, "cpu_ns", cost->cpu_ns);
 
 	err = err ?: json_set_uint(object, "cost_ns", cost->cost_ns);
+	if (cost->wall_ns)
+		err = err ?: json_set_uint(object, "wall_ns", cost->wall_ns);
+	if (cost->wall_ns)
+		err = err ?: json_set(object, "core_share", json_real((double)cost->cost_ns / cost->wall_ns));
 	if (cost->cpu_ns)
 		err = err ?: json_set(object, "share", json_real(own_cost_share(cost)));
 	if (slowdown_of(cost) > 0)
@@ -147,7 +175,11 @@ int json_set_cost(json_t *show, const struct snapshot *snapshot)
 					   snapshot__counter(snapshot, "program_ns"));
 	if (stepped != UINT64_MAX)
 		err = err ?: json_set_uint(object, "probes_stepped", stepped);
-	if (cost.budget_percent)
-		err = err ?: json_set_uint(object, "max_overhead_percent", cost.budget_percent);
+	if (cost.own_percent)
+		err = err ?: json_set_uint(object, "max_overhead_percent", cost.own_percent);
+	if (cost.core_percent)
+		err = err ?: json_set_uint(object, "max_overhead_core_percent", cost.core_percent);
+	if (cost.thinned_ns)
+		err = err ?: json_set_uint(object, "thinned_ns", cost.thinned_ns);
 	return json_set(show, "cost", json_unless(err, object));
 }

@@ -15,7 +15,7 @@ static bool is_number_key(const char *key)
 {
 	static const char *const keys[] = {
 		"pid", "traceback_limit", "max_blocks", "min_size", "max_size",
-		"max_overhead_percent", "probes_stepped",
+		"max_overhead_percent", "max_overhead_core_percent", "thinned_ns", "sample_bytes_most", "probes_stepped",
 	};
 	static const char *const endings[] = { "_ns", "_bytes", "_ticks", "_count" };
 	size_t len = strlen(key);

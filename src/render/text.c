@@ -226,8 +226,9 @@ static int put_text_report(FILE *out, const struct report *report)
 {
 	const struct statistics *statistics = report->statistics;
 	char costs[COST_TEXT_MAX], means[PROCESS_MEAN_TEXT_MAX];
-	int err = put_cohorts(out, report) ?: put_report_sampling(out, report) ?: put_all_rows(out, report);
+	int err = report->unjudged ? put_line(out, "cannot be judged: %s", report->unjudged) : 0;
 
+	err = err ?: put_cohorts(out, report) ?: put_report_sampling(out, report) ?: put_all_rows(out, report);
 	if (err)
 		return err;
 	cost_text(costs, &statistics->total, statistics->is_diff ? &statistics->total_diff : NULL,

@@ -13,8 +13,9 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
 .PHONY: bench bench-peers bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet
+.PHONY: bench-consumers bench-budget
 
-bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet	## how long questions take, and CPython; what recording costs
+bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet bench-consumers bench-budget	## how long questions take, and CPython; what recording costs
 	$(Q)$(PYTHON) tests/bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
 
 bench-unwind: $(BENCH)/unwind	## what compiling unwind tables costs
@@ -93,6 +94,18 @@ bench-programs: $(BIN) bench-peers	## how much slower real programs are, recorde
 $(OUT)/tests/bench/floor.o: ALL_CFLAGS += -I$(BENCH)
 $(OUT)/tests/bench/floor.o: | $(BENCH)/floor.skel.h
 $(BENCH)/floor: $(OUT)/tests/bench/floor.o $(COLLECT) $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+
+bench-budget: $(BIN) workloads	## what a budget allows and costs, and whether sums stay true (as root)
+	$(Q)$(PYTHON) tests/bench/budget.py $(abspath $(BIN)) $(abspath $(OUT)/workloads)
+
+bench-consumers: $(BENCH)/consumers	## what a hit costs where many processes have links of their own (as root)
+	$(Q)$(BENCH)/consumers
+
+$(OUT)/tests/bench/consumers.o: ALL_CFLAGS += -I$(BENCH)
+$(OUT)/tests/bench/consumers.o: | $(BENCH)/floor.skel.h
+$(BENCH)/consumers: $(OUT)/tests/bench/consumers.o $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
 

@@ -2,7 +2,6 @@
 /* Looking into the maps, and what must always hold of them. */
 #include "target.h"
 #include <bpf/bpf_helpers.h>
-#include "collect/build/sample_weight.h"
 #include <math.h>
 #include <string.h>
 
@@ -144,10 +143,8 @@ struct sum {
 	double weight, weighted_bytes;
 };
 
-static void sum_add(struct sum *sum, __u64 size, enum layer in)
+static void sum_add(struct sum *sum, __u64 size, double weight)
 {
-	double weight = weight_of_block(size, in, chosen_blocks.sample_bytes);
-
 	sum->block_cnt++;
 	sum->bytes += size;
 	sum->weight += weight;
@@ -164,7 +161,7 @@ static void sum_mapped(struct sum *sum, __u64 image)
 
 		if (block_key_image(key) != image)
 			continue;
-		sum_add(sum, block->size, block_key_layer(key));
+		sum_add(sum, block->size, block_weight(key, block));
 		cr_expect(key->address, "a block at NULL");
 		cr_expect(!block->traceback || bpf_map_lookup_elem(&tracebacks, &block->traceback),
 			  "the traceback of %#llx is not in the map", key->address);
@@ -174,10 +171,11 @@ static void sum_mapped(struct sum *sum, __u64 image)
 static void sum_in_call(struct sum *live, struct sum *dropped, const struct call *call)
 {
 	struct sum *sum = call->has_old ? live : dropped;
+	struct block_key key = block_key_of(call->pointer, call->image, call->layer);
 
 	if (!call->sp || !(call->has_old || call->has_dropped))
 		return;
-	sum_add(sum, call->old.size, call->layer);
+	sum_add(sum, call->old.size, block_weight(&key, &call->old));
 }
 
 static void sum_dropped(struct sum *sum, __u64 image)
@@ -187,7 +185,7 @@ static void sum_dropped(struct sum *sum, __u64 image)
 	while (fake_map_walk(&dropped_blocks, &walk)) {
 		if (block_key_image(walk.key) != image)
 			continue;
-		sum_add(sum, *(const __u64 *)walk.value, LAYER_HEAP);
+		sum_add(sum, *(const __u64 *)walk.value, 1);
 	}
 }
 
@@ -238,7 +236,7 @@ static void live_check(const __u64 *counter, const struct sum *live)
 	expect_same(counter[COUNTER_allocated_bytes] - counter[COUNTER_freed_bytes], current_bytes,
 		    "allocated_bytes - freed_bytes");
 	cr_expect(counter[COUNTER_peak_bytes] >= current_bytes, "the peak is below what is live");
-	if (chosen_blocks.sample_bytes) {
+	if (chosen_blocks.sample_bytes || chosen_blocks.has_budget) {
 		expect_same(counter[COUNTER_sampled_blocks], live->block_cnt, "sampled_blocks");
 		expect_near(current_blocks, live->weight, live->block_cnt, "current_blocks");
 		expect_near(current_bytes, live->weighted_bytes, live->block_cnt, "current_bytes");
@@ -250,7 +248,8 @@ static void live_check(const __u64 *counter, const struct sum *live)
 
 static bool is_choosing(void)
 {
-	return chosen_blocks.sample_bytes || chosen_blocks.min_size || chosen_blocks.max_size;
+	return chosen_blocks.sample_bytes || chosen_blocks.has_budget || chosen_blocks.min_size ||
+	       chosen_blocks.max_size;
 }
 
 static __u64 *pairing_of(const struct block_key *key)

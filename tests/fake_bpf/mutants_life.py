@@ -349,22 +349,22 @@ MUTANTS_LIFE = {
 
     # which blocks are recorded
     "sample: a block stands for itself": (
-        "account/sample.bpf.h", "\tif (!settings.sample_bytes || block_key_layer(key) == LAYER_MAPPING)\n"
+        "account/sample.bpf.h", "\tif (!is_sampling() || block_key_layer(key) == LAYER_MAPPING)\n"
         "\t\treturn (struct", "\tif (1)\n\t\treturn (struct"),
     "sample: a mapping stands for several": (
-        "account/sample.bpf.h", "\tif (!settings.sample_bytes || block_key_layer(key) == LAYER_MAPPING)\n"
-        "\t\treturn (struct", "\tif (!settings.sample_bytes)\n\t\treturn (struct"),
+        "account/sample.bpf.h", "\tif (!is_sampling() || block_key_layer(key) == LAYER_MAPPING)\n"
+        "\t\treturn (struct", "\tif (!is_sampling())\n\t\treturn (struct"),
     "sample: weights are rounded down": (
         "account/sample.bpf.h", "(block->size) + chance) >> 16", "(block->size)) >> 16"),
     "sample: an empty block is never drawn": (
         "account/sample.bpf.h", "\treturn size ?: 1;", "\treturn size;"),
     "sample: the next one is as far as the mean": (
-        "account/sample.bpf.h", "distance - n : draw_distance();", "distance - n : settings.sample_bytes;"),
+        "account/sample.bpf.h", "distance - n : draw_distance(mean);", "distance - n : mean;"),
     "sample: the first one is as far as the mean": (
-        "account/sample.bpf.h", "thread->sample_distance ?: draw_distance();",
-        "thread->sample_distance ?: settings.sample_bytes;"),
+        "account/sample.bpf.h", "thread->sample_distance ?: draw_distance(mean);",
+        "thread->sample_distance ?: mean;"),
     "sample: the distance is drawn anew each time": (
-        "account/sample.bpf.h", "n < distance ? distance - n : draw_distance();", "draw_distance() + 1;"),
+        "account/sample.bpf.h", "n < distance ? distance - n : draw_distance(mean);", "draw_distance(mean) + 1;"),
     "sample: a distance is never a byte longer": (
         "account/sample.bpf.h", "\treturn n >= distance;", "\treturn n > distance;"),
     "sample: the lower bits of the mean": (
@@ -374,12 +374,29 @@ MUTANTS_LIFE = {
     "sample: the table of weights is stairs": (
         "account/sample.bpf.h", "(low - ((low - high) * (x & 0xffff) >> 16))", "low"),
     "sample: mappings are drawn": (
-        "account/sample.bpf.h", "layer == LAYER_MAPPING || is_drawn", "is_drawn"),
+        "account/sample.bpf.h", "\tif (!is_sampling() || layer == LAYER_MAPPING)\n\t\treturn true;", "\tif (!is_sampling())\n\t\treturn true;"),
     "sample: what is too small is drawn": (
-        "account/sample.bpf.h", "\tif (size < settings.min_size ||", "\tif (settings.sample_bytes)\n"
-        "\t\tis_drawn(thread, size);\n\tif (size < settings.min_size ||"),
+        "account/sample.bpf.h", "\tif (size < settings.min_size ||", "\tif (is_sampling())\n"
+        "\t\tis_drawn(thread, sample_rate_of(process), size);\n\tif (size < settings.min_size ||"),
     "sample: samples are not counted": (
         "account/books.bpf.h", "\t\tprocess_add_counter(process, COUNTER_sampled_blocks, n);", "\t\t;"),
+    "rates: a block has the rate in force at its return": (
+        "account/record.bpf.h", ".rate = calls->call.rate,", ".rate = process->sample_rate,"),
+    "rates: a block has no rate": (
+        "account/record.bpf.h", "\t\t.rate = calls->call.rate,\n", ""),
+    "rates: a weight is that of the rate in force": (
+        "account/sample.bpf.h", "sample_bytes_at(block->rate));", "sample_bytes_at(1));"),
+    "rates: a distance outlives its rate": (
+        "account/sample.bpf.h", "\t\tthread->sample_distance = 0;\n", "\t\t;\n"),
+    "rates: the coarsest one is not kept": (
+        "account/sample.bpf.h", "\t\tprocess->sample_rate_most = rate;", "\t\t;"),
+    "rates: that of all processes is not heeded": (
+        "account/sample.bpf.h", "\t\trate = least;", "\t\t;"),
+    "rates: that of all processes is for those with probes of their own, too": (
+        "account/sample.bpf.h", "process->follows ? *(volatile __u64 *)&shared_sample_rate : 0;",
+        "*(volatile __u64 *)&shared_sample_rate;"),
+    "rates: every block is drawn": (
+        "account/sample.bpf.h", "return !sample_bytes_at(rate) || is_drawn", "return is_drawn"),
     "sample: frees of unknown blocks are counted": (
         "account/record.bpf.h", "\tif (is_selective())\n\t\treturn;\n", ""),
     "sizes: the least one is too small": (

@@ -52,12 +52,28 @@ void choose_blocks(struct choice chosen)
 	chosen_blocks = chosen;
 	sample_tables_fill(&tables);
 	sample_tables = tables;
-	settings.sample_bytes = chosen_blocks.sample_bytes;
+	sample_rates_fill((uint64_t *)settings.sample_bytes, chosen_blocks.sample_bytes, chosen_blocks.has_budget);
 	settings.min_size = chosen_blocks.min_size;
 	settings.max_size = chosen_blocks.max_size;
 	settings.pairing_mask = PAIRING_ENTRIES - 1;
 	nursery_use(0);
 	fake_map_resize(&pairing, PAIRING_ENTRIES);
+}
+
+void choose_rates(const __u64 sample_bytes[SAMPLE_RATES])
+{
+	choose_blocks((struct choice){ .sample_bytes = sample_bytes[0], .has_budget = true });
+	memcpy((void *)settings.sample_bytes, sample_bytes, sizeof(settings.sample_bytes));
+}
+
+void rate_is(struct target_process *target, __u32 rate)
+{
+	book_of(target)->sample_rate = rate;
+}
+
+double block_weight(const struct block_key *key, const struct block *block)
+{
+	return weight_of_block(block->size, block_key_layer(key), settings.sample_bytes[block->rate]);
 }
 
 void world_init(void)

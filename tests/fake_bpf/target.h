@@ -53,9 +53,19 @@ void settings_set(__u32 traceback_limit, __u64 hash_seed);
 /* From now on only such blocks are recorded; 0: no sampling, no limit. */
 struct choice {
 	__u64 sample_bytes, min_size, max_size;
+	bool has_budget; /* with the rates of a budget: rate_is() */
 };
 extern struct choice chosen_blocks;
 void choose_blocks(struct choice chosen);
+
+/* A budget with these rates, instead of those of sample_rates_fill(). */
+void choose_rates(const __u64 sample_bytes[SAMPLE_RATES]);
+
+/* The loader changes the sampling rate of the process. */
+void rate_is(struct target_process *target, __u32 rate);
+
+/* The weight of a block, as the loader computes it. */
+double block_weight(const struct block_key *key, const struct block *block);
 
 /* Sets the number of places, a power of two; with 0 every block is in the map. FAKE_SESSION=1 starts with a few. */
 void nursery_use(__u32 places);

@@ -48,8 +48,19 @@ static __u64 take_address(void)
 	return next_address += 0x50;
 }
 
+/*
+ * The rate follows what was sampled so far, as a budget does: an estimate must be unbiased even if the past of a sample
+ * decides about the next rate.
+ */
+static void change_rate(int i)
+{
+	if (chosen_blocks.has_budget && i % 3 == 0)
+		rate_is(process, (book_of(process)->counter[COUNTER_sampled_blocks] / 5 + i / 7) % SAMPLE_RATES);
+}
+
 static void use(enum row row, int i)
 {
+	change_rate(i);
 	thread_run(threads_of[i % THREADS]);
 	stack_is(0x400000 + row * 0x1000, 0x500000);
 }
@@ -147,7 +158,7 @@ static void read_estimates(struct total estimate[ROW_NR])
 
 	while (fake_map_walk(&blocks, &walk)) {
 		const struct block *block = walk.value;
-		double weight = weight_of_block(block->size, LAYER_HEAP, SAMPLE_BYTES);
+		double weight = block_weight(walk.key, block);
 		enum row row = row_of(block);
 
 		cr_assert(row < ROW_NR);
@@ -243,11 +254,10 @@ static void run_once(struct moments counters[OF_A_RUN])
 	expect_nothing_left();
 }
 
-BOOK_TEST(estimates, are_unbiased)
+static void expect_all_unbiased(void)
 {
 	struct moments counters[OF_A_RUN] = {};
 
-	choose_blocks((struct choice){ .sample_bytes = SAMPLE_BYTES });
 	fake.random = 20261121;
 	threads_of[0] = main_thread;
 	for (int i = 1; i < THREADS; i++)
@@ -259,4 +269,16 @@ BOOK_TEST(estimates, are_unbiased)
 	for (unsigned int i = 0; i < OF_A_RUN; i++)
 		expect_unbiased(&counters[i], of_a_run[i].wanted, of_a_run[i].name, i);
 	expect_loss(nestings_late, 0);
+}
+
+BOOK_TEST(estimates, are_unbiased)
+{
+	choose_blocks((struct choice){ .sample_bytes = SAMPLE_BYTES });
+	expect_all_unbiased();
+}
+
+BOOK_TEST(estimates, are_unbiased_when_the_rate_changes)
+{
+	choose_rates((const __u64[SAMPLE_RATES]){ 0, SAMPLE_BYTES / 4, SAMPLE_BYTES, 3 * SAMPLE_BYTES });
+	expect_all_unbiased();
 }

@@ -5,7 +5,6 @@
  * more it is counted whether the interval holds what there is.
  */
 #include "target.h"
-#include "collect/build/sample_weight.h"
 #include "engine.h"
 #include "snapshot.h"
 #include <bpf/bpf_helpers.h>
@@ -45,12 +44,20 @@ static __u64 address_of(unsigned int place, int i)
 	return 0x100000 * (place + 1) + 0x40 * i;
 }
 
+/* A budget changes the rate every few blocks, by what was sampled until then. */
+static void change_rate(int i)
+{
+	if (chosen_blocks.has_budget && i % 20 == 0)
+		rate_is(process, (book_of(process)->counter[COUNTER_sampled_blocks] / 10 + i / 20) % SAMPLE_RATES);
+}
+
 static void allocate(unsigned int place, int from, int to, struct truth *truth)
 {
 	stack_is(0x400000 + place * 0x1000, 0x500000);
 	for (int i = from; i < to; i++) {
 		__u64 size = places[place].size + i * places[place].step;
 
+		change_rate(i);
 		user_malloc(size, address_of(place, i));
 		truth->size += size;
 		truth->count++;
@@ -91,7 +98,7 @@ static void add_block(struct snapshot_builder *builder, const struct block_key *
 		.address = key->address,
 		.traceback = traceback_of[key->address / 0x100000 - 1],
 		.thread = block->thread,
-		.weight = weight_of_block(block->size, block_key_layer(key), SAMPLE_BYTES),
+		.weight = block_weight(key, block),
 	};
 
 	cr_assert_eq(snapshot_builder__trace(builder, &trace), 0);
@@ -180,9 +187,9 @@ static void run_once(void)
 		release(i, places[i].freed, places[i].first + places[i].more, &truth[i]);
 }
 
-BOOK_TEST(estimates, have_intervals_that_contain_the_truth_in_95_of_100_runs, .timeout = 300)
+static void expect_intervals_hold(void)
 {
-	choose_blocks((struct choice){ .sample_bytes = SAMPLE_BYTES });
+	fake_map_resize(&blocks, 10000);
 	fake.random = 95;
 	for (int i = 0; i < RUNS; i++)
 		run_once();
@@ -194,4 +201,16 @@ BOOK_TEST(estimates, have_intervals_that_contain_the_truth_in_95_of_100_runs, .t
 		cr_expect(share >= LOW && share <= HIGH, "the interval of %s holds the truth in %.4f of %d",
 			  asked_name[i], share, intervals[i].nr);
 	}
+}
+
+BOOK_TEST(estimates, have_intervals_that_contain_the_truth_in_95_of_100_runs, .timeout = 300)
+{
+	choose_blocks((struct choice){ .sample_bytes = SAMPLE_BYTES });
+	expect_intervals_hold();
+}
+
+BOOK_TEST(estimates, have_intervals_that_contain_the_truth_when_the_rate_changes, .timeout = 300)
+{
+	choose_rates((const __u64[SAMPLE_RATES]){ 0, SAMPLE_BYTES / 4, SAMPLE_BYTES, 3 * SAMPLE_BYTES });
+	expect_intervals_hold();
 }

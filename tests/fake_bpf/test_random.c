@@ -375,7 +375,7 @@ static void compare_all(void)
 {
 	__u32 live_cnt = 0;
 
-	if (chosen_blocks.sample_bytes) { /* the totals are random */
+	if (chosen_blocks.sample_bytes || chosen_blocks.has_budget) { /* the totals are random */
 		books_check();
 		return;
 	}
@@ -407,6 +407,8 @@ static void run_at_random(__u64 seed, __u32 capacity, __u32 note_capacity)
 	fake_map_resize(&tracebacks, 100000);
 	programs_start();
 	for (int i = 0; i < STEPS; i++) {
+		if (chosen_blocks.has_budget && i % 16 == 0)
+			rate_is(program[i / 16 % (PROCESS_NR - 1)].target, below(SAMPLE_RATES));
 		step();
 		if (i % CHECK_EVERY == 0)
 			compare_all();
@@ -447,6 +449,14 @@ BOOK_TEST(random, sampled_program_matches_the_model)
 BOOK_TEST(random, sampled_program_with_a_full_map_matches_the_model)
 {
 	sample_at_random(7, 60);
+}
+
+BOOK_TEST(random, program_sampled_by_changing_rates_matches_the_model)
+{
+	choose_rates((const __u64[SAMPLE_RATES]){ 0, 100, 700, 3000 });
+	fake.random = 8;
+	all_losses_are_expected = true;
+	run_at_random(8, 10000, 10000);
 }
 
 BOOK_TEST(random, program_with_a_full_block_map_matches_the_model)

@@ -4,8 +4,9 @@
 #include <bpf/bpf_helpers.h>
 #include <math.h>
 
-__u64 draw_distance(void);
-__u64 bytes_stood_for(__u64 size);
+__u64 draw_distance(__u64 mean);
+__u64 bytes_stood_for(__u64 size, __u64 mean);
+extern __u64 shared_sample_rate;
 
 #define FOLLOWED 64 /* calls of a site */
 #define ALL 1	    /* --sample: nearly every block of 64 bytes has a sample then */
@@ -23,13 +24,13 @@ static void expect_log(__u32 random)
 	double u = (2.0 * random + 1) / 8589934592.0, wanted = -log(u) * 4294967296.0, got;
 
 	fake.random_is = &random;
-	got = draw_distance() - 1.0;
+	got = draw_distance(1ULL << 32) - 1.0; /* the logarithm with 32 bits behind the point */
 	cr_assert(fabs(got - wanted) <= 1e-5 * wanted + 1, "-log of %.12f is %.1f, not %.1f", u, got, wanted);
 }
 
 BOOK_TEST(sample, distances_are_computed_as_logarithms)
 {
-	sample(1ULL << 32); /* the logarithm with 32 bits behind the point */
+	sample(1000);
 	for (int bit = 0; bit < 32; bit++) {
 		expect_log(1u << bit);
 		expect_log((1u << bit) - 1);
@@ -48,9 +49,11 @@ BOOK_TEST(sample, distances_have_the_requested_mean)
 
 	fake.random_is = &random;
 	for (unsigned int i = 0; i < sizeof(means) / sizeof(*means); i++) {
+		__u64 distance;
+
 		sample(means[i]);
-		cr_expect(fabs(draw_distance() - means[i] * 1.0) <= 1 + means[i] * 1e-5, "%llu of %llu",
-			  draw_distance(), means[i]);
+		distance = draw_distance(means[i]);
+		cr_expect(fabs(distance - means[i] * 1.0) <= 1 + means[i] * 1e-5, "%llu of %llu", distance, means[i]);
 	}
 	fake.random_is = NULL;
 }
@@ -58,7 +61,7 @@ BOOK_TEST(sample, distances_have_the_requested_mean)
 static void expect_stood_for(__u64 size, __u64 mean)
 {
 	double n = size ? size : 1, wanted = n / -expm1(-n / mean);
-	double got = bytes_stood_for(size) / 65536.0;
+	double got = bytes_stood_for(size, mean) / 65536.0;
 
 	cr_assert(fabs(got - wanted) <= 1e-5 * wanted, "%llu bytes of %llu: %f, not %f", size, mean,
 		  got, wanted);
@@ -429,4 +432,139 @@ BOOK_TEST(sample, address_that_is_allocated_again_stays_paired)
 	books_check();
 	user_free(0x1000);
 	expect(current_blocks, 0);
+}
+
+/* ---- the rates of a budget ---- */
+
+#define COARSE 3 /* a rate by which nothing of the tests is sampled */
+
+static const __u64 test_rates[SAMPLE_RATES] = { 0, 1, 1000, NONE };
+
+BOOK_TEST(sample, rate_of_every_block_records_them_exactly)
+{
+	choose_rates(test_rates);
+	user_malloc(100, 0x1000);
+	user_malloc(0, 0x2000);
+	expect_live(0x1000, 100);
+	expect(current_blocks, 2);
+	expect(current_bytes, 100);
+	expect(sampled_blocks, 2);
+	expect_same(book_of(process)->sample_rate_most, 0, "coarsest rate");
+	user_free(0x1000);
+	user_free(0x2000);
+
+	expect(frees, 2);
+	expect(freed_bytes, 100);
+}
+
+BOOK_TEST(sample, rate_that_changes_leaves_the_blocks_of_earlier_rates_their_weights)
+{
+	choose_rates(test_rates);
+	user_malloc(100, 0x1000);
+	rate_is(process, COARSE);
+	user_malloc(100, 0x2000);
+	expect_gone(0x2000);
+	expect(current_bytes, 100);
+	user_free(0x1000);
+	user_free(0x2000);
+
+	expect(current_blocks, 0);
+	expect(freed_bytes, 100);
+	expect(unknown_frees, 0);
+	expect_same(book_of(process)->sample_rate_most, COARSE, "coarsest rate");
+	rate_is(process, 0);
+	user_malloc(100, 0x3000);
+	expect_live(0x3000, 100);
+	expect(current_bytes, 100);
+	expect_same(book_of(process)->sample_rate_most, COARSE, "coarsest rate");
+}
+
+/* The rate that decided counts, not the one in force when the block is there. */
+BOOK_TEST(sample, rate_that_changes_within_a_call_is_not_that_of_its_block)
+{
+	choose_rates(test_rates);
+	enter(SHAPE_MALLOC, sp_at(1), 100);
+	rate_is(process, COARSE);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+	expect_live(0x1000, 100);
+	expect_same(block_at(0x1000)->rate, 0, "rate");
+	expect(current_blocks, 1);
+	rate_is(process, 1);
+	enter(SHAPE_MALLOC, sp_at(1), 10000);
+	rate_is(process, 0);
+	leave(SHAPE_MALLOC, sp_at(1), 0x8000);
+	expect_same(block_at(0x8000)->rate, 1, "rate");
+}
+
+/* A distance drawn for a coarse rate would hide the next blocks. */
+BOOK_TEST(sample, rate_that_changes_has_a_distance_of_its_own)
+{
+	choose_rates(test_rates);
+	rate_is(process, COARSE);
+	user_malloc(100, 0x1000);
+	expect_gone(0x1000);
+	rate_is(process, 1);
+	user_malloc(1000, 0x2000);
+	expect_live(0x2000, 1000);
+}
+
+BOOK_TEST(sample, rate_of_all_processes_applies_where_probes_are_shared)
+{
+	choose_rates(test_rates);
+	shared_sample_rate = COARSE;
+	user_malloc(100, 0x1000);
+	expect_live(0x1000, 100);
+	book_of(process)->follows = 1;
+	user_malloc(100, 0x2000);
+	expect_gone(0x2000);
+	shared_sample_rate = 0;
+	user_malloc(100, 0x3000);
+	expect_live(0x3000, 100);
+	shared_sample_rate = 1;
+	rate_is(process, COARSE);
+	user_malloc(100, 0x4000);
+	expect_gone(0x4000);
+	shared_sample_rate = 0;
+}
+
+/* The old block is of one rate, the new one of another; a realloc that fails puts the old one back as it was. */
+BOOK_TEST(sample, rate_of_a_block_goes_with_it_through_realloc)
+{
+	choose_rates(test_rates);
+	user_malloc(100, 0x1000);
+	rate_is(process, 1);
+	user_realloc(0x1000, 10000, 0);
+	expect_same(block_at(0x1000)->rate, 0, "rate");
+	expect(current_bytes, 100);
+	user_realloc(0x1000, 10000, 0x2000);
+	expect_same(block_at(0x2000)->rate, 1, "rate");
+	rate_is(process, COARSE);
+	user_realloc(0x2000, 10, 0x3000);
+
+	expect(current_blocks, 0);
+	expect(current_bytes, 0);
+	expect(sampled_blocks, 0);
+}
+
+/* Rates that change at random, which must leave nothing behind. */
+BOOK_TEST(sample, rates_that_change_leave_nothing_behind)
+{
+	static const __u64 rates[SAMPLE_RATES] = { 0, 200, 1000, 5000 };
+	__u64 seed = 11;
+
+	choose_rates(rates);
+	for (int i = 0; i < 2000; i++) {
+		seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+		rate_is(process, seed >> 60 & (SAMPLE_RATES - 1));
+		user_malloc(seed >> 32 & 1023, 0x1000 + 0x400 * (__u64)(i % 500));
+		if (i >= 400)
+			user_free(0x1000 + 0x400 * (__u64)((i - 400) % 500));
+	}
+	books_check();
+	for (int i = 0; i < 500; i++)
+		user_free(0x1000 + 0x400 * (__u64)i);
+	expect(current_blocks, 0);
+	expect(current_bytes, 0);
+	expect(sampled_blocks, 0);
+	expect_same(block_cnt(), 0, "blocks");
 }

@@ -1,101 +1,106 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/budget/budget.h"
 
-#define STRETCHES 8
-#define LONGEST_STRETCH_NS 500000000ULL
-
 #define SOONEST_NS 1000000ULL
 #define LATEST_NS 100000000ULL
-#define LATEST_WHILE_ON_NS 10000000ULL /* the cost of a stretch is not known before it has run */
+#define LATEST_WHILE_ON_NS 10000000ULL /* what the process will cost is not known */
+#define FINER_AFTER_NS 100000000ULL    /* a rate is kept for at least this time before a finer one */
+#define LATELY_NS 2000000000ULL
+#define LONGEST_NS 1000000000000ULL /* a longer time gives no more credit; the product with percent fits */
 
-static uint64_t clamp_time(uint64_t value, uint64_t least, uint64_t most)
+static int64_t clamp_time(int64_t value, int64_t least, int64_t most)
 {
 	return value < least ? least : value > most ? most : value;
 }
 
-static uint64_t subtract_or_zero(uint64_t now, uint64_t before)
+static int64_t window_credit_ns(const struct budget *budget)
 {
-	return now > before ? now - before : 0;
+	return BUDGET_WINDOW_NS / 100 * budget->percent;
 }
 
-/* own_ns() is 0 then: an estimated cost can exceed the CPU time that it is a part of. */
-static uint64_t own_ns(const struct cost_sum *sum)
+/* The credit with which a recording goes on after a pause. */
+static int64_t stretch_ns(const struct budget *budget)
 {
-	return subtract_or_zero(sum->cpu_ns, sum->cost_ns);
+	int64_t half = window_credit_ns(budget) / 2, least = budget->least_stretch_ns;
+
+	return half > least ? half : least;
 }
 
-static uint64_t earned_ns(const struct budget *budget, const struct cost_sum *sum)
+static int64_t most_credit_ns(const struct budget *budget)
 {
-	return BUDGET_CREDIT_NS + own_ns(sum) / 100 * budget->percent;
+	return 2 * stretch_ns(budget);
 }
 
-int64_t budget_left_ns(const struct budget *budget, const struct cost_sum *sum)
+void budget_begin(struct budget *budget, uint64_t percent, uint64_t least_stretch_ns)
 {
-	return earned_ns(budget, sum) - sum->cost_ns;
+	*budget = (struct budget){ .percent = percent, .least_stretch_ns = least_stretch_ns };
+	budget->left_ns = percent ? most_credit_ns(budget) : 0;
 }
 
-static int64_t stretch_ns(const struct budget *budget, const struct cost_sum *sum)
+static uint64_t earned_ns(const struct budget *budget, uint64_t passed_ns)
 {
-	uint64_t most = budget->least_stretch_ns > LONGEST_STRETCH_NS ? budget->least_stretch_ns :
-									LONGEST_STRETCH_NS;
-
-	return clamp_time(earned_ns(budget, sum) / STRETCHES, budget->least_stretch_ns, most);
+	return (passed_ns < LONGEST_NS ? passed_ns : LONGEST_NS) * budget->percent / 100;
 }
-
-#define LATELY_NS 200000000ULL
 
 /*
- * Sums the cost while the recording is not paused. Older cost counts less, also when the process has slept
- * since.
+ * The least credit for which a rate is not exchanged for a coarser one. The coarsest rate has none: after it comes
+ * the pause.
  */
-static void note_while_on(struct budget *budget, const struct cost_sum *sum, uint64_t passed_ns)
+static int64_t least_credit_ns(const struct budget *budget)
 {
-	budget->on_cost_ns += sum->cost_ns - budget->judged.cost_ns;
-	budget->on_own_ns += subtract_or_zero(own_ns(sum), own_ns(&budget->judged));
-	budget->on_ns += passed_ns;
-	if (budget->on_cost_ns + budget->on_own_ns < LATELY_NS && budget->on_ns < LATELY_NS)
-		return;
-	budget->on_cost_ns /= 2;
-	budget->on_own_ns /= 2;
-	budget->on_ns /= 2;
+	return budget->rate + 1 < SAMPLE_RATES ? most_credit_ns(budget) >> (budget->rate + 1) : INT64_MIN;
 }
 
-void budget_note(struct budget *budget, const struct cost_sum *sum, uint64_t now_ns, bool is_paused)
+static void choose_rate(struct budget *budget)
 {
-	if (!is_paused)
-		note_while_on(budget, sum, budget->judged_ns ? now_ns - budget->judged_ns : 0);
-	budget->judged = *sum;
-	budget->judged_ns = now_ns;
+	uint32_t before = budget->rate;
+
+	while (budget->left_ns < least_credit_ns(budget))
+		budget->rate++;
+	if (budget->rate == before && before && budget->left_ns >= most_credit_ns(budget) / 4 * 3 &&
+	    budget->now_ns - budget->rate_ns >= FINER_AFTER_NS)
+		budget->rate--;
+	if (budget->rate != before)
+		budget->rate_ns = budget->now_ns;
 }
 
-enum budget_order budget_judge(struct budget *budget, const struct cost_sum *sum, uint64_t now_ns,
-			       bool is_paused)
+/*
+ * The debt ends at half of the window's credit: a process that nobody could look at for a while comes back within a
+ * second, too.
+ */
+void budget_update(struct budget *budget, uint64_t cost_ns, uint64_t now_ns)
 {
-	int64_t left = budget_left_ns(budget, sum);
+	uint64_t passed_ns = budget->now_ns ? now_ns - budget->now_ns : 0;
+	int64_t most = most_credit_ns(budget);
 
 	if (!budget->percent)
-		return BUDGET_AS_IT_IS;
-	budget_note(budget, sum, now_ns, is_paused);
-	if (!is_paused)
-		return left <= 0 ? BUDGET_PAUSE : BUDGET_AS_IT_IS;
-	return left >= stretch_ns(budget, sum) ? BUDGET_RESUME : BUDGET_AS_IT_IS;
+		return;
+	budget->left_ns = clamp_time(budget->left_ns + earned_ns(budget, passed_ns), -most / 2, most);
+	budget->left_ns -= cost_ns - budget->cost_ns;
+	budget->left_ns = clamp_time(budget->left_ns, -window_credit_ns(budget) / 2, most);
+	budget->cost_ns = cost_ns;
+	budget->now_ns = now_ns;
+	choose_rate(budget);
+	if (budget->left_ns <= 0) {
+		budget->is_spent = true;
+		budget->spent_ns = now_ns;
+	} else if (budget->left_ns >= stretch_ns(budget)) {
+		budget->is_spent = false;
+	}
 }
 
-uint64_t budget_wait_ns(const struct budget *budget, const struct cost_sum *sum, bool is_paused,
-			unsigned int processors)
+uint64_t budget_wait_ns(const struct budget *budget, unsigned int processors)
 {
-	int64_t left = budget_left_ns(budget, sum), missing = stretch_ns(budget, sum) - left;
+	int64_t missing_ns = stretch_ns(budget) - budget->left_ns;
 
 	if (!budget->percent)
 		return UINT64_MAX;
-	if (!is_paused)
-		return clamp_time(left > 0 ? left / processors : 0, SOONEST_NS, LATEST_WHILE_ON_NS);
-	return clamp_time(missing > 0 ? (uint64_t)missing * 100 / budget->percent / processors : 0,
-			  SOONEST_NS, LATEST_NS);
+	if (!budget->is_spent)
+		return clamp_time(budget->left_ns / processors, SOONEST_NS, LATEST_WHILE_ON_NS);
+	return clamp_time(missing_ns * 100 / (int64_t)budget->percent, SOONEST_NS, LATEST_NS);
 }
 
-bool budget_is_spending(const struct budget *budget)
+bool budget_is_spending(const struct budget *budget, uint64_t now_ns)
 {
-	return budget->on_cost_ns > BUDGET_CREDIT_NS / 2 &&
-	       budget->on_cost_ns * 100 > budget->on_own_ns * budget->percent;
+	return budget->spent_ns && now_ns - budget->spent_ns < LATELY_NS;
 }

@@ -3,61 +3,51 @@
 #define ALLOCSNAP_COLLECT_BUDGET_BUDGET_H
 
 /*
- * Decides whether a recording may go on. This is arithmetic only: the caller reads the clocks.
+ * Decides how much of a process may be recorded. This is arithmetic only: the caller reads the clocks.
  *
- * The allowed cost grows with the program's own CPU time (CPU time without the cost): `percent` of it, plus a
- * small credit at the start. When the credit and the earnings are spent, the recording pauses. It resumes when
- * enough has been earned for a stretch that is worth it: an eighth of everything earned so far. So the
- * stretches of a short program are short, and little is left unspent at its end.
+ * Recording a process may take `percent` of one core, in wall-clock time. A credit grows at that rate, up to what one
+ * second gives, and the cost is taken from it. So a burst of a moment is free, and a burst that is over is forgotten
+ * after a second, however little the process does since. The credit that is left decides:
+ *
+ *	full		every block is recorded, or --sample as it was asked for
+ *	below 1/2	samples; below 1/4 and 1/8 samples by the coarser rates
+ *	none		the recording pauses, until half of the credit is there again
+ *
+ * At 3/4 a finer rate is tried. So a process whose samples fit into the budget never pauses.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "collect/budget/recording_cost.h"
+#include "shared/bpf_types.h"
 
-#define BUDGET_CREDIT_NS 10000000 /* the credit at the start */
+#define BUDGET_WINDOW_NS 1000000000ULL /* the credit is at most what this time gives */
 
 /* Zeroed: there is no budget. */
 struct budget {
-	uint32_t percent;	   /* of the program's own CPU time */
-	uint64_t least_stretch_ns; /* in ns of cost */
-	struct cost_sum judged;	   /* the sums at the last call of budget_judge() or budget_note() */
-	uint64_t judged_ns;
-	uint64_t on_own_ns, on_cost_ns, on_ns; /* recent, while not paused; on_ns: wall-clock time */
+	uint64_t percent;	   /* of one core */
+	uint64_t least_stretch_ns; /* the least cost that makes it worth to go on after a pause */
+	int64_t left_ns;	   /* the credit, or below 0 the debt */
+	uint64_t cost_ns, now_ns;  /* at the last update */
+	uint64_t rate_ns;	   /* when the rate changed */
+	uint64_t spent_ns;	   /* when the credit was last used up; 0: never */
+	uint32_t rate;		   /* the sampling rate that the credit allows, below SAMPLE_RATES */
+	bool is_spent;
 };
 
-enum budget_order {
-	BUDGET_AS_IT_IS,
-	BUDGET_PAUSE,
-	BUDGET_RESUME,
-};
+/* Begins with full credit. */
+void budget_begin(struct budget *budget, uint64_t percent, uint64_t least_stretch_ns);
 
-/* sum: since the recording began; now_ns: from a clock that never goes back. */
-enum budget_order budget_judge(struct budget *budget, const struct cost_sum *sum, uint64_t now_ns,
-			       bool is_paused);
+/* cost_ns: since the recording began; now_ns: from a clock that never goes back. */
+void budget_update(struct budget *budget, uint64_t cost_ns, uint64_t now_ns);
 
 /*
- * Updates the state that budget_is_spending() reads, as budget_judge() does; for a caller that judges in
- * another way.
+ * Returns how long to wait before the next update: until the budget could be spent, or enough of it could be there
+ * again, if so many processors spend at once. 1 ms to 100 ms; UINT64_MAX without a budget.
  */
-void budget_note(struct budget *budget, const struct cost_sum *sum, uint64_t now_ns,
-		 bool is_paused);
+uint64_t budget_wait_ns(const struct budget *budget, unsigned int processors);
 
-/* Returns the cost that may still be spent; negative when too much was spent. */
-int64_t budget_left_ns(const struct budget *budget, const struct cost_sum *sum);
-
-/*
- * Returns how long to wait before the next look: until the budget could be spent, or enough could be earned, if
- * so many processors spend or earn at once. At least a millisecond; UINT64_MAX without a budget.
- */
-uint64_t budget_wait_ns(const struct budget *budget, const struct cost_sum *sum, bool is_paused,
-			unsigned int processors);
-
-/*
- * Whether the process has recently spent more than it earned. It cannot go unwatched for long then, unless it
- * is paused.
- */
-bool budget_is_spending(const struct budget *budget);
+/* Whether the process has paused lately: then it cannot go unwatched for long, unless it is paused. */
+bool budget_is_spending(const struct budget *budget, uint64_t now_ns);
 
 #endif

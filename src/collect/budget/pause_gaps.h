@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collect/budget/budget.h"
+#include "collect/budget/recording_cost.h"
 
 /* In CLOCK_MONOTONIC, from the start of the removal of the first probe until all probes are back. */
 struct gap {
@@ -19,8 +19,7 @@ struct gap {
 
 /* Zeroed: no budget, no gaps. */
 struct pausing {
-	struct budget budget;
-	struct cost_sum gone; /* cost of processes that are no longer traced and that this budget included */
+	struct cost_sum gone; /* cost of processes that are no longer traced */
 	struct gap *gap;
 	size_t gap_nr, gap_alloc;
 	uint64_t open_ns; /* when the pause began; 0: not paused */

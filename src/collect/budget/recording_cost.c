@@ -28,10 +28,3 @@ uint64_t cost_of_books(const struct trap_costs *costs, const struct process *boo
 	       counter[COUNTER_stepped_traps] * costs->stepped_ns +
 	       counter[COUNTER_return_traps] * costs->return_ns + counter[COUNTER_program_ns];
 }
-
-unsigned int cost_share(const struct cost_sum *sum)
-{
-	if (!sum->cpu_ns)
-		return 0;
-	return sum->cost_ns < sum->cpu_ns ? sum->cost_ns * 100 / sum->cpu_ns : 100;
-}

@@ -22,7 +22,4 @@ int cpu_time_read(pid_t pid, uint64_t *ret_ns);
 /* Returns the cost of a process's traps and programs; 0 when the costs of traps are not known. */
 uint64_t cost_of_books(const struct trap_costs *costs, const struct process *books);
 
-/* The cost in percent of the CPU time, 0 to 100. */
-unsigned int cost_share(const struct cost_sum *sum);
-
 #endif

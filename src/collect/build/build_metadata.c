@@ -158,11 +158,12 @@ static int describe_rss(struct snapshot_builder *builder, const struct rss *rss)
 }
 
 /* Writes no cost when the costs of traps are not known: 0 would be wrong. */
-static int describe_cost(struct snapshot_builder *builder, const struct cost_sum *sum, const struct pausing *pausing,
+static int describe_cost(struct snapshot_builder *builder, const struct target *target,
 			 const struct snapshot_context *snapshot_context)
 {
 	const struct trap_costs *costs = snapshot_context->costs;
-	const struct gaps_sum gaps = pausing_sum(pausing, snapshot_context->monotonic_ns);
+	const struct gaps_sum gaps = pausing_sum(target->budget.used, snapshot_context->monotonic_ns);
+	const struct cost_sum *sum = &target->drained.cost;
 	const struct number number[] = {
 		{ "cpu_ns", sum->cpu_ns },
 		{ "cost_ns", sum->cost_ns },
@@ -173,9 +174,10 @@ static int describe_cost(struct snapshot_builder *builder, const struct cost_sum
 	};
 
 	const struct number budget[] = {
-		{ "max_overhead_percent", snapshot_context->max_overhead },
+		{ "max_overhead_core_percent", snapshot_context->max_overhead },
 		{ "gap_count", gaps.nr },
 		{ "gaps_ns", gaps.length_ns },
+		{ "thinned_ns", target->budget.thinned_ns },
 	};
 	int err = costs->entry_ns ? describe_numbers(builder, number, ARRAY_SIZE(number)) : 0;
 
@@ -206,9 +208,11 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		{ "rss_at_start_bytes", target->resident.at_start_bytes },
 	};
 	const struct settings *settings = &snapshot_context->bpf->rodata->settings;
+	uint64_t most = target->now.books.sample_rate_most; /* of a budget */
 	const struct number chosen[] = {
 		{ "clear_count", books->clear_cnt },
-		{ "sample_bytes", settings->sample_bytes },
+		{ "sample_bytes", settings->sample_bytes[0] },
+		{ "sample_bytes_most", most ? settings->sample_bytes[most & (SAMPLE_RATES - 1)] : 0 },
 		{ "min_size", settings->min_size },
 		{ "max_size", settings->max_size },
 	};
@@ -226,7 +230,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	if (!err)
 		err = describe_rss(builder, &target->resident.by_kind);
 	if (!err)
-		err = describe_cost(builder, &target->drained.cost, target->budget.used, snapshot_context);
+		err = describe_cost(builder, target, snapshot_context);
 	if (!err && snapshot_context->is_compact)
 		err = describe_numbers(builder, &resolution, 1);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);

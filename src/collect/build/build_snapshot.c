@@ -26,6 +26,7 @@ struct assembly {
 	uint32_t *object_id;	   /* of objects.object[i], if the process uses it */
 	uint32_t *object_symbols;  /* index for symbols__lookup(), or NAMES_NONE */
 	bool no_names;		   /* no names are wanted */
+	bool is_sampled;	   /* a trace has a weight */
 	uint32_t *traceback_id;	   /* of target->tracebacks.traceback[i]; 0: not added yet */
 	struct frame_list frames;  /* of the current traceback */
 	uint64_t bytes, blocks; /* live at the cut; estimates when blocks are sampled */
@@ -203,15 +204,21 @@ static int add_traces_of(struct assembly *assembly, struct traces *traces)
 	if (err)
 		return err;
 	assembly->trace_nr = traces->blocks->nr;
-	assembly->bytes = traces->sample_bytes ? (uint64_t)llround(sum.weighted_bytes) : sum.bytes;
-	assembly->blocks = traces->sample_bytes ? (uint64_t)llround(sum.weight) : assembly->trace_nr;
+	assembly->bytes = assembly->is_sampled ? (uint64_t)llround(sum.weighted_bytes) : sum.bytes;
+	assembly->blocks = assembly->is_sampled ? (uint64_t)llround(sum.weight) : assembly->trace_nr;
 	assembly->tracebacks_missing += sum.tracebacks_missing;
 	return 0;
 }
 
-static uint64_t sample_bytes(const struct snapshot_context *snapshot_context)
+static const uint64_t *sample_bytes(const struct snapshot_context *snapshot_context)
 {
 	return snapshot_context->bpf->rodata->settings.sample_bytes;
+}
+
+/* The drained accounting may be older than a block that a budget's rate has chosen, but not what was read later. */
+static bool has_sampled_blocks(const struct target *target, const struct snapshot_context *snapshot_context)
+{
+	return sample_bytes(snapshot_context)[0] || target->now.books.sample_rate_most;
 }
 
 static int add_image_traces(struct assembly *assembly, const struct drain *drain,
@@ -410,10 +417,11 @@ int build_snapshot(struct target *target, const struct process *books, const str
 		.target = target,
 		.symbols = symbols,
 		.no_names = snapshot_context->no_names,
+		.is_sampled = has_sampled_blocks(target, snapshot_context),
 		.builder = snapshot_builder__new(SNAP_WITH_ALL | SNAP_WITH_PROBE_DOMAIN |
 						 (snapshot_context->no_names ? 0 : SNAP_WITH_FIRST_LINE) |
 						 (snapshot_context->has_churn ? SNAP_WITH_CHURN : 0) |
-						 (sample_bytes(snapshot_context) ? SNAP_WITH_WEIGHT : 0)),
+						 (has_sampled_blocks(target, snapshot_context) ? SNAP_WITH_WEIGHT : 0)),
 	};
 	int err = assembly.builder ? fill_snapshot(&assembly, books, drain, snapshot_context) : -ENOMEM;
 

@@ -47,7 +47,7 @@ static int set_some(struct part *part, uint64_t first, const struct drained_bloc
 			.domain = block[i].domain,
 			.thread = block[i].thread,
 			.weight = weight_of_block(block[i].size, block[i].layer,
-						  part->traces->sample_bytes),
+						  part->traces->sample_bytes[block[i].rate]),
 		};
 		part->sum.bytes += block[i].size;
 		part->sum.weight += trace[i].weight;

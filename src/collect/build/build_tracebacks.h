@@ -17,7 +17,7 @@ struct traces {
 	struct snapshot_builder *builder;
 	uint64_t first; /* index of the first trace in the builder; there are as many as blocks */
 	const uint32_t *traceback_id; /* the builder's id of tracebacks->traceback[i]; 0: not added yet */
-	uint64_t sample_bytes; /* 0: every block was recorded */
+	const uint64_t *sample_bytes; /* mean distance of samples by rate; 0: every block was recorded */
 	bool *is_wanted; /* set for tracebacks that are needed but not added yet */
 };
 

@@ -12,6 +12,18 @@ double weight_of_block(uint64_t size, uint32_t layer, uint64_t sample_bytes)
 	return 1 / -expm1(-(double)(size ?: 1) / sample_bytes);
 }
 
+#define BUDGET_RATE_FIRST 4096
+#define BUDGET_RATE_FACTOR 8
+
+void sample_rates_fill(uint64_t rate[], uint64_t sample_bytes, bool has_budget)
+{
+	uint64_t bytes = BUDGET_RATE_FIRST;
+
+	rate[0] = sample_bytes;
+	for (int i = 1; i < SAMPLE_RATES; i++, bytes *= BUDGET_RATE_FACTOR)
+		rate[i] = has_budget && bytes > sample_bytes ? bytes : sample_bytes;
+}
+
 static uint32_t to_fixed_point(double value, unsigned int shift)
 {
 	return lrint(ldexp(value, shift));

@@ -4,6 +4,7 @@
 
 /* How many blocks a sampled block stands for. bpf/account/sample.bpf.h computes the same in whole numbers. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct sample_tables;
@@ -13,6 +14,12 @@ struct sample_tables;
  * recorded.
  */
 double weight_of_block(uint64_t size, uint32_t layer, uint64_t sample_bytes);
+
+/*
+ * Fills the rates. Rate 0 is the user's. With a budget the others are coarser; a block of 64 bytes is recorded once in
+ * 64 calls, 512 and 4,096: from the first one on a call costs hardly more than its trap.
+ */
+void sample_rates_fill(uint64_t rate[], uint64_t sample_bytes, bool has_budget);
 
 /* Fills the tables that the BPF programs read. */
 void sample_tables_fill(struct sample_tables *tables);

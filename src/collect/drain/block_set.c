@@ -97,6 +97,7 @@ int drained_blocks_add(struct drained_blocks *blocks, const struct block_key *ke
 		.traceback = block->traceback,
 		.birth_ns = block->birth_ns,
 		.thread = block->thread,
+		.rate = block->rate,
 		.domain = block->domain,
 		.layer = block_key_layer(key),
 	};

@@ -20,7 +20,8 @@ struct drained_block {
 	uint64_t size;
 	uint64_t traceback;
 	uint64_t birth_ns;
-	uint32_t thread : 24;
+	uint32_t thread : 22;
+	uint32_t rate : 2; /* index of the sampling rate */
 	uint32_t domain : 8;
 	uint32_t layer;
 };

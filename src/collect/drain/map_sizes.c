@@ -88,11 +88,22 @@ static uint32_t smaller(uint64_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
+bool pairing_is_needed(const struct collector_options *options)
+{
+	return options->sample_bytes || options->min_size || options->max_size || options->max_overhead;
+}
+
+/*
+ * With a budget a process that allocates much is sampled, and the frees of what is not recorded need the filter. More
+ * blocks than that are recorded only of processes that have the time to look their frees up in the map.
+ */
+#define BUDGET_BYTES_EACH (128 << 10)
+
 static uint32_t pairing_of(const struct collector_options *options, uint32_t blocks)
 {
-	if (!options->sample_bytes && !options->min_size && !options->max_size)
-		return 1;
-	return pairing_entries(options->sample_bytes, options->min_size, blocks);
+	uint64_t each = options->sample_bytes ?: options->max_overhead ? BUDGET_BYTES_EACH : 0;
+
+	return pairing_is_needed(options) ? pairing_entries(each, options->min_size, blocks) : 1;
 }
 
 /*

@@ -4,6 +4,7 @@
 
 /* Decides how many entries the BPF maps can have. Arithmetic only. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct collector_options;
@@ -17,6 +18,9 @@ struct map_room {
 	uint32_t slabs;	     /* slabs of unwind tables, 1 MiB each */
 	uint32_t pairing;    /* counters; 1: every block is recorded */
 };
+
+/* Whether the frees of blocks that are not recorded must be told from the others (free_filter.h). */
+bool pairing_is_needed(const struct collector_options *options);
 
 /*
  * Uses options->max_blocks and max_tracebacks, or their defaults. With options->max_memory, all maps get as much

@@ -20,17 +20,74 @@
 #include "sandbox/client.h"
 
 /* A link is attached or detached in a millisecond or less; a perf uprobe takes a tenth of a second. */
-#define STRETCH_OF_LINKS_NS 8000000
+#define STRETCH_OF_LINKS_NS 5000000
 #define STRETCH_OF_EVENTS_NS 1000000000
 
-void pausing_begin(const struct collector_options *options, const struct allocsnap_bpf *bpf, struct pausing *pausing)
+void begin_budget(const struct collector_options *options, const struct allocsnap_bpf *bpf, unsigned int cores,
+		  struct budget *budget)
 {
-	if (pausing->budget.percent)
+	budget_begin(budget, (uint64_t)options->max_overhead * cores,
+		     probe_way_of(bpf)->is_alone ? STRETCH_OF_EVENTS_NS : STRETCH_OF_LINKS_NS);
+}
+
+/* ---- rates ---- */
+
+#define NAMED_MOST 32 /* named processes: a machine that compiles would fill the journal */
+
+/* Returns whether a process may be named in a note, and counts it; the last note says so. */
+static bool may_name_process(struct budgets *budgets, bool *is_noted, const char **ret_end)
+{
+	if (*is_noted || budgets->named_nr >= NAMED_MOST)
+		return false;
+	*is_noted = true;
+	*ret_end = ++budgets->named_nr < NAMED_MOST ? "" : "; no more of these are named";
+	return true;
+}
+
+static void note_thinning(struct collector *collector, struct target *target)
+{
+	struct reason why;
+	const char *end;
+
+	if (!may_name_process(&collector->budgets, &target->budget.is_thinning_noted, &end))
 		return;
-	pausing->budget = (struct budget){
-		.percent = options->max_overhead,
-		.least_stretch_ns = probe_way_of(bpf)->is_alone ? STRETCH_OF_EVENTS_NS : STRETCH_OF_LINKS_NS,
-	};
+	reason_set(&why, 0, "%s (PID %d): to record every block would cost more than %u %% of a core: samples are "
+		   "recorded where needed, sums are estimates%s", target->identity.comm, target->identity.pid,
+		   collector->options.max_overhead, end);
+	notes_add(&collector->notes, why.text);
+}
+
+void budget_note_pause(struct collector *collector, struct target *target, const char *what)
+{
+	struct reason why;
+	const char *end;
+
+	if (!may_name_process(&collector->budgets, &target->budget.is_pause_noted, &end))
+		return;
+	reason_set(&why, 0, "%s (PID %d): even samples cost more than %u %% of a core: the recording of %s pauses now "
+		   "and then, and what is allocated meanwhile is missing%s", target->identity.comm, target->identity.pid,
+		   collector->options.max_overhead, what, end);
+	notes_add(&collector->notes, why.text);
+}
+
+static void count_thinned_time(struct target_budget *budget, bool is_thinned)
+{
+	if (is_thinned && budget->looked_ns)
+		budget->thinned_ns += budget->limit.now_ns - budget->looked_ns;
+	budget->looked_ns = budget->limit.now_ns;
+}
+
+void budget_apply_rate(struct collector *collector, struct target *target, uint32_t least)
+{
+	uint32_t rate = target->budget.limit.rate;
+
+	count_thinned_time(&target->budget, target->now.books.sample_rate || least);
+	if (rate)
+		note_thinning(collector, target);
+	if (target->now.books.sample_rate == rate)
+		return;
+	target->now.books.sample_rate = rate;
+	books_sample_at(&collector->targets.books, target->slot, rate);
 }
 
 /* ---- pause and resume ---- */
@@ -139,6 +196,7 @@ static struct spender shared_spender(struct budgets *budgets, struct shared_prob
 
 	for (size_t i = 0; i < targets->target_nr; i++)
 		add_spent_cost(&spender.sum, &targets->target[i]->now.cost);
+	spender.sum.cost_ns += cost_of_books(&budgets->costs, &targets->books.bpf->bss->ended_small_sum);
 	spender.sum.cost_ns += spender.pausing->nr * GAP_COST_NS;
 	return spender;
 }
@@ -177,22 +235,52 @@ static bool is_detaching(const struct allocsnap_bpf *bpf, const struct helpers *
 	       (is_alone ? 0 : DETACHMENTS_MOST);
 }
 
-static enum budget_order decide_spender_order(struct collector *collector, const struct spender *spender)
+/* Updates the budgets of a spender, and sets sampling rates. Returns whether a budget is spent. */
+static bool judge_spender(struct collector *collector, const struct spender *spender)
+{
+	struct target *target = spender->target;
+
+	if (!target)
+		return shares_judge(collector, spender->sum.cost_ns, monotonic_now_ns());
+	budget_update(&target->budget.limit, spender->sum.cost_ns, monotonic_now_ns());
+	budget_apply_rate(collector, target, 0);
+	if (target->budget.limit.is_spent)
+		budget_note_pause(collector, target, "it");
+	return target->budget.limit.is_spent;
+}
+
+/* For tests. Events arrive at any time, so the time is kept here. Returns false: there is no pause. */
+static bool take_next_rate(struct collector *collector, const struct spender *spender)
 {
 	uint64_t now_ns = monotonic_now_ns();
-	bool is_paused = spender->probes->is_paused;
+	struct target *target = spender->target;
+	struct budget *budget = target ? &target->budget.limit : &collector->budgets.together;
 
-	if (collector->helpers.has_lost_helper)
-		return BUDGET_AS_IT_IS;
-	if (is_paused && is_detaching(collector->bpf, &collector->helpers, &collector->shared))
-		return BUDGET_AS_IT_IS;
+	if (now_ns - budget->now_ns < collector->budgets.rate_every_ns)
+		return false;
+	budget->now_ns = now_ns;
+	budget->rate = (budget->rate + 1) % SAMPLE_RATES;
+	if (target)
+		budget_apply_rate(collector, target, 0);
+	else
+		shares_set_rate(collector, budget->rate);
+	return false;
+}
+
+/* Whether the spender shall be paused now. */
+static bool decide_pause(struct collector *collector, const struct spender *spender)
+{
+	bool is_paused = spender->probes->is_paused, is_spent;
+
 	if (collector->budgets.pause_every_ns)
-		return is_paused ? BUDGET_RESUME : BUDGET_PAUSE;
-	if (!spender->target) {
-		budget_note(&spender->pausing->budget, &spender->sum, now_ns, is_paused);
-		return shares_judge(collector, &spender->sum, is_paused);
-	}
-	return budget_judge(&spender->pausing->budget, &spender->sum, now_ns, is_paused);
+		is_spent = !is_paused;
+	else if (collector->budgets.rate_every_ns)
+		is_spent = take_next_rate(collector, spender);
+	else
+		is_spent = judge_spender(collector, spender);
+	if (collector->helpers.has_lost_helper)
+		return is_paused;
+	return is_spent || (is_paused && is_detaching(collector->bpf, &collector->helpers, &collector->shared));
 }
 
 /* Retries at each look, but logs the failure once. A process that has just ended is no failure. */
@@ -211,16 +299,20 @@ static void resume_spender(struct collector *collector, const struct spender *sp
 
 static void apply_budget(struct collector *collector, const struct spender *spender)
 {
-	switch (decide_spender_order(collector, spender)) {
-	case BUDGET_PAUSE:
+	bool is_paused = spender->probes->is_paused, shall_pause = decide_pause(collector, spender);
+
+	if (shall_pause && !is_paused)
 		pause_recording(collector->bpf, &collector->shared, spender);
-		break;
-	case BUDGET_RESUME:
+	else if (!shall_pause && is_paused)
 		resume_spender(collector, spender);
-		break;
-	case BUDGET_AS_IT_IS:
-		break;
-	}
+}
+
+static uint64_t spender_wait_ns(const struct collector *collector, const struct spender *spender)
+{
+	unsigned int processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return spender->target ? budget_wait_ns(&spender->target->budget.limit, processors) :
+				 shares_wait_ns(collector, processors);
 }
 
 static void set_timer(const struct budgets *budgets, uint64_t wait_ns)
@@ -252,7 +344,7 @@ static bool is_too_soon(struct collector *collector)
 
 void apply_budgets(struct collector *collector)
 {
-	unsigned int processors = sysconf(_SC_NPROCESSORS_ONLN);
+	struct budgets *budgets = &collector->budgets;
 	uint64_t wait_ns = UINT64_MAX;
 	struct spender spender;
 
@@ -264,11 +356,10 @@ void apply_budgets(struct collector *collector)
 		if (spender_has_ended(&spender))
 			continue;
 		apply_budget(collector, &spender);
-		own_ns = budget_wait_ns(&spender.pausing->budget, &spender.sum,
-					spender.probes->is_paused, processors);
+		own_ns = spender_wait_ns(collector, &spender);
 		wait_ns = own_ns < wait_ns ? own_ns : wait_ns;
 	}
-	set_timer(&collector->budgets, collector->budgets.pause_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
+	set_timer(budgets, budgets->pause_every_ns ?: budgets->rate_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
 }
 
 static void become_blind(struct helpers *helpers, struct event_sources *events, struct notes *notes, int end_fd,
@@ -322,6 +413,17 @@ void notice_blindness(struct collector *collector)
 		notice_end_of_opener(&collector->helpers, &collector->events, &collector->notes);
 }
 
+static bool spender_is_spending(const struct collector *collector, const struct spender *spender, uint64_t now_ns)
+{
+	if (spender->target)
+		return budget_is_spending(&spender->target->budget.limit, now_ns);
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		if (budget_is_spending(&collector->targets.target[i]->budget.limit, now_ns) &&
+		    !collector->targets.target[i]->life.has_ended)
+			return true;
+	return budget_is_spending(&collector->budgets.together, now_ns);
+}
+
 void pause_spenders(struct collector *collector)
 {
 	uint64_t now_ns = monotonic_now_ns();
@@ -330,8 +432,7 @@ void pause_spenders(struct collector *collector)
 	for (size_t i = 0; collector->options.max_overhead && spender_at(collector, i, &spender); i++) {
 		if (spender.probes->is_paused || spender_has_ended(&spender))
 			continue;
-		budget_note(&spender.pausing->budget, &spender.sum, now_ns, false);
-		if (budget_is_spending(&spender.pausing->budget))
+		if (spender_is_spending(collector, &spender, now_ns))
 			pause_recording(collector->bpf, &collector->shared, &spender);
 	}
 }

@@ -3,9 +3,9 @@
 #define ALLOCSNAP_COLLECT_SESSION_BUDGET_PAUSE_H
 
 /*
- * Recordings that pause to stay within a budget, and the resulting gaps. A budget belongs to a set of probes: to
- * those of one process, or to the shared ones if children are followed. The cost of all processes together and
- * the cost of each process decide about a pause of the shared probes (budget_shared.h).
+ * Recordings that sample or pause to stay within a budget, and the resulting gaps. Each process has a budget. Pauses
+ * belong to a set of probes: to those of one process, or to the shared ones if children are followed
+ * (budget_shared.h).
  */
 
 #include <stdbool.h>
@@ -13,27 +13,36 @@
 
 #include "collect/budget/calibrate.h"
 #include "collect/budget/pause_gaps.h"
-#include "collect/budget/budget_share.h"
+#include "collect/budget/budget.h"
 
 struct allocsnap_bpf;
 struct collector;
 struct collector_options;
+struct target;
 
 struct budgets {
 	struct trap_costs costs;
 	uint64_t pause_every_ns; /* 0: the budget decides; otherwise for tests (docs/testing.md) */
+	uint64_t rate_every_ns;	 /* the same for sampling rates: each in turn */
 	int timer_fd;		 /* for the next look at budgets */
 	struct pausing pausing;	 /* of the shared probes */
-	struct share together;	 /* of all processes in sum */
-	uint32_t named_nr;	 /* notes that named a process for which the others waited */
+	struct budget together;	 /* of all processes in sum, if they share their probes */
+	uint32_t named_nr;	 /* notes that named a process */
 	uint64_t judged_ns;	 /* in system-wide mode: when the budgets were judged */
 };
 
-/* Gives *pausing the budget that was chosen, unless it has one. */
-void pausing_begin(const struct collector_options *options, const struct allocsnap_bpf *bpf, struct pausing *pausing);
+/* Begins the budget that was chosen, for one process; or for all processes of a machine with so many cores. */
+void begin_budget(const struct collector_options *options, const struct allocsnap_bpf *bpf, unsigned int cores,
+		  struct budget *budget);
 
-/* Pauses spenders that have used up their budget, resumes those that have earned enough, and sets the timer. */
+/* Pauses spenders whose budget is used up, resumes those that have credit again, and sets rates and the timer. */
 void apply_budgets(struct collector *collector);
+
+/* Tells the kernel side the rate of the budget of a process. least: the rate of all processes. */
+void budget_apply_rate(struct collector *collector, struct target *target, uint32_t least);
+
+/* Notes once that a process makes the recording pause, of itself or of all. */
+void budget_note_pause(struct collector *collector, struct target *target, const char *what);
 
 /*
  * Notices, once and with a note, that a helper process has ended. If it is the keeper, the probes are gone, too,

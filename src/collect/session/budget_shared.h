@@ -3,28 +3,31 @@
 #define ALLOCSNAP_COLLECT_SESSION_BUDGET_SHARED_H
 
 /*
- * Budgets for shared probes: each process has a budget, and so have all processes together. If one process
- * exceeds its budget, probing pauses for all of them until that process is within budget again, exits, or goes
- * idle: an idle process costs nothing, and the others need not wait for it. The same holds for the sum of all.
- * Recording cost below 1 % of a CPU never causes a pause.
+ * Budgets for shared probes: each process has a budget, and all processes together have as much for each core of the
+ * machine. A process that spends much is sampled; that makes no difference for the others. If the traps alone cost it
+ * more than its budget, probing pauses for all processes, since a shared probe can't be taken from one process alone.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "collect/budget/budget.h"
 
 struct collector;
 struct targets;
 struct trap_costs;
 
 /*
- * Reads the cost of processes that have new cost or have exceeded their budget. In system-wide mode the cost of
- * a process without other news is read only here.
+ * Reads the cost of processes that have new cost. In system-wide mode the cost of a process without other news is read
+ * only here.
  */
 void shares_read_costs(const struct trap_costs *costs, const struct targets *targets);
 
-/* Judges each process, and all of them together. */
-enum budget_order shares_judge(struct collector *collector, const struct cost_sum *together, bool is_paused);
+/* Updates the budgets of all processes, and sets their sampling rates. Returns whether any budget is spent. */
+bool shares_judge(struct collector *collector, uint64_t together_ns, uint64_t now_ns);
+
+/* Sets the least rate of all processes. */
+void shares_set_rate(struct collector *collector, uint32_t rate);
+
+/* Returns how long to wait before the next look at these budgets. */
+uint64_t shares_wait_ns(const struct collector *collector, unsigned int processors);
 
 #endif

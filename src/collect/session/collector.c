@@ -91,8 +91,8 @@ static int open_events(struct collector *collector, struct reason *why)
  */
 static void prepare_to_follow(struct collector *collector)
 {
-	pausing_begin(&collector->options, collector->bpf,
-		      &collector->budgets.pausing); /* before any process can spend */
+	begin_budget(&collector->options, collector->bpf, sysconf(_SC_NPROCESSORS_ONLN),
+		     &collector->budgets.together); /* before any process can spend */
 	collector->shared.probes.by_ret = collector->options.no_return_probes;
 	if (collector->options.no_return_probes || probes_have_sessions(collector->bpf))
 		return;
@@ -153,18 +153,26 @@ static int check_collector_options(const struct collector_options *options, stru
 	return 0;
 }
 
-/* ALLOCSNAP_PAUSE_EVERY_MS=N: pauses or resumes every N ms, whatever the cost. */
+static uint64_t milliseconds_of(const char *variable)
+{
+	const char *text = getenv(variable);
+
+	return text ? strtoull(text, NULL, 10) * 1000000 : 0;
+}
+
+/*
+ * ALLOCSNAP_PAUSE_EVERY_MS=N: pauses or resumes every N ms, whatever the cost. ALLOCSNAP_RATE_EVERY_MS=N: takes the
+ * next sampling rate.
+ */
 static void complete_options(struct collector_options *options, struct budgets *budgets)
 {
-	const char *text = getenv("ALLOCSNAP_PAUSE_EVERY_MS");
-
 	options->follow_forks |= options->everyone;
 	options->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
 	options->domains = options->domains ?: COLLECTOR_MALLOC;
-	if (!text)
-		return;
-	budgets->pause_every_ns = strtoull(text, NULL, 10) * 1000000;
-	options->max_overhead = 100;
+	budgets->pause_every_ns = milliseconds_of("ALLOCSNAP_PAUSE_EVERY_MS");
+	budgets->rate_every_ns = milliseconds_of("ALLOCSNAP_RATE_EVERY_MS");
+	if (budgets->pause_every_ns || budgets->rate_every_ns)
+		options->max_overhead = 100;
 }
 
 #define TABLES_SPARE 256 /* of the kernel's map of files: reserved for files that the kernel side asks for */

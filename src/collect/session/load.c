@@ -100,9 +100,9 @@ static void configure_choice(struct allocsnap_bpf *bpf, const struct collector_o
 {
 	struct settings *settings = &bpf->rodata->settings;
 
-	if (!options->sample_bytes && !options->min_size && !options->max_size)
+	if (!pairing_is_needed(options))
 		return;
-	settings->sample_bytes = options->sample_bytes;
+	sample_rates_fill(settings->sample_bytes, options->sample_bytes, options->max_overhead);
 	settings->min_size = options->min_size;
 	settings->max_size = options->max_size;
 	settings->pairing_mask = pairing_nr - 1;

@@ -57,7 +57,7 @@ void fair_begin(struct allocsnap_bpf *bpf)
 static void add_held(const struct allocsnap_bpf *bpf, const struct collector_options *options,
 		     const struct process *books, struct held *held)
 {
-	bool is_sampled = bpf->rodata->settings.sample_bytes;
+	bool is_sampled = bpf->rodata->settings.sample_bytes[SAMPLE_RATES - 1];
 
 	if (options->everyone && books->exit_ns)
 		return;

@@ -160,6 +160,7 @@ static void adopt_child(struct collector *collector, const struct new_child *chi
 	if (target) {
 		target->probes.used = &collector->shared.probes;
 		target->budget.used = &collector->budgets.pausing;
+		begin_budget(&collector->options, collector->bpf, 1, &target->budget.limit);
 		/* The coming drain is its last. */
 		target->life.has_ended = collector->options.everyone && books.exit_ns;
 		separate_targets(collector, target);

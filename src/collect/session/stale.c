@@ -126,6 +126,7 @@ void collector__get_health(const struct collector *collector, struct collector_h
 		.processes_unprobed = collector->totals.unprobed_nr,
 		.processes_dropped = collector->totals.not_admitted_nr + dropped,
 		.processes_ever_dropped = collector->totals.ever_refused_nr + dropped,
+		.cost_is_known = costs->entry_ns != 0,
 		.bystander_traps = traps[0] + traps[1] + traps[2],
 		.bystander_entry_traps = traps[0],
 		.bystander_stepped_traps = traps[1],

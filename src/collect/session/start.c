@@ -311,10 +311,9 @@ static void choose_probes(struct collector *collector, struct target *target)
 	target->probes.own.by_ret = collector->options.no_return_probes;
 	if (collector->options.follow_forks) {
 		target->probes.used = &collector->shared.probes;
-		target->budget.used = &collector->budgets.pausing; /* it began when the collector was opened */
-	} else {
-		pausing_begin(&collector->options, collector->bpf, target->budget.used);
+		target->budget.used = &collector->budgets.pausing;
 	}
+	begin_budget(&collector->options, collector->bpf, 1, &target->budget.limit);
 }
 
 /* A PID is reused. The last snapshot of its earlier owner is not dropped unless the caller asks for that. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The public view of the recorded processes. */
+#include "base/clock.h"
 #include "collect/session/session.h"
 
 void collector__set_between(struct collector *collector, bool (*fn)(void *what), void *what)
@@ -45,6 +46,13 @@ static bool has_nothing_to_report(const struct collector_options *options, const
 	       !target->snapshots.any_saved;
 }
 
+static uint64_t recorded_ns(const struct target *target)
+{
+	uint64_t end_ns = target->now.books.exit_ns ?: monotonic_now_ns();
+
+	return end_ns > target->life.started_ns ? end_ns - target->life.started_ns : 0;
+}
+
 void collector__view(const struct collector *collector, size_t i, struct process_view *ret)
 {
 	const struct target *target = collector->targets.target[i];
@@ -62,9 +70,11 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.is_near_oom = target->snapshots.is_near_oom,
 		.cpu_ns = target->now.cost.cpu_ns,
 		.cost_ns = target->now.cost.cost_ns,
+		.recorded_ns = recorded_ns(target),
 		.cost_is_known = collector->budgets.costs.entry_ns != 0,
 		.is_paused = target->probes.used->is_paused,
-		.is_estimated = collector->bpf->rodata->settings.sample_bytes != 0,
+		.is_thinned = target->now.books.sample_rate || collector->bpf->bss->shared_sample_rate,
+		.is_estimated = collector->bpf->rodata->settings.sample_bytes[0] || target->now.books.sample_rate_most,
 		.is_unsaved = target->snapshots.is_unsaved,
 		.was_saved = target->snapshots.any_saved,
 	};

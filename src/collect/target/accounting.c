@@ -43,6 +43,11 @@ bool books_ring_at(const struct books *books, uint32_t slot, uint64_t bytes)
 	return bytes && __atomic_load_n(&process->counter[COUNTER_current_bytes], __ATOMIC_SEQ_CST) >= bytes;
 }
 
+void books_sample_at(const struct books *books, uint32_t slot, uint32_t rate)
+{
+	__atomic_store_n(&books->process[slot].sample_rate, rate, __ATOMIC_RELAXED);
+}
+
 static void count_slot(const struct books *books, uint64_t user, int32_t n)
 {
 	__atomic_fetch_add(&books->bpf->bss->user_slots[user & (USERS_MAX - 1)], n, __ATOMIC_SEQ_CST);

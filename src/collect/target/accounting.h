@@ -46,6 +46,9 @@ void books_unmark(const struct books *books, uint32_t slot);
 /* See collector__ring_at(). */
 bool books_ring_at(const struct books *books, uint32_t slot, uint64_t bytes);
 
+/* Sets the sampling rate of the blocks that the process allocates from now on. */
+void books_sample_at(const struct books *books, uint32_t slot, uint32_t rate);
+
 /*
  * Whether the slot has a process that the loader has not claimed yet. If so, the caller owns the slot and gives
  * it back. The kernel side writes the image last.

@@ -9,7 +9,7 @@
 
 #include "collect/budget/recording_cost.h"
 #include "collect/budget/pause_gaps.h"
-#include "collect/budget/budget_share.h"
+#include "collect/budget/budget.h"
 #include "collect/probe/late_functions.h"
 #include "collect/probe/probes.h"
 #include "collect/process/mapping_events.h"
@@ -78,7 +78,10 @@ struct target_probes {
 struct target_budget {
 	struct pausing own;
 	struct pausing *used; /* own, or the shared one (collector->budgets.pausing) */
-	struct share share;   /* if the probes are shared */
+	struct budget limit;  /* of this process */
+	uint64_t thinned_ns;  /* how long only samples were recorded for its sake */
+	uint64_t looked_ns;   /* when thinned_ns was counted */
+	bool is_thinning_noted, is_pause_noted;
 };
 
 /* Counts of what the loader could not record of a process; the kernel counts its own losses in the accounting. */

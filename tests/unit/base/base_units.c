@@ -169,3 +169,34 @@ Test(base_units, clean_text_cuts_between_characters)
 	cr_expect_str_eq(clean_text(clean, 4, "\033"), "");
 	cr_expect_str_eq(clean_text(clean, 5, "\033"), "\\x1b");
 }
+
+Test(base_units, seconds_have_three_digits)
+{
+	static const struct {
+		uint64_t ns;
+		const char *text;
+	} cases[] = {
+		{ 0, "0.0 ms" }, { 420000, "0.4 ms" }, { 9940000, "9.9 ms" }, { 64700000, "65 ms" }, { 999400000, "999 ms" },
+		{ 999600000, "1.00 s" }, { 1243000000, "1.24 s" }, { 25060000000, "25.1 s" }, { 600000000000, "600 s" },
+	};
+	char text[UNIT_TEXT_MAX];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		cr_expect_str_eq(format_seconds(text, cases[i].ns), cases[i].text);
+}
+
+Test(base_units, shares_are_of_one_core)
+{
+	static const struct {
+		uint64_t cpu_ns, wall_ns;
+		const char *text;
+	} cases[] = {
+		{ 0, 0, "0.0 % of one core" }, { 0, 1000000000, "0.0 % of one core" },
+		{ 400000, 1000000000, "less than 0.1 % of one core" }, { 1240000000, 25000000000, "5.0 % of one core" },
+		{ 163000000, 1000000000, "16 % of one core" }, { 2300000000, 1000000000, "230 % of one core" },
+	};
+	char text[UNIT_TEXT_MAX];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		cr_expect_str_eq(format_core_share(text, cases[i].cpu_ns, cases[i].wall_ns), cases[i].text);
+}

@@ -4,155 +4,227 @@
 
 #include "collect/budget/budget.h"
 #include "collect/budget/recording_cost.h"
-#include "collect/budget/budget_share.h"
 
 #define MS 1000000ULL
+#define SECOND (1000 * MS)
 
-/* A program that one trap-ridden second makes so many of its own slower. */
+/* A process that is recorded: what it costs in a core's time, as a share of the wall-clock time. */
 struct program {
 	struct budget budget;
-	struct cost_sum sum;
-	double slowdown; /* of its own time while it is recorded: cost / own */
+	double whole;	/* while every block is recorded */
+	double sampled; /* while it is sampled */
 	bool is_paused;
-	unsigned int pauses;
-	uint64_t own_on_ns, own_ns, now_ns;
+	unsigned int processors;
+	uint64_t now_ns, cost_ns;
+	uint64_t paused_ns, thinned_ns, pauses;
 };
 
-/* Its own time goes on by so much; looked at as often as the budget wants to, and no sooner than each ms. */
-static void go_on(struct program *program, uint64_t own_ns)
+static struct program program_of(uint64_t percent, double whole, double sampled)
 {
-	uint64_t end_ns = program->own_ns + own_ns;
+	struct program program = {
+		.whole = whole, .sampled = sampled, .processors = whole < 2 ? 2 : whole, .now_ns = SECOND,
+	};
 
-	while (program->own_ns < end_ns) {
-		uint64_t wait_ns = budget_wait_ns(&program->budget, &program->sum,
-						  program->is_paused, 1);
-		uint64_t own = program->is_paused ? wait_ns : wait_ns / (1 + program->slowdown);
-		uint64_t cost = program->is_paused ? 0 : own * program->slowdown;
-		enum budget_order order;
+	budget_begin(&program.budget, percent, 5 * MS);
+	budget_update(&program.budget, 0, program.now_ns);
+	return program;
+}
 
+static double cost_now(const struct program *program)
+{
+	return program->is_paused ? 0 : program->budget.rate ? program->sampled : program->whole;
+}
+
+/* Looks at it as often as the budget wants to. */
+static void go_on(struct program *program, uint64_t ns)
+{
+	uint64_t end_ns = program->now_ns + ns;
+
+	while (program->now_ns < end_ns) {
+		uint64_t wait_ns = budget_wait_ns(&program->budget, program->processors);
+
+		cr_assert(wait_ns >= MS && wait_ns <= 100 * MS);
+		program->cost_ns += wait_ns * cost_now(program);
+		program->paused_ns += program->is_paused ? wait_ns : 0;
+		program->thinned_ns += program->budget.rate ? wait_ns : 0;
 		program->now_ns += wait_ns;
-		program->own_ns += own;
-		program->own_on_ns += program->is_paused ? 0 : own;
-		program->sum.cost_ns += cost;
-		program->sum.cpu_ns += own + cost;
-		order = budget_judge(&program->budget, &program->sum, program->now_ns,
-				     program->is_paused);
-		cr_assert(order != (program->is_paused ? BUDGET_PAUSE : BUDGET_RESUME));
-		program->pauses += order == BUDGET_PAUSE;
-		if (order != BUDGET_AS_IT_IS)
-			program->is_paused = order == BUDGET_PAUSE;
+		budget_update(&program->budget, program->cost_ns, program->now_ns);
+		program->pauses += program->budget.is_spent && !program->is_paused;
+		program->is_paused = program->budget.is_spent;
 	}
 }
 
-static double overhead(const struct program *program)
+/* Counts from here on. */
+static void begin_count(struct program *program)
 {
-	return (double)program->sum.cost_ns / program->own_ns;
+	program->paused_ns = program->thinned_ns = program->pauses = 0;
 }
 
-static struct program program_with(uint32_t percent, double slowdown)
+static double share_of_core(const struct program *program)
 {
-	return (struct program){
-		.budget = { .percent = percent, .least_stretch_ns = 8 * MS },
-		.slowdown = slowdown,
-	};
+	return (double)program->cost_ns / (program->now_ns - SECOND);
 }
 
-Test(budget, is_kept_for_programs_of_any_length)
+Test(budget, is_kept_by_processes_of_any_cost)
 {
-	static const double slowdown[] = { 0.3, 1, 5, 50 };
+	static const double cost[] = { 0.03, 0.2, 0.9, 2, 16 };
 
-	for (size_t i = 0; i < sizeof(slowdown) / sizeof(*slowdown); i++)
-		for (uint64_t ms = 500; ms < 100000; ms *= 3) {
-			struct program program = program_with(20, slowdown[i]);
+	for (uint64_t percent = 1; percent <= 100; percent *= 3)
+		for (size_t i = 0; i < sizeof(cost) / sizeof(*cost); i++) {
+			struct program program = program_of(percent, cost[i], cost[i] * 0.6);
 
-			go_on(&program, ms * MS);
-			cr_expect(overhead(&program) < 0.20 * 1.02 + 20.0 / ms,
-				  "%f times as slow for %lu ms: %f", slowdown[i], ms,
-				  overhead(&program));
+			go_on(&program, 100 * SECOND);
+			/* A credit at the start; what is overlooked is a millisecond of all cores for each pause. */
+			cr_expect(share_of_core(&program) < percent / 100.0 * 1.02 + cost[i] * 0.004,
+				  "%lu %% of a core, cost %.2f: %f", percent, cost[i], share_of_core(&program));
 		}
 }
 
-Test(budget, is_used_up_by_an_expensive_program)
+Test(budget, is_used_by_an_expensive_process)
 {
-	for (uint64_t ms = 2000; ms < 100000; ms *= 3) {
-		struct program program = program_with(20, 5);
+	struct program program = program_of(10, 0.9, 0.5);
 
-		go_on(&program, ms * MS);
-		cr_expect(overhead(&program) > 0.20 * 0.8, "for %lu ms: %f", ms,
-			  overhead(&program));
+	go_on(&program, 100 * SECOND);
+	cr_expect(share_of_core(&program) > 0.09, "%f", share_of_core(&program));
+	cr_expect_gt(program.pauses, 10);
+}
+
+Test(budget, of_a_process_below_it_changes_nothing)
+{
+	static const uint64_t percent[] = { 1, 5, 10, 20 };
+
+	for (size_t i = 0; i < sizeof(percent) / sizeof(*percent); i++) {
+		struct program program = program_of(percent[i], percent[i] / 100.0 * 0.99, 0);
+
+		go_on(&program, 1000 * SECOND);
+		cr_expect_eq(program.pauses, 0);
+		cr_expect_eq(program.thinned_ns, 0, "%lu %%: thinned for %lu ms", percent[i], program.thinned_ns / MS);
 	}
 }
 
-Test(budget, of_a_cheap_program_is_never_exceeded)
+/* The least budget is 1 %. */
+Test(budget, of_a_process_below_one_percent_of_a_core_is_never_touched)
 {
-	struct program program = program_with(20, 0.1);
+	struct program program = program_of(1, 0.0099, 0.0099);
 
-	go_on(&program, 100000 * MS);
+	go_on(&program, 1000 * SECOND);
+	cr_expect_eq(program.pauses + program.thinned_ns, 0);
+}
+
+Test(budget, is_kept_by_samples_if_they_suffice)
+{
+	struct program program = program_of(10, 0.16, 0.08);
+
+	go_on(&program, 100 * SECOND);
 	cr_expect_eq(program.pauses, 0);
-	cr_expect_not(budget_is_spending(&program.budget));
+	cr_expect_gt(program.thinned_ns, 50 * SECOND);
+	cr_expect(share_of_core(&program) < 0.102, "%f", share_of_core(&program));
+	cr_expect(share_of_core(&program) > 0.09, "every block is recorded while there is credit: %f",
+		  share_of_core(&program));
 }
 
-Test(budget, is_saved_up_in_cheap_times)
+/* 5 s at full speed, then next to nothing. */
+Test(budget, is_there_again_a_second_after_a_burst)
 {
-	struct program program = program_with(20, 0.05);
+	for (uint64_t percent = 1; percent <= 100; percent *= 3) {
+		struct program program = program_of(percent, 0.95, 0.6);
 
-	go_on(&program, 10000 * MS);
-	program.slowdown = 5;
-	go_on(&program, 200 * MS);
-	cr_expect_eq(program.pauses, 0, "1500 ms were earned, 1000 spent");
-	cr_expect(budget_is_spending(&program.budget));
-	go_on(&program, 1000 * MS);
-	cr_expect_gt(program.pauses, 0);
-	cr_expect(overhead(&program) < 0.21);
+		go_on(&program, 5 * SECOND);
+		program.whole = program.sampled = 0.003;
+		begin_count(&program);
+		go_on(&program, 40 * SECOND);
+		cr_expect_leq(program.paused_ns, 1100 * MS, "%lu %%: %lu ms", percent, program.paused_ns / MS);
+		cr_expect_leq(program.thinned_ns, 2500 * MS, "%lu %%: %lu ms", percent, program.thinned_ns / MS);
+		cr_expect_eq(program.pauses, 0);
+	}
 }
 
-/* A pass need not pause it: nothing is spent meanwhile. */
-Test(budget, of_a_sleeping_process_is_not_being_spent)
+/* Idleness earns no more than a second gives. */
+Test(budget, is_not_saved_up)
 {
-	struct program program = program_with(20, 5);
+	struct program program = program_of(10, 0, 0);
+	uint64_t cost_ns;
 
-	go_on(&program, 1000 * MS);
-	while (program.is_paused)
-		go_on(&program, MS);
-	cr_assert(budget_is_spending(&program.budget));
-	for (unsigned int i = 0; i < 40; i++)
-		budget_judge(&program.budget, &program.sum, program.now_ns += 50 * MS, false);
-	cr_assert_not(budget_is_spending(&program.budget));
+	go_on(&program, 1000 * SECOND);
+	program.whole = 0.9;
+	program.sampled = 0.6;
+	cost_ns = program.cost_ns;
+	go_on(&program, SECOND);
+	cr_expect_leq(program.cost_ns - cost_ns, 220 * MS, "%lu ms", (program.cost_ns - cost_ns) / MS);
 }
 
-Test(budget, of_an_idle_process_changes_nothing)
+/* In a long drain there is no look for a while. */
+Test(budget, debt_is_paid_within_a_second)
 {
-	struct budget budget = { .percent = 20, .least_stretch_ns = 8 * MS };
-	struct cost_sum none = {};
+	struct program program = program_of(10, 0.9, 0.6);
 
-	cr_expect_eq(budget_judge(&budget, &none, MS, false), BUDGET_AS_IT_IS);
-	cr_expect_eq(budget_judge(&budget, &(struct cost_sum){ 11 * MS, 11 * MS }, 2 * MS, false),
-		     BUDGET_PAUSE);
-	cr_expect_eq(budget_judge(&budget, &(struct cost_sum){ 11 * MS, 11 * MS }, 3 * MS, true),
-		     BUDGET_AS_IT_IS);
+	program.cost_ns = program.now_ns += 20 * SECOND;
+	budget_update(&program.budget, program.cost_ns, program.now_ns);
+	cr_assert(program.budget.is_spent);
+	program.is_paused = true;
+	begin_count(&program);
+	program.whole = program.sampled = 0;
+	go_on(&program, 3 * SECOND);
+	cr_expect_leq(program.paused_ns, 1100 * MS, "%lu ms", program.paused_ns / MS);
 }
 
-/* An estimate may be wrong. */
-Test(budget, accepts_a_cost_above_the_cpu_time)
+/* One process's spending is nothing to another: each has a budget of its own. */
+Test(budget, of_quiet_processes_is_not_spent_by_a_busy_one)
 {
-	struct budget budget = { .percent = 20, .least_stretch_ns = 8 * MS };
-	const struct cost_sum sum = { 100 * MS, 150 * MS };
+	struct program busy = program_of(10, 0.9, 0.6);
+	struct program quiet[4];
 
-	cr_expect_eq(budget_judge(&budget, &sum, MS, false), BUDGET_PAUSE);
-	cr_expect_eq(budget_judge(&budget, &sum, 2 * MS, true), BUDGET_AS_IT_IS);
-	cr_expect(budget_wait_ns(&budget, &sum, true, 2) <= 100 * MS);
-	cr_expect(budget_wait_ns(&budget, &sum, false, 2) >= MS);
+	for (int i = 0; i < 4; i++)
+		quiet[i] = program_of(10, 0.006 * (i + 1), 0.006);
+	for (int s = 0; s < 100; s++) {
+		go_on(&busy, SECOND);
+		for (int i = 0; i < 4; i++)
+			go_on(&quiet[i], SECOND);
+	}
+	cr_expect_gt(busy.pauses, 0);
+	for (int i = 0; i < 4; i++)
+		cr_expect_eq(quiet[i].pauses + quiet[i].thinned_ns, 0, "number %d", i);
+}
+
+/* A pass pauses processes that would pause soon anyway, and no others. */
+Test(budget, is_being_spent_by_processes_that_paused_lately)
+{
+	struct program program = program_of(10, 0.16, 0.08);
+
+	go_on(&program, 10 * SECOND);
+	cr_assert_not(budget_is_spending(&program.budget, program.now_ns));
+	program.sampled = 0.5;
+	go_on(&program, 2 * SECOND);
+	cr_assert(budget_is_spending(&program.budget, program.now_ns));
+	program.whole = program.sampled = 0;
+	go_on(&program, 4 * SECOND);
+	cr_assert_not(budget_is_spending(&program.budget, program.now_ns));
+}
+
+/* Perf uprobes: a pause takes a tenth of a second for each probe. */
+Test(budget, has_long_stretches_where_pauses_are_slow)
+{
+	struct program program = { .whole = 0.9, .sampled = 0.6, .processors = 2, .now_ns = SECOND };
+
+	budget_begin(&program.budget, 10, SECOND);
+	budget_update(&program.budget, 0, program.now_ns);
+	go_on(&program, 200 * SECOND);
+	cr_expect_leq(program.pauses, 22);
+	cr_expect_geq(program.pauses, 10);
+	cr_expect(share_of_core(&program) < 0.12, "%f", share_of_core(&program));
 }
 
 Test(budget, that_is_unset_never_pauses)
 {
 	struct budget none = {};
-	const struct cost_sum sum = { 100 * MS, 90 * MS };
 
-	cr_expect_eq(budget_judge(&none, &sum, MS, false), BUDGET_AS_IT_IS);
-	cr_expect_not(budget_is_spending(&none));
-	cr_expect_eq(budget_wait_ns(&none, &sum, false, 2), UINT64_MAX);
-	cr_expect_eq(budget_wait_ns(&none, &sum, true, 2), UINT64_MAX);
+	budget_begin(&none, 0, 5 * MS);
+	budget_update(&none, 90 * MS, SECOND);
+	budget_update(&none, 900 * SECOND, 2 * SECOND);
+	cr_expect_not(none.is_spent);
+	cr_expect_eq(none.rate, 0);
+	cr_expect_not(budget_is_spending(&none, 2 * SECOND));
+	cr_expect_eq(budget_wait_ns(&none, 2), UINT64_MAX);
 }
 
 Test(cost, is_the_sum_of_traps_and_program_time)
@@ -166,91 +238,4 @@ Test(cost, is_the_sum_of_traps_and_program_time)
 	books.counter[COUNTER_program_ns] = 12345;
 	cr_expect_eq(cost_of_books(&costs, &books), 7000 + 18000 + 1500 + 12345);
 	cr_expect_eq(cost_of_books(&(struct trap_costs){}, &books), 0, "not known");
-	cr_expect_eq(cost_share(&(struct cost_sum){ 1000, 340 }), 34);
-	cr_expect_eq(cost_share(&(struct cost_sum){}), 0);
-	cr_expect_eq(cost_share(&(struct cost_sum){ 10, 20 }), 100);
-}
-
-/* ---- the share of one process among system-wide probes ---- */
-
-#define SECOND (1000 * MS)
-
-static struct share spent_share(struct cost_sum *sum)
-{
-	struct share share = { .budget = { .percent = 20, .least_stretch_ns = 8 * MS } };
-
-	*sum = (struct cost_sum){ .cpu_ns = 200 * MS, .cost_ns = 100 * MS };
-	cr_assert(share_is_spent(&share, sum, SECOND));
-	return share;
-}
-
-/* How long one that does so much each 50 ms while it pauses holds up the others; ms, a minute at most. */
-static uint64_t waits(uint64_t own_ns)
-{
-	struct cost_sum sum;
-	struct share share = spent_share(&sum);
-	uint64_t now = SECOND;
-
-	while (share_is_spent(&share, &sum, now) && now < 61 * SECOND) {
-		now += 50 * MS;
-		sum.cpu_ns += own_ns;
-	}
-	return (now - SECOND) / MS;
-}
-
-Test(budget, of_one_process_is_exceeded_until_it_has_earned_it_back)
-{
-	uint64_t waited = waits(50 * MS); /* 70 ms too much, and 8 to go on with: 10.5 each */
-
-	cr_assert_eq(waited, 50 * 8, "it waited for %lu ms", waited);
-	waited = waits(5 * MS);
-	cr_assert_eq(waited, 50 * 52, "it waited for %lu ms", waited);
-}
-
-Test(budget, of_a_process_that_hardly_runs_does_not_delay_others)
-{
-	static const uint64_t own_ns[] = { 0, MS / 50, MS / 4, MS / 2 - MS / 25 };
-
-	for (size_t i = 0; i < sizeof(own_ns) / sizeof(own_ns[0]); i++)
-		cr_expect_leq(waits(own_ns[i]), 2000, "of %lu us in 50 ms", own_ns[i] / 1000);
-}
-
-Test(budget, of_a_process_that_starts_to_run_again_is_exceeded_again)
-{
-	struct cost_sum sum;
-	struct share share = spent_share(&sum);
-
-	for (uint64_t now = SECOND; now < 4 * SECOND; now += 50 * MS)
-		share_is_spent(&share, &sum, now);
-	cr_assert_not(share_is_spent(&share, &sum, 4 * SECOND));
-	sum.cpu_ns += 40 * MS;
-	sum.cost_ns += 20 * MS;
-	cr_assert(share_is_spent(&share, &sum, 4 * SECOND + 50 * MS));
-}
-
-Test(budget, of_a_process_below_one_percent_of_a_cpu_is_never_exceeded)
-{
-	struct share share = { .budget = { .percent = 20, .least_stretch_ns = 8 * MS } };
-	struct cost_sum sum = {};
-
-	for (uint64_t now = SECOND; now < 1000 * SECOND; now += 50 * MS) {
-		cr_assert_not(share_is_spent(&share, &sum, now), "at %lu s", now / SECOND);
-		sum.cpu_ns += MS;
-		sum.cost_ns += MS / 2;
-	}
-	for (uint64_t now = 1000 * SECOND; now < 1060 * SECOND; now += 50 * MS) {
-		share_is_spent(&share, &sum, now);
-		sum.cpu_ns += 10 * MS;
-		sum.cost_ns += 5 * MS;
-	}
-	cr_assert(share_is_spent(&share, &sum, 1060 * SECOND), "it is no small one any more");
-}
-
-Test(budget, of_a_process_that_does_little_is_never_exceeded)
-{
-	struct share share = { .budget = { .percent = 20, .least_stretch_ns = 8 * MS } };
-	struct cost_sum sum = { .cpu_ns = 10 * MS, .cost_ns = 5 * MS };
-
-	cr_assert_not(share_is_spent(&share, &sum, SECOND));
-	cr_assert_not(share_is_spent(&share, &sum, SECOND + MS), "5 ms left are no reason to wait");
 }

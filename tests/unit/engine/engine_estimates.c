@@ -366,3 +366,48 @@ Test(engine_estimates, of_differences_leave_out_the_same_blocks_in_both_snapshot
 	snapshot__close(snapshot[0]);
 	snapshot__close(snapshot[1]);
 }
+
+/* ---- what was not recorded between two snapshots ------------------------------------------------------ */
+
+#define AT(ns, start, gaps, sum) \
+	((const char *const[]){ "pid", "7", "boot_id", "b", "start_time_ticks", "9", "monotonic_ns", ns, \
+				"recording_start_monotonic_ns", start, "gap_count", gaps, "gaps_ns", sum, NULL })
+
+static struct unrecorded unrecorded_of(const char *const *one, const char *const *other)
+{
+	struct data_snapshot a = data_snapshot_with(before, 1, one), b = data_snapshot_with(before, 1, other);
+	struct unrecorded unrecorded = snapshots_unrecorded(a.snapshot, b.snapshot);
+
+	data_release(&a);
+	data_release(&b);
+	return unrecorded;
+}
+
+Test(engine_estimates, gaps_between_two_snapshots_are_those_after_the_first)
+{
+	struct unrecorded found = unrecorded_of(AT("1000", "0", "2", "50"), AT("3000", "0", "5", "90"));
+
+	cr_expect(found.gap_nr == 3 && found.ns == 40 && found.of_ns == 2000 && !found.is_other_recording);
+	found = unrecorded_of(AT("3000", "0", "5", "90"), AT("1000", "0", "2", "50"));
+	cr_expect(found.gap_nr == 3 && found.ns == 40 && found.of_ns == 2000, "in the other order");
+	found = unrecorded_of(AT("1000", "0", "2", "50"), AT("3000", "0", "2", "90"));
+	cr_expect(found.gap_nr == 0 && found.ns == 40, "the gap of the first snapshot goes on");
+	found = unrecorded_of(AT("1000", "0", "2", "50"), AT("3000", "0", "2", "50"));
+	cr_expect(found.gap_nr == 0 && found.ns == 0 && found.of_ns == 0);
+}
+
+Test(engine_estimates, time_between_two_recordings_is_unrecorded)
+{
+	struct unrecorded found = unrecorded_of(AT("1000", "0", "0", "0"), AT("3000", "1200", "1", "30"));
+
+	cr_expect(found.gap_nr == 2 && found.ns == 230 && found.of_ns == 2000 && found.is_other_recording);
+}
+
+Test(engine_estimates, nothing_is_unrecorded_between_different_processes)
+{
+	const char *const other[] = { "pid", "8", "boot_id", "b", "start_time_ticks", "9", "monotonic_ns", "3000",
+				      "gap_count", "5", "gaps_ns", "90", NULL };
+	struct unrecorded found = unrecorded_of(AT("1000", "0", "2", "50"), other);
+
+	cr_expect(found.gap_nr == 0 && found.ns == 0);
+}

@@ -252,3 +252,20 @@ Test(fleet_find_trends, sums_that_overflow_are_an_error)
 		  "%s", why.text);
 	cr_expect_null(rows.row);
 }
+
+/* Blocks freed in a gap still look live, so they pile up: that is no growth. */
+Test(fleet_find_trends, processes_with_gaps_are_left_out)
+{
+	struct told told[9];
+	struct trend_rows rows;
+
+	for (uint32_t i = 0; i < 9; i++)
+		told[i] = (struct told){ 1 + i / 6, i / 3, i % 3 * S, { 10 + i % 3 * (i / 3), -1, NONE },
+					 .has_gap_blocks = i == 2 || i == 8 };
+	rows = ask(tell(told, 9));
+	cr_assert_eq(rows.row_nr, 1);
+	cr_expect(rows.processes == 1 && rows.processes_in_gaps == 2);
+	cr_expect(rows.row[0].processes == 1 && rows.row[0].first == 10 && rows.row[0].last == 12);
+	cr_expect_float_eq(rows.row[0].slope, 1, 1e-12);
+	trend_rows_release(&rows);
+}
